@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The scope: the boundary a task runs in. Here are its state, which the meter, the interrupts and the undo log share,
+ * and the two ways to run one: stint_run (public, nested) and sti_scope_run (for the executor). A scope lives on the
+ * stack of the thread that opened it and is touched by that thread only. */
+#ifndef STI_ALLOC_SCOPE_H
+#define STI_ALLOC_SCOPE_H
+
+#include <stint/task.h>
+
+/* What the executor asks for beyond stint_run. */
+struct sti_scope_request {
+    stint_fn *fn;
+    void *arg;
+    const stint_options *options; /* never NULL; its token is not looked at */
+    const stint_token *token;     /* when set: STINT_REASON_TOKEN. May be NULL */
+    const stint_token *stop;      /* when set: STINT_REASON_SHUTDOWN. May be NULL */
+    uint64_t submitted_ns;        /* where the wall limit counts from, by sti_clock_now; 0: from the start */
+    bool detached; /* independent of the scopes that the thread is in already: they are not charged, their interrupts
+                      wait, and the call always returns */
+};
+
+/* Whether these options are ones that stint_run and stint_submit accept. NULL is. */
+bool sti_options_valid(const stint_options *options);
+
+/* Run the request here and fill *outcome. 0, or ENOMEM before fn was called. A deadline that passed before the start, or
+ * a token already set, gives its outcome without fn being called. */
+int sti_scope_run(const struct sti_scope_request *request, stint_outcome *outcome);
+
+/* The outcome of a task that is stopped for this reason before it starts. */
+stint_outcome sti_outcome_unstarted(stint_reason reason, uint64_t queued_ns);
+
+#endif

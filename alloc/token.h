@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Tokens from the inside: for scopes, which look at them, and for the executor, which embeds them in its tasks. */
+#ifndef STI_ALLOC_TOKEN_H
+#define STI_ALLOC_TOKEN_H
+
+#include <stdatomic.h>
+#include <stint/token.h>
+
+struct stint_token {
+    atomic_bool set;
+    atomic_uint references;
+    stint_token *parent;
+};
+
+/* A token inside somebody else's memory, with one reference that is never given back; parent is retained. */
+void sti_token_init(stint_token *token, stint_token *parent);
+
+/* End an embedded token: gives the parent back. Nobody may look at it any more. */
+void sti_token_end(stint_token *token);
+
+#endif

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Interrupts as a task's own code sees them: sample points it makes itself, regions in which an interrupt has to wait,
+ * and release actions that run when one is delivered. All of these concern the innermost scope of the calling thread,
+ * and do nothing outside a scope.
+ *
+ * An interrupt is due when a limit is passed or a token is set. It is delivered at a sample point: an allocation,
+ * stint_checkpoint, or the end of a mask. It is never delivered while masked, nor inside an allocation that libc or the
+ * dynamic loader makes for itself. There an allocation still succeeds, up to the scope's grace, and then fails with
+ * ENOMEM; the interrupt follows at the first safe point. What libc allocates for itself comes from the process's heap,
+ * so that a rollback leaves libc whole. */
+#ifndef STINT_INTERRUPT_H
+#define STINT_INTERRUPT_H
+
+#include <stint/api.h>
+
+STINT_BEGIN_DECLS
+
+/* An explicit sample point, for loops that do not allocate: looks at tokens and the deadline, and delivers what is due.
+ * In STINT_JUMP it may not return; in STINT_FAIL it returns and stint_interrupted() tells. Costs a few nanoseconds. */
+STINT_API void stint_checkpoint(void);
+
+/* Whether the innermost scope is being interrupted: something has tripped it, or a scope around it, and will end it.
+ * True in guards, and in a STINT_FAIL task from the moment it was noticed. Does not look at tokens or clocks itself:
+ * call stint_checkpoint first, as a library's progress callback would. */
+STINT_API bool stint_interrupted(void);
+
+/* Make interrupts wait until the matching stint_unmask. Nests; the last stint_unmask delivers what waited. */
+STINT_API void stint_mask(void);
+STINT_API void stint_unmask(void);
+
+/* A release action, on the caller's stack frame. */
+typedef struct stint_guard {
+    void (*release)(void *arg);
+    void *arg;
+    struct stint_guard *below;
+} stint_guard;
+
+/* Push a guard: if the scope is interrupted by a jump before the matching pop, release(arg) runs, masked, newest guard
+ * first, while the frame is still there. The guard must be popped before its frame returns. Memory needs no guard (it is
+ * rolled back); descriptors, locks and everything outside the task's heap do. After the idea of Reppy's resources in
+ * memprof-limits. */
+STINT_API void stint_guard_push(stint_guard *guard, void (*release)(void *arg), void *arg);
+
+/* Take the guard off again and, if run is true, call its release, masked. It must be the newest; a guard that is not on
+ * the list is left alone and not run. Outside a scope a pushed guard works too: the pop runs it on request. */
+STINT_API void stint_guard_pop(stint_guard *guard, bool run);
+
+STINT_END_DECLS
+
+#endif

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The pool: worker threads that run submitted tasks, each in a scope of its own. */
+#ifndef STINT_POOL_H
+#define STINT_POOL_H
+
+#include <stint/future.h>
+#include <stint/task.h>
+
+STINT_BEGIN_DECLS
+
+typedef struct stint_pool stint_pool;
+
+typedef struct stint_pool_options {
+    unsigned workers;      /* worker threads; 0: one for each processor that the calling thread may run on. At most 1024 */
+    size_t queue_capacity; /* tasks that may wait at once in the submission queue; 0: 4096. Rounded up to a power of two
+                              less one; at most 2^24 */
+    const char *name;      /* worker threads are called name/0, name/1, ... (15 characters are kept); NULL: "stint" */
+} stint_pool_options;
+
+#define STINT_POOL_OPTIONS_INIT { 0, 0, NULL }
+
+/* Start a pool. options may be NULL. Any thread; any number of pools.
+ * 0; EINVAL: pool is NULL, or an option is out of its range; ENOMEM; EAGAIN: the system allows no more threads (none of
+ * ours is left running). */
+STINT_API int stint_pool_create(stint_pool **pool, const stint_pool_options *options);
+
+/* Submit fn(arg) as a task with options (NULL: no limits; copied). *future is the caller's, to be released. The wall
+ * limit counts from here. Never blocks. Any thread, also from inside a task: then the task goes to that worker's own
+ * deque, where idle workers steal it.
+ * 0; EINVAL: pool, fn or future is NULL, or on_interrupt is no known value; EAGAIN: the queue is full (nothing was
+ * queued; wait for something and try again); ESHUTDOWN: the pool is being shut down; ENOMEM. */
+STINT_API int stint_submit(stint_pool *pool, stint_fn *fn, void *arg, const stint_options *options,
+                           stint_future **future);
+
+typedef enum stint_shutdown {
+    STINT_SHUTDOWN_DRAIN = 0, /* accept nothing more, run what is queued to its end */
+    STINT_SHUTDOWN_CANCEL,    /* accept nothing more, resolve what is queued as Cancelled, interrupt what runs */
+} stint_shutdown;
+
+#define STINT_FOREVER UINT64_MAX
+
+/* Shut the pool down and wait until its workers have ended, at most timeout_ns nanoseconds (STINT_FOREVER: as long as
+ * it takes). May be called again: after a time-out, with more time or with STINT_SHUTDOWN_CANCEL; and after success,
+ * when it returns 0 at once. Any thread that is not one of the pool's.
+ * 0; EINVAL: pool is NULL or how is no known value; EDEADLK: called from inside a task of this pool; ETIMEDOUT: workers
+ * are still running, and the shutdown goes on. */
+STINT_API int stint_pool_shutdown(stint_pool *pool, stint_shutdown how, uint64_t timeout_ns);
+
+/* Shut down by cancelling if that has not been done, wait for the workers, free the pool. Futures stay valid until they
+ * are released. No other call on the pool may be under way or follow.
+ * 0, also for NULL; EDEADLK: called from inside a task of this pool (nothing was done). */
+STINT_API int stint_pool_destroy(stint_pool *pool);
+
+/* How many workers the pool has; 0 for NULL. Any thread. */
+STINT_API unsigned stint_pool_workers(const stint_pool *pool);
+
+STINT_END_DECLS
+
+#endif

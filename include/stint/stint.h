@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * stint: tasks with budgets.
+ *
+ * A work-stealing pool runs tasks; each has its own budget; what a task allocates, in its own code and in every library
+ * it calls, is charged to that budget; a token or a spent budget interrupts it; its future resolves to Ok, Error or
+ * Cancelled.
+ *
+ * The one rule to remember: a task's memory is a transaction. Ok commits what the task left allocated; Error and
+ * Cancelled roll it back.
+ *
+ * This header includes all the others. Functions that can fail return 0 or an errno value; the library never prints,
+ * never exits and never aborts on a caller's mistake. */
+#ifndef STINT_STINT_H
+#define STINT_STINT_H
+
+#include <stint/alloc.h>
+#include <stint/future.h>
+#include <stint/interrupt.h>
+#include <stint/pool.h>
+#include <stint/task.h>
+#include <stint/token.h>
+#include <stint/version.h>
+
+#endif

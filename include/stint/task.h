@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The task: a function, its budget, its outcome, and stint_run, which runs one in place. */
+#ifndef STINT_TASK_H
+#define STINT_TASK_H
+
+#include <stint/api.h>
+
+STINT_BEGIN_DECLS
+
+typedef struct stint_token stint_token;
+
+/* What a task runs. 0 is Ok with *value; anything else is Error with that code (an errno value, or a code of the task's
+ * own). *value is NULL at the start; memory it points to is committed with the task on Ok and may then be freed with
+ * free() from any thread. */
+typedef int stint_fn(void *arg, void **value);
+
+/* The limits of one task. 0 in a field: no such limit.
+ *
+ * The allocation limit is the idea of Haskell's setAllocationCounter (Marlow 2014): it bounds work, is deterministic,
+ * and is exact here: the task is stopped at the first allocation that would pass it, before that allocation is made. The
+ * memory limit is that of memprof-limits (Munch-Maccagnoni 2020), per task instead of per process. */
+typedef struct stint_budget {
+    size_t allocation; /* bytes the task may allocate in all; a free gives nothing back. How each call is charged: docs/metering.md */
+    size_t memory;     /* bytes the task may hold at once, as blocks of its heap; passed by at most max(64 KiB, limit/128) */
+    uint64_t wall_ns;  /* nanoseconds it may take: from the submission, or from the call of stint_run. Looked at in sample
+                          points (at the latest every 16 KiB that are allocated) and in stint_checkpoint */
+} stint_budget;
+
+/* How an interrupt leaves the task's code. */
+typedef enum stint_on_interrupt {
+    STINT_JUMP = 0, /* guards run, newest first, then control returns to the scope at once; for code that holds no lock */
+    STINT_FAIL = 1, /* every further allocation returns NULL with ENOMEM (operator new throws std::bad_alloc) until the
+                       task returns by itself; for code that handles that well, such as SQLite */
+} stint_on_interrupt;
+
+typedef struct stint_options {
+    stint_budget budget;
+    stint_token *token;              /* cancels the task when set; NULL: none. Retained while the task is unresolved */
+    stint_on_interrupt on_interrupt; /* STINT_JUMP unless set */
+    size_t grace;     /* bytes that may still be allocated where an interrupt has to wait (see interrupt.h); 0: 1 MiB */
+    const char *name; /* for reports; may be NULL. Not copied: it must outlive the task */
+} stint_options;
+
+#define STINT_OPTIONS_INIT { { 0, 0, 0 }, NULL, STINT_JUMP, 0, NULL }
+
+typedef enum stint_status {
+    STINT_OK = 0,    /* the function returned 0 and nothing had tripped: its memory is committed */
+    STINT_ERROR,     /* it returned an error, or passed a limit of its budget: its memory is rolled back */
+    STINT_CANCELLED, /* its token was set, its pool was shut down, or the scope around it ended: rolled back */
+} stint_status;
+
+typedef enum stint_reason {
+    STINT_REASON_NONE = 0,         /* status is STINT_OK */
+    STINT_REASON_FAILED,           /* the function returned nonzero: STINT_ERROR */
+    STINT_REASON_ALLOCATION_LIMIT, /* budget.allocation: STINT_ERROR */
+    STINT_REASON_MEMORY_LIMIT,     /* budget.memory: STINT_ERROR */
+    STINT_REASON_DEADLINE,         /* budget.wall_ns: STINT_ERROR */
+    STINT_REASON_TOKEN,            /* the task's token, one above it, or stint_future_cancel: STINT_CANCELLED */
+    STINT_REASON_SHUTDOWN,         /* the pool was shut down by cancelling: STINT_CANCELLED */
+    STINT_REASON_OUTER,            /* a scope around this one was interrupted: STINT_CANCELLED */
+} stint_reason;
+
+/* What was measured. */
+typedef struct stint_usage {
+    uint64_t allocated; /* bytes charged in all, exact and the same in every run of the same work */
+    uint64_t peak;      /* most bytes that were seen held at once; at most 1/8 + 64 KiB below the truth */
+    uint64_t samples;   /* times the meter left its fast path */
+    uint64_t deferred;  /* sample points at which a due interrupt had to wait */
+    uint64_t wall_ns;   /* from the start of the function to its end */
+    uint64_t queued_ns; /* from the submission to the start; 0 for stint_run */
+} stint_usage;
+
+typedef struct stint_outcome {
+    stint_status status;
+    stint_reason reason;
+    int error;   /* STINT_ERROR: the function's own code, ENOMEM for the two byte limits, ETIMEDOUT for the deadline;
+                    STINT_CANCELLED: ECANCELED; STINT_OK: 0 */
+    void *value; /* STINT_OK: the task's value, the caller's from now on; otherwise NULL */
+    stint_usage usage;
+} stint_outcome;
+
+/* Run fn(arg) here, on the calling thread, in a scope of its own, and fill *outcome. options may be NULL: no limits.
+ * Scopes nest: inside a task or another stint_run the new scope charges every scope around it too, can have no more than
+ * what they have left, and its memory is committed into the scope around it. When a scope around it is interrupted, this
+ * one ends with it and, in STINT_JUMP, the call does not return.
+ *
+ * Any thread, any number at once. The function must leave by returning (no longjmp over the call, no pthread_exit).
+ *
+ * 0: *outcome is filled, whatever the task's status. EINVAL: fn or outcome is NULL, or on_interrupt is no known value.
+ * ENOMEM: no memory for this thread's record (fn was not called). */
+STINT_API int stint_run(stint_fn *fn, void *arg, const stint_options *options, stint_outcome *outcome);
+
+/* "ok", "error", "cancelled"; and "none", "failed", "alloc-limit", "memory-limit", "deadline", "token", "shutdown",
+ * "outer". "unknown" for any other value. Static strings; any thread. */
+STINT_API const char *stint_status_name(stint_status status);
+STINT_API const char *stint_reason_name(stint_reason reason);
+
+STINT_END_DECLS
+
+#endif

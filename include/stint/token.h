@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The token: a cancellation flag. Tokens nest: setting one sets all below it. The idea is that of memprof-limits' tokens
+ * and of .NET's CancellationToken; here a set token is seen at the very next allocation of each task that has it. */
+#ifndef STINT_TOKEN_H
+#define STINT_TOKEN_H
+
+#include <stint/task.h>
+
+STINT_BEGIN_DECLS
+
+/* Make a token below parent (NULL: a root). The caller owns one reference; the token keeps its parent alive.
+ * 0; EINVAL: token is NULL; ENOMEM. Any thread. */
+STINT_API int stint_token_create(stint_token **token, stint_token *parent);
+
+/* Set the token, once and for ever. Every running task that has it or a token below it reaches a sample point at its
+ * next allocation, its next stint_checkpoint or stint_unmask, and is interrupted there with STINT_REASON_TOKEN; a
+ * queued one resolves without starting. NULL does nothing.
+ * Any thread, also from a signal handler: one store, and one more for each thread that has run a task. */
+STINT_API void stint_token_set(stint_token *token);
+
+/* Whether the token, or one above it, is set. False for NULL. Any thread, also from a signal handler. */
+STINT_API bool stint_token_is_set(const stint_token *token);
+
+/* Take another reference; returns token. NULL is passed through. Any thread. */
+STINT_API stint_token *stint_token_retain(stint_token *token);
+
+/* Give one reference back; the last one frees the token. Tasks hold references of their own. NULL does nothing. Any
+ * thread. */
+STINT_API void stint_token_release(stint_token *token);
+
+STINT_END_DECLS
+
+#endif

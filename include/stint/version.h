@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Which stint this is: the headers' version as macros, the linked library's by a call. */
+#ifndef STINT_VERSION_H
+#define STINT_VERSION_H
+
+#include <stint/api.h>
+
+#define STINT_VERSION_MAJOR 0
+#define STINT_VERSION_MINOR 1
+#define STINT_VERSION_PATCH 0
+#define STINT_VERSION "0.1.0"
+
+STINT_BEGIN_DECLS
+
+/* The version of the library that is linked, for instance "0.1.0". Any thread. */
+STINT_API const char *stint_version(void);
+
+/* The version of mimalloc behind the heaps, in mimalloc's own digits (209 is 2.0.9). Any thread. */
+STINT_API int stint_backend_version(void);
+
+/* Whether this build replaces malloc and its family, so that libraries which know nothing of stint are metered. When
+ * false, only the stint_malloc family is. Any thread. */
+STINT_API bool stint_overrides_malloc(void);
+
+STINT_END_DECLS
+
+#endif
