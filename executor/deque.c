@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The deque of Chase and Lev (2005), with a ring of fixed size. The memory orders follow Lê, Pop, Cohen and Zappa
+ * Nardelli (2013), with their sequentially consistent fences moved into the accesses themselves, so that ThreadSanitizer
+ * can follow them; on x86 an exchange takes the place of a fence.
+ *
+ * Entries live in the indexes top <= i < bottom, in slot i modulo the capacity. top only grows; only a successful
+ * compare-and-swap moves it, and who moves it from t to t+1 owns entry t. The owner moves bottom.
+ *
+ *   push   slot[b] = entry; bottom = b+1 (release)       a thief that reads b+1 (acquire) sees the slot.
+ *   steal  t = top; b = bottom; if t < b: read slot[t], then move top from t to t+1.
+ *   take   bottom = b-1; t = top;
+ *          t <  b-1: no thief can get entry b-1, it is the owner's without more ado;
+ *          t == b-1: the last entry: whoever moves top has it;
+ *          t >  b-1: empty.
+ *
+ * The one race that needs sequential consistency: take must not claim entry b-1 in silence while a thief moves top
+ * there. The owner stores bottom, then loads top; the thief loads top (or has moved it), then loads bottom; all seq_cst,
+ * so in one total order. If the owner's load of top came before top reached b-1, then so did its store of bottom, and
+ * the thief that finds top at b-1 finds bottom at b-1 too, or a later value of it: nothing to steal.
+ *
+ * Reuse of a slot: push finds room only if top (acquire) has passed the slot's old entry. The thief that moved top read
+ * the slot before (the seq_cst compare-and-swap is a release); one that read it later fails its compare-and-swap. */
+#include "deque.h"
+
+#include <stddef.h>
+
+static void *_Atomic *slot_of(struct sti_deque *deque, int64_t index)
+{
+    return &deque->slots[(uint64_t)index % STI_DEQUE_CAPACITY];
+}
+
+void sti_deque_init(struct sti_deque *deque)
+{
+    atomic_init(&deque->top, 0);
+    atomic_init(&deque->bottom, 0);
+    for (size_t i = 0; i < STI_DEQUE_CAPACITY; i++)
+        atomic_init(&deque->slots[i], NULL);
+}
+
+bool sti_deque_push(struct sti_deque *deque, void *entry)
+{
+    int64_t bottom = atomic_load_explicit(&deque->bottom, memory_order_relaxed);
+    int64_t top = atomic_load_explicit(&deque->top, memory_order_acquire);
+    if (bottom - top >= STI_DEQUE_CAPACITY)
+        return false;
+    atomic_store_explicit(slot_of(deque, bottom), entry, memory_order_relaxed);
+    atomic_store_explicit(&deque->bottom, bottom + 1, memory_order_release);
+    return true;
+}
+
+void *sti_deque_take(struct sti_deque *deque)
+{
+    int64_t last = atomic_load_explicit(&deque->bottom, memory_order_relaxed) - 1;
+    /* top only grows: what looks empty by an old value of it is empty. */
+    if (atomic_load_explicit(&deque->top, memory_order_relaxed) > last)
+        return NULL;
+    atomic_store_explicit(&deque->bottom, last, memory_order_seq_cst);
+    int64_t top = atomic_load_explicit(&deque->top, memory_order_seq_cst);
+    if (top < last)
+        return atomic_load_explicit(slot_of(deque, last), memory_order_relaxed);
+    void *entry = NULL;
+    if (top == last && atomic_compare_exchange_strong_explicit(&deque->top, &top, top + 1, memory_order_seq_cst,
+                                                               memory_order_relaxed))
+        entry = atomic_load_explicit(slot_of(deque, last), memory_order_relaxed);
+    /* Empty now, with top at last + 1. release like every store of bottom: who reads it sees all slots below it. */
+    atomic_store_explicit(&deque->bottom, last + 1, memory_order_release);
+    return entry;
+}
+
+void *sti_deque_steal(struct sti_deque *deque)
+{
+    for (;;) {
+        int64_t top = atomic_load_explicit(&deque->top, memory_order_seq_cst);
+        int64_t bottom = atomic_load_explicit(&deque->bottom, memory_order_seq_cst);
+        if (top >= bottom)
+            return NULL;
+        void *entry = atomic_load_explicit(slot_of(deque, top), memory_order_relaxed);
+        /* A failure means that somebody else got an entry: look again. */
+        if (atomic_compare_exchange_strong_explicit(&deque->top, &top, top + 1, memory_order_seq_cst,
+                                                    memory_order_relaxed))
+            return entry;
+    }
+}
+
+bool sti_deque_is_empty(struct sti_deque *deque)
+{
+    int64_t top = atomic_load_explicit(&deque->top, memory_order_relaxed);
+    return atomic_load_explicit(&deque->bottom, memory_order_relaxed) <= top;
+}

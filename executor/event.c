@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The event count's operations and the futex calls behind them; see event.h.
+ *
+ * The event count is used in its multiple-producer mode: an increment is a locked instruction and cannot lose the flag
+ * that a sleeper sets. Its sleeping loop nevertheless wakes up now and then in the first second, which only the
+ * single-producer mode needs. So the futex wait below does not look at the deadline of that loop but at the caller's
+ * own, which it gets as the wait's data: a sleeper sleeps until it is woken, and an idle pool uses no CPU. */
+#include "event.h"
+
+#include <limits.h>
+#include <linux/futex.h>
+#include <stddef.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#define NS_PER_S UINT64_C(1000000000)
+
+static int read_clock(const struct ck_ec_ops *ops, struct timespec *now)
+{
+    (void)ops;
+    return clock_gettime(CLOCK_MONOTONIC, now);
+}
+
+/* FUTEX_WAIT_BITSET takes an absolute time of CLOCK_MONOTONIC. It may return early for any reason: the event count looks
+ * again. */
+static void wait_on_futex(const struct ck_ec_wait_state *state, const uint32_t *address, uint32_t expected,
+                          const struct timespec *backoff)
+{
+    (void)backoff;
+    const struct timespec *deadline = state->data;
+    syscall(SYS_futex, address, FUTEX_WAIT_BITSET_PRIVATE, expected, deadline, NULL, FUTEX_BITSET_MATCH_ANY);
+}
+
+static void wake_futex(const struct ck_ec_ops *ops, const uint32_t *address)
+{
+    (void)ops;
+    syscall(SYS_futex, address, FUTEX_WAKE_PRIVATE, INT_MAX);
+}
+
+static const struct ck_ec_ops ops = { .gettime = read_clock, .wait32 = wait_on_futex, .wake32 = wake_futex };
+static const struct ck_ec_mode mode = { .ops = &ops, .single_producer = false };
+
+void sti_event_init(sti_event *event)
+{
+    ck_ec32_init(event, 0);
+}
+
+uint32_t sti_event_value(const sti_event *event)
+{
+    return ck_ec32_value(event);
+}
+
+void sti_event_signal(sti_event *event)
+{
+    ck_ec32_inc(event, &mode);
+}
+
+bool sti_event_wait(sti_event *event, uint32_t value, uint64_t deadline_ns)
+{
+    if (deadline_ns == STI_NEVER)
+        return ck_ec32_wait_pred(event, &mode, value, NULL, NULL, NULL) == 0;
+    struct timespec deadline = { .tv_sec = (time_t)(deadline_ns / NS_PER_S), .tv_nsec = (long)(deadline_ns % NS_PER_S) };
+    return ck_ec32_wait_pred(event, &mode, value, NULL, &deadline, &deadline) == 0;
+}

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Who sleeps and who is woken; states, orders and reasons are in park.h. This file is kept from ThreadSanitizer, which
+ * does not know fences: nothing but sleep depends on what is stored here. */
+#include "park.h"
+
+#include "pool_state.h"
+#include "worker.h"
+
+static _Atomic uint64_t *word_of(stint_pool *pool, unsigned index)
+{
+    return &pool->lot.parked[index / 64];
+}
+
+/* Take away a worker's right to sleep on. True for one caller. acq_rel is for the order with the same bit's setting;
+ * what else must be ordered has a fence. */
+static bool clear_bit(stint_pool *pool, unsigned index)
+{
+    uint64_t bit = UINT64_C(1) << index % 64;
+    return (atomic_fetch_and_explicit(word_of(pool, index), ~bit, memory_order_acq_rel) & bit) != 0;
+}
+
+static void count_searcher(stint_pool *pool)
+{
+    atomic_fetch_add_explicit(&pool->lot.searching, 1, memory_order_relaxed);
+}
+
+/* True: it was the last. The fence that every caller needs comes with it. */
+static bool uncount_searcher(stint_pool *pool)
+{
+    bool last = atomic_fetch_sub_explicit(&pool->lot.searching, 1, memory_order_relaxed) == 1;
+    atomic_thread_fence(memory_order_seq_cst);
+    return last;
+}
+
+/* Counted before it is awake, so that the next submitter does not wake another. */
+static void wake(stint_pool *pool, unsigned index)
+{
+    count_searcher(pool);
+    sti_event_signal(&pool->workers[index].wake);
+}
+
+/* The parked worker with the lowest number: the one whose caches are the warmest. */
+static void wake_one(stint_pool *pool)
+{
+    for (unsigned first = 0; first < pool->worker_count; first += 64) {
+        uint64_t bits = atomic_load_explicit(word_of(pool, first), memory_order_relaxed);
+        for (; bits != 0; bits &= bits - 1) {
+            unsigned index = first + (unsigned)__builtin_ctzll(bits);
+            if (clear_bit(pool, index)) {
+                wake(pool, index);
+                return;
+            }
+        }
+    }
+}
+
+/* After a fence: what was put in before somebody else's fence that came earlier is seen. */
+static bool has_work(stint_pool *pool)
+{
+    if (!sti_queue_is_empty(&pool->queue))
+        return true;
+    for (unsigned i = 0; i < pool->worker_count; i++) {
+        if (!sti_deque_is_empty(&pool->workers[i].deque))
+            return true;
+    }
+    return false;
+}
+
+void sti_park_notify(stint_pool *pool)
+{
+    atomic_thread_fence(memory_order_seq_cst);
+    if (atomic_load_explicit(&pool->lot.searching, memory_order_relaxed) == 0)
+        wake_one(pool);
+}
+
+void sti_park_notify_all(stint_pool *pool)
+{
+    atomic_thread_fence(memory_order_seq_cst);
+    for (unsigned i = 0; i < pool->worker_count; i++) {
+        if (clear_bit(pool, i))
+            wake(pool, i);
+    }
+}
+
+void sti_park_begin_search(stint_pool *pool)
+{
+    count_searcher(pool);
+}
+
+void sti_park_end_search(stint_pool *pool)
+{
+    if (uncount_searcher(pool) && has_work(pool))
+        wake_one(pool);
+}
+
+bool sti_park_wait(struct sti_worker *worker)
+{
+    stint_pool *pool = worker->pool;
+    /* Before the bit is set: whoever clears it makes the value another. */
+    uint32_t value = sti_event_value(&worker->wake);
+    atomic_fetch_or_explicit(word_of(pool, worker->index), UINT64_C(1) << worker->index % 64, memory_order_acq_rel);
+    uncount_searcher(pool);
+
+    bool work = has_work(pool);
+    bool leave = false;
+    if (!work && !sti_pool_is_open(pool)) {
+        atomic_thread_fence(memory_order_seq_cst);
+        work = has_work(pool);
+        leave = !work;
+    }
+    if ((work || leave) && clear_bit(pool, worker->index)) {
+        if (work)
+            count_searcher(pool);
+        return work;
+    }
+    /* Nothing to do; or somebody else cleared the bit, and the signal is on its way. */
+    sti_event_wait(&worker->wake, value, STI_NEVER);
+    return true;
+}

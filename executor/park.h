@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Parking: how workers without work stop using the CPU, and how new work wakes exactly as many as it needs. A worker is
+ * in one of three states:
+ *
+ *   RUNNING    runs a task, or takes one from its own deque or the submission queue.
+ *   SEARCHING  found neither; looks at all sources, for a short while again and again. Counted in lot.searching.
+ *   PARKED     its bit in lot.parked is set, and it sleeps on its own event.
+ *
+ *   RUNNING -> SEARCHING    sti_park_begin_search: searching + 1
+ *   SEARCHING -> RUNNING    sti_park_end_search: searching - 1; the last searcher looks whether there is more work, and
+ *                           if so wakes one more
+ *   SEARCHING -> PARKED     sti_park_wait: set the bit, searching - 1, look at all sources once more, sleep
+ *   PARKED -> SEARCHING     whoever clears the bit does it: searching + 1, signal the event; or the worker itself, if that
+ *                           last look found something and nobody else had cleared the bit
+ *
+ * New work (sti_park_notify): if nobody is searching, wake one that is parked. While somebody searches nobody need be
+ * woken, because a searcher always looks again after it has stopped counting as one; and with every worker running both
+ * words are only read, so that submitting makes no system call and writes nothing that is shared.
+ *
+ * Why no wake-up is lost. Both sides write, pass a seq_cst fence, then read:
+ *
+ *   submitter  puts the task in; fence; reads searching, then parked
+ *   worker     sets its bit, takes itself off searching; fence; reads all sources
+ *
+ * Fences are in one total order. If the submitter's comes first, the worker's look finds the task. If the worker's comes
+ * first, the submitter finds searching without that worker, and its bit set (or cleared by somebody who is waking it: it
+ * will look again). The same holds for sti_park_end_search, whose look comes after its decrement and a fence. Without the
+ * submitter's fence its store may still be on the way when it reads, and both sides miss each other: tests/models/park.pml
+ * shows that run.
+ *
+ * The last look. A pool that closes stores its phase, then wakes all who are parked, by the same rule; so sti_park_wait
+ * reads the phase after its fence. A worker may leave only when nothing is queued that a successful stint_submit put
+ * there: it looks at the sources again, after one more fence, once it has seen the pool closed. A submitter reads the
+ * phase after its own fence: it finds the pool closed and takes its task back, unless its task came before that look. */
+#ifndef STI_EXECUTOR_PARK_H
+#define STI_EXECUTOR_PARK_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stint/pool.h>
+
+#define STI_WORKERS_MAX 1024
+
+struct sti_lot {
+    _Alignas(64) atomic_uint searching;
+    _Atomic uint64_t parked[STI_WORKERS_MAX / 64];
+};
+
+struct sti_worker;
+
+/* After new work was put where workers look. Any thread. */
+void sti_park_notify(stint_pool *pool);
+
+/* Wake all who are parked: the pool has closed. Any thread. */
+void sti_park_notify_all(stint_pool *pool);
+
+/* The worker's own thread. */
+void sti_park_begin_search(stint_pool *pool);
+void sti_park_end_search(stint_pool *pool);
+
+/* Sleep until there is something to look for: true, and the worker is SEARCHING. False: the pool has closed, nothing is
+ * left, the worker is no longer counted and must leave. The worker's own thread, SEARCHING. */
+bool sti_park_wait(struct sti_worker *worker);
+
+#endif

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The pool's state, which its submitters and its workers share. */
+#ifndef STI_EXECUTOR_POOL_STATE_H
+#define STI_EXECUTOR_POOL_STATE_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stint/pool.h>
+
+#include "alloc/token.h"
+#include "event.h"
+#include "park.h"
+#include "queue.h"
+
+#define STI_THREAD_NAME_SIZE 16
+
+/* Only ever grows. OPEN accepts tasks; DRAINING and CANCELLING are what stint_pool_shutdown was asked for. */
+enum sti_pool_phase { STI_POOL_OPEN, STI_POOL_DRAINING, STI_POOL_CANCELLING };
+
+struct sti_worker;
+
+struct stint_pool {
+    atomic_int phase;
+    unsigned worker_count;
+    struct sti_worker *workers;
+    stint_token stop; /* set when cancelling; every running task's scope looks at it */
+    char name[STI_THREAD_NAME_SIZE];
+
+    struct sti_lot lot;
+    _Alignas(64) struct sti_queue queue;
+
+    /* The end: each worker counts itself out of alive as the last thing it does; who waits for 0 then joins them all,
+     * once. */
+    _Alignas(64) atomic_uint alive;
+    sti_event ended;
+    pthread_mutex_t joining;
+    bool joined; /* under joining */
+};
+
+static inline bool sti_pool_is_open(const stint_pool *pool)
+{
+    return atomic_load_explicit(&pool->phase, memory_order_acquire) == STI_POOL_OPEN;
+}
+
+#endif

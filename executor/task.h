@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The task, from its submission to its outcome. It is one block of memory, and it is also the stint_future that the
+ * caller holds.
+ *
+ *   NEW ----> QUEUED ----> CLAIMED ----> RESOLVED
+ *    offer         claim         resolve
+ *
+ *   offer    by the submitter, before the task enters a queue. Release: whoever claims it sees it whole, and all that
+ *            the submitter had written before.
+ *   claim    a compare-and-swap, so one thread wins: a worker that found the task in a queue, a task that waits for it
+ *            and runs it itself, or somebody who ends it unstarted (stint_future_cancel, a shutdown). Acquire.
+ *   resolve  by the thread that claimed it, once the outcome is written. Release: who then reads RESOLVED (acquire) may
+ *            read the outcome, which never changes again.
+ *
+ * A queue's entry is only a hint that there may be something to claim. A claim elsewhere leaves the entry where it is;
+ * whoever takes it out later finds the state past QUEUED and drops it.
+ *
+ * References: one for the queue's entry, given back by whoever takes it out and is done with the task; one for the
+ * caller's future. The last one frees the block. A task points to its pool only to be compared, and for its claimant,
+ * which keeps the pool alive: futures outlive pools.
+ *
+ * Any thread, unless a function says otherwise. */
+#ifndef STI_EXECUTOR_TASK_H
+#define STI_EXECUTOR_TASK_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stint/pool.h>
+
+#include "alloc/token.h"
+#include "event.h"
+
+typedef struct stint_future sti_task;
+
+enum sti_task_state { STI_TASK_NEW, STI_TASK_QUEUED, STI_TASK_CLAIMED, STI_TASK_RESOLVED };
+
+struct stint_future {
+    atomic_int state;
+    atomic_uint references;
+    sti_event resolved; /* signalled once, after the state */
+    stint_fn *fn;
+    void *arg;
+    const stint_pool *pool;
+    uint64_t submitted_ns;
+    stint_options options;
+    stint_token token; /* what stint_future_cancel sets; its parent, until resolved, is the options' token */
+    stint_outcome outcome;
+};
+
+/* A NEW task with both its references, or NULL. */
+sti_task *sti_task_create(const stint_pool *pool, stint_fn *fn, void *arg, const stint_options *options);
+
+void sti_task_release(sti_task *task);
+
+/* Free a task that nobody else has seen. */
+void sti_task_discard(sti_task *task);
+
+void sti_task_offer(sti_task *task);
+bool sti_task_claim(sti_task *task);
+
+/* For the claimant: run the task to its outcome in a scope of its own, or give it one without a start. */
+void sti_task_run(sti_task *task, const stint_token *stop);
+void sti_task_end_unstarted(sti_task *task, stint_reason reason);
+
+static inline bool sti_task_is_queued(sti_task *task)
+{
+    return atomic_load_explicit(&task->state, memory_order_relaxed) == STI_TASK_QUEUED;
+}
+
+static inline bool sti_task_is_resolved(const sti_task *task)
+{
+    return atomic_load_explicit(&task->state, memory_order_acquire) == STI_TASK_RESOLVED;
+}
+
+#endif

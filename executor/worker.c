@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The worker's loop: find a task, run it, until the pool has closed and nothing is left. */
+#include "worker.h"
+
+#include <ck_pr.h>
+#include <stddef.h>
+#include <stdio.h>
+
+#include "pool_state.h"
+
+/* How often a searcher looks at every source before it parks, and for how long it rests in between: a few microseconds
+ * in all, about what sleeping and being woken would cost. */
+#define SEARCH_ROUNDS 40
+#define SEARCH_RESTS 8
+
+/* Every so many tasks the submission queue comes first, so that a deque that never runs empty cannot starve it. */
+#define QUEUE_TURN 64
+
+static _Thread_local struct sti_worker *current;
+
+void sti_worker_init(struct sti_worker *worker, stint_pool *pool, unsigned index)
+{
+    sti_deque_init(&worker->deque);
+    sti_event_init(&worker->wake);
+    worker->pool = pool;
+    worker->running = NULL;
+    worker->index = index;
+    worker->turn = 0;
+    worker->random = index + 1;
+    worker->buried = 0;
+}
+
+struct sti_worker *sti_worker_of(const stint_pool *pool)
+{
+    return current != NULL && current->pool == pool ? current : NULL;
+}
+
+/* --- Finding a task ----------------------------------------------------------------------------------------------- */
+
+typedef void *source_fn(struct sti_worker *worker);
+
+static void *from_deque(struct sti_worker *worker)
+{
+    return sti_deque_take(&worker->deque);
+}
+
+static void *from_queue(struct sti_worker *worker)
+{
+    return sti_queue_pop(&worker->pool->queue);
+}
+
+static uint32_t next_random(struct sti_worker *worker)
+{
+    worker->random ^= worker->random << 13;
+    worker->random ^= worker->random >> 17;
+    worker->random ^= worker->random << 5;
+    return worker->random;
+}
+
+/* From each of the others once, beginning anywhere. */
+static void *from_others(struct sti_worker *worker)
+{
+    const stint_pool *pool = worker->pool;
+    unsigned victim = next_random(worker) % pool->worker_count;
+    for (unsigned i = 0; i < pool->worker_count; i++) {
+        void *entry = victim != worker->index ? sti_deque_steal(&pool->workers[victim].deque) : NULL;
+        if (entry != NULL)
+            return entry;
+        if (++victim == pool->worker_count)
+            victim = 0;
+    }
+    return NULL;
+}
+
+/* The source's next task that nobody has claimed yet, claimed; entries of others are dropped. */
+static sti_task *claim_from(struct sti_worker *worker, source_fn *source)
+{
+    sti_task *task;
+    while ((task = source(worker)) != NULL && !sti_task_claim(task))
+        sti_task_release(task);
+    return task;
+}
+
+static sti_task *claim_near(struct sti_worker *worker)
+{
+    source_fn *first = from_deque;
+    source_fn *second = from_queue;
+    if (worker->turn++ % QUEUE_TURN == QUEUE_TURN - 1) {
+        first = from_queue;
+        second = from_deque;
+    }
+    sti_task *task = claim_from(worker, first);
+    return task != NULL ? task : claim_from(worker, second);
+}
+
+static void rest(void)
+{
+    for (int i = 0; i < SEARCH_RESTS; i++)
+        ck_pr_stall();
+}
+
+static sti_task *search(struct sti_worker *worker)
+{
+    for (int round = 0; round < SEARCH_ROUNDS; round++) {
+        sti_task *task = claim_near(worker);
+        if (task == NULL)
+            task = claim_from(worker, from_others);
+        if (task != NULL)
+            return task;
+        if (!sti_pool_is_open(worker->pool))
+            return NULL;
+        rest();
+    }
+    return NULL;
+}
+
+/* NULL: the worker must leave. */
+static sti_task *find_task(struct sti_worker *worker)
+{
+    sti_task *task = claim_near(worker);
+    if (task != NULL)
+        return task;
+    sti_park_begin_search(worker->pool);
+    while ((task = search(worker)) == NULL) {
+        if (!sti_park_wait(worker))
+            return NULL;
+    }
+    sti_park_end_search(worker->pool);
+    return task;
+}
+
+/* --- Running ------------------------------------------------------------------------------------------------------ */
+
+bool sti_worker_is_inside(const struct sti_worker *worker, const sti_task *task)
+{
+    const struct sti_frame *frame = worker->running;
+    while (frame != NULL && frame->task != task)
+        frame = frame->below;
+    return frame != NULL;
+}
+
+void sti_worker_run(struct sti_worker *worker, sti_task *task)
+{
+    struct sti_frame frame = { .task = task, .below = worker->running };
+    worker->running = &frame;
+    sti_task_run(task, &worker->pool->stop);
+    worker->running = frame.below;
+}
+
+void *sti_worker_main(void *argument)
+{
+    struct sti_worker *worker = argument;
+    stint_pool *pool = worker->pool;
+    char name[STI_THREAD_NAME_SIZE + sizeof "/1023"];
+    snprintf(name, sizeof name, "%s/%u", pool->name, worker->index);
+    name[STI_THREAD_NAME_SIZE - 1] = '\0';
+    pthread_setname_np(pthread_self(), name);
+
+    current = worker;
+    sti_task *task;
+    while ((task = find_task(worker)) != NULL) {
+        sti_worker_run(worker, task);
+        sti_task_release(task);
+    }
+    current = NULL;
+
+    /* acq_rel: whoever waits for 0 sees all that the workers did. */
+    if (atomic_fetch_sub_explicit(&pool->alive, 1, memory_order_acq_rel) == 1)
+        sti_event_signal(&pool->ended);
+    return NULL;
+}
+
+/* --- From inside a task ------------------------------------------------------------------------------------------- */
+
+/* Give room back that dead entries take: those of tasks that were run while somebody waited for them. */
+static void sweep(struct sti_worker *worker)
+{
+    sti_task *alive[STI_DEQUE_CAPACITY];
+    size_t count = 0;
+    sti_task *task;
+    while ((task = sti_deque_take(&worker->deque)) != NULL) {
+        if (sti_task_is_queued(task))
+            alive[count++] = task;
+        else
+            sti_task_release(task);
+    }
+    /* They came newest first; there is room for all of them, because only this thread puts any in. */
+    while (count > 0)
+        sti_deque_push(&worker->deque, alive[--count]);
+    worker->buried = 0;
+}
+
+bool sti_worker_put(struct sti_worker *worker, sti_task *task)
+{
+    if (sti_deque_push(&worker->deque, task))
+        return true;
+    if (worker->buried > 0) {
+        sweep(worker);
+        if (sti_deque_push(&worker->deque, task))
+            return true;
+        /* A worker that looked while the entries were out has found nothing and may have parked. */
+        sti_park_notify(worker->pool);
+    }
+    return sti_queue_push(&worker->pool->queue, task);
+}
+
+void sti_worker_run_awaited(struct sti_worker *worker, sti_task *task)
+{
+    /* Most often it is the newest entry: then its place is free again at once. */
+    sti_task *newest = sti_deque_take(&worker->deque);
+    if (newest == task) {
+        sti_task_release(newest);
+    } else {
+        worker->buried++;
+        if (newest != NULL) {
+            sti_deque_push(&worker->deque, newest);
+            sti_park_notify(worker->pool); /* as in sti_worker_put */
+        }
+    }
+    sti_worker_run(worker, task);
+}

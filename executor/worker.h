@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The worker: a thread of the pool, its deque, and what it is running. */
+#ifndef STI_EXECUTOR_WORKER_H
+#define STI_EXECUTOR_WORKER_H
+
+#include <pthread.h>
+
+#include "deque.h"
+#include "event.h"
+#include "task.h"
+
+/* One for each task on a worker's stack: the one its loop runs, and above it those that are run while it waits. */
+struct sti_frame {
+    const sti_task *task;
+    struct sti_frame *below;
+};
+
+struct sti_worker {
+    struct sti_deque deque;
+    _Alignas(64) sti_event wake; /* others signal it; the rest is the worker's own */
+    stint_pool *pool;
+    struct sti_frame *running; /* innermost */
+    unsigned index;
+    unsigned turn;   /* counts the tasks it took */
+    uint32_t random; /* never 0 */
+    unsigned buried; /* tasks run while waited for, whose entries may still lie in the deque */
+    pthread_t thread;
+};
+
+void sti_worker_init(struct sti_worker *worker, stint_pool *pool, unsigned index);
+
+/* The body of the thread; its argument is the worker. */
+void *sti_worker_main(void *worker);
+
+/* The calling thread's worker if it is one of this pool's, otherwise NULL. */
+struct sti_worker *sti_worker_of(const stint_pool *pool);
+
+/* The functions below: by the worker's own thread. */
+
+/* Put an offered task in the deque, or, when that is full, in the submission queue. False: both are full. */
+bool sti_worker_put(struct sti_worker *worker, sti_task *task);
+
+/* Whether the task is on this thread's stack: whoever waits for it here waits for itself. */
+bool sti_worker_is_inside(const struct sti_worker *worker, const sti_task *task);
+
+/* Run a claimed task to its outcome. */
+void sti_worker_run(struct sti_worker *worker, sti_task *task);
+
+/* Run a claimed task whose entry is still in some queue. */
+void sti_worker_run_awaited(struct sti_worker *worker, sti_task *task);
+
+#endif
