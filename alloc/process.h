@@ -9,6 +9,7 @@
 
 void *sti_process_malloc(size_t size);
 void *sti_process_calloc(size_t count, size_t size);
+void *sti_process_realloc(void *block, size_t size);
 void *sti_process_aligned(size_t alignment, size_t size); /* uninitialised */
 void sti_process_free(void *block);
 

@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The metered allocation functions, inlined into each entry point, so that the entry point's return address is its
+ * user's. Any thread.
+ *
+ * Outside a scope: straight to mimalloc. Inside: charge, then the task's heap, or the process's when the block is libc's
+ * or the loader's own. */
+#ifndef STI_ALLOC_ALLOCATE_H
+#define STI_ALLOC_ALLOCATE_H
+
+#include <errno.h>
+#include <string.h>
+
+#include "caller.h"
+#include "meter.h"
+
+#define STI_LIKELY(x) __builtin_expect(!!(x), 1)
+#define STI_UNLIKELY(x) __builtin_expect(!!(x), 0)
+#define STI_INLINE static inline __attribute__((always_inline))
+
+/* Returns NULL. */
+__attribute__((cold)) void *sti_allocate_failed(struct sti_thread *thread, uint64_t charge);
+
+STI_INLINE void *sti_allocate(size_t size, const void *caller)
+{
+    struct sti_thread *thread = sti_thread_metered;
+    uint64_t charge = 0;
+    void *block;
+    if (STI_LIKELY(thread == NULL)) {
+        block = sti_backend_malloc(size);
+    } else {
+        charge = sti_meter_rounded(size);
+        if (STI_UNLIKELY(!sti_meter_charge(thread, charge, size, caller)))
+            return NULL;
+        block = STI_LIKELY(!sti_caller_is_system(caller)) ? sti_backend_heap_malloc(thread->allocating, size)
+                                                          : sti_backend_malloc(size);
+    }
+    return STI_LIKELY(block != NULL) ? block : sti_allocate_failed(thread, charge);
+}
+
+STI_INLINE void *sti_allocate_zeroed(size_t count, size_t size, const void *caller)
+{
+    struct sti_thread *thread = sti_thread_metered;
+    uint64_t charge = 0;
+    size_t total;
+    if (STI_UNLIKELY(__builtin_mul_overflow(count, size, &total)))
+        return sti_allocate_failed(thread, 0);
+    void *block;
+    if (STI_LIKELY(thread == NULL)) {
+        block = sti_backend_zalloc(total);
+    } else {
+        charge = sti_meter_rounded(total);
+        if (STI_UNLIKELY(!sti_meter_charge(thread, charge, total, caller)))
+            return NULL;
+        block = STI_LIKELY(!sti_caller_is_system(caller)) ? sti_backend_heap_zalloc(thread->allocating, total)
+                                                          : sti_backend_zalloc(total);
+    }
+    return STI_LIKELY(block != NULL) ? block : sti_allocate_failed(thread, charge);
+}
+
+/* Does the block stay where it is? mimalloc's rule, asked beforehand so that the charge does not depend on it. */
+STI_INLINE bool sti_allocate_fits(const void *block, size_t size)
+{
+    size_t usable = sti_backend_usable_size(block);
+    return size <= usable && size >= usable / 2 && size > 0;
+}
+
+STI_INLINE void *sti_reallocate(void *block, size_t size, const void *caller)
+{
+    struct sti_thread *thread = sti_thread_metered;
+    uint64_t charge = 0;
+    if (STI_UNLIKELY(thread != NULL)) {
+        if (block != NULL && sti_allocate_fits(block, size))
+            return sti_backend_realloc(block, size);
+        charge = sti_meter_rounded(size);
+        if (STI_UNLIKELY(!sti_meter_charge(thread, charge, size, caller)))
+            return NULL;
+        if (STI_LIKELY(!sti_caller_is_system(caller))) {
+            block = sti_backend_heap_realloc(thread->allocating, block, size);
+            return STI_LIKELY(block != NULL) ? block : sti_allocate_failed(thread, charge);
+        }
+    }
+    block = sti_backend_realloc(block, size);
+    return STI_LIKELY(block != NULL) ? block : sti_allocate_failed(thread, charge);
+}
+
+STI_INLINE void *sti_reallocate_array(void *block, size_t count, size_t size, const void *caller)
+{
+    size_t total;
+    if (STI_UNLIKELY(__builtin_mul_overflow(count, size, &total)))
+        return sti_allocate_failed(sti_thread_metered, 0);
+    return sti_reallocate(block, total, caller);
+}
+
+/* alignment is a power of two. */
+STI_INLINE void *sti_allocate_aligned(size_t alignment, size_t size, const void *caller)
+{
+    if (alignment <= 16)
+        return sti_allocate(size, caller);
+    struct sti_thread *thread = sti_thread_metered;
+    uint64_t charge = 0;
+    void *block;
+    if (STI_LIKELY(thread == NULL)) {
+        block = sti_backend_aligned(alignment, size);
+    } else {
+        size_t whole;
+        if (__builtin_add_overflow(size, alignment, &whole))
+            return sti_allocate_failed(thread, 0);
+        charge = sti_meter_rounded(whole);
+        if (STI_UNLIKELY(!sti_meter_charge(thread, charge, whole, caller)))
+            return NULL;
+        block = STI_LIKELY(!sti_caller_is_system(caller)) ? sti_backend_heap_aligned(thread->allocating, alignment, size)
+                                                          : sti_backend_aligned(alignment, size);
+    }
+    return STI_LIKELY(block != NULL) ? block : sti_allocate_failed(thread, charge);
+}
+
+STI_INLINE bool sti_is_power_of_two(size_t n)
+{
+    return n != 0 && (n & (n - 1)) == 0;
+}
+
+/* As posix_memalign: the error, and *block only on success. */
+STI_INLINE int sti_allocate_posix(void **block, size_t alignment, size_t size, const void *caller)
+{
+    if (!sti_is_power_of_two(alignment) || alignment % sizeof(void *) != 0)
+        return EINVAL;
+    int saved_errno = errno;
+    void *made = sti_allocate_aligned(alignment, size, caller);
+    errno = saved_errno;
+    if (made == NULL)
+        return ENOMEM;
+    *block = made;
+    return 0;
+}
+
+/* As aligned_alloc and memalign, which take any power of two. */
+STI_INLINE void *sti_allocate_memalign(size_t alignment, size_t size, const void *caller)
+{
+    if (!sti_is_power_of_two(alignment)) {
+        errno = EINVAL;
+        return NULL;
+    }
+    return sti_allocate_aligned(alignment, size, caller);
+}
+
+STI_INLINE char *sti_allocate_copy(const char *string, size_t length, const void *caller)
+{
+    char *copy = sti_allocate(length + 1, caller);
+    if (copy == NULL)
+        return NULL;
+    copy[length] = '\0';
+    return memcpy(copy, string, length);
+}
+
+#endif

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * mimalloc: the one file that includes mimalloc.h and hides how its versions differ (2.0.9 in Debian 12, 3.0.1 in
+ * Debian 13, 3.6 in unstable). Blocks of the process come from mimalloc's own default heap of the calling thread, which
+ * this library never changes. A task heap may be allocated from, walked, deleted and destroyed only by the thread that
+ * made it; any thread may free a block. */
+#ifndef STI_ALLOC_BACKEND_H
+#define STI_ALLOC_BACKEND_H
+
+#include <mimalloc.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+/* The version macro changed its digits on the way: 209, 227, 301, 3208, 20302, 30403. */
+#if MI_MALLOC_VERSION < 200
+#error "stint needs mimalloc 2.0.9 or later"
+#endif
+
+/* Does a heap outlive the thread that made it? */
+#define STI_BACKEND_ANY_THREAD (MI_MALLOC_VERSION >= 3200)
+
+typedef mi_heap_t sti_backend_heap;
+
+static inline sti_backend_heap *sti_backend_heap_new(void)
+{
+    return mi_heap_new();
+}
+
+/* Live blocks move to the process's heap. */
+static inline void sti_backend_heap_commit(sti_backend_heap *heap)
+{
+    mi_heap_delete(heap);
+}
+
+/* Live blocks are gone. */
+static inline void sti_backend_heap_destroy(sti_backend_heap *heap)
+{
+    mi_heap_destroy(heap);
+}
+
+/* Take in what other threads have freed. */
+static inline void sti_backend_heap_collect(sti_backend_heap *heap)
+{
+    mi_heap_collect(heap, false);
+}
+
+static inline bool sti_backend_add_area(const mi_heap_t *heap, const mi_heap_area_t *area, void *block,
+                                        size_t block_size, void *sum)
+{
+    (void)heap;
+    (void)block;
+    (void)block_size;
+    *(size_t *)sum += area->used * area->full_block_size;
+    return true;
+}
+
+/* Bytes in live blocks, each counted with what its size class rounds it up to. Blocks that another thread has freed may
+ * still be counted until the heap's next collection: never too few. */
+static inline size_t sti_backend_heap_held(sti_backend_heap *heap)
+{
+    size_t sum = 0;
+    mi_heap_visit_blocks(heap, false, sti_backend_add_area, &sum);
+    return sum;
+}
+
+static inline void *sti_backend_heap_malloc(sti_backend_heap *heap, size_t size)
+{
+    return mi_heap_malloc(heap, size);
+}
+
+static inline void *sti_backend_heap_zalloc(sti_backend_heap *heap, size_t size)
+{
+    return mi_heap_zalloc(heap, size);
+}
+
+static inline void *sti_backend_heap_realloc(sti_backend_heap *heap, void *block, size_t size)
+{
+    return mi_heap_realloc(heap, block, size);
+}
+
+static inline void *sti_backend_heap_aligned(sti_backend_heap *heap, size_t alignment, size_t size)
+{
+    return mi_heap_malloc_aligned(heap, size, alignment);
+}
+
+static inline void *sti_backend_malloc(size_t size)
+{
+    return mi_malloc(size);
+}
+
+static inline void *sti_backend_zalloc(size_t size)
+{
+    return mi_zalloc(size);
+}
+
+static inline void *sti_backend_realloc(void *block, size_t size)
+{
+    return mi_realloc(block, size);
+}
+
+static inline void *sti_backend_aligned(size_t alignment, size_t size)
+{
+    return mi_malloc_aligned(size, alignment);
+}
+
+static inline void sti_backend_free(void *block)
+{
+    mi_free(block);
+}
+
+static inline size_t sti_backend_usable_size(const void *block)
+{
+    return mi_usable_size(block);
+}
+
+/* What a block of this size will hold once made. */
+static inline size_t sti_backend_good_size(size_t size)
+{
+    return mi_good_size(size);
+}
+
+/* mimalloc keeps a thread-specific value of its own; it has to be set before a scope starts to undo such values. */
+static inline void sti_backend_thread_init(void)
+{
+    mi_thread_init();
+}
+
+static inline int sti_backend_version(void)
+{
+    return mi_version();
+}
+
+#endif

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Return addresses: whose code asked for this block? The one room that knows them.
+ *
+ * What libc and the dynamic loader allocate for themselves (a stdio buffer, a FILE, a locale, a link map) outlives the
+ * task that happened to be running, so it must come from the process's heap; and code that is in the middle of libc must
+ * not be jumped out of. Both are told by the return address of the allocation. A tail call shows the caller's caller:
+ * then libc's frame is gone already, and the block is its caller's, as it should be. */
+#ifndef STI_ALLOC_CALLER_H
+#define STI_ALLOC_CALLER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct sti_caller_module {
+    uintptr_t begin;
+    uintptr_t size;
+};
+
+/* Filled in when the library is loaded; constant from then on. */
+extern struct sti_caller_module sti_caller_libc;
+extern struct sti_caller_module sti_caller_loader;
+
+/* Of the function that it is inlined into; that function must be the one the user calls. */
+#define STI_CALLER() __builtin_extract_return_addr(__builtin_return_address(0))
+
+static inline bool sti_caller_in(const struct sti_caller_module *module, const void *caller)
+{
+    return (uintptr_t)caller - module->begin < module->size;
+}
+
+/* Is the block libc's or the loader's own? */
+static inline bool sti_caller_is_system(const void *caller)
+{
+    return sti_caller_in(&sti_caller_libc, caller) || sti_caller_in(&sti_caller_loader, caller);
+}
+
+#endif

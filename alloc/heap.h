@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Task heaps: taken when a scope first allocates, measured, and given back by commit or rollback. All on the thread that
+ * runs the scope. */
+#ifndef STI_ALLOC_HEAP_H
+#define STI_ALLOC_HEAP_H
+
+#include <stddef.h>
+
+#include "backend.h"
+
+struct sti_thread;
+
+struct sti_heap {
+    sti_backend_heap *backend;
+    struct sti_heap *next; /* on a scope's list of heaps that inner scopes committed into it */
+};
+
+/* The thread's warm heap, or a new one. NULL: out of memory. */
+struct sti_heap *sti_heap_take(struct sti_thread *thread);
+
+/* Bytes in live blocks of a list of heaps. Never too few; exact when no other thread frees blocks of theirs. */
+size_t sti_heap_held(const struct sti_heap *list);
+
+/* Take in what other threads have freed, for the whole list. */
+void sti_heap_collect(const struct sti_heap *list);
+
+/* End a list of heaps. Commit moves live blocks to the process's heap, rollback destroys them. A heap without a live
+ * block is kept warm for the thread's next scope. */
+void sti_heap_commit(struct sti_thread *thread, struct sti_heap *list);
+void sti_heap_rollback(struct sti_thread *thread, struct sti_heap *list);
+
+/* Drop the heaps without a live block from a list and return the rest. */
+struct sti_heap *sti_heap_drop_empty(struct sti_thread *thread, struct sti_heap *list);
+
+/* At the end of the thread. */
+void sti_heap_forget_warm(struct sti_thread *thread);
+
+#endif

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Interrupts and masks; see interrupt.h. Thread of the scope only.
+ *
+ * Who holds what at the instant of the jump? This library: nothing; a sample point lies before mimalloc is entered, and
+ * no list of ours is half changed. libc and the loader: nothing, when the allocation was not theirs (caller.h). */
+#undef _FORTIFY_SOURCE /* its longjmp refuses to leave a stack that the task switched to by itself */
+#include "interrupt.h"
+
+#include <setjmp.h>
+#include <stdint.h>
+
+#include "clock.h"
+#include "scope_state.h"
+#include "thread.h"
+#include "token.h"
+
+void sti_interrupt_trip(struct sti_scope *scope, stint_reason reason)
+{
+    if (scope->tripped == STINT_REASON_NONE)
+        scope->tripped = reason;
+}
+
+void sti_interrupt_look(struct sti_scope *innermost)
+{
+    uint64_t now = 0;
+    for (struct sti_scope *scope = innermost; scope != NULL; scope = scope->outer) {
+        if (scope->tripped != STINT_REASON_NONE)
+            continue;
+        if (stint_token_is_set(scope->stop)) {
+            sti_interrupt_trip(scope, STINT_REASON_SHUTDOWN);
+        } else if (stint_token_is_set(scope->token)) {
+            sti_interrupt_trip(scope, STINT_REASON_TOKEN);
+        } else if (scope->deadline != UINT64_MAX) {
+            if (now == 0)
+                now = sti_clock_coarse();
+            if (now >= scope->deadline)
+                sti_interrupt_trip(scope, STINT_REASON_DEADLINE);
+        }
+    }
+}
+
+bool sti_interrupt_is_tripped(const struct sti_scope *innermost)
+{
+    const struct sti_scope *scope = innermost;
+    while (scope != NULL && scope->tripped == STINT_REASON_NONE)
+        scope = scope->outer;
+    return scope != NULL;
+}
+
+bool sti_interrupt_is_due(const struct sti_scope *innermost)
+{
+    for (const struct sti_scope *scope = innermost; scope != NULL && scope->masks == 0; scope = scope->outer) {
+        if (scope->tripped != STINT_REASON_NONE)
+            return true;
+    }
+    return false;
+}
+
+void sti_interrupt_deliver(struct sti_thread *thread)
+{
+    struct sti_scope *scope = thread->scope;
+    sti_interrupt_trip(scope, STINT_REASON_OUTER);
+    if (scope->on_interrupt == STINT_FAIL)
+        return;
+    sti_guard_run_all(scope);
+    longjmp(scope->landing, 1);
+}
+
+void sti_interrupt_point(struct sti_thread *thread)
+{
+    struct sti_scope *scope = thread->scope;
+    sti_interrupt_look(scope);
+    if (__builtin_expect(!sti_interrupt_is_tripped(scope), 1))
+        return;
+    if (sti_interrupt_is_due(scope))
+        sti_interrupt_deliver(thread);
+    else
+        scope->deferred++;
+}
+
+void stint_checkpoint(void)
+{
+    struct sti_thread *thread = sti_thread_metered;
+    if (thread == NULL)
+        return;
+    thread->scope->samples++;
+    sti_interrupt_point(thread);
+}
+
+bool stint_interrupted(void)
+{
+    const struct sti_thread *thread = sti_thread_metered;
+    return thread != NULL && sti_interrupt_is_tripped(thread->scope);
+}
+
+void stint_mask(void)
+{
+    struct sti_thread *thread = sti_thread_metered;
+    if (thread != NULL)
+        thread->scope->masks++;
+}
+
+void stint_unmask(void)
+{
+    struct sti_thread *thread = sti_thread_metered;
+    if (thread != NULL && thread->scope->masks > 0 && --thread->scope->masks == 0)
+        sti_interrupt_point(thread);
+}

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Interrupts: what has tripped a scope, whether it may be delivered here and now, and the jump. Thread of the scope
+ * only.
+ *
+ * A scope is tripped once, with the first reason. The interrupt is due at a point of the code when no scope between the
+ * tripped one and the innermost is masked: jumping out of a masked region's callees would leave it half done just as
+ * well. Whose frames are left is decided scope by scope: the innermost scope's mode says how its own code is left; when
+ * that scope has ended, the one around it goes on with the interrupt. */
+#ifndef STI_ALLOC_INTERRUPT_H
+#define STI_ALLOC_INTERRUPT_H
+
+#include <stdbool.h>
+#include <stint/task.h>
+
+struct sti_scope;
+struct sti_thread;
+
+/* Trip the scope unless it is already. */
+void sti_interrupt_trip(struct sti_scope *scope, stint_reason reason);
+
+/* Look at the tokens and deadlines of the scope and those around it, and trip what is to be. */
+void sti_interrupt_look(struct sti_scope *innermost);
+
+/* Whether the scope or one around it is tripped; and whether such an interrupt may be delivered now. */
+bool sti_interrupt_is_tripped(const struct sti_scope *innermost);
+bool sti_interrupt_is_due(const struct sti_scope *innermost);
+
+/* Deliver an interrupt that is due. In STINT_JUMP: run the innermost scope's guards, land in the call that opened it, do
+ * not return. In STINT_FAIL: return; the caller refuses its allocation, if it makes one. */
+void sti_interrupt_deliver(struct sti_thread *thread);
+
+/* Run the innermost scope's guards, newest first, masked. */
+void sti_guard_run_all(struct sti_scope *scope);
+
+/* A sample point that allocates nothing: look, and deliver what is due. */
+void sti_interrupt_point(struct sti_thread *thread);
+
+#endif

@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The sample point: where budgets are compared exactly, and where the next one will be. Calling thread only.
+ *
+ * The allocation limit. used counts all bytes charged on the thread; a scope's end is the value of used at which its
+ * limit is reached. A scope inside others ends where the first of them does, so the fast path compares once at any
+ * depth, and whose limit it was is asked only here.
+ *
+ * The memory limit. A scope cannot hold more than (what it held when last measured) + (what has been charged since,
+ * rounded up to size classes: at most a quarter more). So nothing is measured until that sum can reach the limit; then
+ * the heaps' areas are walked, and either there is new slack or the limit is passed. The slack has a floor, so that a
+ * task which lives near its limit does not walk at every allocation; the floor is what a limit can be passed by. The
+ * peak is kept by the same measurements: one is due whenever the scope could hold an eighth more than was ever seen.
+ *
+ * The deadline. While a scope has one, a sample point is due at least every 16 KiB. */
+#include "meter.h"
+
+#include <errno.h>
+
+#include "caller.h"
+#include "heap.h"
+#include "interrupt.h"
+#include "scope_state.h"
+
+#define DEADLINE_INTERVAL ((uint64_t)16 << 10)
+#define SMALLEST_SLACK ((uint64_t)64 << 10)
+#define SLACK_SHIFT 7 /* and a 128th of the limit */
+#define PEAK_SHIFT 3
+#define LONGEST_INTERVAL ((uint64_t)1 << 40) /* so that an absurd size meets the limit instead of wrapping round it */
+
+static uint64_t least(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+static uint64_t most(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+static uint64_t saturating_add(uint64_t a, uint64_t b)
+{
+    uint64_t sum;
+    return __builtin_add_overflow(a, b, &sum) ? UINT64_MAX : sum;
+}
+
+/* Bytes that can be charged before blocks of so many bytes can have come of them. */
+static uint64_t chargeable(uint64_t held)
+{
+    return held / 5 * 4;
+}
+
+static uint64_t until_peak_check(const struct sti_scope *scope, size_t held)
+{
+    return chargeable(scope->peak - held + (scope->peak >> PEAK_SHIFT) + SMALLEST_SLACK);
+}
+
+static uint64_t until_limit_check(const struct sti_scope *scope, size_t held)
+{
+    uint64_t floor = most(SMALLEST_SLACK, scope->memory_limit >> SLACK_SHIFT);
+    uint64_t slack = held < scope->memory_limit ? scope->memory_limit - held : 0;
+    return chargeable(most(slack, floor));
+}
+
+void sti_meter_begin(struct sti_thread *thread, const stint_budget *budget)
+{
+    struct sti_scope *scope = thread->scope;
+    scope->begin = thread->used;
+    scope->own_end = budget->allocation != 0 ? saturating_add(thread->used, budget->allocation) : UINT64_MAX;
+    scope->memory_limit = budget->memory;
+    scope->below_memory_check = thread->memory_check;
+
+    uint64_t check = thread->used + until_peak_check(scope, 0);
+    if (scope->memory_limit != 0)
+        check = least(check, saturating_add(thread->used, until_limit_check(scope, 0)));
+    if (scope->outer != NULL) {
+        scope->allocation_end = least(scope->own_end, scope->outer->allocation_end);
+        thread->memory_check = least(check, scope->below_memory_check);
+    } else {
+        scope->allocation_end = scope->own_end;
+        thread->memory_check = check;
+    }
+
+    thread->allocating = NULL;
+    atomic_store_explicit(&thread->limit, 0, memory_order_relaxed);
+}
+
+void sti_meter_end(struct sti_thread *thread)
+{
+    struct sti_scope *scope = thread->scope;
+    struct sti_scope *below = scope->below;
+    if (scope->outer == NULL)
+        thread->used = scope->begin;
+    thread->memory_check = scope->below_memory_check;
+    thread->allocating = below != NULL && below->heap != NULL ? below->heap->backend : NULL;
+    atomic_store_explicit(&thread->limit, 0, memory_order_relaxed);
+}
+
+/* Give the scope the heap that it puts off until its first allocation. */
+static bool have_heap(struct sti_thread *thread)
+{
+    struct sti_scope *scope = thread->scope;
+    struct sti_heap *heap = sti_heap_take(thread);
+    if (heap == NULL)
+        return false;
+    scope->heap = heap;
+    heap->next = scope->heaps;
+    scope->heaps = heap;
+    thread->allocating = heap->backend;
+    return true;
+}
+
+/* Walk what the scope and those around it hold and set the next check; size bytes more are asked for. Returns the
+ * outermost scope that would pass its memory limit, or NULL. */
+static struct sti_scope *measure(struct sti_thread *thread, size_t size)
+{
+    struct sti_scope *passed = NULL;
+    size_t wanted = sti_backend_good_size(size);
+    size_t held = 0;
+    uint64_t until_check = UINT64_MAX;
+    for (struct sti_scope *scope = thread->scope; scope != NULL; scope = scope->outer) {
+        held += sti_heap_held(scope->heaps);
+        if (held > scope->peak)
+            scope->peak = held;
+        until_check = least(until_check, until_peak_check(scope, held));
+        if (scope->memory_limit == 0)
+            continue;
+        until_check = least(until_check, until_limit_check(scope, held));
+        if (saturating_add(held, wanted) > scope->memory_limit)
+            passed = scope;
+    }
+    thread->memory_check = thread->used + until_check;
+    return passed;
+}
+
+/* Blocks that other threads have freed count until they are collected: before a limit is called passed, they are. */
+static struct sti_scope *measure_exactly(struct sti_thread *thread, size_t size)
+{
+    struct sti_scope *passed = measure(thread, size);
+    if (passed == NULL)
+        return NULL;
+    for (struct sti_scope *scope = thread->scope; scope != NULL; scope = scope->outer)
+        sti_heap_collect(scope->heaps);
+    return measure(thread, size);
+}
+
+static struct sti_scope *outermost_passed(struct sti_scope *scope, uint64_t after)
+{
+    struct sti_scope *passed = NULL;
+    if (after <= scope->allocation_end)
+        return NULL;
+    for (; scope != NULL; scope = scope->outer) {
+        if (after > scope->own_end)
+            passed = scope;
+    }
+    return passed;
+}
+
+static bool has_deadline(const struct sti_scope *scope)
+{
+    while (scope != NULL && scope->deadline == UINT64_MAX)
+        scope = scope->outer;
+    return scope != NULL;
+}
+
+static uint64_t next_sample(const struct sti_thread *thread, uint64_t after)
+{
+    uint64_t limit = least(thread->scope->allocation_end, thread->memory_check);
+    return least(limit, after + (has_deadline(thread->scope) ? DEADLINE_INTERVAL : LONGEST_INTERVAL));
+}
+
+/* An interrupt is due, or waits for one that is not. */
+static bool refuse_or_defer(struct sti_thread *thread, uint64_t charge, const void *caller)
+{
+    struct sti_scope *scope = thread->scope;
+    bool system = sti_caller_is_system(caller);
+    if (!system && sti_interrupt_is_due(scope)) {
+        sti_interrupt_deliver(thread);
+        return false;
+    }
+    scope->deferred++;
+    /* The loader answers a failed allocation by ending the process, so it is never refused one. */
+    if (!sti_caller_in(&sti_caller_loader, caller)) {
+        if (charge > scope->grace_left)
+            return false;
+        scope->grace_left -= charge;
+    }
+    thread->used += charge;
+    return true;
+}
+
+bool sti_meter_sample(struct sti_thread *thread, uint64_t charge, size_t size, const void *caller)
+{
+    int saved_errno = errno;
+    struct sti_scope *scope = thread->scope;
+    uint64_t after = saturating_add(thread->used, charge);
+    scope->samples++;
+
+    if (thread->allocating == NULL && !have_heap(thread)) {
+        errno = ENOMEM;
+        return false;
+    }
+    struct sti_scope *passed = outermost_passed(scope, after);
+    if (passed != NULL)
+        sti_interrupt_trip(passed, STINT_REASON_ALLOCATION_LIMIT);
+    /* A block for libc does not go to the task's heap. */
+    if (after > thread->memory_check) {
+        passed = measure_exactly(thread, sti_caller_is_system(caller) ? 0 : size);
+        if (passed != NULL)
+            sti_interrupt_trip(passed, STINT_REASON_MEMORY_LIMIT);
+    }
+
+    /* The new limit first, then the flags: see thread.h. */
+    atomic_store_explicit(&thread->limit, next_sample(thread, after), memory_order_seq_cst);
+    sti_interrupt_look(scope);
+    bool allowed = true;
+    if (__builtin_expect(sti_interrupt_is_tripped(scope), 0)) {
+        atomic_store_explicit(&thread->limit, 0, memory_order_relaxed);
+        allowed = refuse_or_defer(thread, charge, caller);
+    } else {
+        thread->used = after;
+    }
+    errno = allowed ? saved_errno : ENOMEM;
+    return allowed;
+}

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The meter: an add, a compare and a branch on the allocation path, and the sample point behind it. Calling thread only.
+ *
+ * What is charged. malloc(n): n rounded up to 16, at least 16. An aligned block: n plus the alignment, rounded. A
+ * realloc is charged like malloc of the new size, unless the new size fits the block and fills at least half of it (then
+ * the block stays as it is): nothing. What libc allocates for itself is charged too. A free gives nothing back. */
+#ifndef STI_ALLOC_METER_H
+#define STI_ALLOC_METER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stint/task.h>
+
+#include "thread.h"
+
+/* A sample point of an allocation of size bytes for this caller, to be charged so much. True: it may be made, and has
+ * been charged. False: it may not, and errno is ENOMEM. Does not return when an interrupt is delivered by a jump. */
+bool sti_meter_sample(struct sti_thread *thread, uint64_t charge, size_t size, const void *caller);
+
+/* A scope's meter begins and ends. Between the two, thread->scope is the scope. */
+void sti_meter_begin(struct sti_thread *thread, const stint_budget *budget);
+void sti_meter_end(struct sti_thread *thread);
+
+/* Take back the charge for an allocation that the backend could not make. */
+static inline void sti_meter_uncharge(struct sti_thread *thread, uint64_t charge)
+{
+    thread->used -= charge;
+}
+
+/* A size beyond every limit wraps to a small charge; the backend refuses such a size. */
+static inline uint64_t sti_meter_rounded(size_t size)
+{
+    return (size + (size == 0) + 15) & ~(uint64_t)15;
+}
+
+static inline bool sti_meter_charge(struct sti_thread *thread, uint64_t charge, size_t size, const void *caller)
+{
+    uint64_t after = thread->used + charge;
+    if (__builtin_expect(after > atomic_load_explicit(&thread->limit, memory_order_relaxed), 0))
+        return sti_meter_sample(thread, charge, size, caller);
+    thread->used = after;
+    return true;
+}
+
+#endif

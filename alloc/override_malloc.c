@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * malloc and its family, in place of libc's, for the program and every library in it. Any thread. */
+#include <stint/api.h>
+#include <unistd.h>
+
+#include "allocate.h"
+
+STINT_API void *malloc(size_t size);
+STINT_API void *calloc(size_t count, size_t size);
+STINT_API void *realloc(void *block, size_t size);
+STINT_API void *reallocarray(void *block, size_t count, size_t size);
+STINT_API int posix_memalign(void **block, size_t alignment, size_t size);
+STINT_API void *aligned_alloc(size_t alignment, size_t size);
+STINT_API void *memalign(size_t alignment, size_t size);
+STINT_API void *valloc(size_t size);
+STINT_API void *pvalloc(size_t size);
+STINT_API void free(void *block);
+STINT_API size_t malloc_usable_size(void *block);
+
+void *malloc(size_t size)
+{
+    return sti_allocate(size, STI_CALLER());
+}
+
+void *calloc(size_t count, size_t size)
+{
+    return sti_allocate_zeroed(count, size, STI_CALLER());
+}
+
+void *realloc(void *block, size_t size)
+{
+    return sti_reallocate(block, size, STI_CALLER());
+}
+
+void *reallocarray(void *block, size_t count, size_t size)
+{
+    return sti_reallocate_array(block, count, size, STI_CALLER());
+}
+
+int posix_memalign(void **block, size_t alignment, size_t size)
+{
+    return sti_allocate_posix(block, alignment, size, STI_CALLER());
+}
+
+void *aligned_alloc(size_t alignment, size_t size)
+{
+    return sti_allocate_memalign(alignment, size, STI_CALLER());
+}
+
+void *memalign(size_t alignment, size_t size)
+{
+    return sti_allocate_memalign(alignment, size, STI_CALLER());
+}
+
+void *valloc(size_t size)
+{
+    return sti_allocate_aligned((size_t)sysconf(_SC_PAGESIZE), size, STI_CALLER());
+}
+
+/* Whole pages, at least one. */
+void *pvalloc(size_t size)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    size_t rounded;
+    if (__builtin_add_overflow(size == 0 ? 1 : size, page - 1, &rounded))
+        return sti_allocate_failed(sti_thread_metered, 0);
+    return sti_allocate_aligned(page, rounded & ~(page - 1), STI_CALLER());
+}
+
+void free(void *block)
+{
+    sti_backend_free(block);
+}
+
+size_t malloc_usable_size(void *block)
+{
+    return sti_backend_usable_size(block);
+}

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * C++'s operator new and delete in all their forms, by their mangled names, so that the library needs no C++ runtime.
+ * Any thread. A throwing form calls the new-handler until the allocation succeeds, as the standard says, but not when
+ * it was an interrupt that refused it: no handler can help there. Without a C++ runtime in the process nobody calls
+ * these; the two functions of libstdc++ that they need are therefore weak. */
+#include <stint/api.h>
+
+#include "allocate.h"
+#include "interrupt.h"
+
+typedef void new_handler(void);
+
+extern new_handler *get_new_handler(void) __asm__("_ZSt15get_new_handlerv") __attribute__((weak));
+extern void throw_bad_alloc(void) __asm__("_ZSt17__throw_bad_allocv") __attribute__((weak));
+
+/* Another try after the handler, or the exception, or NULL. alignment is 0 where it is the usual one. */
+static __attribute__((noinline)) void *retry(size_t size, size_t alignment, bool throws, const void *caller)
+{
+    for (;;) {
+        const struct sti_thread *thread = sti_thread_metered;
+        bool refused = thread != NULL && sti_interrupt_is_tripped(thread->scope);
+        new_handler *handler = !refused && get_new_handler != NULL ? get_new_handler() : NULL;
+        if (handler == NULL) {
+            if (throws && throw_bad_alloc != NULL)
+                throw_bad_alloc();
+            return NULL;
+        }
+        handler();
+        void *block = sti_allocate_aligned(alignment, size, caller);
+        if (block != NULL)
+            return block;
+    }
+}
+
+STI_INLINE void *new_block(size_t size, size_t alignment, bool throws, const void *caller)
+{
+    void *block = sti_allocate_aligned(alignment, size, caller);
+    return STI_LIKELY(block != NULL) ? block : retry(size, alignment, throws, caller);
+}
+
+#define NEW_FORM(name, mangled, parameters, alignment, throws)                                                         \
+    STINT_API void *name parameters __asm__(mangled);                                                                  \
+    void *name parameters                                                                                              \
+    {                                                                                                                  \
+        return new_block(size, alignment, throws, STI_CALLER());                                                       \
+    }
+
+NEW_FORM(new_one, "_Znwm", (size_t size), 0, true)
+NEW_FORM(new_array, "_Znam", (size_t size), 0, true)
+NEW_FORM(new_one_nothrow, "_ZnwmRKSt9nothrow_t", (size_t size, __attribute__((unused)) const void *tag), 0, false)
+NEW_FORM(new_array_nothrow, "_ZnamRKSt9nothrow_t", (size_t size, __attribute__((unused)) const void *tag), 0, false)
+NEW_FORM(new_one_aligned, "_ZnwmSt11align_val_t", (size_t size, size_t alignment), alignment, true)
+NEW_FORM(new_array_aligned, "_ZnamSt11align_val_t", (size_t size, size_t alignment), alignment, true)
+NEW_FORM(new_one_aligned_nothrow, "_ZnwmSt11align_val_tRKSt9nothrow_t",
+         (size_t size, size_t alignment, __attribute__((unused)) const void *tag), alignment, false)
+NEW_FORM(new_array_aligned_nothrow, "_ZnamSt11align_val_tRKSt9nothrow_t",
+         (size_t size, size_t alignment, __attribute__((unused)) const void *tag), alignment, false)
+
+#define DELETE_FORM(name, mangled, ...)                                                                                \
+    STINT_API void name(void *block, ##__VA_ARGS__) __asm__(mangled);                                                  \
+    void name(void *block, ##__VA_ARGS__)                                                                              \
+    {                                                                                                                  \
+        sti_backend_free(block);                                                                                       \
+    }
+#define UNUSED(type, name) __attribute__((unused)) type name
+
+DELETE_FORM(delete_one, "_ZdlPv")
+DELETE_FORM(delete_array, "_ZdaPv")
+DELETE_FORM(delete_one_sized, "_ZdlPvm", UNUSED(size_t, size))
+DELETE_FORM(delete_array_sized, "_ZdaPvm", UNUSED(size_t, size))
+DELETE_FORM(delete_one_nothrow, "_ZdlPvRKSt9nothrow_t", UNUSED(const void *, tag))
+DELETE_FORM(delete_array_nothrow, "_ZdaPvRKSt9nothrow_t", UNUSED(const void *, tag))
+DELETE_FORM(delete_one_aligned, "_ZdlPvSt11align_val_t", UNUSED(size_t, alignment))
+DELETE_FORM(delete_array_aligned, "_ZdaPvSt11align_val_t", UNUSED(size_t, alignment))
+DELETE_FORM(delete_one_sized_aligned, "_ZdlPvmSt11align_val_t", UNUSED(size_t, size), UNUSED(size_t, alignment))
+DELETE_FORM(delete_array_sized_aligned, "_ZdaPvmSt11align_val_t", UNUSED(size_t, size), UNUSED(size_t, alignment))
+DELETE_FORM(delete_one_aligned_nothrow, "_ZdlPvSt11align_val_tRKSt9nothrow_t", UNUSED(size_t, alignment),
+            UNUSED(const void *, tag))
+DELETE_FORM(delete_array_aligned_nothrow, "_ZdaPvSt11align_val_tRKSt9nothrow_t", UNUSED(size_t, alignment),
+            UNUSED(const void *, tag))

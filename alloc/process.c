@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Memory for the library's own records; see process.h. */
+#include "process.h"
+
+#include "backend.h"
+
+void *sti_process_malloc(size_t size)
+{
+    return sti_backend_malloc(size);
+}
+
+void *sti_process_calloc(size_t count, size_t size)
+{
+    size_t total;
+    return __builtin_mul_overflow(count, size, &total) ? NULL : sti_backend_zalloc(total);
+}
+
+void *sti_process_realloc(void *block, size_t size)
+{
+    return sti_backend_realloc(block, size);
+}
+
+void *sti_process_aligned(size_t alignment, size_t size)
+{
+    return sti_backend_aligned(alignment, size);
+}
+
+void sti_process_free(void *block)
+{
+    sti_backend_free(block);
+}

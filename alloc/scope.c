@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Opening and closing a scope: stint_run, and sti_scope_run for the executor. Any thread.
+ *
+ * The landing saves no signal mask (that would cost 130 ns): an interrupt is never delivered from a signal handler. */
+#undef _FORTIFY_SOURCE
+#include "scope.h"
+
+#include <errno.h>
+#include <setjmp.h>
+
+#include "clock.h"
+#include "heap.h"
+#include "interrupt.h"
+#include "meter.h"
+#include "scope_state.h"
+#include "specific.h"
+#include "token.h"
+
+#define DEFAULT_GRACE ((size_t)1 << 20)
+
+bool sti_options_valid(const stint_options *options)
+{
+    return options == NULL || options->on_interrupt == STINT_JUMP || options->on_interrupt == STINT_FAIL;
+}
+
+static void set_reason(stint_outcome *outcome, stint_reason reason, int own_error)
+{
+    outcome->reason = reason;
+    outcome->status = STINT_ERROR;
+    switch (reason) {
+    case STINT_REASON_NONE:
+        outcome->status = STINT_OK;
+        outcome->error = 0;
+        return;
+    case STINT_REASON_FAILED:
+        outcome->error = own_error;
+        return;
+    case STINT_REASON_ALLOCATION_LIMIT:
+    case STINT_REASON_MEMORY_LIMIT:
+        outcome->error = ENOMEM;
+        return;
+    case STINT_REASON_DEADLINE:
+        outcome->error = ETIMEDOUT;
+        return;
+    case STINT_REASON_TOKEN:
+    case STINT_REASON_SHUTDOWN:
+    case STINT_REASON_OUTER:
+        break;
+    }
+    outcome->status = STINT_CANCELLED;
+    outcome->error = ECANCELED;
+}
+
+stint_outcome sti_outcome_unstarted(stint_reason reason, uint64_t queued_ns)
+{
+    stint_outcome outcome = { .usage = { .queued_ns = queued_ns } };
+    set_reason(&outcome, reason, 0);
+    return outcome;
+}
+
+static void open_scope(struct sti_thread *thread, struct sti_scope *scope, const struct sti_scope_request *request,
+                       uint64_t start)
+{
+    const stint_options *options = request->options;
+    uint64_t submitted = request->submitted_ns != 0 ? request->submitted_ns : start;
+    scope->below = sti_thread_metered != NULL ? thread->scope : NULL;
+    scope->outer = request->detached ? NULL : scope->below;
+    scope->peak = 0;
+    scope->grace_left = options->grace != 0 ? options->grace : DEFAULT_GRACE;
+    scope->samples = 0;
+    scope->deferred = 0;
+    if (options->budget.wall_ns == 0 || __builtin_add_overflow(submitted, options->budget.wall_ns, &scope->deadline))
+        scope->deadline = UINT64_MAX;
+    scope->token = request->token;
+    scope->stop = request->stop;
+    scope->on_interrupt = options->on_interrupt;
+    scope->tripped = STINT_REASON_NONE;
+    scope->masks = 0;
+    scope->guards = NULL;
+    scope->heap = NULL;
+    scope->heaps = NULL;
+    scope->specifics = NULL;
+
+    thread->scope = scope;
+    sti_meter_begin(thread, &options->budget);
+    sti_thread_metered = thread;
+}
+
+static void look_exactly(struct sti_scope *scope, uint64_t now)
+{
+    sti_interrupt_look(scope);
+    if (now >= scope->deadline)
+        sti_interrupt_trip(scope, STINT_REASON_DEADLINE);
+}
+
+static void hand_to_outer(struct sti_thread *thread, struct sti_scope *scope)
+{
+    struct sti_heap *kept = sti_heap_drop_empty(thread, scope->heaps);
+    if (kept == NULL)
+        return;
+    struct sti_heap *last = kept;
+    while (last->next != NULL)
+        last = last->next;
+    last->next = scope->outer->heaps;
+    scope->outer->heaps = kept;
+}
+
+static void commit(struct sti_thread *thread, struct sti_scope *scope)
+{
+    sti_specific_commit(scope);
+    if (scope->outer != NULL)
+        hand_to_outer(thread, scope);
+    else
+        sti_heap_commit(thread, scope->heaps);
+}
+
+static void roll_back(struct sti_thread *thread, struct sti_scope *scope)
+{
+    sti_specific_rollback(scope);
+    sti_heap_rollback(thread, scope->heaps);
+}
+
+/* End the thread's innermost scope and make the one below it current again. */
+static void close_scope(struct sti_thread *thread, int code, void *value, uint64_t start,
+                        const struct sti_scope_request *request, stint_outcome *outcome)
+{
+    struct sti_scope *scope = thread->scope;
+    sti_thread_metered = NULL;
+    uint64_t end = sti_clock_now();
+    look_exactly(scope, end);
+
+    stint_reason reason = scope->tripped;
+    if (reason == STINT_REASON_NONE && code != 0)
+        reason = STINT_REASON_FAILED;
+    set_reason(outcome, reason, code);
+    outcome->value = outcome->status == STINT_OK ? value : NULL;
+
+    if (scope->heaps != NULL) {
+        size_t held = sti_heap_held(scope->heaps);
+        if (held > scope->peak)
+            scope->peak = held;
+    }
+    outcome->usage = (stint_usage){
+        .allocated = thread->used - scope->begin,
+        .peak = scope->peak,
+        .samples = scope->samples,
+        .deferred = scope->deferred,
+        .wall_ns = end - start,
+        .queued_ns = request->submitted_ns != 0 ? start - request->submitted_ns : 0,
+    };
+
+    if (outcome->status == STINT_OK)
+        commit(thread, scope);
+    else
+        roll_back(thread, scope);
+    sti_meter_end(thread);
+    thread->scope = scope->below;
+    sti_thread_metered = scope->below != NULL ? thread : NULL;
+}
+
+int sti_scope_run(const struct sti_scope_request *request, stint_outcome *outcome)
+{
+    struct sti_thread *thread = sti_thread_self();
+    if (thread == NULL)
+        return ENOMEM;
+    uint64_t start = sti_clock_now();
+    struct sti_scope scope;
+    open_scope(thread, &scope, request, start);
+
+    /* Written between setjmp and longjmp, read after. */
+    volatile int code = 0;
+    void *volatile value = NULL;
+    look_exactly(&scope, start);
+    if (scope.tripped == STINT_REASON_NONE && _setjmp(scope.landing) == 0) {
+        void *result = NULL;
+        code = request->fn(request->arg, &result);
+        value = result;
+    }
+    close_scope(thread, code, value, start, request, outcome);
+    return 0;
+}
+
+int stint_run(stint_fn *fn, void *arg, const stint_options *options, stint_outcome *outcome)
+{
+    static const stint_options no_limits = STINT_OPTIONS_INIT;
+    if (fn == NULL || outcome == NULL || !sti_options_valid(options))
+        return EINVAL;
+    struct sti_scope_request request = {
+        .fn = fn,
+        .arg = arg,
+        .options = options != NULL ? options : &no_limits,
+        .token = options != NULL ? options->token : NULL,
+    };
+    int error = sti_scope_run(&request, outcome);
+    if (error == 0 && sti_thread_metered != NULL)
+        sti_interrupt_point(sti_thread_metered);
+    return error;
+}

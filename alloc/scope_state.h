@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The state of a scope, which the meter, the interrupts, the guards and the undo log share. It lies on the stack of the
+ * call that opened it and belongs to that thread. */
+#ifndef STI_ALLOC_SCOPE_STATE_H
+#define STI_ALLOC_SCOPE_STATE_H
+
+#include <setjmp.h>
+#include <stint/interrupt.h>
+#include <stint/task.h>
+
+struct sti_heap;
+struct sti_specific_undo;
+
+struct sti_scope {
+    struct sti_scope *below; /* what the thread was in before */
+    struct sti_scope *outer; /* what this scope charges too: below, or NULL when it is detached */
+
+    /* The meter's. Ends and checks are values of the thread's used. */
+    uint64_t begin;
+    uint64_t own_end;        /* where this scope's allocation limit is reached */
+    uint64_t allocation_end; /* where the first allocation limit is reached, this one's or one's around it */
+    uint64_t below_memory_check;
+    size_t memory_limit; /* 0: none */
+    size_t peak;
+    size_t grace_left;
+    uint64_t samples;
+    uint64_t deferred;
+
+    /* The interrupts'. */
+    uint64_t deadline; /* by sti_clock_now; UINT64_MAX: none */
+    const stint_token *token;
+    const stint_token *stop;
+    stint_on_interrupt on_interrupt;
+    stint_reason tripped; /* written once; STINT_REASON_NONE until then */
+    unsigned masks;
+    stint_guard *guards;
+    jmp_buf landing;
+
+    /* What a rollback takes back. */
+    struct sti_heap *heap;  /* its own; NULL until it allocates */
+    struct sti_heap *heaps; /* its own and those that inner scopes committed into it */
+    struct sti_specific_undo *specifics;
+};
+
+#endif

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The record of a thread that runs scopes: its meter, its innermost scope, its warm heap. Only its thread touches it,
+ * but for the limit, into which anybody may store 0.
+ *
+ * Poking. A record is made at a thread's first scope, put on a list that only grows, and handed to another thread when
+ * its own has ended. So a poker walks the list without a lock, in a signal handler too, and can never reach freed memory;
+ * poking a thread in vain costs it one sample point.
+ *
+ *   owner:  store limit (seq_cst) ... load flags (seq_cst)
+ *   poker:  store flag  (seq_cst) ... store 0 into limit (seq_cst)
+ *
+ * All four are in one total order. Either the owner's load comes after the poker's flag store, and it sees the flag; or
+ * it comes before, then so does the owner's limit store before the poker's 0, the 0 stays, and the next allocation is a
+ * sample point. */
+#ifndef STI_ALLOC_THREAD_H
+#define STI_ALLOC_THREAD_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+#include "backend.h"
+
+struct sti_scope;
+struct sti_heap;
+
+struct sti_thread {
+    uint64_t used;                /* bytes charged on this thread; only differences count */
+    _Atomic uint64_t limit;       /* an allocation that takes used beyond it is a sample point */
+    sti_backend_heap *allocating; /* the innermost scope's heap; NULL until it allocates, and then limit is 0 */
+    struct sti_scope *scope;      /* innermost */
+    uint64_t memory_check;        /* value of used beyond which what the scopes hold must be measured */
+    struct sti_heap *warm;        /* an empty heap for the next scope */
+    atomic_bool owned;            /* by a living thread */
+    struct sti_thread *next;      /* on the list of all records; set once */
+} __attribute__((aligned(64)));
+
+/* The calling thread's record while it is in a scope, otherwise NULL: what the allocation functions look at. */
+extern _Thread_local struct sti_thread *sti_thread_metered;
+
+/* The calling thread's record, made when it has none. NULL: out of memory. */
+struct sti_thread *sti_thread_self(void);
+
+/* Make every thread that is in a scope reach a sample point at its next allocation. Safe in signal handlers. */
+void sti_thread_poke_all(void);
+
+#endif
