@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The list as tasks of a pool. The main thread submits and collects; records live in an array of its own, each touched
+ * by its task until the task's future has resolved, and by the main thread from then on. */
+#include "run.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+struct job {
+    parse_document document;
+    stint_outcome outcome;
+    const stint_budget *budget;
+    stint_future *future;
+};
+
+struct window {
+    const struct run *run;
+    stint_pool *pool;
+    struct job jobs[RUN_WINDOW];
+    size_t oldest, next; /* indices into the list; a record is at its index modulo RUN_WINDOW */
+};
+
+static struct job *job_at(struct window *window, size_t index)
+{
+    return &window->jobs[index % RUN_WINDOW];
+}
+
+/* What the pool runs: the document in a scope of its own. The budget is the inner scope's, because a wall limit given to
+ * the pool counts from the submission, and a file shall not pay for the time that it waited behind others. The token is
+ * the outer one's: when it is set, the inner call does not return, and the outcome is that of the future. */
+static int run_in_scope(void *argument, void **value)
+{
+    (void)value;
+    struct job *job = argument;
+    stint_options options = STINT_OPTIONS_INIT;
+    options.budget = *job->budget;
+    options.on_interrupt = parse_on_interrupt(job->document.kind);
+    options.name = job->document.path;
+    return stint_run(parse_document_run, &job->document, &options, &job->outcome);
+}
+
+static int submit(struct window *window, size_t index)
+{
+    const struct run *run = window->run;
+    const paths_file *file = &run->paths->files[index];
+    struct job *job = job_at(window, index);
+    *job = (struct job) { .document = { .path = file->path, .kind = file->kind }, .budget = &run->budget };
+    stint_options options = STINT_OPTIONS_INIT;
+    options.token = run->root;
+    options.on_interrupt = parse_on_interrupt(file->kind);
+    options.name = file->path;
+    return stint_submit(window->pool, run_in_scope, job, &options, &job->future);
+}
+
+/* The outcome of a job whose future has resolved: the scope's own where the task came to its end. */
+static stint_outcome settle(const struct job *job, const stint_outcome *task)
+{
+    if (task->status != STINT_OK)
+        return *task;
+    stint_outcome outcome = job->outcome;
+    outcome.usage.queued_ns = task->usage.queued_ns;
+    return outcome;
+}
+
+/* Also count what has ended behind the oldest, else one slow file would make the bar stand still. */
+static void show_progress(struct window *window)
+{
+    if (!report_progress_due(window->run->report))
+        return;
+    report_tally ahead = { 0, 0, 0 };
+    for (size_t i = window->oldest; i < window->next; i++) {
+        const struct job *job = job_at(window, i);
+        stint_outcome task;
+        if (stint_future_wait_for(job->future, 0, &task) == 0)
+            report_count(&ahead, settle(job, &task).status);
+    }
+    report_progress(window->run->report, &ahead);
+}
+
+static void collect_oldest(struct window *window)
+{
+    struct job *job = job_at(window, window->oldest);
+    stint_outcome task;
+    while (stint_future_wait_for(job->future, RUN_TICK_NS, &task) == ETIMEDOUT)
+        show_progress(window);
+    stint_future_release(job->future);
+    stint_outcome outcome = settle(job, &task);
+    report_document(window->run->report, &job->document, &outcome);
+    window->oldest++;
+    show_progress(window);
+}
+
+/* A full queue is not an error: something is waited for, and then there is room. */
+static void submit_or_wait(struct window *window)
+{
+    if (window->next - window->oldest == RUN_WINDOW)
+        collect_oldest(window);
+    int error;
+    while ((error = submit(window, window->next)) == EAGAIN && window->next > window->oldest)
+        collect_oldest(window);
+    if (!error) {
+        window->next++;
+        return;
+    }
+    /* No memory for a task: this file fails, in its turn. */
+    while (window->next > window->oldest)
+        collect_oldest(window);
+    stint_outcome outcome = { .status = STINT_ERROR, .reason = STINT_REASON_FAILED, .error = error };
+    report_document(window->run->report, &job_at(window, window->next)->document, &outcome);
+    window->next++;
+    window->oldest++;
+}
+
+int run_bounded(const struct run *run)
+{
+    struct window *window = calloc(1, sizeof *window);
+    if (!window)
+        return ENOMEM;
+    window->run = run;
+    stint_pool_options options = STINT_POOL_OPTIONS_INIT;
+    options.workers = run->workers;
+    options.name = "batch";
+    int error = stint_pool_create(&window->pool, &options);
+    if (!error) {
+        while (window->next < run->paths->count)
+            submit_or_wait(window);
+        while (window->oldest < window->next)
+            collect_oldest(window);
+        stint_pool_destroy(window->pool);
+    }
+    free(window);
+    return error;
+}

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The command line. */
+#ifndef BATCH_OPTIONS_H
+#define BATCH_OPTIONS_H
+
+#include <stint/task.h>
+
+struct options {
+    unsigned workers;
+    stint_budget budget;
+    bool unbounded;
+    bool quiet;
+    bool zero_separated;
+    const char *json; /* NULL: none wanted; "-": standard output */
+    char **paths;
+    int path_count;
+};
+
+typedef enum options_next {
+    OPTIONS_RUN,
+    OPTIONS_DONE, /* help or version was asked for, and printed */
+    OPTIONS_BAD,  /* a line on standard error has said what is wrong */
+} options_next;
+
+options_next options_read(struct options *options, int argc, char **argv);
+
+#endif

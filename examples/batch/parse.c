@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The task of this program: read a file, hand it to its library. Runs on any thread, inside a scope or without one. */
+#include "library.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static const struct kind {
+    const char *name;
+    stint_on_interrupt on_interrupt;
+    void (*ready)(void);
+    int (*parse)(parse_document *document, const char *text, size_t size);
+} kinds[] = {
+    [PARSE_XML] = { "xml", STINT_JUMP, xml_ready, xml_parse },
+    [PARSE_JSON] = { "json", STINT_JUMP, json_ready, json_parse },
+    /* SQLite holds its connection's mutex through every call, so a jump would leave it locked. It handles allocations
+     * that fail very well: so that is how it is stopped. */
+    [PARSE_SQL] = { "sql", STINT_FAIL, sql_ready, sql_parse },
+    [PARSE_LUA] = { "lua", STINT_JUMP, NULL, lua_parse }, /* keeps nothing outside its states */
+};
+
+#define KINDS (sizeof kinds / sizeof kinds[0])
+
+/* What a library makes once and keeps (tables, locks, seeds) must not be made inside a task: if that task is rolled
+ * back, the memory goes, and the library keeps pointers to it. So each library is readied here, before the first task. */
+void parse_ready_libraries(void)
+{
+    for (size_t i = 0; i < KINDS; i++) {
+        if (kinds[i].ready)
+            kinds[i].ready();
+    }
+}
+
+bool parse_kind_of(const char *path, parse_kind *kind)
+{
+    const char *name = strrchr(path, '/');
+    const char *dot = strrchr(name ? name + 1 : path, '.');
+    for (size_t i = 0; dot && i < KINDS; i++) {
+        if (strcasecmp(dot + 1, kinds[i].name) == 0) {
+            *kind = (parse_kind)i;
+            return true;
+        }
+    }
+    return false;
+}
+
+const char *parse_kind_name(parse_kind kind)
+{
+    return kinds[kind].name;
+}
+
+stint_on_interrupt parse_on_interrupt(parse_kind kind)
+{
+    return kinds[kind].on_interrupt;
+}
+
+void parse_explain(parse_document *document, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(document->detail, sizeof document->detail, format, arguments);
+    va_end(arguments);
+    for (char *c = document->detail; *c; c++) {
+        if (*c == '\n' || *c == '\t')
+            *c = ' ';
+    }
+    for (size_t end = strlen(document->detail); end && document->detail[end - 1] == ' '; end--)
+        document->detail[end - 1] = 0;
+}
+
+static void close_descriptor(void *descriptor)
+{
+    close(*(int *)descriptor);
+}
+
+/* Read what is in the descriptor into one block, with a zero byte after it. The block is the task's, and charged to it:
+ * a file that is larger than the budget ends here. */
+static int read_all(int descriptor, char **text, size_t *size)
+{
+    struct stat status;
+    if (fstat(descriptor, &status))
+        return errno;
+    if (!S_ISREG(status.st_mode))
+        return S_ISDIR(status.st_mode) ? EISDIR : EINVAL;
+    size_t room = (size_t)status.st_size;
+    char *block = malloc(room + 1);
+    if (!block)
+        return ENOMEM;
+    size_t length = 0;
+    while (length < room) {
+        ssize_t count = read(descriptor, block + length, room - length);
+        if (count < 0 && errno == EINTR)
+            continue;
+        if (count < 0) {
+            int error = errno;
+            free(block);
+            return error;
+        }
+        if (count == 0)
+            break;
+        length += (size_t)count;
+    }
+    block[length] = 0;
+    *text = block;
+    *size = length;
+    return 0;
+}
+
+/* The descriptor is no memory, so a rollback would not close it: from its opening to its closing a guard stands by. An
+ * interrupt comes in allocations only, and between open and the push there is none. */
+static int read_file(const char *path, char **text, size_t *size)
+{
+    int descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (descriptor < 0)
+        return errno;
+    stint_guard guard;
+    stint_guard_push(&guard, close_descriptor, &descriptor);
+    int error = read_all(descriptor, text, size);
+    stint_guard_pop(&guard, true);
+    return error;
+}
+
+int parse_document_run(void *argument, void **value)
+{
+    (void)value; /* all that is wanted of it goes into the record */
+    parse_document *document = argument;
+    char *text = NULL;
+    size_t size = 0;
+    int error = read_file(document->path, &text, &size);
+    if (error) {
+        parse_explain(document, "cannot read it: %s", strerror(error));
+        return error;
+    }
+    error = kinds[document->kind].parse(document, text, size);
+    free(text); /* on Ok it would stay allocated, and nobody would own it */
+    return error;
+}

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Documents and what parses them: one function that reads a file and hands it to the library of its kind. It can run as
+ * a task of stint, on any thread, or without a scope. The libraries must have been readied first, by main. */
+#ifndef BATCH_PARSE_H
+#define BATCH_PARSE_H
+
+#include <stint/stint.h>
+
+typedef enum parse_kind {
+    PARSE_XML,
+    PARSE_JSON,
+    PARSE_SQL,
+    PARSE_LUA,
+} parse_kind;
+
+/* The record of one document. It belongs to whoever runs the task and lies outside the task's memory, so that it outlives
+ * a rollback; for that reason the task copies characters and numbers into it and never stores a pointer. */
+typedef struct parse_document {
+    const char *path;
+    parse_kind kind;
+    uint64_t items;   /* out: nodes, values, rows or results, whatever the kind counts */
+    char detail[160]; /* out: what was wrong, in the words of the library; empty if nothing was */
+} parse_document;
+
+/* Make, on the main thread and outside any task, what the libraries make once in a process. */
+void parse_ready_libraries(void);
+
+/* Which kind a path's ending stands for; false: none that is known here. */
+bool parse_kind_of(const char *path, parse_kind *kind);
+
+/* "xml", "json", "sql" or "lua". */
+const char *parse_kind_name(parse_kind kind);
+
+/* How a task that parses this kind wants to be stopped. */
+stint_on_interrupt parse_on_interrupt(parse_kind kind);
+
+/* A stint_fn: document is a parse_document. 0, or an errno value with document->detail filled. */
+int parse_document_run(void *document, void **value);
+
+#endif

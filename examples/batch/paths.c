@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The list of files to parse: from arguments, folders and standard input. */
+#include "paths.h"
+
+#include <errno.h>
+#include <fts.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+static int add_file(struct paths *paths, const char *path)
+{
+    parse_kind kind;
+    if (!parse_kind_of(path, &kind)) {
+        paths->skipped++;
+        return 0;
+    }
+    if (paths->count == paths->room) {
+        size_t room = paths->room ? 2 * paths->room : 256;
+        paths_file *files = reallocarray(paths->files, room, sizeof *files);
+        if (!files)
+            return ENOMEM;
+        paths->files = files;
+        paths->room = room;
+    }
+    char *copy = strdup(path);
+    if (!copy)
+        return ENOMEM;
+    paths->files[paths->count++] = (paths_file) { copy, kind };
+    return 0;
+}
+
+static int by_name(const FTSENT **a, const FTSENT **b)
+{
+    return strcmp((*a)->fts_name, (*b)->fts_name);
+}
+
+/* One entry of the walk. Links are followed to files, not to folders, so that a walk always ends. */
+static int add_entry(struct paths *paths, const FTSENT *entry)
+{
+    struct stat status;
+    switch (entry->fts_info) {
+    case FTS_F:
+        return add_file(paths, entry->fts_path);
+    case FTS_SL:
+        if (stat(entry->fts_accpath, &status) == 0 && S_ISDIR(status.st_mode))
+            return 0;
+        return add_file(paths, entry->fts_path);
+    case FTS_DEFAULT: /* a device, a socket, a pipe */
+        paths->skipped++;
+        return 0;
+    case FTS_DNR:
+    case FTS_ERR:
+        return entry->fts_errno;
+    default:
+        return 0;
+    }
+}
+
+static int add_folder(struct paths *paths, const char *path)
+{
+    char *copy = strdup(path);
+    if (!copy)
+        return ENOMEM;
+    int error = 0;
+    FTS *walk = fts_open((char *[]) { copy, NULL }, FTS_COMFOLLOW | FTS_PHYSICAL | FTS_NOCHDIR, by_name);
+    if (walk) {
+        FTSENT *entry;
+        errno = 0;
+        while (!error && (entry = fts_read(walk)))
+            error = add_entry(paths, entry);
+        if (!error)
+            error = errno;
+        fts_close(walk);
+    } else {
+        error = errno;
+    }
+    free(copy);
+    return error;
+}
+
+int paths_add(struct paths *paths, const char *path)
+{
+    struct stat status;
+    if (stat(path, &status))
+        return errno;
+    if (S_ISDIR(status.st_mode))
+        return add_folder(paths, path);
+    if (S_ISREG(status.st_mode))
+        return add_file(paths, path);
+    paths->skipped++;
+    return 0;
+}
+
+int paths_add_from_input(struct paths *paths, int separator)
+{
+    char *line = NULL;
+    size_t room = 0;
+    int error = 0;
+    ssize_t length;
+    while (!error && (length = getdelim(&line, &room, separator, stdin)) > 0) {
+        if (line[length - 1] == separator)
+            line[length - 1] = 0;
+        if (!line[0])
+            continue;
+        error = paths_add(paths, line);
+        if (error && error != ENOMEM)
+            error = add_file(paths, line);
+    }
+    if (!error && ferror(stdin))
+        error = EIO;
+    free(line);
+    return error;
+}
+
+void paths_free(struct paths *paths)
+{
+    for (size_t i = 0; i < paths->count; i++)
+        free(paths->files[i].path);
+    free(paths->files);
+}

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The list of files to parse, in order. Main thread only. */
+#ifndef BATCH_PATHS_H
+#define BATCH_PATHS_H
+
+#include "parse.h"
+
+typedef struct paths_file {
+    char *path;
+    parse_kind kind;
+} paths_file;
+
+struct paths {
+    paths_file *files;
+    size_t count;
+    size_t room;
+    size_t skipped; /* files of no known kind */
+};
+
+#define PATHS_INIT { NULL, 0, 0, 0 }
+
+/* Add a file, or what a folder holds. 0 or an errno value: the path cannot be reached, or memory is out. */
+int paths_add(struct paths *paths, const char *path);
+
+/* Add every path that standard input names, each ended by the separator. One that cannot be reached is added all the
+ * same, so that its task reports it: a long list is not refused for one file that has gone. */
+int paths_add_from_input(struct paths *paths, int separator);
+
+void paths_free(struct paths *paths);
+
+#endif

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Running the list: run_bounded does it with tasks and budgets, run_unbounded with plain threads, as the baseline. Both
+ * hand each result to the report in the order of the list, and keep a window of RUN_WINDOW records, however long the
+ * list is: the oldest that has not ended holds its end, the newest that was started its beginning. Called by main. */
+#ifndef BATCH_RUN_H
+#define BATCH_RUN_H
+
+#include "paths.h"
+#include "report.h"
+
+#define RUN_WINDOW 4096
+#define RUN_TICK_NS UINT64_C(100000000) /* between two looks at the progress while the oldest is waited for */
+
+struct run {
+    const struct paths *paths;
+    struct report *report;
+    unsigned workers;
+    stint_budget budget;
+    stint_token *root; /* set by Ctrl-C */
+};
+
+/* 0, or an errno value: the threads could not be had, and nothing was run. */
+int run_bounded(const struct run *run);
+int run_unbounded(const struct run *run);
+
+#endif

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Sizes, durations and names as people read and write them. Pure functions; any thread. */
+#ifndef BATCH_TEXT_H
+#define BATCH_TEXT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define TEXT_ROOM 24
+
+/* "64M", "1GiB", "500k", "4096": binary multiples. False if it is no size, or too large for size_t. */
+bool text_read_size(const char *text, size_t *size);
+
+/* "500ms", "2s", "1m", "1h", "100us"; "0" is no time at all. False if it is no duration, or longer than 500 years. */
+bool text_read_duration(const char *text, uint64_t *nanoseconds);
+
+/* The other way, for people: three digits or so. Return room. */
+const char *text_write_size(char room[TEXT_ROOM], uint64_t size);
+const char *text_write_duration(char room[TEXT_ROOM], uint64_t nanoseconds);
+
+/* A copy for malloc's free that is valid UTF-8: what is not becomes U+FFFD. printable: control characters, which could
+ * steer a terminal, become '?'. NULL: out of memory. */
+char *text_clean(const char *text, bool printable);
+
+/* Characters in valid UTF-8. */
+size_t text_length(const char *text);
+
+#endif

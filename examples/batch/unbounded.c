@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The list on plain threads that take the next file from a shared counter: the same work without tasks, scopes and
+ * limits. What Ctrl-C does here is all that can be done without them: no further file is begun. */
+#include "run.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <time.h>
+
+struct job {
+    parse_document document;
+    stint_outcome outcome;
+    bool done;
+};
+
+struct window {
+    const struct run *run;
+    pthread_mutex_t lock; /* over all below, and over done in every record */
+    pthread_cond_t ended; /* a file was done */
+    pthread_cond_t freed; /* a record was collected */
+    size_t oldest, next;
+    struct job jobs[RUN_WINDOW];
+};
+
+static uint64_t now(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (uint64_t)time.tv_sec * UINT64_C(1000000000) + (uint64_t)time.tv_nsec;
+}
+
+static struct job *job_at(struct window *window, size_t index)
+{
+    return &window->jobs[index % RUN_WINDOW];
+}
+
+static void run_job(struct job *job)
+{
+    uint64_t start = now();
+    void *value = NULL;
+    int error = parse_document_run(&job->document, &value);
+    if (error)
+        job->outcome = (stint_outcome) { .status = STINT_ERROR, .reason = STINT_REASON_FAILED, .error = error };
+    job->outcome.usage.wall_ns = now() - start;
+}
+
+/* Take the next file; NULL when there is none, or when no further one shall be begun. Called with the lock held. */
+static struct job *take(struct window *window)
+{
+    const struct paths *paths = window->run->paths;
+    while (window->next < paths->count && window->next - window->oldest == RUN_WINDOW)
+        pthread_cond_wait(&window->freed, &window->lock);
+    if (window->next == paths->count || stint_token_is_set(window->run->root))
+        return NULL;
+    const paths_file *file = &paths->files[window->next];
+    struct job *job = job_at(window, window->next++);
+    *job = (struct job) { .document = { .path = file->path, .kind = file->kind } };
+    return job;
+}
+
+static void *work(void *argument)
+{
+    struct window *window = argument;
+    pthread_mutex_lock(&window->lock);
+    struct job *job;
+    while ((job = take(window))) {
+        pthread_mutex_unlock(&window->lock);
+        run_job(job);
+        pthread_mutex_lock(&window->lock);
+        job->done = true;
+        pthread_cond_signal(&window->ended);
+    }
+    pthread_mutex_unlock(&window->lock);
+    return NULL;
+}
+
+static void show_progress(struct window *window)
+{
+    if (!report_progress_due(window->run->report))
+        return;
+    report_tally ahead = { 0, 0, 0 };
+    for (size_t i = window->oldest; i < window->next; i++) {
+        if (job_at(window, i)->done)
+            report_count(&ahead, job_at(window, i)->outcome.status);
+    }
+    report_progress(window->run->report, &ahead);
+}
+
+/* Wait until the oldest is done, or will never be begun; false: the latter. Called with the lock held. */
+static bool wait_for_oldest(struct window *window)
+{
+    for (;;) {
+        bool begun = window->oldest < window->next;
+        if (begun && job_at(window, window->oldest)->done)
+            return true;
+        if (!begun && stint_token_is_set(window->run->root))
+            return false;
+        uint64_t until = now() + RUN_TICK_NS;
+        struct timespec time = { (time_t)(until / 1000000000), (long)(until % 1000000000) };
+        pthread_cond_clockwait(&window->ended, &window->lock, CLOCK_MONOTONIC, &time);
+        show_progress(window);
+    }
+}
+
+static void collect(struct window *window)
+{
+    const struct run *run = window->run;
+    pthread_mutex_lock(&window->lock);
+    while (window->oldest < run->paths->count && wait_for_oldest(window)) {
+        struct job job = *job_at(window, window->oldest++);
+        pthread_cond_signal(&window->freed);
+        pthread_mutex_unlock(&window->lock);
+        report_document(run->report, &job.document, &job.outcome);
+        pthread_mutex_lock(&window->lock);
+        show_progress(window);
+    }
+    pthread_mutex_unlock(&window->lock);
+    for (size_t i = window->oldest; i < run->paths->count; i++) {
+        const paths_file *file = &run->paths->files[i];
+        parse_document document = { .path = file->path, .kind = file->kind };
+        stint_outcome outcome = { .status = STINT_CANCELLED, .reason = STINT_REASON_TOKEN, .error = ECANCELED };
+        report_document(run->report, &document, &outcome);
+    }
+}
+
+int run_unbounded(const struct run *run)
+{
+    struct window *window = calloc(1, sizeof *window);
+    pthread_t *threads = calloc(run->workers, sizeof *threads);
+    int error = window && threads ? 0 : ENOMEM;
+    if (!error) {
+        window->run = run;
+        pthread_mutex_init(&window->lock, NULL);
+        pthread_cond_init(&window->ended, NULL);
+        pthread_cond_init(&window->freed, NULL);
+        unsigned started = 0;
+        while (started < run->workers && !error) {
+            error = pthread_create(&threads[started], NULL, work, window);
+            if (!error)
+                started++;
+        }
+        if (started) {
+            error = 0; /* fewer threads are enough */
+            collect(window);
+        }
+        while (started)
+            pthread_join(threads[--started], NULL);
+    }
+    free(threads);
+    free(window);
+    return error;
+}
