@@ -4,7 +4,8 @@
  * user's. Any thread.
  *
  * Outside a scope: straight to mimalloc. Inside: charge, then the task's heap, or the process's when the block is libc's
- * or the loader's own. */
+ * or the loader's own. The common paths end in tail calls; errno for a block that mimalloc cannot make is set by its
+ * error handler (malloc.c), so they need not look at the result. */
 #ifndef STI_ALLOC_ALLOCATE_H
 #define STI_ALLOC_ALLOCATE_H
 
@@ -18,44 +19,46 @@
 #define STI_UNLIKELY(x) __builtin_expect(!!(x), 0)
 #define STI_INLINE static inline __attribute__((always_inline))
 
-/* Returns NULL. */
-__attribute__((cold)) void *sti_allocate_failed(struct sti_thread *thread, uint64_t charge);
+/* errno is ENOMEM; returns NULL. */
+__attribute__((cold)) void *sti_allocate_failed(void);
+
+/* The sample point of an allocation, then the allocation. */
+void *sti_allocate_slowly(struct sti_thread *thread, size_t size, const void *caller);
+void *sti_allocate_zeroed_slowly(struct sti_thread *thread, size_t size, const void *caller);
+
+STI_INLINE void *sti_allocate_charged(const struct sti_thread *thread, size_t size, const void *caller)
+{
+    return STI_LIKELY(!sti_caller_is_system(caller)) ? sti_backend_heap_malloc(thread->allocating, size)
+                                                     : sti_backend_malloc(size);
+}
+
+STI_INLINE void *sti_allocate_zeroed_charged(const struct sti_thread *thread, size_t size, const void *caller)
+{
+    return STI_LIKELY(!sti_caller_is_system(caller)) ? sti_backend_heap_zalloc(thread->allocating, size)
+                                                     : sti_backend_zalloc(size);
+}
 
 STI_INLINE void *sti_allocate(size_t size, const void *caller)
 {
     struct sti_thread *thread = sti_thread_metered;
-    uint64_t charge = 0;
-    void *block;
-    if (STI_LIKELY(thread == NULL)) {
-        block = sti_backend_malloc(size);
-    } else {
-        charge = sti_meter_rounded(size);
-        if (STI_UNLIKELY(!sti_meter_charge(thread, charge, size, caller)))
-            return NULL;
-        block = STI_LIKELY(!sti_caller_is_system(caller)) ? sti_backend_heap_malloc(thread->allocating, size)
-                                                          : sti_backend_malloc(size);
-    }
-    return STI_LIKELY(block != NULL) ? block : sti_allocate_failed(thread, charge);
+    if (STI_LIKELY(thread == NULL))
+        return sti_backend_malloc(size);
+    if (STI_UNLIKELY(!sti_meter_charge_fast(thread, sti_meter_rounded(size))))
+        return sti_allocate_slowly(thread, size, caller);
+    return sti_allocate_charged(thread, size, caller);
 }
 
 STI_INLINE void *sti_allocate_zeroed(size_t count, size_t size, const void *caller)
 {
     struct sti_thread *thread = sti_thread_metered;
-    uint64_t charge = 0;
     size_t total;
     if (STI_UNLIKELY(__builtin_mul_overflow(count, size, &total)))
-        return sti_allocate_failed(thread, 0);
-    void *block;
-    if (STI_LIKELY(thread == NULL)) {
-        block = sti_backend_zalloc(total);
-    } else {
-        charge = sti_meter_rounded(total);
-        if (STI_UNLIKELY(!sti_meter_charge(thread, charge, total, caller)))
-            return NULL;
-        block = STI_LIKELY(!sti_caller_is_system(caller)) ? sti_backend_heap_zalloc(thread->allocating, total)
-                                                          : sti_backend_zalloc(total);
-    }
-    return STI_LIKELY(block != NULL) ? block : sti_allocate_failed(thread, charge);
+        return sti_allocate_failed();
+    if (STI_LIKELY(thread == NULL))
+        return sti_backend_zalloc(total);
+    if (STI_UNLIKELY(!sti_meter_charge_fast(thread, sti_meter_rounded(total))))
+        return sti_allocate_zeroed_slowly(thread, total, caller);
+    return sti_allocate_zeroed_charged(thread, total, caller);
 }
 
 /* Does the block stay where it is? mimalloc's rule, asked beforehand so that the charge does not depend on it. */
@@ -68,51 +71,42 @@ STI_INLINE bool sti_allocate_fits(const void *block, size_t size)
 STI_INLINE void *sti_reallocate(void *block, size_t size, const void *caller)
 {
     struct sti_thread *thread = sti_thread_metered;
-    uint64_t charge = 0;
-    if (STI_UNLIKELY(thread != NULL)) {
-        if (block != NULL && sti_allocate_fits(block, size))
-            return sti_backend_realloc(block, size);
-        charge = sti_meter_rounded(size);
-        if (STI_UNLIKELY(!sti_meter_charge(thread, charge, size, caller)))
-            return NULL;
-        if (STI_LIKELY(!sti_caller_is_system(caller))) {
-            block = sti_backend_heap_realloc(thread->allocating, block, size);
-            return STI_LIKELY(block != NULL) ? block : sti_allocate_failed(thread, charge);
-        }
-    }
-    block = sti_backend_realloc(block, size);
-    return STI_LIKELY(block != NULL) ? block : sti_allocate_failed(thread, charge);
+    if (STI_LIKELY(thread == NULL) || (block != NULL && sti_allocate_fits(block, size)))
+        return sti_backend_realloc(block, size);
+    if (STI_UNLIKELY(!sti_meter_charge(thread, sti_meter_rounded(size), size, caller)))
+        return NULL;
+    return STI_LIKELY(!sti_caller_is_system(caller)) ? sti_backend_heap_realloc(thread->allocating, block, size)
+                                                     : sti_backend_realloc(block, size);
 }
 
 STI_INLINE void *sti_reallocate_array(void *block, size_t count, size_t size, const void *caller)
 {
     size_t total;
     if (STI_UNLIKELY(__builtin_mul_overflow(count, size, &total)))
-        return sti_allocate_failed(sti_thread_metered, 0);
+        return sti_allocate_failed();
     return sti_reallocate(block, total, caller);
 }
 
-/* alignment is a power of two. */
+/* alignment is 0 or a power of two. */
 STI_INLINE void *sti_allocate_aligned(size_t alignment, size_t size, const void *caller)
 {
     if (alignment <= 16)
         return sti_allocate(size, caller);
     struct sti_thread *thread = sti_thread_metered;
-    uint64_t charge = 0;
     void *block;
     if (STI_LIKELY(thread == NULL)) {
         block = sti_backend_aligned(alignment, size);
     } else {
         size_t whole;
         if (__builtin_add_overflow(size, alignment, &whole))
-            return sti_allocate_failed(thread, 0);
-        charge = sti_meter_rounded(whole);
-        if (STI_UNLIKELY(!sti_meter_charge(thread, charge, whole, caller)))
+            return sti_allocate_failed();
+        if (STI_UNLIKELY(!sti_meter_charge(thread, sti_meter_rounded(whole), whole, caller)))
             return NULL;
         block = STI_LIKELY(!sti_caller_is_system(caller)) ? sti_backend_heap_aligned(thread->allocating, alignment, size)
                                                           : sti_backend_aligned(alignment, size);
     }
-    return STI_LIKELY(block != NULL) ? block : sti_allocate_failed(thread, charge);
+    /* mimalloc does not report an aligned block that it cannot make. */
+    return STI_LIKELY(block != NULL) ? block : sti_allocate_failed();
 }
 
 STI_INLINE bool sti_is_power_of_two(size_t n)

@@ -125,6 +125,12 @@ static inline void sti_backend_thread_init(void)
     mi_thread_init();
 }
 
+/* What mimalloc cannot do is told to one function, with an errno value, on the thread that asked. */
+static inline void sti_backend_on_error(void (*heard)(int error, void *unused))
+{
+    mi_register_error(heard, NULL);
+}
+
 static inline int sti_backend_version(void)
 {
     return mi_version();

@@ -9,8 +9,7 @@
 #include <stdlib.h>
 #include <sys/auxv.h>
 
-struct sti_caller_module sti_caller_libc;
-struct sti_caller_module sti_caller_loader;
+struct sti_caller_system sti_caller_system;
 
 static struct sti_caller_module loaded_range(const struct dl_phdr_info *info)
 {
@@ -36,9 +35,9 @@ static int classify(struct dl_phdr_info *info, size_t size, void *unused)
     struct sti_caller_module module = loaded_range(info);
     /* abs can be nobody's but libc's; AT_BASE is where the kernel put the loader. */
     if (sti_caller_in(&module, (const void *)(uintptr_t)abs))
-        sti_caller_libc = module;
+        sti_caller_system.libc = module;
     else if (info->dlpi_addr == getauxval(AT_BASE) && info->dlpi_addr != 0)
-        sti_caller_loader = module;
+        sti_caller_system.loader = module;
     return 0;
 }
 

@@ -18,8 +18,10 @@ struct sti_caller_module {
 };
 
 /* Filled in when the library is loaded; constant from then on. */
-extern struct sti_caller_module sti_caller_libc;
-extern struct sti_caller_module sti_caller_loader;
+extern struct sti_caller_system {
+    struct sti_caller_module libc;
+    struct sti_caller_module loader;
+} sti_caller_system;
 
 /* Of the function that it is inlined into; that function must be the one the user calls. */
 #define STI_CALLER() __builtin_extract_return_addr(__builtin_return_address(0))
@@ -32,7 +34,7 @@ static inline bool sti_caller_in(const struct sti_caller_module *module, const v
 /* Is the block libc's or the loader's own? */
 static inline bool sti_caller_is_system(const void *caller)
 {
-    return sti_caller_in(&sti_caller_libc, caller) || sti_caller_in(&sti_caller_loader, caller);
+    return sti_caller_in(&sti_caller_system.libc, caller) || sti_caller_in(&sti_caller_system.loader, caller);
 }
 
 #endif

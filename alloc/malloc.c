@@ -5,12 +5,36 @@
 
 #include "allocate.h"
 
-void *sti_allocate_failed(struct sti_thread *thread, uint64_t charge)
+void *sti_allocate_failed(void)
 {
-    if (thread != NULL)
-        sti_meter_uncharge(thread, charge);
     errno = ENOMEM;
     return NULL;
+}
+
+void *sti_allocate_slowly(struct sti_thread *thread, size_t size, const void *caller)
+{
+    if (!sti_meter_sample(thread, sti_meter_rounded(size), size, caller))
+        return NULL;
+    return sti_allocate_charged(thread, size, caller);
+}
+
+void *sti_allocate_zeroed_slowly(struct sti_thread *thread, size_t size, const void *caller)
+{
+    if (!sti_meter_sample(thread, sti_meter_rounded(size), size, caller))
+        return NULL;
+    return sti_allocate_zeroed_charged(thread, size, caller);
+}
+
+/* mimalloc sets no errno; it reports ENOMEM, and EOVERFLOW for an absurd size, which malloc calls ENOMEM too. */
+static void set_errno(int error, void *unused)
+{
+    (void)unused;
+    errno = error == EOVERFLOW ? ENOMEM : error;
+}
+
+__attribute__((constructor)) static void hear_errors(void)
+{
+    sti_backend_on_error(set_errno);
 }
 
 void *stint_malloc(size_t size)

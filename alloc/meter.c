@@ -180,7 +180,7 @@ static bool refuse_or_defer(struct sti_thread *thread, uint64_t charge, const vo
     }
     scope->deferred++;
     /* The loader answers a failed allocation by ending the process, so it is never refused one. */
-    if (!sti_caller_in(&sti_caller_loader, caller)) {
+    if (!sti_caller_in(&sti_caller_system.loader, caller)) {
         if (charge > scope->grace_left)
             return false;
         scope->grace_left -= charge;

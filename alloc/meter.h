@@ -4,7 +4,8 @@
  *
  * What is charged. malloc(n): n rounded up to 16, at least 16. An aligned block: n plus the alignment, rounded. A
  * realloc is charged like malloc of the new size, unless the new size fits the block and fills at least half of it (then
- * the block stays as it is): nothing. What libc allocates for itself is charged too. A free gives nothing back. */
+ * the block stays as it is): nothing. What libc allocates for itself is charged too, and so is a block that the system
+ * then has no memory for. A free gives nothing back. */
 #ifndef STI_ALLOC_METER_H
 #define STI_ALLOC_METER_H
 
@@ -23,25 +24,25 @@ bool sti_meter_sample(struct sti_thread *thread, uint64_t charge, size_t size, c
 void sti_meter_begin(struct sti_thread *thread, const stint_budget *budget);
 void sti_meter_end(struct sti_thread *thread);
 
-/* Take back the charge for an allocation that the backend could not make. */
-static inline void sti_meter_uncharge(struct sti_thread *thread, uint64_t charge)
-{
-    thread->used -= charge;
-}
-
 /* A size beyond every limit wraps to a small charge; the backend refuses such a size. */
 static inline uint64_t sti_meter_rounded(size_t size)
 {
     return (size + (size == 0) + 15) & ~(uint64_t)15;
 }
 
-static inline bool sti_meter_charge(struct sti_thread *thread, uint64_t charge, size_t size, const void *caller)
+/* Charge unless this is a sample point. */
+static inline bool sti_meter_charge_fast(struct sti_thread *thread, uint64_t charge)
 {
     uint64_t after = thread->used + charge;
     if (__builtin_expect(after > atomic_load_explicit(&thread->limit, memory_order_relaxed), 0))
-        return sti_meter_sample(thread, charge, size, caller);
+        return false;
     thread->used = after;
     return true;
+}
+
+static inline bool sti_meter_charge(struct sti_thread *thread, uint64_t charge, size_t size, const void *caller)
+{
+    return sti_meter_charge_fast(thread, charge) || sti_meter_sample(thread, charge, size, caller);
 }
 
 #endif

@@ -64,7 +64,7 @@ void *pvalloc(size_t size)
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
     size_t rounded;
     if (__builtin_add_overflow(size == 0 ? 1 : size, page - 1, &rounded))
-        return sti_allocate_failed(sti_thread_metered, 0);
+        return sti_allocate_failed();
     return sti_allocate_aligned(page, rounded & ~(page - 1), STI_CALLER());
 }
 

@@ -23,6 +23,7 @@ static void hand_on(void *record)
 {
     struct sti_thread *thread = record;
     sti_heap_forget_warm(thread);
+    sti_thread_metered = NULL; /* were the thread ended inside a task */
     own_record = NULL;
     /* release: the next owner, who acquires, sees the record as it was left. */
     atomic_store_explicit(&thread->owned, false, memory_order_release);
