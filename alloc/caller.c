@@ -1,13 +1,24 @@
 /* SPDX-License-Identifier: MIT
  *
- * Where libc and the dynamic loader lie; found once, when the library is loaded. */
+ * Return addresses; see caller.h. Any thread.
+ *
+ * Where libc and the loader lie is found once, when the library is loaded. Any other address is asked of the loader's own
+ * index (_dl_find_object, glibc 2.35), which takes no lock and is true through every dlopen and dlclose. */
 #include "caller.h"
 
+#include <dlfcn.h>
 #include <elf.h>
+#include <errno.h>
 #include <link.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdlib.h>
+#include <stint/interrupt.h>
+#include <string.h>
 #include <sys/auxv.h>
+#include <unwind.h>
+
+#include "process.h"
 
 struct sti_caller_system sti_caller_system;
 
@@ -44,4 +55,97 @@ static int classify(struct dl_phdr_info *info, size_t size, void *unused)
 __attribute__((constructor)) static void find_modules(void)
 {
     dl_iterate_phdr(classify, NULL);
+}
+
+/* Names of protected modules: a file name is meant when it continues with '.' or '-' or ends there. The list only grows;
+ * release publishes an entry, acquire finds it whole. */
+struct protected_name {
+    const struct protected_name *next;
+    size_t length;
+    const char *name;
+};
+
+#define BUILT_IN(module, following) { (following), sizeof(module) - 1, (module) }
+static const struct protected_name built_in[] = {
+    BUILT_IN("libc", &built_in[1]),       BUILT_IN("ld-linux", &built_in[2]), BUILT_IN("libstdc++", &built_in[3]),
+    BUILT_IN("libgcc_s", &built_in[4]),   BUILT_IN("libc++", &built_in[5]),   BUILT_IN("libc++abi", &built_in[6]),
+    BUILT_IN("libmimalloc", &built_in[7]), BUILT_IN("libunwind", NULL),
+};
+static _Atomic(const struct protected_name *) protected_names = built_in;
+
+static bool is_protected_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    const char *file = slash != NULL ? slash + 1 : path;
+    for (const struct protected_name *entry = atomic_load_explicit(&protected_names, memory_order_acquire);
+         entry != NULL; entry = entry->next) {
+        if (strncmp(file, entry->name, entry->length) != 0)
+            continue;
+        char after = file[entry->length];
+        if (after == '\0' || after == '.' || after == '-')
+            return true;
+    }
+    return false;
+}
+
+int stint_protect_module(const char *name)
+{
+    if (name == NULL || name[0] == '\0' || strchr(name, '/') != NULL)
+        return EINVAL;
+    if (is_protected_name(name))
+        return 0;
+    size_t length = strlen(name);
+    struct protected_name *entry = sti_process_malloc(sizeof *entry + length + 1);
+    if (entry == NULL)
+        return ENOMEM;
+    char *copy = (char *)(entry + 1);
+    memcpy(copy, name, length + 1);
+    *entry = (struct protected_name){ .length = length, .name = copy };
+    entry->next = atomic_load_explicit(&protected_names, memory_order_relaxed);
+    while (!atomic_compare_exchange_weak_explicit(&protected_names, &entry->next, entry, memory_order_release,
+                                                  memory_order_relaxed))
+        ;
+    return 0;
+}
+
+struct walk {
+    uintptr_t scope;
+    const struct link_map *last_module;
+    bool reached;
+    bool met_protected;
+};
+
+/* The module's name is compared once a run of frames in it. An address in no module is generated code: nobody's to
+ * protect. */
+static bool is_protected_address(struct walk *walk, uintptr_t address)
+{
+    struct dl_find_object found;
+    if (_dl_find_object((void *)address, &found) != 0 || found.dlfo_link_map == walk->last_module)
+        return false;
+    walk->last_module = found.dlfo_link_map;
+    return is_protected_name(found.dlfo_link_map->l_name);
+}
+
+static _Unwind_Reason_Code visit_frame(struct _Unwind_Context *context, void *argument)
+{
+    struct walk *walk = argument;
+    if (_Unwind_GetCFA(context) > walk->scope) {
+        walk->reached = true;
+        return _URC_END_OF_STACK;
+    }
+    int before_instruction = 0;
+    uintptr_t address = _Unwind_GetIPInfo(context, &before_instruction);
+    /* A return address may lie behind the last instruction of its function. */
+    if (is_protected_address(walk, address - (before_instruction ? 0 : 1))) {
+        walk->met_protected = true;
+        return _URC_END_OF_STACK;
+    }
+    return _URC_NO_REASON;
+}
+
+bool sti_caller_stack_is_safe(const void *scope)
+{
+    struct walk walk = { .scope = (uintptr_t)scope };
+    _Unwind_Backtrace(visit_frame, &walk);
+    return walk.reached && !walk.met_protected;
 }

@@ -3,13 +3,16 @@
  * Interrupts and masks; see interrupt.h. Thread of the scope only.
  *
  * Who holds what at the instant of the jump? This library: nothing; a sample point lies before mimalloc is entered, and
- * no list of ours is half changed. libc and the loader: nothing, when the allocation was not theirs (caller.h). */
+ * no list of ours is half changed. libc, the loader, the C++ runtime: nothing, as no frame of theirs lies between
+ * (caller.h). The task's code: no lock, no once, no static initialiser, no caught exception (hold.h); what else it may
+ * hold, it masks or guards. */
 #undef _FORTIFY_SOURCE /* its longjmp refuses to leave a stack that the task switched to by itself */
 #include "interrupt.h"
 
 #include <setjmp.h>
 #include <stdint.h>
 
+#include "caller.h"
 #include "clock.h"
 #include "scope_state.h"
 #include "thread.h"
@@ -48,35 +51,39 @@ bool sti_interrupt_is_tripped(const struct sti_scope *innermost)
     return scope != NULL;
 }
 
-bool sti_interrupt_is_due(const struct sti_scope *innermost)
+static bool may_leave(const struct sti_scope *scope)
 {
-    for (const struct sti_scope *scope = innermost; scope != NULL && scope->masks == 0; scope = scope->outer) {
+    return scope->masks == 0 && !sti_hold_any(&scope->holds);
+}
+
+static bool is_due(const struct sti_scope *innermost)
+{
+    for (const struct sti_scope *scope = innermost; scope != NULL && may_leave(scope); scope = scope->outer) {
         if (scope->tripped != STINT_REASON_NONE)
             return true;
     }
     return false;
 }
 
-void sti_interrupt_deliver(struct sti_thread *thread)
+bool sti_interrupt_deliver(struct sti_thread *thread)
 {
     struct sti_scope *scope = thread->scope;
+    if (!is_due(scope) || (scope->on_interrupt == STINT_JUMP && !sti_caller_stack_is_safe(scope))) {
+        scope->deferred++;
+        return false;
+    }
     sti_interrupt_trip(scope, STINT_REASON_OUTER);
     if (scope->on_interrupt == STINT_FAIL)
-        return;
+        return true;
     sti_guard_run_all(scope);
     longjmp(scope->landing, 1);
 }
 
 void sti_interrupt_point(struct sti_thread *thread)
 {
-    struct sti_scope *scope = thread->scope;
-    sti_interrupt_look(scope);
-    if (__builtin_expect(!sti_interrupt_is_tripped(scope), 1))
-        return;
-    if (sti_interrupt_is_due(scope))
+    sti_interrupt_look(thread->scope);
+    if (__builtin_expect(sti_interrupt_is_tripped(thread->scope), 0))
         sti_interrupt_deliver(thread);
-    else
-        scope->deferred++;
 }
 
 void stint_checkpoint(void)

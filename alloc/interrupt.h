@@ -22,13 +22,13 @@ void sti_interrupt_trip(struct sti_scope *scope, stint_reason reason);
 /* Look at the tokens and deadlines of the scope and those around it, and trip what is to be. */
 void sti_interrupt_look(struct sti_scope *innermost);
 
-/* Whether the scope or one around it is tripped; and whether such an interrupt may be delivered now. */
+/* Whether the scope or one around it is tripped. */
 bool sti_interrupt_is_tripped(const struct sti_scope *innermost);
-bool sti_interrupt_is_due(const struct sti_scope *innermost);
 
-/* Deliver an interrupt that is due. In STINT_JUMP: run the innermost scope's guards, land in the call that opened it, do
- * not return. In STINT_FAIL: return; the caller refuses its allocation, if it makes one. */
-void sti_interrupt_deliver(struct sti_thread *thread);
+/* Deliver an interrupt if one is due and this is a place for it. In STINT_JUMP: run the innermost scope's guards, land in
+ * the call that opened it, do not return. In STINT_FAIL: return true; the caller refuses its allocation, if it makes one.
+ * False: it has to wait. */
+bool sti_interrupt_deliver(struct sti_thread *thread);
 
 /* Run the innermost scope's guards, newest first, masked. */
 void sti_guard_run_all(struct sti_scope *scope);

@@ -173,12 +173,10 @@ static uint64_t next_sample(const struct sti_thread *thread, uint64_t after)
 static bool refuse_or_defer(struct sti_thread *thread, uint64_t charge, const void *caller)
 {
     struct sti_scope *scope = thread->scope;
-    bool system = sti_caller_is_system(caller);
-    if (!system && sti_interrupt_is_due(scope)) {
-        sti_interrupt_deliver(thread);
+    if (sti_caller_is_system(caller))
+        scope->deferred++;
+    else if (sti_interrupt_deliver(thread))
         return false;
-    }
-    scope->deferred++;
     /* The loader answers a failed allocation by ending the process, so it is never refused one. */
     if (!sti_caller_in(&sti_caller_system.loader, caller)) {
         if (charge > scope->grace_left)

@@ -77,6 +77,8 @@ static void open_scope(struct sti_thread *thread, struct sti_scope *scope, const
     scope->on_interrupt = options->on_interrupt;
     scope->tripped = STINT_REASON_NONE;
     scope->masks = 0;
+    scope->holds.named = 0;
+    scope->holds.unnamed = 0;
     scope->guards = NULL;
     scope->heap = NULL;
     scope->heaps = NULL;
@@ -155,6 +157,7 @@ static void close_scope(struct sti_thread *thread, int code, void *value, uint64
     else
         roll_back(thread, scope);
     sti_meter_end(thread);
+    sti_hold_hand_down(scope);
     thread->scope = scope->below;
     sti_thread_metered = scope->below != NULL ? thread : NULL;
 }

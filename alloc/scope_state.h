@@ -9,6 +9,8 @@
 #include <stint/interrupt.h>
 #include <stint/task.h>
 
+#include "hold.h"
+
 struct sti_heap;
 struct sti_specific_undo;
 
@@ -34,6 +36,7 @@ struct sti_scope {
     stint_on_interrupt on_interrupt;
     stint_reason tripped; /* written once; STINT_REASON_NONE until then */
     unsigned masks;
+    struct sti_holds holds;
     stint_guard *guards;
     jmp_buf landing;
 

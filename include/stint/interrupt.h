@@ -5,10 +5,16 @@
  * and do nothing outside a scope.
  *
  * An interrupt is due when a limit is passed or a token is set. It is delivered at a sample point: an allocation,
- * stint_checkpoint, or the end of a mask. It is never delivered while masked, nor inside an allocation that libc or the
- * dynamic loader makes for itself. There an allocation still succeeds, up to the scope's grace, and then fails with
- * ENOMEM; the interrupt follows at the first safe point. What libc allocates for itself comes from the process's heap,
- * so that a rollback leaves libc whole. */
+ * stint_checkpoint, or the end of a mask. It is never delivered
+ *   - while masked;
+ *   - in an allocation that libc or the dynamic loader makes for itself, nor with a frame of a protected module between
+ *     here and the scope: libc (a comparator under qsort), the loader (a constructor under dlopen), the C++ runtime, and
+ *     what stint_protect_module adds;
+ *   - while the task's code holds a mutex, rwlock, spinlock (pthread's, C11's, C++'s) or a locked FILE that it took in
+ *     the scope, is in pthread_once or call_once, in a C++ static initialiser, or in a catch block.
+ * There an allocation still succeeds, up to the scope's grace, and then fails with ENOMEM; the interrupt follows at the
+ * first safe point. What libc allocates for itself comes from the process's heap, so that a rollback leaves libc whole.
+ * Locks made by hand are not seen: mask them. */
 #ifndef STINT_INTERRUPT_H
 #define STINT_INTERRUPT_H
 
@@ -28,6 +34,11 @@ STINT_API bool stint_interrupted(void);
 /* Make interrupts wait until the matching stint_unmask. Nests; the last stint_unmask delivers what waited. */
 STINT_API void stint_mask(void);
 STINT_API void stint_unmask(void);
+
+/* Protect a module by name, as libc is protected: no interrupt jumps over a frame of its code. "libssl" means any file
+ * called libssl, libssl.* or libssl-*, loaded now or later. For the whole process and for ever; any thread.
+ * 0, also when it was protected already; EINVAL: name is NULL, empty, or has a slash; ENOMEM. */
+STINT_API int stint_protect_module(const char *name);
 
 /* A release action, on the caller's stack frame. */
 typedef struct stint_guard {

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What the task's code holds; see hold.h. Thread of the scope only. */
+#include "hold.h"
+
+#include <stddef.h>
+
+#include "scope_state.h"
+
+void sti_hold_take(struct sti_scope *innermost, const volatile void *object)
+{
+    struct sti_holds *holds = &innermost->holds;
+    if (holds->named < STI_HOLD_REMEMBERED)
+        holds->objects[holds->named++] = object;
+    else
+        holds->unnamed++;
+}
+
+static bool forget(struct sti_holds *holds, const volatile void *object)
+{
+    for (unsigned i = holds->named; i-- > 0;) {
+        if (holds->objects[i] == object) {
+            holds->objects[i] = holds->objects[--holds->named];
+            return true;
+        }
+    }
+    return false;
+}
+
+void sti_hold_release(struct sti_scope *innermost, const volatile void *object)
+{
+    for (struct sti_scope *scope = innermost; scope != NULL; scope = scope->below) {
+        if (forget(&scope->holds, object))
+            return;
+    }
+    for (struct sti_scope *scope = innermost; scope != NULL; scope = scope->below) {
+        if (scope->holds.unnamed > 0) {
+            scope->holds.unnamed--;
+            return;
+        }
+    }
+}
+
+void sti_hold_hand_down(struct sti_scope *scope)
+{
+    if (scope->below == NULL)
+        return;
+    for (unsigned i = 0; i < scope->holds.named; i++)
+        sti_hold_take(scope->below, scope->holds.objects[i]);
+    scope->below->holds.unnamed += scope->holds.unnamed;
+}

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What the task's code holds at this instant: locks, a once or a static initialiser that is being run, a caught
+ * exception. While a scope holds anything, interrupts of it and of the scopes around it have to wait. Thread of the
+ * scope only.
+ *
+ * Objects are remembered by address, so that a lock from before the scope that is released inside it is not taken for
+ * one of the scope's. A few are; beyond that they are only counted. */
+#ifndef STI_ALLOC_HOLD_H
+#define STI_ALLOC_HOLD_H
+
+#include <stdbool.h>
+
+#define STI_HOLD_REMEMBERED 12
+
+struct sti_scope;
+
+struct sti_holds {
+    unsigned named;     /* in objects */
+    unsigned unnamed;   /* beyond those */
+    const volatile void *objects[STI_HOLD_REMEMBERED];
+};
+
+static inline bool sti_hold_any(const struct sti_holds *holds)
+{
+    return (holds->named | holds->unnamed) != 0;
+}
+
+void sti_hold_take(struct sti_scope *innermost, const volatile void *object);
+void sti_hold_release(struct sti_scope *innermost, const volatile void *object);
+
+/* The scope ends; what it still holds is held in the one below. */
+void sti_hold_hand_down(struct sti_scope *scope);
+
+#endif

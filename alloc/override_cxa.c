@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Overrides of the C++ runtime's guards of static initialisers and of its catch blocks, so that no task is interrupted
+ * inside one: a half-run initialiser would keep its guard for ever, and a caught exception stays on a list of the
+ * thread's until its block ends. Any thread. The runtime's own functions are there whenever these are called. */
+#include <dlfcn.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stint/api.h>
+
+#include "hold.h"
+#include "scope_state.h"
+#include "thread.h"
+
+STINT_API int __cxa_guard_acquire(int64_t *guard);
+STINT_API void __cxa_guard_release(int64_t *guard);
+STINT_API void __cxa_guard_abort(int64_t *guard);
+STINT_API void *__cxa_begin_catch(void *exception);
+STINT_API void __cxa_end_catch(void);
+
+static const char a_catch_block; /* stands for any */
+
+/* Two threads at once find the same. */
+#define PLAIN(type, name)                                                                                              \
+    static type _Atomic found;                                                                                         \
+    type plain = atomic_load_explicit(&found, memory_order_relaxed);                                                   \
+    if (__builtin_expect(plain == NULL, 0)) {                                                                          \
+        *(void **)&plain = dlsym(RTLD_NEXT, name);                                                                     \
+        atomic_store_explicit(&found, plain, memory_order_relaxed);                                                    \
+    }
+
+typedef int acquire_fn(int64_t *);
+typedef void release_fn(int64_t *);
+typedef void *begin_fn(void *);
+typedef void end_fn(void);
+
+static inline void take(const void *object)
+{
+    if (sti_thread_metered != NULL)
+        sti_hold_take(sti_thread_metered->scope, object);
+}
+
+static inline void let_go(const void *object)
+{
+    if (sti_thread_metered != NULL)
+        sti_hold_release(sti_thread_metered->scope, object);
+}
+
+int __cxa_guard_acquire(int64_t *guard)
+{
+    PLAIN(acquire_fn *, "__cxa_guard_acquire")
+    int mine = plain(guard);
+    if (mine)
+        take(guard);
+    return mine;
+}
+
+void __cxa_guard_release(int64_t *guard)
+{
+    PLAIN(release_fn *, "__cxa_guard_release")
+    plain(guard);
+    let_go(guard);
+}
+
+void __cxa_guard_abort(int64_t *guard)
+{
+    PLAIN(release_fn *, "__cxa_guard_abort")
+    plain(guard);
+    let_go(guard);
+}
+
+void *__cxa_begin_catch(void *exception)
+{
+    PLAIN(begin_fn *, "__cxa_begin_catch")
+    take(&a_catch_block);
+    return plain(exception);
+}
+
+void __cxa_end_catch(void)
+{
+    PLAIN(end_fn *, "__cxa_end_catch")
+    let_go(&a_catch_block);
+    plain();
+}
