@@ -40,11 +40,12 @@ static void wake(stint_pool *pool, unsigned index)
     sti_event_signal(&pool->workers[index].wake);
 }
 
-/* The parked worker with the lowest number: the one whose caches are the warmest. */
+/* The parked worker with the lowest number: the one whose caches are the warmest. acquire: whoever finds a bit cleared by a
+ * worker that has left finds the pool closed as well. */
 static void wake_one(stint_pool *pool)
 {
     for (unsigned first = 0; first < pool->worker_count; first += 64) {
-        uint64_t bits = atomic_load_explicit(word_of(pool, first), memory_order_relaxed);
+        uint64_t bits = atomic_load_explicit(word_of(pool, first), memory_order_acquire);
         for (; bits != 0; bits &= bits - 1) {
             unsigned index = first + (unsigned)__builtin_ctzll(bits);
             if (clear_bit(pool, index)) {
@@ -103,13 +104,7 @@ bool sti_park_wait(struct sti_worker *worker)
     uncount_searcher(pool);
 
     bool work = has_work(pool);
-    bool leave = false;
-    if (!work && !sti_pool_is_open(pool)) {
-        atomic_thread_fence(memory_order_seq_cst);
-        work = has_work(pool);
-        leave = !work;
-    }
-    if ((work || leave) && clear_bit(pool, worker->index)) {
+    if ((work || !sti_pool_is_open(pool)) && clear_bit(pool, worker->index)) {
         if (work)
             count_searcher(pool);
         return work;

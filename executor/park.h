@@ -29,10 +29,10 @@
  * submitter's fence its store may still be on the way when it reads, and both sides miss each other: tests/models/park.pml
  * shows that run.
  *
- * The last look. A pool that closes stores its phase, then wakes all who are parked, by the same rule; so sti_park_wait
- * reads the phase after its fence. A worker may leave only when nothing is queued that a successful stint_submit put
- * there: it looks at the sources again, after one more fence, once it has seen the pool closed. A submitter reads the
- * phase after its own fence: it finds the pool closed and takes its task back, unless its task came before that look. */
+ * Leaving. A pool that closes stores its phase, then wakes all who are parked, by the same rule; so sti_park_wait reads
+ * the phase after its fence. A worker that finds nothing and the pool closed takes its bit back, and only then leaves. A
+ * submitter that did not wake it, and whose task it did not see, came after that: it finds the bit cleared, then (acquire)
+ * the pool closed, and takes its task back. tests/models/close.pml tries all of this. */
 #ifndef STI_EXECUTOR_PARK_H
 #define STI_EXECUTOR_PARK_H
 

@@ -66,12 +66,22 @@ static stint_pool *make_pool(unsigned workers, size_t queue_capacity, const char
     return pool;
 }
 
-/* Signals are the application's: its handlers run on its own threads. A new thread inherits the mask it begins with. */
+/* Signals are the application's: its handlers run on its own threads. But a fault is the thread's that made it: blocked,
+ * it would end the process past the application's handler. */
+static void choose_blocked_signals(sigset_t *blocked)
+{
+    static const int faults[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGABRT };
+    sigfillset(blocked);
+    for (size_t i = 0; i < sizeof faults / sizeof *faults; i++)
+        sigdelset(blocked, faults[i]);
+}
+
 static unsigned start_workers(stint_pool *pool)
 {
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
+    sigset_t blocked, before;
+    choose_blocked_signals(&blocked);
+    /* A thread inherits the mask: so there is no moment at which it has another. */
+    pthread_sigmask(SIG_SETMASK, &blocked, &before);
     unsigned started = 0;
     while (started < pool->worker_count &&
            pthread_create(&pool->workers[started].thread, NULL, sti_worker_main, &pool->workers[started]) == 0)

@@ -1,0 +1,358 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Shutting a pool down: draining, cancelling, time-outs, and what meets a shutdown while it goes on. */
+#include <errno.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+#include <stint/stint.h>
+
+#include "gate.h"
+
+static stint_pool *make_pool(unsigned workers)
+{
+    stint_pool *pool;
+    const stint_pool_options options = { .workers = workers };
+    assert_int_equal(stint_pool_create(&pool, &options), 0);
+    return pool;
+}
+
+static stint_future *submit(stint_pool *pool, stint_fn *fn, void *arg)
+{
+    stint_future *future;
+    assert_int_equal(stint_submit(pool, fn, arg, NULL, &future), 0);
+    return future;
+}
+
+static int count(void *arg, void **value)
+{
+    (void)value;
+    atomic_fetch_add((atomic_uint *)arg, 1);
+    return 0;
+}
+
+static void assert_shut_down(stint_future *future)
+{
+    stint_outcome outcome;
+    assert_int_equal(stint_future_wait(future, &outcome), 0);
+    assert_int_equal(outcome.status, STINT_CANCELLED);
+    assert_int_equal(outcome.reason, STINT_REASON_SHUTDOWN);
+    assert_int_equal(outcome.error, ECANCELED);
+    stint_future_release(future);
+}
+
+static void bad_arguments_are_refused(void **state)
+{
+    (void)state;
+    stint_pool *pool = make_pool(1);
+    stint_shutdown unknown;
+    memset(&unknown, 0x7f, sizeof unknown);
+    assert_int_equal(stint_pool_shutdown(NULL, STINT_SHUTDOWN_DRAIN, 0), EINVAL);
+    assert_int_equal(stint_pool_shutdown(pool, unknown, 0), EINVAL);
+    atomic_uint ran = 0;
+    stint_future *future = submit(pool, count, &ran); /* it is still open */
+    assert_int_equal(stint_future_wait(future, NULL), 0);
+    stint_future_release(future);
+    assert_int_equal(stint_pool_destroy(pool), 0);
+    assert_int_equal(stint_pool_destroy(NULL), 0);
+}
+
+static void draining_runs_what_is_queued(void **state)
+{
+    (void)state;
+    stint_pool *pool = make_pool(2);
+    struct gate gate = { 0 };
+    atomic_uint ran = 0;
+    stint_future *holders[2] = { submit(pool, gate_hold, &gate), submit(pool, gate_hold, &gate) };
+    stint_future *futures[500];
+    for (int i = 0; i < 500; i++)
+        futures[i] = submit(pool, count, &ran);
+    gate_await(&gate, 2);
+    assert_int_equal(stint_pool_shutdown(pool, STINT_SHUTDOWN_DRAIN, 1000000), ETIMEDOUT);
+    assert_int_equal(atomic_load(&ran), 0);
+    stint_future *late = NULL;
+    assert_int_equal(stint_submit(pool, count, &ran, NULL, &late), ESHUTDOWN);
+    assert_null(late);
+    gate_open(&gate);
+    assert_int_equal(stint_pool_shutdown(pool, STINT_SHUTDOWN_DRAIN, STINT_FOREVER), 0);
+    assert_int_equal(atomic_load(&ran), 500);
+    for (int i = 0; i < 500; i++) {
+        assert_true(stint_future_ready(futures[i]));
+        stint_future_release(futures[i]);
+    }
+    stint_future_release(holders[0]);
+    stint_future_release(holders[1]);
+    assert_int_equal(stint_pool_destroy(pool), 0);
+}
+
+static void cancelling_resolves_the_queued_at_once_and_interrupts_the_running(void **state)
+{
+    (void)state;
+    stint_pool *pool = make_pool(2);
+    struct gate deaf = { 0 };
+    struct gate listening = { 0 };
+    atomic_uint ran = 0;
+    stint_future *stubborn = submit(pool, gate_hold, &deaf);
+    stint_future *running = submit(pool, gate_hold_interruptibly, &listening);
+    gate_await(&deaf, 1);
+    gate_await(&listening, 1);
+    stint_future *queued[100];
+    for (int i = 0; i < 100; i++)
+        queued[i] = submit(pool, count, &ran);
+    assert_int_equal(stint_pool_shutdown(pool, STINT_SHUTDOWN_CANCEL, 0), ETIMEDOUT);
+    assert_shut_down(running);
+    for (int i = 0; i < 100; i++)
+        assert_shut_down(queued[i]); /* although one worker is still held */
+    assert_int_equal(atomic_load(&ran), 0);
+    assert_false(stint_future_ready(stubborn));
+    gate_open(&deaf);
+    assert_int_equal(stint_pool_shutdown(pool, STINT_SHUTDOWN_CANCEL, STINT_FOREVER), 0);
+    assert_shut_down(stubborn); /* it returned normally, but it had been interrupted */
+    assert_int_equal(stint_pool_destroy(pool), 0);
+}
+
+struct brood {
+    stint_pool *pool;
+    struct gate gate;
+    atomic_uint ran;
+    stint_future *children[300];
+};
+
+static int submit_brood_and_hold(void *arg, void **value)
+{
+    struct brood *brood = arg;
+    for (int i = 0; i < 300; i++) {
+        int error = stint_submit(brood->pool, count, &brood->ran, NULL, &brood->children[i]);
+        if (error != 0)
+            return error;
+    }
+    return gate_hold(&brood->gate, value);
+}
+
+static void cancelling_reaches_what_a_held_worker_has_in_its_deque(void **state)
+{
+    (void)state;
+    struct brood brood = { .pool = make_pool(1) };
+    stint_future *parent = submit(brood.pool, submit_brood_and_hold, &brood);
+    gate_await(&brood.gate, 1);
+    assert_int_equal(stint_pool_shutdown(brood.pool, STINT_SHUTDOWN_CANCEL, 0), ETIMEDOUT);
+    for (int i = 0; i < 300; i++)
+        assert_shut_down(brood.children[i]);
+    assert_int_equal(atomic_load(&brood.ran), 0);
+    gate_open(&brood.gate);
+    assert_int_equal(stint_pool_destroy(brood.pool), 0);
+    assert_shut_down(parent);
+}
+
+static void a_drain_can_be_turned_into_a_cancel(void **state)
+{
+    (void)state;
+    stint_pool *pool = make_pool(1);
+    struct gate gate = { 0 };
+    atomic_uint ran = 0;
+    stint_future *running = submit(pool, gate_hold_interruptibly, &gate);
+    stint_future *queued = submit(pool, count, &ran);
+    gate_await(&gate, 1);
+    assert_int_equal(stint_pool_shutdown(pool, STINT_SHUTDOWN_DRAIN, 0), ETIMEDOUT);
+    assert_false(stint_future_ready(running));
+    assert_int_equal(stint_pool_shutdown(pool, STINT_SHUTDOWN_CANCEL, STINT_FOREVER), 0);
+    assert_shut_down(running);
+    assert_shut_down(queued);
+    assert_int_equal(atomic_load(&ran), 0);
+    assert_int_equal(stint_pool_destroy(pool), 0);
+}
+
+static void a_shutdown_may_be_repeated(void **state)
+{
+    (void)state;
+    stint_pool *pool = make_pool(2);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(stint_pool_shutdown(pool, STINT_SHUTDOWN_DRAIN, i == 0 ? STINT_FOREVER : 0), 0);
+        assert_int_equal(stint_pool_shutdown(pool, STINT_SHUTDOWN_CANCEL, 0), 0);
+    }
+    atomic_uint ran = 0;
+    stint_future *late;
+    assert_int_equal(stint_submit(pool, count, &ran, NULL, &late), ESHUTDOWN);
+    assert_int_equal(stint_pool_workers(pool), 2);
+    assert_int_equal(stint_pool_destroy(pool), 0);
+}
+
+struct closer {
+    stint_pool *pool;
+    stint_shutdown how;
+    int error;
+    pthread_t thread;
+};
+
+static void *close_it(void *arg)
+{
+    struct closer *closer = arg;
+    closer->error = stint_pool_shutdown(closer->pool, closer->how, STINT_FOREVER);
+    return NULL;
+}
+
+static void several_threads_may_shut_down_at_once(void **state)
+{
+    (void)state;
+    for (int round = 0; round < 100; round++) {
+        stint_pool *pool = make_pool(2);
+        atomic_uint ran = 0;
+        stint_future *futures[50];
+        for (int i = 0; i < 50; i++)
+            futures[i] = submit(pool, count, &ran);
+        struct closer closers[4];
+        for (int i = 0; i < 4; i++) {
+            closers[i] = (struct closer){ .pool = pool,
+                                          .how = i + round % 5 < 4 ? STINT_SHUTDOWN_DRAIN : STINT_SHUTDOWN_CANCEL };
+            assert_int_equal(pthread_create(&closers[i].thread, NULL, close_it, &closers[i]), 0);
+        }
+        for (int i = 0; i < 4; i++) {
+            pthread_join(closers[i].thread, NULL);
+            assert_int_equal(closers[i].error, 0);
+        }
+        unsigned ok = 0;
+        for (int i = 0; i < 50; i++) {
+            stint_outcome outcome;
+            assert_int_equal(stint_future_wait_for(futures[i], 0, &outcome), 0);
+            ok += outcome.status == STINT_OK;
+            stint_future_release(futures[i]);
+        }
+        assert_true(ok <= atomic_load(&ran));
+        if (round % 5 == 0)
+            assert_int_equal(ok, 50);
+        assert_int_equal(stint_pool_destroy(pool), 0);
+    }
+}
+
+struct insider {
+    stint_pool *pool;
+    struct gate gate;
+    int shutdown, destroy, submitted;
+};
+
+static int misbehave(void *arg, void **value)
+{
+    struct insider *insider = arg;
+    insider->shutdown = stint_pool_shutdown(insider->pool, STINT_SHUTDOWN_CANCEL, STINT_FOREVER);
+    insider->destroy = stint_pool_destroy(insider->pool);
+    gate_hold(&insider->gate, value);
+    stint_future *future;
+    insider->submitted = stint_submit(insider->pool, count, NULL, NULL, &future);
+    return 0;
+}
+
+static void a_task_cannot_shut_its_pool_down_nor_submit_to_one_that_is(void **state)
+{
+    (void)state;
+    struct insider insider = { .pool = make_pool(1) };
+    stint_future *future = submit(insider.pool, misbehave, &insider);
+    gate_await(&insider.gate, 1);
+    assert_int_equal(insider.shutdown, EDEADLK);
+    assert_int_equal(insider.destroy, EDEADLK);
+    assert_int_equal(stint_pool_shutdown(insider.pool, STINT_SHUTDOWN_DRAIN, 0), ETIMEDOUT);
+    gate_open(&insider.gate);
+    assert_int_equal(stint_pool_shutdown(insider.pool, STINT_SHUTDOWN_DRAIN, STINT_FOREVER), 0);
+    assert_int_equal(insider.submitted, ESHUTDOWN);
+    stint_outcome outcome;
+    assert_int_equal(stint_future_wait(future, &outcome), 0);
+    assert_int_equal(outcome.status, STINT_OK);
+    stint_future_release(future);
+    assert_int_equal(stint_pool_destroy(insider.pool), 0);
+}
+
+static void destroying_a_pool_cancels_its_tasks(void **state)
+{
+    (void)state;
+    stint_pool *pool = make_pool(2);
+    struct gate gate = { 0 };
+    stint_future *futures[20];
+    for (int i = 0; i < 20; i++)
+        futures[i] = submit(pool, gate_hold_interruptibly, &gate);
+    assert_int_equal(stint_pool_destroy(pool), 0);
+    for (int i = 0; i < 20; i++)
+        assert_shut_down(futures[i]);
+}
+
+/* --- Submitting while the pool closes ----------------------------------------------------------------------------- */
+
+#define SUBMITTERS 3
+#define ROUNDS 300
+#define MOST 20000
+
+struct submitter {
+    stint_pool *pool;
+    atomic_uint ran;
+    unsigned accepted;
+    int refusal;
+    pthread_t thread;
+    stint_future *futures[MOST];
+};
+
+static void *submit_until_refused(void *arg)
+{
+    struct submitter *submitter = arg;
+    for (;;) {
+        submitter->refusal =
+            stint_submit(submitter->pool, count, &submitter->ran, NULL, &submitter->futures[submitter->accepted]);
+        if (submitter->refusal == ESHUTDOWN || (submitter->refusal == 0 && ++submitter->accepted == MOST))
+            return NULL;
+    }
+}
+
+static void an_accepted_task_always_resolves_and_a_refused_one_never_runs(void **state)
+{
+    (void)state;
+    struct submitter *submitters = calloc(SUBMITTERS, sizeof *submitters);
+    assert_non_null(submitters);
+    for (int round = 0; round < ROUNDS; round++) {
+        stint_pool *pool = make_pool(2);
+        for (int i = 0; i < SUBMITTERS; i++) {
+            submitters[i].pool = pool;
+            submitters[i].accepted = 0;
+            atomic_store(&submitters[i].ran, 0);
+            assert_int_equal(pthread_create(&submitters[i].thread, NULL, submit_until_refused, &submitters[i]), 0);
+        }
+        for (int i = 0; i < round % 16; i++)
+            gate_nap();
+        bool drain = round % 2 == 0;
+        assert_int_equal(
+            stint_pool_shutdown(pool, drain ? STINT_SHUTDOWN_DRAIN : STINT_SHUTDOWN_CANCEL, STINT_FOREVER), 0);
+        for (int i = 0; i < SUBMITTERS; i++) {
+            pthread_join(submitters[i].thread, NULL);
+            unsigned ok = 0;
+            for (unsigned n = 0; n < submitters[i].accepted; n++) {
+                stint_outcome outcome;
+                assert_int_equal(stint_future_wait(submitters[i].futures[n], &outcome), 0);
+                ok += outcome.status == STINT_OK;
+                stint_future_release(submitters[i].futures[n]);
+            }
+            unsigned ran = atomic_load(&submitters[i].ran);
+            if (drain)
+                assert_int_equal(ok, submitters[i].accepted);
+            assert_in_range(ran, ok, submitters[i].accepted);
+        }
+        assert_int_equal(stint_pool_destroy(pool), 0);
+    }
+    free(submitters);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(bad_arguments_are_refused),
+        cmocka_unit_test(draining_runs_what_is_queued),
+        cmocka_unit_test(cancelling_resolves_the_queued_at_once_and_interrupts_the_running),
+        cmocka_unit_test(cancelling_reaches_what_a_held_worker_has_in_its_deque),
+        cmocka_unit_test(a_drain_can_be_turned_into_a_cancel),
+        cmocka_unit_test(a_shutdown_may_be_repeated),
+        cmocka_unit_test(several_threads_may_shut_down_at_once),
+        cmocka_unit_test(a_task_cannot_shut_its_pool_down_nor_submit_to_one_that_is),
+        cmocka_unit_test(destroying_a_pool_cancels_its_tasks),
+        cmocka_unit_test(an_accepted_task_always_resolves_and_a_refused_one_never_runs),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

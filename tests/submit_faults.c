@@ -1,0 +1,345 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What stint_pool_create and stint_submit do when memory or threads run out, at each place where they can: the right
+ * error, and nothing left behind. This program defines the allocator's functions and pthread_create itself, passes the
+ * calls on, counts the blocks, and fails the call that it is told to. */
+#include <dirent.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <mimalloc.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+#include <stint/stint.h>
+
+#include "gate.h"
+
+/* --- The calls in between ----------------------------------------------------------------------------------------- */
+
+static atomic_long blocks;
+static _Thread_local unsigned countdown; /* the call that will fail: the countdown-th on this thread; 0: none */
+static _Thread_local bool in_pthread_create;
+static _Thread_local int due_error; /* of the call that failed */
+static atomic_bool starve_workers;
+static _Thread_local bool is_test_thread;
+
+static bool must_fail(int error)
+{
+    if (atomic_load(&starve_workers) && !is_test_thread)
+        return true;
+    if (countdown == 0 || --countdown > 0)
+        return false;
+    due_error = in_pthread_create ? EAGAIN : error;
+    return true;
+}
+
+static void *counted(void *block)
+{
+    if (block != NULL)
+        atomic_fetch_add(&blocks, 1);
+    return block;
+}
+
+#define REAL(name)                                                                                                     \
+    static typeof(name) *_Atomic real;                                                                                 \
+    if (real == NULL) {                                                                                                \
+        typeof(name) *found;                                                                                           \
+        *(void **)&found = dlsym(RTLD_NEXT, #name);                                                                    \
+        real = found;                                                                                                  \
+    }
+
+void *mi_malloc(size_t size)
+{
+    REAL(mi_malloc);
+    return must_fail(ENOMEM) ? NULL : counted(real(size));
+}
+
+void *mi_zalloc(size_t size)
+{
+    REAL(mi_zalloc);
+    return must_fail(ENOMEM) ? NULL : counted(real(size));
+}
+
+void *mi_malloc_aligned(size_t size, size_t alignment)
+{
+    REAL(mi_malloc_aligned);
+    return must_fail(ENOMEM) ? NULL : counted(real(size, alignment));
+}
+
+void mi_free(void *block)
+{
+    REAL(mi_free);
+    if (block != NULL)
+        atomic_fetch_sub(&blocks, 1);
+    real(block);
+}
+
+int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*body)(void *), void *argument)
+{
+    REAL(pthread_create);
+    if (must_fail(EAGAIN))
+        return EAGAIN;
+    in_pthread_create = true;
+    int error = real(thread, attributes, body, argument);
+    in_pthread_create = false;
+    return error;
+}
+
+/* --- Counting ----------------------------------------------------------------------------------------------------- */
+
+static unsigned count_threads(void)
+{
+    unsigned count = 0;
+    DIR *tasks = opendir("/proc/self/task");
+    assert_non_null(tasks);
+    const struct dirent *task;
+    while ((task = readdir(tasks)) != NULL)
+        count += task->d_name[0] != '.';
+    closedir(tasks);
+    return count;
+}
+
+/* A joined thread may be listed for a moment longer. */
+static void assert_threads(unsigned expected)
+{
+    while (count_threads() > expected)
+        gate_nap();
+    assert_int_equal(count_threads(), expected);
+}
+
+static int run(void *arg, void **value)
+{
+    (void)value;
+    if (arg != NULL)
+        atomic_fetch_add((atomic_uint *)arg, 1);
+    return 0;
+}
+
+static stint_pool *make_pool(unsigned workers, size_t capacity)
+{
+    stint_pool *pool;
+    const stint_pool_options options = { .workers = workers, .queue_capacity = capacity };
+    assert_int_equal(stint_pool_create(&pool, &options), 0);
+    return pool;
+}
+
+/* What libc and the library make once and keep (thread stacks, the records of threads) is made before anything is
+ * counted. */
+static int warm_up(void **state)
+{
+    (void)state;
+    stint_pool *pool = make_pool(3, 0);
+    struct gate gate = { 0 };
+    stint_future *futures[3];
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(stint_submit(pool, gate_hold, &gate, NULL, &futures[i]), 0);
+    gate_await(&gate, 3);
+    gate_open(&gate);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(stint_future_wait(futures[i], NULL), 0);
+        stint_future_release(futures[i]);
+    }
+    assert_int_equal(stint_pool_destroy(pool), 0);
+    return 0;
+}
+
+/* --- The tests ---------------------------------------------------------------------------------------------------- */
+
+/* Before the warm-up: the worker's thread must have no record yet. */
+static void a_worker_without_memory_fails_the_task_and_not_the_process(void **state)
+{
+    (void)state;
+    stint_pool *pool = make_pool(1, 0);
+    stint_future *future;
+    stint_outcome outcome;
+    atomic_uint ran = 0;
+    atomic_store(&starve_workers, true);
+    assert_int_equal(stint_submit(pool, run, &ran, NULL, &future), 0);
+    assert_int_equal(stint_future_wait(future, &outcome), 0);
+    atomic_store(&starve_workers, false);
+    stint_future_release(future);
+    assert_int_equal(outcome.status, STINT_ERROR);
+    assert_int_equal(outcome.reason, STINT_REASON_FAILED);
+    assert_int_equal(outcome.error, ENOMEM);
+    assert_int_equal(atomic_load(&ran), 0);
+
+    assert_int_equal(stint_submit(pool, run, &ran, NULL, &future), 0);
+    assert_int_equal(stint_future_wait(future, &outcome), 0);
+    stint_future_release(future);
+    assert_int_equal(outcome.status, STINT_OK);
+    assert_int_equal(atomic_load(&ran), 1);
+    assert_int_equal(stint_pool_destroy(pool), 0);
+}
+
+static void a_pool_that_cannot_be_made_leaves_nothing(void **state)
+{
+    (void)state;
+    const stint_pool_options options = { .workers = 3 };
+    unsigned threads_before = count_threads();
+    unsigned without_memory = 0;
+    unsigned without_threads = 0;
+    for (unsigned nth = 1;; nth++) {
+        long before = atomic_load(&blocks);
+        stint_pool *pool = NULL;
+        due_error = 0;
+        countdown = nth;
+        int error = stint_pool_create(&pool, &options);
+        countdown = 0;
+        if (error == 0) {
+            assert_int_equal(due_error, 0);
+            assert_int_equal(stint_pool_destroy(pool), 0);
+            assert_int_equal(atomic_load(&blocks), before);
+            break;
+        }
+        assert_int_equal(error, due_error);
+        assert_null(pool);
+        assert_threads(threads_before);
+        assert_int_equal(atomic_load(&blocks), before);
+        without_memory += error == ENOMEM;
+        without_threads += error == EAGAIN;
+    }
+    assert_true(without_memory >= 3); /* the pool, its workers, its queue */
+    assert_true(without_threads >= 3);
+    assert_threads(threads_before);
+}
+
+/* Whatever is refused must leave the task's token as it was: the last reference here frees it. */
+static void assert_refused(stint_pool *pool, unsigned nth, int expected)
+{
+    long before = atomic_load(&blocks);
+    stint_options options = STINT_OPTIONS_INIT;
+    assert_int_equal(stint_token_create(&options.token, NULL), 0);
+    stint_future *future = NULL;
+    countdown = nth;
+    int error = stint_submit(pool, run, NULL, &options, &future);
+    countdown = 0;
+    assert_int_equal(error, expected);
+    assert_null(future);
+    stint_token_release(options.token);
+    assert_int_equal(atomic_load(&blocks), before);
+}
+
+static void a_submission_without_memory_leaves_nothing(void **state)
+{
+    (void)state;
+    stint_pool *pool = make_pool(1, 0);
+    for (unsigned nth = 1;; nth++) {
+        long before = atomic_load(&blocks);
+        stint_future *future;
+        due_error = 0;
+        countdown = nth;
+        int error = stint_submit(pool, run, NULL, NULL, &future);
+        countdown = 0;
+        if (error == 0) {
+            assert_true(nth > 1);
+            assert_int_equal(stint_future_wait(future, NULL), 0);
+            stint_future_release(future);
+            break;
+        }
+        assert_int_equal(error, due_error);
+        assert_int_equal(error, ENOMEM);
+        assert_int_equal(atomic_load(&blocks), before);
+        assert_refused(pool, nth, ENOMEM);
+    }
+    assert_int_equal(stint_pool_destroy(pool), 0);
+}
+
+static void a_submission_to_a_full_or_a_closed_pool_leaves_nothing(void **state)
+{
+    (void)state;
+    stint_pool *pool = make_pool(1, 1);
+    struct gate gate = { 0 };
+    stint_future *holder, *queued;
+    assert_int_equal(stint_submit(pool, gate_hold, &gate, NULL, &holder), 0);
+    gate_await(&gate, 1);
+    assert_int_equal(stint_submit(pool, run, NULL, NULL, &queued), 0);
+    assert_refused(pool, 0, EAGAIN);
+    assert_int_equal(stint_pool_shutdown(pool, STINT_SHUTDOWN_DRAIN, 0), ETIMEDOUT);
+    assert_refused(pool, 0, ESHUTDOWN);
+    gate_open(&gate);
+    assert_int_equal(stint_pool_destroy(pool), 0);
+    stint_future_release(holder);
+    stint_future_release(queued);
+}
+
+struct inside {
+    stint_pool *pool;
+    int first, second;
+};
+
+static int submit_without_memory(void *arg, void **value)
+{
+    struct inside *inside = arg;
+    stint_future *future = NULL;
+    (void)value;
+    countdown = 1;
+    inside->first = stint_submit(inside->pool, run, NULL, NULL, &future);
+    countdown = 0;
+    inside->second = stint_submit(inside->pool, run, NULL, NULL, &future);
+    if (inside->second == 0) {
+        stint_future_wait(future, NULL);
+        stint_future_release(future);
+    }
+    return 0;
+}
+
+static void a_task_may_try_again_after_a_submission_without_memory(void **state)
+{
+    (void)state;
+    struct inside inside = { .pool = make_pool(1, 0) };
+    stint_future *future;
+    stint_outcome outcome;
+    assert_int_equal(stint_submit(inside.pool, submit_without_memory, &inside, NULL, &future), 0);
+    assert_int_equal(stint_future_wait(future, &outcome), 0);
+    stint_future_release(future);
+    assert_int_equal(outcome.status, STINT_OK);
+    assert_int_equal(inside.first, ENOMEM);
+    assert_int_equal(inside.second, 0);
+    assert_int_equal(stint_pool_destroy(inside.pool), 0);
+}
+
+/* A whole life of a pool, with tasks of every fate, gives every block back. */
+static void a_pool_and_its_tasks_give_all_memory_back(void **state)
+{
+    (void)state;
+    long before = atomic_load(&blocks);
+    for (int round = 0; round < 20; round++) {
+        stint_pool *pool = make_pool(3, 0);
+        stint_future *futures[300];
+        for (int i = 0; i < 300; i++) {
+            assert_int_equal(stint_submit(pool, run, NULL, NULL, &futures[i]), 0);
+            if (i % 3 == 0)
+                stint_future_cancel(futures[i]);
+            if (i % 5 == 0)
+                stint_future_release(futures[i]);
+        }
+        if (round % 2 == 0)
+            assert_int_equal(stint_pool_shutdown(pool, STINT_SHUTDOWN_DRAIN, STINT_FOREVER), 0);
+        assert_int_equal(stint_pool_destroy(pool), 0);
+        for (int i = 0; i < 300; i++) {
+            if (i % 5 != 0)
+                stint_future_release(futures[i]);
+        }
+    }
+    assert_int_equal(atomic_load(&blocks), before);
+}
+
+int main(void)
+{
+    is_test_thread = true;
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_worker_without_memory_fails_the_task_and_not_the_process),
+        cmocka_unit_test_setup(a_pool_that_cannot_be_made_leaves_nothing, warm_up),
+        cmocka_unit_test(a_submission_without_memory_leaves_nothing),
+        cmocka_unit_test(a_submission_to_a_full_or_a_closed_pool_leaves_nothing),
+        cmocka_unit_test(a_task_may_try_again_after_a_submission_without_memory),
+        cmocka_unit_test(a_pool_and_its_tasks_give_all_memory_back),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
