@@ -26,7 +26,8 @@
 #define SMALLEST_SLACK ((uint64_t)64 << 10)
 #define SLACK_SHIFT 7 /* and a 128th of the limit */
 #define PEAK_SHIFT 3
-#define LONGEST_INTERVAL ((uint64_t)1 << 40) /* so that an absurd size meets the limit instead of wrapping round it */
+#define LONGEST_INTERVAL ((uint64_t)1 << 40) /* so that an absurd size comes to the sample point */
+#define LARGEST_CHARGE ((uint64_t)1 << 47)   /* no address space has room for more: refused, and not charged */
 
 static uint64_t least(uint64_t a, uint64_t b)
 {
@@ -215,6 +216,8 @@ bool sti_meter_sample(struct sti_thread *thread, uint64_t charge, size_t size, c
     if (__builtin_expect(sti_interrupt_is_tripped(scope), 0)) {
         atomic_store_explicit(&thread->limit, 0, memory_order_relaxed);
         allowed = refuse_or_defer(thread, charge, caller);
+    } else if (charge > LARGEST_CHARGE) {
+        allowed = false;
     } else {
         thread->used = after;
     }

@@ -24,7 +24,7 @@ bool sti_meter_sample(struct sti_thread *thread, uint64_t charge, size_t size, c
 void sti_meter_begin(struct sti_thread *thread, const stint_budget *budget);
 void sti_meter_end(struct sti_thread *thread);
 
-/* A size beyond every limit wraps to a small charge; the backend refuses such a size. */
+/* The very last sizes wrap to nothing; the backend refuses them. */
 static inline uint64_t sti_meter_rounded(size_t size)
 {
     return (size + (size == 0) + 15) & ~(uint64_t)15;
@@ -33,8 +33,9 @@ static inline uint64_t sti_meter_rounded(size_t size)
 /* Charge unless this is a sample point. */
 static inline bool sti_meter_charge_fast(struct sti_thread *thread, uint64_t charge)
 {
-    uint64_t after = thread->used + charge;
-    if (__builtin_expect(after > atomic_load_explicit(&thread->limit, memory_order_relaxed), 0))
+    uint64_t after;
+    if (__builtin_expect(__builtin_add_overflow(thread->used, charge, &after) ||
+                             after > atomic_load_explicit(&thread->limit, memory_order_relaxed), 0))
         return false;
     thread->used = after;
     return true;

@@ -53,6 +53,7 @@ static struct sti_thread *make_record(void)
     if (thread == NULL)
         return NULL;
     memset(thread, 0, sizeof *thread);
+    thread->used = 1; /* beyond a limit of 0, even with a charge that wrapped round to nothing */
     atomic_init(&thread->owned, true);
     thread->next = atomic_load_explicit(&all_records, memory_order_relaxed);
     /* release: whoever finds the record on the list sees it initialised. */
