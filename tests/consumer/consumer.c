@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A program of somebody else's: the library that it finds is the one its headers describe, and meters its malloc. */
+#include <stdlib.h>
+#include <stint/stint.h>
+#include <string.h>
+
+static int allocate_a_megabyte(void *arg, void **value)
+{
+    (void)arg;
+    *value = malloc(1 << 20);
+    return *value == NULL;
+}
+
+int main(void)
+{
+    stint_options options = STINT_OPTIONS_INIT;
+    stint_outcome within, beyond;
+
+    if (strcmp(stint_version(), STINT_VERSION) != 0 || !stint_overrides_malloc())
+        return 1;
+    options.budget.allocation = 2 << 20;
+    if (stint_run(allocate_a_megabyte, NULL, &options, &within) != 0 || within.status != STINT_OK)
+        return 2;
+    options.budget.allocation = 1 << 19;
+    if (stint_run(allocate_a_megabyte, NULL, &options, &beyond) != 0 ||
+        beyond.reason != STINT_REASON_ALLOCATION_LIMIT || beyond.value != NULL)
+        return 3;
+    free(within.value);
+    return 0;
+}
