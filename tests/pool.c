@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * The pool: starting it, submitting to it from outside and from inside, its bounds, and that every task is run once. */
+#define _GNU_SOURCE
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>

@@ -3,6 +3,7 @@
  * What stint_pool_create and stint_submit do when memory or threads run out, at each place where they can: the right
  * error, and nothing left behind. This program defines the allocator's functions and pthread_create itself, passes the
  * calls on, counts the blocks, and fails the call that it is told to. */
+#define _GNU_SOURCE
 #include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
