@@ -7,15 +7,6 @@
 
 #include "scope_state.h"
 
-void sti_hold_take(struct sti_scope *innermost, const volatile void *object)
-{
-    struct sti_holds *holds = &innermost->holds;
-    if (holds->named < STI_HOLD_REMEMBERED)
-        holds->objects[holds->named++] = object;
-    else
-        holds->unnamed++;
-}
-
 static bool forget(struct sti_holds *holds, const volatile void *object)
 {
     for (unsigned i = holds->named; i-- > 0;) {
@@ -27,7 +18,7 @@ static bool forget(struct sti_holds *holds, const volatile void *object)
     return false;
 }
 
-void sti_hold_release(struct sti_scope *innermost, const volatile void *object)
+void sti_hold_release_other(struct sti_scope *innermost, const volatile void *object)
 {
     for (struct sti_scope *scope = innermost; scope != NULL; scope = scope->below) {
         if (forget(&scope->holds, object))
@@ -46,6 +37,6 @@ void sti_hold_hand_down(struct sti_scope *scope)
     if (scope->below == NULL)
         return;
     for (unsigned i = 0; i < scope->holds.named; i++)
-        sti_hold_take(scope->below, scope->holds.objects[i]);
+        sti_hold_take(&scope->below->holds, scope->holds.objects[i]);
     scope->below->holds.unnamed += scope->holds.unnamed;
 }

@@ -16,8 +16,8 @@
 struct sti_scope;
 
 struct sti_holds {
-    unsigned named;     /* in objects */
-    unsigned unnamed;   /* beyond those */
+    unsigned named;   /* in objects */
+    unsigned unnamed; /* beyond those */
     const volatile void *objects[STI_HOLD_REMEMBERED];
 };
 
@@ -26,8 +26,25 @@ static inline bool sti_hold_any(const struct sti_holds *holds)
     return (holds->named | holds->unnamed) != 0;
 }
 
-void sti_hold_take(struct sti_scope *innermost, const volatile void *object);
-void sti_hold_release(struct sti_scope *innermost, const volatile void *object);
+static inline void sti_hold_take(struct sti_holds *holds, const volatile void *object)
+{
+    if (__builtin_expect(holds->named < STI_HOLD_REMEMBERED, 1))
+        holds->objects[holds->named++] = object;
+    else
+        holds->unnamed++;
+}
+
+/* Locks are mostly released newest first; true if that was the case. */
+static inline bool sti_hold_release_newest(struct sti_holds *holds, const volatile void *object)
+{
+    if (__builtin_expect(holds->named == 0 || holds->objects[holds->named - 1] != object, 0))
+        return false;
+    holds->named--;
+    return true;
+}
+
+/* Any other, of the scope or of one below it. */
+void sti_hold_release_other(struct sti_scope *innermost, const volatile void *object);
 
 /* The scope ends; what it still holds is held in the one below. */
 void sti_hold_hand_down(struct sti_scope *scope);

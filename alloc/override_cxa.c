@@ -9,7 +9,6 @@
 #include <stdint.h>
 #include <stint/api.h>
 
-#include "hold.h"
 #include "scope_state.h"
 #include "thread.h"
 
@@ -38,13 +37,13 @@ typedef void end_fn(void);
 static inline void take(const void *object)
 {
     if (sti_thread_metered != NULL)
-        sti_hold_take(sti_thread_metered->scope, object);
+        sti_scope_take_hold(sti_thread_metered->scope, object);
 }
 
 static inline void let_go(const void *object)
 {
     if (sti_thread_metered != NULL)
-        sti_hold_release(sti_thread_metered->scope, object);
+        sti_scope_release_hold(sti_thread_metered->scope, object);
 }
 
 int __cxa_guard_acquire(int64_t *guard)

@@ -12,7 +12,6 @@
 #include <stint/api.h>
 #include <threads.h>
 
-#include "hold.h"
 #include "scope_state.h"
 #include "thread.h"
 
@@ -96,7 +95,7 @@ static inline void have_plain(void)
             return plain.function arguments;                                                                           \
         int result = plain.function arguments;                                                                         \
         if (result == (success) || result == EOWNERDEAD)                                                               \
-            sti_hold_take(thread->scope, object);                                                                      \
+            sti_scope_take_hold(thread->scope, object);                                                                      \
         return result;                                                                                                 \
     }
 
@@ -110,7 +109,7 @@ static inline void have_plain(void)
             return plain.function arguments;                                                                           \
         int result = plain.function arguments;                                                                         \
         if (result == 0)                                                                                               \
-            sti_hold_release(thread->scope, object);                                                                   \
+            sti_scope_release_hold(thread->scope, object);                                                                   \
         return result;                                                                                                 \
     }
 
@@ -155,7 +154,7 @@ void flockfile(FILE *stream)
     have_plain();
     plain.stream_lock(stream);
     if (sti_thread_metered != NULL)
-        sti_hold_take(sti_thread_metered->scope, stream);
+        sti_scope_take_hold(sti_thread_metered->scope, stream);
 }
 
 void funlockfile(FILE *stream)
@@ -163,7 +162,7 @@ void funlockfile(FILE *stream)
     have_plain();
     plain.stream_unlock(stream);
     if (sti_thread_metered != NULL)
-        sti_hold_release(sti_thread_metered->scope, stream);
+        sti_scope_release_hold(sti_thread_metered->scope, stream);
 }
 
 /* A once that is interrupted stays half done for ever, and every other thread waits for it. An exception may leave its
@@ -175,7 +174,7 @@ struct once_hold {
 
 static void end_once(struct once_hold *hold)
 {
-    sti_hold_release(hold->scope, hold->flag);
+    sti_scope_release_hold(hold->scope, hold->flag);
 }
 
 STINT_API int pthread_once(pthread_once_t *flag, void (*function)(void));
@@ -188,7 +187,7 @@ int pthread_once(pthread_once_t *flag, void (*function)(void))
     if (__builtin_expect(thread == NULL, 1))
         return plain.once(flag, function);
     __attribute__((cleanup(end_once))) struct once_hold hold = { thread->scope, flag };
-    sti_hold_take(hold.scope, flag);
+    sti_scope_take_hold(hold.scope, flag);
     return plain.once(flag, function);
 }
 
@@ -201,6 +200,6 @@ void call_once(once_flag *flag, void (*function)(void))
         return;
     }
     __attribute__((cleanup(end_once))) struct once_hold hold = { thread->scope, flag };
-    sti_hold_take(hold.scope, flag);
+    sti_scope_take_hold(hold.scope, flag);
     plain.c_once(flag, function);
 }

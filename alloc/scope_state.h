@@ -46,4 +46,15 @@ struct sti_scope {
     struct sti_specific_undo *specifics;
 };
 
+static inline void sti_scope_take_hold(struct sti_scope *innermost, const volatile void *object)
+{
+    sti_hold_take(&innermost->holds, object);
+}
+
+static inline void sti_scope_release_hold(struct sti_scope *innermost, const volatile void *object)
+{
+    if (!sti_hold_release_newest(&innermost->holds, object))
+        sti_hold_release_other(innermost, object);
+}
+
 #endif
