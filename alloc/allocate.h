@@ -26,18 +26,6 @@ __attribute__((cold)) void *sti_allocate_failed(void);
 void *sti_allocate_slowly(struct sti_thread *thread, size_t size, const void *caller);
 void *sti_allocate_zeroed_slowly(struct sti_thread *thread, size_t size, const void *caller);
 
-STI_INLINE void *sti_allocate_charged(const struct sti_thread *thread, size_t size, const void *caller)
-{
-    return STI_LIKELY(!sti_caller_is_system(caller)) ? sti_backend_heap_malloc(thread->allocating, size)
-                                                     : sti_backend_malloc(size);
-}
-
-STI_INLINE void *sti_allocate_zeroed_charged(const struct sti_thread *thread, size_t size, const void *caller)
-{
-    return STI_LIKELY(!sti_caller_is_system(caller)) ? sti_backend_heap_zalloc(thread->allocating, size)
-                                                     : sti_backend_zalloc(size);
-}
-
 STI_INLINE void *sti_allocate(size_t size, const void *caller)
 {
     struct sti_thread *thread = sti_thread_metered;
@@ -45,7 +33,8 @@ STI_INLINE void *sti_allocate(size_t size, const void *caller)
         return sti_backend_malloc(size);
     if (STI_UNLIKELY(!sti_meter_charge_fast(thread, sti_meter_rounded(size))))
         return sti_allocate_slowly(thread, size, caller);
-    return sti_allocate_charged(thread, size, caller);
+    return STI_LIKELY(!sti_caller_is_system(caller)) ? sti_backend_heap_malloc(thread->allocating, size)
+                                                     : sti_backend_malloc(size);
 }
 
 STI_INLINE void *sti_allocate_zeroed(size_t count, size_t size, const void *caller)
@@ -58,7 +47,8 @@ STI_INLINE void *sti_allocate_zeroed(size_t count, size_t size, const void *call
         return sti_backend_zalloc(total);
     if (STI_UNLIKELY(!sti_meter_charge_fast(thread, sti_meter_rounded(total))))
         return sti_allocate_zeroed_slowly(thread, total, caller);
-    return sti_allocate_zeroed_charged(thread, total, caller);
+    return STI_LIKELY(!sti_caller_is_system(caller)) ? sti_backend_heap_zalloc(thread->allocating, total)
+                                                     : sti_backend_zalloc(total);
 }
 
 /* Does the block stay where it is? mimalloc's rule, asked beforehand so that the charge does not depend on it. */
@@ -75,8 +65,9 @@ STI_INLINE void *sti_reallocate(void *block, size_t size, const void *caller)
         return sti_backend_realloc(block, size);
     if (STI_UNLIKELY(!sti_meter_charge(thread, sti_meter_rounded(size), size, caller)))
         return NULL;
-    return STI_LIKELY(!sti_caller_is_system(caller)) ? sti_backend_heap_realloc(thread->allocating, block, size)
-                                                     : sti_backend_realloc(block, size);
+    return STI_LIKELY(!sti_meter_is_process_block(thread, caller))
+               ? sti_backend_heap_realloc(thread->allocating, block, size)
+               : sti_backend_realloc(block, size);
 }
 
 STI_INLINE void *sti_reallocate_array(void *block, size_t count, size_t size, const void *caller)
@@ -102,8 +93,9 @@ STI_INLINE void *sti_allocate_aligned(size_t alignment, size_t size, const void 
             return sti_allocate_failed();
         if (STI_UNLIKELY(!sti_meter_charge(thread, sti_meter_rounded(whole), whole, caller)))
             return NULL;
-        block = STI_LIKELY(!sti_caller_is_system(caller)) ? sti_backend_heap_aligned(thread->allocating, alignment, size)
-                                                          : sti_backend_aligned(alignment, size);
+        block = STI_LIKELY(!sti_meter_is_process_block(thread, caller))
+                    ? sti_backend_heap_aligned(thread->allocating, alignment, size)
+                    : sti_backend_aligned(alignment, size);
     }
     /* mimalloc does not report an aligned block that it cannot make. */
     return STI_LIKELY(block != NULL) ? block : sti_allocate_failed();

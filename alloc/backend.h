@@ -10,6 +10,7 @@
 #include <mimalloc.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /* The version macro changed its digits on the way: 209, 227, 301, 3208, 20302, 30403. */
 #if MI_MALLOC_VERSION < 200
@@ -61,6 +62,55 @@ static inline size_t sti_backend_heap_held(sti_backend_heap *heap)
     size_t sum = 0;
     mi_heap_visit_blocks(heap, false, sti_backend_add_area, &sum);
     return sum;
+}
+
+/* The address ranges that the heap's blocks lie in, live or not. */
+typedef void sti_backend_area_fn(uintptr_t begin, uintptr_t end, void *arg);
+
+struct sti_backend_area_visit {
+    sti_backend_area_fn *visit;
+    void *arg;
+};
+
+static inline bool sti_backend_visit_area(const mi_heap_t *heap, const mi_heap_area_t *area, void *block,
+                                          size_t block_size, void *visit)
+{
+    (void)heap;
+    (void)block;
+    (void)block_size;
+    const struct sti_backend_area_visit *areas = visit;
+    if (area->used > 0)
+        areas->visit((uintptr_t)area->blocks, (uintptr_t)area->blocks + area->committed, areas->arg);
+    return true;
+}
+
+static inline void sti_backend_heap_areas(sti_backend_heap *heap, sti_backend_area_fn *visit, void *arg)
+{
+    struct sti_backend_area_visit areas = { .visit = visit, .arg = arg };
+    mi_heap_visit_blocks(heap, false, sti_backend_visit_area, &areas);
+}
+
+struct sti_backend_search {
+    uintptr_t address;
+    bool found;
+};
+
+static inline bool sti_backend_search_block(const mi_heap_t *heap, const mi_heap_area_t *area, void *block,
+                                            size_t block_size, void *sought)
+{
+    (void)heap;
+    (void)area;
+    struct sti_backend_search *search = sought;
+    search->found = block != NULL && search->address - (uintptr_t)block < block_size;
+    return !search->found;
+}
+
+/* Does the address lie in a live block of the heap? Walks all its blocks. */
+static inline bool sti_backend_heap_is_live(sti_backend_heap *heap, uintptr_t address)
+{
+    struct sti_backend_search search = { .address = address, .found = false };
+    mi_heap_visit_blocks(heap, true, sti_backend_search_block, &search);
+    return search.found;
 }
 
 static inline void *sti_backend_heap_malloc(sti_backend_heap *heap, size_t size)
@@ -129,6 +179,12 @@ static inline void sti_backend_thread_init(void)
 static inline void sti_backend_on_error(void (*heard)(int error, void *unused))
 {
     mi_register_error(heard, NULL);
+}
+
+/* An address in mimalloc's module. */
+static inline const void *sti_backend_address(void)
+{
+    return (const void *)(uintptr_t)mi_version;
 }
 
 static inline int sti_backend_version(void)

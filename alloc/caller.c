@@ -18,6 +18,7 @@
 #include <sys/auxv.h>
 #include <unwind.h>
 
+#include "backend.h"
 #include "process.h"
 
 struct sti_caller_system sti_caller_system;
@@ -37,6 +38,12 @@ static struct sti_caller_module loaded_range(const struct dl_phdr_info *info)
             end = first + segment->p_memsz;
     }
     return (struct sti_caller_module){ .begin = begin, .size = end > begin ? end - begin : 0 };
+}
+
+bool sti_caller_module_is_ours(const struct dl_phdr_info *info)
+{
+    struct sti_caller_module module = loaded_range(info);
+    return sti_caller_in(&module, &sti_caller_system) || sti_caller_in(&module, sti_backend_address());
 }
 
 static int classify(struct dl_phdr_info *info, size_t size, void *unused)

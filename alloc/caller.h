@@ -42,6 +42,10 @@ static inline bool sti_caller_is_system(const void *caller)
     return sti_caller_in(&sti_caller_system.libc, caller) || sti_caller_in(&sti_caller_system.loader, caller);
 }
 
+/* Is it this library, or mimalloc? */
+struct dl_phdr_info;
+bool sti_caller_module_is_ours(const struct dl_phdr_info *info);
+
 /* Walk from here to the scope, which is an object on this stack. True: no frame of a protected module lies between.
  * 2 to 15 microseconds. */
 bool sti_caller_stack_is_safe(const void *scope);

@@ -9,6 +9,7 @@
 #include "heap.h"
 
 #include "process.h"
+#include "roots.h"
 #include "thread.h"
 
 struct sti_heap *sti_heap_take(struct sti_thread *thread)
@@ -85,19 +86,69 @@ void sti_heap_commit(struct sti_thread *thread, struct sti_heap *list)
     end_each(sti_heap_drop_empty(thread, list), sti_backend_heap_commit);
 }
 
-void sti_heap_rollback(struct sti_thread *thread, struct sti_heap *list)
+/* Append one list to another. */
+static struct sti_heap *joined(struct sti_heap *list, struct sti_heap *rest)
 {
-    end_each(sti_heap_drop_empty(thread, list), sti_backend_heap_destroy);
+    struct sti_heap **link = &list;
+    while (*link != NULL)
+        link = &(*link)->next;
+    *link = rest;
+    return list;
 }
 
-void sti_heap_forget_warm(struct sti_thread *thread)
+/* Take the pinned heaps off the list. */
+static struct sti_heap *split_pinned(struct sti_heap **list)
 {
-    struct sti_heap *heap = thread->warm;
-    if (heap == NULL)
-        return;
+    struct sti_heap *pinned = NULL;
+    struct sti_heap **link = list;
+    while (*link != NULL) {
+        struct sti_heap *heap = *link;
+        if (heap->pinned) {
+            *link = heap->next;
+            heap->next = pinned;
+            pinned = heap;
+        } else {
+            link = &heap->next;
+        }
+    }
+    return pinned;
+}
+
+size_t sti_heap_rollback(struct sti_thread *thread, struct sti_heap *list, const char *task)
+{
+    list = sti_heap_drop_empty(thread, list);
+    if (list == NULL)
+        return 0;
+    size_t kept = 0;
+    if (sti_roots_scan_due()) {
+        size_t kept_before = sti_heap_held(thread->kept);
+        list = joined(list, thread->kept);
+        sti_roots_pin(list, task);
+        thread->kept = split_pinned(&list);
+        size_t kept_now = sti_heap_held(thread->kept);
+        kept = kept_now > kept_before ? kept_now - kept_before : 0;
+    }
+    end_each(list, sti_backend_heap_destroy);
+    return kept;
+}
+
+static void forget(struct sti_heap *list)
+{
+    while (list != NULL) {
+        struct sti_heap *next = list->next;
+        sti_process_free(list);
+        list = next;
+    }
+}
+
+void sti_heap_forget(struct sti_thread *thread)
+{
+    /* Where a heap belongs to its thread, mimalloc ends it with the thread, and may have done so already: its live blocks
+     * stay. Elsewhere the kept ones just stay, and the warm one, which is empty, is destroyed here. */
+    if (STI_BACKEND_ANY_THREAD && thread->warm != NULL)
+        sti_backend_heap_destroy(thread->warm->backend);
+    forget(thread->warm);
+    forget(thread->kept);
     thread->warm = NULL;
-    /* Where a heap belongs to its thread, mimalloc ends it with the thread, and may have done so already. */
-    if (STI_BACKEND_ANY_THREAD)
-        sti_backend_heap_destroy(heap->backend);
-    sti_process_free(heap);
+    thread->kept = NULL;
 }

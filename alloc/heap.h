@@ -5,6 +5,7 @@
 #ifndef STI_ALLOC_HEAP_H
 #define STI_ALLOC_HEAP_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "backend.h"
@@ -13,7 +14,8 @@ struct sti_thread;
 
 struct sti_heap {
     sti_backend_heap *backend;
-    struct sti_heap *next; /* on a scope's list of heaps that inner scopes committed into it */
+    struct sti_heap *next; /* on a list: of a scope, or of the heaps that a thread keeps */
+    bool pinned;           /* by a root: roots.h */
 };
 
 /* The thread's warm heap, or a new one. NULL: out of memory. */
@@ -25,15 +27,16 @@ size_t sti_heap_held(const struct sti_heap *list);
 /* Take in what other threads have freed, for the whole list. */
 void sti_heap_collect(const struct sti_heap *list);
 
-/* End a list of heaps. Commit moves live blocks to the process's heap, rollback destroys them. A heap without a live
- * block is kept warm for the thread's next scope. */
+/* End a list of heaps. Commit moves live blocks to the process's heap. Rollback destroys them, unless a root points into
+ * their heap: such a heap the thread keeps until a later rollback finds it free of roots. A heap without a live block is
+ * kept warm for the thread's next scope. Rollback returns the bytes in live blocks of the heaps that it had to keep. */
 void sti_heap_commit(struct sti_thread *thread, struct sti_heap *list);
-void sti_heap_rollback(struct sti_thread *thread, struct sti_heap *list);
+size_t sti_heap_rollback(struct sti_thread *thread, struct sti_heap *list, const char *task);
 
 /* Drop the heaps without a live block from a list and return the rest. */
 struct sti_heap *sti_heap_drop_empty(struct sti_thread *thread, struct sti_heap *list);
 
-/* At the end of the thread. */
-void sti_heap_forget_warm(struct sti_thread *thread);
+/* At the end of the thread: drop its warm heap and those it keeps. */
+void sti_heap_forget(struct sti_thread *thread);
 
 #endif

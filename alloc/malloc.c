@@ -15,14 +15,16 @@ void *sti_allocate_slowly(struct sti_thread *thread, size_t size, const void *ca
 {
     if (!sti_meter_sample(thread, sti_meter_rounded(size), size, caller))
         return NULL;
-    return sti_allocate_charged(thread, size, caller);
+    return sti_meter_is_process_block(thread, caller) ? sti_backend_malloc(size)
+                                                      : sti_backend_heap_malloc(thread->allocating, size);
 }
 
 void *sti_allocate_zeroed_slowly(struct sti_thread *thread, size_t size, const void *caller)
 {
     if (!sti_meter_sample(thread, sti_meter_rounded(size), size, caller))
         return NULL;
-    return sti_allocate_zeroed_charged(thread, size, caller);
+    return sti_meter_is_process_block(thread, caller) ? sti_backend_zalloc(size)
+                                                      : sti_backend_heap_zalloc(thread->allocating, size);
 }
 
 /* mimalloc sets no errno; it reports ENOMEM, and EOVERFLOW for an absurd size, which malloc calls ENOMEM too. */

@@ -166,8 +166,15 @@ static bool has_deadline(const struct sti_scope *scope)
 
 static uint64_t next_sample(const struct sti_thread *thread, uint64_t after)
 {
+    if (thread->scope->keeps > 0)
+        return 0;
     uint64_t limit = least(thread->scope->allocation_end, thread->memory_check);
     return least(limit, after + (has_deadline(thread->scope) ? DEADLINE_INTERVAL : LONGEST_INTERVAL));
+}
+
+bool sti_meter_is_process_block(const struct sti_thread *thread, const void *caller)
+{
+    return sti_caller_is_system(caller) || thread->scope->keeps > 0;
 }
 
 /* An interrupt is due, or waits for one that is not. */
@@ -202,9 +209,8 @@ bool sti_meter_sample(struct sti_thread *thread, uint64_t charge, size_t size, c
     struct sti_scope *passed = outermost_passed(scope, after);
     if (passed != NULL)
         sti_interrupt_trip(passed, STINT_REASON_ALLOCATION_LIMIT);
-    /* A block for libc does not go to the task's heap. */
     if (after > thread->memory_check) {
-        passed = measure_exactly(thread, sti_caller_is_system(caller) ? 0 : size);
+        passed = measure_exactly(thread, sti_meter_is_process_block(thread, caller) ? 0 : size);
         if (passed != NULL)
             sti_interrupt_trip(passed, STINT_REASON_MEMORY_LIMIT);
     }

@@ -20,6 +20,10 @@
  * been charged. False: it may not, and errno is ENOMEM. Does not return when an interrupt is delivered by a jump. */
 bool sti_meter_sample(struct sti_thread *thread, uint64_t charge, size_t size, const void *caller);
 
+/* Does a block for this caller go to the process's heap? Asked after a sample point; on the fast path nothing is kept
+ * (stint_keep_begin), and the caller alone decides. */
+bool sti_meter_is_process_block(const struct sti_thread *thread, const void *caller);
+
 /* A scope's meter begins and ends. Between the two, thread->scope is the scope. */
 void sti_meter_begin(struct sti_thread *thread, const stint_budget *budget);
 void sti_meter_end(struct sti_thread *thread);

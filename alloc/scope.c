@@ -77,6 +77,7 @@ static void open_scope(struct sti_thread *thread, struct sti_scope *scope, const
     scope->on_interrupt = options->on_interrupt;
     scope->tripped = STINT_REASON_NONE;
     scope->masks = 0;
+    scope->keeps = 0;
     scope->holds.named = 0;
     scope->holds.unnamed = 0;
     scope->guards = NULL;
@@ -117,10 +118,10 @@ static void commit(struct sti_thread *thread, struct sti_scope *scope)
         sti_heap_commit(thread, scope->heaps);
 }
 
-static void roll_back(struct sti_thread *thread, struct sti_scope *scope)
+static size_t roll_back(struct sti_thread *thread, struct sti_scope *scope, const char *task)
 {
     sti_specific_rollback(scope);
-    sti_heap_rollback(thread, scope->heaps);
+    return sti_heap_rollback(thread, scope->heaps, task);
 }
 
 /* End the thread's innermost scope and make the one below it current again. */
@@ -155,7 +156,7 @@ static void close_scope(struct sti_thread *thread, int code, void *value, uint64
     if (outcome->status == STINT_OK)
         commit(thread, scope);
     else
-        roll_back(thread, scope);
+        outcome->usage.kept = roll_back(thread, scope, request->options->name);
     sti_meter_end(thread);
     sti_hold_hand_down(scope);
     thread->scope = scope->below;

@@ -36,6 +36,7 @@ struct sti_scope {
     stint_on_interrupt on_interrupt;
     stint_reason tripped; /* written once; STINT_REASON_NONE until then */
     unsigned masks;
+    unsigned keeps; /* regions whose blocks go to the process's heap; each is masked too */
     struct sti_holds holds;
     stint_guard *guards;
     jmp_buf landing;

@@ -22,7 +22,7 @@ static bool exit_key_made;
 static void hand_on(void *record)
 {
     struct sti_thread *thread = record;
-    sti_heap_forget_warm(thread);
+    sti_heap_forget(thread);
     sti_thread_metered = NULL; /* were the thread ended inside a task */
     own_record = NULL;
     /* release: the next owner, who acquires, sees the record as it was left. */

@@ -31,6 +31,7 @@ struct sti_thread {
     struct sti_scope *scope;      /* innermost */
     uint64_t memory_check;        /* value of used beyond which what the scopes hold must be measured */
     struct sti_heap *warm;        /* an empty heap for the next scope */
+    struct sti_heap *kept;        /* heaps that should have been destroyed, but for a root that points into them */
     atomic_bool owned;            /* by a living thread */
     struct sti_thread *next;      /* on the list of all records; set once */
 } __attribute__((aligned(64)));

@@ -18,6 +18,7 @@
 #include <stint/future.h>
 #include <stint/interrupt.h>
 #include <stint/pool.h>
+#include <stint/roots.h>
 #include <stint/task.h>
 #include <stint/token.h>
 #include <stint/version.h>

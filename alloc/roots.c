@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The scan of roots. Thread of the scope only, outside its scope.
+ *
+ * First the areas of all heaps in question are listed and sorted. Then every aligned word of the roots is looked up among
+ * them: most lie outside the range of all areas and cost two compares. A word that lies in an area is a hit only if it
+ * points into a live block, which takes a walk of that heap's blocks. Other threads may write the roots meanwhile: a word
+ * is read whole, and who stores a pointer to this task's block at this very moment got it from a task that is being
+ * rolled back, which no scan could help. */
+#include "roots.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <link.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <stint/roots.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "caller.h"
+#include "heap.h"
+#include "process.h"
+
+#define SAMPLED_EVERY 64
+#define MOST_HITS 16
+
+static _Atomic stint_root_scan scan_mode;
+
+int stint_set_root_scan(stint_root_scan scan)
+{
+    if (scan != STINT_ROOT_SCAN_ALWAYS && scan != STINT_ROOT_SCAN_SAMPLED && scan != STINT_ROOT_SCAN_NEVER)
+        return EINVAL;
+    atomic_store_explicit(&scan_mode, scan, memory_order_relaxed);
+    return 0;
+}
+
+bool sti_roots_scan_due(void)
+{
+    static _Thread_local unsigned rollbacks;
+    stint_root_scan mode = atomic_load_explicit(&scan_mode, memory_order_relaxed);
+    if (mode == STINT_ROOT_SCAN_SAMPLED)
+        return rollbacks++ % SAMPLED_EVERY == 0;
+    return mode == STINT_ROOT_SCAN_ALWAYS;
+}
+
+struct area {
+    uintptr_t begin;
+    uintptr_t end;
+    struct sti_heap *heap;
+};
+
+struct scan {
+    struct area *areas; /* NULL while they are only counted */
+    size_t count;
+    uintptr_t begin; /* of all areas */
+    uintptr_t end;
+    struct sti_heap *heap; /* whose areas are being listed */
+    struct hit {
+        struct sti_root root;
+        const struct sti_heap *heap;
+    } hits[MOST_HITS]; /* to be reported when the loader's lock is free again */
+    size_t hit_count;
+};
+
+static void list_area(uintptr_t begin, uintptr_t end, void *argument)
+{
+    struct scan *scan = argument;
+    if (scan->areas != NULL)
+        scan->areas[scan->count] = (struct area){ .begin = begin, .end = end, .heap = scan->heap };
+    scan->count++;
+}
+
+static void list_areas(struct scan *scan, struct sti_heap *list)
+{
+    scan->count = 0;
+    for (; list != NULL; list = list->next) {
+        scan->heap = list;
+        sti_backend_heap_areas(list->backend, list_area, scan);
+    }
+}
+
+static int by_address(const void *left, const void *right)
+{
+    const struct area *a = left;
+    const struct area *b = right;
+    return (a->begin > b->begin) - (a->begin < b->begin);
+}
+
+static struct sti_heap *heap_around(const struct scan *scan, uintptr_t word)
+{
+    size_t low = 0;
+    size_t high = scan->count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        const struct area *area = &scan->areas[middle];
+        if (word < area->begin)
+            high = middle;
+        else if (word >= area->end)
+            low = middle + 1;
+        else
+            return area->heap;
+    }
+    return NULL;
+}
+
+static __attribute__((noinline)) void look_at(struct scan *scan, uintptr_t word, const struct sti_root *root)
+{
+    struct sti_heap *heap = heap_around(scan, word);
+    if (heap == NULL || heap->pinned || !sti_backend_heap_is_live(heap->backend, word))
+        return;
+    heap->pinned = true;
+    if (scan->hit_count < MOST_HITS)
+        scan->hits[scan->hit_count++] = (struct hit){ .root = *root, .heap = heap };
+}
+
+/* base is what the root's offset counts from. Reads whatever lies there, a sanitizer's red zones too. */
+__attribute__((no_sanitize("address", "thread", "undefined"))) static void
+scan_words(struct scan *scan, uintptr_t begin, uintptr_t end, uintptr_t base, const char *module,
+           const char *where)
+{
+    begin = (begin + sizeof(uintptr_t) - 1) & ~(uintptr_t)(sizeof(uintptr_t) - 1);
+    for (uintptr_t at = begin; at + sizeof(uintptr_t) <= end; at += sizeof(uintptr_t)) {
+        uintptr_t word = *(const volatile uintptr_t *)at;
+        if (__builtin_expect(word - scan->begin < scan->end - scan->begin, 0)) {
+            struct sti_root root = { .address = at, .offset = at - base, .module = module, .where = where };
+            look_at(scan, word, &root);
+        }
+    }
+}
+
+/* Writable, but for the part that is read-only once relocated. */
+static void scan_data(struct scan *scan, const struct dl_phdr_info *info)
+{
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    uintptr_t constant = 0;
+    uintptr_t constant_end = 0;
+    for (size_t i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
+        if (segment->p_type == PT_GNU_RELRO) {
+            constant = info->dlpi_addr + segment->p_vaddr;
+            constant_end = (constant + segment->p_memsz) & ~(page - 1);
+        }
+    }
+    for (size_t i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
+        if (segment->p_type != PT_LOAD || !(segment->p_flags & PF_W))
+            continue;
+        uintptr_t begin = info->dlpi_addr + segment->p_vaddr;
+        uintptr_t end = begin + segment->p_memsz;
+        if (constant_end > begin && constant <= begin && constant_end <= end)
+            begin = constant_end;
+        scan_words(scan, begin, end, info->dlpi_addr, info->dlpi_name, "data");
+    }
+}
+
+/* Of the calling thread, where it has any of this module's. */
+static void scan_thread_local(struct scan *scan, const struct dl_phdr_info *info)
+{
+    uintptr_t begin = (uintptr_t)info->dlpi_tls_data;
+    if (begin == 0)
+        return;
+    for (size_t i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
+        if (segment->p_type == PT_TLS)
+            scan_words(scan, begin, begin + segment->p_memsz, begin, info->dlpi_name, "thread-local");
+    }
+}
+
+/* This library and mimalloc know every heap; what they say of one keeps nothing alive. */
+static int scan_module(struct dl_phdr_info *info, size_t size, void *argument)
+{
+    (void)size;
+    if (sti_caller_module_is_ours(info))
+        return 0;
+    scan_data(argument, info);
+    scan_thread_local(argument, info);
+    return 0;
+}
+
+static void scan_specifics(struct scan *scan)
+{
+    for (pthread_key_t key = 0; key < PTHREAD_KEYS_MAX; key++) {
+        uintptr_t word = (uintptr_t)pthread_getspecific(key);
+        if (word - scan->begin < scan->end - scan->begin) {
+            struct sti_root root = { .offset = key, .module = "", .where = "specific" };
+            look_at(scan, word, &root);
+        }
+    }
+}
+
+/* Without memory for the list nothing can be said of any heap, and all are kept. */
+static void pin_all(struct sti_heap *list)
+{
+    for (; list != NULL; list = list->next)
+        list->pinned = true;
+}
+
+void sti_roots_pin(struct sti_heap *list, const char *task)
+{
+    struct scan scan = { .areas = NULL };
+    for (struct sti_heap *heap = list; heap != NULL; heap = heap->next)
+        heap->pinned = false;
+    list_areas(&scan, list);
+    if (scan.count == 0)
+        return;
+    scan.areas = sti_process_malloc(scan.count * sizeof *scan.areas);
+    if (scan.areas == NULL) {
+        pin_all(list);
+        return;
+    }
+    list_areas(&scan, list);
+    qsort(scan.areas, scan.count, sizeof *scan.areas, by_address);
+    scan.begin = scan.areas[0].begin;
+    scan.end = scan.areas[scan.count - 1].end;
+    dl_iterate_phdr(scan_module, &scan);
+    scan_specifics(&scan);
+    sti_process_free(scan.areas);
+    for (size_t i = 0; i < scan.hit_count; i++)
+        sti_roots_report(&scan.hits[i].root, sti_backend_heap_held(scan.hits[i].heap->backend), task);
+}
