@@ -111,24 +111,25 @@ static bool have_heap(struct sti_thread *thread)
     return true;
 }
 
-/* Walk what the scope and those around it hold and set the next check; size bytes more are asked for. Returns the
- * outermost scope that would pass its memory limit, or NULL. */
+/* Walk what the scope and those around it hold and set the next check; size bytes more are asked for. They count for the
+ * peak too: nobody may look again before they are freed. Returns the outermost scope that would pass its memory limit, or
+ * NULL. */
 static struct sti_scope *measure(struct sti_thread *thread, size_t size)
 {
     struct sti_scope *passed = NULL;
-    size_t wanted = sti_backend_good_size(size);
+    bool possible = size <= LARGEST_CHARGE;
+    size_t wanted = possible ? sti_backend_good_size(size) : size;
     size_t held = 0;
     uint64_t until_check = UINT64_MAX;
     for (struct sti_scope *scope = thread->scope; scope != NULL; scope = scope->outer) {
         held += sti_heap_held(scope->heaps);
-        if (held > scope->peak)
-            scope->peak = held;
-        until_check = least(until_check, until_peak_check(scope, held));
-        if (scope->memory_limit == 0)
-            continue;
-        until_check = least(until_check, until_limit_check(scope, held));
-        if (saturating_add(held, wanted) > scope->memory_limit)
+        bool passes = scope->memory_limit != 0 && saturating_add(held, wanted) > scope->memory_limit;
+        if (passes)
             passed = scope;
+        scope->peak = most(scope->peak, possible && !passes ? held + wanted : held);
+        until_check = least(until_check, until_peak_check(scope, held));
+        if (scope->memory_limit != 0)
+            until_check = least(until_check, until_limit_check(scope, held));
     }
     thread->memory_check = thread->used + until_check;
     return passed;
