@@ -163,10 +163,16 @@ static inline size_t sti_backend_usable_size(const void *block)
     return mi_usable_size(block);
 }
 
-/* What a block of this size will hold once made. */
-static inline size_t sti_backend_good_size(size_t size)
+/* What a block of this size will hold once made, at most. mi_good_size does not tell it for large ones: they get whole
+ * slices, and from 8 MiB on what the system is asked for is rounded too. */
+static inline size_t sti_backend_block_size(size_t size)
 {
-    return mi_good_size(size);
+    const size_t kib = 1024;
+    if (size <= 128 * kib)
+        return mi_good_size(size);
+    size_t whole = size <= 512 * kib ? 64 * kib : size <= 8192 * kib ? 512 * kib : size <= 32768 * kib ? 1024 * kib
+                                                                                                        : 4096 * kib;
+    return (size + whole - 1) / whole * whole;
 }
 
 /* mimalloc keeps a thread-specific value of its own; it has to be set before a scope starts to undo such values. */

@@ -12,6 +12,9 @@
  * task which lives near its limit does not walk at every allocation; the floor is what a limit can be passed by. The
  * peak is kept by the same measurements: one is due whenever the scope could hold an eighth more than was ever seen.
  *
+ * Large blocks. mimalloc gives them whole slices, up to twice their size, so they are charged by the slice, and as a
+ * sample point is due every 128 KiB, the fast path never sees one.
+ *
  * The deadline. While a scope has one, a sample point is due at least every 16 KiB. */
 #include "meter.h"
 
@@ -26,8 +29,11 @@
 #define SMALLEST_SLACK ((uint64_t)64 << 10)
 #define SLACK_SHIFT 7 /* and a 128th of the limit */
 #define PEAK_SHIFT 3
-#define LONGEST_INTERVAL ((uint64_t)1 << 40) /* so that an absurd size comes to the sample point */
-#define LARGEST_CHARGE ((uint64_t)1 << 47)   /* no address space has room for more: refused, and not charged */
+#define LONGEST_INTERVAL ((uint64_t)128 << 10)
+#define LARGE ((uint64_t)128 << 10)
+#define VERY_LARGE ((uint64_t)512 << 10)
+#define SLICE ((uint64_t)64 << 10)
+#define LARGEST_CHARGE ((uint64_t)1 << 47) /* no address space has room for more: refused, and not charged */
 
 static uint64_t least(uint64_t a, uint64_t b)
 {
@@ -43,6 +49,14 @@ static uint64_t saturating_add(uint64_t a, uint64_t b)
 {
     uint64_t sum;
     return __builtin_add_overflow(a, b, &sum) ? UINT64_MAX : sum;
+}
+
+static uint64_t charged_by_the_slice(uint64_t charge)
+{
+    if (charge <= LARGE || charge > LARGEST_CHARGE)
+        return charge;
+    uint64_t whole = charge <= VERY_LARGE ? SLICE : VERY_LARGE;
+    return (charge + whole - 1) & ~(whole - 1);
 }
 
 /* Bytes that can be charged before blocks of so many bytes can have come of them. */
@@ -118,7 +132,7 @@ static struct sti_scope *measure(struct sti_thread *thread, size_t size)
 {
     struct sti_scope *passed = NULL;
     bool possible = size <= LARGEST_CHARGE;
-    size_t wanted = possible ? sti_backend_good_size(size) : size;
+    size_t wanted = possible ? sti_backend_block_size(size) : size;
     size_t held = 0;
     uint64_t until_check = UINT64_MAX;
     for (struct sti_scope *scope = thread->scope; scope != NULL; scope = scope->outer) {
@@ -200,6 +214,7 @@ bool sti_meter_sample(struct sti_thread *thread, uint64_t charge, size_t size, c
 {
     int saved_errno = errno;
     struct sti_scope *scope = thread->scope;
+    charge = charged_by_the_slice(charge);
     uint64_t after = saturating_add(thread->used, charge);
     scope->samples++;
 
