@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * stint_run: what it hands to the function, what it gives back, what it refuses, and what it measures. */
+#include "support.h"
+
+#include <pthread.h>
+
+static int leave_value(void *arg, void **value)
+{
+    char *copy = stint_strdup(arg);
+    *value = copy;
+    return copy == NULL;
+}
+
+static void test_an_ok_task_gives_its_value_to_the_caller(void **state)
+{
+    (void)state;
+    char text[] = "a value";
+    stint_outcome outcome = run_task(leave_value, text, NULL);
+    assert_ok(outcome);
+    assert_string_equal(outcome.value, "a value");
+    stint_free(outcome.value);
+}
+
+static int fail_with_value(void *arg, void **value)
+{
+    *value = arg;
+    return 71;
+}
+
+static void test_a_nonzero_return_is_an_error_with_that_code_and_no_value(void **state)
+{
+    (void)state;
+    char text[] = "lost";
+    stint_outcome outcome = run_task(fail_with_value, text, NULL);
+    assert_outcome(outcome, STINT_ERROR, STINT_REASON_FAILED, 71);
+}
+
+static int note_value(void *arg, void **value)
+{
+    *(bool *)arg = *value == NULL;
+    return 0;
+}
+
+static void test_the_value_is_null_until_the_task_sets_it(void **state)
+{
+    (void)state;
+    bool was_null = false;
+    stint_outcome outcome = run_task(note_value, &was_null, NULL);
+    assert_ok(outcome);
+    assert_null(outcome.value);
+    assert_true(was_null);
+}
+
+static int count_calls(void *arg, void **value)
+{
+    (void)value;
+    ++*(int *)arg;
+    return 0;
+}
+
+static void test_bad_arguments_are_refused_before_the_function_is_called(void **state)
+{
+    (void)state;
+    int calls = 0;
+    stint_outcome outcome;
+    stint_outcome before;
+    memset(&outcome, 0x5a, sizeof outcome);
+    memcpy(&before, &outcome, sizeof outcome);
+    assert_int_equal(stint_run(NULL, &calls, NULL, &outcome), EINVAL);
+    assert_int_equal(stint_run(count_calls, &calls, NULL, NULL), EINVAL);
+    for (int mode = -1; mode <= 1000; mode += 1001 / 7) {
+        if (mode == STINT_JUMP || mode == STINT_FAIL)
+            continue;
+        stint_options options = STINT_OPTIONS_INIT;
+        options.on_interrupt = (stint_on_interrupt)mode;
+        assert_int_equal(stint_run(count_calls, &calls, &options, &outcome), EINVAL);
+    }
+    assert_int_equal(calls, 0);
+    assert_memory_equal(&outcome, &before, sizeof outcome);
+}
+
+static void test_statuses_and_reasons_have_names(void **state)
+{
+    (void)state;
+    assert_string_equal(stint_status_name(STINT_OK), "ok");
+    assert_string_equal(stint_status_name(STINT_ERROR), "error");
+    assert_string_equal(stint_status_name(STINT_CANCELLED), "cancelled");
+    assert_string_equal(stint_status_name((stint_status)99), "unknown");
+    static const char *const reasons[] = { "none",     "failed", "alloc-limit", "memory-limit",
+                                           "deadline", "token",  "shutdown",    "outer" };
+    for (unsigned i = 0; i < sizeof reasons / sizeof reasons[0]; i++)
+        assert_string_equal(stint_reason_name((stint_reason)i), reasons[i]);
+    assert_string_equal(stint_reason_name((stint_reason)99), "unknown");
+}
+
+static int allocate_some(void *arg, void **value)
+{
+    (void)arg;
+    (void)value;
+    for (int i = 0; i < 100; i++)
+        stint_free(keep(stint_malloc(100)));
+    void *block = keep(stint_malloc(MIB));
+    stint_mask();
+    stint_unmask();
+    stint_free(block);
+    return 0;
+}
+
+static void test_usage_is_measured(void **state)
+{
+    (void)state;
+    struct timespec begin;
+    struct timespec end;
+    clock_gettime(CLOCK_MONOTONIC, &begin);
+    stint_outcome outcome = run_task(allocate_some, NULL, NULL);
+    clock_gettime(CLOCK_MONOTONIC, &end);
+    uint64_t around = (uint64_t)(end.tv_sec - begin.tv_sec) * UINT64_C(1000000000) + (uint64_t)end.tv_nsec -
+                      (uint64_t)begin.tv_nsec;
+    assert_ok(outcome);
+    assert_int_equal(outcome.usage.allocated, 100 * 112 + MIB);
+    assert_in_range(outcome.usage.samples, 1, 20);
+    assert_int_equal(outcome.usage.deferred, 0);
+    assert_int_equal(outcome.usage.queued_ns, 0);
+    assert_in_range(outcome.usage.wall_ns, 1, around);
+    assert_true(outcome.usage.peak <= MIB + 64 * KIB);
+}
+
+static int hold_some(void *arg, void **value)
+{
+    (void)value;
+    size_t size = *(size_t *)arg;
+    for (size_t held = 0; held < size; held += KIB)
+        keep(stint_malloc(KIB));
+    return 1;
+}
+
+static void test_the_peak_is_at_most_an_eighth_and_64_kib_below_what_was_held(void **state)
+{
+    (void)state;
+    for (size_t size = KIB; size <= 64 * MIB; size *= 2) {
+        stint_outcome outcome = run_task(hold_some, &size, NULL);
+        assert_true(outcome.usage.peak <= size);
+        assert_true(outcome.usage.peak + outcome.usage.peak / 8 + 64 * KIB >= size);
+    }
+}
+
+static void test_a_task_that_allocates_nothing_uses_nothing(void **state)
+{
+    (void)state;
+    int calls = 0;
+    stint_outcome outcome = run_task(count_calls, &calls, NULL);
+    assert_ok(outcome);
+    assert_int_equal(calls, 1);
+    assert_int_equal(outcome.usage.allocated, 0);
+    assert_int_equal(outcome.usage.peak, 0);
+    assert_int_equal(outcome.usage.samples, 0);
+}
+
+static void test_outside_a_scope_the_calls_of_a_task_do_nothing(void **state)
+{
+    (void)state;
+    stint_checkpoint();
+    stint_mask();
+    stint_unmask();
+    stint_unmask();
+    assert_false(stint_interrupted());
+    void *block = stint_malloc(64 * MIB);
+    assert_non_null(block);
+    stint_free(block);
+}
+
+static int pass_the_limit(void *arg, void **value)
+{
+    (void)value;
+    ++*(int *)arg;
+    while (keep(stint_malloc(1000)) != NULL)
+        ;
+    return 0;
+}
+
+static int unmask_too_often(void *arg, void **value)
+{
+    for (int i = 0; i < 3; i++)
+        stint_unmask();
+    return pass_the_limit(arg, value);
+}
+
+static void test_an_unmask_without_a_mask_changes_nothing(void **state)
+{
+    (void)state;
+    int calls = 0;
+    stint_options options = STINT_OPTIONS_INIT;
+    options.budget.allocation = 64 * KIB;
+    assert_limit_passed(run_task(unmask_too_often, &calls, &options));
+}
+
+static void test_an_interrupted_scope_leaves_the_thread_as_it_was(void **state)
+{
+    (void)state;
+    stint_options options = STINT_OPTIONS_INIT;
+    options.budget.allocation = 64 * KIB;
+    for (int round = 0; round < 1000; round++) {
+        int calls = 0;
+        assert_limit_passed(run_task(pass_the_limit, &calls, &options));
+        assert_int_equal(calls, 1);
+        assert_false(stint_interrupted());
+        void *block = stint_malloc(128 * KIB);
+        assert_non_null(block);
+        stint_free(block);
+        char text[] = "next";
+        stint_outcome next = run_task(leave_value, text, &options);
+        assert_ok(next);
+        assert_int_equal(next.usage.allocated, 16);
+        stint_free(next.value);
+    }
+}
+
+static void *run_many(void *wrong)
+{
+    stint_options options = STINT_OPTIONS_INIT;
+    options.budget.allocation = 64 * KIB;
+    for (int round = 0; round < 200; round++) {
+        stint_outcome outcome;
+        int calls = 0;
+        char text[] = "many";
+        if (stint_run(pass_the_limit, &calls, &options, &outcome) != 0 ||
+            outcome.reason != STINT_REASON_ALLOCATION_LIMIT || outcome.usage.allocated > 64 * KIB)
+            return wrong;
+        if (stint_run(leave_value, text, &options, &outcome) != 0 || outcome.status != STINT_OK)
+            return wrong;
+        stint_free(outcome.value);
+    }
+    return NULL;
+}
+
+static void test_scopes_of_many_threads_know_nothing_of_each_other(void **state)
+{
+    (void)state;
+    pthread_t threads[8];
+    int wrong;
+    for (int round = 0; round < 10; round++) {
+        for (unsigned i = 0; i < 8; i++)
+            assert_int_equal(pthread_create(&threads[i], NULL, run_many, &wrong), 0);
+        for (unsigned i = 0; i < 8; i++) {
+            void *result = &wrong;
+            assert_int_equal(pthread_join(threads[i], &result), 0);
+            assert_null(result);
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_an_ok_task_gives_its_value_to_the_caller),
+        cmocka_unit_test(test_a_nonzero_return_is_an_error_with_that_code_and_no_value),
+        cmocka_unit_test(test_the_value_is_null_until_the_task_sets_it),
+        cmocka_unit_test(test_bad_arguments_are_refused_before_the_function_is_called),
+        cmocka_unit_test(test_statuses_and_reasons_have_names),
+        cmocka_unit_test(test_usage_is_measured),
+        cmocka_unit_test(test_the_peak_is_at_most_an_eighth_and_64_kib_below_what_was_held),
+        cmocka_unit_test(test_a_task_that_allocates_nothing_uses_nothing),
+        cmocka_unit_test(test_outside_a_scope_the_calls_of_a_task_do_nothing),
+        cmocka_unit_test(test_an_unmask_without_a_mask_changes_nothing),
+        cmocka_unit_test(test_an_interrupted_scope_leaves_the_thread_as_it_was),
+        cmocka_unit_test(test_scopes_of_many_threads_know_nothing_of_each_other),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What the tests of the ground floor share: cmocka, running a task, random numbers, and the allocation functions in one
+ * table, so that a test runs with each family that the build has.
+ *
+ * A failing assertion jumps, and would leave a scope open: tasks note what they see, and the test asserts afterwards. */
+#ifndef TESTS_SUPPORT_H
+#define TESTS_SUPPORT_H
+
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+#include <stint/stint.h>
+
+#define KIB ((size_t)1 << 10)
+#define MIB ((size_t)1 << 20)
+#define GIB ((size_t)1 << 30)
+
+struct family {
+    const char *name;
+    void *(*malloc)(size_t);
+    void *(*calloc)(size_t, size_t);
+    void *(*realloc)(void *, size_t);
+    void *(*reallocarray)(void *, size_t, size_t);
+    void *(*aligned_alloc)(size_t, size_t);
+    int (*posix_memalign)(void **, size_t, size_t);
+    void (*free)(void *);
+    size_t (*usable_size)(const void *);
+    char *(*strdup)(const char *);
+    char *(*strndup)(const char *, size_t);
+};
+
+static const struct family stint_family = {
+    "stint_malloc",       stint_malloc,         stint_calloc, stint_realloc,            stint_reallocarray,
+    stint_aligned_alloc,  stint_posix_memalign, stint_free,   stint_malloc_usable_size, stint_strdup,
+    stint_strndup,
+};
+
+/* malloc_usable_size is the same function under both names where malloc is replaced. */
+static const struct family libc_family = {
+    "malloc",      malloc,         calloc, realloc,                  reallocarray,
+    aligned_alloc, posix_memalign, free,   stint_malloc_usable_size, strdup,
+    strndup,
+};
+
+/* The i-th family that is metered in this build, NULL after the last. */
+static inline const struct family *family_at(unsigned i)
+{
+    if (i == 0)
+        return &stint_family;
+    return i == 1 && stint_overrides_malloc() ? &libc_family : NULL;
+}
+
+/* splitmix64 */
+static inline uint64_t random_next(uint64_t *state)
+{
+    uint64_t z = *state += UINT64_C(0x9e3779b97f4a7c15);
+    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
+    return z ^ (z >> 31);
+}
+
+static inline size_t random_below(uint64_t *state, size_t bound)
+{
+    return (size_t)(random_next(state) % bound);
+}
+
+/* Every order of magnitude up to 2 to the power of bits is as likely. */
+static inline size_t random_size(uint64_t *state, unsigned bits)
+{
+    size_t top = (size_t)1 << random_below(state, bits);
+    return top + random_below(state, top);
+}
+
+static inline stint_outcome run_task(stint_fn *fn, void *arg, const stint_options *options)
+{
+    stint_outcome outcome;
+    memset(&outcome, 0xa5, sizeof outcome);
+    assert_int_equal(stint_run(fn, arg, options, &outcome), 0);
+    return outcome;
+}
+
+#define assert_outcome(outcome, wanted_status, wanted_reason, wanted_error)                                            \
+    do {                                                                                                               \
+        const stint_outcome given = (outcome);                                                                         \
+        assert_string_equal(stint_reason_name(given.reason), stint_reason_name(wanted_reason));                        \
+        assert_int_equal(given.status, wanted_status);                                                                 \
+        assert_int_equal(given.error, wanted_error);                                                                   \
+        if ((wanted_status) != STINT_OK)                                                                               \
+            assert_null(given.value);                                                                                  \
+    } while (0)
+
+#define assert_ok(outcome) assert_outcome(outcome, STINT_OK, STINT_REASON_NONE, 0)
+#define assert_limit_passed(outcome) assert_outcome(outcome, STINT_ERROR, STINT_REASON_ALLOCATION_LIMIT, ENOMEM)
+#define assert_cancelled(outcome, reason) assert_outcome(outcome, STINT_CANCELLED, reason, ECANCELED)
+
+/* Bytes of this process in memory, read without allocating. */
+static inline size_t resident(void)
+{
+    char text[128] = "";
+    int file = open("/proc/self/statm", O_RDONLY);
+    assert_true(file >= 0);
+    assert_true(read(file, text, sizeof text - 1) > 0);
+    close(file);
+    char *second = strchr(text, ' ');
+    assert_non_null(second);
+    return strtoul(second, NULL, 10) * (size_t)sysconf(_SC_PAGESIZE);
+}
+
+/* So that the compiler does not leave out an allocation whose block is never used. */
+static inline void *keep(void *block)
+{
+    __asm__ volatile("" : "+r"(block) : : "memory");
+    return block;
+}
+
+#endif
