@@ -190,13 +190,16 @@ int stint_run(stint_fn *fn, void *arg, const stint_options *options, stint_outco
     static const stint_options no_limits = STINT_OPTIONS_INIT;
     if (fn == NULL || outcome == NULL || !sti_options_valid(options))
         return EINVAL;
+    /* Others may release theirs while the task runs. */
+    stint_token *token = options != NULL ? stint_token_retain(options->token) : NULL;
     struct sti_scope_request request = {
         .fn = fn,
         .arg = arg,
         .options = options != NULL ? options : &no_limits,
-        .token = options != NULL ? options->token : NULL,
+        .token = token,
     };
     int error = sti_scope_run(&request, outcome);
+    stint_token_release(token);
     if (error == 0 && sti_thread_metered != NULL)
         sti_interrupt_point(sti_thread_metered);
     return error;
