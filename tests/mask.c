@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Masks and STINT_FAIL: where an interrupt waits, what may still be allocated there, and how allocations are refused. */
+#include "support.h"
+
+struct masked {
+    unsigned depth;
+    size_t block;
+    volatile size_t allocated; /* while masked, after the limit was passed */
+    volatile int error;        /* errno of the refusal */
+    volatile unsigned unmasked;
+};
+
+#define LIMIT (64 * KIB)
+
+static int allocate_masked(void *arg, void **value)
+{
+    struct masked *masked = arg;
+    (void)value;
+    for (unsigned i = 0; i < masked->depth; i++)
+        stint_mask();
+    stint_free(keep(stint_malloc(LIMIT)));
+    for (;;) {
+        errno = 0;
+        void *block = keep(stint_malloc(masked->block));
+        if (block == NULL)
+            break;
+        stint_free(block);
+        masked->allocated += masked->block;
+    }
+    masked->error = errno;
+    for (unsigned i = 0; i < masked->depth; i++) {
+        stint_unmask();
+        masked->unmasked++;
+    }
+    return 0;
+}
+
+static void check_grace(size_t grace, size_t expected, size_t block)
+{
+    for (unsigned depth = 1; depth <= 3; depth++) {
+        struct masked masked = { .depth = depth, .block = block };
+        stint_options options = STINT_OPTIONS_INIT;
+        options.budget.allocation = LIMIT;
+        options.grace = grace;
+        stint_outcome outcome = run_task(allocate_masked, &masked, &options);
+        assert_limit_passed(outcome);
+        assert_int_equal(masked.allocated, expected / block * block);
+        assert_int_equal(masked.error, ENOMEM);
+        assert_int_equal(masked.unmasked, depth - 1);
+        assert_int_equal(outcome.usage.deferred, expected / block + 1);
+        assert_int_equal(outcome.usage.allocated, LIMIT + masked.allocated);
+    }
+}
+
+static void test_while_masked_the_grace_may_be_allocated_and_the_last_unmask_delivers(void **state)
+{
+    (void)state;
+    check_grace(0, MIB, 4096);
+    check_grace(16, 16, 16);
+    check_grace(15, 0, 16);
+    check_grace(100000, 100000, 64);
+    check_grace(8 * MIB, 8 * MIB, MIB);
+}
+
+static int mask_without_need(void *arg, void **value)
+{
+    (void)arg;
+    (void)value;
+    for (int i = 0; i < 1000; i++) {
+        stint_mask();
+        stint_mask();
+        stint_free(keep(stint_malloc(16)));
+        stint_unmask();
+        stint_unmask();
+    }
+    return 0;
+}
+
+static void test_a_mask_without_an_interrupt_changes_nothing(void **state)
+{
+    (void)state;
+    stint_options options = STINT_OPTIONS_INIT;
+    options.budget.allocation = 16000;
+    stint_outcome outcome = run_task(mask_without_need, NULL, &options);
+    assert_ok(outcome);
+    assert_int_equal(outcome.usage.deferred, 0);
+}
+
+static int return_while_masked(void *arg, void **value)
+{
+    (void)value;
+    stint_mask();
+    stint_free(keep(stint_malloc(LIMIT + 16)));
+    *(volatile bool *)arg = true;
+    return 0;
+}
+
+static void test_a_task_that_returns_masked_is_interrupted_all_the_same(void **state)
+{
+    (void)state;
+    stint_options options = STINT_OPTIONS_INIT;
+    options.budget.allocation = LIMIT;
+    bool reached = false;
+    assert_limit_passed(run_task(return_while_masked, &reached, &options));
+    assert_true(reached);
+    bool next = false;
+    assert_ok(run_task(return_while_masked, &next, NULL)); /* the mask ended with its scope */
+}
+
+/* Every function of the families refuses alike. */
+struct refusals {
+    const struct family *family;
+    unsigned refused;
+    unsigned calls;
+    bool left_alone;
+    int own_code;
+};
+
+static void count_refusal(struct refusals *refusals, bool refused, int error)
+{
+    refusals->calls++;
+    refusals->refused += refused && error == ENOMEM;
+}
+
+#define REFUSES(call)                                                                                                  \
+    do {                                                                                                               \
+        errno = 0;                                                                                                     \
+        bool is_null = keep(call) == NULL;                                                                             \
+        count_refusal(refusals, is_null, errno);                                                                       \
+    } while (0)
+
+static int try_everything(void *arg, void **value)
+{
+    struct refusals *refusals = arg;
+    const struct family *family = refusals->family;
+    char *held = keep(family->malloc(100));
+    if (held == NULL)
+        return 1;
+    strcpy(held, "held");
+    REFUSES(family->malloc(LIMIT));
+    REFUSES(family->malloc(1));
+    REFUSES(family->malloc(0));
+    REFUSES(family->calloc(2, 8));
+    REFUSES(family->realloc(NULL, 8));
+    REFUSES(family->realloc(held, 1000));
+    REFUSES(family->reallocarray(held, 10, 1000));
+    REFUSES(family->aligned_alloc(64, 64));
+    REFUSES(family->strdup("text"));
+    REFUSES(family->strndup("text", 2));
+    void *untouched = held;
+    int error = family->posix_memalign(&untouched, 64, 64);
+    count_refusal(refusals, error != 0, error);
+    refusals->left_alone = untouched == held && strcmp(held, "held") == 0 && stint_interrupted();
+    family->free(held);
+    *value = refusals;
+    return refusals->own_code;
+}
+
+static void test_in_fail_mode_every_allocation_returns_null_with_enomem_until_the_end(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; family_at(i) != NULL; i++) {
+        for (int code = 0; code < 2; code++) {
+            struct refusals refusals = { .family = family_at(i), .own_code = code };
+            stint_options options = STINT_OPTIONS_INIT;
+            options.budget.allocation = LIMIT;
+            options.on_interrupt = STINT_FAIL;
+            stint_outcome outcome = run_task(try_everything, &refusals, &options);
+            assert_limit_passed(outcome);
+            assert_int_equal(refusals.calls, 11);
+            assert_int_equal(refusals.refused, refusals.calls);
+            assert_true(refusals.left_alone);
+            assert_int_equal(outcome.usage.allocated, 112);
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_while_masked_the_grace_may_be_allocated_and_the_last_unmask_delivers),
+        cmocka_unit_test(test_a_mask_without_an_interrupt_changes_nothing),
+        cmocka_unit_test(test_a_task_that_returns_masked_is_interrupted_all_the_same),
+        cmocka_unit_test(test_in_fail_mode_every_allocation_returns_null_with_enomem_until_the_end),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
