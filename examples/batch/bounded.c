@@ -26,9 +26,9 @@ static struct job *job_at(struct window *window, size_t index)
     return &window->jobs[index % RUN_WINDOW];
 }
 
-/* What the pool runs: the document in a scope of its own. The budget is the inner scope's, because a wall limit given to
- * the pool counts from the submission, and a file shall not pay for the time that it waited behind others. The token is
- * the outer one's: when it is set, the inner call does not return, and the outcome is that of the future. */
+/* What the pool runs: the document in a scope of its own. The budget is the inner scope's: a wall limit given to the
+ * pool counts from the submission, and a file shall not pay for the time that it waited behind others. The token is the
+ * outer scope's: once it is set, a jump leaves both at once, and the future knows the outcome. */
 static int run_in_scope(void *argument, void **value)
 {
     (void)value;
@@ -45,7 +45,7 @@ static int submit(struct window *window, size_t index)
     const struct run *run = window->run;
     const paths_file *file = &run->paths->files[index];
     struct job *job = job_at(window, index);
-    *job = (struct job) { .document = { .path = file->path, .kind = file->kind }, .budget = &run->budget };
+    *job = (struct job){ .document = { .path = file->path, .kind = file->kind }, .budget = &run->budget };
     stint_options options = STINT_OPTIONS_INIT;
     options.token = run->root;
     options.on_interrupt = parse_on_interrupt(file->kind);

@@ -19,9 +19,13 @@ static uint64_t count_values(json_t *value)
     const char *key;
     json_t *below;
     json_array_foreach(value, index, below)
+    {
         count += count_values(below);
+    }
     json_object_foreach(value, key, below)
+    {
         count += count_values(below);
+    }
     return count;
 }
 

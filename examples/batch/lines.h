@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The machine's report: one JSON object a line, one line a file, and one for the whole. Main thread only; a failed write
- * is seen by ferror on the stream. */
+ * The machine's report: one JSON object a line, one line a file, and one for the whole. Main thread only; ferror tells
+ * of a failed write. */
 #ifndef BATCH_LINES_H
 #define BATCH_LINES_H
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * Lua 5.4, each document in a fresh state without io, os, package and debug: it can open no file. It is taught to stop:
- * Lua calls a hook every so many instructions, the hook asks stint. So a loop that allocates nothing ends at its deadline
- * too, by a jump out of the hook: nothing of Lua's is left behind but memory, and that is rolled back. */
+ * Lua 5.4, each document in a fresh state without io, os, package and debug: it can open no file. Lua is taught to
+ * stop: it calls a hook every so many instructions, and the hook is a sample point. So a loop that allocates nothing
+ * ends at its deadline too, by a jump out of the hook: nothing of Lua's is left behind but memory, and that is rolled
+ * back. */
 #include "library.h"
 
 #include <errno.h>
@@ -26,7 +27,8 @@ static int print_nothing(lua_State *lua)
     return 0;
 }
 
-/* Lua's load, which is the upvalue, for text only: Lua does not check binary chunks, and a wrong one can do anything. */
+/* Lua's load, which is the upvalue, but for text only: Lua does not check binary chunks, and a bad one can do
+ * anything. */
 static int load_text(lua_State *lua)
 {
     if (lua_gettop(lua) < 3)
@@ -42,8 +44,8 @@ static int load_text(lua_State *lua)
 static void open_libraries(lua_State *lua)
 {
     static const luaL_Reg libraries[] = {
-        { LUA_GNAME, luaopen_base },        { LUA_TABLIBNAME, luaopen_table },  { LUA_STRLIBNAME, luaopen_string },
-        { LUA_MATHLIBNAME, luaopen_math },  { LUA_UTF8LIBNAME, luaopen_utf8 },  { LUA_COLIBNAME, luaopen_coroutine },
+        { LUA_GNAME, luaopen_base },       { LUA_TABLIBNAME, luaopen_table }, { LUA_STRLIBNAME, luaopen_string },
+        { LUA_MATHLIBNAME, luaopen_math }, { LUA_UTF8LIBNAME, luaopen_utf8 }, { LUA_COLIBNAME, luaopen_coroutine },
     };
     for (size_t i = 0; i < sizeof libraries / sizeof libraries[0]; i++) {
         luaL_requiref(lua, libraries[i].name, libraries[i].func, 1);

@@ -51,7 +51,7 @@ static int open_json(const struct options *options, FILE **json)
 
 static int run_all(const struct options *options, const struct paths *paths, FILE *json)
 {
-    struct report *report = report_begin(&(report_options) {
+    struct report *report = report_begin(&(report_options){
         .files = paths->count,
         .skipped = paths->skipped,
         .workers = options->workers,

@@ -17,8 +17,8 @@
 
 static const char help[] =
     "Usage: stint-batch [OPTION]... PATH...\n"
-    "Parse files, each as a task with a budget of its own: one that asks for too much is stopped, and what it had taken\n"
-    "is given back. The kind is known by the ending: .xml .json .sql .lua; other files are skipped and counted.\n"
+    "Parse files, each as a task with a budget of its own: one that asks for too much is stopped, and its memory is\n"
+    "taken back. The kind is known by the ending: .xml .json .sql .lua; other files are skipped and counted.\n"
     "\n"
     "A PATH is a file, or a folder, which is walked in sorted order; '-' reads paths from standard input, one a line.\n"
     "\n"
@@ -159,10 +159,10 @@ static bool has_dash(const struct options *options)
 
 options_next options_read(struct options *options, int argc, char **argv)
 {
-    *options = (struct options) { .workers = processors(),
-                                  .budget = { .allocation = (size_t)4 << 30,
-                                              .memory = (size_t)256 << 20,
-                                              .wall_ns = UINT64_C(10000000000) } };
+    *options = (struct options){
+        .workers = processors(),
+        .budget = { .allocation = (size_t)4 << 30, .memory = (size_t)256 << 20, .wall_ns = UINT64_C(10000000000) }
+    };
     opterr = 0;
     int option;
     while ((option = getopt_long(argc, argv, ":j:0qhV", known, NULL)) != -1) {

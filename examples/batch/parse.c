@@ -30,7 +30,7 @@ static const struct kind {
 #define KINDS (sizeof kinds / sizeof kinds[0])
 
 /* What a library makes once and keeps (tables, locks, seeds) must not be made inside a task: if that task is rolled
- * back, the memory goes, and the library keeps pointers to it. So each library is readied here, before the first task. */
+ * back, its memory goes, and the library's pointers to it stay. So each library is readied before the first task. */
 void parse_ready_libraries(void)
 {
     for (size_t i = 0; i < KINDS; i++) {

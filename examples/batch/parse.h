@@ -14,8 +14,8 @@ typedef enum parse_kind {
     PARSE_LUA,
 } parse_kind;
 
-/* The record of one document. It belongs to whoever runs the task and lies outside the task's memory, so that it outlives
- * a rollback; for that reason the task copies characters and numbers into it and never stores a pointer. */
+/* The record of one document. It belongs to whoever runs the task, and lies outside the task's memory: it outlives a
+ * rollback. So the task copies numbers and characters into it, and never stores a pointer to memory of its own. */
 typedef struct parse_document {
     const char *path;
     parse_kind kind;

@@ -28,7 +28,7 @@ static int add_file(struct paths *paths, const char *path)
     char *copy = strdup(path);
     if (!copy)
         return ENOMEM;
-    paths->files[paths->count++] = (paths_file) { copy, kind };
+    paths->files[paths->count++] = (paths_file){ copy, kind };
     return 0;
 }
 
@@ -65,7 +65,7 @@ static int add_folder(struct paths *paths, const char *path)
     if (!copy)
         return ENOMEM;
     int error = 0;
-    FTS *walk = fts_open((char *[]) { copy, NULL }, FTS_COMFOLLOW | FTS_PHYSICAL | FTS_NOCHDIR, by_name);
+    FTS *walk = fts_open((char *[]){ copy, NULL }, FTS_COMFOLLOW | FTS_PHYSICAL | FTS_NOCHDIR, by_name);
     if (walk) {
         FTSENT *entry;
         errno = 0;

@@ -18,7 +18,10 @@ struct paths {
     size_t skipped; /* files of no known kind */
 };
 
-#define PATHS_INIT { NULL, 0, 0, 0 }
+#define PATHS_INIT                                                                                                     \
+    {                                                                                                                  \
+        NULL, 0, 0, 0                                                                                                  \
+    }
 
 /* Add a file, or what a folder holds. 0 or an errno value: the path cannot be reached, or memory is out. */
 int paths_add(struct paths *paths, const char *path);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * What the user sees: progress, table and summary, on the main thread. The JSON lines are written in lines.c. */
-#include "lines.h"
 #include "report.h"
+#include "lines.h"
 #include "text.h"
 
 #include <stdlib.h>
@@ -72,7 +72,7 @@ static void keep_row(struct report *report, const parse_document *document, cons
         report->rows = rows;
         report->row_room = room;
     }
-    report->rows[report->row_count++] = (struct row) {
+    report->rows[report->row_count++] = (struct row){
         .path = document->path,
         .detail = outcome->reason == STINT_REASON_FAILED ? text_clean(document->detail, true) : NULL,
         .status = outcome->status,
@@ -180,8 +180,8 @@ report_tally report_end(struct report *report)
         write_table(report);
     write_summary(report, wall_ns);
     if (options->json)
-        lines_summary(options->json, &(lines_totals) { report->tally, options->files, options->skipped,
-                                                       options->workers, wall_ns, max_rss() });
+        lines_summary(options->json, &(lines_totals){ report->tally, options->files, options->skipped, options->workers,
+                                                      wall_ns, max_rss() });
     report_tally tally = report->tally;
     for (size_t i = 0; i < report->row_count; i++)
         free(report->rows[i].detail);

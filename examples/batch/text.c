@@ -17,9 +17,20 @@ struct unit {
 };
 
 static const struct unit size_units[] = {
-    { "", 1 },           { "B", 1 },          { "K", 1ULL << 10 }, { "KB", 1ULL << 10 }, { "KiB", 1ULL << 10 },
-    { "M", 1ULL << 20 }, { "MB", 1ULL << 20 }, { "MiB", 1ULL << 20 }, { "G", 1ULL << 30 }, { "GB", 1ULL << 30 },
-    { "GiB", 1ULL << 30 }, { "T", 1ULL << 40 }, { "TB", 1ULL << 40 }, { "TiB", 1ULL << 40 },
+    { "", 1 },
+    { "B", 1 },
+    { "K", 1ULL << 10 },
+    { "KB", 1ULL << 10 },
+    { "KiB", 1ULL << 10 },
+    { "M", 1ULL << 20 },
+    { "MB", 1ULL << 20 },
+    { "MiB", 1ULL << 20 },
+    { "G", 1ULL << 30 },
+    { "GB", 1ULL << 30 },
+    { "GiB", 1ULL << 30 },
+    { "T", 1ULL << 40 },
+    { "TB", 1ULL << 40 },
+    { "TiB", 1ULL << 40 },
 };
 
 static const struct unit duration_units[] = {
@@ -90,7 +101,8 @@ const char *text_write_duration(char room[TEXT_ROOM], uint64_t nanoseconds)
     return room;
 }
 
-/* Bytes of the UTF-8 character that starts here, 0 if none does: no overlong forms, no surrogates, none past U+10FFFF. */
+/* Bytes of the UTF-8 character that starts here; 0 if none does. Overlong forms, surrogates and what lies past U+10FFFF
+ * are none. */
 static size_t character_size(const unsigned char *at)
 {
     unsigned char first = at[0];

@@ -42,7 +42,7 @@ static void run_job(struct job *job)
     void *value = NULL;
     int error = parse_document_run(&job->document, &value);
     if (error)
-        job->outcome = (stint_outcome) { .status = STINT_ERROR, .reason = STINT_REASON_FAILED, .error = error };
+        job->outcome = (stint_outcome){ .status = STINT_ERROR, .reason = STINT_REASON_FAILED, .error = error };
     job->outcome.usage.wall_ns = now() - start;
 }
 
@@ -56,7 +56,7 @@ static struct job *take(struct window *window)
         return NULL;
     const paths_file *file = &paths->files[window->next];
     struct job *job = job_at(window, window->next++);
-    *job = (struct job) { .document = { .path = file->path, .kind = file->kind } };
+    *job = (struct job){ .document = { .path = file->path, .kind = file->kind } };
     return job;
 }
 

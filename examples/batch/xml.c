@@ -1,23 +1,24 @@
 /* SPDX-License-Identifier: MIT
  *
- * XML, by libxml2. The library needs no teaching: whatever takes it long also allocates, so its allocations are where it
- * is stopped. Its own limits are off (XML_PARSE_HUGE), and entities are replaced, so that only the budget holds. */
+ * XML, by libxml2. It needs no teaching: whatever takes it long also allocates, and an allocation is a sample point.
+ * Its own limits are off (XML_PARSE_HUGE), and entities are replaced, so that only the budget holds. */
 #include "library.h"
 
 #include <errno.h>
 #include <iconv.h>
-#include <limits.h>
 #include <libxml/catalog.h>
 #include <libxml/encoding.h>
 #include <libxml/parser.h>
 #include <libxml/xmlerror.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
 /* The last one: what declares its encoding has been looked at here. */
-#define PARSE_OPTIONS \
-    (XML_PARSE_HUGE | XML_PARSE_NOENT | XML_PARSE_NONET | XML_PARSE_NOERROR | XML_PARSE_NOWARNING | XML_PARSE_IGNORE_ENC)
+#define PARSE_OPTIONS                                                                                                  \
+    (XML_PARSE_HUGE | XML_PARSE_NOENT | XML_PARSE_NONET | XML_PARSE_NOERROR | XML_PARSE_NOWARNING |                    \
+     XML_PARSE_IGNORE_ENC)
 
 /* Nothing that a document names is fetched, from disk or from the net. */
 static xmlParserInputPtr refuse_entity(const char *url, const char *id, xmlParserCtxtPtr context)

@@ -1,5 +1,5 @@
--- A recursive query that never ends, and that is stored row by row.
-CREATE TABLE rows (n INTEGER, text TEXT);
+-- A recursive query that never ends, stored row by row.
+CREATE TABLE rows (text TEXT);
 INSERT INTO rows
     WITH RECURSIVE counter (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM counter)
-    SELECT n, 'row number ' || n FROM counter;
+    SELECT printf('%01000d', n) FROM counter;
