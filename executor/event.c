@@ -39,7 +39,13 @@ static void wake_futex(const struct ck_ec_ops *ops, const uint32_t *address)
     syscall(SYS_futex, address, FUTEX_WAKE_PRIVATE, INT_MAX);
 }
 
-static const struct ck_ec_ops ops = { .gettime = read_clock, .wait32 = wait_on_futex, .wake32 = wake_futex };
+/* Callers that expect not to wait long have rested already (rest.h): no busy loop of the event count's own. */
+static const struct ck_ec_ops ops = {
+    .gettime = read_clock,
+    .wait32 = wait_on_futex,
+    .wake32 = wake_futex,
+    .busy_loop_iter = 1,
+};
 static const struct ck_ec_mode mode = { .ops = &ops, .single_producer = false };
 
 void sti_event_init(sti_event *event)

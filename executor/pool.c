@@ -181,8 +181,12 @@ static void end_entry(sti_task *task)
 static void end_queued(stint_pool *pool)
 {
     sti_task *task;
-    while ((task = sti_queue_pop(&pool->queue)) != NULL)
-        end_entry(task);
+    while (!sti_queue_is_empty(&pool->queue)) {
+        if ((task = sti_queue_pop(&pool->queue)) != NULL)
+            end_entry(task);
+        else
+            sched_yield(); /* the oldest one's push has not ended */
+    }
     for (unsigned i = 0; i < pool->worker_count; i++) {
         while ((task = sti_deque_steal(&pool->workers[i].deque)) != NULL)
             end_entry(task);

@@ -3,16 +3,16 @@
  * The worker's loop: find a task, run it, until the pool has closed and nothing is left. */
 #include "worker.h"
 
-#include <ck_pr.h>
+#include <sched.h>
 #include <stddef.h>
 #include <stdio.h>
 
 #include "pool_state.h"
+#include "rest.h"
 
-/* How often a searcher looks at every source before it parks, and for how long it rests in between: a few microseconds
- * in all, about what sleeping and being woken would cost. */
+/* How often a searcher looks at every source before it parks: some 10 microseconds in all, about what sleeping and being
+ * woken cost. */
 #define SEARCH_ROUNDS 40
-#define SEARCH_RESTS 8
 
 /* Every so many tasks the submission queue comes first, so that a deque that never runs empty cannot starve it. */
 #define QUEUE_TURN 64
@@ -94,23 +94,19 @@ static sti_task *claim_near(struct sti_worker *worker)
     return task != NULL ? task : claim_from(worker, second);
 }
 
-static void rest(void)
-{
-    for (int i = 0; i < SEARCH_RESTS; i++)
-        ck_pr_stall();
-}
-
 static sti_task *search(struct sti_worker *worker)
 {
-    for (int round = 0; round < SEARCH_ROUNDS; round++) {
+    for (unsigned round = 0; round < SEARCH_ROUNDS; round++) {
         sti_task *task = claim_near(worker);
         if (task == NULL)
             task = claim_from(worker, from_others);
         if (task != NULL)
             return task;
-        if (!sti_pool_is_open(worker->pool))
+        if (!sti_pool_is_open(worker->pool)) {
+            sched_yield(); /* a push that has not ended may hold up the last of the queue */
             return NULL;
-        rest();
+        }
+        sti_rest(round);
     }
     return NULL;
 }
