@@ -20,8 +20,10 @@
 
 #include "backend.h"
 #include "process.h"
+#include "rules.h"
 
 struct sti_caller_system sti_caller_system;
+static struct sti_caller_system waiting; /* the same, though a test clears the other: rules.h */
 
 static struct sti_caller_module loaded_range(const struct dl_phdr_info *info)
 {
@@ -62,6 +64,17 @@ static int classify(struct dl_phdr_info *info, size_t size, void *unused)
 __attribute__((constructor)) static void find_modules(void)
 {
     dl_iterate_phdr(classify, NULL);
+    waiting = sti_caller_system;
+}
+
+bool sti_caller_is_loader(const void *caller)
+{
+    return sti_caller_in(&waiting.loader, caller);
+}
+
+bool sti_caller_must_wait(const void *caller)
+{
+    return sti_rule_is_on(STI_RULE_CALLER) && (sti_caller_in(&waiting.libc, caller) || sti_caller_is_loader(caller));
 }
 
 /* Names of protected modules: a file name is meant when it continues with '.' or '-' or ends there. The list only grows;
@@ -152,6 +165,8 @@ static _Unwind_Reason_Code visit_frame(struct _Unwind_Context *context, void *ar
 
 bool sti_caller_stack_is_safe(const void *scope)
 {
+    if (!sti_rule_is_on(STI_RULE_STACK))
+        return true;
     struct walk walk = { .scope = (uintptr_t)scope };
     _Unwind_Backtrace(visit_frame, &walk);
     return walk.reached && !walk.met_protected;

@@ -42,6 +42,12 @@ static inline bool sti_caller_is_system(const void *caller)
     return sti_caller_in(&sti_caller_system.libc, caller) || sti_caller_in(&sti_caller_system.loader, caller);
 }
 
+/* The same of an allocation at which an interrupt is due, and which has to wait for it. Cold. */
+bool sti_caller_must_wait(const void *caller);
+
+/* Is it the loader's own? Cold. */
+bool sti_caller_is_loader(const void *caller);
+
 /* Is it this library, or mimalloc? */
 struct dl_phdr_info;
 bool sti_caller_module_is_ours(const struct dl_phdr_info *info);

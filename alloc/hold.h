@@ -15,6 +15,20 @@
 
 struct sti_scope;
 
+/* What kind it is of is in the lowest bits of its address, where the object itself has zeros. */
+enum sti_hold_kind {
+    STI_HOLD_LOCK,
+    STI_HOLD_ONCE,
+    STI_HOLD_STATIC,
+    STI_HOLD_CATCH,
+    STI_HOLD_KINDS = 3,
+};
+
+static inline const volatile void *sti_hold_of_kind(const volatile void *object, enum sti_hold_kind kind)
+{
+    return (const volatile char *)object + kind;
+}
+
 struct sti_holds {
     unsigned named;   /* in objects */
     unsigned unnamed; /* beyond those */

@@ -14,6 +14,7 @@
 
 #include "caller.h"
 #include "clock.h"
+#include "rules.h"
 #include "scope_state.h"
 #include "thread.h"
 #include "token.h"
@@ -53,7 +54,7 @@ bool sti_interrupt_is_tripped(const struct sti_scope *innermost)
 
 static bool may_leave(const struct sti_scope *scope)
 {
-    return scope->masks == 0 && !sti_hold_any(&scope->holds);
+    return scope->masks == 0 && !sti_rules_hold(&scope->holds);
 }
 
 static bool is_due(const struct sti_scope *innermost)

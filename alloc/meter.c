@@ -196,12 +196,12 @@ bool sti_meter_is_process_block(const struct sti_thread *thread, const void *cal
 static bool refuse_or_defer(struct sti_thread *thread, uint64_t charge, const void *caller)
 {
     struct sti_scope *scope = thread->scope;
-    if (sti_caller_is_system(caller))
+    if (sti_caller_must_wait(caller))
         scope->deferred++;
     else if (sti_interrupt_deliver(thread))
         return false;
     /* The loader answers a failed allocation by ending the process, so it is never refused one. */
-    if (!sti_caller_in(&sti_caller_system.loader, caller)) {
+    if (!sti_caller_is_loader(caller)) {
         if (charge > scope->grace_left)
             return false;
         scope->grace_left -= charge;

@@ -18,7 +18,7 @@ STINT_API void __cxa_guard_abort(int64_t *guard);
 STINT_API void *__cxa_begin_catch(void *exception);
 STINT_API void __cxa_end_catch(void);
 
-static const char a_catch_block; /* stands for any */
+static const int any_catch_block;
 
 /* Two threads at once find the same. */
 #define PLAIN(type, name)                                                                                              \
@@ -34,16 +34,16 @@ typedef void release_fn(int64_t *);
 typedef void *begin_fn(void *);
 typedef void end_fn(void);
 
-static inline void take(const void *object)
+static inline void take(const void *object, enum sti_hold_kind kind)
 {
     if (sti_thread_metered != NULL)
-        sti_scope_take_hold(sti_thread_metered->scope, object);
+        sti_scope_take_hold(sti_thread_metered->scope, sti_hold_of_kind(object, kind));
 }
 
-static inline void let_go(const void *object)
+static inline void let_go(const void *object, enum sti_hold_kind kind)
 {
     if (sti_thread_metered != NULL)
-        sti_scope_release_hold(sti_thread_metered->scope, object);
+        sti_scope_release_hold(sti_thread_metered->scope, sti_hold_of_kind(object, kind));
 }
 
 int __cxa_guard_acquire(int64_t *guard)
@@ -51,7 +51,7 @@ int __cxa_guard_acquire(int64_t *guard)
     PLAIN(acquire_fn *, "__cxa_guard_acquire")
     int mine = plain(guard);
     if (mine)
-        take(guard);
+        take(guard, STI_HOLD_STATIC);
     return mine;
 }
 
@@ -59,26 +59,26 @@ void __cxa_guard_release(int64_t *guard)
 {
     PLAIN(release_fn *, "__cxa_guard_release")
     plain(guard);
-    let_go(guard);
+    let_go(guard, STI_HOLD_STATIC);
 }
 
 void __cxa_guard_abort(int64_t *guard)
 {
     PLAIN(release_fn *, "__cxa_guard_abort")
     plain(guard);
-    let_go(guard);
+    let_go(guard, STI_HOLD_STATIC);
 }
 
 void *__cxa_begin_catch(void *exception)
 {
     PLAIN(begin_fn *, "__cxa_begin_catch")
-    take(&a_catch_block);
+    take(&any_catch_block, STI_HOLD_CATCH);
     return plain(exception);
 }
 
 void __cxa_end_catch(void)
 {
     PLAIN(end_fn *, "__cxa_end_catch")
-    let_go(&a_catch_block);
+    let_go(&any_catch_block, STI_HOLD_CATCH);
     plain();
 }

@@ -169,12 +169,19 @@ void funlockfile(FILE *stream)
  * function; then it is not held any more either. */
 struct once_hold {
     struct sti_scope *scope;
-    const volatile void *flag;
+    const volatile void *object;
 };
+
+static struct once_hold begin_once(struct sti_scope *scope, const volatile void *flag)
+{
+    struct once_hold hold = { scope, sti_hold_of_kind(flag, STI_HOLD_ONCE) };
+    sti_scope_take_hold(scope, hold.object);
+    return hold;
+}
 
 static void end_once(struct once_hold *hold)
 {
-    sti_scope_release_hold(hold->scope, hold->flag);
+    sti_scope_release_hold(hold->scope, hold->object);
 }
 
 STINT_API int pthread_once(pthread_once_t *flag, void (*function)(void));
@@ -186,8 +193,7 @@ int pthread_once(pthread_once_t *flag, void (*function)(void))
     struct sti_thread *thread = sti_thread_metered;
     if (__builtin_expect(thread == NULL, 1))
         return plain.once(flag, function);
-    __attribute__((cleanup(end_once))) struct once_hold hold = { thread->scope, flag };
-    sti_scope_take_hold(hold.scope, flag);
+    __attribute__((cleanup(end_once))) struct once_hold hold = begin_once(thread->scope, flag);
     return plain.once(flag, function);
 }
 
@@ -199,7 +205,6 @@ void call_once(once_flag *flag, void (*function)(void))
         plain.c_once(flag, function);
         return;
     }
-    __attribute__((cleanup(end_once))) struct once_hold hold = { thread->scope, flag };
-    sti_scope_take_hold(hold.scope, flag);
+    __attribute__((cleanup(end_once))) struct once_hold hold = begin_once(thread->scope, flag);
     plain.c_once(flag, function);
 }

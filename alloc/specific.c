@@ -8,6 +8,7 @@
 #include <stddef.h>
 
 #include "process.h"
+#include "rules.h"
 #include "scope_state.h"
 
 static bool is_recorded(const struct sti_specific_undo *undo, pthread_key_t key)
@@ -19,7 +20,7 @@ static bool is_recorded(const struct sti_specific_undo *undo, pthread_key_t key)
 
 bool sti_specific_record(struct sti_scope *scope, pthread_key_t key)
 {
-    if (is_recorded(scope->specifics, key))
+    if (!sti_rule_is_on(STI_RULE_SPECIFIC) || is_recorded(scope->specifics, key))
         return true;
     struct sti_specific_undo *undo = sti_process_malloc(sizeof *undo);
     if (undo == NULL)

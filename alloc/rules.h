@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The rules of automatic masking, each with a switch that only tests touch: a test that switches one rule off, and sees
+ * something break, shows that the rule is needed. All are on in a program. Asked on cold paths only: where an interrupt
+ * is already due, or something rare begins. Written before the first scope, read by any thread. */
+#ifndef STI_ALLOC_RULES_H
+#define STI_ALLOC_RULES_H
+
+#include <stdbool.h>
+
+struct sti_holds;
+
+enum {
+    STI_RULE_CALLER = 1 << 0,         /* no interrupt in an allocation of libc's or the loader's own */
+    STI_RULE_PROCESS_BLOCKS = 1 << 1, /* their blocks come from the process's heap; to switch it off, also clear
+                                         sti_caller_system, which the fast path looks at in place of this */
+    STI_RULE_STACK = 1 << 2,          /* no jump over a frame of a protected module */
+    STI_RULE_LOCK = 1 << 3,           /* nor while a lock is held, */
+    STI_RULE_ONCE = 1 << 4,           /* nor in pthread_once or call_once, */
+    STI_RULE_STATIC = 1 << 5,         /* nor in a C++ static initialiser, */
+    STI_RULE_CATCH = 1 << 6,          /* nor in a catch block */
+    STI_RULE_SPECIFIC = 1 << 7,       /* a rollback gives thread-specific values back */
+};
+
+extern unsigned sti_rules_off;
+
+static inline bool sti_rule_is_on(unsigned rule)
+{
+    return __builtin_expect((sti_rules_off & rule) == 0, 1);
+}
+
+/* Does a thread that holds these have to wait? */
+bool sti_rules_hold(const struct sti_holds *holds);
+
+#endif
