@@ -89,7 +89,8 @@ struct protected_name {
 static const struct protected_name built_in[] = {
     BUILT_IN("libc", &built_in[1]),       BUILT_IN("ld-linux", &built_in[2]), BUILT_IN("libstdc++", &built_in[3]),
     BUILT_IN("libgcc_s", &built_in[4]),   BUILT_IN("libc++", &built_in[5]),   BUILT_IN("libc++abi", &built_in[6]),
-    BUILT_IN("libmimalloc", &built_in[7]), BUILT_IN("libunwind", NULL),
+    BUILT_IN("libmimalloc", &built_in[7]), BUILT_IN("libunwind", &built_in[8]),
+    BUILT_IN("linux-vdso", NULL),
 };
 static _Atomic(const struct protected_name *) protected_names = built_in;
 
@@ -130,6 +131,7 @@ int stint_protect_module(const char *name)
 
 struct walk {
     uintptr_t scope;
+    uintptr_t above;
     const struct link_map *last_module;
     bool reached;
     bool met_protected;
@@ -146,9 +148,21 @@ static bool is_protected_address(struct walk *walk, uintptr_t address)
     return is_protected_name(found.dlfo_link_map->l_name);
 }
 
+bool sti_caller_is_protected(uintptr_t instruction)
+{
+    struct dl_find_object found;
+    if (_dl_find_object((void *)instruction, &found) != 0)
+        return false;
+    uintptr_t begin = (uintptr_t)found.dlfo_map_start;
+    uintptr_t end = (uintptr_t)found.dlfo_map_end;
+    return (uintptr_t)&sti_caller_system - begin < end - begin || is_protected_name(found.dlfo_link_map->l_name);
+}
+
 static _Unwind_Reason_Code visit_frame(struct _Unwind_Context *context, void *argument)
 {
     struct walk *walk = argument;
+    if (_Unwind_GetCFA(context) <= walk->above)
+        return _URC_NO_REASON;
     if (_Unwind_GetCFA(context) > walk->scope) {
         walk->reached = true;
         return _URC_END_OF_STACK;
@@ -163,11 +177,11 @@ static _Unwind_Reason_Code visit_frame(struct _Unwind_Context *context, void *ar
     return _URC_NO_REASON;
 }
 
-bool sti_caller_stack_is_safe(const void *scope)
+bool sti_caller_stack_is_safe(const void *scope, uintptr_t above)
 {
     if (!sti_rule_is_on(STI_RULE_STACK))
         return true;
-    struct walk walk = { .scope = (uintptr_t)scope };
+    struct walk walk = { .scope = (uintptr_t)scope, .above = above };
     _Unwind_Backtrace(visit_frame, &walk);
     return walk.reached && !walk.met_protected;
 }

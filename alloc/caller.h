@@ -52,8 +52,11 @@ bool sti_caller_is_loader(const void *caller);
 struct dl_phdr_info;
 bool sti_caller_module_is_ours(const struct dl_phdr_info *info);
 
-/* Walk from here to the scope, which is an object on this stack. True: no frame of a protected module lies between.
- * 2 to 15 microseconds. */
-bool sti_caller_stack_is_safe(const void *scope);
+/* Is the instruction in a protected module, in this library or in the vDSO? Safe in signal handlers. */
+bool sti_caller_is_protected(uintptr_t instruction);
+
+/* Walk from here to the scope, which is an object on this stack. True: no frame of a protected module lies between. Frames
+ * up to the stack pointer above are left out: those of a signal handler, for whom it is the interrupted one; otherwise 0. 2 to 15 microseconds. Safe in signal handlers. */
+bool sti_caller_stack_is_safe(const void *scope, uintptr_t above);
 
 #endif

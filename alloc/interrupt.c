@@ -14,6 +14,7 @@
 
 #include "caller.h"
 #include "clock.h"
+#include "hook.h"
 #include "rules.h"
 #include "scope_state.h"
 #include "thread.h"
@@ -25,9 +26,8 @@ void sti_interrupt_trip(struct sti_scope *scope, stint_reason reason)
         scope->tripped = reason;
 }
 
-void sti_interrupt_look(struct sti_scope *innermost)
+void sti_interrupt_look(struct sti_scope *innermost, uint64_t now)
 {
-    uint64_t now = 0;
     for (struct sti_scope *scope = innermost; scope != NULL; scope = scope->outer) {
         if (scope->tripped != STINT_REASON_NONE)
             continue;
@@ -66,10 +66,12 @@ static bool is_due(const struct sti_scope *innermost)
     return false;
 }
 
-bool sti_interrupt_deliver(struct sti_thread *thread)
+static bool deliver(struct sti_thread *thread, uintptr_t above)
 {
     struct sti_scope *scope = thread->scope;
-    if (!is_due(scope) || (scope->on_interrupt == STINT_JUMP && !sti_caller_stack_is_safe(scope))) {
+    if (scope->hooks != NULL)
+        sti_hook_fire(scope);
+    if (!is_due(scope) || (scope->on_interrupt == STINT_JUMP && !sti_caller_stack_is_safe(scope, above))) {
         scope->deferred++;
         return false;
     }
@@ -80,9 +82,21 @@ bool sti_interrupt_deliver(struct sti_thread *thread)
     longjmp(scope->landing, 1);
 }
 
+bool sti_interrupt_deliver(struct sti_thread *thread)
+{
+    return deliver(thread, 0);
+}
+
+void sti_interrupt_preempt(struct sti_thread *thread, uintptr_t stack_pointer)
+{
+    sti_interrupt_look(thread->scope, sti_clock_now());
+    if (sti_interrupt_is_tripped(thread->scope))
+        deliver(thread, stack_pointer);
+}
+
 void sti_interrupt_point(struct sti_thread *thread)
 {
-    sti_interrupt_look(thread->scope);
+    sti_interrupt_look(thread->scope, 0);
     if (__builtin_expect(sti_interrupt_is_tripped(thread->scope), 0))
         sti_interrupt_deliver(thread);
 }

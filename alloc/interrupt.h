@@ -11,6 +11,7 @@
 #define STI_ALLOC_INTERRUPT_H
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <stint/task.h>
 
 struct sti_scope;
@@ -19,8 +20,9 @@ struct sti_thread;
 /* Trip the scope unless it is already. */
 void sti_interrupt_trip(struct sti_scope *scope, stint_reason reason);
 
-/* Look at the tokens and deadlines of the scope and those around it, and trip what is to be. */
-void sti_interrupt_look(struct sti_scope *innermost);
+/* Look at the tokens and deadlines of the scope and those around it, and trip what is to be. now is by sti_clock_now; 0:
+ * the cheap clock will do. */
+void sti_interrupt_look(struct sti_scope *innermost, uint64_t now);
 
 /* Whether the scope or one around it is tripped. */
 bool sti_interrupt_is_tripped(const struct sti_scope *innermost);
@@ -29,6 +31,9 @@ bool sti_interrupt_is_tripped(const struct sti_scope *innermost);
  * the call that opened it, do not return. In STINT_FAIL: return true; the caller refuses its allocation, if it makes one.
  * False: it has to wait. */
 bool sti_interrupt_deliver(struct sti_thread *thread);
+
+/* The same in a signal handler that found the thread in code of the task's own, at this stack pointer; looks first. */
+void sti_interrupt_preempt(struct sti_thread *thread, uintptr_t stack_pointer);
 
 /* Run the innermost scope's guards, newest first, masked. */
 void sti_guard_run_all(struct sti_scope *scope);

@@ -233,7 +233,7 @@ bool sti_meter_sample(struct sti_thread *thread, uint64_t charge, size_t size, c
 
     /* The new limit first, then the flags: see thread.h. */
     atomic_store_explicit(&thread->limit, next_sample(thread, after), memory_order_seq_cst);
-    sti_interrupt_look(scope);
+    sti_interrupt_look(scope, 0);
     bool allowed = true;
     if (__builtin_expect(sti_interrupt_is_tripped(scope), 0)) {
         atomic_store_explicit(&thread->limit, 0, memory_order_relaxed);

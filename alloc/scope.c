@@ -2,7 +2,8 @@
  *
  * Opening and closing a scope: stint_run, and sti_scope_run for the executor. Any thread.
  *
- * The landing saves no signal mask (that would cost 130 ns): an interrupt is never delivered from a signal handler. */
+ * The landing saves no signal mask (that would cost 130 ns): the one signal handler that an interrupt is delivered from
+ * changes none. */
 #undef _FORTIFY_SOURCE
 #include "scope.h"
 
@@ -11,8 +12,10 @@
 
 #include "clock.h"
 #include "heap.h"
+#include "hook.h"
 #include "interrupt.h"
 #include "meter.h"
+#include "preempt.h"
 #include "scope_state.h"
 #include "specific.h"
 #include "token.h"
@@ -59,7 +62,18 @@ stint_outcome sti_outcome_unstarted(stint_reason reason, uint64_t queued_ns)
     return outcome;
 }
 
-static void open_scope(struct sti_thread *thread, struct sti_scope *scope, const struct sti_scope_request *request,
+static int begin_preemption(struct sti_scope *scope)
+{
+    int error = sti_preempt_open(&scope->signal_was_blocked);
+    if (error != 0)
+        return error;
+    error = sti_hook_watch_scope(scope);
+    if (error != 0)
+        sti_preempt_close(scope->signal_was_blocked);
+    return error;
+}
+
+static int open_scope(struct sti_thread *thread, struct sti_scope *scope, const struct sti_scope_request *request,
                        uint64_t start)
 {
     const stint_options *options = request->options;
@@ -81,20 +95,24 @@ static void open_scope(struct sti_thread *thread, struct sti_scope *scope, const
     scope->holds.named = 0;
     scope->holds.unnamed = 0;
     scope->guards = NULL;
+    scope->thread = thread;
+    scope->hooks = NULL;
+    scope->watch.link = NULL;
+    scope->watched = false;
+    scope->preemptible = options->preemptible;
     scope->heap = NULL;
     scope->heaps = NULL;
     scope->specifics = NULL;
 
+    if (scope->preemptible) {
+        int error = begin_preemption(scope);
+        if (error != 0)
+            return error;
+    }
     thread->scope = scope;
     sti_meter_begin(thread, &options->budget);
     sti_thread_metered = thread;
-}
-
-static void look_exactly(struct sti_scope *scope, uint64_t now)
-{
-    sti_interrupt_look(scope);
-    if (now >= scope->deadline)
-        sti_interrupt_trip(scope, STINT_REASON_DEADLINE);
+    return 0;
 }
 
 static void hand_to_outer(struct sti_thread *thread, struct sti_scope *scope)
@@ -130,8 +148,12 @@ static void close_scope(struct sti_thread *thread, int code, void *value, uint64
 {
     struct sti_scope *scope = thread->scope;
     sti_thread_metered = NULL;
+    if (scope->watched)
+        sti_hook_end_scope(scope);
+    if (scope->preemptible)
+        sti_preempt_close(scope->signal_was_blocked);
     uint64_t end = sti_clock_now();
-    look_exactly(scope, end);
+    sti_interrupt_look(scope, end);
 
     stint_reason reason = scope->tripped;
     if (reason == STINT_REASON_NONE && code != 0)
@@ -170,12 +192,14 @@ int sti_scope_run(const struct sti_scope_request *request, stint_outcome *outcom
         return ENOMEM;
     uint64_t start = sti_clock_now();
     struct sti_scope scope;
-    open_scope(thread, &scope, request, start);
+    int error = open_scope(thread, &scope, request, start);
+    if (error != 0)
+        return error;
 
     /* Written between setjmp and longjmp, read after. */
     volatile int code = 0;
     void *volatile value = NULL;
-    look_exactly(&scope, start);
+    sti_interrupt_look(&scope, start);
     if (scope.tripped == STINT_REASON_NONE && _setjmp(scope.landing) == 0) {
         void *result = NULL;
         code = request->fn(request->arg, &result);

@@ -10,9 +10,11 @@
 #include <stint/task.h>
 
 #include "hold.h"
+#include "watch.h"
 
 struct sti_heap;
 struct sti_specific_undo;
+struct sti_thread;
 
 struct sti_scope {
     struct sti_scope *below; /* what the thread was in before */
@@ -39,6 +41,12 @@ struct sti_scope {
     unsigned keeps; /* regions whose blocks go to the process's heap; each is masked too */
     struct sti_holds holds;
     stint_guard *guards;
+    struct sti_thread *thread; /* this and what follows, for the watch */
+    stint_hook *hooks;
+    struct sti_watch watch;
+    bool watched; /* watch is on the list */
+    bool preemptible;
+    bool signal_was_blocked;
     jmp_buf landing;
 
     /* What a rollback takes back. */

@@ -5,6 +5,7 @@
 
 #include <pthread.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "heap.h"
 #include "process.h"
@@ -77,6 +78,7 @@ static __attribute__((noinline)) struct sti_thread *first_record(void)
         atomic_store_explicit(&thread->owned, false, memory_order_release);
         return NULL;
     }
+    thread->id = gettid();
     own_record = thread;
     return thread;
 }

@@ -32,6 +32,7 @@ struct sti_thread {
     uint64_t memory_check;        /* value of used beyond which what the scopes hold must be measured */
     struct sti_heap *warm;        /* an empty heap for the next scope */
     struct sti_heap *kept;        /* heaps that should have been destroyed, but for a root that points into them */
+    int id;                       /* the kernel's, of the owner */
     atomic_bool owned;            /* by a living thread */
     struct sti_thread *next;      /* on the list of all records; set once */
 } __attribute__((aligned(64)));

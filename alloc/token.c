@@ -11,12 +11,14 @@
 
 #include "process.h"
 #include "thread.h"
+#include "watch.h"
 
 void sti_token_init(stint_token *token, stint_token *parent)
 {
     atomic_init(&token->set, false);
     atomic_init(&token->references, 1);
     token->parent = stint_token_retain(parent);
+    atomic_init(&token->descriptor, NULL);
 }
 
 void sti_token_end(stint_token *token)
@@ -43,6 +45,7 @@ void stint_token_set(stint_token *token)
     /* seq_cst: before the pokes in the one order that the threads' own limit stores and flag loads are in too. */
     atomic_store_explicit(&token->set, true, memory_order_seq_cst);
     sti_thread_poke_all();
+    sti_watch_wake();
 }
 
 bool stint_token_is_set(const stint_token *token)
@@ -67,6 +70,7 @@ void stint_token_release(stint_token *token)
      * turn: a loop, so that a long chain needs no stack. */
     while (token != NULL && atomic_fetch_sub_explicit(&token->references, 1, memory_order_acq_rel) == 1) {
         stint_token *parent = token->parent;
+        sti_token_descriptor_end(atomic_load_explicit(&token->descriptor, memory_order_relaxed));
         sti_process_free(token);
         token = parent;
     }

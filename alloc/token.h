@@ -7,10 +7,13 @@
 #include <stdatomic.h>
 #include <stint/token.h>
 
+struct sti_token_descriptor;
+
 struct stint_token {
     atomic_bool set;
     atomic_uint references;
     stint_token *parent;
+    _Atomic(struct sti_token_descriptor *) descriptor; /* NULL until somebody asks for it */
 };
 
 /* A token inside somebody else's memory, with one reference that is never given back; parent is retained. */
@@ -18,5 +21,8 @@ void sti_token_init(stint_token *token, stint_token *parent);
 
 /* End an embedded token: gives the parent back. Nobody may look at it any more. */
 void sti_token_end(stint_token *token);
+
+/* The token goes; NULL: it had none. */
+void sti_token_descriptor_end(struct sti_token_descriptor *made);
 
 #endif

@@ -57,6 +57,27 @@ STINT_API void stint_guard_push(stint_guard *guard, void (*release)(void *arg), 
  * the list is left alone and not run. Outside a scope a pushed guard works too: the pop runs it on request. */
 STINT_API void stint_guard_pop(stint_guard *guard, bool run);
 
+/* How a task that sits in somebody else's loop, or sleeps in a system call, is told to stop. On the caller's stack
+ * frame. */
+typedef struct stint_hook {
+    void (*function)(void *arg);
+    void *arg;
+    struct stint_hook *below;
+    bool fired;
+} stint_hook;
+
+/* Have function(arg) called, once, when the scope is tripped: set a flag (sqlite3_interrupt), write a byte into a pipe,
+ * shut a socket down. It is called by whoever notices first: the task's own thread, from inside an allocation, when a
+ * limit is passed; otherwise a thread of the library's, at once when a token is set, and at the deadline. So it must be
+ * short, take no lock that the task may hold, and not allocate. It must be popped before its frame returns; a jump pops
+ * it.
+ * 0 (outside a scope too, where nothing will call it); EINVAL: hook or function is NULL; EAGAIN: the thread that watches
+ * could not be started. */
+STINT_API int stint_hook_push(stint_hook *hook, void (*function)(void *arg), void *arg);
+
+/* Take the hook off again. After this its function is not running and will not run. NULL does nothing. */
+STINT_API void stint_hook_pop(stint_hook *hook);
+
 STINT_END_DECLS
 
 #endif

@@ -40,9 +40,12 @@ typedef struct stint_options {
     stint_on_interrupt on_interrupt; /* STINT_JUMP unless set */
     size_t grace;     /* bytes that may still be allocated where an interrupt has to wait (see interrupt.h); 0: 1 MiB */
     const char *name; /* for reports; may be NULL. Not copied: it must outlive the task */
+    bool preemptible; /* also interrupt code that makes no sample points, by a signal (SIGRTMAX - 2) to its thread, where
+                         the rules of interrupt.h allow it. Blocking system calls then return EINTR. The task's own
+                         data may be left at any instruction: only for code that shares nothing it writes */
 } stint_options;
 
-#define STINT_OPTIONS_INIT { { 0, 0, 0 }, NULL, STINT_JUMP, 0, NULL }
+#define STINT_OPTIONS_INIT { { 0, 0, 0 }, NULL, STINT_JUMP, 0, NULL, false }
 
 typedef enum stint_status {
     STINT_OK = 0,    /* the function returned 0 and nothing had tripped: its memory is committed */
@@ -89,7 +92,8 @@ typedef struct stint_outcome {
  * Any thread, any number at once. The function must leave by returning (no longjmp over the call, no pthread_exit).
  *
  * 0: *outcome is filled, whatever the task's status. EINVAL: fn or outcome is NULL, or on_interrupt is no known value.
- * ENOMEM: no memory for this thread's record (fn was not called). */
+ * ENOMEM: no memory for this thread's record; EAGAIN: the thread that watches preemptible tasks could not be started (in
+ * both cases fn was not called). */
 STINT_API int stint_run(stint_fn *fn, void *arg, const stint_options *options, stint_outcome *outcome);
 
 /* "ok", "error", "cancelled"; and "none", "failed", "alloc-limit", "memory-limit", "deadline", "token", "shutdown",

@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Interrupt hooks, and the watch of a scope that has some or is preemptible. A scope's hooks are changed by its thread,
+ * under the watch's lock; the watch thread calls those of a scope whose token is set or whose deadline has passed, the
+ * scope's own thread those of a scope that it finds tripped. fired, under the lock, makes it once. */
+#include "hook.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <stint/interrupt.h>
+
+#include "clock.h"
+#include "interrupt.h"
+#include "preempt.h"
+#include "scope_state.h"
+#include "thread.h"
+#include "token.h"
+#include "watch.h"
+
+#define ASK_AGAIN_NS UINT64_C(250000)
+
+static uint64_t earliest_deadline(const struct sti_scope *innermost)
+{
+    uint64_t earliest = UINT64_MAX;
+    for (const struct sti_scope *scope = innermost; scope != NULL; scope = scope->outer) {
+        if (scope->deadline < earliest)
+            earliest = scope->deadline;
+    }
+    return earliest;
+}
+
+/* What another thread may read of a scope while it is on the list: what was set when it and those around it opened. */
+static bool is_flagged(const struct sti_scope *innermost, uint64_t now)
+{
+    for (const struct sti_scope *scope = innermost; scope != NULL; scope = scope->outer) {
+        if (stint_token_is_set(scope->stop) || stint_token_is_set(scope->token) || scope->deadline <= now)
+            return true;
+    }
+    return false;
+}
+
+static stint_hook *take_unfired(struct sti_scope *scope)
+{
+    stint_hook *hook = scope->hooks;
+    while (hook != NULL && hook->fired)
+        hook = hook->below;
+    if (hook != NULL)
+        hook->fired = true;
+    return hook;
+}
+
+static uint64_t look_at_scope(struct sti_watch *watch, uint64_t now)
+{
+    struct sti_scope *scope = (struct sti_scope *)((char *)watch - offsetof(struct sti_scope, watch));
+    if (!is_flagged(scope, now))
+        return earliest_deadline(scope);
+    atomic_store_explicit(&scope->thread->limit, 0, memory_order_seq_cst);
+    stint_hook *hook = take_unfired(scope);
+    if (hook != NULL) {
+        sti_watch_call(watch, hook->function, hook->arg);
+        return STI_WATCH_AGAIN;
+    }
+    if (!scope->preemptible)
+        return STI_WATCH_NEVER;
+    sti_preempt_send(scope->thread);
+    return now + ASK_AGAIN_NS;
+}
+
+int sti_hook_watch_scope(struct sti_scope *scope)
+{
+    if (scope->watched)
+        return 0;
+    scope->watch.look = look_at_scope;
+    int error = sti_watch_begin(&scope->watch, earliest_deadline(scope));
+    scope->watched = error == 0;
+    return error;
+}
+
+void sti_hook_wake_if_flagged(const struct sti_scope *scope)
+{
+    if (is_flagged(scope, sti_clock_now()))
+        sti_watch_wake();
+}
+
+void sti_hook_end_scope(struct sti_scope *scope)
+{
+    sti_watch_end(&scope->watch);
+    scope->hooks = NULL;
+}
+
+void sti_hook_fire(struct sti_scope *innermost)
+{
+    innermost->masks++;
+    for (struct sti_scope *scope = innermost; scope != NULL && sti_interrupt_is_tripped(scope); scope = scope->outer) {
+        while (scope->hooks != NULL) {
+            sti_watch_lock();
+            const stint_hook *hook = take_unfired(scope);
+            sti_watch_unlock();
+            if (hook == NULL)
+                break;
+            hook->function(hook->arg);
+        }
+    }
+    innermost->masks--;
+}
+
+int stint_hook_push(stint_hook *hook, void (*function)(void *arg), void *arg)
+{
+    if (hook == NULL || function == NULL)
+        return EINVAL;
+    *hook = (stint_hook){ .function = function, .arg = arg };
+    struct sti_thread *thread = sti_thread_metered;
+    if (thread == NULL)
+        return 0;
+    struct sti_scope *scope = thread->scope;
+    int error = sti_hook_watch_scope(scope);
+    if (error != 0)
+        return error;
+    sti_watch_lock();
+    hook->below = scope->hooks;
+    scope->hooks = hook;
+    sti_watch_unlock();
+    sti_hook_wake_if_flagged(scope);
+    return 0;
+}
+
+void stint_hook_pop(stint_hook *hook)
+{
+    struct sti_thread *thread = sti_thread_metered;
+    if (hook == NULL || thread == NULL)
+        return;
+    struct sti_scope *scope = thread->scope;
+    sti_watch_lock();
+    stint_hook **link = &scope->hooks;
+    while (*link != NULL && *link != hook)
+        link = &(*link)->below;
+    if (*link != NULL) {
+        *link = hook->below;
+        sti_watch_await_calls(&scope->watch);
+    }
+    sti_watch_unlock();
+}

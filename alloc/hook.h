@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Interrupt hooks from the inside, and the watch of a scope. Thread of the scope only. */
+#ifndef STI_ALLOC_HOOK_H
+#define STI_ALLOC_HOOK_H
+
+struct sti_scope;
+
+/* Have the watch look after the scope until it ends. 0 or an errno value. */
+int sti_hook_watch_scope(struct sti_scope *scope);
+
+/* The scope is being watched; a token may have been set just before. */
+void sti_hook_wake_if_flagged(const struct sti_scope *scope);
+
+/* Call the hooks, each once, of the tripped scopes and of those inside them; masked. */
+void sti_hook_fire(struct sti_scope *innermost);
+
+/* The scope ends: none of its hooks runs any more after this. */
+void sti_hook_end_scope(struct sti_scope *scope);
+
+#endif

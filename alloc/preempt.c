@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Preemption by signal; see preempt.h.
+ *
+ * The signal is SIGRTMAX - 2, sent with tgkill and only to a thread that is in a preemptible scope. Its handler may find
+ * the thread anywhere. So first of all it asks where the interrupted instruction lies: in libc, the loader, the C++
+ * runtime, mimalloc, the vDSO or this library it does nothing, because any lock or list of theirs may be half changed; the
+ * watch asks again shortly after. Elsewhere none of their code is running at the top of the stack, so this library's
+ * state is whole, and what remains is what every sample point asks too: masks, holds, and the walk of the stack, which
+ * starts at the interrupted frame. The handler installs no mask of its own, so a jump out of it leaves none behind.
+ *
+ * Without SA_RESTART a blocking system call returns EINTR, and the code that made it should come to a sample point. */
+#include "preempt.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stddef.h>
+#include <sys/syscall.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+#include "caller.h"
+#include "interrupt.h"
+#include "scope_state.h"
+#include "thread.h"
+
+static int preempt_signal(void)
+{
+    return SIGRTMAX - 2;
+}
+
+static void on_signal(int number, siginfo_t *info, void *context)
+{
+    (void)number;
+    (void)info;
+    struct sti_thread *thread = sti_thread_metered;
+    if (thread == NULL || !thread->scope->preemptible)
+        return;
+    const greg_t *registers = ((const ucontext_t *)context)->uc_mcontext.gregs;
+    if (sti_caller_is_protected((uintptr_t)registers[REG_RIP]))
+        return;
+    int saved_errno = errno;
+    sti_interrupt_preempt(thread, (uintptr_t)registers[REG_RSP]);
+    errno = saved_errno;
+}
+
+static int install_result;
+
+static void install(void)
+{
+    struct sigaction action = { .sa_sigaction = on_signal, .sa_flags = SA_SIGINFO | SA_NODEFER };
+    sigemptyset(&action.sa_mask);
+    install_result = sigaction(preempt_signal(), &action, NULL) == 0 ? 0 : errno;
+}
+
+static void the_signal(sigset_t *set)
+{
+    sigemptyset(set);
+    sigaddset(set, preempt_signal());
+}
+
+int sti_preempt_open(bool *was_blocked)
+{
+    static pthread_once_t installed = PTHREAD_ONCE_INIT;
+    pthread_once(&installed, install);
+    if (install_result != 0)
+        return install_result;
+    sigset_t set;
+    sigset_t before;
+    the_signal(&set);
+    int error = pthread_sigmask(SIG_UNBLOCK, &set, &before);
+    if (error == 0)
+        *was_blocked = sigismember(&before, preempt_signal()) == 1;
+    return error;
+}
+
+void sti_preempt_close(bool was_blocked)
+{
+    if (!was_blocked)
+        return;
+    sigset_t set;
+    the_signal(&set);
+    pthread_sigmask(SIG_BLOCK, &set, NULL);
+}
+
+void sti_preempt_send(const struct sti_thread *thread)
+{
+    syscall(SYS_tgkill, getpid(), thread->id, preempt_signal());
+}

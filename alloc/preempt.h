@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Preemption: interrupting code that makes no sample points, by a signal. The one room that knows signals; but for the
+ * opening and closing, called from the watch thread. */
+#ifndef STI_ALLOC_PREEMPT_H
+#define STI_ALLOC_PREEMPT_H
+
+#include <stdbool.h>
+
+struct sti_thread;
+
+/* Let the signal through on the calling thread, from now to the matching close; *was_blocked is handed to that. 0 or an
+ * errno value. */
+int sti_preempt_open(bool *was_blocked);
+void sti_preempt_close(bool was_blocked);
+
+/* Ask the thread, which is in a preemptible scope that is being watched. */
+void sti_preempt_send(const struct sti_thread *thread);
+
+#endif
