@@ -27,10 +27,17 @@ static inline sti_backend_heap *sti_backend_heap_new(void)
     return mi_heap_new();
 }
 
-/* Live blocks move to the process's heap. */
+/* Live blocks move to the process's heap. So would pages without one, where nobody would look for them: collect first. */
 static inline void sti_backend_heap_commit(sti_backend_heap *heap)
 {
+    mi_heap_collect(heap, false);
     mi_heap_delete(heap);
+}
+
+/* Take in what other threads have freed of the calling thread's part of the process's heap. */
+static inline void sti_backend_process_collect(void)
+{
+    mi_collect(false);
 }
 
 /* Live blocks are gone. */
@@ -61,6 +68,24 @@ static inline size_t sti_backend_heap_held(sti_backend_heap *heap)
 {
     size_t sum = 0;
     mi_heap_visit_blocks(heap, false, sti_backend_add_area, &sum);
+    return sum;
+}
+
+static inline bool sti_backend_add_committed(const mi_heap_t *heap, const mi_heap_area_t *area, void *block,
+                                             size_t block_size, void *sum)
+{
+    (void)heap;
+    (void)block;
+    (void)block_size;
+    *(size_t *)sum += area->committed;
+    return true;
+}
+
+/* Bytes of the heap's pages. */
+static inline size_t sti_backend_heap_committed(sti_backend_heap *heap)
+{
+    size_t sum = 0;
+    mi_heap_visit_blocks(heap, false, sti_backend_add_committed, &sum);
     return sum;
 }
 

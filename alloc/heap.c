@@ -12,6 +12,8 @@
 #include "roots.h"
 #include "thread.h"
 
+#define COLLECT_INTERVAL ((size_t)8 << 20)
+
 struct sti_heap *sti_heap_take(struct sti_thread *thread)
 {
     struct sti_heap *heap = thread->warm;
@@ -81,9 +83,18 @@ static void end_each(struct sti_heap *list, void (*end)(sti_backend_heap *))
     }
 }
 
+/* What other threads free of committed blocks comes back when this thread's part of the process's heap is collected. A
+ * worker that allocates in tasks alone would never do that. */
 void sti_heap_commit(struct sti_thread *thread, struct sti_heap *list)
 {
-    end_each(sti_heap_drop_empty(thread, list), sti_backend_heap_commit);
+    list = sti_heap_drop_empty(thread, list);
+    for (const struct sti_heap *heap = list; heap != NULL; heap = heap->next)
+        thread->handed_over += sti_backend_heap_committed(heap->backend);
+    end_each(list, sti_backend_heap_commit);
+    if (thread->handed_over > COLLECT_INTERVAL) {
+        sti_backend_process_collect();
+        thread->handed_over = 0;
+    }
 }
 
 /* Append one list to another. */

@@ -33,6 +33,7 @@ struct sti_thread {
     struct sti_heap *warm;        /* an empty heap for the next scope */
     struct sti_heap *kept;        /* heaps that should have been destroyed, but for a root that points into them */
     int id;                       /* the kernel's, of the owner */
+    size_t handed_over;           /* bytes of pages committed to the process's heap since that was last collected */
     atomic_bool owned;            /* by a living thread */
     struct sti_thread *next;      /* on the list of all records; set once */
 } __attribute__((aligned(64)));
