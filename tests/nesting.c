@@ -1,0 +1,326 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Scopes inside scopes: an Error belongs to the scope whose limit was passed and to no other; an inner scope has no more
+ * than the outer ones have left; what it commits is the outer one's. */
+#include "support.h"
+
+/* One level of a nest: its options, what it does, and what became of it. */
+struct level {
+    stint_options options;
+    size_t before; /* bytes to allocate before the level inside is run */
+    size_t after;  /* and after it */
+    bool masked;   /* around the level inside */
+    struct level *inside;
+    volatile bool ran_to_its_end;
+    volatile bool guard_ran;
+    volatile bool got_null;
+    volatile bool filled;
+    stint_outcome outcome;
+};
+
+static void note_guard(void *arg)
+{
+    ((struct level *)arg)->guard_ran = true;
+}
+
+static void allocate_so_much(struct level *level, size_t bytes)
+{
+    for (; bytes >= 1024; bytes -= 1024) {
+        if (keep(stint_malloc(1024)) == NULL) {
+            level->got_null = true;
+            return;
+        }
+    }
+}
+
+static int run_level(void *arg, void **value)
+{
+    struct level *level = arg;
+    stint_guard guard;
+    (void)value;
+    stint_guard_push(&guard, note_guard, level);
+    allocate_so_much(level, level->before);
+    if (level->inside != NULL) {
+        if (level->masked)
+            stint_mask();
+        int error = stint_run(run_level, level->inside, &level->inside->options, &level->inside->outcome);
+        level->inside->filled = error == 0;
+        if (level->masked)
+            stint_unmask();
+        allocate_so_much(level, level->after);
+    }
+    stint_guard_pop(&guard, false);
+    level->ran_to_its_end = true;
+    return 0;
+}
+
+static struct level level_with(size_t allocation, size_t memory, stint_on_interrupt mode)
+{
+    struct level level = { .options = STINT_OPTIONS_INIT };
+    level.options.budget.allocation = allocation;
+    level.options.budget.memory = memory;
+    level.options.on_interrupt = mode;
+    return level;
+}
+
+static void run_nest(struct level *outermost)
+{
+    outermost->outcome = run_task(run_level, outermost, &outermost->options);
+    outermost->filled = true;
+}
+
+#define LOW (256 * KIB)
+#define HIGH (1024 * KIB)
+
+/* Three scopes, limits of one kind in every order of low, high and none; the innermost allocates for ever. */
+static void check_order(const size_t limits[3], bool memory, stint_on_interrupt mode)
+{
+    struct level levels[3];
+    size_t lowest = SIZE_MAX;
+    int owner = -1; /* the outermost of those with the lowest limit */
+    for (int i = 0; i < 3; i++) {
+        levels[i] = level_with(memory ? 0 : limits[i], memory ? limits[i] : 0, mode);
+        levels[i].inside = i < 2 ? &levels[i + 1] : NULL;
+        if (limits[i] != 0 && limits[i] < lowest) {
+            lowest = limits[i];
+            owner = i;
+        }
+    }
+    levels[2].before = 2 * HIGH;
+    run_nest(&levels[0]);
+    for (int i = 0; i < 3; i++) {
+        if (i < owner || owner < 0) {
+            assert_ok(levels[i].outcome);
+            assert_true(levels[i].ran_to_its_end);
+            assert_false(levels[i].guard_ran);
+        } else if (i == owner) {
+            assert_outcome(levels[i].outcome, STINT_ERROR,
+                           memory ? STINT_REASON_MEMORY_LIMIT : STINT_REASON_ALLOCATION_LIMIT, ENOMEM);
+            assert_true(levels[i].outcome.usage.allocated <= lowest + (memory ? 64 * KIB : 0));
+        } else if (mode == STINT_JUMP) {
+            assert_false(levels[i].filled); /* the call did not return */
+        } else {
+            assert_cancelled(levels[i].outcome, STINT_REASON_OUTER);
+        }
+        if (owner >= 0 && i >= owner) {
+            assert_int_equal(levels[i].guard_ran, mode == STINT_JUMP);
+            assert_int_equal(levels[i].ran_to_its_end, mode == STINT_FAIL);
+        }
+    }
+    assert_int_equal(levels[2].got_null, owner >= 0 && mode == STINT_FAIL);
+}
+
+static void test_an_error_belongs_to_the_scope_whose_limit_was_passed(void **state)
+{
+    (void)state;
+    static const size_t choices[] = { 0, LOW, HIGH };
+    for (unsigned i = 0; i < 27; i++) {
+        const size_t limits[3] = { choices[i % 3], choices[i / 3 % 3], choices[i / 9] };
+        for (int mode = STINT_JUMP; mode <= STINT_FAIL; mode++) {
+            check_order(limits, false, (stint_on_interrupt)mode);
+            check_order(limits, true, (stint_on_interrupt)mode);
+        }
+    }
+}
+
+static void test_an_inner_scope_has_no_more_than_the_outer_one_has_left(void **state)
+{
+    (void)state;
+    struct level inner = level_with(LOW, 0, STINT_JUMP);
+    inner.before = 64 * KIB;
+    struct level outer = level_with(LOW, 0, STINT_JUMP);
+    outer.inside = &inner;
+    outer.before = LOW - 64 * KIB;
+    run_nest(&outer);
+    assert_ok(outer.outcome);
+    assert_ok(inner.outcome);
+    assert_int_equal(inner.outcome.usage.allocated, 64 * KIB);
+    assert_int_equal(outer.outcome.usage.allocated, LOW);
+
+    inner.before += 1024;
+    run_nest(&outer);
+    assert_limit_passed(outer.outcome);
+    assert_int_equal(outer.outcome.usage.allocated, LOW);
+}
+
+static void test_a_scope_goes_on_after_an_inner_one_was_stopped(void **state)
+{
+    (void)state;
+    for (int mode = STINT_JUMP; mode <= STINT_FAIL; mode++) {
+        struct level inner = level_with(LOW, 0, (stint_on_interrupt)mode);
+        inner.before = HIGH;
+        struct level outer = level_with(0, HIGH, STINT_JUMP);
+        outer.inside = &inner;
+        outer.before = 64 * KIB;
+        outer.after = HIGH - 128 * KIB; /* fits, as the inner scope's memory is gone */
+        run_nest(&outer);
+        assert_ok(outer.outcome);
+        assert_limit_passed(inner.outcome);
+        assert_int_equal(outer.outcome.usage.allocated, 64 * KIB + LOW + HIGH - 128 * KIB);
+    }
+}
+
+static void test_what_an_inner_scope_commits_counts_for_the_outer_one(void **state)
+{
+    (void)state;
+    struct level inner = level_with(0, 0, STINT_JUMP);
+    inner.before = 600 * KIB;
+    struct level outer = level_with(0, HIGH, STINT_JUMP);
+    outer.inside = &inner;
+    outer.after = HIGH;
+    run_nest(&outer);
+    assert_ok(inner.outcome);
+    assert_outcome(outer.outcome, STINT_ERROR, STINT_REASON_MEMORY_LIMIT, ENOMEM);
+    assert_in_range(outer.outcome.usage.allocated, HIGH - 128 * KIB, HIGH + 64 * KIB);
+}
+
+static void test_a_failing_scope_in_a_jumping_one(void **state)
+{
+    (void)state;
+    struct level inner = level_with(0, 0, STINT_FAIL);
+    inner.before = HIGH;
+    struct level outer = level_with(LOW, 0, STINT_JUMP);
+    outer.inside = &inner;
+    run_nest(&outer);
+    assert_limit_passed(outer.outcome);
+    assert_true(inner.got_null); /* its own code was left in its own way */
+    assert_true(inner.ran_to_its_end);
+    assert_false(inner.guard_ran);
+    assert_true(outer.guard_ran);
+    assert_false(outer.ran_to_its_end);
+}
+
+static void test_a_jumping_scope_in_a_failing_one(void **state)
+{
+    (void)state;
+    struct level inner = level_with(0, 0, STINT_JUMP);
+    inner.before = HIGH;
+    struct level outer = level_with(LOW, 0, STINT_FAIL);
+    outer.inside = &inner;
+    outer.after = 1024;
+    run_nest(&outer);
+    assert_limit_passed(outer.outcome);
+    assert_true(inner.filled);
+    assert_cancelled(inner.outcome, STINT_REASON_OUTER);
+    assert_true(inner.guard_ran);
+    assert_false(inner.ran_to_its_end);
+    assert_true(outer.got_null);
+    assert_true(outer.ran_to_its_end);
+    assert_false(outer.guard_ran);
+}
+
+static void test_a_masked_outer_scope_is_not_interrupted_through_an_inner_one(void **state)
+{
+    (void)state;
+    struct level inner = level_with(0, 0, STINT_JUMP);
+    inner.before = LOW + 16 * KIB; /* the rest of it by the grace */
+    struct level outer = level_with(LOW, 0, STINT_JUMP);
+    outer.inside = &inner;
+    outer.masked = true;
+    run_nest(&outer);
+    assert_limit_passed(outer.outcome);
+    assert_true(inner.ran_to_its_end);
+    assert_ok(inner.outcome);
+    assert_true(outer.guard_ran); /* at its unmask */
+    assert_false(outer.ran_to_its_end);
+}
+
+static void test_an_inner_scope_of_a_masked_one_is_stopped_by_its_own_limit(void **state)
+{
+    (void)state;
+    struct level inner = level_with(LOW, 0, STINT_JUMP);
+    inner.before = HIGH;
+    struct level outer = level_with(0, 0, STINT_JUMP);
+    outer.inside = &inner;
+    outer.masked = true;
+    run_nest(&outer);
+    assert_ok(outer.outcome);
+    assert_limit_passed(inner.outcome);
+    assert_true(inner.guard_ran);
+}
+
+static void test_an_outer_token_cancels_the_outer_scope(void **state)
+{
+    (void)state;
+    stint_token *token;
+    assert_int_equal(stint_token_create(&token, NULL), 0);
+    struct level inner = level_with(LOW, LOW, STINT_JUMP);
+    struct level outer = level_with(0, 0, STINT_FAIL);
+    inner.options.token = token;
+    stint_token_set(token);
+    outer.inside = &inner;
+    run_nest(&outer);
+    assert_ok(outer.outcome);
+    assert_cancelled(inner.outcome, STINT_REASON_TOKEN);
+    assert_false(inner.ran_to_its_end);
+    stint_token_release(token);
+}
+
+struct deep {
+    unsigned depth;
+    unsigned deepest;
+    size_t allocation_of_one; /* limit of the scope at half the depth */
+    volatile unsigned ok;
+    volatile unsigned guards;
+    volatile unsigned errors;
+};
+
+static void count_guard(void *arg)
+{
+    ++*(volatile unsigned *)arg;
+}
+
+static int go_deeper(void *arg, void **value)
+{
+    struct deep *deep = arg;
+    stint_guard guard;
+    (void)value;
+    if (deep->depth == deep->deepest) {
+        for (size_t done = 0; done < MIB; done += 1024)
+            keep(stint_malloc(1024));
+        return 0;
+    }
+    stint_guard_push(&guard, count_guard, (void *)(uintptr_t)&deep->guards);
+    deep->depth++;
+    stint_options options = STINT_OPTIONS_INIT;
+    if (deep->depth == deep->deepest / 2)
+        options.budget.allocation = deep->allocation_of_one;
+    stint_outcome outcome;
+    stint_run(go_deeper, deep, &options, &outcome);
+    deep->ok += outcome.status == STINT_OK;
+    deep->errors += outcome.reason == STINT_REASON_ALLOCATION_LIMIT;
+    stint_guard_pop(&guard, false);
+    return 0;
+}
+
+static void test_a_thousand_scopes_inside_each_other(void **state)
+{
+    (void)state;
+    struct deep deep = { .deepest = 1000 };
+    assert_ok(run_task(go_deeper, &deep, NULL));
+    assert_int_equal(deep.ok, 1000);
+    assert_int_equal(deep.guards, 0);
+
+    deep = (struct deep){ .deepest = 1000, .allocation_of_one = 64 * KIB };
+    assert_ok(run_task(go_deeper, &deep, NULL));
+    assert_int_equal(deep.errors, 1);
+    assert_int_equal(deep.ok, 499);
+    assert_int_equal(deep.guards, 500);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_an_error_belongs_to_the_scope_whose_limit_was_passed),
+        cmocka_unit_test(test_an_inner_scope_has_no_more_than_the_outer_one_has_left),
+        cmocka_unit_test(test_a_scope_goes_on_after_an_inner_one_was_stopped),
+        cmocka_unit_test(test_what_an_inner_scope_commits_counts_for_the_outer_one),
+        cmocka_unit_test(test_a_failing_scope_in_a_jumping_one),
+        cmocka_unit_test(test_a_jumping_scope_in_a_failing_one),
+        cmocka_unit_test(test_a_masked_outer_scope_is_not_interrupted_through_an_inner_one),
+        cmocka_unit_test(test_an_inner_scope_of_a_masked_one_is_stopped_by_its_own_limit),
+        cmocka_unit_test(test_an_outer_token_cancels_the_outer_scope),
+        cmocka_unit_test(test_a_thousand_scopes_inside_each_other),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
