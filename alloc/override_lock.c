@@ -193,7 +193,7 @@ int pthread_once(pthread_once_t *flag, void (*function)(void))
     struct sti_thread *thread = sti_thread_metered;
     if (__builtin_expect(thread == NULL, 1))
         return plain.once(flag, function);
-    __attribute__((cleanup(end_once))) struct once_hold hold = begin_once(thread->scope, flag);
+    __attribute__((cleanup(end_once), unused)) struct once_hold hold = begin_once(thread->scope, flag);
     return plain.once(flag, function);
 }
 
@@ -205,6 +205,6 @@ void call_once(once_flag *flag, void (*function)(void))
         plain.c_once(flag, function);
         return;
     }
-    __attribute__((cleanup(end_once))) struct once_hold hold = begin_once(thread->scope, flag);
+    __attribute__((cleanup(end_once), unused)) struct once_hold hold = begin_once(thread->scope, flag);
     plain.c_once(flag, function);
 }
