@@ -12,8 +12,8 @@
  * task which lives near its limit does not walk at every allocation; the floor is what a limit can be passed by. The
  * peak is kept by the same measurements: one is due whenever the scope could hold an eighth more than was ever seen.
  *
- * Large blocks. mimalloc gives them whole slices, up to twice their size, so they are charged by the slice, and as a
- * sample point is due every 128 KiB, the fast path never sees one.
+ * Large blocks. mimalloc gives them whole slices, up to twice their size. A sample point is due every 128 KiB, so the
+ * fast path never sees one, and here the checks of memory move nearer by what its block holds beyond its charge.
  *
  * The deadline. While a scope has one, a sample point is due at least every 16 KiB. */
 #include "meter.h"
@@ -31,8 +31,6 @@
 #define PEAK_SHIFT 3
 #define LONGEST_INTERVAL ((uint64_t)128 << 10)
 #define LARGE ((uint64_t)128 << 10)
-#define VERY_LARGE ((uint64_t)512 << 10)
-#define SLICE ((uint64_t)64 << 10)
 #define LARGEST_CHARGE ((uint64_t)1 << 47) /* no address space has room for more: refused, and not charged */
 
 static uint64_t least(uint64_t a, uint64_t b)
@@ -49,14 +47,6 @@ static uint64_t saturating_add(uint64_t a, uint64_t b)
 {
     uint64_t sum;
     return __builtin_add_overflow(a, b, &sum) ? UINT64_MAX : sum;
-}
-
-static uint64_t charged_by_the_slice(uint64_t charge)
-{
-    if (charge <= LARGE || charge > LARGEST_CHARGE)
-        return charge;
-    uint64_t whole = charge <= VERY_LARGE ? SLICE : VERY_LARGE;
-    return (charge + whole - 1) & ~(whole - 1);
 }
 
 /* Bytes that can be charged before blocks of so many bytes can have come of them. */
@@ -160,6 +150,21 @@ static struct sti_scope *measure_exactly(struct sti_thread *thread, size_t size)
     return measure(thread, size);
 }
 
+static uint64_t held_beyond_charge(uint64_t charge, size_t size)
+{
+    if (charge <= LARGE || charge > LARGEST_CHARGE)
+        return 0;
+    size_t held = sti_backend_block_size(size);
+    return held > charge ? held - charge : 0;
+}
+
+static void bring_memory_checks_nearer(struct sti_thread *thread, uint64_t by)
+{
+    thread->memory_check -= least(by, thread->memory_check);
+    for (struct sti_scope *scope = thread->scope; scope->outer != NULL; scope = scope->outer)
+        scope->below_memory_check -= least(by, scope->below_memory_check);
+}
+
 static struct sti_scope *outermost_passed(struct sti_scope *scope, uint64_t after)
 {
     struct sti_scope *passed = NULL;
@@ -214,8 +219,9 @@ bool sti_meter_sample(struct sti_thread *thread, uint64_t charge, size_t size, c
 {
     int saved_errno = errno;
     struct sti_scope *scope = thread->scope;
-    charge = charged_by_the_slice(charge);
     uint64_t after = saturating_add(thread->used, charge);
+    bool process_block = sti_meter_is_process_block(thread, caller);
+    uint64_t beyond = process_block ? 0 : held_beyond_charge(charge, size);
     scope->samples++;
 
     if (thread->allocating == NULL && !have_heap(thread)) {
@@ -225,11 +231,14 @@ bool sti_meter_sample(struct sti_thread *thread, uint64_t charge, size_t size, c
     struct sti_scope *passed = outermost_passed(scope, after);
     if (passed != NULL)
         sti_interrupt_trip(passed, STINT_REASON_ALLOCATION_LIMIT);
-    if (after > thread->memory_check) {
-        passed = measure_exactly(thread, sti_meter_is_process_block(thread, caller) ? 0 : size);
+    if (saturating_add(after, beyond) > thread->memory_check) {
+        passed = measure_exactly(thread, process_block ? 0 : size);
         if (passed != NULL)
             sti_interrupt_trip(passed, STINT_REASON_MEMORY_LIMIT);
     }
+
+    if (beyond > 0)
+        bring_memory_checks_nearer(thread, beyond);
 
     /* The new limit first, then the flags: see thread.h. */
     atomic_store_explicit(&thread->limit, next_sample(thread, after), memory_order_seq_cst);

@@ -2,10 +2,10 @@
  *
  * The meter: an add, a compare and a branch on the allocation path, and the sample point behind it. Calling thread only.
  *
- * What is charged. malloc(n): n rounded up to 16, at least 16; above 128 KiB to 64 KiB, and above 512 KiB to 512 KiB. An
- * aligned block: n plus the alignment, rounded. A realloc is charged like malloc of the new size, unless the new size
- * fits the block and fills at least half of it (then the block stays as it is): nothing. What libc allocates for itself
- * is charged too, and so is a block that the system then has no memory for. A free gives nothing back. */
+ * What is charged. malloc(n): n rounded up to 16, at least 16. An aligned block: n plus the alignment, rounded. A
+ * realloc is charged like malloc of the new size, unless the new size fits the block and fills at least half of it (then
+ * the block stays as it is): nothing. What libc allocates for itself is charged too, and so is a block that the system
+ * then has no memory for. A free gives nothing back. */
 #ifndef STI_ALLOC_METER_H
 #define STI_ALLOC_METER_H
 

@@ -25,8 +25,7 @@ struct work {
 
 static uint64_t rounded(size_t size)
 {
-    size_t unit = size <= 128 * KIB ? 16 : size <= 512 * KIB ? 64 * KIB : 512 * KIB;
-    return size == 0 ? 16 : (size + unit - 1) / unit * unit;
+    return size == 0 ? 16 : (size + 15) / 16 * 16;
 }
 
 static uint64_t charge_of_realloc(const struct family *family, void *block, size_t size)
