@@ -7,6 +7,9 @@
 #include <errno.h>
 #include <stdlib.h>
 
+/* Between two attempts to submit to a full queue: time for workers to take some of it, not to empty it. */
+#define RETRY_NS UINT64_C(5000000)
+
 struct job {
     parse_document document;
     stint_outcome outcome;
@@ -78,38 +81,37 @@ static void show_progress(struct window *window)
     report_progress(window->run->report, &ahead);
 }
 
-static void collect_oldest(struct window *window)
+/* Wait for the oldest, but not for long; report it if it has ended. */
+static void collect_oldest(struct window *window, uint64_t timeout_ns)
 {
     struct job *job = job_at(window, window->oldest);
     stint_outcome task;
-    while (stint_future_wait_for(job->future, RUN_TICK_NS, &task) == ETIMEDOUT)
-        show_progress(window);
-    stint_future_release(job->future);
-    stint_outcome outcome = settle(job, &task);
-    report_document(window->run->report, &job->document, &outcome);
-    window->oldest++;
+    if (stint_future_wait_for(job->future, timeout_ns, &task) == 0) {
+        stint_future_release(job->future);
+        stint_outcome outcome = settle(job, &task);
+        report_document(window->run->report, &job->document, &outcome);
+        window->oldest++;
+    }
     show_progress(window);
 }
 
-/* A full queue is not an error: something is waited for, and then there is room. */
-static void submit_or_wait(struct window *window)
+/* A full queue is no error: wait a little, for the oldest at best, and there will be room. Should there be no memory
+ * for a task, its file fails, in its turn. */
+static void submit_next(struct window *window)
 {
-    if (window->next - window->oldest == RUN_WINDOW)
-        collect_oldest(window);
+    while (window->next - window->oldest == RUN_WINDOW)
+        collect_oldest(window, RUN_TICK_NS);
     int error;
-    while ((error = submit(window, window->next)) == EAGAIN && window->next > window->oldest)
-        collect_oldest(window);
-    if (!error) {
-        window->next++;
-        return;
+    while ((error = submit(window, window->next)) == EAGAIN && window->oldest < window->next)
+        collect_oldest(window, RETRY_NS);
+    if (error) {
+        while (window->oldest < window->next)
+            collect_oldest(window, RUN_TICK_NS);
+        stint_outcome outcome = { .status = STINT_ERROR, .reason = STINT_REASON_FAILED, .error = error };
+        report_document(window->run->report, &job_at(window, window->next)->document, &outcome);
+        window->oldest++;
     }
-    /* No memory for a task: this file fails, in its turn. */
-    while (window->next > window->oldest)
-        collect_oldest(window);
-    stint_outcome outcome = { .status = STINT_ERROR, .reason = STINT_REASON_FAILED, .error = error };
-    report_document(window->run->report, &job_at(window, window->next)->document, &outcome);
     window->next++;
-    window->oldest++;
 }
 
 int run_bounded(const struct run *run)
@@ -124,9 +126,9 @@ int run_bounded(const struct run *run)
     int error = stint_pool_create(&window->pool, &options);
     if (!error) {
         while (window->next < run->paths->count)
-            submit_or_wait(window);
+            submit_next(window);
         while (window->oldest < window->next)
-            collect_oldest(window);
+            collect_oldest(window, RUN_TICK_NS);
         stint_pool_destroy(window->pool);
     }
     free(window);

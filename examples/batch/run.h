@@ -9,7 +9,7 @@
 #include "paths.h"
 #include "report.h"
 
-#define RUN_WINDOW 4096
+#define RUN_WINDOW 16384
 #define RUN_TICK_NS UINT64_C(100000000) /* between two looks at the progress while the oldest is waited for */
 
 struct run {
