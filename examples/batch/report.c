@@ -112,7 +112,7 @@ void report_progress(struct report *report, const report_tally *ahead)
     memset(bar, '.', BAR_WIDTH);
     memset(bar, '#', all ? done * BAR_WIDTH / all : BAR_WIDTH);
     bar[BAR_WIDTH] = 0;
-    fprintf(stderr, "\r[%s] %zu of %zu, %.0f/s, %zu ok, %zu error, %zu cancelled", bar, done, all,
+    fprintf(stderr, "\r[%s] %zu of %zu, %.0f files/s, %zu ok, %zu error, %zu cancelled", bar, done, all,
             seconds > 0 ? (double)done / seconds : 0, ok, error, cancelled);
     if (done) {
         unsigned long left = (unsigned long)(seconds / (double)done * (double)(all - done) + 0.5);
