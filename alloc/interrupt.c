@@ -57,13 +57,16 @@ static bool may_leave(const struct sti_scope *scope)
     return scope->masks == 0 && !sti_rules_hold(&scope->holds);
 }
 
+/* Code that is told to stop by a failed allocation is not left behind, so what it holds does not matter. */
 static bool is_due(const struct sti_scope *innermost)
 {
-    for (const struct sti_scope *scope = innermost; scope != NULL && may_leave(scope); scope = scope->outer) {
-        if (scope->tripped != STINT_REASON_NONE)
-            return true;
+    bool leaves = innermost->on_interrupt == STINT_FAIL ? innermost->masks == 0 : may_leave(innermost);
+    const struct sti_scope *scope = innermost;
+    while (leaves && scope != NULL && scope->tripped == STINT_REASON_NONE) {
+        scope = scope->outer;
+        leaves = scope != NULL && may_leave(scope);
     }
-    return false;
+    return leaves;
 }
 
 static bool deliver(struct sti_thread *thread, uintptr_t above)

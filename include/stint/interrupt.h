@@ -13,8 +13,9 @@
  *   - while the task's code holds a mutex, rwlock, spinlock (pthread's, C11's, C++'s) or a locked FILE that it took in
  *     the scope, is in pthread_once or call_once, in a C++ static initialiser, or in a catch block.
  * There an allocation still succeeds, up to the scope's grace, and then fails with ENOMEM; the interrupt follows at the
- * first safe point. What libc allocates for itself comes from the process's heap, so that a rollback leaves libc whole.
- * Locks made by hand are not seen: mask them. */
+ * first safe point. A STINT_FAIL task is not left but refused its allocations, so for it only masks and the allocations
+ * of libc and the loader themselves count. What libc allocates for itself comes from the process's heap, so that a
+ * rollback leaves libc whole. Locks made by hand are not seen: mask them. */
 #ifndef STINT_INTERRUPT_H
 #define STINT_INTERRUPT_H
 
