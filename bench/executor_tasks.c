@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a task costs that does nothing: submitted and waited for one at a time, a million from one outside thread, and as
- * a tree of tasks that submit and await tasks. Prints nanoseconds a task: the median of the rounds, and the least.
+ * What a task costs that does nothing: submitted and waited for one at a time, a million from one outside thread, and
+ * as a tree of tasks that submit and await tasks. Prints nanoseconds a task: the median of the rounds, and the least.
  *
  * usage: executor_tasks [WORKERS [ROUNDS]] */
 #include <errno.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * The deque of Chase and Lev (2005), with a ring of fixed size. The memory orders follow Lê, Pop, Cohen and Zappa
- * Nardelli (2013), with their sequentially consistent fences moved into the accesses themselves, so that ThreadSanitizer
- * can follow them; on x86 an exchange takes the place of a fence.
+ * Nardelli (2013), with their sequentially consistent fences moved into the accesses themselves, so that
+ * ThreadSanitizer can follow them; on x86 an exchange takes the place of a fence.
  *
  * Entries live in the indexes top <= i < bottom, in slot i modulo the capacity. top only grows; only a successful
  * compare-and-swap moves it, and who moves it from t to t+1 owns entry t. The owner moves bottom.
@@ -15,9 +15,9 @@
  *          t >  b-1: empty.
  *
  * The one race that needs sequential consistency: take must not claim entry b-1 in silence while a thief moves top
- * there. The owner stores bottom, then loads top; the thief loads top (or has moved it), then loads bottom; all seq_cst,
- * so in one total order. If the owner's load of top came before top reached b-1, then so did its store of bottom, and
- * the thief that finds top at b-1 finds bottom at b-1 too, or a later value of it: nothing to steal.
+ * there. The owner stores bottom, then loads top; the thief loads top (or has moved it), then loads bottom; all
+ * seq_cst, so in one total order. If the owner's load of top came before top reached b-1, then so did its store of
+ * bottom, and the thief that finds top at b-1 finds bottom at b-1 too, or a later value of it: nothing to steal.
  *
  * Reuse of a slot: push finds room only if top (acquire) has passed the slot's old entry. The thief that moved top read
  * the slot before (the seq_cst compare-and-swap is a release); one that read it later fails its compare-and-swap. */
@@ -60,8 +60,8 @@ void *sti_deque_take(struct sti_deque *deque)
     if (top < last)
         return atomic_load_explicit(slot_of(deque, last), memory_order_relaxed);
     void *entry = NULL;
-    if (top == last && atomic_compare_exchange_strong_explicit(&deque->top, &top, top + 1, memory_order_seq_cst,
-                                                               memory_order_relaxed))
+    if (top == last &&
+        atomic_compare_exchange_strong_explicit(&deque->top, &top, top + 1, memory_order_seq_cst, memory_order_relaxed))
         entry = atomic_load_explicit(slot_of(deque, last), memory_order_relaxed);
     /* Empty now, with top at last + 1. release like every store of bottom: who reads it sees all slots below it. */
     atomic_store_explicit(&deque->bottom, last + 1, memory_order_release);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The work-stealing deque: its owner pushes and takes at the bottom, any other thread steals at the top. Fixed capacity,
- * no allocation, no lock. Protocol and memory orders: deque.c. */
+ * The work-stealing deque: its owner pushes and takes at the bottom, any other thread steals at the top. Fixed
+ * capacity, no allocation, no lock. Protocol and memory orders: deque.c. */
 #ifndef STI_EXECUTOR_DEQUE_H
 #define STI_EXECUTOR_DEQUE_H
 

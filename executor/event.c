@@ -23,8 +23,8 @@ static int read_clock(const struct ck_ec_ops *ops, struct timespec *now)
     return clock_gettime(CLOCK_MONOTONIC, now);
 }
 
-/* FUTEX_WAIT_BITSET takes an absolute time of CLOCK_MONOTONIC. It may return early for any reason: the event count looks
- * again. */
+/* FUTEX_WAIT_BITSET takes an absolute time of CLOCK_MONOTONIC. It may return early for any reason: the event count
+ * looks again. */
 static void wait_on_futex(const struct ck_ec_wait_state *state, const uint32_t *address, uint32_t expected,
                           const struct timespec *backoff)
 {
@@ -67,6 +67,7 @@ bool sti_event_wait(sti_event *event, uint32_t value, uint64_t deadline_ns)
 {
     if (deadline_ns == STI_NEVER)
         return ck_ec32_wait_pred(event, &mode, value, NULL, NULL, NULL) == 0;
-    struct timespec deadline = { .tv_sec = (time_t)(deadline_ns / NS_PER_S), .tv_nsec = (long)(deadline_ns % NS_PER_S) };
+    struct timespec deadline = { .tv_sec = (time_t)(deadline_ns / NS_PER_S),
+                                 .tv_nsec = (long)(deadline_ns % NS_PER_S) };
     return ck_ec32_wait_pred(event, &mode, value, NULL, &deadline, &deadline) == 0;
 }

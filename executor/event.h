@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * Sleeping until something happens: Concurrency Kit's event count on Linux futexes. An event carries no data. A waiter
- * reads the event's value, looks whether what it waits for has happened (an atomic of its own), and if not waits for the
- * value to change; who makes it happen stores that atomic and then signals. Nobody sleeping: no system call.
+ * reads the event's value, looks whether what it waits for has happened (an atomic of its own), and if not waits for
+ * the value to change; who makes it happen stores that atomic and then signals. Nobody sleeping: no system call.
  *
  * Any thread. The event must outlive the calls on it. */
 #ifndef STI_EXECUTOR_EVENT_H
@@ -33,7 +33,7 @@ uint32_t sti_event_value(const sti_event *event);
 /* Release: change the value and wake all who wait. */
 void sti_event_signal(sti_event *event);
 
-/* Wait until the value differs from this one: true; or, false, until the deadline by sti_clock_now (STI_NEVER: none). */
+/* Wait until the value differs from this one: true; or until the deadline by sti_clock_now (STI_NEVER: none): false. */
 bool sti_event_wait(sti_event *event, uint32_t value, uint64_t deadline_ns);
 
 #endif

@@ -2,8 +2,8 @@
  *
  * The public functions of futures. Any thread.
  *
- * Inside a task, a wait is a sample point: when it has succeeded, and nothing of ours is held any more, an interrupt that
- * is due is delivered. */
+ * Inside a task, a wait is a sample point: when it has succeeded, and nothing of ours is held any more, an interrupt
+ * that is due is delivered. */
 #include <errno.h>
 #include <stint/future.h>
 #include <stint/interrupt.h>

@@ -40,8 +40,8 @@ static void wake(stint_pool *pool, unsigned index)
     sti_event_signal(&pool->workers[index].wake);
 }
 
-/* The parked worker with the lowest number: the one whose caches are the warmest. acquire: whoever finds a bit cleared by a
- * worker that has left finds the pool closed as well. */
+/* The parked worker with the lowest number: the one whose caches are the warmest. acquire: whoever finds a bit cleared
+ * by a worker that has left finds the pool closed as well. */
 static void wake_one(stint_pool *pool)
 {
     for (unsigned first = 0; first < pool->worker_count; first += 64) {

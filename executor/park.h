@@ -11,8 +11,8 @@
  *   SEARCHING -> RUNNING    sti_park_end_search: searching - 1; the last searcher looks whether there is more work, and
  *                           if so wakes one more
  *   SEARCHING -> PARKED     sti_park_wait: set the bit, searching - 1, look at all sources once more, sleep
- *   PARKED -> SEARCHING     whoever clears the bit does it: searching + 1, signal the event; or the worker itself, if that
- *                           last look found something and nobody else had cleared the bit
+ *   PARKED -> SEARCHING     whoever clears the bit does it: searching + 1, signal the event; or the worker itself, if
+ *                           that last look found something and nobody else had cleared the bit
  *
  * New work (sti_park_notify): if nobody is searching, wake one that is parked. While somebody searches nobody need be
  * woken, because a searcher always looks again after it has stopped counting as one; and with every worker running both
@@ -23,18 +23,18 @@
  *   submitter  puts the task in; fence; reads searching, then parked
  *   worker     sets its bit, takes itself off searching; fence; reads all sources
  *
- * Fences are in one total order. If the submitter's comes first, the worker's look finds the task. If the worker's comes
- * first, the submitter finds searching without that worker, and its bit set (or cleared by somebody who is waking it: it
- * will look again). The same holds for sti_park_end_search, whose look comes after its decrement and a fence. Without the
- * submitter's fence its store may still be on the way when it reads, and both sides miss each other: tests/models/park.pml
- * shows that run.
+ * Fences are in one total order. If the submitter's comes first, the worker's look finds the task. If the worker's
+ * comes first, the submitter finds searching without that worker, and its bit set (or cleared by somebody who is waking
+ * it: it will look again). The same holds for sti_park_end_search, whose look comes after its decrement and a fence.
+ * Without the submitter's fence its store may still be on the way when it reads, and both sides miss each other:
+ * tests/models/park.pml shows that run.
  *
  * Leaving. A pool that closes stores its phase, then wakes all who are parked, by the same rule; so sti_park_wait reads
- * the phase after its fence. A worker that finds nothing and the pool closed takes its bit back, and only then leaves. (For
- * that the submission queue must be empty: an accepted task may be in it behind one whose push has not ended, out of
- * reach. For parking it is enough that nothing can be taken: whoever ends that push will notify.) A submitter that did not
- * wake it, and whose task it did not see, came after that: it finds the bit cleared, then (acquire)
- * the pool closed, and takes its task back. tests/models/close.pml tries all of this. */
+ * the phase after its fence. A worker that finds nothing and the pool closed takes its bit back, and only then leaves.
+ * (For that the submission queue must be empty: an accepted task may be in it behind one whose push has not ended, out
+ * of reach. For parking it is enough that nothing can be taken: whoever ends that push will notify.) A submitter that
+ * did not wake it, and whose task it did not see, came after that: it finds the bit cleared, then (acquire) the pool
+ * closed, and takes its task back. tests/models/close.pml tries all of this. */
 #ifndef STI_EXECUTOR_PARK_H
 #define STI_EXECUTOR_PARK_H
 

@@ -66,8 +66,8 @@ static stint_pool *make_pool(unsigned workers, size_t queue_capacity, const char
     return pool;
 }
 
-/* Signals are the application's: its handlers run on its own threads. But a fault is the thread's that made it: blocked,
- * it would end the process past the application's handler. */
+/* Signals are the application's: its handlers run on its own threads. But a fault is the thread's that made it:
+ * blocked, it would end the process past the application's handler. */
 static void choose_blocked_signals(sigset_t *blocked)
 {
     static const int faults[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGABRT };

@@ -36,8 +36,9 @@ bool sti_queue_push(struct sti_queue *queue, void *entry);
 /* The oldest entry. NULL: there is none, or the oldest one's push has not ended. */
 void *sti_queue_pop(struct sti_queue *queue);
 
-/* Whether sti_queue_pop would give something; and whether it will never give anything unless there are new pushes. Guesses
- * unless the caller has ordered them against the pushes with a fence (park.c does); then they err to the safe side. */
+/* Whether sti_queue_pop would give something; and whether it will never give anything unless there are new pushes.
+ * Guesses unless the caller has ordered them against the pushes with a fence (park.c does): then they are right, or err
+ * to the side of one look too many. */
 bool sti_queue_is_ready(struct sti_queue *queue);
 bool sti_queue_is_empty(struct sti_queue *queue);
 

@@ -17,8 +17,7 @@
  * whoever takes it out later finds the state past QUEUED and drops it.
  *
  * References: one for the queue's entry, given back by whoever takes it out and is done with the task; one for the
- * caller's future. The last one frees the block. A task points to its pool only to be compared, and for its claimant,
- * which keeps the pool alive: futures outlive pools.
+ * caller's future. The last one frees the block. The task's pool is only ever compared: futures outlive pools.
  *
  * Any thread, unless a function says otherwise. */
 #ifndef STI_EXECUTOR_TASK_H

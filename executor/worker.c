@@ -10,8 +10,8 @@
 #include "pool_state.h"
 #include "rest.h"
 
-/* How often a searcher looks at every source before it parks: some 10 microseconds in all, about what sleeping and being
- * woken cost. */
+/* How often a searcher looks at every source before it parks: some 10 microseconds in all, about what sleeping and
+ * being woken cost. */
 #define SEARCH_ROUNDS 40
 
 /* Every so many tasks the submission queue comes first, so that a deque that never runs empty cannot starve it. */

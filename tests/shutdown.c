@@ -319,8 +319,8 @@ static void an_accepted_task_always_resolves_and_a_refused_one_never_runs(void *
         for (int i = 0; i < round % 16; i++)
             gate_nap();
         bool drain = round % 2 == 0;
-        assert_int_equal(
-            stint_pool_shutdown(pool, drain ? STINT_SHUTDOWN_DRAIN : STINT_SHUTDOWN_CANCEL, STINT_FOREVER), 0);
+        assert_int_equal(stint_pool_shutdown(pool, drain ? STINT_SHUTDOWN_DRAIN : STINT_SHUTDOWN_CANCEL, STINT_FOREVER),
+                         0);
         for (int i = 0; i < SUBMITTERS; i++) {
             pthread_join(submitters[i].thread, NULL);
             unsigned ok = 0;

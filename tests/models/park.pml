@@ -3,10 +3,10 @@
  * Parking (executor/park.h): does a task ever lie queued while every worker sleeps?
  *
  * Two workers, three submitters of one task each; a task ends only when as many tasks as there are workers have begun,
- * so a sleeping worker is noticed while the other one is held. Spin's memory is sequentially consistent, so what the fences are for
- * is modelled by hand: a submitter's task and a worker's bit go to a store buffer first, from where they reach memory
- * at any later time; a fence waits until the buffer is empty. The run ends when nothing can move any more; then all
- * tasks must have been run. Built with
+ * so a sleeping worker is noticed while the other one is held. Spin's memory is sequentially consistent, so what the
+ * fences are for is modelled by hand: a submitter's task and a worker's bit go to a store buffer first, from where they
+ * reach memory at any later time; a fence waits until the buffer is empty. The run ends when nothing can move any more;
+ * then all tasks must have been run. Built with
  *
  *   -DNO_FENCE         the submitter has no fence: a task is left lying
  *   -DNO_WORKER_FENCE  the worker has none between its bit and its last look: the same
