@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A flight: one task on its way, with the one who will stop it. Launched and landed by main; in between the worker runs
+ * it, and the interrupter (a thread of its own) sets its token or cancels its future when its time has come. */
+#ifndef CHAOS_FLIGHT_H
+#define CHAOS_FLIGHT_H
+
+#include <stdatomic.h>
+
+#include "plan.h"
+
+/* What a clean run takes and gives, for each library and variant. */
+struct chaos_clean {
+    uint64_t sum;
+    uint64_t allocated;
+    uint64_t peak;
+};
+
+struct chaos_flight {
+    struct chaos_plan plan;
+    struct chaos_clean clean;
+    char repeat[CHAOS_REPEAT_SIZE];
+
+    stint_future *future;
+    stint_token *token;
+    uint64_t delay_ns;
+    _Atomic uint64_t started_ns; /* by the worker; 0 until then */
+    /* Who may stop it: main arms, the interrupter fires, whoever gets it out of ARMED owns the end. */
+    enum { CHAOS_DISARMED, CHAOS_ARMED, CHAOS_FIRING, CHAOS_FIRED } _Atomic trigger;
+
+    /* Written in the task, read when it has landed. */
+    unsigned entered;      /* scopes inside the task's own, so far */
+    unsigned runs;         /* that gave the right answer */
+    bool finished;         /* the work came to its end by itself */
+    const char *complaint; /* what was wrong in the task; NULL: nothing */
+    stint_outcome limited; /* of the scope that was to be stopped, where it is not the task's own */
+};
+
+/* Start and stop the interrupter, which looks after so many flights. */
+int chaos_interrupter_start(struct chaos_flight *flights, size_t count);
+void chaos_interrupter_stop(void);
+
+/* Fill a flight and submit it. The plan and clean are the caller's to have set. 0, or why not. */
+int chaos_flight_launch(struct chaos_flight *flight, stint_pool *pool);
+
+/* Wait for it. *outcome is that of the scope that was to be stopped. Gives back a complaint, or NULL. */
+const char *chaos_flight_land(struct chaos_flight *flight, stint_outcome *outcome);
+
+/* The flight that the calling thread is in. */
+extern _Thread_local const struct chaos_flight *chaos_flight_current;
+
+#endif

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What the chaos program asks of a library's file: one small piece of real work, 50 to 500 microseconds of it, whose
+ * answer is a checksum that depends on the variant alone. The files know nothing of how they are interrupted; each
+ * follows the advice that docs/recipes.md gives for its library, and no other. */
+#ifndef CHAOS_LIBRARY_H
+#define CHAOS_LIBRARY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stint/stint.h>
+#include <string.h>
+
+#define CHAOS_VARIANTS 6
+
+#define CHAOS_IN(mode) (1u << (mode))
+#define CHAOS_ANY_MODE (CHAOS_IN(STINT_JUMP) | CHAOS_IN(STINT_FAIL))
+
+struct chaos_library {
+    const char *name;
+    unsigned modes;      /* those that make sense: CHAOS_IN of each */
+    void (*ready)(void); /* once, in main, before the first task: inputs, and what the library keeps for ever; or NULL */
+    /* In a task, on any worker. 0, or whatever the library said when an allocation was refused. */
+    int (*run)(unsigned variant, uint64_t *sum);
+    /* In main, while no task runs: is every lock of the library's to be had? NULL: it has none. */
+    bool (*idle)(void);
+};
+
+/* Ends with NULL. */
+extern const struct chaos_library *const chaos_libraries[];
+extern const struct chaos_library chaos_xml, chaos_sql, chaos_lua, chaos_json, chaos_regex, chaos_deflate, chaos_expat,
+    chaos_javascript, chaos_libc;
+
+/* FNV-1a */
+#define CHAOS_SUM_BEGIN UINT64_C(0xcbf29ce484222325)
+
+static inline void chaos_add(uint64_t *sum, const void *bytes, size_t size)
+{
+    const unsigned char *byte = bytes;
+    for (size_t i = 0; i < size; i++)
+        *sum = (*sum ^ byte[i]) * UINT64_C(0x100000001b3);
+}
+
+static inline void chaos_add_text(uint64_t *sum, const char *text)
+{
+    chaos_add(sum, text, text != NULL ? strlen(text) : 0);
+}
+
+static inline void chaos_add_number(uint64_t *sum, uint64_t number)
+{
+    chaos_add(sum, &number, sizeof number);
+}
+
+/* splitmix64 */
+static inline uint64_t chaos_random(uint64_t *state)
+{
+    uint64_t z = *state += UINT64_C(0x9e3779b97f4a7c15);
+    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
+    return z ^ (z >> 31);
+}
+
+#endif

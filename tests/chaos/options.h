@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What was asked for on the command line. Filled by main before anything else, constant from then on. */
+#ifndef CHAOS_OPTIONS_H
+#define CHAOS_OPTIONS_H
+
+#include "library.h"
+
+struct chaos_options {
+    uint64_t interrupts; /* to be delivered; 0: as many as come in that time */
+    double seconds;      /* at most; 0: until there were that many */
+    uint64_t seed;
+    unsigned workers;
+    const struct chaos_library *library; /* this one only; NULL: all */
+    int mode;                            /* a stint_on_interrupt only; -1: all */
+    int reason;                          /* a chaos_reason only; -1: all */
+    bool one_task;                       /* repeat one task, whose seed is given */
+    uint64_t task;
+    bool reference; /* print the right answers and leave */
+    bool verbose;
+};
+
+/* Leaves the program with status 0 for --help and 2 for unusable arguments. */
+void chaos_options_read(struct chaos_options *options, int argc, char **argv);
+
+const char *chaos_mode_name(stint_on_interrupt mode);
+
+#endif

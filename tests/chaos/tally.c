@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Counting; see tally.h. */
+#include "tally.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+#define MIB ((size_t)1 << 20)
+#define MOST_LIBRARIES 16
+#define MOST_ROOTS 64
+#define SETTLED 10000 /* interrupts until memory must not grow any more */
+#define GROWTH (16 * MIB)
+
+struct count {
+    uint64_t stopped; /* in the middle of the work */
+    uint64_t late;    /* stopped when the work had been done already */
+    uint64_t through; /* Ok */
+    uint64_t deferred;
+    uint64_t kept;
+    uint64_t kept_bytes;
+};
+
+static struct {
+    const struct chaos_options *options;
+    struct count counts[MOST_LIBRARIES][CHAOS_MODES][CHAOS_REASONS];
+    uint64_t interrupts;
+    uint64_t tasks;
+    uint64_t clean;
+    unsigned failures;
+    struct timespec begin;
+    size_t resident_settled;
+    size_t descriptors;
+    bool terminal;
+} tally;
+
+/* --- Roots -------------------------------------------------------------------------------------------------------- */
+
+static pthread_mutex_t roots_lock = PTHREAD_MUTEX_INITIALIZER;
+static char roots[MOST_ROOTS][160];
+static size_t root_count;
+
+static void note_root(const stint_root *root, void *unused)
+{
+    (void)unused;
+    const char *slash = strrchr(root->module, '/');
+    const char *module = slash != NULL ? slash + 1 : root->module;
+    pthread_mutex_lock(&roots_lock);
+    if (root_count < MOST_ROOTS)
+        snprintf(roots[root_count++], sizeof roots[0], "%s %s%s%s+0x%" PRIx64 ", first in a task of %s, %zu bytes",
+                 root->where, module, root->symbol != NULL ? " " : "", root->symbol != NULL ? root->symbol : "",
+                 root->offset, root->task, root->kept);
+    pthread_mutex_unlock(&roots_lock);
+}
+
+/* --- What the process holds --------------------------------------------------------------------------------------- */
+
+static size_t resident(void)
+{
+    char text[128] = "";
+    int file = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
+    if (file < 0 || read(file, text, sizeof text - 1) <= 0)
+        abort();
+    close(file);
+    return strtoul(strchr(text, ' '), NULL, 10) * (size_t)sysconf(_SC_PAGESIZE);
+}
+
+static size_t descriptors(void)
+{
+    DIR *folder = opendir("/proc/self/fd");
+    size_t count = 0;
+    while (folder != NULL && readdir(folder) != NULL)
+        count++;
+    if (folder != NULL)
+        closedir(folder);
+    return count;
+}
+
+/* --- Counting ----------------------------------------------------------------------------------------------------- */
+
+void chaos_tally_start(const struct chaos_options *options)
+{
+    tally.options = options;
+    tally.terminal = isatty(STDERR_FILENO);
+    tally.descriptors = descriptors();
+    clock_gettime(CLOCK_MONOTONIC, &tally.begin);
+    stint_set_root_report(note_root, NULL);
+}
+
+double chaos_tally_seconds(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)(now.tv_sec - tally.begin.tv_sec) + (double)(now.tv_nsec - tally.begin.tv_nsec) / 1e9;
+}
+
+uint64_t chaos_tally_interrupts(void)
+{
+    return tally.interrupts;
+}
+
+unsigned chaos_tally_failures(void)
+{
+    return tally.failures;
+}
+
+void chaos_tally_failure(const char *what, const char *which)
+{
+    tally.failures++;
+    printf("%sFAILED: %s: %s\n  in the run with --seed 0x%" PRIx64 ", after %" PRIu64 " interrupts\n",
+           tally.terminal ? "\r\033[K" : "", what, which, tally.options->seed, tally.interrupts);
+    fflush(stdout);
+}
+
+void chaos_tally_flight(const struct chaos_flight *flight, const stint_outcome *outcome, const char *complaint)
+{
+    if (complaint != NULL) {
+        char what[128];
+        snprintf(what, sizeof what, "%s (%s, %s)", complaint, stint_status_name(outcome->status),
+                 stint_reason_name(outcome->reason));
+        chaos_tally_failure(what, flight->repeat);
+    }
+    if (flight->plan.reason == CHAOS_NONE) {
+        tally.clean++;
+        return;
+    }
+    struct count *count = &tally.counts[flight->plan.library_index][flight->plan.mode][flight->plan.reason];
+    tally.tasks++;
+    if (outcome->status == STINT_OK) {
+        count->through++;
+    } else if (flight->finished) {
+        count->late++;
+    } else {
+        count->stopped++;
+        tally.interrupts++;
+    }
+    count->deferred += outcome->usage.deferred;
+    if (outcome->usage.kept > 0) {
+        count->kept++;
+        count->kept_bytes += outcome->usage.kept;
+    }
+}
+
+void chaos_tally_batch(void)
+{
+    size_t memory = resident();
+    if (tally.resident_settled == 0 && tally.interrupts >= SETTLED)
+        tally.resident_settled = memory;
+    if (!tally.terminal && !tally.options->verbose)
+        return;
+    fprintf(stderr, "%s%" PRIu64 " interrupts, %.0f/s, %zu MiB resident, %u failed%s", tally.terminal ? "\r" : "",
+            tally.interrupts, (double)tally.interrupts / chaos_tally_seconds(), memory / MIB, tally.failures,
+            tally.terminal && !tally.options->verbose ? "   " : "\n");
+}
+
+static void judge_process(void)
+{
+    size_t memory = resident();
+    char text[128];
+    snprintf(text, sizeof text, "%.1f MiB after the %dth interrupt, %.1f MiB at the end",
+             (double)tally.resident_settled / (double)MIB, SETTLED, (double)memory / (double)MIB);
+    if (tally.resident_settled != 0) {
+        printf("resident: %s\n", text);
+        if (memory > tally.resident_settled + GROWTH)
+            chaos_tally_failure("memory grew", text);
+    }
+    size_t open_now = descriptors();
+    snprintf(text, sizeof text, "%zu before, %zu now", tally.descriptors, open_now);
+    if (open_now != tally.descriptors)
+        chaos_tally_failure("descriptors were left open", text);
+}
+
+static void print_row(size_t library, stint_on_interrupt mode, struct count *sum)
+{
+    uint64_t by_reason[CHAOS_REASONS];
+    struct count row = { 0 };
+    for (unsigned reason = 0; reason < CHAOS_REASONS; reason++) {
+        const struct count *count = &tally.counts[library][mode][reason];
+        by_reason[reason] = count->stopped;
+        row.stopped += count->stopped;
+        row.late += count->late;
+        row.through += count->through;
+        row.deferred += count->deferred;
+        row.kept += count->kept;
+        row.kept_bytes += count->kept_bytes;
+    }
+    if (row.stopped + row.late + row.through == 0)
+        return;
+    printf("%-8s %-5s", chaos_libraries[library]->name, chaos_mode_name(mode));
+    for (unsigned reason = 0; reason < CHAOS_REASONS; reason++)
+        printf(" %10" PRIu64, by_reason[reason]);
+    printf(" %9" PRIu64 " %9" PRIu64 " %9" PRIu64 " %6" PRIu64 "\n", row.late, row.through, row.deferred, row.kept);
+    sum->late += row.late;
+    sum->through += row.through;
+    sum->deferred += row.deferred;
+    sum->kept += row.kept;
+    sum->kept_bytes += row.kept_bytes;
+}
+
+unsigned chaos_tally_end(void)
+{
+    if (tally.terminal)
+        fprintf(stderr, "\r\033[K");
+    printf("%-8s %-5s", "library", "mode");
+    for (unsigned reason = 0; reason < CHAOS_REASONS; reason++)
+        printf(" %10s", chaos_reasons[reason].name);
+    printf(" %9s %9s %9s %6s\n", "late", "through", "deferred", "kept");
+    struct count sum = { 0 };
+    for (size_t library = 0; chaos_libraries[library] != NULL; library++) {
+        for (unsigned mode = 0; mode < CHAOS_MODES; mode++)
+            print_row(library, (stint_on_interrupt)mode, &sum);
+    }
+    for (size_t i = 0; i < root_count; i++)
+        printf("root: %s\n", roots[i]);
+    judge_process();
+    double seconds = chaos_tally_seconds();
+    printf("%" PRIu64 " interrupts of %" PRIu64 " tasks (%" PRIu64 " after the work, %" PRIu64 " ran through), %" PRIu64
+           " clean runs, %" PRIu64 " sample points at which one had to wait, %" PRIu64 " heaps kept with %" PRIu64
+           " bytes; %.1f s, %.0f interrupts/s; seed 0x%" PRIx64 "; %u failed\n",
+           tally.interrupts, tally.tasks, sum.late, sum.through, tally.clean, sum.deferred, sum.kept, sum.kept_bytes,
+           seconds, (double)tally.interrupts / seconds, tally.options->seed, tally.failures);
+    return tally.failures;
+}

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What was counted, the line of progress, the summary. Called by main; roots may be told from any thread. */
+#ifndef CHAOS_TALLY_H
+#define CHAOS_TALLY_H
+
+#include "flight.h"
+
+void chaos_tally_start(const struct chaos_options *options);
+
+/* A flight has landed with this outcome, and, if not NULL, this complaint. */
+void chaos_tally_flight(const struct chaos_flight *flight, const stint_outcome *outcome, const char *complaint);
+
+/* Something was wrong outside of tasks. */
+void chaos_tally_failure(const char *what, const char *which);
+
+/* At the end of a batch. */
+void chaos_tally_batch(void);
+
+uint64_t chaos_tally_interrupts(void);
+double chaos_tally_seconds(void);
+unsigned chaos_tally_failures(void);
+
+/* Judges memory and descriptors, prints all, returns the number of failures. */
+unsigned chaos_tally_end(void);
+
+#endif

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Crashes and hangs; see watch.h. */
+#include "watch.h"
+
+#include <inttypes.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+#define PATIENCE_SECONDS 60
+
+static struct {
+    const struct chaos_flight *flights;
+    size_t count;
+    char run[64];
+    atomic_ulong alive;
+    atomic_bool ending;
+    pthread_t thread;
+} watch;
+
+static void say(const char *text)
+{
+    (void)!write(STDERR_FILENO, text, strlen(text));
+}
+
+static void report_crash(int signal)
+{
+    const struct chaos_flight *flight = chaos_flight_current;
+    say("\nchaos: crashed (");
+    say(strsignal(signal));
+    say(watch.run);
+    say("\n  last task of this thread: ");
+    say(flight != NULL ? flight->repeat : "none");
+    say("\n");
+    /* SA_RESETHAND: now it is the end of the process. */
+    raise(signal);
+}
+
+static void report_hang(void)
+{
+    say("\nchaos: no task has ended for a long time (");
+    say(watch.run);
+    for (size_t i = 0; i < watch.count; i++) {
+        if (atomic_load_explicit(&watch.flights[i].started_ns, memory_order_relaxed) == 0)
+            continue;
+        say("\n  on its way, or the last there: ");
+        say(watch.flights[i].repeat);
+    }
+    say("\n");
+}
+
+static void *look_for_hangs(void *unused)
+{
+    (void)unused;
+    unsigned long seen = 0;
+    unsigned quiet = 0;
+    const struct timespec pause = { .tv_nsec = 100000000 };
+    while (!atomic_load_explicit(&watch.ending, memory_order_relaxed)) {
+        nanosleep(&pause, NULL);
+        unsigned long alive = atomic_load_explicit(&watch.alive, memory_order_relaxed);
+        quiet = alive == seen ? quiet + 1 : 0;
+        seen = alive;
+        if (quiet == PATIENCE_SECONDS * 10) {
+            report_hang();
+            _exit(3);
+        }
+    }
+    return NULL;
+}
+
+int chaos_watch_start(const struct chaos_flight *flights, size_t count, uint64_t seed)
+{
+    watch.flights = flights;
+    watch.count = count;
+    snprintf(watch.run, sizeof watch.run, ") in the run with --seed 0x%" PRIx64, seed);
+    static const int crashes[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT };
+    struct sigaction action = { .sa_handler = report_crash, .sa_flags = (int)SA_RESETHAND | SA_NODEFER };
+    for (size_t i = 0; i < sizeof crashes / sizeof crashes[0]; i++)
+        sigaction(crashes[i], &action, NULL);
+    return pthread_create(&watch.thread, NULL, look_for_hangs, NULL);
+}
+
+void chaos_watch_alive(void)
+{
+    atomic_fetch_add_explicit(&watch.alive, 1, memory_order_relaxed);
+}
+
+void chaos_watch_stop(void)
+{
+    atomic_store_explicit(&watch.ending, true, memory_order_relaxed);
+    pthread_join(watch.thread, NULL);
+}

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What tells of the worst: a handler that names the task in which the process crashed, and a thread that ends the process
+ * when no task has ended for a long time. Called by main. */
+#ifndef CHAOS_WATCH_H
+#define CHAOS_WATCH_H
+
+#include "flight.h"
+
+/* The seed of the run is printed with each report. */
+int chaos_watch_start(const struct chaos_flight *flights, size_t count, uint64_t seed);
+
+/* Main is getting on: a flight has landed, a lock was found free. */
+void chaos_watch_alive(void);
+
+void chaos_watch_stop(void);
+
+#endif
