@@ -95,7 +95,15 @@ static void close_converters(void *argument)
     }
 }
 
-int xml_parse(parse_document *document, const char *text, size_t size)
+/* libxml2 remembers a thread's last error, with its message, in a record that outlives this task. The message is the
+ * task's, so it must not be remembered when the task has ended, whichever way. */
+static void forget_last_error(void *unused)
+{
+    (void)unused;
+    xmlResetLastError();
+}
+
+static int parse_tree(parse_document *document, const char *text, size_t size)
 {
     if (size > INT_MAX) {
         parse_explain(document, "too large for libxml2");
@@ -129,5 +137,14 @@ int xml_parse(parse_document *document, const char *text, size_t size)
             parse_explain(document, "no document");
     }
     xmlFreeParserCtxt(context);
+    return error;
+}
+
+int xml_parse(parse_document *document, const char *text, size_t size)
+{
+    stint_guard guard;
+    stint_guard_push(&guard, forget_last_error, NULL);
+    int error = parse_tree(document, text, size);
+    stint_guard_pop(&guard, true);
     return error;
 }
