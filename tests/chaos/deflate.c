@@ -16,7 +16,8 @@ static void ready(void)
 {
     size_t length = 0;
     for (unsigned i = 0; length + 1 < sizeof text; i++)
-        length += (size_t)snprintf(text + length, sizeof text - length, "line %u of the text, %u; ", i, i * i * 2654435u);
+        length +=
+            (size_t)snprintf(text + length, sizeof text - length, "line %u of the text, %u; ", i, i * i * 2654435u);
     for (size_t i = 0; i < sizeof text; i += 97)
         text[i] = (char)(i * 31);
 }

@@ -41,7 +41,7 @@ static void fire(struct chaos_flight *flight)
 /* Stop it if its time has come; otherwise how long that will take. */
 static uint64_t look_after(struct chaos_flight *flight, uint64_t now)
 {
-    int trigger = CHAOS_ARMED;
+    enum chaos_trigger trigger = CHAOS_ARMED;
     if (atomic_load_explicit(&flight->trigger, memory_order_acquire) != CHAOS_ARMED)
         return LONGEST_SLEEP_NS;
     uint64_t started = atomic_load_explicit(&flight->started_ns, memory_order_relaxed);
@@ -201,7 +201,7 @@ int chaos_flight_launch(struct chaos_flight *flight, stint_pool *pool)
 
 static void disarm(struct chaos_flight *flight)
 {
-    int trigger = CHAOS_ARMED;
+    enum chaos_trigger trigger = CHAOS_ARMED;
     if (!atomic_compare_exchange_strong_explicit(&flight->trigger, &trigger, CHAOS_DISARMED, memory_order_acq_rel,
                                                  memory_order_acquire)) {
         while (trigger == CHAOS_FIRING) {

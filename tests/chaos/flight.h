@@ -16,6 +16,9 @@ struct chaos_clean {
     uint64_t peak;
 };
 
+/* Who may stop it: main arms it, the interrupter fires; whoever takes it out of ARMED has the say. */
+enum chaos_trigger { CHAOS_DISARMED, CHAOS_ARMED, CHAOS_FIRING, CHAOS_FIRED };
+
 struct chaos_flight {
     struct chaos_plan plan;
     struct chaos_clean clean;
@@ -25,8 +28,7 @@ struct chaos_flight {
     stint_token *token;
     uint64_t delay_ns;
     _Atomic uint64_t started_ns; /* by the worker; 0 until then */
-    /* Who may stop it: main arms, the interrupter fires, whoever gets it out of ARMED owns the end. */
-    enum { CHAOS_DISARMED, CHAOS_ARMED, CHAOS_FIRING, CHAOS_FIRED } _Atomic trigger;
+    _Atomic enum chaos_trigger trigger;
 
     /* Written in the task, read when it has landed. */
     unsigned entered;      /* scopes inside the task's own, so far */

@@ -19,8 +19,8 @@ static json_t *build(unsigned variant)
     for (unsigned i = 0; list != NULL && i < 80 + variant * 10; i++) {
         char key[32];
         snprintf(key, sizeof key, "key %u", i * 7 % 50);
-        json_t *entry = json_pack("{s:i, s:[f,b,n], s:{s:s}}", "id", (int)i, "mixed", i / 8.0, (int)(i % 2), key, "name",
-                                  key);
+        json_t *entry =
+            json_pack("{s:i, s:[f,b,n], s:{s:s}}", "id", (int)i, "mixed", i / 8.0, (int)(i % 2), key, "name", key);
         if (entry == NULL || json_array_append_new(list, entry) != 0) {
             json_decref(list);
             return NULL;

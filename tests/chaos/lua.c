@@ -7,16 +7,17 @@
 #include <lua.h>
 #include <lualib.h>
 
-static const char script[] = "local variant = ...\n"
-                             "local parts, object = {}, setmetatable({}, { __index = function(t, k) return k * 2 end })\n"
-                             "for i = 1, 120 do parts[i] = ('%05d:%s'):format(i * variant, object[i]) end\n"
-                             "table.sort(parts, function(a, b) return a:reverse() < b:reverse() end)\n"
-                             "local text = table.concat(parts, ','):gsub('(%d)(%d)', '%2%1')\n"
-                             "local walk = coroutine.wrap(function() for w in text:gmatch('[^,]+') do coroutine.yield(w) end end)\n"
-                             "local sum = 0\n"
-                             "for word in walk do sum = (sum * 31 + #word + word:byte(-1)) % 1000003 end\n"
-                             "local ok, why = pcall(error, { code = sum })\n"
-                             "return text:sub(1, 500) .. why.code\n";
+static const char script[] =
+    "local variant = ...\n"
+    "local parts, object = {}, setmetatable({}, { __index = function(t, k) return k * 2 end })\n"
+    "for i = 1, 120 do parts[i] = ('%05d:%s'):format(i * variant, object[i]) end\n"
+    "table.sort(parts, function(a, b) return a:reverse() < b:reverse() end)\n"
+    "local text = table.concat(parts, ','):gsub('(%d)(%d)', '%2%1')\n"
+    "local walk = coroutine.wrap(function() for w in text:gmatch('[^,]+') do coroutine.yield(w) end end)\n"
+    "local sum = 0\n"
+    "for word in walk do sum = (sum * 31 + #word + word:byte(-1)) % 1000003 end\n"
+    "local ok, why = pcall(error, { code = sum })\n"
+    "return text:sub(1, 500) .. why.code\n";
 
 /* A loop that allocates nothing ends here. */
 static void look(lua_State *lua, lua_Debug *unused)

@@ -100,8 +100,8 @@ static void measure(void)
             clean[i][variant].allocated = outcome.usage.allocated;
             clean[i][variant].peak = outcome.usage.peak;
             if (options.verbose)
-                printf("%s %u: %" PRIu64 " bytes allocated, %" PRIu64 " held, %.0f us\n", chaos_libraries[i]->name, variant,
-                       outcome.usage.allocated, outcome.usage.peak, (double)outcome.usage.wall_ns / 1e3);
+                printf("%s %u: %" PRIu64 " bytes allocated, %" PRIu64 " held, %.0f us\n", chaos_libraries[i]->name,
+                       variant, outcome.usage.allocated, outcome.usage.peak, (double)outcome.usage.wall_ns / 1e3);
         }
     }
 }

@@ -118,18 +118,42 @@ void chaos_options_read(struct chaos_options *options, int argc, char **argv)
     int option;
     while ((option = getopt_long(argc, argv, "", known, NULL)) != -1) {
         switch (option) {
-        case INTERRUPTS: options->interrupts = number(optarg); break;
-        case SECONDS: options->seconds = duration(optarg); break;
-        case SEED: options->seed = number(optarg); break;
-        case LIBRARY: options->library = library_called(optarg); break;
-        case MODE: options->mode = mode_called(optarg); break;
-        case REASON: options->reason = reason_called(optarg); break;
-        case WORKERS: options->workers = (unsigned)number(optarg); break;
-        case TASK: options->one_task = true; options->task = number(optarg); break;
-        case REFERENCE: options->reference = true; break;
-        case VERBOSE: options->verbose = true; break;
-        case HELP: print_usage(); exit(0);
-        default: exit(2);
+        case INTERRUPTS:
+            options->interrupts = number(optarg);
+            break;
+        case SECONDS:
+            options->seconds = duration(optarg);
+            break;
+        case SEED:
+            options->seed = number(optarg);
+            break;
+        case LIBRARY:
+            options->library = library_called(optarg);
+            break;
+        case MODE:
+            options->mode = mode_called(optarg);
+            break;
+        case REASON:
+            options->reason = reason_called(optarg);
+            break;
+        case WORKERS:
+            options->workers = (unsigned)number(optarg);
+            break;
+        case TASK:
+            options->one_task = true;
+            options->task = number(optarg);
+            break;
+        case REFERENCE:
+            options->reference = true;
+            break;
+        case VERBOSE:
+            options->verbose = true;
+            break;
+        case HELP:
+            print_usage();
+            exit(0);
+        default:
+            exit(2);
         }
     }
     if (optind < argc)

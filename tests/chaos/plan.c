@@ -16,8 +16,8 @@ const struct chaos_reason_traits chaos_reasons[CHAOS_REASONS] = {
 };
 
 const struct chaos_library *const chaos_libraries[] = {
-    &chaos_xml,   &chaos_sql,        &chaos_lua,  &chaos_json, &chaos_regex, &chaos_deflate,
-    &chaos_expat, &chaos_javascript, &chaos_libc, NULL,
+    &chaos_xml,     &chaos_sql,   &chaos_lua,        &chaos_json, &chaos_regex,
+    &chaos_deflate, &chaos_expat, &chaos_javascript, &chaos_libc, NULL,
 };
 
 static uint64_t part(uint64_t seed, uint64_t which)
@@ -83,10 +83,9 @@ struct chaos_plan chaos_plan_make(uint64_t seed, const struct chaos_options *opt
 
 struct chaos_plan chaos_plan_clean(size_t library, unsigned variant)
 {
-    return (struct chaos_plan){ .library = chaos_libraries[library],
-                                .library_index = library,
-                                .variant = variant,
-                                .reason = CHAOS_NONE };
+    return (struct chaos_plan){
+        .library = chaos_libraries[library], .library_index = library, .variant = variant, .reason = CHAOS_NONE
+    };
 }
 
 void chaos_plan_print(const struct chaos_plan *plan, char line[CHAOS_REPEAT_SIZE])

@@ -21,11 +21,11 @@ enum chaos_reason {
 
 struct chaos_reason_traits {
     const char *name;
-    unsigned weight;       /* how often, of the sum of all */
-    stint_status status;   /* how such a task ends, if it does not run through */
+    unsigned weight;     /* how often, of the sum of all */
+    stint_status status; /* how such a task ends, if it does not run through */
     stint_reason outcome;
-    uint64_t longest_ns;   /* the delay is shorter than this; 0: not a matter of time */
-    bool preempting;       /* not only at sample points */
+    uint64_t longest_ns; /* the delay is shorter than this; 0: not a matter of time */
+    bool preempting;     /* not only at sample points */
 };
 
 extern const struct chaos_reason_traits chaos_reasons[CHAOS_REASONS];

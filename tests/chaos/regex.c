@@ -37,8 +37,7 @@ static int look(pcre2_callout_block *block, void *unused)
     return stint_interrupted() ? PCRE2_ERROR_CALLOUT : 0;
 }
 
-static int add_matches(const pcre2_code *code, pcre2_match_data *match, pcre2_match_context *context,
-                       uint64_t *sum)
+static int add_matches(const pcre2_code *code, pcre2_match_data *match, pcre2_match_context *context, uint64_t *sum)
 {
     size_t at = 0;
     size_t length = strlen(text);

@@ -22,7 +22,8 @@ static void write_document(char *text, unsigned variant)
 {
     size_t length = (size_t)snprintf(text, DOCUMENT,
                                      "<?xml version=\"1.0\"?>\n<!DOCTYPE list [<!ENTITY name \"variant %u\">"
-                                     "<!ENTITY twice \"&name; &name;\">]>\n<list xmlns:x=\"urn:x\">\n", variant);
+                                     "<!ENTITY twice \"&name; &name;\">]>\n<list xmlns:x=\"urn:x\">\n",
+                                     variant);
     for (unsigned i = 0; i < 60 + variant * 10; i++)
         length += (size_t)snprintf(text + length, DOCUMENT - length,
                                    "<item id=\"i%u\" x:kind=\"%u\"><name>&twice; %u</name><![CDATA[<%u>]]></item>\n", i,
