@@ -17,8 +17,10 @@ bool sti_rules_hold(const struct sti_holds *holds)
         [STI_HOLD_STATIC] = STI_RULE_STATIC,
         [STI_HOLD_CATCH] = STI_RULE_CATCH,
     };
-    if (sti_rules_off == 0 || holds->unnamed > 0)
+    if (sti_rules_off == 0)
         return sti_hold_any(holds);
+    if (holds->unnamed > 0 && sti_rule_is_on(STI_RULE_LOCK)) /* most of them are locks */
+        return true;
     for (unsigned i = 0; i < holds->named; i++) {
         if (sti_rule_is_on(rules[(uintptr_t)holds->objects[i] & STI_HOLD_KINDS]))
             return true;

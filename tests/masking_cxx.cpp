@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Automatic masking in C++: static initialisers, catch blocks, and the standard library's locks. A jump runs no
+ * destructors. */
+#include "masking.h"
+
+#include <exception>
+#include <mutex>
+#include <shared_mutex>
+
+namespace
+{
+
+struct slow_to_make {
+    slow_to_make()
+    {
+        trip_and_allocate();
+    }
+};
+
+/* Entered for the first time in a task. */
+void enter(const void *)
+{
+    static slow_to_make one;
+}
+
+void *enter_elsewhere(void *)
+{
+    watch();
+    enter(nullptr);
+    return nullptr;
+}
+
+void jump_out_of_a_static_initialiser(const void *)
+{
+    stint_outcome outcome = run_tripped(STINT_JUMP, enter, nullptr);
+    REQUIRE(!masking_rule_on || outcome.usage.deferred > 0);
+    in_another_thread(enter_elsewhere, nullptr);
+}
+
+/* An initialiser that throws gives its guard back, and runs again. */
+
+int attempts;
+
+struct impossible_to_make {
+    impossible_to_make()
+    {
+        attempts++;
+        throw attempts;
+    }
+};
+
+void enter_in_vain(const void *)
+{
+    try {
+        static impossible_to_make one;
+    } catch (int) {
+    }
+    trip_and_allocate();
+}
+
+void catch_and_allocate(const void *)
+{
+    try {
+        throw 1;
+    } catch (int) {
+        trip_and_allocate();
+    }
+}
+
+void jump_out_of_a_catch_block(const void *)
+{
+    stint_outcome outcome = run_tripped(STINT_JUMP, catch_and_allocate, nullptr);
+    REQUIRE(!masking_rule_on || outcome.usage.deferred > 0);
+    CHECK(std::current_exception() == nullptr);
+    CHECK(outcome.usage.kept == 0);
+}
+
+template <class Mutex> Mutex mutex;
+
+template <class Mutex> void hold(const void *)
+{
+    std::lock_guard<Mutex> held(mutex<Mutex>);
+    trip_and_allocate();
+}
+
+template <class Mutex> void *take_elsewhere(void *)
+{
+    CHECK(mutex<Mutex>.try_lock());
+    mutex<Mutex>.unlock();
+    return nullptr;
+}
+
+template <class Mutex> void jump_out_of_a_lock_guard(const void *)
+{
+    run_tripped(STINT_JUMP, hold<Mutex>, nullptr);
+    in_another_thread(take_elsewhere<Mutex>, nullptr);
+}
+
+void test_a_failed_initialiser_and_a_finished_catch_block_hold_nothing(void **)
+{
+    stint_outcome outcome = run_tripped(STINT_JUMP, enter_in_vain, nullptr);
+    assert_int_equal(outcome.usage.deferred, 0);
+    outcome = run_tripped(STINT_JUMP, enter_in_vain, nullptr);
+    assert_int_equal(outcome.usage.deferred, 0);
+    assert_int_equal(attempts, 2);
+}
+
+} // namespace
+
+int main(int argc, char **argv)
+{
+    static struct masking_case cases[] = {
+        { "a jump out of a static initialiser", STI_RULE_STATIC, HANGS, jump_out_of_a_static_initialiser, nullptr },
+        { "a jump out of a catch block", STI_RULE_CATCH, CHECK_FAILS, jump_out_of_a_catch_block, nullptr },
+        { "a jump with a std::mutex held", STI_RULE_LOCK, CHECK_FAILS, jump_out_of_a_lock_guard<std::mutex>, nullptr },
+        { "a jump with a std::shared_timed_mutex held", STI_RULE_LOCK, CHECK_FAILS,
+          jump_out_of_a_lock_guard<std::shared_timed_mutex>, nullptr },
+    };
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_failed_initialiser_and_a_finished_catch_block_hold_nothing),
+    };
+    int failed = masking_main(argc, argv, cases, sizeof cases / sizeof cases[0]);
+    return argc == 1 ? failed + cmocka_run_group_tests(tests, nullptr, nullptr) : failed;
+}
