@@ -81,32 +81,45 @@ static void show_progress(struct window *window)
     report_progress(window->run->report, &ahead);
 }
 
-/* Wait for the oldest, but not for long; report it if it has ended. */
-static void collect_oldest(struct window *window, uint64_t timeout_ns)
+static void report_oldest(struct window *window)
 {
-    struct job *job = job_at(window, window->oldest);
+    struct job *job = job_at(window, window->oldest++);
     stint_outcome task;
-    if (stint_future_wait_for(job->future, timeout_ns, &task) == 0) {
-        stint_future_release(job->future);
-        stint_outcome outcome = settle(job, &task);
-        report_document(window->run->report, &job->document, &outcome);
-        window->oldest++;
-    }
+    stint_future_wait(job->future, &task);
+    stint_future_release(job->future);
+    stint_outcome outcome = settle(job, &task);
+    report_document(window->run->report, &job->document, &outcome);
+}
+
+/* Give the tasks some time, until the newest has ended at most, and report what has ended, from the oldest on. To wait
+ * for one after the other would wake this thread as often as there are files, at the cost of the workers. */
+static void collect(struct window *window, uint64_t time_ns)
+{
+    const struct job *newest = job_at(window, window->next - 1);
+    const struct job *oldest = job_at(window, window->oldest);
+    stint_future_wait_for(stint_future_ready(newest->future) ? oldest->future : newest->future, time_ns, NULL);
+    while (window->oldest < window->next && stint_future_ready(job_at(window, window->oldest)->future))
+        report_oldest(window);
     show_progress(window);
 }
 
-/* A full queue is no error: wait a little, for the oldest at best, and there will be room. Should there be no memory
- * for a task, its file fails, in its turn. */
+static void collect_all(struct window *window)
+{
+    while (window->oldest < window->next)
+        collect(window, RUN_TICK_NS);
+}
+
+/* A full queue is no error: after a little time there is room. Should there be no memory for a task, its file fails, in
+ * its turn. */
 static void submit_next(struct window *window)
 {
     while (window->next - window->oldest == RUN_WINDOW)
-        collect_oldest(window, RUN_TICK_NS);
+        collect(window, RETRY_NS);
     int error;
     while ((error = submit(window, window->next)) == EAGAIN && window->oldest < window->next)
-        collect_oldest(window, RETRY_NS);
+        collect(window, RETRY_NS);
     if (error) {
-        while (window->oldest < window->next)
-            collect_oldest(window, RUN_TICK_NS);
+        collect_all(window);
         stint_outcome outcome = { .status = STINT_ERROR, .reason = STINT_REASON_FAILED, .error = error };
         report_document(window->run->report, &job_at(window, window->next)->document, &outcome);
         window->oldest++;
@@ -127,8 +140,7 @@ int run_bounded(const struct run *run)
     if (!error) {
         while (window->next < run->paths->count)
             submit_next(window);
-        while (window->oldest < window->next)
-            collect_oldest(window, RUN_TICK_NS);
+        collect_all(window);
         stint_pool_destroy(window->pool);
     }
     free(window);

@@ -18,8 +18,8 @@ struct job {
 struct window {
     const struct run *run;
     pthread_mutex_t lock; /* over all below, and over done in every record */
-    pthread_cond_t ended; /* a file was done */
-    pthread_cond_t freed; /* a record was collected */
+    pthread_cond_t stuck; /* a thread has nothing to take */
+    pthread_cond_t freed; /* records were collected */
     size_t oldest, next;
     struct job jobs[RUN_WINDOW];
 };
@@ -50,10 +50,14 @@ static void run_job(struct job *job)
 static struct job *take(struct window *window)
 {
     const struct paths *paths = window->run->paths;
-    while (window->next < paths->count && window->next - window->oldest == RUN_WINDOW)
+    while (window->next < paths->count && window->next - window->oldest == RUN_WINDOW) {
+        pthread_cond_signal(&window->stuck);
         pthread_cond_wait(&window->freed, &window->lock);
-    if (window->next == paths->count || stint_token_is_set(window->run->root))
+    }
+    if (window->next == paths->count || stint_token_is_set(window->run->root)) {
+        pthread_cond_signal(&window->stuck);
         return NULL;
+    }
     const paths_file *file = &paths->files[window->next];
     struct job *job = job_at(window, window->next++);
     *job = (struct job){ .document = { .path = file->path, .kind = file->kind } };
@@ -70,7 +74,6 @@ static void *work(void *argument)
         run_job(job);
         pthread_mutex_lock(&window->lock);
         job->done = true;
-        pthread_cond_signal(&window->ended);
     }
     pthread_mutex_unlock(&window->lock);
     return NULL;
@@ -88,41 +91,42 @@ static void show_progress(struct window *window)
     report_progress(window->run->report, &ahead);
 }
 
-/* Wait until the oldest is done, or will never be begun; false: the latter. Called with the lock held. */
-static bool wait_for_oldest(struct window *window)
+static void report_oldest(struct window *window)
 {
-    for (;;) {
-        bool begun = window->oldest < window->next;
-        if (begun && job_at(window, window->oldest)->done)
-            return true;
-        if (!begun && stint_token_is_set(window->run->root))
-            return false;
-        uint64_t until = now() + RUN_TICK_NS;
-        struct timespec time = { (time_t)(until / 1000000000), (long)(until % 1000000000) };
-        pthread_cond_clockwait(&window->ended, &window->lock, CLOCK_MONOTONIC, &time);
-        show_progress(window);
-    }
+    struct job job = *job_at(window, window->oldest++);
+    pthread_mutex_unlock(&window->lock);
+    report_document(window->run->report, &job.document, &job.outcome);
+    pthread_mutex_lock(&window->lock);
 }
 
+/* Give the threads some time, and report what has ended, from the oldest on. Called with the lock held. */
 static void collect(struct window *window)
+{
+    uint64_t until = now() + RUN_TICK_NS;
+    struct timespec time = { (time_t)(until / 1000000000), (long)(until % 1000000000) };
+    pthread_cond_clockwait(&window->stuck, &window->lock, CLOCK_MONOTONIC, &time);
+    while (window->oldest < window->next && job_at(window, window->oldest)->done)
+        report_oldest(window);
+    pthread_cond_broadcast(&window->freed);
+    show_progress(window);
+}
+
+static void report_unbegun(const struct run *run, size_t index)
+{
+    parse_document document = { .path = run->paths->files[index].path, .kind = run->paths->files[index].kind };
+    stint_outcome outcome = { .status = STINT_CANCELLED, .reason = STINT_REASON_TOKEN, .error = ECANCELED };
+    report_document(run->report, &document, &outcome);
+}
+
+static void collect_all(struct window *window)
 {
     const struct run *run = window->run;
     pthread_mutex_lock(&window->lock);
-    while (window->oldest < run->paths->count && wait_for_oldest(window)) {
-        struct job job = *job_at(window, window->oldest++);
-        pthread_cond_signal(&window->freed);
-        pthread_mutex_unlock(&window->lock);
-        report_document(run->report, &job.document, &job.outcome);
-        pthread_mutex_lock(&window->lock);
-        show_progress(window);
-    }
+    while (window->oldest < window->next || (window->next < run->paths->count && !stint_token_is_set(run->root)))
+        collect(window);
     pthread_mutex_unlock(&window->lock);
-    for (size_t i = window->oldest; i < run->paths->count; i++) {
-        const paths_file *file = &run->paths->files[i];
-        parse_document document = { .path = file->path, .kind = file->kind };
-        stint_outcome outcome = { .status = STINT_CANCELLED, .reason = STINT_REASON_TOKEN, .error = ECANCELED };
-        report_document(run->report, &document, &outcome);
-    }
+    for (size_t i = window->oldest; i < run->paths->count; i++)
+        report_unbegun(run, i);
 }
 
 int run_unbounded(const struct run *run)
@@ -133,7 +137,7 @@ int run_unbounded(const struct run *run)
     if (!error) {
         window->run = run;
         pthread_mutex_init(&window->lock, NULL);
-        pthread_cond_init(&window->ended, NULL);
+        pthread_cond_init(&window->stuck, NULL);
         pthread_cond_init(&window->freed, NULL);
         unsigned started = 0;
         while (started < run->workers && !error) {
@@ -143,7 +147,7 @@ int run_unbounded(const struct run *run)
         }
         if (started) {
             error = 0; /* fewer threads are enough */
-            collect(window);
+            collect_all(window);
         }
         while (started)
             pthread_join(threads[--started], NULL);
