@@ -74,4 +74,4 @@ static int run(unsigned variant, uint64_t *sum)
     return result;
 }
 
-const struct chaos_library chaos_deflate = { "zlib", CHAOS_ANY_MODE, ready, run, NULL };
+const struct chaos_library chaos_deflate = { "zlib", CHAOS_ANY_MODE, true, ready, run, NULL };

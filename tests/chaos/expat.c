@@ -100,4 +100,4 @@ static int run(unsigned variant, uint64_t *sum)
     return (int)error;
 }
 
-const struct chaos_library chaos_expat = { "expat", CHAOS_ANY_MODE, ready, run, NULL };
+const struct chaos_library chaos_expat = { "expat", CHAOS_ANY_MODE, true, ready, run, NULL };

@@ -130,6 +130,7 @@ static void set_limits(const struct chaos_flight *flight, stint_options *options
         options->budget.memory = 1 + (size_t)(plan->point * (double)flight->clean.peak);
         break;
     case CHAOS_DEADLINE:
+    case CHAOS_PREEMPTION:
         options->budget.wall_ns = 1 + flight->delay_ns;
         break;
     case CHAOS_TOKEN:
@@ -146,6 +147,7 @@ static stint_options options_of(const struct chaos_flight *flight, unsigned scop
     stint_options options = STINT_OPTIONS_INIT;
     options.on_interrupt = flight->plan.mode;
     options.name = flight->plan.library->name;
+    options.preemptible = flight->plan.reason != CHAOS_NONE && chaos_reasons[flight->plan.reason].preempting;
     if (scope == flight->plan.limited)
         set_limits(flight, &options);
     return options;

@@ -48,4 +48,4 @@ static int run(unsigned variant, uint64_t *sum)
     return error;
 }
 
-const struct chaos_library chaos_javascript = { "duktape", CHAOS_IN(STINT_JUMP), NULL, run, NULL };
+const struct chaos_library chaos_javascript = { "duktape", CHAOS_IN(STINT_JUMP), true, NULL, run, NULL };

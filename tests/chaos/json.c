@@ -46,4 +46,4 @@ static int run(unsigned variant, uint64_t *sum)
     return error;
 }
 
-const struct chaos_library chaos_json = { "jansson", CHAOS_ANY_MODE, ready, run, NULL };
+const struct chaos_library chaos_json = { "jansson", CHAOS_ANY_MODE, true, ready, run, NULL };

@@ -127,4 +127,4 @@ static bool idle(void)
     return agree;
 }
 
-const struct chaos_library chaos_libc = { "libc", CHAOS_ANY_MODE, ready, run, idle };
+const struct chaos_library chaos_libc = { "libc", CHAOS_ANY_MODE, true, ready, run, idle };

@@ -18,9 +18,10 @@
 
 struct chaos_library {
     const char *name;
-    unsigned modes; /* those that make sense: CHAOS_IN of each */
-    void (*ready)(
-        void); /* once, in main, before the first task: inputs, and what the library keeps for ever; or NULL */
+    unsigned modes;   /* those that make sense: CHAOS_IN of each */
+    bool preemptible; /* may be left at any instruction: has no locks of its own making */
+    /* In main, once, before the first task: inputs, and what the library keeps for ever. NULL: nothing. */
+    void (*ready)(void);
     /* In a task, on any worker. 0, or whatever the library said when an allocation was refused. */
     int (*run)(unsigned variant, uint64_t *sum);
     /* In main, while no task runs: is every lock of the library's to be had? NULL: it has none. */

@@ -54,4 +54,4 @@ static int run(unsigned variant, uint64_t *sum)
     return result;
 }
 
-const struct chaos_library chaos_lua = { "lua", CHAOS_ANY_MODE, NULL, run, NULL };
+const struct chaos_library chaos_lua = { "lua", CHAOS_ANY_MODE, true, NULL, run, NULL };

@@ -13,6 +13,7 @@ const struct chaos_reason_traits chaos_reasons[CHAOS_REASONS] = {
     [CHAOS_TOKEN] = { "token", 40, STINT_CANCELLED, STINT_REASON_TOKEN, 400000, false },
     [CHAOS_CANCEL] = { "cancel", 34, STINT_CANCELLED, STINT_REASON_TOKEN, 400000, false },
     [CHAOS_DEADLINE] = { "deadline", 2, STINT_ERROR, STINT_REASON_DEADLINE, 8000000, false },
+    [CHAOS_PREEMPTION] = { "preemption", 40, STINT_ERROR, STINT_REASON_DEADLINE, 400000, true },
 };
 
 const struct chaos_library *const chaos_libraries[] = {
@@ -26,13 +27,20 @@ static uint64_t part(uint64_t seed, uint64_t which)
     return chaos_random(&state);
 }
 
+static bool is_possible(const struct chaos_library *library, const struct chaos_options *options)
+{
+    if (options->library != NULL)
+        return library == options->library;
+    return (options->mode < 0 || library->modes & 1u << options->mode) &&
+           (options->reason < 0 || !chaos_reasons[options->reason].preempting || library->preemptible);
+}
+
 static size_t pick_library(uint64_t random, const struct chaos_options *options)
 {
     size_t possible[16];
     size_t count = 0;
     for (size_t i = 0; chaos_libraries[i] != NULL; i++) {
-        bool wanted = options->library == NULL || options->library == chaos_libraries[i];
-        if (wanted && (options->mode < 0 || chaos_libraries[i]->modes & 1u << options->mode))
+        if (is_possible(chaos_libraries[i], options))
             possible[count++] = i;
     }
     return possible[random % count];
@@ -49,7 +57,8 @@ static stint_on_interrupt pick_mode(uint64_t random, const struct chaos_library 
     return (stint_on_interrupt)mode;
 }
 
-static enum chaos_reason pick_reason(uint64_t random, const struct chaos_options *options)
+static enum chaos_reason pick_reason(uint64_t random, const struct chaos_library *library,
+                                     const struct chaos_options *options)
 {
     if (options->reason >= 0)
         return (enum chaos_reason)options->reason;
@@ -60,7 +69,7 @@ static enum chaos_reason pick_reason(uint64_t random, const struct chaos_options
     unsigned reason = 0;
     while (left >= chaos_reasons[reason].weight)
         left -= chaos_reasons[reason++].weight;
-    return (enum chaos_reason)reason;
+    return chaos_reasons[reason].preempting && !library->preemptible ? CHAOS_TOKEN : (enum chaos_reason)reason;
 }
 
 struct chaos_plan chaos_plan_make(uint64_t seed, const struct chaos_options *options)
@@ -68,7 +77,7 @@ struct chaos_plan chaos_plan_make(uint64_t seed, const struct chaos_options *opt
     struct chaos_plan plan = { .seed = seed, .library_index = pick_library(part(seed, 1), options) };
     plan.library = chaos_libraries[plan.library_index];
     plan.mode = pick_mode(part(seed, 2), plan.library, options);
-    plan.reason = pick_reason(part(seed, 3), options);
+    plan.reason = pick_reason(part(seed, 3), plan.library, options);
     plan.variant = (unsigned)(part(seed, 4) % CHAOS_VARIANTS);
     plan.point = (double)(part(seed, 5) >> 11) / 0x1p53;
     plan.scopes = (unsigned)(part(seed, 6) % 3);
@@ -76,7 +85,7 @@ struct chaos_plan chaos_plan_make(uint64_t seed, const struct chaos_options *opt
     /* A future is cancelled from outside. A deadline counts from when the task was queued, or the scope began. */
     if (plan.reason == CHAOS_CANCEL)
         plan.limited = 0;
-    if (plan.reason == CHAOS_DEADLINE && plan.limited == 0)
+    if (chaos_reasons[plan.reason].outcome == STINT_REASON_DEADLINE && plan.limited == 0)
         plan.limited = plan.scopes = 1;
     return plan;
 }

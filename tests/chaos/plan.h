@@ -15,6 +15,7 @@ enum chaos_reason {
     CHAOS_TOKEN,      /* a token, set by another thread */
     CHAOS_CANCEL,     /* stint_future_cancel, by another thread */
     CHAOS_DEADLINE,
+    CHAOS_PREEMPTION, /* a deadline, and the task may be stopped at any instruction */
     CHAOS_REASONS,
     CHAOS_NONE = CHAOS_REASONS, /* a clean run */
 };

@@ -88,4 +88,4 @@ static int run(unsigned variant, uint64_t *sum)
     return error;
 }
 
-const struct chaos_library chaos_regex = { "pcre2", CHAOS_ANY_MODE, ready, run, NULL };
+const struct chaos_library chaos_regex = { "pcre2", CHAOS_ANY_MODE, true, ready, run, NULL };

@@ -75,4 +75,4 @@ static bool idle(void)
     return true;
 }
 
-const struct chaos_library chaos_sql = { "sqlite", CHAOS_IN(STINT_FAIL), ready, run, idle };
+const struct chaos_library chaos_sql = { "sqlite", CHAOS_IN(STINT_FAIL), true, ready, run, idle };

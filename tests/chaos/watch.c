@@ -30,8 +30,9 @@ static void say(const char *text)
 static void report_crash(int signal)
 {
     const struct chaos_flight *flight = chaos_flight_current;
-    say("\nchaos: crashed (");
+    say("\nchaos: crashed, ");
     say(strsignal(signal));
+    say(", ");
     say(watch.run);
     say("\n  last task of this thread: ");
     say(flight != NULL ? flight->repeat : "none");
@@ -42,7 +43,7 @@ static void report_crash(int signal)
 
 static void report_hang(void)
 {
-    say("\nchaos: no task has ended for a long time (");
+    say("\nchaos: no task has ended for a long time, ");
     say(watch.run);
     for (size_t i = 0; i < watch.count; i++) {
         if (atomic_load_explicit(&watch.flights[i].started_ns, memory_order_relaxed) == 0)
@@ -76,7 +77,7 @@ int chaos_watch_start(const struct chaos_flight *flights, size_t count, uint64_t
 {
     watch.flights = flights;
     watch.count = count;
-    snprintf(watch.run, sizeof watch.run, ") in the run with --seed 0x%" PRIx64, seed);
+    snprintf(watch.run, sizeof watch.run, "in the run with --seed 0x%" PRIx64, seed);
     static const int crashes[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT };
     struct sigaction action = { .sa_handler = report_crash, .sa_flags = (int)SA_RESETHAND | SA_NODEFER };
     for (size_t i = 0; i < sizeof crashes / sizeof crashes[0]; i++)

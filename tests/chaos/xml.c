@@ -4,7 +4,10 @@
  * that an error is raised. STINT_JUMP only: this version does not look at every allocation that fails.
  *
  * The last error of a thread lies in the thread's state and points to strings, which may be a task's. So it is reset
- * before the task ends, and by a guard when it is interrupted. */
+ * before the task ends, and by a guard when it is interrupted.
+ *
+ * Not preemptible: its locks are made by hand, of a mutex and a condition. While one of them is held, so is no lock that
+ * stint knows of. Nothing that runs here allocates then, but a signal may come at any instruction. */
 #include "library.h"
 
 #include <libxml/parser.h>
@@ -113,4 +116,4 @@ static bool idle(void)
     return true;
 }
 
-const struct chaos_library chaos_xml = { "libxml2", CHAOS_IN(STINT_JUMP), ready, run, idle };
+const struct chaos_library chaos_xml = { "libxml2", CHAOS_IN(STINT_JUMP), false, ready, run, idle };
