@@ -132,12 +132,12 @@ size_t sti_heap_rollback(struct sti_thread *thread, struct sti_heap *list, const
         return 0;
     size_t kept = 0;
     if (sti_roots_scan_due()) {
-        size_t kept_before = sti_heap_held(thread->kept);
+        const struct sti_heap *kept_before = thread->kept;
         list = joined(list, thread->kept);
         sti_roots_pin(list, task);
+        for (const struct sti_heap *heap = list; heap != kept_before; heap = heap->next)
+            kept += heap->pinned ? sti_backend_heap_held(heap->backend) : 0;
         thread->kept = split_pinned(&list);
-        size_t kept_now = sti_heap_held(thread->kept);
-        kept = kept_now > kept_before ? kept_now - kept_before : 0;
     }
     end_each(list, sti_backend_heap_destroy);
     return kept;

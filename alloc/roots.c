@@ -108,7 +108,8 @@ static struct sti_heap *heap_around(const struct scan *scan, uintptr_t word)
 static __attribute__((noinline)) void look_at(struct scan *scan, uintptr_t word, const struct sti_root *root)
 {
     struct sti_heap *heap = heap_around(scan, word);
-    if (heap == NULL || heap->pinned || !sti_backend_heap_is_live(heap->backend, word))
+    if (heap == NULL || (heap->pinned && scan->hit_count == MOST_HITS) ||
+        !sti_backend_heap_is_live(heap->backend, word))
         return;
     heap->pinned = true;
     if (scan->hit_count < MOST_HITS)
