@@ -15,11 +15,15 @@
  * Large blocks. mimalloc gives them whole slices, up to twice their size. A sample point is due every 128 KiB, so the
  * fast path never sees one, and here the checks of memory move nearer by what its block holds beyond its charge.
  *
+ * Accounts. A scope draws what it charges in grants, so the account's counters are touched once in 256 KiB, and it reserves
+ * what it may hold whenever it is measured.
+ *
  * The deadline. While a scope has one, a sample point is due at least every 16 KiB. */
 #include "meter.h"
 
 #include <errno.h>
 
+#include "account.h"
 #include "caller.h"
 #include "heap.h"
 #include "interrupt.h"
@@ -30,6 +34,7 @@
 #define SLACK_SHIFT 7 /* and a 128th of the limit */
 #define PEAK_SHIFT 3
 #define LONGEST_INTERVAL ((uint64_t)128 << 10)
+#define GRANT ((uint64_t)256 << 10)
 #define LARGE ((uint64_t)128 << 10)
 #define LARGEST_CHARGE ((uint64_t)1 << 47) /* no address space has room for more: refused, and not charged */
 
@@ -71,6 +76,8 @@ void sti_meter_begin(struct sti_thread *thread, const stint_budget *budget)
 {
     struct sti_scope *scope = thread->scope;
     scope->begin = thread->used;
+    scope->granted_end = thread->used;
+    scope->reserved = 0;
     scope->own_end = budget->allocation != 0 ? saturating_add(thread->used, budget->allocation) : UINT64_MAX;
     scope->memory_limit = budget->memory;
     scope->below_memory_check = thread->memory_check;
@@ -94,6 +101,10 @@ void sti_meter_end(struct sti_thread *thread)
 {
     struct sti_scope *scope = thread->scope;
     struct sti_scope *below = scope->below;
+    if (scope->account != NULL) {
+        sti_account_settle(scope->account, scope->granted_end - scope->begin, thread->used - scope->begin);
+        sti_account_reserve(scope->account, scope->reserved, 0);
+    }
     if (scope->outer == NULL)
         thread->used = scope->begin;
     thread->memory_check = scope->below_memory_check;
@@ -115,12 +126,30 @@ static bool have_heap(struct sti_thread *thread)
     return true;
 }
 
-/* Walk what the scope and those around it hold and set the next check; size bytes more are asked for. They count for the
- * peak too: nobody may look again before they are freed. Returns the outermost scope that would pass its memory limit, or
- * NULL. */
-static struct sti_scope *measure(struct sti_thread *thread, size_t size)
+struct passed {
+    struct sti_scope *scope; /* the outermost one; NULL: none */
+    stint_reason reason;
+};
+
+/* Reserve what the scope may come to hold until the next check; just what it needs when the account has no more. */
+static bool reserve(struct sti_scope *scope, uint64_t needed)
 {
-    struct sti_scope *passed = NULL;
+    uint64_t with_slack = needed + (needed >> PEAK_SHIFT) + SMALLEST_SLACK;
+    uint64_t reserved = with_slack;
+    if (!sti_account_reserve(scope->account, scope->reserved, with_slack)) {
+        reserved = needed;
+        if (!sti_account_reserve(scope->account, scope->reserved, needed))
+            return false;
+    }
+    scope->reserved = reserved;
+    return true;
+}
+
+/* Walk what the scope and those around it hold and set the next check; size bytes more are asked for. They count for the
+ * peak too: nobody may look again before they are freed. */
+static struct passed measure(struct sti_thread *thread, size_t size)
+{
+    struct passed passed = { NULL, STINT_REASON_NONE };
     bool possible = size <= LARGEST_CHARGE;
     size_t wanted = possible ? sti_backend_block_size(size) : size;
     size_t held = 0;
@@ -129,25 +158,47 @@ static struct sti_scope *measure(struct sti_thread *thread, size_t size)
         held += sti_heap_held(scope->heaps);
         bool passes = scope->memory_limit != 0 && saturating_add(held, wanted) > scope->memory_limit;
         if (passes)
-            passed = scope;
+            passed = (struct passed){ scope, STINT_REASON_MEMORY_LIMIT };
         scope->peak = most(scope->peak, possible && !passes ? held + wanted : held);
         until_check = least(until_check, until_peak_check(scope, held));
         if (scope->memory_limit != 0)
             until_check = least(until_check, until_limit_check(scope, held));
+        if (scope->account == NULL || passes)
+            continue;
+        if (!possible || !reserve(scope, held + wanted))
+            passed = (struct passed){ scope, STINT_REASON_ACCOUNT };
+        until_check = least(until_check, chargeable(most(scope->reserved, held + SMALLEST_SLACK) - held));
     }
     thread->memory_check = thread->used + until_check;
     return passed;
 }
 
 /* Blocks that other threads have freed count until they are collected: before a limit is called passed, they are. */
-static struct sti_scope *measure_exactly(struct sti_thread *thread, size_t size)
+static struct passed measure_exactly(struct sti_thread *thread, size_t size)
 {
-    struct sti_scope *passed = measure(thread, size);
-    if (passed == NULL)
-        return NULL;
+    struct passed passed = measure(thread, size);
+    if (passed.scope == NULL)
+        return passed;
     for (struct sti_scope *scope = thread->scope; scope != NULL; scope = scope->outer)
         sti_heap_collect(scope->heaps);
     return measure(thread, size);
+}
+
+/* Draw from the accounts what this allocation needs, with a grant for the next ones. Returns the outermost scope whose
+ * account refuses, or NULL. */
+static struct sti_scope *draw_grants(struct sti_scope *innermost, uint64_t after)
+{
+    struct sti_scope *refused = NULL;
+    for (struct sti_scope *scope = innermost; scope != NULL; scope = scope->outer) {
+        if (scope->account == NULL || after <= scope->granted_end)
+            continue;
+        uint64_t need = after - scope->granted_end;
+        uint64_t drawn = sti_account_draw(scope->account, need, need + GRANT);
+        scope->granted_end += drawn;
+        if (drawn == 0)
+            refused = scope;
+    }
+    return refused;
 }
 
 static uint64_t held_beyond_charge(uint64_t charge, size_t size)
@@ -189,6 +240,10 @@ static uint64_t next_sample(const struct sti_thread *thread, uint64_t after)
     if (thread->scope->keeps > 0)
         return 0;
     uint64_t limit = least(thread->scope->allocation_end, thread->memory_check);
+    for (const struct sti_scope *scope = thread->scope; scope != NULL; scope = scope->outer) {
+        if (scope->account != NULL)
+            limit = least(limit, scope->granted_end);
+    }
     return least(limit, after + (has_deadline(thread->scope) ? DEADLINE_INTERVAL : LONGEST_INTERVAL));
 }
 
@@ -231,10 +286,12 @@ bool sti_meter_sample(struct sti_thread *thread, uint64_t charge, size_t size, c
     struct sti_scope *passed = outermost_passed(scope, after);
     if (passed != NULL)
         sti_interrupt_trip(passed, STINT_REASON_ALLOCATION_LIMIT);
+    else if (charge <= LARGEST_CHARGE && (passed = draw_grants(scope, after)) != NULL)
+        sti_interrupt_trip(passed, STINT_REASON_ACCOUNT);
     if (saturating_add(after, beyond) > thread->memory_check) {
-        passed = measure_exactly(thread, process_block ? 0 : size);
-        if (passed != NULL)
-            sti_interrupt_trip(passed, STINT_REASON_MEMORY_LIMIT);
+        struct passed memory = measure_exactly(thread, process_block ? 0 : size);
+        if (memory.scope != NULL)
+            sti_interrupt_trip(memory.scope, memory.reason);
     }
 
     if (beyond > 0)

@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <setjmp.h>
 
+#include "account.h"
 #include "clock.h"
 #include "heap.h"
 #include "hook.h"
@@ -42,6 +43,9 @@ static void set_reason(stint_outcome *outcome, stint_reason reason, int own_erro
     case STINT_REASON_ALLOCATION_LIMIT:
     case STINT_REASON_MEMORY_LIMIT:
         outcome->error = ENOMEM;
+        return;
+    case STINT_REASON_ACCOUNT:
+        outcome->error = EDQUOT;
         return;
     case STINT_REASON_DEADLINE:
         outcome->error = ETIMEDOUT;
@@ -86,6 +90,7 @@ static int open_scope(struct sti_thread *thread, struct sti_scope *scope, const 
     scope->deferred = 0;
     if (options->budget.wall_ns == 0 || __builtin_add_overflow(submitted, options->budget.wall_ns, &scope->deadline))
         scope->deadline = UINT64_MAX;
+    scope->account = options->account;
     scope->token = request->token;
     scope->stop = request->stop;
     scope->on_interrupt = options->on_interrupt;
@@ -104,10 +109,14 @@ static int open_scope(struct sti_thread *thread, struct sti_scope *scope, const 
     scope->heaps = NULL;
     scope->specifics = NULL;
 
+    if (scope->account != NULL && !sti_account_enter(scope->account))
+        return EBUSY;
     if (scope->preemptible) {
         int error = begin_preemption(scope);
-        if (error != 0)
+        if (error != 0) {
+            sti_account_leave(scope->account);
             return error;
+        }
     }
     thread->scope = scope;
     sti_meter_begin(thread, &options->budget);
@@ -180,6 +189,7 @@ static void close_scope(struct sti_thread *thread, int code, void *value, uint64
     else
         outcome->usage.kept = roll_back(thread, scope, request->options->name);
     sti_meter_end(thread);
+    sti_account_leave(scope->account);
     sti_hold_hand_down(scope);
     thread->scope = scope->below;
     sti_thread_metered = scope->below != NULL ? thread : NULL;
@@ -216,6 +226,7 @@ int stint_run(stint_fn *fn, void *arg, const stint_options *options, stint_outco
         return EINVAL;
     /* Others may release theirs while the task runs. */
     stint_token *token = options != NULL ? stint_token_retain(options->token) : NULL;
+    stint_account *account = options != NULL ? stint_account_retain(options->account) : NULL;
     struct sti_scope_request request = {
         .fn = fn,
         .arg = arg,
@@ -224,6 +235,7 @@ int stint_run(stint_fn *fn, void *arg, const stint_options *options, stint_outco
     };
     int error = sti_scope_run(&request, outcome);
     stint_token_release(token);
+    stint_account_release(account);
     if (error == 0 && sti_thread_metered != NULL)
         sti_interrupt_point(sti_thread_metered);
     return error;

@@ -26,6 +26,9 @@ struct sti_scope {
     uint64_t allocation_end; /* where the first allocation limit is reached, this one's or one's around it */
     uint64_t below_memory_check;
     size_t memory_limit; /* 0: none */
+    stint_account *account;
+    uint64_t granted_end; /* how far the account has granted allocations */
+    uint64_t reserved;    /* of the account's memory */
     size_t peak;
     size_t grace_left;
     uint64_t samples;

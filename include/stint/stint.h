@@ -14,6 +14,7 @@
 #ifndef STINT_STINT_H
 #define STINT_STINT_H
 
+#include <stint/account.h>
 #include <stint/alloc.h>
 #include <stint/future.h>
 #include <stint/interrupt.h>

@@ -9,6 +9,7 @@
 STINT_BEGIN_DECLS
 
 typedef struct stint_token stint_token;
+typedef struct stint_account stint_account;
 
 /* What a task runs. 0 is Ok with *value; anything else is Error with that code (an errno value, or a code of the task's
  * own). *value is NULL at the start; memory it points to is committed with the task on Ok and may then be freed with
@@ -43,9 +44,10 @@ typedef struct stint_options {
     bool preemptible; /* also interrupt code that makes no sample points, by a signal (SIGRTMAX - 2) to its thread, where
                          the rules of interrupt.h allow it. Blocking system calls then return EINTR. The task's own
                          data may be left at any instruction: only for code that shares nothing it writes */
+    stint_account *account; /* a ledger that is charged too (account.h); NULL: none. Retained while the task is unresolved */
 } stint_options;
 
-#define STINT_OPTIONS_INIT { { 0, 0, 0 }, NULL, STINT_JUMP, 0, NULL, false }
+#define STINT_OPTIONS_INIT { { 0, 0, 0 }, NULL, STINT_JUMP, 0, NULL, false, NULL }
 
 typedef enum stint_status {
     STINT_OK = 0,    /* the function returned 0 and nothing had tripped: its memory is committed */
@@ -59,6 +61,7 @@ typedef enum stint_reason {
     STINT_REASON_ALLOCATION_LIMIT, /* budget.allocation: STINT_ERROR */
     STINT_REASON_MEMORY_LIMIT,     /* budget.memory: STINT_ERROR */
     STINT_REASON_DEADLINE,         /* budget.wall_ns: STINT_ERROR */
+    STINT_REASON_ACCOUNT,          /* a limit of the account, or of one above it: STINT_ERROR */
     STINT_REASON_TOKEN,            /* the task's token, one above it, or stint_future_cancel: STINT_CANCELLED */
     STINT_REASON_SHUTDOWN,         /* the pool was shut down by cancelling: STINT_CANCELLED */
     STINT_REASON_OUTER,            /* a scope around this one was interrupted: STINT_CANCELLED */
@@ -78,7 +81,8 @@ typedef struct stint_usage {
 typedef struct stint_outcome {
     stint_status status;
     stint_reason reason;
-    int error;   /* STINT_ERROR: the function's own code, ENOMEM for the two byte limits, ETIMEDOUT for the deadline;
+    int error;   /* STINT_ERROR: the function's own code, ENOMEM for the two byte limits, EDQUOT for the account, ETIMEDOUT for the
+                    deadline;
                     STINT_CANCELLED: ECANCELED; STINT_OK: 0 */
     void *value; /* STINT_OK: the task's value, the caller's from now on; otherwise NULL */
     stint_usage usage;
@@ -92,12 +96,12 @@ typedef struct stint_outcome {
  * Any thread, any number at once. The function must leave by returning (no longjmp over the call, no pthread_exit).
  *
  * 0: *outcome is filled, whatever the task's status. EINVAL: fn or outcome is NULL, or on_interrupt is no known value.
- * ENOMEM: no memory for this thread's record; EAGAIN: the thread that watches preemptible tasks could not be started (in
- * both cases fn was not called). */
+ * ENOMEM: no memory for this thread's record; EAGAIN: the thread that watches preemptible tasks could not be started;
+ * EBUSY: the account has its maximum of running tasks (in these cases fn was not called). */
 STINT_API int stint_run(stint_fn *fn, void *arg, const stint_options *options, stint_outcome *outcome);
 
-/* "ok", "error", "cancelled"; and "none", "failed", "alloc-limit", "memory-limit", "deadline", "token", "shutdown",
- * "outer". "unknown" for any other value. Static strings; any thread. */
+/* "ok", "error", "cancelled"; and "none", "failed", "alloc-limit", "memory-limit", "deadline", "account", "token",
+ * "shutdown", "outer". "unknown" for any other value. Static strings; any thread. */
 STINT_API const char *stint_status_name(stint_status status);
 STINT_API const char *stint_reason_name(stint_reason reason);
 

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Accounts. Any thread.
+ *
+ * Each number of the ledger is one atomic counter, added to by compare-and-swap where it has a limit, so that it never
+ * passes it. Nothing else is published through a counter, so all orders are relaxed. In a tree of accounts the counters
+ * are taken from the bottom up, and given back when one above refuses. Another task may be refused for bytes that are
+ * about to be given back like that: a grant too large for what is left, which its task then asks for in the size it
+ * needs. */
+#include "account.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+
+#include "process.h"
+
+enum number { ALLOCATED, MEMORY, RUNNING, NUMBERS };
+
+/* Each on a line of its own: they are written at different times by different tasks. */
+struct counter {
+    _Alignas(64) _Atomic uint64_t value;
+    uint64_t limit; /* 0: none */
+};
+
+struct stint_account {
+    struct counter counters[NUMBERS];
+    _Atomic uint64_t started;
+    atomic_uint references;
+    stint_account *parent;
+};
+
+static bool add_within(struct counter *counter, uint64_t amount)
+{
+    if (counter->limit == 0) {
+        atomic_fetch_add_explicit(&counter->value, amount, memory_order_relaxed);
+        return true;
+    }
+    uint64_t value = atomic_load_explicit(&counter->value, memory_order_relaxed);
+    do {
+        if (value > counter->limit || amount > counter->limit - value)
+            return false;
+    } while (!atomic_compare_exchange_weak_explicit(&counter->value, &value, value + amount, memory_order_relaxed,
+                                                    memory_order_relaxed));
+    return true;
+}
+
+/* amount may be negative, modulo 2^64. */
+static void subtract(stint_account *account, const stint_account *end, enum number number, uint64_t amount)
+{
+    for (; account != end; account = account->parent)
+        atomic_fetch_sub_explicit(&account->counters[number].value, amount, memory_order_relaxed);
+}
+
+static bool add(stint_account *account, enum number number, uint64_t amount)
+{
+    for (stint_account *at = account; at != NULL; at = at->parent) {
+        if (!add_within(&at->counters[number], amount)) {
+            subtract(account, at, number, amount);
+            return false;
+        }
+    }
+    return true;
+}
+
+bool sti_account_enter(stint_account *account)
+{
+    if (!add(account, RUNNING, 1))
+        return false;
+    for (stint_account *at = account; at != NULL; at = at->parent)
+        atomic_fetch_add_explicit(&at->started, 1, memory_order_relaxed);
+    return true;
+}
+
+void sti_account_leave(stint_account *account)
+{
+    subtract(account, NULL, RUNNING, 1);
+}
+
+uint64_t sti_account_draw(stint_account *account, uint64_t need, uint64_t wanted)
+{
+    if (add(account, ALLOCATED, wanted))
+        return wanted;
+    return add(account, ALLOCATED, need) ? need : 0;
+}
+
+void sti_account_settle(stint_account *account, uint64_t drawn, uint64_t used)
+{
+    subtract(account, NULL, ALLOCATED, drawn - used);
+}
+
+bool sti_account_reserve(stint_account *account, uint64_t before, uint64_t now)
+{
+    if (now > before)
+        return add(account, MEMORY, now - before);
+    subtract(account, NULL, MEMORY, before - now);
+    return true;
+}
+
+int stint_account_create(stint_account **account, stint_account *parent, const stint_account_limits *limits)
+{
+    if (account == NULL)
+        return EINVAL;
+    stint_account *created = sti_process_aligned(_Alignof(stint_account), sizeof *created);
+    if (created == NULL)
+        return ENOMEM;
+    *created = (stint_account){ .parent = stint_account_retain(parent) };
+    atomic_init(&created->references, 1);
+    if (limits != NULL) {
+        created->counters[ALLOCATED].limit = limits->allocation;
+        created->counters[MEMORY].limit = limits->memory;
+        created->counters[RUNNING].limit = limits->running;
+    }
+    *account = created;
+    return 0;
+}
+
+static uint64_t read_counter(const stint_account *account, enum number number)
+{
+    return atomic_load_explicit(&account->counters[number].value, memory_order_relaxed);
+}
+
+int stint_account_read(const stint_account *account, stint_account_usage *usage)
+{
+    if (account == NULL || usage == NULL)
+        return EINVAL;
+    *usage = (stint_account_usage){
+        .allocated = read_counter(account, ALLOCATED),
+        .memory = read_counter(account, MEMORY),
+        .running = (unsigned)read_counter(account, RUNNING),
+        .started = atomic_load_explicit(&account->started, memory_order_relaxed),
+    };
+    return 0;
+}
+
+stint_account *stint_account_retain(stint_account *account)
+{
+    if (account != NULL)
+        atomic_fetch_add_explicit(&account->references, 1, memory_order_relaxed);
+    return account;
+}
+
+void stint_account_release(stint_account *account)
+{
+    /* acq_rel: the last one sees all that the others did with the account before it frees it. */
+    while (account != NULL && atomic_fetch_sub_explicit(&account->references, 1, memory_order_acq_rel) == 1) {
+        stint_account *parent = account->parent;
+        sti_process_free(account);
+        account = parent;
+    }
+}

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The account: a ledger that several tasks charge, a tenant's or a request's. Accounts nest: what is charged to one is
+ * charged to those above it too. Where Haskell's limits and memprof-limits know one task or the whole process, an account
+ * is what lies between.
+ *
+ * Tasks draw grants from the ledger (of 256 KiB, or less near the limit) and give back what they did not use. So while
+ * tasks run the ledger is ahead of what they have charged by at most a grant each, and when they have ended it is exact. */
+#ifndef STINT_ACCOUNT_H
+#define STINT_ACCOUNT_H
+
+#include <stint/task.h>
+
+STINT_BEGIN_DECLS
+
+/* 0 in a field: no such limit. */
+typedef struct stint_account_limits {
+    size_t allocation; /* bytes its tasks may allocate in all, for ever */
+    size_t memory;     /* bytes its running tasks may hold at once; what a task commits counts no more when it has ended */
+    unsigned running;  /* tasks that may run at once */
+} stint_account_limits;
+
+typedef struct stint_account_usage {
+    uint64_t allocated; /* bytes drawn; exact when no task of the account runs */
+    uint64_t memory;    /* bytes reserved by running tasks: what they hold, and up to 1/8 + 64 KiB more each */
+    unsigned running;   /* tasks that run now */
+    uint64_t started;   /* tasks that have started so far */
+} stint_account_usage;
+
+/* Make an account below parent (NULL: none). limits may be NULL. The caller owns one reference; the account keeps its
+ * parent alive. 0; EINVAL: account is NULL; ENOMEM. Any thread. */
+STINT_API int stint_account_create(stint_account **account, stint_account *parent, const stint_account_limits *limits);
+
+/* Read the ledger, live. 0; EINVAL: an argument is NULL. Any thread; each number is right by itself. */
+STINT_API int stint_account_read(const stint_account *account, stint_account_usage *usage);
+
+/* Take another reference (returns account), give one back. Tasks hold their own. NULL is allowed. Any thread. */
+STINT_API stint_account *stint_account_retain(stint_account *account);
+STINT_API void stint_account_release(stint_account *account);
+
+STINT_END_DECLS
+
+#endif
