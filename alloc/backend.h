@@ -20,6 +20,9 @@
 /* Does a heap outlive the thread that made it? */
 #define STI_BACKEND_ANY_THREAD (MI_MALLOC_VERSION >= 3200)
 
+/* May a heap that needs pages adopt those of ended threads, though it may be destroyed? */
+#define STI_BACKEND_ADOPTS (MI_MALLOC_VERSION < 300 || (MI_MALLOC_VERSION >= 20000 && MI_MALLOC_VERSION < 30000))
+
 typedef mi_heap_t sti_backend_heap;
 
 static inline sti_backend_heap *sti_backend_heap_new(void)
@@ -89,7 +92,7 @@ static inline size_t sti_backend_heap_committed(sti_backend_heap *heap)
     return sum;
 }
 
-/* The address ranges that the heap's blocks lie in, live or not. */
+/* The address ranges with live blocks of the heap. */
 typedef void sti_backend_area_fn(uintptr_t begin, uintptr_t end, void *arg);
 
 struct sti_backend_area_visit {
@@ -113,6 +116,69 @@ static inline void sti_backend_heap_areas(sti_backend_heap *heap, sti_backend_ar
 {
     struct sti_backend_area_visit areas = { .visit = visit, .arg = arg };
     mi_heap_visit_blocks(heap, false, sti_backend_visit_area, &areas);
+}
+
+/* The heap's live blocks, each with the beginning of its page. */
+typedef void sti_backend_block_fn(void *block, uintptr_t page, void *arg);
+
+struct sti_backend_block_visit {
+    sti_backend_block_fn *visit;
+    void *arg;
+};
+
+static inline bool sti_backend_visit_block(const mi_heap_t *heap, const mi_heap_area_t *area, void *block,
+                                           size_t block_size, void *visit)
+{
+    (void)heap;
+    (void)block_size;
+    const struct sti_backend_block_visit *blocks = visit;
+    if (block != NULL)
+        blocks->visit(block, (uintptr_t)area->blocks, blocks->arg);
+    return true;
+}
+
+static inline void sti_backend_heap_blocks(sti_backend_heap *heap, sti_backend_block_fn *visit, void *arg)
+{
+    struct sti_backend_block_visit blocks = { .visit = visit, .arg = arg };
+    mi_heap_visit_blocks(heap, true, sti_backend_visit_block, &blocks);
+}
+
+/* Does what this page holds count? */
+typedef bool sti_backend_page_fn(uintptr_t page);
+
+struct sti_backend_count {
+    sti_backend_page_fn *counts;
+    size_t sum;
+};
+
+static inline bool sti_backend_add_counted_area(const mi_heap_t *heap, const mi_heap_area_t *area, void *block,
+                                                size_t block_size, void *count)
+{
+    (void)heap;
+    (void)block;
+    (void)block_size;
+    struct sti_backend_count *counted = count;
+    if (area->used > 0 && counted->counts((uintptr_t)area->blocks))
+        counted->sum += area->used * area->full_block_size;
+    return true;
+}
+
+/* As sti_backend_heap_held, of the pages that count. */
+static inline size_t sti_backend_heap_held_in(sti_backend_heap *heap, sti_backend_page_fn *counts)
+{
+    struct sti_backend_count count = { .counts = counts, .sum = 0 };
+    mi_heap_visit_blocks(heap, false, sti_backend_add_counted_area, &count);
+    return count.sum;
+}
+
+/* The calling thread's part of the process's heap; where heaps adopt pages. */
+static inline sti_backend_heap *sti_backend_thread_heap(void)
+{
+#if STI_BACKEND_ADOPTS
+    return mi_heap_get_backing();
+#else
+    return NULL;
+#endif
 }
 
 struct sti_backend_search {

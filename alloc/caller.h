@@ -48,6 +48,9 @@ bool sti_caller_must_wait(const void *caller);
 /* Is it the loader's own? Cold. */
 bool sti_caller_is_loader(const void *caller);
 
+/* Is it mimalloc? Before this library's constructors too. */
+bool sti_caller_is_backend(const void *caller);
+
 /* Is it this library, or mimalloc? */
 struct dl_phdr_info;
 bool sti_caller_module_is_ours(const struct dl_phdr_info *info);

@@ -8,6 +8,7 @@
  * such a heap is committed or destroyed, never handed on with a live block in it. */
 #include "heap.h"
 
+#include "orphans.h"
 #include "process.h"
 #include "roots.h"
 #include "thread.h"
@@ -33,12 +34,29 @@ struct sti_heap *sti_heap_take(struct sti_thread *thread)
     return heap;
 }
 
+static bool is_own_page(uintptr_t page)
+{
+    return !sti_orphans_contain(page);
+}
+
+static size_t held_by(const struct sti_heap *heap)
+{
+    return STI_BACKEND_ADOPTS && sti_orphans_any() ? sti_backend_heap_held_in(heap->backend, is_own_page)
+                                                   : sti_backend_heap_held(heap->backend);
+}
+
 size_t sti_heap_held(const struct sti_heap *list)
 {
     size_t held = 0;
     for (; list != NULL; list = list->next)
-        held += sti_backend_heap_held(list->backend);
+        held += held_by(list);
     return held;
+}
+
+/* Without a live block, be it an orphan. */
+static bool is_empty(const struct sti_heap *heap)
+{
+    return sti_backend_heap_held(heap->backend) == 0;
 }
 
 void sti_heap_collect(const struct sti_heap *list)
@@ -63,7 +81,7 @@ struct sti_heap *sti_heap_drop_empty(struct sti_thread *thread, struct sti_heap 
     struct sti_heap **link = &list;
     while (*link != NULL) {
         struct sti_heap *heap = *link;
-        if (sti_backend_heap_held(heap->backend) > 0) {
+        if (!is_empty(heap)) {
             link = &heap->next;
         } else {
             *link = heap->next;
@@ -71,6 +89,67 @@ struct sti_heap *sti_heap_drop_empty(struct sti_thread *thread, struct sti_heap 
         }
     }
     return list;
+}
+
+static void notice_orphan(uintptr_t begin, uintptr_t end, void *found)
+{
+    (void)end;
+    *(bool *)found = *(bool *)found || sti_orphans_contain(begin);
+}
+
+static bool has_adopted(sti_backend_heap *heap)
+{
+    bool found = false;
+    if (STI_BACKEND_ADOPTS && sti_orphans_any())
+        sti_backend_heap_areas(heap, notice_orphan, &found);
+    return found;
+}
+
+struct blocks {
+    void **list; /* NULL while they are only counted */
+    size_t count;
+};
+
+static void list_own_block(void *block, uintptr_t page, void *argument)
+{
+    struct blocks *blocks = argument;
+    if (!is_own_page(page))
+        return;
+    if (blocks->list != NULL)
+        blocks->list[blocks->count] = block;
+    blocks->count++;
+}
+
+/* A page may go with its last block, so none is freed while they are visited. Without memory for the list they stay. */
+static void free_own_blocks(sti_backend_heap *heap)
+{
+    struct blocks blocks = { NULL, 0 };
+    sti_backend_heap_blocks(heap, list_own_block, &blocks);
+    blocks.list = sti_process_malloc(blocks.count * sizeof *blocks.list);
+    if (blocks.list == NULL)
+        return;
+    blocks.count = 0;
+    sti_backend_heap_blocks(heap, list_own_block, &blocks);
+    for (size_t i = 0; i < blocks.count; i++)
+        sti_backend_free(blocks.list[i]);
+    sti_process_free(blocks.list);
+}
+
+static void commit(sti_backend_heap *heap)
+{
+    if (STI_BACKEND_ADOPTS && sti_orphans_any())
+        sti_orphans_forget(heap);
+    sti_backend_heap_commit(heap);
+}
+
+static void destroy(sti_backend_heap *heap)
+{
+    if (!has_adopted(heap)) {
+        sti_backend_heap_destroy(heap);
+        return;
+    }
+    free_own_blocks(heap);
+    commit(heap);
 }
 
 static void end_each(struct sti_heap *list, void (*end)(sti_backend_heap *))
@@ -90,7 +169,7 @@ void sti_heap_commit(struct sti_thread *thread, struct sti_heap *list)
     list = sti_heap_drop_empty(thread, list);
     for (const struct sti_heap *heap = list; heap != NULL; heap = heap->next)
         thread->handed_over += sti_backend_heap_committed(heap->backend);
-    end_each(list, sti_backend_heap_commit);
+    end_each(list, commit);
     if (thread->handed_over > COLLECT_INTERVAL) {
         sti_backend_process_collect();
         thread->handed_over = 0;
@@ -139,27 +218,18 @@ size_t sti_heap_rollback(struct sti_thread *thread, struct sti_heap *list, const
             kept += heap->pinned ? sti_backend_heap_held(heap->backend) : 0;
         thread->kept = split_pinned(&list);
     }
-    end_each(list, sti_backend_heap_destroy);
+    end_each(list, destroy);
     return kept;
 }
 
-static void forget(struct sti_heap *list)
+void sti_heap_end_thread(struct sti_thread *thread)
 {
-    while (list != NULL) {
-        struct sti_heap *next = list->next;
-        sti_process_free(list);
-        list = next;
-    }
-}
-
-void sti_heap_forget(struct sti_thread *thread)
-{
-    /* Where a heap belongs to its thread, mimalloc ends it with the thread, and may have done so already: its live blocks
-     * stay. Elsewhere the kept ones just stay, and the warm one, which is empty, is destroyed here. */
-    if (STI_BACKEND_ANY_THREAD && thread->warm != NULL)
+    /* The warm heap is empty. What is kept stays for good. */
+    if (thread->warm != NULL) {
         sti_backend_heap_destroy(thread->warm->backend);
-    forget(thread->warm);
-    forget(thread->kept);
-    thread->warm = NULL;
+        sti_process_free(thread->warm);
+        thread->warm = NULL;
+    }
+    end_each(thread->kept, commit);
     thread->kept = NULL;
 }

@@ -36,7 +36,7 @@ size_t sti_heap_rollback(struct sti_thread *thread, struct sti_heap *list, const
 /* Drop the heaps without a live block from a list and return the rest. */
 struct sti_heap *sti_heap_drop_empty(struct sti_thread *thread, struct sti_heap *list);
 
-/* At the end of the thread: drop its warm heap and those it keeps. */
-void sti_heap_forget(struct sti_thread *thread);
+/* The thread ends: give up its warm heap and those it keeps. mimalloc is still there. */
+void sti_heap_end_thread(struct sti_thread *thread);
 
 #endif

@@ -21,6 +21,7 @@
 
 #include "caller.h"
 #include "heap.h"
+#include "orphans.h"
 #include "process.h"
 
 #define SAMPLED_EVERY 64
@@ -67,6 +68,8 @@ struct scan {
 static void list_area(uintptr_t begin, uintptr_t end, void *argument)
 {
     struct scan *scan = argument;
+    if (STI_BACKEND_ADOPTS && sti_orphans_any() && sti_orphans_contain(begin))
+        return;
     if (scan->areas != NULL)
         scan->areas[scan->count] = (struct area){ .begin = begin, .end = end, .heap = scan->heap };
     scan->count++;

@@ -3,36 +3,30 @@
  * The records of threads: made, found, handed on, poked. The protocol is in thread.h. Any thread. */
 #include "thread.h"
 
-#include <pthread.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "heap.h"
+#include "orphans.h"
 #include "process.h"
-#include "specific.h"
 
 _Thread_local struct sti_thread *sti_thread_metered;
 
 static _Thread_local struct sti_thread *own_record;
 static _Atomic(struct sti_thread *) all_records;
-static pthread_key_t exit_key;
-static bool exit_key_made;
 
-/* At the thread's end. mimalloc takes the thread's heaps back itself, in a destructor like this one that may have run
- * before, unless its heaps belong to no thread. */
-static void hand_on(void *record)
+void sti_thread_end(void)
 {
-    struct sti_thread *thread = record;
-    sti_heap_forget(thread);
+    struct sti_thread *thread = own_record;
     sti_thread_metered = NULL; /* were the thread ended inside a task */
     own_record = NULL;
-    /* release: the next owner, who acquires, sees the record as it was left. */
-    atomic_store_explicit(&thread->owned, false, memory_order_release);
-}
-
-__attribute__((constructor)) static void make_exit_key(void)
-{
-    exit_key_made = pthread_key_create(&exit_key, hand_on) == 0;
+    if (thread != NULL) {
+        sti_heap_end_thread(thread);
+        /* release: the next owner, who acquires, sees the record as it was left. */
+        atomic_store_explicit(&thread->owned, false, memory_order_release);
+    }
+    if (STI_BACKEND_ADOPTS)
+        sti_orphans_note(sti_backend_thread_heap());
 }
 
 static struct sti_thread *adopt_record(void)
@@ -66,18 +60,14 @@ static struct sti_thread *make_record(void)
 
 static __attribute__((noinline)) struct sti_thread *first_record(void)
 {
-    if (!exit_key_made)
-        return NULL;
+    if (STI_BACKEND_ADOPTS && !sti_thread_ends_are_heard())
+        sti_orphans_assume_all();
     sti_backend_thread_init();
     struct sti_thread *thread = adopt_record();
     if (thread == NULL)
         thread = make_record();
     if (thread == NULL)
         return NULL;
-    if (sti_specific_set_plain(exit_key, thread) != 0) {
-        atomic_store_explicit(&thread->owned, false, memory_order_release);
-        return NULL;
-    }
     thread->id = gettid();
     own_record = thread;
     return thread;

@@ -17,6 +17,7 @@
 #define STI_ALLOC_THREAD_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "backend.h"
@@ -43,6 +44,13 @@ extern _Thread_local struct sti_thread *sti_thread_metered;
 
 /* The calling thread's record, made when it has none. NULL: out of memory. */
 struct sti_thread *sti_thread_self(void);
+
+/* The calling thread ends, and mimalloc is about to abandon its memory: hand its record on, note what it leaves. May come
+ * more than once. */
+void sti_thread_end(void);
+
+/* Whether that call comes: not when mimalloc was loaded before this library (override_key.c). */
+bool sti_thread_ends_are_heard(void);
 
 /* Make every thread that is in a scope reach a sample point at its next allocation. Safe in signal handlers. */
 void sti_thread_poke_all(void);
