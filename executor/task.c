@@ -4,6 +4,7 @@
 #include "task.h"
 
 #include <errno.h>
+#include <stint/account.h>
 
 #include "alloc/clock.h"
 #include "alloc/process.h"
@@ -26,6 +27,7 @@ sti_task *sti_task_create(const stint_pool *pool, stint_fn *fn, void *arg, const
     task->submitted_ns = sti_clock_now();
     task->options = options != NULL ? *options : no_limits;
     sti_token_init(&task->token, task->options.token);
+    stint_account_retain(task->options.account);
     return task;
 }
 
@@ -42,9 +44,17 @@ void sti_task_release(sti_task *task)
         free_task(task);
 }
 
+/* What the options refer to is the submitter's again. */
+static void let_go(sti_task *task)
+{
+    /* A later stint_future_cancel still sets the token, but never looks at its parent. */
+    sti_token_end(&task->token);
+    stint_account_release(task->options.account);
+}
+
 void sti_task_discard(sti_task *task)
 {
-    sti_token_end(&task->token);
+    let_go(task);
     free_task(task);
 }
 
@@ -62,8 +72,7 @@ bool sti_task_claim(sti_task *task)
 
 static void resolve(sti_task *task)
 {
-    /* A later stint_future_cancel still sets the token, but never looks at its parent. */
-    sti_token_end(&task->token);
+    let_go(task);
     atomic_store_explicit(&task->state, STI_TASK_RESOLVED, memory_order_release);
     sti_event_signal(&task->resolved);
 }
@@ -79,9 +88,11 @@ void sti_task_run(sti_task *task, const stint_token *stop)
         .submitted_ns = task->submitted_ns,
         .detached = true,
     };
-    if (sti_scope_run(&request, &task->outcome) != 0) {
-        task->outcome = sti_outcome_unstarted(STINT_REASON_FAILED, sti_clock_now() - task->submitted_ns);
-        task->outcome.error = ENOMEM;
+    int error = sti_scope_run(&request, &task->outcome);
+    if (error != 0) {
+        stint_reason reason = error == EBUSY ? STINT_REASON_ACCOUNT : STINT_REASON_FAILED;
+        task->outcome = sti_outcome_unstarted(reason, sti_clock_now() - task->submitted_ns);
+        task->outcome.error = error;
     }
     resolve(task);
 }

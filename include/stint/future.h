@@ -16,8 +16,9 @@ STINT_API bool stint_future_ready(const stint_future *future);
 
 /* Wait until it has resolved and copy the outcome (outcome may be NULL). May be called again and from several threads:
  * each gets the same outcome, and the value in it has one owner, to be agreed among them. Inside a task of the same
- * pool, an awaited task that nobody has started is run right here, in a scope of its own.
- * 0; EINVAL: future is NULL; EDEADLK: a task waits for itself. */
+ * pool, an awaited task that nobody has started is run right here, in a scope of its own; and a wait that
+ * succeeds is a sample point, so in STINT_JUMP it may not return.
+ * 0; EINVAL: future is NULL; EDEADLK: a task waits for itself, or for one that it was itself called to wait for. */
 STINT_API int stint_future_wait(stint_future *future, stint_outcome *outcome);
 
 /* The same, for at most timeout_ns nanoseconds (0: just look). An awaited task is never run here.

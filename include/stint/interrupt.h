@@ -5,7 +5,7 @@
  * and do nothing outside a scope.
  *
  * An interrupt is due when a limit is passed or a token is set. It is delivered at a sample point: an allocation,
- * stint_checkpoint, or the end of a mask. It is never delivered
+ * stint_checkpoint, the end of a mask, of an inner stint_run, or of a wait for a future. It is never delivered
  *   - while masked;
  *   - in an allocation that libc or the dynamic loader makes for itself, nor with a frame of a protected module between
  *     here and the scope: libc (a comparator under qsort), the loader (a constructor under dlopen), the C++ runtime, and

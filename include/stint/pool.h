@@ -13,8 +13,8 @@ typedef struct stint_pool stint_pool;
 
 typedef struct stint_pool_options {
     unsigned workers;      /* worker threads; 0: one for each processor that the calling thread may run on. At most 1024 */
-    size_t queue_capacity; /* tasks that may wait at once in the submission queue; 0: 4096. Rounded up to a power of two
-                              less one; at most 2^24 */
+    size_t queue_capacity; /* tasks that may wait at once in the submission queue; 0: 4096. Rounded up to a power of two,
+                              at least 2, at most 2^24 */
     const char *name;      /* worker threads are called name/0, name/1, ... (15 characters are kept); NULL: "stint" */
 } stint_pool_options;
 
@@ -25,7 +25,8 @@ typedef struct stint_pool_options {
  * ours is left running). */
 STINT_API int stint_pool_create(stint_pool **pool, const stint_pool_options *options);
 
-/* Submit fn(arg) as a task with options (NULL: no limits; copied). *future is the caller's, to be released. The wall
+/* Submit fn(arg) as a task with options (NULL: no limits; copied). *future is the caller's, to be released; it is set
+ * before the task can start, and NULL after EAGAIN and ESHUTDOWN. The wall
  * limit counts from here. Never blocks. Any thread, also from inside a task: then the task goes to that worker's own
  * deque, where idle workers steal it.
  * 0; EINVAL: pool, fn or future is NULL, or on_interrupt is no known value; EAGAIN: the queue is full (nothing was
