@@ -261,8 +261,10 @@ static inline size_t sti_backend_block_size(size_t size)
     const size_t kib = 1024;
     if (size <= 128 * kib)
         return mi_good_size(size);
-    size_t whole = size <= 512 * kib ? 64 * kib : size <= 8192 * kib ? 512 * kib : size <= 32768 * kib ? 1024 * kib
-                                                                                                        : 4096 * kib;
+    size_t whole = size <= 512 * kib     ? 64 * kib
+                   : size <= 8192 * kib  ? 512 * kib
+                   : size <= 32768 * kib ? 1024 * kib
+                                         : 4096 * kib;
     return (size + whole - 1) / whole * whole;
 }
 

@@ -85,12 +85,14 @@ struct protected_name {
     const char *name;
 };
 
-#define BUILT_IN(module, following) { (following), sizeof(module) - 1, (module) }
+#define BUILT_IN(module, following)                                                                                    \
+    {                                                                                                                  \
+        (following), sizeof(module) - 1, (module)                                                                      \
+    }
 static const struct protected_name built_in[] = {
-    BUILT_IN("libc", &built_in[1]),       BUILT_IN("ld-linux", &built_in[2]), BUILT_IN("libstdc++", &built_in[3]),
-    BUILT_IN("libgcc_s", &built_in[4]),   BUILT_IN("libc++", &built_in[5]),   BUILT_IN("libc++abi", &built_in[6]),
-    BUILT_IN("libmimalloc", &built_in[7]), BUILT_IN("libunwind", &built_in[8]),
-    BUILT_IN("linux-vdso", NULL),
+    BUILT_IN("libc", &built_in[1]),        BUILT_IN("ld-linux", &built_in[2]),  BUILT_IN("libstdc++", &built_in[3]),
+    BUILT_IN("libgcc_s", &built_in[4]),    BUILT_IN("libc++", &built_in[5]),    BUILT_IN("libc++abi", &built_in[6]),
+    BUILT_IN("libmimalloc", &built_in[7]), BUILT_IN("libunwind", &built_in[8]), BUILT_IN("linux-vdso", NULL),
 };
 static _Atomic(const struct protected_name *) protected_names = built_in;
 

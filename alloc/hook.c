@@ -82,10 +82,19 @@ void sti_hook_wake_if_flagged(const struct sti_scope *scope)
         sti_watch_wake();
 }
 
+void sti_hook_drop(struct sti_scope *scope)
+{
+    if (scope->hooks == NULL)
+        return;
+    sti_watch_lock();
+    sti_watch_await_calls(&scope->watch);
+    scope->hooks = NULL;
+    sti_watch_unlock();
+}
+
 void sti_hook_end_scope(struct sti_scope *scope)
 {
     sti_watch_end(&scope->watch);
-    scope->hooks = NULL;
 }
 
 void sti_hook_fire(struct sti_scope *innermost)

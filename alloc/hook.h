@@ -15,7 +15,10 @@ void sti_hook_wake_if_flagged(const struct sti_scope *scope);
 /* Call the hooks, each once, of the tripped scopes and of those inside them; masked. */
 void sti_hook_fire(struct sti_scope *innermost);
 
-/* The scope ends: none of its hooks runs any more after this. */
+/* The frames that the scope's hooks lie on are about to go: none of them runs any more after this. */
+void sti_hook_drop(struct sti_scope *scope);
+
+/* The scope ends, and its watch with it. */
 void sti_hook_end_scope(struct sti_scope *scope);
 
 #endif

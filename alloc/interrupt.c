@@ -82,6 +82,7 @@ static bool deliver(struct sti_thread *thread, uintptr_t above)
     if (scope->on_interrupt == STINT_FAIL)
         return true;
     sti_guard_run_all(scope);
+    sti_hook_drop(scope);
     longjmp(scope->landing, 1);
 }
 

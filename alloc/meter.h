@@ -39,7 +39,8 @@ static inline bool sti_meter_charge_fast(struct sti_thread *thread, uint64_t cha
 {
     uint64_t after;
     if (__builtin_expect(__builtin_add_overflow(thread->used, charge, &after) ||
-                             after > atomic_load_explicit(&thread->limit, memory_order_relaxed), 0))
+                             after > atomic_load_explicit(&thread->limit, memory_order_relaxed),
+                         0))
         return false;
     thread->used = after;
     return true;

@@ -95,7 +95,7 @@ static inline void have_plain(void)
             return plain.function arguments;                                                                           \
         int result = plain.function arguments;                                                                         \
         if (result == (success) || result == EOWNERDEAD)                                                               \
-            sti_scope_take_hold(thread->scope, object);                                                                      \
+            sti_scope_take_hold(thread->scope, object);                                                                \
         return result;                                                                                                 \
     }
 
@@ -109,7 +109,7 @@ static inline void have_plain(void)
             return plain.function arguments;                                                                           \
         int result = plain.function arguments;                                                                         \
         if (result == 0)                                                                                               \
-            sti_scope_release_hold(thread->scope, object);                                                                   \
+            sti_scope_release_hold(thread->scope, object);                                                             \
         return result;                                                                                                 \
     }
 

@@ -121,8 +121,7 @@ static __attribute__((noinline)) void look_at(struct scan *scan, uintptr_t word,
 
 /* base is what the root's offset counts from. Reads whatever lies there, a sanitizer's red zones too. */
 __attribute__((no_sanitize("address", "thread", "undefined"))) static void
-scan_words(struct scan *scan, uintptr_t begin, uintptr_t end, uintptr_t base, const char *module,
-           const char *where)
+scan_words(struct scan *scan, uintptr_t begin, uintptr_t end, uintptr_t base, const char *module, const char *where)
 {
     begin = (begin + sizeof(uintptr_t) - 1) & ~(uintptr_t)(sizeof(uintptr_t) - 1);
     for (uintptr_t at = begin; at + sizeof(uintptr_t) <= end; at += sizeof(uintptr_t)) {

@@ -78,7 +78,7 @@ static int begin_preemption(struct sti_scope *scope)
 }
 
 static int open_scope(struct sti_thread *thread, struct sti_scope *scope, const struct sti_scope_request *request,
-                       uint64_t start)
+                      uint64_t start)
 {
     const stint_options *options = request->options;
     uint64_t submitted = request->submitted_ns != 0 ? request->submitted_ns : start;

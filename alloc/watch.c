@@ -15,9 +15,9 @@
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t calls_ended = PTHREAD_COND_INITIALIZER;
 static struct sti_watch *watches;
-static atomic_size_t count;  /* of watches */
-static sem_t woken;          /* initialised before count is ever above 0 */
-static bool started;         /* the rest under the lock */
+static atomic_size_t count; /* of watches */
+static sem_t woken;         /* initialised before count is ever above 0 */
+static bool started;        /* the rest under the lock */
 static uint64_t next_look = STI_WATCH_NEVER;
 
 static uint64_t look_at_all(void)

@@ -87,8 +87,8 @@ static void test_statuses_and_reasons_have_names(void **state)
     assert_string_equal(stint_status_name(STINT_ERROR), "error");
     assert_string_equal(stint_status_name(STINT_CANCELLED), "cancelled");
     assert_string_equal(stint_status_name((stint_status)99), "unknown");
-    static const char *const reasons[] = { "none",     "failed", "alloc-limit", "memory-limit",
-                                           "deadline", "account", "token",  "shutdown",    "outer" };
+    static const char *const reasons[] = { "none",    "failed", "alloc-limit", "memory-limit", "deadline",
+                                           "account", "token",  "shutdown",    "outer" };
     for (unsigned i = 0; i < sizeof reasons / sizeof reasons[0]; i++)
         assert_string_equal(stint_reason_name((stint_reason)i), reasons[i]);
     assert_string_equal(stint_reason_name((stint_reason)99), "unknown");
@@ -115,8 +115,8 @@ static void test_usage_is_measured(void **state)
     clock_gettime(CLOCK_MONOTONIC, &begin);
     stint_outcome outcome = run_task(allocate_some, NULL, NULL);
     clock_gettime(CLOCK_MONOTONIC, &end);
-    uint64_t around = (uint64_t)(end.tv_sec - begin.tv_sec) * UINT64_C(1000000000) + (uint64_t)end.tv_nsec -
-                      (uint64_t)begin.tv_nsec;
+    uint64_t around =
+        (uint64_t)(end.tv_sec - begin.tv_sec) * UINT64_C(1000000000) + (uint64_t)end.tv_nsec - (uint64_t)begin.tv_nsec;
     assert_ok(outcome);
     assert_int_equal(outcome.usage.allocated, 100 * 112 + MIB);
     assert_in_range(outcome.usage.samples, 1, 20);

@@ -22,15 +22,19 @@ typedef int stint_fn(void *arg, void **value);
  * and is exact here: the task is stopped at the first allocation that would pass it, before that allocation is made. The
  * memory limit is that of memprof-limits (Munch-Maccagnoni 2020), per task instead of per process. */
 typedef struct stint_budget {
-    size_t allocation; /* bytes the task may allocate in all; a free gives nothing back. How each call is charged: docs/metering.md */
-    size_t memory;     /* bytes the task may hold at once, as blocks of its heap; passed by at most max(64 KiB, limit/128) */
-    uint64_t wall_ns;  /* nanoseconds it may take: from the submission, or from the call of stint_run. Looked at in sample
+    size_t
+        allocation; /* bytes the task may allocate in all; a free gives nothing back. How each call is charged: docs/metering.md */
+    size_t
+        memory; /* bytes the task may hold at once, as blocks of its heap; passed by at most max(64 KiB, limit/128) */
+    uint64_t
+        wall_ns; /* nanoseconds it may take: from the submission, or from the call of stint_run. Looked at in sample
                           points (at the latest every 16 KiB that are allocated) and in stint_checkpoint */
 } stint_budget;
 
 /* How an interrupt leaves the task's code. */
 typedef enum stint_on_interrupt {
-    STINT_JUMP = 0, /* guards run, newest first, then control returns to the scope at once; for code that holds no lock */
+    STINT_JUMP =
+        0, /* guards run, newest first, then control returns to the scope at once; for code that holds no lock */
     STINT_FAIL = 1, /* every further allocation returns NULL with ENOMEM (operator new throws std::bad_alloc) until the
                        task returns by itself; for code that handles that well, such as SQLite */
 } stint_on_interrupt;
@@ -41,13 +45,18 @@ typedef struct stint_options {
     stint_on_interrupt on_interrupt; /* STINT_JUMP unless set */
     size_t grace;     /* bytes that may still be allocated where an interrupt has to wait (see interrupt.h); 0: 1 MiB */
     const char *name; /* for reports; may be NULL. Not copied: it must outlive the task */
-    bool preemptible; /* also interrupt code that makes no sample points, by a signal (SIGRTMAX - 2) to its thread, where
+    bool
+        preemptible; /* also interrupt code that makes no sample points, by a signal (SIGRTMAX - 2) to its thread, where
                          the rules of interrupt.h allow it. Blocking system calls then return EINTR. The task's own
                          data may be left at any instruction: only for code that shares nothing it writes */
-    stint_account *account; /* a ledger that is charged too (account.h); NULL: none. Retained while the task is unresolved */
+    stint_account
+        *account; /* a ledger that is charged too (account.h); NULL: none. Retained while the task is unresolved */
 } stint_options;
 
-#define STINT_OPTIONS_INIT { { 0, 0, 0 }, NULL, STINT_JUMP, 0, NULL, false, NULL }
+#define STINT_OPTIONS_INIT                                                                                             \
+    {                                                                                                                  \
+        { 0, 0, 0 }, NULL, STINT_JUMP, 0, NULL, false, NULL                                                            \
+    }
 
 typedef enum stint_status {
     STINT_OK = 0,    /* the function returned 0 and nothing had tripped: its memory is committed */
@@ -81,7 +90,7 @@ typedef struct stint_usage {
 typedef struct stint_outcome {
     stint_status status;
     stint_reason reason;
-    int error;   /* STINT_ERROR: the function's own code, ENOMEM for the two byte limits, EDQUOT for the account, ETIMEDOUT for the
+    int error; /* STINT_ERROR: the function's own code, ENOMEM for the two byte limits, EDQUOT for the account, ETIMEDOUT for the
                     deadline;
                     STINT_CANCELLED: ECANCELED; STINT_OK: 0 */
     void *value; /* STINT_OK: the task's value, the caller's from now on; otherwise NULL */
