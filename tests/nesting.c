@@ -4,6 +4,8 @@
  * than the outer ones have left; what it commits is the outer one's. */
 #include "support.h"
 
+#include <pthread.h>
+
 /* One level of a nest: its options, what it does, and what became of it. */
 struct level {
     stint_options options;
@@ -239,7 +241,109 @@ static void test_an_inner_scope_of_a_masked_one_is_stopped_by_its_own_limit(void
     assert_true(inner.guard_ran);
 }
 
-static void test_an_outer_token_cancels_the_outer_scope(void **state)
+/* Limits of every kind, one a scope, in every order; all but one are out of reach. */
+enum kind { ALLOCATION, MEMORY, WALL, TOKEN, KINDS };
+
+static void check_kinds(const enum kind kinds[3], int owner, stint_token *set, stint_token *unset)
+{
+    static const stint_reason reasons[KINDS] = {
+        [ALLOCATION] = STINT_REASON_ALLOCATION_LIMIT,
+        [MEMORY] = STINT_REASON_MEMORY_LIMIT,
+        [WALL] = STINT_REASON_DEADLINE,
+        [TOKEN] = STINT_REASON_TOKEN,
+    };
+    struct level levels[3];
+    for (int i = 2; i >= 0; i--) {
+        bool passed = i == owner;
+        levels[i] = level_with(kinds[i] == ALLOCATION ? (passed ? LOW : GIB) : 0,
+                               kinds[i] == MEMORY ? (passed ? LOW : GIB) : 0, STINT_JUMP);
+        if (kinds[i] == WALL)
+            levels[i].options.budget.wall_ns = passed ? 1 : UINT64_C(1000000000000);
+        if (kinds[i] == TOKEN)
+            levels[i].options.token = passed ? set : unset;
+        levels[i].inside = i < 2 ? &levels[i + 1] : NULL;
+        levels[i].before = i < 2 ? 1024 : HIGH;
+    }
+    run_nest(&levels[0]);
+    for (int i = 0; i < owner; i++) {
+        assert_ok(levels[i].outcome);
+        assert_true(levels[i].ran_to_its_end);
+    }
+    assert_string_equal(stint_reason_name(levels[owner].outcome.reason), stint_reason_name(reasons[kinds[owner]]));
+    /* A deadline that has just passed may only be seen at the end. */
+    for (int i = owner; kinds[owner] != WALL && i < 3; i++) {
+        assert_false(levels[i].ran_to_its_end);
+        assert_int_equal(levels[i].filled, i == owner);
+    }
+}
+
+static void test_limits_of_different_kinds_nest_in_every_order(void **state)
+{
+    (void)state;
+    stint_token *set;
+    stint_token *unset;
+    assert_int_equal(stint_token_create(&set, NULL), 0);
+    assert_int_equal(stint_token_create(&unset, NULL), 0);
+    stint_token_set(set);
+    for (unsigned i = 0; i < KINDS * KINDS * KINDS; i++) {
+        const enum kind kinds[3] = { i % KINDS, i / KINDS % KINDS, i / KINDS / KINDS };
+        for (int owner = 0; owner < 3; owner++)
+            check_kinds(kinds, owner, set, unset);
+    }
+    stint_token_release(set);
+    stint_token_release(unset);
+}
+
+/* What an inner scope leaves: blocks, and a thread-specific value. */
+static pthread_key_t key;
+
+static int leave_much(void *arg, void **value)
+{
+    (void)arg;
+    for (size_t i = 0; i < 4 * MIB; i += 4096)
+        memset(keep(stint_malloc(4096)), 1, 4096);
+    *value = stint_malloc(100);
+    return pthread_setspecific(key, *value);
+}
+
+static int succeed_in_a_scope_in_a_scope(void *arg, void **value)
+{
+    stint_outcome outcome;
+    stint_fn *inside = arg != NULL ? succeed_in_a_scope_in_a_scope : leave_much;
+    int error = stint_run(inside, NULL, NULL, &outcome);
+    *value = outcome.value;
+    return error != 0 || outcome.status != STINT_OK || outcome.value == NULL;
+}
+
+static int succeed_inside_and_fail(void *arg, void **value)
+{
+    (void)value;
+    void *left = NULL;
+    return succeed_in_a_scope_in_a_scope(arg, &left) == 0 ? 71 : 72;
+}
+
+static void test_an_inner_ok_and_an_outer_rollback_leave_nothing(void **state)
+{
+    (void)state;
+    char deep[] = "deep";
+    size_t before = 0;
+    assert_int_equal(pthread_key_create(&key, NULL), 0);
+    for (int i = 0; i < 100; i++) {
+        stint_outcome outcome = run_task(succeed_inside_and_fail, deep, NULL);
+        assert_outcome(outcome, STINT_ERROR, STINT_REASON_FAILED, 71);
+        if (stint_overrides_malloc()) {
+            assert_int_equal(outcome.usage.kept, 0);
+            assert_null(pthread_getspecific(key));
+        }
+        assert_int_equal(pthread_setspecific(key, NULL), 0);
+        if (i == 10)
+            before = resident();
+    }
+    assert_true(resident() < before + 16 * MIB);
+    assert_int_equal(pthread_key_delete(key), 0);
+}
+
+static void test_an_inner_token_cancels_only_the_inner_scope(void **state)
 {
     (void)state;
     stint_token *token;
@@ -319,7 +423,9 @@ int main(void)
         cmocka_unit_test(test_a_jumping_scope_in_a_failing_one),
         cmocka_unit_test(test_a_masked_outer_scope_is_not_interrupted_through_an_inner_one),
         cmocka_unit_test(test_an_inner_scope_of_a_masked_one_is_stopped_by_its_own_limit),
-        cmocka_unit_test(test_an_outer_token_cancels_the_outer_scope),
+        cmocka_unit_test(test_limits_of_different_kinds_nest_in_every_order),
+        cmocka_unit_test(test_an_inner_ok_and_an_outer_rollback_leave_nothing),
+        cmocka_unit_test(test_an_inner_token_cancels_only_the_inner_scope),
         cmocka_unit_test(test_a_thousand_scopes_inside_each_other),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
