@@ -51,12 +51,17 @@ void stint_guard_pop(stint_guard *guard, bool run)
     stint_unmask();
 }
 
-void sti_guard_run_all(struct sti_scope *scope)
+void sti_guard_run_below(struct sti_scope *scope, uintptr_t address)
 {
-    scope->masks++;
-    while (scope->guards != NULL) {
+    while (scope->guards != NULL && (uintptr_t)scope->guards < address) {
         stint_guard *guard = scope->guards;
         scope->guards = guard->below;
         release(guard);
     }
+}
+
+void sti_guard_run_all(struct sti_scope *scope)
+{
+    scope->masks++;
+    sti_guard_run_below(scope, UINTPTR_MAX);
 }

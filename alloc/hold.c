@@ -4,6 +4,7 @@
 #include "hold.h"
 
 #include <stddef.h>
+#include <stdint.h>
 
 #include "scope_state.h"
 
@@ -30,6 +31,16 @@ void sti_hold_release_other(struct sti_scope *innermost, const volatile void *ob
             return;
         }
     }
+}
+
+void sti_hold_forget_catches(struct sti_holds *holds)
+{
+    unsigned kept = 0;
+    for (unsigned i = 0; i < holds->named; i++) {
+        if (((uintptr_t)holds->objects[i] & STI_HOLD_KINDS) != STI_HOLD_CATCH)
+            holds->objects[kept++] = holds->objects[i];
+    }
+    holds->named = kept;
 }
 
 void sti_hold_hand_down(struct sti_scope *scope)

@@ -60,6 +60,9 @@ static inline bool sti_hold_release_newest(struct sti_holds *holds, const volati
 /* Any other, of the scope or of one below it. */
 void sti_hold_release_other(struct sti_scope *innermost, const volatile void *object);
 
+/* Catch blocks that were left by a jump. */
+void sti_hold_forget_catches(struct sti_holds *holds);
+
 /* The scope ends; what it still holds is held in the one below. */
 void sti_hold_hand_down(struct sti_scope *scope);
 

@@ -14,11 +14,14 @@
 
 #include "caller.h"
 #include "clock.h"
+#include "cxx.h"
 #include "hook.h"
 #include "rules.h"
 #include "scope_state.h"
 #include "thread.h"
 #include "token.h"
+
+#define BETTER_PLACE_CHARGE ((size_t)1 << 10) /* to the grace, for each wait for one: unwinding.h */
 
 void sti_interrupt_trip(struct sti_scope *scope, stint_reason reason)
 {
@@ -52,9 +55,10 @@ bool sti_interrupt_is_tripped(const struct sti_scope *innermost)
     return scope != NULL;
 }
 
+/* An exception on its way has to arrive: the runtime counts it, and may have made it in its reserve of memory. */
 static bool may_leave(const struct sti_scope *scope)
 {
-    return scope->masks == 0 && !sti_rules_hold(&scope->holds);
+    return scope->masks == 0 && !sti_rules_hold(&scope->holds) && sti_cxx_uncaught() <= scope->uncaught;
 }
 
 /* Code that is told to stop by a failed allocation is not left behind, so what it holds does not matter. */
@@ -69,21 +73,65 @@ static bool is_due(const struct sti_scope *innermost)
     return leaves;
 }
 
+void sti_interrupt_land(struct sti_scope *scope)
+{
+    sti_guard_run_all(scope);
+    sti_hook_drop(scope);
+    longjmp(scope->landing, 1);
+}
+
+/* Of a frame that a signal has stopped no table tells what has to be cleaned up: from there it is always a jump. */
+static bool unwinds(const struct sti_scope *scope, uintptr_t above)
+{
+    return scope->on_interrupt == STINT_UNWIND && above == 0;
+}
+
+static bool is_place_for_it(struct sti_scope *scope, uintptr_t above)
+{
+    if (scope->on_interrupt == STINT_FAIL)
+        return true;
+    if (!sti_caller_stack_is_safe(scope, above))
+        return false;
+    if (!unwinds(scope, above) || scope->grace_left < BETTER_PLACE_CHARGE || sti_unwind_is_open(scope))
+        return true;
+    scope->grace_left -= BETTER_PLACE_CHARGE;
+    return false;
+}
+
+/* The frames that hooks lie on go one after the other. */
+_Noreturn static void leave_by_unwind(struct sti_scope *scope)
+{
+    sti_interrupt_trip(scope, STINT_REASON_OUTER);
+    sti_hook_drop(scope);
+    sti_unwind_leave(scope);
+}
+
 static bool deliver(struct sti_thread *thread, uintptr_t above)
 {
     struct sti_scope *scope = thread->scope;
     if (scope->hooks != NULL)
         sti_hook_fire(scope);
-    if (!is_due(scope) || (scope->on_interrupt == STINT_JUMP && !sti_caller_stack_is_safe(scope, above))) {
+    if (!is_due(scope) || !is_place_for_it(scope, above)) {
         scope->deferred++;
         return false;
     }
     sti_interrupt_trip(scope, STINT_REASON_OUTER);
     if (scope->on_interrupt == STINT_FAIL)
         return true;
-    sti_guard_run_all(scope);
-    sti_hook_drop(scope);
-    longjmp(scope->landing, 1);
+    if (unwinds(scope, above))
+        leave_by_unwind(scope);
+    sti_interrupt_land(scope);
+}
+
+void sti_interrupt_last_resort(struct sti_thread *thread)
+{
+    struct sti_scope *scope = thread->scope;
+    if (scope->on_interrupt != STINT_UNWIND)
+        return;
+    if (scope->unwind.under_way)
+        sti_unwind_give_up(scope);
+    else if (is_due(scope) && sti_caller_stack_is_safe(scope, 0))
+        leave_by_unwind(scope);
 }
 
 bool sti_interrupt_deliver(struct sti_thread *thread)

@@ -28,15 +28,23 @@ void sti_interrupt_look(struct sti_scope *innermost, uint64_t now);
 bool sti_interrupt_is_tripped(const struct sti_scope *innermost);
 
 /* Deliver an interrupt if one is due and this is a place for it. In STINT_JUMP: run the innermost scope's guards, land in
- * the call that opened it, do not return. In STINT_FAIL: return true; the caller refuses its allocation, if it makes one.
+ * the call that opened it, do not return. In STINT_UNWIND: the same frame by frame. In STINT_FAIL: return true; the caller refuses its allocation, if it makes one.
  * False: it has to wait. */
 bool sti_interrupt_deliver(struct sti_thread *thread);
 
 /* The same in a signal handler that found the thread in code of the task's own, at this stack pointer; looks first. */
 void sti_interrupt_preempt(struct sti_thread *thread, uintptr_t stack_pointer);
 
-/* Run the innermost scope's guards, newest first, masked. */
+/* An allocation of a task whose grace is spent, and which has not been delivered its interrupt, is about to fail. In
+ * STINT_UNWIND this may still be a place to end the task instead: see unwinding.h. */
+void sti_interrupt_last_resort(struct sti_thread *thread);
+
+/* Run the innermost scope's guards, newest first, masked: all of them, or those that lie below an address of the stack. */
 void sti_guard_run_all(struct sti_scope *scope);
+void sti_guard_run_below(struct sti_scope *scope, uintptr_t address);
+
+/* Run the guards and jump to the call that opened the innermost scope. */
+_Noreturn void sti_interrupt_land(struct sti_scope *scope);
 
 /* A sample point that allocates nothing: look, and deliver what is due. */
 void sti_interrupt_point(struct sti_thread *thread);

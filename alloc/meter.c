@@ -262,8 +262,10 @@ static bool refuse_or_defer(struct sti_thread *thread, uint64_t charge, const vo
         return false;
     /* The loader answers a failed allocation by ending the process, so it is never refused one. */
     if (!sti_caller_is_loader(caller)) {
-        if (charge > scope->grace_left)
+        if (charge > scope->grace_left) {
+            sti_interrupt_last_resort(thread);
             return false;
+        }
         scope->grace_left -= charge;
     }
     thread->used += charge;

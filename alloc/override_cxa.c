@@ -2,13 +2,15 @@
  *
  * Overrides of the C++ runtime's guards of static initialisers and of its catch blocks, so that no task is interrupted
  * inside one: a half-run initialiser would keep its guard for ever, and a caught exception stays on a list of the
- * thread's until its block ends. Any thread. The runtime's own functions are there whenever these are called. */
-#include <dlfcn.h>
+ * thread's until its block ends. And of the ways in which compiled code ends the process, so that an unwind can turn into
+ * a jump instead: unwinding.h. Any thread. The runtime's own functions are there whenever these are called. */
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stint/api.h>
 
+#include "caller.h"
+#include "cxx.h"
 #include "scope_state.h"
 #include "thread.h"
 
@@ -17,6 +19,8 @@ STINT_API void __cxa_guard_release(int64_t *guard);
 STINT_API void __cxa_guard_abort(int64_t *guard);
 STINT_API void *__cxa_begin_catch(void *exception);
 STINT_API void __cxa_end_catch(void);
+STINT_API _Noreturn void __cxa_call_terminate(void *exception);
+STINT_API _Noreturn void std_terminate(void) __asm__("_ZSt9terminatev");
 
 static const int any_catch_block;
 
@@ -25,7 +29,7 @@ static const int any_catch_block;
     static type _Atomic found;                                                                                         \
     type plain = atomic_load_explicit(&found, memory_order_relaxed);                                                   \
     if (__builtin_expect(plain == NULL, 0)) {                                                                          \
-        *(void **)&plain = dlsym(RTLD_NEXT, name);                                                                     \
+        *(void **)&plain = sti_cxx_function(name);                                                                     \
         atomic_store_explicit(&found, plain, memory_order_relaxed);                                                    \
     }
 
@@ -33,6 +37,7 @@ typedef int acquire_fn(int64_t *);
 typedef void release_fn(int64_t *);
 typedef void *begin_fn(void *);
 typedef void end_fn(void);
+typedef void call_terminate_fn(void *);
 
 static inline void take(const void *object, enum sti_hold_kind kind)
 {
@@ -81,4 +86,23 @@ void __cxa_end_catch(void)
     PLAIN(end_fn *, "__cxa_end_catch")
     let_go(&any_catch_block, STI_HOLD_CATCH);
     plain();
+}
+
+void std_terminate(void)
+{
+    sti_unwind_instead_of_terminating(STI_CALLER());
+    PLAIN(end_fn *, "_ZSt9terminatev")
+    plain();
+    __builtin_unreachable();
+}
+
+/* gcc's from version 13 on, for a noexcept function that has been inlined. */
+void __cxa_call_terminate(void *exception)
+{
+    sti_unwind_instead_of_terminating(STI_CALLER());
+    PLAIN(call_terminate_fn *, "__cxa_call_terminate")
+    if (plain == NULL)
+        std_terminate();
+    plain(exception);
+    __builtin_unreachable();
 }

@@ -2,11 +2,12 @@
  *
  * C++'s operator new and delete in all their forms, by their mangled names, so that the library needs no C++ runtime.
  * Any thread. A throwing form calls the new-handler until the allocation succeeds, as the standard says, but not when
- * it was an interrupt that refused it: no handler can help there. Without a C++ runtime in the process nobody calls
- * these; the two functions of libstdc++ that they need are therefore weak. */
+ * it was an interrupt that refused it: no handler can help there. The two functions of the C++ runtime that they need are
+ * weak, and looked for where the program is not linked with it but a module that it loads. */
 #include <stint/api.h>
 
 #include "allocate.h"
+#include "cxx.h"
 #include "interrupt.h"
 
 typedef void new_handler(void);
@@ -14,16 +15,33 @@ typedef void new_handler(void);
 extern new_handler *get_new_handler(void) __asm__("_ZSt15get_new_handlerv") __attribute__((weak));
 extern void throw_bad_alloc(void) __asm__("_ZSt17__throw_bad_allocv") __attribute__((weak));
 
+static new_handler *current_handler(void)
+{
+    new_handler *(*get)(void) = get_new_handler;
+    if (get == NULL)
+        *(void **)&get = sti_cxx_function("_ZSt15get_new_handlerv");
+    return get != NULL ? get() : NULL;
+}
+
+static void throw_if_possible(void)
+{
+    void (*throw)(void) = throw_bad_alloc;
+    if (throw == NULL)
+        *(void **)&throw = sti_cxx_function("_ZSt17__throw_bad_allocv");
+    if (throw != NULL)
+        throw();
+}
+
 /* Another try after the handler, or the exception, or NULL. alignment is 0 where it is the usual one. */
 static __attribute__((noinline)) void *retry(size_t size, size_t alignment, bool throws, const void *caller)
 {
     for (;;) {
         const struct sti_thread *thread = sti_thread_metered;
         bool refused = thread != NULL && sti_interrupt_is_tripped(thread->scope);
-        new_handler *handler = !refused && get_new_handler != NULL ? get_new_handler() : NULL;
+        new_handler *handler = refused ? NULL : current_handler();
         if (handler == NULL) {
-            if (throws && throw_bad_alloc != NULL)
-                throw_bad_alloc();
+            if (throws)
+                throw_if_possible();
             return NULL;
         }
         handler();

@@ -12,6 +12,7 @@
 
 #include "account.h"
 #include "clock.h"
+#include "cxx.h"
 #include "heap.h"
 #include "hook.h"
 #include "interrupt.h"
@@ -25,7 +26,8 @@
 
 bool sti_options_valid(const stint_options *options)
 {
-    return options == NULL || options->on_interrupt == STINT_JUMP || options->on_interrupt == STINT_FAIL;
+    return options == NULL || options->on_interrupt == STINT_JUMP || options->on_interrupt == STINT_FAIL ||
+           options->on_interrupt == STINT_UNWIND;
 }
 
 static void set_reason(stint_outcome *outcome, stint_reason reason, int own_error)
@@ -96,10 +98,12 @@ static int open_scope(struct sti_thread *thread, struct sti_scope *scope, const 
     scope->on_interrupt = options->on_interrupt;
     scope->tripped = STINT_REASON_NONE;
     scope->masks = 0;
+    scope->uncaught = sti_cxx_uncaught();
     scope->keeps = 0;
     scope->holds.named = 0;
     scope->holds.unnamed = 0;
     scope->guards = NULL;
+    scope->unwind.under_way = false;
     scope->thread = thread;
     scope->hooks = NULL;
     scope->watch.link = NULL;

@@ -10,6 +10,7 @@
 #include <stint/task.h>
 
 #include "hold.h"
+#include "unwinding.h"
 #include "watch.h"
 
 struct sti_heap;
@@ -41,6 +42,7 @@ struct sti_scope {
     stint_on_interrupt on_interrupt;
     stint_reason tripped; /* written once; STINT_REASON_NONE until then */
     unsigned masks;
+    unsigned uncaught; /* C++ exceptions that were on their way when the scope opened */
     unsigned keeps; /* regions whose blocks go to the process's heap; each is masked too */
     struct sti_holds holds;
     stint_guard *guards;
@@ -50,6 +52,7 @@ struct sti_scope {
     bool watched; /* watch is on the list */
     bool preemptible;
     bool signal_was_blocked;
+    struct sti_unwind unwind;
     jmp_buf landing;
 
     /* What a rollback takes back. */

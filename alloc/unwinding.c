@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The forced unwind; see unwinding.h. Thread of the scope only.
+ *
+ * The unwinder asks stop before it asks a frame's own language what to do with it. So here is decided who is passed, and
+ * no language ever gets to decide that the process must end.
+ *
+ * The C++ runtime's record of the thread is kept right, which a forced unwind by itself does not do, as it was made for
+ * threads that end with it. A catch (...) block takes the exception only when nothing else is caught: what was caught
+ * before the scope is set aside meanwhile. And std::uncaught_exceptions() is one more than before in all that runs, so
+ * that destructors which ask it know that they are being unwound; throw; alone would raise it at each block. */
+#include "unwinding.h"
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "caller.h"
+#include "cxx.h"
+#include "interrupt.h"
+#include "lsda.h"
+#include "scope_state.h"
+#include "thread.h"
+
+static _Unwind_Reason_Code look_at_frame(struct _Unwind_Context *context, void *closed_below)
+{
+    uintptr_t *scope = closed_below;
+    if (_Unwind_GetCFA(context) > *scope)
+        return _URC_END_OF_STACK;
+    if (sti_lsda_lets_pass(context))
+        return _URC_NO_REASON;
+    *scope = 0;
+    return _URC_END_OF_STACK;
+}
+
+bool sti_unwind_is_open(const struct sti_scope *scope)
+{
+    uintptr_t end = (uintptr_t)scope;
+    _Unwind_Backtrace(look_at_frame, &end);
+    return end != 0;
+}
+
+static void end(struct sti_scope *scope)
+{
+    struct sti_cxx_exceptions *exceptions = sti_cxx_exceptions();
+    if (exceptions != NULL) {
+        exceptions->caught = scope->unwind.caught;
+        exceptions->uncaught = scope->uncaught;
+    }
+    scope->unwind.under_way = false;
+}
+
+/* A catch (...) block that is left by the jump has not let go of the exception. */
+_Noreturn static void land(struct sti_scope *scope)
+{
+    end(scope);
+    sti_hold_forget_catches(&scope->holds);
+    sti_interrupt_land(scope);
+}
+
+static _Unwind_Reason_Code stop(int version, _Unwind_Action actions, _Unwind_Exception_Class class,
+                                struct _Unwind_Exception *exception, struct _Unwind_Context *context, void *unwound)
+{
+    (void)version;
+    (void)class;
+    (void)exception;
+    struct sti_scope *scope = unwound;
+    uintptr_t frame = _Unwind_GetCFA(context);
+    sti_guard_run_below(scope, frame);
+    if (frame > (uintptr_t)scope || (actions & _UA_END_OF_STACK) != 0 || !sti_lsda_lets_pass(context))
+        land(scope);
+    struct sti_cxx_exceptions *exceptions = sti_cxx_exceptions();
+    if (exceptions != NULL)
+        exceptions->uncaught = scope->uncaught + 1;
+    return _URC_NO_REASON;
+}
+
+/* A catch block has ended without throwing again, or by throwing something else. */
+static void on_kept(_Unwind_Reason_Code code, struct _Unwind_Exception *exception)
+{
+    (void)code;
+    struct sti_unwind *unwind = (struct sti_unwind *)((char *)exception - offsetof(struct sti_unwind, exception));
+    struct sti_scope *scope = (struct sti_scope *)((char *)unwind - offsetof(struct sti_scope, unwind));
+    struct sti_cxx_exceptions *exceptions = sti_cxx_exceptions();
+    exceptions->caught = unwind->caught;
+    exceptions->uncaught--;
+    unwind->under_way = false;
+    scope->masks--;
+    atomic_store_explicit(&scope->thread->limit, 0, memory_order_relaxed);
+}
+
+_Noreturn void sti_unwind_leave(struct sti_scope *scope)
+{
+    struct sti_unwind *unwind = &scope->unwind;
+    scope->masks++;
+    unwind->under_way = true;
+    unwind->caught = NULL;
+    struct sti_cxx_exceptions *exceptions = sti_cxx_exceptions();
+    if (exceptions != NULL) {
+        unwind->caught = exceptions->caught;
+        exceptions->caught = NULL;
+    }
+    unwind->exception = (struct _Unwind_Exception){ .exception_cleanup = on_kept };
+    memcpy(&unwind->exception.exception_class, "STINTC\0", sizeof unwind->exception.exception_class);
+    _Unwind_ForcedUnwind(&unwind->exception, stop, scope);
+    land(scope);
+}
+
+void sti_unwind_give_up(struct sti_scope *scope)
+{
+    if (scope->masks == 1 && !sti_hold_any(&scope->holds) && sti_caller_stack_is_safe(scope, 0))
+        land(scope);
+}
+
+void sti_unwind_instead_of_terminating(const void *caller)
+{
+    struct sti_thread *thread = sti_thread_metered;
+    if (thread == NULL || !thread->scope->unwind.under_way || sti_caller_is_protected((uintptr_t)caller))
+        return;
+    struct sti_scope *scope = thread->scope;
+    sti_hold_forget_catches(&scope->holds);
+    if (!sti_hold_any(&scope->holds))
+        land(scope);
+}

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * STINT_UNWIND: leaving the task's code frame by frame, so that destructors and cleanup attributes run. Thread of the
+ * scope only, and never in a signal handler.
+ *
+ * It is a forced unwind: each frame between here and the scope runs its destructors, its cleanups and its catch (...)
+ * blocks, which must throw again; blocks that catch a type are passed by. All of that runs masked. When a frame's own are
+ * done, its guards run, while the frame is still there; so a guard that is popped by a destructor runs in its place among
+ * the others, and one that nobody pops runs after its frame's destructors. At the scope the unwind ends in the same jump
+ * as STINT_JUMP.
+ *
+ * Where it cannot go on. A noexcept function, a destructor, a call of what cannot throw: there the language would end the
+ * process. So before it starts, the interrupt waits as long as there is such a frame in its way, each time for 1 KiB of
+ * the grace; the code is likely to come to a better place. When the grace is spent it starts all the same, and in front
+ * of that frame it turns into a jump: the remaining guards run, the remaining destructors do not. The same happens when
+ * the code calls std::terminate meanwhile, or a destructor uses up what is left of the grace. */
+#ifndef STI_ALLOC_UNWINDING_H
+#define STI_ALLOC_UNWINDING_H
+
+#include <stdbool.h>
+#include <unwind.h>
+
+struct sti_scope;
+
+/* In the scope, whose memory outlasts all the frames that are left. */
+struct sti_unwind {
+    struct _Unwind_Exception exception;
+    void *caught;   /* what the thread had caught before the scope: a forced unwind must find nothing there */
+    bool under_way;
+};
+
+/* Does every frame between here and the scope let an exception through? */
+bool sti_unwind_is_open(const struct sti_scope *scope);
+
+/* Leave the scope's code and land in the call that opened it. Does not return, unless a catch block keeps the exception:
+ * then the code goes on behind that block, and the interrupt is as due as before. */
+_Noreturn void sti_unwind_leave(struct sti_scope *scope);
+
+/* In code that an unwind of the innermost scope runs: land at once, if nothing is held here. Otherwise return. */
+void sti_unwind_give_up(struct sti_scope *scope);
+
+/* The same where the code was about to end the process, at the call that returns to caller. */
+void sti_unwind_instead_of_terminating(const void *caller);
+
+#endif

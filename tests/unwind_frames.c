@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A C function with a cleanup attribute, for tests/unwind.cpp. Compiled twice, with unwind tables for exceptions and
+ * without: NAME is what it is called. */
+#include "unwind_frames.h"
+
+static void note(const int *place)
+{
+    unwind_note(*place);
+}
+
+void NAME(void (*inner)(void))
+{
+    __attribute__((cleanup(note))) int place = 'c';
+    inner();
+    place++;
+}
