@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * The same C function, compiled with -fexceptions and without. */
-#ifndef TESTS_UNWIND_FRAMES_H
-#define TESTS_UNWIND_FRAMES_H
+#ifndef TESTS_CPP_FRAMES_H
+#define TESTS_CPP_FRAMES_H
 
 #ifdef __cplusplus
 extern "C" {

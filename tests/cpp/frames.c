@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * A C function with a cleanup attribute, for tests/unwind.cpp. Compiled twice, with unwind tables for exceptions and
+ * A C function with a cleanup attribute, for unwind.cpp. Compiled twice, with unwind tables for exceptions and
  * without: NAME is what it is called. */
-#include "unwind_frames.h"
+#include "frames.h"
 
 static void note(const int *place)
 {

@@ -29,7 +29,7 @@ extern "C" {
 
 #include <stint/stint.h>
 
-#include "unwind_frames.h"
+#include "frames.h"
 
 #define NOINLINE __attribute__((noinline))
 #define GUARD(name, letter)                                                                                            \
