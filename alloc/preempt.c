@@ -9,6 +9,9 @@
  * state is whole, and what remains is what every sample point asks too: masks, holds, and the walk of the stack, which
  * starts at the interrupted frame. The handler installs no mask of its own, so a jump out of it leaves none behind.
  *
+ * One signal is on its way to a thread at a time. Real-time signals queue, and the kernel puts the handlers of all that
+ * wait on the stack before the first of them runs: a thread that got no processor for a while would overflow its stack.
+ *
  * Without SA_RESTART a blocking system call returns EINTR, and the code that made it should come to a sample point. */
 #include "preempt.h"
 
@@ -35,7 +38,10 @@ static void on_signal(int number, siginfo_t *info, void *context)
     (void)number;
     (void)info;
     struct sti_thread *thread = sti_thread_metered;
-    if (thread == NULL || !thread->scope->preemptible)
+    if (thread == NULL)
+        return;
+    atomic_store_explicit(&thread->asked, false, memory_order_relaxed);
+    if (!thread->scope->preemptible)
         return;
     const greg_t *registers = ((const ucontext_t *)context)->uc_mcontext.gregs;
     if (sti_caller_is_protected((uintptr_t)registers[REG_RIP]))
@@ -60,7 +66,7 @@ static void the_signal(sigset_t *set)
     sigaddset(set, preempt_signal());
 }
 
-int sti_preempt_open(bool *was_blocked)
+int sti_preempt_open(struct sti_thread *thread, bool *was_blocked)
 {
     static pthread_once_t installed = PTHREAD_ONCE_INIT;
     pthread_once(&installed, install);
@@ -70,9 +76,12 @@ int sti_preempt_open(bool *was_blocked)
     sigset_t before;
     the_signal(&set);
     int error = pthread_sigmask(SIG_UNBLOCK, &set, &before);
-    if (error == 0)
-        *was_blocked = sigismember(&before, preempt_signal()) == 1;
-    return error;
+    if (error != 0)
+        return error;
+    *was_blocked = sigismember(&before, preempt_signal()) == 1;
+    /* What a scope before this one was sent has come by now, maybe outside of any scope. */
+    atomic_store_explicit(&thread->asked, false, memory_order_relaxed);
+    return 0;
 }
 
 void sti_preempt_close(bool was_blocked)
@@ -84,7 +93,10 @@ void sti_preempt_close(bool was_blocked)
     pthread_sigmask(SIG_BLOCK, &set, NULL);
 }
 
-void sti_preempt_send(const struct sti_thread *thread)
+void sti_preempt_send(struct sti_thread *thread)
 {
-    syscall(SYS_tgkill, getpid(), thread->id, preempt_signal());
+    if (atomic_exchange_explicit(&thread->asked, true, memory_order_relaxed))
+        return;
+    if (syscall(SYS_tgkill, getpid(), thread->id, preempt_signal()) != 0)
+        atomic_store_explicit(&thread->asked, false, memory_order_relaxed);
 }

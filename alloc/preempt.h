@@ -11,10 +11,10 @@ struct sti_thread;
 
 /* Let the signal through on the calling thread, from now to the matching close; *was_blocked is handed to that. 0 or an
  * errno value. */
-int sti_preempt_open(bool *was_blocked);
+int sti_preempt_open(struct sti_thread *thread, bool *was_blocked);
 void sti_preempt_close(bool was_blocked);
 
-/* Ask the thread, which is in a preemptible scope that is being watched. */
-void sti_preempt_send(const struct sti_thread *thread);
+/* Ask the thread, which is in a preemptible scope that is being watched, unless it has not heard the last time yet. */
+void sti_preempt_send(struct sti_thread *thread);
 
 #endif

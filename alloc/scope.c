@@ -70,7 +70,7 @@ stint_outcome sti_outcome_unstarted(stint_reason reason, uint64_t queued_ns)
 
 static int begin_preemption(struct sti_scope *scope)
 {
-    int error = sti_preempt_open(&scope->signal_was_blocked);
+    int error = sti_preempt_open(scope->thread, &scope->signal_was_blocked);
     if (error != 0)
         return error;
     error = sti_hook_watch_scope(scope);

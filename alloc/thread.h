@@ -36,6 +36,7 @@ struct sti_thread {
     int id;                       /* the kernel's, of the owner */
     size_t handed_over;           /* bytes of pages committed to the process's heap since that was last collected */
     atomic_bool owned;            /* by a living thread */
+    atomic_bool asked;            /* a preemption signal has been sent and not been taken yet */
     struct sti_thread *next;      /* on the list of all records; set once */
 } __attribute__((aligned(64)));
 

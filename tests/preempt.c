@@ -290,6 +290,45 @@ static void test_the_signal_mask_is_as_before(void **state)
         assert_int_equal(sigismember(&now, number), sigismember(&old, number));
 }
 
+static void mask_the_signal(int how)
+{
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGRTMAX - 2);
+    pthread_sigmask(how, &set, NULL);
+}
+
+static int be_deaf_then_loop(void *unused, void **value)
+{
+    const struct timespec rest = { .tv_nsec = 200000000 };
+    mask_the_signal(SIG_BLOCK);
+    nanosleep(&rest, NULL);
+    mask_the_signal(SIG_UNBLOCK);
+    return loop_for_ever(unused, value);
+}
+
+static void *run_deaf(void *outcome)
+{
+    stint_run(be_deaf_then_loop, NULL, &preemptible, outcome);
+    return NULL;
+}
+
+/* A thread that gets no processor for a while is as deaf. On a stack this small there is room for a few handlers, one on
+ * top of the other, and no more. */
+static void test_signals_do_not_pile_up_on_a_thread_that_cannot_take_them(void **state)
+{
+    (void)state;
+    stint_outcome outcome = { .status = STINT_OK };
+    pthread_attr_t attributes;
+    pthread_t thread;
+    assert_int_equal(pthread_attr_init(&attributes), 0);
+    assert_int_equal(pthread_attr_setstacksize(&attributes, 128 * KIB), 0);
+    assert_int_equal(pthread_create(&thread, &attributes, run_deaf, &outcome), 0);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    pthread_attr_destroy(&attributes);
+    assert_int_equal(outcome.reason, STINT_REASON_DEADLINE);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -304,6 +343,7 @@ int main(void)
         cmocka_unit_test(test_an_outer_deadline_ends_a_preemptible_inner_loop_and_the_outer_scope),
         cmocka_unit_test(test_a_task_that_is_not_preemptible_gets_no_signal),
         cmocka_unit_test(test_the_signal_mask_is_as_before),
+        cmocka_unit_test(test_signals_do_not_pile_up_on_a_thread_that_cannot_take_them),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
