@@ -14,7 +14,8 @@
 #define CHAOS_VARIANTS 6
 
 #define CHAOS_IN(mode) (1u << (mode))
-#define CHAOS_ANY_MODE (CHAOS_IN(STINT_JUMP) | CHAOS_IN(STINT_FAIL))
+#define CHAOS_LEAVING (CHAOS_IN(STINT_JUMP) | CHAOS_IN(STINT_UNWIND))
+#define CHAOS_ANY_MODE (CHAOS_LEAVING | CHAOS_IN(STINT_FAIL))
 
 struct chaos_library {
     const char *name;

@@ -11,7 +11,9 @@
 
 #include "plan.h"
 
-static const char *const mode_names[CHAOS_MODES] = { [STINT_JUMP] = "jump", [STINT_FAIL] = "fail" };
+static const char *const mode_names[CHAOS_MODES] = {
+    [STINT_JUMP] = "jump", [STINT_FAIL] = "fail", [STINT_UNWIND] = "unwind"
+};
 
 const char *chaos_mode_name(stint_on_interrupt mode)
 {

@@ -7,7 +7,7 @@
 
 #include "options.h"
 
-#define CHAOS_MODES 2
+#define CHAOS_MODES 3
 
 enum chaos_reason {
     CHAOS_ALLOCATION, /* an allocation limit */

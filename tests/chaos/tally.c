@@ -192,7 +192,7 @@ static void print_row(size_t library, stint_on_interrupt mode, struct count *sum
     }
     if (row.stopped + row.late + row.through == 0)
         return;
-    printf("%-8s %-5s", chaos_libraries[library]->name, chaos_mode_name(mode));
+    printf("%-8s %-6s", chaos_libraries[library]->name, chaos_mode_name(mode));
     for (unsigned reason = 0; reason < CHAOS_REASONS; reason++)
         printf(" %10" PRIu64, by_reason[reason]);
     printf(" %9" PRIu64 " %9" PRIu64 " %9" PRIu64 " %6" PRIu64 "\n", row.late, row.through, row.deferred, row.kept);
@@ -207,7 +207,7 @@ unsigned chaos_tally_end(void)
 {
     if (tally.terminal)
         fprintf(stderr, "\r\033[K");
-    printf("%-8s %-5s", "library", "mode");
+    printf("%-8s %-6s", "library", "mode");
     for (unsigned reason = 0; reason < CHAOS_REASONS; reason++)
         printf(" %10s", chaos_reasons[reason].name);
     printf(" %9s %9s %9s %6s\n", "late", "through", "deferred", "kept");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * libxml2: a tree is parsed, searched by XPath and written out again; or read by the text reader; or is malformed, so
- * that an error is raised. STINT_JUMP only: this version does not look at every allocation that fails.
+ * that an error is raised. Never STINT_FAIL: this version does not look at every allocation that fails.
  *
  * The last error of a thread lies in the thread's state and points to strings, which may be a task's. So it is reset
  * before the task ends, and by a guard when it is interrupted.
@@ -116,4 +116,4 @@ static bool idle(void)
     return true;
 }
 
-const struct chaos_library chaos_xml = { "libxml2", CHAOS_IN(STINT_JUMP), false, ready, run, idle };
+const struct chaos_library chaos_xml = { "libxml2", CHAOS_LEAVING, false, ready, run, idle };
