@@ -131,7 +131,7 @@ int stint_protect_module(const char *name)
     return 0;
 }
 
-bool sti_caller_is_backend(const void *caller)
+STI_CALLER_UNINSTRUMENTED bool sti_caller_is_backend(const void *caller)
 {
     struct dl_find_object found;
     struct dl_find_object backend;

@@ -48,6 +48,12 @@ bool sti_caller_must_wait(const void *caller);
 /* Is it the loader's own? Cold. */
 bool sti_caller_is_loader(const void *caller);
 
+#if defined(__clang__)
+#define STI_CALLER_UNINSTRUMENTED __attribute__((disable_sanitizer_instrumentation))
+#else
+#define STI_CALLER_UNINSTRUMENTED __attribute__((no_sanitize("thread", "address", "undefined")))
+#endif
+
 /* Is it mimalloc? Before this library's constructors too. */
 bool sti_caller_is_backend(const void *caller);
 

@@ -43,7 +43,7 @@ struct sti_scope {
     stint_reason tripped; /* written once; STINT_REASON_NONE until then */
     unsigned masks;
     unsigned uncaught; /* C++ exceptions that were on their way when the scope opened */
-    unsigned keeps; /* regions whose blocks go to the process's heap; each is masked too */
+    unsigned keeps;    /* regions whose blocks go to the process's heap; each is masked too */
     struct sti_holds holds;
     stint_guard *guards;
     struct sti_thread *thread; /* this and what follows, for the watch */

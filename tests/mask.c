@@ -3,6 +3,8 @@
  * Masks and STINT_FAIL: where an interrupt waits, what may still be allocated there, and how allocations are refused. */
 #include "support.h"
 
+#include <pthread.h>
+
 struct masked {
     unsigned depth;
     size_t block;
@@ -176,6 +178,48 @@ static void test_in_fail_mode_every_allocation_returns_null_with_enomem_until_th
     }
 }
 
+static int cleanups;
+
+static void count_cleanup(void *unused)
+{
+    (void)unused;
+    cleanups++;
+}
+
+static int allocate_in_a_cleanup_region(void *unused, void **value)
+{
+    (void)unused;
+    (void)value;
+    pthread_cleanup_push(count_cleanup, NULL);
+    for (int i = 0; i < 1000; i++)
+        keep(stint_malloc(100));
+    pthread_cleanup_pop(1);
+    for (;;)
+        keep(stint_malloc(100));
+    return 0;
+}
+
+static void *interrupt_and_exit(void *outcome)
+{
+    stint_options options = { .budget = { .allocation = 10000 } };
+    stint_run(allocate_in_a_cleanup_region, NULL, &options, outcome);
+    pthread_exit(NULL); /* libc runs what it believes is still pushed */
+}
+
+static void test_a_cleanup_region_is_left_before_the_interrupt(void **state)
+{
+    (void)state;
+    if (!stint_overrides_malloc())
+        skip();
+    stint_outcome outcome;
+    pthread_t thread;
+    cleanups = 0;
+    assert_int_equal(pthread_create(&thread, NULL, interrupt_and_exit, &outcome), 0);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_limit_passed(outcome);
+    assert_int_equal(cleanups, 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -183,6 +227,7 @@ int main(void)
         cmocka_unit_test(test_a_mask_without_an_interrupt_changes_nothing),
         cmocka_unit_test(test_a_task_that_returns_masked_is_interrupted_all_the_same),
         cmocka_unit_test(test_in_fail_mode_every_allocation_returns_null_with_enomem_until_the_end),
+        cmocka_unit_test(test_a_cleanup_region_is_left_before_the_interrupt),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

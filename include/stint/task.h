@@ -37,7 +37,8 @@ typedef enum stint_on_interrupt {
         0, /* guards run, newest first, then control returns to the scope at once; for code that holds no lock */
     STINT_FAIL = 1, /* every further allocation returns NULL with ENOMEM (operator new throws std::bad_alloc) until the
                        task returns by itself; for code that handles that well, such as SQLite */
-    STINT_UNWIND = 2, /* as STINT_JUMP, but frame by frame: C++ destructors and, in C compiled with -fexceptions, cleanup
+    STINT_UNWIND =
+        2, /* as STINT_JUMP, but frame by frame: C++ destructors and, in C compiled with -fexceptions, cleanup
                          attributes run on the way, masked; for C++ (stint.hpp). docs/cpp.md tells all about it */
 } stint_on_interrupt;
 
