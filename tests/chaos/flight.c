@@ -9,6 +9,8 @@
 #include <sys/prctl.h>
 #include <time.h>
 
+#include "watch.h"
+
 #define LONGEST_SLEEP_NS 50000
 #define LONGEST_FLIGHT_NS UINT64_C(1000000000)
 
@@ -159,6 +161,7 @@ static int enter(void *argument, void **value)
     (void)value;
     struct chaos_flight *flight = argument;
     if (flight->entered == flight->plan.scopes) {
+        chaos_watch_thread();
         chaos_flight_current = flight;
         atomic_store_explicit(&flight->started_ns, now_ns(), memory_order_relaxed);
         return work(flight);

@@ -79,10 +79,19 @@ int chaos_watch_start(const struct chaos_flight *flights, size_t count, uint64_t
     watch.count = count;
     snprintf(watch.run, sizeof watch.run, "in the run with --seed 0x%" PRIx64, seed);
     static const int crashes[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT };
-    struct sigaction action = { .sa_handler = report_crash, .sa_flags = (int)SA_RESETHAND | SA_NODEFER };
+    struct sigaction action = { .sa_handler = report_crash, .sa_flags = (int)SA_RESETHAND | SA_NODEFER | SA_ONSTACK };
     for (size_t i = 0; i < sizeof crashes / sizeof crashes[0]; i++)
         sigaction(crashes[i], &action, NULL);
     return pthread_create(&watch.thread, NULL, look_for_hangs, NULL);
+}
+
+void chaos_watch_thread(void)
+{
+    static _Thread_local char room[32768];
+    static _Thread_local bool done;
+    const stack_t stack = { .ss_sp = room, .ss_size = sizeof room };
+    if (!done)
+        done = sigaltstack(&stack, NULL) == 0;
 }
 
 void chaos_watch_alive(void)

@@ -10,6 +10,10 @@
 /* The seed of the run is printed with each report. */
 int chaos_watch_start(const struct chaos_flight *flights, size_t count, uint64_t seed);
 
+/* On each thread that runs tasks, so that a crash can be told of when its stack has overflowed. Cheap but for the first
+ * time. */
+void chaos_watch_thread(void);
+
 /* Main is getting on: a flight has landed, a lock was found free. */
 void chaos_watch_alive(void);
 
