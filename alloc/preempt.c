@@ -7,7 +7,9 @@
  * runtime, mimalloc, the vDSO or this library it does nothing, because any lock or list of theirs may be half changed; the
  * watch asks again shortly after. Elsewhere none of their code is running at the top of the stack, so this library's
  * state is whole, and what remains is what every sample point asks too: masks, holds, and the walk of the stack, which
- * starts at the interrupted frame. The handler installs no mask of its own, so a jump out of it leaves none behind.
+ * starts at the interrupted frame. The signal is blocked while its handler runs: to a thread that could not take it for a
+ * while many come at once, and none may find another's handler on the stack. A jump out of the handler leaves it blocked
+ * until the scope ends.
  *
  * One signal is on its way to a thread at a time. Real-time signals queue, and the kernel puts the handlers of all that
  * wait on the stack before the first of them runs: a thread that got no processor for a while would overflow its stack.
@@ -55,7 +57,7 @@ static int install_result;
 
 static void install(void)
 {
-    struct sigaction action = { .sa_sigaction = on_signal, .sa_flags = SA_SIGINFO | SA_NODEFER };
+    struct sigaction action = { .sa_sigaction = on_signal, .sa_flags = SA_SIGINFO };
     sigemptyset(&action.sa_mask);
     install_result = sigaction(preempt_signal(), &action, NULL) == 0 ? 0 : errno;
 }
@@ -86,11 +88,9 @@ int sti_preempt_open(struct sti_thread *thread, bool *was_blocked)
 
 void sti_preempt_close(bool was_blocked)
 {
-    if (!was_blocked)
-        return;
     sigset_t set;
     the_signal(&set);
-    pthread_sigmask(SIG_BLOCK, &set, NULL);
+    pthread_sigmask(was_blocked ? SIG_BLOCK : SIG_UNBLOCK, &set, NULL);
 }
 
 void sti_preempt_send(struct sti_thread *thread)

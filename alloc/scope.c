@@ -3,7 +3,7 @@
  * Opening and closing a scope: stint_run, and sti_scope_run for the executor. Any thread.
  *
  * The landing saves no signal mask (that would cost 130 ns): the one signal handler that an interrupt is delivered from
- * changes none. */
+ * has only its own signal blocked, and the end of its scope lets that through again. */
 #undef _FORTIFY_SOURCE
 #include "scope.h"
 

@@ -274,6 +274,41 @@ static void test_a_task_that_is_not_preemptible_gets_no_signal(void **state)
     assert_int_equal(sigaction(SIGRTMAX - 2, &before, NULL), 0);
 }
 
+static int let_signals_pile_up(void *unused, void **value)
+{
+    (void)value;
+    sigset_t block;
+    sigemptyset(&block);
+    sigaddset(&block, SIGRTMAX - 2);
+    pthread_sigmask(SIG_BLOCK, &block, NULL);
+    for (int i = 0; i < 3; i++)
+        sleep_a_little(unused);
+    pthread_sigmask(SIG_UNBLOCK, &block, NULL);
+    turn_for_ever();
+}
+
+static void *run_on_a_small_stack(void *result)
+{
+    stint_outcome outcome;
+    if (stint_run(let_signals_pile_up, NULL, &preemptible, &outcome) == 0)
+        *(stint_reason *)result = outcome.reason;
+    return NULL;
+}
+
+static void test_many_signals_at_once_need_no_more_stack_than_one(void **state)
+{
+    (void)state;
+    pthread_attr_t small;
+    pthread_t thread;
+    stint_reason reason = STINT_REASON_NONE;
+    assert_int_equal(pthread_attr_init(&small), 0);
+    assert_int_equal(pthread_attr_setstacksize(&small, 128 * KIB), 0);
+    assert_int_equal(pthread_create(&thread, &small, run_on_a_small_stack, &reason), 0);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_int_equal(reason, STINT_REASON_DEADLINE);
+    pthread_attr_destroy(&small);
+}
+
 static void test_the_signal_mask_is_as_before(void **state)
 {
     (void)state;
@@ -342,6 +377,7 @@ int main(void)
         cmocka_unit_test(test_a_preemptible_inner_scope_ends_alone),
         cmocka_unit_test(test_an_outer_deadline_ends_a_preemptible_inner_loop_and_the_outer_scope),
         cmocka_unit_test(test_a_task_that_is_not_preemptible_gets_no_signal),
+        cmocka_unit_test(test_many_signals_at_once_need_no_more_stack_than_one),
         cmocka_unit_test(test_the_signal_mask_is_as_before),
         cmocka_unit_test(test_signals_do_not_pile_up_on_a_thread_that_cannot_take_them),
     };
