@@ -4,8 +4,8 @@
  *
  * Who holds what at the instant of the jump? This library: nothing; a sample point lies before mimalloc is entered, and
  * no list of ours is half changed. libc, the loader, the C++ runtime: nothing, as no frame of theirs lies between
- * (caller.h). The task's code: no lock, no once, no static initialiser, no caught exception (hold.h); what else it may
- * hold, it masks or guards. */
+ * (caller.h). The task's code: no lock, no once, no static initialiser, no caught exception (hold.h), none on its way;
+ * what else it may hold, it masks or guards. */
 #undef _FORTIFY_SOURCE /* its longjmp refuses to leave a stack that the task switched to by itself */
 #include "interrupt.h"
 
@@ -55,10 +55,15 @@ bool sti_interrupt_is_tripped(const struct sti_scope *innermost)
     return scope != NULL;
 }
 
-/* An exception on its way has to arrive: the runtime counts it, and may have made it in its reserve of memory. */
+/* A C++ exception is on its way. It has to arrive: the runtime counts it, and may have made it in its reserve of memory. */
+static bool is_throwing(const struct sti_scope *scope)
+{
+    return sti_rule_is_on(STI_RULE_THROW) && sti_cxx_uncaught() > scope->uncaught;
+}
+
 static bool may_leave(const struct sti_scope *scope)
 {
-    return scope->masks == 0 && !sti_rules_hold(&scope->holds) && sti_cxx_uncaught() <= scope->uncaught;
+    return scope->masks == 0 && !sti_rules_hold(&scope->holds) && !is_throwing(scope);
 }
 
 /* Code that is told to stop by a failed allocation is not left behind, so what it holds does not matter. */

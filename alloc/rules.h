@@ -18,8 +18,9 @@ enum {
     STI_RULE_LOCK = 1 << 3,           /* nor while a lock is held, */
     STI_RULE_ONCE = 1 << 4,           /* nor in pthread_once or call_once, */
     STI_RULE_STATIC = 1 << 5,         /* nor in a C++ static initialiser, */
-    STI_RULE_CATCH = 1 << 6,          /* nor in a catch block */
-    STI_RULE_SPECIFIC = 1 << 7,       /* a rollback gives thread-specific values back */
+    STI_RULE_CATCH = 1 << 6,          /* nor in a catch block, */
+    STI_RULE_THROW = 1 << 7,          /* nor while a C++ exception is on its way */
+    STI_RULE_SPECIFIC = 1 << 8,       /* a rollback gives thread-specific values back */
 };
 
 extern unsigned sti_rules_off;

@@ -76,6 +76,29 @@ void jump_out_of_a_catch_block(const void *)
     CHECK(outcome.usage.kept == 0);
 }
 
+struct allocates_at_the_end {
+    ~allocates_at_the_end()
+    {
+        trip_and_allocate();
+    }
+};
+
+void allocate_while_throwing(const void *)
+{
+    try {
+        allocates_at_the_end passed;
+        throw 1;
+    } catch (int) {
+    }
+}
+
+void jump_past_an_exception_on_its_way(const void *)
+{
+    stint_outcome outcome = run_tripped(STINT_JUMP, allocate_while_throwing, nullptr);
+    REQUIRE(!masking_rule_on || outcome.usage.deferred > 0);
+    CHECK(std::uncaught_exceptions() == 0);
+}
+
 template <class Mutex> Mutex mutex;
 
 template <class Mutex> void hold(const void *)
@@ -113,6 +136,7 @@ int main(int argc, char **argv)
     static struct masking_case cases[] = {
         { "a jump out of a static initialiser", STI_RULE_STATIC, HANGS, jump_out_of_a_static_initialiser, nullptr },
         { "a jump out of a catch block", STI_RULE_CATCH, CHECK_FAILS, jump_out_of_a_catch_block, nullptr },
+        { "a jump past an exception on its way", STI_RULE_THROW, CHECK_FAILS, jump_past_an_exception_on_its_way, nullptr },
         { "a jump with a std::mutex held", STI_RULE_LOCK, CHECK_FAILS, jump_out_of_a_lock_guard<std::mutex>, nullptr },
         { "a jump with a std::shared_timed_mutex held", STI_RULE_LOCK, CHECK_FAILS,
           jump_out_of_a_lock_guard<std::shared_timed_mutex>, nullptr },
