@@ -34,6 +34,7 @@ static const struct bomb bombs[] = {
     { BOMBS "/growing-table.lua", PARSE_LUA, STINT_REASON_MEMORY_LIMIT },
     { BOMBS "/doubling-string.lua", PARSE_LUA, STINT_REASON_MEMORY_LIMIT },
     { BOMBS "/endless-loop.lua", PARSE_LUA, STINT_REASON_DEADLINE },
+    { BOMBS "/endless-match.lua", PARSE_LUA, STINT_REASON_DEADLINE },
     { BOMBS "/recursive-insert.sql", PARSE_SQL, STINT_REASON_MEMORY_LIMIT },
     { BOMBS "/cross-join.sql", PARSE_SQL, STINT_REASON_DEADLINE },
 };
@@ -142,10 +143,9 @@ static void launch(stint_pool *pool, struct flight *flight, const struct bomb *b
 {
     flight->bomb = bomb;
     flight->document = (parse_document){ .path = bomb->path, .kind = bomb->kind };
-    stint_options options = STINT_OPTIONS_INIT;
+    stint_options options = parse_options(bomb->kind);
     options.budget.memory = LIMIT;
     options.budget.wall_ns = bomb->reason == STINT_REASON_DEADLINE ? LOOP_NS : 0;
-    options.on_interrupt = parse_on_interrupt(bomb->kind);
     assert_int_equal(stint_submit(pool, parse_document_run, &flight->document, &options, &flight->future), 0);
 }
 

@@ -36,9 +36,8 @@ static int run_in_scope(void *argument, void **value)
 {
     (void)value;
     struct job *job = argument;
-    stint_options options = STINT_OPTIONS_INIT;
+    stint_options options = parse_options(job->document.kind);
     options.budget = *job->budget;
-    options.on_interrupt = parse_on_interrupt(job->document.kind);
     options.name = job->document.path;
     return stint_run(parse_document_run, &job->document, &options, &job->outcome);
 }
@@ -49,9 +48,8 @@ static int submit(struct window *window, size_t index)
     const paths_file *file = &run->paths->files[index];
     struct job *job = job_at(window, index);
     *job = (struct job){ .document = { .path = file->path, .kind = file->kind }, .budget = &run->budget };
-    stint_options options = STINT_OPTIONS_INIT;
+    stint_options options = parse_options(file->kind);
     options.token = run->root;
-    options.on_interrupt = parse_on_interrupt(file->kind);
     options.name = file->path;
     return stint_submit(window->pool, run_in_scope, job, &options, &job->future);
 }

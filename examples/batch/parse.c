@@ -16,15 +16,18 @@
 static const struct kind {
     const char *name;
     stint_on_interrupt on_interrupt;
+    bool preemptible;
     void (*ready)(void);
     int (*parse)(parse_document *document, const char *text, size_t size);
 } kinds[] = {
-    [PARSE_XML] = { "xml", STINT_JUMP, xml_ready, xml_parse },
-    [PARSE_JSON] = { "json", STINT_JUMP, json_ready, json_parse },
+    [PARSE_XML] = { "xml", STINT_JUMP, false, xml_ready, xml_parse },
+    [PARSE_JSON] = { "json", STINT_JUMP, false, json_ready, json_parse },
     /* SQLite holds its connection's mutex through every call, so a jump would leave it locked. It handles allocations
      * that fail very well: so that is how it is stopped. */
-    [PARSE_SQL] = { "sql", STINT_FAIL, sql_ready, sql_parse },
-    [PARSE_LUA] = { "lua", STINT_JUMP, NULL, lua_parse }, /* keeps nothing outside its states */
+    [PARSE_SQL] = { "sql", STINT_FAIL, false, sql_ready, sql_parse },
+    /* Lua keeps nothing outside its states and takes no lock, so it may be left at any instruction: its functions that are
+     * written in C can run for ever without an allocation and without the hook. */
+    [PARSE_LUA] = { "lua", STINT_JUMP, true, NULL, lua_parse },
 };
 
 #define KINDS (sizeof kinds / sizeof kinds[0])
@@ -57,9 +60,12 @@ const char *parse_kind_name(parse_kind kind)
     return kinds[kind].name;
 }
 
-stint_on_interrupt parse_on_interrupt(parse_kind kind)
+stint_options parse_options(parse_kind kind)
 {
-    return kinds[kind].on_interrupt;
+    stint_options options = STINT_OPTIONS_INIT;
+    options.on_interrupt = kinds[kind].on_interrupt;
+    options.preemptible = kinds[kind].preemptible;
+    return options;
 }
 
 void parse_explain(parse_document *document, const char *format, ...)

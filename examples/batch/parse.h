@@ -32,8 +32,8 @@ bool parse_kind_of(const char *path, parse_kind *kind);
 /* "xml", "json", "sql" or "lua". */
 const char *parse_kind_name(parse_kind kind);
 
-/* How a task that parses this kind wants to be stopped. */
-stint_on_interrupt parse_on_interrupt(parse_kind kind);
+/* How a task that parses this kind wants to be stopped; no limits yet. */
+stint_options parse_options(parse_kind kind);
 
 /* A stint_fn: document is a parse_document. 0, or an errno value with document->detail filled. */
 int parse_document_run(void *document, void **value);
