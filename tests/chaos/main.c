@@ -158,15 +158,15 @@ static void try_locks(void)
 
 static bool enough(void)
 {
-    return (options.interrupts != 0 && chaos_tally_interrupts() >= options.interrupts) ||
+    return (options.interrupts != 0 && chaos_tally_done() >= options.interrupts) ||
            (options.seconds != 0 && chaos_tally_seconds() >= options.seconds) ||
            chaos_tally_failures() >= MOST_FAILURES;
 }
 
 static void run_batch(uint64_t *state)
 {
-    uint64_t end = chaos_tally_interrupts() + BATCH;
-    for (size_t next = 0; chaos_tally_interrupts() < end && !enough(); next++) {
+    uint64_t end = chaos_tally_done() + BATCH;
+    for (size_t next = 0; chaos_tally_done() < end && !enough(); next++) {
         struct chaos_flight *flight = &flights[next % flight_count];
         land(flight);
         launch(flight, chaos_plan_make(options.one_task ? options.task : chaos_random(state), &options));

@@ -100,9 +100,9 @@ double chaos_tally_seconds(void)
     return (double)(now.tv_sec - tally.begin.tv_sec) + (double)(now.tv_nsec - tally.begin.tv_nsec) / 1e9;
 }
 
-uint64_t chaos_tally_interrupts(void)
+uint64_t chaos_tally_done(void)
 {
-    return tally.interrupts;
+    return tally.options->one_task ? tally.tasks : tally.interrupts;
 }
 
 unsigned chaos_tally_failures(void)
