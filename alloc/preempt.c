@@ -39,11 +39,12 @@ static void on_signal(int number, siginfo_t *info, void *context)
 {
     (void)number;
     (void)info;
-    struct sti_thread *thread = sti_thread_metered;
+    struct sti_thread *thread = sti_thread_own();
     if (thread == NULL)
         return;
+    /* Also between an inner scope's end and the return to the outer one, which will have to be asked again. */
     atomic_store_explicit(&thread->asked, false, memory_order_relaxed);
-    if (!thread->scope->preemptible)
+    if (sti_thread_metered == NULL || !thread->scope->preemptible)
         return;
     const greg_t *registers = ((const ucontext_t *)context)->uc_mcontext.gregs;
     if (sti_caller_is_protected((uintptr_t)registers[REG_RIP]))

@@ -73,6 +73,11 @@ static __attribute__((noinline)) struct sti_thread *first_record(void)
     return thread;
 }
 
+struct sti_thread *sti_thread_own(void)
+{
+    return own_record;
+}
+
 struct sti_thread *sti_thread_self(void)
 {
     struct sti_thread *thread = own_record;

@@ -46,6 +46,9 @@ extern _Thread_local struct sti_thread *sti_thread_metered;
 /* The calling thread's record, made when it has none. NULL: out of memory. */
 struct sti_thread *sti_thread_self(void);
 
+/* The same, but NULL when it has none yet or no more. Safe in signal handlers. */
+struct sti_thread *sti_thread_own(void);
+
 /* The calling thread ends, and mimalloc is about to abandon its memory: hand its record on, note what it leaves. May come
  * more than once. */
 void sti_thread_end(void);
