@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * stint for C++17: tasks that are lambdas, futures that hold their values, and objects that give back what they own. All
- * of it is in this header; programs link the same library. docs/cpp.md is the guide.
+ * of it is in headers; programs link the same library. docs/cpp.md is the guide.
  *
  *     stint::Pool pool;
  *     auto future = pool.submit([] { return parse(document); }, stint::Options().memory(64 << 20));
@@ -23,62 +23,16 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
-#include <exception>
 #include <memory>
-#include <new>
-#include <optional>
-#include <stdexcept>
-#include <string>
 #include <system_error>
 #include <type_traits>
 #include <utility>
 
-#ifdef __GLIBCXX__
-#include <cxxabi.h>
-#endif
-
+#include <stint/outcome.hpp>
 #include <stint/stint.h>
 
 namespace stint
 {
-
-/* What get() throws for a task that did not return. what() is the message of the exception that the task threw, or else
- * the name of the reason: "memory-limit". */
-class failure : public std::runtime_error
-{
-public:
-    failure(const stint_outcome &outcome, const char *message) : std::runtime_error(message), outcome_(outcome)
-    {
-    }
-    stint_reason reason() const noexcept
-    {
-        return outcome_.reason;
-    }
-    /* STINT_REASON_FAILED: of a std::system_error the code, of std::bad_alloc ENOMEM, of any other exception -1. For the
-     * other reasons as in stint_outcome. */
-    int code() const noexcept
-    {
-        return outcome_.error;
-    }
-    const stint_usage &usage() const noexcept
-    {
-        return outcome_.usage;
-    }
-
-private:
-    stint_outcome outcome_;
-};
-
-class error : public failure
-{
-    using failure::failure;
-};
-
-class cancelled : public failure
-{
-    using failure::failure;
-};
 
 namespace detail
 {
@@ -95,143 +49,12 @@ template <class Rep, class Period> std::uint64_t nanoseconds(std::chrono::durati
     return count > 0 ? static_cast<std::uint64_t>(count) : 0;
 }
 
-/* A task's record outside of its memory: its message, and room for its value. What the value owns is in the task's
- * memory and is committed with it. */
-class record_base
-{
-public:
-    record_base() = default;
-    record_base(const record_base &) = delete;
-    record_base &operator=(const record_base &) = delete;
-    virtual ~record_base() = default;
-
-    const char *message() const noexcept
-    {
-        return message_;
-    }
-
-    /* The stint_fn. The callable moves into the task, so that all that it may change there lives and dies there. No
-     * exception leaves, but for the library's own. */
-    static int enter(void *record, void **)
-    {
-        return static_cast<record_base *>(record)->guarded();
-    }
-
-protected:
-    virtual void call() = 0;
-
-private:
-    int guarded()
-    {
-        try {
-            call();
-            return 0;
-#ifdef __GLIBCXX__
-        } catch (abi::__forced_unwind &) {
-            throw;
-#endif
-        } catch (const failure &caught) {
-            return note(caught.what(), caught.code());
-        } catch (const std::system_error &caught) {
-            return note(caught.what(), caught.code().value());
-        } catch (const std::bad_alloc &caught) {
-            return note(caught.what(), ENOMEM);
-        } catch (const std::exception &caught) {
-            return note(caught.what(), -1);
-        } catch (...) {
-            return note("an exception that is no std::exception", -1);
-        }
-    }
-
-    int note(const char *message, int code) noexcept
-    {
-        std::strncpy(message_, message, sizeof message_ - 1);
-        return code != 0 ? code : -1;
-    }
-
-    char message_[256] = "";
-};
-
-/* T is what the task returns: a value, a reference or void. */
-template <class T> class record : public record_base
-{
-public:
-    using stored = std::conditional_t<std::is_reference_v<T>, std::remove_reference_t<T> *, T>;
-
-    /* Once, after Ok. */
-    T take()
-    {
-        if constexpr (std::is_reference_v<T>) {
-            return static_cast<T>(**place());
-        } else {
-            struct destroy {
-                stored *value;
-                ~destroy()
-                {
-                    value->~stored();
-                }
-            } after{ place() };
-            return std::move(*after.value);
-        }
-    }
-
-protected:
-    template <class F> void store(F &function)
-    {
-        if constexpr (std::is_reference_v<T>)
-            ::new (static_cast<void *>(place_)) stored(std::addressof(function()));
-        else
-            ::new (static_cast<void *>(place_)) stored(function());
-    }
-
-private:
-    stored *place() noexcept
-    {
-        return std::launder(reinterpret_cast<stored *>(place_));
-    }
-
-    alignas(stored) unsigned char place_[sizeof(stored)];
-};
-
-template <> class record<void> : public record_base
-{
-public:
-    void take() noexcept
-    {
-    }
-
-protected:
-    template <class F> void store(F &function)
-    {
-        function();
-    }
-};
-
-template <class F> using result = std::invoke_result_t<std::decay_t<F> &>;
-
-template <class F> class record_of final : public record<result<F>>
-{
-public:
-    template <class G> explicit record_of(G &&function) : function_(std::forward<G>(function))
-    {
-    }
-
-private:
-    void call() override
-    {
-        F function(std::move(function_));
-        this->store(function);
-    }
-
-    F function_;
-};
-
 } // namespace detail
 
 /* A token: stint/token.h. Move-only; an empty one, which has been moved from, is never set. */
 class Token
 {
-public:
+  public:
     Token() : Token(static_cast<stint_token *>(nullptr))
     {
     }
@@ -266,7 +89,7 @@ public:
         return token_;
     }
 
-private:
+  private:
     explicit Token(stint_token *parent)
     {
         detail::check(stint_token_create(&token_, parent), "stint_token_create");
@@ -278,7 +101,7 @@ private:
 /* The options of a task, one call for each: Options().memory(64 << 20).wall(std::chrono::seconds(1)). */
 class Options
 {
-public:
+  public:
     Options() noexcept
     {
         options_.on_interrupt = STINT_UNWIND;
@@ -310,6 +133,11 @@ public:
         options_.token = token.get();
         return *this;
     }
+    Options &account(stint_account *account) noexcept
+    {
+        options_.account = account;
+        return *this;
+    }
     Options &on_interrupt(stint_on_interrupt how) noexcept
     {
         options_.on_interrupt = how;
@@ -336,79 +164,8 @@ public:
         return options_;
     }
 
-private:
+  private:
     stint_options options_ = STINT_OPTIONS_INIT;
-};
-
-/* How a task ended: its value, or why there is none, for those who want no exception. */
-template <class T> class Outcome
-{
-public:
-    explicit operator bool() const noexcept
-    {
-        return raw_.status == STINT_OK;
-    }
-    stint_status status() const noexcept
-    {
-        return raw_.status;
-    }
-    stint_reason reason() const noexcept
-    {
-        return raw_.reason;
-    }
-    /* See failure::code; 0 for Ok. */
-    int code() const noexcept
-    {
-        return raw_.error;
-    }
-    const stint_usage &usage() const noexcept
-    {
-        return raw_.usage;
-    }
-    /* What failure::what() says; for Ok "none". At most 255 bytes. */
-    const char *message() const noexcept
-    {
-        return message_.empty() ? stint_reason_name(raw_.reason) : message_.c_str();
-    }
-
-    /* The value, moved out; or throws stint::error or stint::cancelled. */
-    T get()
-    {
-        if (raw_.status == STINT_ERROR)
-            throw error(raw_, message());
-        if (raw_.status == STINT_CANCELLED)
-            throw cancelled(raw_, message());
-        if constexpr (std::is_reference_v<T>)
-            return **value_;
-        else if constexpr (!std::is_void_v<T>)
-            return std::move(*value_);
-    }
-
-    /* For the functions of this header. */
-    Outcome(const stint_outcome &raw, detail::record<T> &record) : raw_(raw)
-    {
-        if (raw.status != STINT_OK) {
-            if (raw.reason == STINT_REASON_FAILED)
-                message_ = record.message();
-        } else if constexpr (std::is_void_v<T>) {
-            value_.emplace();
-        } else if constexpr (std::is_reference_v<T>) {
-            value_ = std::addressof(record.take());
-        } else {
-            value_.emplace(record.take());
-        }
-    }
-
-private:
-    struct nothing {
-    };
-    using stored = std::conditional_t<
-        std::is_void_v<T>, nothing,
-        std::conditional_t<std::is_reference_v<T>, std::remove_reference_t<T> *, T>>;
-
-    stint_outcome raw_;
-    std::string message_;
-    std::optional<stored> value_;
 };
 
 /* Run function() here, in a scope of its own. The function is moved, or copied, into the task, as std::async does. */
@@ -416,9 +173,9 @@ template <class F> Outcome<detail::result<F>> run(F &&function, const Options &o
 {
     detail::record_of<std::decay_t<F>> record(std::forward<F>(function));
     stint_outcome outcome;
-    detail::check(stint_run(detail::record_base::enter, static_cast<detail::record_base *>(&record), &options.get(),
-                            &outcome),
-                  "stint_run");
+    detail::check(
+        stint_run(detail::record_base::enter, static_cast<detail::record_base *>(&record), &options.get(), &outcome),
+        "stint_run");
     return { outcome, record };
 }
 
@@ -426,14 +183,13 @@ template <class F> Outcome<detail::result<F>> run(F &&function, const Options &o
  * it, like std::jthread: what the task refers to lives at least as long as its Future, if it was made before. */
 template <class T = void> class Future
 {
-public:
+  public:
     Future() noexcept = default;
     ~Future()
     {
         abandon();
     }
-    Future(Future &&other) noexcept
-        : record_(std::move(other.record_)), future_(std::exchange(other.future_, nullptr))
+    Future(Future &&other) noexcept : record_(std::move(other.record_)), future_(std::exchange(other.future_, nullptr))
     {
     }
     Future &operator=(Future &&other) noexcept
@@ -492,7 +248,7 @@ public:
         return future_;
     }
 
-private:
+  private:
     friend class Pool;
     Future(std::unique_ptr<detail::record<T>> record, stint_future *future) noexcept
         : record_(std::move(record)), future_(future)
@@ -520,7 +276,7 @@ private:
 /* A pool: stint/pool.h. Move-only. A Pool that goes cancels what runs and waits for its workers. */
 class Pool
 {
-public:
+  public:
     explicit Pool(const stint_pool_options &options = STINT_POOL_OPTIONS_INIT)
     {
         detail::check(stint_pool_create(&pool_, &options), "stint_pool_create");
@@ -581,7 +337,7 @@ public:
         return pool_;
     }
 
-private:
+  private:
     bool shutdown_within(stint_shutdown how, std::uint64_t timeout_ns)
     {
         int error = stint_pool_shutdown(pool_, how, timeout_ns);
@@ -596,7 +352,7 @@ private:
 /* Interrupts wait for as long as there is one. */
 class Mask
 {
-public:
+  public:
     Mask() noexcept
     {
         stint_mask();
@@ -613,7 +369,7 @@ public:
  * throw. A local variable only: stint::Guard closes([&] { close(descriptor); }); */
 template <class F> class Guard
 {
-public:
+  public:
     explicit Guard(F release) : release_(std::move(release))
     {
         stint_guard_push(&guard_, call, this);
@@ -633,7 +389,7 @@ public:
         stint_guard_pop(&guard_, false);
     }
 
-private:
+  private:
     static void call(void *guard) noexcept
     {
         static_cast<Guard *>(guard)->release_();

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * A C function with a cleanup attribute, for unwind.cpp. Compiled twice, with unwind tables for exceptions and
+ * A C function with a cleanup attribute, for unwind_stops.cpp. Compiled twice, with unwind tables for exceptions and
  * without: NAME is what it is called. */
 #include "frames.h"
 

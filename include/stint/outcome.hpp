@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * How a C++ task ends: what it returned, what it threw, and how either comes out of it. Part of stint.hpp, which includes
+ * it. */
+#ifndef STINT_OUTCOME_HPP
+#define STINT_OUTCOME_HPP
+
+#include <cerrno>
+#include <cstring>
+#include <exception>
+#include <memory>
+#include <new>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <system_error>
+#include <type_traits>
+#include <utility>
+
+#ifdef __GLIBCXX__
+#include <cxxabi.h>
+#endif
+
+#include <stint/task.h>
+
+namespace stint
+{
+
+/* What get() throws for a task that did not return. what() is the message of the exception that the task threw, or else
+ * the name of the reason: "memory-limit". */
+class failure : public std::runtime_error
+{
+  public:
+    failure(const stint_outcome &outcome, const char *message) : std::runtime_error(message), outcome_(outcome)
+    {
+    }
+    stint_reason reason() const noexcept
+    {
+        return outcome_.reason;
+    }
+    /* STINT_REASON_FAILED: of a std::system_error the code, of std::bad_alloc ENOMEM, of any other exception -1. For the
+     * other reasons as in stint_outcome. */
+    int code() const noexcept
+    {
+        return outcome_.error;
+    }
+    const stint_usage &usage() const noexcept
+    {
+        return outcome_.usage;
+    }
+
+  private:
+    stint_outcome outcome_;
+};
+
+class error : public failure
+{
+    using failure::failure;
+};
+
+class cancelled : public failure
+{
+    using failure::failure;
+};
+
+namespace detail
+{
+
+/* A task's record outside of its memory: its message, and room for its value. What the value owns is in the task's
+ * memory and is committed with it. */
+class record_base
+{
+  public:
+    record_base() = default;
+    record_base(const record_base &) = delete;
+    record_base &operator=(const record_base &) = delete;
+    virtual ~record_base() = default;
+
+    const char *message() const noexcept
+    {
+        return message_;
+    }
+
+    /* The stint_fn. The callable moves into the task, so that all that it may change there lives and dies there. No
+     * exception leaves, but for the library's own. */
+    static int enter(void *record, void **)
+    {
+        return static_cast<record_base *>(record)->guarded();
+    }
+
+  protected:
+    virtual void call() = 0;
+
+  private:
+    int guarded()
+    {
+        try {
+            call();
+            return 0;
+#ifdef __GLIBCXX__
+        } catch (abi::__forced_unwind &) {
+            throw;
+#endif
+        } catch (const failure &caught) {
+            return note(caught.what(), caught.code());
+        } catch (const std::system_error &caught) {
+            return note(caught.what(), caught.code().value());
+        } catch (const std::bad_alloc &caught) {
+            return note(caught.what(), ENOMEM);
+        } catch (const std::exception &caught) {
+            return note(caught.what(), -1);
+        } catch (...) {
+            return note("an exception that is no std::exception", -1);
+        }
+    }
+
+    int note(const char *message, int code) noexcept
+    {
+        std::strncpy(message_, message, sizeof message_ - 1);
+        return code != 0 ? code : -1;
+    }
+
+    char message_[256] = "";
+};
+
+/* T is what the task returns: a value, a reference or void. */
+template <class T> class record : public record_base
+{
+  public:
+    using stored = std::conditional_t<std::is_reference_v<T>, std::remove_reference_t<T> *, T>;
+
+    /* Once, after Ok. */
+    T take()
+    {
+        if constexpr (std::is_reference_v<T>) {
+            return static_cast<T>(**place());
+        } else {
+            struct destroy {
+                stored *value;
+                ~destroy()
+                {
+                    value->~stored();
+                }
+            } after{ place() };
+            return std::move(*after.value);
+        }
+    }
+
+  protected:
+    template <class F> void store(F &function)
+    {
+        if constexpr (std::is_reference_v<T>)
+            ::new (static_cast<void *>(place_)) stored(std::addressof(function()));
+        else
+            ::new (static_cast<void *>(place_)) stored(function());
+    }
+
+  private:
+    stored *place() noexcept
+    {
+        return std::launder(reinterpret_cast<stored *>(place_));
+    }
+
+    alignas(stored) unsigned char place_[sizeof(stored)];
+};
+
+template <> class record<void> : public record_base
+{
+  public:
+    void take() noexcept
+    {
+    }
+
+  protected:
+    template <class F> void store(F &function)
+    {
+        function();
+    }
+};
+
+template <class F> using result = std::invoke_result_t<std::decay_t<F> &>;
+
+template <class F> class record_of final : public record<result<F>>
+{
+  public:
+    template <class G> explicit record_of(G &&function) : function_(std::forward<G>(function))
+    {
+    }
+
+  private:
+    void call() override
+    {
+        F function(std::move(function_));
+        this->store(function);
+    }
+
+    F function_;
+};
+
+} // namespace detail
+
+/* How a task ended: its value, or why there is none, for those who want no exception. */
+template <class T> class Outcome
+{
+  public:
+    explicit operator bool() const noexcept
+    {
+        return raw_.status == STINT_OK;
+    }
+    stint_status status() const noexcept
+    {
+        return raw_.status;
+    }
+    stint_reason reason() const noexcept
+    {
+        return raw_.reason;
+    }
+    /* See failure::code; 0 for Ok. */
+    int code() const noexcept
+    {
+        return raw_.error;
+    }
+    const stint_usage &usage() const noexcept
+    {
+        return raw_.usage;
+    }
+    /* What failure::what() says; for Ok "none". At most 255 bytes. */
+    const char *message() const noexcept
+    {
+        return message_.empty() ? stint_reason_name(raw_.reason) : message_.c_str();
+    }
+
+    /* The value, moved out; or throws stint::error or stint::cancelled. */
+    T get()
+    {
+        if (raw_.status == STINT_ERROR)
+            throw error(raw_, message());
+        if (raw_.status == STINT_CANCELLED)
+            throw cancelled(raw_, message());
+        if constexpr (std::is_reference_v<T>)
+            return **value_;
+        else if constexpr (!std::is_void_v<T>)
+            return std::move(*value_);
+    }
+
+    /* For the functions of this header. */
+    Outcome(const stint_outcome &raw, detail::record<T> &record) : raw_(raw)
+    {
+        if (raw.status != STINT_OK) {
+            if (raw.reason == STINT_REASON_FAILED)
+                message_ = record.message();
+        } else if constexpr (std::is_void_v<T>) {
+            value_.emplace();
+        } else if constexpr (std::is_reference_v<T>) {
+            value_ = std::addressof(record.take());
+        } else {
+            value_.emplace(record.take());
+        }
+    }
+
+  private:
+    struct nothing {
+    };
+    using stored = std::conditional_t<std::is_void_v<T>, nothing,
+                                      std::conditional_t<std::is_reference_v<T>, std::remove_reference_t<T> *, T>>;
+
+    stint_outcome raw_;
+    std::string message_;
+    std::optional<stored> value_;
+};
+
+} // namespace stint
+
+#endif

@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * STINT_UNWIND: where an interrupt waits for a better place, and where it goes on by a jump. Never does the process end. */
+#include <mutex>
+#include <stdexcept>
+#include <stdlib.h>
+#include <thread>
+
+#include "frames.h"
+#include "trail.h"
+
+namespace
+{
+
+/* The C library's, which the compiler knows not to throw; the block that follows may. */
+NOINLINE void spend_plain_malloc()
+{
+    Mark mark('P');
+    for (size_t i = 0; i < 3000; i++) {
+        sink = malloc(1000);
+        if (sink == nullptr)
+            break;
+    }
+    sink = ::operator new(1);
+}
+
+void code_that_is_preempted_is_left_by_a_jump(void **)
+{
+    stint_options options = limited(0);
+    options.budget.wall_ns = 20000000;
+    options.preemptible = true;
+    static volatile unsigned long turns;
+    auto outcome = run(options, [] {
+        GUARD(guard, 'g');
+        in_frame('1', [] {
+            for (;;)
+                turns = turns + 1;
+        });
+    });
+    assert_string_equal(trail, "g");
+    assert_int_equal(outcome.reason, STINT_REASON_DEADLINE);
+}
+
+void a_destructor_that_spends_the_grace_is_left_by_a_jump(void **)
+{
+    struct Endless {
+        ~Endless()
+        {
+            Mark mark('M');
+            spend_new();
+        }
+    };
+    auto outcome = run(limited(), [] {
+        GUARD(guard, 'g');
+        in_frame('O', [] {
+            Endless endless;
+            in_frame('1', spend_new);
+        });
+    });
+    assert_stopped(outcome, "1g");
+}
+
+void a_destructor_that_terminates_is_left_by_a_jump(void **)
+{
+    auto outcome = run(limited(), [] {
+        GUARD(guard, 'g');
+        in_frame('O', [] {
+            std::thread never_joined([] {});
+            stint_guard join;
+            stint_guard_push(
+                &join, [](void *thread) { static_cast<std::thread *>(thread)->join(); }, &never_joined);
+            in_frame('1', spend_new);
+        });
+    });
+    assert_stopped(outcome, "1g");
+}
+
+/* What a destructor allocates while an exception is on its way. */
+void an_exception_on_its_way_arrives_first(void **)
+{
+    struct Allocates {
+        ~Allocates()
+        {
+            sink = ::operator new(200000);
+            note('1');
+        }
+    };
+    const stint_on_interrupt modes[] = { STINT_JUMP, STINT_UNWIND };
+    for (auto mode : modes) {
+        stint_options options = limited();
+        options.on_interrupt = mode;
+        auto outcome = run(options, [] {
+            try {
+                Allocates allocates;
+                throw std::runtime_error("x");
+            } catch (std::exception &caught) {
+                note(strcmp(caught.what(), "x") == 0 ? '2' : 'W');
+            }
+            spend_new();
+        });
+        assert_stopped(outcome, "12");
+        assert_true(outcome.usage.deferred > 0);
+    }
+}
+
+NOINLINE void does_not_throw(void (*inner)()) noexcept
+{
+    Mark mark('N');
+    in_frame('2', inner);
+    note('N');
+}
+
+void a_noexcept_frame_ends_in_a_jump_and_not_in_terminate(void **)
+{
+    auto outcome = run(limited(), [] {
+        GUARD(guard, 'g');
+        in_frame('O', [] { does_not_throw([] { in_frame('1', spend_new); }); });
+    });
+    /* Whether a destructor in the noexcept function itself still runs is the compiler's choice. */
+    if (trail[2] == 'N')
+        memmove(trail + 2, trail + 3, strlen(trail + 3) + 1);
+    assert_stopped(outcome, "12g");
+}
+
+NOINLINE void throw_again()
+{
+    throw;
+}
+
+NOINLINE void throws_again_where_it_may_not() noexcept
+{
+    try {
+        in_frame('1', spend_new);
+    } catch (...) {
+        note('2');
+        throw_again();
+    }
+}
+
+void a_catch_block_that_is_left_by_a_jump_holds_nothing(void **)
+{
+    auto outcome = run(limited(10000000), [] {
+        in_frame('4', [] {
+            std::function<void()> task = throws_again_where_it_may_not;
+            stint_options options = limited();
+            stint_outcome nested;
+            stint_run(call, &task, &options, &nested);
+            note(nested.reason == STINT_REASON_ALLOCATION_LIMIT ? '3' : 'N');
+            spend_new();
+        });
+    });
+    assert_stopped(outcome, "1234");
+    assert_int_equal(outcome.usage.deferred, 0);
+}
+
+void a_noexcept_frame_that_only_makes_checkpoints_is_left_too(void **)
+{
+    stint_options options = limited(0);
+    options.budget.wall_ns = 1000000;
+    auto outcome = run(options, [] {
+        GUARD(guard, 'g');
+        in_frame('O', [] { does_not_throw([] { in_frame('1', spend_checkpoint); }); });
+    });
+    if (trail[2] == 'N')
+        memmove(trail + 2, trail + 3, strlen(trail + 3) + 1);
+    assert_string_equal(trail, "12g");
+    assert_int_equal(outcome.reason, STINT_REASON_DEADLINE);
+}
+
+/* gcc's tables tell: the interrupt waits for the end of a destructor, and of what calls malloc itself. */
+void an_interrupt_waits_for_a_better_place(void **)
+{
+#ifdef __clang__
+    skip();
+#endif
+    struct Allocates {
+        ~Allocates()
+        {
+            sink = ::operator new(200000);
+            note('1');
+        }
+    };
+    auto outcome = run(limited(), [] {
+        in_frame('3', [] {
+            {
+                Allocates allocates;
+            }
+            Mark mark('2');
+            spend_new();
+        });
+    });
+    assert_stopped(outcome, "123");
+
+    outcome = run(limited(), [] {
+        in_frame('3', [] {
+            Mark mark('2');
+            sink = malloc(200000);
+            note(sink != nullptr ? '1' : 'M');
+            spend_new();
+        });
+    });
+    assert_stopped(outcome, "123");
+}
+
+void code_that_only_calls_malloc_is_left_by_a_jump(void **)
+{
+    auto outcome = run(limited(), [] {
+        GUARD(guard, 'g');
+        in_frame('O', spend_plain_malloc);
+    });
+    assert_stopped(outcome, "g");
+}
+
+void cleanup_attributes_run_where_the_frame_has_tables(void **)
+{
+    auto outcome = run(limited(), [] { in_frame('3', [] { frame_with_tables([] { in_frame('1', spend_new); }); }); });
+    assert_stopped(outcome, "1c3");
+    outcome = run(limited(), [] { in_frame('3', [] { frame_without_tables([] { in_frame('1', spend_new); }); }); });
+    assert_stopped(outcome, "13");
+    outcome = run(limited(), [] {
+        frame_with_tables([] {});
+        frame_without_tables([] {});
+    });
+    assert_string_equal(trail, "dd");
+    assert_int_equal(outcome.status, STINT_OK);
+}
+
+void an_interrupt_waits_for_a_mutex_and_then_unwinds(void **)
+{
+    static std::mutex mutex;
+    auto outcome = run(limited(), [] {
+        in_frame('2', [] {
+            {
+                std::lock_guard<std::mutex> lock(mutex);
+                sink = ::operator new(200000);
+                note('1');
+            }
+            spend_new();
+        });
+    });
+    assert_stopped(outcome, "12");
+    assert_true(mutex.try_lock());
+    mutex.unlock();
+}
+
+int initialised;
+
+NOINLINE int initialise()
+{
+    sink = ::operator new(200000);
+    return ++initialised;
+}
+
+NOINLINE int once()
+{
+    static int value = initialise();
+    return value;
+}
+
+void an_interrupt_waits_for_a_static_initialiser(void **)
+{
+    auto outcome = run(limited(), [] {
+        in_frame('2', [] {
+            if (once() == 1)
+                note('1');
+            spend_new();
+        });
+    });
+    assert_stopped(outcome, "12");
+    assert_int_equal(once(), 1);
+    assert_int_equal(initialised, 1);
+}
+
+} // namespace
+
+void unwind_note(int what)
+{
+    note(static_cast<char>(what));
+}
+
+int main()
+{
+    const CMUnitTest tests[] = {
+        cmocka_unit_test(code_that_is_preempted_is_left_by_a_jump),
+        cmocka_unit_test(a_destructor_that_spends_the_grace_is_left_by_a_jump),
+        cmocka_unit_test(a_destructor_that_terminates_is_left_by_a_jump),
+        cmocka_unit_test(an_exception_on_its_way_arrives_first),
+        cmocka_unit_test(a_noexcept_frame_ends_in_a_jump_and_not_in_terminate),
+        cmocka_unit_test(a_catch_block_that_is_left_by_a_jump_holds_nothing),
+        cmocka_unit_test(a_noexcept_frame_that_only_makes_checkpoints_is_left_too),
+        cmocka_unit_test(an_interrupt_waits_for_a_better_place),
+        cmocka_unit_test(code_that_only_calls_malloc_is_left_by_a_jump),
+        cmocka_unit_test(cleanup_attributes_run_where_the_frame_has_tables),
+        cmocka_unit_test(an_interrupt_waits_for_a_mutex_and_then_unwinds),
+        cmocka_unit_test(an_interrupt_waits_for_a_static_initialiser),
+    };
+    return cmocka_run_group_tests(tests, nullptr, nullptr);
+}
