@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * A C function with a cleanup attribute, for unwind_stops.cpp. Compiled twice, with unwind tables for exceptions and
- * without: NAME is what it is called. */
+ * A C function with a cleanup attribute, for unwind_stops.cpp. Compiled three times, with tables for
+ * exceptions, without them, and without any for unwinding: NAME is what it is called. */
 #include "frames.h"
 
 static void note(const int *place)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The same C function, compiled with -fexceptions and without. */
+ * The same C function, compiled with -fexceptions, without, and without any unwind table. */
 #ifndef TESTS_CPP_FRAMES_H
 #define TESTS_CPP_FRAMES_H
 
@@ -14,6 +14,7 @@ void unwind_note(int what);
 /* Call inner with a cleanup pending. */
 void frame_with_tables(void (*inner)(void));
 void frame_without_tables(void (*inner)(void));
+void frame_without_any(void (*inner)(void));
 
 #ifdef __cplusplus
 }

@@ -225,6 +225,22 @@ void cleanup_attributes_run_where_the_frame_has_tables(void **)
     assert_int_equal(outcome.status, STINT_OK);
 }
 
+void an_interrupt_waits_for_the_end_of_a_frame_that_cannot_be_unwound(void **)
+{
+    auto outcome = run(limited(), [] {
+        in_frame('2', [] {
+            frame_without_any([] {
+                while ((sink = stint_malloc(1000)) != nullptr)
+                    ;
+                note('1');
+            });
+            spend_new();
+        });
+    });
+    assert_stopped(outcome, "1d2");
+    assert_true(outcome.usage.deferred > 1000);
+}
+
 void an_interrupt_waits_for_a_mutex_and_then_unwinds(void **)
 {
     static std::mutex mutex;
@@ -291,6 +307,7 @@ int main()
         cmocka_unit_test(an_interrupt_waits_for_a_better_place),
         cmocka_unit_test(code_that_only_calls_malloc_is_left_by_a_jump),
         cmocka_unit_test(cleanup_attributes_run_where_the_frame_has_tables),
+        cmocka_unit_test(an_interrupt_waits_for_the_end_of_a_frame_that_cannot_be_unwound),
         cmocka_unit_test(an_interrupt_waits_for_a_mutex_and_then_unwinds),
         cmocka_unit_test(an_interrupt_waits_for_a_static_initialiser),
     };
