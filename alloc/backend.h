@@ -37,10 +37,11 @@ static inline void sti_backend_heap_commit(sti_backend_heap *heap)
     mi_heap_delete(heap);
 }
 
-/* Take in what other threads have freed of the calling thread's part of the process's heap. */
-static inline void sti_backend_process_collect(void)
+/* Take in what other threads have freed of the calling thread's part of the process's heap; give all that is free back to
+ * the system. */
+static inline void sti_backend_process_collect(bool give_back)
 {
-    mi_collect(false);
+    mi_collect(give_back);
 }
 
 /* Live blocks are gone. */

@@ -171,7 +171,7 @@ void sti_heap_commit(struct sti_thread *thread, struct sti_heap *list)
         thread->handed_over += sti_backend_heap_committed(heap->backend);
     end_each(list, commit);
     if (thread->handed_over > COLLECT_INTERVAL) {
-        sti_backend_process_collect();
+        sti_backend_process_collect(false);
         thread->handed_over = 0;
     }
 }

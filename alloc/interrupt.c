@@ -38,6 +38,8 @@ void sti_interrupt_look(struct sti_scope *innermost, uint64_t now)
             sti_interrupt_trip(scope, STINT_REASON_SHUTDOWN);
         } else if (stint_token_is_set(scope->token)) {
             sti_interrupt_trip(scope, STINT_REASON_TOKEN);
+        } else if (scope->outer == NULL && atomic_load_explicit(&scope->thread->sacrificed, memory_order_seq_cst)) {
+            sti_interrupt_trip(scope, STINT_REASON_GLOBAL_MEMORY_LIMIT);
         } else if (scope->deadline != UINT64_MAX) {
             if (now == 0)
                 now = sti_clock_coarse();

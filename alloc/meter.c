@@ -18,6 +18,8 @@
  * Accounts. A scope draws what it charges in grants, so the account's counters are touched once in 256 KiB, and it reserves
  * what it may hold whenever it is measured.
  *
+ * The process. While there is a limit on it, each task looks at what it holds from time to time (global.c).
+ *
  * The deadline. While a scope has one, a sample point is due at least every 16 KiB. */
 #include "meter.h"
 
@@ -25,6 +27,7 @@
 
 #include "account.h"
 #include "caller.h"
+#include "global.h"
 #include "heap.h"
 #include "interrupt.h"
 #include "scope_state.h"
@@ -93,6 +96,7 @@ void sti_meter_begin(struct sti_thread *thread, const stint_budget *budget)
         thread->memory_check = check;
     }
 
+    thread->global_check = thread->used;
     thread->allocating = NULL;
     atomic_store_explicit(&thread->limit, 0, memory_order_relaxed);
 }
@@ -108,6 +112,7 @@ void sti_meter_end(struct sti_thread *thread)
     if (scope->outer == NULL)
         thread->used = scope->begin;
     thread->memory_check = scope->below_memory_check;
+    thread->global_check = thread->used;
     thread->allocating = below != NULL && below->heap != NULL ? below->heap->backend : NULL;
     atomic_store_explicit(&thread->limit, 0, memory_order_relaxed);
 }
@@ -170,6 +175,7 @@ static struct passed measure(struct sti_thread *thread, size_t size)
         until_check = least(until_check, chargeable(most(scope->reserved, held + SMALLEST_SLACK) - held));
     }
     thread->memory_check = thread->used + until_check;
+    atomic_store_explicit(&thread->held, possible ? held + wanted : held, memory_order_relaxed);
     return passed;
 }
 
@@ -244,6 +250,8 @@ static uint64_t next_sample(const struct sti_thread *thread, uint64_t after)
         if (scope->account != NULL)
             limit = least(limit, scope->granted_end);
     }
+    if (sti_global_is_limited())
+        limit = least(limit, thread->global_check);
     return least(limit, after + (has_deadline(thread->scope) ? DEADLINE_INTERVAL : LONGEST_INTERVAL));
 }
 
@@ -298,6 +306,9 @@ bool sti_meter_sample(struct sti_thread *thread, uint64_t charge, size_t size, c
 
     if (beyond > 0)
         bring_memory_checks_nearer(thread, beyond);
+
+    if (sti_global_is_limited() && after > thread->global_check)
+        thread->global_check = after + sti_global_look(thread);
 
     /* The new limit first, then the flags: see thread.h. */
     atomic_store_explicit(&thread->limit, next_sample(thread, after), memory_order_seq_cst);

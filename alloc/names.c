@@ -33,6 +33,8 @@ const char *stint_reason_name(stint_reason reason)
         return "token";
     case STINT_REASON_SHUTDOWN:
         return "shutdown";
+    case STINT_REASON_GLOBAL_MEMORY_LIMIT:
+        return "global-memory-limit";
     case STINT_REASON_ACCOUNT:
         return "account";
     case STINT_REASON_OUTER:

@@ -13,6 +13,7 @@
 #include "account.h"
 #include "clock.h"
 #include "cxx.h"
+#include "global.h"
 #include "heap.h"
 #include "hook.h"
 #include "interrupt.h"
@@ -44,6 +45,7 @@ static void set_reason(stint_outcome *outcome, stint_reason reason, int own_erro
         return;
     case STINT_REASON_ALLOCATION_LIMIT:
     case STINT_REASON_MEMORY_LIMIT:
+    case STINT_REASON_GLOBAL_MEMORY_LIMIT:
         outcome->error = ENOMEM;
         return;
     case STINT_REASON_ACCOUNT:
@@ -124,6 +126,8 @@ static int open_scope(struct sti_thread *thread, struct sti_scope *scope, const 
     }
     thread->scope = scope;
     sti_meter_begin(thread, &options->budget);
+    if (scope->outer == NULL)
+        sti_global_begin_task(thread, start);
     sti_thread_metered = thread;
     return 0;
 }
@@ -193,6 +197,8 @@ static void close_scope(struct sti_thread *thread, int code, void *value, uint64
     else
         outcome->usage.kept = roll_back(thread, scope, request->options->name);
     sti_meter_end(thread);
+    if (scope->outer == NULL)
+        sti_global_end_task(thread, request->options->name, scope->below != NULL);
     sti_account_leave(scope->account);
     sti_hold_hand_down(scope);
     thread->scope = scope->below;

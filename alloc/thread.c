@@ -84,9 +84,13 @@ struct sti_thread *sti_thread_self(void)
     return __builtin_expect(thread != NULL, 1) ? thread : first_record();
 }
 
+struct sti_thread *sti_thread_first(void)
+{
+    return atomic_load_explicit(&all_records, memory_order_acquire);
+}
+
 void sti_thread_poke_all(void)
 {
-    for (struct sti_thread *thread = atomic_load_explicit(&all_records, memory_order_acquire); thread != NULL;
-         thread = thread->next)
+    for (struct sti_thread *thread = sti_thread_first(); thread != NULL; thread = thread->next)
         atomic_store_explicit(&thread->limit, 0, memory_order_seq_cst);
 }

@@ -37,6 +37,10 @@ struct sti_thread {
     size_t handed_over;           /* bytes of pages committed to the process's heap since that was last collected */
     atomic_bool owned;            /* by a living thread */
     atomic_bool asked;            /* a preemption signal has been sent and not been taken yet */
+    uint64_t global_check;        /* value of used beyond which what the process holds must be looked at */
+    atomic_size_t held;           /* this and the next two for the choice of a victim (global.c): by its scopes */
+    _Atomic uint64_t started;     /* when its task began; 0: it runs none */
+    atomic_bool sacrificed;       /* it is the victim */
     struct sti_thread *next;      /* on the list of all records; set once */
 } __attribute__((aligned(64)));
 
@@ -55,6 +59,9 @@ void sti_thread_end(void);
 
 /* Whether that call comes: not when mimalloc was loaded before this library (override_key.c). */
 bool sti_thread_ends_are_heard(void);
+
+/* The first of all records. */
+struct sti_thread *sti_thread_first(void);
 
 /* Make every thread that is in a scope reach a sample point at its next allocation. Safe in signal handlers. */
 void sti_thread_poke_all(void);

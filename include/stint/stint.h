@@ -17,6 +17,7 @@
 #include <stint/account.h>
 #include <stint/alloc.h>
 #include <stint/future.h>
+#include <stint/global.h>
 #include <stint/interrupt.h>
 #include <stint/pool.h>
 #include <stint/roots.h>

@@ -68,15 +68,16 @@ typedef enum stint_status {
 } stint_status;
 
 typedef enum stint_reason {
-    STINT_REASON_NONE = 0,         /* status is STINT_OK */
-    STINT_REASON_FAILED,           /* the function returned nonzero: STINT_ERROR */
-    STINT_REASON_ALLOCATION_LIMIT, /* budget.allocation: STINT_ERROR */
-    STINT_REASON_MEMORY_LIMIT,     /* budget.memory: STINT_ERROR */
-    STINT_REASON_DEADLINE,         /* budget.wall_ns: STINT_ERROR */
-    STINT_REASON_ACCOUNT,          /* a limit of the account, or of one above it: STINT_ERROR */
-    STINT_REASON_TOKEN,            /* the task's token, one above it, or stint_future_cancel: STINT_CANCELLED */
-    STINT_REASON_SHUTDOWN,         /* the pool was shut down by cancelling: STINT_CANCELLED */
-    STINT_REASON_OUTER,            /* a scope around this one was interrupted: STINT_CANCELLED */
+    STINT_REASON_NONE = 0,            /* status is STINT_OK */
+    STINT_REASON_FAILED,              /* the function returned nonzero: STINT_ERROR */
+    STINT_REASON_ALLOCATION_LIMIT,    /* budget.allocation: STINT_ERROR */
+    STINT_REASON_MEMORY_LIMIT,        /* budget.memory: STINT_ERROR */
+    STINT_REASON_DEADLINE,            /* budget.wall_ns: STINT_ERROR */
+    STINT_REASON_ACCOUNT,             /* a limit of the account, or of one above it: STINT_ERROR */
+    STINT_REASON_GLOBAL_MEMORY_LIMIT, /* the process held too much, and this task was chosen (global.h): STINT_ERROR */
+    STINT_REASON_TOKEN,               /* the task's token, one above it, or stint_future_cancel: STINT_CANCELLED */
+    STINT_REASON_SHUTDOWN,            /* the pool was shut down by cancelling: STINT_CANCELLED */
+    STINT_REASON_OUTER,               /* a scope around this one was interrupted: STINT_CANCELLED */
 } stint_reason;
 
 /* What was measured. */
@@ -93,7 +94,7 @@ typedef struct stint_usage {
 typedef struct stint_outcome {
     stint_status status;
     stint_reason reason;
-    int error; /* STINT_ERROR: the function's own code, ENOMEM for the two byte limits, EDQUOT for the account, ETIMEDOUT for the
+    int error; /* STINT_ERROR: the function's own code, ENOMEM for the byte limits, EDQUOT for the account, ETIMEDOUT for the
                     deadline;
                     STINT_CANCELLED: ECANCELED; STINT_OK: 0 */
     void *value; /* STINT_OK: the task's value, the caller's from now on; otherwise NULL */
@@ -112,7 +113,8 @@ typedef struct stint_outcome {
  * EBUSY: the account has its maximum of running tasks (in these cases fn was not called). */
 STINT_API int stint_run(stint_fn *fn, void *arg, const stint_options *options, stint_outcome *outcome);
 
-/* "ok", "error", "cancelled"; and "none", "failed", "alloc-limit", "memory-limit", "deadline", "account", "token",
+/* "ok", "error", "cancelled"; and "none", "failed", "alloc-limit", "memory-limit", "deadline", "account",
+ * "global-memory-limit", "token",
  * "shutdown", "outer". "unknown" for any other value. Static strings; any thread. */
 STINT_API const char *stint_status_name(stint_status status);
 STINT_API const char *stint_reason_name(stint_reason reason);

@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The limit on the whole process. Running tasks look at what the process holds, each at its own sample points.
+ *
+ * Who finds it too much chooses a victim, unless one has been chosen lately: since says when, 0 if none is on its way
+ * out. To change it is a compare-and-swap, so one thread chooses at a time. The victim finds its flag at its next sample
+ * point, which a poke brings about (thread.h: flag, then 0 into the limit), and ends; its thread then gives back what
+ * the heap held, and clears since. What is published of a task is for the choice only; a figure that is a little old makes
+ * it no worse than late. */
+#include "global.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "clock.h"
+#include "thread.h"
+
+#define SHORTEST_INTERVAL ((size_t)256 << 10)
+#define LONGEST_INTERVAL ((size_t)4 << 20)
+#define INTERVAL_SHIFT 8
+#define PATIENCE_NS UINT64_C(100000000)
+
+atomic_size_t sti_global_limit;
+
+static _Atomic stint_victim victim_policy;
+static _Atomic uint64_t since;
+static atomic_size_t seen; /* when the victim was chosen */
+
+static pthread_mutex_t report_lock = PTHREAD_MUTEX_INITIALIZER;
+static stint_global_report *report_function;
+static void *report_argument;
+
+/* Bytes; 0 and errno if they cannot be read. Allocates nothing. */
+static size_t resident(void)
+{
+    char text[128];
+    int file = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
+    if (file < 0)
+        return 0;
+    ssize_t length = read(file, text, sizeof text - 1);
+    int error = errno;
+    close(file);
+    errno = error;
+    if (length <= 0)
+        return 0;
+    text[length] = '\0';
+    const char *pages = strchr(text, ' ');
+    return pages != NULL ? strtoul(pages, NULL, 10) * (size_t)sysconf(_SC_PAGESIZE) : 0;
+}
+
+int stint_set_global_memory_limit(size_t bytes)
+{
+    if (bytes != 0 && resident() == 0)
+        return errno != 0 ? errno : EIO;
+    atomic_store_explicit(&sti_global_limit, bytes, memory_order_seq_cst);
+    sti_thread_poke_all();
+    return 0;
+}
+
+int stint_set_global_victim(stint_victim victim)
+{
+    if (victim != STINT_VICTIM_LARGEST && victim != STINT_VICTIM_NEWEST && victim != STINT_VICTIM_SELF)
+        return EINVAL;
+    atomic_store_explicit(&victim_policy, victim, memory_order_relaxed);
+    return 0;
+}
+
+void stint_set_global_report(stint_global_report *report, void *arg)
+{
+    pthread_mutex_lock(&report_lock);
+    report_function = report;
+    report_argument = arg;
+    pthread_mutex_unlock(&report_lock);
+}
+
+static bool is_better(const struct sti_thread *thread, const struct sti_thread *best, stint_victim policy)
+{
+    if (best == NULL)
+        return true;
+    if (policy == STINT_VICTIM_NEWEST)
+        return atomic_load_explicit(&thread->started, memory_order_relaxed) >
+               atomic_load_explicit(&best->started, memory_order_relaxed);
+    return atomic_load_explicit(&thread->held, memory_order_relaxed) >
+           atomic_load_explicit(&best->held, memory_order_relaxed);
+}
+
+static struct sti_thread *choose(struct sti_thread *self)
+{
+    stint_victim policy = atomic_load_explicit(&victim_policy, memory_order_relaxed);
+    struct sti_thread *best = policy == STINT_VICTIM_SELF ? self : NULL;
+    for (struct sti_thread *thread = sti_thread_first(); thread != NULL && best != self; thread = thread->next) {
+        bool runs = atomic_load_explicit(&thread->started, memory_order_relaxed) != 0;
+        if (runs && !atomic_load_explicit(&thread->sacrificed, memory_order_relaxed) && is_better(thread, best, policy))
+            best = thread;
+    }
+    return best;
+}
+
+uint64_t sti_global_look(struct sti_thread *thread)
+{
+    size_t limit = atomic_load_explicit(&sti_global_limit, memory_order_relaxed);
+    size_t interval = limit >> INTERVAL_SHIFT;
+    interval = interval < SHORTEST_INTERVAL  ? SHORTEST_INTERVAL
+               : interval > LONGEST_INTERVAL ? LONGEST_INTERVAL
+                                             : interval;
+    size_t held = resident();
+    if (limit == 0 || held <= limit)
+        return interval;
+    uint64_t now = sti_clock_now();
+    uint64_t before = atomic_load_explicit(&since, memory_order_relaxed);
+    if ((before != 0 && now - before < PATIENCE_NS) ||
+        !atomic_compare_exchange_strong_explicit(&since, &before, now, memory_order_relaxed, memory_order_relaxed))
+        return interval;
+    struct sti_thread *victim = choose(thread);
+    if (victim == NULL)
+        return interval;
+    atomic_store_explicit(&seen, held, memory_order_relaxed);
+    atomic_store_explicit(&victim->sacrificed, true, memory_order_seq_cst);
+    atomic_store_explicit(&victim->limit, 0, memory_order_seq_cst);
+    return interval;
+}
+
+void sti_global_begin_task(struct sti_thread *thread, uint64_t start)
+{
+    atomic_store_explicit(&thread->held, 0, memory_order_relaxed);
+    atomic_store_explicit(&thread->sacrificed, false, memory_order_relaxed);
+    atomic_store_explicit(&thread->started, start, memory_order_relaxed);
+}
+
+static void report(size_t held, const char *task)
+{
+    pthread_mutex_lock(&report_lock);
+    stint_global_report *function = report_function;
+    void *argument = report_argument;
+    pthread_mutex_unlock(&report_lock);
+    if (function == NULL)
+        return;
+    stint_global_event event = {
+        .resident = atomic_load_explicit(&seen, memory_order_relaxed),
+        .limit = atomic_load_explicit(&sti_global_limit, memory_order_relaxed),
+        .task = task,
+        .held = held,
+    };
+    function(&event, argument);
+}
+
+void sti_global_end_task(struct sti_thread *thread, const char *task, bool another_goes_on)
+{
+    size_t held = atomic_load_explicit(&thread->held, memory_order_relaxed);
+    atomic_store_explicit(&thread->started, another_goes_on, memory_order_relaxed); /* as the oldest of all */
+    if (!atomic_load_explicit(&thread->sacrificed, memory_order_relaxed))
+        return;
+    sti_backend_process_collect(true);
+    atomic_store_explicit(&thread->sacrificed, false, memory_order_relaxed);
+    atomic_store_explicit(&since, 0, memory_order_relaxed);
+    report(held, task);
+}

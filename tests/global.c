@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The limit on the whole process. */
+#include "support.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#define LIMIT (256 * MIB)
+
+static atomic_int reports;
+static const char *_Atomic last_task;
+static atomic_size_t last_resident;
+
+static void note_report(const stint_global_event *event, void *unused)
+{
+    (void)unused;
+    atomic_store(&last_task, event->task);
+    atomic_store(&last_resident, event->resident);
+    atomic_fetch_add(&reports, 1);
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    atomic_store(&reports, 0);
+    stint_set_global_report(note_report, NULL);
+    return stint_set_global_memory_limit(LIMIT);
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    stint_set_global_report(NULL, NULL);
+    stint_set_global_victim(STINT_VICTIM_LARGEST);
+    return stint_set_global_memory_limit(0);
+}
+
+static int grow_for_ever(void *unused, void **value)
+{
+    (void)unused;
+    (void)value;
+    for (;;) {
+        void *block = stint_malloc(100 * KIB);
+        if (block == NULL)
+            return ENOMEM;
+        memset(block, 1, 100 * KIB);
+    }
+}
+
+/* Holds 1 MiB at a time, for a while. */
+static int behave(void *unused, void **value)
+{
+    (void)unused;
+    (void)value;
+    for (int i = 0; i < 200; i++) {
+        void *block = stint_malloc(MIB);
+        if (block == NULL)
+            return ENOMEM;
+        memset(block, 1, MIB);
+        stint_free(block);
+    }
+    return 0;
+}
+
+static atomic_bool watching;
+static atomic_size_t highest;
+
+static void *watch_resident(void *unused)
+{
+    (void)unused;
+    while (atomic_load(&watching)) {
+        size_t now = resident();
+        if (now > atomic_load(&highest))
+            atomic_store(&highest, now);
+        usleep(500);
+    }
+    return NULL;
+}
+
+static void test_the_hog_is_stopped_and_all_others_end_ok(void **state)
+{
+    (void)state;
+    enum { OTHERS = 50 };
+    stint_future *futures[OTHERS];
+    stint_future *hog;
+    stint_pool *pool;
+    pthread_t watcher;
+    atomic_store(&watching, true);
+    assert_int_equal(pthread_create(&watcher, NULL, watch_resident, NULL), 0);
+    stint_pool_options two = { .workers = 2 };
+    assert_int_equal(stint_pool_create(&pool, &two), 0);
+    stint_options hog_options = { .name = "hog" };
+    stint_options options = { .name = "other" };
+    for (int i = 0; i < OTHERS; i++) {
+        if (i == OTHERS / 2)
+            assert_int_equal(stint_submit(pool, grow_for_ever, NULL, &hog_options, &hog), 0);
+        assert_int_equal(stint_submit(pool, behave, NULL, &options, &futures[i]), 0);
+    }
+    stint_outcome outcome;
+    assert_int_equal(stint_future_wait(hog, &outcome), 0);
+    assert_outcome(outcome, STINT_ERROR, STINT_REASON_GLOBAL_MEMORY_LIMIT, ENOMEM);
+    stint_future_release(hog);
+    for (int i = 0; i < OTHERS; i++) {
+        assert_int_equal(stint_future_wait(futures[i], &outcome), 0);
+        assert_ok(outcome);
+        stint_future_release(futures[i]);
+    }
+    assert_int_equal(stint_pool_destroy(pool), 0);
+    atomic_store(&watching, false);
+    assert_int_equal(pthread_join(watcher, NULL), 0);
+    assert_int_equal(atomic_load(&reports), 1);
+    assert_string_equal(atomic_load(&last_task), "hog");
+    assert_true(atomic_load(&last_resident) > LIMIT);
+    assert_true(atomic_load(&highest) < LIMIT + LIMIT / 10);
+}
+
+static void test_one_hog_after_the_other_is_stopped(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 10; i++)
+        assert_outcome(run_task(grow_for_ever, NULL, NULL), STINT_ERROR, STINT_REASON_GLOBAL_MEMORY_LIMIT, ENOMEM);
+    assert_int_equal(atomic_load(&reports), 10);
+}
+
+static void test_a_task_that_is_told_by_failing_allocations_is_a_victim_too(void **state)
+{
+    (void)state;
+    stint_options options = { .on_interrupt = STINT_FAIL };
+    assert_outcome(run_task(grow_for_ever, NULL, &options), STINT_ERROR, STINT_REASON_GLOBAL_MEMORY_LIMIT, ENOMEM);
+}
+
+static int run_hog_inside(void *ended, void **value)
+{
+    (void)value;
+    stint_outcome outcome;
+    stint_run(grow_for_ever, NULL, NULL, &outcome);
+    *(bool *)ended = true;
+    return 0;
+}
+
+static void test_the_whole_task_ends_not_an_inner_scope_alone(void **state)
+{
+    (void)state;
+    bool went_on = false;
+    assert_outcome(run_task(run_hog_inside, &went_on, NULL), STINT_ERROR, STINT_REASON_GLOBAL_MEMORY_LIMIT, ENOMEM);
+    assert_false(went_on);
+}
+
+static void test_the_one_that_allocates_can_be_made_the_victim(void **state)
+{
+    (void)state;
+    assert_int_equal(stint_set_global_victim(STINT_VICTIM_SELF), 0);
+    assert_outcome(run_task(grow_for_ever, NULL, NULL), STINT_ERROR, STINT_REASON_GLOBAL_MEMORY_LIMIT, ENOMEM);
+    assert_int_equal(stint_set_global_victim(STINT_VICTIM_NEWEST), 0);
+    assert_outcome(run_task(grow_for_ever, NULL, NULL), STINT_ERROR, STINT_REASON_GLOBAL_MEMORY_LIMIT, ENOMEM);
+    assert_int_equal(stint_set_global_victim((stint_victim)99), EINVAL);
+}
+
+static void test_without_a_limit_nobody_is_stopped(void **state)
+{
+    (void)state;
+    assert_int_equal(stint_set_global_memory_limit(0), 0);
+    stint_options options = { .budget = { .memory = LIMIT + 64 * MIB } };
+    assert_outcome(run_task(grow_for_ever, NULL, &options), STINT_ERROR, STINT_REASON_MEMORY_LIMIT, ENOMEM);
+    assert_int_equal(atomic_load(&reports), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_the_hog_is_stopped_and_all_others_end_ok, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_one_hog_after_the_other_is_stopped, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_a_task_that_is_told_by_failing_allocations_is_a_victim_too, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(test_the_whole_task_ends_not_an_inner_scope_alone, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_the_one_that_allocates_can_be_made_the_victim, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_without_a_limit_nobody_is_stopped, setup, teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
