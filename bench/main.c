@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * stint-bench: measures each bench as a bounded job of a pool of one worker, and prints what came of it. The main thread
+ * waits, and shows how far it is. With --serve, in place of all that, one subject's process. */
+#include <errno.h>
+#include <fnmatch.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "figure.h"
+#include "harness.h"
+#include "options.h"
+#include "table.h"
+
+#define STARTS 11
+#define QUICK_STARTS 5
+#define QUICK_SHARE 3 /* of the rounds */
+#define PROGRESS_NS 200000000
+
+static const struct bench *const bench_groups[] = {
+    bench_alloc,      bench_mutex,   bench_run, bench_overshoot, bench_roots, bench_cancel,
+    bench_submitting, bench_contain, NULL,
+};
+
+struct session {
+    struct bench_options options;
+    FILE *out;
+    stint_pool *pool;
+    struct figure_list figures;
+    size_t number; /* of the bench that is measured, from 1 */
+    size_t chosen; /* benches */
+    size_t missed; /* targets */
+    size_t failed; /* benches */
+};
+
+static bool is_chosen(const struct bench *bench, const char *glob)
+{
+    return glob == NULL || fnmatch(glob, bench->name, 0) == 0;
+}
+
+static void list_bench(const struct bench *bench)
+{
+    printf("%-18s %-8s %s\n%27s", bench->name, bench->unit, bench->what, "");
+    for (const struct bench_subject *subject = bench->subjects; subject->name != NULL; subject++)
+        printf(" %s", subject->name);
+    printf("\n");
+}
+
+/* This very process is a subject's: its arguments are --serve BENCH SUBJECT WORKERS. */
+static int serve(int argc, char **argv)
+{
+    for (const struct bench *const *group = bench_groups; argc == 5 && *group != NULL; group++) {
+        for (const struct bench *bench = *group; bench->name != NULL; bench++) {
+            for (const struct bench_subject *subject = bench->subjects; subject->name != NULL; subject++) {
+                struct bench_work works[] = { { bench->name, subject->name, subject->prepare, subject->measure },
+                                              { NULL, NULL, NULL, NULL } };
+                if (subject->measure != NULL && strcmp(bench->name, argv[2]) == 0 &&
+                    strcmp(subject->name, argv[3]) == 0)
+                    return bench_serve_main(works, argc, argv);
+            }
+        }
+    }
+    fprintf(stderr, "stint-bench: --serve is for the program itself\n");
+    return 2;
+}
+
+static void wait_for(const struct session *session, const struct job *job, stint_future *future, stint_outcome *outcome)
+{
+    if (!isatty(STDERR_FILENO)) {
+        stint_future_wait(future, outcome);
+        return;
+    }
+    while (stint_future_wait_for(future, PROGRESS_NS, outcome) == ETIMEDOUT) {
+        size_t done = atomic_load_explicit(&job->done, memory_order_relaxed);
+        fprintf(stderr, "\r\033[K[%zu/%zu] %s %3zu %%", session->number, session->chosen, job->bench->name,
+                done * 100 / harness_measurements(job));
+    }
+    fprintf(stderr, "\r\033[K");
+}
+
+static void measure_bench(struct session *session, const struct bench *bench)
+{
+    size_t rounds = session->options.quick ? bench->rounds / QUICK_SHARE : bench->rounds;
+    struct job job = {
+        .bench = bench,
+        .workers = bench->workers == BENCH_ALL ? (unsigned)sysconf(_SC_NPROCESSORS_ONLN)
+                   : bench->workers == 0       ? 1
+                                               : bench->workers,
+        .starts = session->options.runs != 0 ? session->options.runs
+                  : session->options.quick   ? QUICK_STARTS
+                                             : STARTS,
+        .rounds = rounds > 0 ? rounds : 1,
+    };
+    stint_future *future;
+    stint_outcome outcome;
+    session->number++;
+    int error = harness_submit(session->pool, &job, &future);
+    if (error != 0) {
+        fprintf(stderr, "stint-bench: %s: %s\n", bench->name, strerror(error));
+        session->failed++;
+        return;
+    }
+    wait_for(session, &job, future, &outcome);
+    stint_future_release(future);
+    if (outcome.status != STINT_OK) {
+        /* The figures were the task's, and went with it. */
+        fprintf(session->out, "\n%s   FAILED at the subject %s: %s, %s\n", bench->name, job.failed,
+                stint_reason_name(outcome.reason), strerror(outcome.error));
+        session->failed++;
+        return;
+    }
+    for (size_t i = 0; i < BENCH_SUBJECTS_MOST; i++)
+        figures_sort(&job.series[i].figures);
+    session->missed += table_print(&job, session->out);
+    figure_collect(&session->figures, &job);
+    harness_free(&job);
+}
+
+/* 0 or 1, the exit status. */
+static int finish(struct session *session, const struct figure_list *old)
+{
+    const struct bench_options *options = &session->options;
+    int status = session->failed > 0;
+    fprintf(session->out, "\n%zu benches; %zu targets missed; %zu benches failed.\n", session->chosen, session->missed,
+            session->failed);
+    if (options->compare != NULL && figure_compare(old, &session->figures, options->compare, session->out) > 0)
+        status = 1;
+    if (options->json == NULL)
+        return status;
+    FILE *json = strcmp(options->json, "-") == 0 ? stdout : fopen(options->json, "w");
+    if (json != NULL)
+        figure_write(&session->figures, json);
+    if (json == NULL || fflush(json) != 0 || ferror(json)) {
+        fprintf(stderr, "stint-bench: %s: %s\n", options->json, strerror(errno));
+        status = 1;
+    }
+    if (json != NULL && json != stdout)
+        fclose(json);
+    return status;
+}
+
+static void each_chosen(struct session *session, void (*visit)(struct session *, const struct bench *))
+{
+    for (const struct bench *const *group = bench_groups; *group != NULL; group++) {
+        for (const struct bench *bench = *group; bench->name != NULL; bench++) {
+            if (is_chosen(bench, session->options.only))
+                visit(session, bench);
+        }
+    }
+}
+
+static void count_bench(struct session *session, const struct bench *bench)
+{
+    session->chosen++;
+    if (session->options.list)
+        list_bench(bench);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc > 1 && strcmp(argv[1], "--serve") == 0)
+        return serve(argc, argv);
+    struct session session = { .options = bench_options_read(argc, argv), .out = stdout };
+    struct figure_list old = { .list = NULL };
+    each_chosen(&session, count_bench);
+    if (session.chosen == 0) {
+        fprintf(stderr, "stint-bench: no bench is called %s (see --list)\n", session.options.only);
+        return 2;
+    }
+    if (session.options.list)
+        return 0;
+    if (session.options.compare != NULL && !figure_read(&old, session.options.compare))
+        return 2;
+    if (session.options.json != NULL && strcmp(session.options.json, "-") == 0)
+        session.out = stderr;
+
+    stint_pool_options pool_options = { .workers = 1, .name = "bench" };
+    int error = stint_pool_create(&session.pool, &pool_options);
+    if (error != 0) {
+        fprintf(stderr, "stint-bench: no pool: %s\n", strerror(error));
+        return 1;
+    }
+    signal(SIGPIPE, SIG_IGN); /* a subject that ends early is a failed measurement */
+    fprintf(session.out, "stint %s, mimalloc %d, %ld processors\n", stint_version(), stint_backend_version(),
+            sysconf(_SC_NPROCESSORS_ONLN));
+    each_chosen(&session, measure_bench);
+    int status = finish(&session, &old);
+    figure_free(&old);
+    figure_free(&session.figures);
+    stint_pool_destroy(session.pool);
+    return status;
+}

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The parts of the programs without stint. */
+#ifndef BENCH_PLAIN_H
+#define BENCH_PLAIN_H
+
+#include "serve.h"
+
+size_t plain_thread_job(double *figures);
+size_t plain_fork_job(double *figures);
+size_t plain_fork_bomb(double *figures);
+
+#endif

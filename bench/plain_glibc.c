@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The peer that is plain glibc: stint-bench-glibc. */
+#include "plain.h"
+#include "work.h"
+
+int main(int argc, char **argv)
+{
+    static const struct bench_work works[] = {
+        { "alloc.app.sqlite", "glibc", work_app_prepare, work_sqlite },
+        { "alloc.app.xml", "glibc", work_app_prepare, work_xml },
+        { "alloc.app.lua", "glibc", work_app_prepare, work_lua },
+        { "alloc.app.json", "glibc", work_app_prepare, work_json },
+        { "mutex.pair", "plain", work_mutex_prepare, work_mutex },
+        { "contain.job", "pthread", work_hold_much, plain_thread_job },
+        { "contain.job", "fork-rlimit", work_hold_much, plain_fork_job },
+        { "contain.bomb", "fork-rlimit", NULL, plain_fork_bomb },
+        { NULL, NULL, NULL, NULL },
+    };
+    return bench_serve_main(works, argc, argv);
+}

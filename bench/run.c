@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * run.*: what it costs to run a task in place. */
+#include "bench.h"
+#include "task.h"
+#include "work.h"
+
+#define RUNS 500 /* a slice */
+
+static int alloc_ten(void *arg, void **value)
+{
+    (void)arg;
+    (void)value;
+    work_ten_pairs();
+    return 0;
+}
+
+static void slice(void *arg)
+{
+    stint_fn *fn = *(stint_fn **)arg;
+    stint_options options = STINT_OPTIONS_INIT;
+    stint_outcome outcome;
+    options.budget.memory = (size_t)1 << 20;
+    for (int i = 0; i < RUNS; i++)
+        stint_run(fn, NULL, &options, &outcome);
+}
+
+static size_t run_empty(double *figures)
+{
+    stint_fn *fn = bench_empty_task;
+    figures[0] = bench_slices(slice, &fn, RUNS);
+    return 1;
+}
+
+static size_t run_alloc_ten(double *figures)
+{
+    stint_fn *fn = alloc_ten;
+    figures[0] = bench_slices(slice, &fn, RUNS);
+    return 1;
+}
+
+/* Both call the function without a task; new-heap makes and destroys a heap of mimalloc's around it. */
+#define OTHERS                                                                                                         \
+    { "new-heap", .program = "stint-bench-mimalloc" },                                                                 \
+    {                                                                                                                  \
+        "raw", .program = "stint-bench-mimalloc"                                                                       \
+    }
+
+const struct bench bench_run[] = {
+    { .name = "run.empty",
+      .unit = "ns/op",
+      .what = "stint_run of an empty task with a memory limit",
+      .rounds = 30,
+      .subjects = { { "stint", .measure = run_empty }, OTHERS },
+      .targets = { { "stint", BENCH_MEDIAN, 60, NULL } } },
+    { .name = "run.alloc10",
+      .unit = "ns/op",
+      .what = "stint_run of a task that makes 10 malloc/free pairs",
+      .rounds = 30,
+      .subjects = { { "stint", .measure = run_alloc_ten }, OTHERS },
+      .targets = { { "stint", BENCH_MEDIAN, 400, NULL } } },
+    { .name = NULL },
+};

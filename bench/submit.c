@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * submit.*, idle.cpu: what it costs to hand a task to the pool, and what a pool costs that has nothing to do. */
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "bench.h"
+#include "task.h"
+
+#define STREAM 100000 /* tasks a measurement: ten of them are a million */
+#define WINDOW 2048   /* futures held at once */
+#define ROUND_TRIPS 2000
+#define TREE 22
+#define TREE_VALUE 17711
+#define TREE_TASKS 28656 /* each call with n > 1 submits one: fib(n + 1) - 1 in all */
+
+static void finish(stint_future *future)
+{
+    stint_future_wait(future, NULL);
+    stint_future_release(future);
+}
+
+static size_t stream(double *figures)
+{
+    static stint_future *futures[WINDOW];
+    stint_options options = STINT_OPTIONS_INIT;
+    options.budget.memory = (size_t)1 << 20;
+    double begin = bench_now_ns();
+    for (size_t i = 0; i < STREAM + WINDOW; i++) {
+        if (i >= WINDOW)
+            finish(futures[i % WINDOW]);
+        if (i < STREAM)
+            futures[i % WINDOW] = bench_submit(bench_empty_task, NULL, &options);
+    }
+    figures[0] = (bench_now_ns() - begin) / STREAM;
+    return 1;
+}
+
+static size_t round_trips(double *figures)
+{
+    double begin = bench_now_ns();
+    for (size_t i = 0; i < ROUND_TRIPS; i++)
+        finish(bench_submit(bench_empty_task, NULL, NULL));
+    figures[0] = (bench_now_ns() - begin) / ROUND_TRIPS;
+    return 1;
+}
+
+static int fibonacci(void *arg, void **value)
+{
+    uintptr_t n = (uintptr_t)arg;
+    void *right = NULL;
+    stint_outcome left;
+    if (n < 2) {
+        *value = arg;
+        return 0;
+    }
+    stint_future *future = bench_submit(fibonacci, (void *)(n - 1), NULL);
+    fibonacci((void *)(n - 2), &right);
+    stint_future_wait(future, &left);
+    stint_future_release(future);
+    *value = (void *)((uintptr_t)left.value + (uintptr_t)right);
+    return 0;
+}
+
+static size_t tree(double *figures)
+{
+    stint_outcome outcome;
+    double begin = bench_now_ns();
+    stint_future *future = bench_submit(fibonacci, (void *)(uintptr_t)TREE, NULL);
+    stint_future_wait(future, &outcome);
+    stint_future_release(future);
+    figures[0] = (bench_now_ns() - begin) / TREE_TASKS;
+    return (uintptr_t)outcome.value == TREE_VALUE ? 1 : 0;
+}
+
+/* So that the workers have begun, and have had time to lie down. */
+static void prepare_idle(unsigned workers)
+{
+    bench_prepare_pool(workers);
+    finish(bench_submit(bench_empty_task, NULL, NULL));
+    sleep(1);
+}
+
+static double processor_seconds(void)
+{
+    struct rusage used;
+    getrusage(RUSAGE_SELF, &used);
+    return (double)(used.ru_utime.tv_sec + used.ru_stime.tv_sec) +
+           (double)(used.ru_utime.tv_usec + used.ru_stime.tv_usec) / 1e6;
+}
+
+static size_t idle(double *figures)
+{
+    double begin = processor_seconds();
+    sleep(1);
+    figures[0] = (processor_seconds() - begin) * 100;
+    return 1;
+}
+
+#define TBB(subject)                                                                                                   \
+    {                                                                                                                  \
+        subject, .program = "stint-bench-tbb", .package = "libtbb-dev"                                                 \
+    }
+
+const struct bench bench_submitting[] = {
+    { .name = "submit.future",
+      .unit = "ns/op",
+      .what = "bounded empty tasks with futures from one outside thread; the peers give no result",
+      .rounds = 4,
+      .workers = BENCH_ALL,
+      .subjects = { { "stint", .prepare = bench_prepare_pool, .measure = stream },
+                    TBB("tbb-enqueue"),
+                    { "glib-pool", .program = "stint-bench-glib", .package = "libglib2.0-dev" } },
+      .targets = { { "stint", BENCH_MEDIAN, 200, NULL } } },
+    { .name = "submit.pingpong",
+      .unit = "ns/op",
+      .what = "an empty task submitted and waited for, one at a time",
+      .rounds = 12,
+      .workers = BENCH_ALL,
+      .subjects = { { "stint", .prepare = bench_prepare_pool, .measure = round_trips }, TBB("tbb-future") } },
+    { .name = "submit.tree",
+      .unit = "ns/op",
+      .what = "a tree of tasks that submit and await tasks",
+      .rounds = 12,
+      .workers = BENCH_ALL,
+      .subjects = { { "stint", .prepare = bench_prepare_pool, .measure = tree } } },
+    { .name = "idle.cpu",
+      .unit = "percent",
+      .what = "of one processor, that a pool takes which has nothing to do",
+      .rounds = 2,
+      .workers = BENCH_ALL,
+      .no_ratios = true,
+      .subjects = { { "stint", .prepare = prepare_idle, .measure = idle }, TBB("tbb") } },
+    { .name = NULL },
+};
