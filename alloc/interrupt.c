@@ -11,6 +11,7 @@
 
 #include <setjmp.h>
 #include <stdint.h>
+#include <stint/interrupt.h>
 
 #include "caller.h"
 #include "clock.h"

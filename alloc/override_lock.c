@@ -12,6 +12,7 @@
 #include <stint/api.h>
 #include <threads.h>
 
+#include "plain_lock.h"
 #include "scope_state.h"
 #include "thread.h"
 
@@ -207,4 +208,22 @@ void call_once(once_flag *flag, void (*function)(void))
     }
     __attribute__((cleanup(end_once), unused)) struct once_hold hold = begin_once(thread->scope, flag);
     plain.c_once(flag, function);
+}
+
+int sti_plain_mutex_lock(pthread_mutex_t *mutex)
+{
+    have_plain();
+    return plain.mutex_lock(mutex);
+}
+
+int sti_plain_mutex_trylock(pthread_mutex_t *mutex)
+{
+    have_plain();
+    return plain.mutex_trylock(mutex);
+}
+
+int sti_plain_mutex_unlock(pthread_mutex_t *mutex)
+{
+    have_plain();
+    return plain.mutex_unlock(mutex);
 }

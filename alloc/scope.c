@@ -14,10 +14,12 @@
 #include "clock.h"
 #include "cxx.h"
 #include "global.h"
+#include "descriptor.h"
 #include "heap.h"
 #include "hook.h"
 #include "interrupt.h"
 #include "meter.h"
+#include "mutex.h"
 #include "preempt.h"
 #include "scope_state.h"
 #include "specific.h"
@@ -106,6 +108,8 @@ static int open_scope(struct sti_thread *thread, struct sti_scope *scope, const 
     scope->holds.unnamed = 0;
     scope->guards = NULL;
     scope->unwind.under_way = false;
+    scope->mutexes = NULL;
+    scope->pushes = 0;
     scope->thread = thread;
     scope->hooks = NULL;
     scope->watch.link = NULL;
@@ -124,6 +128,7 @@ static int open_scope(struct sti_thread *thread, struct sti_scope *scope, const 
             return error;
         }
     }
+    scope->descriptors = options->audit_descriptors ? sti_descriptors_list() : NULL;
     thread->scope = scope;
     sti_meter_begin(thread, &options->budget);
     if (scope->outer == NULL)
@@ -192,10 +197,14 @@ static void close_scope(struct sti_thread *thread, int code, void *value, uint64
         .queued_ns = request->submitted_ns != 0 ? start - request->submitted_ns : 0,
     };
 
-    if (outcome->status == STINT_OK)
+    sti_mutex_abandon_all(scope);
+    if (outcome->status == STINT_OK) {
         commit(thread, scope);
-    else
+    } else {
+        outcome->usage.descriptors = sti_descriptors_left(scope->descriptors, request->options->name);
         outcome->usage.kept = roll_back(thread, scope, request->options->name);
+    }
+    sti_descriptors_free(scope->descriptors);
     sti_meter_end(thread);
     if (scope->outer == NULL)
         sti_global_end_task(thread, request->options->name, scope->below != NULL);

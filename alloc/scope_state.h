@@ -6,13 +6,16 @@
 #define STI_ALLOC_SCOPE_STATE_H
 
 #include <setjmp.h>
+#include <stint/guard.h>
 #include <stint/interrupt.h>
+#include <stint/mutex.h>
 #include <stint/task.h>
 
 #include "hold.h"
 #include "unwinding.h"
 #include "watch.h"
 
+struct sti_descriptors;
 struct sti_heap;
 struct sti_specific_undo;
 struct sti_thread;
@@ -46,6 +49,8 @@ struct sti_scope {
     unsigned keeps;    /* regions whose blocks go to the process's heap; each is masked too */
     struct sti_holds holds;
     stint_guard *guards;
+    stint_mutex *mutexes; /* held, newest first */
+    uint64_t pushes;      /* of both */
     struct sti_thread *thread; /* this and what follows, for the watch */
     stint_hook *hooks;
     struct sti_watch watch;
@@ -59,6 +64,8 @@ struct sti_scope {
     struct sti_heap *heap;  /* its own; NULL until it allocates */
     struct sti_heap *heaps; /* its own and those that inner scopes committed into it */
     struct sti_specific_undo *specifics;
+
+    struct sti_descriptors *descriptors; /* that were open before; NULL: nobody asked */
 };
 
 static inline void sti_scope_take_hold(struct sti_scope *innermost, const volatile void *object)

@@ -19,6 +19,7 @@
 #include "cxx.h"
 #include "interrupt.h"
 #include "lsda.h"
+#include "mutex.h"
 #include "scope_state.h"
 #include "thread.h"
 
@@ -93,6 +94,7 @@ _Noreturn void sti_unwind_leave(struct sti_scope *scope)
 {
     struct sti_unwind *unwind = &scope->unwind;
     scope->masks++;
+    sti_mutex_poison_all(scope);
     unwind->under_way = true;
     unwind->caught = NULL;
     struct sti_cxx_exceptions *exceptions = sti_cxx_exceptions();

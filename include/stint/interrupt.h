@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Interrupts as a task's own code sees them: sample points it makes itself, regions in which an interrupt has to wait,
- * and release actions that run when one is delivered. All of these concern the innermost scope of the calling thread,
- * and do nothing outside a scope.
+ * Interrupts as a task's own code sees them: sample points it makes itself, and regions in which an interrupt has to
+ * wait. All of these concern the innermost scope of the calling thread, and do nothing outside a scope. What a task does
+ * about an interrupt is in guard.h and mutex.h.
  *
  * An interrupt is due when a limit is passed or a token is set. It is delivered at a sample point: an allocation,
  * stint_checkpoint, the end of a mask, of an inner stint_run, or of a wait for a future. It is never delivered
@@ -42,23 +42,6 @@ STINT_API void stint_unmask(void);
  * called libssl, libssl.* or libssl-*, loaded now or later. For the whole process and for ever; any thread.
  * 0, also when it was protected already; EINVAL: name is NULL, empty, or has a slash; ENOMEM. */
 STINT_API int stint_protect_module(const char *name);
-
-/* A release action, on the caller's stack frame. */
-typedef struct stint_guard {
-    void (*release)(void *arg);
-    void *arg;
-    struct stint_guard *below;
-} stint_guard;
-
-/* Push a guard: if the scope is interrupted by a jump before the matching pop, release(arg) runs, masked, newest guard
- * first, while the frame is still there. The guard must be popped before its frame returns. Memory needs no guard (it is
- * rolled back); descriptors, locks and everything outside the task's heap do. After the idea of Reppy's resources in
- * memprof-limits. */
-STINT_API void stint_guard_push(stint_guard *guard, void (*release)(void *arg), void *arg);
-
-/* Take the guard off again and, if run is true, call its release, masked. It must be the newest; a guard that is not on
- * the list is left alone and not run. Outside a scope a pushed guard works too: the pop runs it on request. */
-STINT_API void stint_guard_pop(stint_guard *guard, bool run);
 
 /* How a task that sits in somebody else's loop, or sleeps in a system call, is told to stop. On the caller's stack
  * frame. */

@@ -16,9 +16,12 @@
 
 #include <stint/account.h>
 #include <stint/alloc.h>
+#include <stint/descriptor.h>
 #include <stint/future.h>
 #include <stint/global.h>
+#include <stint/guard.h>
 #include <stint/interrupt.h>
+#include <stint/mutex.h>
 #include <stint/pool.h>
 #include <stint/roots.h>
 #include <stint/task.h>

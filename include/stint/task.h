@@ -48,18 +48,16 @@ typedef struct stint_options {
     stint_on_interrupt on_interrupt; /* STINT_JUMP unless set */
     size_t grace;     /* bytes that may still be allocated where an interrupt has to wait (see interrupt.h); 0: 1 MiB */
     const char *name; /* for reports; may be NULL. Not copied: it must outlive the task */
-    bool
-        preemptible; /* also interrupt code that makes no sample points, by a signal (SIGRTMAX - 2) to its thread, where
+    bool preemptible; /* also interrupt code that makes no sample points, by a signal (SIGRTMAX - 2) to its thread, where
                          the rules of interrupt.h allow it. Blocking system calls then return EINTR. The task's own
                          data may be left at any instruction: only for code that shares nothing it writes */
-    stint_account
-        *account; /* a ledger that is charged too (account.h); NULL: none. Retained while the task is unresolved */
+    stint_account *account; /* a ledger that is charged too (account.h); NULL: none. Retained while the task is unresolved */
+    bool audit_descriptors; /* count and report the descriptors that it leaves open when it is rolled back: descriptor.h */
 } stint_options;
 
-#define STINT_OPTIONS_INIT                                                                                             \
-    {                                                                                                                  \
-        { 0, 0, 0 }, NULL, STINT_JUMP, 0, NULL, false, NULL                                                            \
-    }
+/* clang-format off */
+#define STINT_OPTIONS_INIT { { 0, 0, 0 }, NULL, STINT_JUMP, 0, NULL, false, NULL, false }
+/* clang-format on */
 
 typedef enum stint_status {
     STINT_OK = 0,    /* the function returned 0 and nothing had tripped: its memory is committed */
@@ -87,6 +85,7 @@ typedef struct stint_usage {
     uint64_t samples;   /* times the meter left its fast path */
     uint64_t deferred;  /* sample points at which a due interrupt had to wait */
     uint64_t kept;      /* bytes of a rolled-back heap that was kept because a root points into it: roots.h */
+    uint64_t descriptors; /* left open by an audited task that was rolled back */
     uint64_t wall_ns;   /* from the start of the function to its end */
     uint64_t queued_ns; /* from the submission to the start; 0 for stint_run */
 } stint_usage;

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * libc's own mutex functions, whatever this library overrides: a mutex taken with these does not make interrupts wait.
+ * Any thread. Without overrides they are called by their names, so that a sanitizer sees them. */
+#ifndef STI_ALLOC_PLAIN_LOCK_H
+#define STI_ALLOC_PLAIN_LOCK_H
+
+#include <pthread.h>
+
+#if STI_OVERRIDES
+int sti_plain_mutex_lock(pthread_mutex_t *mutex);
+int sti_plain_mutex_trylock(pthread_mutex_t *mutex);
+int sti_plain_mutex_unlock(pthread_mutex_t *mutex);
+#else
+#define sti_plain_mutex_lock pthread_mutex_lock
+#define sti_plain_mutex_trylock pthread_mutex_trylock
+#define sti_plain_mutex_unlock pthread_mutex_unlock
+#endif
+
+#endif

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Guards: release actions that run when the task is interrupted. Memory needs none, since it is rolled back; descriptors,
+ * temporary files, locks, and everything else outside the task's heap do. After Reppy's treatment of asynchronous
+ * interrupts and the resources of memprof-limits. docs/recovering.md shows them at work.
+ *
+ * All of these concern the innermost scope of the calling thread; outside a scope they work too, and nothing interrupts
+ * them. A release runs masked, may allocate within the scope's grace, and must return.
+ *
+ * In STINT_FAIL the library runs no guard: the task's allocations fail, it returns by itself, and its own code pops its
+ * guards (a STINT_GUARD does so at the end of its block, stint_with when use returns). */
+#ifndef STINT_GUARD_H
+#define STINT_GUARD_H
+
+#include <stint/api.h>
+
+STINT_BEGIN_DECLS
+
+/* A release action, on the caller's stack frame. Its fields are the library's. */
+typedef struct stint_guard {
+    void (*release)(void *arg);
+    void *arg;
+    struct stint_guard *below;
+    uint64_t order;
+} stint_guard;
+
+/* Push a guard: if the scope is interrupted by a jump before the matching pop, release(arg) runs, masked, newest guard
+ * first, while the frame is still there. The guard must be popped before its frame returns. release may be NULL. */
+STINT_API void stint_guard_push(stint_guard *guard, void (*release)(void *arg), void *arg);
+
+/* Take the guard off again and, if run is true, call its release, masked. A guard that is not on the list, because it
+ * has been popped or has run, is left alone and not run: a release runs once at most. */
+STINT_API void stint_guard_pop(stint_guard *guard, bool run);
+
+/* The same for a block, as a declaration in it:
+ *
+ *     int fd = open(path, O_RDONLY);
+ *     STINT_GUARD(close_fd, &fd);
+ *
+ * release(arg) runs once: at the end of the block, however the block is left (return, break and goto too, in C++ an
+ * exception), or at an interrupt. An interrupt may come between the two lines above: where that matters, mask both, or
+ * use stint_with. */
+#define STINT_GUARD(release, arg) STINT_GUARD_COUNTED_(__COUNTER__, release, arg)
+
+/* Open a resource, use it, release it:
+ *
+ *     error = stint_with(acquire, use, release, arg);
+ *
+ * acquire(arg, &resource) returns 0, or an error and has acquired nothing; use(arg, resource) returns 0 or an error;
+ * release(arg, resource) must not fail. release runs if and only if acquire returned 0: when use has returned, when use
+ * is interrupted (newest first, among the guards), or, in C++, when an exception leaves use. acquire and release are
+ * masked, use is not; an interrupt that waited during acquire is delivered before use starts, and release runs. *resource
+ * is NULL before acquire. Any thread, inside a scope or outside.
+ *
+ * 0; what acquire or use returned; EINVAL: a function is NULL (nothing was called). In STINT_JUMP an interrupt does not
+ * return from here. */
+typedef int stint_acquire_fn(void *arg, void **resource);
+typedef int stint_use_fn(void *arg, void *resource);
+typedef void stint_release_fn(void *arg, void *resource);
+STINT_API int stint_with(stint_acquire_fn *acquire, stint_use_fn *use, stint_release_fn *release, void *arg);
+
+/* Behind STINT_GUARD: a name of its own for each, and a guard that is empty until it is pushed. */
+#define STINT_GUARD_COUNTED_(number, release, arg) STINT_GUARD_NAMED_(number, release, arg)
+#define STINT_GUARD_NAMED_(number, release, arg)                                                                       \
+    __attribute__((cleanup(stint_guard_end_))) stint_guard stint_guard_##number = { NULL, NULL, NULL, 0 };             \
+    stint_guard_push(&stint_guard_##number, (release), (arg))
+
+static inline void stint_guard_end_(stint_guard *guard)
+{
+    stint_guard_pop(guard, true);
+}
+
+STINT_END_DECLS
+
+#endif
