@@ -79,6 +79,22 @@ static void forget(uintptr_t begin, uintptr_t end, void *unused)
     atomic_fetch_sub_explicit(&sti_orphans_count, 1, memory_order_relaxed);
 }
 
+/* The child of a fork finds the set whole and the lock free. */
+static void before_fork(void)
+{
+    pthread_mutex_lock(&lock);
+}
+
+static void after_fork(void)
+{
+    pthread_mutex_unlock(&lock);
+}
+
+__attribute__((constructor)) static void hear_of_forks(void)
+{
+    pthread_atfork(before_fork, after_fork, after_fork);
+}
+
 bool sti_orphans_contain(uintptr_t page)
 {
     pthread_mutex_lock(&lock);

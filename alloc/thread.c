@@ -3,6 +3,7 @@
  * The records of threads: made, found, handed on, poked. The protocol is in thread.h. Any thread. */
 #include "thread.h"
 
+#include <pthread.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -71,6 +72,18 @@ static __attribute__((noinline)) struct sti_thread *first_record(void)
     thread->id = gettid();
     own_record = thread;
     return thread;
+}
+
+/* In the child of a fork the calling thread has another id. */
+static void renew_id(void)
+{
+    if (own_record != NULL)
+        own_record->id = gettid();
+}
+
+__attribute__((constructor)) static void hear_of_forks(void)
+{
+    pthread_atfork(NULL, NULL, renew_id);
 }
 
 struct sti_thread *sti_thread_own(void)

@@ -99,9 +99,12 @@ static void after_fork_in_parent(void)
 
 static void after_fork_in_child(void)
 {
-    for (struct sti_watch *watch = watches; watch != NULL; watch = watch->next)
+    for (struct sti_watch *watch = watches; watch != NULL; watch = watch->next) {
         watch->link = NULL;
+        watch->calls = 0;
+    }
     watches = NULL;
+    pthread_cond_init(&calls_ended, NULL); /* those who waited are not there either */
     atomic_store_explicit(&count, 0, memory_order_relaxed);
     started = false;
     next_look = STI_WATCH_NEVER;
