@@ -13,6 +13,7 @@
 #include "account.h"
 #include "clock.h"
 #include "cxx.h"
+#include "float_modes.h"
 #include "global.h"
 #include "descriptor.h"
 #include "heap.h"
@@ -229,10 +230,15 @@ int sti_scope_run(const struct sti_scope_request *request, stint_outcome *outcom
     volatile int code = 0;
     void *volatile value = NULL;
     sti_interrupt_look(&scope, start);
-    if (scope.tripped == STINT_REASON_NONE && _setjmp(scope.landing) == 0) {
-        void *result = NULL;
-        code = request->fn(request->arg, &result);
-        value = result;
+    const struct sti_float_modes modes = sti_float_modes_now();
+    if (scope.tripped == STINT_REASON_NONE) {
+        if (_setjmp(scope.landing) == 0) {
+            void *result = NULL;
+            code = request->fn(request->arg, &result);
+            value = result;
+        } else {
+            sti_float_modes_set(&modes);
+        }
     }
     close_scope(thread, code, value, start, request, outcome);
     return 0;

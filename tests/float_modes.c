@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * An interrupt leaves the thread with the floating-point modes that it had before the task. */
+#include "support.h"
+
+#include <xmmintrin.h>
+
+static int change_modes_and_allocate(void *unused, void **value)
+{
+    (void)unused;
+    (void)value;
+    _MM_SET_ROUNDING_MODE(_MM_ROUND_UP);
+    for (int i = 0; i < 1000000; i++)
+        stint_free(keep(stint_malloc(100)));
+    return 0;
+}
+
+static int loop_for_ever(void *unused, void **value)
+{
+    (void)unused;
+    (void)value;
+    static volatile bool stopped;
+    while (!stopped)
+        ;
+    return 0;
+}
+
+static void test_a_task_that_is_interrupted_leaves_the_rounding_of_its_thread_alone(void **state)
+{
+    (void)state;
+    const stint_options options = { .budget = { .allocation = 64 * KIB } };
+    _MM_SET_ROUNDING_MODE(_MM_ROUND_DOWN);
+    assert_limit_passed(run_task(change_modes_and_allocate, NULL, &options));
+    unsigned rounding = _MM_GET_ROUNDING_MODE();
+    _MM_SET_ROUNDING_MODE(_MM_ROUND_NEAREST);
+    assert_int_equal(rounding, _MM_ROUND_DOWN);
+}
+
+static void test_so_does_one_that_a_signal_interrupts(void **state)
+{
+    (void)state;
+    const stint_options options = { .budget = { .wall_ns = 20000000 }, .preemptible = true };
+    _MM_SET_ROUNDING_MODE(_MM_ROUND_DOWN);
+    stint_outcome outcome = run_task(loop_for_ever, NULL, &options);
+    unsigned rounding = _MM_GET_ROUNDING_MODE();
+    _MM_SET_ROUNDING_MODE(_MM_ROUND_NEAREST);
+    assert_int_equal(outcome.reason, STINT_REASON_DEADLINE);
+    assert_int_equal(rounding, _MM_ROUND_DOWN);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_task_that_is_interrupted_leaves_the_rounding_of_its_thread_alone),
+        cmocka_unit_test(test_so_does_one_that_a_signal_interrupts),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
