@@ -117,7 +117,8 @@ _Noreturn static void leave_by_unwind(struct sti_scope *scope)
 static bool deliver(struct sti_thread *thread, uintptr_t above)
 {
     struct sti_scope *scope = thread->scope;
-    if (scope->hooks != NULL)
+    /* A signal is sent by the watch, which has called the hooks; and below the handler this thread may hold its lock. */
+    if (above == 0)
         sti_hook_fire(scope);
     if (!is_due(scope) || !is_place_for_it(scope, above)) {
         scope->deferred++;

@@ -248,12 +248,55 @@ static void test_a_descriptor_of_a_set_token_is_readable(void **state)
     stint_token_release(token);
 }
 
+struct telling {
+    volatile bool told;
+    bool heard; /* inside the inner scope */
+};
+
+static void tell(void *argument)
+{
+    ((struct telling *)argument)->told = true;
+}
+
+static int allocate_until_told(void *argument, void **value)
+{
+    (void)value;
+    struct telling *telling = argument;
+    for (int i = 0; i < 100000 && !telling->told; i++)
+        stint_free(keep(stint_malloc(100)));
+    telling->heard = telling->told;
+    return 0;
+}
+
+static int hook_around_an_inner_scope(void *telling, void **value)
+{
+    (void)value;
+    stint_hook hook;
+    stint_outcome outcome;
+    const stint_options inner = { .on_interrupt = STINT_FAIL };
+    int error = stint_hook_push(&hook, tell, telling);
+    if (error == 0)
+        error = stint_run(allocate_until_told, telling, &inner, &outcome);
+    stint_hook_pop(&hook);
+    return error;
+}
+
+static void test_a_spent_limit_calls_the_hook_while_an_inner_scope_without_hooks_runs(void **state)
+{
+    (void)state;
+    struct telling telling = { .told = false };
+    const stint_options options = { .budget = { .allocation = 64 * KIB }, .on_interrupt = STINT_FAIL };
+    assert_limit_passed(run_task(hook_around_an_inner_scope, &telling, &options));
+    assert_true(telling.heard);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_deadline_calls_the_hook_of_a_task_that_sleeps),
         cmocka_unit_test(test_a_token_above_calls_the_hook_of_a_task_that_sleeps),
         cmocka_unit_test(test_a_spent_limit_calls_the_hook_once_on_the_tasks_own_thread),
+        cmocka_unit_test(test_a_spent_limit_calls_the_hook_while_an_inner_scope_without_hooks_runs),
         cmocka_unit_test(test_a_popped_hook_is_not_called),
         cmocka_unit_test(test_an_outer_deadline_calls_the_hook_of_an_inner_scope),
         cmocka_unit_test(test_a_token_set_before_the_hook_is_pushed_calls_it),
