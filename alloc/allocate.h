@@ -82,7 +82,8 @@ STI_INLINE void *sti_reallocate_array(void *block, size_t count, size_t size, co
 STI_INLINE void *sti_allocate_aligned(size_t alignment, size_t size, const void *caller)
 {
     if (alignment <= 16)
-        return sti_allocate(size, caller);
+        return sti_allocate(alignment == 16 && size < 16 ? 16 : size,
+                            caller); /* mimalloc's smallest are aligned to 8 */
     struct sti_thread *thread = sti_thread_metered;
     void *block;
     if (STI_LIKELY(thread == NULL)) {
