@@ -43,7 +43,7 @@ struct bench {
     const char *what;
     unsigned rounds;  /* measurements of each subject, in turns, a start of its program; --quick takes a third */
     unsigned workers; /* threads; 0: one, BENCH_ALL: as many as processors */
-    bool no_ratios;   /* zero is a usual figure */
+    bool no_ratios;   /* zero is a usual figure, or they say little */
     bool histogram;
     struct bench_subject subjects[BENCH_SUBJECTS_MOST + 1];
     struct bench_target targets[BENCH_TARGETS_MOST + 1];
@@ -58,6 +58,5 @@ extern const struct bench bench_overshoot[];
 extern const struct bench bench_roots[];
 extern const struct bench bench_run[];
 extern const struct bench bench_submitting[];
-
 
 #endif

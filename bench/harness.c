@@ -92,11 +92,9 @@ static int run_job(void *arg, void **value)
     int error = stint_hook_push(&hook, kill_children, &children);
     if (error != 0)
         return error;
-    for (size_t start = 0; start < job->starts && error == 0; start++) {
-        stint_guard_push(&guard, end_children, &children);
-        error = measure_in_turns(job, &children);
-        stint_guard_pop(&guard, true);
-    }
+    stint_guard_push(&guard, end_children, &children);
+    error = measure_in_turns(job, &children);
+    stint_guard_pop(&guard, true);
     stint_hook_pop(&hook);
     if (error == 0)
         atomic_store_explicit(&job->failed, NULL, memory_order_relaxed);
@@ -108,6 +106,7 @@ int harness_submit(stint_pool *pool, struct job *job, stint_future **future)
     stint_options options = STINT_OPTIONS_INIT;
     options.budget = (stint_budget){ .memory = JOB_MEMORY, .wall_ns = JOB_NS };
     options.name = job->bench->name;
+    atomic_store_explicit(&job->done, 0, memory_order_relaxed);
     for (size_t i = 0; i < subject_count(job->bench); i++)
         job->series[i].built = child_program_exists(job->bench->subjects[i].program);
     return stint_submit(pool, run_job, job, &options, future);
@@ -118,7 +117,12 @@ size_t harness_measurements(const struct job *job)
     size_t built = 0;
     for (size_t i = 0; i < subject_count(job->bench); i++)
         built += job->series[i].built;
-    return job->starts * (WARM_ROUNDS + job->rounds) * built;
+    return (WARM_ROUNDS + job->rounds) * built;
+}
+
+void harness_forget(struct job *job)
+{
+    memset(job->series, 0, sizeof job->series);
 }
 
 static bool is_ours(const struct bench *bench, size_t subject)

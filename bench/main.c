@@ -29,11 +29,11 @@ struct session {
     struct bench_options options;
     FILE *out;
     stint_pool *pool;
-    struct figure_list figures;
-    size_t number; /* of the bench that is measured, from 1 */
-    size_t chosen; /* benches */
-    size_t missed; /* targets */
+    struct job *jobs; /* one for each bench that was chosen */
+    size_t chosen;
+    size_t starts;
     size_t failed; /* benches */
+    struct figure_list figures;
 };
 
 static bool is_chosen(const struct bench *bench, const char *glob)
@@ -75,48 +75,61 @@ static void wait_for(const struct session *session, const struct job *job, stint
     }
     while (stint_future_wait_for(future, PROGRESS_NS, outcome) == ETIMEDOUT) {
         size_t done = atomic_load_explicit(&job->done, memory_order_relaxed);
-        fprintf(stderr, "\r\033[K[%zu/%zu] %s %3zu %%", session->number, session->chosen, job->bench->name,
-                done * 100 / harness_measurements(job));
+        size_t before = job->starts * session->chosen + (size_t)(job - session->jobs);
+        fprintf(stderr, "\r\033[K%3zu %%  start %zu of %zu: %s %zu/%zu",
+                before * 100 / (session->chosen * session->starts), job->starts + 1, session->starts, job->bench->name,
+                done, harness_measurements(job));
     }
     fprintf(stderr, "\r\033[K");
 }
 
-static void measure_bench(struct session *session, const struct bench *bench)
+/* Start the job's subjects once more. A bench that fails is left out from then on. */
+static void measure(struct session *session, struct job *job)
 {
-    size_t rounds = session->options.quick ? bench->rounds / QUICK_SHARE : bench->rounds;
-    struct job job = {
-        .bench = bench,
-        .workers = bench->workers == BENCH_ALL ? (unsigned)sysconf(_SC_NPROCESSORS_ONLN)
-                   : bench->workers == 0       ? 1
-                                               : bench->workers,
-        .starts = session->options.runs != 0 ? session->options.runs
-                  : session->options.quick   ? QUICK_STARTS
-                                             : STARTS,
-        .rounds = rounds > 0 ? rounds : 1,
-    };
     stint_future *future;
     stint_outcome outcome;
-    session->number++;
-    int error = harness_submit(session->pool, &job, &future);
-    if (error != 0) {
-        fprintf(stderr, "stint-bench: %s: %s\n", bench->name, strerror(error));
-        session->failed++;
-        return;
+    int error = harness_submit(session->pool, job, &future);
+    if (error == 0) {
+        wait_for(session, job, future, &outcome);
+        stint_future_release(future);
+        if (outcome.status == STINT_OK) {
+            job->starts++;
+            return;
+        }
+        error = outcome.error;
     }
-    wait_for(session, &job, future, &outcome);
-    stint_future_release(future);
-    if (outcome.status != STINT_OK) {
-        /* The figures were the task's, and went with it. */
-        fprintf(session->out, "\n%s   FAILED at the subject %s: %s, %s\n", bench->name, job.failed,
-                stint_reason_name(outcome.reason), strerror(outcome.error));
-        session->failed++;
-        return;
+    fprintf(session->out, "%s   FAILED at the subject %s: %s\n", job->bench->name, job->failed, strerror(error));
+    harness_forget(job);
+    job->starts = 0;
+    job->broken = true;
+    session->failed++;
+}
+
+static void measure_all(struct session *session)
+{
+    for (size_t start = 0; start < session->starts; start++) {
+        for (size_t i = 0; i < session->chosen; i++) {
+            if (!session->jobs[i].broken)
+                measure(session, &session->jobs[i]);
+        }
     }
-    for (size_t i = 0; i < BENCH_SUBJECTS_MOST; i++)
-        figures_sort(&job.series[i].figures);
-    session->missed += table_print(&job, session->out);
-    figure_collect(&session->figures, &job);
-    harness_free(&job);
+}
+
+static void report(struct session *session)
+{
+    size_t missed = 0;
+    for (size_t i = 0; i < session->chosen; i++) {
+        struct job *job = &session->jobs[i];
+        if (job->broken)
+            continue;
+        for (size_t subject = 0; subject < BENCH_SUBJECTS_MOST; subject++)
+            figures_sort(&job->series[subject].figures);
+        missed += table_print(job, session->out);
+        figure_collect(&session->figures, job);
+        harness_free(job);
+    }
+    fprintf(session->out, "\n%zu benches; %zu targets missed; %zu benches failed.\n", session->chosen, missed,
+            session->failed);
 }
 
 /* 0 or 1, the exit status. */
@@ -124,8 +137,6 @@ static int finish(struct session *session, const struct figure_list *old)
 {
     const struct bench_options *options = &session->options;
     int status = session->failed > 0;
-    fprintf(session->out, "\n%zu benches; %zu targets missed; %zu benches failed.\n", session->chosen, session->missed,
-            session->failed);
     if (options->compare != NULL && figure_compare(old, &session->figures, options->compare, session->out) > 0)
         status = 1;
     if (options->json == NULL)
@@ -159,6 +170,18 @@ static void count_bench(struct session *session, const struct bench *bench)
         list_bench(bench);
 }
 
+static void add_job(struct session *session, const struct bench *bench)
+{
+    size_t rounds = session->options.quick ? bench->rounds / QUICK_SHARE : bench->rounds;
+    session->jobs[session->chosen++] = (struct job){
+        .bench = bench,
+        .workers = bench->workers == BENCH_ALL ? (unsigned)sysconf(_SC_NPROCESSORS_ONLN)
+                   : bench->workers == 0       ? 1
+                                               : bench->workers,
+        .rounds = rounds > 0 ? rounds : 1,
+    };
+}
+
 int main(int argc, char **argv)
 {
     if (argc > 1 && strcmp(argv[1], "--serve") == 0)
@@ -177,6 +200,13 @@ int main(int argc, char **argv)
     if (session.options.json != NULL && strcmp(session.options.json, "-") == 0)
         session.out = stderr;
 
+    session.starts = session.options.runs != 0 ? session.options.runs : session.options.quick ? QUICK_STARTS : STARTS;
+    session.jobs = calloc(session.chosen, sizeof *session.jobs);
+    if (session.jobs == NULL)
+        return 1;
+    session.chosen = 0;
+    each_chosen(&session, add_job);
+
     stint_pool_options pool_options = { .workers = 1, .name = "bench" };
     int error = stint_pool_create(&session.pool, &pool_options);
     if (error != 0) {
@@ -186,8 +216,10 @@ int main(int argc, char **argv)
     signal(SIGPIPE, SIG_IGN); /* a subject that ends early is a failed measurement */
     fprintf(session.out, "stint %s, mimalloc %d, %ld processors\n", stint_version(), stint_backend_version(),
             sysconf(_SC_NPROCESSORS_ONLN));
-    each_chosen(&session, measure_bench);
+    measure_all(&session);
+    report(&session);
     int status = finish(&session, &old);
+    free(session.jobs);
     figure_free(&old);
     figure_free(&session.figures);
     stint_pool_destroy(session.pool);
