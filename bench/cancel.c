@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * cancel.*: how long it takes from a set token to a resolved future, in a pool of two workers. The setting thread watches
- * the future, so two processors are busy: what else runs on the machine is in the figures. */
+ * cancel.*: how long it takes from a set token to a resolved future, in a pool of two workers. The setting thread
+ * watches the future, so two processors are busy: what else runs on the machine is in the figures. */
 #include <sched.h>
 #include <semaphore.h>
 #include <stdatomic.h>

@@ -62,7 +62,7 @@ static int measure_in_turns(struct job *job, struct children *children)
     for (size_t i = 0; i < children->count; i++) {
         if (!job->series[i].built)
             continue;
-        atomic_store_explicit(&job->failed, subjects[i].name, memory_order_relaxed);
+        atomic_store_explicit(&job->subject, subjects[i].name, memory_order_relaxed);
         int error =
             child_start(&children->list[i], subjects[i].program, job->bench->name, subjects[i].name, job->workers);
         if (error != 0)
@@ -72,7 +72,7 @@ static int measure_in_turns(struct job *job, struct children *children)
         for (size_t i = 0; i < children->count; i++) {
             if (!job->series[i].built)
                 continue;
-            atomic_store_explicit(&job->failed, subjects[i].name, memory_order_relaxed);
+            atomic_store_explicit(&job->subject, subjects[i].name, memory_order_relaxed);
             int error = measure(job, &children->list[i], &job->series[i], round >= WARM_ROUNDS);
             if (error != 0)
                 return error;
@@ -96,8 +96,6 @@ static int run_job(void *arg, void **value)
     error = measure_in_turns(job, &children);
     stint_guard_pop(&guard, true);
     stint_hook_pop(&hook);
-    if (error == 0)
-        atomic_store_explicit(&job->failed, NULL, memory_order_relaxed);
     return error;
 }
 

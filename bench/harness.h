@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * Measuring one bench, as bounded jobs of a stint pool. In each job the programs of all its subjects are started,
- * measured in turns (A B C A B C ...), and ended, so that the machine's mood favours none of them. The jobs of a bench are
- * spread over the whole run, since moods last, and a process costs a little more or less for as long as it runs,
+ * measured in turns (A B C A B C ...), and ended, so that the machine's mood favours none of them. The jobs of a bench
+ * are spread over the whole run, since moods last, and a process costs a little more or less for as long as it runs,
  * depending on where it happens to lie in memory. */
 #ifndef BENCH_HARNESS_H
 #define BENCH_HARNESS_H
@@ -22,16 +22,16 @@ struct series {
 struct job {
     const struct bench *bench;
     unsigned workers;
-    size_t starts;              /* of each program */
-    size_t rounds;              /* measurements a start */
-    atomic_size_t done;         /* measurements, for the progress line */
-    const char *_Atomic failed; /* the subject that could not be measured */
-    bool broken;                /* a start has failed */
+    size_t starts;               /* of each program so far */
+    size_t rounds;               /* measurements a start */
+    atomic_size_t done;          /* measurements of this start, for the progress line */
+    const char *_Atomic subject; /* that is measured, or could not be */
+    bool broken;                 /* a start has failed */
     struct series series[BENCH_SUBJECTS_MOST];
 };
 
-/* Submit one more start to the pool. 0 or an errno value. When its outcome is Ok, the caller adds it to starts; otherwise
- * the figures went with the task, and nothing but harness_forget may follow. */
+/* Submit one more start to the pool. 0 or an errno value. When its outcome is Ok, the caller adds it to starts;
+ * otherwise the figures went with the task, and nothing but harness_forget may follow. */
 int harness_submit(stint_pool *pool, struct job *job, stint_future **future);
 
 void harness_forget(struct job *job);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * stint-bench: measures each bench as a bounded job of a pool of one worker, and prints what came of it. The main thread
- * waits, and shows how far it is. With --serve, in place of all that, one subject's process. */
+ * stint-bench: measures each bench as a bounded job of a pool of one worker, and prints what came of it. The main
+ * thread waits, and shows how far it is. With --serve, in place of all that, one subject's process. */
 #include <errno.h>
 #include <fnmatch.h>
 #include <signal.h>
@@ -98,7 +98,7 @@ static void measure(struct session *session, struct job *job)
         }
         error = outcome.error;
     }
-    fprintf(session->out, "%s   FAILED at the subject %s: %s\n", job->bench->name, job->failed, strerror(error));
+    fprintf(session->out, "%s   FAILED at the subject %s: %s\n", job->bench->name, job->subject, strerror(error));
     harness_forget(job);
     job->starts = 0;
     job->broken = true;
@@ -175,6 +175,7 @@ static void add_job(struct session *session, const struct bench *bench)
     size_t rounds = session->options.quick ? bench->rounds / QUICK_SHARE : bench->rounds;
     session->jobs[session->chosen++] = (struct job){
         .bench = bench,
+        .subject = bench->subjects[0].name,
         .workers = bench->workers == BENCH_ALL ? (unsigned)sysconf(_SC_NPROCESSORS_ONLN)
                    : bench->workers == 0       ? 1
                                                : bench->workers,

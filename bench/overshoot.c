@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * limit.overshoot, memory.overshoot: by how many bytes a limit is passed. Beside our exact counting, the simulation of a
- * meter that looks only at Poisson samples, one in 80 KB on average, as memprof-limits does. The same random work for
+ * limit.overshoot, memory.overshoot: by how many bytes a limit is passed. Beside our exact counting, the simulation of
+ * a meter that looks only at Poisson samples, one in 80 KB on average, as memprof-limits does. The same random work for
  * both, which does not depend on the machine. */
 #include <malloc.h>
 #include <math.h>
@@ -121,8 +121,8 @@ static size_t memory_limit(double *figures)
     return measure(hold_more_and_more, (stint_budget){ .memory = MEMORY_LIMIT }, STINT_REASON_MEMORY_LIMIT, figures);
 }
 
-/* The task is stopped at the sample that stands for the limit on average: then half of the tasks pass it, and the others
- * are stopped before they reach it. */
+/* The task is stopped at the sample that stands for the limit on average: then half of the tasks pass it, and the
+ * others are stopped before they reach it. */
 static size_t sampled_allocation_limit(double *figures)
 {
     static uint64_t measurement;

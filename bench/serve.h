@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * What every program of the benchmark shares, stint-bench and its peers: one subject of one bench, measured whenever the
- * harness asks. Each subject runs in a process of its own, so that each has its own allocator and none disturbs another.
- * One thread. */
+ * What every program of the benchmark shares, stint-bench and its peers: one subject of one bench, measured whenever
+ * the harness asks. Each subject runs in a process of its own, so that each has its own allocator and none disturbs
+ * another. One thread. */
 #ifndef BENCH_SERVE_H
 #define BENCH_SERVE_H
 
@@ -28,9 +28,9 @@ struct bench_work {
     bench_measure_fn *measure;
 };
 
-/* The main function of a peer's program: PROGRAM --serve BENCH SUBJECT WORKERS. works ends with a bench of NULL. Answers
- * each byte of standard input with a measurement on standard output: its number of figures, and the figures. Returns the
- * exit status. */
+/* The main function of a peer's program: PROGRAM --serve BENCH SUBJECT WORKERS. works ends with a bench of NULL.
+ * Answers each byte of standard input with a measurement on standard output: its number of figures, and the figures.
+ * Returns the exit status. */
 int bench_serve_main(const struct bench_work *works, int argc, char **argv);
 
 /* The same for one work. */

@@ -21,9 +21,9 @@ void figures_sort(struct figures *figures);
 /* The following of sorted ones. part is 0.5 for the median, 0.99 for p99; 0 if there is none. */
 double figures_quantile(const struct figures *figures, double part);
 
-/* An interval that holds the median of what the figures are drawn from with a probability of 95 percent (with fewer than
- * six of them, all of them are too few: then it is as wide as they are). By order, so that it does not matter how they
- * are distributed. */
+/* An interval that holds the median of what the figures are drawn from with a probability of 95 percent (with fewer
+ * than six of them, all of them are too few: then it is as wide as they are). By order, so that it does not matter how
+ * they are distributed. */
 struct interval {
     double low;
     double high;
