@@ -49,8 +49,8 @@ struct sti_scope {
     unsigned keeps;    /* regions whose blocks go to the process's heap; each is masked too */
     struct sti_holds holds;
     stint_guard *guards;
-    stint_mutex *mutexes; /* held, newest first */
-    uint64_t pushes;      /* of both */
+    stint_mutex *mutexes;      /* held, newest first */
+    uint64_t pushes;           /* of both */
     struct sti_thread *thread; /* this and what follows, for the watch */
     stint_hook *hooks;
     struct sti_watch watch;

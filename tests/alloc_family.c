@@ -48,8 +48,12 @@ static size_t hidden(size_t size)
 
 static int check_zero_sizes(const struct family *family)
 {
-    void *blocks[] = { family->malloc(hidden(0)),           family->calloc(hidden(0), 10), family->calloc(10, hidden(0)),
-                       family->realloc(NULL, hidden(0)),    family->strdup(""),            family->strndup("x", hidden(0)),
+    void *blocks[] = { family->malloc(hidden(0)),
+                       family->calloc(hidden(0), 10),
+                       family->calloc(10, hidden(0)),
+                       family->realloc(NULL, hidden(0)),
+                       family->strdup(""),
+                       family->strndup("x", hidden(0)),
                        family->aligned_alloc(64, hidden(0)) };
     for (unsigned i = 0; i < sizeof blocks / sizeof blocks[0]; i++) {
         EXPECT(blocks[i] != NULL);
@@ -75,7 +79,8 @@ static void test_zero_sizes_give_blocks_of_their_own(void **state)
 static int check_overflow(const struct family *family)
 {
     static const size_t counts[][2] = {
-        { SIZE_MAX, 2 }, { 2, SIZE_MAX }, { SIZE_MAX / 2 + 1, 2 }, { (size_t)1 << 32, (size_t)1 << 32 }, { SIZE_MAX, 1 },
+        { SIZE_MAX, 2 }, { 2, SIZE_MAX }, { SIZE_MAX / 2 + 1, 2 }, { (size_t)1 << 32, (size_t)1 << 32 },
+        { SIZE_MAX, 1 },
     };
     for (unsigned i = 0; i < sizeof counts / sizeof counts[0]; i++) {
         size_t count = hidden(counts[i][0]);
@@ -285,7 +290,8 @@ static int check_lines(const struct family *family)
     file = file_of(long_line, sizeof long_line);
     line = family->malloc(3);
     size = 3;
-    EXPECT(getline(&line, &size, file) == 1001 && size >= 1002 && memcmp(line, long_line, 1001) == 0 && line[1001] == 0);
+    EXPECT(getline(&line, &size, file) == 1001 && size >= 1002 && memcmp(line, long_line, 1001) == 0 &&
+           line[1001] == 0);
     rewind(file);
     EXPECT(getdelim(&line, &size, EOF, file) == 1001);
     fclose(file);

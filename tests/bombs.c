@@ -42,10 +42,8 @@ static const struct bomb bombs[] = {
 #define BOMB_COUNT (sizeof bombs / sizeof bombs[0])
 
 static const struct bomb harmless[] = {
-    { "good.xml", PARSE_XML, STINT_REASON_NONE },
-    { "good.json", PARSE_JSON, STINT_REASON_NONE },
-    { "good.lua", PARSE_LUA, STINT_REASON_NONE },
-    { "good.sql", PARSE_SQL, STINT_REASON_NONE },
+    { "good.xml", PARSE_XML, STINT_REASON_NONE },  { "good.json", PARSE_JSON, STINT_REASON_NONE },
+    { "good.lua", PARSE_LUA, STINT_REASON_NONE },  { "good.sql", PARSE_SQL, STINT_REASON_NONE },
     { "bad.xml", PARSE_XML, STINT_REASON_FAILED },
 };
 
@@ -114,9 +112,14 @@ static int setup(void **state)
 static int teardown(void **state)
 {
     (void)state;
-    static const char *const written[] = {
-        "laughs-in-japanese.xml", "array.json", "object.json", "good.xml", "bad.xml", "good.json", "good.lua", "good.sql"
-    };
+    static const char *const written[] = { "laughs-in-japanese.xml",
+                                           "array.json",
+                                           "object.json",
+                                           "good.xml",
+                                           "bad.xml",
+                                           "good.json",
+                                           "good.lua",
+                                           "good.sql" };
     for (size_t i = 0; i < sizeof written / sizeof written[0]; i++)
         unlink(written[i]);
     char folder[64];

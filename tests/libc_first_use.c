@@ -63,8 +63,8 @@ static bool use_localtime(void)
 
 static bool use_strerror(void)
 {
-    return strcmp(strerror(987654), "Unknown error 987654") == 0 && strcmp(strerror(87654), "Unknown error 87654") == 0 &&
-           strcmp(strsignal(9876), "Unknown signal 9876") == 0;
+    return strcmp(strerror(987654), "Unknown error 987654") == 0 &&
+           strcmp(strerror(87654), "Unknown error 87654") == 0 && strcmp(strsignal(9876), "Unknown signal 9876") == 0;
 }
 
 static bool resolve(const char *name, int flags)
@@ -214,7 +214,9 @@ static const char *run_first_use(const struct use *use, enum way way)
     }
     if (use->use == use_printf) {
         static const char three[] = LINE LINE LINE;
-        struct { char text[256]; } written = { "" };
+        struct {
+            char text[256];
+        } written = { "" };
         ssize_t length = pread(output, written.text, sizeof written.text - 1, 0);
         if (length < (ssize_t)sizeof three - 1 || strcmp(written.text + length - (sizeof three - 1), three) != 0)
             return "what was printed after the task did not arrive";

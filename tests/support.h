@@ -39,16 +39,15 @@ struct family {
 };
 
 static const struct family stint_family = {
-    "stint_malloc",       stint_malloc,         stint_calloc, stint_realloc,            stint_reallocarray,
-    stint_aligned_alloc,  stint_posix_memalign, stint_free,   stint_malloc_usable_size, stint_strdup,
-    stint_strndup,
+    "stint_malloc",           stint_malloc,        stint_calloc,         stint_realloc,
+    stint_reallocarray,       stint_aligned_alloc, stint_posix_memalign, stint_free,
+    stint_malloc_usable_size, stint_strdup,        stint_strndup,
 };
 
 /* malloc_usable_size is the same function under both names where malloc is replaced. */
 static const struct family libc_family = {
-    "malloc",      malloc,         calloc, realloc,                  reallocarray,
-    aligned_alloc, posix_memalign, free,   stint_malloc_usable_size, strdup,
-    strndup,
+    "malloc", malloc,  calloc, realloc, reallocarray, aligned_alloc, posix_memalign, free, stint_malloc_usable_size,
+    strdup,   strndup,
 };
 
 /* The i-th family that is metered in this build, NULL after the last. */

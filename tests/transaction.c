@@ -238,9 +238,9 @@ static void test_what_an_inner_scope_commits_ends_as_the_outer_one_does(void **s
 }
 
 struct outside {
-    char *grown;  /* from before the task, grown in it */
-    char *kept;   /* from before the task, only written */
-    char *freed;  /* from before the task, freed in it */
+    char *grown; /* from before the task, grown in it */
+    char *kept;  /* from before the task, only written */
+    char *freed; /* from before the task, freed in it */
     int code;
 };
 

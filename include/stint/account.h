@@ -16,10 +16,13 @@ STINT_BEGIN_DECLS
 /* 0 in a field: no such limit. */
 typedef struct stint_account_limits {
     size_t allocation; /* bytes its tasks may allocate in all, for ever */
-    size_t memory; /* bytes its running tasks may hold at once; what a task commits counts no more when it has ended */
-    unsigned
-        running; /* tasks that may run at once: for one more stint_run returns EBUSY, and a submitted task whose turn
-                          comes then resolves as STINT_ERROR with that error */
+
+    /* Bytes its running tasks may hold at once; what a task commits counts no more when it has ended. */
+    size_t memory;
+
+    /* Tasks that may run at once: for one more stint_run returns EBUSY, and a submitted task whose turn comes then resolves
+     * as STINT_ERROR with that error. */
+    unsigned running;
 } stint_account_limits;
 
 typedef struct stint_account_usage {

@@ -12,11 +12,15 @@ STINT_BEGIN_DECLS
 typedef struct stint_pool stint_pool;
 
 typedef struct stint_pool_options {
-    unsigned workers; /* worker threads; 0: one for each processor that the calling thread may run on. At most 1024 */
-    size_t
-        queue_capacity; /* tasks that may wait at once in the submission queue; 0: 4096. Rounded up to a power of two,
-                              at least 2, at most 2^24 */
-    const char *name;   /* worker threads are called name/0, name/1, ... (15 characters are kept); NULL: "stint" */
+    /* Worker threads; 0: one for each processor that the calling thread may run on. At most 1024. */
+    unsigned workers;
+
+    /* Tasks that may wait at once in the submission queue; 0: 4096. Rounded up to a power of two, at least 2, at most
+     * 2^24. */
+    size_t queue_capacity;
+
+    /* Worker threads are called name/0, name/1, ... (15 characters are kept); NULL: "stint". */
+    const char *name;
 } stint_pool_options;
 
 #define STINT_POOL_OPTIONS_INIT                                                                                        \

@@ -22,37 +22,55 @@ typedef int stint_fn(void *arg, void **value);
  * and is exact here: the task is stopped at the first allocation that would pass it, before that allocation is made. The
  * memory limit is that of memprof-limits (Munch-Maccagnoni 2020), per task instead of per process. */
 typedef struct stint_budget {
-    size_t
-        allocation; /* bytes the task may allocate in all; a free gives nothing back. How each call is charged: docs/metering.md */
-    size_t
-        memory; /* bytes the task may hold at once, as blocks of its heap; passed by at most max(64 KiB, limit/128) */
-    uint64_t
-        wall_ns; /* nanoseconds it may take: from the submission, or from the call of stint_run. Looked at in sample
-                          points (at the latest every 16 KiB that are allocated) and in stint_checkpoint */
+    /* Bytes the task may allocate in all; a free gives nothing back. docs/metering.md says how each call is charged. */
+    size_t allocation;
+
+    /* Bytes the task may hold at once, as blocks of its heap; passed by at most max(64 KiB, limit/128). */
+    size_t memory;
+
+    /* Nanoseconds it may take: from the submission, or from the call of stint_run. Looked at in sample points (at the
+     * latest every 16 KiB that are allocated) and in stint_checkpoint. */
+    uint64_t wall_ns;
 } stint_budget;
 
 /* How an interrupt leaves the task's code. */
 typedef enum stint_on_interrupt {
-    STINT_JUMP =
-        0, /* guards run, newest first, then control returns to the scope at once; for code that holds no lock */
-    STINT_FAIL = 1, /* every further allocation returns NULL with ENOMEM (operator new throws std::bad_alloc) until the
-                       task returns by itself; for code that handles that well, such as SQLite */
-    STINT_UNWIND =
-        2, /* as STINT_JUMP, but frame by frame: C++ destructors and, in C compiled with -fexceptions, cleanup
-                         attributes run on the way, masked; for C++ (stint.hpp). docs/cpp.md tells all about it */
+    /* Guards run, newest first, then control returns to the scope at once; for code that holds no lock. */
+    STINT_JUMP = 0,
+
+    /* Every further allocation returns NULL with ENOMEM (operator new throws std::bad_alloc) until the task returns by
+     * itself; for code that handles that well, such as SQLite. */
+    STINT_FAIL = 1,
+
+    /* As STINT_JUMP, but frame by frame: C++ destructors and, in C compiled with -fexceptions, cleanup attributes run on
+     * the way, masked; for C++ (stint.hpp). docs/cpp.md tells all about it. */
+    STINT_UNWIND = 2,
 } stint_on_interrupt;
 
 typedef struct stint_options {
     stint_budget budget;
-    stint_token *token;              /* cancels the task when set; NULL: none. Retained while the task is unresolved */
+
+    /* Cancels the task when set; NULL: none. Retained while the task is unresolved. */
+    stint_token *token;
+
     stint_on_interrupt on_interrupt; /* STINT_JUMP unless set */
-    size_t grace;     /* bytes that may still be allocated where an interrupt has to wait (see interrupt.h); 0: 1 MiB */
-    const char *name; /* for reports; may be NULL. Not copied: it must outlive the task */
-    bool preemptible; /* also interrupt code that makes no sample points, by a signal (SIGRTMAX - 2) to its thread, where
-                         the rules of interrupt.h allow it. Blocking system calls then return EINTR. The task's own
-                         data may be left at any instruction: only for code that shares nothing it writes */
-    stint_account *account; /* a ledger that is charged too (account.h); NULL: none. Retained while the task is unresolved */
-    bool audit_descriptors; /* count and report the descriptors that it leaves open when it is rolled back: descriptor.h */
+
+    /* Bytes that may still be allocated where an interrupt has to wait (see interrupt.h); 0: 1 MiB. */
+    size_t grace;
+
+    /* For reports; may be NULL. Not copied: it must outlive the task. */
+    const char *name;
+
+    /* Also interrupt code that makes no sample points, by a signal (SIGRTMAX - 2) to its thread, where the rules of
+     * interrupt.h allow it. Blocking system calls then return EINTR. The task's own data may be left at any instruction:
+     * only for code that shares nothing it writes. */
+    bool preemptible;
+
+    /* A ledger that is charged too (account.h); NULL: none. Retained while the task is unresolved. */
+    stint_account *account;
+
+    /* Count and report the descriptors that it leaves open when it is rolled back (descriptor.h). */
+    bool audit_descriptors;
 } stint_options;
 
 /* clang-format off */
@@ -80,22 +98,24 @@ typedef enum stint_reason {
 
 /* What was measured. */
 typedef struct stint_usage {
-    uint64_t allocated; /* bytes charged in all, exact and the same in every run of the same work */
-    uint64_t peak;      /* most bytes that were seen held at once; at most 1/8 + 64 KiB below the truth */
-    uint64_t samples;   /* times the meter left its fast path */
-    uint64_t deferred;  /* sample points at which a due interrupt had to wait */
-    uint64_t kept;      /* bytes of a rolled-back heap that was kept because a root points into it: roots.h */
+    uint64_t allocated;   /* bytes charged in all, exact and the same in every run of the same work */
+    uint64_t peak;        /* most bytes that were seen held at once; at most 1/8 + 64 KiB below the truth */
+    uint64_t samples;     /* times the meter left its fast path */
+    uint64_t deferred;    /* sample points at which a due interrupt had to wait */
+    uint64_t kept;        /* bytes of a rolled-back heap that was kept because a root points into it: roots.h */
     uint64_t descriptors; /* left open by an audited task that was rolled back */
-    uint64_t wall_ns;   /* from the start of the function to its end */
-    uint64_t queued_ns; /* from the submission to the start; 0 for stint_run */
+    uint64_t wall_ns;     /* from the start of the function to its end */
+    uint64_t queued_ns;   /* from the submission to the start; 0 for stint_run */
 } stint_usage;
 
 typedef struct stint_outcome {
     stint_status status;
     stint_reason reason;
-    int error; /* STINT_ERROR: the function's own code, ENOMEM for the byte limits, EDQUOT for the account, ETIMEDOUT for the
-                    deadline;
-                    STINT_CANCELLED: ECANCELED; STINT_OK: 0 */
+
+    /* STINT_OK: 0. STINT_ERROR: the function's own code, ENOMEM for the byte limits, EDQUOT for the account, ETIMEDOUT for
+     * the deadline. STINT_CANCELLED: ECANCELED. */
+    int error;
+
     void *value; /* STINT_OK: the task's value, the caller's from now on; otherwise NULL */
     stint_usage usage;
 } stint_outcome;
