@@ -344,13 +344,13 @@ static int use_libc(void *arg, void **value)
     size_t size = 0;
     (void)value;
     for (int i = 0; i < 1000; i++) {
-        if (strdup("0123456789abcdef") == NULL || strndup("0123456789abcdef", 16) == NULL ||
+        if (keep(strdup("0123456789abcdef")) == NULL || keep(strndup("0123456789abcdef", 16)) == NULL ||
             asprintf(&text, "%s", "0123456789abcdef") != 16 || print_list(&text, "0123456789abcdef") != 16)
             return 2;
     }
     FILE *file = arg;
     text = NULL;
-    if (getline(&text, &size, file) != 3 || realpath("/usr", NULL) == NULL)
+    if (getline(&text, &size, file) != 3 || keep(realpath("/usr", NULL)) == NULL)
         return 3;
     return 1;
 }
