@@ -16,6 +16,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cgroup.h"
 #include "clock.h"
 #include "thread.h"
 
@@ -54,11 +55,18 @@ static size_t resident(void)
 
 int stint_set_global_memory_limit(size_t bytes)
 {
+    if (bytes == STINT_MEMORY_LIMIT_OF_CGROUP)
+        bytes = sti_cgroup_memory_limit("");
     if (bytes != 0 && resident() == 0)
         return errno != 0 ? errno : EIO;
     atomic_store_explicit(&sti_global_limit, bytes, memory_order_seq_cst);
     sti_thread_poke_all();
     return 0;
+}
+
+size_t stint_global_memory_limit(void)
+{
+    return atomic_load_explicit(&sti_global_limit, memory_order_relaxed);
 }
 
 int stint_set_global_victim(stint_victim victim)

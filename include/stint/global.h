@@ -24,6 +24,15 @@ typedef enum stint_victim {
  * 0; ENOENT and others of open: /proc/self/statm cannot be read. Any thread. */
 STINT_API int stint_set_global_memory_limit(size_t bytes);
 
+/* In place of a number of bytes: what the process's control group (a container's, a service's) leaves it. That is the
+ * least of memory.high and 15/16 of memory.max, or in version 1 of memory.limit_in_bytes, of the group and of all above
+ * it that can be seen; no limit if they set none. Read once, in this call. What other processes of the group hold does
+ * not count, so where there are several, give each a number of its own. */
+#define STINT_MEMORY_LIMIT_OF_CGROUP SIZE_MAX
+
+/* The limit that holds now, in bytes; 0: none. Any thread. */
+STINT_API size_t stint_global_memory_limit(void);
+
 /* 0; EINVAL: no known value. Any thread. */
 STINT_API int stint_set_global_victim(stint_victim victim);
 

@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The control group of the process: its directory, its files and its memory limit, in made-up systems whose root is a
+ * folder of this test's, and in the one that the test runs in. */
+#include "support.h"
+
+#include <alloc/cgroup.h>
+#include <ftw.h>
+#include <sys/stat.h>
+
+#define VERSION_2 "30 23 0:26 / /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw,nsdelegate\n"
+
+#define TEMPLATE P_tmpdir "/stint-cgroup-XXXXXX"
+
+static char root[] = TEMPLATE;
+
+static int make_root(void **state)
+{
+    (void)state;
+    strcpy(root, TEMPLATE);
+    return mkdtemp(root) == NULL;
+}
+
+static int remove_one(const char *path, const struct stat *status, int type, struct FTW *at)
+{
+    (void)status;
+    (void)type;
+    (void)at;
+    return remove(path);
+}
+
+static int remove_root(void **state)
+{
+    (void)state;
+    return nftw(root, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+}
+
+/* A file below the root, with the folders that lead to it. */
+static void put(const char *path, const char *text)
+{
+    char whole[8192];
+    snprintf(whole, sizeof whole, "%s%s", root, path);
+    for (char *slash = strchr(whole + strlen(root) + 1, '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
+        *slash = '\0';
+        assert_true(mkdir(whole, 0700) == 0 || errno == EEXIST);
+        *slash = '/';
+    }
+    FILE *file = fopen(whole, "w");
+    assert_non_null(file);
+    assert_true(fputs(text, file) >= 0);
+    assert_int_equal(fclose(file), 0);
+}
+
+static void assert_directory(const struct sti_cgroup *group, const char *path)
+{
+    char whole[8192];
+    snprintf(whole, sizeof whole, "%s%s", root, path);
+    assert_string_equal(group->directory, whole);
+}
+
+static void test_a_group_of_version_2_is_found_and_read(void **state)
+{
+    (void)state;
+    put("/proc/self/cgroup", "0::/system.slice/web.service\n");
+    put("/proc/self/mountinfo", "22 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw\n" VERSION_2);
+    put("/sys/fs/cgroup/system.slice/web.service/cpu.max", "150000 100000\n");
+    struct sti_cgroup group;
+    char text[32];
+    assert_true(sti_cgroup_find(&group, root, "cpu"));
+    assert_true(group.unified);
+    assert_directory(&group, "/sys/fs/cgroup/system.slice/web.service");
+    assert_true(sti_cgroup_read(&group, "cpu.max", text, sizeof text));
+    assert_string_equal(text, "150000 100000\n");
+    assert_true(sti_cgroup_read(&group, "cpu.max", text, 4));
+    assert_string_equal(text, "150");
+    assert_false(sti_cgroup_read(&group, "cpu.idle", text, sizeof text));
+}
+
+static void test_the_groups_above_can_be_looked_at_up_to_the_mount(void **state)
+{
+    (void)state;
+    put("/proc/self/cgroup", "0::/a/b\n");
+    put("/proc/self/mountinfo", VERSION_2);
+    struct sti_cgroup group;
+    assert_true(sti_cgroup_find(&group, root, "memory"));
+    assert_directory(&group, "/sys/fs/cgroup/a/b");
+    assert_true(sti_cgroup_ascend(&group));
+    assert_directory(&group, "/sys/fs/cgroup/a");
+    assert_true(sti_cgroup_ascend(&group));
+    assert_directory(&group, "/sys/fs/cgroup");
+    assert_false(sti_cgroup_ascend(&group));
+    assert_directory(&group, "/sys/fs/cgroup");
+}
+
+static void test_the_least_limit_of_the_group_and_of_those_above_holds(void **state)
+{
+    (void)state;
+    put("/proc/self/cgroup", "0::/a/b\n");
+    put("/proc/self/mountinfo", VERSION_2);
+    put("/sys/fs/cgroup/a/b/memory.max", "max\n");
+    put("/sys/fs/cgroup/a/b/memory.high", "max\n");
+    assert_int_equal(sti_cgroup_memory_limit(root), 0);
+    put("/sys/fs/cgroup/a/b/memory.max", "1073741824\n");
+    assert_int_equal(sti_cgroup_memory_limit(root), GIB - GIB / 16);
+    put("/sys/fs/cgroup/a/b/memory.high", "536870912\n");
+    assert_int_equal(sti_cgroup_memory_limit(root), GIB / 2);
+    put("/sys/fs/cgroup/a/memory.max", "268435456\n");
+    assert_int_equal(sti_cgroup_memory_limit(root), GIB / 4 - GIB / 64);
+    put("/sys/fs/cgroup/a/memory.high", "1048576\n");
+    assert_int_equal(sti_cgroup_memory_limit(root), MIB);
+    put("/sys/fs/cgroup/a/memory.high", "0\n");
+    assert_int_equal(sti_cgroup_memory_limit(root), 1);
+}
+
+static void test_version_1_holds_where_the_controller_is_there(void **state)
+{
+    (void)state;
+    put("/proc/self/cgroup", "12:cpuset:/\n4:cpu,memory:/user.slice\n0::/unified\n");
+    put("/proc/self/mountinfo", "31 23 0:28 / /sys/fs/cgroup rw - tmpfs tmpfs rw,mode=755\n"
+                                "32 31 0:31 / /sys/fs/cgroup/cpuset rw - cgroup cgroup rw,cpuset\n"
+                                "33 31 0:32 / /sys/fs/cgroup/cpu,memory rw - cgroup cgroup rw,cpu,memory\n"
+                                "34 31 0:38 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n");
+    put("/sys/fs/cgroup/cpu,memory/memory.limit_in_bytes", "9223372036854771712\n");
+    struct sti_cgroup group;
+    assert_true(sti_cgroup_find(&group, root, "memory"));
+    assert_false(group.unified);
+    assert_directory(&group, "/sys/fs/cgroup/cpu,memory/user.slice");
+    assert_int_equal(sti_cgroup_memory_limit(root), 0);
+    put("/sys/fs/cgroup/cpu,memory/user.slice/memory.limit_in_bytes", "16777216\n");
+    assert_int_equal(sti_cgroup_memory_limit(root), 15 * MIB);
+    assert_true(sti_cgroup_find(&group, root, "io"));
+    assert_true(group.unified);
+    assert_directory(&group, "/sys/fs/cgroup/unified/unified");
+}
+
+static void test_a_container_that_sees_its_own_group_alone(void **state)
+{
+    (void)state;
+    /* Paths from outside, the group itself mounted; a mount point with a space; and paths that lead out of it. */
+    put("/proc/self/cgroup", "3:memory:/docker/0123/inner\n");
+    put("/proc/self/mountinfo", "9 8 0:3 /docker/0123 /my\\040groups/memory ro master:1 - cgroup cgroup rw,memory\n");
+    struct sti_cgroup group;
+    assert_true(sti_cgroup_find(&group, root, "memory"));
+    assert_directory(&group, "/my groups/memory/inner");
+    assert_true(sti_cgroup_ascend(&group));
+    assert_false(sti_cgroup_ascend(&group));
+    put("/proc/self/cgroup", "3:memory:/docker/01234\n");
+    assert_true(sti_cgroup_find(&group, root, "memory"));
+    assert_directory(&group, "/my groups/memory");
+    put("/proc/self/cgroup", "0::/../elsewhere\n");
+    put("/proc/self/mountinfo", VERSION_2);
+    assert_true(sti_cgroup_find(&group, root, "memory"));
+    assert_directory(&group, "/sys/fs/cgroup");
+}
+
+static void test_lines_that_are_too_long_or_broken_are_passed_over(void **state)
+{
+    (void)state;
+    char text[4 * STI_CGROUP_PATH_MOST];
+    memset(text, 'x', sizeof text);
+    strcpy(text + 2 * STI_CGROUP_PATH_MOST, "\n\n1 2 3\n - \n5 - cgroup2\n" VERSION_2);
+    put("/proc/self/cgroup", "\nnonsense\n0:\n0::/a\n");
+    put("/proc/self/mountinfo", text);
+    struct sti_cgroup group;
+    assert_true(sti_cgroup_find(&group, root, "memory"));
+    assert_directory(&group, "/sys/fs/cgroup/a");
+}
+
+static void test_no_group_is_no_limit(void **state)
+{
+    (void)state;
+    struct sti_cgroup group;
+    assert_false(sti_cgroup_find(&group, root, "memory"));
+    put("/proc/self/cgroup", "0::/a\n");
+    assert_false(sti_cgroup_find(&group, root, "memory"));
+    put("/proc/self/mountinfo", "22 1 8:1 / / rw,relatime - ext4 /dev/sda1 rw\n");
+    assert_false(sti_cgroup_find(&group, root, "memory"));
+    errno = 0;
+    assert_int_equal(sti_cgroup_memory_limit(root), 0);
+    assert_int_equal(errno, 0);
+}
+
+static void test_the_limit_on_the_process_can_be_the_group_s(void **state)
+{
+    (void)state;
+    size_t limit = sti_cgroup_memory_limit("");
+    assert_int_equal(stint_set_global_memory_limit(STINT_MEMORY_LIMIT_OF_CGROUP), 0);
+    assert_int_equal(stint_global_memory_limit(), limit);
+    assert_int_equal(stint_set_global_memory_limit(GIB), 0);
+    assert_int_equal(stint_global_memory_limit(), GIB);
+    assert_int_equal(stint_set_global_memory_limit(0), 0);
+    assert_int_equal(stint_global_memory_limit(), 0);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, make_root, remove_root)
+    const struct CMUnitTest tests[] = {
+        TEST(test_a_group_of_version_2_is_found_and_read),
+        TEST(test_the_groups_above_can_be_looked_at_up_to_the_mount),
+        TEST(test_the_least_limit_of_the_group_and_of_those_above_holds),
+        TEST(test_version_1_holds_where_the_controller_is_there),
+        TEST(test_a_container_that_sees_its_own_group_alone),
+        TEST(test_lines_that_are_too_long_or_broken_are_passed_over),
+        TEST(test_no_group_is_no_limit),
+        cmocka_unit_test(test_the_limit_on_the_process_can_be_the_group_s),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
