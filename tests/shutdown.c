@@ -166,6 +166,39 @@ static void a_drain_can_be_turned_into_a_cancel(void **state)
     assert_int_equal(stint_pool_destroy(pool), 0);
 }
 
+static void a_drain_with_time_enough_cancels_nothing(void **state)
+{
+    (void)state;
+    stint_pool *pool = make_pool(1);
+    atomic_uint ran = 0;
+    stint_future *futures[100];
+    for (int i = 0; i < 100; i++)
+        futures[i] = submit(pool, count, &ran);
+    assert_int_equal(stint_pool_shutdown(pool, STINT_SHUTDOWN_DRAIN_THEN_CANCEL, STINT_FOREVER), 0);
+    assert_int_equal(atomic_load(&ran), 100);
+    for (int i = 0; i < 100; i++)
+        stint_future_release(futures[i]);
+    assert_int_equal(stint_pool_destroy(pool), 0);
+}
+
+static void a_drain_whose_time_is_up_cancels_the_rest_and_waits_for_it(void **state)
+{
+    (void)state;
+    stint_pool *pool = make_pool(1);
+    struct gate gate = { 0 };
+    atomic_uint ran = 0;
+    stint_future *running = submit(pool, gate_hold_interruptibly, &gate);
+    stint_future *queued = submit(pool, count, &ran);
+    gate_await(&gate, 1);
+    assert_int_equal(stint_pool_shutdown(pool, STINT_SHUTDOWN_DRAIN_THEN_CANCEL, 1000000), 0);
+    assert_true(stint_future_ready(running));
+    assert_true(stint_future_ready(queued));
+    assert_shut_down(running);
+    assert_shut_down(queued);
+    assert_int_equal(atomic_load(&ran), 0);
+    assert_int_equal(stint_pool_destroy(pool), 0);
+}
+
 static void a_shutdown_may_be_repeated(void **state)
 {
     (void)state;
@@ -348,6 +381,8 @@ int main(void)
         cmocka_unit_test(cancelling_resolves_the_queued_at_once_and_interrupts_the_running),
         cmocka_unit_test(cancelling_reaches_what_a_held_worker_has_in_its_deque),
         cmocka_unit_test(a_drain_can_be_turned_into_a_cancel),
+        cmocka_unit_test(a_drain_with_time_enough_cancels_nothing),
+        cmocka_unit_test(a_drain_whose_time_is_up_cancels_the_rest_and_waits_for_it),
         cmocka_unit_test(a_shutdown_may_be_repeated),
         cmocka_unit_test(several_threads_may_shut_down_at_once),
         cmocka_unit_test(a_task_cannot_shut_its_pool_down_nor_submit_to_one_that_is),

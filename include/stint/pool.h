@@ -12,7 +12,8 @@ STINT_BEGIN_DECLS
 typedef struct stint_pool stint_pool;
 
 typedef struct stint_pool_options {
-    /* Worker threads; 0: one for each processor that the calling thread may run on. At most 1024. */
+    /* Worker threads; 0: one for each processor that the calling thread may run on, but no more than the quota of its
+     * control group pays for (cpu.max, rounded up). At most 1024. */
     unsigned workers;
 
     /* Tasks that may wait at once in the submission queue; 0: 4096. Rounded up to a power of two, at least 2, at most
@@ -21,12 +22,14 @@ typedef struct stint_pool_options {
 
     /* Worker threads are called name/0, name/1, ... (15 characters are kept); NULL: "stint". */
     const char *name;
+
+    /* Keep each worker on one processor of those that the calling thread may run on, one after the other. */
+    bool pinned;
 } stint_pool_options;
 
-#define STINT_POOL_OPTIONS_INIT                                                                                        \
-    {                                                                                                                  \
-        0, 0, NULL                                                                                                     \
-    }
+/* clang-format off */
+#define STINT_POOL_OPTIONS_INIT { 0, 0, NULL, false }
+/* clang-format on */
 
 /* Start a pool. options may be NULL. Any thread; any number of pools.
  * 0; EINVAL: pool is NULL, or an option is out of its range; ENOMEM; EAGAIN: the system allows no more threads (none of
@@ -45,13 +48,17 @@ STINT_API int stint_submit(stint_pool *pool, stint_fn *fn, void *arg, const stin
 typedef enum stint_shutdown {
     STINT_SHUTDOWN_DRAIN = 0, /* accept nothing more, run what is queued to its end */
     STINT_SHUTDOWN_CANCEL,    /* accept nothing more, resolve what is queued as Cancelled, interrupt what runs */
+
+    /* As STINT_SHUTDOWN_DRAIN, but when the time is up, cancel what is left and wait for its end. */
+    STINT_SHUTDOWN_DRAIN_THEN_CANCEL,
 } stint_shutdown;
 
 #define STINT_FOREVER UINT64_MAX
 
 /* Shut the pool down and wait until its workers have ended, at most timeout_ns nanoseconds (STINT_FOREVER: as long as
- * it takes). May be called again: after a time-out, with more time or with STINT_SHUTDOWN_CANCEL; and after success,
- * when it returns 0 at once. Any thread that is not one of the pool's.
+ * it takes). STINT_SHUTDOWN_DRAIN_THEN_CANCEL gives draining so much time, and then waits as long as the tasks need to
+ * notice that they are cancelled: it never times out. May be called again: after a time-out, with more time or with
+ * STINT_SHUTDOWN_CANCEL; and after success, when it returns 0 at once. Any thread that is not one of the pool's.
  * 0; EINVAL: pool is NULL or how is no known value; EDEADLK: called from inside a task of this pool; ETIMEDOUT: workers
  * are still running, and the shutdown goes on. */
 STINT_API int stint_pool_shutdown(stint_pool *pool, stint_shutdown how, uint64_t timeout_ns);

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Ending a pool: stint_pool_shutdown, and its parts for stint_pool_create and stint_pool_destroy. Any thread; which
+ * calls may meet is said in stint/pool.h. */
+#include "shutdown.h"
+
+#include <errno.h>
+#include <sched.h>
+
+#include "worker.h"
+
+void sti_shutdown_begin(stint_pool *pool, enum sti_pool_phase phase)
+{
+    int before = STI_POOL_OPEN;
+    /* seq_cst: park.h says what it is ordered with. */
+    while (before < (int)phase && !atomic_compare_exchange_weak_explicit(&pool->phase, &before, (int)phase,
+                                                                         memory_order_seq_cst, memory_order_relaxed))
+        ;
+    sti_park_notify_all(pool);
+}
+
+static void end_entry(sti_task *task)
+{
+    if (sti_task_claim(task))
+        sti_task_end_unstarted(task, STINT_REASON_SHUTDOWN);
+    sti_task_release(task);
+}
+
+void sti_shutdown_end_queued(stint_pool *pool)
+{
+    sti_task *task;
+    while (!sti_queue_is_empty(&pool->queue)) {
+        if ((task = sti_queue_pop(&pool->queue)) != NULL)
+            end_entry(task);
+        else
+            sched_yield(); /* the oldest one's push has not ended */
+    }
+    for (unsigned i = 0; i < pool->worker_count; i++) {
+        while ((task = sti_deque_steal(&pool->workers[i].deque)) != NULL)
+            end_entry(task);
+    }
+}
+
+static void cancel(stint_pool *pool)
+{
+    sti_shutdown_begin(pool, STI_POOL_CANCELLING);
+    stint_token_set(&pool->stop);
+    /* At once, and not when a worker comes to it: workers may be busy for long. */
+    sti_shutdown_end_queued(pool);
+}
+
+static bool wait_for_workers(stint_pool *pool, uint64_t deadline_ns)
+{
+    for (;;) {
+        uint32_t value = sti_event_value(&pool->ended);
+        if (atomic_load_explicit(&pool->alive, memory_order_acquire) == 0)
+            return true;
+        if (!sti_event_wait(&pool->ended, value, deadline_ns))
+            return atomic_load_explicit(&pool->alive, memory_order_acquire) == 0;
+    }
+}
+
+void sti_shutdown_join(stint_pool *pool, unsigned count)
+{
+    for (unsigned i = 0; i < count; i++)
+        pthread_join(pool->workers[i].thread, NULL);
+}
+
+static void join_once(stint_pool *pool)
+{
+    pthread_mutex_lock(&pool->joining);
+    if (!pool->joined)
+        sti_shutdown_join(pool, pool->worker_count);
+    pool->joined = true;
+    pthread_mutex_unlock(&pool->joining);
+}
+
+static bool is_known(stint_shutdown how)
+{
+    return how == STINT_SHUTDOWN_DRAIN || how == STINT_SHUTDOWN_CANCEL || how == STINT_SHUTDOWN_DRAIN_THEN_CANCEL;
+}
+
+int stint_pool_shutdown(stint_pool *pool, stint_shutdown how, uint64_t timeout_ns)
+{
+    if (pool == NULL || !is_known(how))
+        return EINVAL;
+    if (sti_worker_of(pool) != NULL)
+        return EDEADLK;
+    uint64_t deadline = sti_deadline_after(timeout_ns);
+    if (how == STINT_SHUTDOWN_CANCEL)
+        cancel(pool);
+    else
+        sti_shutdown_begin(pool, STI_POOL_DRAINING);
+    bool ended = wait_for_workers(pool, deadline);
+    if (!ended && how == STINT_SHUTDOWN_DRAIN_THEN_CANCEL) {
+        cancel(pool);
+        ended = wait_for_workers(pool, STI_NEVER);
+    }
+    if (!ended)
+        return ETIMEDOUT;
+    join_once(pool);
+    return 0;
+}

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Starting a pool's threads; see start.h. */
+#include "start.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stddef.h>
+
+#include "alloc/process.h"
+#include "pool_state.h"
+#include "processors.h"
+#include "worker.h"
+
+/* Signals are the application's: its handlers run on its own threads. But a fault is the thread's that made it:
+ * blocked, it would end the process past the application's handler. */
+static void choose_blocked_signals(sigset_t *blocked)
+{
+    static const int faults[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGABRT };
+    sigfillset(blocked);
+    for (size_t i = 0; i < sizeof faults / sizeof *faults; i++)
+        sigdelset(blocked, faults[i]);
+}
+
+static bool start_free(struct sti_worker *worker)
+{
+    return pthread_create(&worker->thread, NULL, sti_worker_main, worker) == 0;
+}
+
+/* The processor is an attribute of the thread from its start: so its stack and its first pages lie near. */
+static bool start_pinned(struct sti_worker *worker, const struct sti_processors *processors, cpu_set_t *only)
+{
+    pthread_attr_t attributes;
+    if (pthread_attr_init(&attributes) != 0)
+        return false;
+    sti_processors_choose(processors, worker->index, only);
+    bool started = pthread_attr_setaffinity_np(&attributes, processors->size, only) == 0 &&
+                   pthread_create(&worker->thread, &attributes, sti_worker_main, worker) == 0;
+    pthread_attr_destroy(&attributes);
+    return started;
+}
+
+static unsigned start_all_pinned(stint_pool *pool)
+{
+    unsigned started = 0;
+    struct sti_processors processors;
+    if (!sti_processors_read(&processors))
+        return 0;
+    cpu_set_t *only = sti_process_malloc(processors.size);
+    while (only != NULL && started < pool->worker_count && start_pinned(&pool->workers[started], &processors, only))
+        started++;
+    sti_process_free(only);
+    sti_processors_free(&processors);
+    return started;
+}
+
+static unsigned start_all_free(stint_pool *pool)
+{
+    unsigned started = 0;
+    while (started < pool->worker_count && start_free(&pool->workers[started]))
+        started++;
+    return started;
+}
+
+unsigned sti_start_workers(stint_pool *pool, bool pinned)
+{
+    sigset_t blocked, before;
+    choose_blocked_signals(&blocked);
+    /* A thread inherits the mask: so there is no moment at which it has another. */
+    pthread_sigmask(SIG_SETMASK, &blocked, &before);
+    unsigned started = pinned ? start_all_pinned(pool) : start_all_free(pool);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return started;
+}

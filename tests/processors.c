@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * How many workers a pool has by default, by the affinity mask and by the control group's quota, which stands in made-up
+ * systems below a folder of this test's; and where pinned workers run. */
+#include "support.h"
+
+#include <executor/processors.h>
+#include <ftw.h>
+#include <sys/stat.h>
+
+#include "gate.h"
+
+#define VERSION_2 "30 23 0:26 / /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw,nsdelegate\n"
+#define VERSION_1 "31 23 0:27 / /sys/fs/cgroup/cpu rw,nosuid shared:5 - cgroup cgroup rw,cpu,cpuacct\n"
+#define TEMPLATE P_tmpdir "/stint-processors-XXXXXX"
+
+static char root[] = TEMPLATE;
+
+static int make_root(void **state)
+{
+    (void)state;
+    strcpy(root, TEMPLATE);
+    return mkdtemp(root) == NULL;
+}
+
+static int remove_one(const char *path, const struct stat *status, int type, struct FTW *at)
+{
+    (void)status;
+    (void)type;
+    (void)at;
+    return remove(path);
+}
+
+static int remove_root(void **state)
+{
+    (void)state;
+    return nftw(root, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+}
+
+/* A file below the root, with the folders that lead to it. */
+static void put(const char *path, const char *text)
+{
+    char whole[8192];
+    snprintf(whole, sizeof whole, "%s%s", root, path);
+    for (char *slash = strchr(whole + strlen(root) + 1, '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
+        *slash = '\0';
+        assert_true(mkdir(whole, 0700) == 0 || errno == EEXIST);
+        *slash = '/';
+    }
+    FILE *file = fopen(whole, "w");
+    assert_non_null(file);
+    assert_true(fputs(text, file) >= 0);
+    assert_int_equal(fclose(file), 0);
+}
+
+static unsigned allowed(void)
+{
+    struct sti_processors processors;
+    assert_true(sti_processors_read(&processors));
+    unsigned count = processors.count;
+    sti_processors_free(&processors);
+    return count;
+}
+
+static void test_without_a_quota_every_allowed_processor_counts(void **state)
+{
+    (void)state;
+    assert_int_equal(sti_processors_usable(root), allowed());
+    put("/proc/self/cgroup", "0::/a/b\n");
+    put("/proc/self/mountinfo", VERSION_2);
+    put("/sys/fs/cgroup/a/b/cpu.max", "max 100000\n");
+    assert_int_equal(sti_processors_usable(root), allowed());
+}
+
+static void test_a_quota_is_rounded_up_and_the_smallest_one_above_holds(void **state)
+{
+    (void)state;
+    put("/proc/self/cgroup", "0::/a/b\n");
+    put("/proc/self/mountinfo", VERSION_2);
+    put("/sys/fs/cgroup/a/b/cpu.max", "99900000000 100000\n");
+    assert_int_equal(sti_processors_usable(root), allowed());
+    put("/sys/fs/cgroup/a/cpu.max", "30000 100000\n");
+    assert_int_equal(sti_processors_usable(root), 1);
+    put("/sys/fs/cgroup/a/cpu.max", "100001 100000\n");
+    assert_int_equal(sti_processors_usable(root), allowed() < 2 ? allowed() : 2);
+}
+
+static void test_a_quota_of_version_1_counts_too(void **state)
+{
+    (void)state;
+    put("/proc/self/cgroup", "4:cpu,cpuacct:/a\n");
+    put("/proc/self/mountinfo", VERSION_1);
+    put("/sys/fs/cgroup/cpu/a/cpu.cfs_period_us", "50000\n");
+    put("/sys/fs/cgroup/cpu/a/cpu.cfs_quota_us", "-1\n");
+    assert_int_equal(sti_processors_usable(root), allowed());
+    put("/sys/fs/cgroup/cpu/a/cpu.cfs_quota_us", "40000\n");
+    assert_int_equal(sti_processors_usable(root), 1);
+}
+
+static void test_nonsense_in_the_files_is_no_quota(void **state)
+{
+    (void)state;
+    static const char *const nonsense[] = { "", "\n", "zero one\n", "0 100000\n", "100000\n", "100000 0\n", "-5 -5\n" };
+    put("/proc/self/cgroup", "0::/a\n");
+    put("/proc/self/mountinfo", VERSION_2);
+    for (size_t i = 0; i < sizeof nonsense / sizeof *nonsense; i++) {
+        put("/sys/fs/cgroup/a/cpu.max", nonsense[i]);
+        assert_int_equal(sti_processors_usable(root), allowed());
+    }
+}
+
+static void test_choosing_goes_round_the_allowed_processors(void **state)
+{
+    (void)state;
+    struct sti_processors processors;
+    assert_true(sti_processors_read(&processors));
+    cpu_set_t *only = calloc(1, processors.size);
+    cpu_set_t *seen = calloc(1, processors.size);
+    for (unsigned i = 0; i < processors.count; i++) {
+        sti_processors_choose(&processors, i, only);
+        assert_int_equal(CPU_COUNT_S(processors.size, only), 1);
+        CPU_OR_S(processors.size, seen, seen, only);
+    }
+    assert_true(CPU_EQUAL_S(processors.size, seen, processors.mask));
+    cpu_set_t *again = calloc(1, processors.size);
+    sti_processors_choose(&processors, 0, only);
+    sti_processors_choose(&processors, processors.count, again);
+    assert_true(CPU_EQUAL_S(processors.size, again, only));
+    free(only);
+    free(seen);
+    free(again);
+    sti_processors_free(&processors);
+}
+
+struct place {
+    struct gate *gate;
+    cpu_set_t mask;
+};
+
+static int note_place(void *arg, void **value)
+{
+    struct place *place = arg;
+    if (sched_getaffinity(0, sizeof place->mask, &place->mask) != 0)
+        return errno;
+    return gate_hold(place->gate, value);
+}
+
+static void test_pinned_workers_have_one_processor_each(void **state)
+{
+    (void)state;
+    stint_pool *pool;
+    stint_pool_options options = STINT_POOL_OPTIONS_INIT;
+    options.workers = allowed() < 8 ? allowed() : 8;
+    options.pinned = true;
+    assert_int_equal(stint_pool_create(&pool, &options), 0);
+    struct gate gate = { 0 };
+    struct place places[8];
+    stint_future *futures[8];
+    for (unsigned i = 0; i < options.workers; i++) {
+        places[i].gate = &gate;
+        assert_int_equal(stint_submit(pool, note_place, &places[i], NULL, &futures[i]), 0);
+    }
+    gate_await(&gate, options.workers);
+    gate_open(&gate);
+    cpu_set_t seen;
+    CPU_ZERO(&seen);
+    for (unsigned i = 0; i < options.workers; i++) {
+        stint_outcome outcome;
+        assert_int_equal(stint_future_wait(futures[i], &outcome), 0);
+        assert_int_equal(outcome.error, 0);
+        assert_int_equal(CPU_COUNT(&places[i].mask), 1);
+        CPU_OR(&seen, &seen, &places[i].mask);
+        stint_future_release(futures[i]);
+    }
+    assert_int_equal(CPU_COUNT(&seen), options.workers);
+    assert_int_equal(stint_pool_destroy(pool), 0);
+}
+
+#define in_root(function) cmocka_unit_test_setup_teardown(function, make_root, remove_root)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        in_root(test_without_a_quota_every_allowed_processor_counts),
+        in_root(test_a_quota_is_rounded_up_and_the_smallest_one_above_holds),
+        in_root(test_a_quota_of_version_1_counts_too),
+        in_root(test_nonsense_in_the_files_is_no_quota),
+        cmocka_unit_test(test_choosing_goes_round_the_allowed_processors),
+        cmocka_unit_test(test_pinned_workers_have_one_processor_each),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
