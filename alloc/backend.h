@@ -93,8 +93,8 @@ static inline size_t sti_backend_heap_committed(sti_backend_heap *heap)
     return sum;
 }
 
-/* The address ranges with live blocks of the heap. */
-typedef void sti_backend_area_fn(uintptr_t begin, uintptr_t end, void *arg);
+/* The address ranges with live blocks of the heap, each of blocks of one size. */
+typedef void sti_backend_area_fn(uintptr_t begin, uintptr_t end, size_t block_size, void *arg);
 
 struct sti_backend_area_visit {
     sti_backend_area_fn *visit;
@@ -109,7 +109,8 @@ static inline bool sti_backend_visit_area(const mi_heap_t *heap, const mi_heap_a
     (void)block_size;
     const struct sti_backend_area_visit *areas = visit;
     if (area->used > 0)
-        areas->visit((uintptr_t)area->blocks, (uintptr_t)area->blocks + area->committed, areas->arg);
+        areas->visit((uintptr_t)area->blocks, (uintptr_t)area->blocks + area->committed, area->full_block_size,
+                     areas->arg);
     return true;
 }
 
@@ -180,29 +181,6 @@ static inline sti_backend_heap *sti_backend_thread_heap(void)
 #else
     return NULL;
 #endif
-}
-
-struct sti_backend_search {
-    uintptr_t address;
-    bool found;
-};
-
-static inline bool sti_backend_search_block(const mi_heap_t *heap, const mi_heap_area_t *area, void *block,
-                                            size_t block_size, void *sought)
-{
-    (void)heap;
-    (void)area;
-    struct sti_backend_search *search = sought;
-    search->found = block != NULL && search->address - (uintptr_t)block < block_size;
-    return !search->found;
-}
-
-/* Does the address lie in a live block of the heap? Walks all its blocks. */
-static inline bool sti_backend_heap_is_live(sti_backend_heap *heap, uintptr_t address)
-{
-    struct sti_backend_search search = { .address = address, .found = false };
-    mi_heap_visit_blocks(heap, true, sti_backend_search_block, &search);
-    return search.found;
 }
 
 static inline void *sti_backend_heap_malloc(sti_backend_heap *heap, size_t size)

@@ -25,8 +25,7 @@ struct sti_heap *sti_heap_take(struct sti_thread *thread)
     heap = sti_process_malloc(sizeof *heap);
     if (heap == NULL)
         return NULL;
-    heap->next = NULL;
-    heap->backend = sti_backend_heap_new();
+    *heap = (struct sti_heap){ .backend = sti_backend_heap_new() };
     if (heap->backend == NULL) {
         sti_process_free(heap);
         return NULL;
@@ -91,9 +90,10 @@ struct sti_heap *sti_heap_drop_empty(struct sti_thread *thread, struct sti_heap 
     return list;
 }
 
-static void notice_orphan(uintptr_t begin, uintptr_t end, void *found)
+static void notice_orphan(uintptr_t begin, uintptr_t end, size_t block_size, void *found)
 {
     (void)end;
+    (void)block_size;
     *(bool *)found = *(bool *)found || sti_orphans_contain(begin);
 }
 
@@ -156,6 +156,7 @@ static void end_each(struct sti_heap *list, void (*end)(sti_backend_heap *))
 {
     while (list != NULL) {
         struct sti_heap *next = list->next;
+        sti_heap_map_drop(&list->map);
         end(list->backend);
         sti_process_free(list);
         list = next;

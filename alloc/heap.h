@@ -9,13 +9,15 @@
 #include <stddef.h>
 
 #include "backend.h"
+#include "heap_map.h"
 
 struct sti_thread;
 
 struct sti_heap {
     sti_backend_heap *backend;
-    struct sti_heap *next; /* on a list: of a scope, or of the heaps that a thread keeps */
-    bool pinned;           /* by a root: roots.h */
+    struct sti_heap *next;   /* on a list: of a scope, or of the heaps that a thread keeps */
+    bool pinned;             /* by a root: roots.h */
+    struct sti_heap_map map; /* for the scan of roots; a heap that is kept keeps it */
 };
 
 /* The thread's warm heap, or a new one. NULL: out of memory. */

@@ -52,9 +52,10 @@ static void assume_all(void)
     atomic_store_explicit(&sti_orphans_count, SIZE_MAX / 2, memory_order_relaxed);
 }
 
-static void note(uintptr_t begin, uintptr_t end, void *unused)
+static void note(uintptr_t begin, uintptr_t end, size_t block_size, void *unused)
 {
     (void)end;
+    (void)block_size;
     (void)unused;
     if (taken * 2 >= capacity && !grow()) {
         assume_all();
@@ -68,9 +69,10 @@ static void note(uintptr_t begin, uintptr_t end, void *unused)
     atomic_fetch_add_explicit(&sti_orphans_count, 1, memory_order_relaxed);
 }
 
-static void forget(uintptr_t begin, uintptr_t end, void *unused)
+static void forget(uintptr_t begin, uintptr_t end, size_t block_size, void *unused)
 {
     (void)end;
+    (void)block_size;
     (void)unused;
     uintptr_t *place = place_of(pages, capacity, begin);
     if (*place != begin)

@@ -2,11 +2,10 @@
  *
  * The scan of roots. Thread of the scope only, outside its scope.
  *
- * First the areas of all heaps in question are listed and sorted. Then every aligned word of the roots is looked up among
- * them: most lie outside the range of all areas and cost two compares. A word that lies in an area is a hit only if it
- * points into a live block, which takes a walk of that heap's blocks. Other threads may write the roots meanwhile: a word
- * is read whole, and who stores a pointer to this task's block at this very moment got it from a task that is being
- * rolled back, which no scan could help. */
+ * Every aligned word of the roots is looked up on the maps of all heaps in question (heap_map.h): most lie outside the
+ * range of all areas and cost two compares. A word is a hit if it points into a live block. Other threads may write the
+ * roots meanwhile: a word is read whole, and who stores a pointer to this task's block at this very moment got it from a
+ * task that is being rolled back, which no scan could help. */
 #include "roots.h"
 
 #include <errno.h>
@@ -14,15 +13,12 @@
 #include <link.h>
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stdlib.h>
 #include <stint/roots.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "caller.h"
 #include "heap.h"
-#include "orphans.h"
-#include "process.h"
 
 #define SAMPLED_EVERY 64
 #define MOST_HITS 16
@@ -46,18 +42,10 @@ bool sti_roots_scan_due(void)
     return mode == STINT_ROOT_SCAN_ALWAYS;
 }
 
-struct area {
-    uintptr_t begin;
-    uintptr_t end;
-    struct sti_heap *heap;
-};
-
 struct scan {
-    struct area *areas; /* NULL while they are only counted */
-    size_t count;
-    uintptr_t begin; /* of all areas */
+    struct sti_heap *heaps;
+    uintptr_t begin; /* of all areas of theirs */
     uintptr_t end;
-    struct sti_heap *heap; /* whose areas are being listed */
     struct hit {
         struct sti_root root;
         const struct sti_heap *heap;
@@ -65,54 +53,12 @@ struct scan {
     size_t hit_count;
 };
 
-static void list_area(uintptr_t begin, uintptr_t end, void *argument)
-{
-    struct scan *scan = argument;
-    if (STI_BACKEND_ADOPTS && sti_orphans_any() && sti_orphans_contain(begin))
-        return;
-    if (scan->areas != NULL)
-        scan->areas[scan->count] = (struct area){ .begin = begin, .end = end, .heap = scan->heap };
-    scan->count++;
-}
-
-static void list_areas(struct scan *scan, struct sti_heap *list)
-{
-    scan->count = 0;
-    for (; list != NULL; list = list->next) {
-        scan->heap = list;
-        sti_backend_heap_areas(list->backend, list_area, scan);
-    }
-}
-
-static int by_address(const void *left, const void *right)
-{
-    const struct area *a = left;
-    const struct area *b = right;
-    return (a->begin > b->begin) - (a->begin < b->begin);
-}
-
-static struct sti_heap *heap_around(const struct scan *scan, uintptr_t word)
-{
-    size_t low = 0;
-    size_t high = scan->count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        const struct area *area = &scan->areas[middle];
-        if (word < area->begin)
-            high = middle;
-        else if (word >= area->end)
-            low = middle + 1;
-        else
-            return area->heap;
-    }
-    return NULL;
-}
-
 static __attribute__((noinline)) void look_at(struct scan *scan, uintptr_t word, const struct sti_root *root)
 {
-    struct sti_heap *heap = heap_around(scan, word);
-    if (heap == NULL || (heap->pinned && scan->hit_count == MOST_HITS) ||
-        !sti_backend_heap_is_live(heap->backend, word))
+    struct sti_heap *heap = scan->heaps;
+    while (heap != NULL && !sti_heap_map_is_live(&heap->map, heap->backend, word))
+        heap = heap->next;
+    if (heap == NULL)
         return;
     heap->pinned = true;
     if (scan->hit_count < MOST_HITS)
@@ -193,33 +139,39 @@ static void scan_specifics(struct scan *scan)
     }
 }
 
-/* Without memory for the list nothing can be said of any heap, and all are kept. */
-static void pin_all(struct sti_heap *list)
+static bool renew_maps(struct sti_heap *list)
+{
+    for (struct sti_heap *heap = list; heap != NULL; heap = heap->next) {
+        if (!sti_heap_map_renew(&heap->map, heap->backend))
+            return false;
+    }
+    return true;
+}
+
+static void pin_all(struct sti_heap *list, bool pinned)
 {
     for (; list != NULL; list = list->next)
-        list->pinned = true;
+        list->pinned = pinned;
 }
 
 void sti_roots_pin(struct sti_heap *list, const char *task)
 {
-    struct scan scan = { .areas = NULL };
-    for (struct sti_heap *heap = list; heap != NULL; heap = heap->next)
-        heap->pinned = false;
-    list_areas(&scan, list);
-    if (scan.count == 0)
+    /* Without memory for a map nothing can be said of any heap, and all are kept. */
+    bool mapped = renew_maps(list);
+    pin_all(list, !mapped);
+    if (!mapped)
         return;
-    scan.areas = sti_process_malloc(scan.count * sizeof *scan.areas);
-    if (scan.areas == NULL) {
-        pin_all(list);
-        return;
+    struct scan scan = { .heaps = list, .begin = UINTPTR_MAX };
+    for (const struct sti_heap *heap = list; heap != NULL; heap = heap->next) {
+        if (heap->map.count == 0)
+            continue;
+        scan.begin = heap->map.begin < scan.begin ? heap->map.begin : scan.begin;
+        scan.end = heap->map.end > scan.end ? heap->map.end : scan.end;
     }
-    list_areas(&scan, list);
-    qsort(scan.areas, scan.count, sizeof *scan.areas, by_address);
-    scan.begin = scan.areas[0].begin;
-    scan.end = scan.areas[scan.count - 1].end;
+    if (scan.end == 0)
+        return;
     dl_iterate_phdr(scan_module, &scan);
     scan_specifics(&scan);
-    sti_process_free(scan.areas);
     for (size_t i = 0; i < scan.hit_count; i++)
         sti_roots_report(&scan.hits[i].root, sti_backend_heap_held(scan.hits[i].heap->backend), task);
 }

@@ -253,6 +253,46 @@ static void test_a_kept_heap_goes_when_its_root_has_gone(void **state)
     assert_true(resident() < before + 48 * MIB);
 }
 
+static void *free_it(void *block)
+{
+    stint_free(block);
+    return NULL;
+}
+
+static void test_a_kept_heap_goes_when_the_block_of_its_root_is_freed(void **state)
+{
+    (void)state;
+    size_t before = resident();
+    for (int i = 0; i < 20; i++) {
+        assert_true(run_it(&(struct task){ .root = &in_data, .size = 4 * KIB, .count = 16384 }) >= 64 * MIB);
+        assert_int_equal(roll_back_something(), 0);
+        assert_int_equal(in_data[4 * KIB - 1], 0x5a);
+        pthread_t thread;
+        if (i % 2 == 0) {
+            free_it(in_data);
+        } else {
+            assert_int_equal(pthread_create(&thread, NULL, free_it, in_data), 0);
+            assert_int_equal(pthread_join(thread, NULL), 0);
+        }
+        roll_back_something();
+    }
+    assert_true(resident() < before + 256 * MIB); /* of 1280 */
+}
+
+static void test_pointers_into_several_kept_heaps_keep_each(void **state)
+{
+    (void)state;
+    char **roots[] = { &in_data, &more_in_data, &in_thread };
+    for (int i = 0; i < 3; i++)
+        assert_in_range(run_it(&(struct task){ .root = roots[i], .size = 1000, .count = 100 }), 100000, 128000);
+    for (int i = 0; i < 3; i++) {
+        roll_back_something();
+        for (int j = i; j < 3; j++)
+            assert_int_equal((*roots[j])[999], 0x5a);
+        *roots[i] = NULL;
+    }
+}
+
 static void test_a_heap_of_very_many_blocks_is_kept_and_goes(void **state)
 {
     (void)state;
@@ -363,6 +403,8 @@ int main(void)
         TEST(test_a_pointer_to_a_freed_block_is_none),
         TEST(test_no_root_no_kept_heap),
         TEST(test_a_kept_heap_goes_when_its_root_has_gone),
+        TEST(test_a_kept_heap_goes_when_the_block_of_its_root_is_freed),
+        TEST(test_pointers_into_several_kept_heaps_keep_each),
         TEST(test_a_heap_of_very_many_blocks_is_kept_and_goes),
         TEST(test_the_scan_can_be_for_every_64th_rollback_or_none),
         TEST(test_a_scope_inside_keeps_its_own_heap),
