@@ -19,7 +19,6 @@ namespace
 {
 
 constexpr std::size_t stream_tasks = 100000;
-constexpr std::size_t round_trips = 2000;
 
 std::unique_ptr<tbb::global_control> control;
 std::unique_ptr<tbb::task_arena> arena;
@@ -46,15 +45,15 @@ std::size_t stream(double *figures)
 
 std::size_t ping_pong(double *figures)
 {
-    double begin = bench_now_ns();
-    for (std::size_t i = 0; i < round_trips; i++) {
+    for (std::size_t i = 0; i < BENCH_FIGURES_MOST; i++) {
+        double begin = bench_now_ns();
         auto promise = std::make_shared<std::promise<int>>();
         std::future<int> future = promise->get_future();
         arena->enqueue([promise] { promise->set_value(0); });
         future.get();
+        figures[i] = bench_now_ns() - begin;
     }
-    figures[0] = (bench_now_ns() - begin) / round_trips;
-    return 1;
+    return BENCH_FIGURES_MOST;
 }
 
 double processor_seconds()

@@ -10,7 +10,6 @@
 
 #define STREAM 100000 /* tasks a measurement: ten of them are a million */
 #define WINDOW 2048   /* futures held at once */
-#define ROUND_TRIPS 2000
 #define TREE 22
 #define TREE_VALUE 17711
 #define TREE_TASKS 28656 /* each call with n > 1 submits one: fib(n + 1) - 1 in all */
@@ -39,11 +38,12 @@ static size_t stream(double *figures)
 
 static size_t round_trips(double *figures)
 {
-    double begin = bench_now_ns();
-    for (size_t i = 0; i < ROUND_TRIPS; i++)
+    for (size_t i = 0; i < BENCH_FIGURES_MOST; i++) {
+        double begin = bench_now_ns();
         finish(bench_submit(bench_empty_task, NULL, NULL));
-    figures[0] = (bench_now_ns() - begin) / ROUND_TRIPS;
-    return 1;
+        figures[i] = bench_now_ns() - begin;
+    }
+    return BENCH_FIGURES_MOST;
 }
 
 static int fibonacci(void *arg, void **value)
@@ -112,13 +112,15 @@ const struct bench bench_submitting[] = {
       .subjects = { { "stint", .prepare = bench_prepare_pool, .measure = stream },
                     TBB("tbb-enqueue"),
                     { "glib-pool", .program = "stint-bench-glib", .package = "libglib2.0-dev" } },
-      .targets = { { "stint", BENCH_MEDIAN, 200, NULL } } },
+      .targets = { { "stint", BENCH_MEDIAN, 200, NULL }, { "stint", BENCH_RATIO, 0.5, "tbb-enqueue" } } },
     { .name = "submit.pingpong",
       .unit = "ns/op",
       .what = "an empty task submitted and waited for, one at a time",
-      .rounds = 12,
+      .rounds = 60,
       .workers = BENCH_ALL,
-      .subjects = { { "stint", .prepare = bench_prepare_pool, .measure = round_trips }, TBB("tbb-future") } },
+      .histogram = true,
+      .subjects = { { "stint", .prepare = bench_prepare_pool, .measure = round_trips }, TBB("tbb-future") },
+      .targets = { { "stint", BENCH_RATIO, 1, "tbb-future" } } },
     { .name = "submit.tree",
       .unit = "ns/op",
       .what = "a tree of tasks that submit and await tasks",
