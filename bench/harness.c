@@ -123,14 +123,14 @@ void harness_forget(struct job *job)
     memset(job->series, 0, sizeof job->series);
 }
 
-static bool is_ours(const struct bench *bench, size_t subject)
+bool harness_is_ours(const struct bench *bench, size_t subject)
 {
     return strncmp(bench->subjects[subject].name, "stint", 5) == 0;
 }
 
 bool harness_is_compared(const struct bench *bench, size_t ours, size_t other)
 {
-    return !bench->no_ratios && is_ours(bench, ours) && !is_ours(bench, other);
+    return !bench->no_ratios && harness_is_ours(bench, ours) && !harness_is_ours(bench, other);
 }
 
 bool harness_compare(const struct job *job, size_t ours, size_t other, bool difference, struct comparison *comparison)

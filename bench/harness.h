@@ -39,6 +39,8 @@ void harness_forget(struct job *job);
 /* How many measurements a start makes. */
 size_t harness_measurements(const struct job *job);
 
+bool harness_is_ours(const struct bench *bench, size_t subject);
+
 /* Whether ratios of the one subject to the other are of interest. */
 bool harness_is_compared(const struct bench *bench, size_t ours, size_t other);
 

@@ -12,6 +12,7 @@
 
 #include "figure.h"
 #include "harness.h"
+#include "markdown.h"
 #include "options.h"
 #include "table.h"
 
@@ -126,31 +127,49 @@ static void report(struct session *session)
             figures_sort(&job->series[subject].figures);
         missed += table_print(job, session->out);
         figure_collect(&session->figures, job);
-        harness_free(job);
     }
     fprintf(session->out, "\n%zu benches; %zu targets missed; %zu benches failed.\n", session->chosen, missed,
             session->failed);
+}
+
+static void write_figures(struct session *session, FILE *out)
+{
+    figure_write(&session->figures, out);
+}
+
+static void write_table(struct session *session, FILE *out)
+{
+    markdown_begin(out);
+    for (size_t i = 0; i < session->chosen; i++)
+        markdown_print(&session->jobs[i], out);
+}
+
+/* False, and a message on standard error: not all of it is there. */
+static bool write_file(struct session *session, const char *path, void (*write)(struct session *, FILE *))
+{
+    FILE *out = strcmp(path, "-") == 0 ? stdout : fopen(path, "w");
+    if (out != NULL)
+        write(session, out);
+    bool good = out != NULL && fflush(out) == 0 && !ferror(out);
+    if (!good)
+        fprintf(stderr, "stint-bench: %s: %s\n", path, strerror(errno));
+    if (out != NULL && out != stdout)
+        fclose(out);
+    return good;
 }
 
 /* 0 or 1, the exit status. */
 static int finish(struct session *session, const struct figure_list *old)
 {
     const struct bench_options *options = &session->options;
-    int status = session->failed > 0;
+    bool good = session->failed == 0;
     if (options->compare != NULL && figure_compare(old, &session->figures, options->compare, session->out) > 0)
-        status = 1;
-    if (options->json == NULL)
-        return status;
-    FILE *json = strcmp(options->json, "-") == 0 ? stdout : fopen(options->json, "w");
-    if (json != NULL)
-        figure_write(&session->figures, json);
-    if (json == NULL || fflush(json) != 0 || ferror(json)) {
-        fprintf(stderr, "stint-bench: %s: %s\n", options->json, strerror(errno));
-        status = 1;
-    }
-    if (json != NULL && json != stdout)
-        fclose(json);
-    return status;
+        good = false;
+    if (options->json != NULL && !write_file(session, options->json, write_figures))
+        good = false;
+    if (options->markdown != NULL && !write_file(session, options->markdown, write_table))
+        good = false;
+    return good ? 0 : 1;
 }
 
 static void each_chosen(struct session *session, void (*visit)(struct session *, const struct bench *))
@@ -220,6 +239,8 @@ int main(int argc, char **argv)
     measure_all(&session);
     report(&session);
     int status = finish(&session, &old);
+    for (size_t i = 0; i < session.chosen; i++)
+        harness_free(&session.jobs[i]);
     free(session.jobs);
     figure_free(&old);
     figure_free(&session.figures);

@@ -10,7 +10,8 @@
 #define RUNS_MOST 1000
 
 static const char help[] =
-    "usage: stint-bench [--list] [--only GLOB] [--quick] [--runs N] [--json FILE] [--compare OLD.json]\n"
+    "usage: stint-bench [--list] [--only GLOB] [--quick] [--runs N] [--json FILE] [--markdown FILE]\n"
+    "                   [--compare OLD.json]\n"
     "\n"
     "Measures stint beside what one would use instead. The subjects of a bench run in turns, each in a process of its\n"
     "own, so that what else the machine does disturbs all of them; trust the ratios, not the nanoseconds.\n"
@@ -21,6 +22,7 @@ static const char help[] =
     "  --runs N         start each subject's process N times; 11, or 5 with --quick\n"
     "  --json FILE      also write one line of JSON a figure; - is standard output, and the table goes to standard "
     "error\n"
+    "  --markdown FILE  also write the table in Markdown\n"
     "  --compare FILE   say what got slower since an earlier run wrote FILE\n"
     "  --help           this\n"
     "\n"
@@ -35,10 +37,15 @@ static void misused(const char *what)
 struct bench_options bench_options_read(int argc, char **argv)
 {
     static const struct option known[] = {
-        { "list", no_argument, NULL, 'l' },       { "only", required_argument, NULL, 'o' },
-        { "quick", no_argument, NULL, 'q' },      { "runs", required_argument, NULL, 'r' },
-        { "json", required_argument, NULL, 'j' }, { "compare", required_argument, NULL, 'c' },
-        { "help", no_argument, NULL, 'h' },       { NULL, 0, NULL, 0 },
+        { "list", no_argument, NULL, 'l' },
+        { "only", required_argument, NULL, 'o' },
+        { "quick", no_argument, NULL, 'q' },
+        { "runs", required_argument, NULL, 'r' },
+        { "json", required_argument, NULL, 'j' },
+        { "compare", required_argument, NULL, 'c' },
+        { "help", no_argument, NULL, 'h' },
+        { "markdown", required_argument, NULL, 'm' },
+        { NULL, 0, NULL, 0 },
     };
     struct bench_options options = { .runs = 0 };
     int option;
@@ -64,6 +71,9 @@ struct bench_options bench_options_read(int argc, char **argv)
             break;
         case 'c':
             options.compare = optarg;
+            break;
+        case 'm':
+            options.markdown = optarg;
             break;
         case 'h':
             fputs(help, stdout);

@@ -10,9 +10,10 @@
 struct bench_options {
     bool list;
     bool quick;
-    const char *only; /* NULL: every bench */
-    size_t runs;      /* 0: as quick says */
-    const char *json; /* NULL: none; "-": standard output */
+    const char *only;     /* NULL: every bench */
+    size_t runs;          /* 0: as quick says */
+    const char *json;     /* NULL: none; "-": standard output */
+    const char *markdown; /* NULL: none */
     const char *compare;
 };
 

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Findings: what the figures of a bench say, each beside its target. Main thread only. */
+#ifndef BENCH_FINDING_H
+#define BENCH_FINDING_H
+
+#include "harness.h"
+
+/* The ratio or difference of one of ours to a peer, or a figure of ours that has a target. */
+struct finding {
+    size_t ours;
+    size_t other; /* meaningful for the first two of: */
+    enum { FINDING_RATIO, FINDING_DIFFERENCE, FINDING_FIGURE } kind;
+    const char *statistic; /* of a figure: median, p99 or max */
+    double value;
+    struct interval interval;          /* of a ratio or difference */
+    const struct bench_target *target; /* NULL: none */
+};
+
+#define FINDINGS_MOST (BENCH_SUBJECTS_MOST * BENCH_SUBJECTS_MOST + BENCH_TARGETS_MOST)
+
+/* Of a job whose figures are sorted: ratios first. Returns how many; a subject that was not measured gives none. */
+size_t findings_list(const struct job *job, struct finding list[FINDINGS_MOST]);
+
+/* Only of one with a target. */
+bool finding_is_met(const struct finding *finding);
+
+/* Whether the peer is better, beyond the interval. */
+bool finding_is_lost(const struct finding *finding);
+
+#endif
