@@ -147,6 +147,42 @@ static bool is_slower(const struct figure *old, const struct figure *now)
     return now->min > old->median || now->median > old->p99;
 }
 
+static bool differs(const struct figure *old, const struct figure *now)
+{
+    return now->median > old->median * LEAST_CHANGE || old->median > now->median * LEAST_CHANGE;
+}
+
+static bool intervals_meet(const struct figure *old, const struct figure *now)
+{
+    return now->min <= old->max && old->min <= now->max;
+}
+
+/* How well two runs of one build agree. */
+static void print_agreement(const struct figure_list *old, const struct figure_list *now, FILE *out)
+{
+    size_t ratios = 0;
+    size_t different = 0;
+    size_t apart = 0;
+    for (size_t i = 0; i < now->count; i++) {
+        const struct figure *figure = &now->list[i];
+        const struct figure *before = find(old, figure);
+        if (before == NULL || strcmp(figure->unit, "ratio") != 0)
+            continue;
+        ratios++;
+        if (!differs(before, figure))
+            continue;
+        different++;
+        if (intervals_meet(before, figure))
+            continue;
+        apart++;
+        fprintf(out, "DIFFERS %s %s, workers %u: %.4g (%.4g to %.4g), was %.4g (%.4g to %.4g)\n", figure->bench,
+                figure->subject, figure->workers, figure->median, figure->min, figure->max, before->median, before->min,
+                before->max);
+    }
+    fprintf(out, "Of %zu ratios %zu differ by more than %.0f %%, %zu of them by more than their starts do.\n", ratios,
+            different, (LEAST_CHANGE - 1) * 100, apart);
+}
+
 size_t figure_compare(const struct figure_list *old, const struct figure_list *now, const char *old_path, FILE *out)
 {
     size_t compared = 0;
@@ -163,6 +199,7 @@ size_t figure_compare(const struct figure_list *old, const struct figure_list *n
         fprintf(out, "SLOWER  %s %s: %.4g %s (%.4g to %.4g), was %.4g (%.4g to %.4g)\n", figure->bench, figure->subject,
                 figure->median, figure->unit, figure->min, figure->max, before->median, before->min, before->max);
     }
+    print_agreement(old, now, out);
     fprintf(out, "Compared %zu figures with %s: %zu got worse beyond the noise.\n", compared, old_path, slower);
     return slower;
 }
