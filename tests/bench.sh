@@ -42,6 +42,16 @@ line="$line\"median\":$number,\"min\":$number,\"max\":$number,\"p99\":$number}\$
 expect 'two benches of three subjects and two ratios are ten lines' [ "$(wc -l <"$scratch/run.json")" = 10 ]
 expect 'every line is a figure' [ "$(grep -c "$line" "$scratch/run.json")" = 10 ]
 
+# shellcheck disable=SC2086
+expect 'the table can be had in Markdown' ends_with 0 "$scratch/out" $quick --only run.empty --markdown "$scratch/table.md"
+expect 'its line has figure, ratio and target' \
+    grep -q '^| `run.empty` | 1 | `stint` .* ns | `new-heap` .* to .*) | median 60 ns: ' "$scratch/table.md"
+mkdir "$scratch/bench" "$scratch/docs"
+cp -r "$(dirname "$0")/../bench/page" "$(dirname "$0")/../bench/baseline" "$scratch/bench"
+expect 'the page is made' "$scratch/bench/page/write" "$folder/.." "$scratch/run.json" "$scratch/table.md" 'scripts/bench'
+expect 'the page has the table' grep -q '^| `run.empty` | 1 ' "$scratch/docs/benchmarks.md"
+expect 'the page has nothing left to fill in' [ "$(grep -c '@[A-Z]*@' "$scratch/docs/benchmarks.md")" = 0 ]
+
 # What has no noise is the same again.
 # shellcheck disable=SC2086
 expect 'overshoot is measured' ends_with 0 "$scratch/out" $quick --only '*.overshoot' --json "$scratch/exact.json"
@@ -50,6 +60,7 @@ expect 'nothing got worse' ends_with 0 "$scratch/out" $quick --only '*.overshoot
 sed 's/"median":[^}]*/"median":0.001,"min":0.001,"max":0.001,"p99":0.001/' "$scratch/run.json" >"$scratch/better.json"
 # shellcheck disable=SC2086
 expect 'what got slower is an error' ends_with 1 "$scratch/out" $quick --only run.empty --compare "$scratch/better.json"
+expect 'runs that do not agree are told' grep -q '^DIFFERS run.empty stint/new-heap' "$scratch/out"
 expect 'what got slower is named' grep -q '^SLOWER  run.empty stint/new-heap' "$scratch/out"
 echo nonsense >"$scratch/nonsense"
 expect 'a file of no figures is a usage error' ends_with 2 "$scratch/out" --compare "$scratch/nonsense"
