@@ -150,33 +150,47 @@ static bool reserve(struct sti_scope *scope, uint64_t needed)
     return true;
 }
 
+struct measurement {
+    struct passed passed;
+    size_t wanted; /* that is asked for */
+    bool possible; /* to have */
+    size_t held;   /* by the scopes measured so far */
+};
+
+/* Measure the scope and those around it. Returns how many bytes may be charged before the next time. What inner scopes
+ * learn of those around them stays known when they end. */
+static uint64_t measure_outwards(const struct sti_thread *thread, struct sti_scope *scope, struct measurement *all)
+{
+    size_t held = all->held += sti_heap_held(scope->heaps);
+    bool passes = scope->memory_limit != 0 && saturating_add(held, all->wanted) > scope->memory_limit;
+    if (passes)
+        all->passed = (struct passed){ scope, STINT_REASON_MEMORY_LIMIT };
+    scope->peak = most(scope->peak, all->possible && !passes ? held + all->wanted : held);
+    uint64_t until_check = until_peak_check(scope, held);
+    if (scope->memory_limit != 0)
+        until_check = least(until_check, until_limit_check(scope, held));
+    if (scope->account != NULL && !passes) {
+        if (!all->possible || !reserve(scope, held + all->wanted))
+            all->passed = (struct passed){ scope, STINT_REASON_ACCOUNT };
+        until_check = least(until_check, chargeable(most(scope->reserved, held + SMALLEST_SLACK) - held));
+    }
+    if (scope->outer != NULL) {
+        uint64_t until_outer_check = measure_outwards(thread, scope->outer, all);
+        scope->below_memory_check = thread->used + until_outer_check;
+        until_check = least(until_check, until_outer_check);
+    }
+    return until_check;
+}
+
 /* Walk what the scope and those around it hold and set the next check; size bytes more are asked for. They count for the
  * peak too: nobody may look again before they are freed. */
 static struct passed measure(struct sti_thread *thread, size_t size)
 {
-    struct passed passed = { NULL, STINT_REASON_NONE };
     bool possible = size <= LARGEST_CHARGE;
-    size_t wanted = possible ? sti_backend_block_size(size) : size;
-    size_t held = 0;
-    uint64_t until_check = UINT64_MAX;
-    for (struct sti_scope *scope = thread->scope; scope != NULL; scope = scope->outer) {
-        held += sti_heap_held(scope->heaps);
-        bool passes = scope->memory_limit != 0 && saturating_add(held, wanted) > scope->memory_limit;
-        if (passes)
-            passed = (struct passed){ scope, STINT_REASON_MEMORY_LIMIT };
-        scope->peak = most(scope->peak, possible && !passes ? held + wanted : held);
-        until_check = least(until_check, until_peak_check(scope, held));
-        if (scope->memory_limit != 0)
-            until_check = least(until_check, until_limit_check(scope, held));
-        if (scope->account == NULL || passes)
-            continue;
-        if (!possible || !reserve(scope, held + wanted))
-            passed = (struct passed){ scope, STINT_REASON_ACCOUNT };
-        until_check = least(until_check, chargeable(most(scope->reserved, held + SMALLEST_SLACK) - held));
-    }
-    thread->memory_check = thread->used + until_check;
-    atomic_store_explicit(&thread->held, possible ? held + wanted : held, memory_order_relaxed);
-    return passed;
+    struct measurement all = { .wanted = possible ? sti_backend_block_size(size) : size, .possible = possible };
+    thread->memory_check = thread->used + measure_outwards(thread, thread->scope, &all);
+    atomic_store_explicit(&thread->held, possible ? all.held + all.wanted : all.held, memory_order_relaxed);
+    return all.passed;
 }
 
 /* Blocks that other threads have freed count until they are collected: before a limit is called passed, they are. */
