@@ -10,7 +10,9 @@
  * rounded up to size classes: at most a quarter more). So nothing is measured until that sum can reach the limit; then
  * the heaps' areas are walked, and either there is new slack or the limit is passed. The slack has a floor, so that a
  * task which lives near its limit does not walk at every allocation; the floor is what a limit can be passed by. The
- * peak is kept by the same measurements: one is due whenever the scope could hold an eighth more than was ever seen.
+ * peak is kept by the same measurements: one is due whenever the scope could hold an eighth and a slack more than was
+ * ever seen. That slack grows with what the scope was charged, so that a task which goes on and on at one level is
+ * measured ever more rarely: the walks were what a malloc in a task cost most.
  *
  * Large blocks. mimalloc gives them whole slices, up to twice their size. A sample point is due every 128 KiB, so the
  * fast path never sees one, and here the checks of memory move nearer by what its block holds beyond its charge.
@@ -20,13 +22,15 @@
  *
  * The process. While there is a limit on it, each task looks at what it holds from time to time (global.c).
  *
- * The deadline. While a scope has one, a sample point is due at least every 16 KiB. */
+ * The deadline. While a scope has one, a sample point is due at least every 16 KiB, or, while these come faster than the
+ * ticks of the clock that is looked at, less often. */
 #include "meter.h"
 
 #include <errno.h>
 
 #include "account.h"
 #include "caller.h"
+#include "clock.h"
 #include "global.h"
 #include "heap.h"
 #include "interrupt.h"
@@ -36,6 +40,8 @@
 #define SMALLEST_SLACK ((uint64_t)64 << 10)
 #define SLACK_SHIFT 7 /* and a 128th of the limit */
 #define PEAK_SHIFT 3
+#define PEAK_SLACK_SHIFT 4 /* a 16th of what was charged */
+#define LARGEST_PEAK_SLACK ((uint64_t)1 << 20)
 #define LONGEST_INTERVAL ((uint64_t)128 << 10)
 #define GRANT ((uint64_t)256 << 10)
 #define LARGE ((uint64_t)128 << 10)
@@ -63,9 +69,10 @@ static uint64_t chargeable(uint64_t held)
     return held / 5 * 4;
 }
 
-static uint64_t until_peak_check(const struct sti_scope *scope, size_t held)
+static uint64_t until_peak_check(const struct sti_scope *scope, uint64_t charged, size_t held)
 {
-    return chargeable(scope->peak - held + (scope->peak >> PEAK_SHIFT) + SMALLEST_SLACK);
+    uint64_t slack = least(most(SMALLEST_SLACK, charged >> PEAK_SLACK_SHIFT), LARGEST_PEAK_SLACK);
+    return chargeable(scope->peak - held + (scope->peak >> PEAK_SHIFT) + slack);
 }
 
 static uint64_t until_limit_check(const struct sti_scope *scope, size_t held)
@@ -85,7 +92,7 @@ void sti_meter_begin(struct sti_thread *thread, const stint_budget *budget)
     scope->memory_limit = budget->memory;
     scope->below_memory_check = thread->memory_check;
 
-    uint64_t check = thread->used + until_peak_check(scope, 0);
+    uint64_t check = thread->used + until_peak_check(scope, 0, 0);
     if (scope->memory_limit != 0)
         check = least(check, saturating_add(thread->used, until_limit_check(scope, 0)));
     if (scope->outer != NULL) {
@@ -166,7 +173,7 @@ static uint64_t measure_outwards(const struct sti_thread *thread, struct sti_sco
     if (passes)
         all->passed = (struct passed){ scope, STINT_REASON_MEMORY_LIMIT };
     scope->peak = most(scope->peak, all->possible && !passes ? held + all->wanted : held);
-    uint64_t until_check = until_peak_check(scope, held);
+    uint64_t until_check = until_peak_check(scope, thread->used - scope->begin, held);
     if (scope->memory_limit != 0)
         until_check = least(until_check, until_limit_check(scope, held));
     if (scope->account != NULL && !passes) {
@@ -255,7 +262,17 @@ static bool has_deadline(const struct sti_scope *scope)
     return scope != NULL;
 }
 
-static uint64_t next_sample(const struct sti_thread *thread, uint64_t after)
+/* Where the clock has not moved between two looks, the second was in vain. */
+static uint64_t until_deadline_look(struct sti_thread *thread, uint64_t tick)
+{
+    thread->deadline_interval =
+        tick == thread->last_tick ? least(2 * thread->deadline_interval, LONGEST_INTERVAL) : DEADLINE_INTERVAL;
+    thread->last_tick = tick;
+    return thread->deadline_interval;
+}
+
+/* tick is the time when some scope has a deadline, otherwise 0. */
+static uint64_t next_sample(struct sti_thread *thread, uint64_t after, uint64_t tick)
 {
     if (thread->scope->keeps > 0)
         return 0;
@@ -266,7 +283,7 @@ static uint64_t next_sample(const struct sti_thread *thread, uint64_t after)
     }
     if (sti_global_is_limited())
         limit = least(limit, thread->global_check);
-    return least(limit, after + (has_deadline(thread->scope) ? DEADLINE_INTERVAL : LONGEST_INTERVAL));
+    return least(limit, after + (tick != 0 ? until_deadline_look(thread, tick) : LONGEST_INTERVAL));
 }
 
 bool sti_meter_is_process_block(const struct sti_thread *thread, const void *caller)
@@ -325,8 +342,9 @@ bool sti_meter_sample(struct sti_thread *thread, uint64_t charge, size_t size, c
         thread->global_check = after + sti_global_look(thread);
 
     /* The new limit first, then the flags: see thread.h. */
-    atomic_store_explicit(&thread->limit, next_sample(thread, after), memory_order_seq_cst);
-    sti_interrupt_look(scope, 0);
+    uint64_t tick = has_deadline(scope) ? sti_clock_coarse() : 0;
+    atomic_store_explicit(&thread->limit, next_sample(thread, after, tick), memory_order_seq_cst);
+    sti_interrupt_look(scope, tick);
     bool allowed = true;
     if (__builtin_expect(sti_interrupt_is_tripped(scope), 0)) {
         atomic_store_explicit(&thread->limit, 0, memory_order_relaxed);

@@ -37,6 +37,8 @@ struct sti_thread {
     size_t handed_over;           /* bytes of pages committed to the process's heap since that was last collected */
     atomic_bool owned;            /* by a living thread */
     atomic_bool asked;            /* a preemption signal has been sent and not been taken yet */
+    uint64_t deadline_interval;   /* bytes from one look at the clock to the next */
+    uint64_t last_tick;           /* what it showed */
     uint64_t global_check;        /* value of used beyond which what the process holds must be looked at */
     atomic_size_t held;           /* this and the next two for the choice of a victim (global.c): by its scopes */
     _Atomic uint64_t started;     /* when its task began; 0: it runs none */

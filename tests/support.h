@@ -58,6 +58,14 @@ static inline const struct family *family_at(unsigned i)
     return i == 1 && stint_overrides_malloc() ? &libc_family : NULL;
 }
 
+/* What a task may have held at most whose peak was measured so. */
+static inline size_t most_behind(const stint_usage *usage)
+{
+    size_t slack = usage->allocated / 16;
+    slack = slack < 64 * KIB ? 64 * KIB : slack < MIB ? slack : MIB;
+    return usage->peak + usage->peak / 8 + slack;
+}
+
 /* splitmix64 */
 static inline uint64_t random_next(uint64_t *state)
 {

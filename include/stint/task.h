@@ -29,7 +29,8 @@ typedef struct stint_budget {
     size_t memory;
 
     /* Nanoseconds it may take: from the submission, or from the call of stint_run. Looked at in sample points (at the
-     * latest every 16 KiB that are allocated) and in stint_checkpoint. */
+     * latest every 16 KiB that are allocated, or every 128 KiB while that takes less than milliseconds) and in
+     * stint_checkpoint. */
     uint64_t wall_ns;
 } stint_budget;
 
@@ -98,9 +99,10 @@ typedef enum stint_reason {
 
 /* What was measured. */
 typedef struct stint_usage {
-    uint64_t allocated;   /* bytes charged in all, exact and the same in every run of the same work */
-    uint64_t peak;        /* most bytes that were seen held at once; at most 1/8 + 64 KiB below the truth */
-    uint64_t samples;     /* times the meter left its fast path */
+    uint64_t allocated; /* bytes charged in all, exact and the same in every run of the same work */
+    uint64_t peak;    /* most bytes that were seen held at once: the truth is at most 1/8 and a slack above it, which is
+                           * a 16th of what was allocated, at least 64 KiB and at most 1 MiB */
+    uint64_t samples; /* times the meter left its fast path */
     uint64_t deferred;    /* sample points at which a due interrupt had to wait */
     uint64_t kept;        /* bytes of a rolled-back heap that was kept because a root points into it: roots.h */
     uint64_t descriptors; /* left open by an audited task that was rolled back */
