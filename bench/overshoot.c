@@ -4,9 +4,9 @@
  * a meter that looks only at Poisson samples, one in 80 KB on average, as memprof-limits does. The same random work for
  * both, which does not depend on the machine. */
 #include <malloc.h>
-#include <math.h>
 #include <stdlib.h>
 
+#include "alloc/sampler.h"
 #include "bench.h"
 #include "task.h"
 
@@ -17,6 +17,7 @@
 #define BLOCKS 8192
 
 static uint64_t random_state;
+static struct sti_sampler sampler;
 
 /* xorshift64*, by Marsaglia and Vigna. */
 static uint64_t next_random(void)
@@ -27,16 +28,11 @@ static uint64_t next_random(void)
     return random_state * 0x2545f4914f6cdd1d;
 }
 
-static double next_sample(void)
-{
-    double uniform = ((double)(next_random() >> 11) + 0.5) / 9007199254740992.0;
-    return -log(uniform) * SAMPLE_MEAN;
-}
-
 /* Each measurement has tasks of its own, the same ones for both subjects. */
 static void begin_measurement(uint64_t *measurement)
 {
     random_state = ++*measurement * 0x9e3779b97f4a7c15;
+    sti_sampler_init(&sampler, *measurement, SAMPLE_MEAN);
 }
 
 static double beyond(size_t bytes, size_t limit)
@@ -128,10 +124,10 @@ static size_t sampled_allocation_limit(double *figures)
     static uint64_t measurement;
     begin_measurement(&measurement);
     for (size_t i = 0; i < TASKS; i++) {
-        double bytes = 0;
+        size_t bytes = 0;
         for (double samples = ALLOCATION_LIMIT / SAMPLE_MEAN; samples > 0; samples--)
-            bytes += next_sample();
-        figures[i] = beyond((size_t)bytes, ALLOCATION_LIMIT);
+            bytes += sti_sampler_interval(&sampler);
+        figures[i] = beyond(bytes, ALLOCATION_LIMIT);
     }
     return TASKS;
 }
@@ -143,19 +139,16 @@ static size_t sampled_memory_limit(double *figures)
     size_t blocks[BLOCKS];
     begin_measurement(&measurement);
     for (size_t i = 0; i < TASKS; i++) {
-        double until_sample = next_sample();
+        uint64_t to_next = sti_sampler_interval(&sampler);
         size_t held = 0;
         size_t most = 0;
         for (size_t count = 0; count < BLOCKS;) {
             blocks[count] = any_size();
             held += blocks[count];
-            until_sample -= (double)blocks[count++];
             if (held > most)
                 most = held;
-            if (until_sample < 0 && held > MEMORY_LIMIT)
+            if (sti_sampler_count(&sampler, &to_next, blocks[count++]) > 0 && held > MEMORY_LIMIT)
                 break;
-            while (until_sample < 0)
-                until_sample += next_sample();
             if (next_random() % 3 == 0) {
                 size_t which = next_random() % count;
                 held -= blocks[which];

@@ -87,7 +87,7 @@ static void test_intervals_are_exponential_by_chi_square(void **state)
     assert_evenly_filled(bins, BINS, SAMPLES);
 }
 
-/* In the far tail, too: of 10^7 intervals about 168 are longer than 11 means, and each further mean leaves 1/e of them. */
+/* In the far tail, too: each further mean leaves 1/e of the intervals, and 11 means about 167 of 10^7. */
 static void test_the_tail_of_the_intervals_is_exponential(void **state)
 {
     struct sti_sampler sampler = sampler_of(2, FINE);
