@@ -22,19 +22,22 @@
 /* errno is ENOMEM; returns NULL. */
 __attribute__((cold)) void *sti_allocate_failed(void);
 
-/* The sample point of an allocation, then the allocation. */
-void *sti_allocate_slowly(struct sti_thread *thread, size_t size, const void *caller);
-void *sti_allocate_zeroed_slowly(struct sti_thread *thread, size_t size, const void *caller);
+/* Of any size, for any caller, at a sample point or not. */
+void *sti_allocate_uncommon(struct sti_thread *thread, size_t size, const void *caller);
+void *sti_allocate_zeroed_uncommon(struct sti_thread *thread, size_t size, const void *caller);
+
+STI_INLINE void *sti_allocate_in_scope(struct sti_thread *thread, size_t size, const void *caller)
+{
+    if (STI_LIKELY(sti_caller_is_clearly_not_system(caller)) &&
+        STI_LIKELY(sti_meter_charge_small(thread, size, STI_BACKEND_SMALL)))
+        return sti_backend_heap_malloc_small(thread->allocating, size);
+    return sti_allocate_uncommon(thread, size, caller);
+}
 
 STI_INLINE void *sti_allocate(size_t size, const void *caller)
 {
     struct sti_thread *thread = sti_thread_metered;
-    if (STI_LIKELY(thread == NULL))
-        return sti_backend_malloc(size);
-    if (STI_UNLIKELY(!sti_meter_charge_fast(thread, sti_meter_rounded(size))))
-        return sti_allocate_slowly(thread, size, caller);
-    return STI_LIKELY(!sti_caller_is_system(caller)) ? sti_backend_heap_malloc(thread->allocating, size)
-                                                     : sti_backend_malloc(size);
+    return STI_LIKELY(thread == NULL) ? sti_backend_malloc(size) : sti_allocate_in_scope(thread, size, caller);
 }
 
 STI_INLINE void *sti_allocate_zeroed(size_t count, size_t size, const void *caller)
@@ -45,10 +48,10 @@ STI_INLINE void *sti_allocate_zeroed(size_t count, size_t size, const void *call
         return sti_allocate_failed();
     if (STI_LIKELY(thread == NULL))
         return sti_backend_zalloc(total);
-    if (STI_UNLIKELY(!sti_meter_charge_fast(thread, sti_meter_rounded(total))))
-        return sti_allocate_zeroed_slowly(thread, total, caller);
-    return STI_LIKELY(!sti_caller_is_system(caller)) ? sti_backend_heap_zalloc(thread->allocating, total)
-                                                     : sti_backend_zalloc(total);
+    if (STI_LIKELY(sti_caller_is_clearly_not_system(caller)) &&
+        STI_LIKELY(sti_meter_charge_small(thread, total, STI_BACKEND_SMALL)))
+        return sti_backend_heap_zalloc(thread->allocating, total);
+    return sti_allocate_zeroed_uncommon(thread, total, caller);
 }
 
 /* Does the block stay where it is? mimalloc's rule, asked beforehand so that the charge does not depend on it. */
@@ -61,7 +64,11 @@ STI_INLINE bool sti_allocate_fits(const void *block, size_t size)
 STI_INLINE void *sti_reallocate(void *block, size_t size, const void *caller)
 {
     struct sti_thread *thread = sti_thread_metered;
-    if (STI_LIKELY(thread == NULL) || (block != NULL && sti_allocate_fits(block, size)))
+    if (STI_LIKELY(thread == NULL))
+        return sti_backend_realloc(block, size);
+    if (block == NULL)
+        return sti_allocate_in_scope(thread, size, caller);
+    if (sti_allocate_fits(block, size))
         return sti_backend_realloc(block, size);
     if (STI_UNLIKELY(!sti_meter_charge(thread, sti_meter_rounded(size), size, caller)))
         return NULL;

@@ -188,6 +188,14 @@ static inline void *sti_backend_heap_malloc(sti_backend_heap *heap, size_t size)
     return mi_heap_malloc(heap, size);
 }
 
+/* The sizes of blocks that the next function makes; it has the shortest way to one. */
+#define STI_BACKEND_SMALL ((size_t)MI_SMALL_SIZE_MAX)
+
+static inline void *sti_backend_heap_malloc_small(sti_backend_heap *heap, size_t size)
+{
+    return mi_heap_malloc_small(heap, size);
+}
+
 static inline void *sti_backend_heap_zalloc(sti_backend_heap *heap, size_t size)
 {
     return mi_heap_zalloc(heap, size);

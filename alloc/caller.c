@@ -64,6 +64,15 @@ static int classify(struct dl_phdr_info *info, size_t size, void *unused)
 __attribute__((constructor)) static void find_modules(void)
 {
     dl_iterate_phdr(classify, NULL);
+    struct sti_caller_module low = sti_caller_system.libc;
+    struct sti_caller_module high = sti_caller_system.loader;
+    if (low.begin > high.begin) {
+        low = sti_caller_system.loader;
+        high = sti_caller_system.libc;
+    }
+    sti_caller_system.below = low.begin;
+    sti_caller_system.between.begin = low.begin + low.size;
+    sti_caller_system.between.size = high.begin - sti_caller_system.between.begin;
     waiting = sti_caller_system;
 }
 

@@ -26,7 +26,9 @@ struct sti_caller_module {
 extern struct sti_caller_system {
     struct sti_caller_module libc;
     struct sti_caller_module loader;
-} sti_caller_system;
+    uintptr_t below;                                       /* what lies below this address is neither's, */
+    struct sti_caller_module between;                      /* nor what lies here */
+} sti_caller_system __attribute__((visibility("hidden"))); /* said here too: then no access goes through a table */
 
 /* Of the function that it is inlined into; that function must be the one the user calls. */
 #define STI_CALLER() __builtin_extract_return_addr(__builtin_return_address(0))
@@ -34,6 +36,14 @@ extern struct sti_caller_system {
 static inline bool sti_caller_in(const struct sti_caller_module *module, const void *caller)
 {
     return (uintptr_t)caller - module->begin < module->size;
+}
+
+/* No: it is neither libc's nor the loader's own. True for all but theirs, programs first, libraries second; only what lies
+ * above both (the vDSO, generated code) has to be asked for the other way. */
+static inline bool sti_caller_is_clearly_not_system(const void *caller)
+{
+    return __builtin_expect((uintptr_t)caller < sti_caller_system.below, 1) ||
+           __builtin_expect(sti_caller_in(&sti_caller_system.between, caller), 1);
 }
 
 /* Is the block libc's or the loader's own? */

@@ -11,7 +11,7 @@ void *sti_allocate_failed(void)
     return NULL;
 }
 
-void *sti_allocate_slowly(struct sti_thread *thread, size_t size, const void *caller)
+static __attribute__((noinline)) void *allocate_at_sample(struct sti_thread *thread, size_t size, const void *caller)
 {
     if (!sti_meter_sample(thread, sti_meter_rounded(size), size, caller))
         return NULL;
@@ -19,12 +19,27 @@ void *sti_allocate_slowly(struct sti_thread *thread, size_t size, const void *ca
                                                       : sti_backend_heap_malloc(thread->allocating, size);
 }
 
-void *sti_allocate_zeroed_slowly(struct sti_thread *thread, size_t size, const void *caller)
+void *sti_allocate_uncommon(struct sti_thread *thread, size_t size, const void *caller)
+{
+    if (!sti_meter_charge_fast(thread, sti_meter_rounded(size)))
+        return allocate_at_sample(thread, size, caller);
+    return sti_caller_is_system(caller) ? sti_backend_malloc(size) : sti_backend_heap_malloc(thread->allocating, size);
+}
+
+static __attribute__((noinline)) void *allocate_zeroed_at_sample(struct sti_thread *thread, size_t size,
+                                                                 const void *caller)
 {
     if (!sti_meter_sample(thread, sti_meter_rounded(size), size, caller))
         return NULL;
     return sti_meter_is_process_block(thread, caller) ? sti_backend_zalloc(size)
                                                       : sti_backend_heap_zalloc(thread->allocating, size);
+}
+
+void *sti_allocate_zeroed_uncommon(struct sti_thread *thread, size_t size, const void *caller)
+{
+    if (!sti_meter_charge_fast(thread, sti_meter_rounded(size)))
+        return allocate_zeroed_at_sample(thread, size, caller);
+    return sti_caller_is_system(caller) ? sti_backend_zalloc(size) : sti_backend_heap_zalloc(thread->allocating, size);
 }
 
 /* mimalloc sets no errno; it reports ENOMEM, and EOVERFLOW for an absurd size, which malloc calls ENOMEM too. */
@@ -41,7 +56,8 @@ __attribute__((constructor)) static void hear_errors(void)
 
 void *stint_malloc(size_t size)
 {
-    return sti_allocate(size, STI_CALLER());
+    struct sti_thread *thread = sti_thread_metered;
+    return STI_LIKELY(thread == NULL) ? sti_backend_malloc(size) : sti_allocate_in_scope(thread, size, STI_CALLER());
 }
 
 void *stint_calloc(size_t count, size_t size)

@@ -46,6 +46,18 @@ static inline bool sti_meter_charge_fast(struct sti_thread *thread, uint64_t cha
     return true;
 }
 
+/* The same of a block of at most so many bytes, a multiple of 16; a size of 0 is left to the other. */
+static inline bool sti_meter_charge_small(struct sti_thread *thread, size_t size, size_t most)
+{
+    uint64_t last = (size - 1) | 15; /* byte of the block, rounded */
+    uint64_t after = thread->used + last + 1;
+    if (__builtin_expect(last >= most, 0) ||
+        __builtin_expect(after > atomic_load_explicit(&thread->limit, memory_order_relaxed), 0))
+        return false;
+    thread->used = after;
+    return true;
+}
+
 static inline bool sti_meter_charge(struct sti_thread *thread, uint64_t charge, size_t size, const void *caller)
 {
     return sti_meter_charge_fast(thread, charge) || sti_meter_sample(thread, charge, size, caller);

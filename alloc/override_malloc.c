@@ -20,7 +20,8 @@ STINT_API size_t malloc_usable_size(void *block);
 
 void *malloc(size_t size)
 {
-    return sti_allocate(size, STI_CALLER());
+    struct sti_thread *thread = sti_thread_metered;
+    return STI_LIKELY(thread == NULL) ? sti_backend_malloc(size) : sti_allocate_in_scope(thread, size, STI_CALLER());
 }
 
 void *calloc(size_t count, size_t size)
