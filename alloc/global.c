@@ -18,6 +18,7 @@
 
 #include "cgroup.h"
 #include "clock.h"
+#include "family.h"
 #include "thread.h"
 
 #define SHORTEST_INTERVAL ((size_t)256 << 10)
@@ -123,7 +124,8 @@ uint64_t sti_global_look(struct sti_thread *thread)
     if ((before != 0 && now - before < PATIENCE_NS) ||
         !atomic_compare_exchange_strong_explicit(&since, &before, now, memory_order_relaxed, memory_order_relaxed))
         return interval;
-    struct sti_thread *victim = choose(thread);
+    const struct sti_member *member = sti_family_member(thread->scope);
+    struct sti_thread *victim = choose(member != NULL ? member->family->thread : thread);
     if (victim == NULL)
         return interval;
     atomic_store_explicit(&seen, held, memory_order_relaxed);

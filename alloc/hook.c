@@ -10,6 +10,7 @@
 #include <stint/interrupt.h>
 
 #include "clock.h"
+#include "family.h"
 #include "interrupt.h"
 #include "preempt.h"
 #include "scope_state.h"
@@ -33,7 +34,8 @@ static uint64_t earliest_deadline(const struct sti_scope *innermost)
 static bool is_flagged(const struct sti_scope *innermost, uint64_t now)
 {
     for (const struct sti_scope *scope = innermost; scope != NULL; scope = scope->outer) {
-        if (stint_token_is_set(scope->stop) || stint_token_is_set(scope->token) || scope->deadline <= now)
+        if (stint_token_is_set(scope->stop) || stint_token_is_set(scope->token) || scope->deadline <= now ||
+            (scope->member != NULL && sti_family_tripped(scope->member->family) != STINT_REASON_NONE))
             return true;
     }
     return false;

@@ -16,6 +16,8 @@
 #include "caller.h"
 #include "clock.h"
 #include "cxx.h"
+#include "family.h"
+#include "forks.h"
 #include "hook.h"
 #include "rules.h"
 #include "scope_state.h"
@@ -26,8 +28,21 @@
 
 void sti_interrupt_trip(struct sti_scope *scope, stint_reason reason)
 {
-    if (scope->tripped == STINT_REASON_NONE)
-        scope->tripped = reason;
+    if (scope->tripped != STINT_REASON_NONE)
+        return;
+    scope->tripped = scope->member != NULL ? sti_family_trip(scope->member->family, reason) : reason;
+}
+
+/* Of a scope that is in no other. A family's victim is its task's thread, whatever that runs meanwhile. */
+static bool is_sacrificed(const struct sti_scope *scope)
+{
+    struct sti_thread *thread = scope->member != NULL ? scope->member->family->thread : scope->thread;
+    return atomic_load_explicit(&thread->sacrificed, memory_order_seq_cst);
+}
+
+static bool has_tripped_elsewhere(const struct sti_scope *scope)
+{
+    return scope->member != NULL && sti_family_tripped(scope->member->family) != STINT_REASON_NONE;
 }
 
 void sti_interrupt_look(struct sti_scope *innermost, uint64_t now)
@@ -35,11 +50,13 @@ void sti_interrupt_look(struct sti_scope *innermost, uint64_t now)
     for (struct sti_scope *scope = innermost; scope != NULL; scope = scope->outer) {
         if (scope->tripped != STINT_REASON_NONE)
             continue;
-        if (stint_token_is_set(scope->stop)) {
+        if (has_tripped_elsewhere(scope)) {
+            scope->tripped = sti_family_tripped(scope->member->family);
+        } else if (stint_token_is_set(scope->stop)) {
             sti_interrupt_trip(scope, STINT_REASON_SHUTDOWN);
         } else if (stint_token_is_set(scope->token)) {
             sti_interrupt_trip(scope, STINT_REASON_TOKEN);
-        } else if (scope->outer == NULL && atomic_load_explicit(&scope->thread->sacrificed, memory_order_seq_cst)) {
+        } else if (scope->outer == NULL && is_sacrificed(scope)) {
             sti_interrupt_trip(scope, STINT_REASON_GLOBAL_MEMORY_LIMIT);
         } else if (scope->deadline != UINT64_MAX) {
             if (now == 0)
@@ -83,6 +100,7 @@ static bool is_due(const struct sti_scope *innermost)
 
 void sti_interrupt_land(struct sti_scope *scope)
 {
+    sti_forks_settle(scope);
     sti_guard_run_all(scope);
     sti_hook_drop(scope);
     longjmp(scope->landing, 1);
@@ -111,6 +129,7 @@ _Noreturn static void leave_by_unwind(struct sti_scope *scope)
 {
     sti_interrupt_trip(scope, STINT_REASON_OUTER);
     sti_hook_drop(scope);
+    sti_forks_settle(scope);
     sti_unwind_leave(scope);
 }
 

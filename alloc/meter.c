@@ -31,6 +31,7 @@
 #include "account.h"
 #include "caller.h"
 #include "clock.h"
+#include "family.h"
 #include "global.h"
 #include "heap.h"
 #include "interrupt.h"
@@ -79,6 +80,8 @@ static uint64_t until_limit_check(const struct sti_scope *scope, size_t held)
 {
     uint64_t floor = most(SMALLEST_SLACK, scope->memory_limit >> SLACK_SHIFT);
     uint64_t slack = held < scope->memory_limit ? scope->memory_limit - held : 0;
+    if (scope->member != NULL)
+        slack = sti_family_slack(scope->member);
     return chargeable(most(slack, floor));
 }
 
@@ -164,12 +167,19 @@ struct measurement {
     size_t held;   /* by the scopes measured so far */
 };
 
+static bool passes_memory_limit(const struct sti_scope *scope, size_t held, size_t wanted)
+{
+    if (scope->member != NULL)
+        return !sti_family_hold(scope->member, held, wanted);
+    return scope->memory_limit != 0 && saturating_add(held, wanted) > scope->memory_limit;
+}
+
 /* Measure the scope and those around it. Returns how many bytes may be charged before the next time. What inner scopes
  * learn of those around them stays known when they end. */
 static uint64_t measure_outwards(const struct sti_thread *thread, struct sti_scope *scope, struct measurement *all)
 {
     size_t held = all->held += sti_heap_held(scope->heaps);
-    bool passes = scope->memory_limit != 0 && saturating_add(held, all->wanted) > scope->memory_limit;
+    bool passes = passes_memory_limit(scope, held, all->wanted);
     if (passes)
         all->passed = (struct passed){ scope, STINT_REASON_MEMORY_LIMIT };
     scope->peak = most(scope->peak, all->possible && !passes ? held + all->wanted : held);
@@ -196,7 +206,12 @@ static struct passed measure(struct sti_thread *thread, size_t size)
     bool possible = size <= LARGEST_CHARGE;
     struct measurement all = { .wanted = possible ? sti_backend_block_size(size) : size, .possible = possible };
     thread->memory_check = thread->used + measure_outwards(thread, thread->scope, &all);
-    atomic_store_explicit(&thread->held, possible ? all.held + all.wanted : all.held, memory_order_relaxed);
+    const struct sti_member *member = sti_family_member(thread->scope);
+    if (member != NULL)
+        all.held = atomic_load_explicit(&member->family->held, memory_order_relaxed);
+    else if (possible)
+        all.held += all.wanted;
+    atomic_store_explicit(&(member != NULL ? member->family->thread : thread)->held, all.held, memory_order_relaxed);
     return all.passed;
 }
 
@@ -249,10 +264,40 @@ static struct sti_scope *outermost_passed(struct sti_scope *scope, uint64_t afte
     if (after <= scope->allocation_end)
         return NULL;
     for (; scope != NULL; scope = scope->outer) {
-        if (after > scope->own_end)
+        if (after > scope->own_end && scope->member == NULL)
             passed = scope;
     }
     return passed;
+}
+
+static uint64_t renew_allocation_end(struct sti_scope *scope)
+{
+    uint64_t outer_end = scope->outer != NULL ? renew_allocation_end(scope->outer) : UINT64_MAX;
+    return scope->allocation_end = least(scope->own_end, outer_end);
+}
+
+/* The task's own limit, when that is one of several threads. The last thing that is asked: what has been drawn will be
+ * charged. The next sample is due before the new end; so the limit that has been stored may stay. */
+static void draw_from_family(struct sti_scope *innermost, struct sti_member *member, uint64_t charge)
+{
+    struct sti_scope *task = innermost;
+    while (task->outer != NULL)
+        task = task->outer;
+    uint64_t after = saturating_add(task->thread->used, charge);
+    if (after <= task->own_end)
+        return;
+    bool possible = charge <= LARGEST_CHARGE;
+    if (possible ? !sti_family_draw(member, task, after) : charge > member->family->allocation_limit)
+        sti_interrupt_trip(task, STINT_REASON_ALLOCATION_LIMIT);
+    else
+        renew_allocation_end(innermost);
+}
+
+/* Before it is measured: others may be waiting for what it has reserved, and a large block must not come out of that. */
+static void hear_family(struct sti_thread *thread, const struct sti_member *member, uint64_t charge)
+{
+    if (charge > LARGE || sti_family_is_asked(member))
+        thread->memory_check = 0;
 }
 
 static bool has_deadline(const struct sti_scope *scope)
@@ -318,8 +363,11 @@ bool sti_meter_sample(struct sti_thread *thread, uint64_t charge, size_t size, c
     uint64_t after = saturating_add(thread->used, charge);
     bool process_block = sti_meter_is_process_block(thread, caller);
     uint64_t beyond = process_block ? 0 : held_beyond_charge(charge, size);
+    struct sti_member *member = sti_family_member(scope);
     scope->samples++;
 
+    if (member != NULL)
+        hear_family(thread, member, charge);
     if (thread->allocating == NULL && !have_heap(thread)) {
         errno = ENOMEM;
         return false;
@@ -345,9 +393,13 @@ bool sti_meter_sample(struct sti_thread *thread, uint64_t charge, size_t size, c
     uint64_t tick = has_deadline(scope) ? sti_clock_coarse() : 0;
     atomic_store_explicit(&thread->limit, next_sample(thread, after, tick), memory_order_seq_cst);
     sti_interrupt_look(scope, tick);
+    if (member != NULL && after > scope->allocation_end && !sti_interrupt_is_tripped(scope))
+        draw_from_family(scope, member, charge);
     bool allowed = true;
     if (__builtin_expect(sti_interrupt_is_tripped(scope), 0)) {
         atomic_store_explicit(&thread->limit, 0, memory_order_relaxed);
+        if (member != NULL)
+            sti_family_hold_no_more(member);
         allowed = refuse_or_defer(thread, charge, caller);
     } else if (charge > LARGEST_CHARGE) {
         allowed = false;

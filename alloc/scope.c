@@ -14,7 +14,9 @@
 #include "clock.h"
 #include "cxx.h"
 #include "descriptor.h"
+#include "family.h"
 #include "float_modes.h"
+#include "forks.h"
 #include "global.h"
 #include "heap.h"
 #include "hook.h"
@@ -73,7 +75,7 @@ stint_outcome sti_outcome_unstarted(stint_reason reason, uint64_t queued_ns)
     return outcome;
 }
 
-static int begin_preemption(struct sti_scope *scope)
+int sti_scope_begin_preemption(struct sti_scope *scope)
 {
     int error = sti_preempt_open(scope->thread, &scope->signal_was_blocked);
     if (error != 0)
@@ -84,19 +86,28 @@ static int begin_preemption(struct sti_scope *scope)
     return error;
 }
 
-static int open_scope(struct sti_thread *thread, struct sti_scope *scope, const struct sti_scope_request *request,
-                      uint64_t start)
+void sti_scope_end_watch(struct sti_scope *scope)
+{
+    if (scope->watched)
+        sti_hook_end_scope(scope);
+    if (scope->preemptible)
+        sti_preempt_close(scope->signal_was_blocked);
+}
+
+void sti_scope_init(struct sti_scope *scope, struct sti_thread *thread, const struct sti_scope_request *request)
 {
     const stint_options *options = request->options;
-    uint64_t submitted = request->submitted_ns != 0 ? request->submitted_ns : start;
     scope->below = sti_thread_metered != NULL ? thread->scope : NULL;
-    scope->outer = request->detached ? NULL : scope->below;
+    scope->outer = NULL;
+    scope->request = request;
+    scope->member = NULL;
+    scope->is_inner_branch = false;
+    scope->forks = sti_forks_outstanding(thread);
     scope->peak = 0;
     scope->grace_left = options->grace != 0 ? options->grace : DEFAULT_GRACE;
     scope->samples = 0;
     scope->deferred = 0;
-    if (options->budget.wall_ns == 0 || __builtin_add_overflow(submitted, options->budget.wall_ns, &scope->deadline))
-        scope->deadline = UINT64_MAX;
+    scope->deadline = UINT64_MAX;
     scope->account = options->account;
     scope->token = request->token;
     scope->stop = request->stop;
@@ -119,17 +130,31 @@ static int open_scope(struct sti_thread *thread, struct sti_scope *scope, const 
     scope->heap = NULL;
     scope->heaps = NULL;
     scope->specifics = NULL;
+    scope->descriptors = NULL;
+}
+
+static int open_scope(struct sti_thread *thread, struct sti_scope *scope, const struct sti_scope_request *request,
+                      uint64_t start)
+{
+    const stint_options *options = request->options;
+    uint64_t submitted = request->submitted_ns != 0 ? request->submitted_ns : start;
+    sti_scope_init(scope, thread, request);
+    if (!request->detached)
+        scope->outer = scope->below;
+    if (options->budget.wall_ns != 0 && __builtin_add_overflow(submitted, options->budget.wall_ns, &scope->deadline))
+        scope->deadline = UINT64_MAX;
 
     if (scope->account != NULL && !sti_account_enter(scope->account))
         return EBUSY;
     if (scope->preemptible) {
-        int error = begin_preemption(scope);
+        int error = sti_scope_begin_preemption(scope);
         if (error != 0) {
             sti_account_leave(scope->account);
             return error;
         }
     }
-    scope->descriptors = options->audit_descriptors ? sti_descriptors_list() : NULL;
+    if (options->audit_descriptors)
+        scope->descriptors = sti_descriptors_list();
     thread->scope = scope;
     sti_meter_begin(thread, &options->budget);
     if (scope->outer == NULL)
@@ -171,14 +196,15 @@ static void close_scope(struct sti_thread *thread, int code, void *value, uint64
 {
     struct sti_scope *scope = thread->scope;
     sti_thread_metered = NULL;
-    if (scope->watched)
-        sti_hook_end_scope(scope);
-    if (scope->preemptible)
-        sti_preempt_close(scope->signal_was_blocked);
+    sti_scope_end_watch(scope);
     uint64_t end = sti_clock_now();
     sti_interrupt_look(scope, end);
+    if (scope->member != NULL)
+        sti_family_close(scope);
 
     stint_reason reason = scope->tripped;
+    if (reason == STINT_REASON_FAILED && code == 0)
+        code = EINVAL; /* a branch's: forks.h */
     if (reason == STINT_REASON_NONE && code != 0)
         reason = STINT_REASON_FAILED;
     set_reason(outcome, reason, code);
@@ -197,6 +223,8 @@ static void close_scope(struct sti_thread *thread, int code, void *value, uint64
         .wall_ns = end - start,
         .queued_ns = request->submitted_ns != 0 ? start - request->submitted_ns : 0,
     };
+    if (scope->member != NULL)
+        sti_family_add_usage(scope, &outcome->usage);
 
     sti_mutex_abandon_all(scope);
     if (outcome->status == STINT_OK) {
@@ -205,6 +233,8 @@ static void close_scope(struct sti_thread *thread, int code, void *value, uint64
         outcome->usage.descriptors = sti_descriptors_left(scope->descriptors, request->options->name);
         outcome->usage.kept = roll_back(thread, scope, request->options->name);
     }
+    if (scope->member != NULL)
+        outcome->usage.kept += sti_family_end(scope, outcome->status == STINT_OK);
     sti_descriptors_free(scope->descriptors);
     sti_meter_end(thread);
     if (scope->outer == NULL)
@@ -240,7 +270,11 @@ int sti_scope_run(const struct sti_scope_request *request, stint_outcome *outcom
             sti_float_modes_set(&modes);
         }
     }
+    if (sti_forks_are_left(&scope))
+        code = sti_forks_give_up(&scope);
     close_scope(thread, code, value, start, request, outcome);
+    if (scope.below == NULL && sti_member_has_mail(thread))
+        sti_member_collect(thread);
     return 0;
 }
 

@@ -17,12 +17,19 @@
 
 struct sti_descriptors;
 struct sti_heap;
+struct sti_member;
+struct sti_scope_request;
 struct sti_specific_undo;
 struct sti_thread;
 
 struct sti_scope {
     struct sti_scope *below; /* what the thread was in before */
     struct sti_scope *outer; /* what this scope charges too: below, or NULL when it is detached */
+
+    const struct sti_scope_request *request;
+    struct sti_member *member; /* of its task's family; NULL: this is no outermost scope of one (family.h) */
+    bool is_inner_branch;      /* a branch of the family that the scopes around it belong to (branch.c) */
+    size_t forks;              /* outstanding on the thread when it opened (forks.h) */
 
     /* The meter's. Ends and checks are values of the thread's used. */
     uint64_t begin;
@@ -67,6 +74,15 @@ struct sti_scope {
 
     struct sti_descriptors *descriptors; /* that were open before; NULL: nobody asked */
 };
+
+/* What every scope begins with; request has to stay while it is open. */
+void sti_scope_init(struct sti_scope *scope, struct sti_thread *thread, const struct sti_scope_request *request);
+
+/* Have a preemptible one watched. 0 or an errno value. */
+int sti_scope_begin_preemption(struct sti_scope *scope);
+
+/* It is not watched any more, nor preempted. */
+void sti_scope_end_watch(struct sti_scope *scope);
 
 static inline void sti_scope_take_hold(struct sti_scope *innermost, const volatile void *object)
 {

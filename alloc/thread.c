@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "family.h"
 #include "heap.h"
 #include "orphans.h"
 #include "process.h"
@@ -22,6 +23,7 @@ void sti_thread_end(void)
     sti_thread_metered = NULL; /* were the thread ended inside a task */
     own_record = NULL;
     if (thread != NULL) {
+        sti_member_end_thread(thread);
         sti_heap_end_thread(thread);
         /* release: the next owner, who acquires, sees the record as it was left. */
         atomic_store_explicit(&thread->owned, false, memory_order_release);

@@ -22,8 +22,10 @@
 
 #include "backend.h"
 
-struct sti_scope;
+struct sti_forks;
 struct sti_heap;
+struct sti_member;
+struct sti_scope;
 
 struct sti_thread {
     uint64_t used;                /* bytes charged on this thread; only differences count */
@@ -44,6 +46,9 @@ struct sti_thread {
     _Atomic uint64_t started;     /* when its task began; 0: it runs none */
     atomic_bool sacrificed;       /* it is the victim */
     struct sti_thread *next;      /* on the list of all records; set once */
+    struct sti_member *members;   /* of families (member.c); its own */
+    _Atomic(struct sti_member *) mail; /* of those, which their tasks' threads have decided */
+    _Atomic(struct sti_forks *) forks; /* the executor's; set by its own thread */
 } __attribute__((aligned(64)));
 
 /* The calling thread's record while it is in a scope, otherwise NULL: what the allocation functions look at. */

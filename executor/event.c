@@ -8,7 +8,14 @@
  * own, which it gets as the wait's data: a sleeper sleeps until it is woken, and an idle pool uses no CPU. */
 #include "event.h"
 
-#include "futex.h"
+#include <limits.h>
+#include <linux/futex.h>
+#include <stddef.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#define NS_PER_S UINT64_C(1000000000)
 
 static int read_clock(const struct ck_ec_ops *ops, struct timespec *now)
 {
@@ -16,19 +23,20 @@ static int read_clock(const struct ck_ec_ops *ops, struct timespec *now)
     return clock_gettime(CLOCK_MONOTONIC, now);
 }
 
-/* It may return early for any reason: the event count looks again. */
+/* FUTEX_WAIT_BITSET takes an absolute time of CLOCK_MONOTONIC. It may return early for any reason: the event count
+ * looks again. */
 static void wait_on_futex(const struct ck_ec_wait_state *state, const uint32_t *address, uint32_t expected,
                           const struct timespec *backoff)
 {
     (void)backoff;
     const struct timespec *deadline = state->data;
-    sti_futex_wait(address, expected, deadline);
+    syscall(SYS_futex, address, FUTEX_WAIT_BITSET_PRIVATE, expected, deadline, NULL, FUTEX_BITSET_MATCH_ANY);
 }
 
 static void wake_futex(const struct ck_ec_ops *ops, const uint32_t *address)
 {
     (void)ops;
-    sti_futex_wake_all(address);
+    syscall(SYS_futex, address, FUTEX_WAKE_PRIVATE, INT_MAX);
 }
 
 /* Callers that expect not to wait long have rested already (rest.h): no busy loop of the event count's own. */
@@ -59,6 +67,7 @@ bool sti_event_wait(sti_event *event, uint32_t value, uint64_t deadline_ns)
 {
     if (deadline_ns == STI_NEVER)
         return ck_ec32_wait_pred(event, &mode, value, NULL, NULL, NULL) == 0;
-    struct timespec deadline = sti_deadline_time(deadline_ns);
+    struct timespec deadline = { .tv_sec = (time_t)(deadline_ns / NS_PER_S),
+                                 .tv_nsec = (long)(deadline_ns % NS_PER_S) };
     return ck_ec32_wait_pred(event, &mode, value, NULL, &deadline, &deadline) == 0;
 }

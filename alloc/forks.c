@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Settling the forks of frames that are left; see forks.h. Thread of the scope only. */
+#include "forks.h"
+
+#include <errno.h>
+
+#include "interrupt.h"
+
+int sti_forks_register(struct sti_forks *forks)
+{
+    struct sti_thread *thread = sti_thread_self();
+    if (thread == NULL)
+        return ENOMEM;
+    /* release: who wakes it finds the record whole. */
+    atomic_store_explicit(&thread->forks, forks, memory_order_release);
+    return 0;
+}
+
+void sti_forks_settle(struct sti_scope *scope)
+{
+    if (!sti_forks_are_left(scope))
+        return;
+    struct sti_forks *forks = atomic_load_explicit(&scope->thread->forks, memory_order_relaxed);
+    scope->masks++;
+    forks->settle(forks, scope->forks);
+    scope->masks--;
+}
+
+int sti_forks_give_up(struct sti_scope *scope)
+{
+    struct sti_scope *task = scope;
+    while (task->is_inner_branch)
+        task = task->outer;
+    sti_interrupt_trip(task, STINT_REASON_FAILED);
+    sti_forks_settle(scope);
+    return EINVAL;
+}

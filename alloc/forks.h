@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What a thread's forks look like from below. The executor registers this for each of its threads that can fork, so that
+ * a scope can settle the forks of frames that are left. Thread of the forks only, but for wake. */
+#ifndef STI_ALLOC_FORKS_H
+#define STI_ALLOC_FORKS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "scope_state.h"
+#include "thread.h"
+
+struct sti_forks {
+    /* How many forks of this thread are outstanding, not joined yet. Written by this thread only. Those of a scope lie above
+     * those that were there when it opened. */
+    const size_t *outstanding;
+
+    /* The frames that made all forks above the first kept ones are about to be left by an interrupt, or have returned
+     * without joining them. Drop those that nobody has taken, wait for the others; afterwards *outstanding is kept. The task
+     * has been interrupted, so those that were taken come to an end, and a branch that is started now returns at once.
+     * Called inside the scope, masked, before its guards run; where the task is preemptible maybe in a signal handler, which
+     * then interrupted the task's own code, inline functions of the executor included. Must not fail. A join after all, by
+     * code that kept the unwinding from going on, finds them interrupted. */
+    void (*settle)(struct sti_forks *forks, size_t kept);
+
+    /* There is something for the thread to collect (branch.h), be it asleep. Any thread. */
+    void (*wake)(struct sti_forks *forks);
+};
+
+/* Register for the calling thread, outside of scopes; NULL: no more. The record has to stay until no task is running any more
+ * of which this thread ran a branch: in the pool's memory. 0 or ENOMEM. */
+int sti_forks_register(struct sti_forks *forks);
+
+/* --- For scopes --- */
+
+static inline size_t sti_forks_outstanding(struct sti_thread *thread)
+{
+    const struct sti_forks *forks = atomic_load_explicit(&thread->forks, memory_order_relaxed);
+    return forks != NULL ? *forks->outstanding : 0;
+}
+
+static inline bool sti_forks_are_left(const struct sti_scope *scope)
+{
+    return __builtin_expect(sti_forks_outstanding(scope->thread) != scope->forks, 0);
+}
+
+/* The scope's frames are about to be left by an interrupt. */
+void sti_forks_settle(struct sti_scope *scope);
+
+/* The scope's function has returned without joining all it forked. Ends its task; returns the error. */
+int sti_forks_give_up(struct sti_scope *scope);
+
+#endif
