@@ -8,14 +8,7 @@
  * own, which it gets as the wait's data: a sleeper sleeps until it is woken, and an idle pool uses no CPU. */
 #include "event.h"
 
-#include <limits.h>
-#include <linux/futex.h>
-#include <stddef.h>
-#include <sys/syscall.h>
-#include <time.h>
-#include <unistd.h>
-
-#define NS_PER_S UINT64_C(1000000000)
+#include "futex.h"
 
 static int read_clock(const struct ck_ec_ops *ops, struct timespec *now)
 {
@@ -23,20 +16,19 @@ static int read_clock(const struct ck_ec_ops *ops, struct timespec *now)
     return clock_gettime(CLOCK_MONOTONIC, now);
 }
 
-/* FUTEX_WAIT_BITSET takes an absolute time of CLOCK_MONOTONIC. It may return early for any reason: the event count
- * looks again. */
+/* It may return early for any reason: the event count looks again. */
 static void wait_on_futex(const struct ck_ec_wait_state *state, const uint32_t *address, uint32_t expected,
                           const struct timespec *backoff)
 {
     (void)backoff;
     const struct timespec *deadline = state->data;
-    syscall(SYS_futex, address, FUTEX_WAIT_BITSET_PRIVATE, expected, deadline, NULL, FUTEX_BITSET_MATCH_ANY);
+    sti_futex_wait(address, expected, deadline);
 }
 
 static void wake_futex(const struct ck_ec_ops *ops, const uint32_t *address)
 {
     (void)ops;
-    syscall(SYS_futex, address, FUTEX_WAKE_PRIVATE, INT_MAX);
+    sti_futex_wake_all(address);
 }
 
 /* Callers that expect not to wait long have rested already (rest.h): no busy loop of the event count's own. */
@@ -67,7 +59,6 @@ bool sti_event_wait(sti_event *event, uint32_t value, uint64_t deadline_ns)
 {
     if (deadline_ns == STI_NEVER)
         return ck_ec32_wait_pred(event, &mode, value, NULL, NULL, NULL) == 0;
-    struct timespec deadline = { .tv_sec = (time_t)(deadline_ns / NS_PER_S),
-                                 .tv_nsec = (long)(deadline_ns % NS_PER_S) };
+    struct timespec deadline = sti_deadline_time(deadline_ns);
     return ck_ec32_wait_pred(event, &mode, value, NULL, &deadline, &deadline) == 0;
 }

@@ -11,6 +11,7 @@
 #include <ck_ec.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <time.h>
 
 #include "alloc/clock.h"
 
@@ -21,6 +22,12 @@ static inline uint64_t sti_deadline_after(uint64_t timeout_ns)
 {
     uint64_t deadline;
     return __builtin_add_overflow(sti_clock_now(), timeout_ns, &deadline) ? STI_NEVER : deadline;
+}
+
+static inline struct timespec sti_deadline_time(uint64_t deadline_ns)
+{
+    return (struct timespec){ .tv_sec = (time_t)(deadline_ns / UINT64_C(1000000000)),
+                              .tv_nsec = (long)(deadline_ns % UINT64_C(1000000000)) };
 }
 
 typedef struct ck_ec32 sti_event;

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <sched.h>
 
+#include "follow.h"
 #include "worker.h"
 
 void sti_shutdown_begin(stint_pool *pool, enum sti_pool_phase phase)
@@ -84,7 +85,7 @@ int stint_pool_shutdown(stint_pool *pool, stint_shutdown how, uint64_t timeout_n
 {
     if (pool == NULL || !is_known(how))
         return EINVAL;
-    if (sti_worker_of(pool) != NULL)
+    if (sti_worker_of(pool) != NULL || sti_is_following())
         return EDEADLK;
     uint64_t deadline = sti_deadline_after(timeout_ns);
     if (how == STINT_SHUTDOWN_CANCEL)

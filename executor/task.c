@@ -9,6 +9,8 @@
 #include "alloc/clock.h"
 #include "alloc/process.h"
 #include "alloc/scope.h"
+#include "compound.h"
+#include "follow.h"
 #include "tsan.h"
 
 sti_task *sti_task_create(const stint_pool *pool, stint_fn *fn, void *arg, const stint_options *options)
@@ -20,7 +22,7 @@ sti_task *sti_task_create(const stint_pool *pool, stint_fn *fn, void *arg, const
     STI_BLOCK_MADE(task);
     atomic_init(&task->state, STI_TASK_NEW);
     atomic_init(&task->references, 2);
-    sti_event_init(&task->resolved);
+    atomic_init(&task->followers, 0);
     task->fn = fn;
     task->arg = arg;
     task->pool = pool;
@@ -31,17 +33,31 @@ sti_task *sti_task_create(const stint_pool *pool, stint_fn *fn, void *arg, const
     return task;
 }
 
-static void free_task(sti_task *task)
+void sti_task_free(sti_task *task)
 {
     STI_BLOCK_GIVEN_BACK(task);
     sti_process_free(task);
 }
 
+void sti_task_retain(sti_task *task)
+{
+    atomic_fetch_add_explicit(&task->references, 1, memory_order_relaxed);
+}
+
+bool sti_task_give_back(sti_task *task)
+{
+    /* acq_rel: the last one sees all that the others did with the task before it frees it. */
+    return atomic_fetch_sub_explicit(&task->references, 1, memory_order_acq_rel) == 1;
+}
+
 void sti_task_release(sti_task *task)
 {
-    /* acq_rel: the last one sees all that the other did with the task before it frees it. */
-    if (atomic_fetch_sub_explicit(&task->references, 1, memory_order_acq_rel) == 1)
-        free_task(task);
+    if (!sti_task_give_back(task))
+        return;
+    if (sti_task_is_compound(task))
+        sti_compound_free(task);
+    else
+        sti_task_free(task);
 }
 
 /* What the options refer to is the submitter's again. */
@@ -55,7 +71,7 @@ static void let_go(sti_task *task)
 void sti_task_discard(sti_task *task)
 {
     let_go(task);
-    free_task(task);
+    sti_task_free(task);
 }
 
 void sti_task_offer(sti_task *task)
@@ -70,11 +86,11 @@ bool sti_task_claim(sti_task *task)
                                                    memory_order_relaxed);
 }
 
-static void resolve(sti_task *task)
+void sti_task_resolve(sti_task *task)
 {
     let_go(task);
     atomic_store_explicit(&task->state, STI_TASK_RESOLVED, memory_order_release);
-    sti_event_signal(&task->resolved);
+    sti_follow_resolve(task);
 }
 
 void sti_task_run(sti_task *task, const stint_token *stop)
@@ -94,11 +110,11 @@ void sti_task_run(sti_task *task, const stint_token *stop)
         task->outcome = sti_outcome_unstarted(reason, sti_clock_now() - task->submitted_ns);
         task->outcome.error = error;
     }
-    resolve(task);
+    sti_task_resolve(task);
 }
 
 void sti_task_end_unstarted(sti_task *task, stint_reason reason)
 {
     task->outcome = sti_outcome_unstarted(reason, sti_clock_now() - task->submitted_ns);
-    resolve(task);
+    sti_task_resolve(task);
 }

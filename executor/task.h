@@ -16,8 +16,13 @@
  * A queue's entry is only a hint that there may be something to claim. A claim elsewhere leaves the entry where it is;
  * whoever takes it out later finds the state past QUEUED and drops it.
  *
+ * Who sleeps until it has resolved, and what is to happen then, is in followers: follow.h.
+ *
  * References: one for the queue's entry, given back by whoever takes it out and is done with the task; one for the
- * caller's future. The last one frees the block. The task's pool is only ever compared: futures outlive pools.
+ * caller's future; one for each compound future that it is a member of. The last one frees the block. The task's pool is
+ * only ever compared: futures outlive pools.
+ *
+ * A compound future (compound.h) is such a block too, with no function: it is CLAIMED from the beginning and never queued.
  *
  * Any thread, unless a function says otherwise. */
 #ifndef STI_EXECUTOR_TASK_H
@@ -37,8 +42,8 @@ enum sti_task_state { STI_TASK_NEW, STI_TASK_QUEUED, STI_TASK_CLAIMED, STI_TASK_
 struct stint_future {
     atomic_int state;
     atomic_uint references;
-    sti_event resolved; /* signalled once, after the state */
-    stint_fn *fn;
+    _Atomic uintptr_t followers;
+    stint_fn *fn; /* NULL: a compound future */
     void *arg;
     const stint_pool *pool;
     uint64_t submitted_ns;
@@ -50,7 +55,12 @@ struct stint_future {
 /* A NEW task with both its references, or NULL. */
 sti_task *sti_task_create(const stint_pool *pool, stint_fn *fn, void *arg, const stint_options *options);
 
+void sti_task_retain(sti_task *task);
 void sti_task_release(sti_task *task);
+
+/* Give one back. True: it was the last, and the block is the caller's to free. */
+bool sti_task_give_back(sti_task *task);
+void sti_task_free(sti_task *task);
 
 /* Free a task that nobody else has seen. */
 void sti_task_discard(sti_task *task);
@@ -62,9 +72,17 @@ bool sti_task_claim(sti_task *task);
 void sti_task_run(sti_task *task, const stint_token *stop);
 void sti_task_end_unstarted(sti_task *task, stint_reason reason);
 
+/* For the claimant, when the outcome is written: this is the moment at which the future resolves. */
+void sti_task_resolve(sti_task *task);
+
 static inline bool sti_task_is_queued(sti_task *task)
 {
     return atomic_load_explicit(&task->state, memory_order_relaxed) == STI_TASK_QUEUED;
+}
+
+static inline bool sti_task_is_compound(const sti_task *task)
+{
+    return task->fn == NULL;
 }
 
 static inline bool sti_task_is_resolved(const sti_task *task)

@@ -31,6 +31,11 @@ void sti_worker_init(struct sti_worker *worker, stint_pool *pool, unsigned index
     worker->buried = 0;
 }
 
+struct sti_worker *sti_worker_current(void)
+{
+    return current;
+}
+
 struct sti_worker *sti_worker_of(const stint_pool *pool)
 {
     return current != NULL && current->pool == pool ? current : NULL;

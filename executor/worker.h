@@ -33,7 +33,8 @@ void sti_worker_init(struct sti_worker *worker, stint_pool *pool, unsigned index
 /* The body of the thread; its argument is the worker. */
 void *sti_worker_main(void *worker);
 
-/* The calling thread's worker if it is one of this pool's, otherwise NULL. */
+/* The calling thread's worker, if it is one; and if it is one of this pool's. Otherwise NULL. */
+struct sti_worker *sti_worker_current(void);
 struct sti_worker *sti_worker_of(const stint_pool *pool);
 
 /* The functions below: by the worker's own thread. */

@@ -306,6 +306,50 @@ static void a_task_may_try_again_after_a_submission_without_memory(void **state)
     assert_int_equal(stint_pool_destroy(inside.pool), 0);
 }
 
+static void count_call(stint_future *future, const stint_outcome *outcome, void *arg)
+{
+    (void)future;
+    (void)outcome;
+    atomic_fetch_add((atomic_uint *)arg, 1);
+}
+
+/* Without memory no callback is taken, no compound made; with it, each gives back what it took. */
+static void what_follows_a_future_needs_memory_only_when_it_is_asked_for(void **state)
+{
+    (void)state;
+    stint_pool *pool = make_pool(1, 0);
+    struct gate gate = { 0 };
+    atomic_uint calls = 0;
+    long before = atomic_load(&blocks);
+    stint_future *future, *all = NULL, *any = NULL;
+    assert_int_equal(stint_submit(pool, gate_hold, &gate, NULL, &future), 0);
+    long with_task = atomic_load(&blocks);
+    countdown = 1;
+    assert_int_equal(stint_future_then(future, count_call, &calls), ENOMEM);
+    countdown = 1;
+    assert_int_equal(stint_when_all(&future, 1, &all), ENOMEM);
+    countdown = 1;
+    assert_int_equal(stint_when_any(&future, 1, &any), ENOMEM);
+    countdown = 0;
+    assert_null(all);
+    assert_null(any);
+    assert_int_equal(atomic_load(&blocks), with_task);
+
+    assert_int_equal(stint_when_all(&future, 1, &all), 0);
+    assert_int_equal(stint_when_any(&all, 1, &any), 0);
+    assert_int_equal(stint_future_then(any, count_call, &calls), 0);
+    stint_future_release(future);
+    stint_future_release(all);
+    assert_int_equal(atomic_load(&calls), 0);
+    gate_open(&gate);
+    assert_int_equal(stint_future_wait(any, NULL), 0);
+    stint_future_release(any);
+    assert_int_equal(stint_pool_shutdown(pool, STINT_SHUTDOWN_DRAIN, STINT_FOREVER), 0);
+    assert_int_equal(atomic_load(&calls), 1);
+    assert_int_equal(atomic_load(&blocks), before);
+    assert_int_equal(stint_pool_destroy(pool), 0);
+}
+
 /* A whole life of a pool, with tasks of every fate, gives every block back. */
 static void a_pool_and_its_tasks_give_all_memory_back(void **state)
 {
@@ -341,6 +385,7 @@ int main(void)
         cmocka_unit_test(a_submission_without_memory_leaves_nothing),
         cmocka_unit_test(a_submission_to_a_full_or_a_closed_pool_leaves_nothing),
         cmocka_unit_test(a_task_may_try_again_after_a_submission_without_memory),
+        cmocka_unit_test(what_follows_a_future_needs_memory_only_when_it_is_asked_for),
         cmocka_unit_test(a_pool_and_its_tasks_give_all_memory_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

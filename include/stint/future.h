@@ -18,12 +18,57 @@ STINT_API bool stint_future_ready(const stint_future *future);
  * each gets the same outcome, and the value in it has one owner, to be agreed among them. Inside a task of the same
  * pool, an awaited task that nobody has started is run right here, in a scope of its own; and a wait that
  * succeeds is a sample point, so in STINT_JUMP it may not return.
- * 0; EINVAL: future is NULL; EDEADLK: a task waits for itself, or for one that it was itself called to wait for. */
+ * 0; EINVAL: future is NULL; EDEADLK: a task waits for itself, or for one that it was itself called to wait for; or
+ * called in a callback, and not resolved. */
 STINT_API int stint_future_wait(stint_future *future, stint_outcome *outcome);
 
 /* The same, for at most timeout_ns nanoseconds (0: just look). An awaited task is never run here.
  * Also ETIMEDOUT: not resolved yet, *outcome untouched. */
 STINT_API int stint_future_wait_for(stint_future *future, uint64_t timeout_ns, stint_outcome *outcome);
+
+/* What is called when a future has resolved. The future need not have been retained: it is valid during the call, and may
+ * be released in it. */
+typedef void stint_callback(stint_future *future, const stint_outcome *outcome, void *arg);
+
+/* Have callback(future, outcome, arg) called once, when the future has resolved.
+ *
+ * Where: on the thread that resolves it, at that moment. That is the worker that ran the task; a task that ran it while
+ * waiting for it; or, for one that never starts, whoever ends it: the caller of stint_future_cancel, of
+ * stint_pool_shutdown, or a thread of the pool's. If the future has resolved already, it is called right here, before
+ * stint_future_then returns. Anyhow it is in no task's scope, even if the thread is in the midst of a task: what it
+ * allocates comes from the process's heap and is charged to nobody, and no interrupt reaches it.
+ *
+ * Order: the callbacks of one future are called in the order in which they were given. Waiters may have returned before.
+ * One that becomes due during another callback on the same thread is called after that has returned. When
+ * stint_pool_destroy has returned, so have all callbacks of its pool's tasks that were given before.
+ *
+ * What it may do: all that does not block. It should be short, as its thread does nothing else meanwhile: a longer piece
+ * of work is a task to submit. In it, a wait for a future that has not resolved, a shutdown and a destruction of any pool
+ * return EDEADLK. It must return (no longjmp, no C++ exception).
+ *
+ * 0; EINVAL: future or callback is NULL; ENOMEM (callback will not be called). Any thread. */
+STINT_API int stint_future_then(stint_future *future, stint_callback *callback, void *arg);
+
+/* Make *all a future that resolves when all of these have: Ok, with no value, if all of them are; otherwise with the
+ * status, reason and error of the first in the array that is not. It does not resolve before the last one has, so nothing
+ * is running any more that they stand for. Its usage: allocated, samples, deferred, kept and descriptors are the sums,
+ * peak, wall_ns and queued_ns the greatest. None at all (count 0): Ok at once.
+ *
+ * The members may be released afterwards; they may be compound futures too. stint_future_cancel of the compound cancels
+ * each member; it resolves when they have. A task that waits for it runs those members that nobody has started.
+ * *all is the caller's, to be released.
+ * 0; EINVAL: all, or futures with a count above 0, or one of them is NULL; ENOMEM. Any thread. */
+STINT_API int stint_when_all(stint_future *const *futures, size_t count, stint_future **all);
+
+/* The same for the first of them that resolves, however it does: with its outcome, whose value still has one owner. The
+ * others go on; a record of them stays until they have resolved. Of several that have resolved already, the first in the
+ * array counts.
+ * As stint_when_all; also EINVAL: count is 0. */
+STINT_API int stint_when_any(stint_future *const *futures, size_t count, stint_future **any);
+
+/* Which one it was: its place in the array.
+ * 0; EINVAL: any or index is NULL, or any is not of stint_when_any; EAGAIN: it has not resolved. Any thread. */
+STINT_API int stint_when_any_index(const stint_future *any, size_t *index);
 
 /* Cancel the task: queued, it resolves at once as Cancelled and never starts; running, it is interrupted at its next
  * sample point; resolved, nothing changes. Its reason is STINT_REASON_TOKEN. NULL does nothing. Any thread. */

@@ -59,13 +59,13 @@ typedef enum stint_shutdown {
  * it takes). STINT_SHUTDOWN_DRAIN_THEN_CANCEL gives draining so much time, and then waits as long as the tasks need to
  * notice that they are cancelled: it never times out. May be called again: after a time-out, with more time or with
  * STINT_SHUTDOWN_CANCEL; and after success, when it returns 0 at once. Any thread that is not one of the pool's.
- * 0; EINVAL: pool is NULL or how is no known value; EDEADLK: called from inside a task of this pool; ETIMEDOUT: workers
- * are still running, and the shutdown goes on. */
+ * 0; EINVAL: pool is NULL or how is no known value; EDEADLK: called from inside a task of this pool, or in a callback;
+ * ETIMEDOUT: workers are still running, and the shutdown goes on. */
 STINT_API int stint_pool_shutdown(stint_pool *pool, stint_shutdown how, uint64_t timeout_ns);
 
 /* Shut down by cancelling if that has not been done, wait for the workers, free the pool. Futures stay valid until they
  * are released. No other call on the pool may be under way or follow.
- * 0, also for NULL; EDEADLK: called from inside a task of this pool (nothing was done). */
+ * 0, also for NULL; EDEADLK: called from inside a task of this pool, or in a callback (nothing was done). */
 STINT_API int stint_pool_destroy(stint_pool *pool);
 
 /* How many workers the pool has; 0 for NULL. Any thread. */

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The list of followers and the line of those that are run; see follow.h. */
+#include "follow.h"
+
+#include <stddef.h>
+
+#include "futex.h"
+
+#define SLEEPERS ((uintptr_t)1)
+#define CLOSED ((uintptr_t)3)
+
+/* --- The line ----------------------------------------------------------------------------------------------------- */
+
+static _Thread_local struct {
+    struct sti_follower *first;
+    struct sti_follower *last;
+    bool running;
+} line;
+
+static void append(struct sti_follower *follower)
+{
+    follower->next = NULL;
+    if (line.first == NULL)
+        line.first = follower;
+    else
+        line.last->next = follower;
+    line.last = follower;
+    sti_task_retain(follower->task);
+}
+
+static void run_line(void)
+{
+    if (line.running)
+        return;
+    line.running = true;
+    while (line.first != NULL) {
+        struct sti_follower *follower = line.first;
+        sti_task *task = follower->task;
+        line.first = follower->next;
+        follower->run(follower);
+        sti_task_release(task);
+    }
+    line.running = false;
+}
+
+bool sti_is_following(void)
+{
+    return line.running;
+}
+
+void sti_follow_now(sti_task *task, struct sti_follower *follower)
+{
+    follower->task = task;
+    append(follower);
+    run_line();
+}
+
+/* --- The list ----------------------------------------------------------------------------------------------------- */
+
+void sti_follow(sti_task *task, struct sti_follower *follower)
+{
+    follower->task = task;
+    uintptr_t word = atomic_load_explicit(&task->followers, memory_order_acquire);
+    while (word != CLOSED) {
+        follower->next = (struct sti_follower *)(word & ~SLEEPERS);
+        if (atomic_compare_exchange_weak_explicit(&task->followers, &word, (uintptr_t)follower | (word & SLEEPERS),
+                                                  memory_order_release, memory_order_acquire))
+            return;
+    }
+    sti_follow_now(task, follower);
+}
+
+/* The list has the newest on top. */
+static struct sti_follower *reversed(struct sti_follower *newest)
+{
+    struct sti_follower *oldest = NULL;
+    while (newest != NULL) {
+        struct sti_follower *next = newest->next;
+        newest->next = oldest;
+        oldest = newest;
+        newest = next;
+    }
+    return oldest;
+}
+
+static __attribute__((noinline)) void tell(sti_task *task, uintptr_t word)
+{
+    if (word & SLEEPERS)
+        sti_futex_wake_all(&task->state);
+    struct sti_follower *follower = reversed((struct sti_follower *)(word & ~SLEEPERS));
+    if (follower == NULL)
+        return;
+    while (follower != NULL) {
+        struct sti_follower *next = follower->next;
+        append(follower);
+        follower = next;
+    }
+    run_line();
+}
+
+void sti_follow_resolve(sti_task *task)
+{
+    uintptr_t word = atomic_exchange_explicit(&task->followers, CLOSED, memory_order_acq_rel);
+    if (__builtin_expect(word != 0, 0))
+        tell(task, word);
+}
+
+/* --- Sleepers ----------------------------------------------------------------------------------------------------- */
+
+bool sti_follow_sleep(sti_task *task, uint64_t deadline_ns)
+{
+    int state = atomic_load_explicit(&task->state, memory_order_acquire);
+    if (state == STI_TASK_RESOLVED ||
+        atomic_fetch_or_explicit(&task->followers, SLEEPERS, memory_order_acq_rel) == CLOSED)
+        return true;
+    if (deadline_ns == STI_NEVER) {
+        sti_futex_wait(&task->state, (unsigned)state, NULL);
+    } else {
+        struct timespec deadline = sti_deadline_time(deadline_ns);
+        sti_futex_wait(&task->state, (unsigned)state, &deadline);
+    }
+    return sti_task_is_resolved(task);
+}
+
+void sti_follow_rouse(sti_task *task)
+{
+    sti_futex_wake_all(&task->state);
+}

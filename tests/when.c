@@ -1,0 +1,464 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Compound futures: all of some futures, any of them; of compounds too. */
+#include <errno.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+#include <stint/stint.h>
+
+#include "gate.h"
+
+#define MANY 40
+
+static stint_pool *make_pool(unsigned workers)
+{
+    stint_pool *pool;
+    const stint_pool_options options = { .workers = workers };
+    assert_int_equal(stint_pool_create(&pool, &options), 0);
+    return pool;
+}
+
+static stint_future *submit(stint_pool *pool, stint_fn *fn, void *arg)
+{
+    stint_future *future;
+    assert_int_equal(stint_submit(pool, fn, arg, NULL, &future), 0);
+    return future;
+}
+
+static int give(void *arg, void **value)
+{
+    *value = arg;
+    return 0;
+}
+
+static int refuse(void *arg, void **value)
+{
+    (void)value;
+    return *(int *)arg;
+}
+
+static stint_future *all_of(stint_future *const *futures, size_t count)
+{
+    stint_future *all = NULL;
+    assert_int_equal(stint_when_all(futures, count, &all), 0);
+    return all;
+}
+
+static stint_future *any_of(stint_future *const *futures, size_t count)
+{
+    stint_future *any = NULL;
+    assert_int_equal(stint_when_any(futures, count, &any), 0);
+    return any;
+}
+
+static stint_outcome take(stint_future *future)
+{
+    stint_outcome outcome;
+    memset(&outcome, 0xa5, sizeof outcome);
+    assert_int_equal(stint_future_wait(future, &outcome), 0);
+    stint_future_release(future);
+    return outcome;
+}
+
+static size_t index_of(stint_future *any)
+{
+    size_t index = SIZE_MAX;
+    assert_int_equal(stint_when_any_index(any, &index), 0);
+    return index;
+}
+
+static void release_all(stint_future **futures, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        stint_future_release(futures[i]);
+}
+
+static void bad_arguments_are_refused(void **state)
+{
+    (void)state;
+    stint_pool *pool = make_pool(1);
+    stint_future *futures[2] = { submit(pool, give, NULL), NULL };
+    stint_future *made = NULL;
+    size_t index;
+    assert_int_equal(stint_when_all(futures, 1, NULL), EINVAL);
+    assert_int_equal(stint_when_all(NULL, 1, &made), EINVAL);
+    assert_int_equal(stint_when_all(futures, 2, &made), EINVAL);
+    assert_int_equal(stint_when_any(futures, 1, NULL), EINVAL);
+    assert_int_equal(stint_when_any(NULL, 1, &made), EINVAL);
+    assert_int_equal(stint_when_any(futures, 2, &made), EINVAL);
+    assert_int_equal(stint_when_any(futures, 0, &made), EINVAL);
+    assert_null(made);
+    assert_int_equal(stint_when_any_index(NULL, &index), EINVAL);
+    assert_int_equal(stint_when_any_index(futures[0], &index), EINVAL);
+    stint_future *all = all_of(futures, 1);
+    stint_future *any = any_of(futures, 1);
+    assert_int_equal(stint_when_any_index(all, &index), EINVAL);
+    assert_int_equal(stint_when_any_index(any, NULL), EINVAL);
+    stint_future_release(all);
+    stint_future_release(any);
+    stint_future_release(futures[0]);
+    assert_int_equal(stint_pool_destroy(pool), 0);
+}
+
+static void all_of_nothing_is_ok_at_once(void **state)
+{
+    (void)state;
+    stint_future *all = all_of(NULL, 0);
+    assert_true(stint_future_ready(all));
+    stint_outcome outcome = take(all);
+    assert_int_equal(outcome.status, STINT_OK);
+    assert_int_equal(outcome.reason, STINT_REASON_NONE);
+    assert_int_equal(outcome.error, 0);
+    assert_null(outcome.value);
+}
+
+static void all_resolves_when_the_last_of_them_has(void **state)
+{
+    (void)state;
+    stint_pool *pool = make_pool(2);
+    struct gate gate = { 0 };
+    stint_future *futures[MANY];
+    futures[0] = submit(pool, gate_hold, &gate);
+    for (int i = 1; i < MANY; i++)
+        futures[i] = submit(pool, give, pool);
+    stint_future *all = all_of(futures, MANY);
+    for (int i = 1; i < MANY; i++)
+        assert_int_equal(stint_future_wait(futures[i], NULL), 0);
+    assert_false(stint_future_ready(all));
+    assert_int_equal(stint_future_wait_for(all, 1000000, NULL), ETIMEDOUT);
+    release_all(futures, MANY); /* the compound keeps them */
+    gate_open(&gate);
+    stint_outcome outcome = take(all);
+    assert_int_equal(outcome.status, STINT_OK);
+    assert_null(outcome.value);
+    assert_int_equal(stint_pool_destroy(pool), 0);
+}
+
+static int allocate(void *arg, void **value)
+{
+    (void)value;
+    stint_free(stint_malloc(*(size_t *)arg));
+    return 0;
+}
+
+static void all_adds_up_what_its_members_used(void **state)
+{
+    (void)state;
+    stint_pool *pool = make_pool(1);
+    size_t sizes[3] = { 1600, 16000, 160 };
+    stint_future *futures[3];
+    stint_outcome outcomes[3];
+    for (int i = 0; i < 3; i++)
+        futures[i] = submit(pool, allocate, &sizes[i]);
+    stint_usage usage = take(all_of(futures, 3)).usage;
+    assert_int_equal(usage.allocated, 1600 + 16000 + 160);
+    uint64_t samples = 0, peak = 0, wall = 0, queued = 0;
+    for (int i = 0; i < 3; i++) {
+        outcomes[i] = take(futures[i]);
+        samples += outcomes[i].usage.samples;
+        peak = outcomes[i].usage.peak > peak ? outcomes[i].usage.peak : peak;
+        wall = outcomes[i].usage.wall_ns > wall ? outcomes[i].usage.wall_ns : wall;
+        queued = outcomes[i].usage.queued_ns > queued ? outcomes[i].usage.queued_ns : queued;
+    }
+    assert_int_equal(usage.samples, samples);
+    assert_int_equal(usage.peak, peak);
+    assert_int_equal(usage.wall_ns, wall);
+    assert_int_equal(usage.queued_ns, queued);
+    assert_int_equal(stint_pool_destroy(pool), 0);
+}
+
+static void all_says_what_the_first_says_that_is_not_ok(void **state)
+{
+    (void)state;
+    stint_pool *pool = make_pool(2);
+    int codes[2] = { 41, 42 };
+    struct gate gate = { 0 };
+    stint_future *futures[4] = { submit(pool, gate_hold, &gate), submit(pool, refuse, &codes[0]),
+                                 submit(pool, refuse, &codes[1]), submit(pool, give, pool) };
+    assert_int_equal(stint_future_wait(futures[2], NULL), 0);
+    stint_future *all = all_of(futures, 4);
+    assert_int_equal(stint_future_wait(futures[1], NULL), 0);
+    assert_int_equal(stint_future_wait(futures[3], NULL), 0);
+    assert_false(stint_future_ready(all)); /* it waits for the rest all the same */
+    gate_open(&gate);
+    stint_outcome outcome = take(all);
+    assert_int_equal(outcome.status, STINT_ERROR);
+    assert_int_equal(outcome.reason, STINT_REASON_FAILED);
+    assert_int_equal(outcome.error, 41);
+    assert_null(outcome.value);
+    release_all(futures, 4);
+    assert_int_equal(stint_pool_destroy(pool), 0);
+}
+
+struct ending {
+    struct gate gate;
+    int code;
+};
+
+static int end_so(void *arg, void **value)
+{
+    struct ending *ending = arg;
+    gate_hold(&ending->gate, value);
+    *value = ending;
+    return ending->code;
+}
+
+static void any_resolves_with_the_first_of_them_and_tells_which(void **state)
+{
+    (void)state;
+    stint_pool *pool = make_pool(3);
+    for (size_t first = 0; first < 3; first++) {
+        struct ending endings[3] = { { .code = 0 }, { .code = 9 }, { .code = 0 } };
+        stint_future *futures[3];
+        for (size_t i = 0; i < 3; i++)
+            futures[i] = submit(pool, end_so, &endings[i]);
+        stint_future *any = any_of(futures, 3);
+        size_t index = 7;
+        assert_int_equal(stint_when_any_index(any, &index), EAGAIN);
+        assert_int_equal(index, 7);
+        gate_open(&endings[first].gate);
+        stint_outcome outcome;
+        assert_int_equal(stint_future_wait(any, &outcome), 0);
+        assert_int_equal(index_of(any), first);
+        assert_int_equal(outcome.error, endings[first].code);
+        assert_int_equal(outcome.status, endings[first].code == 0 ? STINT_OK : STINT_ERROR);
+        assert_true(outcome.value == (endings[first].code == 0 ? &endings[first] : NULL));
+        assert_false(stint_future_ready(futures[(first + 1) % 3]));
+        stint_future_release(any); /* before the others have ended */
+        for (size_t i = 0; i < 3; i++)
+            gate_open(&endings[i].gate);
+        for (size_t i = 0; i < 3; i++)
+            assert_int_equal(take(futures[i]).error, endings[i].code);
+    }
+    assert_int_equal(stint_pool_destroy(pool), 0);
+}
+
+static void of_several_that_have_resolved_already_the_first_counts(void **state)
+{
+    (void)state;
+    stint_pool *pool = make_pool(2);
+    struct gate gate = { 0 };
+    int numbers[2];
+    stint_future *futures[4] = { submit(pool, gate_hold, &gate), submit(pool, give, &numbers[0]),
+                                 submit(pool, give, &numbers[1]) };
+    futures[3] = futures[0]; /* one may be in it twice */
+    assert_int_equal(stint_future_wait(futures[2], NULL), 0);
+    assert_int_equal(stint_future_wait(futures[1], NULL), 0);
+    stint_future *any = any_of(futures, 4);
+    assert_true(stint_future_ready(any));
+    assert_int_equal(index_of(any), 1);
+    assert_ptr_equal(take(any).value, &numbers[0]);
+    gate_open(&gate);
+    assert_int_equal(take(all_of(futures, 4)).status, STINT_OK);
+    release_all(futures, 3);
+    assert_int_equal(stint_pool_destroy(pool), 0);
+}
+
+static void cancelling_a_compound_cancels_its_members(void **state)
+{
+    (void)state;
+    stint_pool *pool = make_pool(1);
+    for (int round = 0; round < 2; round++) {
+        struct gate gate = { 0 };
+        stint_future *futures[3] = { submit(pool, gate_hold_interruptibly, &gate), submit(pool, give, pool),
+                                     submit(pool, give, pool) };
+        gate_await(&gate, 1);
+        stint_future *compound = round == 0 ? all_of(futures, 3) : any_of(futures, 3);
+        stint_future *outer = all_of(&compound, 1);
+        stint_future_cancel(outer);
+        stint_future_cancel(outer);
+        assert_int_equal(take(outer).reason, STINT_REASON_TOKEN);
+        stint_outcome outcome = take(compound);
+        assert_int_equal(outcome.status, STINT_CANCELLED);
+        assert_int_equal(outcome.reason, STINT_REASON_TOKEN);
+        for (int i = 0; i < 3; i++)
+            assert_int_equal(take(futures[i]).status, STINT_CANCELLED);
+    }
+    stint_future *none = all_of(NULL, 0);
+    stint_future_cancel(none);
+    assert_int_equal(take(none).status, STINT_OK);
+    assert_int_equal(stint_pool_destroy(pool), 0);
+}
+
+/* --- Waiting in a task -------------------------------------------------------------------------------------------- */
+
+struct family {
+    stint_pool *pool;
+    stint_future *self;
+    stint_future *futures[MANY];
+    atomic_uint ran;
+    int error, all_error, any_error;
+    size_t index;
+};
+
+static int count(void *arg, void **value)
+{
+    (void)value;
+    atomic_fetch_add((atomic_uint *)arg, 1);
+    return 0;
+}
+
+static int await_all_children(void *arg, void **value)
+{
+    struct family *family = arg;
+    (void)value;
+    for (int i = 0; i < MANY; i++)
+        family->futures[i] = submit(family->pool, count, &family->ran);
+    stint_future *halves[2] = { all_of(family->futures, MANY / 2), all_of(family->futures + MANY / 2, MANY / 2) };
+    stint_future *all = all_of(halves, 2);
+    family->error = stint_future_wait(all, NULL);
+    release_all(family->futures, MANY);
+    release_all(halves, 2);
+    stint_future_release(all);
+    return atomic_load(&family->ran) == MANY ? 0 : EPROTO;
+}
+
+static int await_any_child(void *arg, void **value)
+{
+    struct family *family = arg;
+    (void)value;
+    for (int i = 0; i < MANY; i++)
+        family->futures[i] = submit(family->pool, count, &family->ran);
+    stint_future *any = any_of(family->futures, MANY);
+    family->error = stint_future_wait(any, NULL);
+    family->index = index_of(any);
+    unsigned ran = atomic_load(&family->ran);
+    release_all(family->futures, MANY);
+    stint_future_release(any);
+    return ran == 1 ? 0 : EPROTO;
+}
+
+static void a_task_that_waits_for_a_compound_runs_its_members(void **state)
+{
+    (void)state;
+    struct family family = { .pool = make_pool(1) };
+    stint_outcome outcome = take(submit(family.pool, await_all_children, &family));
+    assert_int_equal(outcome.error, 0);
+    assert_int_equal(family.error, 0);
+    atomic_store(&family.ran, 0);
+    outcome = take(submit(family.pool, await_any_child, &family));
+    assert_int_equal(outcome.error, 0);
+    assert_int_equal(family.error, 0);
+    assert_int_equal(family.index, 0);
+    assert_int_equal(stint_pool_destroy(family.pool), 0);
+}
+
+static int await_what_contains_me(void *arg, void **value)
+{
+    struct family *family = arg;
+    (void)value;
+    stint_future *two[2] = { submit(family->pool, count, &family->ran), family->self };
+    stint_future *all = all_of(two, 2);
+    stint_future *mine = any_of(&two[1], 1);
+    stint_future *any = any_of(two, 2);
+    family->all_error = stint_future_wait(all, NULL);
+    family->any_error = stint_future_wait(mine, NULL);
+    family->error = stint_future_wait(any, NULL); /* the other one makes it true */
+    stint_future_release(all);
+    stint_future_release(mine);
+    stint_future_release(any);
+    stint_future_release(two[0]);
+    return 0;
+}
+
+static void a_task_that_waits_for_a_compound_of_itself_is_told(void **state)
+{
+    (void)state;
+    struct family family = { .pool = make_pool(1) };
+    assert_int_equal(stint_submit(family.pool, await_what_contains_me, &family, NULL, &family.self), 0);
+    assert_int_equal(take(family.self).status, STINT_OK);
+    assert_int_equal(family.all_error, EDEADLK);
+    assert_int_equal(family.any_error, EDEADLK);
+    assert_int_equal(family.error, 0);
+    assert_int_equal(atomic_load(&family.ran), 1);
+    assert_int_equal(stint_pool_destroy(family.pool), 0);
+}
+
+/* --- Many --------------------------------------------------------------------------------------------------------- */
+
+#define NESTED 200000
+
+/* Resolving, cancelling and freeing them needs no stack of that depth. */
+static void compounds_may_be_nested_without_end(void **state)
+{
+    (void)state;
+    stint_pool *pool = make_pool(1);
+    for (int cancelled = 0; cancelled < 2; cancelled++) {
+        struct gate gate = { 0 };
+        stint_future *innermost = submit(pool, gate_hold_interruptibly, &gate);
+        stint_future *compound = innermost;
+        for (int i = 0; i < NESTED; i++) {
+            stint_future *inner = compound;
+            compound = i % 2 == 0 ? all_of(&inner, 1) : any_of(&inner, 1);
+            stint_future_release(inner);
+        }
+        if (cancelled)
+            stint_future_cancel(compound);
+        else
+            gate_open(&gate);
+        assert_int_equal(take(compound).status, cancelled ? STINT_CANCELLED : STINT_OK);
+    }
+    assert_int_equal(stint_pool_destroy(pool), 0);
+}
+
+static void called(stint_future *future, const stint_outcome *outcome, void *arg)
+{
+    (void)future;
+    (void)outcome;
+    atomic_fetch_add((atomic_uint *)arg, 1);
+}
+
+/* Members resolve on two workers, and are cancelled by this thread, while compounds are made of them and released. */
+static void compounds_made_while_their_members_resolve_all_resolve(void **state)
+{
+    (void)state;
+    stint_pool *pool = make_pool(2);
+    atomic_uint ran = 0, calls = 0;
+    for (int round = 0; round < 2000; round++) {
+        stint_future *futures[8];
+        for (int i = 0; i < 8; i++)
+            futures[i] = submit(pool, count, &ran);
+        if (round % 3 == 0)
+            stint_future_cancel(futures[round % 8]);
+        stint_future *pair[2] = { all_of(futures, 8), any_of(futures, 8) };
+        assert_int_equal(stint_future_then(pair[0], called, &calls), 0);
+        assert_int_equal(stint_future_then(pair[1], called, &calls), 0);
+        release_all(futures, 8);
+        stint_future *both = all_of(pair, 2);
+        if (round % 2 == 0) {
+            stint_outcome outcome = take(both);
+            assert_int_equal(outcome.error, outcome.status == STINT_OK ? 0 : ECANCELED);
+            assert_true(stint_future_ready(pair[0]) && stint_future_ready(pair[1]));
+            assert_true(index_of(pair[1]) < 8);
+        } else {
+            stint_future_release(both);
+        }
+        release_all(pair, 2);
+    }
+    assert_int_equal(stint_pool_destroy(pool), 0);
+    assert_int_equal(atomic_load(&calls), 4000);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(bad_arguments_are_refused),
+        cmocka_unit_test(all_of_nothing_is_ok_at_once),
+        cmocka_unit_test(all_resolves_when_the_last_of_them_has),
+        cmocka_unit_test(all_adds_up_what_its_members_used),
+        cmocka_unit_test(all_says_what_the_first_says_that_is_not_ok),
+        cmocka_unit_test(any_resolves_with_the_first_of_them_and_tells_which),
+        cmocka_unit_test(of_several_that_have_resolved_already_the_first_counts),
+        cmocka_unit_test(cancelling_a_compound_cancels_its_members),
+        cmocka_unit_test(a_task_that_waits_for_a_compound_runs_its_members),
+        cmocka_unit_test(a_task_that_waits_for_a_compound_of_itself_is_told),
+        cmocka_unit_test(compounds_may_be_nested_without_end),
+        cmocka_unit_test(compounds_made_while_their_members_resolve_all_resolve),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
