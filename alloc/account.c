@@ -6,7 +6,15 @@
  * passes it. Nothing else is published through a counter, so all orders are relaxed. In a tree of accounts the counters
  * are taken from the bottom up, and given back when one above refuses. Another task may be refused for bytes that are
  * about to be given back like that: a grant too large for what is left, which its task then asks for in the size it
- * needs. */
+ * needs.
+ *
+ * Slots. Who is refused one of the running tasks' slots may wait for it:
+ *
+ *   who waits:   awaited + 1 (seq_cst) ... try again (the counter's compare-and-swap or its load, seq_cst)
+ *   who leaves:  running - 1 (seq_cst) ... load awaited (seq_cst), and call the listener if it is not 0
+ *
+ * All four are in one total order: either the second try finds the slot, or who leaves finds that somebody waits. A slot
+ * that is only given back, because an account above refused, is told in the same way. */
 #include "account.h"
 
 #include <errno.h>
@@ -25,6 +33,7 @@ struct counter {
 struct stint_account {
     struct counter counters[NUMBERS];
     _Atomic uint64_t started;
+    atomic_uint awaited; /* by so many waiters is one of its slots */
     atomic_uint references;
     stint_account *parent;
 };
@@ -62,18 +71,93 @@ static bool add(stint_account *account, enum number number, uint64_t amount)
     return true;
 }
 
+static _Atomic(sti_account_listener_fn *) listener;
+
+void sti_account_listen(sti_account_listener_fn *function)
+{
+    atomic_store_explicit(&listener, function, memory_order_release);
+}
+
+static bool take_slot(stint_account *account)
+{
+    struct counter *running = &account->counters[RUNNING];
+    uint64_t value = atomic_load_explicit(&running->value, memory_order_seq_cst);
+    do {
+        if (running->limit != 0 && value >= running->limit)
+            return false;
+    } while (!atomic_compare_exchange_weak_explicit(&running->value, &value, value + 1, memory_order_seq_cst,
+                                                    memory_order_seq_cst));
+    return true;
+}
+
+static void give_slots_back(stint_account *account, const stint_account *end)
+{
+    for (; account != end; account = account->parent)
+        atomic_fetch_sub_explicit(&account->counters[RUNNING].value, 1, memory_order_seq_cst);
+}
+
+static void count_start(stint_account *account)
+{
+    for (; account != NULL; account = account->parent)
+        atomic_fetch_add_explicit(&account->started, 1, memory_order_relaxed);
+}
+
+stint_account *sti_account_try_enter(stint_account *account)
+{
+    for (stint_account *at = account; at != NULL; at = at->parent) {
+        if (!take_slot(at)) {
+            give_slots_back(account, at);
+            return at;
+        }
+    }
+    count_start(account);
+    return NULL;
+}
+
 bool sti_account_enter(stint_account *account)
 {
-    if (!add(account, RUNNING, 1))
-        return false;
+    stint_account *full = sti_account_try_enter(account);
+    if (full != NULL)
+        sti_account_tell(account, full);
+    return full == NULL;
+}
+
+void sti_account_enter_beyond(stint_account *account)
+{
     for (stint_account *at = account; at != NULL; at = at->parent)
-        atomic_fetch_add_explicit(&at->started, 1, memory_order_relaxed);
-    return true;
+        atomic_fetch_add_explicit(&at->counters[RUNNING].value, 1, memory_order_relaxed);
+    count_start(account);
 }
 
 void sti_account_leave(stint_account *account)
 {
-    subtract(account, NULL, RUNNING, 1);
+    give_slots_back(account, NULL);
+    sti_account_tell(account, NULL);
+}
+
+void sti_account_tell(stint_account *account, const stint_account *end)
+{
+    for (; account != end; account = account->parent) {
+        if (atomic_load_explicit(&account->awaited, memory_order_seq_cst) > 0)
+            atomic_load_explicit(&listener, memory_order_acquire)(account);
+    }
+}
+
+void sti_account_await(stint_account *account)
+{
+    atomic_fetch_add_explicit(&account->awaited, 1, memory_order_seq_cst);
+}
+
+void sti_account_await_no_more(stint_account *account)
+{
+    atomic_fetch_sub_explicit(&account->awaited, 1, memory_order_relaxed);
+}
+
+bool sti_account_contains(const stint_account *account, const stint_account *inner)
+{
+    while (inner != NULL && inner != account)
+        inner = inner->parent;
+    return inner != NULL;
 }
 
 uint64_t sti_account_draw(stint_account *account, uint64_t need, uint64_t wanted)

@@ -8,9 +8,31 @@
 #include <stdint.h>
 #include <stint/account.h>
 
-/* One more task runs in the account and those above it. False: one of them has its maximum. */
+/* One more task runs in the account and those above it. False: one of them has its maximum. NULL has none. */
 bool sti_account_enter(stint_account *account);
 void sti_account_leave(stint_account *account);
+
+/* The same, without a call of the listener: the account that has its maximum, or NULL when the task is in. After a
+ * refusal sti_account_tell(account, refuser) must follow, when the caller holds no lock. */
+stint_account *sti_account_try_enter(stint_account *account);
+
+/* The same, whatever the maximum. */
+void sti_account_enter_beyond(stint_account *account);
+
+/* Wait for a slot of this account, and no more. In between, the listener is called with it whenever it may have one;
+ * who has begun to wait must try once more. The account is the caller's to keep alive. */
+void sti_account_await(stint_account *account);
+void sti_account_await_no_more(stint_account *account);
+
+/* Call the listener for each account from this one up to end, without it, that is waited for. */
+void sti_account_tell(stint_account *account, const stint_account *end);
+
+/* One for the process; before anybody waits. Called by a thread that has left the account. */
+typedef void sti_account_listener_fn(stint_account *account);
+void sti_account_listen(sti_account_listener_fn *function);
+
+/* Whether inner is this account or lies below it. */
+bool sti_account_contains(const stint_account *account, const stint_account *inner);
 
 /* Draw bytes for allocations, at least need and at most wanted. Returns how many; 0: there are not so many left. */
 uint64_t sti_account_draw(stint_account *account, uint64_t need, uint64_t wanted);

@@ -32,8 +32,20 @@
 
 bool sti_options_valid(const stint_options *options)
 {
-    return options == NULL || options->on_interrupt == STINT_JUMP || options->on_interrupt == STINT_FAIL ||
-           options->on_interrupt == STINT_UNWIND;
+    return options == NULL ||
+           ((options->on_interrupt == STINT_JUMP || options->on_interrupt == STINT_FAIL ||
+             options->on_interrupt == STINT_UNWIND) &&
+            (options->priority == STINT_PRIORITY_NORMAL || options->priority == STINT_PRIORITY_HIGH ||
+             options->priority == STINT_PRIORITY_LOW));
+}
+
+bool sti_scope_is_in_account(const stint_account *account)
+{
+    const struct sti_thread *thread = sti_thread_own();
+    const struct sti_scope *scope = thread != NULL ? thread->scope : NULL;
+    while (scope != NULL && !sti_account_contains(account, scope->account))
+        scope = scope->below;
+    return scope != NULL;
 }
 
 static void set_reason(stint_outcome *outcome, stint_reason reason, int own_error)
@@ -144,7 +156,7 @@ static int open_scope(struct sti_thread *thread, struct sti_scope *scope, const 
     if (options->budget.wall_ns != 0 && __builtin_add_overflow(submitted, options->budget.wall_ns, &scope->deadline))
         scope->deadline = UINT64_MAX;
 
-    if (scope->account != NULL && !sti_account_enter(scope->account))
+    if (!request->entered && !sti_account_enter(scope->account))
         return EBUSY;
     if (scope->preemptible) {
         int error = sti_scope_begin_preemption(scope);
@@ -248,8 +260,11 @@ static void close_scope(struct sti_thread *thread, int code, void *value, uint64
 int sti_scope_run(const struct sti_scope_request *request, stint_outcome *outcome)
 {
     struct sti_thread *thread = sti_thread_self();
-    if (thread == NULL)
+    if (thread == NULL) {
+        if (request->entered)
+            sti_account_leave(request->options->account);
         return ENOMEM;
+    }
     uint64_t start = sti_clock_now();
     struct sti_scope scope;
     int error = open_scope(thread, &scope, request, start);

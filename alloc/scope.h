@@ -16,6 +16,7 @@ struct sti_scope_request {
     const stint_token *token;     /* when set: STINT_REASON_TOKEN. May be NULL */
     const stint_token *stop;      /* when set: STINT_REASON_SHUTDOWN. May be NULL */
     uint64_t submitted_ns;        /* where the wall limit counts from, by sti_clock_now; 0: from the start */
+    bool entered; /* the options' account counts it already (sti_account_try_enter); from now on the scope sees to that */
     bool detached; /* independent of the scopes that the thread is in already: they are not charged, their interrupts
                       wait, and the call always returns */
 };
@@ -27,6 +28,9 @@ bool sti_options_valid(const stint_options *options);
  * has its maximum of running tasks. A deadline that passed before the start, or
  * a token already set, gives its outcome without fn being called. */
 int sti_scope_run(const struct sti_scope_request *request, stint_outcome *outcome);
+
+/* Whether a scope that the calling thread is in, at any depth, has this account or one below it. */
+bool sti_scope_is_in_account(const stint_account *account);
 
 /* The outcome of a task that is stopped for this reason before it starts. */
 stint_outcome sti_outcome_unstarted(stint_reason reason, uint64_t queued_ns);

@@ -12,6 +12,7 @@
 
 #include "alloc/process.h"
 #include "alloc/scope.h"
+#include "pools.h"
 #include "tsan.h"
 
 static sti_task *member_of(const struct sti_compound *compound, size_t index)
@@ -91,6 +92,7 @@ static struct sti_compound *make_compound(bool any, size_t count)
     atomic_init(&compound->future.state, STI_TASK_CLAIMED);
     atomic_init(&compound->future.references, 1);
     atomic_init(&compound->future.followers, 0);
+    compound->future.generation = sti_pools_generation;
     sti_token_init(&compound->future.token, NULL);
     compound->any = any;
     atomic_init(&compound->decided, false);

@@ -8,8 +8,10 @@
 #include <stint/future.h>
 #include <stint/interrupt.h>
 
+#include "admission.h"
 #include "compound.h"
 #include "event.h"
+#include "pools.h"
 #include "wait.h"
 
 bool stint_future_ready(const stint_future *future)
@@ -45,11 +47,11 @@ int stint_future_wait_for(stint_future *future, uint64_t timeout_ns, stint_outco
 
 void stint_future_cancel(stint_future *future)
 {
-    if (future == NULL || sti_task_is_resolved(future))
+    if (future == NULL || sti_task_is_resolved(future) || sti_task_is_left_behind(future))
         return;
     if (sti_task_is_compound(future))
         sti_compound_cancel(future);
-    else if (sti_task_claim(future))
+    else if (sti_admission_claim_to_end(future, STINT_REASON_TOKEN))
         sti_task_end_unstarted(future, STINT_REASON_TOKEN);
     else
         stint_token_set(&future->token);

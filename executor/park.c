@@ -59,7 +59,7 @@ static void wake_one(stint_pool *pool)
 /* After a fence: what was put in before somebody else's fence that came earlier is seen. */
 static bool has_work(stint_pool *pool)
 {
-    if (sti_queue_is_ready(&pool->queue))
+    if (sti_queue_is_ready(&pool->queue) || sti_tenants_are_ready(&pool->tenants))
         return true;
     for (unsigned i = 0; i < pool->worker_count; i++) {
         if (!sti_deque_is_empty(&pool->workers[i].deque))
@@ -105,7 +105,8 @@ bool sti_park_wait(struct sti_worker *worker)
 
     bool closed = !sti_pool_is_open(pool);
     bool work = has_work(pool) || (closed && !sti_queue_is_empty(&pool->queue));
-    if ((work || closed) && clear_bit(pool, worker->index)) {
+    bool ended = closed && sti_tenants_waiting(&pool->tenants) == 0;
+    if ((work || ended) && clear_bit(pool, worker->index)) {
         if (work)
             count_searcher(pool);
         return work;

@@ -32,7 +32,8 @@
  * Leaving. A pool that closes stores its phase, then wakes all who are parked, by the same rule; so sti_park_wait reads
  * the phase after its fence. A worker that finds nothing and the pool closed takes its bit back, and only then leaves.
  * (For that the submission queue must be empty: an accepted task may be in it behind one whose push has not ended, out
- * of reach. For parking it is enough that nothing can be taken: whoever ends that push will notify.) A submitter that
+ * of reach. For parking it is enough that nothing can be taken: whoever ends that push will notify.) Nor does it leave
+ * while tasks are held back (tenants.h): it sleeps on, and whoever takes the last of them out wakes all. A submitter that
  * did not wake it, and whose task it did not see, came after that: it finds the bit cleared, then (acquire) the pool
  * closed, and takes its task back. tests/models/close.pml tries all of this. */
 #ifndef STI_EXECUTOR_PARK_H

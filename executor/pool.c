@@ -7,6 +7,7 @@
 
 #include "alloc/process.h"
 #include "pool_state.h"
+#include "pools.h"
 #include "processors.h"
 #include "shutdown.h"
 #include "start.h"
@@ -16,6 +17,7 @@
 static void free_pool(stint_pool *pool)
 {
     pthread_mutex_destroy(&pool->joining);
+    sti_tenants_end(&pool->tenants);
     sti_queue_end(&pool->queue);
     STI_BLOCK_GIVEN_BACK(pool->workers);
     sti_process_free(pool->workers);
@@ -41,7 +43,14 @@ static stint_pool *make_pool(unsigned workers, size_t queue_capacity, const char
         sti_process_free(pool);
         return NULL;
     }
+    if (!sti_tenants_init(&pool->tenants, pool, queue_capacity)) {
+        sti_queue_end(&pool->queue);
+        sti_process_free(pool->workers);
+        sti_process_free(pool);
+        return NULL;
+    }
     pool->worker_count = workers;
+    pool->tally.shared = true;
     for (unsigned i = 0; i < workers; i++)
         sti_worker_init(&pool->workers[i], pool, i);
     sti_token_init(&pool->stop, NULL);
@@ -77,6 +86,7 @@ int stint_pool_create(stint_pool **pool, const stint_pool_options *options)
         free_pool(created);
         return EAGAIN;
     }
+    sti_pools_add(created);
     *pool = created;
     return 0;
 }
@@ -93,6 +103,7 @@ int stint_pool_destroy(stint_pool *pool)
     int error = stint_pool_shutdown(pool, STINT_SHUTDOWN_CANCEL, STINT_FOREVER);
     if (error != 0)
         return error;
+    sti_pools_remove(pool);
     sti_shutdown_end_queued(pool); /* what submitters took back when the pool had closed */
     free_pool(pool);
     return 0;

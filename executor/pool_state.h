@@ -4,6 +4,7 @@
 #ifndef STI_EXECUTOR_POOL_STATE_H
 #define STI_EXECUTOR_POOL_STATE_H
 
+#include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stint/pool.h>
@@ -12,11 +13,18 @@
 #include "event.h"
 #include "park.h"
 #include "queue.h"
+#include "tally.h"
+#include "tenants.h"
 
 #define STI_THREAD_NAME_SIZE 16
 
 /* Only ever grows. OPEN accepts tasks; DRAINING and CANCELLING are what stint_pool_shutdown was asked for. */
-enum sti_pool_phase { STI_POOL_OPEN, STI_POOL_DRAINING, STI_POOL_CANCELLING };
+enum sti_pool_phase {
+    STI_POOL_OPEN,
+    STI_POOL_DRAINING,
+    STI_POOL_CANCELLING,
+    STI_POOL_LEFT_BEHIND, /* in the child of a fork: its workers are not here */
+};
 
 struct sti_worker;
 
@@ -29,6 +37,9 @@ struct stint_pool {
 
     struct sti_lot lot;
     _Alignas(64) struct sti_queue queue;
+    struct sti_tenants tenants;
+    struct sti_tally tally; /* of tasks that no worker counted; shared */
+    stint_pool *next_pool;  /* in the list of all (pools.h) */
 
     /* The end: each worker counts itself out of alive as the last thing it does; who waits for 0 then joins them all,
      * once. */
@@ -41,6 +52,17 @@ struct stint_pool {
 static inline bool sti_pool_is_open(const stint_pool *pool)
 {
     return atomic_load_explicit(&pool->phase, memory_order_acquire) == STI_POOL_OPEN;
+}
+
+static inline bool sti_pool_is_left_behind(const stint_pool *pool)
+{
+    return atomic_load_explicit(&pool->phase, memory_order_relaxed) == STI_POOL_LEFT_BEHIND;
+}
+
+/* Of a pool that is not open, to who submits. */
+static inline int sti_pool_refusal(const stint_pool *pool)
+{
+    return sti_pool_is_left_behind(pool) ? EOWNERDEAD : ESHUTDOWN;
 }
 
 #endif

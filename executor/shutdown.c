@@ -12,6 +12,7 @@
 
 void sti_shutdown_begin(stint_pool *pool, enum sti_pool_phase phase)
 {
+    sti_tenants_close(&pool->tenants);
     int before = STI_POOL_OPEN;
     /* seq_cst: park.h says what it is ordered with. */
     while (before < (int)phase && !atomic_compare_exchange_weak_explicit(&pool->phase, &before, (int)phase,
@@ -20,10 +21,19 @@ void sti_shutdown_begin(stint_pool *pool, enum sti_pool_phase phase)
     sti_park_notify_all(pool);
 }
 
-static void end_entry(sti_task *task)
+static void end_entry(stint_pool *pool, sti_task *task)
 {
-    if (sti_task_claim(task))
+    bool mine = sti_task_claim_to_end(task, STINT_REASON_SHUTDOWN);
+    sti_task_count_unstarted(task, &pool->tally);
+    if (mine)
         sti_task_end_unstarted(task, STINT_REASON_SHUTDOWN);
+    sti_task_release(task);
+}
+
+static void end_waiting(stint_pool *pool, sti_task *task)
+{
+    sti_tally_count(&pool->tally, STINT_REASON_SHUTDOWN);
+    sti_task_end_unstarted(task, STINT_REASON_SHUTDOWN);
     sti_task_release(task);
 }
 
@@ -32,14 +42,16 @@ void sti_shutdown_end_queued(stint_pool *pool)
     sti_task *task;
     while (!sti_queue_is_empty(&pool->queue)) {
         if ((task = sti_queue_pop(&pool->queue)) != NULL)
-            end_entry(task);
+            end_entry(pool, task);
         else
             sched_yield(); /* the oldest one's push has not ended */
     }
     for (unsigned i = 0; i < pool->worker_count; i++) {
         while ((task = sti_deque_steal(&pool->workers[i].deque)) != NULL)
-            end_entry(task);
+            end_entry(pool, task);
     }
+    while ((task = sti_tenants_take_any(&pool->tenants)) != NULL)
+        end_waiting(pool, task);
 }
 
 static void cancel(stint_pool *pool)
@@ -85,6 +97,8 @@ int stint_pool_shutdown(stint_pool *pool, stint_shutdown how, uint64_t timeout_n
 {
     if (pool == NULL || !is_known(how))
         return EINVAL;
+    if (sti_pool_is_left_behind(pool))
+        return EOWNERDEAD;
     if (sti_worker_of(pool) != NULL || sti_is_following())
         return EDEADLK;
     uint64_t deadline = sti_deadline_after(timeout_ns);

@@ -3,7 +3,6 @@
  * The life of a task; see task.h. */
 #include "task.h"
 
-#include <errno.h>
 #include <stint/account.h>
 
 #include "alloc/clock.h"
@@ -11,6 +10,7 @@
 #include "alloc/scope.h"
 #include "compound.h"
 #include "follow.h"
+#include "pools.h"
 #include "tsan.h"
 
 sti_task *sti_task_create(const stint_pool *pool, stint_fn *fn, void *arg, const stint_options *options)
@@ -28,6 +28,9 @@ sti_task *sti_task_create(const stint_pool *pool, stint_fn *fn, void *arg, const
     task->pool = pool;
     task->submitted_ns = sti_clock_now();
     task->options = options != NULL ? *options : no_limits;
+    task->entered = false;
+    task->counted = false;
+    task->generation = sti_pools_generation;
     sti_token_init(&task->token, task->options.token);
     stint_account_retain(task->options.account);
     return task;
@@ -86,6 +89,13 @@ bool sti_task_claim(sti_task *task)
                                                    memory_order_relaxed);
 }
 
+bool sti_task_claim_to_end(sti_task *task, stint_reason reason)
+{
+    int queued = STI_TASK_QUEUED;
+    return atomic_compare_exchange_strong_explicit(&task->state, &queued, STI_TASK_ENDING + (int)reason,
+                                                   memory_order_acquire, memory_order_relaxed);
+}
+
 void sti_task_resolve(sti_task *task)
 {
     let_go(task);
@@ -93,7 +103,7 @@ void sti_task_resolve(sti_task *task)
     sti_follow_resolve(task);
 }
 
-void sti_task_run(sti_task *task, const stint_token *stop)
+void sti_task_run(sti_task *task, const stint_token *stop, struct sti_tally *tally)
 {
     const struct sti_scope_request request = {
         .fn = task->fn,
@@ -102,14 +112,16 @@ void sti_task_run(sti_task *task, const stint_token *stop)
         .token = &task->token,
         .stop = stop,
         .submitted_ns = task->submitted_ns,
+        .entered = task->entered,
         .detached = true,
     };
     int error = sti_scope_run(&request, &task->outcome);
     if (error != 0) {
-        stint_reason reason = error == EBUSY ? STINT_REASON_ACCOUNT : STINT_REASON_FAILED;
-        task->outcome = sti_outcome_unstarted(reason, sti_clock_now() - task->submitted_ns);
+        task->outcome = sti_outcome_unstarted(STINT_REASON_FAILED, sti_clock_now() - task->submitted_ns);
         task->outcome.error = error;
     }
+    task->counted = true;
+    sti_tally_count(tally, task->outcome.reason);
     sti_task_resolve(task);
 }
 
@@ -117,4 +129,13 @@ void sti_task_end_unstarted(sti_task *task, stint_reason reason)
 {
     task->outcome = sti_outcome_unstarted(reason, sti_clock_now() - task->submitted_ns);
     sti_task_resolve(task);
+}
+
+void sti_task_count_unstarted(sti_task *task, struct sti_tally *tally)
+{
+    int state = atomic_load_explicit(&task->state, memory_order_acquire);
+    if (state >= STI_TASK_ENDING)
+        sti_tally_count(tally, (stint_reason)(state - STI_TASK_ENDING));
+    else if (state == STI_TASK_RESOLVED && !task->counted)
+        sti_tally_count(tally, task->outcome.reason);
 }

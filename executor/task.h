@@ -10,6 +10,7 @@
  *            the submitter had written before.
  *   claim    a compare-and-swap, so one thread wins: a worker that found the task in a queue, a task that waits for it
  *            and runs it itself, or somebody who ends it unstarted (stint_future_cancel, a shutdown). Acquire.
+ *            Who ends it unstarted leaves the reason in the state, for whoever meets the entry before it has resolved.
  *   resolve  by the thread that claimed it, once the outcome is written. Release: who then reads RESOLVED (acquire) may
  *            read the outcome, which never changes again.
  *
@@ -34,10 +35,21 @@
 
 #include "alloc/token.h"
 #include "event.h"
+#include "pools.h"
+#include "tally.h"
 
 typedef struct stint_future sti_task;
 
-enum sti_task_state { STI_TASK_NEW, STI_TASK_QUEUED, STI_TASK_CLAIMED, STI_TASK_RESOLVED };
+enum sti_task_state {
+    STI_TASK_NEW,
+    STI_TASK_QUEUED,
+    STI_TASK_CLAIMED,
+    STI_TASK_RESOLVED,
+    STI_TASK_ENDING, /* plus a stint_reason: claimed by somebody who ends it unstarted */
+};
+
+struct sti_tenant;
+struct sti_tenants;
 
 struct stint_future {
     atomic_int state;
@@ -48,7 +60,14 @@ struct stint_future {
     const stint_pool *pool;
     uint64_t submitted_ns;
     stint_options options;
-    stint_token token; /* what stint_future_cancel sets; its parent, until resolved, is the options' token */
+    struct sti_tenants *tenants; /* where it waits, if it has an account or a priority (tenants.h); otherwise NULL */
+    struct sti_tenant *tenant;   /* this and the next two: under the lock there */
+    sti_task *older;
+    sti_task *newer;
+    bool entered; /* its account counts it as running: for the claimant */
+    bool counted; /* among the pool's outcomes, or not to be: for whoever has its queue entry, when it has resolved */
+    unsigned generation; /* of the process, see pools.h */
+    stint_token token;   /* what stint_future_cancel sets; its parent, until resolved, is the options' token */
     stint_outcome outcome;
 };
 
@@ -67,13 +86,24 @@ void sti_task_discard(sti_task *task);
 
 void sti_task_offer(sti_task *task);
 bool sti_task_claim(sti_task *task);
+bool sti_task_claim_to_end(sti_task *task, stint_reason reason);
 
-/* For the claimant: run the task to its outcome in a scope of its own, or give it one without a start. */
-void sti_task_run(sti_task *task, const stint_token *stop);
+/* For the claimant: run the task to its outcome in a scope of its own, or give it one without a start. The first counts
+ * the outcome before it is to be seen. */
+void sti_task_run(sti_task *task, const stint_token *stop, struct sti_tally *tally);
 void sti_task_end_unstarted(sti_task *task, stint_reason reason);
 
 /* For the claimant, when the outcome is written: this is the moment at which the future resolves. */
 void sti_task_resolve(sti_task *task);
+
+/* For whoever takes out the entry of a task that it has not claimed: count the outcome of one that never starts. */
+void sti_task_count_unstarted(sti_task *task, struct sti_tally *tally);
+
+/* In a process that was forked since: nobody here will resolve it. */
+static inline bool sti_task_is_left_behind(const sti_task *task)
+{
+    return task->generation != sti_pools_generation;
+}
 
 static inline bool sti_task_is_queued(sti_task *task)
 {

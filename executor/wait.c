@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <stddef.h>
 
+#include "admission.h"
 #include "alloc/clock.h"
 #include "compound.h"
 #include "event.h"
@@ -42,7 +43,7 @@ static bool is_below(const struct sti_worker *worker, sti_task *task, unsigned d
 static void run_awaited(struct sti_worker *worker, const sti_task *awaited, sti_task *task, unsigned depth)
 {
     if (!sti_task_is_compound(task)) {
-        if (task->pool == worker->pool && sti_task_claim(task))
+        if (task->pool == worker->pool && sti_admission_claim_awaited(task))
             sti_worker_run_awaited(worker, task);
         return;
     }
@@ -81,6 +82,8 @@ int sti_wait(sti_task *task)
 {
     if (sti_task_is_resolved(task))
         return 0;
+    if (sti_task_is_left_behind(task))
+        return EOWNERDEAD;
     struct sti_worker *worker = sti_worker_current();
     if (is_hopeless(worker, task))
         return EDEADLK;
@@ -93,6 +96,8 @@ int sti_wait_until(sti_task *task, uint64_t deadline_ns)
 {
     if (sti_task_is_resolved(task))
         return 0;
+    if (sti_task_is_left_behind(task))
+        return EOWNERDEAD;
     if (is_hopeless(sti_worker_current(), task))
         return EDEADLK;
     return sleep_until_resolved(task, deadline_ns);

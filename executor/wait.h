@@ -6,7 +6,7 @@
 
 #include "task.h"
 
-/* 0; EDEADLK: it could never end. */
+/* 0; EDEADLK: it could never end; EOWNERDEAD: it could have, but in the process that this one was forked from. */
 int sti_wait(sti_task *task);
 
 /* The same, but no task is run, and not beyond the deadline by sti_clock_now: ETIMEDOUT. */

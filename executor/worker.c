@@ -6,6 +6,7 @@
 #include <sched.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "pool_state.h"
 #include "rest.h"
@@ -17,6 +18,10 @@
 /* Every so many tasks the submission queue comes first, so that a deque that never runs empty cannot starve it. */
 #define QUEUE_TURN 64
 
+/* And so many times another priority than the highest: see stint_priority. */
+#define NORMAL_TURN 8
+#define LOW_TURN 64
+
 static _Thread_local struct sti_worker *current;
 
 void sti_worker_init(struct sti_worker *worker, stint_pool *pool, unsigned index)
@@ -27,8 +32,16 @@ void sti_worker_init(struct sti_worker *worker, stint_pool *pool, unsigned index
     worker->running = NULL;
     worker->index = index;
     worker->turn = 0;
+    worker->normal_turn = 0;
+    worker->plain_turn = 0;
     worker->random = index + 1;
     worker->buried = 0;
+    memset(&worker->tally, 0, sizeof *worker - offsetof(struct sti_worker, tally));
+}
+
+void sti_worker_leave_behind(void)
+{
+    current = NULL;
 }
 
 struct sti_worker *sti_worker_current(void)
@@ -78,20 +91,26 @@ static void *from_others(struct sti_worker *worker)
     return NULL;
 }
 
+static void drop(struct sti_worker *worker, sti_task *task)
+{
+    sti_task_count_unstarted(task, &worker->tally);
+    sti_task_release(task);
+}
+
 /* The source's next task that nobody has claimed yet, claimed; entries of others are dropped. */
 static sti_task *claim_from(struct sti_worker *worker, source_fn *source)
 {
     sti_task *task;
     while ((task = source(worker)) != NULL && !sti_task_claim(task))
-        sti_task_release(task);
+        drop(worker, task);
     return task;
 }
 
-static sti_task *claim_near(struct sti_worker *worker)
+static sti_task *claim_plain(struct sti_worker *worker)
 {
     source_fn *first = from_deque;
     source_fn *second = from_queue;
-    if (worker->turn++ % QUEUE_TURN == QUEUE_TURN - 1) {
+    if (worker->plain_turn++ % QUEUE_TURN == QUEUE_TURN - 1) {
         first = from_queue;
         second = from_deque;
     }
@@ -99,12 +118,50 @@ static sti_task *claim_near(struct sti_worker *worker)
     return task != NULL ? task : claim_from(worker, second);
 }
 
+/* Plain tasks are one tenant among those that are ready. */
+static sti_task *claim_normal(struct sti_worker *worker)
+{
+    struct sti_tenants *tenants = &worker->pool->tenants;
+    bool plain_first = worker->normal_turn++ % (sti_tenants_ready(tenants, STINT_PRIORITY_NORMAL) + 1) == 0;
+    sti_task *task = plain_first ? claim_plain(worker) : sti_tenants_take(tenants, STINT_PRIORITY_NORMAL);
+    if (task != NULL)
+        return task;
+    return plain_first ? sti_tenants_take(tenants, STINT_PRIORITY_NORMAL) : claim_plain(worker);
+}
+
+static sti_task *claim_of(struct sti_worker *worker, stint_priority priority)
+{
+    return priority == STINT_PRIORITY_NORMAL ? claim_normal(worker)
+                                             : sti_tenants_take(&worker->pool->tenants, priority);
+}
+
+static __attribute__((noinline)) sti_task *claim_by_priority(struct sti_worker *worker)
+{
+    static const stint_priority usual[] = { STINT_PRIORITY_HIGH, STINT_PRIORITY_NORMAL, STINT_PRIORITY_LOW };
+    unsigned turn = worker->turn;
+    stint_priority first = turn % LOW_TURN == 1      ? STINT_PRIORITY_LOW
+                           : turn % NORMAL_TURN == 0 ? STINT_PRIORITY_NORMAL
+                                                     : STINT_PRIORITY_HIGH;
+    sti_task *task = claim_of(worker, first);
+    for (size_t i = 0; i < STI_PRIORITIES && task == NULL; i++) {
+        if (usual[i] != first)
+            task = claim_of(worker, usual[i]);
+    }
+    return task;
+}
+
+static sti_task *claim_near(struct sti_worker *worker)
+{
+    worker->turn++;
+    return sti_tenants_are_ready(&worker->pool->tenants) ? claim_by_priority(worker) : claim_plain(worker);
+}
+
 static sti_task *search(struct sti_worker *worker)
 {
     for (unsigned round = 0; round < SEARCH_ROUNDS; round++) {
         sti_task *task = claim_near(worker);
-        if (task == NULL)
-            task = claim_from(worker, from_others);
+        if (task == NULL && (task = claim_from(worker, from_others)) != NULL)
+            sti_counter_add_own(&worker->steals);
         if (task != NULL)
             return task;
         if (!sti_pool_is_open(worker->pool)) {
@@ -124,6 +181,7 @@ static sti_task *find_task(struct sti_worker *worker)
         return task;
     sti_park_begin_search(worker->pool);
     while ((task = search(worker)) == NULL) {
+        sti_counter_add_own(&worker->parks);
         if (!sti_park_wait(worker))
             return NULL;
     }
@@ -145,7 +203,8 @@ void sti_worker_run(struct sti_worker *worker, sti_task *task)
 {
     struct sti_frame frame = { .task = task, .below = worker->running };
     worker->running = &frame;
-    sti_task_run(task, &worker->pool->stop);
+    sti_counter_add_own(&worker->tasks);
+    sti_task_run(task, &worker->pool->stop, &worker->tally);
     worker->running = frame.below;
 }
 
@@ -160,11 +219,13 @@ void *sti_worker_main(void *argument)
 
     current = worker;
     sti_task *task;
-    while ((task = find_task(worker)) != NULL) {
+    while (!sti_pool_is_left_behind(pool) && (task = find_task(worker)) != NULL) {
         sti_worker_run(worker, task);
         sti_task_release(task);
     }
     current = NULL;
+    if (sti_pool_is_left_behind(pool))
+        return NULL;
 
     /* acq_rel: whoever waits for 0 sees all that the workers did. */
     if (atomic_fetch_sub_explicit(&pool->alive, 1, memory_order_acq_rel) == 1)
@@ -184,7 +245,7 @@ static void sweep(struct sti_worker *worker)
         if (sti_task_is_queued(task))
             alive[count++] = task;
         else
-            sti_task_release(task);
+            drop(worker, task);
     }
     /* They came newest first; there is room for all of them, because only this thread puts any in. */
     while (count > 0)
@@ -208,6 +269,11 @@ bool sti_worker_put(struct sti_worker *worker, sti_task *task)
 
 void sti_worker_run_awaited(struct sti_worker *worker, sti_task *task)
 {
+    if (task->tenants != NULL) {
+        sti_task_release(task); /* its entry's */
+        sti_worker_run(worker, task);
+        return;
+    }
     /* Most often it is the newest entry: then its place is free again at once. */
     sti_task *newest = sti_deque_take(&worker->deque);
     if (newest == task) {

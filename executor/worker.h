@@ -8,6 +8,7 @@
 
 #include "deque.h"
 #include "event.h"
+#include "tally.h"
 #include "task.h"
 
 /* One for each task on a worker's stack: the one its loop runs, and above it those that are run while it waits. */
@@ -22,16 +23,25 @@ struct sti_worker {
     stint_pool *pool;
     struct sti_frame *running; /* innermost */
     unsigned index;
-    unsigned turn;   /* counts the tasks it took */
-    uint32_t random; /* never 0 */
-    unsigned buried; /* tasks run while waited for, whose entries may still lie in the deque */
+    unsigned turn;        /* counts the tasks it took, from wherever */
+    unsigned normal_turn; /* of these, those of normal priority */
+    unsigned plain_turn;  /* of these, plain ones */
+    uint32_t random;      /* never 0 */
+    unsigned buried;      /* tasks run while waited for, whose entries may still lie in the deque */
     pthread_t thread;
+    _Alignas(64) struct sti_tally tally; /* this and what follows is written by the worker alone, and read by anybody */
+    sti_counter tasks;                   /* that it has begun */
+    sti_counter steals;                  /* tasks that it took from other workers' deques */
+    sti_counter parks;
 };
 
 void sti_worker_init(struct sti_worker *worker, stint_pool *pool, unsigned index);
 
 /* The body of the thread; its argument is the worker. */
 void *sti_worker_main(void *worker);
+
+/* In the child of a fork: the calling thread is no worker any more. */
+void sti_worker_leave_behind(void);
 
 /* The calling thread's worker, if it is one; and if it is one of this pool's. Otherwise NULL. */
 struct sti_worker *sti_worker_current(void);

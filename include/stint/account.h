@@ -20,8 +20,9 @@ typedef struct stint_account_limits {
     /* Bytes its running tasks may hold at once; what a task commits counts no more when it has ended. */
     size_t memory;
 
-    /* Tasks that may run at once: for one more stint_run returns EBUSY, and a submitted task whose turn comes then resolves
-     * as STINT_ERROR with that error. */
+    /* Tasks that may run at once. For one more stint_run returns EBUSY; what was submitted to a pool is held back in its
+     * queue until one of them has ended. A task that waits for one of its own account makes way for it: that one is run in
+     * its place, whatever the maximum. */
     unsigned running;
 } stint_account_limits;
 

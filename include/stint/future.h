@@ -19,7 +19,7 @@ STINT_API bool stint_future_ready(const stint_future *future);
  * pool, an awaited task that nobody has started is run right here, in a scope of its own; and a wait that
  * succeeds is a sample point, so in STINT_JUMP it may not return.
  * 0; EINVAL: future is NULL; EDEADLK: a task waits for itself, or for one that it was itself called to wait for; or
- * called in a callback, and not resolved. */
+ * called in a callback, and not resolved; EOWNERDEAD: not resolved, and this process was forked from the pool's. */
 STINT_API int stint_future_wait(stint_future *future, stint_outcome *outcome);
 
 /* The same, for at most timeout_ns nanoseconds (0: just look). An awaited task is never run here.

@@ -11,13 +11,16 @@ STINT_BEGIN_DECLS
 
 typedef struct stint_pool stint_pool;
 
+#define STINT_REASONS_MOST 16 /* no stint_reason is as large as this */
+
 typedef struct stint_pool_options {
     /* Worker threads; 0: one for each processor that the calling thread may run on, but no more than the quota of its
      * control group pays for (cpu.max, rounded up). At most 1024. */
     unsigned workers;
 
     /* Tasks that may wait at once in the submission queue; 0: 4096. Rounded up to a power of two, at least 2, at most
-     * 2^24. */
+     * 2^24. Tasks that have an account or a priority wait beside it, so many of them again (not rounded), and there one
+     * account can take eight times as many places as are left: so there is always one for another. */
     size_t queue_capacity;
 
     /* Worker threads are called name/0, name/1, ... (15 characters are kept); NULL: "stint". */
@@ -38,10 +41,14 @@ STINT_API int stint_pool_create(stint_pool **pool, const stint_pool_options *opt
 
 /* Submit fn(arg) as a task with options (NULL: no limits; copied). *future is the caller's, to be released; it is set
  * before the task can start, and NULL after EAGAIN and ESHUTDOWN. The wall
- * limit counts from here. Never blocks. Any thread, also from inside a task: then the task goes to that worker's own
- * deque, where idle workers steal it.
- * 0; EINVAL: pool, fn or future is NULL, or on_interrupt is no known value; EAGAIN: the queue is full (nothing was
- * queued; wait for something and try again); ESHUTDOWN: the pool is being shut down; ENOMEM. */
+ * limit counts from here. Never blocks. Any thread, also from inside a task: then a task without account and priority goes
+ * to that worker's own deque, where idle workers steal it.
+ *
+ * The accounts that have tasks waiting take turns, a task each, and so do the tasks without one, as if they had one of
+ * their own: however many one account has waiting, another's next task waits for no more than one task of each.
+ * 0; EINVAL: pool, fn or future is NULL, or on_interrupt or priority is no known value; EAGAIN: the queue is full (nothing
+ * was queued; wait for something and try again); ESHUTDOWN: the pool is being shut down; ENOMEM; EOWNERDEAD: this process
+ * was forked from the pool's. */
 STINT_API int stint_submit(stint_pool *pool, stint_fn *fn, void *arg, const stint_options *options,
                            stint_future **future);
 
@@ -60,12 +67,13 @@ typedef enum stint_shutdown {
  * notice that they are cancelled: it never times out. May be called again: after a time-out, with more time or with
  * STINT_SHUTDOWN_CANCEL; and after success, when it returns 0 at once. Any thread that is not one of the pool's.
  * 0; EINVAL: pool is NULL or how is no known value; EDEADLK: called from inside a task of this pool, or in a callback;
- * ETIMEDOUT: workers are still running, and the shutdown goes on. */
+ * ETIMEDOUT: workers are still running, and the shutdown goes on; EOWNERDEAD: this process was forked from the pool's. */
 STINT_API int stint_pool_shutdown(stint_pool *pool, stint_shutdown how, uint64_t timeout_ns);
 
 /* Shut down by cancelling if that has not been done, wait for the workers, free the pool. Futures stay valid until they
  * are released. No other call on the pool may be under way or follow.
- * 0, also for NULL; EDEADLK: called from inside a task of this pool, or in a callback (nothing was done). */
+ * 0, also for NULL; EDEADLK: called from inside a task of this pool, or in a callback (nothing was done); EOWNERDEAD:
+ * this process was forked from the pool's (nothing was done, and nothing has to be). */
 STINT_API int stint_pool_destroy(stint_pool *pool);
 
 /* How many workers the pool has; 0 for NULL. Any thread. */

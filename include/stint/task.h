@@ -48,6 +48,14 @@ typedef enum stint_on_interrupt {
     STINT_UNWIND = 2,
 } stint_on_interrupt;
 
+/* Which waiting task of a pool is taken first: a high one before a normal one before a low one. But of every 8 tasks that
+ * a worker takes at least one is normal, and of every 64 at least one low, where there are any: so none starves. */
+typedef enum stint_priority {
+    STINT_PRIORITY_NORMAL = 0,
+    STINT_PRIORITY_HIGH,
+    STINT_PRIORITY_LOW,
+} stint_priority;
+
 typedef struct stint_options {
     stint_budget budget;
 
@@ -72,10 +80,13 @@ typedef struct stint_options {
 
     /* Count and report the descriptors that it leaves open when it is rolled back (descriptor.h). */
     bool audit_descriptors;
+
+    /* For stint_submit; stint_run takes no notice of it. */
+    stint_priority priority;
 } stint_options;
 
 /* clang-format off */
-#define STINT_OPTIONS_INIT { { 0, 0, 0 }, NULL, STINT_JUMP, 0, NULL, false, NULL, false }
+#define STINT_OPTIONS_INIT { { 0, 0, 0 }, NULL, STINT_JUMP, 0, NULL, false, NULL, false, STINT_PRIORITY_NORMAL }
 /* clang-format on */
 
 typedef enum stint_status {

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Admission: which of the places where tasks wait a new one goes to, and how one is taken out of turn. Plain tasks wait
+ * in their submitter's deque or in the submission queue, those that have an account or a priority with the tenants
+ * (tenants.h). Any thread. */
+#ifndef STI_EXECUTOR_ADMISSION_H
+#define STI_EXECUTOR_ADMISSION_H
+
+#include "pool_state.h"
+#include "task.h"
+
+struct sti_worker;
+
+/* Offer a new task and put it where it is to wait. worker is the calling thread's, if it is one of the pool's.
+ * 0; EAGAIN: there is no place; ESHUTDOWN; ENOMEM. */
+int sti_admission_put(stint_pool *pool, struct sti_worker *worker, sti_task *task);
+
+/* Claim a task that the calling worker waits for, to run it at once. False: somebody else has it, or it has to wait for
+ * its account. */
+bool sti_admission_claim_awaited(sti_task *task);
+
+/* Claim a task to end it unstarted for this reason. The caller has a reference of its own. */
+bool sti_admission_claim_to_end(sti_task *task, stint_reason reason);
+
+#endif
