@@ -262,21 +262,23 @@ static void *free_it(void *block)
 static void test_a_kept_heap_goes_when_the_block_of_its_root_is_freed(void **state)
 {
     (void)state;
+    static char *roots[20];
     size_t before = resident();
     for (int i = 0; i < 20; i++) {
-        assert_true(run_it(&(struct task){ .root = &in_data, .size = 4 * KIB, .count = 16384 }) >= 64 * MIB);
+        assert_true(run_it(&(struct task){ .root = &roots[i], .size = 4 * KIB, .count = 16384 }) >= 64 * MIB);
         assert_int_equal(roll_back_something(), 0);
-        assert_int_equal(in_data[4 * KIB - 1], 0x5a);
+        assert_int_equal(roots[i][4 * KIB - 1], 0x5a);
         pthread_t thread;
         if (i % 2 == 0) {
-            free_it(in_data);
+            free_it(roots[i]);
         } else {
-            assert_int_equal(pthread_create(&thread, NULL, free_it, in_data), 0);
+            assert_int_equal(pthread_create(&thread, NULL, free_it, roots[i]), 0);
             assert_int_equal(pthread_join(thread, NULL), 0);
         }
         roll_back_something();
     }
     assert_true(resident() < before + 256 * MIB); /* of 1280 */
+    memset(roots, 0, sizeof roots);
 }
 
 static void test_pointers_into_several_kept_heaps_keep_each(void **state)
