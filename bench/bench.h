@@ -50,6 +50,7 @@ struct bench {
 };
 
 /* The groups. */
+extern const struct bench bench_account[];
 extern const struct bench bench_alloc[];
 extern const struct bench bench_cancel[];
 extern const struct bench bench_contain[];
