@@ -4,7 +4,9 @@
  * does not know fences: nothing but sleep depends on what is stored here. */
 #include "park.h"
 
+#include "alloc/branch.h"
 #include "pool_state.h"
+#include "subtask.h"
 #include "worker.h"
 
 static _Atomic uint64_t *word_of(stint_pool *pool, unsigned index)
@@ -12,11 +14,16 @@ static _Atomic uint64_t *word_of(stint_pool *pool, unsigned index)
     return &pool->lot.parked[index / 64];
 }
 
+static uint64_t bit_of(unsigned index)
+{
+    return UINT64_C(1) << index % 64;
+}
+
 /* Take away a worker's right to sleep on. True for one caller. acq_rel is for the order with the same bit's setting;
  * what else must be ordered has a fence. */
 static bool clear_bit(stint_pool *pool, unsigned index)
 {
-    uint64_t bit = UINT64_C(1) << index % 64;
+    uint64_t bit = bit_of(index);
     return (atomic_fetch_and_explicit(word_of(pool, index), ~bit, memory_order_acq_rel) & bit) != 0;
 }
 
@@ -62,10 +69,18 @@ static bool has_work(stint_pool *pool)
     if (sti_queue_is_ready(&pool->queue) || sti_tenants_are_ready(&pool->tenants))
         return true;
     for (unsigned i = 0; i < pool->worker_count; i++) {
-        if (!sti_deque_is_empty(&pool->workers[i].deque))
+        if (!sti_deque_is_empty(&pool->workers[i].deque) || sti_split_is_public(&pool->workers[i].split))
             return true;
     }
     return false;
+}
+
+static void ask_for_forks(stint_pool *pool)
+{
+    for (unsigned i = 0; i < pool->worker_count; i++) {
+        if (!sti_split_is_public(&pool->workers[i].split))
+            sti_split_ask(&pool->workers[i].split);
+    }
 }
 
 void sti_park_notify(stint_pool *pool)
@@ -73,6 +88,31 @@ void sti_park_notify(stint_pool *pool)
     atomic_thread_fence(memory_order_seq_cst);
     if (atomic_load_explicit(&pool->lot.searching, memory_order_relaxed) == 0)
         wake_one(pool);
+}
+
+void sti_park_notify_shared(stint_pool *pool)
+{
+    sti_park_notify(pool);
+    for (unsigned first = 0; first < pool->worker_count; first += 64) {
+        uint64_t bits = atomic_load_explicit(&pool->lot.awaiting[first / 64], memory_order_relaxed);
+        for (; bits != 0; bits &= bits - 1)
+            sti_event_signal(&pool->workers[first + (unsigned)__builtin_ctzll(bits)].helped);
+    }
+}
+
+bool sti_park_is_anybody_idle(stint_pool *pool)
+{
+    uint64_t idle = atomic_load_explicit(&pool->lot.searching, memory_order_relaxed);
+    for (unsigned first = 0; first < pool->worker_count; first += 64)
+        idle |= atomic_load_explicit(word_of(pool, first), memory_order_relaxed);
+    return idle != 0;
+}
+
+void sti_park_wake(struct sti_worker *worker)
+{
+    atomic_thread_fence(memory_order_seq_cst);
+    if (clear_bit(worker->pool, worker->index))
+        wake(worker->pool, worker->index);
 }
 
 void sti_park_notify_all(stint_pool *pool)
@@ -100,10 +140,12 @@ bool sti_park_wait(struct sti_worker *worker)
     stint_pool *pool = worker->pool;
     /* Before the bit is set: whoever clears it makes the value another. */
     uint32_t value = sti_event_value(&worker->wake);
-    atomic_fetch_or_explicit(word_of(pool, worker->index), UINT64_C(1) << worker->index % 64, memory_order_acq_rel);
+    atomic_fetch_or_explicit(word_of(pool, worker->index), bit_of(worker->index), memory_order_acq_rel);
     uncount_searcher(pool);
 
-    bool closed = !sti_pool_is_open(pool);
+    ask_for_forks(pool);
+    sti_branch_collect();
+    bool closed = !sti_pool_is_open(pool) && !sti_branch_undecided();
     bool work = has_work(pool) || (closed && !sti_queue_is_empty(&pool->queue));
     bool ended = closed && sti_tenants_waiting(&pool->tenants) == 0;
     if ((work || ended) && clear_bit(pool, worker->index)) {
@@ -114,4 +156,20 @@ bool sti_park_wait(struct sti_worker *worker)
     /* Nothing to do; or somebody else cleared the bit, and the signal is on its way. */
     sti_event_wait(&worker->wake, value, STI_NEVER);
     return true;
+}
+
+void sti_park_await(struct sti_worker *worker, const stint_subtask *subtask, const struct sti_family *family)
+{
+    stint_pool *pool = worker->pool;
+    _Atomic uint64_t *word = &pool->lot.awaiting[worker->index / 64];
+    uint32_t value = sti_event_value(&worker->helped);
+    atomic_fetch_or_explicit(word, bit_of(worker->index), memory_order_relaxed);
+    atomic_thread_fence(memory_order_seq_cst);
+    ask_for_forks(pool);
+    bool ready = sti_subtask_state(subtask, memory_order_acquire) == STI_SUBTASK_ENDED;
+    for (unsigned i = 0; i < pool->worker_count; i++)
+        ready = ready || sti_split_offers(&pool->workers[i].split, family);
+    if (!ready)
+        sti_event_wait(&worker->helped, value, STI_NEVER);
+    atomic_fetch_and_explicit(word, ~bit_of(worker->index), memory_order_relaxed);
 }

@@ -29,6 +29,16 @@
  * Without the submitter's fence its store may still be on the way when it reads, and both sides miss each other:
  * tests/models/park.pml shows that run.
  *
+ * Forks. Work that is there but not public cannot be found by a look: it has to be asked for (split.c), and who is asked
+ * answers at the next fork or join, by sharing something and then by a notify. So a worker that is about to sleep asks,
+ * after its fence and before its look, every worker that has nothing public. What if the question is overwritten by an
+ * answer that came just before? Then the answer's store came after the question, so its notify's fence came after the
+ * worker's, and finds the bit set. A worker that waits in a join sleeps in the same way (sti_park_await), with its bit in
+ * lot.awaiting; as it takes only subtasks of its own task, whoever shares something wakes all of these.
+ *
+ * Mail. What sti_branch_collect has to do is told by sti_park_wake, which ends the sleep of one worker. It is one more
+ * thing to look at after the fence.
+ *
  * Leaving. A pool that closes stores its phase, then wakes all who are parked, by the same rule; so sti_park_wait reads
  * the phase after its fence. A worker that finds nothing and the pool closed takes its bit back, and only then leaves.
  * (For that the submission queue must be empty: an accepted task may be in it behind one whose push has not ended, out
@@ -42,6 +52,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <stint/fork.h>
 #include <stint/pool.h>
 
 #define STI_WORKERS_MAX 1024
@@ -49,15 +60,30 @@
 struct sti_lot {
     _Alignas(64) atomic_uint searching;
     _Atomic uint64_t parked[STI_WORKERS_MAX / 64];
+    _Atomic uint64_t awaiting[STI_WORKERS_MAX / 64]; /* workers that sleep in a join */
 };
 
 struct sti_worker;
+struct sti_family;
 
 /* After new work was put where workers look. Any thread. */
 void sti_park_notify(stint_pool *pool);
 
+/* The same after a fork was made public. */
+void sti_park_notify_shared(stint_pool *pool);
+
+/* Whether some worker is parked or searches. A guess. Any thread. */
+bool sti_park_is_anybody_idle(stint_pool *pool);
+
+/* End this worker's sleep, if it is parked. Any thread. */
+void sti_park_wake(struct sti_worker *worker);
+
 /* Wake all who are parked: the pool has closed. Any thread. */
 void sti_park_notify_all(stint_pool *pool);
+
+/* Sleep in a join until the subtask may have ended, or there may be something of this family to steal. The worker's own
+ * thread. */
+void sti_park_await(struct sti_worker *worker, const stint_subtask *subtask, const struct sti_family *family);
 
 /* The worker's own thread. */
 void sti_park_begin_search(stint_pool *pool);

@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "alloc/branch.h"
+#include "fork.h"
 #include "pool_state.h"
 #include "rest.h"
 
@@ -27,7 +29,9 @@ static _Thread_local struct sti_worker *current;
 void sti_worker_init(struct sti_worker *worker, stint_pool *pool, unsigned index)
 {
     sti_deque_init(&worker->deque);
+    sti_split_init(&worker->split);
     sti_event_init(&worker->wake);
+    sti_event_init(&worker->helped);
     worker->pool = pool;
     worker->running = NULL;
     worker->index = index;
@@ -68,7 +72,7 @@ static void *from_queue(struct sti_worker *worker)
     return sti_queue_pop(&worker->pool->queue);
 }
 
-static uint32_t next_random(struct sti_worker *worker)
+uint32_t sti_worker_random(struct sti_worker *worker)
 {
     worker->random ^= worker->random << 13;
     worker->random ^= worker->random >> 17;
@@ -80,7 +84,7 @@ static uint32_t next_random(struct sti_worker *worker)
 static void *from_others(struct sti_worker *worker)
 {
     const stint_pool *pool = worker->pool;
-    unsigned victim = next_random(worker) % pool->worker_count;
+    unsigned victim = sti_worker_random(worker) % pool->worker_count;
     for (unsigned i = 0; i < pool->worker_count; i++) {
         void *entry = victim != worker->index ? sti_deque_steal(&pool->workers[victim].deque) : NULL;
         if (entry != NULL)
@@ -156,37 +160,52 @@ static sti_task *claim_near(struct sti_worker *worker)
     return sti_tenants_are_ready(&worker->pool->tenants) ? claim_by_priority(worker) : claim_plain(worker);
 }
 
-static sti_task *search(struct sti_worker *worker)
+/* One of the two. */
+struct found {
+    sti_task *task;
+    struct sti_stolen stolen;
+};
+
+/* Running tasks first: they hold memory. */
+static bool look_everywhere(struct sti_worker *worker, struct found *found)
+{
+    found->task = claim_near(worker);
+    if (found->task == NULL)
+        found->stolen = sti_fork_steal(worker, NULL);
+    if (found->task == NULL && found->stolen.subtask == NULL &&
+        (found->task = claim_from(worker, from_others)) != NULL)
+        sti_counter_add_own(&worker->steals);
+    return found->task != NULL || found->stolen.subtask != NULL;
+}
+
+static bool search(struct sti_worker *worker, struct found *found)
 {
     for (unsigned round = 0; round < SEARCH_ROUNDS; round++) {
-        sti_task *task = claim_near(worker);
-        if (task == NULL && (task = claim_from(worker, from_others)) != NULL)
-            sti_counter_add_own(&worker->steals);
-        if (task != NULL)
-            return task;
+        if (look_everywhere(worker, found))
+            return true;
         if (!sti_pool_is_open(worker->pool)) {
             sched_yield(); /* a push that has not ended may hold up the last of the queue */
-            return NULL;
+            return false;
         }
         sti_rest(round);
     }
-    return NULL;
+    return false;
 }
 
-/* NULL: the worker must leave. */
-static sti_task *find_task(struct sti_worker *worker)
+/* False: the worker must leave. */
+static bool find(struct sti_worker *worker, struct found *found)
 {
-    sti_task *task = claim_near(worker);
-    if (task != NULL)
-        return task;
+    *found = (struct found){ .task = claim_near(worker) };
+    if (found->task != NULL)
+        return true;
     sti_park_begin_search(worker->pool);
-    while ((task = search(worker)) == NULL) {
+    while (!search(worker, found)) {
         sti_counter_add_own(&worker->parks);
         if (!sti_park_wait(worker))
-            return NULL;
+            return false;
     }
     sti_park_end_search(worker->pool);
-    return task;
+    return true;
 }
 
 /* --- Running ------------------------------------------------------------------------------------------------------ */
@@ -204,7 +223,13 @@ void sti_worker_run(struct sti_worker *worker, sti_task *task)
     struct sti_frame frame = { .task = task, .below = worker->running };
     worker->running = &frame;
     sti_counter_add_own(&worker->tasks);
-    sti_task_run(task, &worker->pool->stop, &worker->tally);
+    if (worker->split.forks.depth == 0) {
+        sti_task_run(task, &worker->pool->stop, &worker->tally);
+    } else {
+        struct sti_split_below below = sti_split_enter(&worker->split);
+        sti_task_run(task, &worker->pool->stop, &worker->tally);
+        sti_split_leave(&worker->split, below);
+    }
     worker->running = frame.below;
 }
 
@@ -218,11 +243,18 @@ void *sti_worker_main(void *argument)
     pthread_setname_np(pthread_self(), name);
 
     current = worker;
-    sti_task *task;
-    while (!sti_pool_is_left_behind(pool) && (task = find_task(worker)) != NULL) {
-        sti_worker_run(worker, task);
-        sti_task_release(task);
+    sti_fork_begin_thread(worker);
+    struct found found;
+    while (!sti_pool_is_left_behind(pool) && find(worker, &found)) {
+        if (found.task != NULL) {
+            sti_worker_run(worker, found.task);
+            sti_task_release(found.task);
+        } else {
+            sti_fork_run(worker, found.stolen);
+        }
+        sti_branch_collect();
     }
+    sti_fork_end_thread();
     current = NULL;
     if (sti_pool_is_left_behind(pool))
         return NULL;

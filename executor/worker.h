@@ -6,8 +6,10 @@
 
 #include <pthread.h>
 
+#include "alloc/forks.h"
 #include "deque.h"
 #include "event.h"
+#include "split.h"
 #include "tally.h"
 #include "task.h"
 
@@ -19,7 +21,9 @@ struct sti_frame {
 
 struct sti_worker {
     struct sti_deque deque;
-    _Alignas(64) sti_event wake; /* others signal it; the rest is the worker's own */
+    struct sti_split split;
+    _Alignas(64) sti_event wake; /* others signal these two; the rest is the worker's own */
+    sti_event helped;            /* for a join that waits: the subtask has ended, or something was shared */
     stint_pool *pool;
     struct sti_frame *running; /* innermost */
     unsigned index;
@@ -28,6 +32,7 @@ struct sti_worker {
     unsigned plain_turn;  /* of these, plain ones */
     uint32_t random;      /* never 0 */
     unsigned buried;      /* tasks run while waited for, whose entries may still lie in the deque */
+    struct sti_forks below; /* how the ground floor sees the split deque */
     pthread_t thread;
     _Alignas(64) struct sti_tally tally; /* this and what follows is written by the worker alone, and read by anybody */
     sti_counter tasks;                   /* that it has begun */
@@ -48,6 +53,8 @@ struct sti_worker *sti_worker_current(void);
 struct sti_worker *sti_worker_of(const stint_pool *pool);
 
 /* The functions below: by the worker's own thread. */
+
+uint32_t sti_worker_random(struct sti_worker *worker);
 
 /* Put an offered task in the deque, or, when that is full, in the submission queue. False: both are full. */
 bool sti_worker_put(struct sti_worker *worker, sti_task *task);

@@ -17,6 +17,7 @@
 #include <stint/account.h>
 #include <stint/alloc.h>
 #include <stint/descriptor.h>
+#include <stint/fork.h>
 #include <stint/future.h>
 #include <stint/global.h>
 #include <stint/guard.h>

@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Fork and join off their fast paths: forks that are shared, stolen, waited for and settled; see fork.h.
+ *
+ * Nothing of the executor is half done while a subtask runs, in a join or in a branch: an interrupt may jump over the
+ * frames of this file that lie below it. In the midst of these functions there is no sample point. */
+#include "fork.h"
+
+#include <errno.h>
+#include <stint/interrupt.h>
+
+#include "alloc/branch.h"
+#include "pool_state.h"
+#include "rest.h"
+#include "subtask.h"
+#include "worker.h"
+
+/* How often a join looks for something to help with before it sleeps: some 10 microseconds in all. */
+#define AWAIT_ROUNDS 40
+
+/* Of threads that are no workers: every fork and join takes the slow path. */
+static struct stint_forks no_forks = { .floor = SIZE_MAX };
+__thread struct stint_forks *stint_thread_forks = &no_forks;
+
+/* --- Sharing ------------------------------------------------------------------------------------------------------ */
+
+/* Somebody has asked: share forks below this place, if there are any and they may be. Otherwise the question stays. */
+static void answer(struct sti_worker *worker, size_t end)
+{
+    struct sti_family *family;
+    if (sti_family_open(&family) == 0 && sti_split_share(&worker->split, end, family))
+        sti_park_notify_shared(worker->pool);
+}
+
+int stint_fork_slowly(stint_subtask *subtask, stint_fn *fn, void *arg)
+{
+    if (subtask == NULL || fn == NULL)
+        return EINVAL;
+    subtask->fn = fn;
+    subtask->arg = arg;
+    struct sti_worker *worker = sti_worker_current();
+    if (worker == NULL || !sti_split_push(&worker->split, subtask)) {
+        subtask->place = STINT_FORK_IN_JOIN;
+        return 0;
+    }
+    if (sti_split_is_asked(&worker->split))
+        answer(worker, worker->split.forks.depth);
+    return 0;
+}
+
+/* --- Stealing ----------------------------------------------------------------------------------------------------- */
+
+static struct sti_stolen steal_from(struct sti_worker *worker, struct sti_worker *owner, struct sti_family *family)
+{
+    struct sti_stolen stolen = { .family = family, .owner = owner };
+    stolen.subtask = sti_split_steal(&owner->split, &stolen.family);
+    if (stolen.subtask == NULL) {
+        sti_split_ask(&owner->split);
+        return stolen;
+    }
+    sti_subtask_set_state(stolen.subtask, (uintptr_t)worker, memory_order_relaxed);
+    if (!sti_split_is_public(&owner->split) && sti_park_is_anybody_idle(worker->pool))
+        sti_split_ask(&owner->split);
+    return stolen;
+}
+
+struct sti_stolen sti_fork_steal(struct sti_worker *worker, struct sti_family *family)
+{
+    const stint_pool *pool = worker->pool;
+    unsigned victim = sti_worker_random(worker) % pool->worker_count;
+    for (unsigned i = 0; i < pool->worker_count; i++) {
+        struct sti_worker *owner = &pool->workers[victim];
+        if (owner != worker) {
+            struct sti_stolen stolen = steal_from(worker, owner, family);
+            if (stolen.subtask != NULL)
+                return stolen;
+        }
+        if (++victim == pool->worker_count)
+            victim = 0;
+    }
+    return (struct sti_stolen){ .subtask = NULL };
+}
+
+void sti_fork_run(struct sti_worker *worker, struct sti_stolen stolen)
+{
+    stint_subtask *subtask = stolen.subtask;
+    void *value = NULL;
+    bool interrupted = false;
+    (void)worker;
+    subtask->code = sti_branch_run(stolen.family, subtask->fn, subtask->arg, &value, &interrupted);
+    subtask->value = value;
+    subtask->interrupted = interrupted;
+    /* Before the owner can go on: what it forks next is for this worker, which would ask too late. */
+    sti_split_ask(&stolen.owner->split);
+    sti_subtask_set_state(subtask, STI_SUBTASK_ENDED, memory_order_release);
+    sti_event_signal(&stolen.owner->helped);
+}
+
+/* --- Joining ------------------------------------------------------------------------------------------------------ */
+
+static bool has_ended(const stint_subtask *subtask)
+{
+    return sti_subtask_state(subtask, memory_order_acquire) == STI_SUBTASK_ENDED;
+}
+
+/* Steal back from whoever has the awaited subtask; from others of the same task when that one has nothing. */
+static bool leapfrog(struct sti_worker *worker, const stint_subtask *awaited, struct sti_family *family)
+{
+    struct sti_stolen stolen = { .subtask = NULL };
+    uintptr_t state = sti_subtask_state(awaited, memory_order_relaxed);
+    if (state > STI_SUBTASK_ENDED)
+        stolen = steal_from(worker, (struct sti_worker *)state, family);
+    if (stolen.subtask == NULL)
+        stolen = sti_fork_steal(worker, family);
+    if (stolen.subtask == NULL)
+        return false;
+    sti_fork_run(worker, stolen);
+    return true;
+}
+
+static void await(struct sti_worker *worker, const stint_subtask *subtask)
+{
+    struct sti_family *family = sti_split_family(&worker->split, subtask->place);
+    unsigned round = 0;
+    while (!has_ended(subtask)) {
+        if (leapfrog(worker, subtask, family))
+            round = 0;
+        else if (round < AWAIT_ROUNDS)
+            sti_rest(round++);
+        else
+            sti_park_await(worker, subtask, family);
+    }
+}
+
+static int run(stint_subtask *subtask, void **value)
+{
+    void *result = NULL;
+    subtask->place = STINT_FORK_JOINED;
+    int code = subtask->fn(subtask->arg, &result);
+    if (value != NULL)
+        *value = result;
+    return code;
+}
+
+static int collect(struct sti_worker *worker, stint_subtask *subtask, void **value)
+{
+    await(worker, subtask);
+    sti_split_forget(&worker->split, subtask);
+    subtask->place = STINT_FORK_JOINED;
+    if (value != NULL)
+        *value = subtask->value;
+    int code = subtask->code;
+    stint_checkpoint();
+    return code;
+}
+
+int stint_join_slowly(stint_subtask *subtask, void **value)
+{
+    if (subtask == NULL)
+        return EINVAL;
+    if (subtask->place == STINT_FORK_IN_JOIN)
+        return run(subtask, value);
+    if (subtask->place == STINT_FORK_DROPPED) {
+        subtask->place = STINT_FORK_JOINED;
+        return ECANCELED;
+    }
+    struct sti_worker *worker = sti_worker_current();
+    if (worker == NULL || !sti_split_holds(&worker->split, subtask))
+        return EINVAL;
+    bool newest = subtask->place == worker->split.forks.depth - 1;
+    if (sti_split_is_asked(&worker->split))
+        answer(worker, newest ? subtask->place : worker->split.forks.depth);
+    return sti_split_take(&worker->split, subtask) ? run(subtask, value) : collect(worker, subtask, value);
+}
+
+/* --- Settling ----------------------------------------------------------------------------------------------------- */
+
+static struct sti_worker *worker_of(struct sti_forks *forks)
+{
+    return (struct sti_worker *)((char *)forks - offsetof(struct sti_worker, below));
+}
+
+static void settle_one(struct sti_worker *worker, stint_subtask *subtask)
+{
+    if (!sti_split_take(&worker->split, subtask)) {
+        await(worker, subtask);
+        sti_split_forget(&worker->split, subtask);
+    }
+    subtask->place = STINT_FORK_DROPPED;
+}
+
+static void settle(struct sti_forks *forks, size_t kept)
+{
+    struct sti_worker *worker = worker_of(forks);
+    while (worker->split.forks.depth > kept)
+        settle_one(worker, worker->split.places[worker->split.forks.depth - 1]);
+}
+
+static void wake(struct sti_forks *forks)
+{
+    sti_park_wake(worker_of(forks));
+}
+
+void sti_fork_begin_thread(struct sti_worker *worker)
+{
+    worker->below = (struct sti_forks){ .outstanding = &worker->split.forks.depth, .settle = settle, .wake = wake };
+    if (sti_forks_register(&worker->below) == 0)
+        stint_thread_forks = &worker->split.forks;
+}
+
+void sti_fork_end_thread(void)
+{
+    stint_thread_forks = &no_forks;
+    sti_forks_register(NULL);
+}

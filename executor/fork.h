@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Forks that cross threads: how a worker steals subtasks of running tasks, and runs them. What the owner of a fork calls
+ * is public (stint/fork.h); where forks wait is split.h. By the worker's own thread. */
+#ifndef STI_EXECUTOR_FORK_H
+#define STI_EXECUTOR_FORK_H
+
+#include <stint/fork.h>
+
+struct sti_family;
+struct sti_worker;
+
+/* The thread begins and ends: between the two, forks on it are the worker's. Without memory for that they run in their
+ * joins. */
+void sti_fork_begin_thread(struct sti_worker *worker);
+void sti_fork_end_thread(void);
+
+/* A subtask in the hands of its thief. */
+struct sti_stolen {
+    stint_subtask *subtask; /* NULL: none */
+    struct sti_family *family;
+    struct sti_worker *owner; /* who waits for it */
+};
+
+/* A public fork of another worker, of this family unless it is NULL. Workers that have none are asked for some. */
+struct sti_stolen sti_fork_steal(struct sti_worker *worker, struct sti_family *family);
+
+/* Run it to its end, as a branch of its task. */
+void sti_fork_run(struct sti_worker *worker, struct sti_stolen stolen);
+
+#endif

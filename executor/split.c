@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The split deque, after that of Lace (van Dijk and van de Pol 2014). An outstanding fork has a place, counted from the
+ * oldest:
+ *
+ *   0 <= place < top            stolen: a thief runs it or has run it, its owner has not joined it. Or a hole.
+ *   top <= place < split        public: whoever moves top over it has it.
+ *   split <= place < depth      private: the owner's. Or a hole.
+ *
+ * depth is the owner's alone, so a fork and the join of a private one are plain loads and stores. top and split are one
+ * atomic word, bounds, and each change of it is a compare-and-swap of the whole:
+ *
+ *   share   (owner)  split up      release: a thief that takes one of these places sees the subtask, its place's entry
+ *                                  and all that the task wrote before.
+ *   take    (owner)  split down    fails if top has passed the place: then it is stolen.
+ *   steal   (thief)  top up by 1   acquire.
+ *   forget  (owner)  both down, when the newest forks were stolen and have been joined; and both up over holes. Only
+ *                    where top == split: then no thief changes the word, and a store is enough.
+ *
+ * With one word there is no moment at which owner and thief both believe in having the last entry, so no fence is needed
+ * (Chase and Lev's deque needs one in every take), and several entries change sides at once.
+ *
+ * Places are used again, so a word can come back: with the same top and split, but other entries. Two things keep that
+ * harmless. A thief reads the entry only after it has moved top: the place is its own then, until the owner has seen the
+ * subtask's end (acquire of its state). And each change by the owner gives the word a new tag, so a thief that slept in
+ * between fails; only the family that it looked up before could be an old one, after exactly 2^32 changes, and it looks
+ * again afterwards.
+ *
+ * Holes. A fork that is joined before newer ones leaves its place empty. No hole is ever public. While there are any, all
+ * joins take the slow path, which gives the places back as soon as nothing newer is left.
+ *
+ * Asking. A thief that finds nothing public stores into limit and floor values with which the owner's next fork or join
+ * takes its slow path; the owner looks, shares, and sets both back. Relaxed: what is asked for is only a look. A question
+ * that is overwritten by the owner's setting back has been answered: the owner sets back only when something is public.
+ * How a worker that sleeps after asking is not forgotten is said in park.h. */
+#include "split.h"
+
+#include "subtask.h"
+
+struct bounds {
+    uint16_t top;
+    uint16_t split;
+    uint32_t tag;
+};
+
+static uint64_t packed(struct bounds bounds)
+{
+    return (uint64_t)bounds.tag << 32 | (uint64_t)bounds.split << 16 | bounds.top;
+}
+
+static struct bounds unpacked(uint64_t word)
+{
+    return (struct bounds){ (uint16_t)word, (uint16_t)(word >> 16), (uint32_t)(word >> 32) };
+}
+
+static struct bounds next(struct bounds bounds, size_t top, size_t split)
+{
+    return (struct bounds){ (uint16_t)top, (uint16_t)split, bounds.tag + 1 };
+}
+
+void sti_split_init(struct sti_split *split)
+{
+    split->forks = (struct stint_forks){ .limit = STI_SPLIT_CAPACITY, .places = split->places };
+    split->split = 0;
+    split->base = 0;
+    split->holes = 0;
+    atomic_init(&split->bounds, 0);
+}
+
+/* --- The owner ---------------------------------------------------------------------------------------------------- */
+
+static void set_floor(struct sti_split *split)
+{
+    __atomic_store_n(&split->forks.floor, split->holes > 0 ? SIZE_MAX : split->split, __ATOMIC_RELAXED);
+}
+
+static void stop_asking(struct sti_split *split)
+{
+    __atomic_store_n(&split->forks.limit, STI_SPLIT_CAPACITY, __ATOMIC_RELAXED);
+    set_floor(split);
+}
+
+bool sti_split_is_asked(const struct sti_split *split)
+{
+    return __atomic_load_n(&split->forks.limit, __ATOMIC_RELAXED) == 0;
+}
+
+/* After a change of split or holes; a question stays. */
+static void update_floor(struct sti_split *split)
+{
+    if (!sti_split_is_asked(split))
+        set_floor(split);
+}
+
+bool sti_split_push(struct sti_split *split, stint_subtask *subtask)
+{
+    struct stint_forks *forks = &split->forks;
+    if (forks->depth >= STI_SPLIT_CAPACITY)
+        return false;
+    subtask->place = forks->depth;
+    split->places[forks->depth] = subtask;
+    forks->depth++;
+    return true;
+}
+
+/* Where nothing is public: so only the owner changes the word. */
+static void set_bounds(struct sti_split *split, size_t both)
+{
+    struct bounds bounds = unpacked(atomic_load_explicit(&split->bounds, memory_order_relaxed));
+    atomic_store_explicit(&split->bounds, packed(next(bounds, both, both)), memory_order_release);
+    split->split = both;
+}
+
+/* Make the places up to end public. */
+static void raise_split(struct sti_split *split, size_t end)
+{
+    uint64_t word = atomic_load_explicit(&split->bounds, memory_order_relaxed);
+    struct bounds bounds;
+    do
+        bounds = unpacked(word);
+    while (!atomic_compare_exchange_weak_explicit(&split->bounds, &word, packed(next(bounds, bounds.top, end)),
+                                                  memory_order_release, memory_order_relaxed));
+    split->split = end;
+}
+
+/* Make a public place private again, and of the ones that are older the newer half, which will be joined next. False: it
+ * is stolen. */
+static bool lower_split(struct sti_split *split, size_t place)
+{
+    uint64_t word = atomic_load_explicit(&split->bounds, memory_order_relaxed);
+    struct bounds bounds;
+    size_t end;
+    do {
+        bounds = unpacked(word);
+        if (bounds.top > place)
+            return false;
+        end = bounds.top + (place - bounds.top) / 2;
+    } while (!atomic_compare_exchange_weak_explicit(&split->bounds, &word, packed(next(bounds, bounds.top, end)),
+                                                    memory_order_release, memory_order_relaxed));
+    split->split = end;
+    return true;
+}
+
+static void pass_holes(struct sti_split *split, size_t end)
+{
+    size_t place = split->split;
+    while (split->holes > 0 && place < end && split->places[place] == NULL)
+        place++;
+    if (place > split->split)
+        set_bounds(split, place);
+}
+
+static size_t first_hole(const struct sti_split *split, size_t end)
+{
+    size_t place = split->holes > 0 ? split->split : end;
+    while (place < end && split->places[place] != NULL)
+        place++;
+    return place;
+}
+
+bool sti_split_share(struct sti_split *split, size_t end, struct sti_family *family)
+{
+    if (!sti_split_is_public(split)) {
+        pass_holes(split, end);
+        size_t begin = split->split;
+        end = first_hole(split, end);
+        if (begin >= end)
+            return false;
+        end = begin + (end - begin + 1) / 2;
+        for (size_t place = begin; place < end; place++) {
+            atomic_store_explicit(&split->families[place], family, memory_order_relaxed);
+            sti_subtask_set_state(split->places[place], STI_SUBTASK_SHARED, memory_order_relaxed);
+        }
+        raise_split(split, end);
+    }
+    stop_asking(split);
+    return true;
+}
+
+bool sti_split_holds(const struct sti_split *split, const stint_subtask *subtask)
+{
+    return subtask->place >= split->base && subtask->place < split->forks.depth &&
+           split->places[subtask->place] == subtask;
+}
+
+/* The places of holes that have nothing newer above them are free again. */
+static void give_back(struct sti_split *split)
+{
+    struct stint_forks *forks = &split->forks;
+    size_t depth = forks->depth;
+    while (split->holes > 0 && split->places[depth - 1] == NULL) {
+        depth--;
+        split->holes--;
+    }
+    forks->depth = depth;
+    if (depth < split->split)
+        set_bounds(split, depth);
+    update_floor(split);
+}
+
+static void leave_hole(struct sti_split *split, size_t place)
+{
+    split->places[place] = NULL;
+    split->holes++;
+    give_back(split);
+}
+
+bool sti_split_take(struct sti_split *split, stint_subtask *subtask)
+{
+    size_t place = subtask->place;
+    if (place < split->split && !lower_split(split, place))
+        return false;
+    leave_hole(split, place);
+    return true;
+}
+
+void sti_split_forget(struct sti_split *split, const stint_subtask *subtask)
+{
+    leave_hole(split, subtask->place);
+}
+
+struct sti_family *sti_split_family(const struct sti_split *split, size_t place)
+{
+    return atomic_load_explicit(&split->families[place], memory_order_relaxed);
+}
+
+struct sti_split_below sti_split_enter(struct sti_split *split)
+{
+    struct sti_split_below below = { .base = split->base, .holes = split->holes };
+    size_t depth = split->forks.depth;
+    uint64_t word = atomic_load_explicit(&split->bounds, memory_order_relaxed);
+    while (!atomic_compare_exchange_weak_explicit(&split->bounds, &word, packed(next(unpacked(word), depth, depth)),
+                                                  memory_order_release, memory_order_relaxed))
+        ;
+    below.bounds = word;
+    split->split = depth;
+    split->base = depth;
+    split->holes = 0;
+    update_floor(split);
+    return below;
+}
+
+void sti_split_leave(struct sti_split *split, struct sti_split_below below)
+{
+    struct bounds now = unpacked(atomic_load_explicit(&split->bounds, memory_order_relaxed));
+    struct bounds before = unpacked(below.bounds);
+    atomic_store_explicit(&split->bounds, packed(next(now, before.top, before.split)), memory_order_release);
+    split->split = before.split;
+    split->base = below.base;
+    split->holes = below.holes;
+    update_floor(split);
+}
+
+/* --- Any other thread --------------------------------------------------------------------------------------------- */
+
+stint_subtask *sti_split_steal(struct sti_split *split, struct sti_family **family)
+{
+    const struct sti_family *wanted = *family;
+    uint64_t word = atomic_load_explicit(&split->bounds, memory_order_relaxed);
+    struct bounds bounds;
+    do {
+        bounds = unpacked(word);
+        if (bounds.top >= bounds.split)
+            return NULL;
+        if (wanted != NULL && sti_split_family(split, bounds.top) != wanted)
+            return NULL;
+        bounds.top++;
+    } while (!atomic_compare_exchange_weak_explicit(&split->bounds, &word, packed(bounds), memory_order_acquire,
+                                                    memory_order_relaxed));
+    size_t place = bounds.top - 1u;
+    *family = sti_split_family(split, place);
+    return split->places[place];
+}
+
+void sti_split_ask(struct sti_split *split)
+{
+    /* Only read where it was asked before: so whoever searches does not take the owner's cache line away. */
+    if (__atomic_load_n(&split->forks.limit, __ATOMIC_RELAXED) != 0)
+        __atomic_store_n(&split->forks.limit, 0, __ATOMIC_RELAXED);
+    if (__atomic_load_n(&split->forks.floor, __ATOMIC_RELAXED) != SIZE_MAX)
+        __atomic_store_n(&split->forks.floor, SIZE_MAX, __ATOMIC_RELAXED);
+}
+
+bool sti_split_is_public(const struct sti_split *split)
+{
+    struct bounds bounds = unpacked(atomic_load_explicit(&split->bounds, memory_order_relaxed));
+    return bounds.top < bounds.split;
+}
+
+bool sti_split_offers(const struct sti_split *split, const struct sti_family *family)
+{
+    struct bounds bounds = unpacked(atomic_load_explicit(&split->bounds, memory_order_relaxed));
+    return bounds.top < bounds.split && sti_split_family(split, bounds.top) == family;
+}

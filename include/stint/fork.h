@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Fork and join inside one task: subtasks that may run on other workers of the pool and still belong to the task. They
+ * share its budget, its token and its outcome, wherever they run: what they allocate is charged to the task, and
+ * committed or rolled back with it; an interrupt of the task ends all of them.
+ *
+ *     stint_subtask left;
+ *     stint_fork(&left, sort_half, &lower);
+ *     sort_half(&upper, NULL);
+ *     int error = stint_join(&left, NULL);
+ *
+ * A fork costs a few nanoseconds: it writes down what could be done, on a stack of the worker's own. Only when another
+ * worker has nothing to do, the oldest entries of that stack are shared; what nobody has taken is called by the join like
+ * a function. So fork down to pieces of a microsecond, and let the library choose what is worth moving. After Lace (van
+ * Dijk and van de Pol 2014), lazy task creation (Mohr, Kranz and Halstead 1990) and leapfrogging (Wagner and Calder
+ * 1993): a worker that waits in a join helps with subtasks of the same task, and never with anything else.
+ *
+ * What runs on other workers: forks of a task of a pool, and of its subtasks. Everywhere else a fork is good too, and
+ * runs on its own thread, in its join: outside of a pool, in a scope that stint_run opened inside a task, while
+ * interrupts are masked, and when thousands of forks are outstanding.
+ *
+ * An interrupt first settles the forks of the frames it leaves: those that nobody took are dropped, the others are
+ * stopped and waited for; only then are the frames left. docs/executor.md has the protocols. */
+#ifndef STINT_FORK_H
+#define STINT_FORK_H
+
+#include <errno.h>
+#include <stint/task.h>
+
+STINT_BEGIN_DECLS
+
+/* A fork that has not been joined: in the caller's frame, where it must stay until then. Its fields are the library's. */
+typedef struct stint_subtask {
+    stint_fn *fn;
+    void *arg;
+    size_t place;    /* among the thread's forks, or one of STINT_FORK_... */
+    uintptr_t state; /* atomic; once it is shared */
+    void *value;
+    int code;
+    bool interrupted;
+} stint_subtask;
+
+/* Fork fn(arg): from now until the join, any worker of the pool may run it. What it reads must have been written before.
+ * 0; EINVAL: subtask or fn is NULL. */
+static inline int stint_fork(stint_subtask *subtask, stint_fn *fn, void *arg);
+
+/* Join the fork: when this returns, it has run, in this call or elsewhere. *value is what it left there (NULL unless it
+ * wrote one); value may be NULL. To be called once for each fork, by whoever forked it (on the same thread, in the same
+ * task or subtask), best newest first; in another order it costs some nanoseconds more.
+ *
+ * The function's own code, which concerns nobody but the caller; EINVAL: subtask is NULL, was joined before, or is not
+ * one of this thread's forks; ECANCELED: the task is being interrupted, and the subtask did not come to its end (seen
+ * only where the interrupt has to wait, and in STINT_FAIL); ENOMEM, EAGAIN: a worker took it, and could not start it.
+ *
+ * A join of a fork that another worker runs is a sample point. Forks that are still outstanding when the task, subtask or
+ * scope that made them returns are settled as at an interrupt: see stint_options. */
+static inline int stint_join(stint_subtask *subtask, void **value);
+
+/* --- What the functions above work with --------------------------------------------------------------------------- */
+
+/* The forks of a thread, as far as the fast paths know them. The first line is the thread's own; of the second, others
+ * write limit and floor: to ask for work, they make them such that the next fork or join takes its slow path. */
+struct stint_forks {
+    size_t depth; /* outstanding forks */
+    char line[64 - sizeof(size_t)];
+    size_t limit; /* atomic; a fork at this depth or beyond goes the slow way */
+    size_t floor; /* atomic; a join of a place below goes the slow way */
+    stint_subtask **places;
+} __attribute__((aligned(64)));
+
+#define STINT_FORK_JOINED (SIZE_MAX - 1)
+#define STINT_FORK_DROPPED (SIZE_MAX - 2) /* by an interrupt */
+#define STINT_FORK_IN_JOIN (SIZE_MAX - 3) /* it runs in its join */
+
+/* The calling thread's; never NULL. */
+extern STINT_API __thread struct stint_forks *stint_thread_forks __attribute__((tls_model("initial-exec")));
+
+STINT_API int stint_fork_slowly(stint_subtask *subtask, stint_fn *fn, void *arg);
+STINT_API int stint_join_slowly(stint_subtask *subtask, void **value);
+
+static inline int stint_fork(stint_subtask *subtask, stint_fn *fn, void *arg)
+{
+    struct stint_forks *forks = stint_thread_forks;
+    size_t depth = forks->depth;
+    if (__builtin_expect(subtask == NULL || fn == NULL || depth >= __atomic_load_n(&forks->limit, __ATOMIC_RELAXED), 0))
+        return stint_fork_slowly(subtask, fn, arg);
+    subtask->fn = fn;
+    subtask->arg = arg;
+    subtask->place = depth;
+    forks->places[depth] = subtask;
+    /* An interrupt by a signal finds the entry whole, or does not find it. */
+    __atomic_signal_fence(__ATOMIC_RELEASE);
+    forks->depth = depth + 1;
+    return 0;
+}
+
+static inline int stint_join(stint_subtask *subtask, void **value)
+{
+    struct stint_forks *forks = stint_thread_forks;
+    void *unused;
+    if (__builtin_expect(subtask == NULL || forks->depth != subtask->place + 1 ||
+                             subtask->place < __atomic_load_n(&forks->floor, __ATOMIC_RELAXED),
+                         0))
+        return stint_join_slowly(subtask, value);
+    /* The same as depth - 1, but known since the fork: the processor need not wait for all forks and joins in between. */
+    size_t place = subtask->place;
+    __asm__("" : "+r"(place));
+    forks->depth = place;
+    subtask->place = STINT_FORK_JOINED;
+    if (value == NULL)
+        value = &unused;
+    *value = NULL;
+    return subtask->fn(subtask->arg, value);
+}
+
+STINT_END_DECLS
+
+#endif

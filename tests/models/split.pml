@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The split deque (executor/split.c): does each fork run exactly once?
+ *
+ * An owner that makes three forks in three places, shares them and joins them in any order, and two thieves. What the
+ * owner writes into its places becomes visible in any order, and at the latest with a release: its changes of the bounds,
+ * which are one word. Every access of that word is a step of its own. Built with
+ *
+ *   -DNO_RELEASE  sharing does not make the places visible first: a thief runs something else
+ *   -DNO_SWAP     the owner takes back by a load and a store in place of a compare-and-swap: a fork runs twice
+ *   -DNO_WAIT     the owner gives a stolen fork's place back before its thief has ended: a thief runs something else
+ *   -DHOLES       sharing does not stop at holes: a thief finds one, or what came after it
+ *   -DEARLY       a thief reads the place before it moves top, and there is no tag: a fork runs twice
+ */
+#define PLACES 3
+#define FORKS 3
+#define STEALS 2
+#define NONE 255
+
+/* What is in memory. */
+byte top;
+byte split;
+byte tag;
+byte places[PLACES];
+byte ran[FORKS];
+bool ended[FORKS];
+
+/* The owner's own: what it knows of these, and which of its writes are not visible yet. */
+byte own_places[PLACES];
+bool pending[PLACES];
+byte own_split;
+byte depth;
+
+inline execute(fork)
+{
+    assert(fork < FORKS && ran[fork] == 0);
+    ran[fork]++
+}
+
+inline write_place(place, fork)
+{
+    atomic {
+        own_places[place] = fork;
+        pending[place] = true
+    }
+}
+
+/* Within an atomic step. */
+inline release()
+{
+    i = 0;
+    do
+    :: i < PLACES -> if :: pending[i] -> places[i] = own_places[i]; pending[i] = false :: else fi; i++
+    :: else -> break
+    od
+}
+
+inline load_bounds(t, s, g)
+{
+    atomic {
+        t = top;
+        s = split;
+        g = tag
+    }
+}
+
+#ifdef EARLY
+#define same(t, s, g) (top == t && split == s)
+#else
+#define same(t, s, g) (top == t && split == s && tag == g)
+#endif
+
+/* No thief changes the word while top == split. */
+inline set_bounds(both)
+{
+    atomic {
+        release();
+        top = both;
+        split = both;
+        tag++
+    };
+    own_split = both
+}
+
+inline share()
+{
+    load_bounds(t, s, g);
+    if
+    :: t < s || own_split >= depth
+    :: else ->
+       p = own_split;
+       d_step {
+           do
+           :: p < depth && own_places[p] == NONE -> p++
+           :: else -> break
+           od
+       };
+       if
+       :: p > own_split -> set_bounds(p)
+       :: else
+       fi;
+       d_step {
+           do
+#ifdef HOLES
+           :: p < depth -> p++
+#else
+           :: p < depth && own_places[p] != NONE -> p++
+#endif
+           :: else -> break
+           od
+       };
+       if
+       :: p > own_split ->
+          p = own_split + (p - own_split + 1) / 2;
+          /* Nothing is public: the first attempt succeeds. */
+          atomic {
+#ifndef NO_RELEASE
+              release();
+#endif
+              split = p;
+              tag++
+          };
+          own_split = p
+       :: else
+       fi
+    fi
+}
+
+inline leave_hole(place)
+{
+    write_place(place, NONE);
+    d_step {
+        do
+        :: depth > 0 && own_places[depth - 1] == NONE -> depth--
+        :: else -> break
+        od
+    };
+    if
+    :: depth < own_split -> set_bounds(depth)
+    :: else
+    fi
+}
+
+inline join(place)
+{
+    stolen = false;
+    if
+    :: place < own_split ->
+       do
+       :: load_bounds(t, s, g);
+          if
+          :: t > place -> stolen = true; break
+          :: else ->
+             p = t + (place - t) / 2;
+#ifdef NO_SWAP
+             atomic { release(); split = p; tag++ };
+             own_split = p;
+             break
+#else
+             atomic {
+                 if
+                 :: same(t, s, g) -> release(); split = p; tag++; own_split = p; break
+                 :: else
+                 fi
+             }
+#endif
+          fi
+       od
+    :: else
+    fi;
+    if
+    :: stolen ->
+#ifndef NO_WAIT
+       ended[own_places[place]];
+#endif
+       skip
+    :: else -> execute(own_places[place])
+    fi;
+    leave_hole(place)
+}
+
+/* Fewer states. */
+inline forget_locals()
+{
+    d_step {
+        place = 0;
+        t = 0;
+        s = 0;
+        g = 0;
+        p = 0;
+        i = 0;
+        stolen = false
+    }
+}
+
+proctype owner()
+{
+    byte fork, place, t, s, g, p, i;
+    bool stolen;
+    do
+    :: fork < FORKS && depth < PLACES ->
+       atomic {
+           write_place(depth, fork);
+           depth++;
+           fork++
+       }
+    :: share(); forget_locals()
+    :: depth > 0 ->
+       if
+       :: own_places[0] != NONE -> place = 0
+       :: depth > 1 && own_places[1] != NONE -> place = 1
+       :: depth > 2 && own_places[2] != NONE -> place = 2
+       fi;
+       join(place);
+       forget_locals()
+    :: fork == FORKS && depth == 0 -> break
+    od
+}
+
+proctype thief()
+{
+    byte t, s, g, fork, tries;
+    bool won;
+    do
+    :: tries < STEALS ->
+       tries++;
+       load_bounds(t, s, g);
+       won = false;
+       if
+       :: t < s ->
+#ifdef EARLY
+          fork = places[t];
+#endif
+          atomic {
+              if
+              :: same(t, s, g) -> top = t + 1; won = true
+              :: else
+              fi
+          };
+          if
+          :: won ->
+#ifndef EARLY
+             fork = places[t];
+#endif
+             execute(fork);
+             ended[fork] = true
+          :: else
+          fi
+       :: else
+       fi;
+       d_step { t = 0; s = 0; g = 0; fork = 0; won = false }
+    :: break
+    od
+}
+
+/* What is pending becomes visible by itself. */
+active proctype memory()
+{
+end_idle:
+    do
+    :: atomic { pending[0] -> places[0] = own_places[0]; pending[0] = false }
+    :: atomic { pending[1] -> places[1] = own_places[1]; pending[1] = false }
+    :: atomic { pending[2] -> places[2] = own_places[2]; pending[2] = false }
+    od
+}
+
+init
+{
+    byte f;
+    atomic {
+        places[0] = NONE;
+        places[1] = NONE;
+        places[2] = NONE;
+        run owner();
+        run thief();
+        run thief()
+    };
+    timeout ->
+    do
+    :: f < FORKS -> assert(ran[f] == 1); f++
+    :: f == FORKS -> break
+    od
+}
