@@ -19,6 +19,8 @@
 
 #include <errno.h>
 #include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
 
 #include "process.h"
 
@@ -36,6 +38,7 @@ struct stint_account {
     atomic_uint awaited; /* by so many waiters is one of its slots */
     atomic_uint references;
     stint_account *parent;
+    char name[];
 };
 
 static bool add_within(struct counter *counter, uint64_t amount)
@@ -180,15 +183,27 @@ bool sti_account_reserve(stint_account *account, uint64_t before, uint64_t now)
     return true;
 }
 
+static void number_name(char *name, size_t room)
+{
+    static atomic_uint numbers;
+    snprintf(name, room, "account %u", atomic_fetch_add_explicit(&numbers, 1, memory_order_relaxed) + 1);
+}
+
 int stint_account_create(stint_account **account, stint_account *parent, const stint_account_limits *limits)
 {
     if (account == NULL)
         return EINVAL;
-    stint_account *created = sti_process_aligned(_Alignof(stint_account), sizeof *created);
+    const char *name = limits != NULL ? limits->name : NULL;
+    size_t name_size = name != NULL ? strlen(name) + 1 : sizeof "account 4294967295";
+    stint_account *created = sti_process_aligned(_Alignof(stint_account), sizeof *created + name_size);
     if (created == NULL)
         return ENOMEM;
     *created = (stint_account){ .parent = stint_account_retain(parent) };
     atomic_init(&created->references, 1);
+    if (name != NULL)
+        memcpy(created->name, name, name_size);
+    else
+        number_name(created->name, name_size);
     if (limits != NULL) {
         created->counters[ALLOCATED].limit = limits->allocation;
         created->counters[MEMORY].limit = limits->memory;
@@ -214,6 +229,11 @@ int stint_account_read(const stint_account *account, stint_account_usage *usage)
         .started = atomic_load_explicit(&account->started, memory_order_relaxed),
     };
     return 0;
+}
+
+const char *stint_account_name(const stint_account *account)
+{
+    return account->name;
 }
 
 stint_account *stint_account_retain(stint_account *account)

@@ -312,6 +312,24 @@ static void test_bad_arguments_are_refused(void **state)
     stint_account_release(account);
 }
 
+static void test_an_account_has_a_name(void **state)
+{
+    (void)state;
+    char given[] = "tenant";
+    stint_account_limits limits = { .name = given };
+    stint_account *named;
+    assert_int_equal(stint_account_create(&named, NULL, &limits), 0);
+    given[0] = '\0';
+    assert_string_equal(stint_account_name(named), "tenant");
+    stint_account *one = make_account(named, 0, 0, 0);
+    stint_account *other = make_account(named, 0, 0, 0);
+    assert_int_equal(strncmp(stint_account_name(one), "account ", 8), 0);
+    assert_string_not_equal(stint_account_name(one), stint_account_name(other));
+    stint_account_release(one);
+    stint_account_release(other);
+    stint_account_release(named);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -326,6 +344,7 @@ int main(void)
         cmocka_unit_test(test_two_threads_never_pass_the_limit_of_their_account),
         cmocka_unit_test(test_cancelled_tasks_of_a_pool_leave_a_ledger_that_is_exact),
         cmocka_unit_test(test_bad_arguments_are_refused),
+        cmocka_unit_test(test_an_account_has_a_name),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

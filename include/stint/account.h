@@ -24,6 +24,8 @@ typedef struct stint_account_limits {
      * queue until one of them has ended. A task that waits for one of its own account makes way for it: that one is run in
      * its place, whatever the maximum. */
     unsigned running;
+
+    const char *name; /* copied; what profiles call the account. NULL: "account" and a number */
 } stint_account_limits;
 
 typedef struct stint_account_usage {
@@ -39,6 +41,9 @@ STINT_API int stint_account_create(stint_account **account, stint_account *paren
 
 /* Read the ledger, live. 0; EINVAL: an argument is NULL. Any thread; each number is right by itself. */
 STINT_API int stint_account_read(const stint_account *account, stint_account_usage *usage);
+
+/* What it is called; lives as long as the account, which must not be NULL. Any thread. */
+STINT_API const char *stint_account_name(const stint_account *account);
 
 /* Take another reference (returns account), give one back. Tasks hold their own. NULL is allowed. Any thread. */
 STINT_API stint_account *stint_account_retain(stint_account *account);
