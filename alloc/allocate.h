@@ -26,6 +26,20 @@ __attribute__((cold)) void *sti_allocate_failed(void);
 void *sti_allocate_uncommon(struct sti_thread *thread, size_t size, const void *caller);
 void *sti_allocate_zeroed_uncommon(struct sti_thread *thread, size_t size, const void *caller);
 
+/* At a sample point. */
+void *sti_allocate_aligned_at_sample(struct sti_thread *thread, size_t alignment, size_t size, const void *caller);
+void *sti_reallocate_at_sample(struct sti_thread *thread, void *block, size_t size, const void *caller);
+
+/* What gives a block back: mimalloc's function, or the profiler's while a profile runs. */
+typedef void sti_free_fn(void *block);
+extern _Atomic(sti_free_fn *) sti_free_function;
+
+/* relaxed: a block that is followed is in the caller's hands after the change to the profiler's. */
+STI_INLINE void sti_free(void *block)
+{
+    atomic_load_explicit(&sti_free_function, memory_order_relaxed)(block);
+}
+
 STI_INLINE void *sti_allocate_in_scope(struct sti_thread *thread, size_t size, const void *caller)
 {
     if (STI_LIKELY(sti_caller_is_clearly_not_system(caller)) &&
@@ -36,13 +50,13 @@ STI_INLINE void *sti_allocate_in_scope(struct sti_thread *thread, size_t size, c
 
 STI_INLINE void *sti_allocate(size_t size, const void *caller)
 {
-    struct sti_thread *thread = sti_thread_metered;
+    struct sti_thread *thread = sti_thread_counted;
     return STI_LIKELY(thread == NULL) ? sti_backend_malloc(size) : sti_allocate_in_scope(thread, size, caller);
 }
 
 STI_INLINE void *sti_allocate_zeroed(size_t count, size_t size, const void *caller)
 {
-    struct sti_thread *thread = sti_thread_metered;
+    struct sti_thread *thread = sti_thread_counted;
     size_t total;
     if (STI_UNLIKELY(__builtin_mul_overflow(count, size, &total)))
         return sti_allocate_failed();
@@ -63,18 +77,19 @@ STI_INLINE bool sti_allocate_fits(const void *block, size_t size)
 
 STI_INLINE void *sti_reallocate(void *block, size_t size, const void *caller)
 {
-    struct sti_thread *thread = sti_thread_metered;
+    struct sti_thread *thread = sti_thread_counted;
+    if (STI_UNLIKELY(atomic_load_explicit(&sti_memprof_follows, memory_order_relaxed)))
+        return sti_memprof_reallocate(thread, block, size, caller);
     if (STI_LIKELY(thread == NULL))
         return sti_backend_realloc(block, size);
     if (block == NULL)
         return sti_allocate_in_scope(thread, size, caller);
     if (sti_allocate_fits(block, size))
         return sti_backend_realloc(block, size);
-    if (STI_UNLIKELY(!sti_meter_charge(thread, sti_meter_rounded(size), size, caller)))
-        return NULL;
-    return STI_LIKELY(!sti_meter_is_process_block(thread, caller))
-               ? sti_backend_heap_realloc(thread->allocating, block, size)
-               : sti_backend_realloc(block, size);
+    if (STI_UNLIKELY(!sti_meter_charge_fast(thread, sti_meter_rounded(size))))
+        return sti_reallocate_at_sample(thread, block, size, caller);
+    return STI_LIKELY(!sti_caller_is_system(caller)) ? sti_backend_heap_realloc(thread->allocating, block, size)
+                                                     : sti_backend_realloc(block, size);
 }
 
 STI_INLINE void *sti_reallocate_array(void *block, size_t count, size_t size, const void *caller)
@@ -91,7 +106,7 @@ STI_INLINE void *sti_allocate_aligned(size_t alignment, size_t size, const void 
     if (alignment <= 16)
         return sti_allocate(alignment == 16 && size < 16 ? 16 : size,
                             caller); /* mimalloc's smallest are aligned to 8 */
-    struct sti_thread *thread = sti_thread_metered;
+    struct sti_thread *thread = sti_thread_counted;
     void *block;
     if (STI_LIKELY(thread == NULL)) {
         block = sti_backend_aligned(alignment, size);
@@ -99,9 +114,9 @@ STI_INLINE void *sti_allocate_aligned(size_t alignment, size_t size, const void 
         size_t whole;
         if (__builtin_add_overflow(size, alignment, &whole))
             return sti_allocate_failed();
-        if (STI_UNLIKELY(!sti_meter_charge(thread, sti_meter_rounded(whole), whole, caller)))
-            return NULL;
-        block = STI_LIKELY(!sti_meter_is_process_block(thread, caller))
+        if (STI_UNLIKELY(!sti_meter_charge_fast(thread, sti_meter_rounded(whole))))
+            return sti_allocate_aligned_at_sample(thread, alignment, size, caller);
+        block = STI_LIKELY(!sti_caller_is_system(caller))
                     ? sti_backend_heap_aligned(thread->allocating, alignment, size)
                     : sti_backend_aligned(alignment, size);
     }

@@ -15,7 +15,8 @@ void sti_aside_begin(struct sti_aside *aside)
     aside->scope = thread->scope;
     aside->allocating = thread->allocating;
     aside->started = atomic_load_explicit(&thread->started, memory_order_relaxed);
-    sti_thread_metered = NULL;
+    atomic_store_explicit(&thread->limit, 0, memory_order_relaxed);
+    sti_thread_return_to(thread, NULL);
 }
 
 void sti_aside_end(const struct sti_aside *aside)
@@ -27,5 +28,5 @@ void sti_aside_end(const struct sti_aside *aside)
     thread->allocating = aside->allocating;
     atomic_store_explicit(&thread->started, aside->started, memory_order_relaxed);
     atomic_store_explicit(&thread->limit, 0, memory_order_relaxed);
-    sti_thread_metered = thread;
+    sti_thread_enter(thread);
 }

@@ -231,6 +231,8 @@ static inline void *sti_backend_aligned(size_t alignment, size_t size)
     return mi_malloc_aligned(size, alignment);
 }
 
+#define STI_BACKEND_FREE mi_free
+
 static inline void sti_backend_free(void *block)
 {
     mi_free(block);
@@ -265,6 +267,13 @@ static inline void sti_backend_thread_init(void)
 static inline void sti_backend_on_error(void (*heard)(int error, void *unused))
 {
     mi_register_error(heard, NULL);
+}
+
+/* mimalloc calls a function, on the allocating thread, whenever it leaves its own fast path: at the latest when a page of
+ * 64 KiB has no free block left. It may allocate. Forced ones come with a collection. NULL: none. */
+static inline void sti_backend_on_heartbeat(void (*beat)(bool force, unsigned long long count, void *unused))
+{
+    mi_register_deferred_free(beat, NULL);
 }
 
 /* An address in mimalloc's module. */

@@ -117,13 +117,13 @@ static int begin(struct sti_thread *thread, struct sti_scope *scope, struct sti_
         begin_inside(thread, scope);
     else
         begin_outermost(thread, scope);
-    sti_thread_metered = thread;
+    sti_thread_enter(thread);
     return 0;
 }
 
 static void end(struct sti_thread *thread, struct sti_scope *scope)
 {
-    sti_thread_metered = NULL;
+    sti_thread_suspend();
     sti_scope_end_watch(scope);
     sti_mutex_abandon_all(scope);
     if (scope->is_inner_branch)
@@ -133,7 +133,7 @@ static void end(struct sti_thread *thread, struct sti_scope *scope)
     sti_meter_end(thread);
     sti_hold_hand_down(scope);
     thread->scope = scope->below;
-    sti_thread_metered = scope->below != NULL ? thread : NULL;
+    sti_thread_return_to(thread, scope->below);
 }
 
 int sti_branch_run(struct sti_family *family, stint_fn *fn, void *arg, void **value, bool *interrupted)

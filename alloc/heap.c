@@ -170,6 +170,7 @@ void sti_heap_commit(struct sti_thread *thread, struct sti_heap *list)
     list = sti_heap_drop_empty(thread, list);
     for (const struct sti_heap *heap = list; heap != NULL; heap = heap->next)
         thread->handed_over += sti_backend_heap_committed(heap->backend);
+    sti_memprof_end_heaps(thread, list, true);
     end_each(list, commit);
     if (thread->handed_over > COLLECT_INTERVAL) {
         sti_backend_process_collect(false);
@@ -219,6 +220,7 @@ size_t sti_heap_rollback(struct sti_thread *thread, struct sti_heap *list, const
             kept += heap->pinned ? sti_backend_heap_held(heap->backend) : 0;
         thread->kept = split_pinned(&list);
     }
+    sti_memprof_end_heaps(thread, list, false);
     end_each(list, destroy);
     return kept;
 }
@@ -231,6 +233,7 @@ void sti_heap_end_thread(struct sti_thread *thread)
         sti_process_free(thread->warm);
         thread->warm = NULL;
     }
+    sti_memprof_end_heaps(thread, thread->kept, true);
     end_each(thread->kept, commit);
     thread->kept = NULL;
 }

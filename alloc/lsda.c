@@ -11,6 +11,8 @@
 #include <string.h>
 #include <unwind.h>
 
+#include "leb128.h"
+
 /* DWARF's encodings of a value; the upper bits say what it is relative to. */
 enum {
     ABSOLUTE = 0,
@@ -26,22 +28,6 @@ enum {
 #define FORMAT 0x0f
 #define OMITTED 0xff
 
-static uint64_t read_leb128(const uint8_t **at, bool is_signed)
-{
-    uint64_t value = 0;
-    unsigned shift = 0;
-    uint8_t byte;
-    do {
-        byte = *(*at)++;
-        if (shift < 64)
-            value |= (uint64_t)(byte & 0x7f) << shift;
-        shift += 7;
-    } while (byte & 0x80);
-    if (is_signed && shift < 64 && (byte & 0x40))
-        value |= ~(uint64_t)0 << shift;
-    return value;
-}
-
 /* What is read is a distance, so the signed formats differ in nothing. */
 static bool read_encoded(const uint8_t **at, uint8_t encoding, uint64_t *value)
 {
@@ -49,7 +35,7 @@ static bool read_encoded(const uint8_t **at, uint8_t encoding, uint64_t *value)
     switch (encoding & FORMAT) {
     case ULEB128:
     case SLEB128:
-        *value = read_leb128(at, (encoding & FORMAT) == SLEB128);
+        *value = sti_leb128_read(at, (encoding & FORMAT) == SLEB128);
         return true;
     case UDATA2:
     case SDATA2:
@@ -75,11 +61,11 @@ static bool read_encoded(const uint8_t **at, uint8_t encoding, uint64_t *value)
 static bool has_specification(const uint8_t *action)
 {
     for (;;) {
-        int64_t filter = (int64_t)read_leb128(&action, true);
+        int64_t filter = (int64_t)sti_leb128_read(&action, true);
         if (filter < 0)
             return true;
         const uint8_t *from = action;
-        int64_t distance = (int64_t)read_leb128(&action, true);
+        int64_t distance = (int64_t)sti_leb128_read(&action, true);
         if (distance == 0)
             return false;
         action = from + distance;
@@ -94,9 +80,9 @@ static bool site_lets_pass(const uint8_t *table, uint64_t instruction)
     if (encoding != OMITTED && !read_encoded(&table, encoding, &ignored))
         return false;
     if (*table++ != OMITTED)
-        read_leb128(&table, false);
+        sti_leb128_read(&table, false);
     encoding = *table++;
-    uint64_t length = read_leb128(&table, false);
+    uint64_t length = sti_leb128_read(&table, false);
     const uint8_t *actions = table + length;
     while (table < actions) {
         uint64_t begin;
@@ -105,7 +91,7 @@ static bool site_lets_pass(const uint8_t *table, uint64_t instruction)
         if (!read_encoded(&table, encoding, &begin) || !read_encoded(&table, encoding, &size) ||
             !read_encoded(&table, encoding, &landing_pad))
             return false;
-        uint64_t action = read_leb128(&table, false);
+        uint64_t action = sti_leb128_read(&table, false);
         if (instruction - begin < size)
             return landing_pad == 0 || action == 0 || !has_specification(actions + action - 1);
     }

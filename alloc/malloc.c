@@ -11,12 +11,15 @@ void *sti_allocate_failed(void)
     return NULL;
 }
 
+_Atomic(sti_free_fn *) sti_free_function = STI_BACKEND_FREE;
+
 static __attribute__((noinline)) void *allocate_at_sample(struct sti_thread *thread, size_t size, const void *caller)
 {
     if (!sti_meter_sample(thread, sti_meter_rounded(size), size, caller))
         return NULL;
-    return sti_meter_is_process_block(thread, caller) ? sti_backend_malloc(size)
-                                                      : sti_backend_heap_malloc(thread->allocating, size);
+    void *block = sti_meter_is_process_block(thread, caller) ? sti_backend_malloc(size)
+                                                             : sti_backend_heap_malloc(thread->allocating, size);
+    return sti_memprof_made(thread, block, size, 0, caller);
 }
 
 void *sti_allocate_uncommon(struct sti_thread *thread, size_t size, const void *caller)
@@ -31,8 +34,30 @@ static __attribute__((noinline)) void *allocate_zeroed_at_sample(struct sti_thre
 {
     if (!sti_meter_sample(thread, sti_meter_rounded(size), size, caller))
         return NULL;
-    return sti_meter_is_process_block(thread, caller) ? sti_backend_zalloc(size)
-                                                      : sti_backend_heap_zalloc(thread->allocating, size);
+    void *block = sti_meter_is_process_block(thread, caller) ? sti_backend_zalloc(size)
+                                                             : sti_backend_heap_zalloc(thread->allocating, size);
+    return sti_memprof_made(thread, block, size, 0, caller);
+}
+
+void *sti_allocate_aligned_at_sample(struct sti_thread *thread, size_t alignment, size_t size, const void *caller)
+{
+    size_t whole = size + alignment;
+    if (!sti_meter_sample(thread, sti_meter_rounded(whole), whole, caller))
+        return NULL;
+    void *block = sti_meter_is_process_block(thread, caller)
+                      ? sti_backend_aligned(alignment, size)
+                      : sti_backend_heap_aligned(thread->allocating, alignment, size);
+    return block != NULL ? sti_memprof_made(thread, block, size, alignment, caller) : sti_allocate_failed();
+}
+
+void *sti_reallocate_at_sample(struct sti_thread *thread, void *block, size_t size, const void *caller)
+{
+    if (!sti_meter_sample(thread, sti_meter_rounded(size), size, caller))
+        return NULL;
+    void *moved = sti_meter_is_process_block(thread, caller)
+                      ? sti_backend_realloc(block, size)
+                      : sti_backend_heap_realloc(thread->allocating, block, size);
+    return sti_memprof_made(thread, moved, size, 0, caller);
 }
 
 void *sti_allocate_zeroed_uncommon(struct sti_thread *thread, size_t size, const void *caller)
@@ -56,7 +81,7 @@ __attribute__((constructor)) static void hear_errors(void)
 
 void *stint_malloc(size_t size)
 {
-    struct sti_thread *thread = sti_thread_metered;
+    struct sti_thread *thread = sti_thread_counted;
     return STI_LIKELY(thread == NULL) ? sti_backend_malloc(size) : sti_allocate_in_scope(thread, size, STI_CALLER());
 }
 
@@ -87,7 +112,7 @@ int stint_posix_memalign(void **block, size_t alignment, size_t size)
 
 void stint_free(void *block)
 {
-    sti_backend_free(block);
+    sti_free(block);
 }
 
 size_t stint_malloc_usable_size(const void *block)

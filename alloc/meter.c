@@ -22,6 +22,9 @@
  *
  * The process. While there is a limit on it, each task looks at what it holds from time to time (global.c).
  *
+ * A profile. The place of its next sample is one more of those where the fast path is left (memprof.h); it changes no
+ * limit's place.
+ *
  * The deadline. While a scope has one, a sample point is due at least every 16 KiB, or, while these come faster than the
  * ticks of the clock that is looked at, less often. */
 #include "meter.h"
@@ -35,6 +38,7 @@
 #include "global.h"
 #include "heap.h"
 #include "interrupt.h"
+#include "memprof.h"
 #include "scope_state.h"
 
 #define DEADLINE_INTERVAL ((uint64_t)16 << 10)
@@ -119,8 +123,11 @@ void sti_meter_end(struct sti_thread *thread)
         sti_account_settle(scope->account, scope->granted_end - scope->begin, thread->used - scope->begin);
         sti_account_reserve(scope->account, scope->reserved, 0);
     }
-    if (scope->outer == NULL)
+    if (scope->outer == NULL) {
+        if (thread->sampling.next != UINT64_MAX)
+            thread->sampling.next -= thread->used - scope->begin;
         thread->used = scope->begin;
+    }
     thread->memory_check = scope->below_memory_check;
     thread->global_check = thread->used;
     thread->allocating = below != NULL && below->heap != NULL ? below->heap->backend : NULL;
@@ -322,6 +329,7 @@ static uint64_t next_sample(struct sti_thread *thread, uint64_t after, uint64_t 
     if (thread->scope->keeps > 0)
         return 0;
     uint64_t limit = least(thread->scope->allocation_end, thread->memory_check);
+    limit = least(limit, thread->sampling.next);
     for (const struct sti_scope *scope = thread->scope; scope != NULL; scope = scope->outer) {
         if (scope->account != NULL)
             limit = least(limit, scope->granted_end);
@@ -333,7 +341,7 @@ static uint64_t next_sample(struct sti_thread *thread, uint64_t after, uint64_t 
 
 bool sti_meter_is_process_block(const struct sti_thread *thread, const void *caller)
 {
-    return sti_caller_is_system(caller) || thread->scope->keeps > 0;
+    return sti_caller_is_system(caller) || sti_thread_metered == NULL || thread->scope->keeps > 0;
 }
 
 /* An interrupt is due, or waits for one that is not. */
@@ -359,6 +367,11 @@ static bool refuse_or_defer(struct sti_thread *thread, uint64_t charge, const vo
 bool sti_meter_sample(struct sti_thread *thread, uint64_t charge, size_t size, const void *caller)
 {
     int saved_errno = errno;
+    if (__builtin_expect(sti_thread_metered == NULL, 0)) {
+        sti_memprof_meter_outside(thread, charge);
+        errno = saved_errno;
+        return true;
+    }
     struct sti_scope *scope = thread->scope;
     uint64_t after = saturating_add(thread->used, charge);
     bool process_block = sti_meter_is_process_block(thread, caller);
@@ -372,6 +385,11 @@ bool sti_meter_sample(struct sti_thread *thread, uint64_t charge, size_t size, c
         errno = ENOMEM;
         return false;
     }
+    if (!sti_memprof_is_joined(&thread->sampling))
+        sti_memprof_join(thread);
+    bool drawn = charge <= LARGEST_CHARGE && after > thread->sampling.next;
+    uint64_t samples = drawn ? sti_memprof_draw(thread, charge) : 0;
+
     struct sti_scope *passed = outermost_passed(scope, after);
     if (passed != NULL)
         sti_interrupt_trip(passed, STINT_REASON_ALLOCATION_LIMIT);
@@ -393,6 +411,8 @@ bool sti_meter_sample(struct sti_thread *thread, uint64_t charge, size_t size, c
     uint64_t tick = has_deadline(scope) ? sti_clock_coarse() : 0;
     atomic_store_explicit(&thread->limit, next_sample(thread, after, tick), memory_order_seq_cst);
     sti_interrupt_look(scope, tick);
+    if (!sti_memprof_is_joined(&thread->sampling))
+        atomic_store_explicit(&thread->limit, 0, memory_order_relaxed);
     if (member != NULL && after > scope->allocation_end && !sti_interrupt_is_tripped(scope))
         draw_from_family(scope, member, charge);
     bool allowed = true;
@@ -406,6 +426,9 @@ bool sti_meter_sample(struct sti_thread *thread, uint64_t charge, size_t size, c
     } else {
         thread->used = after;
     }
+    if (drawn && !allowed)
+        sti_memprof_draw_again(thread);
+    thread->sampling.samples = allowed ? samples : 0;
     errno = allowed ? saved_errno : ENOMEM;
     return allowed;
 }

@@ -39,6 +39,8 @@ const char *stint_reason_name(stint_reason reason)
         return "account";
     case STINT_REASON_OUTER:
         return "outer";
+    case STINT_REASON_TRACKER:
+        return "tracker";
     }
     return "unknown";
 }

@@ -20,7 +20,7 @@ STINT_API size_t malloc_usable_size(void *block);
 
 void *malloc(size_t size)
 {
-    struct sti_thread *thread = sti_thread_metered;
+    struct sti_thread *thread = sti_thread_counted;
     return STI_LIKELY(thread == NULL) ? sti_backend_malloc(size) : sti_allocate_in_scope(thread, size, STI_CALLER());
 }
 
@@ -71,7 +71,7 @@ void *pvalloc(size_t size)
 
 void free(void *block)
 {
-    sti_backend_free(block);
+    sti_free(block);
 }
 
 size_t malloc_usable_size(void *block)

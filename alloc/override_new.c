@@ -79,7 +79,7 @@ NEW_FORM(new_array_aligned_nothrow, "_ZnamSt11align_val_tRKSt9nothrow_t",
     STINT_API void name(void *block, ##__VA_ARGS__) __asm__(mangled);                                                  \
     void name(void *block, ##__VA_ARGS__)                                                                              \
     {                                                                                                                  \
-        sti_backend_free(block);                                                                                       \
+        sti_free(block);                                                                                               \
     }
 #define UNUSED(type, name) __attribute__((unused)) type name
 

@@ -66,6 +66,7 @@ static void set_reason(stint_outcome *outcome, stint_reason reason, int own_erro
         outcome->error = ENOMEM;
         return;
     case STINT_REASON_ACCOUNT:
+    case STINT_REASON_TRACKER:
         outcome->error = EDQUOT;
         return;
     case STINT_REASON_DEADLINE:
@@ -171,7 +172,7 @@ static int open_scope(struct sti_thread *thread, struct sti_scope *scope, const 
     sti_meter_begin(thread, &options->budget);
     if (scope->outer == NULL)
         sti_global_begin_task(thread, start);
-    sti_thread_metered = thread;
+    sti_thread_enter(thread);
     return 0;
 }
 
@@ -207,7 +208,7 @@ static void close_scope(struct sti_thread *thread, int code, void *value, uint64
                         const struct sti_scope_request *request, stint_outcome *outcome)
 {
     struct sti_scope *scope = thread->scope;
-    sti_thread_metered = NULL;
+    sti_thread_suspend();
     sti_scope_end_watch(scope);
     uint64_t end = sti_clock_now();
     sti_interrupt_look(scope, end);
@@ -254,7 +255,7 @@ static void close_scope(struct sti_thread *thread, int code, void *value, uint64
     sti_account_leave(scope->account);
     sti_hold_hand_down(scope);
     thread->scope = scope->below;
-    sti_thread_metered = scope->below != NULL ? thread : NULL;
+    sti_thread_return_to(thread, scope->below);
 }
 
 int sti_scope_run(const struct sti_scope_request *request, stint_outcome *outcome)

@@ -13,6 +13,7 @@
 #include "process.h"
 
 _Thread_local struct sti_thread *sti_thread_metered;
+_Thread_local struct sti_thread *sti_thread_counted;
 
 static _Thread_local struct sti_thread *own_record;
 static _Atomic(struct sti_thread *) all_records;
@@ -20,11 +21,12 @@ static _Atomic(struct sti_thread *) all_records;
 void sti_thread_end(void)
 {
     struct sti_thread *thread = own_record;
-    sti_thread_metered = NULL; /* were the thread ended inside a task */
+    sti_thread_suspend(); /* were the thread ended inside a task */
     own_record = NULL;
     if (thread != NULL) {
         sti_member_end_thread(thread);
         sti_heap_end_thread(thread);
+        sti_memprof_end_thread(&thread->sampling);
         /* release: the next owner, who acquires, sees the record as it was left. */
         atomic_store_explicit(&thread->owned, false, memory_order_release);
     }
@@ -52,6 +54,7 @@ static struct sti_thread *make_record(void)
         return NULL;
     memset(thread, 0, sizeof *thread);
     thread->used = 1; /* beyond a limit of 0, even with a charge that wrapped round to nothing */
+    thread->sampling.next = UINT64_MAX;
     atomic_init(&thread->owned, true);
     thread->next = atomic_load_explicit(&all_records, memory_order_relaxed);
     /* release: whoever finds the record on the list sees it initialised. */

@@ -21,6 +21,7 @@
 #include <stdint.h>
 
 #include "backend.h"
+#include "memprof.h"
 
 struct sti_forks;
 struct sti_heap;
@@ -49,10 +50,35 @@ struct sti_thread {
     struct sti_member *members;   /* of families (member.c); its own */
     _Atomic(struct sti_member *) mail; /* of those, which their tasks' threads have decided */
     _Atomic(struct sti_forks *) forks; /* the executor's; set by its own thread */
+    struct sti_sampling sampling;
 } __attribute__((aligned(64)));
 
-/* The calling thread's record while it is in a scope, otherwise NULL: what the allocation functions look at. */
+/* The calling thread's record while it is in a scope, otherwise NULL. */
 extern _Thread_local struct sti_thread *sti_thread_metered;
+
+/* What the allocation functions look at: mostly the same. While a profile runs it may be the record outside of scopes
+ * too (memprof.h); while the library works for a scope that begins or ends, and in a profile's callbacks, it is NULL. */
+extern _Thread_local struct sti_thread *sti_thread_counted;
+
+/* The calling thread goes into a scope; into none, while the library works for one; and back into the one below, or to
+ * where it is in none. */
+static inline void sti_thread_enter(struct sti_thread *thread)
+{
+    sti_thread_metered = thread;
+    sti_thread_counted = thread;
+}
+
+static inline void sti_thread_suspend(void)
+{
+    sti_thread_metered = NULL;
+    sti_thread_counted = NULL;
+}
+
+static inline void sti_thread_return_to(struct sti_thread *thread, const struct sti_scope *below)
+{
+    sti_thread_metered = below != NULL ? thread : NULL;
+    sti_thread_counted = below != NULL ? thread : thread->sampling.outside;
+}
 
 /* The calling thread's record, made when it has none. NULL: out of memory. */
 struct sti_thread *sti_thread_self(void);

@@ -22,6 +22,7 @@
 #include <stint/global.h>
 #include <stint/guard.h>
 #include <stint/interrupt.h>
+#include <stint/memprof.h>
 #include <stint/mutex.h>
 #include <stint/pool.h>
 #include <stint/roots.h>

@@ -106,6 +106,7 @@ typedef enum stint_reason {
     STINT_REASON_TOKEN,               /* the task's token, one above it, or stint_future_cancel: STINT_CANCELLED */
     STINT_REASON_SHUTDOWN,            /* the pool was shut down by cancelling: STINT_CANCELLED */
     STINT_REASON_OUTER,               /* a scope around this one was interrupted: STINT_CANCELLED */
+    STINT_REASON_TRACKER,             /* a profile's tracker asked for it (memprof.h): STINT_ERROR */
 } stint_reason;
 
 /* What was measured. */
@@ -125,8 +126,8 @@ typedef struct stint_outcome {
     stint_status status;
     stint_reason reason;
 
-    /* STINT_OK: 0. STINT_ERROR: the function's own code, ENOMEM for the byte limits, EDQUOT for the account, ETIMEDOUT for
-     * the deadline. STINT_CANCELLED: ECANCELED. */
+    /* STINT_OK: 0. STINT_ERROR: the function's own code, ENOMEM for the byte limits, EDQUOT for the account and the
+     * tracker, ETIMEDOUT for the deadline. STINT_CANCELLED: ECANCELED. */
     int error;
 
     void *value; /* STINT_OK: the task's value, the caller's from now on; otherwise NULL */
@@ -147,7 +148,7 @@ STINT_API int stint_run(stint_fn *fn, void *arg, const stint_options *options, s
 
 /* "ok", "error", "cancelled"; and "none", "failed", "alloc-limit", "memory-limit", "deadline", "account",
  * "global-memory-limit", "token",
- * "shutdown", "outer". "unknown" for any other value. Static strings; any thread. */
+ * "shutdown", "outer", "tracker". "unknown" for any other value. Static strings; any thread. */
 STINT_API const char *stint_status_name(stint_status status);
 STINT_API const char *stint_reason_name(stint_reason reason);
 

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Calls of the user's tracker. Calling thread.
+ *
+ * In a callback the allocation functions see no record: what it allocates is not sampled, not charged, and comes from the
+ * process's heap. The scope is masked, so nothing leaves the callback but its return. What it frees may be followed, and
+ * is taken out of the set at once; only the call waits, so that a tracker may hold a lock of its own while it frees. */
+#include "memprof_inner.h"
+
+#include <errno.h>
+
+#include "process.h"
+#include "scope_state.h"
+#include "thread.h"
+
+static _Thread_local struct {
+    bool inside;
+    struct sti_tracked *waiting; /* for their dealloc */
+} calling;
+
+struct call {
+    struct sti_thread *counted;
+    struct sti_scope *masked;
+    int saved_errno;
+};
+
+bool sti_memprof_is_calling(void)
+{
+    return calling.inside;
+}
+
+static struct call begin_call(void)
+{
+    struct call call = {
+        .counted = sti_thread_counted,
+        .masked = sti_thread_metered != NULL ? sti_thread_metered->scope : NULL,
+        .saved_errno = errno,
+    };
+    if (call.masked != NULL)
+        call.masked->masks++;
+    sti_thread_counted = NULL;
+    calling.inside = true;
+    return call;
+}
+
+static void dealloc(struct sti_tracked *entry)
+{
+    const stint_memprof_options *options = &sti_memprof_settings.options;
+    if (entry->metadata != NULL && options->tracker.dealloc != NULL)
+        options->tracker.dealloc(entry->metadata, entry->end, options->arg);
+    sti_process_free(entry);
+}
+
+static void end_call(const struct call *call)
+{
+    while (calling.waiting != NULL) {
+        struct sti_tracked *entry = calling.waiting;
+        calling.waiting = entry->next;
+        dealloc(entry);
+    }
+    calling.inside = false;
+    sti_thread_counted = call->counted;
+    if (call->masked != NULL)
+        call->masked->masks--;
+    errno = call->saved_errno;
+}
+
+void *sti_memprof_call_alloc(const stint_memprof_allocation *allocation)
+{
+    const stint_memprof_options *options = &sti_memprof_settings.options;
+    struct call call = begin_call();
+    void *metadata = options->tracker.alloc(allocation, options->arg);
+    end_call(&call);
+    return metadata;
+}
+
+void *sti_memprof_call_promote(void *metadata)
+{
+    const stint_memprof_options *options = &sti_memprof_settings.options;
+    if (options->tracker.promote == NULL)
+        return metadata;
+    struct call call = begin_call();
+    metadata = options->tracker.promote(metadata, options->arg);
+    end_call(&call);
+    return metadata;
+}
+
+void sti_memprof_call_dealloc(struct sti_tracked *entry)
+{
+    if (calling.inside) {
+        entry->next = calling.waiting;
+        calling.waiting = entry;
+        return;
+    }
+    struct call call = begin_call();
+    dealloc(entry);
+    end_call(&call);
+}

@@ -1,0 +1,572 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The profiler's interface: what a tracker is told, and what is refused. */
+#include "support.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <stdatomic.h>
+
+/* Dense enough that every block here of 8 KiB or more is sampled, but for one in e to the 128. */
+#define DENSE 64
+#define LARGE_BLOCK ((size_t)8 << 10)
+
+struct seen {
+    int allocs;
+    int promotes;
+    int ends[3];
+    int unknown; /* other metadata than alloc returned */
+    stint_memprof_allocation last;
+    void *first_frame;
+    int start_inside;
+    int stop_inside;
+    void *answer; /* of alloc; NULL: the record itself */
+    bool silent;
+};
+
+static void *note_alloc(const stint_memprof_allocation *allocation, void *arg)
+{
+    struct seen *seen = arg;
+    if (allocation->size < LARGE_BLOCK || seen->silent)
+        return NULL;
+    seen->allocs++;
+    seen->last = *allocation;
+    seen->first_frame = allocation->callstack_length > 0 ? allocation->callstack[0] : NULL;
+    return seen->answer != NULL ? seen->answer : seen;
+}
+
+static void *note_promote(void *metadata, void *arg)
+{
+    struct seen *seen = arg;
+    seen->promotes++;
+    seen->unknown += metadata != seen;
+    return metadata;
+}
+
+static void note_dealloc(void *metadata, stint_memprof_end end, void *arg)
+{
+    struct seen *seen = arg;
+    seen->ends[end]++;
+    seen->unknown += metadata != seen;
+}
+
+static stint_memprof_options options_for(struct seen *seen)
+{
+    stint_memprof_options options = STINT_MEMPROF_OPTIONS_INIT;
+    options.interval = DENSE;
+    options.seed = 1;
+    options.tracker = (stint_memprof_tracker){ note_alloc, note_promote, note_dealloc };
+    options.arg = seen;
+    return options;
+}
+
+static void start(struct seen *seen)
+{
+    stint_memprof_options options = options_for(seen);
+    assert_int_equal(stint_memprof_start(&options), 0);
+}
+
+static void stop(void)
+{
+    assert_int_equal(stint_memprof_stop(), 0);
+}
+
+static void refuse(stint_memprof_options options)
+{
+    assert_int_equal(stint_memprof_start(&options), EINVAL);
+}
+
+static void a_bad_option_is_refused(void **state)
+{
+    (void)state;
+    struct seen seen = { 0 };
+    stint_memprof_options options = options_for(&seen);
+    assert_int_equal(stint_memprof_start(NULL), EINVAL);
+    options.interval = 0;
+    refuse(options); /* nor a rate */
+    options.rate = 1.0000001;
+    refuse(options);
+    options.rate = -0.5;
+    refuse(options);
+    options.rate = (double)NAN;
+    refuse(options);
+    options = options_for(&seen);
+    options.rate = 0.5; /* both */
+    refuse(options);
+    options = options_for(&seen);
+    options.interval = 7;
+    refuse(options);
+    options = options_for(&seen);
+    options.callstack_depth = STINT_MEMPROF_DEPTH_MOST + 1;
+    refuse(options);
+    options = options_for(&seen);
+    options.tracker.alloc = NULL;
+    refuse(options);
+    assert_int_equal(stint_memprof_stop(), EINVAL);
+}
+
+static void a_second_start_is_refused_until_the_stop(void **state)
+{
+    (void)state;
+    struct seen seen = { 0 };
+    stint_memprof_options options = options_for(&seen);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(stint_memprof_start(&options), 0);
+        assert_int_equal(stint_memprof_start(&options), EBUSY);
+        assert_int_equal(stint_memprof_stop(), 0);
+        assert_int_equal(stint_memprof_stop(), EINVAL);
+    }
+}
+
+static void *change_inside(const stint_memprof_allocation *allocation, void *arg)
+{
+    struct seen *seen = arg;
+    (void)allocation;
+    stint_memprof_options options = options_for(seen);
+    seen->start_inside = stint_memprof_start(&options);
+    seen->stop_inside = stint_memprof_stop();
+    return NULL;
+}
+
+static void a_callback_can_neither_start_nor_stop(void **state)
+{
+    (void)state;
+    struct seen seen = { 0 };
+    stint_memprof_options options = options_for(&seen);
+    options.tracker.alloc = change_inside;
+    assert_int_equal(stint_memprof_start(&options), 0);
+    stint_free(keep(stint_malloc(LARGE_BLOCK)));
+    stop();
+    assert_int_equal(seen.start_inside, EBUSY);
+    assert_int_equal(seen.stop_inside, EDEADLK);
+}
+
+static void a_rate_is_samples_a_word(void **state)
+{
+    (void)state;
+    struct seen seen = { 0 };
+    stint_memprof_options options = options_for(&seen);
+    options.interval = 0;
+    options.rate = 1;
+    assert_int_equal(stint_memprof_start(&options), 0);
+    stint_free(keep(stint_malloc(LARGE_BLOCK)));
+    assert_true(seen.last.interval == 8);
+    assert_in_range(seen.last.samples, LARGE_BLOCK / 8 - 200, LARGE_BLOCK / 8 + 200); /* 6 standard errors */
+    stop();
+}
+
+struct step {
+    const struct family *family;
+    struct seen *seen;
+    void *block;
+    void *other;
+    int allocs[8];
+    stint_memprof_source sources[8];
+    bool in_task_heap[8];
+    uint64_t charged[8];
+    size_t size[8];
+    int count;
+    stint_account *account;
+    bool said_task;
+    bool said_account;
+    int code;
+};
+
+static void note_step(struct step *step)
+{
+    int i = step->count++;
+    step->allocs[i] = step->seen->allocs;
+    step->sources[i] = step->seen->last.source;
+    step->in_task_heap[i] = step->seen->last.in_task_heap;
+    step->charged[i] = step->seen->last.charged;
+    step->size[i] = step->seen->last.size;
+}
+
+static int allocate_in_every_way(void *arg, void **value)
+{
+    struct step *step = arg;
+    const struct family *family = step->family;
+    (void)value;
+    family->free(family->malloc(LARGE_BLOCK + 1));
+    note_step(step);
+    family->free(family->calloc(2, LARGE_BLOCK));
+    note_step(step);
+    void *block = family->realloc(NULL, LARGE_BLOCK);
+    note_step(step);
+    block = family->realloc(block, 8 * LARGE_BLOCK);
+    note_step(step);
+    family->free(block);
+    family->free(family->aligned_alloc(256, LARGE_BLOCK));
+    note_step(step);
+    stint_keep_begin();
+    family->free(family->malloc(LARGE_BLOCK));
+    stint_keep_end();
+    note_step(step);
+    step->said_task = strcmp(step->seen->last.task, "the task") == 0;
+    step->said_account = step->seen->last.account == step->account;
+    return 0;
+}
+
+static void a_tracker_is_told_what_and_whose(void **state)
+{
+    (void)state;
+    stint_account *account;
+    assert_int_equal(stint_account_create(&account, NULL, NULL), 0);
+    for (unsigned i = 0; family_at(i) != NULL; i++) {
+        struct seen seen = { 0 };
+        struct step step = { .family = family_at(i), .seen = &seen, .account = account };
+        stint_options options = STINT_OPTIONS_INIT;
+        options.name = "the task";
+        options.account = account;
+        start(&seen);
+        assert_ok(run_task(allocate_in_every_way, &step, &options));
+        stop();
+        const size_t sizes[] = { LARGE_BLOCK + 1, 2 * LARGE_BLOCK, LARGE_BLOCK,
+                                 8 * LARGE_BLOCK, LARGE_BLOCK,     LARGE_BLOCK };
+        const stint_memprof_source sources[] = {
+            STINT_MEMPROF_TASK_HEAP, STINT_MEMPROF_TASK_HEAP, STINT_MEMPROF_TASK_HEAP,
+            STINT_MEMPROF_TASK_HEAP, STINT_MEMPROF_ALIGNED,   STINT_MEMPROF_PROCESS_HEAP,
+        };
+        for (int k = 0; k < step.count; k++) {
+            assert_int_equal(step.allocs[k], k + 1);
+            assert_int_equal(step.size[k], sizes[k]);
+            assert_int_equal(step.sources[k], sources[k]);
+            assert_int_equal(step.in_task_heap[k], k < 5);
+            assert_int_equal(step.charged[k], (sizes[k] + (k == 4 ? 256 : 0) + 15) / 16 * 16);
+        }
+        assert_true(step.said_task);
+        assert_true(step.said_account);
+        assert_int_equal(seen.allocs, 6);
+        assert_int_equal(seen.ends[STINT_MEMPROF_FREED], 6);
+        assert_int_equal(seen.promotes, 0);
+        assert_int_equal(seen.unknown, 0);
+    }
+    stint_account_release(account);
+}
+
+static void blocks_outside_of_tasks_are_sampled(void **state)
+{
+    (void)state;
+    struct seen seen = { 0 };
+    start(&seen);
+    void *block = stint_malloc(LARGE_BLOCK);
+    assert_int_equal(seen.allocs, 1);
+    assert_int_equal(seen.last.source, STINT_MEMPROF_PROCESS_HEAP);
+    assert_null(seen.last.task);
+    block = stint_realloc(block, 4 * LARGE_BLOCK);
+    assert_int_equal(seen.allocs, 2);
+    assert_int_equal(seen.ends[STINT_MEMPROF_FREED], 1);
+    void *same = stint_realloc(block, 4 * LARGE_BLOCK - 1);
+    assert_ptr_equal(same, block);
+    assert_int_equal(seen.allocs, 2);
+    stint_free(block);
+    assert_int_equal(seen.ends[STINT_MEMPROF_FREED], 2);
+    stop();
+    stint_free(stint_malloc(LARGE_BLOCK));
+    assert_int_equal(seen.allocs, 2);
+}
+
+struct other_thread {
+    struct seen *seen;
+    int allocs;
+};
+
+static void *allocate_elsewhere(void *arg)
+{
+    (void)arg;
+    /* Some for it to join the profile. */
+    for (int i = 0; i < 4; i++)
+        stint_free(keep(stint_malloc(256 * KIB)));
+    stint_free(keep(stint_malloc(LARGE_BLOCK)));
+    return NULL;
+}
+
+static void a_thread_that_runs_no_task_joins(void **state)
+{
+    (void)state;
+    struct seen seen = { 0 };
+    pthread_t thread;
+    start(&seen);
+    assert_int_equal(pthread_create(&thread, NULL, allocate_elsewhere, NULL), 0);
+    pthread_join(thread, NULL);
+    stop();
+    assert_true(seen.allocs > 0);
+    assert_int_equal(seen.last.size, LARGE_BLOCK);
+    assert_int_equal(seen.ends[STINT_MEMPROF_FREED], seen.allocs);
+}
+
+static int leave_two_blocks(void *arg, void **value)
+{
+    struct step *step = arg;
+    step->block = stint_malloc(LARGE_BLOCK);
+    step->other = stint_malloc(LARGE_BLOCK);
+    stint_free(keep(stint_malloc(LARGE_BLOCK)));
+    if (step->code == 0)
+        *value = step->block;
+    return step->code;
+}
+
+static void a_block_of_a_task_that_ends_ok_is_promoted(void **state)
+{
+    (void)state;
+    struct seen seen = { 0 };
+    struct step step = { 0 };
+    start(&seen);
+    assert_ok(run_task(leave_two_blocks, &step, NULL));
+    assert_int_equal(seen.promotes, 2);
+    assert_int_equal(seen.ends[STINT_MEMPROF_FREED], 1);
+    stint_free(step.block);
+    assert_int_equal(seen.ends[STINT_MEMPROF_FREED], 2);
+    stop();
+    assert_int_equal(seen.ends[STINT_MEMPROF_STOPPED], 1);
+    stint_free(step.other);
+    assert_int_equal(seen.ends[STINT_MEMPROF_FREED], 2);
+    assert_int_equal(seen.ends[STINT_MEMPROF_ROLLED_BACK], 0);
+    assert_int_equal(seen.allocs, 3);
+    assert_int_equal(seen.unknown, 0);
+}
+
+static void a_block_of_a_task_that_fails_is_rolled_back(void **state)
+{
+    (void)state;
+    struct seen seen = { 0 };
+    struct step *step = calloc(1, sizeof *step); /* where no root scan looks */
+    step->code = 7;
+    start(&seen);
+    assert_outcome(run_task(leave_two_blocks, step, NULL), STINT_ERROR, STINT_REASON_FAILED, 7);
+    assert_int_equal(seen.ends[STINT_MEMPROF_ROLLED_BACK], 2);
+    assert_int_equal(seen.ends[STINT_MEMPROF_FREED], 1);
+    assert_int_equal(seen.promotes, 0);
+    stop();
+    assert_int_equal(seen.ends[STINT_MEMPROF_STOPPED], 0);
+    free(step);
+}
+
+static int run_inner(void *arg, void **value)
+{
+    struct step *step = arg;
+    stint_outcome outcome;
+    (void)value;
+    int error = stint_run(leave_two_blocks, step, NULL, &outcome);
+    step->count = step->seen->promotes;
+    return error != 0 ? error : 5;
+}
+
+static void what_an_inner_task_commits_goes_with_the_outer_one(void **state)
+{
+    (void)state;
+    struct seen seen = { 0 };
+    struct step *step = calloc(1, sizeof *step);
+    step->seen = &seen;
+    start(&seen);
+    assert_outcome(run_task(run_inner, step, NULL), STINT_ERROR, STINT_REASON_FAILED, 5);
+    stop();
+    assert_int_equal(step->count, 0);
+    assert_int_equal(seen.promotes, 0);
+    assert_int_equal(seen.ends[STINT_MEMPROF_ROLLED_BACK], 2);
+    free(step);
+}
+
+static void what_a_tracker_does_not_follow_has_no_end(void **state)
+{
+    (void)state;
+    struct seen seen = { .silent = true };
+    struct step step = { 0 };
+    start(&seen);
+    assert_ok(run_task(leave_two_blocks, &step, NULL));
+    stint_free(step.block);
+    stint_free(step.other);
+    stop();
+    assert_int_equal(seen.promotes + seen.ends[0] + seen.ends[1] + seen.ends[2], 0);
+}
+
+static void *forget_at_promotion(void *metadata, void *arg)
+{
+    note_promote(metadata, arg);
+    return NULL;
+}
+
+static void promotion_may_end_the_following(void **state)
+{
+    (void)state;
+    struct seen seen = { 0 };
+    struct step step = { 0 };
+    stint_memprof_options options = options_for(&seen);
+    options.tracker.promote = forget_at_promotion;
+    assert_int_equal(stint_memprof_start(&options), 0);
+    assert_ok(run_task(leave_two_blocks, &step, NULL));
+    stint_free(step.block);
+    stint_free(step.other);
+    stop();
+    assert_int_equal(seen.promotes, 2);
+    assert_int_equal(seen.ends[0] + seen.ends[1] + seen.ends[2], 1);
+}
+
+/* What a callback does with memory: keeps a copy, frees one that is followed. */
+struct busy {
+    struct seen seen;
+    void *to_free;
+    int nested;
+    int depth;
+    int deallocs;
+};
+
+static void *allocate_inside(const stint_memprof_allocation *allocation, void *arg)
+{
+    struct busy *busy = arg;
+    (void)allocation;
+    busy->nested += busy->depth++ > 0;
+    void *copy = stint_malloc(LARGE_BLOCK);
+    memset(copy, 1, LARGE_BLOCK);
+    void *block = busy->to_free;
+    busy->to_free = NULL;
+    stint_free(block);
+    busy->depth--;
+    return copy;
+}
+
+static void free_inside(void *metadata, stint_memprof_end end, void *arg)
+{
+    struct busy *busy = arg;
+    (void)end;
+    busy->nested += busy->depth++ > 0;
+    busy->deallocs++;
+    stint_free(metadata);
+    busy->depth--;
+}
+
+struct busy_task {
+    struct busy *busy;
+    uint64_t blocks;
+};
+
+static int allocate_while_busy(void *arg, void **value)
+{
+    struct busy_task *task = arg;
+    (void)value;
+    task->busy->to_free = stint_malloc(LARGE_BLOCK);
+    stint_free(keep(stint_malloc(LARGE_BLOCK)));
+    return 0;
+}
+
+static void callbacks_allocate_and_free_unseen(void **state)
+{
+    (void)state;
+    struct busy busy = { .depth = 0 };
+    struct busy_task task = { .busy = &busy };
+    stint_memprof_options options = options_for(&busy.seen);
+    options.tracker = (stint_memprof_tracker){ allocate_inside, NULL, free_inside };
+    options.arg = &busy;
+    assert_int_equal(stint_memprof_start(&options), 0);
+    stint_outcome outcome = run_task(allocate_while_busy, &task, NULL);
+    stop();
+    assert_ok(outcome);
+    assert_int_equal(outcome.usage.allocated, 2 * LARGE_BLOCK);
+    assert_int_equal(busy.nested, 0);
+    assert_int_equal(busy.deallocs, 2);
+}
+
+static int allocate_until_stopped(void *arg, void **value)
+{
+    (void)value;
+    for (int i = 0; i < 1000; i++) {
+        if (keep(stint_malloc(LARGE_BLOCK)) == NULL)
+            return ENOMEM;
+        ++*(int *)arg;
+    }
+    return 0;
+}
+
+static void a_callback_interrupts_its_task(void **state)
+{
+    (void)state;
+    const stint_on_interrupt modes[] = { STINT_JUMP, STINT_FAIL };
+    for (size_t i = 0; i < 2; i++) {
+        struct seen seen = { .answer = STINT_MEMPROF_INTERRUPT };
+        stint_options options = STINT_OPTIONS_INIT;
+        options.on_interrupt = modes[i];
+        int blocks = 0;
+        start(&seen);
+        stint_free(keep(stint_malloc(LARGE_BLOCK))); /* in no task it interrupts nothing */
+        stint_outcome outcome = run_task(allocate_until_stopped, &blocks, &options);
+        stop();
+        assert_outcome(outcome, STINT_ERROR, STINT_REASON_TRACKER, EDQUOT);
+        assert_int_equal(blocks, 1);
+        assert_int_equal(seen.allocs, 2);
+        assert_int_equal(seen.ends[0] + seen.ends[1] + seen.ends[2], 0);
+    }
+    assert_string_equal(stint_reason_name(STINT_REASON_TRACKER), "tracker");
+}
+
+typedef void *allocate_fn(int depth, size_t size);
+
+/* Through pointers, so that the compiler makes one function of each and neither clones nor unrolls them. */
+static allocate_fn recurse;
+static allocate_fn innermost;
+static allocate_fn *volatile next_call = recurse;
+static allocate_fn *volatile last_call = innermost;
+
+static void *innermost(int depth, size_t size)
+{
+    (void)depth;
+    return keep(stint_malloc(size));
+}
+
+static void *recurse(int depth, size_t size)
+{
+    return keep((depth == 0 ? last_call : next_call)(depth - 1, size));
+}
+
+static void *copy_callstack(const stint_memprof_allocation *allocation, void *arg)
+{
+    struct seen *seen = arg;
+    static void *frames[64];
+    memcpy(frames, allocation->callstack, allocation->callstack_length * sizeof *frames);
+    seen->last = *allocation;
+    seen->last.callstack = frames;
+    return NULL;
+}
+
+static void a_callstack_leads_to_the_caller(void **state)
+{
+    (void)state;
+    for (size_t depth = 0; depth <= 64; depth += 4) {
+        struct seen seen = { 0 };
+        stint_memprof_options options = options_for(&seen);
+        options.tracker.alloc = copy_callstack;
+        options.callstack_depth = depth;
+        assert_int_equal(stint_memprof_start(&options), 0);
+        stint_free(next_call(20, LARGE_BLOCK));
+        stop();
+        assert_true(seen.last.callstack_length <= depth);
+        if (depth == 0)
+            continue;
+        assert_true(seen.last.callstack_length >= (depth < 24 ? depth : 24));
+        uintptr_t caller = (uintptr_t)seen.last.callstack[0] - (uintptr_t)innermost;
+        assert_true(caller > 0 && caller < 200);
+        for (size_t i = 2; i < 22 && i < seen.last.callstack_length; i++)
+            assert_true((uintptr_t)seen.last.callstack[i] - (uintptr_t)recurse < 200);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_bad_option_is_refused),
+        cmocka_unit_test(a_second_start_is_refused_until_the_stop),
+        cmocka_unit_test(a_callback_can_neither_start_nor_stop),
+        cmocka_unit_test(a_rate_is_samples_a_word),
+        cmocka_unit_test(a_tracker_is_told_what_and_whose),
+        cmocka_unit_test(blocks_outside_of_tasks_are_sampled),
+        cmocka_unit_test(a_thread_that_runs_no_task_joins),
+        cmocka_unit_test(a_block_of_a_task_that_ends_ok_is_promoted),
+        cmocka_unit_test(a_block_of_a_task_that_fails_is_rolled_back),
+        cmocka_unit_test(what_an_inner_task_commits_goes_with_the_outer_one),
+        cmocka_unit_test(what_a_tracker_does_not_follow_has_no_end),
+        cmocka_unit_test(promotion_may_end_the_following),
+        cmocka_unit_test(callbacks_allocate_and_free_unseen),
+        cmocka_unit_test(a_callback_interrupts_its_task),
+        cmocka_unit_test(a_callstack_leads_to_the_caller),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
