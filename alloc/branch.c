@@ -112,6 +112,7 @@ static int begin(struct sti_thread *thread, struct sti_scope *scope, struct sti_
             scope->member->runs = false;
         return error;
     }
+    sti_hold_begin(scope);
     thread->scope = scope;
     if (scope->is_inner_branch)
         begin_inside(thread, scope);

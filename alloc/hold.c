@@ -7,6 +7,9 @@
 #include <stdint.h>
 
 #include "scope_state.h"
+#include "thread.h"
+
+_Thread_local int sti_hold_locks;
 
 static bool forget(struct sti_holds *holds, const volatile void *object)
 {
@@ -19,18 +22,54 @@ static bool forget(struct sti_holds *holds, const volatile void *object)
     return false;
 }
 
-void sti_hold_release_other(struct sti_scope *innermost, const volatile void *object)
+bool sti_hold_release_other(struct sti_scope *innermost, const volatile void *object)
 {
     for (struct sti_scope *scope = innermost; scope != NULL; scope = scope->below) {
         if (forget(&scope->holds, object))
-            return;
+            return true;
     }
     for (struct sti_scope *scope = innermost; scope != NULL; scope = scope->below) {
         if (scope->holds.unnamed > 0) {
             scope->holds.unnamed--;
-            return;
+            return true;
         }
     }
+    return false;
+}
+
+static struct sti_scope *innermost_scope(void)
+{
+    const struct sti_thread *thread = sti_thread_own();
+    return thread != NULL ? thread->scope : NULL;
+}
+
+/* The counter has been moved already, for the common case; for a thread that has stepped aside (aside.h) it stays so. */
+void sti_hold_take_lock_by_name(const volatile void *lock)
+{
+    struct sti_scope *scope = innermost_scope();
+    if (scope == NULL)
+        return;
+    sti_hold_locks--;
+    sti_hold_take(&scope->holds, lock);
+}
+
+/* Also a lock that was on a list before the counting began, or one that nobody took. */
+void sti_hold_release_lock_by_name(const volatile void *lock)
+{
+    sti_hold_locks++;
+    struct sti_scope *scope = innermost_scope();
+    if (scope != NULL && sti_scope_release_hold(scope, lock))
+        return;
+    if (sti_hold_locks < 0 && sti_hold_locks > STI_HOLD_NAMED)
+        sti_hold_locks--;
+}
+
+void sti_hold_settle(struct sti_scope *innermost)
+{
+    if (sti_hold_locks <= 0)
+        return;
+    innermost->holds.unnamed += (unsigned)sti_hold_locks;
+    sti_hold_locks = 0;
 }
 
 void sti_hold_forget_catches(struct sti_holds *holds)
@@ -43,11 +82,47 @@ void sti_hold_forget_catches(struct sti_holds *holds)
     holds->named = kept;
 }
 
+static __attribute__((noinline)) void begin_naming(struct sti_scope *scope)
+{
+    if (scope->below != NULL)
+        sti_hold_settle(scope->below);
+    scope->names_locks = true;
+    sti_hold_locks += STI_HOLD_NAMED;
+}
+
+void sti_hold_begin(struct sti_scope *scope)
+{
+    scope->holds.named = 0;
+    scope->holds.unnamed = 0;
+    scope->names_locks = false;
+    bool held_below = scope->below != NULL && sti_hold_any(&scope->below->holds);
+    if (__builtin_expect(sti_hold_locks > 0 || (sti_hold_locks == 0 && held_below), 0))
+        begin_naming(scope);
+}
+
+static int count_locks(const struct sti_holds *holds)
+{
+    int count = (int)holds->unnamed;
+    for (unsigned i = 0; i < holds->named; i++)
+        count += ((uintptr_t)holds->objects[i] & STI_HOLD_KINDS) == STI_HOLD_LOCK;
+    return count;
+}
+
+static void hand_down(struct sti_holds *holds, struct sti_holds *below)
+{
+    for (unsigned i = 0; i < holds->named; i++)
+        sti_hold_take(below, holds->objects[i]);
+    below->unnamed += holds->unnamed;
+}
+
 void sti_hold_hand_down(struct sti_scope *scope)
 {
-    if (scope->below == NULL)
+    if (scope->names_locks)
+        sti_hold_locks -= STI_HOLD_NAMED;
+    if (__builtin_expect(!sti_hold_any(&scope->holds), 1))
         return;
-    for (unsigned i = 0; i < scope->holds.named; i++)
-        sti_hold_take(&scope->below->holds, scope->holds.objects[i]);
-    scope->below->holds.unnamed += scope->holds.unnamed;
+    if (scope->below != NULL)
+        hand_down(&scope->holds, &scope->below->holds);
+    else
+        sti_hold_locks += count_locks(&scope->holds);
 }

@@ -5,13 +5,28 @@
  * scope only.
  *
  * Objects are remembered by address, so that a lock from before the scope that is released inside it is not taken for
- * one of the scope's. A few are; beyond that they are only counted. */
+ * one of the scope's. A few are; beyond that they are only counted.
+ *
+ * Locks, of which there may be one around everything that a library does, are as a rule only counted, in one counter a
+ * thread, in scopes and outside:
+ *
+ *   0 or more  so many are held that no scope remembers: by the innermost scope, or outside of scopes. A scope that
+ *              opens when nothing is held owns all that is counted until it ends, so it holds a lock exactly when the
+ *              counter is not 0.
+ *   negative   the locks are remembered by address, since the counter cannot tell whose they are: a scope has opened
+ *              while something was held, and has not ended. STI_HOLD_NAMED and what was held outside of scopes.
+ *
+ * A signal handler that looks at holds finds none of this half done: it leaves code of this library alone (preempt.c). */
 #ifndef STI_ALLOC_HOLD_H
 #define STI_ALLOC_HOLD_H
 
+#include <limits.h>
 #include <stdbool.h>
 
 #define STI_HOLD_REMEMBERED 12
+#define STI_HOLD_NAMED (INT_MIN / 2)
+
+extern _Thread_local int sti_hold_locks __attribute__((visibility("hidden")));
 
 struct sti_scope;
 
@@ -57,13 +72,33 @@ static inline bool sti_hold_release_newest(struct sti_holds *holds, const volati
     return true;
 }
 
-/* Any other, of the scope or of one below it. */
-void sti_hold_release_other(struct sti_scope *innermost, const volatile void *object);
+/* Any other, of the scope or of one below it. False: none of them holds it. */
+bool sti_hold_release_other(struct sti_scope *innermost, const volatile void *object);
+
+/* The same for locks, which are on no scope's list as long as they are counted. */
+void sti_hold_take_lock_by_name(const volatile void *lock);
+void sti_hold_release_lock_by_name(const volatile void *lock);
+
+static inline void sti_hold_take_lock(const volatile void *lock)
+{
+    if (__builtin_expect(++sti_hold_locks < 0, 0))
+        sti_hold_take_lock_by_name(lock);
+}
+
+static inline void sti_hold_release_lock(const volatile void *lock)
+{
+    if (__builtin_expect(--sti_hold_locks < 0, 0))
+        sti_hold_release_lock_by_name(lock);
+}
+
+/* Put what is counted on the list of the innermost scope, which is to be looked at. */
+void sti_hold_settle(struct sti_scope *innermost);
 
 /* Catch blocks that were left by a jump. */
 void sti_hold_forget_catches(struct sti_holds *holds);
 
-/* The scope ends; what it still holds is held in the one below. */
+/* The scope opens, or ends: what it still holds is held in the one below. */
+void sti_hold_begin(struct sti_scope *scope);
 void sti_hold_hand_down(struct sti_scope *scope);
 
 #endif

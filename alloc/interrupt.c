@@ -87,10 +87,11 @@ static bool may_leave(const struct sti_scope *scope)
 }
 
 /* Code that is told to stop by a failed allocation is not left behind, so what it holds does not matter. */
-static bool is_due(const struct sti_scope *innermost)
+static bool is_due(struct sti_scope *innermost)
 {
+    sti_hold_settle(innermost);
     bool leaves = innermost->on_interrupt == STINT_FAIL ? innermost->masks == 0 : may_leave(innermost);
-    const struct sti_scope *scope = innermost;
+    struct sti_scope *scope = innermost;
     while (leaves && scope != NULL && scope->tripped == STINT_REASON_NONE) {
         scope = scope->outer;
         leaves = scope != NULL && may_leave(scope);

@@ -16,154 +16,157 @@
 #include "scope_state.h"
 #include "thread.h"
 
-/* libc's own functions, found at the first call of any: that may come from a constructor before any of ours. */
-static struct {
-    int (*mutex_lock)(pthread_mutex_t *);
-    int (*mutex_trylock)(pthread_mutex_t *);
-    int (*mutex_timedlock)(pthread_mutex_t *, const struct timespec *);
-    int (*mutex_clocklock)(pthread_mutex_t *, clockid_t, const struct timespec *);
-    int (*mutex_unlock)(pthread_mutex_t *);
-    int (*rwlock_rdlock)(pthread_rwlock_t *);
-    int (*rwlock_tryrdlock)(pthread_rwlock_t *);
-    int (*rwlock_timedrdlock)(pthread_rwlock_t *, const struct timespec *);
-    int (*rwlock_clockrdlock)(pthread_rwlock_t *, clockid_t, const struct timespec *);
-    int (*rwlock_wrlock)(pthread_rwlock_t *);
-    int (*rwlock_trywrlock)(pthread_rwlock_t *);
-    int (*rwlock_timedwrlock)(pthread_rwlock_t *, const struct timespec *);
-    int (*rwlock_clockwrlock)(pthread_rwlock_t *, clockid_t, const struct timespec *);
-    int (*rwlock_unlock)(pthread_rwlock_t *);
-    int (*spin_lock)(pthread_spinlock_t *);
-    int (*spin_trylock)(pthread_spinlock_t *);
-    int (*spin_unlock)(pthread_spinlock_t *);
-    int (*once)(pthread_once_t *, void (*)(void));
-    int (*c_lock)(mtx_t *);
-    int (*c_trylock)(mtx_t *);
-    int (*c_timedlock)(mtx_t *, const struct timespec *);
-    int (*c_unlock)(mtx_t *);
-    void (*c_once)(once_flag *, void (*)(void));
-    void (*stream_lock)(FILE *);
-    int (*stream_trylock)(FILE *);
-    void (*stream_unlock)(FILE *);
-} plain;
-static atomic_bool plain_found;
+/* One line for each: X(name, result, parameters, arguments). */
+#define TIME const struct timespec *until
+#define LOCK_FUNCTIONS(X)                                                                                              \
+    X(pthread_mutex_lock, int, (pthread_mutex_t * mutex), (mutex))                                                     \
+    X(pthread_mutex_trylock, int, (pthread_mutex_t * mutex), (mutex))                                                  \
+    X(pthread_mutex_timedlock, int, (pthread_mutex_t * mutex, TIME), (mutex, until))                                   \
+    X(pthread_mutex_clocklock, int, (pthread_mutex_t * mutex, clockid_t clock, TIME), (mutex, clock, until))           \
+    X(pthread_mutex_unlock, int, (pthread_mutex_t * mutex), (mutex))                                                   \
+    X(pthread_rwlock_rdlock, int, (pthread_rwlock_t * lock), (lock))                                                   \
+    X(pthread_rwlock_tryrdlock, int, (pthread_rwlock_t * lock), (lock))                                                \
+    X(pthread_rwlock_timedrdlock, int, (pthread_rwlock_t * lock, TIME), (lock, until))                                 \
+    X(pthread_rwlock_clockrdlock, int, (pthread_rwlock_t * lock, clockid_t clock, TIME), (lock, clock, until))         \
+    X(pthread_rwlock_wrlock, int, (pthread_rwlock_t * lock), (lock))                                                   \
+    X(pthread_rwlock_trywrlock, int, (pthread_rwlock_t * lock), (lock))                                                \
+    X(pthread_rwlock_timedwrlock, int, (pthread_rwlock_t * lock, TIME), (lock, until))                                 \
+    X(pthread_rwlock_clockwrlock, int, (pthread_rwlock_t * lock, clockid_t clock, TIME), (lock, clock, until))         \
+    X(pthread_rwlock_unlock, int, (pthread_rwlock_t * lock), (lock))                                                   \
+    X(pthread_spin_lock, int, (pthread_spinlock_t * lock), (lock))                                                     \
+    X(pthread_spin_trylock, int, (pthread_spinlock_t * lock), (lock))                                                  \
+    X(pthread_spin_unlock, int, (pthread_spinlock_t * lock), (lock))                                                   \
+    X(pthread_once, int, (pthread_once_t * flag, void (*function)(void)), (flag, function))                            \
+    X(mtx_lock, int, (mtx_t * mutex), (mutex))                                                                         \
+    X(mtx_trylock, int, (mtx_t * mutex), (mutex))                                                                      \
+    X(mtx_timedlock, int, (mtx_t * mutex, TIME), (mutex, until))                                                       \
+    X(mtx_unlock, int, (mtx_t * mutex), (mutex))                                                                       \
+    X(call_once, void, (once_flag * flag, void (*function)(void)), (flag, function))                                   \
+    X(flockfile, void, (FILE * stream), (stream))                                                                      \
+    X(ftrylockfile, int, (FILE * stream), (stream))                                                                    \
+    X(funlockfile, void, (FILE * stream), (stream))
 
-static __attribute__((noinline, cold)) void find_plain(void)
-{
-    *(void **)&plain.mutex_lock = dlsym(RTLD_NEXT, "pthread_mutex_lock");
-    *(void **)&plain.mutex_trylock = dlsym(RTLD_NEXT, "pthread_mutex_trylock");
-    *(void **)&plain.mutex_timedlock = dlsym(RTLD_NEXT, "pthread_mutex_timedlock");
-    *(void **)&plain.mutex_clocklock = dlsym(RTLD_NEXT, "pthread_mutex_clocklock");
-    *(void **)&plain.mutex_unlock = dlsym(RTLD_NEXT, "pthread_mutex_unlock");
-    *(void **)&plain.rwlock_rdlock = dlsym(RTLD_NEXT, "pthread_rwlock_rdlock");
-    *(void **)&plain.rwlock_tryrdlock = dlsym(RTLD_NEXT, "pthread_rwlock_tryrdlock");
-    *(void **)&plain.rwlock_timedrdlock = dlsym(RTLD_NEXT, "pthread_rwlock_timedrdlock");
-    *(void **)&plain.rwlock_clockrdlock = dlsym(RTLD_NEXT, "pthread_rwlock_clockrdlock");
-    *(void **)&plain.rwlock_wrlock = dlsym(RTLD_NEXT, "pthread_rwlock_wrlock");
-    *(void **)&plain.rwlock_trywrlock = dlsym(RTLD_NEXT, "pthread_rwlock_trywrlock");
-    *(void **)&plain.rwlock_timedwrlock = dlsym(RTLD_NEXT, "pthread_rwlock_timedwrlock");
-    *(void **)&plain.rwlock_clockwrlock = dlsym(RTLD_NEXT, "pthread_rwlock_clockwrlock");
-    *(void **)&plain.rwlock_unlock = dlsym(RTLD_NEXT, "pthread_rwlock_unlock");
-    *(void **)&plain.spin_lock = dlsym(RTLD_NEXT, "pthread_spin_lock");
-    *(void **)&plain.spin_trylock = dlsym(RTLD_NEXT, "pthread_spin_trylock");
-    *(void **)&plain.spin_unlock = dlsym(RTLD_NEXT, "pthread_spin_unlock");
-    *(void **)&plain.once = dlsym(RTLD_NEXT, "pthread_once");
-    *(void **)&plain.c_lock = dlsym(RTLD_NEXT, "mtx_lock");
-    *(void **)&plain.c_trylock = dlsym(RTLD_NEXT, "mtx_trylock");
-    *(void **)&plain.c_timedlock = dlsym(RTLD_NEXT, "mtx_timedlock");
-    *(void **)&plain.c_unlock = dlsym(RTLD_NEXT, "mtx_unlock");
-    *(void **)&plain.c_once = dlsym(RTLD_NEXT, "call_once");
-    *(void **)&plain.stream_lock = dlsym(RTLD_NEXT, "flockfile");
-    *(void **)&plain.stream_trylock = dlsym(RTLD_NEXT, "ftrylockfile");
-    *(void **)&plain.stream_unlock = dlsym(RTLD_NEXT, "funlockfile");
-    /* release: who sees the flag sees the functions. Two threads at once find the same. */
-    atomic_store_explicit(&plain_found, true, memory_order_release);
-}
+/* libc's own functions. Until they are found each is one that finds them all: the first call may come from a constructor
+ * before ours, but must not come with a lock held, under which the loader's would be taken. relaxed: what the pointers lead
+ * to was there before this library, and two threads at once find the same. */
+#define POINTER(name, result, parameters, arguments)                                                                   \
+    static result first_##name parameters;                                                                             \
+    static result(*_Atomic libc_##name) parameters = first_##name;                                                     \
+    STINT_API result name parameters;
+#define FIND(name, result, parameters, arguments)                                                                      \
+    {                                                                                                                  \
+        result(*found) parameters;                                                                                     \
+        *(void **)&found = dlsym(RTLD_NEXT, #name);                                                                    \
+        atomic_store_explicit(&libc_##name, found, memory_order_relaxed);                                              \
+    }
+#define FIRST_CALL(name, result, parameters, arguments)                                                                \
+    __attribute__((cold)) static result first_##name parameters                                                        \
+    {                                                                                                                  \
+        find_all();                                                                                                    \
+        return LIBC(name) arguments;                                                                                   \
+    }
+#define LIBC(name) atomic_load_explicit(&libc_##name, memory_order_relaxed)
 
-static inline void have_plain(void)
-{
-    if (__builtin_expect(!atomic_load_explicit(&plain_found, memory_order_acquire), 0))
-        find_plain();
-}
+LOCK_FUNCTIONS(POINTER)
+
+__attribute__((constructor)) static void find_all(void){ LOCK_FUNCTIONS(FIND) }
+
+LOCK_FUNCTIONS(FIRST_CALL)
 
 /* A function that takes the lock when it returns success or, for a robust mutex, EOWNERDEAD. */
-#define TAKING(name, function, success, object, parameters, arguments)                                                 \
-    STINT_API int name parameters;                                                                                     \
+#define TAKING(name, object, parameters, arguments)                                                                    \
     int name parameters                                                                                                \
     {                                                                                                                  \
-        have_plain();                                                                                                  \
-        struct sti_thread *thread = sti_thread_metered;                                                                \
-        if (__builtin_expect(thread == NULL, 1))                                                                       \
-            return plain.function arguments;                                                                           \
-        int result = plain.function arguments;                                                                         \
-        if (result == (success) || result == EOWNERDEAD)                                                               \
-            sti_scope_take_hold(thread->scope, object);                                                                \
+        int result = LIBC(name) arguments;                                                                             \
+        if (result == 0 || result == EOWNERDEAD)                                                                       \
+            sti_hold_take_lock(object);                                                                                \
         return result;                                                                                                 \
     }
 
-#define RELEASING(name, function, object, parameters, arguments)                                                       \
-    STINT_API int name parameters;                                                                                     \
+#define RELEASING(name, object, parameters, arguments)                                                                 \
     int name parameters                                                                                                \
     {                                                                                                                  \
-        have_plain();                                                                                                  \
-        struct sti_thread *thread = sti_thread_metered;                                                                \
-        if (__builtin_expect(thread == NULL, 1))                                                                       \
-            return plain.function arguments;                                                                           \
-        int result = plain.function arguments;                                                                         \
+        int result = LIBC(name) arguments;                                                                             \
         if (result == 0)                                                                                               \
-            sti_scope_release_hold(thread->scope, object);                                                             \
+            sti_hold_release_lock(object);                                                                             \
         return result;                                                                                                 \
     }
 
-TAKING(pthread_mutex_lock, mutex_lock, 0, mutex, (pthread_mutex_t * mutex), (mutex))
-TAKING(pthread_mutex_trylock, mutex_trylock, 0, mutex, (pthread_mutex_t * mutex), (mutex))
-TAKING(pthread_mutex_timedlock, mutex_timedlock, 0, mutex, (pthread_mutex_t * mutex, const struct timespec *until),
-       (mutex, until))
-TAKING(pthread_mutex_clocklock, mutex_clocklock, 0, mutex,
-       (pthread_mutex_t * mutex, clockid_t clock, const struct timespec *until), (mutex, clock, until))
-RELEASING(pthread_mutex_unlock, mutex_unlock, mutex, (pthread_mutex_t * mutex), (mutex))
+    /* Of the usual kinds, normal and recursive. To lock one of these cannot fail, nor can it to unlock one that is held, so
+ * both end in a tail call of libc's: counted before the lock, and no more before the unlock. */
+    static inline bool cannot_fail(const pthread_mutex_t *mutex)
+{
+    return __builtin_expect((unsigned)mutex->__data.__kind <= PTHREAD_MUTEX_RECURSIVE, 1);
+}
 
-TAKING(pthread_rwlock_rdlock, rwlock_rdlock, 0, lock, (pthread_rwlock_t * lock), (lock))
-TAKING(pthread_rwlock_tryrdlock, rwlock_tryrdlock, 0, lock, (pthread_rwlock_t * lock), (lock))
-TAKING(pthread_rwlock_timedrdlock, rwlock_timedrdlock, 0, lock, (pthread_rwlock_t * lock, const struct timespec *until),
-       (lock, until))
-TAKING(pthread_rwlock_clockrdlock, rwlock_clockrdlock, 0, lock,
-       (pthread_rwlock_t * lock, clockid_t clock, const struct timespec *until), (lock, clock, until))
-TAKING(pthread_rwlock_wrlock, rwlock_wrlock, 0, lock, (pthread_rwlock_t * lock), (lock))
-TAKING(pthread_rwlock_trywrlock, rwlock_trywrlock, 0, lock, (pthread_rwlock_t * lock), (lock))
-TAKING(pthread_rwlock_timedwrlock, rwlock_timedwrlock, 0, lock, (pthread_rwlock_t * lock, const struct timespec *until),
-       (lock, until))
-TAKING(pthread_rwlock_clockwrlock, rwlock_clockwrlock, 0, lock,
-       (pthread_rwlock_t * lock, clockid_t clock, const struct timespec *until), (lock, clock, until))
-RELEASING(pthread_rwlock_unlock, rwlock_unlock, lock, (pthread_rwlock_t * lock), (lock))
+static __attribute__((noinline)) int lock_checked(pthread_mutex_t *mutex)
+{
+    int result = LIBC(pthread_mutex_lock)(mutex);
+    if (result == 0 || result == EOWNERDEAD)
+        sti_hold_take_lock(mutex);
+    return result;
+}
 
-TAKING(pthread_spin_lock, spin_lock, 0, lock, (pthread_spinlock_t * lock), (lock))
-TAKING(pthread_spin_trylock, spin_trylock, 0, lock, (pthread_spinlock_t * lock), (lock))
-RELEASING(pthread_spin_unlock, spin_unlock, lock, (pthread_spinlock_t * lock), (lock))
+int pthread_mutex_lock(pthread_mutex_t *mutex)
+{
+    if (!cannot_fail(mutex))
+        return lock_checked(mutex);
+    sti_hold_take_lock(mutex);
+    return LIBC(pthread_mutex_lock)(mutex);
+}
+
+static __attribute__((noinline)) int unlock_checked(pthread_mutex_t *mutex)
+{
+    int result = LIBC(pthread_mutex_unlock)(mutex);
+    if (result == 0)
+        sti_hold_release_lock(mutex);
+    return result;
+}
+
+int pthread_mutex_unlock(pthread_mutex_t *mutex)
+{
+    if (!cannot_fail(mutex))
+        return unlock_checked(mutex);
+    sti_hold_release_lock(mutex);
+    return LIBC(pthread_mutex_unlock)(mutex);
+}
+
+TAKING(pthread_mutex_trylock, mutex, (pthread_mutex_t * mutex), (mutex))
+TAKING(pthread_mutex_timedlock, mutex, (pthread_mutex_t * mutex, TIME), (mutex, until))
+TAKING(pthread_mutex_clocklock, mutex, (pthread_mutex_t * mutex, clockid_t clock, TIME), (mutex, clock, until))
+
+TAKING(pthread_rwlock_rdlock, lock, (pthread_rwlock_t * lock), (lock))
+TAKING(pthread_rwlock_tryrdlock, lock, (pthread_rwlock_t * lock), (lock))
+TAKING(pthread_rwlock_timedrdlock, lock, (pthread_rwlock_t * lock, TIME), (lock, until))
+TAKING(pthread_rwlock_clockrdlock, lock, (pthread_rwlock_t * lock, clockid_t clock, TIME), (lock, clock, until))
+TAKING(pthread_rwlock_wrlock, lock, (pthread_rwlock_t * lock), (lock))
+TAKING(pthread_rwlock_trywrlock, lock, (pthread_rwlock_t * lock), (lock))
+TAKING(pthread_rwlock_timedwrlock, lock, (pthread_rwlock_t * lock, TIME), (lock, until))
+TAKING(pthread_rwlock_clockwrlock, lock, (pthread_rwlock_t * lock, clockid_t clock, TIME), (lock, clock, until))
+RELEASING(pthread_rwlock_unlock, lock, (pthread_rwlock_t * lock), (lock))
+
+TAKING(pthread_spin_lock, lock, (pthread_spinlock_t * lock), (lock))
+TAKING(pthread_spin_trylock, lock, (pthread_spinlock_t * lock), (lock))
+RELEASING(pthread_spin_unlock, lock, (pthread_spinlock_t * lock), (lock))
 
 _Static_assert(thrd_success == 0, "the macros take 0 for success");
-TAKING(mtx_lock, c_lock, 0, mutex, (mtx_t * mutex), (mutex))
-TAKING(mtx_trylock, c_trylock, 0, mutex, (mtx_t * mutex), (mutex))
-TAKING(mtx_timedlock, c_timedlock, 0, mutex, (mtx_t * mutex, const struct timespec *until), (mutex, until))
-RELEASING(mtx_unlock, c_unlock, mutex, (mtx_t * mutex), (mutex))
+TAKING(mtx_lock, mutex, (mtx_t * mutex), (mutex))
+TAKING(mtx_trylock, mutex, (mtx_t * mutex), (mutex))
+TAKING(mtx_timedlock, mutex, (mtx_t * mutex, TIME), (mutex, until))
+RELEASING(mtx_unlock, mutex, (mtx_t * mutex), (mutex))
 
-TAKING(ftrylockfile, stream_trylock, 0, stream, (FILE * stream), (stream))
-STINT_API void flockfile(FILE *stream);
-STINT_API void funlockfile(FILE *stream);
+TAKING(ftrylockfile, stream, (FILE * stream), (stream))
 
 void flockfile(FILE *stream)
 {
-    have_plain();
-    plain.stream_lock(stream);
-    if (sti_thread_metered != NULL)
-        sti_scope_take_hold(sti_thread_metered->scope, stream);
+    LIBC(flockfile)(stream);
+    sti_hold_take_lock(stream);
 }
 
 void funlockfile(FILE *stream)
 {
-    have_plain();
-    plain.stream_unlock(stream);
-    if (sti_thread_metered != NULL)
-        sti_scope_release_hold(sti_thread_metered->scope, stream);
+    LIBC(funlockfile)(stream);
+    sti_hold_release_lock(stream);
 }
 
 /* A once that is interrupted stays half done for ever, and every other thread waits for it. An exception may leave its
@@ -185,45 +188,37 @@ static void end_once(struct once_hold *hold)
     sti_scope_release_hold(hold->scope, hold->object);
 }
 
-STINT_API int pthread_once(pthread_once_t *flag, void (*function)(void));
-STINT_API void call_once(once_flag *flag, void (*function)(void));
-
 int pthread_once(pthread_once_t *flag, void (*function)(void))
 {
-    have_plain();
     struct sti_thread *thread = sti_thread_metered;
     if (__builtin_expect(thread == NULL, 1))
-        return plain.once(flag, function);
+        return LIBC(pthread_once)(flag, function);
     __attribute__((cleanup(end_once), unused)) struct once_hold hold = begin_once(thread->scope, flag);
-    return plain.once(flag, function);
+    return LIBC(pthread_once)(flag, function);
 }
 
 void call_once(once_flag *flag, void (*function)(void))
 {
-    have_plain();
     struct sti_thread *thread = sti_thread_metered;
     if (__builtin_expect(thread == NULL, 1)) {
-        plain.c_once(flag, function);
+        LIBC(call_once)(flag, function);
         return;
     }
     __attribute__((cleanup(end_once), unused)) struct once_hold hold = begin_once(thread->scope, flag);
-    plain.c_once(flag, function);
+    LIBC(call_once)(flag, function);
 }
 
 int sti_plain_mutex_lock(pthread_mutex_t *mutex)
 {
-    have_plain();
-    return plain.mutex_lock(mutex);
+    return LIBC(pthread_mutex_lock)(mutex);
 }
 
 int sti_plain_mutex_trylock(pthread_mutex_t *mutex)
 {
-    have_plain();
-    return plain.mutex_trylock(mutex);
+    return LIBC(pthread_mutex_trylock)(mutex);
 }
 
 int sti_plain_mutex_unlock(pthread_mutex_t *mutex)
 {
-    have_plain();
-    return plain.mutex_unlock(mutex);
+    return LIBC(pthread_mutex_unlock)(mutex);
 }

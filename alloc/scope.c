@@ -129,8 +129,6 @@ void sti_scope_init(struct sti_scope *scope, struct sti_thread *thread, const st
     scope->masks = 0;
     scope->uncaught = sti_cxx_uncaught();
     scope->keeps = 0;
-    scope->holds.named = 0;
-    scope->holds.unnamed = 0;
     scope->guards = NULL;
     scope->unwind.under_way = false;
     scope->mutexes = NULL;
@@ -168,6 +166,7 @@ static int open_scope(struct sti_thread *thread, struct sti_scope *scope, const 
     }
     if (options->audit_descriptors)
         scope->descriptors = sti_descriptors_list();
+    sti_hold_begin(scope);
     thread->scope = scope;
     sti_meter_begin(thread, &options->budget);
     if (scope->outer == NULL)

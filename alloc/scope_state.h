@@ -55,6 +55,7 @@ struct sti_scope {
     unsigned uncaught; /* C++ exceptions that were on their way when the scope opened */
     unsigned keeps;    /* regions whose blocks go to the process's heap; each is masked too */
     struct sti_holds holds;
+    bool names_locks; /* it is this scope for which the thread's locks are remembered by address: hold.h */
     stint_guard *guards;
     stint_mutex *mutexes;      /* held, newest first */
     uint64_t pushes;           /* of both */
@@ -89,10 +90,10 @@ static inline void sti_scope_take_hold(struct sti_scope *innermost, const volati
     sti_hold_take(&innermost->holds, object);
 }
 
-static inline void sti_scope_release_hold(struct sti_scope *innermost, const volatile void *object)
+/* False: nobody holds it. */
+static inline bool sti_scope_release_hold(struct sti_scope *innermost, const volatile void *object)
 {
-    if (!sti_hold_release_newest(&innermost->holds, object))
-        sti_hold_release_other(innermost, object);
+    return sti_hold_release_newest(&innermost->holds, object) || sti_hold_release_other(innermost, object);
 }
 
 #endif

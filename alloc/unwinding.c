@@ -110,6 +110,7 @@ _Noreturn void sti_unwind_leave(struct sti_scope *scope)
 
 void sti_unwind_give_up(struct sti_scope *scope)
 {
+    sti_hold_settle(scope);
     if (scope->masks == 1 && !sti_hold_any(&scope->holds) && sti_caller_stack_is_safe(scope, 0))
         land(scope);
 }
@@ -120,6 +121,7 @@ void sti_unwind_instead_of_terminating(const void *caller)
     if (thread == NULL || !thread->scope->unwind.under_way || sti_caller_is_protected((uintptr_t)caller))
         return;
     struct sti_scope *scope = thread->scope;
+    sti_hold_settle(scope);
     sti_hold_forget_catches(&scope->holds);
     if (!sti_hold_any(&scope->holds))
         land(scope);
