@@ -12,22 +12,29 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The version macro changed its digits on the way: 209, 227, 301, 3208, 20302, 30403. */
+/* The version macro changed its digits on the way: 209, 227, 301, 316, 3012, 3206, 20302, 30403. */
 #if MI_MALLOC_VERSION < 200
 #error "stint needs mimalloc 2.0.9 or later"
 #endif
 
-/* Does a heap outlive the thread that made it? */
-#define STI_BACKEND_ANY_THREAD (MI_MALLOC_VERSION >= 3200)
+/* 3.0 and 3.1: what a deleted heap holds is abandoned at once, for any heap with its tag to adopt. */
+#define STI_BACKEND_ABANDONS                                                                                           \
+    ((MI_MALLOC_VERSION >= 300 && MI_MALLOC_VERSION < 320) || (MI_MALLOC_VERSION >= 3000 && MI_MALLOC_VERSION < 3200))
 
-/* May a heap that needs pages adopt those of ended threads, though it may be destroyed? */
-#define STI_BACKEND_ADOPTS (MI_MALLOC_VERSION < 300 || (MI_MALLOC_VERSION >= 20000 && MI_MALLOC_VERSION < 30000))
+/* May a heap that needs pages adopt abandoned ones, though it may be destroyed? */
+#define STI_BACKEND_ADOPTS                                                                                             \
+    (MI_MALLOC_VERSION < 300 || (MI_MALLOC_VERSION >= 20000 && MI_MALLOC_VERSION < 30000) || STI_BACKEND_ABANDONS)
 
 typedef mi_heap_t sti_backend_heap;
 
 static inline sti_backend_heap *sti_backend_heap_new(void)
 {
+#if STI_BACKEND_ABANDONS
+    return mi_heap_new_ex(1, true,
+                          0); /* a tag of its own: threads abandon full pages of the process's heap all the time */
+#else
     return mi_heap_new();
+#endif
 }
 
 /* Live blocks move to the process's heap. So would pages without one, where nobody would look for them: collect first. */

@@ -137,7 +137,9 @@ static void free_own_blocks(sti_backend_heap *heap)
 
 static void commit(sti_backend_heap *heap)
 {
-    if (STI_BACKEND_ADOPTS && sti_orphans_any())
+    if (STI_BACKEND_ABANDONS)
+        sti_orphans_note(heap);
+    else if (STI_BACKEND_ADOPTS && sti_orphans_any())
         sti_orphans_forget(heap);
     sti_backend_heap_commit(heap);
 }

@@ -9,6 +9,9 @@
  * A task's own blocks in such a page stay allocated then: a page at most, and once a page, as it is no orphan any more.
  * An orphan that a living thread's process heap adopted and emptied is noted in vain; the price is the same.
  *
+ * In mimalloc 3.0 and 3.1 a task's heap adopts only what another task's heap has left behind, but a commit already leaves
+ * its pages behind: so there it is each commit that is noted, and a rollback may leave a page's blocks allocated.
+ *
  * Any thread. In programs whose threads leave nothing behind: one load. */
 #ifndef STI_ALLOC_ORPHANS_H
 #define STI_ALLOC_ORPHANS_H

@@ -30,7 +30,7 @@ void sti_thread_end(void)
         /* release: the next owner, who acquires, sees the record as it was left. */
         atomic_store_explicit(&thread->owned, false, memory_order_release);
     }
-    if (STI_BACKEND_ADOPTS)
+    if (STI_BACKEND_ADOPTS && !STI_BACKEND_ABANDONS)
         sti_orphans_note(sti_backend_thread_heap());
 }
 
