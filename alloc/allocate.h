@@ -14,6 +14,7 @@
 
 #include "caller.h"
 #include "meter.h"
+#include "wipe.h"
 
 #define STI_LIKELY(x) __builtin_expect(!!(x), 1)
 #define STI_UNLIKELY(x) __builtin_expect(!!(x), 0)
@@ -30,15 +31,22 @@ void *sti_allocate_zeroed_uncommon(struct sti_thread *thread, size_t size, const
 void *sti_allocate_aligned_at_sample(struct sti_thread *thread, size_t alignment, size_t size, const void *caller);
 void *sti_reallocate_at_sample(struct sti_thread *thread, void *block, size_t size, const void *caller);
 
-/* What gives a block back: mimalloc's function, or the profiler's while a profile runs. */
+/* What gives a block back: mimalloc's function, the profiler's while a profile runs, or once a task has been wiped,
+ * wiping's. */
 typedef void sti_free_fn(void *block);
 extern _Atomic(sti_free_fn *) sti_free_function;
 
-/* relaxed: a block that is followed is in the caller's hands after the change to the profiler's. */
+/* Have it be another one, unless it is wiping's, which stays. Any thread. */
+void sti_free_by(sti_free_fn *function);
+
+/* relaxed: a block that is followed or to be wiped is in the caller's hands after the change. */
 STI_INLINE void sti_free(void *block)
 {
     atomic_load_explicit(&sti_free_function, memory_order_relaxed)(block);
 }
+
+/* realloc, where the free in it is not mimalloc's. */
+void *sti_reallocate_watched(struct sti_thread *thread, void *block, size_t size, const void *caller);
 
 STI_INLINE void *sti_allocate_in_scope(struct sti_thread *thread, size_t size, const void *caller)
 {
@@ -75,11 +83,8 @@ STI_INLINE bool sti_allocate_fits(const void *block, size_t size)
     return size <= usable && size >= usable / 2 && size > 0;
 }
 
-STI_INLINE void *sti_reallocate(void *block, size_t size, const void *caller)
+STI_INLINE void *sti_reallocate_plainly(struct sti_thread *thread, void *block, size_t size, const void *caller)
 {
-    struct sti_thread *thread = sti_thread_counted;
-    if (STI_UNLIKELY(atomic_load_explicit(&sti_memprof_follows, memory_order_relaxed)))
-        return sti_memprof_reallocate(thread, block, size, caller);
     if (STI_LIKELY(thread == NULL))
         return sti_backend_realloc(block, size);
     if (block == NULL)
@@ -90,6 +95,14 @@ STI_INLINE void *sti_reallocate(void *block, size_t size, const void *caller)
         return sti_reallocate_at_sample(thread, block, size, caller);
     return STI_LIKELY(!sti_caller_is_system(caller)) ? sti_backend_heap_realloc(thread->allocating, block, size)
                                                      : sti_backend_realloc(block, size);
+}
+
+STI_INLINE void *sti_reallocate(void *block, size_t size, const void *caller)
+{
+    struct sti_thread *thread = sti_thread_counted;
+    if (STI_UNLIKELY(atomic_load_explicit(&sti_free_function, memory_order_relaxed) != STI_BACKEND_FREE))
+        return sti_reallocate_watched(thread, block, size, caller);
+    return sti_reallocate_plainly(thread, block, size, caller);
 }
 
 STI_INLINE void *sti_reallocate_array(void *block, size_t count, size_t size, const void *caller)

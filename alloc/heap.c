@@ -12,6 +12,7 @@
 #include "process.h"
 #include "roots.h"
 #include "thread.h"
+#include "wipe.h"
 
 #define COLLECT_INTERVAL ((size_t)8 << 20)
 
@@ -135,31 +136,40 @@ static void free_own_blocks(sti_backend_heap *heap)
     sti_process_free(blocks.list);
 }
 
-static void commit(sti_backend_heap *heap)
+static void commit(struct sti_heap *heap)
 {
     if (STI_BACKEND_ABANDONS)
-        sti_orphans_note(heap);
+        sti_orphans_note(heap->backend);
     else if (STI_BACKEND_ADOPTS && sti_orphans_any())
-        sti_orphans_forget(heap);
-    sti_backend_heap_commit(heap);
+        sti_orphans_forget(heap->backend);
+    sti_backend_heap_commit(heap->backend);
 }
 
-static void destroy(sti_backend_heap *heap)
+static void wipe_own_block(void *block, uintptr_t page, void *unused)
 {
-    if (!has_adopted(heap)) {
-        sti_backend_heap_destroy(heap);
+    (void)unused;
+    if (!STI_BACKEND_ADOPTS || !sti_orphans_any() || is_own_page(page))
+        sti_wipe_block(block);
+}
+
+static void destroy(struct sti_heap *heap)
+{
+    if (heap->wiped)
+        sti_backend_heap_blocks(heap->backend, wipe_own_block, NULL);
+    if (!has_adopted(heap->backend)) {
+        sti_backend_heap_destroy(heap->backend);
         return;
     }
-    free_own_blocks(heap);
+    free_own_blocks(heap->backend);
     commit(heap);
 }
 
-static void end_each(struct sti_heap *list, void (*end)(sti_backend_heap *))
+static void end_each(struct sti_heap *list, void (*end)(struct sti_heap *))
 {
     while (list != NULL) {
         struct sti_heap *next = list->next;
         sti_heap_map_drop(&list->map);
-        end(list->backend);
+        end(list);
         sti_process_free(list);
         list = next;
     }

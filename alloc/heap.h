@@ -16,6 +16,7 @@ struct sti_thread;
 struct sti_heap {
     sti_backend_heap *backend;
     struct sti_heap *next;   /* on a list: of a scope, or of the heaps that a thread keeps */
+    bool wiped;              /* when it is destroyed: wipe.h */
     bool pinned;             /* by a root: roots.h */
     struct sti_heap_map map; /* for the scan of roots; a heap that is kept keeps it */
 };

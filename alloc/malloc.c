@@ -13,6 +13,14 @@ void *sti_allocate_failed(void)
 
 _Atomic(sti_free_fn *) sti_free_function = STI_BACKEND_FREE;
 
+void sti_free_by(sti_free_fn *function)
+{
+    sti_free_fn *now = atomic_load_explicit(&sti_free_function, memory_order_relaxed);
+    while (now != sti_wipe_free && !atomic_compare_exchange_weak_explicit(&sti_free_function, &now, function,
+                                                                          memory_order_relaxed, memory_order_relaxed))
+        ;
+}
+
 static __attribute__((noinline)) void *allocate_at_sample(struct sti_thread *thread, size_t size, const void *caller)
 {
     if (!sti_meter_sample(thread, sti_meter_rounded(size), size, caller))
@@ -65,6 +73,15 @@ void *sti_allocate_zeroed_uncommon(struct sti_thread *thread, size_t size, const
     if (!sti_meter_charge_fast(thread, sti_meter_rounded(size)))
         return allocate_zeroed_at_sample(thread, size, caller);
     return sti_caller_is_system(caller) ? sti_backend_zalloc(size) : sti_backend_heap_zalloc(thread->allocating, size);
+}
+
+void *sti_reallocate_watched(struct sti_thread *thread, void *block, size_t size, const void *caller)
+{
+    if (block != NULL && sti_wipe_is_due() && !sti_allocate_fits(block, size))
+        return sti_wipe_reallocate(block, size, caller);
+    if (atomic_load_explicit(&sti_memprof_follows, memory_order_relaxed))
+        return sti_memprof_reallocate(thread, block, size, caller);
+    return sti_reallocate_plainly(thread, block, size, caller);
 }
 
 /* mimalloc sets no errno; it reports ENOMEM, and EOVERFLOW for an absurd size, which malloc calls ENOMEM too. */

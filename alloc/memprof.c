@@ -78,7 +78,7 @@ static void change_to(enum state to)
 static void follow(bool follows)
 {
     atomic_store_explicit(&sti_memprof_follows, follows, memory_order_relaxed);
-    atomic_store_explicit(&sti_free_function, follows ? sti_memprof_free : STI_BACKEND_FREE, memory_order_relaxed);
+    sti_free_by(follows ? sti_memprof_free : STI_BACKEND_FREE);
 }
 
 int stint_memprof_start(const stint_memprof_options *options)

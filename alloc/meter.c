@@ -141,6 +141,7 @@ static bool have_heap(struct sti_thread *thread)
     struct sti_heap *heap = sti_heap_take(thread);
     if (heap == NULL)
         return false;
+    heap->wiped = scope->wiped;
     scope->heap = heap;
     heap->next = scope->heaps;
     scope->heaps = heap;

@@ -27,16 +27,16 @@
 #include "scope_state.h"
 #include "specific.h"
 #include "token.h"
+#include "wipe.h"
 
 #define DEFAULT_GRACE ((size_t)1 << 20)
 
 bool sti_options_valid(const stint_options *options)
 {
-    return options == NULL ||
-           ((options->on_interrupt == STINT_JUMP || options->on_interrupt == STINT_FAIL ||
-             options->on_interrupt == STINT_UNWIND) &&
-            (options->priority == STINT_PRIORITY_NORMAL || options->priority == STINT_PRIORITY_HIGH ||
-             options->priority == STINT_PRIORITY_LOW));
+    return options == NULL || ((options->on_interrupt == STINT_JUMP || options->on_interrupt == STINT_FAIL ||
+                                options->on_interrupt == STINT_UNWIND) &&
+                               (options->priority == STINT_PRIORITY_NORMAL ||
+                                options->priority == STINT_PRIORITY_HIGH || options->priority == STINT_PRIORITY_LOW));
 }
 
 bool sti_scope_is_in_account(const stint_account *account)
@@ -138,6 +138,7 @@ void sti_scope_init(struct sti_scope *scope, struct sti_thread *thread, const st
     scope->watch.link = NULL;
     scope->watched = false;
     scope->preemptible = options->preemptible;
+    scope->wiped = options->wipe;
     scope->heap = NULL;
     scope->heaps = NULL;
     scope->specifics = NULL;
@@ -152,6 +153,8 @@ static int open_scope(struct sti_thread *thread, struct sti_scope *scope, const 
     sti_scope_init(scope, thread, request);
     if (!request->detached)
         scope->outer = scope->below;
+    if (scope->outer != NULL && scope->outer->wiped)
+        scope->wiped = true;
     if (options->budget.wall_ns != 0 && __builtin_add_overflow(submitted, options->budget.wall_ns, &scope->deadline))
         scope->deadline = UINT64_MAX;
 
@@ -168,6 +171,8 @@ static int open_scope(struct sti_thread *thread, struct sti_scope *scope, const 
         scope->descriptors = sti_descriptors_list();
     sti_hold_begin(scope);
     thread->scope = scope;
+    if (options->wipe)
+        sti_wipe_begin();
     sti_meter_begin(thread, &options->budget);
     if (scope->outer == NULL)
         sti_global_begin_task(thread, start);
@@ -247,6 +252,8 @@ static void close_scope(struct sti_thread *thread, int code, void *value, uint64
     }
     if (scope->member != NULL)
         outcome->usage.kept += sti_family_end(scope, outcome->status == STINT_OK);
+    if (request->options->wipe)
+        sti_wipe_end();
     sti_descriptors_free(scope->descriptors);
     sti_meter_end(thread);
     if (scope->outer == NULL)

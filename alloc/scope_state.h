@@ -64,6 +64,7 @@ struct sti_scope {
     struct sti_watch watch;
     bool watched; /* watch is on the list */
     bool preemptible;
+    bool wiped; /* its heaps are, when they are destroyed */
     bool signal_was_blocked;
     struct sti_unwind unwind;
     jmp_buf landing;

@@ -59,5 +59,6 @@ extern const struct bench bench_overshoot[];
 extern const struct bench bench_roots[];
 extern const struct bench bench_run[];
 extern const struct bench bench_submitting[];
+extern const struct bench bench_wipe[];
 
 #endif

@@ -83,10 +83,17 @@ typedef struct stint_options {
 
     /* For stint_submit; stint_run takes no notice of it. */
     stint_priority priority;
+
+    /* Zero what the task wrote into its blocks before anybody else can get them: the blocks that it frees, and when it is
+     * rolled back all others. Left as they are: what it commits, blocks that libc made for itself and has not freed when the
+     * task ends, blocks made between stint_keep_begin and stint_keep_end, its stack. Scopes
+     * inside it are wiped too. While such a task runs, every free of the process zeroes its block, which costs as much as a
+     * memset of it. */
+    bool wipe;
 } stint_options;
 
 /* clang-format off */
-#define STINT_OPTIONS_INIT { { 0, 0, 0 }, NULL, STINT_JUMP, 0, NULL, false, NULL, false, STINT_PRIORITY_NORMAL }
+#define STINT_OPTIONS_INIT { { 0, 0, 0 }, NULL, STINT_JUMP, 0, NULL, false, NULL, false, STINT_PRIORITY_NORMAL, false }
 /* clang-format on */
 
 typedef enum stint_status {
