@@ -32,6 +32,11 @@ int sti_family_open(struct sti_family **family);
  * What it leaves allocated is the task's. A code other than 0 is for whoever joins it and rolls nothing back. */
 int sti_branch_run(struct sti_family *family, stint_fn *fn, void *arg, void **value, bool *interrupted);
 
+/* A thread that waits for a subtask reaches no sample point, and what it has freed before would count for the task's memory
+ * limit as long as it waits. So: inside the scope that waits, each time it looks, and when sti_forks.wake has woken it.
+ * One load and a few tests when nobody has asked. */
+void sti_branch_answer(void);
+
 /* Heaps that branches left on a thread may only be ended by that thread, and whether they are committed or rolled back is
  * known when the task has ended. So the thread keeps them until then; it is told by sti_forks.wake. */
 

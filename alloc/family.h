@@ -33,11 +33,13 @@ struct sti_member {
     struct sti_member *next_of_mail;
     struct sti_heap *heaps;    /* that branches left here; while one runs they are its scope's */
     uint64_t used;             /* what the family knows that it has charged */
-    size_t held;               /* and holds, */
-    size_t wanted;             /* with a block that may not have been made yet; */
-    size_t reserved;           /* and may come to hold before it is measured next */
+    size_t held;               /* and held when it was measured last, */
+    size_t wanted;             /* with a block that may not have been made yet, */
+    size_t estimate;           /* and may hold now */
+    size_t slack;              /* bytes that it may come to hold before it should be measured again */
+    uint64_t measured_at;      /* the thread's used */
+    unsigned answered;         /* the family's asked */
     uint64_t account_reserved; /* for its heaps while nothing runs here */
-    unsigned measured;         /* the family's asked when it last was */
     bool runs;                 /* a branch */
     _Atomic int state;
     const char *task; /* its name: behind the member, as it outlives the task; may be NULL */
@@ -59,11 +61,12 @@ struct sti_family {
     /* What family_budget.c explains. */
     _Alignas(64) _Atomic uint64_t used;
     _Atomic uint64_t granted;
-    atomic_size_t held;
-    atomic_size_t reserved;
+
+    /* What family_memory.c explains. */
+    _Alignas(64) atomic_size_t held;
+    atomic_size_t estimate;
     atomic_size_t peak;
     atomic_uint asked;
-    atomic_uint running; /* members that may allocate */
 
     /* Sums of what members that have ended had. */
     _Atomic uint64_t account_reserved;
@@ -94,17 +97,27 @@ void sti_family_settle(struct sti_member *member, struct sti_scope *scope);
 /* What has to be granted for the thread's used to become after. False: the task has spent its allocation limit. */
 bool sti_family_draw(struct sti_member *member, struct sti_scope *scope, uint64_t after);
 
-/* The member holds so much and wants so much more. False: the task would pass its memory limit. */
+/* --- The memory limit (family_memory.c). Thread of the member. --- */
+
+/* The member has been measured: it holds so much, and wants so much more. False: the task would pass its memory limit. */
 bool sti_family_hold(struct sti_member *member, size_t held, size_t wanted);
 
 /* It was not given what it wanted. */
 void sti_family_hold_no_more(struct sti_member *member);
 
-/* Bytes that it may come to hold, beyond those, before it has to be measured again. */
-size_t sti_family_slack(const struct sti_member *member);
+/* In a sample point that would take the thread's used to after: whether what it holds must be measured now. */
+bool sti_family_must_measure(struct sti_member *member, uint64_t after);
 
-/* Whether another member has asked for that to be done now. */
-bool sti_family_is_asked(const struct sti_member *member);
+/* The limit is about to be called passed: wait for a moment, the first time after asking the others to be measured. False:
+ * that has been enough. */
+bool sti_family_await_others(const struct sti_member *member, unsigned round);
+
+/* How many moments. A test whose result must not depend on the machine's mood sets more. */
+extern unsigned sti_family_patience;
+
+/* If it has been asked: while nothing runs there; and while this scope waits there for a subtask. */
+void sti_family_answer_idle(struct sti_member *member);
+void sti_family_answer_waiting(struct sti_member *member, const struct sti_scope *innermost);
 
 /* --- Members (member.c). Calling thread. --- */
 

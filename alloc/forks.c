@@ -17,6 +17,13 @@ int sti_forks_register(struct sti_forks *forks)
     return 0;
 }
 
+void sti_forks_wake(struct sti_thread *thread)
+{
+    struct sti_forks *forks = atomic_load_explicit(&thread->forks, memory_order_acquire);
+    if (forks != NULL)
+        forks->wake(forks);
+}
+
 void sti_forks_settle(struct sti_scope *scope)
 {
     if (!sti_forks_are_left(scope))

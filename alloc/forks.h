@@ -24,7 +24,7 @@ struct sti_forks {
      * code that kept the unwinding from going on, finds them interrupted. */
     void (*settle)(struct sti_forks *forks, size_t kept);
 
-    /* There is something for the thread to collect (branch.h), be it asleep. Any thread. */
+    /* There may be something for the thread to collect (branch.h), be it asleep. Any thread. */
     void (*wake)(struct sti_forks *forks);
 };
 
@@ -32,7 +32,7 @@ struct sti_forks {
  * of which this thread ran a branch: in the pool's memory. 0 or ENOMEM. */
 int sti_forks_register(struct sti_forks *forks);
 
-/* --- For scopes --- */
+/* --- For scopes, and wake for any thread --- */
 
 static inline size_t sti_forks_outstanding(struct sti_thread *thread)
 {
@@ -44,6 +44,8 @@ static inline bool sti_forks_are_left(const struct sti_scope *scope)
 {
     return __builtin_expect(sti_forks_outstanding(scope->thread) != scope->forks, 0);
 }
+
+void sti_forks_wake(struct sti_thread *thread);
 
 /* The scope's frames are about to be left by an interrupt. */
 void sti_forks_settle(struct sti_scope *scope);

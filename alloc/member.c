@@ -69,9 +69,8 @@ static void send(struct sti_member *member)
     while (!atomic_compare_exchange_weak_explicit(&thread->mail, &member->next_of_mail, member, memory_order_release,
                                                   memory_order_relaxed))
         ;
-    struct sti_forks *forks = is_urgent ? atomic_load_explicit(&thread->forks, memory_order_acquire) : NULL;
-    if (forks != NULL)
-        forks->wake(forks);
+    if (is_urgent)
+        sti_forks_wake(thread);
 }
 
 static void discard(struct sti_member *member)
@@ -131,8 +130,22 @@ void sti_member_collect(struct sti_thread *thread)
 void sti_branch_collect(void)
 {
     struct sti_thread *thread = sti_thread_own();
-    if (thread != NULL && sti_member_has_mail(thread))
+    if (thread == NULL || thread->members == NULL)
+        return;
+    if (sti_member_has_mail(thread))
         sti_member_collect(thread);
+    for (struct sti_member *member = thread->members; member != NULL; member = member->next_of_thread) {
+        if (!member->runs)
+            sti_family_answer_idle(member);
+    }
+}
+
+void sti_branch_answer(void)
+{
+    struct sti_thread *thread = sti_thread_metered;
+    struct sti_member *member = thread != NULL ? sti_family_member(thread->scope) : NULL;
+    if (member != NULL)
+        sti_family_answer_waiting(member, thread->scope);
 }
 
 bool sti_branch_undecided(void)

@@ -85,7 +85,7 @@ static uint64_t until_limit_check(const struct sti_scope *scope, size_t held)
     uint64_t floor = most(SMALLEST_SLACK, scope->memory_limit >> SLACK_SHIFT);
     uint64_t slack = held < scope->memory_limit ? scope->memory_limit - held : 0;
     if (scope->member != NULL)
-        slack = sti_family_slack(scope->member);
+        slack = scope->member->slack;
     return chargeable(most(slack, floor));
 }
 
@@ -231,7 +231,12 @@ static struct passed measure_exactly(struct sti_thread *thread, size_t size)
         return passed;
     for (struct sti_scope *scope = thread->scope; scope != NULL; scope = scope->outer)
         sti_heap_collect(scope->heaps);
-    return measure(thread, size);
+    passed = measure(thread, size);
+    for (unsigned round = 0; passed.reason == STINT_REASON_MEMORY_LIMIT && passed.scope->member != NULL &&
+                             sti_family_await_others(passed.scope->member, round);
+         round++)
+        passed = measure(thread, size);
+    return passed;
 }
 
 /* Draw from the accounts what this allocation needs, with a grant for the next ones. Returns the outermost scope whose
@@ -299,13 +304,6 @@ static void draw_from_family(struct sti_scope *innermost, struct sti_member *mem
         sti_interrupt_trip(task, STINT_REASON_ALLOCATION_LIMIT);
     else
         renew_allocation_end(innermost);
-}
-
-/* Before it is measured: others may be waiting for what it has reserved, and a large block must not come out of that. */
-static void hear_family(struct sti_thread *thread, const struct sti_member *member, uint64_t charge)
-{
-    if (charge > LARGE || sti_family_is_asked(member))
-        thread->memory_check = 0;
 }
 
 static bool has_deadline(const struct sti_scope *scope)
@@ -380,8 +378,8 @@ bool sti_meter_sample(struct sti_thread *thread, uint64_t charge, size_t size, c
     struct sti_member *member = sti_family_member(scope);
     scope->samples++;
 
-    if (member != NULL)
-        hear_family(thread, member, charge);
+    if (member != NULL && (sti_family_must_measure(member, after) || charge > LARGE))
+        thread->memory_check = 0;
     if (thread->allocating == NULL && !have_heap(thread)) {
         errno = ENOMEM;
         return false;

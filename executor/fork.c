@@ -123,6 +123,7 @@ static void await(struct sti_worker *worker, const stint_subtask *subtask)
     struct sti_family *family = sti_split_family(&worker->split, subtask->place);
     unsigned round = 0;
     while (!has_ended(subtask)) {
+        sti_branch_answer();
         if (leapfrog(worker, subtask, family))
             round = 0;
         else if (round < AWAIT_ROUNDS)

@@ -26,7 +26,6 @@ struct fork {
     atomic_bool done;
     bool dropped;
     bool interrupted;
-    bool was_stolen;
     int code;
     void *value;
 };
@@ -47,7 +46,6 @@ static _Thread_local struct fork_stack *own_forks;
 static inline void run_stolen(struct fork *fork)
 {
     atomic_fetch_add(&forks_stolen, 1);
-    fork->was_stolen = true;
     fork->code = sti_branch_run(fork->family, fork->fn, fork->arg, &fork->value, &fork->interrupted);
     atomic_store_explicit(&fork->done, true, memory_order_release);
 }
@@ -109,6 +107,7 @@ static inline void await_stolen(struct fork *fork, bool helps)
             run_stolen(other);
         else
             sched_yield();
+        sti_branch_answer();
     }
 }
 
@@ -166,7 +165,7 @@ static inline void end_to_fork(void)
 struct thief {
     pthread_t thread;
     atomic_bool must_end;
-    atomic_bool idle; /* takes nothing, but collects */
+    atomic_bool is_settled; /* it keeps nothing of any task */
     struct fork_stack stack;
 };
 
@@ -179,7 +178,8 @@ static inline void *be_a_thief(void *arg)
     struct thief *thief = arg;
     begin_to_fork(&thief->stack);
     while (!atomic_load(&thief->must_end) || sti_branch_undecided()) {
-        struct fork *fork = atomic_load(&thief->idle) ? NULL : take_from_board(NULL);
+        atomic_store(&thief->is_settled, !sti_branch_undecided());
+        struct fork *fork = take_from_board(NULL);
         if (fork != NULL) {
             run_stolen(fork);
         } else {
@@ -198,7 +198,7 @@ static inline void start_thieves(unsigned count)
     thief_count = count;
     for (unsigned i = 0; i < count; i++) {
         atomic_store(&thieves[i].must_end, false);
-        atomic_store(&thieves[i].idle, false);
+        atomic_store(&thieves[i].is_settled, false);
         assert_int_equal(pthread_create(&thieves[i].thread, NULL, be_a_thief, &thieves[i]), 0);
     }
 }
@@ -214,11 +214,23 @@ static inline void end_thieves(void)
     end_to_fork();
 }
 
+/* Until no thread keeps anything of a task that has ended. */
+static inline void await_collection(void)
+{
+    sti_branch_collect();
+    for (unsigned i = 0; i < thief_count; i++) {
+        atomic_store(&thieves[i].is_settled, false);
+        while (!atomic_load(&thieves[i].is_settled))
+            sched_yield();
+    }
+}
+
 /* Until a thief has the fork, so that a test knows that it runs elsewhere. */
 static inline bool await_theft(struct fork *fork)
 {
     while (fork->slot != NULL && atomic_load(fork->slot) == fork)
         sched_yield();
+    sti_branch_answer();
     return fork->slot != NULL;
 }
 
