@@ -7,14 +7,9 @@
 
 #include "worker.h"
 
-static bool is_plain(const sti_task *task)
-{
-    return task->options.account == NULL && task->options.priority == STINT_PRIORITY_NORMAL;
-}
-
 int sti_admission_put(stint_pool *pool, struct sti_worker *worker, sti_task *task)
 {
-    bool plain = is_plain(task);
+    bool plain = sti_admission_is_plain(task);
     task->tenants = plain ? NULL : &pool->tenants;
     sti_task_offer(task);
     if (!plain)
@@ -25,7 +20,13 @@ int sti_admission_put(stint_pool *pool, struct sti_worker *worker, sti_task *tas
 
 bool sti_admission_claim_awaited(sti_task *task)
 {
-    return task->tenants != NULL ? sti_tenants_take_awaited(task->tenants, task) : sti_task_claim(task);
+    struct sti_tenants *tenants = task->tenants;
+    if (tenants == NULL)
+        return sti_task_claim(task);
+    bool taken = sti_tenants_take_awaited(tenants, task);
+    if (taken && sti_places_are_wanted(&tenants->pool->places))
+        sti_places_fill(tenants->pool);
+    return taken;
 }
 
 bool sti_admission_claim_to_end(sti_task *task, stint_reason reason)

@@ -88,3 +88,11 @@ bool sti_deque_is_empty(struct sti_deque *deque)
     int64_t top = atomic_load_explicit(&deque->top, memory_order_relaxed);
     return atomic_load_explicit(&deque->bottom, memory_order_relaxed) <= top;
 }
+
+size_t sti_deque_length(const struct sti_deque *deque)
+{
+    int64_t top = atomic_load_explicit(&deque->top, memory_order_relaxed);
+    int64_t bottom = atomic_load_explicit(&deque->bottom, memory_order_relaxed);
+    int64_t length = bottom > top ? bottom - top : 0;
+    return length > STI_DEQUE_CAPACITY ? STI_DEQUE_CAPACITY : (size_t)length;
+}

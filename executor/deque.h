@@ -7,6 +7,7 @@
 
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #define STI_DEQUE_CAPACITY 256 /* a power of two */
@@ -31,5 +32,8 @@ void *sti_deque_steal(struct sti_deque *deque);
 
 /* Any thread. A guess unless the caller has ordered it against the pushes with a fence (park.c does). */
 bool sti_deque_is_empty(struct sti_deque *deque);
+
+/* Any thread. How many entries it had at about this moment. */
+size_t sti_deque_length(const struct sti_deque *deque);
 
 #endif

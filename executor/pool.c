@@ -18,6 +18,7 @@ static void free_pool(stint_pool *pool)
 {
     pthread_mutex_destroy(&pool->joining);
     sti_tenants_end(&pool->tenants);
+    sti_places_end(&pool->places);
     sti_queue_end(&pool->queue);
     STI_BLOCK_GIVEN_BACK(pool->workers);
     sti_process_free(pool->workers);
@@ -51,6 +52,7 @@ static stint_pool *make_pool(unsigned workers, size_t queue_capacity, const char
     }
     pool->worker_count = workers;
     pool->tally.shared = true;
+    sti_places_init(&pool->places);
     for (unsigned i = 0; i < workers; i++)
         sti_worker_init(&pool->workers[i], pool, i);
     sti_token_init(&pool->stop, NULL);

@@ -12,6 +12,7 @@
 #include "alloc/token.h"
 #include "event.h"
 #include "park.h"
+#include "places.h"
 #include "queue.h"
 #include "tally.h"
 #include "tenants.h"
@@ -38,6 +39,7 @@ struct stint_pool {
     struct sti_lot lot;
     _Alignas(64) struct sti_queue queue;
     struct sti_tenants tenants;
+    struct sti_places places;
     struct sti_tally tally; /* of tasks that no worker counted; shared */
     stint_pool *next_pool;  /* in the list of all (pools.h) */
 

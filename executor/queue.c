@@ -107,3 +107,10 @@ bool sti_queue_is_empty(struct sti_queue *queue)
     size_t head = atomic_load_explicit(&queue->head, memory_order_acquire);
     return atomic_load_explicit(&queue->tail, memory_order_relaxed) == head;
 }
+
+size_t sti_queue_length(const struct sti_queue *queue)
+{
+    size_t head = atomic_load_explicit(&queue->head, memory_order_acquire);
+    size_t length = atomic_load_explicit(&queue->tail, memory_order_relaxed) - head;
+    return length > queue->mask ? queue->mask + 1 : length;
+}

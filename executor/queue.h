@@ -42,4 +42,7 @@ void *sti_queue_pop(struct sti_queue *queue);
 bool sti_queue_is_ready(struct sti_queue *queue);
 bool sti_queue_is_empty(struct sti_queue *queue);
 
+/* How many entries it had at about this moment. */
+size_t sti_queue_length(const struct sti_queue *queue);
+
 #endif

@@ -12,6 +12,8 @@
 
 void sti_shutdown_begin(stint_pool *pool, enum sti_pool_phase phase)
 {
+    /* In this order, and before the phase: what was put for those who waited is seen by the workers (park.h). */
+    sti_places_close(&pool->places);
     sti_tenants_close(&pool->tenants);
     int before = STI_POOL_OPEN;
     /* seq_cst: park.h says what it is ordered with. */

@@ -1,37 +1,47 @@
 /* SPDX-License-Identifier: MIT
  *
- * Submitting a task: stint_submit. Any thread. */
+ * Submitting a task: stint_submit, stint_submit_wait. Any thread. */
 #include <errno.h>
 #include <stint/pool.h>
 
 #include "admission.h"
 #include "alloc/scope.h"
+#include "event.h"
+#include "follow.h"
 #include "pool_state.h"
 #include "worker.h"
 
-int stint_submit(stint_pool *pool, stint_fn *fn, void *arg, const stint_options *options, stint_future **future)
+static int make_task(stint_pool *pool, stint_fn *fn, void *arg, const stint_options *options, sti_task **task)
 {
-    if (pool == NULL || fn == NULL || future == NULL || !sti_options_valid(options))
+    if (pool == NULL || fn == NULL || !sti_options_valid(options))
         return EINVAL;
     if (!sti_pool_is_open(pool))
         return sti_pool_refusal(pool);
-    sti_task *task = sti_task_create(pool, fn, arg, options);
-    if (task == NULL)
-        return ENOMEM;
+    *task = sti_task_create(pool, fn, arg, options);
+    return *task != NULL ? 0 : ENOMEM;
+}
+
+/* After any error but EAGAIN the task is gone. */
+static int put(stint_pool *pool, sti_task *task, stint_future **future)
+{
+    struct sti_worker *worker = sti_worker_of(pool);
+    bool plain = sti_admission_is_plain(task);
+    if (plain && worker == NULL && sti_places_are_wanted_for_plain(&pool->places))
+        return EAGAIN;
     /* Before anybody can run the task: it may look at its own future. */
     *future = task;
-    struct sti_worker *worker = sti_worker_of(pool);
     int error = sti_admission_put(pool, worker, task);
     if (error != 0) {
         *future = NULL;
-        sti_task_discard(task);
+        if (error != EAGAIN)
+            sti_task_discard(task);
         return error;
     }
     sti_park_notify(pool);
     /* Closed meanwhile: the workers may have left before they could see the task (park.h). If nobody has claimed it, it
      * has never been submitted; its entry stays behind for whoever empties the queue. A worker needs no such look: it
      * does not leave before its own task has ended; nor does the tenants' room, which has closed before the pool. */
-    if (worker == NULL && !sti_pool_is_open(pool) && task->tenants == NULL && sti_task_claim(task)) {
+    if (plain && worker == NULL && !sti_pool_is_open(pool) && sti_task_claim(task)) {
         *future = NULL;
         task->counted = true;
         sti_task_end_unstarted(task, STINT_REASON_SHUTDOWN);
@@ -39,4 +49,40 @@ int stint_submit(stint_pool *pool, stint_fn *fn, void *arg, const stint_options 
         return ESHUTDOWN;
     }
     return 0;
+}
+
+int stint_submit(stint_pool *pool, stint_fn *fn, void *arg, const stint_options *options, stint_future **future)
+{
+    sti_task *task;
+    if (future == NULL)
+        return EINVAL;
+    int error = make_task(pool, fn, arg, options, &task);
+    if (error != 0)
+        return error;
+    error = put(pool, task, future);
+    if (error == EAGAIN)
+        sti_task_discard(task);
+    return error;
+}
+
+int stint_submit_wait(stint_pool *pool, stint_fn *fn, void *arg, const stint_options *options, uint64_t timeout_ns,
+                      stint_future **future)
+{
+    sti_task *task;
+    if (future == NULL)
+        return EINVAL;
+    uint64_t deadline = sti_deadline_after(timeout_ns);
+    int error = make_task(pool, fn, arg, options, &task);
+    if (error != 0)
+        return error;
+    error = put(pool, task, future);
+    if (error != EAGAIN)
+        return error;
+    if (sti_worker_of(pool) != NULL || sti_is_following())
+        error = EDEADLK;
+    else
+        error = sti_places_await(pool, task, deadline, future);
+    if (error != 0)
+        sti_task_discard(task);
+    return error;
 }

@@ -9,7 +9,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
-#include <stint/pool.h>
+#include <stint/statistics.h>
 
 typedef _Atomic uint64_t sti_counter;
 

@@ -227,6 +227,14 @@ void sti_tenants_remove(struct sti_tenants *tenants, sti_task *task)
     sti_plain_mutex_lock(&tenants->lock);
     sti_task_count_unstarted(task, &tenants->pool->tally);
     take_out(tenants, task);
+    bool wanted = sti_places_are_wanted(&tenants->pool->places);
+    tenants->leaving += wanted;
+    sti_plain_mutex_unlock(&tenants->lock);
+    if (!wanted)
+        return;
+    sti_places_fill(tenants->pool);
+    sti_plain_mutex_lock(&tenants->lock);
+    tenants->leaving--;
     sti_plain_mutex_unlock(&tenants->lock);
 }
 
@@ -399,6 +407,7 @@ bool sti_tenants_init(struct sti_tenants *tenants, stint_pool *pool, size_t capa
     tenants->held_back = NULL;
     tenants->count = 0;
     tenants->capacity = capacity;
+    tenants->leaving = 0;
     tenants->closed = false;
     tenants->table_size = SMALLEST_TABLE;
     tenants->table = sti_process_calloc(SMALLEST_TABLE, sizeof *tenants->table);
@@ -410,10 +419,12 @@ bool sti_tenants_init(struct sti_tenants *tenants, stint_pool *pool, size_t capa
 
 void sti_tenants_end(struct sti_tenants *tenants)
 {
-    while (sti_tenants_waiting(tenants) > 0)
-        sched_yield();
-    /* The last one out may still have it. */
     sti_plain_mutex_lock(&tenants->lock);
+    while (sti_tenants_waiting(tenants) > 0 || tenants->leaving > 0) {
+        sti_plain_mutex_unlock(&tenants->lock);
+        sched_yield();
+        sti_plain_mutex_lock(&tenants->lock);
+    }
     sti_plain_mutex_unlock(&tenants->lock);
     pthread_mutex_destroy(&tenants->lock);
     sti_process_free(tenants->table);

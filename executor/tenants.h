@@ -50,6 +50,7 @@ struct sti_tenants {
     size_t table_size;
     size_t count;
     size_t capacity;
+    size_t leaving; /* threads that took a task out and are not done with the pool */
     bool closed;
 };
 

@@ -157,7 +157,11 @@ static __attribute__((noinline)) sti_task *claim_by_priority(struct sti_worker *
 static sti_task *claim_near(struct sti_worker *worker)
 {
     worker->turn++;
-    return sti_tenants_are_ready(&worker->pool->tenants) ? claim_by_priority(worker) : claim_plain(worker);
+    stint_pool *pool = worker->pool;
+    sti_task *task = sti_tenants_are_ready(&pool->tenants) ? claim_by_priority(worker) : claim_plain(worker);
+    if (__builtin_expect(sti_places_are_wanted(&pool->places), 0))
+        sti_places_fill(pool);
+    return task;
 }
 
 /* One of the two. */

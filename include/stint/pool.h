@@ -11,7 +11,7 @@ STINT_BEGIN_DECLS
 
 typedef struct stint_pool stint_pool;
 
-#define STINT_REASONS_MOST 16 /* no stint_reason is as large as this */
+#define STINT_FOREVER UINT64_MAX /* a time-out that never comes */
 
 typedef struct stint_pool_options {
     /* Worker threads; 0: one for each processor that the calling thread may run on, but no more than the quota of its
@@ -52,6 +52,14 @@ STINT_API int stint_pool_create(stint_pool **pool, const stint_pool_options *opt
 STINT_API int stint_submit(stint_pool *pool, stint_fn *fn, void *arg, const stint_options *options,
                            stint_future **future);
 
+/* The same, but where the queue is full wait for a place, at most timeout_ns nanoseconds (STINT_FOREVER: as long as it
+ * takes). Who waits is served in the order of coming, and as long as others wait for a task without account and priority,
+ * stint_submit is refused one. The wall limit counts from the call.
+ * Instead of EAGAIN: ETIMEDOUT; or EDEADLK, at once: called in a task of this pool, whose workers might all come to wait
+ * like that, or in a callback. */
+STINT_API int stint_submit_wait(stint_pool *pool, stint_fn *fn, void *arg, const stint_options *options,
+                                uint64_t timeout_ns, stint_future **future);
+
 typedef enum stint_shutdown {
     STINT_SHUTDOWN_DRAIN = 0, /* accept nothing more, run what is queued to its end */
     STINT_SHUTDOWN_CANCEL,    /* accept nothing more, resolve what is queued as Cancelled, interrupt what runs */
@@ -59,8 +67,6 @@ typedef enum stint_shutdown {
     /* As STINT_SHUTDOWN_DRAIN, but when the time is up, cancel what is left and wait for its end. */
     STINT_SHUTDOWN_DRAIN_THEN_CANCEL,
 } stint_shutdown;
-
-#define STINT_FOREVER UINT64_MAX
 
 /* Shut the pool down and wait until its workers have ended, at most timeout_ns nanoseconds (STINT_FOREVER: as long as
  * it takes). STINT_SHUTDOWN_DRAIN_THEN_CANCEL gives draining so much time, and then waits as long as the tasks need to

@@ -26,6 +26,7 @@
 #include <stint/mutex.h>
 #include <stint/pool.h>
 #include <stint/roots.h>
+#include <stint/statistics.h>
 #include <stint/task.h>
 #include <stint/token.h>
 #include <stint/version.h>

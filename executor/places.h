@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Waiting for a place: submitters who would rather wait than hear EAGAIN. They stand in line, and whoever makes a place
+ * puts the first one's task into it and wakes him: so nobody is woken in vain, and nobody who waits is overtaken by one
+ * who has just come (a plain submission is refused while others wait; of tasks that wait with the tenants, only those who
+ * stand in line keep their order).
+ *
+ *   who waits:          line + 1 (seq_cst); tries once more to put its task; sleeps
+ *   who takes one out:  the queue's slot is free; claims the task, or fails to (a locked instruction); reads line
+ *
+ * Both write, pass a full barrier, and read: so one of the two sees the other. The taker's barrier is the claim, which it
+ * makes anyway: Concurrency Kit's fence after it is for processors where a locked instruction does not order what comes
+ * after. While nobody waits, a taker reads one word that nobody writes. */
+#ifndef STI_EXECUTOR_PLACES_H
+#define STI_EXECUTOR_PLACES_H
+
+#include <ck_pr.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stint/pool.h>
+
+#include "task.h"
+
+struct sti_place_waiter;
+
+struct sti_places {
+    _Alignas(64) atomic_uint line;  /* who waits */
+    atomic_uint plain_line;         /* of these, with plain tasks */
+    pthread_mutex_t lock;           /* for the rest */
+    struct sti_place_waiter *first; /* in the order in which they came */
+    bool closed;
+};
+
+void sti_places_init(struct sti_places *places);
+void sti_places_end(struct sti_places *places);
+
+/* Wait until the task has a place, by then *future is set, or until the deadline. 0; ETIMEDOUT; ESHUTDOWN; ENOMEM. Any
+ * thread that is no worker of the pool. */
+int sti_places_await(stint_pool *pool, sti_task *task, uint64_t deadline_ns, stint_future **future);
+
+/* Give places to those who wait, for as many as there are. */
+void sti_places_fill(stint_pool *pool);
+
+/* Nobody may wait any more, and nobody's task is put any more: they hear ESHUTDOWN. */
+void sti_places_close(struct sti_places *places);
+
+/* For who has taken something out and tried to claim it. */
+static inline bool sti_places_are_wanted(struct sti_places *places)
+{
+    ck_pr_fence_atomic_load();
+    return atomic_load_explicit(&places->line, memory_order_relaxed) != 0;
+}
+
+static inline bool sti_places_are_wanted_for_plain(struct sti_places *places)
+{
+    return atomic_load_explicit(&places->plain_line, memory_order_relaxed) != 0;
+}
+
+#endif

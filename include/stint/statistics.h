@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What a pool has done so far, and what it has to do. Each worker counts on cache lines of its own, with plain stores, so
+ * that being read costs it nothing and not being read next to nothing. */
+#ifndef STINT_STATISTICS_H
+#define STINT_STATISTICS_H
+
+#include <stint/pool.h>
+
+STINT_BEGIN_DECLS
+
+#define STINT_REASONS_MOST 16 /* no stint_reason is as large as this */
+
+typedef struct stint_pool_statistics {
+    /* Tasks that have resolved, by their reason (STINT_REASON_NONE: Ok). A task that was cancelled before it started counts
+     * when its place in the queue is given back, which for plain tasks is when a worker comes past it. */
+    uint64_t outcomes[STINT_REASONS_MOST];
+
+    size_t queued;    /* entries of the submission queue and of the workers' own: those of cancelled tasks too */
+    size_t waiting;   /* tasks with an account or a priority that wait beside it */
+    size_t held_back; /* of these, those whose account had its maximum of running tasks when it was last looked at */
+} stint_pool_statistics;
+
+typedef struct stint_worker_statistics {
+    uint64_t tasks;  /* that it has begun */
+    uint64_t steals; /* of these, taken from another worker */
+    uint64_t parks;  /* times it found nothing to do and lay down */
+    size_t queued;   /* entries of its own queue */
+} stint_worker_statistics;
+
+/* Read a pool, or its worker number index. A snapshot: each number is right by itself, at some moment during the call. A
+ * task that started is counted before its future is ready.
+ * 0; EINVAL: an argument is NULL, or there is no such worker; EOWNERDEAD: this process was forked from the pool's. Any
+ * thread. */
+STINT_API int stint_pool_read(const stint_pool *pool, stint_pool_statistics *statistics);
+STINT_API int stint_pool_read_worker(const stint_pool *pool, unsigned index, stint_worker_statistics *statistics);
+
+STINT_END_DECLS
+
+#endif

@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Forks of a process that has pools, while their threads and others allocate: the child can allocate, run tasks, and have
+ * pools of its own; its parent's are refused with EOWNERDEAD; and it never hangs. */
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+#include <stint/stint.h>
+
+#include "gate.h"
+
+#define PATIENCE 20 /* seconds until a child that hangs is ended */
+
+static void assert_ends_well(pid_t child)
+{
+    int status = -1;
+    assert_true(child > 0);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+}
+
+static stint_pool *make_pool(void)
+{
+    stint_pool *pool;
+    const stint_pool_options options = { .workers = 2 };
+    return stint_pool_create(&pool, &options) == 0 ? pool : NULL;
+}
+
+static int allocate(void *arg, void **value)
+{
+    (void)arg;
+    void *blocks[100] = { NULL };
+    unsigned seed = 1;
+    for (int i = 0; i < 1000; i++) {
+        int at = rand_r(&seed) % 100;
+        free(blocks[at]);
+        blocks[at] = malloc((size_t)(rand_r(&seed) % 5000));
+    }
+    for (int i = 0; i < 100; i++)
+        free(blocks[i]);
+    *value = malloc(100);
+    return 0;
+}
+
+/* In the child; 0, or the number of the step that went wrong. */
+static int use_a_pool_of_its_own(void)
+{
+    stint_options options = STINT_OPTIONS_INIT;
+    options.budget.wall_ns = UINT64_C(10000000000);
+    stint_pool *pool = make_pool();
+    if (pool == NULL)
+        return 10;
+    for (int i = 0; i < 8; i++) {
+        stint_future *future;
+        stint_outcome outcome;
+        if (stint_submit(pool, allocate, NULL, &options, &future) != 0)
+            return 11;
+        if (stint_future_wait(future, &outcome) != 0 || outcome.status != STINT_OK)
+            return 12;
+        free(outcome.value);
+        stint_future_release(future);
+    }
+    stint_outcome outcome;
+    if (stint_run(allocate, NULL, &options, &outcome) != 0 || outcome.status != STINT_OK)
+        return 13;
+    free(outcome.value);
+    return stint_pool_destroy(pool) == 0 ? 0 : 14;
+}
+
+static int meet_its_parent_s(stint_pool *pool, stint_future *running, stint_future *queued, stint_future *ready)
+{
+    stint_future *future = NULL;
+    stint_pool_statistics statistics;
+    if (stint_submit(pool, allocate, NULL, NULL, &future) != EOWNERDEAD ||
+        stint_submit_wait(pool, allocate, NULL, NULL, STINT_FOREVER, &future) != EOWNERDEAD || future != NULL)
+        return 1;
+    if (stint_future_wait(running, NULL) != EOWNERDEAD || stint_future_wait(queued, NULL) != EOWNERDEAD)
+        return 2;
+    if (stint_future_wait_for(queued, STINT_FOREVER, NULL) != EOWNERDEAD)
+        return 3;
+    stint_future_cancel(running);
+    stint_future_cancel(queued);
+    stint_outcome outcome;
+    if (stint_future_wait(ready, &outcome) != 0 || outcome.status != STINT_OK)
+        return 4;
+    stint_future_release(queued);
+    stint_future_release(ready);
+    if (stint_pool_read(pool, &statistics) != EOWNERDEAD)
+        return 5;
+    if (stint_pool_shutdown(pool, STINT_SHUTDOWN_CANCEL, STINT_FOREVER) != EOWNERDEAD ||
+        stint_pool_destroy(pool) != EOWNERDEAD)
+        return 6;
+    return 0;
+}
+
+static void a_child_has_pools_of_its_own_and_none_of_its_parent_s(void **state)
+{
+    (void)state;
+    stint_pool *pool = make_pool();
+    struct gate gate = { 0 };
+    stint_account *account;
+    assert_int_equal(stint_account_create(&account, NULL, NULL), 0);
+    stint_options options = STINT_OPTIONS_INIT;
+    options.account = account;
+    stint_future *ready, *running[2], *queued[2];
+    assert_int_equal(stint_submit(pool, allocate, NULL, NULL, &ready), 0);
+    assert_int_equal(stint_future_wait(ready, NULL), 0);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(stint_submit(pool, gate_hold, &gate, NULL, &running[i]), 0);
+    gate_await(&gate, 2);
+    assert_int_equal(stint_submit(pool, allocate, NULL, NULL, &queued[0]), 0);
+    assert_int_equal(stint_submit(pool, allocate, NULL, &options, &queued[1]), 0);
+    for (int i = 0; i < 2; i++) {
+        pid_t child = fork();
+        if (child == 0) {
+            alarm(PATIENCE);
+            int error = meet_its_parent_s(pool, running[i], queued[i], ready);
+            _exit(error != 0 ? error : use_a_pool_of_its_own());
+        }
+        assert_ends_well(child);
+    }
+    gate_open(&gate);
+    for (int i = 0; i < 2; i++) {
+        stint_outcome outcome;
+        assert_int_equal(stint_future_wait(running[i], &outcome), 0);
+        assert_int_equal(outcome.status, STINT_OK);
+        assert_int_equal(stint_future_wait(queued[i], &outcome), 0);
+        assert_int_equal(outcome.status, STINT_OK);
+        stint_future_release(running[i]);
+        stint_future_release(queued[i]);
+    }
+    stint_future_release(ready);
+    assert_int_equal(stint_pool_destroy(pool), 0);
+    stint_account_release(account);
+}
+
+/* --- While everything moves --------------------------------------------------------------------------------------- */
+
+static atomic_bool enough;
+
+static void *allocate_on_and_on(void *arg)
+{
+    void *value;
+    while (!atomic_load(&enough)) {
+        allocate(arg, &value);
+        free(value);
+    }
+    return NULL;
+}
+
+static void *submit_on_and_on(void *arg)
+{
+    stint_account *account;
+    if (stint_account_create(&account, NULL, NULL) != 0)
+        return NULL;
+    for (unsigned i = 0; !atomic_load(&enough); i++) {
+        stint_options options = STINT_OPTIONS_INIT;
+        options.account = i % 2 == 0 ? account : NULL;
+        options.priority = (stint_priority)(i % 3);
+        options.budget.wall_ns = UINT64_C(1000000000);
+        stint_future *future;
+        stint_outcome outcome;
+        if (stint_submit(arg, allocate, NULL, &options, &future) != 0)
+            continue;
+        if (stint_future_wait(future, &outcome) == 0 && outcome.status == STINT_OK)
+            free(outcome.value);
+        stint_future_release(future);
+    }
+    stint_account_release(account);
+    return NULL;
+}
+
+#define FORKS 40
+
+static void a_child_never_hangs_whatever_was_under_way(void **state)
+{
+    (void)state;
+    stint_pool *pool = make_pool();
+    pthread_t threads[4];
+    atomic_store(&enough, false);
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, i < 2 ? allocate_on_and_on : submit_on_and_on, pool), 0);
+    for (int i = 0; i < FORKS; i++) {
+        pid_t child = fork();
+        if (child == 0) {
+            alarm(PATIENCE);
+            _exit(use_a_pool_of_its_own());
+        }
+        assert_ends_well(child);
+    }
+    atomic_store(&enough, true);
+    for (int i = 0; i < 4; i++)
+        pthread_join(threads[i], NULL);
+    assert_int_equal(stint_pool_destroy(pool), 0);
+}
+
+/* --- From inside a task ------------------------------------------------------------------------------------------- */
+
+static int fork_inside(void *arg, void **value)
+{
+    stint_pool *pool = arg;
+    pid_t child = fork();
+    if (child == 0) {
+        alarm(PATIENCE);
+        stint_future *future;
+        if (stint_submit(pool, allocate, NULL, NULL, &future) != EOWNERDEAD)
+            _exit(1);
+        _exit(use_a_pool_of_its_own());
+    }
+    *value = (void *)(intptr_t)child;
+    return child > 0 ? 0 : errno;
+}
+
+static int fork_and_return(void *arg, void **value)
+{
+    (void)arg;
+    pid_t child = fork();
+    if (child == 0)
+        alarm(PATIENCE);
+    *value = (void *)(intptr_t)child;
+    return child >= 0 ? 0 : errno;
+}
+
+static void a_task_may_fork(void **state)
+{
+    (void)state;
+    stint_fn *const functions[] = { fork_inside, fork_and_return };
+    for (int i = 0; i < 2; i++) {
+        stint_pool *pool = make_pool();
+        stint_future *future;
+        stint_outcome outcome;
+        assert_int_equal(stint_submit(pool, functions[i], pool, NULL, &future), 0);
+        assert_int_equal(stint_future_wait(future, &outcome), 0);
+        assert_int_equal(outcome.status, STINT_OK);
+        stint_future_release(future);
+        /* In the child that returns, the worker has nothing left to do: its thread ends, and it was the only one. */
+        assert_ends_well((pid_t)(intptr_t)outcome.value);
+        assert_int_equal(stint_pool_destroy(pool), 0);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_child_has_pools_of_its_own_and_none_of_its_parent_s),
+        cmocka_unit_test(a_child_never_hangs_whatever_was_under_way),
+        cmocka_unit_test(a_task_may_fork),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What stint_pool_read and stint_pool_read_worker say agrees with what was done. */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+#include <stint/stint.h>
+
+#include "gate.h"
+
+static stint_pool *make_pool(unsigned workers)
+{
+    stint_pool *pool;
+    const stint_pool_options options = { .workers = workers };
+    assert_int_equal(stint_pool_create(&pool, &options), 0);
+    return pool;
+}
+
+static stint_pool_statistics read_pool(const stint_pool *pool)
+{
+    stint_pool_statistics statistics;
+    assert_int_equal(stint_pool_read(pool, &statistics), 0);
+    return statistics;
+}
+
+static stint_worker_statistics read_workers(const stint_pool *pool)
+{
+    stint_worker_statistics sum = { 0 };
+    for (unsigned i = 0; i < stint_pool_workers(pool); i++) {
+        stint_worker_statistics statistics;
+        assert_int_equal(stint_pool_read_worker(pool, i, &statistics), 0);
+        sum.tasks += statistics.tasks;
+        sum.steals += statistics.steals;
+        sum.parks += statistics.parks;
+        sum.queued += statistics.queued;
+    }
+    return sum;
+}
+
+static int nothing(void *arg, void **value)
+{
+    (void)arg;
+    (void)value;
+    return 0;
+}
+
+static int fall_short(void *arg, void **value)
+{
+    (void)arg;
+    (void)value;
+    return EPROTO;
+}
+
+static int allocate(void *arg, void **value)
+{
+    (void)arg;
+    for (size_t i = 0; i < 1000; i++)
+        stint_free(*value = stint_malloc(1000));
+    *value = NULL;
+    return 0;
+}
+
+static stint_future *submit(stint_pool *pool, stint_fn *fn, void *arg, const stint_options *options)
+{
+    stint_future *future;
+    assert_int_equal(stint_submit(pool, fn, arg, options, &future), 0);
+    return future;
+}
+
+static void finish(stint_future *future)
+{
+    assert_int_equal(stint_future_wait(future, NULL), 0);
+    stint_future_release(future);
+}
+
+static void bad_arguments_are_refused(void **state)
+{
+    (void)state;
+    stint_pool *pool = make_pool(2);
+    stint_pool_statistics of_pool;
+    stint_worker_statistics of_worker;
+    assert_int_equal(stint_pool_read(NULL, &of_pool), EINVAL);
+    assert_int_equal(stint_pool_read(pool, NULL), EINVAL);
+    assert_int_equal(stint_pool_read_worker(NULL, 0, &of_worker), EINVAL);
+    assert_int_equal(stint_pool_read_worker(pool, 0, NULL), EINVAL);
+    assert_int_equal(stint_pool_read_worker(pool, 2, &of_worker), EINVAL);
+    assert_int_equal(stint_pool_destroy(pool), 0);
+}
+
+static void outcomes_are_counted_by_reason(void **state)
+{
+    (void)state;
+    stint_pool *pool = make_pool(2);
+    stint_options limited = STINT_OPTIONS_INIT;
+    limited.budget.allocation = 1000;
+    for (int i = 0; i < 30; i++)
+        finish(submit(pool, nothing, NULL, NULL));
+    for (int i = 0; i < 20; i++)
+        finish(submit(pool, fall_short, NULL, NULL));
+    for (int i = 0; i < 10; i++)
+        finish(submit(pool, allocate, NULL, &limited));
+    stint_pool_statistics statistics = read_pool(pool);
+    assert_int_equal(statistics.outcomes[STINT_REASON_NONE], 30);
+    assert_int_equal(statistics.outcomes[STINT_REASON_FAILED], 20);
+    assert_int_equal(statistics.outcomes[STINT_REASON_ALLOCATION_LIMIT], 10);
+    assert_int_equal(statistics.queued + statistics.waiting + statistics.held_back, 0);
+    assert_int_equal(read_workers(pool).tasks, 60);
+    assert_int_equal(stint_pool_destroy(pool), 0);
+}
+
+static void what_waits_is_counted_where_it_waits(void **state)
+{
+    (void)state;
+    stint_pool *pool = make_pool(1);
+    struct gate gate = { 0 };
+    stint_account *account;
+    const stint_account_limits limits = { .running = 1 };
+    assert_int_equal(stint_account_create(&account, NULL, &limits), 0);
+    stint_options options = STINT_OPTIONS_INIT;
+    options.account = account;
+    stint_future *futures[8];
+    futures[0] = submit(pool, gate_hold, &gate, &options);
+    gate_await(&gate, 1);
+    for (int i = 1; i < 4; i++)
+        futures[i] = submit(pool, nothing, NULL, &options);
+    for (int i = 4; i < 8; i++)
+        futures[i] = submit(pool, nothing, NULL, NULL);
+    stint_pool_statistics statistics = read_pool(pool);
+    assert_int_equal(statistics.queued, 4);
+    assert_int_equal(statistics.waiting, 3);
+    gate_open(&gate);
+    for (int i = 0; i < 8; i++)
+        finish(futures[i]);
+    assert_int_equal(stint_pool_destroy(pool), 0);
+    stint_account_release(account);
+}
+
+static void tasks_that_never_start_are_counted_too(void **state)
+{
+    (void)state;
+    stint_pool *pool = make_pool(1);
+    struct gate gate = { 0 };
+    stint_options high = STINT_OPTIONS_INIT;
+    high.priority = STINT_PRIORITY_HIGH;
+    stint_future *holder = submit(pool, gate_hold, &gate, NULL);
+    gate_await(&gate, 1);
+    stint_future *futures[20];
+    for (int i = 0; i < 20; i++)
+        futures[i] = submit(pool, nothing, NULL, i % 2 == 0 ? NULL : &high);
+    for (int i = 0; i < 8; i++)
+        stint_future_cancel(futures[i]);
+    assert_int_equal(stint_pool_shutdown(pool, STINT_SHUTDOWN_CANCEL, 0), ETIMEDOUT);
+    gate_open(&gate);
+    assert_int_equal(stint_pool_shutdown(pool, STINT_SHUTDOWN_CANCEL, STINT_FOREVER), 0);
+    stint_pool_statistics statistics = read_pool(pool);
+    assert_int_equal(statistics.outcomes[STINT_REASON_TOKEN], 8);
+    assert_int_equal(statistics.outcomes[STINT_REASON_SHUTDOWN], 13); /* with the holder */
+    assert_int_equal(statistics.queued + statistics.waiting, 0);
+    for (int i = 0; i < 20; i++)
+        stint_future_release(futures[i]);
+    stint_future_release(holder);
+    assert_int_equal(stint_pool_destroy(pool), 0);
+}
+
+struct brood {
+    stint_pool *pool;
+    struct gate gate;
+};
+
+static int submit_brood_and_hold(void *arg, void **value)
+{
+    struct brood *brood = arg;
+    for (int i = 0; i < 50; i++) {
+        stint_future *future;
+        int error = stint_submit(brood->pool, nothing, NULL, NULL, &future);
+        if (error != 0)
+            return error;
+        stint_future_release(future);
+    }
+    return gate_hold(&brood->gate, value);
+}
+
+static void a_worker_s_own_tasks_and_what_is_stolen_of_them_are_counted(void **state)
+{
+    (void)state;
+    struct brood brood = { .pool = make_pool(1) };
+    stint_future *parent = submit(brood.pool, submit_brood_and_hold, &brood, NULL);
+    gate_await(&brood.gate, 1);
+    assert_int_equal(read_workers(brood.pool).queued, 50);
+    assert_int_equal(read_pool(brood.pool).queued, 50);
+    gate_open(&brood.gate);
+    finish(parent);
+    assert_int_equal(stint_pool_destroy(brood.pool), 0);
+
+    brood = (struct brood){ .pool = make_pool(2) };
+    parent = submit(brood.pool, submit_brood_and_hold, &brood, NULL);
+    gate_await(&brood.gate, 1);
+    while (read_pool(brood.pool).outcomes[STINT_REASON_NONE] < 50)
+        gate_nap();
+    assert_int_equal(read_workers(brood.pool).steals, 50);
+    gate_open(&brood.gate);
+    finish(parent);
+    while (read_workers(brood.pool).parks < 2)
+        gate_nap();
+    assert_int_equal(stint_pool_destroy(brood.pool), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(bad_arguments_are_refused),
+        cmocka_unit_test(outcomes_are_counted_by_reason),
+        cmocka_unit_test(what_waits_is_counted_where_it_waits),
+        cmocka_unit_test(tasks_that_never_start_are_counted_too),
+        cmocka_unit_test(a_worker_s_own_tasks_and_what_is_stolen_of_them_are_counted),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,318 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Waiting for a place in a full queue. */
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+#include <stint/stint.h>
+
+#include "gate.h"
+
+#define CAPACITY 8
+
+static stint_pool *make_pool(unsigned workers)
+{
+    stint_pool *pool;
+    const stint_pool_options options = { .workers = workers, .queue_capacity = CAPACITY };
+    assert_int_equal(stint_pool_create(&pool, &options), 0);
+    return pool;
+}
+
+static int nothing(void *arg, void **value)
+{
+    *value = arg;
+    return 0;
+}
+
+static stint_outcome finish(stint_future *future)
+{
+    stint_outcome outcome;
+    assert_int_equal(stint_future_wait(future, &outcome), 0);
+    stint_future_release(future);
+    return outcome;
+}
+
+/* A pool of one worker, which is held, and whose queue is full. */
+struct full {
+    stint_pool *pool;
+    struct gate gate;
+    stint_future *holder;
+    stint_future *queued[CAPACITY];
+};
+
+static void fill(struct full *full)
+{
+    memset(full, 0, sizeof *full);
+    full->pool = make_pool(1);
+    assert_int_equal(stint_submit(full->pool, gate_hold, &full->gate, NULL, &full->holder), 0);
+    gate_await(&full->gate, 1);
+    for (int i = 0; i < CAPACITY; i++)
+        assert_int_equal(stint_submit_wait(full->pool, nothing, NULL, NULL, 0, &full->queued[i]), 0);
+}
+
+static void empty(struct full *full)
+{
+    gate_open(&full->gate);
+    finish(full->holder);
+    for (int i = 0; i < CAPACITY; i++)
+        finish(full->queued[i]);
+    assert_int_equal(stint_pool_destroy(full->pool), 0);
+}
+
+static void bad_arguments_are_refused(void **state)
+{
+    (void)state;
+    stint_pool *pool = make_pool(1);
+    stint_future *future = NULL;
+    stint_options options = STINT_OPTIONS_INIT;
+    assert_int_equal(stint_submit_wait(NULL, nothing, NULL, NULL, 0, &future), EINVAL);
+    assert_int_equal(stint_submit_wait(pool, NULL, NULL, NULL, 0, &future), EINVAL);
+    assert_int_equal(stint_submit_wait(pool, nothing, NULL, NULL, 0, NULL), EINVAL);
+    memset(&options.priority, 0x7f, sizeof options.priority);
+    assert_int_equal(stint_submit_wait(pool, nothing, NULL, &options, 0, &future), EINVAL);
+    assert_int_equal(stint_submit(pool, nothing, NULL, &options, &future), EINVAL);
+    assert_null(future);
+    assert_int_equal(stint_pool_destroy(pool), 0);
+}
+
+static void it_times_out_and_leaves_nothing_behind(void **state)
+{
+    (void)state;
+    struct full full;
+    fill(&full);
+    stint_future *future = (stint_future *)&full;
+    assert_int_equal(stint_submit_wait(full.pool, nothing, NULL, NULL, 0, &future), ETIMEDOUT);
+    assert_null(future);
+    assert_int_equal(stint_submit_wait(full.pool, nothing, NULL, NULL, 1000000, &future), ETIMEDOUT);
+    assert_null(future);
+    assert_int_equal(stint_submit(full.pool, nothing, NULL, NULL, &future), EAGAIN);
+    empty(&full);
+}
+
+struct waiter {
+    stint_pool *pool;
+    stint_account *account;
+    stint_future *future;
+    int error;
+    atomic_bool ready;
+    pthread_t thread;
+};
+
+static void *wait_for_place(void *arg)
+{
+    struct waiter *waiter = arg;
+    stint_options options = STINT_OPTIONS_INIT;
+    options.account = waiter->account;
+    waiter->error = stint_submit_wait(waiter->pool, nothing, waiter, &options, STINT_FOREVER, &waiter->future);
+    atomic_store(&waiter->ready, true);
+    return NULL;
+}
+
+static void start_waiting(struct waiter *waiter, stint_pool *pool, stint_account *account)
+{
+    *waiter = (struct waiter){ .pool = pool, .account = account };
+    assert_int_equal(pthread_create(&waiter->thread, NULL, wait_for_place, waiter), 0);
+}
+
+static void a_place_that_gets_free_is_given_to_one_who_waits(void **state)
+{
+    (void)state;
+    struct full full;
+    struct waiter waiters[4];
+    fill(&full);
+    for (int i = 0; i < 4; i++)
+        start_waiting(&waiters[i], full.pool, NULL);
+    for (int i = 0; i < 100; i++)
+        gate_nap();
+    for (int i = 0; i < 4; i++)
+        assert_false(atomic_load(&waiters[i].ready));
+    gate_open(&full.gate);
+    for (int i = 0; i < 4; i++) {
+        pthread_join(waiters[i].thread, NULL);
+        assert_int_equal(waiters[i].error, 0);
+        assert_ptr_equal(finish(waiters[i].future).value, &waiters[i]);
+    }
+    empty(&full);
+}
+
+static void shutting_down_ends_the_wait(void **state)
+{
+    (void)state;
+    for (int round = 0; round < 2; round++) {
+        struct full full;
+        struct waiter waiter;
+        fill(&full);
+        start_waiting(&waiter, full.pool, NULL);
+        for (int i = 0; i < 20; i++)
+            gate_nap();
+        stint_shutdown how = round == 0 ? STINT_SHUTDOWN_DRAIN : STINT_SHUTDOWN_CANCEL;
+        assert_int_equal(stint_pool_shutdown(full.pool, how, 0), ETIMEDOUT);
+        pthread_join(waiter.thread, NULL);
+        assert_int_equal(waiter.error, ESHUTDOWN);
+        assert_null(waiter.future);
+        stint_future *future;
+        assert_int_equal(stint_submit_wait(full.pool, nothing, NULL, NULL, STINT_FOREVER, &future), ESHUTDOWN);
+        empty(&full);
+    }
+}
+
+static int submit_waiting(void *arg, void **value)
+{
+    struct full *full = arg;
+    (void)value;
+    stint_future *futures[300 + CAPACITY];
+    unsigned count = 0;
+    int error;
+    /* Its own deque, then the queue. */
+    while ((error = stint_submit_wait(full->pool, nothing, NULL, NULL, STINT_FOREVER, &futures[count])) == 0)
+        count++;
+    while (count > 0)
+        stint_future_release(futures[--count]);
+    return error;
+}
+
+static void a_task_does_not_wait_for_a_place_in_its_own_pool(void **state)
+{
+    (void)state;
+    struct full full = { .pool = make_pool(1) };
+    stint_future *future;
+    assert_int_equal(stint_submit(full.pool, submit_waiting, &full, NULL, &future), 0);
+    assert_int_equal(finish(future).error, EDEADLK);
+    assert_int_equal(stint_pool_destroy(full.pool), 0);
+}
+
+static void a_cancelled_task_of_an_account_gives_its_place_to_one_who_waits(void **state)
+{
+    (void)state;
+    struct full full;
+    stint_account *account;
+    stint_future *futures[CAPACITY];
+    struct waiter waiter;
+    fill(&full);
+    assert_int_equal(stint_account_create(&account, NULL, NULL), 0);
+    stint_options options = STINT_OPTIONS_INIT;
+    options.account = account;
+    unsigned count = 0;
+    while (stint_submit(full.pool, nothing, NULL, &options, &futures[count]) == 0)
+        count++;
+    start_waiting(&waiter, full.pool, account);
+    for (int i = 0; i < 20; i++)
+        gate_nap();
+    assert_false(atomic_load(&waiter.ready));
+    stint_future_cancel(futures[0]);
+    pthread_join(waiter.thread, NULL); /* although the worker is still held */
+    assert_int_equal(waiter.error, 0);
+    assert_int_equal(finish(futures[0]).status, STINT_CANCELLED);
+    gate_open(&full.gate);
+    for (unsigned i = 1; i < count; i++)
+        assert_int_equal(finish(futures[i]).status, STINT_OK);
+    assert_int_equal(finish(waiter.future).status, STINT_OK);
+    empty(&full);
+    stint_account_release(account);
+}
+
+/* --- Many at once ------------------------------------------------------------------------------------------------- */
+
+#define PRODUCERS 4
+#define TASKS_EACH 5000
+
+struct producer {
+    stint_pool *pool;
+    stint_account *account;
+    unsigned seed;
+    unsigned accepted, ok, refused, other;
+    pthread_t thread;
+};
+
+static int yield(void *arg, void **value)
+{
+    *value = arg;
+    sched_yield();
+    return 0;
+}
+
+static void *produce(void *arg)
+{
+    struct producer *producer = arg;
+    stint_future *last = NULL;
+    for (unsigned i = 0; i < TASKS_EACH; i++) {
+        unsigned dice = (unsigned)rand_r(&producer->seed);
+        stint_options options = STINT_OPTIONS_INIT;
+        options.account = dice % 3 == 0 ? producer->account : NULL;
+        options.priority = (stint_priority)(dice / 4 % 3);
+        stint_future *future;
+        uint64_t timeout = dice % 5 == 0 ? dice / 16 % 20000 : STINT_FOREVER;
+        int error = stint_submit_wait(producer->pool, yield, producer, &options, timeout, &future);
+        if (error == 0) {
+            producer->accepted++;
+            if (last != NULL) {
+                stint_outcome outcome;
+                stint_future_wait(last, &outcome);
+                stint_future_release(last);
+                producer->ok += outcome.status == STINT_OK;
+            }
+            last = future;
+            if (dice / 64 % 8 == 0) {
+                stint_future_cancel(future);
+                stint_future_release(future);
+                producer->ok++;
+                last = NULL;
+            }
+        } else if (error == ETIMEDOUT && timeout != STINT_FOREVER) {
+            producer->refused++;
+        } else {
+            producer->other++;
+        }
+    }
+    if (last != NULL && stint_future_wait(last, NULL) == 0) {
+        stint_future_release(last);
+        producer->ok++;
+    }
+    return NULL;
+}
+
+static void every_submission_gets_a_place_or_its_time_out(void **state)
+{
+    (void)state;
+    for (unsigned workers = 1; workers <= 2; workers++) {
+        stint_pool *pool;
+        const stint_pool_options options = { .workers = workers, .queue_capacity = 2 };
+        assert_int_equal(stint_pool_create(&pool, &options), 0);
+        stint_account *account;
+        const stint_account_limits limits = { .running = 1 };
+        assert_int_equal(stint_account_create(&account, NULL, &limits), 0);
+        struct producer producers[PRODUCERS];
+        for (unsigned i = 0; i < PRODUCERS; i++) {
+            producers[i] = (struct producer){ .pool = pool, .account = account, .seed = i + 1 };
+            assert_int_equal(pthread_create(&producers[i].thread, NULL, produce, &producers[i]), 0);
+        }
+        for (unsigned i = 0; i < PRODUCERS; i++) {
+            pthread_join(producers[i].thread, NULL);
+            assert_int_equal(producers[i].other, 0);
+            assert_int_equal(producers[i].accepted + producers[i].refused, TASKS_EACH);
+            assert_int_equal(producers[i].ok, producers[i].accepted);
+        }
+        assert_int_equal(stint_pool_destroy(pool), 0);
+        stint_account_release(account);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(bad_arguments_are_refused),
+        cmocka_unit_test(it_times_out_and_leaves_nothing_behind),
+        cmocka_unit_test(a_place_that_gets_free_is_given_to_one_who_waits),
+        cmocka_unit_test(shutting_down_ends_the_wait),
+        cmocka_unit_test(a_task_does_not_wait_for_a_place_in_its_own_pool),
+        cmocka_unit_test(a_cancelled_task_of_an_account_gives_its_place_to_one_who_waits),
+        cmocka_unit_test(every_submission_gets_a_place_or_its_time_out),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
