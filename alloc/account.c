@@ -99,7 +99,7 @@ static void give_slots_back(stint_account *account, const stint_account *end)
         atomic_fetch_sub_explicit(&account->counters[RUNNING].value, 1, memory_order_seq_cst);
 }
 
-static void count_start(stint_account *account)
+void sti_account_count_start(stint_account *account)
 {
     for (; account != NULL; account = account->parent)
         atomic_fetch_add_explicit(&account->started, 1, memory_order_relaxed);
@@ -113,14 +113,15 @@ stint_account *sti_account_try_enter(stint_account *account)
             return at;
         }
     }
-    count_start(account);
     return NULL;
 }
 
 bool sti_account_enter(stint_account *account)
 {
     stint_account *full = sti_account_try_enter(account);
-    if (full != NULL)
+    if (full == NULL)
+        sti_account_count_start(account);
+    else
         sti_account_tell(account, full);
     return full == NULL;
 }
@@ -129,7 +130,6 @@ void sti_account_enter_beyond(stint_account *account)
 {
     for (stint_account *at = account; at != NULL; at = at->parent)
         atomic_fetch_add_explicit(&at->counters[RUNNING].value, 1, memory_order_relaxed);
-    count_start(account);
 }
 
 void sti_account_leave(stint_account *account)

@@ -12,12 +12,15 @@
 bool sti_account_enter(stint_account *account);
 void sti_account_leave(stint_account *account);
 
-/* The same, without a call of the listener: the account that has its maximum, or NULL when the task is in. After a
+/* The first half of the same, without a call of the listener, for who does not know yet whether the task will start: the account that has its maximum, or NULL when the task is in. After a
  * refusal sti_account_tell(account, refuser) must follow, when the caller holds no lock. */
 stint_account *sti_account_try_enter(stint_account *account);
 
 /* The same, whatever the maximum. */
 void sti_account_enter_beyond(stint_account *account);
+
+/* The other half: the task starts. */
+void sti_account_count_start(stint_account *account);
 
 /* Wait for a slot of this account, and no more. In between, the listener is called with it whenever it may have one;
  * who has begun to wait must try once more. The account is the caller's to keep alive. */

@@ -222,6 +222,14 @@ static void take_out(struct sti_tenants *tenants, sti_task *task)
         sti_park_notify_all(tenants->pool);
 }
 
+/* A claimed one whose account has been entered. */
+static void start(struct sti_tenants *tenants, sti_task *task)
+{
+    sti_account_count_start(task->options.account);
+    task->entered = true;
+    take_out(tenants, task);
+}
+
 void sti_tenants_remove(struct sti_tenants *tenants, sti_task *task)
 {
     sti_plain_mutex_lock(&tenants->lock);
@@ -295,8 +303,7 @@ static sti_task *take_turns(struct sti_tenants *tenants, struct sti_tenant_ring 
         bool entered = enter_or_hold_back(tenants, tenant, afterwards);
         sti_task *task = entered ? claim_oldest(tenant) : NULL;
         if (task != NULL) {
-            task->entered = true;
-            take_out(tenants, task);
+            start(tenants, task);
             return task;
         }
         if (entered && tenant->account != NULL) {
@@ -341,8 +348,7 @@ static bool take_awaited(struct sti_tenants *tenants, sti_task *task, struct aft
         *afterwards = (struct afterwards){ .account = stint_account_retain(account), .leave = account != NULL };
         return false;
     }
-    task->entered = true;
-    take_out(tenants, task);
+    start(tenants, task);
     return true;
 }
 

@@ -192,7 +192,7 @@ static void a_cancelled_task_of_an_account_gives_its_place_to_one_who_waits(void
     (void)state;
     struct full full;
     stint_account *account;
-    stint_future *futures[CAPACITY];
+    stint_future *futures[CAPACITY + 1];
     struct waiter waiter;
     fill(&full);
     assert_int_equal(stint_account_create(&account, NULL, NULL), 0);
