@@ -4,6 +4,7 @@
 #include <stint/alloc.h>
 
 #include "allocate.h"
+#include "tracked.h"
 
 void *sti_allocate_failed(void)
 {
@@ -79,7 +80,7 @@ void *sti_reallocate_watched(struct sti_thread *thread, void *block, size_t size
 {
     if (block != NULL && sti_wipe_is_due() && !sti_allocate_fits(block, size))
         return sti_wipe_reallocate(block, size, caller);
-    if (atomic_load_explicit(&sti_memprof_follows, memory_order_relaxed))
+    if (atomic_load_explicit(&sti_memprof_follows, memory_order_relaxed) && sti_tracked_may_contain(block))
         return sti_memprof_reallocate(thread, block, size, caller);
     return sti_reallocate_plainly(thread, block, size, caller);
 }

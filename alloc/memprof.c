@@ -87,10 +87,6 @@ int stint_memprof_start(const stint_memprof_options *options)
         return EINVAL;
     if (!change_from(IDLE))
         return EBUSY;
-    if (!sti_tracked_prepare()) {
-        change_to(IDLE);
-        return ENOMEM;
-    }
     sti_memprof_settings.options = *options;
     sti_memprof_settings.interval = options->interval != 0 ? (double)options->interval : WORD / options->rate;
     atomic_store_explicit(&sti_memprof_settings.joined, 0, memory_order_relaxed);
@@ -106,17 +102,15 @@ int stint_memprof_start(const stint_memprof_options *options)
     return 0;
 }
 
+/* What is held outside of the set when it is emptied, a block that realloc moves, may come back to it. */
 static bool end_all(void)
 {
-    bool found = false;
-    for (size_t word = 0; word < STI_TRACKED_WORDS; word++) {
-        struct sti_tracked *entry;
-        while ((entry = sti_tracked_take_any(word, STINT_MEMPROF_STOPPED)) != NULL) {
-            found = true;
-            sti_memprof_hold();
-            sti_memprof_call_dealloc(entry);
-            sti_memprof_leave();
-        }
+    struct sti_tracked *entry = sti_tracked_take_all(STINT_MEMPROF_STOPPED);
+    bool found = entry != NULL;
+    while (entry != NULL) {
+        struct sti_tracked *next = entry->next;
+        sti_memprof_call_dealloc(entry);
+        entry = next;
     }
     return found;
 }
@@ -130,10 +124,10 @@ int stint_memprof_stop(void)
     stint_mask();
     sti_backend_on_heartbeat(NULL);
     atomic_store_explicit(&sti_memprof_profile, 0, memory_order_seq_cst);
-    /* What is held outside of the set meanwhile, a promoted block or one that realloc moves, may come back to it. */
     do
         await_users();
     while (end_all());
+    await_users();
     follow(false);
     sti_thread_poke_all();
     change_to(IDLE);

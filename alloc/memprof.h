@@ -70,7 +70,7 @@ void *sti_memprof_made_sampled(struct sti_thread *thread, void *block, size_t si
          ? (block)                                                                                                     \
          : sti_memprof_made_sampled((thread), (block), (size), (alignment), (caller)))
 
-/* realloc while blocks may be followed; thread may be NULL. Calling thread. */
+/* realloc of a block that may be followed; thread may be NULL. Calling thread. */
 void *sti_memprof_reallocate(struct sti_thread *thread, void *block, size_t size, const void *caller);
 
 /* The heaps on the list are about to be committed or destroyed, and blocks are logged. Their thread. */

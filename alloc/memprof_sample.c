@@ -204,13 +204,12 @@ static void *resize(struct sti_thread *thread, void *block, size_t size, const v
 }
 
 /* The block is out of the set while it moves: as soon as its memory is free, another thread's block may be there. */
-static void *move_followed(struct sti_thread *thread, void *block, size_t size, const void *caller)
+static void *move(struct sti_thread *thread, void *block, size_t size, const void *caller)
 {
     sti_memprof_hold();
     struct sti_tracked *entry = sti_tracked_take((uintptr_t)block, STINT_MEMPROF_FREED);
     void *moved = resize(thread, block, size, caller);
     if (entry != NULL && (moved == NULL || moved == block)) {
-        entry->gone = false;
         sti_tracked_add(entry);
     } else if (entry != NULL) {
         sti_memprof_call_dealloc(entry);
@@ -223,9 +222,9 @@ void *sti_memprof_reallocate(struct sti_thread *thread, void *block, size_t size
 {
     if (block != NULL && sti_allocate_fits(block, size))
         return sti_backend_realloc(block, size);
-    if (thread != NULL && !sti_meter_charge(thread, sti_meter_rounded(size), size, caller))
+    if (thread == NULL)
+        return move(thread, block, size, caller);
+    if (!sti_meter_charge(thread, sti_meter_rounded(size), size, caller))
         return NULL;
-    void *moved = block != NULL && sti_tracked_may_contain(block) ? move_followed(thread, block, size, caller)
-                                                                  : resize(thread, block, size, caller);
-    return thread != NULL ? sti_memprof_made(thread, moved, size, 0, caller) : moved;
+    return sti_memprof_made(thread, move(thread, block, size, caller), size, 0, caller);
 }

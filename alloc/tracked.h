@@ -3,12 +3,12 @@
  * The set of sampled blocks that are followed, by address. Any thread; no callback is called in here, and nothing of it is
  * held when a function returns.
  *
- * Whoever frees a block has to know whether it is in the set, and nearly none is. So there is a bit for each 16 bytes of
- * address space, modulo 128 MiB, that is set exactly while a block at such an address is in the set: a free loads one
- * word of it, and words that lie together belong to blocks that lie together. Each word has the list of its blocks beside
- * it, in a second array, under one of a few locks.
+ * Whoever frees a block has to know whether it is in the set, and nearly none is. So there is a mark for each 64 bytes of
+ * address space, modulo 128 MiB, that is set exactly while a block that begins in such 64 bytes is in the set: a free
+ * looks at one byte, and marks that lie together belong to blocks that lie together. The blocks of each KiB are on a list,
+ * under one of a few locks.
  *
- * A block's free happens after it was handed out, and it was in the set before: so the bit needs no order of its own. */
+ * A block's free happens after it was handed out, and it was in the set before: so the mark needs no order of its own. */
 #ifndef STI_ALLOC_TRACKED_H
 #define STI_ALLOC_TRACKED_H
 
@@ -20,7 +20,8 @@
 
 #include "backend.h"
 
-#define STI_TRACKED_WORDS ((size_t)1 << 17)
+#define STI_TRACKED_LISTS ((size_t)1 << 17)
+#define STI_TRACKED_MARKS (STI_TRACKED_LISTS << 4)
 
 struct sti_tracked {
     uintptr_t block;
@@ -29,33 +30,25 @@ struct sti_tracked {
     bool promoting; /* its promote callback is running, or about to */
     bool gone;      /* meanwhile it was taken out, with this end */
     stint_memprof_end end;
-    struct sti_tracked *next; /* of its word; once it is out of the set, its holder's */
+    struct sti_tracked *next; /* on its list; once it is out of the set, its holder's */
 };
 
-/* NULL until the first profile. */
-extern _Atomic(_Atomic uint64_t *) sti_tracked_bits;
+/* In this library's data, which no scan for roots looks at; pages of it that nobody writes to cost nothing. */
+extern _Atomic uint8_t sti_tracked_marks[STI_TRACKED_MARKS];
 
-static inline size_t sti_tracked_word(uintptr_t block)
+static inline size_t sti_tracked_mark(uintptr_t block)
 {
-    return (block >> 10) & (STI_TRACKED_WORDS - 1);
+    return block >> 6 & (STI_TRACKED_MARKS - 1);
 }
 
-static inline uint64_t sti_tracked_bit(uintptr_t block)
-{
-    return UINT64_C(1) << ((block >> 4) & 63);
-}
-
-/* False: it is not in the set. Only once there has been a profile. */
+/* False: it is not in the set. */
 static inline bool sti_tracked_may_contain(const void *block)
 {
-    _Atomic uint64_t *bits = atomic_load_explicit(&sti_tracked_bits, memory_order_relaxed);
-    uint64_t word = atomic_load_explicit(&bits[sti_tracked_word((uintptr_t)block)], memory_order_relaxed);
-    return __builtin_expect((word & sti_tracked_bit((uintptr_t)block)) != 0, 0);
+    return __builtin_expect(
+        atomic_load_explicit(&sti_tracked_marks[sti_tracked_mark((uintptr_t)block)], memory_order_relaxed) != 0, 0);
 }
 
-/* Once before the first use. False: out of memory. */
-bool sti_tracked_prepare(void);
-
+/* Its gone need not be set. */
 void sti_tracked_add(struct sti_tracked *entry);
 
 /* Take the block out. NULL: it is not in the set, or it is being promoted: then whoever does that hears of its end. */
@@ -74,8 +67,8 @@ bool sti_tracked_end_promotion(struct sti_tracked *entry, void *metadata);
 /* Is there such a block in the set? */
 bool sti_tracked_is_of(uintptr_t block, const sti_backend_heap *heap);
 
-/* Take out any block of the word. NULL: it has none that is not being promoted. */
-struct sti_tracked *sti_tracked_take_any(size_t word, stint_memprof_end end);
+/* Take out all of them, chained by next; the end of those that are being promoted is told to whoever does that. */
+struct sti_tracked *sti_tracked_take_all(stint_memprof_end end);
 
 /* In the child of a fork, where nobody else runs: empty the set. */
 void sti_tracked_forget_all(void);

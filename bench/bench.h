@@ -56,6 +56,7 @@ extern const struct bench bench_cancel[];
 extern const struct bench bench_contain[];
 extern const struct bench bench_mutex[];
 extern const struct bench bench_overshoot[];
+extern const struct bench bench_profile[];
 extern const struct bench bench_roots[];
 extern const struct bench bench_run[];
 extern const struct bench bench_submitting[];

@@ -104,7 +104,7 @@ typedef struct stint_memprof_options {
  * in no task joins it after some allocations (when mimalloc next leaves its own fast path, usually within 64 KiB). The
  * child of a fork has no profile: it can start one. Any thread; in a callback it is EBUSY.
  * 0; EINVAL: options or alloc is NULL, the rate is not in (0, 1], the interval is below 8, both or none are given, or the
- * depth is too large; EBUSY: a profile is running, or being stopped; ENOMEM. */
+ * depth is too large; EBUSY: a profile is running, or being stopped. */
 STINT_API int stint_memprof_start(const stint_memprof_options *options);
 
 /* Stop the profile: wait for the callbacks that run on other threads, then end what is still followed, with
