@@ -18,29 +18,24 @@ static _Thread_local struct {
     struct sti_tracked *waiting; /* for their dealloc */
 } calling;
 
-struct call {
-    struct sti_thread *counted;
-    struct sti_scope *masked;
-    int saved_errno;
-};
-
 bool sti_memprof_is_calling(void)
 {
     return calling.inside;
 }
 
-static struct call begin_call(void)
+struct sti_quiet sti_memprof_be_quiet(void)
 {
-    struct call call = {
+    struct sti_quiet quiet = {
         .counted = sti_thread_counted,
         .masked = sti_thread_metered != NULL ? sti_thread_metered->scope : NULL,
         .saved_errno = errno,
     };
-    if (call.masked != NULL)
-        call.masked->masks++;
+    sti_memprof_hold();
+    if (quiet.masked != NULL)
+        quiet.masked->masks++;
     sti_thread_counted = NULL;
     calling.inside = true;
-    return call;
+    return quiet;
 }
 
 static void dealloc(struct sti_tracked *entry)
@@ -51,7 +46,7 @@ static void dealloc(struct sti_tracked *entry)
     sti_process_free(entry);
 }
 
-static void end_call(const struct call *call)
+void sti_memprof_end_quiet(const struct sti_quiet *quiet)
 {
     while (calling.waiting != NULL) {
         struct sti_tracked *entry = calling.waiting;
@@ -59,18 +54,19 @@ static void end_call(const struct call *call)
         dealloc(entry);
     }
     calling.inside = false;
-    sti_thread_counted = call->counted;
-    if (call->masked != NULL)
-        call->masked->masks--;
-    errno = call->saved_errno;
+    sti_thread_counted = quiet->counted;
+    if (quiet->masked != NULL)
+        quiet->masked->masks--;
+    sti_memprof_leave();
+    errno = quiet->saved_errno;
 }
 
 void *sti_memprof_call_alloc(const stint_memprof_allocation *allocation)
 {
     const stint_memprof_options *options = &sti_memprof_settings.options;
-    struct call call = begin_call();
+    struct sti_quiet quiet = sti_memprof_be_quiet();
     void *metadata = options->tracker.alloc(allocation, options->arg);
-    end_call(&call);
+    sti_memprof_end_quiet(&quiet);
     return metadata;
 }
 
@@ -79,9 +75,9 @@ void *sti_memprof_call_promote(void *metadata)
     const stint_memprof_options *options = &sti_memprof_settings.options;
     if (options->tracker.promote == NULL)
         return metadata;
-    struct call call = begin_call();
+    struct sti_quiet quiet = sti_memprof_be_quiet();
     metadata = options->tracker.promote(metadata, options->arg);
-    end_call(&call);
+    sti_memprof_end_quiet(&quiet);
     return metadata;
 }
 
@@ -92,7 +88,7 @@ void sti_memprof_call_dealloc(struct sti_tracked *entry)
         calling.waiting = entry;
         return;
     }
-    struct call call = begin_call();
+    struct sti_quiet quiet = sti_memprof_be_quiet();
     dealloc(entry);
-    end_call(&call);
+    sti_memprof_end_quiet(&quiet);
 }

@@ -34,8 +34,18 @@ bool sti_memprof_enter(uint64_t profile);
 void sti_memprof_hold(void);
 void sti_memprof_leave(void);
 
-/* Is the calling thread in a callback? */
+/* Is the calling thread in a callback, or quiet? */
 bool sti_memprof_is_calling(void);
+
+/* As in a callback: nothing is sampled, nothing charged, and interrupts wait. The thread is a user meanwhile, so that
+ * there is still the tracker for what it frees. Calling thread; does not nest. */
+struct sti_quiet {
+    struct sti_thread *counted;
+    struct sti_scope *masked;
+    int saved_errno;
+};
+struct sti_quiet sti_memprof_be_quiet(void);
+void sti_memprof_end_quiet(const struct sti_quiet *quiet);
 
 /* Call the user's functions, masked and with sampling off. Calling thread, which is a user. alloc is not to be called in
  * a callback; there dealloc waits until that has ended. dealloc frees the entry. */

@@ -9,8 +9,8 @@
  * The one rule to remember: a task's memory is a transaction. Ok commits what the task left allocated; Error and
  * Cancelled roll it back.
  *
- * This header includes all the others. Functions that can fail return 0 or an errno value; the library never prints,
- * never exits and never aborts on a caller's mistake. */
+ * This header includes all the others. Functions that can fail return 0 or an errno value; the library never prints
+ * (but for what goes wrong with STINT_PROFILE, see stint/profile.h), never exits and never aborts on a caller's mistake. */
 #ifndef STINT_STINT_H
 #define STINT_STINT_H
 
@@ -25,6 +25,7 @@
 #include <stint/memprof.h>
 #include <stint/mutex.h>
 #include <stint/pool.h>
+#include <stint/profile.h>
 #include <stint/roots.h>
 #include <stint/statistics.h>
 #include <stint/task.h>

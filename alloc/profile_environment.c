@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * STINT_PROFILE=interval:path: a profile of a program that knows nothing of it (stint/profile.h). Begun when this library
+ * is loaded; written at the end of the process and, by a thread that waits for it, on SIGUSR2. */
+#include <errno.h>
+#include <limits.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <fcntl.h>
+
+#include <stint/profile.h>
+
+#define VARIABLE "STINT_PROFILE"
+#define COLLAPSED ".collapsed"
+#define PART ".part"
+
+static char *path; /* NULL: there is no such profile, or this is a child of the process that has it */
+static sem_t asked;
+
+static void complain(const char *about, const char *what)
+{
+    char line[PATH_MAX + 256];
+    int length = snprintf(line, sizeof line, "stint: " VARIABLE ": %s: %s\n", about, what);
+    if (length > 0 && write(STDERR_FILENO, line, (size_t)length) < 0)
+        return; /* then there is nobody to tell */
+}
+
+/* 0: it is none. */
+static size_t read_interval(const char *text, const char **end)
+{
+    char *behind;
+    errno = 0;
+    unsigned long long number = text[0] >= '0' && text[0] <= '9' ? strtoull(text, &behind, 10) : 0;
+    if (number == 0 || errno != 0)
+        return 0;
+    unsigned shift = *behind == 'k' || *behind == 'K' ? 10 : *behind == 'm' || *behind == 'M' ? 20 : 0;
+    *end = behind + (shift > 0);
+    return number <= SIZE_MAX >> shift ? (size_t)number << shift : 0;
+}
+
+/* NULL: no memory. */
+static char *expanded(const char *pattern)
+{
+    char *expanded = NULL;
+    size_t size;
+    FILE *stream = open_memstream(&expanded, &size);
+    if (stream == NULL)
+        return NULL;
+    const char *mark;
+    while ((mark = strstr(pattern, "%p")) != NULL) {
+        fwrite(pattern, 1, (size_t)(mark - pattern), stream);
+        fprintf(stream, "%d", getpid());
+        pattern = mark + 2;
+    }
+    fputs(pattern, stream);
+    return fclose(stream) == 0 ? expanded : NULL;
+}
+
+static stint_profile_kind kind_of_path(void)
+{
+    size_t length = strlen(path);
+    bool collapsed = length > strlen(COLLAPSED) && strcmp(path + length - strlen(COLLAPSED), COLLAPSED) == 0;
+    return collapsed ? STINT_PROFILE_COLLAPSED : STINT_PROFILE_PPROF;
+}
+
+/* A file appears under its name when it is complete; what is no file, such as a pipe, is written to as it is. */
+static int write_to(const char *target)
+{
+    int fd = open(target, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if (fd < 0)
+        return errno;
+    int error = stint_profile_write(fd, kind_of_path());
+    if (close(fd) != 0 && error == 0)
+        error = errno;
+    return error;
+}
+
+static void write_profile(void)
+{
+    static pthread_mutex_t writing = PTHREAD_MUTEX_INITIALIZER;
+    char part[PATH_MAX + sizeof PART];
+    struct stat status;
+    bool is_file = stat(path, &status) != 0 || S_ISREG(status.st_mode);
+    snprintf(part, sizeof part, "%s%s", path, is_file ? PART : "");
+    pthread_mutex_lock(&writing);
+    int error = write_to(part);
+    if (is_file && error == 0 && rename(part, path) != 0)
+        error = errno;
+    if (is_file && error != 0)
+        unlink(part);
+    pthread_mutex_unlock(&writing);
+    if (error != 0)
+        complain(path, strerror(error));
+}
+
+static void *write_when_asked(void *arg)
+{
+    for (;;) {
+        while (sem_wait(&asked) != 0)
+            ;
+        write_profile();
+    }
+    return arg;
+}
+
+static void ask(int signal)
+{
+    int saved_errno = errno;
+    (void)signal;
+    sem_post(&asked);
+    errno = saved_errno;
+}
+
+/* The thread takes no signal that is meant for the program. */
+static void hear_signal(void)
+{
+    struct sigaction action;
+    pthread_t thread;
+    sigset_t all;
+    sigset_t before;
+    if (sigaction(SIGUSR2, NULL, &action) != 0 || action.sa_handler != SIG_DFL)
+        return;
+    sem_init(&asked, 0, 0);
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, &before);
+    int error = pthread_create(&thread, NULL, write_when_asked, NULL);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (error != 0) {
+        complain("SIGUSR2", strerror(error));
+        return;
+    }
+    pthread_detach(thread);
+    action = (struct sigaction){ .sa_handler = ask, .sa_flags = SA_RESTART };
+    sigaction(SIGUSR2, &action, NULL);
+}
+
+static void end_in_child(void)
+{
+    path = NULL;
+}
+
+__attribute__((constructor)) static void begin(void)
+{
+    const char *value = secure_getenv(VARIABLE);
+    const char *behind = "";
+    if (value == NULL)
+        return;
+    stint_profile_options options = STINT_PROFILE_OPTIONS_INIT;
+    options.interval = read_interval(value, &behind);
+    if (options.interval == 0 || behind[0] != ':' || behind[1] == '\0') {
+        complain(value, "not of the form interval:path");
+        return;
+    }
+    path = expanded(behind + 1);
+    int error = path != NULL ? stint_profile_start(&options) : ENOMEM;
+    if (error != 0) {
+        path = NULL;
+        complain(value, strerror(error));
+        return;
+    }
+    pthread_atfork(NULL, NULL, end_in_child);
+    hear_signal();
+}
+
+__attribute__((destructor)) static void end(void)
+{
+    if (path != NULL)
+        write_profile();
+}

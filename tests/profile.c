@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What profiles gather. Writing them is profile_writing.c's. */
+#include "profile.h"
+
+#include <sys/wait.h>
+
+static int hold_and_fail(void *count, void **value)
+{
+    hold(count, value);
+    *value = NULL;
+    return 1;
+}
+
+/* Off by less than four standard errors. */
+static void assert_estimate(double estimate, double truth, double samples)
+{
+    assert_true((estimate - truth) * (estimate - truth) * samples < 16 * truth * truth);
+}
+
+static void test_what_cannot_be_is_refused(void **state)
+{
+    stint_profile_options options = STINT_PROFILE_OPTIONS_INIT;
+    stint_profile_totals totals;
+    (void)state;
+    assert_int_equal(stint_profile_stop(), EINVAL);
+    assert_int_equal(stint_profile_read(&totals), EINVAL);
+    assert_int_equal(stint_profile_write(STDOUT_FILENO, STINT_PROFILE_PPROF), EINVAL);
+    options.rate = 0.1; /* with an interval */
+    assert_int_equal(stint_profile_start(&options), EINVAL);
+    options.interval = 0;
+    options.rate = 1.5;
+    assert_int_equal(stint_profile_start(&options), EINVAL);
+    options.rate = -1;
+    assert_int_equal(stint_profile_start(&options), EINVAL);
+    options.rate = 0;
+    assert_int_equal(stint_profile_start(&options), EINVAL);
+    assert_int_equal(stint_profile_read(&totals), EINVAL);
+    assert_int_equal(stint_profile_start(NULL), 0);
+    assert_int_equal(stint_profile_start(NULL), EBUSY);
+    assert_int_equal(stint_profile_read(NULL), EINVAL);
+    assert_int_equal(stint_profile_write(STDOUT_FILENO, (stint_profile_kind)99), EINVAL);
+    assert_int_equal(stint_profile_write(STDOUT_FILENO, (stint_profile_kind)-1), EINVAL);
+    assert_int_equal(stint_profile_stop(), 0);
+    assert_int_equal(stint_profile_stop(), EINVAL);
+}
+
+static void test_estimates_are_near_what_was_charged(void **state)
+{
+    size_t count = 200000;
+    stint_options options = STINT_OPTIONS_INIT;
+    (void)state;
+    start_profile(1);
+    uint64_t charged = run_task(churn, &count, &options).usage.allocated;
+    stint_profile_totals totals = totals_now();
+    assert_estimate((double)totals.alloc_bytes, (double)charged, (double)totals.samples);
+    /* Small blocks are more, and rarer: their number is less certain than their bytes. */
+    assert_in_range(totals.alloc_objects, count * 9 / 10, count * 11 / 10);
+    assert_int_equal(totals.inuse_bytes, 0);
+    assert_int_equal(totals.inuse_objects, 0);
+    assert_int_equal(stint_profile_stop(), 0);
+}
+
+static void test_a_rate_of_samples_a_word_gives_the_same_estimates(void **state)
+{
+    size_t count = 200000;
+    stint_options options = STINT_OPTIONS_INIT;
+    stint_profile_options profile = { .rate = 1e-3, .callstack_depth = 8, .seed = 5 };
+    (void)state;
+    assert_int_equal(stint_profile_start(&profile), 0);
+    uint64_t charged = run_task(churn, &count, &options).usage.allocated;
+    stint_profile_totals totals = totals_now();
+    assert_estimate((double)totals.alloc_bytes, (double)charged, (double)totals.samples);
+    assert_int_equal(stint_profile_stop(), 0);
+}
+
+static void test_what_is_in_use_ends_with_its_free_or_its_task(void **state)
+{
+    size_t count = 20000;
+    stint_options options = STINT_OPTIONS_INIT;
+    (void)state;
+    start_profile(2);
+    stint_outcome kept = run_task(hold, &count, &options);
+    stint_profile_totals totals = totals_now();
+    assert_int_equal(totals.inuse_bytes, totals.alloc_bytes);
+    assert_int_equal(totals.inuse_objects, totals.alloc_objects);
+    assert_true(totals.samples > 1000);
+
+    assert_int_equal(run_task(hold_and_fail, &count, &options).status, STINT_ERROR);
+    stint_profile_totals after = totals_now();
+    assert_true(after.alloc_bytes > totals.alloc_bytes * 3 / 2);
+    assert_int_equal(after.inuse_bytes, totals.inuse_bytes);
+    assert_int_equal(after.inuse_objects, totals.inuse_objects);
+
+    free_all(kept.value);
+    assert_int_equal(totals_now().inuse_bytes, 0);
+    assert_int_equal(totals_now().inuse_objects, 0);
+    assert_int_equal(stint_profile_stop(), 0);
+}
+
+static void test_a_stopped_profile_stays_as_it_was_until_the_next(void **state)
+{
+    size_t count = 20000;
+    stint_options options = STINT_OPTIONS_INIT;
+    (void)state;
+    start_profile(3);
+    stint_outcome kept = run_task(hold, &count, &options);
+    stint_profile_totals before = totals_now();
+    assert_int_equal(stint_profile_stop(), 0);
+    free_all(kept.value);
+    run_task(churn, &count, &options);
+    stint_profile_totals after = totals_now();
+    assert_same_totals(&before, &after);
+    assert_true(after.inuse_bytes > 0);
+    start_profile(3);
+    assert_int_equal(totals_now().samples, 0);
+    assert_int_equal(stint_profile_stop(), 0);
+}
+
+static void *write_in_callback(const stint_memprof_allocation *allocation, void *error)
+{
+    (void)allocation;
+    *(int *)error = stint_profile_write(STDOUT_FILENO, STINT_PROFILE_COLLAPSED);
+    return NULL;
+}
+
+static void test_beside_another_tracker_there_is_no_profile(void **state)
+{
+    size_t count = 1000;
+    int error = 0;
+    stint_options options = STINT_OPTIONS_INIT;
+    stint_memprof_options memprof = STINT_MEMPROF_OPTIONS_INIT;
+    memprof.interval = INTERVAL;
+    memprof.tracker.alloc = write_in_callback;
+    memprof.arg = &error;
+    (void)state;
+    assert_int_equal(stint_memprof_start(&memprof), 0);
+    assert_int_equal(stint_profile_start(NULL), EBUSY);
+    assert_int_equal(stint_profile_stop(), EINVAL);
+    run_task(churn, &count, &options);
+    assert_int_equal(error, EDEADLK);
+    assert_int_equal(stint_memprof_stop(), 0);
+}
+
+static void test_the_child_of_a_fork_has_no_profile_but_can_start_one(void **state)
+{
+    size_t count = 20000;
+    stint_profile_totals totals;
+    int status;
+    (void)state;
+    start_profile(8);
+    churn(&count, NULL);
+    pid_t child = fork();
+    if (child == 0) {
+        bool right = stint_profile_read(&totals) == EINVAL && stint_profile_stop() == EINVAL &&
+                     stint_profile_start(NULL) == 0 && stint_profile_read(&totals) == 0 && totals.samples == 0 &&
+                     stint_profile_stop() == 0;
+        _exit(right ? 0 : 1);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    assert_true(totals_now().samples > 0);
+    assert_int_equal(stint_profile_stop(), 0);
+}
+
+static void test_writing_needs_its_libraries(void **state)
+{
+    int fd = open("/dev/null", O_WRONLY);
+    (void)state;
+    start_profile(11);
+    assert_int_equal(stint_profile_write(fd, STINT_PROFILE_PPROF), PROFILES ? 0 : ENOTSUP);
+    assert_int_equal(stint_profile_write(fd, STINT_PROFILE_COLLAPSED), PROFILES ? 0 : ENOTSUP);
+    assert_int_equal(stint_profile_stop(), 0);
+    close(fd);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_what_cannot_be_is_refused),
+        cmocka_unit_test(test_estimates_are_near_what_was_charged),
+        cmocka_unit_test(test_a_rate_of_samples_a_word_gives_the_same_estimates),
+        cmocka_unit_test(test_what_is_in_use_ends_with_its_free_or_its_task),
+        cmocka_unit_test(test_a_stopped_profile_stays_as_it_was_until_the_next),
+        cmocka_unit_test(test_beside_another_tracker_there_is_no_profile),
+        cmocka_unit_test(test_the_child_of_a_fork_has_no_profile_but_can_start_one),
+        cmocka_unit_test(test_writing_needs_its_libraries),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
