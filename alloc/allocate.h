@@ -34,7 +34,7 @@ void *sti_reallocate_at_sample(struct sti_thread *thread, void *block, size_t si
 /* What gives a block back: mimalloc's function, the profiler's while a profile runs, or once a task has been wiped,
  * wiping's. */
 typedef void sti_free_fn(void *block);
-extern _Atomic(sti_free_fn *) sti_free_function;
+extern _Atomic(sti_free_fn *) sti_free_function __attribute__((visibility("hidden"))); /* as in caller.h */
 
 /* Have it be another one, unless it is wiping's, which stays. Any thread. */
 void sti_free_by(sti_free_fn *function);

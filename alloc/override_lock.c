@@ -188,10 +188,27 @@ static void end_once(struct once_hold *hold)
     sti_scope_release_hold(hold->scope, hold->object);
 }
 
+/* What a flag holds when its function has run. libc's headers do not say it. */
+static pthread_once_t once_done = PTHREAD_ONCE_INIT;
+
+static void do_nothing(void)
+{
+}
+
+__attribute__((constructor)) static void learn_once_done(void)
+{
+    LIBC(pthread_once)(&once_done, do_nothing);
+}
+
+static inline bool is_done(pthread_once_t *flag)
+{
+    return __atomic_load_n(flag, __ATOMIC_RELAXED) == once_done;
+}
+
 int pthread_once(pthread_once_t *flag, void (*function)(void))
 {
     struct sti_thread *thread = sti_thread_metered;
-    if (__builtin_expect(thread == NULL, 1))
+    if (__builtin_expect(thread == NULL || is_done(flag), 1))
         return LIBC(pthread_once)(flag, function);
     __attribute__((cleanup(end_once), unused)) struct once_hold hold = begin_once(thread->scope, flag);
     return LIBC(pthread_once)(flag, function);
