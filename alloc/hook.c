@@ -73,6 +73,7 @@ int sti_hook_watch_scope(struct sti_scope *scope)
     if (scope->watched)
         return 0;
     scope->watch.look = look_at_scope;
+    scope->watch.only_time = false;
     int error = sti_watch_begin(&scope->watch, earliest_deadline(scope));
     scope->watched = error == 0;
     return error;

@@ -18,7 +18,7 @@ static struct sti_watch *watches;
 static atomic_size_t count; /* of watches */
 static sem_t woken;         /* initialised before count is ever above 0 */
 static bool started;        /* the rest under the lock */
-static uint64_t next_look = STI_WATCH_NEVER;
+static _Atomic uint64_t next_look = STI_WATCH_NEVER;
 
 static uint64_t look_at_all(void)
 {
@@ -54,8 +54,11 @@ static _Noreturn void *keep_watch(void *unused)
     (void)unused;
     pthread_mutex_lock(&lock);
     for (;;) {
-        next_look = look_at_all();
-        uint64_t until = next_look;
+        while (sem_trywait(&woken) == 0)
+            ; /* one look answers all who have called so far */
+        atomic_store_explicit(&next_look, STI_WATCH_NEVER, memory_order_seq_cst);
+        uint64_t until = look_at_all();
+        atomic_store_explicit(&next_look, until, memory_order_seq_cst);
         pthread_mutex_unlock(&lock);
         sleep_until(until);
         pthread_mutex_lock(&lock);
@@ -107,7 +110,7 @@ static void after_fork_in_child(void)
     pthread_cond_init(&calls_ended, NULL); /* those who waited are not there either */
     atomic_store_explicit(&count, 0, memory_order_relaxed);
     started = false;
-    next_look = STI_WATCH_NEVER;
+    atomic_store_explicit(&next_look, STI_WATCH_NEVER, memory_order_relaxed);
     pthread_mutex_unlock(&lock);
 }
 
@@ -128,9 +131,9 @@ int sti_watch_begin(struct sti_watch *watch, uint64_t time)
         if (watches != NULL)
             watches->link = &watch->next;
         watches = watch;
-        atomic_fetch_add_explicit(&count, 1, memory_order_seq_cst);
-        if (time < next_look)
-            sem_post(&woken);
+        if (!watch->only_time)
+            atomic_fetch_add_explicit(&count, 1, memory_order_seq_cst);
+        sti_watch_hasten(time);
     }
     pthread_mutex_unlock(&lock);
     return error;
@@ -145,7 +148,8 @@ void sti_watch_end(struct sti_watch *watch)
         if (watch->next != NULL)
             watch->next->link = watch->link;
         watch->link = NULL;
-        atomic_fetch_sub_explicit(&count, 1, memory_order_relaxed);
+        if (!watch->only_time)
+            atomic_fetch_sub_explicit(&count, 1, memory_order_relaxed);
     }
     pthread_mutex_unlock(&lock);
 }
@@ -174,6 +178,12 @@ void sti_watch_await_calls(const struct sti_watch *watch)
 {
     while (watch->calls > 0)
         pthread_cond_wait(&calls_ended, &lock);
+}
+
+void sti_watch_hasten(uint64_t time)
+{
+    if (time < atomic_load_explicit(&next_look, memory_order_seq_cst))
+        sem_post(&woken);
 }
 
 void sti_watch_wake(void)

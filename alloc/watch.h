@@ -9,10 +9,19 @@
  *   setter:     store flag (seq_cst)  ... load count of watches (seq_cst), if not 0 post the semaphore
  *   registrant: add 1 to count (seq_cst) ... load flags (seq_cst), if set sti_watch_wake
  *
- * One of the two sees the other. The setter's half is safe in a signal handler. */
+ * One of the two sees the other. The setter's half is safe in a signal handler. Watches that only want to be looked at in
+ * time are not counted.
+ *
+ * Changing what look reads, with a lock of its owner's around the change as around what look does:
+ *
+ *   changer:  change ... load next_look, if that is later than wanted post the semaphore
+ *   thread:   next_look = NEVER ... look ... next_look = what came of it ... sleep until then
+ *
+ * If look came before the change, the changer finds NEVER there, and posts, or what came of it, and compares. */
 #ifndef STI_ALLOC_WATCH_H
 #define STI_ALLOC_WATCH_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct sti_watch;
@@ -29,6 +38,7 @@ struct sti_watch {
     struct sti_watch *next;
     struct sti_watch **link; /* NULL: not on the list */
     sti_watch_look_fn *look;
+    bool only_time; /* tokens are nothing to it */
     unsigned calls; /* of user functions for this watch that are running now */
 };
 
@@ -49,6 +59,10 @@ void sti_watch_call(struct sti_watch *watch, void (*function)(void *arg), void *
 
 /* With the lock: wait until no user function runs for the watch. */
 void sti_watch_await_calls(const struct sti_watch *watch);
+
+/* A watch that is on the list wants to be looked at by this time, if that is earlier than before. What look reads has been
+ * changed already. Any thread, not in signal handlers; a comparison when the thread looks by then anyway. */
+void sti_watch_hasten(uint64_t time);
 
 /* Let the thread look at everything now. Safe in signal handlers; next to nothing when nobody is watched. */
 void sti_watch_wake(void);

@@ -7,15 +7,22 @@
 
 #include "worker.h"
 
+static int put_plain(stint_pool *pool, struct sti_worker *worker, sti_task *task)
+{
+    bool put = worker != NULL ? sti_worker_put(worker, task) : sti_queue_push(&pool->queue, task);
+    return put ? 0 : EAGAIN;
+}
+
 int sti_admission_put(stint_pool *pool, struct sti_worker *worker, sti_task *task)
 {
     bool plain = sti_admission_is_plain(task);
     task->tenants = plain ? NULL : &pool->tenants;
+    task->monitor = task->options.budget.wall_ns != 0 ? &pool->monitor : NULL;
     sti_task_offer(task);
-    if (!plain)
-        return sti_tenants_put(&pool->tenants, task);
-    bool put = worker != NULL ? sti_worker_put(worker, task) : sti_queue_push(&pool->queue, task);
-    return put ? 0 : EAGAIN;
+    int error = plain ? put_plain(pool, worker, task) : sti_tenants_put(&pool->tenants, task);
+    if (error == 0 && task->monitor != NULL)
+        sti_monitor_await(task);
+    return error;
 }
 
 bool sti_admission_claim_awaited(sti_task *task)

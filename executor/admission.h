@@ -17,7 +17,7 @@ static inline bool sti_admission_is_plain(const sti_task *task)
     return task->options.account == NULL && task->options.priority == STINT_PRIORITY_NORMAL;
 }
 
-/* Offer a new task and put it where it is to wait. worker is the calling thread's, if it is one of the pool's.
+/* Offer a new task, to which the caller has a reference, and put it where it is to wait. worker is the calling thread's, if it is one of the pool's.
  * 0; EAGAIN: there is no place; ESHUTDOWN; ENOMEM. */
 int sti_admission_put(stint_pool *pool, struct sti_worker *worker, sti_task *task);
 

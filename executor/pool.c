@@ -17,6 +17,7 @@
 static void free_pool(stint_pool *pool)
 {
     pthread_mutex_destroy(&pool->joining);
+    sti_monitor_end(&pool->monitor);
     sti_tenants_end(&pool->tenants);
     sti_places_end(&pool->places);
     sti_queue_end(&pool->queue);
@@ -53,6 +54,7 @@ static stint_pool *make_pool(unsigned workers, size_t queue_capacity, const char
     pool->worker_count = workers;
     pool->tally.shared = true;
     sti_places_init(&pool->places);
+    sti_monitor_init(&pool->monitor);
     for (unsigned i = 0; i < workers; i++)
         sti_worker_init(&pool->workers[i], pool, i);
     sti_token_init(&pool->stop, NULL);

@@ -10,6 +10,7 @@
 #include "alloc/scope.h"
 #include "compound.h"
 #include "follow.h"
+#include "monitor.h"
 #include "pools.h"
 #include "tsan.h"
 
@@ -28,6 +29,7 @@ sti_task *sti_task_create(const stint_pool *pool, stint_fn *fn, void *arg, const
     task->pool = pool;
     task->submitted_ns = sti_clock_now();
     task->options = options != NULL ? *options : no_limits;
+    task->timer.link = NULL;
     task->entered = false;
     task->counted = false;
     task->generation = sti_pools_generation;
@@ -82,18 +84,38 @@ void sti_task_offer(sti_task *task)
     atomic_store_explicit(&task->state, STI_TASK_QUEUED, memory_order_release);
 }
 
-bool sti_task_claim(sti_task *task)
+static bool leave_queue(sti_task *task, int state)
 {
     int queued = STI_TASK_QUEUED;
-    return atomic_compare_exchange_strong_explicit(&task->state, &queued, STI_TASK_CLAIMED, memory_order_acquire,
+    return atomic_compare_exchange_strong_explicit(&task->state, &queued, state, memory_order_acquire,
                                                    memory_order_relaxed);
+}
+
+bool sti_task_mark_ending(sti_task *task, stint_reason reason)
+{
+    return leave_queue(task, STI_TASK_ENDING + (int)reason);
+}
+
+static void forget_deadline(sti_task *task)
+{
+    if (task->monitor != NULL)
+        sti_monitor_forget(task);
+}
+
+bool sti_task_claim(sti_task *task)
+{
+    bool claimed = leave_queue(task, STI_TASK_CLAIMED);
+    if (claimed)
+        forget_deadline(task);
+    return claimed;
 }
 
 bool sti_task_claim_to_end(sti_task *task, stint_reason reason)
 {
-    int queued = STI_TASK_QUEUED;
-    return atomic_compare_exchange_strong_explicit(&task->state, &queued, STI_TASK_ENDING + (int)reason,
-                                                   memory_order_acquire, memory_order_relaxed);
+    bool claimed = sti_task_mark_ending(task, reason);
+    if (claimed)
+        forget_deadline(task);
+    return claimed;
 }
 
 void sti_task_resolve(sti_task *task)

@@ -37,6 +37,7 @@
 #include "event.h"
 #include "pools.h"
 #include "tally.h"
+#include "timers.h"
 
 typedef struct stint_future sti_task;
 
@@ -48,6 +49,7 @@ enum sti_task_state {
     STI_TASK_ENDING, /* plus a stint_reason: claimed by somebody who ends it unstarted */
 };
 
+struct sti_monitor;
 struct sti_tenant;
 struct sti_tenants;
 
@@ -64,7 +66,9 @@ struct stint_future {
     struct sti_tenant *tenant;   /* this and the next two: under the lock there */
     sti_task *older;
     sti_task *newer;
-    bool entered; /* its account counts it as running: for the claimant */
+    struct sti_monitor *monitor; /* that ends it at its deadline while it waits; NULL: it has none */
+    struct sti_timer timer;      /* the monitor's */
+    bool entered;                /* its account counts it as running: for the claimant */
     bool counted; /* among the pool's outcomes, or not to be: for whoever has its queue entry, when it has resolved */
     unsigned generation; /* of the process, see pools.h */
     stint_token token;   /* what stint_future_cancel sets; its parent, until resolved, is the options' token */
@@ -87,6 +91,9 @@ void sti_task_discard(sti_task *task);
 void sti_task_offer(sti_task *task);
 bool sti_task_claim(sti_task *task);
 bool sti_task_claim_to_end(sti_task *task, stint_reason reason);
+
+/* The same by the monitor, which has taken its timer out before. */
+bool sti_task_mark_ending(sti_task *task, stint_reason reason);
 
 /* For the claimant: run the task to its outcome in a scope of its own, or give it one without a start. The first counts
  * the outcome before it is to be seen. */

@@ -176,8 +176,7 @@ static bool look_everywhere(struct sti_worker *worker, struct found *found)
     found->task = claim_near(worker);
     if (found->task == NULL)
         found->stolen = sti_fork_steal(worker, NULL);
-    if (found->task == NULL && found->stolen.subtask == NULL &&
-        (found->task = claim_from(worker, from_others)) != NULL)
+    if (found->task == NULL && found->stolen.subtask == NULL && (found->task = claim_from(worker, from_others)) != NULL)
         sti_counter_add_own(&worker->steals);
     return found->task != NULL || found->stolen.subtask != NULL;
 }

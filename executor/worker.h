@@ -27,11 +27,11 @@ struct sti_worker {
     stint_pool *pool;
     struct sti_frame *running; /* innermost */
     unsigned index;
-    unsigned turn;        /* counts the tasks it took, from wherever */
-    unsigned normal_turn; /* of these, those of normal priority */
-    unsigned plain_turn;  /* of these, plain ones */
-    uint32_t random;      /* never 0 */
-    unsigned buried;      /* tasks run while waited for, whose entries may still lie in the deque */
+    unsigned turn;          /* counts the tasks it took, from wherever */
+    unsigned normal_turn;   /* of these, those of normal priority */
+    unsigned plain_turn;    /* of these, plain ones */
+    uint32_t random;        /* never 0 */
+    unsigned buried;        /* tasks run while waited for, whose entries may still lie in the deque */
     struct sti_forks below; /* how the ground floor sees the split deque */
     pthread_t thread;
     _Alignas(64) struct sti_tally tally; /* this and what follows is written by the worker alone, and read by anybody */

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The pool's part of the monitor: tasks whose deadline passes while they wait resolve then, not when a worker comes to
+ * them. The thread is the watch of the ground floor (alloc/watch.h), which also looks after the deadlines of running
+ * tasks and sends the preemption signals: one for the process, asleep when nothing needs it. Only tasks with a wall limit
+ * pay for this.
+ *
+ *   submitter  puts the task where it waits; then, under the lock, if nobody has claimed it yet, puts its timer in
+ *   claimant   claims the task; then, under the lock, takes its timer out if it is in
+ *   monitor    under the lock, takes out what has expired and claims it
+ *
+ * So a timer is in only while its task is queued, or claimed by somebody who is about to take it out: as long as any is in
+ * the pool cannot be freed, and a task whose timer is in cannot be freed either. Any thread. */
+#ifndef STI_EXECUTOR_MONITOR_H
+#define STI_EXECUTOR_MONITOR_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stint/pool.h>
+
+#include "alloc/watch.h"
+#include "task.h"
+#include "timers.h"
+
+struct sti_monitor {
+    struct sti_watch watch;
+    atomic_bool watched; /* the watch has been told of this, or is about to be */
+    _Alignas(64) pthread_mutex_t lock;
+    struct sti_timers timers;
+};
+
+void sti_monitor_init(struct sti_monitor *monitor);
+
+/* Nothing is put in any more. Waits for those who have claimed a task and are about to take its timer out. */
+void sti_monitor_end(struct sti_monitor *monitor);
+
+/* The task, which has a monitor, has been put where it waits. The caller has a reference to it. */
+void sti_monitor_await(sti_task *task);
+
+/* The task, which has a monitor, has been claimed by the calling thread. */
+void sti_monitor_forget(sti_task *task);
+
+#endif

@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A task whose deadline passes while it waits resolves then, although every worker is busy; and whatever else happens to
+ * tasks with deadlines, each resolves once. */
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+#include <stint/stint.h>
+
+#include "gate.h"
+
+#define MS UINT64_C(1000000)
+
+static stint_pool *make_pool(unsigned workers)
+{
+    stint_pool *pool;
+    const stint_pool_options options = { .workers = workers };
+    assert_int_equal(stint_pool_create(&pool, &options), 0);
+    return pool;
+}
+
+static int count(void *arg, void **value)
+{
+    (void)value;
+    atomic_fetch_add((atomic_uint *)arg, 1);
+    return 0;
+}
+
+static void assert_expired(stint_future *future)
+{
+    stint_outcome outcome;
+    assert_int_equal(stint_future_wait(future, &outcome), 0);
+    assert_int_equal(outcome.status, STINT_ERROR);
+    assert_int_equal(outcome.reason, STINT_REASON_DEADLINE);
+    assert_int_equal(outcome.error, ETIMEDOUT);
+    stint_future_release(future);
+}
+
+static void queued_tasks_resolve_at_their_deadlines_while_every_worker_is_busy(void **state)
+{
+    (void)state;
+    enum { TASKS = 60 };
+    stint_pool *pool = make_pool(1);
+    struct gate gate = { 0 };
+    stint_account *account;
+    const stint_account_limits limits = { .running = 1 };
+    assert_int_equal(stint_account_create(&account, NULL, &limits), 0);
+    stint_options options = STINT_OPTIONS_INIT;
+    options.account = account;
+    stint_future *holder, *futures[TASKS], *without;
+    assert_int_equal(stint_submit(pool, gate_hold, &gate, &options, &holder), 0);
+    gate_await(&gate, 1);
+    atomic_uint ran = 0;
+    for (unsigned i = 0; i < TASKS; i++) {
+        options.account = i % 2 == 0 ? account : NULL;
+        options.priority = (stint_priority)(i % 3);
+        options.budget.wall_ns = 1 + i % 5 * 10 * MS;
+        assert_int_equal(stint_submit(pool, count, &ran, &options, &futures[i]), 0);
+    }
+    assert_int_equal(stint_submit(pool, count, &ran, NULL, &without), 0);
+    for (unsigned i = 0; i < TASKS; i++)
+        assert_expired(futures[i]);
+    assert_int_equal(atomic_load(&ran), 0);
+    assert_false(stint_future_ready(without));
+    gate_open(&gate);
+    assert_int_equal(stint_future_wait(holder, NULL), 0);
+    stint_future_release(holder);
+    assert_int_equal(stint_future_wait(without, NULL), 0);
+    stint_future_release(without);
+    stint_pool_statistics statistics;
+    assert_int_equal(stint_pool_shutdown(pool, STINT_SHUTDOWN_DRAIN, STINT_FOREVER), 0);
+    assert_int_equal(stint_pool_read(pool, &statistics), 0);
+    assert_int_equal(statistics.outcomes[STINT_REASON_DEADLINE], TASKS);
+    assert_int_equal(stint_pool_destroy(pool), 0);
+    stint_account_release(account);
+}
+
+static void the_shortest_deadline_expires_and_the_longest_never_comes(void **state)
+{
+    (void)state;
+    stint_pool *pool = make_pool(2);
+    struct gate gate = { 0 };
+    stint_future *holders[2], *future;
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(stint_submit(pool, gate_hold, &gate, NULL, &holders[i]), 0);
+    gate_await(&gate, 2);
+    atomic_uint ran = 0;
+    stint_options options = STINT_OPTIONS_INIT;
+    options.budget.wall_ns = 1;
+    assert_int_equal(stint_submit(pool, count, &ran, &options, &future), 0);
+    assert_expired(future);
+    options.budget.wall_ns = UINT64_MAX; /* never */
+    assert_int_equal(stint_submit(pool, count, &ran, &options, &future), 0);
+    gate_open(&gate);
+    assert_int_equal(stint_future_wait(future, NULL), 0);
+    stint_future_release(future);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(stint_future_wait(holders[i], NULL), 0);
+        stint_future_release(holders[i]);
+    }
+    assert_int_equal(atomic_load(&ran), 1);
+    assert_int_equal(stint_pool_destroy(pool), 0);
+}
+
+static void a_pool_can_go_while_deadlines_are_outstanding(void **state)
+{
+    (void)state;
+    for (int round = 0; round < 50; round++) {
+        stint_pool *pool = make_pool(2);
+        atomic_uint ran = 0;
+        stint_future *futures[100];
+        stint_options options = STINT_OPTIONS_INIT;
+        for (unsigned i = 0; i < 100; i++) {
+            options.priority = (stint_priority)(i % 3);
+            options.budget.wall_ns = 1 + (uint64_t)rand() % (3 * MS);
+            assert_int_equal(stint_submit(pool, count, &ran, &options, &futures[i]), 0);
+        }
+        assert_int_equal(stint_pool_destroy(pool), 0);
+        for (unsigned i = 0; i < 100; i++) {
+            assert_true(stint_future_ready(futures[i]));
+            stint_future_release(futures[i]);
+        }
+    }
+}
+
+/* --- All at once -------------------------------------------------------------------------------------------------- */
+
+#define PRODUCERS 3
+#define TASKS_EACH 10000
+#define WINDOW 128
+
+struct producer {
+    stint_pool *pool;
+    stint_account *account;
+    pthread_t thread;
+    unsigned seed;
+    atomic_uint ran;
+    unsigned ok, late, cancelled, other;
+};
+
+static int work(void *arg, void **value)
+{
+    for (volatile int i = 0; i < 3000; i++)
+        ;
+    return count(arg, value);
+}
+
+static void *produce(void *arg)
+{
+    struct producer *producer = arg;
+    stint_future *window[WINDOW];
+    size_t oldest = 0;
+    size_t newest = 0;
+    while (oldest < TASKS_EACH) {
+        unsigned dice = (unsigned)rand_r(&producer->seed);
+        stint_options options = STINT_OPTIONS_INIT;
+        options.account = dice % 4 == 0 ? producer->account : NULL;
+        options.priority = (stint_priority)(dice / 4 % 3);
+        options.budget.wall_ns = 1 + dice / 16 % (2 * MS);
+        if (newest < TASKS_EACH && newest - oldest < WINDOW &&
+            stint_submit(producer->pool, work, &producer->ran, &options, &window[newest % WINDOW]) == 0) {
+            newest++;
+            if (dice / 16 % 5 == 0)
+                stint_future_cancel(window[(oldest + dice % (newest - oldest)) % WINDOW]);
+        } else if (oldest < newest) {
+            stint_outcome outcome;
+            stint_future_wait(window[oldest % WINDOW], &outcome);
+            stint_future_release(window[oldest++ % WINDOW]);
+            producer->ok += outcome.reason == STINT_REASON_NONE;
+            producer->late += outcome.reason == STINT_REASON_DEADLINE;
+            producer->cancelled += outcome.reason == STINT_REASON_TOKEN;
+        } else {
+            sched_yield();
+        }
+    }
+    return NULL;
+}
+
+static void workers_cancellers_and_the_monitor_end_each_task_once(void **state)
+{
+    (void)state;
+    stint_pool *pool = make_pool(2);
+    stint_account *account;
+    const stint_account_limits limits = { .running = 1 };
+    assert_int_equal(stint_account_create(&account, NULL, &limits), 0);
+    static struct producer producers[PRODUCERS];
+    unsigned late = 0;
+    unsigned ended = 0;
+    for (unsigned i = 0; i < PRODUCERS; i++) {
+        producers[i] = (struct producer){ .pool = pool, .account = account, .seed = i + 1 };
+        assert_int_equal(pthread_create(&producers[i].thread, NULL, produce, &producers[i]), 0);
+    }
+    for (unsigned i = 0; i < PRODUCERS; i++) {
+        pthread_join(producers[i].thread, NULL);
+        assert_int_equal(producers[i].ok + producers[i].late + producers[i].cancelled, TASKS_EACH);
+        assert_true(atomic_load(&producers[i].ran) >= producers[i].ok);
+        late += producers[i].late;
+        ended += TASKS_EACH;
+    }
+    assert_true(late > 0);
+    stint_pool_statistics statistics;
+    assert_int_equal(stint_pool_shutdown(pool, STINT_SHUTDOWN_DRAIN, STINT_FOREVER), 0);
+    assert_int_equal(stint_pool_read(pool, &statistics), 0);
+    assert_int_equal(statistics.outcomes[STINT_REASON_NONE] + statistics.outcomes[STINT_REASON_DEADLINE] +
+                         statistics.outcomes[STINT_REASON_TOKEN],
+                     ended);
+    assert_int_equal(stint_pool_destroy(pool), 0);
+    stint_account_release(account);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(queued_tasks_resolve_at_their_deadlines_while_every_worker_is_busy),
+        cmocka_unit_test(the_shortest_deadline_expires_and_the_longest_never_comes),
+        cmocka_unit_test(a_pool_can_go_while_deadlines_are_outstanding),
+        cmocka_unit_test(workers_cancellers_and_the_monitor_end_each_task_once),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
