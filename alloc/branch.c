@@ -14,6 +14,7 @@
 #include <errno.h>
 #include <setjmp.h>
 
+#include "blocking.h"
 #include "family.h"
 #include "float_modes.h"
 #include "forks.h"
@@ -125,6 +126,8 @@ static int begin(struct sti_thread *thread, struct sti_scope *scope, struct sti_
 static void end(struct sti_thread *thread, struct sti_scope *scope)
 {
     sti_thread_suspend();
+    if (scope->regions > 0)
+        sti_blocking_close(scope);
     sti_scope_end_watch(scope);
     sti_mutex_abandon_all(scope);
     if (scope->is_inner_branch)

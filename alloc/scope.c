@@ -11,6 +11,7 @@
 #include <setjmp.h>
 
 #include "account.h"
+#include "blocking.h"
 #include "clock.h"
 #include "cxx.h"
 #include "descriptor.h"
@@ -129,6 +130,7 @@ void sti_scope_init(struct sti_scope *scope, struct sti_thread *thread, const st
     scope->masks = 0;
     scope->uncaught = sti_cxx_uncaught();
     scope->keeps = 0;
+    scope->regions = 0;
     scope->guards = NULL;
     scope->unwind.under_way = false;
     scope->mutexes = NULL;
@@ -213,6 +215,8 @@ static void close_scope(struct sti_thread *thread, int code, void *value, uint64
 {
     struct sti_scope *scope = thread->scope;
     sti_thread_suspend();
+    if (scope->regions > 0)
+        sti_blocking_close(scope);
     sti_scope_end_watch(scope);
     uint64_t end = sti_clock_now();
     sti_interrupt_look(scope, end);

@@ -53,6 +53,7 @@ struct sti_scope {
     stint_reason tripped; /* written once; STINT_REASON_NONE until then */
     unsigned masks;
     unsigned uncaught; /* C++ exceptions that were on their way when the scope opened */
+    unsigned regions;  /* of blocking */
     unsigned keeps;    /* regions whose blocks go to the process's heap; each is masked too */
     struct sti_holds holds;
     bool names_locks; /* it is this scope for which the thread's locks are remembered by address: hold.h */

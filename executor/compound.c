@@ -93,6 +93,7 @@ static struct sti_compound *make_compound(bool any, size_t count)
     atomic_init(&compound->future.references, 1);
     atomic_init(&compound->future.followers, 0);
     compound->future.generation = sti_pools_generation;
+    atomic_init(&compound->future.bell, 0);
     sti_token_init(&compound->future.token, NULL);
     compound->any = any;
     atomic_init(&compound->decided, false);

@@ -87,7 +87,7 @@ static struct sti_follower *reversed(struct sti_follower *newest)
 static __attribute__((noinline)) void tell(sti_task *task, uintptr_t word)
 {
     if (word & SLEEPERS)
-        sti_futex_wake_all(&task->state);
+        sti_follow_ring(task);
     struct sti_follower *follower = reversed((struct sti_follower *)(word & ~SLEEPERS));
     if (follower == NULL)
         return;
@@ -108,22 +108,28 @@ void sti_follow_resolve(sti_task *task)
 
 /* --- Sleepers ----------------------------------------------------------------------------------------------------- */
 
-bool sti_follow_sleep(sti_task *task, uint64_t deadline_ns)
+void sti_follow_ring(sti_task *task)
 {
-    int state = atomic_load_explicit(&task->state, memory_order_acquire);
-    if (state == STI_TASK_RESOLVED ||
-        atomic_fetch_or_explicit(&task->followers, SLEEPERS, memory_order_acq_rel) == CLOSED)
-        return true;
-    if (deadline_ns == STI_NEVER) {
-        sti_futex_wait(&task->state, (unsigned)state, NULL);
-    } else {
-        struct timespec deadline = sti_deadline_time(deadline_ns);
-        sti_futex_wait(&task->state, (unsigned)state, &deadline);
-    }
-    return sti_task_is_resolved(task);
+    /* relaxed: the wake is what makes anybody look, and the kernel's lock orders it with their comparison. */
+    atomic_fetch_add_explicit(&task->bell, 1, memory_order_relaxed);
+    sti_futex_wake_all(&task->bell);
 }
 
-void sti_follow_rouse(sti_task *task)
+uint32_t sti_follow_bell(const sti_task *task)
 {
-    sti_futex_wake_all(&task->state);
+    /* acquire: what is looked at next is not read before. */
+    return atomic_load_explicit(&task->bell, memory_order_acquire);
+}
+
+bool sti_follow_sleep(sti_task *task, uint32_t value, uint64_t deadline_ns)
+{
+    if (atomic_fetch_or_explicit(&task->followers, SLEEPERS, memory_order_acq_rel) == CLOSED)
+        return true;
+    if (deadline_ns == STI_NEVER) {
+        sti_futex_wait(&task->bell, value, NULL);
+    } else {
+        struct timespec deadline = sti_deadline_time(deadline_ns);
+        sti_futex_wait(&task->bell, value, &deadline);
+    }
+    return sti_task_is_resolved(task);
 }

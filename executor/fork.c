@@ -67,15 +67,16 @@ static struct sti_stolen steal_from(struct sti_worker *worker, struct sti_worker
 struct sti_stolen sti_fork_steal(struct sti_worker *worker, struct sti_family *family)
 {
     const stint_pool *pool = worker->pool;
-    unsigned victim = sti_worker_random(worker) % pool->worker_count;
-    for (unsigned i = 0; i < pool->worker_count; i++) {
+    unsigned slots = sti_pool_slots(pool);
+    unsigned victim = sti_worker_random(worker) % slots;
+    for (unsigned i = 0; i < slots; i++) {
         struct sti_worker *owner = &pool->workers[victim];
         if (owner != worker) {
             struct sti_stolen stolen = steal_from(worker, owner, family);
             if (stolen.subtask != NULL)
                 return stolen;
         }
-        if (++victim == pool->worker_count)
+        if (++victim == slots)
             victim = 0;
     }
     return (struct sti_stolen){ .subtask = NULL };

@@ -51,7 +51,8 @@ static void wake(stint_pool *pool, unsigned index)
  * by a worker that has left finds the pool closed as well. */
 static void wake_one(stint_pool *pool)
 {
-    for (unsigned first = 0; first < pool->worker_count; first += 64) {
+    unsigned slots = sti_pool_slots(pool);
+    for (unsigned first = 0; first < slots; first += 64) {
         uint64_t bits = atomic_load_explicit(word_of(pool, first), memory_order_acquire);
         for (; bits != 0; bits &= bits - 1) {
             unsigned index = first + (unsigned)__builtin_ctzll(bits);
@@ -68,7 +69,8 @@ static bool has_work(stint_pool *pool)
 {
     if (sti_queue_is_ready(&pool->queue) || sti_tenants_are_ready(&pool->tenants))
         return true;
-    for (unsigned i = 0; i < pool->worker_count; i++) {
+    unsigned slots = sti_pool_slots(pool);
+    for (unsigned i = 0; i < slots; i++) {
         if (!sti_deque_is_empty(&pool->workers[i].deque) || sti_split_is_public(&pool->workers[i].split))
             return true;
     }
@@ -77,7 +79,7 @@ static bool has_work(stint_pool *pool)
 
 static void ask_for_forks(stint_pool *pool)
 {
-    for (unsigned i = 0; i < pool->worker_count; i++) {
+    for (unsigned i = 0; i < sti_pool_slots(pool); i++) {
         if (!sti_split_is_public(&pool->workers[i].split))
             sti_split_ask(&pool->workers[i].split);
     }
@@ -93,7 +95,7 @@ void sti_park_notify(stint_pool *pool)
 void sti_park_notify_shared(stint_pool *pool)
 {
     sti_park_notify(pool);
-    for (unsigned first = 0; first < pool->worker_count; first += 64) {
+    for (unsigned first = 0; first < sti_pool_slots(pool); first += 64) {
         uint64_t bits = atomic_load_explicit(&pool->lot.awaiting[first / 64], memory_order_relaxed);
         for (; bits != 0; bits &= bits - 1)
             sti_event_signal(&pool->workers[first + (unsigned)__builtin_ctzll(bits)].helped);
@@ -103,7 +105,7 @@ void sti_park_notify_shared(stint_pool *pool)
 bool sti_park_is_anybody_idle(stint_pool *pool)
 {
     uint64_t idle = atomic_load_explicit(&pool->lot.searching, memory_order_relaxed);
-    for (unsigned first = 0; first < pool->worker_count; first += 64)
+    for (unsigned first = 0; first < sti_pool_slots(pool); first += 64)
         idle |= atomic_load_explicit(word_of(pool, first), memory_order_relaxed);
     return idle != 0;
 }
@@ -113,15 +115,59 @@ void sti_park_wake(struct sti_worker *worker)
     atomic_thread_fence(memory_order_seq_cst);
     if (clear_bit(worker->pool, worker->index))
         wake(worker->pool, worker->index);
+    else
+        sti_spare_rouse(worker);
 }
 
 void sti_park_notify_all(stint_pool *pool)
 {
     atomic_thread_fence(memory_order_seq_cst);
-    for (unsigned i = 0; i < pool->worker_count; i++) {
+    unsigned slots = sti_pool_slots(pool);
+    for (unsigned i = 0; i < slots; i++) {
         if (clear_bit(pool, i))
             wake(pool, i);
     }
+}
+
+static bool is_unattended(stint_pool *pool)
+{
+    return atomic_load_explicit(&pool->lot.searching, memory_order_relaxed) == 0 && has_work(pool);
+}
+
+void sti_park_place(struct sti_worker *worker)
+{
+    stint_pool *pool = worker->pool;
+    atomic_fetch_or_explicit(word_of(pool, worker->index), UINT64_C(1) << worker->index % 64, memory_order_acq_rel);
+    atomic_thread_fence(memory_order_seq_cst);
+    if (sti_pool_is_open(pool)) {
+        if (is_unattended(pool))
+            wake_one(pool);
+    } else if (clear_bit(pool, worker->index)) {
+        wake(pool, worker->index);
+    }
+}
+
+struct sti_worker *sti_park_withdraw(stint_pool *pool, unsigned from)
+{
+    atomic_thread_fence(memory_order_seq_cst);
+    unsigned slots = sti_pool_slots(pool);
+    for (unsigned i = from; i < slots; i++) {
+        if ((atomic_load_explicit(word_of(pool, i), memory_order_relaxed) >> i % 64 & 1) != 0 && clear_bit(pool, i))
+            return &pool->workers[i];
+    }
+    return NULL;
+}
+
+void sti_park_wake_retired(struct sti_worker *worker)
+{
+    wake(worker->pool, worker->index);
+}
+
+void sti_park_hand_on(stint_pool *pool)
+{
+    atomic_thread_fence(memory_order_seq_cst);
+    if (is_unattended(pool))
+        wake_one(pool);
 }
 
 void sti_park_begin_search(stint_pool *pool)
@@ -146,7 +192,8 @@ bool sti_park_wait(struct sti_worker *worker)
     ask_for_forks(pool);
     sti_branch_collect();
     bool closed = !sti_pool_is_open(pool) && !sti_branch_undecided();
-    bool work = has_work(pool) || (closed && !sti_queue_is_empty(&pool->queue));
+    /* A spare that is one too many has to stand aside: that is something to do as well. */
+    bool work = has_work(pool) || (closed && !sti_queue_is_empty(&pool->queue)) || sti_spare_is_surplus(worker);
     bool ended = closed && sti_tenants_waiting(&pool->tenants) == 0;
     if ((work || ended) && clear_bit(pool, worker->index)) {
         if (work)
@@ -167,7 +214,7 @@ void sti_park_await(struct sti_worker *worker, const stint_subtask *subtask, con
     atomic_thread_fence(memory_order_seq_cst);
     ask_for_forks(pool);
     bool ready = sti_subtask_state(subtask, memory_order_acquire) == STI_SUBTASK_ENDED;
-    for (unsigned i = 0; i < pool->worker_count; i++)
+    for (unsigned i = 0; i < sti_pool_slots(pool); i++)
         ready = ready || sti_split_offers(&pool->workers[i].split, family);
     if (!ready)
         sti_event_wait(&worker->helped, value, STI_NEVER);

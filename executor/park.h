@@ -55,12 +55,15 @@
 #include <stint/fork.h>
 #include <stint/pool.h>
 
+#include "spare.h"
+
 #define STI_WORKERS_MAX 1024
+#define STI_SLOTS_MAX (STI_WORKERS_MAX + STI_SPARES_MAX)
 
 struct sti_lot {
     _Alignas(64) atomic_uint searching;
-    _Atomic uint64_t parked[STI_WORKERS_MAX / 64];
-    _Atomic uint64_t awaiting[STI_WORKERS_MAX / 64]; /* workers that sleep in a join */
+    _Atomic uint64_t parked[STI_SLOTS_MAX / 64];
+    _Atomic uint64_t awaiting[STI_SLOTS_MAX / 64]; /* workers that sleep in a join */
 };
 
 struct sti_worker;
@@ -84,6 +87,14 @@ void sti_park_notify_all(stint_pool *pool);
 /* Sleep in a join until the subtask may have ended, or there may be something of this family to steal. The worker's own
  * thread. */
 void sti_park_await(struct sti_worker *worker, const stint_subtask *subtask, const struct sti_family *family);
+/* For spares (spare.h). Place: one that sleeps is to be woken for new work from now on, as if it had parked by itself; at
+ * once, if there is some that nobody looks for, or the pool has closed. Withdraw: take that back from one of those with
+ * this index at least; NULL: none is parked. Wake one that nobody else can wake. Hand on: the thread will not look for
+ * work any more; if there is some, and nobody looks for it, wake another. */
+void sti_park_place(struct sti_worker *worker);
+struct sti_worker *sti_park_withdraw(stint_pool *pool, unsigned from);
+void sti_park_wake_retired(struct sti_worker *worker);
+void sti_park_hand_on(stint_pool *pool);
 
 /* The worker's own thread. */
 void sti_park_begin_search(stint_pool *pool);

@@ -20,6 +20,7 @@ static void free_pool(stint_pool *pool)
     sti_monitor_end(&pool->monitor);
     sti_tenants_end(&pool->tenants);
     sti_places_end(&pool->places);
+    sti_spares_end(&pool->spares);
     sti_queue_end(&pool->queue);
     STI_BLOCK_GIVEN_BACK(pool->workers);
     sti_process_free(pool->workers);
@@ -27,14 +28,14 @@ static void free_pool(stint_pool *pool)
     sti_process_free(pool);
 }
 
-static stint_pool *make_pool(unsigned workers, size_t queue_capacity, const char *name)
+static stint_pool *make_pool(unsigned workers, unsigned spares, size_t queue_capacity, const char *name)
 {
     stint_pool *pool = sti_process_aligned(_Alignof(stint_pool), sizeof *pool);
     if (pool == NULL)
         return NULL;
     STI_BLOCK_MADE(pool);
     memset(pool, 0, sizeof *pool);
-    pool->workers = sti_process_aligned(_Alignof(struct sti_worker), workers * sizeof *pool->workers);
+    pool->workers = sti_process_aligned(_Alignof(struct sti_worker), (workers + spares) * sizeof *pool->workers);
     if (pool->workers == NULL) {
         sti_process_free(pool);
         return NULL;
@@ -62,6 +63,7 @@ static stint_pool *make_pool(unsigned workers, size_t queue_capacity, const char
     atomic_init(&pool->alive, workers);
     sti_event_init(&pool->ended);
     pthread_mutex_init(&pool->joining, NULL);
+    sti_spares_init(&pool->spares, workers, spares);
     return pool;
 }
 
@@ -71,14 +73,22 @@ static unsigned default_workers(void)
     return usable > STI_WORKERS_MAX ? STI_WORKERS_MAX : usable;
 }
 
+static unsigned spares_of(const stint_pool_options *options)
+{
+    if (options->spares == STINT_NO_SPARES)
+        return 0;
+    return options->spares != 0 ? options->spares : STI_SPARES_DEFAULT;
+}
+
 int stint_pool_create(stint_pool **pool, const stint_pool_options *options)
 {
     static const stint_pool_options defaults = STINT_POOL_OPTIONS_INIT;
     if (options == NULL)
         options = &defaults;
-    if (pool == NULL || options->workers > STI_WORKERS_MAX || options->queue_capacity > STI_QUEUE_CAPACITY_MAX)
+    if (pool == NULL || options->workers > STI_WORKERS_MAX || options->queue_capacity > STI_QUEUE_CAPACITY_MAX ||
+        (options->spares > STI_SPARES_MAX && options->spares != STINT_NO_SPARES))
         return EINVAL;
-    stint_pool *created = make_pool(options->workers != 0 ? options->workers : default_workers(),
+    stint_pool *created = make_pool(options->workers != 0 ? options->workers : default_workers(), spares_of(options),
                                     options->queue_capacity != 0 ? options->queue_capacity : STI_QUEUE_CAPACITY_DEFAULT,
                                     options->name != NULL ? options->name : "stint");
     if (created == NULL)

@@ -15,6 +15,7 @@
 #include "park.h"
 #include "places.h"
 #include "queue.h"
+#include "spare.h"
 #include "tally.h"
 #include "tenants.h"
 
@@ -33,8 +34,8 @@ struct sti_worker;
 struct stint_pool {
     atomic_int phase;
     unsigned worker_count;
-    struct sti_worker *workers;
-    stint_token stop; /* set when cancelling; every running task's scope looks at it */
+    struct sti_worker *workers; /* and room for the spares: sti_pool_slots */
+    stint_token stop;           /* set when cancelling; every running task's scope looks at it */
     char name[STI_THREAD_NAME_SIZE];
 
     struct sti_lot lot;
@@ -44,6 +45,7 @@ struct stint_pool {
     struct sti_monitor monitor;
     struct sti_tally tally; /* of tasks that no worker counted; shared */
     stint_pool *next_pool;  /* in the list of all (pools.h) */
+    _Alignas(64) struct sti_spares spares;
 
     /* The end: each worker counts itself out of alive as the last thing it does; who waits for 0 then joins them all,
      * once. */
@@ -67,6 +69,12 @@ static inline bool sti_pool_is_left_behind(const stint_pool *pool)
 static inline int sti_pool_refusal(const stint_pool *pool)
 {
     return sti_pool_is_left_behind(pool) ? EOWNERDEAD : ESHUTDOWN;
+}
+
+/* How many of the pool's workers are threads, or were: its own, then spares. For whoever looks through them all. */
+static inline unsigned sti_pool_slots(const stint_pool *pool)
+{
+    return atomic_load_explicit(&pool->spares.slots, memory_order_acquire);
 }
 
 #endif

@@ -48,7 +48,8 @@ void sti_shutdown_end_queued(stint_pool *pool)
         else
             sched_yield(); /* the oldest one's push has not ended */
     }
-    for (unsigned i = 0; i < pool->worker_count; i++) {
+    unsigned slots = sti_pool_slots(pool);
+    for (unsigned i = 0; i < slots; i++) {
         while ((task = sti_deque_steal(&pool->workers[i].deque)) != NULL)
             end_entry(pool, task);
     }
@@ -85,7 +86,7 @@ static void join_once(stint_pool *pool)
 {
     pthread_mutex_lock(&pool->joining);
     if (!pool->joined)
-        sti_shutdown_join(pool, pool->worker_count);
+        sti_shutdown_join(pool, sti_pool_slots(pool));
     pool->joined = true;
     pthread_mutex_unlock(&pool->joining);
 }

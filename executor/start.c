@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <stddef.h>
 
+#include "alloc/aside.h"
 #include "alloc/process.h"
 #include "pool_state.h"
 #include "processors.h"
@@ -62,12 +63,30 @@ static unsigned start_all_free(stint_pool *pool)
     return started;
 }
 
+/* A thread inherits the mask: so there is no moment at which it has another. */
+static void block_signals(sigset_t *before)
+{
+    sigset_t blocked;
+    choose_blocked_signals(&blocked);
+    pthread_sigmask(SIG_SETMASK, &blocked, before);
+}
+
+bool sti_start_spare(struct sti_worker *spare)
+{
+    sigset_t before;
+    struct sti_aside aside;
+    sti_aside_begin(&aside);
+    block_signals(&before);
+    bool started = start_free(spare);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    sti_aside_end(&aside);
+    return started;
+}
+
 unsigned sti_start_workers(stint_pool *pool, bool pinned)
 {
-    sigset_t blocked, before;
-    choose_blocked_signals(&blocked);
-    /* A thread inherits the mask: so there is no moment at which it has another. */
-    pthread_sigmask(SIG_SETMASK, &blocked, &before);
+    sigset_t before;
+    block_signals(&before);
     unsigned started = pinned ? start_all_pinned(pool) : start_all_free(pool);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return started;

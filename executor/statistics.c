@@ -23,9 +23,14 @@ int stint_pool_read(const stint_pool *pool, stint_pool_statistics *statistics)
         .queued = sti_queue_length(&pool->queue),
         .waiting = atomic_load_explicit(&pool->tenants.waiting, memory_order_relaxed),
         .held_back = atomic_load_explicit(&pool->tenants.held, memory_order_relaxed),
+        .spares = sti_pool_slots(pool) - pool->worker_count,
+        .standing_in = atomic_load_explicit(&pool->spares.standing_in, memory_order_relaxed),
+        .replaced = atomic_load_explicit(&pool->spares.replaced, memory_order_relaxed),
+        .unreplaced = atomic_load_explicit(&pool->spares.unreplaced, memory_order_relaxed),
     };
     add_tally(statistics, &pool->tally);
-    for (unsigned i = 0; i < pool->worker_count; i++) {
+    unsigned slots = sti_pool_slots(pool);
+    for (unsigned i = 0; i < slots; i++) {
         add_tally(statistics, &pool->workers[i].tally);
         statistics->queued += sti_deque_length(&pool->workers[i].deque);
     }
@@ -34,7 +39,7 @@ int stint_pool_read(const stint_pool *pool, stint_pool_statistics *statistics)
 
 int stint_pool_read_worker(const stint_pool *pool, unsigned index, stint_worker_statistics *statistics)
 {
-    if (pool == NULL || statistics == NULL || index >= pool->worker_count)
+    if (pool == NULL || statistics == NULL || index >= sti_pool_slots(pool))
         return EINVAL;
     if (sti_pool_is_left_behind(pool))
         return EOWNERDEAD;

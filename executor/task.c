@@ -24,6 +24,7 @@ sti_task *sti_task_create(const stint_pool *pool, stint_fn *fn, void *arg, const
     atomic_init(&task->state, STI_TASK_NEW);
     atomic_init(&task->references, 2);
     atomic_init(&task->followers, 0);
+    atomic_init(&task->bell, 0);
     task->fn = fn;
     task->arg = arg;
     task->pool = pool;

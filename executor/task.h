@@ -57,7 +57,8 @@ struct stint_future {
     atomic_int state;
     atomic_uint references;
     _Atomic uintptr_t followers;
-    stint_fn *fn; /* NULL: a compound future */
+    atomic_uint bell; /* sleepers sleep on it: changed whenever they have to look again */
+    stint_fn *fn;     /* NULL: a compound future */
     void *arg;
     const stint_pool *pool;
     uint64_t submitted_ns;

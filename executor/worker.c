@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "alloc/blocking.h"
 #include "alloc/branch.h"
 #include "fork.h"
 #include "pool_state.h"
@@ -40,6 +41,10 @@ void sti_worker_init(struct sti_worker *worker, stint_pool *pool, unsigned index
     worker->plain_turn = 0;
     worker->random = index + 1;
     worker->buried = 0;
+    worker->stack = NULL;
+    worker->stack_size = 0;
+    worker->asleep = 0;
+    worker->next_retired = NULL;
     memset(&worker->tally, 0, sizeof *worker - offsetof(struct sti_worker, tally));
 }
 
@@ -84,12 +89,13 @@ uint32_t sti_worker_random(struct sti_worker *worker)
 static void *from_others(struct sti_worker *worker)
 {
     const stint_pool *pool = worker->pool;
-    unsigned victim = sti_worker_random(worker) % pool->worker_count;
-    for (unsigned i = 0; i < pool->worker_count; i++) {
+    unsigned slots = sti_pool_slots(pool);
+    unsigned victim = sti_worker_random(worker) % slots;
+    for (unsigned i = 0; i < slots; i++) {
         void *entry = victim != worker->index ? sti_deque_steal(&pool->workers[victim].deque) : NULL;
         if (entry != NULL)
             return entry;
-        if (++victim == pool->worker_count)
+        if (++victim == slots)
             victim = 0;
     }
     return NULL;
@@ -198,17 +204,22 @@ static bool search(struct sti_worker *worker, struct found *found)
 /* False: the worker must leave. */
 static bool find(struct sti_worker *worker, struct found *found)
 {
-    *found = (struct found){ .task = claim_near(worker) };
-    if (found->task != NULL)
-        return true;
-    sti_park_begin_search(worker->pool);
-    while (!search(worker, found)) {
-        sti_counter_add_own(&worker->parks);
-        if (!sti_park_wait(worker))
-            return false;
+    for (;;) {
+        sti_spare_stand_aside(worker);
+        *found = (struct found){ .task = claim_near(worker) };
+        if (found->task != NULL)
+            return true;
+        bool has_found = false;
+        sti_park_begin_search(worker->pool);
+        while (!sti_spare_is_surplus(worker) && !(has_found = search(worker, found))) {
+            sti_counter_add_own(&worker->parks);
+            if (!sti_park_wait(worker))
+                return false;
+        }
+        sti_park_end_search(worker->pool);
+        if (has_found)
+            return true;
     }
-    sti_park_end_search(worker->pool);
-    return true;
 }
 
 /* --- Running ------------------------------------------------------------------------------------------------------ */
@@ -219,6 +230,12 @@ bool sti_worker_is_inside(const struct sti_worker *worker, const sti_task *task)
     while (frame != NULL && frame->task != task)
         frame = frame->below;
     return frame != NULL;
+}
+
+bool sti_worker_has_stack(const struct sti_worker *worker, size_t size)
+{
+    uintptr_t left = (uintptr_t)__builtin_frame_address(0) - (uintptr_t)worker->stack;
+    return worker->stack == NULL || (left >= size && left < worker->stack_size);
 }
 
 void sti_worker_run(struct sti_worker *worker, sti_task *task)
@@ -236,17 +253,49 @@ void sti_worker_run(struct sti_worker *worker, sti_task *task)
     worker->running = frame.below;
 }
 
+static void find_stack(struct sti_worker *worker)
+{
+    pthread_attr_t attributes;
+    void *lowest;
+    if (pthread_getattr_np(pthread_self(), &attributes) != 0)
+        return;
+    if (pthread_attr_getstack(&attributes, &lowest, &worker->stack_size) == 0)
+        worker->stack = lowest;
+    pthread_attr_destroy(&attributes);
+}
+
+static void fall_asleep(void)
+{
+    if (current != NULL)
+        sti_spare_fall_asleep(current, NULL);
+}
+
+static void be_awake(void)
+{
+    if (current != NULL)
+        sti_spare_awake(current, NULL);
+}
+
+static void begin(struct sti_worker *worker)
+{
+    static const struct sti_lender lender = { .falls_asleep = fall_asleep, .is_awake = be_awake };
+    char name[STI_THREAD_NAME_SIZE + sizeof "/2047"];
+    snprintf(name, sizeof name, "%s/%u", worker->pool->name, worker->index);
+    name[STI_THREAD_NAME_SIZE - 1] = '\0';
+    pthread_setname_np(pthread_self(), name);
+    find_stack(worker);
+    sti_blocking_set_lender(&lender);
+    current = worker;
+}
+
 void *sti_worker_main(void *argument)
 {
     struct sti_worker *worker = argument;
     stint_pool *pool = worker->pool;
-    char name[STI_THREAD_NAME_SIZE + sizeof "/1023"];
-    snprintf(name, sizeof name, "%s/%u", pool->name, worker->index);
-    name[STI_THREAD_NAME_SIZE - 1] = '\0';
-    pthread_setname_np(pthread_self(), name);
-
-    current = worker;
+    begin(worker);
     sti_fork_begin_thread(worker);
+    if (worker->index >= pool->worker_count)
+        sti_spare_begin(worker);
     struct found found;
     while (!sti_pool_is_left_behind(pool) && find(worker, &found)) {
         if (found.task != NULL) {
@@ -258,6 +307,8 @@ void *sti_worker_main(void *argument)
         sti_branch_collect();
     }
     sti_fork_end_thread();
+    if (!sti_pool_is_left_behind(pool))
+        sti_spare_leave(worker);
     current = NULL;
     if (sti_pool_is_left_behind(pool))
         return NULL;

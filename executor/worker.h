@@ -26,14 +26,18 @@ struct sti_worker {
     sti_event helped;            /* for a join that waits: the subtask has ended, or something was shared */
     stint_pool *pool;
     struct sti_frame *running; /* innermost */
-    unsigned index;
-    unsigned turn;          /* counts the tasks it took, from wherever */
-    unsigned normal_turn;   /* of these, those of normal priority */
-    unsigned plain_turn;    /* of these, plain ones */
-    uint32_t random;        /* never 0 */
-    unsigned buried;        /* tasks run while waited for, whose entries may still lie in the deque */
-    struct sti_forks below; /* how the ground floor sees the split deque */
+    unsigned index;            /* from the pool's number of workers on: a spare */
+    unsigned turn;             /* counts the tasks it took, from wherever */
+    unsigned normal_turn;      /* of these, those of normal priority */
+    unsigned plain_turn;       /* of these, plain ones */
+    uint32_t random;           /* never 0 */
+    unsigned buried;           /* tasks run while waited for, whose entries may still lie in the deque */
+    struct sti_forks below;    /* how the ground floor sees the split deque */
     pthread_t thread;
+    const char *stack; /* of the thread: its lowest address; NULL: not known */
+    size_t stack_size;
+    unsigned asleep; /* how often it has fallen asleep in the midst of a task (spare.h) */
+    struct sti_worker *next_retired;
     _Alignas(64) struct sti_tally tally; /* this and what follows is written by the worker alone, and read by anybody */
     sti_counter tasks;                   /* that it has begun */
     sti_counter steals;                  /* tasks that it took from other workers' deques */
@@ -61,6 +65,9 @@ bool sti_worker_put(struct sti_worker *worker, sti_task *task);
 
 /* Whether the task is on this thread's stack: whoever waits for it here waits for itself. */
 bool sti_worker_is_inside(const struct sti_worker *worker, const sti_task *task);
+
+/* Whether this much of the thread's stack is left; false on any other stack. */
+bool sti_worker_has_stack(const struct sti_worker *worker, size_t size);
 
 /* Run a claimed task to its outcome. */
 void sti_worker_run(struct sti_worker *worker, sti_task *task);

@@ -342,7 +342,10 @@ static int only_look(void *arg, void **value)
 static void an_awaited_queued_task_is_run_by_its_waiter_but_not_by_a_timed_wait(void **state)
 {
     (void)state;
-    struct inner inner = { .pool = make_pool(1, 0) };
+    struct inner inner;
+    memset(&inner, 0, sizeof inner);
+    const stint_pool_options options = { .workers = 1, .spares = STINT_NO_SPARES };
+    assert_int_equal(stint_pool_create(&inner.pool, &options), 0);
     assert_int_equal(take(submit(inner.pool, only_look, &inner, NULL)).status, STINT_OK);
     assert_int_equal(inner.wait_for, ETIMEDOUT);
     assert_int_equal(inner.wait, 0);

@@ -72,6 +72,14 @@ void *mi_malloc_aligned(size_t size, size_t alignment)
     return must_fail(ENOMEM) ? NULL : counted(real(size, alignment));
 }
 
+void *mi_realloc(void *block, size_t size)
+{
+    REAL(mi_realloc);
+    if (must_fail(ENOMEM))
+        return NULL;
+    return block == NULL ? counted(real(block, size)) : real(block, size);
+}
+
 void mi_free(void *block)
 {
     REAL(mi_free);
@@ -155,11 +163,11 @@ static int warm_up(void **state)
 static void a_worker_without_memory_fails_the_task_and_not_the_process(void **state)
 {
     (void)state;
-    stint_pool *pool = make_pool(1, 0);
     stint_future *future;
     stint_outcome outcome;
     atomic_uint ran = 0;
     atomic_store(&starve_workers, true);
+    stint_pool *pool = make_pool(1, 0);
     assert_int_equal(stint_submit(pool, run, &ran, NULL, &future), 0);
     assert_int_equal(stint_future_wait(future, &outcome), 0);
     atomic_store(&starve_workers, false);
@@ -306,6 +314,40 @@ static void a_task_may_try_again_after_a_submission_without_memory(void **state)
     assert_int_equal(stint_pool_destroy(inside.pool), 0);
 }
 
+static int sleep_without_a_spare(void *arg, void **value)
+{
+    (void)value;
+    countdown = 1;
+    stint_blocking_begin();
+    bool tried = countdown == 0;
+    countdown = 0;
+    stint_blocking_end();
+    stint_blocking_begin(); /* there is one now */
+    stint_blocking_end();
+    *(bool *)arg = tried;
+    return 0;
+}
+
+static void a_region_for_which_no_spare_can_be_started_does_without(void **state)
+{
+    (void)state;
+    unsigned threads_before = count_threads();
+    stint_pool *pool = make_pool(1, 0);
+    bool tried = false;
+    for (int i = 0; i < 3; i++) {
+        stint_future *future;
+        stint_outcome outcome;
+        assert_int_equal(stint_submit(pool, sleep_without_a_spare, &tried, NULL, &future), 0);
+        assert_int_equal(stint_future_wait(future, &outcome), 0);
+        stint_future_release(future);
+        assert_int_equal(outcome.status, STINT_OK);
+        assert_int_equal(tried, i == 0);
+    }
+    assert_threads(threads_before + 2);
+    assert_int_equal(stint_pool_destroy(pool), 0);
+    assert_threads(threads_before);
+}
+
 static void count_call(stint_future *future, const stint_outcome *outcome, void *arg)
 {
     (void)future;
@@ -385,6 +427,7 @@ int main(void)
         cmocka_unit_test(a_submission_without_memory_leaves_nothing),
         cmocka_unit_test(a_submission_to_a_full_or_a_closed_pool_leaves_nothing),
         cmocka_unit_test(a_task_may_try_again_after_a_submission_without_memory),
+        cmocka_unit_test(a_region_for_which_no_spare_can_be_started_does_without),
         cmocka_unit_test(what_follows_a_future_needs_memory_only_when_it_is_asked_for),
         cmocka_unit_test(a_pool_and_its_tasks_give_all_memory_back),
     };

@@ -55,7 +55,7 @@ STINT_API int stint_future_then(stint_future *future, stint_callback *callback, 
  * peak, wall_ns and queued_ns the greatest. None at all (count 0): Ok at once.
  *
  * The members may be released afterwards; they may be compound futures too. stint_future_cancel of the compound cancels
- * each member; it resolves when they have. A task that waits for it runs those members that nobody has started.
+ * each member; it resolves when they have. A task that waits for it runs those members that nobody has started (of when_any: none).
  * *all is the caller's, to be released.
  * 0; EINVAL: all, or futures with a count above 0, or one of them is NULL; ENOMEM. Any thread. */
 STINT_API int stint_when_all(stint_future *const *futures, size_t count, stint_future **all);

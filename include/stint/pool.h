@@ -4,6 +4,7 @@
 #ifndef STINT_POOL_H
 #define STINT_POOL_H
 
+#include <limits.h>
 #include <stint/future.h>
 #include <stint/task.h>
 
@@ -28,10 +29,17 @@ typedef struct stint_pool_options {
 
     /* Keep each worker on one processor of those that the calling thread may run on, one after the other. */
     bool pinned;
+
+    /* Spare workers that may stand in for those that sleep in a blocking region (blocking.h) or in a wait for a future; 0:
+     * 64; STINT_NO_SPARES: none. At most 1024. Each is started when it is first needed, sleeps when it is not, and ends
+     * with the pool; it is called like a worker, with the next number. */
+    unsigned spares;
 } stint_pool_options;
 
+#define STINT_NO_SPARES UINT_MAX
+
 /* clang-format off */
-#define STINT_POOL_OPTIONS_INIT { 0, 0, NULL, false }
+#define STINT_POOL_OPTIONS_INIT { 0, 0, NULL, false, 0 }
 /* clang-format on */
 
 /* Start a pool. options may be NULL. Any thread; any number of pools.

@@ -19,6 +19,11 @@ typedef struct stint_pool_statistics {
     size_t queued;    /* entries of the submission queue and of the workers' own: those of cancelled tasks too */
     size_t waiting;   /* tasks with an account or a priority that wait beside it */
     size_t held_back; /* of these, those whose account had its maximum of running tasks when it was last looked at */
+
+    unsigned spares;      /* spare workers that have been started (stint_pool_options.spares) */
+    unsigned standing_in; /* of these, those that stand in for a task that sleeps */
+    uint64_t replaced;    /* times that one of them took the place of a task that fell asleep */
+    uint64_t unreplaced;  /* times that a place stayed empty, as none was left or could be started */
 } stint_pool_statistics;
 
 typedef struct stint_worker_statistics {
@@ -28,7 +33,7 @@ typedef struct stint_worker_statistics {
     size_t queued;   /* entries of its own queue */
 } stint_worker_statistics;
 
-/* Read a pool, or its worker number index. A snapshot: each number is right by itself, at some moment during the call. A
+/* Read a pool, or its worker number index (spares come after the pool's own). A snapshot: each number is right by itself, at some moment during the call. A
  * task that started is counted before its future is ready.
  * 0; EINVAL: an argument is NULL, or there is no such worker; EOWNERDEAD: this process was forked from the pool's. Any
  * thread. */

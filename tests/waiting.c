@@ -1,0 +1,344 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Waiting inside a task: what it runs meanwhile and what never, how deep, and that it never is a deadlock. */
+#include <errno.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+#include <stint/stint.h>
+
+#include "gate.h"
+
+static stint_pool *make_pool(unsigned workers, unsigned spares, size_t queue_capacity)
+{
+    stint_pool *pool;
+    const stint_pool_options options = { .workers = workers, .spares = spares, .queue_capacity = queue_capacity };
+    assert_int_equal(stint_pool_create(&pool, &options), 0);
+    return pool;
+}
+
+static stint_future *submit(stint_pool *pool, stint_fn *fn, void *arg)
+{
+    stint_future *future;
+    assert_int_equal(stint_submit(pool, fn, arg, NULL, &future), 0);
+    return future;
+}
+
+static stint_outcome take(stint_future *future)
+{
+    stint_outcome outcome;
+    assert_int_equal(stint_future_wait(future, &outcome), 0);
+    stint_future_release(future);
+    return outcome;
+}
+
+/* --- Chains ------------------------------------------------------------------------------------------------------- */
+
+#define LINKS 10000
+
+struct link {
+    stint_future *_Atomic *next; /* NULL: the last */
+    size_t stack;                /* that the task takes for itself */
+    atomic_uint *refused;        /* waits that were told to give up */
+};
+
+static int await_next(void *arg, void **value)
+{
+    const struct link *link = arg;
+    volatile char *space = __builtin_alloca(link->stack + 1);
+    space[0] = 1;
+    space[link->stack] = 1;
+    stint_outcome outcome = { .value = NULL };
+    if (link->next != NULL) {
+        stint_future *next;
+        while ((next = atomic_load(link->next)) == NULL)
+            gate_nap(); /* it is being submitted */
+        int error = stint_future_wait(next, &outcome);
+        if (error == EAGAIN)
+            atomic_fetch_add(link->refused, 1);
+        if (error != 0 || outcome.status != STINT_OK)
+            return error != 0 ? error : outcome.error;
+    }
+    *value = (char *)outcome.value + space[0];
+    return 0;
+}
+
+enum order { FIRST_TO_LAST, LAST_TO_FIRST };
+
+struct chain {
+    struct link links[LINKS];
+    stint_future *_Atomic futures[LINKS];
+    atomic_uint refused;
+};
+
+static void submit_chain(stint_pool *pool, struct chain *chain, int length, size_t stack, enum order order)
+{
+    memset(chain, 0, sizeof *chain);
+    for (int i = 0; i < length; i++)
+        chain->links[i] = (struct link){ i + 1 < length ? &chain->futures[i + 1] : NULL, stack, &chain->refused };
+    for (int n = 0; n < length; n++) {
+        int i = order == FIRST_TO_LAST ? n : length - 1 - n;
+        stint_future *future = submit(pool, await_next, &chain->links[i]);
+        atomic_store(&chain->futures[i], future);
+    }
+}
+
+static void assert_chain_ok(struct chain *chain, int length)
+{
+    for (int i = 0; i < length; i++) {
+        stint_outcome outcome = take(chain->futures[i]);
+        assert_int_equal(outcome.error, 0);
+        assert_int_equal((size_t)outcome.value, length - i);
+    }
+    assert_int_equal(atomic_load(&chain->refused), 0);
+}
+
+static struct chain chain;
+
+static void chains_end_on_any_number_of_workers_and_spares_in_both_orders(void **state)
+{
+    (void)state;
+    static const unsigned spares[] = { 0, 4 };
+    for (unsigned workers = 1; workers <= 2; workers++) {
+        for (int i = 0; i < 2; i++) {
+            for (enum order order = FIRST_TO_LAST; order <= LAST_TO_FIRST; order++) {
+                stint_pool *pool = make_pool(workers, spares[i], 2 * LINKS);
+                submit_chain(pool, &chain, LINKS, 0, order);
+                assert_chain_ok(&chain, LINKS);
+                assert_int_equal(stint_pool_destroy(pool), 0);
+            }
+        }
+    }
+}
+
+static int submit_and_await_chain(void *arg, void **value)
+{
+    stint_pool *pool = arg;
+    submit_chain(pool, &chain, LINKS, 0, FIRST_TO_LAST);
+    int error = stint_future_wait(chain.futures[0], NULL);
+    *value = chain.futures[0];
+    return error;
+}
+
+/* From inside a task: the first 256 lie in its worker's deque, the rest in the queue. */
+static void chains_that_a_task_submits_end(void **state)
+{
+    (void)state;
+    for (unsigned workers = 1; workers <= 2; workers++) {
+        stint_pool *pool = make_pool(workers, 0, 2 * LINKS);
+        assert_int_equal(take(submit(pool, submit_and_await_chain, pool)).error, 0);
+        assert_chain_ok(&chain, LINKS);
+        assert_int_equal(stint_pool_destroy(pool), 0);
+    }
+}
+
+static size_t stack_of_a_thread(void)
+{
+    pthread_attr_t attributes;
+    size_t size;
+    pthread_attr_init(&attributes);
+    pthread_attr_getstacksize(&attributes, &size);
+    pthread_attr_destroy(&attributes);
+    return size;
+}
+
+/* Three stacks are needed, and there are two workers and one spare: with nobody left to take a place, threads that wait
+ * lend each other their stacks. */
+static void threads_that_wait_help_the_one_that_they_wait_for(void **state)
+{
+    (void)state;
+    size_t share = stack_of_a_thread() / 40;
+    for (unsigned workers = 1; workers <= 2; workers++) {
+        for (int round = 0; round < 10; round++) {
+            stint_pool *pool = make_pool(workers, 3 - workers, 0);
+            submit_chain(pool, &chain, 50, share, FIRST_TO_LAST);
+            assert_chain_ok(&chain, 50);
+            assert_int_equal(stint_pool_destroy(pool), 0);
+        }
+    }
+}
+
+/* What no stack has room for is refused, and everything resolves. */
+static void a_wait_without_any_room_left_is_refused(void **state)
+{
+    (void)state;
+    size_t share = stack_of_a_thread() / 40;
+    for (unsigned workers = 1; workers <= 2; workers++) {
+        stint_pool *pool = make_pool(workers, STINT_NO_SPARES, 0);
+        submit_chain(pool, &chain, 200, share, FIRST_TO_LAST);
+        unsigned failed = 0;
+        for (int i = 0; i < 200; i++)
+            failed += take(chain.futures[i]).error == EAGAIN;
+        assert_true(atomic_load(&chain.refused) > 0);
+        assert_true(failed > 0 && failed < 200);
+        assert_int_equal(stint_pool_destroy(pool), 0);
+    }
+}
+
+/* --- Who runs what ------------------------------------------------------------------------------------------------ */
+
+struct waiter {
+    stint_pool *pool;
+    stint_future *future;
+    struct gate gate;
+    pthread_t thread, other;
+    stint_outcome outcome;
+    int error;
+};
+
+static int await_it(void *arg, void **value)
+{
+    struct waiter *waiter = arg;
+    (void)value;
+    waiter->thread = pthread_self();
+    atomic_fetch_add(&waiter->gate.entered, 1);
+    waiter->error = stint_future_wait(waiter->future, &waiter->outcome);
+    return 0;
+}
+
+static int note_thread(void *arg, void **value)
+{
+    (void)value;
+    *(pthread_t *)arg = pthread_self();
+    return 0;
+}
+
+/* One worker, whose task waits for another pool's: unrelated work goes on, but not on top of it. */
+static void a_spare_runs_other_tasks_while_one_waits(void **state)
+{
+    (void)state;
+    stint_pool *elsewhere = make_pool(1, 0, 0);
+    struct gate gate = { 0 };
+    struct waiter waiter = { .pool = make_pool(1, 0, 0), .future = submit(elsewhere, gate_hold, &gate) };
+    stint_future *waiting = submit(waiter.pool, await_it, &waiter);
+    gate_await(&waiter.gate, 1);
+    for (int i = 0; i < 20; i++) {
+        assert_int_equal(take(submit(waiter.pool, note_thread, &waiter.other)).status, STINT_OK);
+        assert_false(pthread_equal(waiter.thread, waiter.other));
+    }
+    assert_false(stint_future_ready(waiting));
+    gate_open(&gate);
+    assert_int_equal(take(waiting).status, STINT_OK);
+    assert_int_equal(waiter.error, 0);
+    assert_int_equal(take(submit(waiter.pool, note_thread, &waiter.other)).status, STINT_OK);
+    stint_future_release(waiter.future);
+    assert_int_equal(stint_pool_destroy(waiter.pool), 0);
+    assert_int_equal(stint_pool_destroy(elsewhere), 0);
+}
+
+static int await_it_for_ever(void *arg, void **value)
+{
+    struct waiter *waiter = arg;
+    (void)value;
+    waiter->error = stint_future_wait_for(waiter->future, STINT_FOREVER, &waiter->outcome);
+    return 0;
+}
+
+/* A wait with a time runs nothing itself, but gives its place up too. */
+static void a_spare_runs_what_a_timed_wait_waits_for(void **state)
+{
+    (void)state;
+    struct waiter waiter = { .pool = make_pool(1, 0, 0) };
+    struct gate gate = { 0 };
+    stint_future *holder = submit(waiter.pool, gate_hold, &gate);
+    gate_await(&gate, 1);
+    stint_future *waiting = submit(waiter.pool, await_it_for_ever, &waiter);
+    waiter.future = submit(waiter.pool, note_thread, &waiter.other);
+    gate_open(&gate);
+    assert_int_equal(take(waiting).status, STINT_OK);
+    assert_int_equal(waiter.error, 0);
+    stint_future_release(waiter.future);
+    stint_future_release(holder);
+    assert_int_equal(stint_pool_destroy(waiter.pool), 0);
+}
+
+/* --- Storms ------------------------------------------------------------------------------------------------------- */
+
+#define TASKS 2000
+
+struct storm {
+    stint_pool *pool;
+    stint_future *_Atomic futures[TASKS];
+    atomic_uint ran;
+};
+
+struct drop {
+    struct storm *storm;
+    unsigned index;
+};
+
+/* Each waits for three that were submitted before it: no cycle, but in no order of running. */
+static int await_three_before(void *arg, void **value)
+{
+    const struct drop *drop = arg;
+    struct storm *storm = drop->storm;
+    (void)value;
+    for (unsigned i = 1; i <= 3 && drop->index > 0; i++) {
+        unsigned before = (drop->index * 7919 + i * 104729) % drop->index;
+        stint_outcome outcome;
+        int error = stint_future_wait(storm->futures[before], &outcome);
+        if (error != 0 || outcome.status != STINT_OK)
+            return error != 0 ? error : outcome.error;
+    }
+    atomic_fetch_add(&storm->ran, 1);
+    return 0;
+}
+
+static void storm_once(struct storm *storm, unsigned workers, unsigned spares, bool backwards)
+{
+    static struct drop drops[TASKS];
+    memset(storm, 0, sizeof *storm);
+    storm->pool = make_pool(workers, spares, 2 * TASKS);
+    struct gate gates[4] = { 0 };
+    for (unsigned i = 0; i < workers; i++)
+        stint_future_release(submit(storm->pool, gate_hold, &gates[i]));
+    for (unsigned i = 0; i < workers; i++)
+        gate_await(&gates[i], 1);
+    for (unsigned n = 0; n < TASKS; n++) {
+        unsigned i = backwards ? TASKS - 1 - n : n;
+        drops[i] = (struct drop){ storm, i };
+        storm->futures[i] = submit(storm->pool, await_three_before, &drops[i]);
+    }
+    for (unsigned i = 0; i < workers; i++)
+        gate_open(&gates[i]);
+    for (unsigned i = 0; i < TASKS; i++) {
+        stint_outcome outcome;
+        assert_int_equal(stint_future_wait(storm->futures[i], &outcome), 0);
+        assert_int_equal(outcome.error, 0);
+    }
+    for (unsigned i = 0; i < TASKS; i++)
+        stint_future_release(storm->futures[i]);
+    assert_int_equal(atomic_load(&storm->ran), TASKS);
+    assert_int_equal(stint_pool_destroy(storm->pool), 0);
+}
+
+static void tasks_that_wait_for_each_other_across_workers_all_end(void **state)
+{
+    (void)state;
+    static struct storm storm;
+    static const unsigned spares[] = { 0, 1, 8, STINT_NO_SPARES };
+    for (unsigned workers = 1; workers <= 4; workers++) {
+        for (int i = 0; i < 4; i++) {
+            storm_once(&storm, workers, spares[i], false);
+            storm_once(&storm, workers, spares[i], true);
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(chains_end_on_any_number_of_workers_and_spares_in_both_orders),
+        cmocka_unit_test(chains_that_a_task_submits_end),
+        cmocka_unit_test(threads_that_wait_help_the_one_that_they_wait_for),
+        cmocka_unit_test(a_wait_without_any_room_left_is_refused),
+        cmocka_unit_test(a_spare_runs_other_tasks_while_one_waits),
+        cmocka_unit_test(a_spare_runs_what_a_timed_wait_waits_for),
+        cmocka_unit_test(tasks_that_wait_for_each_other_across_workers_all_end),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
