@@ -154,9 +154,12 @@ static void wipe_own_block(void *block, uintptr_t page, void *unused)
 
 static void destroy(struct sti_heap *heap)
 {
+    bool adopted = has_adopted(heap->backend);
+    if (heap->wiped || adopted)
+        sti_backend_heap_collect(heap->backend); /* what other threads have freed is live no more */
     if (heap->wiped)
         sti_backend_heap_blocks(heap->backend, wipe_own_block, NULL);
-    if (!has_adopted(heap->backend)) {
+    if (!adopted) {
         sti_backend_heap_destroy(heap->backend);
         return;
     }

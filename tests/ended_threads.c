@@ -136,12 +136,57 @@ static void test_a_rollback_beside_blocks_of_ended_threads_still_gives_the_memor
     check_and_free(blocks);
 }
 
+#define OWN_BLOCKS 60000
+
+static void *free_half(void *blocks)
+{
+    for (int i = 0; i < OWN_BLOCKS; i += 2)
+        stint_free(((void **)blocks)[i]);
+    return NULL;
+}
+
+/* Blocks of full pages, which another thread then frees: their page does not know it yet when the task ends. */
+static int have_half_freed(void *blocks, void **value)
+{
+    pthread_t thread;
+    (void)value;
+    for (int i = 0; i < OWN_BLOCKS; i++)
+        ((void **)blocks)[i] = stint_malloc(BLOCK_SIZE);
+    if (pthread_create(&thread, NULL, free_half, blocks) != 0 || pthread_join(thread, NULL) != 0)
+        return EAGAIN;
+    return ECANCELED;
+}
+
+static void test_what_another_thread_has_freed_is_not_freed_again_beside_blocks_of_ended_threads(void **state)
+{
+    (void)state;
+    static unsigned char *left[THREADS][BLOCKS];
+    void **own = calloc(OWN_BLOCKS, sizeof *own);
+    size_t **made = calloc(OWN_BLOCKS, sizeof *made);
+    for (int round = 0; round < 5; round++) {
+        leave_blocks_in_threads(left);
+        assert_outcome(run_task(have_half_freed, own, NULL), STINT_ERROR, STINT_REASON_FAILED, ECANCELED);
+        for (size_t i = 0; i < OWN_BLOCKS; i++) {
+            made[i] = stint_malloc(BLOCK_SIZE);
+            *made[i] = i;
+        }
+        for (size_t i = 0; i < OWN_BLOCKS; i++) {
+            assert_int_equal(*made[i], i);
+            stint_free(made[i]);
+        }
+        check_and_free(left);
+    }
+    free(own);
+    free(made);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_blocks_of_ended_threads_survive_a_rollback),
         cmocka_unit_test(test_blocks_of_threads_that_end_while_tasks_are_rolled_back_survive),
         cmocka_unit_test(test_blocks_of_ended_threads_are_not_held_by_the_task),
+        cmocka_unit_test(test_what_another_thread_has_freed_is_not_freed_again_beside_blocks_of_ended_threads),
         cmocka_unit_test(test_a_rollback_beside_blocks_of_ended_threads_still_gives_the_memory_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
