@@ -9,7 +9,7 @@
 static void test_random_tasks_end_as_the_model_says_to_the_byte(void **state)
 {
     (void)state;
-    check_charged_tasks(1, 40000);
+    check_charged_tasks(1, 25000);
 }
 
 #define SEEDS 40

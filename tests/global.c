@@ -130,6 +130,111 @@ static void test_a_task_that_is_told_by_failing_allocations_is_a_victim_too(void
     assert_outcome(run_task(grow_for_ever, NULL, &options), STINT_ERROR, STINT_REASON_GLOBAL_MEMORY_LIMIT, ENOMEM);
 }
 
+static void *run_hog(void *outcome)
+{
+    if (stint_run(grow_for_ever, NULL, NULL, outcome) != 0)
+        memset(outcome, 0, sizeof(stint_outcome));
+    return NULL;
+}
+
+static void test_if_one_is_not_enough_the_next_is_stopped(void **state)
+{
+    (void)state;
+    enum { HOGS = 3 };
+    pthread_t threads[HOGS];
+    stint_outcome outcomes[HOGS];
+    for (int i = 0; i < HOGS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, run_hog, &outcomes[i]), 0);
+    for (int i = 0; i < HOGS; i++) {
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+        assert_outcome(outcomes[i], STINT_ERROR, STINT_REASON_GLOBAL_MEMORY_LIMIT, ENOMEM);
+    }
+    assert_int_equal(atomic_load(&reports), HOGS);
+}
+
+/* Two tasks that hold so much; together it is too much, which the second finds when it comes to its last bytes. */
+struct holder {
+    size_t bytes;
+    const atomic_bool *begin;
+    atomic_bool holds;
+    const atomic_bool *end;
+    stint_outcome outcome;
+};
+
+static int hold(void *arg, void **value)
+{
+    struct holder *holder = arg;
+    (void)value;
+    void **newest = NULL;
+    for (size_t held = 0; held < holder->bytes; held += 100 * KIB) {
+        void **block = stint_malloc(100 * KIB);
+        memset(block, 1, 100 * KIB);
+        *block = newest;
+        newest = block;
+    }
+    atomic_store(&holder->holds, true);
+    while (!atomic_load(holder->end))
+        stint_free(keep(stint_malloc(1000)));
+    while (newest != NULL) {
+        void **block = newest;
+        newest = *block;
+        stint_free(block);
+    }
+    return 0;
+}
+
+static atomic_bool always = true;
+static atomic_bool either_ended;
+
+static void *run_holder(void *arg)
+{
+    struct holder *holder = arg;
+    while (!atomic_load(holder->begin) && !atomic_load(holder->end))
+        usleep(1000);
+    stint_options options = { .name = holder->begin == &always ? "first" : "second" };
+    if (stint_run(hold, holder, &options, &holder->outcome) != 0)
+        memset(&holder->outcome, 0, sizeof holder->outcome);
+    atomic_store(&either_ended, true);
+    return NULL;
+}
+
+static void hold_too_much(struct holder *first, struct holder *second)
+{
+    pthread_t threads[2];
+    atomic_store(&either_ended, false);
+    first->begin = &always;
+    second->begin = &first->holds;
+    first->end = second->end = &either_ended;
+    assert_int_equal(pthread_create(&threads[0], NULL, run_holder, first), 0);
+    assert_int_equal(pthread_create(&threads[1], NULL, run_holder, second), 0);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+    assert_int_equal(atomic_load(&reports), 1);
+}
+
+static void test_the_one_that_holds_most_is_stopped_whoever_allocates(void **state)
+{
+    (void)state;
+    struct holder first = { .bytes = 150 * MIB };
+    struct holder second = { .bytes = 120 * MIB };
+    hold_too_much(&first, &second);
+    assert_outcome(first.outcome, STINT_ERROR, STINT_REASON_GLOBAL_MEMORY_LIMIT, ENOMEM);
+    assert_ok(second.outcome);
+    assert_string_equal(atomic_load(&last_task), "first");
+}
+
+static void test_the_one_that_started_last_is_stopped_where_that_is_wanted(void **state)
+{
+    (void)state;
+    struct holder first = { .bytes = 150 * MIB };
+    struct holder second = { .bytes = 120 * MIB };
+    assert_int_equal(stint_set_global_victim(STINT_VICTIM_NEWEST), 0);
+    hold_too_much(&first, &second);
+    assert_ok(first.outcome);
+    assert_outcome(second.outcome, STINT_ERROR, STINT_REASON_GLOBAL_MEMORY_LIMIT, ENOMEM);
+    assert_string_equal(atomic_load(&last_task), "second");
+}
+
 static int run_hog_inside(void *ended, void **value)
 {
     (void)value;
@@ -171,6 +276,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_the_hog_is_stopped_and_all_others_end_ok, setup, teardown),
         cmocka_unit_test_setup_teardown(test_one_hog_after_the_other_is_stopped, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_if_one_is_not_enough_the_next_is_stopped, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_the_one_that_holds_most_is_stopped_whoever_allocates, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_the_one_that_started_last_is_stopped_where_that_is_wanted, setup,
+                                        teardown),
         cmocka_unit_test_setup_teardown(test_a_task_that_is_told_by_failing_allocations_is_a_victim_too, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(test_the_whole_task_ends_not_an_inner_scope_alone, setup, teardown),
