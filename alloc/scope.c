@@ -12,7 +12,6 @@
 
 #include "account.h"
 #include "blocking.h"
-#include "clock.h"
 #include "cxx.h"
 #include "descriptor.h"
 #include "family.h"
@@ -147,6 +146,13 @@ void sti_scope_init(struct sti_scope *scope, struct sti_thread *thread, const st
     scope->descriptors = NULL;
 }
 
+/* The quick clock may be a little off. */
+static uint64_t now_but_not_before(struct sti_thread *thread, uint64_t begin)
+{
+    uint64_t now = sti_quick_clock_now(&thread->clock);
+    return now > begin ? now : begin;
+}
+
 static int open_scope(struct sti_thread *thread, struct sti_scope *scope, const struct sti_scope_request *request,
                       uint64_t start)
 {
@@ -218,7 +224,7 @@ static void close_scope(struct sti_thread *thread, int code, void *value, uint64
     if (scope->regions > 0)
         sti_blocking_close(scope);
     sti_scope_end_watch(scope);
-    uint64_t end = sti_clock_now();
+    uint64_t end = now_but_not_before(thread, start);
     sti_interrupt_look(scope, end);
     if (scope->member != NULL)
         sti_family_close(scope);
@@ -276,7 +282,7 @@ int sti_scope_run(const struct sti_scope_request *request, stint_outcome *outcom
             sti_account_leave(request->options->account);
         return ENOMEM;
     }
-    uint64_t start = sti_clock_now();
+    uint64_t start = now_but_not_before(thread, request->submitted_ns);
     struct sti_scope scope;
     int error = open_scope(thread, &scope, request, start);
     if (error != 0)

@@ -22,6 +22,7 @@
 
 #include "backend.h"
 #include "memprof.h"
+#include "quick_clock.h"
 
 struct sti_forks;
 struct sti_heap;
@@ -46,8 +47,9 @@ struct sti_thread {
     atomic_size_t held;           /* this and the next two for the choice of a victim (global.c): by its scopes */
     _Atomic uint64_t started;     /* when its task began; 0: it runs none */
     atomic_bool sacrificed;       /* it is the victim */
-    struct sti_thread *next;      /* on the list of all records; set once */
-    struct sti_member *members;   /* of families (member.c); its own */
+    struct sti_quick_clock clock;
+    struct sti_thread *next;           /* on the list of all records; set once */
+    struct sti_member *members;        /* of families (member.c); its own */
     _Atomic(struct sti_member *) mail; /* of those, which their tasks' threads have decided */
     _Atomic(struct sti_forks *) forks; /* the executor's; set by its own thread */
     struct sti_sampling sampling;

@@ -125,7 +125,7 @@ typedef struct stint_usage {
     uint64_t deferred;    /* sample points at which a due interrupt had to wait */
     uint64_t kept;        /* bytes of a rolled-back heap that was kept because a root points into it: roots.h */
     uint64_t descriptors; /* left open by an audited task that was rolled back */
-    uint64_t wall_ns;     /* from the start of the function to its end */
+    uint64_t wall_ns;     /* from the start of the function to its end, to a microsecond */
     uint64_t queued_ns;   /* from the submission to the start; 0 for stint_run */
 } stint_usage;
 

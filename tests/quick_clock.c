@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The quick clock tells the system's time, from its first reading on and whatever happens to the machine. */
+#include "support.h"
+
+#include "alloc/quick_clock.h"
+
+#define US UINT64_C(1000)
+#define MS (1000 * US)
+
+/* What it shows lies between two readings of the system's clock, give or take the microseconds that it may be off. */
+static void assert_right(struct sti_quick_clock *clock)
+{
+    uint64_t before = sti_clock_now();
+    uint64_t now = sti_quick_clock_now(clock);
+    uint64_t after = sti_clock_now();
+    assert_in_range(now, before - 10 * US, after + 10 * US);
+}
+
+static void watch_for(struct sti_quick_clock *clock, uint64_t ns)
+{
+    for (uint64_t end = sti_clock_now() + ns; sti_clock_now() < end;)
+        assert_right(clock);
+}
+
+static void test_it_shows_the_time_of_the_system(void **state)
+{
+    (void)state;
+    struct sti_quick_clock clock = { 0 };
+    watch_for(&clock, 50 * MS);
+#if defined(__x86_64__)
+    assert_int_not_equal(clock.rate, 0);
+#endif
+    const struct timespec a_while = { 0, 30 * 1000 * 1000 };
+    nanosleep(&a_while, NULL);
+    watch_for(&clock, 5 * MS);
+}
+
+#if defined(__x86_64__)
+
+static void test_it_learns_anew_when_the_counter_has_jumped(void **state)
+{
+    (void)state;
+    static const uint64_t jumps[] = { 10 * MS, 0 - 10 * MS, 1000000 * MS, 0 - 1000000 * MS, UINT64_MAX / 2 };
+    for (unsigned i = 0; i < sizeof jumps / sizeof jumps[0]; i++) {
+        struct sti_quick_clock clock = { 0 };
+        watch_for(&clock, 20 * MS);
+        clock.ticks += jumps[i];
+        const struct timespec a_while = { 0, 2 * 1000 * 1000 };
+        nanosleep(&a_while, NULL);
+        for (int reading = 0; reading < 1000 && clock.rate != 0; reading++)
+            sti_quick_clock_now(&clock); /* the first may be wrong */
+        watch_for(&clock, 20 * MS);
+        assert_int_not_equal(clock.rate, 0);
+    }
+}
+
+static void test_it_learns_anew_when_the_rate_was_wrong(void **state)
+{
+    (void)state;
+    struct sti_quick_clock clock = { 0 };
+    watch_for(&clock, 20 * MS);
+    uint64_t rate = clock.rate;
+    clock.rate = rate / 2;
+    const struct timespec a_while = { 0, 20 * 1000 * 1000 };
+    nanosleep(&a_while, NULL);
+    watch_for(&clock, 20 * MS);
+    assert_in_range(clock.rate, rate - rate / 1000, rate + rate / 1000);
+}
+
+#endif
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_it_shows_the_time_of_the_system),
+#if defined(__x86_64__)
+        cmocka_unit_test(test_it_learns_anew_when_the_counter_has_jumped),
+        cmocka_unit_test(test_it_learns_anew_when_the_rate_was_wrong),
+#endif
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
