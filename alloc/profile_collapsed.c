@@ -25,40 +25,34 @@ static void write_name(struct sti_output *output, const char *name)
     }
 }
 
-static void write_label(struct sti_output *output, const char *what, const char *name)
+/* In brackets: what is no function. */
+static void write_label(struct sti_output *output, const char *what, const char *name, const char *end)
 {
-    if (name == NULL)
-        return;
     sti_output_write(output, "[", 1);
     write_name(output, what);
     write_name(output, name);
-    sti_output_write(output, "];", 2);
+    sti_output_write(output, end, strlen(end));
 }
 
+/* Functions that have no name on this machine are one in a module: their addresses would tear the graph apart. */
 static void write_frame(struct sti_output *output, const struct sti_symbols *symbols, const struct sti_frame *frame)
 {
-    char unknown[64];
-    if (frame->function != NULL) {
+    const char *path = frame->module < symbols->module_count ? symbols->modules[frame->module].path : "unknown";
+    const char *slash = strrchr(path, '/');
+    if (frame->function != NULL)
         write_name(output, frame->function);
-        return;
-    }
-    if (frame->module < symbols->module_count) {
-        const char *path = symbols->modules[frame->module].path;
-        const char *slash = strrchr(path, '/');
-        write_name(output, slash != NULL ? slash + 1 : path);
-        snprintf(unknown, sizeof unknown, "+0x%zx", frame->address - symbols->modules[frame->module].start);
-    } else {
-        snprintf(unknown, sizeof unknown, "0x%zx", frame->address);
-    }
-    write_name(output, unknown);
+    else
+        write_label(output, "", slash != NULL ? slash + 1 : path, "]");
 }
 
 static void write_line(struct sti_output *output, const struct sti_symbols *symbols,
                        const struct sti_profile_site *site, uint64_t bytes)
 {
     char number[32];
-    write_label(output, "account ", site->account);
-    write_label(output, "task ", site->task);
+    if (site->account != NULL)
+        write_label(output, "account ", site->account, "];");
+    if (site->task != NULL)
+        write_label(output, "task ", site->task, "];");
     for (size_t i = site->length; i-- > 0;) {
         write_frame(output, symbols, sti_symbols_frame(symbols, sti_profile_call(site->callstack[i])));
         if (i > 0)
