@@ -4,16 +4,24 @@
 #include "process.h"
 
 #include "backend.h"
+#include "tsan.h"
+
+static void *made(void *block)
+{
+    if (block != NULL)
+        STI_BLOCK_MADE(block);
+    return block;
+}
 
 void *sti_process_malloc(size_t size)
 {
-    return sti_backend_malloc(size);
+    return made(sti_backend_malloc(size));
 }
 
 void *sti_process_calloc(size_t count, size_t size)
 {
     size_t total;
-    return __builtin_mul_overflow(count, size, &total) ? NULL : sti_backend_zalloc(total);
+    return __builtin_mul_overflow(count, size, &total) ? NULL : made(sti_backend_zalloc(total));
 }
 
 void *sti_process_realloc(void *block, size_t size)
@@ -23,10 +31,12 @@ void *sti_process_realloc(void *block, size_t size)
 
 void *sti_process_aligned(size_t alignment, size_t size)
 {
-    return sti_backend_aligned(alignment, size);
+    return made(sti_backend_aligned(alignment, size));
 }
 
 void sti_process_free(void *block)
 {
+    if (block != NULL)
+        STI_BLOCK_GIVEN_BACK(block);
     sti_backend_free(block);
 }

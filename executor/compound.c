@@ -13,7 +13,6 @@
 #include "alloc/process.h"
 #include "alloc/scope.h"
 #include "pools.h"
-#include "tsan.h"
 
 static sti_task *member_of(const struct sti_compound *compound, size_t index)
 {
@@ -87,7 +86,6 @@ static struct sti_compound *make_compound(bool any, size_t count)
     struct sti_compound *compound = sti_process_malloc(sizeof *compound + count * sizeof *compound->members);
     if (compound == NULL)
         return NULL;
-    STI_BLOCK_MADE(compound);
     memset(&compound->future, 0, sizeof compound->future);
     atomic_init(&compound->future.state, STI_TASK_CLAIMED);
     atomic_init(&compound->future.references, 1);
@@ -202,7 +200,6 @@ void sti_compound_free(sti_task *task)
                 sti_task_free(member);
             }
         }
-        STI_BLOCK_GIVEN_BACK(compound);
         sti_process_free(compound);
     }
 }

@@ -11,7 +11,6 @@
 #include "processors.h"
 #include "shutdown.h"
 #include "start.h"
-#include "tsan.h"
 #include "worker.h"
 
 static void free_pool(stint_pool *pool)
@@ -22,9 +21,7 @@ static void free_pool(stint_pool *pool)
     sti_places_end(&pool->places);
     sti_spares_end(&pool->spares);
     sti_queue_end(&pool->queue);
-    STI_BLOCK_GIVEN_BACK(pool->workers);
     sti_process_free(pool->workers);
-    STI_BLOCK_GIVEN_BACK(pool);
     sti_process_free(pool);
 }
 
@@ -33,14 +30,12 @@ static stint_pool *make_pool(unsigned workers, unsigned spares, size_t queue_cap
     stint_pool *pool = sti_process_aligned(_Alignof(stint_pool), sizeof *pool);
     if (pool == NULL)
         return NULL;
-    STI_BLOCK_MADE(pool);
     memset(pool, 0, sizeof *pool);
     pool->workers = sti_process_aligned(_Alignof(struct sti_worker), (workers + spares) * sizeof *pool->workers);
     if (pool->workers == NULL) {
         sti_process_free(pool);
         return NULL;
     }
-    STI_BLOCK_MADE(pool->workers);
     if (!sti_queue_init(&pool->queue, queue_capacity)) {
         sti_process_free(pool->workers);
         sti_process_free(pool);

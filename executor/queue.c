@@ -19,7 +19,6 @@
 #include <stdint.h>
 
 #include "alloc/process.h"
-#include "tsan.h"
 
 static struct sti_slot *slot_of(struct sti_queue *queue, size_t position)
 {
@@ -40,7 +39,6 @@ bool sti_queue_init(struct sti_queue *queue, size_t capacity)
     queue->slots = sti_process_malloc(slots * sizeof *queue->slots);
     if (queue->slots == NULL)
         return false;
-    STI_BLOCK_MADE(queue->slots);
     for (size_t i = 0; i < slots; i++) {
         atomic_init(&queue->slots[i].turn, i);
         queue->slots[i].entry = NULL;
@@ -53,7 +51,6 @@ bool sti_queue_init(struct sti_queue *queue, size_t capacity)
 
 void sti_queue_end(struct sti_queue *queue)
 {
-    STI_BLOCK_GIVEN_BACK(queue->slots);
     sti_process_free(queue->slots);
 }
 

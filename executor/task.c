@@ -12,7 +12,6 @@
 #include "follow.h"
 #include "monitor.h"
 #include "pools.h"
-#include "tsan.h"
 
 sti_task *sti_task_create(const stint_pool *pool, stint_fn *fn, void *arg, const stint_options *options)
 {
@@ -20,7 +19,6 @@ sti_task *sti_task_create(const stint_pool *pool, stint_fn *fn, void *arg, const
     sti_task *task = sti_process_malloc(sizeof *task);
     if (task == NULL)
         return NULL;
-    STI_BLOCK_MADE(task);
     atomic_init(&task->state, STI_TASK_NEW);
     atomic_init(&task->references, 2);
     atomic_init(&task->followers, 0);
@@ -41,7 +39,6 @@ sti_task *sti_task_create(const stint_pool *pool, stint_fn *fn, void *arg, const
 
 void sti_task_free(sti_task *task)
 {
-    STI_BLOCK_GIVEN_BACK(task);
     sti_process_free(task);
 }
 

@@ -12,7 +12,6 @@
 #include "alloc/scope.h"
 #include "park.h"
 #include "pool_state.h"
-#include "tsan.h"
 
 #define SMALLEST_TABLE 16
 #define PLACES_FOR_ONE_LEFT 8
@@ -147,7 +146,6 @@ static void forget(struct sti_tenants *tenants, struct sti_tenant *tenant)
         end_ready(tenants, tenant);
     *find(tenants, tenant->account, tenant->priority) = tenant->chain;
     tenants->count--;
-    STI_BLOCK_GIVEN_BACK(tenant);
     sti_process_free(tenant);
 }
 
@@ -163,7 +161,6 @@ static struct sti_tenant *find_or_make(struct sti_tenants *tenants, const sti_ta
     tenant = sti_process_malloc(sizeof *tenant);
     if (tenant == NULL)
         return NULL;
-    STI_BLOCK_MADE(tenant);
     if (tenants->count == tenants->table_size)
         grow_table(tenants);
     *tenant = (struct sti_tenant){ .account = account, .priority = priority };

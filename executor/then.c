@@ -11,7 +11,6 @@
 #include "alloc/aside.h"
 #include "alloc/process.h"
 #include "follow.h"
-#include "tsan.h"
 
 struct callback {
     struct sti_follower follower;
@@ -22,7 +21,6 @@ struct callback {
 static void call(struct sti_follower *follower)
 {
     struct callback callback = *(struct callback *)follower;
-    STI_BLOCK_GIVEN_BACK(follower);
     sti_process_free(follower);
     struct sti_aside aside;
     sti_aside_begin(&aside);
@@ -37,7 +35,6 @@ int stint_future_then(stint_future *future, stint_callback *callback, void *arg)
     struct callback *made = sti_process_malloc(sizeof *made);
     if (made == NULL)
         return ENOMEM;
-    STI_BLOCK_MADE(made);
     made->follower.run = call;
     made->function = callback;
     made->arg = arg;

@@ -2,8 +2,8 @@
  *
  * What ThreadSanitizer cannot see for itself: that a block's old life ends before its new one begins, because the
  * allocator that hands it on is not instrumented. Nothing in other builds. */
-#ifndef STI_EXECUTOR_TSAN_H
-#define STI_EXECUTOR_TSAN_H
+#ifndef STI_ALLOC_TSAN_H
+#define STI_ALLOC_TSAN_H
 
 #if defined(__SANITIZE_THREAD__)
 #define STI_TSAN 1
