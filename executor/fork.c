@@ -12,7 +12,6 @@
 #include "alloc/branch.h"
 #include "pool_state.h"
 #include "rest.h"
-#include "subtask.h"
 #include "worker.h"
 
 /* How often a join looks for something to help with before it sleeps: some 10 microseconds in all. */
@@ -50,21 +49,21 @@ int stint_fork_slowly(stint_subtask *subtask, stint_fn *fn, void *arg)
 
 /* --- Stealing ----------------------------------------------------------------------------------------------------- */
 
-static struct sti_stolen steal_from(struct sti_worker *worker, struct sti_worker *owner, struct sti_family *family)
+static struct sti_stolen steal_from(struct sti_worker *worker, struct sti_worker *owner,
+                                    const struct sti_family *family)
 {
-    struct sti_stolen stolen = { .family = family, .owner = owner };
-    stolen.subtask = sti_split_steal(&owner->split, &stolen.family);
-    if (stolen.subtask == NULL) {
+    struct sti_stolen stolen = { sti_split_steal(&owner->split, family), owner };
+    if (stolen.offer == NULL) {
         sti_split_ask(&owner->split);
         return stolen;
     }
-    sti_subtask_set_state(stolen.subtask, (uintptr_t)worker, memory_order_relaxed);
+    atomic_store_explicit(&stolen.offer->thief, worker, memory_order_relaxed);
     if (!sti_split_is_public(&owner->split) && sti_park_is_anybody_idle(worker->pool))
         sti_split_ask(&owner->split);
     return stolen;
 }
 
-struct sti_stolen sti_fork_steal(struct sti_worker *worker, struct sti_family *family)
+struct sti_stolen sti_fork_steal(struct sti_worker *worker, const struct sti_family *family)
 {
     const stint_pool *pool = worker->pool;
     unsigned slots = sti_pool_slots(pool);
@@ -73,65 +72,66 @@ struct sti_stolen sti_fork_steal(struct sti_worker *worker, struct sti_family *f
         struct sti_worker *owner = &pool->workers[victim];
         if (owner != worker) {
             struct sti_stolen stolen = steal_from(worker, owner, family);
-            if (stolen.subtask != NULL)
+            if (stolen.offer != NULL)
                 return stolen;
         }
         if (++victim == slots)
             victim = 0;
     }
-    return (struct sti_stolen){ .subtask = NULL };
+    return (struct sti_stolen){ .offer = NULL };
 }
 
-void sti_fork_run(struct sti_worker *worker, struct sti_stolen stolen)
+void sti_fork_run(struct sti_stolen stolen)
 {
-    stint_subtask *subtask = stolen.subtask;
-    void *value = NULL;
-    bool interrupted = false;
-    (void)worker;
-    subtask->code = sti_branch_run(stolen.family, subtask->fn, subtask->arg, &value, &interrupted);
-    subtask->value = value;
-    subtask->interrupted = interrupted;
+    struct sti_offer *offer = stolen.offer;
+    struct sti_family *family = atomic_load_explicit(&offer->family, memory_order_relaxed);
+    offer->value = NULL;
+    offer->code = sti_branch_run(family, offer->fn, offer->arg, &offer->value, &offer->interrupted);
     /* Before the owner can go on: what it forks next is for this worker, which would ask too late. */
     sti_split_ask(&stolen.owner->split);
-    sti_subtask_set_state(subtask, STI_SUBTASK_ENDED, memory_order_release);
+    atomic_store_explicit(&offer->state, STI_OFFER_ENDED, memory_order_release);
     sti_event_signal(&stolen.owner->helped);
 }
 
 /* --- Joining ------------------------------------------------------------------------------------------------------ */
 
-static bool has_ended(const stint_subtask *subtask)
+static bool has_ended(const struct sti_offer *offer)
 {
-    return sti_subtask_state(subtask, memory_order_acquire) == STI_SUBTASK_ENDED;
+    return atomic_load_explicit(&offer->state, memory_order_acquire) == STI_OFFER_ENDED;
 }
 
 /* Steal back from whoever has the awaited subtask; from others of the same task when that one has nothing. */
-static bool leapfrog(struct sti_worker *worker, const stint_subtask *awaited, struct sti_family *family)
+static bool leapfrog(struct sti_worker *worker, const struct sti_offer *awaited)
 {
-    struct sti_stolen stolen = { .subtask = NULL };
-    uintptr_t state = sti_subtask_state(awaited, memory_order_relaxed);
-    if (state > STI_SUBTASK_ENDED)
-        stolen = steal_from(worker, (struct sti_worker *)state, family);
-    if (stolen.subtask == NULL)
+    const struct sti_family *family = atomic_load_explicit(&awaited->family, memory_order_relaxed);
+    struct sti_worker *thief = atomic_load_explicit(&awaited->thief, memory_order_relaxed);
+    struct sti_stolen stolen = { .offer = NULL };
+    if (thief != NULL)
+        stolen = steal_from(worker, thief, family);
+    if (stolen.offer == NULL)
         stolen = sti_fork_steal(worker, family);
-    if (stolen.subtask == NULL)
+    if (stolen.offer == NULL)
         return false;
-    sti_fork_run(worker, stolen);
+    sti_fork_run(stolen);
     return true;
 }
 
-static void await(struct sti_worker *worker, const stint_subtask *subtask)
+/* Wait for the end of what a thief has, and give its place back. */
+static const struct sti_offer *await(struct sti_worker *worker, size_t place)
 {
-    struct sti_family *family = sti_split_family(&worker->split, subtask->place);
+    const struct sti_offer *offer = &worker->split.offers[place];
     unsigned round = 0;
-    while (!has_ended(subtask)) {
+    while (!has_ended(offer)) {
         sti_branch_answer();
-        if (leapfrog(worker, subtask, family))
+        if (leapfrog(worker, offer))
             round = 0;
         else if (round < AWAIT_ROUNDS)
             sti_rest(round++);
         else
-            sti_park_await(worker, subtask, family);
+            sti_park_await(worker, offer);
     }
+    sti_split_forget(&worker->split, place);
+    return offer;
 }
 
 static int run(stint_subtask *subtask, void **value)
@@ -146,12 +146,11 @@ static int run(stint_subtask *subtask, void **value)
 
 static int collect(struct sti_worker *worker, stint_subtask *subtask, void **value)
 {
-    await(worker, subtask);
-    sti_split_forget(&worker->split, subtask);
-    subtask->place = STINT_FORK_JOINED;
+    const struct sti_offer *offer = await(worker, subtask->place);
+    int code = offer->code;
     if (value != NULL)
-        *value = subtask->value;
-    int code = subtask->code;
+        *value = offer->value;
+    subtask->place = STINT_FORK_JOINED;
     stint_checkpoint();
     return code;
 }
@@ -162,17 +161,13 @@ int stint_join_slowly(stint_subtask *subtask, void **value)
         return EINVAL;
     if (subtask->place == STINT_FORK_IN_JOIN)
         return run(subtask, value);
-    if (subtask->place == STINT_FORK_DROPPED) {
-        subtask->place = STINT_FORK_JOINED;
-        return ECANCELED;
-    }
     struct sti_worker *worker = sti_worker_current();
     if (worker == NULL || !sti_split_holds(&worker->split, subtask))
-        return EINVAL;
+        return stint_interrupted() ? ECANCELED : EINVAL; /* settled, or not a fork at all */
     bool newest = subtask->place == worker->split.forks.depth - 1;
     if (sti_split_is_asked(&worker->split))
         answer(worker, newest ? subtask->place : worker->split.forks.depth);
-    return sti_split_take(&worker->split, subtask) ? run(subtask, value) : collect(worker, subtask, value);
+    return sti_split_take(&worker->split, subtask->place) ? run(subtask, value) : collect(worker, subtask, value);
 }
 
 /* --- Settling ----------------------------------------------------------------------------------------------------- */
@@ -182,25 +177,23 @@ static struct sti_worker *worker_of(struct sti_forks *forks)
     return (struct sti_worker *)((char *)forks - offsetof(struct sti_worker, below));
 }
 
-static void settle_one(struct sti_worker *worker, stint_subtask *subtask)
-{
-    if (!sti_split_take(&worker->split, subtask)) {
-        await(worker, subtask);
-        sti_split_forget(&worker->split, subtask);
-    }
-    subtask->place = STINT_FORK_DROPPED;
-}
-
+/* Without a look at the subtasks: their frames may be gone. */
 static void settle(struct sti_forks *forks, size_t kept)
 {
     struct sti_worker *worker = worker_of(forks);
-    while (worker->split.forks.depth > kept)
-        settle_one(worker, worker->split.places[worker->split.forks.depth - 1]);
+    const size_t *depth = &worker->split.forks.depth;
+    while (*depth > kept) {
+        size_t newest = *depth - 1;
+        if (!sti_split_take(&worker->split, newest))
+            await(worker, newest);
+    }
 }
 
 static void wake(struct sti_forks *forks)
 {
-    sti_park_wake(worker_of(forks));
+    struct sti_worker *worker = worker_of(forks);
+    sti_park_wake(worker);
+    sti_event_signal(&worker->helped);
 }
 
 void sti_fork_begin_thread(struct sti_worker *worker)

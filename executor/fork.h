@@ -5,9 +5,8 @@
 #ifndef STI_EXECUTOR_FORK_H
 #define STI_EXECUTOR_FORK_H
 
-#include <stint/fork.h>
-
 struct sti_family;
+struct sti_offer;
 struct sti_worker;
 
 /* The thread begins and ends: between the two, forks on it are the worker's. Without memory for that they run in their
@@ -17,15 +16,14 @@ void sti_fork_end_thread(void);
 
 /* A subtask in the hands of its thief. */
 struct sti_stolen {
-    stint_subtask *subtask; /* NULL: none */
-    struct sti_family *family;
+    struct sti_offer *offer;  /* NULL: none */
     struct sti_worker *owner; /* who waits for it */
 };
 
 /* A public fork of another worker, of this family unless it is NULL. Workers that have none are asked for some. */
-struct sti_stolen sti_fork_steal(struct sti_worker *worker, struct sti_family *family);
+struct sti_stolen sti_fork_steal(struct sti_worker *worker, const struct sti_family *family);
 
 /* Run it to its end, as a branch of its task. */
-void sti_fork_run(struct sti_worker *worker, struct sti_stolen stolen);
+void sti_fork_run(struct sti_stolen stolen);
 
 #endif

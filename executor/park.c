@@ -6,7 +6,6 @@
 
 #include "alloc/branch.h"
 #include "pool_state.h"
-#include "subtask.h"
 #include "worker.h"
 
 static _Atomic uint64_t *word_of(stint_pool *pool, unsigned index)
@@ -205,15 +204,17 @@ bool sti_park_wait(struct sti_worker *worker)
     return true;
 }
 
-void sti_park_await(struct sti_worker *worker, const stint_subtask *subtask, const struct sti_family *family)
+void sti_park_await(struct sti_worker *worker, const struct sti_offer *offer)
 {
+    const struct sti_family *family = atomic_load_explicit(&offer->family, memory_order_relaxed);
     stint_pool *pool = worker->pool;
     _Atomic uint64_t *word = &pool->lot.awaiting[worker->index / 64];
     uint32_t value = sti_event_value(&worker->helped);
     atomic_fetch_or_explicit(word, bit_of(worker->index), memory_order_relaxed);
     atomic_thread_fence(memory_order_seq_cst);
     ask_for_forks(pool);
-    bool ready = sti_subtask_state(subtask, memory_order_acquire) == STI_SUBTASK_ENDED;
+    sti_branch_answer();
+    bool ready = atomic_load_explicit(&offer->state, memory_order_relaxed) == STI_OFFER_ENDED;
     for (unsigned i = 0; i < sti_pool_slots(pool); i++)
         ready = ready || sti_split_offers(&pool->workers[i].split, family);
     if (!ready)

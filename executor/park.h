@@ -52,7 +52,6 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
-#include <stint/fork.h>
 #include <stint/pool.h>
 
 #include "spare.h"
@@ -67,7 +66,7 @@ struct sti_lot {
 };
 
 struct sti_worker;
-struct sti_family;
+struct sti_offer;
 
 /* After new work was put where workers look. Any thread. */
 void sti_park_notify(stint_pool *pool);
@@ -84,9 +83,10 @@ void sti_park_wake(struct sti_worker *worker);
 /* Wake all who are parked: the pool has closed. Any thread. */
 void sti_park_notify_all(stint_pool *pool);
 
-/* Sleep in a join until the subtask may have ended, or there may be something of this family to steal. The worker's own
+/* Sleep in a join until what a thief has may have ended, or there may be something of its family to steal. The worker's own
  * thread. */
-void sti_park_await(struct sti_worker *worker, const stint_subtask *subtask, const struct sti_family *family);
+void sti_park_await(struct sti_worker *worker, const struct sti_offer *offer);
+
 /* For spares (spare.h). Place: one that sleeps is to be woken for new work from now on, as if it had parked by itself; at
  * once, if there is some that nobody looks for, or the pool has closed. Withdraw: take that back from one of those with
  * this index at least; NULL: none is parked. Wake one that nobody else can wake. Hand on: the thread will not look for

@@ -21,10 +21,9 @@
  * (Chase and Lev's deque needs one in every take), and several entries change sides at once.
  *
  * Places are used again, so a word can come back: with the same top and split, but other entries. Two things keep that
- * harmless. A thief reads the entry only after it has moved top: the place is its own then, until the owner has seen the
- * subtask's end (acquire of its state). And each change by the owner gives the word a new tag, so a thief that slept in
- * between fails; only the family that it looked up before could be an old one, after exactly 2^32 changes, and it looks
- * again afterwards.
+ * harmless. A thief reads the offer only after it has moved top: the place is its own then, until the owner has seen the
+ * subtask's end (acquire of the offer's state). And each change by the owner gives the word a new tag, so a thief that slept in
+ * between fails; only the family that it looked up before could be an old one, after exactly 2^32 changes.
  *
  * Holes. A fork that is joined before newer ones leaves its place empty. No hole is ever public. While there are any, all
  * joins take the slow path, which gives the places back as soon as nothing newer is left.
@@ -34,8 +33,6 @@
  * that is overwritten by the owner's setting back has been answered: the owner sets back only when something is public.
  * How a worker that sleeps after asking is not forgotten is said in park.h. */
 #include "split.h"
-
-#include "subtask.h"
 
 struct bounds {
     uint16_t top;
@@ -158,6 +155,17 @@ static size_t first_hole(const struct sti_split *split, size_t end)
     return place;
 }
 
+static void offer(struct sti_split *split, size_t place, struct sti_family *family)
+{
+    const stint_subtask *subtask = split->places[place];
+    struct sti_offer *made = &split->offers[place];
+    made->fn = subtask->fn;
+    made->arg = subtask->arg;
+    atomic_store_explicit(&made->family, family, memory_order_relaxed);
+    atomic_store_explicit(&made->thief, NULL, memory_order_relaxed);
+    atomic_store_explicit(&made->state, STI_OFFER_SHARED, memory_order_relaxed);
+}
+
 bool sti_split_share(struct sti_split *split, size_t end, struct sti_family *family)
 {
     if (!sti_split_is_public(split)) {
@@ -167,10 +175,8 @@ bool sti_split_share(struct sti_split *split, size_t end, struct sti_family *fam
         if (begin >= end)
             return false;
         end = begin + (end - begin + 1) / 2;
-        for (size_t place = begin; place < end; place++) {
-            atomic_store_explicit(&split->families[place], family, memory_order_relaxed);
-            sti_subtask_set_state(split->places[place], STI_SUBTASK_SHARED, memory_order_relaxed);
-        }
+        for (size_t place = begin; place < end; place++)
+            offer(split, place, family);
         raise_split(split, end);
     }
     stop_asking(split);
@@ -205,23 +211,17 @@ static void leave_hole(struct sti_split *split, size_t place)
     give_back(split);
 }
 
-bool sti_split_take(struct sti_split *split, stint_subtask *subtask)
+bool sti_split_take(struct sti_split *split, size_t place)
 {
-    size_t place = subtask->place;
     if (place < split->split && !lower_split(split, place))
         return false;
     leave_hole(split, place);
     return true;
 }
 
-void sti_split_forget(struct sti_split *split, const stint_subtask *subtask)
+void sti_split_forget(struct sti_split *split, size_t place)
 {
-    leave_hole(split, subtask->place);
-}
-
-struct sti_family *sti_split_family(const struct sti_split *split, size_t place)
-{
-    return atomic_load_explicit(&split->families[place], memory_order_relaxed);
+    leave_hole(split, place);
 }
 
 struct sti_split_below sti_split_enter(struct sti_split *split)
@@ -253,23 +253,23 @@ void sti_split_leave(struct sti_split *split, struct sti_split_below below)
 
 /* --- Any other thread --------------------------------------------------------------------------------------------- */
 
-stint_subtask *sti_split_steal(struct sti_split *split, struct sti_family **family)
+static bool is_of(const struct sti_split *split, size_t place, const struct sti_family *family)
 {
-    const struct sti_family *wanted = *family;
+    return atomic_load_explicit(&split->offers[place].family, memory_order_relaxed) == family;
+}
+
+struct sti_offer *sti_split_steal(struct sti_split *split, const struct sti_family *family)
+{
     uint64_t word = atomic_load_explicit(&split->bounds, memory_order_relaxed);
     struct bounds bounds;
     do {
         bounds = unpacked(word);
-        if (bounds.top >= bounds.split)
-            return NULL;
-        if (wanted != NULL && sti_split_family(split, bounds.top) != wanted)
+        if (bounds.top >= bounds.split || (family != NULL && !is_of(split, bounds.top, family)))
             return NULL;
         bounds.top++;
     } while (!atomic_compare_exchange_weak_explicit(&split->bounds, &word, packed(bounds), memory_order_acquire,
                                                     memory_order_relaxed));
-    size_t place = bounds.top - 1u;
-    *family = sti_split_family(split, place);
-    return split->places[place];
+    return &split->offers[bounds.top - 1];
 }
 
 void sti_split_ask(struct sti_split *split)
@@ -290,5 +290,5 @@ bool sti_split_is_public(const struct sti_split *split)
 bool sti_split_offers(const struct sti_split *split, const struct sti_family *family)
 {
     struct bounds bounds = unpacked(atomic_load_explicit(&split->bounds, memory_order_relaxed));
-    return bounds.top < bounds.split && sti_split_family(split, bounds.top) == family;
+    return bounds.top < bounds.split && is_of(split, bounds.top, family);
 }

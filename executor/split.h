@@ -15,6 +15,26 @@
 #define STI_SPLIT_CAPACITY 4096
 
 struct sti_family;
+struct sti_worker;
+
+/* A place that is public or stolen, as its thief sees it. The subtask itself is in a frame that its thief never touches:
+ * a function may have returned without joining what it forked.
+ *
+ *   SHARED    written by the owner, before the place becomes public.
+ *   ENDED     by the thief, after value, code and interrupted. Release: the owner, who waits for it (acquire), reads them
+ *             and all that the subtask wrote. From then on the place is the owner's. */
+enum sti_offer_state { STI_OFFER_SHARED, STI_OFFER_ENDED };
+
+struct sti_offer {
+    stint_fn *fn;
+    void *arg;
+    _Atomic(struct sti_family *) family;
+    _Atomic(struct sti_worker *) thief; /* NULL: none yet. Only so that the owner knows whom to steal from. Relaxed */
+    atomic_int state;
+    int code;
+    bool interrupted;
+    void *value;
+};
 
 struct sti_split {
     struct stint_forks forks; /* what the inline functions work on */
@@ -22,8 +42,8 @@ struct sti_split {
     size_t base;              /* places below are of a task that waits below the running one */
     size_t holes;             /* places of forks that were joined before newer ones */
     _Alignas(64) _Atomic uint64_t bounds;
-    _Alignas(64) _Atomic(struct sti_family *) families[STI_SPLIT_CAPACITY]; /* of the public places */
-    stint_subtask *places[STI_SPLIT_CAPACITY];
+    _Alignas(64) stint_subtask *places[STI_SPLIT_CAPACITY];
+    struct sti_offer offers[STI_SPLIT_CAPACITY];
 };
 
 void sti_split_init(struct sti_split *split);
@@ -43,14 +63,11 @@ bool sti_split_share(struct sti_split *split, size_t end, struct sti_family *fam
 /* Whether this is one of the outstanding forks of the running task. */
 bool sti_split_holds(const struct sti_split *split, const stint_subtask *subtask);
 
-/* Take a fork back, to run or to drop it. False: a thief has it. */
-bool sti_split_take(struct sti_split *split, stint_subtask *subtask);
+/* Take the fork of a place back, to run or to drop it. False: a thief has it. */
+bool sti_split_take(struct sti_split *split, size_t place);
 
 /* A fork that a thief had has ended: its place is free. */
-void sti_split_forget(struct sti_split *split, const stint_subtask *subtask);
-
-/* The family of a fork that was shared. */
-struct sti_family *sti_split_family(const struct sti_split *split, size_t place);
+void sti_split_forget(struct sti_split *split, size_t place);
 
 /* A task begins on top of one that waits: until it has ended, the other's forks are out of everybody's sight. */
 struct sti_split_below {
@@ -63,9 +80,8 @@ void sti_split_leave(struct sti_split *split, struct sti_split_below below);
 
 /* --- Any other thread --------------------------------------------------------------------------------------------- */
 
-/* The oldest public fork and its family, which is to be this one unless that is NULL. NULL: there is none. Its state is
- * STI_SUBTASK_SHARED. */
-stint_subtask *sti_split_steal(struct sti_split *split, struct sti_family **family);
+/* The oldest public fork, if it is of this family or that is NULL. NULL: there is none. */
+struct sti_offer *sti_split_steal(struct sti_split *split, const struct sti_family *family);
 
 /* Ask for work: the owner's next fork or join looks. */
 void sti_split_ask(struct sti_split *split);

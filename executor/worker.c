@@ -182,9 +182,9 @@ static bool look_everywhere(struct sti_worker *worker, struct found *found)
     found->task = claim_near(worker);
     if (found->task == NULL)
         found->stolen = sti_fork_steal(worker, NULL);
-    if (found->task == NULL && found->stolen.subtask == NULL && (found->task = claim_from(worker, from_others)) != NULL)
+    if (found->task == NULL && found->stolen.offer == NULL && (found->task = claim_from(worker, from_others)) != NULL)
         sti_counter_add_own(&worker->steals);
-    return found->task != NULL || found->stolen.subtask != NULL;
+    return found->task != NULL || found->stolen.offer != NULL;
 }
 
 static bool search(struct sti_worker *worker, struct found *found)
@@ -302,7 +302,7 @@ void *sti_worker_main(void *argument)
             sti_worker_run(worker, found.task);
             sti_task_release(found.task);
         } else {
-            sti_fork_run(worker, found.stolen);
+            sti_fork_run(found.stolen);
         }
         sti_branch_collect();
     }

@@ -15,8 +15,10 @@ static int empty_split(void **state)
 
 static void fork_some(size_t count)
 {
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < count; i++) {
+        subtasks[i].arg = &subtasks[i];
         assert_true(sti_split_push(&split, &subtasks[i]));
+    }
 }
 
 static bool share(void)
@@ -24,10 +26,10 @@ static bool share(void)
     return sti_split_share(&split, split.forks.depth, STRESS_FAMILY);
 }
 
-static stint_subtask *steal(void)
+static void *steal(void)
 {
-    struct sti_family *family = NULL;
-    return sti_split_steal(&split, &family);
+    const struct sti_offer *offer = sti_split_steal(&split, NULL);
+    return offer != NULL ? offer->arg : NULL;
 }
 
 static void private_forks_cannot_be_stolen(void **state)
@@ -90,10 +92,10 @@ static void the_owner_takes_back_what_is_public_but_not_what_is_stolen(void **st
     assert_true(share());
     assert_ptr_equal(steal(), &subtasks[0]);
     for (size_t i = 4; i-- > 1;)
-        assert_true(sti_split_take(&split, &subtasks[i]));
-    assert_false(sti_split_take(&split, &subtasks[0]));
+        assert_true(sti_split_take(&split, i));
+    assert_false(sti_split_take(&split, 0));
     assert_null(steal());
-    sti_split_forget(&split, &subtasks[0]);
+    sti_split_forget(&split, 0);
     assert_int_equal(split.forks.depth, 0);
     assert_int_equal(split.forks.floor, 0);
 }
@@ -104,7 +106,7 @@ static void taking_the_newest_public_fork_leaves_older_ones_public(void **state)
     fork_some(8);
     assert_true(share());
     for (size_t i = 8; i-- > 3;)
-        assert_true(sti_split_take(&split, &subtasks[i]));
+        assert_true(sti_split_take(&split, i));
     assert_ptr_equal(steal(), &subtasks[0]);
 }
 
@@ -115,7 +117,7 @@ static void joins_in_the_order_of_the_forks_give_their_places_back(void **state)
         fork_some(STI_SPLIT_CAPACITY);
         for (size_t i = 0; i < STI_SPLIT_CAPACITY; i++) {
             assert_true(sti_split_holds(&split, &subtasks[i]));
-            assert_true(sti_split_take(&split, &subtasks[i]));
+            assert_true(sti_split_take(&split, i));
             assert_false(sti_split_holds(&split, &subtasks[i]));
         }
         assert_int_equal(split.forks.depth, 0);
@@ -127,8 +129,8 @@ static void a_hole_is_never_shared(void **state)
 {
     (void)state;
     fork_some(6);
-    assert_true(sti_split_take(&split, &subtasks[0]));
-    assert_true(sti_split_take(&split, &subtasks[2]));
+    assert_true(sti_split_take(&split, 0));
+    assert_true(sti_split_take(&split, 2));
     assert_true(share());
     assert_ptr_equal(steal(), &subtasks[1]);
     assert_null(steal());
@@ -142,9 +144,9 @@ static void while_there_are_holes_joins_take_the_slow_way(void **state)
 {
     (void)state;
     fork_some(3);
-    assert_true(sti_split_take(&split, &subtasks[1]));
+    assert_true(sti_split_take(&split, 1));
     assert_int_equal(split.forks.floor, SIZE_MAX);
-    assert_true(sti_split_take(&split, &subtasks[2]));
+    assert_true(sti_split_take(&split, 2));
     assert_int_equal(split.forks.depth, 1);
     assert_int_equal(split.forks.floor, 0);
 }
@@ -162,16 +164,15 @@ static void a_full_deque_refuses(void **state)
 static void a_thief_that_wants_a_family_gets_no_other(void **state)
 {
     (void)state;
-    struct sti_family *family = STRESS_OTHER_FAMILY;
     fork_some(2);
     assert_true(share());
-    assert_false(sti_split_offers(&split, family));
-    assert_null(sti_split_steal(&split, &family));
-    family = STRESS_FAMILY;
-    assert_true(sti_split_offers(&split, family));
-    assert_ptr_equal(sti_split_steal(&split, &family), &subtasks[0]);
-    assert_ptr_equal(family, STRESS_FAMILY);
-    assert_false(sti_split_offers(&split, family));
+    assert_false(sti_split_offers(&split, STRESS_OTHER_FAMILY));
+    assert_null(sti_split_steal(&split, STRESS_OTHER_FAMILY));
+    assert_true(sti_split_offers(&split, STRESS_FAMILY));
+    const struct sti_offer *offer = sti_split_steal(&split, STRESS_FAMILY);
+    assert_non_null(offer);
+    assert_ptr_equal(offer->arg, &subtasks[0]);
+    assert_false(sti_split_offers(&split, STRESS_FAMILY));
 }
 
 static void the_forks_of_a_task_below_are_out_of_sight(void **state)
@@ -183,11 +184,12 @@ static void the_forks_of_a_task_below_are_out_of_sight(void **state)
     struct sti_split_below below = sti_split_enter(&split);
     assert_null(steal());
     assert_false(sti_split_holds(&split, &subtasks[1]));
+    subtasks[4].arg = &subtasks[4];
     assert_true(sti_split_push(&split, &subtasks[4]));
     assert_true(sti_split_holds(&split, &subtasks[4]));
     assert_true(share());
     assert_ptr_equal(steal(), &subtasks[4]);
-    sti_split_forget(&split, &subtasks[4]);
+    sti_split_forget(&split, 4);
     sti_split_leave(&split, below);
     assert_true(sti_split_holds(&split, &subtasks[1]));
     assert_ptr_equal(steal(), &subtasks[1]);

@@ -16,7 +16,6 @@
 #include <cmocka.h>
 
 #include "executor/split.h"
-#include "executor/subtask.h"
 
 #define STRESS_THIEVES 2
 #define STRESS_DEPTH 64 /* outstanding forks at most */
@@ -32,9 +31,9 @@ struct stress {
     atomic_bool done;
 };
 
-static void stress_run(struct stress *stress, const stint_subtask *subtask)
+static void stress_run(struct stress *stress, const void *arg)
 {
-    size_t number = (size_t)(uintptr_t)subtask->arg;
+    size_t number = (size_t)(uintptr_t)arg;
     uint64_t bit = UINT64_C(1) << number % 64;
     if ((atomic_fetch_or_explicit(&stress->ran[number / 64], bit, memory_order_relaxed) & bit) != 0)
         atomic_fetch_add(&stress->twice, 1);
@@ -45,17 +44,16 @@ static void *stress_steal(void *argument)
     struct stress *stress = argument;
     size_t stolen = 0;
     while (!atomic_load(&stress->done)) {
-        struct sti_family *family = stolen % 2 == 0 ? NULL : STRESS_FAMILY;
-        stint_subtask *subtask = sti_split_steal(&stress->split, &family);
-        if (subtask == NULL) {
+        struct sti_offer *offer = sti_split_steal(&stress->split, stolen % 2 == 0 ? NULL : STRESS_FAMILY);
+        if (offer == NULL) {
             sti_split_ask(&stress->split);
             continue;
         }
-        if (family != STRESS_FAMILY)
+        if (atomic_load(&offer->family) != STRESS_FAMILY)
             atomic_fetch_add(&stress->of_others, 1);
-        stress_run(stress, subtask);
+        stress_run(stress, offer->arg);
         stolen++;
-        sti_subtask_set_state(subtask, STI_SUBTASK_ENDED, memory_order_release);
+        atomic_store_explicit(&offer->state, STI_OFFER_ENDED, memory_order_release);
     }
     return (void *)stolen;
 }
@@ -68,15 +66,16 @@ static void stress_fork(struct stress *stress, size_t number)
 }
 
 /* 1: it was taken back and run here; 0: a thief ran it. */
-static size_t stress_join(struct stress *stress, stint_subtask *subtask)
+static size_t stress_join(struct stress *stress, const stint_subtask *subtask)
 {
-    if (sti_split_take(&stress->split, subtask)) {
-        stress_run(stress, subtask);
+    size_t place = subtask->place;
+    if (sti_split_take(&stress->split, place)) {
+        stress_run(stress, subtask->arg);
         return 1;
     }
-    while (sti_subtask_state(subtask, memory_order_acquire) != STI_SUBTASK_ENDED)
+    while (atomic_load_explicit(&stress->split.offers[place].state, memory_order_acquire) != STI_OFFER_ENDED)
         sched_yield();
-    sti_split_forget(&stress->split, subtask);
+    sti_split_forget(&stress->split, place);
     return 0;
 }
 
@@ -110,9 +109,9 @@ static void stress_split(size_t forks)
     /* The first one for a thief, so that the thieves have begun. */
     stress_fork(stress, 0);
     assert_true(sti_split_share(&stress->split, 1, STRESS_FAMILY));
-    while (sti_subtask_state(&stress->subtasks[0], memory_order_acquire) != STI_SUBTASK_ENDED)
+    while (atomic_load_explicit(&stress->split.offers[0].state, memory_order_acquire) != STI_OFFER_ENDED)
         sched_yield();
-    sti_split_forget(&stress->split, &stress->subtasks[0]);
+    sti_split_forget(&stress->split, 0);
 
     /* Short runs of forks and of joins, so that the deque is often empty or nearly so. */
     uint32_t random = 1;

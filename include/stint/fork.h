@@ -33,11 +33,7 @@ STINT_BEGIN_DECLS
 typedef struct stint_subtask {
     stint_fn *fn;
     void *arg;
-    size_t place;    /* among the thread's forks, or one of STINT_FORK_... */
-    uintptr_t state; /* atomic; once it is shared */
-    void *value;
-    int code;
-    bool interrupted;
+    size_t place; /* among the thread's forks, or one of STINT_FORK_... */
 } stint_subtask;
 
 /* Fork fn(arg): from now until the join, any worker of the pool may run it. What it reads must have been written before.
@@ -69,8 +65,7 @@ struct stint_forks {
 } __attribute__((aligned(64)));
 
 #define STINT_FORK_JOINED (SIZE_MAX - 1)
-#define STINT_FORK_DROPPED (SIZE_MAX - 2) /* by an interrupt */
-#define STINT_FORK_IN_JOIN (SIZE_MAX - 3) /* it runs in its join */
+#define STINT_FORK_IN_JOIN (SIZE_MAX - 2) /* it runs in its join */
 
 /* The calling thread's; never NULL. */
 extern STINT_API __thread struct stint_forks *stint_thread_forks __attribute__((tls_model("initial-exec")));

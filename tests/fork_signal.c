@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Forks of preemptible tasks: the signal that ends them may come at any instruction of the inline functions. */
+#include "swarm.h"
+
+/* No sample point at all: only a signal reaches it. */
+static int spin_for_ever(void *arg, void **value)
+{
+    struct swarm *swarm = arg;
+    (void)value;
+    swarm_note_start(swarm);
+    for (volatile unsigned turns = 0;; turns++)
+        ;
+    return 0;
+}
+
+static int make_a_spinning_swarm(void *arg, void **value)
+{
+    struct swarm *swarm = arg;
+    stint_subtask subtasks[FORKS];
+    swarm->own = pthread_self();
+    for (int i = 0; i < FORKS; i++)
+        stint_fork(&subtasks[i], spin_for_ever, swarm);
+    let_one_be_stolen(swarm);
+    spin_for_ever(swarm, value);
+    for (int i = FORKS; i-- > 0;)
+        stint_join(&subtasks[i], NULL);
+    return 0;
+}
+
+static void a_preemptible_task_is_ended_with_its_subtasks(void **state)
+{
+    (void)state;
+    for (int round = 0; round < 5; round++) {
+        struct swarm swarm = { .started = 0 };
+        stint_options options = STINT_OPTIONS_INIT;
+        options.preemptible = true;
+        options.budget.wall_ns = 30000000;
+        assert_outcome(run_in_pool(make_a_spinning_swarm, &swarm, &options), STINT_ERROR, STINT_REASON_DEADLINE,
+                       ETIMEDOUT);
+        assert_int_equal(atomic_load(&swarm.started), 2);
+    }
+}
+
+/* Forks and joins without end, while the signal may come at any of their instructions. */
+static int fork_for_ever(void *arg, void **value)
+{
+    stint_subtask first;
+    stint_subtask second;
+    (void)value;
+    for (;;) {
+        stint_fork(&first, nothing, arg);
+        stint_fork(&second, nothing, arg);
+        stint_join(&second, NULL);
+        stint_join(&first, NULL);
+    }
+    return 0;
+}
+
+static int recurse_for_ever(void *arg, void **value)
+{
+    uintptr_t depth = (uintptr_t)arg;
+    stint_subtask subtask;
+    (void)value;
+    do {
+        if (depth > 0) {
+            stint_fork(&subtask, recurse_for_ever, (void *)(depth - 1));
+            stint_join(&subtask, NULL);
+        }
+    } while (depth == 10);
+    return 0;
+}
+
+static void a_signal_may_come_in_the_midst_of_forks_and_joins(void **state)
+{
+    (void)state;
+    for (uint64_t round = 0; round < 60; round++) {
+        stint_options options = STINT_OPTIONS_INIT;
+        options.preemptible = true;
+        options.budget.wall_ns = 1000000 + 37000 * round;
+        const stint_outcome outcome =
+            run_in_pool(round % 2 == 0 ? fork_for_ever : recurse_for_ever, (void *)10, &options);
+        assert_outcome(outcome, STINT_ERROR, STINT_REASON_DEADLINE, ETIMEDOUT);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_preemptible_task_is_ended_with_its_subtasks, two_workers, no_workers),
+        cmocka_unit_test_setup_teardown(a_signal_may_come_in_the_midst_of_forks_and_joins, two_workers, no_workers),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * For tests of interrupted forks: a pool of two workers, and a task with many subtasks, of which one at least is stolen. */
+#ifndef TESTS_SWARM_H
+#define TESTS_SWARM_H
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+
+#include "support.h"
+
+#define FORKS 50
+
+static stint_pool *pool;
+
+static inline int two_workers(void **state)
+{
+    (void)state;
+    const stint_pool_options options = { .workers = 2 };
+    return stint_pool_create(&pool, &options);
+}
+
+static inline int no_workers(void **state)
+{
+    (void)state;
+    return stint_pool_destroy(pool);
+}
+
+static inline stint_future *submit(stint_fn *fn, void *arg, const stint_options *options)
+{
+    stint_future *future;
+    assert_int_equal(stint_submit(pool, fn, arg, options, &future), 0);
+    return future;
+}
+
+static inline stint_outcome take(stint_future *future)
+{
+    stint_outcome outcome;
+    assert_int_equal(stint_future_wait(future, &outcome), 0);
+    stint_future_release(future);
+    return outcome;
+}
+
+static inline stint_outcome run_in_pool(stint_fn *fn, void *arg, const stint_options *options)
+{
+    return take(submit(fn, arg, options));
+}
+
+static inline stint_options options_of(stint_on_interrupt how)
+{
+    stint_options options = STINT_OPTIONS_INIT;
+    options.on_interrupt = how;
+    return options;
+}
+
+static inline int nothing(void *arg, void **value)
+{
+    (void)arg;
+    (void)value;
+    return 0;
+}
+
+struct swarm {
+    atomic_uint started;
+    atomic_uint ended;
+    atomic_uint elsewhere; /* started by another thread than the task's own */
+    atomic_bool released;  /* the task's guard has run */
+    atomic_uint after;     /* subtasks that ended after that */
+    pthread_t own;
+};
+
+static inline void swarm_note_start(struct swarm *swarm)
+{
+    atomic_fetch_add(&swarm->started, 1);
+    if (!pthread_equal(pthread_self(), swarm->own))
+        atomic_fetch_add(&swarm->elsewhere, 1);
+}
+
+static inline void let_one_be_stolen(struct swarm *swarm)
+{
+    while (atomic_load(&swarm->elsewhere) == 0) {
+        stint_subtask none;
+        stint_fork(&none, nothing, NULL);
+        stint_join(&none, NULL);
+        sched_yield();
+        if (stint_interrupted())
+            return;
+    }
+}
+
+#endif
