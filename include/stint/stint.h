@@ -25,6 +25,7 @@
 #include <stint/interrupt.h>
 #include <stint/memprof.h>
 #include <stint/mutex.h>
+#include <stint/parallel.h>
 #include <stint/pool.h>
 #include <stint/profile.h>
 #include <stint/roots.h>
