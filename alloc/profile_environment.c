@@ -22,7 +22,8 @@
 #define COLLAPSED ".collapsed"
 #define PART ".part"
 
-static char *path; /* NULL: there is no such profile, or this is a child of the process that has it */
+static char *path;
+static bool profiled; /* by the variable, and not a child of the process that is */
 static sem_t asked;
 
 static void complain(const char *about, const char *what)
@@ -142,9 +143,13 @@ static void hear_signal(void)
     sigaction(SIGUSR2, &action, NULL);
 }
 
+/* There is no thread in the child that would answer the signal. */
 static void end_in_child(void)
 {
-    path = NULL;
+    struct sigaction action;
+    profiled = false;
+    if (sigaction(SIGUSR2, NULL, &action) == 0 && action.sa_handler == ask)
+        signal(SIGUSR2, SIG_DFL);
 }
 
 __attribute__((constructor)) static void begin(void)
@@ -162,16 +167,16 @@ __attribute__((constructor)) static void begin(void)
     path = expanded(behind + 1);
     int error = path != NULL ? stint_profile_start(&options) : ENOMEM;
     if (error != 0) {
-        path = NULL;
         complain(value, strerror(error));
         return;
     }
+    profiled = true;
     pthread_atfork(NULL, NULL, end_in_child);
     hear_signal();
 }
 
 __attribute__((destructor)) static void end(void)
 {
-    if (path != NULL)
+    if (profiled)
         write_profile();
 }

@@ -150,9 +150,9 @@ static void write_module(struct writing *writing, const struct sti_module *modul
     mapping.file_offset = module->file_offset;
     mapping.filename = string_id(writing, module->path);
     mapping.build_id = string_id(writing, module->build_id);
-    mapping.has_functions = true;
-    mapping.has_filenames = true;
-    mapping.has_line_numbers = true;
+    mapping.has_functions = module->functions_known;
+    mapping.has_filenames = module->lines_known;
+    mapping.has_line_numbers = module->lines_known;
     part.n_mapping = 1;
     part.mapping = &mappings;
     put(writing, &part);

@@ -70,7 +70,7 @@ static int note_module(Dwfl_Module *from, void **user, const char *name, Dwarf_A
     struct sti_module *module = &more[symbols->module_count++];
     const char *file = NULL;
     Dwarf_Addr end;
-    *module = (struct sti_module){ .start = start };
+    *module = (struct sti_module){ .start = start, .functions_known = true, .lines_known = true };
     note_code(module, from);
     dwfl_module_info(from, NULL, NULL, &end, NULL, NULL, &file, NULL);
     if (module->limit == 0)
@@ -117,6 +117,18 @@ static bool look_up(struct sti_frame *frame, Dwfl *dwfl)
     return frame->function != NULL;
 }
 
+static void note_what_is_missing(struct sti_symbols *symbols)
+{
+    for (size_t i = 0; i < symbols->frame_count; i++) {
+        const struct sti_frame *frame = &symbols->frames[i];
+        if (frame->module >= symbols->module_count)
+            continue;
+        struct sti_module *module = &symbols->modules[frame->module];
+        module->functions_known &= frame->function != NULL;
+        module->lines_known &= frame->file != NULL;
+    }
+}
+
 static int by_address(const void *left, const void *right)
 {
     uintptr_t a = ((const struct sti_frame *)left)->address;
@@ -148,10 +160,12 @@ int sti_symbols_open(struct sti_symbols *symbols, const uintptr_t *addresses, si
     bool enough = dwfl_getmodules(symbols->dwfl, note_module, symbols, 0) == 0;
     for (size_t i = 0; enough && i < symbols->frame_count; i++)
         enough = look_up(&symbols->frames[i], symbols->dwfl);
-    if (enough)
-        return 0;
-    sti_symbols_close(symbols);
-    return ENOMEM;
+    if (!enough) {
+        sti_symbols_close(symbols);
+        return ENOMEM;
+    }
+    note_what_is_missing(symbols);
+    return 0;
 }
 
 void sti_symbols_close(struct sti_symbols *symbols)

@@ -6,6 +6,7 @@
 #ifndef STI_ALLOC_PROFILE_SYMBOLS_H
 #define STI_ALLOC_PROFILE_SYMBOLS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -16,6 +17,8 @@ struct sti_module {
     uintptr_t limit;
     uint64_t file_offset;
     const char *path;
+    bool functions_known; /* of all frames in it */
+    bool lines_known;
     char build_id[2 * STI_BUILD_ID_MOST + 1]; /* in hexadecimal; empty: it has none */
 };
 

@@ -95,11 +95,13 @@ static void work_in_child(void)
 {
     pid_t child = fork();
     if (child == 0) {
+        struct sigaction action;
         work_in_tasks();
         print_totals();
-        exit(0);
+        exit(sigaction(SIGUSR2, NULL, &action) == 0 && action.sa_handler == SIG_DFL ? 0 : 1);
     }
-    if (child < 0 || waitpid(child, NULL, 0) != child)
+    int status;
+    if (child < 0 || waitpid(child, &status, 0) != child || status != 0)
         exit(1);
 }
 

@@ -45,5 +45,5 @@ grep -q 'M=[0-9]* allocate_and_keep ' "$scratch/raw" || fail "pprof knows no fun
 # With its build id, which a reader can find symbols by.
 grep -q "/$(basename "$1") [0-9a-f]\{40\} \[FN\]" "$scratch/raw" || fail "pprof knows no build id of the program"
 
-go tool pprof -top -sample_index=inuse_space "$scratch/pprof.gz" 2>/dev/null | grep -q ' allocate_and_keep$' ||
+go tool pprof -top -symbolize=none -sample_index=inuse_space "$scratch/pprof.gz" 2>/dev/null | grep -q ' allocate_and_keep$' ||
   fail "pprof's list lacks the function that keeps memory"
