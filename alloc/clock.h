@@ -26,4 +26,10 @@ static inline uint64_t sti_clock_coarse(void)
     return sti_clock_read(CLOCK_MONOTONIC_COARSE);
 }
 
+/* Of the processor time of a thread of this process, by the kernel's id; as pthread_getcpuclockid makes it. */
+static inline clockid_t sti_clock_of_thread(int id)
+{
+    return (~(clockid_t)id << 3) | 6;
+}
+
 #endif

@@ -20,12 +20,15 @@
 
 #define ASK_AGAIN_NS UINT64_C(250000)
 
-static uint64_t earliest_deadline(const struct sti_scope *innermost)
+static uint64_t earliest_limit(const struct sti_scope *innermost, uint64_t now)
 {
     uint64_t earliest = UINT64_MAX;
     for (const struct sti_scope *scope = innermost; scope != NULL; scope = scope->outer) {
         if (scope->deadline < earliest)
             earliest = scope->deadline;
+        uint64_t spent = sti_cpu_watch(scope, now);
+        if (spent < earliest)
+            earliest = spent;
     }
     return earliest;
 }
@@ -35,6 +38,7 @@ static bool is_flagged(const struct sti_scope *innermost, uint64_t now)
 {
     for (const struct sti_scope *scope = innermost; scope != NULL; scope = scope->outer) {
         if (stint_token_is_set(scope->stop) || stint_token_is_set(scope->token) || scope->deadline <= now ||
+            sti_cpu_watch(scope, now) <= now ||
             (scope->member != NULL && sti_family_tripped(scope->member->family) != STINT_REASON_NONE))
             return true;
     }
@@ -55,7 +59,7 @@ static uint64_t look_at_scope(struct sti_watch *watch, uint64_t now)
 {
     struct sti_scope *scope = (struct sti_scope *)((char *)watch - offsetof(struct sti_scope, watch));
     if (!is_flagged(scope, now))
-        return earliest_deadline(scope);
+        return earliest_limit(scope, now);
     atomic_store_explicit(&scope->thread->limit, 0, memory_order_seq_cst);
     stint_hook *hook = take_unfired(scope);
     if (hook != NULL) {
@@ -74,7 +78,7 @@ int sti_hook_watch_scope(struct sti_scope *scope)
         return 0;
     scope->watch.look = look_at_scope;
     scope->watch.only_time = false;
-    int error = sti_watch_begin(&scope->watch, earliest_deadline(scope));
+    int error = sti_watch_begin(&scope->watch, earliest_limit(scope, sti_clock_now()));
     scope->watched = error == 0;
     return error;
 }

@@ -16,6 +16,7 @@
 #include "caller.h"
 #include "clock.h"
 #include "cxx.h"
+#include "due.h"
 #include "family.h"
 #include "forks.h"
 #include "hook.h"
@@ -45,6 +46,16 @@ static bool has_tripped_elsewhere(const struct sti_scope *scope)
     return scope->member != NULL && sti_family_tripped(scope->member->family) != STINT_REASON_NONE;
 }
 
+static void look_at_time(struct sti_scope *scope, const struct sti_scope *innermost, uint64_t now)
+{
+    if (now >= scope->deadline)
+        sti_interrupt_trip(scope, STINT_REASON_DEADLINE);
+    else if (now >= scope->cpu.look && sti_cpu_is_spent(scope, now))
+        sti_interrupt_trip(scope, STINT_REASON_CPU);
+    else if (sti_due_is_over(innermost->thread))
+        sti_due_renew(innermost->thread, innermost);
+}
+
 void sti_interrupt_look(struct sti_scope *innermost, uint64_t now)
 {
     for (struct sti_scope *scope = innermost; scope != NULL; scope = scope->outer) {
@@ -58,11 +69,10 @@ void sti_interrupt_look(struct sti_scope *innermost, uint64_t now)
             sti_interrupt_trip(scope, STINT_REASON_TOKEN);
         } else if (scope->outer == NULL && is_sacrificed(scope)) {
             sti_interrupt_trip(scope, STINT_REASON_GLOBAL_MEMORY_LIMIT);
-        } else if (scope->deadline != UINT64_MAX) {
+        } else if (scope->deadline != UINT64_MAX || scope->cpu.look != UINT64_MAX) {
             if (now == 0)
-                now = sti_clock_coarse();
-            if (now >= scope->deadline)
-                sti_interrupt_trip(scope, STINT_REASON_DEADLINE);
+                now = sti_due_clock(innermost->thread);
+            look_at_time(scope, innermost, now);
         }
     }
 }

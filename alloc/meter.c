@@ -34,6 +34,7 @@
 #include "account.h"
 #include "caller.h"
 #include "clock.h"
+#include "due.h"
 #include "family.h"
 #include "global.h"
 #include "heap.h"
@@ -306,9 +307,9 @@ static void draw_from_family(struct sti_scope *innermost, struct sti_member *mem
         renew_allocation_end(innermost);
 }
 
-static bool has_deadline(const struct sti_scope *scope)
+static bool has_limit_of_time(const struct sti_scope *scope)
 {
-    while (scope != NULL && scope->deadline == UINT64_MAX)
+    while (scope != NULL && scope->deadline == UINT64_MAX && scope->cpu.look == UINT64_MAX)
         scope = scope->outer;
     return scope != NULL;
 }
@@ -322,7 +323,7 @@ static uint64_t until_deadline_look(struct sti_thread *thread, uint64_t tick)
     return thread->deadline_interval;
 }
 
-/* tick is the time when some scope has a deadline, otherwise 0. */
+/* tick is the time when some scope has a limit of it, otherwise 0. */
 static uint64_t next_sample(struct sti_thread *thread, uint64_t after, uint64_t tick)
 {
     if (thread->scope->keeps > 0)
@@ -407,7 +408,7 @@ bool sti_meter_sample(struct sti_thread *thread, uint64_t charge, size_t size, c
         thread->global_check = after + sti_global_look(thread);
 
     /* The new limit first, then the flags: see thread.h. */
-    uint64_t tick = has_deadline(scope) ? sti_clock_coarse() : 0;
+    uint64_t tick = has_limit_of_time(scope) ? sti_due_clock(thread) : 0;
     atomic_store_explicit(&thread->limit, next_sample(thread, after, tick), memory_order_seq_cst);
     sti_interrupt_look(scope, tick);
     if (!sti_memprof_is_joined(&thread->sampling))

@@ -14,6 +14,7 @@
 #include "blocking.h"
 #include "cxx.h"
 #include "descriptor.h"
+#include "due.h"
 #include "family.h"
 #include "float_modes.h"
 #include "forks.h"
@@ -70,6 +71,7 @@ static void set_reason(stint_outcome *outcome, stint_reason reason, int own_erro
         outcome->error = EDQUOT;
         return;
     case STINT_REASON_DEADLINE:
+    case STINT_REASON_CPU:
         outcome->error = ETIMEDOUT;
         return;
     case STINT_REASON_TOKEN:
@@ -121,6 +123,8 @@ void sti_scope_init(struct sti_scope *scope, struct sti_thread *thread, const st
     scope->samples = 0;
     scope->deferred = 0;
     scope->deadline = UINT64_MAX;
+    scope->cpu.limit = 0;
+    scope->cpu.look = UINT64_MAX;
     scope->account = options->account;
     scope->token = request->token;
     scope->stop = request->stop;
@@ -153,6 +157,11 @@ static uint64_t now_but_not_before(struct sti_thread *thread, uint64_t begin)
     return now > begin ? now : begin;
 }
 
+static bool has_limit_of_time(const struct sti_scope *scope)
+{
+    return scope->deadline != UINT64_MAX || scope->cpu.limit != 0;
+}
+
 static int open_scope(struct sti_thread *thread, struct sti_scope *scope, const struct sti_scope_request *request,
                       uint64_t start)
 {
@@ -165,6 +174,7 @@ static int open_scope(struct sti_thread *thread, struct sti_scope *scope, const 
         scope->wiped = true;
     if (options->budget.wall_ns != 0 && __builtin_add_overflow(submitted, options->budget.wall_ns, &scope->deadline))
         scope->deadline = UINT64_MAX;
+    sti_cpu_begin(scope, options->budget.cpu_ns, start); /* before the watch can see it */
 
     if (!request->entered && !sti_account_enter(scope->account))
         return EBUSY;
@@ -184,6 +194,8 @@ static int open_scope(struct sti_thread *thread, struct sti_scope *scope, const 
     sti_meter_begin(thread, &options->budget);
     if (scope->outer == NULL)
         sti_global_begin_task(thread, start);
+    if (has_limit_of_time(scope))
+        sti_due_begin(thread, scope);
     sti_thread_enter(thread);
     return 0;
 }
@@ -226,6 +238,7 @@ static void close_scope(struct sti_thread *thread, int code, void *value, uint64
     sti_scope_end_watch(scope);
     uint64_t end = now_but_not_before(thread, start);
     sti_interrupt_look(scope, end);
+    uint64_t cpu = sti_cpu_end(scope);
     if (scope->member != NULL)
         sti_family_close(scope);
 
@@ -249,6 +262,7 @@ static void close_scope(struct sti_thread *thread, int code, void *value, uint64
         .deferred = scope->deferred,
         .wall_ns = end - start,
         .queued_ns = request->submitted_ns != 0 ? start - request->submitted_ns : 0,
+        .cpu_ns = request->options->budget.cpu_ns != 0 ? cpu : 0,
     };
     if (scope->member != NULL)
         sti_family_add_usage(scope, &outcome->usage);
@@ -268,6 +282,8 @@ static void close_scope(struct sti_thread *thread, int code, void *value, uint64
     sti_meter_end(thread);
     if (scope->outer == NULL)
         sti_global_end_task(thread, request->options->name, scope->below != NULL);
+    if (has_limit_of_time(scope))
+        sti_due_renew(thread, scope->below);
     sti_account_leave(scope->account);
     sti_hold_hand_down(scope);
     thread->scope = scope->below;

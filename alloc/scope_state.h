@@ -11,6 +11,7 @@
 #include <stint/mutex.h>
 #include <stint/task.h>
 
+#include "cpu.h"
 #include "hold.h"
 #include "unwinding.h"
 #include "watch.h"
@@ -46,6 +47,7 @@ struct sti_scope {
     uint64_t deferred;
 
     /* The interrupts'. */
+    struct sti_cpu cpu;
     uint64_t deadline; /* by sti_clock_now; UINT64_MAX: none */
     const stint_token *token;
     const stint_token *stop;

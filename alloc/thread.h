@@ -41,6 +41,7 @@ struct sti_thread {
     size_t handed_over;           /* bytes of pages committed to the process's heap since that was last collected */
     atomic_bool owned;            /* by a living thread */
     atomic_bool asked;            /* a preemption signal has been sent and not been taken yet */
+    _Atomic uint64_t due;         /* when its scopes have to be looked at: due.h */
     uint64_t deadline_interval;   /* bytes from one look at the clock to the next */
     uint64_t last_tick;           /* what it showed */
     uint64_t global_check;        /* value of used beyond which what the process holds must be looked at */

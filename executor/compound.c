@@ -26,6 +26,7 @@ static void add_usage(stint_usage *sum, const stint_usage *usage)
     sum->deferred += usage->deferred;
     sum->kept += usage->kept;
     sum->descriptors += usage->descriptors;
+    sum->cpu_ns += usage->cpu_ns;
     sum->peak = usage->peak > sum->peak ? usage->peak : sum->peak;
     sum->wall_ns = usage->wall_ns > sum->wall_ns ? usage->wall_ns : sum->wall_ns;
     sum->queued_ns = usage->queued_ns > sum->queued_ns ? usage->queued_ns : sum->queued_ns;

@@ -29,9 +29,14 @@ typedef struct stint_budget {
     size_t memory;
 
     /* Nanoseconds it may take: from the submission, or from the call of stint_run. Looked at in sample points (at the
-     * latest every 16 KiB that are allocated, or every 128 KiB while that takes less than milliseconds) and in
-     * stint_checkpoint. */
+     * latest every 16 KiB that are allocated, or every 128 KiB while that takes less than milliseconds, and at the first
+     * allocation after the time has come) and in stint_checkpoint. */
     uint64_t wall_ns;
+
+    /* Nanoseconds of processor time, of the thread it runs on (not of those that its subtasks are run on); looked at like
+     * the wall limit, and by the same signal where the task is preemptible. What the thread does for a task that this one
+     * waits for does not count. UINT64_MAX: only measure it. */
+    uint64_t cpu_ns;
 } stint_budget;
 
 /* How an interrupt leaves the task's code. */
@@ -93,7 +98,7 @@ typedef struct stint_options {
 } stint_options;
 
 /* clang-format off */
-#define STINT_OPTIONS_INIT { { 0, 0, 0 }, NULL, STINT_JUMP, 0, NULL, false, NULL, false, STINT_PRIORITY_NORMAL, false }
+#define STINT_OPTIONS_INIT { { 0, 0, 0, 0 }, NULL, STINT_JUMP, 0, NULL, false, NULL, false, STINT_PRIORITY_NORMAL, false }
 /* clang-format on */
 
 typedef enum stint_status {
@@ -114,6 +119,7 @@ typedef enum stint_reason {
     STINT_REASON_SHUTDOWN,            /* the pool was shut down by cancelling: STINT_CANCELLED */
     STINT_REASON_OUTER,               /* a scope around this one was interrupted: STINT_CANCELLED */
     STINT_REASON_TRACKER,             /* a profile's tracker asked for it (memprof.h): STINT_ERROR */
+    STINT_REASON_CPU,                 /* budget.cpu_ns: STINT_ERROR */
 } stint_reason;
 
 /* What was measured. */
@@ -127,6 +133,7 @@ typedef struct stint_usage {
     uint64_t descriptors; /* left open by an audited task that was rolled back */
     uint64_t wall_ns;     /* from the start of the function to its end, to a microsecond */
     uint64_t queued_ns;   /* from the submission to the start; 0 for stint_run */
+    uint64_t cpu_ns;      /* processor time of the thread; 0 unless budget.cpu_ns is set */
 } stint_usage;
 
 typedef struct stint_outcome {
@@ -134,7 +141,7 @@ typedef struct stint_outcome {
     stint_reason reason;
 
     /* STINT_OK: 0. STINT_ERROR: the function's own code, ENOMEM for the byte limits, EDQUOT for the account and the
-     * tracker, ETIMEDOUT for the deadline. STINT_CANCELLED: ECANCELED. */
+     * tracker, ETIMEDOUT for the deadline and for processor time. STINT_CANCELLED: ECANCELED. */
     int error;
 
     void *value; /* STINT_OK: the task's value, the caller's from now on; otherwise NULL */
@@ -155,7 +162,7 @@ STINT_API int stint_run(stint_fn *fn, void *arg, const stint_options *options, s
 
 /* "ok", "error", "cancelled"; and "none", "failed", "alloc-limit", "memory-limit", "deadline", "account",
  * "global-memory-limit", "token",
- * "shutdown", "outer", "tracker". "unknown" for any other value. Static strings; any thread. */
+ * "shutdown", "outer", "tracker", "cpu". "unknown" for any other value. Static strings; any thread. */
 STINT_API const char *stint_status_name(stint_status status);
 STINT_API const char *stint_reason_name(stint_reason reason);
 
