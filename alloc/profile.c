@@ -14,7 +14,8 @@
 
 #define WORD 8
 
-/* Of whoever replaces what was gathered, or reads it. Nobody waits for a callback with it, so a callback may wait for it. */
+/* Of whoever replaces what was gathered, or reads it. Nobody waits for a callback while holding it, so that a callback
+ * may wait for it. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct sti_gathered *gathered; /* by the last profile */
 
@@ -128,8 +129,8 @@ int stint_profile_write(int fd, stint_profile_kind kind)
     return error;
 }
 
-/* The child has no profile. What its parent's gathered is left where it is: another thread may have been about to add to
- * it, and the memory is shared until it is written to. */
+/* The child has no profile. What its parent's gathered is left where it is: another thread may have been about to add
+ * to it, and the memory is shared until it is written to. */
 static void end_in_child(void)
 {
     pthread_mutex_init(&lock, NULL);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * STINT_PROFILE=interval:path: a profile of a program that knows nothing of it (stint/profile.h). Begun when this library
- * is loaded; written at the end of the process and, by a thread that waits for it, on SIGUSR2. */
+ * STINT_PROFILE=interval:path: a profile of a program that knows nothing of it (stint/profile.h). Begun when this
+ * library is loaded; written at the end of the process and, by a thread that waits for it, on SIGUSR2. */
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <pthread.h>
 #include <semaphore.h>
@@ -10,13 +11,10 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <stint/profile.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include <fcntl.h>
-
-#include <stint/profile.h>
 
 #define VARIABLE "STINT_PROFILE"
 #define COLLAPSED ".collapsed"

@@ -2,13 +2,14 @@
  *
  * The gathering of a profile (profile_gather.h). Any thread, in the callbacks of the tracker.
  *
- * A hash table that only grows. A site is filled, then pushed onto its chain (release), and never changes nor moves until
- * the profile is freed; who finds it (acquire) sees it whole. Two threads that meet a callstack for the first time at once
- * may both push a site for it: they are added up wherever sites are read.
+ * A hash table that only grows. A site is filled, then pushed onto its chain (release), and never changes nor moves
+ * until the profile is freed; who finds it (acquire) sees it whole. A push reads what it replaces without acquiring it,
+ * and need not: the exchange continues that one's release sequence. Two threads that meet a callstack for the first
+ * time at once may both push a site for it: they are added up wherever sites are read.
  *
- * Its four numbers only grow, and what has ended was allocated before: it is added later (release). So who reads what has
- * ended first (acquire) never finds more of that than of what was allocated. Objects are counted in parts of 1/65536, for
- * a sample in a large block stands for a fraction of it. */
+ * A site's four numbers only grow, and what has ended was allocated before: it is added later (release). So who reads
+ * first what has ended (acquire) never finds more of that than of what was allocated. Objects are counted in parts of
+ * 1/65536, for a sample in a large block stands for a fraction of it. */
 #include "profile_gather.h"
 
 #include <stint/account.h>

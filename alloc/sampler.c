@@ -2,9 +2,9 @@
  *
  * A Poisson process over a stream of bytes (sampler.h).
  *
- * An exponential variate is a whole number of half-lives and a rest: -ln(u), where u = (1 + f) / 2^n has a random number
- * n of leading zero bits, is n ln 2 - ln(1 + f). Bits give n without bound, so the tail is right however far out; and f
- * has bits of its own, so no interval is coarser than a double. */
+ * An exponential variate is a whole number of half-lives and a rest: -ln(u), where u = (1 + f) / 2^n has a random
+ * number n - 1 of leading zero bits, is n ln 2 - ln(1 + f). Bits give n without bound, so the tail is right however far
+ * out; and f has bits of its own, so no interval is coarser than a double. */
 #include "sampler.h"
 
 #define LN_2 0.69314718055994530942

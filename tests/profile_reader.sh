@@ -20,7 +20,8 @@ sum() {
   awk '{ sum += $NF } END { printf "%.0f\n", sum }' "$1"
 }
 [ "$(sum "$scratch/allocated")" = "$alloc_bytes" ] || fail "the collapsed stacks have $(sum "$scratch/allocated") bytes"
-[ "$(sum "$scratch/inuse")" = "$inuse_bytes" ] || fail "the collapsed stacks have $(sum "$scratch/inuse") bytes in use"
+[ "$(sum "$scratch/inuse")" = "$inuse_bytes" ] ||
+  fail "the collapsed stacks have $(sum "$scratch/inuse") bytes in use"
 grep -q '^\[account tenant:one\];\[task committed\];.*;main;.*;work;allocate_and_keep [0-9]*$' "$scratch/inuse" ||
   fail "a function, task or account is missing in $(cat "$scratch/inuse")"
 grep -q '^\[account tenant:one\];\[task rolled back\];.*;allocate_and_keep [0-9]*$' "$scratch/allocated" ||
@@ -45,5 +46,6 @@ grep -q 'M=[0-9]* allocate_and_keep ' "$scratch/raw" || fail "pprof knows no fun
 # With its build id, which a reader can find symbols by.
 grep -q "/$(basename "$1") [0-9a-f]\{40\} \[FN\]" "$scratch/raw" || fail "pprof knows no build id of the program"
 
-go tool pprof -top -symbolize=none -sample_index=inuse_space "$scratch/pprof.gz" 2>/dev/null | grep -q ' allocate_and_keep$' ||
+go tool pprof -top -symbolize=none -sample_index=inuse_space "$scratch/pprof.gz" >"$scratch/top" 2>/dev/null
+grep -q ' allocate_and_keep$' "$scratch/top" ||
   fail "pprof's list lacks the function that keeps memory"

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT
  *
- * Memory profiles: which code allocates, how much of it is still there, in which task and for which account. Built on the
- * sampling of stint/memprof.h, so it costs little and gives estimates without bias; docs/profiling.md says how to read
- * them. Written in the format of pprof (github.com/google/pprof), or as collapsed stacks, which Brendan Gregg's flame
- * graphs and scripts/flamegraph draw.
+ * Memory profiles: which code allocates, how much of it is still there, in which task and for which account. Built on
+ * the sampling of stint/memprof.h, so it costs little and gives estimates without bias; docs/profiling.md says how to
+ * read them. Written in the format of pprof (github.com/google/pprof), or as collapsed stacks, from which Brendan
+ * Gregg's flame graphs and those of scripts/flamegraph are drawn.
  *
- * With no change of code: STINT_PROFILE=interval:path in the environment starts a profile with the program, and writes it
- * when the program ends or is sent SIGUSR2. interval is in bytes, or with k or m behind it in KiB or MiB. A path that ends in
- * .collapsed gets collapsed stacks, every other pprof; %p in it becomes the process's number, and a file that was there
- * is replaced when the new one is complete. Nobody can be told in that case but the user of the program: what goes wrong
- * is one line on standard error, the only thing that this library ever prints. The children of the process have no
- * profile, unless they execute a program. A program that ignores or handles SIGUSR2 when it starts keeps it. */
+ * With no change of code: STINT_PROFILE=interval:path in the environment starts a profile with the program, and writes
+ * it when the program ends or is sent SIGUSR2. interval is in bytes, or with k or m behind it in KiB or MiB. A path
+ * that ends in .collapsed gets collapsed stacks, every other pprof; %p in it becomes the process's number, and a file
+ * that was there is replaced when the new one is complete. Nobody can be told in that case but the user of the program:
+ * what goes wrong is one line on standard error, the only thing that this library ever prints. The children of the
+ * process have no profile, unless they execute a program. A program that ignores or handles SIGUSR2 keeps it. */
 #ifndef STINT_PROFILE_H
 #define STINT_PROFILE_H
 
@@ -52,8 +52,8 @@ typedef struct stint_profile_totals {
     uint64_t lost;    /* samples that there was no memory to note; they are not in the numbers above */
 } stint_profile_totals;
 
-/* Start a profile; what an earlier one gathered is forgotten. options may be NULL: STINT_PROFILE_OPTIONS_INIT. It uses the
- * tracker of stint/memprof.h, of which there is one in a process. Any thread.
+/* Start a profile; what an earlier one gathered is forgotten. options may be NULL: STINT_PROFILE_OPTIONS_INIT. It is a
+ * tracker as in stint/memprof.h, of which there is one in a process. Any thread.
  * 0; EINVAL: as stint_memprof_start; EBUSY: a profile is running, this kind or the other; ENOMEM. */
 STINT_API int stint_profile_start(const stint_profile_options *options);
 
@@ -69,8 +69,9 @@ STINT_API int stint_profile_read(stint_profile_totals *totals);
  * this allocates is charged to no task, and not sampled; an interrupt of the calling task waits. Takes milliseconds to
  * seconds, for the symbols of all modules are read. Any thread; one at a time, a second one waits.
  * 0; EINVAL: no profile was started, or there is no such kind; ENOTSUP: stint was built without profiles, which need
- * protobuf-c, zlib and libdw; ENOMEM; and whatever write() reports (ENOSPC, EBADF, EPIPE and so on): then a part of the
- * profile has been written, and it can be written again. */
+ * protobuf-c, zlib and libdw; EDEADLK: called from a tracker's callback; ENOMEM; and whatever write() reports (ENOSPC,
+ * EBADF, EAGAIN, EPIPE where SIGPIPE is ignored, and so on): then a part of the profile has been written, and it can be
+ * written again. */
 STINT_API int stint_profile_write(int fd, stint_profile_kind kind);
 
 STINT_END_DECLS
