@@ -6,7 +6,11 @@
 
 #include "allocate.h"
 
-STINT_API void *malloc(size_t size);
+/* A line of the cache holds the whole of their common paths, wherever else the linker would have put them: that is worth
+ * as much as the metering costs. */
+#define AT_A_CACHE_LINE __attribute__((aligned(64)))
+
+STINT_API AT_A_CACHE_LINE void *malloc(size_t size);
 STINT_API void *calloc(size_t count, size_t size);
 STINT_API void *realloc(void *block, size_t size);
 STINT_API void *reallocarray(void *block, size_t count, size_t size);
@@ -15,13 +19,14 @@ STINT_API void *aligned_alloc(size_t alignment, size_t size);
 STINT_API void *memalign(size_t alignment, size_t size);
 STINT_API void *valloc(size_t size);
 STINT_API void *pvalloc(size_t size);
-STINT_API void free(void *block);
+STINT_API AT_A_CACHE_LINE void free(void *block);
 STINT_API size_t malloc_usable_size(void *block);
 
 void *malloc(size_t size)
 {
     struct sti_thread *thread = sti_thread_counted;
-    return STI_LIKELY(thread == NULL) ? sti_backend_malloc(size) : sti_allocate_in_scope(thread, size, STI_CALLER());
+    /* The longer way goes straight on, so that it is no longer by a jump. */
+    return STI_UNLIKELY(thread == NULL) ? sti_backend_malloc(size) : sti_allocate_in_scope(thread, size, STI_CALLER());
 }
 
 void *calloc(size_t count, size_t size)

@@ -55,6 +55,7 @@ const struct bench bench_alloc[] = {
                     { "stint-deadline", .prepare = work_pair_prepare, .measure = work_pair_with_deadline },
                     { "stint-idle", .prepare = work_pair_prepare, .measure = work_pair },
                     MIMALLOC,
+                    { "forwarding", .program = "stint-bench-forwarding" },
                     { "talloc", .program = "stint-bench-talloc", .package = "libtalloc-dev" } },
       .targets = { { "stint-task", BENCH_RATIO, 1.10, "mimalloc" }, { "stint-idle", BENCH_RATIO, 1.02, "mimalloc" } } },
     { .name = "alloc.used",

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The peer that is plain mimalloc: stint-bench-mimalloc. For run.* also what a task would cost that is only a heap, and
- * nothing at all. */
+ * The peer that is plain mimalloc: stint-bench-mimalloc; with forward.c in between, stint-bench-forwarding. For run.* also
+ * what a task would cost that is only a heap, and nothing at all. */
 #include <mimalloc.h>
 
 #include "serve.h"
@@ -67,6 +67,7 @@ int main(int argc, char **argv)
 {
     static const struct bench_work works[] = {
         { "alloc.pair", "mimalloc", work_pair_prepare, work_pair },
+        { "alloc.pair", "forwarding", work_pair_prepare, work_pair },
         { "alloc.used", "mimalloc", work_pair_prepare, work_used },
         { "alloc.app.sqlite", "mimalloc", work_app_prepare, work_sqlite },
         { "alloc.app.xml", "mimalloc", work_app_prepare, work_xml },
