@@ -9,7 +9,7 @@
 
 #define TRUSTED_NS 1000000
 #define LEARNING_NS 10000000
-#define TICKS_OF_A_READING 4096 /* in a longer one the thread has been interrupted */
+#define TICKS_OF_A_READING 1024 /* in a longer one the thread has been interrupted */
 #define TOLERANCE_SHIFT 10
 #define TOLERANCE_NS 2000
 
