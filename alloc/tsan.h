@@ -15,8 +15,11 @@
 
 #ifdef STI_TSAN
 #include <sanitizer/tsan_interface.h>
-#define STI_BLOCK_MADE(block) __tsan_acquire(block)
-#define STI_BLOCK_GIVEN_BACK(block) __tsan_release(block)
+#include <stdint.h>
+/* By the allocator's page, which may come to hold blocks of another size. */
+#define STI_BLOCK_PAGE(block) ((void *)((uintptr_t)(block) & ~UINT64_C(0xffff)))
+#define STI_BLOCK_MADE(block) __tsan_acquire(STI_BLOCK_PAGE(block))
+#define STI_BLOCK_GIVEN_BACK(block) __tsan_release(STI_BLOCK_PAGE(block))
 #else
 #define STI_BLOCK_MADE(block) ((void)(block))
 #define STI_BLOCK_GIVEN_BACK(block) ((void)(block))

@@ -392,6 +392,42 @@ static void what_follows_a_future_needs_memory_only_when_it_is_asked_for(void **
     assert_int_equal(stint_pool_destroy(pool), 0);
 }
 
+/* A future that is added without memory arrives nowhere; one that was, takes no more memory to arrive. */
+static void a_completion_queue_takes_its_memory_when_futures_are_added(void **state)
+{
+    (void)state;
+    stint_pool *pool = make_pool(1, 0);
+    struct gate gate = { 0 };
+    long before = atomic_load(&blocks);
+    stint_completions *queue = NULL;
+    countdown = 1;
+    assert_int_equal(stint_completions_create(&queue), ENOMEM);
+    countdown = 0;
+    assert_null(queue);
+    assert_int_equal(atomic_load(&blocks), before);
+    assert_int_equal(stint_completions_create(&queue), 0);
+    stint_future *future;
+    assert_int_equal(stint_submit(pool, gate_hold, &gate, NULL, &future), 0);
+    countdown = 1;
+    assert_int_equal(stint_completions_add(queue, future, NULL), ENOMEM);
+    countdown = 0;
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(stint_completions_add(queue, future, NULL), 0);
+    atomic_store(&starve_workers, true);
+    gate_open(&gate);
+    assert_int_equal(stint_future_wait(future, NULL), 0);
+    stint_future_release(future);
+    assert_int_equal(stint_pool_shutdown(pool, STINT_SHUTDOWN_DRAIN, STINT_FOREVER), 0);
+    atomic_store(&starve_workers, false);
+    stint_completion completions[4];
+    size_t count;
+    assert_int_equal(stint_completions_read(queue, completions, 2, &count), 0);
+    assert_int_equal(count, 2);
+    stint_completions_destroy(queue);
+    assert_int_equal(atomic_load(&blocks), before);
+    assert_int_equal(stint_pool_destroy(pool), 0);
+}
+
 /* A whole life of a pool, with tasks of every fate, gives every block back. */
 static void a_pool_and_its_tasks_give_all_memory_back(void **state)
 {
@@ -429,6 +465,7 @@ int main(void)
         cmocka_unit_test(a_task_may_try_again_after_a_submission_without_memory),
         cmocka_unit_test(a_region_for_which_no_spare_can_be_started_does_without),
         cmocka_unit_test(what_follows_a_future_needs_memory_only_when_it_is_asked_for),
+        cmocka_unit_test(a_completion_queue_takes_its_memory_when_futures_are_added),
         cmocka_unit_test(a_pool_and_its_tasks_give_all_memory_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

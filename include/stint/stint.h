@@ -17,6 +17,7 @@
 #include <stint/account.h>
 #include <stint/alloc.h>
 #include <stint/blocking.h>
+#include <stint/completions.h>
 #include <stint/descriptor.h>
 #include <stint/fork.h>
 #include <stint/future.h>
