@@ -6,6 +6,7 @@
 #include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <wchar.h>
 
 /* Dense enough that every block here of 8 KiB or more is sampled, but for one in e to the 128. */
 #define DENSE 64
@@ -247,23 +248,51 @@ static void a_tracker_is_told_what_and_whose(void **state)
 static void blocks_outside_of_tasks_are_sampled(void **state)
 {
     (void)state;
+    for (unsigned i = 0; family_at(i) != NULL; i++) {
+        const struct family *family = family_at(i);
+        struct seen seen = { 0 };
+        start(&seen);
+        void *block = family->malloc(LARGE_BLOCK);
+        assert_int_equal(seen.allocs, 1);
+        assert_int_equal(seen.last.source, STINT_MEMPROF_PROCESS_HEAP);
+        assert_null(seen.last.task);
+        block = family->realloc(block, 4 * LARGE_BLOCK);
+        assert_int_equal(seen.allocs, 2);
+        assert_int_equal(seen.ends[STINT_MEMPROF_FREED], 1);
+        void *same = family->realloc(block, 4 * LARGE_BLOCK - 1);
+        assert_ptr_equal(same, block);
+        assert_int_equal(seen.allocs, 2);
+        family->free(block);
+        assert_int_equal(seen.ends[STINT_MEMPROF_FREED], 2);
+        stop();
+        family->free(keep(family->malloc(LARGE_BLOCK)));
+        assert_int_equal(seen.allocs, 2);
+    }
+}
+
+static int have_libc_allocate(void *arg, void **value)
+{
+    static wchar_t text[LARGE_BLOCK / sizeof(wchar_t)];
+    (void)arg;
+    wmemset(text, L'x', LARGE_BLOCK / sizeof(wchar_t) - 1);
+    *value = wcsdup(text);
+    return EIO;
+}
+
+static void what_libc_allocates_is_foreign(void **state)
+{
+    (void)state;
     struct seen seen = { 0 };
+    if (!stint_overrides_malloc())
+        skip();
     start(&seen);
-    void *block = stint_malloc(LARGE_BLOCK);
-    assert_int_equal(seen.allocs, 1);
-    assert_int_equal(seen.last.source, STINT_MEMPROF_PROCESS_HEAP);
-    assert_null(seen.last.task);
-    block = stint_realloc(block, 4 * LARGE_BLOCK);
-    assert_int_equal(seen.allocs, 2);
-    assert_int_equal(seen.ends[STINT_MEMPROF_FREED], 1);
-    void *same = stint_realloc(block, 4 * LARGE_BLOCK - 1);
-    assert_ptr_equal(same, block);
-    assert_int_equal(seen.allocs, 2);
-    stint_free(block);
-    assert_int_equal(seen.ends[STINT_MEMPROF_FREED], 2);
+    assert_outcome(run_task(have_libc_allocate, NULL, NULL), STINT_ERROR, STINT_REASON_FAILED, EIO);
     stop();
-    stint_free(stint_malloc(LARGE_BLOCK));
-    assert_int_equal(seen.allocs, 2);
+    assert_int_equal(seen.allocs, 1);
+    assert_int_equal(seen.last.source, STINT_MEMPROF_FOREIGN);
+    assert_false(seen.last.in_task_heap);
+    assert_true(seen.last.callstack_length > 1);
+    assert_int_equal(seen.ends[STINT_MEMPROF_STOPPED], 1);
 }
 
 struct other_thread {
@@ -558,6 +587,7 @@ int main(void)
         cmocka_unit_test(a_rate_is_samples_a_word),
         cmocka_unit_test(a_tracker_is_told_what_and_whose),
         cmocka_unit_test(blocks_outside_of_tasks_are_sampled),
+        cmocka_unit_test(what_libc_allocates_is_foreign),
         cmocka_unit_test(a_thread_that_runs_no_task_joins),
         cmocka_unit_test(a_block_of_a_task_that_ends_ok_is_promoted),
         cmocka_unit_test(a_block_of_a_task_that_fails_is_rolled_back),
