@@ -65,10 +65,10 @@ void sti_memprof_heartbeat(bool force, unsigned long long count, void *unused)
     (void)count;
     (void)unused;
     /* Forced ones come when a thread ends. */
-    if (force || sti_thread_counted != NULL || sti_thread_metered != NULL || sti_memprof_is_calling())
+    if (force || sti_thread_counted != NULL || sti_memprof_is_calling())
         return;
-    struct sti_thread *thread = sti_thread_self();
-    if (thread == NULL)
+    struct sti_thread *thread = sti_thread_self_if_settled();
+    if (thread == NULL || thread->scope != NULL)
         return;
     atomic_store_explicit(&thread->limit, 0, memory_order_relaxed);
     thread->sampling.outside = thread;

@@ -16,6 +16,7 @@ _Thread_local struct sti_thread *sti_thread_metered;
 _Thread_local struct sti_thread *sti_thread_counted;
 
 static _Thread_local struct sti_thread *own_record;
+static _Thread_local bool changing; /* it is being found, or given up */
 static _Atomic(struct sti_thread *) all_records;
 
 void sti_thread_end(void)
@@ -23,6 +24,7 @@ void sti_thread_end(void)
     struct sti_thread *thread = own_record;
     sti_thread_suspend(); /* were the thread ended inside a task */
     own_record = NULL;
+    changing = true;
     if (thread != NULL) {
         sti_member_end_thread(thread);
         sti_heap_end_thread(thread);
@@ -32,6 +34,7 @@ void sti_thread_end(void)
     }
     if (STI_BACKEND_ADOPTS && !STI_BACKEND_ABANDONS)
         sti_orphans_note(sti_backend_thread_heap());
+    changing = false;
 }
 
 static struct sti_thread *adopt_record(void)
@@ -66,16 +69,18 @@ static struct sti_thread *make_record(void)
 
 static __attribute__((noinline)) struct sti_thread *first_record(void)
 {
+    changing = true;
     if (STI_BACKEND_ADOPTS && !sti_thread_ends_are_heard())
         sti_orphans_assume_all();
     sti_backend_thread_init();
     struct sti_thread *thread = adopt_record();
     if (thread == NULL)
         thread = make_record();
-    if (thread == NULL)
-        return NULL;
-    thread->id = gettid();
-    own_record = thread;
+    if (thread != NULL) {
+        thread->id = gettid();
+        own_record = thread;
+    }
+    changing = false;
     return thread;
 }
 
@@ -100,6 +105,11 @@ struct sti_thread *sti_thread_self(void)
 {
     struct sti_thread *thread = own_record;
     return __builtin_expect(thread != NULL, 1) ? thread : first_record();
+}
+
+struct sti_thread *sti_thread_self_if_settled(void)
+{
+    return changing ? NULL : sti_thread_self();
 }
 
 struct sti_thread *sti_thread_first(void)

@@ -86,6 +86,9 @@ static inline void sti_thread_return_to(struct sti_thread *thread, const struct 
 /* The calling thread's record, made when it has none. NULL: out of memory. */
 struct sti_thread *sti_thread_self(void);
 
+/* The same, but NULL while it is being made, or given up as the thread ends. */
+struct sti_thread *sti_thread_self_if_settled(void);
+
 /* The same, but NULL when it has none yet or no more. Safe in signal handlers. */
 struct sti_thread *sti_thread_own(void);
 
