@@ -26,14 +26,14 @@
 
 enum number { ALLOCATED, MEMORY, RUNNING, NUMBERS };
 
-/* Each on a line of its own: they are written at different times by different tasks. */
 struct counter {
-    _Alignas(64) _Atomic uint64_t value;
+    _Atomic uint64_t value;
     uint64_t limit; /* 0: none */
 };
 
+/* All that a task writes lies on one line of the cache, since it is written together: as a task begins, and as it ends. */
 struct stint_account {
-    struct counter counters[NUMBERS];
+    _Alignas(64) struct counter counters[NUMBERS];
     _Atomic uint64_t started;
     atomic_uint awaited; /* by so many waiters is one of its slots */
     atomic_uint references;
