@@ -55,6 +55,7 @@ extern const struct bench bench_alloc[];
 extern const struct bench bench_cancel[];
 extern const struct bench bench_contain[];
 extern const struct bench bench_mutex[];
+extern const struct bench bench_overload[];
 extern const struct bench bench_overshoot[];
 extern const struct bench bench_profile[];
 extern const struct bench bench_roots[];

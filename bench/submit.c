@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * submit.*, idle.cpu: what it costs to hand a task to the pool, and what a pool costs that has nothing to do. */
+ * submit.*, idle.*: what it costs to hand a task to the pool, and what a pool costs that has nothing to do. */
 #include <stdlib.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -10,6 +10,7 @@
 
 #define STREAM 100000 /* tasks a measurement: ten of them are a million */
 #define WINDOW 2048   /* futures held at once */
+#define FIRSTS 50
 #define TREE 22
 #define TREE_VALUE 17711
 #define TREE_TASKS 28656 /* each call with n > 1 submits one: fib(n + 1) - 1 in all */
@@ -98,6 +99,28 @@ static size_t idle(double *figures)
     return 1;
 }
 
+static double first_begun;
+
+static int note_time(void *arg, void **value)
+{
+    (void)arg;
+    (void)value;
+    first_begun = bench_now_ns();
+    return 0;
+}
+
+/* From the submission to the start, when the pool has been asleep for a while. */
+static size_t first_task(double *figures)
+{
+    for (size_t i = 0; i < FIRSTS; i++) {
+        usleep(5000);
+        double begin = bench_now_ns();
+        finish(bench_submit(note_time, NULL, NULL));
+        figures[i] = first_begun - begin;
+    }
+    return FIRSTS;
+}
+
 #define TBB(subject)                                                                                                   \
     {                                                                                                                  \
         subject, .program = "stint-bench-tbb", .package = "libtbb-dev"                                                 \
@@ -127,12 +150,21 @@ const struct bench bench_submitting[] = {
       .rounds = 12,
       .workers = BENCH_ALL,
       .subjects = { { "stint", .prepare = bench_prepare_pool, .measure = tree } } },
+    { .name = "idle.first",
+      .unit = "ns",
+      .what = "from the submission of a task to its start in a pool that has been asleep",
+      .rounds = 4,
+      .workers = BENCH_ALL,
+      .histogram = true,
+      .subjects = { { "stint", .prepare = prepare_idle, .measure = first_task } },
+      .targets = { { "stint", BENCH_MEDIAN, 50e3, NULL } } },
     { .name = "idle.cpu",
       .unit = "percent",
       .what = "of one processor, that a pool takes which has nothing to do",
       .rounds = 2,
       .workers = BENCH_ALL,
       .no_ratios = true,
-      .subjects = { { "stint", .prepare = prepare_idle, .measure = idle }, TBB("tbb") } },
+      .subjects = { { "stint", .prepare = prepare_idle, .measure = idle }, TBB("tbb") },
+      .targets = { { "stint", BENCH_MEDIAN, 0.1, NULL } } },
     { .name = NULL },
 };
