@@ -114,12 +114,14 @@ static void make_ready(struct sti_tenants *tenants, struct sti_tenant *tenant)
 {
     enter_list(&tenants->rings[tenant->priority].next, tenant);
     add(&tenants->rings[tenant->priority].ready, 1);
+    add(&tenants->ready, 1);
 }
 
 static void end_ready(struct sti_tenants *tenants, struct sti_tenant *tenant)
 {
     leave_list(&tenants->rings[tenant->priority].next, tenant);
     add(&tenants->rings[tenant->priority].ready, -1);
+    add(&tenants->ready, -1);
 }
 
 static void hold_back(struct sti_tenants *tenants, struct sti_tenant *tenant, stint_account *full)
@@ -405,6 +407,7 @@ bool sti_tenants_init(struct sti_tenants *tenants, stint_pool *pool, size_t capa
         tenants->rings[i].next = NULL;
         atomic_init(&tenants->rings[i].ready, 0);
     }
+    atomic_init(&tenants->ready, 0);
     atomic_init(&tenants->waiting, 0);
     atomic_init(&tenants->held, 0);
     tenants->held_back = NULL;

@@ -42,6 +42,7 @@ struct sti_tenant_ring {
 struct sti_tenants {
     stint_pool *pool;
     _Alignas(64) struct sti_tenant_ring rings[STI_PRIORITIES]; /* by stint_priority */
+    atomic_uint ready;                                         /* tenants of any priority */
     atomic_size_t waiting;                                     /* tasks, of those held back too */
     atomic_size_t held;                                        /* of these */
     _Alignas(64) pthread_mutex_t lock;                         /* for all of it */
@@ -92,8 +93,7 @@ static inline unsigned sti_tenants_ready(struct sti_tenants *tenants, stint_prio
 
 static inline bool sti_tenants_are_ready(struct sti_tenants *tenants)
 {
-    return sti_tenants_ready(tenants, STINT_PRIORITY_NORMAL) != 0 ||
-           sti_tenants_ready(tenants, STINT_PRIORITY_HIGH) != 0 || sti_tenants_ready(tenants, STINT_PRIORITY_LOW) != 0;
+    return atomic_load_explicit(&tenants->ready, memory_order_relaxed) != 0;
 }
 
 static inline size_t sti_tenants_waiting(struct sti_tenants *tenants)
