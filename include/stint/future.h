@@ -16,10 +16,12 @@ STINT_API bool stint_future_ready(const stint_future *future);
 
 /* Wait until it has resolved and copy the outcome (outcome may be NULL). May be called again and from several threads:
  * each gets the same outcome, and the value in it has one owner, to be agreed among them. Inside a task of the same
- * pool, an awaited task that nobody has started is run right here, in a scope of its own; and a wait that
- * succeeds is a sample point, so in STINT_JUMP it may not return.
+ * pool, an awaited task that nobody has started is run right here, in a scope of its own, as long as half the stack is
+ * free; otherwise the task sleeps, and a spare worker takes its place (stint_pool_options.spares). A wait that succeeds is
+ * a sample point, so in STINT_JUMP it may not return.
  * 0; EINVAL: future is NULL; EDEADLK: a task waits for itself, or for one that it was itself called to wait for; or
- * called in a callback, and not resolved; EOWNERDEAD: not resolved, and this process was forked from the pool's. */
+ * called in a callback, and not resolved; EOWNERDEAD: not resolved, and this process was forked from the pool's; EAGAIN:
+ * every thread of the pool waits, no spare is left, and no stack has room for the awaited task (try again later). */
 STINT_API int stint_future_wait(stint_future *future, stint_outcome *outcome);
 
 /* The same, for at most timeout_ns nanoseconds (0: just look). An awaited task is never run here.
@@ -32,10 +34,11 @@ typedef void stint_callback(stint_future *future, const stint_outcome *outcome, 
 
 /* Have callback(future, outcome, arg) called once, when the future has resolved.
  *
- * Where: on the thread that resolves it, at that moment. That is the worker that ran the task; a task that ran it while
- * waiting for it; or, for one that never starts, whoever ends it: the caller of stint_future_cancel, of
- * stint_pool_shutdown, or a thread of the pool's. If the future has resolved already, it is called right here, before
- * stint_future_then returns. Anyhow it is in no task's scope, even if the thread is in the midst of a task: what it
+ * Where: on the thread that resolves it, at that moment. That is the worker that ran the task, maybe in the midst of
+ * another task that waits for it; or, for one that never starts, whoever ends it: the caller of stint_future_cancel or of
+ * stint_pool_shutdown, a worker, or, when its deadline passes while it is queued, the thread that watches deadlines. If
+ * the future has resolved already, it is called right here, before stint_future_then returns. Anyhow it is in no task's
+ * scope, even if the thread is in the midst of a task: what it
  * allocates comes from the process's heap and is charged to nobody, and no interrupt reaches it.
  *
  * Order: the callbacks of one future are called in the order in which they were given. Waiters may have returned before.

@@ -49,6 +49,28 @@ template <class Rep, class Period> std::uint64_t nanoseconds(std::chrono::durati
     return count > 0 ? static_cast<std::uint64_t>(count) : 0;
 }
 
+/* Whether it has ended in time. */
+template <class Rep, class Period> bool wait_for(stint_future *future, std::chrono::duration<Rep, Period> time)
+{
+    int error = stint_future_wait_for(future, nanoseconds(time), nullptr);
+    if (error == ETIMEDOUT)
+        return false;
+    check(error, "stint_future_wait_for");
+    return true;
+}
+
+/* What is made meanwhile outlives the task that makes it, if there is one. */
+struct keep {
+    keep() noexcept
+    {
+        stint_keep_begin();
+    }
+    ~keep() noexcept(false)
+    {
+        stint_keep_end();
+    }
+};
+
 } // namespace detail
 
 /* A token: stint/token.h. Move-only; an empty one, which has been moved from, is never set. */
@@ -223,11 +245,29 @@ template <class T = void> class Future
     /* Whether it has ended in time. */
     template <class Rep, class Period> bool wait_for(std::chrono::duration<Rep, Period> time) const
     {
-        int error = stint_future_wait_for(future_, detail::nanoseconds(time), nullptr);
-        if (error == ETIMEDOUT)
-            return false;
-        detail::check(error, "stint_future_wait_for");
-        return true;
+        return detail::wait_for(future_, time);
+    }
+    /* Have callback(outcome) called, with a const stint_outcome &, when the task has ended: stint_future_then says where,
+     * and what it may do. It is moved, or copied, and must not throw. It does not touch the value, which is get()'s. Given
+     * in a task, it outlives that, but not what its captures own: that is the task's. */
+    template <class F> void then(F &&callback) const
+    {
+        using Callback = std::decay_t<F>;
+        static_assert(std::is_invocable_v<Callback &, const stint_outcome &>,
+                      "a callback takes a const stint_outcome &");
+        std::unique_ptr<Callback> kept;
+        {
+            detail::keep region;
+            kept.reset(new Callback(std::forward<F>(callback)));
+        }
+        detail::check(stint_future_then(
+                          future_,
+                          [](stint_future *, const stint_outcome *outcome, void *function) noexcept {
+                              (*std::unique_ptr<Callback>(static_cast<Callback *>(function)))(*outcome);
+                          },
+                          kept.get()),
+                      "stint_future_then");
+        static_cast<void>(kept.release()); /* it frees itself */
     }
     /* Wait, and take the outcome: valid() is false afterwards. */
     Outcome<T> outcome()
@@ -299,17 +339,7 @@ class Pool
     {
         std::unique_ptr<detail::record<detail::result<F>>> record;
         {
-            /* It must outlive the task that submits, if there is one. */
-            struct keep {
-                keep() noexcept
-                {
-                    stint_keep_begin();
-                }
-                ~keep() noexcept(false)
-                {
-                    stint_keep_end();
-                }
-            } kept;
+            detail::keep region;
             record.reset(new detail::record_of<std::decay_t<F>>(std::forward<F>(function)));
         }
         stint_future *future = nullptr;
@@ -401,5 +431,7 @@ template <class F> class Guard
 };
 
 } // namespace stint
+
+#include <stint/when.hpp>
 
 #endif

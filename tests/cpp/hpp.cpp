@@ -12,11 +12,14 @@
 extern "C" {
 #include <cmocka.h>
 }
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <memory>
+#include <stdexcept>
 #include <string>
 #include <system_error>
+#include <thread>
 #include <type_traits>
 #include <vector>
 
@@ -368,6 +371,63 @@ template <class F> int system_error_of(F function)
     return 0;
 }
 
+void callbacks_and_compounds_follow_futures(void **)
+{
+    stint::Pool pool(two_workers());
+    std::atomic<int> called(0);
+    int before = alive;
+    {
+        auto one = pool.submit([] { return 1; });
+        auto text = pool.submit([] { return std::string("two"); });
+        one.then([counted = Counted(), &called](const stint_outcome &outcome) {
+            called += outcome.status == STINT_OK ? 1 : 100;
+        });
+        stint::All all = stint::when_all(one, text);
+        all.wait();
+        assert_true(all.ready());
+        text.then([&called](const stint_outcome &outcome) { called += outcome.status == STINT_OK ? 10 : 100; });
+        assert_int_equal(one.get(), 1);
+        assert_string_equal(text.get().c_str(), "two");
+    }
+    std::vector<stint::Future<int>> many;
+    for (int i = 0; i < 10; i++)
+        many.push_back(pool.submit([i] { return i; }));
+    stint::Any any = stint::when_any(many);
+    any.wait();
+    assert_true(many[any.index()].ready());
+    assert_int_equal(many[any.index()].get(), any.index());
+    many.erase(many.begin() + static_cast<std::ptrdiff_t>(any.index()));
+    assert_true(stint::when_all(many).wait_for(std::chrono::hours(1)));
+    assert_int_equal(system_error_of([] { stint::when_any(std::vector<stint::Future<int>>()); }), EINVAL);
+    assert_int_equal(system_error_of([] { stint::when_all(stint::Future<int>()); }), EINVAL);
+    assert_int_equal(system_error_of([] { stint::Future<int>().then([](const stint_outcome &) {}); }), EINVAL);
+    assert_true(pool.shutdown(STINT_SHUTDOWN_DRAIN)); /* callbacks may come after what they wait for */
+    assert_int_equal(called, 11);
+    assert_int_equal(alive, before);
+}
+
+/* Made in a task that is rolled back before it is called. */
+void a_callback_outlives_the_task_that_gave_it(void **)
+{
+    stint::Pool pool(two_workers());
+    std::atomic<bool> open(false);
+    std::array<char, 100> seen = {};
+    auto slow = pool.submit([&open] {
+        while (!open)
+            std::this_thread::yield();
+    });
+    auto giver = pool.submit([&slow, &seen] {
+        std::array<char, 100> text;
+        text.fill('x');
+        slow.then([text, &seen](const stint_outcome &) { seen = text; });
+        throw std::runtime_error("rolled back");
+    });
+    assert_true(giver.outcome().status() == STINT_ERROR);
+    open = true;
+    assert_true(pool.shutdown(STINT_SHUTDOWN_DRAIN));
+    assert_int_equal(seen[99], 'x');
+}
+
 void misuse_throws_system_errors(void **)
 {
     stint_pool_options options = two_workers();
@@ -401,6 +461,8 @@ int main()
         cmocka_unit_test(a_task_that_is_stopped_takes_those_it_submitted_with_it),
         cmocka_unit_test(a_guard_runs_once_in_its_place),
         cmocka_unit_test(a_mask_makes_interrupts_wait_and_its_end_delivers_them),
+        cmocka_unit_test(callbacks_and_compounds_follow_futures),
+        cmocka_unit_test(a_callback_outlives_the_task_that_gave_it),
         cmocka_unit_test(misuse_throws_system_errors),
     };
     return cmocka_run_group_tests(tests, nullptr, nullptr);
