@@ -15,6 +15,8 @@
 #include <setjmp.h>
 
 #include "blocking.h"
+#include "clock.h"
+#include "due.h"
 #include "family.h"
 #include "float_modes.h"
 #include "forks.h"
@@ -48,6 +50,7 @@ static int place(struct sti_scope *scope, struct sti_family *family)
         return 0;
     }
     scope->deadline = family->deadline;
+    sti_cpu_begin(scope, sti_family_cpu_left(family), sti_clock_now());
     scope->member = sti_member_take(family, scope->thread);
     return scope->member != NULL ? 0 : ENOMEM;
 }
@@ -68,6 +71,8 @@ static void begin_outermost(struct sti_thread *thread, struct sti_scope *scope)
     member->heaps = NULL;
     sti_meter_begin(thread, &scope->request->options->budget);
     sti_family_begin(member, scope);
+    if (sti_scope_has_limit_of_time(scope))
+        sti_due_begin(thread, scope);
     if (scope->heap != NULL)
         thread->allocating = scope->heap->backend;
 }
@@ -93,6 +98,9 @@ static void end_outermost(struct sti_thread *thread, struct sti_scope *scope)
 {
     struct sti_member *member = scope->member;
     sti_specific_rollback(scope);
+    sti_family_add_cpu(member->family, sti_cpu_end(scope));
+    if (sti_scope_has_limit_of_time(scope))
+        sti_due_renew(thread, scope->below);
     scope->heaps = sti_heap_drop_empty(thread, scope->heaps);
     sti_family_settle(member, scope);
     atomic_fetch_add_explicit(&member->family->samples, scope->samples, memory_order_relaxed);

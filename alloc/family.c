@@ -82,10 +82,30 @@ int sti_family_open(struct sti_family **family)
     return 0;
 }
 
-void sti_family_close(struct sti_scope *scope)
+uint64_t sti_family_cpu_left(struct sti_family *family)
 {
+    uint64_t limit = family->request->options->budget.cpu_ns;
+    uint64_t used = atomic_load_explicit(&family->cpu, memory_order_relaxed);
+    if (limit == 0 || limit == UINT64_MAX)
+        return limit;
+    return used < limit ? limit - used : 1;
+}
+
+void sti_family_add_cpu(struct sti_family *family, uint64_t used)
+{
+    uint64_t limit = family->request->options->budget.cpu_ns;
+    if (limit != 0 && atomic_fetch_add_explicit(&family->cpu, used, memory_order_relaxed) + used >= limit)
+        sti_family_trip(family, STINT_REASON_CPU);
+}
+
+void sti_family_close(struct sti_scope *scope, uint64_t cpu)
+{
+    struct sti_family *family = scope->member->family;
+    uint64_t limit = family->request->options->budget.cpu_ns;
     sti_family_settle(scope->member, scope);
-    scope->tripped = sti_family_tripped(scope->member->family);
+    if (limit != 0 && cpu + atomic_load_explicit(&family->cpu, memory_order_relaxed) >= limit)
+        sti_family_trip(family, STINT_REASON_CPU);
+    scope->tripped = sti_family_tripped(family);
 }
 
 void sti_family_add_usage(const struct sti_scope *scope, stint_usage *usage)
@@ -97,6 +117,7 @@ void sti_family_add_usage(const struct sti_scope *scope, stint_usage *usage)
         usage->peak = peak;
     usage->samples += atomic_load_explicit(&family->samples, memory_order_relaxed);
     usage->deferred += atomic_load_explicit(&family->deferred, memory_order_relaxed);
+    usage->cpu_ns += atomic_load_explicit(&family->cpu, memory_order_relaxed);
 }
 
 uint64_t sti_family_end(struct sti_scope *scope, bool commits)

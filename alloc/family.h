@@ -72,6 +72,7 @@ struct sti_family {
     _Atomic uint64_t account_reserved;
     _Atomic uint64_t samples;
     _Atomic uint64_t deferred;
+    _Atomic uint64_t cpu; /* nanoseconds, where they are limited */
     _Atomic uint64_t kept;
 };
 
@@ -84,6 +85,11 @@ static inline stint_reason sti_family_tripped(struct sti_family *family)
 {
     return atomic_load_explicit(&family->tripped, memory_order_seq_cst);
 }
+
+/* The processor time that is left to a branch which begins; 0: it is not limited. And what one took. Branches that run at
+ * once do not see each other's. */
+uint64_t sti_family_cpu_left(struct sti_family *family);
+void sti_family_add_cpu(struct sti_family *family, uint64_t used);
 
 /* --- The budget (family_budget.c). Thread of the member; scope is its outermost. --- */
 
@@ -138,8 +144,9 @@ static inline bool sti_member_has_mail(struct sti_thread *thread)
 
 /* --- Of the task's own scope. --- */
 
-/* The task's code has ended and its forks are settled: now it is known what all members charged, and what has tripped. */
-void sti_family_close(struct sti_scope *scope);
+/* The task's code has ended, after so much processor time, and its forks are settled: now it is known what all members
+ * charged, and what has tripped. */
+void sti_family_close(struct sti_scope *scope, uint64_t cpu);
 
 /* Add what the other members had. */
 void sti_family_add_usage(const struct sti_scope *scope, stint_usage *usage);

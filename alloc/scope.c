@@ -157,11 +157,6 @@ static uint64_t now_but_not_before(struct sti_thread *thread, uint64_t begin)
     return now > begin ? now : begin;
 }
 
-static bool has_limit_of_time(const struct sti_scope *scope)
-{
-    return scope->deadline != UINT64_MAX || scope->cpu.limit != 0;
-}
-
 static int open_scope(struct sti_thread *thread, struct sti_scope *scope, const struct sti_scope_request *request,
                       uint64_t start)
 {
@@ -194,7 +189,7 @@ static int open_scope(struct sti_thread *thread, struct sti_scope *scope, const 
     sti_meter_begin(thread, &options->budget);
     if (scope->outer == NULL)
         sti_global_begin_task(thread, start);
-    if (has_limit_of_time(scope))
+    if (sti_scope_has_limit_of_time(scope))
         sti_due_begin(thread, scope);
     sti_thread_enter(thread);
     return 0;
@@ -240,7 +235,7 @@ static void close_scope(struct sti_thread *thread, int code, void *value, uint64
     sti_interrupt_look(scope, end);
     uint64_t cpu = sti_cpu_end(scope);
     if (scope->member != NULL)
-        sti_family_close(scope);
+        sti_family_close(scope, cpu);
 
     stint_reason reason = scope->tripped;
     if (reason == STINT_REASON_FAILED && code == 0)
@@ -282,7 +277,7 @@ static void close_scope(struct sti_thread *thread, int code, void *value, uint64
     sti_meter_end(thread);
     if (scope->outer == NULL)
         sti_global_end_task(thread, request->options->name, scope->below != NULL);
-    if (has_limit_of_time(scope))
+    if (sti_scope_has_limit_of_time(scope))
         sti_due_renew(thread, scope->below);
     sti_account_leave(scope->account);
     sti_hold_hand_down(scope);

@@ -25,7 +25,8 @@ typedef struct stint_budget {
     /* Bytes the task may allocate in all; a free gives nothing back. docs/metering.md says how each call is charged. */
     size_t allocation;
 
-    /* Bytes the task may hold at once, as blocks of its heap; passed by at most max(64 KiB, limit/128). */
+    /* Bytes the task may hold at once, as blocks of its heap; passed by at most max(64 KiB, limit/128). For a task whose
+     * subtasks run on several threads see docs/design.md, of both limits. */
     size_t memory;
 
     /* Nanoseconds it may take: from the submission, or from the call of stint_run. Looked at in sample points (at the
@@ -33,9 +34,10 @@ typedef struct stint_budget {
      * allocation after the time has come) and in stint_checkpoint. */
     uint64_t wall_ns;
 
-    /* Nanoseconds of processor time, of the thread it runs on (not of those that its subtasks are run on); looked at like
-     * the wall limit, and by the same signal where the task is preemptible. What the thread does for a task that this one
-     * waits for does not count. UINT64_MAX: only measure it. */
+    /* Nanoseconds of processor time, of the thread it runs on and of those that run its stolen subtasks, each of which is
+     * added when it has ended; so what runs at once may pass the limit by as much each. Looked at like the wall limit, and
+     * by the same signal where the task is preemptible. What the thread does for a task that this one waits for does not
+     * count. UINT64_MAX: only measure it. */
     uint64_t cpu_ns;
 } stint_budget;
 
