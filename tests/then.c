@@ -462,7 +462,7 @@ static void callbacks_added_while_the_future_resolves_are_called_once(void **sta
 {
     (void)state;
     stint_pool *pool = make_pool(1);
-    struct race race = { 0 };
+    struct race race = { .round = 0 };
     pthread_t threads[RACERS];
     for (int i = 0; i < RACERS; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, add_callbacks, &race), 0);
