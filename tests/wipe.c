@@ -80,7 +80,7 @@ static bool look(void)
 static int look_in_a_task(void *found, void **value)
 {
     (void)value;
-    *(bool *)found = look();
+    *(bool *)found = look() || *(bool *)found;
     return 0;
 }
 
@@ -101,8 +101,7 @@ static void *on_a_thread(void *(*function)(void *), void *arg)
 
 static bool is_found_anywhere(void)
 {
-    bool in_task = false;
-    bool on_thread = false;
+    bool in_task = false, on_thread = false;
     assert_ok(run_task(look_in_a_task, &in_task, NULL));
     on_a_thread(look_on_a_thread, &on_thread);
     return look() || in_task || on_thread;
@@ -130,8 +129,7 @@ static void *try_it(void *arg)
     stint_outcome outcome;
     if (stint_run(trial->fn, NULL, &options, &outcome) != 0)
         return NULL;
-    if (outcome.status == STINT_OK)
-        stint_free(outcome.value);
+    stint_free(outcome.value);
     stint_run(look_in_a_task, &trial->found, NULL, &outcome);
     trial->found = look() || trial->found;
     return trial;
@@ -399,6 +397,46 @@ static void test_tasks_of_a_pool_are_wiped(void **state)
     assert_int_equal(stint_pool_destroy(pool), 0);
 }
 
+static int leave_blocks(void *unused, void **value)
+{
+    leave_blocks_and_fail(unused, value);
+    return 0;
+}
+
+/* On other workers too, whose heaps are told of the end later. */
+static int fork_and_fail(void *unused, void **value)
+{
+    (void)unused;
+    (void)value;
+    stint_subtask subtasks[16];
+    for (int i = 0; i < 16; i++)
+        stint_fork(&subtasks[i], leave_blocks, NULL);
+    for (int i = 16; i-- > 0;)
+        stint_join(&subtasks[i], NULL);
+    return 1;
+}
+
+static void test_what_forked_subtasks_wrote_is_wiped(void **state)
+{
+    (void)state;
+    stint_pool *pool;
+    stint_pool_options workers = { .workers = 3 };
+    stint_options options = options_with(true);
+    bool found = false;
+    assert_int_equal(stint_pool_create(&pool, &workers), 0);
+    for (int i = 0; i < 26; i++) {
+        stint_future *future;
+        assert_int_equal(i < 20 ? stint_submit(pool, fork_and_fail, NULL, &options, &future)
+                                : stint_submit(pool, look_in_a_task, &found, NULL, &future),
+                         0);
+        assert_int_equal(stint_future_wait(future, NULL), 0);
+        stint_future_release(future);
+    }
+    assert_false(found);
+    assert_int_equal(stint_pool_destroy(pool), 0);
+    assert_false(is_found_anywhere());
+}
+
 static void *note_alloc(const stint_memprof_allocation *allocation, void *followed)
 {
     (void)allocation;
@@ -448,6 +486,7 @@ int main(void)
         cmocka_unit_test_setup(test_a_heap_that_has_adopted_pages_of_ended_threads_is_wiped, change_secret),
         cmocka_unit_test_setup(test_what_a_task_commits_is_left_as_it_is, change_secret),
         cmocka_unit_test_setup(test_tasks_of_a_pool_are_wiped, change_secret),
+        cmocka_unit_test_setup(test_what_forked_subtasks_wrote_is_wiped, change_secret),
         cmocka_unit_test(test_a_profile_and_wiping_go_together),
         cmocka_unit_test_setup(test_blocks_of_a_rolled_back_task_are_wiped, change_secret),
         cmocka_unit_test_setup(test_blocks_that_the_task_freed_itself_are_wiped, change_secret),
