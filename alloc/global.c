@@ -25,6 +25,8 @@
 #define LONGEST_INTERVAL ((size_t)4 << 20)
 #define INTERVAL_SHIFT 8
 #define PATIENCE_NS UINT64_C(100000000)
+#define LONGEST_PATIENCE_NS UINT64_C(1000000000)
+#define GROWTH_SHIFT 6 /* a 64th of the limit more: patience ends */
 
 atomic_size_t sti_global_limit;
 
@@ -100,13 +102,22 @@ static bool is_better(const struct sti_thread *thread, const struct sti_thread *
 static struct sti_thread *choose(struct sti_thread *self)
 {
     stint_victim policy = atomic_load_explicit(&victim_policy, memory_order_relaxed);
-    struct sti_thread *best = policy == STINT_VICTIM_SELF ? self : NULL;
-    for (struct sti_thread *thread = sti_thread_first(); thread != NULL && best != self; thread = thread->next) {
+    if (policy == STINT_VICTIM_SELF)
+        return self;
+    struct sti_thread *best = NULL;
+    for (struct sti_thread *thread = sti_thread_first(); thread != NULL; thread = thread->next) {
         bool runs = atomic_load_explicit(&thread->started, memory_order_relaxed) != 0;
         if (runs && !atomic_load_explicit(&thread->sacrificed, memory_order_relaxed) && is_better(thread, best, policy))
             best = thread;
     }
     return best;
+}
+
+/* A victim may be slow to end because the system does not let it run. */
+static bool is_waited_for(uint64_t since_ns, size_t held, size_t limit)
+{
+    bool grows = held > atomic_load_explicit(&seen, memory_order_relaxed) + (limit >> GROWTH_SHIFT);
+    return since_ns < (grows ? PATIENCE_NS : LONGEST_PATIENCE_NS);
 }
 
 uint64_t sti_global_look(struct sti_thread *thread)
@@ -121,7 +132,7 @@ uint64_t sti_global_look(struct sti_thread *thread)
         return interval;
     uint64_t now = sti_clock_now();
     uint64_t before = atomic_load_explicit(&since, memory_order_relaxed);
-    if ((before != 0 && now - before < PATIENCE_NS) ||
+    if ((before != 0 && is_waited_for(now - before, held, limit)) ||
         !atomic_compare_exchange_strong_explicit(&since, &before, now, memory_order_relaxed, memory_order_relaxed))
         return interval;
     const struct sti_member *member = sti_family_member(thread->scope);

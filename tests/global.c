@@ -201,8 +201,8 @@ static void *run_holder(void *arg)
 static void hold_too_much(struct holder *first, struct holder *second)
 {
     pthread_t threads[2];
-    *first = (struct holder){ .bytes = 150 * MIB, .begin = &always, .end = &either_ended };
-    *second = (struct holder){ .bytes = 120 * MIB, .begin = &first->holds, .end = &either_ended };
+    *first = (struct holder){ .bytes = first->bytes, .begin = &always, .end = &either_ended };
+    *second = (struct holder){ .bytes = second->bytes, .begin = &first->holds, .end = &either_ended };
     atomic_store(&either_ended, false);
     atomic_store(&reports, 0);
     assert_int_equal(pthread_create(&threads[0], NULL, run_holder, first), 0);
@@ -224,8 +224,8 @@ static void hold_too_much_until_one_is_enough(struct holder *first, struct holde
 static void test_the_one_that_holds_most_is_stopped_whoever_allocates(void **state)
 {
     (void)state;
-    struct holder first;
-    struct holder second;
+    struct holder first = { .bytes = 150 * MIB };
+    struct holder second = { .bytes = 120 * MIB };
     hold_too_much_until_one_is_enough(&first, &second);
     assert_outcome(first.outcome, STINT_ERROR, STINT_REASON_GLOBAL_MEMORY_LIMIT, ENOMEM);
     assert_ok(second.outcome);
@@ -235,8 +235,8 @@ static void test_the_one_that_holds_most_is_stopped_whoever_allocates(void **sta
 static void test_the_one_that_started_last_is_stopped_where_that_is_wanted(void **state)
 {
     (void)state;
-    struct holder first;
-    struct holder second;
+    struct holder first = { .bytes = 60 * MIB }; /* beside what an earlier test has left behind */
+    struct holder second = { .bytes = 220 * MIB };
     assert_int_equal(stint_set_global_victim(STINT_VICTIM_NEWEST), 0);
     hold_too_much_until_one_is_enough(&first, &second);
     assert_ok(first.outcome);
@@ -283,12 +283,12 @@ static void test_without_a_limit_nobody_is_stopped(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_the_hog_is_stopped_and_all_others_end_ok, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_one_hog_after_the_other_is_stopped, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_if_one_is_not_enough_the_next_is_stopped, setup, teardown),
         cmocka_unit_test_setup_teardown(test_the_one_that_holds_most_is_stopped_whoever_allocates, setup, teardown),
         cmocka_unit_test_setup_teardown(test_the_one_that_started_last_is_stopped_where_that_is_wanted, setup,
                                         teardown),
+        cmocka_unit_test_setup_teardown(test_the_hog_is_stopped_and_all_others_end_ok, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_one_hog_after_the_other_is_stopped, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_if_one_is_not_enough_the_next_is_stopped, setup, teardown),
         cmocka_unit_test_setup_teardown(test_a_task_that_is_told_by_failing_allocations_is_a_victim_too, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(test_the_whole_task_ends_not_an_inner_scope_alone, setup, teardown),

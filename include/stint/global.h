@@ -20,7 +20,8 @@ typedef enum stint_victim {
  * in). 0: no limit. It is looked at by running tasks, each time they have allocated a 256th of it (at least 256 KiB, at
  * most 4 MiB), so it can be passed by that much a running task, and by what the others take until the victim has ended.
  * The victim ends as STINT_ERROR with STINT_REASON_GLOBAL_MEMORY_LIMIT. While one is on its way out no other is chosen,
- * for a tenth of a second; what it held is given back to the system when it has ended.
+ * for a tenth of a second, and for a whole one unless the process grows by a 64th of the limit meanwhile; what it held
+ * is given back to the system when it has ended.
  * 0; ENOENT and others of open: /proc/self/statm cannot be read. Any thread. */
 STINT_API int stint_set_global_memory_limit(size_t bytes);
 
