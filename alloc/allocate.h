@@ -100,7 +100,8 @@ STI_INLINE void *sti_reallocate_plainly(struct sti_thread *thread, void *block, 
 STI_INLINE void *sti_reallocate(void *block, size_t size, const void *caller)
 {
     struct sti_thread *thread = sti_thread_counted;
-    if (STI_UNLIKELY(atomic_load_explicit(&sti_free_function, memory_order_relaxed) != STI_BACKEND_FREE))
+    if (STI_UNLIKELY(atomic_load_explicit(&sti_free_function, memory_order_relaxed) != STI_BACKEND_FREE) &&
+        block != NULL)
         return sti_reallocate_watched(thread, block, size, caller);
     return sti_reallocate_plainly(thread, block, size, caller);
 }

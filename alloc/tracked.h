@@ -3,8 +3,8 @@
  * The set of sampled blocks that are followed, by address. Any thread; no callback is called in here, and nothing of it is
  * held when a function returns.
  *
- * Whoever frees a block has to know whether it is in the set, and nearly none is. So there is a mark for each 64 bytes of
- * address space, modulo 128 MiB, that is set exactly while a block that begins in such 64 bytes is in the set: a free
+ * Whoever frees a block has to know whether it is in the set, and nearly none is. So there is a mark for each 256 bytes
+ * of address space, modulo 128 MiB, that is set exactly while a block that begins in such 256 bytes is in the set: a free
  * looks at one byte, and marks that lie together belong to blocks that lie together. The blocks of each KiB are on a list,
  * under one of a few locks.
  *
@@ -21,7 +21,7 @@
 #include "backend.h"
 
 #define STI_TRACKED_LISTS ((size_t)1 << 17)
-#define STI_TRACKED_MARKS (STI_TRACKED_LISTS << 4)
+#define STI_TRACKED_MARKS (STI_TRACKED_LISTS << 2)
 
 struct sti_tracked {
     uintptr_t block;
@@ -38,7 +38,7 @@ extern _Atomic uint8_t sti_tracked_marks[STI_TRACKED_MARKS];
 
 static inline size_t sti_tracked_mark(uintptr_t block)
 {
-    return block >> 6 & (STI_TRACKED_MARKS - 1);
+    return block >> 8 & (STI_TRACKED_MARKS - 1);
 }
 
 /* False: it is not in the set. */
