@@ -104,7 +104,7 @@ static size_t overhead(size_t interval, double *figures)
         .name = "profile.overhead." #row, .unit = "percent",                                                           \
         .what = "what a profile with a sample in " rate " costs SQLite, libxml2 and Lua", .rounds = 9,                 \
         .no_ratios = true, .subjects = { { "stint", .prepare = work_app_prepare, .measure = overhead_##row } },        \
-        .targets = { { "stint", BENCH_MEDIAN, percent } },                                                             \
+        .targets = { { "stint", BENCH_MEDIAN, percent, NULL } },                                                       \
     }
 
 MEASURE(512k, (size_t)512 << 10)
