@@ -13,6 +13,7 @@
 #include <tbb/global_control.h>
 #include <tbb/task_arena.h>
 
+#include "peer_tbb_fork.h"
 #include "serve.h"
 
 namespace
@@ -88,6 +89,14 @@ int main(int argc, char **argv)
         { "submit.future", "tbb-enqueue", prepare, stream },
         { "submit.pingpong", "tbb-future", prepare, ping_pong },
         { "idle.cpu", "tbb", prepare_idle, idle },
+        { "fork.fib", "tbb", tbb_fork_prepare, tbb_fork_fib },
+        { "fork.queens", "tbb", tbb_fork_prepare, tbb_fork_queens },
+        { "fork.uts", "tbb", tbb_fork_prepare, tbb_fork_tree },
+        { "fork.sort", "tbb", tbb_fork_prepare, tbb_fork_sort },
+        { "fork.fib.2", "tbb", tbb_fork_prepare, tbb_fork_fib },
+        { "fork.queens.2", "tbb", tbb_fork_prepare, tbb_fork_queens },
+        { "fork.uts.2", "tbb", tbb_fork_prepare, tbb_fork_tree },
+        { "fork.sort.2", "tbb", tbb_fork_prepare, tbb_fork_sort },
         { nullptr, nullptr, nullptr, nullptr },
     };
     return bench_serve_main(works, argc, argv);

@@ -15,6 +15,10 @@ int main(int argc, char **argv)
         { "contain.job", "pthread", work_hold_much, plain_thread_job },
         { "contain.job", "fork-rlimit", work_hold_much, plain_fork_job },
         { "contain.bomb", "fork-rlimit", NULL, plain_fork_bomb },
+        { "fork.fib", "serial", NULL, plain_fib },
+        { "fork.queens", "serial", NULL, plain_queens },
+        { "fork.uts", "serial", NULL, plain_tree },
+        { "fork.sort", "serial", NULL, plain_sort },
         { NULL, NULL, NULL, NULL },
     };
     return bench_serve_main(works, argc, argv);
