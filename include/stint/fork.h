@@ -17,7 +17,8 @@
  *
  * What runs on other workers: forks of a task of a pool, and of its subtasks. Everywhere else a fork is good too, and
  * runs on its own thread, in its join: outside of a pool, in a scope that stint_run opened inside a task, while
- * interrupts are masked, and when thousands of forks are outstanding.
+ * interrupts are masked, and when thousands of forks are outstanding. A worker that becomes idle is served at the next
+ * fork or join of the one that has forks to give.
  *
  * An interrupt first settles the forks of the frames it leaves: those that nobody took are dropped, the others are
  * stopped and waited for; only then are the frames left. docs/executor.md has the protocols. */
@@ -48,8 +49,8 @@ static inline int stint_fork(stint_subtask *subtask, stint_fn *fn, void *arg);
  * one of this thread's forks; ECANCELED: the task is being interrupted, and the subtask did not come to its end (seen
  * only where the interrupt has to wait, and in STINT_FAIL); ENOMEM, EAGAIN: a worker took it, and could not start it.
  *
- * A join of a fork that another worker runs is a sample point. Forks that are still outstanding when the task, subtask or
- * scope that made them returns are settled as at an interrupt: see stint_options. */
+ * A join of a fork that another worker runs is a sample point. A task, subtask or scope must join all it has forked before
+ * it returns: otherwise the rest is settled as at an interrupt, and the task has failed (STINT_REASON_FAILED, EINVAL). */
 static inline int stint_join(stint_subtask *subtask, void **value);
 
 /* --- What the functions above work with --------------------------------------------------------------------------- */
