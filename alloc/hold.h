@@ -79,15 +79,26 @@ bool sti_hold_release_other(struct sti_scope *innermost, const volatile void *ob
 void sti_hold_take_lock_by_name(const volatile void *lock);
 void sti_hold_release_lock_by_name(const volatile void *lock);
 
+/* The common case; false: it has to follow by name. */
+static inline bool sti_hold_count_lock(void)
+{
+    return __builtin_expect(++sti_hold_locks >= 0, 1);
+}
+
+static inline bool sti_hold_discount_lock(void)
+{
+    return __builtin_expect(--sti_hold_locks >= 0, 1);
+}
+
 static inline void sti_hold_take_lock(const volatile void *lock)
 {
-    if (__builtin_expect(++sti_hold_locks < 0, 0))
+    if (!sti_hold_count_lock())
         sti_hold_take_lock_by_name(lock);
 }
 
 static inline void sti_hold_release_lock(const volatile void *lock)
 {
-    if (__builtin_expect(--sti_hold_locks < 0, 0))
+    if (!sti_hold_discount_lock())
         sti_hold_release_lock_by_name(lock);
 }
 

@@ -107,11 +107,18 @@ static __attribute__((noinline)) int lock_checked(pthread_mutex_t *mutex)
     return result;
 }
 
+static __attribute__((noinline)) int lock_by_name(pthread_mutex_t *mutex)
+{
+    sti_hold_take_lock_by_name(mutex);
+    return LIBC(pthread_mutex_lock)(mutex);
+}
+
 int pthread_mutex_lock(pthread_mutex_t *mutex)
 {
     if (!cannot_fail(mutex))
         return lock_checked(mutex);
-    sti_hold_take_lock(mutex);
+    if (!sti_hold_count_lock())
+        return lock_by_name(mutex);
     return LIBC(pthread_mutex_lock)(mutex);
 }
 
@@ -123,11 +130,18 @@ static __attribute__((noinline)) int unlock_checked(pthread_mutex_t *mutex)
     return result;
 }
 
+static __attribute__((noinline)) int unlock_by_name(pthread_mutex_t *mutex)
+{
+    sti_hold_release_lock_by_name(mutex);
+    return LIBC(pthread_mutex_unlock)(mutex);
+}
+
 int pthread_mutex_unlock(pthread_mutex_t *mutex)
 {
     if (!cannot_fail(mutex))
         return unlock_checked(mutex);
-    sti_hold_release_lock(mutex);
+    if (!sti_hold_discount_lock())
+        return unlock_by_name(mutex);
     return LIBC(pthread_mutex_unlock)(mutex);
 }
 
