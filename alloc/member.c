@@ -151,7 +151,10 @@ void sti_branch_answer(void)
 bool sti_branch_undecided(void)
 {
     const struct sti_thread *thread = sti_thread_own();
-    return thread != NULL && thread->members != NULL;
+    const struct sti_member *member = thread != NULL ? thread->members : NULL;
+    while (member != NULL && member->heaps == NULL)
+        member = member->next_of_thread;
+    return member != NULL;
 }
 
 /* False: it is decided, and in the mail or about to be. */

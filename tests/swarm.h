@@ -64,6 +64,7 @@ static inline int nothing(void *arg, void **value)
 struct swarm {
     atomic_uint started;
     atomic_uint ended;
+    atomic_uint own_calls; /* by the task itself, which no guard counts as ended */
     atomic_uint elsewhere; /* started by another thread than the task's own */
     atomic_bool released;  /* the task's guard has run */
     atomic_uint after;     /* subtasks that ended after that */
