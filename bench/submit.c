@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * submit.*, idle.*: what it costs to hand a task to the pool, and what a pool costs that has nothing to do. */
+#include <semaphore.h>
 #include <stdlib.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -10,6 +11,7 @@
 
 #define STREAM 100000 /* tasks a measurement: ten of them are a million */
 #define WINDOW 2048   /* futures held at once */
+#define HELD_TURNS 8
 #define FIRSTS 50
 #define TREE 22
 #define TREE_VALUE 17711
@@ -34,6 +36,39 @@ static size_t stream(double *figures)
             futures[i % WINDOW] = bench_submit(bench_empty_task, NULL, &options);
     }
     figures[0] = (bench_now_ns() - begin) / STREAM;
+    return 1;
+}
+
+static int wait_for_release(void *release, void **value)
+{
+    (void)value;
+    while (sem_wait(release) != 0)
+        ;
+    return 0;
+}
+
+/* The worker is busy meanwhile: so each submission takes the same way, and its instructions can be counted. */
+static size_t held_stream(double *figures)
+{
+    static stint_future *futures[WINDOW];
+    stint_options options = STINT_OPTIONS_INIT;
+    options.budget.memory = (size_t)1 << 20;
+    double time = 0;
+    for (size_t turn = 0; turn < HELD_TURNS; turn++) {
+        sem_t release;
+        sem_init(&release, 0, 0);
+        stint_future *holder = bench_submit(wait_for_release, &release, NULL);
+        double begin = bench_thread_ns();
+        for (size_t i = 0; i < WINDOW; i++)
+            futures[i] = bench_submit(bench_empty_task, NULL, &options);
+        time += bench_thread_ns() - begin;
+        sem_post(&release);
+        finish(holder);
+        for (size_t i = 0; i < WINDOW; i++)
+            finish(futures[i]);
+        sem_destroy(&release);
+    }
+    figures[0] = time / (HELD_TURNS * WINDOW);
     return 1;
 }
 
@@ -136,6 +171,11 @@ const struct bench bench_submitting[] = {
                     TBB("tbb-enqueue"),
                     { "glib-pool", .program = "stint-bench-glib", .package = "libglib2.0-dev" } },
       .targets = { { "stint", BENCH_MEDIAN, 200, NULL }, { "stint", BENCH_RATIO, 0.5, "tbb-enqueue" } } },
+    { .name = "submit.held",
+      .unit = "ns/op",
+      .what = "the submitter's part of it alone, in processor time",
+      .rounds = 12,
+      .subjects = { { "stint", .prepare = bench_prepare_pool, .measure = held_stream } } },
     { .name = "submit.pingpong",
       .unit = "ns/op",
       .what = "an empty task submitted and waited for, one at a time",
