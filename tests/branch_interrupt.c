@@ -248,17 +248,26 @@ static void test_the_first_reason_is_the_tasks(void **state)
 
 /* --- Masks and inner scopes --------------------------------------------------------------------------------------- */
 
+static atomic_bool mask_begun;
 static atomic_bool mask_ended;
 
 static void mask_for_a_while(void)
 {
     stint_mask();
+    atomic_store(&mask_begun, true);
     while (!stint_interrupted())
         stint_checkpoint();
     for (int i = 0; i < 1000; i++)
         stint_free(keep(stint_malloc(16)));
     atomic_store(&mask_ended, true);
     stint_unmask();
+}
+
+static void set_token_in_its_mask(void)
+{
+    while (!atomic_load(&mask_begun))
+        sched_yield();
+    set_token();
 }
 
 static void test_a_masked_branch_is_interrupted_after_its_mask_and_waited_for(void **state)
@@ -268,8 +277,9 @@ static void test_a_masked_branch_is_interrupted_after_its_mask_and_waited_for(vo
         stint_options options = STINT_OPTIONS_INIT;
         struct pair pair;
         assert_int_equal(stint_token_create(&options.token, NULL), 0);
+        atomic_store(&mask_begun, false);
         atomic_store(&mask_ended, false);
-        assert_cancelled(run_pair(&pair, set_token, mask_for_a_while, &options), STINT_REASON_TOKEN);
+        assert_cancelled(run_pair(&pair, set_token_in_its_mask, mask_for_a_while, &options), STINT_REASON_TOKEN);
         assert_true(atomic_load(&mask_ended));
         stint_token_release(options.token);
     }
