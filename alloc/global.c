@@ -26,6 +26,7 @@
 #define INTERVAL_SHIFT 8
 #define PATIENCE_NS UINT64_C(100000000)
 #define LONGEST_PATIENCE_NS UINT64_C(1000000000)
+#define NEAR_SHIFT 3
 #define GROWTH_SHIFT 6 /* a 64th of the limit more: patience ends */
 
 atomic_size_t sti_global_limit;
@@ -143,6 +144,17 @@ uint64_t sti_global_look(struct sti_thread *thread)
     atomic_store_explicit(&victim->sacrificed, true, memory_order_seq_cst);
     atomic_store_explicit(&victim->limit, 0, memory_order_seq_cst);
     return interval;
+}
+
+bool sti_global_is_near(void)
+{
+    size_t limit = atomic_load_explicit(&sti_global_limit, memory_order_relaxed);
+    if (limit == 0 || resident() <= limit - (limit >> NEAR_SHIFT))
+        return false;
+    const struct sti_thread *thread = sti_thread_first();
+    while (thread != NULL && atomic_load_explicit(&thread->started, memory_order_relaxed) == 0)
+        thread = thread->next;
+    return thread != NULL;
 }
 
 void sti_global_begin_task(struct sti_thread *thread, uint64_t start)

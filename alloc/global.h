@@ -23,6 +23,9 @@ static inline bool sti_global_is_limited(void)
 /* Calling thread, in a sample point: look if it is time, and say after how many bytes to look again. */
 uint64_t sti_global_look(struct sti_thread *thread);
 
+/* Any thread: whether the process holds more than seven eighths of its limit while some task runs. */
+bool sti_global_is_near(void);
+
 /* A scope that is in no other opens; and it has ended. If it was the victim, there is room again, and the user is told.
  * Another may go on, when the one that ended was detached from it. */
 void sti_global_begin_task(struct sti_thread *thread, uint64_t start);

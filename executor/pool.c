@@ -88,6 +88,7 @@ int stint_pool_create(stint_pool **pool, const stint_pool_options *options)
                                     options->name != NULL ? options->name : "stint");
     if (created == NULL)
         return ENOMEM;
+    created->holds_near_limit = options->hold_near_memory_limit;
     unsigned started = sti_start_workers(created, options->pinned);
     if (started < created->worker_count) {
         sti_shutdown_begin(created, STI_POOL_CANCELLING);

@@ -35,6 +35,7 @@ struct stint_pool {
     atomic_int phase;
     unsigned worker_count;
     struct sti_worker *workers; /* and room for the spares: sti_pool_slots */
+    bool holds_near_limit;      /* hold_near_memory_limit */
     stint_token stop;           /* set when cancelling; every running task's scope looks at it */
     char name[STI_THREAD_NAME_SIZE];
 

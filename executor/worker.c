@@ -7,9 +7,12 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "alloc/blocking.h"
 #include "alloc/branch.h"
+#include "alloc/clock.h"
+#include "alloc/global.h"
 #include "fork.h"
 #include "pool_state.h"
 #include "rest.h"
@@ -24,6 +27,8 @@
 /* And so many times another priority than the highest: see stint_priority. */
 #define NORMAL_TURN 8
 #define LOW_TURN 64
+
+#define LONGEST_HOLD_NS UINT64_C(100000000)
 
 static _Thread_local struct sti_worker *current;
 
@@ -288,6 +293,16 @@ static void begin(struct sti_worker *worker)
     current = worker;
 }
 
+/* hold_near_memory_limit: near the limit of the process a task waits a little, so that those that run can end. Not for
+ * ever: they may be waiting for this one. */
+static void hold_back(const stint_pool *pool)
+{
+    static const struct timespec nap = { .tv_nsec = 1000000 };
+    uint64_t end = sti_clock_now() + LONGEST_HOLD_NS;
+    while (sti_pool_is_open(pool) && sti_global_is_near() && sti_clock_now() < end)
+        nanosleep(&nap, NULL);
+}
+
 void *sti_worker_main(void *argument)
 {
     struct sti_worker *worker = argument;
@@ -299,6 +314,8 @@ void *sti_worker_main(void *argument)
     struct found found;
     while (!sti_pool_is_left_behind(pool) && find(worker, &found)) {
         if (found.task != NULL) {
+            if (pool->holds_near_limit)
+                hold_back(pool);
             sti_worker_run(worker, found.task);
             sti_task_release(found.task);
         } else {

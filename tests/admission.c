@@ -7,8 +7,10 @@
 #include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 #include <stint/stint.h>
@@ -571,6 +573,56 @@ static void all_tasks_of_many_tenants_resolve_and_no_maximum_is_passed(void **st
         stint_account_release(accounts[i - 1]);
 }
 
+/* --- Near the limit of the process -------------------------------------------------------------------------------- */
+
+static size_t resident(void)
+{
+    char text[64] = { 0 };
+    FILE *statm = fopen("/proc/self/statm", "r");
+    assert_non_null(statm);
+    assert_non_null(fgets(text, sizeof text, statm));
+    fclose(statm);
+    return strtoul(strchr(text, ' '), NULL, 10) * (size_t)sysconf(_SC_PAGESIZE);
+}
+
+static int do_nothing(void *unused, void **value)
+{
+    (void)unused;
+    (void)value;
+    return 0;
+}
+
+/* How long a task is queued in a pool with the option, while another one runs and the process has this limit. */
+static uint64_t queued_with_limit(size_t limit)
+{
+    const stint_pool_options options = { .workers = 2, .hold_near_memory_limit = true };
+    stint_pool *pool;
+    struct gate gate = { 0 };
+    assert_int_equal(stint_pool_create(&pool, &options), 0);
+    stint_future *running = submit(pool, gate_hold, &gate, NULL, STINT_PRIORITY_NORMAL);
+    gate_await(&gate, 1);
+    assert_int_equal(stint_set_global_memory_limit(limit), 0);
+    stint_outcome held = finish(submit(pool, do_nothing, NULL, NULL, STINT_PRIORITY_NORMAL));
+    assert_int_equal(stint_set_global_memory_limit(0), 0);
+    assert_int_equal(held.status, STINT_OK);
+    gate_open(&gate);
+    finish(running);
+    assert_int_equal(stint_pool_destroy(pool), 0);
+    return held.usage.queued_ns;
+}
+
+static void near_the_limit_of_the_process_a_task_waits_but_not_for_ever(void **state)
+{
+    (void)state;
+    assert_true(queued_with_limit(resident() + resident() / 16) >= 100000000);
+    uint64_t least = UINT64_MAX;
+    for (unsigned i = 0; i < 20; i++) {
+        uint64_t queued = queued_with_limit(4 * resident());
+        least = queued < least ? queued : least;
+    }
+    assert_true(least < 100000000); /* far from it none is held */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -587,6 +639,7 @@ int main(void)
         cmocka_unit_test(a_slot_that_stint_run_gives_back_lets_a_task_go_on),
         cmocka_unit_test(tasks_that_are_held_back_can_be_cancelled_and_shut_down_and_drained),
         cmocka_unit_test(a_task_that_waits_for_one_of_its_own_account_makes_way_for_it),
+        cmocka_unit_test(near_the_limit_of_the_process_a_task_waits_but_not_for_ever),
         cmocka_unit_test(all_tasks_of_many_tenants_resolve_and_no_maximum_is_passed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -34,12 +34,17 @@ typedef struct stint_pool_options {
      * 64; STINT_NO_SPARES: none. At most 1024. Each is started when it is first needed, sleeps when it is not, and ends
      * with the pool; it is called like a worker, with the next number. */
     unsigned spares;
+
+    /* While the process holds more than seven eighths of its memory limit (global.h) and any task runs in it, wait with
+     * each task that has not begun, up to 100 ms: so what runs can end before more is asked for, and fewer tasks have to be
+     * stopped. Without such a limit: no difference. */
+    bool hold_near_memory_limit;
 } stint_pool_options;
 
 #define STINT_NO_SPARES UINT_MAX
 
 /* clang-format off */
-#define STINT_POOL_OPTIONS_INIT { 0, 0, NULL, false, 0 }
+#define STINT_POOL_OPTIONS_INIT { 0, 0, NULL, false, 0, false }
 /* clang-format on */
 
 /* Start a pool. options may be NULL. Any thread; any number of pools.
