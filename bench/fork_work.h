@@ -27,8 +27,13 @@ static inline bool fork_inside(fork_fn *fn, void *argument);
 
 static clockid_t fork_clock = CLOCK_PROCESS_CPUTIME_ID;
 
+/* With more workers: measurements that are thrown away before each, so that all of them are awake when it begins. */
+#define FORK_WARM_TURNS 8
+static unsigned fork_warm_turns;
+
 static inline void fork_prepare_clock(unsigned workers)
 {
+    fork_warm_turns = workers == 1 ? 0 : FORK_WARM_TURNS;
     fork_clock = workers == 1 ? CLOCK_PROCESS_CPUTIME_ID : CLOCK_MONOTONIC;
 }
 
@@ -52,6 +57,13 @@ static inline double fork_measure(fork_fn *fn, void *argument)
 {
     struct fork_timed timed = { fn, argument, 0 };
     return fork_inside(fork_time, &timed) ? timed.ns : 0;
+}
+
+static inline size_t fork_measure_warm(size_t (*measure)(double *), double *figures)
+{
+    for (unsigned turn = 0; turn < fork_warm_turns; turn++)
+        measure(figures);
+    return measure(figures);
 }
 
 /* --- Fibonacci numbers: nothing but forks --- */
@@ -87,11 +99,16 @@ static inline uint64_t fork_fib_forks(uint64_t n)
     return next - 1;
 }
 
-static inline size_t fork_measure_fib(double *figures)
+static inline size_t fork_once_fib(double *figures)
 {
     struct fork_fib fib = { FORK_FIB, 0 };
     figures[0] = fork_measure(fork_fib, &fib) / (double)fork_fib_forks(FORK_FIB);
     return fib.result == fork_fib_forks(FORK_FIB - 1) + 1;
+}
+
+static inline size_t fork_measure_fib(double *figures)
+{
+    return fork_measure_warm(fork_once_fib, figures);
 }
 
 /* --- Queens that leave each other alone: a fork for each place of a queen --- */
@@ -131,7 +148,7 @@ static int fork_queens(void *argument, void **value)
     return 0;
 }
 
-static inline size_t fork_measure_queens(double *figures)
+static inline size_t fork_once_queens(double *figures)
 {
     struct fork_queens queens;
     memset(&queens, 0, sizeof queens);
@@ -140,6 +157,11 @@ static inline size_t fork_measure_queens(double *figures)
     double ns = fork_measure(fork_queens, &queens);
     figures[0] = ns / (double)queens.placed;
     return queens.solutions == (FORK_QUEENS == 12 ? 14200 : FORK_QUEENS == 10 ? 724 : 92);
+}
+
+static inline size_t fork_measure_queens(double *figures)
+{
+    return fork_measure_warm(fork_once_queens, figures);
 }
 
 /* --- A tree whose shape nobody can know: three of four nodes have no children, the others seven --- */
@@ -176,12 +198,17 @@ static int fork_tree(void *argument, void **value)
     return 0;
 }
 
-static inline size_t fork_measure_tree(double *figures)
+static inline size_t fork_once_tree(double *figures)
 {
     struct fork_tree tree = { 1, FORK_TREE, 0 };
     double ns = fork_measure(fork_tree, &tree);
     figures[0] = ns / (double)tree.nodes;
     return tree.nodes > 1000;
+}
+
+static inline size_t fork_measure_tree(double *figures)
+{
+    return fork_measure_warm(fork_once_tree, figures);
 }
 
 /* --- A merge sort whose merges are halved too --- */
