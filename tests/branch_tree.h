@@ -17,6 +17,7 @@ struct tree_run {
     atomic_int until_set;     /* nodes; when it reaches 0 the token is set */
     atomic_int until_failure; /* and here a node makes the task fail */
     atomic_long guards;       /* pushed and not released */
+    _Atomic(void *) left;     /* blocks that the tree leaves, each beginning with the next one's address */
     atomic_bool failed;
 };
 
@@ -46,7 +47,26 @@ static void allocate_some(uint64_t *random, void *blocks[static 8])
     for (unsigned count = (unsigned)random_below(random, 60); count > 0; count--) {
         void **slot = &blocks[random_below(random, 8)];
         stint_free(*slot);
-        *slot = stint_malloc(random_size(random, random_below(random, 16) == 0 ? 18 : 10));
+        *slot = stint_malloc(sizeof(void *) + random_size(random, random_below(random, 16) == 0 ? 18 : 10));
+    }
+}
+
+static void leave(struct tree_run *run, void *block)
+{
+    void *next = atomic_load(&run->left);
+    do
+        *(void **)block = next;
+    while (!atomic_compare_exchange_weak(&run->left, &next, block));
+}
+
+/* What was committed: or many trees would fill the memory. */
+static void free_what_is_left(struct tree_run *run)
+{
+    void *block = atomic_load(&run->left);
+    while (block != NULL) {
+        void *next = *(void **)block;
+        stint_free(block);
+        block = next;
     }
 }
 
@@ -70,7 +90,9 @@ static void live_a_little(struct tree_run *run, uint64_t *random)
     }
     for (unsigned i = 0; i < 8; i++) {
         if (random_below(random, 2) == 0)
-            stint_free(blocks[i]); /* the others are left to the task */
+            stint_free(blocks[i]);
+        else if (blocks[i] != NULL)
+            leave(run, blocks[i]);
     }
     stint_guard_pop(&guard, true);
 }
@@ -160,6 +182,8 @@ static stint_outcome run_tree(uint64_t *random, stint_account *account)
     options.account = account;
     assert_int_equal(stint_run(grow_root, &root, &options, &outcome), 0);
     stint_token_release(run.token);
+    if (outcome.status == STINT_OK)
+        free_what_is_left(&run);
     assert_int_equal(atomic_load(&run.guards), 0);
     assert_int_equal(main_stack.count, 0);
     if (outcome.status == STINT_OK)
