@@ -154,7 +154,7 @@ int sti_branch_run(struct sti_family *family, stint_fn *fn, void *arg, void **va
     *interrupted = false;
     struct sti_thread *thread = sti_thread_self();
     if (thread == NULL)
-        return ENOMEM;
+        return sti_thread_missing();
     struct sti_scope scope;
     int error = begin(thread, &scope, family);
     if (error != 0)

@@ -291,7 +291,7 @@ int sti_scope_run(const struct sti_scope_request *request, stint_outcome *outcom
     if (thread == NULL) {
         if (request->entered)
             sti_account_leave(request->options->account);
-        return ENOMEM;
+        return sti_thread_missing();
     }
     uint64_t start = now_but_not_before(thread, request->submitted_ns);
     struct sti_scope scope;

@@ -25,7 +25,7 @@ struct sti_scope_request {
 /* Whether these options are ones that stint_run and stint_submit accept. NULL is. */
 bool sti_options_valid(const stint_options *options);
 
-/* Run the request here and fill *outcome. 0, or before fn was called ENOMEM, or for a preemptible task EAGAIN, or EBUSY: the account
+/* Run the request here and fill *outcome. 0, or before fn was called ENOMEM, ENOTSUP (sti_backend_check), or for a preemptible task EAGAIN, or EBUSY: the account
  * has its maximum of running tasks. A deadline that passed before the start, or
  * a token already set, gives its outcome without fn being called. */
 int sti_scope_run(const struct sti_scope_request *request, stint_outcome *outcome);

@@ -3,10 +3,12 @@
  * The records of threads: made, found, handed on, poked. The protocol is in thread.h. Any thread. */
 #include "thread.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "backend_check.h"
 #include "family.h"
 #include "heap.h"
 #include "orphans.h"
@@ -67,8 +69,15 @@ static struct sti_thread *make_record(void)
     return thread;
 }
 
+int sti_thread_missing(void)
+{
+    return sti_backend_check() != 0 ? ENOTSUP : ENOMEM;
+}
+
 static __attribute__((noinline)) struct sti_thread *first_record(void)
 {
+    if (sti_backend_check() != 0)
+        return NULL;
     changing = true;
     if (STI_BACKEND_ADOPTS && !sti_thread_ends_are_heard())
         sti_orphans_assume_all();

@@ -83,8 +83,12 @@ static inline void sti_thread_return_to(struct sti_thread *thread, const struct 
     sti_thread_counted = below != NULL ? thread : thread->sampling.outside;
 }
 
-/* The calling thread's record, made when it has none. NULL: out of memory. */
+/* The calling thread's record, made when it has none. NULL: out of memory, or this mimalloc is not the one that the library
+ * was compiled for. */
 struct sti_thread *sti_thread_self(void);
+
+/* Which of the two it was: ENOMEM or ENOTSUP. */
+int sti_thread_missing(void);
 
 /* The same, but NULL while it is being made, or given up as the thread ends. */
 struct sti_thread *sti_thread_self_if_settled(void);

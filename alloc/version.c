@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * Which stint this is. Any thread. */
+ * Which stint this is, and which mimalloc is behind it. Any thread. */
+#include <errno.h>
 #include <stint/version.h>
 
 #include "backend.h"
+#include "backend_check.h"
+
+#define DIGITS_PER_MAJOR 10000 /* 30601 is 3.6.1 */
 
 const char *stint_version(void)
 {
@@ -13,6 +17,13 @@ const char *stint_version(void)
 int stint_backend_version(void)
 {
     return sti_backend_version();
+}
+
+int sti_backend_check(void)
+{
+    int running = sti_backend_version();
+    bool fits = running >= MI_MALLOC_VERSION && running / DIGITS_PER_MAJOR == MI_MALLOC_VERSION / DIGITS_PER_MAJOR;
+    return fits ? 0 : ENOTSUP;
 }
 
 bool stint_overrides_malloc(void)

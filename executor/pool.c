@@ -5,6 +5,7 @@
 #include <stint/pool.h>
 #include <string.h>
 
+#include "alloc/backend_check.h"
 #include "alloc/process.h"
 #include "pool_state.h"
 #include "pools.h"
@@ -83,6 +84,8 @@ int stint_pool_create(stint_pool **pool, const stint_pool_options *options)
     if (pool == NULL || options->workers > STI_WORKERS_MAX || options->queue_capacity > STI_QUEUE_CAPACITY_MAX ||
         (options->spares > STI_SPARES_MAX && options->spares != STINT_NO_SPARES))
         return EINVAL;
+    if (sti_backend_check() != 0)
+        return ENOTSUP;
     stint_pool *created = make_pool(options->workers != 0 ? options->workers : default_workers(), spares_of(options),
                                     options->queue_capacity != 0 ? options->queue_capacity : STI_QUEUE_CAPACITY_DEFAULT,
                                     options->name != NULL ? options->name : "stint");

@@ -48,8 +48,8 @@ typedef struct stint_pool_options {
 /* clang-format on */
 
 /* Start a pool. options may be NULL. Any thread; any number of pools.
- * 0; EINVAL: pool is NULL, or an option is out of its range; ENOMEM; EAGAIN: the system allows no more threads (none of
- * ours is left running). */
+ * 0; EINVAL: pool is NULL, or an option is out of its range; ENOMEM; ENOTSUP: as of stint_run; EAGAIN: the system allows
+ * no more threads (none of ours is left running). */
 STINT_API int stint_pool_create(stint_pool **pool, const stint_pool_options *options);
 
 /* Submit fn(arg) as a task with options (NULL: no limits; copied). *future is the caller's, to be released; it is set

@@ -158,7 +158,8 @@ typedef struct stint_outcome {
  * Any thread, any number at once. The function must leave by returning (no longjmp over the call, no pthread_exit).
  *
  * 0: *outcome is filled, whatever the task's status. EINVAL: fn or outcome is NULL, or on_interrupt is no known value.
- * ENOMEM: no memory for this thread's record; EAGAIN: the thread that watches preemptible tasks could not be started;
+ * ENOMEM: no memory for this thread's record; ENOTSUP: the mimalloc that the loader found is not one that this library was
+ * compiled for (stint_backend_version); EAGAIN: the thread that watches preemptible tasks could not be started;
  * EBUSY: the account has its maximum of running tasks (in these cases fn was not called). */
 STINT_API int stint_run(stint_fn *fn, void *arg, const stint_options *options, stint_outcome *outcome);
 
