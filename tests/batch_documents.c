@@ -113,10 +113,20 @@ static void an_encoding_is_honoured_if_libc_knows_it(void **state)
     (void)state;
     write_file("latin.xml", "<?xml version=\"1.0\" encoding=\"iso-8859-1\"?><a>\xe4</a>");
     write_file("japanese.xml", "<?xml version='1.0' encoding='Shift_JIS'?><a>\x83\x65</a>");
+    char kana[1000] = "<?xml version='1.0' encoding='Shift_JIS'?><a>"; /* a byte each here, three in UTF-8 */
+    memset(kana + strlen(kana), '\xb1', 900);
+    strcat(kana, "</a>");
+    write_file("long.xml", kana);
+    write_file("ebcdic.xml", "\x4c\x6f\xa7\x94\x93\x40\xa5\x85\x99\xa2\x89\x96\x95\x7e\x7f\xf1\x4b\xf0\x7f\x6f\x6e"
+                             "\x4c\x81\x61\x6e");
+    write_file("cut.xml", "<?xml version='1.0' encoding='Shift_JIS'?><a>\x83");
     write_file("none.xml", "<a>\xe4</a>");
     write_file("unknown.xml", "<?xml version=\"1.0\" encoding=\"ibm-37_P100-1995\"?><a/>");
     assert_string_equal(result_of("", "latin.xml"), "ok none");
     assert_string_equal(result_of("", "japanese.xml"), "ok none");
+    assert_string_equal(result_of("", "long.xml"), "ok none");
+    assert_string_equal(result_of("", "ebcdic.xml"), "ok none");
+    assert_string_equal(result_of("", "cut.xml"), "error failed");
     assert_string_equal(result_of("", "none.xml"), "error failed");
     assert_string_equal(result_of("", "unknown.xml"), "error failed");
 }
