@@ -26,6 +26,7 @@
 #include "interrupt.h"
 #include "meter.h"
 #include "mutex.h"
+#include "nursery.h"
 #include "preempt.h"
 #include "scope.h"
 #include "scope_state.h"
@@ -59,13 +60,13 @@ static void begin_inside(struct sti_thread *thread, const struct sti_scope *scop
 {
     static const stint_budget none;
     sti_meter_begin(thread, &none);
-    if (scope->outer->heap != NULL)
-        thread->allocating = scope->outer->heap->backend;
+    sti_meter_allocate_from(thread, sti_heap_own(scope->outer));
 }
 
 static void begin_outermost(struct sti_thread *thread, struct sti_scope *scope)
 {
     struct sti_member *member = scope->member;
+    sti_nursery_open(thread, scope, true);
     scope->heaps = member->heaps;
     scope->heap = member->heaps;
     member->heaps = NULL;
@@ -73,8 +74,7 @@ static void begin_outermost(struct sti_thread *thread, struct sti_scope *scope)
     sti_family_begin(member, scope);
     if (sti_scope_has_limit_of_time(scope))
         sti_due_begin(thread, scope);
-    if (scope->heap != NULL)
-        thread->allocating = scope->heap->backend;
+    sti_meter_allocate_from(thread, scope->heap);
 }
 
 /* Its heap, if it made one, is the first of the scope around it. */
@@ -101,6 +101,7 @@ static void end_outermost(struct sti_thread *thread, struct sti_scope *scope)
     sti_family_add_cpu(member->family, sti_cpu_end(scope));
     if (sti_scope_has_limit_of_time(scope))
         sti_due_renew(thread, scope->below);
+    sti_nursery_commit(thread, scope);
     scope->heaps = sti_heap_drop_empty(thread, scope->heaps);
     sti_family_settle(member, scope);
     atomic_fetch_add_explicit(&member->family->samples, scope->samples, memory_order_relaxed);

@@ -123,15 +123,37 @@ static bool unwinds(const struct sti_scope *scope, uintptr_t above)
     return scope->on_interrupt == STINT_UNWIND && above == 0;
 }
 
+static struct sti_scope *outermost_tripped(struct sti_scope *scope)
+{
+    struct sti_scope *tripped = scope;
+    for (; scope != NULL; scope = scope->outer) {
+        if (scope->tripped != STINT_REASON_NONE)
+            tripped = scope;
+    }
+    return tripped;
+}
+
+bool sti_interrupt_draw_grace(struct sti_scope *innermost, uint64_t charge)
+{
+    struct sti_scope *end = outermost_tripped(innermost)->outer;
+    for (const struct sti_scope *scope = innermost; scope != end; scope = scope->outer) {
+        if (charge > scope->grace_left)
+            return false;
+    }
+    for (struct sti_scope *scope = innermost; scope != end; scope = scope->outer)
+        scope->grace_left -= charge;
+    return true;
+}
+
 static bool is_place_for_it(struct sti_scope *scope, uintptr_t above)
 {
     if (scope->on_interrupt == STINT_FAIL)
         return true;
     if (!sti_caller_stack_is_safe(scope, above))
         return false;
-    if (!unwinds(scope, above) || scope->grace_left < BETTER_PLACE_CHARGE || sti_unwind_is_open(scope))
+    if (!unwinds(scope, above) || sti_unwind_is_open(scope) ||
+        !sti_interrupt_draw_grace(scope, BETTER_PLACE_CHARGE))
         return true;
-    scope->grace_left -= BETTER_PLACE_CHARGE;
     return false;
 }
 

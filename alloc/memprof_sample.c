@@ -8,7 +8,9 @@
 
 #include "allocate.h"
 #include "callstack.h"
+#include "heap.h"
 #include "interrupt.h"
+#include "nursery.h"
 #include "process.h"
 #include "scope.h"
 #include "scope_state.h"
@@ -121,10 +123,17 @@ static void end_stale(const void *block)
         sti_memprof_call_dealloc(stale);
 }
 
+/* The innermost scope's last one. */
+static sti_backend_heap *heap_of_block(const struct sti_thread *thread)
+{
+    const struct sti_heap *own = sti_heap_own(thread->scope);
+    return own != NULL ? own->backend : sti_nursery_heap(thread);
+}
+
 /* The thread is a user of the profile. */
 static void tell(struct sti_thread *thread, void *block, const stint_memprof_allocation *allocation)
 {
-    sti_backend_heap *heap = allocation->in_task_heap ? thread->allocating : NULL;
+    sti_backend_heap *heap = allocation->in_task_heap ? heap_of_block(thread) : NULL;
     struct sti_tracked *entry = sti_process_malloc(sizeof *entry);
     if (entry == NULL)
         return;
@@ -198,9 +207,8 @@ void sti_memprof_free(void *block)
 
 static void *resize(struct sti_thread *thread, void *block, size_t size, const void *caller)
 {
-    return thread != NULL && !sti_meter_is_process_block(thread, caller)
-               ? sti_backend_heap_realloc(thread->allocating, block, size)
-               : sti_backend_realloc(block, size);
+    return thread != NULL && !sti_meter_is_process_block(thread, caller) ? sti_allocate_moved(thread, block, size)
+                                                                         : sti_backend_realloc(block, size);
 }
 
 /* The block is out of the set while it moves: as soon as its memory is free, another thread's block may be there. */
@@ -221,7 +229,7 @@ static void *move(struct sti_thread *thread, void *block, size_t size, const voi
 void *sti_memprof_reallocate(struct sti_thread *thread, void *block, size_t size, const void *caller)
 {
     if (block != NULL && sti_allocate_fits(block, size))
-        return sti_backend_realloc(block, size);
+        return block;
     if (thread == NULL)
         return move(thread, block, size, caller);
     if (!sti_meter_charge(thread, sti_meter_rounded(size), size, caller))

@@ -56,7 +56,7 @@ struct scan {
 static __attribute__((noinline)) void look_at(struct scan *scan, uintptr_t word, const struct sti_root *root)
 {
     struct sti_heap *heap = scan->heaps;
-    while (heap != NULL && !sti_heap_map_is_live(&heap->map, heap->backend, word))
+    while (heap != NULL && !sti_heap_map_is_live(heap, word))
         heap = heap->next;
     if (heap == NULL)
         return;
@@ -142,7 +142,7 @@ static void scan_specifics(struct scan *scan)
 static bool renew_maps(struct sti_heap *list)
 {
     for (struct sti_heap *heap = list; heap != NULL; heap = heap->next) {
-        if (!sti_heap_map_renew(&heap->map, heap->backend))
+        if (!sti_heap_map_renew(heap))
             return false;
     }
     return true;
@@ -173,5 +173,5 @@ void sti_roots_pin(struct sti_heap *list, const char *task)
     dl_iterate_phdr(scan_module, &scan);
     scan_specifics(&scan);
     for (size_t i = 0; i < scan.hit_count; i++)
-        sti_roots_report(&scan.hits[i].root, sti_backend_heap_held(scan.hits[i].heap->backend), task);
+        sti_roots_report(&scan.hits[i].root, sti_heap_bytes(scan.hits[i].heap), task);
 }

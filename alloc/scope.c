@@ -24,6 +24,7 @@
 #include "interrupt.h"
 #include "meter.h"
 #include "mutex.h"
+#include "nursery.h"
 #include "preempt.h"
 #include "scope_state.h"
 #include "specific.h"
@@ -146,6 +147,8 @@ void sti_scope_init(struct sti_scope *scope, struct sti_thread *thread, const st
     scope->wiped = options->wipe;
     scope->heap = NULL;
     scope->heaps = NULL;
+    scope->heap_count = 0;
+    scope->sweep_at = STI_SCOPE_FIRST_SWEEP;
     scope->specifics = NULL;
     scope->descriptors = NULL;
 }
@@ -186,6 +189,7 @@ static int open_scope(struct sti_thread *thread, struct sti_scope *scope, const 
     thread->scope = scope;
     if (options->wipe)
         sti_wipe_begin();
+    sti_nursery_open(thread, scope, scope->wiped);
     sti_meter_begin(thread, &options->budget);
     if (scope->outer == NULL)
         sti_global_begin_task(thread, start);
@@ -195,23 +199,12 @@ static int open_scope(struct sti_thread *thread, struct sti_scope *scope, const 
     return 0;
 }
 
-static void hand_to_outer(struct sti_thread *thread, struct sti_scope *scope)
-{
-    struct sti_heap *kept = sti_heap_drop_empty(thread, scope->heaps);
-    if (kept == NULL)
-        return;
-    struct sti_heap *last = kept;
-    while (last->next != NULL)
-        last = last->next;
-    last->next = scope->outer->heaps;
-    scope->outer->heaps = kept;
-}
-
 static void commit(struct sti_thread *thread, struct sti_scope *scope)
 {
     sti_specific_commit(scope);
+    sti_nursery_commit(thread, scope);
     if (scope->outer != NULL)
-        hand_to_outer(thread, scope);
+        sti_heap_hand_over(thread, scope, scope->outer);
     else
         sti_heap_commit(thread, scope->heaps);
 }
@@ -219,7 +212,11 @@ static void commit(struct sti_thread *thread, struct sti_scope *scope)
 static size_t roll_back(struct sti_thread *thread, struct sti_scope *scope, const char *task)
 {
     sti_specific_rollback(scope);
-    return sti_heap_rollback(thread, scope->heaps, task);
+    struct sti_heap *blocks = sti_nursery_take(thread, scope);
+    if (blocks == NULL)
+        return sti_heap_rollback(thread, scope->heaps, task);
+    blocks->next = scope->heaps;
+    return sti_heap_rollback(thread, blocks, task);
 }
 
 /* End the thread's innermost scope and make the one below it current again. */
@@ -245,11 +242,9 @@ static void close_scope(struct sti_thread *thread, int code, void *value, uint64
     set_reason(outcome, reason, code);
     outcome->value = outcome->status == STINT_OK ? value : NULL;
 
-    if (scope->heaps != NULL) {
-        size_t held = sti_heap_held(scope->heaps);
-        if (held > scope->peak)
-            scope->peak = held;
-    }
+    size_t held = sti_heap_held(scope);
+    if (held > scope->peak)
+        scope->peak = held;
     outcome->usage = (stint_usage){
         .allocated = thread->used - scope->begin,
         .peak = scope->peak,

@@ -13,6 +13,7 @@
 
 #include "cpu.h"
 #include "hold.h"
+#include "nursery.h"
 #include "unwinding.h"
 #include "watch.h"
 
@@ -22,6 +23,8 @@ struct sti_member;
 struct sti_scope_request;
 struct sti_specific_undo;
 struct sti_thread;
+
+#define STI_SCOPE_FIRST_SWEEP 8 /* heaps from inner scopes */
 
 struct sti_scope {
     struct sti_scope *below; /* what the thread was in before */
@@ -73,8 +76,11 @@ struct sti_scope {
     jmp_buf landing;
 
     /* What a rollback takes back. */
-    struct sti_heap *heap;  /* its own; NULL until it allocates */
-    struct sti_heap *heaps; /* its own and those that inner scopes committed into it */
+    struct sti_young young; /* what it has in the nursery */
+    struct sti_heap *heap;  /* its own; NULL while it is young */
+    struct sti_heap *heaps; /* its own and those that inner scopes committed into it, */
+    size_t heap_count;      /* so many, since it was last looked which are empty, */
+    size_t sweep_at;        /* and when it will be next */
     struct sti_specific_undo *specifics;
 
     struct sti_descriptors *descriptors; /* that were open before; NULL: nobody asked */

@@ -11,8 +11,8 @@
 #include "backend_check.h"
 #include "family.h"
 #include "heap.h"
-#include "orphans.h"
 #include "process.h"
+#include "specific.h"
 
 _Thread_local struct sti_thread *sti_thread_metered;
 _Thread_local struct sti_thread *sti_thread_counted;
@@ -21,21 +21,23 @@ static _Thread_local struct sti_thread *own_record;
 static _Thread_local bool changing; /* it is being found, or given up */
 static _Atomic(struct sti_thread *) all_records;
 
-void sti_thread_end(void)
+static pthread_key_t record_key;
+static bool has_key;
+
+/* The thread ends: hand its record on. mimalloc may have given up the thread's parts of its heaps already. */
+static void end_thread(void *record)
 {
-    struct sti_thread *thread = own_record;
+    struct sti_thread *thread = record;
+    if (own_record != thread)
+        return;
     sti_thread_suspend(); /* were the thread ended inside a task */
     own_record = NULL;
     changing = true;
-    if (thread != NULL) {
-        sti_member_end_thread(thread);
-        sti_heap_end_thread(thread);
-        sti_memprof_end_thread(&thread->sampling);
-        /* release: the next owner, who acquires, sees the record as it was left. */
-        atomic_store_explicit(&thread->owned, false, memory_order_release);
-    }
-    if (STI_BACKEND_ADOPTS && !STI_BACKEND_ABANDONS)
-        sti_orphans_note(sti_backend_thread_heap());
+    sti_member_end_thread(thread);
+    sti_heap_end_thread(thread);
+    sti_memprof_end_thread(&thread->sampling);
+    /* release: the next owner, who acquires, sees the record as it was left. */
+    atomic_store_explicit(&thread->owned, false, memory_order_release);
     changing = false;
 }
 
@@ -79,8 +81,6 @@ static __attribute__((noinline)) struct sti_thread *first_record(void)
     if (sti_backend_check() != 0)
         return NULL;
     changing = true;
-    if (STI_BACKEND_ADOPTS && !sti_thread_ends_are_heard())
-        sti_orphans_assume_all();
     sti_backend_thread_init();
     struct sti_thread *thread = adopt_record();
     if (thread == NULL)
@@ -88,6 +88,8 @@ static __attribute__((noinline)) struct sti_thread *first_record(void)
     if (thread != NULL) {
         thread->id = gettid();
         own_record = thread;
+        if (has_key)
+            sti_specific_set_plain(record_key, thread);
     }
     changing = false;
     return thread;
@@ -100,8 +102,9 @@ static void renew_id(void)
         own_record->id = gettid();
 }
 
-__attribute__((constructor)) static void hear_of_forks(void)
+__attribute__((constructor)) static void prepare(void)
 {
+    has_key = pthread_key_create(&record_key, end_thread) == 0;
     pthread_atfork(NULL, NULL, renew_id);
 }
 
