@@ -20,6 +20,7 @@
 
 #include "backend.h"
 #include "process.h"
+#include "profile_write.h"
 #include "rules.h"
 
 struct sti_caller_system sti_caller_system;
@@ -45,7 +46,8 @@ static struct sti_caller_module loaded_range(const struct dl_phdr_info *info)
 bool sti_caller_module_is_ours(const struct dl_phdr_info *info)
 {
     struct sti_caller_module module = loaded_range(info);
-    return sti_caller_in(&module, &sti_caller_system) || sti_caller_in(&module, sti_backend_address());
+    return sti_caller_in(&module, &sti_caller_system) || sti_caller_in(&module, sti_backend_address()) ||
+           sti_caller_in(&module, sti_profile_module());
 }
 
 static int classify(struct dl_phdr_info *info, size_t size, void *unused)
@@ -175,7 +177,8 @@ bool sti_caller_is_protected(uintptr_t instruction)
         return false;
     uintptr_t begin = (uintptr_t)found.dlfo_map_start;
     uintptr_t end = (uintptr_t)found.dlfo_map_end;
-    return (uintptr_t)&sti_caller_system - begin < end - begin || is_protected_name(found.dlfo_link_map->l_name);
+    return (uintptr_t)&sti_caller_system - begin < end - begin || (uintptr_t)sti_profile_module() - begin < end - begin ||
+           is_protected_name(found.dlfo_link_map->l_name);
 }
 
 static _Unwind_Reason_Code visit_frame(struct _Unwind_Context *context, void *argument)

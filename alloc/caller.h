@@ -67,7 +67,7 @@ bool sti_caller_is_loader(const void *caller);
 /* Is it mimalloc? Before this library's constructors too. */
 bool sti_caller_is_backend(const void *caller);
 
-/* Is it this library, or mimalloc? */
+/* Is it this library with its module (profile_writer.h), or mimalloc? */
 struct dl_phdr_info;
 bool sti_caller_module_is_ours(const struct dl_phdr_info *info);
 

@@ -61,6 +61,7 @@ extern const struct bench bench_overshoot[];
 extern const struct bench bench_profile[];
 extern const struct bench bench_roots[];
 extern const struct bench bench_run[];
+extern const struct bench bench_start[];
 extern const struct bench bench_submitting[];
 extern const struct bench bench_wipe[];
 
