@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "process.h"
+#include "resident.h"
 
 #define DIRECTORY "/proc/thread-self/fd"
 #define WORD_BITS 64
@@ -80,7 +81,8 @@ static struct sti_descriptors *with_entries(struct sti_descriptors *list, const 
     for (size_t at = 0; list != NULL && at < size; at += entry->d_reclen) {
         entry = (const struct dirent64 *)(const void *)(entries + at);
         unsigned descriptor;
-        if (!is_number(entry->d_name, &descriptor) || descriptor == (unsigned)excluded)
+        if (!is_number(entry->d_name, &descriptor) || descriptor == (unsigned)excluded ||
+            sti_resident_keeps((int)descriptor))
             continue;
         list = grown(list, descriptor);
         if (list != NULL)

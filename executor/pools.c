@@ -7,7 +7,9 @@
 #include <stddef.h>
 
 #include "alloc/account.h"
+#include "alloc/give_back.h"
 #include "alloc/plain_lock.h"
+#include "idle.h"
 #include "park.h"
 #include "pool_state.h"
 #include "worker.h"
@@ -45,6 +47,18 @@ static void on_free_slot(stint_account *account)
     sti_plain_mutex_unlock(&lock);
 }
 
+/* Where another holds the list, it may be this very thread, in whose midst somebody allocated too much. */
+static void wake_idle(uint32_t round)
+{
+    if (sti_plain_mutex_trylock(&lock) != 0)
+        return;
+    for (stint_pool *pool = pools; pool != NULL; pool = pool->next_pool) {
+        for (unsigned i = 0; i < sti_pool_slots(pool); i++)
+            sti_idle_ask(&pool->workers[i], round);
+    }
+    sti_plain_mutex_unlock(&lock);
+}
+
 static void before_fork(void)
 {
     sti_plain_mutex_lock(&lock);
@@ -68,5 +82,6 @@ static void after_fork_in_child(void)
 __attribute__((constructor)) static void prepare(void)
 {
     sti_account_listen(on_free_slot);
+    sti_give_back_listen(wake_idle);
     pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
 }

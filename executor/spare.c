@@ -7,6 +7,7 @@
 
 #include "alloc/branch.h"
 #include "alloc/plain_lock.h"
+#include "idle.h"
 #include "park.h"
 #include "pool_state.h"
 #include "rescue.h"
@@ -219,24 +220,24 @@ static bool try_to_retire(struct sti_worker *worker)
 }
 
 /* Until it is woken, which counts it as searching. */
-static void sleep_retired(struct sti_worker *worker, uint32_t value)
+static void sleep_retired(struct sti_worker *worker, uint32_t calls)
 {
-    sti_event_wait(&worker->wake, value, STI_NEVER);
+    sti_idle_sleep(worker, calls);
     sti_park_end_search(worker->pool);
 }
 
 void sti_spare_stand_aside(struct sti_worker *worker)
 {
     while (sti_spare_is_surplus(worker)) {
-        /* Before it is retired: whoever wakes it after that makes the value another. */
-        uint32_t value = sti_event_value(&worker->wake);
+        /* Before it is retired: whoever wakes it after that calls. */
+        uint32_t calls = sti_idle_calls(worker);
         if (!try_to_retire(worker))
             return;
         /* What has come for it until it was on the list; after that, sti_spare_rouse finds it there. */
         sti_branch_collect();
         /* Its deque may hold what it leaves to the others; and a wake-up may have been meant for one who goes on. */
         sti_park_hand_on(worker->pool);
-        sleep_retired(worker, value);
+        sleep_retired(worker, calls);
     }
 }
 

@@ -12,6 +12,7 @@
 #include "alloc/blocking.h"
 #include "alloc/branch.h"
 #include "alloc/clock.h"
+#include "alloc/give_back.h"
 #include "alloc/global.h"
 #include "fork.h"
 #include "pool_state.h"
@@ -38,6 +39,9 @@ void sti_worker_init(struct sti_worker *worker, stint_pool *pool, unsigned index
     sti_split_init(&worker->split);
     sti_event_init(&worker->wake);
     sti_event_init(&worker->helped);
+    atomic_init(&worker->calls, 0);
+    atomic_init(&worker->asked, 0);
+    atomic_init(&worker->idle, false);
     worker->pool = pool;
     worker->running = NULL;
     worker->index = index;
@@ -299,6 +303,8 @@ static void hold_back(const stint_pool *pool)
 {
     static const struct timespec nap = { .tv_nsec = 1000000 };
     uint64_t end = sti_clock_now() + LONGEST_HOLD_NS;
+    if (sti_global_is_near())
+        sti_give_back_all();
     while (sti_pool_is_open(pool) && sti_global_is_near() && sti_clock_now() < end)
         nanosleep(&nap, NULL);
 }

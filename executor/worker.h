@@ -22,7 +22,10 @@ struct sti_frame {
 struct sti_worker {
     struct sti_deque deque;
     struct sti_split split;
-    _Alignas(64) sti_event wake; /* others signal these two; the rest is the worker's own */
+    _Alignas(64) sti_event wake; /* others write these; what follows is the worker's own */
+    _Atomic uint32_t calls;      /* these three: idle.h */
+    _Atomic uint32_t asked;
+    atomic_bool idle;
     sti_event helped;            /* for a join that waits: the subtask has ended, or something was shared */
     stint_pool *pool;
     struct sti_frame *running; /* innermost */
