@@ -59,6 +59,9 @@ static inline void sti_backend_process_collect(bool give_back)
     mi_collect(give_back);
 }
 
+/* The smallest page. */
+#define STI_BACKEND_SLICE ((size_t)64 << 10)
+
 /* What the pages of a heap hold. */
 struct sti_backend_size {
     size_t held;   /* bytes in live blocks, each counted with what its size class makes of it */
@@ -74,7 +77,8 @@ static inline bool sti_backend_add_area(const mi_heap_t *heap, const mi_heap_are
     (void)block_size;
     struct sti_backend_size *sum = size;
     sum->held += area->used * area->full_block_size;
-    sum->pages += area->used > 0 ? area->committed : 0;
+    if (area->used > 0)
+        sum->pages += area->committed > STI_BACKEND_SLICE ? area->committed : STI_BACKEND_SLICE;
     sum->blocks += area->used;
     return true;
 }
@@ -200,6 +204,12 @@ static inline size_t sti_backend_usable_size(const void *block)
     return mi_usable_size(block);
 }
 
+/* That a live block lies in. */
+static inline sti_backend_heap *sti_backend_heap_of(const void *block)
+{
+    return mi_heap_of(block);
+}
+
 /* What a block of this size will hold once made, at most. mi_good_size does not tell it of those that have a page to
  * themselves: these get what the system is asked for, in ever larger steps. */
 static inline size_t sti_backend_block_size(size_t size)
@@ -226,8 +236,8 @@ static inline void sti_backend_on_error(void (*heard)(int error, void *unused))
     mi_register_error(heard, NULL);
 }
 
-/* mimalloc calls a function, on the allocating thread, whenever it leaves its own fast path: at the latest when a page of
- * 64 KiB has no free block left. It may allocate. Forced ones come with a collection. NULL: none. */
+/* mimalloc calls a function, on the allocating thread, once in a thousand times that it leaves its own fast path. It may
+ * allocate. Forced ones come with a collection. NULL: none. */
 static inline void sti_backend_on_heartbeat(void (*beat)(bool force, unsigned long long count, void *unused))
 {
     mi_register_deferred_free(beat, NULL);

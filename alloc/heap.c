@@ -280,7 +280,6 @@ void sti_heap_give_back(struct sti_thread *thread)
     give_up_retired(thread);
     if (thread->warm != NULL)
         sti_backend_theap_collect(sti_backend_heap_theap(thread->warm->backend), true);
-    sti_backend_process_collect(true);
 }
 
 void sti_heap_end_thread(struct sti_thread *thread)

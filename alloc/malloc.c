@@ -4,6 +4,7 @@
 #include <stint/alloc.h>
 
 #include "allocate.h"
+#include "give_back.h"
 #include "kept.h"
 #include "memprof_inner.h"
 #include "nursery.h"
@@ -204,6 +205,16 @@ void stint_free(void *block)
 size_t stint_malloc_usable_size(const void *block)
 {
     return sti_backend_usable_size(block);
+}
+
+int stint_malloc_trim(size_t pad)
+{
+    (void)pad;
+    struct sti_thread *thread = sti_thread_counted;
+    sti_thread_counted = NULL;
+    sti_give_back();
+    sti_thread_counted = thread;
+    return 1;
 }
 
 char *stint_strdup(const char *string)

@@ -8,9 +8,7 @@
 
 #include "allocate.h"
 #include "callstack.h"
-#include "heap.h"
 #include "interrupt.h"
-#include "nursery.h"
 #include "process.h"
 #include "scope.h"
 #include "scope_state.h"
@@ -123,17 +121,10 @@ static void end_stale(const void *block)
         sti_memprof_call_dealloc(stale);
 }
 
-/* The innermost scope's last one. */
-static sti_backend_heap *heap_of_block(const struct sti_thread *thread)
-{
-    const struct sti_heap *own = sti_heap_own(thread->scope);
-    return own != NULL ? own->backend : sti_nursery_heap(thread);
-}
-
 /* The thread is a user of the profile. */
 static void tell(struct sti_thread *thread, void *block, const stint_memprof_allocation *allocation)
 {
-    sti_backend_heap *heap = allocation->in_task_heap ? heap_of_block(thread) : NULL;
+    sti_backend_heap *heap = allocation->in_task_heap ? sti_backend_heap_of(block) : NULL;
     struct sti_tracked *entry = sti_process_malloc(sizeof *entry);
     if (entry == NULL)
         return;
@@ -200,6 +191,8 @@ static __attribute__((noinline)) void end_freed(void *block)
 
 void sti_memprof_free(void *block)
 {
+    if (__builtin_expect(sti_thread_counted == NULL, 0))
+        sti_memprof_heartbeat(false, 0, NULL);
     if (sti_tracked_may_contain(block))
         end_freed(block);
     sti_backend_free(block);

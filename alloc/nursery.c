@@ -16,8 +16,9 @@
 #define LARGEST_YOUNG ((size_t)4 << 10)
 #define FIRST_CAPACITY 256
 #define MOST_LOGGED 2048    /* then the next scope begins another nursery */
-#define MOST_COMMITTED 1024 /* blocks, */
-#define MOST_PAGES ((size_t)1 << 20)
+#define MOST_COMMITTED 4096 /* blocks that were left, or */
+#define MOST_PAGES ((size_t)4 << 20)
+#define MOST_UNKNOWN ((size_t)256 << 10) /* bytes of inner scopes' blocks that may be free */
 
 struct sti_nursery {
     struct sti_heap *heap;
@@ -96,11 +97,6 @@ static struct sti_nursery *push(struct sti_thread *thread)
     nursery->below = thread->nursery;
     thread->nursery = nursery;
     return nursery;
-}
-
-sti_backend_heap *sti_nursery_heap(const struct sti_thread *thread)
-{
-    return thread->nursery->heap->backend;
 }
 
 /* --- Which of the logged blocks live? --- */
@@ -262,10 +258,14 @@ void *sti_nursery_malloc(struct sti_thread *thread, size_t size)
     return put(thread, scope, size);
 }
 
+bool sti_nursery_takes_results(const struct sti_thread *thread)
+{
+    return !home_of(thread->scope)->young.barred;
+}
+
 void *sti_nursery_malloc_result(struct sti_thread *thread, size_t size)
 {
-    struct sti_scope *scope = home_of(thread->scope);
-    return scope->young.barred ? NULL : put(thread, scope, size);
+    return put(thread, home_of(thread->scope), size);
 }
 
 /* The scope's part of the log ends where that of the next scope inside it begins. */
@@ -279,22 +279,46 @@ static const struct sti_scope *next_inside(const struct sti_thread *thread, cons
     return inner;
 }
 
+/* Memory that the scope has freed may be that of a scope inside it by now, whose part of the log lies above. */
+static void unmark_those_above(const struct part *part, const struct sti_nursery *nursery, size_t end)
+{
+    size_t count = nursery->count - end;
+    uintptr_t *above = count > 0 && part->live > 0 ? sti_process_malloc(count * sizeof *above) : NULL;
+    if (above == NULL)
+        return;
+    memcpy(above, nursery->log + end, count * sizeof *above);
+    qsort(above, count, sizeof *above, by_address);
+    for (size_t i = 0; i < part->count; i++) {
+        uintptr_t address = part->log[i] & ~LIVES;
+        if (address != part->log[i] && bsearch(&address, above, count, sizeof *above, by_address) != NULL)
+            part->log[i] = address;
+    }
+    sti_process_free(above);
+}
+
+/* Of the log from here downwards. */
+static void measure(struct sti_young *young, struct sti_nursery *nursery, size_t end)
+{
+    young->held = 0;
+    while (nursery != NULL) {
+        struct part part = mark_live(nursery, begin_in(nursery, young), end);
+        unmark_those_above(&part, nursery, end);
+        young->held += sum_and_unmark(&part);
+        nursery = nursery == young->nursery ? NULL : nursery->below;
+        end = nursery != NULL ? nursery->count : 0;
+    }
+    young->measured = young->held;
+}
+
 void sti_nursery_measure(struct sti_thread *thread, struct sti_scope *scope)
 {
     if (scope->young.held == 0 || scope->is_inner_branch)
         return;
     const struct sti_scope *inner = next_inside(thread, scope);
-    struct sti_nursery *nursery = inner != NULL ? inner->young.nursery : thread->nursery;
-    size_t end = inner != NULL ? inner->young.begin : nursery->count;
-    size_t held = 0;
-    while (nursery != NULL) {
-        bool is_last = nursery == scope->young.nursery;
-        struct part part = mark_live(nursery, is_last ? scope->young.begin : 0, end);
-        held += sum_and_unmark(&part);
-        nursery = is_last ? NULL : nursery->below;
-        end = nursery != NULL ? nursery->count : 0;
-    }
-    scope->young.held = held;
+    if (inner != NULL)
+        measure(&scope->young, inner->young.nursery, inner->young.begin);
+    else
+        measure(&scope->young, thread->nursery, thread->nursery->count);
 }
 
 /* --- The end of a scope --- */
@@ -373,6 +397,8 @@ void sti_nursery_commit(struct sti_thread *thread, struct sti_scope *scope)
     struct sti_young *outer = &home_of(scope->outer)->young;
     outer->held += young->held;
     outer->apart = outer->apart && young->apart;
+    if (outer->held > 2 * outer->measured + MOST_UNKNOWN)
+        measure(outer, thread->nursery, thread->nursery->count);
 }
 
 static size_t mark_all(struct sti_thread *thread, const struct sti_young *young)

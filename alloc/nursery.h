@@ -20,8 +20,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "backend.h"
-
 struct sti_heap;
 struct sti_nursery;
 struct sti_scope;
@@ -32,6 +30,7 @@ struct sti_young {
     struct sti_nursery *nursery; /* its part of the log begins in this one, */
     size_t begin;                /* here; NULL: there was none */
     size_t held;                 /* bytes in its blocks, as far as is known; never too few */
+    size_t measured;             /* so many they were when they were counted last */
     unsigned blocks;             /* made in all */
     bool apart;                  /* what comes next must not lie in the thread's present nursery */
     bool barred;                 /* the scope is never young */
@@ -43,12 +42,11 @@ void sti_nursery_open(struct sti_thread *thread, struct sti_scope *scope, bool b
 /* A block for the innermost scope, while that is young. NULL: it is not, or not with this block; or there is no memory. */
 void *sti_nursery_malloc(struct sti_thread *thread, size_t size);
 
-/* A block that outlives the innermost scope if that ends Ok, however large. NULL: the scope is barred, or there is no
- * memory. */
-void *sti_nursery_malloc_result(struct sti_thread *thread, size_t size);
+/* False: the innermost scope is barred. */
+bool sti_nursery_takes_results(const struct sti_thread *thread);
 
-/* Where the last of them lies. */
-sti_backend_heap *sti_nursery_heap(const struct sti_thread *thread);
+/* A block for it, however large. NULL: out of memory. */
+void *sti_nursery_malloc_result(struct sti_thread *thread, size_t size);
 
 /* The innermost scope's blocks are the process's from now on, or those of the scope around it. */
 void sti_nursery_commit(struct sti_thread *thread, struct sti_scope *scope);

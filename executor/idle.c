@@ -6,6 +6,8 @@
 #include "alloc/give_back.h"
 #include "worker.h"
 
+#define LONG_IDLE_NS UINT64_C(100000000) /* a busy pool's workers never sleep so long */
+
 uint32_t sti_idle_calls(const struct sti_worker *worker)
 {
     return atomic_load_explicit(&worker->calls, memory_order_acquire);
@@ -18,6 +20,7 @@ static uint32_t take_asked(struct sti_worker *worker)
 
 void sti_idle_sleep(struct sti_worker *worker, uint32_t calls)
 {
+    uint64_t long_idle = sti_deadline_after(LONG_IDLE_NS);
     uint32_t round;
     atomic_store_explicit(&worker->idle, true, memory_order_relaxed);
     for (;;) {
@@ -27,8 +30,9 @@ void sti_idle_sleep(struct sti_worker *worker, uint32_t calls)
         if ((round = take_asked(worker)) != 0) {
             sti_give_back();
             sti_give_back_answer(round);
-        } else {
-            sti_event_wait(&worker->wake, value, STI_NEVER);
+        } else if (!sti_event_wait(&worker->wake, value, long_idle)) {
+            sti_give_back();
+            long_idle = STI_NEVER;
         }
     }
     atomic_store_explicit(&worker->idle, false, memory_order_seq_cst);

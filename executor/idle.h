@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The sleep of a worker that has nothing to do. It ends when the worker is called; from time to time it is interrupted,
- * to give back memory that it has and does not use (alloc/give_back.h).
+ * The sleep of a worker that has nothing to do. It ends when the worker is called. When it has lasted for a tenth
+ * of a second, and whenever somebody needs memory, the worker gives back what it has and does not use (alloc/give_back.h).
  *
  *   caller  calls + 1 (release), signal the event
  *   asker   idle? then asked = round (seq_cst), signal the event; idle (seq_cst)? no: take asked back

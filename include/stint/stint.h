@@ -29,6 +29,7 @@
 #include <stint/parallel.h>
 #include <stint/pool.h>
 #include <stint/profile.h>
+#include <stint/result.h>
 #include <stint/roots.h>
 #include <stint/statistics.h>
 #include <stint/task.h>
