@@ -199,6 +199,12 @@ static inline void sti_backend_free(void *block)
     mi_free(block);
 }
 
+/* Of any address. mimalloc 2 does not know the region of what the system placed beyond 20 TiB, but the heap of each block. */
+static inline bool sti_backend_has_made(const void *block)
+{
+    return mi_is_in_heap_region(block) || mi_check_owned(block);
+}
+
 static inline size_t sti_backend_usable_size(const void *block)
 {
     return mi_usable_size(block);

@@ -15,7 +15,6 @@
 #include <stdlib.h>
 #include <stint/interrupt.h>
 #include <string.h>
-#include <sys/auxv.h>
 #include <unwind.h>
 
 #include "backend.h"
@@ -50,15 +49,17 @@ bool sti_caller_module_is_ours(const struct dl_phdr_info *info)
            sti_caller_in(&module, sti_profile_module());
 }
 
+extern void *__tls_get_addr(void *variable);
+
 static int classify(struct dl_phdr_info *info, size_t size, void *unused)
 {
     (void)size;
     (void)unused;
     struct sti_caller_module module = loaded_range(info);
-    /* abs can be nobody's but libc's; AT_BASE is where the kernel put the loader. */
+    /* These two can be nobody's but libc's and the loader's. */
     if (sti_caller_in(&module, (const void *)(uintptr_t)abs))
         sti_caller_system.libc = module;
-    else if (info->dlpi_addr == getauxval(AT_BASE) && info->dlpi_addr != 0)
+    else if (sti_caller_in(&module, (const void *)(uintptr_t)__tls_get_addr))
         sti_caller_system.loader = module;
     return 0;
 }

@@ -22,6 +22,7 @@
 #include "heap.h"
 #include "hook.h"
 #include "interrupt.h"
+#include "linkage.h"
 #include "meter.h"
 #include "mutex.h"
 #include "nursery.h"
@@ -38,7 +39,8 @@ bool sti_options_valid(const stint_options *options)
     return options == NULL || ((options->on_interrupt == STINT_JUMP || options->on_interrupt == STINT_FAIL ||
                                 options->on_interrupt == STINT_UNWIND) &&
                                (options->priority == STINT_PRIORITY_NORMAL ||
-                                options->priority == STINT_PRIORITY_HIGH || options->priority == STINT_PRIORITY_LOW));
+                                options->priority == STINT_PRIORITY_HIGH || options->priority == STINT_PRIORITY_LOW) &&
+                               sti_link_flags_valid(options->flags));
 }
 
 bool sti_scope_is_in_account(const stint_account *account)
@@ -321,6 +323,8 @@ int stint_run(stint_fn *fn, void *arg, const stint_options *options, stint_outco
     static const stint_options no_limits = STINT_OPTIONS_INIT;
     if (fn == NULL || outcome == NULL || !sti_options_valid(options))
         return EINVAL;
+    if (!sti_link_allows(options != NULL ? options->flags : 0))
+        return ENOTSUP;
     /* Others may release theirs while the task runs. */
     stint_token *token = options != NULL ? stint_token_retain(options->token) : NULL;
     stint_account *account = options != NULL ? stint_account_retain(options->account) : NULL;

@@ -8,6 +8,7 @@
 #include "backend_check.h"
 
 #define DIGITS_PER_MAJOR 10000 /* 30601 is 3.6.1 */
+#include "linkage.h"
 
 const char *stint_version(void)
 {
@@ -28,5 +29,5 @@ int sti_backend_check(void)
 
 bool stint_overrides_malloc(void)
 {
-    return STI_OVERRIDES;
+    return STI_OVERRIDES && sti_link_has_malloc();
 }

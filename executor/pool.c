@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "alloc/backend_check.h"
+#include "alloc/linkage.h"
 #include "alloc/process.h"
 #include "pool_state.h"
 #include "pools.h"
@@ -82,9 +83,10 @@ int stint_pool_create(stint_pool **pool, const stint_pool_options *options)
     if (options == NULL)
         options = &defaults;
     if (pool == NULL || options->workers > STI_WORKERS_MAX || options->queue_capacity > STI_QUEUE_CAPACITY_MAX ||
-        (options->spares > STI_SPARES_MAX && options->spares != STINT_NO_SPARES))
+        (options->spares > STI_SPARES_MAX && options->spares != STINT_NO_SPARES) ||
+        !sti_link_flags_valid(options->flags))
         return EINVAL;
-    if (sti_backend_check() != 0)
+    if (sti_backend_check() != 0 || !sti_link_allows(options->flags))
         return ENOTSUP;
     stint_pool *created = make_pool(options->workers != 0 ? options->workers : default_workers(), spares_of(options),
                                     options->queue_capacity != 0 ? options->queue_capacity : STI_QUEUE_CAPACITY_DEFAULT,

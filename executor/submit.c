@@ -5,6 +5,7 @@
 #include <stint/pool.h>
 
 #include "admission.h"
+#include "alloc/linkage.h"
 #include "alloc/scope.h"
 #include "event.h"
 #include "follow.h"
@@ -15,6 +16,8 @@ static int make_task(stint_pool *pool, stint_fn *fn, void *arg, const stint_opti
 {
     if (pool == NULL || fn == NULL || !sti_options_valid(options))
         return EINVAL;
+    if (!sti_link_allows(options != NULL ? options->flags : 0))
+        return ENOTSUP;
     if (!sti_pool_is_open(pool))
         return sti_pool_refusal(pool);
     *task = sti_task_create(pool, fn, arg, options);

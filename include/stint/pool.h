@@ -39,12 +39,14 @@ typedef struct stint_pool_options {
      * each task that has not begun, up to 100 ms: so what runs can end before more is asked for, and fewer tasks have to be
      * stopped. Without such a limit: no difference. */
     bool hold_near_memory_limit;
+
+    unsigned flags; /* 0 or STINT_ALLOW_UNMETERED (link.h): start the pool; each task has flags of its own */
 } stint_pool_options;
 
 #define STINT_NO_SPARES UINT_MAX
 
 /* clang-format off */
-#define STINT_POOL_OPTIONS_INIT { 0, 0, NULL, false, 0, false }
+#define STINT_POOL_OPTIONS_INIT { 0, 0, NULL, false, 0, false, 0 }
 /* clang-format on */
 
 /* Start a pool. options may be NULL. Any thread; any number of pools.
@@ -59,7 +61,8 @@ STINT_API int stint_pool_create(stint_pool **pool, const stint_pool_options *opt
  *
  * The accounts that have tasks waiting take turns, a task each, and so do the tasks without one, as if they had one of
  * their own: however many one account has waiting, another's next task waits for no more than one task of each.
- * 0; EINVAL: pool, fn or future is NULL, or on_interrupt or priority is no known value; EAGAIN: the queue is full (nothing
+ * 0; EINVAL: pool, fn or future is NULL, or on_interrupt, priority or flags is no known value; ENOTSUP: as of stint_run;
+ * EAGAIN: the queue is full (nothing
  * was queued; wait for something and try again); ESHUTDOWN: the pool is being shut down; ENOMEM; EOWNERDEAD: this process
  * was forked from the pool's. */
 STINT_API int stint_submit(stint_pool *pool, stint_fn *fn, void *arg, const stint_options *options,

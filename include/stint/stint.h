@@ -24,6 +24,7 @@
 #include <stint/global.h>
 #include <stint/guard.h>
 #include <stint/interrupt.h>
+#include <stint/link.h>
 #include <stint/memprof.h>
 #include <stint/mutex.h>
 #include <stint/parallel.h>

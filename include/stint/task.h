@@ -4,7 +4,7 @@
 #ifndef STINT_TASK_H
 #define STINT_TASK_H
 
-#include <stint/api.h>
+#include <stint/link.h>
 
 STINT_BEGIN_DECLS
 
@@ -97,10 +97,12 @@ typedef struct stint_options {
      * inside it are wiped too. While such a task runs, every free of the process zeroes its block, which costs as much as a
      * memset of it. */
     bool wipe;
+
+    unsigned flags; /* 0 or STINT_ALLOW_UNMETERED (link.h) */
 } stint_options;
 
 /* clang-format off */
-#define STINT_OPTIONS_INIT { { 0, 0, 0, 0 }, NULL, STINT_JUMP, 0, NULL, false, NULL, false, STINT_PRIORITY_NORMAL, false }
+#define STINT_OPTIONS_INIT { { 0, 0, 0, 0 }, NULL, STINT_JUMP, 0, NULL, false, NULL, false, STINT_PRIORITY_NORMAL, false, 0 }
 /* clang-format on */
 
 typedef enum stint_status {
@@ -157,9 +159,10 @@ typedef struct stint_outcome {
  *
  * Any thread, any number at once. The function must leave by returning (no longjmp over the call, no pthread_exit).
  *
- * 0: *outcome is filled, whatever the task's status. EINVAL: fn or outcome is NULL, or on_interrupt is no known value.
- * ENOMEM: no memory for this thread's record; ENOTSUP: the mimalloc that the loader found is not one that this library was
- * compiled for (stint_backend_version); EAGAIN: the thread that watches preemptible tasks could not be started;
+ * 0: *outcome is filled, whatever the task's status. EINVAL: fn or outcome is NULL, or on_interrupt or flags is no known
+ * value. ENOMEM: no memory for this thread's record; ENOTSUP: the program is linked so that stint cannot meter it (link.h),
+ * and flags do not allow that, or the mimalloc that the loader found is not one that this library was compiled for
+ * (stint_backend_version); EAGAIN: the thread that watches preemptible tasks could not be started;
  * EBUSY: the account has its maximum of running tasks (in these cases fn was not called). */
 STINT_API int stint_run(stint_fn *fn, void *arg, const stint_options *options, stint_outcome *outcome);
 
