@@ -14,7 +14,11 @@
  *   who leaves:  running - 1 (seq_cst) ... load awaited (seq_cst), and call the listener if it is not 0
  *
  * All four are in one total order: either the second try finds the slot, or who leaves finds that somebody waits. A slot
- * that is only given back, because an account above refused, is told in the same way. */
+ * that is only given back, because an account above refused, is told in the same way.
+ *
+ * Forks. What the child's one thread is not in itself runs there no more and holds nothing. So in the child an account
+ * starts again from that thread's scopes: those that it has are counted at the fork, any other account is emptied when it
+ * is entered for the first time. What has been allocated stays so. */
 #include "account.h"
 
 #include <errno.h>
@@ -22,7 +26,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "plain_lock.h"
 #include "process.h"
+#include "quiet.h"
+#include "scope_state.h"
+#include "thread.h"
 
 enum number { ALLOCATED, MEMORY, RUNNING, NUMBERS };
 
@@ -37,6 +45,7 @@ struct stint_account {
     _Atomic uint64_t started;
     atomic_uint awaited; /* by so many waiters is one of its slots */
     atomic_uint references;
+    atomic_uint generation; /* of the process that has counted */
     stint_account *parent;
     char name[];
 };
@@ -74,6 +83,64 @@ static bool add(stint_account *account, enum number number, uint64_t amount)
     return true;
 }
 
+static atomic_uint process_generation; /* changed while there is one thread */
+static struct sti_quiet_lock emptying = STI_QUIET_LOCK_INIT;
+
+static bool is_current(const stint_account *account)
+{
+    /* acquire: who sees the generation sees the counters emptied. */
+    return __builtin_expect(atomic_load_explicit(&account->generation, memory_order_acquire) ==
+                                atomic_load_explicit(&process_generation, memory_order_relaxed),
+                            1);
+}
+
+/* With the lock, or where there is one thread. */
+static void empty_if_left_behind(stint_account *account)
+{
+    if (is_current(account))
+        return;
+    atomic_store_explicit(&account->counters[MEMORY].value, 0, memory_order_relaxed);
+    atomic_store_explicit(&account->counters[RUNNING].value, 0, memory_order_relaxed);
+    atomic_store_explicit(&account->generation, atomic_load_explicit(&process_generation, memory_order_relaxed),
+                          memory_order_release);
+}
+
+static __attribute__((noinline)) void empty_with_lock(stint_account *account)
+{
+    sti_plain_mutex_lock(&emptying.mutex);
+    empty_if_left_behind(account);
+    sti_plain_mutex_unlock(&emptying.mutex);
+}
+
+static void make_current(stint_account *account)
+{
+    if (!is_current(account))
+        empty_with_lock(account);
+}
+
+static void count_again(const struct sti_scope *scope)
+{
+    for (stint_account *account = scope->account; account != NULL; account = account->parent) {
+        empty_if_left_behind(account);
+        atomic_fetch_add_explicit(&account->counters[MEMORY].value, scope->reserved, memory_order_relaxed);
+        atomic_fetch_add_explicit(&account->counters[RUNNING].value, scope->entered, memory_order_relaxed);
+    }
+}
+
+static void start_again_in_child(void)
+{
+    atomic_fetch_add_explicit(&process_generation, 1, memory_order_relaxed);
+    const struct sti_thread *thread = sti_thread_own();
+    for (const struct sti_scope *scope = thread != NULL ? thread->scope : NULL; scope != NULL; scope = scope->below)
+        count_again(scope);
+}
+
+__attribute__((constructor)) static void hear_of_forks(void)
+{
+    sti_quiet_add(&emptying);
+    pthread_atfork(NULL, NULL, start_again_in_child);
+}
+
 static _Atomic(sti_account_listener_fn *) listener;
 
 void sti_account_listen(sti_account_listener_fn *function)
@@ -83,6 +150,7 @@ void sti_account_listen(sti_account_listener_fn *function)
 
 static bool take_slot(stint_account *account)
 {
+    make_current(account);
     struct counter *running = &account->counters[RUNNING];
     uint64_t value = atomic_load_explicit(&running->value, memory_order_seq_cst);
     do {
@@ -128,8 +196,10 @@ bool sti_account_enter(stint_account *account)
 
 void sti_account_enter_beyond(stint_account *account)
 {
-    for (stint_account *at = account; at != NULL; at = at->parent)
+    for (stint_account *at = account; at != NULL; at = at->parent) {
+        make_current(at);
         atomic_fetch_add_explicit(&at->counters[RUNNING].value, 1, memory_order_relaxed);
+    }
 }
 
 void sti_account_leave(stint_account *account)
@@ -200,6 +270,7 @@ int stint_account_create(stint_account **account, stint_account *parent, const s
         return ENOMEM;
     *created = (stint_account){ .parent = stint_account_retain(parent) };
     atomic_init(&created->references, 1);
+    atomic_init(&created->generation, atomic_load_explicit(&process_generation, memory_order_relaxed));
     if (name != NULL)
         memcpy(created->name, name, name_size);
     else
@@ -222,10 +293,11 @@ int stint_account_read(const stint_account *account, stint_account_usage *usage)
 {
     if (account == NULL || usage == NULL)
         return EINVAL;
+    bool counted = is_current(account);
     *usage = (stint_account_usage){
         .allocated = read_counter(account, ALLOCATED),
-        .memory = read_counter(account, MEMORY),
-        .running = (unsigned)read_counter(account, RUNNING),
+        .memory = counted ? read_counter(account, MEMORY) : 0,
+        .running = counted ? (unsigned)read_counter(account, RUNNING) : 0,
         .started = atomic_load_explicit(&account->started, memory_order_relaxed),
     };
     return 0;

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "process.h"
+#include "quiet.h"
 #include "resident.h"
 
 #define DIRECTORY "/proc/thread-self/fd"
@@ -28,16 +29,21 @@ struct sti_descriptors {
     uint64_t open[];
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct sti_quiet_lock lock = STI_QUIET_LOCK_INIT;
 static stint_descriptor_report *report_function;
 static void *report_argument;
 
+__attribute__((constructor)) static void be_quiet_at_forks(void)
+{
+    sti_quiet_add(&lock);
+}
+
 void stint_set_descriptor_report(stint_descriptor_report *report, void *arg)
 {
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&lock.mutex);
     report_function = report;
     report_argument = arg;
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&lock.mutex);
 }
 
 static bool is_listed(const struct sti_descriptors *list, unsigned descriptor)
@@ -109,10 +115,10 @@ struct sti_descriptors *sti_descriptors_list(void)
 
 static void report(unsigned descriptor, const char *task)
 {
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&lock.mutex);
     stint_descriptor_report *function = report_function;
     void *argument = report_argument;
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&lock.mutex);
     if (function == NULL)
         return;
     char link[sizeof DIRECTORY + 16];

@@ -17,6 +17,7 @@
 #include "clock.h"
 #include "family.h"
 #include "give_back.h"
+#include "quiet.h"
 #include "resident.h"
 #include "thread.h"
 
@@ -34,9 +35,14 @@ static _Atomic stint_victim victim_policy;
 static _Atomic uint64_t since;
 static atomic_size_t seen; /* when the victim was chosen */
 
-static pthread_mutex_t report_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct sti_quiet_lock report_lock = STI_QUIET_LOCK_INIT;
 static stint_global_report *report_function;
 static void *report_argument;
+
+__attribute__((constructor)) static void be_quiet_at_forks(void)
+{
+    sti_quiet_add(&report_lock);
+}
 
 int stint_set_global_memory_limit(size_t bytes)
 {
@@ -65,10 +71,10 @@ int stint_set_global_victim(stint_victim victim)
 
 void stint_set_global_report(stint_global_report *report, void *arg)
 {
-    pthread_mutex_lock(&report_lock);
+    pthread_mutex_lock(&report_lock.mutex);
     report_function = report;
     report_argument = arg;
-    pthread_mutex_unlock(&report_lock);
+    pthread_mutex_unlock(&report_lock.mutex);
 }
 
 static bool is_better(const struct sti_thread *thread, const struct sti_thread *best, stint_victim policy)
@@ -164,10 +170,10 @@ void sti_global_begin_task(struct sti_thread *thread, uint64_t start)
 
 static void report(size_t held, const char *task)
 {
-    pthread_mutex_lock(&report_lock);
+    pthread_mutex_lock(&report_lock.mutex);
     stint_global_report *function = report_function;
     void *argument = report_argument;
-    pthread_mutex_unlock(&report_lock);
+    pthread_mutex_unlock(&report_lock.mutex);
     if (function == NULL)
         return;
     stint_global_event event = {

@@ -16,6 +16,7 @@
 
 #include "backend.h"
 #include "module_symbol.h"
+#include "quiet.h"
 #include "thread.h"
 
 atomic_bool sti_link_is_good;
@@ -80,6 +81,7 @@ static stint_link_report look(void)
 {
     stint_link_report report = { .metered = true, .locked = true };
     const struct link_map *own = sti_module_of(&sti_link_is_good);
+    sti_quiet_enter_loader();
     for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
         const struct link_map *module = definer(functions[i].symbol);
         if (module == own)
@@ -90,6 +92,7 @@ static stint_link_report look(void)
             report.module = module != NULL ? module->l_name : NULL;
         }
     }
+    sti_quiet_leave_loader();
     if (report.metered && !malloc_makes_our_blocks()) {
         report.metered = false;
         report.function = functions[0].name;

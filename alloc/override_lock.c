@@ -253,3 +253,18 @@ int sti_plain_mutex_unlock(pthread_mutex_t *mutex)
 {
     return LIBC(pthread_mutex_unlock)(mutex);
 }
+
+int sti_plain_rwlock_rdlock(pthread_rwlock_t *lock)
+{
+    return LIBC(pthread_rwlock_rdlock)(lock);
+}
+
+int sti_plain_rwlock_wrlock(pthread_rwlock_t *lock)
+{
+    return LIBC(pthread_rwlock_wrlock)(lock);
+}
+
+int sti_plain_rwlock_unlock(pthread_rwlock_t *lock)
+{
+    return LIBC(pthread_rwlock_unlock)(lock);
+}

@@ -19,6 +19,7 @@
 
 #include "caller.h"
 #include "heap.h"
+#include "quiet.h"
 
 #define SAMPLED_EVERY 64
 #define MOST_HITS 16
@@ -170,7 +171,9 @@ void sti_roots_pin(struct sti_heap *list, const char *task)
     }
     if (scan.end == 0)
         return;
+    sti_quiet_enter_loader();
     dl_iterate_phdr(scan_module, &scan);
+    sti_quiet_leave_loader();
     scan_specifics(&scan);
     for (size_t i = 0; i < scan.hit_count; i++)
         sti_roots_report(&scan.hits[i].root, sti_heap_bytes(scan.hits[i].heap), task);

@@ -129,6 +129,7 @@ void sti_scope_init(struct sti_scope *scope, struct sti_thread *thread, const st
     scope->cpu.limit = 0;
     scope->cpu.look = UINT64_MAX;
     scope->account = options->account;
+    scope->entered = false;
     scope->token = request->token;
     scope->stop = request->stop;
     scope->on_interrupt = options->on_interrupt;
@@ -178,6 +179,7 @@ static int open_scope(struct sti_thread *thread, struct sti_scope *scope, const 
 
     if (!request->entered && !sti_account_enter(scope->account))
         return EBUSY;
+    scope->entered = true;
     if (scope->preemptible) {
         int error = sti_scope_begin_preemption(scope);
         if (error != 0) {

@@ -42,6 +42,7 @@ struct sti_scope {
     uint64_t below_memory_check;
     size_t memory_limit; /* 0: none */
     stint_account *account;
+    bool entered; /* the account counts it as one that runs */
     uint64_t granted_end; /* how far the account has granted allocations */
     uint64_t reserved;    /* of the account's memory */
     size_t peak;

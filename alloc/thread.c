@@ -95,17 +95,24 @@ static __attribute__((noinline)) struct sti_thread *first_record(void)
     return thread;
 }
 
-/* In the child of a fork the calling thread has another id. */
-static void renew_id(void)
+/* In the child of a fork the calling thread has another id, and the others are gone: nobody waits for a task of theirs to
+ * end. Their records are left, with heaps that are no other thread's to use. */
+static void leave_others_behind(void)
 {
     if (own_record != NULL)
         own_record->id = gettid();
+    for (struct sti_thread *thread = sti_thread_first(); thread != NULL; thread = thread->next) {
+        if (thread == own_record)
+            continue;
+        atomic_store_explicit(&thread->started, 0, memory_order_relaxed);
+        atomic_store_explicit(&thread->forks, NULL, memory_order_relaxed);
+    }
 }
 
 __attribute__((constructor)) static void prepare(void)
 {
     has_key = pthread_key_create(&record_key, end_thread) == 0;
-    pthread_atfork(NULL, NULL, renew_id);
+    pthread_atfork(NULL, NULL, leave_others_behind);
 }
 
 struct sti_thread *sti_thread_own(void)

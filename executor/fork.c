@@ -184,8 +184,12 @@ static void settle(struct sti_forks *forks, size_t kept)
     const size_t *depth = &worker->split.forks.depth;
     while (*depth > kept) {
         size_t newest = *depth - 1;
-        if (!sti_split_take(&worker->split, newest))
+        if (sti_split_take(&worker->split, newest))
+            continue;
+        if (sti_worker_current() == worker)
             await(worker, newest);
+        else
+            sti_split_forget(&worker->split, newest); /* in the child of a fork: its thief is not here */
     }
 }
 
