@@ -31,6 +31,7 @@
 #include "scope.h"
 #include "scope_state.h"
 #include "specific.h"
+#include "thread_state.h"
 
 static bool belongs_to(const struct sti_scope *scope, const struct sti_family *family)
 {
@@ -82,6 +83,7 @@ static void end_inside(struct sti_scope *scope)
 {
     struct sti_scope *outer = scope->outer;
     sti_specific_commit(scope);
+    sti_thread_state_commit(scope);
     while (scope->heaps != NULL) {
         struct sti_heap *heap = scope->heaps;
         scope->heaps = heap->next;
@@ -98,6 +100,7 @@ static void end_outermost(struct sti_thread *thread, struct sti_scope *scope)
 {
     struct sti_member *member = scope->member;
     sti_specific_rollback(scope);
+    sti_thread_state_rollback(scope);
     sti_family_add_cpu(member->family, sti_cpu_end(scope));
     if (sti_scope_has_limit_of_time(scope))
         sti_due_renew(thread, scope->below);

@@ -29,6 +29,7 @@
 #include "preempt.h"
 #include "scope_state.h"
 #include "specific.h"
+#include "thread_state.h"
 #include "token.h"
 #include "wipe.h"
 
@@ -153,6 +154,7 @@ void sti_scope_init(struct sti_scope *scope, struct sti_thread *thread, const st
     scope->heap_count = 0;
     scope->sweep_at = STI_SCOPE_FIRST_SWEEP;
     scope->specifics = NULL;
+    scope->thread_state = NULL;
     scope->descriptors = NULL;
 }
 
@@ -206,6 +208,7 @@ static int open_scope(struct sti_thread *thread, struct sti_scope *scope, const 
 static void commit(struct sti_thread *thread, struct sti_scope *scope)
 {
     sti_specific_commit(scope);
+    sti_thread_state_commit(scope);
     sti_nursery_commit(thread, scope);
     if (scope->outer != NULL)
         sti_heap_hand_over(thread, scope, scope->outer);
@@ -216,6 +219,7 @@ static void commit(struct sti_thread *thread, struct sti_scope *scope)
 static size_t roll_back(struct sti_thread *thread, struct sti_scope *scope, const char *task)
 {
     sti_specific_rollback(scope);
+    sti_thread_state_rollback(scope);
     struct sti_heap *blocks = sti_nursery_take(thread, scope);
     if (blocks == NULL)
         return sti_heap_rollback(thread, scope->heaps, task);

@@ -23,6 +23,7 @@ struct sti_member;
 struct sti_scope_request;
 struct sti_specific_undo;
 struct sti_thread;
+struct sti_thread_state;
 
 #define STI_SCOPE_FIRST_SWEEP 8 /* heaps from inner scopes */
 
@@ -83,6 +84,7 @@ struct sti_scope {
     size_t heap_count;      /* so many, since it was last looked which are empty, */
     size_t sweep_at;        /* and when it will be next */
     struct sti_specific_undo *specifics;
+    struct sti_thread_state *thread_state; /* NULL: it has changed none */
 
     struct sti_descriptors *descriptors; /* that were open before; NULL: nobody asked */
 };
