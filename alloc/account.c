@@ -72,9 +72,9 @@ static void subtract(stint_account *account, const stint_account *end, enum numb
         atomic_fetch_sub_explicit(&account->counters[number].value, amount, memory_order_relaxed);
 }
 
-static bool add(stint_account *account, enum number number, uint64_t amount)
+static bool add(stint_account *account, const stint_account *end, enum number number, uint64_t amount)
 {
-    for (stint_account *at = account; at != NULL; at = at->parent) {
+    for (stint_account *at = account; at != end; at = at->parent) {
         if (!add_within(&at->counters[number], amount)) {
             subtract(account, at, number, amount);
             return false;
@@ -120,7 +120,7 @@ static void make_current(stint_account *account)
 
 static void count_again(const struct sti_scope *scope)
 {
-    for (stint_account *account = scope->account; account != NULL; account = account->parent) {
+    for (stint_account *account = scope->account; account != scope->charged; account = account->parent) {
         empty_if_left_behind(account);
         atomic_fetch_add_explicit(&account->counters[MEMORY].value, scope->reserved, memory_order_relaxed);
         atomic_fetch_add_explicit(&account->counters[RUNNING].value, scope->entered, memory_order_relaxed);
@@ -167,15 +167,15 @@ static void give_slots_back(stint_account *account, const stint_account *end)
         atomic_fetch_sub_explicit(&account->counters[RUNNING].value, 1, memory_order_seq_cst);
 }
 
-void sti_account_count_start(stint_account *account)
+void sti_account_count_start(stint_account *account, const stint_account *end)
 {
-    for (; account != NULL; account = account->parent)
+    for (; account != end; account = account->parent)
         atomic_fetch_add_explicit(&account->started, 1, memory_order_relaxed);
 }
 
-stint_account *sti_account_try_enter(stint_account *account)
+static stint_account *take_slots(stint_account *account, const stint_account *end)
 {
-    for (stint_account *at = account; at != NULL; at = at->parent) {
+    for (stint_account *at = account; at != end; at = at->parent) {
         if (!take_slot(at)) {
             give_slots_back(account, at);
             return at;
@@ -184,11 +184,16 @@ stint_account *sti_account_try_enter(stint_account *account)
     return NULL;
 }
 
-bool sti_account_enter(stint_account *account)
+stint_account *sti_account_try_enter(stint_account *account)
 {
-    stint_account *full = sti_account_try_enter(account);
+    return take_slots(account, NULL);
+}
+
+bool sti_account_enter(stint_account *account, const stint_account *end)
+{
+    stint_account *full = take_slots(account, end);
     if (full == NULL)
-        sti_account_count_start(account);
+        sti_account_count_start(account, end);
     else
         sti_account_tell(account, full);
     return full == NULL;
@@ -202,10 +207,10 @@ void sti_account_enter_beyond(stint_account *account)
     }
 }
 
-void sti_account_leave(stint_account *account)
+void sti_account_leave(stint_account *account, const stint_account *end)
 {
-    give_slots_back(account, NULL);
-    sti_account_tell(account, NULL);
+    give_slots_back(account, end);
+    sti_account_tell(account, end);
 }
 
 void sti_account_tell(stint_account *account, const stint_account *end)
@@ -226,6 +231,11 @@ void sti_account_await_no_more(stint_account *account)
     atomic_fetch_sub_explicit(&account->awaited, 1, memory_order_relaxed);
 }
 
+const stint_account *sti_account_parent(const stint_account *account)
+{
+    return account->parent;
+}
+
 bool sti_account_contains(const stint_account *account, const stint_account *inner)
 {
     while (inner != NULL && inner != account)
@@ -233,23 +243,23 @@ bool sti_account_contains(const stint_account *account, const stint_account *inn
     return inner != NULL;
 }
 
-uint64_t sti_account_draw(stint_account *account, uint64_t need, uint64_t wanted)
+uint64_t sti_account_draw(stint_account *account, const stint_account *end, uint64_t need, uint64_t wanted)
 {
-    if (add(account, ALLOCATED, wanted))
+    if (add(account, end, ALLOCATED, wanted))
         return wanted;
-    return add(account, ALLOCATED, need) ? need : 0;
+    return add(account, end, ALLOCATED, need) ? need : 0;
 }
 
-void sti_account_settle(stint_account *account, uint64_t drawn, uint64_t used)
+void sti_account_settle(stint_account *account, const stint_account *end, uint64_t drawn, uint64_t used)
 {
-    subtract(account, NULL, ALLOCATED, drawn - used);
+    subtract(account, end, ALLOCATED, drawn - used);
 }
 
-bool sti_account_reserve(stint_account *account, uint64_t before, uint64_t now)
+bool sti_account_reserve(stint_account *account, const stint_account *end, uint64_t before, uint64_t now)
 {
     if (now > before)
-        return add(account, MEMORY, now - before);
-    subtract(account, NULL, MEMORY, before - now);
+        return add(account, end, MEMORY, now - before);
+    subtract(account, end, MEMORY, before - now);
     return true;
 }
 

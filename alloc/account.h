@@ -8,9 +8,12 @@
 #include <stdint.h>
 #include <stint/account.h>
 
+/* In these functions end is an account above the other, at which they stop: a scope around this one charges it already, and
+ * those above it (NULL: none does). */
+
 /* One more task runs in the account and those above it. False: one of them has its maximum. NULL has none. */
-bool sti_account_enter(stint_account *account);
-void sti_account_leave(stint_account *account);
+bool sti_account_enter(stint_account *account, const stint_account *end);
+void sti_account_leave(stint_account *account, const stint_account *end);
 
 /* The first half of the same, without a call of the listener, for who does not know yet whether the task will start: the account that has its maximum, or NULL when the task is in. After a
  * refusal sti_account_tell(account, refuser) must follow, when the caller holds no lock. */
@@ -20,7 +23,7 @@ stint_account *sti_account_try_enter(stint_account *account);
 void sti_account_enter_beyond(stint_account *account);
 
 /* The other half: the task starts. */
-void sti_account_count_start(stint_account *account);
+void sti_account_count_start(stint_account *account, const stint_account *end);
 
 /* Wait for a slot of this account, and no more. In between, the listener is called with it whenever it may have one;
  * who has begun to wait must try once more. The account is the caller's to keep alive. */
@@ -34,16 +37,19 @@ void sti_account_tell(stint_account *account, const stint_account *end);
 typedef void sti_account_listener_fn(stint_account *account);
 void sti_account_listen(sti_account_listener_fn *function);
 
+/* The one that it lies in; NULL: none. */
+const stint_account *sti_account_parent(const stint_account *account);
+
 /* Whether inner is this account or lies below it. */
 bool sti_account_contains(const stint_account *account, const stint_account *inner);
 
 /* Draw bytes for allocations, at least need and at most wanted. Returns how many; 0: there are not so many left. */
-uint64_t sti_account_draw(stint_account *account, uint64_t need, uint64_t wanted);
+uint64_t sti_account_draw(stint_account *account, const stint_account *end, uint64_t need, uint64_t wanted);
 
 /* The task has ended: it drew so much and used so much, which may be more (the grace). */
-void sti_account_settle(stint_account *account, uint64_t drawn, uint64_t used);
+void sti_account_settle(stint_account *account, const stint_account *end, uint64_t drawn, uint64_t used);
 
 /* Change what a task reserves of the memory limit; a smaller reservation is always granted. */
-bool sti_account_reserve(stint_account *account, uint64_t before, uint64_t now);
+bool sti_account_reserve(stint_account *account, const stint_account *end, uint64_t before, uint64_t now);
 
 #endif

@@ -113,7 +113,7 @@ static void settle_account(struct sti_member *member, struct sti_scope *scope)
     if (scope->account == NULL)
         return;
     member->account_reserved = member->held < scope->reserved ? member->held : scope->reserved;
-    sti_account_reserve(scope->account, scope->reserved, member->account_reserved);
+    sti_account_reserve(scope->account, scope->charged, scope->reserved, member->account_reserved);
     scope->reserved = 0;
     atomic_fetch_add_explicit(&member->family->account_reserved, member->account_reserved, memory_order_relaxed);
 }

@@ -128,8 +128,9 @@ void sti_meter_end(struct sti_thread *thread)
     struct sti_scope *scope = thread->scope;
     struct sti_scope *below = scope->below;
     if (scope->account != NULL) {
-        sti_account_settle(scope->account, scope->granted_end - scope->begin, thread->used - scope->begin);
-        sti_account_reserve(scope->account, scope->reserved, 0);
+        sti_account_settle(scope->account, scope->charged, scope->granted_end - scope->begin,
+                           thread->used - scope->begin);
+        sti_account_reserve(scope->account, scope->charged, scope->reserved, 0);
     }
     if (scope->outer == NULL) {
         if (thread->sampling.next != UINT64_MAX)
@@ -166,9 +167,9 @@ static bool reserve(struct sti_scope *scope, uint64_t needed)
 {
     uint64_t with_slack = needed + (needed >> PEAK_SHIFT) + SMALLEST_SLACK;
     uint64_t reserved = with_slack;
-    if (!sti_account_reserve(scope->account, scope->reserved, with_slack)) {
+    if (!sti_account_reserve(scope->account, scope->charged, scope->reserved, with_slack)) {
         reserved = needed;
-        if (!sti_account_reserve(scope->account, scope->reserved, needed))
+        if (!sti_account_reserve(scope->account, scope->charged, scope->reserved, needed))
             return false;
     }
     scope->reserved = reserved;
@@ -255,7 +256,7 @@ static struct sti_scope *draw_grants(struct sti_scope *innermost, uint64_t after
         if (scope->account == NULL || after <= scope->granted_end)
             continue;
         uint64_t need = after - scope->granted_end;
-        uint64_t drawn = sti_account_draw(scope->account, need, need + GRANT);
+        uint64_t drawn = sti_account_draw(scope->account, scope->charged, need, need + GRANT);
         scope->granted_end += drawn;
         if (drawn == 0)
             refused = scope;

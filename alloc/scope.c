@@ -130,6 +130,7 @@ void sti_scope_init(struct sti_scope *scope, struct sti_thread *thread, const st
     scope->cpu.limit = 0;
     scope->cpu.look = UINT64_MAX;
     scope->account = options->account;
+    scope->charged = NULL;
     scope->entered = false;
     scope->token = request->token;
     scope->stop = request->stop;
@@ -165,6 +166,25 @@ static uint64_t now_but_not_before(struct sti_thread *thread, uint64_t begin)
     return now > begin ? now : begin;
 }
 
+static bool is_charged(const struct sti_scope *outer, const stint_account *account)
+{
+    while (outer != NULL && !sti_account_contains(account, outer->account))
+        outer = outer->outer;
+    return outer != NULL;
+}
+
+/* What a scope around this one charges already is not charged twice, and counts no second task. */
+static __attribute__((noinline)) void charge_once(struct sti_scope *scope)
+{
+    const stint_account *charged = scope->account;
+    while (charged != NULL && !is_charged(scope->outer, charged))
+        charged = sti_account_parent(charged);
+    if (charged == scope->account)
+        scope->account = NULL;
+    else
+        scope->charged = charged;
+}
+
 static int open_scope(struct sti_thread *thread, struct sti_scope *scope, const struct sti_scope_request *request,
                       uint64_t start)
 {
@@ -175,17 +195,19 @@ static int open_scope(struct sti_thread *thread, struct sti_scope *scope, const 
         scope->outer = scope->below;
     if (scope->outer != NULL && scope->outer->wiped)
         scope->wiped = true;
+    if (scope->outer != NULL && scope->account != NULL)
+        charge_once(scope);
     if (options->budget.wall_ns != 0 && __builtin_add_overflow(submitted, options->budget.wall_ns, &scope->deadline))
         scope->deadline = UINT64_MAX;
     sti_cpu_begin(scope, options->budget.cpu_ns, start); /* before the watch can see it */
 
-    if (!request->entered && !sti_account_enter(scope->account))
+    if (!request->entered && !sti_account_enter(scope->account, scope->charged))
         return EBUSY;
     scope->entered = true;
     if (scope->preemptible) {
         int error = sti_scope_begin_preemption(scope);
         if (error != 0) {
-            sti_account_leave(scope->account);
+            sti_account_leave(scope->account, scope->charged);
             return error;
         }
     }
@@ -282,7 +304,7 @@ static void close_scope(struct sti_thread *thread, int code, void *value, uint64
         sti_global_end_task(thread, request->options->name, scope->below != NULL);
     if (sti_scope_has_limit_of_time(scope))
         sti_due_renew(thread, scope->below);
-    sti_account_leave(scope->account);
+    sti_account_leave(scope->account, scope->charged);
     sti_hold_hand_down(scope);
     thread->scope = scope->below;
     sti_thread_return_to(thread, scope->below);
@@ -293,7 +315,7 @@ int sti_scope_run(const struct sti_scope_request *request, stint_outcome *outcom
     struct sti_thread *thread = sti_thread_self();
     if (thread == NULL) {
         if (request->entered)
-            sti_account_leave(request->options->account);
+            sti_account_leave(request->options->account, NULL);
         return sti_thread_missing();
     }
     uint64_t start = now_but_not_before(thread, request->submitted_ns);

@@ -43,7 +43,8 @@ struct sti_scope {
     uint64_t below_memory_check;
     size_t memory_limit; /* 0: none */
     stint_account *account;
-    bool entered; /* the account counts it as one that runs */
+    const stint_account *charged; /* the first above it that a scope around this one charges already; NULL: none */
+    bool entered;                 /* the account counts it as one that runs */
     uint64_t granted_end; /* how far the account has granted allocations */
     uint64_t reserved;    /* of the account's memory */
     size_t peak;

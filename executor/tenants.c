@@ -224,7 +224,7 @@ static void take_out(struct sti_tenants *tenants, sti_task *task)
 /* A claimed one whose account has been entered. */
 static void start(struct sti_tenants *tenants, sti_task *task)
 {
-    sti_account_count_start(task->options.account);
+    sti_account_count_start(task->options.account, NULL);
     task->entered = true;
     take_out(tenants, task);
 }
@@ -263,7 +263,7 @@ struct afterwards {
 static void do_afterwards(const struct afterwards *afterwards)
 {
     if (afterwards->leave)
-        sti_account_leave(afterwards->account);
+        sti_account_leave(afterwards->account, NULL);
     else if (afterwards->account != NULL)
         sti_account_tell(afterwards->account, afterwards->end);
     stint_account_release(afterwards->account);

@@ -189,7 +189,7 @@ static int fork_with_account(void *arg, void **value)
         return 0;
     alarm(PATIENCE);
     stint_account_usage usage;
-    bool counted = stint_account_read(holding->account, &usage) == 0 && usage.running == 2 && usage.memory >= MIB / 2;
+    bool counted = stint_account_read(holding->account, &usage) == 0 && usage.running == 1 && usage.memory >= MIB / 2;
     return counted ? 0 : EINVAL;
 }
 

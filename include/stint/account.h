@@ -4,6 +4,9 @@
  * charged to those above it too. Where Haskell's limits and memprof-limits know one task or the whole process, an account
  * is what lies between.
  *
+ * A scope inside one of the same account, or of one below it, charges the account through that one: once, and as no further
+ * task that runs.
+ *
  * Tasks draw grants from the ledger (of 256 KiB, or less near the limit) and give back what they did not use. So while
  * tasks run the ledger is ahead of what they have charged by at most a grant each, and when they have ended it is exact. */
 #ifndef STINT_ACCOUNT_H
