@@ -22,8 +22,10 @@
  * being woken cost. */
 #define SEARCH_ROUNDS 40
 
-/* Every so many tasks the submission queue comes first, so that a deque that never runs empty cannot starve it. */
-#define QUEUE_TURN 64
+/* Every so many plain tasks one comes first from where the worker otherwise comes late or never: so nothing that never
+ * runs empty can starve anything else. Of four such turns two are for the submission queue, one for the oldest task of the
+ * worker's own deque, and one for the oldest of another's, each in turn: docs/executor.md has the bounds. */
+#define OTHER_TURN 16
 
 /* And so many times another priority than the highest: see stint_priority. */
 #define NORMAL_TURN 8
@@ -48,6 +50,7 @@ void sti_worker_init(struct sti_worker *worker, stint_pool *pool, unsigned index
     worker->turn = 0;
     worker->normal_turn = 0;
     worker->plain_turn = 0;
+    worker->next_victim = index + 1;
     worker->random = index + 1;
     worker->buried = 0;
     worker->stack = NULL;
@@ -125,16 +128,43 @@ static sti_task *claim_from(struct sti_worker *worker, source_fn *source)
     return task;
 }
 
+static void *from_deque_s_other_end(struct sti_worker *worker)
+{
+    return sti_deque_steal(&worker->deque);
+}
+
+static sti_task *claim_from_next_other(struct sti_worker *worker)
+{
+    unsigned victim = worker->next_victim++ % sti_pool_slots(worker->pool);
+    struct sti_deque *deque = &worker->pool->workers[victim].deque;
+    sti_task *task = NULL;
+    if (victim == worker->index)
+        return NULL;
+    while ((task = sti_deque_steal(deque)) != NULL && !sti_task_claim(task))
+        drop(worker, task);
+    if (task != NULL)
+        sti_counter_add_own(&worker->steals);
+    return task;
+}
+
+static __attribute__((noinline)) sti_task *claim_other(struct sti_worker *worker)
+{
+    switch (worker->plain_turn / OTHER_TURN % 4) {
+    case 0:
+        return claim_from_next_other(worker);
+    case 2:
+        return claim_from(worker, from_deque_s_other_end);
+    default:
+        return claim_from(worker, from_queue);
+    }
+}
+
 static sti_task *claim_plain(struct sti_worker *worker)
 {
-    source_fn *first = from_deque;
-    source_fn *second = from_queue;
-    if (worker->plain_turn++ % QUEUE_TURN == QUEUE_TURN - 1) {
-        first = from_queue;
-        second = from_deque;
-    }
-    sti_task *task = claim_from(worker, first);
-    return task != NULL ? task : claim_from(worker, second);
+    sti_task *task = ++worker->plain_turn % OTHER_TURN == 0 ? claim_other(worker) : NULL;
+    if (task == NULL)
+        task = claim_from(worker, from_deque);
+    return task != NULL ? task : claim_from(worker, from_queue);
 }
 
 /* Plain tasks are one tenant among those that are ready. */

@@ -32,7 +32,8 @@ struct sti_worker {
     unsigned index;            /* from the pool's number of workers on: a spare */
     unsigned turn;             /* counts the tasks it took, from wherever */
     unsigned normal_turn;      /* of these, those of normal priority */
-    unsigned plain_turn;       /* of these, plain ones */
+    unsigned plain_turn;       /* of these, looks for plain ones */
+    unsigned next_victim;      /* whose deque comes next, out of turn */
     uint32_t random;           /* never 0 */
     unsigned buried;           /* tasks run while waited for, whose entries may still lie in the deque */
     struct sti_forks below;    /* how the ground floor sees the split deque */
