@@ -43,6 +43,8 @@ const char *stint_reason_name(stint_reason reason)
         return "tracker";
     case STINT_REASON_CPU:
         return "cpu";
+    case STINT_REASON_EXPIRED:
+        return "expired";
     }
     return "unknown";
 }

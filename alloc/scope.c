@@ -76,6 +76,7 @@ static void set_reason(stint_outcome *outcome, stint_reason reason, int own_erro
         return;
     case STINT_REASON_DEADLINE:
     case STINT_REASON_CPU:
+    case STINT_REASON_EXPIRED:
         outcome->error = ETIMEDOUT;
         return;
     case STINT_REASON_TOKEN:
@@ -185,6 +186,19 @@ static __attribute__((noinline)) void charge_once(struct sti_scope *scope)
         scope->charged = charged;
 }
 
+static uint64_t time_after(uint64_t begin, uint64_t limit)
+{
+    uint64_t end;
+    return limit == 0 || __builtin_add_overflow(begin, limit, &end) ? UINT64_MAX : end;
+}
+
+static uint64_t deadline_of(const stint_budget *budget, uint64_t submitted, uint64_t start)
+{
+    uint64_t whole = time_after(submitted, budget->wall_ns);
+    uint64_t run = time_after(start, budget->run_ns);
+    return run < whole ? run : whole;
+}
+
 static int open_scope(struct sti_thread *thread, struct sti_scope *scope, const struct sti_scope_request *request,
                       uint64_t start)
 {
@@ -197,8 +211,8 @@ static int open_scope(struct sti_thread *thread, struct sti_scope *scope, const 
         scope->wiped = true;
     if (scope->outer != NULL && scope->account != NULL)
         charge_once(scope);
-    if (options->budget.wall_ns != 0 && __builtin_add_overflow(submitted, options->budget.wall_ns, &scope->deadline))
-        scope->deadline = UINT64_MAX;
+    if ((options->budget.wall_ns | options->budget.run_ns) != 0)
+        scope->deadline = deadline_of(&options->budget, submitted, start);
     sti_cpu_begin(scope, options->budget.cpu_ns, start); /* before the watch can see it */
 
     if (!request->entered && !sti_account_enter(scope->account, scope->charged))
@@ -328,6 +342,8 @@ int sti_scope_run(const struct sti_scope_request *request, stint_outcome *outcom
     volatile int code = 0;
     void *volatile value = NULL;
     sti_interrupt_look(&scope, start);
+    if (__builtin_expect(scope.tripped == STINT_REASON_DEADLINE, 0))
+        scope.tripped = STINT_REASON_EXPIRED;
     const struct sti_float_modes modes = sti_float_modes_now();
     if (scope.tripped == STINT_REASON_NONE) {
         if (_setjmp(scope.landing) == 0) {

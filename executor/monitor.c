@@ -26,7 +26,7 @@ static struct sti_timer *claim_expired(struct sti_timer *expired)
         expired = timer->next;
         sti_task *task = task_of(timer);
         sti_task_retain(task); /* before it is claimed: then its entry may go at any moment */
-        if (sti_task_mark_ending(task, STINT_REASON_DEADLINE)) {
+        if (sti_task_mark_ending(task, STINT_REASON_EXPIRED)) {
             timer->next = claimed;
             claimed = timer;
         } else {
@@ -45,7 +45,7 @@ static void end_expired(void *claimed)
             sti_tenants_remove(task->tenants, task);
             sti_task_release(task);
         }
-        sti_task_end_unstarted(task, STINT_REASON_DEADLINE);
+        sti_task_end_unstarted(task, STINT_REASON_EXPIRED);
         sti_task_release(task);
     }
 }
