@@ -32,11 +32,14 @@
 #include "scope_state.h"
 #include "thread.h"
 
+#define HIGHEST_WEIGHT 10000
+#define DEFAULT_WEIGHT 100
+
 enum number { ALLOCATED, MEMORY, RUNNING, NUMBERS };
 
 struct counter {
     _Atomic uint64_t value;
-    uint64_t limit; /* 0: none */
+    _Atomic uint64_t limit; /* 0: none */
 };
 
 /* All that a task writes lies on one line of the cache, since it is written together: as a task begins, and as it ends. */
@@ -46,19 +49,27 @@ struct stint_account {
     atomic_uint awaited; /* by so many waiters is one of its slots */
     atomic_uint references;
     atomic_uint generation; /* of the process that has counted */
+    struct counter waiting; /* written as a task is submitted, and taken out of a queue */
     stint_account *parent;
+    atomic_uint weight;
     char name[];
 };
 
+static uint64_t limit_of(const struct counter *counter)
+{
+    return atomic_load_explicit(&counter->limit, memory_order_relaxed);
+}
+
 static bool add_within(struct counter *counter, uint64_t amount)
 {
-    if (counter->limit == 0) {
+    uint64_t limit = limit_of(counter);
+    if (limit == 0) {
         atomic_fetch_add_explicit(&counter->value, amount, memory_order_relaxed);
         return true;
     }
     uint64_t value = atomic_load_explicit(&counter->value, memory_order_relaxed);
     do {
-        if (value > counter->limit || amount > counter->limit - value)
+        if (value > limit || amount > limit - value)
             return false;
     } while (!atomic_compare_exchange_weak_explicit(&counter->value, &value, value + amount, memory_order_relaxed,
                                                     memory_order_relaxed));
@@ -141,11 +152,16 @@ __attribute__((constructor)) static void hear_of_forks(void)
     pthread_atfork(NULL, NULL, start_again_in_child);
 }
 
-static _Atomic(sti_account_listener_fn *) listener;
+static _Atomic(const struct sti_account_listener *) listener;
 
-void sti_account_listen(sti_account_listener_fn *function)
+void sti_account_listen(const struct sti_account_listener *functions)
 {
-    atomic_store_explicit(&listener, function, memory_order_release);
+    atomic_store_explicit(&listener, functions, memory_order_release);
+}
+
+static const struct sti_account_listener *the_listener(void)
+{
+    return atomic_load_explicit(&listener, memory_order_acquire);
 }
 
 static bool take_slot(stint_account *account)
@@ -154,7 +170,8 @@ static bool take_slot(stint_account *account)
     struct counter *running = &account->counters[RUNNING];
     uint64_t value = atomic_load_explicit(&running->value, memory_order_seq_cst);
     do {
-        if (running->limit != 0 && value >= running->limit)
+        uint64_t limit = atomic_load_explicit(&running->limit, memory_order_seq_cst);
+        if (limit != 0 && value >= limit)
             return false;
     } while (!atomic_compare_exchange_weak_explicit(&running->value, &value, value + 1, memory_order_seq_cst,
                                                     memory_order_seq_cst));
@@ -213,12 +230,69 @@ void sti_account_leave(stint_account *account, const stint_account *end)
     sti_account_tell(account, end);
 }
 
+void sti_account_tell_itself(stint_account *account)
+{
+    if (atomic_load_explicit(&account->awaited, memory_order_seq_cst) > 0)
+        the_listener()->has_slot(account);
+}
+
 void sti_account_tell(stint_account *account, const stint_account *end)
 {
+    for (; account != end; account = account->parent)
+        sti_account_tell_itself(account);
+}
+
+bool sti_account_has_slot(stint_account *account)
+{
+    struct counter *running = &account->counters[RUNNING];
+    uint64_t limit = atomic_load_explicit(&running->limit, memory_order_seq_cst);
+    return limit == 0 || atomic_load_explicit(&running->value, memory_order_seq_cst) < limit;
+}
+
+/* seq_cst: as for slots, in one order with the line of those who wait for a place (places.h). */
+static bool take_place(struct counter *waiting)
+{
+    uint64_t value = atomic_load_explicit(&waiting->value, memory_order_seq_cst);
+    do {
+        uint64_t limit = atomic_load_explicit(&waiting->limit, memory_order_seq_cst);
+        if (limit != 0 && value >= limit)
+            return false;
+    } while (!atomic_compare_exchange_weak_explicit(&waiting->value, &value, value + 1, memory_order_seq_cst,
+                                                    memory_order_seq_cst));
+    return true;
+}
+
+/* Up to end, without it. */
+static bool give_places_back(stint_account *account, const stint_account *end)
+{
+    bool any = false;
     for (; account != end; account = account->parent) {
-        if (atomic_load_explicit(&account->awaited, memory_order_seq_cst) > 0)
-            atomic_load_explicit(&listener, memory_order_acquire)(account);
+        uint64_t before = atomic_fetch_sub_explicit(&account->waiting.value, 1, memory_order_seq_cst);
+        any = any || before == limit_of(&account->waiting);
     }
+    return any;
+}
+
+bool sti_account_begin_waiting(stint_account *account)
+{
+    for (stint_account *at = account; at != NULL; at = at->parent) {
+        if (!take_place(&at->waiting)) {
+            give_places_back(account, at);
+            return false;
+        }
+    }
+    return true;
+}
+
+bool sti_account_end_waiting(stint_account *account)
+{
+    return give_places_back(account, NULL);
+}
+
+unsigned sti_account_weight(const stint_account *account)
+{
+    unsigned weight = account != NULL ? atomic_load_explicit(&account->weight, memory_order_relaxed) : 0;
+    return weight != 0 ? weight : DEFAULT_WEIGHT;
 }
 
 void sti_account_await(stint_account *account)
@@ -269,9 +343,29 @@ static void number_name(char *name, size_t room)
     snprintf(name, room, "account %u", atomic_fetch_add_explicit(&numbers, 1, memory_order_relaxed) + 1);
 }
 
+static void set_limits(stint_account *account, const stint_account_limits *limits)
+{
+    atomic_store_explicit(&account->counters[ALLOCATED].limit, limits->allocation, memory_order_relaxed);
+    atomic_store_explicit(&account->counters[MEMORY].limit, limits->memory, memory_order_relaxed);
+    /* seq_cst: who waits has tried again after it began to, so it has seen these, or is seen to wait. */
+    atomic_store_explicit(&account->counters[RUNNING].limit, limits->running, memory_order_seq_cst);
+    atomic_store_explicit(&account->waiting.limit, limits->waiting, memory_order_seq_cst);
+    atomic_store_explicit(&account->weight, limits->weight, memory_order_relaxed);
+}
+
+int stint_account_set_limits(stint_account *account, const stint_account_limits *limits)
+{
+    if (account == NULL || limits == NULL || limits->weight > HIGHEST_WEIGHT)
+        return EINVAL;
+    set_limits(account, limits);
+    sti_account_tell_itself(account);
+    the_listener()->has_place();
+    return 0;
+}
+
 int stint_account_create(stint_account **account, stint_account *parent, const stint_account_limits *limits)
 {
-    if (account == NULL)
+    if (account == NULL || (limits != NULL && limits->weight > HIGHEST_WEIGHT))
         return EINVAL;
     const char *name = limits != NULL ? limits->name : NULL;
     size_t name_size = name != NULL ? strlen(name) + 1 : sizeof "account 4294967295";
@@ -285,11 +379,8 @@ int stint_account_create(stint_account **account, stint_account *parent, const s
         memcpy(created->name, name, name_size);
     else
         number_name(created->name, name_size);
-    if (limits != NULL) {
-        created->counters[ALLOCATED].limit = limits->allocation;
-        created->counters[MEMORY].limit = limits->memory;
-        created->counters[RUNNING].limit = limits->running;
-    }
+    if (limits != NULL)
+        set_limits(created, limits);
     *account = created;
     return 0;
 }
@@ -309,6 +400,7 @@ int stint_account_read(const stint_account *account, stint_account_usage *usage)
         .memory = counted ? read_counter(account, MEMORY) : 0,
         .running = counted ? (unsigned)read_counter(account, RUNNING) : 0,
         .started = atomic_load_explicit(&account->started, memory_order_relaxed),
+        .waiting = atomic_load_explicit(&account->waiting.value, memory_order_relaxed),
     };
     return 0;
 }

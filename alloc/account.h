@@ -33,9 +33,28 @@ void sti_account_await_no_more(stint_account *account);
 /* Call the listener for each account from this one up to end, without it, that is waited for. */
 void sti_account_tell(stint_account *account, const stint_account *end);
 
-/* One for the process; before anybody waits. Called by a thread that has left the account. */
-typedef void sti_account_listener_fn(stint_account *account);
-void sti_account_listen(sti_account_listener_fn *function);
+/* The same for this account alone. */
+void sti_account_tell_itself(stint_account *account);
+
+/* One for the process; before anybody waits. Slot: called by a thread that has left the account, or given it more slots.
+ * Place: more tasks may wait than before. */
+struct sti_account_listener {
+    void (*has_slot)(stint_account *account);
+    void (*has_place)(void);
+};
+void sti_account_listen(const struct sti_account_listener *listener);
+
+/* Whether it could have one more running task itself, this moment. */
+bool sti_account_has_slot(stint_account *account);
+
+/* One more task waits in the account and those above it. False: one of them has its maximum. NULL has none. */
+bool sti_account_begin_waiting(stint_account *account);
+
+/* It has begun, or is gone. True: one of them had its maximum, and has not now: somebody may be waiting for that. */
+bool sti_account_end_waiting(stint_account *account);
+
+/* Its share of processor time; of NULL too. */
+unsigned sti_account_weight(const stint_account *account);
 
 /* The one that it lies in; NULL: none. */
 const stint_account *sti_account_parent(const stint_account *account);

@@ -16,4 +16,7 @@ extern unsigned sti_pools_generation;
 void sti_pools_add(stint_pool *pool);
 void sti_pools_remove(stint_pool *pool);
 
+/* More tasks of some account may wait than before: give places to those who wait for one, in every pool. */
+void sti_pools_fill(void);
+
 #endif

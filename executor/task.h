@@ -67,6 +67,7 @@ struct stint_future {
     struct sti_tenant *tenant;   /* this and the next two: under the lock there */
     sti_task *older;
     sti_task *newer;
+    uint64_t charged;            /* to its tenant as it began; for the claimant */
     struct sti_monitor *monitor; /* that ends it at its deadline while it waits; NULL: it has none */
     struct sti_timer timer;      /* the monitor's */
     bool entered;                /* its account counts it as running: for the claimant */

@@ -65,12 +65,14 @@ void sti_turns_put(struct sti_turns *turns, struct sti_turn *turn)
 void sti_turns_remove(struct sti_turns *turns, struct sti_turn *turn)
 {
     struct sti_turn *below = meld_all(turn->child);
+    struct sti_turn **link = turn->link;
+    turn->link = NULL;
     if (turns->first == turn) {
         set_first(turns, below);
         return;
     }
-    *turn->link = turn->next;
+    *link = turn->next;
     if (turn->next != NULL)
-        turn->next->link = turn->link;
+        turn->next->link = link;
     set_first(turns, meld(turns->first, below));
 }

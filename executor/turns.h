@@ -19,7 +19,7 @@ struct sti_turn {
     uint64_t number;        /* of those with the same time the one comes first that was put in first */
     struct sti_turn *child; /* the first of those below */
     struct sti_turn *next;  /* with the same parent */
-    struct sti_turn **link; /* that points here */
+    struct sti_turn **link; /* that points here; NULL: it is in none */
 };
 
 struct sti_turns {

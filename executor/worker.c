@@ -14,6 +14,7 @@
 #include "alloc/clock.h"
 #include "alloc/give_back.h"
 #include "alloc/global.h"
+#include "bill.h"
 #include "fork.h"
 #include "pool_state.h"
 #include "rest.h"
@@ -48,10 +49,12 @@ void sti_worker_init(struct sti_worker *worker, stint_pool *pool, unsigned index
     worker->running = NULL;
     worker->index = index;
     worker->turn = 0;
-    worker->normal_turn = 0;
     worker->plain_turn = 0;
     worker->next_victim = index + 1;
     worker->random = index + 1;
+    worker->bill.tenant = NULL;
+    worker->clock = 0;
+    worker->inner = 0;
     worker->buried = 0;
     worker->stack = NULL;
     worker->stack_size = 0;
@@ -168,20 +171,28 @@ static sti_task *claim_plain(struct sti_worker *worker)
 }
 
 /* Plain tasks are one tenant among those that are ready. */
+static sti_task *claim_plain_in_turn(struct sti_worker *worker)
+{
+    sti_task *task = claim_plain(worker);
+    if (task != NULL)
+        worker->bill = sti_tenants_bill_plain(&worker->pool->tenants);
+    return task;
+}
+
 static sti_task *claim_normal(struct sti_worker *worker)
 {
     struct sti_tenants *tenants = &worker->pool->tenants;
-    bool plain_first = worker->normal_turn++ % (sti_tenants_ready(tenants, STINT_PRIORITY_NORMAL) + 1) == 0;
-    sti_task *task = plain_first ? claim_plain(worker) : sti_tenants_take(tenants, STINT_PRIORITY_NORMAL);
-    if (task != NULL)
-        return task;
-    return plain_first ? sti_tenants_take(tenants, STINT_PRIORITY_NORMAL) : claim_plain(worker);
+    bool plain_first = sti_tenants_is_plain_next(tenants);
+    sti_task *task = plain_first ? claim_plain_in_turn(worker) : NULL;
+    if (task == NULL)
+        task = sti_tenants_take(tenants, STINT_PRIORITY_NORMAL, plain_first);
+    return task != NULL || plain_first ? task : claim_plain_in_turn(worker);
 }
 
 static sti_task *claim_of(struct sti_worker *worker, stint_priority priority)
 {
     return priority == STINT_PRIORITY_NORMAL ? claim_normal(worker)
-                                             : sti_tenants_take(&worker->pool->tenants, priority);
+                                             : sti_tenants_take(&worker->pool->tenants, priority, false);
 }
 
 static __attribute__((noinline)) sti_task *claim_by_priority(struct sti_worker *worker)
@@ -249,6 +260,7 @@ static bool find(struct sti_worker *worker, struct found *found)
         if (found->task != NULL)
             return true;
         bool has_found = false;
+        worker->clock = 0;
         sti_park_begin_search(worker->pool);
         while (!sti_spare_is_surplus(worker) && !(has_found = search(worker, found))) {
             sti_counter_add_own(&worker->parks);
@@ -277,7 +289,7 @@ bool sti_worker_has_stack(const struct sti_worker *worker, size_t size)
     return worker->stack == NULL || (left >= size && left < worker->stack_size);
 }
 
-void sti_worker_run(struct sti_worker *worker, sti_task *task)
+static void run(struct sti_worker *worker, sti_task *task)
 {
     struct sti_frame frame = { .task = task, .below = worker->running };
     worker->running = &frame;
@@ -290,6 +302,42 @@ void sti_worker_run(struct sti_worker *worker, sti_task *task)
         sti_split_leave(&worker->split, below);
     }
     worker->running = frame.below;
+}
+
+static __attribute__((noinline)) void run_billed(struct sti_worker *worker, sti_task *task)
+{
+    struct sti_stretch stretch = sti_bill_begin(worker, task->tenants != NULL ? sti_tenants_bill(task) : worker->bill);
+    run(worker, task);
+    sti_bill_end(worker, &stretch);
+}
+
+/* Plain tasks are charged to nobody while they have the pool to themselves. */
+void sti_worker_run(struct sti_worker *worker, sti_task *task)
+{
+    if (__builtin_expect(task->tenants != NULL || worker->bill.tenant != NULL, 0)) {
+        run_billed(worker, task);
+        return;
+    }
+    worker->clock = 0;
+    run(worker, task);
+}
+
+/* Forks that were stolen are their task's account's. */
+static void run_stolen(struct sti_worker *worker, struct sti_stolen stolen)
+{
+    struct sti_tenants *tenants = &worker->pool->tenants;
+    const stint_options *options = sti_fork_options(stolen);
+    struct sti_bill bill = { .tenant = NULL };
+    worker->clock = 0;
+    if (sti_tenants_are_ready(tenants))
+        bill = sti_tenants_bill_fork(tenants, options->account, options->priority);
+    if (bill.tenant == NULL) {
+        sti_fork_run(stolen);
+        return;
+    }
+    struct sti_stretch stretch = sti_bill_begin(worker, bill);
+    sti_fork_run(stolen);
+    sti_bill_end(worker, &stretch);
 }
 
 static void find_stack(struct sti_worker *worker)
@@ -355,7 +403,7 @@ void *sti_worker_main(void *argument)
             sti_worker_run(worker, found.task);
             sti_task_release(found.task);
         } else {
-            sti_fork_run(found.stolen);
+            run_stolen(worker, found.stolen);
         }
         sti_branch_collect();
     }

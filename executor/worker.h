@@ -12,6 +12,7 @@
 #include "split.h"
 #include "tally.h"
 #include "task.h"
+#include "tenants.h"
 
 /* One for each task on a worker's stack: the one its loop runs, and above it those that are run while it waits. */
 struct sti_frame {
@@ -31,11 +32,13 @@ struct sti_worker {
     struct sti_frame *running; /* innermost */
     unsigned index;            /* from the pool's number of workers on: a spare */
     unsigned turn;             /* counts the tasks it took, from wherever */
-    unsigned normal_turn;      /* of these, those of normal priority */
-    unsigned plain_turn;       /* of these, looks for plain ones */
+    unsigned plain_turn;       /* counts looks for plain ones */
     unsigned next_victim;      /* whose deque comes next, out of turn */
     uint32_t random;           /* never 0 */
     unsigned buried;           /* tasks run while waited for, whose entries may still lie in the deque */
+    struct sti_bill bill;      /* of the plain task that it has claimed and is about to run */
+    uint64_t clock;            /* the thread's processor time, when it was read a moment ago; 0: it was not */
+    uint64_t inner;            /* of the stretch that is being charged: what was charged to others */
     struct sti_forks below;    /* how the ground floor sees the split deque */
     pthread_t thread;
     const char *stack; /* of the thread: its lowest address; NULL: not known */
