@@ -43,7 +43,7 @@ struct afterwards {
 static void do_afterwards(const struct afterwards *afterwards)
 {
     if (afterwards->leave)
-        sti_account_leave(afterwards->account);
+        sti_account_leave(afterwards->account, NULL);
     else if (afterwards->account != NULL)
         sti_account_tell(afterwards->account, afterwards->end);
     if (afterwards->told != NULL)

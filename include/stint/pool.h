@@ -59,19 +59,24 @@ STINT_API int stint_pool_create(stint_pool **pool, const stint_pool_options *opt
  * limit counts from here. Never blocks. Any thread, also from inside a task: then a task without account and priority goes
  * to that worker's own deque, where idle workers steal it.
  *
- * The accounts that have tasks waiting take turns, a task each, and so do the tasks without one, as if they had one of
- * their own: however many one account has waiting, another's next task waits for no more than one task of each.
+ * Whose task is next. The accounts that have tasks waiting share the processor time of the pool's tasks as their weights say
+ * (account.h), in pools of any size, and the tasks without one take part as if they had one of their own: next is a task
+ * of whoever has had least, by its weight. That is start-time fair queueing (Goyal, Vin and Cheng 1996); as no task says
+ * how long it will take, each is charged beforehand what its account's last ones took, and put right at its end (2DFQ:
+ * Mace and others 2016). Two accounts that always have tasks waiting never differ by more than their longest tasks, one a
+ * worker. Who had nothing waiting for a while saves nothing up. While no account has a task waiting, nobody is charged.
  * 0; EINVAL: pool, fn or future is NULL, or on_interrupt, priority or flags is no known value; ENOTSUP: as of stint_run;
  * EAGAIN: the queue is full (nothing
- * was queued; wait for something and try again); ESHUTDOWN: the pool is being shut down; ENOMEM; EOWNERDEAD: this process
- * was forked from the pool's. */
+ * was queued; wait for something and try again); EDQUOT: the account, or one above it, has its maximum of waiting tasks
+ * (nothing was queued); ESHUTDOWN: the pool is being shut down; ENOMEM; EOWNERDEAD: this process was forked from the
+ * pool's. */
 STINT_API int stint_submit(stint_pool *pool, stint_fn *fn, void *arg, const stint_options *options,
                            stint_future **future);
 
-/* The same, but where the queue is full wait for a place, at most timeout_ns nanoseconds (STINT_FOREVER: as long as it
+/* The same, but where the queue is full, or the account has its maximum of waiting tasks, wait for a place, at most timeout_ns nanoseconds (STINT_FOREVER: as long as it
  * takes). Who waits is served in the order of coming, and as long as others wait for a task without account and priority,
  * stint_submit is refused one. The wall limit counts from the call.
- * Instead of EAGAIN: ETIMEDOUT; or EDEADLK, at once: called in a task of this pool, whose workers might all come to wait
+ * Instead of EAGAIN and EDQUOT: ETIMEDOUT; or EDEADLK, at once: called in a task of this pool, whose workers might all come to wait
  * like that, or in a callback. */
 STINT_API int stint_submit_wait(stint_pool *pool, stint_fn *fn, void *arg, const stint_options *options,
                                 uint64_t timeout_ns, stint_future **future);
