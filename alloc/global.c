@@ -165,6 +165,7 @@ void sti_global_begin_task(struct sti_thread *thread, uint64_t start)
 {
     atomic_store_explicit(&thread->held, 0, memory_order_relaxed);
     atomic_store_explicit(&thread->sacrificed, false, memory_order_relaxed);
+    atomic_store_explicit(&thread->deferral, 0, memory_order_relaxed);
     atomic_store_explicit(&thread->started, start, memory_order_relaxed);
 }
 

@@ -16,6 +16,7 @@
 #include "caller.h"
 #include "clock.h"
 #include "cxx.h"
+#include "deferral.h"
 #include "due.h"
 #include "family.h"
 #include "forks.h"
@@ -174,6 +175,7 @@ static bool deliver(struct sti_thread *thread, uintptr_t above)
         sti_hook_fire(scope);
     if (!is_due(scope) || !is_place_for_it(scope, above)) {
         scope->deferred++;
+        sti_deferral_note(thread);
         return false;
     }
     sti_interrupt_trip(scope, STINT_REASON_OUTER);

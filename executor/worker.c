@@ -55,6 +55,7 @@ void sti_worker_init(struct sti_worker *worker, stint_pool *pool, unsigned index
     worker->bill.tenant = NULL;
     worker->clock = 0;
     worker->inner = 0;
+    worker->yields = 0;
     worker->buried = 0;
     worker->stack = NULL;
     worker->stack_size = 0;
@@ -207,6 +208,25 @@ static __attribute__((noinline)) sti_task *claim_by_priority(struct sti_worker *
         if (usual[i] != first)
             task = claim_of(worker, usual[i]);
     }
+    return task;
+}
+
+static sti_task *claim_oldest(struct sti_worker *worker)
+{
+    bool queue_first = ++worker->plain_turn % 2 == 0;
+    sti_task *task = queue_first ? claim_from(worker, from_queue) : claim_from(worker, from_deque_s_other_end);
+    if (task == NULL)
+        task = queue_first ? claim_from(worker, from_deque_s_other_end) : claim_from(worker, from_queue);
+    return task != NULL ? task : claim_from_next_other(worker);
+}
+
+sti_task *sti_worker_claim_other(struct sti_worker *worker)
+{
+    worker->turn++;
+    stint_pool *pool = worker->pool;
+    sti_task *task = sti_tenants_are_ready(&pool->tenants) ? claim_by_priority(worker) : claim_oldest(worker);
+    if (__builtin_expect(sti_places_are_wanted(&pool->places), 0))
+        sti_places_fill(pool);
     return task;
 }
 

@@ -35,6 +35,7 @@ struct sti_worker {
     unsigned plain_turn;       /* counts looks for plain ones */
     unsigned next_victim;      /* whose deque comes next, out of turn */
     uint32_t random;           /* never 0 */
+    unsigned yields;           /* tasks on the stack that have yielded */
     unsigned buried;           /* tasks run while waited for, whose entries may still lie in the deque */
     struct sti_bill bill;      /* of the plain task that it has claimed and is about to run */
     uint64_t clock;            /* the thread's processor time, when it was read a moment ago; 0: it was not */
@@ -75,6 +76,9 @@ bool sti_worker_is_inside(const struct sti_worker *worker, const sti_task *task)
 
 /* Whether this much of the thread's stack is left; false on any other stack. */
 bool sti_worker_has_stack(const struct sti_worker *worker, size_t size);
+
+/* Find and claim a task for one that yields: whose turn it is, the oldest first. NULL: there is none. */
+sti_task *sti_worker_claim_other(struct sti_worker *worker);
 
 /* Run a claimed task to its outcome. */
 void sti_worker_run(struct sti_worker *worker, sti_task *task);

@@ -5,6 +5,7 @@
 #define STINT_POOL_H
 
 #include <limits.h>
+#include <stdbool.h>
 #include <stint/future.h>
 #include <stint/task.h>
 
@@ -80,6 +81,17 @@ STINT_API int stint_submit(stint_pool *pool, stint_fn *fn, void *arg, const stin
  * like that, or in a callback. */
 STINT_API int stint_submit_wait(stint_pool *pool, stint_fn *fn, void *arg, const stint_options *options,
                                 uint64_t timeout_ns, stint_future **future);
+
+/* Between the steps of a long task: offer the worker to one other task that waits in the same pool. If there is one that
+ * may begin, it runs here and now, on top of the calling one, in a scope of its own that charges the caller nothing; the
+ * oldest that waits, not the newest. Then, and in any case, this is a sample point (stint_checkpoint).
+ *
+ * Nothing is run in a stolen subtask, while the task is masked or holds a lock (interrupt.h), which the other one might
+ * want, when 8 tasks that have yielded lie on this thread's stack already, or half of the stack is in use: so what a yield
+ * needs of the stack is bounded. The caller goes on when the other task has ended, however long that takes; its own
+ * deadline goes on meanwhile, its processor time does not. The other task may not wait for the caller: EDEADLK.
+ * Returns whether a task was run. Outside of a pool's tasks false. */
+STINT_API bool stint_yield(void);
 
 typedef enum stint_shutdown {
     STINT_SHUTDOWN_DRAIN = 0, /* accept nothing more, run what is queued to its end */
