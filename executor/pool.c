@@ -18,6 +18,7 @@
 static void free_pool(stint_pool *pool)
 {
     pthread_mutex_destroy(&pool->joining);
+    sti_overdue_end(&pool->overdue);
     sti_monitor_end(&pool->monitor);
     sti_tenants_end(&pool->tenants);
     sti_places_end(&pool->places);
@@ -53,6 +54,7 @@ static stint_pool *make_pool(unsigned workers, unsigned spares, size_t queue_cap
     pool->tally.shared = true;
     sti_places_init(&pool->places);
     sti_monitor_init(&pool->monitor);
+    sti_overdue_init(&pool->overdue, &pool->monitor.expired);
     for (unsigned i = 0; i < workers; i++)
         sti_worker_init(&pool->workers[i], pool, i);
     sti_token_init(&pool->stop, NULL);
@@ -94,6 +96,9 @@ int stint_pool_create(stint_pool **pool, const stint_pool_options *options)
     if (created == NULL)
         return ENOMEM;
     created->holds_near_limit = options->hold_near_memory_limit;
+    created->overdue.after_ns = options->overdue_ns;
+    created->overdue.function = options->on_overdue;
+    created->overdue.arg = options->overdue_arg;
     unsigned started = sti_start_workers(created, options->pinned);
     if (started < created->worker_count) {
         sti_shutdown_begin(created, STI_POOL_CANCELLING);

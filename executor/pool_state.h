@@ -12,6 +12,7 @@
 #include "alloc/token.h"
 #include "event.h"
 #include "monitor.h"
+#include "overdue.h"
 #include "park.h"
 #include "places.h"
 #include "queue.h"
@@ -44,6 +45,7 @@ struct stint_pool {
     struct sti_tenants tenants;
     struct sti_places places;
     struct sti_monitor monitor;
+    struct sti_overdue overdue;
     struct sti_tally tally; /* of tasks that no worker counted; shared */
     stint_pool *next_pool;  /* in the list of all (pools.h) */
     _Alignas(64) struct sti_spares spares;

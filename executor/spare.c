@@ -153,11 +153,16 @@ static void take_off_list(struct sti_sleeper *sleeper)
 
 /* --- Falling asleep, waking up ------------------------------------------------------------------------------------ */
 
+static bool holds_place(const struct sti_worker *worker)
+{
+    return worker->asleep == 0 && worker->replaced == 0;
+}
+
 static void fall_asleep(struct sti_worker *worker, unsigned depth, struct sti_sleeper *sleeper)
 {
     stint_pool *pool = worker->pool;
     struct sti_spares *spares = lock(pool);
-    struct sti_worker *spare = worker->asleep == 0 ? give_up_place(pool) : NULL;
+    struct sti_worker *spare = holds_place(worker) ? give_up_place(pool) : NULL;
     worker->asleep += depth;
     if (sleeper != NULL)
         put_on_list(spares, sleeper);
@@ -173,7 +178,7 @@ static void wake_up(struct sti_worker *worker, unsigned depth, struct sti_sleepe
     stint_pool *pool = worker->pool;
     lock(pool);
     worker->asleep -= depth;
-    if (worker->asleep == 0)
+    if (holds_place(worker))
         take_place(pool);
     if (sleeper != NULL)
         take_off_list(sleeper);
@@ -198,6 +203,29 @@ void sti_spare_interrupt_sleep(struct sti_worker *worker)
 void sti_spare_resume_sleep(struct sti_worker *worker, unsigned depth)
 {
     fall_asleep(worker, depth, NULL);
+}
+
+bool sti_spare_replace(struct sti_worker *worker)
+{
+    stint_pool *pool = worker->pool;
+    lock(pool);
+    bool held = holds_place(worker);
+    struct sti_worker *spare = held ? give_up_place(pool) : NULL;
+    worker->replaced++;
+    unlock(pool);
+    if (spare != NULL)
+        sti_park_place(spare);
+    return !held || spare != NULL;
+}
+
+void sti_spare_return(struct sti_worker *worker)
+{
+    stint_pool *pool = worker->pool;
+    lock(pool);
+    worker->replaced--;
+    if (holds_place(worker))
+        take_place(pool);
+    unlock(pool);
 }
 
 /* --- The spare's side --------------------------------------------------------------------------------------------- */

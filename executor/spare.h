@@ -63,6 +63,11 @@ struct sti_spares {
 void sti_spares_init(struct sti_spares *spares, unsigned workers, unsigned most);
 void sti_spares_end(struct sti_spares *spares);
 
+/* The worker's task will not end: have another take its place, as if it had fallen asleep; and, on its own thread, it has
+ * ended after all. True: it does not hold one now that another could have. Pairs nest: the outermost counts. The first: any thread, while the worker runs. */
+bool sti_spare_replace(struct sti_worker *worker);
+void sti_spare_return(struct sti_worker *worker);
+
 /* If this is a spare that has retired, have it look around once. Any thread. */
 void sti_spare_rouse(struct sti_worker *worker);
 

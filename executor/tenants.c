@@ -309,6 +309,18 @@ sti_task *sti_tenants_take_any(struct sti_tenants *tenants)
     return task;
 }
 
+void sti_tenants_look(struct sti_tenants *tenants, void (*look)(void *task, void *arg), void *arg)
+{
+    sti_plain_mutex_lock(&tenants->lock);
+    for (size_t i = 0; i < tenants->table_size; i++) {
+        for (const struct sti_tenant *tenant = tenants->table[i]; tenant != NULL; tenant = tenant->chain) {
+            for (sti_task *task = tenant->oldest; task != NULL; task = task->newer)
+                look(task, arg);
+        }
+    }
+    sti_plain_mutex_unlock(&tenants->lock);
+}
+
 /* --- What is charged ---------------------------------------------------------------------------------------------- */
 
 static struct sti_bill bill(struct sti_tenants *tenants, struct sti_tenant *tenant, bool in_turn)

@@ -131,6 +131,9 @@ struct sti_slots {
  * or nobody waits. What was tried in vain is to be told (sti_account_tell) when the caller holds no lock. Any thread. */
 bool sti_tenants_grant(struct sti_tenants *tenants, const stint_account *account, struct sti_slots *tried);
 
+/* Call look with each task that is in, under the lock. */
+void sti_tenants_look(struct sti_tenants *tenants, void (*look)(void *task, void *arg), void *arg);
+
 /* From now on nothing can be put in. */
 void sti_tenants_close(struct sti_tenants *tenants);
 

@@ -14,7 +14,7 @@
 #include "alloc/clock.h"
 #include "alloc/give_back.h"
 #include "alloc/global.h"
-#include "bill.h"
+#include "alloc/thread.h"
 #include "fork.h"
 #include "pool_state.h"
 #include "rest.h"
@@ -46,7 +46,10 @@ void sti_worker_init(struct sti_worker *worker, stint_pool *pool, unsigned index
     atomic_init(&worker->asked, 0);
     atomic_init(&worker->idle, false);
     worker->pool = pool;
-    worker->running = NULL;
+    atomic_init(&worker->running, NULL);
+    atomic_init(&worker->record, NULL);
+    memset(&worker->ask, 0, sizeof worker->ask);
+    worker->replaced = 0;
     worker->index = index;
     worker->turn = 0;
     worker->plain_turn = 0;
@@ -297,7 +300,7 @@ static bool find(struct sti_worker *worker, struct found *found)
 
 bool sti_worker_is_inside(const struct sti_worker *worker, const sti_task *task)
 {
-    const struct sti_frame *frame = worker->running;
+    const struct sti_frame *frame = atomic_load_explicit(&worker->running, memory_order_relaxed);
     while (frame != NULL && frame->task != task)
         frame = frame->below;
     return frame != NULL;
@@ -307,57 +310,6 @@ bool sti_worker_has_stack(const struct sti_worker *worker, size_t size)
 {
     uintptr_t left = (uintptr_t)__builtin_frame_address(0) - (uintptr_t)worker->stack;
     return worker->stack == NULL || (left >= size && left < worker->stack_size);
-}
-
-static void run(struct sti_worker *worker, sti_task *task)
-{
-    struct sti_frame frame = { .task = task, .below = worker->running };
-    worker->running = &frame;
-    sti_counter_add_own(&worker->tasks);
-    if (worker->split.forks.depth == 0) {
-        sti_task_run(task, &worker->pool->stop, &worker->tally);
-    } else {
-        struct sti_split_below below = sti_split_enter(&worker->split);
-        sti_task_run(task, &worker->pool->stop, &worker->tally);
-        sti_split_leave(&worker->split, below);
-    }
-    worker->running = frame.below;
-}
-
-static __attribute__((noinline)) void run_billed(struct sti_worker *worker, sti_task *task)
-{
-    struct sti_stretch stretch = sti_bill_begin(worker, task->tenants != NULL ? sti_tenants_bill(task) : worker->bill);
-    run(worker, task);
-    sti_bill_end(worker, &stretch);
-}
-
-/* Plain tasks are charged to nobody while they have the pool to themselves. */
-void sti_worker_run(struct sti_worker *worker, sti_task *task)
-{
-    if (__builtin_expect(task->tenants != NULL || worker->bill.tenant != NULL, 0)) {
-        run_billed(worker, task);
-        return;
-    }
-    worker->clock = 0;
-    run(worker, task);
-}
-
-/* Forks that were stolen are their task's account's. */
-static void run_stolen(struct sti_worker *worker, struct sti_stolen stolen)
-{
-    struct sti_tenants *tenants = &worker->pool->tenants;
-    const stint_options *options = sti_fork_options(stolen);
-    struct sti_bill bill = { .tenant = NULL };
-    worker->clock = 0;
-    if (sti_tenants_are_ready(tenants))
-        bill = sti_tenants_bill_fork(tenants, options->account, options->priority);
-    if (bill.tenant == NULL) {
-        sti_fork_run(stolen);
-        return;
-    }
-    struct sti_stretch stretch = sti_bill_begin(worker, bill);
-    sti_fork_run(stolen);
-    sti_bill_end(worker, &stretch);
 }
 
 static void find_stack(struct sti_worker *worker)
@@ -391,6 +343,8 @@ static void begin(struct sti_worker *worker)
     name[STI_THREAD_NAME_SIZE - 1] = '\0';
     pthread_setname_np(pthread_self(), name);
     find_stack(worker);
+    if (worker->pool->overdue.after_ns != 0)
+        sti_ask_begin(&worker->ask);
     sti_blocking_set_lender(&lender);
     current = worker;
 }
@@ -413,6 +367,7 @@ void *sti_worker_main(void *argument)
     stint_pool *pool = worker->pool;
     begin(worker);
     sti_fork_begin_thread(worker);
+    atomic_store_explicit(&worker->record, sti_thread_own(), memory_order_release);
     if (worker->index >= pool->worker_count)
         sti_spare_begin(worker);
     struct found found;
@@ -423,11 +378,12 @@ void *sti_worker_main(void *argument)
             sti_worker_run(worker, found.task);
             sti_task_release(found.task);
         } else {
-            run_stolen(worker, found.stolen);
+            sti_worker_run_stolen(worker, found.stolen);
         }
         sti_branch_collect();
     }
     sti_fork_end_thread();
+    sti_ask_end();
     if (!sti_pool_is_left_behind(pool))
         sti_spare_leave(worker);
     current = NULL;

@@ -6,9 +6,11 @@
 
 #include <pthread.h>
 
+#include "alloc/ask.h"
 #include "alloc/forks.h"
 #include "deque.h"
 #include "event.h"
+#include "fork.h"
 #include "split.h"
 #include "tally.h"
 #include "task.h"
@@ -29,18 +31,21 @@ struct sti_worker {
     atomic_bool idle;
     sti_event helped;            /* for a join that waits: the subtask has ended, or something was shared */
     stint_pool *pool;
-    struct sti_frame *running; /* innermost */
-    unsigned index;            /* from the pool's number of workers on: a spare */
-    unsigned turn;             /* counts the tasks it took, from wherever */
-    unsigned plain_turn;       /* counts looks for plain ones */
-    unsigned next_victim;      /* whose deque comes next, out of turn */
-    uint32_t random;           /* never 0 */
-    unsigned yields;           /* tasks on the stack that have yielded */
-    unsigned buried;           /* tasks run while waited for, whose entries may still lie in the deque */
-    struct sti_bill bill;      /* of the plain task that it has claimed and is about to run */
-    uint64_t clock;            /* the thread's processor time, when it was read a moment ago; 0: it was not */
-    uint64_t inner;            /* of the stretch that is being charged: what was charged to others */
-    struct sti_forks below;    /* how the ground floor sees the split deque */
+    _Atomic(struct sti_frame *) running; /* innermost; others look at it as visit.h says */
+    _Atomic(struct sti_thread *) record; /* of the thread, on the ground floor; NULL: there was no memory */
+    struct sti_ask ask;                  /* what it is doing, when somebody wants to know */
+    unsigned replaced;                   /* tasks on its stack that are overdue (spare.h); under the spares' lock */
+    unsigned index;                      /* from the pool's number of workers on: a spare */
+    unsigned turn;                       /* counts the tasks it took, from wherever */
+    unsigned plain_turn;                 /* counts looks for plain ones */
+    unsigned next_victim;                /* whose deque comes next, out of turn */
+    uint32_t random;                     /* never 0 */
+    unsigned yields;                     /* tasks on the stack that have yielded */
+    unsigned buried;                     /* tasks run while waited for, whose entries may still lie in the deque */
+    struct sti_bill bill;                /* of the plain task that it has claimed and is about to run */
+    uint64_t clock;                      /* the thread's processor time, when it was read a moment ago; 0: it was not */
+    uint64_t inner;                      /* of the stretch that is being charged: what was charged to others */
+    struct sti_forks below;              /* how the ground floor sees the split deque */
     pthread_t thread;
     const char *stack; /* of the thread: its lowest address; NULL: not known */
     size_t stack_size;
@@ -82,6 +87,9 @@ sti_task *sti_worker_claim_other(struct sti_worker *worker);
 
 /* Run a claimed task to its outcome. */
 void sti_worker_run(struct sti_worker *worker, sti_task *task);
+
+/* Run a stolen subtask. */
+void sti_worker_run_stolen(struct sti_worker *worker, struct sti_stolen stolen);
 
 /* Run a claimed task whose entry is still in some queue. */
 void sti_worker_run_awaited(struct sti_worker *worker, sti_task *task);

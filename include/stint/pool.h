@@ -15,6 +15,10 @@ typedef struct stint_pool stint_pool;
 
 #define STINT_FOREVER UINT64_MAX /* a time-out that never comes */
 
+/* Told about an overdue task: see stint_pool_options.on_overdue, and visit.h. */
+typedef struct stint_overdue_report stint_overdue_report;
+typedef void stint_overdue_fn(const stint_overdue_report *report, void *arg);
+
 typedef struct stint_pool_options {
     /* Worker threads; 0: one for each processor that the calling thread may run on, but no more than the quota of its
      * control group pays for (cpu.max, rounded up). At most 1024. */
@@ -42,12 +46,22 @@ typedef struct stint_pool_options {
     bool hold_near_memory_limit;
 
     unsigned flags; /* 0 or STINT_ALLOW_UNMETERED (link.h): start the pool; each task has flags of its own */
+    /* When a task still runs so many nanoseconds after its deadline (budget.wall_ns or run_ns): because it makes no sample
+     * points, is masked, holds a lock, or sits in a library. Then it is overdue: a spare worker, if there is one left, takes
+     * the place of its own, so the pool keeps its width, until it ends; and on_overdue (may be NULL) is called with a report
+     * and overdue_arg, once for the task, on a thread that the pool has for such calls. It must not block for long, as
+     * other reports and callbacks of tasks that expired wait behind it; it may do what a callback of stint_future_then
+     * may. Where the task is, its thread tells in a signal handler (SIGRTMAX - 3): a poll or nanosleep that it was in
+     * returns EINTR. 0: no task is overdue, and nothing of this costs anything. */
+    uint64_t overdue_ns;
+    stint_overdue_fn *on_overdue;
+    void *overdue_arg;
 } stint_pool_options;
 
 #define STINT_NO_SPARES UINT_MAX
 
 /* clang-format off */
-#define STINT_POOL_OPTIONS_INIT { 0, 0, NULL, false, 0, false, 0 }
+#define STINT_POOL_OPTIONS_INIT { 0, 0, NULL, false, 0, false, 0, 0, NULL, NULL }
 /* clang-format on */
 
 /* Start a pool. options may be NULL. Any thread; any number of pools.

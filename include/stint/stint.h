@@ -36,5 +36,6 @@
 #include <stint/task.h>
 #include <stint/token.h>
 #include <stint/version.h>
+#include <stint/visit.h>
 
 #endif
