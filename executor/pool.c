@@ -15,7 +15,7 @@
 #include "start.h"
 #include "worker.h"
 
-static void free_pool(stint_pool *pool)
+void sti_pool_free(stint_pool *pool)
 {
     pthread_mutex_destroy(&pool->joining);
     sti_overdue_end(&pool->overdue);
@@ -103,7 +103,7 @@ int stint_pool_create(stint_pool **pool, const stint_pool_options *options)
     if (started < created->worker_count) {
         sti_shutdown_begin(created, STI_POOL_CANCELLING);
         sti_shutdown_join(created, started);
-        free_pool(created);
+        sti_pool_free(created);
         return EAGAIN;
     }
     sti_pools_add(created);
@@ -125,6 +125,22 @@ int stint_pool_destroy(stint_pool *pool)
         return error;
     sti_pools_remove(pool);
     sti_shutdown_end_queued(pool); /* what submitters took back when the pool had closed */
-    free_pool(pool);
+    sti_pool_free(pool);
     return 0;
+}
+
+int stint_pool_destroy_within(stint_pool *pool, uint64_t timeout_ns, unsigned *left)
+{
+    unsigned running = 0;
+    int error = pool != NULL ? stint_pool_shutdown(pool, STINT_SHUTDOWN_CANCEL, timeout_ns) : 0;
+    if (error == ETIMEDOUT) {
+        sti_pools_remove(pool);
+        sti_shutdown_end_queued(pool);
+        error = sti_shutdown_abandon(pool, &running) ? ETIMEDOUT : 0;
+    } else if (error == 0) {
+        error = stint_pool_destroy(pool);
+    }
+    if (left != NULL)
+        *left = running;
+    return error;
 }

@@ -88,7 +88,7 @@ static struct sti_worker *start_one(stint_pool *pool)
 {
     struct sti_spares *spares = &pool->spares;
     unsigned index = atomic_load_explicit(&spares->slots, memory_order_relaxed);
-    if (index == pool->worker_count + spares->most)
+    if (index >= pool->worker_count + spares->most)
         return NULL;
     struct sti_worker *spare = &pool->workers[index];
     sti_worker_init(spare, pool, index);
@@ -205,17 +205,24 @@ void sti_spare_resume_sleep(struct sti_worker *worker, unsigned depth)
     fall_asleep(worker, depth, NULL);
 }
 
+void sti_spare_begin_no_more(stint_pool *pool)
+{
+    struct sti_spares *spares = lock(pool);
+    spares->most = 0;
+    unlock(pool);
+}
+
 bool sti_spare_replace(struct sti_worker *worker)
 {
     stint_pool *pool = worker->pool;
     lock(pool);
-    bool held = holds_place(worker);
-    struct sti_worker *spare = held ? give_up_place(pool) : NULL;
+    struct sti_worker *spare = holds_place(worker) ? give_up_place(pool) : NULL;
     worker->replaced++;
+    bool is_wide = active_in(&pool->spares) >= pool->worker_count;
     unlock(pool);
     if (spare != NULL)
         sti_park_place(spare);
-    return !held || spare != NULL;
+    return is_wide;
 }
 
 void sti_spare_return(struct sti_worker *worker)

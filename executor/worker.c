@@ -18,6 +18,7 @@
 #include "fork.h"
 #include "pool_state.h"
 #include "rest.h"
+#include "shutdown.h"
 
 /* How often a searcher looks at every source before it parks: some 10 microseconds in all, about what sleeping and
  * being woken cost. */
@@ -390,9 +391,7 @@ void *sti_worker_main(void *argument)
     if (sti_pool_is_left_behind(pool))
         return NULL;
 
-    /* acq_rel: whoever waits for 0 sees all that the workers did. */
-    if (atomic_fetch_sub_explicit(&pool->alive, 1, memory_order_acq_rel) == 1)
-        sti_event_signal(&pool->ended);
+    sti_shutdown_leave(pool);
     return NULL;
 }
 

@@ -269,6 +269,7 @@ struct producer {
     stint_pool *pool;
     uint64_t seed;
     unsigned resolved;
+    atomic_uint *done;
 };
 
 static int submit_a_child(void *arg, void **value)
@@ -314,6 +315,7 @@ static void *produce(void *arg)
         }
         stint_account_release(options.account);
     }
+    atomic_fetch_add(producer->done, 1);
     return NULL;
 }
 
@@ -332,12 +334,13 @@ static void visits_while_tasks_come_and_go_see_whole_tasks_and_lose_none(void **
     (void)state;
     stint_pool *pool = make_pool(2);
     struct producer producers[PRODUCERS];
+    atomic_uint done = 0;
     for (unsigned i = 0; i < PRODUCERS; i++) {
-        producers[i] = (struct producer){ .pool = pool, .seed = i };
+        producers[i] = (struct producer){ .pool = pool, .seed = i, .done = &done };
         assert_int_equal(pthread_create(&producers[i].thread, NULL, produce, &producers[i]), 0);
     }
     bool whole = true;
-    for (unsigned i = 0; i < 3000; i++)
+    while (atomic_load(&done) < PRODUCERS)
         assert_int_equal(stint_pool_visit(pool, check, &whole), 0);
     for (unsigned i = 0; i < PRODUCERS; i++) {
         pthread_join(producers[i].thread, NULL);

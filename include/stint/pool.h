@@ -129,6 +129,15 @@ STINT_API int stint_pool_shutdown(stint_pool *pool, stint_shutdown how, uint64_t
  * this process was forked from the pool's (nothing was done, and nothing has to be). */
 STINT_API int stint_pool_destroy(stint_pool *pool);
 
+/* The same, but wait for the workers no longer than timeout_ns nanoseconds. When tasks still run then, which nothing has
+ * ended (stint_pool_visit tells which, and what defers their interrupts; call it before), the pool is left to them: it is
+ * freed by the last of them, when that ends. Their futures resolve then, as ever; callbacks and on_overdue may come until
+ * then. Until the process ends they use the processor, their memory and what they hold. *left (may be NULL) is how many
+ * workers still run a task.
+ * 0, also for NULL: all have ended, and the pool is freed; ETIMEDOUT: it is left to them, and no call on it may follow;
+ * EDEADLK and EOWNERDEAD as stint_pool_destroy. */
+STINT_API int stint_pool_destroy_within(stint_pool *pool, uint64_t timeout_ns, unsigned *left);
+
 /* How many workers the pool has; 0 for NULL. Any thread. */
 STINT_API unsigned stint_pool_workers(const stint_pool *pool);
 
