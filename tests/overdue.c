@@ -184,7 +184,7 @@ static void a_callstack_comes_with_it(void **state)
         stint_pool *pool = make_pool(1, 0, &told);
         struct gate gate = { 0 };
         stint_future *bomb =
-            submit(pool, loop_without_sample_points, &gate, (stint_options){ .budget = { .wall_ns = MS } });
+            submit(pool, loop_without_sample_points, &gate, (stint_options){ .budget = { .run_ns = MS } });
         await(&told.count, 1);
         with_callstack += told.report.depth > 2;
         gate_open(&gate);
@@ -244,10 +244,14 @@ static void when_it_has_ended_after_all_the_pool_is_no_wider_than_before(void **
     gate_open(&gate);
     for (int i = 0; i < BOMBS; i++)
         finish(bombs[i]);
-    for (int i = 0; i < TASKS; i++)
-        futures[i] = submit(pool, be_inside, NULL, (stint_options){ .name = "inside" });
-    for (int i = 0; i < TASKS; i++)
-        assert_ok(finish(futures[i]));
+    /* Of the first lot some may be begun by spares that were looking for work as the others came back. */
+    for (int lot = 0; lot < 2; lot++) {
+        atomic_store(&crowd.most, 0);
+        for (int i = 0; i < TASKS; i++)
+            futures[i] = submit(pool, be_inside, NULL, (stint_options){ .name = "inside" });
+        for (int i = 0; i < TASKS; i++)
+            assert_ok(finish(futures[i]));
+    }
     assert_in_range(atomic_load(&crowd.most), 1, 2);
     assert_int_equal(stint_pool_destroy(pool), 0);
 }
