@@ -54,6 +54,7 @@ extern const struct bench bench_account[];
 extern const struct bench bench_alloc[];
 extern const struct bench bench_cancel[];
 extern const struct bench bench_contain[];
+extern const struct bench bench_fair[];
 extern const struct bench bench_forking[];
 extern const struct bench bench_machine[];
 extern const struct bench bench_mutex[];
