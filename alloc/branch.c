@@ -160,6 +160,7 @@ int sti_branch_run(struct sti_family *family, stint_fn *fn, void *arg, void **va
     if (thread == NULL)
         return sti_thread_missing();
     struct sti_scope scope;
+    scope.frame = (uintptr_t)__builtin_frame_address(0);
     int error = begin(thread, &scope, family);
     if (error != 0)
         return error;

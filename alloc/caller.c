@@ -201,14 +201,14 @@ static _Unwind_Reason_Code visit_frame(struct _Unwind_Context *context, void *ar
     return _URC_NO_REASON;
 }
 
-bool sti_caller_stack_is_safe(const void *scope, uintptr_t above)
+bool sti_caller_stack_is_safe(uintptr_t scope, uintptr_t above)
 {
     if (!sti_rule_is_on(STI_RULE_STACK))
         return true;
     /* A coroutine's stack, or a signal's, that lies above: what is below it on the scope's own is not seen from here. */
-    if ((uintptr_t)__builtin_frame_address(0) > (uintptr_t)scope)
+    if ((uintptr_t)__builtin_frame_address(0) > scope)
         return false;
-    struct walk walk = { .scope = (uintptr_t)scope, .above = above };
+    struct walk walk = { .scope = scope, .above = above };
     _Unwind_Backtrace(visit_frame, &walk);
     return walk.reached && !walk.met_protected;
 }

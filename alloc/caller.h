@@ -74,8 +74,8 @@ bool sti_caller_module_is_ours(const struct dl_phdr_info *info);
 /* Is the instruction in a protected module, in this library or in the vDSO? Safe in signal handlers. */
 bool sti_caller_is_protected(uintptr_t instruction);
 
-/* Walk from here to the scope, which is an object on this stack. True: no frame of a protected module lies between. Frames
+/* Walk from here to the frame that runs a scope, on this stack. True: no frame of a protected module lies between. Frames
  * up to the stack pointer above are left out: those of a signal handler, for whom it is the interrupted one; otherwise 0. 2 to 15 microseconds. Safe in signal handlers. */
-bool sti_caller_stack_is_safe(const void *scope, uintptr_t above);
+bool sti_caller_stack_is_safe(uintptr_t scope, uintptr_t above);
 
 #endif

@@ -150,7 +150,7 @@ static bool is_place_for_it(struct sti_scope *scope, uintptr_t above)
 {
     if (scope->on_interrupt == STINT_FAIL)
         return true;
-    if (!sti_caller_stack_is_safe(scope, above))
+    if (!sti_caller_stack_is_safe(scope->frame, above))
         return false;
     if (!unwinds(scope, above) || sti_unwind_is_open(scope) ||
         !sti_interrupt_draw_grace(scope, BETTER_PLACE_CHARGE))
@@ -193,7 +193,7 @@ void sti_interrupt_last_resort(struct sti_thread *thread)
         return;
     if (scope->unwind.under_way)
         sti_unwind_give_up(scope);
-    else if (is_due(scope) && sti_caller_stack_is_safe(scope, 0))
+    else if (is_due(scope) && sti_caller_stack_is_safe(scope->frame, 0))
         leave_by_unwind(scope);
 }
 

@@ -334,6 +334,7 @@ int sti_scope_run(const struct sti_scope_request *request, stint_outcome *outcom
     }
     uint64_t start = now_but_not_before(thread, request->submitted_ns);
     struct sti_scope scope;
+    scope.frame = (uintptr_t)__builtin_frame_address(0);
     int error = open_scope(thread, &scope, request, start);
     if (error != 0)
         return error;
