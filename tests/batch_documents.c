@@ -24,7 +24,7 @@ static void a_malformed_document_fails_with_its_librarys_words(void **state)
     static const struct {
         const char *path, *text, *words;
     } cases[] = {
-        { "a.xml", "<a>\n<b></a>", "line 2: Premature end of data" },
+        { "a.xml", "<a>\n&b;</a>", "line 2: Entity 'b' not defined" },
         { "b.json", "[1,\n}", "line 2: unexpected token" },
         { "c.sql", "SELECT 1;\nSELEKT 2;", "near \"SELEKT\": syntax error" },
         { "d.lua", "local a\nerror('bad')", "line:2: bad" },
@@ -70,7 +70,8 @@ static void each_limit_stops_each_kind_that_passes_it(void **state)
     assert_string_equal(result_of("--memory 8M", "grow.sql"), "error memory-limit");
     assert_string_equal(result_of("--allocation 8M", "grow.sql"), "error alloc-limit");
 
-    write_many("grow.xml", "<a><b>", 200000);
+    write_many("grow.xml", "<a>", 1000); /* libxml2 may have limits of its own to the depth */
+    append_many("grow.xml", "<b/>", 200000);
     assert_string_equal(result_of("--memory 8M", "grow.xml"), "error memory-limit");
     assert_string_equal(result_of("--allocation 8M", "grow.xml"), "error alloc-limit");
 }
