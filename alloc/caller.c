@@ -177,8 +177,8 @@ bool sti_caller_is_protected(uintptr_t instruction)
     if (_dl_find_object((void *)instruction, &found) != 0)
         return false;
     uintptr_t begin = (uintptr_t)found.dlfo_map_start;
-    uintptr_t end = (uintptr_t)found.dlfo_map_end;
-    return (uintptr_t)&sti_caller_system - begin < end - begin || (uintptr_t)sti_profile_module() - begin < end - begin ||
+    struct sti_caller_module module = { .begin = begin, .size = (uintptr_t)found.dlfo_map_end - begin };
+    return sti_caller_in(&module, &sti_caller_system) || sti_caller_in(&module, sti_profile_module()) ||
            is_protected_name(found.dlfo_link_map->l_name);
 }
 

@@ -4,10 +4,10 @@
  *
  * Who finds it too much chooses a victim, unless one has been chosen lately: since says when, 0 if none is on its way
  * out. To change it is a compare-and-swap, so one thread chooses at a time. Before it does, what nobody needs is given
- * back (give_back.h), and it looks again: what a task committed and others have freed may still lie with an idle worker. The victim finds its flag at its next sample
- * point, which a poke brings about (thread.h: flag, then 0 into the limit), and ends; its thread then gives back what
- * the heap held, and clears since. What is published of a task is for the choice only; a figure that is a little old makes
- * it no worse than late. */
+ * back (give_back.h), and it looks again: what a task committed and others have freed may still lie with an idle worker.
+ * The victim finds its flag at its next sample point, which a poke brings about (thread.h: flag, then 0 into the limit),
+ * and ends; its thread then gives back what the heap held, and clears since. What is published of a task is for the
+ * choice only; a figure that is a little old makes it no worse than late. */
 #include "global.h"
 
 #include <errno.h>

@@ -5,11 +5,12 @@
  * It is looked for where it was installed beside this library (lib/stint/), and where it was built beside it. This
  * library's folder is the one that the loader knows, in full, from when it loaded it: neither a change of the working
  * directory nor a relative search path moves it. ($ORIGIN would be that of whoever stands in dlopen's place, such as a
- * sanitizer.) The version is a part of the module's name, so a library that is older than what is installed by now finds
- * none rather than another's.
+ * sanitizer.) The version is a part of the module's name, so a library that is older than what is installed by now
+ * finds none rather than another's.
  *
- * Constructors run meanwhile, those of libdw and what it loads in turn. They may happen to do so in the midst of a task,
- * but are no part of it: the thread steps aside, so that neither blocks nor thread-specific values are the task's. */
+ * Constructors run meanwhile, those of libdw and what it loads in turn. They may happen to do so in the midst of a
+ * task, but are no part of it: the thread steps aside, so that neither blocks nor thread-specific values are the
+ * task's. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <limits.h>

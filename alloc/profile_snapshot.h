@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * A profile at one moment, which the writers of its formats write. One thread. Those and what they need are in the module
- * of profile_writer.h. */
+ * A profile at one moment, which the writers of its formats write. One thread. Those and what they need are in the
+ * module of profile_writer.h. */
 #ifndef STI_ALLOC_PROFILE_SNAPSHOT_H
 #define STI_ALLOC_PROFILE_SNAPSHOT_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The writing of what was gathered. The formats, and the libraries for them, are in a module that is loaded when they are
- * first needed (profile_writer.h); built only where those libraries are. */
+ * The writing of what was gathered. The formats, and the libraries for them, are in a module that is loaded when they
+ * are first needed (profile_writer.h); built only where those libraries are. */
 #ifndef STI_ALLOC_PROFILE_WRITE_H
 #define STI_ALLOC_PROFILE_WRITE_H
 
@@ -15,8 +15,9 @@ struct sti_profile_means {
     sti_demangle_fn *demangle;
 };
 
-/* Find what writing needs. Any thread, masked, which is to hold no lock: the loader's is taken, and who has that may be in a
- * constructor that waits for ours. 0; ENOTSUP; ELIBACC: the module, or a library that it needs, cannot be loaded. */
+/* Find what writing needs. Any thread, masked, which is to hold no lock: the loader's is taken, and who has that may
+ * be in a constructor that waits for ours. 0; ENOTSUP; ELIBACC: the module, or a library that it needs, cannot be
+ * loaded. */
 int sti_profile_prepare(struct sti_profile_means *means);
 
 /* A profile that took so many nanoseconds. Thread of the caller, while sampling and charging are off.

@@ -3,8 +3,8 @@
  * How much of this process is in memory; see resident.h.
  *
  * What is kept is published in three words, of which the descriptor is the last; a reader that sees words of two
- * generations takes its descriptor for another's, and opens one more, which does no harm. Who opens one holds the lock, or
- * where another does, does without keeping it. */
+ * generations takes its descriptor for another's, and opens one more, which does no harm. Who opens one holds the
+ * lock, or where another does, does without keeping it. */
 #include "resident.h"
 
 #include <errno.h>

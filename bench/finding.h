@@ -6,7 +6,7 @@
 
 #include "harness.h"
 
-/* The ratio of one of ours to a peer, a figure of ours that has a target, or one that is so many medians of another's. */
+/* The ratio of one of ours to a peer, a figure of ours that has a target, or one in medians of another's. */
 struct finding {
     size_t ours;
     size_t other; /* but for a figure */

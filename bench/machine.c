@@ -124,9 +124,9 @@ size_t machine_two_wakes(double *figures)
     return count;
 }
 
-/* Two readings of the clock, for what it took. Eight atomic instructions: into the queue and out of it, the fence after
- * it, the claim, the outcome, who waits for it, and the references of both. Sixteen calls: submit, wait and release with
- * an allocation and a free of the task, the worker's loop, and the task itself. */
+/* Two readings of the clock, for what it took. Eight atomic instructions: into the queue and out of it, the fence
+ * after it, the claim, the outcome, who waits for it, and the references of both. Sixteen calls: submit, wait and
+ * release with an allocation and a free of the task, the worker's loop, and the task itself. */
 size_t machine_submission(double *figures)
 {
     return give(figures, 16 * cost(call_slice) + 2 * cost(clock_slice) + 8 * cost(locked_slice));

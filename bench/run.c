@@ -46,9 +46,9 @@ static size_t run_alloc_ten(double *figures)
         "raw", .program = "stint-bench-mimalloc"                                                                       \
     }
 
-/* What is wanted is at most 0.30 and 0.20 of new-heap on mimalloc 2.0.9, whose heaps were made and destroyed faster: on one
- * Intel machine in 415 and, with ten blocks, 5,500 ns, beside 1,140 and 17,200 with 3.6.0. So of the latter's it is
- * 0.30 * 415 / 1,140 and 0.20 * 5,500 / 17,200. */
+/* What is wanted is at most 0.30 and 0.20 of new-heap on mimalloc 2.0.9, whose heaps were made and destroyed faster:
+ * on one Intel machine in 415 and, with ten blocks, 5,500 ns, beside 1,140 and 17,200 with 3.6.0. So of the latter's
+ * it is 0.30 * 415 / 1,140 and 0.20 * 5,500 / 17,200. */
 const struct bench bench_run[] = {
     { .name = "run.empty",
       .unit = "ns/op",

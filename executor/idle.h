@@ -5,12 +5,12 @@
  *
  *   caller  calls + 1 (release), signal the event
  *   asker   idle? then asked = round (seq_cst), signal the event; idle (seq_cst)? no: take asked back
- *   worker  idle = true; value of the event (acquire); calls as before? and asked is 0? then wait for the value to change
+ *   worker  idle = true; value of the event (acquire); calls as before, and asked is 0? then wait for another value
  *           idle = false (seq_cst); take asked (seq_cst)
  *
- * A signal that comes after the value was read ends the wait at once; of one that came before, the worker sees what was
- * stored before it. When a worker is called just as it is asked, one of both finds what the other has stored, since all
- * four are in one total order; who takes asked, by an exchange, counts the worker out of the round. */
+ * A signal that comes after the value was read ends the wait at once; of one that came before, the worker sees what
+ * was stored before it. When a worker is called just as it is asked, one of both finds what the other has stored,
+ * since all four are in one total order; who takes asked, by an exchange, counts the worker out of the round. */
 #ifndef STI_EXECUTOR_IDLE_H
 #define STI_EXECUTOR_IDLE_H
 
