@@ -369,6 +369,100 @@ static void a_slot_that_many_accounts_wait_for_wakes_one_of_them(void **state)
     assert_true(many < 4 * few);
 }
 
+/* --- All at once -------------------------------------------------------------------------------------------------- */
+
+#define PRODUCERS 4
+#define TASKS_EACH 4000
+#define WINDOW 32
+#define ACCOUNTS 6
+
+struct producer {
+    pthread_t thread;
+    stint_pool **pools;
+    stint_account **accounts;
+    atomic_uint *ran;
+    uint64_t seed;
+    unsigned resolved;
+};
+
+static stint_account_limits random_limits(uint64_t *seed)
+{
+    return (stint_account_limits){ .running = (unsigned)random_below(seed, 4),
+                                   .waiting = random_below(seed, 3) * 8,
+                                   .weight = (unsigned)random_below(seed, 3) * 100 };
+}
+
+static int submit_at_random(const struct producer *producer, uint64_t *seed, stint_future **future)
+{
+    size_t dice = random_below(seed, 1000);
+    stint_options options = STINT_OPTIONS_INIT;
+    options.account = producer->accounts[dice % ACCOUNTS];
+    options.priority = (stint_priority)(dice / ACCOUNTS % 3);
+    options.budget.wall_ns = dice % 7 == 0 ? MS : 0;
+    stint_pool *pool = producer->pools[dice / 32 % 2];
+    if (dice % 3 == 0)
+        return stint_submit_wait(pool, spin_a_little, producer->ran, &options, 2 * MS, future);
+    return stint_submit(pool, spin_a_little, producer->ran, &options, future);
+}
+
+static void *produce(void *arg)
+{
+    struct producer *producer = arg;
+    stint_future *window[WINDOW] = { NULL };
+    for (unsigned i = 0; i < TASKS_EACH + WINDOW; i++) {
+        unsigned at = i % WINDOW;
+        if (window[at] != NULL) {
+            stint_future_wait(window[at], NULL);
+            stint_future_release(window[at]);
+            producer->resolved++;
+        }
+        window[at] = NULL;
+        if (i < TASKS_EACH && submit_at_random(producer, &producer->seed, &window[at]) != 0)
+            window[at] = NULL;
+        if (window[at] != NULL && random_below(&producer->seed, 10) == 0)
+            stint_future_cancel(window[at]);
+        if (random_below(&producer->seed, 50) == 0) {
+            const stint_account_limits limits = random_limits(&producer->seed);
+            stint_account_set_limits(producer->accounts[random_below(&producer->seed, ACCOUNTS)], &limits);
+        }
+        if (random_below(&producer->seed, 20) == 0) {
+            stint_options options = { .account = producer->accounts[random_below(&producer->seed, ACCOUNTS)] };
+            stint_outcome outcome;
+            stint_run(spin_a_little, producer->ran, &options, &outcome);
+        }
+    }
+    return NULL;
+}
+
+static void every_task_resolves_whatever_happens_to_the_limits(void **state)
+{
+    (void)state;
+    stint_pool *pools[2] = { make_pool(2, 128), make_pool(1, 128) };
+    stint_account *accounts[ACCOUNTS];
+    struct producer producers[PRODUCERS];
+    atomic_uint ran = 0;
+    for (int i = 0; i < ACCOUNTS; i++)
+        accounts[i] = make_account(i == 0 ? NULL : accounts[i / 2], (stint_account_limits){ .running = 2 });
+    for (unsigned i = 0; i < PRODUCERS; i++) {
+        producers[i] = (struct producer){ .pools = pools, .accounts = accounts, .ran = &ran, .seed = i };
+        assert_int_equal(pthread_create(&producers[i].thread, NULL, produce, &producers[i]), 0);
+    }
+    for (unsigned i = 0; i < PRODUCERS; i++) {
+        pthread_join(producers[i].thread, NULL);
+        assert_true(producers[i].resolved > TASKS_EACH / 4);
+    }
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(stint_pool_shutdown(pools[i], STINT_SHUTDOWN_DRAIN, STINT_FOREVER), 0);
+        assert_int_equal(stint_pool_destroy(pools[i]), 0);
+    }
+    for (int i = 0; i < ACCOUNTS; i++) {
+        assert_int_equal(usage_of(accounts[i]).running, 0);
+        assert_int_equal(usage_of(accounts[i]).waiting, 0);
+    }
+    for (int i = ACCOUNTS; i > 0; i--)
+        stint_account_release(accounts[i - 1]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -380,6 +474,7 @@ int main(void)
         cmocka_unit_test(a_task_of_another_pool_does_not_wait_for_this_pool_s_backlog),
         cmocka_unit_test(a_task_gets_the_slot_beside_a_loop_of_stint_run),
         cmocka_unit_test(a_slot_that_many_accounts_wait_for_wakes_one_of_them),
+        cmocka_unit_test(every_task_resolves_whatever_happens_to_the_limits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

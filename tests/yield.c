@@ -113,7 +113,7 @@ static int yield_once(void *arg, void **value)
     error = stint_future_wait(other, &outcome);
     stint_future_release(other);
     if (error == 0)
-        free(outcome.value);
+        stint_free(outcome.value);
     return error;
 }
 
