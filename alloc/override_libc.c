@@ -15,8 +15,8 @@
 #include <stint/interrupt.h>
 
 #include "allocate.h"
-#include "module_symbol.h"
 #include "linkage.h"
+#include "module_symbol.h"
 
 #define FIRST_LINE 120 /* what getline's buffer starts with */
 
@@ -133,9 +133,12 @@ int __vasprintf_chk(char **out, int flag, const char *format, va_list arguments)
     return print_to_block(out, flag, format, arguments, STI_CALLER());
 }
 
-STI_INLINE bool grow_line(char **line, size_t *size, const void *caller)
+/* At least so many bytes, and twice as many as there are: what a long line costs grows with its length only. */
+STI_INLINE bool grow_line(char **line, size_t *size, size_t needed, const void *caller)
 {
     size_t larger = *line == NULL || *size == 0 ? FIRST_LINE : *size * 2;
+    if (larger < needed)
+        larger = needed;
     char *grown = grow_block(*size == 0 ? NULL : *line, larger, caller);
     if (grown == NULL)
         return false;
@@ -144,8 +147,39 @@ STI_INLINE bool grow_line(char **line, size_t *size, const void *caller)
     return true;
 }
 
+/* Of what the stream has in its buffer, which getc_unlocked fills: up to the delimiter, which is looked for, or all. */
+STI_INLINE size_t buffered(const FILE *stream, int delimiter, bool *found)
+{
+    size_t size = (size_t)(stream->_IO_read_end - stream->_IO_read_ptr);
+    const char *end = size > 0 ? memchr(stream->_IO_read_ptr, delimiter, size) : NULL;
+    *found = end != NULL;
+    return end != NULL ? (size_t)(end - stream->_IO_read_ptr) + 1 : size;
+}
+
+/* False: no memory for it. */
+STI_INLINE bool read_locked(char **line, size_t *size, size_t *length, int delimiter, FILE *stream, const void *caller)
+{
+    bool found = false;
+    while (!found) {
+        int c = getc_unlocked(stream);
+        if (c == EOF)
+            return true;
+        size_t more = 0;
+        found = c == (unsigned char)delimiter;
+        if (!found)
+            more = buffered(stream, delimiter, &found);
+        if (*length + 1 + more >= *size && !grow_line(line, size, *length + 1 + more + 1, caller))
+            return false;
+        (*line)[(*length)++] = (char)c;
+        memcpy(*line + *length, stream->_IO_read_ptr, more);
+        stream->_IO_read_ptr += more;
+        *length += more;
+    }
+    return true;
+}
+
 /* The stream is locked while its line is read, so an interrupt has to wait. */
-STI_INLINE ssize_t read_line(char **line, size_t *size, int delimiter, FILE *stream, const void *caller)
+static ssize_t read_in_scope(char **line, size_t *size, int delimiter, FILE *stream, const void *caller)
 {
     if (line == NULL || size == NULL || stream == NULL) {
         errno = EINVAL;
@@ -156,24 +190,26 @@ STI_INLINE ssize_t read_line(char **line, size_t *size, int delimiter, FILE *str
     if (*line == NULL)
         *size = 0;
     size_t length = 0;
-    bool failed = false;
-    for (;;) {
-        int c = getc_unlocked(stream);
-        if (c == EOF)
-            break;
-        if (length + 1 >= *size && !grow_line(line, size, caller)) {
-            failed = true;
-            break;
-        }
-        (*line)[length++] = (char)c;
-        if (c == delimiter)
-            break;
-    }
+    bool failed = !read_locked(line, size, &length, delimiter, stream, caller);
     if (length > 0)
         (*line)[length] = '\0';
     funlockfile(stream);
     stint_unmask();
     return failed || length == 0 ? -1 : (ssize_t)length;
+}
+
+/* Outside of scopes a block that libc makes is no other than its caller's would be. */
+STI_INLINE ssize_t read_line(char **line, size_t *size, int delimiter, FILE *stream, const void *caller)
+{
+    if (sti_thread_counted != NULL)
+        return read_in_scope(line, size, delimiter, stream, caller);
+    static ssize_t (*_Atomic plain)(char **, size_t *, int, FILE *);
+    ssize_t (*function)(char **, size_t *, int, FILE *) = atomic_load_explicit(&plain, memory_order_relaxed);
+    if (function == NULL) {
+        *(void **)&function = sti_libc_function("getdelim");
+        atomic_store_explicit(&plain, function, memory_order_relaxed);
+    }
+    return function(line, size, delimiter, stream);
 }
 
 ssize_t getdelim(char **line, size_t *size, int delimiter, FILE *stream)
