@@ -36,7 +36,7 @@ static void a_preemptible_task_is_ended_with_its_subtasks(void **state)
         struct swarm swarm = { .started = 0 };
         stint_options options = STINT_OPTIONS_INIT;
         options.preemptible = true;
-        options.budget.wall_ns = 30000000;
+        options.budget.run_ns = 30000000;
         assert_outcome(run_in_pool(make_a_spinning_swarm, &swarm, &options), STINT_ERROR, STINT_REASON_DEADLINE,
                        ETIMEDOUT);
         assert_int_equal(atomic_load(&swarm.started), 2);
@@ -78,7 +78,7 @@ static void a_signal_may_come_in_the_midst_of_forks_and_joins(void **state)
     for (uint64_t round = 0; round < 60; round++) {
         stint_options options = STINT_OPTIONS_INIT;
         options.preemptible = true;
-        options.budget.wall_ns = 1000000 + 37000 * round;
+        options.budget.run_ns = 1000000 + 37000 * round;
         const stint_outcome outcome =
             run_in_pool(round % 2 == 0 ? fork_for_ever : recurse_for_ever, (void *)10, &options);
         assert_outcome(outcome, STINT_ERROR, STINT_REASON_DEADLINE, ETIMEDOUT);

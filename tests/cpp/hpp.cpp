@@ -197,7 +197,7 @@ void tokens_and_deadlines_stop_tasks(void **)
     assert_true(child.is_set());
     assert_false(future.valid());
 
-    assert_int_equal(reason_of([&] { pool.submit(endless, stint::Options().wall(5ms)).get(); }), STINT_REASON_DEADLINE);
+    assert_int_equal(reason_of([&] { pool.submit(endless, stint::Options().wall(300ms)).get(); }), STINT_REASON_DEADLINE);
     auto third = pool.submit(endless);
     third.cancel();
     third.wait();
