@@ -60,6 +60,7 @@ static int place(struct sti_scope *scope, struct sti_family *family)
 static void begin_inside(struct sti_thread *thread, const struct sti_scope *scope)
 {
     static const stint_budget none;
+    scope->young.held = 0; /* what it makes there is the outer one's */
     sti_meter_begin(thread, &none);
     sti_meter_allocate_from(thread, sti_heap_own(scope->outer));
 }

@@ -28,7 +28,8 @@ struct model_scope {
     size_t memory;
     size_t grace;
     bool fails; /* STINT_FAIL */
-    struct model_account *account;
+    struct model_account *account; /* NULL: none, or a scope further out charges it already, */
+    struct model_account *charged; /* as it does from here upwards */
     uint64_t begin;   /* what had been charged when it opened */
     uint64_t granted; /* by the account */
     size_t held_least;
@@ -112,9 +113,26 @@ static inline struct model_scope *model_innermost(struct model *model)
     return &model->scopes[model->depth - 1];
 }
 
+static inline bool model_is_charged(const struct model *model, const struct model_account *account)
+{
+    for (unsigned i = 0; i < model->depth; i++) {
+        const struct model_account *at = model->scopes[i].account;
+        while (at != NULL && at != account)
+            at = at->parent;
+        if (at != NULL)
+            return true;
+    }
+    return false;
+}
+
 static inline void model_open(struct model *model, struct model_scope scope)
 {
     scope.begin = model->used;
+    scope.charged = scope.account;
+    while (scope.charged != NULL && !model_is_charged(model, scope.charged))
+        scope.charged = scope.charged->parent;
+    if (scope.charged == scope.account)
+        scope.account = NULL;
     model->scopes[model->depth++] = scope;
 }
 
@@ -137,17 +155,19 @@ static inline struct model_scope *model_passed_allocation(struct model *model, u
     return NULL;
 }
 
-static inline bool model_can_draw(const struct model_account *account, uint64_t bytes)
+static inline bool model_can_draw(const struct model_scope *scope, uint64_t bytes)
 {
-    while (account != NULL && (account->limit == 0 || account->drawn + bytes <= account->limit))
+    const struct model_account *account = scope->account;
+    while (account != scope->charged && (account->limit == 0 || account->drawn + bytes <= account->limit))
         account = account->parent;
-    return account == NULL;
+    return account == scope->charged;
 }
 
 /* bytes may be negative, modulo 2^64. */
-static inline void model_draw(struct model_account *account, uint64_t bytes)
+static inline void model_draw(const struct model_scope *scope, uint64_t bytes)
 {
-    for (; account != NULL; account = account->parent)
+    for (struct model_account *account = scope->account; account != NULL && account != scope->charged;
+         account = account->parent)
         account->drawn += bytes;
 }
 
@@ -160,9 +180,9 @@ static inline struct model_scope *model_refused_by_account(struct model *model, 
         if (scope->account == NULL || after - scope->begin <= scope->granted)
             continue;
         uint64_t need = after - scope->begin - scope->granted;
-        uint64_t draws = model_can_draw(scope->account, need + MODEL_GRANT) ? need + MODEL_GRANT : need;
-        if (model_can_draw(scope->account, draws)) {
-            model_draw(scope->account, draws);
+        uint64_t draws = model_can_draw(scope, need + MODEL_GRANT) ? need + MODEL_GRANT : need;
+        if (model_can_draw(scope, draws)) {
+            model_draw(scope, draws);
             scope->granted += draws;
         } else {
             refused = scope;
@@ -279,7 +299,7 @@ static inline void model_end(struct model *model, int code)
     if (reason == STINT_REASON_NONE && code != 0)
         reason = STINT_REASON_FAILED;
     uint64_t allocated = model->used - scope->begin;
-    model_draw(scope->account, allocated - scope->granted);
+    model_draw(scope, allocated - scope->granted);
     model->ended[--model->depth] = (struct model_outcome){ reason, code, allocated };
     if (model->depth == 0)
         return;
