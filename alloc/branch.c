@@ -57,7 +57,7 @@ static int place(struct sti_scope *scope, struct sti_family *family)
     return scope->member != NULL ? 0 : ENOMEM;
 }
 
-static void begin_inside(struct sti_thread *thread, const struct sti_scope *scope)
+static void begin_inside(struct sti_thread *thread, struct sti_scope *scope)
 {
     static const stint_budget none;
     scope->young.held = 0; /* what it makes there is the outer one's */

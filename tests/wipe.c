@@ -145,9 +145,18 @@ static bool shows_after(stint_fn *fn, bool wipe)
     return trial.found;
 }
 
+/* Where mimalloc has given the memory back to the system meanwhile, it does not show for that reason. */
+static bool shows_without_wiping(stint_fn *fn)
+{
+    bool shown = false;
+    for (int i = 0; i < 10 && !shown; i++)
+        shown = shows_after(fn, false);
+    return shown;
+}
+
 static void assert_wiped(stint_fn *fn)
 {
-    assert_true(shows_after(fn, false));
+    assert_true(shows_without_wiping(fn));
     assert_false(shows_after(fn, true));
 }
 
