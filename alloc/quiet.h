@@ -2,7 +2,7 @@
  *
  * What is quiet over a fork. The child has one thread, and whatever another one held at that moment is held in it for ever.
  * So a fork waits until nobody holds these. Locks that this library takes for a few instructions, with none of its others
- * asked for meanwhile, are named here; those with more to them have handlers of their own (watch.c, orphans.c, and the
+ * asked for meanwhile, are named here; those with more to them have handlers of their own (watch.c, and the
  * executor's pools.c). Any thread. */
 #ifndef STI_ALLOC_QUIET_H
 #define STI_ALLOC_QUIET_H
