@@ -149,6 +149,15 @@ STI_CALLER_UNINSTRUMENTED bool sti_caller_is_backend(const void *caller)
            found.dlfo_link_map == backend.dlfo_link_map;
 }
 
+bool sti_caller_is_this_module(const void *caller)
+{
+    struct dl_find_object found;
+    if (_dl_find_object((void *)(uintptr_t)&sti_caller_system, &found) != 0)
+        return false;
+    uintptr_t begin = (uintptr_t)found.dlfo_map_start;
+    return (uintptr_t)caller - begin < (uintptr_t)found.dlfo_map_end - begin;
+}
+
 struct walk {
     uintptr_t scope;
     uintptr_t above;

@@ -67,6 +67,9 @@ bool sti_caller_is_loader(const void *caller);
 /* Is it mimalloc? Before this library's constructors too. */
 bool sti_caller_is_backend(const void *caller);
 
+/* Is it in the module that this library is in? */
+bool sti_caller_is_this_module(const void *caller);
+
 /* Is it this library, or mimalloc? */
 struct dl_phdr_info;
 bool sti_caller_module_is_ours(const struct dl_phdr_info *info);

@@ -1,50 +1,204 @@
 /* SPDX-License-Identifier: MIT
  *
- * Finding the C++ runtime; see cxx.h. */
+ * Finding the C++ runtimes; see cxx.h. */
 #include "cxx.h"
 
 #include <dlfcn.h>
 #include <stdatomic.h>
 #include <stddef.h>
 
-typedef struct sti_cxx_exceptions *exceptions_fn(void);
+#include "caller.h"
+#include "elf_symbol.h"
 
-/* There when the program itself is linked with a runtime. */
-extern struct sti_cxx_exceptions *linked_exceptions(void) __asm__("__cxa_get_globals") __attribute__((weak));
+typedef struct sti_cxx_exceptions *records_fn(void);
 
-/* Whoever finds it first stores what anybody would. */
-static exceptions_fn *_Atomic find_exceptions;
+/* That it is named here makes the linker let others see it in a program that brings a runtime of its own. */
+extern struct sti_cxx_exceptions *linked_records(void) __asm__("__cxa_get_globals") __attribute__((weak));
 
-__attribute__((constructor)) static void take_linked(void)
+/* Entered from the beginning, and for ever. */
+static records_fn *_Atomic runtimes[STI_CXX_RUNTIMES];
+static atomic_ullong modules_seen; /* how many have been loaded when somebody looked last */
+
+/* --- Looking ------------------------------------------------------------------------------------------------------ */
+
+struct look {
+    records_fn *found[STI_CXX_RUNTIMES];
+    unsigned count;
+    unsigned long long modules;
+};
+
+static int look_at_module(struct dl_phdr_info *info, size_t size, void *argument)
 {
-    atomic_store_explicit(&find_exceptions, linked_exceptions, memory_order_relaxed);
+    struct look *look = argument;
+    (void)size;
+    look->modules = info->dlpi_adds;
+    if (look->modules == atomic_load_explicit(&modules_seen, memory_order_relaxed))
+        return 1;
+    const struct sti_elf_module module = sti_elf_module_at(info);
+    void *records = sti_elf_symbol(&module, "__cxa_get_globals");
+    if (records != NULL && look->count < STI_CXX_RUNTIMES)
+        *(void **)&look->found[look->count++] = records;
+    return 0;
 }
 
-/* A runtime that is found stays loaded: somebody keeps a pointer into it. */
-void *sti_cxx_function(const char *name)
+/* Somebody keeps a pointer into it: it stays loaded. */
+static void pin(records_fn *records)
 {
-    static const char *const runtimes[] = { "libstdc++.so.6", "libc++abi.so.1", "libc++.so.1" };
-    void *function = dlsym(RTLD_NEXT, name);
-    for (size_t i = 0; function == NULL && i < sizeof runtimes / sizeof *runtimes; i++) {
-        void *runtime = dlopen(runtimes[i], RTLD_LAZY | RTLD_NOLOAD);
-        if (runtime != NULL)
-            function = dlsym(runtime, name);
+    struct dl_find_object module;
+    if (_dl_find_object(*(void **)&records, &module) == 0 && module.dlfo_link_map->l_name[0] != '\0')
+        dlopen(module.dlfo_link_map->l_name, RTLD_LAZY | RTLD_NOLOAD);
+}
+
+/* Two threads may find the same one: it is entered once. */
+static bool enter(records_fn *records)
+{
+    for (unsigned i = 0; i < STI_CXX_RUNTIMES; i++) {
+        records_fn *there = NULL;
+        if (atomic_compare_exchange_strong_explicit(&runtimes[i], &there, records, memory_order_relaxed,
+                                                    memory_order_relaxed)) {
+            pin(records);
+            return true;
+        }
+        if (there == records)
+            return false;
     }
-    return function;
+    return false;
 }
 
-struct sti_cxx_exceptions *sti_cxx_exceptions(void)
+bool sti_cxx_look(void)
 {
-    exceptions_fn *find = atomic_load_explicit(&find_exceptions, memory_order_relaxed);
-    if (find == NULL) {
-        *(void **)&find = sti_cxx_function("__cxa_get_globals");
-        atomic_store_explicit(&find_exceptions, find, memory_order_relaxed);
+    struct look look = { .count = 0 };
+    dl_iterate_phdr(look_at_module, &look);
+    bool any = false;
+    for (unsigned i = 0; i < look.count; i++)
+        any = enter(look.found[i]) || any;
+    atomic_store_explicit(&modules_seen, look.modules, memory_order_relaxed);
+    return any;
+}
+
+__attribute__((constructor)) static void find_linked(void)
+{
+    if (linked_records != NULL)
+        enter(linked_records);
+    sti_cxx_look();
+}
+
+/* --- Records ------------------------------------------------------------------------------------------------------ */
+
+/* Of the first runtimes; NULL: there are no more. */
+static inline struct sti_cxx_exceptions *record(unsigned i, unsigned count)
+{
+    records_fn *records = i < count ? atomic_load_explicit(&runtimes[i], memory_order_relaxed) : NULL;
+    return records != NULL ? records() : NULL;
+}
+
+#define FOR_EACH_RECORD(i, exceptions, count)                                                                          \
+    for (unsigned i = 0; i < STI_CXX_RUNTIMES && (exceptions = record(i, count)) != NULL; i++)
+
+void sti_cxx_note(struct sti_cxx_state *state)
+{
+    struct sti_cxx_exceptions *exceptions;
+    state->count = 0;
+    FOR_EACH_RECORD(i, exceptions, STI_CXX_RUNTIMES)
+    {
+        state->of[i] = *exceptions;
+        state->count = i + 1;
     }
-    return find != NULL ? find() : NULL;
 }
 
-unsigned sti_cxx_uncaught(void)
+void sti_cxx_extend(struct sti_cxx_state *state)
 {
-    exceptions_fn *find = atomic_load_explicit(&find_exceptions, memory_order_relaxed);
-    return find != NULL ? find()->uncaught : 0;
+    struct sti_cxx_exceptions *exceptions;
+    FOR_EACH_RECORD(i, exceptions, STI_CXX_RUNTIMES)
+    {
+        if (i >= state->count)
+            state->of[state->count++] = (struct sti_cxx_exceptions){ .caught = NULL };
+    }
+}
+
+bool sti_cxx_is_throwing(const struct sti_cxx_state *since)
+{
+    struct sti_cxx_exceptions *exceptions;
+    bool any = false;
+    FOR_EACH_RECORD(i, exceptions, since->count)
+    any = any || exceptions->uncaught > since->of[i].uncaught;
+    return any;
+}
+
+bool sti_cxx_is_catching(const struct sti_cxx_state *since)
+{
+    struct sti_cxx_exceptions *exceptions;
+    bool any = false;
+    FOR_EACH_RECORD(i, exceptions, since->count)
+    any = any || exceptions->caught != since->of[i].caught;
+    return any;
+}
+
+bool sti_cxx_catches_any(void)
+{
+    struct sti_cxx_exceptions *exceptions;
+    bool any = false;
+    FOR_EACH_RECORD(i, exceptions, STI_CXX_RUNTIMES)
+    any = any || exceptions->caught != NULL;
+    return any;
+}
+
+void sti_cxx_restore(const struct sti_cxx_state *state)
+{
+    struct sti_cxx_exceptions *exceptions;
+    FOR_EACH_RECORD(i, exceptions, state->count)
+    *exceptions = state->of[i];
+}
+
+void sti_cxx_forget_caught(void)
+{
+    struct sti_cxx_exceptions *exceptions;
+    FOR_EACH_RECORD(i, exceptions, STI_CXX_RUNTIMES)
+    exceptions->caught = NULL;
+}
+
+void sti_cxx_set_uncaught(const struct sti_cxx_state *state, unsigned more)
+{
+    struct sti_cxx_exceptions *exceptions;
+    FOR_EACH_RECORD(i, exceptions, state->count)
+    exceptions->uncaught = state->of[i].uncaught + more;
+}
+
+void sti_cxx_keep_caught(const struct sti_cxx_state *state)
+{
+    struct sti_cxx_exceptions *exceptions;
+    FOR_EACH_RECORD(i, exceptions, state->count)
+    {
+        exceptions->caught = state->of[i].caught;
+        exceptions->uncaught--;
+    }
+}
+
+/* --- Functions ---------------------------------------------------------------------------------------------------- */
+
+struct wanted {
+    const char *name;
+    void *function;
+};
+
+static int look_for_function(struct dl_phdr_info *info, size_t size, void *argument)
+{
+    struct wanted *wanted = argument;
+    (void)size;
+    const struct sti_elf_module module = sti_elf_module_at(info);
+    if (!sti_caller_module_is_ours(info))
+        wanted->function = sti_elf_symbol(&module, wanted->name);
+    return wanted->function != NULL;
+}
+
+void *sti_cxx_function(const char *name, const void *caller)
+{
+    struct wanted wanted = { .name = name };
+    if (!sti_caller_is_this_module(caller)) {
+        const struct sti_elf_module module = sti_elf_module_of(caller);
+        wanted.function = sti_elf_symbol(&module, name);
+    }
+    if (wanted.function == NULL)
+        dl_iterate_phdr(look_for_function, &wanted);
+    return wanted.function;
 }

@@ -15,7 +15,6 @@
 
 #include "caller.h"
 #include "clock.h"
-#include "cxx.h"
 #include "due.h"
 #include "family.h"
 #include "forks.h"
@@ -88,12 +87,26 @@ bool sti_interrupt_is_tripped(const struct sti_scope *innermost)
 /* A C++ exception is on its way. It has to arrive: the runtime counts it, and may have made it in its reserve of memory. */
 static bool is_throwing(const struct sti_scope *scope)
 {
-    return sti_rule_is_on(STI_RULE_THROW) && sti_cxx_uncaught() > scope->uncaught;
+    return sti_rule_is_on(STI_RULE_THROW) && sti_cxx_is_throwing(&scope->cxx);
+}
+
+/* A jump out of a catch block would leave its exception on the runtime's list of the thread. */
+static bool is_catching(const struct sti_scope *scope)
+{
+    return sti_rule_is_on(STI_RULE_CATCH) && sti_cxx_is_catching(&scope->cxx);
 }
 
 static bool may_leave(const struct sti_scope *scope)
 {
-    return scope->masks == 0 && !sti_rules_hold(&scope->holds) && !is_throwing(scope);
+    return scope->masks == 0 && !sti_rules_hold(&scope->holds) && !is_throwing(scope) && !is_catching(scope);
+}
+
+/* A module that was loaded since the scope opened may have brought one. */
+static void find_runtimes(struct sti_scope *innermost)
+{
+    sti_cxx_look();
+    for (struct sti_scope *scope = innermost; scope != NULL; scope = scope->outer)
+        sti_cxx_extend(&scope->cxx);
 }
 
 /* Code that is told to stop by a failed allocation is not left behind, so what it holds does not matter. */
@@ -148,8 +161,10 @@ static bool deliver(struct sti_thread *thread, uintptr_t above)
 {
     struct sti_scope *scope = thread->scope;
     /* A signal is sent by the watch, which has called the hooks; and below the handler this thread may hold its lock. */
-    if (above == 0)
+    if (above == 0) {
         sti_hook_fire(scope);
+        find_runtimes(scope);
+    }
     if (!is_due(scope) || !is_place_for_it(scope, above)) {
         scope->deferred++;
         return false;

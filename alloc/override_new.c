@@ -15,19 +15,19 @@ typedef void new_handler(void);
 extern new_handler *get_new_handler(void) __asm__("_ZSt15get_new_handlerv") __attribute__((weak));
 extern void throw_bad_alloc(void) __asm__("_ZSt17__throw_bad_allocv") __attribute__((weak));
 
-static new_handler *current_handler(void)
+static new_handler *current_handler(const void *caller)
 {
     new_handler *(*get)(void) = get_new_handler;
     if (get == NULL)
-        *(void **)&get = sti_cxx_function("_ZSt15get_new_handlerv");
+        *(void **)&get = sti_cxx_function("_ZSt15get_new_handlerv", caller);
     return get != NULL ? get() : NULL;
 }
 
-static void throw_if_possible(void)
+static void throw_if_possible(const void *caller)
 {
     void (*throw)(void) = throw_bad_alloc;
     if (throw == NULL)
-        *(void **)&throw = sti_cxx_function("_ZSt17__throw_bad_allocv");
+        *(void **)&throw = sti_cxx_function("_ZSt17__throw_bad_allocv", caller);
     if (throw != NULL)
         throw();
 }
@@ -38,10 +38,10 @@ static __attribute__((noinline)) void *retry(size_t size, size_t alignment, bool
     for (;;) {
         const struct sti_thread *thread = sti_thread_metered;
         bool refused = thread != NULL && sti_interrupt_is_tripped(thread->scope);
-        new_handler *handler = refused ? NULL : current_handler();
+        new_handler *handler = refused ? NULL : current_handler(caller);
         if (handler == NULL) {
             if (throws)
-                throw_if_possible();
+                throw_if_possible(caller);
             return NULL;
         }
         handler();

@@ -12,7 +12,6 @@
 
 #include "account.h"
 #include "blocking.h"
-#include "cxx.h"
 #include "descriptor.h"
 #include "due.h"
 #include "family.h"
@@ -131,7 +130,7 @@ void sti_scope_init(struct sti_scope *scope, struct sti_thread *thread, const st
     scope->on_interrupt = options->on_interrupt;
     scope->tripped = STINT_REASON_NONE;
     scope->masks = 0;
-    scope->uncaught = sti_cxx_uncaught();
+    sti_cxx_note(&scope->cxx);
     scope->keeps = 0;
     scope->regions = 0;
     scope->guards = NULL;

@@ -12,6 +12,7 @@
 #include <stint/task.h>
 
 #include "cpu.h"
+#include "cxx.h"
 #include "hold.h"
 #include "unwinding.h"
 #include "watch.h"
@@ -54,7 +55,6 @@ struct sti_scope {
     stint_on_interrupt on_interrupt;
     stint_reason tripped; /* written once; STINT_REASON_NONE until then */
     unsigned masks;
-    unsigned uncaught; /* C++ exceptions that were on their way when the scope opened */
     unsigned regions;  /* of blocking */
     unsigned keeps;    /* regions whose blocks go to the process's heap; each is masked too */
     struct sti_holds holds;
@@ -69,6 +69,7 @@ struct sti_scope {
     bool preemptible;
     bool wiped; /* its heaps are, when they are destroyed */
     bool signal_was_blocked;
+    struct sti_cxx_state cxx; /* when the scope opened */
     struct sti_unwind unwind;
     jmp_buf landing;
 

@@ -25,7 +25,6 @@ struct sti_scope;
 /* In the scope, whose memory outlasts all the frames that are left. */
 struct sti_unwind {
     struct _Unwind_Exception exception;
-    void *caught; /* what the thread had caught before the scope: a forced unwind must find nothing there */
     bool under_way;
 };
 
