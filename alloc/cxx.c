@@ -6,14 +6,23 @@
 #include <dlfcn.h>
 #include <stdatomic.h>
 #include <stddef.h>
+#include <stint/interrupt.h>
+#include <string.h>
 
+#include "boundary.h"
 #include "caller.h"
 #include "elf_symbol.h"
+#include "scope_state.h"
+#include "thread.h"
 
 typedef struct sti_cxx_exceptions *records_fn(void);
 
-/* That it is named here makes the linker let others see it in a program that brings a runtime of its own. */
-extern struct sti_cxx_exceptions *linked_records(void) __asm__("__cxa_get_globals") __attribute__((weak));
+/* That they are named here makes the linker let others see them in a program that brings a runtime of its own. */
+extern const char linked_records[] __asm__("__cxa_get_globals") __attribute__((weak));
+extern const char linked_allocate[] __asm__("__cxa_allocate_exception") __attribute__((weak));
+extern const char linked_throw[] __asm__("__cxa_throw") __attribute__((weak));
+extern const char linked_int[] __asm__("_ZTIi") __attribute__((weak));
+static const char *const linked[] __attribute__((used)) = { linked_records, linked_allocate, linked_throw, linked_int };
 
 /* Entered from the beginning, and for ever. */
 static records_fn *_Atomic runtimes[STI_CXX_RUNTIMES];
@@ -41,12 +50,59 @@ static int look_at_module(struct dl_phdr_info *info, size_t size, void *argument
     return 0;
 }
 
+/* With -static-libgcc a runtime has an unwinder of its own, some of whose functions work only when it has been at work
+ * once; our forced unwind, by another one, would be the first to call them. So one exception is thrown. */
+struct thrower {
+    void *(*allocate)(size_t size);
+    void (*throw)(void *object, const void *type, void (*destroy)(void *object));
+    const void *type;
+};
+
+static int throw_an_int(void *thrower, void *unused, void *unused_too)
+{
+    const struct thrower *runtime = thrower;
+    (void)unused;
+    (void)unused_too;
+    runtime->throw(runtime->allocate(sizeof(int)), runtime->type, NULL);
+    return 0;
+}
+
+static void warm_up(records_fn *records)
+{
+    const struct sti_elf_module module = sti_elf_module_of(*(void **)&records);
+    struct thrower runtime;
+    *(void **)&runtime.allocate = sti_elf_symbol(&module, "__cxa_allocate_exception");
+    *(void **)&runtime.throw = sti_elf_symbol(&module, "__cxa_throw");
+    runtime.type = sti_elf_symbol(&module, "_ZTIi");
+    if (runtime.allocate == NULL || runtime.throw == NULL || runtime.type == NULL)
+        return;
+    struct sti_cxx_exceptions *exceptions = records();
+    const struct sti_cxx_exceptions before = *exceptions;
+    struct sti_thrown thrown = { .exception = NULL };
+    stint_mask();
+    sti_boundary_call(&runtime, NULL, NULL, throw_an_int, &thrown);
+    *exceptions = before;
+    sti_boundary_drop(&thrown);
+    if (sti_thread_metered != NULL)
+        sti_thread_metered->scope->masks--; /* and no sample point */
+}
+
+static bool is_shared(const char *path)
+{
+    return strstr(path, "/libstdc++.so") != NULL || strstr(path, "/libc++abi.so") != NULL;
+}
+
 /* Somebody keeps a pointer into it: it stays loaded. */
-static void pin(records_fn *records)
+static void prepare(records_fn *records)
 {
     struct dl_find_object module;
-    if (_dl_find_object(*(void **)&records, &module) == 0 && module.dlfo_link_map->l_name[0] != '\0')
-        dlopen(module.dlfo_link_map->l_name, RTLD_LAZY | RTLD_NOLOAD);
+    if (_dl_find_object(*(void **)&records, &module) != 0)
+        return;
+    const char *path = module.dlfo_link_map->l_name;
+    if (path[0] != '\0')
+        dlopen(path, RTLD_LAZY | RTLD_NOLOAD);
+    if (!is_shared(path))
+        warm_up(records);
 }
 
 /* Two threads may find the same one: it is entered once. */
@@ -56,7 +112,7 @@ static bool enter(records_fn *records)
         records_fn *there = NULL;
         if (atomic_compare_exchange_strong_explicit(&runtimes[i], &there, records, memory_order_relaxed,
                                                     memory_order_relaxed)) {
-            pin(records);
+            prepare(records);
             return true;
         }
         if (there == records)
@@ -78,8 +134,6 @@ bool sti_cxx_look(void)
 
 __attribute__((constructor)) static void find_linked(void)
 {
-    if (linked_records != NULL)
-        enter(linked_records);
     sti_cxx_look();
 }
 
@@ -162,6 +216,26 @@ void sti_cxx_set_uncaught(const struct sti_cxx_state *state, unsigned more)
     struct sti_cxx_exceptions *exceptions;
     FOR_EACH_RECORD(i, exceptions, state->count)
     exceptions->uncaught = state->of[i].uncaught + more;
+}
+
+unsigned sti_cxx_catch(const struct sti_cxx_state *since)
+{
+    struct sti_cxx_exceptions *exceptions;
+    unsigned thrower = STI_CXX_RUNTIMES;
+    FOR_EACH_RECORD(i, exceptions, since->count)
+    {
+        if (exceptions->uncaught > since->of[i].uncaught)
+            thrower = i;
+        exceptions->uncaught = since->of[i].uncaught;
+    }
+    return thrower;
+}
+
+void sti_cxx_throw(unsigned runtime)
+{
+    struct sti_cxx_exceptions *exceptions = record(runtime, STI_CXX_RUNTIMES);
+    if (exceptions != NULL)
+        exceptions->uncaught++;
 }
 
 void sti_cxx_keep_caught(const struct sti_cxx_state *state)

@@ -30,6 +30,7 @@ struct sti_scope {
 
     const struct sti_scope_request *request;
     struct sti_member *member; /* of its task's family; NULL: this is no outermost scope of one (family.h) */
+    bool is_branch;            /* a stolen subtask's */
     bool is_inner_branch;      /* a branch of the family that the scopes around it belong to (branch.c) */
     size_t forks;              /* outstanding on the thread when it opened (forks.h) */
 

@@ -119,8 +119,10 @@ void a_refused_allocation_throws_bad_alloc(void **)
 int main()
 {
     const CMUnitTest tests[] = {
-        cmocka_unit_test(exceptions_are_caught_outside_of_tasks), cmocka_unit_test(initialisers_run_until_one_succeeds),
-        cmocka_unit_test(a_task_is_unwound),                      cmocka_unit_test(a_catch_block_is_not_left),
+        cmocka_unit_test(a_task_is_unwound), /* before anything has been thrown */
+        cmocka_unit_test(exceptions_are_caught_outside_of_tasks),
+        cmocka_unit_test(initialisers_run_until_one_succeeds),
+        cmocka_unit_test(a_catch_block_is_not_left),
         cmocka_unit_test(a_refused_allocation_throws_bad_alloc),
     };
     return cmocka_run_group_tests(tests, nullptr, nullptr);
