@@ -21,8 +21,7 @@ typedef struct sti_cxx_exceptions *records_fn(void);
 extern const char linked_records[] __asm__("__cxa_get_globals") __attribute__((weak));
 extern const char linked_allocate[] __asm__("__cxa_allocate_exception") __attribute__((weak));
 extern const char linked_throw[] __asm__("__cxa_throw") __attribute__((weak));
-extern const char linked_int[] __asm__("_ZTIi") __attribute__((weak));
-static const char *const linked[] __attribute__((used)) = { linked_records, linked_allocate, linked_throw, linked_int };
+static const char *const linked[] __attribute__((used)) = { linked_records, linked_allocate, linked_throw };
 
 /* Entered from the beginning, and for ever. */
 static records_fn *_Atomic runtimes[STI_CXX_RUNTIMES];
@@ -55,15 +54,14 @@ static int look_at_module(struct dl_phdr_info *info, size_t size, void *argument
 struct thrower {
     void *(*allocate)(size_t size);
     void (*throw)(void *object, const void *type, void (*destroy)(void *object));
-    const void *type;
 };
 
-static int throw_an_int(void *thrower, void *unused, void *unused_too)
+static int throw_something(void *thrower, void *unused, void *unused_too)
 {
     const struct thrower *runtime = thrower;
     (void)unused;
     (void)unused_too;
-    runtime->throw(runtime->allocate(sizeof(int)), runtime->type, NULL);
+    runtime->throw(runtime->allocate(sizeof(int)), NULL, NULL); /* nobody asks for its type */
     return 0;
 }
 
@@ -73,14 +71,13 @@ static void warm_up(records_fn *records)
     struct thrower runtime;
     *(void **)&runtime.allocate = sti_elf_symbol(&module, "__cxa_allocate_exception");
     *(void **)&runtime.throw = sti_elf_symbol(&module, "__cxa_throw");
-    runtime.type = sti_elf_symbol(&module, "_ZTIi");
-    if (runtime.allocate == NULL || runtime.throw == NULL || runtime.type == NULL)
+    if (runtime.allocate == NULL || runtime.throw == NULL)
         return;
     struct sti_cxx_exceptions *exceptions = records();
     const struct sti_cxx_exceptions before = *exceptions;
     struct sti_thrown thrown = { .exception = NULL };
     stint_mask();
-    sti_boundary_call(&runtime, NULL, NULL, throw_an_int, &thrown);
+    sti_boundary_call(&runtime, NULL, NULL, throw_something, &thrown);
     *exceptions = before;
     sti_boundary_drop(&thrown);
     if (sti_thread_metered != NULL)
