@@ -31,6 +31,9 @@ void *sti_allocate_zeroed_uncommon(struct sti_thread *thread, size_t size, const
 void *sti_allocate_aligned_at_sample(struct sti_thread *thread, size_t alignment, size_t size, const void *caller);
 void *sti_reallocate_at_sample(struct sti_thread *thread, void *block, size_t size, const void *caller);
 
+/* Beyond the limits and the grace, for code that can neither be told of a failure nor be left. */
+void *sti_allocate_unrefused(size_t alignment, size_t size);
+
 /* What gives a block back: mimalloc's function, the profiler's while a profile runs, or once a task has been wiped,
  * wiping's. */
 typedef void sti_free_fn(void *block);

@@ -105,16 +105,28 @@ static const struct protected_name built_in[] = {
 };
 static _Atomic(const struct protected_name *) protected_names = built_in;
 
-static bool is_protected_name(const char *path)
+/* Whether the file is the module of this name. */
+static bool is_named(const char *path, const char *name, size_t length)
 {
     const char *slash = strrchr(path, '/');
     const char *file = slash != NULL ? slash + 1 : path;
+    if (strncmp(file, name, length) != 0)
+        return false;
+    char after = file[length];
+    return after == '\0' || after == '.' || after == '-';
+}
+
+static bool is_of_cxx(const char *path)
+{
+    return is_named(path, "libstdc++", 9) || is_named(path, "libc++", 6) || is_named(path, "libc++abi", 9) ||
+           is_named(path, "libgcc_s", 8);
+}
+
+static bool is_protected_name(const char *path)
+{
     for (const struct protected_name *entry = atomic_load_explicit(&protected_names, memory_order_acquire);
          entry != NULL; entry = entry->next) {
-        if (strncmp(file, entry->name, entry->length) != 0)
-            continue;
-        char after = file[entry->length];
-        if (after == '\0' || after == '.' || after == '-')
+        if (is_named(path, entry->name, entry->length))
             return true;
     }
     return false;
@@ -162,6 +174,7 @@ struct walk {
     uintptr_t scope;
     uintptr_t above;
     const struct link_map *last_module;
+    bool passes_cxx;
     bool reached;
     bool met_protected;
 };
@@ -174,7 +187,8 @@ static bool is_protected_address(struct walk *walk, uintptr_t address)
     if (_dl_find_object((void *)address, &found) != 0 || found.dlfo_link_map == walk->last_module)
         return false;
     walk->last_module = found.dlfo_link_map;
-    return is_protected_name(found.dlfo_link_map->l_name);
+    const char *path = found.dlfo_link_map->l_name;
+    return is_protected_name(path) && !(walk->passes_cxx && is_of_cxx(path));
 }
 
 bool sti_caller_is_protected(uintptr_t instruction)
@@ -206,14 +220,23 @@ static _Unwind_Reason_Code visit_frame(struct _Unwind_Context *context, void *ar
     return _URC_NO_REASON;
 }
 
-bool sti_caller_stack_is_safe(const void *scope, uintptr_t above)
+static bool is_safe(struct walk walk)
 {
     if (!sti_rule_is_on(STI_RULE_STACK))
         return true;
     /* A coroutine's stack, or a signal's, that lies above: what is below it on the scope's own is not seen from here. */
-    if ((uintptr_t)__builtin_frame_address(0) > (uintptr_t)scope)
+    if ((uintptr_t)__builtin_frame_address(0) > walk.scope)
         return false;
-    struct walk walk = { .scope = (uintptr_t)scope, .above = above };
     _Unwind_Backtrace(visit_frame, &walk);
     return walk.reached && !walk.met_protected;
+}
+
+bool sti_caller_stack_is_safe(const void *scope, uintptr_t above)
+{
+    return is_safe((struct walk){ .scope = (uintptr_t)scope, .above = above });
+}
+
+bool sti_caller_stack_is_safe_to_cut(const void *scope)
+{
+    return is_safe((struct walk){ .scope = (uintptr_t)scope, .passes_cxx = true });
 }

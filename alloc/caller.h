@@ -81,4 +81,7 @@ bool sti_caller_is_protected(uintptr_t instruction);
  * up to the stack pointer above are left out: those of a signal handler, for whom it is the interrupted one; otherwise 0. 2 to 15 microseconds. Safe in signal handlers. */
 bool sti_caller_stack_is_safe(const void *scope, uintptr_t above);
 
+/* The same, but frames of the C++ runtime do not count: it counts on an exception wherever it allocates. */
+bool sti_caller_stack_is_safe_to_cut(const void *scope);
+
 #endif

@@ -6,6 +6,7 @@
 #include <dlfcn.h>
 #include <stdatomic.h>
 #include <stddef.h>
+#include <stdlib.h>
 #include <stint/interrupt.h>
 #include <string.h>
 
@@ -21,7 +22,9 @@ typedef struct sti_cxx_exceptions *records_fn(void);
 extern const char linked_records[] __asm__("__cxa_get_globals") __attribute__((weak));
 extern const char linked_allocate[] __asm__("__cxa_allocate_exception") __attribute__((weak));
 extern const char linked_throw[] __asm__("__cxa_throw") __attribute__((weak));
-static const char *const linked[] __attribute__((used)) = { linked_records, linked_allocate, linked_throw };
+extern const char linked_set_terminate[] __asm__("_ZSt13set_terminatePFvvE") __attribute__((weak));
+static const char *const linked[] __attribute__((used)) = { linked_records, linked_allocate, linked_throw,
+                                                            linked_set_terminate };
 
 /* Entered from the beginning, and for ever. */
 static records_fn *_Atomic runtimes[STI_CXX_RUNTIMES];
@@ -84,13 +87,46 @@ static void warm_up(records_fn *records)
         sti_thread_metered->scope->masks--; /* and no sample point */
 }
 
+/* Its calls of std::terminate do not come to our override. */
+typedef void terminate_fn(void);
+static terminate_fn *_Atomic terminate_before[STI_CXX_RUNTIMES];
+
+static void land_or_terminate(unsigned runtime)
+{
+    sti_unwind_instead_of_terminating(NULL);
+    terminate_fn *before = atomic_load_explicit(&terminate_before[runtime], memory_order_relaxed);
+    if (before != NULL)
+        before();
+    abort();
+}
+
+#define TERMINATE_OF(number)                                                                                           \
+    static void terminate_##number(void)                                                                               \
+    {                                                                                                                  \
+        land_or_terminate(number);                                                                                     \
+    }
+TERMINATE_OF(0)
+TERMINATE_OF(1)
+TERMINATE_OF(2)
+TERMINATE_OF(3)
+
+static void hear_of_terminations(records_fn *records, unsigned runtime)
+{
+    static terminate_fn *const ours[STI_CXX_RUNTIMES] = { terminate_0, terminate_1, terminate_2, terminate_3 };
+    const struct sti_elf_module module = sti_elf_module_of(*(void **)&records);
+    terminate_fn *(*set)(terminate_fn *);
+    *(void **)&set = sti_elf_symbol(&module, "_ZSt13set_terminatePFvvE");
+    if (set != NULL)
+        atomic_store_explicit(&terminate_before[runtime], set(ours[runtime]), memory_order_relaxed);
+}
+
 static bool is_shared(const char *path)
 {
     return strstr(path, "/libstdc++.so") != NULL || strstr(path, "/libc++abi.so") != NULL;
 }
 
 /* Somebody keeps a pointer into it: it stays loaded. */
-static void prepare(records_fn *records)
+static void prepare(records_fn *records, unsigned runtime)
 {
     struct dl_find_object module;
     if (_dl_find_object(*(void **)&records, &module) != 0)
@@ -98,8 +134,10 @@ static void prepare(records_fn *records)
     const char *path = module.dlfo_link_map->l_name;
     if (path[0] != '\0')
         dlopen(path, RTLD_LAZY | RTLD_NOLOAD);
-    if (!is_shared(path))
+    if (!is_shared(path)) {
         warm_up(records);
+        hear_of_terminations(records, runtime);
+    }
 }
 
 /* Two threads may find the same one: it is entered once. */
@@ -109,7 +147,7 @@ static bool enter(records_fn *records)
         records_fn *there = NULL;
         if (atomic_compare_exchange_strong_explicit(&runtimes[i], &there, records, memory_order_relaxed,
                                                     memory_order_relaxed)) {
-            prepare(records);
+            prepare(records, i);
             return true;
         }
         if (there == records)

@@ -188,6 +188,33 @@ void sti_interrupt_last_resort(struct sti_thread *thread)
         leave_by_unwind(scope);
 }
 
+bool sti_interrupt_may_cut(struct sti_scope *innermost)
+{
+    unsigned masks = innermost->unwind.under_way ? 1 : 0;
+    sti_hold_settle(innermost);
+    struct sti_scope *scope = innermost;
+    while (scope->masks == masks && !sti_rules_hold(&scope->holds) && scope->tripped == STINT_REASON_NONE &&
+           scope->outer != NULL) {
+        masks = 0;
+        scope = scope->outer;
+    }
+    return scope->masks == masks && !sti_rules_hold(&scope->holds) && scope->tripped != STINT_REASON_NONE &&
+           sti_caller_stack_is_safe_to_cut(innermost);
+}
+
+bool sti_interrupt_instead_of_throwing(struct sti_thread *thread)
+{
+    struct sti_scope *scope = thread->scope;
+    if (!sti_unwind_throwing_would_end(scope))
+        return false;
+    if (!sti_interrupt_may_cut(scope))
+        return true;
+    sti_interrupt_trip(scope, STINT_REASON_OUTER);
+    sti_hook_drop(scope);
+    sti_forks_settle(scope);
+    sti_unwind_cut(scope);
+}
+
 bool sti_interrupt_deliver(struct sti_thread *thread)
 {
     return deliver(thread, 0);

@@ -59,6 +59,15 @@ void *sti_allocate_aligned_at_sample(struct sti_thread *thread, size_t alignment
     return block != NULL ? sti_memprof_made(thread, block, size, alignment, caller) : sti_allocate_failed();
 }
 
+void *sti_allocate_unrefused(size_t alignment, size_t size)
+{
+    struct sti_thread *thread = sti_thread_metered;
+    thread->used += sti_meter_rounded(size);
+    if (thread->allocating == NULL)
+        return sti_backend_aligned(alignment != 0 ? alignment : 16, size);
+    return sti_backend_heap_aligned(thread->allocating, alignment != 0 ? alignment : 16, size);
+}
+
 void *sti_reallocate_at_sample(struct sti_thread *thread, void *block, size_t size, const void *caller)
 {
     if (!sti_meter_sample(thread, sti_meter_rounded(size), size, caller))

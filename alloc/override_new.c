@@ -38,6 +38,8 @@ static __attribute__((noinline)) void *retry(size_t size, size_t alignment, bool
     for (;;) {
         const struct sti_thread *thread = sti_thread_metered;
         bool refused = thread != NULL && sti_interrupt_is_tripped(thread->scope);
+        if (refused && throws && sti_interrupt_instead_of_throwing(sti_thread_metered))
+            return sti_allocate_unrefused(alignment, size);
         new_handler *handler = refused ? NULL : current_handler(caller);
         if (handler == NULL) {
             if (throws)

@@ -41,6 +41,28 @@ bool sti_unwind_is_open(const struct sti_scope *scope)
     return end != 0;
 }
 
+struct search {
+    uintptr_t scope;
+    bool ends;
+};
+
+static _Unwind_Reason_Code look_for_handler(struct _Unwind_Context *context, void *argument)
+{
+    struct search *search = argument;
+    if (_Unwind_GetCFA(context) > search->scope)
+        return _URC_END_OF_STACK;
+    enum sti_lsda_answer answer = sti_lsda_answer(context);
+    search->ends = answer == STI_LSDA_ENDS;
+    return answer == STI_LSDA_PASSES ? _URC_NO_REASON : _URC_END_OF_STACK;
+}
+
+bool sti_unwind_throwing_would_end(const struct sti_scope *scope)
+{
+    struct search search = { .scope = (uintptr_t)scope };
+    _Unwind_Backtrace(look_for_handler, &search);
+    return search.ends;
+}
+
 _Noreturn static void land(struct sti_scope *scope)
 {
     sti_cxx_restore(&scope->cxx);
@@ -98,10 +120,16 @@ void sti_unwind_give_up(struct sti_scope *scope)
 void sti_unwind_instead_of_terminating(const void *caller)
 {
     struct sti_thread *thread = sti_thread_metered;
-    if (thread == NULL || !thread->scope->unwind.under_way || sti_caller_is_protected((uintptr_t)caller))
+    if (thread == NULL || (caller != NULL && sti_caller_is_protected((uintptr_t)caller)))
         return;
     struct sti_scope *scope = thread->scope;
-    sti_hold_settle(scope);
-    if (!sti_hold_any(&scope->holds))
+    if (sti_interrupt_may_cut(scope))
         land(scope);
+}
+
+void sti_unwind_cut(struct sti_scope *scope)
+{
+    if (scope->on_interrupt == STINT_UNWIND && !scope->unwind.under_way)
+        sti_unwind_leave(scope);
+    land(scope);
 }
