@@ -23,6 +23,8 @@
 #include "rules.h"
 
 struct sti_caller_system sti_caller_system;
+extern int register_destructor(void (*)(void *), void *, void *) __asm__("__cxa_thread_atexit_impl");
+static struct sti_caller_module thread_atexit; /* the code of this function of libc's */
 static struct sti_caller_system waiting; /* the same, though a test clears the other: rules.h */
 
 static struct sti_caller_module loaded_range(const struct dl_phdr_info *info)
@@ -61,8 +63,18 @@ static int classify(struct dl_phdr_info *info, size_t size, void *unused)
     return 0;
 }
 
+static struct sti_caller_module code_of(void *function)
+{
+    Dl_info info;
+    ElfW(Sym) *symbol = NULL;
+    if (dladdr1(function, &info, (void **)&symbol, RTLD_DL_SYMENT) == 0 || symbol == NULL)
+        return (struct sti_caller_module){ .size = 0 };
+    return (struct sti_caller_module){ .begin = (uintptr_t)info.dli_saddr, .size = symbol->st_size };
+}
+
 __attribute__((constructor)) static void find_modules(void)
 {
+    thread_atexit = code_of((void *)(uintptr_t)register_destructor);
     dl_iterate_phdr(classify, NULL);
     struct sti_caller_module low = sti_caller_system.libc;
     struct sti_caller_module high = sti_caller_system.loader;
@@ -76,14 +88,19 @@ __attribute__((constructor)) static void find_modules(void)
     waiting = sti_caller_system;
 }
 
-bool sti_caller_is_loader(const void *caller)
+static bool is_loader(const void *caller)
 {
     return sti_caller_in(&waiting.loader, caller);
 }
 
+bool sti_caller_ends_process(const void *caller)
+{
+    return is_loader(caller) || sti_caller_in(&thread_atexit, caller);
+}
+
 bool sti_caller_must_wait(const void *caller)
 {
-    return sti_rule_is_on(STI_RULE_CALLER) && (sti_caller_in(&waiting.libc, caller) || sti_caller_is_loader(caller));
+    return sti_rule_is_on(STI_RULE_CALLER) && (sti_caller_in(&waiting.libc, caller) || is_loader(caller));
 }
 
 /* Names of protected modules: a file name is meant when it continues with '.' or '-' or ends there. The list only grows;

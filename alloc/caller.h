@@ -55,8 +55,9 @@ static inline bool sti_caller_is_system(const void *caller)
 /* The same of an allocation at which an interrupt is due, and which has to wait for it. Cold. */
 bool sti_caller_must_wait(const void *caller);
 
-/* Is it the loader's own? Cold. */
-bool sti_caller_is_loader(const void *caller);
+/* Would it end the process if it were refused: the loader, and what in libc registers destructors of thread_local
+ * variables? Cold. */
+bool sti_caller_ends_process(const void *caller);
 
 #if defined(__clang__)
 #define STI_CALLER_UNINSTRUMENTED __attribute__((disable_sanitizer_instrumentation))

@@ -28,7 +28,7 @@
 
 void sti_interrupt_trip(struct sti_scope *scope, stint_reason reason)
 {
-    if (scope->tripped != STINT_REASON_NONE)
+    if (scope->tripped != STINT_REASON_NONE || scope->finished)
         return;
     scope->tripped = scope->member != NULL ? sti_family_trip(scope->member->family, reason) : reason;
 }
@@ -58,7 +58,7 @@ static void look_at_time(struct sti_scope *scope, const struct sti_scope *innerm
 void sti_interrupt_look(struct sti_scope *innermost, uint64_t now)
 {
     for (struct sti_scope *scope = innermost; scope != NULL; scope = scope->outer) {
-        if (scope->tripped != STINT_REASON_NONE)
+        if (scope->tripped != STINT_REASON_NONE || scope->finished)
             continue;
         if (has_tripped_elsewhere(scope)) {
             scope->tripped = sti_family_tripped(scope->member->family);
@@ -241,6 +241,20 @@ void stint_checkpoint(void)
         return;
     thread->scope->samples++;
     sti_interrupt_point(thread);
+}
+
+bool stint_finish(void)
+{
+    struct sti_thread *thread = sti_thread_metered;
+    if (thread == NULL)
+        return true;
+    struct sti_scope *scope = thread->scope;
+    sti_interrupt_look(scope, sti_clock_now());
+    if (scope->tripped != STINT_REASON_NONE)
+        return false;
+    scope->finished = true;
+    scope->masks++;
+    return true;
 }
 
 bool stint_interrupted(void)

@@ -132,6 +132,7 @@ void sti_scope_init(struct sti_scope *scope, struct sti_thread *thread, const st
     scope->stop = request->stop;
     scope->on_interrupt = options->on_interrupt;
     scope->tripped = STINT_REASON_NONE;
+    scope->finished = false;
     scope->masks = 0;
     sti_cxx_note(&scope->cxx);
     scope->keeps = 0;

@@ -55,6 +55,7 @@ struct sti_scope {
     const stint_token *stop;
     stint_on_interrupt on_interrupt;
     stint_reason tripped; /* written once; STINT_REASON_NONE until then */
+    bool finished; /* stint_finish: nothing trips it any more */
     unsigned masks;
     unsigned regions;  /* of blocking */
     unsigned keeps;    /* regions whose blocks go to the process's heap; each is masked too */

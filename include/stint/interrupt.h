@@ -29,6 +29,12 @@ STINT_BEGIN_DECLS
  * In STINT_JUMP it may not return; in STINT_FAIL it returns and stint_interrupted() tells. Costs a few nanoseconds. */
 STINT_API void stint_checkpoint(void);
 
+/* The last thing that the function of a scope does, when it has something at hand that is no memory and goes with the value:
+ * look at the limits, the token and the clock once more. True: nothing can interrupt the scope any more, it is Ok if the
+ * function returns 0, and that it must do soon. False: the scope has been interrupted and will be rolled back, so what the
+ * value owns has to be given back now. True outside of scopes. Not in subtasks. */
+STINT_API bool stint_finish(void);
+
 /* Whether the innermost scope is being interrupted: something has tripped it, or a scope around it, and will end it.
  * True in guards, and in a STINT_FAIL task from the moment it was noticed. Does not look at tokens or clocks itself:
  * call stint_checkpoint first, as a library's progress callback would. */
