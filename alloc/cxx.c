@@ -12,6 +12,7 @@
 
 #include "boundary.h"
 #include "caller.h"
+#include "cxx_caches.h"
 #include "elf_symbol.h"
 #include "scope_state.h"
 #include "thread.h"
@@ -134,6 +135,10 @@ static void prepare(records_fn *records, unsigned runtime)
     const char *path = module.dlfo_link_map->l_name;
     if (path[0] != '\0')
         dlopen(path, RTLD_LAZY | RTLD_NOLOAD);
+    const struct sti_elf_module tables = { .base = module.dlfo_link_map->l_addr, .dynamic = module.dlfo_link_map->l_ld };
+    uintptr_t begin = (uintptr_t)module.dlfo_map_start;
+    const struct sti_caller_module code = { .begin = begin, .size = (uintptr_t)module.dlfo_map_end - begin };
+    sti_cxx_caches_learn(&tables, path, code);
     if (!is_shared(path)) {
         warm_up(records);
         hear_of_terminations(records, runtime);

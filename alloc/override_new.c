@@ -8,6 +8,7 @@
 
 #include "allocate.h"
 #include "cxx.h"
+#include "cxx_caches.h"
 #include "interrupt.h"
 
 typedef void new_handler(void);
@@ -53,8 +54,24 @@ static __attribute__((noinline)) void *retry(size_t size, size_t alignment, bool
     }
 }
 
+/* The runtime's own; see cxx_caches.h. */
+static __attribute__((noinline)) void *new_process_block(struct sti_thread *thread, size_t size, size_t alignment,
+                                                         bool throws, const void *caller)
+{
+    bool sampled = !sti_meter_charge_fast(thread, sti_meter_rounded(size));
+    if (sampled && !sti_meter_sample(thread, sti_meter_rounded(size), size, caller))
+        return retry(size, alignment, throws, caller);
+    void *block = sti_backend_aligned(alignment > 16 ? alignment : 16, size);
+    if (sampled)
+        block = sti_memprof_made(thread, block, size, alignment, caller);
+    return block != NULL ? block : retry(size, alignment, throws, caller);
+}
+
 STI_INLINE void *new_block(size_t size, size_t alignment, bool throws, const void *caller)
 {
+    struct sti_thread *thread = sti_thread_counted;
+    if (STI_UNLIKELY(thread != NULL) && STI_UNLIKELY(sti_cxx_caches_ask(caller)))
+        return new_process_block(thread, size, alignment, throws, caller);
     void *block = sti_allocate_aligned(alignment, size, caller);
     return STI_LIKELY(block != NULL) ? block : retry(size, alignment, throws, caller);
 }
