@@ -198,8 +198,7 @@ bool sti_interrupt_may_cut(struct sti_scope *innermost)
         masks = 0;
         scope = scope->outer;
     }
-    return scope->masks == masks && !sti_rules_hold(&scope->holds) && scope->tripped != STINT_REASON_NONE &&
-           sti_caller_stack_is_safe_to_cut(innermost);
+    return scope->masks == masks && !sti_rules_hold(&scope->holds) && scope->tripped != STINT_REASON_NONE;
 }
 
 bool sti_interrupt_instead_of_throwing(struct sti_thread *thread)
@@ -207,7 +206,7 @@ bool sti_interrupt_instead_of_throwing(struct sti_thread *thread)
     struct sti_scope *scope = thread->scope;
     if (!sti_unwind_throwing_would_end(scope))
         return false;
-    if (!sti_interrupt_may_cut(scope))
+    if (!sti_interrupt_may_cut(scope) || !sti_caller_stack_is_safe_to_cut(scope))
         return true;
     sti_interrupt_trip(scope, STINT_REASON_OUTER);
     sti_hook_drop(scope);

@@ -123,6 +123,7 @@ void sti_unwind_instead_of_terminating(const void *caller)
     if (thread == NULL || (caller != NULL && sti_caller_is_protected((uintptr_t)caller)))
         return;
     struct sti_scope *scope = thread->scope;
+    /* Without a look at the stack: clang's frame that calls std::terminate has no table. */
     if (sti_interrupt_may_cut(scope))
         land(scope);
 }

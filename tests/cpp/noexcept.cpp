@@ -130,8 +130,15 @@ NOINLINE void allocate_with_lock() noexcept
     note('1');
 }
 
-/* Neither may it be told, nor may it be left: a lock would stay locked. */
-void with_a_lock_held_the_allocation_succeeds(void **)
+/* gcc's neither may be told, nor may it be left: a lock would stay locked. clang's catches what is thrown, gives the lock
+ * back and only then ends the process. */
+#ifdef __clang__
+#define FINISHES(letters) ""
+#else
+#define FINISHES(letters) letters
+#endif
+
+void a_lock_is_given_back_in_any_case(void **)
 {
     for (auto mode : modes) {
         stint_options options = limited();
@@ -145,7 +152,7 @@ void with_a_lock_held_the_allocation_succeeds(void **)
                 note(mode == STINT_FAIL ? '2' : 'W');
             }
         });
-        assert_stopped(outcome, mode == STINT_FAIL ? "12" : "1");
+        assert_stopped(outcome, mode == STINT_FAIL ? FINISHES("12") : FINISHES("1"));
         assert_true(held.try_lock());
         held.unlock();
     }
@@ -179,7 +186,7 @@ int main()
     const CMUnitTest tests[] = {
         cmocka_unit_test(the_task_ends),
         cmocka_unit_test(a_block_inside_catches_it),
-        cmocka_unit_test(with_a_lock_held_the_allocation_succeeds),
+        cmocka_unit_test(a_lock_is_given_back_in_any_case),
         cmocka_unit_test(an_inner_scope_is_left_for_its_outer_one),
     };
     return cmocka_run_group_tests(tests, nullptr, nullptr);

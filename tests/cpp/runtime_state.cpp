@@ -129,9 +129,9 @@ void a_thread_local_is_made_though_the_grace_is_spent(void **)
         stint_options options = limited();
         options.on_interrupt = STINT_FAIL;
         auto outcome = run(options, [] {
-            while (malloc(1000) != nullptr)
+            while ((sink = malloc(1000)) != nullptr)
                 ;
-            while (wcsdup(L"on the grace") != nullptr)
+            while ((sink = wcsdup(L"on the grace")) != nullptr)
                 ;
             used = use_thread_local();
         });
