@@ -29,6 +29,7 @@ static const char *const linked[] __attribute__((used)) = { linked_records, link
 
 /* Entered from the beginning, and for ever. */
 static records_fn *_Atomic runtimes[STI_CXX_RUNTIMES];
+atomic_bool sti_cxx_has_runtime;
 static atomic_ullong modules_seen; /* how many have been loaded when somebody looked last */
 
 /* --- Looking ------------------------------------------------------------------------------------------------------ */
@@ -153,6 +154,7 @@ static bool enter(records_fn *records)
         if (atomic_compare_exchange_strong_explicit(&runtimes[i], &there, records, memory_order_relaxed,
                                                     memory_order_relaxed)) {
             prepare(records, i);
+            atomic_store_explicit(&sti_cxx_has_runtime, true, memory_order_relaxed);
             return true;
         }
         if (there == records)
@@ -189,10 +191,9 @@ static inline struct sti_cxx_exceptions *record(unsigned i, unsigned count)
 #define FOR_EACH_RECORD(i, exceptions, count)                                                                          \
     for (unsigned i = 0; i < STI_CXX_RUNTIMES && (exceptions = record(i, count)) != NULL; i++)
 
-void sti_cxx_note(struct sti_cxx_state *state)
+void sti_cxx_note_all(struct sti_cxx_state *state)
 {
     struct sti_cxx_exceptions *exceptions;
-    state->count = 0;
     FOR_EACH_RECORD(i, exceptions, STI_CXX_RUNTIMES)
     {
         state->of[i] = *exceptions;

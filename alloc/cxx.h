@@ -9,6 +9,7 @@
 #ifndef STI_ALLOC_CXX_H
 #define STI_ALLOC_CXX_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 
 /* A thread's exceptions, as the Itanium C++ ABI lays them out. */
@@ -29,7 +30,15 @@ struct sti_cxx_state {
  * (RTLD_LOCAL). True: there is a new one. Not in signal handlers. A few nanoseconds when nothing has been loaded. */
 bool sti_cxx_look(void);
 
-void sti_cxx_note(struct sti_cxx_state *state);
+extern atomic_bool sti_cxx_has_runtime __attribute__((visibility("hidden")));
+void sti_cxx_note_all(struct sti_cxx_state *state);
+
+static inline void sti_cxx_note(struct sti_cxx_state *state)
+{
+    state->count = 0;
+    if (atomic_load_explicit(&sti_cxx_has_runtime, memory_order_relaxed))
+        sti_cxx_note_all(state);
+}
 
 /* Runtimes found since then had neither caught nor thrown anything. */
 void sti_cxx_extend(struct sti_cxx_state *state);

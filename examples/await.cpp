@@ -3,7 +3,7 @@
  * An event loop with coroutines of C++20: each line of standard input is a request, a coroutine that awaits a task with
  * its own budget. What runs in the loop's thread never blocks; the tasks run on the pool's.
  *
- *     printf '3\n100\n999999999999\n' | examples/coroutine
+ *     printf '3\n100\n999999999999\n' | examples/await
  *
  * counts primes below each number, and tells the last one that it has had its half second. */
 #include <coroutine>
