@@ -27,19 +27,22 @@ __attribute__((cold)) void *sti_allocate_failed(void);
 void *sti_allocate_uncommon(struct sti_thread *thread, size_t size, const void *caller);
 void *sti_allocate_zeroed_uncommon(struct sti_thread *thread, size_t size, const void *caller);
 
-/* At a sample point. */
-void *sti_allocate_aligned_at_sample(struct sti_thread *thread, size_t alignment, size_t size, const void *caller);
-void *sti_reallocate_at_sample(struct sti_thread *thread, void *block, size_t size, const void *caller);
+void *sti_allocate_aligned_uncommon(struct sti_thread *thread, size_t alignment, size_t size, const void *caller);
+/* Move the block to the innermost scope's memory; its size, charged already, is to be another one. */
+void *sti_allocate_moved(struct sti_thread *thread, void *block, size_t size);
+void *sti_reallocate_uncommon(struct sti_thread *thread, void *block, size_t size, const void *caller);
 
 /* Beyond the limits and the grace, for code that can neither be told of a failure nor be left. */
 void *sti_allocate_unrefused(size_t alignment, size_t size);
 
-/* What gives a block back: mimalloc's function, the profiler's while a profile runs, or once a task has been wiped,
- * wiping's. */
+/* What gives a block back: mimalloc's function, the profiler's while a profile runs; and for good, once a task has been
+ * wiped or blocks of the nursery had to be kept, the one that looks for all of these. */
 typedef void sti_free_fn(void *block);
 extern _Atomic(sti_free_fn *) sti_free_function __attribute__((visibility("hidden"))); /* as in caller.h */
 
-/* Have it be another one, unless it is wiping's, which stays. Any thread. */
+void sti_free_watched(void *block);
+
+/* Have it be another one, unless it is that one, which stays. Any thread. */
 void sti_free_by(sti_free_fn *function);
 
 /* relaxed: a block that is followed or to be wiped is in the caller's hands after the change. */
@@ -54,8 +57,8 @@ void *sti_reallocate_watched(struct sti_thread *thread, void *block, size_t size
 STI_INLINE void *sti_allocate_in_scope(struct sti_thread *thread, size_t size, const void *caller)
 {
     if (STI_LIKELY(sti_caller_is_clearly_not_system(caller)) &&
-        STI_LIKELY(sti_meter_charge_small(thread, size, STI_BACKEND_SMALL)))
-        return sti_backend_heap_malloc_small(thread->allocating, size);
+        STI_LIKELY(sti_meter_charge_small(thread, size)))
+        return sti_backend_theap_malloc_small(thread->allocating, size);
     return sti_allocate_uncommon(thread, size, caller);
 }
 
@@ -74,12 +77,12 @@ STI_INLINE void *sti_allocate_zeroed(size_t count, size_t size, const void *call
     if (STI_LIKELY(thread == NULL))
         return sti_backend_zalloc(total);
     if (STI_LIKELY(sti_caller_is_clearly_not_system(caller)) &&
-        STI_LIKELY(sti_meter_charge_small(thread, total, STI_BACKEND_SMALL)))
-        return sti_backend_heap_zalloc(thread->allocating, total);
+        STI_LIKELY(sti_meter_charge_small(thread, total)))
+        return sti_backend_theap_zalloc(thread->allocating, total);
     return sti_allocate_zeroed_uncommon(thread, total, caller);
 }
 
-/* Does the block stay where it is? mimalloc's rule, asked beforehand so that the charge does not depend on it. */
+/* Does the block stay where it is? A rule of ours, so that the charge does not depend on mimalloc's. */
 STI_INLINE bool sti_allocate_fits(const void *block, size_t size)
 {
     size_t usable = sti_backend_usable_size(block);
@@ -93,11 +96,12 @@ STI_INLINE void *sti_reallocate_plainly(struct sti_thread *thread, void *block, 
     if (block == NULL)
         return sti_allocate_in_scope(thread, size, caller);
     if (sti_allocate_fits(block, size))
-        return sti_backend_realloc(block, size);
-    if (STI_UNLIKELY(!sti_meter_charge_fast(thread, sti_meter_rounded(size))))
-        return sti_reallocate_at_sample(thread, block, size, caller);
-    return STI_LIKELY(!sti_caller_is_system(caller)) ? sti_backend_heap_realloc(thread->allocating, block, size)
-                                                     : sti_backend_realloc(block, size);
+        return block;
+    if (STI_LIKELY(thread->allocating != NULL) &&
+        STI_LIKELY(sti_meter_charge_fast(thread, sti_meter_rounded(size))))
+        return STI_LIKELY(!sti_caller_is_system(caller)) ? sti_backend_theap_realloc(thread->allocating, block, size)
+                                                         : sti_backend_realloc(block, size);
+    return sti_reallocate_uncommon(thread, block, size, caller);
 }
 
 STI_INLINE void *sti_reallocate(void *block, size_t size, const void *caller)
@@ -124,20 +128,10 @@ STI_INLINE void *sti_allocate_aligned(size_t alignment, size_t size, const void 
         return sti_allocate(alignment == 16 && size < 16 ? 16 : size,
                             caller); /* mimalloc's smallest are aligned to 8 */
     struct sti_thread *thread = sti_thread_counted;
-    void *block;
-    if (STI_LIKELY(thread == NULL)) {
-        block = sti_backend_aligned(alignment, size);
-    } else {
-        size_t whole;
-        if (__builtin_add_overflow(size, alignment, &whole))
-            return sti_allocate_failed();
-        if (STI_UNLIKELY(!sti_meter_charge_fast(thread, sti_meter_rounded(whole))))
-            return sti_allocate_aligned_at_sample(thread, alignment, size, caller);
-        block = STI_LIKELY(!sti_caller_is_system(caller))
-                    ? sti_backend_heap_aligned(thread->allocating, alignment, size)
-                    : sti_backend_aligned(alignment, size);
-    }
+    if (STI_UNLIKELY(thread != NULL))
+        return sti_allocate_aligned_uncommon(thread, alignment, size, caller);
     /* mimalloc does not report an aligned block that it cannot make. */
+    void *block = sti_backend_aligned(alignment, size);
     return STI_LIKELY(block != NULL) ? block : sti_allocate_failed();
 }
 

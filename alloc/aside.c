@@ -14,6 +14,7 @@ void sti_aside_begin(struct sti_aside *aside)
         return;
     aside->scope = thread->scope;
     aside->allocating = thread->allocating;
+    aside->small = thread->small;
     aside->started = atomic_load_explicit(&thread->started, memory_order_relaxed);
     atomic_store_explicit(&thread->limit, 0, memory_order_relaxed);
     sti_thread_return_to(thread, NULL);
@@ -26,6 +27,7 @@ void sti_aside_end(const struct sti_aside *aside)
         return;
     thread->scope = aside->scope;
     thread->allocating = aside->allocating;
+    thread->small = aside->small;
     atomic_store_explicit(&thread->started, aside->started, memory_order_relaxed);
     atomic_store_explicit(&thread->limit, 0, memory_order_relaxed);
     sti_thread_enter(thread);

@@ -11,7 +11,8 @@
 struct sti_aside {
     struct sti_thread *thread; /* NULL: it was in no scope */
     struct sti_scope *scope;
-    sti_backend_heap *allocating;
+    sti_backend_theap *allocating;
+    size_t small;
     uint64_t started;
 };
 

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * mimalloc: the one file that includes mimalloc.h and hides how its versions differ (2.0.9 in Debian 12, 3.0.1 in
- * Debian 13, 3.6 in unstable). Blocks of the process come from mimalloc's own default heap of the calling thread, which
- * this library never changes. A task heap may be allocated from, walked, deleted and destroyed only by the thread that
- * made it; any thread may free a block. */
+ * mimalloc 3.3 or later: the one file that includes mimalloc.h. Any thread, unless a function says otherwise.
+ *
+ * A heap has pages of its own. Each thread that allocates from it has a part of it, its theap, which finds a block faster
+ * than the heap could; it lives until the heap or its thread ends. Any thread may free a block. A heap may be destroyed by
+ * any thread, but walked, or deleted with live blocks in it, only while nobody else allocates from it, and by the thread
+ * that allocated from it as long as that lives: what a thread frees of its own pages is not synchronised. Blocks of the
+ * process come from mimalloc's main heap, which this library never changes. */
 #ifndef STI_ALLOC_BACKEND_H
 #define STI_ALLOC_BACKEND_H
 
@@ -12,43 +15,30 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The version macro changed its digits on the way: 209, 227, 301, 316, 3012, 3206, 20302, 30403. */
-#if MI_MALLOC_VERSION < 200
-#error "stint needs mimalloc 2.0.9 or later"
+/* Five digits from 3.3 on; the macro had three and four before. */
+#if MI_MALLOC_VERSION < 30300
+#error "stint needs mimalloc 3.3 or later"
 #endif
-
-/* 3.0 and 3.1: what a deleted heap holds is abandoned at once, for any heap with its tag to adopt. */
-#define STI_BACKEND_ABANDONS                                                                                           \
-    ((MI_MALLOC_VERSION >= 300 && MI_MALLOC_VERSION < 320) || (MI_MALLOC_VERSION >= 3000 && MI_MALLOC_VERSION < 3200))
-
-/* May a heap that needs pages adopt abandoned ones, though it may be destroyed? */
-#define STI_BACKEND_ADOPTS                                                                                             \
-    (MI_MALLOC_VERSION < 300 || (MI_MALLOC_VERSION >= 20000 && MI_MALLOC_VERSION < 30000) || STI_BACKEND_ABANDONS)
 
 typedef mi_heap_t sti_backend_heap;
+typedef mi_theap_t sti_backend_theap;
 
+/* NULL: out of memory. */
 static inline sti_backend_heap *sti_backend_heap_new(void)
 {
-#if STI_BACKEND_ABANDONS
-    return mi_heap_new_ex(1, true,
-                          0); /* a tag of its own: threads abandon full pages of the process's heap all the time */
-#else
     return mi_heap_new();
-#endif
 }
 
-/* Live blocks move to the process's heap. So would pages without one, where nobody would look for them: collect first. */
-static inline void sti_backend_heap_commit(sti_backend_heap *heap)
+/* The calling thread's part of it. */
+static inline sti_backend_theap *sti_backend_heap_theap(sti_backend_heap *heap)
 {
-    mi_heap_collect(heap, false);
+    return mi_heap_theap(heap);
+}
+
+/* Live blocks become the process's. */
+static inline void sti_backend_heap_delete(sti_backend_heap *heap)
+{
     mi_heap_delete(heap);
-}
-
-/* Take in what other threads have freed of the calling thread's part of the process's heap; give all that is free back to
- * the system. */
-static inline void sti_backend_process_collect(bool give_back)
-{
-    mi_collect(give_back);
 }
 
 /* Live blocks are gone. */
@@ -57,46 +47,47 @@ static inline void sti_backend_heap_destroy(sti_backend_heap *heap)
     mi_heap_destroy(heap);
 }
 
-/* Take in what other threads have freed. */
-static inline void sti_backend_heap_collect(sti_backend_heap *heap)
+/* Take in what other threads have freed of the calling thread's part; then give its free pages back, too. */
+static inline void sti_backend_theap_collect(sti_backend_theap *theap, bool give_back)
 {
-    mi_heap_collect(heap, false);
+    mi_theap_collect(theap, give_back);
 }
+
+/* The same of the process's heap; the free pages of all heaps go back to the system then, at once. */
+static inline void sti_backend_process_collect(bool give_back)
+{
+    mi_collect(give_back);
+}
+
+/* The smallest page. */
+#define STI_BACKEND_SLICE ((size_t)64 << 10)
+
+/* What the pages of a heap hold. */
+struct sti_backend_size {
+    size_t held;   /* bytes in live blocks, each counted with what its size class makes of it */
+    size_t pages;  /* bytes of those pages, as far as they have been used */
+    size_t blocks; /* that live */
+};
 
 static inline bool sti_backend_add_area(const mi_heap_t *heap, const mi_heap_area_t *area, void *block,
-                                        size_t block_size, void *sum)
+                                        size_t block_size, void *size)
 {
     (void)heap;
     (void)block;
     (void)block_size;
-    *(size_t *)sum += area->used * area->full_block_size;
+    struct sti_backend_size *sum = size;
+    sum->held += area->used * area->full_block_size;
+    if (area->used > 0)
+        sum->pages += area->committed > STI_BACKEND_SLICE ? area->committed : STI_BACKEND_SLICE;
+    sum->blocks += area->used;
     return true;
 }
 
-/* Bytes in live blocks, each counted with what its size class rounds it up to. Blocks that another thread has freed may
- * still be counted until the heap's next collection: never too few. */
-static inline size_t sti_backend_heap_held(sti_backend_heap *heap)
+/* Blocks that another thread has freed may still be counted until the next collection: never too few. Reads only. */
+static inline struct sti_backend_size sti_backend_heap_size(sti_backend_heap *heap)
 {
-    size_t sum = 0;
+    struct sti_backend_size sum = { 0, 0, 0 };
     mi_heap_visit_blocks(heap, false, sti_backend_add_area, &sum);
-    return sum;
-}
-
-static inline bool sti_backend_add_committed(const mi_heap_t *heap, const mi_heap_area_t *area, void *block,
-                                             size_t block_size, void *sum)
-{
-    (void)heap;
-    (void)block;
-    (void)block_size;
-    *(size_t *)sum += area->committed;
-    return true;
-}
-
-/* Bytes of the heap's pages. */
-static inline size_t sti_backend_heap_committed(sti_backend_heap *heap)
-{
-    size_t sum = 0;
-    mi_heap_visit_blocks(heap, false, sti_backend_add_committed, &sum);
     return sum;
 }
 
@@ -121,13 +112,14 @@ static inline bool sti_backend_visit_area(const mi_heap_t *heap, const mi_heap_a
     return true;
 }
 
+/* Reads only. */
 static inline void sti_backend_heap_areas(sti_backend_heap *heap, sti_backend_area_fn *visit, void *arg)
 {
     struct sti_backend_area_visit areas = { .visit = visit, .arg = arg };
     mi_heap_visit_blocks(heap, false, sti_backend_visit_area, &areas);
 }
 
-/* The heap's live blocks, each with the beginning of its page. */
+/* The heap's live blocks, each with the beginning of its page. What other threads have freed is taken in first. */
 typedef void sti_backend_block_fn(void *block, uintptr_t page, void *arg);
 
 struct sti_backend_block_visit {
@@ -152,70 +144,32 @@ static inline void sti_backend_heap_blocks(sti_backend_heap *heap, sti_backend_b
     mi_heap_visit_blocks(heap, true, sti_backend_visit_block, &blocks);
 }
 
-/* Does what this page holds count? */
-typedef bool sti_backend_page_fn(uintptr_t page);
-
-struct sti_backend_count {
-    sti_backend_page_fn *counts;
-    size_t sum;
-};
-
-static inline bool sti_backend_add_counted_area(const mi_heap_t *heap, const mi_heap_area_t *area, void *block,
-                                                size_t block_size, void *count)
+static inline void *sti_backend_theap_malloc(sti_backend_theap *theap, size_t size)
 {
-    (void)heap;
-    (void)block;
-    (void)block_size;
-    struct sti_backend_count *counted = count;
-    if (area->used > 0 && counted->counts((uintptr_t)area->blocks))
-        counted->sum += area->used * area->full_block_size;
-    return true;
-}
-
-/* As sti_backend_heap_held, of the pages that count. */
-static inline size_t sti_backend_heap_held_in(sti_backend_heap *heap, sti_backend_page_fn *counts)
-{
-    struct sti_backend_count count = { .counts = counts, .sum = 0 };
-    mi_heap_visit_blocks(heap, false, sti_backend_add_counted_area, &count);
-    return count.sum;
-}
-
-/* The calling thread's part of the process's heap; where heaps adopt pages. */
-static inline sti_backend_heap *sti_backend_thread_heap(void)
-{
-#if STI_BACKEND_ADOPTS
-    return mi_heap_get_backing();
-#else
-    return NULL;
-#endif
-}
-
-static inline void *sti_backend_heap_malloc(sti_backend_heap *heap, size_t size)
-{
-    return mi_heap_malloc(heap, size);
+    return mi_theap_malloc(theap, size);
 }
 
 /* The sizes of blocks that the next function makes; it has the shortest way to one. */
 #define STI_BACKEND_SMALL ((size_t)MI_SMALL_SIZE_MAX)
 
-static inline void *sti_backend_heap_malloc_small(sti_backend_heap *heap, size_t size)
+static inline void *sti_backend_theap_malloc_small(sti_backend_theap *theap, size_t size)
 {
-    return mi_heap_malloc_small(heap, size);
+    return mi_theap_malloc_small(theap, size);
 }
 
-static inline void *sti_backend_heap_zalloc(sti_backend_heap *heap, size_t size)
+static inline void *sti_backend_theap_zalloc(sti_backend_theap *theap, size_t size)
 {
-    return mi_heap_zalloc(heap, size);
+    return mi_theap_zalloc(theap, size);
 }
 
-static inline void *sti_backend_heap_realloc(sti_backend_heap *heap, void *block, size_t size)
+static inline void *sti_backend_theap_realloc(sti_backend_theap *theap, void *block, size_t size)
 {
-    return mi_heap_realloc(heap, block, size);
+    return mi_theap_realloc(theap, block, size);
 }
 
-static inline void *sti_backend_heap_aligned(sti_backend_heap *heap, size_t alignment, size_t size)
+static inline void *sti_backend_theap_aligned(sti_backend_theap *theap, size_t alignment, size_t size)
 {
-    return mi_heap_malloc_aligned(heap, size, alignment);
+    return mi_theap_malloc_aligned(theap, size, alignment);
 }
 
 static inline void *sti_backend_malloc(size_t size)
@@ -245,23 +199,35 @@ static inline void sti_backend_free(void *block)
     mi_free(block);
 }
 
+/* Of any address. mimalloc 2 does not know the region of what the system placed beyond 20 TiB, but the heap of each block. */
+static inline bool sti_backend_has_made(const void *block)
+{
+    return mi_is_in_heap_region(block) || mi_check_owned(block);
+}
+
 static inline size_t sti_backend_usable_size(const void *block)
 {
     return mi_usable_size(block);
 }
 
-/* What a block of this size will hold once made, at most. mi_good_size does not tell it for large ones: they get whole
- * slices, and from 8 MiB on what the system is asked for is rounded too. */
+/* That a live block lies in. */
+static inline sti_backend_heap *sti_backend_heap_of(const void *block)
+{
+    return mi_heap_of(block);
+}
+
+/* What a block of this size will hold once made, at most. mi_good_size does not tell it of those that have a page to
+ * themselves: these get what the system is asked for, in ever larger steps. */
 static inline size_t sti_backend_block_size(size_t size)
 {
     const size_t kib = 1024;
-    if (size <= 128 * kib)
+    if (size <= 512 * kib)
         return mi_good_size(size);
-    size_t whole = size <= 512 * kib     ? 64 * kib
-                   : size <= 8192 * kib  ? 512 * kib
-                   : size <= 32768 * kib ? 1024 * kib
-                                         : 4096 * kib;
-    return (size + whole - 1) / whole * whole;
+    size_t step = size <= 2048 * kib    ? 64 * kib
+                  : size <= 8192 * kib  ? 256 * kib
+                  : size <= 32768 * kib ? 1024 * kib
+                                        : 4096 * kib;
+    return (size + step - 1) / step * step;
 }
 
 /* mimalloc keeps a thread-specific value of its own; it has to be set before a scope starts to undo such values. */
@@ -276,8 +242,8 @@ static inline void sti_backend_on_error(void (*heard)(int error, void *unused))
     mi_register_error(heard, NULL);
 }
 
-/* mimalloc calls a function, on the allocating thread, whenever it leaves its own fast path: at the latest when a page of
- * 64 KiB has no free block left. It may allocate. Forced ones come with a collection. NULL: none. */
+/* mimalloc calls a function, on the allocating thread, once in a thousand times that it leaves its own fast path. It may
+ * allocate. Forced ones come with a collection. NULL: none. */
 static inline void sti_backend_on_heartbeat(void (*beat)(bool force, unsigned long long count, void *unused))
 {
     mi_register_deferred_free(beat, NULL);

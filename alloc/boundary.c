@@ -9,7 +9,6 @@
  * A forced unwind (pthread_exit, our own) has no first phase, and passes. */
 #include "boundary.h"
 
-#include <pthread.h>
 #include <stdbool.h>
 #include <stint/exception.h>
 
@@ -18,6 +17,7 @@
 #include "forks.h"
 #include "interrupt.h"
 #include "plain_lock.h"
+#include "quiet.h"
 #include "scope_state.h"
 
 #ifndef __x86_64__
@@ -113,24 +113,29 @@ void sti_boundary_drop(struct sti_thrown *thrown)
 
 /* --- Callbacks ---------------------------------------------------------------------------------------------------- */
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct sti_quiet_lock lock = STI_QUIET_LOCK_INIT;
 static stint_exception_report *report_function;
 static void *report_argument;
 
+__attribute__((constructor)) static void be_quiet_at_forks(void)
+{
+    sti_quiet_add(&lock);
+}
+
 void stint_set_exception_report(stint_exception_report *report, void *arg)
 {
-    sti_plain_mutex_lock(&lock);
+    sti_plain_mutex_lock(&lock.mutex);
     report_function = report;
     report_argument = arg;
-    sti_plain_mutex_unlock(&lock);
+    sti_plain_mutex_unlock(&lock.mutex);
 }
 
 static void report(const char *where, const char *message)
 {
-    sti_plain_mutex_lock(&lock);
+    sti_plain_mutex_lock(&lock.mutex);
     stint_exception_report *function = report_function;
     void *argument = report_argument;
-    sti_plain_mutex_unlock(&lock);
+    sti_plain_mutex_unlock(&lock.mutex);
     if (function != NULL)
         function(where, message, argument);
 }

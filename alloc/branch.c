@@ -27,10 +27,12 @@
 #include "interrupt.h"
 #include "meter.h"
 #include "mutex.h"
+#include "nursery.h"
 #include "preempt.h"
 #include "scope.h"
 #include "scope_state.h"
 #include "specific.h"
+#include "thread_state.h"
 
 static bool belongs_to(const struct sti_scope *scope, const struct sti_family *family)
 {
@@ -60,13 +62,13 @@ static void begin_inside(struct sti_thread *thread, const struct sti_scope *scop
 {
     static const stint_budget none;
     sti_meter_begin(thread, &none);
-    if (scope->outer->heap != NULL)
-        thread->allocating = scope->outer->heap->backend;
+    sti_meter_allocate_from(thread, sti_heap_own(scope->outer));
 }
 
 static void begin_outermost(struct sti_thread *thread, struct sti_scope *scope)
 {
     struct sti_member *member = scope->member;
+    sti_nursery_open(thread, scope, true);
     scope->heaps = member->heaps;
     scope->heap = member->heaps;
     member->heaps = NULL;
@@ -74,8 +76,7 @@ static void begin_outermost(struct sti_thread *thread, struct sti_scope *scope)
     sti_family_begin(member, scope);
     if (sti_scope_has_limit_of_time(scope))
         sti_due_begin(thread, scope);
-    if (scope->heap != NULL)
-        thread->allocating = scope->heap->backend;
+    sti_meter_allocate_from(thread, scope->heap);
 }
 
 /* Its heap, if it made one, is the first of the scope around it. */
@@ -83,6 +84,7 @@ static void end_inside(struct sti_scope *scope)
 {
     struct sti_scope *outer = scope->outer;
     sti_specific_commit(scope);
+    sti_thread_state_commit(scope);
     while (scope->heaps != NULL) {
         struct sti_heap *heap = scope->heaps;
         scope->heaps = heap->next;
@@ -99,9 +101,11 @@ static void end_outermost(struct sti_thread *thread, struct sti_scope *scope)
 {
     struct sti_member *member = scope->member;
     sti_specific_rollback(scope);
+    sti_thread_state_rollback(scope);
     sti_family_add_cpu(member->family, sti_cpu_end(scope));
     if (sti_scope_has_limit_of_time(scope))
         sti_due_renew(thread, scope->below);
+    sti_nursery_commit(thread, scope);
     scope->heaps = sti_heap_drop_empty(thread, scope->heaps);
     sti_family_settle(member, scope);
     atomic_fetch_add_explicit(&member->family->samples, scope->samples, memory_order_relaxed);
@@ -158,8 +162,9 @@ int sti_branch_run(struct sti_family *family, stint_fn *fn, void *arg, void **va
     *interrupted = false;
     struct sti_thread *thread = sti_thread_self();
     if (thread == NULL)
-        return ENOMEM;
+        return sti_thread_missing();
     struct sti_scope scope;
+    scope.frame = (uintptr_t)__builtin_frame_address(0);
     int error = begin(thread, &scope, family);
     if (error != 0)
         return error;

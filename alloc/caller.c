@@ -15,11 +15,11 @@
 #include <stdlib.h>
 #include <stint/interrupt.h>
 #include <string.h>
-#include <sys/auxv.h>
 #include <unwind.h>
 
 #include "backend.h"
 #include "process.h"
+#include "profile_write.h"
 #include "rules.h"
 
 struct sti_caller_system sti_caller_system;
@@ -47,18 +47,21 @@ static struct sti_caller_module loaded_range(const struct dl_phdr_info *info)
 bool sti_caller_module_is_ours(const struct dl_phdr_info *info)
 {
     struct sti_caller_module module = loaded_range(info);
-    return sti_caller_in(&module, &sti_caller_system) || sti_caller_in(&module, sti_backend_address());
+    return sti_caller_in(&module, &sti_caller_system) || sti_caller_in(&module, sti_backend_address()) ||
+           sti_caller_in(&module, sti_profile_module());
 }
+
+extern void *__tls_get_addr(void *variable);
 
 static int classify(struct dl_phdr_info *info, size_t size, void *unused)
 {
     (void)size;
     (void)unused;
     struct sti_caller_module module = loaded_range(info);
-    /* abs can be nobody's but libc's; AT_BASE is where the kernel put the loader. */
+    /* These two can be nobody's but libc's and the loader's. */
     if (sti_caller_in(&module, (const void *)(uintptr_t)abs))
         sti_caller_system.libc = module;
-    else if (info->dlpi_addr == getauxval(AT_BASE) && info->dlpi_addr != 0)
+    else if (sti_caller_in(&module, (const void *)(uintptr_t)__tls_get_addr))
         sti_caller_system.loader = module;
     return 0;
 }
@@ -214,8 +217,9 @@ bool sti_caller_is_protected(uintptr_t instruction)
     if (_dl_find_object((void *)instruction, &found) != 0)
         return false;
     uintptr_t begin = (uintptr_t)found.dlfo_map_start;
-    uintptr_t end = (uintptr_t)found.dlfo_map_end;
-    return (uintptr_t)&sti_caller_system - begin < end - begin || is_protected_name(found.dlfo_link_map->l_name);
+    struct sti_caller_module module = { .begin = begin, .size = (uintptr_t)found.dlfo_map_end - begin };
+    return sti_caller_in(&module, &sti_caller_system) || sti_caller_in(&module, sti_profile_module()) ||
+           is_protected_name(found.dlfo_link_map->l_name);
 }
 
 static _Unwind_Reason_Code visit_frame(struct _Unwind_Context *context, void *argument)
@@ -248,12 +252,12 @@ static bool is_safe(struct walk walk)
     return walk.reached && !walk.met_protected;
 }
 
-bool sti_caller_stack_is_safe(const void *scope, uintptr_t above)
+bool sti_caller_stack_is_safe(uintptr_t scope, uintptr_t above)
 {
-    return is_safe((struct walk){ .scope = (uintptr_t)scope, .above = above });
+    return is_safe((struct walk){ .scope = scope, .above = above });
 }
 
-bool sti_caller_stack_is_safe_to_cut(const void *scope)
+bool sti_caller_stack_is_safe_to_cut(uintptr_t scope)
 {
-    return is_safe((struct walk){ .scope = (uintptr_t)scope, .passes_cxx = true });
+    return is_safe((struct walk){ .scope = scope, .passes_cxx = true });
 }

@@ -71,18 +71,18 @@ bool sti_caller_is_backend(const void *caller);
 /* Is it in the module that this library is in? */
 bool sti_caller_is_this_module(const void *caller);
 
-/* Is it this library, or mimalloc? */
+/* Is it this library with its module (profile_writer.h), or mimalloc? */
 struct dl_phdr_info;
 bool sti_caller_module_is_ours(const struct dl_phdr_info *info);
 
 /* Is the instruction in a protected module, in this library or in the vDSO? Safe in signal handlers. */
 bool sti_caller_is_protected(uintptr_t instruction);
 
-/* Walk from here to the scope, which is an object on this stack. True: no frame of a protected module lies between. Frames
+/* Walk from here to the frame that runs a scope, on this stack. True: no frame of a protected module lies between. Frames
  * up to the stack pointer above are left out: those of a signal handler, for whom it is the interrupted one; otherwise 0. 2 to 15 microseconds. Safe in signal handlers. */
-bool sti_caller_stack_is_safe(const void *scope, uintptr_t above);
+bool sti_caller_stack_is_safe(uintptr_t scope, uintptr_t above);
 
 /* The same, but frames of the C++ runtime do not count: it counts on an exception wherever it allocates. */
-bool sti_caller_stack_is_safe_to_cut(const void *scope);
+bool sti_caller_stack_is_safe_to_cut(uintptr_t scope);
 
 #endif

@@ -14,6 +14,7 @@
 #include "caller.h"
 #include "cxx_caches.h"
 #include "elf_symbol.h"
+#include "quiet.h"
 #include "scope_state.h"
 #include "thread.h"
 
@@ -134,8 +135,11 @@ static void prepare(records_fn *records, unsigned runtime)
     if (_dl_find_object(*(void **)&records, &module) != 0)
         return;
     const char *path = module.dlfo_link_map->l_name;
-    if (path[0] != '\0')
+    if (path[0] != '\0') {
+        sti_quiet_enter_loader();
         dlopen(path, RTLD_LAZY | RTLD_NOLOAD);
+        sti_quiet_leave_loader();
+    }
     const struct sti_elf_module tables = { .base = module.dlfo_link_map->l_addr, .dynamic = module.dlfo_link_map->l_ld };
     uintptr_t begin = (uintptr_t)module.dlfo_map_start;
     const struct sti_caller_module code = { .begin = begin, .size = (uintptr_t)module.dlfo_map_end - begin };
@@ -166,7 +170,9 @@ static bool enter(records_fn *records)
 bool sti_cxx_look(void)
 {
     struct look look = { .count = 0 };
+    sti_quiet_enter_loader();
     dl_iterate_phdr(look_at_module, &look);
+    sti_quiet_leave_loader();
     bool any = false;
     for (unsigned i = 0; i < look.count; i++)
         any = enter(look.found[i]) || any;
@@ -313,7 +319,10 @@ void *sti_cxx_function(const char *name, const void *caller)
         const struct sti_elf_module module = sti_elf_module_of(caller);
         wanted.function = sti_elf_symbol(&module, name);
     }
-    if (wanted.function == NULL)
+    if (wanted.function == NULL) {
+        sti_quiet_enter_loader();
         dl_iterate_phdr(look_for_function, &wanted);
+        sti_quiet_leave_loader();
+    }
     return wanted.function;
 }

@@ -2,7 +2,7 @@
  *
  * Learning which functions of libstdc++ allocate for itself; see cxx_caches.h.
  *
- * By their names in its table of symbols. Helpers without a name there have been inlined into these, or lie behind them. */
+ * By their names in its table of symbols. Helpers without a name there have been inlined into these, or lie beside them. */
 #include "cxx_caches.h"
 
 #include <string.h>
@@ -56,7 +56,7 @@ static bool is_for_itself(const char *name)
 
 struct learnt {
     struct sti_caller_module module;
-    uint64_t *begins; /* where functions with a name begin */
+    uint64_t *named; /* code of functions with a name */
     uint64_t *caches;
 };
 
@@ -70,27 +70,33 @@ static bool is_set(const uint64_t *bits, uintptr_t offset)
     return (bits[offset / 1024] >> offset / 16 % 64 & 1) != 0;
 }
 
-static void note_beginning(const char *name, const void *begin, size_t size, void *argument)
+static void note_named(const char *name, const void *begin, size_t size, void *argument)
 {
     const struct learnt *learnt = argument;
-    uintptr_t offset = (uintptr_t)begin - learnt->module.begin;
+    uintptr_t first = (uintptr_t)begin - learnt->module.begin;
     (void)name;
-    (void)size;
-    if (offset < learnt->module.size)
-        set(learnt->begins, offset);
+    for (uintptr_t offset = first; offset < first + size && offset < learnt->module.size; offset += 16)
+        set(learnt->named, offset);
 }
 
-/* With the code behind it that has no name: a helper that nobody else may call. */
+/* With the code before and behind it that has no name: helpers. */
 static void learn_function(const char *name, const void *begin, size_t size, void *argument)
 {
     const struct learnt *learnt = argument;
     if (!is_for_itself(name))
         return;
-    uintptr_t offset = (uintptr_t)begin - learnt->module.begin;
-    uintptr_t end = offset + size;
-    for (; offset < learnt->module.size && (offset < end || (offset < end + HELPER && !is_set(learnt->begins, offset)));
-         offset += 16)
+    uintptr_t first = (uintptr_t)begin - learnt->module.begin;
+    uintptr_t end = first + size;
+    for (uintptr_t offset = first; offset < learnt->module.size; offset += 16) {
+        if (offset >= end && (offset >= end + HELPER || is_set(learnt->named, offset)))
+            break;
         set(learnt->caches, offset);
+    }
+    for (uintptr_t offset = first; offset >= 16 && offset + HELPER > first; offset -= 16) {
+        if (is_set(learnt->named, offset - 16))
+            break;
+        set(learnt->caches, offset - 16);
+    }
 }
 
 void sti_cxx_caches_learn(const struct sti_elf_module *module, const char *path, struct sti_caller_module code)
@@ -101,17 +107,17 @@ void sti_cxx_caches_learn(const struct sti_elf_module *module, const char *path,
         return;
     struct sti_cxx_code *made = sti_process_malloc(sizeof *made);
     uint64_t *caches = sti_process_calloc(code.size / 1024 + 1, sizeof *caches);
-    uint64_t *begins = sti_process_calloc(code.size / 1024 + 1, sizeof *begins);
-    if (made == NULL || caches == NULL || begins == NULL) {
+    uint64_t *named = sti_process_calloc(code.size / 1024 + 1, sizeof *named);
+    if (made == NULL || caches == NULL || named == NULL) {
         sti_process_free(made);
         sti_process_free(caches);
-        sti_process_free(begins);
+        sti_process_free(named);
         return;
     }
-    struct learnt learnt = { .module = code, .begins = begins, .caches = caches };
-    sti_elf_visit_functions(module, note_beginning, &learnt);
+    struct learnt learnt = { .module = code, .named = named, .caches = caches };
+    sti_elf_visit_functions(module, note_named, &learnt);
     sti_elf_visit_functions(module, learn_function, &learnt);
-    sti_process_free(begins);
+    sti_process_free(named);
     *made = (struct sti_cxx_code){ .module = code, .caches = caches };
     const struct sti_cxx_code *before = &unknown;
     if (!atomic_compare_exchange_strong_explicit(&sti_cxx_code, &before, made, memory_order_release,

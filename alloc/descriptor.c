@@ -19,6 +19,8 @@
 
 #include "boundary.h"
 #include "process.h"
+#include "quiet.h"
+#include "resident.h"
 
 #define DIRECTORY "/proc/thread-self/fd"
 #define WORD_BITS 64
@@ -28,16 +30,21 @@ struct sti_descriptors {
     uint64_t open[];
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct sti_quiet_lock lock = STI_QUIET_LOCK_INIT;
 static stint_descriptor_report *report_function;
 static void *report_argument;
 
+__attribute__((constructor)) static void be_quiet_at_forks(void)
+{
+    sti_quiet_add(&lock);
+}
+
 void stint_set_descriptor_report(stint_descriptor_report *report, void *arg)
 {
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&lock.mutex);
     report_function = report;
     report_argument = arg;
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&lock.mutex);
 }
 
 static bool is_listed(const struct sti_descriptors *list, unsigned descriptor)
@@ -81,7 +88,8 @@ static struct sti_descriptors *with_entries(struct sti_descriptors *list, const 
     for (size_t at = 0; list != NULL && at < size; at += entry->d_reclen) {
         entry = (const struct dirent64 *)(const void *)(entries + at);
         unsigned descriptor;
-        if (!is_number(entry->d_name, &descriptor) || descriptor == (unsigned)excluded)
+        if (!is_number(entry->d_name, &descriptor) || descriptor == (unsigned)excluded ||
+            sti_resident_keeps((int)descriptor))
             continue;
         list = grown(list, descriptor);
         if (list != NULL)
@@ -108,10 +116,10 @@ struct sti_descriptors *sti_descriptors_list(void)
 
 static void report(unsigned descriptor, const char *task)
 {
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&lock.mutex);
     stint_descriptor_report *function = report_function;
     void *argument = report_argument;
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&lock.mutex);
     if (function == NULL)
         return;
     char link[sizeof DIRECTORY + 16];

@@ -124,7 +124,7 @@ uint64_t sti_family_end(struct sti_scope *scope, bool commits)
 {
     struct sti_family *family = scope->member->family;
     sti_member_decide(family, commits);
-    sti_account_reserve(scope->account, atomic_load_explicit(&family->account_reserved, memory_order_relaxed), 0);
+    sti_account_reserve(scope->account, scope->charged, atomic_load_explicit(&family->account_reserved, memory_order_relaxed), 0);
     uint64_t kept = atomic_load_explicit(&family->kept, memory_order_relaxed);
     sti_process_free(family->own);
     family->own = NULL;

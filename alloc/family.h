@@ -123,7 +123,7 @@ extern unsigned sti_family_patience;
 
 /* If it has been asked: while nothing runs there; and while this scope waits there for a subtask. */
 void sti_family_answer_idle(struct sti_member *member);
-void sti_family_answer_waiting(struct sti_member *member, const struct sti_scope *innermost);
+void sti_family_answer_waiting(struct sti_member *member, struct sti_scope *innermost);
 
 /* --- Members (member.c). Calling thread. --- */
 

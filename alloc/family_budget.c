@@ -102,7 +102,7 @@ void sti_family_begin(struct sti_member *member, struct sti_scope *scope)
         scope->reserved = member->account_reserved;
         member->account_reserved = 0;
     }
-    sti_family_hold(member, sti_heap_held(scope->heaps), 0);
+    sti_family_hold(member, sti_heap_held(scope), 0);
     thread->memory_check = 0;
     atomic_store_explicit(&thread->limit, 0, memory_order_relaxed);
 }
@@ -113,7 +113,7 @@ static void settle_account(struct sti_member *member, struct sti_scope *scope)
     if (scope->account == NULL)
         return;
     member->account_reserved = member->held < scope->reserved ? member->held : scope->reserved;
-    sti_account_reserve(scope->account, scope->reserved, member->account_reserved);
+    sti_account_reserve(scope->account, scope->charged, scope->reserved, member->account_reserved);
     scope->reserved = 0;
     atomic_fetch_add_explicit(&member->family->account_reserved, member->account_reserved, memory_order_relaxed);
 }
@@ -122,7 +122,7 @@ void sti_family_settle(struct sti_member *member, struct sti_scope *scope)
 {
     struct sti_family *family = member->family;
     settle_allocation(member, scope);
-    sti_family_hold(member, sti_heap_held(scope->heaps), 0);
+    sti_family_hold(member, sti_heap_held(scope), 0);
     settle_account(member, scope);
     if (family->allocation_limit != 0 &&
         atomic_load_explicit(&family->used, memory_order_relaxed) > family->allocation_limit)

@@ -130,19 +130,18 @@ void sti_family_answer_idle(struct sti_member *member)
     if (!is_asked(member))
         return;
     member->answered = atomic_load_explicit(&member->family->asked, memory_order_relaxed);
-    sti_heap_collect(member->heaps);
-    publish_both(member, sti_heap_held(member->heaps));
+    publish_both(member, sti_heap_list_held(member->heaps));
 }
 
 /* The next sample point measures again, and places the one after. */
-void sti_family_answer_waiting(struct sti_member *member, const struct sti_scope *innermost)
+void sti_family_answer_waiting(struct sti_member *member, struct sti_scope *innermost)
 {
     if (!is_asked(member))
         return;
     size_t held = 0;
-    for (const struct sti_scope *scope = innermost; scope != NULL; scope = scope->outer) {
-        sti_heap_collect(scope->heaps);
-        held += sti_heap_held(scope->heaps);
+    for (struct sti_scope *scope = innermost; scope != NULL; scope = scope->outer) {
+        sti_heap_measure_exactly(innermost->thread, scope);
+        held += sti_heap_held(scope);
     }
     sti_family_hold(member, held, 0);
     innermost->thread->memory_check = 0;

@@ -11,7 +11,7 @@ int sti_forks_register(struct sti_forks *forks)
 {
     struct sti_thread *thread = sti_thread_self();
     if (thread == NULL)
-        return ENOMEM;
+        return sti_thread_missing();
     /* release: who wakes it finds the record whole. */
     atomic_store_explicit(&thread->forks, forks, memory_order_release);
     return 0;

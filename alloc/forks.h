@@ -29,7 +29,7 @@ struct sti_forks {
 };
 
 /* Register for the calling thread, outside of scopes; NULL: no more. The record has to stay until no task is running any more
- * of which this thread ran a branch: in the pool's memory. 0 or ENOMEM. */
+ * of which this thread ran a branch: in the pool's memory. 0, ENOMEM, or ENOTSUP (sti_backend_check). */
 int sti_forks_register(struct sti_forks *forks);
 
 /* --- For scopes, and wake for any thread --- */

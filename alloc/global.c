@@ -3,22 +3,22 @@
  * The limit on the whole process. Running tasks look at what the process holds, each at its own sample points.
  *
  * Who finds it too much chooses a victim, unless one has been chosen lately: since says when, 0 if none is on its way
- * out. To change it is a compare-and-swap, so one thread chooses at a time. The victim finds its flag at its next sample
- * point, which a poke brings about (thread.h: flag, then 0 into the limit), and ends; its thread then gives back what
- * the heap held, and clears since. What is published of a task is for the choice only; a figure that is a little old makes
- * it no worse than late. */
+ * out. To change it is a compare-and-swap, so one thread chooses at a time. Before it does, what nobody needs is given
+ * back (give_back.h), and it looks again: what a task committed and others have freed may still lie with an idle worker.
+ * The victim finds its flag at its next sample point, which a poke brings about (thread.h: flag, then 0 into the limit),
+ * and ends; its thread then gives back what the heap held, and clears since. What is published of a task is for the
+ * choice only; a figure that is a little old makes it no worse than late. */
 #include "global.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #include "cgroup.h"
 #include "clock.h"
 #include "family.h"
+#include "give_back.h"
+#include "quiet.h"
+#include "resident.h"
 #include "thread.h"
 
 #define SHORTEST_INTERVAL ((size_t)256 << 10)
@@ -35,34 +35,22 @@ static _Atomic stint_victim victim_policy;
 static _Atomic uint64_t since;
 static atomic_size_t seen; /* when the victim was chosen */
 
-static pthread_mutex_t report_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct sti_quiet_lock report_lock = STI_QUIET_LOCK_INIT;
 static stint_global_report *report_function;
 static void *report_argument;
 
-/* Bytes; 0 and errno if they cannot be read. Allocates nothing. */
-static size_t resident(void)
+__attribute__((constructor)) static void be_quiet_at_forks(void)
 {
-    char text[128];
-    int file = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
-    if (file < 0)
-        return 0;
-    ssize_t length = read(file, text, sizeof text - 1);
-    int error = errno;
-    close(file);
-    errno = error;
-    if (length <= 0)
-        return 0;
-    text[length] = '\0';
-    const char *pages = strchr(text, ' ');
-    return pages != NULL ? strtoul(pages, NULL, 10) * (size_t)sysconf(_SC_PAGESIZE) : 0;
+    sti_quiet_add(&report_lock);
 }
 
 int stint_set_global_memory_limit(size_t bytes)
 {
     if (bytes == STINT_MEMORY_LIMIT_OF_CGROUP)
         bytes = sti_cgroup_memory_limit("");
-    if (bytes != 0 && resident() == 0)
-        return errno != 0 ? errno : EIO;
+    int error = bytes != 0 ? sti_resident_begin() : 0;
+    if (error != 0)
+        return error;
     atomic_store_explicit(&sti_global_limit, bytes, memory_order_seq_cst);
     sti_thread_poke_all();
     return 0;
@@ -83,10 +71,10 @@ int stint_set_global_victim(stint_victim victim)
 
 void stint_set_global_report(stint_global_report *report, void *arg)
 {
-    pthread_mutex_lock(&report_lock);
+    pthread_mutex_lock(&report_lock.mutex);
     report_function = report;
     report_argument = arg;
-    pthread_mutex_unlock(&report_lock);
+    pthread_mutex_unlock(&report_lock.mutex);
 }
 
 static bool is_better(const struct sti_thread *thread, const struct sti_thread *best, stint_victim policy)
@@ -121,6 +109,26 @@ static bool is_waited_for(uint64_t since_ns, size_t held, size_t limit)
     return since_ns < (grows ? PATIENCE_NS : LONGEST_PATIENCE_NS);
 }
 
+/* Another has come first, or there is nothing to choose for any more. */
+static bool has_room_now(uint64_t before, uint64_t now, size_t *held, size_t limit)
+{
+    if (!atomic_compare_exchange_strong_explicit(&since, &before, now, memory_order_relaxed, memory_order_relaxed))
+        return true;
+    atomic_store_explicit(&seen, *held, memory_order_relaxed);
+    sti_give_back_all();
+    *held = sti_resident();
+    if (*held <= limit)
+        atomic_store_explicit(&since, 0, memory_order_relaxed);
+    return *held <= limit;
+}
+
+static void stop(struct sti_thread *victim, size_t held)
+{
+    atomic_store_explicit(&seen, held, memory_order_relaxed);
+    atomic_store_explicit(&victim->sacrificed, true, memory_order_seq_cst);
+    atomic_store_explicit(&victim->limit, 0, memory_order_seq_cst);
+}
+
 uint64_t sti_global_look(struct sti_thread *thread)
 {
     size_t limit = atomic_load_explicit(&sti_global_limit, memory_order_relaxed);
@@ -128,28 +136,24 @@ uint64_t sti_global_look(struct sti_thread *thread)
     interval = interval < SHORTEST_INTERVAL  ? SHORTEST_INTERVAL
                : interval > LONGEST_INTERVAL ? LONGEST_INTERVAL
                                              : interval;
-    size_t held = resident();
-    if (limit == 0 || held <= limit)
+    size_t held = limit != 0 ? sti_resident() : 0;
+    if (held <= limit)
         return interval;
     uint64_t now = sti_clock_now();
     uint64_t before = atomic_load_explicit(&since, memory_order_relaxed);
-    if ((before != 0 && is_waited_for(now - before, held, limit)) ||
-        !atomic_compare_exchange_strong_explicit(&since, &before, now, memory_order_relaxed, memory_order_relaxed))
+    if ((before != 0 && is_waited_for(now - before, held, limit)) || has_room_now(before, now, &held, limit))
         return interval;
     const struct sti_member *member = sti_family_member(thread->scope);
     struct sti_thread *victim = choose(member != NULL ? member->family->thread : thread);
-    if (victim == NULL)
-        return interval;
-    atomic_store_explicit(&seen, held, memory_order_relaxed);
-    atomic_store_explicit(&victim->sacrificed, true, memory_order_seq_cst);
-    atomic_store_explicit(&victim->limit, 0, memory_order_seq_cst);
+    if (victim != NULL)
+        stop(victim, held);
     return interval;
 }
 
 bool sti_global_is_near(void)
 {
     size_t limit = atomic_load_explicit(&sti_global_limit, memory_order_relaxed);
-    if (limit == 0 || resident() <= limit - (limit >> NEAR_SHIFT))
+    if (limit == 0 || sti_resident() <= limit - (limit >> NEAR_SHIFT))
         return false;
     const struct sti_thread *thread = sti_thread_first();
     while (thread != NULL && atomic_load_explicit(&thread->started, memory_order_relaxed) == 0)
@@ -161,15 +165,16 @@ void sti_global_begin_task(struct sti_thread *thread, uint64_t start)
 {
     atomic_store_explicit(&thread->held, 0, memory_order_relaxed);
     atomic_store_explicit(&thread->sacrificed, false, memory_order_relaxed);
+    atomic_store_explicit(&thread->deferral, 0, memory_order_relaxed);
     atomic_store_explicit(&thread->started, start, memory_order_relaxed);
 }
 
 static void report(size_t held, const char *task)
 {
-    pthread_mutex_lock(&report_lock);
+    pthread_mutex_lock(&report_lock.mutex);
     stint_global_report *function = report_function;
     void *argument = report_argument;
-    pthread_mutex_unlock(&report_lock);
+    pthread_mutex_unlock(&report_lock.mutex);
     if (function == NULL)
         return;
     stint_global_event event = {

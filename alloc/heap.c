@@ -2,31 +2,34 @@
  *
  * Task heaps; see heap.h for who may call what.
  *
- * A new mimalloc heap with a block in it costs 0.8 to 2 µs, a kept one next to nothing. So one empty heap a thread is
- * kept warm. Whether a heap is empty is asked of its areas (5 ns when there is none, 1 to 2 ns each): a block that
- * another thread has freed may still count as live, so the answer "empty" is exact and the other errs to the safe side:
- * such a heap is committed or destroyed, never handed on with a live block in it. */
+ * Whether a heap is empty is asked of its areas (70 ns, and 9 for each): a block that another thread has freed may still
+ * count as live, so the answer "empty" is exact and the other errs to the safe side. */
 #include "heap.h"
 
-#include "orphans.h"
+#include "allocate.h"
+#include "kept.h"
+#include "nursery.h"
 #include "process.h"
 #include "roots.h"
+#include "scope_state.h"
 #include "thread.h"
+#include "tracked.h"
 #include "wipe.h"
 
-#define COLLECT_INTERVAL ((size_t)8 << 20)
+#define MOST_RETIRED 8
+#define LOOKED_AT 4 /* of the retired ones, when a heap is wanted */
 
-struct sti_heap *sti_heap_take(struct sti_thread *thread)
+static bool is_empty(const struct sti_heap *heap)
 {
-    struct sti_heap *heap = thread->warm;
-    if (heap != NULL) {
-        thread->warm = NULL;
-        return heap;
-    }
-    heap = sti_process_malloc(sizeof *heap);
+    return heap->backend != NULL && sti_backend_heap_size(heap->backend).blocks == 0;
+}
+
+static struct sti_heap *make(void)
+{
+    struct sti_heap *heap = sti_process_calloc(1, sizeof *heap);
     if (heap == NULL)
         return NULL;
-    *heap = (struct sti_heap){ .backend = sti_backend_heap_new() };
+    heap->backend = sti_backend_heap_new();
     if (heap->backend == NULL) {
         sti_process_free(heap);
         return NULL;
@@ -34,46 +37,109 @@ struct sti_heap *sti_heap_take(struct sti_thread *thread)
     return heap;
 }
 
-static bool is_own_page(uintptr_t page)
+/* The oldest are at the front. */
+static struct sti_heap *take_retired(struct sti_thread *thread)
 {
-    return !sti_orphans_contain(page);
+    struct sti_heap **link = &thread->retired;
+    for (unsigned i = 0; i < LOOKED_AT && *link != NULL; i++, link = &(*link)->next) {
+        struct sti_heap *heap = *link;
+        sti_backend_theap_collect(sti_backend_heap_theap(heap->backend), false);
+        if (!is_empty(heap))
+            continue;
+        *link = heap->next;
+        thread->retired_count--;
+        return heap;
+    }
+    return NULL;
 }
 
-static size_t held_by(const struct sti_heap *heap)
+struct sti_heap *sti_heap_take(struct sti_thread *thread)
 {
-    return STI_BACKEND_ADOPTS && sti_orphans_any() ? sti_backend_heap_held_in(heap->backend, is_own_page)
-                                                   : sti_backend_heap_held(heap->backend);
+    struct sti_heap *heap = thread->warm;
+    thread->warm = NULL;
+    if (heap == NULL)
+        heap = take_retired(thread);
+    if (heap == NULL)
+        heap = make();
+    if (heap == NULL)
+        return NULL;
+    heap->next = NULL;
+    heap->wiped = false;
+    heap->theap = sti_backend_heap_theap(heap->backend);
+    return heap;
 }
 
-size_t sti_heap_held(const struct sti_heap *list)
+struct sti_heap *sti_heap_own(const struct sti_scope *scope)
 {
+    while (scope->heap == NULL && scope->is_inner_branch)
+        scope = scope->outer;
+    return scope->heap;
+}
+
+/* Its blocks become the process's, pages without one free. */
+static void delete(struct sti_heap *heap)
+{
+    sti_backend_heap_delete(heap->backend);
+    sti_process_free(heap);
+}
+
+static void delete_oldest(struct sti_thread *thread)
+{
+    struct sti_heap *oldest = thread->retired;
+    thread->retired = oldest->next;
+    thread->retired_count--;
+    delete(oldest);
+}
+
+void sti_heap_retire(struct sti_thread *thread, struct sti_heap *heap)
+{
+    struct sti_heap **link = &thread->retired;
+    while (*link != NULL)
+        link = &(*link)->next;
+    *link = heap;
+    heap->next = NULL;
+    if (++thread->retired_count > MOST_RETIRED)
+        delete_oldest(thread);
+}
+
+size_t sti_heap_bytes(const struct sti_heap *heap)
+{
+    if (heap->backend != NULL)
+        return sti_backend_heap_size(heap->backend).held;
     size_t held = 0;
-    for (; list != NULL; list = list->next)
-        held += held_by(list);
+    for (size_t i = 0; i < heap->count; i++)
+        held += sti_single_block(&heap->singles[i]) != NULL ? heap->singles[i].size : 0;
     return held;
 }
 
-/* Without a live block, be it an orphan. */
-static bool is_empty(const struct sti_heap *heap)
+size_t sti_heap_list_held(const struct sti_heap *list)
 {
-    return sti_backend_heap_held(heap->backend) == 0;
+    size_t held = 0;
+    for (; list != NULL; list = list->next) {
+        sti_backend_theap_collect(list->theap, false);
+        held += sti_heap_bytes(list);
+    }
+    return held;
 }
 
-void sti_heap_collect(const struct sti_heap *list)
+size_t sti_heap_held(const struct sti_scope *scope)
 {
-    for (; list != NULL; list = list->next)
-        sti_backend_heap_collect(list->backend);
+    size_t held = scope->young.held;
+    for (const struct sti_heap *heap = scope->heaps; heap != NULL; heap = heap->next) {
+        struct sti_backend_size size = sti_backend_heap_size(heap->backend);
+        held += heap != scope->heap && size.pages > size.held ? size.pages : size.held;
+    }
+    return held;
 }
 
 static void keep_warm(struct sti_thread *thread, struct sti_heap *heap)
 {
-    heap->next = NULL;
-    if (thread->warm == NULL) {
-        thread->warm = heap;
+    if (thread->warm != NULL) {
+        sti_heap_retire(thread, heap);
         return;
     }
-    sti_backend_heap_destroy(heap->backend);
-    sti_process_free(heap);
+    heap->next = NULL;
+    thread->warm = heap;
 }
 
 struct sti_heap *sti_heap_drop_empty(struct sti_thread *thread, struct sti_heap *list)
@@ -91,134 +157,96 @@ struct sti_heap *sti_heap_drop_empty(struct sti_thread *thread, struct sti_heap 
     return list;
 }
 
-static void notice_orphan(uintptr_t begin, uintptr_t end, size_t block_size, void *found)
+static size_t length(const struct sti_heap *list)
 {
-    (void)end;
-    (void)block_size;
-    *(bool *)found = *(bool *)found || sti_orphans_contain(begin);
+    size_t count = 0;
+    for (; list != NULL; list = list->next)
+        count++;
+    return count;
 }
 
-static bool has_adopted(sti_backend_heap *heap)
+/* The scope's own heap stays: more comes. */
+static void sweep(struct sti_thread *thread, struct sti_scope *scope)
 {
-    bool found = false;
-    if (STI_BACKEND_ADOPTS && sti_orphans_any())
-        sti_backend_heap_areas(heap, notice_orphan, &found);
-    return found;
+    struct sti_heap *own = NULL;
+    for (struct sti_heap **link = &scope->heaps; *link != NULL; link = &(*link)->next) {
+        if (*link == scope->heap) {
+            own = *link;
+            *link = own->next;
+            break;
+        }
+    }
+    scope->heaps = sti_heap_drop_empty(thread, scope->heaps);
+    size_t count = length(scope->heaps);
+    scope->sweep_at = count < STI_SCOPE_FIRST_SWEEP / 2 ? STI_SCOPE_FIRST_SWEEP : 2 * count;
+    scope->heap_count = count;
+    if (own != NULL) {
+        own->next = scope->heaps;
+        scope->heaps = own;
+    }
 }
 
-struct blocks {
-    void **list; /* NULL while they are only counted */
-    size_t count;
-};
-
-static void list_own_block(void *block, uintptr_t page, void *argument)
+void sti_heap_measure_exactly(struct sti_thread *thread, struct sti_scope *scope)
 {
-    struct blocks *blocks = argument;
-    if (!is_own_page(page))
-        return;
-    if (blocks->list != NULL)
-        blocks->list[blocks->count] = block;
-    blocks->count++;
+    for (const struct sti_heap *heap = scope->heaps; heap != NULL; heap = heap->next)
+        sti_backend_theap_collect(heap->theap, false);
+    sweep(thread, scope);
+    sti_nursery_measure(thread, scope);
 }
 
-/* A page may go with its last block, so none is freed while they are visited. Without memory for the list they stay. */
-static void free_own_blocks(sti_backend_heap *heap)
+void sti_heap_hand_over(struct sti_thread *thread, struct sti_scope *inner, struct sti_scope *outer)
 {
-    struct blocks blocks = { NULL, 0 };
-    sti_backend_heap_blocks(heap, list_own_block, &blocks);
-    blocks.list = sti_process_malloc(blocks.count * sizeof *blocks.list);
-    if (blocks.list == NULL)
-        return;
-    blocks.count = 0;
-    sti_backend_heap_blocks(heap, list_own_block, &blocks);
-    for (size_t i = 0; i < blocks.count; i++)
-        sti_backend_free(blocks.list[i]);
-    sti_process_free(blocks.list);
+    struct sti_heap *heap = sti_heap_drop_empty(thread, inner->heaps);
+    while (heap != NULL) {
+        struct sti_heap *next = heap->next;
+        heap->next = outer->heaps;
+        outer->heaps = heap;
+        outer->heap_count++;
+        heap = next;
+    }
+    if (outer->heap_count >= outer->sweep_at)
+        sweep(thread, outer);
 }
 
-static void commit(struct sti_heap *heap)
+static void wipe_block(void *block, uintptr_t page, void *unused)
 {
-    if (STI_BACKEND_ABANDONS)
-        sti_orphans_note(heap->backend);
-    else if (STI_BACKEND_ADOPTS && sti_orphans_any())
-        sti_orphans_forget(heap->backend);
-    sti_backend_heap_commit(heap->backend);
-}
-
-static void wipe_own_block(void *block, uintptr_t page, void *unused)
-{
+    (void)page;
     (void)unused;
-    if (!STI_BACKEND_ADOPTS || !sti_orphans_any() || is_own_page(page))
-        sti_wipe_block(block);
+    sti_wipe_block(block);
 }
 
-static void destroy(struct sti_heap *heap)
+static void free_blocks(const struct sti_heap *heap)
 {
-    bool adopted = has_adopted(heap->backend);
-    if (heap->wiped || adopted)
-        sti_backend_heap_collect(heap->backend); /* what other threads have freed is live no more */
-    if (heap->wiped)
-        sti_backend_heap_blocks(heap->backend, wipe_own_block, NULL);
-    if (!adopted) {
+    for (size_t i = 0; i < heap->count; i++) {
+        void *block = sti_single_block(&heap->singles[i]);
+        if (block != NULL && sti_tracked_may_contain(block))
+            sti_memprof_end_rolled_back(block);
+        sti_free(block);
+    }
+}
+
+void sti_heap_destroy(struct sti_heap *heap)
+{
+    sti_heap_map_drop(&heap->map);
+    if (heap->backend == NULL) {
+        free_blocks(heap);
+    } else {
+        if (heap->wiped)
+            sti_backend_heap_blocks(heap->backend, wipe_block, NULL);
         sti_backend_heap_destroy(heap->backend);
-        return;
     }
-    free_own_blocks(heap->backend);
-    commit(heap);
+    sti_process_free(heap);
 }
 
-static void end_each(struct sti_heap *list, void (*end)(struct sti_heap *))
-{
-    while (list != NULL) {
-        struct sti_heap *next = list->next;
-        sti_heap_map_drop(&list->map);
-        end(list);
-        sti_process_free(list);
-        list = next;
-    }
-}
-
-/* What other threads free of committed blocks comes back when this thread's part of the process's heap is collected. A
- * worker that allocates in tasks alone would never do that. */
 void sti_heap_commit(struct sti_thread *thread, struct sti_heap *list)
 {
     list = sti_heap_drop_empty(thread, list);
-    for (const struct sti_heap *heap = list; heap != NULL; heap = heap->next)
-        thread->handed_over += sti_backend_heap_committed(heap->backend);
     sti_memprof_end_heaps(thread, list, true);
-    end_each(list, commit);
-    if (thread->handed_over > COLLECT_INTERVAL) {
-        sti_backend_process_collect(false);
-        thread->handed_over = 0;
+    while (list != NULL) {
+        struct sti_heap *next = list->next;
+        sti_heap_retire(thread, list);
+        list = next;
     }
-}
-
-/* Append one list to another. */
-static struct sti_heap *joined(struct sti_heap *list, struct sti_heap *rest)
-{
-    struct sti_heap **link = &list;
-    while (*link != NULL)
-        link = &(*link)->next;
-    *link = rest;
-    return list;
-}
-
-/* Take the pinned heaps off the list. */
-static struct sti_heap *split_pinned(struct sti_heap **list)
-{
-    struct sti_heap *pinned = NULL;
-    struct sti_heap **link = list;
-    while (*link != NULL) {
-        struct sti_heap *heap = *link;
-        if (heap->pinned) {
-            *link = heap->next;
-            heap->next = pinned;
-            pinned = heap;
-        } else {
-            link = &heap->next;
-        }
-    }
-    return pinned;
 }
 
 size_t sti_heap_rollback(struct sti_thread *thread, struct sti_heap *list, const char *task)
@@ -227,28 +255,39 @@ size_t sti_heap_rollback(struct sti_thread *thread, struct sti_heap *list, const
     if (list == NULL)
         return 0;
     size_t kept = 0;
-    if (sti_roots_scan_due()) {
-        const struct sti_heap *kept_before = thread->kept;
-        list = joined(list, thread->kept);
-        sti_roots_pin(list, task);
-        for (const struct sti_heap *heap = list; heap != kept_before; heap = heap->next)
-            kept += heap->pinned ? sti_backend_heap_held(heap->backend) : 0;
-        thread->kept = split_pinned(&list);
-    }
+    if (sti_roots_scan_due())
+        kept = sti_kept_look(thread, &list, task);
     sti_memprof_end_heaps(thread, list, false);
-    end_each(list, destroy);
+    while (list != NULL) {
+        struct sti_heap *next = list->next;
+        sti_heap_destroy(list);
+        list = next;
+    }
     return kept;
+}
+
+static void give_up_retired(struct sti_thread *thread)
+{
+    while (thread->retired != NULL)
+        delete_oldest(thread);
+}
+
+void sti_heap_give_back(struct sti_thread *thread)
+{
+    sti_nursery_give_back(thread);
+    for (const struct sti_heap *heap = thread->retired; heap != NULL; heap = heap->next)
+        sti_backend_theap_collect(sti_backend_heap_theap(heap->backend), true);
+    give_up_retired(thread);
+    if (thread->warm != NULL)
+        sti_backend_theap_collect(sti_backend_heap_theap(thread->warm->backend), true);
 }
 
 void sti_heap_end_thread(struct sti_thread *thread)
 {
-    /* The warm heap is empty. What is kept stays for good. */
-    if (thread->warm != NULL) {
-        sti_backend_heap_destroy(thread->warm->backend);
-        sti_process_free(thread->warm);
-        thread->warm = NULL;
-    }
-    sti_memprof_end_heaps(thread, thread->kept, true);
-    end_each(thread->kept, commit);
-    thread->kept = NULL;
+    sti_nursery_end_thread(thread);
+    give_up_retired(thread);
+    if (thread->warm != NULL)
+        sti_heap_destroy(thread->warm);
+    thread->warm = NULL;
+    sti_kept_end_thread(thread);
 }

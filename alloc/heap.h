@@ -1,45 +1,92 @@
 /* SPDX-License-Identifier: MIT
  *
- * Task heaps: taken when a scope first allocates, measured, and given back by commit or rollback. All on the thread that
- * runs the scope. */
+ * Task heaps: taken when a scope outgrows the nursery (nursery.h), measured, and ended by commit or rollback. All on the
+ * thread that runs the scope.
+ *
+ * A mimalloc heap costs 1 to 3 µs, 10 with its first block, and as much again when it is deleted. So a heap whose task
+ * has left nothing is kept warm for the thread's next one; and one with live blocks of a task that ended Ok is retired: it
+ * stays on a short list, from which it is taken again once others have freed those blocks. Only when that list is full,
+ * or the thread idle, its oldest heap is deleted, which makes its blocks the process's and its free pages anybody's. */
 #ifndef STI_ALLOC_HEAP_H
 #define STI_ALLOC_HEAP_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "backend.h"
 #include "heap_map.h"
 
+struct sti_scope;
 struct sti_thread;
 
+/* A heap, or what a scope left in its thread's nursery: single blocks. */
 struct sti_heap {
-    sti_backend_heap *backend;
-    struct sti_heap *next;   /* on a list: of a scope, or of the heaps that a thread keeps */
-    bool wiped;              /* when it is destroyed: wipe.h */
-    bool pinned;             /* by a root: roots.h */
-    struct sti_heap_map map; /* for the scan of roots; a heap that is kept keeps it */
+    sti_backend_heap *backend; /* NULL: single blocks */
+    sti_backend_theap *theap;  /* the calling thread's part of it, since it was taken */
+    struct sti_heap *next;     /* on a list: of a scope, of a thread's retired ones, of those that are kept */
+    bool wiped;                /* when it is destroyed: wipe.h */
+    bool pinned;               /* by a root: roots.h */
+    bool is_ownerless;         /* the thread that allocated from it has ended */
+    uint64_t group;            /* those that one rollback has kept, as they may point into each other */
+    int owner;                 /* the kernel's id of that thread, when it is kept */
+    struct sti_heap_map map;   /* for the scan of roots; a heap that is kept keeps it */
+    size_t count;              /* of single blocks */
+    struct sti_single {
+        _Atomic(void *) block; /* NULL: it has been freed since */
+        size_t size;
+    } singles[];
 };
 
-/* The thread's warm heap, or a new one. NULL: out of memory. */
+static inline void *sti_single_block(const struct sti_single *single)
+{
+    return atomic_load_explicit(&single->block, memory_order_relaxed);
+}
+
+/* A warm heap, a retired one that has become empty, or a new one. NULL: out of memory. */
 struct sti_heap *sti_heap_take(struct sti_thread *thread);
 
-/* Bytes in live blocks of a list of heaps. Never too few; exact when no other thread frees blocks of theirs. */
-size_t sti_heap_held(const struct sti_heap *list);
+/* The heap that the scope's next block comes from; NULL: it is young, or has not allocated. */
+struct sti_heap *sti_heap_own(const struct sti_scope *scope);
 
-/* Take in what other threads have freed, for the whole list. */
-void sti_heap_collect(const struct sti_heap *list);
+/* Nobody's any more, with live blocks in it or not: it goes to the thread's retired ones. */
+void sti_heap_retire(struct sti_thread *thread, struct sti_heap *heap);
 
-/* End a list of heaps. Commit moves live blocks to the process's heap. Rollback destroys them, unless a root points into
- * their heap: such a heap the thread keeps until a later rollback finds it free of roots. A heap without a live block is
- * kept warm for the thread's next scope. Rollback returns the bytes in live blocks of the heaps that it had to keep. */
+/* Bytes that a scope's heaps and its blocks in the nursery hold. Its own heap's live blocks; of heaps that inner scopes
+ * have left to it the pages, as nobody else can have those; of young blocks what was allocated, be it freed. Never too
+ * few. */
+size_t sti_heap_held(const struct sti_scope *scope);
+
+/* In live blocks of a heap, or in single ones. Reads only. */
+size_t sti_heap_bytes(const struct sti_heap *heap);
+
+/* Bytes in live blocks of a list of heaps that no scope has now, once what others have freed has been taken in. */
+size_t sti_heap_list_held(const struct sti_heap *list);
+
+/* Before a limit is called passed: take in what other threads have freed, let go of heaps that have become empty, and
+ * find out which young blocks live. */
+void sti_heap_measure_exactly(struct sti_thread *thread, struct sti_scope *scope);
+
+/* End a list of heaps. Commit leaves live blocks to the process. Rollback destroys them, unless a root points into their
+ * heap: such a heap is kept until a later rollback finds it free of roots (kept.h). Rollback returns the bytes in live
+ * blocks of the heaps that it had to keep. */
 void sti_heap_commit(struct sti_thread *thread, struct sti_heap *list);
 size_t sti_heap_rollback(struct sti_thread *thread, struct sti_heap *list, const char *task);
+
+/* An inner scope's heaps become the outer one's. Looks for empty ones whenever there are twice as many as the last time. */
+void sti_heap_hand_over(struct sti_thread *thread, struct sti_scope *inner, struct sti_scope *outer);
 
 /* Drop the heaps without a live block from a list and return the rest. */
 struct sti_heap *sti_heap_drop_empty(struct sti_thread *thread, struct sti_heap *list);
 
-/* The thread ends: give up its warm heap and those it keeps. mimalloc is still there. */
+/* Live blocks are gone; for those who list heaps. */
+void sti_heap_destroy(struct sti_heap *heap);
+
+/* Give up what the thread holds for its next tasks, as far as no open scope needs it. 20 µs and more. */
+void sti_heap_give_back(struct sti_thread *thread);
+
+/* The thread ends: give up all its heaps. mimalloc is still there. */
 void sti_heap_end_thread(struct sti_thread *thread);
 
 #endif

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * The map of a heap. Thread of the heap only. Pages that the heap has adopted from ended threads are not on it. */
+ * The map of a heap; see heap_map.h. Single blocks of a nursery are an area each. */
 #include "heap_map.h"
 
 #include <stdlib.h>
 
-#include "orphans.h"
+#include "heap.h"
 #include "process.h"
 
 struct sti_heap_area {
@@ -19,8 +19,6 @@ struct sti_heap_area {
 static void list_area(uintptr_t begin, uintptr_t end, size_t block_size, void *argument)
 {
     struct sti_heap_map *map = argument;
-    if (STI_BACKEND_ADOPTS && sti_orphans_any() && sti_orphans_contain(begin))
-        return;
     if (map->areas != NULL)
         map->areas[map->count] =
             (struct sti_heap_area){ .begin = begin, .end = end, .block_size = block_size, .first = map->blocks };
@@ -28,11 +26,21 @@ static void list_area(uintptr_t begin, uintptr_t end, size_t block_size, void *a
     map->blocks += (end - begin) / block_size;
 }
 
-static void list_areas(struct sti_heap_map *map, sti_backend_heap *heap)
+static void list_areas(struct sti_heap *heap)
 {
+    struct sti_heap_map *map = &heap->map;
     map->count = 0;
     map->blocks = 0;
-    sti_backend_heap_areas(heap, list_area, map);
+    if (heap->backend != NULL) {
+        sti_backend_heap_areas(heap->backend, list_area, map);
+        return;
+    }
+    for (size_t i = 0; i < heap->count; i++) {
+        uintptr_t block = (uintptr_t)sti_single_block(&heap->singles[i]);
+        size_t size = heap->singles[i].size;
+        if (block != 0)
+            list_area(block, block + size, size, map);
+    }
 }
 
 static int by_address(const void *left, const void *right)
@@ -42,22 +50,30 @@ static int by_address(const void *left, const void *right)
     return (a->begin > b->begin) - (a->begin < b->begin);
 }
 
-bool sti_heap_map_renew(struct sti_heap_map *map, sti_backend_heap *heap)
+/* Nothing is made in a heap whose task has ended: as many bytes are the same blocks. */
+static bool is_true(struct sti_heap *heap)
 {
-    if (map->areas != NULL) {
-        /* Nothing is made in a heap whose task has ended: as many bytes are the same blocks. */
-        sti_backend_heap_collect(heap);
-        if (sti_backend_heap_held(heap) == map->held)
-            return true;
-        sti_heap_map_drop(map);
-    }
-    list_areas(map, heap);
+    if (heap->map.areas == NULL || heap->backend == NULL)
+        return false;
+    if (!heap->is_ownerless)
+        sti_backend_theap_collect(sti_backend_heap_theap(heap->backend), false);
+    return sti_heap_bytes(heap) == heap->map.held;
+}
+
+/* Blocks that others free between the two lists make the second one shorter. */
+bool sti_heap_map_renew(struct sti_heap *heap)
+{
+    struct sti_heap_map *map = &heap->map;
+    if (is_true(heap))
+        return true;
+    sti_heap_map_drop(map);
+    list_areas(heap);
     map->areas = sti_process_malloc((map->count + 1) * sizeof *map->areas);
     if (map->areas == NULL)
         return false;
-    list_areas(map, heap);
+    list_areas(heap);
     qsort(map->areas, map->count, sizeof *map->areas, by_address);
-    map->held = sti_backend_heap_held(heap);
+    map->held = sti_heap_bytes(heap);
     map->begin = map->count > 0 ? map->areas[0].begin : 0;
     map->end = map->count > 0 ? map->areas[map->count - 1].end : 0;
     return true;
@@ -111,14 +127,15 @@ static bool mark_blocks(struct sti_heap_map *map, sti_backend_heap *heap)
     return true;
 }
 
-bool sti_heap_map_is_live(struct sti_heap_map *map, sti_backend_heap *heap, uintptr_t address)
+bool sti_heap_map_is_live(struct sti_heap *heap, uintptr_t address)
 {
+    struct sti_heap_map *map = &heap->map;
     if (address - map->begin >= map->end - map->begin)
         return false;
     const struct sti_heap_area *area = area_around(map, address);
     if (area == NULL)
         return false;
-    if (map->live == NULL && !mark_blocks(map, heap))
+    if (heap->backend == NULL || heap->is_ownerless || (map->live == NULL && !mark_blocks(map, heap->backend)))
         return true;
     size_t bit = bit_of(area, address);
     return (map->live[bit / 64] >> bit % 64 & 1) != 0;

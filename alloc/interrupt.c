@@ -15,6 +15,7 @@
 
 #include "caller.h"
 #include "clock.h"
+#include "deferral.h"
 #include "due.h"
 #include "family.h"
 #include "forks.h"
@@ -136,15 +137,37 @@ static bool unwinds(const struct sti_scope *scope, uintptr_t above)
     return scope->on_interrupt == STINT_UNWIND && above == 0;
 }
 
+static struct sti_scope *outermost_tripped(struct sti_scope *scope)
+{
+    struct sti_scope *tripped = scope;
+    for (; scope != NULL; scope = scope->outer) {
+        if (scope->tripped != STINT_REASON_NONE)
+            tripped = scope;
+    }
+    return tripped;
+}
+
+bool sti_interrupt_draw_grace(struct sti_scope *innermost, uint64_t charge)
+{
+    struct sti_scope *end = outermost_tripped(innermost)->outer;
+    for (const struct sti_scope *scope = innermost; scope != end; scope = scope->outer) {
+        if (charge > scope->grace_left)
+            return false;
+    }
+    for (struct sti_scope *scope = innermost; scope != end; scope = scope->outer)
+        scope->grace_left -= charge;
+    return true;
+}
+
 static bool is_place_for_it(struct sti_scope *scope, uintptr_t above)
 {
     if (scope->on_interrupt == STINT_FAIL)
         return true;
-    if (!sti_caller_stack_is_safe(scope, above))
+    if (!sti_caller_stack_is_safe(scope->frame, above))
         return false;
-    if (!unwinds(scope, above) || scope->grace_left < BETTER_PLACE_CHARGE || sti_unwind_is_open(scope))
+    if (!unwinds(scope, above) || sti_unwind_is_open(scope) ||
+        !sti_interrupt_draw_grace(scope, BETTER_PLACE_CHARGE))
         return true;
-    scope->grace_left -= BETTER_PLACE_CHARGE;
     return false;
 }
 
@@ -167,6 +190,7 @@ static bool deliver(struct sti_thread *thread, uintptr_t above)
     }
     if (!is_due(scope) || !is_place_for_it(scope, above)) {
         scope->deferred++;
+        sti_deferral_note(thread);
         return false;
     }
     sti_interrupt_trip(scope, STINT_REASON_OUTER);
@@ -184,7 +208,7 @@ void sti_interrupt_last_resort(struct sti_thread *thread)
         return;
     if (scope->unwind.under_way)
         sti_unwind_give_up(scope);
-    else if (is_due(scope) && sti_caller_stack_is_safe(scope, 0))
+    else if (is_due(scope) && sti_caller_stack_is_safe(scope->frame, 0))
         leave_by_unwind(scope);
 }
 
@@ -206,7 +230,7 @@ bool sti_interrupt_instead_of_throwing(struct sti_thread *thread)
     struct sti_scope *scope = thread->scope;
     if (!sti_unwind_throwing_would_end(scope))
         return false;
-    if (!sti_interrupt_may_cut(scope) || !sti_caller_stack_is_safe_to_cut(scope))
+    if (!sti_interrupt_may_cut(scope) || !sti_caller_stack_is_safe_to_cut(scope->frame))
         return true;
     sti_interrupt_trip(scope, STINT_REASON_OUTER);
     sti_hook_drop(scope);

@@ -35,6 +35,10 @@ bool sti_interrupt_deliver(struct sti_thread *thread);
 /* The same in a signal handler that found the thread in code of the task's own, at this stack pointer; looks first. */
 void sti_interrupt_preempt(struct sti_thread *thread, uintptr_t stack_pointer);
 
+/* The interrupt of the scope, or of scopes around it, has to wait, and so many bytes are to be allocated. False: the grace of
+ * one of those is spent. Each draws on its own for all that happens inside it: a nest of scopes has no more than one. */
+bool sti_interrupt_draw_grace(struct sti_scope *innermost, uint64_t charge);
+
 /* An allocation of a task whose grace is spent, and which has not been delivered its interrupt, is about to fail. In
  * STINT_UNWIND this may still be a place to end the task instead: see unwinding.h. */
 void sti_interrupt_last_resort(struct sti_thread *thread);

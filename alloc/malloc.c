@@ -4,6 +4,10 @@
 #include <stint/alloc.h>
 
 #include "allocate.h"
+#include "give_back.h"
+#include "kept.h"
+#include "memprof_inner.h"
+#include "nursery.h"
 #include "tracked.h"
 
 void *sti_allocate_failed(void)
@@ -17,77 +21,140 @@ _Atomic(sti_free_fn *) sti_free_function = STI_BACKEND_FREE;
 void sti_free_by(sti_free_fn *function)
 {
     sti_free_fn *now = atomic_load_explicit(&sti_free_function, memory_order_relaxed);
-    while (now != sti_wipe_free && !atomic_compare_exchange_weak_explicit(&sti_free_function, &now, function,
-                                                                          memory_order_relaxed, memory_order_relaxed))
+    while (now != sti_free_watched && !atomic_compare_exchange_weak_explicit(&sti_free_function, &now, function,
+                                                                             memory_order_relaxed, memory_order_relaxed))
         ;
 }
 
-static __attribute__((noinline)) void *allocate_at_sample(struct sti_thread *thread, size_t size, const void *caller)
+void sti_free_watched(void *block)
 {
-    if (!sti_meter_sample(thread, sti_meter_rounded(size), size, caller))
-        return NULL;
-    void *block = sti_meter_is_process_block(thread, caller) ? sti_backend_malloc(size)
-                                                             : sti_backend_heap_malloc(thread->allocating, size);
-    return sti_memprof_made(thread, block, size, 0, caller);
+    if (block == NULL)
+        return;
+    if (sti_kept_may_contain(block))
+        sti_kept_forget(block);
+    if (sti_wipe_is_due())
+        sti_wipe_block(block);
+    if (atomic_load_explicit(&sti_memprof_follows, memory_order_relaxed))
+        sti_memprof_free(block);
+    else
+        sti_backend_free(block);
 }
 
-void *sti_allocate_uncommon(struct sti_thread *thread, size_t size, const void *caller)
+/* The heap of the innermost scope's next blocks, which it gets now if it has none; NULL: out of memory. */
+static sti_backend_theap *heap_of_scope(struct sti_thread *thread)
 {
-    if (!sti_meter_charge_fast(thread, sti_meter_rounded(size)))
-        return allocate_at_sample(thread, size, caller);
-    return sti_caller_is_system(caller) ? sti_backend_malloc(size) : sti_backend_heap_malloc(thread->allocating, size);
+    return thread->allocating != NULL || sti_meter_grow(thread) ? thread->allocating : NULL;
 }
 
-static __attribute__((noinline)) void *allocate_zeroed_at_sample(struct sti_thread *thread, size_t size,
-                                                                 const void *caller)
+static void *make(struct sti_thread *thread, size_t size)
 {
-    if (!sti_meter_sample(thread, sti_meter_rounded(size), size, caller))
-        return NULL;
-    void *block = sti_meter_is_process_block(thread, caller) ? sti_backend_zalloc(size)
-                                                             : sti_backend_heap_zalloc(thread->allocating, size);
-    return sti_memprof_made(thread, block, size, 0, caller);
+    void *block = thread->allocating == NULL ? sti_nursery_malloc(thread, size) : NULL;
+    if (block != NULL)
+        return block;
+    sti_backend_theap *heap = heap_of_scope(thread);
+    return heap != NULL ? sti_backend_theap_malloc(heap, size) : sti_allocate_failed();
 }
 
-void *sti_allocate_aligned_at_sample(struct sti_thread *thread, size_t alignment, size_t size, const void *caller)
+static void *make_zeroed(struct sti_thread *thread, size_t size)
 {
-    size_t whole = size + alignment;
-    if (!sti_meter_sample(thread, sti_meter_rounded(whole), whole, caller))
-        return NULL;
-    void *block = sti_meter_is_process_block(thread, caller)
-                      ? sti_backend_aligned(alignment, size)
-                      : sti_backend_heap_aligned(thread->allocating, alignment, size);
-    return block != NULL ? sti_memprof_made(thread, block, size, alignment, caller) : sti_allocate_failed();
+    void *block = thread->allocating == NULL ? sti_nursery_malloc(thread, size) : NULL;
+    if (block != NULL)
+        return memset(block, 0, size);
+    sti_backend_theap *heap = heap_of_scope(thread);
+    return heap != NULL ? sti_backend_theap_zalloc(heap, size) : sti_allocate_failed();
+}
+
+static void *make_aligned(struct sti_thread *thread, size_t alignment, size_t size)
+{
+    sti_backend_theap *heap = heap_of_scope(thread);
+    return heap != NULL ? sti_backend_theap_aligned(heap, alignment, size) : NULL;
 }
 
 void *sti_allocate_unrefused(size_t alignment, size_t size)
 {
     struct sti_thread *thread = sti_thread_metered;
     thread->used += sti_meter_rounded(size);
-    if (thread->allocating == NULL)
-        return sti_backend_aligned(alignment != 0 ? alignment : 16, size);
-    return sti_backend_heap_aligned(thread->allocating, alignment != 0 ? alignment : 16, size);
+    return make_aligned(thread, alignment > 16 ? alignment : 16, size);
 }
 
-void *sti_reallocate_at_sample(struct sti_thread *thread, void *block, size_t size, const void *caller)
+void *sti_allocate_moved(struct sti_thread *thread, void *block, size_t size)
 {
-    if (!sti_meter_sample(thread, sti_meter_rounded(size), size, caller))
+    if (thread->allocating != NULL)
+        return sti_backend_theap_realloc(thread->allocating, block, size);
+    void *moved = make(thread, size);
+    if (moved == NULL)
         return NULL;
-    void *moved = sti_meter_is_process_block(thread, caller)
-                      ? sti_backend_realloc(block, size)
-                      : sti_backend_heap_realloc(thread->allocating, block, size);
-    return sti_memprof_made(thread, moved, size, 0, caller);
+    size_t before = sti_backend_usable_size(block);
+    memcpy(moved, block, before < size ? before : size);
+    sti_backend_free(block);
+    return moved;
+}
+
+/* Charge size bytes; *process: the block is to come from the process's heap. */
+static bool charge(struct sti_thread *thread, size_t size, const void *caller, bool *process)
+{
+    if (sti_meter_charge_fast(thread, sti_meter_rounded(size))) {
+        *process = sti_caller_is_system(caller);
+        return true;
+    }
+    if (!sti_meter_sample(thread, sti_meter_rounded(size), size, caller))
+        return false;
+    *process = sti_meter_is_process_block(thread, caller);
+    return true;
+}
+
+void *sti_allocate_uncommon(struct sti_thread *thread, size_t size, const void *caller)
+{
+    bool process;
+    if (!charge(thread, size, caller, &process))
+        return NULL;
+    void *block = process ? sti_backend_malloc(size) : make(thread, size);
+    return sti_memprof_made(thread, block, size, 0, caller);
 }
 
 void *sti_allocate_zeroed_uncommon(struct sti_thread *thread, size_t size, const void *caller)
 {
-    if (!sti_meter_charge_fast(thread, sti_meter_rounded(size)))
-        return allocate_zeroed_at_sample(thread, size, caller);
-    return sti_caller_is_system(caller) ? sti_backend_zalloc(size) : sti_backend_heap_zalloc(thread->allocating, size);
+    bool process;
+    if (!charge(thread, size, caller, &process))
+        return NULL;
+    void *block = process ? sti_backend_zalloc(size) : make_zeroed(thread, size);
+    return sti_memprof_made(thread, block, size, 0, caller);
+}
+
+void *sti_allocate_aligned_uncommon(struct sti_thread *thread, size_t alignment, size_t size, const void *caller)
+{
+    size_t whole;
+    bool process;
+    if (__builtin_add_overflow(size, alignment, &whole))
+        return sti_allocate_failed();
+    if (!charge(thread, whole, caller, &process))
+        return NULL;
+    void *block;
+    if (process) {
+        block = sti_backend_aligned(alignment, size);
+    } else {
+        sti_meter_charge_aligned(thread, sti_meter_rounded(whole));
+        block = make_aligned(thread, alignment, size);
+    }
+    return block != NULL ? sti_memprof_made(thread, block, size, alignment, caller) : sti_allocate_failed();
+}
+
+void *sti_reallocate_uncommon(struct sti_thread *thread, void *block, size_t size, const void *caller)
+{
+    bool process;
+    if (!charge(thread, size, caller, &process))
+        return NULL;
+    void *moved = process ? sti_backend_realloc(block, size) : sti_allocate_moved(thread, block, size);
+    return sti_memprof_made(thread, moved, size, 0, caller);
 }
 
 void *sti_reallocate_watched(struct sti_thread *thread, void *block, size_t size, const void *caller)
 {
-    if (block != NULL && sti_wipe_is_due() && !sti_allocate_fits(block, size))
+    if (sti_allocate_fits(block, size))
+        return block;
+    if (sti_kept_may_contain(block))
+        sti_kept_forget(block);
+    if (sti_wipe_is_due())
         return sti_wipe_reallocate(block, size, caller);
     if (atomic_load_explicit(&sti_memprof_follows, memory_order_relaxed) && sti_tracked_may_contain(block))
         return sti_memprof_reallocate(thread, block, size, caller);
@@ -145,6 +212,16 @@ void stint_free(void *block)
 size_t stint_malloc_usable_size(const void *block)
 {
     return sti_backend_usable_size(block);
+}
+
+int stint_malloc_trim(size_t pad)
+{
+    (void)pad;
+    struct sti_thread *thread = sti_thread_counted;
+    sti_thread_counted = NULL;
+    sti_give_back();
+    sti_thread_counted = thread;
+    return 1;
 }
 
 char *stint_strdup(const char *string)

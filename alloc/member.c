@@ -161,7 +161,7 @@ bool sti_branch_undecided(void)
 static bool abandon(struct sti_thread *thread, struct sti_member *member)
 {
     struct sti_heap *heaps = member->heaps;
-    member->held = sti_heap_held(heaps);
+    member->held = sti_heap_list_held(heaps);
     int open = OPEN;
     if (!atomic_compare_exchange_strong_explicit(&member->state, &open, ABANDONED, memory_order_acq_rel,
                                                  memory_order_relaxed))

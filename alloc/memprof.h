@@ -80,6 +80,9 @@ void sti_memprof_end_logged(struct sti_thread *thread, const struct sti_heap *li
     (__builtin_expect((thread)->sampling.logged == 0, 1) ? (void)0                                                     \
                                                          : sti_memprof_end_logged((thread), (list), (committed)))
 
+/* A single block is about to be rolled back. Any thread. */
+void sti_memprof_end_rolled_back(const void *block);
+
 /* The thread ends. It may be used again with another. */
 void sti_memprof_end_thread(struct sti_sampling *sampling);
 

@@ -69,6 +69,15 @@ static void promote(const struct logged *logged)
         sti_memprof_call_dealloc(entry);
 }
 
+void sti_memprof_end_rolled_back(const void *block)
+{
+    sti_memprof_hold();
+    struct sti_tracked *entry = sti_tracked_take((uintptr_t)block, STINT_MEMPROF_ROLLED_BACK);
+    if (entry != NULL)
+        sti_memprof_call_dealloc(entry);
+    sti_memprof_leave();
+}
+
 static void end_rolled_back(const struct logged *logged)
 {
     struct sti_tracked *entry = sti_tracked_take_of(logged->block, logged->heap, STINT_MEMPROF_ROLLED_BACK);

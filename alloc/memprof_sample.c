@@ -124,7 +124,7 @@ static void end_stale(const void *block)
 /* The thread is a user of the profile. */
 static void tell(struct sti_thread *thread, void *block, const stint_memprof_allocation *allocation)
 {
-    sti_backend_heap *heap = allocation->in_task_heap ? thread->allocating : NULL;
+    sti_backend_heap *heap = allocation->in_task_heap ? sti_backend_heap_of(block) : NULL;
     struct sti_tracked *entry = sti_process_malloc(sizeof *entry);
     if (entry == NULL)
         return;
@@ -191,6 +191,8 @@ static __attribute__((noinline)) void end_freed(void *block)
 
 void sti_memprof_free(void *block)
 {
+    if (__builtin_expect(sti_thread_counted == NULL, 0))
+        sti_memprof_heartbeat(false, 0, NULL);
     if (sti_tracked_may_contain(block))
         end_freed(block);
     sti_backend_free(block);
@@ -198,9 +200,8 @@ void sti_memprof_free(void *block)
 
 static void *resize(struct sti_thread *thread, void *block, size_t size, const void *caller)
 {
-    return thread != NULL && !sti_meter_is_process_block(thread, caller)
-               ? sti_backend_heap_realloc(thread->allocating, block, size)
-               : sti_backend_realloc(block, size);
+    return thread != NULL && !sti_meter_is_process_block(thread, caller) ? sti_allocate_moved(thread, block, size)
+                                                                         : sti_backend_realloc(block, size);
 }
 
 /* The block is out of the set while it moves: as soon as its memory is free, another thread's block may be there. */
@@ -221,7 +222,7 @@ static void *move(struct sti_thread *thread, void *block, size_t size, const voi
 void *sti_memprof_reallocate(struct sti_thread *thread, void *block, size_t size, const void *caller)
 {
     if (block != NULL && sti_allocate_fits(block, size))
-        return sti_backend_realloc(block, size);
+        return block;
     if (thread == NULL)
         return move(thread, block, size, caller);
     if (!sti_meter_charge(thread, sti_meter_rounded(size), size, caller))

@@ -51,6 +51,7 @@
 #define LONGEST_INTERVAL ((uint64_t)128 << 10)
 #define GRANT ((uint64_t)256 << 10)
 #define LARGE ((uint64_t)128 << 10)
+#define LARGEST_ROUNDED ((uint64_t)16 << 10)
 #define LARGEST_CHARGE ((uint64_t)1 << 47) /* no address space has room for more: refused, and not charged */
 
 static uint64_t least(uint64_t a, uint64_t b)
@@ -90,6 +91,12 @@ static uint64_t until_limit_check(const struct sti_scope *scope, size_t held)
     return chargeable(most(slack, floor));
 }
 
+void sti_meter_allocate_from(struct sti_thread *thread, const struct sti_heap *heap)
+{
+    thread->allocating = heap != NULL ? heap->theap : NULL;
+    thread->small = heap != NULL ? STI_BACKEND_SMALL : 0;
+}
+
 void sti_meter_begin(struct sti_thread *thread, const stint_budget *budget)
 {
     struct sti_scope *scope = thread->scope;
@@ -112,7 +119,7 @@ void sti_meter_begin(struct sti_thread *thread, const stint_budget *budget)
     }
 
     thread->global_check = thread->used;
-    thread->allocating = NULL;
+    sti_meter_allocate_from(thread, NULL);
     atomic_store_explicit(&thread->limit, 0, memory_order_relaxed);
 }
 
@@ -121,8 +128,9 @@ void sti_meter_end(struct sti_thread *thread)
     struct sti_scope *scope = thread->scope;
     struct sti_scope *below = scope->below;
     if (scope->account != NULL) {
-        sti_account_settle(scope->account, scope->granted_end - scope->begin, thread->used - scope->begin);
-        sti_account_reserve(scope->account, scope->reserved, 0);
+        sti_account_settle(scope->account, scope->charged, scope->granted_end - scope->begin,
+                           thread->used - scope->begin);
+        sti_account_reserve(scope->account, scope->charged, scope->reserved, 0);
     }
     if (scope->outer == NULL) {
         if (thread->sampling.next != UINT64_MAX)
@@ -131,12 +139,11 @@ void sti_meter_end(struct sti_thread *thread)
     }
     thread->memory_check = scope->below_memory_check;
     thread->global_check = thread->used;
-    thread->allocating = below != NULL && below->heap != NULL ? below->heap->backend : NULL;
+    sti_meter_allocate_from(thread, below != NULL ? sti_heap_own(below) : NULL);
     atomic_store_explicit(&thread->limit, 0, memory_order_relaxed);
 }
 
-/* Give the scope the heap that it puts off until its first allocation. */
-static bool have_heap(struct sti_thread *thread)
+bool sti_meter_grow(struct sti_thread *thread)
 {
     struct sti_scope *scope = thread->scope;
     struct sti_heap *heap = sti_heap_take(thread);
@@ -146,7 +153,7 @@ static bool have_heap(struct sti_thread *thread)
     scope->heap = heap;
     heap->next = scope->heaps;
     scope->heaps = heap;
-    thread->allocating = heap->backend;
+    sti_meter_allocate_from(thread, heap);
     return true;
 }
 
@@ -160,9 +167,9 @@ static bool reserve(struct sti_scope *scope, uint64_t needed)
 {
     uint64_t with_slack = needed + (needed >> PEAK_SHIFT) + SMALLEST_SLACK;
     uint64_t reserved = with_slack;
-    if (!sti_account_reserve(scope->account, scope->reserved, with_slack)) {
+    if (!sti_account_reserve(scope->account, scope->charged, scope->reserved, with_slack)) {
         reserved = needed;
-        if (!sti_account_reserve(scope->account, scope->reserved, needed))
+        if (!sti_account_reserve(scope->account, scope->charged, scope->reserved, needed))
             return false;
     }
     scope->reserved = reserved;
@@ -187,7 +194,7 @@ static bool passes_memory_limit(const struct sti_scope *scope, size_t held, size
  * learn of those around them stays known when they end. */
 static uint64_t measure_outwards(const struct sti_thread *thread, struct sti_scope *scope, struct measurement *all)
 {
-    size_t held = all->held += sti_heap_held(scope->heaps);
+    size_t held = all->held += sti_heap_held(scope);
     bool passes = passes_memory_limit(scope, held, all->wanted);
     if (passes)
         all->passed = (struct passed){ scope, STINT_REASON_MEMORY_LIMIT };
@@ -231,7 +238,7 @@ static struct passed measure_exactly(struct sti_thread *thread, size_t size)
     if (passed.scope == NULL)
         return passed;
     for (struct sti_scope *scope = thread->scope; scope != NULL; scope = scope->outer)
-        sti_heap_collect(scope->heaps);
+        sti_heap_measure_exactly(thread, scope);
     passed = measure(thread, size);
     for (unsigned round = 0; passed.reason == STINT_REASON_MEMORY_LIMIT && passed.scope->member != NULL &&
                              sti_family_await_others(passed.scope->member, round);
@@ -249,7 +256,7 @@ static struct sti_scope *draw_grants(struct sti_scope *innermost, uint64_t after
         if (scope->account == NULL || after <= scope->granted_end)
             continue;
         uint64_t need = after - scope->granted_end;
-        uint64_t drawn = sti_account_draw(scope->account, need, need + GRANT);
+        uint64_t drawn = sti_account_draw(scope->account, scope->charged, need, need + GRANT);
         scope->granted_end += drawn;
         if (drawn == 0)
             refused = scope;
@@ -270,6 +277,18 @@ static void bring_memory_checks_nearer(struct sti_thread *thread, uint64_t by)
     thread->memory_check -= least(by, thread->memory_check);
     for (struct sti_scope *scope = thread->scope; scope->outer != NULL; scope = scope->outer)
         scope->below_memory_check -= least(by, scope->below_memory_check);
+}
+
+/* mimalloc rounds what an alignment asks for up to a power of two. */
+void sti_meter_charge_aligned(struct sti_thread *thread, uint64_t charge)
+{
+    if (charge > LARGEST_ROUNDED)
+        return;
+    bring_memory_checks_nearer(thread, charge);
+    uint64_t limit = atomic_load_explicit(&thread->limit, memory_order_relaxed);
+    if (limit > thread->memory_check) /* fails where somebody has stored 0 */
+        atomic_compare_exchange_strong_explicit(&thread->limit, &limit, thread->memory_check, memory_order_seq_cst,
+                                                memory_order_relaxed);
 }
 
 static struct sti_scope *outermost_passed(struct sti_scope *scope, uint64_t after)
@@ -353,11 +372,10 @@ static bool refuse_or_defer(struct sti_thread *thread, uint64_t charge, const vo
     else if (sti_interrupt_deliver(thread))
         return false;
     if (!sti_caller_ends_process(caller)) {
-        if (charge > scope->grace_left) {
+        if (!sti_interrupt_draw_grace(scope, charge)) {
             sti_interrupt_last_resort(thread);
             return false;
         }
-        scope->grace_left -= charge;
     }
     thread->used += charge;
     return true;
@@ -380,10 +398,6 @@ bool sti_meter_sample(struct sti_thread *thread, uint64_t charge, size_t size, c
 
     if (member != NULL && (sti_family_must_measure(member, after) || charge > LARGE))
         thread->memory_check = 0;
-    if (thread->allocating == NULL && !have_heap(thread)) {
-        errno = ENOMEM;
-        return false;
-    }
     if (!sti_memprof_is_joined(&thread->sampling))
         sti_memprof_join(thread);
     bool drawn = charge <= LARGEST_CHARGE && after > thread->sampling.next;

@@ -24,6 +24,16 @@ bool sti_meter_sample(struct sti_thread *thread, uint64_t charge, size_t size, c
  * (stint_keep_begin), and the caller alone decides. */
 bool sti_meter_is_process_block(const struct sti_thread *thread, const void *caller);
 
+/* The innermost scope's blocks come from this heap from now on; NULL: from the nursery, or wherever is decided when it
+ * asks for one. */
+void sti_meter_allocate_from(struct sti_thread *thread, const struct sti_heap *heap);
+
+/* Give the innermost scope a heap of its own. False: out of memory. */
+bool sti_meter_grow(struct sti_thread *thread);
+
+/* An aligned block may hold twice what it is charged: bring the checks of memory nearer by that. */
+void sti_meter_charge_aligned(struct sti_thread *thread, uint64_t charge);
+
 /* A scope's meter begins and ends. Between the two, thread->scope is the scope. */
 void sti_meter_begin(struct sti_thread *thread, const stint_budget *budget);
 void sti_meter_end(struct sti_thread *thread);
@@ -46,12 +56,12 @@ static inline bool sti_meter_charge_fast(struct sti_thread *thread, uint64_t cha
     return true;
 }
 
-/* The same of a block of at most so many bytes, a multiple of 16; a size of 0 is left to the other. */
-static inline bool sti_meter_charge_small(struct sti_thread *thread, size_t size, size_t most)
+/* The same of a small block, which the scope's heap is there for; a size of 0 is left to the other. */
+static inline bool sti_meter_charge_small(struct sti_thread *thread, size_t size)
 {
     uint64_t last = (size - 1) | 15; /* byte of the block, rounded */
     uint64_t after = thread->used + last + 1;
-    if (__builtin_expect(last >= most, 0) ||
+    if (__builtin_expect(last >= thread->small, 0) ||
         __builtin_expect(after > atomic_load_explicit(&thread->limit, memory_order_relaxed), 0))
         return false;
     thread->used = after;

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * Statuses and reasons in words. Any thread. */
+#include <stddef.h>
+#include <stint/interrupt.h>
 #include <stint/task.h>
 
 const char *stint_status_name(stint_status status)
@@ -45,6 +47,18 @@ const char *stint_reason_name(stint_reason reason)
         return "exception";
     case STINT_REASON_CPU:
         return "cpu";
+    case STINT_REASON_EXPIRED:
+        return "expired";
     }
     return "unknown";
+}
+
+const char *stint_deferral_name(stint_deferral deferral)
+{
+    static const char *const names[] = {
+        [STINT_DEFERRAL_NONE] = "none",   [STINT_DEFERRAL_MASK] = "mask",   [STINT_DEFERRAL_LOCK] = "lock",
+        [STINT_DEFERRAL_THROW] = "throw", [STINT_DEFERRAL_ONCE] = "once",   [STINT_DEFERRAL_STATIC] = "static",
+        [STINT_DEFERRAL_CATCH] = "catch", [STINT_DEFERRAL_FRAME] = "frame",
+    };
+    return (size_t)deferral < sizeof names / sizeof *names ? names[deferral] : "unknown";
 }

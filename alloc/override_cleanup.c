@@ -3,11 +3,11 @@
  * Overrides of what pthread_cleanup_push and _pop call in C code without unwind tables. Such a region has something to
  * release, and libc keeps a pointer to its frame until it ends; so it is held like a lock. Where the compiler turns the
  * region into a cleanup of its frame, nothing is called and nothing needs to be. Any thread. */
-#include <dlfcn.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stint/api.h>
 
+#include "module_symbol.h"
 #include "scope_state.h"
 #include "thread.h"
 
@@ -21,7 +21,7 @@ static void call_plain(cancel_fn *_Atomic *found, const char *name, __pthread_un
 {
     cancel_fn *plain = atomic_load_explicit(found, memory_order_relaxed);
     if (__builtin_expect(plain == NULL, 0)) {
-        *(void **)&plain = dlsym(RTLD_NEXT, name);
+        *(void **)&plain = sti_libc_function(name);
         atomic_store_explicit(found, plain, memory_order_relaxed);
     }
     plain(buffer);

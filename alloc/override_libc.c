@@ -2,18 +2,21 @@
  *
  * libc's functions that hand a block of their own making to the caller. Made inside libc it would come from the process's
  * heap and be lost when the task is rolled back; made here it is the caller's, in the task's heap. With them come the
- * names that libc's headers put in their place when a program is compiled with optimisation or _FORTIFY_SOURCE. Any
- * thread. */
+ * names that libc's headers put in their place when a program is compiled with optimisation or _FORTIFY_SOURCE. The caller
+ * frees the block by the free that the program uses: where that is another's (linkage.h), so is the malloc that it comes from.
+ * Any thread. */
 /* No inline versions of these functions in the headers. */
 #undef _FORTIFY_SOURCE
 #undef __OPTIMIZE__
-#include <dlfcn.h>
 #include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <stint/interrupt.h>
 
 #include "allocate.h"
+#include "module_symbol.h"
+#include "linkage.h"
 
 #define FIRST_LINE 120 /* what getline's buffer starts with */
 
@@ -35,24 +38,43 @@ STINT_API char *canonicalize_file_name(const char *path);
 
 extern int __vsnprintf_chk(char *buffer, size_t size, int flag, size_t object, const char *format, va_list arguments);
 
+STI_INLINE void *make_block(size_t size, const void *caller)
+{
+    return STI_LIKELY(sti_link_has_malloc()) ? sti_allocate(size, caller) : malloc(size);
+}
+
+STI_INLINE void *grow_block(void *block, size_t size, const void *caller)
+{
+    return STI_LIKELY(sti_link_has_malloc()) ? sti_reallocate(block, size, caller) : realloc(block, size);
+}
+
+STI_INLINE char *make_copy(const char *string, size_t length, const void *caller)
+{
+    char *copy = make_block(length + 1, caller);
+    if (copy == NULL)
+        return NULL;
+    copy[length] = '\0';
+    return memcpy(copy, string, length);
+}
+
 char *strdup(const char *string)
 {
-    return sti_allocate_copy(string, strlen(string), STI_CALLER());
+    return make_copy(string, strlen(string), STI_CALLER());
 }
 
 char *__strdup(const char *string)
 {
-    return sti_allocate_copy(string, strlen(string), STI_CALLER());
+    return make_copy(string, strlen(string), STI_CALLER());
 }
 
 char *strndup(const char *string, size_t length)
 {
-    return sti_allocate_copy(string, strnlen(string, length), STI_CALLER());
+    return make_copy(string, strnlen(string, length), STI_CALLER());
 }
 
 char *__strndup(const char *string, size_t length)
 {
-    return sti_allocate_copy(string, strnlen(string, length), STI_CALLER());
+    return make_copy(string, strnlen(string, length), STI_CALLER());
 }
 
 /* flag is _FORTIFY_SOURCE's: above 0, %n in writable memory ends the process, as that user asked. */
@@ -66,7 +88,7 @@ static int print_to_block(char **out, int flag, const char *format, va_list argu
     if (length < 0)
         return -1;
     size_t size = (size_t)length + 1;
-    char *block = sti_allocate(size, caller);
+    char *block = make_block(size, caller);
     if (block == NULL)
         return -1;
     length = __vsnprintf_chk(block, size, flag, size, format, arguments);
@@ -114,7 +136,7 @@ int __vasprintf_chk(char **out, int flag, const char *format, va_list arguments)
 STI_INLINE bool grow_line(char **line, size_t *size, const void *caller)
 {
     size_t larger = *line == NULL || *size == 0 ? FIRST_LINE : *size * 2;
-    char *grown = sti_reallocate(*size == 0 ? NULL : *line, larger, caller);
+    char *grown = grow_block(*size == 0 ? NULL : *line, larger, caller);
     if (grown == NULL)
         return false;
     *line = grown;
@@ -175,7 +197,7 @@ static char *resolve(const char *path, char *resolved)
     static char *(*_Atomic plain)(const char *, char *);
     char *(*function)(const char *, char *) = atomic_load_explicit(&plain, memory_order_relaxed);
     if (function == NULL) {
-        *(void **)&function = dlsym(RTLD_NEXT, "realpath");
+        *(void **)&function = sti_libc_function("realpath");
         atomic_store_explicit(&plain, function, memory_order_relaxed);
     }
     return function(path, resolved);
@@ -184,7 +206,7 @@ static char *resolve(const char *path, char *resolved)
 STI_INLINE char *resolve_to_block(const char *path, const void *caller)
 {
     char resolved[PATH_MAX];
-    return resolve(path, resolved) != NULL ? sti_allocate_copy(resolved, strlen(resolved), caller) : NULL;
+    return resolve(path, resolved) != NULL ? make_copy(resolved, strlen(resolved), caller) : NULL;
 }
 
 char *realpath(const char *path, char *resolved)
@@ -199,7 +221,7 @@ char *__realpath_chk(const char *path, char *resolved, size_t size)
     if (size >= PATH_MAX)
         return resolve(path, resolved);
     char *(*plain)(const char *, char *, size_t);
-    *(void **)&plain = dlsym(RTLD_NEXT, "__realpath_chk");
+    *(void **)&plain = sti_libc_function("__realpath_chk");
     return plain(path, resolved, size);
 }
 

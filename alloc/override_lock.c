@@ -5,13 +5,13 @@
  * pthread_cond_wait and its like need none: when they return, the mutex is held again, and no sample point lies between.
  * C11's functions do not go through pthread's, nor does a stream's lock. Outside a scope each is a tail call of libc's
  * own. */
-#include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stint/api.h>
 #include <threads.h>
 
+#include "module_symbol.h"
 #include "plain_lock.h"
 #include "scope_state.h"
 #include "thread.h"
@@ -56,7 +56,7 @@
 #define FIND(name, result, parameters, arguments)                                                                      \
     {                                                                                                                  \
         result(*found) parameters;                                                                                     \
-        *(void **)&found = dlsym(RTLD_NEXT, #name);                                                                    \
+        *(void **)&found = sti_libc_function(#name);                                                                   \
         atomic_store_explicit(&libc_##name, found, memory_order_relaxed);                                              \
     }
 #define FIRST_CALL(name, result, parameters, arguments)                                                                \
@@ -252,4 +252,19 @@ int sti_plain_mutex_trylock(pthread_mutex_t *mutex)
 int sti_plain_mutex_unlock(pthread_mutex_t *mutex)
 {
     return LIBC(pthread_mutex_unlock)(mutex);
+}
+
+int sti_plain_rwlock_rdlock(pthread_rwlock_t *lock)
+{
+    return LIBC(pthread_rwlock_rdlock)(lock);
+}
+
+int sti_plain_rwlock_wrlock(pthread_rwlock_t *lock)
+{
+    return LIBC(pthread_rwlock_wrlock)(lock);
+}
+
+int sti_plain_rwlock_unlock(pthread_rwlock_t *lock)
+{
+    return LIBC(pthread_rwlock_unlock)(lock);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * malloc and its family, in place of libc's, for the program and every library in it. Any thread. */
-#include <stint/api.h>
+#include <stint/alloc.h>
 #include <unistd.h>
 
 #include "allocate.h"
@@ -21,6 +21,7 @@ STINT_API void *valloc(size_t size);
 STINT_API void *pvalloc(size_t size);
 STINT_API AT_A_CACHE_LINE void free(void *block);
 STINT_API size_t malloc_usable_size(void *block);
+STINT_API int malloc_trim(size_t pad);
 
 void *malloc(size_t size)
 {
@@ -77,6 +78,11 @@ void *pvalloc(size_t size)
 void free(void *block)
 {
     sti_free(block);
+}
+
+int malloc_trim(size_t pad)
+{
+    return stint_malloc_trim(pad);
 }
 
 size_t malloc_usable_size(void *block)

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
  * Overrides of the calls that set and delete thread-specific values, so that a scope can undo them. Any thread. */
-#include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
 #include <stint/api.h>
 #include <threads.h>
 
+#include "module_symbol.h"
 #include "specific.h"
 #include "thread.h"
 
@@ -35,7 +35,7 @@ int pthread_key_delete(pthread_key_t key)
     if (__builtin_expect(thread != NULL, 0))
         sti_specific_forget(thread->scope, key);
     int (*plain)(pthread_key_t);
-    *(void **)&plain = dlsym(RTLD_NEXT, "pthread_key_delete");
+    *(void **)&plain = sti_libc_function("pthread_key_delete");
     return plain(key);
 }
 

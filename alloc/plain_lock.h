@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * libc's own mutex functions, whatever this library overrides: a mutex taken with these does not make interrupts wait.
+ * libc's own functions of locks, whatever this library overrides: a lock taken with these does not make interrupts wait.
  * Any thread. Without overrides they are called by their names, so that a sanitizer sees them. */
 #ifndef STI_ALLOC_PLAIN_LOCK_H
 #define STI_ALLOC_PLAIN_LOCK_H
@@ -11,10 +11,16 @@
 int sti_plain_mutex_lock(pthread_mutex_t *mutex);
 int sti_plain_mutex_trylock(pthread_mutex_t *mutex);
 int sti_plain_mutex_unlock(pthread_mutex_t *mutex);
+int sti_plain_rwlock_rdlock(pthread_rwlock_t *lock);
+int sti_plain_rwlock_wrlock(pthread_rwlock_t *lock);
+int sti_plain_rwlock_unlock(pthread_rwlock_t *lock);
 #else
 #define sti_plain_mutex_lock pthread_mutex_lock
 #define sti_plain_mutex_trylock pthread_mutex_trylock
 #define sti_plain_mutex_unlock pthread_mutex_unlock
+#define sti_plain_rwlock_rdlock pthread_rwlock_rdlock
+#define sti_plain_rwlock_wrlock pthread_rwlock_wrlock
+#define sti_plain_rwlock_unlock pthread_rwlock_unlock
 #endif
 
 #endif

@@ -94,6 +94,14 @@ void sti_preempt_close(bool was_blocked)
     pthread_sigmask(was_blocked ? SIG_BLOCK : SIG_UNBLOCK, &set, NULL);
 }
 
+void sti_preempt_leave_as_before(sigset_t *set, bool was_blocked)
+{
+    if (was_blocked)
+        sigaddset(set, preempt_signal());
+    else
+        sigdelset(set, preempt_signal());
+}
+
 void sti_preempt_send(struct sti_thread *thread)
 {
     if (atomic_exchange_explicit(&thread->asked, true, memory_order_relaxed))

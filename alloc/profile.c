@@ -111,21 +111,39 @@ int stint_profile_read(stint_profile_totals *totals)
     return error;
 }
 
+/* In this process; from then on it remains so. */
+static bool is_started(void)
+{
+    lock_masked();
+    bool started = gathered != NULL;
+    unlock_masked();
+    return started;
+}
+
+static int write_started(int fd, stint_profile_kind kind)
+{
+    struct sti_profile_means means;
+    int error = sti_profile_prepare(&means);
+    if (error != 0)
+        return error;
+    lock_masked();
+    uint64_t end = atomic_load(&stopped);
+    struct sti_quiet quiet = sti_memprof_be_quiet();
+    error = sti_profile_write(&means, gathered, (end != 0 ? end : sti_clock_now()) - gathered->began, fd, kind);
+    sti_memprof_end_quiet(&quiet);
+    unlock_masked();
+    return error;
+}
+
 int stint_profile_write(int fd, stint_profile_kind kind)
 {
     if ((unsigned)kind > STINT_PROFILE_COLLAPSED_INUSE)
         return EINVAL;
     if (sti_memprof_is_calling())
         return EDEADLK;
-    int error = EINVAL;
-    lock_masked();
-    if (gathered != NULL) {
-        uint64_t end = atomic_load(&stopped);
-        struct sti_quiet quiet = sti_memprof_be_quiet();
-        error = sti_profile_write(gathered, (end != 0 ? end : sti_clock_now()) - gathered->began, fd, kind);
-        sti_memprof_end_quiet(&quiet);
-    }
-    unlock_masked();
+    stint_mask();
+    int error = is_started() ? write_started(fd, kind) : EINVAL;
+    stint_unmask();
     return error;
 }
 

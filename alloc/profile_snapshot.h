@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * A profile at one moment, which the writers of its formats write. One thread. */
+ * A profile at one moment, which the writers of its formats write. One thread. Those and what they need are in the
+ * module of profile_writer.h. */
 #ifndef STI_ALLOC_PROFILE_SNAPSHOT_H
 #define STI_ALLOC_PROFILE_SNAPSHOT_H
 
@@ -8,7 +9,11 @@
 
 #include "profile_gather.h"
 
+/* Of the C++ runtime: a name for people. */
+typedef char *sti_demangle_fn(const char *name, char *buffer, size_t *size, int *status);
+
 struct sti_profile_snapshot {
+    sti_demangle_fn *demangle; /* NULL: the process has none */
     uint64_t started;  /* nanoseconds since 1970 */
     uint64_t duration; /* nanoseconds */
     double interval;

@@ -3,7 +3,6 @@
  * What addresses of code are called (profile_symbols.h), by elfutils' libdwfl. */
 #include "profile_symbols.h"
 
-#include <dlfcn.h>
 #include <elfutils/libdwfl.h>
 #include <errno.h>
 #include <gelf.h>
@@ -81,24 +80,18 @@ static int note_module(Dwfl_Module *from, void **user, const char *name, Dwarf_A
     return DWARF_CB_OK;
 }
 
-/* By libstdc++ or libc++, if the process has one; a version behind an @ is cut off. NULL: no memory. */
-static char *readable(const char *name)
+/* A version behind an @ is cut off. NULL: no memory. */
+static char *readable(const char *name, sti_demangle_fn *demangle)
 {
-    typedef char *demangle_fn(const char *, char *, size_t *, int *);
-    static demangle_fn *demangle;
-    static bool looked_for;
     int status = -1;
-    if (strncmp(name, "_Z", 2) == 0 && !looked_for) {
-        *(void **)&demangle = dlsym(RTLD_DEFAULT, "__cxa_demangle");
-        looked_for = true;
-    }
     char *demangled = strncmp(name, "_Z", 2) == 0 && demangle != NULL ? demangle(name, NULL, NULL, &status) : NULL;
     return status == 0 ? demangled : strndup(name, strcspn(name, "@"));
 }
 
 /* False: no memory. */
-static bool look_up(struct sti_frame *frame, Dwfl *dwfl)
+static bool look_up(struct sti_frame *frame, const struct sti_symbols *symbols)
 {
+    Dwfl *dwfl = symbols->dwfl;
     GElf_Off offset;
     GElf_Sym symbol;
     void **user;
@@ -113,7 +106,7 @@ static bool look_up(struct sti_frame *frame, Dwfl *dwfl)
     const char *name = dwfl_module_addrinfo(module, frame->address, &offset, &symbol, NULL, NULL, NULL);
     if (name == NULL)
         return true;
-    frame->function = readable(name);
+    frame->function = readable(name, symbols->demangle);
     return frame->function != NULL;
 }
 
@@ -148,9 +141,9 @@ static void make_frames(struct sti_symbols *symbols, const uintptr_t *addresses,
     }
 }
 
-int sti_symbols_open(struct sti_symbols *symbols, const uintptr_t *addresses, size_t count)
+int sti_symbols_open(struct sti_symbols *symbols, const uintptr_t *addresses, size_t count, sti_demangle_fn *demangle)
 {
-    *symbols = (struct sti_symbols){ .frames = malloc((count + 1) * sizeof *symbols->frames) };
+    *symbols = (struct sti_symbols){ .frames = malloc((count + 1) * sizeof *symbols->frames), .demangle = demangle };
     if (symbols->frames == NULL)
         return ENOMEM;
     make_frames(symbols, addresses, count);
@@ -159,7 +152,7 @@ int sti_symbols_open(struct sti_symbols *symbols, const uintptr_t *addresses, si
         return 0;
     bool enough = dwfl_getmodules(symbols->dwfl, note_module, symbols, 0) == 0;
     for (size_t i = 0; enough && i < symbols->frame_count; i++)
-        enough = look_up(&symbols->frames[i], symbols->dwfl);
+        enough = look_up(&symbols->frames[i], symbols);
     if (!enough) {
         sti_symbols_close(symbols);
         return ENOMEM;

@@ -10,6 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "profile_snapshot.h"
+
 #define STI_BUILD_ID_MOST 64 /* bytes */
 
 struct sti_module {
@@ -36,10 +38,11 @@ struct sti_symbols {
     size_t module_count;
     struct sti_module *modules;
     void *dwfl;
+    sti_demangle_fn *demangle;
 };
 
 /* Look up the addresses, of which some may be equal. 0; ENOMEM. */
-int sti_symbols_open(struct sti_symbols *symbols, const uintptr_t *addresses, size_t count);
+int sti_symbols_open(struct sti_symbols *symbols, const uintptr_t *addresses, size_t count, sti_demangle_fn *demangle);
 void sti_symbols_close(struct sti_symbols *symbols);
 
 /* One of those that were looked up. */

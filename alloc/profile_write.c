@@ -8,7 +8,6 @@
 #include <stdlib.h>
 
 #include "profile_snapshot.h"
-#include "profile_symbols.h"
 
 /* A site that is added meanwhile is left out. */
 static struct sti_profile_snapshot *take_snapshot(const struct sti_gathered *gathered)
@@ -28,35 +27,17 @@ static struct sti_profile_snapshot *take_snapshot(const struct sti_gathered *gat
     return snapshot;
 }
 
-int sti_profile_symbols(const struct sti_profile_snapshot *snapshot, struct sti_symbols *symbols)
-{
-    size_t count = 0;
-    for (size_t i = 0; i < snapshot->count; i++)
-        count += snapshot->entries[i].site->length;
-    uintptr_t *addresses = malloc((count + 1) * sizeof *addresses);
-    if (addresses == NULL)
-        return ENOMEM;
-    count = 0;
-    for (size_t i = 0; i < snapshot->count; i++) {
-        const struct sti_profile_site *site = snapshot->entries[i].site;
-        for (size_t j = 0; j < site->length; j++)
-            addresses[count++] = sti_profile_call(site->callstack[j]);
-    }
-    int error = sti_symbols_open(symbols, addresses, count);
-    free(addresses);
-    return error;
-}
-
-int sti_profile_write(const struct sti_gathered *gathered, uint64_t duration, int fd, stint_profile_kind kind)
+int sti_profile_write(const struct sti_profile_means *means, const struct sti_gathered *gathered, uint64_t duration,
+                      int fd, stint_profile_kind kind)
 {
     struct sti_profile_snapshot *snapshot = take_snapshot(gathered);
     if (snapshot == NULL)
         return ENOMEM;
+    snapshot->demangle = means->demangle;
     snapshot->started = gathered->started;
     snapshot->duration = duration;
     snapshot->interval = gathered->interval;
-    int error = kind == STINT_PROFILE_PPROF ? sti_profile_write_pprof(snapshot, fd)
-                                            : sti_profile_write_collapsed(snapshot, fd, kind);
+    int error = means->writer->write(snapshot, fd, kind);
     free(snapshot);
     return error;
 }

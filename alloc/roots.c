@@ -19,6 +19,8 @@
 
 #include "caller.h"
 #include "heap.h"
+#include "quiet.h"
+#include "readable.h"
 
 #define SAMPLED_EVERY 64
 #define MOST_HITS 16
@@ -51,12 +53,13 @@ struct scan {
         const struct sti_heap *heap;
     } hits[MOST_HITS]; /* to be reported when the loader's lock is free again */
     size_t hit_count;
+    bool blind; /* there is something that it could neither read nor know to be unreadable */
 };
 
 static __attribute__((noinline)) void look_at(struct scan *scan, uintptr_t word, const struct sti_root *root)
 {
     struct sti_heap *heap = scan->heaps;
-    while (heap != NULL && !sti_heap_map_is_live(&heap->map, heap->backend, word))
+    while (heap != NULL && !sti_heap_map_is_live(heap, word))
         heap = heap->next;
     if (heap == NULL)
         return;
@@ -65,23 +68,63 @@ static __attribute__((noinline)) void look_at(struct scan *scan, uintptr_t word,
         scan->hits[scan->hit_count++] = (struct hit){ .root = *root, .heap = heap };
 }
 
-/* base is what the root's offset counts from. Reads whatever lies there, a sanitizer's red zones too. */
-__attribute__((no_sanitize("address", "thread", "undefined"))) static void
-scan_words(struct scan *scan, uintptr_t begin, uintptr_t end, uintptr_t base, const char *module, const char *where)
+/* Variables that belong together; the offset of a root counts from base. */
+struct range {
+    uintptr_t base;
+    const char *module;
+    const char *where;
+};
+
+/* Words that lie at begin, be they read there or in a copy. Reads whatever lies there, a sanitizer's red zones too. */
+__attribute__((no_sanitize("address", "thread", "undefined"))) static inline void
+scan_words(struct scan *scan, const struct range *range, uintptr_t begin, const volatile uintptr_t *words, size_t count)
 {
-    begin = (begin + sizeof(uintptr_t) - 1) & ~(uintptr_t)(sizeof(uintptr_t) - 1);
-    for (uintptr_t at = begin; at + sizeof(uintptr_t) <= end; at += sizeof(uintptr_t)) {
-        uintptr_t word = *(const volatile uintptr_t *)at;
+    for (size_t i = 0; i < count; i++) {
+        uintptr_t word = words[i];
         if (__builtin_expect(word - scan->begin < scan->end - scan->begin, 0)) {
-            struct sti_root root = { .address = at, .offset = at - base, .module = module, .where = where };
+            uintptr_t at = begin + i * sizeof(uintptr_t);
+            struct sti_root root = {
+                .address = at, .offset = at - range->base, .module = range->module, .where = range->where
+            };
             look_at(scan, word, &root);
         }
     }
 }
 
+#define PAGE 4096 /* or a part of one */
+
+static __attribute__((noinline)) void scan_readable(struct scan *scan, const struct range *range, uintptr_t begin,
+                                                    uintptr_t end)
+{
+    uintptr_t copy[PAGE / sizeof(uintptr_t)];
+    while (begin < end) {
+        size_t size = PAGE - begin % PAGE;
+        size = size < end - begin ? size : end - begin;
+        long copied = sti_readable_copy(copy, begin, size);
+        if (copied < 0)
+            scan->blind = true;
+        else
+            scan_words(scan, range, begin, copy, (size_t)copied / sizeof(uintptr_t));
+        begin += size;
+    }
+}
+
+static void scan_range(struct scan *scan, const struct range *range, uintptr_t begin, uintptr_t end)
+{
+    begin = (begin + sizeof(uintptr_t) - 1) & ~(uintptr_t)(sizeof(uintptr_t) - 1);
+    end &= ~(uintptr_t)(sizeof(uintptr_t) - 1);
+    if (begin >= end)
+        return;
+    if (sti_readable_all())
+        scan_words(scan, range, begin, (const volatile uintptr_t *)begin, (end - begin) / sizeof(uintptr_t));
+    else
+        scan_readable(scan, range, begin, end);
+}
+
 /* Writable, but for the part that is read-only once relocated. */
 static void scan_data(struct scan *scan, const struct dl_phdr_info *info)
 {
+    const struct range range = { .base = info->dlpi_addr, .module = info->dlpi_name, .where = "data" };
     uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
     uintptr_t constant = 0;
     uintptr_t constant_end = 0;
@@ -100,7 +143,7 @@ static void scan_data(struct scan *scan, const struct dl_phdr_info *info)
         uintptr_t end = begin + segment->p_memsz;
         if (constant_end > begin && constant <= begin && constant_end <= end)
             begin = constant_end;
-        scan_words(scan, begin, end, info->dlpi_addr, info->dlpi_name, "data");
+        scan_range(scan, &range, begin, end);
     }
 }
 
@@ -110,10 +153,11 @@ static void scan_thread_local(struct scan *scan, const struct dl_phdr_info *info
     uintptr_t begin = (uintptr_t)info->dlpi_tls_data;
     if (begin == 0)
         return;
+    const struct range range = { .base = begin, .module = info->dlpi_name, .where = "thread-local" };
     for (size_t i = 0; i < info->dlpi_phnum; i++) {
         const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
         if (segment->p_type == PT_TLS)
-            scan_words(scan, begin, begin + segment->p_memsz, begin, info->dlpi_name, "thread-local");
+            scan_range(scan, &range, begin, begin + segment->p_memsz);
     }
 }
 
@@ -142,7 +186,7 @@ static void scan_specifics(struct scan *scan)
 static bool renew_maps(struct sti_heap *list)
 {
     for (struct sti_heap *heap = list; heap != NULL; heap = heap->next) {
-        if (!sti_heap_map_renew(&heap->map, heap->backend))
+        if (!sti_heap_map_renew(heap))
             return false;
     }
     return true;
@@ -170,8 +214,12 @@ void sti_roots_pin(struct sti_heap *list, const char *task)
     }
     if (scan.end == 0)
         return;
+    sti_quiet_enter_loader();
     dl_iterate_phdr(scan_module, &scan);
+    sti_quiet_leave_loader();
     scan_specifics(&scan);
+    if (scan.blind)
+        pin_all(list, true);
     for (size_t i = 0; i < scan.hit_count; i++)
-        sti_roots_report(&scan.hits[i].root, sti_backend_heap_held(scan.hits[i].heap->backend), task);
+        sti_roots_report(&scan.hits[i].root, sti_heap_bytes(scan.hits[i].heap), task);
 }

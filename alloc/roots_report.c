@@ -9,23 +9,29 @@
 #include <string.h>
 
 #include "boundary.h"
+#include "quiet.h"
 #include "roots.h"
 
 #define REMEMBERED 256
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct sti_quiet_lock lock = STI_QUIET_LOCK_INIT;
 static stint_root_report *report_function;
 static void *report_argument;
 static uintptr_t told[REMEMBERED];
 static size_t told_count;
 
+__attribute__((constructor)) static void be_quiet_at_forks(void)
+{
+    sti_quiet_add(&lock);
+}
+
 void stint_set_root_report(stint_root_report *report, void *arg)
 {
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&lock.mutex);
     report_function = report;
     report_argument = arg;
     told_count = 0;
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&lock.mutex);
 }
 
 /* Only a symbol that the address really lies in: dladdr alone would name the nearest one below it. */
@@ -55,11 +61,11 @@ static bool first_time(const struct sti_root *root)
 
 void sti_roots_report(const struct sti_root *root, size_t kept, const char *task)
 {
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&lock.mutex);
     stint_root_report *function = report_function;
     void *argument = report_argument;
     bool tell = function != NULL && first_time(root);
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&lock.mutex);
     if (!tell)
         return;
     stint_root public = {

@@ -22,11 +22,14 @@
 #include "heap.h"
 #include "hook.h"
 #include "interrupt.h"
+#include "linkage.h"
 #include "meter.h"
 #include "mutex.h"
+#include "nursery.h"
 #include "preempt.h"
 #include "scope_state.h"
 #include "specific.h"
+#include "thread_state.h"
 #include "token.h"
 #include "wipe.h"
 
@@ -37,7 +40,8 @@ bool sti_options_valid(const stint_options *options)
     return options == NULL || ((options->on_interrupt == STINT_JUMP || options->on_interrupt == STINT_FAIL ||
                                 options->on_interrupt == STINT_UNWIND) &&
                                (options->priority == STINT_PRIORITY_NORMAL ||
-                                options->priority == STINT_PRIORITY_HIGH || options->priority == STINT_PRIORITY_LOW));
+                                options->priority == STINT_PRIORITY_HIGH || options->priority == STINT_PRIORITY_LOW) &&
+                               sti_link_flags_valid(options->flags));
 }
 
 bool sti_scope_is_in_account(const stint_account *account)
@@ -73,6 +77,7 @@ static void set_reason(stint_outcome *outcome, stint_reason reason, int own_erro
         return;
     case STINT_REASON_DEADLINE:
     case STINT_REASON_CPU:
+    case STINT_REASON_EXPIRED:
         outcome->error = ETIMEDOUT;
         return;
     case STINT_REASON_TOKEN:
@@ -128,6 +133,8 @@ void sti_scope_init(struct sti_scope *scope, struct sti_thread *thread, const st
     scope->cpu.limit = 0;
     scope->cpu.look = UINT64_MAX;
     scope->account = options->account;
+    scope->charged = NULL;
+    scope->entered = false;
     scope->token = request->token;
     scope->stop = request->stop;
     scope->on_interrupt = options->on_interrupt;
@@ -149,7 +156,10 @@ void sti_scope_init(struct sti_scope *scope, struct sti_thread *thread, const st
     scope->wiped = options->wipe;
     scope->heap = NULL;
     scope->heaps = NULL;
+    scope->heap_count = 0;
+    scope->sweep_at = STI_SCOPE_FIRST_SWEEP;
     scope->specifics = NULL;
+    scope->thread_state = NULL;
     scope->descriptors = NULL;
 }
 
@@ -158,6 +168,38 @@ static uint64_t now_but_not_before(struct sti_thread *thread, uint64_t begin)
 {
     uint64_t now = sti_quick_clock_now(&thread->clock);
     return now > begin ? now : begin;
+}
+
+static bool is_charged(const struct sti_scope *outer, const stint_account *account)
+{
+    while (outer != NULL && !sti_account_contains(account, outer->account))
+        outer = outer->outer;
+    return outer != NULL;
+}
+
+/* What a scope around this one charges already is not charged twice, and counts no second task. */
+static __attribute__((noinline)) void charge_once(struct sti_scope *scope)
+{
+    const stint_account *charged = scope->account;
+    while (charged != NULL && !is_charged(scope->outer, charged))
+        charged = sti_account_parent(charged);
+    if (charged == scope->account)
+        scope->account = NULL;
+    else
+        scope->charged = charged;
+}
+
+static uint64_t time_after(uint64_t begin, uint64_t limit)
+{
+    uint64_t end;
+    return limit == 0 || __builtin_add_overflow(begin, limit, &end) ? UINT64_MAX : end;
+}
+
+static uint64_t deadline_of(const stint_budget *budget, uint64_t submitted, uint64_t start)
+{
+    uint64_t whole = time_after(submitted, budget->wall_ns);
+    uint64_t run = time_after(start, budget->run_ns);
+    return run < whole ? run : whole;
 }
 
 static int open_scope(struct sti_thread *thread, struct sti_scope *scope, const struct sti_scope_request *request,
@@ -170,16 +212,19 @@ static int open_scope(struct sti_thread *thread, struct sti_scope *scope, const 
         scope->outer = scope->below;
     if (scope->outer != NULL && scope->outer->wiped)
         scope->wiped = true;
-    if (options->budget.wall_ns != 0 && __builtin_add_overflow(submitted, options->budget.wall_ns, &scope->deadline))
-        scope->deadline = UINT64_MAX;
+    if (scope->outer != NULL && scope->account != NULL)
+        charge_once(scope);
+    if ((options->budget.wall_ns | options->budget.run_ns) != 0)
+        scope->deadline = deadline_of(&options->budget, submitted, start);
     sti_cpu_begin(scope, options->budget.cpu_ns, start); /* before the watch can see it */
 
-    if (!request->entered && !sti_account_enter(scope->account))
+    if (!request->entered && !sti_account_enter(scope->account, scope->charged))
         return EBUSY;
+    scope->entered = true;
     if (scope->preemptible) {
         int error = sti_scope_begin_preemption(scope);
         if (error != 0) {
-            sti_account_leave(scope->account);
+            sti_account_leave(scope->account, scope->charged);
             return error;
         }
     }
@@ -189,6 +234,7 @@ static int open_scope(struct sti_thread *thread, struct sti_scope *scope, const 
     thread->scope = scope;
     if (options->wipe)
         sti_wipe_begin();
+    sti_nursery_open(thread, scope, scope->wiped);
     sti_meter_begin(thread, &options->budget);
     if (scope->outer == NULL)
         sti_global_begin_task(thread, start);
@@ -198,23 +244,13 @@ static int open_scope(struct sti_thread *thread, struct sti_scope *scope, const 
     return 0;
 }
 
-static void hand_to_outer(struct sti_thread *thread, struct sti_scope *scope)
-{
-    struct sti_heap *kept = sti_heap_drop_empty(thread, scope->heaps);
-    if (kept == NULL)
-        return;
-    struct sti_heap *last = kept;
-    while (last->next != NULL)
-        last = last->next;
-    last->next = scope->outer->heaps;
-    scope->outer->heaps = kept;
-}
-
 static void commit(struct sti_thread *thread, struct sti_scope *scope)
 {
     sti_specific_commit(scope);
+    sti_thread_state_commit(scope);
+    sti_nursery_commit(thread, scope);
     if (scope->outer != NULL)
-        hand_to_outer(thread, scope);
+        sti_heap_hand_over(thread, scope, scope->outer);
     else
         sti_heap_commit(thread, scope->heaps);
 }
@@ -222,7 +258,12 @@ static void commit(struct sti_thread *thread, struct sti_scope *scope)
 static size_t roll_back(struct sti_thread *thread, struct sti_scope *scope, const char *task)
 {
     sti_specific_rollback(scope);
-    return sti_heap_rollback(thread, scope->heaps, task);
+    sti_thread_state_rollback(scope);
+    struct sti_heap *blocks = sti_nursery_take(thread, scope);
+    if (blocks == NULL)
+        return sti_heap_rollback(thread, scope->heaps, task);
+    blocks->next = scope->heaps;
+    return sti_heap_rollback(thread, blocks, task);
 }
 
 /* End the thread's innermost scope and make the one below it current again. */
@@ -248,11 +289,9 @@ static void close_scope(struct sti_thread *thread, int code, void *value, uint64
     set_reason(outcome, reason, code);
     outcome->value = outcome->status == STINT_OK ? value : NULL;
 
-    if (scope->heaps != NULL) {
-        size_t held = sti_heap_held(scope->heaps);
-        if (held > scope->peak)
-            scope->peak = held;
-    }
+    size_t held = sti_heap_held(scope);
+    if (held > scope->peak)
+        scope->peak = held;
     outcome->usage = (stint_usage){
         .allocated = thread->used - scope->begin,
         .peak = scope->peak,
@@ -282,7 +321,7 @@ static void close_scope(struct sti_thread *thread, int code, void *value, uint64
         sti_global_end_task(thread, request->options->name, scope->below != NULL);
     if (sti_scope_has_limit_of_time(scope))
         sti_due_renew(thread, scope->below);
-    sti_account_leave(scope->account);
+    sti_account_leave(scope->account, scope->charged);
     sti_hold_hand_down(scope);
     thread->scope = scope->below;
     sti_thread_return_to(thread, scope->below);
@@ -293,11 +332,12 @@ int sti_scope_run(const struct sti_scope_request *request, stint_outcome *outcom
     struct sti_thread *thread = sti_thread_self();
     if (thread == NULL) {
         if (request->entered)
-            sti_account_leave(request->options->account);
-        return ENOMEM;
+            sti_account_leave(request->options->account, NULL);
+        return sti_thread_missing();
     }
     uint64_t start = now_but_not_before(thread, request->submitted_ns);
     struct sti_scope scope;
+    scope.frame = (uintptr_t)__builtin_frame_address(0);
     int error = open_scope(thread, &scope, request, start);
     if (error != 0)
         return error;
@@ -307,6 +347,8 @@ int sti_scope_run(const struct sti_scope_request *request, stint_outcome *outcom
     outcome->message[0] = '\0';
     void *volatile value = NULL;
     sti_interrupt_look(&scope, start);
+    if (__builtin_expect(scope.tripped == STINT_REASON_DEADLINE, 0))
+        scope.tripped = STINT_REASON_EXPIRED;
     const struct sti_float_modes modes = sti_float_modes_now();
     if (scope.tripped == STINT_REASON_NONE) {
         if (_setjmp(scope.landing) == 0) {
@@ -333,6 +375,8 @@ int stint_run(stint_fn *fn, void *arg, const stint_options *options, stint_outco
     static const stint_options no_limits = STINT_OPTIONS_INIT;
     if (fn == NULL || outcome == NULL || !sti_options_valid(options))
         return EINVAL;
+    if (!sti_link_allows(options != NULL ? options->flags : 0))
+        return ENOTSUP;
     /* Others may release theirs while the task runs. */
     stint_token *token = options != NULL ? stint_token_retain(options->token) : NULL;
     stint_account *account = options != NULL ? stint_account_retain(options->account) : NULL;

@@ -17,7 +17,7 @@ struct sti_scope_request {
     const stint_options *options; /* never NULL; its token is not looked at */
     const stint_token *token;     /* when set: STINT_REASON_TOKEN. May be NULL */
     const stint_token *stop;      /* when set: STINT_REASON_SHUTDOWN. May be NULL */
-    uint64_t submitted_ns;        /* where the wall limit counts from, by sti_clock_now; 0: from the start */
+    uint64_t submitted_ns;        /* where wall_ns counts from, by sti_clock_now; 0: from the start */
     bool
         entered; /* the options' account counts it already (sti_account_try_enter); from now on the scope sees to that */
     bool detached; /* independent of the scopes that the thread is in already: they are not charged, their interrupts
@@ -27,7 +27,7 @@ struct sti_scope_request {
 /* Whether these options are ones that stint_run and stint_submit accept. NULL is. */
 bool sti_options_valid(const stint_options *options);
 
-/* Run the request here and fill *outcome. 0, or before fn was called ENOMEM, or for a preemptible task EAGAIN, or EBUSY: the account
+/* Run the request here and fill *outcome. 0, or before fn was called ENOMEM, ENOTSUP (sti_backend_check), or for a preemptible task EAGAIN, or EBUSY: the account
  * has its maximum of running tasks. A deadline that passed before the start, or
  * a token already set, gives its outcome without fn being called. */
 int sti_scope_run(const struct sti_scope_request *request, stint_outcome *outcome);

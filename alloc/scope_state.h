@@ -14,6 +14,7 @@
 #include "cpu.h"
 #include "cxx.h"
 #include "hold.h"
+#include "nursery.h"
 #include "unwinding.h"
 #include "watch.h"
 
@@ -23,9 +24,14 @@ struct sti_member;
 struct sti_scope_request;
 struct sti_specific_undo;
 struct sti_thread;
+struct sti_thread_state;
+
+#define STI_SCOPE_FIRST_SWEEP 8 /* heaps from inner scopes */
 
 struct sti_scope {
     struct sti_scope *below; /* what the thread was in before */
+    uintptr_t frame; /* of the function that runs it: frames below it are the task's. Not the scope's own address, which a
+                        sanitizer's may be elsewhere. Set before the scope is opened */
     struct sti_scope *outer; /* what this scope charges too: below, or NULL when it is detached */
 
     const struct sti_scope_request *request;
@@ -41,6 +47,8 @@ struct sti_scope {
     uint64_t below_memory_check;
     size_t memory_limit; /* 0: none */
     stint_account *account;
+    const stint_account *charged; /* the first above it that a scope around this one charges already; NULL: none */
+    bool entered;                 /* the account counts it as one that runs */
     uint64_t granted_end; /* how far the account has granted allocations */
     uint64_t reserved;    /* of the account's memory */
     size_t peak;
@@ -76,9 +84,13 @@ struct sti_scope {
     jmp_buf landing;
 
     /* What a rollback takes back. */
-    struct sti_heap *heap;  /* its own; NULL until it allocates */
-    struct sti_heap *heaps; /* its own and those that inner scopes committed into it */
+    struct sti_young young; /* what it has in the nursery */
+    struct sti_heap *heap;  /* its own; NULL while it is young */
+    struct sti_heap *heaps; /* its own and those that inner scopes committed into it, */
+    size_t heap_count;      /* so many, since it was last looked which are empty, */
+    size_t sweep_at;        /* and when it will be next */
     struct sti_specific_undo *specifics;
+    struct sti_thread_state *thread_state; /* NULL: it has changed none */
 
     struct sti_descriptors *descriptors; /* that were open before; NULL: nobody asked */
 };

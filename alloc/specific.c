@@ -3,10 +3,10 @@
  * The undo log of thread-specific values; see specific.h. A list, newest first, one entry a key: scopes set few keys. */
 #include "specific.h"
 
-#include <dlfcn.h>
 #include <stdatomic.h>
 #include <stddef.h>
 
+#include "module_symbol.h"
 #include "process.h"
 #include "rules.h"
 #include "scope_state.h"
@@ -75,7 +75,7 @@ int sti_specific_set_plain(pthread_key_t key, const void *value)
     static int (*_Atomic plain)(pthread_key_t, const void *);
     int (*set)(pthread_key_t, const void *) = atomic_load_explicit(&plain, memory_order_relaxed);
     if (__builtin_expect(set == NULL, 0)) {
-        *(void **)&set = dlsym(RTLD_NEXT, "pthread_setspecific");
+        *(void **)&set = sti_libc_function("pthread_setspecific");
         atomic_store_explicit(&plain, set, memory_order_relaxed);
     }
     return set(key, value);

@@ -3,14 +3,16 @@
  * The records of threads: made, found, handed on, poked. The protocol is in thread.h. Any thread. */
 #include "thread.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "backend_check.h"
 #include "family.h"
 #include "heap.h"
-#include "orphans.h"
 #include "process.h"
+#include "specific.h"
 
 _Thread_local struct sti_thread *sti_thread_metered;
 _Thread_local struct sti_thread *sti_thread_counted;
@@ -19,21 +21,23 @@ static _Thread_local struct sti_thread *own_record;
 static _Thread_local bool changing; /* it is being found, or given up */
 static _Atomic(struct sti_thread *) all_records;
 
-void sti_thread_end(void)
+static pthread_key_t record_key;
+static bool has_key;
+
+/* The thread ends: hand its record on. mimalloc may have given up the thread's parts of its heaps already. */
+static void end_thread(void *record)
 {
-    struct sti_thread *thread = own_record;
+    struct sti_thread *thread = record;
+    if (own_record != thread)
+        return;
     sti_thread_suspend(); /* were the thread ended inside a task */
     own_record = NULL;
     changing = true;
-    if (thread != NULL) {
-        sti_member_end_thread(thread);
-        sti_heap_end_thread(thread);
-        sti_memprof_end_thread(&thread->sampling);
-        /* release: the next owner, who acquires, sees the record as it was left. */
-        atomic_store_explicit(&thread->owned, false, memory_order_release);
-    }
-    if (STI_BACKEND_ADOPTS && !STI_BACKEND_ABANDONS)
-        sti_orphans_note(sti_backend_thread_heap());
+    sti_member_end_thread(thread);
+    sti_heap_end_thread(thread);
+    sti_memprof_end_thread(&thread->sampling);
+    /* release: the next owner, who acquires, sees the record as it was left. */
+    atomic_store_explicit(&thread->owned, false, memory_order_release);
     changing = false;
 }
 
@@ -67,11 +71,16 @@ static struct sti_thread *make_record(void)
     return thread;
 }
 
+int sti_thread_missing(void)
+{
+    return sti_backend_check() != 0 ? ENOTSUP : ENOMEM;
+}
+
 static __attribute__((noinline)) struct sti_thread *first_record(void)
 {
+    if (sti_backend_check() != 0)
+        return NULL;
     changing = true;
-    if (STI_BACKEND_ADOPTS && !sti_thread_ends_are_heard())
-        sti_orphans_assume_all();
     sti_backend_thread_init();
     struct sti_thread *thread = adopt_record();
     if (thread == NULL)
@@ -79,21 +88,31 @@ static __attribute__((noinline)) struct sti_thread *first_record(void)
     if (thread != NULL) {
         thread->id = gettid();
         own_record = thread;
+        if (has_key)
+            sti_specific_set_plain(record_key, thread);
     }
     changing = false;
     return thread;
 }
 
-/* In the child of a fork the calling thread has another id. */
-static void renew_id(void)
+/* In the child of a fork the calling thread has another id, and the others are gone: nobody waits for a task of theirs to
+ * end. Their records are left, with heaps that are no other thread's to use. */
+static void leave_others_behind(void)
 {
     if (own_record != NULL)
         own_record->id = gettid();
+    for (struct sti_thread *thread = sti_thread_first(); thread != NULL; thread = thread->next) {
+        if (thread == own_record)
+            continue;
+        atomic_store_explicit(&thread->started, 0, memory_order_relaxed);
+        atomic_store_explicit(&thread->forks, NULL, memory_order_relaxed);
+    }
 }
 
-__attribute__((constructor)) static void hear_of_forks(void)
+__attribute__((constructor)) static void prepare(void)
 {
-    pthread_atfork(NULL, NULL, renew_id);
+    has_key = pthread_key_create(&record_key, end_thread) == 0;
+    pthread_atfork(NULL, NULL, leave_others_behind);
 }
 
 struct sti_thread *sti_thread_own(void)

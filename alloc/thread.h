@@ -27,18 +27,23 @@
 struct sti_forks;
 struct sti_heap;
 struct sti_member;
+struct sti_nursery;
 struct sti_scope;
 
 struct sti_thread {
     uint64_t used;                /* bytes charged on this thread; only differences count */
     _Atomic uint64_t limit;       /* an allocation that takes used beyond it is a sample point */
-    sti_backend_heap *allocating; /* the innermost scope's heap; NULL until it allocates, and then limit is 0 */
+    sti_backend_theap *allocating; /* of the innermost scope's heap; NULL: it has none */
+    size_t small;                  /* bytes of the blocks that it is the quickest for; 0 where there is none */
     struct sti_scope *scope;      /* innermost */
     uint64_t memory_check;        /* value of used beyond which what the scopes hold must be measured */
+    struct sti_nursery *nursery;  /* where young scopes allocate */
+    struct sti_nursery *spare_nursery;
     struct sti_heap *warm;        /* an empty heap for the next scope */
+    struct sti_heap *retired;     /* heaps with blocks of tasks that ended Ok, the oldest first */
+    unsigned retired_count;
     struct sti_heap *kept;        /* heaps that should have been destroyed, but for a root that points into them */
     int id;                       /* the kernel's, of the owner */
-    size_t handed_over;           /* bytes of pages committed to the process's heap since that was last collected */
     atomic_bool owned;            /* by a living thread */
     atomic_bool asked;            /* a preemption signal has been sent and not been taken yet */
     _Atomic uint64_t due;         /* when its scopes have to be looked at: due.h */
@@ -48,6 +53,7 @@ struct sti_thread {
     atomic_size_t held;           /* this and the next two for the choice of a victim (global.c): by its scopes */
     _Atomic uint64_t started;     /* when its task began; 0: it runs none */
     atomic_bool sacrificed;       /* it is the victim */
+    atomic_int deferral;          /* a stint_deferral: what its task's interrupt had to wait for last (deferral.h) */
     struct sti_quick_clock clock;
     struct sti_thread *next;           /* on the list of all records; set once */
     struct sti_member *members;        /* of families (member.c); its own */
@@ -83,21 +89,18 @@ static inline void sti_thread_return_to(struct sti_thread *thread, const struct 
     sti_thread_counted = below != NULL ? thread : thread->sampling.outside;
 }
 
-/* The calling thread's record, made when it has none. NULL: out of memory. */
+/* The calling thread's record, made when it has none. NULL: out of memory, or this mimalloc is not the one that the library
+ * was compiled for. */
 struct sti_thread *sti_thread_self(void);
+
+/* Which of the two it was: ENOMEM or ENOTSUP. */
+int sti_thread_missing(void);
 
 /* The same, but NULL while it is being made, or given up as the thread ends. */
 struct sti_thread *sti_thread_self_if_settled(void);
 
 /* The same, but NULL when it has none yet or no more. Safe in signal handlers. */
 struct sti_thread *sti_thread_own(void);
-
-/* The calling thread ends, and mimalloc is about to abandon its memory: hand its record on, note what it leaves. May come
- * more than once. */
-void sti_thread_end(void);
-
-/* Whether that call comes: not when mimalloc was loaded before this library (override_key.c). */
-bool sti_thread_ends_are_heard(void);
 
 /* The first of all records. */
 struct sti_thread *sti_thread_first(void);

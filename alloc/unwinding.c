@@ -36,7 +36,7 @@ static _Unwind_Reason_Code look_at_frame(struct _Unwind_Context *context, void *
 
 bool sti_unwind_is_open(const struct sti_scope *scope)
 {
-    uintptr_t end = (uintptr_t)scope;
+    uintptr_t end = scope->frame;
     _Unwind_Backtrace(look_at_frame, &end);
     return end != 0;
 }
@@ -58,7 +58,7 @@ static _Unwind_Reason_Code look_for_handler(struct _Unwind_Context *context, voi
 
 bool sti_unwind_throwing_would_end(const struct sti_scope *scope)
 {
-    struct search search = { .scope = (uintptr_t)scope };
+    struct search search = { .scope = scope->frame };
     _Unwind_Backtrace(look_for_handler, &search);
     return search.ends;
 }
@@ -79,7 +79,7 @@ static _Unwind_Reason_Code stop(int version, _Unwind_Action actions, _Unwind_Exc
     struct sti_scope *scope = unwound;
     uintptr_t frame = _Unwind_GetCFA(context);
     sti_guard_run_below(scope, frame);
-    if (frame > (uintptr_t)scope || (actions & _UA_END_OF_STACK) != 0 || !sti_lsda_lets_pass(context))
+    if (frame > scope->frame || (actions & _UA_END_OF_STACK) != 0 || !sti_lsda_lets_pass(context))
         land(scope);
     sti_cxx_set_uncaught(&scope->cxx, 1);
     return _URC_NO_REASON;
@@ -113,7 +113,8 @@ _Noreturn void sti_unwind_leave(struct sti_scope *scope)
 void sti_unwind_give_up(struct sti_scope *scope)
 {
     sti_hold_settle(scope);
-    if (scope->masks == 1 && !sti_hold_any(&scope->holds) && !sti_cxx_catches_any() && sti_caller_stack_is_safe(scope, 0))
+    if (scope->masks == 1 && !sti_hold_any(&scope->holds) && !sti_cxx_catches_any() &&
+        sti_caller_stack_is_safe(scope->frame, 0))
         land(scope);
 }
 

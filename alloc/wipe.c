@@ -11,7 +11,6 @@
 #include <unistd.h>
 
 #include "allocate.h"
-#include "memprof_inner.h"
 
 #define DISCARDED_FROM ((size_t)256 << 10)
 
@@ -47,16 +46,6 @@ bool sti_wipe_is_due(void)
     return atomic_load_explicit(&wiped_tasks, memory_order_relaxed) > 0;
 }
 
-void sti_wipe_free(void *block)
-{
-    if (block != NULL && sti_wipe_is_due())
-        sti_wipe_block(block);
-    if (atomic_load_explicit(&sti_memprof_follows, memory_order_relaxed))
-        sti_memprof_free(block);
-    else
-        sti_backend_free(block);
-}
-
 void *sti_wipe_reallocate(void *block, size_t size, const void *caller)
 {
     void *moved = sti_allocate(size, caller);
@@ -64,14 +53,14 @@ void *sti_wipe_reallocate(void *block, size_t size, const void *caller)
         return NULL;
     size_t before = sti_backend_usable_size(block);
     memcpy(moved, block, before < size ? before : size);
-    sti_wipe_free(block);
+    sti_free_watched(block);
     return moved;
 }
 
 void sti_wipe_begin(void)
 {
     atomic_fetch_add_explicit(&wiped_tasks, 1, memory_order_relaxed);
-    sti_free_by(sti_wipe_free);
+    sti_free_by(sti_free_watched);
 }
 
 void sti_wipe_end(void)

@@ -4,7 +4,7 @@
  *
  * Its live blocks are when its heap is destroyed (heap.c). Those that are freed before must be at once, since their page
  * may go to another heap. While such a task runs every free of the process zeroes its block, as a block does not tell
- * whose it was, and another thread may free one of the task's. For that the function behind free is changed when the
+ * whose it was, and another thread may free one of the task's. For that the function behind free (malloc.c) is changed when the
  * first such task begins, and stays changed, so that nobody has to be waited for: processes that never wipe pay nothing,
  * others one load a free. */
 #ifndef STI_ALLOC_WIPE_H
@@ -23,9 +23,6 @@ void sti_wipe_block(void *block);
 
 /* Does one run now? Any thread. */
 bool sti_wipe_is_due(void);
-
-/* free, from the first such task on. Any thread. */
-void sti_wipe_free(void *block);
 
 /* realloc of a block that has to move, while one runs. Calling thread. */
 void *sti_wipe_reallocate(void *block, size_t size, const void *caller);

@@ -20,21 +20,21 @@ struct bench_subject {
     const char *package; /* whose lack keeps that program from being built; NULL: it is always built */
     bench_prepare_fn *prepare;
     bench_measure_fn *measure;
+    bool bare; /* what the machine takes for as much as a target is counted in: no peer, which one would use instead */
 };
 
 enum bench_statistic {
     BENCH_MEDIAN,
     BENCH_P99,
     BENCH_MAX,
-    BENCH_RATIO,      /* to against, the median */
-    BENCH_DIFFERENCE, /* from against, the median */
+    BENCH_RATIO, /* to against, the median */
 };
 
 struct bench_target {
     const char *subject; /* NULL: no more targets */
     enum bench_statistic statistic;
     double most;
-    const char *against;
+    const char *against; /* of another than a ratio: in medians of this subject, or NULL: in the bench's unit */
 };
 
 struct bench {
@@ -54,13 +54,16 @@ extern const struct bench bench_account[];
 extern const struct bench bench_alloc[];
 extern const struct bench bench_cancel[];
 extern const struct bench bench_contain[];
+extern const struct bench bench_fair[];
 extern const struct bench bench_forking[];
+extern const struct bench bench_machine[];
 extern const struct bench bench_mutex[];
 extern const struct bench bench_overload[];
 extern const struct bench bench_overshoot[];
 extern const struct bench bench_profile[];
 extern const struct bench bench_roots[];
 extern const struct bench bench_run[];
+extern const struct bench bench_start[];
 extern const struct bench bench_submitting[];
 extern const struct bench bench_wipe[];
 

@@ -52,7 +52,7 @@ void figure_collect(struct figure_list *figures, const struct job *job)
     for (size_t i = 0; subjects[i].name != NULL; i++) {
         for (size_t k = 0; subjects[k].name != NULL; k++) {
             struct comparison ratio;
-            if (!harness_is_compared(job->bench, i, k) || !harness_compare(job, i, k, false, &ratio))
+            if (!harness_is_compared(job->bench, i, k) || !harness_compare(job, i, k, &ratio))
                 continue;
             add(figures, summary(job, subjects[i].name, subjects[k].name, "ratio", &ratio.starts));
             figures_free(&ratio.starts);

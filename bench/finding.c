@@ -26,7 +26,7 @@ static const struct bench_target *target_of_ratio(const struct bench *bench, siz
 static bool compare(const struct job *job, struct finding *finding)
 {
     struct comparison comparison;
-    if (!harness_compare(job, finding->ours, finding->other, finding->kind == FINDING_DIFFERENCE, &comparison))
+    if (!harness_compare(job, finding->ours, finding->other, &comparison))
         return false;
     finding->value = comparison.median;
     finding->interval = comparison.interval;
@@ -39,15 +39,17 @@ static bool find_by_target(const struct job *job, const struct bench_target *tar
     static const char *const names[] = { [BENCH_MEDIAN] = "median", [BENCH_P99] = "p99", [BENCH_MAX] = "max" };
     static const double parts[] = { [BENCH_MEDIAN] = 0.5, [BENCH_P99] = 0.99, [BENCH_MAX] = 1 };
     *finding = (struct finding){ .ours = index_of(job->bench, target->subject), .target = target };
-    if (target->statistic == BENCH_DIFFERENCE) {
-        finding->kind = FINDING_DIFFERENCE;
-        finding->other = index_of(job->bench, target->against);
-        return compare(job, finding);
-    }
+    const struct series *ours = &job->series[finding->ours];
     finding->kind = FINDING_FIGURE;
     finding->statistic = names[target->statistic];
-    finding->value = figures_quantile(&job->series[finding->ours].figures, parts[target->statistic]);
-    return job->series[finding->ours].built;
+    finding->value = figures_quantile(&ours->figures, parts[target->statistic]);
+    if (target->against == NULL)
+        return ours->built;
+    finding->kind = FINDING_MULTIPLE;
+    finding->other = index_of(job->bench, target->against);
+    const struct series *other = &job->series[finding->other];
+    finding->value /= figures_quantile(&other->figures, 0.5);
+    return ours->built && other->built;
 }
 
 size_t findings_list(const struct job *job, struct finding list[FINDINGS_MOST])
@@ -74,7 +76,7 @@ bool finding_is_met(const struct finding *finding)
     return finding->value <= finding->target->most;
 }
 
-bool finding_is_lost(const struct finding *finding)
+bool finding_is_lost(const struct job *job, const struct finding *finding)
 {
-    return finding->kind == FINDING_RATIO && finding->interval.low > 1;
+    return finding->kind == FINDING_RATIO && !job->bench->subjects[finding->other].bare && finding->interval.low > 1;
 }

@@ -6,14 +6,14 @@
 
 #include "harness.h"
 
-/* The ratio or difference of one of ours to a peer, or a figure of ours that has a target. */
+/* The ratio of one of ours to a peer, a figure of ours that has a target, or one in medians of another's. */
 struct finding {
     size_t ours;
-    size_t other; /* meaningful for the first two of: */
-    enum { FINDING_RATIO, FINDING_DIFFERENCE, FINDING_FIGURE } kind;
-    const char *statistic; /* of a figure: median, p99 or max */
+    size_t other; /* but for a figure */
+    enum { FINDING_RATIO, FINDING_FIGURE, FINDING_MULTIPLE } kind;
+    const char *statistic; /* but for a ratio: median, p99 or max */
     double value;
-    struct interval interval;          /* of a ratio or difference */
+    struct interval interval;          /* of a ratio */
     const struct bench_target *target; /* NULL: none */
 };
 
@@ -26,6 +26,6 @@ size_t findings_list(const struct job *job, struct finding list[FINDINGS_MOST]);
 bool finding_is_met(const struct finding *finding);
 
 /* Whether the peer is better, beyond the interval. */
-bool finding_is_lost(const struct finding *finding);
+bool finding_is_lost(const struct job *job, const struct finding *finding);
 
 #endif

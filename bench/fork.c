@@ -69,7 +69,7 @@ static void prepare_one(unsigned workers)
 const struct bench bench_forking[] = {
     { ON_ONE_WORKER(fib, fib), .unit = "ns/op",
       .what = "a fork and its join, in Fibonacci numbers; one worker, in one bounded task", .rounds = 4,
-      .targets = { { "stint", BENCH_MEDIAN, 5, NULL } } },
+      .targets = { { "stint", BENCH_RATIO, 2.2, "serial" } } },
     { ON_ONE_WORKER(queens, queens), .unit = "ns/op", .what = "a queen placed, of 12 on their board", .rounds = 4 },
     { ON_ONE_WORKER(uts, tree), .unit = "ns/op", .what = "a node of an unbalanced tree", .rounds = 4 },
     { ON_ONE_WORKER(sort, sort), .unit = "ms", .what = "a merge sort of 10,000,000 integers", .rounds = 1 },

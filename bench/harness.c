@@ -128,12 +128,21 @@ bool harness_is_ours(const struct bench *bench, size_t subject)
     return strncmp(bench->subjects[subject].name, "stint", 5) == 0;
 }
 
+bool harness_has_row(const struct bench *bench, size_t subject)
+{
+    for (size_t i = 0; bench->subjects[i].name != NULL; i++) {
+        if (harness_is_ours(bench, i))
+            return harness_is_ours(bench, subject);
+    }
+    return subject == 0;
+}
+
 bool harness_is_compared(const struct bench *bench, size_t ours, size_t other)
 {
     return !bench->no_ratios && harness_is_ours(bench, ours) && !harness_is_ours(bench, other);
 }
 
-bool harness_compare(const struct job *job, size_t ours, size_t other, bool difference, struct comparison *comparison)
+bool harness_compare(const struct job *job, size_t ours, size_t other, struct comparison *comparison)
 {
     const struct series *a = &job->series[ours];
     const struct series *b = &job->series[other];
@@ -144,8 +153,7 @@ bool harness_compare(const struct job *job, size_t ours, size_t other, bool diff
     for (size_t start = 0; start < job->starts; start++) {
         struct figures pairs = { .list = NULL };
         for (size_t i = start * job->rounds; i < (start + 1) * job->rounds; i++)
-            good = good && figures_add(&pairs, difference ? a->turns.list[i] - b->turns.list[i]
-                                                          : a->turns.list[i] / b->turns.list[i]);
+            good = good && figures_add(&pairs, a->turns.list[i] / b->turns.list[i]);
         figures_sort(&pairs);
         good = good && figures_add(&comparison->starts, figures_quantile(&pairs, 0.5));
         figures_free(&pairs);

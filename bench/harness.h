@@ -41,6 +41,9 @@ size_t harness_measurements(const struct job *job);
 
 bool harness_is_ours(const struct bench *bench, size_t subject);
 
+/* Whether the subject has a row of its own in a table: ours, or the first of a bench that has none of ours. */
+bool harness_has_row(const struct bench *bench, size_t subject);
+
 /* Whether ratios of the one subject to the other are of interest. */
 bool harness_is_compared(const struct bench *bench, size_t ours, size_t other);
 
@@ -51,8 +54,8 @@ struct comparison {
     struct figures starts; /* the median of each start, sorted */
 };
 
-/* The quotients, or the differences. False: out of memory, or one of them was not measured. starts is to be freed. */
-bool harness_compare(const struct job *job, size_t ours, size_t other, bool difference, struct comparison *comparison);
+/* False: out of memory, or one of them was not measured. starts is to be freed. */
+bool harness_compare(const struct job *job, size_t ours, size_t other, struct comparison *comparison);
 
 void harness_free(struct job *job);
 

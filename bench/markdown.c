@@ -27,15 +27,15 @@ static void print_figure(double value, const char *unit, FILE *out)
                                            : unit);
 }
 
-static void print_between(const struct finding *finding, const char *unit, FILE *out)
+static void print_ratio(const struct job *job, const struct finding *finding, FILE *out)
 {
-    const char *weight = finding_is_lost(finding) ? "**" : "";
+    const char *weight = finding_is_lost(job, finding) ? "**" : "";
     fprintf(out, "%s", weight);
-    print_figure(finding->value, unit, out);
+    print_figure(finding->value, "ratio", out);
     fprintf(out, "%s (", weight);
-    print_figure(finding->interval.low, unit, out);
+    print_figure(finding->interval.low, "ratio", out);
     fprintf(out, " to ");
-    print_figure(finding->interval.high, unit, out);
+    print_figure(finding->interval.high, "ratio", out);
     fprintf(out, ")");
 }
 
@@ -74,14 +74,14 @@ static void print_peers(const struct job *job, const struct finding *findings, s
 {
     const char *separator = "";
     for (size_t i = 0; job->bench->subjects[i].name != NULL; i++) {
-        if (harness_is_ours(job->bench, i))
+        if (harness_has_row(job->bench, i))
             continue;
         fprintf(out, "%s", separator);
         print_peer(job, i, out);
         const struct finding *ratio = ratio_of(findings, count, ours, i);
         if (ratio != NULL) {
             fprintf(out, ": ");
-            print_between(ratio, "ratio", out);
+            print_ratio(job, ratio, out);
         }
         separator = "<br>";
     }
@@ -96,14 +96,14 @@ static void print_targets(const struct job *job, const struct finding *findings,
             continue;
         fprintf(out, "%s", separator);
         separator = "<br>";
-        if (finding->kind == FINDING_FIGURE)
+        if (finding->kind != FINDING_RATIO)
             fprintf(out, "%s ", finding->statistic);
-        print_figure(finding->target->most, finding->kind == FINDING_RATIO ? "ratio" : job->bench->unit, out);
-        if (finding->kind == FINDING_RATIO)
+        print_figure(finding->target->most, finding->kind == FINDING_FIGURE ? job->bench->unit : "ratio", out);
+        if (finding->kind != FINDING_FIGURE)
             fprintf(out, " of `%s`", job->bench->subjects[finding->other].name);
-        if (finding->kind == FINDING_DIFFERENCE) {
-            fprintf(out, " more than `%s`, is ", job->bench->subjects[finding->other].name);
-            print_between(finding, job->bench->unit, out);
+        if (finding->kind == FINDING_MULTIPLE) {
+            fprintf(out, ", is ");
+            print_figure(finding->value, "ratio", out);
         }
         fprintf(out, ": %s", finding_is_met(finding) ? "met" : "**missed**");
     }
@@ -122,7 +122,7 @@ void markdown_print(const struct job *job, FILE *out)
     if (job->broken)
         fprintf(out, "| `%s` | %u | could not be measured | | |\n", job->bench->name, job->workers);
     for (size_t i = 0; job->bench->subjects[i].name != NULL; i++) {
-        if (!harness_is_ours(job->bench, i) || !job->series[i].built)
+        if (!harness_has_row(job->bench, i) || !job->series[i].built)
             continue;
         fprintf(out, "| `%s` | %u | ", job->bench->name, job->workers);
         print_ours(job, i, out);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The peer that is plain glibc: stint-bench-glibc. */
+ * The peer that is plain glibc, and what the bare machine takes: stint-bench-glibc. */
+#include "machine.h"
 #include "plain.h"
 #include "work.h"
 
@@ -19,6 +20,14 @@ int main(int argc, char **argv)
         { "fork.queens", "serial", NULL, plain_queens },
         { "fork.uts", "serial", NULL, plain_tree },
         { "fork.sort", "serial", NULL, plain_sort },
+        { "machine.call", "machine", NULL, machine_call },
+        { "machine.clock", "machine", NULL, machine_clock },
+        { "machine.locked", "machine", NULL, machine_locked },
+        { "machine.wake", "machine", NULL, machine_wake },
+        { "submit.future", "machine", NULL, machine_submission },
+        { "idle.first", "machine", NULL, machine_wake },
+        { "cancel.allocating", "machine", NULL, machine_wake },
+        { "cancel.looping", "machine", NULL, machine_two_wakes },
         { NULL, NULL, NULL, NULL },
     };
     return bench_serve_main(works, argc, argv);

@@ -70,6 +70,7 @@ int main(int argc, char **argv)
         { "alloc.pair", "forwarding", work_pair_prepare, work_pair },
         { "alloc.used", "mimalloc", work_pair_prepare, work_used },
         { "alloc.app.sqlite", "mimalloc", work_app_prepare, work_sqlite },
+        { "alloc.faults", "mimalloc", work_app_prepare, work_sqlite_faults },
         { "alloc.app.xml", "mimalloc", work_app_prepare, work_xml },
         { "alloc.app.lua", "mimalloc", work_app_prepare, work_lua },
         { "alloc.app.json", "mimalloc", work_app_prepare, work_json },

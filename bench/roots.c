@@ -2,8 +2,10 @@
  *
  * roots.*: what the scan of roots adds to a rollback. The row with much to scan is measured by a program of its own
  * (stint-bench-roots, of this same file), so that no other row has that to scan too. */
+#include <fcntl.h>
 #include <stdlib.h>
 #include <stint/stint.h>
+#include <unistd.h>
 
 #include "bench.h"
 
@@ -83,6 +85,17 @@ int main(int argc, char **argv)
 
 #else
 
+/* What writes profiles is loaded then, and is a part of the process from then on. */
+static void write_profile(unsigned workers)
+{
+    (void)workers;
+    int file = open("/dev/null", O_WRONLY);
+    if (file < 0 || stint_profile_start(NULL) != 0 || stint_profile_stop() != 0)
+        abort();
+    stint_profile_write(file, STINT_PROFILE_PPROF);
+    close(file);
+}
+
 static void *stale[100];
 
 static size_t stale_pointers(double *figures)
@@ -131,6 +144,7 @@ const struct bench bench_roots[] = {
       .rounds = 15,
       .no_ratios = true,
       .subjects = { { "stint", .measure = small_heap },
+                    { "profiled", .prepare = write_profile, .measure = small_heap },
                     { "no-scan", .prepare = do_not_scan, .measure = small_heap } } },
     { .name = "roots.data",
       .unit = "us",

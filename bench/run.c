@@ -46,18 +46,21 @@ static size_t run_alloc_ten(double *figures)
         "raw", .program = "stint-bench-mimalloc"                                                                       \
     }
 
+/* What is wanted is at most 0.30 and 0.20 of new-heap on mimalloc 2.0.9, whose heaps were made and destroyed faster:
+ * on one Intel machine in 415 and, with ten blocks, 5,500 ns, beside 1,140 and 17,200 with 3.6.0. So of the latter's
+ * it is 0.30 * 415 / 1,140 and 0.20 * 5,500 / 17,200. */
 const struct bench bench_run[] = {
     { .name = "run.empty",
       .unit = "ns/op",
       .what = "stint_run of an empty task with a memory limit",
       .rounds = 30,
       .subjects = { { "stint", .measure = run_empty }, OTHERS },
-      .targets = { { "stint", BENCH_MEDIAN, 60, NULL } } },
+      .targets = { { "stint", BENCH_RATIO, 0.11, "new-heap" } } },
     { .name = "run.alloc10",
       .unit = "ns/op",
       .what = "stint_run of a task that makes 10 malloc/free pairs",
       .rounds = 30,
       .subjects = { { "stint", .measure = run_alloc_ten }, OTHERS },
-      .targets = { { "stint", BENCH_MEDIAN, 400, NULL } } },
+      .targets = { { "stint", BENCH_RATIO, 0.064, "new-heap" } } },
     { .name = NULL },
 };

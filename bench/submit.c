@@ -161,6 +161,11 @@ static size_t first_task(double *figures)
         subject, .program = "stint-bench-tbb", .package = "libtbb-dev"                                                 \
     }
 
+#define MACHINE                                                                                                        \
+    {                                                                                                                  \
+        "machine", .program = "stint-bench-glibc", .bare = true                                                        \
+    }
+
 const struct bench bench_submitting[] = {
     { .name = "submit.future",
       .unit = "ns/op",
@@ -169,8 +174,9 @@ const struct bench bench_submitting[] = {
       .workers = BENCH_ALL,
       .subjects = { { "stint", .prepare = bench_prepare_pool, .measure = stream },
                     TBB("tbb-enqueue"),
-                    { "glib-pool", .program = "stint-bench-glib", .package = "libglib2.0-dev" } },
-      .targets = { { "stint", BENCH_MEDIAN, 200, NULL }, { "stint", BENCH_RATIO, 0.5, "tbb-enqueue" } } },
+                    { "glib-pool", .program = "stint-bench-glib", .package = "libglib2.0-dev" },
+                    MACHINE },
+      .targets = { { "stint", BENCH_RATIO, 2, "machine" }, { "stint", BENCH_RATIO, 0.5, "tbb-enqueue" } } },
     { .name = "submit.held",
       .unit = "ns/op",
       .what = "the submitter's part of it alone, in processor time",
@@ -196,8 +202,8 @@ const struct bench bench_submitting[] = {
       .rounds = 4,
       .workers = BENCH_ALL,
       .histogram = true,
-      .subjects = { { "stint", .prepare = prepare_idle, .measure = first_task } },
-      .targets = { { "stint", BENCH_MEDIAN, 50e3, NULL } } },
+      .subjects = { { "stint", .prepare = prepare_idle, .measure = first_task }, MACHINE },
+      .targets = { { "stint", BENCH_RATIO, 4, "machine" } } },
     { .name = "idle.cpu",
       .unit = "percent",
       .what = "of one processor, that a pool takes which has nothing to do",

@@ -38,15 +38,17 @@ static void print_subjects(const struct job *job, FILE *out)
 static void print_finding(const struct job *job, const struct finding *finding, FILE *out)
 {
     const struct bench_subject *subjects = job->bench->subjects;
-    const char *unit = finding->kind == FINDING_RATIO ? "" : job->bench->unit;
+    const char *unit = finding->kind == FINDING_FIGURE ? job->bench->unit : "";
+    const char *ours = subjects[finding->ours].name;
     char name[128];
     if (finding->kind == FINDING_FIGURE)
-        snprintf(name, sizeof name, "%s, %s", subjects[finding->ours].name, finding->statistic);
+        snprintf(name, sizeof name, "%s, %s", ours, finding->statistic);
+    else if (finding->kind == FINDING_MULTIPLE)
+        snprintf(name, sizeof name, "%s, %s / %s", ours, finding->statistic, subjects[finding->other].name);
     else
-        snprintf(name, sizeof name, "%s %c %s", subjects[finding->ours].name,
-                 finding->kind == FINDING_RATIO ? '/' : '-', subjects[finding->other].name);
+        snprintf(name, sizeof name, "%s / %s", ours, subjects[finding->other].name);
     fprintf(out, "  %-28s %.4g", name, finding->value);
-    if (finding->kind != FINDING_FIGURE)
+    if (finding->kind == FINDING_RATIO)
         fprintf(out, " (%.4g to %.4g)", finding->interval.low, finding->interval.high);
     if (finding->target != NULL)
         fprintf(out, "   target: at most %.10g%s%s: %s", finding->target->most, unit[0] != '\0' ? " " : "", unit,

@@ -6,6 +6,8 @@
 
 #include <stddef.h>
 
+#include "serve.h"
+
 /* Nanoseconds for a free and a malloc of a small block. Of 512 blocks, which stay in the first cache. */
 size_t work_pair(double *figures);
 /* The same of 65,536 blocks, which are also written to, as programs do. */
@@ -23,6 +25,11 @@ size_t work_xml(double *figures);
 size_t work_lua(double *figures);
 size_t work_json(double *figures);
 void work_app_prepare(unsigned workers);
+
+/* In place of the time, the page faults of this thread in a measurement of such work, after a pause of 40
+ * milliseconds: what an allocator gave back meanwhile has to be had again. */
+size_t work_faults(bench_measure_fn *work, double *figures);
+size_t work_sqlite_faults(double *figures);
 
 /* Ten blocks of mixed small sizes, made and freed one by one. */
 void work_ten_pairs(void);

@@ -10,6 +10,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include "serve.h"
 #include "work.h"
@@ -176,4 +178,27 @@ static int use_json(void)
 size_t work_json(double *figures)
 {
     return timed(use_json, figures);
+}
+
+#define PAUSE_US 40000
+
+static long faults_so_far(void)
+{
+    struct rusage used;
+    getrusage(RUSAGE_THREAD, &used);
+    return used.ru_minflt;
+}
+
+size_t work_faults(bench_measure_fn *work, double *figures)
+{
+    usleep(PAUSE_US);
+    long before = faults_so_far();
+    size_t count = work(figures);
+    figures[0] = (double)(faults_so_far() - before);
+    return count;
+}
+
+size_t work_sqlite_faults(double *figures)
+{
+    return work_faults(work_sqlite, figures);
 }

@@ -18,7 +18,7 @@ static inline bool sti_admission_is_plain(const sti_task *task)
 }
 
 /* Offer a new task, to which the caller has a reference, and put it where it is to wait. worker is the calling thread's, if it is one of the pool's.
- * 0; EAGAIN: there is no place; ESHUTDOWN; ENOMEM. */
+ * 0; EAGAIN: there is no place; EDQUOT: none for its account; ESHUTDOWN; ENOMEM. */
 int sti_admission_put(stint_pool *pool, struct sti_worker *worker, sti_task *task);
 
 /* Claim a task that the calling worker waits for, to run it at once. False: somebody else has it, or it has to wait for

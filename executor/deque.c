@@ -89,6 +89,19 @@ bool sti_deque_is_empty(struct sti_deque *deque)
     return atomic_load_explicit(&deque->bottom, memory_order_relaxed) <= top;
 }
 
+/* A slot between top and bottom, in this order, holds what is in now or was in when top was read, or came since. */
+void sti_deque_look(struct sti_deque *deque, void (*look)(void *entry, void *arg), void *arg)
+{
+    int64_t first = atomic_load_explicit(&deque->top, memory_order_seq_cst);
+    for (int64_t i = first; i - first < STI_DEQUE_CAPACITY; i++) {
+        int64_t top = atomic_load_explicit(&deque->top, memory_order_seq_cst);
+        if (i >= atomic_load_explicit(&deque->bottom, memory_order_seq_cst))
+            return;
+        if (i >= top)
+            look(atomic_load_explicit(slot_of(deque, i), memory_order_relaxed), arg);
+    }
+}
+
 size_t sti_deque_length(const struct sti_deque *deque)
 {
     int64_t top = atomic_load_explicit(&deque->top, memory_order_relaxed);

@@ -33,6 +33,9 @@ void *sti_deque_steal(struct sti_deque *deque);
 /* Any thread. A guess unless the caller has ordered it against the pushes with a fence (park.c does). */
 bool sti_deque_is_empty(struct sti_deque *deque);
 
+/* Any thread. Call look with each entry that is in, or was taken out a moment ago: visit.h keeps those alive. */
+void sti_deque_look(struct sti_deque *deque, void (*look)(void *entry, void *arg), void *arg);
+
 /* Any thread. How many entries it had at about this moment. */
 size_t sti_deque_length(const struct sti_deque *deque);
 

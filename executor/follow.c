@@ -49,6 +49,28 @@ bool sti_is_following(void)
     return line.running;
 }
 
+void sti_follow_hold(void)
+{
+    line.running = true;
+}
+
+struct sti_follower *sti_follow_let_go(void)
+{
+    struct sti_follower *first = line.first;
+    line.first = NULL;
+    line.running = false;
+    return first;
+}
+
+void sti_follow_run(struct sti_follower *first)
+{
+    line.first = first;
+    line.last = first;
+    while (line.last != NULL && line.last->next != NULL)
+        line.last = line.last->next;
+    run_line();
+}
+
 void sti_follow_now(sti_task *task, struct sti_follower *follower)
 {
     follower->task = task;

@@ -57,6 +57,13 @@ void sti_follow_resolve(sti_task *task);
 uint32_t sti_follow_bell(const sti_task *task);
 bool sti_follow_sleep(sti_task *task, uint32_t value, uint64_t deadline_ns);
 
+/* For a thread that ends tasks for others and must not be held up: from now on, what follows the futures that it resolves
+ * is only put in line. The second call ends that and gives the line, linked by next, to be run by a thread that is not
+ * following. */
+void sti_follow_hold(void);
+struct sti_follower *sti_follow_let_go(void);
+void sti_follow_run(struct sti_follower *line);
+
 /* Wake who sleeps: they look again. */
 void sti_follow_ring(sti_task *task);
 

@@ -10,6 +10,8 @@
 #include <stint/interrupt.h>
 
 #include "alloc/branch.h"
+#include "alloc/family.h"
+#include "alloc/scope.h"
 #include "pool_state.h"
 #include "rest.h"
 #include "worker.h"
@@ -79,6 +81,12 @@ struct sti_stolen sti_fork_steal(struct sti_worker *worker, const struct sti_fam
             victim = 0;
     }
     return (struct sti_stolen){ .offer = NULL };
+}
+
+const stint_options *sti_fork_options(struct sti_stolen stolen)
+{
+    const struct sti_family *family = atomic_load_explicit(&stolen.offer->family, memory_order_relaxed);
+    return family->request->options;
 }
 
 void sti_fork_run(struct sti_stolen stolen)
@@ -202,8 +210,12 @@ static void settle(struct sti_forks *forks, size_t kept)
     const size_t *depth = &worker->split.forks.depth;
     while (*depth > kept) {
         size_t newest = *depth - 1;
-        if (!sti_split_take(&worker->split, newest))
+        if (sti_split_take(&worker->split, newest))
+            continue;
+        if (sti_worker_current() == worker)
             await(worker, newest);
+        else
+            sti_split_forget(&worker->split, newest); /* in the child of a fork: its thief is not here */
     }
 }
 

@@ -5,6 +5,8 @@
 #ifndef STI_EXECUTOR_FORK_H
 #define STI_EXECUTOR_FORK_H
 
+#include <stint/task.h>
+
 struct sti_family;
 struct sti_offer;
 struct sti_worker;
@@ -22,6 +24,9 @@ struct sti_stolen {
 
 /* A public fork of another worker, of this family unless it is NULL. Workers that have none are asked for some. */
 struct sti_stolen sti_fork_steal(struct sti_worker *worker, const struct sti_family *family);
+
+/* Its task's. */
+const stint_options *sti_fork_options(struct sti_stolen stolen);
 
 /* Run it to its end, as a branch of its task. */
 void sti_fork_run(struct sti_stolen stolen);

@@ -8,6 +8,7 @@
 
 #include "alloc/clock.h"
 #include "alloc/plain_lock.h"
+#include "follow.h"
 #include "tenants.h"
 
 static sti_task *task_of(struct sti_timer *timer)
@@ -26,7 +27,7 @@ static struct sti_timer *claim_expired(struct sti_timer *expired)
         expired = timer->next;
         sti_task *task = task_of(timer);
         sti_task_retain(task); /* before it is claimed: then its entry may go at any moment */
-        if (sti_task_mark_ending(task, STINT_REASON_DEADLINE)) {
+        if (sti_task_mark_ending(task, STINT_REASON_EXPIRED)) {
             timer->next = claimed;
             claimed = timer;
         } else {
@@ -36,18 +37,27 @@ static struct sti_timer *claim_expired(struct sti_timer *expired)
     return claimed;
 }
 
-static void end_expired(void *claimed)
+struct ending {
+    struct sti_monitor *monitor;
+    struct sti_timer *claimed;
+};
+
+/* What follows runs elsewhere: this thread has other deadlines to keep. */
+static void end_expired(void *argument)
 {
-    for (struct sti_timer *timer = claimed; timer != NULL;) {
+    const struct ending *ending = argument;
+    sti_follow_hold();
+    for (struct sti_timer *timer = ending->claimed; timer != NULL;) {
         sti_task *task = task_of(timer);
         timer = timer->next;
         if (task->tenants != NULL) {
             sti_tenants_remove(task->tenants, task);
             sti_task_release(task);
         }
-        sti_task_end_unstarted(task, STINT_REASON_DEADLINE);
+        sti_task_end_unstarted(task, STINT_REASON_EXPIRED);
         sti_task_release(task);
     }
+    sti_expired_hand_over(&ending->monitor->expired, sti_follow_let_go());
 }
 
 static uint64_t look_at_timers(struct sti_watch *watch, uint64_t now)
@@ -59,7 +69,8 @@ static uint64_t look_at_timers(struct sti_watch *watch, uint64_t now)
     sti_plain_mutex_unlock(&monitor->lock);
     if (claimed == NULL)
         return next != STI_TIMERS_NONE ? next : STI_WATCH_NEVER;
-    sti_watch_call(watch, end_expired, claimed);
+    struct ending ending = { .monitor = monitor, .claimed = claimed };
+    sti_watch_call(watch, end_expired, &ending);
     return STI_WATCH_AGAIN;
 }
 
@@ -112,6 +123,7 @@ void sti_monitor_init(struct sti_monitor *monitor)
     pthread_mutex_init(&monitor->lock, &adaptive);
     pthread_mutexattr_destroy(&adaptive);
     sti_timers_init(&monitor->timers, sti_clock_now());
+    sti_expired_init(&monitor->expired);
 }
 
 void sti_monitor_end(struct sti_monitor *monitor)
@@ -125,4 +137,5 @@ void sti_monitor_end(struct sti_monitor *monitor)
     }
     sti_plain_mutex_unlock(&monitor->lock);
     pthread_mutex_destroy(&monitor->lock);
+    sti_expired_end(&monitor->expired);
 }

@@ -20,6 +20,7 @@
 #include <stint/pool.h>
 
 #include "alloc/watch.h"
+#include "expired.h"
 #include "task.h"
 #include "timers.h"
 
@@ -28,6 +29,7 @@ struct sti_monitor {
     atomic_bool watched; /* the watch has been told of this, or is about to be */
     _Alignas(64) pthread_mutex_t lock;
     struct sti_timers timers;
+    struct sti_expired expired; /* what follows them */
 };
 
 void sti_monitor_init(struct sti_monitor *monitor);

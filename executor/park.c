@@ -5,6 +5,7 @@
 #include "park.h"
 
 #include "alloc/branch.h"
+#include "idle.h"
 #include "pool_state.h"
 #include "worker.h"
 
@@ -43,7 +44,7 @@ static bool uncount_searcher(stint_pool *pool)
 static void wake(stint_pool *pool, unsigned index)
 {
     count_searcher(pool);
-    sti_event_signal(&pool->workers[index].wake);
+    sti_idle_call(&pool->workers[index]);
 }
 
 /* The parked worker with the lowest number: the one whose caches are the warmest. acquire: whoever finds a bit cleared
@@ -183,8 +184,8 @@ void sti_park_end_search(stint_pool *pool)
 bool sti_park_wait(struct sti_worker *worker)
 {
     stint_pool *pool = worker->pool;
-    /* Before the bit is set: whoever clears it makes the value another. */
-    uint32_t value = sti_event_value(&worker->wake);
+    /* Before the bit is set: whoever clears it calls. */
+    uint32_t calls = sti_idle_calls(worker);
     atomic_fetch_or_explicit(word_of(pool, worker->index), bit_of(worker->index), memory_order_acq_rel);
     uncount_searcher(pool);
 
@@ -199,8 +200,8 @@ bool sti_park_wait(struct sti_worker *worker)
             count_searcher(pool);
         return work;
     }
-    /* Nothing to do; or somebody else cleared the bit, and the signal is on its way. */
-    sti_event_wait(&worker->wake, value, STI_NEVER);
+    /* Nothing to do; or somebody else cleared the bit, and the call is on its way. */
+    sti_idle_sleep(worker, calls);
     return true;
 }
 

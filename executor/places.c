@@ -86,7 +86,7 @@ static void fill(stint_pool *pool)
         if (waiter->plain && plain_full)
             continue;
         int error = put(pool, waiter);
-        if (error != EAGAIN)
+        if (error != EAGAIN && error != EDQUOT)
             answer(&pool->places, waiter, error);
         if (error == 0)
             sti_park_notify(pool);

@@ -5,6 +5,8 @@
 #include <stint/pool.h>
 #include <string.h>
 
+#include "alloc/backend_check.h"
+#include "alloc/linkage.h"
 #include "alloc/process.h"
 #include "pool_state.h"
 #include "pools.h"
@@ -13,9 +15,10 @@
 #include "start.h"
 #include "worker.h"
 
-static void free_pool(stint_pool *pool)
+void sti_pool_free(stint_pool *pool)
 {
     pthread_mutex_destroy(&pool->joining);
+    sti_overdue_end(&pool->overdue);
     sti_monitor_end(&pool->monitor);
     sti_tenants_end(&pool->tenants);
     sti_places_end(&pool->places);
@@ -51,6 +54,7 @@ static stint_pool *make_pool(unsigned workers, unsigned spares, size_t queue_cap
     pool->tally.shared = true;
     sti_places_init(&pool->places);
     sti_monitor_init(&pool->monitor);
+    sti_overdue_init(&pool->overdue, &pool->monitor.expired);
     for (unsigned i = 0; i < workers; i++)
         sti_worker_init(&pool->workers[i], pool, i);
     sti_token_init(&pool->stop, NULL);
@@ -81,19 +85,25 @@ int stint_pool_create(stint_pool **pool, const stint_pool_options *options)
     if (options == NULL)
         options = &defaults;
     if (pool == NULL || options->workers > STI_WORKERS_MAX || options->queue_capacity > STI_QUEUE_CAPACITY_MAX ||
-        (options->spares > STI_SPARES_MAX && options->spares != STINT_NO_SPARES))
+        (options->spares > STI_SPARES_MAX && options->spares != STINT_NO_SPARES) ||
+        !sti_link_flags_valid(options->flags))
         return EINVAL;
+    if (sti_backend_check() != 0 || !sti_link_allows(options->flags))
+        return ENOTSUP;
     stint_pool *created = make_pool(options->workers != 0 ? options->workers : default_workers(), spares_of(options),
                                     options->queue_capacity != 0 ? options->queue_capacity : STI_QUEUE_CAPACITY_DEFAULT,
                                     options->name != NULL ? options->name : "stint");
     if (created == NULL)
         return ENOMEM;
     created->holds_near_limit = options->hold_near_memory_limit;
+    created->overdue.after_ns = options->overdue_ns;
+    created->overdue.function = options->on_overdue;
+    created->overdue.arg = options->overdue_arg;
     unsigned started = sti_start_workers(created, options->pinned);
     if (started < created->worker_count) {
         sti_shutdown_begin(created, STI_POOL_CANCELLING);
         sti_shutdown_join(created, started);
-        free_pool(created);
+        sti_pool_free(created);
         return EAGAIN;
     }
     sti_pools_add(created);
@@ -115,6 +125,22 @@ int stint_pool_destroy(stint_pool *pool)
         return error;
     sti_pools_remove(pool);
     sti_shutdown_end_queued(pool); /* what submitters took back when the pool had closed */
-    free_pool(pool);
+    sti_pool_free(pool);
     return 0;
+}
+
+int stint_pool_destroy_within(stint_pool *pool, uint64_t timeout_ns, unsigned *left)
+{
+    unsigned running = 0;
+    int error = pool != NULL ? stint_pool_shutdown(pool, STINT_SHUTDOWN_CANCEL, timeout_ns) : 0;
+    if (error == ETIMEDOUT) {
+        sti_pools_remove(pool);
+        sti_shutdown_end_queued(pool);
+        error = sti_shutdown_abandon(pool, &running) ? ETIMEDOUT : 0;
+    } else if (error == 0) {
+        error = stint_pool_destroy(pool);
+    }
+    if (left != NULL)
+        *left = running;
+    return error;
 }

@@ -12,6 +12,7 @@
 #include "alloc/token.h"
 #include "event.h"
 #include "monitor.h"
+#include "overdue.h"
 #include "park.h"
 #include "places.h"
 #include "queue.h"
@@ -44,17 +45,22 @@ struct stint_pool {
     struct sti_tenants tenants;
     struct sti_places places;
     struct sti_monitor monitor;
+    struct sti_overdue overdue;
     struct sti_tally tally; /* of tasks that no worker counted; shared */
     stint_pool *next_pool;  /* in the list of all (pools.h) */
     _Alignas(64) struct sti_spares spares;
 
     /* The end: each worker counts itself out of alive as the last thing it does; who waits for 0 then joins them all,
-     * once. */
+     * once. Or nobody waits any more (abandoned, set while alive is not 0): then the last one frees the pool. */
     _Alignas(64) atomic_uint alive;
+    atomic_bool abandoned;
     sti_event ended;
     pthread_mutex_t joining;
     bool joined; /* under joining */
 };
+
+/* Nobody uses it any more: no worker, and no call. */
+void sti_pool_free(stint_pool *pool);
 
 static inline bool sti_pool_is_open(const stint_pool *pool)
 {

@@ -7,10 +7,17 @@
 #include <stddef.h>
 
 #include "alloc/account.h"
+#include "alloc/clock.h"
+#include "alloc/give_back.h"
 #include "alloc/plain_lock.h"
+#include "idle.h"
 #include "park.h"
 #include "pool_state.h"
 #include "worker.h"
+
+/* A pool that has no idle worker gets a slot reserved only when it has waited for so long: until a worker comes to it,
+ * nobody else has the slot. */
+#define LONG_WAIT_NS UINT64_C(100000000)
 
 unsigned sti_pools_generation;
 
@@ -35,15 +42,78 @@ void sti_pools_remove(stint_pool *pool)
     sti_plain_mutex_unlock(&lock);
 }
 
-static void on_free_slot(stint_account *account)
+/* --- Slots of accounts that are free again ------------------------------------------------------------------------ */
+
+/* Of the pools that have somebody who is held back for the account, the one whose has waited longest; among those that can
+ * use a slot at once, or have waited for long. NULL: there is none. */
+static stint_pool *choose(const stint_account *account, const stint_pool *own, uint64_t *longest)
 {
-    sti_plain_mutex_lock(&lock);
+    stint_pool *chosen = NULL;
+    uint64_t now = sti_clock_now();
+    for (stint_pool *pool = pools; pool != NULL; pool = pool->next_pool) {
+        uint64_t since = sti_tenants_refused_since(&pool->tenants, account);
+        if (since == 0 || (chosen != NULL && since >= *longest))
+            continue;
+        if (pool == own || now - since >= LONG_WAIT_NS || sti_park_is_anybody_idle(pool)) {
+            chosen = pool;
+            *longest = since;
+        }
+    }
+    return chosen;
+}
+
+static void offer_to_all(const stint_account *account)
+{
     for (stint_pool *pool = pools; pool != NULL; pool = pool->next_pool) {
         if (sti_tenants_release(&pool->tenants, account))
             sti_park_notify(pool);
     }
+}
+
+/* In the pool whose worker gave the slot back, that worker is about to look for a task. In another one it would be too
+ * late: so there the slot is taken on the spot. */
+static void on_free_slot(stint_account *account)
+{
+    const struct sti_worker *worker = sti_worker_current();
+    stint_pool *own = worker != NULL ? worker->pool : NULL;
+    struct sti_slots tried = { .account = NULL };
+    uint64_t longest = 0;
+    sti_plain_mutex_lock(&lock);
+    stint_pool *pool = choose(account, own, &longest);
+    if (pool == NULL)
+        offer_to_all(account);
+    else if (pool == own ? sti_tenants_release(&pool->tenants, account)
+                         : sti_tenants_grant(&pool->tenants, account, &tried))
+        sti_park_notify(pool);
+    sti_plain_mutex_unlock(&lock);
+    if (tried.account != NULL)
+        sti_account_tell(tried.account, tried.end);
+    stint_account_release(tried.account);
+}
+
+void sti_pools_fill(void)
+{
+    sti_plain_mutex_lock(&lock);
+    for (stint_pool *pool = pools; pool != NULL; pool = pool->next_pool) {
+        if (sti_places_are_wanted(&pool->places))
+            sti_places_fill(pool);
+    }
     sti_plain_mutex_unlock(&lock);
 }
+
+/* Where another holds the list, it may be this very thread, in whose midst somebody allocated too much. */
+static void wake_idle(uint32_t round)
+{
+    if (sti_plain_mutex_trylock(&lock) != 0)
+        return;
+    for (stint_pool *pool = pools; pool != NULL; pool = pool->next_pool) {
+        for (unsigned i = 0; i < sti_pool_slots(pool); i++)
+            sti_idle_ask(&pool->workers[i], round);
+    }
+    sti_plain_mutex_unlock(&lock);
+}
+
+/* --- Forks -------------------------------------------------------------------------------------------------------- */
 
 static void before_fork(void)
 {
@@ -67,6 +137,8 @@ static void after_fork_in_child(void)
 
 __attribute__((constructor)) static void prepare(void)
 {
-    sti_account_listen(on_free_slot);
+    static const struct sti_account_listener listener = { .has_slot = on_free_slot, .has_place = sti_pools_fill };
+    sti_account_listen(&listener);
+    sti_give_back_listen(wake_idle);
     pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
 }

@@ -41,7 +41,7 @@ bool sti_queue_init(struct sti_queue *queue, size_t capacity)
         return false;
     for (size_t i = 0; i < slots; i++) {
         atomic_init(&queue->slots[i].turn, i);
-        queue->slots[i].entry = NULL;
+        atomic_init(&queue->slots[i].entry, NULL);
     }
     queue->mask = slots - 1;
     atomic_init(&queue->tail, 0);
@@ -66,7 +66,7 @@ bool sti_queue_push(struct sti_queue *queue, void *entry)
             position = atomic_load_explicit(&queue->tail, memory_order_relaxed);
         } else if (atomic_compare_exchange_weak_explicit(&queue->tail, &position, position + 1, memory_order_relaxed,
                                                          memory_order_relaxed)) {
-            slot->entry = entry;
+            atomic_store_explicit(&slot->entry, entry, memory_order_relaxed);
             atomic_store_explicit(&slot->turn, position + 1, memory_order_release);
             return true;
         }
@@ -85,7 +85,7 @@ void *sti_queue_pop(struct sti_queue *queue)
             position = atomic_load_explicit(&queue->head, memory_order_relaxed);
         } else if (atomic_compare_exchange_weak_explicit(&queue->head, &position, position + 1, memory_order_relaxed,
                                                          memory_order_relaxed)) {
-            void *entry = slot->entry;
+            void *entry = atomic_load_explicit(&slot->entry, memory_order_relaxed);
             atomic_store_explicit(&slot->turn, position + queue->mask + 1, memory_order_release);
             return entry;
         }
@@ -103,6 +103,20 @@ bool sti_queue_is_empty(struct sti_queue *queue)
     /* head first (acquire keeps the order): tail can only have moved on since, so equal means empty. */
     size_t head = atomic_load_explicit(&queue->head, memory_order_acquire);
     return atomic_load_explicit(&queue->tail, memory_order_relaxed) == head;
+}
+
+/* That the slot is still full when its entry has been read says that it was in after the visitor had begun. */
+void sti_queue_look(struct sti_queue *queue, void (*look)(void *entry, void *arg), void *arg)
+{
+    size_t head = atomic_load_explicit(&queue->head, memory_order_acquire);
+    size_t tail = atomic_load_explicit(&queue->tail, memory_order_acquire);
+    for (size_t position = head; position - head < queue->mask + 1 && position != tail; position++) {
+        struct sti_slot *slot = slot_of(queue, position);
+        bool full = turns_ahead(slot, position + 1) == 0;
+        void *entry = atomic_load_explicit(&slot->entry, memory_order_acquire);
+        if (full && turns_ahead(slot, position + 1) == 0)
+            look(entry, arg);
+    }
 }
 
 size_t sti_queue_length(const struct sti_queue *queue)

@@ -14,7 +14,7 @@
 
 struct sti_slot {
     atomic_size_t turn;
-    void *entry;
+    void *_Atomic entry; /* relaxed: turn orders it; atomic for who only looks */
 };
 
 struct sti_queue {
@@ -41,6 +41,9 @@ void *sti_queue_pop(struct sti_queue *queue);
  * to the side of one look too many. */
 bool sti_queue_is_ready(struct sti_queue *queue);
 bool sti_queue_is_empty(struct sti_queue *queue);
+
+/* Call look with each entry that is in, or was taken out a moment ago: visit.h keeps those alive. */
+void sti_queue_look(struct sti_queue *queue, void (*look)(void *entry, void *arg), void *arg);
 
 /* How many entries it had at about this moment. */
 size_t sti_queue_length(const struct sti_queue *queue);

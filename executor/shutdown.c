@@ -82,6 +82,49 @@ void sti_shutdown_join(stint_pool *pool, unsigned count)
         pthread_join(pool->workers[i].thread, NULL);
 }
 
+void sti_shutdown_leave(stint_pool *pool)
+{
+    /* acq_rel: whoever waits for 0 sees all that the workers did, and the last one whether anybody waits. */
+    if (atomic_fetch_sub_explicit(&pool->alive, 1, memory_order_acq_rel) != 1)
+        return;
+    if (atomic_load_explicit(&pool->abandoned, memory_order_relaxed))
+        sti_pool_free(pool);
+    else
+        sti_event_signal(&pool->ended);
+}
+
+/* Be counted among the workers, so that the pool stays. False: there is none any more. */
+static bool hold(stint_pool *pool)
+{
+    unsigned alive = atomic_load_explicit(&pool->alive, memory_order_relaxed);
+    while (alive != 0 && !atomic_compare_exchange_weak_explicit(&pool->alive, &alive, alive + 1, memory_order_relaxed,
+                                                                memory_order_relaxed))
+        ;
+    return alive != 0;
+}
+
+bool sti_shutdown_abandon(stint_pool *pool, unsigned *running)
+{
+    if (!hold(pool)) {
+        sti_shutdown_join(pool, sti_pool_slots(pool));
+        sti_pool_free(pool);
+        return false;
+    }
+    sti_spare_begin_no_more(pool);
+    unsigned slots = sti_pool_slots(pool);
+    for (unsigned i = 0; i < slots; i++) {
+        *running += atomic_load_explicit(&pool->workers[i].running, memory_order_relaxed) != NULL;
+        pthread_detach(pool->workers[i].thread);
+    }
+    atomic_store_explicit(&pool->abandoned, true, memory_order_relaxed);
+    /* release: the last worker sees that; acquire: or this thread is the last, and sees what they did. */
+    if (atomic_fetch_sub_explicit(&pool->alive, 1, memory_order_acq_rel) != 1)
+        return true;
+    *running = 0;
+    sti_pool_free(pool);
+    return false;
+}
+
 static void join_once(stint_pool *pool)
 {
     pthread_mutex_lock(&pool->joining);

@@ -15,4 +15,11 @@ void sti_shutdown_end_queued(stint_pool *pool);
 /* Wait for the ends of so many workers' threads. Once. */
 void sti_shutdown_join(stint_pool *pool, unsigned count);
 
+/* A worker's thread has done its last: from now on it must not touch the pool. */
+void sti_shutdown_leave(stint_pool *pool);
+
+/* Of a pool that is cancelled: leave it to the workers that still run, of which *running have a task; the last one frees it.
+ * False: there was none left, and the pool is freed. */
+bool sti_shutdown_abandon(stint_pool *pool, unsigned *running);
+
 #endif

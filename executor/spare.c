@@ -7,6 +7,7 @@
 
 #include "alloc/branch.h"
 #include "alloc/plain_lock.h"
+#include "idle.h"
 #include "park.h"
 #include "pool_state.h"
 #include "rescue.h"
@@ -87,7 +88,7 @@ static struct sti_worker *start_one(stint_pool *pool)
 {
     struct sti_spares *spares = &pool->spares;
     unsigned index = atomic_load_explicit(&spares->slots, memory_order_relaxed);
-    if (index == pool->worker_count + spares->most)
+    if (index >= pool->worker_count + spares->most)
         return NULL;
     struct sti_worker *spare = &pool->workers[index];
     sti_worker_init(spare, pool, index);
@@ -152,11 +153,16 @@ static void take_off_list(struct sti_sleeper *sleeper)
 
 /* --- Falling asleep, waking up ------------------------------------------------------------------------------------ */
 
+static bool holds_place(const struct sti_worker *worker)
+{
+    return worker->asleep == 0 && worker->replaced == 0;
+}
+
 static void fall_asleep(struct sti_worker *worker, unsigned depth, struct sti_sleeper *sleeper)
 {
     stint_pool *pool = worker->pool;
     struct sti_spares *spares = lock(pool);
-    struct sti_worker *spare = worker->asleep == 0 ? give_up_place(pool) : NULL;
+    struct sti_worker *spare = holds_place(worker) ? give_up_place(pool) : NULL;
     worker->asleep += depth;
     if (sleeper != NULL)
         put_on_list(spares, sleeper);
@@ -172,7 +178,7 @@ static void wake_up(struct sti_worker *worker, unsigned depth, struct sti_sleepe
     stint_pool *pool = worker->pool;
     lock(pool);
     worker->asleep -= depth;
-    if (worker->asleep == 0)
+    if (holds_place(worker))
         take_place(pool);
     if (sleeper != NULL)
         take_off_list(sleeper);
@@ -199,6 +205,36 @@ void sti_spare_resume_sleep(struct sti_worker *worker, unsigned depth)
     fall_asleep(worker, depth, NULL);
 }
 
+void sti_spare_begin_no_more(stint_pool *pool)
+{
+    struct sti_spares *spares = lock(pool);
+    spares->most = 0;
+    unlock(pool);
+}
+
+bool sti_spare_replace(struct sti_worker *worker)
+{
+    stint_pool *pool = worker->pool;
+    lock(pool);
+    struct sti_worker *spare = holds_place(worker) ? give_up_place(pool) : NULL;
+    worker->replaced++;
+    bool is_wide = active_in(&pool->spares) >= pool->worker_count;
+    unlock(pool);
+    if (spare != NULL)
+        sti_park_place(spare);
+    return is_wide;
+}
+
+void sti_spare_return(struct sti_worker *worker)
+{
+    stint_pool *pool = worker->pool;
+    lock(pool);
+    worker->replaced--;
+    if (holds_place(worker))
+        take_place(pool);
+    unlock(pool);
+}
+
 /* --- The spare's side --------------------------------------------------------------------------------------------- */
 
 bool sti_spare_is_surplus(const struct sti_worker *worker)
@@ -219,24 +255,24 @@ static bool try_to_retire(struct sti_worker *worker)
 }
 
 /* Until it is woken, which counts it as searching. */
-static void sleep_retired(struct sti_worker *worker, uint32_t value)
+static void sleep_retired(struct sti_worker *worker, uint32_t calls)
 {
-    sti_event_wait(&worker->wake, value, STI_NEVER);
+    sti_idle_sleep(worker, calls);
     sti_park_end_search(worker->pool);
 }
 
 void sti_spare_stand_aside(struct sti_worker *worker)
 {
     while (sti_spare_is_surplus(worker)) {
-        /* Before it is retired: whoever wakes it after that makes the value another. */
-        uint32_t value = sti_event_value(&worker->wake);
+        /* Before it is retired: whoever wakes it after that calls. */
+        uint32_t calls = sti_idle_calls(worker);
         if (!try_to_retire(worker))
             return;
         /* What has come for it until it was on the list; after that, sti_spare_rouse finds it there. */
         sti_branch_collect();
         /* Its deque may hold what it leaves to the others; and a wake-up may have been meant for one who goes on. */
         sti_park_hand_on(worker->pool);
-        sleep_retired(worker, value);
+        sleep_retired(worker, calls);
     }
 }
 

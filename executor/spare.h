@@ -63,6 +63,14 @@ struct sti_spares {
 void sti_spares_init(struct sti_spares *spares, unsigned workers, unsigned most);
 void sti_spares_end(struct sti_spares *spares);
 
+/* The worker's task will not end: have another take its place, as if it had fallen asleep; and, on its own thread, it has
+ * ended after all. True: every place is taken now. Pairs nest: the outermost counts. The first: any thread, while the worker runs. */
+bool sti_spare_replace(struct sti_worker *worker);
+void sti_spare_return(struct sti_worker *worker);
+
+/* From now on no thread is started, and when this returns none is being started. */
+void sti_spare_begin_no_more(stint_pool *pool);
+
 /* If this is a spare that has retired, have it look around once. Any thread. */
 void sti_spare_rouse(struct sti_worker *worker);
 

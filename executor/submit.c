@@ -5,6 +5,7 @@
 #include <stint/pool.h>
 
 #include "admission.h"
+#include "alloc/linkage.h"
 #include "alloc/scope.h"
 #include "event.h"
 #include "follow.h"
@@ -15,13 +16,21 @@ static int make_task(stint_pool *pool, stint_fn *fn, void *arg, const stint_opti
 {
     if (pool == NULL || fn == NULL || !sti_options_valid(options))
         return EINVAL;
+    if (!sti_link_allows(options != NULL ? options->flags : 0))
+        return ENOTSUP;
     if (!sti_pool_is_open(pool))
         return sti_pool_refusal(pool);
     *task = sti_task_create(pool, fn, arg, options);
     return *task != NULL ? 0 : ENOMEM;
 }
 
-/* After any error but EAGAIN the task is gone. */
+/* There is no place for it now. */
+static bool is_full(int error)
+{
+    return error == EAGAIN || error == EDQUOT;
+}
+
+/* After any error but those of a full place the task is gone. */
 static int put(stint_pool *pool, sti_task *task, stint_future **future)
 {
     struct sti_worker *worker = sti_worker_of(pool);
@@ -33,7 +42,7 @@ static int put(stint_pool *pool, sti_task *task, stint_future **future)
     int error = sti_admission_put(pool, worker, task);
     if (error != 0) {
         *future = NULL;
-        if (error != EAGAIN)
+        if (!is_full(error))
             sti_task_discard(task);
         return error;
     }
@@ -60,7 +69,7 @@ int stint_submit(stint_pool *pool, stint_fn *fn, void *arg, const stint_options 
     if (error != 0)
         return error;
     error = put(pool, task, future);
-    if (error == EAGAIN)
+    if (is_full(error))
         sti_task_discard(task);
     return error;
 }
@@ -76,7 +85,7 @@ int stint_submit_wait(stint_pool *pool, stint_fn *fn, void *arg, const stint_opt
     if (error != 0)
         return error;
     error = put(pool, task, future);
-    if (error != EAGAIN)
+    if (!is_full(error))
         return error;
     if (sti_worker_of(pool) != NULL || sti_is_following())
         error = EDEADLK;

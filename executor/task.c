@@ -12,6 +12,7 @@
 #include "follow.h"
 #include "monitor.h"
 #include "pools.h"
+#include "visit.h"
 
 sti_task *sti_task_create(const stint_pool *pool, stint_fn *fn, void *arg, const stint_options *options)
 {
@@ -39,6 +40,7 @@ sti_task *sti_task_create(const stint_pool *pool, stint_fn *fn, void *arg, const
 
 void sti_task_free(sti_task *task)
 {
+    sti_visit_let_pass();
     sti_process_free(task);
 }
 
@@ -118,6 +120,7 @@ bool sti_task_claim_to_end(sti_task *task, stint_reason reason)
 
 void sti_task_resolve(sti_task *task)
 {
+    sti_visit_let_pass();
     let_go(task);
     atomic_store_explicit(&task->state, STI_TASK_RESOLVED, memory_order_release);
     sti_follow_resolve(task);
@@ -142,7 +145,6 @@ void sti_task_run(sti_task *task, const stint_token *stop, struct sti_tally *tal
     }
     task->counted = true;
     sti_tally_count(tally, task->outcome.reason);
-    sti_task_resolve(task);
 }
 
 void sti_task_end_unstarted(sti_task *task, stint_reason reason)

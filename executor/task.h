@@ -67,6 +67,7 @@ struct stint_future {
     struct sti_tenant *tenant;   /* this and the next two: under the lock there */
     sti_task *older;
     sti_task *newer;
+    uint64_t charged;            /* to its tenant as it began; for the claimant */
     struct sti_monitor *monitor; /* that ends it at its deadline while it waits; NULL: it has none */
     struct sti_timer timer;      /* the monitor's */
     bool entered;                /* its account counts it as running: for the claimant */
@@ -96,8 +97,8 @@ bool sti_task_claim_to_end(sti_task *task, stint_reason reason);
 /* The same by the monitor, which has taken its timer out before. */
 bool sti_task_mark_ending(sti_task *task, stint_reason reason);
 
-/* For the claimant: run the task to its outcome in a scope of its own, or give it one without a start. The first counts
- * the outcome before it is to be seen. */
+/* For the claimant: run the task to its outcome in a scope of its own, and count that; sti_task_resolve is to follow. Or
+ * give it one without a start. */
 void sti_task_run(sti_task *task, const stint_token *stop, struct sti_tally *tally);
 void sti_task_end_unstarted(sti_task *task, stint_reason reason);
 

@@ -12,67 +12,12 @@
 #include "alloc/scope.h"
 #include "park.h"
 #include "pool_state.h"
+#include "pools.h"
+#include "tenant.h"
 
-#define SMALLEST_TABLE 16
 #define PLACES_FOR_ONE_LEFT 8
 
-struct sti_tenant {
-    stint_account *account; /* kept alive by its tasks */
-    stint_priority priority;
-    stint_account *full; /* HELD: the account that has its maximum; otherwise NULL */
-    sti_task *oldest;
-    sti_task *newest;
-    size_t count;
-    struct sti_tenant *next; /* in the ring, or among those held back */
-    struct sti_tenant *previous;
-    struct sti_tenant *chain; /* in the table */
-};
-
-/* --- The table ---------------------------------------------------------------------------------------------------- */
-
-static size_t place_of(const stint_account *account, stint_priority priority, size_t size)
-{
-    uint64_t key = ((uint64_t)(uintptr_t)account + (uint64_t)priority) * UINT64_C(0x9e3779b97f4a7c15);
-    return (key >> 32) % size;
-}
-
-/* The link that leads to the tenant, or to where it belongs. */
-static struct sti_tenant **find(struct sti_tenants *tenants, const stint_account *account, stint_priority priority)
-{
-    struct sti_tenant **link = &tenants->table[place_of(account, priority, tenants->table_size)];
-    while (*link != NULL && ((*link)->account != account || (*link)->priority != priority))
-        link = &(*link)->chain;
-    return link;
-}
-
-/* When there is no memory for a larger one the chains get longer. */
-static void grow_table(struct sti_tenants *tenants)
-{
-    size_t size = tenants->table_size * 2;
-    struct sti_tenant **table = sti_process_calloc(size, sizeof *table);
-    if (table == NULL)
-        return;
-    for (size_t i = 0; i < tenants->table_size; i++) {
-        struct sti_tenant *following;
-        for (struct sti_tenant *tenant = tenants->table[i]; tenant != NULL; tenant = following) {
-            following = tenant->chain;
-            struct sti_tenant **head = &table[place_of(tenant->account, tenant->priority, size)];
-            tenant->chain = *head;
-            *head = tenant;
-        }
-    }
-    sti_process_free(tenants->table);
-    tenants->table = table;
-    tenants->table_size = size;
-}
-
-/* --- Rings and lists ---------------------------------------------------------------------------------------------- */
-
-static void add(_Atomic unsigned *number, int amount)
-{
-    atomic_store_explicit(number, atomic_load_explicit(number, memory_order_relaxed) + (unsigned)amount,
-                          memory_order_relaxed);
-}
+#define FIRST_COST UINT64_C(100000) /* nanoseconds: what a task is taken to cost before any has ended */
 
 /* release: who reads that none waits any more may take it that those who took them out are done. */
 static void set(atomic_size_t *number, size_t value)
@@ -85,92 +30,31 @@ static size_t get(atomic_size_t *number)
     return atomic_load_explicit(number, memory_order_relaxed);
 }
 
-static void enter_list(struct sti_tenant **first, struct sti_tenant *tenant)
-{
-    if (*first == NULL) {
-        tenant->next = tenant->previous = tenant;
-        *first = tenant;
-        return;
-    }
-    tenant->next = *first;
-    tenant->previous = (*first)->previous;
-    tenant->previous->next = tenant;
-    tenant->next->previous = tenant;
-}
+/* What is to be done when the lock is given up, as it may concern others in this room. */
+struct afterwards {
+    stint_account
+        *account; /* retained; NULL: nothing. It and those above it, up to end, have slots that nobody waits with */
+    stint_account *end;
+    bool leave;          /* the account, which was entered in vain */
+    stint_account *told; /* retained; NULL: none. It had a slot for one that cannot use it */
+    bool place;          /* more tasks of some account may wait */
+};
 
-static void leave_list(struct sti_tenant **first, struct sti_tenant *tenant)
+static void do_afterwards(const struct afterwards *afterwards)
 {
-    if (tenant->next == tenant) {
-        *first = NULL;
-        return;
-    }
-    tenant->previous->next = tenant->next;
-    tenant->next->previous = tenant->previous;
-    if (*first == tenant)
-        *first = tenant->next;
-}
-
-static void make_ready(struct sti_tenants *tenants, struct sti_tenant *tenant)
-{
-    enter_list(&tenants->rings[tenant->priority].next, tenant);
-    add(&tenants->rings[tenant->priority].ready, 1);
-    add(&tenants->ready, 1);
-}
-
-static void end_ready(struct sti_tenants *tenants, struct sti_tenant *tenant)
-{
-    leave_list(&tenants->rings[tenant->priority].next, tenant);
-    add(&tenants->rings[tenant->priority].ready, -1);
-    add(&tenants->ready, -1);
-}
-
-static void hold_back(struct sti_tenants *tenants, struct sti_tenant *tenant, stint_account *full)
-{
-    end_ready(tenants, tenant);
-    tenant->full = full;
-    enter_list(&tenants->held_back, tenant);
-    set(&tenants->held, get(&tenants->held) + tenant->count);
-}
-
-static void end_holding_back(struct sti_tenants *tenants, struct sti_tenant *tenant)
-{
-    leave_list(&tenants->held_back, tenant);
-    set(&tenants->held, get(&tenants->held) - tenant->count);
-    sti_account_await_no_more(tenant->full);
-    tenant->full = NULL;
-}
-
-static void forget(struct sti_tenants *tenants, struct sti_tenant *tenant)
-{
-    if (tenant->full != NULL)
-        end_holding_back(tenants, tenant);
-    else
-        end_ready(tenants, tenant);
-    *find(tenants, tenant->account, tenant->priority) = tenant->chain;
-    tenants->count--;
-    sti_process_free(tenant);
+    if (afterwards->leave)
+        sti_account_leave(afterwards->account, NULL);
+    else if (afterwards->account != NULL)
+        sti_account_tell(afterwards->account, afterwards->end);
+    if (afterwards->told != NULL)
+        sti_account_tell_itself(afterwards->told);
+    if (afterwards->place)
+        sti_pools_fill();
+    stint_account_release(afterwards->account);
+    stint_account_release(afterwards->told);
 }
 
 /* --- Putting in --------------------------------------------------------------------------------------------------- */
-
-static struct sti_tenant *find_or_make(struct sti_tenants *tenants, const sti_task *task)
-{
-    stint_account *account = task->options.account;
-    stint_priority priority = task->options.priority;
-    struct sti_tenant *tenant = *find(tenants, account, priority);
-    if (tenant != NULL)
-        return tenant;
-    tenant = sti_process_malloc(sizeof *tenant);
-    if (tenant == NULL)
-        return NULL;
-    if (tenants->count == tenants->table_size)
-        grow_table(tenants);
-    *tenant = (struct sti_tenant){ .account = account, .priority = priority };
-    *find(tenants, account, priority) = tenant;
-    tenants->count++;
-    make_ready(tenants, tenant);
-    return tenant;
-}
 
 static int put(struct sti_tenants *tenants, sti_task *task)
 {
@@ -179,11 +63,19 @@ static int put(struct sti_tenants *tenants, sti_task *task)
         return ESHUTDOWN;
     if (waiting == tenants->capacity)
         return EAGAIN;
-    struct sti_tenant *tenant = find_or_make(tenants, task);
-    if (tenant == NULL)
-        return ENOMEM;
-    if (tenant->count >= (tenants->capacity - waiting) * PLACES_FOR_ONE_LEFT)
+    stint_account *account = task->options.account;
+    struct sti_tenant *tenant = sti_tenant_find(tenants, account, task->options.priority);
+    if (tenant != NULL && tenant->count >= (tenants->capacity - waiting) * PLACES_FOR_ONE_LEFT)
         return EAGAIN;
+    if (!sti_account_begin_waiting(account))
+        return EDQUOT;
+    tenant = sti_tenant_find_or_make(tenants, account, task->options.priority);
+    if (tenant == NULL) {
+        sti_account_end_waiting(account);
+        return ENOMEM;
+    }
+    if (tenant->state == STI_TENANT_IDLE)
+        sti_tenant_begin_ready(tenants, tenant);
     task->tenant = tenant;
     task->older = tenant->newest;
     task->newer = NULL;
@@ -191,7 +83,7 @@ static int put(struct sti_tenants *tenants, sti_task *task)
     tenant->newest = task;
     tenant->count++;
     set(&tenants->waiting, waiting + 1);
-    if (tenant->full != NULL)
+    if (tenant->state == STI_TENANT_HELD)
         set(&tenants->held, get(&tenants->held) + 1);
     return 0;
 }
@@ -206,15 +98,38 @@ int sti_tenants_put(struct sti_tenants *tenants, sti_task *task)
 
 /* --- Taking out --------------------------------------------------------------------------------------------------- */
 
-static void take_out(struct sti_tenants *tenants, sti_task *task)
+/* The tenant was made ready for a slot of an account. If there still is one, it is for another now. */
+static void tell_others(struct sti_tenant *tenant, struct afterwards *afterwards)
+{
+    stint_account *told = tenant->told;
+    tenant->told = NULL;
+    if (told != NULL && sti_account_has_slot(told) && afterwards->told == NULL)
+        afterwards->told = stint_account_retain(told);
+}
+
+/* One that has nothing left to run. */
+static void end_waiting(struct sti_tenants *tenants, struct sti_tenant *tenant, struct afterwards *afterwards)
+{
+    tell_others(tenant, afterwards);
+    if (tenant->granted) {
+        tenant->granted = false;
+        afterwards->account = stint_account_retain(tenant->account);
+        afterwards->leave = true;
+    }
+    sti_tenant_begin_idle(tenants, tenant);
+}
+
+static void take_out(struct sti_tenants *tenants, sti_task *task, struct afterwards *afterwards)
 {
     struct sti_tenant *tenant = task->tenant;
     *(task->older != NULL ? &task->older->newer : &tenant->oldest) = task->newer;
     *(task->newer != NULL ? &task->newer->older : &tenant->newest) = task->older;
-    if (tenant->full != NULL)
+    if (tenant->state == STI_TENANT_HELD)
         set(&tenants->held, get(&tenants->held) - 1);
+    if (sti_account_end_waiting(task->options.account))
+        afterwards->place = true;
     if (--tenant->count == 0)
-        forget(tenants, tenant);
+        end_waiting(tenants, tenant, afterwards);
     size_t waiting = get(&tenants->waiting) - 1;
     set(&tenants->waiting, waiting);
     if (waiting == 0 && tenants->closed)
@@ -222,21 +137,25 @@ static void take_out(struct sti_tenants *tenants, sti_task *task)
 }
 
 /* A claimed one whose account has been entered. */
-static void start(struct sti_tenants *tenants, sti_task *task)
+static void start(struct sti_tenants *tenants, sti_task *task, bool in_turn, struct afterwards *afterwards)
 {
-    sti_account_count_start(task->options.account);
+    sti_account_count_start(task->options.account, NULL);
     task->entered = true;
-    take_out(tenants, task);
+    task->charged = sti_tenant_begin_task(tenants, task->tenant, in_turn);
+    tell_others(task->tenant, afterwards);
+    take_out(tenants, task, afterwards);
 }
 
 void sti_tenants_remove(struct sti_tenants *tenants, sti_task *task)
 {
+    struct afterwards afterwards = { .account = NULL };
     sti_plain_mutex_lock(&tenants->lock);
     sti_task_count_unstarted(task, &tenants->pool->tally);
-    take_out(tenants, task);
+    take_out(tenants, task, &afterwards);
     bool wanted = sti_places_are_wanted(&tenants->pool->places);
     tenants->leaving += wanted;
     sti_plain_mutex_unlock(&tenants->lock);
+    do_afterwards(&afterwards);
     if (!wanted)
         return;
     sti_places_fill(tenants->pool);
@@ -253,28 +172,13 @@ static sti_task *claim_oldest(const struct sti_tenant *tenant)
     return task;
 }
 
-/* What has to be said to an account's other waiters once the lock is given up, as they may be in this room. */
-struct afterwards {
-    stint_account *account; /* retained; NULL: nothing */
-    stint_account *end;
-    bool leave; /* the account, which was entered in vain */
-};
-
-static void do_afterwards(const struct afterwards *afterwards)
-{
-    if (afterwards->leave)
-        sti_account_leave(afterwards->account);
-    else if (afterwards->account != NULL)
-        sti_account_tell(afterwards->account, afterwards->end);
-    stint_account_release(afterwards->account);
-}
-
 /* account.c says why it has to try again once it waits. */
 static bool enter_or_hold_back(struct sti_tenants *tenants, struct sti_tenant *tenant, struct afterwards *afterwards)
 {
     stint_account *account = tenant->account;
     stint_account *refused = NULL;
-    stint_account *full = sti_account_try_enter(account);
+    stint_account *full = tenant->granted ? NULL : sti_account_try_enter(account);
+    tenant->granted = false;
     while (full != NULL && full != refused) {
         if (refused != NULL)
             sti_account_await_no_more(refused);
@@ -289,35 +193,58 @@ static bool enter_or_hold_back(struct sti_tenants *tenants, struct sti_tenant *t
         afterwards->account = stint_account_retain(account);
     if (full == NULL && refused != NULL)
         sti_account_await_no_more(refused);
-    if (full != NULL)
-        hold_back(tenants, tenant, full);
+    if (full != NULL) {
+        sti_tenant_hold_back(tenants, tenant, full);
+        tell_others(tenant, afterwards);
+    }
     return full == NULL;
+}
+
+/* Of one whose tasks have all been claimed by others, who are about to take them out. */
+static void leave_again(struct sti_tenant *tenant, struct afterwards *afterwards)
+{
+    if (tenant->account == NULL)
+        return;
+    if (afterwards->account == NULL)
+        afterwards->account = stint_account_retain(tenant->account);
+    afterwards->leave = true;
+}
+
+static sti_task *take_turn(struct sti_tenants *tenants, struct sti_tenant *tenant, struct afterwards *afterwards)
+{
+    bool entered = enter_or_hold_back(tenants, tenant, afterwards);
+    sti_task *task = entered ? claim_oldest(tenant) : NULL;
+    if (task != NULL)
+        start(tenants, task, true, afterwards);
+    else if (entered)
+        leave_again(tenant, afterwards);
+    return task;
+}
+
+static bool has_to_stop(const struct afterwards *afterwards)
+{
+    return afterwards->account != NULL || afterwards->told != NULL;
 }
 
 static sti_task *take_turns(struct sti_tenants *tenants, struct sti_tenant_ring *ring, struct afterwards *afterwards)
 {
-    for (unsigned turns = atomic_load_explicit(&ring->ready, memory_order_relaxed); turns > 0; turns--) {
-        struct sti_tenant *tenant = ring->next;
-        ring->next = tenant->next;
-        bool entered = enter_or_hold_back(tenants, tenant, afterwards);
-        sti_task *task = entered ? claim_oldest(tenant) : NULL;
-        if (task != NULL) {
-            start(tenants, task);
-            return task;
+    sti_task *task = NULL;
+    struct sti_turn *passed = NULL;
+    while (task == NULL && ring->turns.first != NULL && !has_to_stop(afterwards)) {
+        struct sti_turn *turn = ring->turns.first;
+        task = take_turn(tenants, sti_tenant_of(turn), afterwards);
+        if (task == NULL && ring->turns.first == turn) {
+            /* There is nothing to take: look past it. */
+            sti_turns_remove(&ring->turns, turn);
+            turn->next = passed;
+            passed = turn;
         }
-        if (entered && tenant->account != NULL) {
-            /* All of its tasks have been claimed by others, who are about to take them out. */
-            if (afterwards->account == NULL)
-                afterwards->account = stint_account_retain(tenant->account);
-            afterwards->leave = true;
-        }
-        if (afterwards->account != NULL)
-            return NULL;
     }
-    return NULL;
+    sti_tenant_put_back(ring, passed);
+    return task;
 }
 
-sti_task *sti_tenants_take(struct sti_tenants *tenants, stint_priority priority)
+sti_task *sti_tenants_take(struct sti_tenants *tenants, stint_priority priority, bool no_plain)
 {
     struct afterwards afterwards;
     sti_task *task;
@@ -326,17 +253,21 @@ sti_task *sti_tenants_take(struct sti_tenants *tenants, stint_priority priority)
             return NULL;
         afterwards = (struct afterwards){ .account = NULL };
         sti_plain_mutex_lock(&tenants->lock);
+        if (no_plain)
+            sti_tenant_lift_plain(tenants);
         task = take_turns(tenants, &tenants->rings[priority], &afterwards);
         sti_plain_mutex_unlock(&tenants->lock);
         do_afterwards(&afterwards);
-    } while (task == NULL && afterwards.account != NULL && !afterwards.leave);
+    } while (task == NULL && has_to_stop(&afterwards) && !afterwards.leave);
     return task;
 }
 
 static bool take_awaited(struct sti_tenants *tenants, sti_task *task, struct afterwards *afterwards)
 {
+    struct sti_tenant *tenant = task->tenant;
     stint_account *account = task->options.account;
-    stint_account *full = sti_account_try_enter(account);
+    stint_account *full = tenant->granted ? NULL : sti_account_try_enter(account);
+    tenant->granted = false;
     if (full != NULL && !sti_scope_is_in_account(full)) {
         *afterwards = (struct afterwards){ .account = stint_account_retain(account), .end = full };
         return false;
@@ -347,7 +278,7 @@ static bool take_awaited(struct sti_tenants *tenants, sti_task *task, struct aft
         *afterwards = (struct afterwards){ .account = stint_account_retain(account), .leave = account != NULL };
         return false;
     }
-    start(tenants, task);
+    start(tenants, task, false, afterwards);
     return true;
 }
 
@@ -364,6 +295,7 @@ bool sti_tenants_take_awaited(struct sti_tenants *tenants, sti_task *task)
 
 sti_task *sti_tenants_take_any(struct sti_tenants *tenants)
 {
+    struct afterwards afterwards = { .account = NULL };
     sti_task *task = NULL;
     sti_plain_mutex_lock(&tenants->lock);
     for (size_t i = 0; i < tenants->table_size && task == NULL; i++) {
@@ -371,31 +303,121 @@ sti_task *sti_tenants_take_any(struct sti_tenants *tenants)
             task = claim_oldest(tenant);
     }
     if (task != NULL)
-        take_out(tenants, task);
+        take_out(tenants, task, &afterwards);
     sti_plain_mutex_unlock(&tenants->lock);
+    do_afterwards(&afterwards);
     return task;
 }
 
-/* --- Holding back ------------------------------------------------------------------------------------------------- */
+void sti_tenants_look(struct sti_tenants *tenants, void (*look)(void *task, void *arg), void *arg)
+{
+    sti_plain_mutex_lock(&tenants->lock);
+    for (size_t i = 0; i < tenants->table_size; i++) {
+        for (const struct sti_tenant *tenant = tenants->table[i]; tenant != NULL; tenant = tenant->chain) {
+            for (sti_task *task = tenant->oldest; task != NULL; task = task->newer)
+                look(task, arg);
+        }
+    }
+    sti_plain_mutex_unlock(&tenants->lock);
+}
+
+/* --- What is charged ---------------------------------------------------------------------------------------------- */
+
+static struct sti_bill bill(struct sti_tenants *tenants, struct sti_tenant *tenant, bool in_turn)
+{
+    return (struct sti_bill){ .tenant = tenant, .charged = sti_tenant_begin_task(tenants, tenant, in_turn) };
+}
+
+struct sti_bill sti_tenants_bill_plain(struct sti_tenants *tenants)
+{
+    sti_plain_mutex_lock(&tenants->lock);
+    struct sti_bill made = bill(tenants, tenants->plain, true);
+    sti_plain_mutex_unlock(&tenants->lock);
+    return made;
+}
+
+struct sti_bill sti_tenants_bill_fork(struct sti_tenants *tenants, const stint_account *account,
+                                      stint_priority priority)
+{
+    struct sti_bill made = { .tenant = NULL };
+    bool plain = account == NULL && priority == STINT_PRIORITY_NORMAL;
+    sti_plain_mutex_lock(&tenants->lock);
+    struct sti_tenant *tenant = plain ? tenants->plain : sti_tenant_find(tenants, account, priority);
+    if (tenant != NULL && (plain || tenant->running > 0))
+        made = bill(tenants, tenant, false);
+    sti_plain_mutex_unlock(&tenants->lock);
+    return made;
+}
+
+void sti_tenants_settle(struct sti_tenants *tenants, struct sti_bill settled, uint64_t used_ns)
+{
+    sti_plain_mutex_lock(&tenants->lock);
+    sti_tenant_end_task(tenants, settled.tenant, settled.charged, used_ns);
+    sti_plain_mutex_unlock(&tenants->lock);
+}
+
+/* --- Slots that are free again ------------------------------------------------------------------------------------ */
+
+/* NULL: none is held back for it. */
+static struct sti_tenant *longest_refused(const struct sti_tenants *tenants, const stint_account *account)
+{
+    const struct sti_refused *refused = sti_tenant_refused_by(tenants, account);
+    struct sti_tenant *longest = NULL;
+    for (size_t i = 0; refused != NULL && i < STI_PRIORITIES; i++) {
+        struct sti_tenant *first = sti_tenant_of(refused->held[i].first);
+        if (first != NULL && (longest == NULL || first->since < longest->since))
+            longest = first;
+    }
+    return longest;
+}
+
+uint64_t sti_tenants_refused_since(struct sti_tenants *tenants, const stint_account *account)
+{
+    sti_plain_mutex_lock(&tenants->lock);
+    const struct sti_tenant *longest = longest_refused(tenants, account);
+    uint64_t since = longest != NULL ? longest->since : 0;
+    sti_plain_mutex_unlock(&tenants->lock);
+    return since;
+}
+
+static void make_ready(struct sti_tenants *tenants, struct sti_tenant *tenant)
+{
+    sti_tenant_end_holding_back(tenants, tenant);
+    sti_tenant_begin_ready(tenants, tenant);
+}
 
 bool sti_tenants_release(struct sti_tenants *tenants, const stint_account *account)
 {
     bool any = false;
     sti_plain_mutex_lock(&tenants->lock);
-    struct sti_tenant *last = tenants->held_back != NULL ? tenants->held_back->previous : NULL;
-    struct sti_tenant *tenant = tenants->held_back;
-    for (bool more = tenant != NULL; more;) {
-        struct sti_tenant *following = tenant->next;
-        more = tenant != last;
-        if (tenant->full == account) {
-            end_holding_back(tenants, tenant);
-            make_ready(tenants, tenant);
-            any = true;
-        }
-        tenant = following;
+    for (size_t i = 0; i < STI_PRIORITIES; i++) {
+        const struct sti_refused *refused = sti_tenant_refused_by(tenants, account);
+        if (refused == NULL || refused->held[i].first == NULL)
+            continue;
+        struct sti_tenant *tenant = sti_tenant_of(refused->held[i].first);
+        tenant->told = refused->full;
+        make_ready(tenants, tenant);
+        any = true;
     }
     sti_plain_mutex_unlock(&tenants->lock);
     return any;
+}
+
+bool sti_tenants_grant(struct sti_tenants *tenants, const stint_account *account, struct sti_slots *tried)
+{
+    sti_plain_mutex_lock(&tenants->lock);
+    struct sti_tenant *tenant = longest_refused(tenants, account);
+    stint_account *full = tenant != NULL ? sti_account_try_enter(tenant->account) : NULL;
+    if (tenant != NULL && full != NULL)
+        *tried = (struct sti_slots){ .account = stint_account_retain(tenant->account), .end = full };
+    /* Where it is another account that has none, a worker finds out, and holds it back for that. */
+    if (tenant != NULL && full != account) {
+        tenant->granted = full == NULL;
+        tenant->told = full == NULL ? NULL : tenant->refused->full;
+        make_ready(tenants, tenant);
+    }
+    sti_plain_mutex_unlock(&tenants->lock);
+    return tenant != NULL && full != account;
 }
 
 /* --- Life --------------------------------------------------------------------------------------------------------- */
@@ -404,21 +426,26 @@ bool sti_tenants_init(struct sti_tenants *tenants, stint_pool *pool, size_t capa
 {
     tenants->pool = pool;
     for (size_t i = 0; i < STI_PRIORITIES; i++) {
-        tenants->rings[i].next = NULL;
+        tenants->rings[i] = (struct sti_tenant_ring){ .now = 0 };
         atomic_init(&tenants->rings[i].ready, 0);
+        atomic_init(&tenants->rings[i].first, 0);
     }
     atomic_init(&tenants->ready, 0);
     atomic_init(&tenants->waiting, 0);
     atomic_init(&tenants->held, 0);
-    tenants->held_back = NULL;
-    tenants->count = 0;
+    atomic_init(&tenants->plain_time, 0);
+    tenants->typical_cost = FIRST_COST;
     tenants->capacity = capacity;
     tenants->leaving = 0;
     tenants->closed = false;
-    tenants->table_size = SMALLEST_TABLE;
-    tenants->table = sti_process_calloc(SMALLEST_TABLE, sizeof *tenants->table);
-    if (tenants->table == NULL)
+    if (!sti_tenant_tables_init(tenants))
         return false;
+    tenants->plain = sti_process_malloc(sizeof *tenants->plain);
+    if (tenants->plain == NULL) {
+        sti_tenant_tables_end(tenants);
+        return false;
+    }
+    *tenants->plain = (struct sti_tenant){ .priority = STINT_PRIORITY_NORMAL, .cost = FIRST_COST };
     pthread_mutex_init(&tenants->lock, NULL);
     return true;
 }
@@ -433,7 +460,8 @@ void sti_tenants_end(struct sti_tenants *tenants)
     }
     sti_plain_mutex_unlock(&tenants->lock);
     pthread_mutex_destroy(&tenants->lock);
-    sti_process_free(tenants->table);
+    sti_tenant_tables_end(tenants);
+    sti_process_free(tenants->plain);
 }
 
 void sti_tenants_close(struct sti_tenants *tenants)

@@ -12,17 +12,22 @@
 #include "alloc/blocking.h"
 #include "alloc/branch.h"
 #include "alloc/clock.h"
+#include "alloc/give_back.h"
 #include "alloc/global.h"
+#include "alloc/thread.h"
 #include "fork.h"
 #include "pool_state.h"
 #include "rest.h"
+#include "shutdown.h"
 
 /* How often a searcher looks at every source before it parks: some 10 microseconds in all, about what sleeping and
  * being woken cost. */
 #define SEARCH_ROUNDS 40
 
-/* Every so many tasks the submission queue comes first, so that a deque that never runs empty cannot starve it. */
-#define QUEUE_TURN 64
+/* Every so many plain tasks one comes first from where the worker otherwise comes late or never: so nothing that never
+ * runs empty can starve anything else. Of four such turns two are for the submission queue, one for the oldest task of the
+ * worker's own deque, and one for the oldest of another's, each in turn: docs/executor.md has the bounds. */
+#define OTHER_TURN 16
 
 /* And so many times another priority than the highest: see stint_priority. */
 #define NORMAL_TURN 8
@@ -38,13 +43,23 @@ void sti_worker_init(struct sti_worker *worker, stint_pool *pool, unsigned index
     sti_split_init(&worker->split);
     sti_event_init(&worker->wake);
     sti_event_init(&worker->helped);
+    atomic_init(&worker->calls, 0);
+    atomic_init(&worker->asked, 0);
+    atomic_init(&worker->idle, false);
     worker->pool = pool;
-    worker->running = NULL;
+    atomic_init(&worker->running, NULL);
+    atomic_init(&worker->record, NULL);
+    memset(&worker->ask, 0, sizeof worker->ask);
+    worker->replaced = 0;
     worker->index = index;
     worker->turn = 0;
-    worker->normal_turn = 0;
     worker->plain_turn = 0;
+    worker->next_victim = index + 1;
     worker->random = index + 1;
+    worker->bill.tenant = NULL;
+    worker->clock = 0;
+    worker->inner = 0;
+    worker->yields = 0;
     worker->buried = 0;
     worker->stack = NULL;
     worker->stack_size = 0;
@@ -121,33 +136,68 @@ static sti_task *claim_from(struct sti_worker *worker, source_fn *source)
     return task;
 }
 
+static void *from_deque_s_other_end(struct sti_worker *worker)
+{
+    return sti_deque_steal(&worker->deque);
+}
+
+static sti_task *claim_from_next_other(struct sti_worker *worker)
+{
+    unsigned victim = worker->next_victim++ % sti_pool_slots(worker->pool);
+    struct sti_deque *deque = &worker->pool->workers[victim].deque;
+    sti_task *task = NULL;
+    if (victim == worker->index)
+        return NULL;
+    while ((task = sti_deque_steal(deque)) != NULL && !sti_task_claim(task))
+        drop(worker, task);
+    if (task != NULL)
+        sti_counter_add_own(&worker->steals);
+    return task;
+}
+
+static __attribute__((noinline)) sti_task *claim_other(struct sti_worker *worker)
+{
+    switch (worker->plain_turn / OTHER_TURN % 4) {
+    case 0:
+        return claim_from_next_other(worker);
+    case 2:
+        return claim_from(worker, from_deque_s_other_end);
+    default:
+        return claim_from(worker, from_queue);
+    }
+}
+
 static sti_task *claim_plain(struct sti_worker *worker)
 {
-    source_fn *first = from_deque;
-    source_fn *second = from_queue;
-    if (worker->plain_turn++ % QUEUE_TURN == QUEUE_TURN - 1) {
-        first = from_queue;
-        second = from_deque;
-    }
-    sti_task *task = claim_from(worker, first);
-    return task != NULL ? task : claim_from(worker, second);
+    sti_task *task = ++worker->plain_turn % OTHER_TURN == 0 ? claim_other(worker) : NULL;
+    if (task == NULL)
+        task = claim_from(worker, from_deque);
+    return task != NULL ? task : claim_from(worker, from_queue);
 }
 
 /* Plain tasks are one tenant among those that are ready. */
+static sti_task *claim_plain_in_turn(struct sti_worker *worker)
+{
+    sti_task *task = claim_plain(worker);
+    if (task != NULL)
+        worker->bill = sti_tenants_bill_plain(&worker->pool->tenants);
+    return task;
+}
+
 static sti_task *claim_normal(struct sti_worker *worker)
 {
     struct sti_tenants *tenants = &worker->pool->tenants;
-    bool plain_first = worker->normal_turn++ % (sti_tenants_ready(tenants, STINT_PRIORITY_NORMAL) + 1) == 0;
-    sti_task *task = plain_first ? claim_plain(worker) : sti_tenants_take(tenants, STINT_PRIORITY_NORMAL);
-    if (task != NULL)
-        return task;
-    return plain_first ? sti_tenants_take(tenants, STINT_PRIORITY_NORMAL) : claim_plain(worker);
+    bool plain_first = sti_tenants_is_plain_next(tenants);
+    sti_task *task = plain_first ? claim_plain_in_turn(worker) : NULL;
+    if (task == NULL)
+        task = sti_tenants_take(tenants, STINT_PRIORITY_NORMAL, plain_first);
+    return task != NULL || plain_first ? task : claim_plain_in_turn(worker);
 }
 
 static sti_task *claim_of(struct sti_worker *worker, stint_priority priority)
 {
     return priority == STINT_PRIORITY_NORMAL ? claim_normal(worker)
-                                             : sti_tenants_take(&worker->pool->tenants, priority);
+                                             : sti_tenants_take(&worker->pool->tenants, priority, false);
 }
 
 static __attribute__((noinline)) sti_task *claim_by_priority(struct sti_worker *worker)
@@ -162,6 +212,25 @@ static __attribute__((noinline)) sti_task *claim_by_priority(struct sti_worker *
         if (usual[i] != first)
             task = claim_of(worker, usual[i]);
     }
+    return task;
+}
+
+static sti_task *claim_oldest(struct sti_worker *worker)
+{
+    bool queue_first = ++worker->plain_turn % 2 == 0;
+    sti_task *task = queue_first ? claim_from(worker, from_queue) : claim_from(worker, from_deque_s_other_end);
+    if (task == NULL)
+        task = queue_first ? claim_from(worker, from_deque_s_other_end) : claim_from(worker, from_queue);
+    return task != NULL ? task : claim_from_next_other(worker);
+}
+
+sti_task *sti_worker_claim_other(struct sti_worker *worker)
+{
+    worker->turn++;
+    stint_pool *pool = worker->pool;
+    sti_task *task = sti_tenants_are_ready(&pool->tenants) ? claim_by_priority(worker) : claim_oldest(worker);
+    if (__builtin_expect(sti_places_are_wanted(&pool->places), 0))
+        sti_places_fill(pool);
     return task;
 }
 
@@ -215,6 +284,7 @@ static bool find(struct sti_worker *worker, struct found *found)
         if (found->task != NULL)
             return true;
         bool has_found = false;
+        worker->clock = 0;
         sti_park_begin_search(worker->pool);
         while (!sti_spare_is_surplus(worker) && !(has_found = search(worker, found))) {
             sti_counter_add_own(&worker->parks);
@@ -231,7 +301,7 @@ static bool find(struct sti_worker *worker, struct found *found)
 
 bool sti_worker_is_inside(const struct sti_worker *worker, const sti_task *task)
 {
-    const struct sti_frame *frame = worker->running;
+    const struct sti_frame *frame = atomic_load_explicit(&worker->running, memory_order_relaxed);
     while (frame != NULL && frame->task != task)
         frame = frame->below;
     return frame != NULL;
@@ -241,21 +311,6 @@ bool sti_worker_has_stack(const struct sti_worker *worker, size_t size)
 {
     uintptr_t left = (uintptr_t)__builtin_frame_address(0) - (uintptr_t)worker->stack;
     return worker->stack == NULL || (left >= size && left < worker->stack_size);
-}
-
-void sti_worker_run(struct sti_worker *worker, sti_task *task)
-{
-    struct sti_frame frame = { .task = task, .below = worker->running };
-    worker->running = &frame;
-    sti_counter_add_own(&worker->tasks);
-    if (worker->split.forks.depth == 0) {
-        sti_task_run(task, &worker->pool->stop, &worker->tally);
-    } else {
-        struct sti_split_below below = sti_split_enter(&worker->split);
-        sti_task_run(task, &worker->pool->stop, &worker->tally);
-        sti_split_leave(&worker->split, below);
-    }
-    worker->running = frame.below;
 }
 
 static void find_stack(struct sti_worker *worker)
@@ -289,6 +344,8 @@ static void begin(struct sti_worker *worker)
     name[STI_THREAD_NAME_SIZE - 1] = '\0';
     pthread_setname_np(pthread_self(), name);
     find_stack(worker);
+    if (worker->pool->overdue.after_ns != 0)
+        sti_ask_begin(&worker->ask);
     sti_blocking_set_lender(&lender);
     current = worker;
 }
@@ -299,6 +356,8 @@ static void hold_back(const stint_pool *pool)
 {
     static const struct timespec nap = { .tv_nsec = 1000000 };
     uint64_t end = sti_clock_now() + LONGEST_HOLD_NS;
+    if (sti_global_is_near())
+        sti_give_back_all();
     while (sti_pool_is_open(pool) && sti_global_is_near() && sti_clock_now() < end)
         nanosleep(&nap, NULL);
 }
@@ -309,6 +368,7 @@ void *sti_worker_main(void *argument)
     stint_pool *pool = worker->pool;
     begin(worker);
     sti_fork_begin_thread(worker);
+    atomic_store_explicit(&worker->record, sti_thread_own(), memory_order_release);
     if (worker->index >= pool->worker_count)
         sti_spare_begin(worker);
     struct found found;
@@ -319,20 +379,19 @@ void *sti_worker_main(void *argument)
             sti_worker_run(worker, found.task);
             sti_task_release(found.task);
         } else {
-            sti_fork_run(found.stolen);
+            sti_worker_run_stolen(worker, found.stolen);
         }
         sti_branch_collect();
     }
     sti_fork_end_thread();
+    sti_ask_end();
     if (!sti_pool_is_left_behind(pool))
         sti_spare_leave(worker);
     current = NULL;
     if (sti_pool_is_left_behind(pool))
         return NULL;
 
-    /* acq_rel: whoever waits for 0 sees all that the workers did. */
-    if (atomic_fetch_sub_explicit(&pool->alive, 1, memory_order_acq_rel) == 1)
-        sti_event_signal(&pool->ended);
+    sti_shutdown_leave(pool);
     return NULL;
 }
 

@@ -6,12 +6,15 @@
 
 #include <pthread.h>
 
+#include "alloc/ask.h"
 #include "alloc/forks.h"
 #include "deque.h"
 #include "event.h"
+#include "fork.h"
 #include "split.h"
 #include "tally.h"
 #include "task.h"
+#include "tenants.h"
 
 /* One for each task on a worker's stack: the one its loop runs, and above it those that are run while it waits. */
 struct sti_frame {
@@ -22,17 +25,27 @@ struct sti_frame {
 struct sti_worker {
     struct sti_deque deque;
     struct sti_split split;
-    _Alignas(64) sti_event wake; /* others signal these two; the rest is the worker's own */
+    _Alignas(64) sti_event wake; /* others write these; what follows is the worker's own */
+    _Atomic uint32_t calls;      /* these three: idle.h */
+    _Atomic uint32_t asked;
+    atomic_bool idle;
     sti_event helped;            /* for a join that waits: the subtask has ended, or something was shared */
     stint_pool *pool;
-    struct sti_frame *running; /* innermost */
-    unsigned index;            /* from the pool's number of workers on: a spare */
-    unsigned turn;             /* counts the tasks it took, from wherever */
-    unsigned normal_turn;      /* of these, those of normal priority */
-    unsigned plain_turn;       /* of these, plain ones */
-    uint32_t random;           /* never 0 */
-    unsigned buried;           /* tasks run while waited for, whose entries may still lie in the deque */
-    struct sti_forks below;    /* how the ground floor sees the split deque */
+    _Atomic(struct sti_frame *) running; /* innermost; others look at it as visit.h says */
+    _Atomic(struct sti_thread *) record; /* of the thread, on the ground floor; NULL: there was no memory */
+    struct sti_ask ask;                  /* what it is doing, when somebody wants to know */
+    unsigned replaced;                   /* tasks on its stack that are overdue (spare.h); under the spares' lock */
+    unsigned index;                      /* from the pool's number of workers on: a spare */
+    unsigned turn;                       /* counts the tasks it took, from wherever */
+    unsigned plain_turn;                 /* counts looks for plain ones */
+    unsigned next_victim;                /* whose deque comes next, out of turn */
+    uint32_t random;                     /* never 0 */
+    unsigned yields;                     /* tasks on the stack that have yielded */
+    unsigned buried;                     /* tasks run while waited for, whose entries may still lie in the deque */
+    struct sti_bill bill;                /* of the plain task that it has claimed and is about to run */
+    uint64_t clock;                      /* the thread's processor time, when it was read a moment ago; 0: it was not */
+    uint64_t inner;                      /* of the stretch that is being charged: what was charged to others */
+    struct sti_forks below;              /* how the ground floor sees the split deque */
     pthread_t thread;
     const char *stack; /* of the thread: its lowest address; NULL: not known */
     size_t stack_size;
@@ -69,8 +82,14 @@ bool sti_worker_is_inside(const struct sti_worker *worker, const sti_task *task)
 /* Whether this much of the thread's stack is left; false on any other stack. */
 bool sti_worker_has_stack(const struct sti_worker *worker, size_t size);
 
+/* Find and claim a task for one that yields: whose turn it is, the oldest first. NULL: there is none. */
+sti_task *sti_worker_claim_other(struct sti_worker *worker);
+
 /* Run a claimed task to its outcome. */
 void sti_worker_run(struct sti_worker *worker, sti_task *task);
+
+/* Run a stolen subtask. */
+void sti_worker_run_stolen(struct sti_worker *worker, struct sti_stolen stolen);
 
 /* Run a claimed task whose entry is still in some queue. */
 void sti_worker_run_awaited(struct sti_worker *worker, sti_task *task);

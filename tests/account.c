@@ -130,13 +130,28 @@ static int run_another(void *options, void **value)
     return stint_run(allocate_and_free, &bytes, options, &outcome);
 }
 
+static void *run_on_thread(void *options)
+{
+    return (void *)(intptr_t)run_another(options, NULL);
+}
+
+static int run_elsewhere(void *options, void **value)
+{
+    (void)value;
+    pthread_t thread;
+    void *result;
+    if (pthread_create(&thread, NULL, run_on_thread, options) != 0 || pthread_join(thread, &result) != 0)
+        return EAGAIN;
+    return (int)(intptr_t)result;
+}
+
 static void test_no_more_tasks_run_at_once_than_allowed(void **state)
 {
     (void)state;
     stint_account *account = make_account(NULL, 0, 0, 1);
     stint_options options = { .account = account };
-    assert_outcome(run_task(run_another, &options, &options), STINT_ERROR, STINT_REASON_FAILED, EBUSY);
-    assert_ok(run_task(run_another, &options, NULL));
+    assert_outcome(run_task(run_elsewhere, &options, &options), STINT_ERROR, STINT_REASON_FAILED, EBUSY);
+    assert_ok(run_task(run_elsewhere, &options, NULL));
     assert_int_equal(usage_of(account).running, 0);
     assert_int_equal(usage_of(account).started, 2);
     stint_account_release(account);
@@ -330,6 +345,103 @@ static void test_an_account_has_a_name(void **state)
     stint_account_release(named);
 }
 
+/* --- Scopes inside of others -------------------------------------------------------------------------------------- */
+
+struct nest {
+    stint_account *outer;
+    stint_account *inner;
+    size_t bytes; /* that the inner one allocates */
+    int error;    /* of the inner stint_run */
+    stint_outcome outcome;
+    stint_account_usage inside; /* of the outer account, in the inner scope */
+};
+
+static int allocate_inside(void *arg, void **value)
+{
+    (void)value;
+    struct nest *nest = arg;
+    for (size_t made = 0; made < nest->bytes; made += 1024) {
+        if (keep(stint_malloc(1024)) == NULL)
+            return ENOMEM;
+    }
+    return stint_account_read(nest->outer, &nest->inside);
+}
+
+static int open_inside(void *arg, void **value)
+{
+    (void)value;
+    struct nest *nest = arg;
+    const stint_options options = { .account = nest->inner };
+    nest->error = stint_run(allocate_inside, nest, &options, &nest->outcome);
+    return 0;
+}
+
+static void run_nested(struct nest *nest)
+{
+    const stint_options options = { .account = nest->outer };
+    assert_ok(run_task(open_inside, nest, &options));
+    assert_int_equal(nest->error, 0);
+    assert_ok(nest->outcome);
+    assert_int_equal(nest->inside.running, 1);
+    stint_account_usage usage;
+    assert_int_equal(stint_account_read(nest->outer, &usage), 0);
+    assert_int_equal(usage.allocated, nest->bytes);
+    assert_int_equal(usage.memory, 0);
+    assert_int_equal(usage.running, 0);
+    assert_int_equal(usage.started, 1);
+}
+
+static void test_a_scope_inside_one_of_its_account_is_charged_once(void **state)
+{
+    (void)state;
+    struct nest nest = { .bytes = 6 * MIB };
+    const stint_account_limits limits = { .allocation = 10 * MIB, .memory = 10 * MIB, .running = 1 };
+    assert_int_equal(stint_account_create(&nest.outer, NULL, &limits), 0);
+    nest.inner = nest.outer;
+    run_nested(&nest);
+    stint_account_release(nest.outer);
+}
+
+static void test_a_scope_inside_one_of_its_account_s_parent_charges_that_once(void **state)
+{
+    (void)state;
+    struct nest nest = { .bytes = 6 * MIB };
+    stint_account *between;
+    const stint_account_limits limits = { .allocation = 10 * MIB, .memory = 10 * MIB, .running = 1 };
+    assert_int_equal(stint_account_create(&nest.outer, NULL, &limits), 0);
+    assert_int_equal(stint_account_create(&between, nest.outer, &limits), 0);
+    assert_int_equal(stint_account_create(&nest.inner, between, NULL), 0);
+    run_nested(&nest);
+    stint_account *const below[] = { between, nest.inner };
+    for (size_t i = 0; i < 2; i++) {
+        stint_account_usage usage;
+        assert_int_equal(stint_account_read(below[i], &usage), 0);
+        assert_int_equal(usage.allocated, nest.bytes);
+        assert_int_equal(usage.memory, 0);
+        assert_int_equal(usage.running, 0);
+        assert_int_equal(usage.started, 1);
+    }
+    stint_account_release(nest.inner);
+    stint_account_release(between);
+    stint_account_release(nest.outer);
+}
+
+static void test_a_scope_inside_one_of_an_account_below_is_charged_through_that(void **state)
+{
+    (void)state;
+    struct nest nest = { .bytes = 6 * MIB };
+    const stint_account_limits limits = { .allocation = 10 * MIB, .memory = 10 * MIB, .running = 1 };
+    assert_int_equal(stint_account_create(&nest.inner, NULL, &limits), 0);
+    assert_int_equal(stint_account_create(&nest.outer, nest.inner, &limits), 0);
+    run_nested(&nest);
+    stint_account_usage usage;
+    assert_int_equal(stint_account_read(nest.inner, &usage), 0);
+    assert_int_equal(usage.allocated, nest.bytes);
+    assert_int_equal(usage.running, 0);
+    stint_account_release(nest.outer);
+    stint_account_release(nest.inner);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -340,6 +452,9 @@ int main(void)
         cmocka_unit_test(test_no_more_tasks_run_at_once_than_allowed),
         cmocka_unit_test(test_the_ledger_can_be_read_while_a_task_runs),
         cmocka_unit_test(test_a_scope_inside_another_charges_both_accounts),
+        cmocka_unit_test(test_a_scope_inside_one_of_its_account_is_charged_once),
+        cmocka_unit_test(test_a_scope_inside_one_of_its_account_s_parent_charges_that_once),
+        cmocka_unit_test(test_a_scope_inside_one_of_an_account_below_is_charged_through_that),
         cmocka_unit_test(test_two_threads_leave_a_ledger_that_is_exact),
         cmocka_unit_test(test_two_threads_never_pass_the_limit_of_their_account),
         cmocka_unit_test(test_cancelled_tasks_of_a_pool_leave_a_ledger_that_is_exact),

@@ -46,13 +46,23 @@ static inline void write_file(const char *path, const char *text)
 }
 
 /* Text over and over. */
-static inline void write_many(const char *path, const char *text, int times)
+static inline void write_many_as(const char *mode, const char *path, const char *text, int times)
 {
-    FILE *file = fopen(path, "w");
+    FILE *file = fopen(path, mode);
     assert_non_null(file);
     for (int i = 0; i < times; i++)
         fputs(text, file);
     assert_int_equal(fclose(file), 0);
+}
+
+static inline void write_many(const char *path, const char *text, int times)
+{
+    write_many_as("w", path, text, times);
+}
+
+static inline void append_many(const char *path, const char *text, int times)
+{
+    write_many_as("a", path, text, times);
 }
 
 static inline char *read_file(const char *path)

@@ -35,7 +35,7 @@ quick="--quick --runs 1"
 # shellcheck disable=SC2086
 expect 'a short run works' ends_with 0 "$scratch/table" $quick --only 'run.*' --json "$scratch/run.json"
 expect 'the table has the ratio' grep -q 'stint / new-heap' "$scratch/table"
-expect 'the table has the target' grep -q 'target: at most 60 ns/op: ' "$scratch/table"
+expect 'the table has the target' grep -q 'stint / new-heap .* target: at most 0.11: ' "$scratch/table"
 number='[0-9.e+-]*'
 line="^{\"bench\":\"run\\.[a-z0-9]*\",\"subject\":\"[a-z/-]*\",\"workers\":1,\"unit\":\"[a-z/]*\",\"n\":[1-9][0-9]*,"
 line="$line\"median\":$number,\"min\":$number,\"max\":$number,\"p99\":$number}\$"
@@ -45,7 +45,16 @@ expect 'every line is a figure' [ "$(grep -c "$line" "$scratch/run.json")" = 10 
 # shellcheck disable=SC2086
 expect 'the table can be had in Markdown' ends_with 0 "$scratch/out" $quick --only run.empty --markdown "$scratch/table.md"
 expect 'its line has figure, ratio and target' \
-    grep -q '^| `run.empty` | 1 | `stint` .* ns | `new-heap` .* to .*) | median 60 ns: ' "$scratch/table.md"
+    grep -q '^| `run.empty` | 1 | `stint` .* ns | `new-heap` .* to .*) .*| 0.110 of `new-heap`: ' "$scratch/table.md"
+# shellcheck disable=SC2086
+expect 'what the machine takes is measured' ends_with 0 "$scratch/machine" $quick --only 'machine.*' \
+    --markdown "$scratch/machine.md"
+expect 'it has a row of its own' grep -q '^| `machine.locked` | 1 | `machine` .* ns |  |  |' "$scratch/machine.md"
+# shellcheck disable=SC2086
+expect 'a stop is measured' ends_with 0 "$scratch/stop" $quick --only cancel.allocating --markdown "$scratch/stop.md"
+expect 'the table counts its target in what the machine takes' \
+    grep -q 'stint, p99 / machine  *[0-9.e+]* *target: at most 10: ' "$scratch/stop"
+expect 'so does the Markdown' grep -q '| p99 10 of `machine`, is .*: ' "$scratch/stop.md"
 mkdir "$scratch/bench" "$scratch/docs"
 cp -r "$(dirname "$0")/../bench/page" "$(dirname "$0")/../bench/baseline" "$scratch/bench"
 expect 'the page is made' "$scratch/bench/page/write" "$folder/.." "$scratch/run.json" "$scratch/table.md" 'scripts/bench'

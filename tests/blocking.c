@@ -275,7 +275,7 @@ static int leave_region_open(void *arg, void **value)
     look(watched);
     stint_blocking_begin();
     look(watched);
-    for (int i = 0; watched->error == 0 && !stint_interrupted(); i++)
+    while (watched->error == 0 && !stint_interrupted())
         stint_free(stint_malloc(1000));
     return watched->error;
 }

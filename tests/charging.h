@@ -64,7 +64,7 @@ static inline void put(struct charged_task *task, struct slot *slot, void *block
     *slot =
         (struct slot){ .block = block, .owner = of_process ? 0 : task->model.depth, .usable = usable, .most = usable };
     if (alignment > 16)
-        slot->most = model_largest_block(usable + alignment);
+        slot->most = model_largest_aligned_block(alignment, usable);
     if (slot->owner > 0) {
         task->model.scopes[slot->owner - 1].held_least += slot->usable;
         task->model.scopes[slot->owner - 1].held_most += slot->most;
@@ -90,8 +90,13 @@ static inline void settle_blocks(struct charged_task *task)
         /* Scopes end from the inside; one that ends Ok hands over what it has, until one does not. */
         while (slot->owner > depth && task->model.ended[slot->owner - 1].reason == STINT_REASON_NONE)
             slot->owner--;
-        if (slot->owner > depth)
+        if (slot->owner > depth) {
             slot->block = NULL;
+        } else if (slot->owner > 0) {
+            size_t page = model_largest_page(slot->most);
+            task->model.scopes[slot->owner - 1].held_most += page - slot->most;
+            slot->most = page;
+        }
     }
 }
 

@@ -83,10 +83,28 @@ static inline uint64_t model_realloc_charge(size_t usable, size_t size)
     return stays ? 0 : model_rounded(size);
 }
 
-/* What mimalloc can make of a size: a quarter more, and whole slices for a large one. */
+/* What mimalloc can make of a size: a quarter more, and whole steps for a large one. */
 static inline size_t model_largest_block(size_t size)
 {
-    return size + size / 4 + (size > 512 * KIB ? 512 * KIB : size > 128 * KIB ? 64 * KIB : 16);
+    if (size > 32 * MIB)
+        return size + 4 * MIB;
+    if (size > 512 * KIB)
+        return size + (size > 8 * MIB ? MIB : 256 * KIB);
+    return size + size / 4 + 16;
+}
+
+/* An alignment is rounded up with a small block. */
+static inline size_t model_largest_aligned_block(size_t alignment, size_t size)
+{
+    size_t plain = model_largest_block(alignment <= 16 ? size : size + alignment);
+    return alignment > 16 && 2 * (size + alignment) > plain && size <= 16 * KIB ? 2 * (size + alignment) : plain;
+}
+
+/* What the page of such a block may take: counted when its scope has ended, and nobody else can have the page. */
+static inline size_t model_largest_page(size_t block)
+{
+    size_t page = block <= 16 * KIB ? 64 * KIB : block <= 128 * KIB ? 512 * KIB : block <= MIB ? 4 * MIB : 0;
+    return page > block ? page : block;
 }
 
 static inline struct model_scope *model_innermost(struct model *model)
@@ -205,6 +223,23 @@ static inline void model_check_memory(struct model *model, const struct model_re
 
 /* --- Interrupts ---------------------------------------------------------------------------------------------------- */
 
+/* Each scope's grace, from the innermost out to the last one that has tripped, is drawn on. */
+static inline bool model_draw_grace(struct model *model, uint64_t charge)
+{
+    unsigned outermost = model->depth - 1;
+    for (unsigned i = model->depth; i-- > 0;) {
+        if (model->scopes[i].tripped != STINT_REASON_NONE)
+            outermost = i;
+    }
+    for (unsigned i = outermost; i < model->depth; i++) {
+        if (charge > model->scopes[i].grace)
+            return false;
+    }
+    for (unsigned i = outermost; i < model->depth; i++)
+        model->scopes[i].grace -= charge;
+    return true;
+}
+
 /* -1: none; otherwise the innermost scope that has tripped. */
 static inline int model_tripped(const struct model *model)
 {
@@ -270,7 +305,6 @@ static inline bool model_unmask(struct model *model)
 
 static inline enum model_answer model_allocate(struct model *model, const struct model_request *request)
 {
-    struct model_scope *scope = model_innermost(model);
     uint64_t after = model->used + request->charge;
     if (request->charge == 0)
         return MODEL_BLOCK;
@@ -282,9 +316,8 @@ static inline enum model_answer model_allocate(struct model *model, const struct
     if (model_tripped(model) >= 0) {
         if (!request->of_libc && model_is_due(model))
             return model_deliver(model) ? MODEL_LEAVE : MODEL_NULL;
-        if (request->charge > scope->grace)
+        if (!model_draw_grace(model, request->charge))
             return MODEL_NULL;
-        scope->grace -= request->charge;
     } else if (request->charge > MODEL_LARGEST) {
         return MODEL_NULL;
     }

@@ -37,7 +37,7 @@ static void assert_expired(stint_future *future)
     stint_outcome outcome;
     assert_int_equal(stint_future_wait(future, &outcome), 0);
     assert_int_equal(outcome.status, STINT_ERROR);
-    assert_int_equal(outcome.reason, STINT_REASON_DEADLINE);
+    assert_int_equal(outcome.reason, STINT_REASON_EXPIRED);
     assert_int_equal(outcome.error, ETIMEDOUT);
     stint_future_release(future);
 }
@@ -76,9 +76,146 @@ static void queued_tasks_resolve_at_their_deadlines_while_every_worker_is_busy(v
     stint_pool_statistics statistics;
     assert_int_equal(stint_pool_shutdown(pool, STINT_SHUTDOWN_DRAIN, STINT_FOREVER), 0);
     assert_int_equal(stint_pool_read(pool, &statistics), 0);
-    assert_int_equal(statistics.outcomes[STINT_REASON_DEADLINE], TASKS);
+    assert_int_equal(statistics.outcomes[STINT_REASON_EXPIRED], TASKS);
     assert_int_equal(stint_pool_destroy(pool), 0);
     stint_account_release(account);
+}
+
+/* --- Limits from the start of the function ------------------------------------------------------------------------ */
+
+static int check_for_ever(void *arg, void **value)
+{
+    (void)arg;
+    (void)value;
+    while (!stint_interrupted())
+        stint_checkpoint();
+    return 0;
+}
+
+/* Behind a task that holds the only worker for longer than run_ns. */
+static stint_outcome run_after(uint64_t ns, const stint_options *options, stint_fn *fn, void *arg)
+{
+    stint_pool *pool = make_pool(1);
+    struct gate gate = { 0 };
+    stint_future *holder, *future;
+    stint_outcome outcome;
+    assert_int_equal(stint_submit(pool, gate_hold, &gate, NULL, &holder), 0);
+    gate_await(&gate, 1);
+    assert_int_equal(stint_submit(pool, fn, arg, options, &future), 0);
+    nanosleep(&(struct timespec){ .tv_nsec = (long)ns }, NULL);
+    gate_open(&gate);
+    assert_int_equal(stint_future_wait(future, &outcome), 0);
+    assert_int_equal(stint_future_wait(holder, NULL), 0);
+    stint_future_release(future);
+    stint_future_release(holder);
+    assert_int_equal(stint_pool_destroy(pool), 0);
+    return outcome;
+}
+
+static void a_run_limit_counts_from_the_start_however_long_the_task_has_waited(void **state)
+{
+    (void)state;
+    stint_options options = STINT_OPTIONS_INIT;
+    options.budget.run_ns = 20 * MS;
+    stint_outcome outcome = run_after(60 * MS, &options, check_for_ever, NULL);
+    assert_int_equal(outcome.status, STINT_ERROR);
+    assert_int_equal(outcome.reason, STINT_REASON_DEADLINE);
+    assert_int_equal(outcome.error, ETIMEDOUT);
+    assert_true(outcome.usage.queued_ns >= 60 * MS);
+    assert_true(outcome.usage.wall_ns >= 20 * MS);
+
+    assert_int_equal(stint_run(check_for_ever, NULL, &options, &outcome), 0);
+    assert_int_equal(outcome.reason, STINT_REASON_DEADLINE);
+    assert_true(outcome.usage.wall_ns >= 20 * MS);
+}
+
+static void the_earlier_of_the_two_deadlines_holds(void **state)
+{
+    (void)state;
+    atomic_uint ran = 0;
+    stint_options options = STINT_OPTIONS_INIT;
+    options.budget.run_ns = 3600000 * MS;
+    options.budget.wall_ns = 10 * MS;
+    stint_outcome outcome = run_after(60 * MS, &options, count, &ran);
+    assert_int_equal(outcome.reason, STINT_REASON_EXPIRED);
+    assert_int_equal(atomic_load(&ran), 0);
+    assert_int_equal(outcome.usage.wall_ns, 0);
+
+    assert_int_equal(stint_run(check_for_ever, NULL, &options, &outcome), 0);
+    assert_int_equal(outcome.reason, STINT_REASON_DEADLINE);
+
+    options.budget.run_ns = 10 * MS;
+    options.budget.wall_ns = UINT64_MAX;
+    outcome = run_after(30 * MS, &options, check_for_ever, NULL);
+    assert_int_equal(outcome.reason, STINT_REASON_DEADLINE);
+    assert_true(outcome.usage.wall_ns >= 10 * MS && outcome.usage.queued_ns >= 30 * MS);
+}
+
+/* --- Callbacks of what expired ------------------------------------------------------------------------------------ */
+
+static struct {
+    atomic_uint begun;
+    atomic_uint ended;
+    atomic_bool may_end;
+    atomic_bool gave_up; /* nobody let it end */
+} slow;
+
+/* Until what it must not hold up has happened. */
+static void be_slow(stint_future *future, const stint_outcome *outcome, void *arg)
+{
+    (void)future;
+    (void)outcome;
+    (void)arg;
+    atomic_fetch_add(&slow.begun, 1);
+    for (unsigned i = 0; i < 200000 && !atomic_load(&slow.may_end); i++)
+        gate_nap();
+    if (!atomic_load(&slow.may_end))
+        atomic_store(&slow.gave_up, true);
+    atomic_fetch_add(&slow.ended, 1);
+}
+
+static void slow_callbacks_of_expired_tasks_hold_up_no_other_deadline(void **state)
+{
+    (void)state;
+    enum { SLOW = 20 };
+    stint_pool *pool = make_pool(1);
+    stint_pool *other = make_pool(1);
+    struct gate gate = { 0 };
+    stint_future *holders[2], *slow_one, *future;
+    stint_outcome outcome;
+    assert_int_equal(stint_submit(pool, gate_hold, &gate, NULL, &holders[0]), 0);
+    assert_int_equal(stint_submit(other, gate_hold, &gate, NULL, &holders[1]), 0);
+    gate_await(&gate, 2);
+    atomic_uint ran = 0;
+    stint_options options = STINT_OPTIONS_INIT;
+    options.budget.wall_ns = 5 * MS;
+    for (unsigned i = 0; i < SLOW; i++) {
+        assert_int_equal(stint_submit(pool, count, &ran, &options, &slow_one), 0);
+        assert_int_equal(stint_future_then(slow_one, be_slow, NULL), 0);
+        assert_expired(slow_one); /* of its own pool, also behind those whose callbacks wait */
+    }
+    while (atomic_load(&slow.begun) == 0)
+        gate_nap();
+    assert_int_equal(stint_submit(other, count, &ran, &options, &future), 0);
+    assert_expired(future);
+    gate_open(&gate);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(stint_future_wait(holders[i], NULL), 0);
+        stint_future_release(holders[i]);
+    }
+    /* And of a task that runs: only the watch ends it. */
+    options.preemptible = true;
+    assert_int_equal(stint_submit(other, check_for_ever, NULL, &options, &future), 0);
+    assert_int_equal(stint_future_wait(future, &outcome), 0);
+    assert_int_equal(outcome.status, STINT_ERROR);
+    stint_future_release(future);
+    assert_true(atomic_load(&slow.ended) < SLOW);
+    atomic_store(&slow.may_end, true);
+    assert_int_equal(stint_pool_destroy(other), 0);
+    assert_int_equal(stint_pool_destroy(pool), 0); /* after the last of them */
+    assert_int_equal(atomic_load(&slow.ended), SLOW);
+    assert_false(atomic_load(&slow.gave_up));
+    assert_int_equal(atomic_load(&ran), 0);
 }
 
 static void the_shortest_deadline_expires_and_the_longest_never_comes(void **state)
@@ -173,7 +310,7 @@ static void *produce(void *arg)
             stint_future_wait(window[oldest % WINDOW], &outcome);
             stint_future_release(window[oldest++ % WINDOW]);
             producer->ok += outcome.reason == STINT_REASON_NONE;
-            producer->late += outcome.reason == STINT_REASON_DEADLINE;
+            producer->late += outcome.reason == STINT_REASON_EXPIRED || outcome.reason == STINT_REASON_DEADLINE;
             producer->cancelled += outcome.reason == STINT_REASON_TOKEN;
         } else {
             sched_yield();
@@ -207,8 +344,8 @@ static void workers_cancellers_and_the_monitor_end_each_task_once(void **state)
     stint_pool_statistics statistics;
     assert_int_equal(stint_pool_shutdown(pool, STINT_SHUTDOWN_DRAIN, STINT_FOREVER), 0);
     assert_int_equal(stint_pool_read(pool, &statistics), 0);
-    assert_int_equal(statistics.outcomes[STINT_REASON_NONE] + statistics.outcomes[STINT_REASON_DEADLINE] +
-                         statistics.outcomes[STINT_REASON_TOKEN],
+    assert_int_equal(statistics.outcomes[STINT_REASON_NONE] + statistics.outcomes[STINT_REASON_EXPIRED] +
+                         statistics.outcomes[STINT_REASON_DEADLINE] + statistics.outcomes[STINT_REASON_TOKEN],
                      ended);
     assert_int_equal(stint_pool_destroy(pool), 0);
     stint_account_release(account);
@@ -218,6 +355,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(queued_tasks_resolve_at_their_deadlines_while_every_worker_is_busy),
+        cmocka_unit_test(a_run_limit_counts_from_the_start_however_long_the_task_has_waited),
+        cmocka_unit_test(the_earlier_of_the_two_deadlines_holds),
+        cmocka_unit_test(slow_callbacks_of_expired_tasks_hold_up_no_other_deadline),
         cmocka_unit_test(the_shortest_deadline_expires_and_the_longest_never_comes),
         cmocka_unit_test(a_pool_can_go_while_deadlines_are_outstanding),
         cmocka_unit_test(workers_cancellers_and_the_monitor_end_each_task_once),

@@ -96,11 +96,137 @@ static void test_a_task_that_forked_while_its_hook_ran_ends_in_the_child_too(voi
     stint_token_release(forking.token);
 }
 
+/* --- Accounts ----------------------------------------------------------------------------------------------------- */
+
+struct holding {
+    stint_account *account;
+    atomic_bool runs;
+    atomic_bool enough;
+    pid_t child;
+};
+
+static int hold_until_enough(void *arg, void **value)
+{
+    (void)value;
+    struct holding *holding = arg;
+    for (int i = 0; i < 64; i++)
+        keep(stint_malloc(16 * KIB));
+    atomic_store(&holding->runs, true);
+    while (!atomic_load(&holding->enough))
+        usleep(100);
+    return 0;
+}
+
+static void *hold(void *arg)
+{
+    struct holding *holding = arg;
+    const stint_options options = { .account = holding->account };
+    stint_outcome outcome;
+    stint_run(hold_until_enough, holding, &options, &outcome);
+    return NULL;
+}
+
+static int allocate_half(void *arg, void **value)
+{
+    (void)arg;
+    (void)value;
+    return stint_malloc(MIB / 2) != NULL ? 0 : ENOMEM;
+}
+
+static int use_account(stint_account *account)
+{
+    const stint_options options = { .account = account };
+    stint_account_usage usage;
+    stint_outcome outcome;
+    if (stint_account_read(account, &usage) != 0 || usage.running != 0 || usage.memory != 0)
+        return 1;
+    if (stint_run(allocate_half, NULL, &options, &outcome) != 0 || outcome.status != STINT_OK)
+        return 2;
+    if (stint_account_read(account, &usage) != 0 || usage.running != 0 || usage.memory != 0)
+        return 3;
+    return 0;
+}
+
+static void test_the_child_s_accounts_count_no_task_of_other_threads(void **state)
+{
+    (void)state;
+    struct holding holding = { 0 };
+    const stint_account_limits limits = { .running = 1, .memory = 2 * MIB };
+    stint_account *tenant;
+    assert_int_equal(stint_account_create(&tenant, NULL, &limits), 0);
+    assert_int_equal(stint_account_create(&holding.account, tenant, NULL), 0);
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, hold, &holding), 0);
+    while (!atomic_load(&holding.runs))
+        usleep(100);
+    pid_t child = fork();
+    if (child == 0) {
+        alarm(PATIENCE);
+        int error = use_account(tenant);
+        if (error == 0)
+            error = use_account(holding.account);
+        if (error == 0 && fork() == 0) /* and its child's */
+            _exit(use_account(holding.account));
+        int status = 0;
+        wait(&status);
+        _exit(error != 0 ? error : WEXITSTATUS(status));
+    }
+    atomic_store(&holding.enough, true);
+    assert_ends_well(child);
+    pthread_join(thread, NULL);
+    assert_int_equal(use_account(tenant), 0);
+    stint_account_release(holding.account);
+    stint_account_release(tenant);
+}
+
+static int fork_with_account(void *arg, void **value)
+{
+    (void)value;
+    struct holding *holding = arg;
+    keep(stint_malloc(MIB / 2));
+    holding->child = fork();
+    if (holding->child != 0)
+        return 0;
+    alarm(PATIENCE);
+    stint_account_usage usage;
+    bool counted = stint_account_read(holding->account, &usage) == 0 && usage.running == 1 && usage.memory >= MIB / 2;
+    return counted ? 0 : EINVAL;
+}
+
+static int run_with_account(void *arg, void **value)
+{
+    (void)value;
+    const stint_options options = { .account = ((struct holding *)arg)->account };
+    stint_outcome outcome;
+    int error = stint_run(fork_with_account, arg, &options, &outcome);
+    return error != 0 ? error : outcome.error;
+}
+
+static void test_the_child_of_a_task_is_still_counted_until_that_ends(void **state)
+{
+    (void)state;
+    struct holding holding = { 0 };
+    const stint_account_limits limits = { .running = 2, .memory = 4 * MIB };
+    assert_int_equal(stint_account_create(&holding.account, NULL, &limits), 0);
+    const stint_options options = { .account = holding.account };
+    stint_outcome outcome;
+    int error = stint_run(run_with_account, &holding, &options, &outcome);
+    if (holding.child == 0)
+        _exit(error != 0 || outcome.status != STINT_OK ? 10 : use_account(holding.account));
+    assert_int_equal(error, 0);
+    assert_ok(outcome);
+    assert_ends_well(holding.child);
+    assert_int_equal(use_account(holding.account), 0);
+    stint_account_release(holding.account);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_loop_in_the_child_is_preempted),
         cmocka_unit_test(test_a_task_that_forked_while_its_hook_ran_ends_in_the_child_too),
+        cmocka_unit_test(test_the_child_s_accounts_count_no_task_of_other_threads),
+        cmocka_unit_test(test_the_child_of_a_task_is_still_counted_until_that_ends),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

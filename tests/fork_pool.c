@@ -206,12 +206,22 @@ static void a_child_never_hangs_whatever_was_under_way(void **state)
 
 /* --- From inside a task ------------------------------------------------------------------------------------------- */
 
+/* A worker has all signals blocked. */
+static void end_if_it_hangs(void)
+{
+    sigset_t alarms;
+    sigemptyset(&alarms);
+    sigaddset(&alarms, SIGALRM);
+    pthread_sigmask(SIG_UNBLOCK, &alarms, NULL);
+    alarm(PATIENCE);
+}
+
 static int fork_inside(void *arg, void **value)
 {
     stint_pool *pool = arg;
     pid_t child = fork();
     if (child == 0) {
-        alarm(PATIENCE);
+        end_if_it_hangs();
         stint_future *future;
         if (stint_submit(pool, allocate, NULL, NULL, &future) != EOWNERDEAD)
             _exit(1);
@@ -226,7 +236,7 @@ static int fork_and_return(void *arg, void **value)
     (void)arg;
     pid_t child = fork();
     if (child == 0)
-        alarm(PATIENCE);
+        end_if_it_hangs();
     *value = (void *)(intptr_t)child;
     return child >= 0 ? 0 : errno;
 }
@@ -249,12 +259,71 @@ static void a_task_may_fork(void **state)
     }
 }
 
+/* --- With subtasks outstanding ------------------------------------------------------------------------------------- */
+
+struct outstanding {
+    struct gate gate;
+    bool joins;
+    pid_t child;
+    int join_error;
+};
+
+static int do_nothing(void *arg, void **value)
+{
+    (void)arg;
+    (void)value;
+    return 0;
+}
+
+static int fork_with_a_subtask_taken(void *arg, void **value)
+{
+    (void)value;
+    struct outstanding *outstanding = arg;
+    stint_subtask taken;
+    stint_fork(&taken, gate_hold, &outstanding->gate);
+    while (atomic_load(&outstanding->gate.entered) == 0) {
+        stint_subtask own;
+        stint_fork(&own, do_nothing, NULL);
+        stint_join(&own, NULL);
+        gate_nap();
+    }
+    outstanding->child = fork();
+    if (outstanding->child == 0)
+        end_if_it_hangs();
+    else
+        gate_open(&outstanding->gate);
+    if (outstanding->child != 0 || outstanding->joins)
+        outstanding->join_error = stint_join(&taken, NULL);
+    if (outstanding->child == 0 && outstanding->joins && outstanding->join_error != EINVAL)
+        _exit(1);
+    return 0; /* in the child the worker's thread ends then, which is the only one */
+}
+
+static void what_a_child_s_task_had_others_do_is_not_waited_for(void **state)
+{
+    (void)state;
+    stint_pool *pool = make_pool();
+    for (int joins = 0; joins <= 1; joins++) {
+        struct outstanding outstanding = { .joins = joins != 0, .join_error = -1 };
+        stint_future *future;
+        stint_outcome outcome;
+        assert_int_equal(stint_submit(pool, fork_with_a_subtask_taken, &outstanding, NULL, &future), 0);
+        assert_int_equal(stint_future_wait(future, &outcome), 0);
+        stint_future_release(future);
+        assert_int_equal(outcome.status, STINT_OK);
+        assert_int_equal(outstanding.join_error, 0);
+        assert_ends_well(outstanding.child);
+    }
+    assert_int_equal(stint_pool_destroy(pool), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_child_has_pools_of_its_own_and_none_of_its_parent_s),
         cmocka_unit_test(a_child_never_hangs_whatever_was_under_way),
         cmocka_unit_test(a_task_may_fork),
+        cmocka_unit_test(what_a_child_s_task_had_others_do_is_not_waited_for),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

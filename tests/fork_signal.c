@@ -9,8 +9,9 @@ static int spin_for_ever(void *arg, void **value)
     struct swarm *swarm = arg;
     (void)value;
     swarm_note_start(swarm);
-    for (volatile unsigned turns = 0;; turns++)
-        ;
+    volatile unsigned turns = 0;
+    for (;;)
+        turns = turns + 1;
     return 0;
 }
 

@@ -222,7 +222,7 @@ static void a_deadline_that_passes_in_the_queue_keeps_the_task_from_starting(voi
     gate_open(&gate);
     stint_outcome outcome = take(future);
     assert_int_equal(outcome.status, STINT_ERROR);
-    assert_int_equal(outcome.reason, STINT_REASON_DEADLINE);
+    assert_int_equal(outcome.reason, STINT_REASON_EXPIRED);
     assert_int_equal(outcome.error, ETIMEDOUT);
     assert_true(outcome.usage.queued_ns >= 1);
     assert_int_equal(atomic_load(&ran), 0);

@@ -158,13 +158,18 @@ struct record {
 };
 static struct record records[RECORDS];
 static size_t compared;
+static bool jumps_by_itself;
+static jmp_buf outside;
 
 static int compare(const void *left, const void *right)
 {
     uint64_t a = ((const struct record *)left)->key;
     uint64_t b = ((const struct record *)right)->key;
-    if (++compared == 12 * RECORDS) /* near the end: 14 times is what it takes */
+    if (++compared == 12 * RECORDS) { /* near the end: 14 times is what it takes */
+        if (jumps_by_itself)
+            longjmp(outside, 1);
         trip_and_allocate();
+    }
     return (a > b) - (a < b);
 }
 
@@ -182,6 +187,18 @@ static void jump_out_of_qsort(const void *detail)
 {
     (void)detail;
     check_nothing_is_left(sort, NULL);
+}
+
+/* Does this libc's qsort lose its array when it is left like that? That of glibc 2.43 does not. */
+static bool qsort_loses_its_array(void)
+{
+    size_t before = masking_resident();
+    jumps_by_itself = true;
+    for (volatile int i = 0; i < 64; i++) {
+        if (setjmp(outside) == 0)
+            sort(NULL);
+    }
+    return masking_resident() >= before + ((size_t)16 << 20);
 }
 
 /* scandir and nftw have a folder open. */
@@ -385,7 +402,6 @@ int main(int argc, char **argv)
         { "a jump out of fwrite", STI_RULE_STACK, HANGS, jump_out_of_fwrite, NULL },
         { "a jump out of gethostbyname", STI_RULE_STACK, HANGS, jump_out_of_gethostbyname, NULL },
         { "a jump out of getaddrinfo", STI_RULE_STACK, CHECK_FAILS, jump_out_of_getaddrinfo, NULL },
-        { "a jump out of a qsort comparator", STI_RULE_STACK, CHECK_FAILS, jump_out_of_qsort, NULL },
         { "a jump out of a scandir filter", STI_RULE_STACK, CHECK_FAILS, jump_out_of_a_folder, &folder_readers[0] },
         { "a jump out of an nftw visitor", STI_RULE_STACK, CHECK_FAILS, jump_out_of_a_folder, &folder_readers[1] },
         { "a jump out of dl_iterate_phdr", STI_RULE_STACK, HANGS, jump_out_of_dl_iterate_phdr, NULL },
@@ -394,6 +410,12 @@ int main(int argc, char **argv)
         { "a jump out of a protected module", STI_RULE_STACK, CHECK_FAILS, jump_out_of_a_protected_module, NULL },
         { "an allocation of the loader refused", STI_RULE_CALLER, PROCESS_ENDS, refuse_the_loader, NULL },
         { "a stream's buffer rolled back", STI_RULE_PROCESS_BLOCKS, CHECK_FAILS | CRASHES, lose_the_buffer, NULL },
+        { "a jump out of a qsort comparator", STI_RULE_STACK, CHECK_FAILS, jump_out_of_qsort, NULL }, /* the last */
     };
-    return masking_main(argc, argv, cases, sizeof cases / sizeof cases[0]);
+    size_t count = sizeof cases / sizeof cases[0];
+    if (argc == 1 && !qsort_loses_its_array()) {
+        print_message("A jump out of this libc's qsort does no damage that a rule could be seen to prevent.\n");
+        count--;
+    }
+    return masking_main(argc, argv, cases, count);
 }

@@ -82,7 +82,7 @@ static void set_a_value_early(const void *detail)
 static void parse(const void *detail)
 {
     (void)detail;
-    static const char broken[] = "<a><b></a>";
+    static const char broken[] = "<a>&b;</a>";
     xmlFreeDoc(xmlReadMemory(broken, sizeof broken - 1, "broken", NULL, XML_PARSE_NOERROR));
 }
 
@@ -99,7 +99,7 @@ static void *use_libxml2(void *kept)
         overwrite_freed_blocks(size);
     parse(NULL);
     const xmlError *error = xmlGetLastError();
-    CHECK(error != NULL && strstr(error->message, "Premature end of data") == error->message);
+    CHECK(error != NULL && strstr(error->message, "Entity 'b' not defined") == error->message);
     return NULL;
 }
 
@@ -113,7 +113,9 @@ static void keep_the_state_of_libxml2(const void *scan)
 }
 
 static const stint_root_scan always = STINT_ROOT_SCAN_ALWAYS;
+#if LIBXML_VERSION < 21500 /* later it is thread-local, and only its message is a block */
 static const stint_root_scan never = STINT_ROOT_SCAN_NEVER;
+#endif
 
 #endif
 
@@ -127,7 +129,9 @@ int main(int argc, char **argv)
         { "a specific value set before it was whole", STI_RULE_SPECIFIC, CHECK_FAILS, set_a_value_early, NULL },
 #ifdef HAVE_LIBXML2
         { "libxml2's state in memory for ever", STI_RULE_SPECIFIC, CHECK_FAILS, keep_the_state_of_libxml2, &always },
+#if LIBXML_VERSION < 21500
         { "libxml2's state dangling", STI_RULE_SPECIFIC, CHECK_FAILS | CRASHES, keep_the_state_of_libxml2, &never },
+#endif
 #endif
     };
     return masking_main(argc, argv, cases, sizeof cases / sizeof cases[0]);

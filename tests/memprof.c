@@ -67,7 +67,7 @@ static void start(struct seen *seen)
     assert_int_equal(stint_memprof_start(&options), 0);
 }
 
-static void stop(void)
+static void stop_profile(void)
 {
     assert_int_equal(stint_memprof_stop(), 0);
 }
@@ -137,7 +137,7 @@ static void a_callback_can_neither_start_nor_stop(void **state)
     options.tracker.alloc = change_inside;
     assert_int_equal(stint_memprof_start(&options), 0);
     stint_free(keep(stint_malloc(LARGE_BLOCK)));
-    stop();
+    stop_profile();
     assert_int_equal(seen.start_inside, EBUSY);
     assert_int_equal(seen.stop_inside, EDEADLK);
 }
@@ -153,7 +153,7 @@ static void a_rate_is_samples_a_word(void **state)
     stint_free(keep(stint_malloc(LARGE_BLOCK)));
     assert_true(seen.last.interval == 8);
     assert_in_range(seen.last.samples, LARGE_BLOCK / 8 - 200, LARGE_BLOCK / 8 + 200); /* 6 standard errors */
-    stop();
+    stop_profile();
 }
 
 struct step {
@@ -221,7 +221,7 @@ static void a_tracker_is_told_what_and_whose(void **state)
         options.account = account;
         start(&seen);
         assert_ok(run_task(allocate_in_every_way, &step, &options));
-        stop();
+        stop_profile();
         const size_t sizes[] = { LARGE_BLOCK + 1, 2 * LARGE_BLOCK, LARGE_BLOCK,
                                  8 * LARGE_BLOCK, LARGE_BLOCK,     LARGE_BLOCK };
         const stint_memprof_source sources[] = {
@@ -264,7 +264,7 @@ static void blocks_outside_of_tasks_are_sampled(void **state)
         assert_int_equal(seen.allocs, 2);
         family->free(block);
         assert_int_equal(seen.ends[STINT_MEMPROF_FREED], 2);
-        stop();
+        stop_profile();
         family->free(keep(family->malloc(LARGE_BLOCK)));
         assert_int_equal(seen.allocs, 2);
     }
@@ -287,7 +287,7 @@ static void what_libc_allocates_is_foreign(void **state)
         skip();
     start(&seen);
     assert_outcome(run_task(have_libc_allocate, NULL, NULL), STINT_ERROR, STINT_REASON_FAILED, EIO);
-    stop();
+    stop_profile();
     assert_int_equal(seen.allocs, 1);
     assert_int_equal(seen.last.source, STINT_MEMPROF_FOREIGN);
     assert_false(seen.last.in_task_heap);
@@ -318,7 +318,7 @@ static void a_thread_that_runs_no_task_joins(void **state)
     start(&seen);
     assert_int_equal(pthread_create(&thread, NULL, allocate_elsewhere, NULL), 0);
     pthread_join(thread, NULL);
-    stop();
+    stop_profile();
     assert_true(seen.allocs > 0);
     assert_int_equal(seen.last.size, LARGE_BLOCK);
     assert_int_equal(seen.ends[STINT_MEMPROF_FREED], seen.allocs);
@@ -346,7 +346,7 @@ static void a_block_of_a_task_that_ends_ok_is_promoted(void **state)
     assert_int_equal(seen.ends[STINT_MEMPROF_FREED], 1);
     stint_free(step.block);
     assert_int_equal(seen.ends[STINT_MEMPROF_FREED], 2);
-    stop();
+    stop_profile();
     assert_int_equal(seen.ends[STINT_MEMPROF_STOPPED], 1);
     stint_free(step.other);
     assert_int_equal(seen.ends[STINT_MEMPROF_FREED], 2);
@@ -366,7 +366,7 @@ static void a_block_of_a_task_that_fails_is_rolled_back(void **state)
     assert_int_equal(seen.ends[STINT_MEMPROF_ROLLED_BACK], 2);
     assert_int_equal(seen.ends[STINT_MEMPROF_FREED], 1);
     assert_int_equal(seen.promotes, 0);
-    stop();
+    stop_profile();
     assert_int_equal(seen.ends[STINT_MEMPROF_STOPPED], 0);
     free(step);
 }
@@ -389,7 +389,7 @@ static void what_an_inner_task_commits_goes_with_the_outer_one(void **state)
     step->seen = &seen;
     start(&seen);
     assert_outcome(run_task(run_inner, step, NULL), STINT_ERROR, STINT_REASON_FAILED, 5);
-    stop();
+    stop_profile();
     assert_int_equal(step->count, 0);
     assert_int_equal(seen.promotes, 0);
     assert_int_equal(seen.ends[STINT_MEMPROF_ROLLED_BACK], 2);
@@ -405,7 +405,7 @@ static void what_a_tracker_does_not_follow_has_no_end(void **state)
     assert_ok(run_task(leave_two_blocks, &step, NULL));
     stint_free(step.block);
     stint_free(step.other);
-    stop();
+    stop_profile();
     assert_int_equal(seen.promotes + seen.ends[0] + seen.ends[1] + seen.ends[2], 0);
 }
 
@@ -426,7 +426,7 @@ static void promotion_may_end_the_following(void **state)
     assert_ok(run_task(leave_two_blocks, &step, NULL));
     stint_free(step.block);
     stint_free(step.other);
-    stop();
+    stop_profile();
     assert_int_equal(seen.promotes, 2);
     assert_int_equal(seen.ends[0] + seen.ends[1] + seen.ends[2], 1);
 }
@@ -488,7 +488,7 @@ static void callbacks_allocate_and_free_unseen(void **state)
     options.arg = &busy;
     assert_int_equal(stint_memprof_start(&options), 0);
     stint_outcome outcome = run_task(allocate_while_busy, &task, NULL);
-    stop();
+    stop_profile();
     assert_ok(outcome);
     assert_int_equal(outcome.usage.allocated, 2 * LARGE_BLOCK);
     assert_int_equal(busy.nested, 0);
@@ -518,7 +518,7 @@ static void a_callback_interrupts_its_task(void **state)
         start(&seen);
         stint_free(keep(stint_malloc(LARGE_BLOCK))); /* in no task it interrupts nothing */
         stint_outcome outcome = run_task(allocate_until_stopped, &blocks, &options);
-        stop();
+        stop_profile();
         assert_outcome(outcome, STINT_ERROR, STINT_REASON_TRACKER, EDQUOT);
         assert_int_equal(blocks, 1);
         assert_int_equal(seen.allocs, 2);
@@ -566,7 +566,7 @@ static void a_callstack_leads_to_the_caller(void **state)
         options.callstack_depth = depth;
         assert_int_equal(stint_memprof_start(&options), 0);
         stint_free(next_call(20, LARGE_BLOCK));
-        stop();
+        stop_profile();
         assert_true(seen.last.callstack_length <= depth);
         if (depth == 0)
             continue;

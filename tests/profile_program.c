@@ -125,6 +125,8 @@ int main(int argc, char **argv)
         while (read(STDIN_FILENO, &byte, 1) > 0)
             ;
     }
+    if (strcmp(what, "leave") == 0 && chdir("/") != 0)
+        return 1;
     if (strcmp(what, "exit") == 0)
         _exit(0);
     stint_profile_stop();

@@ -4,6 +4,7 @@
  * profile_reader.sh's. */
 #include "profile.h"
 
+#include <dlfcn.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <sys/mman.h>
@@ -38,6 +39,50 @@ static uint64_t sum_of_lines(const char *collapsed, const char *with)
         collapsed = end + 1;
     }
     return sum;
+}
+
+static bool is_loaded(const char *library)
+{
+    void *handle = dlopen(library, RTLD_LAZY | RTLD_NOLOAD);
+    if (handle != NULL)
+        dlclose(handle);
+    return handle != NULL;
+}
+
+static int write_and_fail(void *file, void **value)
+{
+    (void)value;
+    stint_free(keep(stint_malloc(100)));
+    return stint_profile_write(*(int *)file, STINT_PROFILE_PPROF) == 0 ? -1 : -2;
+}
+
+/* The first test: nothing has been written yet. */
+static void test_what_writes_profiles_is_loaded_when_the_first_is_written_also_in_a_task_that_fails(void **state)
+{
+    static const char *const libraries[] = { "libdw.so.1", "libelf.so.1", "libprotobuf-c.so.1", "libz.so.1" };
+    size_t count = 2000;
+    int file = new_file();
+    stint_options options = STINT_OPTIONS_INIT;
+    options.budget = (stint_budget){ .allocation = 4096, .memory = 4096 };
+    (void)state;
+    start_profile(4);
+    churn(&count, NULL);
+    for (size_t i = 0; i < sizeof libraries / sizeof *libraries; i++)
+        assert_false(is_loaded(libraries[i]));
+    stint_outcome outcome = run_task(write_and_fail, &file, &options);
+    assert_outcome(outcome, STINT_ERROR, STINT_REASON_FAILED, -1);
+    assert_int_equal(outcome.usage.kept, 0);
+    for (size_t i = 0; i < sizeof libraries / sizeof *libraries; i++)
+        assert_true(is_loaded(libraries[i]));
+    assert_true(lseek(file, 0, SEEK_CUR) > 0);
+    close(file);
+    for (int i = 0; i < 2; i++) {
+        file = new_file();
+        assert_int_equal(stint_profile_write(file, i == 0 ? STINT_PROFILE_PPROF : STINT_PROFILE_COLLAPSED), 0);
+        assert_true(lseek(file, 0, SEEK_CUR) > 0);
+        close(file);
+    }
+    assert_int_equal(stint_profile_stop(), 0);
 }
 
 static void test_collapsed_stacks_have_the_sums_the_functions_and_the_labels(void **state)
@@ -287,6 +332,7 @@ static void test_starts_stops_and_writes_of_several_threads_do_no_harm(void **st
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_what_writes_profiles_is_loaded_when_the_first_is_written_also_in_a_task_that_fails),
         cmocka_unit_test(test_collapsed_stacks_have_the_sums_the_functions_and_the_labels),
         cmocka_unit_test(test_a_profile_without_callstacks_still_has_tasks),
         cmocka_unit_test(test_a_failed_write_is_reported_and_loses_nothing_else),

@@ -7,6 +7,7 @@
 #include <dlfcn.h>
 #include <link.h>
 #include <pthread.h>
+#include <sys/mman.h>
 
 static char *in_data;
 static char *more_in_data;
@@ -250,6 +251,7 @@ static void test_a_kept_heap_goes_when_its_root_has_gone(void **state)
         in_data = NULL;
         roll_back_something();
     }
+    stint_malloc_trim(0);
     assert_true(resident() < before + 48 * MIB);
 }
 
@@ -391,6 +393,26 @@ static void test_what_a_scope_inside_committed_is_kept_by_the_one_outside(void *
     assert_int_equal(in_data[999], 0x5a);
 }
 
+/* The last one: from here on each page is asked for. */
+static _Alignas(4096) char guarded[3 * 4096];
+
+static void test_a_page_that_cannot_be_read_is_passed_over_and_those_around_it_are_not(void **state)
+{
+    (void)state;
+    char **before = (char **)(void *)&guarded[4096 - sizeof(char *)];
+    char **after = (char **)(void *)&guarded[2 * 4096];
+    char **const roots[] = { before, after, &in_data };
+    assert_int_equal(mprotect(&guarded[4096], 4096, PROT_NONE), 0);
+    for (size_t i = 0; i < sizeof roots / sizeof *roots; i++) {
+        struct task task = { .root = roots[i], .size = 1000 };
+        stint_outcome outcome = run_task(leave_a_root, &task, NULL);
+        assert_in_range(outcome.usage.kept, 1000, 1400);
+        assert_int_equal((*roots[i])[999], 0x5a);
+        *roots[i] = NULL;
+    }
+    assert_int_equal(mprotect(&guarded[4096], 4096, PROT_READ | PROT_WRITE), 0);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, forget_roots, forget_roots)
@@ -411,6 +433,7 @@ int main(void)
         TEST(test_the_scan_can_be_for_every_64th_rollback_or_none),
         TEST(test_a_scope_inside_keeps_its_own_heap),
         TEST(test_what_a_scope_inside_committed_is_kept_by_the_one_outside),
+        cmocka_unit_test(test_a_page_that_cannot_be_read_is_passed_over_and_those_around_it_are_not),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

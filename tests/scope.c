@@ -171,6 +171,8 @@ static int hold_for_a_while(void *arg, void **value)
     return 0;
 }
 
+#define YOUNG (36 * KIB) /* of the first small blocks is counted what was allocated, be it freed */
+
 static void test_a_peak_that_is_over_before_the_end_is_seen_as_exactly(void **state)
 {
     (void)state;
@@ -179,7 +181,7 @@ static void test_a_peak_that_is_over_before_the_end_is_seen_as_exactly(void **st
             struct wave wave = { calm, size };
             stint_outcome outcome = run_task(hold_for_a_while, &wave, NULL);
             assert_ok(outcome);
-            assert_true(outcome.usage.peak <= size + KIB);
+            assert_true(outcome.usage.peak <= size + YOUNG);
             assert_true(most_behind(&outcome.usage) >= size);
         }
     }

@@ -5,17 +5,15 @@
 #include "library.h"
 
 #include <errno.h>
-#include <iconv.h>
 #include <libxml/catalog.h>
-#include <libxml/encoding.h>
 #include <libxml/parser.h>
 #include <libxml/xmlerror.h>
 #include <limits.h>
-#include <stdio.h>
-#include <string.h>
-#include <strings.h>
+#include <stdlib.h>
 
-/* The last one: what declares its encoding has been looked at here. */
+#include "xml_encoding.h"
+
+/* The last one: what declares another encoding has been converted. */
 #define PARSE_OPTIONS                                                                                                  \
     (XML_PARSE_HUGE | XML_PARSE_NOENT | XML_PARSE_NONET | XML_PARSE_NOERROR | XML_PARSE_NOWARNING |                    \
      XML_PARSE_IGNORE_ENC)
@@ -56,45 +54,6 @@ static uint64_t count_nodes(const xmlDoc *tree)
     return count;
 }
 
-/* The encoding that the document's first line declares, if it is not the one that needs no word: else "". */
-static void declared_encoding(const char *text, char encoding[64])
-{
-    char line[256];
-    snprintf(line, sizeof line, "%.*s", (int)sizeof line - 1, text);
-    char *end = strstr(line, "?>");
-    const char *at = end && strncmp(line, "<?xml", 5) == 0 ? strstr(line, "encoding") : NULL;
-    if (!at || at > end || sscanf(at, "encoding%*[ =\t\r\n]%*[\"']%63[A-Za-z0-9._-]", encoding) != 1 ||
-        strcasecmp(encoding, "UTF-8") == 0)
-        encoding[0] = 0;
-}
-
-/* Whether libc's iconv knows it. What iconv does not know libxml2 may ask ICU for, and ICU keeps the converters it has
- * made: made inside a task, they would be gone with it. So such a document is refused. */
-static bool iconv_knows(const char *encoding)
-{
-    iconv_t to = iconv_open("UTF-8", encoding);
-    if (to == (iconv_t)-1)
-        return false;
-    iconv_close(to);
-    iconv_t from = iconv_open(encoding, "UTF-8");
-    if (from == (iconv_t)-1)
-        return false;
-    iconv_close(from);
-    return true;
-}
-
-/* A document in a rare encoding makes libxml2 open iconv converters. Those are libc's, not the task's: a rollback would
- * leave them behind, 30 KB or more each. */
-static void close_converters(void *argument)
-{
-    const xmlParserCtxt *context = argument;
-    for (int i = 0; i < context->inputNr; i++) {
-        const xmlParserInput *input = context->inputTab[i];
-        if (input->buf && input->buf->encoder)
-            xmlCharEncCloseFunc(input->buf->encoder);
-    }
-}
-
 /* libxml2 remembers a thread's last error, with its message, in a record that outlives this task. The message is the
  * task's, so it must not be remembered when the task has ended, whichever way. */
 static void forget_last_error(void *unused)
@@ -103,27 +62,29 @@ static void forget_last_error(void *unused)
     xmlResetLastError();
 }
 
+/* Later versions bound what entities grow to even with XML_PARSE_HUGE. */
+static void lift_limits(xmlParserCtxtPtr context)
+{
+#if LIBXML_VERSION >= 21300
+    xmlCtxtSetMaxAmplification(context, UINT_MAX);
+#else
+    (void)context;
+#endif
+}
+
 static int parse_tree(parse_document *document, const char *text, size_t size)
 {
     if (size > INT_MAX) {
         parse_explain(document, "too large for libxml2");
         return EFBIG;
     }
-    char encoding[64];
-    declared_encoding(text, encoding);
-    if (encoding[0] && !iconv_knows(encoding)) {
-        parse_explain(document, "unknown encoding %s", encoding);
-        return EBADMSG;
-    }
     xmlParserCtxtPtr context = xmlNewParserCtxt();
     if (!context) {
         parse_explain(document, "out of memory");
         return ENOMEM;
     }
-    stint_guard guard;
-    stint_guard_push(&guard, close_converters, context);
-    xmlDocPtr tree = xmlCtxtReadMemory(context, text, (int)size, NULL, encoding[0] ? encoding : NULL, PARSE_OPTIONS);
-    stint_guard_pop(&guard, false);
+    lift_limits(context);
+    xmlDocPtr tree = xmlCtxtReadMemory(context, text, (int)size, NULL, NULL, PARSE_OPTIONS);
     int error = 0;
     if (tree) {
         document->items = count_nodes(tree);
@@ -142,9 +103,15 @@ static int parse_tree(parse_document *document, const char *text, size_t size)
 
 int xml_parse(parse_document *document, const char *text, size_t size)
 {
+    char *utf8;
+    size_t utf8_size;
+    int error = xml_to_utf8(document, text, size, &utf8, &utf8_size);
+    if (error != 0)
+        return error;
     stint_guard guard;
     stint_guard_push(&guard, forget_last_error, NULL);
-    int error = parse_tree(document, text, size);
+    error = utf8 ? parse_tree(document, utf8, utf8_size) : parse_tree(document, text, size);
     stint_guard_pop(&guard, true);
+    free(utf8);
     return error;
 }

@@ -26,6 +26,10 @@ STINT_API size_t stint_malloc_usable_size(const void *block);
 STINT_API char *stint_strdup(const char *string);
 STINT_API char *stint_strndup(const char *string, size_t length);
 
+/* Give what is free back to the system: of the process, and what the calling thread holds for its next tasks. Else that
+ * happens some time later, and when a pool's worker has been idle for a tenth of a second. pad is ignored; always 1. */
+STINT_API int stint_malloc_trim(size_t pad);
+
 STINT_END_DECLS
 
 #endif

@@ -36,10 +36,9 @@ typedef void stint_callback(stint_future *future, const stint_outcome *outcome, 
  *
  * Where: on the thread that resolves it, at that moment. That is the worker that ran the task, maybe in the midst of
  * another task that waits for it; or, for one that never starts, whoever ends it: the caller of stint_future_cancel or of
- * stint_pool_shutdown, a worker, or, when its deadline passes while it is queued, the thread that watches deadlines. If
- * the future has resolved already, it is called right here, before stint_future_then returns. Anyhow it is in no task's
- * scope, even if the thread is in the midst of a task: what it
- * allocates comes from the process's heap and is charged to nobody, and no interrupt reaches it.
+ * stint_pool_shutdown, a worker, or, when its deadline passes while it is queued, a thread that its pool has for
+ * that, one for all of them. If the future has resolved already, it is called right here, before stint_future_then
+ * returns. Anyhow it is in no task's scope, even if the thread is in the midst of a task: what it allocates comes from the process's heap and is charged to nobody, and no interrupt reaches it.
  *
  * Order: the callbacks of one future are called in the order in which they were given. Waiters may have returned before.
  * One that becomes due during another callback on the same thread is called after that has returned. When

@@ -19,10 +19,15 @@ typedef enum stint_victim {
 /* Limit what the process holds: its resident memory, as the kernel counts it (so shared pages and the program's own are
  * in). 0: no limit. It is looked at by running tasks, each time they have allocated a 256th of it (at least 256 KiB, at
  * most 4 MiB), so it can be passed by that much a running task, and by what the others take until the victim has ended.
- * The victim ends as STINT_ERROR with STINT_REASON_GLOBAL_MEMORY_LIMIT. While one is on its way out no other is chosen,
- * for a tenth of a second, and for a whole one unless the process grows by a 64th of the limit meanwhile; what it held
- * is given back to the system when it has ended.
- * 0; ENOENT and others of open: /proc/self/statm cannot be read. Any thread. */
+ * Before somebody is stopped, what the looking thread and idle workers have free is given back to the system, which may
+ * be enough. The victim ends as STINT_ERROR with STINT_REASON_GLOBAL_MEMORY_LIMIT. While one is on its way out, or memory
+ * is being given back, no other is chosen, for a tenth of a second, and for a whole one unless the process grows by a 64th
+ * of the limit meanwhile; what the victim held is given back to the system when it has ended.
+ *
+ * From the first limit on the library keeps a descriptor of /proc/self/statm, closed on exec, so that it can read the
+ * size when descriptors have run out. A program may close it with others: another is opened. Where none can be had any
+ * more, the most that the process has ever held counts as what it holds.
+ * 0; ENOENT, EMFILE and others of open: /proc/self/statm cannot be read. Any thread. */
 STINT_API int stint_set_global_memory_limit(size_t bytes);
 
 /* In place of a number of bytes: what the process's control group (a container's, a service's) leaves it. That is the

@@ -44,6 +44,22 @@ STINT_API bool stint_interrupted(void);
 STINT_API void stint_mask(void);
 STINT_API void stint_unmask(void);
 
+/* What an interrupt has to wait for, in this order where it is more than one. */
+typedef enum stint_deferral {
+    STINT_DEFERRAL_NONE = 0, /* nothing: it comes with the next sample point */
+    STINT_DEFERRAL_MASK,     /* the end of a mask */
+    STINT_DEFERRAL_LOCK,     /* the release of a lock */
+    STINT_DEFERRAL_THROW,    /* a C++ exception, to arrive */
+    STINT_DEFERRAL_ONCE,     /* the end of pthread_once, call_once, or a pthread_cleanup_push */
+    STINT_DEFERRAL_STATIC,   /* of a C++ static initialiser */
+    STINT_DEFERRAL_CATCH,    /* of a catch block */
+    STINT_DEFERRAL_FRAME,    /* the return of libc's code, the loader's, or a protected module's */
+} stint_deferral;
+
+/* "none", "mask", "lock", "throw", "once", "static", "catch", "frame"; "unknown" for any other value. Static strings; any
+ * thread. */
+STINT_API const char *stint_deferral_name(stint_deferral deferral);
+
 /* Protect a module by name, as libc is protected: no interrupt jumps over a frame of its code. "libssl" means any file
  * called libssl, libssl.* or libssl-*, loaded now or later. For the whole process and for ever; any thread.
  * 0, also when it was protected already; EINVAL: name is NULL, empty, or has a slash; ENOMEM. */

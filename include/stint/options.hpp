@@ -267,6 +267,12 @@ class Options
         options_.priority = priority;
         return *this;
     }
+    /* STINT_ALLOW_UNMETERED: stint/link.h. */
+    Options &flags(unsigned flags) noexcept
+    {
+        options_.flags = flags;
+        return *this;
+    }
     Options &wipe(bool on = true) noexcept
     {
         options_.wipe = on;
@@ -323,6 +329,11 @@ class PoolOptions
     PoolOptions &spares(unsigned spares) noexcept
     {
         options_.spares = spares != 0 ? spares : STINT_NO_SPARES;
+        return *this;
+    }
+    PoolOptions &flags(unsigned flags) noexcept
+    {
+        options_.flags = flags;
         return *this;
     }
     PoolOptions &hold_near_memory_limit(bool on = true) noexcept

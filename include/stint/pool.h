@@ -5,6 +5,7 @@
 #define STINT_POOL_H
 
 #include <limits.h>
+#include <stdbool.h>
 #include <stint/future.h>
 #include <stint/task.h>
 
@@ -13,6 +14,10 @@ STINT_BEGIN_DECLS
 typedef struct stint_pool stint_pool;
 
 #define STINT_FOREVER UINT64_MAX /* a time-out that never comes */
+
+/* Told about an overdue task: see stint_pool_options.on_overdue, and visit.h. */
+typedef struct stint_overdue_report stint_overdue_report;
+typedef void stint_overdue_fn(const stint_overdue_report *report, void *arg);
 
 typedef struct stint_pool_options {
     /* Worker threads; 0: one for each processor that the calling thread may run on, but no more than the quota of its
@@ -39,17 +44,29 @@ typedef struct stint_pool_options {
      * each task that has not begun, up to 100 ms: so what runs can end before more is asked for, and fewer tasks have to be
      * stopped. Without such a limit: no difference. */
     bool hold_near_memory_limit;
+
+    unsigned flags; /* 0 or STINT_ALLOW_UNMETERED (link.h): start the pool; each task has flags of its own */
+    /* When a task still runs so many nanoseconds after its deadline (budget.wall_ns or run_ns): because it makes no sample
+     * points, is masked, holds a lock, or sits in a library. Then it is overdue: a spare worker, if there is one left, takes
+     * the place of its own, so the pool keeps its width, until it ends; and on_overdue (may be NULL) is called with a report
+     * and overdue_arg, once for the task, on a thread that the pool has for such calls. It must not block for long, as
+     * other reports and callbacks of tasks that expired wait behind it; it may do what a callback of stint_future_then
+     * may. Where the task is, its thread tells in a signal handler (SIGRTMAX - 3): a poll or nanosleep that it was in
+     * returns EINTR. 0: no task is overdue, and nothing of this costs anything. */
+    uint64_t overdue_ns;
+    stint_overdue_fn *on_overdue;
+    void *overdue_arg;
 } stint_pool_options;
 
 #define STINT_NO_SPARES UINT_MAX
 
 /* clang-format off */
-#define STINT_POOL_OPTIONS_INIT { 0, 0, NULL, false, 0, false }
+#define STINT_POOL_OPTIONS_INIT { 0, 0, NULL, false, 0, false, 0, 0, NULL, NULL }
 /* clang-format on */
 
 /* Start a pool. options may be NULL. Any thread; any number of pools.
- * 0; EINVAL: pool is NULL, or an option is out of its range; ENOMEM; EAGAIN: the system allows no more threads (none of
- * ours is left running). */
+ * 0; EINVAL: pool is NULL, or an option is out of its range; ENOMEM; ENOTSUP: as of stint_run; EAGAIN: the system allows
+ * no more threads (none of ours is left running). */
 STINT_API int stint_pool_create(stint_pool **pool, const stint_pool_options *options);
 
 /* Submit fn(arg) as a task with options (NULL: no limits; copied). *future is the caller's, to be released; it is set
@@ -57,21 +74,38 @@ STINT_API int stint_pool_create(stint_pool **pool, const stint_pool_options *opt
  * limit counts from here. Never blocks. Any thread, also from inside a task: then a task without account and priority goes
  * to that worker's own deque, where idle workers steal it.
  *
- * The accounts that have tasks waiting take turns, a task each, and so do the tasks without one, as if they had one of
- * their own: however many one account has waiting, another's next task waits for no more than one task of each.
- * 0; EINVAL: pool, fn or future is NULL, or on_interrupt or priority is no known value; EAGAIN: the queue is full (nothing
- * was queued; wait for something and try again); ESHUTDOWN: the pool is being shut down; ENOMEM; EOWNERDEAD: this process
- * was forked from the pool's. */
+ * Whose task is next. The accounts that have tasks waiting share the processor time of the pool's tasks as their weights say
+ * (account.h), in pools of any size, and the tasks without one take part as if they had one of their own: next is a task
+ * of whoever has had least, by its weight. That is start-time fair queueing (Goyal, Vin and Cheng 1996); as no task says
+ * how long it will take, each is charged beforehand what its account's last ones took, and put right at its end (2DFQ:
+ * Mace and others 2016). Two accounts that always have tasks waiting never differ by more than their longest tasks, one a
+ * worker. Who had nothing waiting for a while saves nothing up. While no account has a task waiting, nobody is charged.
+ * 0; EINVAL: pool, fn or future is NULL, or on_interrupt, priority or flags is no known value; ENOTSUP: as of stint_run;
+ * EAGAIN: the queue is full (nothing
+ * was queued; wait for something and try again); EDQUOT: the account, or one above it, has its maximum of waiting tasks
+ * (nothing was queued); ESHUTDOWN: the pool is being shut down; ENOMEM; EOWNERDEAD: this process was forked from the
+ * pool's. */
 STINT_API int stint_submit(stint_pool *pool, stint_fn *fn, void *arg, const stint_options *options,
                            stint_future **future);
 
-/* The same, but where the queue is full wait for a place, at most timeout_ns nanoseconds (STINT_FOREVER: as long as it
+/* The same, but where the queue is full, or the account has its maximum of waiting tasks, wait for a place, at most timeout_ns nanoseconds (STINT_FOREVER: as long as it
  * takes). Who waits is served in the order of coming, and as long as others wait for a task without account and priority,
  * stint_submit is refused one. The wall limit counts from the call.
- * Instead of EAGAIN: ETIMEDOUT; or EDEADLK, at once: called in a task of this pool, whose workers might all come to wait
+ * Instead of EAGAIN and EDQUOT: ETIMEDOUT; or EDEADLK, at once: called in a task of this pool, whose workers might all come to wait
  * like that, or in a callback. */
 STINT_API int stint_submit_wait(stint_pool *pool, stint_fn *fn, void *arg, const stint_options *options,
                                 uint64_t timeout_ns, stint_future **future);
+
+/* Between the steps of a long task: offer the worker to one other task that waits in the same pool. If there is one that
+ * may begin, it runs here and now, on top of the calling one, in a scope of its own that charges the caller nothing; the
+ * oldest that waits, not the newest. Then, and in any case, this is a sample point (stint_checkpoint).
+ *
+ * Nothing is run in a stolen subtask, while the task is masked or holds a lock (interrupt.h), which the other one might
+ * want, when 8 tasks that have yielded lie on this thread's stack already, or half of the stack is in use: so what a yield
+ * needs of the stack is bounded. The caller goes on when the other task has ended, however long that takes; its own
+ * deadline goes on meanwhile, its processor time does not. The other task may not wait for the caller: EDEADLK.
+ * Returns whether a task was run. Outside of a pool's tasks false. */
+STINT_API bool stint_yield(void);
 
 typedef enum stint_shutdown {
     STINT_SHUTDOWN_DRAIN = 0, /* accept nothing more, run what is queued to its end */
@@ -94,6 +128,15 @@ STINT_API int stint_pool_shutdown(stint_pool *pool, stint_shutdown how, uint64_t
  * 0, also for NULL; EDEADLK: called from inside a task of this pool, or in a callback (nothing was done); EOWNERDEAD:
  * this process was forked from the pool's (nothing was done, and nothing has to be). */
 STINT_API int stint_pool_destroy(stint_pool *pool);
+
+/* The same, but wait for the workers no longer than timeout_ns nanoseconds. When tasks still run then, which nothing has
+ * ended (stint_pool_visit tells which, and what defers their interrupts; call it before), the pool is left to them: it is
+ * freed by the last of them, when that ends. Their futures resolve then, as ever; callbacks and on_overdue may come until
+ * then. Until the process ends they use the processor, their memory and what they hold. *left (may be NULL) is how many
+ * workers still run a task.
+ * 0, also for NULL: all have ended, and the pool is freed; ETIMEDOUT: it is left to them, and no call on it may follow;
+ * EDEADLK and EOWNERDEAD as stint_pool_destroy. */
+STINT_API int stint_pool_destroy_within(stint_pool *pool, uint64_t timeout_ns, unsigned *left);
 
 /* How many workers the pool has; 0 for NULL. Any thread. */
 STINT_API unsigned stint_pool_workers(const stint_pool *pool);

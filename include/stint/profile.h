@@ -67,9 +67,12 @@ STINT_API int stint_profile_read(stint_profile_totals *totals);
 
 /* Write the profile to a descriptor, which stays open, while it runs or after it; other threads go on meanwhile. What
  * this allocates is charged to no task, and not sampled; an interrupt of the calling task waits. Takes milliseconds to
- * seconds, for the symbols of all modules are read. Any thread; one at a time, a second one waits.
+ * seconds, for the symbols of all modules are read. The first one loads what writes profiles, a module in the folder
+ * stint/ beside the library, and with it protobuf-c, zlib and libdw; they stay loaded. Any thread, but not in a signal
+ * handler; one at a time, a second one waits.
  * 0; EINVAL: no profile was started, or there is no such kind; ENOTSUP: stint was built without profiles, which need
- * protobuf-c, zlib and libdw; EDEADLK: called from a tracker's callback; ENOMEM; and whatever write() reports (ENOSPC,
+ * protobuf-c, zlib and libdw; ELIBACC: that module of just this version of the library, or a library that it needs,
+ * cannot be loaded; EDEADLK: called from a tracker's callback; ENOMEM; and whatever write() reports (ENOSPC,
  * EBADF, EAGAIN, EPIPE where SIGPIPE is ignored, and so on): then a part of the profile has been written, and it can be
  * written again. */
 STINT_API int stint_profile_write(int fd, stint_profile_kind kind);

@@ -25,15 +25,18 @@
 #include <stint/global.h>
 #include <stint/guard.h>
 #include <stint/interrupt.h>
+#include <stint/link.h>
 #include <stint/memprof.h>
 #include <stint/mutex.h>
 #include <stint/parallel.h>
 #include <stint/pool.h>
 #include <stint/profile.h>
+#include <stint/result.h>
 #include <stint/roots.h>
 #include <stint/statistics.h>
 #include <stint/task.h>
 #include <stint/token.h>
 #include <stint/version.h>
+#include <stint/visit.h>
 
 #endif

@@ -4,7 +4,7 @@
 #ifndef STINT_TASK_H
 #define STINT_TASK_H
 
-#include <stint/api.h>
+#include <stint/link.h>
 
 STINT_BEGIN_DECLS
 
@@ -39,6 +39,11 @@ typedef struct stint_budget {
      * by the same signal where the task is preemptible. What the thread does for a task that this one waits for does not
      * count. UINT64_MAX: only measure it. */
     uint64_t cpu_ns;
+
+    /* Nanoseconds it may take from the start of its function, however long it waited before: wall_ns bounds how long
+     * somebody waits for it, run_ns how long it keeps a worker. Of the two deadlines the earlier one holds; looked at in
+     * the same places. For stint_run, which never waits, both count from the call. */
+    uint64_t run_ns;
 } stint_budget;
 
 /* How an interrupt leaves the task's code. */
@@ -97,10 +102,13 @@ typedef struct stint_options {
      * inside it are wiped too. While such a task runs, every free of the process zeroes its block, which costs as much as a
      * memset of it. */
     bool wipe;
+
+    unsigned flags; /* 0 or STINT_ALLOW_UNMETERED (link.h) */
 } stint_options;
 
 /* clang-format off */
-#define STINT_OPTIONS_INIT { { 0, 0, 0, 0 }, NULL, STINT_JUMP, 0, NULL, false, NULL, false, STINT_PRIORITY_NORMAL, false }
+#define STINT_OPTIONS_INIT \
+    { { 0, 0, 0, 0, 0 }, NULL, STINT_JUMP, 0, NULL, false, NULL, false, STINT_PRIORITY_NORMAL, false, 0 }
 /* clang-format on */
 
 typedef enum stint_status {
@@ -114,7 +122,7 @@ typedef enum stint_reason {
     STINT_REASON_FAILED,              /* the function returned nonzero: STINT_ERROR */
     STINT_REASON_ALLOCATION_LIMIT,    /* budget.allocation: STINT_ERROR */
     STINT_REASON_MEMORY_LIMIT,        /* budget.memory: STINT_ERROR */
-    STINT_REASON_DEADLINE,            /* budget.wall_ns: STINT_ERROR */
+    STINT_REASON_DEADLINE,            /* budget.wall_ns or run_ns, when its function had begun: STINT_ERROR */
     STINT_REASON_ACCOUNT,             /* a limit of the account, or of one above it: STINT_ERROR */
     STINT_REASON_GLOBAL_MEMORY_LIMIT, /* the process held too much, and this task was chosen (global.h): STINT_ERROR */
     STINT_REASON_TOKEN,               /* the task's token, one above it, or stint_future_cancel: STINT_CANCELLED */
@@ -122,6 +130,7 @@ typedef enum stint_reason {
     STINT_REASON_OUTER,               /* a scope around this one was interrupted: STINT_CANCELLED */
     STINT_REASON_TRACKER,             /* a profile's tracker asked for it (memprof.h): STINT_ERROR */
     STINT_REASON_CPU,                 /* budget.cpu_ns: STINT_ERROR */
+    STINT_REASON_EXPIRED,             /* budget.wall_ns had passed before its function was called: STINT_ERROR */
     STINT_REASON_EXCEPTION,           /* the function threw (exception.h): STINT_ERROR */
 } stint_reason;
 
@@ -146,8 +155,8 @@ typedef struct stint_outcome {
     stint_reason reason;
 
     /* STINT_OK: 0. STINT_ERROR: the function's own code, ENOMEM for the byte limits, EDQUOT for the account and the
-     * tracker, ETIMEDOUT for the deadline and for processor time, for an exception ENOMEM if it is std::bad_alloc and -1 if
-     * not. STINT_CANCELLED: ECANCELED. */
+     * tracker, ETIMEDOUT for the deadline, before or after the start, and for processor time; for an
+     * exception ENOMEM if it is std::bad_alloc, and -1 if not. STINT_CANCELLED: ECANCELED. */
     int error;
 
     void *value; /* STINT_OK: the task's value, the caller's from now on; otherwise NULL */
@@ -164,14 +173,16 @@ typedef struct stint_outcome {
  *
  * Any thread, any number at once. The function must leave by returning (no longjmp over the call, no pthread_exit) or, in C++, by an exception.
  *
- * 0: *outcome is filled, whatever the task's status. EINVAL: fn or outcome is NULL, or on_interrupt is no known value.
- * ENOMEM: no memory for this thread's record; EAGAIN: the thread that watches preemptible tasks could not be started;
+ * 0: *outcome is filled, whatever the task's status. EINVAL: fn or outcome is NULL, or on_interrupt or flags is no known
+ * value. ENOMEM: no memory for this thread's record; ENOTSUP: the program is linked so that stint cannot meter it (link.h),
+ * and flags do not allow that, or the mimalloc that the loader found is not one that this library was compiled for
+ * (stint_backend_version); EAGAIN: the thread that watches preemptible tasks could not be started;
  * EBUSY: the account has its maximum of running tasks (in these cases fn was not called). */
 STINT_API int stint_run(stint_fn *fn, void *arg, const stint_options *options, stint_outcome *outcome);
 
 /* "ok", "error", "cancelled"; and "none", "failed", "alloc-limit", "memory-limit", "deadline", "account",
  * "global-memory-limit", "token",
- * "shutdown", "outer", "tracker", "cpu", "exception". "unknown" for any other value. Static strings; any thread. */
+ * "shutdown", "outer", "tracker", "cpu", "expired", "exception". "unknown" for any other value. Static strings; any thread. */
 STINT_API const char *stint_status_name(stint_status status);
 STINT_API const char *stint_reason_name(stint_reason reason);
 

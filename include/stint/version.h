@@ -16,11 +16,14 @@ STINT_BEGIN_DECLS
 /* The version of the library that is linked, for instance "0.1.0". Any thread. */
 STINT_API const char *stint_version(void);
 
-/* The version of mimalloc behind the heaps, in mimalloc's own digits (209 is 2.0.9). Any thread. */
+/* The version of mimalloc behind the heaps, in mimalloc's own digits (30601 is 3.6.1): of the one that runs. stint was
+ * compiled for 3.3 or later, and where the loader finds one that is older than that or of another major version,
+ * stint_run and stint_pool_create return ENOTSUP. Any thread. */
 STINT_API int stint_backend_version(void);
 
-/* Whether this build replaces malloc and its family, so that libraries which know nothing of stint are metered. When
- * false, only the stint_malloc family is. Any thread. */
+/* Whether malloc and its family are replaced in this program, so that libraries which know nothing of stint are metered.
+ * False in a build that replaces none, and where the program uses another's (link.h): only the stint_malloc family is
+ * metered. Any thread. */
 STINT_API bool stint_overrides_malloc(void);
 
 STINT_END_DECLS

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * A program of somebody else's: the library that it finds is the one its headers describe, and meters its malloc. */
+#include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <stint/stint.h>
 #include <string.h>
@@ -10,6 +12,16 @@ static int allocate_a_megabyte(void *arg, void **value)
     (void)arg;
     *value = malloc(1 << 20);
     return *value == NULL;
+}
+
+/* The part of the library that does it is found where the library is. */
+static int writes_profiles(void)
+{
+    FILE *file = tmpfile();
+    if (file == NULL || stint_profile_start(NULL) != 0)
+        return 0;
+    int error = stint_profile_write(fileno(file), STINT_PROFILE_PPROF);
+    return stint_profile_stop() == 0 && (error == 0 || error == ENOTSUP);
 }
 
 int main(void)
@@ -27,5 +39,5 @@ int main(void)
         beyond.reason != STINT_REASON_ALLOCATION_LIMIT || beyond.value != NULL)
         return 3;
     free(within.value);
-    return 0;
+    return writes_profiles() ? 0 : 4;
 }

@@ -78,7 +78,7 @@ Job await_all(stint::Pool &pool, std::string &seen, Ended &ended)
                 for (;;)
                     stint_checkpoint();
             },
-            stint::Options().wall(std::chrono::milliseconds(1)));
+            stint::Options().wall(std::chrono::milliseconds(30)));
     } catch (stint::error &error) {
         seen += error.what();
     }
@@ -90,7 +90,7 @@ Job await_all(stint::Pool &pool, std::string &seen, Ended &ended)
 void values_and_exceptions_arrive(void **)
 {
     stint::Pool pool(stint::PoolOptions().workers(2));
-    for (int i = 0; i < 100; i++) {
+    for (int i = 0; i < 20; i++) {
         std::string seen;
         Ended ended;
         await_all(pool, seen, ended);

@@ -120,7 +120,7 @@ static void start(struct server *server)
 }
 
 /* Closes the listener under a server that still waits. */
-static void stop(struct server *server)
+static void stop_server(struct server *server)
 {
     server->ending = true;
     shutdown(server->listener, SHUT_RDWR);
@@ -160,7 +160,7 @@ static void a_transfer_may_run_out_of_memory_anywhere_and_leaves_no_descriptor(v
     options.budget.allocation = 0;
     assert_ok(run_task(fetch, &transfer, &options));
     assert_int_equal(transfer.received, server.length);
-    stop(&server);
+    stop_server(&server);
     assert_int_equal(open_descriptors(), descriptors);
 }
 
@@ -179,7 +179,7 @@ static void a_transfer_that_waits_for_ever_ends_when_its_token_is_set(void **sta
     assert_true(transfer.received <= server.length);
     assert_int_not_equal(transfer.result, CURLE_OK);
     stint_token_release(transfer.when_first);
-    stop(&server);
+    stop_server(&server);
     assert_int_equal(open_descriptors(), descriptors);
 }
 

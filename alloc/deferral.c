@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What an interrupt has to wait for; see deferral.h. */
+#include "deferral.h"
+
+#include <stdatomic.h>
+
+#include "cxx.h"
+#include "rules.h"
+#include "scope_state.h"
+#include "thread.h"
+
+static stint_deferral of_holds(const struct sti_holds *holds)
+{
+    static const stint_deferral kinds[] = {
+        [STI_HOLD_LOCK] = STINT_DEFERRAL_LOCK,
+        [STI_HOLD_ONCE] = STINT_DEFERRAL_ONCE,
+        [STI_HOLD_STATIC] = STINT_DEFERRAL_STATIC,
+    };
+    if (!sti_rules_hold(holds))
+        return STINT_DEFERRAL_NONE;
+    return holds->named > 0 ? kinds[(uintptr_t)holds->objects[holds->named - 1] & STI_HOLD_KINDS] : STINT_DEFERRAL_LOCK;
+}
+
+static stint_deferral of_one(const struct sti_scope *scope)
+{
+    if (scope->masks > 0)
+        return STINT_DEFERRAL_MASK;
+    if (sti_rule_is_on(STI_RULE_THROW) && sti_cxx_is_throwing(&scope->cxx))
+        return STINT_DEFERRAL_THROW;
+    if (sti_rule_is_on(STI_RULE_CATCH) && sti_cxx_is_catching(&scope->cxx))
+        return STINT_DEFERRAL_CATCH;
+    return of_holds(&scope->holds);
+}
+
+stint_deferral sti_deferral_of(const struct sti_scope *innermost)
+{
+    stint_deferral deferral = innermost->masks == 0 && sti_hold_locks > 0 && sti_rule_is_on(STI_RULE_LOCK)
+                                  ? STINT_DEFERRAL_LOCK
+                                  : STINT_DEFERRAL_NONE;
+    for (const struct sti_scope *scope = innermost; deferral == STINT_DEFERRAL_NONE && scope != NULL;) {
+        deferral = of_one(scope);
+        scope = scope->tripped == STINT_REASON_NONE ? scope->outer : NULL;
+    }
+    return deferral;
+}
+
+void sti_deferral_note(struct sti_thread *thread)
+{
+    stint_deferral deferral = sti_deferral_of(thread->scope);
+    if (deferral == STINT_DEFERRAL_NONE)
+        deferral = STINT_DEFERRAL_FRAME;
+    atomic_store_explicit(&thread->deferral, (int)deferral, memory_order_relaxed);
+}
+
+stint_deferral sti_deferral_noted(const struct sti_thread *thread)
+{
+    return (stint_deferral)atomic_load_explicit(&thread->deferral, memory_order_relaxed);
+}

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Overdue tasks: those that still run when their deadline has passed for longer than the pool's overdue_ns. Nothing ends
+ * them, so at least the pool goes on: a spare takes the worker's place (spare.h), and the application is told.
+ *
+ *   worker   before the task begins: its entry's timer in; after it has ended: out, and its place back if it was replaced
+ *   watch    what has expired goes on the list of those that are due; for each of these: asks the thread for its callstack
+ *            (alloc/ask.h), has it replaced, and hands a report to the pool's thread (expired.h)
+ *   that     waits a moment for the answer, calls the application
+ *
+ * An entry lies on its worker's stack, and is in the wheel or on the list only under the lock: so the worker's second step
+ * ends everybody's use of it. Pools without overdue_ns pay for a look at it. */
+#ifndef STI_EXECUTOR_OVERDUE_H
+#define STI_EXECUTOR_OVERDUE_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stint/visit.h>
+
+#include "alloc/watch.h"
+#include "task.h"
+#include "timers.h"
+
+struct sti_expired;
+struct sti_worker;
+
+struct sti_overdue_entry {
+    struct sti_timer timer; /* first, so that a timer is its entry */
+    struct sti_worker *worker;
+    sti_task *task;
+    uint64_t started;
+    uint64_t deadline;
+    bool given_up; /* its worker's place */
+    bool replaced; /* and somebody has it */
+    struct sti_overdue_entry *next_due;
+};
+
+struct sti_overdue {
+    uint64_t after_ns; /* 0: nobody looks; this and the next two are set as the pool is made */
+    stint_overdue_fn *function;
+    void *arg;
+    struct sti_expired *reports;
+    struct sti_watch watch;
+    atomic_bool watched;
+    pthread_mutex_t lock; /* for the rest */
+    struct sti_timers timers;
+    struct sti_overdue_entry *due;
+};
+
+void sti_overdue_init(struct sti_overdue *overdue, struct sti_expired *reports);
+void sti_overdue_end(struct sti_overdue *overdue);
+
+/* When a task has to end that has started then (0: it has not); UINT64_MAX: never. */
+uint64_t sti_overdue_deadline(const sti_task *task, uint64_t started);
+
+/* Around a task, by its worker's thread. */
+void sti_overdue_begin_task(struct sti_overdue *overdue, struct sti_overdue_entry *entry, struct sti_worker *worker,
+                            sti_task *task);
+void sti_overdue_end_task(struct sti_overdue *overdue, struct sti_overdue_entry *entry);
+
+#endif

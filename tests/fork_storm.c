@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Forks while other threads roll back tasks, at any moment of theirs: no child hangs, in the loader, in a rollback of its
+ * own, or in an account whose task is not there. As many as the argument says. */
+#include "support.h"
+
+#include <link.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/wait.h>
+
+#define PATIENCE 20 /* seconds until a child that hangs is ended */
+#define THREADS 2
+
+static unsigned forks = 300;
+static char large[512 << 10]; /* so that a scan of the roots takes long */
+static atomic_bool enough;
+
+static void told_of_a_root(const stint_root *root, void *arg)
+{
+    (void)root;
+    (void)arg;
+}
+
+static int allocate_and_fail(void *arg, void **value)
+{
+    (void)arg;
+    (void)value;
+    for (size_t size = 16; size < 4096; size *= 2)
+        keep(stint_malloc(size));
+    return EIO;
+}
+
+static void *roll_back_on_and_on(void *arg)
+{
+    const stint_options options = { .account = arg, .audit_descriptors = true, .budget = { .wall_ns = 1000000000 } };
+    stint_outcome outcome;
+    for (unsigned i = 0; !atomic_load(&enough); i++) {
+        stint_run(allocate_and_fail, NULL, &options, &outcome);
+        stint_set_root_report(told_of_a_root, NULL);
+        if (i % 64 == 0)
+            usleep(100); /* the forks have to come to their turn on two processors */
+    }
+    return NULL;
+}
+
+static int note_module(struct dl_phdr_info *info, size_t size, void *count)
+{
+    (void)info;
+    (void)size;
+    ++*(unsigned *)count;
+    return 0;
+}
+
+static int live_in_child(stint_account *account)
+{
+    unsigned modules = 0;
+    dl_iterate_phdr(note_module, &modules);
+    if (modules == 0)
+        return 1;
+    const stint_options options = { .account = account, .audit_descriptors = true };
+    for (int i = 0; i < 2; i++) {
+        stint_outcome outcome;
+        if (stint_run(allocate_and_fail, NULL, &options, &outcome) != 0)
+            return 2;
+        if (outcome.status != STINT_ERROR || outcome.error != EIO)
+            return 3;
+    }
+    stint_account_usage usage;
+    if (stint_account_read(account, &usage) != 0 || usage.running != 0 || usage.memory != 0)
+        return 4;
+    stint_set_root_report(NULL, NULL);
+    stint_set_descriptor_report(NULL, NULL);
+    stint_set_global_report(NULL, NULL);
+    return 0;
+}
+
+static void test_no_child_hangs_whatever_its_parent_rolled_back(void **state)
+{
+    (void)state;
+    memset(large, 0, sizeof large);
+    stint_account *account;
+    const stint_account_limits limits = { .running = THREADS, .memory = 64 * MIB };
+    assert_int_equal(stint_account_create(&account, NULL, &limits), 0);
+    pthread_t threads[THREADS];
+    for (int i = 0; i < THREADS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, roll_back_on_and_on, account), 0);
+    unsigned bad = 0;
+    int first = 0;
+    for (unsigned i = 0; i < forks && bad < 3; i++) {
+        pid_t child = fork();
+        if (child == 0) {
+            alarm(PATIENCE);
+            _exit(live_in_child(account));
+        }
+        int status = -1;
+        bool ended = child > 0 && waitpid(child, &status, 0) == child && status == 0;
+        first = bad == 0 ? status : first;
+        bad += !ended;
+    }
+    atomic_store(&enough, true);
+    for (int i = 0; i < THREADS; i++)
+        pthread_join(threads[i], NULL);
+    assert_int_equal(first, 0);
+    assert_int_equal(bad, 0);
+    stint_account_usage usage;
+    assert_int_equal(stint_account_read(account, &usage), 0);
+    assert_int_equal(usage.running, 0);
+    assert_int_equal(usage.memory, 0);
+    stint_account_release(account);
+    stint_set_root_report(NULL, NULL);
+}
+
+int main(int count, char **arguments)
+{
+    if (count > 1)
+        forks = (unsigned)strtoul(arguments[1], NULL, 10);
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_no_child_hangs_whatever_its_parent_rolled_back) };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * libc's own functions are found in libc, in their default versions; what the check of the linking says of this program,
+ * which is linked well, and which flags are taken. The ways of linking are in tests/linking. */
+#include "support.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+
+#include "alloc/module_symbol.h"
+
+static void test_a_function_is_found_in_libc_in_its_default_version(void **state)
+{
+    (void)state;
+    static const char *const names[] = {
+        "malloc",
+        "pthread_mutex_lock",
+        "pthread_mutex_clocklock",
+        "pthread_rwlock_unlock",
+        "pthread_once",
+        "mtx_timedlock",
+        "call_once",
+        "flockfile",
+        "pthread_setspecific",
+        "pthread_key_delete",
+        "realpath",
+        "__realpath_chk",
+        "qsort",
+    };
+    void *libc = dlopen("libc.so.6", RTLD_LAZY | RTLD_NOLOAD);
+    assert_non_null(libc);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        assert_ptr_equal(sti_libc_function(names[i]), dlsym(libc, names[i]));
+    dlclose(libc);
+    assert_null(sti_libc_function("stint_run"));
+    assert_null(sti_libc_function(""));
+}
+
+static void test_a_module_defines_what_it_exports_and_not_what_it_uses(void **state)
+{
+    (void)state;
+    const struct link_map *libc = sti_module_of((const void *)(uintptr_t)abs);
+    const struct link_map *own = sti_module_of((const void *)(uintptr_t)sti_libc_function);
+    assert_non_null(libc);
+    assert_non_null(own);
+    assert_ptr_not_equal(libc, own);
+    assert_true(sti_module_defines(libc, "qsort"));
+    assert_true(sti_module_defines(libc, "memcpy")); /* an indirect function on most processors */
+    assert_false(sti_module_defines(own, "qsort"));
+    int here;
+    assert_null(sti_module_of(&here));
+}
+
+static void test_this_program_is_linked_well(void **state)
+{
+    (void)state;
+    stint_link_report report;
+    assert_int_equal(stint_link_check(NULL), EINVAL);
+    assert_int_equal(stint_link_check(&report), 0);
+    assert_int_equal(report.metered, stint_overrides_malloc());
+    assert_int_equal(report.locked, stint_overrides_malloc());
+    assert_null(report.function);
+    assert_null(report.module);
+}
+
+static int check_in_a_task(void *arg, void **value)
+{
+    (void)value;
+    stint_link_report *reports = arg;
+    for (int i = 0; i < 100; i++) {
+        if (stint_link_check(&reports[0]) != 0)
+            return EINVAL;
+    }
+    return 0;
+}
+
+static void test_a_task_may_ask_and_is_charged_nothing(void **state)
+{
+    (void)state;
+    stint_link_report report;
+    stint_outcome outcome = run_task(check_in_a_task, &report, NULL);
+    assert_ok(outcome);
+    assert_int_equal(report.metered, stint_overrides_malloc());
+    assert_int_equal(outcome.usage.allocated, 0);
+}
+
+static int do_nothing(void *arg, void **value)
+{
+    (void)arg;
+    (void)value;
+    return 0;
+}
+
+static void test_unknown_flags_are_refused_and_the_known_one_changes_nothing(void **state)
+{
+    (void)state;
+    stint_options options = { .flags = STINT_ALLOW_UNMETERED << 1 };
+    stint_pool_options pool_options = { .workers = 1, .flags = STINT_ALLOW_UNMETERED << 1 };
+    stint_outcome outcome;
+    stint_pool *pool;
+    stint_future *future;
+    assert_int_equal(stint_run(do_nothing, NULL, &options, &outcome), EINVAL);
+    assert_int_equal(stint_pool_create(&pool, &pool_options), EINVAL);
+    pool_options.flags = STINT_ALLOW_UNMETERED;
+    assert_int_equal(stint_pool_create(&pool, &pool_options), 0);
+    assert_int_equal(stint_submit(pool, do_nothing, NULL, &options, &future), EINVAL);
+    assert_int_equal(stint_submit_wait(pool, do_nothing, NULL, &options, STINT_FOREVER, &future), EINVAL);
+    options.flags = STINT_ALLOW_UNMETERED;
+    assert_int_equal(stint_submit(pool, do_nothing, NULL, &options, &future), 0);
+    assert_int_equal(stint_future_wait(future, &outcome), 0);
+    assert_ok(outcome);
+    stint_future_release(future);
+    assert_int_equal(stint_pool_destroy(pool), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_function_is_found_in_libc_in_its_default_version),
+        cmocka_unit_test(test_a_module_defines_what_it_exports_and_not_what_it_uses),
+        cmocka_unit_test(test_this_program_is_linked_well),
+        cmocka_unit_test(test_a_task_may_ask_and_is_charged_nothing),
+        cmocka_unit_test(test_unknown_flags_are_refused_and_the_known_one_changes_nothing),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * See probe.h: what stint_link_check says, what is refused, and what holds all the same. */
+#include "probe.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <stint/stint.h>
+
+#define BLOCKS 1000
+#define BLOCK 1000
+#define LIMIT ((size_t)1 << 20)
+
+static int failures;
+
+static void expect(bool condition, const char *what)
+{
+    if (!condition) {
+        fprintf(stderr, "not so: %s\n", what);
+        failures++;
+    }
+}
+#define EXPECT(condition) expect(condition, #condition)
+
+static bool has_run;
+
+static int allocate(void *arg, void **value)
+{
+    (void)arg;
+    (void)value;
+    has_run = true;
+    for (int i = 0; i < BLOCKS; i++) {
+        void *volatile block = malloc(BLOCK);
+        free(block);
+    }
+    return 0;
+}
+
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+
+static int pass_the_limit_with_a_lock_held(void *arg, void **value)
+{
+    (void)arg;
+    (void)value;
+    pthread_mutex_lock(&mutex);
+    for (size_t sum = 0; sum < LIMIT + LIMIT / 2; sum += BLOCK) {
+        void *volatile block = malloc(BLOCK);
+        free(block);
+    }
+    pthread_mutex_unlock(&mutex);
+    return 0;
+}
+
+static void expect_meter_and_locks(void)
+{
+    stint_outcome outcome;
+    EXPECT(stint_run(allocate, NULL, NULL, &outcome) == 0);
+    EXPECT(outcome.usage.allocated >= BLOCKS * BLOCK);
+    const stint_options limited = { .budget = { .allocation = LIMIT } };
+    EXPECT(stint_run(pass_the_limit_with_a_lock_held, NULL, &limited, &outcome) == 0);
+    EXPECT(outcome.reason == STINT_REASON_ALLOCATION_LIMIT);
+    EXPECT(outcome.usage.deferred > 0);
+    EXPECT(pthread_mutex_trylock(&mutex) == 0);
+    pthread_mutex_unlock(&mutex);
+}
+
+static void expect_pool(unsigned flags)
+{
+    const stint_pool_options pool_options = { .workers = 1, .flags = flags };
+    const stint_options options = { .flags = flags };
+    stint_pool *pool;
+    stint_future *future = NULL;
+    stint_outcome outcome = { .status = STINT_ERROR };
+    EXPECT(stint_pool_create(&pool, &pool_options) == 0);
+    if (flags != 0)
+        EXPECT(stint_submit(pool, allocate, NULL, NULL, &future) == ENOTSUP);
+    if (flags != 0)
+        EXPECT(stint_submit_wait(pool, allocate, NULL, NULL, STINT_FOREVER, &future) == ENOTSUP);
+    EXPECT(stint_submit(pool, allocate, NULL, &options, &future) == 0);
+    EXPECT(stint_future_wait(future, &outcome) == 0);
+    EXPECT(outcome.status == STINT_OK);
+    stint_future_release(future);
+    EXPECT(stint_pool_destroy(pool) == 0);
+}
+
+static void expect_refusal(void)
+{
+    stint_outcome outcome;
+    stint_pool *pool = NULL;
+    stint_options options = STINT_OPTIONS_INIT;
+    EXPECT(stint_run(allocate, NULL, NULL, &outcome) == ENOTSUP);
+    EXPECT(stint_run(allocate, NULL, &options, &outcome) == ENOTSUP);
+    EXPECT(stint_pool_create(&pool, NULL) == ENOTSUP);
+    EXPECT(!has_run);
+    options.flags = ~STINT_ALLOW_UNMETERED;
+    EXPECT(stint_run(allocate, NULL, &options, &outcome) == EINVAL);
+    options.flags = STINT_ALLOW_UNMETERED;
+    EXPECT(stint_run(allocate, NULL, &options, &outcome) == 0);
+    EXPECT(has_run);
+}
+
+static int pass_the_limit(void *arg, void **value)
+{
+    (void)value;
+    for (size_t *sum = arg; *sum < 2 * LIMIT; *sum += BLOCK) {
+        if (stint_malloc(BLOCK) == NULL)
+            return ENOMEM;
+    }
+    return 0;
+}
+
+static void expect_own_family(unsigned flags)
+{
+    const stint_options limited = { .budget = { .allocation = LIMIT }, .flags = flags };
+    stint_outcome outcome;
+    size_t sum = 0;
+    EXPECT(stint_run(pass_the_limit, &sum, &limited, &outcome) == 0);
+    EXPECT(outcome.reason == STINT_REASON_ALLOCATION_LIMIT);
+    EXPECT(sum <= LIMIT);
+}
+
+/* What libc makes for its caller is freed by the free that the program uses. The one realpath of a program that is linked with
+ * stint and loaded behind libc is libc's oldest, which makes no block. */
+static void expect_that_libc_s_blocks_can_be_freed(bool behind_libc)
+{
+    char *copy = strdup("a copy");
+    EXPECT(strcmp(copy, "a copy") == 0);
+    char *grown = realloc(copy, BLOCK);
+    EXPECT(strcmp(grown, "a copy") == 0);
+    free(grown);
+    char *printed = NULL;
+    EXPECT(asprintf(&printed, "%d", 42) == 2);
+    free(printed);
+    char *path = realpath("/.", NULL);
+    EXPECT(behind_libc || (path != NULL && strcmp(path, "/") == 0));
+    free(path);
+    char *line = NULL;
+    size_t size = 0;
+    FILE *file = fopen("/proc/self/status", "r");
+    EXPECT(file != NULL && getline(&line, &size, file) > 0);
+    fclose(file);
+    free(line);
+}
+
+int probe(const char *wanted)
+{
+    bool ours = strcmp(wanted, "ours") == 0;
+    stint_link_report report = { .function = "none" };
+    EXPECT(stint_link_check(NULL) == EINVAL);
+    EXPECT(stint_link_check(&report) == (ours ? 0 : ENOTSUP));
+    if (ours) {
+        EXPECT(report.metered && report.locked && report.function == NULL && report.module == NULL);
+        EXPECT(stint_overrides_malloc());
+        expect_meter_and_locks();
+    } else {
+        const char *module = strchr(wanted, ':') + 1;
+        size_t length = (size_t)(module - 1 - wanted);
+        EXPECT(!report.metered || !report.locked);
+        EXPECT(report.function != NULL && strlen(report.function) == length &&
+               strncmp(report.function, wanted, length) == 0);
+        EXPECT(report.module != NULL &&
+               (strcmp(module, ".") == 0 ? report.module[0] == '\0' : strstr(report.module, module) != NULL));
+        EXPECT(stint_overrides_malloc() == (strncmp(wanted, "malloc:", 7) != 0));
+        expect_refusal();
+    }
+    if (failures > 0)
+        fprintf(stderr, "check: %s of %s\n", report.function, report.module);
+    expect_own_family(ours ? 0 : STINT_ALLOW_UNMETERED);
+    expect_pool(ours ? 0 : STINT_ALLOW_UNMETERED);
+    expect_that_libc_s_blocks_can_be_freed(strstr(wanted, ":libc.so") != NULL);
+    stint_link_report again;
+    EXPECT(stint_link_check(&again) == (ours ? 0 : ENOTSUP));
+    EXPECT(again.function == report.function && again.module == report.module);
+    return failures;
+}
