@@ -32,6 +32,9 @@ void *sti_allocate_aligned_uncommon(struct sti_thread *thread, size_t alignment,
 void *sti_allocate_moved(struct sti_thread *thread, void *block, size_t size);
 void *sti_reallocate_uncommon(struct sti_thread *thread, void *block, size_t size, const void *caller);
 
+/* Beyond the limits and the grace, for code that can neither be told of a failure nor be left. */
+void *sti_allocate_unrefused(size_t alignment, size_t size);
+
 /* What gives a block back: mimalloc's function, the profiler's while a profile runs; and for good, once a task has been
  * wiped or blocks of the nursery had to be kept, the one that looks for all of these. */
 typedef void sti_free_fn(void *block);

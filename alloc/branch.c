@@ -15,6 +15,7 @@
 #include <setjmp.h>
 
 #include "blocking.h"
+#include "boundary.h"
 #include "clock.h"
 #include "due.h"
 #include "family.h"
@@ -117,6 +118,7 @@ static void end_outermost(struct sti_thread *thread, struct sti_scope *scope)
 static int begin(struct sti_thread *thread, struct sti_scope *scope, struct sti_family *family)
 {
     sti_scope_init(scope, thread, family->request);
+    scope->is_branch = true;
     int error = place(scope, family);
     if (error != 0)
         return error;
@@ -153,9 +155,11 @@ static void end(struct sti_thread *thread, struct sti_scope *scope)
     sti_thread_return_to(thread, scope->below);
 }
 
-int sti_branch_run(struct sti_family *family, stint_fn *fn, void *arg, void **value, bool *interrupted)
+int sti_branch_run(struct sti_family *family, stint_fn *fn, void *arg, void **value, bool *interrupted,
+                   struct sti_thrown *thrown)
 {
     *value = NULL;
+    thrown->exception = NULL;
     *interrupted = false;
     struct sti_thread *thread = sti_thread_self();
     if (thread == NULL)
@@ -175,8 +179,10 @@ int sti_branch_run(struct sti_family *family, stint_fn *fn, void *arg, void **va
     if (!sti_interrupt_is_tripped(&scope)) {
         if (_setjmp(scope.landing) == 0) {
             void *made = NULL;
-            code = fn(arg, &made);
+            code = sti_boundary_run(&scope, fn, arg, &made, thrown);
             result = made;
+            if (__builtin_expect(thrown->exception != NULL, 0))
+                sti_boundary_note(&scope, thrown);
             returned = true;
         } else {
             sti_float_modes_set(&modes);

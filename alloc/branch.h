@@ -10,6 +10,7 @@
 #include <stint/task.h>
 
 struct sti_family;
+struct sti_thrown;
 
 /* The family that the calling thread's innermost scope belongs to, made if there is none yet. Call it whenever something
  * is about to be shared, before another thread can see it: it says whether that may be done now. It stays until the task
@@ -29,8 +30,11 @@ int sti_family_open(struct sti_family **family);
  * without the watch of a preemptible one, fn is not called and the code is ENOMEM or EAGAIN. *value is NULL at the start,
  * and again when the branch was interrupted.
  *
+ * An exception that it threw is in *thrown, for whoever joins it to throw on (boundary.h): it is the task's memory too.
+ *
  * What it leaves allocated is the task's. A code other than 0 is for whoever joins it and rolls nothing back. */
-int sti_branch_run(struct sti_family *family, stint_fn *fn, void *arg, void **value, bool *interrupted);
+int sti_branch_run(struct sti_family *family, stint_fn *fn, void *arg, void **value, bool *interrupted,
+                   struct sti_thrown *thrown);
 
 /* A thread that waits for a subtask reaches no sample point, and what it has freed before would count for the task's memory
  * limit as long as it waits. So: inside the scope that waits, each time it looks, and when sti_forks.wake has woken it.

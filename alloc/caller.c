@@ -23,6 +23,8 @@
 #include "rules.h"
 
 struct sti_caller_system sti_caller_system;
+extern int register_destructor(void (*)(void *), void *, void *) __asm__("__cxa_thread_atexit_impl");
+static struct sti_caller_module thread_atexit; /* the code of this function of libc's */
 static struct sti_caller_system waiting; /* the same, though a test clears the other: rules.h */
 
 static struct sti_caller_module loaded_range(const struct dl_phdr_info *info)
@@ -64,8 +66,18 @@ static int classify(struct dl_phdr_info *info, size_t size, void *unused)
     return 0;
 }
 
+static struct sti_caller_module code_of(void *function)
+{
+    Dl_info info;
+    ElfW(Sym) *symbol = NULL;
+    if (dladdr1(function, &info, (void **)&symbol, RTLD_DL_SYMENT) == 0 || symbol == NULL)
+        return (struct sti_caller_module){ .size = 0 };
+    return (struct sti_caller_module){ .begin = (uintptr_t)info.dli_saddr, .size = symbol->st_size };
+}
+
 __attribute__((constructor)) static void find_modules(void)
 {
+    thread_atexit = code_of((void *)(uintptr_t)register_destructor);
     dl_iterate_phdr(classify, NULL);
     struct sti_caller_module low = sti_caller_system.libc;
     struct sti_caller_module high = sti_caller_system.loader;
@@ -79,14 +91,19 @@ __attribute__((constructor)) static void find_modules(void)
     waiting = sti_caller_system;
 }
 
-bool sti_caller_is_loader(const void *caller)
+static bool is_loader(const void *caller)
 {
     return sti_caller_in(&waiting.loader, caller);
 }
 
+bool sti_caller_ends_process(const void *caller)
+{
+    return is_loader(caller) || sti_caller_in(&thread_atexit, caller);
+}
+
 bool sti_caller_must_wait(const void *caller)
 {
-    return sti_rule_is_on(STI_RULE_CALLER) && (sti_caller_in(&waiting.libc, caller) || sti_caller_is_loader(caller));
+    return sti_rule_is_on(STI_RULE_CALLER) && (sti_caller_in(&waiting.libc, caller) || is_loader(caller));
 }
 
 /* Names of protected modules: a file name is meant when it continues with '.' or '-' or ends there. The list only grows;
@@ -108,16 +125,28 @@ static const struct protected_name built_in[] = {
 };
 static _Atomic(const struct protected_name *) protected_names = built_in;
 
-static bool is_protected_name(const char *path)
+/* Whether the file is the module of this name. */
+static bool is_named(const char *path, const char *name, size_t length)
 {
     const char *slash = strrchr(path, '/');
     const char *file = slash != NULL ? slash + 1 : path;
+    if (strncmp(file, name, length) != 0)
+        return false;
+    char after = file[length];
+    return after == '\0' || after == '.' || after == '-';
+}
+
+static bool is_of_cxx(const char *path)
+{
+    return is_named(path, "libstdc++", 9) || is_named(path, "libc++", 6) || is_named(path, "libc++abi", 9) ||
+           is_named(path, "libgcc_s", 8);
+}
+
+static bool is_protected_name(const char *path)
+{
     for (const struct protected_name *entry = atomic_load_explicit(&protected_names, memory_order_acquire);
          entry != NULL; entry = entry->next) {
-        if (strncmp(file, entry->name, entry->length) != 0)
-            continue;
-        char after = file[entry->length];
-        if (after == '\0' || after == '.' || after == '-')
+        if (is_named(path, entry->name, entry->length))
             return true;
     }
     return false;
@@ -152,10 +181,20 @@ STI_CALLER_UNINSTRUMENTED bool sti_caller_is_backend(const void *caller)
            found.dlfo_link_map == backend.dlfo_link_map;
 }
 
+bool sti_caller_is_this_module(const void *caller)
+{
+    struct dl_find_object found;
+    if (_dl_find_object((void *)(uintptr_t)&sti_caller_system, &found) != 0)
+        return false;
+    uintptr_t begin = (uintptr_t)found.dlfo_map_start;
+    return (uintptr_t)caller - begin < (uintptr_t)found.dlfo_map_end - begin;
+}
+
 struct walk {
     uintptr_t scope;
     uintptr_t above;
     const struct link_map *last_module;
+    bool passes_cxx;
     bool reached;
     bool met_protected;
 };
@@ -168,7 +207,8 @@ static bool is_protected_address(struct walk *walk, uintptr_t address)
     if (_dl_find_object((void *)address, &found) != 0 || found.dlfo_link_map == walk->last_module)
         return false;
     walk->last_module = found.dlfo_link_map;
-    return is_protected_name(found.dlfo_link_map->l_name);
+    const char *path = found.dlfo_link_map->l_name;
+    return is_protected_name(path) && !(walk->passes_cxx && is_of_cxx(path));
 }
 
 bool sti_caller_is_protected(uintptr_t instruction)
@@ -201,14 +241,23 @@ static _Unwind_Reason_Code visit_frame(struct _Unwind_Context *context, void *ar
     return _URC_NO_REASON;
 }
 
-bool sti_caller_stack_is_safe(uintptr_t scope, uintptr_t above)
+static bool is_safe(struct walk walk)
 {
     if (!sti_rule_is_on(STI_RULE_STACK))
         return true;
     /* A coroutine's stack, or a signal's, that lies above: what is below it on the scope's own is not seen from here. */
-    if ((uintptr_t)__builtin_frame_address(0) > scope)
+    if ((uintptr_t)__builtin_frame_address(0) > walk.scope)
         return false;
-    struct walk walk = { .scope = scope, .above = above };
     _Unwind_Backtrace(visit_frame, &walk);
     return walk.reached && !walk.met_protected;
+}
+
+bool sti_caller_stack_is_safe(uintptr_t scope, uintptr_t above)
+{
+    return is_safe((struct walk){ .scope = scope, .above = above });
+}
+
+bool sti_caller_stack_is_safe_to_cut(uintptr_t scope)
+{
+    return is_safe((struct walk){ .scope = scope, .passes_cxx = true });
 }

@@ -55,8 +55,9 @@ static inline bool sti_caller_is_system(const void *caller)
 /* The same of an allocation at which an interrupt is due, and which has to wait for it. Cold. */
 bool sti_caller_must_wait(const void *caller);
 
-/* Is it the loader's own? Cold. */
-bool sti_caller_is_loader(const void *caller);
+/* Would it end the process if it were refused: the loader, and what in libc registers destructors of thread_local
+ * variables? Cold. */
+bool sti_caller_ends_process(const void *caller);
 
 #if defined(__clang__)
 #define STI_CALLER_UNINSTRUMENTED __attribute__((disable_sanitizer_instrumentation))
@@ -66,6 +67,9 @@ bool sti_caller_is_loader(const void *caller);
 
 /* Is it mimalloc? Before this library's constructors too. */
 bool sti_caller_is_backend(const void *caller);
+
+/* Is it in the module that this library is in? */
+bool sti_caller_is_this_module(const void *caller);
 
 /* Is it this library with its module (profile_writer.h), or mimalloc? */
 struct dl_phdr_info;
@@ -77,5 +81,8 @@ bool sti_caller_is_protected(uintptr_t instruction);
 /* Walk from here to the frame that runs a scope, on this stack. True: no frame of a protected module lies between. Frames
  * up to the stack pointer above are left out: those of a signal handler, for whom it is the interrupted one; otherwise 0. 2 to 15 microseconds. Safe in signal handlers. */
 bool sti_caller_stack_is_safe(uintptr_t scope, uintptr_t above);
+
+/* The same, but frames of the C++ runtime do not count: it counts on an exception wherever it allocates. */
+bool sti_caller_stack_is_safe_to_cut(uintptr_t scope);
 
 #endif

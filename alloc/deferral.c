@@ -16,7 +16,6 @@ static stint_deferral of_holds(const struct sti_holds *holds)
         [STI_HOLD_LOCK] = STINT_DEFERRAL_LOCK,
         [STI_HOLD_ONCE] = STINT_DEFERRAL_ONCE,
         [STI_HOLD_STATIC] = STINT_DEFERRAL_STATIC,
-        [STI_HOLD_CATCH] = STINT_DEFERRAL_CATCH,
     };
     if (!sti_rules_hold(holds))
         return STINT_DEFERRAL_NONE;
@@ -27,8 +26,10 @@ static stint_deferral of_one(const struct sti_scope *scope)
 {
     if (scope->masks > 0)
         return STINT_DEFERRAL_MASK;
-    if (sti_rule_is_on(STI_RULE_THROW) && sti_cxx_uncaught() > scope->uncaught)
+    if (sti_rule_is_on(STI_RULE_THROW) && sti_cxx_is_throwing(&scope->cxx))
         return STINT_DEFERRAL_THROW;
+    if (sti_rule_is_on(STI_RULE_CATCH) && sti_cxx_is_catching(&scope->cxx))
+        return STINT_DEFERRAL_CATCH;
     return of_holds(&scope->holds);
 }
 

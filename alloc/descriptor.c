@@ -17,6 +17,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "boundary.h"
 #include "process.h"
 #include "quiet.h"
 #include "resident.h"
@@ -127,7 +128,7 @@ static void report(unsigned descriptor, const char *task)
     ssize_t length = readlink(link, target, sizeof target - 1);
     target[length > 0 ? length : 0] = '\0';
     stint_descriptor public = { .descriptor = (int)descriptor, .target = target, .task = task };
-    function(&public, argument);
+    STI_BOUNDARY_CALLBACK("report", function, &public, argument, NULL);
 }
 
 uint64_t sti_descriptors_left(const struct sti_descriptors *before, const char *task)

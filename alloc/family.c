@@ -103,7 +103,7 @@ void sti_family_close(struct sti_scope *scope, uint64_t cpu)
     struct sti_family *family = scope->member->family;
     uint64_t limit = family->request->options->budget.cpu_ns;
     sti_family_settle(scope->member, scope);
-    if (limit != 0 && cpu + atomic_load_explicit(&family->cpu, memory_order_relaxed) >= limit)
+    if (limit != 0 && !scope->finished && cpu + atomic_load_explicit(&family->cpu, memory_order_relaxed) >= limit)
         sti_family_trip(family, STINT_REASON_CPU);
     scope->tripped = sti_family_tripped(family);
 }

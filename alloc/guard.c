@@ -8,6 +8,7 @@
 #include <stint/guard.h>
 #include <stint/interrupt.h>
 
+#include "boundary.h"
 #include "interrupt.h"
 #include "mutex.h"
 #include "scope_state.h"
@@ -40,7 +41,7 @@ static void release_once(stint_guard *guard)
     void (*release)(void *) = guard->release;
     guard->release = NULL;
     if (release != NULL)
-        release(guard->arg);
+        STI_BOUNDARY_CALLBACK("release", release, guard->arg, NULL, NULL);
 }
 
 void stint_guard_pop(stint_guard *guard, bool run)

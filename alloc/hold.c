@@ -72,16 +72,6 @@ void sti_hold_settle(struct sti_scope *innermost)
     sti_hold_locks = 0;
 }
 
-void sti_hold_forget_catches(struct sti_holds *holds)
-{
-    unsigned kept = 0;
-    for (unsigned i = 0; i < holds->named; i++) {
-        if (((uintptr_t)holds->objects[i] & STI_HOLD_KINDS) != STI_HOLD_CATCH)
-            holds->objects[kept++] = holds->objects[i];
-    }
-    holds->named = kept;
-}
-
 static __attribute__((noinline)) void begin_naming(struct sti_scope *scope)
 {
     if (scope->below != NULL)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the task's code holds at this instant: locks, a once or a static initialiser that is being run, a caught
- * exception. While a scope holds anything, interrupts of it and of the scopes around it have to wait. Thread of the
+ * What the task's code holds at this instant: locks, a once or a static initialiser that is being run. While a scope
+ * holds anything, interrupts of it and of the scopes around it have to wait. Thread of the
  * scope only.
  *
  * Objects are remembered by address, so that a lock from before the scope that is released inside it is not taken for
@@ -35,7 +35,6 @@ enum sti_hold_kind {
     STI_HOLD_LOCK,
     STI_HOLD_ONCE,
     STI_HOLD_STATIC,
-    STI_HOLD_CATCH,
     STI_HOLD_KINDS = 3,
 };
 
@@ -104,9 +103,6 @@ static inline void sti_hold_release_lock(const volatile void *lock)
 
 /* Put what is counted on the list of the innermost scope, which is to be looked at. */
 void sti_hold_settle(struct sti_scope *innermost);
-
-/* Catch blocks that were left by a jump. */
-void sti_hold_forget_catches(struct sti_holds *holds);
 
 /* The scope opens, or ends: what it still holds is held in the one below. */
 void sti_hold_begin(struct sti_scope *scope);

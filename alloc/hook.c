@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stint/interrupt.h>
 
+#include "boundary.h"
 #include "clock.h"
 #include "family.h"
 #include "interrupt.h"
@@ -114,7 +115,7 @@ void sti_hook_fire(struct sti_scope *innermost)
             sti_watch_unlock();
             if (hook == NULL)
                 break;
-            hook->function(hook->arg);
+            STI_BOUNDARY_CALLBACK("hook", hook->function, hook->arg, NULL, NULL);
         }
     }
     innermost->masks--;

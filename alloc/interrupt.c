@@ -15,7 +15,6 @@
 
 #include "caller.h"
 #include "clock.h"
-#include "cxx.h"
 #include "deferral.h"
 #include "due.h"
 #include "family.h"
@@ -30,7 +29,7 @@
 
 void sti_interrupt_trip(struct sti_scope *scope, stint_reason reason)
 {
-    if (scope->tripped != STINT_REASON_NONE)
+    if (scope->tripped != STINT_REASON_NONE || scope->finished)
         return;
     scope->tripped = scope->member != NULL ? sti_family_trip(scope->member->family, reason) : reason;
 }
@@ -60,7 +59,7 @@ static void look_at_time(struct sti_scope *scope, const struct sti_scope *innerm
 void sti_interrupt_look(struct sti_scope *innermost, uint64_t now)
 {
     for (struct sti_scope *scope = innermost; scope != NULL; scope = scope->outer) {
-        if (scope->tripped != STINT_REASON_NONE)
+        if (scope->tripped != STINT_REASON_NONE || scope->finished)
             continue;
         if (has_tripped_elsewhere(scope)) {
             scope->tripped = sti_family_tripped(scope->member->family);
@@ -89,12 +88,26 @@ bool sti_interrupt_is_tripped(const struct sti_scope *innermost)
 /* A C++ exception is on its way. It has to arrive: the runtime counts it, and may have made it in its reserve of memory. */
 static bool is_throwing(const struct sti_scope *scope)
 {
-    return sti_rule_is_on(STI_RULE_THROW) && sti_cxx_uncaught() > scope->uncaught;
+    return sti_rule_is_on(STI_RULE_THROW) && sti_cxx_is_throwing(&scope->cxx);
+}
+
+/* A jump out of a catch block would leave its exception on the runtime's list of the thread. */
+static bool is_catching(const struct sti_scope *scope)
+{
+    return sti_rule_is_on(STI_RULE_CATCH) && sti_cxx_is_catching(&scope->cxx);
 }
 
 static bool may_leave(const struct sti_scope *scope)
 {
-    return scope->masks == 0 && !sti_rules_hold(&scope->holds) && !is_throwing(scope);
+    return scope->masks == 0 && !sti_rules_hold(&scope->holds) && !is_throwing(scope) && !is_catching(scope);
+}
+
+/* A module that was loaded since the scope opened may have brought one. */
+static void find_runtimes(struct sti_scope *innermost)
+{
+    sti_cxx_look();
+    for (struct sti_scope *scope = innermost; scope != NULL; scope = scope->outer)
+        sti_cxx_extend(&scope->cxx);
 }
 
 /* Code that is told to stop by a failed allocation is not left behind, so what it holds does not matter. */
@@ -171,8 +184,10 @@ static bool deliver(struct sti_thread *thread, uintptr_t above)
 {
     struct sti_scope *scope = thread->scope;
     /* A signal is sent by the watch, which has called the hooks; and below the handler this thread may hold its lock. */
-    if (above == 0)
+    if (above == 0) {
         sti_hook_fire(scope);
+        find_runtimes(scope);
+    }
     if (!is_due(scope) || !is_place_for_it(scope, above)) {
         scope->deferred++;
         sti_deferral_note(thread);
@@ -195,6 +210,32 @@ void sti_interrupt_last_resort(struct sti_thread *thread)
         sti_unwind_give_up(scope);
     else if (is_due(scope) && sti_caller_stack_is_safe(scope->frame, 0))
         leave_by_unwind(scope);
+}
+
+bool sti_interrupt_may_cut(struct sti_scope *innermost)
+{
+    unsigned masks = innermost->unwind.under_way ? 1 : 0;
+    sti_hold_settle(innermost);
+    struct sti_scope *scope = innermost;
+    while (scope->masks == masks && !sti_rules_hold(&scope->holds) && scope->tripped == STINT_REASON_NONE &&
+           scope->outer != NULL) {
+        masks = 0;
+        scope = scope->outer;
+    }
+    return scope->masks == masks && !sti_rules_hold(&scope->holds) && scope->tripped != STINT_REASON_NONE;
+}
+
+bool sti_interrupt_instead_of_throwing(struct sti_thread *thread)
+{
+    struct sti_scope *scope = thread->scope;
+    if (!sti_unwind_throwing_would_end(scope))
+        return false;
+    if (!sti_interrupt_may_cut(scope) || !sti_caller_stack_is_safe_to_cut(scope->frame))
+        return true;
+    sti_interrupt_trip(scope, STINT_REASON_OUTER);
+    sti_hook_drop(scope);
+    sti_forks_settle(scope);
+    sti_unwind_cut(scope);
 }
 
 bool sti_interrupt_deliver(struct sti_thread *thread)
@@ -223,6 +264,20 @@ void stint_checkpoint(void)
         return;
     thread->scope->samples++;
     sti_interrupt_point(thread);
+}
+
+bool stint_finish(void)
+{
+    struct sti_thread *thread = sti_thread_metered;
+    if (thread == NULL)
+        return true;
+    struct sti_scope *scope = thread->scope;
+    sti_interrupt_look(scope, sti_clock_now());
+    if (scope->tripped != STINT_REASON_NONE)
+        return false;
+    scope->finished = true;
+    scope->masks++;
+    return true;
 }
 
 bool stint_interrupted(void)

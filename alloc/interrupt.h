@@ -43,6 +43,14 @@ bool sti_interrupt_draw_grace(struct sti_scope *innermost, uint64_t charge);
  * STINT_UNWIND this may still be a place to end the task instead: see unwinding.h. */
 void sti_interrupt_last_resort(struct sti_thread *thread);
 
+/* An interrupt of this scope, or of one around it, waits; nothing is masked or held meanwhile, but maybe a C++ exception
+ * or a catch block, of which a landing can take care: the scope may be left where the process would end otherwise. */
+bool sti_interrupt_may_cut(struct sti_scope *innermost);
+
+/* operator new of a task that is refused memory is about to throw. Where the process would end for that, end the task. True:
+ * it would, and the task cannot be ended here. */
+bool sti_interrupt_instead_of_throwing(struct sti_thread *thread);
+
 /* Run the innermost scope's guards, newest first, masked: all of them, or those that lie below an address of the stack. */
 void sti_guard_run_all(struct sti_scope *scope);
 void sti_guard_run_below(struct sti_scope *scope, uintptr_t address);

@@ -58,29 +58,82 @@ static bool read_encoded(const uint8_t **at, uint8_t encoding, uint64_t *value)
     return true;
 }
 
-static bool has_specification(const uint8_t *action)
+/* The types that handlers are for lie before their end, counted backwards. */
+struct types {
+    const uint8_t *end; /* NULL: none */
+    uint8_t encoding;
+};
+
+struct type_info {
+    const void *functions;
+    const char *name;
+};
+
+static bool is_relative(uint8_t encoding)
 {
+    return (encoding & 0x70) == 0x10;
+}
+
+/* NULL: any type. */
+static bool read_type(const struct types *types, int64_t filter, const struct type_info **type)
+{
+    int64_t size = (types->encoding & FORMAT) == ABSOLUTE || (types->encoding & FORMAT) == UDATA8 ||
+                           (types->encoding & FORMAT) == SDATA8
+                       ? 8
+                       : 4;
+    const uint8_t *place = types->end - filter * size;
+    const uint8_t *at = place;
+    uint64_t distance;
+    if (types->end == NULL || (types->encoding & 0x60) != 0 || !read_encoded(&at, types->encoding, &distance))
+        return false;
+    uintptr_t value = size == 4 ? (uintptr_t)(intptr_t)(int32_t)distance : distance;
+    if (value != 0 && is_relative(types->encoding))
+        value += (uintptr_t)place;
+    if (value != 0 && (types->encoding & 0x80) != 0)
+        value = *(const uintptr_t *)value;
+    *type = (const struct type_info *)value;
+    return true;
+}
+
+/* Those of std::bad_alloc and its bases. */
+static bool catches_bad_alloc(const struct types *types, int64_t filter)
+{
+    const struct type_info *type;
+    if (!read_type(types, filter, &type))
+        return true;
+    return type == NULL || strcmp(type->name, "St9bad_alloc") == 0 || strcmp(type->name, "St9exception") == 0;
+}
+
+static enum sti_lsda_answer answer_of(const uint8_t *action, const struct types *types)
+{
+    enum sti_lsda_answer answer = STI_LSDA_PASSES;
     for (;;) {
         int64_t filter = (int64_t)sti_leb128_read(&action, true);
         if (filter < 0)
-            return true;
+            return STI_LSDA_ENDS;
+        if (filter > 0 && catches_bad_alloc(types, filter))
+            answer = STI_LSDA_CATCHES;
         const uint8_t *from = action;
         int64_t distance = (int64_t)sti_leb128_read(&action, true);
         if (distance == 0)
-            return false;
+            return answer;
         action = from + distance;
     }
 }
 
-/* The call site of the instruction, so many bytes into its function, and whether an exception may go on from there. */
-static bool site_lets_pass(const uint8_t *table, uint64_t instruction)
+/* The call site of the instruction, so many bytes into its function. */
+static enum sti_lsda_answer site_answer(const uint8_t *table, uint64_t instruction)
 {
     uint64_t ignored;
+    struct types types = { .end = NULL };
     uint8_t encoding = *table++;
     if (encoding != OMITTED && !read_encoded(&table, encoding, &ignored))
-        return false;
-    if (*table++ != OMITTED)
-        sti_leb128_read(&table, false);
+        return STI_LSDA_ENDS;
+    types.encoding = *table++;
+    if (types.encoding != OMITTED) {
+        uint64_t distance = sti_leb128_read(&table, false);
+        types.end = table + distance;
+    }
     encoding = *table++;
     uint64_t length = sti_leb128_read(&table, false);
     const uint8_t *actions = table + length;
@@ -90,21 +143,21 @@ static bool site_lets_pass(const uint8_t *table, uint64_t instruction)
         uint64_t landing_pad;
         if (!read_encoded(&table, encoding, &begin) || !read_encoded(&table, encoding, &size) ||
             !read_encoded(&table, encoding, &landing_pad))
-            return false;
+            return STI_LSDA_ENDS;
         uint64_t action = sti_leb128_read(&table, false);
         if (instruction - begin < size)
-            return landing_pad == 0 || action == 0 || !has_specification(actions + action - 1);
+            return landing_pad == 0 || action == 0 ? STI_LSDA_PASSES : answer_of(actions + action - 1, &types);
     }
-    return false;
+    return STI_LSDA_ENDS;
 }
 
-bool sti_lsda_lets_pass(struct _Unwind_Context *context)
+enum sti_lsda_answer sti_lsda_answer(struct _Unwind_Context *context)
 {
     const uint8_t *table = (const uint8_t *)(uintptr_t)_Unwind_GetLanguageSpecificData(context);
     if (table == NULL)
-        return true;
+        return STI_LSDA_PASSES;
     int before_instruction = 0;
     uintptr_t address = _Unwind_GetIPInfo(context, &before_instruction);
     /* A return address may lie behind the last instruction of its call site. */
-    return site_lets_pass(table, address - (before_instruction ? 0 : 1) - _Unwind_GetRegionStart(context));
+    return site_answer(table, address - (before_instruction ? 0 : 1) - _Unwind_GetRegionStart(context));
 }

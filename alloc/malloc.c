@@ -70,6 +70,13 @@ static void *make_aligned(struct sti_thread *thread, size_t alignment, size_t si
     return heap != NULL ? sti_backend_theap_aligned(heap, alignment, size) : NULL;
 }
 
+void *sti_allocate_unrefused(size_t alignment, size_t size)
+{
+    struct sti_thread *thread = sti_thread_metered;
+    thread->used += sti_meter_rounded(size);
+    return make_aligned(thread, alignment > 16 ? alignment : 16, size);
+}
+
 void *sti_allocate_moved(struct sti_thread *thread, void *block, size_t size)
 {
     if (thread->allocating != NULL)

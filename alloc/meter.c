@@ -371,8 +371,7 @@ static bool refuse_or_defer(struct sti_thread *thread, uint64_t charge, const vo
         scope->deferred++;
     else if (sti_interrupt_deliver(thread))
         return false;
-    /* The loader answers a failed allocation by ending the process, so it is never refused one. */
-    if (!sti_caller_is_loader(caller)) {
+    if (!sti_caller_ends_process(caller)) {
         if (!sti_interrupt_draw_grace(scope, charge)) {
             sti_interrupt_last_resort(thread);
             return false;

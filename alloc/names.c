@@ -43,6 +43,8 @@ const char *stint_reason_name(stint_reason reason)
         return "outer";
     case STINT_REASON_TRACKER:
         return "tracker";
+    case STINT_REASON_EXCEPTION:
+        return "exception";
     case STINT_REASON_CPU:
         return "cpu";
     case STINT_REASON_EXPIRED:

@@ -8,6 +8,7 @@
 
 #include "allocate.h"
 #include "cxx.h"
+#include "cxx_caches.h"
 #include "interrupt.h"
 
 typedef void new_handler(void);
@@ -15,19 +16,19 @@ typedef void new_handler(void);
 extern new_handler *get_new_handler(void) __asm__("_ZSt15get_new_handlerv") __attribute__((weak));
 extern void throw_bad_alloc(void) __asm__("_ZSt17__throw_bad_allocv") __attribute__((weak));
 
-static new_handler *current_handler(void)
+static new_handler *current_handler(const void *caller)
 {
     new_handler *(*get)(void) = get_new_handler;
     if (get == NULL)
-        *(void **)&get = sti_cxx_function("_ZSt15get_new_handlerv");
+        *(void **)&get = sti_cxx_function("_ZSt15get_new_handlerv", caller);
     return get != NULL ? get() : NULL;
 }
 
-static void throw_if_possible(void)
+static void throw_if_possible(const void *caller)
 {
     void (*throw)(void) = throw_bad_alloc;
     if (throw == NULL)
-        *(void **)&throw = sti_cxx_function("_ZSt17__throw_bad_allocv");
+        *(void **)&throw = sti_cxx_function("_ZSt17__throw_bad_allocv", caller);
     if (throw != NULL)
         throw();
 }
@@ -38,10 +39,12 @@ static __attribute__((noinline)) void *retry(size_t size, size_t alignment, bool
     for (;;) {
         const struct sti_thread *thread = sti_thread_metered;
         bool refused = thread != NULL && sti_interrupt_is_tripped(thread->scope);
-        new_handler *handler = refused ? NULL : current_handler();
+        if (refused && throws && sti_interrupt_instead_of_throwing(sti_thread_metered))
+            return sti_allocate_unrefused(alignment, size);
+        new_handler *handler = refused ? NULL : current_handler(caller);
         if (handler == NULL) {
             if (throws)
-                throw_if_possible();
+                throw_if_possible(caller);
             return NULL;
         }
         handler();
@@ -51,8 +54,24 @@ static __attribute__((noinline)) void *retry(size_t size, size_t alignment, bool
     }
 }
 
+/* The runtime's own; see cxx_caches.h. */
+static __attribute__((noinline)) void *new_process_block(struct sti_thread *thread, size_t size, size_t alignment,
+                                                         bool throws, const void *caller)
+{
+    bool sampled = !sti_meter_charge_fast(thread, sti_meter_rounded(size));
+    if (sampled && !sti_meter_sample(thread, sti_meter_rounded(size), size, caller))
+        return retry(size, alignment, throws, caller);
+    void *block = sti_backend_aligned(alignment > 16 ? alignment : 16, size);
+    if (sampled)
+        block = sti_memprof_made(thread, block, size, alignment, caller);
+    return block != NULL ? block : retry(size, alignment, throws, caller);
+}
+
 STI_INLINE void *new_block(size_t size, size_t alignment, bool throws, const void *caller)
 {
+    struct sti_thread *thread = sti_thread_counted;
+    if (STI_UNLIKELY(thread != NULL) && STI_UNLIKELY(sti_cxx_caches_ask(caller)))
+        return new_process_block(thread, size, alignment, throws, caller);
     void *block = sti_allocate_aligned(alignment, size, caller);
     return STI_LIKELY(block != NULL) ? block : retry(size, alignment, throws, caller);
 }

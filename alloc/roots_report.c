@@ -8,6 +8,7 @@
 #include <stint/roots.h>
 #include <string.h>
 
+#include "boundary.h"
 #include "quiet.h"
 #include "roots.h"
 
@@ -76,5 +77,5 @@ void sti_roots_report(const struct sti_root *root, size_t kept, const char *task
         .task = task,
         .kept = kept,
     };
-    function(&public, argument);
+    STI_BOUNDARY_CALLBACK("report", function, &public, argument, NULL);
 }

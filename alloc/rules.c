@@ -15,7 +15,6 @@ bool sti_rules_hold(const struct sti_holds *holds)
         [STI_HOLD_LOCK] = STI_RULE_LOCK,
         [STI_HOLD_ONCE] = STI_RULE_ONCE,
         [STI_HOLD_STATIC] = STI_RULE_STATIC,
-        [STI_HOLD_CATCH] = STI_RULE_CATCH,
     };
     if (sti_rules_off == 0)
         return sti_hold_any(holds);

@@ -12,7 +12,7 @@
 
 #include "account.h"
 #include "blocking.h"
-#include "cxx.h"
+#include "boundary.h"
 #include "descriptor.h"
 #include "due.h"
 #include "family.h"
@@ -63,6 +63,7 @@ static void set_reason(stint_outcome *outcome, stint_reason reason, int own_erro
         outcome->error = 0;
         return;
     case STINT_REASON_FAILED:
+    case STINT_REASON_EXCEPTION:
         outcome->error = own_error;
         return;
     case STINT_REASON_ALLOCATION_LIMIT:
@@ -121,6 +122,7 @@ void sti_scope_init(struct sti_scope *scope, struct sti_thread *thread, const st
     scope->outer = NULL;
     scope->request = request;
     scope->member = NULL;
+    scope->is_branch = false;
     scope->is_inner_branch = false;
     scope->forks = sti_forks_outstanding(thread);
     scope->peak = 0;
@@ -137,8 +139,9 @@ void sti_scope_init(struct sti_scope *scope, struct sti_thread *thread, const st
     scope->stop = request->stop;
     scope->on_interrupt = options->on_interrupt;
     scope->tripped = STINT_REASON_NONE;
+    scope->finished = false;
     scope->masks = 0;
-    scope->uncaught = sti_cxx_uncaught();
+    sti_cxx_note(&scope->cxx);
     scope->keeps = 0;
     scope->regions = 0;
     scope->guards = NULL;
@@ -341,6 +344,7 @@ int sti_scope_run(const struct sti_scope_request *request, stint_outcome *outcom
 
     /* Written between setjmp and longjmp, read after. */
     volatile int code = 0;
+    outcome->message[0] = '\0';
     void *volatile value = NULL;
     sti_interrupt_look(&scope, start);
     if (__builtin_expect(scope.tripped == STINT_REASON_DEADLINE, 0))
@@ -349,8 +353,11 @@ int sti_scope_run(const struct sti_scope_request *request, stint_outcome *outcom
     if (scope.tripped == STINT_REASON_NONE) {
         if (_setjmp(scope.landing) == 0) {
             void *result = NULL;
-            code = request->fn(request->arg, &result);
+            struct sti_thrown thrown;
+            code = sti_boundary_run(&scope, request->fn, request->arg, &result, &thrown);
             value = result;
+            if (__builtin_expect(thrown.exception != NULL, 0))
+                code = sti_boundary_fail(&scope, &thrown, outcome);
         } else {
             sti_float_modes_set(&modes);
         }

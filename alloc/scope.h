@@ -6,7 +6,9 @@
 #ifndef STI_ALLOC_SCOPE_H
 #define STI_ALLOC_SCOPE_H
 
+#include <stddef.h>
 #include <stint/task.h>
+#include <string.h>
 
 /* What the executor asks for beyond stint_run. */
 struct sti_scope_request {
@@ -32,6 +34,15 @@ int sti_scope_run(const struct sti_scope_request *request, stint_outcome *outcom
 
 /* Whether a scope that the calling thread is in, at any depth, has this account or one below it. */
 bool sti_scope_is_in_account(const stint_account *account);
+
+/* The message is worth a copy only where there is one. */
+static inline void sti_outcome_copy(stint_outcome *to, const stint_outcome *from)
+{
+    memcpy(to, from, offsetof(stint_outcome, message));
+    to->message[0] = '\0';
+    if (__builtin_expect(from->reason == STINT_REASON_EXCEPTION, 0))
+        memcpy(to->message, from->message, sizeof to->message);
+}
 
 /* The outcome of a task that is stopped for this reason before it starts. */
 stint_outcome sti_outcome_unstarted(stint_reason reason, uint64_t queued_ns);

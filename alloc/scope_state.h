@@ -12,6 +12,7 @@
 #include <stint/task.h>
 
 #include "cpu.h"
+#include "cxx.h"
 #include "hold.h"
 #include "nursery.h"
 #include "unwinding.h"
@@ -35,6 +36,7 @@ struct sti_scope {
 
     const struct sti_scope_request *request;
     struct sti_member *member; /* of its task's family; NULL: this is no outermost scope of one (family.h) */
+    bool is_branch;            /* a stolen subtask's */
     bool is_inner_branch;      /* a branch of the family that the scopes around it belong to (branch.c) */
     size_t forks;              /* outstanding on the thread when it opened (forks.h) */
 
@@ -61,8 +63,8 @@ struct sti_scope {
     const stint_token *stop;
     stint_on_interrupt on_interrupt;
     stint_reason tripped; /* written once; STINT_REASON_NONE until then */
+    bool finished; /* stint_finish: nothing trips it any more */
     unsigned masks;
-    unsigned uncaught; /* C++ exceptions that were on their way when the scope opened */
     unsigned regions;  /* of blocking */
     unsigned keeps;    /* regions whose blocks go to the process's heap; each is masked too */
     struct sti_holds holds;
@@ -77,6 +79,7 @@ struct sti_scope {
     bool preemptible;
     bool wiped; /* its heaps are, when they are destroyed */
     bool signal_was_blocked;
+    struct sti_cxx_state cxx; /* when the scope opened */
     struct sti_unwind unwind;
     jmp_buf landing;
 

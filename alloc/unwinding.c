@@ -41,21 +41,32 @@ bool sti_unwind_is_open(const struct sti_scope *scope)
     return end != 0;
 }
 
-static void end(struct sti_scope *scope)
+struct search {
+    uintptr_t scope;
+    bool ends;
+};
+
+static _Unwind_Reason_Code look_for_handler(struct _Unwind_Context *context, void *argument)
 {
-    struct sti_cxx_exceptions *exceptions = sti_cxx_exceptions();
-    if (exceptions != NULL) {
-        exceptions->caught = scope->unwind.caught;
-        exceptions->uncaught = scope->uncaught;
-    }
-    scope->unwind.under_way = false;
+    struct search *search = argument;
+    if (_Unwind_GetCFA(context) > search->scope)
+        return _URC_END_OF_STACK;
+    enum sti_lsda_answer answer = sti_lsda_answer(context);
+    search->ends = answer == STI_LSDA_ENDS;
+    return answer == STI_LSDA_PASSES ? _URC_NO_REASON : _URC_END_OF_STACK;
 }
 
-/* A catch (...) block that is left by the jump has not let go of the exception. */
+bool sti_unwind_throwing_would_end(const struct sti_scope *scope)
+{
+    struct search search = { .scope = scope->frame };
+    _Unwind_Backtrace(look_for_handler, &search);
+    return search.ends;
+}
+
 _Noreturn static void land(struct sti_scope *scope)
 {
-    end(scope);
-    sti_hold_forget_catches(&scope->holds);
+    sti_cxx_restore(&scope->cxx);
+    scope->unwind.under_way = false;
     sti_interrupt_land(scope);
 }
 
@@ -70,9 +81,7 @@ static _Unwind_Reason_Code stop(int version, _Unwind_Action actions, _Unwind_Exc
     sti_guard_run_below(scope, frame);
     if (frame > scope->frame || (actions & _UA_END_OF_STACK) != 0 || !sti_lsda_lets_pass(context))
         land(scope);
-    struct sti_cxx_exceptions *exceptions = sti_cxx_exceptions();
-    if (exceptions != NULL)
-        exceptions->uncaught = scope->uncaught + 1;
+    sti_cxx_set_uncaught(&scope->cxx, 1);
     return _URC_NO_REASON;
 }
 
@@ -82,9 +91,7 @@ static void on_kept(_Unwind_Reason_Code code, struct _Unwind_Exception *exceptio
     (void)code;
     struct sti_unwind *unwind = (struct sti_unwind *)((char *)exception - offsetof(struct sti_unwind, exception));
     struct sti_scope *scope = (struct sti_scope *)((char *)unwind - offsetof(struct sti_scope, unwind));
-    struct sti_cxx_exceptions *exceptions = sti_cxx_exceptions();
-    exceptions->caught = unwind->caught;
-    exceptions->uncaught--;
+    sti_cxx_keep_caught(&scope->cxx);
     unwind->under_way = false;
     scope->masks--;
     atomic_store_explicit(&scope->thread->limit, 0, memory_order_relaxed);
@@ -96,12 +103,7 @@ _Noreturn void sti_unwind_leave(struct sti_scope *scope)
     scope->masks++;
     sti_mutex_poison_all(scope);
     unwind->under_way = true;
-    unwind->caught = NULL;
-    struct sti_cxx_exceptions *exceptions = sti_cxx_exceptions();
-    if (exceptions != NULL) {
-        unwind->caught = exceptions->caught;
-        exceptions->caught = NULL;
-    }
+    sti_cxx_forget_caught();
     unwind->exception = (struct _Unwind_Exception){ .exception_cleanup = on_kept };
     memcpy(&unwind->exception.exception_class, "STINTC\0", sizeof unwind->exception.exception_class);
     _Unwind_ForcedUnwind(&unwind->exception, stop, scope);
@@ -111,18 +113,25 @@ _Noreturn void sti_unwind_leave(struct sti_scope *scope)
 void sti_unwind_give_up(struct sti_scope *scope)
 {
     sti_hold_settle(scope);
-    if (scope->masks == 1 && !sti_hold_any(&scope->holds) && sti_caller_stack_is_safe(scope->frame, 0))
+    if (scope->masks == 1 && !sti_hold_any(&scope->holds) && !sti_cxx_catches_any() &&
+        sti_caller_stack_is_safe(scope->frame, 0))
         land(scope);
 }
 
 void sti_unwind_instead_of_terminating(const void *caller)
 {
     struct sti_thread *thread = sti_thread_metered;
-    if (thread == NULL || !thread->scope->unwind.under_way || sti_caller_is_protected((uintptr_t)caller))
+    if (thread == NULL || (caller != NULL && sti_caller_is_protected((uintptr_t)caller)))
         return;
     struct sti_scope *scope = thread->scope;
-    sti_hold_settle(scope);
-    sti_hold_forget_catches(&scope->holds);
-    if (!sti_hold_any(&scope->holds))
+    /* Without a look at the stack: clang's frame that calls std::terminate has no table. */
+    if (sti_interrupt_may_cut(scope))
         land(scope);
+}
+
+void sti_unwind_cut(struct sti_scope *scope)
+{
+    if (scope->on_interrupt == STINT_UNWIND && !scope->unwind.under_way)
+        sti_unwind_leave(scope);
+    land(scope);
 }

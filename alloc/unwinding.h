@@ -25,7 +25,6 @@ struct sti_scope;
 /* In the scope, whose memory outlasts all the frames that are left. */
 struct sti_unwind {
     struct _Unwind_Exception exception;
-    void *caught; /* what the thread had caught before the scope: a forced unwind must find nothing there */
     bool under_way;
 };
 
@@ -39,7 +38,14 @@ _Noreturn void sti_unwind_leave(struct sti_scope *scope);
 /* In code that an unwind of the innermost scope runs: land at once, if nothing is held here. Otherwise return. */
 void sti_unwind_give_up(struct sti_scope *scope);
 
-/* The same where the code was about to end the process, at the call that returns to caller. */
+/* Would an exception thrown here meet, before any handler, a frame at which the process ends? */
+bool sti_unwind_throwing_would_end(const struct sti_scope *scope);
+
+/* End the scope from here, where nothing is held and no exception may be thrown: unwind as far as that goes, or jump. */
+_Noreturn void sti_unwind_cut(struct sti_scope *scope);
+
+/* Land where the code was about to end the process, at the call that returns to caller (NULL: not known), if an interrupt
+ * is what it was about to end for. */
 void sti_unwind_instead_of_terminating(const void *caller);
 
 #endif

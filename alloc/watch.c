@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "boundary.h"
 #include "clock.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -168,7 +169,7 @@ void sti_watch_call(struct sti_watch *watch, void (*function)(void *arg), void *
 {
     watch->calls++;
     pthread_mutex_unlock(&lock);
-    function(arg);
+    STI_BOUNDARY_CALLBACK("hook", function, arg, NULL, NULL);
     pthread_mutex_lock(&lock);
     if (--watch->calls == 0)
         pthread_cond_broadcast(&calls_ended);

@@ -94,7 +94,8 @@ void sti_fork_run(struct sti_stolen stolen)
     struct sti_offer *offer = stolen.offer;
     struct sti_family *family = atomic_load_explicit(&offer->family, memory_order_relaxed);
     offer->value = NULL;
-    offer->code = sti_branch_run(family, offer->fn, offer->arg, &offer->value, &offer->interrupted);
+    offer->code = sti_branch_run(family, offer->fn, offer->arg, &offer->value, &offer->interrupted,
+                                 &offer->thrown);
     /* Before the owner can go on: what it forks next is for this worker, which would ask too late. */
     sti_split_ask(&stolen.owner->split);
     atomic_store_explicit(&offer->state, STI_OFFER_ENDED, memory_order_release);
@@ -125,9 +126,9 @@ static bool leapfrog(struct sti_worker *worker, const struct sti_offer *awaited)
 }
 
 /* Wait for the end of what a thief has, and give its place back. */
-static const struct sti_offer *await(struct sti_worker *worker, size_t place)
+static struct sti_offer *await(struct sti_worker *worker, size_t place)
 {
-    const struct sti_offer *offer = &worker->split.offers[place];
+    struct sti_offer *offer = &worker->split.offers[place];
     unsigned round = 0;
     while (!has_ended(offer)) {
         sti_branch_answer();
@@ -159,7 +160,10 @@ static int collect(struct sti_worker *worker, stint_subtask *subtask, void **val
     if (value != NULL)
         *value = offer->value;
     subtask->place = STINT_FORK_JOINED;
+    struct sti_thrown thrown = offer->thrown; /* the place may be another's when it is thrown on */
     stint_checkpoint();
+    if (__builtin_expect(thrown.exception != NULL, 0))
+        sti_boundary_rethrow(&thrown);
     return code;
 }
 
@@ -178,6 +182,20 @@ int stint_join_slowly(stint_subtask *subtask, void **value)
     return sti_split_take(&worker->split, subtask->place) ? run(subtask, value) : collect(worker, subtask, value);
 }
 
+void stint_fork_drop(stint_subtask *subtask)
+{
+    struct sti_worker *worker = sti_worker_current();
+    if (subtask == NULL || subtask->place == STINT_FORK_JOINED)
+        return;
+    if (subtask->place != STINT_FORK_IN_JOIN && worker != NULL && sti_split_holds(&worker->split, subtask) &&
+        !sti_split_take(&worker->split, subtask->place)) {
+        struct sti_offer *offer = await(worker, subtask->place);
+        if (offer->thrown.exception != NULL)
+            sti_boundary_drop(&offer->thrown);
+    }
+    subtask->place = STINT_FORK_JOINED;
+}
+
 /* --- Settling ----------------------------------------------------------------------------------------------------- */
 
 static struct sti_worker *worker_of(struct sti_forks *forks)
@@ -185,7 +203,7 @@ static struct sti_worker *worker_of(struct sti_forks *forks)
     return (struct sti_worker *)((char *)forks - offsetof(struct sti_worker, below));
 }
 
-/* Without a look at the subtasks: their frames may be gone. */
+/* Without a look at the subtasks: their frames may be gone. What they threw goes with the task's memory. */
 static void settle(struct sti_forks *forks, size_t kept)
 {
     struct sti_worker *worker = worker_of(forks);

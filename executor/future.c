@@ -9,6 +9,7 @@
 #include <stint/interrupt.h>
 
 #include "admission.h"
+#include "alloc/scope.h"
 #include "compound.h"
 #include "event.h"
 #include "pools.h"
@@ -22,7 +23,7 @@ bool stint_future_ready(const stint_future *future)
 static int finish_wait(const stint_future *future, stint_outcome *outcome)
 {
     if (outcome != NULL)
-        *outcome = future->outcome;
+        sti_outcome_copy(outcome, &future->outcome);
     stint_checkpoint();
     return 0;
 }

@@ -39,12 +39,21 @@ static bool is_asked(void)
     return worker != NULL && sti_split_is_asked(&worker->split);
 }
 
+/* The pieces that have not begun are not wanted after an exception either. */
+static void end_by_exception(struct range **range)
+{
+    if (*range != NULL)
+        atomic_store_explicit(&(*range)->failed, true, memory_order_relaxed);
+}
+
 static int do_piece(struct part *part, size_t end)
 {
     const struct range *range = part->range;
+    __attribute__((cleanup(end_by_exception))) struct range *thrown_out_of = part->range;
     int error = range->reduction != NULL ? range->reduction->accumulate(part->begin, end, part->accumulator, range->arg)
                                          : range->fn(part->begin, end, range->arg);
     part->begin = end;
+    thrown_out_of = NULL;
     return error;
 }
 
@@ -72,12 +81,22 @@ static int do_halves(struct part *part, void *upper_accumulator)
     size_t pieces = (part->end - part->begin - 1) / range->smallest + 1;
     size_t middle = part->begin + (pieces + 1) / 2 * range->smallest;
     struct part upper = { range, middle, part->end, upper_accumulator };
-    stint_subtask subtask;
+    __attribute__((cleanup(stint_fork_drop))) stint_subtask subtask;
     stint_fork(&subtask, do_forked_part, &upper);
     part->end = middle;
     int error = do_part(part, !is_asked());
-    int upper_error = stint_join(&subtask, NULL);
-    return error != 0 ? error : upper_error;
+    return error != 0 ? error : stint_join(&subtask, NULL);
+}
+
+struct accumulator {
+    void *memory;
+    bool allocated;
+};
+
+static void free_accumulator(struct accumulator *accumulator)
+{
+    if (accumulator->allocated)
+        stint_free(accumulator->memory);
 }
 
 static int halve(struct part *part)
@@ -87,15 +106,15 @@ static int halve(struct part *part)
     _Alignas(max_align_t) char in_frame[ACCUMULATOR_IN_FRAME];
     if (reduction == NULL)
         return do_halves(part, NULL);
-    void *upper = reduction->size <= sizeof in_frame ? in_frame : stint_malloc(reduction->size);
-    if (upper == NULL)
+    __attribute__((cleanup(free_accumulator))) struct accumulator upper = { in_frame, false };
+    if (reduction->size > sizeof in_frame)
+        upper = (struct accumulator){ stint_malloc(reduction->size), true };
+    if (upper.memory == NULL)
         return do_part(part, false);
-    clear_accumulator(reduction, upper);
-    int error = do_halves(part, upper);
+    clear_accumulator(reduction, upper.memory);
+    int error = do_halves(part, upper.memory);
     if (error == 0)
-        reduction->combine(part->accumulator, upper, range->arg);
-    if (upper != in_frame)
-        stint_free(upper);
+        reduction->combine(part->accumulator, upper.memory, range->arg);
     return error;
 }
 

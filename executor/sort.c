@@ -126,11 +126,10 @@ static int merge(void *argument, void **value)
                            whole->b + b_count * size,
                            whole->b_count - b_count,
                            whole->to + (a_count + b_count) * size };
-    stint_subtask subtask;
+    __attribute__((cleanup(stint_fork_drop))) stint_subtask subtask;
     stint_fork(&subtask, merge, &upper);
     int error = merge(&lower, NULL);
-    int upper_error = stint_join(&subtask, NULL);
-    return error != 0 ? error : upper_error;
+    return error != 0 ? error : stint_join(&subtask, NULL);
 }
 
 /* --- Sorting -------------------------------------------------------------------------------------------------------- */
@@ -147,13 +146,14 @@ static int sort(void *argument, void **value);
 
 static int sort_halves(struct sort *lower, struct sort *upper)
 {
-    stint_subtask subtask;
+    __attribute__((cleanup(stint_fork_drop))) stint_subtask subtask = { .place = STINT_FORK_JOINED };
     bool forks = lower->count + upper->count > SORT_GRAIN;
     if (forks)
         stint_fork(&subtask, sort, upper);
     int error = sort(lower, NULL);
-    int upper_error = forks ? stint_join(&subtask, NULL) : sort(upper, NULL);
-    return error != 0 ? error : upper_error;
+    if (error != 0)
+        return error;
+    return forks ? stint_join(&subtask, NULL) : sort(upper, NULL);
 }
 
 static int sort(void *argument, void **value)
@@ -180,18 +180,21 @@ static int sort(void *argument, void **value)
     return merge(&(struct merge){ order, from, half, from + offset, count - half, to }, NULL);
 }
 
+static void free_other(void **other)
+{
+    stint_free(*other);
+}
+
 int stint_sort(void *base, size_t count, size_t size, stint_compare_fn *compare, void *arg)
 {
     if (compare == NULL || size == 0 || (base == NULL && count > 0))
         return EINVAL;
     if (count < 2)
         return 0;
-    void *other = stint_reallocarray(NULL, count, size);
+    __attribute__((cleanup(free_other))) void *other = stint_reallocarray(NULL, count, size);
     if (other == NULL)
         return ENOMEM;
     const struct order order = { compare, arg, size };
     struct sort all = { &order, base, count, other, false };
-    int error = sort(&all, NULL);
-    stint_free(other);
-    return error;
+    return sort(&all, NULL);
 }

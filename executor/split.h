@@ -12,6 +12,8 @@
 #include <stdint.h>
 #include <stint/fork.h>
 
+#include "alloc/boundary.h"
+
 #define STI_SPLIT_CAPACITY 4096
 
 struct sti_family;
@@ -34,6 +36,7 @@ struct sti_offer {
     int code;
     bool interrupted;
     void *value;
+    struct sti_thrown thrown;
 };
 
 struct sti_split {

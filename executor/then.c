@@ -9,6 +9,7 @@
 #include <stint/future.h>
 
 #include "alloc/aside.h"
+#include "alloc/boundary.h"
 #include "alloc/process.h"
 #include "follow.h"
 
@@ -24,7 +25,8 @@ static void call(struct sti_follower *follower)
     sti_process_free(follower);
     struct sti_aside aside;
     sti_aside_begin(&aside);
-    callback.function(callback.follower.task, &callback.follower.task->outcome, callback.arg);
+    STI_BOUNDARY_CALLBACK("callback", callback.function, callback.follower.task, &callback.follower.task->outcome,
+                          callback.arg);
     sti_aside_end(&aside);
 }
 

@@ -11,6 +11,7 @@
 #include <sched.h>
 #include <stdatomic.h>
 
+#include "alloc/boundary.h"
 #include "alloc/branch.h"
 #include "alloc/forks.h"
 
@@ -46,7 +47,8 @@ static _Thread_local struct fork_stack *own_forks;
 static inline void run_stolen(struct fork *fork)
 {
     atomic_fetch_add(&forks_stolen, 1);
-    fork->code = sti_branch_run(fork->family, fork->fn, fork->arg, &fork->value, &fork->interrupted);
+    struct sti_thrown thrown;
+    fork->code = sti_branch_run(fork->family, fork->fn, fork->arg, &fork->value, &fork->interrupted, &thrown);
     atomic_store_explicit(&fork->done, true, memory_order_release);
 }
 

@@ -47,11 +47,17 @@ static inline int stint_fork(stint_subtask *subtask, stint_fn *fn, void *arg);
  *
  * The function's own code, which concerns nobody but the caller; EINVAL: subtask is NULL, was joined before, or is not
  * one of this thread's forks; ECANCELED: the task is being interrupted, and the subtask did not come to its end (seen
- * only where the interrupt has to wait, and in STINT_FAIL); ENOMEM, EAGAIN: a worker took it, and could not start it.
+ * only where the interrupt has to wait, and in STINT_FAIL); ENOMEM, EAGAIN: a worker took it, and could not start it. An
+ * exception of C++ that the subtask threw leaves from here (exception.h).
  *
  * A join of a fork that another worker runs is a sample point. A task, subtask or scope must join all it has forked before
  * it returns: otherwise the rest is settled as at an interrupt, and the task has failed (STINT_REASON_FAILED, EINVAL). */
 static inline int stint_join(stint_subtask *subtask, void **value);
+
+/* Give a fork up that has not been joined: if nobody has taken it, it is not run; otherwise wait for its end. What it
+ * returned, or threw, is forgotten. For leaving a frame by another way than the join. Nothing to do for one that was joined
+ * or given up. No sample point. NULL is allowed. */
+STINT_API void stint_fork_drop(stint_subtask *subtask);
 
 /* --- What the functions above work with --------------------------------------------------------------------------- */
 

@@ -11,8 +11,8 @@
  *     here and the scope: libc (a comparator under qsort), the loader (a constructor under dlopen), the C++ runtime, and
  *     what stint_protect_module adds;
  *   - while the task's code holds a mutex, rwlock, spinlock (pthread's, C11's, C++'s) or a locked FILE that it took in
- *     the scope, is in pthread_once or call_once, between pthread_cleanup_push and pop, in a C++ static initialiser, or in
- *     a catch block;
+ *     the scope, is in pthread_once or call_once, between pthread_cleanup_push and pop (in C without -fexceptions; elsewhere that is a
+ *     destructor: docs/cpp.md), in a C++ static initialiser, or in a catch block;
  *   - while a C++ exception is on its way to one.
  * There an allocation still succeeds, up to the scope's grace, and then fails with ENOMEM; the interrupt follows at the
  * first safe point. A STINT_FAIL task is not left but refused its allocations, so for it only masks and the allocations
@@ -28,6 +28,12 @@ STINT_BEGIN_DECLS
 /* An explicit sample point, for loops that do not allocate: looks at tokens and the deadline, and delivers what is due.
  * In STINT_JUMP it may not return; in STINT_FAIL it returns and stint_interrupted() tells. Costs a few nanoseconds. */
 STINT_API void stint_checkpoint(void);
+
+/* The last thing that the function of a scope does, when it has something at hand that is no memory and goes with the value:
+ * look at the limits, the token and the clock once more. True: nothing can interrupt the scope any more, it is Ok if the
+ * function returns 0, and that it must do soon. False: the scope has been interrupted and will be rolled back, so what the
+ * value owns has to be given back now. True outside of scopes. Not in subtasks. */
+STINT_API bool stint_finish(void);
 
 /* Whether the innermost scope is being interrupted: something has tripped it, or a scope around it, and will end it.
  * True in guards, and in a STINT_FAIL task from the moment it was noticed. Does not look at tokens or clocks itself:

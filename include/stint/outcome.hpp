@@ -6,6 +6,7 @@
 #define STINT_OUTCOME_HPP
 
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <exception>
 #include <memory>
@@ -21,6 +22,8 @@
 #include <cxxabi.h>
 #endif
 
+#include <stint/interrupt.h>
+#include <stint/options.hpp>
 #include <stint/task.h>
 
 namespace stint
@@ -87,6 +90,17 @@ class record_base
     {
         return static_cast<record_base *>(record)->guarded();
     }
+    /* The same of a task whose time is up: until the clock says so too. */
+    static int enter_expired(void *, void **)
+    {
+        auto end = std::chrono::steady_clock::now() + std::chrono::microseconds(2);
+        while (std::chrono::steady_clock::now() < end)
+            ;
+        return ETIMEDOUT;
+    }
+
+    /* Destroy the value, which is there. */
+    virtual void drop() noexcept = 0;
 
   protected:
     virtual void call() = 0;
@@ -96,7 +110,10 @@ class record_base
     {
         try {
             call();
-            return 0;
+            if (stint_finish())
+                return 0;
+            drop(); /* it is too late: what it owns besides memory would be lost */
+            return ECANCELED;
 #ifdef __GLIBCXX__
         } catch (abi::__forced_unwind &) {
             throw;
@@ -146,6 +163,11 @@ template <class T> class record : public record_base
         }
     }
 
+    void drop() noexcept override
+    {
+        place()->~stored();
+    }
+
   protected:
     template <class F> void store(F &function)
     {
@@ -170,6 +192,9 @@ template <> class record<void> : public record_base
     void take() noexcept
     {
     }
+    void drop() noexcept override
+    {
+    }
 
   protected:
     template <class F> void store(F &function)
@@ -187,6 +212,13 @@ template <class F> class record_of final : public record<result<F>>
     {
     }
 
+    /* The task was not submitted: what was moved from is what it was. */
+    void give_back(F &from) noexcept
+    {
+        from.~F();
+        ::new (static_cast<void *>(std::addressof(from))) F(std::move(function_));
+    }
+
   private:
     void call() override
     {
@@ -196,6 +228,11 @@ template <class F> class record_of final : public record<result<F>>
 
     F function_;
 };
+
+inline stint_fn *entry(const Options &options) noexcept
+{
+    return options.is_expired() ? record_base::enter_expired : record_base::enter;
+}
 
 } // namespace detail
 
@@ -268,6 +305,17 @@ template <class T> class Outcome
     std::string message_;
     std::optional<stored> value_;
 };
+
+/* Run function() here, in a scope of its own. The function is moved, or copied, into the task, as std::async does. */
+template <class F> Outcome<detail::result<F>> run(F &&function, const Options &options = Options())
+{
+    detail::record_of<std::decay_t<F>> record(std::forward<F>(function));
+    stint_outcome outcome;
+    detail::check(
+        stint_run(detail::entry(options), static_cast<detail::record_base *>(&record), &options.get(), &outcome),
+        "stint_run");
+    return { outcome, record };
+}
 
 } // namespace stint
 

@@ -19,6 +19,7 @@
 #include <stint/blocking.h>
 #include <stint/completions.h>
 #include <stint/descriptor.h>
+#include <stint/exception.h>
 #include <stint/fork.h>
 #include <stint/future.h>
 #include <stint/global.h>

@@ -131,6 +131,7 @@ typedef enum stint_reason {
     STINT_REASON_TRACKER,             /* a profile's tracker asked for it (memprof.h): STINT_ERROR */
     STINT_REASON_CPU,                 /* budget.cpu_ns: STINT_ERROR */
     STINT_REASON_EXPIRED,             /* budget.wall_ns had passed before its function was called: STINT_ERROR */
+    STINT_REASON_EXCEPTION,           /* the function threw (exception.h): STINT_ERROR */
 } stint_reason;
 
 /* What was measured. */
@@ -147,17 +148,22 @@ typedef struct stint_usage {
     uint64_t cpu_ns;      /* processor time of the thread; 0 unless budget.cpu_ns is set */
 } stint_usage;
 
+#define STINT_MESSAGE_SIZE 96
+
 typedef struct stint_outcome {
     stint_status status;
     stint_reason reason;
 
     /* STINT_OK: 0. STINT_ERROR: the function's own code, ENOMEM for the byte limits, EDQUOT for the account and the
-     * tracker, ETIMEDOUT for the deadline, before or after the start, and for processor time. STINT_CANCELLED:
-     * ECANCELED. */
+     * tracker, ETIMEDOUT for the deadline, before or after the start, and for processor time; for an
+     * exception ENOMEM if it is std::bad_alloc, and -1 if not. STINT_CANCELLED: ECANCELED. */
     int error;
 
     void *value; /* STINT_OK: the task's value, the caller's from now on; otherwise NULL */
     stint_usage usage;
+
+    /* STINT_REASON_EXCEPTION: what the exception says, as far as there is room; otherwise empty. */
+    char message[STINT_MESSAGE_SIZE];
 } stint_outcome;
 
 /* Run fn(arg) here, on the calling thread, in a scope of its own, and fill *outcome. options may be NULL: no limits.
@@ -165,7 +171,7 @@ typedef struct stint_outcome {
  * what they have left, and its memory is committed into the scope around it. When a scope around it is interrupted, this
  * one ends with it and, in STINT_JUMP, the call does not return.
  *
- * Any thread, any number at once. The function must leave by returning (no longjmp over the call, no pthread_exit).
+ * Any thread, any number at once. The function must leave by returning (no longjmp over the call, no pthread_exit) or, in C++, by an exception.
  *
  * 0: *outcome is filled, whatever the task's status. EINVAL: fn or outcome is NULL, or on_interrupt or flags is no known
  * value. ENOMEM: no memory for this thread's record; ENOTSUP: the program is linked so that stint cannot meter it (link.h),
@@ -176,7 +182,7 @@ STINT_API int stint_run(stint_fn *fn, void *arg, const stint_options *options, s
 
 /* "ok", "error", "cancelled"; and "none", "failed", "alloc-limit", "memory-limit", "deadline", "account",
  * "global-memory-limit", "token",
- * "shutdown", "outer", "tracker", "cpu", "expired". "unknown" for any other value. Static strings; any thread. */
+ * "shutdown", "outer", "tracker", "cpu", "expired", "exception". "unknown" for any other value. Static strings; any thread. */
 STINT_API const char *stint_status_name(stint_status status);
 STINT_API const char *stint_reason_name(stint_reason reason);
 

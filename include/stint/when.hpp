@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include <stint/stint.hpp>
+#include <stint/future.hpp>
 
 namespace stint
 {

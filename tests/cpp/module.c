@@ -51,9 +51,74 @@ static void it_is_unwound(void **state)
     assert_int_equal(call_status(function("how_many_destroyed"), NULL), 2);
 }
 
+static stint_token *token;
+
+static void set_token(void)
+{
+    stint_token_set(token);
+}
+
+static int throw_past_allocations(void *unused, void **value)
+{
+    (void)unused;
+    (void)value;
+    void (*fn)(void (*before)(void));
+    *(void **)&fn = function("throw_past_allocations");
+    fn(set_token);
+    stint_checkpoint();
+    return 0;
+}
+
+/* What a destructor allocates after the token was set: there an interrupt would lose count of the exception. */
+static void its_exception_on_its_way_arrives_first(void **state)
+{
+    (void)state;
+    const stint_on_interrupt modes[] = { STINT_JUMP, STINT_UNWIND };
+    for (size_t i = 0; i < 2; i++) {
+        stint_options options = STINT_OPTIONS_INIT;
+        assert_int_equal(stint_token_create(&token, NULL), 0);
+        options.token = token;
+        options.on_interrupt = modes[i];
+        stint_outcome outcome = run_task(throw_past_allocations, NULL, &options);
+        stint_token_release(token);
+        assert_cancelled(outcome, STINT_REASON_TOKEN);
+        assert_true(outcome.usage.deferred > 0);
+        assert_int_equal(call_status(function("how_many_uncaught"), NULL), 0);
+        assert_int_equal(call_status(function("how_many_caught"), NULL), (int)i + 1);
+    }
+}
+
+static int interrupted_in(void *name, void **value)
+{
+    (void)value;
+    void (*fn)(void (*before)(void));
+    *(void **)&fn = function(name);
+    fn(set_token);
+    return 0;
+}
+
+static void its_catch_blocks_and_initialisers_are_not_left(void **state)
+{
+    (void)state;
+    static const char *const names[] = { "allocate_in_catch", "allocate_in_initialiser" };
+    for (size_t i = 0; i < 2; i++) {
+        stint_options options = STINT_OPTIONS_INIT;
+        assert_int_equal(stint_token_create(&token, NULL), 0);
+        options.token = token;
+        stint_outcome outcome = run_task(interrupted_in, (void *)(uintptr_t)names[i], &options);
+        stint_token_release(token);
+        assert_cancelled(outcome, STINT_REASON_TOKEN);
+        assert_true(outcome.usage.deferred > 0);
+        assert_int_equal(call_status(function("is_in_catch"), NULL), 0);
+    }
+    assert_int_equal(call_status(function("initialised"), NULL), 42);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(its_exception_on_its_way_arrives_first), /* before anybody has looked for its runtime */
+        cmocka_unit_test(its_catch_blocks_and_initialisers_are_not_left),
         cmocka_unit_test(its_exceptions_and_initialisers_work),
         cmocka_unit_test(it_is_unwound),
     };

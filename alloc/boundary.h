@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The boundary that no exception passes: around the function of a scope, of a branch, and each callback of the
+ * application's. An exception of any language that comes to it is caught here, by the unwinder's own rules: no handler
+ * further out is asked, and no runtime has to end the process because there is none. Any thread.
+ *
+ * It costs a call and a few instructions when nothing is thrown. */
+#ifndef STI_ALLOC_BOUNDARY_H
+#define STI_ALLOC_BOUNDARY_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <stint/task.h>
+#include <unwind.h>
+
+struct sti_cxx_state;
+struct sti_scope;
+
+/* What has come to a boundary. */
+struct sti_thrown {
+    struct _Unwind_Exception *exception; /* NULL: nothing */
+
+    /* Whose frames are left: the forks that they made are settled before any of them goes. NULL: a callback's. */
+    struct sti_scope *scope;
+    unsigned runtime; /* that counted it as on its way */
+};
+
+/* What is called; which of the parameters it has, and its result, are its own affair. */
+typedef int sti_boundary_fn(void *a, void *b, void *c);
+
+/* Call fn(a, b, c) and return what it returns. When it throws, *thrown has the exception, nothing on this thread counts
+ * it as on its way any more, and the result means nothing. thrown->exception has to be NULL before. */
+int sti_boundary_call(void *a, void *b, void *c, sti_boundary_fn *fn, struct sti_thrown *thrown);
+
+/* The same with a stint_fn, in this scope. */
+static inline int sti_boundary_run(struct sti_scope *scope, stint_fn *fn, void *arg, void **value,
+                                   struct sti_thrown *thrown)
+{
+    sti_boundary_fn *called;
+    __builtin_memcpy(&called, &fn, sizeof called);
+    thrown->exception = NULL;
+    thrown->scope = scope;
+    return sti_boundary_call(arg, value, NULL, called, thrown);
+}
+
+/* The scope's function has thrown: nothing counts the exception as on its way any more. */
+void sti_boundary_note(struct sti_scope *scope, struct sti_thrown *thrown);
+
+/* And the scope fails by it. Its message is written to the outcome, the exception is gone. Returns the error. */
+int sti_boundary_fail(struct sti_scope *scope, struct sti_thrown *thrown, stint_outcome *outcome);
+
+/* Throw it on, here. Does not return where a boundary lies around. */
+void sti_boundary_rethrow(const struct sti_thrown *thrown);
+
+/* Let it go. */
+void sti_boundary_drop(struct sti_thrown *thrown);
+
+/* Call a callback of the application's, whose exceptions are told to the report and then forgotten: exception.h. */
+void sti_boundary_callback(const char *where, void *a, void *b, void *c, sti_boundary_fn *fn);
+
+/* With the function as whatever type it has. */
+#define STI_BOUNDARY_CALLBACK(where, function, a, b, c)                                                                \
+    do {                                                                                                               \
+        sti_boundary_fn *called;                                                                                       \
+        _Static_assert(sizeof(function) == sizeof called, "a pointer to a function");                                  \
+        __builtin_memcpy(&called, &(function), sizeof called);                                                         \
+        sti_boundary_callback(where, (void *)(uintptr_t)(a), (void *)(uintptr_t)(b), (void *)(uintptr_t)(c), called);  \
+    } while (0)
+
+#endif

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Reading a module's table of symbols; see elf_symbol.h. Any thread.
+ *
+ * By GNU's hash table: a Bloom filter says most often that a name is not there; a bucket leads to the first symbol of a
+ * chain, whose last hash is odd. Symbols that the module only uses are in no chain. */
+#include "elf_symbol.h"
+
+#include <dlfcn.h>
+#include <stdbool.h>
+#include <string.h>
+
+#define BITS_OF_WORD (8 * sizeof(ElfW(Addr)))
+
+struct tables {
+    uintptr_t base;
+    const ElfW(Sym) * symbols;
+    const char *strings;
+    uint32_t bucket_count;
+    uint32_t first_hashed;
+    uint32_t filter_size;
+    uint32_t filter_shift;
+    const ElfW(Addr) * filter;
+    const uint32_t *buckets;
+    const uint32_t *chains; /* of the symbol first_hashed and those behind it */
+};
+
+struct sti_elf_module sti_elf_module_of(const void *address)
+{
+    struct dl_find_object found;
+    if (_dl_find_object((void *)(uintptr_t)address, &found) != 0)
+        return (struct sti_elf_module){ .dynamic = NULL };
+    return (struct sti_elf_module){ .base = found.dlfo_link_map->l_addr, .dynamic = found.dlfo_link_map->l_ld };
+}
+
+struct sti_elf_module sti_elf_module_at(const struct dl_phdr_info *info)
+{
+    struct sti_elf_module module = { .base = info->dlpi_addr };
+    for (size_t i = 0; i < info->dlpi_phnum; i++) {
+        if (info->dlpi_phdr[i].p_type == PT_DYNAMIC)
+            module.dynamic = (const ElfW(Dyn) *)(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr);
+    }
+    return module;
+}
+
+/* The loader has made addresses of what are offsets in the file; of the vDSO nobody has. */
+static const void *pointed_to(uintptr_t base, const ElfW(Dyn) * entry)
+{
+    uintptr_t value = entry->d_un.d_ptr;
+    return (const void *)(value < base ? base + value : value);
+}
+
+static bool read_tables(const struct sti_elf_module *module, struct tables *tables)
+{
+    const uint32_t *header = NULL;
+    *tables = (struct tables){ .base = module->base };
+    for (const ElfW(Dyn) *entry = module->dynamic; entry != NULL && entry->d_tag != DT_NULL; entry++) {
+        if (entry->d_tag == DT_SYMTAB)
+            tables->symbols = pointed_to(module->base, entry);
+        else if (entry->d_tag == DT_STRTAB)
+            tables->strings = pointed_to(module->base, entry);
+        else if (entry->d_tag == DT_GNU_HASH)
+            header = pointed_to(module->base, entry);
+    }
+    if (header == NULL || tables->symbols == NULL || tables->strings == NULL || header[0] == 0)
+        return false;
+    tables->bucket_count = header[0];
+    tables->first_hashed = header[1];
+    tables->filter_size = header[2];
+    tables->filter_shift = header[3];
+    tables->filter = (const ElfW(Addr) *)(header + 4);
+    tables->buckets = (const uint32_t *)(tables->filter + tables->filter_size);
+    tables->chains = tables->buckets + tables->bucket_count;
+    return true;
+}
+
+static uint32_t hash_of(const char *name)
+{
+    uint32_t hash = 5381;
+    for (; *name != '\0'; name++)
+        hash = hash * 33 + (unsigned char)*name;
+    return hash;
+}
+
+static bool may_contain(const struct tables *tables, uint32_t hash)
+{
+    ElfW(Addr) word = tables->filter[hash / BITS_OF_WORD % tables->filter_size];
+    return (word >> (hash % BITS_OF_WORD) & word >> ((hash >> tables->filter_shift) % BITS_OF_WORD) & 1) != 0;
+}
+
+static bool is_definition(const ElfW(Sym) * symbol)
+{
+    unsigned type = ELF64_ST_TYPE(symbol->st_info);
+    return symbol->st_shndx != SHN_UNDEF && symbol->st_value != 0 &&
+           (type == STT_FUNC || type == STT_OBJECT || type == STT_NOTYPE);
+}
+
+void *sti_elf_symbol(const struct sti_elf_module *module, const char *name)
+{
+    struct tables tables;
+    if (!read_tables(module, &tables))
+        return NULL;
+    uint32_t hash = hash_of(name);
+    if (!may_contain(&tables, hash))
+        return NULL;
+    uint32_t index = tables.buckets[hash % tables.bucket_count];
+    if (index < tables.first_hashed)
+        return NULL;
+    for (;; index++) {
+        uint32_t other = tables.chains[index - tables.first_hashed];
+        const ElfW(Sym) *symbol = &tables.symbols[index];
+        if ((other | 1) == (hash | 1) && is_definition(symbol) && strcmp(tables.strings + symbol->st_name, name) == 0)
+            return (void *)(tables.base + symbol->st_value);
+        if ((other & 1) != 0)
+            return NULL;
+    }
+}
+
+void sti_elf_visit_functions(const struct sti_elf_module *module, sti_elf_visit_fn *visit, void *arg)
+{
+    struct tables tables;
+    if (!read_tables(module, &tables))
+        return;
+    for (uint32_t bucket = 0; bucket < tables.bucket_count; bucket++) {
+        uint32_t index = tables.buckets[bucket];
+        bool last = index < tables.first_hashed;
+        for (; !last; index++) {
+            const ElfW(Sym) *symbol = &tables.symbols[index];
+            if (is_definition(symbol) && ELF64_ST_TYPE(symbol->st_info) == STT_FUNC)
+                visit(tables.strings + symbol->st_name, (const void *)(tables.base + symbol->st_value),
+                      symbol->st_size, arg);
+            last = (tables.chains[index - tables.first_hashed] & 1) != 0;
+        }
+    }
+}

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Fork and join inside a C++ task: stint/fork.h with values, exceptions and destructors. Part of stint.hpp.
+ *
+ *     stint::Fork left([&] { return count(tree.left); });
+ *     int right = count(tree.right);
+ *     return left.join() + right;
+ *
+ * Where something is thrown before the join, the fork is taken back, or waited for, before its frame goes. */
+#ifndef STINT_FORK_HPP
+#define STINT_FORK_HPP
+
+#include <optional>
+#include <type_traits>
+#include <utility>
+
+#include <stint/fork.h>
+#include <stint/outcome.hpp>
+
+namespace stint
+{
+
+/* A fork, and a local variable, on the thread and in the task that it is joined in. */
+template <class F> class [[nodiscard]] Fork
+{
+    using result = std::invoke_result_t<F &>;
+    static_assert(!std::is_reference_v<result>, "return a pointer");
+
+  public:
+    explicit Fork(F function) : function_(std::move(function))
+    {
+        detail::check(stint_fork(&subtask_, call, this), "stint_fork");
+    }
+    ~Fork()
+    {
+        stint_fork_drop(&subtask_);
+    }
+    Fork(const Fork &) = delete;
+    Fork &operator=(const Fork &) = delete;
+
+    /* Once: what the function returned, here or elsewhere; or throws what it threw. Throws std::system_error if it did
+     * not come to its end; ECANCELED: the task is being interrupted. */
+    result join()
+    {
+        detail::check(stint_join(&subtask_, nullptr), "stint_join");
+        if constexpr (!std::is_void_v<result>)
+            return std::move(*value_);
+    }
+
+  private:
+    struct nothing {
+    };
+
+    static int call(void *fork, void **)
+    {
+        auto *self = static_cast<Fork *>(fork);
+        if constexpr (std::is_void_v<result>)
+            self->function_();
+        else
+            self->value_.emplace(self->function_());
+        return 0;
+    }
+
+    F function_;
+    std::optional<std::conditional_t<std::is_void_v<result>, nothing, result>> value_;
+    stint_subtask subtask_;
+};
+
+/* Call all of them, in no particular order. */
+template <class F> void invoke(F &&function)
+{
+    std::forward<F>(function)();
+}
+template <class F, class... G> void invoke(F &&first, G &&...others)
+{
+    Fork fork([&] { invoke(others...); });
+    first();
+    fork.join();
+}
+
+} // namespace stint
+
+#endif

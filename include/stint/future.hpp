@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The future of a C++ task. Part of stint.hpp. */
+#ifndef STINT_FUTURE_HPP
+#define STINT_FUTURE_HPP
+
+#include <cerrno>
+#include <chrono>
+#include <memory>
+#include <type_traits>
+#include <utility>
+
+#include <stint/future.h>
+#include <stint/guard.hpp>
+#include <stint/outcome.hpp>
+
+namespace stint
+{
+
+namespace detail
+{
+
+/* Whether it has ended in time. */
+template <class Rep, class Period> bool wait_for(stint_future *future, std::chrono::duration<Rep, Period> time)
+{
+    int error = stint_future_wait_for(future, nanoseconds(time), nullptr);
+    if (error == ETIMEDOUT)
+        return false;
+    check(error, "stint_future_wait_for");
+    return true;
+}
+
+} // namespace detail
+
+/* The future of a submitted task. Move-only. A Future that goes before its task has ended cancels the task and waits for
+ * it, like std::jthread: what the task refers to lives at least as long as its Future, if it was made before. */
+template <class T = void> class [[nodiscard]] Future
+{
+  public:
+    Future() noexcept = default;
+    ~Future()
+    {
+        abandon();
+    }
+    Future(Future &&other) noexcept : record_(std::move(other.record_)), future_(std::exchange(other.future_, nullptr))
+    {
+    }
+    Future &operator=(Future &&other) noexcept
+    {
+        if (this != &other) {
+            abandon();
+            record_ = std::move(other.record_);
+            future_ = std::exchange(other.future_, nullptr);
+        }
+        return *this;
+    }
+
+    /* Whether there is a task whose outcome has not been taken. */
+    [[nodiscard]] bool valid() const noexcept
+    {
+        return future_ != nullptr;
+    }
+    [[nodiscard]] bool ready() const noexcept
+    {
+        return stint_future_ready(future_);
+    }
+    void cancel() const noexcept
+    {
+        stint_future_cancel(future_);
+    }
+    /* Until the task has ended. Throws std::system_error: EINVAL without a task, EDEADLK in the task itself. */
+    void wait() const
+    {
+        detail::check(stint_future_wait(future_, nullptr), "stint_future_wait");
+    }
+    /* Whether it has ended in time. */
+    template <class Rep, class Period> bool wait_for(std::chrono::duration<Rep, Period> time) const
+    {
+        return detail::wait_for(future_, time);
+    }
+    /* Have callback(outcome) called, with a const stint_outcome &, when the task has ended: stint_future_then says where,
+     * and what it may do. It is moved, or copied; of what it throws see stint/exception.h. It does not touch the value,
+     * which is get()'s. Given in a task, it outlives that, but not what its captures own: that is the task's. */
+    template <class F> void then(F &&callback) const
+    {
+        using Callback = std::decay_t<F>;
+        static_assert(std::is_invocable_v<Callback &, const stint_outcome &>,
+                      "a callback takes a const stint_outcome &");
+        std::unique_ptr<Callback> kept;
+        {
+            Keep region;
+            kept.reset(new Callback(std::forward<F>(callback)));
+        }
+        detail::check(stint_future_then(
+                          future_,
+                          [](stint_future *, const stint_outcome *outcome, void *function) {
+                              (*std::unique_ptr<Callback>(static_cast<Callback *>(function)))(*outcome);
+                          },
+                          kept.get()),
+                      "stint_future_then");
+        static_cast<void>(kept.release()); /* it frees itself; nothing of this object may be touched any more */
+    }
+    /* Let the task go on by itself: nobody waits for it, and its value is destroyed when it has ended. What it refers to
+     * must live as long. valid() is false afterwards. */
+    void detach() noexcept
+    {
+        if (future_ != nullptr)
+            leave(std::exchange(future_, nullptr));
+    }
+    /* Wait, and take the outcome: valid() is false afterwards. */
+    [[nodiscard]] Outcome<T> outcome()
+    {
+        stint_outcome raw;
+        detail::check(stint_future_wait(future_, &raw), "stint_future_wait");
+        auto record = std::move(record_);
+        stint_future_release(std::exchange(future_, nullptr));
+        return { raw, *record };
+    }
+    /* Wait, and take the value; or throw stint::error or stint::cancelled. */
+    T get()
+    {
+        return outcome().get();
+    }
+    [[nodiscard]] stint_future *handle() const noexcept
+    {
+        return future_;
+    }
+
+  private:
+    friend class Pool;
+    Future(std::unique_ptr<detail::record<T>> record, stint_future *future) noexcept
+        : record_(std::move(record)), future_(future)
+    {
+    }
+
+    /* Where it may not wait, in a callback or in the task itself, it leaves the task to itself. */
+    void abandon() noexcept
+    {
+        if (future_ == nullptr)
+            return;
+        stint_mask();
+        stint_outcome raw;
+        stint_future *future = std::exchange(future_, nullptr);
+        stint_future_cancel(future);
+        if (stint_future_wait(future, &raw) != 0) {
+            leave(future);
+        } else {
+            if (raw.status == STINT_OK)
+                record_->drop();
+            record_.reset();
+            stint_future_release(future);
+        }
+        stint_unmask();
+    }
+
+    /* The record is freed when the task has ended; never, if there is no memory to say so. */
+    void leave(stint_future *future) noexcept
+    {
+        stint_future_then(
+            future,
+            [](stint_future *, const stint_outcome *outcome, void *kept) {
+                std::unique_ptr<detail::record<T>> record(static_cast<detail::record<T> *>(kept));
+                if (outcome->status == STINT_OK)
+                    record->drop();
+            },
+            record_.release());
+        stint_future_release(future);
+    }
+
+    std::unique_ptr<detail::record<T>> record_;
+    stint_future *future_ = nullptr;
+};
+
+} // namespace stint
+
+#endif

@@ -1,0 +1,355 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What a task of C++ is submitted with: tokens, accounts, options. Part of stint.hpp. */
+#ifndef STINT_OPTIONS_HPP
+#define STINT_OPTIONS_HPP
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <system_error>
+#include <utility>
+
+#include <stint/account.h>
+#include <stint/pool.h>
+#include <stint/task.h>
+#include <stint/token.h>
+
+namespace stint
+{
+
+namespace detail
+{
+
+inline void check(int error, const char *what)
+{
+    if (error != 0)
+        throw std::system_error(error, std::generic_category(), what);
+}
+
+/* 0 for what is not in the future; the longest there is for what is beyond it. */
+template <class Rep, class Period> std::uint64_t nanoseconds(std::chrono::duration<Rep, Period> time)
+{
+    constexpr double most = 9.2e18;
+    if (std::chrono::duration<double, std::nano>(time).count() >= most)
+        return std::numeric_limits<std::uint64_t>::max();
+    auto count = std::chrono::duration_cast<std::chrono::nanoseconds>(time).count();
+    return count > 0 ? static_cast<std::uint64_t>(count) : 0;
+}
+
+} // namespace detail
+
+/* A token: stint/token.h. Move-only; an empty one, which has been moved from, is never set. */
+class Token
+{
+  public:
+    Token() : Token(static_cast<stint_token *>(nullptr))
+    {
+    }
+    ~Token()
+    {
+        stint_token_release(token_);
+    }
+    Token(Token &&other) noexcept : token_(std::exchange(other.token_, nullptr))
+    {
+    }
+    Token &operator=(Token &&other) noexcept
+    {
+        std::swap(token_, other.token_);
+        return *this;
+    }
+
+    /* A token that is set when this one is. */
+    [[nodiscard]] Token child() const
+    {
+        return Token(token_);
+    }
+    void set() const noexcept
+    {
+        stint_token_set(token_);
+    }
+    [[nodiscard]] bool is_set() const noexcept
+    {
+        return stint_token_is_set(token_);
+    }
+    /* Readable when it is set; the token's. Throws std::system_error. */
+    [[nodiscard]] int descriptor() const
+    {
+        int descriptor = -1;
+        detail::check(stint_token_descriptor(token_, &descriptor), "stint_token_descriptor");
+        return descriptor;
+    }
+    [[nodiscard]] stint_token *get() const noexcept
+    {
+        return token_;
+    }
+
+  private:
+    explicit Token(stint_token *parent)
+    {
+        detail::check(stint_token_create(&token_, parent), "stint_token_create");
+    }
+
+    stint_token *token_ = nullptr;
+};
+
+/* The limits of an account, one call for each; what is not set is not limited. */
+class AccountLimits
+{
+  public:
+    /* Bytes its tasks may allocate in all, for ever. */
+    AccountLimits &allocation(std::size_t bytes) noexcept
+    {
+        limits_.allocation = bytes;
+        return *this;
+    }
+    /* Bytes its running tasks may hold at once. */
+    AccountLimits &memory(std::size_t bytes) noexcept
+    {
+        limits_.memory = bytes;
+        return *this;
+    }
+    /* Tasks that may run at once. */
+    AccountLimits &running(unsigned tasks) noexcept
+    {
+        limits_.running = tasks;
+        return *this;
+    }
+    /* Copied when the account is made. */
+    AccountLimits &name(const char *name) noexcept
+    {
+        limits_.name = name;
+        return *this;
+    }
+    [[nodiscard]] const stint_account_limits &get() const noexcept
+    {
+        return limits_;
+    }
+
+  private:
+    stint_account_limits limits_ = {};
+};
+
+/* An account: stint/account.h. Move-only. Its tasks keep what they need of it. */
+class Account
+{
+  public:
+    explicit Account(const AccountLimits &limits = AccountLimits()) : Account(nullptr, limits)
+    {
+    }
+    ~Account()
+    {
+        stint_account_release(account_);
+    }
+    Account(Account &&other) noexcept : account_(std::exchange(other.account_, nullptr))
+    {
+    }
+    Account &operator=(Account &&other) noexcept
+    {
+        std::swap(account_, other.account_);
+        return *this;
+    }
+
+    /* An account below this one. */
+    [[nodiscard]] Account child(const AccountLimits &limits = AccountLimits()) const
+    {
+        return Account(account_, limits);
+    }
+    [[nodiscard]] stint_account_usage usage() const
+    {
+        stint_account_usage usage;
+        detail::check(stint_account_read(account_, &usage), "stint_account_read");
+        return usage;
+    }
+    [[nodiscard]] const char *name() const noexcept
+    {
+        return stint_account_name(account_);
+    }
+    [[nodiscard]] stint_account *get() const noexcept
+    {
+        return account_;
+    }
+
+  private:
+    Account(stint_account *parent, const AccountLimits &limits)
+    {
+        detail::check(stint_account_create(&account_, parent, &limits.get()), "stint_account_create");
+    }
+
+    stint_account *account_ = nullptr;
+};
+
+/* The options of a task, one call for each: Options().memory(64 << 20).wall(std::chrono::seconds(1)). */
+class Options
+{
+  public:
+    Options() noexcept
+    {
+        options_.on_interrupt = STINT_UNWIND;
+    }
+    Options(const stint_options &options) noexcept : options_(options)
+    {
+    }
+
+    /* Bytes allocated in all. */
+    Options &allocation(std::size_t bytes) noexcept
+    {
+        options_.budget.allocation = bytes;
+        return *this;
+    }
+    /* Bytes held at once. */
+    Options &memory(std::size_t bytes) noexcept
+    {
+        options_.budget.memory = bytes;
+        return *this;
+    }
+    /* From the submission. Zero or less: the time is up, and the task ends without having been started. */
+    template <class Rep, class Period> Options &wall(std::chrono::duration<Rep, Period> time) noexcept
+    {
+        options_.budget.wall_ns = limit(time);
+        return *this;
+    }
+    /* The same, until a time. */
+    template <class Clock, class Duration> Options &deadline(std::chrono::time_point<Clock, Duration> time) noexcept
+    {
+        return wall(time - Clock::now());
+    }
+    /* Of processor time. */
+    template <class Rep, class Period> Options &cpu(std::chrono::duration<Rep, Period> time) noexcept
+    {
+        options_.budget.cpu_ns = limit(time);
+        return *this;
+    }
+    /* The token and the account must live until the task is submitted, or for as long as run() runs. */
+    Options &token(const Token &token) noexcept
+    {
+        options_.token = token.get();
+        return *this;
+    }
+    Options &account(const Account &account) noexcept
+    {
+        return this->account(account.get());
+    }
+    Options &account(stint_account *account) noexcept
+    {
+        options_.account = account;
+        return *this;
+    }
+    Options &on_interrupt(stint_on_interrupt how) noexcept
+    {
+        options_.on_interrupt = how;
+        return *this;
+    }
+    Options &grace(std::size_t bytes) noexcept
+    {
+        options_.grace = bytes;
+        return *this;
+    }
+    /* Not copied: it must outlive the task. */
+    Options &name(const char *name) noexcept
+    {
+        options_.name = name;
+        return *this;
+    }
+    Options &preemptible(bool on = true) noexcept
+    {
+        options_.preemptible = on;
+        return *this;
+    }
+    Options &audit_descriptors(bool on = true) noexcept
+    {
+        options_.audit_descriptors = on;
+        return *this;
+    }
+    Options &priority(stint_priority priority) noexcept
+    {
+        options_.priority = priority;
+        return *this;
+    }
+    /* STINT_ALLOW_UNMETERED: stint/link.h. */
+    Options &flags(unsigned flags) noexcept
+    {
+        options_.flags = flags;
+        return *this;
+    }
+    Options &wipe(bool on = true) noexcept
+    {
+        options_.wipe = on;
+        return *this;
+    }
+    [[nodiscard]] const stint_options &get() const noexcept
+    {
+        return options_;
+    }
+    /* Whether a limit of time was given that is up. */
+    [[nodiscard]] bool is_expired() const noexcept
+    {
+        return expired_;
+    }
+
+  private:
+    /* 0 would be no limit. */
+    template <class Rep, class Period> std::uint64_t limit(std::chrono::duration<Rep, Period> time) noexcept
+    {
+        std::uint64_t count = detail::nanoseconds(time);
+        expired_ = expired_ || count == 0;
+        return count > 0 ? count : 1;
+    }
+
+    stint_options options_ = STINT_OPTIONS_INIT;
+    bool expired_ = false;
+};
+
+/* The options of a pool, one call for each; see stint/pool.h. */
+class PoolOptions
+{
+  public:
+    PoolOptions &workers(unsigned workers) noexcept
+    {
+        options_.workers = workers;
+        return *this;
+    }
+    PoolOptions &queue_capacity(std::size_t tasks) noexcept
+    {
+        options_.queue_capacity = tasks;
+        return *this;
+    }
+    PoolOptions &name(const char *name) noexcept
+    {
+        options_.name = name;
+        return *this;
+    }
+    PoolOptions &pinned(bool on = true) noexcept
+    {
+        options_.pinned = on;
+        return *this;
+    }
+    /* 0: none. */
+    PoolOptions &spares(unsigned spares) noexcept
+    {
+        options_.spares = spares != 0 ? spares : STINT_NO_SPARES;
+        return *this;
+    }
+    PoolOptions &flags(unsigned flags) noexcept
+    {
+        options_.flags = flags;
+        return *this;
+    }
+    PoolOptions &hold_near_memory_limit(bool on = true) noexcept
+    {
+        options_.hold_near_memory_limit = on;
+        return *this;
+    }
+    operator const stint_pool_options &() const noexcept
+    {
+        return options_;
+    }
+
+  private:
+    stint_pool_options options_ = STINT_POOL_OPTIONS_INIT;
+};
+
+} // namespace stint
+
+#endif

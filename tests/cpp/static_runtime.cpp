@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A program that brings its own C++ runtime (-static-libstdc++) beside the shared library: what the library overrides must
+ * not be missing from it. */
+#include "trail.h"
+
+#include <stdexcept>
+#include <string>
+#include <thread>
+
+namespace
+{
+
+void exceptions_are_caught_outside_of_tasks(void **)
+{
+    int caught = 0;
+    for (int i = 0; i < 3; i++) {
+        try {
+            try {
+                throw std::runtime_error("x");
+            } catch (std::exception &error) {
+                caught += strcmp(error.what(), "x") == 0;
+                throw;
+            }
+        } catch (...) {
+            caught++;
+        }
+    }
+    assert_int_equal(caught, 6);
+    assert_int_equal(std::uncaught_exceptions(), 0);
+    assert_true(std::current_exception() == nullptr);
+}
+
+int initialised;
+
+int initialise(bool fails)
+{
+    initialised++;
+    if (fails)
+        throw std::runtime_error("not yet");
+    return 42;
+}
+
+int value_of(bool fails)
+{
+    static int value = initialise(fails);
+    return value;
+}
+
+void initialisers_run_until_one_succeeds(void **)
+{
+    int thrown = 0;
+    for (int i = 0; i < 2; i++) {
+        try {
+            value_of(true);
+        } catch (std::exception &) {
+            thrown++;
+        }
+    }
+    std::thread others[4];
+    for (auto &other : others)
+        other = std::thread([] { value_of(false); });
+    for (auto &other : others)
+        other.join();
+    assert_int_equal(value_of(true), 42);
+    assert_int_equal(thrown, 2);
+    assert_int_equal(initialised, 3);
+}
+
+void a_task_is_unwound(void **)
+{
+    auto outcome = run(limited(), [] {
+        in_frame('3', [] {
+            try {
+                in_frame('1', spend_new);
+            } catch (...) {
+                note('2');
+                throw;
+            }
+        });
+    });
+    assert_stopped(outcome, "123");
+}
+
+void a_catch_block_is_not_left(void **)
+{
+    stint_options options = limited();
+    options.on_interrupt = STINT_JUMP;
+    auto outcome = run(options, [] {
+        try {
+            throw std::runtime_error("x");
+        } catch (std::exception &) {
+            sink = ::operator new(200000);
+            note('1');
+        }
+        sink = ::operator new(1);
+        note('W');
+    });
+    assert_stopped(outcome, "1");
+    assert_true(std::current_exception() == nullptr);
+}
+
+void a_refused_allocation_throws_bad_alloc(void **)
+{
+    stint_options options = limited();
+    options.on_interrupt = STINT_FAIL;
+    auto outcome = run(options, [] {
+        try {
+            spend_array();
+        } catch (std::bad_alloc &) {
+            note('1');
+        }
+    });
+    assert_stopped(outcome, "1");
+}
+
+} // namespace
+
+int main()
+{
+    const CMUnitTest tests[] = {
+        cmocka_unit_test(a_task_is_unwound), /* before anything has been thrown */
+        cmocka_unit_test(exceptions_are_caught_outside_of_tasks),
+        cmocka_unit_test(initialisers_run_until_one_succeeds),
+        cmocka_unit_test(a_catch_block_is_not_left),
+        cmocka_unit_test(a_refused_allocation_throws_bad_alloc),
+    };
+    return cmocka_run_group_tests(tests, nullptr, nullptr);
+}
