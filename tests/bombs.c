@@ -148,7 +148,7 @@ static void launch(stint_pool *pool, struct flight *flight, const struct bomb *b
     flight->document = (parse_document){ .path = bomb->path, .kind = bomb->kind };
     stint_options options = parse_options(bomb->kind);
     options.budget.memory = LIMIT;
-    options.budget.wall_ns = bomb->reason == STINT_REASON_DEADLINE ? LOOP_NS : 0;
+    options.budget.run_ns = bomb->reason == STINT_REASON_DEADLINE ? LOOP_NS : 0;
     assert_int_equal(stint_submit(pool, parse_document_run, &flight->document, &options, &flight->future), 0);
 }
 

@@ -9,8 +9,10 @@ mkdir -p "$scratch/bin" "$scratch/lib/stint"
 cp "$1" "$scratch/bin/program"
 cp "$2" "$scratch/lib/$(basename "$2" | sed 's/\.so\..*/.so.0/')"
 module=$(realpath "$3")
+# Where mimalloc is not the system's, its folder is found from the build only.
+backend=$(ldd "$2" | sed -n 's|.*libmimalloc[^ ]* => \(.*\)/[^/]*$|:\1|p')
 cd "$scratch"
-export LD_LIBRARY_PATH=lib # relative: the program below leaves this folder
+export LD_LIBRARY_PATH="lib$backend" # relative: the program below leaves this folder
 
 fail() {
   echo "$*" >&2
