@@ -79,7 +79,7 @@ static int do_halves(struct part *part, void *upper_accumulator)
 {
     struct range *range = part->range;
     size_t pieces = (part->end - part->begin - 1) / range->smallest + 1;
-    size_t middle = part->begin + (pieces + 1) / 2 * range->smallest;
+    size_t middle = part->begin + (pieces / 2 + pieces % 2) * range->smallest;
     struct part upper = { range, middle, part->end, upper_accumulator };
     __attribute__((cleanup(stint_fork_drop))) stint_subtask subtask;
     stint_fork(&subtask, do_forked_part, &upper);

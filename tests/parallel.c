@@ -116,6 +116,25 @@ static void an_error_of_one_piece_is_that_of_the_loop(void **state)
     }
 }
 
+/* The idle worker has asked before the first piece is begun, and in a masked region gets nothing. */
+static int loop_over_everything(void *arg, void **value)
+{
+    (void)value;
+    nanosleep(&(struct timespec){ .tv_nsec = 20000000 }, NULL);
+    stint_mask();
+    int error = stint_for(0, SIZE_MAX, 1, fail_at_some, arg);
+    stint_unmask();
+    return error;
+}
+
+static void the_largest_of_all_ranges_can_be_halved(void **state)
+{
+    (void)state;
+    size_t bad = 3;
+    for (int round = 0; round < 10; round++)
+        assert_int_equal(run_in_pool(loop_over_everything, &bad, NULL).error, EILSEQ);
+}
+
 static int never(size_t begin, size_t end, void *arg)
 {
     (void)begin;
@@ -425,6 +444,7 @@ int main(void)
         cmocka_unit_test(a_loop_does_each_index_once_in_pieces_of_the_grain),
         cmocka_unit_test(a_loop_in_a_masked_region_runs_too),
         cmocka_unit_test(an_error_of_one_piece_is_that_of_the_loop),
+        cmocka_unit_test_setup_teardown(the_largest_of_all_ranges_can_be_halved, two_workers, no_workers),
         cmocka_unit_test(an_empty_loop_calls_nothing),
         cmocka_unit_test_setup_teardown(an_idle_worker_takes_a_part_of_a_loop, two_workers, no_workers),
         cmocka_unit_test_setup_teardown(a_loop_is_bounded_like_its_task, two_workers, no_workers),
