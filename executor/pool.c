@@ -24,6 +24,8 @@ void sti_pool_free(stint_pool *pool)
     sti_places_end(&pool->places);
     sti_spares_end(&pool->spares);
     sti_queue_end(&pool->queue);
+    if (pool->processors.mask != NULL)
+        sti_processors_free(&pool->processors);
     sti_process_free(pool->workers);
     sti_process_free(pool);
 }

@@ -15,6 +15,7 @@
 #include "overdue.h"
 #include "park.h"
 #include "places.h"
+#include "processors.h"
 #include "queue.h"
 #include "spare.h"
 #include "tally.h"
@@ -37,6 +38,7 @@ struct stint_pool {
     unsigned worker_count;
     struct sti_worker *workers; /* and room for the spares: sti_pool_slots */
     bool holds_near_limit;      /* hold_near_memory_limit */
+    struct sti_processors processors; /* that the workers of a pinned pool have one each of; mask NULL: it is not pinned */
     stint_token stop;           /* set when cancelling; every running task's scope looks at it */
     char name[STI_THREAD_NAME_SIZE];
 

@@ -28,30 +28,34 @@ static bool start_free(struct sti_worker *worker)
     return pthread_create(&worker->thread, NULL, sti_worker_main, worker) == 0;
 }
 
-/* The processor is an attribute of the thread from its start: so its stack and its first pages lie near. */
-static bool start_pinned(struct sti_worker *worker, const struct sti_processors *processors, cpu_set_t *only)
+/* Where it may run is an attribute of the thread from its start: so its stack and its first pages lie near. */
+static bool start_on(struct sti_worker *worker, const cpu_set_t *mask, size_t size)
 {
     pthread_attr_t attributes;
     if (pthread_attr_init(&attributes) != 0)
         return false;
-    sti_processors_choose(processors, worker->index, only);
-    bool started = pthread_attr_setaffinity_np(&attributes, processors->size, only) == 0 &&
+    bool started = pthread_attr_setaffinity_np(&attributes, size, mask) == 0 &&
                    pthread_create(&worker->thread, &attributes, sti_worker_main, worker) == 0;
     pthread_attr_destroy(&attributes);
     return started;
 }
 
+static bool start_pinned(struct sti_worker *worker, cpu_set_t *only)
+{
+    const struct sti_processors *processors = &worker->pool->processors;
+    sti_processors_choose(processors, worker->index, only);
+    return start_on(worker, only, processors->size);
+}
+
 static unsigned start_all_pinned(stint_pool *pool)
 {
     unsigned started = 0;
-    struct sti_processors processors;
-    if (!sti_processors_read(&processors))
+    if (!sti_processors_read(&pool->processors))
         return 0;
-    cpu_set_t *only = sti_process_malloc(processors.size);
-    while (only != NULL && started < pool->worker_count && start_pinned(&pool->workers[started], &processors, only))
+    cpu_set_t *only = sti_process_malloc(pool->processors.size);
+    while (only != NULL && started < pool->worker_count && start_pinned(&pool->workers[started], only))
         started++;
     sti_process_free(only);
-    sti_processors_free(&processors);
     return started;
 }
 
@@ -71,13 +75,16 @@ static void block_signals(sigset_t *before)
     pthread_sigmask(SIG_SETMASK, &blocked, before);
 }
 
+/* It stands in for one worker now and for another later: in a pinned pool it may run wherever any of them may, or two
+ * would share a processor while another is idle. */
 bool sti_start_spare(struct sti_worker *spare)
 {
+    const struct sti_processors *processors = &spare->pool->processors;
     sigset_t before;
     struct sti_aside aside;
     sti_aside_begin(&aside);
     block_signals(&before);
-    bool started = start_free(spare);
+    bool started = processors->mask != NULL ? start_on(spare, processors->mask, processors->size) : start_free(spare);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     sti_aside_end(&aside);
     return started;

@@ -176,6 +176,42 @@ static void test_pinned_workers_have_one_processor_each(void **state)
     assert_int_equal(stint_pool_destroy(pool), 0);
 }
 
+static int block(void *arg, void **value)
+{
+    stint_blocking_begin();
+    int error = gate_hold(arg, value);
+    stint_blocking_end();
+    return error;
+}
+
+/* It was started by a worker that has one processor, and will stand in for others. */
+static void test_spares_of_a_pinned_pool_may_run_wherever_its_workers_may(void **state)
+{
+    (void)state;
+    stint_pool *pool;
+    const stint_pool_options options = { .workers = 1, .pinned = true };
+    assert_int_equal(stint_pool_create(&pool, &options), 0);
+    struct gate asleep = { 0 };
+    struct gate gate = { .open = true };
+    struct place place = { .gate = &gate };
+    stint_future *futures[2];
+    assert_int_equal(stint_submit(pool, block, &asleep, NULL, &futures[0]), 0);
+    gate_await(&asleep, 1);
+    assert_int_equal(stint_submit(pool, note_place, &place, NULL, &futures[1]), 0);
+    stint_outcome outcome;
+    assert_int_equal(stint_future_wait(futures[1], &outcome), 0);
+    assert_int_equal(outcome.error, 0);
+    cpu_set_t own;
+    assert_int_equal(sched_getaffinity(0, sizeof own, &own), 0);
+    assert_true(CPU_EQUAL(&own, &place.mask));
+    gate_open(&asleep);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(stint_future_wait(futures[i], NULL), 0);
+        stint_future_release(futures[i]);
+    }
+    assert_int_equal(stint_pool_destroy(pool), 0);
+}
+
 #define in_root(function) cmocka_unit_test_setup_teardown(function, make_root, remove_root)
 
 int main(void)
@@ -187,6 +223,7 @@ int main(void)
         in_root(test_nonsense_in_the_files_is_no_quota),
         cmocka_unit_test(test_choosing_goes_round_the_allowed_processors),
         cmocka_unit_test(test_pinned_workers_have_one_processor_each),
+        cmocka_unit_test(test_spares_of_a_pinned_pool_may_run_wherever_its_workers_may),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -32,7 +32,8 @@ typedef struct stint_pool_options {
     /* Worker threads are called name/0, name/1, ... (15 characters are kept); NULL: "stint". */
     const char *name;
 
-    /* Keep each worker on one processor of those that the calling thread may run on, one after the other. */
+    /* Keep each worker on one processor of those that the calling thread may run on, one after the other.
+     * Spares, who stand in for now one and now another of them, may run on all of these. */
     bool pinned;
 
     /* Spare workers that may stand in for those that sleep in a blocking region (blocking.h) or in a wait for a future; 0:
