@@ -317,6 +317,13 @@ bool sti_account_contains(const stint_account *account, const stint_account *inn
     return inner != NULL;
 }
 
+bool sti_account_have_common(const stint_account *one, const stint_account *other)
+{
+    while (one != NULL && !sti_account_contains(one, other))
+        one = one->parent;
+    return one != NULL;
+}
+
 uint64_t sti_account_draw(stint_account *account, const stint_account *end, uint64_t need, uint64_t wanted)
 {
     if (add(account, end, ALLOCATED, wanted))

@@ -62,6 +62,9 @@ const stint_account *sti_account_parent(const stint_account *account);
 /* Whether inner is this account or lies below it. */
 bool sti_account_contains(const stint_account *account, const stint_account *inner);
 
+/* Whether some account contains both. */
+bool sti_account_have_common(const stint_account *one, const stint_account *other);
+
 /* Draw bytes for allocations, at least need and at most wanted. Returns how many; 0: there are not so many left. */
 uint64_t sti_account_draw(stint_account *account, const stint_account *end, uint64_t need, uint64_t wanted);
 

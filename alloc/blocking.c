@@ -17,11 +17,23 @@ void sti_blocking_set_lender(const struct sti_lender *new_lender)
     lender = new_lender;
 }
 
-void stint_blocking_begin(void)
+void sti_blocking_sleep(void)
 {
     const struct sti_thread *thread = sti_thread_metered;
     if (thread != NULL && lender != NULL && thread->scope->regions++ == 0)
         lender->falls_asleep();
+}
+
+void sti_blocking_awake(void)
+{
+    const struct sti_thread *thread = sti_thread_metered;
+    if (thread != NULL && thread->scope->regions > 0 && --thread->scope->regions == 0)
+        lender->is_awake();
+}
+
+void stint_blocking_begin(void)
+{
+    sti_blocking_sleep();
 }
 
 void stint_blocking_end(void)

@@ -16,6 +16,10 @@ struct sti_lender {
 /* Who lends the calling thread; NULL: nobody. */
 void sti_blocking_set_lender(const struct sti_lender *lender);
 
+/* A region of the library's own, around a wait: its end is no sample point. */
+void sti_blocking_sleep(void);
+void sti_blocking_awake(void);
+
 /* The scope ends with regions open. */
 void sti_blocking_close(struct sti_scope *scope);
 

@@ -20,6 +20,7 @@
 #include "quiet.h"
 #include "resident.h"
 #include "thread.h"
+#include "watch.h"
 
 #define SHORTEST_INTERVAL ((size_t)256 << 10)
 #define LONGEST_INTERVAL ((size_t)4 << 20)
@@ -127,6 +128,7 @@ static void stop(struct sti_thread *victim, size_t held)
     atomic_store_explicit(&seen, held, memory_order_relaxed);
     atomic_store_explicit(&victim->sacrificed, true, memory_order_seq_cst);
     atomic_store_explicit(&victim->limit, 0, memory_order_seq_cst);
+    sti_watch_wake(); /* it may be asleep */
 }
 
 uint64_t sti_global_look(struct sti_thread *thread)

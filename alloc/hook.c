@@ -40,7 +40,8 @@ static bool is_flagged(const struct sti_scope *innermost, uint64_t now)
     for (const struct sti_scope *scope = innermost; scope != NULL; scope = scope->outer) {
         if (stint_token_is_set(scope->stop) || stint_token_is_set(scope->token) || scope->deadline <= now ||
             sti_cpu_watch(scope, now) <= now ||
-            (scope->member != NULL && sti_family_tripped(scope->member->family) != STINT_REASON_NONE))
+            (scope->member != NULL && sti_family_tripped(scope->member->family) != STINT_REASON_NONE) ||
+            (scope->outer == NULL && sti_interrupt_is_sacrificed(scope)))
             return true;
     }
     return false;
@@ -67,7 +68,7 @@ static uint64_t look_at_scope(struct sti_watch *watch, uint64_t now)
         sti_watch_call(watch, hook->function, hook->arg);
         return STI_WATCH_AGAIN;
     }
-    if (!scope->preemptible)
+    if (!scope->preemptible || scope->covered > 0)
         return STI_WATCH_NEVER;
     sti_preempt_send(scope->thread);
     return now + ASK_AGAIN_NS;

@@ -34,8 +34,7 @@ void sti_interrupt_trip(struct sti_scope *scope, stint_reason reason)
     scope->tripped = scope->member != NULL ? sti_family_trip(scope->member->family, reason) : reason;
 }
 
-/* Of a scope that is in no other. A family's victim is its task's thread, whatever that runs meanwhile. */
-static bool is_sacrificed(const struct sti_scope *scope)
+bool sti_interrupt_is_sacrificed(const struct sti_scope *scope)
 {
     struct sti_thread *thread = scope->member != NULL ? scope->member->family->thread : scope->thread;
     return atomic_load_explicit(&thread->sacrificed, memory_order_seq_cst);
@@ -67,7 +66,7 @@ void sti_interrupt_look(struct sti_scope *innermost, uint64_t now)
             sti_interrupt_trip(scope, STINT_REASON_SHUTDOWN);
         } else if (stint_token_is_set(scope->token)) {
             sti_interrupt_trip(scope, STINT_REASON_TOKEN);
-        } else if (scope->outer == NULL && is_sacrificed(scope)) {
+        } else if (scope->outer == NULL && sti_interrupt_is_sacrificed(scope)) {
             sti_interrupt_trip(scope, STINT_REASON_GLOBAL_MEMORY_LIMIT);
         } else if (scope->deadline != UINT64_MAX || scope->cpu.look != UINT64_MAX) {
             if (now == 0)

@@ -20,10 +20,15 @@
 #include <errno.h>
 #include <stint/mutex.h>
 
+#include "blocking.h"
+#include "clock.h"
 #include "mutex.h"
 #include "plain_lock.h"
 #include "scope_state.h"
 #include "thread.h"
+#include "waking.h"
+
+#define LOOK_NS UINT64_C(20000000)
 
 enum { WHOLE, POISONED, REPORTED, LOST };
 
@@ -119,9 +124,40 @@ int stint_mutex_destroy(stint_mutex *mutex)
     return holder(mutex) != 0 ? EBUSY : pthread_mutex_destroy(&mutex->lock);
 }
 
+/* Until somebody has the lock for us, or an interrupt has come that can be delivered here: EINTR. libc's lock cannot be
+ * left but by the clock, so it is looked at from time to time. */
+static int await_lock(stint_mutex *mutex, bool deaf)
+{
+    int answer;
+    sti_blocking_sleep();
+    do {
+        uint64_t look = sti_clock_now() + LOOK_NS;
+        const struct timespec until = { (time_t)(look / 1000000000), (long)(look % 1000000000) };
+        answer = sti_plain_mutex_clocklock(&mutex->lock, CLOCK_MONOTONIC, &until);
+    } while (answer == ETIMEDOUT && (deaf || !sti_waking_is_due()));
+    sti_blocking_awake();
+    return answer == ETIMEDOUT ? EINTR : answer;
+}
+
+static __attribute__((noinline)) int lock_slowly(stint_mutex *mutex)
+{
+    int answer = EINTR;
+    for (bool deaf = false; answer == EINTR; deaf = true) {
+        answer = await_lock(mutex, deaf);
+        if (answer == EINTR && sti_waking_deliver())
+            return ECANCELED;
+    }
+    return locked(mutex, answer);
+}
+
 int stint_mutex_lock(stint_mutex *mutex)
 {
-    return mutex == NULL ? EINVAL : locked(mutex, sti_plain_mutex_lock(&mutex->lock));
+    if (mutex == NULL)
+        return EINVAL;
+    int answer = sti_plain_mutex_trylock(&mutex->lock);
+    if (__builtin_expect(answer == EBUSY, 0))
+        return lock_slowly(mutex);
+    return locked(mutex, answer);
 }
 
 int stint_mutex_trylock(stint_mutex *mutex)

@@ -244,6 +244,11 @@ int sti_plain_mutex_lock(pthread_mutex_t *mutex)
     return LIBC(pthread_mutex_lock)(mutex);
 }
 
+int sti_plain_mutex_clocklock(pthread_mutex_t *mutex, clockid_t clock, const struct timespec *until)
+{
+    return LIBC(pthread_mutex_clocklock)(mutex, clock, until);
+}
+
 int sti_plain_mutex_trylock(pthread_mutex_t *mutex)
 {
     return LIBC(pthread_mutex_trylock)(mutex);

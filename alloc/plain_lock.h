@@ -5,11 +5,15 @@
 #ifndef STI_ALLOC_PLAIN_LOCK_H
 #define STI_ALLOC_PLAIN_LOCK_H
 
+#include <errno.h>
 #include <pthread.h>
+#include <sched.h>
+#include <time.h>
 
 #if STI_OVERRIDES
 int sti_plain_mutex_lock(pthread_mutex_t *mutex);
 int sti_plain_mutex_trylock(pthread_mutex_t *mutex);
+int sti_plain_mutex_clocklock(pthread_mutex_t *mutex, clockid_t clock, const struct timespec *until);
 int sti_plain_mutex_unlock(pthread_mutex_t *mutex);
 int sti_plain_rwlock_rdlock(pthread_rwlock_t *lock);
 int sti_plain_rwlock_wrlock(pthread_rwlock_t *lock);
@@ -21,6 +25,17 @@ int sti_plain_rwlock_unlock(pthread_rwlock_t *lock);
 #define sti_plain_rwlock_rdlock pthread_rwlock_rdlock
 #define sti_plain_rwlock_wrlock pthread_rwlock_wrlock
 #define sti_plain_rwlock_unlock pthread_rwlock_unlock
+#if defined __SANITIZE_THREAD__
+/* The sanitizer does not know the other. */
+#define sti_plain_mutex_clocklock(mutex, clock, until) ((void)(until), sched_yield(), sti_timed_out(mutex))
+static inline int sti_timed_out(pthread_mutex_t *mutex)
+{
+    int answer = pthread_mutex_trylock(mutex);
+    return answer == EBUSY ? ETIMEDOUT : answer;
+}
+#else
+#define sti_plain_mutex_clocklock pthread_mutex_clocklock
+#endif
 #endif
 
 #endif

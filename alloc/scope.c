@@ -153,6 +153,7 @@ void sti_scope_init(struct sti_scope *scope, struct sti_thread *thread, const st
     scope->watch.link = NULL;
     scope->watched = false;
     scope->preemptible = options->preemptible;
+    scope->covered = 0;
     scope->wiped = options->wipe;
     scope->heap = NULL;
     scope->heaps = NULL;

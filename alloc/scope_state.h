@@ -77,6 +77,7 @@ struct sti_scope {
     struct sti_watch watch;
     bool watched; /* watch is on the list */
     bool preemptible;
+    unsigned covered; /* under the watch's lock: waking.h */
     bool wiped; /* its heaps are, when they are destroyed */
     bool signal_was_blocked;
     struct sti_cxx_state cxx; /* when the scope opened */

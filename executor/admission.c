@@ -25,15 +25,30 @@ int sti_admission_put(stint_pool *pool, struct sti_worker *worker, sti_task *tas
     return error;
 }
 
-bool sti_admission_claim_awaited(sti_task *task)
+static bool claim_awaited(sti_task *task, bool beyond)
 {
     struct sti_tenants *tenants = task->tenants;
     if (tenants == NULL)
         return sti_task_claim(task);
-    bool taken = sti_tenants_take_awaited(tenants, task);
+    bool taken = sti_tenants_take_awaited(tenants, task, beyond);
     if (taken && sti_places_are_wanted(&tenants->pool->places))
         sti_places_fill(tenants->pool);
     return taken;
+}
+
+bool sti_admission_claim_awaited(sti_task *task)
+{
+    return claim_awaited(task, false);
+}
+
+bool sti_admission_claim_beyond(sti_task *task)
+{
+    return claim_awaited(task, true);
+}
+
+stint_account *sti_admission_account_of(sti_task *task)
+{
+    return task->tenants != NULL ? sti_tenants_account_of(task->tenants, task) : NULL;
 }
 
 bool sti_admission_claim_to_end(sti_task *task, stint_reason reason)

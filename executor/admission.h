@@ -25,6 +25,13 @@ int sti_admission_put(stint_pool *pool, struct sti_worker *worker, sti_task *tas
  * its account. */
 bool sti_admission_claim_awaited(sti_task *task);
 
+/* The same for one that may run over its account's maximum, as one that has a slot there does not run before it has ended
+ * (deadlock.h). */
+bool sti_admission_claim_beyond(sti_task *task);
+
+/* The account of a task that waits, retained; NULL: it has none, or waits no more. Of the calling worker's pool. */
+stint_account *sti_admission_account_of(sti_task *task);
+
 /* Claim a task to end it unstarted for this reason. The caller has a reference of its own. */
 bool sti_admission_claim_to_end(sti_task *task, stint_reason reason);
 

@@ -31,9 +31,39 @@ struct sti_compound {
     struct sti_member members[];
 };
 
+/* How far a look goes into compounds of compounds. Their members may be shared, so the ways through them may be
+ * exponentially many: a look ends after so many compounds, and takes what lies beyond for nothing it could help with. */
+#define STI_LOOK_DEPTH 64
+#define STI_LOOK_COMPOUNDS 4096
+
+struct sti_look {
+    unsigned depth;
+    unsigned entered;
+};
+
+/* False: no further. */
+static inline bool sti_look_enter(struct sti_look *look)
+{
+    if (look->depth == STI_LOOK_DEPTH || look->entered == STI_LOOK_COMPOUNDS)
+        return false;
+    look->depth++;
+    look->entered++;
+    return true;
+}
+
+static inline void sti_look_leave(struct sti_look *look)
+{
+    look->depth--;
+}
+
 static inline struct sti_compound *sti_compound_of(sti_task *task)
 {
     return (struct sti_compound *)task;
+}
+
+static inline sti_task *sti_compound_member(const struct sti_compound *compound, size_t index)
+{
+    return compound->members[index].follower.task;
 }
 
 /* Cancel its members. */

@@ -12,12 +12,19 @@
 #include "alloc/branch.h"
 #include "alloc/family.h"
 #include "alloc/scope.h"
+#include "deadlock.h"
 #include "pool_state.h"
 #include "rest.h"
+#include "sleeper.h"
+#include "visit.h"
+#include "wait.h"
 #include "worker.h"
 
 /* How often a join looks for something to help with before it sleeps: some 10 microseconds in all. */
 #define AWAIT_ROUNDS 40
+
+/* Then it counts among those who have slept for long (deadlock.h). */
+#define SHORT_SLEEP_NS UINT64_C(10000000)
 
 /* Of threads that are no workers: every fork and join takes the slow path. */
 static struct stint_forks no_forks = { .floor = SIZE_MAX };
@@ -29,7 +36,18 @@ __thread struct stint_forks *stint_thread_forks = &no_forks;
 static void answer(struct sti_worker *worker, size_t end)
 {
     struct sti_family *family;
+    worker->split.task = sti_worker_task(worker);
     if (sti_family_open(&family) == 0 && sti_split_share(&worker->split, end, family))
+        sti_park_notify_shared(worker->pool);
+}
+
+void sti_fork_share_all(struct sti_worker *worker)
+{
+    struct sti_family *family;
+    if (worker->split.forks.depth == worker->split.split)
+        return;
+    worker->split.task = sti_worker_task(worker);
+    if (sti_family_open(&family) == 0 && sti_split_share_all(&worker->split, family))
         sti_park_notify_shared(worker->pool);
 }
 
@@ -59,7 +77,7 @@ static struct sti_stolen steal_from(struct sti_worker *worker, struct sti_worker
         sti_split_ask(&owner->split);
         return stolen;
     }
-    atomic_store_explicit(&stolen.offer->thief, worker, memory_order_relaxed);
+    atomic_store_explicit(&stolen.offer->thief, worker, memory_order_release);
     if (!sti_split_is_public(&owner->split) && sti_park_is_anybody_idle(worker->pool))
         sti_split_ask(&owner->split);
     return stolen;
@@ -89,13 +107,17 @@ const stint_options *sti_fork_options(struct sti_stolen stolen)
     return family->request->options;
 }
 
-void sti_fork_run(struct sti_stolen stolen)
+void sti_fork_run(struct sti_worker *worker, struct sti_stolen stolen)
 {
     struct sti_offer *offer = stolen.offer;
+    struct sti_frame frame;
+    sti_worker_enter(worker, &frame, offer->task, true);
     struct sti_family *family = atomic_load_explicit(&offer->family, memory_order_relaxed);
     offer->value = NULL;
     offer->code = sti_branch_run(family, offer->fn, offer->arg, &offer->value, &offer->interrupted,
                                  &offer->thrown);
+    sti_worker_leave(worker, &frame);
+    sti_visit_let_pass();
     /* Before the owner can go on: what it forks next is for this worker, which would ask too late. */
     sti_split_ask(&stolen.owner->split);
     atomic_store_explicit(&offer->state, STI_OFFER_ENDED, memory_order_release);
@@ -121,15 +143,48 @@ static bool leapfrog(struct sti_worker *worker, const struct sti_offer *awaited)
         stolen = sti_fork_steal(worker, family);
     if (stolen.offer == NULL)
         return false;
-    sti_fork_run(stolen);
+    unsigned depth = worker->asleep;
+    if (depth > 0)
+        sti_spare_interrupt_sleep(worker);
+    sti_fork_run(worker, stolen);
+    if (depth > 0)
+        sti_spare_resume_sleep(worker, depth);
     return true;
 }
 
+/* As one who has slept for long (deadlock.h). */
+static void sleep_long_in_join(struct sti_sleeper *sleeper, uint64_t deadline_ns)
+{
+    sti_deadlock_enter(sleeper);
+    do
+        sti_deadlock_look(sleeper);
+    while (sti_park_await(sleeper, deadline_ns) && sti_sleeper_is_nudged(sleeper));
+    sti_deadlock_leave(sleeper);
+}
+
+/* Who sleeps here has given its place to a spare; and may be the only one that has room on its stack for a task that
+ * others wait for (rescue.h). But not while frames are being left. */
+static void sleep_in_join(struct sti_worker *worker, const struct sti_offer *offer, bool settles, bool *refused)
+{
+    struct sti_sleeper sleeper = { .worker = worker, .offer = offer };
+    struct sti_sleeper *for_rescue = *refused ? NULL : &sleeper;
+    if (!settles)
+        sti_wait_measure_room(&sleeper);
+    sti_spare_fall_asleep(worker, for_rescue);
+    if (for_rescue == NULL)
+        sleep_long_in_join(&sleeper, sti_deadline_after(STI_RETRY_NS));
+    else if (!sti_park_await(&sleeper, sti_deadline_after(SHORT_SLEEP_NS)))
+        sleep_long_in_join(&sleeper, STI_NEVER);
+    sti_spare_awake(worker, for_rescue);
+    *refused = sti_wait_run_errands(&sleeper, !settles && !has_ended(offer));
+}
+
 /* Wait for the end of what a thief has, and give its place back. */
-static struct sti_offer *await(struct sti_worker *worker, size_t place)
+static struct sti_offer *await(struct sti_worker *worker, size_t place, bool settles)
 {
     struct sti_offer *offer = &worker->split.offers[place];
     unsigned round = 0;
+    bool refused = false;
     while (!has_ended(offer)) {
         sti_branch_answer();
         if (leapfrog(worker, offer))
@@ -137,7 +192,7 @@ static struct sti_offer *await(struct sti_worker *worker, size_t place)
         else if (round < AWAIT_ROUNDS)
             sti_rest(round++);
         else
-            sti_park_await(worker, offer);
+            sleep_in_join(worker, offer, settles, &refused);
     }
     sti_split_forget(&worker->split, place);
     return offer;
@@ -155,7 +210,7 @@ static int run(stint_subtask *subtask, void **value)
 
 static int collect(struct sti_worker *worker, stint_subtask *subtask, void **value)
 {
-    const struct sti_offer *offer = await(worker, subtask->place);
+    const struct sti_offer *offer = await(worker, subtask->place, false);
     int code = offer->code;
     if (value != NULL)
         *value = offer->value;
@@ -189,7 +244,7 @@ void stint_fork_drop(stint_subtask *subtask)
         return;
     if (subtask->place != STINT_FORK_IN_JOIN && worker != NULL && sti_split_holds(&worker->split, subtask) &&
         !sti_split_take(&worker->split, subtask->place)) {
-        struct sti_offer *offer = await(worker, subtask->place);
+        struct sti_offer *offer = await(worker, subtask->place, true);
         if (offer->thrown.exception != NULL)
             sti_boundary_drop(&offer->thrown);
     }
@@ -213,7 +268,7 @@ static void settle(struct sti_forks *forks, size_t kept)
         if (sti_split_take(&worker->split, newest))
             continue;
         if (sti_worker_current() == worker)
-            await(worker, newest);
+            await(worker, newest, true);
         else
             sti_split_forget(&worker->split, newest); /* in the child of a fork: its thief is not here */
     }

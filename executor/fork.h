@@ -28,7 +28,11 @@ struct sti_stolen sti_fork_steal(struct sti_worker *worker, const struct sti_fam
 /* Its task's. */
 const stint_options *sti_fork_options(struct sti_stolen stolen);
 
+/* The worker is about to sleep in the midst of a task, and so will neither run nor share what it has forked: let others
+ * have all of it. */
+void sti_fork_share_all(struct sti_worker *worker);
+
 /* Run it to its end, as a branch of its task. */
-void sti_fork_run(struct sti_stolen stolen);
+void sti_fork_run(struct sti_worker *worker, struct sti_stolen stolen);
 
 #endif

@@ -10,6 +10,7 @@
 
 #include "admission.h"
 #include "alloc/scope.h"
+#include "alloc/waking.h"
 #include "compound.h"
 #include "event.h"
 #include "pools.h"
@@ -20,8 +21,23 @@ bool stint_future_ready(const stint_future *future)
     return future != NULL && sti_task_is_resolved(future);
 }
 
-static int finish_wait(const stint_future *future, stint_outcome *outcome)
+/* Until it has resolved or the deadline has passed. An interrupt that comes meanwhile is delivered here, where nothing of
+ * ours is held; where it has to wait, the rest of the wait is deaf to it. */
+static int wait_until(stint_future *future, uint64_t deadline_ns, bool runs_it)
 {
+    int error = EINTR;
+    for (bool deaf = false; error == EINTR; deaf = true) {
+        error = runs_it ? sti_wait(future, deaf) : sti_wait_until(future, deadline_ns, deaf);
+        if (error == EINTR && sti_waking_deliver())
+            return ECANCELED;
+    }
+    return error;
+}
+
+static int finish_wait(const stint_future *future, int error, stint_outcome *outcome)
+{
+    if (error != 0)
+        return error;
     if (outcome != NULL)
         sti_outcome_copy(outcome, &future->outcome);
     stint_checkpoint();
@@ -30,10 +46,7 @@ static int finish_wait(const stint_future *future, stint_outcome *outcome)
 
 int stint_future_wait(stint_future *future, stint_outcome *outcome)
 {
-    if (future == NULL)
-        return EINVAL;
-    int error = sti_wait(future);
-    return error == 0 ? finish_wait(future, outcome) : error;
+    return future != NULL ? finish_wait(future, wait_until(future, STI_NEVER, true), outcome) : EINVAL;
 }
 
 int stint_future_wait_for(stint_future *future, uint64_t timeout_ns, stint_outcome *outcome)
@@ -42,8 +55,7 @@ int stint_future_wait_for(stint_future *future, uint64_t timeout_ns, stint_outco
         return EINVAL;
     if (timeout_ns == 0 && !sti_task_is_resolved(future))
         return ETIMEDOUT;
-    int error = sti_wait_until(future, sti_deadline_after(timeout_ns));
-    return error == 0 ? finish_wait(future, outcome) : error;
+    return finish_wait(future, wait_until(future, sti_deadline_after(timeout_ns), false), outcome);
 }
 
 void stint_future_cancel(stint_future *future)

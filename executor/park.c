@@ -7,6 +7,7 @@
 #include "alloc/branch.h"
 #include "idle.h"
 #include "pool_state.h"
+#include "rescue.h"
 #include "worker.h"
 
 static _Atomic uint64_t *word_of(stint_pool *pool, unsigned index)
@@ -205,8 +206,10 @@ bool sti_park_wait(struct sti_worker *worker)
     return true;
 }
 
-void sti_park_await(struct sti_worker *worker, const struct sti_offer *offer)
+bool sti_park_await(const struct sti_sleeper *sleeper, uint64_t deadline_ns)
 {
+    struct sti_worker *worker = sleeper->worker;
+    const struct sti_offer *offer = sleeper->offer;
     const struct sti_family *family = atomic_load_explicit(&offer->family, memory_order_relaxed);
     stint_pool *pool = worker->pool;
     _Atomic uint64_t *word = &pool->lot.awaiting[worker->index / 64];
@@ -215,10 +218,12 @@ void sti_park_await(struct sti_worker *worker, const struct sti_offer *offer)
     atomic_thread_fence(memory_order_seq_cst);
     ask_for_forks(pool);
     sti_branch_answer();
-    bool ready = atomic_load_explicit(&offer->state, memory_order_relaxed) == STI_OFFER_ENDED;
+    bool ready = atomic_load_explicit(&offer->state, memory_order_relaxed) == STI_OFFER_ENDED ||
+                 sti_sleeper_is_told(sleeper) || sti_sleeper_is_nudged(sleeper);
     for (unsigned i = 0; i < sti_pool_slots(pool); i++)
         ready = ready || sti_split_offers(&pool->workers[i].split, family);
     if (!ready)
-        sti_event_wait(&worker->helped, value, STI_NEVER);
+        ready = sti_event_wait(&worker->helped, value, deadline_ns);
     atomic_fetch_and_explicit(word, ~bit_of(worker->index), memory_order_relaxed);
+    return ready;
 }

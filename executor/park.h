@@ -66,7 +66,7 @@ struct sti_lot {
 };
 
 struct sti_worker;
-struct sti_offer;
+struct sti_sleeper;
 
 /* After new work was put where workers look. Any thread. */
 void sti_park_notify(stint_pool *pool);
@@ -83,9 +83,9 @@ void sti_park_wake(struct sti_worker *worker);
 /* Wake all who are parked: the pool has closed. Any thread. */
 void sti_park_notify_all(stint_pool *pool);
 
-/* Sleep in a join until what a thief has may have ended, or there may be something of its family to steal. The worker's own
- * thread. */
-void sti_park_await(struct sti_worker *worker, const struct sti_offer *offer);
+/* Sleep in a join until what a thief has may have ended, or there may be something of its family to steal, or the sleeper
+ * has been told something. False: until the deadline (STI_NEVER: none). The worker's own thread. */
+bool sti_park_await(const struct sti_sleeper *sleeper, uint64_t deadline_ns);
 
 /* For spares (spare.h). Place: one that sleeps is to be woken for new work from now on, as if it had parked by itself; at
  * once, if there is some that nobody looks for, or the pool has closed. Withdraw: take that back from one of those with

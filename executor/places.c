@@ -8,11 +8,16 @@
 
 #include "admission.h"
 #include "alloc/plain_lock.h"
+#include "alloc/waking.h"
 #include "event.h"
 #include "park.h"
 #include "pool_state.h"
+#include "spare.h"
+#include "worker.h"
 
 #define WAITING (-1)
+
+#define SHORT_SLEEP_NS UINT64_C(10000000)
 
 /* On the stack of the one who waits. */
 struct sti_place_waiter {
@@ -128,31 +133,67 @@ static int stand_in_line(stint_pool *pool, struct sti_place_waiter *waiter)
 }
 
 /* Also for who has been answered: the one who did that may still be about to wake him. */
-static int give_up(struct sti_places *places, struct sti_place_waiter *waiter)
+static int give_up(struct sti_places *places, struct sti_place_waiter *waiter, int error)
 {
     sti_plain_mutex_lock(&places->lock);
     int result = atomic_load_explicit(&waiter->answer, memory_order_relaxed);
     if (result == WAITING) {
         leave_line(places, waiter);
-        result = ETIMEDOUT;
+        result = error;
     }
     sti_plain_mutex_unlock(&places->lock);
     return result;
 }
 
-int sti_places_await(stint_pool *pool, sti_task *task, uint64_t deadline_ns, stint_future **future)
+/* --- Waiting ------------------------------------------------------------------------------------------------------ */
+
+static void ring(void *waiter)
 {
+    sti_event_signal(&((struct sti_place_waiter *)waiter)->answered);
+}
+
+/* 0: answered; ETIMEDOUT; EINTR. */
+static int sleep_until(struct sti_place_waiter *waiter, const struct sti_waking *waking, uint64_t deadline_ns)
+{
+    for (bool in_time = true; in_time;) {
+        uint32_t value = sti_event_value(&waiter->answered);
+        if (atomic_load_explicit(&waiter->answer, memory_order_acquire) != WAITING)
+            return 0;
+        if (waking != NULL && sti_waking_has_come(waking))
+            return EINTR;
+        in_time = sti_event_wait(&waiter->answered, value, deadline_ns);
+    }
+    return ETIMEDOUT;
+}
+
+static int sleep(struct sti_place_waiter *waiter, uint64_t deadline_ns, bool deaf)
+{
+    uint64_t soon = sti_deadline_after(SHORT_SLEEP_NS);
+    if (deaf || deadline_ns <= soon)
+        return sleep_until(waiter, NULL, deadline_ns);
+    int error = sleep_until(waiter, NULL, soon);
+    if (error != ETIMEDOUT)
+        return error;
+    struct sti_waking waking;
+    sti_waking_begin(&waking, ring, waiter);
+    error = sleep_until(waiter, &waking, deadline_ns);
+    sti_waking_end(&waking);
+    return error;
+}
+
+int sti_places_await(stint_pool *pool, sti_task *task, uint64_t deadline_ns, bool deaf, stint_future **future)
+{
+    struct sti_worker *worker = sti_worker_current();
     struct sti_place_waiter waiter = { .task = task, .future = future, .plain = sti_admission_is_plain(task) };
     atomic_init(&waiter.answer, WAITING);
     sti_event_init(&waiter.answered);
     int error = stand_in_line(pool, &waiter);
     if (error != 0)
         return error;
-    for (bool in_time = true; in_time;) {
-        uint32_t value = sti_event_value(&waiter.answered);
-        if (atomic_load_explicit(&waiter.answer, memory_order_acquire) != WAITING)
-            break;
-        in_time = sti_event_wait(&waiter.answered, value, deadline_ns);
-    }
-    return give_up(&pool->places, &waiter);
+    if (worker != NULL)
+        sti_spare_fall_asleep(worker, NULL);
+    error = sleep(&waiter, deadline_ns, deaf);
+    if (worker != NULL)
+        sti_spare_awake(worker, NULL);
+    return give_up(&pool->places, &waiter, error);
 }

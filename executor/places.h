@@ -35,9 +35,10 @@ struct sti_places {
 void sti_places_init(struct sti_places *places);
 void sti_places_end(struct sti_places *places);
 
-/* Wait until the task has a place, by then *future is set, or until the deadline. 0; ETIMEDOUT; ESHUTDOWN; ENOMEM. Any
- * thread that is no worker of the pool. */
-int sti_places_await(stint_pool *pool, sti_task *task, uint64_t deadline_ns, stint_future **future);
+/* Wait until the task has a place, by then *future is set, or until the deadline. 0; ETIMEDOUT; ESHUTDOWN; ENOMEM; EINTR: an
+ * interrupt of the calling task has come, which the caller is to deliver; to that a deaf one does not listen. Any thread
+ * that is no worker of the pool. */
+int sti_places_await(stint_pool *pool, sti_task *task, uint64_t deadline_ns, bool deaf, stint_future **future);
 
 /* Give places to those who wait, for as many as there are. */
 void sti_places_fill(stint_pool *pool);

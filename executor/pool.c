@@ -8,6 +8,7 @@
 #include "alloc/backend_check.h"
 #include "alloc/linkage.h"
 #include "alloc/process.h"
+#include "deadlock.h"
 #include "pool_state.h"
 #include "pools.h"
 #include "processors.h"
@@ -17,6 +18,7 @@
 
 void sti_pool_free(stint_pool *pool)
 {
+    sti_deadlock_forget();
     pthread_mutex_destroy(&pool->joining);
     sti_overdue_end(&pool->overdue);
     sti_monitor_end(&pool->monitor);

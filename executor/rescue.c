@@ -8,31 +8,59 @@
 #include "compound.h"
 #include "follow.h"
 #include "pool_state.h"
+#include "split.h"
 #include "worker.h"
 
-#define DEEPEST_LOOK 64
-
 /* A task of the pool's that nobody has begun, and that the awaited one waits for. */
-static sti_task *find_unbegun(const stint_pool *pool, sti_task *awaited, unsigned depth)
+static sti_task *find_unbegun(const stint_pool *pool, sti_task *awaited, struct sti_look *look)
 {
     if (!sti_task_is_compound(awaited))
         return awaited->pool == pool && sti_task_is_queued(awaited) ? awaited : NULL;
     sti_task *found = NULL;
     const struct sti_compound *compound = sti_compound_of(awaited);
-    for (size_t i = 0; i < compound->count && found == NULL && depth < DEEPEST_LOOK; i++)
-        found = find_unbegun(pool, compound->members[i].follower.task, depth + 1);
+    if (sti_task_is_resolved(awaited) || !sti_look_enter(look))
+        return NULL;
+    for (size_t i = 0; i < compound->count && found == NULL; i++)
+        found = find_unbegun(pool, sti_compound_member(compound, i), look);
+    sti_look_leave(look);
     return found;
 }
 
-static bool waits_for_one_of(const struct sti_worker *worker, sti_task *awaited, unsigned depth)
+static sti_task *unbegun_of(const stint_pool *pool, const struct sti_sleeper *sleeper)
+{
+    struct sti_look look = { 0 };
+    return sleeper->task != NULL ? find_unbegun(pool, sleeper->task, &look) : NULL;
+}
+
+static bool has_ended(const struct sti_offer *offer)
+{
+    return atomic_load_explicit(&offer->state, memory_order_acquire) == STI_OFFER_ENDED;
+}
+
+static bool is_stolen_by(const struct sti_worker *worker, const struct sti_offer *offer)
+{
+    return atomic_load_explicit(&offer->thief, memory_order_relaxed) == worker;
+}
+
+static bool waits_for_one_of(const struct sti_worker *worker, sti_task *awaited, struct sti_look *look)
 {
     if (!sti_task_is_compound(awaited))
         return sti_worker_is_inside(worker, awaited);
     bool waits = false;
     const struct sti_compound *compound = sti_compound_of(awaited);
-    for (size_t i = 0; i < compound->count && !waits && depth < DEEPEST_LOOK; i++)
-        waits = waits_for_one_of(worker, compound->members[i].follower.task, depth + 1);
+    if (sti_task_is_resolved(awaited) || !sti_look_enter(look))
+        return false;
+    for (size_t i = 0; i < compound->count && !waits; i++)
+        waits = waits_for_one_of(worker, sti_compound_member(compound, i), look);
+    sti_look_leave(look);
     return waits;
+}
+
+static bool waits_for(const struct sti_sleeper *sleeper, const struct sti_worker *worker)
+{
+    struct sti_look look = { 0 };
+    return sleeper->task != NULL ? waits_for_one_of(worker, sleeper->task, &look)
+                                 : is_stolen_by(worker, sleeper->offer);
 }
 
 enum { FAR, REACHED, EXPANDED };
@@ -40,7 +68,7 @@ enum { FAR, REACHED, EXPANDED };
 static void expand(struct sti_sleeper *all, const struct sti_sleeper *from)
 {
     for (struct sti_sleeper *sleeper = all; sleeper != NULL; sleeper = sleeper->next) {
-        if (sleeper->mark == FAR && waits_for_one_of(from->worker, sleeper->task, 0))
+        if (sleeper->mark == FAR && waits_for(sleeper, from->worker))
             sleeper->mark = REACHED;
     }
 }
@@ -79,12 +107,13 @@ static void tell(struct sti_sleeper *sleeper, sti_task *errand)
     sleeper->errand = errand;
     sleeper->hopeless = errand == NULL;
     atomic_store_explicit(&sleeper->told, true, memory_order_release);
-    sti_follow_ring(sleeper->task);
+    sti_sleeper_wake(sleeper);
 }
 
 static bool goes_on(const struct sti_sleeper *sleeper)
 {
-    return sti_sleeper_is_told(sleeper) || sti_task_is_resolved(sleeper->task);
+    return sti_sleeper_is_told(sleeper) ||
+           (sleeper->task != NULL ? sti_task_is_resolved(sleeper->task) : has_ended(sleeper->offer));
 }
 
 /* Maybe: its account may have as many running as it may. */
@@ -93,14 +122,19 @@ static bool is_held_back(sti_task *task)
     return sti_task_is_queued(task) && task->options.account != NULL;
 }
 
-static bool waits_outside(const stint_pool *pool, sti_task *awaited, unsigned depth)
+static bool waits_outside(const stint_pool *pool, sti_task *awaited, struct sti_look *look)
 {
     if (!sti_task_is_compound(awaited))
         return !sti_task_is_resolved(awaited) && (awaited->pool != pool || is_held_back(awaited));
-    bool waits = depth == DEEPEST_LOOK;
     const struct sti_compound *compound = sti_compound_of(awaited);
+    if (sti_task_is_resolved(awaited))
+        return false;
+    if (!sti_look_enter(look))
+        return true;
+    bool waits = false;
     for (size_t i = 0; i < compound->count && !waits; i++)
-        waits = waits_outside(pool, compound->members[i].follower.task, depth + 1);
+        waits = waits_outside(pool, sti_compound_member(compound, i), look);
+    sti_look_leave(look);
     return waits;
 }
 
@@ -110,11 +144,12 @@ static bool may_be_woken_from_outside(stint_pool *pool)
 {
     unsigned known = 0;
     for (struct sti_sleeper *sleeper = pool->spares.sleepers; sleeper != NULL; sleeper = sleeper->next) {
-        if (waits_outside(pool, sleeper->task, 0))
+        struct sti_look look = { 0 };
+        if (sleeper->task != NULL && waits_outside(pool, sleeper->task, &look))
             return true;
         known++;
     }
-    return pool->spares.asleep > known;
+    return atomic_load_explicit(&pool->spares.asleep, memory_order_relaxed) > known;
 }
 
 void sti_rescue(stint_pool *pool)
@@ -126,7 +161,7 @@ void sti_rescue(stint_pool *pool)
             return;
     }
     for (struct sti_sleeper *sleeper = all; sleeper != NULL; sleeper = sleeper->next) {
-        sti_task *unbegun = find_unbegun(pool, sleeper->task, 0);
+        sti_task *unbegun = unbegun_of(pool, sleeper);
         if (unbegun == NULL)
             continue;
         reach_back(all, sleeper);

@@ -13,27 +13,7 @@
 #include <stdatomic.h>
 #include <stint/pool.h>
 
-#include "task.h"
-
-/* A worker that waits for as long as it takes. It lies on its stack. */
-struct sti_sleeper {
-    struct sti_worker *worker;
-    sti_task *task;     /* that it waits for */
-    bool has_room;      /* for one more task on its stack */
-    bool has_much_room; /* as much as to take one on without need */
-    atomic_bool told;   /* one of the next two; release and acquire */
-    sti_task *errand;   /* to run it; retained */
-    bool hopeless;      /* to give up */
-    int mark;           /* scratch */
-    struct sti_sleeper *next;
-    struct sti_sleeper **link;
-};
-
-/* By its own thread. */
-static inline bool sti_sleeper_is_told(const struct sti_sleeper *sleeper)
-{
-    return atomic_load_explicit(&sleeper->told, memory_order_acquire);
-}
+#include "sleeper.h"
 
 /* Find something for one of them to do. */
 void sti_rescue(stint_pool *pool);

@@ -28,15 +28,15 @@ static __attribute__((noinline)) void execute_watched(struct sti_worker *worker,
 
 static void run(struct sti_worker *worker, sti_task *task)
 {
-    struct sti_frame frame = { .task = task, .below = atomic_load_explicit(&worker->running, memory_order_relaxed) };
-    atomic_store_explicit(&worker->running, &frame, memory_order_release);
+    struct sti_frame frame;
+    sti_worker_enter(worker, &frame, task, false);
+    atomic_store_explicit(&task->runner, worker, memory_order_release);
     sti_counter_add_own(&worker->tasks);
     if (__builtin_expect(worker->pool->overdue.after_ns == 0, 1))
         execute(worker, task);
     else
         execute_watched(worker, task);
-    /* seq_cst, and an exchange: visit.h. */
-    atomic_exchange_explicit(&worker->running, frame.below, memory_order_seq_cst);
+    sti_worker_leave(worker, &frame);
     sti_task_resolve(task);
 }
 
@@ -68,10 +68,10 @@ void sti_worker_run_stolen(struct sti_worker *worker, struct sti_stolen stolen)
     if (sti_tenants_are_ready(tenants))
         bill = sti_tenants_bill_fork(tenants, options->account, options->priority);
     if (bill.tenant == NULL) {
-        sti_fork_run(stolen);
+        sti_fork_run(worker, stolen);
         return;
     }
     struct sti_stretch stretch = sti_bill_begin(worker, bill);
-    sti_fork_run(stolen);
+    sti_fork_run(worker, stolen);
     sti_bill_end(worker, &stretch);
 }

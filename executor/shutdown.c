@@ -7,8 +7,13 @@
 #include <errno.h>
 #include <sched.h>
 
+#include "alloc/waking.h"
 #include "follow.h"
+#include "spare.h"
 #include "worker.h"
+
+/* For cancelled tasks to end in, however little time draining was given. */
+#define LEAST_TO_END_NS UINT64_C(1000000000)
 
 void sti_shutdown_begin(stint_pool *pool, enum sti_pool_phase phase)
 {
@@ -65,15 +70,59 @@ static void cancel(stint_pool *pool)
     sti_shutdown_end_queued(pool);
 }
 
-static bool wait_for_workers(stint_pool *pool, uint64_t deadline_ns)
+/* --- Waiting for the end ------------------------------------------------------------------------------------------ */
+
+static bool has_ended(const stint_pool *pool)
+{
+    return atomic_load_explicit(&pool->alive, memory_order_acquire) == 0;
+}
+
+/* 0; ETIMEDOUT; EINTR: an interrupt of the calling task has come. */
+static int sleep_until(stint_pool *pool, const struct sti_waking *waking, uint64_t deadline_ns)
 {
     for (;;) {
         uint32_t value = sti_event_value(&pool->ended);
-        if (atomic_load_explicit(&pool->alive, memory_order_acquire) == 0)
-            return true;
+        if (has_ended(pool))
+            return 0;
+        if (waking != NULL && sti_waking_has_come(waking))
+            return EINTR;
         if (!sti_event_wait(&pool->ended, value, deadline_ns))
-            return atomic_load_explicit(&pool->alive, memory_order_acquire) == 0;
+            return has_ended(pool) ? 0 : ETIMEDOUT;
     }
+}
+
+static void ring(void *pool)
+{
+    sti_event_signal(&((stint_pool *)pool)->ended);
+}
+
+static int sleep(stint_pool *pool, uint64_t deadline_ns, bool deaf)
+{
+    struct sti_waking waking;
+    if (deaf)
+        return sleep_until(pool, NULL, deadline_ns);
+    sti_waking_begin(&waking, ring, pool);
+    int error = sleep_until(pool, &waking, deadline_ns);
+    sti_waking_end(&waking);
+    return error;
+}
+
+/* In a task of another pool the place there is given up meanwhile, and an interrupt ends the wait: ECANCELED, or it does
+ * not return. */
+static int wait_for_workers(stint_pool *pool, uint64_t deadline_ns)
+{
+    struct sti_worker *worker = sti_worker_current();
+    int error = EINTR;
+    for (bool deaf = false; error == EINTR; deaf = true) {
+        if (worker != NULL)
+            sti_spare_fall_asleep(worker, NULL);
+        error = sleep(pool, deadline_ns, deaf);
+        if (worker != NULL)
+            sti_spare_awake(worker, NULL);
+        if (error == EINTR && sti_waking_deliver())
+            return ECANCELED;
+    }
+    return error;
 }
 
 void sti_shutdown_join(stint_pool *pool, unsigned count)
@@ -152,13 +201,12 @@ int stint_pool_shutdown(stint_pool *pool, stint_shutdown how, uint64_t timeout_n
         cancel(pool);
     else
         sti_shutdown_begin(pool, STI_POOL_DRAINING);
-    bool ended = wait_for_workers(pool, deadline);
-    if (!ended && how == STINT_SHUTDOWN_DRAIN_THEN_CANCEL) {
+    int error = wait_for_workers(pool, deadline);
+    if (error == ETIMEDOUT && how == STINT_SHUTDOWN_DRAIN_THEN_CANCEL) {
         cancel(pool);
-        ended = wait_for_workers(pool, STI_NEVER);
+        error = wait_for_workers(pool, sti_deadline_after(timeout_ns > LEAST_TO_END_NS ? timeout_ns : LEAST_TO_END_NS));
     }
-    if (!ended)
-        return ETIMEDOUT;
-    join_once(pool);
-    return 0;
+    if (error == 0)
+        join_once(pool);
+    return error;
 }

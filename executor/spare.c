@@ -7,6 +7,7 @@
 
 #include "alloc/branch.h"
 #include "alloc/plain_lock.h"
+#include "fork.h"
 #include "idle.h"
 #include "park.h"
 #include "pool_state.h"
@@ -23,7 +24,7 @@ void sti_spares_init(struct sti_spares *spares, unsigned workers, unsigned most)
     atomic_init(&spares->ending, false);
     spares->retired = NULL;
     spares->sleepers = NULL;
-    spares->asleep = 0;
+    atomic_init(&spares->asleep, 0);
     atomic_init(&spares->standing_in, 0);
     atomic_init(&spares->replaced, 0);
     atomic_init(&spares->unreplaced, 0);
@@ -52,9 +53,15 @@ static unsigned active_in(const struct sti_spares *spares)
     return atomic_load_explicit(&spares->active, memory_order_relaxed);
 }
 
+static void change_by(atomic_uint *number, int change)
+{
+    unsigned changed = atomic_load_explicit(number, memory_order_relaxed) + (unsigned)change;
+    atomic_store_explicit(number, changed, memory_order_relaxed);
+}
+
 static void add_active(struct sti_spares *spares, int change)
 {
-    atomic_store_explicit(&spares->active, active_in(spares) + (unsigned)change, memory_order_relaxed);
+    change_by(&spares->active, change);
 }
 
 static bool is_ending(const struct sti_spares *spares)
@@ -64,8 +71,7 @@ static bool is_ending(const struct sti_spares *spares)
 
 static void count_standing_in(struct sti_spares *spares, int change)
 {
-    unsigned count = atomic_load_explicit(&spares->standing_in, memory_order_relaxed) + (unsigned)change;
-    atomic_store_explicit(&spares->standing_in, count, memory_order_relaxed);
+    change_by(&spares->standing_in, change);
 }
 
 static void retire(struct sti_spares *spares, struct sti_worker *spare)
@@ -105,7 +111,7 @@ static struct sti_worker *start_one(stint_pool *pool)
 static struct sti_worker *give_up_place(stint_pool *pool)
 {
     struct sti_spares *spares = &pool->spares;
-    spares->asleep++;
+    change_by(&spares->asleep, 1);
     add_active(spares, -1);
     if (active_in(spares) >= pool->worker_count || is_ending(spares))
         return NULL;
@@ -126,7 +132,7 @@ static struct sti_worker *give_up_place(stint_pool *pool)
 static void take_place(stint_pool *pool)
 {
     struct sti_spares *spares = &pool->spares;
-    spares->asleep--;
+    change_by(&spares->asleep, -1);
     add_active(spares, 1);
     if (active_in(spares) <= pool->worker_count)
         return;
@@ -161,6 +167,7 @@ static bool holds_place(const struct sti_worker *worker)
 static void fall_asleep(struct sti_worker *worker, unsigned depth, struct sti_sleeper *sleeper)
 {
     stint_pool *pool = worker->pool;
+    sti_fork_share_all(worker);
     struct sti_spares *spares = lock(pool);
     struct sti_worker *spare = holds_place(worker) ? give_up_place(pool) : NULL;
     worker->asleep += depth;

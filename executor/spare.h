@@ -54,8 +54,9 @@ struct sti_spares {
     atomic_bool ending;
     struct sti_worker *retired;
     struct sti_sleeper *sleepers;
-    unsigned asleep;         /* workers that have given their place up in the midst of a task */
-    atomic_uint standing_in; /* this and the next two to be read by anybody: spares that are not retired */
+    atomic_uint asleep;      /* this and the next three to be read by anybody: workers that have given their place up in
+                              * the midst of a task */
+    atomic_uint standing_in; /* spares that are not retired */
     sti_counter replaced;    /* how often a spare took a sleeper's place */
     sti_counter unreplaced;  /* how often none could be had, although a place was free */
 };

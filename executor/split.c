@@ -55,15 +55,6 @@ static struct bounds next(struct bounds bounds, size_t top, size_t split)
     return (struct bounds){ (uint16_t)top, (uint16_t)split, bounds.tag + 1 };
 }
 
-void sti_split_init(struct sti_split *split)
-{
-    split->forks = (struct stint_forks){ .limit = STI_SPLIT_CAPACITY, .places = split->places };
-    split->split = 0;
-    split->base = 0;
-    split->holes = 0;
-    atomic_init(&split->bounds, 0);
-}
-
 /* --- The owner ---------------------------------------------------------------------------------------------------- */
 
 static void set_floor(struct sti_split *split)
@@ -75,6 +66,18 @@ static void stop_asking(struct sti_split *split)
 {
     __atomic_store_n(&split->forks.limit, STI_SPLIT_CAPACITY, __ATOMIC_RELAXED);
     set_floor(split);
+}
+
+void sti_split_init(struct sti_split *split)
+{
+    split->forks.depth = 0;
+    split->forks.places = split->places;
+    split->split = 0;
+    split->base = 0;
+    split->holes = 0;
+    stop_asking(split); /* others may ask already, who look through all places for workers */
+    split->task = NULL;
+    atomic_init(&split->bounds, 0);
 }
 
 bool sti_split_is_asked(const struct sti_split *split)
@@ -161,9 +164,17 @@ static void offer(struct sti_split *split, size_t place, struct sti_family *fami
     struct sti_offer *made = &split->offers[place];
     made->fn = subtask->fn;
     made->arg = subtask->arg;
+    made->task = split->task;
     atomic_store_explicit(&made->family, family, memory_order_relaxed);
     atomic_store_explicit(&made->thief, NULL, memory_order_relaxed);
     atomic_store_explicit(&made->state, STI_OFFER_SHARED, memory_order_relaxed);
+}
+
+static void make_public(struct sti_split *split, size_t end, struct sti_family *family)
+{
+    for (size_t place = split->split; place < end; place++)
+        offer(split, place, family);
+    raise_split(split, end);
 }
 
 bool sti_split_share(struct sti_split *split, size_t end, struct sti_family *family)
@@ -174,11 +185,20 @@ bool sti_split_share(struct sti_split *split, size_t end, struct sti_family *fam
         end = first_hole(split, end);
         if (begin >= end)
             return false;
-        end = begin + (end - begin + 1) / 2;
-        for (size_t place = begin; place < end; place++)
-            offer(split, place, family);
-        raise_split(split, end);
+        make_public(split, begin + (end - begin + 1) / 2, family);
     }
+    stop_asking(split);
+    return true;
+}
+
+bool sti_split_share_all(struct sti_split *split, struct sti_family *family)
+{
+    if (!sti_split_is_public(split))
+        pass_holes(split, split->forks.depth);
+    size_t end = first_hole(split, split->forks.depth);
+    if (split->split >= end)
+        return false;
+    make_public(split, end, family);
     stop_asking(split);
     return true;
 }

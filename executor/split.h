@@ -31,7 +31,9 @@ struct sti_offer {
     stint_fn *fn;
     void *arg;
     _Atomic(struct sti_family *) family;
-    _Atomic(struct sti_worker *) thief; /* NULL: none yet. Only so that the owner knows whom to steal from. Relaxed */
+    const void *task;                   /* that it is a part of */
+    _Atomic(struct sti_worker *) thief; /* NULL: none yet. For others, whom to steal from and whom the owner waits for.
+                                         * Release; acquire, or relaxed only to compare */
     atomic_int state;
     int code;
     bool interrupted;
@@ -44,6 +46,7 @@ struct sti_split {
     size_t split;             /* the owner's knowledge of bounds */
     size_t base;              /* places below are of a task that waits below the running one */
     size_t holes;             /* places of forks that were joined before newer ones */
+    const void *task;         /* that the forks which are shared now are parts of */
     _Alignas(64) _Atomic uint64_t bounds;
     _Alignas(64) stint_subtask *places[STI_SPLIT_CAPACITY];
     struct sti_offer offers[STI_SPLIT_CAPACITY];
@@ -62,6 +65,10 @@ bool sti_split_is_asked(const struct sti_split *split);
 /* Where nothing is public, make the older half of the private forks below this place so, at least one. True: something
  * is public now, and whoever had asked is answered. False: there is nothing to share. */
 bool sti_split_share(struct sti_split *split, size_t end, struct sti_family *family);
+
+/* Make all private forks public that have no hole before them: their owner is about to sleep. True: something is public
+ * now that was not. */
+bool sti_split_share_all(struct sti_split *split, struct sti_family *family);
 
 /* Whether this is one of the outstanding forks of the running task. */
 bool sti_split_holds(const struct sti_split *split, const stint_subtask *subtask);

@@ -23,6 +23,7 @@ int stint_pool_read(const stint_pool *pool, stint_pool_statistics *statistics)
         .queued = sti_queue_length(&pool->queue),
         .waiting = atomic_load_explicit(&pool->tenants.waiting, memory_order_relaxed),
         .held_back = atomic_load_explicit(&pool->tenants.held, memory_order_relaxed),
+        .asleep = atomic_load_explicit(&pool->spares.asleep, memory_order_relaxed),
         .spares = sti_pool_slots(pool) - pool->worker_count,
         .standing_in = atomic_load_explicit(&pool->spares.standing_in, memory_order_relaxed),
         .replaced = atomic_load_explicit(&pool->spares.replaced, memory_order_relaxed),
@@ -32,6 +33,7 @@ int stint_pool_read(const stint_pool *pool, stint_pool_statistics *statistics)
     unsigned slots = sti_pool_slots(pool);
     for (unsigned i = 0; i < slots; i++) {
         add_tally(statistics, &pool->workers[i].tally);
+        statistics->running += sti_worker_frame(&pool->workers[i]) != NULL;
         statistics->queued += sti_deque_length(&pool->workers[i].deque);
     }
     return 0;

@@ -5,8 +5,10 @@
 #include <stint/pool.h>
 
 #include "admission.h"
+#include "alloc/clock.h"
 #include "alloc/linkage.h"
 #include "alloc/scope.h"
+#include "alloc/waking.h"
 #include "event.h"
 #include "follow.h"
 #include "pool_state.h"
@@ -74,24 +76,39 @@ int stint_submit(stint_pool *pool, stint_fn *fn, void *arg, const stint_options 
     return error;
 }
 
-int stint_submit_wait(stint_pool *pool, stint_fn *fn, void *arg, const stint_options *options, uint64_t timeout_ns,
-                      stint_future **future)
+/* An interrupt may not return from where it is delivered: so by then the task is gone. */
+static int submit_once(stint_pool *pool, stint_fn *fn, void *arg, const stint_options *options, uint64_t begun,
+                       uint64_t deadline, bool deaf, stint_future **future)
 {
     sti_task *task;
-    if (future == NULL)
-        return EINVAL;
-    uint64_t deadline = sti_deadline_after(timeout_ns);
     int error = make_task(pool, fn, arg, options, &task);
     if (error != 0)
         return error;
+    task->submitted_ns = begun;
     error = put(pool, task, future);
     if (!is_full(error))
         return error;
     if (sti_worker_of(pool) != NULL || sti_is_following())
         error = EDEADLK;
     else
-        error = sti_places_await(pool, task, deadline, future);
+        error = sti_places_await(pool, task, deadline, deaf, future);
     if (error != 0)
         sti_task_discard(task);
+    return error;
+}
+
+int stint_submit_wait(stint_pool *pool, stint_fn *fn, void *arg, const stint_options *options, uint64_t timeout_ns,
+                      stint_future **future)
+{
+    uint64_t begun = sti_clock_now();
+    uint64_t deadline = sti_deadline_after(timeout_ns);
+    int error = EINTR;
+    if (future == NULL)
+        return EINVAL;
+    for (bool deaf = false; error == EINTR; deaf = true) {
+        error = submit_once(pool, fn, arg, options, begun, deadline, deaf, future);
+        if (error == EINTR && sti_waking_deliver())
+            return ECANCELED;
+    }
     return error;
 }

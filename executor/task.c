@@ -27,6 +27,7 @@ sti_task *sti_task_create(const stint_pool *pool, stint_fn *fn, void *arg, const
     task->fn = fn;
     task->arg = arg;
     task->pool = pool;
+    atomic_init(&task->runner, NULL);
     task->submitted_ns = sti_clock_now();
     task->options = options != NULL ? *options : no_limits;
     task->timer.link = NULL;

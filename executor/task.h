@@ -52,6 +52,7 @@ enum sti_task_state {
 struct sti_monitor;
 struct sti_tenant;
 struct sti_tenants;
+struct sti_worker;
 
 struct stint_future {
     atomic_int state;
@@ -61,6 +62,7 @@ struct stint_future {
     stint_fn *fn;     /* NULL: a compound future */
     void *arg;
     const stint_pool *pool;
+    _Atomic(struct sti_worker *) runner; /* who runs it or has run it; NULL: not begun. Release, acquire */
     uint64_t submitted_ns;
     stint_options options;
     struct sti_tenants *tenants; /* where it waits, if it has an account or a priority (tenants.h); otherwise NULL */

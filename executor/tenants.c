@@ -262,13 +262,13 @@ sti_task *sti_tenants_take(struct sti_tenants *tenants, stint_priority priority,
     return task;
 }
 
-static bool take_awaited(struct sti_tenants *tenants, sti_task *task, struct afterwards *afterwards)
+static bool take_awaited(struct sti_tenants *tenants, sti_task *task, bool beyond, struct afterwards *afterwards)
 {
     struct sti_tenant *tenant = task->tenant;
     stint_account *account = task->options.account;
     stint_account *full = tenant->granted ? NULL : sti_account_try_enter(account);
     tenant->granted = false;
-    if (full != NULL && !sti_scope_is_in_account(full)) {
+    if (full != NULL && !beyond && !sti_scope_is_in_account(full)) {
         *afterwards = (struct afterwards){ .account = stint_account_retain(account), .end = full };
         return false;
     }
@@ -282,15 +282,23 @@ static bool take_awaited(struct sti_tenants *tenants, sti_task *task, struct aft
     return true;
 }
 
-bool sti_tenants_take_awaited(struct sti_tenants *tenants, sti_task *task)
+bool sti_tenants_take_awaited(struct sti_tenants *tenants, sti_task *task, bool beyond)
 {
     struct afterwards afterwards = { .account = NULL };
     sti_plain_mutex_lock(&tenants->lock);
     /* While it is queued and the lock is held it stays here, even if somebody claims it: so its account lives. */
-    bool taken = sti_task_is_queued(task) && take_awaited(tenants, task, &afterwards);
+    bool taken = sti_task_is_queued(task) && take_awaited(tenants, task, beyond, &afterwards);
     sti_plain_mutex_unlock(&tenants->lock);
     do_afterwards(&afterwards);
     return taken;
+}
+
+stint_account *sti_tenants_account_of(struct sti_tenants *tenants, sti_task *task)
+{
+    sti_plain_mutex_lock(&tenants->lock);
+    stint_account *account = sti_task_is_queued(task) ? stint_account_retain(task->options.account) : NULL;
+    sti_plain_mutex_unlock(&tenants->lock);
+    return account;
 }
 
 sti_task *sti_tenants_take_any(struct sti_tenants *tenants)

@@ -103,9 +103,12 @@ static inline struct sti_bill sti_tenants_bill(const sti_task *task)
 void sti_tenants_settle(struct sti_tenants *tenants, struct sti_bill bill, uint64_t used_ns);
 
 /* Take out and claim this task, for somebody who waits for it inside a task, with its account entered (task->entered).
- * Where the account has its maximum that is done only when the thread is in that account already: the task that runs
- * there makes way for this one. False: it does not wait here any more, or has to wait for a slot. */
-bool sti_tenants_take_awaited(struct sti_tenants *tenants, sti_task *task);
+ * Where the account has its maximum that is done only when the thread is in that account already, or beyond is true: the
+ * task that runs there makes way for this one. False: it does not wait here any more, or has to wait for a slot. */
+bool sti_tenants_take_awaited(struct sti_tenants *tenants, sti_task *task, bool beyond);
+
+/* The account of a task, if that waits here, retained; or NULL. */
+stint_account *sti_tenants_account_of(struct sti_tenants *tenants, sti_task *task);
 
 /* Take out a task that waits here and that the calling thread has claimed to end it, and count it; its entry's reference is the caller's then.
  * When it was the last one of a pool that has closed, the workers are woken to see that. */

@@ -114,12 +114,20 @@ static struct record *take_down(struct snapshot *snapshot, const sti_task *task,
     return record;
 }
 
+/* The next whole task: of subtasks the task is shown where it runs. */
+static const struct sti_frame *whole(const struct sti_frame *frame)
+{
+    while (frame != NULL && frame->stolen)
+        frame = frame->below;
+    return frame;
+}
+
 static void look_at_worker(struct snapshot *snapshot, struct sti_worker *worker)
 {
     /* acquire: the frames are there. */
-    const struct sti_frame *innermost = atomic_load_explicit(&worker->running, memory_order_acquire);
+    const struct sti_frame *innermost = whole(atomic_load_explicit(&worker->running, memory_order_acquire));
     const struct sti_thread *thread = atomic_load_explicit(&worker->record, memory_order_acquire);
-    for (const struct sti_frame *frame = innermost; frame != NULL; frame = frame->below) {
+    for (const struct sti_frame *frame = innermost; frame != NULL; frame = whole(frame->below)) {
         bool on_top = frame == innermost && thread != NULL;
         uint64_t started = on_top ? atomic_load_explicit(&thread->started, memory_order_relaxed) : 0;
         struct record *record = take_down(snapshot, frame->task, started > 1 ? started : 0);

@@ -10,7 +10,8 @@
  * Both write, pass a barrier and read: so either the visitor does not see the task any more, or who took it out sees the
  * visitor. A task that the visitor has seen and that had not resolved then does not resolve until it is done, so its
  * options, its name and its account are there; one that has is not freed. The barrier is that of the claim of a queue's
- * entry, which is tried in any case, and the exchange with which a worker leaves a task.
+ * entry, which is tried in any case, and the exchange with which a worker leaves a task. A worker's frames lie on its
+ * stack: who leaves one, a stolen subtask's too, waits in the same way before it is gone.
  *
  * One visitor at a time. It calls nobody and waits for nobody but a lock of the pool's under which nothing resolves. */
 #ifndef STI_EXECUTOR_VISIT_H

@@ -13,24 +13,25 @@
 
 #include "admission.h"
 #include "alloc/clock.h"
+#include "alloc/waking.h"
 #include "compound.h"
+#include "deadlock.h"
 #include "event.h"
 #include "follow.h"
-#include "rescue.h"
 #include "rest.h"
+#include "sleeper.h"
 #include "spare.h"
 #include "worker.h"
 
 /* How often a waiter looks before it sleeps: some 5 microseconds in all, about what being woken costs. */
 #define WAIT_ROUNDS 20
 
-/* Compounds within compounds are looked into so deep: beyond that the waiter only sleeps. */
-#define DEEPEST_LOOK 64
+/* What has lasted so long may last: only then does it pay to have the sleep ended by an interrupt (alloc/waking.h), and to
+ * look whether it ever can end (deadlock.h). So this is how late an interrupt may be. */
+#define SHORT_SLEEP_NS UINT64_C(10000000)
 
 /* No task is begun with less stack than this, whatever happens. */
 #define LEAST_ROOM ((size_t)64 << 10)
-
-#define RETRY_NS UINT64_C(1000000)
 
 static bool has_room(const struct sti_worker *worker)
 {
@@ -44,20 +45,31 @@ static bool has_much_room(const struct sti_worker *worker)
     return sti_worker_has_stack(worker, worker->stack_size / 2);
 }
 
-/* Whether it cannot resolve before a task on this thread's stack has ended. */
-static bool is_below(const struct sti_worker *worker, sti_task *task, unsigned depth)
+static bool is_task_below(const struct sti_worker *worker, sti_task *task)
 {
-    if (!sti_task_is_compound(task))
-        return !sti_task_is_queued(task) && sti_worker_is_inside(worker, task);
+    return !sti_task_is_queued(task) && sti_worker_is_inside(worker, task);
+}
+
+/* All of them wait for the worst of its members, any for the best. */
+static bool is_compound_below(const struct sti_worker *worker, sti_task *task, struct sti_look *look)
+{
     const struct sti_compound *compound = sti_compound_of(task);
-    if (depth == DEEPEST_LOOK || compound->count == 0)
+    if (compound->count == 0 || !sti_look_enter(look))
         return false;
-    /* All of them wait for the worst of its members, any for the best. */
-    for (size_t i = 0; i < compound->count; i++) {
-        if (is_below(worker, compound->members[i].follower.task, depth + 1) != compound->any)
-            return !compound->any;
+    bool below = compound->any;
+    for (size_t i = 0; i < compound->count && below == compound->any; i++) {
+        sti_task *member = sti_compound_member(compound, i);
+        below = sti_task_is_compound(member) ? is_compound_below(worker, member, look) : is_task_below(worker, member);
     }
-    return compound->any;
+    sti_look_leave(look);
+    return below;
+}
+
+/* Whether it cannot resolve before a task on this thread's stack has ended. */
+static bool is_below(const struct sti_worker *worker, sti_task *task)
+{
+    struct sti_look look = { 0 };
+    return sti_task_is_compound(task) ? is_compound_below(worker, task, &look) : is_task_below(worker, task);
 }
 
 /* On top of what is on the stack already. */
@@ -66,25 +78,44 @@ static void run_here(struct sti_worker *worker, sti_task *task)
     unsigned depth = worker->asleep;
     if (depth > 0)
         sti_spare_interrupt_sleep(worker);
+    bool covered = sti_waking_cover();
     sti_worker_run_awaited(worker, task);
+    if (covered)
+        sti_waking_uncover_scopes();
     if (depth > 0)
         sti_spare_resume_sleep(worker, depth);
 }
 
-/* Run what nobody has begun yet, until the awaited task has resolved. Not one of any: if another decides, the waiter must
- * go on, and what runs on top of it could be waiting for that. */
-static void run_unbegun(struct sti_worker *worker, const sti_task *awaited, sti_task *task, unsigned depth)
+static void run_task(struct sti_worker *worker, sti_task *task)
 {
-    if (!sti_task_is_compound(task)) {
-        if (task->pool == worker->pool && has_much_room(worker) && sti_admission_claim_awaited(task))
-            run_here(worker, task);
-        return;
-    }
+    if (task->pool == worker->pool && has_much_room(worker) && sti_admission_claim_awaited(task))
+        run_here(worker, task);
+}
+
+/* Not one of any: if another decides, the waiter must go on, and what runs on top of it could be waiting for that. */
+static void run_members(struct sti_worker *worker, const sti_task *awaited, sti_task *task, struct sti_look *look)
+{
     const struct sti_compound *compound = sti_compound_of(task);
-    if (depth == DEEPEST_LOOK || (compound->any && compound->count > 1))
+    if (sti_task_is_resolved(task) || (compound->any && compound->count > 1) || !sti_look_enter(look))
         return;
-    for (size_t i = 0; i < compound->count && !sti_task_is_resolved(awaited); i++)
-        run_unbegun(worker, awaited, compound->members[i].follower.task, depth + 1);
+    for (size_t i = 0; i < compound->count && !sti_task_is_resolved(awaited); i++) {
+        sti_task *member = sti_compound_member(compound, i);
+        if (sti_task_is_compound(member))
+            run_members(worker, awaited, member, look);
+        else
+            run_task(worker, member);
+    }
+    sti_look_leave(look);
+}
+
+/* Run what nobody has begun yet, until the awaited task has resolved. */
+static void run_unbegun(struct sti_worker *worker, sti_task *awaited)
+{
+    struct sti_look look = { 0 };
+    if (sti_task_is_compound(awaited))
+        run_members(worker, awaited, awaited, &look);
+    else
+        run_task(worker, awaited);
 }
 
 static bool rest_until_resolved(const sti_task *task)
@@ -97,98 +128,168 @@ static bool rest_until_resolved(const sti_task *task)
     return false;
 }
 
-static int sleep_until(sti_task *task, uint64_t deadline_ns)
+/* --- Sleeping ----------------------------------------------------------------------------------------------------- */
+
+/* Until the task has resolved, or the sleeper has something else to do: 0; ETIMEDOUT; EINTR: an interrupt has come. */
+static int sleep_until(const struct sti_sleeper *sleeper, const struct sti_waking *waking, uint64_t deadline_ns)
 {
-    while (!sti_follow_sleep(task, sti_follow_bell(task), deadline_ns)) {
+    for (;;) {
+        uint32_t value = sti_follow_bell(sleeper->task);
+        if (sti_sleeper_is_told(sleeper) || sti_sleeper_is_nudged(sleeper))
+            return 0;
+        if (waking != NULL && sti_waking_has_come(waking))
+            return EINTR;
+        if (sti_follow_sleep(sleeper->task, value, deadline_ns))
+            return 0;
         if (deadline_ns != STI_NEVER && sti_clock_now() >= deadline_ns)
             return ETIMEDOUT;
     }
-    return 0;
 }
 
-/* Until the task has resolved or there is something else to do. */
-static void sleep_as(struct sti_sleeper *sleeper)
+/* The same as a worker, while it is on the list of those who have slept for long. Also EDEADLK. */
+static int sleep_watchfully(struct sti_sleeper *sleeper, const struct sti_waking *waking, uint64_t deadline_ns)
 {
-    uint32_t value;
-    sti_spare_fall_asleep(sleeper->worker, sleeper);
+    int error = 0;
+    enum sti_verdict verdict;
+    sti_deadlock_enter(sleeper);
     do {
-        value = sti_follow_bell(sleeper->task);
-    } while (!sti_sleeper_is_told(sleeper) && !sti_follow_sleep(sleeper->task, value, STI_NEVER));
-    sti_spare_awake(sleeper->worker, sleeper);
+        verdict = sti_deadlock_look(sleeper);
+        if (verdict == STI_SLEEP_ON)
+            error = sleep_until(sleeper, waking, deadline_ns);
+    } while (verdict == STI_SLEEP_ON && error == 0 && sti_sleeper_is_nudged(sleeper) && !sti_sleeper_is_told(sleeper));
+    sti_deadlock_leave(sleeper);
+    return verdict == STI_NEVER_ENDS ? EDEADLK : error;
 }
 
-static int sleep_without_place(struct sti_worker *worker, sti_task *task, uint64_t deadline_ns)
+static void ring(void *task)
 {
-    sti_spare_fall_asleep(worker, NULL);
-    int error = sleep_until(task, deadline_ns);
-    sti_spare_awake(worker, NULL);
+    sti_follow_ring(task);
+}
+
+static int sleep_long(struct sti_sleeper *sleeper, uint64_t deadline_ns, bool deaf)
+{
+    struct sti_waking waking;
+    const struct sti_waking *heard = deaf ? NULL : &waking;
+    bool covered = deaf && sti_waking_cover();
+    if (!deaf)
+        sti_waking_begin(&waking, ring, sleeper->task);
+    int error = sleeper->worker != NULL ? sleep_watchfully(sleeper, heard, deadline_ns)
+                                        : sleep_until(sleeper, heard, deadline_ns);
+    if (covered)
+        sti_waking_uncover_scopes();
+    if (!deaf)
+        sti_waking_end(&waking);
     return error;
 }
 
-/* If its account lets nobody begin it now, nobody may be there to notice when it does: try again shortly. */
-static void run_errand(struct sti_worker *worker, sti_task *awaited, sti_task *errand)
+static int sleep(struct sti_sleeper *sleeper, uint64_t deadline_ns, bool deaf)
 {
-    if (!sti_task_is_resolved(awaited)) {
-        if (sti_admission_claim_awaited(errand))
-            run_here(worker, errand);
-        else
-            sleep_without_place(worker, awaited, sti_deadline_after(RETRY_NS));
-    }
-    sti_task_release(errand);
+    uint64_t soon = sti_deadline_after(SHORT_SLEEP_NS);
+    int error = sleep_until(sleeper, NULL, soon < deadline_ns ? soon : deadline_ns);
+    return error == ETIMEDOUT && soon < deadline_ns ? sleep_long(sleeper, deadline_ns, deaf) : error;
 }
 
-static int wait_in_worker(struct sti_worker *worker, sti_task *task)
+/* --- Errands ------------------------------------------------------------------------------------------------------ */
+
+void sti_wait_measure_room(struct sti_sleeper *sleeper)
 {
-    for (;;) {
-        run_unbegun(worker, task, task, 0);
+    sleeper->has_room = has_room(sleeper->worker);
+    sleeper->has_much_room = has_much_room(sleeper->worker);
+}
+
+bool sti_wait_run_errands(const struct sti_sleeper *sleeper, bool may_run)
+{
+    bool refused = false;
+    if (sleeper->beyond != NULL) {
+        if (may_run && sti_admission_claim_beyond(sleeper->beyond))
+            run_here(sleeper->worker, sleeper->beyond);
+        sti_task_release(sleeper->beyond);
+    }
+    if (sleeper->errand != NULL) {
+        refused = may_run && !sti_admission_claim_awaited(sleeper->errand);
+        if (may_run && !refused)
+            run_here(sleeper->worker, sleeper->errand);
+        sti_task_release(sleeper->errand);
+    }
+    return refused;
+}
+
+/* --- Waiting ------------------------------------------------------------------------------------------------------ */
+
+/* A rescue may find nothing but a task whose account lets nobody begin it now. Then the next sleep is not for rescues, but
+ * counts as a long one from the start, and is short: nobody may be there to notice when the task may begin. */
+static int sleep_as_worker(struct sti_worker *worker, sti_task *task, bool deaf, bool *refused)
+{
+    struct sti_sleeper sleeper = { .worker = worker, .task = task };
+    struct sti_sleeper *for_rescue = *refused ? NULL : &sleeper;
+    sti_wait_measure_room(&sleeper);
+    sti_spare_fall_asleep(worker, for_rescue);
+    int error = for_rescue != NULL ? sleep(&sleeper, STI_NEVER, deaf)
+                                   : sleep_long(&sleeper, sti_deadline_after(STI_RETRY_NS), deaf);
+    sti_spare_awake(worker, for_rescue);
+    if (error == ETIMEDOUT)
+        error = 0;
+    bool resolved = sti_task_is_resolved(task);
+    *refused = sti_wait_run_errands(&sleeper, !resolved && error == 0);
+    if (resolved)
+        return 0;
+    return error == 0 && sleeper.hopeless ? EAGAIN : error;
+}
+
+static int wait_in_worker(struct sti_worker *worker, sti_task *task, bool deaf)
+{
+    for (bool refused = false;;) {
+        run_unbegun(worker, task);
         if (rest_until_resolved(task))
             return 0;
-        struct sti_sleeper sleeper = {
-            .worker = worker,
-            .task = task,
-            .has_room = has_room(worker),
-            .has_much_room = has_much_room(worker),
-        };
-        sleep_as(&sleeper);
-        if (sleeper.errand != NULL) {
-            run_errand(worker, task, sleeper.errand);
-        } else if (sleeper.hopeless && !sti_task_is_resolved(task)) {
-            return EAGAIN;
-        }
+        int error = sleep_as_worker(worker, task, deaf, &refused);
+        if (error != 0)
+            return error;
     }
 }
 
-static bool is_deadlock(const struct sti_worker *worker, sti_task *task)
+static int sleep_for_a_time(struct sti_worker *worker, sti_task *task, uint64_t deadline_ns, bool deaf)
 {
-    return sti_is_following() || (worker != NULL && is_below(worker, task, 0));
-}
-
-int sti_wait(sti_task *task)
-{
-    if (sti_task_is_resolved(task))
-        return 0;
-    if (sti_task_is_left_behind(task))
-        return EOWNERDEAD;
-    struct sti_worker *worker = sti_worker_current();
-    if (is_deadlock(worker, task))
-        return EDEADLK;
+    struct sti_sleeper sleeper = { .worker = worker, .task = task, .timed = deadline_ns != STI_NEVER };
+    int error;
     if (worker != NULL)
-        return wait_in_worker(worker, task);
-    return rest_until_resolved(task) ? 0 : sleep_until(task, STI_NEVER);
+        sti_spare_fall_asleep(worker, NULL);
+    do
+        error = sleep(&sleeper, deadline_ns, deaf);
+    while (error == 0 && !sti_task_is_resolved(task));
+    if (worker != NULL)
+        sti_spare_awake(worker, NULL);
+    return error;
 }
 
-int sti_wait_until(sti_task *task, uint64_t deadline_ns)
+/* 0: it has to be waited for. */
+static int refuse(const struct sti_worker *worker, sti_task *task)
 {
-    if (sti_task_is_resolved(task))
-        return 0;
     if (sti_task_is_left_behind(task))
         return EOWNERDEAD;
+    return sti_is_following() || (worker != NULL && is_below(worker, task)) ? EDEADLK : 0;
+}
+
+int sti_wait(sti_task *task, bool deaf)
+{
     struct sti_worker *worker = sti_worker_current();
-    if (is_deadlock(worker, task))
-        return EDEADLK;
-    if (rest_until_resolved(task))
+    if (sti_task_is_resolved(task))
         return 0;
-    if (worker == NULL)
-        return sleep_until(task, deadline_ns);
-    return sleep_without_place(worker, task, deadline_ns);
+    int error = refuse(worker, task);
+    if (error != 0)
+        return error;
+    if (worker != NULL)
+        return wait_in_worker(worker, task, deaf);
+    return rest_until_resolved(task) ? 0 : sleep_for_a_time(NULL, task, STI_NEVER, deaf);
+}
+
+int sti_wait_until(sti_task *task, uint64_t deadline_ns, bool deaf)
+{
+    struct sti_worker *worker = sti_worker_current();
+    if (sti_task_is_resolved(task))
+        return 0;
+    int error = refuse(worker, task);
+    if (error != 0)
+        return error;
+    return rest_until_resolved(task) ? 0 : sleep_for_a_time(worker, task, deadline_ns, deaf);
 }

@@ -4,12 +4,26 @@
 #ifndef STI_EXECUTOR_WAIT_H
 #define STI_EXECUTOR_WAIT_H
 
+#include "sleeper.h"
 #include "task.h"
 
-/* 0; EDEADLK: it could never end; EOWNERDEAD: it could have, but in the process that this one was forked from. */
-int sti_wait(sti_task *task);
+/* 0; EDEADLK: it could never end; EOWNERDEAD: it could have, but in the process that this one was forked from; EAGAIN: see
+ * rescue.h; EINTR: an interrupt of the calling task has come, which the caller is to deliver. To that a deaf one does not
+ * listen. */
+int sti_wait(sti_task *task, bool deaf);
 
 /* The same, but no task is run, and not beyond the deadline by sti_clock_now: ETIMEDOUT. */
-int sti_wait_until(sti_task *task, uint64_t deadline_ns);
+int sti_wait_until(sti_task *task, uint64_t deadline_ns, bool deaf);
+
+/* --- For joins. The sleeper's own thread. --- */
+
+/* How much it could take on. */
+void sti_wait_measure_room(struct sti_sleeper *sleeper);
+
+/* What it has been told to run, on top of what is on the stack; or only let go of it. True: the account of the one that a
+ * rescue found has its maximum. Then the next sleep is not to be on the list for rescues, which would find the same, and
+ * only so long. */
+#define STI_RETRY_NS UINT64_C(20000000)
+bool sti_wait_run_errands(const struct sti_sleeper *sleeper, bool may_run);
 
 #endif

@@ -63,6 +63,7 @@ void sti_worker_init(struct sti_worker *worker, stint_pool *pool, unsigned index
     worker->buried = 0;
     worker->stack = NULL;
     worker->stack_size = 0;
+    worker->slept = NULL;
     worker->asleep = 0;
     worker->next_retired = NULL;
     memset(&worker->tally, 0, sizeof *worker - offsetof(struct sti_worker, tally));
@@ -301,7 +302,7 @@ static bool find(struct sti_worker *worker, struct found *found)
 
 bool sti_worker_is_inside(const struct sti_worker *worker, const sti_task *task)
 {
-    const struct sti_frame *frame = atomic_load_explicit(&worker->running, memory_order_relaxed);
+    const struct sti_frame *frame = sti_worker_frame(worker);
     while (frame != NULL && frame->task != task)
         frame = frame->below;
     return frame != NULL;
@@ -381,7 +382,7 @@ void *sti_worker_main(void *argument)
         } else {
             sti_worker_run_stolen(worker, found.stolen);
         }
-        sti_branch_collect();
+            sti_branch_collect();
     }
     sti_fork_end_thread();
     sti_ask_end();

@@ -16,10 +16,12 @@
 #include "task.h"
 #include "tenants.h"
 
-/* One for each task on a worker's stack: the one its loop runs, and above it those that are run while it waits. */
+/* One for each task on a worker's stack: the one its loop runs, and above it those that are run while it waits. A subtask
+ * of another worker's task has one too: who waits for that task in it waits for itself. */
 struct sti_frame {
     const sti_task *task;
     struct sti_frame *below;
+    bool stolen; /* a subtask of it: the task itself is run by another */
 };
 
 struct sti_worker {
@@ -49,7 +51,8 @@ struct sti_worker {
     pthread_t thread;
     const char *stack; /* of the thread: its lowest address; NULL: not known */
     size_t stack_size;
-    unsigned asleep; /* how often it has fallen asleep in the midst of a task (spare.h) */
+    struct sti_sleeper *slept; /* under the lock of deadlock.c: it has slept for long */
+    unsigned asleep;           /* how often it has fallen asleep in the midst of a task (spare.h) */
     struct sti_worker *next_retired;
     _Alignas(64) struct sti_tally tally; /* this and what follows is written by the worker alone, and read by anybody */
     sti_counter tasks;                   /* that it has begun */
@@ -69,7 +72,33 @@ void sti_worker_leave_behind(void);
 struct sti_worker *sti_worker_current(void);
 struct sti_worker *sti_worker_of(const stint_pool *pool);
 
+static inline const struct sti_frame *sti_worker_frame(const struct sti_worker *worker)
+{
+    return atomic_load_explicit(&worker->running, memory_order_relaxed);
+}
+
 /* The functions below: by the worker's own thread. */
+
+static inline void sti_worker_enter(struct sti_worker *worker, struct sti_frame *frame, const sti_task *task,
+                                    bool stolen)
+{
+    struct sti_frame *below = atomic_load_explicit(&worker->running, memory_order_relaxed);
+    *frame = (struct sti_frame){ .task = task, .below = below, .stolen = stolen };
+    atomic_store_explicit(&worker->running, frame, memory_order_release);
+}
+
+/* seq_cst, and an exchange: visit.h. To be followed by sti_visit_let_pass, before the frame is gone. */
+static inline void sti_worker_leave(struct sti_worker *worker, const struct sti_frame *frame)
+{
+    atomic_exchange_explicit(&worker->running, frame->below, memory_order_seq_cst);
+}
+
+/* What it is running; NULL: nothing. */
+static inline const sti_task *sti_worker_task(const struct sti_worker *worker)
+{
+    const struct sti_frame *frame = sti_worker_frame(worker);
+    return frame != NULL ? frame->task : NULL;
+}
 
 uint32_t sti_worker_random(struct sti_worker *worker);
 

@@ -18,7 +18,8 @@
 static bool may_yield(const struct sti_worker *worker)
 {
     const struct sti_thread *thread = sti_thread_metered;
-    return worker != NULL && worker->running != NULL && thread != NULL && !sti_is_following() && worker->asleep == 0 &&
+    const struct sti_frame *frame = worker != NULL ? sti_worker_frame(worker) : NULL;
+    return frame != NULL && !frame->stolen && thread != NULL && !sti_is_following() && worker->asleep == 0 &&
            worker->yields < MOST_YIELDS && sti_deferral_of(thread->scope) == STINT_DEFERRAL_NONE &&
            sti_worker_has_stack(worker, worker->stack_size / 2);
 }

@@ -24,8 +24,8 @@ typedef struct stint_account_limits {
     size_t memory;
 
     /* Tasks that may run at once. For one more stint_run returns EBUSY; what was submitted to a pool is held back in its
-     * queue until one of them has ended. A task that waits for one of its own account makes way for it: that one is run in
-     * its place, whatever the maximum. */
+     * queue until one of them has ended. A task that waits for one of its own account, over others too, makes way for it:
+     * that one is run in its place, whatever the maximum. */
     unsigned running;
 
     const char *name; /* copied; what profiles call the account. NULL: "account" and a number */

@@ -18,10 +18,15 @@ STINT_API bool stint_future_ready(const stint_future *future);
  * each gets the same outcome, and the value in it has one owner, to be agreed among them. Inside a task of the same
  * pool, an awaited task that nobody has started is run right here, in a scope of its own, as long as half the stack is
  * free; otherwise the task sleeps, and a spare worker takes its place (stint_pool_options.spares). A wait that succeeds is
- * a sample point, so in STINT_JUMP it may not return.
- * 0; EINVAL: future is NULL; EDEADLK: a task waits for itself, or for one that it was itself called to wait for; or
- * called in a callback, and not resolved; EOWNERDEAD: not resolved, and this process was forked from the pool's; EAGAIN:
- * every thread of the pool waits, no spare is left, and no stack has room for the awaited task (try again later). */
+ * a sample point, so in STINT_JUMP it may not return. So is one that sleeps when an interrupt comes (a deadline, a
+ * cancellation, the end of the pool): some ten milliseconds later at most it is delivered. Where it has to wait (masks,
+ * locks that are held), so it does until the future has resolved; and what is run right here is not cut short.
+ * 0; EINVAL: future is NULL; EDEADLK: a task waits for itself, a subtask for its task, a task for one that it was itself
+ * called to wait for, or over others for itself: of tasks that wait for each other in a circle, in whatever pools and none
+ * of them with a time-out, one is told, some ten milliseconds after the last has fallen asleep; or called in a callback,
+ * and not resolved; ECANCELED: the calling task, in STINT_FAIL, is to stop; EOWNERDEAD: not resolved, and this process was
+ * forked from the pool's; EAGAIN: every thread of the pool waits, no spare is left, and no stack has room for the awaited
+ * task (try again later). */
 STINT_API int stint_future_wait(stint_future *future, stint_outcome *outcome);
 
 /* The same, for at most timeout_ns nanoseconds (0: just look). An awaited task is never run here.

@@ -19,8 +19,11 @@
  * A task in STINT_FAIL is not left by a jump and unlocks by itself; stint_interrupted() tells it whether what it leaves
  * is whole.
  *
- * The memory is the caller's, must stay where it is, and must outlive every lock. It is process-private. Waiting for
- * it is no sample point. */
+ * The memory is the caller's, must stay where it is, and must outlive every lock. It is process-private.
+ *
+ * A task that waits for one gives its place to a spare worker (blocking.h), and an interrupt ends the wait: some twenty
+ * milliseconds after it has come the wait is a sample point, with the mutex not held. Waits in which nothing comes are
+ * none. */
 #ifndef STINT_MUTEX_H
 #define STINT_MUTEX_H
 
@@ -47,7 +50,7 @@ STINT_API int stint_mutex_destroy(stint_mutex *mutex);
 
 /* Lock, and wait for it as long as it takes. Any thread.
  * Held: 0; EOWNERDEAD: it is poisoned. Not held: ENOTRECOVERABLE: it was unlocked without being made consistent;
- * EDEADLK: the calling thread holds it; EINVAL: mutex is NULL. */
+ * EDEADLK: the calling thread holds it; ECANCELED: the calling task, in STINT_FAIL, is to stop; EINVAL: mutex is NULL. */
 STINT_API int stint_mutex_lock(stint_mutex *mutex);
 
 /* The same without waiting. Also EBUSY, instead of EDEADLK too: somebody holds it. */

@@ -89,11 +89,12 @@ STINT_API int stint_pool_create(stint_pool **pool, const stint_pool_options *opt
 STINT_API int stint_submit(stint_pool *pool, stint_fn *fn, void *arg, const stint_options *options,
                            stint_future **future);
 
-/* The same, but where the queue is full, or the account has its maximum of waiting tasks, wait for a place, at most timeout_ns nanoseconds (STINT_FOREVER: as long as it
- * takes). Who waits is served in the order of coming, and as long as others wait for a task without account and priority,
- * stint_submit is refused one. The wall limit counts from the call.
- * Instead of EAGAIN and EDQUOT: ETIMEDOUT; or EDEADLK, at once: called in a task of this pool, whose workers might all come to wait
- * like that, or in a callback. */
+/* The same, but where the queue is full, or the account has its maximum of waiting tasks, wait for a place, at most
+ * timeout_ns nanoseconds (STINT_FOREVER: as long as it takes). Who waits is served in the order of coming, and as long as
+ * others wait for a task without account and priority, stint_submit is refused one. The wall limit counts from the call.
+ * In a task of another pool a spare takes the place of the one that waits, and an interrupt ends the wait.
+ * Instead of EAGAIN and EDQUOT: ETIMEDOUT; ECANCELED: the calling task, in STINT_FAIL, is to stop; or EDEADLK, at once:
+ * called in a task of this pool, whose workers might all come to wait like that, or in a callback. */
 STINT_API int stint_submit_wait(stint_pool *pool, stint_fn *fn, void *arg, const stint_options *options,
                                 uint64_t timeout_ns, stint_future **future);
 
@@ -112,21 +113,25 @@ typedef enum stint_shutdown {
     STINT_SHUTDOWN_DRAIN = 0, /* accept nothing more, run what is queued to its end */
     STINT_SHUTDOWN_CANCEL,    /* accept nothing more, resolve what is queued as Cancelled, interrupt what runs */
 
-    /* As STINT_SHUTDOWN_DRAIN, but when the time is up, cancel what is left and wait for its end. */
+    /* As STINT_SHUTDOWN_DRAIN, but when the time is up, cancel what is left and wait for its end as long again. */
     STINT_SHUTDOWN_DRAIN_THEN_CANCEL,
 } stint_shutdown;
 
 /* Shut the pool down and wait until its workers have ended, at most timeout_ns nanoseconds (STINT_FOREVER: as long as
- * it takes). STINT_SHUTDOWN_DRAIN_THEN_CANCEL gives draining so much time, and then waits as long as the tasks need to
- * notice that they are cancelled: it never times out. May be called again: after a time-out, with more time or with
- * STINT_SHUTDOWN_CANCEL; and after success, when it returns 0 at once. Any thread that is not one of the pool's.
+ * it takes). STINT_SHUTDOWN_DRAIN_THEN_CANCEL gives draining so much time, and then the cancelled tasks as much again,
+ * a second at least, to notice that and to end. With a time limit it always returns: what is left then (tasks that mask
+ * their interrupts or hold a lock, or make no sample points) stint_pool_read tells as running. May be called again: after a
+ * time-out, with more time or with STINT_SHUTDOWN_CANCEL; and after success, when it returns 0 at once. Any thread that is not one of the pool's.
  * 0; EINVAL: pool is NULL or how is no known value; EDEADLK: called from inside a task of this pool, or in a callback;
- * ETIMEDOUT: workers are still running, and the shutdown goes on; EOWNERDEAD: this process was forked from the pool's. */
+ * ETIMEDOUT: workers are still running, and the shutdown goes on; ECANCELED: so it does, but the calling task, in
+ * STINT_FAIL, is to stop (in the other modes its interrupt is delivered here); EOWNERDEAD: this process was forked from the
+ * pool's. */
 STINT_API int stint_pool_shutdown(stint_pool *pool, stint_shutdown how, uint64_t timeout_ns);
 
 /* Shut down by cancelling if that has not been done, wait for the workers, free the pool. Futures stay valid until they
  * are released. No other call on the pool may be under way or follow.
- * 0, also for NULL; EDEADLK: called from inside a task of this pool, or in a callback (nothing was done); EOWNERDEAD:
+ * 0, also for NULL; EDEADLK: called from inside a task of this pool, or in a callback (nothing was done); ECANCELED: as
+ * stint_pool_shutdown (the pool is not freed); EOWNERDEAD:
  * this process was forked from the pool's (nothing was done, and nothing has to be). */
 STINT_API int stint_pool_destroy(stint_pool *pool);
 

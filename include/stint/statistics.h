@@ -20,6 +20,9 @@ typedef struct stint_pool_statistics {
     size_t waiting;   /* tasks with an account or a priority that wait beside it */
     size_t held_back; /* of these, those whose account had its maximum of running tasks when it was last looked at */
 
+    unsigned running; /* workers that are in the midst of a task, or of a part of one: what a shutdown waits for */
+    unsigned asleep;  /* of these, those that sleep: in a blocking region, a wait or a join */
+
     unsigned spares;      /* spare workers that have been started (stint_pool_options.spares) */
     unsigned standing_in; /* of these, those that stand in for a task that sleeps */
     uint64_t replaced;    /* times that one of them took the place of a task that fell asleep */

@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Following waits; see deadlock.h.
+ *
+ * All under one lock of the process's, which only those take who have slept for long. Who is on the list stays asleep in
+ * this very wait until he has had the lock to leave; so the frames on his stack do not change, and a task that he runs
+ * has not resolved. A task's runner is read without more: where the task has resolved, what was read is not used; where it
+ * has not, its runner is alive, as a pool is not freed before somebody has had the lock after its workers have ended
+ * (sti_deadlock_forget); and he has begun it, so what his thread began with is there (release and acquire).
+ *
+ * Under the lock nothing is run, and nobody waits for more than that others are woken. */
+#include "deadlock.h"
+
+#include <pthread.h>
+#include <stddef.h>
+
+#include "admission.h"
+#include "alloc/account.h"
+#include "alloc/plain_lock.h"
+#include "compound.h"
+#include "follow.h"
+#include "split.h"
+#include "worker.h"
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct sti_sleeper *sleepers;
+static uint64_t looks; /* so far */
+
+/* --- Following waits ---------------------------------------------------------------------------------------------- */
+
+struct chase {
+    const struct sti_sleeper *quarry; /* where it is to lead */
+    bool certain;                     /* and for ever: a wait with a time-out leads nowhere */
+    struct sti_look look;
+};
+
+static struct sti_sleeper *sleeper_on(const struct sti_worker *worker)
+{
+    return worker != NULL ? worker->slept : NULL;
+}
+
+/* Who is asleep while he runs the task. */
+static struct sti_sleeper *runner_of(sti_task *task)
+{
+    const struct sti_worker *runner = atomic_load_explicit(&task->runner, memory_order_acquire);
+    return sti_task_is_resolved(task) ? NULL : sleeper_on(runner);
+}
+
+static struct sti_sleeper *thief_of(const struct sti_offer *offer)
+{
+    return sleeper_on(atomic_load_explicit(&offer->thief, memory_order_acquire));
+}
+
+static bool compound_leads(struct chase *chase, sti_task *task);
+
+/* Along those who wait for one thing each. Only where compounds are on the way does this call itself, so deep as they are
+ * looked into. */
+static bool sleeper_leads(struct chase *chase, struct sti_sleeper *first)
+{
+    struct sti_sleeper *sleeper = first;
+    while (sleeper != NULL && sleeper != chase->quarry && sleeper->seen != looks) {
+        sleeper->seen = looks;
+        sleeper->leads = false;
+        if (sleeper->timed && chase->certain)
+            return false;
+        if (sleeper->task != NULL && sti_task_is_compound(sleeper->task))
+            return first->leads = compound_leads(chase, sleeper->task);
+        sleeper = sleeper->task != NULL ? runner_of(sleeper->task) : thief_of(sleeper->offer);
+    }
+    bool leads = sleeper != NULL && (sleeper == chase->quarry || sleeper->leads);
+    if (first != NULL)
+        first->leads = leads;
+    return leads;
+}
+
+static bool task_leads(struct chase *chase, sti_task *task)
+{
+    return sti_task_is_compound(task) ? compound_leads(chase, task) : sleeper_leads(chase, runner_of(task));
+}
+
+/* What waits for all of some futures leads where one of them does; what waits for any, where all do. */
+static bool compound_leads(struct chase *chase, sti_task *task)
+{
+    const struct sti_compound *compound = sti_compound_of(task);
+    if (sti_task_is_resolved(task) || compound->count == 0 || !sti_look_enter(&chase->look))
+        return false;
+    bool leads = compound->any;
+    for (size_t i = 0; i < compound->count && leads == compound->any; i++)
+        leads = task_leads(chase, sti_compound_member(compound, i));
+    sti_look_leave(&chase->look);
+    return leads;
+}
+
+/* Whether from's wait leads to the quarry. */
+static bool leads_to(const struct sti_sleeper *from, const struct sti_sleeper *quarry, bool certain)
+{
+    struct chase chase = { .quarry = quarry, .certain = certain };
+    looks++;
+    return from->task != NULL ? task_leads(&chase, from->task) : sleeper_leads(&chase, thief_of(from->offer));
+}
+
+/* --- Slots -------------------------------------------------------------------------------------------------------- */
+
+/* A task of the pool's that waits for its account, and that the awaited one waits for. */
+static sti_task *find_held(const stint_pool *pool, sti_task *awaited, struct sti_look *look)
+{
+    if (!sti_task_is_compound(awaited))
+        return awaited->pool == pool && awaited->options.account != NULL && sti_task_is_queued(awaited) ? awaited : NULL;
+    sti_task *found = NULL;
+    const struct sti_compound *compound = sti_compound_of(awaited);
+    if (sti_task_is_resolved(awaited) || !sti_look_enter(look))
+        return NULL;
+    for (size_t i = 0; i < compound->count && found == NULL; i++)
+        found = find_held(pool, sti_compound_member(compound, i), look);
+    sti_look_leave(look);
+    return found;
+}
+
+static sti_task *held_task_of(const struct sti_sleeper *sleeper)
+{
+    struct sti_look look = { 0 };
+    return sleeper->task != NULL && !sleeper->timed ? find_held(sleeper->worker->pool, sleeper->task, &look) : NULL;
+}
+
+/* Whether it runs a task that may have one of the account's slots, or of those above it. */
+static bool may_have_slot(const struct sti_sleeper *sleeper, const stint_account *account)
+{
+    for (const struct sti_frame *frame = sti_worker_frame(sleeper->worker); frame != NULL; frame = frame->below) {
+        if (!sti_task_is_resolved(frame->task) && sti_account_have_common(frame->task->options.account, account))
+            return true;
+    }
+    return false;
+}
+
+/* Whether somebody who may have such a slot waits for the sleeper, and so does not run before that one goes on. */
+static bool slot_waits_for(const struct sti_sleeper *sleeper, const stint_account *account)
+{
+    for (const struct sti_sleeper *other = sleepers; other != NULL; other = other->next_long) {
+        if (other != sleeper && may_have_slot(other, account) && leads_to(other, sleeper, false))
+            return true;
+    }
+    return false;
+}
+
+static bool may_run_beyond(struct sti_sleeper *sleeper)
+{
+    sti_task *held = sleeper->has_room ? held_task_of(sleeper) : NULL;
+    stint_account *account = held != NULL ? sti_admission_account_of(held) : NULL;
+    bool may = account != NULL && slot_waits_for(sleeper, account);
+    if (may) {
+        sti_task_retain(held);
+        sleeper->beyond = held;
+    }
+    stint_account_release(account);
+    return may;
+}
+
+/* --- Looking ------------------------------------------------------------------------------------------------------ */
+
+void sti_sleeper_wake(const struct sti_sleeper *sleeper)
+{
+    if (sleeper->task != NULL)
+        sti_follow_ring(sleeper->task);
+    else
+        sti_event_signal(&sleeper->worker->helped);
+}
+
+/* Those that the last look came past. */
+static void nudge_seen(const struct sti_sleeper *self, bool in_circle)
+{
+    for (struct sti_sleeper *sleeper = sleepers; sleeper != NULL; sleeper = sleeper->next_long) {
+        if (sleeper == self || sleeper->seen != looks || sleeper->task == NULL || sleeper->timed ||
+            (!in_circle && held_task_of(sleeper) == NULL))
+            continue;
+        atomic_store_explicit(&sleeper->nudged, true, memory_order_release);
+        sti_sleeper_wake(sleeper);
+    }
+}
+
+static void take_off_list(struct sti_sleeper *sleeper)
+{
+    if (sleeper->link_long == NULL)
+        return;
+    *sleeper->link_long = sleeper->next_long;
+    if (sleeper->next_long != NULL)
+        sleeper->next_long->link_long = sleeper->link_long;
+    sleeper->link_long = NULL;
+    sleeper->worker->slept = NULL;
+}
+
+static enum sti_verdict look(struct sti_sleeper *sleeper)
+{
+    if (!sleeper->timed && leads_to(sleeper, sleeper, true)) {
+        if (sleeper->task != NULL) {
+            take_off_list(sleeper); /* one of the circle is enough */
+            return STI_NEVER_ENDS;
+        }
+        nudge_seen(sleeper, true);
+        return STI_SLEEP_ON;
+    }
+    if (may_run_beyond(sleeper))
+        return STI_RUN_BEYOND;
+    leads_to(sleeper, sleeper, false);
+    nudge_seen(sleeper, false);
+    return STI_SLEEP_ON;
+}
+
+void sti_deadlock_enter(struct sti_sleeper *sleeper)
+{
+    sti_plain_mutex_lock(&lock);
+    sleeper->next_long = sleepers;
+    sleeper->link_long = &sleepers;
+    if (sleepers != NULL)
+        sleepers->link_long = &sleeper->next_long;
+    sleepers = sleeper;
+    sleeper->worker->slept = sleeper;
+    sti_plain_mutex_unlock(&lock);
+}
+
+enum sti_verdict sti_deadlock_look(struct sti_sleeper *sleeper)
+{
+    sti_plain_mutex_lock(&lock);
+    atomic_store_explicit(&sleeper->nudged, false, memory_order_relaxed);
+    enum sti_verdict verdict = look(sleeper);
+    sti_plain_mutex_unlock(&lock);
+    return verdict;
+}
+
+void sti_deadlock_leave(struct sti_sleeper *sleeper)
+{
+    sti_plain_mutex_lock(&lock);
+    take_off_list(sleeper);
+    sti_plain_mutex_unlock(&lock);
+}
+
+void sti_deadlock_forget(void)
+{
+    sti_plain_mutex_lock(&lock);
+    sti_plain_mutex_unlock(&lock);
+}
