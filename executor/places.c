@@ -8,6 +8,7 @@
 
 #include "admission.h"
 #include "alloc/plain_lock.h"
+#include "alloc/process.h"
 #include "alloc/waking.h"
 #include "event.h"
 #include "park.h"
@@ -17,14 +18,19 @@
 
 #define WAITING (-1)
 
+/* So many lines are told in vain that there is no place for them, for each place that is filled: it costs the same however
+ * many wait. */
+#define REFUSALS_MOST 8
+
 #define SHORT_SLEEP_NS UINT64_C(10000000)
 
 /* On the stack of the one who waits. */
 struct sti_place_waiter {
     struct sti_place_waiter *next;
+    struct sti_place_waiter *previous;
+    struct sti_place_line *line;
     sti_task *task;
     stint_future **future;
-    bool plain;
     atomic_int answer; /* WAITING, 0 or an errno value */
     sti_event answered;
 };
@@ -34,8 +40,6 @@ void sti_places_init(struct sti_places *places)
     atomic_init(&places->line, 0);
     atomic_init(&places->plain_line, 0);
     pthread_mutex_init(&places->lock, NULL);
-    places->first = NULL;
-    places->closed = false;
 }
 
 void sti_places_end(struct sti_places *places)
@@ -43,26 +47,98 @@ void sti_places_end(struct sti_places *places)
     pthread_mutex_destroy(&places->lock);
 }
 
-/* --- Under the lock ----------------------------------------------------------------------------------------------- */
+/* --- Lines, under the lock ---------------------------------------------------------------------------------------- */
 
-static void join_line(struct sti_places *places, struct sti_place_waiter *waiter)
+static struct sti_place_line **find(struct sti_places *places, const stint_options *options)
 {
-    struct sti_place_waiter **link = &places->first;
-    while (*link != NULL)
-        link = &(*link)->next;
-    *link = waiter;
-    atomic_fetch_add_explicit(&places->plain_line, waiter->plain, memory_order_seq_cst);
+    uint64_t key = ((uint64_t)(uintptr_t)options->account + (uint64_t)options->priority) * UINT64_C(0x9e3779b97f4a7c15);
+    struct sti_place_line **link = &places->table[(key >> 32) % STI_PLACES_TABLE];
+    while (*link != NULL && ((*link)->account != options->account || (*link)->priority != options->priority))
+        link = &(*link)->chain;
+    return link;
+}
+
+/* Where it is the last. */
+static void enter_ring(struct sti_place_line **ring, struct sti_place_line *line)
+{
+    struct sti_place_line *first = *ring;
+    if (first == NULL) {
+        line->next = line->previous = line;
+        *ring = line;
+        return;
+    }
+    line->next = first;
+    line->previous = first->previous;
+    line->previous->next = line;
+    first->previous = line;
+}
+
+static void leave_ring(struct sti_place_line **ring, struct sti_place_line *line)
+{
+    line->previous->next = line->next;
+    line->next->previous = line->previous;
+    if (*ring == line)
+        *ring = line->next != line ? line->next : NULL;
+}
+
+static void move(struct sti_places *places, struct sti_place_line *line, bool capped)
+{
+    leave_ring(line->capped ? &places->capped : &places->ring, line);
+    enter_ring(capped ? &places->capped : &places->ring, line);
+    line->capped = capped;
+}
+
+/* Of its account and priority. NULL: no memory. */
+static struct sti_place_line *line_for(struct sti_places *places, const sti_task *task)
+{
+    if (sti_admission_is_plain(task))
+        return &places->plain;
+    struct sti_place_line **link = find(places, &task->options);
+    if (*link != NULL)
+        return *link;
+    struct sti_place_line *line = sti_process_malloc(sizeof *line);
+    if (line == NULL)
+        return NULL;
+    *line = (struct sti_place_line){ .account = task->options.account, .priority = task->options.priority };
+    *link = line;
+    enter_ring(&places->ring, line);
+    return line;
+}
+
+static void end_line(struct sti_places *places, struct sti_place_line *line)
+{
+    if (line == &places->plain)
+        return;
+    const stint_options key = { .account = line->account, .priority = line->priority };
+    *find(places, &key) = line->chain;
+    leave_ring(line->capped ? &places->capped : &places->ring, line);
+    sti_process_free(line);
+}
+
+/* False: no memory. */
+static bool join_line(struct sti_places *places, struct sti_place_waiter *waiter)
+{
+    struct sti_place_line *line = line_for(places, waiter->task);
+    if (line == NULL)
+        return false;
+    waiter->line = line;
+    waiter->previous = line->newest;
+    *(line->newest != NULL ? &line->newest->next : &line->oldest) = waiter;
+    line->newest = waiter;
+    atomic_fetch_add_explicit(&places->plain_line, line == &places->plain, memory_order_seq_cst);
     atomic_fetch_add_explicit(&places->line, 1, memory_order_seq_cst);
+    return true;
 }
 
 static void leave_line(struct sti_places *places, const struct sti_place_waiter *waiter)
 {
-    struct sti_place_waiter **link = &places->first;
-    while (*link != waiter)
-        link = &(*link)->next;
-    *link = waiter->next;
-    atomic_fetch_sub_explicit(&places->plain_line, waiter->plain, memory_order_relaxed);
+    struct sti_place_line *line = waiter->line;
+    *(waiter->previous != NULL ? &waiter->previous->next : &line->oldest) = waiter->next;
+    *(waiter->next != NULL ? &waiter->next->previous : &line->newest) = waiter->previous;
+    atomic_fetch_sub_explicit(&places->plain_line, line == &places->plain, memory_order_relaxed);
     atomic_fetch_sub_explicit(&places->line, 1, memory_order_relaxed);
+    if (line->oldest == NULL)
+        end_line(places, line);
 }
 
 static void answer(struct sti_places *places, struct sti_place_waiter *waiter, int result)
@@ -73,6 +149,8 @@ static void answer(struct sti_places *places, struct sti_place_waiter *waiter, i
     sti_event_signal(&waiter->answered);
 }
 
+/* --- Places, under the lock --------------------------------------------------------------------------------------- */
+
 static int put(stint_pool *pool, struct sti_place_waiter *waiter)
 {
     *waiter->future = waiter->task; /* before the task can start */
@@ -82,21 +160,33 @@ static int put(stint_pool *pool, struct sti_place_waiter *waiter)
     return error;
 }
 
+/* The one who has waited longest in the line. 0: he has been answered; EAGAIN: there is no place for him; EDQUOT: his
+ * account has its maximum of waiting tasks. */
+static int serve(stint_pool *pool, const struct sti_place_line *line)
+{
+    struct sti_place_waiter *waiter = line->oldest;
+    int error = put(pool, waiter);
+    if (error == EAGAIN || error == EDQUOT)
+        return error;
+    answer(&pool->places, waiter, error);
+    if (error == 0)
+        sti_park_notify(pool);
+    return 0;
+}
+
 static void fill(stint_pool *pool)
 {
-    bool plain_full = false;
-    struct sti_place_waiter *following;
-    for (struct sti_place_waiter *waiter = pool->places.first; waiter != NULL; waiter = following) {
-        following = waiter->next;
-        if (waiter->plain && plain_full)
-            continue;
-        int error = put(pool, waiter);
-        if (error != EAGAIN && error != EDQUOT)
-            answer(&pool->places, waiter, error);
-        if (error == 0)
-            sti_park_notify(pool);
+    struct sti_places *places = &pool->places;
+    while (places->plain.oldest != NULL && serve(pool, &places->plain) == 0)
+        ;
+    for (unsigned refusals = 0; places->ring != NULL && refusals < REFUSALS_MOST;) {
+        struct sti_place_line *line = places->ring;
+        places->ring = line->next;
+        int error = serve(pool, line);
+        if (error == EDQUOT)
+            move(places, line, true);
         else if (error == EAGAIN)
-            plain_full = plain_full || waiter->plain;
+            refusals++;
     }
 }
 
@@ -109,12 +199,26 @@ void sti_places_fill(stint_pool *pool)
     sti_plain_mutex_unlock(&pool->places.lock);
 }
 
+void sti_places_fill_capped(stint_pool *pool)
+{
+    struct sti_places *places = &pool->places;
+    sti_plain_mutex_lock(&places->lock);
+    while (places->capped != NULL)
+        move(places, places->capped, false);
+    fill(pool);
+    sti_plain_mutex_unlock(&places->lock);
+}
+
 void sti_places_close(struct sti_places *places)
 {
     sti_plain_mutex_lock(&places->lock);
     places->closed = true;
-    while (places->first != NULL)
-        answer(places, places->first, ESHUTDOWN);
+    while (places->plain.oldest != NULL)
+        answer(places, places->plain.oldest, ESHUTDOWN);
+    while (places->ring != NULL)
+        answer(places, places->ring->oldest, ESHUTDOWN);
+    while (places->capped != NULL)
+        answer(places, places->capped->oldest, ESHUTDOWN);
     sti_plain_mutex_unlock(&places->lock);
 }
 
@@ -123,11 +227,10 @@ static int stand_in_line(stint_pool *pool, struct sti_place_waiter *waiter)
     struct sti_places *places = &pool->places;
     int result = ESHUTDOWN;
     sti_plain_mutex_lock(&places->lock);
-    if (!places->closed) {
-        join_line(places, waiter);
+    if (!places->closed)
+        result = join_line(places, waiter) ? 0 : ENOMEM;
+    if (result == 0)
         fill(pool);
-        result = 0;
-    }
     sti_plain_mutex_unlock(&places->lock);
     return result;
 }
@@ -184,7 +287,7 @@ static int sleep(struct sti_place_waiter *waiter, uint64_t deadline_ns, bool dea
 int sti_places_await(stint_pool *pool, sti_task *task, uint64_t deadline_ns, bool deaf, stint_future **future)
 {
     struct sti_worker *worker = sti_worker_current();
-    struct sti_place_waiter waiter = { .task = task, .future = future, .plain = sti_admission_is_plain(task) };
+    struct sti_place_waiter waiter = { .task = task, .future = future };
     atomic_init(&waiter.answer, WAITING);
     sti_event_init(&waiter.answered);
     int error = stand_in_line(pool, &waiter);

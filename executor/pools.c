@@ -96,7 +96,7 @@ void sti_pools_fill(void)
     sti_plain_mutex_lock(&lock);
     for (stint_pool *pool = pools; pool != NULL; pool = pool->next_pool) {
         if (sti_places_are_wanted(&pool->places))
-            sti_places_fill(pool);
+            sti_places_fill_capped(pool);
     }
     sti_plain_mutex_unlock(&lock);
 }

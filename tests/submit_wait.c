@@ -217,6 +217,49 @@ static void a_cancelled_task_of_an_account_gives_its_place_to_one_who_waits(void
     stint_account_release(account);
 }
 
+/* In a room that is empty, as the accounts have their only place in another pool's. */
+static void whose_account_has_a_place_again_is_found_behind_any_number_of_lines(void **state)
+{
+    (void)state;
+    enum { LINES = 20 };
+    stint_pool *pool = make_pool(1);
+    stint_pool *other;
+    const stint_pool_options other_options = { .workers = 1 };
+    const stint_account_limits limits = { .waiting = 1 };
+    stint_account *accounts[LINES];
+    stint_future *holder, *queued[LINES];
+    struct waiter waiters[LINES];
+    struct gate gate = { 0 };
+    assert_int_equal(stint_pool_create(&other, &other_options), 0);
+    assert_int_equal(stint_submit(other, gate_hold, &gate, NULL, &holder), 0);
+    gate_await(&gate, 1);
+    for (unsigned i = 0; i < LINES; i++) {
+        stint_options options = STINT_OPTIONS_INIT;
+        assert_int_equal(stint_account_create(&accounts[i], NULL, &limits), 0);
+        options.account = accounts[i];
+        assert_int_equal(stint_submit(other, nothing, NULL, &options, &queued[i]), 0);
+        start_waiting(&waiters[i], pool, accounts[i]);
+    }
+    for (int i = 0; i < 100; i++)
+        gate_nap();
+    for (unsigned i = LINES; i-- > 0;) {
+        assert_false(atomic_load(&waiters[i].ready));
+        stint_future_cancel(queued[i]);
+        for (int naps = 0; naps < 100000 && !atomic_load(&waiters[i].ready); naps++)
+            gate_nap();
+        assert_true(atomic_load(&waiters[i].ready));
+        pthread_join(waiters[i].thread, NULL);
+        assert_int_equal(waiters[i].error, 0);
+        assert_int_equal(finish(waiters[i].future).status, STINT_OK);
+        stint_future_release(queued[i]);
+        stint_account_release(accounts[i]);
+    }
+    gate_open(&gate);
+    assert_int_equal(finish(holder).status, STINT_OK);
+    assert_int_equal(stint_pool_destroy(other), 0);
+    assert_int_equal(stint_pool_destroy(pool), 0);
+}
+
 /* --- Many at once ------------------------------------------------------------------------------------------------- */
 
 #define PRODUCERS 4
@@ -303,6 +346,91 @@ static void every_submission_gets_a_place_or_its_time_out(void **state)
     }
 }
 
+/* --- Long lines --------------------------------------------------------------------------------------------------- */
+
+#define ROUNDS 10
+#define FEW 64
+#define MANY 2048
+#define ACCOUNTS 100
+
+struct crowd {
+    stint_pool *pool;
+    stint_account *accounts[ACCOUNTS];
+    unsigned count; /* of accounts; 0: plain tasks */
+    pthread_barrier_t start;
+    atomic_uint next;
+    atomic_uint failed;
+};
+
+static void *submit_some(void *arg)
+{
+    struct crowd *crowd = arg;
+    stint_options options = STINT_OPTIONS_INIT;
+    unsigned number = atomic_fetch_add(&crowd->next, 1);
+    options.account = crowd->count > 0 ? crowd->accounts[number % crowd->count] : NULL;
+    pthread_barrier_wait(&crowd->start);
+    for (int i = 0; i < ROUNDS; i++) {
+        stint_future *future;
+        if (stint_submit_wait(crowd->pool, nothing, NULL, &options, STINT_FOREVER, &future) != 0) {
+            atomic_fetch_add(&crowd->failed, 1);
+            continue;
+        }
+        if (stint_future_wait(future, NULL) != 0)
+            atomic_fetch_add(&crowd->failed, 1);
+        stint_future_release(future);
+    }
+    return NULL;
+}
+
+static double processor_time(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+    return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
+}
+
+/* Processor time a task, which does not depend on what else the machine does. */
+static double cost_of_a_task(unsigned threads, unsigned accounts)
+{
+    static pthread_t ids[MANY];
+    struct crowd crowd = { .pool = make_pool(2), .count = accounts };
+    const stint_account_limits limits = { .running = 1 };
+    for (unsigned i = 0; i < accounts; i++)
+        assert_int_equal(stint_account_create(&crowd.accounts[i], NULL, i % 2 == 0 ? &limits : NULL), 0);
+    pthread_attr_t attributes;
+    pthread_attr_init(&attributes);
+    pthread_attr_setstacksize(&attributes, 65536);
+    pthread_barrier_init(&crowd.start, NULL, threads + 1);
+    for (unsigned i = 0; i < threads; i++)
+        assert_int_equal(pthread_create(&ids[i], &attributes, submit_some, &crowd), 0);
+    pthread_barrier_wait(&crowd.start);
+    double begun = processor_time();
+    for (unsigned i = 0; i < threads; i++)
+        pthread_join(ids[i], NULL);
+    double cost = (processor_time() - begun) / (threads * ROUNDS);
+    assert_int_equal(atomic_load(&crowd.failed), 0);
+    pthread_barrier_destroy(&crowd.start);
+    pthread_attr_destroy(&attributes);
+    for (unsigned i = 0; i < accounts; i++)
+        stint_account_release(crowd.accounts[i]);
+    assert_int_equal(stint_pool_destroy(crowd.pool), 0);
+    return cost;
+}
+
+static void to_stand_in_a_long_line_costs_no_more_than_in_a_short_one(void **state)
+{
+    (void)state;
+    static const unsigned accounts[] = { 0, 1, ACCOUNTS };
+#if defined __SANITIZE_THREAD__
+    skip(); /* of so many threads it sees how mimalloc hands memory from one to the other, but not why it may */
+#endif
+    for (int i = 0; i < 3; i++) {
+        double few = cost_of_a_task(FEW, accounts[i]);
+        double many = cost_of_a_task(MANY, accounts[i]);
+        assert_true(many < 8 * few);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -312,7 +440,9 @@ int main(void)
         cmocka_unit_test(shutting_down_ends_the_wait),
         cmocka_unit_test(a_task_does_not_wait_for_a_place_in_its_own_pool),
         cmocka_unit_test(a_cancelled_task_of_an_account_gives_its_place_to_one_who_waits),
+        cmocka_unit_test(whose_account_has_a_place_again_is_found_behind_any_number_of_lines),
         cmocka_unit_test(every_submission_gets_a_place_or_its_time_out),
+        cmocka_unit_test(to_stand_in_a_long_line_costs_no_more_than_in_a_short_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
