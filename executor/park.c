@@ -28,6 +28,18 @@ static bool clear_bit(stint_pool *pool, unsigned index)
     return (atomic_fetch_and_explicit(word_of(pool, index), ~bit, memory_order_acq_rel) & bit) != 0;
 }
 
+/* For the statistics only (neglect.h). A spare that is given a place counts as parked from then on, and one whose place is
+ * taken away does not, although it sleeps. */
+static void note_parked(struct sti_worker *worker, uint64_t since)
+{
+    atomic_store_explicit(&worker->parked_since, since, memory_order_relaxed);
+}
+
+void sti_park_note_awake(struct sti_worker *worker)
+{
+    worker->idled_since = atomic_exchange_explicit(&worker->parked_since, 0, memory_order_relaxed);
+}
+
 static void count_searcher(stint_pool *pool)
 {
     atomic_fetch_add_explicit(&pool->lot.searching, 1, memory_order_relaxed);
@@ -138,6 +150,7 @@ static bool is_unattended(stint_pool *pool)
 void sti_park_place(struct sti_worker *worker)
 {
     stint_pool *pool = worker->pool;
+    note_parked(worker, sti_clock_now());
     atomic_fetch_or_explicit(word_of(pool, worker->index), UINT64_C(1) << worker->index % 64, memory_order_acq_rel);
     atomic_thread_fence(memory_order_seq_cst);
     if (sti_pool_is_open(pool)) {
@@ -153,8 +166,10 @@ struct sti_worker *sti_park_withdraw(stint_pool *pool, unsigned from)
     atomic_thread_fence(memory_order_seq_cst);
     unsigned slots = sti_pool_slots(pool);
     for (unsigned i = from; i < slots; i++) {
-        if ((atomic_load_explicit(word_of(pool, i), memory_order_relaxed) >> i % 64 & 1) != 0 && clear_bit(pool, i))
+        if ((atomic_load_explicit(word_of(pool, i), memory_order_relaxed) >> i % 64 & 1) != 0 && clear_bit(pool, i)) {
+            note_parked(&pool->workers[i], 0);
             return &pool->workers[i];
+        }
     }
     return NULL;
 }
@@ -187,6 +202,7 @@ bool sti_park_wait(struct sti_worker *worker)
     stint_pool *pool = worker->pool;
     /* Before the bit is set: whoever clears it calls. */
     uint32_t calls = sti_idle_calls(worker);
+    note_parked(worker, sti_clock_now());
     atomic_fetch_or_explicit(word_of(pool, worker->index), bit_of(worker->index), memory_order_acq_rel);
     uncount_searcher(pool);
 
@@ -197,12 +213,14 @@ bool sti_park_wait(struct sti_worker *worker)
     bool work = has_work(pool) || (closed && !sti_queue_is_empty(&pool->queue)) || sti_spare_is_surplus(worker);
     bool ended = closed && sti_tenants_waiting(&pool->tenants) == 0;
     if ((work || ended) && clear_bit(pool, worker->index)) {
+        note_parked(worker, 0);
         if (work)
             count_searcher(pool);
         return work;
     }
     /* Nothing to do; or somebody else cleared the bit, and the call is on its way. */
     sti_idle_sleep(worker, calls);
+    sti_park_note_awake(worker);
     return true;
 }
 

@@ -96,6 +96,9 @@ struct sti_worker *sti_park_withdraw(stint_pool *pool, unsigned from);
 void sti_park_wake_retired(struct sti_worker *worker);
 void sti_park_hand_on(stint_pool *pool);
 
+/* The worker has been woken: note how long it had nothing to do. Its own thread. */
+void sti_park_note_awake(struct sti_worker *worker);
+
 /* The worker's own thread. */
 void sti_park_begin_search(stint_pool *pool);
 void sti_park_end_search(stint_pool *pool);

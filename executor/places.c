@@ -288,6 +288,7 @@ int sti_places_await(stint_pool *pool, sti_task *task, uint64_t deadline_ns, boo
 {
     struct sti_worker *worker = sti_worker_current();
     struct sti_place_waiter waiter = { .task = task, .future = future };
+    task->stood_in_line = true;
     atomic_init(&waiter.answer, WAITING);
     sti_event_init(&waiter.answered);
     int error = stand_in_line(pool, &waiter);

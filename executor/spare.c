@@ -265,6 +265,7 @@ static bool try_to_retire(struct sti_worker *worker)
 static void sleep_retired(struct sti_worker *worker, uint32_t calls)
 {
     sti_idle_sleep(worker, calls);
+    sti_park_note_awake(worker);
     sti_park_end_search(worker->pool);
 }
 

@@ -33,6 +33,10 @@ int stint_pool_read(const stint_pool *pool, stint_pool_statistics *statistics)
     unsigned slots = sti_pool_slots(pool);
     for (unsigned i = 0; i < slots; i++) {
         add_tally(statistics, &pool->workers[i].tally);
+        statistics->neglected += atomic_load_explicit(&pool->workers[i].neglected, memory_order_relaxed);
+        uint64_t neglect = atomic_load_explicit(&pool->workers[i].longest_neglect, memory_order_relaxed);
+        if (neglect > statistics->longest_neglect_ns)
+            statistics->longest_neglect_ns = neglect;
         statistics->running += sti_worker_frame(&pool->workers[i]) != NULL;
         statistics->queued += sti_deque_length(&pool->workers[i].deque);
     }

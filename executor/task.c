@@ -31,6 +31,7 @@ sti_task *sti_task_create(const stint_pool *pool, stint_fn *fn, void *arg, const
     task->submitted_ns = sti_clock_now();
     task->options = options != NULL ? *options : no_limits;
     task->timer.link = NULL;
+    task->stood_in_line = false;
     task->entered = false;
     task->counted = false;
     task->generation = sti_pools_generation;

@@ -72,6 +72,7 @@ struct stint_future {
     uint64_t charged;            /* to its tenant as it began; for the claimant */
     struct sti_monitor *monitor; /* that ends it at its deadline while it waits; NULL: it has none */
     struct sti_timer timer;      /* the monitor's */
+    bool stood_in_line;          /* it got its place later than it was submitted (places.h) */
     bool entered;                /* its account counts it as running: for the claimant */
     bool counted; /* among the pool's outcomes, or not to be: for whoever has its queue entry, when it has resolved */
     unsigned generation; /* of the process, see pools.h */

@@ -16,6 +16,7 @@
 #include "alloc/global.h"
 #include "alloc/thread.h"
 #include "fork.h"
+#include "neglect.h"
 #include "pool_state.h"
 #include "rest.h"
 #include "shutdown.h"
@@ -63,6 +64,7 @@ void sti_worker_init(struct sti_worker *worker, stint_pool *pool, unsigned index
     worker->buried = 0;
     worker->stack = NULL;
     worker->stack_size = 0;
+    worker->idled_since = 0;
     worker->slept = NULL;
     worker->asleep = 0;
     worker->next_retired = NULL;
@@ -378,11 +380,14 @@ void *sti_worker_main(void *argument)
             if (pool->holds_near_limit)
                 hold_back(pool);
             sti_worker_run(worker, found.task);
+            if (__builtin_expect(found.task->outcome.usage.queued_ns >= STINT_NEGLECT_NS / 100, 0))
+                sti_neglect_note(worker, found.task);
             sti_task_release(found.task);
         } else {
             sti_worker_run_stolen(worker, found.stolen);
         }
-            sti_branch_collect();
+        worker->idled_since = 0;
+        sti_branch_collect();
     }
     sti_fork_end_thread();
     sti_ask_end();

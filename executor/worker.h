@@ -51,6 +51,7 @@ struct sti_worker {
     pthread_t thread;
     const char *stack; /* of the thread: its lowest address; NULL: not known */
     size_t stack_size;
+    uint64_t idled_since;      /* it has been parked since it began its last task, and when last; 0: it has not */
     struct sti_sleeper *slept; /* under the lock of deadlock.c: it has slept for long */
     unsigned asleep;           /* how often it has fallen asleep in the midst of a task (spare.h) */
     struct sti_worker *next_retired;
@@ -58,6 +59,9 @@ struct sti_worker {
     sti_counter tasks;                   /* that it has begun */
     sti_counter steals;                  /* tasks that it took from other workers' deques */
     sti_counter parks;
+    sti_counter parked_since;            /* by sti_clock_now; 0: it is not parked */
+    sti_counter neglected;               /* tasks that it began, which waited although some worker was idle (neglect.c) */
+    sti_counter longest_neglect;
 };
 
 void sti_worker_init(struct sti_worker *worker, stint_pool *pool, unsigned index);

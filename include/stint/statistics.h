@@ -10,6 +10,7 @@
 STINT_BEGIN_DECLS
 
 #define STINT_REASONS_MOST 16 /* no stint_reason is as large as this */
+#define STINT_NEGLECT_NS UINT64_C(100000000)
 
 typedef struct stint_pool_statistics {
     /* Tasks that have resolved, by their reason (STINT_REASON_NONE: Ok). A task that was cancelled before it started counts
@@ -22,6 +23,12 @@ typedef struct stint_pool_statistics {
 
     unsigned running; /* workers that are in the midst of a task, or of a part of one: what a shutdown waits for */
     unsigned asleep;  /* of these, those that sleep: in a blocking region, a wait or a join */
+
+    /* Whether the pool does what there is to do: tasks without account that had waited for so long when they began, while a
+     * worker was idle; and the longest such time of all, in nanoseconds. On a machine that leaves workers without a
+     * processor for so long when they are woken there are some too. */
+    uint64_t neglected;
+    uint64_t longest_neglect_ns;
 
     unsigned spares;      /* spare workers that have been started (stint_pool_options.spares) */
     unsigned standing_in; /* of these, those that stand in for a task that sleeps */
