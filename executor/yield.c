@@ -9,6 +9,7 @@
 
 #include "alloc/deferral.h"
 #include "alloc/thread.h"
+#include "alloc/waking.h"
 #include "follow.h"
 #include "pool_state.h"
 #include "worker.h"
@@ -29,9 +30,12 @@ static bool run_another(struct sti_worker *worker)
     sti_task *task = sti_worker_claim_other(worker);
     if (task == NULL)
         return false;
+    bool covered = sti_waking_cover();
     worker->yields++;
     sti_worker_run(worker, task);
     worker->yields--;
+    if (covered)
+        sti_waking_uncover_scopes();
     sti_task_release(task);
     return true;
 }
