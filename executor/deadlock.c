@@ -238,3 +238,27 @@ void sti_deadlock_forget(void)
     sti_plain_mutex_lock(&lock);
     sti_plain_mutex_unlock(&lock);
 }
+
+/* --- Forks -------------------------------------------------------------------------------------------------------- */
+
+static void before_fork(void)
+{
+    sti_plain_mutex_lock(&lock);
+}
+
+static void after_fork_in_parent(void)
+{
+    sti_plain_mutex_unlock(&lock);
+}
+
+/* Who sleeps does so in the parent; here the stacks on which they lie are used again. */
+static void after_fork_in_child(void)
+{
+    sleepers = NULL;
+    sti_plain_mutex_unlock(&lock);
+}
+
+__attribute__((constructor)) static void prepare(void)
+{
+    pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+}

@@ -317,6 +317,89 @@ static void what_a_child_s_task_had_others_do_is_not_waited_for(void **state)
     assert_int_equal(stint_pool_destroy(pool), 0);
 }
 
+/* --- Waits of the parent's --------------------------------------------------------------------------------------- */
+
+static int await_it(void *arg, void **value)
+{
+    (void)value;
+    return stint_future_wait(arg, NULL);
+}
+
+struct circle {
+    _Atomic(stint_future *) other;
+    atomic_uint *deadlocks;
+};
+
+static int await_the_other(void *arg, void **value)
+{
+    struct circle *circle = arg;
+    stint_future *other;
+    (void)value;
+    while ((other = atomic_load(&circle->other)) == NULL)
+        gate_nap();
+    if (stint_future_wait(other, NULL) == EDEADLK)
+        atomic_fetch_add(circle->deadlocks, 1);
+    return 0;
+}
+
+/* In the child: two that wait for each other. */
+static int go_round(stint_pool *pool)
+{
+    atomic_uint deadlocks = 0;
+    struct circle circle[2] = { { .deadlocks = &deadlocks }, { .deadlocks = &deadlocks } };
+    stint_future *futures[2];
+    for (int i = 0; i < 2; i++) {
+        if (stint_submit(pool, await_the_other, &circle[i], NULL, &futures[i]) != 0)
+            return 31;
+    }
+    for (int i = 0; i < 2; i++)
+        atomic_store(&circle[i].other, futures[1 - i]);
+    for (int i = 0; i < 2; i++) {
+        if (stint_future_wait(futures[i], NULL) != 0)
+            return 32;
+        stint_future_release(futures[i]);
+    }
+    return atomic_load(&deadlocks) == 1 ? 0 : 33;
+}
+
+static int go_round_often(void)
+{
+    int failed = 0;
+    stint_pool *pool = make_pool();
+    if (pool == NULL)
+        return 30;
+    for (int i = 0; i < 5 && failed == 0; i++)
+        failed = go_round(pool);
+    return failed != 0 || stint_pool_destroy(pool) == 0 ? failed : 34;
+}
+
+static void what_a_parent_s_tasks_wait_for_is_nothing_to_its_child(void **state)
+{
+    (void)state;
+    enum { WAITING = 8 };
+    stint_pool *pool = make_pool();
+    struct gate gate = { 0 };
+    stint_future *held, *waiting[WAITING];
+    assert_int_equal(stint_submit(pool, gate_hold, &gate, NULL, &held), 0);
+    gate_await(&gate, 1);
+    for (int i = 0; i < WAITING; i++)
+        assert_int_equal(stint_submit(pool, await_it, held, NULL, &waiting[i]), 0);
+    nanosleep(&(struct timespec){ .tv_nsec = 200000000 }, NULL); /* longer than a short sleep */
+    pid_t child = fork();
+    if (child == 0) {
+        alarm(PATIENCE);
+        _exit(go_round_often());
+    }
+    assert_ends_well(child);
+    gate_open(&gate);
+    for (int i = 0; i < WAITING; i++) {
+        assert_int_equal(stint_future_wait(waiting[i], NULL), 0);
+        stint_future_release(waiting[i]);
+    }
+    stint_future_release(held);
+    assert_int_equal(stint_pool_destroy(pool), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -324,6 +407,7 @@ int main(void)
         cmocka_unit_test(a_child_never_hangs_whatever_was_under_way),
         cmocka_unit_test(a_task_may_fork),
         cmocka_unit_test(what_a_child_s_task_had_others_do_is_not_waited_for),
+        cmocka_unit_test(what_a_parent_s_tasks_wait_for_is_nothing_to_its_child),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
