@@ -206,6 +206,43 @@ static void a_task_that_runs_on_top_of_one_that_waits_for_it_is_shown_before_it(
     assert_int_equal(stint_pool_destroy(nest.pool), 0);
 }
 
+static int do_nothing(void *arg, void **value)
+{
+    (void)arg;
+    (void)value;
+    return 0;
+}
+
+static int have_a_part_done(void *arg, void **value)
+{
+    struct gate *gate = arg;
+    stint_subtask part;
+    (void)value;
+    stint_fork(&part, gate_hold, gate);
+    while (atomic_load(&gate->entered) == 0) {
+        stint_subtask none; /* to be asked in */
+        stint_fork(&none, do_nothing, NULL);
+        stint_join(&none, NULL);
+        gate_nap();
+    }
+    return stint_join(&part, NULL);
+}
+
+static void a_task_that_has_a_part_done_by_another_worker_is_shown_once(void **state)
+{
+    (void)state;
+    stint_pool *pool = make_pool(2);
+    struct gate gate = { 0 };
+    stint_future *future = submit(pool, have_a_part_done, &gate, (stint_options){ .name = "whole" });
+    gate_await(&gate, 1);
+    struct views views = visit(pool);
+    assert_int_equal(views.count, 1);
+    assert_true(find(&views, "whole")->view.running);
+    gate_open(&gate);
+    finish(future);
+    assert_int_equal(stint_pool_destroy(pool), 0);
+}
+
 /* --- What defers an interrupt ------------------------------------------------------------------------------------- */
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -355,6 +392,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_runs_and_what_waits_is_shown_with_its_name_account_age_and_limits),
         cmocka_unit_test(a_task_that_runs_on_top_of_one_that_waits_for_it_is_shown_before_it),
+        cmocka_unit_test(a_task_that_has_a_part_done_by_another_worker_is_shown_once),
         cmocka_unit_test(what_defers_the_interrupt_of_an_overdue_task_is_shown),
         cmocka_unit_test(visits_while_tasks_come_and_go_see_whole_tasks_and_lose_none),
     };
