@@ -22,6 +22,7 @@ static int allocate_for_ever(void *arg, void **value)
     void *block;
     do {
         block = malloc(100);
+        __asm__ volatile("" : "+r"(block) : : "memory"); /* or clang makes none */
         atomic_store_explicit(&started, true, memory_order_relaxed);
         free(block);
     } while (block != NULL);
