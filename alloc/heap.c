@@ -3,13 +3,16 @@
  * Task heaps; see heap.h for who may call what.
  *
  * Whether a heap is empty is asked of its areas (70 ns, and 9 for each): a block that another thread has freed may still
- * count as live, so the answer "empty" is exact and the other errs to the safe side. */
+ * count as live, so the answer "empty" is exact and the other errs to the safe side.
+ *
+ * mimalloc lists its heaps under locks that it does not look after at a fork(2): none is made or ended during one. */
 #include "heap.h"
 
 #include "allocate.h"
 #include "kept.h"
 #include "nursery.h"
 #include "process.h"
+#include "quiet.h"
 #include "roots.h"
 #include "scope_state.h"
 #include "thread.h"
@@ -29,7 +32,11 @@ static struct sti_heap *make(void)
     struct sti_heap *heap = sti_process_calloc(1, sizeof *heap);
     if (heap == NULL)
         return NULL;
+    sti_quiet_enter();
     heap->backend = sti_backend_heap_new();
+    if (heap->backend != NULL)
+        sti_backend_heap_theap(heap->backend);
+    sti_quiet_leave();
     if (heap->backend == NULL) {
         sti_process_free(heap);
         return NULL;
@@ -79,7 +86,9 @@ struct sti_heap *sti_heap_own(const struct sti_scope *scope)
 /* Its blocks become the process's, pages without one free. */
 static void delete(struct sti_heap *heap)
 {
+    sti_quiet_enter();
     sti_backend_heap_delete(heap->backend);
+    sti_quiet_leave();
     sti_process_free(heap);
 }
 
@@ -233,7 +242,9 @@ void sti_heap_destroy(struct sti_heap *heap)
     } else {
         if (heap->wiped)
             sti_backend_heap_blocks(heap->backend, wipe_block, NULL);
+        sti_quiet_enter();
         sti_backend_heap_destroy(heap->backend);
+        sti_quiet_leave();
     }
     sti_process_free(heap);
 }

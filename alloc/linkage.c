@@ -81,7 +81,7 @@ static stint_link_report look(void)
 {
     stint_link_report report = { .metered = true, .locked = true };
     const struct link_map *own = sti_module_of(&sti_link_is_good);
-    sti_quiet_enter_loader();
+    sti_quiet_enter();
     for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
         const struct link_map *module = definer(functions[i].symbol);
         if (module == own)
@@ -92,7 +92,7 @@ static stint_link_report look(void)
             report.module = module != NULL ? module->l_name : NULL;
         }
     }
-    sti_quiet_leave_loader();
+    sti_quiet_leave();
     if (report.metered && !malloc_makes_our_blocks()) {
         report.metered = false;
         report.function = functions[0].name;

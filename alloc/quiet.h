@@ -21,9 +21,9 @@ struct sti_quiet_lock {
 /* From a constructor: nobody holds this lock at a fork, in the child neither. */
 void sti_quiet_add(struct sti_quiet_lock *lock);
 
-/* While the calling thread is in the loader for this library: in dl_iterate_phdr or dlopen, whose locks libc does not look
- * after. Any number at once; does not nest. */
-void sti_quiet_enter_loader(void);
-void sti_quiet_leave_loader(void);
+/* While the calling thread is where others have locks that they do not look after: in the loader for this library, in
+ * dl_iterate_phdr or dlopen; or where mimalloc makes or ends a heap. Any number at once; does not nest. */
+void sti_quiet_enter(void);
+void sti_quiet_leave(void);
 
 #endif

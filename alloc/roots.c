@@ -214,9 +214,9 @@ void sti_roots_pin(struct sti_heap *list, const char *task)
     }
     if (scan.end == 0)
         return;
-    sti_quiet_enter_loader();
+    sti_quiet_enter();
     dl_iterate_phdr(scan_module, &scan);
-    sti_quiet_leave_loader();
+    sti_quiet_leave();
     scan_specifics(&scan);
     if (scan.blind)
         pin_all(list, true);
