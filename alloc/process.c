@@ -3,6 +3,8 @@
  * Memory for the library's own records; see process.h. */
 #include "process.h"
 
+#include <string.h>
+
 #include "backend.h"
 #include "tsan.h"
 
@@ -21,7 +23,8 @@ void *sti_process_malloc(size_t size)
 void *sti_process_calloc(size_t count, size_t size)
 {
     size_t total;
-    return __builtin_mul_overflow(count, size, &total) ? NULL : made(sti_backend_zalloc(total));
+    void *block = __builtin_mul_overflow(count, size, &total) ? NULL : sti_process_malloc(total);
+    return block != NULL ? memset(block, 0, total) : NULL;
 }
 
 void *sti_process_realloc(void *block, size_t size)
