@@ -172,15 +172,6 @@ int stint_protect_module(const char *name)
     return 0;
 }
 
-STI_CALLER_UNINSTRUMENTED bool sti_caller_is_backend(const void *caller)
-{
-    struct dl_find_object found;
-    struct dl_find_object backend;
-    return _dl_find_object((void *)(uintptr_t)caller, &found) == 0 &&
-           _dl_find_object((void *)(uintptr_t)sti_backend_address(), &backend) == 0 &&
-           found.dlfo_link_map == backend.dlfo_link_map;
-}
-
 bool sti_caller_is_this_module(const void *caller)
 {
     struct dl_find_object found;

@@ -65,9 +65,6 @@ bool sti_caller_ends_process(const void *caller);
 #define STI_CALLER_UNINSTRUMENTED __attribute__((no_sanitize("thread", "address", "undefined")))
 #endif
 
-/* Is it mimalloc? Before this library's constructors too. */
-bool sti_caller_is_backend(const void *caller);
-
 /* Is it in the module that this library is in? */
 bool sti_caller_is_this_module(const void *caller);
 
