@@ -27,7 +27,7 @@
 #define SHORT_SLEEP_NS UINT64_C(10000000)
 
 /* Of threads that are no workers: every fork and join takes the slow path. */
-static struct stint_forks no_forks = { .floor = SIZE_MAX };
+static struct stint_forks no_forks;
 __thread struct stint_forks *stint_thread_forks = &no_forks;
 
 /* --- Sharing ------------------------------------------------------------------------------------------------------ */

@@ -71,7 +71,6 @@ static void stop_asking(struct sti_split *split)
 void sti_split_init(struct sti_split *split)
 {
     split->forks.depth = 0;
-    split->forks.places = split->places;
     split->split = 0;
     split->base = 0;
     split->holes = 0;
@@ -98,7 +97,7 @@ bool sti_split_push(struct sti_split *split, stint_subtask *subtask)
     if (forks->depth >= STI_SPLIT_CAPACITY)
         return false;
     subtask->place = forks->depth;
-    split->places[forks->depth] = subtask;
+    split->forks.places[forks->depth] = subtask;
     forks->depth++;
     return true;
 }
@@ -144,7 +143,7 @@ static bool lower_split(struct sti_split *split, size_t place)
 static void pass_holes(struct sti_split *split, size_t end)
 {
     size_t place = split->split;
-    while (split->holes > 0 && place < end && split->places[place] == NULL)
+    while (split->holes > 0 && place < end && split->forks.places[place] == NULL)
         place++;
     if (place > split->split)
         set_bounds(split, place);
@@ -153,14 +152,14 @@ static void pass_holes(struct sti_split *split, size_t end)
 static size_t first_hole(const struct sti_split *split, size_t end)
 {
     size_t place = split->holes > 0 ? split->split : end;
-    while (place < end && split->places[place] != NULL)
+    while (place < end && split->forks.places[place] != NULL)
         place++;
     return place;
 }
 
 static void offer(struct sti_split *split, size_t place, struct sti_family *family)
 {
-    const stint_subtask *subtask = split->places[place];
+    const stint_subtask *subtask = split->forks.places[place];
     struct sti_offer *made = &split->offers[place];
     made->fn = subtask->fn;
     made->arg = subtask->arg;
@@ -206,7 +205,7 @@ bool sti_split_share_all(struct sti_split *split, struct sti_family *family)
 bool sti_split_holds(const struct sti_split *split, const stint_subtask *subtask)
 {
     return subtask->place >= split->base && subtask->place < split->forks.depth &&
-           split->places[subtask->place] == subtask;
+           split->forks.places[subtask->place] == subtask;
 }
 
 /* The places of holes that have nothing newer above them are free again. */
@@ -214,7 +213,7 @@ static void give_back(struct sti_split *split)
 {
     struct stint_forks *forks = &split->forks;
     size_t depth = forks->depth;
-    while (split->holes > 0 && split->places[depth - 1] == NULL) {
+    while (split->holes > 0 && split->forks.places[depth - 1] == NULL) {
         depth--;
         split->holes--;
     }
@@ -226,7 +225,7 @@ static void give_back(struct sti_split *split)
 
 static void leave_hole(struct sti_split *split, size_t place)
 {
-    split->places[place] = NULL;
+    split->forks.places[place] = NULL;
     split->holes++;
     give_back(split);
 }

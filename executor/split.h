@@ -14,7 +14,7 @@
 
 #include "alloc/boundary.h"
 
-#define STI_SPLIT_CAPACITY 4096
+#define STI_SPLIT_CAPACITY STINT_FORK_PLACES
 
 struct sti_family;
 struct sti_worker;
@@ -48,7 +48,6 @@ struct sti_split {
     size_t holes;             /* places of forks that were joined before newer ones */
     const void *task;         /* that the forks which are shared now are parts of */
     _Alignas(64) _Atomic uint64_t bounds;
-    _Alignas(64) stint_subtask *places[STI_SPLIT_CAPACITY];
     struct sti_offer offers[STI_SPLIT_CAPACITY];
 };
 

@@ -85,9 +85,9 @@ static stint_subtask *stress_choose(struct stress *stress, uint32_t random)
     size_t place = stress->split.forks.depth - 1;
     if (random % 16 == 0)
         place = random / 16 % stress->split.forks.depth;
-    while (stress->split.places[place] == NULL)
+    while (stress->split.forks.places[place] == NULL)
         place++;
-    return stress->split.places[place];
+    return stress->split.forks.places[place];
 }
 
 /* Makes this many forks and accounts for every one. */

@@ -61,6 +61,8 @@ STINT_API void stint_fork_drop(stint_subtask *subtask);
 
 /* --- What the functions above work with --------------------------------------------------------------------------- */
 
+#define STINT_FORK_PLACES 4096
+
 /* The forks of a thread, as far as the fast paths know them. The first line is the thread's own; of the second, others
  * write limit and floor: to ask for work, they make them such that the next fork or join takes its slow path. */
 struct stint_forks {
@@ -68,7 +70,8 @@ struct stint_forks {
     char line[64 - sizeof(size_t)];
     size_t limit; /* atomic; a fork at this depth or beyond goes the slow way */
     size_t floor; /* atomic; a join of a place below goes the slow way */
-    stint_subtask **places;
+    char lines[64 - 2 * sizeof(size_t)];
+    stint_subtask *places[STINT_FORK_PLACES];
 } __attribute__((aligned(64)));
 
 #define STINT_FORK_JOINED (SIZE_MAX - 1)
