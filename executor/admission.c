@@ -41,6 +41,7 @@ bool sti_admission_claim_to_end(sti_task *task, stint_reason reason)
     if (!sti_task_claim_to_end(task, reason))
         return false;
     if (task->tenants != NULL) {
+        sti_farewell_note(task->tenants->pool, task);
         sti_tenants_remove(task->tenants, task);
         sti_task_release(task);
     }

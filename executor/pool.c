@@ -17,8 +17,10 @@
 static void free_pool(stint_pool *pool)
 {
     pthread_mutex_destroy(&pool->joining);
-    sti_monitor_end(&pool->monitor);
     sti_tenants_end(&pool->tenants);
+    sti_monitor_end(&pool->monitor);
+    sti_farewell_await_all(pool); /* those that are noted on the way out of the tenants too */
+    sti_farewells_end(&pool->farewells);
     sti_places_end(&pool->places);
     sti_spares_end(&pool->spares);
     sti_queue_end(&pool->queue);
@@ -52,6 +54,7 @@ static stint_pool *make_pool(unsigned workers, unsigned spares, size_t queue_cap
     pool->tally.shared = true;
     sti_places_init(&pool->places);
     sti_monitor_init(&pool->monitor);
+    sti_farewells_init(&pool->farewells);
     for (unsigned i = 0; i < workers; i++)
         sti_worker_init(&pool->workers[i], pool, i);
     sti_token_init(&pool->stop, NULL);

@@ -11,6 +11,7 @@
 
 #include "alloc/token.h"
 #include "event.h"
+#include "farewell.h"
 #include "monitor.h"
 #include "park.h"
 #include "places.h"
@@ -44,6 +45,7 @@ struct stint_pool {
     struct sti_tenants tenants;
     struct sti_places places;
     struct sti_monitor monitor;
+    struct sti_farewells farewells;
     struct sti_tally tally; /* of tasks that no worker counted; shared */
     stint_pool *next_pool;  /* in the list of all (pools.h) */
     _Alignas(64) struct sti_spares spares;

@@ -23,6 +23,9 @@ sti_task *sti_task_create(const stint_pool *pool, stint_fn *fn, void *arg, const
     atomic_init(&task->references, 2);
     atomic_init(&task->followers, 0);
     atomic_init(&task->bell, 0);
+    atomic_init(&task->lock, 0);
+    task->teller = 0;
+    task->first_follower = NULL;
     task->fn = fn;
     task->arg = arg;
     task->pool = pool;
@@ -55,11 +58,9 @@ bool sti_task_give_back(sti_task *task)
 
 void sti_task_release(sti_task *task)
 {
-    if (!sti_task_give_back(task))
-        return;
     if (sti_task_is_compound(task))
-        sti_compound_free(task);
-    else
+        sti_compound_release(task);
+    else if (sti_task_give_back(task))
         sti_task_free(task);
 }
 
@@ -151,11 +152,14 @@ void sti_task_end_unstarted(sti_task *task, stint_reason reason)
     sti_task_resolve(task);
 }
 
-void sti_task_count_unstarted(sti_task *task, struct sti_tally *tally)
+bool sti_task_count_unstarted(sti_task *task, struct sti_tally *tally)
 {
     int state = atomic_load_explicit(&task->state, memory_order_acquire);
     if (state >= STI_TASK_ENDING)
         sti_tally_count(tally, (stint_reason)(state - STI_TASK_ENDING));
     else if (state == STI_TASK_RESOLVED && !task->counted)
         sti_tally_count(tally, task->outcome.reason);
+    else
+        return false;
+    return true;
 }

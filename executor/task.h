@@ -49,15 +49,30 @@ enum sti_task_state {
     STI_TASK_ENDING, /* plus a stint_reason: claimed by somebody who ends it unstarted */
 };
 
+struct sti_follower;
 struct sti_monitor;
 struct sti_tenant;
 struct sti_tenants;
 
+/* A task's place in a thread's line (follow.h). */
+struct sti_turn {
+    struct sti_turn *next;
+    sti_task *task;
+    void (*run)(struct sti_turn *turn);
+};
+
 struct stint_future {
     atomic_int state;
     atomic_uint references;
-    _Atomic uintptr_t followers;
-    atomic_uint bell; /* sleepers sleep on it: changed whenever they have to look again */
+    atomic_uint followers; /* this and the rest up to turn: follow.h */
+    atomic_uint bell;      /* sleepers sleep on it: changed whenever they have to look again */
+    atomic_uint lock;
+    unsigned teller; /* this and the next three: under the lock */
+    struct sti_follower *first_follower;
+    struct sti_follower **last_follower; /* where the next one goes; unless there is none */
+    const struct sti_follower *told;     /* the one that the teller runs, or has run last */
+    struct sti_turn turn;                /* the teller's */
+    sti_task *next_noted;                /* of those that stint_pool_destroy waits for (farewell.h) */
     stint_fn *fn;     /* NULL: a compound future */
     void *arg;
     const stint_pool *pool;
@@ -104,8 +119,9 @@ void sti_task_end_unstarted(sti_task *task, stint_reason reason);
 /* For the claimant, when the outcome is written: this is the moment at which the future resolves. */
 void sti_task_resolve(sti_task *task);
 
-/* For whoever takes out the entry of a task that it has not claimed: count the outcome of one that never starts. */
-void sti_task_count_unstarted(sti_task *task, struct sti_tally *tally);
+/* For whoever takes out the entry of a task that it has not claimed: count the outcome of one that never starts. True: it is
+ * one, or may be. */
+bool sti_task_count_unstarted(sti_task *task, struct sti_tally *tally);
 
 /* In a process that was forked since: nobody here will resolve it. */
 static inline bool sti_task_is_left_behind(const sti_task *task)

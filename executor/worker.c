@@ -112,8 +112,7 @@ static void *from_others(struct sti_worker *worker)
 
 static void drop(struct sti_worker *worker, sti_task *task)
 {
-    sti_task_count_unstarted(task, &worker->tally);
-    sti_task_release(task);
+    sti_farewell_drop(worker->pool, task, &worker->tally);
 }
 
 /* The source's next task that nobody has claimed yet, claimed; entries of others are dropped. */
