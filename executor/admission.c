@@ -13,16 +13,27 @@ static int put_plain(stint_pool *pool, struct sti_worker *worker, sti_task *task
     return put ? 0 : EAGAIN;
 }
 
+/* The task may have ended when its deadline is told the monitor. */
+static int put_monitored(stint_pool *pool, struct sti_worker *worker, sti_task *task)
+{
+    sti_task_retain_unseen(task);
+    int error =
+        task->tenants == NULL ? put_plain(pool, worker, task) : sti_tenants_put(task->tenants, task);
+    if (error == 0)
+        sti_monitor_await(task);
+    sti_task_release(task);
+    return error;
+}
+
 int sti_admission_put(stint_pool *pool, struct sti_worker *worker, sti_task *task)
 {
     bool plain = sti_admission_is_plain(task);
     task->tenants = plain ? NULL : &pool->tenants;
     task->monitor = task->options.budget.wall_ns != 0 ? &pool->monitor : NULL;
     sti_task_offer(task);
-    int error = plain ? put_plain(pool, worker, task) : sti_tenants_put(&pool->tenants, task);
-    if (error == 0 && task->monitor != NULL)
-        sti_monitor_await(task);
-    return error;
+    if (task->monitor != NULL)
+        return put_monitored(pool, worker, task);
+    return plain ? put_plain(pool, worker, task) : sti_tenants_put(&pool->tenants, task);
 }
 
 bool sti_admission_claim_awaited(sti_task *task)

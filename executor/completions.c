@@ -130,12 +130,13 @@ int stint_completions_add(stint_completions *queue, stint_future *future, void *
     struct entry *entry = sti_process_malloc(sizeof *entry);
     if (entry == NULL)
         return ENOMEM;
+    entry->follower.task = future;
     entry->follower.run = arrive;
     entry->queue = queue;
     entry->completion.future = future;
     entry->completion.data = data;
     atomic_fetch_add_explicit(&queue->references, 1, memory_order_relaxed);
-    sti_follow(future, &entry->follower);
+    sti_follow(&entry->follower);
     return 0;
 }
 

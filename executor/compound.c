@@ -58,7 +58,7 @@ static void give_back_attached(struct sti_compound *compound, size_t count)
 
 static bool detach(struct sti_compound *compound, size_t index)
 {
-    return sti_unfollow(member_of(compound, index), &compound->members[index].follower) == 0;
+    return sti_unfollow(&compound->members[index].follower) == 0;
 }
 
 /* The caller has a reference, or an attached member of its own. */
@@ -89,8 +89,8 @@ static void member_of_any_resolved(struct sti_compound *compound, const struct s
         return;
     compound->winner = (size_t)(member - compound->members);
     compound->future.outcome = member->follower.task->outcome;
-    sti_task_resolve(&compound->future);
     detach_all(compound);
+    sti_task_resolve(&compound->future);
 }
 
 static void member_resolved(struct sti_follower *follower)
@@ -144,8 +144,7 @@ static void attach_all(struct sti_compound *compound)
     size_t attached = 0;
     bool decided = false;
     while (attached < compound->count && !decided) {
-        struct sti_member *member = &compound->members[attached++];
-        sti_follow(member->follower.task, &member->follower);
+        sti_follow(&compound->members[attached++].follower);
         decided = atomic_load_explicit(&compound->decided, memory_order_relaxed);
     }
     size_t left = compound->count - attached;

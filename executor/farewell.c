@@ -96,11 +96,11 @@ static void be_told(struct sti_follower *follower)
 static void await(sti_task *task)
 {
     struct farewell farewell = {
-        .follower = { .run = be_told },
+        .follower = { .task = task, .run = be_told },
         .lock = PTHREAD_MUTEX_INITIALIZER,
         .told = PTHREAD_COND_INITIALIZER,
     };
-    sti_follow(task, &farewell.follower);
+    sti_follow(&farewell.follower);
     sti_plain_mutex_lock(&farewell.lock);
     while (!farewell.done)
         pthread_cond_wait(&farewell.told, &farewell.lock);

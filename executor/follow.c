@@ -157,9 +157,9 @@ static void tell_last(struct sti_turn *turn)
     tell_all(turn);
 }
 
-void sti_follow(sti_task *task, struct sti_follower *follower)
+void sti_follow(struct sti_follower *follower)
 {
-    follower->task = task;
+    sti_task *task = follower->task;
     lock(task);
     unsigned word = atomic_fetch_or_explicit(&task->followers, FOLLOWED, memory_order_acq_rel);
     put_in(task, follower);
@@ -169,8 +169,9 @@ void sti_follow(sti_task *task, struct sti_follower *follower)
         sti_follow_now(task, &task->turn, tell_all);
 }
 
-int sti_unfollow(sti_task *task, struct sti_follower *follower)
+int sti_unfollow(struct sti_follower *follower)
 {
+    sti_task *task = follower->task;
     int error = 0;
     lock(task);
     if (follower->link != NULL)

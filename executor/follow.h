@@ -48,13 +48,13 @@ struct sti_follower {
     void (*run)(struct sti_follower *follower); /* the record is its own again */
 };
 
-/* Have follower->run called, once, when the task has resolved; before this returns if it has already, nobody else is its
- * teller, and the thread is not following. The caller sets run and keeps the task alive until this returns. */
-void sti_follow(sti_task *task, struct sti_follower *follower);
+/* Have follower->run called, once, when follower->task has resolved; before this returns if it has already, nobody else is
+ * its teller, and the thread is not following. The caller sets these two, and keeps the task alive until this returns. */
+void sti_follow(struct sti_follower *follower);
 
-/* Take a record back that was given to sti_follow for this task; the caller keeps both alive. 0: it will not be run. EBUSY:
- * it is being run right now. EALREADY: it has been run. */
-int sti_unfollow(sti_task *task, struct sti_follower *follower);
+/* Take a record back that was given to sti_follow, or has no link; the caller keeps it and the task alive. 0: it will not be
+ * run. EBUSY: it is being run right now. EALREADY: it is not on the list. */
+int sti_unfollow(struct sti_follower *follower);
 
 /* Whether there is anything on the list of a task that has not resolved. */
 bool sti_follow_is_followed(sti_task *task);

@@ -95,6 +95,15 @@ struct stint_future {
 sti_task *sti_task_create(const stint_pool *pool, stint_fn *fn, void *arg, const stint_options *options);
 
 void sti_task_retain(sti_task *task);
+
+/* The same before anybody else has seen it: for who goes on with it when it has been put where it may run, and release its
+ * own future. */
+static inline void sti_task_retain_unseen(sti_task *task)
+{
+    atomic_store_explicit(&task->references, atomic_load_explicit(&task->references, memory_order_relaxed) + 1,
+                          memory_order_relaxed);
+}
+
 void sti_task_release(sti_task *task);
 
 /* Give one back. True: it was the last, and the block is the caller's to free. */

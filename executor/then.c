@@ -45,10 +45,11 @@ static void call_and_free(struct sti_follower *follower)
 static void follow(stint_future *future, struct callback *record, void (*run)(struct sti_follower *follower),
                    stint_callback *function, void *arg)
 {
+    record->follower.task = future;
     record->follower.run = run;
     record->function = function;
     record->arg = arg;
-    sti_follow(future, &record->follower);
+    sti_follow(&record->follower);
 }
 
 int stint_future_then(stint_future *future, stint_callback *callback, void *arg)
@@ -74,5 +75,6 @@ int stint_future_unfollow(stint_future *future, stint_follower *follower)
 {
     if (future == NULL || follower == NULL)
         return EINVAL;
-    return sti_unfollow(future, &((struct callback *)follower)->follower);
+    struct sti_follower *record = &((struct callback *)follower)->follower;
+    return record->task == future ? sti_unfollow(record) : EINVAL;
 }

@@ -69,7 +69,7 @@ STINT_API int stint_future_follow(stint_future *future, stint_follower *follower
  * however many others there are. A loop that waits for one of its own futures and for one that outlives it takes the callback
  * on that one back at the end of each turn. (C++'s stop_callback, of which this is the half that never waits.)
  * 0: the callback will not be called; EBUSY: it has begun, and has not returned; EALREADY: it has returned. EINVAL: an
- * argument is NULL. Any thread, also in callbacks. */
+ * argument is NULL, or the record was last given for another future. Any thread, also in callbacks. */
 STINT_API int stint_future_unfollow(stint_future *future, stint_follower *follower);
 
 /* Make *all a future that resolves when all of these have: Ok, with no value, if all of them are; otherwise with the
