@@ -113,6 +113,7 @@ static void end_outermost(struct sti_thread *thread, struct sti_scope *scope)
 static int begin(struct sti_thread *thread, struct sti_scope *scope, struct sti_family *family)
 {
     sti_scope_init(scope, thread, family->request);
+    scope->start = sti_clock_now();
     int error = place(scope, family);
     if (error != 0)
         return error;

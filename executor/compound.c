@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "alloc/process.h"
+#include "alloc/record.h"
 #include "alloc/scope.h"
 #include "pools.h"
 
@@ -26,6 +27,7 @@ static void add_usage(stint_usage *sum, const stint_usage *usage)
     sum->deferred += usage->deferred;
     sum->kept += usage->kept;
     sum->descriptors += usage->descriptors;
+    sum->committed += usage->committed;
     sum->cpu_ns += usage->cpu_ns;
     sum->peak = usage->peak > sum->peak ? usage->peak : sum->peak;
     sum->wall_ns = usage->wall_ns > sum->wall_ns ? usage->wall_ns : sum->wall_ns;
@@ -106,10 +108,15 @@ static void member_resolved(struct sti_follower *follower)
 
 /* --- Making ------------------------------------------------------------------------------------------------------- */
 
+/* No overflow: an array of so many pointers is in memory already. */
+static size_t compound_size(size_t count)
+{
+    return sizeof(struct sti_compound) + count * sizeof(struct sti_member);
+}
+
 static struct sti_compound *make_compound(bool any, size_t count)
 {
-    /* No overflow: an array of so many pointers is in memory already. */
-    struct sti_compound *compound = sti_process_malloc(sizeof *compound + count * sizeof *compound->members);
+    struct sti_compound *compound = sti_process_malloc(compound_size(count));
     if (compound == NULL)
         return NULL;
     memset(&compound->future, 0, sizeof compound->future);
@@ -153,10 +160,12 @@ static void attach_all(struct sti_compound *compound)
     give_back_attached(compound, left);
 }
 
-static int combine(bool any, stint_future *const *futures, size_t count, stint_future **future)
+static int combine(bool any, stint_future *const *futures, size_t count, stint_future **future, const void *caller)
 {
     if (future == NULL || !all_are_futures(futures, count))
         return EINVAL;
+    if (!sti_record_charge(compound_size(count), caller))
+        return ENOMEM;
     struct sti_compound *compound = make_compound(any, count);
     if (compound == NULL)
         return ENOMEM;
@@ -179,12 +188,12 @@ static int combine(bool any, stint_future *const *futures, size_t count, stint_f
 
 int stint_when_all(stint_future *const *futures, size_t count, stint_future **all)
 {
-    return combine(false, futures, count, all);
+    return combine(false, futures, count, all, STI_CALLER());
 }
 
 int stint_when_any(stint_future *const *futures, size_t count, stint_future **any)
 {
-    return count == 0 ? EINVAL : combine(true, futures, count, any);
+    return count == 0 ? EINVAL : combine(true, futures, count, any, STI_CALLER());
 }
 
 int stint_when_any_index(const stint_future *any, size_t *index)

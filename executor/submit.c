@@ -5,7 +5,9 @@
 #include <stint/pool.h>
 
 #include "admission.h"
+#include "alloc/record.h"
 #include "alloc/scope.h"
+#include "completions.h"
 #include "event.h"
 #include "follow.h"
 #include "pool_state.h"
@@ -13,14 +15,29 @@
 
 #define TAKEN_BACK (-1) /* from the queue of a pool that has closed */
 
-static int make_task(stint_pool *pool, stint_fn *fn, void *arg, const stint_options *options, sti_task **task)
+static int expect_completion(sti_task *task)
+{
+    int error = sti_completions_expect(task);
+    if (error != 0) {
+        task->options.completions = NULL;
+        sti_task_discard(task);
+    }
+    return error;
+}
+
+static int make_task(stint_pool *pool, stint_fn *fn, void *arg, const stint_options *options, sti_task **task,
+                     const void *caller)
 {
     if (pool == NULL || fn == NULL || !sti_options_valid(options))
         return EINVAL;
     if (!sti_pool_is_open(pool))
         return sti_pool_refusal(pool);
+    if (!sti_record_charge(sizeof(sti_task), caller))
+        return ENOMEM;
     *task = sti_task_create(pool, fn, arg, options);
-    return *task != NULL ? 0 : ENOMEM;
+    if (*task == NULL)
+        return ENOMEM;
+    return __builtin_expect((*task)->options.completions == NULL, 1) ? 0 : expect_completion(*task);
 }
 
 /* Before anybody can run the task: it may look at its own future, and release it. */
@@ -47,12 +64,15 @@ static int offer_from_outside(stint_pool *pool, sti_task *task, stint_future **f
     int error = offer(pool, NULL, task, future);
     if (error == 0 && !sti_pool_is_open(pool) && sti_task_claim(task)) {
         *future = NULL;
+        if (task->options.completions != NULL)
+            sti_completions_expect_no_more(task);
         task->counted = true;
         sti_task_end_unstarted(task, STINT_REASON_SHUTDOWN);
         sti_task_release(task); /* the future's */
         error = TAKEN_BACK;
     }
-    sti_task_release(task);
+    if (sti_task_give_back(task))
+        sti_task_free(task);
     return error;
 }
 
@@ -74,7 +94,7 @@ int stint_submit(stint_pool *pool, stint_fn *fn, void *arg, const stint_options 
     sti_task *task;
     if (future == NULL)
         return EINVAL;
-    int error = make_task(pool, fn, arg, options, &task);
+    int error = make_task(pool, fn, arg, options, &task, STI_CALLER());
     if (error != 0)
         return error;
     error = put(pool, task, future);
@@ -90,7 +110,7 @@ int stint_submit_wait(stint_pool *pool, stint_fn *fn, void *arg, const stint_opt
     if (future == NULL)
         return EINVAL;
     uint64_t deadline = sti_deadline_after(timeout_ns);
-    int error = make_task(pool, fn, arg, options, &task);
+    int error = make_task(pool, fn, arg, options, &task, STI_CALLER());
     if (error != 0)
         return error;
     error = put(pool, task, future);

@@ -4,10 +4,13 @@
 #include "task.h"
 
 #include <stint/account.h>
+#include <stint/context.h>
 
 #include "alloc/clock.h"
 #include "alloc/process.h"
 #include "alloc/scope.h"
+#include "alloc/thread.h"
+#include "completions.h"
 #include "compound.h"
 #include "follow.h"
 #include "monitor.h"
@@ -35,25 +38,27 @@ sti_task *sti_task_create(const stint_pool *pool, stint_fn *fn, void *arg, const
     task->entered = false;
     task->counted = false;
     task->generation = sti_pools_generation;
+    task->outcome.payload = NULL;
     sti_token_init(&task->token, task->options.token);
-    stint_account_retain(task->options.account);
+    if (task->options.account != NULL)
+        stint_account_retain(task->options.account);
+    if (task->options.context != NULL)
+        stint_context_retain(task->options.context);
+    else if (sti_thread_metered != NULL)
+        task->options.context = stint_context_retain(stint_context_current());
     return task;
 }
 
 void sti_task_free(sti_task *task)
 {
+    if (task->outcome.payload != NULL)
+        sti_process_free((void *)(uintptr_t)task->outcome.payload);
     sti_process_free(task);
 }
 
 void sti_task_retain(sti_task *task)
 {
     atomic_fetch_add_explicit(&task->references, 1, memory_order_relaxed);
-}
-
-bool sti_task_give_back(sti_task *task)
-{
-    /* acq_rel: the last one sees all that the others did with the task before it frees it. */
-    return atomic_fetch_sub_explicit(&task->references, 1, memory_order_acq_rel) == 1;
 }
 
 void sti_task_release(sti_task *task)
@@ -69,11 +74,16 @@ static void let_go(sti_task *task)
 {
     /* A later stint_future_cancel still sets the token, but never looks at its parent. */
     sti_token_end(&task->token);
-    stint_account_release(task->options.account);
+    if (task->options.account != NULL)
+        stint_account_release(task->options.account);
+    if (task->options.context != NULL)
+        stint_context_release(task->options.context);
 }
 
 void sti_task_discard(sti_task *task)
 {
+    if (task->options.completions != NULL)
+        sti_completions_expect_no_more(task);
     let_go(task);
     sti_task_free(task);
 }

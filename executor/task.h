@@ -64,14 +64,13 @@ struct sti_turn {
 struct stint_future {
     atomic_int state;
     atomic_uint references;
-    atomic_uint followers; /* this and the rest up to turn: follow.h */
+    atomic_uint followers; /* this and the rest up to told: follow.h */
     atomic_uint bell;      /* sleepers sleep on it: changed whenever they have to look again */
     atomic_uint lock;
     unsigned teller; /* this and the next three: under the lock */
     struct sti_follower *first_follower;
     struct sti_follower **last_follower; /* where the next one goes; unless there is none */
     const struct sti_follower *told;     /* the one that the teller runs, or has run last */
-    struct sti_turn turn;                /* the teller's */
     sti_task *next_noted;                /* of those that stint_pool_destroy waits for (farewell.h) */
     stint_fn *fn;     /* NULL: a compound future */
     void *arg;
@@ -83,7 +82,10 @@ struct stint_future {
     sti_task *older;
     sti_task *newer;
     struct sti_monitor *monitor; /* that ends it at its deadline while it waits; NULL: it has none */
-    struct sti_timer timer;      /* the monitor's */
+    union {
+        struct sti_timer timer; /* the monitor's, until the task has been claimed */
+        struct sti_turn turn;   /* its teller's, once it has resolved (follow.h) */
+    };
     bool entered;                /* its account counts it as running: for the claimant */
     bool counted; /* among the pool's outcomes, or not to be: for whoever has its queue entry, when it has resolved */
     unsigned generation; /* of the process, see pools.h */
@@ -107,7 +109,12 @@ static inline void sti_task_retain_unseen(sti_task *task)
 void sti_task_release(sti_task *task);
 
 /* Give one back. True: it was the last, and the block is the caller's to free. */
-bool sti_task_give_back(sti_task *task);
+static inline bool sti_task_give_back(sti_task *task)
+{
+    /* acq_rel: the last one sees all that the others did with the task before it frees it. */
+    return atomic_fetch_sub_explicit(&task->references, 1, memory_order_acq_rel) == 1;
+}
+
 void sti_task_free(sti_task *task);
 
 /* Free a task that nobody else has seen. */

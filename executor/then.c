@@ -10,6 +10,7 @@
 
 #include "alloc/aside.h"
 #include "alloc/process.h"
+#include "alloc/record.h"
 #include "follow.h"
 
 /* What stint_follower is, to the library. */
@@ -56,6 +57,8 @@ int stint_future_then(stint_future *future, stint_callback *callback, void *arg)
 {
     if (future == NULL || callback == NULL)
         return EINVAL;
+    if (!sti_record_charge(sizeof(struct callback), STI_CALLER()))
+        return ENOMEM;
     struct callback *made = sti_process_malloc(sizeof *made);
     if (made == NULL)
         return ENOMEM;

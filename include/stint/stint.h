@@ -18,6 +18,7 @@
 #include <stint/alloc.h>
 #include <stint/blocking.h>
 #include <stint/completions.h>
+#include <stint/context.h>
 #include <stint/descriptor.h>
 #include <stint/fork.h>
 #include <stint/future.h>
