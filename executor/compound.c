@@ -8,7 +8,6 @@
 
 #include <errno.h>
 #include <stint/future.h>
-#include <string.h>
 
 #include "alloc/process.h"
 #include "alloc/record.h"
@@ -20,7 +19,7 @@ static sti_task *member_of(const struct sti_compound *compound, size_t index)
     return compound->members[index].follower.task;
 }
 
-static void add_usage(stint_usage *sum, const stint_usage *usage)
+void sti_compound_add_usage(stint_usage *sum, const stint_usage *usage)
 {
     sum->allocated += usage->allocated;
     sum->samples += usage->samples;
@@ -43,7 +42,7 @@ static stint_outcome outcome_of_all(const struct sti_compound *compound)
         const stint_outcome *member = &member_of(compound, i)->outcome;
         if (outcome.status == STINT_OK && member->status != STINT_OK)
             outcome = *member;
-        add_usage(&sum, &member->usage);
+        sti_compound_add_usage(&sum, &member->usage);
     }
     outcome.usage = sum;
     return outcome;
@@ -114,12 +113,11 @@ static size_t compound_size(size_t count)
     return sizeof(struct sti_compound) + count * sizeof(struct sti_member);
 }
 
-static struct sti_compound *make_compound(bool any, size_t count)
+struct sti_compound *sti_compound_create(bool any, size_t count, size_t size)
 {
-    struct sti_compound *compound = sti_process_malloc(compound_size(count));
+    struct sti_compound *compound = sti_process_calloc(1, size);
     if (compound == NULL)
         return NULL;
-    memset(&compound->future, 0, sizeof compound->future);
     atomic_init(&compound->future.state, STI_TASK_CLAIMED);
     atomic_init(&compound->future.references, 1 + (count > 0));
     compound->future.generation = sti_pools_generation;
@@ -166,7 +164,7 @@ static int combine(bool any, stint_future *const *futures, size_t count, stint_f
         return EINVAL;
     if (!sti_record_charge(compound_size(count), caller))
         return ENOMEM;
-    struct sti_compound *compound = make_compound(any, count);
+    struct sti_compound *compound = sti_compound_create(any, count, compound_size(count));
     if (compound == NULL)
         return ENOMEM;
     *future = &compound->future;
@@ -223,7 +221,7 @@ void sti_compound_cancel(sti_task *task)
     struct sti_compound *compound = sti_compound_of(task);
     if (atomic_exchange_explicit(&compound->cancelled, true, memory_order_relaxed))
         return;
-    sti_follow_now(task, &compound->cancelling, cancel_members);
+    sti_follow_now(task, &compound->cancelling, compound->cancel != NULL ? compound->cancel : cancel_members);
 }
 
 /* Give one back unless it is the last, or the last but that of the attached members. */
@@ -269,6 +267,8 @@ void sti_compound_release(sti_task *task)
                 unreferenced = member;
             }
         }
+        if (compound->owns_payload)
+            sti_process_free((void *)(uintptr_t)compound->future.outcome.payload);
         sti_process_free(compound);
     }
 }

@@ -26,12 +26,14 @@ struct sti_member {
 struct sti_compound {
     sti_task future;
     bool any;
+    bool owns_payload; /* of its outcome: it is no member's */
     atomic_bool decided; /* any: a member has resolved */
     atomic_bool cancelled;
     atomic_size_t outstanding; /* all: members that have not resolved */
     atomic_size_t attached;
     size_t winner; /* any: once it has resolved */
     struct sti_turn cancelling;
+    void (*cancel)(struct sti_turn *turn); /* in place of cancelling its members; or NULL */
     size_t count;
     struct sti_member members[];
 };
@@ -40,6 +42,12 @@ static inline struct sti_compound *sti_compound_of(sti_task *task)
 {
     return (struct sti_compound *)task;
 }
+
+/* One without members yet, at the beginning of a block of so many bytes, all zero, with one reference for the caller; with a
+ * count of 0 its owner resolves it. NULL: no memory. */
+struct sti_compound *sti_compound_create(bool any, size_t count, size_t size);
+
+void sti_compound_add_usage(stint_usage *sum, const stint_usage *usage);
 
 /* Cancel its members. */
 void sti_compound_cancel(sti_task *task);

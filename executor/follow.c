@@ -42,18 +42,33 @@ static struct sti_turn *take(struct line *line)
     return turn;
 }
 
-static void run_lines(void)
+static void run_what_is_in_line(void)
 {
-    if (lines.running)
-        return;
-    lines.running = true;
     struct sti_turn *turn;
     while ((turn = take(&lines.usual)) != NULL || (turn = take(&lines.last)) != NULL) {
         sti_task *task = turn->task;
         turn->run(turn);
         sti_task_release(task);
     }
+}
+
+void sti_follow_begin_callback(void)
+{
+    lines.running = true;
+}
+
+void sti_follow_end_callback(void)
+{
+    run_what_is_in_line();
     lines.running = false;
+}
+
+static void run_lines(void)
+{
+    if (lines.running)
+        return;
+    sti_follow_begin_callback();
+    sti_follow_end_callback();
 }
 
 bool sti_is_following(void)

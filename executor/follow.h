@@ -76,6 +76,10 @@ bool sti_follow_sleep(sti_task *task, uint32_t value, uint64_t deadline_ns);
 /* Wake who sleeps: they look again. */
 void sti_follow_ring(sti_task *task);
 
+/* The calling thread, which is not following, calls something of the application's that must not wait either; and has. */
+void sti_follow_begin_callback(void);
+void sti_follow_end_callback(void);
+
 /* Whether the calling thread is running followers: it is in somebody's callback. */
 bool sti_is_following(void);
 

@@ -17,6 +17,7 @@
 static void free_pool(stint_pool *pool)
 {
     pthread_mutex_destroy(&pool->joining);
+    sti_delays_end(&pool->delays);
     sti_tenants_end(&pool->tenants);
     sti_monitor_end(&pool->monitor);
     sti_farewell_await_all(pool); /* those that are noted on the way out of the tenants too */
@@ -54,6 +55,7 @@ static stint_pool *make_pool(unsigned workers, unsigned spares, size_t queue_cap
     pool->tally.shared = true;
     sti_places_init(&pool->places);
     sti_monitor_init(&pool->monitor);
+    sti_delays_init(&pool->delays);
     sti_farewells_init(&pool->farewells);
     for (unsigned i = 0; i < workers; i++)
         sti_worker_init(&pool->workers[i], pool, i);
@@ -95,6 +97,9 @@ int stint_pool_create(stint_pool **pool, const stint_pool_options *options)
     if (created == NULL)
         return ENOMEM;
     created->holds_near_limit = options->hold_near_memory_limit;
+    created->worker_begins = options->worker_begins;
+    created->worker_ends = options->worker_ends;
+    created->worker_data = options->worker_data;
     unsigned started = sti_start_workers(created, options->pinned);
     if (started < created->worker_count) {
         sti_shutdown_begin(created, STI_POOL_CANCELLING);

@@ -12,6 +12,7 @@
 
 void sti_shutdown_begin(stint_pool *pool, enum sti_pool_phase phase)
 {
+    sti_delays_close(pool);
     /* In this order, and before the phase: what was put for those who waited is seen by the workers (park.h). */
     sti_places_close(&pool->places);
     sti_tenants_close(&pool->tenants);

@@ -63,6 +63,10 @@ struct sti_spares {
 void sti_spares_init(struct sti_spares *spares, unsigned workers, unsigned most);
 void sti_spares_end(struct sti_spares *spares);
 
+/* Something that all of the pool's threads may be waiting for can be run now: if they do, have one of them run it (rescue.h).
+ * Any thread. */
+void sti_spare_rescue(stint_pool *pool);
+
 /* If this is a spare that has retired, have it look around once. Any thread. */
 void sti_spare_rouse(struct sti_worker *worker);
 

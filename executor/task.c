@@ -16,10 +16,11 @@
 #include "monitor.h"
 #include "pools.h"
 
-sti_task *sti_task_create(const stint_pool *pool, stint_fn *fn, void *arg, const stint_options *options)
+static inline __attribute__((always_inline)) sti_task *create(size_t size, const stint_pool *pool, stint_fn *fn,
+                                                              void *arg, const stint_options *options)
 {
     static const stint_options no_limits = STINT_OPTIONS_INIT;
-    sti_task *task = sti_process_malloc(sizeof *task);
+    sti_task *task = sti_process_malloc(size);
     if (task == NULL)
         return NULL;
     atomic_init(&task->state, STI_TASK_NEW);
@@ -47,6 +48,17 @@ sti_task *sti_task_create(const stint_pool *pool, stint_fn *fn, void *arg, const
     else if (sti_thread_metered != NULL)
         task->options.context = stint_context_retain(stint_context_current());
     return task;
+}
+
+sti_task *sti_task_create(const stint_pool *pool, stint_fn *fn, void *arg, const stint_options *options)
+{
+    return create(sizeof(sti_task), pool, fn, arg, options);
+}
+
+sti_task *sti_task_create_sized(size_t size, const stint_pool *pool, stint_fn *fn, void *arg,
+                                const stint_options *options)
+{
+    return create(size, pool, fn, arg, options);
 }
 
 void sti_task_free(sti_task *task)

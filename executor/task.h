@@ -46,6 +46,7 @@ enum sti_task_state {
     STI_TASK_QUEUED,
     STI_TASK_CLAIMED,
     STI_TASK_RESOLVED,
+    STI_TASK_DELAYED, /* before it is QUEUED: delays.h */
     STI_TASK_ENDING, /* plus a stint_reason: claimed by somebody who ends it unstarted */
 };
 
@@ -93,8 +94,10 @@ struct stint_future {
     stint_outcome outcome;
 };
 
-/* A NEW task with both its references, or NULL. */
+/* A NEW task with both its references, or NULL; and one in a larger block. */
 sti_task *sti_task_create(const stint_pool *pool, stint_fn *fn, void *arg, const stint_options *options);
+sti_task *sti_task_create_sized(size_t size, const stint_pool *pool, stint_fn *fn, void *arg,
+                                const stint_options *options);
 
 void sti_task_retain(sti_task *task);
 

@@ -14,6 +14,7 @@
 #include "alloc/clock.h"
 #include "alloc/give_back.h"
 #include "alloc/global.h"
+#include "follow.h"
 #include "fork.h"
 #include "pool_state.h"
 #include "rest.h"
@@ -296,6 +297,15 @@ static void begin(struct sti_worker *worker)
     current = worker;
 }
 
+static void tell_application(const struct sti_worker *worker, void (*function)(void *worker_data, unsigned index))
+{
+    if (function == NULL)
+        return;
+    sti_follow_begin_callback();
+    function(worker->pool->worker_data, worker->index);
+    sti_follow_end_callback();
+}
+
 /* hold_near_memory_limit: near the limit of the process a task waits a little, so that those that run can end. Not for
  * ever: they may be waiting for this one. */
 static void hold_back(const stint_pool *pool)
@@ -313,6 +323,7 @@ void *sti_worker_main(void *argument)
     struct sti_worker *worker = argument;
     stint_pool *pool = worker->pool;
     begin(worker);
+    tell_application(worker, pool->worker_begins);
     sti_fork_begin_thread(worker);
     if (worker->index >= pool->worker_count)
         sti_spare_begin(worker);
@@ -329,8 +340,10 @@ void *sti_worker_main(void *argument)
         sti_branch_collect();
     }
     sti_fork_end_thread();
-    if (!sti_pool_is_left_behind(pool))
+    if (!sti_pool_is_left_behind(pool)) {
         sti_spare_leave(worker);
+        tell_application(worker, pool->worker_ends);
+    }
     current = NULL;
     if (sti_pool_is_left_behind(pool))
         return NULL;

@@ -19,10 +19,12 @@
 #include <stint/blocking.h>
 #include <stint/completions.h>
 #include <stint/context.h>
+#include <stint/delayed.h>
 #include <stint/descriptor.h>
 #include <stint/fork.h>
 #include <stint/future.h>
 #include <stint/global.h>
+#include <stint/group.h>
 #include <stint/guard.h>
 #include <stint/interrupt.h>
 #include <stint/memprof.h>
@@ -31,6 +33,7 @@
 #include <stint/pool.h>
 #include <stint/profile.h>
 #include <stint/roots.h>
+#include <stint/serial.h>
 #include <stint/statistics.h>
 #include <stint/task.h>
 #include <stint/token.h>
