@@ -35,14 +35,6 @@
 
 #define DEFAULT_GRACE ((size_t)1 << 20)
 
-bool sti_options_valid(const stint_options *options)
-{
-    return options == NULL || ((options->on_interrupt == STINT_JUMP || options->on_interrupt == STINT_FAIL ||
-                                options->on_interrupt == STINT_UNWIND) &&
-                               (options->priority == STINT_PRIORITY_NORMAL ||
-                                options->priority == STINT_PRIORITY_HIGH || options->priority == STINT_PRIORITY_LOW));
-}
-
 bool sti_scope_is_in_account(const stint_account *account)
 {
     const struct sti_thread *thread = sti_thread_own();

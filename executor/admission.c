@@ -14,7 +14,7 @@ static int put_plain(stint_pool *pool, struct sti_worker *worker, sti_task *task
 }
 
 /* The task may have ended when its deadline is told the monitor. */
-static int put_monitored(stint_pool *pool, struct sti_worker *worker, sti_task *task)
+static __attribute__((noinline)) int put_monitored(stint_pool *pool, struct sti_worker *worker, sti_task *task)
 {
     sti_task_retain_unseen(task);
     int error =

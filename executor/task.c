@@ -3,8 +3,10 @@
  * The life of a task; see task.h. */
 #include "task.h"
 
+#include <stddef.h>
 #include <stint/account.h>
 #include <stint/context.h>
+#include <string.h>
 
 #include "alloc/clock.h"
 #include "alloc/process.h"
@@ -23,13 +25,8 @@ static inline __attribute__((always_inline)) sti_task *create(size_t size, const
     sti_task *task = sti_process_malloc(size);
     if (task == NULL)
         return NULL;
-    atomic_init(&task->state, STI_TASK_NEW);
+    memset(task, 0, offsetof(sti_task, last_follower)); /* NEW; nothing follows it */
     atomic_init(&task->references, 2);
-    atomic_init(&task->followers, 0);
-    atomic_init(&task->bell, 0);
-    atomic_init(&task->lock, 0);
-    task->teller = 0;
-    task->first_follower = NULL;
     task->fn = fn;
     task->arg = arg;
     task->pool = pool;
@@ -45,7 +42,7 @@ static inline __attribute__((always_inline)) sti_task *create(size_t size, const
         stint_account_retain(task->options.account);
     if (task->options.context != NULL)
         stint_context_retain(task->options.context);
-    else if (sti_thread_metered != NULL)
+    else if (__builtin_expect(sti_thread_metered != NULL, 0))
         task->options.context = stint_context_retain(stint_context_current());
     return task;
 }
@@ -98,11 +95,6 @@ void sti_task_discard(sti_task *task)
         sti_completions_expect_no_more(task);
     let_go(task);
     sti_task_free(task);
-}
-
-void sti_task_offer(sti_task *task)
-{
-    atomic_store_explicit(&task->state, STI_TASK_QUEUED, memory_order_release);
 }
 
 static bool leave_queue(sti_task *task, int state)

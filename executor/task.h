@@ -123,7 +123,11 @@ void sti_task_free(sti_task *task);
 /* Free a task that nobody else has seen. */
 void sti_task_discard(sti_task *task);
 
-void sti_task_offer(sti_task *task);
+static inline void sti_task_offer(sti_task *task)
+{
+    atomic_store_explicit(&task->state, STI_TASK_QUEUED, memory_order_release);
+}
+
 bool sti_task_claim(sti_task *task);
 bool sti_task_claim_to_end(sti_task *task, stint_reason reason);
 
