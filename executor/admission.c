@@ -17,8 +17,7 @@ static int put_plain(stint_pool *pool, struct sti_worker *worker, sti_task *task
 static __attribute__((noinline)) int put_monitored(stint_pool *pool, struct sti_worker *worker, sti_task *task)
 {
     sti_task_retain_unseen(task);
-    int error =
-        task->tenants == NULL ? put_plain(pool, worker, task) : sti_tenants_put(task->tenants, task);
+    int error = task->tenants == NULL ? put_plain(pool, worker, task) : sti_tenants_put(task->tenants, task);
     if (error == 0)
         sti_monitor_await(task);
     sti_task_release(task);

@@ -135,8 +135,7 @@ int stint_group_add(stint_group *group, stint_future *future)
 {
     if (group == NULL || future == NULL)
         return EINVAL;
-    struct member *member =
-        sti_record_charge(sizeof *member, STI_CALLER()) ? sti_process_malloc(sizeof *member) : NULL;
+    struct member *member = sti_record_charge(sizeof *member, STI_CALLER()) ? sti_process_malloc(sizeof *member) : NULL;
     if (member == NULL)
         return ENOMEM;
     add(group, member, future);
@@ -149,8 +148,7 @@ int stint_group_submit(stint_group *group, stint_pool *pool, stint_fn *fn, void 
     stint_future *future;
     if (group == NULL)
         return EINVAL;
-    struct member *member =
-        sti_record_charge(sizeof *member, STI_CALLER()) ? sti_process_malloc(sizeof *member) : NULL;
+    struct member *member = sti_record_charge(sizeof *member, STI_CALLER()) ? sti_process_malloc(sizeof *member) : NULL;
     if (member == NULL)
         return ENOMEM;
     stint_mask(); /* the submission may be where a task is interrupted */

@@ -68,8 +68,7 @@ static uint64_t next_due(const struct series *series)
 static int begin_turn(struct series *series, uint64_t due_ns)
 {
     struct sti_delayed *delayed;
-    int error =
-        sti_delayed_create(series->pool, sizeof *delayed, series->fn, series->arg, &series->options, &delayed);
+    int error = sti_delayed_create(series->pool, sizeof *delayed, series->fn, series->arg, &series->options, &delayed);
     if (error != 0)
         return error;
     delayed->start_ns = due_ns; /* the reference of its future is the series' */
@@ -95,8 +94,7 @@ static void end_series(struct series *series, stint_outcome outcome, sti_task *t
 
 static stint_outcome outcome_of_error(int error)
 {
-    stint_outcome outcome =
-        sti_outcome_unstarted(error == ENOMEM ? STINT_REASON_FAILED : STINT_REASON_SHUTDOWN, 0);
+    stint_outcome outcome = sti_outcome_unstarted(error == ENOMEM ? STINT_REASON_FAILED : STINT_REASON_SHUTDOWN, 0);
     if (error == ENOMEM)
         outcome.error = ENOMEM;
     return outcome;

@@ -112,8 +112,7 @@ static void a_shutdown_waits_for_no_time_to_come(void **state)
         uint64_t started = 0;
         stint_future *delayed = submit_in_an_hour(pool, note_time, &started);
         stint_future *series;
-        assert_int_equal(
-            stint_submit_every(pool, note_time, &started, NULL, now() + 3600 * 1000 * MS, 1, &series), 0);
+        assert_int_equal(stint_submit_every(pool, note_time, &started, NULL, now() + 3600 * 1000 * MS, 1, &series), 0);
         assert_int_equal(stint_pool_shutdown(pool, (stint_shutdown)how, STINT_FOREVER), 0);
         stint_outcome outcome;
         assert_int_equal(stint_future_wait_for(delayed, 0, &outcome), 0);

@@ -37,7 +37,16 @@ static void a_payload_survives_the_rollback(void **state)
     stint_free((void *)(uintptr_t)outcome.payload);
 }
 
-enum ending { CHANGES_ITS_MIND, RETURNS_OK, PASSES_A_LIMIT, FAILS_TWICE, DROPS_IT, HAS_NOTHING, TAKES_TOO_MUCH, FAILS_INSIDE };
+enum ending {
+    CHANGES_ITS_MIND,
+    RETURNS_OK,
+    PASSES_A_LIMIT,
+    FAILS_TWICE,
+    DROPS_IT,
+    HAS_NOTHING,
+    TAKES_TOO_MUCH,
+    FAILS_INSIDE
+};
 
 static stint_outcome inner;
 

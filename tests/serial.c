@@ -199,9 +199,8 @@ static void a_shutdown_ends_those_whose_turn_has_not_come(void **state)
         unsigned ran = 0;
         for (int j = 0; j < 20; j++)
             assert_int_equal(stint_serial_submit(serial, j == 0 ? add_up : add_two, &sum, NULL, &futures[j]), 0);
-        assert_int_equal(stint_pool_shutdown(pool, i % 2 == 0 ? STINT_SHUTDOWN_DRAIN : STINT_SHUTDOWN_CANCEL,
-                                             STINT_FOREVER),
-                         0);
+        assert_int_equal(
+            stint_pool_shutdown(pool, i % 2 == 0 ? STINT_SHUTDOWN_DRAIN : STINT_SHUTDOWN_CANCEL, STINT_FOREVER), 0);
         stint_future *late;
         assert_int_equal(stint_serial_submit(serial, add_up, &sum, NULL, &late), ESHUTDOWN);
         assert_int_equal(stint_pool_destroy(pool), 0);
