@@ -75,10 +75,22 @@ bool sti_delayed_end(sti_task *task, stint_reason reason)
 
 /* --- Starting ----------------------------------------------------------------------------------------------------- */
 
+/* A plain task that finds no place has been offered all the same: if somebody has claimed it, it needs none any more. */
+static bool take_offer_back(stint_pool *pool, sti_task *task)
+{
+    int queued = STI_TASK_QUEUED;
+    if (task->tenants != NULL || atomic_compare_exchange_strong_explicit(&task->state, &queued, STI_TASK_NEW,
+                                                                         memory_order_relaxed, memory_order_relaxed))
+        return true;
+    sti_farewell_drop(pool, task, &pool->tally); /* as whoever takes out its entry would */
+    return false;
+}
+
 static int put(struct sti_delayed *delayed)
 {
     stint_pool *pool = delayed->home;
-    return sti_admission_put(pool, sti_worker_of(pool), &delayed->task);
+    int error = sti_admission_put_prepared(pool, sti_worker_of(pool), &delayed->task);
+    return error == EAGAIN && !take_offer_back(pool, &delayed->task) ? 0 : error;
 }
 
 /* It is where workers look, or was. The caller has a reference of its own. */
@@ -109,40 +121,68 @@ static void stand_in_line(struct sti_delayed *delayed)
     sti_places_count(&delayed->home->places, sti_admission_is_plain(&delayed->task), 1);
 }
 
-static void take_from_line(struct sti_delays *delays, struct sti_delayed *delayed)
+static void stand_first_in_line(struct sti_delayed *delayed)
 {
-    delays->due = delayed->next_due;
-    sti_places_count(&delayed->home->places, sti_admission_is_plain(&delayed->task), -1);
+    struct sti_delays *delays = &delayed->home->delays;
+    if (delays->due == NULL)
+        delays->last_due = delayed;
+    delayed->next_due = delays->due;
+    delays->due = delayed;
+    sti_places_count(&delayed->home->places, sti_admission_is_plain(&delayed->task), 1);
 }
 
-/* Under the lock: put the first in line. What has a place, or never gets one, is chained to done. */
-static bool serve_first(struct sti_delays *delays, struct sti_delayed **served, int *error)
+static struct sti_delayed *take_first(struct sti_delays *delays)
 {
     struct sti_delayed *first = delays->due;
     if (first == NULL)
-        return false;
+        return NULL;
+    delays->due = first->next_due;
+    sti_places_count(&first->home->places, sti_admission_is_plain(&first->task), -1);
+    return first;
+}
+
+/* Put the first in line, which is retained. EAGAIN: there is none, or no place for it. By one thread at a time, which does not
+ * hold the lock while it puts: what is put may have to start the watch, whose thread takes it. */
+static int serve_first(struct sti_delays *delays, struct sti_delayed **served)
+{
+    sti_plain_mutex_lock(&delays->lock);
+    struct sti_delayed *first = take_first(delays);
+    sti_plain_mutex_unlock(&delays->lock);
+    if (first == NULL)
+        return EAGAIN;
     sti_task_retain(&first->task);
-    *error = put(first);
-    if (*error == EAGAIN) {
-        sti_task_release(&first->task);
-        return false;
-    }
-    take_from_line(delays, first);
     *served = first;
-    return true;
+    int error = put(first);
+    if (error != EAGAIN)
+        return error;
+    sti_plain_mutex_lock(&delays->lock);
+    if (delays->closed)
+        error = ESHUTDOWN;
+    else
+        stand_first_in_line(first);
+    sti_plain_mutex_unlock(&delays->lock);
+    if (error == EAGAIN)
+        sti_task_release(&first->task);
+    return error;
+}
+
+/* It was put by others in between that a place became free, which found no line: so look once more after standing in it
+ * again. */
+static int serve(struct sti_delays *delays, struct sti_delayed **served)
+{
+    sti_plain_mutex_lock(&delays->filling);
+    int error = serve_first(delays, served);
+    if (error == EAGAIN)
+        error = serve_first(delays, served);
+    sti_plain_mutex_unlock(&delays->filling);
+    return error;
 }
 
 void sti_delays_fill(stint_pool *pool)
 {
-    struct sti_delays *delays = &pool->delays;
     struct sti_delayed *served;
     int error;
-    for (;;) {
-        sti_plain_mutex_lock(&delays->lock);
-        bool any = serve_first(delays, &served, &error);
-        sti_plain_mutex_unlock(&delays->lock);
-        if (!any)
-            return;
+    while ((error = serve(&pool->delays, &served)) != EAGAIN) {
         if (error == 0) {
             finish_start(served);
         } else {
@@ -163,13 +203,19 @@ static void start_claimed(struct sti_delayed *delayed)
         delayed->task.submitted_ns = delayed->start_ns;
     sti_plain_mutex_lock(&pool->delays.lock);
     bool closed = pool->delays.closed;
-    if (!closed)
+    if (!closed) {
         stand_in_line(delayed);
+        pool->delays.starting++;
+    }
     sti_plain_mutex_unlock(&pool->delays.lock);
-    if (closed)
+    if (closed) {
         end_claimed(delayed, STINT_REASON_SHUTDOWN, 0);
-    else
-        sti_delays_fill(pool);
+        return;
+    }
+    sti_delays_fill(pool);
+    sti_plain_mutex_lock(&pool->delays.lock);
+    pool->delays.starting--;
+    sti_plain_mutex_unlock(&pool->delays.lock);
 }
 
 void sti_delayed_start(struct sti_delayed *delayed)
@@ -247,8 +293,7 @@ int sti_delayed_create(stint_pool *pool, size_t size, stint_fn *fn, void *arg, c
     if (task == NULL)
         return ENOMEM;
     memset(task + 1, 0, size - sizeof *task);
-    task->tenants = NULL;
-    task->monitor = NULL;
+    sti_admission_prepare(pool, task);
     if (task->options.completions != NULL && sti_completions_expect(task) != 0) {
         task->options.completions = NULL;
         sti_task_discard(task);
@@ -291,7 +336,9 @@ void sti_delays_init(struct sti_delays *delays)
     delays->watch = (struct sti_watch){ .look = look_at_timers, .only_time = true };
     atomic_init(&delays->watched, false);
     pthread_mutex_init(&delays->lock, NULL);
+    pthread_mutex_init(&delays->filling, NULL);
     delays->closed = false;
+    delays->starting = 0;
     delays->all = NULL;
     delays->due = NULL;
     sti_timers_init(&delays->timers, sti_clock_now());
@@ -301,9 +348,8 @@ void sti_delays_init(struct sti_delays *delays)
 static struct sti_delayed *claim_all(struct sti_delays *delays)
 {
     struct sti_delayed *claimed = NULL;
-    while (delays->due != NULL) {
-        struct sti_delayed *first = delays->due;
-        take_from_line(delays, first);
+    struct sti_delayed *first;
+    while ((first = take_first(delays)) != NULL) {
         first->next_due = claimed;
         claimed = first;
     }
@@ -330,15 +376,20 @@ void sti_delays_close(stint_pool *pool)
     }
 }
 
-void sti_delays_end(struct sti_delays *delays)
+void sti_delays_await(struct sti_delays *delays)
 {
     sti_watch_end(&delays->watch);
     sti_plain_mutex_lock(&delays->lock);
-    while (delays->all != NULL) {
+    while (delays->all != NULL || delays->starting > 0) {
         sti_plain_mutex_unlock(&delays->lock);
         sched_yield();
         sti_plain_mutex_lock(&delays->lock);
     }
     sti_plain_mutex_unlock(&delays->lock);
+}
+
+void sti_delays_end(struct sti_delays *delays)
+{
     pthread_mutex_destroy(&delays->lock);
+    pthread_mutex_destroy(&delays->filling);
 }

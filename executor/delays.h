@@ -48,8 +48,10 @@ struct sti_delayed {
 struct sti_delays {
     struct sti_watch watch;
     atomic_bool watched;
-    pthread_mutex_t lock; /* for the rest */
+    pthread_mutex_t filling; /* held by who puts those in line; taken before the next one */
+    pthread_mutex_t lock;    /* for the rest */
     bool closed;
+    size_t starting; /* threads that start a task, and may be filling after it has left the list */
     struct sti_delayed *all;
     struct sti_delayed *due;
     struct sti_delayed *last_due;
@@ -61,7 +63,10 @@ void sti_delays_init(struct sti_delays *delays);
 /* Nothing may be delayed any more: end all that is. */
 void sti_delays_close(stint_pool *pool);
 
-/* Wait until nothing of the pool is delayed. It has closed. */
+/* Wait until nothing of the pool is delayed, nor being started. It has closed. */
+void sti_delays_await(struct sti_delays *delays);
+
+/* Nobody fills places any more. */
 void sti_delays_end(struct sti_delays *delays);
 
 /* Put those in line where they are to wait, as long as there are places. */

@@ -17,8 +17,9 @@
 static void free_pool(stint_pool *pool)
 {
     pthread_mutex_destroy(&pool->joining);
-    sti_delays_end(&pool->delays);
+    sti_delays_await(&pool->delays);
     sti_tenants_end(&pool->tenants);
+    sti_delays_end(&pool->delays);
     sti_monitor_end(&pool->monitor);
     sti_farewell_await_all(pool); /* those that are noted on the way out of the tenants too */
     sti_farewells_end(&pool->farewells);

@@ -24,8 +24,9 @@
 #include "compound.h"
 #include "delays.h"
 
+/* In the block of its future, behind it. */
 struct series {
-    struct sti_compound compound;
+    struct sti_compound *compound;
     struct sti_follower turn_end; /* of the present turn */
     stint_pool *pool;
     stint_fn *fn;
@@ -39,6 +40,13 @@ struct series {
     bool cancelled;
     stint_usage usage;
 };
+
+#define SERIES_SIZE (sizeof(struct sti_compound) + sizeof(struct series))
+
+static struct series *series_of(struct sti_compound *compound)
+{
+    return (struct series *)(void *)compound->members;
+}
 
 static void let_go(const struct series *series)
 {
@@ -86,10 +94,10 @@ static void end_series(struct series *series, stint_outcome outcome, sti_task *t
 {
     turn->outcome.payload = NULL;
     outcome.usage = series->usage;
-    series->compound.future.outcome = outcome;
-    series->compound.owns_payload = outcome.payload != NULL;
+    series->compound->future.outcome = outcome;
+    series->compound->owns_payload = outcome.payload != NULL;
     let_go(series);
-    sti_task_resolve(&series->compound.future);
+    sti_task_resolve(&series->compound->future);
 }
 
 static stint_outcome outcome_of_error(int error)
@@ -135,12 +143,12 @@ static void turn_has_ended(struct sti_follower *follower)
     sti_aside_end(&aside);
     sti_task_release(turn);
     if (!goes_on)
-        sti_task_release(&series->compound.future);
+        sti_task_release(&series->compound->future);
 }
 
 static void cancel_series(struct sti_turn *cancelling)
 {
-    struct series *series = (struct series *)cancelling->task;
+    struct series *series = series_of(sti_compound_of(cancelling->task));
     sti_plain_mutex_lock(&series->lock);
     series->cancelled = true;
     sti_task *turn = series->turn;
@@ -158,11 +166,13 @@ static void cancel_series(struct sti_turn *cancelling)
 static struct series *make_series(stint_pool *pool, stint_fn *fn, void *arg, const stint_options *options)
 {
     static const stint_options no_limits = STINT_OPTIONS_INIT;
-    struct series *series = (struct series *)sti_compound_create(false, 0, sizeof *series);
-    if (series == NULL)
+    struct sti_compound *compound = sti_compound_create(false, 0, SERIES_SIZE);
+    if (compound == NULL)
         return NULL;
-    series->compound.cancel = cancel_series;
-    sti_task_retain(&series->compound.future);
+    struct series *series = series_of(compound);
+    series->compound = compound;
+    compound->cancel = cancel_series;
+    sti_task_retain(&compound->future);
     series->turn_end.run = turn_has_ended;
     series->pool = pool;
     series->fn = fn;
@@ -171,15 +181,15 @@ static struct series *make_series(stint_pool *pool, stint_fn *fn, void *arg, con
     if (series->options.context == NULL)
         series->options.context = stint_context_current();
     pthread_mutex_init(&series->lock, NULL);
-    series->compound.future.options.completions = series->options.completions;
-    series->compound.future.options.data = series->options.data;
+    compound->future.options.completions = series->options.completions;
+    compound->future.options.data = series->options.data;
     series->options.completions = NULL;
     return series;
 }
 
 static int begin(struct series *series)
 {
-    sti_task *future = &series->compound.future;
+    sti_task *future = &series->compound->future;
     int error = future->options.completions != NULL ? sti_completions_expect(future) : 0;
     if (error != 0)
         return error;
@@ -194,13 +204,12 @@ int stint_submit_every(stint_pool *pool, stint_fn *fn, void *arg, const stint_op
 {
     if (future == NULL || start_ns == 0 || period_ns == 0)
         return EINVAL;
-    struct series *series =
-        sti_record_charge(sizeof *series, STI_CALLER()) ? make_series(pool, fn, arg, options) : NULL;
+    struct series *series = sti_record_charge(SERIES_SIZE, STI_CALLER()) ? make_series(pool, fn, arg, options) : NULL;
     if (series == NULL)
         return ENOMEM;
     series->start_ns = start_ns;
     series->period_ns = period_ns;
-    *future = &series->compound.future;
+    *future = &series->compound->future;
     stint_token_retain(series->options.token);
     stint_account_retain(series->options.account);
     stint_context_retain(series->options.context);
@@ -211,6 +220,6 @@ int stint_submit_every(stint_pool *pool, stint_fn *fn, void *arg, const stint_op
     }
     *future = NULL;
     let_go(series);
-    sti_process_free(series);
+    sti_process_free(series->compound);
     return error;
 }
