@@ -93,15 +93,16 @@ static void tasks_of_a_queue_run_one_at_a_time_in_order(void **state)
         assert_int_equal(submitters[i].error, 0);
     }
     stint_future *last[KEYS];
-    struct job job = { &(struct key){ 0 }, 0, 1 };
+    struct job ends[KEYS];
     for (int i = 0; i < KEYS; i++) {
-        assert_int_equal(stint_serial_submit(keys[i].serial, work, &job, NULL, &last[i]), 0);
+        ends[i] = (struct job){ &keys[i], 0, EACH + 1 };
+        assert_int_equal(stint_serial_submit(keys[i].serial, work, &ends[i], NULL, &last[i]), 0);
         stint_serial_release(keys[i].serial); /* what is in it goes on */
     }
     for (int i = 0; i < KEYS; i++) {
         assert_int_equal(stint_future_wait(last[i], NULL), 0);
         stint_future_release(last[i]);
-        assert_int_equal(keys[i].sum, EACH * SUBMITTERS);
+        assert_int_equal(keys[i].sum, EACH * SUBMITTERS + 1);
         assert_int_equal(keys[i].wrong, 0);
     }
     assert_int_equal(stint_pool_destroy(pool), 0);
