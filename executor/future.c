@@ -11,6 +11,7 @@
 #include "admission.h"
 #include "alloc/scope.h"
 #include "compound.h"
+#include "delays.h"
 #include "event.h"
 #include "pools.h"
 #include "wait.h"
@@ -54,7 +55,7 @@ void stint_future_cancel(stint_future *future)
         sti_compound_cancel(future);
     else if (sti_admission_claim_to_end(future, STINT_REASON_TOKEN))
         sti_task_end_unstarted(future, STINT_REASON_TOKEN);
-    else
+    else if (!sti_delayed_end(future, STINT_REASON_TOKEN))
         stint_token_set(&future->token);
 }
 

@@ -99,6 +99,7 @@ static void fill(stint_pool *pool)
 
 void sti_places_fill(stint_pool *pool)
 {
+    sti_delays_fill(pool);
     sti_plain_mutex_lock(&pool->places.lock);
     fill(pool);
     sti_plain_mutex_unlock(&pool->places.lock);

@@ -96,7 +96,8 @@ static bool is_held_back(sti_task *task)
 static bool waits_outside(const stint_pool *pool, sti_task *awaited, unsigned depth)
 {
     if (!sti_task_is_compound(awaited))
-        return !sti_task_is_resolved(awaited) && (awaited->pool != pool || is_held_back(awaited));
+        return !sti_task_is_resolved(awaited) &&
+               (awaited->pool != pool || is_held_back(awaited) || sti_task_is_delayed(awaited));
     bool waits = depth == DEEPEST_LOOK;
     const struct sti_compound *compound = sti_compound_of(awaited);
     for (size_t i = 0; i < compound->count && !waits; i++)
