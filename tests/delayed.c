@@ -355,6 +355,41 @@ static void a_pool_may_go_while_tasks_become_due(void **state)
     }
 }
 
+/* One task of the account runs and one waits: no other may wait. Those behind it in line do not wait for that. */
+static void what_is_due_waits_until_its_account_may_have_it_waiting(void **state)
+{
+    (void)state;
+    stint_pool *pool = make_pool(2, 0);
+    struct gate gate = { 0 };
+    uint64_t started[4] = { 0 };
+    stint_future *futures[5];
+    stint_outcome outcome;
+    stint_options options = STINT_OPTIONS_INIT;
+    assert_int_equal(
+        stint_account_create(&options.account, NULL, &(stint_account_limits){ .running = 1, .waiting = 1 }), 0);
+    assert_int_equal(stint_submit(pool, gate_hold, &gate, &options, &futures[0]), 0);
+    gate_await(&gate, 1);
+    assert_int_equal(stint_submit(pool, note_time, &started[0], &options, &futures[1]), 0);
+    assert_int_equal(stint_submit(pool, note_time, &started[1], &options, &futures[2]), EDQUOT);
+    uint64_t due = now() + MS;
+    assert_int_equal(stint_submit_at(pool, note_time, &started[1], &options, due, &futures[2]), 0);
+    assert_int_equal(stint_submit_at(pool, note_time, &started[2], &options, due + 5 * MS, &futures[3]), 0);
+    assert_int_equal(stint_submit_at(pool, note_time, &started[3], NULL, due + 10 * MS, &futures[4]), 0);
+    assert_int_equal(stint_future_wait(futures[4], &outcome), 0);
+    assert_ok(outcome);
+    assert_false(stint_future_ready(futures[2]));
+    assert_false(stint_future_ready(futures[3]));
+    gate_open(&gate);
+    for (int i = 0; i < 5; i++) {
+        assert_int_equal(stint_future_wait(futures[i], &outcome), 0);
+        assert_ok(outcome);
+        stint_future_release(futures[i]);
+    }
+    assert_true(started[1] <= started[2]);
+    stint_account_release(options.account);
+    assert_int_equal(stint_pool_destroy(pool), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -363,6 +398,7 @@ int main(void)
         cmocka_unit_test(a_delayed_task_can_be_cancelled),
         cmocka_unit_test(a_shutdown_waits_for_no_time_to_come),
         cmocka_unit_test(what_is_due_gets_the_next_place),
+        cmocka_unit_test(what_is_due_waits_until_its_account_may_have_it_waiting),
         cmocka_unit_test(a_task_may_wait_for_a_delayed_one_that_only_its_worker_could_run),
         cmocka_unit_test(a_series_goes_on_until_a_turn_fails_or_leaves_a_value),
         cmocka_unit_test(a_series_can_be_cancelled_at_any_time),

@@ -17,8 +17,9 @@ STINT_BEGIN_DECLS
 
 /* Submit fn(arg) as stint_submit does, to start at start_ns or as soon after it as there is a worker: nanoseconds of
  * CLOCK_MONOTONIC; a time that has passed means now. It never starts before, and is put in the queue up to 2 ms after. The
- * wall limit counts from then, and so does usage.queued_ns. The queue cannot be full for it.
- * 0; EINVAL: pool, fn or future is NULL, start_ns is 0, or an option has no known value; ESHUTDOWN; ENOMEM; EAGAIN: the
+ * wall limit counts from then, and so does usage.queued_ns. The queue cannot be full for it, and where its account has its
+ * maximum of waiting tasks it waits for that too.
+ * 0; EINVAL: pool, fn or future is NULL, start_ns is 0, or an option has no known value; ENOTSUP; ESHUTDOWN; ENOMEM; EAGAIN: the
  * thread that watches the time could not be started; EOWNERDEAD: this process was forked from the pool's. Any thread. */
 STINT_API int stint_submit_at(stint_pool *pool, stint_fn *fn, void *arg, const stint_options *options,
                               uint64_t start_ns, stint_future **future);
