@@ -110,6 +110,15 @@ static int by_address(const void *left, const void *right)
     return (a > b) - (a < b);
 }
 
+/* libc's sort may allocate: for nobody, and at no sample point, as this may be in the midst of one. */
+static void sort(uintptr_t *addresses, size_t count)
+{
+    struct sti_thread *counted = sti_thread_counted;
+    sti_thread_counted = NULL;
+    qsort(addresses, count, sizeof *addresses, by_address);
+    sti_thread_counted = counted;
+}
+
 struct part {
     uintptr_t *log; /* sorted */
     size_t count;
@@ -144,7 +153,7 @@ static struct part mark_live(struct sti_nursery *nursery, size_t begin, size_t e
     struct part part = { .log = (uintptr_t *)(void *)(nursery->log + begin), .count = end - begin };
     if (part.count == 0)
         return part;
-    qsort(part.log, part.count, sizeof *part.log, by_address);
+    sort(part.log, part.count);
     sti_backend_heap_blocks(nursery->heap->backend, mark_block, &part);
     return part;
 }
@@ -287,7 +296,7 @@ static void unmark_those_above(const struct part *part, const struct sti_nursery
     if (above == NULL)
         return;
     memcpy(above, nursery->log + end, count * sizeof *above);
-    qsort(above, count, sizeof *above, by_address);
+    sort(above, count);
     for (size_t i = 0; i < part->count; i++) {
         uintptr_t address = part->log[i] & ~LIVES;
         if (address != part->log[i] && bsearch(&address, above, count, sizeof *above, by_address) != NULL)
