@@ -119,6 +119,7 @@ static int begin(struct sti_thread *thread, struct sti_scope *scope, struct sti_
 {
     sti_scope_init(scope, thread, family->request);
     scope->is_branch = true;
+    scope->start = sti_clock_now();
     int error = place(scope, family);
     if (error != 0)
         return error;

@@ -51,6 +51,11 @@ uint64_t sti_cpu_end(struct sti_scope *scope)
     return used;
 }
 
+uint64_t sti_cpu_used(const struct sti_scope *scope)
+{
+    return used_by(scope, sti_clock_read(CLOCK_THREAD_CPUTIME_ID));
+}
+
 bool sti_cpu_is_spent(struct sti_scope *scope, uint64_t now)
 {
     if (now < scope->cpu.look)

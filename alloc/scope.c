@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <setjmp.h>
+#include <stint/context.h>
 
 #include "account.h"
 #include "blocking.h"
@@ -26,6 +27,7 @@
 #include "meter.h"
 #include "mutex.h"
 #include "nursery.h"
+#include "payload.h"
 #include "preempt.h"
 #include "scope_state.h"
 #include "specific.h"
@@ -34,15 +36,6 @@
 #include "wipe.h"
 
 #define DEFAULT_GRACE ((size_t)1 << 20)
-
-bool sti_options_valid(const stint_options *options)
-{
-    return options == NULL || ((options->on_interrupt == STINT_JUMP || options->on_interrupt == STINT_FAIL ||
-                                options->on_interrupt == STINT_UNWIND) &&
-                               (options->priority == STINT_PRIORITY_NORMAL ||
-                                options->priority == STINT_PRIORITY_HIGH || options->priority == STINT_PRIORITY_LOW) &&
-                               sti_link_flags_valid(options->flags));
-}
 
 bool sti_scope_is_in_account(const stint_account *account)
 {
@@ -162,6 +155,7 @@ void sti_scope_init(struct sti_scope *scope, struct sti_thread *thread, const st
     scope->specifics = NULL;
     scope->thread_state = NULL;
     scope->descriptors = NULL;
+    scope->payload = NULL;
 }
 
 /* The quick clock may be a little off. */
@@ -209,6 +203,7 @@ static int open_scope(struct sti_thread *thread, struct sti_scope *scope, const 
     const stint_options *options = request->options;
     uint64_t submitted = request->submitted_ns != 0 ? request->submitted_ns : start;
     sti_scope_init(scope, thread, request);
+    scope->start = start;
     if (!request->detached)
         scope->outer = scope->below;
     if (scope->outer != NULL && scope->outer->wiped)
@@ -289,6 +284,11 @@ static void close_scope(struct sti_thread *thread, int code, void *value, uint64
         reason = STINT_REASON_FAILED;
     set_reason(outcome, reason, code);
     outcome->value = outcome->status == STINT_OK ? value : NULL;
+    outcome->payload = NULL;
+    outcome->payload_size = 0;
+    if (__builtin_expect(scope->payload != NULL, 0))
+        sti_payload_hand_over(scope, outcome);
+    bool commits = outcome->status == STINT_OK && !request->options->discard;
 
     size_t held = sti_heap_held(scope);
     if (held > scope->peak)
@@ -301,19 +301,20 @@ static void close_scope(struct sti_thread *thread, int code, void *value, uint64
         .wall_ns = end - start,
         .queued_ns = request->submitted_ns != 0 ? start - request->submitted_ns : 0,
         .cpu_ns = request->options->budget.cpu_ns != 0 ? cpu : 0,
+        .committed = commits ? held : 0,
     };
     if (scope->member != NULL)
         sti_family_add_usage(scope, &outcome->usage);
 
     sti_mutex_abandon_all(scope);
-    if (outcome->status == STINT_OK) {
+    if (commits) {
         commit(thread, scope);
     } else {
         outcome->usage.descriptors = sti_descriptors_left(scope->descriptors, request->options->name);
         outcome->usage.kept = roll_back(thread, scope, request->options->name);
     }
     if (scope->member != NULL)
-        outcome->usage.kept += sti_family_end(scope, outcome->status == STINT_OK);
+        outcome->usage.kept += sti_family_end(scope, commits);
     if (request->options->wipe)
         sti_wipe_end();
     sti_descriptors_free(scope->descriptors);
@@ -381,6 +382,7 @@ int stint_run(stint_fn *fn, void *arg, const stint_options *options, stint_outco
     /* Others may release theirs while the task runs. */
     stint_token *token = options != NULL ? stint_token_retain(options->token) : NULL;
     stint_account *account = options != NULL ? stint_account_retain(options->account) : NULL;
+    stint_context *context = options != NULL ? stint_context_retain(options->context) : NULL;
     struct sti_scope_request request = {
         .fn = fn,
         .arg = arg,
@@ -390,6 +392,9 @@ int stint_run(stint_fn *fn, void *arg, const stint_options *options, stint_outco
     int error = sti_scope_run(&request, outcome);
     stint_token_release(token);
     stint_account_release(account);
+    stint_context_release(context);
+    if (error == 0 && outcome->payload != NULL)
+        sti_payload_settle(outcome);
     if (error == 0 && sti_thread_metered != NULL)
         sti_interrupt_point(sti_thread_metered);
     return error;

@@ -10,6 +10,8 @@
 #include <stint/task.h>
 #include <string.h>
 
+#include "linkage.h"
+
 /* What the executor asks for beyond stint_run. */
 struct sti_scope_request {
     stint_fn *fn;
@@ -25,7 +27,12 @@ struct sti_scope_request {
 };
 
 /* Whether these options are ones that stint_run and stint_submit accept. NULL is. */
-bool sti_options_valid(const stint_options *options);
+static inline bool sti_options_valid(const stint_options *options)
+{
+    return options == NULL || ((unsigned)options->on_interrupt <= (unsigned)STINT_UNWIND &&
+                               (unsigned)options->priority <= (unsigned)STINT_PRIORITY_LOW &&
+                               sti_link_flags_valid(options->flags));
+}
 
 /* Run the request here and fill *outcome. 0, or before fn was called ENOMEM, ENOTSUP (sti_backend_check), or for a preemptible task EAGAIN, or EBUSY: the account
  * has its maximum of running tasks. A deadline that passed before the start, or

@@ -57,6 +57,7 @@ struct sti_scope {
     uint64_t deferred;
 
     /* The interrupts'. */
+    uint64_t start; /* by sti_clock_now */
     struct sti_cpu cpu;
     uint64_t deadline; /* by sti_clock_now; UINT64_MAX: none */
     const stint_token *token;
@@ -94,6 +95,8 @@ struct sti_scope {
     struct sti_thread_state *thread_state; /* NULL: it has changed none */
 
     struct sti_descriptors *descriptors; /* that were open before; NULL: nobody asked */
+    void *payload;                       /* of its error (payload.h); NULL: none */
+    size_t payload_size;
 };
 
 /* What every scope begins with; request has to stay while it is open. */

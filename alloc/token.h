@@ -17,10 +17,22 @@ struct stint_token {
 };
 
 /* A token inside somebody else's memory, with one reference that is never given back; parent is retained. */
-void sti_token_init(stint_token *token, stint_token *parent);
+static inline void sti_token_init(stint_token *token, stint_token *parent)
+{
+    atomic_init(&token->set, false);
+    atomic_init(&token->references, 1);
+    token->parent = parent;
+    atomic_init(&token->descriptor, NULL);
+    if (parent != NULL)
+        stint_token_retain(parent);
+}
 
 /* End an embedded token: gives the parent back. Nobody may look at it any more. */
-void sti_token_end(stint_token *token);
+static inline void sti_token_end(stint_token *token)
+{
+    if (token->parent != NULL)
+        stint_token_release(token->parent);
+}
 
 /* The token goes; NULL: it had none. */
 void sti_token_descriptor_end(struct sti_token_descriptor *made);

@@ -21,6 +21,10 @@ static inline bool sti_admission_is_plain(const sti_task *task)
  * 0; EAGAIN: there is no place; EDQUOT: none for its account; ESHUTDOWN; ENOMEM. */
 int sti_admission_put(stint_pool *pool, struct sti_worker *worker, sti_task *task);
 
+/* The two halves of that, for a task whose future others have already: before they do; and then, as often as it takes. */
+void sti_admission_prepare(stint_pool *pool, sti_task *task);
+int sti_admission_put_prepared(stint_pool *pool, struct sti_worker *worker, sti_task *task);
+
 /* Claim a task that the calling worker waits for, to run it at once. False: somebody else has it, or it has to wait for
  * its account. */
 bool sti_admission_claim_awaited(sti_task *task);

@@ -125,7 +125,8 @@ static bool is_held_back(sti_task *task)
 static bool waits_outside(const stint_pool *pool, sti_task *awaited, struct sti_look *look)
 {
     if (!sti_task_is_compound(awaited))
-        return !sti_task_is_resolved(awaited) && (awaited->pool != pool || is_held_back(awaited));
+        return !sti_task_is_resolved(awaited) &&
+               (awaited->pool != pool || is_held_back(awaited) || sti_task_is_delayed(awaited));
     const struct sti_compound *compound = sti_compound_of(awaited);
     if (sti_task_is_resolved(awaited))
         return false;

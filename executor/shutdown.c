@@ -17,6 +17,7 @@
 
 void sti_shutdown_begin(stint_pool *pool, enum sti_pool_phase phase)
 {
+    sti_delays_close(pool);
     /* In this order, and before the phase: what was put for those who waited is seen by the workers (park.h). */
     sti_places_close(&pool->places);
     sti_tenants_close(&pool->tenants);
@@ -28,20 +29,19 @@ void sti_shutdown_begin(stint_pool *pool, enum sti_pool_phase phase)
     sti_park_notify_all(pool);
 }
 
-static void end_entry(stint_pool *pool, sti_task *task)
-{
-    bool mine = sti_task_claim_to_end(task, STINT_REASON_SHUTDOWN);
-    sti_task_count_unstarted(task, &pool->tally);
-    if (mine)
-        sti_task_end_unstarted(task, STINT_REASON_SHUTDOWN);
-    sti_task_release(task);
-}
-
-static void end_waiting(stint_pool *pool, sti_task *task)
+static void end_claimed(stint_pool *pool, sti_task *task)
 {
     sti_tally_count(&pool->tally, STINT_REASON_SHUTDOWN);
     sti_task_end_unstarted(task, STINT_REASON_SHUTDOWN);
     sti_task_release(task);
+}
+
+static void end_entry(stint_pool *pool, sti_task *task)
+{
+    if (sti_task_claim_to_end(task, STINT_REASON_SHUTDOWN))
+        end_claimed(pool, task);
+    else
+        sti_farewell_drop(pool, task, &pool->tally);
 }
 
 void sti_shutdown_end_queued(stint_pool *pool)
@@ -59,7 +59,7 @@ void sti_shutdown_end_queued(stint_pool *pool)
             end_entry(pool, task);
     }
     while ((task = sti_tenants_take_any(&pool->tenants)) != NULL)
-        end_waiting(pool, task);
+        end_claimed(pool, task);
 }
 
 static void cancel(stint_pool *pool)

@@ -75,7 +75,7 @@ bool sti_tenants_init(struct sti_tenants *tenants, stint_pool *pool, size_t capa
 /* Nothing can be put in any more. Waits for those who have claimed a task and are about to take it out. */
 void sti_tenants_end(struct sti_tenants *tenants);
 
-/* Put an offered task in. 0; EAGAIN: no place; EDQUOT: the account has its maximum of waiting tasks; ESHUTDOWN: closed;
+/* Put a task in, and offer it. 0; EAGAIN: no place; EDQUOT: the account has its maximum of waiting tasks; ESHUTDOWN: closed;
  * ENOMEM. Any thread. */
 int sti_tenants_put(struct sti_tenants *tenants, sti_task *task);
 

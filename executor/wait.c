@@ -270,7 +270,7 @@ static int refuse(const struct sti_worker *worker, sti_task *task)
     return sti_is_following() || (worker != NULL && is_below(worker, task)) ? EDEADLK : 0;
 }
 
-int sti_wait(sti_task *task, bool deaf)
+static int wait_or_run(sti_task *task, bool deaf)
 {
     struct sti_worker *worker = sti_worker_current();
     if (sti_task_is_resolved(task))
@@ -283,7 +283,7 @@ int sti_wait(sti_task *task, bool deaf)
     return rest_until_resolved(task) ? 0 : sleep_for_a_time(NULL, task, STI_NEVER, deaf);
 }
 
-int sti_wait_until(sti_task *task, uint64_t deadline_ns, bool deaf)
+static int wait_until(sti_task *task, uint64_t deadline_ns, bool deaf)
 {
     struct sti_worker *worker = sti_worker_current();
     if (sti_task_is_resolved(task))
@@ -292,4 +292,22 @@ int sti_wait_until(sti_task *task, uint64_t deadline_ns, bool deaf)
     if (error != 0)
         return error;
     return rest_until_resolved(task) ? 0 : sleep_for_a_time(worker, task, deadline_ns, deaf);
+}
+
+/* An interrupt that comes meanwhile is delivered here, where nothing of ours is held; where it has to wait, the rest of the
+ * wait is deaf to it. */
+int sti_wait(sti_task *task)
+{
+    int error = wait_or_run(task, false);
+    if (__builtin_expect(error != EINTR, 1))
+        return error;
+    return sti_waking_deliver() ? ECANCELED : wait_or_run(task, true);
+}
+
+int sti_wait_until(sti_task *task, uint64_t deadline_ns)
+{
+    int error = wait_until(task, deadline_ns, false);
+    if (__builtin_expect(error != EINTR, 1))
+        return error;
+    return sti_waking_deliver() ? ECANCELED : wait_until(task, deadline_ns, true);
 }

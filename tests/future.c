@@ -3,6 +3,7 @@
  * The future: waiting from outside and from inside tasks, cancelling, releasing, and outliving the pool. */
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -524,6 +525,43 @@ static void a_task_that_already_runs_elsewhere_is_waited_for(void **state)
     assert_int_equal(stint_pool_destroy(inner.pool), 0);
 }
 
+/* future is set before the task can start. */
+struct orphan {
+    stint_future *future;
+    atomic_bool done;
+};
+
+static int release_its_own_future(void *arg, void **value)
+{
+    struct orphan *orphan = arg;
+    (void)value;
+    stint_future_release(orphan->future);
+    atomic_store(&orphan->done, true);
+    return 0;
+}
+
+/* Its submitter must not look at it any more by then: for AddressSanitizer and ThreadSanitizer to see. */
+static void a_task_may_release_its_own_future_before_its_submission_returns(void **state)
+{
+    (void)state;
+    stint_pool *pool;
+    const stint_pool_options pool_options = { .workers = 2 };
+    stint_account *account;
+    assert_int_equal(stint_pool_create(&pool, &pool_options), 0);
+    assert_int_equal(stint_account_create(&account, NULL, NULL), 0);
+    for (int i = 0; i < 20000; i++) {
+        struct orphan orphan = { .done = false };
+        stint_options options = STINT_OPTIONS_INIT;
+        options.budget.wall_ns = i % 2 == 0 ? UINT64_C(10000000000) : 0;
+        options.account = i % 4 < 2 ? account : NULL;
+        assert_int_equal(stint_submit(pool, release_its_own_future, &orphan, &options, &orphan.future), 0);
+        while (!atomic_load(&orphan.done))
+            sched_yield();
+    }
+    stint_account_release(account);
+    assert_int_equal(stint_pool_destroy(pool), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -544,6 +582,7 @@ int main(void)
         cmocka_unit_test(an_interrupt_of_the_waiter_is_delivered_when_the_wait_has_ended),
         cmocka_unit_test(a_task_can_submit_and_await_without_end),
         cmocka_unit_test(a_task_that_already_runs_elsewhere_is_waited_for),
+        cmocka_unit_test(a_task_may_release_its_own_future_before_its_submission_returns),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

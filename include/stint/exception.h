@@ -11,7 +11,7 @@
  * its stint_fork and its stint_join must do that itself, with stint_fork_drop, or use stint::Fork of stint.hpp, which
  * does.
  *
- * One that leaves a callback (of a future, a guard's release, a hook, a report) has nobody to go to: it is told to the
+ * One that leaves a callback (of a future, of a worker's begin or end, a guard's or a context's release, a hook, a report) has nobody to go to: it is told to the
  * report below, and forgotten. */
 #ifndef STINT_EXCEPTION_H
 #define STINT_EXCEPTION_H
