@@ -34,34 +34,12 @@ struct sti_compound {
     size_t winner; /* any: once it has resolved */
     struct sti_line_turn cancelling;
     void (*cancel)(struct sti_line_turn *turn); /* in place of cancelling its members; or NULL */
+    /* Of one without members: the tasks that have to end before it resolves, each retained, in an array that the caller frees
+     * as well; NULL: none, or no memory. Or NULL. */
+    sti_task **(*awaited)(struct sti_compound *compound, size_t *count);
     size_t count;
     struct sti_member members[];
 };
-
-/* How far a look goes into compounds of compounds. Their members may be shared, so the ways through them may be
- * exponentially many: a look ends after so many compounds, and takes what lies beyond for nothing it could help with. */
-#define STI_LOOK_DEPTH 64
-#define STI_LOOK_COMPOUNDS 4096
-
-struct sti_look {
-    unsigned depth;
-    unsigned entered;
-};
-
-/* False: no further. */
-static inline bool sti_look_enter(struct sti_look *look)
-{
-    if (look->depth == STI_LOOK_DEPTH || look->entered == STI_LOOK_COMPOUNDS)
-        return false;
-    look->depth++;
-    look->entered++;
-    return true;
-}
-
-static inline void sti_look_leave(struct sti_look *look)
-{
-    look->depth--;
-}
 
 static inline struct sti_compound *sti_compound_of(sti_task *task)
 {

@@ -20,17 +20,34 @@ static struct sti_delayed *delayed_of(struct sti_timer *alarm)
     return (struct sti_delayed *)((char *)alarm - offsetof(struct sti_delayed, alarm));
 }
 
+static bool change(sti_task *task, int from, int to)
+{
+    return atomic_compare_exchange_strong_explicit(&task->state, &from, to, memory_order_acquire, memory_order_relaxed);
+}
+
 static bool leave_delay(sti_task *task, int state)
 {
-    int delayed = STI_TASK_DELAYED;
-    return atomic_compare_exchange_strong_explicit(&task->state, &delayed, state, memory_order_acquire,
-                                                   memory_order_relaxed);
+    return change(task, STI_TASK_DELAYED, state);
 }
 
 /* --- The list ----------------------------------------------------------------------------------------------------- */
 
+static void leave_line(struct sti_delayed *delayed)
+{
+    struct sti_delays *delays = &delayed->home->delays;
+    *delayed->link_due = delayed->next_due;
+    if (delayed->next_due != NULL)
+        delayed->next_due->link_due = delayed->link_due;
+    else
+        delays->due_end = delayed->link_due;
+    delayed->link_due = NULL;
+    sti_places_count(&delayed->home->places, sti_admission_is_plain(&delayed->task), -1);
+}
+
 static void take_off(struct sti_delays *delays, struct sti_delayed *delayed)
 {
+    if (delayed->link_due != NULL)
+        leave_line(delayed);
     sti_timers_remove(&delays->timers, &delayed->alarm);
     *delayed->link = delayed->next;
     if (delayed->next != NULL)
@@ -73,7 +90,8 @@ static void end_claimed(struct sti_delayed *delayed, stint_reason reason)
 
 bool sti_delayed_end(sti_task *task, stint_reason reason)
 {
-    if (!leave_delay(task, STI_TASK_ENDING + (int)reason))
+    int ending = STI_TASK_ENDING + (int)reason;
+    if (!leave_delay(task, ending) && !change(task, STI_TASK_DUE, ending))
         return false;
     end_claimed((struct sti_delayed *)task, reason);
     return true;
@@ -137,32 +155,25 @@ static void finish_start(struct sti_delayed *delayed)
 }
 
 /* Under the lock. The line counts as one of submitters: see places.h for the order. */
-static void stand_in_line(struct sti_delayed *delayed)
+static void stand_in_line(struct sti_delayed *delayed, struct sti_delayed **link)
 {
     struct sti_delays *delays = &delayed->home->delays;
-    delayed->next_due = NULL;
-    *(delays->due != NULL ? &delays->last_due->next_due : &delays->due) = delayed;
-    delays->last_due = delayed;
+    delayed->link_due = link;
+    delayed->next_due = *link;
+    *(*link != NULL ? &(*link)->link_due : &delays->due_end) = &delayed->next_due;
+    *link = delayed;
     sti_places_count(&delayed->home->places, sti_admission_is_plain(&delayed->task), 1);
+    atomic_store_explicit(&delayed->task.state, STI_TASK_DUE, memory_order_release);
 }
 
-static void stand_first_in_line(struct sti_delayed *delayed)
-{
-    struct sti_delays *delays = &delayed->home->delays;
-    if (delays->due == NULL)
-        delays->last_due = delayed;
-    delayed->next_due = delays->due;
-    delays->due = delayed;
-    sti_places_count(&delayed->home->places, sti_admission_is_plain(&delayed->task), 1);
-}
-
+/* Those that are being ended leave the line by themselves. */
 static struct sti_delayed *take_first(struct sti_delays *delays)
 {
     struct sti_delayed *first = delays->due;
-    if (first == NULL)
-        return NULL;
-    delays->due = first->next_due;
-    sti_places_count(&first->home->places, sti_admission_is_plain(&first->task), -1);
+    while (first != NULL && !change(&first->task, STI_TASK_DUE, STI_TASK_NEW))
+        first = first->next_due;
+    if (first != NULL)
+        leave_line(first);
     return first;
 }
 
@@ -172,7 +183,7 @@ static void stand_in_front_again(struct sti_delays *delays, struct sti_delayed *
     while (refused != NULL) {
         struct sti_delayed *before = refused->next_due;
         sti_plain_mutex_lock(&delays->lock);
-        stand_first_in_line(refused);
+        stand_in_line(refused, &delays->due);
         sti_plain_mutex_unlock(&delays->lock);
         sti_task_release(&refused->task);
         refused = before;
@@ -199,6 +210,7 @@ static int serve_first(struct sti_delays *delays, struct sti_delayed **served)
         *served = first;
         error = closed ? ESHUTDOWN : put(first);
         if (is_full(error)) {
+            first->task.stood_in_line = true;
             first->next_due = refused;
             refused = first;
         }
@@ -247,7 +259,7 @@ static void start_claimed(struct sti_delayed *delayed)
     sti_plain_mutex_lock(&pool->delays.lock);
     bool closed = pool->delays.closed;
     if (!closed) {
-        stand_in_line(delayed);
+        stand_in_line(delayed, pool->delays.due_end);
         pool->delays.starting++;
     }
     sti_plain_mutex_unlock(&pool->delays.lock);
@@ -255,7 +267,11 @@ static void start_claimed(struct sti_delayed *delayed)
         end_claimed(delayed, STINT_REASON_SHUTDOWN);
         return;
     }
+    sti_task_retain(&delayed->task);
     sti_delays_fill(pool);
+    if (sti_task_is_due(&delayed->task))
+        sti_spare_rescue(pool); /* those who sleep may all wait for it, and nobody make a place */
+    sti_task_release(&delayed->task);
     sti_plain_mutex_lock(&pool->delays.lock);
     pool->delays.starting--;
     sti_plain_mutex_unlock(&pool->delays.lock);
@@ -390,6 +406,7 @@ void sti_delays_init(struct sti_delays *delays)
     delays->starting = 0;
     delays->all = NULL;
     delays->due = NULL;
+    delays->due_end = &delays->due;
     sti_timers_init(&delays->timers, sti_clock_now());
 }
 

@@ -3,12 +3,14 @@
  * Delays: tasks that have been submitted and do not wait where workers look yet, since they wait for something else: for a
  * time (delayed.c, series.c), for a future (next.c), for their turn in a serial queue (serial.c).
  *
- *                  start                      sti_admission_put
- *   NEW ---> DELAYED ---> NEW, maybe in line for a place ---> QUEUED, as every other task
- *               |
- *               +---> ENDING, by stint_future_cancel or a shutdown: it resolves, and never starts
+ *                  start                take      sti_admission_put
+ *   NEW ---> DELAYED ---> NEW ---> DUE <----> NEW ---> QUEUED, as every other task
+ *               |                   |
+ *               +-------------------+---> ENDING, by stint_future_cancel or a shutdown: it resolves, and never starts
  *
- *   start, end   a compare-and-swap of DELAYED each, so one thread wins. Acquire; the task became DELAYED with a release.
+ *   start, end, take   a compare-and-swap of DELAYED or DUE each, so one thread wins. Acquire; the task became either with a
+ *                      release. DUE: it stands in line for a place; who takes it out tries to put it, and may have to stand it
+ *                      in line again.
  *
  * From DELAYED on the task is on the pool's list, under the lock, until it waits where others do, or is about to resolve:
  * taking it off that list is the last thing that is done with the pool. A pool that closes ends all that are on it, and is
@@ -38,9 +40,13 @@ struct sti_delayed {
     stint_pool *home;
     /* It has been claimed to be ended: it does not wait for anything any more. May be NULL. */
     void (*forget)(struct sti_delayed *delayed);
+    /* What has to end before it is started, retained; NULL: nothing, or it has been. Any thread that keeps the task, whatever has
+     * become of it. May be NULL. */
+    sti_task *(*awaited)(struct sti_delayed *delayed);
     struct sti_delayed *next; /* this and the next two: on the list */
     struct sti_delayed **link;
-    struct sti_delayed *next_due; /* in line for a place */
+    struct sti_delayed *next_due; /* in line for a place, or claimed by somebody who has several */
+    struct sti_delayed **link_due; /* NULL: it is not in line */
     struct sti_timer alarm;       /* for its time */
     uint64_t start_ns;            /* its time, by sti_clock_now; 0: it waits for something else */
 };
@@ -54,7 +60,7 @@ struct sti_delays {
     size_t starting; /* threads that start a task, and may be filling after it has left the list */
     struct sti_delayed *all;
     struct sti_delayed *due;
-    struct sti_delayed *last_due;
+    struct sti_delayed **due_end;
     struct sti_timers timers;
 };
 
@@ -68,6 +74,12 @@ void sti_delays_await(struct sti_delays *delays);
 
 /* Nobody fills places any more. */
 void sti_delays_end(struct sti_delays *delays);
+
+/* Under the lock of the pool's spares or with nothing held: whether it is in line for a place. */
+static inline bool sti_task_is_due(sti_task *task)
+{
+    return atomic_load_explicit(&task->state, memory_order_relaxed) == STI_TASK_DUE;
+}
 
 /* Put those in line where they are to wait, as long as there are places. */
 void sti_delays_fill(stint_pool *pool);
@@ -86,9 +98,21 @@ void sti_delayed_start(struct sti_delayed *delayed);
 /* End it unstarted. False: it is not delayed any more. The caller has a reference. */
 bool sti_delayed_end(sti_task *task, stint_reason reason);
 
+/* Of a task that is or was delayed: what it waits for, retained, or NULL. */
+static inline sti_task *sti_delayed_awaited(sti_task *task)
+{
+    struct sti_delayed *delayed = (struct sti_delayed *)task;
+    return delayed->awaited != NULL ? delayed->awaited(delayed) : NULL;
+}
+
 static inline bool sti_task_is_delayed(sti_task *task)
 {
     return atomic_load_explicit(&task->state, memory_order_relaxed) == STI_TASK_DELAYED;
+}
+
+static inline bool sti_delayed_is_for_a_time(sti_task *task)
+{
+    return sti_task_is_delayed(task) && ((const struct sti_delayed *)task)->start_ns != 0;
 }
 
 #endif

@@ -111,7 +111,7 @@ static unsigned own_mark(void)
     return sti_pools_generation + 1;
 }
 
-static void lock(sti_task *task)
+void sti_follow_lock(sti_task *task)
 {
     unsigned mine = own_mark();
     for (unsigned round = 0;; round++) {
@@ -125,7 +125,7 @@ static void lock(sti_task *task)
     }
 }
 
-static void unlock(sti_task *task)
+void sti_follow_unlock(sti_task *task)
 {
     atomic_store_explicit(&task->lock, 0, memory_order_release);
 }
@@ -162,14 +162,14 @@ static bool become_teller(sti_task *task)
 /* NULL: there is none; and if this was the end, the thread is not the teller any more. */
 static struct sti_follower *take_next(sti_task *task, bool ends)
 {
-    lock(task);
+    sti_follow_lock(task);
     struct sti_follower *follower = task->first_follower;
     if (follower != NULL)
         take_out(task, follower);
     else if (ends)
         task->teller = 0;
     task->told = follower;
-    unlock(task);
+    sti_follow_unlock(task);
     return follower;
 }
 
@@ -196,11 +196,11 @@ static void tell_last(struct sti_line_turn *turn)
 void sti_follow(struct sti_follower *follower)
 {
     sti_task *task = follower->task;
-    lock(task);
+    sti_follow_lock(task);
     unsigned word = atomic_fetch_or_explicit(&task->followers, FOLLOWED, memory_order_acq_rel);
     put_in(task, follower);
     bool tells = (word & RESOLVED) != 0 && become_teller(task);
-    unlock(task);
+    sti_follow_unlock(task);
     if (tells)
         sti_follow_now(task, &task->turn, tell_all);
 }
@@ -209,12 +209,12 @@ int sti_unfollow(struct sti_follower *follower)
 {
     sti_task *task = follower->task;
     int error = 0;
-    lock(task);
+    sti_follow_lock(task);
     if (follower->link != NULL)
         take_out(task, follower);
     else
         error = task->teller != 0 && task->told == follower ? EBUSY : EALREADY;
-    unlock(task);
+    sti_follow_unlock(task);
     return error;
 }
 
@@ -222,9 +222,9 @@ bool sti_follow_is_followed(sti_task *task)
 {
     if ((atomic_load_explicit(&task->followers, memory_order_relaxed) & FOLLOWED) == 0)
         return false;
-    lock(task);
+    sti_follow_lock(task);
     bool followed = task->first_follower != NULL;
-    unlock(task);
+    sti_follow_unlock(task);
     return followed;
 }
 
@@ -233,9 +233,9 @@ bool sti_follow_is_settled(sti_task *task)
     unsigned word = atomic_load_explicit(&task->followers, memory_order_acquire);
     if ((word & RESOLVED) == 0 || (word & FOLLOWED) == 0)
         return (word & RESOLVED) != 0;
-    lock(task);
+    sti_follow_lock(task);
     bool settled = task->first_follower == NULL && task->teller != own_mark();
-    unlock(task);
+    sti_follow_unlock(task);
     return settled;
 }
 
@@ -246,9 +246,9 @@ static __attribute__((noinline)) void resolve_followed(sti_task *task)
         sti_follow_ring(task);
     if ((word & FOLLOWED) == 0)
         return;
-    lock(task);
+    sti_follow_lock(task);
     bool tells = become_teller(task);
-    unlock(task);
+    sti_follow_unlock(task);
     if (tells)
         sti_follow_now(task, &task->turn, tell_all);
 }

@@ -59,6 +59,10 @@ int sti_unfollow(struct sti_follower *follower);
 /* Whether there is anything on the list of a task that has not resolved. */
 bool sti_follow_is_followed(sti_task *task);
 
+/* The task's lock, for what else follows from its end: for a few instructions, under which no other is taken. */
+void sti_follow_lock(sti_task *task);
+void sti_follow_unlock(sti_task *task);
+
 /* Run this in line. */
 void sti_follow_now(sti_task *task, struct sti_line_turn *turn, void (*run)(struct sti_line_turn *turn));
 

@@ -4,7 +4,7 @@
  *
  * Each member has a record that follows it; those that have not resolved are in a list, under the group's lock. The one that
  * leaves it empty resolves the future of the next idleness, if anybody has asked for one. That is a compound of nothing,
- * which resolves by hand. */
+ * which resolves by hand; it knows the group until then, for those who look what waits for what (look.h). */
 #include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -17,6 +17,7 @@
 #include "alloc/record.h"
 #include "compound.h"
 #include "follow.h"
+#include "look.h"
 #include "wait.h"
 #include "worker.h"
 
@@ -27,12 +28,20 @@ struct member {
     struct member *newer;
 };
 
+/* In the block of its future, behind it. */
+struct idleness {
+    struct sti_compound *future;
+    stint_group *group; /* under the future's lock (follow.h); NULL: none, or it has resolved */
+};
+
+#define IDLENESS_SIZE (sizeof(struct sti_compound) + sizeof(struct idleness))
+
 struct stint_group {
-    atomic_uint references; /* the owner's and each member's that has not resolved */
+    atomic_uint references; /* the owner's, and each member's that has not resolved */
     pthread_mutex_t lock;
     struct member *oldest;
     struct member *newest;
-    struct sti_compound *idle; /* NULL: nobody has asked */
+    struct idleness *idle; /* NULL: nobody has asked */
     stint_outcome outcome;
     sti_task *failed; /* whose payload is in the outcome; retained; or NULL */
 };
@@ -91,18 +100,22 @@ static void note_outcome(stint_group *group, sti_task *task)
     group->failed = task;
 }
 
-static void resolve_idle(struct sti_compound *idle, const stint_outcome *outcome)
+static void resolve_idle(struct idleness *idle, const stint_outcome *outcome)
 {
-    idle->future.outcome = *outcome;
-    sti_task_resolve(&idle->future);
-    sti_task_release(&idle->future);
+    sti_task *future = &idle->future->future;
+    sti_follow_lock(future);
+    idle->group = NULL;
+    sti_follow_unlock(future);
+    future->outcome = *outcome;
+    sti_task_resolve(future);
+    sti_task_release(future);
 }
 
 static void member_resolved(struct sti_follower *follower)
 {
     struct member *member = (struct member *)follower;
     stint_group *group = member->group;
-    struct sti_compound *idle = NULL;
+    struct idleness *idle = NULL;
     stint_outcome outcome;
     sti_plain_mutex_lock(&group->lock);
     note_outcome(group, follower->task);
@@ -165,30 +178,74 @@ int stint_group_submit(stint_group *group, stint_pool *pool, stint_fn *fn, void 
 
 /* --- Idleness ----------------------------------------------------------------------------------------------------- */
 
+static struct idleness *idleness_of(struct sti_compound *compound)
+{
+    return (struct idleness *)(void *)compound->members;
+}
+
+static stint_group *find_group(struct sti_compound *compound)
+{
+    sti_follow_lock(&compound->future);
+    stint_group *group = idleness_of(compound)->group;
+    if (group != NULL)
+        atomic_fetch_add_explicit(&group->references, 1, memory_order_relaxed);
+    sti_follow_unlock(&compound->future);
+    return group;
+}
+
+/* The members, as many as are ever looked at. */
+static sti_task **find_awaited(struct sti_compound *compound, size_t *count)
+{
+    stint_group *group = find_group(compound);
+    if (group == NULL)
+        return NULL;
+    sti_task **awaited = sti_process_malloc(STI_LOOK_FUTURES * sizeof *awaited);
+    sti_plain_mutex_lock(&group->lock);
+    const struct member *member = awaited != NULL ? group->oldest : NULL;
+    for (; member != NULL && *count < STI_LOOK_FUTURES; member = member->newer) {
+        sti_task_retain(member->follower.task);
+        awaited[(*count)++] = member->follower.task;
+    }
+    sti_plain_mutex_unlock(&group->lock);
+    stint_group_release(group);
+    return awaited;
+}
+
+static struct idleness *make_idleness(void)
+{
+    struct sti_compound *compound = sti_compound_create(false, 0, IDLENESS_SIZE);
+    if (compound == NULL)
+        return NULL;
+    struct idleness *idleness = idleness_of(compound);
+    compound->awaited = find_awaited;
+    idleness->future = compound;
+    return idleness;
+}
+
 int stint_group_idle(stint_group *group, stint_future **idle)
 {
     if (group == NULL || idle == NULL)
         return EINVAL;
-    struct sti_compound *made =
-        sti_record_charge(sizeof *made, STI_CALLER()) ? sti_compound_create(false, 0, sizeof *made) : NULL;
+    struct idleness *made = sti_record_charge(IDLENESS_SIZE, STI_CALLER()) ? make_idleness() : NULL;
     if (made == NULL)
         return ENOMEM;
-    *idle = &made->future;
-    struct sti_compound *unneeded = NULL;
+    *idle = &made->future->future;
+    struct idleness *unneeded = NULL;
     stint_outcome outcome;
     sti_plain_mutex_lock(&group->lock);
     bool is_idle = group->oldest == NULL;
     outcome = group->outcome;
     if (!is_idle && group->idle != NULL) {
         unneeded = made;
-        *idle = &group->idle->future;
+        *idle = &group->idle->future->future;
     } else if (!is_idle) {
+        made->group = group;
         group->idle = made;
     }
     sti_task_retain(*idle);
     sti_plain_mutex_unlock(&group->lock);
     if (unneeded != NULL)
-        sti_task_release(&unneeded->future);
+        sti_task_release(&unneeded->future->future);
     if (is_idle)
         resolve_idle(made, &outcome);
     return 0;

@@ -37,10 +37,24 @@ static void forget_awaited(struct sti_delayed *delayed)
         sti_task_release(&delayed->task);
 }
 
+static sti_task *find_awaited(struct sti_delayed *delayed)
+{
+    sti_follow_lock(&delayed->task);
+    sti_task *awaited = ((const struct next *)delayed)->awaited.task;
+    if (awaited != NULL)
+        sti_task_retain(awaited);
+    sti_follow_unlock(&delayed->task);
+    return awaited;
+}
+
 static void has_ended(struct sti_follower *follower)
 {
-    const struct next *next = (const struct next *)((char *)follower - offsetof(struct next, ended));
-    sti_task_release(next->awaited.task);
+    struct next *next = (struct next *)((char *)follower - offsetof(struct next, ended));
+    sti_task *awaited = next->awaited.task;
+    sti_follow_lock(&next->delayed.task);
+    next->awaited.task = NULL;
+    sti_follow_unlock(&next->delayed.task);
+    sti_task_release(awaited);
 }
 
 int stint_future_then_submit(stint_future *future, stint_pool *pool, stint_next_fn *fn, void *arg,
@@ -57,6 +71,7 @@ int stint_future_then_submit(stint_future *future, stint_pool *pool, stint_next_
     struct next *made = (struct next *)delayed;
     delayed->task.arg = made;
     delayed->forget = forget_awaited;
+    delayed->awaited = find_awaited;
     made->awaited.task = future;
     made->awaited.run = awaited_has_resolved;
     made->ended.task = &delayed->task;

@@ -93,6 +93,26 @@ static struct entry *pass_turn(stint_serial *serial)
     return entry;
 }
 
+/* Who has the turn that the entry waits for. */
+static sti_task *find_current(struct sti_delayed *delayed)
+{
+    const struct entry *entry = (const struct entry *)delayed;
+    sti_follow_lock(&delayed->task);
+    stint_serial *serial = entry->serial;
+    if (serial != NULL)
+        atomic_fetch_add_explicit(&serial->references, 1, memory_order_relaxed);
+    sti_follow_unlock(&delayed->task);
+    if (serial == NULL)
+        return NULL;
+    sti_plain_mutex_lock(&serial->lock);
+    sti_task *current = serial->current != NULL && serial->current != entry ? &serial->current->delayed.task : NULL;
+    if (current != NULL)
+        sti_task_retain(current);
+    sti_plain_mutex_unlock(&serial->lock);
+    stint_serial_release(serial);
+    return current;
+}
+
 /* --- Without it --------------------------------------------------------------------------------------------------- */
 
 static void start(struct entry *entry)
@@ -116,6 +136,9 @@ static void has_ended(struct sti_follower *follower)
         next = pass_turn(serial);
     sti_plain_mutex_unlock(&serial->lock);
     start(next);
+    sti_follow_lock(&entry->delayed.task);
+    entry->serial = NULL;
+    sti_follow_unlock(&entry->delayed.task);
     stint_serial_release(serial);
 }
 
@@ -145,6 +168,7 @@ static int make(stint_serial *serial, stint_fn *fn, void *arg, const stint_optio
         return error;
     struct entry *entry = (struct entry *)delayed;
     entry->serial = serial;
+    delayed->awaited = find_current;
     entry->ended.task = &delayed->task;
     entry->ended.run = has_ended;
     *made = entry;

@@ -161,6 +161,23 @@ static void cancel_series(struct sti_line_turn *cancelling)
     sti_task_release(turn);
 }
 
+/* The present turn. */
+static sti_task **find_awaited(struct sti_compound *compound, size_t *count)
+{
+    struct series *series = series_of(compound);
+    sti_task **awaited = sti_process_malloc(sizeof *awaited);
+    if (awaited == NULL)
+        return NULL;
+    sti_plain_mutex_lock(&series->lock);
+    *count = series->turn != NULL;
+    if (series->turn != NULL) {
+        sti_task_retain(series->turn);
+        awaited[0] = series->turn;
+    }
+    sti_plain_mutex_unlock(&series->lock);
+    return awaited;
+}
+
 /* --- Making ------------------------------------------------------------------------------------------------------- */
 
 static struct series *make_series(stint_pool *pool, stint_fn *fn, void *arg, const stint_options *options)
@@ -172,6 +189,7 @@ static struct series *make_series(stint_pool *pool, stint_fn *fn, void *arg, con
     struct series *series = series_of(compound);
     series->compound = compound;
     compound->cancel = cancel_series;
+    compound->awaited = find_awaited;
     sti_task_retain(&compound->future);
     series->turn_end.run = turn_has_ended;
     series->pool = pool;

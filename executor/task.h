@@ -46,8 +46,9 @@ enum sti_task_state {
     STI_TASK_QUEUED,
     STI_TASK_CLAIMED,
     STI_TASK_RESOLVED,
-    STI_TASK_DELAYED, /* before it is QUEUED: delays.h */
-    STI_TASK_ENDING, /* plus a stint_reason: claimed by somebody who ends it unstarted */
+    STI_TASK_DELAYED, /* this and the next one before it is QUEUED: delays.h */
+    STI_TASK_DUE,
+    STI_TASK_ENDING,  /* plus a stint_reason: claimed by somebody who ends it unstarted */
 };
 
 struct sti_follower;

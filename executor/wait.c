@@ -18,6 +18,7 @@
 #include "deadlock.h"
 #include "event.h"
 #include "follow.h"
+#include "look.h"
 #include "rest.h"
 #include "sleeper.h"
 #include "spare.h"
@@ -45,31 +46,22 @@ static bool has_much_room(const struct sti_worker *worker)
     return sti_worker_has_stack(worker, worker->stack_size / 2);
 }
 
-static bool is_task_below(const struct sti_worker *worker, sti_task *task)
+struct look_below {
+    struct sti_look look;
+    const struct sti_worker *worker;
+};
+
+static bool is_task_below(struct sti_look *look, sti_task *task)
 {
-    return !sti_task_is_queued(task) && sti_worker_is_inside(worker, task);
+    return !sti_task_is_queued(task) && sti_worker_is_inside(((const struct look_below *)look)->worker, task);
 }
 
-/* All of them wait for the worst of its members, any for the best. */
-static bool is_compound_below(const struct sti_worker *worker, sti_task *task, struct sti_look *look)
-{
-    const struct sti_compound *compound = sti_compound_of(task);
-    if (compound->count == 0 || !sti_look_enter(look))
-        return false;
-    bool below = compound->any;
-    for (size_t i = 0; i < compound->count && below == compound->any; i++) {
-        sti_task *member = sti_compound_member(compound, i);
-        below = sti_task_is_compound(member) ? is_compound_below(worker, member, look) : is_task_below(worker, member);
-    }
-    sti_look_leave(look);
-    return below;
-}
-
-/* Whether it cannot resolve before a task on this thread's stack has ended. */
+/* Whether it cannot resolve before a task on this thread's stack has ended. All of some futures wait for the worst of them, any
+ * for the best. */
 static bool is_below(const struct sti_worker *worker, sti_task *task)
 {
-    struct sti_look look = { 0 };
-    return sti_task_is_compound(task) ? is_compound_below(worker, task, &look) : is_task_below(worker, task);
+    struct look_below below = { .look = { .is_it = is_task_below, .every = true }, .worker = worker };
+    return sti_look_at(&below.look, task);
 }
 
 /* On top of what is on the stack already. */
