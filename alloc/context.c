@@ -7,10 +7,9 @@
 
 #include "aside.h"
 #include "boundary.h"
+#include "context.h"
 #include "process.h"
 #include "record.h"
-#include "scope.h"
-#include "scope_state.h"
 
 struct stint_context {
     atomic_uint references;
@@ -39,14 +38,10 @@ void *stint_context_value(const stint_context *context)
     return context != NULL ? context->value : NULL;
 }
 
-/* A detached scope lies on top of one that has nothing to do with it. */
 stint_context *stint_context_current(void)
 {
     const struct sti_thread *thread = sti_thread_metered;
-    const struct sti_scope *scope = thread != NULL ? thread->scope : NULL;
-    while (scope != NULL && scope->request->options->context == NULL)
-        scope = scope->outer;
-    return scope != NULL ? scope->request->options->context : NULL;
+    return thread != NULL ? sti_context_of(thread->scope) : NULL;
 }
 
 stint_context *stint_context_retain(stint_context *context)

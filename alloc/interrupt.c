@@ -62,9 +62,9 @@ void sti_interrupt_look(struct sti_scope *innermost, uint64_t now)
             continue;
         if (has_tripped_elsewhere(scope)) {
             scope->tripped = sti_family_tripped(scope->member->family);
-        } else if (stint_token_is_set(scope->stop)) {
+        } else if (sti_token_is_set(scope->stop)) {
             sti_interrupt_trip(scope, STINT_REASON_SHUTDOWN);
-        } else if (stint_token_is_set(scope->token)) {
+        } else if (sti_token_is_set(scope->token)) {
             sti_interrupt_trip(scope, STINT_REASON_TOKEN);
         } else if (scope->outer == NULL && sti_interrupt_is_sacrificed(scope)) {
             sti_interrupt_trip(scope, STINT_REASON_GLOBAL_MEMORY_LIMIT);

@@ -40,11 +40,7 @@ void stint_token_set(stint_token *token)
 
 bool stint_token_is_set(const stint_token *token)
 {
-    for (; token != NULL; token = token->parent) {
-        if (atomic_load_explicit(&token->set, memory_order_seq_cst))
-            return true;
-    }
-    return false;
+    return sti_token_is_set(token);
 }
 
 stint_token *stint_token_retain(stint_token *token)

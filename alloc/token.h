@@ -5,6 +5,7 @@
 #define STI_ALLOC_TOKEN_H
 
 #include <stdatomic.h>
+#include <stddef.h>
 #include <stint/token.h>
 
 struct sti_token_descriptor;
@@ -15,6 +16,15 @@ struct stint_token {
     stint_token *parent;
     _Atomic(struct sti_token_descriptor *) descriptor; /* NULL until somebody asks for it */
 };
+
+static inline bool sti_token_is_set(const stint_token *token)
+{
+    for (; token != NULL; token = token->parent) {
+        if (atomic_load_explicit(&token->set, memory_order_seq_cst))
+            return true;
+    }
+    return false;
+}
 
 /* A token inside somebody else's memory, with one reference that is never given back; parent is retained. */
 static inline void sti_token_init(stint_token *token, stint_token *parent)

@@ -3,10 +3,6 @@
  * Which of the places where tasks wait a new one goes to, and how one is taken out of turn; see admission.h. */
 #include "admission.h"
 
-#include <errno.h>
-
-#include "worker.h"
-
 static int put_plain(stint_pool *pool, struct sti_worker *worker, sti_task *task)
 {
     bool put = worker != NULL ? sti_worker_put(worker, task) : sti_queue_push(&pool->queue, task);
@@ -49,7 +45,7 @@ int sti_admission_put_prepared(stint_pool *pool, struct sti_worker *worker, sti_
     return task->monitor != NULL ? put_monitored(pool, worker, task) : put_anywhere(pool, worker, task);
 }
 
-int sti_admission_put(stint_pool *pool, struct sti_worker *worker, sti_task *task)
+int sti_admission_put_uncommon(stint_pool *pool, struct sti_worker *worker, sti_task *task)
 {
     prepare(pool, task);
     return task->monitor != NULL ? put_monitored(pool, worker, task) : put_anywhere(pool, worker, task);

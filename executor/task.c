@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "alloc/clock.h"
+#include "alloc/context.h"
 #include "alloc/process.h"
 #include "alloc/scope.h"
 #include "alloc/thread.h"
@@ -19,10 +20,18 @@
 #include "pools.h"
 #include "visit.h"
 
+/* Not known to be zeros: or the compiler would write them a word at a time. */
+static inline const stint_options *no_limits(void)
+{
+    static const stint_options none = STINT_OPTIONS_INIT;
+    const stint_options *hidden = &none;
+    __asm__("" : "+r"(hidden));
+    return hidden;
+}
+
 static inline __attribute__((always_inline)) sti_task *create(size_t size, const stint_pool *pool, stint_fn *fn,
                                                               void *arg, const stint_options *options)
 {
-    static const stint_options no_limits = STINT_OPTIONS_INIT;
     sti_task *task = sti_process_malloc(size);
     if (task == NULL)
         return NULL;
@@ -33,7 +42,7 @@ static inline __attribute__((always_inline)) sti_task *create(size_t size, const
     task->pool = pool;
     atomic_init(&task->runner, NULL);
     task->submitted_ns = sti_clock_now();
-    task->options = options != NULL ? *options : no_limits;
+    task->options = options != NULL ? *options : *no_limits();
     task->timer.link = NULL;
     task->stood_in_line = false;
     task->entered = false;
@@ -45,8 +54,8 @@ static inline __attribute__((always_inline)) sti_task *create(size_t size, const
         stint_account_retain(task->options.account);
     if (task->options.context != NULL)
         stint_context_retain(task->options.context);
-    else if (__builtin_expect(sti_thread_metered != NULL, 0))
-        task->options.context = stint_context_retain(stint_context_current());
+    else if (__builtin_expect(sti_thread_metered != NULL, 0) && sti_context_of(sti_thread_metered->scope) != NULL)
+        task->options.context = stint_context_retain(sti_context_of(sti_thread_metered->scope));
     return task;
 }
 

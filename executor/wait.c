@@ -61,6 +61,8 @@ static bool is_task_below(struct sti_look *look, sti_task *task)
 static bool is_below(const struct sti_worker *worker, sti_task *task)
 {
     struct look_below below = { .look = { .is_it = is_task_below, .every = true }, .worker = worker };
+    if (!sti_task_is_compound(task) && !sti_task_is_delayed(task))
+        return is_task_below(&below.look, task);
     return sti_look_at(&below.look, task);
 }
 
