@@ -126,6 +126,35 @@ static void a_shutdown_waits_for_no_time_to_come(void **state)
     }
 }
 
+static int nap(void *arg, void **value)
+{
+    (void)arg;
+    (void)value;
+    nanosleep(&(struct timespec){ .tv_nsec = 2000000 }, NULL);
+    return 0;
+}
+
+/* Each turn is due when the one before it ends: at any moment one runs, or is about to. */
+static void a_drain_ends_while_turns_run(void **state)
+{
+    (void)state;
+    for (int how = STINT_SHUTDOWN_DRAIN; how <= STINT_SHUTDOWN_DRAIN_THEN_CANCEL; how++) {
+        stint_pool *pool = make_pool(2, 0);
+        stint_future *series[8];
+        for (int i = 0; i < 8; i++)
+            assert_int_equal(stint_submit_every(pool, nap, NULL, NULL, 1, 1, &series[i]), 0);
+        nanosleep(&(struct timespec){ .tv_nsec = 10000000 }, NULL);
+        assert_int_equal(stint_pool_shutdown(pool, (stint_shutdown)how, 60000 * MS), 0);
+        for (int i = 0; i < 8; i++) {
+            stint_outcome outcome;
+            assert_int_equal(stint_future_wait_for(series[i], 0, &outcome), 0);
+            assert_cancelled(outcome, STINT_REASON_SHUTDOWN);
+            stint_future_release(series[i]);
+        }
+        assert_int_equal(stint_pool_destroy(pool), 0);
+    }
+}
+
 /* The queue is full, and others try again and again to get in: what is due comes first. */
 static void what_is_due_gets_the_next_place(void **state)
 {
@@ -397,6 +426,7 @@ int main(void)
         cmocka_unit_test(a_delayed_task_starts_no_earlier_than_it_should),
         cmocka_unit_test(a_delayed_task_can_be_cancelled),
         cmocka_unit_test(a_shutdown_waits_for_no_time_to_come),
+        cmocka_unit_test(a_drain_ends_while_turns_run),
         cmocka_unit_test(what_is_due_gets_the_next_place),
         cmocka_unit_test(what_is_due_waits_until_its_account_may_have_it_waiting),
         cmocka_unit_test(a_task_may_wait_for_a_delayed_one_that_only_its_worker_could_run),
