@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Waiting until a future resolves; see docs/executor.md. Any thread.
+ * Waiting until a future resolves; see docs/waiting.md. Any thread.
  *
  * A task that waits for another of its pool's runs it, if nobody else has begun to: on top of its own frames, in a scope
  * of its own. Nothing else is ever run there: what is below has to wait for it, and could be what it waits for. When half

@@ -376,7 +376,11 @@ static void a_pool_may_go_while_tasks_become_due(void **state)
         for (int i = 0; i < 20; i++) {
             stint_outcome outcome;
             assert_int_equal(stint_future_wait_for(futures[i], 0, &outcome), 0);
-            assert_int_equal(started[i] != 0, outcome.status == STINT_OK);
+            if (outcome.status == STINT_OK)
+                assert_true(started[i] != 0);
+            else /* it may have been in the midst of it when the pool went */
+                assert_true(outcome.reason == STINT_REASON_SHUTDOWN ||
+                            (outcome.reason == STINT_REASON_TOKEN && i == round % 20 && started[i] == 0));
             stint_future_release(futures[i]);
         }
         assert_int_equal(stint_future_wait_for(every, 0, NULL), 0);

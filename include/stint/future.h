@@ -26,7 +26,7 @@ STINT_API bool stint_future_ready(const stint_future *future);
  * of them with a time-out, one is told, some ten milliseconds after the last has fallen asleep; or called in a callback,
  * and not resolved; ECANCELED: the calling task, in STINT_FAIL, is to stop; EOWNERDEAD: not resolved, and this process was
  * forked from the pool's; EAGAIN: every thread of the pool waits, no spare is left, and no stack has room for the awaited
- * task (try again later). */
+ * task, or it was delayed (delayed.h) and there is no place for it in the queue (try again later). */
 STINT_API int stint_future_wait(stint_future *future, stint_outcome *outcome);
 
 /* The same, for at most timeout_ns nanoseconds (0: just look). An awaited task is never run here.

@@ -37,7 +37,7 @@ STINT_API int stint_group_wait(stint_group *group, stint_outcome *outcome);
 STINT_API int stint_group_wait_for(stint_group *group, uint64_t timeout_ns, stint_outcome *outcome);
 
 /* A future that resolves when the group is idle next, now if it is, with what stint_group_wait says: for callbacks,
- * completion queues, stint_when_any. Cancelling it does nothing. The caller's, to be released.
+ * completion queues, stint_when_any. Cancelling it does nothing. A task of the group that waits for it hears EDEADLK. The caller's, to be released.
  * 0; EINVAL: an argument is NULL; ENOMEM. Any thread. */
 STINT_API int stint_group_idle(stint_group *group, stint_future **idle);
 

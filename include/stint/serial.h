@@ -5,7 +5,7 @@
  * idea is that of Grand Central Dispatch's serial queues and of Boost.Asio's strands.
  *
  * What one task wrote, the next one sees. One that is cancelled before its turn resolves at once and is left out. One that
- * waits for another which comes after it waits for itself: nothing but its deadline or its cancellation ends that. */
+ * waits for another which comes after it waits for itself: EDEADLK. */
 #ifndef STINT_SERIAL_H
 #define STINT_SERIAL_H
 
