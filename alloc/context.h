@@ -9,7 +9,8 @@
 #include "scope.h"
 #include "scope_state.h"
 
-/* Its own, or that of the scopes around it: a detached scope lies on top of one that has nothing to do with it. NULL: none. */
+/* Its own, or that of the scopes around it: a detached scope lies on top of one that has nothing to do with it. NULL:
+ * none. */
 static inline stint_context *sti_context_of(const struct sti_scope *scope)
 {
     while (scope != NULL && scope->request->options->context == NULL)

@@ -13,8 +13,8 @@ static uint64_t later(uint64_t now, uint64_t left)
     return __builtin_add_overflow(now, left, &time) ? UINT64_MAX : time;
 }
 
-/* A scope below that goes on when this one, which is detached from it, has ended. Under one that is detached too, and not
- * measured, there is none: it would be. */
+/* A scope below that goes on when this one, which is detached from it, has ended. Under one that is detached too, and
+ * not measured, there is none: it would be. */
 static bool is_measured_below(const struct sti_scope *scope)
 {
     const struct sti_scope *below = scope->outer == NULL ? scope->below : NULL;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a task may ask about itself from inside: stint_usage_now, stint_budget_left. Calling thread's innermost scope. */
+ * What a task may ask about itself from inside: stint_usage_now, stint_budget_left. Calling thread's innermost
+ * scope. */
 #include <errno.h>
 
 #include "clock.h"

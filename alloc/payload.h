@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a task says about its error (stint_fail): a copy in the process's memory, which the scope keeps until it ends. Calling
- * thread. */
+ * What a task says about its error (stint_fail): a copy in the process's memory, which the scope keeps until it ends.
+ * Calling thread. */
 #ifndef STI_ALLOC_PAYLOAD_H
 #define STI_ALLOC_PAYLOAD_H
 

@@ -7,8 +7,8 @@
 #include "interrupt.h"
 #include "scope_state.h"
 
-/* Where only the task's own limit could refuse it, and does not, that is known without a sample point: which would give the
- * scope a heap, that a task which only submits does without. */
+/* Where only the task's own limit could refuse it, and does not, that is known without a sample point: which would give
+ * the scope a heap, that a task which only submits does without. */
 static bool is_free_to_charge(const struct sti_thread *thread, uint64_t after)
 {
     const struct sti_scope *scope = thread->scope;

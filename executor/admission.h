@@ -32,7 +32,8 @@ static inline int sti_admission_put(stint_pool *pool, struct sti_worker *worker,
     return put ? 0 : EAGAIN;
 }
 
-/* The two halves of that, for a task whose future others have already: before they do; and then, as often as it takes. */
+/* The two halves of that, for a task whose future others have already: before they do; and then, as often as it
+ * takes. */
 void sti_admission_prepare(stint_pool *pool, sti_task *task);
 int sti_admission_put_prepared(stint_pool *pool, struct sti_worker *worker, sti_task *task);
 

@@ -236,7 +236,8 @@ static bool give_back(sti_task *task)
 {
     if (give_back_one_of_many(task))
         return false;
-    /* If it has not resolved, who holds this reference is the last one who could look at it, or have anything follow. */
+    /* If it has not resolved, who holds this reference is the last one who could look at it, or have anything
+     * follow. */
     if (!sti_task_is_resolved(task) && !sti_follow_is_followed(task))
         detach_all(sti_compound_of(task));
     return sti_task_give_back(task);

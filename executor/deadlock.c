@@ -57,8 +57,8 @@ static bool waits_for_others(sti_task *task)
     return sti_task_is_compound(task) || sti_task_is_delayed(task);
 }
 
-/* Along those who wait for one thing each. Only where compounds or delayed tasks are on the way does this call itself, so deep
- * as they are looked into. */
+/* Along those who wait for one thing each. Only where compounds or delayed tasks are on the way does this call itself,
+ * so deep as they are looked into. */
 static bool sleeper_leads(struct chase *chase, struct sti_sleeper *first)
 {
     struct sti_sleeper *sleeper = first;

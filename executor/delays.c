@@ -99,7 +99,8 @@ bool sti_delayed_end(sti_task *task, stint_reason reason)
 
 /* --- Starting ----------------------------------------------------------------------------------------------------- */
 
-/* A plain task that finds no place has been offered all the same: if somebody has claimed it, it needs none any more. */
+/* A plain task that finds no place has been offered all the same: if somebody has claimed it, it needs none any
+ * more. */
 static bool take_offer_back(stint_pool *pool, sti_task *task)
 {
     int queued = STI_TASK_QUEUED;
@@ -190,9 +191,9 @@ static void stand_in_front_again(struct sti_delays *delays, struct sti_delayed *
     }
 }
 
-/* Put the first in line, which is retained; without those whose accounts have their maximum of waiting tasks. EAGAIN: there is
- * none, or no place for it; ESHUTDOWN, ENOMEM: it has left the line. By one thread at a time, which does not hold the lock
- * while it puts: what is put may have to start the watch, whose thread takes it. */
+/* Put the first in line, which is retained; without those whose accounts have their maximum of waiting tasks. EAGAIN:
+ * there is none, or no place for it; ESHUTDOWN, ENOMEM: it has left the line. By one thread at a time, which does not
+ * hold the lock while it puts: what is put may have to start the watch, whose thread takes it. */
 static int serve_first(struct sti_delays *delays, struct sti_delayed **served)
 {
     struct sti_delayed *refused = NULL;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Delays: tasks that have been submitted and do not wait where workers look yet, since they wait for something else: for a
- * time (delayed.c, series.c), for a future (next.c), for their turn in a serial queue (serial.c).
+ * Delays: tasks that have been submitted and do not wait where workers look yet, since they wait for something else:
+ * for a time (delayed.c, series.c), for a future (next.c), for their turn in a serial queue (serial.c).
  *
  *                  start                take      sti_admission_put
  *   NEW ---> DELAYED ---> NEW ---> DUE <----> NEW ---> QUEUED, as every other task
@@ -12,9 +12,9 @@
  *                      release. DUE: it stands in line for a place; who takes it out tries to put it, and may have to stand it
  *                      in line again.
  *
- * From DELAYED on the task is on the pool's list, under the lock, until it waits where others do, or is about to resolve:
- * taking it off that list is the last thing that is done with the pool. A pool that closes ends all that are on it, and is
- * not freed before the list is empty.
+ * From DELAYED on the task is on the pool's list, under the lock, until it waits where others do, or is about to
+ * resolve: taking it off that list is the last thing that is done with the pool. A pool that closes ends all that are
+ * on it, and is not freed before the list is empty.
  *
  * A task whose time has come finds a place, or stands in a line of its own for the next one, before those who call
  * stint_submit or stint_submit_wait. Whoever makes a place fills it from there (places.h), since the line counts as
@@ -40,8 +40,8 @@ struct sti_delayed {
     stint_pool *home;
     /* It has been claimed to be ended: it does not wait for anything any more. May be NULL. */
     void (*forget)(struct sti_delayed *delayed);
-    /* What has to end before it is started, retained; NULL: nothing, or it has been. Any thread that keeps the task, whatever has
-     * become of it. May be NULL. */
+    /* What has to end before it is started, retained; NULL: nothing, or it has been. Any thread that keeps the task,
+     * whatever has become of it. May be NULL. */
     sti_task *(*awaited)(struct sti_delayed *delayed);
     struct sti_delayed *next; /* this and the next two: on the list */
     struct sti_delayed **link;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * Farewells: when stint_pool_destroy returns, the callbacks of the pool's tasks have returned. Those of a task that a worker
- * ran have before the worker leaves. But a task that is ended unstarted, by stint_future_cancel or at its deadline, is ended
- * by any thread, which may be in its callbacks for long after the task's entry has been dropped. Whoever drops such an entry
- * therefore notes the task, unless all of that is over; and stint_pool_destroy waits for those that are noted. */
+ * Farewells: when stint_pool_destroy returns, the callbacks of the pool's tasks have returned. Those of a task that a
+ * worker ran have before the worker leaves. But a task that is ended unstarted, by stint_future_cancel or at its
+ * deadline, is ended by any thread, which may be in its callbacks for long after the task's entry has been dropped.
+ * Whoever drops such an entry therefore notes the task, unless all of that is over; and stint_pool_destroy waits for
+ * those that are noted. */
 #ifndef STI_EXECUTOR_FAREWELL_H
 #define STI_EXECUTOR_FAREWELL_H
 
@@ -21,8 +22,8 @@ struct sti_farewells {
 void sti_farewells_init(struct sti_farewells *farewells);
 void sti_farewells_end(struct sti_farewells *farewells);
 
-/* Drop the entry of a task that the caller has not claimed, and its reference; count the outcome if it never starts. Any
- * thread, while the pool cannot be freed. */
+/* Drop the entry of a task that the caller has not claimed, and its reference; count the outcome if it never starts.
+ * Any thread, while the pool cannot be freed. */
 void sti_farewell_drop(stint_pool *pool, sti_task *task, struct sti_tally *tally);
 
 /* The caller is about to end a task that it has claimed, without an entry that somebody would drop later. */

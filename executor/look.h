@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * Looking along what waits for what: from a future to the tasks that have to end before it resolves. Through compound futures
- * to their members; through the future of a group's idleness to the group's tasks, and that of a series to the present turn;
- * through a task that is delayed until another has ended to that one. Who has a look asks one question about each task.
+ * Looking along what waits for what: from a future to the tasks that have to end before it resolves. Through compound
+ * futures to their members; through the future of a group's idleness to the group's tasks, and that of a series to the
+ * present turn; through a task that is delayed until another has ended to that one. Who has a look asks one question
+ * about each task.
  *
  * What a look goes through may be shared, so the ways through it may be exponentially many: a look ends after so many
  * futures, and so deep.

@@ -2,8 +2,8 @@
  *
  * stint_future_then_submit: a task that waits for a future. Any thread.
  *
- * It follows that future with a record of its own, which has a reference to the task from when it is given until it is run
- * or taken back; and keeps that future, whose outcome it is given, until it has ended itself. */
+ * It follows that future with a record of its own, which has a reference to the task from when it is given until it is
+ * run or taken back; and keeps that future, whose outcome it is given, until it has ended itself. */
 #include <errno.h>
 #include <stint/delayed.h>
 

@@ -29,8 +29,8 @@ static bool is_unbegun(struct sti_look *look, sti_task *task)
     return true;
 }
 
-/* A task of the pool's that nobody has begun, and that the awaited one waits for; retained. NULL: there is none; then *due says
- * whether there is one that nobody can begin, as it has no place yet. */
+/* A task of the pool's that nobody has begun, and that the awaited one waits for; retained. NULL: there is none; then
+ * *due says whether there is one that nobody can begin, as it has no place yet. */
 static sti_task *unbegun_of(const stint_pool *pool, const struct sti_sleeper *sleeper, bool *due)
 {
     struct look_for_unbegun unbegun = { .look = { .is_it = is_unbegun }, .pool = pool };

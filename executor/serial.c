@@ -2,10 +2,10 @@
  *
  * Serial queues. Any thread.
  *
- * A task of a queue is delayed (delays.h) until its turn. Those that wait are in line; the one whose turn it is is current.
- * Each follows its own end: that of the current one makes the next one current and starts it, that of another takes it out
- * of the line. All of it is under the queue's lock, but for the start: if somebody has ended the one that was made current
- * by then, its own end comes later, and passes the turn on. */
+ * A task of a queue is delayed (delays.h) until its turn. Those that wait are in line; the one whose turn it is is
+ * current. Each follows its own end: that of the current one makes the next one current and starts it, that of another
+ * takes it out of the line. All of it is under the queue's lock, but for the start: if somebody has ended the one that
+ * was made current by then, its own end comes later, and passes the turn on. */
 #include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>

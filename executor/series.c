@@ -2,10 +2,10 @@
  *
  * stint_submit_every: a series of delayed tasks. Any thread.
  *
- * The future of the series is a compound of nothing, which the series resolves. Each turn is a task that is delayed until
- * its time; a record of the series follows it, ends the series or makes the next turn. Under the lock: the present turn,
- * and whether the series has been cancelled. The next turn is made, and delayed, under it too: so who cancels finds either
- * a turn that can be cancelled, or comes first, and no other is made.
+ * The future of the series is a compound of nothing, which the series resolves. Each turn is a task that is delayed
+ * until its time; a record of the series follows it, ends the series or makes the next turn. Under the lock: the
+ * present turn, and whether the series has been cancelled. The next turn is made, and delayed, under it too: so who
+ * cancels finds either a turn that can be cancelled, or comes first, and no other is made.
  *
  * References of the compound: the caller's, and that of the series until it has ended. */
 #include <errno.h>

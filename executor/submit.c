@@ -57,10 +57,10 @@ static int offer(stint_pool *pool, struct sti_worker *worker, sti_task *task, st
     return error;
 }
 
-/* From outside into the queue: the pool may have closed meanwhile, and the workers may have left before they could see the
- * task (park.h). If nobody has claimed it then, it has never been submitted; its entry stays behind for whoever empties the
- * queue. A worker needs no such look: it does not leave before its own task has ended; nor does the tenants' room, which has
- * closed before the pool. */
+/* From outside into the queue: the pool may have closed meanwhile, and the workers may have left before they could see
+ * the task (park.h). If nobody has claimed it then, it has never been submitted; its entry stays behind for whoever
+ * empties the queue. A worker needs no such look: it does not leave before its own task has ended; nor does the
+ * tenants' room, which has closed before the pool. */
 static int offer_from_outside(stint_pool *pool, sti_task *task, stint_future **future)
 {
     if (sti_places_are_wanted_for_plain(&pool->places))

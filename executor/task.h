@@ -106,8 +106,8 @@ sti_task *sti_task_create_sized(size_t size, const stint_pool *pool, stint_fn *f
 
 void sti_task_retain(sti_task *task);
 
-/* The same before anybody else has seen it: for who goes on with it when it has been put where it may run, and release its
- * own future. */
+/* The same before anybody else has seen it: for who goes on with it when it has been put where it may run, and release
+ * its own future. */
 static inline void sti_task_retain_unseen(sti_task *task)
 {
     atomic_store_explicit(&task->references, atomic_load_explicit(&task->references, memory_order_relaxed) + 1,
@@ -147,8 +147,8 @@ void sti_task_end_unstarted(sti_task *task, stint_reason reason);
 /* For the claimant, when the outcome is written: this is the moment at which the future resolves. */
 void sti_task_resolve(sti_task *task);
 
-/* For whoever takes out the entry of a task that it has not claimed: count the outcome of one that never starts. True: it is
- * one, or may be. */
+/* For whoever takes out the entry of a task that it has not claimed: count the outcome of one that never starts. True:
+ * it is one, or may be. */
 bool sti_task_count_unstarted(sti_task *task, struct sti_tally *tally);
 
 /* In a process that was forked since: nobody here will resolve it. */

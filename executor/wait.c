@@ -56,8 +56,8 @@ static bool is_task_below(struct sti_look *look, sti_task *task)
     return !sti_task_is_queued(task) && sti_worker_is_inside(((const struct look_below *)look)->worker, task);
 }
 
-/* Whether it cannot resolve before a task on this thread's stack has ended. All of some futures wait for the worst of them, any
- * for the best. */
+/* Whether it cannot resolve before a task on this thread's stack has ended. All of some futures wait for the worst of
+ * them, any for the best. */
 static bool is_below(const struct sti_worker *worker, sti_task *task)
 {
     struct look_below below = { .look = { .is_it = is_task_below, .every = true }, .worker = worker };
@@ -288,8 +288,8 @@ static int wait_until(sti_task *task, uint64_t deadline_ns, bool deaf)
     return rest_until_resolved(task) ? 0 : sleep_for_a_time(worker, task, deadline_ns, deaf);
 }
 
-/* An interrupt that comes meanwhile is delivered here, where nothing of ours is held; where it has to wait, the rest of the
- * wait is deaf to it. */
+/* An interrupt that comes meanwhile is delivered here, where nothing of ours is held; where it has to wait, the rest of
+ * the wait is deaf to it. */
 int sti_wait(sti_task *task)
 {
     int error = wait_or_run(task, false);

@@ -7,10 +7,10 @@
 #include "sleeper.h"
 #include "task.h"
 
-/* An interrupt of the calling task that comes meanwhile is delivered, and this may not return: so the caller holds nothing
- * of the library's but under a guard.
- * 0; EDEADLK: it could never end; EOWNERDEAD: it could have, but in the process that this one was forked from; EAGAIN: see
- * rescue.h; ECANCELED: the calling task, in STINT_FAIL, is to stop. */
+/* An interrupt of the calling task that comes meanwhile is delivered, and this may not return: so the caller holds
+ * nothing of the library's but under a guard.
+ * 0; EDEADLK: it could never end; EOWNERDEAD: it could have, but in the process that this one was forked from; EAGAIN:
+ * see rescue.h; ECANCELED: the calling task, in STINT_FAIL, is to stop. */
 int sti_wait(sti_task *task);
 
 /* The same, but no task is run, and not beyond the deadline by sti_clock_now: ETIMEDOUT. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Waiting for a future inside a task: who is told, what is run meanwhile, with which budget, and when interrupts come. */
+ * Waiting for a future inside a task: who is told, what is run meanwhile, with which budget, and when interrupts
+ * come. */
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Waits for tasks that wait for something else than a worker: followers of futures, serial queues, groups, series, times. That
- * they give their places up, are helped where every thread sleeps, and are told where they would never end. */
+ * Waits for tasks that wait for something else than a worker: followers of futures, serial queues, groups, series,
+ * times. That they give their places up, are helped where every thread sleeps, and are told where they would never
+ * end. */
 #include <sched.h>
 
 #include "gate.h"

@@ -243,7 +243,8 @@ static void a_long_chain_takes_no_stack(void **state)
     assert_int_equal(stint_pool_destroy(pool), 0);
 }
 
-/* Chains that are made, cancelled and shut down while their futures resolve: each resolves once, and says what happened. */
+/* Chains that are made, cancelled and shut down while their futures resolve: each resolves once, and says what
+ * happened. */
 static void chains_may_be_cut_at_any_time(void **state)
 {
     (void)state;

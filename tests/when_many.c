@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Many compound futures, made, dropped and resolved at once; and that nothing of them stays with members that live long. */
+ * Many compound futures, made, dropped and resolved at once; and that nothing of them stays with members that live
+ * long. */
 #include <errno.h>
 #include <pthread.h>
 #include <setjmp.h>

@@ -14,8 +14,8 @@
 namespace stint
 {
 
-/* What belongs to a request, at hand in all that its tasks do, fork and submit. Move-only; the value lives until the last task
- * that has the context has resolved. All contexts of a program have to be of one type.
+/* What belongs to a request, at hand in all that its tasks do, fork and submit. Move-only; the value lives until the
+ * last task that has the context has resolved. All contexts of a program have to be of one type.
  *
  *     stint::Context<Request> context(request);
  *     pool.submit([] { log(stint::Context<Request>::current()->id); }, stint::Options().context(context)); */

@@ -2,17 +2,17 @@
  *
  * Exceptions of C++ (and of any language that unwinds by the same tables) in a library that is none of their runtime.
  *
- * One that leaves the function of stint_run, or of a submitted task, makes it Error with STINT_REASON_EXCEPTION; what it
- * says is in outcome.message. Destructors have run, the exception object has gone.
+ * One that leaves the function of stint_run, or of a submitted task, makes it Error with STINT_REASON_EXCEPTION; what
+ * it says is in outcome.message. Destructors have run, the exception object has gone.
  *
- * One that leaves the function of a fork leaves from its stint_join, wherever the fork ran; so does one out of a loop, a
- * reduction or a comparator of stint/parallel.h. Forks of the frames that it leaves are taken back or waited for first: by
- * the functions of parallel.h, and at the end of the task or subtask; a frame of C++ that something throws through between
- * its stint_fork and its stint_join must do that itself, with stint_fork_drop, or use stint::Fork of stint.hpp, which
- * does.
+ * One that leaves the function of a fork leaves from its stint_join, wherever the fork ran; so does one out of a loop,
+ * a reduction or a comparator of stint/parallel.h. Forks of the frames that it leaves are taken back or waited for
+ * first: by the functions of parallel.h, and at the end of the task or subtask; a frame of C++ that something throws
+ * through between its stint_fork and its stint_join must do that itself, with stint_fork_drop, or use stint::Fork of
+ * stint.hpp, which does.
  *
- * One that leaves a callback (of a future, of a worker's begin or end, a guard's or a context's release, a hook, a report) has nobody to go to: it is told to the
- * report below, and forgotten. */
+ * One that leaves a callback (of a future, of a worker's begin or end, a guard's or a context's release, a hook, a
+ * report) has nobody to go to: it is told to the report below, and forgotten. */
 #ifndef STINT_EXCEPTION_H
 #define STINT_EXCEPTION_H
 

@@ -15,8 +15,8 @@
 namespace stint
 {
 
-/* Tasks that somebody waits for together; they may add others. Move-only; when it goes, what is in it goes on: what its tasks
- * refer to has to live as long as they. */
+/* Tasks that somebody waits for together; they may add others. Move-only; when it goes, what is in it goes on: what its
+ * tasks refer to has to live as long as they. */
 class Group
 {
   public:
@@ -49,8 +49,8 @@ class Group
     {
         detail::check(stint_group_add(group_, future.handle()), "stint_group_add");
     }
-    /* Until the group is idle: what stint_group_wait says. The payload stays until the group goes. Throws std::system_error;
-     * EDEADLK: in one of the group. */
+    /* Until the group is idle: what stint_group_wait says. The payload stays until the group goes. Throws
+     * std::system_error; EDEADLK: in one of the group. */
     [[nodiscard]] stint_outcome outcome() const
     {
         stint_outcome outcome;

@@ -299,8 +299,8 @@ class Options
         options_.wipe = on;
         return *this;
     }
-    /* Roll back what it leaves if it ends Ok too. For functions whose result owns nothing: a value that does would point to what
-     * is gone. */
+    /* Roll back what it leaves if it ends Ok too. For functions whose result owns nothing: a value that does would
+     * point to what is gone. */
     Options &discard(bool on = true) noexcept
     {
         options_.discard = on;

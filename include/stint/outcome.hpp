@@ -31,7 +31,8 @@
 namespace stint
 {
 
-/* What a failed task had to say: a copy of the bytes that it gave to stint::fail_with or stint_fail. Copies share them. */
+/* What a failed task had to say: a copy of the bytes that it gave to stint::fail_with or stint_fail. Copies share
+ * them. */
 class Payload
 {
   public:
@@ -100,9 +101,9 @@ class failure : public std::runtime_error
     Payload payload_;
 };
 
-/* End the task with this error and something to say about it, a text or a struct without pointers, which survives the rollback
- * (stint_fail): payload() of what get() throws, and of the Outcome, has it. Throws a std::system_error, which the task must not
- * catch. */
+/* End the task with this error and something to say about it, a text or a struct without pointers, which survives the
+ * rollback (stint_fail): payload() of what get() throws, and of the Outcome, has it. Throws a std::system_error, which
+ * the task must not catch. */
 [[noreturn]] inline void fail_with(int code, std::string_view payload)
 {
     stint_fail(code, payload.data(), payload.size());

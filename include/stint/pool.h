@@ -58,11 +58,11 @@ typedef struct stint_pool_options {
     stint_overdue_fn *on_overdue;
     void *overdue_arg;
 
-    /* Called on the thread of each worker and each spare as it begins, before it runs anything, and as it ends, when it has
-     * run all that it will: with worker_data and its number, which is that of its name. For what a library keeps for each
-     * thread, a profiler's registration, a priority. In no task's scope; like a callback they must not wait for a future or
-     * shut a pool down (EDEADLK), and must return. NULL: nothing is called. stint_pool_create may have returned before a
-     * worker begins; when stint_pool_shutdown returns 0 all have ended. */
+    /* Called on the thread of each worker and each spare as it begins, before it runs anything, and as it ends, when it
+     * has run all that it will: with worker_data and its number, which is that of its name. For what a library keeps
+     * for each thread, a profiler's registration, a priority. In no task's scope; like a callback they must not wait
+     * for a future or shut a pool down (EDEADLK), and must return. NULL: nothing is called. stint_pool_create may have
+     * returned before a worker begins; when stint_pool_shutdown returns 0 all have ended. */
     void (*worker_begins)(void *worker_data, unsigned index);
     void (*worker_ends)(void *worker_data, unsigned index);
     void *worker_data;

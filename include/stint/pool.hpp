@@ -100,9 +100,9 @@ class Pool
     {
         return submit_at(std::chrono::steady_clock::now() + time, std::forward<F>(function), options);
     }
-    /* Run function() at this time and again and again, a period apart: stint_submit_every. Each turn is a task of its own and
-     * calls a copy. A function that returns something ends the series, Ok, when that is false. The future is that of them
-     * all: it throws what a turn has thrown. */
+    /* Run function() at this time and again and again, a period apart: stint_submit_every. Each turn is a task of its
+     * own and calls a copy. A function that returns something ends the series, Ok, when that is false. The future is
+     * that of them all: it throws what a turn has thrown. */
     template <class F, class Clock, class Duration, class Rep, class Period>
     Future<> submit_every(std::chrono::time_point<Clock, Duration> start, std::chrono::duration<Rep, Period> period,
                           F &&function, const Options &options = Options())
@@ -121,8 +121,8 @@ class Pool
     {
         return submit_every(std::chrono::steady_clock::now() + period, period, std::forward<F>(function), options);
     }
-    /* Run function(outcome), with a const stint_outcome &, as a task when that future has resolved: stint_future_then_submit.
-     * The value stays the first future's. */
+    /* Run function(outcome), with a const stint_outcome &, as a task when that future has resolved:
+     * stint_future_then_submit. The value stays the first future's. */
     template <class T, class F>
     Future<detail::next_result<F>> submit_next(const Future<T> &future, F &&function, const Options &options = Options())
     {
@@ -134,8 +134,8 @@ class Pool
             });
     }
 
-    /* Whether all workers have ended; false: not in time, and the shutdown goes on. Throws std::system_error; EDEADLK: in a
-     * task of this pool; ECANCELED: the calling task, in STINT_FAIL, is to stop. */
+    /* Whether all workers have ended; false: not in time, and the shutdown goes on. Throws std::system_error; EDEADLK:
+     * in a task of this pool; ECANCELED: the calling task, in STINT_FAIL, is to stop. */
     bool shutdown(stint_shutdown how)
     {
         return shutdown_within(how, STINT_FOREVER);
@@ -144,9 +144,10 @@ class Pool
     {
         return shutdown_within(how, detail::nanoseconds(time));
     }
-    /* Destroy it, but wait no longer than this for tasks that nothing ends: then it is left to them, and their number returned;
-     * 0: all have ended. Afterwards there is no pool. Throws std::system_error, and there still is; EDEADLK: in a task of this
-     * pool. */
+    /* Destroy it, but wait no longer than this for tasks that nothing ends: then it is left to them, and their number
+     * returned;
+     * 0: all have ended. Afterwards there is no pool. Throws std::system_error, and there still is; EDEADLK: in a task
+     * of this pool. */
     template <class Rep, class Period> unsigned destroy_within(std::chrono::duration<Rep, Period> time)
     {
         unsigned left = 0;

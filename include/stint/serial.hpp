@@ -13,8 +13,8 @@
 namespace stint
 {
 
-/* Tasks of a pool that run one at a time, in the order in which they are submitted. Move-only; when it goes, what has been
- * submitted goes on. */
+/* Tasks of a pool that run one at a time, in the order in which they are submitted. Move-only; when it goes, what has
+ * been submitted goes on. */
 class Serial
 {
   public:

@@ -107,17 +107,17 @@ typedef struct stint_options {
 
     unsigned flags; /* 0 or STINT_ALLOW_UNMETERED (link.h) */
 
-    /* Roll back what it leaves if it ends Ok too: for tasks whose memory nobody wants, which need not free it then. The value
-     * is passed on as it is, and must not point to memory of the task's. */
+    /* Roll back what it leaves if it ends Ok too: for tasks whose memory nobody wants, which need not free it then. The
+     * value is passed on as it is, and must not point to memory of the task's. */
     bool discard;
 
     /* What belongs to its request (context.h); NULL: the context of the task that submits or runs it, if that has one.
      * Retained while the task is unresolved. */
     stint_context *context;
 
-    /* For stint_submit and its like; stint_run takes no notice of these two. When the task has resolved, leave a completion
-     * in this queue (completions.h; NULL: none), with this data. It is as if the future had been added right after the
-     * submission, but the submission fails if it cannot be. */
+    /* For stint_submit and its like; stint_run takes no notice of these two. When the task has resolved, leave a
+     * completion in this queue (completions.h; NULL: none), with this data. It is as if the future had been added right
+     * after the submission, but the submission fails if it cannot be. */
     stint_completions *completions;
     void *data;
 } stint_options;
@@ -180,8 +180,9 @@ typedef struct stint_outcome {
     void *value; /* STINT_OK: the task's value, the caller's from now on; otherwise NULL */
     stint_usage usage;
 
-    /* STINT_ERROR by stint_fail: a copy of what the function had to say about it; otherwise NULL and 0. A future's stays
-     * until the future is released, and is the future's; that of stint_run is the caller's, to be freed with free(). */
+    /* STINT_ERROR by stint_fail: a copy of what the function had to say about it; otherwise NULL and 0. A future's
+     * stays until the future is released, and is the future's; that of stint_run is the caller's, to be freed with
+     * free(). */
     const void *payload;
     size_t payload_size;
 
@@ -203,26 +204,26 @@ typedef struct stint_outcome {
  * EBUSY: the account has its maximum of running tasks (in these cases fn was not called). */
 STINT_API int stint_run(stint_fn *fn, void *arg, const stint_options *options, stint_outcome *outcome);
 
-/* To be returned by a task's function: an error with something to say about it, a message or a struct, that survives the
- * rollback:
+/* To be returned by a task's function: an error with something to say about it, a message or a struct, that survives
+ * the rollback:
  *
  *     return stint_fail(EBADMSG, text, strlen(text) + 1);
  *
  * size bytes from payload are copied into memory of the process's, and are in the outcome if the task ends with
- * STINT_REASON_FAILED; what a later call of the task copies takes its place. They are charged to the task. It concerns the
- * innermost scope of the calling thread; called in a subtask on another thread, or outside a scope, nothing is copied.
- * Returns error, whatever becomes of the copy: if there is no memory for it, or the task must not have it, the outcome has
- * no payload. payload may be NULL when size is 0: then an earlier copy is dropped. */
+ * STINT_REASON_FAILED; what a later call of the task copies takes its place. They are charged to the task. It concerns
+ * the innermost scope of the calling thread; called in a subtask on another thread, or outside a scope, nothing is
+ * copied. Returns error, whatever becomes of the copy: if there is no memory for it, or the task must not have it, the
+ * outcome has no payload. payload may be NULL when size is 0: then an earlier copy is dropped. */
 STINT_API int stint_fail(int error, const void *payload, size_t size);
 
-/* What the innermost scope of the calling thread has used so far, and what is left to it of its own limits and those of the
- * scopes around it; in a task's function, in what it forks, and in what that calls. Of a task that forks, the numbers are what is
- * known on this thread: what others have charged since they were last asked may be missing, and up to a grant of 64 KiB
- * each may count already. Both read the clock; usage.peak is measured for it, which walks the task's heap: some
- * microseconds. Of usage: kept, descriptors and committed are 0.
+/* What the innermost scope of the calling thread has used so far, and what is left to it of its own limits and those of
+ * the scopes around it; in a task's function, in what it forks, and in what that calls. Of a task that forks, the
+ * numbers are what is known on this thread: what others have charged since they were last asked may be missing, and up
+ * to a grant of 64 KiB each may count already. Both read the clock; usage.peak is measured for it, which walks the
+ * task's heap: some microseconds. Of usage: kept, descriptors and committed are 0.
  *
- * In left, UINT64_MAX or SIZE_MAX: no such limit. left->wall_ns and left->run_ns are both the time until the earlier deadline, left->cpu_ns is processor time. A
- * limit that is passed has 0 left. Accounts are not looked at.
+ * In left, UINT64_MAX or SIZE_MAX: no such limit. left->wall_ns and left->run_ns are both the time until the earlier
+ * deadline, left->cpu_ns is processor time. A limit that is passed has 0 left. Accounts are not looked at.
  * 0; EINVAL: the argument is NULL; ENOENT: the calling thread is in no scope. */
 STINT_API int stint_usage_now(stint_usage *usage);
 STINT_API int stint_budget_left(stint_budget *left);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * stint.hpp: tasks that run later, in turn or together, and what goes with them: series, followers, serial queues, groups,
- * contexts, payloads, completions, and pools that are left to their tasks. */
+ * stint.hpp: tasks that run later, in turn or together, and what goes with them: series, followers, serial queues,
+ * groups, contexts, payloads, completions, and pools that are left to their tasks. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -273,8 +273,8 @@ void a_pool_may_be_left_to_a_task_that_does_not_end(void **)
     assert_int_equal(idle.destroy_within(60s), 0);
 }
 
-/* One that waits for another pool's end is told to stop: an exception (maybe std::bad_alloc, as a task that is to stop in
- * STINT_FAIL is refused memory), and the pool is still there; and a Pool that goes then waits all the same. */
+/* One that waits for another pool's end is told to stop: an exception (maybe std::bad_alloc, as a task that is to stop
+ * in STINT_FAIL is refused memory), and the pool is still there; and a Pool that goes then waits all the same. */
 void a_shutdown_in_a_task_that_is_to_stop_throws(void **)
 {
     stint::Pool pool(stint::PoolOptions().workers(1));
