@@ -32,6 +32,12 @@ static bool leave_delay(sti_task *task, int state)
 
 /* --- The list ----------------------------------------------------------------------------------------------------- */
 
+/* Of the line that ends with this link. */
+static struct sti_delayed ***end_of(struct sti_delays *delays, struct sti_delayed **link)
+{
+    return delays->due_end == link ? &delays->due_end : &delays->capped_end;
+}
+
 static void leave_line(struct sti_delayed *delayed)
 {
     struct sti_delays *delays = &delayed->home->delays;
@@ -39,7 +45,7 @@ static void leave_line(struct sti_delayed *delayed)
     if (delayed->next_due != NULL)
         delayed->next_due->link_due = delayed->link_due;
     else
-        delays->due_end = delayed->link_due;
+        *end_of(delays, &delayed->next_due) = delayed->link_due;
     delayed->link_due = NULL;
     sti_places_count(&delayed->home->places, sti_admission_is_plain(&delayed->task), -1);
 }
@@ -161,7 +167,7 @@ static void stand_in_line(struct sti_delayed *delayed, struct sti_delayed **link
     struct sti_delays *delays = &delayed->home->delays;
     delayed->link_due = link;
     delayed->next_due = *link;
-    *(*link != NULL ? &(*link)->link_due : &delays->due_end) = &delayed->next_due;
+    *(*link != NULL ? &(*link)->link_due : end_of(delays, link)) = &delayed->next_due;
     *link = delayed;
     sti_places_count(&delayed->home->places, sti_admission_is_plain(&delayed->task), 1);
     atomic_store_explicit(&delayed->task.state, STI_TASK_DUE, memory_order_release);
@@ -178,46 +184,62 @@ static struct sti_delayed *take_first(struct sti_delays *delays)
     return first;
 }
 
-/* Those that found no place, retained, the last one first. */
-static void stand_in_front_again(struct sti_delays *delays, struct sti_delayed *refused)
+/* Those whose accounts had their maximum are the first again. */
+static void ask_capped_again(struct sti_delays *delays)
 {
-    while (refused != NULL) {
-        struct sti_delayed *before = refused->next_due;
-        sti_plain_mutex_lock(&delays->lock);
-        stand_in_line(refused, &delays->due);
-        sti_plain_mutex_unlock(&delays->lock);
-        sti_task_release(&refused->task);
-        refused = before;
-    }
+    if (delays->capped == NULL)
+        return;
+    *delays->capped_end = delays->due;
+    if (delays->due != NULL)
+        delays->due->link_due = delays->capped_end;
+    else
+        delays->due_end = delays->capped_end;
+    delays->due = delays->capped;
+    delays->due->link_due = &delays->due;
+    delays->capped = NULL;
+    delays->capped_end = &delays->capped;
 }
 
-/* Put the first in line, which is retained; without those whose accounts have their maximum of waiting tasks. EAGAIN:
+/* One that found no place, retained. False: there never will be any. */
+static bool stand_in_line_again(struct sti_delayed *refused, bool capped)
+{
+    struct sti_delays *delays = &refused->home->delays;
+    refused->task.stood_in_line = true;
+    sti_plain_mutex_lock(&delays->lock);
+    bool closed = delays->closed;
+    if (!closed)
+        stand_in_line(refused, capped ? delays->capped_end : &delays->due);
+    sti_plain_mutex_unlock(&delays->lock);
+    if (!closed)
+        sti_task_release(&refused->task);
+    return !closed;
+}
+
+/* Put the first in line, which is retained; those whose accounts have their maximum of waiting tasks stand aside. EAGAIN:
  * there is none, or no place for it; ESHUTDOWN, ENOMEM: it has left the line. By one thread at a time, which does not
  * hold the lock while it puts: what is put may have to start the watch, whose thread takes it. */
 static int serve_first(struct sti_delays *delays, struct sti_delayed **served)
 {
-    struct sti_delayed *refused = NULL;
-    int error;
-    do {
+    const stint_account *full = NULL;
+    for (;;) {
         sti_plain_mutex_lock(&delays->lock);
         struct sti_delayed *first = take_first(delays);
         bool closed = delays->closed;
         sti_plain_mutex_unlock(&delays->lock);
-        if (first == NULL) {
-            error = EAGAIN;
-            break;
-        }
+        if (first == NULL)
+            return EAGAIN;
         sti_task_retain(&first->task);
         *served = first;
-        error = closed ? ESHUTDOWN : put(first);
-        if (is_full(error)) {
-            first->task.stood_in_line = true;
-            first->next_due = refused;
-            refused = first;
-        }
-    } while (error == EDQUOT);
-    stand_in_front_again(delays, refused);
-    return error;
+        stint_account *account = first->task.options.account;
+        int error = closed ? ESHUTDOWN : full != NULL && account == full ? EDQUOT : put(first);
+        if (!is_full(error))
+            return error;
+        if (!stand_in_line_again(first, error == EDQUOT))
+            return ESHUTDOWN;
+        if (error == EAGAIN)
+            return EAGAIN;
+        full = account;
+    }
 }
 
 /* It was put by others in between that a place became free, which found no line: so look once more after standing in it
@@ -247,6 +269,18 @@ void sti_delays_fill(stint_pool *pool)
             sti_task_release(&served->task); /* the entry's */
         }
     }
+}
+
+/* By who fills places, after whom nobody is refused one that this does not see. */
+void sti_delays_fill_capped(stint_pool *pool)
+{
+    struct sti_delays *delays = &pool->delays;
+    sti_plain_mutex_lock(&delays->filling);
+    sti_plain_mutex_lock(&delays->lock);
+    ask_capped_again(delays);
+    sti_plain_mutex_unlock(&delays->lock);
+    sti_plain_mutex_unlock(&delays->filling);
+    sti_delays_fill(pool);
 }
 
 /* One after the other, also where there are places: so none overtakes another. */
@@ -408,6 +442,8 @@ void sti_delays_init(struct sti_delays *delays)
     delays->all = NULL;
     delays->due = NULL;
     delays->due_end = &delays->due;
+    delays->capped = NULL;
+    delays->capped_end = &delays->capped;
     sti_timers_init(&delays->timers, sti_clock_now());
 }
 
@@ -416,6 +452,7 @@ static struct sti_delayed *claim_all(struct sti_delays *delays)
 {
     struct sti_delayed *claimed = NULL;
     struct sti_delayed *first;
+    ask_capped_again(delays);
     while ((first = take_first(delays)) != NULL) {
         first->next_due = claimed;
         claimed = first;

@@ -61,6 +61,8 @@ struct sti_delays {
     struct sti_delayed *all;
     struct sti_delayed *due;
     struct sti_delayed **due_end;
+    struct sti_delayed *capped; /* in line as well, but their accounts had their maximum of waiting tasks */
+    struct sti_delayed **capped_end;
     struct sti_timers timers;
 };
 
@@ -83,6 +85,9 @@ static inline bool sti_task_is_due(sti_task *task)
 
 /* Put those in line where they are to wait, as long as there are places. */
 void sti_delays_fill(stint_pool *pool);
+
+/* The same when some account may have more tasks waiting than before. */
+void sti_delays_fill_capped(stint_pool *pool);
 
 /* A task with both its references, in a block of so many bytes, which is zero behind the task. 0; EINVAL; ENOTSUP;
  * ESHUTDOWN, EOWNERDEAD; ENOMEM. */

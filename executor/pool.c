@@ -18,13 +18,18 @@
 
 void sti_pool_free(stint_pool *pool)
 {
+    struct sti_worker *worker = sti_worker_current(); /* another pool's: its place is given up while others end callbacks */
     sti_deadlock_forget();
+    if (worker != NULL)
+        sti_spare_fall_asleep(worker, NULL);
     pthread_mutex_destroy(&pool->joining);
     sti_overdue_end(&pool->overdue);
     sti_delays_await(&pool->delays);
     sti_tenants_end(&pool->tenants);
     sti_monitor_end(&pool->monitor);
     sti_farewell_await_all(pool); /* those that are noted on the way out of the tenants too */
+    if (worker != NULL)
+        sti_spare_awake(worker, NULL);
     sti_delays_end(&pool->delays);
     sti_farewells_end(&pool->farewells);
     sti_places_end(&pool->places);

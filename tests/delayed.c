@@ -423,6 +423,45 @@ static void what_is_due_waits_until_its_account_may_have_it_waiting(void **state
     assert_int_equal(stint_pool_destroy(pool), 0);
 }
 
+/* So many more than may wait, of two accounts: each of them starts, in order, but those that are cancelled in line; and when
+ * the pool goes none is left behind. */
+static void those_whose_account_is_full_stand_aside_in_order(void **state)
+{
+    (void)state;
+    for (int cut = 0; cut < 2; cut++) {
+        stint_pool *pool = make_pool(2, 0);
+        static uint64_t started[200];
+        stint_future *futures[200];
+        stint_options options[2] = { STINT_OPTIONS_INIT, STINT_OPTIONS_INIT };
+        const stint_account_limits limits = { .running = 1, .waiting = 2 };
+        memset(started, 0, sizeof started);
+        for (int i = 0; i < 2; i++)
+            assert_int_equal(stint_account_create(&options[i].account, NULL, &limits), 0);
+        for (int i = 0; i < 200; i++)
+            assert_int_equal(
+                stint_submit_at(pool, note_time, &started[i], &options[i % 2], (uint64_t)i + 1, &futures[i]), 0);
+        for (int i = 0; i < 200; i += 7)
+            stint_future_cancel(futures[i]);
+        if (cut)
+            assert_int_equal(stint_pool_shutdown(pool, STINT_SHUTDOWN_CANCEL, STINT_FOREVER), 0);
+        uint64_t last[2] = { 0, 0 };
+        for (int i = 0; i < 200; i++) {
+            stint_outcome outcome;
+            assert_int_equal(stint_future_wait_for(futures[i], 60000 * MS, &outcome), 0);
+            if (!cut && i % 7 != 0)
+                assert_ok(outcome);
+            if (outcome.status == STINT_OK) {
+                assert_true(started[i] >= last[i % 2]);
+                last[i % 2] = started[i];
+            }
+            stint_future_release(futures[i]);
+        }
+        assert_int_equal(stint_pool_destroy(pool), 0);
+        for (int i = 0; i < 2; i++)
+            stint_account_release(options[i].account);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -433,6 +472,7 @@ int main(void)
         cmocka_unit_test(a_drain_ends_while_turns_run),
         cmocka_unit_test(what_is_due_gets_the_next_place),
         cmocka_unit_test(what_is_due_waits_until_its_account_may_have_it_waiting),
+        cmocka_unit_test(those_whose_account_is_full_stand_aside_in_order),
         cmocka_unit_test(a_task_may_wait_for_a_delayed_one_that_only_its_worker_could_run),
         cmocka_unit_test(a_series_goes_on_until_a_turn_fails_or_leaves_a_value),
         cmocka_unit_test(a_series_can_be_cancelled_at_any_time),
