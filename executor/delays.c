@@ -13,6 +13,7 @@
 #include "alloc/plain_lock.h"
 #include "alloc/scope.h"
 #include "completions.h"
+#include "due.h"
 #include "worker.h"
 
 static struct sti_delayed *delayed_of(struct sti_timer *alarm)
@@ -20,40 +21,17 @@ static struct sti_delayed *delayed_of(struct sti_timer *alarm)
     return (struct sti_delayed *)((char *)alarm - offsetof(struct sti_delayed, alarm));
 }
 
-static bool change(sti_task *task, int from, int to)
-{
-    return atomic_compare_exchange_strong_explicit(&task->state, &from, to, memory_order_acquire, memory_order_relaxed);
-}
-
 static bool leave_delay(sti_task *task, int state)
 {
-    return change(task, STI_TASK_DELAYED, state);
+    return sti_due_change(task, STI_TASK_DELAYED, state);
 }
 
 /* --- The list ----------------------------------------------------------------------------------------------------- */
 
-/* Of the line that ends with this link. */
-static struct sti_delayed ***end_of(struct sti_delays *delays, struct sti_delayed **link)
-{
-    return delays->due_end == link ? &delays->due_end : &delays->capped_end;
-}
-
-static void leave_line(struct sti_delayed *delayed)
-{
-    struct sti_delays *delays = &delayed->home->delays;
-    *delayed->link_due = delayed->next_due;
-    if (delayed->next_due != NULL)
-        delayed->next_due->link_due = delayed->link_due;
-    else
-        *end_of(delays, &delayed->next_due) = delayed->link_due;
-    delayed->link_due = NULL;
-    sti_places_count(&delayed->home->places, sti_admission_is_plain(&delayed->task), -1);
-}
-
 static void take_off(struct sti_delays *delays, struct sti_delayed *delayed)
 {
     if (delayed->link_due != NULL)
-        leave_line(delayed);
+        sti_due_leave(delayed);
     sti_timers_remove(&delays->timers, &delayed->alarm);
     *delayed->link = delayed->next;
     if (delayed->next != NULL)
@@ -97,7 +75,7 @@ static void end_claimed(struct sti_delayed *delayed, stint_reason reason)
 bool sti_delayed_end(sti_task *task, stint_reason reason)
 {
     int ending = STI_TASK_ENDING + (int)reason;
-    if (!leave_delay(task, ending) && !change(task, STI_TASK_DUE, ending))
+    if (!leave_delay(task, ending) && !sti_due_change(task, STI_TASK_DUE, ending))
         return false;
     end_claimed((struct sti_delayed *)task, reason);
     return true;
@@ -148,56 +126,16 @@ static void finish_start(struct sti_delayed *delayed)
     stint_pool *pool = delayed->home;
     sti_park_notify(pool);
     sti_spare_rescue(pool); /* those who sleep may all wait for this one */
-    /* As in a submission: the workers may have left without seeing it. */
+    /* As in a submission: the workers may have left without seeing it. Its entry stays behind for whoever empties the queue,
+     * and notes it. */
     bool taken_back = !sti_pool_is_open(pool) && sti_worker_of(pool) == NULL && task->tenants == NULL &&
                       sti_task_claim_to_end(task, STINT_REASON_SHUTDOWN);
-    if (taken_back)
-        sti_farewell_note(pool, task);
     leave_list(delayed);
     if (taken_back) {
         task->outcome = sti_outcome_unstarted(STINT_REASON_SHUTDOWN, sti_clock_now() - task->submitted_ns);
         resolve_in_line(task);
     }
     sti_task_release(task);
-}
-
-/* Under the lock. The line counts as one of submitters: see places.h for the order. */
-static void stand_in_line(struct sti_delayed *delayed, struct sti_delayed **link)
-{
-    struct sti_delays *delays = &delayed->home->delays;
-    delayed->link_due = link;
-    delayed->next_due = *link;
-    *(*link != NULL ? &(*link)->link_due : end_of(delays, link)) = &delayed->next_due;
-    *link = delayed;
-    sti_places_count(&delayed->home->places, sti_admission_is_plain(&delayed->task), 1);
-    atomic_store_explicit(&delayed->task.state, STI_TASK_DUE, memory_order_release);
-}
-
-/* Those that are being ended leave the line by themselves. */
-static struct sti_delayed *take_first(struct sti_delays *delays)
-{
-    struct sti_delayed *first = delays->due;
-    while (first != NULL && !change(&first->task, STI_TASK_DUE, STI_TASK_NEW))
-        first = first->next_due;
-    if (first != NULL)
-        leave_line(first);
-    return first;
-}
-
-/* Those whose accounts had their maximum are the first again. */
-static void ask_capped_again(struct sti_delays *delays)
-{
-    if (delays->capped == NULL)
-        return;
-    *delays->capped_end = delays->due;
-    if (delays->due != NULL)
-        delays->due->link_due = delays->capped_end;
-    else
-        delays->due_end = delays->capped_end;
-    delays->due = delays->capped;
-    delays->due->link_due = &delays->due;
-    delays->capped = NULL;
-    delays->capped_end = &delays->capped;
 }
 
 /* One that found no place, retained. False: there never will be any. */
@@ -208,7 +146,7 @@ static bool stand_in_line_again(struct sti_delayed *refused, bool capped)
     sti_plain_mutex_lock(&delays->lock);
     bool closed = delays->closed;
     if (!closed)
-        stand_in_line(refused, capped ? delays->capped_end : &delays->due);
+        sti_due_stand(refused, capped ? delays->lines[STI_DUE_CAPPED].end : &sti_due_line_of(refused)->first);
     sti_plain_mutex_unlock(&delays->lock);
     if (!closed)
         sti_task_release(&refused->task);
@@ -218,12 +156,12 @@ static bool stand_in_line_again(struct sti_delayed *refused, bool capped)
 /* Put the first in line, which is retained; those whose accounts have their maximum of waiting tasks stand aside. EAGAIN:
  * there is none, or no place for it; ESHUTDOWN, ENOMEM: it has left the line. By one thread at a time, which does not
  * hold the lock while it puts: what is put may have to start the watch, whose thread takes it. */
-static int serve_first(struct sti_delays *delays, struct sti_delayed **served)
+static int serve_first(struct sti_delays *delays, const struct sti_due_line *line, struct sti_delayed **served)
 {
     const stint_account *full = NULL;
     for (;;) {
         sti_plain_mutex_lock(&delays->lock);
-        struct sti_delayed *first = take_first(delays);
+        struct sti_delayed *first = sti_due_take_first(line);
         bool closed = delays->closed;
         sti_plain_mutex_unlock(&delays->lock);
         if (first == NULL)
@@ -244,12 +182,18 @@ static int serve_first(struct sti_delays *delays, struct sti_delayed **served)
 
 /* It was put by others in between that a place became free, which found no line: so look once more after standing in it
  * again. */
+static int serve_line(struct sti_delays *delays, const struct sti_due_line *line, struct sti_delayed **served)
+{
+    int error = serve_first(delays, line, served);
+    return error == EAGAIN ? serve_first(delays, line, served) : error;
+}
+
 static int serve(struct sti_delays *delays, struct sti_delayed **served)
 {
     sti_plain_mutex_lock(&delays->filling);
-    int error = serve_first(delays, served);
+    int error = serve_line(delays, &delays->lines[STI_DUE_PLAIN], served);
     if (error == EAGAIN)
-        error = serve_first(delays, served);
+        error = serve_line(delays, &delays->lines[STI_DUE_OTHERS], served);
     sti_plain_mutex_unlock(&delays->filling);
     return error;
 }
@@ -277,7 +221,7 @@ void sti_delays_fill_capped(stint_pool *pool)
     struct sti_delays *delays = &pool->delays;
     sti_plain_mutex_lock(&delays->filling);
     sti_plain_mutex_lock(&delays->lock);
-    ask_capped_again(delays);
+    sti_due_ask_capped(delays);
     sti_plain_mutex_unlock(&delays->lock);
     sti_plain_mutex_unlock(&delays->filling);
     sti_delays_fill(pool);
@@ -294,7 +238,8 @@ static void start_claimed(struct sti_delayed *delayed)
     sti_plain_mutex_lock(&pool->delays.lock);
     bool closed = pool->delays.closed;
     if (!closed) {
-        stand_in_line(delayed, pool->delays.due_end);
+        delayed->task.stood_in_line = sti_due_line_of(delayed)->first != NULL;
+        sti_due_stand(delayed, sti_due_line_of(delayed)->end);
         pool->delays.starting++;
     }
     sti_plain_mutex_unlock(&pool->delays.lock);
@@ -440,10 +385,8 @@ void sti_delays_init(struct sti_delays *delays)
     delays->closed = false;
     delays->starting = 0;
     delays->all = NULL;
-    delays->due = NULL;
-    delays->due_end = &delays->due;
-    delays->capped = NULL;
-    delays->capped_end = &delays->capped;
+    for (int i = 0; i < STI_DUE_LINES; i++)
+        delays->lines[i] = (struct sti_due_line){ .end = &delays->lines[i].first };
     sti_timers_init(&delays->timers, sti_clock_now());
 }
 
@@ -452,10 +395,11 @@ static struct sti_delayed *claim_all(struct sti_delays *delays)
 {
     struct sti_delayed *claimed = NULL;
     struct sti_delayed *first;
-    ask_capped_again(delays);
-    while ((first = take_first(delays)) != NULL) {
-        first->next_due = claimed;
-        claimed = first;
+    for (int i = 0; i < STI_DUE_LINES; i++) {
+        while ((first = sti_due_take_first(&delays->lines[i])) != NULL) {
+            first->next_due = claimed;
+            claimed = first;
+        }
     }
     for (struct sti_delayed *delayed = delays->all; delayed != NULL; delayed = delayed->next) {
         if (leave_delay(&delayed->task, STI_TASK_ENDING + (int)STINT_REASON_SHUTDOWN)) {

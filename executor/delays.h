@@ -51,6 +51,15 @@ struct sti_delayed {
     uint64_t start_ns;            /* its time, by sti_clock_now; 0: it waits for something else */
 };
 
+/* Those in line for a place: plain tasks; the others; and of these such as stand aside, as their accounts had their maximum of
+ * waiting tasks when they were asked. */
+enum { STI_DUE_PLAIN, STI_DUE_OTHERS, STI_DUE_CAPPED, STI_DUE_LINES };
+
+struct sti_due_line {
+    struct sti_delayed *first;
+    struct sti_delayed **end;
+};
+
 struct sti_delays {
     struct sti_watch watch;
     atomic_bool watched;
@@ -59,10 +68,7 @@ struct sti_delays {
     bool closed;
     size_t starting; /* threads that start a task, and may be filling after it has left the list */
     struct sti_delayed *all;
-    struct sti_delayed *due;
-    struct sti_delayed **due_end;
-    struct sti_delayed *capped; /* in line as well, but their accounts had their maximum of waiting tasks */
-    struct sti_delayed **capped_end;
+    struct sti_due_line lines[STI_DUE_LINES];
     struct sti_timers timers;
 };
 

@@ -25,6 +25,7 @@ void sti_pool_free(stint_pool *pool)
     pthread_mutex_destroy(&pool->joining);
     sti_overdue_end(&pool->overdue);
     sti_delays_await(&pool->delays);
+    sti_shutdown_end_queued(pool); /* what submitters and delayed tasks left when the pool had closed */
     sti_tenants_end(&pool->tenants);
     sti_monitor_end(&pool->monitor);
     sti_farewell_await_all(pool); /* those that are noted on the way out of the tenants too */
@@ -142,7 +143,6 @@ int stint_pool_destroy(stint_pool *pool)
     if (error != 0)
         return error;
     sti_pools_remove(pool);
-    sti_shutdown_end_queued(pool); /* what submitters took back when the pool had closed */
     sti_pool_free(pool);
     return 0;
 }

@@ -379,6 +379,35 @@ static void what_is_due_and_has_no_place_can_be_cancelled(void **state)
     assert_int_equal(stint_pool_destroy(pool), 0);
 }
 
+/* The room of those with an account is full, as its one task that may run does: that holds no other up. */
+static void what_is_due_does_not_wait_for_places_of_another_kind(void **state)
+{
+    (void)state;
+    const stint_pool_options pool_options = { .workers = 2, .queue_capacity = 2 };
+    stint_options options = STINT_OPTIONS_INIT;
+    struct gate gate = { .entered = 0 };
+    stint_pool *pool;
+    stint_future *due;
+    stint_future *plain;
+    stint_future *future;
+    assert_int_equal(stint_pool_create(&pool, &pool_options), 0);
+    assert_int_equal(stint_account_create(&options.account, NULL, &(stint_account_limits){ .running = 1 }), 0);
+    stint_future *held = submit_to(pool, gate_hold, &gate, &options);
+    gate_await(&gate, 1);
+    while (stint_submit(pool, do_nothing, NULL, &options, &future) == 0)
+        stint_future_release(future);
+    assert_int_equal(stint_submit_at(pool, do_nothing, NULL, &options, 1, &due), 0);
+    nap_ms(10);
+    assert_int_equal(stint_submit_at(pool, do_nothing, NULL, NULL, 1, &plain), 0);
+    assert_ok(take_from(plain));
+    assert_false(stint_future_ready(due));
+    gate_open(&gate);
+    assert_ok(take_from(due));
+    assert_ok(take_from(held));
+    stint_account_release(options.account);
+    assert_int_equal(stint_pool_destroy(pool), 0);
+}
+
 /* --- Places ------------------------------------------------------------------------------------------------------- */
 
 static int for_a_group_and_a_time(struct scene *scene, stint_future *on)
@@ -432,6 +461,7 @@ int main(void)
         cmocka_unit_test(the_only_worker_may_wait_for_what_waits_for_something_else),
         cmocka_unit_test(a_wait_for_what_will_have_no_place_is_given_up),
         cmocka_unit_test(what_is_due_and_has_no_place_can_be_cancelled),
+        cmocka_unit_test(what_is_due_does_not_wait_for_places_of_another_kind),
         cmocka_unit_test(who_waits_gives_its_place_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
