@@ -126,8 +126,8 @@ static void finish_start(struct sti_delayed *delayed)
     stint_pool *pool = delayed->home;
     sti_park_notify(pool);
     sti_spare_rescue(pool); /* those who sleep may all wait for this one */
-    /* As in a submission: the workers may have left without seeing it. Its entry stays behind for whoever empties the queue,
-     * and notes it. */
+    /* As in a submission: the workers may have left without seeing it. Its entry stays behind for whoever empties the
+     * queue, and notes it. */
     bool taken_back = !sti_pool_is_open(pool) && sti_worker_of(pool) == NULL && task->tenants == NULL &&
                       sti_task_claim_to_end(task, STINT_REASON_SHUTDOWN);
     leave_list(delayed);
@@ -153,9 +153,9 @@ static bool stand_in_line_again(struct sti_delayed *refused, bool capped)
     return !closed;
 }
 
-/* Put the first in line, which is retained; those whose accounts have their maximum of waiting tasks stand aside. EAGAIN:
- * there is none, or no place for it; ESHUTDOWN, ENOMEM: it has left the line. By one thread at a time, which does not
- * hold the lock while it puts: what is put may have to start the watch, whose thread takes it. */
+/* Put the first in line, which is retained; those whose accounts have their maximum of waiting tasks stand aside.
+ * EAGAIN: there is none, or no place for it; ESHUTDOWN, ENOMEM: it has left the line. By one thread at a time, which
+ * does not hold the lock while it puts: what is put may have to start the watch, whose thread takes it. */
 static int serve_first(struct sti_delays *delays, const struct sti_due_line *line, struct sti_delayed **served)
 {
     const stint_account *full = NULL;

@@ -51,8 +51,8 @@ struct sti_delayed {
     uint64_t start_ns;            /* its time, by sti_clock_now; 0: it waits for something else */
 };
 
-/* Those in line for a place: plain tasks; the others; and of these such as stand aside, as their accounts had their maximum of
- * waiting tasks when they were asked. */
+/* Those in line for a place: plain tasks; the others; and of these such as stand aside, as their accounts had their
+ * maximum of waiting tasks when they were asked. */
 enum { STI_DUE_PLAIN, STI_DUE_OTHERS, STI_DUE_CAPPED, STI_DUE_LINES };
 
 struct sti_due_line {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The lines of delayed tasks that are due and wait for a place (delays.h, whose lock all of this is under). A line counts as
- * one of submitters: places.h has the order. */
+ * The lines of delayed tasks that are due and wait for a place (delays.h, whose lock all of this is under). A line
+ * counts as one of submitters: places.h has the order. */
 #ifndef STI_EXECUTOR_DUE_H
 #define STI_EXECUTOR_DUE_H
 

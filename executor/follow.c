@@ -26,7 +26,8 @@ static _Thread_local struct {
     bool running;
 } lines;
 
-static void append(struct line *line, sti_task *task, struct sti_line_turn *turn, void (*run)(struct sti_line_turn *turn))
+static void append(struct line *line, sti_task *task, struct sti_line_turn *turn,
+                   void (*run)(struct sti_line_turn *turn))
 {
     *turn = (struct sti_line_turn){ .task = task, .run = run };
     *(line->first != NULL ? &line->newest->next : &line->first) = turn;

@@ -423,8 +423,8 @@ static void what_is_due_waits_until_its_account_may_have_it_waiting(void **state
     assert_int_equal(stint_pool_destroy(pool), 0);
 }
 
-/* So many more than may wait, of two accounts: each of them starts, but those that are cancelled in line; and when the pool
- * goes none is left behind. */
+/* So many more than may wait, of two accounts: each of them starts, but those that are cancelled in line; and when the
+ * pool goes none is left behind. */
 static void those_whose_account_is_full_start_in_their_turn(void **state)
 {
     (void)state;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * A random program over two pools: forks, waits of all kinds, blocking regions, accounts, priorities, locks, cancellations,
- * time-outs, limits, tasks delayed until a time, a future or a turn, a group, and waits for futures picked at random, which close circles. Whatever it does, every task resolves,
- * and no task waits for long while a worker is idle.
+ * A random program over two pools: forks, waits of all kinds, blocking regions, accounts, priorities, locks,
+ * cancellations, time-outs, limits, tasks delayed until a time, a future or a turn, a group, and waits for futures
+ * picked at random, which close circles. Whatever it does, every task resolves, and no task waits for long while a
+ * worker is idle.
  *
  * random_pools [SECONDS [SEED]]. The seed is told when something is wrong; the order of events is the machine's. */
 #include <pthread.h>
@@ -96,8 +97,8 @@ static int submit_next(uint64_t *random, stint_pool *pool, void *arg, const stin
     return error;
 }
 
-/* The task is masked afterwards, until it has a guard for the future: who submits in more than one step is, and the end of the
- * mask is a sample point. */
+/* The task is masked afterwards, until it has a guard for the future: who submits in more than one step is, and the end
+ * of the mask is a sample point. */
 static int submit_somehow(uint64_t *random, void *arg, const stint_options *options, stint_future **future)
 {
     size_t which = random_below(random, POOLS);

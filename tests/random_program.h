@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What random_pools.c has for the time of one program: pools, accounts, serial queues, a group, locks, and futures that anybody
- * may wait for. */
+ * What random_pools.c has for the time of one program: pools, accounts, serial queues, a group, locks, and futures that
+ * anybody may wait for. */
 #ifndef TESTS_RANDOM_PROGRAM_H
 #define TESTS_RANDOM_PROGRAM_H
 

@@ -40,7 +40,8 @@ class Payload
     explicit Payload(const stint_outcome &outcome)
     {
         if (outcome.payload != nullptr)
-            bytes_ = std::make_shared<const std::string>(static_cast<const char *>(outcome.payload), outcome.payload_size);
+            bytes_ = std::make_shared<const std::string>(static_cast<const char *>(outcome.payload),
+                                                         outcome.payload_size);
     }
     /* Whether there is one. */
     explicit operator bool() const noexcept

@@ -66,10 +66,11 @@ class Pool
      * it throws, the function is what it was. */
     template <class F> Future<detail::result<F>> submit(F &&function, const Options &options = Options())
     {
-        return detail::submission::put(std::forward<F>(function), options,
-                                       [this](stint_fn *entry, void *record, const stint_options *raw, stint_future **future) {
-                                           return stint_submit(pool_, entry, record, raw, future);
-                                       });
+        return detail::submission::put(
+            std::forward<F>(function), options,
+            [this](stint_fn *entry, void *record, const stint_options *raw, stint_future **future) {
+                return stint_submit(pool_, entry, record, raw, future);
+            });
     }
     /* The same, but where the queue is full wait for a place, as stint_submit_wait does. ETIMEDOUT: in vain. */
     template <class F, class Rep, class Period>
@@ -124,7 +125,8 @@ class Pool
     /* Run function(outcome), with a const stint_outcome &, as a task when that future has resolved:
      * stint_future_then_submit. The value stays the first future's. */
     template <class T, class F>
-    Future<detail::next_result<F>> submit_next(const Future<T> &future, F &&function, const Options &options = Options())
+    Future<detail::next_result<F>> submit_next(const Future<T> &future, F &&function,
+                                               const Options &options = Options())
     {
         using Record = detail::record_of_next<std::decay_t<F>>;
         stint_next_fn *entry = options.is_expired() ? Record::enter_expired_next : Record::enter_next;
