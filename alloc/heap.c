@@ -44,43 +44,33 @@ static struct sti_heap *make(void)
     return heap;
 }
 
-/* From the front, where the oldest are. */
-static struct sti_heap *take_empty(struct sti_heap **link)
+/* Of a few from the link on; *link is behind them afterwards, or where the heap was. */
+static struct sti_heap *take_empty(struct sti_heap ***link)
 {
-    for (unsigned i = 0; i < LOOKED_AT && *link != NULL; i++, link = &(*link)->next) {
-        struct sti_heap *heap = *link;
+    for (unsigned i = 0; i < LOOKED_AT && **link != NULL; i++, *link = &(**link)->next) {
+        struct sti_heap *heap = **link;
         sti_backend_theap_collect(sti_backend_heap_theap(heap->backend), false);
         if (!is_empty(heap))
             continue;
-        *link = heap->next;
+        **link = heap->next;
         return heap;
     }
     return NULL;
 }
 
-static void put_last(struct sti_heap **link, struct sti_heap *heap)
-{
-    while (*link != NULL)
-        link = &(*link)->next;
-    *link = heap;
-    heap->next = NULL;
-}
-
-/* There may be many: the next time others are looked at. */
+/* There may be many: the next time the next ones are looked at. */
 static struct sti_heap *take_fixed(struct sti_thread *thread)
 {
-    struct sti_heap *heap = take_empty(&thread->fixed);
-    if (heap == NULL && thread->fixed != NULL && thread->fixed->next != NULL) {
-        struct sti_heap *first = thread->fixed;
-        thread->fixed = first->next;
-        put_last(&thread->fixed, first);
-    }
-    return heap;
+    if (thread->fixed_next == NULL || *thread->fixed_next == NULL)
+        thread->fixed_next = &thread->fixed;
+    return take_empty(&thread->fixed_next);
 }
 
+/* The oldest are at the front. */
 static struct sti_heap *take_retired(struct sti_thread *thread)
 {
-    struct sti_heap *heap = take_empty(&thread->retired);
+    struct sti_heap **link = &thread->retired;
+    struct sti_heap *heap = take_empty(&link);
     if (heap != NULL)
         thread->retired_count--;
     return heap != NULL ? heap : take_fixed(thread);
@@ -130,10 +120,15 @@ static void delete_oldest(struct sti_thread *thread)
 void sti_heap_retire(struct sti_thread *thread, struct sti_heap *heap)
 {
     if (heap->fixed) {
-        put_last(&thread->fixed, heap);
+        heap->next = thread->fixed;
+        thread->fixed = heap;
         return;
     }
-    put_last(&thread->retired, heap);
+    struct sti_heap **link = &thread->retired;
+    while (*link != NULL)
+        link = &(*link)->next;
+    *link = heap;
+    heap->next = NULL;
     if (++thread->retired_count > MOST_RETIRED)
         delete_oldest(thread);
 }
@@ -144,7 +139,7 @@ size_t sti_heap_bytes(const struct sti_heap *heap)
         return sti_backend_heap_size(heap->backend).held;
     size_t held = 0;
     for (size_t i = 0; i < heap->count; i++)
-        held += sti_single_block(&heap->singles[i]) != NULL ? heap->singles[i].size : 0;
+        held += heap->singles[i].size;
     return held;
 }
 
@@ -254,8 +249,8 @@ static void wipe_block(void *block, uintptr_t page, void *unused)
 static void free_blocks(const struct sti_heap *heap)
 {
     for (size_t i = 0; i < heap->count; i++) {
-        void *block = sti_single_block(&heap->singles[i]);
-        if (block != NULL && sti_tracked_may_contain(block))
+        void *block = heap->singles[i].block;
+        if (sti_tracked_may_contain(block))
             sti_memprof_end_rolled_back(block);
         sti_free(block);
     }
@@ -368,7 +363,6 @@ void sti_heap_end_thread(struct sti_thread *thread)
         thread->fixed = heap->next;
         put_ownerless(heap);
     }
-    sti_kept_end_thread(thread);
 }
 
 __attribute__((constructor)) static void prepare(void)

@@ -12,7 +12,6 @@
 #ifndef STI_ALLOC_HEAP_H
 #define STI_ALLOC_HEAP_H
 
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -27,25 +26,17 @@ struct sti_thread;
 struct sti_heap {
     sti_backend_heap *backend; /* NULL: single blocks */
     sti_backend_theap *theap;  /* the calling thread's part of it, since it was taken */
-    struct sti_heap *next;     /* on a list: of a scope, of a thread's retired ones, of those that are kept */
+    struct sti_heap *next;     /* on a list: of a scope, of a thread's retired ones */
     bool fixed;                /* it may have given up pages: backend.h */
     bool wiped;                /* when it is destroyed: wipe.h */
-    bool pinned;               /* by a root: roots.h */
-    bool is_ownerless;         /* the thread that allocated from it has ended */
-    uint64_t group;            /* those that one rollback has kept, as they may point into each other */
-    int owner;                 /* the kernel's id of that thread, when it is kept */
-    struct sti_heap_map map;   /* for the scan of roots; a heap that is kept keeps it */
+    bool pinned;               /* whatever roots point to, all of it is kept: roots.h */
+    struct sti_heap_map map;   /* for the scan of roots */
     size_t count;              /* of single blocks */
     struct sti_single {
-        _Atomic(void *) block; /* NULL: it has been freed since */
+        void *block;
         size_t size;
     } singles[];
 };
-
-static inline void *sti_single_block(const struct sti_single *single)
-{
-    return atomic_load_explicit(&single->block, memory_order_relaxed);
-}
 
 /* A warm heap, a retired one that has become empty, or a new one. NULL: out of memory. */
 struct sti_heap *sti_heap_take(struct sti_thread *thread);
@@ -61,6 +52,12 @@ void sti_heap_retire(struct sti_thread *thread, struct sti_heap *heap);
  * few. */
 size_t sti_heap_held(const struct sti_scope *scope);
 
+/* What the last scan of roots found in it. */
+static inline size_t sti_heap_kept(const struct sti_heap *heap)
+{
+    return heap->pinned ? heap->map.held : heap->map.marked_bytes;
+}
+
 /* In live blocks of a heap, or in single ones. Reads only. */
 size_t sti_heap_bytes(const struct sti_heap *heap);
 
@@ -71,9 +68,9 @@ size_t sti_heap_list_held(const struct sti_heap *list);
  * find out which young blocks live. */
 void sti_heap_measure_exactly(struct sti_thread *thread, struct sti_scope *scope);
 
-/* End a list of heaps. Commit leaves live blocks to the process; no more than charged bytes have been allocated there. Rollback destroys them, unless a root points into their
- * heap: such a heap is kept until a later rollback finds it free of roots (kept.h). Rollback returns the bytes in live
- * blocks of the heaps that it had to keep. */
+/* End a list of heaps. Commit leaves live blocks to the process; no more than charged bytes have been allocated there. Rollback
+ * destroys them, but for what a root leads to, which becomes the process's (kept.h). Rollback returns the bytes in blocks
+ * that it had to keep. */
 void sti_heap_commit(struct sti_thread *thread, struct sti_heap *list, uint64_t charged);
 size_t sti_heap_rollback(struct sti_thread *thread, struct sti_heap *list, const char *task);
 

@@ -438,7 +438,7 @@ static size_t mark_all(struct sti_thread *thread, const struct sti_young *young)
 
 static void list_block(struct sti_single *single, void *block)
 {
-    atomic_init(&single->block, block);
+    single->block = block;
     single->size = sti_backend_usable_size(block);
 }
 
