@@ -141,6 +141,7 @@ void sti_scope_init(struct sti_scope *scope, struct sti_thread *thread, const st
     scope->tripped = STINT_REASON_NONE;
     scope->finished = false;
     scope->masks = 0;
+    scope->met.left = 0;
     sti_cxx_note(&scope->cxx);
     scope->keeps = 0;
     scope->regions = 0;
