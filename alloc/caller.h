@@ -89,7 +89,8 @@ struct sti_caller_met {
 bool sti_caller_still_meets(struct sti_caller_met *met);
 
 /* Walk from here to the frame that runs a scope, on this stack. True: no frame of a protected module lies between; otherwise
- * met (may be NULL) says where, if that can be said. Frames up to the stack pointer above are left out: those of a signal handler, for
+ * met (may be NULL) says where, if that can be said. Frames up to the stack pointer above are left out: those of a
+ * signal handler, for
  * whom it is the interrupted one; otherwise 0. 2 to 15 microseconds, and 0.4 for each frame of a deep stack. Safe in signal
  * handlers. */
 bool sti_caller_stack_is_safe(uintptr_t scope, uintptr_t above, struct sti_caller_met *met);

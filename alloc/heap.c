@@ -358,6 +358,7 @@ void sti_heap_end_thread(struct sti_thread *thread)
         sti_heap_destroy(thread->warm);
     thread->warm = NULL;
     end_ownerless();
+    thread->fixed_next = NULL;
     while (thread->fixed != NULL) {
         struct sti_heap *heap = thread->fixed;
         thread->fixed = heap->next;

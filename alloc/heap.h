@@ -68,7 +68,8 @@ size_t sti_heap_list_held(const struct sti_heap *list);
  * find out which young blocks live. */
 void sti_heap_measure_exactly(struct sti_thread *thread, struct sti_scope *scope);
 
-/* End a list of heaps. Commit leaves live blocks to the process; no more than charged bytes have been allocated there. Rollback
+/* End a list of heaps. Commit leaves live blocks to the process; no more than charged bytes have been allocated
+ * there. Rollback
  * destroys them, but for what a root leads to, which becomes the process's (kept.h). Rollback returns the bytes in blocks
  * that it had to keep. */
 void sti_heap_commit(struct sti_thread *thread, struct sti_heap *list, uint64_t charged);

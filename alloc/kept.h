@@ -2,7 +2,8 @@
  *
  * What a rollback should have taken back, and a root still points to: such blocks, and those of the task that they point
  * to in turn, stay. From then on they are the process's: whoever takes one from the library that holds it may have its
- * only pointer on a stack or in a block, where no scan looks, so nothing but a free ends one. The rest of the task's blocks go.
+ * only pointer on a stack or in a block, where no scan looks, so nothing but a free ends one. The rest of the task's
+ * blocks go.
  *
  * How much was kept and has not been freed is known: such blocks are watched, and once there is one, free looks at a mark
  * first. Any thread may free; what is kept is for the thread whose rollback it is, outside of scopes. */

@@ -11,7 +11,8 @@
  * scope, and those inside it, has allocated in the nursery since it opened. So a logged block that a walk of the heap
  * finds alive is the scope's. To keep that true, a scope that opens on top of another task's (one that waits meanwhile)
  * gets another nursery while there is anything in the log; so that walks stay short, there is a new one when much
- * was left in the old one. And at all times its heap holds so little that mimalloc has given up none of its pages: others may
+ * was left in the old one. And at all times its heap holds so little that mimalloc has given up none of its pages:
+ * others may
  * free what earlier tasks have left while the blocks are walked (backend.h).
  *
  * What stint_result_malloc makes lies there too, however old its scope is, if it is small. */

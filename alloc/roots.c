@@ -4,7 +4,8 @@
  *
  * Every aligned word of the roots is looked up on the maps of all heaps in question (heap_map.h): most lie outside the
  * range of all areas and cost two compares. A word is a hit if it points into a live block, from which on blocks are looked
- * at like roots, until no more are found (the marking of a conservative collector: Boehm and Weiser, 1988). Other threads may write the
+ * at like roots, until no more are found (the marking of a conservative collector: Boehm and Weiser, 1988). Other
+ * threads may write the
  * roots meanwhile: a word is read whole, and who stores a pointer to this task's block at this very moment got it from a
  * task that is being rolled back, which no scan could help. */
 #include "roots.h"
@@ -60,6 +61,7 @@ struct scan {
     struct sti_heap_block *pending; /* marked, and not looked at yet */
     size_t pending_count;
     size_t pending_capacity;
+    struct dl_phdr_info program; /* what is never unloaded needs no lock */
     bool blind; /* there is something that it could neither read nor know to be unreadable */
 };
 
@@ -189,14 +191,18 @@ static void scan_thread_local(struct scan *scan, const struct dl_phdr_info *info
     }
 }
 
-/* This library and mimalloc know every heap; what they say of one keeps nothing alive. */
+/* With the loader's lock. This library and mimalloc know every heap; what they say of one keeps nothing alive. */
 static int scan_module(struct dl_phdr_info *info, size_t size, void *argument)
 {
     (void)size;
     if (sti_caller_module_is_ours(info))
         return 0;
-    scan_data(argument, info);
-    scan_thread_local(argument, info);
+    struct scan *scan = argument;
+    if (info->dlpi_name[0] == '\0')
+        scan->program = *info;
+    else
+        scan_data(scan, info);
+    scan_thread_local(scan, info);
     return 0;
 }
 
@@ -266,6 +272,7 @@ size_t sti_roots_pin(struct sti_heap *list, const char *task)
     sti_quiet_enter();
     dl_iterate_phdr(scan_module, &scan);
     sti_quiet_leave();
+    scan_data(&scan, &scan.program);
     scan_specifics(&scan);
     scan_marked(&scan);
     if (scan.blind)

@@ -86,7 +86,8 @@ void sti_roots_report(const struct sti_root *root, size_t kept, size_t all, cons
     stint_root_report *function = report_function;
     void *argument = report_argument;
     bool too_much = all > limit;
-    bool tell = function != NULL && (first_time(root) | must_say_too_much(all));
+    bool must = must_say_too_much(all);
+    bool tell = function != NULL && (first_time(root) || must);
     pthread_mutex_unlock(&lock.mutex);
     if (!tell)
         return;
