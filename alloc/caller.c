@@ -184,6 +184,10 @@ bool sti_caller_is_this_module(const void *caller)
 struct walk {
     uintptr_t scope;
     uintptr_t above;
+    uintptr_t at; /* the stack pointer of the last frame */
+    size_t frames;
+    bool jumped; /* to another stack, it seems */
+    struct sti_caller_met met;
     const struct link_map *last_module;
     bool passes_cxx;
     bool reached;
@@ -213,9 +217,43 @@ bool sti_caller_is_protected(uintptr_t instruction)
            is_protected_name(found.dlfo_link_map->l_name);
 }
 
-static _Unwind_Reason_Code visit_frame(struct _Unwind_Context *context, void *argument)
+#define FRAMES_A_QUESTION 8
+#define FARTHEST ((uintptr_t)1 << 20) /* from one frame to the next, on one stack */
+
+/* What libgcc calls the frame's CFA is its stack pointer: below that lies the address that it was called back to. */
+static void note_met(struct walk *walk, uintptr_t stack_pointer, uintptr_t address)
+{
+#if defined(__x86_64__)
+    const uintptr_t *word = (const uintptr_t *)stack_pointer - 1;
+    if (!walk->jumped && walk->frames > FRAMES_A_QUESTION && *word == address)
+        walk->met = (struct sti_caller_met){ .word = word, .address = address, .left = walk->frames / FRAMES_A_QUESTION };
+#else
+    (void)walk;
+    (void)stack_pointer;
+    (void)address;
+#endif
+}
+
+STI_CALLER_UNINSTRUMENTED bool sti_caller_still_meets(struct sti_caller_met *met)
+{
+    if (met->left == 0)
+        return false;
+    met->left--;
+    uintptr_t here = (uintptr_t)__builtin_frame_address(0);
+    return here < (uintptr_t)met->word && here + FARTHEST > met->from && *met->word == met->address;
+}
+
+static void count_frame(struct walk *walk, uintptr_t stack_pointer)
+{
+    walk->jumped = walk->frames > 0 && (walk->jumped || stack_pointer - walk->at > FARTHEST);
+    walk->at = stack_pointer;
+    walk->frames++;
+}
+
+static STI_CALLER_UNINSTRUMENTED _Unwind_Reason_Code visit_frame(struct _Unwind_Context *context, void *argument)
 {
     struct walk *walk = argument;
+    count_frame(walk, _Unwind_GetCFA(context));
     if (_Unwind_GetCFA(context) <= walk->above)
         return _URC_NO_REASON;
     if (_Unwind_GetCFA(context) > walk->scope) {
@@ -227,28 +265,36 @@ static _Unwind_Reason_Code visit_frame(struct _Unwind_Context *context, void *ar
     /* A return address may lie behind the last instruction of its function. */
     if (is_protected_address(walk, address - (before_instruction ? 0 : 1))) {
         walk->met_protected = true;
+        note_met(walk, _Unwind_GetCFA(context), address);
         return _URC_END_OF_STACK;
     }
     return _URC_NO_REASON;
 }
 
-static bool is_safe(struct walk walk)
+static bool is_safe(struct walk *walk)
 {
     if (!sti_rule_is_on(STI_RULE_STACK))
         return true;
     /* A coroutine's stack, or a signal's, that lies above: what is below it on the scope's own is not seen from here. */
-    if ((uintptr_t)__builtin_frame_address(0) > walk.scope)
+    uintptr_t here = (uintptr_t)__builtin_frame_address(0);
+    if (here > walk->scope)
         return false;
-    _Unwind_Backtrace(visit_frame, &walk);
-    return walk.reached && !walk.met_protected;
+    _Unwind_Backtrace(visit_frame, walk);
+    walk->met.from = here;
+    return walk->reached && !walk->met_protected;
 }
 
-bool sti_caller_stack_is_safe(uintptr_t scope, uintptr_t above)
+bool sti_caller_stack_is_safe(uintptr_t scope, uintptr_t above, struct sti_caller_met *met)
 {
-    return is_safe((struct walk){ .scope = scope, .above = above });
+    struct walk walk = { .scope = scope, .above = above };
+    bool safe = is_safe(&walk);
+    if (met != NULL)
+        *met = walk.met;
+    return safe;
 }
 
 bool sti_caller_stack_is_safe_to_cut(uintptr_t scope)
 {
-    return is_safe((struct walk){ .scope = scope, .passes_cxx = true });
+    struct walk walk = { .scope = scope, .passes_cxx = true };
+    return is_safe(&walk);
 }

@@ -134,6 +134,7 @@ void sti_scope_init(struct sti_scope *scope, struct sti_thread *thread, const st
     scope->tripped = STINT_REASON_NONE;
     scope->finished = false;
     scope->masks = 0;
+    scope->met.left = 0;
     sti_cxx_note(&scope->cxx);
     scope->keeps = 0;
     scope->regions = 0;
@@ -248,7 +249,7 @@ static void commit(struct sti_thread *thread, struct sti_scope *scope)
     if (scope->outer != NULL)
         sti_heap_hand_over(thread, scope, scope->outer);
     else
-        sti_heap_commit(thread, scope->heaps);
+        sti_heap_commit(thread, scope->heaps, thread->used - scope->begin);
 }
 
 static size_t roll_back(struct sti_thread *thread, struct sti_scope *scope, const char *task)

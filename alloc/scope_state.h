@@ -11,6 +11,7 @@
 #include <stint/mutex.h>
 #include <stint/task.h>
 
+#include "caller.h"
 #include "cpu.h"
 #include "cxx.h"
 #include "hold.h"
@@ -65,6 +66,7 @@ struct sti_scope {
     stint_on_interrupt on_interrupt;
     stint_reason tripped; /* written once; STINT_REASON_NONE until then */
     bool finished; /* stint_finish: nothing trips it any more */
+    struct sti_caller_met met; /* when an interrupt last had to wait for a frame */
     unsigned masks;
     unsigned regions;  /* of blocking */
     unsigned keeps;    /* regions whose blocks go to the process's heap; each is masked too */

@@ -42,7 +42,8 @@ struct sti_thread {
     struct sti_heap *warm;        /* an empty heap for the next scope */
     struct sti_heap *retired;     /* heaps with blocks of tasks that ended Ok, the oldest first */
     unsigned retired_count;
-    struct sti_heap *kept;        /* heaps that should have been destroyed, but for a root that points into them */
+    struct sti_heap *fixed;       /* the same, of those that must not be moved; the newest first */
+    struct sti_heap **fixed_next; /* from there on they are looked at; NULL: from the first */
     int id;                       /* the kernel's, of the owner */
     atomic_bool owned;            /* by a living thread */
     atomic_bool asked;            /* a preemption signal has been sent and not been taken yet */

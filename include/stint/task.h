@@ -158,7 +158,7 @@ typedef struct stint_usage {
                            * a 16th of what was allocated, at least 64 KiB and at most 1 MiB */
     uint64_t samples; /* times the meter left its fast path */
     uint64_t deferred;    /* sample points at which a due interrupt had to wait */
-    uint64_t kept;        /* bytes of a rolled-back heap that was kept because a root points into it: roots.h */
+    uint64_t kept;        /* bytes of a rolled-back task that were kept because a root leads to them: roots.h */
     uint64_t descriptors; /* left open by an audited task that was rolled back */
     uint64_t wall_ns;     /* from the start of the function to its end, to a microsecond */
     uint64_t queued_ns;   /* from the submission to the start; 0 for stint_run */
