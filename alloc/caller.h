@@ -46,10 +46,20 @@ static inline bool sti_caller_is_clearly_not_system(const void *caller)
            __builtin_expect(sti_caller_in(&sti_caller_system.between, caller), 1);
 }
 
-/* Is the block libc's or the loader's own? */
+/* Is the block libc's own, the loader's, or either? */
+static inline bool sti_caller_is_libc(const void *caller)
+{
+    return sti_caller_in(&sti_caller_system.libc, caller);
+}
+
+static inline bool sti_caller_is_loader(const void *caller)
+{
+    return sti_caller_in(&sti_caller_system.loader, caller);
+}
+
 static inline bool sti_caller_is_system(const void *caller)
 {
-    return sti_caller_in(&sti_caller_system.libc, caller) || sti_caller_in(&sti_caller_system.loader, caller);
+    return sti_caller_is_libc(caller) || sti_caller_is_loader(caller);
 }
 
 /* The same of an allocation at which an interrupt is due, and which has to wait for it. Cold. */

@@ -28,6 +28,7 @@ struct sti_heap {
     struct sti_heap *next;     /* on a list: of a scope, of a thread's retired ones, of those that are kept */
     bool wiped;                /* when it is destroyed: wipe.h */
     bool pinned;               /* by a root: roots.h */
+    bool is_of_libc;           /* handles: handle.h */
     bool is_ownerless;         /* the thread that allocated from it has ended */
     uint64_t group;            /* those that one rollback has kept, as they may point into each other */
     int owner;                 /* the kernel's id of that thread, when it is kept */
@@ -76,6 +77,9 @@ size_t sti_heap_rollback(struct sti_thread *thread, struct sti_heap *list, const
 
 /* An inner scope's heaps become the outer one's. Looks for empty ones whenever there are twice as many as the last time. */
 void sti_heap_hand_over(struct sti_thread *thread, struct sti_scope *inner, struct sti_scope *outer);
+
+/* It has no live block. */
+bool sti_heap_is_empty(const struct sti_heap *heap);
 
 /* Drop the heaps without a live block from a list and return the rest. */
 struct sti_heap *sti_heap_drop_empty(struct sti_thread *thread, struct sti_heap *list);

@@ -44,6 +44,11 @@ bool sti_roots_scan_due(void)
     return mode == STINT_ROOT_SCAN_ALWAYS;
 }
 
+bool sti_roots_are_scanned(void)
+{
+    return atomic_load_explicit(&scan_mode, memory_order_relaxed) != STINT_ROOT_SCAN_NEVER;
+}
+
 struct scan {
     struct sti_heap *heaps;
     uintptr_t begin; /* of all areas of theirs */
@@ -56,10 +61,16 @@ struct scan {
     bool blind; /* there is something that it could neither read nor know to be unreadable */
 };
 
+/* libc's own lists of what it has open keep nothing open. */
+static bool is_of_libc(uintptr_t address)
+{
+    return sti_caller_in(&sti_caller_system.libc, (const void *)address);
+}
+
 static __attribute__((noinline)) void look_at(struct scan *scan, uintptr_t word, const struct sti_root *root)
 {
     struct sti_heap *heap = scan->heaps;
-    while (heap != NULL && !sti_heap_map_is_live(heap, word))
+    while (heap != NULL && (!sti_heap_map_is_live(heap, word) || (heap->is_of_libc && is_of_libc(root->address))))
         heap = heap->next;
     if (heap == NULL)
         return;

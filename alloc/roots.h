@@ -22,6 +22,9 @@ struct sti_root {
 /* Whether this rollback is one that scans. */
 bool sti_roots_scan_due(void);
 
+/* Whether any is. */
+bool sti_roots_are_scanned(void);
+
 /* Mark every heap of the list that a root points into as pinned, the others as not, and report those roots under the
  * name of the task. */
 void sti_roots_pin(struct sti_heap *list, const char *task);

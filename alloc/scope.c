@@ -19,9 +19,11 @@
 #include "float_modes.h"
 #include "forks.h"
 #include "global.h"
+#include "handle.h"
 #include "heap.h"
 #include "hook.h"
 #include "interrupt.h"
+#include "libc_heap.h"
 #include "linkage.h"
 #include "meter.h"
 #include "mutex.h"
@@ -159,6 +161,8 @@ void sti_scope_init(struct sti_scope *scope, struct sti_thread *thread, const st
     scope->heaps = NULL;
     scope->heap_count = 0;
     scope->sweep_at = STI_SCOPE_FIRST_SWEEP;
+    scope->libc_heaps = NULL;
+    scope->handles = NULL;
     scope->specifics = NULL;
     scope->thread_state = NULL;
     scope->descriptors = NULL;
@@ -249,6 +253,8 @@ static void commit(struct sti_thread *thread, struct sti_scope *scope)
 {
     sti_specific_commit(scope);
     sti_thread_state_commit(scope);
+    sti_handles_commit(scope, scope->outer);
+    sti_libc_heap_end(thread, scope, scope->outer);
     sti_nursery_commit(thread, scope);
     if (scope->outer != NULL)
         sti_heap_hand_over(thread, scope, scope->outer);
@@ -260,6 +266,8 @@ static size_t roll_back(struct sti_thread *thread, struct sti_scope *scope, cons
 {
     sti_specific_rollback(scope);
     sti_thread_state_rollback(scope);
+    sti_handles_rollback(scope, task);
+    sti_libc_heap_end(thread, scope, NULL);
     struct sti_heap *blocks = sti_nursery_take(thread, scope);
     if (blocks == NULL)
         return sti_heap_rollback(thread, scope->heaps, task);
@@ -306,6 +314,8 @@ static void close_scope(struct sti_thread *thread, int code, void *value, uint64
         sti_family_add_usage(scope, &outcome->usage);
 
     sti_mutex_abandon_all(scope);
+    if (scope->member != NULL)
+        sti_handles_move(&scope->member->family->handles, &scope->handles, scope);
     if (outcome->status == STINT_OK) {
         commit(thread, scope);
     } else {
