@@ -18,8 +18,6 @@
 #include <nl_types.h>
 #include <regex.h>
 #include <search.h>
-#include <semaphore.h>
-#include <stdarg.h>
 #include <stint/api.h>
 #include <wordexp.h>
 
@@ -52,8 +50,7 @@
     X(catclose, nl_catd, int)                                                                                          \
     X(freeaddrinfo, struct addrinfo *, void)                                                                           \
     X(freeifaddrs, struct ifaddrs *, void)                                                                             \
-    X(freelocale, locale_t, void)                                                                                      \
-    X(sem_close, sem_t *, int)
+    X(freelocale, locale_t, void)
 
 #define CLOSING(name, type, result)                                                                                    \
     STINT_API result name(type handle);                                                                                \
@@ -93,7 +90,6 @@ STINT_API DIR *fdopendir(int descriptor);
 STINT_API iconv_t iconv_open(const char *to, const char *from);
 STINT_API int getaddrinfo(const char *node, const char *service, const struct addrinfo *hints, struct addrinfo **list);
 STINT_API int getifaddrs(struct ifaddrs **list);
-STINT_API sem_t *sem_open(const char *name, int flags, ...);
 STINT_API locale_t newlocale(int mask, const char *name, locale_t base);
 STINT_API locale_t duplocale(locale_t locale);
 
@@ -152,21 +148,6 @@ int getifaddrs(struct ifaddrs **list)
     if (error == 0 && *list != NULL)
         sti_handle_add(*list, &of_freeifaddrs, NULL, 0);
     return error;
-}
-
-/* What it does not need are whatever the caller's registers hold, as they are for libc's. */
-sem_t *sem_open(const char *name, int flags, ...)
-{
-    STI_LIBC_FUNCTION(sem_open)
-    va_list arguments;
-    va_start(arguments, flags);
-    mode_t mode = va_arg(arguments, mode_t);
-    unsigned value = va_arg(arguments, unsigned);
-    va_end(arguments);
-    sem_t *semaphore = plain(name, flags, mode, value);
-    if (semaphore != SEM_FAILED)
-        sti_handle_add(semaphore, &of_sem_close, NULL, 0);
-    return semaphore;
 }
 
 /* libc's own "C" is nobody's. */
