@@ -94,16 +94,20 @@ void *sti_allocate_moved(struct sti_thread *thread, void *block, size_t size)
 /* Where a block comes from. */
 enum source { TASK, LIBC, PROCESS };
 
+static enum source source_for(const struct sti_thread *thread, const void *caller)
+{
+    if (sti_meter_is_kept_block(thread, caller))
+        return PROCESS;
+    return sti_caller_is_libc(caller) ? LIBC : TASK;
+}
+
 /* Charge size bytes. */
 static bool charge(struct sti_thread *thread, size_t size, const void *caller, enum source *source)
 {
-    bool charged = sti_meter_charge_fast(thread, sti_meter_rounded(size));
-    if (!charged && !sti_meter_sample(thread, sti_meter_rounded(size), size, caller))
+    if (!sti_meter_charge_fast(thread, sti_meter_rounded(size)) &&
+        !sti_meter_sample(thread, sti_meter_rounded(size), size, caller))
         return false;
-    if (charged ? sti_caller_is_loader(caller) : sti_meter_is_kept_block(thread, caller))
-        *source = PROCESS;
-    else
-        *source = sti_caller_is_libc(caller) ? LIBC : TASK;
+    *source = source_for(thread, caller);
     return true;
 }
 
@@ -149,9 +153,16 @@ void *sti_allocate_aligned_uncommon(struct sti_thread *thread, size_t alignment,
     return block != NULL ? sti_memprof_made(thread, block, size, alignment, caller) : sti_allocate_failed();
 }
 
-void *sti_reallocate_of_system(struct sti_thread *thread, void *block, size_t size, const void *caller)
+static void *move(struct sti_thread *thread, void *block, size_t size, enum source source)
 {
-    return sti_caller_is_libc(caller) ? sti_libc_heap_realloc(thread, block, size) : sti_backend_realloc(block, size);
+    return source == TASK   ? sti_allocate_moved(thread, block, size)
+           : source == LIBC ? sti_libc_heap_realloc(thread, block, size)
+                            : sti_backend_realloc(block, size);
+}
+
+void *sti_reallocate_charged(struct sti_thread *thread, void *block, size_t size, const void *caller)
+{
+    return move(thread, block, size, source_for(thread, caller));
 }
 
 void *sti_reallocate_uncommon(struct sti_thread *thread, void *block, size_t size, const void *caller)
@@ -159,9 +170,7 @@ void *sti_reallocate_uncommon(struct sti_thread *thread, void *block, size_t siz
     enum source source;
     if (!charge(thread, size, caller, &source))
         return NULL;
-    void *moved = source == TASK   ? sti_allocate_moved(thread, block, size)
-                  : source == LIBC ? sti_libc_heap_realloc(thread, block, size)
-                                   : sti_backend_realloc(block, size);
+    void *moved = move(thread, block, size, source);
     return sti_memprof_made(thread, moved, size, 0, caller);
 }
 

@@ -283,7 +283,7 @@ static void test_descriptors_do_not_add_up(void **state)
         run_task(open_table_of_mounts, NULL, NULL);
     int after = dup(0);
     close(after);
-    assert_int_equal(after, before);
+    assert_in_range(after, 0, before); /* one of the last test may be closed only now */
 }
 
 int main(void)
