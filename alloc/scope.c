@@ -319,8 +319,8 @@ static void close_scope(struct sti_thread *thread, int code, void *value, uint64
     if (outcome->status == STINT_OK) {
         commit(thread, scope);
     } else {
-        outcome->usage.descriptors = sti_descriptors_left(scope->descriptors, request->options->name);
         outcome->usage.kept = roll_back(thread, scope, request->options->name);
+        outcome->usage.descriptors = sti_descriptors_left(scope->descriptors, request->options->name);
     }
     if (scope->member != NULL)
         outcome->usage.kept += sti_family_end(scope, outcome->status == STINT_OK);
