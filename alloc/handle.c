@@ -13,6 +13,7 @@
 #include "process.h"
 #include "quiet.h"
 #include "roots.h"
+#include "rules.h"
 #include "scope_state.h"
 #include "thread.h"
 
@@ -23,11 +24,6 @@ atomic_size_t sti_handle_count;
 
 static struct sti_quiet_lock lock = STI_QUIET_LOCK_INIT; /* for all that follows */
 static struct sti_handle *table[LISTS];
-
-__attribute__((constructor)) static void hear_of_forks(void)
-{
-    sti_quiet_add(&lock);
-}
 
 static struct sti_handle **list_of(const void *key)
 {
@@ -47,12 +43,12 @@ static void put_first(struct sti_handle *handle, struct sti_handle **list)
 void sti_handle_add(void *key, const struct sti_handle_kind *kind, const void *copy, size_t size)
 {
     const struct sti_thread *thread = sti_thread_metered;
-    if (thread == NULL || thread->scope->keeps > 0)
+    if (thread == NULL || thread->scope->keeps > 0 || !sti_rule_is_on(STI_RULE_HANDLE))
         return;
     struct sti_handle *handle = sti_process_malloc(sizeof *handle + size);
     if (handle == NULL)
         return;
-    *handle = (struct sti_handle){ .key = key, .kind = kind, .scope = thread->scope };
+    *handle = (struct sti_handle){ .key = key, .kind = kind, .scope = thread->scope, .thread = thread };
     if (size > 0)
         memcpy(handle->copy, copy, size);
     struct sti_handle **list = list_of(key);
@@ -108,6 +104,7 @@ void sti_handles_move(struct sti_handle **from, struct sti_handle **to, struct s
     struct sti_handle *last = NULL;
     for (struct sti_handle *handle = first; handle != NULL; handle = handle->next) {
         handle->scope = scope;
+        handle->thread = scope != NULL ? scope->thread : NULL;
         last = handle;
     }
     if (last != NULL) {
@@ -150,6 +147,44 @@ void sti_handles_commit(struct sti_scope *scope, struct sti_scope *outer)
         sti_handle_drop(handle);
         handle = next;
     }
+}
+
+/* Those of scopes that nobody is in any more: of the thread, or of all others but that. */
+static void forget_all(const struct sti_thread *thread, bool others)
+{
+    for (size_t i = 0; i < LISTS; i++) {
+        struct sti_handle **link = &table[i];
+        while (*link != NULL) {
+            struct sti_handle *handle = *link;
+            if (handle->thread == NULL || (handle->thread == thread) == others) {
+                link = &handle->next_of_table;
+            } else {
+                take_off_table(link);
+                sti_handle_drop(handle);
+            }
+        }
+    }
+}
+
+void sti_handles_end_thread(const struct sti_thread *thread)
+{
+    if (atomic_load_explicit(&sti_handle_count, memory_order_relaxed) == 0)
+        return;
+    sti_plain_mutex_lock(&lock.mutex);
+    forget_all(thread, false);
+    sti_plain_mutex_unlock(&lock.mutex);
+}
+
+/* Its one thread is the one that forked, and the lock was free. */
+static void forget_others_in_child(void)
+{
+    forget_all(sti_thread_own(), true);
+}
+
+__attribute__((constructor)) static void hear_of_forks(void)
+{
+    sti_quiet_add(&lock);
+    pthread_atfork(NULL, NULL, forget_others_in_child);
 }
 
 /* --- What has to be left open --- */

@@ -17,6 +17,7 @@
 #include <stddef.h>
 
 struct sti_scope;
+struct sti_thread;
 
 /* What a rollback does; copy is what was noted with the handle. Outside of scopes, by the thread that rolls back. */
 typedef void sti_handle_fn(void *key, void *copy);
@@ -29,6 +30,7 @@ struct sti_handle {
     void *key; /* an address that no other open handle has */
     const struct sti_handle_kind *kind;
     struct sti_scope *scope;          /* whose it is; NULL: a family's */
+    const struct sti_thread *thread;  /* that scope's */
     struct sti_handle *next;          /* of the scope's, newest first */
     struct sti_handle **link;         /* what points to it */
     struct sti_handle *next_of_table; /* with the same hash */
@@ -67,6 +69,9 @@ void sti_handles_rollback(struct sti_scope *scope, const char *task);
 
 /* It is committed: what it has open is the scope's around it, or nobody's. */
 void sti_handles_commit(struct sti_scope *scope, struct sti_scope *outer);
+
+/* The thread ends, in scopes that will never end: nothing of them may be touched any more. */
+void sti_handles_end_thread(const struct sti_thread *thread);
 
 /* From one list to another, whose scope this is; NULL: a family's, to which any thread of it may move at any time. */
 void sti_handles_move(struct sti_handle **from, struct sti_handle **to, struct sti_scope *scope);

@@ -5,6 +5,7 @@
 #include "handles.h"
 
 #include <pthread.h>
+#include <sys/wait.h>
 
 /* --- Tasks --- */
 
@@ -318,6 +319,54 @@ static void test_an_inner_scope_may_close_what_the_outer_one_opened(void **state
     assert_int_equal(open_descriptors(), before);
 }
 
+static int leave_thread(void *file, void **value)
+{
+    (void)value;
+    *(FILE **)file = fopen("/etc/passwd", "r");
+    pthread_exit(NULL);
+}
+
+static void *run_and_leave(void *file)
+{
+    stint_outcome outcome;
+    stint_run(leave_thread, file, NULL, &outcome);
+    return NULL;
+}
+
+/* Which is an error; but the thread's stack is gone, and must not be written to. */
+static void test_one_of_a_thread_that_ended_in_its_task_can_be_closed(void **state)
+{
+    (void)state;
+    FILE *file = NULL;
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, run_and_leave, &file), 0);
+    pthread_join(thread, NULL);
+    assert_non_null(file);
+    assert_int_equal(fclose(file), 0);
+}
+
+static int open_and_fork(void *unused, void **value)
+{
+    (void)unused;
+    (void)value;
+    FILE *file = fopen("/etc/passwd", "r");
+    pid_t child = fork();
+    if (child == 0)
+        _exit(fgetc(file) == EOF || fclose(file) != 0);
+    int status = 1;
+    waitpid(child, &status, 0);
+    return status == 0 ? EIO : EINVAL;
+}
+
+static void test_a_child_may_close_what_its_task_has_open(void **state)
+{
+    (void)state;
+    int before = open_descriptors();
+    stint_outcome outcome = run_task(open_and_fork, NULL, NULL);
+    assert_int_equal(outcome.error, EIO);
+    assert_int_equal(open_descriptors(), before);
+}
+
 /* --- The memory limit --- */
 
 static int compile_much(void *codes, void **value)
@@ -377,6 +426,8 @@ int main(void)
         cmocka_unit_test(test_what_a_task_was_the_first_to_open_stays_whole_for_others),
         cmocka_unit_test(test_what_was_closed_is_not_closed_again),
         cmocka_unit_test(test_an_inner_scope_may_close_what_the_outer_one_opened),
+        cmocka_unit_test(test_one_of_a_thread_that_ended_in_its_task_can_be_closed),
+        cmocka_unit_test(test_a_child_may_close_what_its_task_has_open),
         cmocka_unit_test(test_libc_s_own_blocks_count_for_the_memory_limit),
         cmocka_unit_test(test_what_inner_scopes_leave_open_counts_for_the_outer_one),
     };
