@@ -134,7 +134,9 @@ size_t sti_heap_list_held(const struct sti_heap *list)
 
 size_t sti_heap_held(const struct sti_scope *scope)
 {
-    size_t held = scope->young.held + sti_libc_heap_held(scope);
+    size_t held = scope->young.held;
+    if (__builtin_expect(scope->libc_heaps != NULL, 0))
+        held += sti_libc_heap_held(scope);
     for (const struct sti_heap *heap = scope->heaps; heap != NULL; heap = heap->next) {
         struct sti_backend_size size = sti_backend_heap_size(heap->backend);
         held += heap != scope->heap && size.pages > size.held ? size.pages : size.held;

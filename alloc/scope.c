@@ -249,12 +249,21 @@ static int open_scope(struct sti_thread *thread, struct sti_scope *scope, const 
     return 0;
 }
 
+/* Few tasks have anything of libc's; others may close the last handle meanwhile. */
+static inline bool has_used_libc(const struct sti_scope *scope)
+{
+    return __builtin_expect(
+        scope->libc_heaps != NULL || __atomic_load_n(&scope->handles, __ATOMIC_RELAXED) != NULL, 0);
+}
+
 static void commit(struct sti_thread *thread, struct sti_scope *scope)
 {
     sti_specific_commit(scope);
     sti_thread_state_commit(scope);
-    sti_handles_commit(scope, scope->outer);
-    sti_libc_heap_end(thread, scope, scope->outer);
+    if (has_used_libc(scope)) {
+        sti_handles_commit(scope, scope->outer);
+        sti_libc_heap_end(thread, scope, scope->outer);
+    }
     sti_nursery_commit(thread, scope);
     if (scope->outer != NULL)
         sti_heap_hand_over(thread, scope, scope->outer);
@@ -266,8 +275,10 @@ static size_t roll_back(struct sti_thread *thread, struct sti_scope *scope, cons
 {
     sti_specific_rollback(scope);
     sti_thread_state_rollback(scope);
-    sti_handles_rollback(scope, task);
-    sti_libc_heap_end(thread, scope, NULL);
+    if (has_used_libc(scope)) {
+        sti_handles_rollback(scope, task);
+        sti_libc_heap_end(thread, scope, NULL);
+    }
     struct sti_heap *blocks = sti_nursery_take(thread, scope);
     if (blocks == NULL)
         return sti_heap_rollback(thread, scope->heaps, task);
