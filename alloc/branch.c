@@ -21,10 +21,12 @@
 #include "family.h"
 #include "float_modes.h"
 #include "forks.h"
+#include "handle.h"
 #include "heap.h"
 #include "hold.h"
 #include "hook.h"
 #include "interrupt.h"
+#include "libc_heap.h"
 #include "meter.h"
 #include "mutex.h"
 #include "nursery.h"
@@ -81,11 +83,13 @@ static void begin_outermost(struct sti_thread *thread, struct sti_scope *scope)
 }
 
 /* Its heap, if it made one, is the first of the scope around it. */
-static void end_inside(struct sti_scope *scope)
+static void end_inside(struct sti_thread *thread, struct sti_scope *scope)
 {
     struct sti_scope *outer = scope->outer;
     sti_specific_commit(scope);
     sti_thread_state_commit(scope);
+    sti_handles_commit(scope, outer);
+    sti_libc_heap_end(thread, scope, outer);
     while (scope->heaps != NULL) {
         struct sti_heap *heap = scope->heaps;
         scope->heaps = heap->next;
@@ -103,6 +107,8 @@ static void end_outermost(struct sti_thread *thread, struct sti_scope *scope)
     struct sti_member *member = scope->member;
     sti_specific_rollback(scope);
     sti_thread_state_rollback(scope);
+    sti_handles_move(&scope->handles, &member->family->handles, NULL);
+    sti_libc_heap_end(thread, scope, NULL);
     sti_family_add_cpu(member->family, sti_cpu_end(scope));
     if (sti_scope_has_limit_of_time(scope))
         sti_due_renew(thread, scope->below);
@@ -147,7 +153,7 @@ static void end(struct sti_thread *thread, struct sti_scope *scope)
     sti_scope_end_watch(scope);
     sti_mutex_abandon_all(scope);
     if (scope->is_inner_branch)
-        end_inside(scope);
+        end_inside(thread, scope);
     else
         end_outermost(thread, scope);
     sti_meter_end(thread);

@@ -53,11 +53,68 @@ bool sti_caller_module_is_ours(const struct dl_phdr_info *info)
 
 extern void *__tls_get_addr(void *variable);
 
+/* Names of protected modules: a file name is meant when it continues with '.' or '-' or ends there. The list only grows;
+ * release publishes an entry, acquire finds it whole. */
+struct protected_name {
+    const struct protected_name *next;
+    size_t length;
+    const char *name;
+};
+
+#define BUILT_IN(module, following)                                                                                    \
+    {                                                                                                                  \
+        (following), sizeof(module) - 1, (module)                                                                      \
+    }
+static const struct protected_name built_in[] = {
+    BUILT_IN("libc", &built_in[1]),        BUILT_IN("ld-linux", &built_in[2]),  BUILT_IN("libstdc++", &built_in[3]),
+    BUILT_IN("libgcc_s", &built_in[4]),    BUILT_IN("libc++", &built_in[5]),    BUILT_IN("libc++abi", &built_in[6]),
+    BUILT_IN("libmimalloc", &built_in[7]), BUILT_IN("libunwind", &built_in[8]), BUILT_IN("linux-vdso", &built_in[9]),
+    BUILT_IN("libgomp", &built_in[10]),    BUILT_IN("libomp", &built_in[11]),   BUILT_IN("libomp5", &built_in[12]),
+    BUILT_IN("libiomp5", NULL),
+};
+#define OPENMP 9 /* the first of OpenMP's */
+static _Atomic(const struct protected_name *) protected_names = built_in;
+
+/* Whether the file is the module of this name. */
+static bool is_named(const char *path, const char *name, size_t length)
+{
+    const char *slash = strrchr(path, '/');
+    const char *file = slash != NULL ? slash + 1 : path;
+    if (strncmp(file, name, length) != 0)
+        return false;
+    char after = file[length];
+    return after == '\0' || after == '.' || after == '-';
+}
+
+#define MOST_RUNTIMES 4
+
+/* Of OpenMP: what they allocate for their threads and teams is the process's. */
+static struct sti_caller_module runtimes[MOST_RUNTIMES];
+static size_t runtime_count;
+
+static bool is_of_openmp(const char *path)
+{
+    const struct protected_name *entry = &built_in[OPENMP];
+    while (entry != NULL && !is_named(path, entry->name, entry->length))
+        entry = entry->next;
+    return entry != NULL;
+}
+
+bool sti_caller_is_runtime(const void *caller)
+{
+    size_t i = 0;
+    while (i < runtime_count && !sti_caller_in(&runtimes[i], caller))
+        i++;
+    return i < runtime_count;
+}
+
 static int classify(struct dl_phdr_info *info, size_t size, void *unused)
 {
     (void)size;
     (void)unused;
     struct sti_caller_module module = loaded_range(info);
+    if (runtime_count < MOST_RUNTIMES && is_of_openmp(info->dlpi_name))
+        runtimes[runtime_count++] = module;
     /* These two can be nobody's but libc's and the loader's. */
     if (sti_caller_in(&module, (const void *)(uintptr_t)abs))
         sti_caller_system.libc = module;
@@ -75,19 +132,33 @@ static struct sti_caller_module code_of(void *function)
     return (struct sti_caller_module){ .begin = (uintptr_t)info.dli_saddr, .size = symbol->st_size };
 }
 
+static int by_address(const void *left, const void *right)
+{
+    const struct sti_caller_module *a = left;
+    const struct sti_caller_module *b = right;
+    return (a->begin > b->begin) - (a->begin < b->begin);
+}
+
+/* Below the first of those that have to be told from others, and where most lies between two of them. */
+static void find_room_between(void)
+{
+    struct sti_caller_module modules[MOST_RUNTIMES + 2] = { sti_caller_system.libc, sti_caller_system.loader };
+    size_t count = 2 + runtime_count;
+    memcpy(modules + 2, runtimes, sizeof runtimes);
+    qsort(modules, count, sizeof modules[0], by_address);
+    sti_caller_system.below = modules[0].begin;
+    for (size_t i = 0; i + 1 < count; i++) {
+        uintptr_t end = modules[i].begin + modules[i].size;
+        if (modules[i + 1].begin - end > sti_caller_system.between.size)
+            sti_caller_system.between = (struct sti_caller_module){ .begin = end, .size = modules[i + 1].begin - end };
+    }
+}
+
 __attribute__((constructor)) static void find_modules(void)
 {
     thread_atexit = code_of((void *)(uintptr_t)register_destructor);
     dl_iterate_phdr(classify, NULL);
-    struct sti_caller_module low = sti_caller_system.libc;
-    struct sti_caller_module high = sti_caller_system.loader;
-    if (low.begin > high.begin) {
-        low = sti_caller_system.loader;
-        high = sti_caller_system.libc;
-    }
-    sti_caller_system.below = low.begin;
-    sti_caller_system.between.begin = low.begin + low.size;
-    sti_caller_system.between.size = high.begin - sti_caller_system.between.begin;
+    find_room_between();
     waiting = sti_caller_system;
 }
 
@@ -104,36 +175,6 @@ bool sti_caller_ends_process(const void *caller)
 bool sti_caller_must_wait(const void *caller)
 {
     return sti_rule_is_on(STI_RULE_CALLER) && (sti_caller_in(&waiting.libc, caller) || is_loader(caller));
-}
-
-/* Names of protected modules: a file name is meant when it continues with '.' or '-' or ends there. The list only grows;
- * release publishes an entry, acquire finds it whole. */
-struct protected_name {
-    const struct protected_name *next;
-    size_t length;
-    const char *name;
-};
-
-#define BUILT_IN(module, following)                                                                                    \
-    {                                                                                                                  \
-        (following), sizeof(module) - 1, (module)                                                                      \
-    }
-static const struct protected_name built_in[] = {
-    BUILT_IN("libc", &built_in[1]),        BUILT_IN("ld-linux", &built_in[2]),  BUILT_IN("libstdc++", &built_in[3]),
-    BUILT_IN("libgcc_s", &built_in[4]),    BUILT_IN("libc++", &built_in[5]),    BUILT_IN("libc++abi", &built_in[6]),
-    BUILT_IN("libmimalloc", &built_in[7]), BUILT_IN("libunwind", &built_in[8]), BUILT_IN("linux-vdso", NULL),
-};
-static _Atomic(const struct protected_name *) protected_names = built_in;
-
-/* Whether the file is the module of this name. */
-static bool is_named(const char *path, const char *name, size_t length)
-{
-    const char *slash = strrchr(path, '/');
-    const char *file = slash != NULL ? slash + 1 : path;
-    if (strncmp(file, name, length) != 0)
-        return false;
-    char after = file[length];
-    return after == '\0' || after == '.' || after == '-';
 }
 
 static bool is_of_cxx(const char *path)

@@ -27,7 +27,7 @@ struct sti_caller_module {
 extern struct sti_caller_system {
     struct sti_caller_module libc;
     struct sti_caller_module loader;
-    uintptr_t below;                                       /* what lies below this address is neither's, */
+    uintptr_t below;                                       /* what lies below this address is neither's nor a runtime's, */
     struct sti_caller_module between;                      /* nor what lies here */
 } sti_caller_system __attribute__((visibility("hidden"))); /* said here too: then no access goes through a table */
 
@@ -39,19 +39,33 @@ static inline bool sti_caller_in(const struct sti_caller_module *module, const v
     return (uintptr_t)caller - module->begin < module->size;
 }
 
-/* No: it is neither libc's nor the loader's own. True for all but theirs, programs first, libraries second; only what lies
- * above both (the vDSO, generated code) has to be asked for the other way. */
+/* No: it is neither libc's nor the loader's own, nor of a runtime of OpenMP. True for nearly all but theirs, programs first,
+ * libraries second; what lies above them (the vDSO, generated code), or between others of them, has to be asked for the
+ * other way. */
 static inline bool sti_caller_is_clearly_not_system(const void *caller)
 {
     return __builtin_expect((uintptr_t)caller < sti_caller_system.below, 1) ||
            __builtin_expect(sti_caller_in(&sti_caller_system.between, caller), 1);
 }
 
-/* Is the block libc's or the loader's own? */
+/* Is the block libc's own, the loader's, or either? */
+static inline bool sti_caller_is_libc(const void *caller)
+{
+    return sti_caller_in(&sti_caller_system.libc, caller);
+}
+
+static inline bool sti_caller_is_loader(const void *caller)
+{
+    return sti_caller_in(&sti_caller_system.loader, caller);
+}
+
 static inline bool sti_caller_is_system(const void *caller)
 {
-    return sti_caller_in(&sti_caller_system.libc, caller) || sti_caller_in(&sti_caller_system.loader, caller);
+    return sti_caller_is_libc(caller) || sti_caller_is_loader(caller);
 }
+
+/* Is it that of a runtime of OpenMP, which was there when the library was loaded? Its blocks are the process's. Cold. */
+bool sti_caller_is_runtime(const void *caller);
 
 /* The same of an allocation at which an interrupt is due, and which has to wait for it. Cold. */
 bool sti_caller_must_wait(const void *caller);

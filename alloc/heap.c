@@ -10,6 +10,7 @@
 
 #include "allocate.h"
 #include "kept.h"
+#include "libc_heap.h"
 #include "nursery.h"
 #include "process.h"
 #include "quiet.h"
@@ -22,7 +23,7 @@
 #define MOST_RETIRED 8
 #define LOOKED_AT 4 /* of the retired ones, when a heap is wanted */
 
-static bool is_empty(const struct sti_heap *heap)
+bool sti_heap_is_empty(const struct sti_heap *heap)
 {
     return heap->backend != NULL && sti_backend_heap_size(heap->backend).blocks == 0;
 }
@@ -50,7 +51,7 @@ static struct sti_heap *take_empty(struct sti_heap ***link)
     for (unsigned i = 0; i < LOOKED_AT && **link != NULL; i++, *link = &(**link)->next) {
         struct sti_heap *heap = **link;
         sti_backend_theap_collect(sti_backend_heap_theap(heap->backend), false);
-        if (!is_empty(heap))
+        if (!sti_heap_is_empty(heap))
             continue;
         **link = heap->next;
         return heap;
@@ -156,6 +157,8 @@ size_t sti_heap_list_held(const struct sti_heap *list)
 size_t sti_heap_held(const struct sti_scope *scope)
 {
     size_t held = scope->young.held;
+    if (__builtin_expect(scope->libc_heaps != NULL, 0))
+        held += sti_libc_heap_held(scope);
     for (const struct sti_heap *heap = scope->heaps; heap != NULL; heap = heap->next) {
         struct sti_backend_size size = sti_backend_heap_size(heap->backend);
         held += heap != scope->heap && size.pages > size.held ? size.pages : size.held;
@@ -178,7 +181,7 @@ struct sti_heap *sti_heap_drop_empty(struct sti_thread *thread, struct sti_heap 
     struct sti_heap **link = &list;
     while (*link != NULL) {
         struct sti_heap *heap = *link;
-        if (!is_empty(heap)) {
+        if (!sti_heap_is_empty(heap)) {
             link = &heap->next;
         } else {
             *link = heap->next;
@@ -221,6 +224,7 @@ void sti_heap_measure_exactly(struct sti_thread *thread, struct sti_scope *scope
 {
     for (const struct sti_heap *heap = scope->heaps; heap != NULL; heap = heap->next)
         sti_backend_theap_collect(heap->theap, false);
+    sti_libc_heap_collect(scope);
     sweep(thread, scope);
     sti_nursery_measure(thread, scope);
 }
@@ -348,6 +352,7 @@ void sti_heap_give_back(struct sti_thread *thread)
     end_ownerless();
     if (thread->warm != NULL)
         sti_backend_theap_collect(sti_backend_heap_theap(thread->warm->backend), true);
+    sti_libc_heap_give_back(thread);
 }
 
 void sti_heap_end_thread(struct sti_thread *thread)
@@ -357,6 +362,7 @@ void sti_heap_end_thread(struct sti_thread *thread)
     if (thread->warm != NULL)
         sti_heap_destroy(thread->warm);
     thread->warm = NULL;
+    sti_libc_heap_give_back(thread);
     end_ownerless();
     thread->fixed_next = NULL;
     while (thread->fixed != NULL) {

@@ -30,6 +30,7 @@ struct sti_heap {
     bool fixed;                /* it may have given up pages: backend.h */
     bool wiped;                /* when it is destroyed: wipe.h */
     bool pinned;               /* whatever roots point to, all of it is kept: roots.h */
+    bool is_of_libc;           /* handles: handle.h */
     struct sti_heap_map map;   /* for the scan of roots */
     size_t count;              /* of single blocks */
     struct sti_single {
@@ -77,6 +78,9 @@ size_t sti_heap_rollback(struct sti_thread *thread, struct sti_heap *list, const
 
 /* An inner scope's heaps become the outer one's. Looks for empty ones whenever there are twice as many as the last time. */
 void sti_heap_hand_over(struct sti_thread *thread, struct sti_scope *inner, struct sti_scope *outer);
+
+/* It has no live block. */
+bool sti_heap_is_empty(const struct sti_heap *heap);
 
 /* Drop the heaps without a live block from a list and return the rest. */
 struct sti_heap *sti_heap_drop_empty(struct sti_thread *thread, struct sti_heap *list);

@@ -22,6 +22,13 @@ static bool forget(struct sti_holds *holds, const volatile void *object)
     return false;
 }
 
+void sti_hold_release_named(struct sti_scope *innermost, const volatile void *object)
+{
+    struct sti_scope *scope = innermost;
+    while (scope != NULL && !forget(&scope->holds, object))
+        scope = scope->below;
+}
+
 bool sti_hold_release_other(struct sti_scope *innermost, const volatile void *object)
 {
     for (struct sti_scope *scope = innermost; scope != NULL; scope = scope->below) {

@@ -35,6 +35,7 @@ enum sti_hold_kind {
     STI_HOLD_LOCK,
     STI_HOLD_ONCE,
     STI_HOLD_STATIC,
+    STI_HOLD_SEMAPHORE,
     STI_HOLD_KINDS = 3,
 };
 
@@ -73,6 +74,9 @@ static inline bool sti_hold_release_newest(struct sti_holds *holds, const volati
 
 /* Any other, of the scope or of one below it. False: none of them holds it. */
 bool sti_hold_release_other(struct sti_scope *innermost, const volatile void *object);
+
+/* One that is on a list by its name, or none. Safe in signal handlers that find no hold half taken. */
+void sti_hold_release_named(struct sti_scope *innermost, const volatile void *object);
 
 /* The same for locks, which are on no scope's list as long as they are counted. */
 void sti_hold_take_lock_by_name(const volatile void *lock);

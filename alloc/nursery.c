@@ -400,12 +400,17 @@ static void promote_samples(struct sti_thread *thread, const struct sti_young *y
     }
 }
 
+static bool is_logged(const struct sti_thread *thread, const struct sti_young *young)
+{
+    return thread->nursery != young->nursery || (thread->nursery != NULL && thread->nursery->count != young->begin);
+}
+
 /* False: it has nothing in the log. */
 static bool close_part(const struct sti_thread *thread, const struct sti_young *young)
 {
     if (young->nursery != NULL)
         young->nursery->openers--;
-    return thread->nursery != young->nursery || (thread->nursery != NULL && thread->nursery->count != young->begin);
+    return is_logged(thread, young);
 }
 
 void sti_nursery_commit(struct sti_thread *thread, struct sti_scope *scope)
@@ -447,24 +452,34 @@ static void list_marked(struct sti_thread *thread, const struct sti_young *young
     for (struct sti_nursery *nursery = thread->nursery; nursery != NULL; nursery = nursery->below) {
         for (size_t i = begin_in(nursery, young); i < nursery->count; i++) {
             uintptr_t logged = (uintptr_t)nursery->log[i];
-            if ((logged & LIVES) != 0)
-                list_block(&list->singles[list->count++], (void *)(logged & ~LIVES));
+            if ((logged & LIVES) == 0)
+                continue;
+            nursery->log[i] = (void *)(logged & ~LIVES);
+            list_block(&list->singles[list->count++], nursery->log[i]);
         }
         if (nursery == young->nursery)
             break;
     }
 }
 
-struct sti_heap *sti_nursery_take(struct sti_thread *thread, struct sti_scope *scope)
+struct sti_heap *sti_nursery_list(struct sti_thread *thread, const struct sti_scope *scope)
 {
     const struct sti_young *young = &scope->young;
-    if (!close_part(thread, young))
+    if (!is_logged(thread, young))
         return NULL;
     size_t live = mark_all(thread, young);
     struct sti_heap *list = live != 0 ? sti_process_calloc(1, sizeof *list + live * sizeof list->singles[0]) : NULL;
     if (list != NULL)
         list_marked(thread, young, list);
-    forget(thread, young); /* without memory for the list they stay allocated */
+    return list;
+}
+
+struct sti_heap *sti_nursery_take(struct sti_thread *thread, struct sti_scope *scope)
+{
+    if (!close_part(thread, &scope->young))
+        return NULL;
+    struct sti_heap *list = sti_nursery_list(thread, scope);
+    forget(thread, &scope->young); /* without memory for the list they stay allocated */
     return list;
 }
 

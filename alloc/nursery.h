@@ -56,6 +56,9 @@ void sti_nursery_commit(struct sti_thread *thread, struct sti_scope *scope);
 /* The same, to roll them back: returns those that live, as single blocks, or NULL: there are none. */
 struct sti_heap *sti_nursery_take(struct sti_thread *thread, struct sti_scope *scope);
 
+/* Those of the innermost scope that live now; nothing changes. NULL: none, or out of memory. */
+struct sti_heap *sti_nursery_list(struct sti_thread *thread, const struct sti_scope *scope);
+
 /* Bring what is known of the scope's held up to date. It, and scopes inside it, are open. */
 void sti_nursery_measure(struct sti_thread *thread, struct sti_scope *scope);
 

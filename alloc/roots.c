@@ -49,6 +49,11 @@ bool sti_roots_scan_due(void)
     return mode == STINT_ROOT_SCAN_ALWAYS;
 }
 
+bool sti_roots_are_scanned(void)
+{
+    return atomic_load_explicit(&scan_mode, memory_order_relaxed) != STINT_ROOT_SCAN_NEVER;
+}
+
 struct scan {
     struct sti_heap *heaps;
     uintptr_t begin; /* of all areas of theirs */
@@ -64,6 +69,12 @@ struct scan {
     struct dl_phdr_info program; /* what is never unloaded needs no lock */
     bool blind; /* there is something that it could neither read nor know to be unreadable */
 };
+
+/* libc's own lists of what it has open keep nothing open. */
+static bool is_of_libc(uintptr_t address)
+{
+    return sti_caller_in(&sti_caller_system.libc, (const void *)address);
+}
 
 static void push(struct scan *scan, struct sti_heap_block block)
 {
@@ -86,13 +97,14 @@ static __attribute__((noinline)) void look_at(struct scan *scan, uintptr_t word,
     struct sti_heap_block block;
     struct sti_heap *heap = scan->heaps;
     enum sti_heap_found found = STI_HEAP_NOTHING;
-    while (heap != NULL && (found = sti_heap_map_mark(heap, word, &block)) == STI_HEAP_NOTHING)
+    while (heap != NULL && ((heap->is_of_libc && is_of_libc(root->address)) ||
+                            (found = sti_heap_map_mark(heap, word, &block)) == STI_HEAP_NOTHING))
         heap = heap->next;
     if (heap == NULL)
         return;
     if (found == STI_HEAP_UNKNOWN)
         scan->blind = true;
-    if (found == STI_HEAP_NEW)
+    if (found == STI_HEAP_NEW && !heap->is_of_libc) /* what libc's point to is libc's */
         push(scan, block);
     if (root->module != NULL && scan->hit_count < MOST_HITS)
         scan->hits[scan->hit_count++] = (struct hit){ .root = *root, .heap = heap };

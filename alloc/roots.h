@@ -22,6 +22,9 @@ struct sti_root {
 /* Whether this rollback is one that scans. */
 bool sti_roots_scan_due(void);
 
+/* Whether any is. */
+bool sti_roots_are_scanned(void);
+
 /* Make the maps of all heaps of the list and mark the blocks that a root leads to: those it points into, and those of the
  * list that a marked one points into. Pin heaps of which nothing can be said. Report the roots under the name of the task.
  * Returns the bytes in blocks that must stay. */

@@ -20,9 +20,11 @@
 #include "float_modes.h"
 #include "forks.h"
 #include "global.h"
+#include "handle.h"
 #include "heap.h"
 #include "hook.h"
 #include "interrupt.h"
+#include "libc_heap.h"
 #include "linkage.h"
 #include "meter.h"
 #include "mutex.h"
@@ -153,6 +155,8 @@ void sti_scope_init(struct sti_scope *scope, struct sti_thread *thread, const st
     scope->heaps = NULL;
     scope->heap_count = 0;
     scope->sweep_at = STI_SCOPE_FIRST_SWEEP;
+    scope->libc_heaps = NULL;
+    scope->handles = NULL;
     scope->specifics = NULL;
     scope->thread_state = NULL;
     scope->descriptors = NULL;
@@ -241,10 +245,21 @@ static int open_scope(struct sti_thread *thread, struct sti_scope *scope, const 
     return 0;
 }
 
+/* Few tasks have anything of libc's; others may close the last handle meanwhile. */
+static inline bool has_used_libc(const struct sti_scope *scope)
+{
+    return __builtin_expect(
+        scope->libc_heaps != NULL || __atomic_load_n(&scope->handles, __ATOMIC_RELAXED) != NULL, 0);
+}
+
 static void commit(struct sti_thread *thread, struct sti_scope *scope)
 {
     sti_specific_commit(scope);
     sti_thread_state_commit(scope);
+    if (has_used_libc(scope)) {
+        sti_handles_commit(scope, scope->outer);
+        sti_libc_heap_end(thread, scope, scope->outer);
+    }
     sti_nursery_commit(thread, scope);
     if (scope->outer != NULL)
         sti_heap_hand_over(thread, scope, scope->outer);
@@ -256,6 +271,10 @@ static size_t roll_back(struct sti_thread *thread, struct sti_scope *scope, cons
 {
     sti_specific_rollback(scope);
     sti_thread_state_rollback(scope);
+    if (has_used_libc(scope)) {
+        sti_handles_rollback(scope, task);
+        sti_libc_heap_end(thread, scope, NULL);
+    }
     struct sti_heap *blocks = sti_nursery_take(thread, scope);
     if (blocks == NULL)
         return sti_heap_rollback(thread, scope->heaps, task);
@@ -308,11 +327,13 @@ static void close_scope(struct sti_thread *thread, int code, void *value, uint64
         sti_family_add_usage(scope, &outcome->usage);
 
     sti_mutex_abandon_all(scope);
+    if (scope->member != NULL)
+        sti_handles_move(&scope->member->family->handles, &scope->handles, scope);
     if (commits) {
         commit(thread, scope);
     } else {
-        outcome->usage.descriptors = sti_descriptors_left(scope->descriptors, request->options->name);
         outcome->usage.kept = roll_back(thread, scope, request->options->name);
+        outcome->usage.descriptors = sti_descriptors_left(scope->descriptors, request->options->name);
     }
     if (scope->member != NULL)
         outcome->usage.kept += sti_family_end(scope, commits);

@@ -20,6 +20,7 @@
 #include "watch.h"
 
 struct sti_descriptors;
+struct sti_handle;
 struct sti_heap;
 struct sti_member;
 struct sti_scope_request;
@@ -93,6 +94,8 @@ struct sti_scope {
     struct sti_heap *heaps; /* its own and those that inner scopes committed into it, */
     size_t heap_count;      /* so many, since it was last looked which are empty, */
     size_t sweep_at;        /* and when it will be next */
+    struct sti_heap *libc_heaps; /* never destroyed: libc_heap.h */
+    struct sti_handle *handles; /* that it has open; with that room's lock, but for whether there are any */
     struct sti_specific_undo *specifics;
     struct sti_thread_state *thread_state; /* NULL: it has changed none */
 

@@ -10,6 +10,7 @@
 
 #include "backend_check.h"
 #include "family.h"
+#include "handle.h"
 #include "heap.h"
 #include "process.h"
 #include "specific.h"
@@ -34,6 +35,7 @@ static void end_thread(void *record)
     own_record = NULL;
     changing = true;
     sti_member_end_thread(thread);
+    sti_handles_end_thread(thread);
     sti_heap_end_thread(thread);
     sti_memprof_end_thread(&thread->sampling);
     /* release: the next owner, who acquires, sees the record as it was left. */

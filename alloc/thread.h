@@ -40,6 +40,7 @@ struct sti_thread {
     struct sti_nursery *nursery;  /* where young scopes allocate */
     struct sti_nursery *spare_nursery;
     struct sti_heap *warm;        /* an empty heap for the next scope */
+    struct sti_heap *warm_libc;   /* and one for libc's blocks in it */
     struct sti_heap *retired;     /* heaps with blocks of tasks that ended Ok, the oldest first */
     unsigned retired_count;
     struct sti_heap *fixed;       /* the same, of those that must not be moved; the newest first */

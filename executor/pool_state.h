@@ -9,6 +9,7 @@
 #include <stdatomic.h>
 #include <stint/pool.h>
 
+#include "alloc/child.h"
 #include "alloc/token.h"
 #include "delays.h"
 #include "event.h"
@@ -46,6 +47,7 @@ struct stint_pool {
     void *worker_data;
     stint_token stop;           /* set when cancelling; every running task's scope looks at it */
     char name[STI_THREAD_NAME_SIZE];
+    struct sti_child_masks signals; /* of its threads; set before they start */
 
     struct sti_lot lot;
     _Alignas(64) struct sti_queue queue;

@@ -380,6 +380,7 @@ void *sti_worker_main(void *argument)
     struct sti_worker *worker = argument;
     stint_pool *pool = worker->pool;
     begin(worker);
+    sti_child_set_masks(&pool->signals);
     tell_application(worker, pool->worker_begins);
     sti_fork_begin_thread(worker);
     atomic_store_explicit(&worker->record, sti_thread_own(), memory_order_release);
