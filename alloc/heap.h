@@ -21,6 +21,8 @@
 struct sti_scope;
 struct sti_thread;
 
+#define STI_HEAP_TASK_NAME 32
+
 /* A heap, or what a scope left in its thread's nursery: single blocks. */
 struct sti_heap {
     sti_backend_heap *backend; /* NULL: single blocks */
@@ -31,6 +33,7 @@ struct sti_heap {
     bool is_ownerless;         /* the thread that allocated from it has ended */
     uint64_t group;            /* those that one rollback has kept, as they may point into each other */
     int owner;                 /* the kernel's id of that thread, when it is kept */
+    char task[STI_HEAP_TASK_NAME]; /* that it was rolled back with; in debug mode only */
     struct sti_heap_map map;   /* for the scan of roots; a heap that is kept keeps it */
     size_t count;              /* of single blocks */
     struct sti_single {

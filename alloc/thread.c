@@ -87,6 +87,7 @@ static __attribute__((noinline)) struct sti_thread *first_record(void)
         thread = make_record();
     if (thread != NULL) {
         thread->id = gettid();
+        atomic_store_explicit(&thread->ending, false, memory_order_relaxed);
         own_record = thread;
         if (has_key)
             sti_specific_set_plain(record_key, thread);

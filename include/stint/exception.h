@@ -12,7 +12,8 @@
  * does.
  *
  * One that leaves a callback (of a future, a guard's release, a hook, a report) has nobody to go to: it is told to the
- * report below, and forgotten. */
+ * report below, and forgotten. So is a longjmp out of a callback, and pthread_exit or pthread_cancel in one: the callback ends
+ * there, and its thread goes on. Only the release of a guard lets the end of its thread pass. */
 #ifndef STINT_EXCEPTION_H
 #define STINT_EXCEPTION_H
 
