@@ -38,7 +38,11 @@ static stint_outcome take(stint_future *future)
 
 /* --- Chains ------------------------------------------------------------------------------------------------------- */
 
+#if defined __SANITIZE_ADDRESS__
+#define LINKS 2000 /* its frames are several times as large */
+#else
 #define LINKS 10000
+#endif
 
 struct link {
     stint_future *_Atomic *next; /* NULL: the last */
