@@ -11,6 +11,7 @@
 #include "backend_check.h"
 #include "family.h"
 #include "heap.h"
+#include "module_symbol.h"
 #include "process.h"
 #include "specific.h"
 
@@ -110,9 +111,20 @@ static void leave_others_behind(void)
     }
 }
 
+static int create_key(void)
+{
+#if STI_OVERRIDES
+    int (*plain)(pthread_key_t *, void (*)(void *));
+    *(void **)&plain = sti_libc_function("pthread_key_create");
+    return plain(&record_key, end_thread);
+#else
+    return pthread_key_create(&record_key, end_thread);
+#endif
+}
+
 __attribute__((constructor)) static void prepare(void)
 {
-    has_key = pthread_key_create(&record_key, end_thread) == 0;
+    has_key = create_key() == 0;
     pthread_atfork(NULL, NULL, leave_others_behind);
 }
 
