@@ -35,6 +35,12 @@ static uintptr_t stack_pointer(const landing *to)
     return pointer;
 }
 
+static void leave(const landing *to)
+{
+    const sigset_t *mask = to->__mask_was_saved != 0 ? (const sigset_t *)(const void *)&to->__saved_mask : NULL;
+    sti_way_leave(stack_pointer(to), mask);
+}
+
 /* Two threads at once find the same. siglongjmp is what libc calls all of them. */
 _Noreturn static void jump(landing *to, int value, jump_fn *_Atomic *found, const char *name)
 {
@@ -55,19 +61,19 @@ _Noreturn void sti_plain_longjmp(landing *to, int value)
 
 _Noreturn void longjmp(landing to[1], int value)
 {
-    sti_way_leave(stack_pointer(to));
+    leave(to);
     sti_plain_longjmp(to, value);
 }
 
 _Noreturn void _longjmp(landing to[1], int value)
 {
-    sti_way_leave(stack_pointer(to));
+    leave(to);
     sti_plain_longjmp(to, value);
 }
 
 _Noreturn void siglongjmp(landing to[1], int value)
 {
-    sti_way_leave(stack_pointer(to));
+    leave(to);
     sti_plain_longjmp(to, value);
 }
 
@@ -75,7 +81,7 @@ _Noreturn void siglongjmp(landing to[1], int value)
 _Noreturn void __longjmp_chk(landing to[1], int value)
 {
     static jump_fn *_Atomic found;
-    sti_way_leave(stack_pointer(to));
+    leave(to);
     jump(to, value, &found, "__longjmp_chk");
 }
 
@@ -87,6 +93,6 @@ int setcontext(const ucontext_t *context)
         *(void **)&plain = sti_libc_function("setcontext");
         atomic_store_explicit(&found, plain, memory_order_relaxed);
     }
-    sti_way_leave((uintptr_t)context->uc_mcontext.gregs[REG_RSP]);
+    sti_way_leave((uintptr_t)context->uc_mcontext.gregs[REG_RSP], &context->uc_sigmask);
     return plain(context);
 }

@@ -7,6 +7,8 @@
 #include "way.h"
 
 #include <stddef.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 #include <unwind.h>
 
 #include "boundary.h"
@@ -18,6 +20,8 @@
 #include "scope.h"
 #include "scope_state.h"
 #include "thread.h"
+
+#define KERNEL_MASK_SIZE ((size_t)8)
 
 static bool is_reached(const struct sti_way *way)
 {
@@ -91,34 +95,44 @@ _Noreturn static void fail(struct sti_scope *scope)
     sti_interrupt_land(scope);
 }
 
+/* The jump may be out of a signal's handler, which keeps that signal blocked. */
+static void set_mask(const sigset_t *mask)
+{
+    if (mask != NULL)
+        syscall(SYS_rt_sigprocmask, SIG_SETMASK, mask, NULL, KERNEL_MASK_SIZE);
+}
+
 static bool is_whole_task(const struct sti_scope *scope)
 {
     return scope->is_branch || scope->request->detached;
 }
 
-__attribute__((noinline)) static void leave(const struct sti_way *way)
+__attribute__((noinline)) static void leave(const struct sti_way *way, const sigset_t *mask)
 {
     for (;;) {
         struct sti_scope *scope = innermost_scope();
         const struct sti_callback *callback = sti_callback_innermost;
         if (callback != NULL && is_newer(callback, scope) && sti_way_passes(way, callback->frame)) {
             sti_misuse_note(scope, "a callback was left by longjmp");
+            set_mask(mask);
             sti_boundary_cut(callback);
         }
         if (scope == NULL || !sti_way_passes(way, scope->frame))
             break;
         sti_misuse_note(scope, "its scope was left by longjmp");
-        if (is_whole_task(scope))
+        if (is_whole_task(scope)) {
+            set_mask(mask);
             fail(scope);
+        }
         sti_scope_abandon(scope);
     }
     if (innermost_scope() != NULL)
         leave_frames(innermost_scope(), way);
 }
 
-void sti_way_leave(uintptr_t target)
+void sti_way_leave(uintptr_t target, const sigset_t *mask)
 {
     struct sti_way way;
     if (may_pass_anything(target) && sti_way_find(&way, target))
-        leave(&way);
+        leave(&way, mask);
 }

@@ -8,6 +8,7 @@
 #ifndef STI_ALLOC_WAY_H
 #define STI_ALLOC_WAY_H
 
+#include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -37,7 +38,7 @@ static inline bool sti_way_passes(const struct sti_way *way, uintptr_t address)
 
 /* Before a jump to a frame with this stack pointer: whatever it passes is ended. A scope of stint_run is rolled back; guards
  * run, forks are taken back or waited for, hooks go. Does not return where the jump would leave a task of a pool, a stolen
- * subtask or a callback: that is where it ends then. */
-void sti_way_leave(uintptr_t target);
+ * subtask or a callback: that is where it ends then, with the signal mask that the jump would have set (NULL: none). */
+void sti_way_leave(uintptr_t target, const sigset_t *mask);
 
 #endif

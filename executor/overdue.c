@@ -9,6 +9,7 @@
 #include <time.h>
 
 #include "alloc/ask.h"
+#include "alloc/boundary.h"
 #include "alloc/clock.h"
 #include "alloc/plain_lock.h"
 #include "alloc/process.h"
@@ -69,7 +70,7 @@ static void tell(struct sti_follower *follower)
         report->report.depth = answer.depth;
         report->report.task.deferral = answer.deferral;
     }
-    report->overdue->function(&report->report, report->overdue->arg);
+    STI_BOUNDARY_CALLBACK("report", report->overdue->function, &report->report, report->overdue->arg, NULL);
     stint_account_release(report->account);
     sti_process_free(report);
 }
