@@ -457,67 +457,6 @@ static void test_a_watched_task_may_be_cancelled_with_its_thread(void **state)
     stint_account_release(account);
 }
 
-/* --- A profile's tracker ------------------------------------------------------------------------------------------ */
-
-static leave_fn *leave_tracker;
-static unsigned tracked;
-static unsigned told;
-
-static void be_told(const char *where, const char *what, void *arg)
-{
-    (void)what;
-    (void)arg;
-    told += strcmp(where, "tracker") == 0;
-}
-
-static void *follow(const stint_memprof_allocation *allocation, void *arg)
-{
-    (void)allocation;
-    (void)arg;
-    tracked++;
-    leave_tracker();
-    return NULL;
-}
-
-static int allocate_some(void *arg, void **value)
-{
-    (void)arg;
-    (void)value;
-    for (int i = 0; i < 100; i++)
-        stint_free(keep(stint_malloc(1000)));
-    return 0;
-}
-
-static void run_followed(void *outcome)
-{
-    stint_run(allocate_some, NULL, NULL, outcome);
-}
-
-static void test_a_tracker_that_does_not_return_follows_nothing(void **state)
-{
-    (void)state;
-    stint_set_exception_report(be_told, NULL);
-    for (unsigned jump = 0; jump < JUMPS + 1; jump++) {
-        if (jump < JUMPS && !stint_overrides_malloc())
-            continue;
-        leave_tracker = jump < JUMPS ? jumps[jump] : exit_by_pthread;
-        tracked = 0;
-        told = 0;
-        stint_memprof_options options = STINT_MEMPROF_OPTIONS_INIT;
-        options.rate = 1;
-        options.interval = 0;
-        options.tracker.alloc = follow;
-        assert_int_equal(stint_memprof_start(&options), 0);
-        stint_outcome outcome = { .status = STINT_CANCELLED };
-        catch_jump(run_followed, &outcome);
-        assert_int_equal(stint_memprof_stop(), 0);
-        assert_ok(outcome);
-        assert_true(tracked >= 100);
-        assert_int_equal(told, tracked);
-    }
-    stint_set_exception_report(NULL, NULL);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -527,7 +466,6 @@ int main(void)
         cmocka_unit_test(test_a_switch_to_another_stack_ends_nothing),
         cmocka_unit_test(test_a_thread_that_ends_in_a_scope_takes_it_along),
         cmocka_unit_test(test_a_watched_task_may_be_cancelled_with_its_thread),
-        cmocka_unit_test(test_a_tracker_that_does_not_return_follows_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
