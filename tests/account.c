@@ -7,7 +7,7 @@
 #include <stdatomic.h>
 
 #define THREADS 2
-#define TASKS 3000
+#define TASKS 1000
 #define GRANT (256 * KIB)
 
 static stint_account *make_account(stint_account *parent, size_t allocation, size_t memory, unsigned running)

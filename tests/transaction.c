@@ -4,6 +4,7 @@
 #include "support.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 
 #define BLOCKS 100
@@ -180,7 +181,7 @@ static void *take_apart_what_comes(void *count)
     for (size_t i = 0; i < *(size_t *)count; i++) {
         struct list *list;
         while ((list = atomic_exchange(&handed_over, NULL)) == NULL)
-            ;
+            sched_yield();
         good += take_apart(list);
     }
     return (void *)good;
@@ -189,7 +190,7 @@ static void *take_apart_what_comes(void *count)
 static void test_ok_values_that_another_thread_frees_leave_nothing(void **state)
 {
     (void)state;
-    size_t count = 3000;
+    size_t count = 2000;
     size_t before = 0;
     void *good = NULL;
     pthread_t thread;
@@ -201,7 +202,7 @@ static void test_ok_values_that_another_thread_frees_leave_nothing(void **state)
         stint_outcome outcome = run_task(make_list, &seed, NULL);
         assert_ok(outcome);
         while (atomic_load(&handed_over) != NULL)
-            ;
+            sched_yield();
         atomic_store(&handed_over, outcome.value);
     }
     assert_int_equal(pthread_join(thread, &good), 0);
