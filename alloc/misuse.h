@@ -21,7 +21,7 @@ void sti_misuse_note(const struct sti_scope *scope, const char *what);
 /* The scope's function has returned: has it left something open? */
 static inline bool sti_misuse_is_left(const struct sti_scope *scope)
 {
-    return scope->guards != NULL || scope->hooks != NULL || scope->masks != scope->finished || scope->keeps > 0;
+    return scope->guards != NULL || scope->hooks != NULL || scope->masks != scope->finished; /* a keep is a mask, too */
 }
 
 /* It has: the error of the task, which is its own code if it has failed anyway. */
