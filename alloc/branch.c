@@ -28,6 +28,7 @@
 #include "interrupt.h"
 #include "libc_heap.h"
 #include "meter.h"
+#include "misuse.h"
 #include "mutex.h"
 #include "nursery.h"
 #include "preempt.h"
@@ -148,6 +149,10 @@ static int begin(struct sti_thread *thread, struct sti_scope *scope, struct sti_
 static void end(struct sti_thread *thread, struct sti_scope *scope)
 {
     sti_thread_suspend();
+    sti_callback_innermost = scope->callback;
+    sti_forks_in_joins = scope->joins;
+    if (__builtin_expect(sti_debug_is_on, 0))
+        sti_misuse_look_at_holds(scope);
     if (scope->regions > 0)
         sti_blocking_close(scope);
     sti_scope_end_watch(scope);
@@ -188,8 +193,14 @@ int sti_branch_run(struct sti_family *family, stint_fn *fn, void *arg, void **va
             void *made = NULL;
             code = sti_boundary_run(&scope, fn, arg, &made, thrown);
             result = made;
-            if (__builtin_expect(thrown->exception != NULL, 0))
+            if (__builtin_expect(sti_boundary_was_left(thrown), 0)) {
+                code = sti_boundary_end_left(&scope);
+                thrown->exception = NULL;
+            } else if (__builtin_expect(thrown->exception != NULL, 0)) {
                 sti_boundary_note(&scope, thrown);
+            } else if (__builtin_expect(sti_misuse_is_left(&scope), 0)) {
+                code = sti_misuse_fail_task(&scope, code);
+            }
             returned = true;
         } else {
             sti_float_modes_set(&modes);

@@ -8,11 +8,15 @@
  * mimalloc lists its heaps under locks that it does not look after at a fork(2): none is made or ended during one. */
 #include "heap.h"
 
+#include <string.h>
+
 #include "allocate.h"
 #include "kept.h"
 #include "libc_heap.h"
+#include "misuse.h"
 #include "nursery.h"
 #include "process.h"
+#include "quarantine.h"
 #include "quiet.h"
 #include "roots.h"
 #include "scope_state.h"
@@ -250,6 +254,13 @@ static void wipe_block(void *block, uintptr_t page, void *unused)
     sti_wipe_block(block);
 }
 
+static void wipe(struct sti_heap *heap)
+{
+    if (heap->wiped)
+        sti_backend_heap_blocks(heap->backend, wipe_block, NULL);
+    heap->wiped = false;
+}
+
 static void free_blocks(const struct sti_heap *heap)
 {
     for (size_t i = 0; i < heap->count; i++) {
@@ -266,8 +277,7 @@ void sti_heap_destroy(struct sti_heap *heap)
     if (heap->backend == NULL) {
         free_blocks(heap);
     } else {
-        if (heap->wiped)
-            sti_backend_heap_blocks(heap->backend, wipe_block, NULL);
+        wipe(heap);
         sti_quiet_enter();
         sti_backend_heap_destroy(heap->backend);
         sti_quiet_leave();
@@ -287,18 +297,36 @@ void sti_heap_commit(struct sti_thread *thread, struct sti_heap *list, uint64_t 
     }
 }
 
+static void name_after(struct sti_heap *list, const char *task)
+{
+    for (; list != NULL; list = list->next)
+        strncpy(list->task, task != NULL ? task : "", sizeof list->task - 1);
+}
+
+static void give_up(struct sti_thread *thread, struct sti_heap *heap)
+{
+    if (__builtin_expect(sti_debug_is_on, 0) && heap->backend != NULL) {
+        wipe(heap);
+        if (sti_quarantine_put(thread, heap))
+            return;
+    }
+    sti_heap_destroy(heap);
+}
+
 size_t sti_heap_rollback(struct sti_thread *thread, struct sti_heap *list, const char *task)
 {
     list = sti_heap_drop_empty(thread, list);
     if (list == NULL)
         return 0;
+    if (__builtin_expect(sti_debug_is_on, 0))
+        name_after(list, task);
     size_t kept = 0;
     if (sti_roots_scan_due())
         kept = sti_kept_look(thread, &list, task);
     sti_memprof_end_heaps(thread, list, false);
     while (list != NULL) {
         struct sti_heap *next = list->next;
-        sti_heap_destroy(list);
+        give_up(thread, list);
         list = next;
     }
     return kept;

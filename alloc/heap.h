@@ -22,6 +22,8 @@
 struct sti_scope;
 struct sti_thread;
 
+#define STI_HEAP_TASK_NAME 32
+
 /* A heap, or what a scope left in its thread's nursery: single blocks. */
 struct sti_heap {
     sti_backend_heap *backend; /* NULL: single blocks */
@@ -31,6 +33,7 @@ struct sti_heap {
     bool wiped;                /* when it is destroyed: wipe.h */
     bool pinned;               /* whatever roots point to, all of it is kept: roots.h */
     bool is_of_libc;           /* handles: handle.h */
+    char task[STI_HEAP_TASK_NAME]; /* that it was rolled back with; in debug mode only */
     struct sti_heap_map map;   /* for the scan of roots */
     size_t count;              /* of single blocks */
     struct sti_single {

@@ -105,6 +105,11 @@ static inline void sti_hold_release_lock(const volatile void *lock)
         sti_hold_release_lock_by_name(lock);
 }
 
+/* Frames of the thread are left: what was held as long as one of them stood is not any more. Locks are. */
+struct sti_way;
+void sti_hold_leave(struct sti_holds *holds, const struct sti_way *way);
+void sti_hold_end_regions(struct sti_holds *holds);
+
 /* Put what is counted on the list of the innermost scope, which is to be looked at. */
 void sti_hold_settle(struct sti_scope *innermost);
 

@@ -20,6 +20,7 @@
 #include "family.h"
 #include "forks.h"
 #include "hook.h"
+#include "plain_jump.h"
 #include "rules.h"
 #include "scope_state.h"
 #include "thread.h"
@@ -128,7 +129,7 @@ void sti_interrupt_land(struct sti_scope *scope)
     sti_forks_settle(scope);
     sti_guard_run_all(scope);
     sti_hook_drop(scope);
-    longjmp(scope->landing, 1);
+    sti_plain_longjmp(scope->landing, 1);
 }
 
 /* Of a frame that a signal has stopped no table tells what has to be cleaned up: from there it is always a jump. */

@@ -27,10 +27,12 @@
 #include "libc_heap.h"
 #include "linkage.h"
 #include "meter.h"
+#include "misuse.h"
 #include "mutex.h"
 #include "nursery.h"
 #include "payload.h"
 #include "preempt.h"
+#include "process.h"
 #include "scope_state.h"
 #include "specific.h"
 #include "thread_state.h"
@@ -120,6 +122,8 @@ void sti_scope_init(struct sti_scope *scope, struct sti_thread *thread, const st
     scope->is_branch = false;
     scope->is_inner_branch = false;
     scope->forks = sti_forks_outstanding(thread);
+    scope->joins = sti_forks_in_joins;
+    scope->callback = sti_callback_innermost;
     scope->peak = 0;
     scope->grace_left = options->grace != 0 ? options->grace : DEFAULT_GRACE;
     scope->samples = 0;
@@ -235,7 +239,7 @@ static int open_scope(struct sti_thread *thread, struct sti_scope *scope, const 
     thread->scope = scope;
     if (options->wipe)
         sti_wipe_begin();
-    sti_nursery_open(thread, scope, scope->wiped);
+    sti_nursery_open(thread, scope, scope->wiped || sti_debug_is_on);
     sti_meter_begin(thread, &options->budget);
     if (scope->outer == NULL)
         sti_global_begin_task(thread, start);
@@ -288,6 +292,10 @@ static void close_scope(struct sti_thread *thread, int code, void *value, uint64
 {
     struct sti_scope *scope = thread->scope;
     sti_thread_suspend();
+    sti_callback_innermost = scope->callback;
+    sti_forks_in_joins = scope->joins;
+    if (__builtin_expect(sti_debug_is_on, 0))
+        sti_misuse_look_at_holds(scope);
     if (scope->regions > 0)
         sti_blocking_close(scope);
     sti_scope_end_watch(scope);
@@ -351,6 +359,25 @@ static void close_scope(struct sti_thread *thread, int code, void *value, uint64
     sti_thread_return_to(thread, scope->below);
 }
 
+void sti_scope_abandon(struct sti_scope *scope)
+{
+    struct sti_thread *thread = scope->thread;
+    const struct sti_scope_request *request = scope->request;
+    stint_token *token = (stint_token *)(uintptr_t)request->token; /* stint_run's, which will not return */
+    stint_account *account = request->options->account;
+    stint_outcome unheard;
+    sti_forks_give_up(scope);
+    sti_guard_run_all(scope);
+    sti_hook_drop(scope);
+    sti_hold_end_regions(&scope->holds);
+    close_scope(thread, EINVAL, NULL, sti_quick_clock_now(&thread->clock), request, &unheard);
+    sti_process_free(unheard.payload);
+    stint_token_release(token);
+    stint_account_release(account);
+    if (thread->scope == NULL && sti_member_has_mail(thread))
+        sti_member_collect(thread);
+}
+
 int sti_scope_run(const struct sti_scope_request *request, stint_outcome *outcome)
 {
     struct sti_thread *thread = sti_thread_self();
@@ -382,6 +409,8 @@ int sti_scope_run(const struct sti_scope_request *request, stint_outcome *outcom
             value = result;
             if (__builtin_expect(thrown.exception != NULL, 0))
                 code = sti_boundary_fail(&scope, &thrown, outcome);
+            else if (__builtin_expect(sti_misuse_is_left(&scope), 0))
+                code = sti_misuse_fail(&scope, code);
         } else {
             sti_float_modes_set(&modes);
         }

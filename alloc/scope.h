@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "linkage.h"
+struct sti_scope;
 
 /* What the executor asks for beyond stint_run. */
 struct sti_scope_request {
@@ -38,6 +39,10 @@ static inline bool sti_options_valid(const stint_options *options)
  * has its maximum of running tasks. A deadline that passed before the start, or
  * a token already set, gives its outcome without fn being called. */
 int sti_scope_run(const struct sti_scope_request *request, stint_outcome *outcome);
+
+/* The frames of a scope of stint_run, the thread's innermost, are about to be left: by a jump, or as the thread ends. It is
+ * rolled back, and nobody hears of its outcome. */
+void sti_scope_abandon(struct sti_scope *scope);
 
 /* Whether a scope that the calling thread is in, at any depth, has this account or one below it. */
 bool sti_scope_is_in_account(const stint_account *account);

@@ -19,6 +19,7 @@
 #include "unwinding.h"
 #include "watch.h"
 
+struct sti_callback;
 struct sti_descriptors;
 struct sti_handle;
 struct sti_heap;
@@ -40,7 +41,9 @@ struct sti_scope {
     struct sti_member *member; /* of its task's family; NULL: this is no outermost scope of one (family.h) */
     bool is_branch;            /* a stolen subtask's */
     bool is_inner_branch;      /* a branch of the family that the scopes around it belong to (branch.c) */
-    size_t forks;              /* outstanding on the thread when it opened (forks.h) */
+    size_t forks;              /* outstanding on the thread when it opened (forks.h), */
+    size_t joins;              /* and those that will run in their joins */
+    struct sti_callback *callback; /* that the thread was in (boundary.h) */
 
     /* The meter's. Ends and checks are values of the thread's used. */
     uint64_t begin;

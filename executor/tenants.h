@@ -22,7 +22,7 @@
  * Until then the pool cannot be freed, so who has claimed one may touch the pool.
  *
  * The room has a capacity for all tenants together. One of them may take at most eight times as many places as are left
- * (dynamic thresholds, Choudhury and Hahne 1998): so there is always one for another. */
+ * (dynamic thresholds, Choudhury and Hahne 1998): so of nine or more one tenant alone always leaves one for another. */
 #ifndef STI_EXECUTOR_TENANTS_H
 #define STI_EXECUTOR_TENANTS_H
 

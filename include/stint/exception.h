@@ -12,7 +12,9 @@
  * stint.hpp, which does.
  *
  * One that leaves a callback (of a future, of a worker's begin or end, a guard's or a context's release, a hook, a
- * report) has nobody to go to: it is told to the report below, and forgotten. */
+ * report, a profile's tracker) has nobody to go to: it is told to the report below, and forgotten. So is a longjmp out
+ * of a callback, and pthread_exit or pthread_cancel in one: the callback ends there, and its thread goes on. Only the
+ * release of a guard lets the end of its thread pass. */
 #ifndef STINT_EXCEPTION_H
 #define STINT_EXCEPTION_H
 
@@ -20,7 +22,7 @@
 
 STINT_BEGIN_DECLS
 
-/* where: "callback", "release", "hook" or "report"; what: what the exception says, valid during the call only. */
+/* where: "callback", "release", "hook", "report" or "tracker"; what: what the exception says, valid during the call only. */
 typedef void stint_exception_report(const char *where, const char *what, void *arg);
 
 /* Be told of exceptions out of callbacks. report is called on the thread of the callback, where that was called, and must

@@ -53,7 +53,7 @@ typedef void stint_callback(stint_future *future, const stint_outcome *outcome, 
  *
  * What it may do: all that does not block. It should be short, as its thread does nothing else meanwhile: a longer
  * piece of work is a task to submit. In it, a wait for a future that has not resolved, a shutdown and a destruction of
- * any pool return EDEADLK. It must return (no longjmp; of an exception see exception.h).
+ * any pool return EDEADLK. It must return (exception.h says what becomes of one that does not).
  *
  * 0; EINVAL: future or callback is NULL; ENOMEM (callback will not be called). Any thread. */
 STINT_API int stint_future_then(stint_future *future, stint_callback *callback, void *arg);

@@ -43,7 +43,8 @@ STINT_API bool stint_finish(void);
  * call stint_checkpoint first, as a library's progress callback would. */
 STINT_API bool stint_interrupted(void);
 
-/* Make interrupts wait until the matching stint_unmask. Nests; the last stint_unmask delivers what waited. */
+/* Make interrupts wait until the matching stint_unmask. Nests; the last stint_unmask delivers what waited. A task that
+ * returns masked has failed, with EINVAL. */
 STINT_API void stint_mask(void);
 STINT_API void stint_unmask(void);
 
@@ -75,13 +76,14 @@ typedef struct stint_hook {
     void *arg;
     struct stint_hook *below;
     bool fired;
+    uintptr_t check;
 } stint_hook;
 
 /* Have function(arg) called, once, when the scope is tripped: set a flag (sqlite3_interrupt), write a byte into a pipe,
  * shut a socket down. It is called by whoever notices first: the task's own thread, from inside an allocation, when a
  * limit is passed; otherwise a thread of the library's, at once when a token is set, and at the deadline. So it must be
  * short, take no lock that the task may hold, and not allocate. It must be popped before its frame returns; a jump pops
- * it.
+ * it. A task that returns with a hook that it has not popped has failed, with EINVAL.
  * 0 (outside a scope too, where nothing will call it); EINVAL: hook or function is NULL; EAGAIN: the thread that watches
  * could not be started. */
 STINT_API int stint_hook_push(stint_hook *hook, void (*function)(void *arg), void *arg);

@@ -26,7 +26,8 @@ typedef struct stint_pool_options {
 
     /* Tasks that may wait at once in the submission queue; 0: 4096. Rounded up to a power of two, at least 2, at most
      * 2^24. Tasks that have an account or a priority wait beside it, so many of them again (not rounded), and there one
-     * account can take eight times as many places as are left: so there is always one for another. */
+     * account can take eight times as many places as are left: so of nine places or more one account alone always leaves
+     * one for another. */
     size_t queue_capacity;
 
     /* Worker threads are called name/0, name/1, ... (15 characters are kept); NULL: "stint". */

@@ -195,7 +195,12 @@ typedef struct stint_outcome {
  * what they have left, and its memory is committed into the scope around it. When a scope around it is interrupted, this
  * one ends with it and, in STINT_JUMP, the call does not return.
  *
- * Any thread, any number at once. The function must leave by returning (no longjmp over the call, no pthread_exit) or, in C++, by an exception.
+ * Any thread, any number at once. The function is to leave by returning or, in C++, by an exception. What it has to
+ * undo before (guards, hooks, masks, stint_keep_begin, forks) it must have undone: otherwise it has failed, with EINVAL. When
+ * a longjmp or setcontext leaves it, or the thread ends in it (pthread_exit, pthread_cancel), it is rolled back, its guards
+ * run, and nobody hears of its outcome; not the longjmp where nothing is overridden (stint_overrides_malloc). A task of a
+ * pool, and a subtask on another worker, cannot be left like that: it fails, with EINVAL, and the worker goes on; but do not
+ * jump to a landing on another thread's stack, which nobody can tell from a switch of stacks. docs/debugging.md.
  *
  * 0: *outcome is filled, whatever the task's status. EINVAL: fn or outcome is NULL, or on_interrupt or flags is no known
  * value. ENOMEM: no memory for this thread's record; ENOTSUP: the program is linked so that stint cannot meter it (link.h),
