@@ -371,7 +371,7 @@ void sti_scope_abandon(struct sti_scope *scope)
     sti_hook_drop(scope);
     sti_hold_end_regions(&scope->holds);
     close_scope(thread, EINVAL, NULL, sti_quick_clock_now(&thread->clock), request, &unheard);
-    sti_process_free(unheard.payload);
+    sti_process_free((void *)(uintptr_t)unheard.payload);
     stint_token_release(token);
     stint_account_release(account);
     if (thread->scope == NULL && sti_member_has_mail(thread))
