@@ -214,7 +214,7 @@ static void a_shutdown_ends_those_whose_turn_has_not_come(void **state)
             ran += !ended;
             stint_future_release(futures[j]);
         }
-        assert_true(ran > 0 || sum == 0);
+        assert_true(ran > 0 || sum <= 1); /* the first may have run, and be cancelled at its end */
         stint_serial_release(serial);
     }
 }
