@@ -29,6 +29,7 @@
 #include "plain_lock.h"
 #include "process.h"
 #include "quiet.h"
+#include "record.h"
 #include "scope_state.h"
 #include "thread.h"
 
@@ -376,6 +377,8 @@ int stint_account_create(stint_account **account, stint_account *parent, const s
         return EINVAL;
     const char *name = limits != NULL ? limits->name : NULL;
     size_t name_size = name != NULL ? strlen(name) + 1 : sizeof "account 4294967295";
+    if (!sti_record_charge(sizeof(stint_account) + name_size, STI_CALLER()))
+        return ENOMEM;
     stint_account *created = sti_process_aligned(_Alignof(stint_account), sizeof *created + name_size);
     if (created == NULL)
         return ENOMEM;

@@ -30,6 +30,7 @@ void *sti_allocate_zeroed_uncommon(struct sti_thread *thread, size_t size, const
 void *sti_allocate_aligned_uncommon(struct sti_thread *thread, size_t alignment, size_t size, const void *caller);
 /* Move the block to the innermost scope's memory; its size, charged already, is to be another one. */
 void *sti_allocate_moved(struct sti_thread *thread, void *block, size_t size);
+void *sti_reallocate_charged(struct sti_thread *thread, void *block, size_t size, const void *caller);
 void *sti_reallocate_uncommon(struct sti_thread *thread, void *block, size_t size, const void *caller);
 
 /* Beyond the limits and the grace, for code that can neither be told of a failure nor be left. */
@@ -99,8 +100,9 @@ STI_INLINE void *sti_reallocate_plainly(struct sti_thread *thread, void *block, 
         return block;
     if (STI_LIKELY(thread->allocating != NULL) &&
         STI_LIKELY(sti_meter_charge_fast(thread, sti_meter_rounded(size))))
-        return STI_LIKELY(!sti_caller_is_system(caller)) ? sti_backend_theap_realloc(thread->allocating, block, size)
-                                                         : sti_backend_realloc(block, size);
+        return STI_LIKELY(sti_caller_is_clearly_not_system(caller))
+                   ? sti_backend_theap_realloc(thread->allocating, block, size)
+                   : sti_reallocate_charged(thread, block, size, caller);
     return sti_reallocate_uncommon(thread, block, size, caller);
 }
 

@@ -32,7 +32,7 @@ static stint_deferral look(uintptr_t instruction, uintptr_t stack_pointer)
         return STINT_DEFERRAL_NONE;
     stint_deferral deferral = sti_deferral_of(thread->scope);
     if (deferral == STINT_DEFERRAL_NONE &&
-        (sti_caller_is_protected(instruction) || !sti_caller_stack_is_safe(thread->scope->frame, stack_pointer)))
+        (sti_caller_is_protected(instruction) || !sti_caller_stack_is_safe(thread->scope->frame, stack_pointer, NULL)))
         deferral = STINT_DEFERRAL_FRAME;
     return deferral;
 }

@@ -35,7 +35,21 @@ static inline sti_backend_theap *sti_backend_heap_theap(sti_backend_heap *heap)
     return mi_heap_theap(heap);
 }
 
-/* Live blocks become the process's. */
+/* A page whose blocks are all in use is mimalloc's to give up, to whoever frees one of them first. While somebody does, a walk
+ * of that page's blocks, or its move to another heap, would take the page from under him, or he from under it: none of
+ * this is locked. A heap keeps so many full pages of each size of small blocks, and this is the most that mimalloc can
+ * be told to. For the whole process, before there is a heap. */
+#define STI_BACKEND_FULL_PAGES 32
+#define STI_BACKEND_KEPT_BLOCK ((size_t)4 << 10) /* small is what is no larger, */
+#define STI_BACKEND_KEPT ((size_t)3 << 19)       /* and a heap with no more of them than this has given up no page */
+#define STI_BACKEND_KEPT_MIXED ((size_t)256 << 10) /* nor has one with no more than this, of any size */
+
+static inline void sti_backend_keep_full_pages(void)
+{
+    mi_option_set(mi_option_page_full_retain, STI_BACKEND_FULL_PAGES);
+}
+
+/* Live blocks become the process's. If somebody may free one meanwhile, the heap must have given up no page. */
 static inline void sti_backend_heap_delete(sti_backend_heap *heap)
 {
     mi_heap_delete(heap);
@@ -67,6 +81,7 @@ struct sti_backend_size {
     size_t held;   /* bytes in live blocks, each counted with what its size class makes of it */
     size_t pages;  /* bytes of those pages, as far as they have been used */
     size_t blocks; /* that live */
+    size_t areas;  /* pages, those without a live block too */
 };
 
 static inline bool sti_backend_add_area(const mi_heap_t *heap, const mi_heap_area_t *area, void *block,
@@ -80,13 +95,14 @@ static inline bool sti_backend_add_area(const mi_heap_t *heap, const mi_heap_are
     if (area->used > 0)
         sum->pages += area->committed > STI_BACKEND_SLICE ? area->committed : STI_BACKEND_SLICE;
     sum->blocks += area->used;
+    sum->areas++;
     return true;
 }
 
 /* Blocks that another thread has freed may still be counted until the next collection: never too few. Reads only. */
 static inline struct sti_backend_size sti_backend_heap_size(sti_backend_heap *heap)
 {
-    struct sti_backend_size sum = { 0, 0, 0 };
+    struct sti_backend_size sum = { 0, 0, 0, 0 };
     mi_heap_visit_blocks(heap, false, sti_backend_add_area, &sum);
     return sum;
 }
@@ -106,7 +122,7 @@ static inline bool sti_backend_visit_area(const mi_heap_t *heap, const mi_heap_a
     (void)block;
     (void)block_size;
     const struct sti_backend_area_visit *areas = visit;
-    if (area->used > 0)
+    if (area->used > 0 && area->full_block_size > 0) /* 0 when somebody frees the page at this moment */
         areas->visit((uintptr_t)area->blocks, (uintptr_t)area->blocks + area->committed, area->full_block_size,
                      areas->arg);
     return true;

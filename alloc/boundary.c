@@ -6,7 +6,11 @@
  * two phases. In the first, which only looks for a handler, all frames still stand: forks that they made are settled
  * there, since their thieves may be at work with what lies in those frames. The personality says that it handles
  * anything. In the second the frames inside have gone, and it has the unwinder go on at the landing, with the exception.
- * A forced unwind (pthread_exit, our own) has no first phase, and passes. */
+ *
+ * A forced unwind has no first phase. Our own passes. Any other is the end of the thread: pthread_exit, thrd_exit,
+ * pthread_cancel. It passes a scope of stint_run, which is rolled back on the way; the guards of frames that were not
+ * compiled to be unwound run then, while those are still there. A task of a pool it does not pass, as the thread is the
+ * pool's, nor a callback, in whose midst something of ours may be half done: that is as if it had failed. */
 #include "boundary.h"
 
 #include <stdbool.h>
@@ -15,10 +19,14 @@
 #include "cxx.h"
 #include "exception.h"
 #include "forks.h"
+#include "hook.h"
 #include "interrupt.h"
 #include "plain_lock.h"
+#include "misuse.h"
 #include "quiet.h"
+#include "scope.h"
 #include "scope_state.h"
+#include "thread.h"
 
 #ifndef __x86_64__
 #error "the frame of the boundary is written for x86-64"
@@ -49,7 +57,22 @@ __asm__(".text\n"
         "    .cfi_adjust_cfa_offset -8\n"
         "    ret\n"
         "    .cfi_endproc\n"
-        ".size sti_boundary_call, . - sti_boundary_call\n");
+        ".size sti_boundary_call, . - sti_boundary_call\n"
+        ".p2align 4\n"
+        ".type jump_to_landing, @function\n"
+        "jump_to_landing:\n"
+        "    movq 0(%rdi), %rbx\n"
+        "    movq 8(%rdi), %rbp\n"
+        "    movq 16(%rdi), %r12\n"
+        "    movq 24(%rdi), %r13\n"
+        "    movq 32(%rdi), %r14\n"
+        "    movq 40(%rdi), %r15\n"
+        "    movq 48(%rdi), %rsp\n"
+        "    jmp sti_boundary_landing\n"
+        ".size jump_to_landing, . - jump_to_landing\n");
+
+struct _Unwind_Exception sti_boundary_left;
+_Thread_local struct sti_callback *sti_callback_innermost;
 
 /* A task that is about to fail has its other threads stopped; the exception of a branch is for whoever joins it. */
 static void settle_forks(struct sti_scope *scope)
@@ -61,12 +84,61 @@ static void settle_forks(struct sti_scope *scope)
     sti_forks_settle(scope);
 }
 
+/* A forced unwind passes. */
+static void forget_callback(const struct sti_thrown *thrown)
+{
+    if (sti_callback_innermost != NULL && sti_callback_innermost->thrown == thrown)
+        sti_callback_innermost = sti_callback_innermost->outer;
+}
+
+/* Whatever it has left open is ended while its frames are there. */
+static void leave_scope(struct sti_scope *scope)
+{
+    while (scope->thread->scope != NULL && scope->thread->scope != scope)
+        sti_scope_abandon(scope->thread->scope);
+    sti_forks_settle(scope);
+    sti_guard_run_all(scope);
+    sti_hook_drop(scope);
+}
+
+/* The thread is being ended, and has come to a boundary. True: it ends. */
+static bool thread_may_end(struct sti_thrown *thrown)
+{
+    struct sti_scope *scope = thrown->scope;
+    if (scope == NULL || scope->is_branch || scope->request->detached) {
+        sti_misuse_note(scope, scope != NULL ? "called pthread_exit, or was cancelled"
+                                             : "a callback called pthread_exit, or was cancelled");
+        if (scope != NULL)
+            leave_scope(scope);
+        return thrown->lets_end;
+    }
+    leave_scope(scope);
+    sti_misuse_note(scope, "its thread ends inside it");
+    sti_scope_abandon(scope);
+    return true;
+}
+
+static _Unwind_Reason_Code land(struct sti_thrown *thrown, struct _Unwind_Exception *exception,
+                                struct _Unwind_Context *context)
+{
+    thrown->exception = exception;
+    _Unwind_SetIP(context, (_Unwind_Ptr)(uintptr_t)sti_boundary_landing);
+    return _URC_INSTALL_CONTEXT;
+}
+
 _Unwind_Reason_Code sti_boundary_personality(int version, _Unwind_Action actions, _Unwind_Exception_Class class,
                                              struct _Unwind_Exception *exception, struct _Unwind_Context *context)
 {
     (void)version;
-    (void)class;
     struct sti_thrown *thrown = *(struct sti_thrown *const *)_Unwind_GetCFA(context);
+    if ((actions & _UA_FORCE_UNWIND) != 0) {
+        if (sti_unwind_is_ours(class) || thread_may_end(thrown)) {
+            forget_callback(thrown);
+            return _URC_CONTINUE_UNWIND;
+        }
+        sti_thread_note_end(sti_thread_own());
+        return land(thrown, &sti_boundary_left, context);
+    }
     if ((actions & _UA_SEARCH_PHASE) != 0) {
         settle_forks(thrown->scope);
         return _URC_HANDLER_FOUND;
@@ -75,10 +147,10 @@ _Unwind_Reason_Code sti_boundary_personality(int version, _Unwind_Action actions
         return _URC_CONTINUE_UNWIND;
     /* Not handed over in a register: with -static-libgcc the context is another unwinder's, and _Unwind_SetGR works only
      * after its own has been at work. */
-    thrown->exception = exception;
-    _Unwind_SetIP(context, (_Unwind_Ptr)(uintptr_t)sti_boundary_landing);
-    return _URC_INSTALL_CONTEXT;
+    return land(thrown, exception, context);
 }
+
+/* --- What has come ------------------------------------------------------------------------------------------------ */
 
 void sti_boundary_note(struct sti_scope *scope, struct sti_thrown *thrown)
 {
@@ -87,8 +159,19 @@ void sti_boundary_note(struct sti_scope *scope, struct sti_thrown *thrown)
     thrown->runtime = sti_cxx_catch(&scope->cxx);
 }
 
+int sti_boundary_end_left(struct sti_scope *scope)
+{
+    sti_cxx_look();
+    sti_cxx_extend(&scope->cxx);
+    sti_cxx_restore(&scope->cxx);
+    sti_hold_end_regions(&scope->holds);
+    return sti_forks_give_up(scope);
+}
+
 int sti_boundary_fail(struct sti_scope *scope, struct sti_thrown *thrown, stint_outcome *outcome)
 {
+    if (sti_boundary_was_left(thrown))
+        return sti_boundary_end_left(scope);
     sti_boundary_note(scope, thrown);
     sti_interrupt_trip(scope, STINT_REASON_EXCEPTION);
     scope->masks++;
@@ -144,18 +227,63 @@ static __attribute__((noinline)) void forget(const char *where, struct sti_throw
                                              const struct sti_cxx_state *before)
 {
     char message[STINT_MESSAGE_SIZE];
+    if (sti_boundary_was_left(thrown)) {
+        sti_cxx_restore(before);
+        report(where, "left by longjmp or pthread_exit");
+        return;
+    }
     sti_cxx_catch(before);
     sti_exception_describe(thrown->exception, message, sizeof message);
     sti_boundary_drop(thrown);
     report(where, message);
 }
 
+struct registers {
+    uintptr_t saved[6]; /* that a function gives back as it found them: rbx, rbp, r12 to r15 */
+    uintptr_t stack;
+    const struct sti_thrown *wanted;
+};
+
+_Noreturn void jump_to_landing(const struct registers *registers);
+
+static _Unwind_Reason_Code find_landing(struct _Unwind_Context *context, void *argument)
+{
+    static const int numbers[] = { 3, 6, 12, 13, 14, 15 };
+    struct registers *registers = argument;
+    if (_Unwind_GetIP(context) != (_Unwind_Ptr)(uintptr_t)sti_boundary_landing ||
+        *(struct sti_thrown *const *)_Unwind_GetCFA(context) != registers->wanted)
+        return _URC_NO_REASON;
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        registers->saved[i] = _Unwind_GetGR(context, numbers[i]);
+    registers->stack = _Unwind_GetCFA(context);
+    return _URC_END_OF_STACK;
+}
+
+void sti_boundary_cut(const struct sti_callback *callback)
+{
+    struct registers registers = { .wanted = callback->thrown };
+    _Unwind_Backtrace(find_landing, &registers);
+    callback->thrown->exception = &sti_boundary_left;
+    jump_to_landing(&registers);
+}
+
+const char sti_boundary_release[] = "release";
+
 void sti_boundary_callback(const char *where, void *a, void *b, void *c, sti_boundary_fn *fn)
 {
-    struct sti_thrown thrown = { .exception = NULL };
+    struct sti_thrown thrown = { .exception = NULL, .lets_end = where == sti_boundary_release };
     struct sti_cxx_state before;
     sti_cxx_note(&before);
+    const struct sti_thread *thread = sti_thread_own();
+    struct sti_callback callback = {
+        .frame = (uintptr_t)__builtin_frame_address(0),
+        .outer = sti_callback_innermost,
+        .scope = thread != NULL ? thread->scope : NULL,
+        .thrown = &thrown,
+    };
+    sti_callback_innermost = &callback;
     sti_boundary_call(a, b, c, fn, &thrown);
+    sti_callback_innermost = callback.outer;
     if (__builtin_expect(thrown.exception != NULL, 0))
         forget(where, &thrown, &before);
 }

@@ -21,11 +21,14 @@
 #include "family.h"
 #include "float_modes.h"
 #include "forks.h"
+#include "handle.h"
 #include "heap.h"
 #include "hold.h"
 #include "hook.h"
 #include "interrupt.h"
+#include "libc_heap.h"
 #include "meter.h"
+#include "misuse.h"
 #include "mutex.h"
 #include "nursery.h"
 #include "preempt.h"
@@ -81,11 +84,13 @@ static void begin_outermost(struct sti_thread *thread, struct sti_scope *scope)
 }
 
 /* Its heap, if it made one, is the first of the scope around it. */
-static void end_inside(struct sti_scope *scope)
+static void end_inside(struct sti_thread *thread, struct sti_scope *scope)
 {
     struct sti_scope *outer = scope->outer;
     sti_specific_commit(scope);
     sti_thread_state_commit(scope);
+    sti_handles_commit(scope, outer);
+    sti_libc_heap_end(thread, scope, outer);
     while (scope->heaps != NULL) {
         struct sti_heap *heap = scope->heaps;
         scope->heaps = heap->next;
@@ -103,6 +108,8 @@ static void end_outermost(struct sti_thread *thread, struct sti_scope *scope)
     struct sti_member *member = scope->member;
     sti_specific_rollback(scope);
     sti_thread_state_rollback(scope);
+    sti_handles_move(&scope->handles, &member->family->handles, NULL);
+    sti_libc_heap_end(thread, scope, NULL);
     sti_family_add_cpu(member->family, sti_cpu_end(scope));
     if (sti_scope_has_limit_of_time(scope))
         sti_due_renew(thread, scope->below);
@@ -119,6 +126,7 @@ static int begin(struct sti_thread *thread, struct sti_scope *scope, struct sti_
 {
     sti_scope_init(scope, thread, family->request);
     scope->is_branch = true;
+    scope->start = sti_clock_now();
     int error = place(scope, family);
     if (error != 0)
         return error;
@@ -141,12 +149,16 @@ static int begin(struct sti_thread *thread, struct sti_scope *scope, struct sti_
 static void end(struct sti_thread *thread, struct sti_scope *scope)
 {
     sti_thread_suspend();
+    sti_callback_innermost = scope->callback;
+    sti_forks_in_joins = scope->joins;
+    if (__builtin_expect(sti_debug_is_on, 0))
+        sti_misuse_look_at_holds(scope);
     if (scope->regions > 0)
         sti_blocking_close(scope);
     sti_scope_end_watch(scope);
     sti_mutex_abandon_all(scope);
     if (scope->is_inner_branch)
-        end_inside(scope);
+        end_inside(thread, scope);
     else
         end_outermost(thread, scope);
     sti_meter_end(thread);
@@ -181,8 +193,14 @@ int sti_branch_run(struct sti_family *family, stint_fn *fn, void *arg, void **va
             void *made = NULL;
             code = sti_boundary_run(&scope, fn, arg, &made, thrown);
             result = made;
-            if (__builtin_expect(thrown->exception != NULL, 0))
+            if (__builtin_expect(sti_boundary_was_left(thrown), 0)) {
+                code = sti_boundary_end_left(&scope);
+                thrown->exception = NULL;
+            } else if (__builtin_expect(thrown->exception != NULL, 0)) {
                 sti_boundary_note(&scope, thrown);
+            } else if (__builtin_expect(sti_misuse_is_left(&scope), 0)) {
+                code = sti_misuse_fail_task(&scope, code);
+            }
             returned = true;
         } else {
             sti_float_modes_set(&modes);

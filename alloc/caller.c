@@ -53,11 +53,68 @@ bool sti_caller_module_is_ours(const struct dl_phdr_info *info)
 
 extern void *__tls_get_addr(void *variable);
 
+/* Names of protected modules: a file name is meant when it continues with '.' or '-' or ends there. The list only grows;
+ * release publishes an entry, acquire finds it whole. */
+struct protected_name {
+    const struct protected_name *next;
+    size_t length;
+    const char *name;
+};
+
+#define BUILT_IN(module, following)                                                                                    \
+    {                                                                                                                  \
+        (following), sizeof(module) - 1, (module)                                                                      \
+    }
+static const struct protected_name built_in[] = {
+    BUILT_IN("libc", &built_in[1]),        BUILT_IN("ld-linux", &built_in[2]),  BUILT_IN("libstdc++", &built_in[3]),
+    BUILT_IN("libgcc_s", &built_in[4]),    BUILT_IN("libc++", &built_in[5]),    BUILT_IN("libc++abi", &built_in[6]),
+    BUILT_IN("libmimalloc", &built_in[7]), BUILT_IN("libunwind", &built_in[8]), BUILT_IN("linux-vdso", &built_in[9]),
+    BUILT_IN("libgomp", &built_in[10]),    BUILT_IN("libomp", &built_in[11]),   BUILT_IN("libomp5", &built_in[12]),
+    BUILT_IN("libiomp5", NULL),
+};
+#define OPENMP 9 /* the first of OpenMP's */
+static _Atomic(const struct protected_name *) protected_names = built_in;
+
+/* Whether the file is the module of this name. */
+static bool is_named(const char *path, const char *name, size_t length)
+{
+    const char *slash = strrchr(path, '/');
+    const char *file = slash != NULL ? slash + 1 : path;
+    if (strncmp(file, name, length) != 0)
+        return false;
+    char after = file[length];
+    return after == '\0' || after == '.' || after == '-';
+}
+
+#define MOST_RUNTIMES 4
+
+/* Of OpenMP: what they allocate for their threads and teams is the process's. */
+static struct sti_caller_module runtimes[MOST_RUNTIMES];
+static size_t runtime_count;
+
+static bool is_of_openmp(const char *path)
+{
+    const struct protected_name *entry = &built_in[OPENMP];
+    while (entry != NULL && !is_named(path, entry->name, entry->length))
+        entry = entry->next;
+    return entry != NULL;
+}
+
+bool sti_caller_is_runtime(const void *caller)
+{
+    size_t i = 0;
+    while (i < runtime_count && !sti_caller_in(&runtimes[i], caller))
+        i++;
+    return i < runtime_count;
+}
+
 static int classify(struct dl_phdr_info *info, size_t size, void *unused)
 {
     (void)size;
     (void)unused;
     struct sti_caller_module module = loaded_range(info);
+    if (runtime_count < MOST_RUNTIMES && is_of_openmp(info->dlpi_name))
+        runtimes[runtime_count++] = module;
     /* These two can be nobody's but libc's and the loader's. */
     if (sti_caller_in(&module, (const void *)(uintptr_t)abs))
         sti_caller_system.libc = module;
@@ -75,19 +132,33 @@ static struct sti_caller_module code_of(void *function)
     return (struct sti_caller_module){ .begin = (uintptr_t)info.dli_saddr, .size = symbol->st_size };
 }
 
+static int by_address(const void *left, const void *right)
+{
+    const struct sti_caller_module *a = left;
+    const struct sti_caller_module *b = right;
+    return (a->begin > b->begin) - (a->begin < b->begin);
+}
+
+/* Below the first of those that have to be told from others, and where most lies between two of them. */
+static void find_room_between(void)
+{
+    struct sti_caller_module modules[MOST_RUNTIMES + 2] = { sti_caller_system.libc, sti_caller_system.loader };
+    size_t count = 2 + runtime_count;
+    memcpy(modules + 2, runtimes, sizeof runtimes);
+    qsort(modules, count, sizeof modules[0], by_address);
+    sti_caller_system.below = modules[0].begin;
+    for (size_t i = 0; i + 1 < count; i++) {
+        uintptr_t end = modules[i].begin + modules[i].size;
+        if (modules[i + 1].begin - end > sti_caller_system.between.size)
+            sti_caller_system.between = (struct sti_caller_module){ .begin = end, .size = modules[i + 1].begin - end };
+    }
+}
+
 __attribute__((constructor)) static void find_modules(void)
 {
     thread_atexit = code_of((void *)(uintptr_t)register_destructor);
     dl_iterate_phdr(classify, NULL);
-    struct sti_caller_module low = sti_caller_system.libc;
-    struct sti_caller_module high = sti_caller_system.loader;
-    if (low.begin > high.begin) {
-        low = sti_caller_system.loader;
-        high = sti_caller_system.libc;
-    }
-    sti_caller_system.below = low.begin;
-    sti_caller_system.between.begin = low.begin + low.size;
-    sti_caller_system.between.size = high.begin - sti_caller_system.between.begin;
+    find_room_between();
     waiting = sti_caller_system;
 }
 
@@ -104,36 +175,6 @@ bool sti_caller_ends_process(const void *caller)
 bool sti_caller_must_wait(const void *caller)
 {
     return sti_rule_is_on(STI_RULE_CALLER) && (sti_caller_in(&waiting.libc, caller) || is_loader(caller));
-}
-
-/* Names of protected modules: a file name is meant when it continues with '.' or '-' or ends there. The list only grows;
- * release publishes an entry, acquire finds it whole. */
-struct protected_name {
-    const struct protected_name *next;
-    size_t length;
-    const char *name;
-};
-
-#define BUILT_IN(module, following)                                                                                    \
-    {                                                                                                                  \
-        (following), sizeof(module) - 1, (module)                                                                      \
-    }
-static const struct protected_name built_in[] = {
-    BUILT_IN("libc", &built_in[1]),        BUILT_IN("ld-linux", &built_in[2]),  BUILT_IN("libstdc++", &built_in[3]),
-    BUILT_IN("libgcc_s", &built_in[4]),    BUILT_IN("libc++", &built_in[5]),    BUILT_IN("libc++abi", &built_in[6]),
-    BUILT_IN("libmimalloc", &built_in[7]), BUILT_IN("libunwind", &built_in[8]), BUILT_IN("linux-vdso", NULL),
-};
-static _Atomic(const struct protected_name *) protected_names = built_in;
-
-/* Whether the file is the module of this name. */
-static bool is_named(const char *path, const char *name, size_t length)
-{
-    const char *slash = strrchr(path, '/');
-    const char *file = slash != NULL ? slash + 1 : path;
-    if (strncmp(file, name, length) != 0)
-        return false;
-    char after = file[length];
-    return after == '\0' || after == '.' || after == '-';
 }
 
 static bool is_of_cxx(const char *path)
@@ -184,6 +225,10 @@ bool sti_caller_is_this_module(const void *caller)
 struct walk {
     uintptr_t scope;
     uintptr_t above;
+    uintptr_t at; /* the stack pointer of the last frame */
+    size_t frames;
+    bool jumped; /* to another stack, it seems */
+    struct sti_caller_met met;
     const struct link_map *last_module;
     bool passes_cxx;
     bool reached;
@@ -213,9 +258,43 @@ bool sti_caller_is_protected(uintptr_t instruction)
            is_protected_name(found.dlfo_link_map->l_name);
 }
 
-static _Unwind_Reason_Code visit_frame(struct _Unwind_Context *context, void *argument)
+#define FRAMES_A_QUESTION 8
+#define FARTHEST ((uintptr_t)1 << 20) /* from one frame to the next, on one stack */
+
+/* What libgcc calls the frame's CFA is its stack pointer: below that lies the address that it was called back to. */
+static void note_met(struct walk *walk, uintptr_t stack_pointer, uintptr_t address)
+{
+#if defined(__x86_64__)
+    const uintptr_t *word = (const uintptr_t *)stack_pointer - 1;
+    if (!walk->jumped && walk->frames > FRAMES_A_QUESTION && *word == address)
+        walk->met = (struct sti_caller_met){ .word = word, .address = address, .left = walk->frames / FRAMES_A_QUESTION };
+#else
+    (void)walk;
+    (void)stack_pointer;
+    (void)address;
+#endif
+}
+
+STI_CALLER_UNINSTRUMENTED bool sti_caller_still_meets(struct sti_caller_met *met)
+{
+    if (met->left == 0)
+        return false;
+    met->left--;
+    uintptr_t here = (uintptr_t)__builtin_frame_address(0);
+    return here < (uintptr_t)met->word && here + FARTHEST > met->from && *met->word == met->address;
+}
+
+static void count_frame(struct walk *walk, uintptr_t stack_pointer)
+{
+    walk->jumped = walk->frames > 0 && (walk->jumped || stack_pointer - walk->at > FARTHEST);
+    walk->at = stack_pointer;
+    walk->frames++;
+}
+
+static STI_CALLER_UNINSTRUMENTED _Unwind_Reason_Code visit_frame(struct _Unwind_Context *context, void *argument)
 {
     struct walk *walk = argument;
+    count_frame(walk, _Unwind_GetCFA(context));
     if (_Unwind_GetCFA(context) <= walk->above)
         return _URC_NO_REASON;
     if (_Unwind_GetCFA(context) > walk->scope) {
@@ -227,28 +306,36 @@ static _Unwind_Reason_Code visit_frame(struct _Unwind_Context *context, void *ar
     /* A return address may lie behind the last instruction of its function. */
     if (is_protected_address(walk, address - (before_instruction ? 0 : 1))) {
         walk->met_protected = true;
+        note_met(walk, _Unwind_GetCFA(context), address);
         return _URC_END_OF_STACK;
     }
     return _URC_NO_REASON;
 }
 
-static bool is_safe(struct walk walk)
+static bool is_safe(struct walk *walk)
 {
     if (!sti_rule_is_on(STI_RULE_STACK))
         return true;
     /* A coroutine's stack, or a signal's, that lies above: what is below it on the scope's own is not seen from here. */
-    if ((uintptr_t)__builtin_frame_address(0) > walk.scope)
+    uintptr_t here = (uintptr_t)__builtin_frame_address(0);
+    if (here > walk->scope)
         return false;
-    _Unwind_Backtrace(visit_frame, &walk);
-    return walk.reached && !walk.met_protected;
+    _Unwind_Backtrace(visit_frame, walk);
+    walk->met.from = here;
+    return walk->reached && !walk->met_protected;
 }
 
-bool sti_caller_stack_is_safe(uintptr_t scope, uintptr_t above)
+bool sti_caller_stack_is_safe(uintptr_t scope, uintptr_t above, struct sti_caller_met *met)
 {
-    return is_safe((struct walk){ .scope = scope, .above = above });
+    struct walk walk = { .scope = scope, .above = above };
+    bool safe = is_safe(&walk);
+    if (met != NULL)
+        *met = walk.met;
+    return safe;
 }
 
 bool sti_caller_stack_is_safe_to_cut(uintptr_t scope)
 {
-    return is_safe((struct walk){ .scope = scope, .passes_cxx = true });
+    struct walk walk = { .scope = scope, .passes_cxx = true };
+    return is_safe(&walk);
 }

@@ -15,6 +15,7 @@
 #define STI_ALLOC_CALLER_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 struct sti_caller_module {
@@ -26,7 +27,7 @@ struct sti_caller_module {
 extern struct sti_caller_system {
     struct sti_caller_module libc;
     struct sti_caller_module loader;
-    uintptr_t below;                                       /* what lies below this address is neither's, */
+    uintptr_t below;                                       /* what lies below this address is neither's nor a runtime's, */
     struct sti_caller_module between;                      /* nor what lies here */
 } sti_caller_system __attribute__((visibility("hidden"))); /* said here too: then no access goes through a table */
 
@@ -38,19 +39,33 @@ static inline bool sti_caller_in(const struct sti_caller_module *module, const v
     return (uintptr_t)caller - module->begin < module->size;
 }
 
-/* No: it is neither libc's nor the loader's own. True for all but theirs, programs first, libraries second; only what lies
- * above both (the vDSO, generated code) has to be asked for the other way. */
+/* No: it is neither libc's nor the loader's own, nor of a runtime of OpenMP. True for nearly all but theirs, programs first,
+ * libraries second; what lies above them (the vDSO, generated code), or between others of them, has to be asked for the
+ * other way. */
 static inline bool sti_caller_is_clearly_not_system(const void *caller)
 {
     return __builtin_expect((uintptr_t)caller < sti_caller_system.below, 1) ||
            __builtin_expect(sti_caller_in(&sti_caller_system.between, caller), 1);
 }
 
-/* Is the block libc's or the loader's own? */
+/* Is the block libc's own, the loader's, or either? */
+static inline bool sti_caller_is_libc(const void *caller)
+{
+    return sti_caller_in(&sti_caller_system.libc, caller);
+}
+
+static inline bool sti_caller_is_loader(const void *caller)
+{
+    return sti_caller_in(&sti_caller_system.loader, caller);
+}
+
 static inline bool sti_caller_is_system(const void *caller)
 {
-    return sti_caller_in(&sti_caller_system.libc, caller) || sti_caller_in(&sti_caller_system.loader, caller);
+    return sti_caller_is_libc(caller) || sti_caller_is_loader(caller);
 }
+
+/* Is it that of a runtime of OpenMP, which was there when the library was loaded? Its blocks are the process's. Cold. */
+bool sti_caller_is_runtime(const void *caller);
 
 /* The same of an allocation at which an interrupt is due, and which has to wait for it. Cold. */
 bool sti_caller_must_wait(const void *caller);
@@ -75,9 +90,24 @@ bool sti_caller_module_is_ours(const struct dl_phdr_info *info);
 /* Is the instruction in a protected module, in this library or in the vDSO? Safe in signal handlers. */
 bool sti_caller_is_protected(uintptr_t instruction);
 
-/* Walk from here to the frame that runs a scope, on this stack. True: no frame of a protected module lies between. Frames
- * up to the stack pointer above are left out: those of a signal handler, for whom it is the interrupted one; otherwise 0. 2 to 15 microseconds. Safe in signal handlers. */
-bool sti_caller_stack_is_safe(uintptr_t scope, uintptr_t above);
+/* Where a walk met a protected frame. The word on the stack that says so can be asked again, without a walk, as often as
+ * makes the next walk cheap by comparison: it may be stale when the frame has gone. All bytes 0: nowhere. */
+struct sti_caller_met {
+    const uintptr_t *word; /* a return address into that frame, */
+    uintptr_t address;     /* this one */
+    uintptr_t from;        /* where the walk began */
+    size_t left;
+};
+
+/* Is it still there? No, too, when it has been asked often enough. */
+bool sti_caller_still_meets(struct sti_caller_met *met);
+
+/* Walk from here to the frame that runs a scope, on this stack. True: no frame of a protected module lies between; otherwise
+ * met (may be NULL) says where, if that can be said. Frames up to the stack pointer above are left out: those of a
+ * signal handler, for
+ * whom it is the interrupted one; otherwise 0. 2 to 15 microseconds, and 0.4 for each frame of a deep stack. Safe in signal
+ * handlers. */
+bool sti_caller_stack_is_safe(uintptr_t scope, uintptr_t above, struct sti_caller_met *met);
 
 /* The same, but frames of the C++ runtime do not count: it counts on an exception wherever it allocates. */
 bool sti_caller_stack_is_safe_to_cut(uintptr_t scope);

@@ -13,13 +13,14 @@ static uint64_t later(uint64_t now, uint64_t left)
     return __builtin_add_overflow(now, left, &time) ? UINT64_MAX : time;
 }
 
-/* A scope below that goes on when this one, which is detached from it, has ended. */
+/* A scope below that goes on when this one, which is detached from it, has ended. Under one that is detached too, and
+ * not measured, there is none: it would be. */
 static bool is_measured_below(const struct sti_scope *scope)
 {
     const struct sti_scope *below = scope->outer == NULL ? scope->below : NULL;
-    while (below != NULL && below->cpu.limit == 0)
+    while (below != NULL && below->cpu.limit == 0 && below->outer != NULL)
         below = below->below;
-    return below != NULL;
+    return below != NULL && below->cpu.limit != 0;
 }
 
 void sti_cpu_begin(struct sti_scope *scope, uint64_t limit, uint64_t now)
@@ -49,6 +50,11 @@ uint64_t sti_cpu_end(struct sti_scope *scope)
             atomic_fetch_add_explicit(&below->cpu.begin, used, memory_order_relaxed);
     }
     return used;
+}
+
+uint64_t sti_cpu_used(const struct sti_scope *scope)
+{
+    return used_by(scope, sti_clock_read(CLOCK_THREAD_CPUTIME_ID));
 }
 
 bool sti_cpu_is_spent(struct sti_scope *scope, uint64_t now)

@@ -22,6 +22,9 @@ struct sti_cpu {
 void sti_cpu_begin(struct sti_scope *scope, uint64_t limit, uint64_t now);
 uint64_t sti_cpu_end(struct sti_scope *scope);
 
+/* What has been used until now. */
+uint64_t sti_cpu_used(const struct sti_scope *scope);
+
 /* Whether the limit has been reached, by this time; otherwise look is later than it. */
 bool sti_cpu_is_spent(struct sti_scope *scope, uint64_t now);
 

@@ -13,7 +13,7 @@
 #include "boundary.h"
 #include "caller.h"
 #include "cxx_caches.h"
-#include "elf_symbol.h"
+#include "module_symbol.h"
 #include "quiet.h"
 #include "scope_state.h"
 #include "thread.h"
@@ -48,8 +48,8 @@ static int look_at_module(struct dl_phdr_info *info, size_t size, void *argument
     look->modules = info->dlpi_adds;
     if (look->modules == atomic_load_explicit(&modules_seen, memory_order_relaxed))
         return 1;
-    const struct sti_elf_module module = sti_elf_module_at(info);
-    void *records = sti_elf_symbol(&module, "__cxa_get_globals");
+    const struct sti_module module = sti_module_at(info);
+    void *records = sti_module_symbol(module, "__cxa_get_globals");
     if (records != NULL && look->count < STI_CXX_RUNTIMES)
         *(void **)&look->found[look->count++] = records;
     return 0;
@@ -73,10 +73,10 @@ static int throw_something(void *thrower, void *unused, void *unused_too)
 
 static void warm_up(records_fn *records)
 {
-    const struct sti_elf_module module = sti_elf_module_of(*(void **)&records);
+    const struct sti_module module = sti_module_loaded(sti_module_of(*(void **)&records));
     struct thrower runtime;
-    *(void **)&runtime.allocate = sti_elf_symbol(&module, "__cxa_allocate_exception");
-    *(void **)&runtime.throw = sti_elf_symbol(&module, "__cxa_throw");
+    *(void **)&runtime.allocate = sti_module_symbol(module, "__cxa_allocate_exception");
+    *(void **)&runtime.throw = sti_module_symbol(module, "__cxa_throw");
     if (runtime.allocate == NULL || runtime.throw == NULL)
         return;
     struct sti_cxx_exceptions *exceptions = records();
@@ -116,9 +116,9 @@ TERMINATE_OF(3)
 static void hear_of_terminations(records_fn *records, unsigned runtime)
 {
     static terminate_fn *const ours[STI_CXX_RUNTIMES] = { terminate_0, terminate_1, terminate_2, terminate_3 };
-    const struct sti_elf_module module = sti_elf_module_of(*(void **)&records);
+    const struct sti_module module = sti_module_loaded(sti_module_of(*(void **)&records));
     terminate_fn *(*set)(terminate_fn *);
-    *(void **)&set = sti_elf_symbol(&module, "_ZSt13set_terminatePFvvE");
+    *(void **)&set = sti_module_symbol(module, "_ZSt13set_terminatePFvvE");
     if (set != NULL)
         atomic_store_explicit(&terminate_before[runtime], set(ours[runtime]), memory_order_relaxed);
 }
@@ -140,10 +140,10 @@ static void prepare(records_fn *records, unsigned runtime)
         dlopen(path, RTLD_LAZY | RTLD_NOLOAD);
         sti_quiet_leave();
     }
-    const struct sti_elf_module tables = { .base = module.dlfo_link_map->l_addr, .dynamic = module.dlfo_link_map->l_ld };
+    const struct sti_module tables = sti_module_loaded(module.dlfo_link_map);
     uintptr_t begin = (uintptr_t)module.dlfo_map_start;
     const struct sti_caller_module code = { .begin = begin, .size = (uintptr_t)module.dlfo_map_end - begin };
-    sti_cxx_caches_learn(&tables, path, code);
+    sti_cxx_caches_learn(tables, path, code);
     if (!is_shared(path)) {
         warm_up(records);
         hear_of_terminations(records, runtime);
@@ -306,9 +306,9 @@ static int look_for_function(struct dl_phdr_info *info, size_t size, void *argum
 {
     struct wanted *wanted = argument;
     (void)size;
-    const struct sti_elf_module module = sti_elf_module_at(info);
+    const struct sti_module module = sti_module_at(info);
     if (!sti_caller_module_is_ours(info))
-        wanted->function = sti_elf_symbol(&module, wanted->name);
+        wanted->function = sti_module_symbol(module, wanted->name);
     return wanted->function != NULL;
 }
 
@@ -316,8 +316,8 @@ void *sti_cxx_function(const char *name, const void *caller)
 {
     struct wanted wanted = { .name = name };
     if (!sti_caller_is_this_module(caller)) {
-        const struct sti_elf_module module = sti_elf_module_of(caller);
-        wanted.function = sti_elf_symbol(&module, name);
+        const struct sti_module module = sti_module_loaded(sti_module_of(caller));
+        wanted.function = sti_module_symbol(module, name);
     }
     if (wanted.function == NULL) {
         sti_quiet_enter();

@@ -99,7 +99,7 @@ static void learn_function(const char *name, const void *begin, size_t size, voi
     }
 }
 
-void sti_cxx_caches_learn(const struct sti_elf_module *module, const char *path, struct sti_caller_module code)
+void sti_cxx_caches_learn(struct sti_module module, const char *path, struct sti_caller_module code)
 {
     const char *slash = strrchr(path, '/');
     if (slash == NULL || strncmp(slash, "/libstdc++.so", 13) != 0 ||
@@ -115,8 +115,8 @@ void sti_cxx_caches_learn(const struct sti_elf_module *module, const char *path,
         return;
     }
     struct learnt learnt = { .module = code, .named = named, .caches = caches };
-    sti_elf_visit_functions(module, note_named, &learnt);
-    sti_elf_visit_functions(module, learn_function, &learnt);
+    sti_module_visit_functions(module, note_named, &learnt);
+    sti_module_visit_functions(module, learn_function, &learnt);
     sti_process_free(named);
     *made = (struct sti_cxx_code){ .module = code, .caches = caches };
     const struct sti_cxx_code *before = &unknown;

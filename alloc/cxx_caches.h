@@ -12,7 +12,7 @@
 #include <stdbool.h>
 
 #include "caller.h"
-#include "elf_symbol.h"
+#include "module_symbol.h"
 
 /* The code of libstdc++, with a bit for each 16 bytes; size 0 as long as it is not known. Set once. */
 struct sti_cxx_code {
@@ -22,7 +22,7 @@ struct sti_cxx_code {
 extern _Atomic(const struct sti_cxx_code *) sti_cxx_code __attribute__((visibility("hidden")));
 
 /* Learn the functions of a module, if it is libstdc++ and the first. Not in signal handlers. */
-void sti_cxx_caches_learn(const struct sti_elf_module *module, const char *path, struct sti_caller_module code);
+void sti_cxx_caches_learn(struct sti_module module, const char *path, struct sti_caller_module code);
 
 /* Is the block one of those? */
 static inline bool sti_cxx_caches_ask(const void *caller)

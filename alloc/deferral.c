@@ -16,6 +16,7 @@ static stint_deferral of_holds(const struct sti_holds *holds)
         [STI_HOLD_LOCK] = STINT_DEFERRAL_LOCK,
         [STI_HOLD_ONCE] = STINT_DEFERRAL_ONCE,
         [STI_HOLD_STATIC] = STINT_DEFERRAL_STATIC,
+        [STI_HOLD_SEMAPHORE] = STINT_DEFERRAL_LOCK,
     };
     if (!sti_rules_hold(holds))
         return STINT_DEFERRAL_NONE;

@@ -22,6 +22,7 @@
 #include "thread.h"
 
 struct sti_family;
+struct sti_handle;
 struct sti_scope_request;
 
 /* Its thread only, but for the state, which member.c explains. */
@@ -56,6 +57,7 @@ struct sti_family {
 
     atomic_uint references; /* the scope's and one of each member on the list */
     _Atomic(struct sti_member *) members;
+    struct sti_handle *handles; /* that branches which have ended left open */
     _Atomic stint_reason tripped;
 
     /* What family_budget.c explains. */

@@ -6,6 +6,9 @@
 #include <errno.h>
 
 #include "interrupt.h"
+#include "misuse.h"
+
+_Thread_local size_t sti_forks_in_joins;
 
 int sti_forks_register(struct sti_forks *forks)
 {
@@ -24,9 +27,25 @@ void sti_forks_wake(struct sti_thread *thread)
         forks->wake(forks);
 }
 
+static bool are_outstanding(const struct sti_scope *scope)
+{
+    return sti_forks_outstanding(scope->thread) != scope->forks;
+}
+
+void sti_forks_leave(struct sti_scope *scope, const struct sti_way *way)
+{
+    if (!are_outstanding(scope))
+        return;
+    struct sti_forks *forks = atomic_load_explicit(&scope->thread->forks, memory_order_relaxed);
+    scope->masks++;
+    forks->settle(forks, forks->not_left(forks, scope->forks, way));
+    scope->masks--;
+}
+
 void sti_forks_settle(struct sti_scope *scope)
 {
-    if (!sti_forks_are_left(scope))
+    sti_forks_in_joins = scope->joins;
+    if (!are_outstanding(scope))
         return;
     struct sti_forks *forks = atomic_load_explicit(&scope->thread->forks, memory_order_relaxed);
     scope->masks++;
@@ -37,6 +56,8 @@ void sti_forks_settle(struct sti_scope *scope)
 int sti_forks_give_up(struct sti_scope *scope)
 {
     struct sti_scope *task = scope;
+    if (sti_forks_are_left(scope))
+        sti_misuse_note(scope, "returned without joining a fork");
     while (task->is_inner_branch)
         task = task->outer;
     sti_interrupt_trip(task, STINT_REASON_FAILED);

@@ -11,6 +11,8 @@
 #include "scope_state.h"
 #include "thread.h"
 
+struct sti_way;
+
 struct sti_forks {
     /* How many forks of this thread are outstanding, not joined yet. Written by this thread only. Those of a scope lie above
      * those that were there when it opened. */
@@ -24,6 +26,9 @@ struct sti_forks {
      * code that kept the unwinding from going on, finds them interrupted. */
     void (*settle)(struct sti_forks *forks, size_t kept);
 
+    /* How many forks are outstanding up to the first, from that place on, of a frame that a jump leaves. */
+    size_t (*not_left)(struct sti_forks *forks, size_t from, const struct sti_way *way);
+
     /* There may be something for the thread to collect (branch.h), be it asleep. Any thread. */
     void (*wake)(struct sti_forks *forks);
 };
@@ -31,6 +36,9 @@ struct sti_forks {
 /* Register for the calling thread, outside of scopes; NULL: no more. The record has to stay until no task is running any more
  * of which this thread ran a branch: in the pool's memory. 0, ENOMEM, or ENOTSUP (sti_backend_check). */
 int sti_forks_register(struct sti_forks *forks);
+
+/* Forks of this thread that nobody else can take, and which have not been joined: such as those outside of pools. */
+extern _Thread_local size_t sti_forks_in_joins __attribute__((visibility("hidden")));
 
 /* --- For scopes, and wake for any thread --- */
 
@@ -42,13 +50,17 @@ static inline size_t sti_forks_outstanding(struct sti_thread *thread)
 
 static inline bool sti_forks_are_left(const struct sti_scope *scope)
 {
-    return __builtin_expect(sti_forks_outstanding(scope->thread) != scope->forks, 0);
+    return __builtin_expect(sti_forks_outstanding(scope->thread) != scope->forks, 0) ||
+           __builtin_expect(sti_forks_in_joins > scope->joins, 0);
 }
 
 void sti_forks_wake(struct sti_thread *thread);
 
 /* The scope's frames are about to be left by an interrupt. */
 void sti_forks_settle(struct sti_scope *scope);
+
+/* Only frames of the way are about to be left, inside the scope. */
+void sti_forks_leave(struct sti_scope *scope, const struct sti_way *way);
 
 /* The scope's function has returned without joining all it forked. Ends its task; returns the error. */
 int sti_forks_give_up(struct sti_scope *scope);

@@ -13,6 +13,7 @@
 #include <errno.h>
 #include <pthread.h>
 
+#include "boundary.h"
 #include "cgroup.h"
 #include "clock.h"
 #include "family.h"
@@ -185,7 +186,7 @@ static void report(size_t held, const char *task)
         .task = task,
         .held = held,
     };
-    function(&event, argument);
+    STI_BOUNDARY_CALLBACK("report", function, &event, argument, NULL);
 }
 
 void sti_global_end_task(struct sti_thread *thread, const char *task, bool another_goes_on)

@@ -8,10 +8,15 @@
  * mimalloc lists its heaps under locks that it does not look after at a fork(2): none is made or ended during one. */
 #include "heap.h"
 
+#include <string.h>
+
 #include "allocate.h"
 #include "kept.h"
+#include "libc_heap.h"
+#include "misuse.h"
 #include "nursery.h"
 #include "process.h"
+#include "quarantine.h"
 #include "quiet.h"
 #include "roots.h"
 #include "scope_state.h"
@@ -22,7 +27,7 @@
 #define MOST_RETIRED 8
 #define LOOKED_AT 4 /* of the retired ones, when a heap is wanted */
 
-static bool is_empty(const struct sti_heap *heap)
+bool sti_heap_is_empty(const struct sti_heap *heap)
 {
     return heap->backend != NULL && sti_backend_heap_size(heap->backend).blocks == 0;
 }
@@ -44,20 +49,36 @@ static struct sti_heap *make(void)
     return heap;
 }
 
+/* Of a few from the link on; *link is behind them afterwards, or where the heap was. */
+static struct sti_heap *take_empty(struct sti_heap ***link)
+{
+    for (unsigned i = 0; i < LOOKED_AT && **link != NULL; i++, *link = &(**link)->next) {
+        struct sti_heap *heap = **link;
+        sti_backend_theap_collect(sti_backend_heap_theap(heap->backend), false);
+        if (!sti_heap_is_empty(heap))
+            continue;
+        **link = heap->next;
+        return heap;
+    }
+    return NULL;
+}
+
+/* There may be many: the next time the next ones are looked at. */
+static struct sti_heap *take_fixed(struct sti_thread *thread)
+{
+    if (thread->fixed_next == NULL || *thread->fixed_next == NULL)
+        thread->fixed_next = &thread->fixed;
+    return take_empty(&thread->fixed_next);
+}
+
 /* The oldest are at the front. */
 static struct sti_heap *take_retired(struct sti_thread *thread)
 {
     struct sti_heap **link = &thread->retired;
-    for (unsigned i = 0; i < LOOKED_AT && *link != NULL; i++, link = &(*link)->next) {
-        struct sti_heap *heap = *link;
-        sti_backend_theap_collect(sti_backend_heap_theap(heap->backend), false);
-        if (!is_empty(heap))
-            continue;
-        *link = heap->next;
+    struct sti_heap *heap = take_empty(&link);
+    if (heap != NULL)
         thread->retired_count--;
-        return heap;
-    }
-    return NULL;
+    return heap != NULL ? heap : take_fixed(thread);
 }
 
 struct sti_heap *sti_heap_take(struct sti_thread *thread)
@@ -71,6 +92,7 @@ struct sti_heap *sti_heap_take(struct sti_thread *thread)
     if (heap == NULL)
         return NULL;
     heap->next = NULL;
+    heap->fixed = false;
     heap->wiped = false;
     heap->theap = sti_backend_heap_theap(heap->backend);
     return heap;
@@ -102,6 +124,11 @@ static void delete_oldest(struct sti_thread *thread)
 
 void sti_heap_retire(struct sti_thread *thread, struct sti_heap *heap)
 {
+    if (heap->fixed) {
+        heap->next = thread->fixed;
+        thread->fixed = heap;
+        return;
+    }
     struct sti_heap **link = &thread->retired;
     while (*link != NULL)
         link = &(*link)->next;
@@ -117,7 +144,7 @@ size_t sti_heap_bytes(const struct sti_heap *heap)
         return sti_backend_heap_size(heap->backend).held;
     size_t held = 0;
     for (size_t i = 0; i < heap->count; i++)
-        held += sti_single_block(&heap->singles[i]) != NULL ? heap->singles[i].size : 0;
+        held += heap->singles[i].size;
     return held;
 }
 
@@ -134,6 +161,8 @@ size_t sti_heap_list_held(const struct sti_heap *list)
 size_t sti_heap_held(const struct sti_scope *scope)
 {
     size_t held = scope->young.held;
+    if (__builtin_expect(scope->libc_heaps != NULL, 0))
+        held += sti_libc_heap_held(scope);
     for (const struct sti_heap *heap = scope->heaps; heap != NULL; heap = heap->next) {
         struct sti_backend_size size = sti_backend_heap_size(heap->backend);
         held += heap != scope->heap && size.pages > size.held ? size.pages : size.held;
@@ -156,7 +185,7 @@ struct sti_heap *sti_heap_drop_empty(struct sti_thread *thread, struct sti_heap 
     struct sti_heap **link = &list;
     while (*link != NULL) {
         struct sti_heap *heap = *link;
-        if (!is_empty(heap)) {
+        if (!sti_heap_is_empty(heap)) {
             link = &heap->next;
         } else {
             *link = heap->next;
@@ -199,6 +228,7 @@ void sti_heap_measure_exactly(struct sti_thread *thread, struct sti_scope *scope
 {
     for (const struct sti_heap *heap = scope->heaps; heap != NULL; heap = heap->next)
         sti_backend_theap_collect(heap->theap, false);
+    sti_libc_heap_collect(scope);
     sweep(thread, scope);
     sti_nursery_measure(thread, scope);
 }
@@ -224,11 +254,18 @@ static void wipe_block(void *block, uintptr_t page, void *unused)
     sti_wipe_block(block);
 }
 
+static void wipe(struct sti_heap *heap)
+{
+    if (heap->wiped)
+        sti_backend_heap_blocks(heap->backend, wipe_block, NULL);
+    heap->wiped = false;
+}
+
 static void free_blocks(const struct sti_heap *heap)
 {
     for (size_t i = 0; i < heap->count; i++) {
-        void *block = sti_single_block(&heap->singles[i]);
-        if (block != NULL && sti_tracked_may_contain(block))
+        void *block = heap->singles[i].block;
+        if (sti_tracked_may_contain(block))
             sti_memprof_end_rolled_back(block);
         sti_free(block);
     }
@@ -240,8 +277,7 @@ void sti_heap_destroy(struct sti_heap *heap)
     if (heap->backend == NULL) {
         free_blocks(heap);
     } else {
-        if (heap->wiped)
-            sti_backend_heap_blocks(heap->backend, wipe_block, NULL);
+        wipe(heap);
         sti_quiet_enter();
         sti_backend_heap_destroy(heap->backend);
         sti_quiet_leave();
@@ -249,15 +285,32 @@ void sti_heap_destroy(struct sti_heap *heap)
     sti_process_free(heap);
 }
 
-void sti_heap_commit(struct sti_thread *thread, struct sti_heap *list)
+void sti_heap_commit(struct sti_thread *thread, struct sti_heap *list, uint64_t charged)
 {
     list = sti_heap_drop_empty(thread, list);
     sti_memprof_end_heaps(thread, list, true);
     while (list != NULL) {
         struct sti_heap *next = list->next;
+        list->fixed = charged > STI_BACKEND_KEPT_MIXED;
         sti_heap_retire(thread, list);
         list = next;
     }
+}
+
+static void name_after(struct sti_heap *list, const char *task)
+{
+    for (; list != NULL; list = list->next)
+        strncpy(list->task, task != NULL ? task : "", sizeof list->task - 1);
+}
+
+static void give_up(struct sti_thread *thread, struct sti_heap *heap)
+{
+    if (__builtin_expect(sti_debug_is_on, 0) && heap->backend != NULL) {
+        wipe(heap);
+        if (sti_quarantine_put(thread, heap))
+            return;
+    }
+    sti_heap_destroy(heap);
 }
 
 size_t sti_heap_rollback(struct sti_thread *thread, struct sti_heap *list, const char *task)
@@ -265,16 +318,51 @@ size_t sti_heap_rollback(struct sti_thread *thread, struct sti_heap *list, const
     list = sti_heap_drop_empty(thread, list);
     if (list == NULL)
         return 0;
+    if (__builtin_expect(sti_debug_is_on, 0))
+        name_after(list, task);
     size_t kept = 0;
     if (sti_roots_scan_due())
         kept = sti_kept_look(thread, &list, task);
     sti_memprof_end_heaps(thread, list, false);
     while (list != NULL) {
         struct sti_heap *next = list->next;
-        sti_heap_destroy(list);
+        give_up(thread, list);
         list = next;
     }
     return kept;
+}
+
+/* --- What is given up --- */
+
+/* Of threads that have ended: with blocks that are the process's. */
+static _Atomic(struct sti_heap *) ownerless;
+
+static void put_ownerless(struct sti_heap *heap)
+{
+    heap->next = atomic_load_explicit(&ownerless, memory_order_relaxed);
+    while (!atomic_compare_exchange_weak_explicit(&ownerless, &heap->next, heap, memory_order_release,
+                                                  memory_order_relaxed))
+        ;
+}
+
+/* Without a page nobody can be about to free there. */
+static void end_ownerless(void)
+{
+    struct sti_heap *heap = atomic_exchange_explicit(&ownerless, NULL, memory_order_acquire);
+    while (heap != NULL) {
+        struct sti_heap *next = heap->next;
+        if (sti_backend_heap_size(heap->backend).areas == 0)
+            sti_heap_destroy(heap);
+        else
+            put_ownerless(heap);
+        heap = next;
+    }
+}
+
+static void collect_all(const struct sti_heap *heap)
+{
+    for (; heap != NULL; heap = heap->next)
+        sti_backend_theap_collect(sti_backend_heap_theap(heap->backend), true);
 }
 
 static void give_up_retired(struct sti_thread *thread)
@@ -286,11 +374,13 @@ static void give_up_retired(struct sti_thread *thread)
 void sti_heap_give_back(struct sti_thread *thread)
 {
     sti_nursery_give_back(thread);
-    for (const struct sti_heap *heap = thread->retired; heap != NULL; heap = heap->next)
-        sti_backend_theap_collect(sti_backend_heap_theap(heap->backend), true);
+    collect_all(thread->retired);
+    collect_all(thread->fixed);
     give_up_retired(thread);
+    end_ownerless();
     if (thread->warm != NULL)
         sti_backend_theap_collect(sti_backend_heap_theap(thread->warm->backend), true);
+    sti_libc_heap_give_back(thread);
 }
 
 void sti_heap_end_thread(struct sti_thread *thread)
@@ -300,5 +390,17 @@ void sti_heap_end_thread(struct sti_thread *thread)
     if (thread->warm != NULL)
         sti_heap_destroy(thread->warm);
     thread->warm = NULL;
-    sti_kept_end_thread(thread);
+    sti_libc_heap_give_back(thread);
+    end_ownerless();
+    thread->fixed_next = NULL;
+    while (thread->fixed != NULL) {
+        struct sti_heap *heap = thread->fixed;
+        thread->fixed = heap->next;
+        put_ownerless(heap);
+    }
+}
+
+__attribute__((constructor)) static void prepare(void)
+{
+    sti_backend_keep_full_pages();
 }

@@ -6,11 +6,12 @@
  * A mimalloc heap costs 1 to 3 µs, 10 with its first block, and as much again when it is deleted. So a heap whose task
  * has left nothing is kept warm for the thread's next one; and one with live blocks of a task that ended Ok is retired: it
  * stays on a short list, from which it is taken again once others have freed those blocks. Only when that list is full,
- * or the thread idle, its oldest heap is deleted, which makes its blocks the process's and its free pages anybody's. */
+ * or the thread idle, its oldest heap is deleted, which makes its blocks the process's and its free pages anybody's. That
+ * cannot be done while others may free in pages that mimalloc has given up: so the heap of a task that allocated much,
+ * and left something, waits on another list until all of it has been freed. */
 #ifndef STI_ALLOC_HEAP_H
 #define STI_ALLOC_HEAP_H
 
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -21,28 +22,25 @@
 struct sti_scope;
 struct sti_thread;
 
+#define STI_HEAP_TASK_NAME 32
+
 /* A heap, or what a scope left in its thread's nursery: single blocks. */
 struct sti_heap {
     sti_backend_heap *backend; /* NULL: single blocks */
     sti_backend_theap *theap;  /* the calling thread's part of it, since it was taken */
-    struct sti_heap *next;     /* on a list: of a scope, of a thread's retired ones, of those that are kept */
+    struct sti_heap *next;     /* on a list: of a scope, of a thread's retired ones */
+    bool fixed;                /* it may have given up pages: backend.h */
     bool wiped;                /* when it is destroyed: wipe.h */
-    bool pinned;               /* by a root: roots.h */
-    bool is_ownerless;         /* the thread that allocated from it has ended */
-    uint64_t group;            /* those that one rollback has kept, as they may point into each other */
-    int owner;                 /* the kernel's id of that thread, when it is kept */
-    struct sti_heap_map map;   /* for the scan of roots; a heap that is kept keeps it */
+    bool pinned;               /* whatever roots point to, all of it is kept: roots.h */
+    bool is_of_libc;           /* handles: handle.h */
+    char task[STI_HEAP_TASK_NAME]; /* that it was rolled back with; in debug mode only */
+    struct sti_heap_map map;   /* for the scan of roots */
     size_t count;              /* of single blocks */
     struct sti_single {
-        _Atomic(void *) block; /* NULL: it has been freed since */
+        void *block;
         size_t size;
     } singles[];
 };
-
-static inline void *sti_single_block(const struct sti_single *single)
-{
-    return atomic_load_explicit(&single->block, memory_order_relaxed);
-}
 
 /* A warm heap, a retired one that has become empty, or a new one. NULL: out of memory. */
 struct sti_heap *sti_heap_take(struct sti_thread *thread);
@@ -58,6 +56,12 @@ void sti_heap_retire(struct sti_thread *thread, struct sti_heap *heap);
  * few. */
 size_t sti_heap_held(const struct sti_scope *scope);
 
+/* What the last scan of roots found in it. */
+static inline size_t sti_heap_kept(const struct sti_heap *heap)
+{
+    return heap->pinned ? heap->map.held : heap->map.marked_bytes;
+}
+
 /* In live blocks of a heap, or in single ones. Reads only. */
 size_t sti_heap_bytes(const struct sti_heap *heap);
 
@@ -68,14 +72,18 @@ size_t sti_heap_list_held(const struct sti_heap *list);
  * find out which young blocks live. */
 void sti_heap_measure_exactly(struct sti_thread *thread, struct sti_scope *scope);
 
-/* End a list of heaps. Commit leaves live blocks to the process. Rollback destroys them, unless a root points into their
- * heap: such a heap is kept until a later rollback finds it free of roots (kept.h). Rollback returns the bytes in live
- * blocks of the heaps that it had to keep. */
-void sti_heap_commit(struct sti_thread *thread, struct sti_heap *list);
+/* End a list of heaps. Commit leaves live blocks to the process; no more than charged bytes have been allocated
+ * there. Rollback
+ * destroys them, but for what a root leads to, which becomes the process's (kept.h). Rollback returns the bytes in blocks
+ * that it had to keep. */
+void sti_heap_commit(struct sti_thread *thread, struct sti_heap *list, uint64_t charged);
 size_t sti_heap_rollback(struct sti_thread *thread, struct sti_heap *list, const char *task);
 
 /* An inner scope's heaps become the outer one's. Looks for empty ones whenever there are twice as many as the last time. */
 void sti_heap_hand_over(struct sti_thread *thread, struct sti_scope *inner, struct sti_scope *outer);
+
+/* It has no live block. */
+bool sti_heap_is_empty(const struct sti_heap *heap);
 
 /* Drop the heaps without a live block from a list and return the rest. */
 struct sti_heap *sti_heap_drop_empty(struct sti_thread *thread, struct sti_heap *list);

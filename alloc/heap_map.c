@@ -4,6 +4,7 @@
 #include "heap_map.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "heap.h"
 #include "process.h"
@@ -36,10 +37,9 @@ static void list_areas(struct sti_heap *heap)
         return;
     }
     for (size_t i = 0; i < heap->count; i++) {
-        uintptr_t block = (uintptr_t)sti_single_block(&heap->singles[i]);
+        uintptr_t block = (uintptr_t)heap->singles[i].block;
         size_t size = heap->singles[i].size;
-        if (block != 0)
-            list_area(block, block + size, size, map);
+        list_area(block, block + size, size, map);
     }
 }
 
@@ -50,30 +50,18 @@ static int by_address(const void *left, const void *right)
     return (a->begin > b->begin) - (a->begin < b->begin);
 }
 
-/* Nothing is made in a heap whose task has ended: as many bytes are the same blocks. */
-static bool is_true(struct sti_heap *heap)
-{
-    if (heap->map.areas == NULL || heap->backend == NULL)
-        return false;
-    if (!heap->is_ownerless)
-        sti_backend_theap_collect(sti_backend_heap_theap(heap->backend), false);
-    return sti_heap_bytes(heap) == heap->map.held;
-}
-
 /* Blocks that others free between the two lists make the second one shorter. */
-bool sti_heap_map_renew(struct sti_heap *heap)
+bool sti_heap_map_make(struct sti_heap *heap)
 {
     struct sti_heap_map *map = &heap->map;
-    if (is_true(heap))
-        return true;
     sti_heap_map_drop(map);
+    map->held = sti_heap_bytes(heap);
     list_areas(heap);
     map->areas = sti_process_malloc((map->count + 1) * sizeof *map->areas);
     if (map->areas == NULL)
         return false;
     list_areas(heap);
     qsort(map->areas, map->count, sizeof *map->areas, by_address);
-    map->held = sti_heap_bytes(heap);
     map->begin = map->count > 0 ? map->areas[0].begin : 0;
     map->end = map->count > 0 ? map->areas[map->count - 1].end : 0;
     return true;
@@ -101,6 +89,16 @@ static size_t bit_of(const struct sti_heap_area *area, uintptr_t address)
     return area->first + (address - area->begin) / area->block_size;
 }
 
+static bool is_set(const uint64_t *bits, size_t bit)
+{
+    return (bits[bit / 64] >> bit % 64 & 1) != 0;
+}
+
+static void set_bit(uint64_t *bits, size_t bit)
+{
+    bits[bit / 64] |= UINT64_C(1) << bit % 64;
+}
+
 struct marking {
     struct sti_heap_map *map;
     const struct sti_heap_area *area; /* of the last block: the next one most often lies there too */
@@ -114,31 +112,60 @@ static void mark_block(void *block, uintptr_t page, void *argument)
     if (marking->area == NULL)
         return;
     size_t bit = bit_of(marking->area, (uintptr_t)block);
-    marking->map->live[bit / 64] |= UINT64_C(1) << bit % 64;
+    set_bit(marking->map->live, bit);
 }
 
-static bool mark_blocks(struct sti_heap_map *map, sti_backend_heap *heap)
+static bool find_live(struct sti_heap *heap)
 {
-    struct marking marking = { .map = map, .area = NULL };
-    map->live = sti_process_calloc(map->blocks / 64 + 1, sizeof *map->live);
+    struct sti_heap_map *map = &heap->map;
+    size_t words = map->blocks / 64 + 1;
+    map->live = sti_process_calloc(2 * words, sizeof *map->live);
     if (map->live == NULL)
         return false;
-    sti_backend_heap_blocks(heap, mark_block, &marking);
+    map->marked = map->live + words;
+    struct marking marking = { .map = map, .area = NULL };
+    if (heap->backend != NULL)
+        sti_backend_heap_blocks(heap->backend, mark_block, &marking);
+    else
+        memset(map->live, 0xff, words * sizeof *map->live);
     return true;
 }
 
-bool sti_heap_map_is_live(struct sti_heap *heap, uintptr_t address)
+enum sti_heap_found sti_heap_map_mark(struct sti_heap *heap, uintptr_t address, struct sti_heap_block *block)
 {
     struct sti_heap_map *map = &heap->map;
     if (address - map->begin >= map->end - map->begin)
-        return false;
+        return STI_HEAP_NOTHING;
     const struct sti_heap_area *area = area_around(map, address);
     if (area == NULL)
-        return false;
-    if (heap->backend == NULL || heap->is_ownerless || (map->live == NULL && !mark_blocks(map, heap->backend)))
-        return true;
+        return STI_HEAP_NOTHING;
+    if (map->live == NULL && !find_live(heap))
+        return STI_HEAP_UNKNOWN;
     size_t bit = bit_of(area, address);
-    return (map->live[bit / 64] >> bit % 64 & 1) != 0;
+    if (!is_set(map->live, bit))
+        return STI_HEAP_NOTHING;
+    if (is_set(map->marked, bit))
+        return STI_HEAP_MARKED;
+    set_bit(map->marked, bit);
+    map->marked_bytes += area->block_size;
+    *block = (struct sti_heap_block){ .begin = area->begin + (bit - area->first) * area->block_size,
+                                      .size = area->block_size };
+    return STI_HEAP_NEW;
+}
+
+void sti_heap_map_visit(struct sti_heap *heap, sti_heap_block_fn *visit, void *arg)
+{
+    const struct sti_heap_map *map = &heap->map;
+    if (map->areas == NULL || (map->live == NULL && !find_live(heap)))
+        return;
+    for (const struct sti_heap_area *area = map->areas; area < map->areas + map->count; area++) {
+        size_t count = (area->end - area->begin) / area->block_size;
+        for (size_t i = 0; i < count; i++) {
+            if (is_set(map->live, area->first + i))
+                visit(area->begin + i * area->block_size, area->block_size,
+                      heap->pinned || is_set(map->marked, area->first + i), arg);
+        }
+    }
 }
 
 void sti_heap_map_drop(struct sti_heap_map *map)

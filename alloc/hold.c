@@ -8,6 +8,7 @@
 
 #include "scope_state.h"
 #include "thread.h"
+#include "way.h"
 
 _Thread_local int sti_hold_locks;
 
@@ -20,6 +21,13 @@ static bool forget(struct sti_holds *holds, const volatile void *object)
         }
     }
     return false;
+}
+
+void sti_hold_release_named(struct sti_scope *innermost, const volatile void *object)
+{
+    struct sti_scope *scope = innermost;
+    while (scope != NULL && !forget(&scope->holds, object))
+        scope = scope->below;
 }
 
 bool sti_hold_release_other(struct sti_scope *innermost, const volatile void *object)
@@ -35,6 +43,28 @@ bool sti_hold_release_other(struct sti_scope *innermost, const volatile void *ob
         }
     }
     return false;
+}
+
+static enum sti_hold_kind kind_of(const volatile void *object)
+{
+    return (enum sti_hold_kind)((uintptr_t)object & STI_HOLD_KINDS);
+}
+
+/* A pthread_cleanup_push's lies on the stack itself. */
+void sti_hold_leave(struct sti_holds *holds, const struct sti_way *way)
+{
+    for (unsigned i = holds->named; i-- > 0;) {
+        if (kind_of(holds->objects[i]) != STI_HOLD_STATIC && sti_way_passes(way, (uintptr_t)holds->objects[i]))
+            holds->objects[i] = holds->objects[--holds->named];
+    }
+}
+
+void sti_hold_end_regions(struct sti_holds *holds)
+{
+    for (unsigned i = holds->named; i-- > 0;) {
+        if (kind_of(holds->objects[i]) != STI_HOLD_LOCK)
+            holds->objects[i] = holds->objects[--holds->named];
+    }
 }
 
 static struct sti_scope *innermost_scope(void)

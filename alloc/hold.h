@@ -35,6 +35,7 @@ enum sti_hold_kind {
     STI_HOLD_LOCK,
     STI_HOLD_ONCE,
     STI_HOLD_STATIC,
+    STI_HOLD_SEMAPHORE,
     STI_HOLD_KINDS = 3,
 };
 
@@ -74,6 +75,9 @@ static inline bool sti_hold_release_newest(struct sti_holds *holds, const volati
 /* Any other, of the scope or of one below it. False: none of them holds it. */
 bool sti_hold_release_other(struct sti_scope *innermost, const volatile void *object);
 
+/* One that is on a list by its name, or none. Safe in signal handlers that find no hold half taken. */
+void sti_hold_release_named(struct sti_scope *innermost, const volatile void *object);
+
 /* The same for locks, which are on no scope's list as long as they are counted. */
 void sti_hold_take_lock_by_name(const volatile void *lock);
 void sti_hold_release_lock_by_name(const volatile void *lock);
@@ -100,6 +104,11 @@ static inline void sti_hold_release_lock(const volatile void *lock)
     if (!sti_hold_discount_lock())
         sti_hold_release_lock_by_name(lock);
 }
+
+/* Frames of the thread are left: what was held as long as one of them stood is not any more. Locks are. */
+struct sti_way;
+void sti_hold_leave(struct sti_holds *holds, const struct sti_way *way);
+void sti_hold_end_regions(struct sti_holds *holds);
 
 /* Put what is counted on the list of the innermost scope, which is to be looked at. */
 void sti_hold_settle(struct sti_scope *innermost);

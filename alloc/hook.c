@@ -18,6 +18,7 @@
 #include "thread.h"
 #include "token.h"
 #include "watch.h"
+#include "way.h"
 
 #define ASK_AGAIN_NS UINT64_C(250000)
 
@@ -47,11 +48,35 @@ static bool is_flagged(const struct sti_scope *innermost, uint64_t now)
     return false;
 }
 
+/* What was pushed is what lies there, or the hook's frame has gone and is used by others. */
+static uintptr_t check_of(const stint_hook *hook)
+{
+    const uintptr_t odd = UINT64_C(0x9e3779b97f4a7c15);
+    uintptr_t function = (uintptr_t)hook->function;
+    uintptr_t sum = (uintptr_t)hook * odd ^ function;
+    return ((sum * odd ^ (uintptr_t)hook->arg) * odd ^ (uintptr_t)hook->below) * odd;
+}
+
+/* *link, unless its frame has gone: then that and whatever it would lead to is taken off. */
+static stint_hook *whole(stint_hook **link)
+{
+    if (*link != NULL && (*link)->check != check_of(*link))
+        *link = NULL;
+    return *link;
+}
+
+static void unlink_hook(stint_hook **link, stint_hook *above)
+{
+    *link = (*link)->below;
+    if (above != NULL)
+        above->check = check_of(above);
+}
+
 static stint_hook *take_unfired(struct sti_scope *scope)
 {
-    stint_hook *hook = scope->hooks;
+    stint_hook *hook = whole(&scope->hooks);
     while (hook != NULL && hook->fired)
-        hook = hook->below;
+        hook = whole(&hook->below);
     if (hook != NULL)
         hook->fired = true;
     return hook;
@@ -101,6 +126,25 @@ void sti_hook_drop(struct sti_scope *scope)
     sti_watch_unlock();
 }
 
+void sti_hook_leave(struct sti_scope *scope, const struct sti_way *way)
+{
+    if (scope->hooks == NULL)
+        return;
+    sti_watch_lock();
+    sti_watch_await_calls(&scope->watch);
+    stint_hook **link = &scope->hooks;
+    stint_hook *above = NULL;
+    while (whole(link) != NULL) {
+        if (sti_way_passes(way, (uintptr_t)*link)) {
+            unlink_hook(link, above);
+        } else {
+            above = *link;
+            link = &above->below;
+        }
+    }
+    sti_watch_unlock();
+}
+
 void sti_hook_end_scope(struct sti_scope *scope)
 {
     sti_watch_end(&scope->watch);
@@ -136,6 +180,7 @@ int stint_hook_push(stint_hook *hook, void (*function)(void *arg), void *arg)
         return error;
     sti_watch_lock();
     hook->below = scope->hooks;
+    hook->check = check_of(hook);
     scope->hooks = hook;
     sti_watch_unlock();
     sti_hook_wake_if_flagged(scope);
@@ -150,10 +195,13 @@ void stint_hook_pop(stint_hook *hook)
     struct sti_scope *scope = thread->scope;
     sti_watch_lock();
     stint_hook **link = &scope->hooks;
-    while (*link != NULL && *link != hook)
-        link = &(*link)->below;
+    stint_hook *above = NULL;
+    while (whole(link) != NULL && *link != hook) {
+        above = *link;
+        link = &above->below;
+    }
     if (*link != NULL) {
-        *link = hook->below;
+        unlink_hook(link, above);
         sti_watch_await_calls(&scope->watch);
     }
     sti_watch_unlock();

@@ -18,6 +18,10 @@ void sti_hook_fire(struct sti_scope *innermost);
 /* The frames that the scope's hooks lie on are about to go: none of them runs any more after this. */
 void sti_hook_drop(struct sti_scope *scope);
 
+/* Those that lie in frames which a jump leaves. */
+struct sti_way;
+void sti_hook_leave(struct sti_scope *scope, const struct sti_way *way);
+
 /* The scope ends, and its watch with it. */
 void sti_hook_end_scope(struct sti_scope *scope);
 

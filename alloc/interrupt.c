@@ -20,12 +20,14 @@
 #include "family.h"
 #include "forks.h"
 #include "hook.h"
+#include "plain_jump.h"
 #include "rules.h"
 #include "scope_state.h"
 #include "thread.h"
 #include "token.h"
 
-#define BETTER_PLACE_CHARGE ((size_t)1 << 10) /* to the grace, for each wait for one: unwinding.h */
+#define BETTER_PLACE_CHARGE ((size_t)1 << 10) /* to the grace, for each wait for one: unwinding.h; */
+#define FRAMES_A_CHARGE 64                    /* and once more for so many frames that were looked at */
 
 void sti_interrupt_trip(struct sti_scope *scope, stint_reason reason)
 {
@@ -62,9 +64,9 @@ void sti_interrupt_look(struct sti_scope *innermost, uint64_t now)
             continue;
         if (has_tripped_elsewhere(scope)) {
             scope->tripped = sti_family_tripped(scope->member->family);
-        } else if (stint_token_is_set(scope->stop)) {
+        } else if (sti_token_is_set(scope->stop)) {
             sti_interrupt_trip(scope, STINT_REASON_SHUTDOWN);
-        } else if (stint_token_is_set(scope->token)) {
+        } else if (sti_token_is_set(scope->token)) {
             sti_interrupt_trip(scope, STINT_REASON_TOKEN);
         } else if (scope->outer == NULL && sti_interrupt_is_sacrificed(scope)) {
             sti_interrupt_trip(scope, STINT_REASON_GLOBAL_MEMORY_LIMIT);
@@ -127,7 +129,7 @@ void sti_interrupt_land(struct sti_scope *scope)
     sti_forks_settle(scope);
     sti_guard_run_all(scope);
     sti_hook_drop(scope);
-    longjmp(scope->landing, 1);
+    sti_plain_longjmp(scope->landing, 1);
 }
 
 /* Of a frame that a signal has stopped no table tells what has to be cleaned up: from there it is always a jump. */
@@ -158,16 +160,23 @@ bool sti_interrupt_draw_grace(struct sti_scope *innermost, uint64_t charge)
     return true;
 }
 
+/* What would end the process is often near, the other walk goes all the way: so it comes second. */
+static bool waits_for_better_place(struct sti_scope *scope)
+{
+    size_t frames;
+    return !sti_unwind_is_open(scope, &frames) &&
+           sti_interrupt_draw_grace(scope, BETTER_PLACE_CHARGE * (1 + frames / FRAMES_A_CHARGE));
+}
+
 static bool is_place_for_it(struct sti_scope *scope, uintptr_t above)
 {
     if (scope->on_interrupt == STINT_FAIL)
         return true;
-    if (!sti_caller_stack_is_safe(scope->frame, above))
+    if (above == 0 && sti_caller_still_meets(&scope->met))
         return false;
-    if (!unwinds(scope, above) || sti_unwind_is_open(scope) ||
-        !sti_interrupt_draw_grace(scope, BETTER_PLACE_CHARGE))
-        return true;
-    return false;
+    if (unwinds(scope, above) && waits_for_better_place(scope))
+        return false;
+    return sti_caller_stack_is_safe(scope->frame, above, above == 0 ? &scope->met : NULL);
 }
 
 /* The frames that hooks lie on go one after the other. */
@@ -207,7 +216,7 @@ void sti_interrupt_last_resort(struct sti_thread *thread)
         return;
     if (scope->unwind.under_way)
         sti_unwind_give_up(scope);
-    else if (is_due(scope) && sti_caller_stack_is_safe(scope->frame, 0))
+    else if (is_due(scope) && sti_caller_stack_is_safe(scope->frame, 0, &scope->met))
         leave_by_unwind(scope);
 }
 

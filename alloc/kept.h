@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a rollback should have taken back, and a root still points into: kept, and looked at again at every later rollback
- * of its thread, until no root does. When its thread has ended, every thread's rollbacks look at it.
+ * What a rollback should have taken back, and a root still points to: such blocks, and those of the task that they point
+ * to in turn, stay. From then on they are the process's: whoever takes one from the library that holds it may have its
+ * only pointer on a stack or in a block, where no scan looks, so nothing but a free ends one. The rest of the task's
+ * blocks go.
  *
- * A kept heap is of use to nobody else. Single blocks of a nursery lie among others' blocks, and may be freed by whoever
- * has a pointer to one, after which they are no business of ours any more. So they are watched: while there are any, free
- * looks at a mark first. Any thread may free; everything else is for the thread whose rollback it is, outside of scopes. */
+ * How much was kept and has not been freed is known: such blocks are watched, and once there is one, free looks at a mark
+ * first. Any thread may free; what is kept is for the thread whose rollback it is, outside of scopes. */
 #ifndef STI_ALLOC_KEPT_H
 #define STI_ALLOC_KEPT_H
 
@@ -17,12 +18,12 @@
 struct sti_heap;
 struct sti_thread;
 
-/* These are about to be destroyed: take off the list those that have to be kept, and put onto it those that were kept and need
- * not be any more. Returns the bytes in live blocks of those that are kept from now on. */
+/* These are about to be destroyed: take off the list those in which something has to be kept, and end them. Returns the
+ * bytes in blocks that are kept. */
 size_t sti_kept_look(struct sti_thread *thread, struct sti_heap **list, const char *task);
 
-/* The thread ends, but what has been kept for it may be used until it is gone. */
-void sti_kept_end_thread(struct sti_thread *thread);
+/* In all that was kept and has not been freed. Any thread. */
+size_t sti_kept_bytes(void);
 
 #define STI_KEPT_MARKS ((size_t)1 << 16)
 

@@ -6,6 +6,7 @@
 #include "allocate.h"
 #include "give_back.h"
 #include "kept.h"
+#include "libc_heap.h"
 #include "memprof_inner.h"
 #include "nursery.h"
 #include "tracked.h"
@@ -90,48 +91,61 @@ void *sti_allocate_moved(struct sti_thread *thread, void *block, size_t size)
     return moved;
 }
 
-/* Charge size bytes; *process: the block is to come from the process's heap. */
-static bool charge(struct sti_thread *thread, size_t size, const void *caller, bool *process)
+/* Where a block comes from. */
+enum source { TASK, LIBC, PROCESS };
+
+static enum source source_for(const struct sti_thread *thread, const void *caller)
 {
-    if (sti_meter_charge_fast(thread, sti_meter_rounded(size))) {
-        *process = sti_caller_is_system(caller);
-        return true;
-    }
-    if (!sti_meter_sample(thread, sti_meter_rounded(size), size, caller))
+    if (sti_meter_is_kept_block(thread, caller))
+        return PROCESS;
+    return sti_caller_is_libc(caller) ? LIBC : TASK;
+}
+
+/* Charge size bytes. */
+static bool charge(struct sti_thread *thread, size_t size, const void *caller, enum source *source)
+{
+    if (!sti_meter_charge_fast(thread, sti_meter_rounded(size)) &&
+        !sti_meter_sample(thread, sti_meter_rounded(size), size, caller))
         return false;
-    *process = sti_meter_is_process_block(thread, caller);
+    *source = source_for(thread, caller);
     return true;
 }
 
 void *sti_allocate_uncommon(struct sti_thread *thread, size_t size, const void *caller)
 {
-    bool process;
-    if (!charge(thread, size, caller, &process))
+    enum source source;
+    if (!charge(thread, size, caller, &source))
         return NULL;
-    void *block = process ? sti_backend_malloc(size) : make(thread, size);
+    void *block = source == TASK   ? make(thread, size)
+                  : source == LIBC ? sti_libc_heap_malloc(thread, size)
+                                   : sti_backend_malloc(size);
     return sti_memprof_made(thread, block, size, 0, caller);
 }
 
 void *sti_allocate_zeroed_uncommon(struct sti_thread *thread, size_t size, const void *caller)
 {
-    bool process;
-    if (!charge(thread, size, caller, &process))
+    enum source source;
+    if (!charge(thread, size, caller, &source))
         return NULL;
-    void *block = process ? sti_backend_zalloc(size) : make_zeroed(thread, size);
+    void *block = source == TASK   ? make_zeroed(thread, size)
+                  : source == LIBC ? sti_libc_heap_zalloc(thread, size)
+                                   : sti_backend_zalloc(size);
     return sti_memprof_made(thread, block, size, 0, caller);
 }
 
 void *sti_allocate_aligned_uncommon(struct sti_thread *thread, size_t alignment, size_t size, const void *caller)
 {
     size_t whole;
-    bool process;
+    enum source source;
     if (__builtin_add_overflow(size, alignment, &whole))
         return sti_allocate_failed();
-    if (!charge(thread, whole, caller, &process))
+    if (!charge(thread, whole, caller, &source))
         return NULL;
     void *block;
-    if (process) {
+    if (source == PROCESS) {
         block = sti_backend_aligned(alignment, size);
+    } else if (source == LIBC) {
+        block = sti_libc_heap_aligned(thread, alignment, size);
     } else {
         sti_meter_charge_aligned(thread, sti_meter_rounded(whole));
         block = make_aligned(thread, alignment, size);
@@ -139,12 +153,24 @@ void *sti_allocate_aligned_uncommon(struct sti_thread *thread, size_t alignment,
     return block != NULL ? sti_memprof_made(thread, block, size, alignment, caller) : sti_allocate_failed();
 }
 
+static void *move(struct sti_thread *thread, void *block, size_t size, enum source source)
+{
+    return source == TASK   ? sti_allocate_moved(thread, block, size)
+           : source == LIBC ? sti_libc_heap_realloc(thread, block, size)
+                            : sti_backend_realloc(block, size);
+}
+
+void *sti_reallocate_charged(struct sti_thread *thread, void *block, size_t size, const void *caller)
+{
+    return move(thread, block, size, source_for(thread, caller));
+}
+
 void *sti_reallocate_uncommon(struct sti_thread *thread, void *block, size_t size, const void *caller)
 {
-    bool process;
-    if (!charge(thread, size, caller, &process))
+    enum source source;
+    if (!charge(thread, size, caller, &source))
         return NULL;
-    void *moved = process ? sti_backend_realloc(block, size) : sti_allocate_moved(thread, block, size);
+    void *moved = move(thread, block, size, source);
     return sti_memprof_made(thread, moved, size, 0, caller);
 }
 

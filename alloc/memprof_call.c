@@ -9,6 +9,7 @@
 
 #include <errno.h>
 
+#include "boundary.h"
 #include "process.h"
 #include "scope_state.h"
 #include "thread.h"
@@ -38,11 +39,37 @@ struct sti_quiet sti_memprof_be_quiet(void)
     return quiet;
 }
 
+/* What they make goes back by their second argument: one that is left by an exception or a jump has made nothing. */
+static int make_metadata(void *allocation, void *metadata, void *unused)
+{
+    (void)unused;
+    const stint_memprof_options *options = &sti_memprof_settings.options;
+    *(void **)metadata = options->tracker.alloc(allocation, options->arg);
+    return 0;
+}
+
+static int promote_metadata(void *before, void *metadata, void *unused)
+{
+    (void)unused;
+    const stint_memprof_options *options = &sti_memprof_settings.options;
+    *(void **)metadata = options->tracker.promote(before, options->arg);
+    return 0;
+}
+
+static int drop_metadata(void *tracked, void *unused, void *neither)
+{
+    (void)unused;
+    (void)neither;
+    const struct sti_tracked *entry = tracked;
+    const stint_memprof_options *options = &sti_memprof_settings.options;
+    options->tracker.dealloc(entry->metadata, entry->end, options->arg);
+    return 0;
+}
+
 static void dealloc(struct sti_tracked *entry)
 {
-    const stint_memprof_options *options = &sti_memprof_settings.options;
-    if (entry->metadata != NULL && options->tracker.dealloc != NULL)
-        options->tracker.dealloc(entry->metadata, entry->end, options->arg);
+    if (entry->metadata != NULL && sti_memprof_settings.options.tracker.dealloc != NULL)
+        sti_boundary_callback("tracker", entry, NULL, NULL, drop_metadata);
     sti_process_free(entry);
 }
 
@@ -63,22 +90,22 @@ void sti_memprof_end_quiet(const struct sti_quiet *quiet)
 
 void *sti_memprof_call_alloc(const stint_memprof_allocation *allocation)
 {
-    const stint_memprof_options *options = &sti_memprof_settings.options;
     struct sti_quiet quiet = sti_memprof_be_quiet();
-    void *metadata = options->tracker.alloc(allocation, options->arg);
+    void *metadata = NULL;
+    sti_boundary_callback("tracker", (void *)(uintptr_t)allocation, &metadata, NULL, make_metadata);
     sti_memprof_end_quiet(&quiet);
     return metadata;
 }
 
 void *sti_memprof_call_promote(void *metadata)
 {
-    const stint_memprof_options *options = &sti_memprof_settings.options;
-    if (options->tracker.promote == NULL)
+    if (sti_memprof_settings.options.tracker.promote == NULL)
         return metadata;
     struct sti_quiet quiet = sti_memprof_be_quiet();
-    metadata = options->tracker.promote(metadata, options->arg);
+    void *promoted = metadata;
+    sti_boundary_callback("tracker", metadata, &promoted, NULL, promote_metadata);
     sti_memprof_end_quiet(&quiet);
-    return metadata;
+    return promoted;
 }
 
 void sti_memprof_call_dealloc(struct sti_tracked *entry)

@@ -358,9 +358,15 @@ static uint64_t next_sample(struct sti_thread *thread, uint64_t after, uint64_t 
     return least(limit, after + (tick != 0 ? until_deadline_look(thread, tick) : LONGEST_INTERVAL));
 }
 
+bool sti_meter_is_kept_block(const struct sti_thread *thread, const void *caller)
+{
+    return sti_caller_is_loader(caller) || sti_thread_metered == NULL || thread->scope->keeps > 0 ||
+           sti_caller_is_runtime(caller);
+}
+
 bool sti_meter_is_process_block(const struct sti_thread *thread, const void *caller)
 {
-    return sti_caller_is_system(caller) || sti_thread_metered == NULL || thread->scope->keeps > 0;
+    return sti_caller_is_libc(caller) || sti_meter_is_kept_block(thread, caller);
 }
 
 /* An interrupt is due, or waits for one that is not. */
@@ -391,8 +397,8 @@ bool sti_meter_sample(struct sti_thread *thread, uint64_t charge, size_t size, c
     }
     struct sti_scope *scope = thread->scope;
     uint64_t after = saturating_add(thread->used, charge);
-    bool process_block = sti_meter_is_process_block(thread, caller);
-    uint64_t beyond = process_block ? 0 : held_beyond_charge(charge, size);
+    bool kept_block = sti_meter_is_kept_block(thread, caller);
+    uint64_t beyond = kept_block ? 0 : held_beyond_charge(charge, size);
     struct sti_member *member = sti_family_member(scope);
     scope->samples++;
 
@@ -409,7 +415,7 @@ bool sti_meter_sample(struct sti_thread *thread, uint64_t charge, size_t size, c
     else if (charge <= LARGEST_CHARGE && (passed = draw_grants(scope, after)) != NULL)
         sti_interrupt_trip(passed, STINT_REASON_ACCOUNT);
     if (saturating_add(after, beyond) > thread->memory_check) {
-        struct passed memory = measure_exactly(thread, process_block ? 0 : size);
+        struct passed memory = measure_exactly(thread, kept_block ? 0 : size);
         if (memory.scope != NULL)
             sti_interrupt_trip(memory.scope, memory.reason);
     }

@@ -24,6 +24,9 @@ bool sti_meter_sample(struct sti_thread *thread, uint64_t charge, size_t size, c
  * (stint_keep_begin), and the caller alone decides. */
 bool sti_meter_is_process_block(const struct sti_thread *thread, const void *caller);
 
+/* The same, and not even one of those that libc's heap of the scope is for (libc_heap.h)? */
+bool sti_meter_is_kept_block(const struct sti_thread *thread, const void *caller);
+
 /* The innermost scope's blocks come from this heap from now on; NULL: from the nursery, or wherever is decided when it
  * asks for one. */
 void sti_meter_allocate_from(struct sti_thread *thread, const struct sti_heap *heap);

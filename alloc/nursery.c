@@ -13,11 +13,12 @@
 
 #define YOUNG_BLOCKS 256
 #define YOUNG_BYTES ((size_t)32 << 10)
-#define LARGEST_YOUNG ((size_t)4 << 10)
+#define LARGEST_YOUNG STI_BACKEND_KEPT_BLOCK
 #define FIRST_CAPACITY 256
 #define MOST_LOGGED 2048    /* then the next scope begins another nursery */
 #define MOST_COMMITTED 4096 /* blocks that were left, or */
-#define MOST_PAGES ((size_t)4 << 20)
+#define MOST_PAGES ((size_t)1 << 20)
+#define MOST_FILLED STI_BACKEND_KEPT /* or others could not free there while it is walked */
 #define MOST_UNKNOWN ((size_t)256 << 10) /* bytes of inner scopes' blocks that may be free */
 
 struct sti_nursery {
@@ -28,6 +29,7 @@ struct sti_nursery {
     size_t capacity;
     size_t compacted; /* count after the log was last rid of what lives no more */
     size_t committed; /* blocks that lie there since it was looked at, at most */
+    size_t filled;    /* bytes in all blocks there, be they committed; never too few */
     unsigned openers; /* scopes that are open, whose part of the log begins here */
 };
 
@@ -229,11 +231,20 @@ static bool have_room(struct sti_nursery *nursery, size_t begin)
     return nursery->count < nursery->capacity / 2 || grow_log(nursery) || nursery->count < nursery->capacity;
 }
 
+/* In the midst of a scope too: a part of the log may lie in several nurseries. */
+static __attribute__((noinline)) bool is_full(struct sti_nursery *nursery)
+{
+    sti_backend_theap_collect(sti_backend_heap_theap(nursery->heap->backend), false);
+    nursery->filled = sti_backend_heap_size(nursery->heap->backend).held;
+    return nursery->filled > MOST_FILLED / 2;
+}
+
 /* The nursery that the scope's next block comes from, with room in its log. */
-static struct sti_nursery *ready(struct sti_thread *thread, struct sti_scope *scope)
+static struct sti_nursery *ready(struct sti_thread *thread, struct sti_scope *scope, size_t size)
 {
     struct sti_nursery *nursery = thread->nursery;
-    if (nursery == NULL || scope->young.apart) {
+    if (nursery == NULL || scope->young.apart ||
+        (nursery->filled + size > MOST_FILLED && is_full(nursery))) {
         nursery = push(thread);
         if (nursery == NULL)
             return NULL;
@@ -246,14 +257,16 @@ static struct sti_nursery *ready(struct sti_thread *thread, struct sti_scope *sc
 
 static void *put(struct sti_thread *thread, struct sti_scope *scope, size_t size)
 {
-    struct sti_nursery *nursery = ready(thread, scope);
+    size_t held = sti_backend_block_size(size);
+    struct sti_nursery *nursery = ready(thread, scope, held);
     if (nursery == NULL)
         return NULL;
     void *block = sti_backend_theap_malloc(nursery->heap->theap, size);
     if (block == NULL)
         return NULL;
     nursery->log[nursery->count++] = block;
-    scope->young.held += sti_backend_block_size(size);
+    nursery->filled += held;
+    scope->young.held += held;
     scope->young.blocks++;
     return block;
 }
@@ -267,9 +280,9 @@ void *sti_nursery_malloc(struct sti_thread *thread, size_t size)
     return put(thread, scope, size);
 }
 
-bool sti_nursery_takes_results(const struct sti_thread *thread)
+bool sti_nursery_takes_result(const struct sti_thread *thread, size_t size)
 {
-    return !home_of(thread->scope)->young.barred;
+    return size <= LARGEST_YOUNG && !home_of(thread->scope)->young.barred;
 }
 
 void *sti_nursery_malloc_result(struct sti_thread *thread, size_t size)
@@ -327,7 +340,7 @@ void sti_nursery_measure(struct sti_thread *thread, struct sti_scope *scope)
     if (inner != NULL)
         measure(&scope->young, inner->young.nursery, inner->young.begin);
     else
-        measure(&scope->young, thread->nursery, thread->nursery->count);
+        measure(&scope->young, thread->nursery, thread->nursery != NULL ? thread->nursery->count : 0);
 }
 
 /* --- The end of a scope --- */
@@ -336,10 +349,12 @@ void sti_nursery_measure(struct sti_thread *thread, struct sti_scope *scope)
 static void renew_if_full(struct sti_thread *thread)
 {
     struct sti_nursery *nursery = thread->nursery;
-    if (nursery->committed < MOST_COMMITTED || nursery->openers > 0 || nursery->below != NULL)
+    bool full = nursery->committed >= MOST_COMMITTED || nursery->filled >= MOST_FILLED;
+    if (!full || nursery->openers > 0 || nursery->below != NULL)
         return;
     struct sti_backend_size size = sti_backend_heap_size(nursery->heap->backend);
     nursery->committed = size.blocks / 2;
+    nursery->filled = size.held;
     if (size.blocks < MOST_COMMITTED && size.pages < MOST_PAGES)
         return;
     thread->nursery = NULL;
@@ -353,7 +368,7 @@ static void pop_to(struct sti_thread *thread, const struct sti_young *young)
         struct sti_nursery *nursery = thread->nursery;
         thread->nursery = nursery->below;
         nursery->below = NULL;
-        if (thread->spare_nursery == NULL && nursery->committed < MOST_COMMITTED)
+        if (thread->spare_nursery == NULL && nursery->committed < MOST_COMMITTED && nursery->filled < MOST_FILLED)
             thread->spare_nursery = nursery;
         else
             retire(thread, nursery);
@@ -385,12 +400,17 @@ static void promote_samples(struct sti_thread *thread, const struct sti_young *y
     }
 }
 
+static bool is_logged(const struct sti_thread *thread, const struct sti_young *young)
+{
+    return thread->nursery != young->nursery || (thread->nursery != NULL && thread->nursery->count != young->begin);
+}
+
 /* False: it has nothing in the log. */
 static bool close_part(const struct sti_thread *thread, const struct sti_young *young)
 {
     if (young->nursery != NULL)
         young->nursery->openers--;
-    return thread->nursery != young->nursery || (thread->nursery != NULL && thread->nursery->count != young->begin);
+    return is_logged(thread, young);
 }
 
 void sti_nursery_commit(struct sti_thread *thread, struct sti_scope *scope)
@@ -423,7 +443,7 @@ static size_t mark_all(struct sti_thread *thread, const struct sti_young *young)
 
 static void list_block(struct sti_single *single, void *block)
 {
-    atomic_init(&single->block, block);
+    single->block = block;
     single->size = sti_backend_usable_size(block);
 }
 
@@ -432,24 +452,34 @@ static void list_marked(struct sti_thread *thread, const struct sti_young *young
     for (struct sti_nursery *nursery = thread->nursery; nursery != NULL; nursery = nursery->below) {
         for (size_t i = begin_in(nursery, young); i < nursery->count; i++) {
             uintptr_t logged = (uintptr_t)nursery->log[i];
-            if ((logged & LIVES) != 0)
-                list_block(&list->singles[list->count++], (void *)(logged & ~LIVES));
+            if ((logged & LIVES) == 0)
+                continue;
+            nursery->log[i] = (void *)(logged & ~LIVES);
+            list_block(&list->singles[list->count++], nursery->log[i]);
         }
         if (nursery == young->nursery)
             break;
     }
 }
 
-struct sti_heap *sti_nursery_take(struct sti_thread *thread, struct sti_scope *scope)
+struct sti_heap *sti_nursery_list(struct sti_thread *thread, const struct sti_scope *scope)
 {
     const struct sti_young *young = &scope->young;
-    if (!close_part(thread, young))
+    if (!is_logged(thread, young))
         return NULL;
     size_t live = mark_all(thread, young);
     struct sti_heap *list = live != 0 ? sti_process_calloc(1, sizeof *list + live * sizeof list->singles[0]) : NULL;
     if (list != NULL)
         list_marked(thread, young, list);
-    forget(thread, young); /* without memory for the list they stay allocated */
+    return list;
+}
+
+struct sti_heap *sti_nursery_take(struct sti_thread *thread, struct sti_scope *scope)
+{
+    if (!close_part(thread, &scope->young))
+        return NULL;
+    struct sti_heap *list = sti_nursery_list(thread, scope);
+    forget(thread, &scope->young); /* without memory for the list they stay allocated */
     return list;
 }
 

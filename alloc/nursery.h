@@ -11,9 +11,11 @@
  * scope, and those inside it, has allocated in the nursery since it opened. So a logged block that a walk of the heap
  * finds alive is the scope's. To keep that true, a scope that opens on top of another task's (one that waits meanwhile)
  * gets another nursery while there is anything in the log; so that walks stay short, there is a new one when much
- * was left in the old one.
+ * was left in the old one. And at all times its heap holds so little that mimalloc has given up none of its pages:
+ * others may
+ * free what earlier tasks have left while the blocks are walked (backend.h).
  *
- * What stint_result_malloc makes lies there too, however old its scope is. */
+ * What stint_result_malloc makes lies there too, however old its scope is, if it is small. */
 #ifndef STI_ALLOC_NURSERY_H
 #define STI_ALLOC_NURSERY_H
 
@@ -42,10 +44,10 @@ void sti_nursery_open(struct sti_thread *thread, struct sti_scope *scope, bool b
 /* A block for the innermost scope, while that is young. NULL: it is not, or not with this block; or there is no memory. */
 void *sti_nursery_malloc(struct sti_thread *thread, size_t size);
 
-/* False: the innermost scope is barred. */
-bool sti_nursery_takes_results(const struct sti_thread *thread);
+/* False: the innermost scope is barred, or the block is not small. */
+bool sti_nursery_takes_result(const struct sti_thread *thread, size_t size);
 
-/* A block for it, however large. NULL: out of memory. */
+/* A block for it, however many it has. NULL: out of memory. */
 void *sti_nursery_malloc_result(struct sti_thread *thread, size_t size);
 
 /* The innermost scope's blocks are the process's from now on, or those of the scope around it. */
@@ -53,6 +55,9 @@ void sti_nursery_commit(struct sti_thread *thread, struct sti_scope *scope);
 
 /* The same, to roll them back: returns those that live, as single blocks, or NULL: there are none. */
 struct sti_heap *sti_nursery_take(struct sti_thread *thread, struct sti_scope *scope);
+
+/* Those of the innermost scope that live now; nothing changes. NULL: none, or out of memory. */
+struct sti_heap *sti_nursery_list(struct sti_thread *thread, const struct sti_scope *scope);
 
 /* Bring what is known of the scope's held up to date. It, and scopes inside it, are open. */
 void sti_nursery_measure(struct sti_thread *thread, struct sti_scope *scope);

@@ -22,7 +22,7 @@ struct sti_quiet_lock {
 void sti_quiet_add(struct sti_quiet_lock *lock);
 
 /* While the calling thread is where others have locks that they do not look after: in the loader for this library, in
- * dl_iterate_phdr or dlopen; or where mimalloc makes or ends a heap. Any number at once; does not nest. */
+ * dl_iterate_phdr or dlopen; or where mimalloc makes or ends a heap, or what it has of a thread. Any number at once; does not nest. */
 void sti_quiet_enter(void);
 void sti_quiet_leave(void);
 

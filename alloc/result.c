@@ -17,7 +17,7 @@ static void *make(struct sti_thread *thread, size_t size)
 STI_INLINE void *allocate(size_t size, const void *caller)
 {
     struct sti_thread *thread = sti_thread_metered;
-    if (thread == NULL || thread != sti_thread_counted || !sti_nursery_takes_results(thread))
+    if (thread == NULL || thread != sti_thread_counted || !sti_nursery_takes_result(thread, size))
         return sti_allocate(size, caller);
     if (!sti_meter_charge(thread, sti_meter_rounded(size), size, caller))
         return NULL;

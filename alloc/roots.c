@@ -3,7 +3,9 @@
  * The scan of roots. Thread of the scope only, outside its scope.
  *
  * Every aligned word of the roots is looked up on the maps of all heaps in question (heap_map.h): most lie outside the
- * range of all areas and cost two compares. A word is a hit if it points into a live block. Other threads may write the
+ * range of all areas and cost two compares. A word is a hit if it points into a live block, from which on blocks are looked
+ * at like roots, until no more are found (the marking of a conservative collector: Boehm and Weiser, 1988). Other
+ * threads may write the
  * roots meanwhile: a word is read whole, and who stores a pointer to this task's block at this very moment got it from a
  * task that is being rolled back, which no scan could help. */
 #include "roots.h"
@@ -19,11 +21,14 @@
 
 #include "caller.h"
 #include "heap.h"
+#include "kept.h"
+#include "process.h"
 #include "quiet.h"
 #include "readable.h"
 
 #define SAMPLED_EVERY 64
 #define MOST_HITS 16
+#define ADDRESS_BITS (UINTPTR_MAX >> 16) /* some keep a type in the others */
 
 static _Atomic stint_root_scan scan_mode;
 
@@ -44,6 +49,11 @@ bool sti_roots_scan_due(void)
     return mode == STINT_ROOT_SCAN_ALWAYS;
 }
 
+bool sti_roots_are_scanned(void)
+{
+    return atomic_load_explicit(&scan_mode, memory_order_relaxed) != STINT_ROOT_SCAN_NEVER;
+}
+
 struct scan {
     struct sti_heap *heaps;
     uintptr_t begin; /* of all areas of theirs */
@@ -53,18 +63,50 @@ struct scan {
         const struct sti_heap *heap;
     } hits[MOST_HITS]; /* to be reported when the loader's lock is free again */
     size_t hit_count;
+    struct sti_heap_block *pending; /* marked, and not looked at yet */
+    size_t pending_count;
+    size_t pending_capacity;
+    struct dl_phdr_info program; /* what is never unloaded needs no lock */
     bool blind; /* there is something that it could neither read nor know to be unreadable */
 };
 
+/* libc's own lists of what it has open keep nothing open. */
+static bool is_of_libc(uintptr_t address)
+{
+    return sti_caller_in(&sti_caller_system.libc, (const void *)address);
+}
+
+static void push(struct scan *scan, struct sti_heap_block block)
+{
+    if (scan->pending_count == scan->pending_capacity) {
+        size_t larger = scan->pending_capacity == 0 ? 64 : 2 * scan->pending_capacity;
+        struct sti_heap_block *pending = sti_process_realloc(scan->pending, larger * sizeof *pending);
+        if (pending == NULL) {
+            scan->blind = true;
+            return;
+        }
+        scan->pending = pending;
+        scan->pending_capacity = larger;
+    }
+    scan->pending[scan->pending_count++] = block;
+}
+
+/* A root without a module is a word of a marked block. */
 static __attribute__((noinline)) void look_at(struct scan *scan, uintptr_t word, const struct sti_root *root)
 {
+    struct sti_heap_block block;
     struct sti_heap *heap = scan->heaps;
-    while (heap != NULL && !sti_heap_map_is_live(heap, word))
+    enum sti_heap_found found = STI_HEAP_NOTHING;
+    while (heap != NULL && ((heap->is_of_libc && is_of_libc(root->address)) ||
+                            (found = sti_heap_map_mark(heap, word, &block)) == STI_HEAP_NOTHING))
         heap = heap->next;
     if (heap == NULL)
         return;
-    heap->pinned = true;
-    if (scan->hit_count < MOST_HITS)
+    if (found == STI_HEAP_UNKNOWN)
+        scan->blind = true;
+    if (found == STI_HEAP_NEW && !heap->is_of_libc) /* what libc's point to is libc's */
+        push(scan, block);
+    if (root->module != NULL && scan->hit_count < MOST_HITS)
         scan->hits[scan->hit_count++] = (struct hit){ .root = *root, .heap = heap };
 }
 
@@ -80,7 +122,7 @@ __attribute__((no_sanitize("address", "thread", "undefined"))) static inline voi
 scan_words(struct scan *scan, const struct range *range, uintptr_t begin, const volatile uintptr_t *words, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
-        uintptr_t word = words[i];
+        uintptr_t word = words[i] & ADDRESS_BITS;
         if (__builtin_expect(word - scan->begin < scan->end - scan->begin, 0)) {
             uintptr_t at = begin + i * sizeof(uintptr_t);
             struct sti_root root = {
@@ -161,14 +203,18 @@ static void scan_thread_local(struct scan *scan, const struct dl_phdr_info *info
     }
 }
 
-/* This library and mimalloc know every heap; what they say of one keeps nothing alive. */
+/* With the loader's lock. This library and mimalloc know every heap; what they say of one keeps nothing alive. */
 static int scan_module(struct dl_phdr_info *info, size_t size, void *argument)
 {
     (void)size;
     if (sti_caller_module_is_ours(info))
         return 0;
-    scan_data(argument, info);
-    scan_thread_local(argument, info);
+    struct scan *scan = argument;
+    if (info->dlpi_name[0] == '\0')
+        scan->program = *info;
+    else
+        scan_data(scan, info);
+    scan_thread_local(scan, info);
     return 0;
 }
 
@@ -183,10 +229,20 @@ static void scan_specifics(struct scan *scan)
     }
 }
 
-static bool renew_maps(struct sti_heap *list)
+static void scan_marked(struct scan *scan)
+{
+    const struct range range = { .module = NULL };
+    while (scan->pending_count > 0) {
+        struct sti_heap_block block = scan->pending[--scan->pending_count];
+        scan_range(scan, &range, block.begin, block.begin + block.size);
+    }
+    sti_process_free(scan->pending);
+}
+
+static bool make_maps(struct sti_heap *list)
 {
     for (struct sti_heap *heap = list; heap != NULL; heap = heap->next) {
-        if (!sti_heap_map_renew(heap))
+        if (!sti_heap_map_make(heap))
             return false;
     }
     return true;
@@ -194,17 +250,28 @@ static bool renew_maps(struct sti_heap *list)
 
 static void pin_all(struct sti_heap *list, bool pinned)
 {
-    for (; list != NULL; list = list->next)
+    for (; list != NULL; list = list->next) {
         list->pinned = pinned;
+        if (pinned)
+            list->map.held = sti_heap_bytes(list);
+    }
 }
 
-void sti_roots_pin(struct sti_heap *list, const char *task)
+static size_t sum_kept(const struct sti_heap *list)
+{
+    size_t kept = 0;
+    for (; list != NULL; list = list->next)
+        kept += sti_heap_kept(list);
+    return kept;
+}
+
+size_t sti_roots_pin(struct sti_heap *list, const char *task)
 {
     /* Without memory for a map nothing can be said of any heap, and all are kept. */
-    bool mapped = renew_maps(list);
+    bool mapped = make_maps(list);
     pin_all(list, !mapped);
     if (!mapped)
-        return;
+        return sum_kept(list);
     struct scan scan = { .heaps = list, .begin = UINTPTR_MAX };
     for (const struct sti_heap *heap = list; heap != NULL; heap = heap->next) {
         if (heap->map.count == 0)
@@ -213,13 +280,17 @@ void sti_roots_pin(struct sti_heap *list, const char *task)
         scan.end = heap->map.end > scan.end ? heap->map.end : scan.end;
     }
     if (scan.end == 0)
-        return;
+        return 0;
     sti_quiet_enter();
     dl_iterate_phdr(scan_module, &scan);
     sti_quiet_leave();
+    scan_data(&scan, &scan.program);
     scan_specifics(&scan);
+    scan_marked(&scan);
     if (scan.blind)
         pin_all(list, true);
+    size_t kept = sum_kept(list);
     for (size_t i = 0; i < scan.hit_count; i++)
-        sti_roots_report(&scan.hits[i].root, sti_heap_bytes(scan.hits[i].heap), task);
+        sti_roots_report(&scan.hits[i].root, sti_heap_kept(scan.hits[i].heap), sti_kept_bytes() + kept, task);
+    return kept;
 }

@@ -22,11 +22,15 @@ struct sti_root {
 /* Whether this rollback is one that scans. */
 bool sti_roots_scan_due(void);
 
-/* Mark every heap of the list that a root points into as pinned, the others as not, and report those roots under the
- * name of the task. */
-void sti_roots_pin(struct sti_heap *list, const char *task);
+/* Whether any is. */
+bool sti_roots_are_scanned(void);
 
-/* Tell the user's function, once a root. */
-void sti_roots_report(const struct sti_root *root, size_t kept, const char *task);
+/* Make the maps of all heaps of the list and mark the blocks that a root leads to: those it points into, and those of the
+ * list that a marked one points into. Pin heaps of which nothing can be said. Report the roots under the name of the task.
+ * Returns the bytes in blocks that must stay. */
+size_t sti_roots_pin(struct sti_heap *list, const char *task);
+
+/* Tell the user's function, once a root, and whenever the bytes in all that is kept pass the limit, and double. */
+void sti_roots_report(const struct sti_root *root, size_t kept, size_t all, const char *task);
 
 #endif

@@ -19,6 +19,8 @@ static stint_root_report *report_function;
 static void *report_argument;
 static uintptr_t told[REMEMBERED];
 static size_t told_count;
+static size_t limit = (size_t)64 << 20;
+static size_t said; /* the bytes that were too many the last time it was said; 0: they were not */
 
 __attribute__((constructor)) static void be_quiet_at_forks(void)
 {
@@ -59,12 +61,33 @@ static bool first_time(const struct sti_root *root)
     return true;
 }
 
-void sti_roots_report(const struct sti_root *root, size_t kept, const char *task)
+void stint_set_kept_limit(size_t bytes)
+{
+    pthread_mutex_lock(&lock.mutex);
+    limit = bytes;
+    said = 0;
+    pthread_mutex_unlock(&lock.mutex);
+}
+
+/* With the lock. */
+static bool must_say_too_much(size_t all)
+{
+    if (all <= limit)
+        said = 0;
+    bool must = all > limit && all / 2 >= said;
+    if (must)
+        said = all;
+    return must;
+}
+
+void sti_roots_report(const struct sti_root *root, size_t kept, size_t all, const char *task)
 {
     pthread_mutex_lock(&lock.mutex);
     stint_root_report *function = report_function;
     void *argument = report_argument;
-    bool tell = function != NULL && first_time(root);
+    bool too_much = all > limit;
+    bool must = must_say_too_much(all);
+    bool tell = function != NULL && (first_time(root) || must);
     pthread_mutex_unlock(&lock.mutex);
     if (!tell)
         return;
@@ -76,6 +99,8 @@ void sti_roots_report(const struct sti_root *root, size_t kept, const char *task
         .offset = root->offset,
         .task = task,
         .kept = kept,
+        .kept_in_all = all,
+        .too_much = too_much,
     };
     STI_BOUNDARY_CALLBACK("report", function, &public, argument, NULL);
 }

@@ -20,7 +20,8 @@ enum {
     STI_RULE_STATIC = 1 << 5,         /* nor in a C++ static initialiser, */
     STI_RULE_CATCH = 1 << 6,          /* nor in a catch block, */
     STI_RULE_THROW = 1 << 7,          /* nor while a C++ exception is on its way */
-    STI_RULE_SPECIFIC = 1 << 8,       /* a rollback gives thread-specific values back */
+    STI_RULE_SPECIFIC = 1 << 8,       /* a rollback gives thread-specific values back, */
+    STI_RULE_HANDLE = 1 << 9,         /* and closes the handles of libc that are open */
 };
 
 extern unsigned sti_rules_off;

@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <setjmp.h>
+#include <stint/context.h>
 
 #include "account.h"
 #include "blocking.h"
@@ -19,14 +20,19 @@
 #include "float_modes.h"
 #include "forks.h"
 #include "global.h"
+#include "handle.h"
 #include "heap.h"
 #include "hook.h"
 #include "interrupt.h"
+#include "libc_heap.h"
 #include "linkage.h"
 #include "meter.h"
+#include "misuse.h"
 #include "mutex.h"
 #include "nursery.h"
+#include "payload.h"
 #include "preempt.h"
+#include "process.h"
 #include "scope_state.h"
 #include "specific.h"
 #include "thread_state.h"
@@ -34,15 +40,6 @@
 #include "wipe.h"
 
 #define DEFAULT_GRACE ((size_t)1 << 20)
-
-bool sti_options_valid(const stint_options *options)
-{
-    return options == NULL || ((options->on_interrupt == STINT_JUMP || options->on_interrupt == STINT_FAIL ||
-                                options->on_interrupt == STINT_UNWIND) &&
-                               (options->priority == STINT_PRIORITY_NORMAL ||
-                                options->priority == STINT_PRIORITY_HIGH || options->priority == STINT_PRIORITY_LOW) &&
-                               sti_link_flags_valid(options->flags));
-}
 
 bool sti_scope_is_in_account(const stint_account *account)
 {
@@ -125,6 +122,8 @@ void sti_scope_init(struct sti_scope *scope, struct sti_thread *thread, const st
     scope->is_branch = false;
     scope->is_inner_branch = false;
     scope->forks = sti_forks_outstanding(thread);
+    scope->joins = sti_forks_in_joins;
+    scope->callback = sti_callback_innermost;
     scope->peak = 0;
     scope->grace_left = options->grace != 0 ? options->grace : DEFAULT_GRACE;
     scope->samples = 0;
@@ -141,6 +140,7 @@ void sti_scope_init(struct sti_scope *scope, struct sti_thread *thread, const st
     scope->tripped = STINT_REASON_NONE;
     scope->finished = false;
     scope->masks = 0;
+    scope->met.left = 0;
     sti_cxx_note(&scope->cxx);
     scope->keeps = 0;
     scope->regions = 0;
@@ -159,9 +159,12 @@ void sti_scope_init(struct sti_scope *scope, struct sti_thread *thread, const st
     scope->heaps = NULL;
     scope->heap_count = 0;
     scope->sweep_at = STI_SCOPE_FIRST_SWEEP;
+    scope->libc_heaps = NULL;
+    scope->handles = NULL;
     scope->specifics = NULL;
     scope->thread_state = NULL;
     scope->descriptors = NULL;
+    scope->payload = NULL;
 }
 
 /* The quick clock may be a little off. */
@@ -209,6 +212,7 @@ static int open_scope(struct sti_thread *thread, struct sti_scope *scope, const 
     const stint_options *options = request->options;
     uint64_t submitted = request->submitted_ns != 0 ? request->submitted_ns : start;
     sti_scope_init(scope, thread, request);
+    scope->start = start;
     if (!request->detached)
         scope->outer = scope->below;
     if (scope->outer != NULL && scope->outer->wiped)
@@ -235,7 +239,7 @@ static int open_scope(struct sti_thread *thread, struct sti_scope *scope, const 
     thread->scope = scope;
     if (options->wipe)
         sti_wipe_begin();
-    sti_nursery_open(thread, scope, scope->wiped);
+    sti_nursery_open(thread, scope, scope->wiped || sti_debug_is_on);
     sti_meter_begin(thread, &options->budget);
     if (scope->outer == NULL)
         sti_global_begin_task(thread, start);
@@ -245,21 +249,36 @@ static int open_scope(struct sti_thread *thread, struct sti_scope *scope, const 
     return 0;
 }
 
+/* Few tasks have anything of libc's; others may close the last handle meanwhile. */
+static inline bool has_used_libc(const struct sti_scope *scope)
+{
+    return __builtin_expect(
+        scope->libc_heaps != NULL || __atomic_load_n(&scope->handles, __ATOMIC_RELAXED) != NULL, 0);
+}
+
 static void commit(struct sti_thread *thread, struct sti_scope *scope)
 {
     sti_specific_commit(scope);
     sti_thread_state_commit(scope);
+    if (has_used_libc(scope)) {
+        sti_handles_commit(scope, scope->outer);
+        sti_libc_heap_end(thread, scope, scope->outer);
+    }
     sti_nursery_commit(thread, scope);
     if (scope->outer != NULL)
         sti_heap_hand_over(thread, scope, scope->outer);
     else
-        sti_heap_commit(thread, scope->heaps);
+        sti_heap_commit(thread, scope->heaps, thread->used - scope->begin);
 }
 
 static size_t roll_back(struct sti_thread *thread, struct sti_scope *scope, const char *task)
 {
     sti_specific_rollback(scope);
     sti_thread_state_rollback(scope);
+    if (has_used_libc(scope)) {
+        sti_handles_rollback(scope, task);
+        sti_libc_heap_end(thread, scope, NULL);
+    }
     struct sti_heap *blocks = sti_nursery_take(thread, scope);
     if (blocks == NULL)
         return sti_heap_rollback(thread, scope->heaps, task);
@@ -273,6 +292,10 @@ static void close_scope(struct sti_thread *thread, int code, void *value, uint64
 {
     struct sti_scope *scope = thread->scope;
     sti_thread_suspend();
+    sti_callback_innermost = scope->callback;
+    sti_forks_in_joins = scope->joins;
+    if (__builtin_expect(sti_debug_is_on, 0))
+        sti_misuse_look_at_holds(scope);
     if (scope->regions > 0)
         sti_blocking_close(scope);
     sti_scope_end_watch(scope);
@@ -289,6 +312,11 @@ static void close_scope(struct sti_thread *thread, int code, void *value, uint64
         reason = STINT_REASON_FAILED;
     set_reason(outcome, reason, code);
     outcome->value = outcome->status == STINT_OK ? value : NULL;
+    outcome->payload = NULL;
+    outcome->payload_size = 0;
+    if (__builtin_expect(scope->payload != NULL, 0))
+        sti_payload_hand_over(scope, outcome);
+    bool commits = outcome->status == STINT_OK && !request->options->discard;
 
     size_t held = sti_heap_held(scope);
     if (held > scope->peak)
@@ -301,19 +329,22 @@ static void close_scope(struct sti_thread *thread, int code, void *value, uint64
         .wall_ns = end - start,
         .queued_ns = request->submitted_ns != 0 ? start - request->submitted_ns : 0,
         .cpu_ns = request->options->budget.cpu_ns != 0 ? cpu : 0,
+        .committed = commits ? held : 0,
     };
     if (scope->member != NULL)
         sti_family_add_usage(scope, &outcome->usage);
 
     sti_mutex_abandon_all(scope);
-    if (outcome->status == STINT_OK) {
+    if (scope->member != NULL)
+        sti_handles_move(&scope->member->family->handles, &scope->handles, scope);
+    if (commits) {
         commit(thread, scope);
     } else {
-        outcome->usage.descriptors = sti_descriptors_left(scope->descriptors, request->options->name);
         outcome->usage.kept = roll_back(thread, scope, request->options->name);
+        outcome->usage.descriptors = sti_descriptors_left(scope->descriptors, request->options->name);
     }
     if (scope->member != NULL)
-        outcome->usage.kept += sti_family_end(scope, outcome->status == STINT_OK);
+        outcome->usage.kept += sti_family_end(scope, commits);
     if (request->options->wipe)
         sti_wipe_end();
     sti_descriptors_free(scope->descriptors);
@@ -326,6 +357,25 @@ static void close_scope(struct sti_thread *thread, int code, void *value, uint64
     sti_hold_hand_down(scope);
     thread->scope = scope->below;
     sti_thread_return_to(thread, scope->below);
+}
+
+void sti_scope_abandon(struct sti_scope *scope)
+{
+    struct sti_thread *thread = scope->thread;
+    const struct sti_scope_request *request = scope->request;
+    stint_token *token = (stint_token *)(uintptr_t)request->token; /* stint_run's, which will not return */
+    stint_account *account = request->options->account;
+    stint_outcome unheard;
+    sti_forks_give_up(scope);
+    sti_guard_run_all(scope);
+    sti_hook_drop(scope);
+    sti_hold_end_regions(&scope->holds);
+    close_scope(thread, EINVAL, NULL, sti_quick_clock_now(&thread->clock), request, &unheard);
+    sti_process_free((void *)(uintptr_t)unheard.payload);
+    stint_token_release(token);
+    stint_account_release(account);
+    if (thread->scope == NULL && sti_member_has_mail(thread))
+        sti_member_collect(thread);
 }
 
 int sti_scope_run(const struct sti_scope_request *request, stint_outcome *outcome)
@@ -359,6 +409,8 @@ int sti_scope_run(const struct sti_scope_request *request, stint_outcome *outcom
             value = result;
             if (__builtin_expect(thrown.exception != NULL, 0))
                 code = sti_boundary_fail(&scope, &thrown, outcome);
+            else if (__builtin_expect(sti_misuse_is_left(&scope), 0))
+                code = sti_misuse_fail(&scope, code);
         } else {
             sti_float_modes_set(&modes);
         }
@@ -381,6 +433,7 @@ int stint_run(stint_fn *fn, void *arg, const stint_options *options, stint_outco
     /* Others may release theirs while the task runs. */
     stint_token *token = options != NULL ? stint_token_retain(options->token) : NULL;
     stint_account *account = options != NULL ? stint_account_retain(options->account) : NULL;
+    stint_context *context = options != NULL ? stint_context_retain(options->context) : NULL;
     struct sti_scope_request request = {
         .fn = fn,
         .arg = arg,
@@ -390,6 +443,9 @@ int stint_run(stint_fn *fn, void *arg, const stint_options *options, stint_outco
     int error = sti_scope_run(&request, outcome);
     stint_token_release(token);
     stint_account_release(account);
+    stint_context_release(context);
+    if (error == 0 && outcome->payload != NULL)
+        sti_payload_settle(outcome);
     if (error == 0 && sti_thread_metered != NULL)
         sti_interrupt_point(sti_thread_metered);
     return error;

@@ -10,6 +10,9 @@
 #include <stint/task.h>
 #include <string.h>
 
+#include "linkage.h"
+struct sti_scope;
+
 /* What the executor asks for beyond stint_run. */
 struct sti_scope_request {
     stint_fn *fn;
@@ -25,12 +28,21 @@ struct sti_scope_request {
 };
 
 /* Whether these options are ones that stint_run and stint_submit accept. NULL is. */
-bool sti_options_valid(const stint_options *options);
+static inline bool sti_options_valid(const stint_options *options)
+{
+    return options == NULL || ((unsigned)options->on_interrupt <= (unsigned)STINT_UNWIND &&
+                               (unsigned)options->priority <= (unsigned)STINT_PRIORITY_LOW &&
+                               sti_link_flags_valid(options->flags));
+}
 
 /* Run the request here and fill *outcome. 0, or before fn was called ENOMEM, ENOTSUP (sti_backend_check), or for a preemptible task EAGAIN, or EBUSY: the account
  * has its maximum of running tasks. A deadline that passed before the start, or
  * a token already set, gives its outcome without fn being called. */
 int sti_scope_run(const struct sti_scope_request *request, stint_outcome *outcome);
+
+/* The frames of a scope of stint_run, the thread's innermost, are about to be left: by a jump, or as the thread ends. It is
+ * rolled back, and nobody hears of its outcome. */
+void sti_scope_abandon(struct sti_scope *scope);
 
 /* Whether a scope that the calling thread is in, at any depth, has this account or one below it. */
 bool sti_scope_is_in_account(const stint_account *account);

@@ -11,6 +11,7 @@
 #include <stint/mutex.h>
 #include <stint/task.h>
 
+#include "caller.h"
 #include "cpu.h"
 #include "cxx.h"
 #include "hold.h"
@@ -18,7 +19,9 @@
 #include "unwinding.h"
 #include "watch.h"
 
+struct sti_callback;
 struct sti_descriptors;
+struct sti_handle;
 struct sti_heap;
 struct sti_member;
 struct sti_scope_request;
@@ -38,7 +41,9 @@ struct sti_scope {
     struct sti_member *member; /* of its task's family; NULL: this is no outermost scope of one (family.h) */
     bool is_branch;            /* a stolen subtask's */
     bool is_inner_branch;      /* a branch of the family that the scopes around it belong to (branch.c) */
-    size_t forks;              /* outstanding on the thread when it opened (forks.h) */
+    size_t forks;              /* outstanding on the thread when it opened (forks.h), */
+    size_t joins;              /* and those that will run in their joins */
+    struct sti_callback *callback; /* that the thread was in (boundary.h) */
 
     /* The meter's. Ends and checks are values of the thread's used. */
     uint64_t begin;
@@ -57,6 +62,7 @@ struct sti_scope {
     uint64_t deferred;
 
     /* The interrupts'. */
+    uint64_t start; /* by sti_clock_now */
     struct sti_cpu cpu;
     uint64_t deadline; /* by sti_clock_now; UINT64_MAX: none */
     const stint_token *token;
@@ -64,6 +70,7 @@ struct sti_scope {
     stint_on_interrupt on_interrupt;
     stint_reason tripped; /* written once; STINT_REASON_NONE until then */
     bool finished; /* stint_finish: nothing trips it any more */
+    struct sti_caller_met met; /* when an interrupt last had to wait for a frame */
     unsigned masks;
     unsigned regions;  /* of blocking */
     unsigned keeps;    /* regions whose blocks go to the process's heap; each is masked too */
@@ -90,10 +97,14 @@ struct sti_scope {
     struct sti_heap *heaps; /* its own and those that inner scopes committed into it, */
     size_t heap_count;      /* so many, since it was last looked which are empty, */
     size_t sweep_at;        /* and when it will be next */
+    struct sti_heap *libc_heaps; /* never destroyed: libc_heap.h */
+    struct sti_handle *handles; /* that it has open; with that room's lock, but for whether there are any */
     struct sti_specific_undo *specifics;
     struct sti_thread_state *thread_state; /* NULL: it has changed none */
 
     struct sti_descriptors *descriptors; /* that were open before; NULL: nobody asked */
+    void *payload;                       /* of its error (payload.h); NULL: none */
+    size_t payload_size;
 };
 
 /* What every scope begins with; request has to stay while it is open. */

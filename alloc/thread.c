@@ -10,7 +10,9 @@
 
 #include "backend_check.h"
 #include "family.h"
+#include "handle.h"
 #include "heap.h"
+#include "module_symbol.h"
 #include "process.h"
 #include "specific.h"
 
@@ -34,6 +36,7 @@ static void end_thread(void *record)
     own_record = NULL;
     changing = true;
     sti_member_end_thread(thread);
+    sti_handles_end_thread(thread);
     sti_heap_end_thread(thread);
     sti_memprof_end_thread(&thread->sampling);
     /* release: the next owner, who acquires, sees the record as it was left. */
@@ -87,6 +90,7 @@ static __attribute__((noinline)) struct sti_thread *first_record(void)
         thread = make_record();
     if (thread != NULL) {
         thread->id = gettid();
+        atomic_store_explicit(&thread->ending, false, memory_order_relaxed);
         own_record = thread;
         if (has_key)
             sti_specific_set_plain(record_key, thread);
@@ -109,9 +113,20 @@ static void leave_others_behind(void)
     }
 }
 
+static int create_key(void)
+{
+#if STI_OVERRIDES
+    int (*plain)(pthread_key_t *, void (*)(void *));
+    *(void **)&plain = sti_libc_function("pthread_key_create");
+    return plain(&record_key, end_thread);
+#else
+    return pthread_key_create(&record_key, end_thread);
+#endif
+}
+
 __attribute__((constructor)) static void prepare(void)
 {
-    has_key = pthread_key_create(&record_key, end_thread) == 0;
+    has_key = create_key() == 0;
     pthread_atfork(NULL, NULL, leave_others_behind);
 }
 

@@ -28,6 +28,7 @@ struct sti_forks;
 struct sti_heap;
 struct sti_member;
 struct sti_nursery;
+struct sti_quarantine;
 struct sti_scope;
 
 struct sti_thread {
@@ -40,11 +41,14 @@ struct sti_thread {
     struct sti_nursery *nursery;  /* where young scopes allocate */
     struct sti_nursery *spare_nursery;
     struct sti_heap *warm;        /* an empty heap for the next scope */
+    struct sti_heap *warm_libc;   /* and one for libc's blocks in it */
     struct sti_heap *retired;     /* heaps with blocks of tasks that ended Ok, the oldest first */
     unsigned retired_count;
-    struct sti_heap *kept;        /* heaps that should have been destroyed, but for a root that points into them */
+    struct sti_heap *fixed;       /* the same, of those that must not be moved; the newest first */
+    struct sti_heap **fixed_next; /* from there on they are looked at; NULL: from the first */
     int id;                       /* the kernel's, of the owner */
     atomic_bool owned;            /* by a living thread */
+    atomic_bool ending;           /* libc believes so: an end of it (pthread_exit) has been stopped */
     atomic_bool asked;            /* a preemption signal has been sent and not been taken yet */
     _Atomic uint64_t due;         /* when its scopes have to be looked at: due.h */
     uint64_t deadline_interval;   /* bytes from one look at the clock to the next */
@@ -59,6 +63,7 @@ struct sti_thread {
     struct sti_member *members;        /* of families (member.c); its own */
     _Atomic(struct sti_member *) mail; /* of those, which their tasks' threads have decided */
     _Atomic(struct sti_forks *) forks; /* the executor's; set by its own thread */
+    _Atomic(struct sti_quarantine *) quarantine; /* debug mode's */
     struct sti_sampling sampling;
 } __attribute__((aligned(64)));
 
@@ -101,6 +106,13 @@ struct sti_thread *sti_thread_self_if_settled(void);
 
 /* The same, but NULL when it has none yet or no more. Safe in signal handlers. */
 struct sti_thread *sti_thread_own(void);
+
+/* The thread goes on, though libc was told that it ends. NULL: it has no record. */
+static inline void sti_thread_note_end(struct sti_thread *thread)
+{
+    if (thread != NULL)
+        atomic_store_explicit(&thread->ending, true, memory_order_relaxed);
+}
 
 /* The first of all records. */
 struct sti_thread *sti_thread_first(void);

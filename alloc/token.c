@@ -10,26 +10,16 @@
 #include <errno.h>
 
 #include "process.h"
+#include "record.h"
 #include "thread.h"
 #include "watch.h"
-
-void sti_token_init(stint_token *token, stint_token *parent)
-{
-    atomic_init(&token->set, false);
-    atomic_init(&token->references, 1);
-    token->parent = stint_token_retain(parent);
-    atomic_init(&token->descriptor, NULL);
-}
-
-void sti_token_end(stint_token *token)
-{
-    stint_token_release(token->parent);
-}
 
 int stint_token_create(stint_token **token, stint_token *parent)
 {
     if (token == NULL)
         return EINVAL;
+    if (!sti_record_charge(sizeof(stint_token), STI_CALLER()))
+        return ENOMEM;
     stint_token *created = sti_process_malloc(sizeof *created);
     if (created == NULL)
         return ENOMEM;
@@ -50,11 +40,7 @@ void stint_token_set(stint_token *token)
 
 bool stint_token_is_set(const stint_token *token)
 {
-    for (; token != NULL; token = token->parent) {
-        if (atomic_load_explicit(&token->set, memory_order_seq_cst))
-            return true;
-    }
-    return false;
+    return sti_token_is_set(token);
 }
 
 stint_token *stint_token_retain(stint_token *token)

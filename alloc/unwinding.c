@@ -23,22 +23,28 @@
 #include "scope_state.h"
 #include "thread.h"
 
-static _Unwind_Reason_Code look_at_frame(struct _Unwind_Context *context, void *closed_below)
+struct look {
+    uintptr_t scope;
+    size_t frames;
+    bool open;
+};
+
+static _Unwind_Reason_Code look_at_frame(struct _Unwind_Context *context, void *argument)
 {
-    uintptr_t *scope = closed_below;
-    if (_Unwind_GetCFA(context) > *scope)
+    struct look *look = argument;
+    if (_Unwind_GetCFA(context) > look->scope)
         return _URC_END_OF_STACK;
-    if (sti_lsda_lets_pass(context))
-        return _URC_NO_REASON;
-    *scope = 0;
-    return _URC_END_OF_STACK;
+    look->frames++;
+    look->open = sti_lsda_lets_pass(context);
+    return look->open ? _URC_NO_REASON : _URC_END_OF_STACK;
 }
 
-bool sti_unwind_is_open(const struct sti_scope *scope)
+bool sti_unwind_is_open(const struct sti_scope *scope, size_t *frames)
 {
-    uintptr_t end = scope->frame;
-    _Unwind_Backtrace(look_at_frame, &end);
-    return end != 0;
+    struct look look = { .scope = scope->frame, .open = true };
+    _Unwind_Backtrace(look_at_frame, &look);
+    *frames = look.frames;
+    return look.open;
 }
 
 struct search {
@@ -97,6 +103,18 @@ static void on_kept(_Unwind_Reason_Code code, struct _Unwind_Exception *exceptio
     atomic_store_explicit(&scope->thread->limit, 0, memory_order_relaxed);
 }
 
+static _Unwind_Exception_Class own_class(void)
+{
+    _Unwind_Exception_Class class;
+    memcpy(&class, "STINTC\0", sizeof class);
+    return class;
+}
+
+bool sti_unwind_is_ours(_Unwind_Exception_Class class)
+{
+    return class == own_class();
+}
+
 _Noreturn void sti_unwind_leave(struct sti_scope *scope)
 {
     struct sti_unwind *unwind = &scope->unwind;
@@ -105,7 +123,7 @@ _Noreturn void sti_unwind_leave(struct sti_scope *scope)
     unwind->under_way = true;
     sti_cxx_forget_caught();
     unwind->exception = (struct _Unwind_Exception){ .exception_cleanup = on_kept };
-    memcpy(&unwind->exception.exception_class, "STINTC\0", sizeof unwind->exception.exception_class);
+    unwind->exception.exception_class = own_class();
     _Unwind_ForcedUnwind(&unwind->exception, stop, scope);
     land(scope);
 }
@@ -114,7 +132,7 @@ void sti_unwind_give_up(struct sti_scope *scope)
 {
     sti_hold_settle(scope);
     if (scope->masks == 1 && !sti_hold_any(&scope->holds) && !sti_cxx_catches_any() &&
-        sti_caller_stack_is_safe(scope->frame, 0))
+        sti_caller_stack_is_safe(scope->frame, 0, &scope->met))
         land(scope);
 }
 

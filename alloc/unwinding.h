@@ -18,6 +18,7 @@
 #define STI_ALLOC_UNWINDING_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <unwind.h>
 
 struct sti_scope;
@@ -28,8 +29,11 @@ struct sti_unwind {
     bool under_way;
 };
 
-/* Does every frame between here and the scope let an exception through? */
-bool sti_unwind_is_open(const struct sti_scope *scope);
+/* Does every frame between here and the scope let an exception through? *frames: so many were looked at. */
+bool sti_unwind_is_open(const struct sti_scope *scope, size_t *frames);
+
+/* Whether a forced unwind is one of these; others end their thread. */
+bool sti_unwind_is_ours(_Unwind_Exception_Class class);
 
 /* Leave the scope's code and land in the call that opened it. Does not return, unless a catch block keeps the exception:
  * then the code goes on behind that block, and the interrupt is as due as before. */

@@ -2,8 +2,8 @@
  *
  * stint_with: a resource with its guard and its masks in the right places. Any thread.
  *
- * The mask is taken off and the guard popped by cleanup attributes, so that a C++ exception out of acquire or use does the
- * same as a return. */
+ * The mask is a guard, too, for a longjmp out of acquire. Both guards are popped by cleanup attributes, so that a C++ exception
+ * out of acquire or use, or an end of the thread, does the same as a return. */
 #include <errno.h>
 #include <stddef.h>
 #include <stint/guard.h>
@@ -21,7 +21,7 @@ static void release_held(void *held_resource)
     held->release(held->arg, held->resource);
 }
 
-static void unmask(const char *unused)
+static void end_mask(void *unused)
 {
     (void)unused;
     stint_unmask();
@@ -30,9 +30,9 @@ static void unmask(const char *unused)
 /* The guard is pushed before the mask ends. */
 static int acquire_guarded(stint_acquire_fn *acquire, struct held *held, stint_guard *guard)
 {
-    __attribute__((cleanup(unmask))) const char masked = 0;
     stint_mask();
-    (void)masked;
+    __attribute__((cleanup(stint_guard_end_))) stint_guard masked = { .release = NULL };
+    stint_guard_push(&masked, end_mask, NULL);
     int error = acquire(held->arg, &held->resource);
     if (error == 0)
         stint_guard_push(guard, release_held, held);

@@ -50,6 +50,15 @@ struct loop {
     unsigned outstanding;
 };
 
+/* There was no memory for the completion, so nobody would hear of the task's end: wait for it here. The request is not
+ * the task's value, and stays ours. */
+static void wait_instead(stint_future *future, struct request *request)
+{
+    stint_future_wait(future, NULL);
+    printf("%lu: %lu primes, seen late\n", request->below, request->primes);
+    free(request);
+}
+
 static void begin_request(struct loop *loop, const char *line)
 {
     struct request *request = calloc(1, sizeof *request);
@@ -68,7 +77,7 @@ static void begin_request(struct loop *loop, const char *line)
     if (stint_completions_add(loop->completions, future, request) == 0)
         loop->outstanding++;
     else
-        stint_future_wait(future, NULL);
+        wait_instead(future, request);
     stint_future_release(future);
 }
 

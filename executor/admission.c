@@ -3,26 +3,52 @@
  * Which of the places where tasks wait a new one goes to, and how one is taken out of turn; see admission.h. */
 #include "admission.h"
 
-#include <errno.h>
-
-#include "worker.h"
-
 static int put_plain(stint_pool *pool, struct sti_worker *worker, sti_task *task)
 {
     bool put = worker != NULL ? sti_worker_put(worker, task) : sti_queue_push(&pool->queue, task);
     return put ? 0 : EAGAIN;
 }
 
-int sti_admission_put(stint_pool *pool, struct sti_worker *worker, sti_task *task)
+/* Who waits with the tenants is offered there: who claims it finds it in its list. */
+static inline int put_anywhere(stint_pool *pool, struct sti_worker *worker, sti_task *task)
 {
-    bool plain = sti_admission_is_plain(task);
-    task->tenants = plain ? NULL : &pool->tenants;
-    task->monitor = task->options.budget.wall_ns != 0 ? &pool->monitor : NULL;
+    if (task->tenants != NULL)
+        return sti_tenants_put(task->tenants, task);
     sti_task_offer(task);
-    int error = plain ? put_plain(pool, worker, task) : sti_tenants_put(&pool->tenants, task);
-    if (error == 0 && task->monitor != NULL)
+    return put_plain(pool, worker, task);
+}
+
+/* The task may have ended when its deadline is told the monitor. */
+static __attribute__((noinline)) int put_monitored(stint_pool *pool, struct sti_worker *worker, sti_task *task)
+{
+    sti_task_retain(task);
+    int error = put_anywhere(pool, worker, task);
+    if (error == 0)
         sti_monitor_await(task);
+    sti_task_release(task);
     return error;
+}
+
+static inline void prepare(stint_pool *pool, sti_task *task)
+{
+    task->tenants = sti_admission_is_plain(task) ? NULL : &pool->tenants;
+    task->monitor = task->options.budget.wall_ns != 0 ? &pool->monitor : NULL;
+}
+
+void sti_admission_prepare(stint_pool *pool, sti_task *task)
+{
+    prepare(pool, task);
+}
+
+int sti_admission_put_prepared(stint_pool *pool, struct sti_worker *worker, sti_task *task)
+{
+    return task->monitor != NULL ? put_monitored(pool, worker, task) : put_anywhere(pool, worker, task);
+}
+
+int sti_admission_put_uncommon(stint_pool *pool, struct sti_worker *worker, sti_task *task)
+{
+    prepare(pool, task);
+    return task->monitor != NULL ? put_monitored(pool, worker, task) : put_anywhere(pool, worker, task);
 }
 
 static bool claim_awaited(sti_task *task, bool beyond)
@@ -56,6 +82,7 @@ bool sti_admission_claim_to_end(sti_task *task, stint_reason reason)
     if (!sti_task_claim_to_end(task, reason))
         return false;
     if (task->tenants != NULL) {
+        sti_farewell_note(task->tenants->pool, task);
         sti_tenants_remove(task->tenants, task);
         sti_task_release(task);
     }

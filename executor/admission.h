@@ -6,10 +6,11 @@
 #ifndef STI_EXECUTOR_ADMISSION_H
 #define STI_EXECUTOR_ADMISSION_H
 
+#include <errno.h>
+
 #include "pool_state.h"
 #include "task.h"
-
-struct sti_worker;
+#include "worker.h"
 
 /* Whether it has neither an account nor a priority. */
 static inline bool sti_admission_is_plain(const sti_task *task)
@@ -19,7 +20,22 @@ static inline bool sti_admission_is_plain(const sti_task *task)
 
 /* Offer a new task, to which the caller has a reference, and put it where it is to wait. worker is the calling thread's, if it is one of the pool's.
  * 0; EAGAIN: there is no place; EDQUOT: none for its account; ESHUTDOWN; ENOMEM. */
-int sti_admission_put(stint_pool *pool, struct sti_worker *worker, sti_task *task);
+int sti_admission_put_uncommon(stint_pool *pool, struct sti_worker *worker, sti_task *task);
+static inline int sti_admission_put(stint_pool *pool, struct sti_worker *worker, sti_task *task)
+{
+    if (!sti_admission_is_plain(task) || task->options.budget.wall_ns != 0)
+        return sti_admission_put_uncommon(pool, worker, task);
+    task->tenants = NULL;
+    task->monitor = NULL;
+    sti_task_offer(task);
+    bool put = worker != NULL ? sti_worker_put(worker, task) : sti_queue_push(&pool->queue, task);
+    return put ? 0 : EAGAIN;
+}
+
+/* The two halves of that, for a task whose future others have already: before they do; and then, as often as it
+ * takes. */
+void sti_admission_prepare(stint_pool *pool, sti_task *task);
+int sti_admission_put_prepared(stint_pool *pool, struct sti_worker *worker, sti_task *task);
 
 /* Claim a task that the calling worker waits for, to run it at once. False: somebody else has it, or it has to wait for
  * its account. */

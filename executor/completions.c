@@ -25,6 +25,8 @@
 
 #include "alloc/plain_lock.h"
 #include "alloc/process.h"
+#include "alloc/record.h"
+#include "completions.h"
 #include "follow.h"
 
 struct entry {
@@ -123,20 +125,41 @@ static void arrive(struct sti_follower *follower)
     release(queue);
 }
 
-int stint_completions_add(stint_completions *queue, stint_future *future, void *data)
+static int add(stint_completions *queue, stint_future *future, void *data)
 {
-    if (queue == NULL || future == NULL)
-        return EINVAL;
     struct entry *entry = sti_process_malloc(sizeof *entry);
     if (entry == NULL)
         return ENOMEM;
+    entry->follower.task = future;
     entry->follower.run = arrive;
     entry->queue = queue;
     entry->completion.future = future;
     entry->completion.data = data;
     atomic_fetch_add_explicit(&queue->references, 1, memory_order_relaxed);
-    sti_follow(future, &entry->follower);
+    sti_follow(&entry->follower);
     return 0;
+}
+
+int stint_completions_add(stint_completions *queue, stint_future *future, void *data)
+{
+    if (queue == NULL || future == NULL)
+        return EINVAL;
+    return sti_record_charge(sizeof(struct entry), STI_CALLER()) ? add(queue, future, data) : ENOMEM;
+}
+
+int sti_completions_expect(sti_task *task)
+{
+    return add(task->options.completions, task, task->options.data);
+}
+
+/* Nothing else can have followed it. */
+void sti_completions_expect_no_more(sti_task *task)
+{
+    struct entry *entry = (struct entry *)task->first_follower;
+    stint_completions *queue = entry->queue;
+    sti_unfollow(&entry->follower);
+    free_entry(entry);
+    release(queue);
 }
 
 /* --- The owner's side --------------------------------------------------------------------------------------------- */
@@ -145,6 +168,8 @@ int stint_completions_create(stint_completions **queue)
 {
     if (queue == NULL)
         return EINVAL;
+    if (!sti_record_charge(sizeof(stint_completions), STI_CALLER()))
+        return ENOMEM;
     stint_completions *created = sti_process_malloc(sizeof *created);
     if (created == NULL)
         return ENOMEM;

@@ -3,9 +3,13 @@
  * Compound futures: when all of some futures have resolved, or any of them. One block of memory: a task without a
  * function, with a follower on each of its members.
  *
- * References: one for the caller; one for each member that has not resolved, whose follower lies in the block. The
- * members are kept until the block goes. So a compound future of any is resolved long before its block can go, if one of
- * its members takes long.
+ * A member is attached from the moment at which its follower is on its list until that has been run, or taken off
+ * again. References: one for the caller; one for each compound future that it is a member of; one for all members that
+ * are attached, together: attached counts these, and whoever brings it to 0 gives that reference back. The members are
+ * kept until the block goes.
+ *
+ * What nobody needs any more leaves its members, so that nothing of it stays with one that lives long: of any, when one
+ * member has decided; and when all references but that of the attached ones have gone, and nothing is to follow.
  *
  * Any thread. */
 #ifndef STI_EXECUTOR_COMPOUND_H
@@ -22,39 +26,20 @@ struct sti_member {
 struct sti_compound {
     sti_task future;
     bool any;
+    bool owns_payload; /* of its outcome: it is no member's */
     atomic_bool decided; /* any: a member has resolved */
     atomic_bool cancelled;
-    atomic_size_t outstanding; /* members that have not resolved */
-    size_t winner;             /* any: once it has resolved */
-    struct sti_follower cancelling;
+    atomic_size_t outstanding; /* all: members that have not resolved */
+    atomic_size_t attached;
+    size_t winner; /* any: once it has resolved */
+    struct sti_line_turn cancelling;
+    void (*cancel)(struct sti_line_turn *turn); /* in place of cancelling its members; or NULL */
+    /* Of one without members: the tasks that have to end before it resolves, each retained, in an array that the caller
+     * frees as well; NULL: none, or no memory. Or NULL. */
+    sti_task **(*awaited)(struct sti_compound *compound, size_t *count);
     size_t count;
     struct sti_member members[];
 };
-
-/* How far a look goes into compounds of compounds. Their members may be shared, so the ways through them may be
- * exponentially many: a look ends after so many compounds, and takes what lies beyond for nothing it could help with. */
-#define STI_LOOK_DEPTH 64
-#define STI_LOOK_COMPOUNDS 4096
-
-struct sti_look {
-    unsigned depth;
-    unsigned entered;
-};
-
-/* False: no further. */
-static inline bool sti_look_enter(struct sti_look *look)
-{
-    if (look->depth == STI_LOOK_DEPTH || look->entered == STI_LOOK_COMPOUNDS)
-        return false;
-    look->depth++;
-    look->entered++;
-    return true;
-}
-
-static inline void sti_look_leave(struct sti_look *look)
-{
-    look->depth--;
-}
 
 static inline struct sti_compound *sti_compound_of(sti_task *task)
 {
@@ -66,10 +51,16 @@ static inline sti_task *sti_compound_member(const struct sti_compound *compound,
     return compound->members[index].follower.task;
 }
 
+/* One without members yet, at the beginning of a block of so many bytes, all zero, with one reference for the caller;
+ * with a count of 0 its owner resolves it. NULL: no memory. */
+struct sti_compound *sti_compound_create(bool any, size_t count, size_t size);
+
+void sti_compound_add_usage(stint_usage *sum, const stint_usage *usage);
+
 /* Cancel its members. */
 void sti_compound_cancel(sti_task *task);
 
-/* Nobody refers to it any more. */
-void sti_compound_free(sti_task *task);
+/* Give a reference back. */
+void sti_compound_release(sti_task *task);
 
 #endif

@@ -17,8 +17,9 @@
 #include "admission.h"
 #include "alloc/account.h"
 #include "alloc/plain_lock.h"
-#include "compound.h"
+#include "delays.h"
 #include "follow.h"
+#include "look.h"
 #include "split.h"
 #include "worker.h"
 
@@ -29,9 +30,9 @@ static uint64_t looks; /* so far */
 /* --- Following waits ---------------------------------------------------------------------------------------------- */
 
 struct chase {
+    struct sti_look look;
     const struct sti_sleeper *quarry; /* where it is to lead */
     bool certain;                     /* and for ever: a wait with a time-out leads nowhere */
-    struct sti_look look;
 };
 
 static struct sti_sleeper *sleeper_on(const struct sti_worker *worker)
@@ -51,10 +52,13 @@ static struct sti_sleeper *thief_of(const struct sti_offer *offer)
     return sleeper_on(atomic_load_explicit(&offer->thief, memory_order_acquire));
 }
 
-static bool compound_leads(struct chase *chase, sti_task *task);
+static bool waits_for_others(sti_task *task)
+{
+    return sti_task_is_compound(task) || sti_task_is_delayed(task);
+}
 
-/* Along those who wait for one thing each. Only where compounds are on the way does this call itself, so deep as they are
- * looked into. */
+/* Along those who wait for one thing each. Only where compounds or delayed tasks are on the way does this call itself,
+ * so deep as they are looked into. */
 static bool sleeper_leads(struct chase *chase, struct sti_sleeper *first)
 {
     struct sti_sleeper *sleeper = first;
@@ -63,8 +67,8 @@ static bool sleeper_leads(struct chase *chase, struct sti_sleeper *first)
         sleeper->leads = false;
         if (sleeper->timed && chase->certain)
             return false;
-        if (sleeper->task != NULL && sti_task_is_compound(sleeper->task))
-            return first->leads = compound_leads(chase, sleeper->task);
+        if (sleeper->task != NULL && waits_for_others(sleeper->task))
+            return first->leads = sti_look_at(&chase->look, sleeper->task);
         sleeper = sleeper->task != NULL ? runner_of(sleeper->task) : thief_of(sleeper->offer);
     }
     bool leads = sleeper != NULL && (sleeper == chase->quarry || sleeper->leads);
@@ -73,53 +77,53 @@ static bool sleeper_leads(struct chase *chase, struct sti_sleeper *first)
     return leads;
 }
 
-static bool task_leads(struct chase *chase, sti_task *task)
+static bool task_leads(struct sti_look *look, sti_task *task)
 {
-    return sti_task_is_compound(task) ? compound_leads(chase, task) : sleeper_leads(chase, runner_of(task));
-}
-
-/* What waits for all of some futures leads where one of them does; what waits for any, where all do. */
-static bool compound_leads(struct chase *chase, sti_task *task)
-{
-    const struct sti_compound *compound = sti_compound_of(task);
-    if (sti_task_is_resolved(task) || compound->count == 0 || !sti_look_enter(&chase->look))
-        return false;
-    bool leads = compound->any;
-    for (size_t i = 0; i < compound->count && leads == compound->any; i++)
-        leads = task_leads(chase, sti_compound_member(compound, i));
-    sti_look_leave(&chase->look);
-    return leads;
+    return sleeper_leads((struct chase *)look, runner_of(task));
 }
 
 /* Whether from's wait leads to the quarry. */
 static bool leads_to(const struct sti_sleeper *from, const struct sti_sleeper *quarry, bool certain)
 {
-    struct chase chase = { .quarry = quarry, .certain = certain };
+    /* What waits for all of some futures leads where one of them does; what waits for any, where all do. */
+    struct chase chase = { .look = { .is_it = task_leads, .every = true }, .quarry = quarry, .certain = certain };
     looks++;
-    return from->task != NULL ? task_leads(&chase, from->task) : sleeper_leads(&chase, thief_of(from->offer));
+    return from->task != NULL ? sti_look_at(&chase.look, from->task) : sleeper_leads(&chase, thief_of(from->offer));
 }
 
 /* --- Slots -------------------------------------------------------------------------------------------------------- */
 
-/* A task of the pool's that waits for its account, and that the awaited one waits for. */
-static sti_task *find_held(const stint_pool *pool, sti_task *awaited, struct sti_look *look)
+struct look_for_held {
+    struct sti_look look;
+    const stint_pool *pool;
+    sti_task *found; /* retained */
+};
+
+static bool is_held(struct sti_look *look, sti_task *task)
 {
-    if (!sti_task_is_compound(awaited))
-        return awaited->pool == pool && awaited->options.account != NULL && sti_task_is_queued(awaited) ? awaited : NULL;
-    sti_task *found = NULL;
-    const struct sti_compound *compound = sti_compound_of(awaited);
-    if (sti_task_is_resolved(awaited) || !sti_look_enter(look))
-        return NULL;
-    for (size_t i = 0; i < compound->count && found == NULL; i++)
-        found = find_held(pool, sti_compound_member(compound, i), look);
-    sti_look_leave(look);
-    return found;
+    struct look_for_held *held = (struct look_for_held *)look;
+    if (task->pool != held->pool || task->options.account == NULL || !sti_task_is_queued(task))
+        return false;
+    sti_task_retain(task);
+    held->found = task;
+    return true;
 }
 
+/* A task of the pool's that waits for its account, and that the sleeper waits for; retained. NULL: there is none. */
 static sti_task *held_task_of(const struct sti_sleeper *sleeper)
 {
-    struct sti_look look = { 0 };
-    return sleeper->task != NULL && !sleeper->timed ? find_held(sleeper->worker->pool, sleeper->task, &look) : NULL;
+    struct look_for_held held = { .look = { .is_it = is_held }, .pool = sleeper->worker->pool };
+    if (sleeper->task != NULL && !sleeper->timed)
+        sti_look_at(&held.look, sleeper->task);
+    return held.found;
+}
+
+static bool waits_for_held(const struct sti_sleeper *sleeper)
+{
+    sti_task *held = held_task_of(sleeper);
+    if (held != NULL)
+        sti_task_release(held);
+    return held != NULL;
 }
 
 /* Whether it runs a task that may have one of the account's slots, or of those above it. */
@@ -147,10 +151,10 @@ static bool may_run_beyond(struct sti_sleeper *sleeper)
     sti_task *held = sleeper->has_room ? held_task_of(sleeper) : NULL;
     stint_account *account = held != NULL ? sti_admission_account_of(held) : NULL;
     bool may = account != NULL && slot_waits_for(sleeper, account);
-    if (may) {
-        sti_task_retain(held);
+    if (may)
         sleeper->beyond = held;
-    }
+    else if (held != NULL)
+        sti_task_release(held);
     stint_account_release(account);
     return may;
 }
@@ -170,7 +174,7 @@ static void nudge_seen(const struct sti_sleeper *self, bool in_circle)
 {
     for (struct sti_sleeper *sleeper = sleepers; sleeper != NULL; sleeper = sleeper->next_long) {
         if (sleeper == self || sleeper->seen != looks || sleeper->task == NULL || sleeper->timed ||
-            (!in_circle && held_task_of(sleeper) == NULL))
+            (!in_circle && !waits_for_held(sleeper)))
             continue;
         atomic_store_explicit(&sleeper->nudged, true, memory_order_release);
         sti_sleeper_wake(sleeper);

@@ -18,12 +18,12 @@ void sti_expired_init(struct sti_expired *expired)
     expired->ending = false;
 }
 
-static struct sti_follower *take_line(struct sti_expired *expired)
+static struct sti_line_turn *take_line(struct sti_expired *expired)
 {
     pthread_mutex_lock(&expired->lock);
     while (expired->first == NULL && !expired->ending)
         pthread_cond_wait(&expired->changed, &expired->lock);
-    struct sti_follower *line = expired->first;
+    struct sti_line_turn *line = expired->first;
     expired->first = NULL;
     pthread_mutex_unlock(&expired->lock);
     return line;
@@ -32,7 +32,7 @@ static struct sti_follower *take_line(struct sti_expired *expired)
 static void *run_lines(void *argument)
 {
     struct sti_expired *expired = argument;
-    struct sti_follower *line;
+    struct sti_line_turn *line;
     while ((line = take_line(expired)) != NULL)
         sti_follow_run(line);
     return NULL;
@@ -47,7 +47,7 @@ static bool have_thread(struct sti_expired *expired)
     return expired->started;
 }
 
-static void append(struct sti_expired *expired, struct sti_follower *line)
+static void append(struct sti_expired *expired, struct sti_line_turn *line)
 {
     *(expired->first != NULL ? &expired->last->next : &expired->first) = line;
     while (line->next != NULL)
@@ -55,7 +55,7 @@ static void append(struct sti_expired *expired, struct sti_follower *line)
     expired->last = line;
 }
 
-void sti_expired_hand_over(struct sti_expired *expired, struct sti_follower *line)
+void sti_expired_hand_over(struct sti_expired *expired, struct sti_line_turn *line)
 {
     if (line == NULL)
         return;

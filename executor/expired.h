@@ -10,13 +10,13 @@
 #include <pthread.h>
 #include <stdbool.h>
 
-struct sti_follower;
+struct sti_line_turn;
 
 struct sti_expired {
     pthread_mutex_t lock; /* for the rest */
     pthread_cond_t changed;
-    struct sti_follower *first; /* the line */
-    struct sti_follower *last;
+    struct sti_line_turn *first; /* the line */
+    struct sti_line_turn *last;
     pthread_t thread;
     bool started;
     bool ending;
@@ -28,6 +28,6 @@ void sti_expired_init(struct sti_expired *expired);
 void sti_expired_end(struct sti_expired *expired);
 
 /* Have the line (sti_follow_let_go) run. Where no thread can be started it is run here. The watch's thread. */
-void sti_expired_hand_over(struct sti_expired *expired, struct sti_follower *line);
+void sti_expired_hand_over(struct sti_expired *expired, struct sti_line_turn *line);
 
 #endif

@@ -1,131 +1,266 @@
 /* SPDX-License-Identifier: MIT
  *
- * The list of followers and the line of those that are run; see follow.h. */
+ * The list of followers and the line of the tasks whose followers are told; see follow.h. */
 #include "follow.h"
 
+#include <errno.h>
 #include <stddef.h>
 
 #include "futex.h"
+#include "rest.h"
 
-#define SLEEPERS ((uintptr_t)1)
-#define CLOSED ((uintptr_t)3)
+#define SLEEPERS 1U
+#define FOLLOWED 2U
+#define RESOLVED 4U
 
 /* --- The line ----------------------------------------------------------------------------------------------------- */
 
-static _Thread_local struct {
-    struct sti_follower *first;
-    struct sti_follower *last;
-    bool running;
-} line;
+struct line {
+    struct sti_line_turn *first;
+    struct sti_line_turn *newest;
+};
 
-static void append(struct sti_follower *follower)
+static _Thread_local struct {
+    struct line usual;
+    struct line last; /* for when the other is empty */
+    bool running;
+} lines;
+
+static void append(struct line *line, sti_task *task, struct sti_line_turn *turn,
+                   void (*run)(struct sti_line_turn *turn))
 {
-    follower->next = NULL;
-    if (line.first == NULL)
-        line.first = follower;
-    else
-        line.last->next = follower;
-    line.last = follower;
-    sti_task_retain(follower->task);
+    *turn = (struct sti_line_turn){ .task = task, .run = run };
+    *(line->first != NULL ? &line->newest->next : &line->first) = turn;
+    line->newest = turn;
+    sti_task_retain(task);
 }
 
-static void run_line(void)
+static struct sti_line_turn *take(struct line *line)
 {
-    if (line.running)
-        return;
-    line.running = true;
-    while (line.first != NULL) {
-        struct sti_follower *follower = line.first;
-        sti_task *task = follower->task;
-        line.first = follower->next;
-        follower->run(follower);
+    struct sti_line_turn *turn = line->first;
+    if (turn != NULL)
+        line->first = turn->next;
+    return turn;
+}
+
+static void run_what_is_in_line(void)
+{
+    struct sti_line_turn *turn;
+    while ((turn = take(&lines.usual)) != NULL || (turn = take(&lines.last)) != NULL) {
+        sti_task *task = turn->task;
+        turn->run(turn);
         sti_task_release(task);
     }
-    line.running = false;
+}
+
+void sti_follow_begin_callback(void)
+{
+    lines.running = true;
+}
+
+void sti_follow_end_callback(void)
+{
+    run_what_is_in_line();
+    lines.running = false;
+}
+
+static void run_lines(void)
+{
+    if (lines.running)
+        return;
+    sti_follow_begin_callback();
+    sti_follow_end_callback();
 }
 
 bool sti_is_following(void)
 {
-    return line.running;
+    return lines.running;
 }
 
 void sti_follow_hold(void)
 {
-    line.running = true;
+    lines.running = true;
 }
 
-struct sti_follower *sti_follow_let_go(void)
+struct sti_line_turn *sti_follow_let_go(void)
 {
-    struct sti_follower *first = line.first;
-    line.first = NULL;
-    line.running = false;
+    struct sti_line_turn *first = lines.usual.first;
+    lines.usual.first = NULL;
+    lines.running = false;
     return first;
 }
 
-void sti_follow_run(struct sti_follower *first)
+void sti_follow_run(struct sti_line_turn *first)
 {
-    line.first = first;
-    line.last = first;
-    while (line.last != NULL && line.last->next != NULL)
-        line.last = line.last->next;
-    run_line();
+    lines.usual = (struct line){ .first = first, .newest = first };
+    while (lines.usual.newest != NULL && lines.usual.newest->next != NULL)
+        lines.usual.newest = lines.usual.newest->next;
+    run_lines();
 }
 
-void sti_follow_now(sti_task *task, struct sti_follower *follower)
+void sti_follow_now(sti_task *task, struct sti_line_turn *turn, void (*run)(struct sti_line_turn *turn))
 {
-    follower->task = task;
-    append(follower);
-    run_line();
+    append(&lines.usual, task, turn, run);
+    run_lines();
 }
 
 /* --- The list ----------------------------------------------------------------------------------------------------- */
 
-void sti_follow(sti_task *task, struct sti_follower *follower)
+/* Of this process: what another one, which this one was forked from, left behind is none. Never 0. */
+static unsigned own_mark(void)
 {
-    follower->task = task;
-    uintptr_t word = atomic_load_explicit(&task->followers, memory_order_acquire);
-    while (word != CLOSED) {
-        follower->next = (struct sti_follower *)(word & ~SLEEPERS);
-        if (atomic_compare_exchange_weak_explicit(&task->followers, &word, (uintptr_t)follower | (word & SLEEPERS),
-                                                  memory_order_release, memory_order_acquire))
+    return sti_pools_generation + 1;
+}
+
+void sti_follow_lock(sti_task *task)
+{
+    unsigned mine = own_mark();
+    for (unsigned round = 0;; round++) {
+        unsigned held_by = 0;
+        if (atomic_compare_exchange_strong_explicit(&task->lock, &held_by, mine, memory_order_acquire,
+                                                    memory_order_relaxed) ||
+            (held_by != mine && atomic_compare_exchange_strong_explicit(&task->lock, &held_by, mine,
+                                                                        memory_order_acquire, memory_order_relaxed)))
             return;
+        sti_rest(round);
     }
-    sti_follow_now(task, follower);
 }
 
-/* The list has the newest on top. */
-static struct sti_follower *reversed(struct sti_follower *newest)
+void sti_follow_unlock(sti_task *task)
 {
-    struct sti_follower *oldest = NULL;
-    while (newest != NULL) {
-        struct sti_follower *next = newest->next;
-        newest->next = oldest;
-        oldest = newest;
-        newest = next;
-    }
-    return oldest;
+    atomic_store_explicit(&task->lock, 0, memory_order_release);
 }
 
-static __attribute__((noinline)) void tell(sti_task *task, uintptr_t word)
+/* The next three: under the lock. */
+static void put_in(sti_task *task, struct sti_follower *follower)
 {
-    if (word & SLEEPERS)
-        sti_follow_ring(task);
-    struct sti_follower *follower = reversed((struct sti_follower *)(word & ~SLEEPERS));
+    if (task->first_follower == NULL)
+        task->last_follower = &task->first_follower;
+    follower->next = NULL;
+    follower->link = task->last_follower;
+    *task->last_follower = follower;
+    task->last_follower = &follower->next;
+}
+
+static void take_out(sti_task *task, struct sti_follower *follower)
+{
+    *follower->link = follower->next;
+    if (follower->next != NULL)
+        follower->next->link = follower->link;
+    else
+        task->last_follower = follower->link;
+    follower->link = NULL;
+}
+
+static bool become_teller(sti_task *task)
+{
+    if (task->first_follower == NULL || task->teller == own_mark())
+        return false;
+    task->teller = own_mark();
+    return true;
+}
+
+/* NULL: there is none; and if this was the end, the thread is not the teller any more. */
+static struct sti_follower *take_next(sti_task *task, bool ends)
+{
+    sti_follow_lock(task);
+    struct sti_follower *follower = task->first_follower;
+    if (follower != NULL)
+        take_out(task, follower);
+    else if (ends)
+        task->teller = 0;
+    task->told = follower;
+    sti_follow_unlock(task);
+    return follower;
+}
+
+static void tell_last(struct sti_line_turn *turn);
+
+static void tell_all(struct sti_line_turn *turn)
+{
+    sti_task *task = turn->task;
+    struct sti_follower *follower;
+    while ((follower = take_next(task, false)) != NULL)
+        follower->run(follower);
+    append(&lines.last, task, turn, tell_last);
+}
+
+static void tell_last(struct sti_line_turn *turn)
+{
+    struct sti_follower *follower = take_next(turn->task, true);
     if (follower == NULL)
         return;
-    while (follower != NULL) {
-        struct sti_follower *next = follower->next;
-        append(follower);
-        follower = next;
-    }
-    run_line();
+    follower->run(follower);
+    tell_all(turn);
+}
+
+void sti_follow(struct sti_follower *follower)
+{
+    sti_task *task = follower->task;
+    sti_follow_lock(task);
+    unsigned word = atomic_fetch_or_explicit(&task->followers, FOLLOWED, memory_order_acq_rel);
+    put_in(task, follower);
+    bool tells = (word & RESOLVED) != 0 && become_teller(task);
+    sti_follow_unlock(task);
+    if (tells)
+        sti_follow_now(task, &task->turn, tell_all);
+}
+
+int sti_unfollow(struct sti_follower *follower)
+{
+    sti_task *task = follower->task;
+    int error = 0;
+    sti_follow_lock(task);
+    if (follower->link != NULL)
+        take_out(task, follower);
+    else
+        error = task->teller != 0 && task->told == follower ? EBUSY : EALREADY;
+    sti_follow_unlock(task);
+    return error;
+}
+
+bool sti_follow_is_followed(sti_task *task)
+{
+    if ((atomic_load_explicit(&task->followers, memory_order_relaxed) & FOLLOWED) == 0)
+        return false;
+    sti_follow_lock(task);
+    bool followed = task->first_follower != NULL;
+    sti_follow_unlock(task);
+    return followed;
+}
+
+bool sti_follow_is_settled(sti_task *task)
+{
+    unsigned word = atomic_load_explicit(&task->followers, memory_order_acquire);
+    if ((word & RESOLVED) == 0 || (word & FOLLOWED) == 0)
+        return (word & RESOLVED) != 0;
+    sti_follow_lock(task);
+    bool settled = task->first_follower == NULL && task->teller != own_mark();
+    sti_follow_unlock(task);
+    return settled;
+}
+
+static __attribute__((noinline)) void resolve_followed(sti_task *task)
+{
+    unsigned word = atomic_fetch_or_explicit(&task->followers, RESOLVED, memory_order_acq_rel);
+    if (word & SLEEPERS)
+        sti_follow_ring(task);
+    if ((word & FOLLOWED) == 0)
+        return;
+    sti_follow_lock(task);
+    bool tells = become_teller(task);
+    sti_follow_unlock(task);
+    if (tells)
+        sti_follow_now(task, &task->turn, tell_all);
 }
 
 void sti_follow_resolve(sti_task *task)
 {
-    uintptr_t word = atomic_exchange_explicit(&task->followers, CLOSED, memory_order_acq_rel);
-    if (__builtin_expect(word != 0, 0))
-        tell(task, word);
+    unsigned open = 0;
+    if (__builtin_expect(!atomic_compare_exchange_strong_explicit(&task->followers, &open, RESOLVED,
+                                                                  memory_order_acq_rel, memory_order_relaxed),
+                         0))
+        resolve_followed(task);
 }
 
 /* --- Sleepers ----------------------------------------------------------------------------------------------------- */
@@ -145,7 +280,7 @@ uint32_t sti_follow_bell(const sti_task *task)
 
 bool sti_follow_sleep(sti_task *task, uint32_t value, uint64_t deadline_ns)
 {
-    if (atomic_fetch_or_explicit(&task->followers, SLEEPERS, memory_order_acq_rel) == CLOSED)
+    if (atomic_fetch_or_explicit(&task->followers, SLEEPERS, memory_order_acq_rel) & RESOLVED)
         return true;
     if (deadline_ns == STI_NEVER) {
         sti_futex_wait(&task->bell, value, NULL);

@@ -12,6 +12,7 @@
 #include "alloc/branch.h"
 #include "alloc/family.h"
 #include "alloc/scope.h"
+#include "alloc/way.h"
 #include "deadlock.h"
 #include "pool_state.h"
 #include "rest.h"
@@ -60,6 +61,7 @@ int stint_fork_slowly(stint_subtask *subtask, stint_fn *fn, void *arg)
     struct sti_worker *worker = sti_worker_current();
     if (worker == NULL || !sti_split_push(&worker->split, subtask)) {
         subtask->place = STINT_FORK_IN_JOIN;
+        sti_forks_in_joins++;
         return 0;
     }
     if (sti_split_is_asked(&worker->split))
@@ -198,6 +200,13 @@ static struct sti_offer *await(struct sti_worker *worker, size_t place, bool set
     return offer;
 }
 
+/* An interrupt, or whoever ended the scope, may have settled it already. */
+static void end_in_join(void)
+{
+    if (sti_forks_in_joins > 0)
+        sti_forks_in_joins--;
+}
+
 static int run(stint_subtask *subtask, void **value)
 {
     void *result = NULL;
@@ -226,8 +235,10 @@ int stint_join_slowly(stint_subtask *subtask, void **value)
 {
     if (subtask == NULL)
         return EINVAL;
-    if (subtask->place == STINT_FORK_IN_JOIN)
+    if (subtask->place == STINT_FORK_IN_JOIN) {
+        end_in_join();
         return run(subtask, value);
+    }
     struct sti_worker *worker = sti_worker_current();
     if (worker == NULL || !sti_split_holds(&worker->split, subtask))
         return stint_interrupted() ? ECANCELED : EINVAL; /* settled, or not a fork at all */
@@ -248,6 +259,8 @@ void stint_fork_drop(stint_subtask *subtask)
         if (offer->thrown.exception != NULL)
             sti_boundary_drop(&offer->thrown);
     }
+    if (subtask->place == STINT_FORK_IN_JOIN)
+        end_in_join();
     subtask->place = STINT_FORK_JOINED;
 }
 
@@ -274,6 +287,15 @@ static void settle(struct sti_forks *forks, size_t kept)
     }
 }
 
+static size_t not_left(struct sti_forks *forks, size_t from, const struct sti_way *way)
+{
+    const struct stint_forks *own = &worker_of(forks)->split.forks;
+    size_t place = from;
+    while (place < own->depth && !sti_way_passes(way, (uintptr_t)own->places[place]))
+        place++;
+    return place;
+}
+
 static void wake(struct sti_forks *forks)
 {
     struct sti_worker *worker = worker_of(forks);
@@ -283,7 +305,7 @@ static void wake(struct sti_forks *forks)
 
 void sti_fork_begin_thread(struct sti_worker *worker)
 {
-    worker->below = (struct sti_forks){ .outstanding = &worker->split.forks.depth, .settle = settle, .wake = wake };
+    worker->below = (struct sti_forks){ .outstanding = &worker->split.forks.depth, .settle = settle, .not_left = not_left, .wake = wake };
     if (sti_forks_register(&worker->below) == 0)
         stint_thread_forks = &worker->split.forks;
 }

@@ -10,8 +10,8 @@
 
 #include "admission.h"
 #include "alloc/scope.h"
-#include "alloc/waking.h"
 #include "compound.h"
+#include "delays.h"
 #include "event.h"
 #include "pools.h"
 #include "wait.h"
@@ -19,19 +19,6 @@
 bool stint_future_ready(const stint_future *future)
 {
     return future != NULL && sti_task_is_resolved(future);
-}
-
-/* Until it has resolved or the deadline has passed. An interrupt that comes meanwhile is delivered here, where nothing of
- * ours is held; where it has to wait, the rest of the wait is deaf to it. */
-static int wait_until(stint_future *future, uint64_t deadline_ns, bool runs_it)
-{
-    int error = EINTR;
-    for (bool deaf = false; error == EINTR; deaf = true) {
-        error = runs_it ? sti_wait(future, deaf) : sti_wait_until(future, deadline_ns, deaf);
-        if (error == EINTR && sti_waking_deliver())
-            return ECANCELED;
-    }
-    return error;
 }
 
 static int finish_wait(const stint_future *future, int error, stint_outcome *outcome)
@@ -46,7 +33,7 @@ static int finish_wait(const stint_future *future, int error, stint_outcome *out
 
 int stint_future_wait(stint_future *future, stint_outcome *outcome)
 {
-    return future != NULL ? finish_wait(future, wait_until(future, STI_NEVER, true), outcome) : EINVAL;
+    return future != NULL ? finish_wait(future, sti_wait(future), outcome) : EINVAL;
 }
 
 int stint_future_wait_for(stint_future *future, uint64_t timeout_ns, stint_outcome *outcome)
@@ -55,7 +42,7 @@ int stint_future_wait_for(stint_future *future, uint64_t timeout_ns, stint_outco
         return EINVAL;
     if (timeout_ns == 0 && !sti_task_is_resolved(future))
         return ETIMEDOUT;
-    return finish_wait(future, wait_until(future, sti_deadline_after(timeout_ns), false), outcome);
+    return finish_wait(future, sti_wait_until(future, sti_deadline_after(timeout_ns)), outcome);
 }
 
 void stint_future_cancel(stint_future *future)
@@ -66,7 +53,7 @@ void stint_future_cancel(stint_future *future)
         sti_compound_cancel(future);
     else if (sti_admission_claim_to_end(future, STINT_REASON_TOKEN))
         sti_task_end_unstarted(future, STINT_REASON_TOKEN);
-    else
+    else if (!sti_delayed_end(future, STINT_REASON_TOKEN))
         stint_token_set(&future->token);
 }
 

@@ -9,6 +9,7 @@
 #include <time.h>
 
 #include "alloc/ask.h"
+#include "alloc/boundary.h"
 #include "alloc/clock.h"
 #include "alloc/plain_lock.h"
 #include "alloc/process.h"
@@ -39,7 +40,7 @@ uint64_t sti_overdue_deadline(const sti_task *task, uint64_t started)
 /* --- The report, on the pool's thread ----------------------------------------------------------------------------- */
 
 struct report {
-    struct sti_follower follower; /* of the task, but it does not wait for its end */
+    struct sti_line_turn turn; /* of the task, but it does not wait for its end */
     struct sti_overdue *overdue;
     struct sti_worker *worker;
     unsigned question;
@@ -60,16 +61,16 @@ static bool await_answer(const struct report *report, struct sti_answer *answer)
     return true;
 }
 
-static void tell(struct sti_follower *follower)
+static void tell(struct sti_line_turn *turn)
 {
-    struct report *report = (struct report *)follower;
+    struct report *report = (struct report *)turn;
     struct sti_answer answer;
     if (await_answer(report, &answer)) {
         report->report.frames = answer.frames;
         report->report.depth = answer.depth;
         report->report.task.deferral = answer.deferral;
     }
-    report->overdue->function(&report->report, report->overdue->arg);
+    STI_BOUNDARY_CALLBACK("report", report->overdue->function, &report->report, report->overdue->arg, NULL);
     stint_account_release(report->account);
     sti_process_free(report);
 }
@@ -83,7 +84,6 @@ static struct report *make_report(struct sti_overdue *overdue, const struct sti_
         return NULL;
     const stint_options *options = &entry->task->options;
     const struct sti_thread *thread = atomic_load_explicit(&entry->worker->record, memory_order_acquire);
-    report->follower.run = tell;
     report->overdue = overdue;
     report->worker = entry->worker;
     report->account = stint_account_retain(options->account);
@@ -114,7 +114,7 @@ static void deal_with(struct sti_overdue *overdue, struct sti_overdue_entry *ent
     entry->replaced = sti_spare_replace(entry->worker);
     struct report *report = overdue->function != NULL ? make_report(overdue, entry, now) : NULL;
     if (report != NULL)
-        sti_follow_now(entry->task, &report->follower);
+        sti_follow_now(entry->task, &report->turn, tell);
 }
 
 static void deal_with_all(void *argument)

@@ -194,6 +194,7 @@ static void fill(stint_pool *pool)
 
 void sti_places_fill(stint_pool *pool)
 {
+    sti_delays_fill(pool);
     sti_plain_mutex_lock(&pool->places.lock);
     fill(pool);
     sti_plain_mutex_unlock(&pool->places.lock);
@@ -202,6 +203,7 @@ void sti_places_fill(stint_pool *pool)
 void sti_places_fill_capped(stint_pool *pool)
 {
     struct sti_places *places = &pool->places;
+    sti_delays_fill_capped(pool);
     sti_plain_mutex_lock(&places->lock);
     while (places->capped != NULL)
         move(places, places->capped, false);

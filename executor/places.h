@@ -80,6 +80,13 @@ static inline bool sti_places_are_wanted(struct sti_places *places)
     return atomic_load_explicit(&places->line, memory_order_relaxed) != 0;
 }
 
+/* One more or less waits without standing in this line (delays.h). */
+static inline void sti_places_count(struct sti_places *places, bool plain, int change)
+{
+    atomic_fetch_add_explicit(&places->plain_line, plain ? (unsigned)change : 0, memory_order_seq_cst);
+    atomic_fetch_add_explicit(&places->line, (unsigned)change, memory_order_seq_cst);
+}
+
 static inline bool sti_places_are_wanted_for_plain(struct sti_places *places)
 {
     return atomic_load_explicit(&places->plain_line, memory_order_relaxed) != 0;

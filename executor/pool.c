@@ -18,11 +18,21 @@
 
 void sti_pool_free(stint_pool *pool)
 {
+    struct sti_worker *worker = sti_worker_current(); /* another pool's: its place is given up while others end callbacks */
     sti_deadlock_forget();
+    if (worker != NULL)
+        sti_spare_fall_asleep(worker, NULL);
     pthread_mutex_destroy(&pool->joining);
     sti_overdue_end(&pool->overdue);
-    sti_monitor_end(&pool->monitor);
+    sti_delays_await(&pool->delays);
+    sti_shutdown_end_queued(pool); /* what submitters and delayed tasks left when the pool had closed */
     sti_tenants_end(&pool->tenants);
+    sti_monitor_end(&pool->monitor);
+    sti_farewell_await_all(pool); /* those that are noted on the way out of the tenants too */
+    if (worker != NULL)
+        sti_spare_awake(worker, NULL);
+    sti_delays_end(&pool->delays);
+    sti_farewells_end(&pool->farewells);
     sti_places_end(&pool->places);
     sti_spares_end(&pool->spares);
     sti_queue_end(&pool->queue);
@@ -59,6 +69,8 @@ static stint_pool *make_pool(unsigned workers, unsigned spares, size_t queue_cap
     sti_places_init(&pool->places);
     sti_monitor_init(&pool->monitor);
     sti_overdue_init(&pool->overdue, &pool->monitor.expired);
+    sti_delays_init(&pool->delays);
+    sti_farewells_init(&pool->farewells);
     for (unsigned i = 0; i < workers; i++)
         sti_worker_init(&pool->workers[i], pool, i);
     sti_token_init(&pool->stop, NULL);
@@ -103,6 +115,9 @@ int stint_pool_create(stint_pool **pool, const stint_pool_options *options)
     created->overdue.after_ns = options->overdue_ns;
     created->overdue.function = options->on_overdue;
     created->overdue.arg = options->overdue_arg;
+    created->worker_begins = options->worker_begins;
+    created->worker_ends = options->worker_ends;
+    created->worker_data = options->worker_data;
     unsigned started = sti_start_workers(created, options->pinned);
     if (started < created->worker_count) {
         sti_shutdown_begin(created, STI_POOL_CANCELLING);
@@ -128,7 +143,6 @@ int stint_pool_destroy(stint_pool *pool)
     if (error != 0)
         return error;
     sti_pools_remove(pool);
-    sti_shutdown_end_queued(pool); /* what submitters took back when the pool had closed */
     sti_pool_free(pool);
     return 0;
 }

@@ -9,8 +9,11 @@
 #include <stdatomic.h>
 #include <stint/pool.h>
 
+#include "alloc/child.h"
 #include "alloc/token.h"
+#include "delays.h"
 #include "event.h"
+#include "farewell.h"
 #include "monitor.h"
 #include "overdue.h"
 #include "park.h"
@@ -39,8 +42,12 @@ struct stint_pool {
     struct sti_worker *workers; /* and room for the spares: sti_pool_slots */
     bool holds_near_limit;      /* hold_near_memory_limit */
     struct sti_processors processors; /* that the workers of a pinned pool have one each of; mask NULL: it is not pinned */
+    void (*worker_begins)(void *worker_data, unsigned index);
+    void (*worker_ends)(void *worker_data, unsigned index);
+    void *worker_data;
     stint_token stop;           /* set when cancelling; every running task's scope looks at it */
     char name[STI_THREAD_NAME_SIZE];
+    struct sti_child_masks signals; /* of its threads; set before they start */
 
     struct sti_lot lot;
     _Alignas(64) struct sti_queue queue;
@@ -48,6 +55,8 @@ struct stint_pool {
     struct sti_places places;
     struct sti_monitor monitor;
     struct sti_overdue overdue;
+    struct sti_delays delays;
+    struct sti_farewells farewells;
     struct sti_tally tally; /* of tasks that no worker counted; shared */
     stint_pool *next_pool;  /* in the list of all (pools.h) */
     _Alignas(64) struct sti_spares spares;

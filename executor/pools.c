@@ -10,6 +10,7 @@
 #include "alloc/clock.h"
 #include "alloc/give_back.h"
 #include "alloc/plain_lock.h"
+#include "follow.h"
 #include "idle.h"
 #include "park.h"
 #include "pool_state.h"
@@ -91,14 +92,20 @@ static void on_free_slot(stint_account *account)
     stint_account_release(tried.account);
 }
 
+/* A delayed task may end in this (delays.h). What follows it has to wait until the list is free. */
 void sti_pools_fill(void)
 {
+    bool follows = sti_is_following();
+    if (!follows)
+        sti_follow_begin_callback();
     sti_plain_mutex_lock(&lock);
     for (stint_pool *pool = pools; pool != NULL; pool = pool->next_pool) {
         if (sti_places_are_wanted(&pool->places))
             sti_places_fill_capped(pool);
     }
     sti_plain_mutex_unlock(&lock);
+    if (!follows)
+        sti_follow_end_callback();
 }
 
 /* Where another holds the list, it may be this very thread, in whose midst somebody allocated too much. */

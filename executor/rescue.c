@@ -5,31 +5,39 @@
 
 #include <stddef.h>
 
-#include "compound.h"
-#include "follow.h"
+#include "delays.h"
+#include "look.h"
 #include "pool_state.h"
 #include "split.h"
 #include "worker.h"
 
-/* A task of the pool's that nobody has begun, and that the awaited one waits for. */
-static sti_task *find_unbegun(const stint_pool *pool, sti_task *awaited, struct sti_look *look)
+struct look_for_unbegun {
+    struct sti_look look;
+    const stint_pool *pool;
+    sti_task *found; /* retained */
+    bool due;        /* one of them stands in line for a place (delays.h) */
+};
+
+static bool is_unbegun(struct sti_look *look, sti_task *task)
 {
-    if (!sti_task_is_compound(awaited))
-        return awaited->pool == pool && sti_task_is_queued(awaited) ? awaited : NULL;
-    sti_task *found = NULL;
-    const struct sti_compound *compound = sti_compound_of(awaited);
-    if (sti_task_is_resolved(awaited) || !sti_look_enter(look))
-        return NULL;
-    for (size_t i = 0; i < compound->count && found == NULL; i++)
-        found = find_unbegun(pool, sti_compound_member(compound, i), look);
-    sti_look_leave(look);
-    return found;
+    struct look_for_unbegun *unbegun = (struct look_for_unbegun *)look;
+    unbegun->due = unbegun->due || (task->pool == unbegun->pool && sti_task_is_due(task));
+    if (task->pool != unbegun->pool || !sti_task_is_queued(task))
+        return false;
+    sti_task_retain(task);
+    unbegun->found = task;
+    return true;
 }
 
-static sti_task *unbegun_of(const stint_pool *pool, const struct sti_sleeper *sleeper)
+/* A task of the pool's that nobody has begun, and that the awaited one waits for; retained. NULL: there is none; then
+ * *due says whether there is one that nobody can begin, as it has no place yet. */
+static sti_task *unbegun_of(const stint_pool *pool, const struct sti_sleeper *sleeper, bool *due)
 {
-    struct sti_look look = { 0 };
-    return sleeper->task != NULL ? find_unbegun(pool, sleeper->task, &look) : NULL;
+    struct look_for_unbegun unbegun = { .look = { .is_it = is_unbegun }, .pool = pool };
+    if (sleeper->task != NULL)
+        sti_look_at(&unbegun.look, sleeper->task);
+    *due = unbegun.due;
+    return unbegun.found;
 }
 
 static bool has_ended(const struct sti_offer *offer)
@@ -42,25 +50,20 @@ static bool is_stolen_by(const struct sti_worker *worker, const struct sti_offer
     return atomic_load_explicit(&offer->thief, memory_order_relaxed) == worker;
 }
 
-static bool waits_for_one_of(const struct sti_worker *worker, sti_task *awaited, struct sti_look *look)
+struct look_for_runner {
+    struct sti_look look;
+    const struct sti_worker *worker;
+};
+
+static bool is_run(struct sti_look *look, sti_task *task)
 {
-    if (!sti_task_is_compound(awaited))
-        return sti_worker_is_inside(worker, awaited);
-    bool waits = false;
-    const struct sti_compound *compound = sti_compound_of(awaited);
-    if (sti_task_is_resolved(awaited) || !sti_look_enter(look))
-        return false;
-    for (size_t i = 0; i < compound->count && !waits; i++)
-        waits = waits_for_one_of(worker, sti_compound_member(compound, i), look);
-    sti_look_leave(look);
-    return waits;
+    return sti_worker_is_inside(((const struct look_for_runner *)look)->worker, task);
 }
 
 static bool waits_for(const struct sti_sleeper *sleeper, const struct sti_worker *worker)
 {
-    struct sti_look look = { 0 };
-    return sleeper->task != NULL ? waits_for_one_of(worker, sleeper->task, &look)
-                                 : is_stolen_by(worker, sleeper->offer);
+    struct look_for_runner runner = { .look = { .is_it = is_run }, .worker = worker };
+    return sleeper->task != NULL ? sti_look_at(&runner.look, sleeper->task) : is_stolen_by(worker, sleeper->offer);
 }
 
 enum { FAR, REACHED, EXPANDED };
@@ -100,10 +103,9 @@ static struct sti_sleeper *choose_helper(struct sti_sleeper *all)
     return helper;
 }
 
+/* The reference to the errand is the sleeper's from now on. */
 static void tell(struct sti_sleeper *sleeper, sti_task *errand)
 {
-    if (errand != NULL)
-        sti_task_retain(errand);
     sleeper->errand = errand;
     sleeper->hopeless = errand == NULL;
     atomic_store_explicit(&sleeper->told, true, memory_order_release);
@@ -119,23 +121,24 @@ static bool goes_on(const struct sti_sleeper *sleeper)
 /* Maybe: its account may have as many running as it may. */
 static bool is_held_back(sti_task *task)
 {
-    return sti_task_is_queued(task) && task->options.account != NULL;
+    return (sti_task_is_queued(task) || sti_task_is_due(task)) && task->options.account != NULL;
 }
 
-static bool waits_outside(const stint_pool *pool, sti_task *awaited, struct sti_look *look)
+struct look_outside {
+    struct sti_look look;
+    const stint_pool *pool;
+};
+
+static bool is_outside(struct sti_look *look, sti_task *task)
 {
-    if (!sti_task_is_compound(awaited))
-        return !sti_task_is_resolved(awaited) && (awaited->pool != pool || is_held_back(awaited));
-    const struct sti_compound *compound = sti_compound_of(awaited);
-    if (sti_task_is_resolved(awaited))
-        return false;
-    if (!sti_look_enter(look))
-        return true;
-    bool waits = false;
-    for (size_t i = 0; i < compound->count && !waits; i++)
-        waits = waits_outside(pool, sti_compound_member(compound, i), look);
-    sti_look_leave(look);
-    return waits;
+    return !sti_task_is_resolved(task) && (task->pool != ((const struct look_outside *)look)->pool ||
+                                           is_held_back(task) || sti_delayed_is_for_a_time(task));
+}
+
+static bool waits_outside(const stint_pool *pool, sti_task *awaited)
+{
+    struct look_outside outside = { .look = { .is_it = is_outside, .beyond = true }, .pool = pool };
+    return sti_look_at(&outside.look, awaited);
 }
 
 /* Whether some thread may wake up, or a task begin, without our doing: a region ends, a wait with a time, another pool's
@@ -144,8 +147,7 @@ static bool may_be_woken_from_outside(stint_pool *pool)
 {
     unsigned known = 0;
     for (struct sti_sleeper *sleeper = pool->spares.sleepers; sleeper != NULL; sleeper = sleeper->next) {
-        struct sti_look look = { 0 };
-        if (sleeper->task != NULL && waits_outside(pool, sleeper->task, &look))
+        if (sleeper->task != NULL && waits_outside(pool, sleeper->task))
             return true;
         known++;
     }
@@ -161,15 +163,19 @@ void sti_rescue(stint_pool *pool)
             return;
     }
     for (struct sti_sleeper *sleeper = all; sleeper != NULL; sleeper = sleeper->next) {
-        sti_task *unbegun = unbegun_of(pool, sleeper);
-        if (unbegun == NULL)
+        bool due;
+        sti_task *unbegun = unbegun_of(pool, sleeper, &due);
+        if (unbegun == NULL) {
+            stuck = due ? sleeper : stuck;
             continue;
+        }
         reach_back(all, sleeper);
         struct sti_sleeper *helper = choose_helper(all);
         if (helper != NULL) {
             tell(helper, unbegun);
             return;
         }
+        sti_task_release(unbegun);
         stuck = sleeper;
     }
     if (stuck != NULL && !may_be_woken_from_outside(pool))

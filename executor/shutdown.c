@@ -17,6 +17,7 @@
 
 void sti_shutdown_begin(stint_pool *pool, enum sti_pool_phase phase)
 {
+    sti_delays_close(pool);
     /* In this order, and before the phase: what was put for those who waited is seen by the workers (park.h). */
     sti_places_close(&pool->places);
     sti_tenants_close(&pool->tenants);
@@ -28,20 +29,19 @@ void sti_shutdown_begin(stint_pool *pool, enum sti_pool_phase phase)
     sti_park_notify_all(pool);
 }
 
-static void end_entry(stint_pool *pool, sti_task *task)
-{
-    bool mine = sti_task_claim_to_end(task, STINT_REASON_SHUTDOWN);
-    sti_task_count_unstarted(task, &pool->tally);
-    if (mine)
-        sti_task_end_unstarted(task, STINT_REASON_SHUTDOWN);
-    sti_task_release(task);
-}
-
-static void end_waiting(stint_pool *pool, sti_task *task)
+static void end_claimed(stint_pool *pool, sti_task *task)
 {
     sti_tally_count(&pool->tally, STINT_REASON_SHUTDOWN);
     sti_task_end_unstarted(task, STINT_REASON_SHUTDOWN);
     sti_task_release(task);
+}
+
+static void end_entry(stint_pool *pool, sti_task *task)
+{
+    if (sti_task_claim_to_end(task, STINT_REASON_SHUTDOWN))
+        end_claimed(pool, task);
+    else
+        sti_farewell_drop(pool, task, &pool->tally);
 }
 
 void sti_shutdown_end_queued(stint_pool *pool)
@@ -59,7 +59,7 @@ void sti_shutdown_end_queued(stint_pool *pool)
             end_entry(pool, task);
     }
     while ((task = sti_tenants_take_any(&pool->tenants)) != NULL)
-        end_waiting(pool, task);
+        end_claimed(pool, task);
 }
 
 static void cancel(stint_pool *pool)
@@ -152,6 +152,15 @@ static bool hold(stint_pool *pool)
     return alive != 0;
 }
 
+/* Of a thread that libc believes to be ending (a task called pthread_exit) it would free the memory at once: that is then
+ * never freed. */
+static void let_go(const struct sti_worker *worker)
+{
+    const struct sti_thread *thread = atomic_load_explicit(&worker->record, memory_order_acquire);
+    if (thread == NULL || !atomic_load_explicit(&thread->ending, memory_order_relaxed))
+        pthread_detach(worker->thread);
+}
+
 bool sti_shutdown_abandon(stint_pool *pool, unsigned *running)
 {
     if (!hold(pool)) {
@@ -163,7 +172,7 @@ bool sti_shutdown_abandon(stint_pool *pool, unsigned *running)
     unsigned slots = sti_pool_slots(pool);
     for (unsigned i = 0; i < slots; i++) {
         *running += atomic_load_explicit(&pool->workers[i].running, memory_order_relaxed) != NULL;
-        pthread_detach(pool->workers[i].thread);
+        let_go(&pool->workers[i]);
     }
     atomic_store_explicit(&pool->abandoned, true, memory_order_relaxed);
     /* release: the last worker sees that; acquire: or this thread is the last, and sees what they did. */

@@ -157,6 +157,14 @@ static void take_off_list(struct sti_sleeper *sleeper)
         sleeper->next->link = sleeper->link;
 }
 
+void sti_spare_rescue(stint_pool *pool)
+{
+    const struct sti_spares *spares = lock(pool);
+    if (active_in(spares) == 0)
+        sti_rescue(pool);
+    unlock(pool);
+}
+
 /* --- Falling asleep, waking up ------------------------------------------------------------------------------------ */
 
 static bool holds_place(const struct sti_worker *worker)

@@ -72,6 +72,10 @@ void sti_spare_return(struct sti_worker *worker);
 /* From now on no thread is started, and when this returns none is being started. */
 void sti_spare_begin_no_more(stint_pool *pool);
 
+/* Something that all of the pool's threads may be waiting for can be run now: if they do, have one of them run it
+ * (rescue.h). Any thread. */
+void sti_spare_rescue(stint_pool *pool);
+
 /* If this is a spare that has retired, have it look around once. Any thread. */
 void sti_spare_rouse(struct sti_worker *worker);
 

@@ -8,6 +8,7 @@
 #include <stddef.h>
 
 #include "alloc/aside.h"
+#include "alloc/child.h"
 #include "alloc/process.h"
 #include "pool_state.h"
 #include "processors.h"
@@ -94,6 +95,8 @@ unsigned sti_start_workers(stint_pool *pool, bool pinned)
 {
     sigset_t before;
     block_signals(&before);
+    choose_blocked_signals(&pool->signals.own);
+    pool->signals.child = *sti_child_mask(&before);
     unsigned started = pinned ? start_all_pinned(pool) : start_all_free(pool);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return started;

@@ -7,14 +7,29 @@
 #include "admission.h"
 #include "alloc/clock.h"
 #include "alloc/linkage.h"
+#include "alloc/record.h"
 #include "alloc/scope.h"
 #include "alloc/waking.h"
+#include "completions.h"
 #include "event.h"
 #include "follow.h"
 #include "pool_state.h"
 #include "worker.h"
 
-static int make_task(stint_pool *pool, stint_fn *fn, void *arg, const stint_options *options, sti_task **task)
+#define TAKEN_BACK (-1) /* from the queue of a pool that has closed */
+
+static int expect_completion(sti_task *task)
+{
+    int error = sti_completions_expect(task);
+    if (error != 0) {
+        task->options.completions = NULL;
+        sti_task_discard(task);
+    }
+    return error;
+}
+
+static int make_task(stint_pool *pool, stint_fn *fn, void *arg, const stint_options *options, sti_task **task,
+                     const void *caller)
 {
     if (pool == NULL || fn == NULL || !sti_options_valid(options))
         return EINVAL;
@@ -22,8 +37,48 @@ static int make_task(stint_pool *pool, stint_fn *fn, void *arg, const stint_opti
         return ENOTSUP;
     if (!sti_pool_is_open(pool))
         return sti_pool_refusal(pool);
+    if (!sti_record_charge(sizeof(sti_task), caller))
+        return ENOMEM;
     *task = sti_task_create(pool, fn, arg, options);
-    return *task != NULL ? 0 : ENOMEM;
+    if (*task == NULL)
+        return ENOMEM;
+    return __builtin_expect((*task)->options.completions == NULL, 1) ? 0 : expect_completion(*task);
+}
+
+/* Before anybody can run the task: it may look at its own future, and release it. */
+static int offer(stint_pool *pool, struct sti_worker *worker, sti_task *task, stint_future **future)
+{
+    *future = task;
+    int error = sti_admission_put(pool, worker, task);
+    if (error == 0)
+        sti_park_notify(pool);
+    else
+        *future = NULL;
+    return error;
+}
+
+/* From outside into the queue: the pool may have closed meanwhile, and the workers may have left before they could see
+ * the task (park.h). If nobody has claimed it then, it has never been submitted; its entry stays behind for whoever
+ * empties the queue. A worker needs no such look: it does not leave before its own task has ended; nor does the
+ * tenants' room, which has closed before the pool. */
+static int offer_from_outside(stint_pool *pool, sti_task *task, stint_future **future)
+{
+    if (sti_places_are_wanted_for_plain(&pool->places))
+        return EAGAIN;
+    sti_task_retain_unseen(task);
+    int error = offer(pool, NULL, task, future);
+    if (error == 0 && !sti_pool_is_open(pool) && sti_task_claim(task)) {
+        *future = NULL;
+        if (task->options.completions != NULL)
+            sti_completions_expect_no_more(task);
+        task->counted = true;
+        sti_task_end_unstarted(task, STINT_REASON_SHUTDOWN);
+        sti_task_release(task); /* the future's */
+        error = TAKEN_BACK;
+    }
+    if (sti_task_give_back(task))
+        sti_task_free(task);
+    return error;
 }
 
 /* There is no place for it now. */
@@ -36,30 +91,13 @@ static bool is_full(int error)
 static int put(stint_pool *pool, sti_task *task, stint_future **future)
 {
     struct sti_worker *worker = sti_worker_of(pool);
-    bool plain = sti_admission_is_plain(task);
-    if (plain && worker == NULL && sti_places_are_wanted_for_plain(&pool->places))
-        return EAGAIN;
-    /* Before anybody can run the task: it may look at its own future. */
-    *future = task;
-    int error = sti_admission_put(pool, worker, task);
-    if (error != 0) {
-        *future = NULL;
-        if (!is_full(error))
-            sti_task_discard(task);
-        return error;
-    }
-    sti_park_notify(pool);
-    /* Closed meanwhile: the workers may have left before they could see the task (park.h). If nobody has claimed it, it
-     * has never been submitted; its entry stays behind for whoever empties the queue. A worker needs no such look: it
-     * does not leave before its own task has ended; nor does the tenants' room, which has closed before the pool. */
-    if (plain && worker == NULL && !sti_pool_is_open(pool) && sti_task_claim(task)) {
-        *future = NULL;
-        task->counted = true;
-        sti_task_end_unstarted(task, STINT_REASON_SHUTDOWN);
-        sti_task_release(task);
+    int error = worker == NULL && sti_admission_is_plain(task) ? offer_from_outside(pool, task, future)
+                                                               : offer(pool, worker, task, future);
+    if (error == TAKEN_BACK)
         return ESHUTDOWN;
-    }
-    return 0;
+    if (error != 0 && !is_full(error))
+        sti_task_discard(task);
+    return error;
 }
 
 int stint_submit(stint_pool *pool, stint_fn *fn, void *arg, const stint_options *options, stint_future **future)
@@ -67,7 +105,7 @@ int stint_submit(stint_pool *pool, stint_fn *fn, void *arg, const stint_options 
     sti_task *task;
     if (future == NULL)
         return EINVAL;
-    int error = make_task(pool, fn, arg, options, &task);
+    int error = make_task(pool, fn, arg, options, &task, STI_CALLER());
     if (error != 0)
         return error;
     error = put(pool, task, future);
@@ -78,10 +116,10 @@ int stint_submit(stint_pool *pool, stint_fn *fn, void *arg, const stint_options 
 
 /* An interrupt may not return from where it is delivered: so by then the task is gone. */
 static int submit_once(stint_pool *pool, stint_fn *fn, void *arg, const stint_options *options, uint64_t begun,
-                       uint64_t deadline, bool deaf, stint_future **future)
+                       uint64_t deadline, bool deaf, const void *caller, stint_future **future)
 {
     sti_task *task;
-    int error = make_task(pool, fn, arg, options, &task);
+    int error = make_task(pool, fn, arg, options, &task, caller);
     if (error != 0)
         return error;
     task->submitted_ns = begun;
@@ -106,7 +144,7 @@ int stint_submit_wait(stint_pool *pool, stint_fn *fn, void *arg, const stint_opt
     if (future == NULL)
         return EINVAL;
     for (bool deaf = false; error == EINTR; deaf = true) {
-        error = submit_once(pool, fn, arg, options, begun, deadline, deaf, future);
+        error = submit_once(pool, fn, arg, options, begun, deadline, deaf, STI_CALLER(), future);
         if (error == EINTR && sti_waking_deliver())
             return ECANCELED;
     }

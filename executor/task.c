@@ -3,46 +3,78 @@
  * The life of a task; see task.h. */
 #include "task.h"
 
+#include <stddef.h>
 #include <stint/account.h>
+#include <stint/context.h>
+#include <string.h>
 
 #include "alloc/clock.h"
+#include "alloc/context.h"
 #include "alloc/process.h"
 #include "alloc/scope.h"
+#include "alloc/thread.h"
+#include "completions.h"
 #include "compound.h"
 #include "follow.h"
 #include "monitor.h"
 #include "pools.h"
 #include "visit.h"
 
-sti_task *sti_task_create(const stint_pool *pool, stint_fn *fn, void *arg, const stint_options *options)
+/* Not known to be zeros: or the compiler would write them a word at a time. */
+static inline const stint_options *no_limits(void)
 {
-    static const stint_options no_limits = STINT_OPTIONS_INIT;
-    sti_task *task = sti_process_malloc(sizeof *task);
+    static const stint_options none = STINT_OPTIONS_INIT;
+    const stint_options *hidden = &none;
+    __asm__("" : "+r"(hidden));
+    return hidden;
+}
+
+static inline __attribute__((always_inline)) sti_task *create(size_t size, const stint_pool *pool, stint_fn *fn,
+                                                              void *arg, const stint_options *options)
+{
+    sti_task *task = sti_process_malloc(size);
     if (task == NULL)
         return NULL;
-    atomic_init(&task->state, STI_TASK_NEW);
+    memset(task, 0, offsetof(sti_task, last_follower)); /* NEW; nothing follows it */
     atomic_init(&task->references, 2);
-    atomic_init(&task->followers, 0);
-    atomic_init(&task->bell, 0);
     task->fn = fn;
     task->arg = arg;
     task->pool = pool;
     atomic_init(&task->runner, NULL);
     task->submitted_ns = sti_clock_now();
-    task->options = options != NULL ? *options : no_limits;
+    task->options = options != NULL ? *options : *no_limits();
     task->timer.link = NULL;
     task->stood_in_line = false;
     task->entered = false;
     task->counted = false;
     task->generation = sti_pools_generation;
+    task->outcome.payload = NULL;
     sti_token_init(&task->token, task->options.token);
-    stint_account_retain(task->options.account);
+    if (task->options.account != NULL)
+        stint_account_retain(task->options.account);
+    if (task->options.context != NULL)
+        stint_context_retain(task->options.context);
+    else if (__builtin_expect(sti_thread_metered != NULL, 0) && sti_context_of(sti_thread_metered->scope) != NULL)
+        task->options.context = stint_context_retain(sti_context_of(sti_thread_metered->scope));
     return task;
+}
+
+sti_task *sti_task_create(const stint_pool *pool, stint_fn *fn, void *arg, const stint_options *options)
+{
+    return create(sizeof(sti_task), pool, fn, arg, options);
+}
+
+sti_task *sti_task_create_sized(size_t size, const stint_pool *pool, stint_fn *fn, void *arg,
+                                const stint_options *options)
+{
+    return create(size, pool, fn, arg, options);
 }
 
 void sti_task_free(sti_task *task)
 {
     sti_visit_let_pass();
+    if (task->outcome.payload != NULL)
+        sti_process_free((void *)(uintptr_t)task->outcome.payload);
     sti_process_free(task);
 }
 
@@ -51,19 +83,11 @@ void sti_task_retain(sti_task *task)
     atomic_fetch_add_explicit(&task->references, 1, memory_order_relaxed);
 }
 
-bool sti_task_give_back(sti_task *task)
-{
-    /* acq_rel: the last one sees all that the others did with the task before it frees it. */
-    return atomic_fetch_sub_explicit(&task->references, 1, memory_order_acq_rel) == 1;
-}
-
 void sti_task_release(sti_task *task)
 {
-    if (!sti_task_give_back(task))
-        return;
     if (sti_task_is_compound(task))
-        sti_compound_free(task);
-    else
+        sti_compound_release(task);
+    else if (sti_task_give_back(task))
         sti_task_free(task);
 }
 
@@ -72,18 +96,18 @@ static void let_go(sti_task *task)
 {
     /* A later stint_future_cancel still sets the token, but never looks at its parent. */
     sti_token_end(&task->token);
-    stint_account_release(task->options.account);
+    if (task->options.account != NULL)
+        stint_account_release(task->options.account);
+    if (task->options.context != NULL)
+        stint_context_release(task->options.context);
 }
 
 void sti_task_discard(sti_task *task)
 {
+    if (task->options.completions != NULL)
+        sti_completions_expect_no_more(task);
     let_go(task);
     sti_task_free(task);
-}
-
-void sti_task_offer(sti_task *task)
-{
-    atomic_store_explicit(&task->state, STI_TASK_QUEUED, memory_order_release);
 }
 
 static bool leave_queue(sti_task *task, int state)
@@ -155,11 +179,14 @@ void sti_task_end_unstarted(sti_task *task, stint_reason reason)
     sti_task_resolve(task);
 }
 
-void sti_task_count_unstarted(sti_task *task, struct sti_tally *tally)
+bool sti_task_count_unstarted(sti_task *task, struct sti_tally *tally)
 {
     int state = atomic_load_explicit(&task->state, memory_order_acquire);
     if (state >= STI_TASK_ENDING)
         sti_tally_count(tally, (stint_reason)(state - STI_TASK_ENDING));
     else if (state == STI_TASK_RESOLVED && !task->counted)
         sti_tally_count(tally, task->outcome.reason);
+    else
+        return false;
+    return true;
 }

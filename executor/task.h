@@ -46,19 +46,35 @@ enum sti_task_state {
     STI_TASK_QUEUED,
     STI_TASK_CLAIMED,
     STI_TASK_RESOLVED,
-    STI_TASK_ENDING, /* plus a stint_reason: claimed by somebody who ends it unstarted */
+    STI_TASK_DELAYED, /* this and the next one before it is QUEUED: delays.h */
+    STI_TASK_DUE,
+    STI_TASK_ENDING,  /* plus a stint_reason: claimed by somebody who ends it unstarted */
 };
 
+struct sti_follower;
 struct sti_monitor;
 struct sti_tenant;
 struct sti_tenants;
 struct sti_worker;
 
+/* A task's place in a thread's line (follow.h). */
+struct sti_line_turn {
+    struct sti_line_turn *next;
+    sti_task *task;
+    void (*run)(struct sti_line_turn *turn);
+};
+
 struct stint_future {
     atomic_int state;
     atomic_uint references;
-    _Atomic uintptr_t followers;
-    atomic_uint bell; /* sleepers sleep on it: changed whenever they have to look again */
+    atomic_uint followers; /* this and the rest up to told: follow.h */
+    atomic_uint bell;      /* sleepers sleep on it: changed whenever they have to look again */
+    atomic_uint lock;
+    unsigned teller; /* this and the next three: under the lock */
+    struct sti_follower *first_follower;
+    struct sti_follower **last_follower; /* where the next one goes; unless there is none */
+    const struct sti_follower *told;     /* the one that the teller runs, or has run last */
+    sti_task *next_noted;                /* of those that stint_pool_destroy waits for (farewell.h) */
     stint_fn *fn;     /* NULL: a compound future */
     void *arg;
     const stint_pool *pool;
@@ -71,8 +87,11 @@ struct stint_future {
     sti_task *newer;
     uint64_t charged;            /* to its tenant as it began; for the claimant */
     struct sti_monitor *monitor; /* that ends it at its deadline while it waits; NULL: it has none */
-    struct sti_timer timer;      /* the monitor's */
     bool stood_in_line;          /* it got its place later than it was submitted (places.h) */
+    union {
+        struct sti_timer timer; /* the monitor's, until the task has been claimed */
+        struct sti_line_turn turn;   /* its teller's, once it has resolved (follow.h) */
+    };
     bool entered;                /* its account counts it as running: for the claimant */
     bool counted; /* among the pool's outcomes, or not to be: for whoever has its queue entry, when it has resolved */
     unsigned generation; /* of the process, see pools.h */
@@ -80,20 +99,40 @@ struct stint_future {
     stint_outcome outcome;
 };
 
-/* A NEW task with both its references, or NULL. */
+/* A NEW task with both its references, or NULL; and one in a larger block. */
 sti_task *sti_task_create(const stint_pool *pool, stint_fn *fn, void *arg, const stint_options *options);
+sti_task *sti_task_create_sized(size_t size, const stint_pool *pool, stint_fn *fn, void *arg,
+                                const stint_options *options);
 
 void sti_task_retain(sti_task *task);
+
+/* The same before anybody else has seen it: for who goes on with it when it has been put where it may run, and release
+ * its own future. */
+static inline void sti_task_retain_unseen(sti_task *task)
+{
+    atomic_store_explicit(&task->references, atomic_load_explicit(&task->references, memory_order_relaxed) + 1,
+                          memory_order_relaxed);
+}
+
 void sti_task_release(sti_task *task);
 
 /* Give one back. True: it was the last, and the block is the caller's to free. */
-bool sti_task_give_back(sti_task *task);
+static inline bool sti_task_give_back(sti_task *task)
+{
+    /* acq_rel: the last one sees all that the others did with the task before it frees it. */
+    return atomic_fetch_sub_explicit(&task->references, 1, memory_order_acq_rel) == 1;
+}
+
 void sti_task_free(sti_task *task);
 
 /* Free a task that nobody else has seen. */
 void sti_task_discard(sti_task *task);
 
-void sti_task_offer(sti_task *task);
+static inline void sti_task_offer(sti_task *task)
+{
+    atomic_store_explicit(&task->state, STI_TASK_QUEUED, memory_order_release);
+}
+
 bool sti_task_claim(sti_task *task);
 bool sti_task_claim_to_end(sti_task *task, stint_reason reason);
 
@@ -108,8 +147,9 @@ void sti_task_end_unstarted(sti_task *task, stint_reason reason);
 /* For the claimant, when the outcome is written: this is the moment at which the future resolves. */
 void sti_task_resolve(sti_task *task);
 
-/* For whoever takes out the entry of a task that it has not claimed: count the outcome of one that never starts. */
-void sti_task_count_unstarted(sti_task *task, struct sti_tally *tally);
+/* For whoever takes out the entry of a task that it has not claimed: count the outcome of one that never starts. True:
+ * it is one, or may be. */
+bool sti_task_count_unstarted(sti_task *task, struct sti_tally *tally);
 
 /* In a process that was forked since: nobody here will resolve it. */
 static inline bool sti_task_is_left_behind(const sti_task *task)

@@ -85,6 +85,7 @@ static int put(struct sti_tenants *tenants, sti_task *task)
     set(&tenants->waiting, waiting + 1);
     if (tenant->state == STI_TENANT_HELD)
         set(&tenants->held, get(&tenants->held) + 1);
+    sti_task_offer(task); /* from now on it can be claimed; who does takes it out under the lock */
     return 0;
 }
 

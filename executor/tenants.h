@@ -22,7 +22,7 @@
  * Until then the pool cannot be freed, so who has claimed one may touch the pool.
  *
  * The room has a capacity for all tenants together. One of them may take at most eight times as many places as are left
- * (dynamic thresholds, Choudhury and Hahne 1998): so there is always one for another. */
+ * (dynamic thresholds, Choudhury and Hahne 1998): so of nine or more one tenant alone always leaves one for another. */
 #ifndef STI_EXECUTOR_TENANTS_H
 #define STI_EXECUTOR_TENANTS_H
 
@@ -75,8 +75,8 @@ bool sti_tenants_init(struct sti_tenants *tenants, stint_pool *pool, size_t capa
 /* Nothing can be put in any more. Waits for those who have claimed a task and are about to take it out. */
 void sti_tenants_end(struct sti_tenants *tenants);
 
-/* Put an offered task in. 0; EAGAIN: no place; EDQUOT: the account has its maximum of waiting tasks; ESHUTDOWN: closed;
- * ENOMEM. Any thread. */
+/* Put a task in, and offer it. 0; EAGAIN: no place; EDQUOT: the account has its maximum of waiting tasks; ESHUTDOWN:
+ * closed; ENOMEM. Any thread. */
 int sti_tenants_put(struct sti_tenants *tenants, sti_task *task);
 
 /* Take out and claim the task whose turn it is, with its account entered (task->entered). NULL: there is none that may

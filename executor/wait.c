@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Waiting until a future resolves; see docs/executor.md. Any thread.
+ * Waiting until a future resolves; see docs/waiting.md. Any thread.
  *
  * A task that waits for another of its pool's runs it, if nobody else has begun to: on top of its own frames, in a scope
  * of its own. Nothing else is ever run there: what is below has to wait for it, and could be what it waits for. When half
@@ -18,6 +18,7 @@
 #include "deadlock.h"
 #include "event.h"
 #include "follow.h"
+#include "look.h"
 #include "rest.h"
 #include "sleeper.h"
 #include "spare.h"
@@ -45,31 +46,24 @@ static bool has_much_room(const struct sti_worker *worker)
     return sti_worker_has_stack(worker, worker->stack_size / 2);
 }
 
-static bool is_task_below(const struct sti_worker *worker, sti_task *task)
+struct look_below {
+    struct sti_look look;
+    const struct sti_worker *worker;
+};
+
+static bool is_task_below(struct sti_look *look, sti_task *task)
 {
-    return !sti_task_is_queued(task) && sti_worker_is_inside(worker, task);
+    return !sti_task_is_queued(task) && sti_worker_is_inside(((const struct look_below *)look)->worker, task);
 }
 
-/* All of them wait for the worst of its members, any for the best. */
-static bool is_compound_below(const struct sti_worker *worker, sti_task *task, struct sti_look *look)
-{
-    const struct sti_compound *compound = sti_compound_of(task);
-    if (compound->count == 0 || !sti_look_enter(look))
-        return false;
-    bool below = compound->any;
-    for (size_t i = 0; i < compound->count && below == compound->any; i++) {
-        sti_task *member = sti_compound_member(compound, i);
-        below = sti_task_is_compound(member) ? is_compound_below(worker, member, look) : is_task_below(worker, member);
-    }
-    sti_look_leave(look);
-    return below;
-}
-
-/* Whether it cannot resolve before a task on this thread's stack has ended. */
+/* Whether it cannot resolve before a task on this thread's stack has ended. All of some futures wait for the worst of
+ * them, any for the best. */
 static bool is_below(const struct sti_worker *worker, sti_task *task)
 {
-    struct sti_look look = { 0 };
-    return sti_task_is_compound(task) ? is_compound_below(worker, task, &look) : is_task_below(worker, task);
+    struct look_below below = { .look = { .is_it = is_task_below, .every = true }, .worker = worker };
+    if (!sti_task_is_compound(task) && !sti_task_is_delayed(task))
+        return is_task_below(&below.look, task);
+    return sti_look_at(&below.look, task);
 }
 
 /* On top of what is on the stack already. */
@@ -270,7 +264,7 @@ static int refuse(const struct sti_worker *worker, sti_task *task)
     return sti_is_following() || (worker != NULL && is_below(worker, task)) ? EDEADLK : 0;
 }
 
-int sti_wait(sti_task *task, bool deaf)
+static int wait_or_run(sti_task *task, bool deaf)
 {
     struct sti_worker *worker = sti_worker_current();
     if (sti_task_is_resolved(task))
@@ -283,7 +277,7 @@ int sti_wait(sti_task *task, bool deaf)
     return rest_until_resolved(task) ? 0 : sleep_for_a_time(NULL, task, STI_NEVER, deaf);
 }
 
-int sti_wait_until(sti_task *task, uint64_t deadline_ns, bool deaf)
+static int wait_until(sti_task *task, uint64_t deadline_ns, bool deaf)
 {
     struct sti_worker *worker = sti_worker_current();
     if (sti_task_is_resolved(task))
@@ -292,4 +286,22 @@ int sti_wait_until(sti_task *task, uint64_t deadline_ns, bool deaf)
     if (error != 0)
         return error;
     return rest_until_resolved(task) ? 0 : sleep_for_a_time(worker, task, deadline_ns, deaf);
+}
+
+/* An interrupt that comes meanwhile is delivered here, where nothing of ours is held; where it has to wait, the rest of
+ * the wait is deaf to it. */
+int sti_wait(sti_task *task)
+{
+    int error = wait_or_run(task, false);
+    if (__builtin_expect(error != EINTR, 1))
+        return error;
+    return sti_waking_deliver() ? ECANCELED : wait_or_run(task, true);
+}
+
+int sti_wait_until(sti_task *task, uint64_t deadline_ns)
+{
+    int error = wait_until(task, deadline_ns, false);
+    if (__builtin_expect(error != EINTR, 1))
+        return error;
+    return sti_waking_deliver() ? ECANCELED : wait_until(task, deadline_ns, true);
 }

@@ -7,13 +7,14 @@
 #include "sleeper.h"
 #include "task.h"
 
-/* 0; EDEADLK: it could never end; EOWNERDEAD: it could have, but in the process that this one was forked from; EAGAIN: see
- * rescue.h; EINTR: an interrupt of the calling task has come, which the caller is to deliver. To that a deaf one does not
- * listen. */
-int sti_wait(sti_task *task, bool deaf);
+/* An interrupt of the calling task that comes meanwhile is delivered, and this may not return: so the caller holds
+ * nothing of the library's but under a guard.
+ * 0; EDEADLK: it could never end; EOWNERDEAD: it could have, but in the process that this one was forked from; EAGAIN:
+ * see rescue.h; ECANCELED: the calling task, in STINT_FAIL, is to stop. */
+int sti_wait(sti_task *task);
 
 /* The same, but no task is run, and not beyond the deadline by sti_clock_now: ETIMEDOUT. */
-int sti_wait_until(sti_task *task, uint64_t deadline_ns, bool deaf);
+int sti_wait_until(sti_task *task, uint64_t deadline_ns);
 
 /* --- For joins. The sleeper's own thread. --- */
 

@@ -11,10 +11,12 @@
 
 #include "alloc/blocking.h"
 #include "alloc/branch.h"
+#include "alloc/boundary.h"
 #include "alloc/clock.h"
 #include "alloc/give_back.h"
 #include "alloc/global.h"
 #include "alloc/thread.h"
+#include "follow.h"
 #include "fork.h"
 #include "neglect.h"
 #include "pool_state.h"
@@ -126,8 +128,7 @@ static void *from_others(struct sti_worker *worker)
 
 static void drop(struct sti_worker *worker, sti_task *task)
 {
-    sti_task_count_unstarted(task, &worker->tally);
-    sti_task_release(task);
+    sti_farewell_drop(worker->pool, task, &worker->tally);
 }
 
 /* The source's next task that nobody has claimed yet, claimed; entries of others are dropped. */
@@ -353,6 +354,15 @@ static void begin(struct sti_worker *worker)
     current = worker;
 }
 
+static void tell_application(const struct sti_worker *worker, void (*function)(void *worker_data, unsigned index))
+{
+    if (function == NULL)
+        return;
+    sti_follow_begin_callback();
+    STI_BOUNDARY_CALLBACK("callback", function, worker->pool->worker_data, worker->index, NULL);
+    sti_follow_end_callback();
+}
+
 /* hold_near_memory_limit: near the limit of the process a task waits a little, so that those that run can end. Not for
  * ever: they may be waiting for this one. */
 static void hold_back(const stint_pool *pool)
@@ -370,6 +380,8 @@ void *sti_worker_main(void *argument)
     struct sti_worker *worker = argument;
     stint_pool *pool = worker->pool;
     begin(worker);
+    sti_child_set_masks(&pool->signals);
+    tell_application(worker, pool->worker_begins);
     sti_fork_begin_thread(worker);
     atomic_store_explicit(&worker->record, sti_thread_own(), memory_order_release);
     if (worker->index >= pool->worker_count)
@@ -391,8 +403,10 @@ void *sti_worker_main(void *argument)
     }
     sti_fork_end_thread();
     sti_ask_end();
-    if (!sti_pool_is_left_behind(pool))
+    if (!sti_pool_is_left_behind(pool)) {
         sti_spare_leave(worker);
+        tell_application(worker, pool->worker_ends);
+    }
     current = NULL;
     if (sti_pool_is_left_behind(pool))
         return NULL;

@@ -206,19 +206,17 @@ static inline bool step_realloc(struct charged_task *task, struct slot *slot, bo
     return check(task, answer, block);
 }
 
-/* libc's own blocks: charged, but in the process's heap, and an interrupt waits. */
-static inline bool step_in_libc(struct charged_task *task)
+/* libc's own blocks: they count as the task's do while they live, but an interrupt waits. */
+static inline bool step_in_libc(struct charged_task *task, bool of_process)
 {
     static const wchar_t text[] = L"................................";
     if (!stint_overrides_malloc())
         return true;
     bool directory = random_below(&task->random, 8) == 0;
     size_t length = random_below(&task->random, sizeof text / sizeof text[0]);
-    struct model_request request = {
-        .charge = directory ? charge_of_opendir : model_rounded((length + 1) * sizeof text[0]),
-        .of_libc = true,
-        .of_process = true,
-    };
+    uint64_t charge = directory ? charge_of_opendir : model_rounded((length + 1) * sizeof text[0]);
+    struct model_request request = request_of(charge, charge - 15, of_process);
+    request.of_libc = true;
     enum model_answer answer;
     if (!ask(task, request, &answer))
         return true;
@@ -238,7 +236,7 @@ static inline bool step_allocate(struct charged_task *task, bool of_process)
     struct slot *slot = &task->slots[random_below(&task->random, SLOTS)];
     switch (random_below(&task->random, 8)) {
     case 0:
-        return step_in_libc(task);
+        return step_in_libc(task, of_process);
     case 1:
     case 2:
         return step_realloc(task, slot, of_process);

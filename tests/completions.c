@@ -323,6 +323,66 @@ static void loops_of_every_kind_see_each_future_once(void **state)
     }
 }
 
+static int give_argument(void *arg, void **value)
+{
+    *value = arg;
+    return 0;
+}
+
+/* Whatever becomes of the tasks: those that are submitted each leave one, the others none. */
+static void a_task_whose_options_name_a_queue_leaves_a_completion_there(void **state)
+{
+    (void)state;
+    stint_pool *pool;
+    const stint_pool_options pool_options = { .workers = 1, .queue_capacity = 2 };
+    stint_completions *queue;
+    struct gate gate = { 0 };
+    int data[8];
+    unsigned submitted = 0;
+    unsigned read = 0;
+    assert_int_equal(stint_pool_create(&pool, &pool_options), 0);
+    assert_int_equal(stint_completions_create(&queue), 0);
+    stint_future *holder;
+    assert_int_equal(stint_submit(pool, gate_hold, &gate, NULL, &holder), 0);
+    gate_await(&gate, 1);
+    for (int i = 0; i < 8; i++) {
+        stint_options options = STINT_OPTIONS_INIT;
+        options.completions = queue;
+        options.data = &data[i];
+        options.priority = i % 2 == 0 ? STINT_PRIORITY_NORMAL : STINT_PRIORITY_HIGH;
+        stint_future *future;
+        int error = stint_submit(pool, give_argument, &data[i], &options, &future);
+        assert_true(error == 0 || error == EAGAIN);
+        data[i] = error;
+        submitted += error == 0;
+        if (i == 1)
+            stint_future_cancel(future);
+        stint_future_release(future);
+    }
+    assert_true(submitted >= 4 && submitted < 8);
+    gate_open(&gate);
+    assert_int_equal(stint_pool_shutdown(pool, STINT_SHUTDOWN_DRAIN, STINT_FOREVER), 0);
+    stint_options options = STINT_OPTIONS_INIT;
+    options.completions = queue;
+    stint_future *late;
+    assert_int_equal(stint_submit(pool, give_argument, NULL, &options, &late), ESHUTDOWN);
+    stint_completion completions[8];
+    size_t count;
+    assert_int_equal(stint_completions_read(queue, completions, 8, &count), 0);
+    for (; read < count; read++) {
+        assert_int_equal(*(int *)completions[read].data, 0);
+        *(int *)completions[read].data = -1;
+        assert_int_equal(completions[read].outcome.status,
+                         completions[read].data == &data[1] ? STINT_CANCELLED : STINT_OK);
+        if (completions[read].outcome.status == STINT_OK)
+            assert_ptr_equal(completions[read].outcome.value, completions[read].data);
+    }
+    assert_int_equal(read, submitted);
+    stint_future_release(holder);
+    assert_int_equal(stint_pool_destroy(pool), 0);
+    stint_completions_destroy(queue);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -334,6 +394,7 @@ int main(void)
         cmocka_unit_test(a_queue_may_go_with_completions_in_it_and_futures_outstanding),
         cmocka_unit_test(a_task_may_add_and_read),
         cmocka_unit_test(loops_of_every_kind_see_each_future_once),
+        cmocka_unit_test(a_task_whose_options_name_a_queue_leaves_a_completion_there),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

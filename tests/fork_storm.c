@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Forks while other threads roll back tasks, at any moment of theirs: no child hangs, in the loader, in a rollback of its
- * own, or in an account whose task is not there. As many as the argument says. */
+ * Forks while other threads roll back tasks, start and end, at any moment of theirs: no child hangs, in the loader, in
+ * mimalloc, in a rollback of its own, or in an account whose task is not there. As many as the argument says. */
 #include "support.h"
 
 #include <link.h>
@@ -9,10 +9,10 @@
 #include <stdatomic.h>
 #include <sys/wait.h>
 
-#define PATIENCE 20 /* seconds until a child that hangs is ended */
+#define PATIENCE 10 /* seconds until a child that hangs is ended */
 #define THREADS 2
 
-static unsigned forks = 300;
+static unsigned forks = 150; /* of each test */
 static char large[512 << 10]; /* so that a scan of the roots takes long */
 static atomic_bool enough;
 
@@ -75,6 +75,24 @@ static int live_in_child(stint_account *account)
     return 0;
 }
 
+/* Fork so many children, each of which runs live(arg); how many did not end well, of whom the first's status. */
+static unsigned fork_children(int (*live)(stint_account *account), stint_account *account, int *first)
+{
+    unsigned bad = 0;
+    for (unsigned i = 0; i < forks && bad < 3; i++) {
+        pid_t child = fork();
+        if (child == 0) {
+            alarm(PATIENCE);
+            _exit(live(account));
+        }
+        int status = -1;
+        bool ended = child > 0 && waitpid(child, &status, 0) == child && status == 0;
+        *first = bad == 0 ? status : *first;
+        bad += !ended;
+    }
+    return bad;
+}
+
 static void test_no_child_hangs_whatever_its_parent_rolled_back(void **state)
 {
     (void)state;
@@ -85,19 +103,8 @@ static void test_no_child_hangs_whatever_its_parent_rolled_back(void **state)
     pthread_t threads[THREADS];
     for (int i = 0; i < THREADS; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, roll_back_on_and_on, account), 0);
-    unsigned bad = 0;
     int first = 0;
-    for (unsigned i = 0; i < forks && bad < 3; i++) {
-        pid_t child = fork();
-        if (child == 0) {
-            alarm(PATIENCE);
-            _exit(live_in_child(account));
-        }
-        int status = -1;
-        bool ended = child > 0 && waitpid(child, &status, 0) == child && status == 0;
-        first = bad == 0 ? status : first;
-        bad += !ended;
-    }
+    unsigned bad = fork_children(live_in_child, account, &first);
     atomic_store(&enough, true);
     for (int i = 0; i < THREADS; i++)
         pthread_join(threads[i], NULL);
@@ -111,10 +118,67 @@ static void test_no_child_hangs_whatever_its_parent_rolled_back(void **state)
     stint_set_root_report(NULL, NULL);
 }
 
+/* --- Threads that start and end ----------------------------------------------------------------------------------- */
+
+static void *live_shortly(void *arg)
+{
+    void *blocks[8];
+    for (size_t i = 0; i < 8; i++)
+        blocks[i] = stint_malloc((size_t)16 << i);
+    stint_outcome outcome;
+    stint_run(allocate_and_fail, NULL, NULL, &outcome);
+    for (size_t i = 0; i < 8; i++)
+        stint_free(blocks[i]);
+    return arg;
+}
+
+static void *start_threads_on_and_on(void *arg)
+{
+    while (!atomic_load(&enough)) {
+        pthread_t threads[2];
+        for (int i = 0; i < 2; i++)
+            pthread_create(&threads[i], NULL, live_shortly, NULL);
+        for (int i = 0; i < 2; i++)
+            pthread_join(threads[i], NULL);
+    }
+    return arg;
+}
+
+static int start_threads_in_child(stint_account *unused)
+{
+    (void)unused;
+    for (int i = 0; i < 2; i++) {
+        pthread_t thread;
+        if (pthread_create(&thread, NULL, live_shortly, NULL) != 0 || pthread_join(thread, NULL) != 0)
+            return 1;
+        live_shortly(NULL);
+    }
+    return 0;
+}
+
+static void test_no_child_hangs_whatever_threads_its_parent_started_and_ended(void **state)
+{
+    (void)state;
+    if (!stint_overrides_malloc())
+        skip(); /* a sanitizer's own locks do not stand it */
+    atomic_store(&enough, false);
+    pthread_t starter;
+    assert_int_equal(pthread_create(&starter, NULL, start_threads_on_and_on, NULL), 0);
+    int first = 0;
+    unsigned bad = fork_children(start_threads_in_child, NULL, &first);
+    atomic_store(&enough, true);
+    pthread_join(starter, NULL);
+    assert_int_equal(first, 0);
+    assert_int_equal(bad, 0);
+}
+
 int main(int count, char **arguments)
 {
     if (count > 1)
         forks = (unsigned)strtoul(arguments[1], NULL, 10);
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_no_child_hangs_whatever_its_parent_rolled_back) };
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_no_child_hangs_whatever_its_parent_rolled_back),
+        cmocka_unit_test(test_no_child_hangs_whatever_threads_its_parent_started_and_ended),
+    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

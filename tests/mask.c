@@ -107,7 +107,9 @@ static void test_a_task_that_returns_masked_is_interrupted_all_the_same(void **s
     assert_limit_passed(run_task(return_while_masked, &reached, &options));
     assert_true(reached);
     bool next = false;
-    assert_ok(run_task(return_while_masked, &next, NULL)); /* the mask ended with its scope */
+    stint_outcome outcome = run_task(return_while_masked, &next, NULL);
+    assert_outcome(outcome, STINT_ERROR, STINT_REASON_FAILED, EINVAL);
+    assert_ok(run_task(mask_without_need, NULL, NULL)); /* the mask ended with its scope */
 }
 
 /* Every function of the families refuses alike. */

@@ -119,9 +119,61 @@ static const stint_root_scan never = STINT_ROOT_SCAN_NEVER;
 
 #endif
 
+/* A stream writes into the block that it was given, whoever has that now. */
+
+static void write_in_memory(const void *size)
+{
+    FILE *stream = fmemopen(masking_keep(malloc(*(const size_t *)size)), *(const size_t *)size, "w");
+    REQUIRE(stream != NULL && fputs("written by the task", stream) >= 0);
+    trip();
+}
+
+static int flush_over_blocks(void *size, void **value)
+{
+    static char *blocks[4096];
+    (void)value;
+    for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++) {
+        REQUIRE((blocks[i] = malloc(*(size_t *)size)) != NULL);
+        memset(blocks[i], 'x', *(size_t *)size);
+    }
+    fflush(NULL);
+    int changed = 0;
+    for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++)
+        changed += memchr(blocks[i], 'w', *(size_t *)size) != NULL;
+    return changed;
+}
+
+static void write_into_another_s_block(const void *detail)
+{
+    size_t size = 4096;
+    stint_outcome outcome;
+    (void)detail;
+    run_tripped(STINT_JUMP, write_in_memory, &size);
+    REQUIRE(stint_run(flush_over_blocks, &size, NULL, &outcome) == 0);
+    CHECK(outcome.status == STINT_OK);
+}
+
+static void open_many(const void *detail)
+{
+    (void)detail;
+    for (int i = 0; i < 50; i++)
+        REQUIRE(fopen("/dev/null", "r") != NULL);
+    trip();
+}
+
+static void leave_streams_open(const void *detail)
+{
+    run_tripped(STINT_JUMP, open_many, detail);
+    int lowest = dup(STDERR_FILENO);
+    close(lowest);
+    CHECK(lowest < 40);
+}
+
 int main(int argc, char **argv)
 {
     static struct masking_case cases[] = {
+        { "a stream into a task's block", STI_RULE_HANDLE, CHECK_FAILS | CRASHES, write_into_another_s_block, NULL },
+        { "streams left open", STI_RULE_HANDLE, CHECK_FAILS, leave_streams_open, NULL },
         { "a block in a static variable", RULE_ROOTS, CHECK_FAILS | CRASHES, keep_a_block, "masking_static" },
         { "a block in a thread-local variable", RULE_ROOTS, CHECK_FAILS | CRASHES, keep_a_block,
           "masking_thread_local" },

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * A random program over two pools: forks, waits of all kinds, blocking regions, accounts, priorities, locks, cancellations,
- * time-outs, limits, and waits for futures picked at random, which close circles. Whatever it does, every task resolves,
- * and no task waits for long while a worker is idle.
+ * A random program over two pools: forks, waits of all kinds, blocking regions, accounts, priorities, locks,
+ * cancellations, time-outs, limits, tasks delayed until a time, a future or a turn, a group, and waits for futures
+ * picked at random, which close circles. Whatever it does, every task resolves, and no task waits for long while a
+ * worker is idle.
  *
  * random_pools [SECONDS [SEED]]. The seed is told when something is wrong; the order of events is the machine's. */
 #include <pthread.h>
@@ -10,56 +11,10 @@
 
 #include "gate.h"
 #include "pools.h"
-
-#define POOLS 2
-#define ACCOUNTS 4
-#define MUTEXES 3
-#define SHOWN 64 /* futures that anybody may wait for */
-#define DRIVERS 12
-#define PATIENCE (60000 * MS)
-#define DEADLINE (300 * MS) /* of every task: what no other way out ends */
-#define DEEPEST 4
+#include "random_program.h"
 
 static unsigned seconds = 4;
 static uint64_t first_seed;
-
-static struct program {
-    stint_pool *pools[POOLS];
-    stint_account *accounts[ACCOUNTS];
-    stint_mutex mutexes[MUTEXES];
-    pthread_mutex_t lock;
-    stint_future *shown[SHOWN]; /* under the lock */
-    atomic_bool over;
-    atomic_ulong tasks;
-    atomic_ulong deadlocks;
-} program;
-
-/* --- Futures that anybody may wait for ---------------------------------------------------------------------------- */
-
-/* A future of its own that resolves with one of them. */
-static stint_future *pick(uint64_t *random)
-{
-    stint_future *all = NULL;
-    stint_mask();
-    pthread_mutex_lock(&program.lock);
-    stint_future *shown = program.shown[random_below(random, SHOWN)];
-    if (shown != NULL && stint_when_all(&shown, 1, &all) != 0)
-        all = NULL;
-    pthread_mutex_unlock(&program.lock);
-    stint_unmask();
-    return all;
-}
-
-/* Show it in the place of another, which is returned. */
-static stint_future *show(uint64_t *random, stint_future *future)
-{
-    size_t place = random_below(random, SHOWN);
-    pthread_mutex_lock(&program.lock);
-    stint_future *before = program.shown[place];
-    program.shown[place] = future;
-    pthread_mutex_unlock(&program.lock);
-    return before;
-}
 
 /* --- What a task does --------------------------------------------------------------------------------------------- */
 
@@ -125,15 +80,60 @@ static void release(void *future)
     stint_future_release(future);
 }
 
+static int run_next(const stint_outcome *outcome, void *arg, void **value)
+{
+    (void)outcome;
+    return run_child(arg, value);
+}
+
+/* When anybody's has resolved. */
+static int submit_next(uint64_t *random, stint_pool *pool, void *arg, const stint_options *options, stint_future **future)
+{
+    stint_future *before = pick(random);
+    if (before == NULL)
+        return EAGAIN;
+    int error = stint_future_then_submit(before, pool, run_next, arg, options, future);
+    stint_future_release(before);
+    return error;
+}
+
+/* The task is masked afterwards, until it has a guard for the future: who submits in more than one step is, and the end
+ * of the mask is a sample point. */
+static int submit_somehow(uint64_t *random, void *arg, const stint_options *options, stint_future **future)
+{
+    size_t which = random_below(random, POOLS);
+    stint_pool *pool = program.pools[which];
+    size_t how = random_below(random, 12);
+    uint64_t time = random_below(random, 50) * MS;
+    int error;
+    if (how < 3) {
+        error = stint_submit_wait(pool, run_child, arg, options, time, future);
+        stint_mask();
+        return error;
+    }
+    stint_mask();
+    switch (how) {
+    case 3:
+        return stint_serial_submit(program.serials[which], run_child, arg, options, future);
+    case 4:
+        return stint_submit_at(pool, run_child, arg, options, now_ns() + time / 10, future);
+    case 5:
+        return submit_next(random, pool, arg, options, future);
+    case 6:
+        error = stint_submit(pool, run_child, arg, options, future);
+        if (error == 0)
+            stint_group_add(program.group, *future);
+        return error;
+    default:
+        return stint_submit(pool, run_child, arg, options, future);
+    }
+}
+
 static stint_future *submit_child(uint64_t *random, unsigned depth)
 {
     stint_options options = random_options(random);
-    stint_pool *pool = program.pools[random_below(random, POOLS)];
-    void *arg = pack(random_next(random), depth + 1);
     stint_future *future = NULL;
-    int error = random_below(random, 4) == 0
-                    ? stint_submit_wait(pool, run_child, arg, &options, random_below(random, 50) * MS, &future)
-                    : stint_submit(pool, run_child, arg, &options, &future);
+    int error = submit_somehow(random, pack(random_next(random), depth + 1), &options, &future);
     return error == 0 ? future : NULL;
 }
 
@@ -141,9 +141,12 @@ static void have_child(uint64_t *random, unsigned depth)
 {
     stint_guard guard;
     stint_future *future = submit_child(random, depth);
-    if (future == NULL)
-        return;
     stint_guard_push(&guard, release, future);
+    stint_unmask();
+    if (future == NULL) {
+        stint_guard_pop(&guard, false);
+        return;
+    }
     if (random_below(random, 4) != 0)
         wait_somehow(random, future);
     if (random_below(random, 4) == 0)
@@ -245,11 +248,28 @@ static void await_anybody(uint64_t *random)
     stint_guard_pop(&guard, true);
 }
 
+static void await_the_group(uint64_t *random)
+{
+    stint_guard guard;
+    stint_future *idle = NULL;
+    if (random_below(random, 2) == 0) {
+        note(stint_group_wait(program.group, NULL));
+        return;
+    }
+    stint_mask();
+    stint_group_idle(program.group, &idle);
+    stint_guard_push(&guard, release, idle);
+    stint_unmask();
+    if (idle != NULL)
+        wait_somehow(random, idle);
+    stint_guard_pop(&guard, true);
+}
+
 static void act(uint64_t *random, unsigned depth)
 {
     if (stint_interrupted() || atomic_load(&program.over))
         return;
-    size_t what = depth < DEEPEST ? random_below(random, 9) : 5 + random_below(random, 4);
+    size_t what = depth < DEEPEST ? random_below(random, 10) : 5 + random_below(random, 5);
     switch (what) {
     case 0:
     case 1:
@@ -271,6 +291,10 @@ static void act(uint64_t *random, unsigned depth)
     case 7:
         await_anybody(random);
         return;
+    case 8:
+        if (random_below(random, 4) == 0)
+            await_the_group(random);
+        return;
     default:
         compute(random);
     }
@@ -281,13 +305,6 @@ static void act(uint64_t *random, unsigned depth)
 /* A thread that only sleeps: when it is late, so may be a worker that is woken, and who waits for that says nothing about
  * the pool. */
 static atomic_ullong latest_ns;
-
-static uint64_t now_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-}
 
 static void *refer(void *unused)
 {
@@ -341,6 +358,7 @@ static void *drive(void *arg)
     bool hangs = false;
     while (!atomic_load(&program.over) && !hangs) {
         stint_future *future = submit_child(&random, 0);
+        stint_unmask();
         if (future == NULL) {
             nap_ms(1);
             continue;
@@ -355,51 +373,6 @@ static void *drive(void *arg)
             stint_future_release(before);
     }
     return hangs ? arg : NULL;
-}
-
-static void make_program(uint64_t *random)
-{
-    static const unsigned spares[] = { 0, 0, 2, STINT_NO_SPARES };
-    memset(&program, 0, sizeof program);
-    pthread_mutex_init(&program.lock, NULL);
-    for (int i = 0; i < POOLS; i++) {
-        const stint_pool_options options = {
-            .workers = (unsigned)(1 + random_below(random, 4)),
-            .spares = spares[random_below(random, 4)],
-            .queue_capacity = (size_t)1 << (4 + random_below(random, 6)),
-        };
-        assert_int_equal(stint_pool_create(&program.pools[i], &options), 0);
-    }
-    for (unsigned i = 0; i < ACCOUNTS; i++) {
-        const stint_account_limits limits = { .running = i % 2 };
-        stint_account *above = i == 3 ? program.accounts[1] : NULL;
-        assert_int_equal(stint_account_create(&program.accounts[i], above, &limits), 0);
-    }
-    for (int i = 0; i < MUTEXES; i++)
-        assert_int_equal(stint_mutex_init(&program.mutexes[i]), 0);
-}
-
-static void end_program(void)
-{
-    for (int i = 0; i < SHOWN; i++) {
-        if (program.shown[i] == NULL)
-            continue;
-        assert_int_equal(stint_future_wait_for(program.shown[i], PATIENCE, NULL), 0);
-        stint_future_release(program.shown[i]);
-    }
-    for (int i = 0; i < POOLS; i++)
-        assert_int_equal(stint_pool_shutdown(program.pools[i], STINT_SHUTDOWN_DRAIN_THEN_CANCEL, PATIENCE), 0);
-    for (int i = 0; i < POOLS; i++)
-        assert_int_equal(stint_pool_destroy(program.pools[i]), 0);
-    for (int i = 0; i < ACCOUNTS; i++) {
-        stint_account_usage usage;
-        assert_int_equal(stint_account_read(program.accounts[i], &usage), 0);
-        assert_int_equal(usage.running, 0);
-    }
-    for (int i = ACCOUNTS; i-- > 0;)
-        stint_account_release(program.accounts[i]);
-    for (int i = 0; i < MUTEXES; i++)
-        assert_int_equal(stint_mutex_destroy(&program.mutexes[i]), 0);
 }
 
 static bool run_program(uint64_t *random, unsigned ms, struct machine *machine)

@@ -270,6 +270,51 @@ static void test_results_of_a_wiped_task_are_as_all_its_blocks(void **state)
     assert_int_equal(free_records(outcome.value), 20);
 }
 
+static int do_nothing(void *arg, void **value)
+{
+    (void)arg;
+    (void)value;
+    return 0;
+}
+
+/* So many that the log is rid of them all when an inner scope opens; then the nursery is nobody's. */
+static int give_the_nursery_back(void *arg, void **value)
+{
+    (void)value;
+    void *blocks[4096];
+    for (size_t i = 0; i < 4096; i++)
+        blocks[i] = stint_result_malloc(100);
+    for (size_t i = 0; i < 4096; i++)
+        stint_free(blocks[i]);
+    stint_outcome inner;
+    int error = stint_run(do_nothing, NULL, NULL, &inner);
+    stint_malloc_trim(0);
+    for (size_t i = 0; error == 0 && i < 10000; i++) {
+        if (stint_malloc(1000) == NULL)
+            *(size_t *)arg = i;
+    }
+    return error;
+}
+
+static void *run_on_a_new_thread(void *outcome)
+{
+    stint_options options = STINT_OPTIONS_INIT;
+    options.budget.memory = MIB;
+    size_t unused = 0;
+    stint_run(give_the_nursery_back, &unused, &options, outcome);
+    return NULL;
+}
+
+static void test_a_task_may_trim_with_nothing_left_of_its_results(void **state)
+{
+    (void)state;
+    stint_outcome outcome;
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, run_on_a_new_thread, &outcome), 0);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_int_equal(outcome.reason, STINT_REASON_MEMORY_LIMIT);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -283,6 +328,7 @@ int main(void)
         cmocka_unit_test(test_results_of_inner_scopes_become_the_outer_ones),
         cmocka_unit_test(test_calloc_strdup_and_realloc_do_what_their_names_say),
         cmocka_unit_test(test_results_of_a_wiped_task_are_as_all_its_blocks),
+        cmocka_unit_test(test_a_task_may_trim_with_nothing_left_of_its_results),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

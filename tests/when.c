@@ -382,71 +382,6 @@ static void a_task_that_waits_for_a_compound_of_itself_is_told(void **state)
     assert_int_equal(stint_pool_destroy(family.pool), 0);
 }
 
-/* --- Many --------------------------------------------------------------------------------------------------------- */
-
-#define NESTED 200000
-
-/* Resolving, cancelling and freeing them needs no stack of that depth. */
-static void compounds_may_be_nested_without_end(void **state)
-{
-    (void)state;
-    stint_pool *pool = make_pool(1);
-    for (int cancelled = 0; cancelled < 2; cancelled++) {
-        struct gate gate = { 0 };
-        stint_future *innermost = submit(pool, gate_hold_interruptibly, &gate);
-        stint_future *compound = innermost;
-        for (int i = 0; i < NESTED; i++) {
-            stint_future *inner = compound;
-            compound = i % 2 == 0 ? all_of(&inner, 1) : any_of(&inner, 1);
-            stint_future_release(inner);
-        }
-        if (cancelled)
-            stint_future_cancel(compound);
-        else
-            gate_open(&gate);
-        assert_int_equal(take(compound).status, cancelled ? STINT_CANCELLED : STINT_OK);
-    }
-    assert_int_equal(stint_pool_destroy(pool), 0);
-}
-
-static void called(stint_future *future, const stint_outcome *outcome, void *arg)
-{
-    (void)future;
-    (void)outcome;
-    atomic_fetch_add((atomic_uint *)arg, 1);
-}
-
-/* Members resolve on two workers, and are cancelled by this thread, while compounds are made of them and released. */
-static void compounds_made_while_their_members_resolve_all_resolve(void **state)
-{
-    (void)state;
-    stint_pool *pool = make_pool(2);
-    atomic_uint ran = 0, calls = 0;
-    for (int round = 0; round < 2000; round++) {
-        stint_future *futures[8];
-        for (int i = 0; i < 8; i++)
-            futures[i] = submit(pool, count, &ran);
-        if (round % 3 == 0)
-            stint_future_cancel(futures[round % 8]);
-        stint_future *pair[2] = { all_of(futures, 8), any_of(futures, 8) };
-        assert_int_equal(stint_future_then(pair[0], called, &calls), 0);
-        assert_int_equal(stint_future_then(pair[1], called, &calls), 0);
-        release_all(futures, 8);
-        stint_future *both = all_of(pair, 2);
-        if (round % 2 == 0) {
-            stint_outcome outcome = take(both);
-            assert_int_equal(outcome.error, outcome.status == STINT_OK ? 0 : ECANCELED);
-            assert_true(stint_future_ready(pair[0]) && stint_future_ready(pair[1]));
-            assert_true(index_of(pair[1]) < 8);
-        } else {
-            stint_future_release(both);
-        }
-        release_all(pair, 2);
-    }
-    assert_int_equal(stint_pool_destroy(pool), 0);
-    assert_int_equal(atomic_load(&calls), 4000);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -460,8 +395,6 @@ int main(void)
         cmocka_unit_test(cancelling_a_compound_cancels_its_members),
         cmocka_unit_test(a_task_may_wait_for_a_compound_of_tasks_that_only_its_worker_could_run),
         cmocka_unit_test(a_task_that_waits_for_a_compound_of_itself_is_told),
-        cmocka_unit_test(compounds_may_be_nested_without_end),
-        cmocka_unit_test(compounds_made_while_their_members_resolve_all_resolve),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

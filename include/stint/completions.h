@@ -10,11 +10,9 @@
 
 STINT_BEGIN_DECLS
 
-typedef struct stint_completions stint_completions;
-
 typedef struct stint_completion {
     stint_future *future; /* which one; only good for comparing when the caller has released it */
-    void *data;           /* what it was added with */
+    void *data;           /* what it was added with; or the options' */
     stint_outcome outcome;
 } stint_completion;
 

@@ -67,6 +67,11 @@ class Completions
     stint_completions *queue_ = nullptr;
 };
 
+inline Options &Options::completions(const Completions &queue, void *data) noexcept
+{
+    return completions(queue.handle(), data);
+}
+
 } // namespace stint
 
 #endif

@@ -21,7 +21,7 @@
  * fork or join of the one that has forks to give.
  *
  * An interrupt first settles the forks of the frames it leaves: those that nobody took are dropped, the others are
- * stopped and waited for; only then are the frames left. docs/executor.md has the protocols. */
+ * stopped and waited for; only then are the frames left. docs/forking.md has the protocols. */
 #ifndef STINT_FORK_H
 #define STINT_FORK_H
 
@@ -51,7 +51,8 @@ static inline int stint_fork(stint_subtask *subtask, stint_fn *fn, void *arg);
  * exception of C++ that the subtask threw leaves from here (exception.h).
  *
  * A join of a fork that another worker runs is a sample point. A task, subtask or scope must join all it has forked before
- * it returns: otherwise the rest is settled as at an interrupt, and the task has failed (STINT_REASON_FAILED, EINVAL). */
+ * it returns: otherwise the rest is settled as at an interrupt, and the task has failed (STINT_REASON_FAILED, EINVAL), in a
+ * pool or outside. Outside of all scopes a fork that is not joined is never run, and nobody hears of it. */
 static inline int stint_join(stint_subtask *subtask, void **value);
 
 /* Give a fork up that has not been joined: if nobody has taken it, it is not run; otherwise wait for its end. What it

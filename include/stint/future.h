@@ -26,7 +26,7 @@ STINT_API bool stint_future_ready(const stint_future *future);
  * of them with a time-out, one is told, some ten milliseconds after the last has fallen asleep; or called in a callback,
  * and not resolved; ECANCELED: the calling task, in STINT_FAIL, is to stop; EOWNERDEAD: not resolved, and this process was
  * forked from the pool's; EAGAIN: every thread of the pool waits, no spare is left, and no stack has room for the awaited
- * task (try again later). */
+ * task, or it was delayed (delayed.h) and there is no place for it in the queue (try again later). */
 STINT_API int stint_future_wait(stint_future *future, stint_outcome *outcome);
 
 /* The same, for at most timeout_ns nanoseconds (0: just look). An awaited task is never run here.
@@ -40,21 +40,43 @@ typedef void stint_callback(stint_future *future, const stint_outcome *outcome, 
 /* Have callback(future, outcome, arg) called once, when the future has resolved.
  *
  * Where: on the thread that resolves it, at that moment. That is the worker that ran the task, maybe in the midst of
- * another task that waits for it; or, for one that never starts, whoever ends it: the caller of stint_future_cancel or of
- * stint_pool_shutdown, a worker, or, when its deadline passes while it is queued, a thread that its pool has for
+ * another task that waits for it; or, for one that never starts, whoever ends it: the caller of stint_future_cancel or
+ * of stint_pool_shutdown, a worker, or, when its deadline passes while it is queued, a thread that its pool has for
  * that, one for all of them. If the future has resolved already, it is called right here, before stint_future_then
- * returns. Anyhow it is in no task's scope, even if the thread is in the midst of a task: what it allocates comes from the process's heap and is charged to nobody, and no interrupt reaches it.
+ * returns; unless some thread is in the midst of an earlier callback of this future: then that one calls it next.
+ * Anyhow it is in no task's scope, even if the thread is in the midst of a task: what it allocates comes from the
+ * process's heap and is charged to nobody, and no interrupt reaches it.
  *
- * Order: the callbacks of one future are called in the order in which they were given. Waiters may have returned before.
- * One that becomes due during another callback on the same thread is called after that has returned. When
- * stint_pool_destroy has returned, so have all callbacks of its pool's tasks that were given before.
+ * Order: the callbacks of one future are called one after the other, in the order in which they were given. Waiters may
+ * have returned before. One that becomes due during another callback on the same thread is called after that has
+ * returned. When stint_pool_destroy has returned, so have all callbacks of its pool's tasks that were given before.
  *
- * What it may do: all that does not block. It should be short, as its thread does nothing else meanwhile: a longer piece
- * of work is a task to submit. In it, a wait for a future that has not resolved, a shutdown and a destruction of any pool
- * return EDEADLK. It must return (no longjmp; of an exception see exception.h).
+ * What it may do: all that does not block. It should be short, as its thread does nothing else meanwhile: a longer
+ * piece of work is a task to submit. In it, a wait for a future that has not resolved, a shutdown and a destruction of
+ * any pool return EDEADLK. It must return (exception.h says what becomes of one that does not).
  *
  * 0; EINVAL: future or callback is NULL; ENOMEM (callback will not be called). Any thread. */
 STINT_API int stint_future_then(stint_future *future, stint_callback *callback, void *arg);
+
+/* The record of a callback that can be taken back, in the caller's memory. Its fields are the library's. */
+typedef struct stint_follower {
+    void *fields[4];
+    stint_callback *callback;
+    void *arg;
+} stint_follower;
+
+/* As stint_future_then, but with a record of the caller's: so it needs no memory, and can be taken back. The record
+ * must stay until the callback begins, in which it may be freed, or used again; or until it has been taken back.
+ * 0; EINVAL: an argument but arg is NULL. Any thread. */
+STINT_API int stint_future_follow(stint_future *future, stint_follower *follower, stint_callback *callback, void *arg);
+
+/* Take back what was given to stint_future_follow for this future, which must not have been released. It takes the same
+ * time however many others there are. A loop that waits for one of its own futures and for one that outlives it takes
+ * the callback on that one back at the end of each turn. (C++'s stop_callback, of which this is the half that never
+ * waits.)
+ * 0: the callback will not be called; EBUSY: it has begun, and has not returned; EALREADY: it has returned. EINVAL: an
+ * argument is NULL, or the record was last given for another future. Any thread, also in callbacks. */
+STINT_API int stint_future_unfollow(stint_future *future, stint_follower *follower);
 
 /* Make *all a future that resolves when all of these have: Ok, with no value, if all of them are; otherwise with the
  * status, reason and error of the first in the array that is not. It does not resolve before the last one has, so nothing
@@ -68,9 +90,10 @@ STINT_API int stint_future_then(stint_future *future, stint_callback *callback, 
 STINT_API int stint_when_all(stint_future *const *futures, size_t count, stint_future **all);
 
 /* The same for the first of them that resolves, however it does: with its outcome, whose value still has one owner. The
- * others go on; a record of them stays until they have resolved. Of several that have resolved already, the first in the
- * array counts.
- * As stint_when_all; also EINVAL: count is 0. */
+ * others go on, and nothing of this stays with them. Of several that have resolved already, the first in the array
+ * counts. (A compound that is released before it has resolved, and that nothing follows, leaves its members too: in a
+ * loop that waits with a time-out for any of some futures nothing adds up.) As stint_when_all; also EINVAL: count is
+ * 0. */
 STINT_API int stint_when_any(stint_future *const *futures, size_t count, stint_future **any);
 
 /* Which one it was: its place in the array.

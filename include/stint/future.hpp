@@ -32,6 +32,11 @@ template <class Rep, class Period> bool wait_for(stint_future *future, std::chro
 
 } // namespace detail
 
+namespace detail
+{
+struct submission;
+}
+
 /* The future of a submitted task. Move-only. A Future that goes before its task has ended cancels the task and waits for
  * it, like std::jthread: what the task refers to lives at least as long as its Future, if it was made before. */
 template <class T = void> class [[nodiscard]] Future
@@ -112,9 +117,15 @@ template <class T = void> class [[nodiscard]] Future
     {
         stint_outcome raw;
         detail::check(stint_future_wait(future_, &raw), "stint_future_wait");
-        auto record = std::move(record_);
-        stint_future_release(std::exchange(future_, nullptr));
-        return { raw, *record };
+        struct released {
+            std::unique_ptr<detail::record<T>> record;
+            stint_future *future;
+            ~released()
+            {
+                stint_future_release(future);
+            }
+        } after{ std::move(record_), std::exchange(future_, nullptr) };
+        return { raw, *after.record };
     }
     /* Wait, and take the value; or throw stint::error or stint::cancelled. */
     T get()
@@ -127,7 +138,7 @@ template <class T = void> class [[nodiscard]] Future
     }
 
   private:
-    friend class Pool;
+    friend struct detail::submission;
     Future(std::unique_ptr<detail::record<T>> record, stint_future *future) noexcept
         : record_(std::move(record)), future_(future)
     {
@@ -170,6 +181,41 @@ template <class T = void> class [[nodiscard]] Future
     std::unique_ptr<detail::record<T>> record_;
     stint_future *future_ = nullptr;
 };
+
+namespace detail
+{
+
+/* Making a record of a function and submitting it; what is thrown leaves the function as it was. */
+struct submission {
+    template <class Record, class T, class F, class Submit> static Future<T> put_as(F &&function, Submit submit)
+    {
+        std::unique_ptr<Record> record;
+        {
+            Keep region;
+            record.reset(new Record(std::forward<F>(function)));
+        }
+        stint_future *future = nullptr;
+        check(submit(static_cast<record_base *>(record.get()), &future), "stint_submit");
+        return { std::move(record), future };
+    }
+
+    template <class F, class Submit>
+    static Future<result<F>> put(F &&function, const Options &options, Submit submit)
+    {
+        using Callable = std::decay_t<F>;
+        return put_as<record_of<Callable>, result<F>>(
+            std::forward<F>(function), [&](record_base *record, stint_future **future) {
+                int error = submit(entry(options), record, &options.get(), future);
+                if constexpr (std::is_same_v<F, Callable> && std::is_nothrow_move_constructible_v<Callable>) {
+                    if (error != 0)
+                        static_cast<record_of<Callable> *>(record)->give_back(function);
+                }
+                return error;
+            });
+    }
+};
+
+} // namespace detail
 
 } // namespace stint
 

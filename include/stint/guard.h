@@ -7,6 +7,11 @@
  * All of these concern the innermost scope of the calling thread; outside a scope they work too, and nothing interrupts
  * them. A release runs masked, may allocate within the scope's grace, and must return.
  *
+ * A longjmp or setcontext runs the guards of the frames that it leaves, as far as these functions are overridden
+ * (stint_overrides_malloc); pthread_exit and pthread_cancel those of the scopes that the thread is in. A frame left in any other
+ * way has its guards dropped. A task that returns with a guard that it has not popped has failed, with EINVAL; that is not
+ * run, as its frame is gone.
+ *
  * In STINT_FAIL the library runs no guard: the task's allocations fail, it returns by itself, and its own code pops its
  * guards (a STINT_GUARD does so at the end of its block, stint_with when use returns). */
 #ifndef STINT_GUARD_H
@@ -22,6 +27,7 @@ typedef struct stint_guard {
     void *arg;
     struct stint_guard *below;
     uint64_t order;
+    uintptr_t check;
 } stint_guard;
 
 /* Push a guard: if the scope is interrupted by a jump before the matching pop, release(arg) runs, masked, newest guard
@@ -48,7 +54,7 @@ STINT_API void stint_guard_pop(stint_guard *guard, bool run);
  *
  * acquire(arg, &resource) returns 0, or an error and has acquired nothing; use(arg, resource) returns 0 or an error;
  * release(arg, resource) must not fail. release runs if and only if acquire returned 0: when use has returned, when use
- * is interrupted (newest first, among the guards), or, in C++, when an exception leaves use. acquire and release are
+ * is interrupted (newest first, among the guards), when a longjmp leaves use, or, in C++, when an exception does. acquire and release are
  * masked, use is not; an interrupt that waited during acquire is delivered before use starts, and release runs. *resource
  * is NULL before acquire. Any thread, inside a scope or outside.
  *
@@ -62,7 +68,7 @@ STINT_API int stint_with(stint_acquire_fn *acquire, stint_use_fn *use, stint_rel
 /* Behind STINT_GUARD: a name of its own for each, and a guard that is empty until it is pushed. */
 #define STINT_GUARD_COUNTED_(number, release, arg) STINT_GUARD_NAMED_(number, release, arg)
 #define STINT_GUARD_NAMED_(number, release, arg)                                                                       \
-    __attribute__((cleanup(stint_guard_end_))) stint_guard stint_guard_##number = { NULL, NULL, NULL, 0 };             \
+    __attribute__((cleanup(stint_guard_end_))) stint_guard stint_guard_##number = { NULL, NULL, NULL, 0, 0 };             \
     stint_guard_push(&stint_guard_##number, (release), (arg))
 
 static inline void stint_guard_end_(stint_guard *guard)

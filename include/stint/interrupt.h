@@ -10,16 +10,17 @@
  * is never delivered
  *   - while masked;
  *   - in an allocation that libc or the dynamic loader makes for itself, nor with a frame of a protected module between
- *     here and the scope: libc (a comparator under qsort), the loader (a constructor under dlopen), the C++ runtime, and
- *     what stint_protect_module adds;
- *   - while the task's code holds a mutex, rwlock, spinlock (pthread's, C11's, C++'s) or a locked FILE that it took in
- *     the scope, is in pthread_once or call_once, between pthread_cleanup_push and pop (in C without -fexceptions; elsewhere that is a
+ *     here and the scope: libc (a comparator under qsort), the loader (a constructor under dlopen), the C++ runtime, that
+ *     of OpenMP (a parallel region), and what stint_protect_module adds;
+ *   - while the task's code holds a mutex, rwlock, spinlock (pthread's, C11's, C++'s), a semaphore that began above 0 or a
+ *     locked FILE that it took in the scope, is in pthread_once or call_once, between pthread_cleanup_push and pop (in C without -fexceptions; elsewhere that is a
  *     destructor: docs/cpp.md), in a C++ static initialiser, or in a catch block;
  *   - while a C++ exception is on its way to one.
  * There an allocation still succeeds, up to the scope's grace, and then fails with ENOMEM; the interrupt follows at the
  * first safe point. A STINT_FAIL task is not left but refused its allocations, so for it only masks and the allocations
- * of libc and the loader themselves count. What libc allocates for itself comes from the process's heap, so that a
- * rollback leaves libc whole. Locks made by hand are not seen: mask them. */
+ * of libc and the loader themselves count. What libc allocates for itself is in no heap that is destroyed, so that
+ * a rollback leaves libc whole; handles of libc that the task left open (a FILE, a DIR, a regex_t) are closed at a rollback,
+ * unless a variable points to them (docs/recovering.md). Locks made by hand are not seen: mask them. */
 #ifndef STINT_INTERRUPT_H
 #define STINT_INTERRUPT_H
 
@@ -42,7 +43,8 @@ STINT_API bool stint_finish(void);
  * call stint_checkpoint first, as a library's progress callback would. */
 STINT_API bool stint_interrupted(void);
 
-/* Make interrupts wait until the matching stint_unmask. Nests; the last stint_unmask delivers what waited. */
+/* Make interrupts wait until the matching stint_unmask. Nests; the last stint_unmask delivers what waited. A task that
+ * returns masked has failed, with EINVAL. */
 STINT_API void stint_mask(void);
 STINT_API void stint_unmask(void);
 
@@ -74,13 +76,14 @@ typedef struct stint_hook {
     void *arg;
     struct stint_hook *below;
     bool fired;
+    uintptr_t check;
 } stint_hook;
 
 /* Have function(arg) called, once, when the scope is tripped: set a flag (sqlite3_interrupt), write a byte into a pipe,
  * shut a socket down. It is called by whoever notices first: the task's own thread, from inside an allocation, when a
  * limit is passed; otherwise a thread of the library's, at once when a token is set, and at the deadline. So it must be
  * short, take no lock that the task may hold, and not allocate. It must be popped before its frame returns; a jump pops
- * it.
+ * it. A task that returns with a hook that it has not popped has failed, with EINVAL.
  * 0 (outside a scope too, where nothing will call it); EINVAL: hook or function is NULL; EAGAIN: the thread that watches
  * could not be started. */
 STINT_API int stint_hook_push(stint_hook *hook, void (*function)(void *arg), void *arg);

@@ -94,6 +94,9 @@ class Token
     stint_token *token_ = nullptr;
 };
 
+class Completions;
+template <class T> class Context;
+
 /* The limits of an account, one call for each; what is not set is not limited. */
 class AccountLimits
 {
@@ -114,6 +117,18 @@ class AccountLimits
     AccountLimits &running(unsigned tasks) noexcept
     {
         limits_.running = tasks;
+        return *this;
+    }
+    /* Tasks that may wait in pools' queues at once. */
+    AccountLimits &waiting(std::size_t tasks) noexcept
+    {
+        limits_.waiting = tasks;
+        return *this;
+    }
+    /* Its share of a pool's processor time: 1 to 10000, where 100 is what others have. */
+    AccountLimits &weight(unsigned weight) noexcept
+    {
+        limits_.weight = weight;
         return *this;
     }
     /* Copied when the account is made. */
@@ -215,6 +230,12 @@ class Options
     {
         return wall(time - Clock::now());
     }
+    /* From the start of its function. */
+    template <class Rep, class Period> Options &run_time(std::chrono::duration<Rep, Period> time) noexcept
+    {
+        options_.budget.run_ns = limit(time);
+        return *this;
+    }
     /* Of processor time. */
     template <class Rep, class Period> Options &cpu(std::chrono::duration<Rep, Period> time) noexcept
     {
@@ -278,6 +299,31 @@ class Options
         options_.wipe = on;
         return *this;
     }
+    /* Roll back what it leaves if it ends Ok too. For functions whose result owns nothing: a value that does would
+     * point to what is gone. */
+    Options &discard(bool on = true) noexcept
+    {
+        options_.discard = on;
+        return *this;
+    }
+    /* What belongs to its request: a Context's, or NULL. It must live until the task is submitted. */
+    Options &context(stint_context *context) noexcept
+    {
+        options_.context = context;
+        return *this;
+    }
+    template <class T> Options &context(const Context<T> &context) noexcept
+    {
+        return this->context(context.handle());
+    }
+    /* Leave a completion with this data in the queue when the task has resolved. */
+    Options &completions(stint_completions *queue, void *data = nullptr) noexcept
+    {
+        options_.completions = queue;
+        options_.data = data;
+        return *this;
+    }
+    Options &completions(const Completions &queue, void *data = nullptr) noexcept;
     [[nodiscard]] const stint_options &get() const noexcept
     {
         return options_;
@@ -339,6 +385,25 @@ class PoolOptions
     PoolOptions &hold_near_memory_limit(bool on = true) noexcept
     {
         options_.hold_near_memory_limit = on;
+        return *this;
+    }
+    /* Report tasks that run so much longer than they may: stint_pool_options.overdue_ns. */
+    template <class Rep, class Period>
+    PoolOptions &overdue(std::chrono::duration<Rep, Period> time, stint_overdue_fn *report = nullptr,
+                         void *arg = nullptr) noexcept
+    {
+        options_.overdue_ns = detail::nanoseconds(time);
+        options_.on_overdue = report;
+        options_.overdue_arg = arg;
+        return *this;
+    }
+    /* Called on the thread of each worker and spare as it begins and as it ends; either may be NULL. */
+    PoolOptions &tell(void (*begins)(void *data, unsigned index), void (*ends)(void *data, unsigned index),
+                      void *data = nullptr) noexcept
+    {
+        options_.worker_begins = begins;
+        options_.worker_ends = ends;
+        options_.worker_data = data;
         return *this;
     }
     operator const stint_pool_options &() const noexcept

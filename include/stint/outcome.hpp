@@ -7,6 +7,7 @@
 
 #include <cerrno>
 #include <chrono>
+#include <cstdlib>
 #include <cstring>
 #include <exception>
 #include <memory>
@@ -14,6 +15,7 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <system_error>
 #include <type_traits>
 #include <utility>
@@ -29,13 +31,56 @@
 namespace stint
 {
 
+/* What a failed task had to say: a copy of the bytes that it gave to stint::fail_with or stint_fail. Copies share
+ * them. */
+class Payload
+{
+  public:
+    Payload() noexcept = default;
+    explicit Payload(const stint_outcome &outcome)
+    {
+        if (outcome.payload != nullptr)
+            bytes_ = std::make_shared<const std::string>(static_cast<const char *>(outcome.payload),
+                                                         outcome.payload_size);
+    }
+    /* Whether there is one. */
+    explicit operator bool() const noexcept
+    {
+        return bytes_ != nullptr;
+    }
+    /* Empty without one. */
+    [[nodiscard]] std::string_view bytes() const noexcept
+    {
+        return bytes_ != nullptr ? std::string_view(*bytes_) : std::string_view();
+    }
+    /* As what it was given: nothing, if its size is another's. */
+    template <class T> [[nodiscard]] std::optional<T> as() const
+    {
+        static_assert(std::is_trivially_copyable_v<T> && std::is_default_constructible_v<T>, "a payload is its bytes");
+        if (bytes_ == nullptr || bytes_->size() != sizeof(T))
+            return std::nullopt;
+        T value;
+        std::memcpy(&value, bytes_->data(), sizeof value);
+        return value;
+    }
+
+  private:
+    std::shared_ptr<const std::string> bytes_;
+};
+
 /* What get() throws for a task that did not return. what() is the message of the exception that the task threw, or else
  * the name of the reason: "memory-limit". */
 class failure : public std::runtime_error
 {
   public:
-    failure(const stint_outcome &outcome, const char *message) : std::runtime_error(message), outcome_(outcome)
+    failure(const stint_outcome &outcome, const char *message, Payload payload = Payload())
+        : std::runtime_error(message), outcome_(outcome), payload_(std::move(payload))
     {
+        outcome_.payload = nullptr; /* the future's, which may be gone */
+    }
+    const Payload &payload() const noexcept
+    {
+        return payload_;
     }
     stint_reason reason() const noexcept
     {
@@ -54,7 +99,23 @@ class failure : public std::runtime_error
 
   private:
     stint_outcome outcome_;
+    Payload payload_;
 };
+
+/* End the task with this error and something to say about it, a text or a struct without pointers, which survives the
+ * rollback (stint_fail): payload() of what get() throws, and of the Outcome, has it. Throws a std::system_error, which
+ * the task must not catch. */
+[[noreturn]] inline void fail_with(int code, std::string_view payload)
+{
+    stint_fail(code, payload.data(), payload.size());
+    throw std::system_error(code, std::generic_category());
+}
+template <class T, class = std::enable_if_t<std::is_trivially_copyable_v<T> && std::is_class_v<T> &&
+                                            !std::is_convertible_v<const T &, std::string_view>>>
+[[noreturn]] void fail_with(int code, const T &payload)
+{
+    fail_with(code, std::string_view(reinterpret_cast<const char *>(&payload), sizeof payload));
+}
 
 class error : public failure
 {
@@ -99,11 +160,25 @@ class record_base
         return ETIMEDOUT;
     }
 
+    /* The stint_fn of a turn of a series (Pool::submit_every): which is over when it leaves a value. */
+    static int enter_turn(void *record, void **value)
+    {
+        auto *self = static_cast<record_base *>(record);
+        int code = self->guarded();
+        if (code == 0 && self->is_last_turn())
+            *value = record;
+        return code;
+    }
+
     /* Destroy the value, which is there. */
     virtual void drop() noexcept = 0;
 
   protected:
     virtual void call() = 0;
+    virtual bool is_last_turn() const noexcept
+    {
+        return false;
+    }
 
   private:
     int guarded()
@@ -229,6 +304,65 @@ template <class F> class record_of final : public record<result<F>>
     F function_;
 };
 
+/* A series': each turn calls a copy of the function. */
+template <class F> class record_of_series final : public record<void>
+{
+  public:
+    template <class G> explicit record_of_series(G &&function) : function_(std::forward<G>(function))
+    {
+    }
+
+  private:
+    void call() override
+    {
+        F function(function_);
+        if constexpr (std::is_void_v<result<F>>)
+            function();
+        else
+            last_ = !function();
+    }
+    bool is_last_turn() const noexcept override
+    {
+        return last_;
+    }
+
+    const F function_;
+    bool last_ = false;
+};
+
+template <class F> using next_result = std::invoke_result_t<std::decay_t<F> &, const stint_outcome &>;
+
+/* Of a task that is given another's outcome. */
+template <class F> class record_of_next final : public record<next_result<F>>
+{
+  public:
+    template <class G> explicit record_of_next(G &&function) : function_(std::forward<G>(function))
+    {
+    }
+
+    /* The stint_next_fn. */
+    static int enter_next(const stint_outcome *outcome, void *record, void **value)
+    {
+        static_cast<record_of_next *>(static_cast<record_base *>(record))->outcome_ = outcome;
+        return record_base::enter(record, value);
+    }
+    static int enter_expired_next(const stint_outcome *, void *record, void **value)
+    {
+        return record_base::enter_expired(record, value);
+    }
+
+  private:
+    void call() override
+    {
+        F function(std::move(function_));
+        auto given = [&]() -> next_result<F> { return function(*outcome_); };
+        this->store(given);
+    }
+
+    F function_;
+    const stint_outcome *outcome_ = nullptr;
+};
+
 inline stint_fn *entry(const Options &options) noexcept
 {
     return options.is_expired() ? record_base::enter_expired : record_base::enter;
@@ -267,13 +401,19 @@ template <class T> class Outcome
         return message_.empty() ? stint_reason_name(raw_.reason) : message_.c_str();
     }
 
+    /* What the task gave to stint::fail_with. */
+    const Payload &payload() const noexcept
+    {
+        return payload_;
+    }
+
     /* The value, moved out; or throws stint::error or stint::cancelled. */
     T get()
     {
         if (raw_.status == STINT_ERROR)
-            throw error(raw_, message());
+            throw error(raw_, message(), payload_);
         if (raw_.status == STINT_CANCELLED)
-            throw cancelled(raw_, message());
+            throw cancelled(raw_, message(), payload_);
         if constexpr (std::is_reference_v<T>)
             return **value_;
         else if constexpr (!std::is_void_v<T>)
@@ -281,8 +421,9 @@ template <class T> class Outcome
     }
 
     /* For the functions of this header. */
-    Outcome(const stint_outcome &raw, detail::record<T> &record) : raw_(raw)
+    Outcome(const stint_outcome &raw, detail::record<T> &record) : raw_(raw), payload_(raw)
     {
+        raw_.payload = nullptr; /* the future's, which may be gone */
         if (raw.status != STINT_OK) {
             if (raw.reason == STINT_REASON_FAILED)
                 message_ = record.message();
@@ -302,6 +443,7 @@ template <class T> class Outcome
                                       std::conditional_t<std::is_reference_v<T>, std::remove_reference_t<T> *, T>>;
 
     stint_outcome raw_;
+    Payload payload_;
     std::string message_;
     std::optional<stored> value_;
 };
@@ -314,6 +456,13 @@ template <class F> Outcome<detail::result<F>> run(F &&function, const Options &o
     detail::check(
         stint_run(detail::entry(options), static_cast<detail::record_base *>(&record), &options.get(), &outcome),
         "stint_run");
+    struct freed {
+        const void *payload;
+        ~freed()
+        {
+            std::free(const_cast<void *>(payload));
+        }
+    } after{ outcome.payload };
     return { outcome, record };
 }
 

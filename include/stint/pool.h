@@ -26,7 +26,8 @@ typedef struct stint_pool_options {
 
     /* Tasks that may wait at once in the submission queue; 0: 4096. Rounded up to a power of two, at least 2, at most
      * 2^24. Tasks that have an account or a priority wait beside it, so many of them again (not rounded), and there one
-     * account can take eight times as many places as are left: so there is always one for another. */
+     * account can take eight times as many places as are left: so of nine places or more one account alone always leaves
+     * one for another. */
     size_t queue_capacity;
 
     /* Worker threads are called name/0, name/1, ... (15 characters are kept); NULL: "stint". */
@@ -57,12 +58,21 @@ typedef struct stint_pool_options {
     uint64_t overdue_ns;
     stint_overdue_fn *on_overdue;
     void *overdue_arg;
+
+    /* Called on the thread of each worker and each spare as it begins, before it runs anything, and as it ends, when it
+     * has run all that it will: with worker_data and its number, which is that of its name. For what a library keeps
+     * for each thread, a profiler's registration, a priority. In no task's scope; like a callback they must not wait
+     * for a future or shut a pool down (EDEADLK), and must return. NULL: nothing is called. stint_pool_create may have
+     * returned before a worker begins; when stint_pool_shutdown returns 0 all have ended. */
+    void (*worker_begins)(void *worker_data, unsigned index);
+    void (*worker_ends)(void *worker_data, unsigned index);
+    void *worker_data;
 } stint_pool_options;
 
 #define STINT_NO_SPARES UINT_MAX
 
 /* clang-format off */
-#define STINT_POOL_OPTIONS_INIT { 0, 0, NULL, false, 0, false, 0, 0, NULL, NULL }
+#define STINT_POOL_OPTIONS_INIT { 0, 0, NULL, false, 0, false, 0, 0, NULL, NULL, NULL, NULL, NULL }
 /* clang-format on */
 
 /* Start a pool. options may be NULL. Any thread; any number of pools.

@@ -12,11 +12,30 @@
 #include <type_traits>
 #include <utility>
 
+#include <stint/delayed.h>
 #include <stint/future.hpp>
+#include <stint/interrupt.h>
 #include <stint/pool.h>
 
 namespace stint
 {
+
+namespace detail
+{
+
+/* Of CLOCK_MONOTONIC, which is steady_clock's; never 0. */
+template <class Clock, class Duration> std::uint64_t monotonic(std::chrono::time_point<Clock, Duration> time)
+{
+    using std::chrono::steady_clock;
+    std::uint64_t until;
+    if constexpr (std::is_same_v<Clock, steady_clock>)
+        return (until = nanoseconds(time.time_since_epoch())) != 0 ? until : 1;
+    std::uint64_t now = nanoseconds(steady_clock::now().time_since_epoch());
+    until = nanoseconds(time - Clock::now());
+    return until < std::numeric_limits<std::uint64_t>::max() - now ? now + until : until;
+}
+
+} // namespace detail
 
 /* A pool: stint/pool.h. Move-only. A Pool that goes cancels what runs and waits for its workers; in one of its own tasks, or
  * in a callback, it has a thread of its own do that. */
@@ -29,8 +48,10 @@ class Pool
     }
     ~Pool()
     {
+        stint_mask(); /* an interrupt has to wait: nobody else would free it */
         if (stint_pool_destroy(pool_) == EDEADLK)
             destroy_elsewhere();
+        stint_unmask();
     }
     Pool(Pool &&other) noexcept : pool_(std::exchange(other.pool_, nullptr))
     {
@@ -45,23 +66,78 @@ class Pool
      * it throws, the function is what it was. */
     template <class F> Future<detail::result<F>> submit(F &&function, const Options &options = Options())
     {
-        return put(std::forward<F>(function), options,
-                   [this](stint_fn *entry, void *record, const stint_options *raw, stint_future **future) {
-                       return stint_submit(pool_, entry, record, raw, future);
-                   });
+        return detail::submission::put(
+            std::forward<F>(function), options,
+            [this](stint_fn *entry, void *record, const stint_options *raw, stint_future **future) {
+                return stint_submit(pool_, entry, record, raw, future);
+            });
     }
     /* The same, but where the queue is full wait for a place, as stint_submit_wait does. ETIMEDOUT: in vain. */
     template <class F, class Rep, class Period>
     Future<detail::result<F>> submit_wait(F &&function, std::chrono::duration<Rep, Period> time,
                                           const Options &options = Options())
     {
-        return put(std::forward<F>(function), options,
-                   [this, time](stint_fn *entry, void *record, const stint_options *raw, stint_future **future) {
-                       return stint_submit_wait(pool_, entry, record, raw, detail::nanoseconds(time), future);
-                   });
+        return detail::submission::put(
+            std::forward<F>(function), options,
+            [this, time](stint_fn *entry, void *record, const stint_options *raw, stint_future **future) {
+                return stint_submit_wait(pool_, entry, record, raw, detail::nanoseconds(time), future);
+            });
+    }
+    /* The same, but not before this time: stint_submit_at. */
+    template <class F, class Clock, class Duration>
+    Future<detail::result<F>> submit_at(std::chrono::time_point<Clock, Duration> time, F &&function,
+                                        const Options &options = Options())
+    {
+        return detail::submission::put(
+            std::forward<F>(function), options,
+            [this, time](stint_fn *entry, void *record, const stint_options *raw, stint_future **future) {
+                return stint_submit_at(pool_, entry, record, raw, detail::monotonic(time), future);
+            });
+    }
+    /* The same, but not before so much time has passed. */
+    template <class F, class Rep, class Period>
+    Future<detail::result<F>> submit_after(std::chrono::duration<Rep, Period> time, F &&function,
+                                           const Options &options = Options())
+    {
+        return submit_at(std::chrono::steady_clock::now() + time, std::forward<F>(function), options);
+    }
+    /* Run function() at this time and again and again, a period apart: stint_submit_every. Each turn is a task of its
+     * own and calls a copy. A function that returns something ends the series, Ok, when that is false. The future is
+     * that of them all: it throws what a turn has thrown. */
+    template <class F, class Clock, class Duration, class Rep, class Period>
+    Future<> submit_every(std::chrono::time_point<Clock, Duration> start, std::chrono::duration<Rep, Period> period,
+                          F &&function, const Options &options = Options())
+    {
+        using Callable = std::decay_t<F>;
+        stint_fn *turn = options.is_expired() ? detail::record_base::enter_expired : detail::record_base::enter_turn;
+        return detail::submission::put_as<detail::record_of_series<Callable>, void>(
+            std::forward<F>(function), [&](detail::record_base *record, stint_future **future) {
+                return stint_submit_every(pool_, turn, record, &options.get(), detail::monotonic(start),
+                                          detail::nanoseconds(period), future);
+            });
+    }
+    /* The same, beginning when one period has passed. */
+    template <class F, class Rep, class Period>
+    Future<> submit_every(std::chrono::duration<Rep, Period> period, F &&function, const Options &options = Options())
+    {
+        return submit_every(std::chrono::steady_clock::now() + period, period, std::forward<F>(function), options);
+    }
+    /* Run function(outcome), with a const stint_outcome &, as a task when that future has resolved:
+     * stint_future_then_submit. The value stays the first future's. */
+    template <class T, class F>
+    Future<detail::next_result<F>> submit_next(const Future<T> &future, F &&function,
+                                               const Options &options = Options())
+    {
+        using Record = detail::record_of_next<std::decay_t<F>>;
+        stint_next_fn *entry = options.is_expired() ? Record::enter_expired_next : Record::enter_next;
+        return detail::submission::put_as<Record, detail::next_result<F>>(
+            std::forward<F>(function), [&](detail::record_base *record, stint_future **next) {
+                return stint_future_then_submit(future.handle(), pool_, entry, record, &options.get(), next);
+            });
     }
 
-    /* Whether all workers have ended. Throws std::system_error; EDEADLK: in a task of this pool. */
+    /* Whether all workers have ended; false: not in time, and the shutdown goes on. Throws std::system_error; EDEADLK:
+     * in a task of this pool; ECANCELED: the calling task, in STINT_FAIL, is to stop. */
     bool shutdown(stint_shutdown how)
     {
         return shutdown_within(how, STINT_FOREVER);
@@ -69,6 +145,19 @@ class Pool
     template <class Rep, class Period> bool shutdown(stint_shutdown how, std::chrono::duration<Rep, Period> time)
     {
         return shutdown_within(how, detail::nanoseconds(time));
+    }
+    /* Destroy it, but wait no longer than this for tasks that nothing ends: then it is left to them, and their number
+     * returned;
+     * 0: all have ended. Afterwards there is no pool. Throws std::system_error, and there still is; EDEADLK: in a task
+     * of this pool. */
+    template <class Rep, class Period> unsigned destroy_within(std::chrono::duration<Rep, Period> time)
+    {
+        unsigned left = 0;
+        int error = stint_pool_destroy_within(pool_, detail::nanoseconds(time), &left);
+        if (error != ETIMEDOUT)
+            detail::check(error, "stint_pool_destroy_within");
+        pool_ = nullptr;
+        return left;
     }
     unsigned workers() const noexcept
     {
@@ -80,26 +169,6 @@ class Pool
     }
 
   private:
-    template <class F, class Submit>
-    Future<detail::result<F>> put(F &&function, const Options &options, Submit submit)
-    {
-        using Callable = std::decay_t<F>;
-        std::unique_ptr<detail::record_of<Callable>> record;
-        {
-            Keep region;
-            record.reset(new detail::record_of<Callable>(std::forward<F>(function)));
-        }
-        stint_future *future = nullptr;
-        int error =
-            submit(detail::entry(options), static_cast<detail::record_base *>(record.get()), &options.get(), &future);
-        if constexpr (std::is_same_v<F, Callable> && std::is_nothrow_move_constructible_v<Callable>) {
-            if (error != 0)
-                record->give_back(function);
-        }
-        detail::check(error, "stint_submit");
-        return { std::move(record), future };
-    }
-
     /* In a task of the pool, or in a callback, its workers cannot be waited for: a thread does that. */
     void destroy_elsewhere() noexcept
     {

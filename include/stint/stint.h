@@ -18,11 +18,14 @@
 #include <stint/alloc.h>
 #include <stint/blocking.h>
 #include <stint/completions.h>
+#include <stint/context.h>
+#include <stint/delayed.h>
 #include <stint/descriptor.h>
 #include <stint/exception.h>
 #include <stint/fork.h>
 #include <stint/future.h>
 #include <stint/global.h>
+#include <stint/group.h>
 #include <stint/guard.h>
 #include <stint/interrupt.h>
 #include <stint/link.h>
@@ -33,6 +36,7 @@
 #include <stint/profile.h>
 #include <stint/result.h>
 #include <stint/roots.h>
+#include <stint/serial.h>
 #include <stint/statistics.h>
 #include <stint/task.h>
 #include <stint/token.h>

@@ -22,14 +22,17 @@
 #define STINT_STINT_HPP
 
 #include <stint/completions.hpp>
+#include <stint/context.hpp>
 #include <stint/coroutine.hpp>
 #include <stint/fork.hpp>
 #include <stint/future.hpp>
+#include <stint/group.hpp>
 #include <stint/guard.hpp>
 #include <stint/options.hpp>
 #include <stint/outcome.hpp>
 #include <stint/parallel.hpp>
 #include <stint/pool.hpp>
+#include <stint/serial.hpp>
 #include <stint/stint.h>
 #include <stint/when.hpp>
 

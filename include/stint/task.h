@@ -10,6 +10,8 @@ STINT_BEGIN_DECLS
 
 typedef struct stint_token stint_token;
 typedef struct stint_account stint_account;
+typedef struct stint_context stint_context;
+typedef struct stint_completions stint_completions;
 
 /* What a task runs. 0 is Ok with *value; anything else is Error with that code (an errno value, or a code of the task's
  * own). *value is NULL at the start; memory it points to is committed with the task on Ok and may then be freed with
@@ -25,7 +27,7 @@ typedef struct stint_budget {
     /* Bytes the task may allocate in all; a free gives nothing back. docs/metering.md says how each call is charged. */
     size_t allocation;
 
-    /* Bytes the task may hold at once, as blocks of its heap; passed by at most max(64 KiB, limit/128). For a task whose
+    /* Bytes the task may hold at once, as blocks of its heap and of libc's for it; passed by at most max(64 KiB, limit/128). For a task whose
      * subtasks run on several threads see docs/design.md, of both limits. */
     size_t memory;
 
@@ -104,11 +106,26 @@ typedef struct stint_options {
     bool wipe;
 
     unsigned flags; /* 0 or STINT_ALLOW_UNMETERED (link.h) */
+
+    /* Roll back what it leaves if it ends Ok too: for tasks whose memory nobody wants, which need not free it then. The
+     * value is passed on as it is, and must not point to memory of the task's. */
+    bool discard;
+
+    /* What belongs to its request (context.h); NULL: the context of the task that submits or runs it, if that has one.
+     * Retained while the task is unresolved. */
+    stint_context *context;
+
+    /* For stint_submit and its like; stint_run takes no notice of these two. When the task has resolved, leave a
+     * completion in this queue (completions.h; NULL: none), with this data. It is as if the future had been added right
+     * after the submission, but the submission fails if it cannot be. */
+    stint_completions *completions;
+    void *data;
 } stint_options;
 
 /* clang-format off */
 #define STINT_OPTIONS_INIT \
-    { { 0, 0, 0, 0, 0 }, NULL, STINT_JUMP, 0, NULL, false, NULL, false, STINT_PRIORITY_NORMAL, false, 0 }
+    { { 0, 0, 0, 0, 0 }, NULL, STINT_JUMP, 0, NULL, false, NULL, false, STINT_PRIORITY_NORMAL, false, 0,           \
+      false, NULL, NULL, NULL }
 /* clang-format on */
 
 typedef enum stint_status {
@@ -141,11 +158,12 @@ typedef struct stint_usage {
                            * a 16th of what was allocated, at least 64 KiB and at most 1 MiB */
     uint64_t samples; /* times the meter left its fast path */
     uint64_t deferred;    /* sample points at which a due interrupt had to wait */
-    uint64_t kept;        /* bytes of a rolled-back heap that was kept because a root points into it: roots.h */
+    uint64_t kept;        /* bytes of a rolled-back task that were kept because a root leads to them: roots.h */
     uint64_t descriptors; /* left open by an audited task that was rolled back */
     uint64_t wall_ns;     /* from the start of the function to its end, to a microsecond */
     uint64_t queued_ns;   /* from the submission to the start; 0 for stint_run */
     uint64_t cpu_ns;      /* processor time of the thread; 0 unless budget.cpu_ns is set */
+    uint64_t committed;   /* STINT_OK: bytes of blocks that it left allocated, which are the caller's now; otherwise 0 */
 } stint_usage;
 
 #define STINT_MESSAGE_SIZE 96
@@ -162,6 +180,12 @@ typedef struct stint_outcome {
     void *value; /* STINT_OK: the task's value, the caller's from now on; otherwise NULL */
     stint_usage usage;
 
+    /* STINT_ERROR by stint_fail: a copy of what the function had to say about it; otherwise NULL and 0. A future's
+     * stays until the future is released, and is the future's; that of stint_run is the caller's, to be freed with
+     * free(). */
+    const void *payload;
+    size_t payload_size;
+
     /* STINT_REASON_EXCEPTION: what the exception says, as far as there is room; otherwise empty. */
     char message[STINT_MESSAGE_SIZE];
 } stint_outcome;
@@ -171,7 +195,12 @@ typedef struct stint_outcome {
  * what they have left, and its memory is committed into the scope around it. When a scope around it is interrupted, this
  * one ends with it and, in STINT_JUMP, the call does not return.
  *
- * Any thread, any number at once. The function must leave by returning (no longjmp over the call, no pthread_exit) or, in C++, by an exception.
+ * Any thread, any number at once. The function is to leave by returning or, in C++, by an exception. What it has to
+ * undo before (guards, hooks, masks, stint_keep_begin, forks) it must have undone: otherwise it has failed, with EINVAL. When
+ * a longjmp or setcontext leaves it, or the thread ends in it (pthread_exit, pthread_cancel), it is rolled back, its guards
+ * run, and nobody hears of its outcome; not the longjmp where nothing is overridden (stint_overrides_malloc). A task of a
+ * pool, and a subtask on another worker, cannot be left like that: it fails, with EINVAL, and the worker goes on; but do not
+ * jump to a landing on another thread's stack, which nobody can tell from a switch of stacks. docs/debugging.md.
  *
  * 0: *outcome is filled, whatever the task's status. EINVAL: fn or outcome is NULL, or on_interrupt or flags is no known
  * value. ENOMEM: no memory for this thread's record; ENOTSUP: the program is linked so that stint cannot meter it (link.h),
@@ -179,6 +208,30 @@ typedef struct stint_outcome {
  * (stint_backend_version); EAGAIN: the thread that watches preemptible tasks could not be started;
  * EBUSY: the account has its maximum of running tasks (in these cases fn was not called). */
 STINT_API int stint_run(stint_fn *fn, void *arg, const stint_options *options, stint_outcome *outcome);
+
+/* To be returned by a task's function: an error with something to say about it, a message or a struct, that survives
+ * the rollback:
+ *
+ *     return stint_fail(EBADMSG, text, strlen(text) + 1);
+ *
+ * size bytes from payload are copied into memory of the process's, and are in the outcome if the task ends with
+ * STINT_REASON_FAILED; what a later call of the task copies takes its place. They are charged to the task. It concerns
+ * the innermost scope of the calling thread; called in a subtask on another thread, or outside a scope, nothing is
+ * copied. Returns error, whatever becomes of the copy: if there is no memory for it, or the task must not have it, the
+ * outcome has no payload. payload may be NULL when size is 0: then an earlier copy is dropped. */
+STINT_API int stint_fail(int error, const void *payload, size_t size);
+
+/* What the innermost scope of the calling thread has used so far, and what is left to it of its own limits and those of
+ * the scopes around it; in a task's function, in what it forks, and in what that calls. Of a task that forks, the
+ * numbers are what is known on this thread: what others have charged since they were last asked may be missing, and up
+ * to a grant of 64 KiB each may count already. Both read the clock; usage.peak is measured for it, which walks the
+ * task's heap: some microseconds. Of usage: kept, descriptors and committed are 0.
+ *
+ * In left, UINT64_MAX or SIZE_MAX: no such limit. left->wall_ns and left->run_ns are both the time until the earlier
+ * deadline, left->cpu_ns is processor time. A limit that is passed has 0 left. Accounts are not looked at.
+ * 0; EINVAL: the argument is NULL; ENOENT: the calling thread is in no scope. */
+STINT_API int stint_usage_now(stint_usage *usage);
+STINT_API int stint_budget_left(stint_budget *left);
 
 /* "ok", "error", "cancelled"; and "none", "failed", "alloc-limit", "memory-limit", "deadline", "account",
  * "global-memory-limit", "token",

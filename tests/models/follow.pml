@@ -1,31 +1,49 @@
 /* SPDX-License-Identifier: MIT
  *
- * Followers (executor/follow.h): is each run exactly once, and does nobody sleep on?
+ * Followers (executor/follow.h): is each run exactly once, those of one thread in its order and one at a time, and does
+ * nobody sleep on?
  *
- * One resolver, two threads that add a follower each, one that sleeps until the future has resolved, and one that rings
- * the bell for another reason. The word is 0 or the newest follower, with a bit for sleepers, or CLOSED. Its changes are
- * compare-and-swaps and exchanges, so they have one order; the bell is compared by the kernel in the same step in which it
+ * One resolver, a thread that adds two followers one after the other, one that adds a follower and takes it back, one that
+ * sleeps until the future has resolved, and one that rings the bell for another reason. The word only gains bits, by
+ * or-ins, which have one order; the list is under a lock; the bell is compared by the kernel in the same step in which it
  * puts a sleeper on its list. Spin's memory is sequentially consistent; that is enough, as a thread passes one of these
  * steps between any two accesses whose order matters.
  *
- *   -DNO_BIT         the sleeper does not set the bit: it sleeps on
- *   -DNO_BELL        the resolver wakes without changing the bell: the sleeper misses it
- *   -DRING_FIRST     the resolver rings before it closes the word: the same
- *   -DNO_CLOSING     the resolver leaves the word empty in place of CLOSED: a follower that comes late is never run
- *   -DLOSES_SLEEPERS a follower that is added overwrites the bit: the sleeper sleeps on
+ *   -DNO_BIT        the sleeper does not set its bit: it sleeps on
+ *   -DNO_BELL       the resolver wakes without changing the bell: the sleeper misses it
+ *   -DRING_FIRST    the resolver rings before it has set its bit: the same
+ *   -DEARLY_BIT     who follows sets its bit before it takes the lock: the resolver finds the list empty, and nobody tells
+ *   -DNO_TELLER     who comes late runs its record itself, though somebody is telling: out of order
+ *   -DLEAVES_FIRST  a teller that has found the list empty is one until later: who came in between is never told
  */
-#define FOLLOWERS 2
-#define NOBODY 0
-#define CLOSED 15
-#define SLEEPERS 8
+#define SLEEPERS 1
+#define FOLLOWED 2
+#define RESOLVED 4
+#define FOLLOWERS 3
 
-bool resolved;
-byte bell;
 byte word;
-byte next[FOLLOWERS + 1];
-byte ran[FOLLOWERS + 1];
+byte bell;
+bool resolved;
 bool asleep;
 bool woke;
+
+bool locked;
+bool telling;
+chan list = [FOLLOWERS] of { byte };
+
+byte ran[FOLLOWERS + 1];
+byte taken;
+bool running;
+
+inline lock()
+{
+    atomic { !locked; locked = true }
+}
+
+inline unlock()
+{
+    locked = false
+}
 
 inline ring()
 {
@@ -35,64 +53,132 @@ inline ring()
     asleep = false
 }
 
+inline run_record(record)
+{
+    assert(!running);
+    running = true;
+    assert(record != 2 || ran[1] == 1);
+    ran[record]++;
+    running = false
+}
+
+inline tell_all(record)
+{
+    do
+    :: lock();
+       if
+       :: list?[record] -> list?record; unlock(); run_record(record)
+       :: empty(list) ->
+#ifdef LEAVES_FIRST
+          unlock();
+          telling = false;
+#else
+          telling = false;
+          unlock();
+#endif
+          break
+       fi
+    od
+}
+
+inline become_teller(tells)
+{
+    tells = nempty(list) && !telling;
+    telling = telling || tells
+}
+
 proctype resolver()
 {
-    byte before, follower;
+    byte before, record;
+    bool tells;
     resolved = true;
 #ifdef RING_FIRST
     ring();
 #endif
-#ifdef NO_CLOSING
-    atomic { before = word; word = NOBODY };
-#else
-    atomic { before = word; word = CLOSED };
-#endif
+    atomic { before = word; word = word | RESOLVED };
 #ifndef RING_FIRST
     if
     :: before & SLEEPERS -> ring()
     :: else
     fi;
 #endif
-    follower = before & 7;
-    do
-    :: follower != NOBODY -> ran[follower]++; follower = next[follower]
-    :: else -> break
-    od
+    if
+    :: before & FOLLOWED ->
+       lock();
+       become_teller(tells);
+       unlock();
+       if
+       :: tells -> tell_all(record)
+       :: else
+       fi
+    :: else
+    fi
 }
 
-proctype adder(byte me)
+inline follow(me, before, tells, record)
 {
-    byte seen;
-    seen = word;
-    do
-    :: seen == CLOSED -> ran[me]++; break
-    :: else ->
-       next[me] = seen & 7;
-       if
-#ifdef LOSES_SLEEPERS
-       :: atomic { word == seen -> word = me }; break
+#ifdef EARLY_BIT
+    atomic { before = word; word = word | FOLLOWED };
+    lock();
 #else
-       :: atomic { word == seen -> word = me | (seen & SLEEPERS) }; break
+    lock();
+    atomic { before = word; word = word | FOLLOWED };
 #endif
-       :: word != seen -> seen = word
-       fi
-    od
+#ifdef NO_TELLER
+    if
+    :: before & RESOLVED -> unlock(); run_record(me)
+    :: else -> list!me; unlock()
+    fi
+#else
+    list!me;
+    tells = false;
+    if
+    :: before & RESOLVED -> become_teller(tells)
+    :: else
+    fi;
+    unlock();
+    if
+    :: tells -> tell_all(record)
+    :: else
+    fi
+#endif
+}
+
+proctype adder()
+{
+    byte before, record;
+    bool tells;
+    follow(1, before, tells, record);
+    follow(2, before, tells, record)
+}
+
+proctype taker()
+{
+    byte before, record;
+    bool tells;
+    follow(3, before, tells, record);
+    lock();
+    if
+    :: list??[3] -> list??3; taken = 1
+    :: else
+    fi;
+    unlock()
 }
 
 proctype sleeper()
 {
     byte value;
-    bool closed;
+    bool over;
     do
     :: value = bell;
-       closed = false;
+       over = false;
 #ifdef NO_BIT
-       closed = resolved;
+       over = resolved;
 #else
-       atomic { closed = (word == CLOSED); word = word | SLEEPERS };
+       atomic { over = ((word & RESOLVED) != 0); word = word | SLEEPERS };
 #endif
        if
-       :: closed -> break
+       :: over -> break
        :: else
        fi;
        /* The kernel: if the bell is still what it was, sleep. */
@@ -116,10 +202,10 @@ init
 {
     atomic {
         run resolver();
-        run adder(1);
-        run adder(2);
+        run adder();
+        run taker();
         run sleeper();
         run rescuer();
     }
-    timeout -> assert(woke && ran[1] == 1 && ran[2] == 1)
+    timeout -> assert(woke && ran[1] == 1 && ran[2] == 1 && ran[3] + taken == 1)
 }

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Heaps for libc's blocks; see libc_heap.h. A scope has one, and those that inner scopes have left to it. */
+#include "libc_heap.h"
+
+#include "backend.h"
+#include "heap.h"
+#include "scope_state.h"
+#include "thread.h"
+
+/* NULL: out of memory, or in no scope; then the process's will do. */
+static sti_backend_theap *heap_of(struct sti_thread *thread)
+{
+    if (sti_thread_metered == NULL)
+        return NULL;
+    struct sti_scope *scope = thread->scope;
+    if (__builtin_expect(scope->libc_heaps == NULL, 0)) {
+        scope->libc_heaps = thread->warm_libc != NULL ? thread->warm_libc : sti_heap_take(thread);
+        thread->warm_libc = NULL;
+    }
+    return scope->libc_heaps != NULL ? scope->libc_heaps->theap : NULL;
+}
+
+void *sti_libc_heap_malloc(struct sti_thread *thread, size_t size)
+{
+    sti_backend_theap *heap = heap_of(thread);
+    return heap != NULL ? sti_backend_theap_malloc(heap, size) : sti_backend_malloc(size);
+}
+
+void *sti_libc_heap_zalloc(struct sti_thread *thread, size_t size)
+{
+    sti_backend_theap *heap = heap_of(thread);
+    return heap != NULL ? sti_backend_theap_zalloc(heap, size) : sti_backend_zalloc(size);
+}
+
+void *sti_libc_heap_aligned(struct sti_thread *thread, size_t alignment, size_t size)
+{
+    sti_backend_theap *heap = heap_of(thread);
+    return heap != NULL ? sti_backend_theap_aligned(heap, alignment, size) : sti_backend_aligned(alignment, size);
+}
+
+void *sti_libc_heap_realloc(struct sti_thread *thread, void *block, size_t size)
+{
+    sti_backend_theap *heap = heap_of(thread);
+    return heap != NULL ? sti_backend_theap_realloc(heap, block, size) : sti_backend_realloc(block, size);
+}
+
+size_t sti_libc_heap_held(const struct sti_scope *scope)
+{
+    size_t held = 0;
+    for (const struct sti_heap *heap = scope->libc_heaps; heap != NULL; heap = heap->next)
+        held += sti_heap_bytes(heap);
+    return held;
+}
+
+void sti_libc_heap_collect(const struct sti_scope *scope)
+{
+    for (const struct sti_heap *heap = scope->libc_heaps; heap != NULL; heap = heap->next)
+        sti_backend_theap_collect(heap->theap, false);
+}
+
+void sti_libc_heap_end(struct sti_thread *thread, struct sti_scope *scope, struct sti_scope *outer)
+{
+    struct sti_heap *heap = scope->libc_heaps;
+    if (heap == NULL)
+        return;
+    scope->libc_heaps = NULL;
+    if (heap->next == NULL && thread->warm_libc == NULL && sti_heap_is_empty(heap)) {
+        thread->warm_libc = heap;
+        return;
+    }
+    if (outer == NULL) {
+        /* libc often frees in one task what it has made in the last: heaps wait for that with few pages. */
+        for (const struct sti_heap *each = heap; each != NULL; each = each->next)
+            sti_backend_theap_collect(each->theap, true);
+        sti_heap_commit(thread, heap, UINT64_MAX);
+        return;
+    }
+    heap = sti_heap_drop_empty(thread, heap);
+    while (heap != NULL) {
+        struct sti_heap *next = heap->next;
+        heap->next = outer->libc_heaps;
+        outer->libc_heaps = heap;
+        heap = next;
+    }
+}
+
+void sti_libc_heap_give_back(struct sti_thread *thread)
+{
+    struct sti_heap *heap = thread->warm_libc;
+    thread->warm_libc = NULL;
+    if (heap != NULL)
+        sti_heap_destroy(heap);
+}

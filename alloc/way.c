@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The way of a jump, and the ending of what it passes; see way.h. Calling thread.
+ *
+ * From inside outwards: a callback or a scope that is passed first has all ended that lies in it. A task of a pool has the
+ * pool's frames below it, which nobody may jump over: so it fails where it was begun. So does a callback. */
+#include "way.h"
+
+#include <stddef.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#include <unwind.h>
+
+#include "boundary.h"
+#include "cxx.h"
+#include "forks.h"
+#include "hook.h"
+#include "interrupt.h"
+#include "misuse.h"
+#include "scope.h"
+#include "scope_state.h"
+#include "thread.h"
+
+#define KERNEL_MASK_SIZE ((size_t)8)
+
+static bool is_reached(const struct sti_way *way)
+{
+    return way->count > 0 && way->parts[way->count - 1].end >= way->target &&
+           way->parts[way->count - 1].begin <= way->target;
+}
+
+/* The stack grows down, so a frame further out that lies below the last is on another stack. */
+static _Unwind_Reason_Code look_at_frame(struct _Unwind_Context *context, void *argument)
+{
+    struct sti_way *way = argument;
+    uintptr_t frame = _Unwind_GetCFA(context);
+    bool elsewhere = way->count == 0 || frame < way->parts[way->count - 1].end;
+    if (elsewhere && way->count == STI_WAY_PARTS)
+        return _URC_END_OF_STACK;
+    if (elsewhere) {
+        way->parts[way->count].begin = frame;
+        way->count++;
+    }
+    way->parts[way->count - 1].end = frame;
+    return is_reached(way) ? _URC_END_OF_STACK : _URC_NO_REASON;
+}
+
+bool sti_way_find(struct sti_way *way, uintptr_t target)
+{
+    *way = (struct sti_way){ .target = target };
+    _Unwind_Backtrace(look_at_frame, way);
+    if (!is_reached(way))
+        return false;
+    way->parts[way->count - 1].end = target;
+    return true;
+}
+
+static struct sti_scope *innermost_scope(void)
+{
+    struct sti_thread *thread = sti_thread_own();
+    return thread != NULL ? thread->scope : NULL;
+}
+
+/* Something lies below the target, be it on this stack or not. */
+static bool may_pass_anything(uintptr_t target)
+{
+    const struct sti_callback *callback = sti_callback_innermost;
+    const struct sti_scope *scope = innermost_scope();
+    if (callback != NULL && callback->frame < target)
+        return true;
+    return scope != NULL &&
+           (scope->frame < target || (scope->guards != NULL && (uintptr_t)scope->guards < target) ||
+            (scope->hooks != NULL && (uintptr_t)scope->hooks < target) || sti_forks_are_left(scope) ||
+            sti_hold_any(&scope->holds));
+}
+
+static void leave_frames(struct sti_scope *scope, const struct sti_way *way)
+{
+    sti_forks_leave(scope, way);
+    sti_guard_leave(scope, way);
+    sti_hook_leave(scope, way);
+    sti_hold_leave(&scope->holds, way);
+}
+
+static bool is_newer(const struct sti_callback *callback, const struct sti_scope *scope)
+{
+    return callback->scope == scope;
+}
+
+_Noreturn static void fail(struct sti_scope *scope)
+{
+    sti_forks_give_up(scope);
+    sti_cxx_restore(&scope->cxx);
+    sti_hold_end_regions(&scope->holds);
+    sti_interrupt_land(scope);
+}
+
+/* The jump may be out of a signal's handler, which keeps that signal blocked. */
+static void set_mask(const sigset_t *mask)
+{
+    if (mask != NULL)
+        syscall(SYS_rt_sigprocmask, SIG_SETMASK, mask, NULL, KERNEL_MASK_SIZE);
+}
+
+static bool is_whole_task(const struct sti_scope *scope)
+{
+    return scope->is_branch || scope->request->detached;
+}
+
+__attribute__((noinline)) static void leave(const struct sti_way *way, const sigset_t *mask)
+{
+    for (;;) {
+        struct sti_scope *scope = innermost_scope();
+        const struct sti_callback *callback = sti_callback_innermost;
+        if (callback != NULL && is_newer(callback, scope) && sti_way_passes(way, callback->frame)) {
+            sti_misuse_note(scope, "a callback was left by longjmp");
+            set_mask(mask);
+            sti_boundary_cut(callback);
+        }
+        if (scope == NULL || !sti_way_passes(way, scope->frame))
+            break;
+        sti_misuse_note(scope, "its scope was left by longjmp");
+        if (is_whole_task(scope)) {
+            set_mask(mask);
+            fail(scope);
+        }
+        sti_scope_abandon(scope);
+    }
+    if (innermost_scope() != NULL)
+        leave_frames(innermost_scope(), way);
+}
+
+void sti_way_leave(uintptr_t target, const sigset_t *mask)
+{
+    struct sti_way way;
+    if (may_pass_anything(target) && sti_way_find(&way, target))
+        leave(&way, mask);
+}

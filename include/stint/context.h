@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The context: what belongs to a request and has to be at hand wherever the request's work is done: who asked, a
+ * trace's number, a locale. A context is one pointer with a destructor, counted by references. It follows the work: a
+ * task has the context that its options name, or else the one of the task that submits it; its forks and inner scopes
+ * have it too. The idea is that of Go's context.Context and of Java's ScopedValue, without keys: a program that needs
+ * several values points at a struct.
+ *
+ *     stint_context *context;
+ *     stint_context_create(&context, request, free_request);
+ *     options.context = context;
+ *     stint_submit(pool, handle, NULL, &options, &future);
+ *     stint_context_release(context);
+ *     ... in handle, in what it forks, and in what it submits:
+ *     struct request *request = stint_context_value(stint_context_current()); */
+#ifndef STINT_CONTEXT_H
+#define STINT_CONTEXT_H
+
+#include <stint/task.h>
+
+STINT_BEGIN_DECLS
+
+/* Make a context of this value, of which the caller owns one reference. When the last one is given back, destroy(value)
+ * is called (NULL: nothing is), on the thread that does, in no task's scope: as a callback of stint_future_then it must
+ * not block, and must return. The value must be the process's memory, not a task's that might be rolled back: where a
+ * task makes it, between stint_keep_begin and stint_keep_end (roots.h).
+ * 0; EINVAL: context is NULL; ENOMEM. Any thread. */
+STINT_API int stint_context_create(stint_context **context, void *value, void (*destroy)(void *value));
+
+/* Its value; NULL for NULL. Any thread. */
+STINT_API void *stint_context_value(const stint_context *context);
+
+/* The context of the task that the calling thread runs: its innermost scope's, or else of the scopes around that. It
+ * stays for as long as that task runs; who wants it longer retains it. NULL: there is none, or no task is run here
+ * (callbacks are in no task). Any thread. */
+STINT_API stint_context *stint_context_current(void);
+
+/* Take another reference (returns context), give one back. A task has one of its own until it has resolved. NULL is
+ * allowed. Any thread. */
+STINT_API stint_context *stint_context_retain(stint_context *context);
+STINT_API void stint_context_release(stint_context *context);
+
+STINT_END_DECLS
+
+#endif

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Contexts for C++: stint/context.h. Part of stint.hpp. */
+#ifndef STINT_CONTEXT_HPP
+#define STINT_CONTEXT_HPP
+
+#include <memory>
+#include <utility>
+
+#include <stint/context.h>
+#include <stint/guard.hpp>
+#include <stint/options.hpp>
+
+namespace stint
+{
+
+/* What belongs to a request, at hand in all that its tasks do, fork and submit. Move-only; the value lives until the
+ * last task that has the context has resolved. All contexts of a program have to be of one type.
+ *
+ *     stint::Context<Request> context(request);
+ *     pool.submit([] { log(stint::Context<Request>::current()->id); }, stint::Options().context(context)); */
+template <class T> class Context
+{
+  public:
+    /* Throws std::system_error, std::bad_alloc, and what T's constructor throws. */
+    template <class... Args> explicit Context(std::in_place_t, Args &&...args)
+    {
+        std::unique_ptr<T> value;
+        {
+            Keep region; /* it may outlive the task that makes it */
+            value.reset(new T(std::forward<Args>(args)...));
+        }
+        detail::check(stint_context_create(&context_, value.get(), [](void *kept) { delete static_cast<T *>(kept); }),
+                      "stint_context_create");
+        static_cast<void>(value.release());
+    }
+    explicit Context(T value) : Context(std::in_place, std::move(value))
+    {
+    }
+    ~Context()
+    {
+        stint_context_release(context_);
+    }
+    Context(Context &&other) noexcept : context_(std::exchange(other.context_, nullptr))
+    {
+    }
+    Context &operator=(Context &&other) noexcept
+    {
+        std::swap(context_, other.context_);
+        return *this;
+    }
+
+    /* That of the task that the calling thread runs; NULL: there is none. It stays as long as that task runs. */
+    [[nodiscard]] static T *current() noexcept
+    {
+        return static_cast<T *>(stint_context_value(stint_context_current()));
+    }
+    [[nodiscard]] T *value() const noexcept
+    {
+        return static_cast<T *>(stint_context_value(context_));
+    }
+    [[nodiscard]] stint_context *handle() const noexcept
+    {
+        return context_;
+    }
+
+  private:
+    stint_context *context_ = nullptr;
+};
+
+} // namespace stint
+
+#endif

@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Contexts: they follow what a task submits, forks and runs, and are destroyed once, when nobody has them any more. */
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+
+#include "support.h"
+
+struct request {
+    atomic_uint destroyed;
+    stint_pool *pool;
+    stint_future *child;
+    void *seen[6];
+    stint_context *other;
+    bool destroyed_in_task;
+};
+
+static void destroy(void *value)
+{
+    struct request *request = value;
+    request->destroyed_in_task = stint_usage_now(&(stint_usage){ 0 }) == 0;
+    atomic_fetch_add(&request->destroyed, 1);
+}
+
+static void *current(void)
+{
+    return stint_context_value(stint_context_current());
+}
+
+static int see(void *arg, void **value)
+{
+    *(void **)arg = current();
+    *value = NULL;
+    return 0;
+}
+
+static int see_everywhere(void *arg, void **value)
+{
+    struct request *request = arg;
+    stint_subtask subtask;
+    stint_options options = STINT_OPTIONS_INIT;
+    stint_outcome outcome;
+    (void)value;
+    request->seen[0] = current();
+    stint_fork(&subtask, see, &request->seen[1]);
+    stint_join(&subtask, NULL);
+    stint_run(see, &request->seen[2], NULL, &outcome);
+    options.context = request->other;
+    stint_run(see, &request->seen[3], &options, &outcome);
+    int error = stint_submit(request->pool, see, &request->seen[4], NULL, &request->child);
+    if (error != 0)
+        return error;
+    stint_future *other;
+    error = stint_submit(request->pool, see, &request->seen[5], &options, &other);
+    if (error != 0)
+        return error;
+    error = stint_future_wait(other, NULL);
+    stint_future_release(other);
+    return error;
+}
+
+static void a_context_follows_what_its_task_does(void **state)
+{
+    (void)state;
+    for (unsigned workers = 1; workers <= 2; workers++) {
+        struct request request = { .destroyed = 0 };
+        int other_value = 0;
+        const stint_pool_options pool_options = { .workers = workers };
+        assert_int_equal(stint_pool_create(&request.pool, &pool_options), 0);
+        stint_context *context;
+        assert_int_equal(stint_context_create(&context, &request, destroy), 0);
+        assert_int_equal(stint_context_create(&request.other, &other_value, NULL), 0);
+        stint_options options = STINT_OPTIONS_INIT;
+        options.context = context;
+        stint_future *future;
+        assert_int_equal(stint_submit(request.pool, see_everywhere, &request, &options, &future), 0);
+        stint_context_release(context);
+        stint_outcome outcome;
+        assert_int_equal(stint_future_wait(future, &outcome), 0);
+        assert_int_equal(outcome.error, 0);
+        assert_int_equal(stint_future_wait(request.child, NULL), 0);
+        assert_int_equal(atomic_load(&request.destroyed), 1); /* though the futures are there */
+        assert_false(request.destroyed_in_task);
+        static const bool own[] = { true, true, true, false, true, false };
+        for (int i = 0; i < 6; i++)
+            assert_ptr_equal(request.seen[i], own[i] ? (void *)&request : (void *)&other_value);
+        assert_null(stint_context_current());
+        stint_context_release(request.other);
+        stint_future_release(request.child);
+        stint_future_release(future);
+        assert_int_equal(stint_pool_destroy(request.pool), 0);
+    }
+}
+
+/* It runs on top of a task with a context, which it was not submitted by. */
+struct awaiting {
+    stint_pool *pool;
+    stint_future *future;
+    void *seen;
+};
+
+static int await_it(void *arg, void **value)
+{
+    struct awaiting *awaiting = arg;
+    (void)value;
+    return stint_future_wait(awaiting->future, NULL);
+}
+
+static int hold(void *arg, void **value)
+{
+    (void)value;
+    while (!atomic_load((atomic_bool *)arg))
+        sched_yield();
+    return 0;
+}
+
+static void a_task_that_is_run_by_its_waiter_has_not_the_waiters_context(void **state)
+{
+    (void)state;
+    struct awaiting awaiting = { .seen = &awaiting };
+    const stint_pool_options pool_options = { .workers = 1, .spares = STINT_NO_SPARES };
+    stint_context *context;
+    atomic_bool open = false;
+    stint_options options = STINT_OPTIONS_INIT;
+    stint_future *holder;
+    stint_future *waiter;
+    assert_int_equal(stint_pool_create(&awaiting.pool, &pool_options), 0);
+    assert_int_equal(stint_context_create(&context, &awaiting, NULL), 0);
+    options.context = context;
+    assert_int_equal(stint_submit(awaiting.pool, hold, &open, NULL, &holder), 0);
+    assert_int_equal(stint_submit(awaiting.pool, await_it, &awaiting, &options, &waiter), 0);
+    assert_int_equal(stint_submit(awaiting.pool, see, &awaiting.seen, NULL, &awaiting.future), 0);
+    atomic_store(&open, true);
+    assert_int_equal(stint_future_wait(waiter, NULL), 0);
+    assert_null(awaiting.seen);
+    stint_context_release(context);
+    stint_future_release(awaiting.future);
+    stint_future_release(waiter);
+    stint_future_release(holder);
+    assert_int_equal(stint_pool_destroy(awaiting.pool), 0);
+}
+
+static int return_code(void *arg, void **value)
+{
+    (void)value;
+    free(keep(malloc(100)));
+    return *(int *)arg;
+}
+
+static void a_task_gives_its_context_back_however_it_ends(void **state)
+{
+    (void)state;
+    struct request request = { .destroyed = 0 };
+    int code = 3;
+    stint_context *context;
+    stint_options options = STINT_OPTIONS_INIT;
+    stint_future *futures[3];
+    stint_outcome outcome;
+    const stint_pool_options pool_options = { .workers = 1, .queue_capacity = 2 };
+    assert_int_equal(stint_pool_create(&request.pool, &pool_options), 0);
+    assert_int_equal(stint_context_create(&context, &request, destroy), 0);
+    options.context = context;
+    atomic_bool open = false;
+    stint_future *holder;
+    assert_int_equal(stint_submit(request.pool, hold, &open, NULL, &holder), 0);
+    int error = 0;
+    int submitted = 0;
+    while (error == 0 && submitted < 3 &&
+           (error = stint_submit(request.pool, return_code, &code, &options, &futures[submitted])) == 0)
+        submitted++;
+    stint_future_cancel(futures[0]);
+    assert_int_equal(stint_run(return_code, &code, &options, &outcome), 0);
+    stint_context_release(context);
+    atomic_store(&open, true);
+    for (int i = 0; i < submitted; i++) {
+        assert_int_equal(stint_future_wait(futures[i], NULL), 0);
+        stint_future_release(futures[i]);
+    }
+    stint_future_release(holder);
+    assert_int_equal(stint_pool_destroy(request.pool), 0);
+    assert_int_equal(atomic_load(&request.destroyed), 1);
+}
+
+static void nothing_is_asked_of_no_context(void **state)
+{
+    (void)state;
+    assert_int_equal(stint_context_create(NULL, NULL, NULL), EINVAL);
+    assert_null(stint_context_value(NULL));
+    assert_null(stint_context_retain(NULL));
+    stint_context_release(NULL);
+    assert_null(stint_context_current());
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_context_follows_what_its_task_does),
+        cmocka_unit_test(a_task_that_is_run_by_its_waiter_has_not_the_waiters_context),
+        cmocka_unit_test(a_task_gives_its_context_back_however_it_ends),
+        cmocka_unit_test(nothing_is_asked_of_no_context),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
