@@ -84,11 +84,11 @@ extern STINT_API __thread struct stint_forks *stint_thread_forks __attribute__((
 STINT_API int stint_fork_slowly(stint_subtask *subtask, stint_fn *fn, void *arg);
 STINT_API int stint_join_slowly(stint_subtask *subtask, void **value);
 
-static inline int stint_fork(stint_subtask *subtask, stint_fn *fn, void *arg)
+static inline __attribute__((always_inline)) int stint_fork_here(struct stint_forks *forks, stint_subtask *subtask,
+                                                                 stint_fn *fn, void *arg)
 {
-    struct stint_forks *forks = stint_thread_forks;
     size_t depth = forks->depth;
-    if (__builtin_expect(subtask == NULL || fn == NULL || depth >= __atomic_load_n(&forks->limit, __ATOMIC_RELAXED), 0))
+    if (__builtin_expect(depth >= __atomic_load_n(&forks->limit, __ATOMIC_RELAXED), 0))
         return stint_fork_slowly(subtask, fn, arg);
     subtask->fn = fn;
     subtask->arg = arg;
@@ -100,19 +100,31 @@ static inline int stint_fork(stint_subtask *subtask, stint_fn *fn, void *arg)
     return 0;
 }
 
-static inline int stint_join(stint_subtask *subtask, void **value)
+/* Take the newest fork back, to call its function. False: it has to be joined slowly. */
+static inline __attribute__((always_inline)) int stint_take_here(struct stint_forks *forks, stint_subtask *subtask)
 {
-    struct stint_forks *forks = stint_thread_forks;
-    void *unused;
-    if (__builtin_expect(subtask == NULL || forks->depth != subtask->place + 1 ||
-                             subtask->place < __atomic_load_n(&forks->floor, __ATOMIC_RELAXED),
-                         0))
-        return stint_join_slowly(subtask, value);
-    /* The same as depth - 1, but known since the fork: the processor need not wait for all forks and joins in between. */
     size_t place = subtask->place;
+    if (__builtin_expect(forks->depth - 1 != place || place < __atomic_load_n(&forks->floor, __ATOMIC_RELAXED), 0))
+        return 0;
+    /* The same as depth - 1, but known since the fork: the processor need not wait for all forks and joins in between. */
     __asm__("" : "+r"(place));
     forks->depth = place;
     subtask->place = STINT_FORK_JOINED;
+    return 1;
+}
+
+static inline int stint_fork(stint_subtask *subtask, stint_fn *fn, void *arg)
+{
+    if (__builtin_expect(subtask == NULL || fn == NULL, 0))
+        return EINVAL;
+    return stint_fork_here(stint_thread_forks, subtask, fn, arg);
+}
+
+static inline int stint_join(stint_subtask *subtask, void **value)
+{
+    void *unused;
+    if (__builtin_expect(subtask == NULL || !stint_take_here(stint_thread_forks, subtask), 0))
+        return stint_join_slowly(subtask, value);
     if (value == NULL)
         value = &unused;
     *value = NULL;

@@ -23,6 +23,7 @@
 #include <stint/descriptor.h>
 #include <stint/exception.h>
 #include <stint/fork.h>
+#include <stint/fork_typed.h>
 #include <stint/future.h>
 #include <stint/global.h>
 #include <stint/group.h>
