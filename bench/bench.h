@@ -56,6 +56,7 @@ extern const struct bench bench_cancel[];
 extern const struct bench bench_contain[];
 extern const struct bench bench_fair[];
 extern const struct bench bench_forking[];
+extern const struct bench bench_fork_typed[];
 extern const struct bench bench_machine[];
 extern const struct bench bench_mutex[];
 extern const struct bench bench_overload[];
