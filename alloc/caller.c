@@ -10,6 +10,7 @@
 #include <elf.h>
 #include <errno.h>
 #include <link.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -20,6 +21,7 @@
 #include "backend.h"
 #include "process.h"
 #include "profile_write.h"
+#include "quiet.h"
 #include "rules.h"
 
 struct sti_caller_system sti_caller_system;
@@ -86,11 +88,13 @@ static bool is_named(const char *path, const char *name, size_t length)
     return after == '\0' || after == '.' || after == '-';
 }
 
-#define MOST_RUNTIMES 4
+#define MOST_KEPT 32
 
-/* Of OpenMP: what they allocate for their threads and teams is the process's. */
-static struct sti_caller_module runtimes[MOST_RUNTIMES];
-static size_t runtime_count;
+/* What they allocate is the process's: runtimes of OpenMP, for their threads and teams, and what stint_keep_module has
+ * added. The list only grows; release publishes an entry, acquire finds it whole. */
+static struct sti_caller_module kept[MOST_KEPT];
+static atomic_size_t kept_count;
+static pthread_mutex_t keeping = PTHREAD_MUTEX_INITIALIZER;
 
 static bool is_of_openmp(const char *path)
 {
@@ -100,12 +104,24 @@ static bool is_of_openmp(const char *path)
     return entry != NULL;
 }
 
-bool sti_caller_is_runtime(const void *caller)
+bool sti_caller_is_kept(const void *caller)
 {
+    size_t count = atomic_load_explicit(&kept_count, memory_order_acquire);
     size_t i = 0;
-    while (i < runtime_count && !sti_caller_in(&runtimes[i], caller))
+    while (i < count && !sti_caller_in(&kept[i], caller))
         i++;
-    return i < runtime_count;
+    return i < count;
+}
+
+/* By one thread at a time. */
+static bool keep(struct sti_caller_module module)
+{
+    size_t count = atomic_load_explicit(&kept_count, memory_order_relaxed);
+    if (count == MOST_KEPT)
+        return false;
+    kept[count] = module;
+    atomic_store_explicit(&kept_count, count + 1, memory_order_release);
+    return true;
 }
 
 static int classify(struct dl_phdr_info *info, size_t size, void *unused)
@@ -113,8 +129,8 @@ static int classify(struct dl_phdr_info *info, size_t size, void *unused)
     (void)size;
     (void)unused;
     struct sti_caller_module module = loaded_range(info);
-    if (runtime_count < MOST_RUNTIMES && is_of_openmp(info->dlpi_name))
-        runtimes[runtime_count++] = module;
+    if (is_of_openmp(info->dlpi_name))
+        keep(module);
     /* These two can be nobody's but libc's and the loader's. */
     if (sti_caller_in(&module, (const void *)(uintptr_t)abs))
         sti_caller_system.libc = module;
@@ -142,9 +158,9 @@ static int by_address(const void *left, const void *right)
 /* Below the first of those that have to be told from others, and where most lies between two of them. */
 static void find_room_between(void)
 {
-    struct sti_caller_module modules[MOST_RUNTIMES + 2] = { sti_caller_system.libc, sti_caller_system.loader };
-    size_t count = 2 + runtime_count;
-    memcpy(modules + 2, runtimes, sizeof runtimes);
+    struct sti_caller_module modules[MOST_KEPT + 2] = { sti_caller_system.libc, sti_caller_system.loader };
+    size_t count = 2 + atomic_load_explicit(&kept_count, memory_order_relaxed);
+    memcpy(modules + 2, kept, sizeof kept);
     qsort(modules, count, sizeof modules[0], by_address);
     sti_caller_system.below = modules[0].begin;
     for (size_t i = 0; i + 1 < count; i++) {
@@ -211,6 +227,65 @@ int stint_protect_module(const char *name)
                                                   memory_order_relaxed))
         ;
     return 0;
+}
+
+struct sought {
+    const char *name;
+    struct sti_caller_module found[MOST_KEPT];
+    const char *paths[MOST_KEPT];
+    size_t count;
+};
+
+static int seek(struct dl_phdr_info *info, size_t size, void *argument)
+{
+    struct sought *sought = argument;
+    (void)size;
+    if (!is_named(info->dlpi_name, sought->name, strlen(sought->name)) || sought->count == MOST_KEPT)
+        return 0;
+    sought->paths[sought->count] = info->dlpi_name;
+    sought->found[sought->count++] = loaded_range(info);
+    return 0;
+}
+
+/* Others may be asking: what they find between two changes only sends them the longer way. */
+static void leave_no_short_way_to(const struct sti_caller_module *module)
+{
+    const struct sti_caller_module *between = &sti_caller_system.between;
+    if (module->begin < between->begin + between->size && between->begin < module->begin + module->size)
+        __atomic_store_n(&sti_caller_system.between.size, 0, __ATOMIC_RELAXED);
+    if (module->begin < sti_caller_system.below)
+        __atomic_store_n(&sti_caller_system.below, module->begin, __ATOMIC_RELAXED);
+}
+
+static int keep_found(const struct sought *sought)
+{
+    for (size_t i = 0; i < sought->count; i++) {
+        if (sti_caller_is_kept((const void *)sought->found[i].begin))
+            continue;
+        if (dlopen(sought->paths[i], RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE) == NULL)
+            return ENOENT; /* it is being unloaded */
+        if (!keep(sought->found[i]))
+            return ENOSPC;
+        leave_no_short_way_to(&sought->found[i]);
+    }
+    return sought->count > 0 ? 0 : ENOENT;
+}
+
+int stint_keep_module(const char *name)
+{
+    int error = stint_protect_module(name);
+    if (error != 0)
+        return error;
+    struct sought sought = { .name = name };
+    sti_quiet_enter();
+    dl_iterate_phdr(seek, &sought);
+    sti_quiet_leave();
+    stint_mask();
+    pthread_mutex_lock(&keeping);
+    error = keep_found(&sought);
+    pthread_mutex_unlock(&keeping);
+    stint_unmask();
+    return error;
 }
 
 bool sti_caller_is_this_module(const void *caller)

@@ -23,11 +23,12 @@ struct sti_caller_module {
     uintptr_t size;
 };
 
-/* Filled in when the library is loaded; constant from then on. */
+/* Filled in when the library is loaded. From then on stint_keep_module makes the two short ways shorter, and nothing else
+ * changes it. */
 extern struct sti_caller_system {
     struct sti_caller_module libc;
     struct sti_caller_module loader;
-    uintptr_t below;                                       /* what lies below this address is neither's nor a runtime's, */
+    uintptr_t below;                                       /* what lies below this address is neither's nor kept, */
     struct sti_caller_module between;                      /* nor what lies here */
 } sti_caller_system __attribute__((visibility("hidden"))); /* said here too: then no access goes through a table */
 
@@ -39,7 +40,7 @@ static inline bool sti_caller_in(const struct sti_caller_module *module, const v
     return (uintptr_t)caller - module->begin < module->size;
 }
 
-/* No: it is neither libc's nor the loader's own, nor of a runtime of OpenMP. True for nearly all but theirs, programs first,
+/* No: it is neither libc's nor the loader's own, nor of a kept module. True for nearly all but theirs, programs first,
  * libraries second; what lies above them (the vDSO, generated code), or between others of them, has to be asked for the
  * other way. */
 static inline bool sti_caller_is_clearly_not_system(const void *caller)
@@ -64,8 +65,9 @@ static inline bool sti_caller_is_system(const void *caller)
     return sti_caller_is_libc(caller) || sti_caller_is_loader(caller);
 }
 
-/* Is it that of a runtime of OpenMP, which was there when the library was loaded? Its blocks are the process's. Cold. */
-bool sti_caller_is_runtime(const void *caller);
+/* Is it that of a runtime of OpenMP, which was there when the library was loaded, or of what stint_keep_module has added?
+ * Their blocks are the process's. Cold. */
+bool sti_caller_is_kept(const void *caller);
 
 /* The same of an allocation at which an interrupt is due, and which has to wait for it. Cold. */
 bool sti_caller_must_wait(const void *caller);

@@ -361,7 +361,7 @@ static uint64_t next_sample(struct sti_thread *thread, uint64_t after, uint64_t 
 bool sti_meter_is_kept_block(const struct sti_thread *thread, const void *caller)
 {
     return sti_caller_is_loader(caller) || sti_thread_metered == NULL || thread->scope->keeps > 0 ||
-           sti_caller_is_runtime(caller);
+           sti_caller_is_kept(caller);
 }
 
 bool sti_meter_is_process_block(const struct sti_thread *thread, const void *caller)

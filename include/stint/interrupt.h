@@ -69,6 +69,20 @@ STINT_API const char *stint_deferral_name(stint_deferral deferral);
  * 0, also when it was protected already; EINVAL: name is NULL, empty, or has a slash; ENOMEM. */
 STINT_API int stint_protect_module(const char *name);
 
+/* Let what a module allocates be the process's, whatever task it runs in: for libraries that keep blocks in caches and
+ * pools of their own and hand them from one task to the next (cairo, FFTW's planner, GLib's GVariant, Tcl, the caches of ICU
+ * and mpfr). Such blocks outlive the task and count for its allocation limit, not for its memory limit; and the module is protected as above, as an interrupt
+ * inside it might leave its cache half changed. By the address that calls malloc's family or operator new: what other
+ * modules allocate for it (libstdc++, GLib) is not meant, so name those too where it matters; and what a function of its
+ * ends with allocating (a tail call) is its caller's. Blocks that it hands to the task and that only the task's code would
+ * free are leaked if the task is stopped.
+ *
+ * The module must be loaded, and stays so from then on; what it has allocated before is not changed. Best called at the start:
+ * for the whole process and for ever; any thread.
+ * 0, also when it was kept already; EINVAL: name is NULL, empty, or has a slash; ENOENT: no such module is loaded, but it
+ * is protected if it will be; ENOSPC: 32 modules are kept; ENOMEM. */
+STINT_API int stint_keep_module(const char *name);
+
 /* How a task that sits in somebody else's loop, or sleeps in a system call, is told to stop. On the caller's stack
  * frame. */
 typedef struct stint_hook {
