@@ -258,7 +258,7 @@ static int close_noted(FILE *stream, struct sti_handle *handle, __typeof__(fclos
     int name(FILE *stream)                                                                                             \
     {                                                                                                                  \
         STI_LIBC_FUNCTION(name)                                                                                        \
-        struct sti_handle *handle = stream != NULL ? sti_handle_take(stream) : NULL;                                   \
+        struct sti_handle *handle = sti_handle_take(stream);                                   \
         return STI_LIKELY(handle == NULL) ? plain(stream) : close_noted(stream, handle, plain, STI_CALLER());          \
     }
 

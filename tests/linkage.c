@@ -47,7 +47,7 @@ static void test_a_module_defines_what_it_exports_and_not_what_it_uses(void **st
     assert_true(sti_module_defines(libc, "qsort"));
     assert_true(sti_module_defines(libc, "memcpy")); /* an indirect function on most processors */
     assert_false(sti_module_defines(own, "qsort"));
-    int here;
+    int here = 0;
     assert_null(sti_module_of(&here));
 }
 
