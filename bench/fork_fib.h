@@ -1,19 +1,21 @@
 /* SPDX-License-Identifier: MIT
  *
- * The size of fork.typed, the same for every system. */
+ * How many forks Fibonacci numbers take, and the size of fork.typed, the same for every system. */
 #ifndef BENCH_FORK_FIB_H
 #define BENCH_FORK_FIB_H
 
-#define FORK_FIB 32
-#define FORK_FIB_RESULT 2178309
+#include <stdint.h>
+
+#define FORK_TYPED 32
+#define FORK_TYPED_RESULT 2178309
 
 /* Each call with n > 1 forks once: fib(n + 1) - 1 times in all. */
-static inline double fork_fib_forks(int n)
+static inline uint64_t fork_fib_forks(uint64_t n)
 {
-    double last = 0;
-    double next = 1;
-    for (int i = 0; i < n; i++) {
-        double sum = last + next;
+    uint64_t last = 0;
+    uint64_t next = 1;
+    for (uint64_t i = 0; i < n; i++) {
+        uint64_t sum = last + next;
         last = next;
         next = sum;
     }

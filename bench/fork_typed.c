@@ -28,9 +28,9 @@ static int run_typed(void *arg, void **value)
     (void)value;
     double *figure = arg;
     double begin = bench_clock_ns(CLOCK_PROCESS_CPUTIME_ID);
-    int sum = typed(stint_here_now(), FORK_FIB);
-    *figure = (bench_clock_ns(CLOCK_PROCESS_CPUTIME_ID) - begin) / fork_fib_forks(FORK_FIB);
-    return sum == FORK_FIB_RESULT ? 0 : 1;
+    int sum = typed(stint_here_now(), FORK_TYPED);
+    *figure = (bench_clock_ns(CLOCK_PROCESS_CPUTIME_ID) - begin) / (double)fork_fib_forks(FORK_TYPED);
+    return sum == FORK_TYPED_RESULT ? 0 : 1;
 }
 
 struct plain {
@@ -58,11 +58,11 @@ static int plain(void *arg, void **value)
 static int run_plain(void *arg, void **value)
 {
     double *figure = arg;
-    struct plain whole = { FORK_FIB, 0 };
+    struct plain whole = { FORK_TYPED, 0 };
     double begin = bench_clock_ns(CLOCK_PROCESS_CPUTIME_ID);
     plain(&whole, value);
-    *figure = (bench_clock_ns(CLOCK_PROCESS_CPUTIME_ID) - begin) / fork_fib_forks(FORK_FIB);
-    return whole.result == FORK_FIB_RESULT ? 0 : 1;
+    *figure = (bench_clock_ns(CLOCK_PROCESS_CPUTIME_ID) - begin) / (double)fork_fib_forks(FORK_TYPED);
+    return whole.result == FORK_TYPED_RESULT ? 0 : 1;
 }
 
 static size_t measure(stint_fn *fn, double *figures)

@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fork_fib.h"
 #include "serve.h"
 
 #define FORK_MOST 16 /* items */
@@ -84,19 +85,6 @@ static int fork_fib(void *argument, void **value)
     fork_each(fork_fib, parts, sizeof *parts, 2);
     fib->result = parts[0].result + parts[1].result;
     return 0;
-}
-
-/* Each call with n > 1 forks once: fib(n + 1) - 1 times in all. */
-static inline uint64_t fork_fib_forks(uint64_t n)
-{
-    uint64_t last = 0;
-    uint64_t next = 1;
-    for (uint64_t i = 0; i < n; i++) {
-        uint64_t sum = last + next;
-        last = next;
-        next = sum;
-    }
-    return next - 1;
 }
 
 static inline size_t fork_once_fib(double *figures)

@@ -21,7 +21,7 @@ TASK_1(double, timed, int, n)
     double begin = bench_clock_ns(CLOCK_THREAD_CPUTIME_ID);
     int sum = CALL(fib, n);
     double ns = bench_clock_ns(CLOCK_THREAD_CPUTIME_ID) - begin;
-    return sum == FORK_FIB_RESULT ? ns / fork_fib_forks(n) : 0;
+    return sum == FORK_TYPED_RESULT ? ns / (double)fork_fib_forks((uint64_t)n) : 0;
 }
 
 static void prepare(unsigned workers)
@@ -31,7 +31,7 @@ static void prepare(unsigned workers)
 
 static size_t measure(double *figures)
 {
-    figures[0] = RUN(timed, FORK_FIB);
+    figures[0] = RUN(timed, FORK_TYPED);
     return figures[0] > 0;
 }
 
