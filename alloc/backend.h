@@ -4,7 +4,7 @@
  *
  * A heap has pages of its own. Each thread that allocates from it has a part of it, its theap, which finds a block faster
  * than the heap could; it lives until the heap or its thread ends. Any thread may free a block. A heap may be destroyed by
- * any thread, but walked, or deleted with live blocks in it, only while nobody else allocates from it, and by the thread
+ * any thread, but walked only while nobody else allocates from it, and by the thread
  * that allocated from it as long as that lives: what a thread frees of its own pages is not synchronised. Blocks of the
  * process come from mimalloc's main heap, which this library never changes. */
 #ifndef STI_ALLOC_BACKEND_H
@@ -38,21 +38,23 @@ static inline sti_backend_theap *sti_backend_heap_theap(sti_backend_heap *heap)
 /* A page whose blocks are all in use is mimalloc's to give up, to whoever frees one of them first. While somebody does, a walk
  * of that page's blocks, or its move to another heap, would take the page from under him, or he from under it: none of
  * this is locked. A heap keeps so many full pages of each size of small blocks, and this is the most that mimalloc can
- * be told to. For the whole process, before there is a heap. */
+ * be told to. */
 #define STI_BACKEND_FULL_PAGES 32
 #define STI_BACKEND_KEPT_BLOCK ((size_t)4 << 10) /* small is what is no larger, */
 #define STI_BACKEND_KEPT ((size_t)3 << 19)       /* and a heap with no more of them than this has given up no page */
-#define STI_BACKEND_KEPT_MIXED ((size_t)256 << 10) /* nor has one with no more than this, of any size */
 
-static inline void sti_backend_keep_full_pages(void)
+/* mimalloc takes memory from the system in arenas, and a heap with a page in one has a record of 11 bytes for each 64 KiB of
+ * all of it. That is 180 KiB where an arena has 1 GiB, as mimalloc has it if nobody says otherwise, and half of what it takes
+ * to make a heap. In KiB; later arenas are larger. */
+#define STI_BACKEND_ARENA (128L << 10)
+#define STI_BACKEND_ARENA_UNASKED (1024L << 10)
+
+/* For the whole process, before there is a heap. */
+static inline void sti_backend_prepare(void)
 {
     mi_option_set(mi_option_page_full_retain, STI_BACKEND_FULL_PAGES);
-}
-
-/* Live blocks become the process's. If somebody may free one meanwhile, the heap must have given up no page. */
-static inline void sti_backend_heap_delete(sti_backend_heap *heap)
-{
-    mi_heap_delete(heap);
+    if (mi_option_get(mi_option_arena_reserve) == STI_BACKEND_ARENA_UNASKED)
+        mi_option_set(mi_option_arena_reserve, STI_BACKEND_ARENA);
 }
 
 /* Live blocks are gone. */
@@ -61,20 +63,27 @@ static inline void sti_backend_heap_destroy(sti_backend_heap *heap)
     mi_heap_destroy(heap);
 }
 
+/* The smallest page. */
+#define STI_BACKEND_SLICE ((size_t)64 << 10)
+
 /* Take in what other threads have freed of the calling thread's part; then give its free pages back, too. */
 static inline void sti_backend_theap_collect(sti_backend_theap *theap, bool give_back)
 {
     mi_theap_collect(theap, give_back);
 }
 
-/* The same of the process's heap; the free pages of all heaps go back to the system then, at once. */
-static inline void sti_backend_process_collect(bool give_back)
+/* The same of the process's heap; the free pages of all heaps go back to the system then, at once: each by itself. Unless
+ * it is told otherwise, mimalloc gives 2 MiB back or nothing, where the system has pages of that size, and the smallest
+ * thing that lives among many freed heaps keeps so much. Two at once: what one of them gives back may be coarser. */
+static inline void sti_backend_process_collect(void)
 {
-    mi_collect(give_back);
+    bool is_unasked = mi_option_get(mi_option_minimal_purge_size) == 0;
+    if (is_unasked)
+        mi_option_set(mi_option_minimal_purge_size, (long)(STI_BACKEND_SLICE >> 10));
+    mi_collect(true);
+    if (is_unasked)
+        mi_option_set(mi_option_minimal_purge_size, 0);
 }
-
-/* The smallest page. */
-#define STI_BACKEND_SLICE ((size_t)64 << 10)
 
 /* What the pages of a heap hold. */
 struct sti_backend_size {
@@ -105,6 +114,25 @@ static inline struct sti_backend_size sti_backend_heap_size(sti_backend_heap *he
     struct sti_backend_size sum = { 0, 0, 0, 0 };
     mi_heap_visit_blocks(heap, false, sti_backend_add_area, &sum);
     return sum;
+}
+
+static inline bool sti_backend_count_area(const mi_heap_t *heap, const mi_heap_area_t *area, void *block,
+                                          size_t block_size, void *count)
+{
+    (void)heap;
+    (void)area;
+    (void)block;
+    (void)block_size;
+    ++*(size_t *)count;
+    return true;
+}
+
+/* How many pages of its heap the calling thread's part has: all but those that mimalloc has given up. */
+static inline size_t sti_backend_theap_areas(sti_backend_theap *theap)
+{
+    size_t count = 0;
+    mi_theap_visit_blocks(theap, false, sti_backend_count_area, &count);
+    return count;
 }
 
 /* The address ranges with live blocks of the heap, each of blocks of one size. */

@@ -24,12 +24,13 @@ void sti_give_back_listen(sti_give_back_wake *wake)
     wake_idle = wake;
 }
 
-void sti_give_back(void)
+bool sti_give_back(void)
 {
     struct sti_thread *thread = sti_thread_own();
     if (thread != NULL)
         sti_heap_give_back(thread);
-    sti_backend_process_collect(true);
+    sti_backend_process_collect();
+    return thread != NULL && thread->retired != NULL;
 }
 
 void sti_give_back_count(void)

@@ -14,8 +14,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* What the calling thread has and does not use. */
-void sti_give_back(void);
+/* What the calling thread has and does not use. True: there will be more when others have freed what its tasks left. */
+bool sti_give_back(void);
 
 /* The same, and that of the threads that are idle. Some milliseconds, or what it takes to give so much back. Any
  * thread. False: one such round is under way already. */

@@ -3,7 +3,8 @@
  * Task heaps; see heap.h for who may call what.
  *
  * Whether a heap is empty is asked of its areas (70 ns, and 9 for each): a block that another thread has freed may still
- * count as live, so the answer "empty" is exact and the other errs to the safe side.
+ * count as live, so the answer "empty" is exact and the other errs to the safe side. A page without a live block that is not the thread's is
+ * still being freed by whoever freed the last one.
  *
  * mimalloc lists its heaps under locks that it does not look after at a fork(2): none is made or ended during one. */
 #include "heap.h"
@@ -18,18 +19,30 @@
 #include "process.h"
 #include "quarantine.h"
 #include "quiet.h"
+#include "retired.h"
 #include "roots.h"
 #include "scope_state.h"
 #include "thread.h"
 #include "tracked.h"
 #include "wipe.h"
 
-#define MOST_RETIRED 8
-#define LOOKED_AT 4 /* of the retired ones, when a heap is wanted */
+/* Of these pages, all are the thread's. */
+static bool are_own(const struct sti_heap *heap, struct sti_backend_size size)
+{
+    return size.areas == 0 || size.areas == sti_backend_theap_areas(sti_backend_heap_theap(heap->backend));
+}
 
 bool sti_heap_is_empty(const struct sti_heap *heap)
 {
-    return heap->backend != NULL && sti_backend_heap_size(heap->backend).blocks == 0;
+    if (heap->backend == NULL)
+        return false;
+    struct sti_backend_size size = sti_backend_heap_size(heap->backend);
+    return size.blocks == 0 && are_own(heap, size);
+}
+
+bool sti_heap_has_given_up(const struct sti_heap *heap)
+{
+    return !are_own(heap, sti_backend_heap_size(heap->backend));
 }
 
 static struct sti_heap *make(void)
@@ -49,50 +62,17 @@ static struct sti_heap *make(void)
     return heap;
 }
 
-/* Of a few from the link on; *link is behind them afterwards, or where the heap was. */
-static struct sti_heap *take_empty(struct sti_heap ***link)
-{
-    for (unsigned i = 0; i < LOOKED_AT && **link != NULL; i++, *link = &(**link)->next) {
-        struct sti_heap *heap = **link;
-        sti_backend_theap_collect(sti_backend_heap_theap(heap->backend), false);
-        if (!sti_heap_is_empty(heap))
-            continue;
-        **link = heap->next;
-        return heap;
-    }
-    return NULL;
-}
-
-/* There may be many: the next time the next ones are looked at. */
-static struct sti_heap *take_fixed(struct sti_thread *thread)
-{
-    if (thread->fixed_next == NULL || *thread->fixed_next == NULL)
-        thread->fixed_next = &thread->fixed;
-    return take_empty(&thread->fixed_next);
-}
-
-/* The oldest are at the front. */
-static struct sti_heap *take_retired(struct sti_thread *thread)
-{
-    struct sti_heap **link = &thread->retired;
-    struct sti_heap *heap = take_empty(&link);
-    if (heap != NULL)
-        thread->retired_count--;
-    return heap != NULL ? heap : take_fixed(thread);
-}
-
 struct sti_heap *sti_heap_take(struct sti_thread *thread)
 {
     struct sti_heap *heap = thread->warm;
     thread->warm = NULL;
     if (heap == NULL)
-        heap = take_retired(thread);
+        heap = sti_retired_take(thread);
     if (heap == NULL)
         heap = make();
     if (heap == NULL)
         return NULL;
     heap->next = NULL;
-    heap->fixed = false;
     heap->wiped = false;
     heap->theap = sti_backend_heap_theap(heap->backend);
     return heap;
@@ -103,39 +83,6 @@ struct sti_heap *sti_heap_own(const struct sti_scope *scope)
     while (scope->heap == NULL && scope->is_inner_branch)
         scope = scope->outer;
     return scope->heap;
-}
-
-/* Its blocks become the process's, pages without one free. */
-static void delete(struct sti_heap *heap)
-{
-    sti_quiet_enter();
-    sti_backend_heap_delete(heap->backend);
-    sti_quiet_leave();
-    sti_process_free(heap);
-}
-
-static void delete_oldest(struct sti_thread *thread)
-{
-    struct sti_heap *oldest = thread->retired;
-    thread->retired = oldest->next;
-    thread->retired_count--;
-    delete(oldest);
-}
-
-void sti_heap_retire(struct sti_thread *thread, struct sti_heap *heap)
-{
-    if (heap->fixed) {
-        heap->next = thread->fixed;
-        thread->fixed = heap;
-        return;
-    }
-    struct sti_heap **link = &thread->retired;
-    while (*link != NULL)
-        link = &(*link)->next;
-    *link = heap;
-    heap->next = NULL;
-    if (++thread->retired_count > MOST_RETIRED)
-        delete_oldest(thread);
 }
 
 size_t sti_heap_bytes(const struct sti_heap *heap)
@@ -173,7 +120,7 @@ size_t sti_heap_held(const struct sti_scope *scope)
 static void keep_warm(struct sti_thread *thread, struct sti_heap *heap)
 {
     if (thread->warm != NULL) {
-        sti_heap_retire(thread, heap);
+        sti_retired_put(thread, heap);
         return;
     }
     heap->next = NULL;
@@ -285,14 +232,13 @@ void sti_heap_destroy(struct sti_heap *heap)
     sti_process_free(heap);
 }
 
-void sti_heap_commit(struct sti_thread *thread, struct sti_heap *list, uint64_t charged)
+void sti_heap_commit(struct sti_thread *thread, struct sti_heap *list)
 {
     list = sti_heap_drop_empty(thread, list);
     sti_memprof_end_heaps(thread, list, true);
     while (list != NULL) {
         struct sti_heap *next = list->next;
-        list->fixed = charged > STI_BACKEND_KEPT_MIXED;
-        sti_heap_retire(thread, list);
+        sti_retired_put(thread, list);
         list = next;
     }
 }
@@ -332,75 +278,30 @@ size_t sti_heap_rollback(struct sti_thread *thread, struct sti_heap *list, const
     return kept;
 }
 
-/* --- What is given up --- */
-
-/* Of threads that have ended: with blocks that are the process's. */
-static _Atomic(struct sti_heap *) ownerless;
-
-static void put_ownerless(struct sti_heap *heap)
+static void give_warm_back(struct sti_thread *thread)
 {
-    heap->next = atomic_load_explicit(&ownerless, memory_order_relaxed);
-    while (!atomic_compare_exchange_weak_explicit(&ownerless, &heap->next, heap, memory_order_release,
-                                                  memory_order_relaxed))
-        ;
-}
-
-/* Without a page nobody can be about to free there. */
-static void end_ownerless(void)
-{
-    struct sti_heap *heap = atomic_exchange_explicit(&ownerless, NULL, memory_order_acquire);
-    while (heap != NULL) {
-        struct sti_heap *next = heap->next;
-        if (sti_backend_heap_size(heap->backend).areas == 0)
-            sti_heap_destroy(heap);
-        else
-            put_ownerless(heap);
-        heap = next;
-    }
-}
-
-static void collect_all(const struct sti_heap *heap)
-{
-    for (; heap != NULL; heap = heap->next)
-        sti_backend_theap_collect(sti_backend_heap_theap(heap->backend), true);
-}
-
-static void give_up_retired(struct sti_thread *thread)
-{
-    while (thread->retired != NULL)
-        delete_oldest(thread);
+    if (thread->warm != NULL)
+        sti_heap_destroy(thread->warm);
+    thread->warm = NULL;
 }
 
 void sti_heap_give_back(struct sti_thread *thread)
 {
     sti_nursery_give_back(thread);
-    collect_all(thread->retired);
-    collect_all(thread->fixed);
-    give_up_retired(thread);
-    end_ownerless();
-    if (thread->warm != NULL)
-        sti_backend_theap_collect(sti_backend_heap_theap(thread->warm->backend), true);
+    sti_retired_give_back(thread);
+    give_warm_back(thread);
     sti_libc_heap_give_back(thread);
 }
 
 void sti_heap_end_thread(struct sti_thread *thread)
 {
     sti_nursery_end_thread(thread);
-    give_up_retired(thread);
-    if (thread->warm != NULL)
-        sti_heap_destroy(thread->warm);
-    thread->warm = NULL;
+    give_warm_back(thread);
     sti_libc_heap_give_back(thread);
-    end_ownerless();
-    thread->fixed_next = NULL;
-    while (thread->fixed != NULL) {
-        struct sti_heap *heap = thread->fixed;
-        thread->fixed = heap->next;
-        put_ownerless(heap);
-    }
+    sti_retired_end_thread(thread);
 }
 
 __attribute__((constructor)) static void prepare(void)
 {
-    sti_backend_keep_full_pages();
+    sti_backend_prepare();
 }

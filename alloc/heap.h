@@ -3,12 +3,9 @@
  * Task heaps: taken when a scope outgrows the nursery (nursery.h), measured, and ended by commit or rollback. All on the
  * thread that runs the scope.
  *
- * A mimalloc heap costs 1 to 3 µs, 10 with its first block, and as much again when it is deleted. So a heap whose task
- * has left nothing is kept warm for the thread's next one; and one with live blocks of a task that ended Ok is retired: it
- * stays on a short list, from which it is taken again once others have freed those blocks. Only when that list is full,
- * or the thread idle, its oldest heap is deleted, which makes its blocks the process's and its free pages anybody's. That
- * cannot be done while others may free in pages that mimalloc has given up: so the heap of a task that allocated much,
- * and left something, waits on another list until all of it has been freed. */
+ * A mimalloc heap costs 1 to 3 µs, 10 with its first block, and as much again when it is destroyed. So a heap whose task
+ * has left nothing is kept warm for the thread's next one; and one with live blocks of a task that ended Ok is retired
+ * until others have freed those (retired.h). */
 #ifndef STI_ALLOC_HEAP_H
 #define STI_ALLOC_HEAP_H
 
@@ -29,10 +26,11 @@ struct sti_heap {
     sti_backend_heap *backend; /* NULL: single blocks */
     sti_backend_theap *theap;  /* the calling thread's part of it, since it was taken */
     struct sti_heap *next;     /* on a list: of a scope, of a thread's retired ones */
-    bool fixed;                /* it may have given up pages: backend.h */
+    bool given_up;             /* it is retired, and mimalloc has given up a page of it: retired.h */
     bool wiped;                /* when it is destroyed: wipe.h */
     bool pinned;               /* whatever roots point to, all of it is kept: roots.h */
     bool is_of_libc;           /* handles: handle.h */
+    uint64_t left;             /* when a retired one was first seen without a page; 0: it was not */
     char task[STI_HEAP_TASK_NAME]; /* that it was rolled back with; in debug mode only */
     struct sti_heap_map map;   /* for the scan of roots */
     size_t count;              /* of single blocks */
@@ -47,9 +45,6 @@ struct sti_heap *sti_heap_take(struct sti_thread *thread);
 
 /* The heap that the scope's next block comes from; NULL: it is young, or has not allocated. */
 struct sti_heap *sti_heap_own(const struct sti_scope *scope);
-
-/* Nobody's any more, with live blocks in it or not: it goes to the thread's retired ones. */
-void sti_heap_retire(struct sti_thread *thread, struct sti_heap *heap);
 
 /* Bytes that a scope's heaps and its blocks in the nursery hold. Its own heap's live blocks; of heaps that inner scopes
  * have left to it the pages, as nobody else can have those; of young blocks what was allocated, be it freed. Never too
@@ -72,18 +67,19 @@ size_t sti_heap_list_held(const struct sti_heap *list);
  * find out which young blocks live. */
 void sti_heap_measure_exactly(struct sti_thread *thread, struct sti_scope *scope);
 
-/* End a list of heaps. Commit leaves live blocks to the process; no more than charged bytes have been allocated
- * there. Rollback
- * destroys them, but for what a root leads to, which becomes the process's (kept.h). Rollback returns the bytes in blocks
+/* End a list of heaps. Commit leaves live blocks to the process. Rollback destroys them, but for what a root leads to, which becomes the process's (kept.h). Rollback returns the bytes in blocks
  * that it had to keep. */
-void sti_heap_commit(struct sti_thread *thread, struct sti_heap *list, uint64_t charged);
+void sti_heap_commit(struct sti_thread *thread, struct sti_heap *list);
 size_t sti_heap_rollback(struct sti_thread *thread, struct sti_heap *list, const char *task);
 
 /* An inner scope's heaps become the outer one's. Looks for empty ones whenever there are twice as many as the last time. */
 void sti_heap_hand_over(struct sti_thread *thread, struct sti_scope *inner, struct sti_scope *outer);
 
-/* It has no live block. */
+/* It has no live block, and nobody is about to free a page of it. */
 bool sti_heap_is_empty(const struct sti_heap *heap);
+
+/* It has pages that are not the thread's any more, but whoever frees in them next. */
+bool sti_heap_has_given_up(const struct sti_heap *heap);
 
 /* Drop the heaps without a live block from a list and return the rest. */
 struct sti_heap *sti_heap_drop_empty(struct sti_thread *thread, struct sti_heap *list);

@@ -11,6 +11,7 @@
 #include "plain_lock.h"
 #include "process.h"
 #include "quiet.h"
+#include "retired.h"
 #include "roots.h"
 #include "tracked.h"
 #include "wipe.h"
@@ -136,8 +137,7 @@ static void end_heap(struct sti_thread *thread, struct sti_heap *heap)
     }
     heap->next = NULL;
     sti_memprof_end_heaps(thread, heap, true);
-    heap->fixed = true;
-    sti_heap_retire(thread, heap);
+    sti_retired_put(thread, heap);
 }
 
 size_t sti_kept_look(struct sti_thread *thread, struct sti_heap **list, const char *task)

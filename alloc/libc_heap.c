@@ -73,7 +73,7 @@ void sti_libc_heap_end(struct sti_thread *thread, struct sti_scope *scope, struc
         /* libc often frees in one task what it has made in the last: heaps wait for that with few pages. */
         for (const struct sti_heap *each = heap; each != NULL; each = each->next)
             sti_backend_theap_collect(each->theap, true);
-        sti_heap_commit(thread, heap, UINT64_MAX);
+        sti_heap_commit(thread, heap);
         return;
     }
     heap = sti_heap_drop_empty(thread, heap);

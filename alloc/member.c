@@ -108,11 +108,11 @@ static void carry_out(struct sti_thread *thread, struct sti_member *member)
 {
     take_off(thread, member);
     if (atomic_load_explicit(&member->state, memory_order_relaxed) == COMMITTED) {
-        sti_heap_commit(thread, member->heaps, UINT64_MAX);
+        sti_heap_commit(thread, member->heaps);
     } else {
         sti_heap_rollback(thread, member->heaps, member->task);
         if (sti_family_tripped(member->family) == STINT_REASON_GLOBAL_MEMORY_LIMIT)
-            sti_backend_process_collect(true);
+            sti_backend_process_collect();
     }
     discard(member);
 }
@@ -166,7 +166,7 @@ static bool abandon(struct sti_thread *thread, struct sti_member *member)
     if (!atomic_compare_exchange_strong_explicit(&member->state, &open, ABANDONED, memory_order_acq_rel,
                                                  memory_order_relaxed))
         return false;
-    sti_heap_commit(thread, heaps, UINT64_MAX);
+    sti_heap_commit(thread, heaps);
     return true;
 }
 

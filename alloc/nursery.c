@@ -8,6 +8,7 @@
 
 #include "heap.h"
 #include "process.h"
+#include "retired.h"
 #include "scope_state.h"
 #include "thread.h"
 
@@ -67,7 +68,7 @@ static struct sti_nursery *make(struct sti_thread *thread)
 
 static void retire(struct sti_thread *thread, struct sti_nursery *nursery)
 {
-    sti_heap_retire(thread, nursery->heap);
+    sti_retired_put(thread, nursery->heap);
     free_nursery(nursery);
 }
 

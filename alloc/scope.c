@@ -268,7 +268,7 @@ static void commit(struct sti_thread *thread, struct sti_scope *scope)
     if (scope->outer != NULL)
         sti_heap_hand_over(thread, scope, scope->outer);
     else
-        sti_heap_commit(thread, scope->heaps, thread->used - scope->begin);
+        sti_heap_commit(thread, scope->heaps);
 }
 
 static size_t roll_back(struct sti_thread *thread, struct sti_scope *scope, const char *task)

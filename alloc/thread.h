@@ -42,10 +42,9 @@ struct sti_thread {
     struct sti_nursery *spare_nursery;
     struct sti_heap *warm;        /* an empty heap for the next scope */
     struct sti_heap *warm_libc;   /* and one for libc's blocks in it */
-    struct sti_heap *retired;     /* heaps with blocks of tasks that ended Ok, the oldest first */
-    unsigned retired_count;
-    struct sti_heap *fixed;       /* the same, of those that must not be moved; the newest first */
-    struct sti_heap **fixed_next; /* from there on they are looked at; NULL: from the first */
+    struct sti_heap *retired;     /* heaps with blocks of tasks that ended Ok, the newest first */
+    size_t retired_count;
+    struct sti_heap **retired_next; /* from there on they are looked at; NULL: from the first */
     int id;                       /* the kernel's, of the owner */
     atomic_bool owned;            /* by a living thread */
     atomic_bool ending;           /* libc believes so: an end of it (pthread_exit) has been stopped */

@@ -7,6 +7,7 @@
 #include "worker.h"
 
 #define LONG_IDLE_NS UINT64_C(100000000) /* a busy pool's workers never sleep so long */
+#define AGAIN_NS UINT64_C(400000000)     /* and while others may free what its tasks have left */
 
 uint32_t sti_idle_calls(const struct sti_worker *worker)
 {
@@ -31,8 +32,7 @@ void sti_idle_sleep(struct sti_worker *worker, uint32_t calls)
             sti_give_back();
             sti_give_back_answer(round);
         } else if (!sti_event_wait(&worker->wake, value, long_idle)) {
-            sti_give_back();
-            long_idle = STI_NEVER;
+            long_idle = sti_give_back() ? sti_deadline_after(AGAIN_NS) : STI_NEVER;
         }
     }
     atomic_store_explicit(&worker->idle, false, memory_order_seq_cst);

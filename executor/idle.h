@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * The sleep of a worker that has nothing to do. It ends when the worker is called. When it has lasted for a tenth
- * of a second, and whenever somebody needs memory, the worker gives back what it has and does not use (alloc/give_back.h).
+ * of a second, and whenever somebody needs memory, the worker gives back what it has and does not use (alloc/give_back.h);
+ * and again every 0.4 s as long as others may free what its tasks have left: only this thread can give that back.
  *
  *   caller  calls + 1 (release), signal the event
  *   asker   idle? then asked = round (seq_cst), signal the event; idle (seq_cst)? no: take asked back

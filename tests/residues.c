@@ -186,6 +186,60 @@ static void test_a_limit_holds_after_a_pool_with_committed_blocks_has_gone(void 
     }
 }
 
+#define LINKED 400 /* blocks of 512 bytes that a task leaves */
+
+static int leave_a_list(void *arg, void **value)
+{
+    (void)arg;
+    void **first = NULL;
+    for (size_t i = 0; i < LINKED; i++) {
+        void **block = memset(stint_malloc(512), 0x5a, 512);
+        *block = first;
+        first = block;
+    }
+    *value = first;
+    return 0;
+}
+
+static void free_list(void **block)
+{
+    while (block != NULL) {
+        void **next = *block;
+        stint_free(block);
+        block = next;
+    }
+}
+
+static void test_what_idle_workers_made_comes_back_when_others_have_freed_it(void **state)
+{
+    (void)state;
+    enum { LISTS = 400 };
+    static stint_future *futures[LISTS];
+    static void **lists[LISTS];
+    stint_pool *pool;
+    stint_pool_options options = STINT_POOL_OPTIONS_INIT;
+    options.workers = 2;
+    assert_int_equal(stint_pool_create(&pool, &options), 0);
+    size_t before = resident();
+    for (size_t i = 0; i < LISTS; i++)
+        assert_int_equal(stint_submit(pool, leave_a_list, NULL, NULL, &futures[i]), 0);
+    for (size_t i = 0; i < LISTS; i++) {
+        stint_outcome outcome;
+        assert_int_equal(stint_future_wait(futures[i], &outcome), 0);
+        assert_ok(outcome);
+        lists[i] = outcome.value;
+        stint_future_release(futures[i]);
+    }
+    assert_true(grown(before) > LISTS * LINKED * 512 * 9 / 10);
+    nanosleep(&(struct timespec){ .tv_nsec = 200000000 }, NULL);
+    for (size_t i = 0; i < LISTS; i++)
+        free_list(lists[i]);
+    for (int i = 0; i < 20 && grown(before) >= 16 * MIB; i++)
+        nanosleep(&(struct timespec){ .tv_nsec = 50000000 }, NULL);
+    assert_true(grown(before) < 16 * MIB);
+    assert_int_equal(stint_pool_destroy(pool), 0);
+}
+
 static void *leave_blocks_and_end(void *arg)
 {
     (void)arg;
@@ -370,6 +424,7 @@ int main(void)
         cmocka_unit_test(test_results_of_large_tasks_lie_packed_too),
         cmocka_unit_test(test_a_record_of_many_sizes_takes_about_what_it_holds),
         cmocka_unit_test(test_a_limit_holds_after_a_pool_with_committed_blocks_has_gone),
+        cmocka_unit_test(test_what_idle_workers_made_comes_back_when_others_have_freed_it),
         cmocka_unit_test(test_a_limit_holds_after_many_threads_have_ended),
         cmocka_unit_test(test_what_was_kept_for_a_thread_costs_a_few_pages),
         cmocka_unit_test(test_inner_scopes_whose_results_are_freed_cost_nothing),

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A hundred thousand tasks whose results are freed in any order by any thread, and threads that come and go. */
+#include "scattered.h"
+
+static void test_results_of_many_tasks_may_be_freed_while_their_heaps_are_given_up(void **state)
+{
+    (void)state;
+    check_scattered(100000, 100000, 8);
+    check_scattered(4000, 4000, 16);
+}
+
+static void test_results_may_be_freed_while_hundreds_of_threads_end(void **state)
+{
+    (void)state;
+    check_scattered(30000, 50, 8);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_results_of_many_tasks_may_be_freed_while_their_heaps_are_given_up),
+        cmocka_unit_test(test_results_may_be_freed_while_hundreds_of_threads_end),
+    };
+    return cmocka_run_group_tests(tests, never_scan, NULL);
+}
