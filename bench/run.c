@@ -15,27 +15,40 @@ static int alloc_ten(void *arg, void **value)
     return 0;
 }
 
+struct job {
+    stint_fn *fn;
+    unsigned flags;
+};
+
 static void slice(void *arg)
 {
-    stint_fn *fn = *(stint_fn **)arg;
+    const struct job *job = arg;
     stint_options options = STINT_OPTIONS_INIT;
     stint_outcome outcome;
+    options.flags = job->flags;
     options.budget.memory = (size_t)1 << 20;
     for (int i = 0; i < RUNS; i++)
-        stint_run(fn, NULL, &options, &outcome);
+        stint_run(job->fn, NULL, &options, &outcome);
 }
 
 static size_t run_empty(double *figures)
 {
-    stint_fn *fn = bench_empty_task;
-    figures[0] = bench_slices(slice, &fn, RUNS);
+    struct job job = { bench_empty_task, 0 };
+    figures[0] = bench_slices(slice, &job, RUNS);
+    return 1;
+}
+
+static size_t run_empty_untimed(double *figures)
+{
+    struct job job = { bench_empty_task, STINT_UNTIMED };
+    figures[0] = bench_slices(slice, &job, RUNS);
     return 1;
 }
 
 static size_t run_alloc_ten(double *figures)
 {
-    stint_fn *fn = alloc_ten;
-    figures[0] = bench_slices(slice, &fn, RUNS);
+    struct job job = { alloc_ten, 0 };
+    figures[0] = bench_slices(slice, &job, RUNS);
     return 1;
 }
 
@@ -54,7 +67,7 @@ const struct bench bench_run[] = {
       .unit = "ns/op",
       .what = "stint_run of an empty task with a memory limit",
       .rounds = 30,
-      .subjects = { { "stint", .measure = run_empty }, OTHERS },
+      .subjects = { { "stint", .measure = run_empty }, { "untimed", .measure = run_empty_untimed }, OTHERS },
       .targets = { { "stint", BENCH_RATIO, 0.11, "new-heap" } } },
     { .name = "run.alloc10",
       .unit = "ns/op",
