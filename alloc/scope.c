@@ -257,6 +257,15 @@ static int open_scope(struct sti_thread *thread, struct sti_scope *scope, const 
     return 0;
 }
 
+/* Most tasks have nothing that could stop them here but what the process holds. */
+static inline void look(const struct sti_thread *thread, struct sti_scope *scope, uint64_t now)
+{
+    uintptr_t others = (uintptr_t)scope->outer | (uintptr_t)scope->member | (uintptr_t)scope->stop | (uintptr_t)scope->token;
+    if (others != 0 || (scope->deadline & scope->cpu.look) != UINT64_MAX ||
+        atomic_load_explicit(&thread->sacrificed, memory_order_seq_cst))
+        sti_interrupt_look(scope, now);
+}
+
 /* Few tasks leave anything in the thread or in libc; others may close the last handle meanwhile. */
 static inline bool has_left_state(const struct sti_scope *scope)
 {
@@ -320,7 +329,7 @@ static void close_scope(struct sti_thread *thread, int code, void *value, const 
     sti_scope_end_watch(scope);
     uint64_t start = scope->start;
     uint64_t end = scope->untimed ? start : now_but_not_before(thread, start);
-    sti_interrupt_look(scope, end);
+    look(thread, scope, end);
     uint64_t cpu = scope->cpu.limit != 0 ? sti_cpu_end(scope) : 0;
     if (scope->member != NULL)
         sti_family_close(scope, cpu);
@@ -419,7 +428,7 @@ int sti_scope_run(const struct sti_scope_request *request, stint_outcome *outcom
     volatile int code = 0;
     outcome->message[0] = '\0';
     void *volatile value = NULL;
-    sti_interrupt_look(&scope, scope.start);
+    look(thread, &scope, scope.start);
     if (__builtin_expect(scope.tripped == STINT_REASON_DEADLINE, 0))
         scope.tripped = STINT_REASON_EXPIRED;
     const struct sti_float_modes modes = sti_float_modes_now();

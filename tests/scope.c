@@ -288,7 +288,7 @@ static void test_an_interrupted_scope_leaves_the_thread_as_it_was(void **state)
     (void)state;
     stint_options options = STINT_OPTIONS_INIT;
     options.budget.allocation = 64 * KIB;
-    for (int round = 0; round < 1000; round++) {
+    for (unsigned round = repeats(1000); round > 0; round--) {
         int calls = 0;
         assert_limit_passed(run_task(pass_the_limit, &calls, &options));
         assert_int_equal(calls, 1);
@@ -308,7 +308,7 @@ static void *run_many(void *wrong)
 {
     stint_options options = STINT_OPTIONS_INIT;
     options.budget.allocation = 64 * KIB;
-    for (int round = 0; round < 200; round++) {
+    for (unsigned round = repeats(200); round > 0; round--) {
         stint_outcome outcome;
         int calls = 0;
         char text[] = "many";
