@@ -11,6 +11,7 @@
 #include <stint/api.h>
 #include <threads.h>
 
+#include "lock_in_child.h"
 #include "module_symbol.h"
 #include "plain_lock.h"
 #include "scope_state.h"
@@ -72,6 +73,29 @@ LOCK_FUNCTIONS(POINTER)
 __attribute__((constructor)) static void find_all(void){ LOCK_FUNCTIONS(FIND) }
 
 LOCK_FUNCTIONS(FIRST_CALL)
+
+/* In the child of a fork this stands in the place of libc's: every one of the overrides ends in a tail call, so who has
+ * called that is the caller here. */
+static int (*libc_lock_of_parent)(pthread_mutex_t *mutex);
+
+static int lock_in_child(pthread_mutex_t *mutex)
+{
+    sti_lock_in_child(mutex, __builtin_extract_return_addr(__builtin_return_address(0)));
+    return libc_lock_of_parent(mutex);
+}
+
+static void be_careful_in_child(void)
+{
+    if (libc_lock_of_parent != NULL)
+        return;
+    libc_lock_of_parent = LIBC(pthread_mutex_lock);
+    atomic_store_explicit(&libc_pthread_mutex_lock, lock_in_child, memory_order_relaxed);
+}
+
+__attribute__((constructor)) static void hear_of_forks(void)
+{
+    pthread_atfork(NULL, NULL, be_careful_in_child);
+}
 
 /* A function that takes the lock when it returns success or, for a robust mutex, EOWNERDEAD. */
 #define TAKING(name, object, parameters, arguments)                                                                    \
