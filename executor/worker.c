@@ -49,6 +49,7 @@ void sti_worker_init(struct sti_worker *worker, stint_pool *pool, unsigned index
     atomic_init(&worker->calls, 0);
     atomic_init(&worker->asked, 0);
     atomic_init(&worker->idle, false);
+    atomic_init(&worker->called_ns, 0);
     worker->pool = pool;
     atomic_init(&worker->running, NULL);
     atomic_init(&worker->record, NULL);

@@ -31,6 +31,7 @@ struct sti_worker {
     _Atomic uint32_t calls;      /* these three: idle.h */
     _Atomic uint32_t asked;
     atomic_bool idle;
+    _Atomic uint64_t called_ns;  /* when it was last told to get up, by sti_clock_now (neglect.c) */
     sti_event helped;            /* for a join that waits: the subtask has ended, or something was shared */
     stint_pool *pool;
     _Atomic(struct sti_frame *) running; /* innermost; others look at it as visit.h says */
