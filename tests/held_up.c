@@ -1,41 +1,48 @@
 /* SPDX-License-Identifier: MIT
  *
- * A delayed task that is due stands in line for a place while the thread that put it there is held up at any instruction:
- * whoever makes a place finds it. A timer's signal holds the thread up, so that it happens thousands of times a second and
- * not only on a machine that has too much to do. */
+ * A thread is held up at any instruction of a submission: of a delayed task that is due and finds no place, while places
+ * are made; of one that follows a future, while another thread cancels it. A timer's signal holds the thread up, so that it
+ * happens thousands of times a second and not only on a machine that has too much to do. */
 #include <errno.h>
+#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "gate.h"
 #include "pools.h"
 
 #define WITHIN_NS 3000 /* what the submission does when there is no place */
 #define STEP_NS 20
-#define HELD_UP_NS 200000 /* for a worker to empty the queue in and to park */
+#define NAP_NS 50000
+#define NAPS 4 /* for a worker to empty the queue in and to park */
 #define ROUNDS 20000
-#define LONGEST_S 2
+#define LONGEST_S 1
 
 static atomic_bool may_end;
+static atomic_bool has_ended;
+static unsigned most_naps;
 
 /* sigev_notify_thread_id by its name in the kernel's header, which glibc leaves out. */
 #ifndef sigev_notify_thread_id
 #define sigev_notify_thread_id _sigev_un._tid
 #endif
 
-/* From now on places are made. */
+/* From now on places are made, or it is cancelled. */
 static void hold_up(int number)
 {
     int saved_errno = errno;
     (void)number;
     atomic_store(&may_end, true);
-    nanosleep(&(struct timespec){ .tv_nsec = HELD_UP_NS }, NULL);
+    for (unsigned naps = 0; naps < most_naps && !atomic_load(&has_ended); naps++)
+        nanosleep(&(struct timespec){ .tv_nsec = NAP_NS }, NULL);
     errno = saved_errno;
 }
 
-static timer_t hold_up_this_thread(void)
+static timer_t hold_up_this_thread(unsigned naps)
 {
+    most_naps = naps;
     timer_t timer;
     struct sigevent event = { .sigev_notify = SIGEV_THREAD_ID, .sigev_signo = SIGRTMIN };
     struct sigaction action = { .sa_handler = hold_up, .sa_flags = SA_RESTART };
@@ -94,7 +101,7 @@ static void a_task_that_is_due_finds_its_place_wherever_its_thread_is_held_up(vo
     const stint_pool_options options = { .workers = 1, .queue_capacity = 2 };
     assert_int_equal(stint_pool_create(&pool, &options), 0);
     assert_int_equal(stint_serial_create(&serial, pool, 0), 0);
-    timer_t timer = hold_up_this_thread();
+    timer_t timer = hold_up_this_thread(NAPS);
     uint64_t end = seconds() + LONGEST_S;
     long latest_ns = 10000; /* follows how long it takes from setting the timer to the submission's end */
     for (unsigned round = 0; round < ROUNDS && seconds() < end; round++) {
@@ -111,10 +118,76 @@ static void a_task_that_is_due_finds_its_place_wherever_its_thread_is_held_up(vo
     assert_int_equal(stint_pool_destroy(pool), 0);
 }
 
+/* --- Cancelled while it is being submitted ------------------------------------------------------------------------ */
+
+struct shared {
+    stint_future *next;          /* as soon as the submission has set it */
+    atomic_uint round;           /* that next is of */
+    atomic_bool over;
+};
+
+/* As soon as the submitter is held up, or has submitted. */
+static void *cancel_each(void *arg)
+{
+    struct shared *shared = arg;
+    for (unsigned round = 1; !atomic_load(&shared->over); round++) {
+        while ((atomic_load(&shared->round) != round || !atomic_load(&may_end)) && !atomic_load(&shared->over))
+            sched_yield();
+        stint_future *next = __atomic_load_n(&shared->next, __ATOMIC_ACQUIRE);
+        if (next != NULL)
+            stint_future_cancel(next);
+        atomic_store(&has_ended, true);
+    }
+    return NULL;
+}
+
+static int run_next(const stint_outcome *outcome, void *arg, void **value)
+{
+    (void)outcome;
+    return do_nothing(arg, value);
+}
+
+static void a_task_that_follows_a_future_is_cancelled_wherever_its_submitter_is_held_up(void **state)
+{
+    (void)state;
+    stint_pool *pool = make_pool(1, 0);
+    struct shared shared = { .next = NULL };
+    pthread_t canceller;
+    assert_int_equal(pthread_create(&canceller, NULL, cancel_each, &shared), 0);
+    timer_t timer = hold_up_this_thread(100);
+    uint64_t end = seconds() + LONGEST_S;
+    long latest_ns = 10000;
+    for (unsigned round = 1; round < ROUNDS && seconds() < end; round++) {
+        struct gate gate = { .open = false };
+        stint_future *before = submit_to(pool, gate_hold, &gate, NULL);
+        shared.next = NULL;
+        atomic_store(&may_end, false);
+        atomic_store(&has_ended, false);
+        atomic_store(&shared.round, round);
+        set_timer(timer, latest_ns - (long)(round * 997 % WITHIN_NS));
+        assert_int_equal(stint_future_then_submit(before, pool, run_next, NULL, NULL, &shared.next), 0);
+        latest_ns += atomic_load(&may_end) ? STEP_NS : -STEP_NS;
+        latest_ns = latest_ns > WITHIN_NS ? latest_ns : WITHIN_NS + 1;
+        set_timer(timer, 0);
+        atomic_store(&may_end, true);
+        while (!atomic_load(&has_ended))
+            sched_yield();
+        gate_open(&gate);
+        stint_future_cancel(shared.next);
+        take_from(shared.next);
+        take_from(before);
+    }
+    atomic_store(&shared.over, true);
+    pthread_join(canceller, NULL);
+    timer_delete(timer);
+    assert_int_equal(stint_pool_destroy(pool), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_task_that_is_due_finds_its_place_wherever_its_thread_is_held_up),
+        cmocka_unit_test(a_task_that_follows_a_future_is_cancelled_wherever_its_submitter_is_held_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
