@@ -209,6 +209,8 @@ stint_account *sti_account_try_enter(stint_account *account)
 
 bool sti_account_enter(stint_account *account, const stint_account *end)
 {
+    if (account == end)
+        return true;
     stint_account *full = take_slots(account, end);
     if (full == NULL)
         sti_account_count_start(account, end);
@@ -227,6 +229,8 @@ void sti_account_enter_beyond(stint_account *account)
 
 void sti_account_leave(stint_account *account, const stint_account *end)
 {
+    if (account == end)
+        return;
     give_slots_back(account, end);
     sti_account_tell(account, end);
 }

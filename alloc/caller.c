@@ -71,10 +71,11 @@ static const struct protected_name built_in[] = {
     BUILT_IN("libc", &built_in[1]),        BUILT_IN("ld-linux", &built_in[2]),  BUILT_IN("libstdc++", &built_in[3]),
     BUILT_IN("libgcc_s", &built_in[4]),    BUILT_IN("libc++", &built_in[5]),    BUILT_IN("libc++abi", &built_in[6]),
     BUILT_IN("libmimalloc", &built_in[7]), BUILT_IN("libunwind", &built_in[8]), BUILT_IN("linux-vdso", &built_in[9]),
-    BUILT_IN("libgomp", &built_in[10]),    BUILT_IN("libomp", &built_in[11]),   BUILT_IN("libomp5", &built_in[12]),
+    BUILT_IN("libck", &built_in[10]), /* what this library does in it is half done */
+    BUILT_IN("libgomp", &built_in[11]),    BUILT_IN("libomp", &built_in[12]),   BUILT_IN("libomp5", &built_in[13]),
     BUILT_IN("libiomp5", NULL),
 };
-#define OPENMP 9 /* the first of OpenMP's */
+#define OPENMP 10 /* the first of OpenMP's */
 static _Atomic(const struct protected_name *) protected_names = built_in;
 
 /* Whether the file is the module of this name. */

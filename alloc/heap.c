@@ -105,7 +105,7 @@ size_t sti_heap_list_held(const struct sti_heap *list)
     return held;
 }
 
-size_t sti_heap_held(const struct sti_scope *scope)
+static __attribute__((noinline)) size_t held_in_heaps(const struct sti_scope *scope)
 {
     size_t held = scope->young.held;
     if (__builtin_expect(scope->libc_heaps != NULL, 0))
@@ -115,6 +115,11 @@ size_t sti_heap_held(const struct sti_scope *scope)
         held += heap != scope->heap && size.pages > size.held ? size.pages : size.held;
     }
     return held;
+}
+
+size_t sti_heap_held(const struct sti_scope *scope)
+{
+    return scope->libc_heaps == NULL && scope->heaps == NULL ? scope->young.held : held_in_heaps(scope);
 }
 
 static void keep_warm(struct sti_thread *thread, struct sti_heap *heap)

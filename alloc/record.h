@@ -14,13 +14,17 @@
 bool sti_record_charge_beyond(struct sti_thread *thread, uint64_t charge, const void *caller);
 
 /* Charge a record of so many bytes to the innermost scope, if there is one. caller: who called the public function.
- * False: ENOMEM is to be returned. */
-static inline bool sti_record_charge(size_t size, const void *caller)
+ * False: ENOMEM is to be returned. thread: sti_thread_metered. */
+static inline bool sti_record_charge_to(struct sti_thread *thread, size_t size, const void *caller)
 {
-    struct sti_thread *thread = sti_thread_metered;
     uint64_t charge = sti_meter_rounded(size);
     return __builtin_expect(thread == NULL, 1) || __builtin_expect(sti_meter_charge_fast(thread, charge), 1) ||
            sti_record_charge_beyond(thread, charge, caller);
+}
+
+static inline bool sti_record_charge(size_t size, const void *caller)
+{
+    return sti_record_charge_to(sti_thread_metered, size, caller);
 }
 
 #endif

@@ -23,10 +23,8 @@ static inline bool sti_admission_is_plain(const sti_task *task)
 int sti_admission_put_uncommon(stint_pool *pool, struct sti_worker *worker, sti_task *task);
 static inline int sti_admission_put(stint_pool *pool, struct sti_worker *worker, sti_task *task)
 {
-    if (!sti_admission_is_plain(task) || task->options.budget.wall_ns != 0)
+    if (__builtin_expect(!sti_admission_is_plain(task) || task->options.budget.wall_ns != 0, 0))
         return sti_admission_put_uncommon(pool, worker, task);
-    task->tenants = NULL;
-    task->monitor = NULL;
     sti_task_offer(task);
     bool put = worker != NULL ? sti_worker_put(worker, task) : sti_queue_push(&pool->queue, task);
     return put ? 0 : EAGAIN;

@@ -30,8 +30,10 @@ static bool leave_delay(sti_task *task, int state)
 
 static void take_off(struct sti_delays *delays, struct sti_delayed *delayed)
 {
-    if (delayed->link_due != NULL)
+    if (delayed->link_due != NULL) {
         sti_due_leave(delayed);
+        sti_due_count(delayed, -1);
+    }
     sti_timers_remove(&delays->timers, &delayed->alarm);
     *delayed->link = delayed->next;
     if (delayed->next != NULL)
@@ -155,8 +157,11 @@ static bool stand_in_line_again(struct sti_delayed *refused, bool capped)
 
 /* Put the first in line, which is retained; those whose accounts have their maximum of waiting tasks stand aside.
  * EAGAIN: there is none, or no place for it; ESHUTDOWN, ENOMEM: it has left the line. By one thread at a time, which
- * does not hold the lock while it puts: what is put may have to start the watch, whose thread takes it. */
-static int serve_first(struct sti_delays *delays, const struct sti_due_line *line, struct sti_delayed **served)
+ * does not hold the lock while it puts: what is put may have to start the watch, whose thread takes it.
+ *
+ * The first is counted all the time (due.h): who makes a place after this has found none waits for the lock of those who
+ * fill, and finds it in line again. */
+static int serve_line(struct sti_delays *delays, const struct sti_due_line *line, struct sti_delayed **served)
 {
     const stint_account *full = NULL;
     for (;;) {
@@ -170,22 +175,14 @@ static int serve_first(struct sti_delays *delays, const struct sti_due_line *lin
         *served = first;
         stint_account *account = first->task.options.account;
         int error = closed ? ESHUTDOWN : full != NULL && account == full ? EDQUOT : put(first);
+        if (is_full(error) && !stand_in_line_again(first, error == EDQUOT))
+            error = ESHUTDOWN;
         if (!is_full(error))
+            sti_due_count(first, -1);
+        if (error != EDQUOT)
             return error;
-        if (!stand_in_line_again(first, error == EDQUOT))
-            return ESHUTDOWN;
-        if (error == EAGAIN)
-            return EAGAIN;
         full = account;
     }
-}
-
-/* It was put by others in between that a place became free, which found no line: so look once more after standing in it
- * again. */
-static int serve_line(struct sti_delays *delays, const struct sti_due_line *line, struct sti_delayed **served)
-{
-    int error = serve_first(delays, line, served);
-    return error == EAGAIN ? serve_first(delays, line, served) : error;
 }
 
 static int serve(struct sti_delays *delays, struct sti_delayed **served)
@@ -240,6 +237,7 @@ static void start_claimed(struct sti_delayed *delayed)
     if (!closed) {
         delayed->task.stood_in_line = sti_due_line_of(delayed)->first != NULL;
         sti_due_stand(delayed, sti_due_line_of(delayed)->end);
+        sti_due_count(delayed, 1);
         pool->delays.starting++;
     }
     sti_plain_mutex_unlock(&pool->delays.lock);
@@ -397,6 +395,7 @@ static struct sti_delayed *claim_all(struct sti_delays *delays)
     struct sti_delayed *first;
     for (int i = 0; i < STI_DUE_LINES; i++) {
         while ((first = sti_due_take_first(&delays->lines[i])) != NULL) {
+            sti_due_count(first, -1);
             first->next_due = claimed;
             claimed = first;
         }

@@ -31,6 +31,13 @@ static inline struct sti_due_line *sti_due_line_of(const struct sti_delayed *del
     return &delayed->home->delays.lines[sti_admission_is_plain(&delayed->task) ? STI_DUE_PLAIN : STI_DUE_OTHERS];
 }
 
+/* A task counts as a submitter who waits from when it stands in line until it has a place or has been ended, also while
+ * somebody has it in hand to try: or who made a place meanwhile would find nobody waiting for it. */
+static inline void sti_due_count(struct sti_delayed *delayed, int change)
+{
+    sti_places_count(&delayed->home->places, sti_admission_is_plain(&delayed->task), change);
+}
+
 static inline void sti_due_leave(struct sti_delayed *delayed)
 {
     struct sti_delays *delays = &delayed->home->delays;
@@ -40,7 +47,6 @@ static inline void sti_due_leave(struct sti_delayed *delayed)
     else
         *sti_due_end_of(delays, &delayed->next_due) = delayed->link_due;
     delayed->link_due = NULL;
-    sti_places_count(&delayed->home->places, sti_admission_is_plain(&delayed->task), -1);
 }
 
 static inline void sti_due_stand(struct sti_delayed *delayed, struct sti_delayed **link)
@@ -50,11 +56,10 @@ static inline void sti_due_stand(struct sti_delayed *delayed, struct sti_delayed
     delayed->next_due = *link;
     *(*link != NULL ? &(*link)->link_due : sti_due_end_of(delays, link)) = &delayed->next_due;
     *link = delayed;
-    sti_places_count(&delayed->home->places, sti_admission_is_plain(&delayed->task), 1);
     atomic_store_explicit(&delayed->task.state, STI_TASK_DUE, memory_order_release);
 }
 
-/* Those that are being ended leave the line by themselves. */
+/* It is still counted. Those that are being ended leave the line by themselves. */
 static inline struct sti_delayed *sti_due_take_first(const struct sti_due_line *line)
 {
     struct sti_delayed *first = line->first;

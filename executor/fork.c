@@ -12,6 +12,7 @@
 #include "alloc/branch.h"
 #include "alloc/family.h"
 #include "alloc/scope.h"
+#include "alloc/waking.h"
 #include "alloc/way.h"
 #include "deadlock.h"
 #include "pool_state.h"
@@ -154,14 +155,17 @@ static bool leapfrog(struct sti_worker *worker, const struct sti_offer *awaited)
     return true;
 }
 
-/* As one who has slept for long (deadlock.h). */
+/* As one who has slept for long (deadlock.h); no signal could end that. */
 static void sleep_long_in_join(struct sti_sleeper *sleeper, uint64_t deadline_ns)
 {
+    bool covered = sti_waking_cover();
     sti_deadlock_enter(sleeper);
     do
         sti_deadlock_look(sleeper);
     while (sti_park_await(sleeper, deadline_ns) && sti_sleeper_is_nudged(sleeper));
     sti_deadlock_leave(sleeper);
+    if (covered)
+        sti_waking_uncover_scopes();
 }
 
 /* Who sleeps here has given its place to a spare; and may be the only one that has room on its stack for a task that

@@ -87,8 +87,10 @@ int stint_future_then_submit(stint_future *future, stint_pool *pool, stint_next_
         return error;
     }
     sti_task_retain(future);
-    sti_follow(&made->ended);
     sti_follow(&made->awaited);
+    if (!sti_task_is_delayed(&delayed->task))
+        forget_awaited(delayed); /* who ended it before there was anything to forget */
+    sti_follow(&made->ended);    /* the last, as it gives the awaited future back */
     sti_task_release(&delayed->task);
     return 0;
 }

@@ -53,11 +53,14 @@ static bool uncount_searcher(stint_pool *pool)
     return last;
 }
 
-/* Counted before it is awake, so that the next submitter does not wake another. */
+/* Counted before it is awake, so that the next submitter does not wake another. From here on it is not idle any more, even
+ * if it is long until it gets a processor. */
 static void wake(stint_pool *pool, unsigned index)
 {
+    struct sti_worker *worker = &pool->workers[index];
     count_searcher(pool);
-    sti_idle_call(&pool->workers[index]);
+    atomic_store_explicit(&worker->called_ns, sti_clock_now(), memory_order_relaxed);
+    sti_idle_call(worker);
 }
 
 /* The parked worker with the lowest number: the one whose caches are the warmest. acquire: whoever finds a bit cleared

@@ -11,6 +11,7 @@
 #include "alloc/scope.h"
 #include "alloc/waking.h"
 #include "completions.h"
+#include "create.h"
 #include "event.h"
 #include "follow.h"
 #include "pool_state.h"
@@ -18,7 +19,7 @@
 
 #define TAKEN_BACK (-1) /* from the queue of a pool that has closed */
 
-static int expect_completion(sti_task *task)
+static __attribute__((noinline)) int expect_completion(sti_task *task)
 {
     int error = sti_completions_expect(task);
     if (error != 0) {
@@ -28,25 +29,29 @@ static int expect_completion(sti_task *task)
     return error;
 }
 
-static int make_task(stint_pool *pool, stint_fn *fn, void *arg, const stint_options *options, sti_task **task,
-                     const void *caller)
+/* In line in the common path, where what is checked twice is checked once. */
+static inline __attribute__((always_inline)) int make_task(stint_pool *pool, stint_fn *fn, void *arg,
+                                                           const stint_options *options, sti_task **task,
+                                                           const void *caller)
 {
+    struct sti_thread *thread = sti_thread_metered;
     if (pool == NULL || fn == NULL || !sti_options_valid(options))
         return EINVAL;
     if (!sti_link_allows(options != NULL ? options->flags : 0))
         return ENOTSUP;
     if (!sti_pool_is_open(pool))
         return sti_pool_refusal(pool);
-    if (!sti_record_charge(sizeof(sti_task), caller))
+    if (!sti_record_charge_to(thread, sizeof(sti_task), caller))
         return ENOMEM;
-    *task = sti_task_create(pool, fn, arg, options);
-    if (*task == NULL)
+    *task = sti_task_create(sizeof(sti_task), pool, fn, arg, options, thread);
+    if (__builtin_expect(*task == NULL, 0))
         return ENOMEM;
     return __builtin_expect((*task)->options.completions == NULL, 1) ? 0 : expect_completion(*task);
 }
 
 /* Before anybody can run the task: it may look at its own future, and release it. */
-static int offer(stint_pool *pool, struct sti_worker *worker, sti_task *task, stint_future **future)
+static inline __attribute__((always_inline)) int offer(stint_pool *pool, struct sti_worker *worker, sti_task *task,
+                                                       stint_future **future)
 {
     *future = task;
     int error = sti_admission_put(pool, worker, task);
@@ -57,25 +62,32 @@ static int offer(stint_pool *pool, struct sti_worker *worker, sti_task *task, st
     return error;
 }
 
+static __attribute__((noinline)) int take_back(sti_task *task, stint_future **future)
+{
+    if (!sti_task_claim(task))
+        return 0;
+    *future = NULL;
+    if (task->options.completions != NULL)
+        sti_completions_expect_no_more(task);
+    task->counted = true;
+    sti_task_end_unstarted(task, STINT_REASON_SHUTDOWN);
+    sti_task_release(task); /* the future's */
+    return TAKEN_BACK;
+}
+
 /* From outside into the queue: the pool may have closed meanwhile, and the workers may have left before they could see
  * the task (park.h). If nobody has claimed it then, it has never been submitted; its entry stays behind for whoever
  * empties the queue. A worker needs no such look: it does not leave before its own task has ended; nor does the
  * tenants' room, which has closed before the pool. */
-static int offer_from_outside(stint_pool *pool, sti_task *task, stint_future **future)
+static inline __attribute__((always_inline)) int offer_from_outside(stint_pool *pool, sti_task *task,
+                                                                    stint_future **future)
 {
     if (sti_places_are_wanted_for_plain(&pool->places))
         return EAGAIN;
     sti_task_retain_unseen(task);
     int error = offer(pool, NULL, task, future);
-    if (error == 0 && !sti_pool_is_open(pool) && sti_task_claim(task)) {
-        *future = NULL;
-        if (task->options.completions != NULL)
-            sti_completions_expect_no_more(task);
-        task->counted = true;
-        sti_task_end_unstarted(task, STINT_REASON_SHUTDOWN);
-        sti_task_release(task); /* the future's */
-        error = TAKEN_BACK;
-    }
+    if (__builtin_expect(!sti_pool_is_open(pool), 0) && error == 0)
+        error = take_back(task, future);
     if (sti_task_give_back(task))
         sti_task_free(task);
     return error;
@@ -88,14 +100,16 @@ static bool is_full(int error)
 }
 
 /* After any error but those of a full place the task is gone. */
-static int put(stint_pool *pool, sti_task *task, stint_future **future)
+static inline __attribute__((always_inline)) int put(stint_pool *pool, sti_task *task, stint_future **future)
 {
     struct sti_worker *worker = sti_worker_of(pool);
     int error = worker == NULL && sti_admission_is_plain(task) ? offer_from_outside(pool, task, future)
                                                                : offer(pool, worker, task, future);
+    if (__builtin_expect(error == 0, 1))
+        return 0;
     if (error == TAKEN_BACK)
         return ESHUTDOWN;
-    if (error != 0 && !is_full(error))
+    if (!is_full(error))
         sti_task_discard(task);
     return error;
 }
@@ -109,7 +123,7 @@ int stint_submit(stint_pool *pool, stint_fn *fn, void *arg, const stint_options 
     if (error != 0)
         return error;
     error = put(pool, task, future);
-    if (is_full(error))
+    if (__builtin_expect(is_full(error), 0))
         sti_task_discard(task);
     return error;
 }

@@ -6,68 +6,23 @@
 #include <stddef.h>
 #include <stint/account.h>
 #include <stint/context.h>
-#include <string.h>
 
 #include "alloc/clock.h"
-#include "alloc/context.h"
 #include "alloc/process.h"
 #include "alloc/scope.h"
 #include "alloc/thread.h"
 #include "completions.h"
 #include "compound.h"
+#include "create.h"
 #include "follow.h"
 #include "monitor.h"
 #include "pools.h"
 #include "visit.h"
 
-/* Not known to be zeros: or the compiler would write them a word at a time. */
-static inline const stint_options *no_limits(void)
-{
-    static const stint_options none = STINT_OPTIONS_INIT;
-    const stint_options *hidden = &none;
-    __asm__("" : "+r"(hidden));
-    return hidden;
-}
-
-static inline __attribute__((always_inline)) sti_task *create(size_t size, const stint_pool *pool, stint_fn *fn,
-                                                              void *arg, const stint_options *options)
-{
-    sti_task *task = sti_process_malloc(size);
-    if (task == NULL)
-        return NULL;
-    memset(task, 0, offsetof(sti_task, last_follower)); /* NEW; nothing follows it */
-    atomic_init(&task->references, 2);
-    task->fn = fn;
-    task->arg = arg;
-    task->pool = pool;
-    atomic_init(&task->runner, NULL);
-    task->submitted_ns = sti_clock_now();
-    task->options = options != NULL ? *options : *no_limits();
-    task->timer.link = NULL;
-    task->stood_in_line = false;
-    task->entered = false;
-    task->counted = false;
-    task->generation = sti_pools_generation;
-    task->outcome.payload = NULL;
-    sti_token_init(&task->token, task->options.token);
-    if (task->options.account != NULL)
-        stint_account_retain(task->options.account);
-    if (task->options.context != NULL)
-        stint_context_retain(task->options.context);
-    else if (__builtin_expect(sti_thread_metered != NULL, 0) && sti_context_of(sti_thread_metered->scope) != NULL)
-        task->options.context = stint_context_retain(sti_context_of(sti_thread_metered->scope));
-    return task;
-}
-
-sti_task *sti_task_create(const stint_pool *pool, stint_fn *fn, void *arg, const stint_options *options)
-{
-    return create(sizeof(sti_task), pool, fn, arg, options);
-}
-
 sti_task *sti_task_create_sized(size_t size, const stint_pool *pool, stint_fn *fn, void *arg,
                                 const stint_options *options)
 {
-    return create(size, pool, fn, arg, options);
+    return sti_task_create(size, pool, fn, arg, options, sti_thread_metered);
 }
 
 void sti_task_free(sti_task *task)

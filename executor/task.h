@@ -67,40 +67,39 @@ struct sti_line_turn {
 struct stint_future {
     atomic_int state;
     atomic_uint references;
-    atomic_uint followers; /* this and the rest up to told: follow.h */
+    atomic_uint followers; /* this and the rest up to first_follower, last_follower and told: follow.h */
     atomic_uint bell;      /* sleepers sleep on it: changed whenever they have to look again */
     atomic_uint lock;
-    unsigned teller; /* this and the next three: under the lock */
+    unsigned teller; /* this, the next one, last_follower and told: under the lock */
     struct sti_follower *first_follower;
+    _Atomic(struct sti_worker *) runner; /* who runs it or has run it; NULL: not begun. Release, acquire */
+    struct sti_tenants *tenants; /* where it waits, if it has an account or a priority (tenants.h); otherwise NULL */
+    struct sti_monitor *monitor; /* that ends it at its deadline while it waits; NULL: it has none */
+    bool stood_in_line;          /* it got its place later than it was submitted (places.h) */
+    bool entered;                /* its account counts it as running: for the claimant */
+    bool counted; /* among the pool's outcomes, or not to be: for whoever has its queue entry, when it has resolved */
+    stint_fn *fn; /* NULL: a compound future. All before this is 0 in a new task, but for references */
+    void *arg;
+    const stint_pool *pool;
+    uint64_t submitted_ns;
+    stint_options options;
     struct sti_follower **last_follower; /* where the next one goes; unless there is none */
     const struct sti_follower *told;     /* the one that the teller runs, or has run last */
     sti_task *next_noted;                /* of those that stint_pool_destroy waits for (farewell.h) */
-    stint_fn *fn;     /* NULL: a compound future */
-    void *arg;
-    const stint_pool *pool;
-    _Atomic(struct sti_worker *) runner; /* who runs it or has run it; NULL: not begun. Release, acquire */
-    uint64_t submitted_ns;
-    stint_options options;
-    struct sti_tenants *tenants; /* where it waits, if it has an account or a priority (tenants.h); otherwise NULL */
-    struct sti_tenant *tenant;   /* this and the next two: under the lock there */
+    struct sti_tenant *tenant;           /* this and the next two: under the tenants' lock */
     sti_task *older;
     sti_task *newer;
     uint64_t charged;            /* to its tenant as it began; for the claimant */
-    struct sti_monitor *monitor; /* that ends it at its deadline while it waits; NULL: it has none */
-    bool stood_in_line;          /* it got its place later than it was submitted (places.h) */
     union {
         struct sti_timer timer; /* the monitor's, until the task has been claimed */
         struct sti_line_turn turn;   /* its teller's, once it has resolved (follow.h) */
     };
-    bool entered;                /* its account counts it as running: for the claimant */
-    bool counted; /* among the pool's outcomes, or not to be: for whoever has its queue entry, when it has resolved */
     unsigned generation; /* of the process, see pools.h */
     stint_token token;   /* what stint_future_cancel sets; its parent, until resolved, is the options' token */
     stint_outcome outcome;
 };
 
-/* A NEW task with both its references, or NULL; and one in a larger block. */
-sti_task *sti_task_create(const stint_pool *pool, stint_fn *fn, void *arg, const stint_options *options);
+/* A NEW task with both its references, in a block of so many bytes, or NULL (create.h). */
 sti_task *sti_task_create_sized(size_t size, const stint_pool *pool, stint_fn *fn, void *arg,
                                 const stint_options *options);
 

@@ -248,9 +248,11 @@ static int sleep_for_a_time(struct sti_worker *worker, sti_task *task, uint64_t 
     int error;
     if (worker != NULL)
         sti_spare_fall_asleep(worker, NULL);
-    do
+    do {
+        /* Off the list nobody nudges; and what came as the last sleep ended must not end the next at once. */
+        atomic_store_explicit(&sleeper.nudged, false, memory_order_relaxed);
         error = sleep(&sleeper, deadline_ns, deaf);
-    while (error == 0 && !sti_task_is_resolved(task));
+    } while (error == 0 && !sti_task_is_resolved(task));
     if (worker != NULL)
         sti_spare_awake(worker, NULL);
     return error;

@@ -38,7 +38,7 @@
 
 #define LONGEST_HOLD_NS UINT64_C(100000000)
 
-static _Thread_local struct sti_worker *current;
+_Thread_local struct sti_worker *sti_worker_own;
 
 void sti_worker_init(struct sti_worker *worker, stint_pool *pool, unsigned index)
 {
@@ -49,6 +49,7 @@ void sti_worker_init(struct sti_worker *worker, stint_pool *pool, unsigned index
     atomic_init(&worker->calls, 0);
     atomic_init(&worker->asked, 0);
     atomic_init(&worker->idle, false);
+    atomic_init(&worker->called_ns, 0);
     worker->pool = pool;
     atomic_init(&worker->running, NULL);
     atomic_init(&worker->record, NULL);
@@ -75,17 +76,7 @@ void sti_worker_init(struct sti_worker *worker, stint_pool *pool, unsigned index
 
 void sti_worker_leave_behind(void)
 {
-    current = NULL;
-}
-
-struct sti_worker *sti_worker_current(void)
-{
-    return current;
-}
-
-struct sti_worker *sti_worker_of(const stint_pool *pool)
-{
-    return current != NULL && current->pool == pool ? current : NULL;
+    sti_worker_own = NULL;
 }
 
 /* --- Finding a task ----------------------------------------------------------------------------------------------- */
@@ -330,14 +321,14 @@ static void find_stack(struct sti_worker *worker)
 
 static void fall_asleep(void)
 {
-    if (current != NULL)
-        sti_spare_fall_asleep(current, NULL);
+    if (sti_worker_own != NULL)
+        sti_spare_fall_asleep(sti_worker_own, NULL);
 }
 
 static void be_awake(void)
 {
-    if (current != NULL)
-        sti_spare_awake(current, NULL);
+    if (sti_worker_own != NULL)
+        sti_spare_awake(sti_worker_own, NULL);
 }
 
 static void begin(struct sti_worker *worker)
@@ -351,7 +342,7 @@ static void begin(struct sti_worker *worker)
     if (worker->pool->overdue.after_ns != 0)
         sti_ask_begin(&worker->ask);
     sti_blocking_set_lender(&lender);
-    current = worker;
+    sti_worker_own = worker;
 }
 
 static void tell_application(const struct sti_worker *worker, void (*function)(void *worker_data, unsigned index))
@@ -407,7 +398,7 @@ void *sti_worker_main(void *argument)
         sti_spare_leave(worker);
         tell_application(worker, pool->worker_ends);
     }
-    current = NULL;
+    sti_worker_own = NULL;
     if (sti_pool_is_left_behind(pool))
         return NULL;
 

@@ -31,6 +31,7 @@ struct sti_worker {
     _Atomic uint32_t calls;      /* these three: idle.h */
     _Atomic uint32_t asked;
     atomic_bool idle;
+    _Atomic uint64_t called_ns;  /* when it was last told to get up, by sti_clock_now (neglect.c) */
     sti_event helped;            /* for a join that waits: the subtask has ended, or something was shared */
     stint_pool *pool;
     _Atomic(struct sti_frame *) running; /* innermost; others look at it as visit.h says */
@@ -73,8 +74,18 @@ void *sti_worker_main(void *worker);
 void sti_worker_leave_behind(void);
 
 /* The calling thread's worker, if it is one; and if it is one of this pool's. Otherwise NULL. */
-struct sti_worker *sti_worker_current(void);
-struct sti_worker *sti_worker_of(const stint_pool *pool);
+extern _Thread_local struct sti_worker *sti_worker_own; /* to be read by the next two */
+
+static inline struct sti_worker *sti_worker_current(void)
+{
+    return sti_worker_own;
+}
+
+static inline struct sti_worker *sti_worker_of(const stint_pool *pool)
+{
+    struct sti_worker *worker = sti_worker_own;
+    return worker != NULL && worker->pool == pool ? worker : NULL;
+}
 
 static inline const struct sti_frame *sti_worker_frame(const struct sti_worker *worker)
 {

@@ -25,8 +25,8 @@ typedef struct stint_pool_statistics {
     unsigned asleep;  /* of these, those that sleep: in a blocking region, a wait or a join */
 
     /* Whether the pool does what there is to do: tasks without account that had waited for so long when they began, while a
-     * worker was idle; and the longest such time of all, in nanoseconds. On a machine that leaves workers without a
-     * processor for so long when they are woken there are some too. */
+     * worker was idle and none had been woken; and the longest such time of all, in nanoseconds. How long a worker that has
+     * been woken is without a processor does not count: a machine that has too much to do is not the pool's fault. */
     uint64_t neglected;
     uint64_t longest_neglect_ns;
 
