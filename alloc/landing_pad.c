@@ -117,6 +117,16 @@ static void pass_operand(const uint8_t **at)
     *at += mode == 1 ? 1 : mode == 2 || (mode == 0 && base == 5) ? 4 : 0;
 }
 
+/* gcc from version 16 on subtracts so; of what lies on the stack it is the address. */
+static void pass_address(struct walk *walk)
+{
+    uint8_t mode = walk->at[0] >> 6;
+    uint8_t base = walk->at[0] & 7;
+    if (mode == 1 && base != 4 && base != 5)
+        walk->selector += (int8_t)walk->at[1];
+    pass_operand(&walk->at);
+}
+
 /* cmp or sub of a register and a number. False: it is something else. */
 static bool with_number(struct walk *walk, uint8_t code)
 {
@@ -178,6 +188,9 @@ static bool step(struct walk *walk)
         pass_operand(at);
         compare(walk, walk->number);
         return walk->has_number;
+    case 0x8d: /* lea */
+        pass_address(walk);
+        return true;
     case 0x81:
     case 0x83:
         return with_number(walk, code);
