@@ -215,7 +215,7 @@ static int check_pages(const struct family *family)
     EXPECT(block != NULL && malloc_usable_size(block) >= page);
     family->free(block);
     errno = 0;
-    EXPECT(pvalloc(hidden(SIZE_MAX - 10)) == NULL && errno == ENOMEM);
+    EXPECT(keep(pvalloc(hidden(SIZE_MAX - 10))) == NULL && errno == ENOMEM);
     block = memalign(256, 10);
     EXPECT(block != NULL && (uintptr_t)block % 256 == 0);
     family->free(block);
