@@ -21,6 +21,7 @@
 #include <stint/stint.h>
 
 #include "quarantine.h"
+#include "repeats.h"
 
 #define KIB ((size_t)1 << 10)
 #define MIB ((size_t)1 << 20)
