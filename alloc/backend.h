@@ -163,6 +163,26 @@ static inline void sti_backend_heap_areas(sti_backend_heap *heap, sti_backend_ar
     mi_heap_visit_blocks(heap, false, sti_backend_visit_area, &areas);
 }
 
+/* The same with all of the page behind them, where further blocks would lie. */
+static inline bool sti_backend_visit_page(const mi_heap_t *heap, const mi_heap_area_t *area, void *block,
+                                          size_t block_size, void *visit)
+{
+    (void)heap;
+    (void)block;
+    (void)block_size;
+    const struct sti_backend_area_visit *pages = visit;
+    size_t size = area->reserved > area->committed ? area->reserved : area->committed;
+    if (area->used > 0 && area->full_block_size > 0)
+        pages->visit((uintptr_t)area->blocks, (uintptr_t)area->blocks + size, area->full_block_size, pages->arg);
+    return true;
+}
+
+static inline void sti_backend_heap_pages(sti_backend_heap *heap, sti_backend_area_fn *visit, void *arg)
+{
+    struct sti_backend_area_visit pages = { .visit = visit, .arg = arg };
+    mi_heap_visit_blocks(heap, false, sti_backend_visit_page, &pages);
+}
+
 /* The heap's live blocks, each with the beginning of its page. What other threads have freed is taken in first. */
 typedef void sti_backend_block_fn(void *block, uintptr_t page, void *arg);
 

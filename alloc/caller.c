@@ -53,8 +53,6 @@ bool sti_caller_module_is_ours(const struct dl_phdr_info *info)
            sti_caller_in(&module, sti_profile_module());
 }
 
-extern void *__tls_get_addr(void *variable);
-
 /* Names of protected modules: a file name is meant when it continues with '.' or '-' or ends there. The list only grows;
  * release publishes an entry, acquire finds it whole. */
 struct protected_name {
@@ -132,10 +130,11 @@ static int classify(struct dl_phdr_info *info, size_t size, void *unused)
     struct sti_caller_module module = loaded_range(info);
     if (is_of_openmp(info->dlpi_name))
         keep(module);
-    /* These two can be nobody's but libc's and the loader's. */
+    /* A function that can be nobody's but libc's; and what the loader says of itself: clang's sanitizers have functions of
+     * the loader's names in the program. */
     if (sti_caller_in(&module, (const void *)(uintptr_t)abs))
         sti_caller_system.libc = module;
-    else if (sti_caller_in(&module, (const void *)(uintptr_t)__tls_get_addr))
+    else if (info->dlpi_addr == _r_debug.r_ldbase)
         sti_caller_system.loader = module;
     return 0;
 }

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <unwind.h>
 
+#include "landing_pad.h"
 #include "leb128.h"
 
 /* DWARF's encodings of a value; the upper bits say what it is relative to. */
@@ -95,40 +96,51 @@ static bool read_type(const struct types *types, int64_t filter, const struct ty
     return true;
 }
 
-/* Those of std::bad_alloc and its bases. */
-static bool catches_bad_alloc(const struct types *types, int64_t filter)
+/* What the frame is asked about. */
+enum asked { BAD_ALLOC, FORCED_UNWIND };
+
+/* bad_alloc has bases. */
+static bool catches(const struct types *types, int64_t filter, enum asked asked)
 {
     const struct type_info *type;
-    if (!read_type(types, filter, &type))
+    if (!read_type(types, filter, &type) || type == NULL)
         return true;
-    return type == NULL || strcmp(type->name, "St9bad_alloc") == 0 || strcmp(type->name, "St9exception") == 0;
+    return asked == BAD_ALLOC && (strcmp(type->name, "St9bad_alloc") == 0 || strcmp(type->name, "St9exception") == 0);
 }
 
-static enum sti_lsda_answer answer_of(const uint8_t *action, const struct types *types)
+/* The filter of the first handler that takes it; its landing pad knows it by that. 0: none, but destructors. Below: it
+ * ends the process. */
+static int64_t taker(const uint8_t *action, const struct types *types, enum asked asked)
 {
-    enum sti_lsda_answer answer = STI_LSDA_PASSES;
     for (;;) {
         int64_t filter = (int64_t)sti_leb128_read(&action, true);
-        if (filter < 0)
-            return STI_LSDA_ENDS;
-        if (filter > 0 && catches_bad_alloc(types, filter))
-            answer = STI_LSDA_CATCHES;
+        if (filter < 0 || (filter > 0 && catches(types, filter, asked)))
+            return filter;
         const uint8_t *from = action;
         int64_t distance = (int64_t)sti_leb128_read(&action, true);
         if (distance == 0)
-            return answer;
+            return 0;
         action = from + distance;
     }
 }
 
+static enum sti_lsda_answer answer_of(int64_t filter, uintptr_t landing_pad)
+{
+    if (filter < 0 || (landing_pad != 0 && sti_landing_pad_ends(landing_pad, filter)))
+        return STI_LSDA_ENDS;
+    return filter > 0 ? STI_LSDA_CATCHES : STI_LSDA_PASSES;
+}
+
 /* The call site of the instruction, so many bytes into its function. */
-static enum sti_lsda_answer site_answer(const uint8_t *table, uint64_t instruction)
+static enum sti_lsda_answer site_answer(const uint8_t *table, uintptr_t function, uint64_t instruction,
+                                        enum asked asked)
 {
     uint64_t ignored;
     struct types types = { .end = NULL };
     uint8_t encoding = *table++;
     if (encoding != OMITTED && !read_encoded(&table, encoding, &ignored))
         return STI_LSDA_ENDS;
+    bool pads_are_elsewhere = encoding != OMITTED;
     types.encoding = *table++;
     if (types.encoding != OMITTED) {
         uint64_t distance = sti_leb128_read(&table, false);
@@ -145,19 +157,32 @@ static enum sti_lsda_answer site_answer(const uint8_t *table, uint64_t instructi
             !read_encoded(&table, encoding, &landing_pad))
             return STI_LSDA_ENDS;
         uint64_t action = sti_leb128_read(&table, false);
-        if (instruction - begin < size)
-            return landing_pad == 0 || action == 0 ? STI_LSDA_PASSES : answer_of(actions + action - 1, &types);
+        if (instruction - begin >= size)
+            continue;
+        int64_t filter = action == 0 ? 0 : taker(actions + action - 1, &types, asked);
+        return answer_of(filter, landing_pad == 0 || pads_are_elsewhere ? 0 : function + landing_pad);
     }
     return STI_LSDA_ENDS;
 }
 
-enum sti_lsda_answer sti_lsda_answer(struct _Unwind_Context *context)
+static enum sti_lsda_answer answer(struct _Unwind_Context *context, enum asked asked)
 {
     const uint8_t *table = (const uint8_t *)(uintptr_t)_Unwind_GetLanguageSpecificData(context);
     if (table == NULL)
         return STI_LSDA_PASSES;
     int before_instruction = 0;
     uintptr_t address = _Unwind_GetIPInfo(context, &before_instruction);
+    uintptr_t function = _Unwind_GetRegionStart(context);
     /* A return address may lie behind the last instruction of its call site. */
-    return site_answer(table, address - (before_instruction ? 0 : 1) - _Unwind_GetRegionStart(context));
+    return site_answer(table, function, address - (before_instruction ? 0 : 1) - function, asked);
+}
+
+enum sti_lsda_answer sti_lsda_answer(struct _Unwind_Context *context)
+{
+    return answer(context, BAD_ALLOC);
+}
+
+bool sti_lsda_lets_pass(struct _Unwind_Context *context)
+{
+    return answer(context, FORCED_UNWIND) != STI_LSDA_ENDS;
 }

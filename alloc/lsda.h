@@ -13,16 +13,15 @@ enum sti_lsda_answer {
     STI_LSDA_CATCHES, /* a block catches std::bad_alloc, or anything */
 
     /* Where this frame stands now its compiler has counted on no exception, and its language would end the process. So
-     * says gcc of a noexcept function, of a destructor, and of a call of what cannot throw, such as malloc. clang says it
-     * of no frame: its noexcept functions catch everything and then call std::terminate. */
+     * says gcc of a noexcept function, of a destructor, and of a call of what cannot throw, such as malloc. clang's noexcept
+     * functions and destructors catch everything and then call std::terminate: those that do so before anything else
+     * (landing_pad.h) are meant as well. */
     STI_LSDA_ENDS,
 };
+/* Of a std::bad_alloc that is thrown. */
 enum sti_lsda_answer sti_lsda_answer(struct _Unwind_Context *context);
 
-/* Whether a forced unwind may go on. */
-static inline bool sti_lsda_lets_pass(struct _Unwind_Context *context)
-{
-    return sti_lsda_answer(context) != STI_LSDA_ENDS;
-}
+/* Whether a forced unwind may go on: it passes by the blocks that catch a type. */
+bool sti_lsda_lets_pass(struct _Unwind_Context *context);
 
 #endif

@@ -138,6 +138,46 @@ void *sti_module_symbol(struct sti_module module, const char *name)
     return symbol != NULL && has_address(symbol) ? (void *)(tables.base + symbol->st_value) : NULL;
 }
 
+/* A table of relocations: its entry in the dynamic section, and that of its size. */
+struct relocations {
+    const ElfW(Rela) * first;
+    size_t count;
+};
+
+static struct relocations relocations_of(const struct sti_module *module, ElfW(Sxword) table, ElfW(Sxword) size)
+{
+    struct relocations relocations = { .first = NULL };
+    for (const ElfW(Dyn) *entry = module->dynamic; entry != NULL && entry->d_tag != DT_NULL; entry++) {
+        if (entry->d_tag == table)
+            relocations.first = pointed_to(module->base, entry);
+        else if (entry->d_tag == size)
+            relocations.count = entry->d_un.d_val / sizeof *relocations.first;
+    }
+    return relocations;
+}
+
+static const ElfW(Rela) * find_place(const struct relocations *relocations, uintptr_t offset)
+{
+    for (size_t i = 0; relocations->first != NULL && i < relocations->count; i++) {
+        if (relocations->first[i].r_offset == offset)
+            return &relocations->first[i];
+    }
+    return NULL;
+}
+
+const char *sti_module_imported(struct sti_module module, const void *place)
+{
+    const struct relocations late = relocations_of(&module, DT_JMPREL, DT_PLTRELSZ);
+    const struct relocations early = relocations_of(&module, DT_RELA, DT_RELASZ);
+    const ElfW(Rela) *relocation = find_place(&late, (uintptr_t)place - module.base);
+    if (relocation == NULL)
+        relocation = find_place(&early, (uintptr_t)place - module.base);
+    struct tables tables;
+    if (relocation == NULL || !read_tables(&module, &tables))
+        return NULL;
+    return tables.strings + tables.symbols[ELF64_R_SYM(relocation->r_info)].st_name;
+}
+
 bool sti_module_defines(const struct link_map *module, const char *name)
 {
     struct tables tables;

@@ -28,6 +28,9 @@ struct sti_module sti_module_at(const struct dl_phdr_info *info);
  * none, or a function that is chosen as the program starts (an indirect one). */
 void *sti_module_symbol(struct sti_module module, const char *name);
 
+/* Of which function the loader puts the address into this place in the module, now or at the first call; NULL: not known. */
+const char *sti_module_imported(struct sti_module module, const void *place);
+
 /* Whether it defines it at all, an indirect one too. */
 bool sti_module_defines(const struct link_map *module, const char *name);
 

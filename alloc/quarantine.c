@@ -17,7 +17,7 @@
 #include "thread.h"
 
 #define MOST_HEAPS 64
-#define MOST_STRETCHES 256 /* of a heap; what lies beyond is left accessible */
+#define MOST_STRETCHES 256 /* of pages side by side, of a heap; what lies beyond is left accessible */
 #define PAGE ((uintptr_t)4096)
 
 struct stretch {
@@ -93,53 +93,47 @@ static void hear_faults(void)
 
 /* --- In and out --------------------------------------------------------------------------------------------------- */
 
-/* Pages of blocks of one size begin with mimalloc's record of them, in their first slice. */
-static void protect(struct entry *entry, uintptr_t begin, uintptr_t end)
+/* Pages of blocks of one size begin with mimalloc's record of them, in their first slice. What is behind that goes back to
+ * the system, also where there is no room to list it: a page is as large as a huge page of the system's may have made it. */
+static void note_page(uintptr_t begin, uintptr_t end, size_t block_size, void *argument)
 {
+    (void)block_size;
+    struct entry *entry = argument;
     uintptr_t first = begin & ~(STI_BACKEND_SLICE - 1);
     uintptr_t last = (end + PAGE - 1) & ~(PAGE - 1);
     uintptr_t contents = (begin + PAGE - 1) & ~(PAGE - 1);
     unsigned count = atomic_load_explicit(&entry->count, memory_order_relaxed);
-    atomic_store_explicit(&entry->stretches[count].begin, first, memory_order_relaxed);
-    atomic_store_explicit(&entry->stretches[count].end, last, memory_order_relaxed);
-    atomic_store_explicit(&entry->count, count + 1, memory_order_release);
-    if (mprotect((void *)first, last - first, PROT_NONE) == 0 && contents < last)
+    if (contents < last)
         madvise((void *)contents, last - contents, MADV_DONTNEED);
+    if (count > 0 && atomic_load_explicit(&entry->stretches[count - 1].end, memory_order_relaxed) == first) {
+        atomic_store_explicit(&entry->stretches[count - 1].end, last, memory_order_relaxed);
+    } else if (count < MOST_STRETCHES) {
+        atomic_store_explicit(&entry->stretches[count].begin, first, memory_order_relaxed);
+        atomic_store_explicit(&entry->stretches[count].end, last, memory_order_relaxed);
+        atomic_store_explicit(&entry->count, count + 1, memory_order_release);
+    }
 }
 
-struct areas {
-    struct area {
-        uintptr_t begin;
-        uintptr_t end;
-    } of[MOST_STRETCHES];
-    unsigned count;
-};
-
-static void note_area(uintptr_t begin, uintptr_t end, size_t block_size, void *argument)
-{
-    (void)block_size;
-    struct areas *areas = argument;
-    if (areas->count < MOST_STRETCHES)
-        areas->of[areas->count++] = (struct area){ begin, end };
-}
-
-/* First all are listed, by mimalloc's records; then these may be out of reach. */
-static void close_off(struct entry *entry)
-{
-    struct areas areas = { .count = 0 };
-    sti_backend_heap_areas(entry->heap->backend, note_area, &areas);
-    for (unsigned i = 0; i < areas.count; i++)
-        protect(entry, areas.of[i].begin, areas.of[i].end);
-}
-
-static void open_up(struct entry *entry)
+static void protect(struct entry *entry, int protection)
 {
     unsigned count = atomic_load_explicit(&entry->count, memory_order_relaxed);
     for (unsigned i = 0; i < count; i++) {
         uintptr_t begin = atomic_load_explicit(&entry->stretches[i].begin, memory_order_relaxed);
         uintptr_t end = atomic_load_explicit(&entry->stretches[i].end, memory_order_relaxed);
-        mprotect((void *)begin, end - begin, PROT_READ | PROT_WRITE);
+        mprotect((void *)begin, end - begin, protection);
     }
+}
+
+/* First all are listed, by mimalloc's records; then these may be out of reach. */
+static void close_off(struct entry *entry)
+{
+    sti_backend_heap_pages(entry->heap->backend, note_page, entry);
+    protect(entry, PROT_NONE);
+}
+
+static void open_up(struct entry *entry)
+{
+    protect(entry, PROT_READ | PROT_WRITE);
     atomic_store_explicit(&entry->count, 0, memory_order_relaxed);
 }
 

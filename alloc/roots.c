@@ -70,10 +70,12 @@ struct scan {
     bool blind; /* there is something that it could neither read nor know to be unreadable */
 };
 
-/* libc's own lists of what it has open keep nothing open. */
+/* libc's own lists of what it has open keep nothing open; nor does the loader, which opens none, but remembers where it had
+ * mapped files, in whose places a semaphore may be mapped since. */
 static bool is_of_libc(uintptr_t address)
 {
-    return sti_caller_in(&sti_caller_system.libc, (const void *)address);
+    return sti_caller_in(&sti_caller_system.libc, (const void *)address) ||
+           sti_caller_in(&sti_caller_system.loader, (const void *)address);
 }
 
 static void push(struct scan *scan, struct sti_heap_block block)

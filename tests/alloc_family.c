@@ -214,8 +214,9 @@ static int check_pages(const struct family *family)
     block = pvalloc(hidden(0));
     EXPECT(block != NULL && malloc_usable_size(block) >= page);
     family->free(block);
+    void *(*volatile unknown)(size_t) = pvalloc; /* clang 21 takes it that a known one leaves errno alone */
     errno = 0;
-    EXPECT(pvalloc(hidden(SIZE_MAX - 10)) == NULL && errno == ENOMEM);
+    EXPECT(unknown(SIZE_MAX - 10) == NULL && errno == ENOMEM);
     block = memalign(256, 10);
     EXPECT(block != NULL && (uintptr_t)block % 256 == 0);
     family->free(block);

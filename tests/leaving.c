@@ -77,6 +77,8 @@ static __attribute__((noinline)) void catch_jump(void (*function)(void *arg), vo
     use_the_stack(20);
 }
 
+/* What is left has to lie in frames of their own: none of these may become part of catch_jump. */
+
 /* --- Inside a task ------------------------------------------------------------------------------------------------ */
 
 static int acquire(void *arg, void **resource)
@@ -114,17 +116,17 @@ static void release_resource(void *arg, void *resource)
     released += resource == &acquired;
 }
 
-static void out_of_use(void *arg)
+static __attribute__((noinline)) void out_of_use(void *arg)
 {
     stint_with(acquire, leave_in_use, release_resource, arg);
 }
 
-static void out_of_acquire(void *arg)
+static __attribute__((noinline)) void out_of_acquire(void *arg)
 {
     stint_with(leave_in_acquire, not_used, release_resource, arg);
 }
 
-static void out_of_guards(void *arg)
+static __attribute__((noinline)) void out_of_guards(void *arg)
 {
     STINT_GUARD(release, NULL);
     STINT_GUARD(release, NULL);
@@ -137,7 +139,7 @@ static void wake(void *arg)
     abort(); /* its frame has gone */
 }
 
-static void out_of_a_hook(void *arg)
+static __attribute__((noinline)) void out_of_a_hook(void *arg)
 {
     stint_hook hook;
     stint_hook_push(&hook, wake, NULL);
@@ -150,7 +152,7 @@ static void leave_in_release(void *arg)
     (*(leave_fn *const *)arg)();
 }
 
-static void out_of_a_release(void *arg)
+static __attribute__((noinline)) void out_of_a_release(void *arg)
 {
     stint_guard guard;
     stint_guard_push(&guard, leave_in_release, arg);
@@ -166,7 +168,7 @@ static int run_leaving(void *arg, void **value)
     return 0;
 }
 
-static void out_of_scopes(void *arg)
+static __attribute__((noinline)) void out_of_scopes(void *arg)
 {
     stint_options options = STINT_OPTIONS_INIT;
     options.preemptible = true;
@@ -183,7 +185,7 @@ static int nest(void *arg, void **value)
     return 0;
 }
 
-static void out_of_nested_scopes(void *arg)
+static __attribute__((noinline)) void out_of_nested_scopes(void *arg)
 {
     stint_outcome outcome;
     stint_run(nest, arg, NULL, &outcome);

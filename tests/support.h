@@ -20,6 +20,7 @@
 #include <cmocka.h>
 #include <stint/stint.h>
 
+#include "quarantine.h"
 #include "repeats.h"
 
 #define KIB ((size_t)1 << 10)

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * For tests of how much memory stays: in debug mode a thread keeps its last 64 heaps that were rolled back, and with each
+ * mimalloc's records, of itself and of its pages: 4 KiB of 64. */
+#ifndef TESTS_QUARANTINE_H
+#define TESTS_QUARANTINE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+static inline bool in_debug_mode(void)
+{
+    const char *value = getenv("STINT_DEBUG");
+    return value != NULL && strcmp(value, "") != 0 && strcmp(value, "0") != 0;
+}
+
+/* What one thread's takes of tasks of this size, in bytes. */
+static inline size_t quarantine_room(size_t of_task)
+{
+    return in_debug_mode() ? 64 * (((size_t)512 << 10) + of_task / 16) : 0;
+}
+
+#endif
