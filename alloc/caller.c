@@ -23,6 +23,7 @@
 #include "profile_write.h"
 #include "quiet.h"
 #include "rules.h"
+#include "thread_init.h"
 
 struct sti_caller_system sti_caller_system;
 extern int register_destructor(void (*)(void *), void *, void *) __asm__("__cxa_thread_atexit_impl");
@@ -366,6 +367,11 @@ static void count_frame(struct walk *walk, uintptr_t stack_pointer)
     walk->frames++;
 }
 
+static bool makes_thread_variables(uintptr_t instruction)
+{
+    return sti_rule_is_on(STI_RULE_THREAD_INIT) && sti_thread_init_contains(instruction);
+}
+
 static STI_CALLER_UNINSTRUMENTED _Unwind_Reason_Code visit_frame(struct _Unwind_Context *context, void *argument)
 {
     struct walk *walk = argument;
@@ -379,7 +385,8 @@ static STI_CALLER_UNINSTRUMENTED _Unwind_Reason_Code visit_frame(struct _Unwind_
     int before_instruction = 0;
     uintptr_t address = _Unwind_GetIPInfo(context, &before_instruction);
     /* A return address may lie behind the last instruction of its function. */
-    if (is_protected_address(walk, address - (before_instruction ? 0 : 1))) {
+    uintptr_t instruction = address - (before_instruction ? 0 : 1);
+    if (is_protected_address(walk, instruction) || makes_thread_variables(instruction)) {
         walk->met_protected = true;
         note_met(walk, _Unwind_GetCFA(context), address);
         return _URC_END_OF_STACK;
