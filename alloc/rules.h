@@ -22,6 +22,7 @@ enum {
     STI_RULE_THROW = 1 << 7,          /* nor while a C++ exception is on its way */
     STI_RULE_SPECIFIC = 1 << 8,       /* a rollback gives thread-specific values back, */
     STI_RULE_HANDLE = 1 << 9,         /* and closes the handles of libc that are open */
+    STI_RULE_HANDED_OVER = 1 << 11,   /* what libc allocates for its caller is the caller's */
     STI_RULE_THREAD_INIT = 1 << 10,   /* no jump out of what makes a thread's variables */
 };
 

@@ -4,6 +4,7 @@
  * thread-specific values are as before. */
 #include "masking.h"
 
+#include <argz.h>
 #include <dlfcn.h>
 #ifdef HAVE_LIBXML2
 #include <libxml/parser.h>
@@ -169,11 +170,28 @@ static void leave_streams_open(const void *detail)
     CHECK(lowest < 40);
 }
 
+static void have_libc_allocate(const void *detail)
+{
+    static char text[1 << 20];
+    char *argz = NULL;
+    size_t length = 0;
+    (void)detail;
+    memset(text, 'x', sizeof text - 1);
+    REQUIRE(argz_create_sep(text, ':', &argz, &length) == 0);
+    trip();
+}
+
+static void lose_what_libc_hands_over(const void *detail)
+{
+    check_nothing_is_left(have_libc_allocate, detail);
+}
+
 int main(int argc, char **argv)
 {
     static struct masking_case cases[] = {
         { "a stream into a task's block", STI_RULE_HANDLE, CHECK_FAILS | CRASHES, write_into_another_s_block, NULL },
         { "streams left open", STI_RULE_HANDLE, CHECK_FAILS, leave_streams_open, NULL },
+        { "a block that libc made for the task", STI_RULE_HANDED_OVER, CHECK_FAILS, lose_what_libc_hands_over, NULL },
         { "a block in a static variable", RULE_ROOTS, CHECK_FAILS | CRASHES, keep_a_block, "masking_static" },
         { "a block in a thread-local variable", RULE_ROOTS, CHECK_FAILS | CRASHES, keep_a_block,
           "masking_thread_local" },

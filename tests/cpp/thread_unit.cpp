@@ -21,6 +21,7 @@ int *filled_table()
     for (int i = 0; i < 20; i++) {
         free(table);
         table = static_cast<int *>(malloc(1000));
+        __asm__ volatile("" : "+r"(table)); /* compilers leave out what nobody uses */
         if (table == nullptr)
             return nullptr;
     }
