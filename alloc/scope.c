@@ -275,15 +275,16 @@ static size_t roll_back(struct sti_thread *thread, struct sti_scope *scope, cons
 {
     sti_specific_rollback(scope);
     sti_thread_state_rollback(scope);
+    bool scanned = false;
     if (has_used_libc(scope)) {
-        sti_handles_rollback(scope, task);
+        scanned = sti_handles_rollback(scope, task);
         sti_libc_heap_end(thread, scope, NULL);
     }
     struct sti_heap *blocks = sti_nursery_take(thread, scope);
     if (blocks == NULL)
-        return sti_heap_rollback(thread, scope->heaps, task);
+        return sti_heap_rollback(thread, scope->heaps, task, scanned);
     blocks->next = scope->heaps;
-    return sti_heap_rollback(thread, blocks, task);
+    return sti_heap_rollback(thread, blocks, task, scanned);
 }
 
 /* End the thread's innermost scope and make the one below it current again. */
