@@ -17,6 +17,7 @@
 
 #include "process.h"
 #include "quiet.h"
+#include "rules.h"
 
 /* The list only grows; release publishes an entry, acquire finds it whole. */
 static struct sti_caller_module kept[STI_KEPT_MODULES];
@@ -34,7 +35,7 @@ bool sti_caller_is_kept(const void *caller)
     size_t i = 0;
     while (i < count && !sti_caller_in(&kept[i], caller))
         i++;
-    return i < count;
+    return i < count && sti_rule_is_on(STI_RULE_KEPT_MODULE);
 }
 
 size_t sti_kept_modules(struct sti_caller_module *modules)

@@ -9,6 +9,7 @@
 
 #include "preempt.h"
 #include "process.h"
+#include "rules.h"
 #include "scope_state.h"
 
 enum { LOCALE = 1 << 0, MASK = 1 << 1, CANCEL = 1 << 2, CANCEL_TYPE = 1 << 3 };
@@ -25,7 +26,7 @@ struct sti_thread_state {
 /* To note what had not been changed yet, otherwise NULL. */
 static struct sti_thread_state *begin(struct sti_scope *scope, unsigned what)
 {
-    if (scope->thread_state == NULL)
+    if (scope->thread_state == NULL && sti_rule_is_on(STI_RULE_THREAD_STATE))
         scope->thread_state = sti_process_calloc(1, sizeof *scope->thread_state);
     struct sti_thread_state *state = scope->thread_state;
     if (state == NULL || (state->changed & what) != 0)
