@@ -13,11 +13,14 @@
 
 /* backtrace_symbols makes pointers into its block, tsearch and _obstack_newchunk pointers to it. */
 static const char *const names[] = {
-    "tsearch",         "_obstack_begin",    "_obstack_begin_1", "_obstack_newchunk", "backtrace_symbols", "argz_add",
-    "argz_add_sep",    "argz_append",       "argz_create",      "argz_create_sep",   "argz_insert",       "argz_replace",
-    "envz_add",        "envz_merge",        "wcsdup",
+    "tsearch",     "_obstack_begin", "_obstack_begin_1", "_obstack_newchunk", "backtrace_symbols",
+    "argz_add",    "argz_add_sep",   "argz_append",      "argz_create",       "argz_create_sep",
+    "argz_insert", "argz_replace",   "envz_add",         "envz_merge",        "wcsdup",
 };
 #define NAMES (sizeof names / sizeof *names)
+#define TSEARCH 0
+
+_Thread_local bool sti_handed_over_search;
 
 static struct sti_caller_module functions[NAMES];
 static struct sti_caller_module all; /* from the first of them to the last */
@@ -49,5 +52,5 @@ bool sti_handed_over(const void *caller)
     size_t i = 0;
     while (i < NAMES && !sti_caller_in(&functions[i], call))
         i++;
-    return i < NAMES;
+    return i < NAMES && (i != TSEARCH || sti_handed_over_search);
 }

@@ -12,6 +12,9 @@
 /* Is it in one of the former? Of an address in libc. Cold. */
 bool sti_handed_over(const void *caller);
 
+/* The thread is in a tsearch that somebody else than libc has called, which has trees of its own. */
+extern _Thread_local bool sti_handed_over_search __attribute__((visibility("hidden")));
+
 /* The latter's: is the thread in a scope whose block it should be; and the task's copy of libc's block, which is freed, or the
  * same block where there is no room. In scopes only, and masked, so that no interrupt comes between. */
 bool sti_handed_over_is_wanted(void);

@@ -19,7 +19,7 @@ struct decoder {
     bool by_thread; /* a prefix says fs */
     bool short_operand;
     bool short_address;
-    bool wide; /* REX.W */
+    bool wide;    /* REX.W */
     bool encoded; /* by VEX or EVEX */
     enum map map;
     uint8_t opcode;
@@ -103,9 +103,9 @@ static bool has_modrm(const struct decoder *decoder)
         return true;
     if (code < 0x40)
         return (code & 7) < 4;
-    return code == 0x63 || code == 0x69 || code == 0x6b || is_between(code, 0x80, 0x8f) || code == 0xc0 || code == 0xc1 ||
-           code == 0xc6 || code == 0xc7 || is_between(code, 0xd0, 0xd3) || is_between(code, 0xd8, 0xdf) || code == 0xf6 ||
-           code == 0xf7 || code == 0xfe || code == 0xff;
+    return code == 0x63 || code == 0x69 || code == 0x6b || is_between(code, 0x80, 0x8f) || code == 0xc0 ||
+           code == 0xc1 || code == 0xc6 || code == 0xc7 || is_between(code, 0xd0, 0xd3) ||
+           is_between(code, 0xd8, 0xdf) || code == 0xf6 || code == 0xf7 || code == 0xfe || code == 0xff;
 }
 
 static size_t constant_of_map_one(const struct decoder *decoder)
@@ -198,10 +198,11 @@ static void note_use(const struct decoder *decoder, struct sti_instruction *inst
         instruction->is_byte = code == 0xb6 || code == 0xbe;
         instruction->writes_byte = is_between(code, 0x90, 0x9f) || code == 0xb0 || code == 0xc0;
     } else if (decoder->map == MAP_ONE) {
-        bool compares = code == 0x38 || code == 0x3a || code == 0x84 || (code == 0x80 && group == 7) ||
-                        (code == 0xf6 && group < 2);
-        bool changes = (code < 0x38 && (code & 7) == 0) || code == 0x86 || code == 0x88 || (code == 0x80 && group != 7) ||
-                       code == 0xc6 || (code == 0xf6 && (group == 2 || group == 3)) || code == 0xfe;
+        bool compares =
+            code == 0x38 || code == 0x3a || code == 0x84 || (code == 0x80 && group == 7) || (code == 0xf6 && group < 2);
+        bool changes = (code < 0x38 && (code & 7) == 0) || code == 0x86 || code == 0x88 ||
+                       (code == 0x80 && group != 7) || code == 0xc6 || (code == 0xf6 && (group == 2 || group == 3)) ||
+                       code == 0xfe;
         instruction->is_byte = compares || code == 0x8a;
         instruction->writes_byte = changes;
         instruction->writes_byte_one = code == 0xc6 && *constant == 1;

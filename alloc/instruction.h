@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 enum sti_instruction_flow {
-    STI_INSTRUCTION_GOES_ON, /* calls, too */
+    STI_INSTRUCTION_GOES_ON,  /* calls, too */
     STI_INSTRUCTION_BRANCHES, /* to target, or on */
     STI_INSTRUCTION_JUMPS,    /* to target */
     STI_INSTRUCTION_ENDS,     /* returns, jumps to where nobody knows, or traps */

@@ -41,9 +41,9 @@ static int note_module(struct dl_phdr_info *info, size_t size, void *argument)
     if (all->count == MOST)
         return 1;
     struct candidate *one = &all->of[all->count++];
-    *one = (struct candidate){
-        .module = sti_module_at(info), .name = file_of(info->dlpi_name), .lasts = info->dlpi_name[0] == '\0'
-    };
+    *one = (struct candidate){ .module = sti_module_at(info),
+                               .name = file_of(info->dlpi_name),
+                               .lasts = info->dlpi_name[0] == '\0' };
     const ElfW(Dyn) *named = NULL;
     for (const ElfW(Dyn) *entry = one->module.dynamic; entry != NULL && entry->d_tag != DT_NULL; entry++) {
         uintptr_t value = entry->d_un.d_ptr;

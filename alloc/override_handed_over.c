@@ -10,6 +10,7 @@
 #undef __OPTIMIZE__
 #include <dirent.h>
 #include <regex.h>
+#include <search.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <stint/interrupt.h>
@@ -116,11 +117,26 @@ static void adopt_entries(void ***list, int count, const void *caller)
     }
 FOLDER_READERS(FOLDER_READER)
 
+/* --- Trees -------------------------------------------------------------------------------------------------------- */
+
+STINT_API void *tsearch(const void *key, void **root, int (*compares)(const void *, const void *));
+
+/* It makes a node when it has made all comparisons. */
+void *tsearch(const void *key, void **root, int (*compares)(const void *, const void *))
+{
+    STI_LIBC_FUNCTION(tsearch)
+    bool before = sti_handed_over_search;
+    sti_handed_over_search = true;
+    void *node = plain(key, root, compares);
+    sti_handed_over_search = before;
+    return node;
+}
+
 /* --- Structures of the caller's ------------------------------------------------------------------------------------ */
 
 /* X(name, parameters behind the structure, arguments) */
 #define FILE_ACTIONS(X)                                                                                                \
-    X(addopen, (posix_spawn_file_actions_t * actions, int descriptor, const char *path, int flags, mode_t mode),        \
+    X(addopen, (posix_spawn_file_actions_t * actions, int descriptor, const char *path, int flags, mode_t mode),       \
       (actions, descriptor, path, flags, mode))                                                                        \
     X(addclose, (posix_spawn_file_actions_t * actions, int descriptor), (actions, descriptor))                         \
     X(adddup2, (posix_spawn_file_actions_t * actions, int from, int to), (actions, from, to))                          \
@@ -142,17 +158,21 @@ FILE_ACTIONS(FILE_ACTION)
 
 /* The places of what was found, where the caller wants them allocated. */
 #define MATCHERS(X)                                                                                                    \
-    X(re_match, (struct re_pattern_buffer * regex, const char *text, regoff_t length, regoff_t start,                  \
-                 struct re_registers *found_at),                                                                       \
+    X(re_match,                                                                                                        \
+      (struct re_pattern_buffer * regex, const char *text, regoff_t length, regoff_t start,                            \
+       struct re_registers *found_at),                                                                                 \
       (regex, text, length, start, found_at))                                                                          \
-    X(re_search, (struct re_pattern_buffer * regex, const char *text, regoff_t length, regoff_t start, regoff_t range, \
-                  struct re_registers *found_at),                                                                      \
+    X(re_search,                                                                                                       \
+      (struct re_pattern_buffer * regex, const char *text, regoff_t length, regoff_t start, regoff_t range,            \
+       struct re_registers *found_at),                                                                                 \
       (regex, text, length, start, range, found_at))                                                                   \
-    X(re_match_2, (struct re_pattern_buffer * regex, const char *text, regoff_t length, const char *text_too,          \
-                   regoff_t length_too, regoff_t start, struct re_registers *found_at, regoff_t stop),                 \
+    X(re_match_2,                                                                                                      \
+      (struct re_pattern_buffer * regex, const char *text, regoff_t length, const char *text_too, regoff_t length_too, \
+       regoff_t start, struct re_registers *found_at, regoff_t stop),                                                  \
       (regex, text, length, text_too, length_too, start, found_at, stop))                                              \
-    X(re_search_2, (struct re_pattern_buffer * regex, const char *text, regoff_t length, const char *text_too,         \
-                    regoff_t length_too, regoff_t start, regoff_t range, struct re_registers *found_at, regoff_t stop), \
+    X(re_search_2,                                                                                                     \
+      (struct re_pattern_buffer * regex, const char *text, regoff_t length, const char *text_too, regoff_t length_too, \
+       regoff_t start, regoff_t range, struct re_registers *found_at, regoff_t stop),                                  \
       (regex, text, length, text_too, length_too, start, range, found_at, stop))
 #define MATCHER(name, parameters, arguments)                                                                           \
     STINT_API regoff_t name parameters;                                                                                \

@@ -19,6 +19,7 @@
 #include <link.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stint/roots.h>
 #include <string.h>
 #include <unistd.h>
@@ -75,13 +76,14 @@ struct scan {
     size_t part_count;
     size_t part_capacity;
     bool unanswered; /* the system gives no copies, so what may be unloaded is read with the loader's lock */
-    bool blind; /* there is something that it could neither read nor know to be unreadable */
+    bool blind;      /* there is something that it could neither read nor know to be unreadable */
 };
 
-/* libc's own lists of what it has open keep nothing open. */
+/* libc's own lists of what it has open keep nothing open; but these variables of its are anybody's to set. */
 static bool is_of_libc(uintptr_t address)
 {
-    return sti_caller_in(&sti_caller_system.libc, (const void *)address);
+    return sti_caller_in(&sti_caller_system.libc, (const void *)address) && address != (uintptr_t)&stdin &&
+           address != (uintptr_t)&stdout && address != (uintptr_t)&stderr;
 }
 
 static void push(struct scan *scan, struct sti_heap_block block)

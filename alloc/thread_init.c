@@ -47,8 +47,8 @@ struct function {
     struct module module;
     uintptr_t begin;
     uintptr_t end;
-    const void *block;   /* what __tls_get_addr returns here; NULL: it is not called */
-    bool by_pointer; /* a register holds the thread pointer */
+    const void *block; /* what __tls_get_addr returns here; NULL: it is not called */
+    bool by_pointer;   /* a register holds the thread pointer */
 };
 
 /* A bit for each byte at which an instruction begins. */
@@ -65,9 +65,9 @@ static bool find_module(uintptr_t instruction, struct module *module)
     if (_dl_find_object((void *)instruction, &found) != 0)
         return false;
     const ElfW(Ehdr) *header = found.dlfo_map_start;
-    *module = (struct module){
-        .begin = (uintptr_t)found.dlfo_map_start, .end = (uintptr_t)found.dlfo_map_end, .map = found.dlfo_link_map
-    };
+    *module = (struct module){ .begin = (uintptr_t)found.dlfo_map_start,
+                               .end = (uintptr_t)found.dlfo_map_end,
+                               .map = found.dlfo_link_map };
     if (memcmp(header->e_ident, ELFMAG, SELFMAG) != 0 || header->e_phoff + header->e_phnum * sizeof(ElfW(Phdr)) > 4096)
         return true;
     const ElfW(Phdr) *segments = (const ElfW(Phdr) *)(module->begin + header->e_phoff);
@@ -208,7 +208,7 @@ static bool read_function(struct function *function)
 static bool is_one_before(const struct function *function, int32_t displacement)
 {
     const char *pointer = __builtin_thread_pointer();
-    return displacement < 0 && (uintptr_t)-(intptr_t)displacement <= function->module.thread_local_size &&
+    return displacement < 0 && (uintptr_t) - (intptr_t)displacement <= function->module.thread_local_size &&
            pointer[displacement] == 1;
 }
 
@@ -250,7 +250,8 @@ static bool is_marked(const struct reached *reached, const struct function *func
 }
 
 /* Whether something was found that one more sweep has to go on from. */
-static bool sweep(struct reached *reached, const struct function *function, const struct sti_instruction *set, bool from_set)
+static bool sweep(struct reached *reached, const struct function *function, const struct sti_instruction *set,
+                  bool from_set)
 {
     bool again = false;
     for (uintptr_t at = function->begin; at < function->end;) {
@@ -346,8 +347,8 @@ static bool may_set(const struct function *function)
 static __attribute__((noinline)) bool look(const struct module *module, uintptr_t instruction)
 {
     struct function function = { .module = *module };
-    if (!sti_frame_function(instruction, &function.begin, &function.end) ||
-        function.end - function.begin > LARGEST || !may_set(&function))
+    if (!sti_frame_function(instruction, &function.begin, &function.end) || function.end - function.begin > LARGEST ||
+        !may_set(&function))
         return false;
     return read_function(&function) && initialises(&function, instruction);
 }

@@ -98,7 +98,8 @@ static void *make_environment(void)
     char *other = NULL;
     size_t length = 0;
     size_t other_length = 0;
-    if (envz_add(&envz, &length, "name", "value") != 0 || envz_add(&other, &other_length, "name", "longer value") != 0 ||
+    if (envz_add(&envz, &length, "name", "value") != 0 ||
+        envz_add(&other, &other_length, "name", "longer value") != 0 ||
         envz_merge(&envz, &length, other, other_length, 1) != 0)
         return NULL;
     return strcmp(envz_get(envz, length, "name"), "longer value") == 0 ? envz : NULL;
@@ -129,8 +130,8 @@ static void *make_scanned(void)
     char *letters = NULL;
     int number = 0;
     int end = 0;
-    int count = sscanf("one 2 three; abc wide", "%ms %*d %m[^;]%n; %2mc%*c %mls %d", &word, &set, &end, &letters, &wide,
-                       &number);
+    const char *volatile format = "%ms %*d %m[^;]%n; %2mc%*c %mls %d"; /* clang does not know mls */
+    int count = sscanf("one 2 three; abc wide", format, &word, &set, &end, &letters, &wide, &number);
     bool right = count == 4 && strcmp(word, "one") == 0 && strcmp(set, "three") == 0 && end == 11 &&
                  memcmp(letters, "ab", 2) == 0 && wcscmp(wide, L"wide") == 0;
     return right ? word : NULL;

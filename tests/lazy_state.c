@@ -122,6 +122,16 @@ static void use_conversion(char *out)
     iconv_close(conversion);
 }
 
+/* Another conversion, which libc looks up for itself. */
+static void use_wide_stream(char *out)
+{
+    FILE *stream = fopen("/proc/self/comm", "r,ccs=ISO-8859-7");
+    if (stream == NULL)
+        return;
+    snprintf(out, ROOM, "%d", (int)fgetwc(stream));
+    fclose(stream);
+}
+
 static void use_messages(char *out)
 {
     setlocale(LC_ALL, "C.UTF-8");
@@ -306,6 +316,7 @@ static const struct use {
     { "locales", use_locale },
     { "wide characters", use_wide },
     { "conversions", use_conversion },
+    { "a stream's conversion", use_wide_stream },
     { "catalogues", use_messages },
     { "a stream's buffer", use_standard_output },
     { "standard input", use_standard_input },
@@ -323,7 +334,7 @@ static const struct use {
     { "logins", use_logins },
 };
 
-enum { OUTSIDE, FAILING, INTERRUPTED, UNWOUND, WAYS };
+enum { OUTSIDE, FAILING, INTERRUPTED, UNWOUND, UNSCANNED, WAYS };
 
 struct first_use {
     use_fn *use;
@@ -338,7 +349,7 @@ static int use_first(void *arg, void **value)
     first->use(out);
     for (int i = 0; i < 100; i++)
         keep(malloc(100));
-    while (first->way != FAILING)
+    while (first->way == INTERRUPTED || first->way == UNWOUND)
         keep(malloc(1000));
     return EIO;
 }
@@ -365,6 +376,8 @@ static void use_twice(const struct use *use, int way, int told)
     } else {
         stint_options options = { .on_interrupt = way == UNWOUND ? STINT_UNWIND : STINT_JUMP };
         options.budget.allocation = 4 * MIB;
+        if (way == UNSCANNED && stint_set_root_scan(STINT_ROOT_SCAN_NEVER) != 0)
+            _exit(4);
         stint_outcome outcome = run_task(use_first, &first, &options);
         if (outcome.status != STINT_ERROR)
             _exit(2);
@@ -398,7 +411,9 @@ static void test_what_libc_has_made_in_a_task_is_whole_afterwards(void **state)
     for (size_t i = 0; i < sizeof uses / sizeof *uses; i++) {
         char right[ROOM];
         second_use(&uses[i], OUTSIDE, right);
-        for (int way = FAILING; way < WAYS; way++) {
+        /* Without a scan nobody knows of the variable that keeps the stream open. */
+        int ways = uses[i].use == use_standard_output ? UNSCANNED : WAYS;
+        for (int way = FAILING; way < ways; way++) {
             char out[ROOM];
             second_use(&uses[i], way, out);
             if (strcmp(out, right) != 0)

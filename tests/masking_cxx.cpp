@@ -199,7 +199,8 @@ int main(int argc, char **argv)
 #endif
         { "the cache of a facet", STI_RULE_CXX_CACHES, CHECK_FAILS | CRASHES, lose_the_cache_of_a_facet, nullptr },
         { "a jump out of a catch block", STI_RULE_CATCH, CHECK_FAILS, jump_out_of_a_catch_block, nullptr },
-        { "a jump past an exception on its way", STI_RULE_THROW, CHECK_FAILS, jump_past_an_exception_on_its_way, nullptr },
+        { "a jump past an exception on its way", STI_RULE_THROW, CHECK_FAILS, jump_past_an_exception_on_its_way,
+          nullptr },
         { "a jump with a std::mutex held", STI_RULE_LOCK, CHECK_FAILS, jump_out_of_a_lock_guard<std::mutex>, nullptr },
         { "a jump with a std::shared_timed_mutex held", STI_RULE_LOCK, CHECK_FAILS,
           jump_out_of_a_lock_guard<std::shared_timed_mutex>, nullptr },

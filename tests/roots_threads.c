@@ -4,6 +4,7 @@
 #include "support.h"
 
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <link.h>
 #include <poll.h>
 #include <pthread.h>
@@ -14,6 +15,7 @@
 
 typedef void **variables_fn(void);
 variables_fn linked_variables;
+FILE **standard_output(void);
 
 #define PAGE_4 (4 * 4096 / sizeof(void *))
 
@@ -191,12 +193,35 @@ static void test_a_root_in_a_library_is_found_and_told(void **state)
     dlclose(module);
 }
 
+static int replace_standard_output(void *arg, void **value)
+{
+    (void)value;
+    *standard_output() = arg = fopen("/dev/null", "w");
+    return arg != NULL ? 1 : 2;
+}
+
+static void test_a_standard_stream_that_a_task_has_replaced_stays_open(void **state)
+{
+    (void)state;
+    if (!stint_overrides_malloc())
+        skip();
+    FILE *before = *standard_output();
+    stint_outcome outcome = run_task(replace_standard_output, NULL, NULL);
+    FILE *after = *standard_output();
+    *standard_output() = before;
+    assert_int_equal(outcome.error, 1);
+    assert_ptr_not_equal(after, before);
+    assert_true(fcntl(fileno(after), F_GETFD) >= 0);
+    assert_int_equal(fclose(after), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_no_lock_of_the_loader_is_held_while_variables_are_read),
         cmocka_unit_test(test_a_handle_that_is_open_makes_no_scan_more),
         cmocka_unit_test(test_a_root_in_a_library_is_found_and_told),
+        cmocka_unit_test(test_a_standard_stream_that_a_task_has_replaced_stays_open),
         cmocka_unit_test(test_modules_may_be_unloaded_while_others_roll_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

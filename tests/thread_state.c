@@ -185,7 +185,8 @@ static int change_in_the_kernel(void *arg, void **value)
     CPU_ZERO(&first);
     CPU_SET((size_t)sched_getcpu(), &first);
     if (sigaltstack(&stack, NULL) != 0 || pthread_setaffinity_np(pthread_self(), sizeof first, &first) != 0 ||
-        sched_setaffinity(0, sizeof first, &first) != 0 || pthread_setschedparam(pthread_self(), SCHED_BATCH, &none) != 0)
+        sched_setaffinity(0, sizeof first, &first) != 0 ||
+        pthread_setschedparam(pthread_self(), SCHED_BATCH, &none) != 0)
         return EBADMSG;
     while (changes->error < 0)
         keep(stint_malloc(1000));

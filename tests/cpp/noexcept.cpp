@@ -80,8 +80,8 @@ void behind_a_block_for_another_type(void (*function)())
 
 void the_task_ends(void **)
 {
-    void (*const places[])(void (*)()) = { in_noexcept, in_inlined_noexcept, in_destructor, in_destructor_while_throwing,
-                                           behind_a_block_for_another_type };
+    void (*const places[])(void (*)()) = { in_noexcept, in_inlined_noexcept, in_destructor,
+                                           in_destructor_while_throwing, behind_a_block_for_another_type };
     void (*const functions[])() = { grow, grow_one_string, spend_new, spend_array };
     for (auto mode : modes) {
         for (auto place : places) {

@@ -10,8 +10,9 @@
 #include "trail.h"
 
 #define UNITS(X)                                                                                                       \
-    X(program_0) X(program_1) X(program_2) X(program_3) X(relaxed_0) X(relaxed_1) X(relaxed_2) X(relaxed_3)            \
-    X(library_0) X(library_1) X(library_2) X(library_3)
+    X(program_0)                                                                                                       \
+    X(program_1) X(program_2) X(program_3) X(relaxed_0) X(relaxed_1) X(relaxed_2) X(relaxed_3) X(library_0)            \
+        X(library_1) X(library_2) X(library_3)
 #define DECLARE(name) extern const first_uses name##_uses;
 UNITS(DECLARE)
 

@@ -108,6 +108,7 @@ int JOIN(NAME, flag)(bool goes_on)
 
 first_use JOIN(NAME, alone), JOIN(NAME, pointer), JOIN(NAME, one_of_many), JOIN(NAME, exported);
 extern const first_uses JOIN(NAME, uses);
-const first_uses JOIN(NAME, uses) = { __FILE__, JOIN(NAME, alone), JOIN(NAME, pointer), JOIN(NAME, one_of_many),
-                                      JOIN(NAME, exported), JOIN(NAME, flag) };
+const first_uses JOIN(NAME, uses) = {
+    __FILE__, JOIN(NAME, alone), JOIN(NAME, pointer), JOIN(NAME, one_of_many), JOIN(NAME, exported), JOIN(NAME, flag)
+};
 #endif

@@ -8,8 +8,8 @@
 typedef int first_use(bool goes_on);
 struct first_uses {
     const char *unit;
-    first_use *alone;    /* of the only variable that this part of the program has */
-    first_use *pointer;  /* which needs no destructor */
+    first_use *alone;   /* of the only variable that this part of the program has */
+    first_use *pointer; /* which needs no destructor */
     first_use *one_of_many;
     first_use *exported;
     first_use *flag; /* what C code does by hand */
