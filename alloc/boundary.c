@@ -36,7 +36,7 @@ extern const char sti_boundary_landing[] __attribute__((visibility("hidden")));
 
 _Unwind_Reason_Code sti_boundary_personality(int version, _Unwind_Action actions, _Unwind_Exception_Class class,
                                              struct _Unwind_Exception *exception, struct _Unwind_Context *context)
-    __attribute__((visibility("hidden")));
+    __attribute__((visibility("hidden"), used)); /* by the frame below, which link-time optimisation does not read */
 
 /* thrown is kept where the stack pointer is during the call: there the personality finds it. */
 __asm__(".text\n"
@@ -59,8 +59,10 @@ __asm__(".text\n"
         "    .cfi_endproc\n"
         ".size sti_boundary_call, . - sti_boundary_call\n"
         ".p2align 4\n"
-        ".type jump_to_landing, @function\n"
-        "jump_to_landing:\n"
+        ".globl sti_boundary_jump\n"
+        ".hidden sti_boundary_jump\n"
+        ".type sti_boundary_jump, @function\n"
+        "sti_boundary_jump:\n"
         "    movq 0(%rdi), %rbx\n"
         "    movq 8(%rdi), %rbp\n"
         "    movq 16(%rdi), %r12\n"
@@ -69,7 +71,7 @@ __asm__(".text\n"
         "    movq 40(%rdi), %r15\n"
         "    movq 48(%rdi), %rsp\n"
         "    jmp sti_boundary_landing\n"
-        ".size jump_to_landing, . - jump_to_landing\n");
+        ".size sti_boundary_jump, . - sti_boundary_jump\n");
 
 struct _Unwind_Exception sti_boundary_left;
 _Thread_local struct sti_callback *sti_callback_innermost;
@@ -244,7 +246,7 @@ struct registers {
     const struct sti_thrown *wanted;
 };
 
-_Noreturn void jump_to_landing(const struct registers *registers);
+_Noreturn void sti_boundary_jump(const struct registers *registers) __attribute__((visibility("hidden")));
 
 static _Unwind_Reason_Code find_landing(struct _Unwind_Context *context, void *argument)
 {
@@ -264,7 +266,7 @@ void sti_boundary_cut(const struct sti_callback *callback)
     struct registers registers = { .wanted = callback->thrown };
     _Unwind_Backtrace(find_landing, &registers);
     callback->thrown->exception = &sti_boundary_left;
-    jump_to_landing(&registers);
+    sti_boundary_jump(&registers);
 }
 
 const char sti_boundary_release[] = "release";

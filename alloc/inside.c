@@ -59,7 +59,7 @@ int stint_usage_now(stint_usage *usage)
         .peak = held > scope->peak ? held : scope->peak,
         .samples = scope->samples,
         .deferred = scope->deferred,
-        .wall_ns = difference(now, scope->start),
+        .wall_ns = scope->untimed ? 0 : difference(now, scope->start),
         .queued_ns = request->submitted_ns != 0 ? difference(scope->start, request->submitted_ns) : 0,
         .cpu_ns = request->options->budget.cpu_ns != 0 ? sti_cpu_used(scope) : 0,
     };

@@ -112,6 +112,13 @@ void sti_scope_end_watch(struct sti_scope *scope)
         sti_preempt_close(scope->signal_was_blocked);
 }
 
+static bool is_untimed(const stint_options *options)
+{
+    const stint_budget *budget = &options->budget;
+    return (options->flags & STINT_UNTIMED) != 0 && (budget->wall_ns | budget->run_ns | budget->cpu_ns) == 0 &&
+           !sti_global_is_limited();
+}
+
 void sti_scope_init(struct sti_scope *scope, struct sti_thread *thread, const struct sti_scope_request *request)
 {
     const stint_options *options = request->options;
@@ -153,6 +160,7 @@ void sti_scope_init(struct sti_scope *scope, struct sti_thread *thread, const st
     scope->watch.link = NULL;
     scope->watched = false;
     scope->preemptible = options->preemptible;
+    scope->untimed = is_untimed(options);
     scope->covered = 0;
     scope->wiped = options->wipe;
     scope->heap = NULL;
@@ -206,12 +214,12 @@ static uint64_t deadline_of(const stint_budget *budget, uint64_t submitted, uint
     return run < whole ? run : whole;
 }
 
-static int open_scope(struct sti_thread *thread, struct sti_scope *scope, const struct sti_scope_request *request,
-                      uint64_t start)
+static int open_scope(struct sti_thread *thread, struct sti_scope *scope, const struct sti_scope_request *request)
 {
     const stint_options *options = request->options;
-    uint64_t submitted = request->submitted_ns != 0 ? request->submitted_ns : start;
     sti_scope_init(scope, thread, request);
+    uint64_t start = scope->untimed ? request->submitted_ns : now_but_not_before(thread, request->submitted_ns);
+    uint64_t submitted = request->submitted_ns != 0 ? request->submitted_ns : start;
     scope->start = start;
     if (!request->detached)
         scope->outer = scope->below;
@@ -223,7 +231,7 @@ static int open_scope(struct sti_thread *thread, struct sti_scope *scope, const 
         scope->deadline = deadline_of(&options->budget, submitted, start);
     sti_cpu_begin(scope, options->budget.cpu_ns, start); /* before the watch can see it */
 
-    if (!request->entered && !sti_account_enter(scope->account, scope->charged))
+    if (scope->account != NULL && !request->entered && !sti_account_enter(scope->account, scope->charged))
         return EBUSY;
     scope->entered = true;
     if (scope->preemptible) {
@@ -242,44 +250,64 @@ static int open_scope(struct sti_thread *thread, struct sti_scope *scope, const 
     sti_nursery_open(thread, scope, scope->wiped || sti_debug_is_on);
     sti_meter_begin(thread, &options->budget);
     if (scope->outer == NULL)
-        sti_global_begin_task(thread, start);
+        sti_global_begin_task(thread, start != 0 ? start : 1); /* untimed: as the oldest */
     if (sti_scope_has_limit_of_time(scope))
         sti_due_begin(thread, scope);
     sti_thread_enter(thread);
     return 0;
 }
 
-/* Few tasks have anything of libc's; others may close the last handle meanwhile. */
-static inline bool has_used_libc(const struct sti_scope *scope)
+/* Most tasks have nothing that could stop them here but what the process holds. */
+static inline void look(const struct sti_thread *thread, struct sti_scope *scope, uint64_t now)
 {
-    return __builtin_expect(
-        scope->libc_heaps != NULL || __atomic_load_n(&scope->handles, __ATOMIC_RELAXED) != NULL, 0);
+    uintptr_t others = (uintptr_t)scope->outer | (uintptr_t)scope->member | (uintptr_t)scope->stop | (uintptr_t)scope->token;
+    if (others != 0 || (scope->deadline & scope->cpu.look) != UINT64_MAX ||
+        atomic_load_explicit(&thread->sacrificed, memory_order_seq_cst))
+        sti_interrupt_look(scope, now);
+}
+
+/* Few tasks leave anything in the thread or in libc; others may close the last handle meanwhile. */
+static inline bool has_left_state(const struct sti_scope *scope)
+{
+    const void *handles = __atomic_load_n(&scope->handles, __ATOMIC_RELAXED);
+    return __builtin_expect(((uintptr_t)scope->specifics | (uintptr_t)scope->thread_state |
+                             (uintptr_t)scope->libc_heaps | (uintptr_t)handles) != 0,
+                            0);
+}
+
+static __attribute__((noinline)) void commit_state(struct sti_thread *thread, struct sti_scope *scope)
+{
+    sti_specific_commit(scope);
+    sti_thread_state_commit(scope);
+    sti_handles_commit(scope, scope->outer);
+    sti_libc_heap_end(thread, scope, scope->outer);
 }
 
 static void commit(struct sti_thread *thread, struct sti_scope *scope)
 {
-    sti_specific_commit(scope);
-    sti_thread_state_commit(scope);
-    if (has_used_libc(scope)) {
-        sti_handles_commit(scope, scope->outer);
-        sti_libc_heap_end(thread, scope, scope->outer);
-    }
+    if (has_left_state(scope))
+        commit_state(thread, scope);
     sti_nursery_commit(thread, scope);
     if (scope->outer != NULL)
         sti_heap_hand_over(thread, scope, scope->outer);
-    else
+    else if (scope->heaps != NULL)
         sti_heap_commit(thread, scope->heaps, thread->used - scope->begin);
+}
+
+/* Whether the roots have been scanned, and none leads into the scope's heaps. */
+static __attribute__((noinline)) bool roll_back_state(struct sti_thread *thread, struct sti_scope *scope,
+                                                      const char *task)
+{
+    sti_specific_rollback(scope);
+    sti_thread_state_rollback(scope);
+    bool scanned = sti_handles_rollback(scope, task);
+    sti_libc_heap_end(thread, scope, NULL);
+    return scanned;
 }
 
 static size_t roll_back(struct sti_thread *thread, struct sti_scope *scope, const char *task)
 {
-    sti_specific_rollback(scope);
-    sti_thread_state_rollback(scope);
-    bool scanned = false;
-    if (has_used_libc(scope)) {
-        scanned = sti_handles_rollback(scope, task);
-        sti_libc_heap_end(thread, scope, NULL);
-    }
+    bool scanned = has_left_state(scope) && roll_back_state(thread, scope, task);
     struct sti_heap *blocks = sti_nursery_take(thread, scope);
     if (blocks == NULL)
         return sti_heap_rollback(thread, scope->heaps, task, scanned);
@@ -288,8 +316,8 @@ static size_t roll_back(struct sti_thread *thread, struct sti_scope *scope, cons
 }
 
 /* End the thread's innermost scope and make the one below it current again. */
-static void close_scope(struct sti_thread *thread, int code, void *value, uint64_t start,
-                        const struct sti_scope_request *request, stint_outcome *outcome)
+static void close_scope(struct sti_thread *thread, int code, void *value, const struct sti_scope_request *request,
+                        stint_outcome *outcome)
 {
     struct sti_scope *scope = thread->scope;
     sti_thread_suspend();
@@ -300,9 +328,10 @@ static void close_scope(struct sti_thread *thread, int code, void *value, uint64
     if (scope->regions > 0)
         sti_blocking_close(scope);
     sti_scope_end_watch(scope);
-    uint64_t end = now_but_not_before(thread, start);
-    sti_interrupt_look(scope, end);
-    uint64_t cpu = sti_cpu_end(scope);
+    uint64_t start = scope->start;
+    uint64_t end = scope->untimed ? start : now_but_not_before(thread, start);
+    look(thread, scope, end);
+    uint64_t cpu = scope->cpu.limit != 0 ? sti_cpu_end(scope) : 0;
     if (scope->member != NULL)
         sti_family_close(scope, cpu);
 
@@ -335,7 +364,8 @@ static void close_scope(struct sti_thread *thread, int code, void *value, uint64
     if (scope->member != NULL)
         sti_family_add_usage(scope, &outcome->usage);
 
-    sti_mutex_abandon_all(scope);
+    if (scope->mutexes != NULL)
+        sti_mutex_abandon_all(scope);
     if (scope->member != NULL)
         sti_handles_move(&scope->member->family->handles, &scope->handles, scope);
     if (commits) {
@@ -348,13 +378,15 @@ static void close_scope(struct sti_thread *thread, int code, void *value, uint64
         outcome->usage.kept += sti_family_end(scope, commits);
     if (request->options->wipe)
         sti_wipe_end();
-    sti_descriptors_free(scope->descriptors);
+    if (scope->descriptors != NULL)
+        sti_descriptors_free(scope->descriptors);
     sti_meter_end(thread);
     if (scope->outer == NULL)
         sti_global_end_task(thread, request->options->name, scope->below != NULL);
     if (sti_scope_has_limit_of_time(scope))
         sti_due_renew(thread, scope->below);
-    sti_account_leave(scope->account, scope->charged);
+    if (scope->account != NULL)
+        sti_account_leave(scope->account, scope->charged);
     sti_hold_hand_down(scope);
     thread->scope = scope->below;
     sti_thread_return_to(thread, scope->below);
@@ -371,7 +403,7 @@ void sti_scope_abandon(struct sti_scope *scope)
     sti_guard_run_all(scope);
     sti_hook_drop(scope);
     sti_hold_end_regions(&scope->holds);
-    close_scope(thread, EINVAL, NULL, sti_quick_clock_now(&thread->clock), request, &unheard);
+    close_scope(thread, EINVAL, NULL, request, &unheard);
     sti_process_free((void *)(uintptr_t)unheard.payload);
     stint_token_release(token);
     stint_account_release(account);
@@ -387,10 +419,9 @@ int sti_scope_run(const struct sti_scope_request *request, stint_outcome *outcom
             sti_account_leave(request->options->account, NULL);
         return sti_thread_missing();
     }
-    uint64_t start = now_but_not_before(thread, request->submitted_ns);
     struct sti_scope scope;
     scope.frame = (uintptr_t)__builtin_frame_address(0);
-    int error = open_scope(thread, &scope, request, start);
+    int error = open_scope(thread, &scope, request);
     if (error != 0)
         return error;
 
@@ -398,7 +429,7 @@ int sti_scope_run(const struct sti_scope_request *request, stint_outcome *outcom
     volatile int code = 0;
     outcome->message[0] = '\0';
     void *volatile value = NULL;
-    sti_interrupt_look(&scope, start);
+    look(thread, &scope, scope.start);
     if (__builtin_expect(scope.tripped == STINT_REASON_DEADLINE, 0))
         scope.tripped = STINT_REASON_EXPIRED;
     const struct sti_float_modes modes = sti_float_modes_now();
@@ -418,7 +449,7 @@ int sti_scope_run(const struct sti_scope_request *request, stint_outcome *outcom
     }
     if (sti_forks_are_left(&scope))
         code = sti_forks_give_up(&scope);
-    close_scope(thread, code, value, start, request, outcome);
+    close_scope(thread, code, value, request, outcome);
     if (scope.below == NULL && sti_member_has_mail(thread))
         sti_member_collect(thread);
     return 0;

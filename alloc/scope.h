@@ -32,7 +32,7 @@ static inline bool sti_options_valid(const stint_options *options)
 {
     return options == NULL || ((unsigned)options->on_interrupt <= (unsigned)STINT_UNWIND &&
                                (unsigned)options->priority <= (unsigned)STINT_PRIORITY_LOW &&
-                               sti_link_flags_valid(options->flags));
+                               sti_link_flags_valid(options->flags & ~STINT_UNTIMED));
 }
 
 /* Run the request here and fill *outcome. 0, or before fn was called ENOMEM, ENOTSUP (sti_backend_check), or for a preemptible task EAGAIN, or EBUSY: the account

@@ -62,7 +62,7 @@ struct sti_scope {
     uint64_t deferred;
 
     /* The interrupts'. */
-    uint64_t start; /* by sti_clock_now */
+    uint64_t start; /* by sti_clock_now; untimed: when it was submitted, or 0 */
     struct sti_cpu cpu;
     uint64_t deadline; /* by sti_clock_now; UINT64_MAX: none */
     const stint_token *token;
@@ -84,6 +84,7 @@ struct sti_scope {
     struct sti_watch watch;
     bool watched; /* watch is on the list */
     bool preemptible;
+    bool untimed; /* nobody needs to know when it starts and ends */
     unsigned covered; /* under the watch's lock: waking.h */
     bool wiped; /* its heaps are, when they are destroyed */
     bool signal_was_blocked;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * The peer that is plain mimalloc: stint-bench-mimalloc; with forward.c in between, stint-bench-forwarding. For run.* also
- * what a task would cost that is only a heap, and nothing at all. */
+ * what a task would cost that is only a heap, and nothing at all; stint-bench-old-heap has the first with mimalloc 2. */
 #include <mimalloc.h>
 
 #include "serve.h"
@@ -18,11 +18,20 @@ static void do_nothing(mi_heap_t *heap)
     (void)heap;
 }
 
+#ifndef OLD_HEAP
 static void ten_pairs(mi_heap_t *heap)
 {
     (void)heap;
     work_ten_pairs();
 }
+
+static void raw_slice(void *arg)
+{
+    const struct job *volatile job = arg;
+    for (int i = 0; i < RUNS; i++)
+        job->run(NULL);
+}
+#endif
 
 static void ten_pairs_in_heap(mi_heap_t *heap)
 {
@@ -31,13 +40,6 @@ static void ten_pairs_in_heap(mi_heap_t *heap)
         void *volatile block = mi_heap_malloc(heap, sizes[i]);
         mi_free(block);
     }
-}
-
-static void raw_slice(void *arg)
-{
-    const struct job *volatile job = arg;
-    for (int i = 0; i < RUNS; i++)
-        job->run(NULL);
 }
 
 static void heap_slice(void *arg)
@@ -58,14 +60,20 @@ static void heap_slice(void *arg)
         return 1;                                                                                                      \
     }
 
+#ifndef OLD_HEAP
 SUBJECT(raw_empty, raw_slice, do_nothing)
 SUBJECT(raw_ten, raw_slice, ten_pairs)
+#endif
 SUBJECT(heap_empty, heap_slice, do_nothing)
 SUBJECT(heap_ten, heap_slice, ten_pairs_in_heap)
 
 int main(int argc, char **argv)
 {
     static const struct bench_work works[] = {
+#ifdef OLD_HEAP
+        { "run.empty", "old-heap", NULL, heap_empty },
+        { "run.alloc10", "old-heap", NULL, heap_ten },
+#else
         { "alloc.pair", "mimalloc", work_pair_prepare, work_pair },
         { "alloc.pair", "forwarding", work_pair_prepare, work_pair },
         { "alloc.used", "mimalloc", work_pair_prepare, work_used },
@@ -78,6 +86,7 @@ int main(int argc, char **argv)
         { "run.empty", "new-heap", NULL, heap_empty },
         { "run.alloc10", "raw", NULL, raw_ten },
         { "run.alloc10", "new-heap", NULL, heap_ten },
+#endif
         { NULL, NULL, NULL, NULL },
     };
     return bench_serve_main(works, argc, argv);

@@ -7,7 +7,6 @@
 #include <stdatomic.h>
 
 #define THREADS 2
-#define TASKS 1000
 #define GRANT (256 * KIB)
 
 static stint_account *make_account(stint_account *parent, size_t allocation, size_t memory, unsigned running)
@@ -230,7 +229,7 @@ static void *run_many(void *argument)
 {
     struct tenant *tenant = argument;
     uint64_t random = (uint64_t)(uintptr_t)&random;
-    for (int i = 0; i < TASKS; i++) {
+    for (unsigned i = repeats(1000); i > 0; i--) {
         stint_options options = { .account = tenant->account };
         if (random_below(&random, 3) == 0)
             options.budget.allocation = 1 + random_below(&random, MIB);

@@ -6,7 +6,6 @@
 
 #include <pthread.h>
 
-#define RUNS 10000
 #define SLOTS 64
 
 /* A task of random allocations, which predicts every charge before it is made. */
@@ -126,7 +125,8 @@ static void test_random_tasks_are_charged_as_the_model_says_and_stopped_where_it
     (void)state;
     uint64_t random = 2026;
     unsigned stopped = 0;
-    for (unsigned run = 0; run < RUNS; run++) {
+    const unsigned runs = repeats(10000);
+    for (unsigned run = 0; run < runs; run++) {
         struct work work = {
             .family = family_at(run % (stint_overrides_malloc() ? 2 : 1)),
             .seed = random_next(&random),
@@ -143,7 +143,7 @@ static void test_random_tasks_are_charged_as_the_model_says_and_stopped_where_it
         assert_true(work.limit == 0 || outcome.usage.allocated <= work.limit);
         stopped += work.must_stop;
     }
-    assert_in_range(stopped, RUNS / 10, RUNS - RUNS / 10); /* or the test tests little */
+    assert_in_range(stopped, runs / 10, runs - runs / 10); /* or the test tests little */
 }
 
 static void *run_elsewhere(void *arg)

@@ -6,7 +6,7 @@
 static void test_random_trees_leave_a_balanced_ledger(void **state)
 {
     (void)state;
-    test_random_trees(1500);
+    test_random_trees(repeats(1500));
 }
 
 int main(void)

@@ -12,9 +12,9 @@
 #include <stint/stint.h>
 
 #include "gate.h"
+#include "repeats.h"
 
 #define RACERS 3
-#define ROUNDS 3000
 
 static stint_pool *make_pool(unsigned workers)
 {
@@ -94,7 +94,7 @@ static void a_callback_given_when_the_future_has_resolved_does_not_overtake_earl
     (void)state;
     stint_pool *pool = make_pool(2);
     unsigned too_early = 0;
-    for (int i = 0; i < 5000; i++) {
+    for (unsigned i = repeats(5000); i > 0; i--) {
         struct pair pair = { .first_called = false };
         stint_future *future = submit(pool, give, NULL, NULL);
         assert_int_equal(stint_future_then(future, be_first, &pair), 0);
@@ -292,7 +292,7 @@ static void *tug_at(void *arg)
     struct tug *tug = arg;
     stint_follower followers[4];
     atomic_uint calls[4];
-    for (unsigned round = 1; round <= ROUNDS; round++) {
+    for (unsigned round = 1, rounds = repeats(3000); round <= rounds; round++) {
         while (atomic_load(&tug->round) < round)
             sched_yield();
         stint_future *future = atomic_load(&tug->future);
@@ -321,7 +321,7 @@ static void each_callback_is_called_or_taken_back(void **state)
     pthread_t threads[RACERS];
     for (int i = 0; i < RACERS; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, tug_at, &tug), 0);
-    for (unsigned round = 1; round <= ROUNDS; round++) {
+    for (unsigned round = 1, rounds = repeats(3000); round <= rounds; round++) {
         atomic_store(&tug.left, RACERS);
         stint_future *future = submit(pool, give, NULL, NULL);
         atomic_store(&tug.future, future);
@@ -334,7 +334,7 @@ static void each_callback_is_called_or_taken_back(void **state)
         pthread_join(threads[i], NULL);
     assert_int_equal(stint_pool_destroy(pool), 0);
     assert_int_equal(atomic_load(&tug.wrong), 0);
-    assert_int_equal(atomic_load(&tug.calls) + atomic_load(&tug.taken), RACERS * ROUNDS * 4);
+    assert_int_equal(atomic_load(&tug.calls) + atomic_load(&tug.taken), RACERS * repeats(3000) * 4);
 }
 
 int main(void)

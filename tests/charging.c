@@ -9,11 +9,10 @@
 static void test_random_tasks_end_as_the_model_says_to_the_byte(void **state)
 {
     (void)state;
-    check_charged_tasks(1, 25000);
+    check_charged_tasks(1, repeats(25000));
 }
 
 #define SEEDS 40
-#define COPIES 25
 
 static atomic_bool others_run;
 
@@ -80,18 +79,19 @@ static void test_the_same_task_ends_the_same_on_every_worker_whatever_else_runs(
     pthread_t noise;
     stint_pool *pool;
     stint_pool_options pool_options = { .workers = 3 };
-    static stint_future *futures[SEEDS * COPIES];
-    struct charged_task **tasks = calloc(SEEDS * COPIES, sizeof *tasks);
-    assert_non_null(tasks);
+    const size_t count = SEEDS * repeats(25);
+    stint_future **futures = calloc(count, sizeof *futures);
+    struct charged_task **tasks = calloc(count, sizeof *tasks);
+    assert_true(futures != NULL && tasks != NULL);
     atomic_store(&others_run, true);
     assert_int_equal(pthread_create(&noise, NULL, make_noise, NULL), 0);
     assert_int_equal(stint_pool_create(&pool, &pool_options), 0);
-    for (uint64_t i = 0; i < SEEDS * COPIES; i++) {
+    for (uint64_t i = 0; i < count; i++) {
         tasks[i] = plain_task(i % SEEDS);
         stint_options options = open_scope(tasks[i]);
         assert_int_equal(stint_submit(pool, charged_function, tasks[i], &options, &futures[i]), 0);
     }
-    for (uint64_t i = 0; i < SEEDS * COPIES; i++) {
+    for (uint64_t i = 0; i < count; i++) {
         stint_outcome outcome;
         assert_int_equal(stint_future_wait(futures[i], &outcome), 0);
         assert_null(tasks[i]->wrong);
@@ -101,6 +101,7 @@ static void test_the_same_task_ends_the_same_on_every_worker_whatever_else_runs(
         free(tasks[i]);
     }
     free(tasks);
+    free(futures);
     assert_int_equal(stint_pool_destroy(pool), 0);
     atomic_store(&others_run, false);
     assert_int_equal(pthread_join(noise, NULL), 0);

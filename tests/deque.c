@@ -2,6 +2,7 @@
  *
  * The work-stealing deque: order, capacity, and that each entry is taken exactly once. */
 #include "deque_stress.h"
+#include "repeats.h"
 
 static struct sti_deque deque;
 
@@ -74,7 +75,7 @@ static void entries_keep_their_order_when_the_slots_wrap_around(void **state)
 static void each_entry_is_taken_exactly_once(void **state)
 {
     (void)state;
-    stress_deque(10000000);
+    stress_deque(repeats(10000000));
 }
 
 int main(void)

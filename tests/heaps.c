@@ -9,7 +9,6 @@
 #include <stdatomic.h>
 
 #define THREADS 2
-#define TASKS 6000 /* a thread */
 #define RING 512
 #define MOST_COMMITTED 4
 
@@ -131,7 +130,7 @@ static int pass_parcels(void *arg, void **value)
 static void *run_jobs(void *arg)
 {
     struct job *job = arg;
-    for (int i = 0; i < TASKS; i++) {
+    for (unsigned i = 0, tasks = repeats(6000); i < tasks; i++) {
         stint_outcome outcome;
         stint_options options = STINT_OPTIONS_INIT;
         options.wipe = i % 16 == 0; /* a destroyed heap shows even more */
@@ -167,7 +166,7 @@ static void test_no_heap_with_a_live_block_is_handed_on_or_destroyed(void **stat
     for (size_t i = 0; i < RING; i++)
         open_parcel(atomic_exchange(&exchange->ring[i], NULL));
     free(exchange);
-    assert_true(atomic_load(&checked) > TASKS);
+    assert_true(atomic_load(&checked) > repeats(6000));
     assert_int_equal(atomic_load(&bad), 0);
 }
 
@@ -191,9 +190,10 @@ static int fill_and_fail(void *unused, void **value)
 static void test_each_of_many_single_blocks_outlives_the_tasks_that_follow(void **state)
 {
     (void)state;
-    enum { COUNT = 3000 };
-    unsigned *blocks[COUNT];
-    for (unsigned i = 0; i < COUNT; i++) {
+    const unsigned count = repeats(3000);
+    unsigned **blocks = calloc(count, sizeof *blocks);
+    assert_non_null(blocks);
+    for (unsigned i = 0; i < count; i++) {
         stint_outcome outcome = run_task(allocate_one, NULL, NULL);
         assert_ok(outcome);
         blocks[i] = outcome.value;
@@ -201,10 +201,11 @@ static void test_each_of_many_single_blocks_outlives_the_tasks_that_follow(void 
         stint_free(run_task(allocate_one, NULL, NULL).value);
         run_task(fill_and_fail, NULL, NULL);
     }
-    for (unsigned i = 0; i < COUNT; i++) {
+    for (unsigned i = 0; i < count; i++) {
         assert_int_equal(*blocks[i], i);
         stint_free(blocks[i]);
     }
+    free(blocks);
 }
 
 int main(void)

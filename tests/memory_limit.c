@@ -134,20 +134,20 @@ static void check_random_tasks(unsigned runs, unsigned size_bits, unsigned least
 static void test_small_blocks_pass_the_limit_by_no_more_than_promised(void **state)
 {
     (void)state;
-    check_random_tasks(1500, 10, 12);
+    check_random_tasks(repeats(1500), 10, 12);
 }
 
 static void test_medium_blocks_pass_the_limit_by_no_more_than_promised(void **state)
 {
     (void)state;
-    check_random_tasks(1000, 18, 16);
-    check_random_tasks(500, 22, 20);
+    check_random_tasks(repeats(1000), 18, 16);
+    check_random_tasks(repeats(500), 22, 20);
 }
 
 static void test_blocks_of_up_to_a_gibibyte_pass_the_limit_by_no_more_than_promised(void **state)
 {
     (void)state;
-    check_random_tasks(300, 30, 20);
+    check_random_tasks(repeats(300), 30, 20);
 }
 
 struct churn {

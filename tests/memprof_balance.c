@@ -6,14 +6,14 @@
 static void every_sampled_block_ends_once(void **state)
 {
     (void)state;
-    assert_balanced(8000, false, 1024);
-    assert_balanced(3000, false, 64); /* nearly every block */
+    assert_balanced(repeats(8000), false, 1024);
+    assert_balanced(repeats(3000), false, 64); /* nearly every block */
 }
 
 static void every_sampled_block_ends_once_when_the_profile_is_stopped_meanwhile(void **state)
 {
     (void)state;
-    assert_balanced(8000, true, 0);
+    assert_balanced(repeats(8000), true, 0);
 }
 
 int main(void)

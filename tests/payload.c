@@ -134,7 +134,7 @@ static void a_discarded_task_ends_ok_and_leaves_nothing(void **state)
     int number = 0;
     options.discard = true;
     size_t before = 0;
-    for (int i = 0; i < 2000; i++) {
+    for (unsigned i = 0, count = 200 + repeats(1800); i < count; i++) {
         if (i == 200)
             before = resident();
         stint_outcome outcome = run_task(leave_much, &number, &options);

@@ -127,6 +127,52 @@ static void test_usage_is_measured(void **state)
     assert_true(outcome.usage.peak <= MIB + 64 * KIB);
 }
 
+static int ask_for_usage(void *arg, void **value)
+{
+    (void)value;
+    usleep(1000);
+    return stint_usage_now(arg);
+}
+
+static void test_no_clock_is_read_for_a_task_that_is_untimed_and_has_no_limit_of_time(void **state)
+{
+    (void)state;
+    stint_options options = { .flags = STINT_UNTIMED };
+    stint_usage inside;
+    stint_outcome outcome = run_task(ask_for_usage, &inside, &options);
+    assert_ok(outcome);
+    assert_int_equal(inside.wall_ns, 0);
+    assert_int_equal(outcome.usage.wall_ns, 0);
+
+    options.budget.wall_ns = UINT64_C(3600000000000);
+    outcome = run_task(ask_for_usage, &inside, &options);
+    assert_ok(outcome);
+    assert_true(inside.wall_ns >= 1000000);
+    assert_true(outcome.usage.wall_ns >= inside.wall_ns);
+}
+
+static int run_untimed_until_the_deadline(void *arg, void **value)
+{
+    (void)value;
+    stint_options options = { .flags = STINT_UNTIMED };
+    stint_outcome outcome;
+    int error = 0;
+    while (error == 0)
+        error = stint_run(count_calls, arg, &options, &outcome);
+    return error;
+}
+
+static void test_an_untimed_scope_does_not_hold_up_the_deadline_of_the_one_around_it(void **state)
+{
+    (void)state;
+    stint_options options = { .budget.wall_ns = 2000000 };
+    int calls = 0;
+    stint_outcome outcome = run_task(run_untimed_until_the_deadline, &calls, &options);
+    assert_int_equal(outcome.status, STINT_ERROR);
+    assert_int_equal(outcome.reason, STINT_REASON_DEADLINE);
+    assert_true(calls > 0);
+}
+
 static int hold_some(void *arg, void **value)
 {
     (void)value;
@@ -242,7 +288,7 @@ static void test_an_interrupted_scope_leaves_the_thread_as_it_was(void **state)
     (void)state;
     stint_options options = STINT_OPTIONS_INIT;
     options.budget.allocation = 64 * KIB;
-    for (int round = 0; round < 1000; round++) {
+    for (unsigned round = repeats(1000); round > 0; round--) {
         int calls = 0;
         assert_limit_passed(run_task(pass_the_limit, &calls, &options));
         assert_int_equal(calls, 1);
@@ -262,7 +308,7 @@ static void *run_many(void *wrong)
 {
     stint_options options = STINT_OPTIONS_INIT;
     options.budget.allocation = 64 * KIB;
-    for (int round = 0; round < 200; round++) {
+    for (unsigned round = repeats(200); round > 0; round--) {
         stint_outcome outcome;
         int calls = 0;
         char text[] = "many";
@@ -301,6 +347,8 @@ int main(void)
         cmocka_unit_test(test_bad_arguments_are_refused_before_the_function_is_called),
         cmocka_unit_test(test_statuses_and_reasons_have_names),
         cmocka_unit_test(test_usage_is_measured),
+        cmocka_unit_test(test_no_clock_is_read_for_a_task_that_is_untimed_and_has_no_limit_of_time),
+        cmocka_unit_test(test_an_untimed_scope_does_not_hold_up_the_deadline_of_the_one_around_it),
         cmocka_unit_test(test_the_peak_is_at_most_an_eighth_and_the_slack_below_what_was_held),
         cmocka_unit_test(test_a_peak_that_is_over_before_the_end_is_seen_as_exactly),
         cmocka_unit_test(test_a_task_that_allocates_nothing_uses_nothing),

@@ -12,6 +12,7 @@
 #include <stint/stint.h>
 
 #include "gate.h"
+#include "repeats.h"
 
 static stint_pool *make_pool(unsigned workers)
 {
@@ -231,14 +232,14 @@ static void *close_it(void *arg)
 static void several_threads_may_shut_down_at_once(void **state)
 {
     (void)state;
-    for (int round = 0; round < 100; round++) {
+    for (unsigned round = repeats(100); round > 0; round--) {
         stint_pool *pool = make_pool(2);
         atomic_uint ran = 0;
         stint_future *futures[50];
         for (int i = 0; i < 50; i++)
             futures[i] = submit(pool, count, &ran);
         struct closer closers[4];
-        for (int i = 0; i < 4; i++) {
+        for (unsigned i = 0; i < 4; i++) {
             closers[i] = (struct closer){ .pool = pool,
                                           .how = i + round % 5 < 4 ? STINT_SHUTDOWN_DRAIN : STINT_SHUTDOWN_CANCEL };
             assert_int_equal(pthread_create(&closers[i].thread, NULL, close_it, &closers[i]), 0);
@@ -313,7 +314,6 @@ static void destroying_a_pool_cancels_its_tasks(void **state)
 /* --- Submitting while the pool closes ----------------------------------------------------------------------------- */
 
 #define SUBMITTERS 3
-#define ROUNDS 300
 #define MOST 20000
 
 struct submitter {
@@ -341,7 +341,7 @@ static void an_accepted_task_always_resolves_and_a_refused_one_never_runs(void *
     (void)state;
     struct submitter *submitters = calloc(SUBMITTERS, sizeof *submitters);
     assert_non_null(submitters);
-    for (int round = 0; round < ROUNDS; round++) {
+    for (unsigned round = repeats(300); round > 0; round--) {
         stint_pool *pool = make_pool(2);
         for (int i = 0; i < SUBMITTERS; i++) {
             submitters[i].pool = pool;
@@ -349,7 +349,7 @@ static void an_accepted_task_always_resolves_and_a_refused_one_never_runs(void *
             atomic_store(&submitters[i].ran, 0);
             assert_int_equal(pthread_create(&submitters[i].thread, NULL, submit_until_refused, &submitters[i]), 0);
         }
-        for (int i = 0; i < round % 16; i++)
+        for (unsigned i = 0; i < round % 16; i++)
             gate_nap();
         bool drain = round % 2 == 0;
         assert_int_equal(stint_pool_shutdown(pool, drain ? STINT_SHUTDOWN_DRAIN : STINT_SHUTDOWN_CANCEL, STINT_FOREVER),

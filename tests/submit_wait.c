@@ -350,7 +350,7 @@ static void every_submission_gets_a_place_or_its_time_out(void **state)
 
 #define ROUNDS 10
 #define FEW 64
-#define MANY 2048
+#define MANY 512
 #define ACCOUNTS 100
 
 struct crowd {

@@ -20,6 +20,8 @@
 #include <cmocka.h>
 #include <stint/stint.h>
 
+#include "repeats.h"
+
 #define KIB ((size_t)1 << 10)
 #define MIB ((size_t)1 << 20)
 #define GIB ((size_t)1 << 30)

@@ -10,7 +10,6 @@
 #define WORKERS 2
 #define GRANT (256 * KIB)
 #define LARGEST (300 * KIB)
-#define TASKS 200000
 #define WINDOW 256 /* tasks that wait or run at once */
 
 static stint_account *make_account(stint_account *parent, size_t allocation)
@@ -100,7 +99,7 @@ static void *read_the_ledger(void *arg)
         /* A block that is refused has been counted off before what was drawn for it is given back. */
         if (usage.allocated > most + WORKERS * (GRANT + LARGEST))
             reader->wrong = "more than they have been charged and granted";
-        if (usage.running > WORKERS || usage.started > TASKS)
+        if (usage.running > WORKERS || usage.started > repeats(200000))
             reader->wrong = "more tasks than there are";
         if (usage.memory > 64 * MIB)
             reader->wrong = "more memory than there can be";
@@ -127,7 +126,8 @@ static void test_the_ledger_is_right_while_tasks_run_and_are_cancelled_and_exact
     uint64_t random = 1;
     uint64_t charged = 0;
     uint64_t ok = 0;
-    for (size_t i = 0; i < TASKS + WINDOW; i++) {
+    const size_t tasks = repeats(200000);
+    for (size_t i = 0; i < tasks + WINDOW; i++) {
         size_t at = i % WINDOW;
         if (i >= WINDOW) {
             stint_outcome outcome;
@@ -140,7 +140,7 @@ static void test_the_ledger_is_right_while_tasks_run_and_are_cancelled_and_exact
             charged += outcome.usage.allocated;
             stint_future_release(futures[at]);
         }
-        if (i >= TASKS)
+        if (i >= tasks)
             continue;
         work[at] = (struct charging){ .seed = i, .for_ever = random_below(&random, 256) == 0 };
         assert_int_equal(stint_submit(pool, charge_at_random, &work[at], &options, &futures[at]), 0);
@@ -154,14 +154,14 @@ static void test_the_ledger_is_right_while_tasks_run_and_are_cancelled_and_exact
 
     assert_null(reader.wrong);
     assert_true(reader.readings > 100);
-    assert_in_range(ok, TASKS / 3, TASKS - TASKS / 16);
+    assert_in_range(ok, tasks / 3, tasks - tasks / 16);
     const stint_account *accounts[] = { account, root };
     for (int i = 0; i < 2; i++) {
         stint_account_usage usage = usage_of(accounts[i]);
         assert_int_equal(usage.allocated, charged);
         assert_int_equal(usage.memory, 0);
         assert_int_equal(usage.running, 0);
-        assert_true(usage.started <= TASKS && usage.started >= ok);
+        assert_true(usage.started <= tasks && usage.started >= ok);
     }
     assert_int_equal(atomic_load(&charged_at_least), charged);
     assert_int_equal(atomic_load(&charged_at_most), charged);

@@ -148,7 +148,7 @@ static void test_tasks_that_are_not_ok_leave_nothing(void **state)
 {
     (void)state;
     size_t before = 0;
-    for (unsigned round = 0; round < 10000; round++) {
+    for (unsigned round = 0, rounds = 500 + repeats(9500); round < rounds; round++) {
         if (round == 500)
             before = resident();
         run_ending(round, round % 2 == 0 ? STINT_JUMP : STINT_FAIL);
@@ -161,7 +161,7 @@ static void test_ok_values_that_are_freed_leave_nothing(void **state)
 {
     (void)state;
     size_t before = 0;
-    for (unsigned round = 0; round < 5000; round++) {
+    for (unsigned round = 0, rounds = 500 + repeats(4500); round < rounds; round++) {
         if (round == 500)
             before = resident();
         uint64_t seed = round % 100;
@@ -226,7 +226,7 @@ static void test_what_an_inner_scope_commits_ends_as_the_outer_one_does(void **s
 {
     (void)state;
     size_t before = 0;
-    for (unsigned round = 0; round < 5000; round++) {
+    for (unsigned round = 0, rounds = 500 + repeats(4500); round < rounds; round++) {
         if (round == 500)
             before = resident();
         struct ending ending = { .seed = round % 100, .code = round % 2 == 0 ? 0 : 9 };

@@ -14,6 +14,7 @@
 
 #include "executor/follow.h"
 #include "gate.h"
+#include "repeats.h"
 
 static stint_pool *make_pool(unsigned workers)
 {
@@ -81,8 +82,6 @@ static int count(void *arg, void **value)
 
 /* --- Many --------------------------------------------------------------------------------------------------------- */
 
-#define NESTED 200000
-
 /* Resolving, cancelling and freeing them needs no stack of that depth. */
 static void compounds_may_be_nested_without_end(void **state)
 {
@@ -92,7 +91,7 @@ static void compounds_may_be_nested_without_end(void **state)
         struct gate gate = { 0 };
         stint_future *innermost = submit(pool, gate_hold_interruptibly, &gate);
         stint_future *compound = innermost;
-        for (int i = 0; i < NESTED; i++) {
+        for (unsigned i = 0, count = repeats(200000); i < count; i++) {
             stint_future *inner = compound;
             compound = i % 2 == 0 ? all_of(&inner, 1) : any_of(&inner, 1);
             stint_future_release(inner);
@@ -119,7 +118,7 @@ static void compounds_made_while_their_members_resolve_all_resolve(void **state)
     (void)state;
     stint_pool *pool = make_pool(2);
     atomic_uint ran = 0, calls = 0;
-    for (int round = 0; round < 2000; round++) {
+    for (unsigned round = 0, rounds = repeats(2000); round < rounds; round++) {
         stint_future *futures[8];
         for (int i = 0; i < 8; i++)
             futures[i] = submit(pool, count, &ran);
@@ -141,12 +140,11 @@ static void compounds_made_while_their_members_resolve_all_resolve(void **state)
         release_all(pair, 2);
     }
     assert_int_equal(stint_pool_destroy(pool), 0);
-    assert_int_equal(atomic_load(&calls), 4000);
+    assert_int_equal(atomic_load(&calls), 2 * repeats(2000));
 }
 
 /* --- Members that live long --------------------------------------------------------------------------------------- */
 
-#define TURNS 1000
 
 /* But its worker's reference and the test's. Whoever has resolved another member may still be about to let go. */
 static bool nothing_follows(stint_future *future)
@@ -164,7 +162,7 @@ static void any_of_a_long_lived_future_and_others_in_a_loop_leaves_nothing(void 
     stint_future *shutdown = submit(pool, gate_hold_interruptibly, &gate);
     gate_await(&gate, 1);
     stint_pool *workers = make_pool(1);
-    for (int i = 0; i < TURNS; i++) {
+    for (unsigned i = 0, turns = repeats(1000); i < turns; i++) {
         stint_future *member = submit(workers, give, NULL);
         if (i % 2 == 0)
             assert_int_equal(stint_future_wait(member, NULL), 0);
@@ -191,7 +189,7 @@ static void a_compound_that_is_released_unresolved_leaves_nothing(void **state)
     struct gate gate = { 0 };
     stint_future *long_lived[] = { submit(pool, gate_hold, &gate), submit(pool, gate_hold, &gate) };
     gate_await(&gate, 2);
-    for (int i = 0; i < TURNS; i++) {
+    for (unsigned i = 0, turns = repeats(1000); i < turns; i++) {
         stint_future *both[] = { i % 2 == 0 ? any_of(long_lived, 2) : all_of(long_lived, 2), long_lived[0] };
         stint_future *outer = all_of(both, 2);
         stint_future_release(both[0]);
@@ -253,7 +251,7 @@ static void compounds_may_be_dropped_while_their_members_resolve(void **state)
 {
     (void)state;
     stint_pool *pool = make_pool(2);
-    for (int round = 0; round < 200; round++) {
+    for (unsigned round = repeats(200); round > 0; round--) {
         struct gate gates[2] = { 0 };
         stint_future *members[] = { submit(pool, gate_hold, &gates[0]), submit(pool, gate_hold, &gates[1]) };
         pthread_t threads[2];

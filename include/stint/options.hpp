@@ -288,7 +288,7 @@ class Options
         options_.priority = priority;
         return *this;
     }
-    /* STINT_ALLOW_UNMETERED: stint/link.h. */
+    /* STINT_UNTIMED: stint/task.h. STINT_ALLOW_UNMETERED: stint/link.h. */
     Options &flags(unsigned flags) noexcept
     {
         options_.flags = flags;

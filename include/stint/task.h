@@ -105,7 +105,7 @@ typedef struct stint_options {
      * memset of it. */
     bool wipe;
 
-    unsigned flags; /* 0 or STINT_ALLOW_UNMETERED (link.h) */
+    unsigned flags; /* of STINT_UNTIMED (below) and STINT_ALLOW_UNMETERED (link.h) */
 
     /* Roll back what it leaves if it ends Ok too: for tasks whose memory nobody wants, which need not free it then. The
      * value is passed on as it is, and must not point to memory of the task's. */
@@ -127,6 +127,11 @@ typedef struct stint_options {
     { { 0, 0, 0, 0, 0 }, NULL, STINT_JUMP, 0, NULL, false, NULL, false, STINT_PRIORITY_NORMAL, false, 0,           \
       false, NULL, NULL, NULL }
 /* clang-format on */
+
+/* In options.flags: nobody asks how long the task took. Where it has no limit of time either, and the process no limit of
+ * memory (global.h), its start and end read no clock, which is a good part of what a short task costs where a reading is
+ * slow; its usage.wall_ns and queued_ns are 0. Otherwise it changes nothing. */
+#define STINT_UNTIMED 2U
 
 typedef enum stint_status {
     STINT_OK = 0,    /* the function returned 0 and nothing had tripped: its memory is committed */
@@ -160,8 +165,8 @@ typedef struct stint_usage {
     uint64_t deferred;    /* sample points at which a due interrupt had to wait */
     uint64_t kept;        /* bytes of a rolled-back task that were kept because a root leads to them: roots.h */
     uint64_t descriptors; /* left open by an audited task that was rolled back */
-    uint64_t wall_ns;     /* from the start of the function to its end, to a microsecond */
-    uint64_t queued_ns;   /* from the submission to the start; 0 for stint_run */
+    uint64_t wall_ns;     /* from the start of the function to its end, to a microsecond; 0: STINT_UNTIMED */
+    uint64_t queued_ns;   /* from the submission to the start; 0 for stint_run, and STINT_UNTIMED */
     uint64_t cpu_ns;      /* processor time of the thread; 0 unless budget.cpu_ns is set */
     uint64_t committed;   /* STINT_OK: bytes of blocks that it left allocated, which are the caller's now; otherwise 0 */
 } stint_usage;
