@@ -10,7 +10,6 @@
 #include <elf.h>
 #include <errno.h>
 #include <link.h>
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -19,17 +18,18 @@
 #include <unwind.h>
 
 #include "backend.h"
+#include "keep_module.h"
 #include "process.h"
 #include "profile_write.h"
-#include "quiet.h"
 #include "rules.h"
+#include "thread_init.h"
 
 struct sti_caller_system sti_caller_system;
 extern int register_destructor(void (*)(void *), void *, void *) __asm__("__cxa_thread_atexit_impl");
 static struct sti_caller_module thread_atexit; /* the code of this function of libc's */
 static struct sti_caller_system waiting; /* the same, though a test clears the other: rules.h */
 
-static struct sti_caller_module loaded_range(const struct dl_phdr_info *info)
+struct sti_caller_module sti_caller_module_at(const struct dl_phdr_info *info)
 {
     uintptr_t begin = UINTPTR_MAX;
     uintptr_t end = 0;
@@ -48,7 +48,7 @@ static struct sti_caller_module loaded_range(const struct dl_phdr_info *info)
 
 bool sti_caller_module_is_ours(const struct dl_phdr_info *info)
 {
-    struct sti_caller_module module = loaded_range(info);
+    struct sti_caller_module module = sti_caller_module_at(info);
     return sti_caller_in(&module, &sti_caller_system) || sti_caller_in(&module, sti_backend_address()) ||
            sti_caller_in(&module, sti_profile_module());
 }
@@ -76,8 +76,7 @@ static const struct protected_name built_in[] = {
 #define OPENMP 10 /* the first of OpenMP's */
 static _Atomic(const struct protected_name *) protected_names = built_in;
 
-/* Whether the file is the module of this name. */
-static bool is_named(const char *path, const char *name, size_t length)
+bool sti_caller_is_named(const char *path, const char *name, size_t length)
 {
     const char *slash = strrchr(path, '/');
     const char *file = slash != NULL ? slash + 1 : path;
@@ -87,49 +86,21 @@ static bool is_named(const char *path, const char *name, size_t length)
     return after == '\0' || after == '.' || after == '-';
 }
 
-#define MOST_KEPT 32
-
-/* What they allocate is the process's: runtimes of OpenMP, for their threads and teams, and what stint_keep_module has
- * added. The list only grows; release publishes an entry, acquire finds it whole. */
-static struct sti_caller_module kept[MOST_KEPT];
-static atomic_size_t kept_count;
-static pthread_mutex_t keeping = PTHREAD_MUTEX_INITIALIZER;
-
-static bool is_of_openmp(const char *path)
+bool sti_caller_is_openmp(const char *path)
 {
     const struct protected_name *entry = &built_in[OPENMP];
-    while (entry != NULL && !is_named(path, entry->name, entry->length))
+    while (entry != NULL && !sti_caller_is_named(path, entry->name, entry->length))
         entry = entry->next;
     return entry != NULL;
-}
-
-bool sti_caller_is_kept(const void *caller)
-{
-    size_t count = atomic_load_explicit(&kept_count, memory_order_acquire);
-    size_t i = 0;
-    while (i < count && !sti_caller_in(&kept[i], caller))
-        i++;
-    return i < count;
-}
-
-/* By one thread at a time. */
-static bool keep(struct sti_caller_module module)
-{
-    size_t count = atomic_load_explicit(&kept_count, memory_order_relaxed);
-    if (count == MOST_KEPT)
-        return false;
-    kept[count] = module;
-    atomic_store_explicit(&kept_count, count + 1, memory_order_release);
-    return true;
 }
 
 static int classify(struct dl_phdr_info *info, size_t size, void *unused)
 {
     (void)size;
     (void)unused;
-    struct sti_caller_module module = loaded_range(info);
-    if (is_of_openmp(info->dlpi_name))
-        keep(module);
+    struct sti_caller_module module = sti_caller_module_at(info);
+    if (sti_caller_is_openmp(info->dlpi_name))
+        sti_keep_module_at_start(module);
     /* A function that can be nobody's but libc's; and what the loader says of itself: clang's sanitizers have functions of
      * the loader's names in the program. */
     if (sti_caller_in(&module, (const void *)(uintptr_t)abs))
@@ -158,9 +129,8 @@ static int by_address(const void *left, const void *right)
 /* Below the first of those that have to be told from others, and where most lies between two of them. */
 static void find_room_between(void)
 {
-    struct sti_caller_module modules[MOST_KEPT + 2] = { sti_caller_system.libc, sti_caller_system.loader };
-    size_t count = 2 + atomic_load_explicit(&kept_count, memory_order_relaxed);
-    memcpy(modules + 2, kept, sizeof kept);
+    struct sti_caller_module modules[STI_KEPT_MODULES + 2] = { sti_caller_system.libc, sti_caller_system.loader };
+    size_t count = 2 + sti_kept_modules(modules + 2);
     qsort(modules, count, sizeof modules[0], by_address);
     sti_caller_system.below = modules[0].begin;
     for (size_t i = 0; i + 1 < count; i++) {
@@ -195,15 +165,15 @@ bool sti_caller_must_wait(const void *caller)
 
 static bool is_of_cxx(const char *path)
 {
-    return is_named(path, "libstdc++", 9) || is_named(path, "libc++", 6) || is_named(path, "libc++abi", 9) ||
-           is_named(path, "libgcc_s", 8);
+    return sti_caller_is_named(path, "libstdc++", 9) || sti_caller_is_named(path, "libc++", 6) || sti_caller_is_named(path, "libc++abi", 9) ||
+           sti_caller_is_named(path, "libgcc_s", 8);
 }
 
 static bool is_protected_name(const char *path)
 {
     for (const struct protected_name *entry = atomic_load_explicit(&protected_names, memory_order_acquire);
          entry != NULL; entry = entry->next) {
-        if (is_named(path, entry->name, entry->length))
+        if (sti_caller_is_named(path, entry->name, entry->length))
             return true;
     }
     return false;
@@ -227,65 +197,6 @@ int stint_protect_module(const char *name)
                                                   memory_order_relaxed))
         ;
     return 0;
-}
-
-struct sought {
-    const char *name;
-    struct sti_caller_module found[MOST_KEPT];
-    const char *paths[MOST_KEPT];
-    size_t count;
-};
-
-static int seek(struct dl_phdr_info *info, size_t size, void *argument)
-{
-    struct sought *sought = argument;
-    (void)size;
-    if (!is_named(info->dlpi_name, sought->name, strlen(sought->name)) || sought->count == MOST_KEPT)
-        return 0;
-    sought->paths[sought->count] = info->dlpi_name;
-    sought->found[sought->count++] = loaded_range(info);
-    return 0;
-}
-
-/* Others may be asking: what they find between two changes only sends them the longer way. */
-static void leave_no_short_way_to(const struct sti_caller_module *module)
-{
-    const struct sti_caller_module *between = &sti_caller_system.between;
-    if (module->begin < between->begin + between->size && between->begin < module->begin + module->size)
-        __atomic_store_n(&sti_caller_system.between.size, 0, __ATOMIC_RELAXED);
-    if (module->begin < sti_caller_system.below)
-        __atomic_store_n(&sti_caller_system.below, module->begin, __ATOMIC_RELAXED);
-}
-
-static int keep_found(const struct sought *sought)
-{
-    for (size_t i = 0; i < sought->count; i++) {
-        if (sti_caller_is_kept((const void *)sought->found[i].begin))
-            continue;
-        if (dlopen(sought->paths[i], RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE) == NULL)
-            return ENOENT; /* it is being unloaded */
-        if (!keep(sought->found[i]))
-            return ENOSPC;
-        leave_no_short_way_to(&sought->found[i]);
-    }
-    return sought->count > 0 ? 0 : ENOENT;
-}
-
-int stint_keep_module(const char *name)
-{
-    int error = stint_protect_module(name);
-    if (error != 0)
-        return error;
-    struct sought sought = { .name = name };
-    sti_quiet_enter();
-    dl_iterate_phdr(seek, &sought);
-    sti_quiet_leave();
-    stint_mask();
-    pthread_mutex_lock(&keeping);
-    error = keep_found(&sought);
-    pthread_mutex_unlock(&keeping);
-    stint_unmask();
-    return error;
 }
 
 bool sti_caller_is_this_module(const void *caller)
@@ -366,6 +277,11 @@ static void count_frame(struct walk *walk, uintptr_t stack_pointer)
     walk->frames++;
 }
 
+static bool makes_thread_variables(uintptr_t instruction)
+{
+    return sti_rule_is_on(STI_RULE_THREAD_INIT) && sti_thread_init_contains(instruction);
+}
+
 static STI_CALLER_UNINSTRUMENTED _Unwind_Reason_Code visit_frame(struct _Unwind_Context *context, void *argument)
 {
     struct walk *walk = argument;
@@ -379,7 +295,8 @@ static STI_CALLER_UNINSTRUMENTED _Unwind_Reason_Code visit_frame(struct _Unwind_
     int before_instruction = 0;
     uintptr_t address = _Unwind_GetIPInfo(context, &before_instruction);
     /* A return address may lie behind the last instruction of its function. */
-    if (is_protected_address(walk, address - (before_instruction ? 0 : 1))) {
+    uintptr_t instruction = address - (before_instruction ? 0 : 1);
+    if (is_protected_address(walk, instruction) || makes_thread_variables(instruction)) {
         walk->met_protected = true;
         note_met(walk, _Unwind_GetCFA(context), address);
         return _URC_END_OF_STACK;

@@ -65,8 +65,8 @@ static inline bool sti_caller_is_system(const void *caller)
     return sti_caller_is_libc(caller) || sti_caller_is_loader(caller);
 }
 
-/* Is it that of a runtime of OpenMP, which was there when the library was loaded, or of what stint_keep_module has added?
- * Their blocks are the process's. Cold. */
+/* Is it that of a runtime of OpenMP, or of what stint_keep_module has added (keep_module.h)? Their blocks are the process's.
+ * Cold. */
 bool sti_caller_is_kept(const void *caller);
 
 /* The same of an allocation at which an interrupt is due, and which has to wait for it. Cold. */
@@ -87,7 +87,12 @@ bool sti_caller_is_this_module(const void *caller);
 
 /* Is it this library with its module (profile_writer.h), or mimalloc? */
 struct dl_phdr_info;
+struct sti_caller_module sti_caller_module_at(const struct dl_phdr_info *info);
 bool sti_caller_module_is_ours(const struct dl_phdr_info *info);
+
+/* Is the file the module of this name: is it called so, up to a '.' or '-' or the end? A runtime of OpenMP? */
+bool sti_caller_is_named(const char *path, const char *name, size_t length);
+bool sti_caller_is_openmp(const char *path);
 
 /* Is the instruction in a protected module, in this library or in the vDSO? Safe in signal handlers. */
 bool sti_caller_is_protected(uintptr_t instruction);

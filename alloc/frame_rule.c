@@ -294,6 +294,20 @@ static struct sti_frame_rule rule_of(const struct row *row)
     return rule;
 }
 
+bool sti_frame_function(uintptr_t instruction, uintptr_t *begin, uintptr_t *end)
+{
+    struct function function;
+    struct common common;
+    if (!find_function(instruction, &function))
+        return false;
+    const uint8_t *entry = function.entry;
+    if (read_u32(entry) == UINT32_MAX || !read_common(entry + 4 - read_u32(entry + 4), &common))
+        return false;
+    *begin = function.begin;
+    *end = function.begin + read_u32(entry + 12);
+    return instruction < *end;
+}
+
 struct sti_frame_rule sti_frame_rule(uintptr_t instruction)
 {
     const struct sti_frame_rule last = { .kind = STI_FRAME_LAST };

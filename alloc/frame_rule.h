@@ -8,6 +8,7 @@
 #ifndef STI_ALLOC_FRAME_RULE_H
 #define STI_ALLOC_FRAME_RULE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 enum sti_frame_kind {
@@ -25,5 +26,8 @@ struct sti_frame_rule {
 
 /* Of the frame that is at this instruction. */
 struct sti_frame_rule sti_frame_rule(uintptr_t instruction);
+
+/* Where the function begins and ends that the instruction is in, or the part of it that lies together. False: unknown. */
+bool sti_frame_function(uintptr_t instruction, uintptr_t *begin, uintptr_t *end);
 
 #endif

@@ -267,8 +267,18 @@ static void close_all(struct sti_handle *handle, const struct groups *groups, bo
     }
 }
 
+/* Nothing that a root leads to; and no code of the user's changes that meanwhile. */
+static bool is_forgotten(const struct sti_heap *heaps, const struct sti_handle *handle)
+{
+    while (heaps != NULL && sti_heap_kept(heaps) == 0)
+        heaps = heaps->next;
+    while (handle != NULL && !handle->kind->calls_back)
+        handle = handle->next;
+    return heaps == NULL && handle == NULL;
+}
+
 /* Closing them may free blocks of the task's: the list of the young ones is of no use afterwards. */
-static void look_and_close(struct sti_scope *scope, struct sti_handle *all, const char *task)
+static bool look_and_close(struct sti_scope *scope, struct sti_handle *all, const char *task)
 {
     struct sti_heap *young = sti_nursery_list(scope->thread, scope);
     struct sti_heap *heaps = scope->heaps;
@@ -280,19 +290,21 @@ static void look_and_close(struct sti_scope *scope, struct sti_handle *all, cons
     struct sti_heap *list = make_groups(&groups, all, heaps);
     if (list != NULL)
         sti_roots_pin(list, task);
+    bool forgotten = list != NULL && is_forgotten(heaps, all);
     drop_maps(heaps);
     sti_process_free(young);
     close_all(all, &groups, list == NULL);
     drop_groups(&groups);
+    return forgotten;
 }
 
-void sti_handles_rollback(struct sti_scope *scope, const char *task)
+bool sti_handles_rollback(struct sti_scope *scope, const char *task)
 {
     if (!has_any(&scope->handles))
-        return;
+        return false;
     struct sti_handle *all = take_all(scope);
     if (sti_roots_are_scanned())
-        look_and_close(scope, all, task);
-    else
-        close_all(all, NULL, false);
+        return look_and_close(scope, all, task);
+    close_all(all, NULL, false);
+    return false;
 }

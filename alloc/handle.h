@@ -24,6 +24,7 @@ typedef void sti_handle_fn(void *key, void *copy);
 struct sti_handle_kind {
     sti_handle_fn *close;
     sti_handle_fn *leave; /* it is left open: have it touch none of the task's memory. NULL: it does not. copy stays */
+    bool calls_back;      /* to close it calls what the user has written */
 };
 
 struct sti_handle {
@@ -64,8 +65,9 @@ static inline bool sti_handle_forget(const void *key)
     return true;
 }
 
-/* The scope is rolled back, with its heaps still there: close what it has open. Its thread, outside of it. */
-void sti_handles_rollback(struct sti_scope *scope, const char *task);
+/* The scope is rolled back, with its heaps still there: close what it has open. True: the roots have been scanned for that, and
+ * none leads into the heaps. Its thread, outside of it. */
+bool sti_handles_rollback(struct sti_scope *scope, const char *task);
 
 /* It is committed: what it has open is the scope's around it, or nobody's. */
 void sti_handles_commit(struct sti_scope *scope, struct sti_scope *outer);

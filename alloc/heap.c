@@ -264,7 +264,7 @@ static void give_up(struct sti_thread *thread, struct sti_heap *heap)
     sti_heap_destroy(heap);
 }
 
-size_t sti_heap_rollback(struct sti_thread *thread, struct sti_heap *list, const char *task)
+size_t sti_heap_rollback(struct sti_thread *thread, struct sti_heap *list, const char *task, bool scanned)
 {
     list = sti_heap_drop_empty(thread, list);
     if (list == NULL)
@@ -272,7 +272,7 @@ size_t sti_heap_rollback(struct sti_thread *thread, struct sti_heap *list, const
     if (__builtin_expect(sti_debug_is_on, 0))
         name_after(list, task);
     size_t kept = 0;
-    if (sti_roots_scan_due())
+    if (!scanned && sti_roots_scan_due())
         kept = sti_kept_look(thread, &list, task);
     sti_memprof_end_heaps(thread, list, false);
     while (list != NULL) {

@@ -67,10 +67,11 @@ size_t sti_heap_list_held(const struct sti_heap *list);
  * find out which young blocks live. */
 void sti_heap_measure_exactly(struct sti_thread *thread, struct sti_scope *scope);
 
-/* End a list of heaps. Commit leaves live blocks to the process. Rollback destroys them, but for what a root leads to, which becomes the process's (kept.h). Rollback returns the bytes in blocks
- * that it had to keep. */
+/* End a list of heaps. Commit leaves live blocks to the process. Rollback destroys them, but for what a root leads to, which
+ * becomes the process's (kept.h); scanned: it is known already that none does. Rollback returns the bytes in blocks that it
+ * had to keep. */
 void sti_heap_commit(struct sti_thread *thread, struct sti_heap *list);
-size_t sti_heap_rollback(struct sti_thread *thread, struct sti_heap *list, const char *task);
+size_t sti_heap_rollback(struct sti_thread *thread, struct sti_heap *list, const char *task, bool scanned);
 
 /* An inner scope's heaps become the outer one's. Looks for empty ones whenever there are twice as many as the last time. */
 void sti_heap_hand_over(struct sti_thread *thread, struct sti_scope *inner, struct sti_scope *outer);

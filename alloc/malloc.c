@@ -5,6 +5,7 @@
 
 #include "allocate.h"
 #include "give_back.h"
+#include "handed_over.h"
 #include "kept.h"
 #include "libc_heap.h"
 #include "memprof_inner.h"
@@ -98,7 +99,7 @@ static enum source source_for(const struct sti_thread *thread, const void *calle
 {
     if (sti_meter_is_kept_block(thread, caller))
         return PROCESS;
-    return sti_caller_is_libc(caller) ? LIBC : TASK;
+    return sti_caller_is_libc(caller) && !sti_handed_over(caller) ? LIBC : TASK;
 }
 
 /* Charge size bytes. */

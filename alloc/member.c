@@ -110,7 +110,7 @@ static void carry_out(struct sti_thread *thread, struct sti_member *member)
     if (atomic_load_explicit(&member->state, memory_order_relaxed) == COMMITTED) {
         sti_heap_commit(thread, member->heaps);
     } else {
-        sti_heap_rollback(thread, member->heaps, member->task);
+        sti_heap_rollback(thread, member->heaps, member->task, false);
         if (sti_family_tripped(member->family) == STINT_REASON_GLOBAL_MEMORY_LIMIT)
             sti_backend_process_collect();
     }

@@ -37,6 +37,7 @@
 #include "due.h"
 #include "family.h"
 #include "global.h"
+#include "handed_over.h"
 #include "heap.h"
 #include "interrupt.h"
 #include "memprof.h"
@@ -366,7 +367,7 @@ bool sti_meter_is_kept_block(const struct sti_thread *thread, const void *caller
 
 bool sti_meter_is_process_block(const struct sti_thread *thread, const void *caller)
 {
-    return sti_caller_is_libc(caller) || sti_meter_is_kept_block(thread, caller);
+    return (sti_caller_is_libc(caller) && !sti_handed_over(caller)) || sti_meter_is_kept_block(thread, caller);
 }
 
 /* An interrupt is due, or waits for one that is not. */

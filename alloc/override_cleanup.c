@@ -8,6 +8,7 @@
 #include <stint/api.h>
 
 #include "module_symbol.h"
+#include "rules.h"
 #include "scope_state.h"
 #include "thread.h"
 
@@ -31,7 +32,7 @@ void __pthread_register_cancel(__pthread_unwind_buf_t *buffer)
 {
     static cancel_fn *_Atomic found;
     call_plain(&found, "__pthread_register_cancel", buffer);
-    if (sti_thread_metered != NULL)
+    if (sti_thread_metered != NULL && sti_rule_is_on(STI_RULE_CLEANUP))
         sti_scope_take_hold(sti_thread_metered->scope, buffer);
 }
 

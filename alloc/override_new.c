@@ -9,6 +9,7 @@
 #include "allocate.h"
 #include "cxx.h"
 #include "cxx_caches.h"
+#include "rules.h"
 #include "interrupt.h"
 
 typedef void new_handler(void);
@@ -70,7 +71,8 @@ static __attribute__((noinline)) void *new_process_block(struct sti_thread *thre
 STI_INLINE void *new_block(size_t size, size_t alignment, bool throws, const void *caller)
 {
     struct sti_thread *thread = sti_thread_counted;
-    if (STI_UNLIKELY(thread != NULL) && STI_UNLIKELY(sti_cxx_caches_ask(caller)))
+    if (STI_UNLIKELY(thread != NULL) && STI_UNLIKELY(sti_cxx_caches_ask(caller)) &&
+        sti_rule_is_on(STI_RULE_CXX_CACHES))
         return new_process_block(thread, size, alignment, throws, caller);
     void *block = sti_allocate_aligned(alignment, size, caller);
     return STI_LIKELY(block != NULL) ? block : retry(size, alignment, throws, caller);

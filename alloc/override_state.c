@@ -4,9 +4,12 @@
  * (thread_state.h). Any thread. */
 #include <locale.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stint/api.h>
+#include <unistd.h>
 
 #include "module_symbol.h"
 #include "thread.h"
@@ -17,10 +20,22 @@ STINT_API int pthread_sigmask(int how, const sigset_t *set, sigset_t *before);
 STINT_API int sigprocmask(int how, const sigset_t *set, sigset_t *before);
 STINT_API int pthread_setcancelstate(int state, int *before);
 STINT_API int pthread_setcanceltype(int type, int *before);
+STINT_API int sigaltstack(const stack_t *stack, stack_t *before);
+STINT_API int sched_setaffinity(pid_t thread, size_t size, const cpu_set_t *processors);
+STINT_API int pthread_setaffinity_np(pthread_t thread, size_t size, const cpu_set_t *processors);
+STINT_API int sched_setscheduler(pid_t thread, int policy, const struct sched_param *priority);
+STINT_API int sched_setparam(pid_t thread, const struct sched_param *priority);
+STINT_API int pthread_setschedparam(pthread_t thread, int policy, const struct sched_param *priority);
 
 typedef locale_t locale_fn(locale_t);
 typedef int mask_fn(int, const sigset_t *, sigset_t *);
 typedef int cancel_fn(int, int *);
+typedef int stack_fn(const stack_t *, stack_t *);
+typedef int affinity_fn(pid_t, size_t, const cpu_set_t *);
+typedef int thread_affinity_fn(pthread_t, size_t, const cpu_set_t *);
+typedef int scheduler_fn(pid_t, int, const struct sched_param *);
+typedef int param_fn(pid_t, const struct sched_param *);
+typedef int thread_param_fn(pthread_t, int, const struct sched_param *);
 
 /* Two threads at once find the same. */
 #define PLAIN(type, name)                                                                                              \
@@ -92,4 +107,78 @@ int pthread_setcanceltype(int type, int *before)
     if (error == 0 && before != NULL)
         *before = mine;
     return error;
+}
+
+/* A stack for signals may be the task's memory. */
+int sigaltstack(const stack_t *stack, stack_t *before)
+{
+    PLAIN(stack_fn, "sigaltstack")
+    stack_t mine;
+    int result = plain(stack, &mine);
+    if (result != 0)
+        return result;
+    if (stack != NULL && sti_thread_metered != NULL)
+        sti_thread_state_stack(sti_thread_metered->scope, &mine);
+    if (before != NULL)
+        *before = mine;
+    return 0;
+}
+
+/* --- How the thread is scheduled ---------------------------------------------------------------------------------- */
+
+static bool is_own(pid_t thread)
+{
+    return thread == 0 || thread == gettid();
+}
+
+static void note_processors(bool own)
+{
+    cpu_set_t before;
+    if (own && sti_thread_metered != NULL && sched_getaffinity(0, sizeof before, &before) == 0)
+        sti_thread_state_processors(sti_thread_metered->scope, &before);
+}
+
+static void note_scheduling(bool own)
+{
+    struct sched_param before;
+    if (!own || sti_thread_metered == NULL)
+        return;
+    int policy = sched_getscheduler(0);
+    if (policy >= 0 && sched_getparam(0, &before) == 0)
+        sti_thread_state_scheduling(sti_thread_metered->scope, policy, &before);
+}
+
+int sched_setaffinity(pid_t thread, size_t size, const cpu_set_t *processors)
+{
+    PLAIN(affinity_fn, "sched_setaffinity")
+    note_processors(is_own(thread));
+    return plain(thread, size, processors);
+}
+
+int pthread_setaffinity_np(pthread_t thread, size_t size, const cpu_set_t *processors)
+{
+    PLAIN(thread_affinity_fn, "pthread_setaffinity_np")
+    note_processors(pthread_equal(thread, pthread_self()));
+    return plain(thread, size, processors);
+}
+
+int sched_setscheduler(pid_t thread, int policy, const struct sched_param *priority)
+{
+    PLAIN(scheduler_fn, "sched_setscheduler")
+    note_scheduling(is_own(thread));
+    return plain(thread, policy, priority);
+}
+
+int sched_setparam(pid_t thread, const struct sched_param *priority)
+{
+    PLAIN(param_fn, "sched_setparam")
+    note_scheduling(is_own(thread));
+    return plain(thread, priority);
+}
+
+int pthread_setschedparam(pthread_t thread, int policy, const struct sched_param *priority)
+{
+    PLAIN(thread_param_fn, "pthread_setschedparam")
+    note_scheduling(pthread_equal(thread, pthread_self()));
+    return plain(thread, policy, priority);
 }

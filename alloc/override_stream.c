@@ -66,6 +66,7 @@ static void close_stream(void *stream, void *unused)
 }
 
 static const struct sti_handle_kind of_file = { .close = close_stream };
+static const struct sti_handle_kind of_cookie = { .close = close_stream, .calls_back = true };
 
 static void close_without_descriptor(void *key, void *unused)
 {
@@ -147,7 +148,7 @@ OPENING(&of_file, tmpfile, (void), ())
 OPENING(&of_file, tmpfile64, (void), ())
 OPENING(&of_pipe, popen, (const char *command, const char *mode), (command, mode))
 OPENING(&of_memory, fmemopen, (void *buffer, size_t size, const char *mode), (buffer, size, mode))
-OPENING(&of_file, fopencookie, (void *cookie, const char *mode, cookie_io_functions_t functions),
+OPENING(&of_cookie, fopencookie, (void *cookie, const char *mode, cookie_io_functions_t functions),
         (cookie, mode, functions))
 OPENING(&of_file, setmntent, (const char *path, const char *mode), (path, mode))
 

@@ -13,6 +13,8 @@
 #include <threads.h>
 
 #include "backend.h"
+#include "caller.h"
+#include "keep_module.h"
 #include "module_symbol.h"
 #include "process.h"
 #include "quiet.h"
@@ -88,9 +90,11 @@ static bool is_backend(destructor_fn *destructor)
     return destructor != NULL && module == sti_module_of(sti_backend_address());
 }
 
-/* mimalloc has one key. This library's own is made by libc's function (thread.c): it may be in the same module. */
+/* mimalloc has one key. This library's own is made by libc's function (thread.c): it may be in the same module. A runtime of
+ * OpenMP makes one before its first team, so that one that has come by dlopen is known by then. */
 int pthread_key_create(pthread_key_t *key, void (*destructor)(void *value))
 {
+    sti_keep_openmp(STI_CALLER());
     int (*plain)(pthread_key_t *, destructor_fn *);
     *(void **)&plain = sti_libc_function("pthread_key_create");
     destructor_fn *none = NULL;

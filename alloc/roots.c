@@ -7,7 +7,11 @@
  * at like roots, until no more are found (the marking of a conservative collector: Boehm and Weiser, 1988). Other
  * threads may write the
  * roots meanwhile: a word is read whole, and who stores a pointer to this task's block at this very moment got it from a
- * task that is being rolled back, which no scan could help. */
+ * task that is being rolled back, which no scan could help.
+ *
+ * The loader's lock is held only while it is asked where modules have their variables: or threads that roll back would wait
+ * for each other. What is never unloaded (lasting.h) is then read where it lies; of any other module, which another thread
+ * may be unloading, the system is asked for copies, which end where the memory does. */
 #include "roots.h"
 
 #include <errno.h>
@@ -15,6 +19,7 @@
 #include <link.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stint/roots.h>
 #include <string.h>
 #include <unistd.h>
@@ -22,6 +27,7 @@
 #include "caller.h"
 #include "heap.h"
 #include "kept.h"
+#include "lasting.h"
 #include "process.h"
 #include "quiet.h"
 #include "readable.h"
@@ -61,21 +67,26 @@ struct scan {
     struct hit {
         struct sti_root root;
         const struct sti_heap *heap;
-    } hits[MOST_HITS]; /* to be reported when the loader's lock is free again */
+    } hits[MOST_HITS];
     size_t hit_count;
     struct sti_heap_block *pending; /* marked, and not looked at yet */
     size_t pending_count;
     size_t pending_capacity;
-    struct dl_phdr_info program; /* what is never unloaded needs no lock */
-    bool blind; /* there is something that it could neither read nor know to be unreadable */
+    struct part *parts; /* to be scanned */
+    size_t part_count;
+    size_t part_capacity;
+    bool unanswered; /* the system gives no copies, so what may be unloaded is read with the loader's lock */
+    bool blind;      /* there is something that it could neither read nor know to be unreadable */
 };
 
-/* libc's own lists of what it has open keep nothing open; nor does the loader, which opens none, but remembers where it had
- * mapped files, in whose places a semaphore may be mapped since. */
+/* libc's own lists of what it has open keep nothing open, but these variables of its are anybody's to set; nor does the
+ * loader, which opens none, but remembers where it had mapped files, in whose places a semaphore may be mapped since. */
 static bool is_of_libc(uintptr_t address)
 {
-    return sti_caller_in(&sti_caller_system.libc, (const void *)address) ||
-           sti_caller_in(&sti_caller_system.loader, (const void *)address);
+    if (sti_caller_in(&sti_caller_system.loader, (const void *)address))
+        return true;
+    return sti_caller_in(&sti_caller_system.libc, (const void *)address) && address != (uintptr_t)&stdin &&
+           address != (uintptr_t)&stdout && address != (uintptr_t)&stderr;
 }
 
 static void push(struct scan *scan, struct sti_heap_block block)
@@ -119,6 +130,14 @@ struct range {
     const char *where;
 };
 
+struct part {
+    struct range range;
+    uintptr_t begin;
+    uintptr_t end;
+    bool lasts; /* it stays where it is for as long as this thread looks */
+    char *name; /* a copy of the module's; NULL: none is needed */
+};
+
 /* Words that lie at begin, be they read there or in a copy. Reads whatever lies there, a sanitizer's red zones too. */
 __attribute__((no_sanitize("address", "thread", "undefined"))) static inline void
 scan_words(struct scan *scan, const struct range *range, uintptr_t begin, const volatile uintptr_t *words, size_t count)
@@ -137,7 +156,8 @@ scan_words(struct scan *scan, const struct range *range, uintptr_t begin, const 
 
 #define PAGE 4096 /* or a part of one */
 
-static __attribute__((noinline)) void scan_readable(struct scan *scan, const struct range *range, uintptr_t begin,
+/* False: the system does not say what can be read. */
+static __attribute__((noinline)) bool scan_readable(struct scan *scan, const struct range *range, uintptr_t begin,
                                                     uintptr_t end)
 {
     uintptr_t copy[PAGE / sizeof(uintptr_t)];
@@ -146,29 +166,69 @@ static __attribute__((noinline)) void scan_readable(struct scan *scan, const str
         size = size < end - begin ? size : end - begin;
         long copied = sti_readable_copy(copy, begin, size);
         if (copied < 0)
-            scan->blind = true;
+            return false;
         else
             scan_words(scan, range, begin, copy, (size_t)copied / sizeof(uintptr_t));
         begin += size;
     }
+    return true;
+}
+
+static bool align(uintptr_t *begin, uintptr_t *end)
+{
+    *begin = (*begin + sizeof(uintptr_t) - 1) & ~(uintptr_t)(sizeof(uintptr_t) - 1);
+    *end &= ~(uintptr_t)(sizeof(uintptr_t) - 1);
+    return *begin < *end;
 }
 
 static void scan_range(struct scan *scan, const struct range *range, uintptr_t begin, uintptr_t end)
 {
-    begin = (begin + sizeof(uintptr_t) - 1) & ~(uintptr_t)(sizeof(uintptr_t) - 1);
-    end &= ~(uintptr_t)(sizeof(uintptr_t) - 1);
-    if (begin >= end)
+    if (!align(&begin, &end))
         return;
     if (sti_readable_all())
         scan_words(scan, range, begin, (const volatile uintptr_t *)begin, (end - begin) / sizeof(uintptr_t));
-    else
-        scan_readable(scan, range, begin, end);
+    else if (!scan_readable(scan, range, begin, end))
+        scan->blind = true;
+}
+
+static void scan_part(struct scan *scan, const struct part *part)
+{
+    uintptr_t begin = part->begin;
+    uintptr_t end = part->end;
+    if (part->lasts)
+        scan_range(scan, &part->range, begin, end);
+    else if (align(&begin, &end) && !scan_readable(scan, &part->range, begin, end))
+        scan->unanswered = true;
+}
+
+/* --- Where the variables are -------------------------------------------------------------------------------------- */
+
+static void add_part(struct scan *scan, const struct dl_phdr_info *info, struct part part)
+{
+    if (scan->part_count == scan->part_capacity) {
+        size_t larger = scan->part_capacity == 0 ? 64 : 2 * scan->part_capacity;
+        struct part *parts = sti_process_realloc(scan->parts, larger * sizeof *parts);
+        if (parts == NULL) {
+            scan->blind = true;
+            return;
+        }
+        scan->parts = parts;
+        scan->part_capacity = larger;
+    }
+    part.range.module = info->dlpi_name;
+    if (!sti_module_lasts(info)) {
+        size_t size = strlen(info->dlpi_name) + 1;
+        part.name = sti_process_malloc(size);
+        part.range.module = part.name != NULL ? memcpy(part.name, info->dlpi_name, size) : "";
+    }
+    scan->parts[scan->part_count++] = part;
 }
 
 /* Writable, but for the part that is read-only once relocated. */
-static void scan_data(struct scan *scan, const struct dl_phdr_info *info)
+static void add_data(struct scan *scan, const struct dl_phdr_info *info, bool lasts)
 {
-    const struct range range = { .base = info->dlpi_addr, .module = info->dlpi_name, .where = "data" };
+    struct part part = { .lasts = lasts };
+    part.range = (struct range){ .base = info->dlpi_addr, .where = "data" };
     uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
     uintptr_t constant = 0;
     uintptr_t constant_end = 0;
@@ -183,41 +243,77 @@ static void scan_data(struct scan *scan, const struct dl_phdr_info *info)
         const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
         if (segment->p_type != PT_LOAD || !(segment->p_flags & PF_W))
             continue;
-        uintptr_t begin = info->dlpi_addr + segment->p_vaddr;
-        uintptr_t end = begin + segment->p_memsz;
-        if (constant_end > begin && constant <= begin && constant_end <= end)
-            begin = constant_end;
-        scan_range(scan, &range, begin, end);
+        part.begin = info->dlpi_addr + segment->p_vaddr;
+        part.end = part.begin + segment->p_memsz;
+        if (constant_end > part.begin && constant <= part.begin && constant_end <= part.end)
+            part.begin = constant_end;
+        add_part(scan, info, part);
     }
 }
 
-/* Of the calling thread, where it has any of this module's. */
-static void scan_thread_local(struct scan *scan, const struct dl_phdr_info *info)
+/* Of the calling thread, where it has any of this module's. Nobody else takes them away. */
+static void add_thread_local(struct scan *scan, const struct dl_phdr_info *info)
 {
     uintptr_t begin = (uintptr_t)info->dlpi_tls_data;
     if (begin == 0)
         return;
-    const struct range range = { .base = begin, .module = info->dlpi_name, .where = "thread-local" };
+    struct part part = { .begin = begin, .lasts = true };
+    part.range = (struct range){ .base = begin, .where = "thread-local" };
     for (size_t i = 0; i < info->dlpi_phnum; i++) {
         const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
+        part.end = begin + segment->p_memsz;
         if (segment->p_type == PT_TLS)
-            scan_range(scan, &range, begin, begin + segment->p_memsz);
+            add_part(scan, info, part);
     }
 }
 
 /* With the loader's lock. This library and mimalloc know every heap; what they say of one keeps nothing alive. */
-static int scan_module(struct dl_phdr_info *info, size_t size, void *argument)
+static int add_module(struct dl_phdr_info *info, size_t size, void *scan)
 {
     (void)size;
-    if (sti_caller_module_is_ours(info))
-        return 0;
-    struct scan *scan = argument;
-    if (info->dlpi_name[0] == '\0')
-        scan->program = *info;
-    else
-        scan_data(scan, info);
-    scan_thread_local(scan, info);
+    if (!sti_caller_module_is_ours(info)) {
+        add_data(scan, info, sti_module_lasts(info));
+        add_thread_local(scan, info);
+    }
     return 0;
+}
+
+/* The same, for what may be unloaded. */
+static int scan_module(struct dl_phdr_info *info, size_t size, void *argument)
+{
+    struct scan *scan = argument;
+    (void)size;
+    if (sti_caller_module_is_ours(info) || sti_module_lasts(info))
+        return 0;
+    size_t known = scan->part_count;
+    add_data(scan, info, true);
+    for (; known < scan->part_count; known++)
+        scan_part(scan, &scan->parts[known]);
+    return 0;
+}
+
+static void visit_modules(struct scan *scan, int (*visit)(struct dl_phdr_info *, size_t, void *))
+{
+    sti_quiet_enter();
+    dl_iterate_phdr(visit, scan);
+    sti_quiet_leave();
+}
+
+static void scan_modules(struct scan *scan)
+{
+    visit_modules(scan, add_module);
+    size_t count = scan->part_count;
+    for (size_t i = 0; i < count; i++)
+        scan_part(scan, &scan->parts[i]);
+    if (scan->unanswered)
+        visit_modules(scan, scan_module);
+}
+
+static void drop_parts(struct scan *scan)
+{
+    for (size_t i = 0; i < scan->part_count; i++)
+        sti_process_free(scan->parts[i].name);
+    sti_process_free(scan->parts);
 }
 
 static void scan_specifics(struct scan *scan)
@@ -283,10 +379,7 @@ size_t sti_roots_pin(struct sti_heap *list, const char *task)
     }
     if (scan.end == 0)
         return 0;
-    sti_quiet_enter();
-    dl_iterate_phdr(scan_module, &scan);
-    sti_quiet_leave();
-    scan_data(&scan, &scan.program);
+    scan_modules(&scan);
     scan_specifics(&scan);
     scan_marked(&scan);
     if (scan.blind)
@@ -294,5 +387,6 @@ size_t sti_roots_pin(struct sti_heap *list, const char *task)
     size_t kept = sum_kept(list);
     for (size_t i = 0; i < scan.hit_count; i++)
         sti_roots_report(&scan.hits[i].root, sti_heap_kept(scan.hits[i].heap), sti_kept_bytes() + kept, task);
+    drop_parts(&scan);
     return kept;
 }

@@ -15,7 +15,7 @@ bool sti_rules_hold(const struct sti_holds *holds)
         [STI_HOLD_LOCK] = STI_RULE_LOCK,
         [STI_HOLD_ONCE] = STI_RULE_ONCE,
         [STI_HOLD_STATIC] = STI_RULE_STATIC,
-        [STI_HOLD_SEMAPHORE] = STI_RULE_LOCK,
+        [STI_HOLD_SEMAPHORE] = STI_RULE_SEMAPHORE,
     };
     if (sti_rules_off == 0)
         return sti_hold_any(holds);

@@ -22,6 +22,13 @@ enum {
     STI_RULE_THROW = 1 << 7,          /* nor while a C++ exception is on its way */
     STI_RULE_SPECIFIC = 1 << 8,       /* a rollback gives thread-specific values back, */
     STI_RULE_HANDLE = 1 << 9,         /* and closes the handles of libc that are open */
+    STI_RULE_THREAD_INIT = 1 << 10,   /* no jump out of what makes a thread's variables, */
+    STI_RULE_CLEANUP = 1 << 11,       /* nor past a cleanup handler of C code without tables, */
+    STI_RULE_SEMAPHORE = 1 << 12,     /* nor while a semaphore is held that is a lock */
+    STI_RULE_HANDED_OVER = 1 << 13,   /* what libc allocates for its caller is the caller's, */
+    STI_RULE_CXX_CACHES = 1 << 14,    /* what libstdc++ allocates for itself the process's, */
+    STI_RULE_KEPT_MODULE = 1 << 15,   /* and so what a runtime of OpenMP does, or another module that is kept */
+    STI_RULE_THREAD_STATE = 1 << 16,  /* a rollback gives the thread its signal mask, locale and the like back */
 };
 
 extern unsigned sti_rules_off;

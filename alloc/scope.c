@@ -294,24 +294,25 @@ static void commit(struct sti_thread *thread, struct sti_scope *scope)
         sti_heap_commit(thread, scope->heaps);
 }
 
-static __attribute__((noinline)) void roll_back_state(struct sti_thread *thread, struct sti_scope *scope,
+/* Whether the roots have been scanned, and none leads into the scope's heaps. */
+static __attribute__((noinline)) bool roll_back_state(struct sti_thread *thread, struct sti_scope *scope,
                                                       const char *task)
 {
     sti_specific_rollback(scope);
     sti_thread_state_rollback(scope);
-    sti_handles_rollback(scope, task);
+    bool scanned = sti_handles_rollback(scope, task);
     sti_libc_heap_end(thread, scope, NULL);
+    return scanned;
 }
 
 static size_t roll_back(struct sti_thread *thread, struct sti_scope *scope, const char *task)
 {
-    if (has_left_state(scope))
-        roll_back_state(thread, scope, task);
+    bool scanned = has_left_state(scope) && roll_back_state(thread, scope, task);
     struct sti_heap *blocks = sti_nursery_take(thread, scope);
     if (blocks == NULL)
-        return sti_heap_rollback(thread, scope->heaps, task);
+        return sti_heap_rollback(thread, scope->heaps, task, scanned);
     blocks->next = scope->heaps;
-    return sti_heap_rollback(thread, blocks, task);
+    return sti_heap_rollback(thread, blocks, task, scanned);
 }
 
 /* End the thread's innermost scope and make the one below it current again. */

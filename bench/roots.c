@@ -3,6 +3,7 @@
  * roots.*: what the scan of roots adds to a rollback. The row with much to scan is measured by a program of its own
  * (stint-bench-roots, of this same file), so that no other row has that to scan too. */
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <stint/stint.h>
 #include <unistd.h>
@@ -130,6 +131,53 @@ static void keep_many_and_do_not_scan(unsigned workers)
     do_not_scan(workers);
 }
 
+/* --- Two threads, by the clock: whoever waits for another is slow --- */
+
+#define THREADS 2
+static pthread_barrier_t start;
+
+static void *roll_back_a_share(void *good)
+{
+    struct work work = { .blocks = 10, .size = 100 };
+    stint_outcome outcome;
+    pthread_barrier_wait(&start);
+    *(bool *)good = true;
+    for (size_t i = 0; i < ROLLBACKS; i++)
+        *(bool *)good &= stint_run(allocate_and_fail, &work, NULL, &outcome) == 0 && outcome.usage.kept == 0;
+    return NULL;
+}
+
+static size_t on_threads(size_t count, double *figures)
+{
+    pthread_t threads[THREADS];
+    bool good[THREADS];
+    pthread_barrier_init(&start, NULL, (unsigned)count + 1);
+    for (size_t i = 0; i < count; i++) {
+        if (pthread_create(&threads[i], NULL, roll_back_a_share, &good[i]) != 0)
+            abort();
+    }
+    pthread_barrier_wait(&start);
+    double begin = bench_now_ns();
+    bool all = true;
+    for (size_t i = 0; i < count; i++) {
+        pthread_join(threads[i], NULL);
+        all &= good[i];
+    }
+    figures[0] = (bench_now_ns() - begin) / ROLLBACKS / 1e3;
+    pthread_barrier_destroy(&start);
+    return all ? 1 : 0;
+}
+
+static size_t on_two_threads(double *figures)
+{
+    return on_threads(2, figures);
+}
+
+static size_t on_one_thread(double *figures)
+{
+    return on_threads(1, figures);
+}
+
 #define LARGE(subject)                                                                                                 \
     {                                                                                                                  \
         subject, .program = "stint-bench-roots"                                                                        \
@@ -157,6 +205,14 @@ const struct bench bench_roots[] = {
       .no_ratios = true,
       .subjects = { { "stint", .prepare = keep_many, .measure = small_heap },
                     { "no-scan", .prepare = keep_many_and_do_not_scan, .measure = small_heap } } },
+    { .name = "roots.threads",
+      .unit = "us",
+      .what = "roll a task of 10 blocks back, on each of two threads",
+      .rounds = 15,
+      .no_ratios = true,
+      .subjects = { { "stint", .measure = on_two_threads },
+                    { "one-thread", .measure = on_one_thread },
+                    { "no-scan", .prepare = do_not_scan, .measure = on_two_threads } } },
     { .name = "roots.stale",
       .unit = "us",
       .what = "roll 100,000 blocks back with pointers to 100 freed ones left in the data",

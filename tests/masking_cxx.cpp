@@ -2,11 +2,14 @@
  *
  * Automatic masking in C++: static initialisers, catch blocks, and the standard library's locks. A jump runs no
  * destructors. */
-#include "masking.h"
-
 #include <exception>
+#include <locale>
 #include <mutex>
 #include <shared_mutex>
+#include <sstream>
+#include <string>
+
+#include "masking.h" /* last: cmocka has a macro of the name of a function of theirs */
 
 namespace
 {
@@ -36,6 +39,61 @@ void jump_out_of_a_static_initialiser(const void *)
     stint_outcome outcome = run_tripped(STINT_JUMP, enter, nullptr);
     REQUIRE(!masking_rule_on || outcome.usage.deferred > 0);
     in_another_thread(enter_elsewhere, nullptr);
+}
+
+/* The first number that is formatted in a locale fills a cache. */
+std::string formatted()
+{
+    std::ostringstream out;
+    out << 1234567.5;
+    return out.str();
+}
+
+void format_and_trip(const void *)
+{
+    masking_keep(&formatted()[0]);
+    trip();
+}
+
+void lose_the_cache_of_a_facet(const void *)
+{
+    std::locale before = std::locale::global(std::locale("C.UTF-8"));
+    run_tripped(STINT_JUMP, format_and_trip, nullptr);
+    for (size_t size = 16; size <= 1024; size += 16)
+        overwrite_freed_blocks(size);
+    CHECK(formatted() == "1.23457e+06");
+    std::locale::global(before);
+}
+
+/* Each thread makes its own at its first use there. */
+struct made_for_a_thread {
+    int magic = 0;
+    void *block = nullptr;
+    made_for_a_thread()
+    {
+        if (masking_token != nullptr)
+            trip();
+        block = masking_keep(malloc(1024));
+        magic = 42;
+    }
+    ~made_for_a_thread()
+    {
+        free(block);
+    }
+};
+
+thread_local made_for_a_thread of_this_thread;
+
+void use_of_this_thread(const void *)
+{
+    masking_keep(&of_this_thread);
+}
+
+void jump_out_of_a_thread_local_constructor(const void *)
+{
+    stint_outcome outcome = run_tripped(STINT_JUMP, use_of_this_thread, nullptr);
+    REQUIRE(!masking_rule_on || outcome.usage.deferred > 0);
+    CHECK(of_this_thread.magic == 42);
 }
 
 /* An initialiser that throws gives its guard back, and runs again. */
@@ -135,8 +193,14 @@ int main(int argc, char **argv)
 {
     static struct masking_case cases[] = {
         { "a jump out of a static initialiser", STI_RULE_STATIC, HANGS, jump_out_of_a_static_initialiser, nullptr },
+#ifdef __x86_64__
+        { "a jump out of a thread_local constructor", STI_RULE_THREAD_INIT, CHECK_FAILS,
+          jump_out_of_a_thread_local_constructor, nullptr },
+#endif
+        { "the cache of a facet", STI_RULE_CXX_CACHES, CHECK_FAILS | CRASHES, lose_the_cache_of_a_facet, nullptr },
         { "a jump out of a catch block", STI_RULE_CATCH, CHECK_FAILS, jump_out_of_a_catch_block, nullptr },
-        { "a jump past an exception on its way", STI_RULE_THROW, CHECK_FAILS, jump_past_an_exception_on_its_way, nullptr },
+        { "a jump past an exception on its way", STI_RULE_THROW, CHECK_FAILS, jump_past_an_exception_on_its_way,
+          nullptr },
         { "a jump with a std::mutex held", STI_RULE_LOCK, CHECK_FAILS, jump_out_of_a_lock_guard<std::mutex>, nullptr },
         { "a jump with a std::shared_timed_mutex held", STI_RULE_LOCK, CHECK_FAILS,
           jump_out_of_a_lock_guard<std::shared_timed_mutex>, nullptr },

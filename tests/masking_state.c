@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
  * Nothing dangles: what libraries keep of a task that was rolled back. A heap that a root points into stays, and
- * thread-specific values are as before. */
+ * thread-specific values are as before. Nothing is left behind: handles, cleanups, what a task changed of its
+ * thread. */
 #include "masking.h"
 
+#include <argz.h>
 #include <dlfcn.h>
 #ifdef HAVE_LIBXML2
 #include <libxml/parser.h>
@@ -169,11 +171,89 @@ static void leave_streams_open(const void *detail)
     CHECK(lowest < 40);
 }
 
+static void have_libc_allocate(const void *detail)
+{
+    static char text[1 << 20];
+    char *argz = NULL;
+    size_t length = 0;
+    (void)detail;
+    memset(text, 'x', sizeof text - 1);
+    REQUIRE(argz_create_sep(text, ':', &argz, &length) == 0);
+    trip();
+}
+
+static void lose_what_libc_hands_over(const void *detail)
+{
+    check_nothing_is_left(have_libc_allocate, detail);
+}
+
+/* --- What a task holds, and what it changes of its thread --- */
+
+static int released;
+
+static void release(void *arg)
+{
+    (void)arg;
+    released++;
+}
+
+static void allocate_before_the_pop(const void *detail)
+{
+    (void)detail;
+    pthread_cleanup_push(release, NULL);
+    trip_and_allocate();
+    pthread_cleanup_pop(1);
+}
+
+static void jump_past_a_cleanup_handler(const void *detail)
+{
+    run_tripped(STINT_JUMP, allocate_before_the_pop, detail);
+    CHECK(released == 1);
+}
+
+static void block_a_signal(const void *detail)
+{
+    sigset_t set;
+    (void)detail;
+    sigemptyset(&set);
+    sigaddset(&set, SIGUSR1);
+    pthread_sigmask(SIG_BLOCK, &set, NULL);
+    trip();
+}
+
+static void leave_a_signal_blocked(const void *detail)
+{
+    sigset_t set;
+    run_tripped(STINT_JUMP, block_a_signal, detail);
+    pthread_sigmask(SIG_SETMASK, NULL, &set);
+    CHECK(sigismember(&set, SIGUSR1) == 0);
+}
+
+void *kept_take(void);
+void kept_give(void *item);
+
+static void use_the_pool(const void *detail)
+{
+    (void)detail;
+    kept_give(kept_take());
+    trip();
+}
+
+static void lose_the_blocks_of_a_module(const void *detail)
+{
+    REQUIRE(stint_keep_module("libkeep-module-kept") == 0);
+    CHECK(run_tripped(STINT_JUMP, use_the_pool, detail).usage.kept == 0);
+}
+
 int main(int argc, char **argv)
 {
     static struct masking_case cases[] = {
         { "a stream into a task's block", STI_RULE_HANDLE, CHECK_FAILS | CRASHES, write_into_another_s_block, NULL },
         { "streams left open", STI_RULE_HANDLE, CHECK_FAILS, leave_streams_open, NULL },
+        { "a block that libc made for the task", STI_RULE_HANDED_OVER, CHECK_FAILS, lose_what_libc_hands_over, NULL },
+        { "a jump past a cleanup handler", STI_RULE_CLEANUP, CHECK_FAILS, jump_past_a_cleanup_handler, NULL },
+        { "a signal left blocked", STI_RULE_THREAD_STATE, CHECK_FAILS, leave_a_signal_blocked, NULL },
+        { "blocks of a module that is kept", STI_RULE_KEPT_MODULE, CHECK_FAILS, lose_the_blocks_of_a_module, NULL },
         { "a block in a static variable", RULE_ROOTS, CHECK_FAILS | CRASHES, keep_a_block, "masking_static" },
         { "a block in a thread-local variable", RULE_ROOTS, CHECK_FAILS | CRASHES, keep_a_block,
           "masking_thread_local" },

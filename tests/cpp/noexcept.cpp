@@ -80,8 +80,8 @@ void behind_a_block_for_another_type(void (*function)())
 
 void the_task_ends(void **)
 {
-    void (*const places[])(void (*)()) = { in_noexcept, in_inlined_noexcept, in_destructor, in_destructor_while_throwing,
-                                           behind_a_block_for_another_type };
+    void (*const places[])(void (*)()) = { in_noexcept, in_inlined_noexcept, in_destructor,
+                                           in_destructor_while_throwing, behind_a_block_for_another_type };
     void (*const functions[])() = { grow, grow_one_string, spend_new, spend_array };
     for (auto mode : modes) {
         for (auto place : places) {
@@ -211,6 +211,56 @@ void an_inner_scope_is_left_for_its_outer_one(void **)
     }
 }
 
+/* An interrupt that waits for a better place looks for one at each allocation: up to the frame that is in its way. The farther
+ * that is, the more of the grace a look takes, and the fewer there are. */
+unsigned long allocations;
+
+NOINLINE void go_on_allocating()
+{
+    while (void *block = stint_malloc(64)) {
+        stint_free(block);
+        allocations += stint_interrupted();
+    }
+}
+
+NOINLINE void go_on_allocating_near() noexcept
+{
+    go_on_allocating();
+    note(' ');
+}
+
+NOINLINE int go_down(int frames, void (*end)())
+{
+    volatile int left = frames;
+    if (frames > 0)
+        return go_down(frames - 1, end) + left;
+    end();
+    return 0;
+}
+
+NOINLINE void go_down_from_far() noexcept
+{
+    sink = &allocations + go_down(20000, go_on_allocating);
+}
+
+void deep_below_the_scope_it_is_left_soon(void **)
+{
+    for (auto mode : modes) {
+        stint_options options = limited(10000);
+        options.on_interrupt = mode;
+        allocations = 0;
+        auto outcome = run(options, [] { sink = &allocations + go_down(20000, go_on_allocating_near); });
+        assert_string_equal(stint_reason_name(outcome.reason), "alloc-limit");
+        if (allocations > 1024)
+            fail_msg("near, mode %d: %lu allocations", mode, allocations);
+        allocations = 0;
+        outcome = run(options, go_down_from_far);
+        assert_string_equal(stint_reason_name(outcome.reason), "alloc-limit");
+        if (allocations > 16)
+            fail_msg("far, mode %d: %lu allocations", mode, allocations);
+    }
+}
+
 } // namespace
 
 int main()
@@ -220,6 +270,7 @@ int main()
         cmocka_unit_test(a_block_inside_catches_it),
         cmocka_unit_test(a_lock_is_given_back_in_any_case),
         cmocka_unit_test(an_inner_scope_is_left_for_its_outer_one),
+        cmocka_unit_test(deep_below_the_scope_it_is_left_soon),
     };
     return cmocka_run_group_tests(tests, nullptr, nullptr);
 }
