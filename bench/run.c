@@ -66,7 +66,7 @@ const struct bench bench_run[] = {
       .unit = "ns/op",
       .what = "stint_run of an empty task with a memory limit",
       .rounds = 30,
-      .subjects = { { "stint", .measure = run_empty }, { "untimed", .measure = run_empty_untimed }, OTHERS },
+      .subjects = { { "stint", .measure = run_empty }, { "stint-untimed", .measure = run_empty_untimed }, OTHERS },
       .targets = { { "stint", BENCH_RATIO, 0.30, "old-heap" } } },
     { .name = "run.alloc10",
       .unit = "ns/op",

@@ -35,17 +35,21 @@ quick="--quick --runs 1"
 # shellcheck disable=SC2086
 expect 'a short run works' ends_with 0 "$scratch/table" $quick --only 'run.*' --json "$scratch/run.json"
 expect 'the table has the ratio' grep -q 'stint / new-heap' "$scratch/table"
-expect 'the table has the target' grep -q 'stint / new-heap .* target: at most 0.11: ' "$scratch/table"
 number='[0-9.e+-]*'
-line="^{\"bench\":\"run\\.[a-z0-9]*\",\"subject\":\"[a-z/-]*\",\"workers\":1,\"unit\":\"[a-z/]*\",\"n\":[1-9][0-9]*,"
+line="^{\"bench\":\"mutex\\.pair\",\"subject\":\"[a-z/-]*\",\"workers\":1,\"unit\":\"[a-z/]*\",\"n\":[1-9][0-9]*,"
 line="$line\"median\":$number,\"min\":$number,\"max\":$number,\"p99\":$number}\$"
-expect 'two benches of three subjects and two ratios are ten lines' [ "$(wc -l <"$scratch/run.json")" = 10 ]
-expect 'every line is a figure' [ "$(grep -c "$line" "$scratch/run.json")" = 10 ]
+# shellcheck disable=SC2086
+expect 'one bench works' ends_with 0 "$scratch/mutex" $quick --only mutex.pair --json "$scratch/mutex.json"
+expect 'the table has the target' grep -q 'stint / plain .* target: at most 1.2: ' "$scratch/mutex"
+expect 'a bench of three subjects and two ratios is five lines' [ "$(wc -l <"$scratch/mutex.json")" = 5 ]
+expect 'every line is a figure' [ "$(grep -c "$line" "$scratch/mutex.json")" = 5 ]
 
 # shellcheck disable=SC2086
 expect 'the table can be had in Markdown' ends_with 0 "$scratch/out" $quick --only run.empty --markdown "$scratch/table.md"
+# shellcheck disable=SC2086
+expect 'so can that' ends_with 0 "$scratch/out" $quick --only mutex.pair --markdown "$scratch/mutex.md"
 expect 'its line has figure, ratio and target' \
-    grep -q '^| `run.empty` | 1 | `stint` .* ns | `new-heap` .* to .*) .*| 0.110 of `new-heap`: ' "$scratch/table.md"
+    grep -q '^| `mutex.pair` | 1 | `stint` .* ns | `plain` .* to .*) .*| 1.20 of `plain`: ' "$scratch/mutex.md"
 # shellcheck disable=SC2086
 expect 'what the machine takes is measured' ends_with 0 "$scratch/machine" $quick --only 'machine.*' \
     --markdown "$scratch/machine.md"
