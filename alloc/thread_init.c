@@ -23,6 +23,7 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "caller.h"
 #include "frame_rule.h"
 #include "instruction.h"
 #include "module_symbol.h"
@@ -31,7 +32,6 @@
 #define WORDS (LARGEST / 64)
 #define MOST_SWEEPS 64
 #define CACHE_BITS 10
-#define MOST_MODULES 65536
 
 typedef uintptr_t tls_index[2];
 extern void *__tls_get_addr(void *index);
@@ -40,7 +40,8 @@ struct module {
     uintptr_t begin;
     uintptr_t end;
     const struct link_map *map;
-    uintptr_t thread_local_size; /* 0: it has none */
+    size_t thread_local_number;  /* the loader's, of its thread-local variables; 0: it has none */
+    uintptr_t thread_local_size; /* of all of them */
 };
 
 struct function {
@@ -75,6 +76,8 @@ static bool find_module(uintptr_t instruction, struct module *module)
         if (segments[i].p_type == PT_TLS)
             module->thread_local_size = (segments[i].p_memsz + segments[i].p_align - 1) & ~(segments[i].p_align - 1);
     }
+    if (dlinfo(found.dlfo_link_map, RTLD_DI_TLS_MODID, &module->thread_local_number) != 0)
+        module->thread_local_number = 0;
     return true;
 }
 
@@ -142,12 +145,12 @@ static bool registers_destructor(const struct module *module, uintptr_t call)
 /* --- The function ------------------------------------------------------------------------------------------------- */
 
 /* A pair in the table of addresses: the module's number, and an offset. */
-static uintptr_t *index_at(const struct function *function, uintptr_t pair)
+STI_CALLER_UNINSTRUMENTED static uintptr_t *index_at(const struct function *function, uintptr_t pair)
 {
     if (pair < function->module.begin || pair + sizeof(tls_index) > function->module.end || pair % 8 != 0)
         return NULL;
     uintptr_t *index = (uintptr_t *)pair;
-    return index[0] > 0 && index[0] < MOST_MODULES && index[1] < function->module.thread_local_size ? index : NULL;
+    return index[0] == function->module.thread_local_number && index[1] < function->module.thread_local_size ? index : NULL;
 }
 
 /* lea of such a pair, whose offset is 0. */
@@ -362,7 +365,7 @@ bool sti_thread_init_contains(uintptr_t instruction)
     uintptr_t word = atomic_load_explicit(entry, memory_order_relaxed);
     if (word >> 1 == instruction)
         return (word & 1) != 0;
-    if (!find_module(instruction, &module) || module.thread_local_size == 0)
+    if (!find_module(instruction, &module) || module.thread_local_number == 0)
         return false;
     bool answer = look(&module, instruction);
     atomic_store_explicit(entry, instruction << 1 | answer, memory_order_relaxed);
