@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
  * Blocks that are a task's result. What a task allocates with malloc lies, once it has grown past some KiB, in pages of
- * its own, and a small block that is left there keeps a page of 64 KiB from everybody else. What these functions make lies
- * packed with what other tasks on the same thread have left: a hundred thousand results of 32 bytes take 4 MB. One of
- * more than 4 KiB is made as stint_malloc makes it.
+ * its own, and a small block that is left there keeps a page of 64 KiB, and the heap's record, from everybody else. What
+ * these functions make lies packed with what other tasks on the same thread have left: a hundred thousand results of 32
+ * bytes take 4 MB. One of more than 4 KiB is made as stint_malloc makes it.
  *
  * In everything else such a block is like any other of the task: charged to its budget, held by it, the task's as long as
  * it runs, rolled back with it if it does not end Ok, and valid after that if it does; in an inner scope, the outer one's.
