@@ -6,7 +6,7 @@
 #include <malloc.h>
 #include <stdlib.h>
 
-#include "alloc/sampler.h"
+#include "alloc/base/sampler.h"
 #include "bench.h"
 #include "task.h"
 

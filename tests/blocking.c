@@ -12,7 +12,7 @@
 #include <cmocka.h>
 #include <stint/stint.h>
 
-#include "executor/pool_state.h"
+#include "executor/pool/pool_state.h"
 #include "gate.h"
 
 static stint_pool *make_pool(unsigned workers, unsigned spares)

@@ -3,7 +3,7 @@
  * One budget for all branches of a task: nobody is stopped below it, everybody above it, on however many threads. */
 #include "thieves.h"
 
-#include "alloc/family.h"
+#include "alloc/charge/shared_budget.h"
 
 #define THIEVES 3
 #define GRANT ((size_t)64 << 10)

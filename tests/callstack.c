@@ -8,8 +8,8 @@
 #include <ucontext.h>
 #include <unwind.h>
 
-#include "alloc/caller.h"
-#include "alloc/callstack.h"
+#include "alloc/base/caller.h"
+#include "alloc/base/callstack.h"
 
 #define DEPTH 256
 

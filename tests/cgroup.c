@@ -4,7 +4,7 @@
  * folder of this test's, and in the one that the test runs in. */
 #include "support.h"
 
-#include <alloc/cgroup.h>
+#include <alloc/base/system.h>
 #include <ftw.h>
 #include <sys/stat.h>
 

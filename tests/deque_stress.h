@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-#include "executor/deque.h"
+#include "executor/queue/queue.h"
 
 #define STRESS_THIEVES 2
 

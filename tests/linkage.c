@@ -7,7 +7,7 @@
 #include <dlfcn.h>
 #include <pthread.h>
 
-#include "alloc/module_symbol.h"
+#include "alloc/base/module.h"
 
 static void test_a_function_is_found_in_libc_in_its_default_version(void **state)
 {

@@ -33,8 +33,8 @@ extern "C" {
 #ifdef __cplusplus
 extern "C" {
 #endif
-#include "alloc/caller.h"
-#include "alloc/rules.h"
+#include "alloc/base/caller.h"
+#include "alloc/base/rules.h"
 #include "quarantine.h"
 #ifdef __cplusplus
 }

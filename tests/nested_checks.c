@@ -3,7 +3,7 @@
  * What a scope holds is measured when it may have changed enough, and not for each scope inside it once more. */
 #include "support.h"
 
-#include "alloc/thread.h"
+#include "alloc/base/thread.h"
 
 static int allocate_a_little(void *unused, void **value)
 {

@@ -14,8 +14,8 @@
 #include <cmocka.h>
 #include <stint/stint.h>
 
-#include "alloc/clock.h"
-#include "executor/pool_state.h"
+#include "alloc/base/clock.h"
+#include "executor/pool/pool_state.h"
 #include "gate.h"
 
 static stint_pool *make_pool(unsigned workers)

@@ -3,7 +3,7 @@
  * Where preemption signals are not heard: in the libraries that this one calls while its own state is half changed. */
 #include <dlfcn.h>
 
-#include "alloc/caller.h"
+#include "alloc/base/caller.h"
 #include "support.h"
 
 static void no_signal_is_heard_in_what_the_pool_calls(void **state)

@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "executor/queue.h"
+#include "executor/queue/queue.h"
 
 static void *entry(size_t number)
 {

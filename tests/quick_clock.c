@@ -3,7 +3,7 @@
  * The quick clock tells the system's time, from its first reading on and whatever happens to the machine. */
 #include "support.h"
 
-#include "alloc/quick_clock.h"
+#include "alloc/base/clock.h"
 
 #define US UINT64_C(1000)
 #define MS (1000 * US)

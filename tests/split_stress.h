@@ -15,7 +15,7 @@
 
 #include <cmocka.h>
 
-#include "executor/split.h"
+#include "executor/fork/split.h"
 
 #define STRESS_THIEVES 2
 #define STRESS_DEPTH 64 /* outstanding forks at most */

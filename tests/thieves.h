@@ -11,9 +11,9 @@
 #include <sched.h>
 #include <stdatomic.h>
 
-#include "alloc/boundary.h"
-#include "alloc/branch.h"
-#include "alloc/forks.h"
+#include "alloc/interrupt/boundary.h"
+#include "alloc/scope/branch.h"
+#include "alloc/interrupt/left_frames.h"
 
 #define BOARD_SLOTS 64
 #define FORKS_MOST 256

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include <cmocka.h>
-#include <executor/timers.h>
+#include <executor/pool/timers.h>
 
 #define TICK ((uint64_t)1 << 20)
 #define TIMERS 500

@@ -4,7 +4,7 @@
  * that wrap around. */
 #include "support.h"
 
-#include "executor/turns.h"
+#include "executor/queue/tenants.h"
 
 #define ENTRIES 300
 #define STEPS 200000

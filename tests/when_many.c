@@ -12,7 +12,7 @@
 #include <cmocka.h>
 #include <stint/stint.h>
 
-#include "executor/follow.h"
+#include "executor/task/follow.h"
 #include "gate.h"
 #include "repeats.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Closing (executor/park.h, executor/pool.c): does every accepted task run, does every worker leave?
+ * Closing (executor/worker/park.h, executor/pool/pool.c): does every accepted task run, does every worker leave?
  *
  * One worker, two submitters of one task each, and a thread that closes the pool at any moment. As in park.pml, stores
  * that a fence has to order go through a store buffer. Built with

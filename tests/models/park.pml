@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Parking (executor/park.h): does a task ever lie queued while every worker sleeps?
+ * Parking (executor/worker/park.h): does a task ever lie queued while every worker sleeps?
  *
  * Two workers, three submitters of one task each; a task ends only when as many tasks as there are workers have begun,
  * so a sleeping worker is noticed while the other one is held. Spin's memory is sequentially consistent, so what the

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * A serial queue (executor/serial.c): does one task run at a time, does each resolve once, and has each had its turn in the
+ * A serial queue (executor/task/serial.c): does one task run at a time, does each resolve once, and has each had its turn in the
  * end, whoever is cancelled, and whenever?
  *
  * TASKS tasks, each submitted by a thread of its own and run, when it has been started, by a worker's; a canceller ends

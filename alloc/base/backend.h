@@ -1,0 +1,327 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * mimalloc 3.3 or later: the one file that includes mimalloc.h. Any thread, unless a function says otherwise.
+ *
+ * A heap has pages of its own. Each thread that allocates from it has a part of it, its theap, which finds a block faster
+ * than the heap could; it lives until the heap or its thread ends. Any thread may free a block. A heap may be destroyed by
+ * any thread, but walked only while nobody else allocates from it, and by the thread
+ * that allocated from it as long as that lives: what a thread frees of its own pages is not synchronised. Blocks of the
+ * process come from mimalloc's main heap, which this library never changes. */
+#ifndef STI_ALLOC_BASE_BACKEND_H
+#define STI_ALLOC_BASE_BACKEND_H
+
+#include <mimalloc.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Five digits from 3.3 on; the macro had three and four before. */
+#if MI_MALLOC_VERSION < 30300
+#error "stint needs mimalloc 3.3 or later"
+#endif
+
+typedef mi_heap_t sti_backend_heap;
+typedef mi_theap_t sti_backend_theap;
+
+/* NULL: out of memory. */
+static inline sti_backend_heap *sti_backend_heap_new(void)
+{
+    return mi_heap_new();
+}
+
+/* The calling thread's part of it. */
+static inline sti_backend_theap *sti_backend_heap_theap(sti_backend_heap *heap)
+{
+    return mi_heap_theap(heap);
+}
+
+/* A page whose blocks are all in use is mimalloc's to give up, to whoever frees one of them first. While somebody does, a walk
+ * of that page's blocks, or its move to another heap, would take the page from under him, or he from under it: none of
+ * this is locked. A heap keeps so many full pages of each size of small blocks, and this is the most that mimalloc can
+ * be told to. */
+#define STI_BACKEND_FULL_PAGES 32
+#define STI_BACKEND_KEPT_BLOCK ((size_t)4 << 10) /* small is what is no larger, */
+#define STI_BACKEND_KEPT ((size_t)3 << 19)       /* and a heap with no more of them than this has given up no page */
+
+/* mimalloc takes memory from the system in arenas, and a heap with a page in one has a record of 11 bytes for each 64 KiB of
+ * all of it. That is 180 KiB where an arena has 1 GiB, as mimalloc has it if nobody says otherwise, and half of what it takes
+ * to make a heap. In KiB; later arenas are larger. */
+#define STI_BACKEND_ARENA (128L << 10)
+#define STI_BACKEND_ARENA_UNASKED (1024L << 10)
+
+/* For the whole process, before there is a heap. */
+static inline void sti_backend_prepare(void)
+{
+    mi_option_set(mi_option_page_full_retain, STI_BACKEND_FULL_PAGES);
+    if (mi_option_get(mi_option_arena_reserve) == STI_BACKEND_ARENA_UNASKED)
+        mi_option_set(mi_option_arena_reserve, STI_BACKEND_ARENA);
+}
+
+/* Live blocks are gone. */
+static inline void sti_backend_heap_destroy(sti_backend_heap *heap)
+{
+    mi_heap_destroy(heap);
+}
+
+/* The smallest page. */
+#define STI_BACKEND_SLICE ((size_t)64 << 10)
+
+/* Take in what other threads have freed of the calling thread's part; then give its free pages back, too. */
+static inline void sti_backend_theap_collect(sti_backend_theap *theap, bool give_back)
+{
+    mi_theap_collect(theap, give_back);
+}
+
+/* The same of the process's heap; the free pages of all heaps go back to the system then, at once: each by itself. Unless
+ * it is told otherwise, mimalloc gives 2 MiB back or nothing, where the system has pages of that size, and the smallest
+ * thing that lives among many freed heaps keeps so much. Two at once: what one of them gives back may be coarser. */
+static inline void sti_backend_process_collect(void)
+{
+    bool is_unasked = mi_option_get(mi_option_minimal_purge_size) == 0;
+    if (is_unasked)
+        mi_option_set(mi_option_minimal_purge_size, (long)(STI_BACKEND_SLICE >> 10));
+    mi_collect(true);
+    if (is_unasked)
+        mi_option_set(mi_option_minimal_purge_size, 0);
+}
+
+/* What the pages of a heap hold. */
+struct sti_backend_size {
+    size_t held;   /* bytes in live blocks, each counted with what its size class makes of it */
+    size_t pages;  /* bytes of those pages, as far as they have been used */
+    size_t blocks; /* that live */
+    size_t areas;  /* pages, those without a live block too */
+};
+
+static inline bool sti_backend_add_area(const mi_heap_t *heap, const mi_heap_area_t *area, void *block,
+                                        size_t block_size, void *size)
+{
+    (void)heap;
+    (void)block;
+    (void)block_size;
+    struct sti_backend_size *sum = size;
+    sum->held += area->used * area->full_block_size;
+    if (area->used > 0)
+        sum->pages += area->committed > STI_BACKEND_SLICE ? area->committed : STI_BACKEND_SLICE;
+    sum->blocks += area->used;
+    sum->areas++;
+    return true;
+}
+
+/* Blocks that another thread has freed may still be counted until the next collection: never too few. Reads only. */
+static inline struct sti_backend_size sti_backend_heap_size(sti_backend_heap *heap)
+{
+    struct sti_backend_size sum = { 0, 0, 0, 0 };
+    mi_heap_visit_blocks(heap, false, sti_backend_add_area, &sum);
+    return sum;
+}
+
+static inline bool sti_backend_count_area(const mi_heap_t *heap, const mi_heap_area_t *area, void *block,
+                                          size_t block_size, void *count)
+{
+    (void)heap;
+    (void)area;
+    (void)block;
+    (void)block_size;
+    ++*(size_t *)count;
+    return true;
+}
+
+/* How many pages of its heap the calling thread's part has: all but those that mimalloc has given up. */
+static inline size_t sti_backend_theap_areas(sti_backend_theap *theap)
+{
+    size_t count = 0;
+    mi_theap_visit_blocks(theap, false, sti_backend_count_area, &count);
+    return count;
+}
+
+/* The address ranges with live blocks of the heap, each of blocks of one size. */
+typedef void sti_backend_area_fn(uintptr_t begin, uintptr_t end, size_t block_size, void *arg);
+
+struct sti_backend_area_visit {
+    sti_backend_area_fn *visit;
+    void *arg;
+};
+
+static inline bool sti_backend_visit_area(const mi_heap_t *heap, const mi_heap_area_t *area, void *block,
+                                          size_t block_size, void *visit)
+{
+    (void)heap;
+    (void)block;
+    (void)block_size;
+    const struct sti_backend_area_visit *areas = visit;
+    if (area->used > 0 && area->full_block_size > 0) /* 0 when somebody frees the page at this moment */
+        areas->visit((uintptr_t)area->blocks, (uintptr_t)area->blocks + area->committed, area->full_block_size,
+                     areas->arg);
+    return true;
+}
+
+/* Reads only. */
+static inline void sti_backend_heap_areas(sti_backend_heap *heap, sti_backend_area_fn *visit, void *arg)
+{
+    struct sti_backend_area_visit areas = { .visit = visit, .arg = arg };
+    mi_heap_visit_blocks(heap, false, sti_backend_visit_area, &areas);
+}
+
+/* The same with all of the page behind them, where further blocks would lie. */
+static inline bool sti_backend_visit_page(const mi_heap_t *heap, const mi_heap_area_t *area, void *block,
+                                          size_t block_size, void *visit)
+{
+    (void)heap;
+    (void)block;
+    (void)block_size;
+    const struct sti_backend_area_visit *pages = visit;
+    size_t size = area->reserved > area->committed ? area->reserved : area->committed;
+    if (area->used > 0 && area->full_block_size > 0)
+        pages->visit((uintptr_t)area->blocks, (uintptr_t)area->blocks + size, area->full_block_size, pages->arg);
+    return true;
+}
+
+static inline void sti_backend_heap_pages(sti_backend_heap *heap, sti_backend_area_fn *visit, void *arg)
+{
+    struct sti_backend_area_visit pages = { .visit = visit, .arg = arg };
+    mi_heap_visit_blocks(heap, false, sti_backend_visit_page, &pages);
+}
+
+/* The heap's live blocks, each with the beginning of its page. What other threads have freed is taken in first. */
+typedef void sti_backend_block_fn(void *block, uintptr_t page, void *arg);
+
+struct sti_backend_block_visit {
+    sti_backend_block_fn *visit;
+    void *arg;
+};
+
+static inline bool sti_backend_visit_block(const mi_heap_t *heap, const mi_heap_area_t *area, void *block,
+                                           size_t block_size, void *visit)
+{
+    (void)heap;
+    (void)block_size;
+    const struct sti_backend_block_visit *blocks = visit;
+    if (block != NULL)
+        blocks->visit(block, (uintptr_t)area->blocks, blocks->arg);
+    return true;
+}
+
+static inline void sti_backend_heap_blocks(sti_backend_heap *heap, sti_backend_block_fn *visit, void *arg)
+{
+    struct sti_backend_block_visit blocks = { .visit = visit, .arg = arg };
+    mi_heap_visit_blocks(heap, true, sti_backend_visit_block, &blocks);
+}
+
+static inline void *sti_backend_theap_malloc(sti_backend_theap *theap, size_t size)
+{
+    return mi_theap_malloc(theap, size);
+}
+
+/* The sizes of blocks that the next function makes; it has the shortest way to one. */
+#define STI_BACKEND_SMALL ((size_t)MI_SMALL_SIZE_MAX)
+
+static inline void *sti_backend_theap_malloc_small(sti_backend_theap *theap, size_t size)
+{
+    return mi_theap_malloc_small(theap, size);
+}
+
+static inline void *sti_backend_theap_zalloc(sti_backend_theap *theap, size_t size)
+{
+    return mi_theap_zalloc(theap, size);
+}
+
+static inline void *sti_backend_theap_realloc(sti_backend_theap *theap, void *block, size_t size)
+{
+    return mi_theap_realloc(theap, block, size);
+}
+
+static inline void *sti_backend_theap_aligned(sti_backend_theap *theap, size_t alignment, size_t size)
+{
+    return mi_theap_malloc_aligned(theap, size, alignment);
+}
+
+static inline void *sti_backend_malloc(size_t size)
+{
+    return mi_malloc(size);
+}
+
+static inline void *sti_backend_zalloc(size_t size)
+{
+    return mi_zalloc(size);
+}
+
+static inline void *sti_backend_realloc(void *block, size_t size)
+{
+    return mi_realloc(block, size);
+}
+
+static inline void *sti_backend_aligned(size_t alignment, size_t size)
+{
+    return mi_malloc_aligned(size, alignment);
+}
+
+#define STI_BACKEND_FREE mi_free
+
+static inline void sti_backend_free(void *block)
+{
+    mi_free(block);
+}
+
+/* Of any address. mimalloc 2 does not know the region of what the system placed beyond 20 TiB, but the heap of each block. */
+static inline bool sti_backend_has_made(const void *block)
+{
+    return mi_is_in_heap_region(block) || mi_check_owned(block);
+}
+
+static inline size_t sti_backend_usable_size(const void *block)
+{
+    return mi_usable_size(block);
+}
+
+/* That a live block lies in. */
+static inline sti_backend_heap *sti_backend_heap_of(const void *block)
+{
+    return mi_heap_of(block);
+}
+
+/* What a block of this size will hold once made, at most. mi_good_size does not tell it of those that have a page to
+ * themselves: these get what the system is asked for, in ever larger steps. */
+static inline size_t sti_backend_block_size(size_t size)
+{
+    const size_t kib = 1024;
+    if (size <= 512 * kib)
+        return mi_good_size(size);
+    size_t step = size <= 2048 * kib    ? 64 * kib
+                  : size <= 8192 * kib  ? 256 * kib
+                  : size <= 32768 * kib ? 1024 * kib
+                                        : 4096 * kib;
+    return (size + step - 1) / step * step;
+}
+
+/* mimalloc keeps a thread-specific value of its own; it has to be set before a scope starts to undo such values. */
+static inline void sti_backend_thread_init(void)
+{
+    mi_thread_init();
+}
+
+/* What mimalloc cannot do is told to one function, with an errno value, on the thread that asked. */
+static inline void sti_backend_on_error(void (*heard)(int error, void *unused))
+{
+    mi_register_error(heard, NULL);
+}
+
+/* mimalloc calls a function, on the allocating thread, once in a thousand times that it leaves its own fast path. It may
+ * allocate. Forced ones come with a collection. NULL: none. */
+static inline void sti_backend_on_heartbeat(void (*beat)(bool force, unsigned long long count, void *unused))
+{
+    mi_register_deferred_free(beat, NULL);
+}
+
+/* An address in mimalloc's module. */
+static inline const void *sti_backend_address(void)
+{
+    return (const void *)(uintptr_t)mi_version;
+}
+
+static inline int sti_backend_version(void)
+{
+    return mi_version();
+}
+
+#endif

@@ -1,0 +1,333 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Return addresses; see caller.h. Any thread.
+ *
+ * Where libc and the loader lie is found once, when the library is loaded. Any other address is asked of the loader's own
+ * index (_dl_find_object, glibc 2.35), which takes no lock and is true through every dlopen and dlclose. */
+#include "caller.h"
+
+#include <dlfcn.h>
+#include <elf.h>
+#include <errno.h>
+#include <link.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <stint/interrupt.h>
+#include <string.h>
+#include <unwind.h>
+
+#include "alloc/profile/write.h"
+#include "backend.h"
+#include "lasting.h"
+#include "process.h"
+#include "rules.h"
+#include "thread_init.h"
+
+struct sti_caller_system sti_caller_system;
+extern int register_destructor(void (*)(void *), void *, void *) __asm__("__cxa_thread_atexit_impl");
+static struct sti_caller_module thread_atexit; /* the code of this function of libc's */
+static struct sti_caller_system waiting; /* the same, though a test clears the other: rules.h */
+
+struct sti_caller_module sti_caller_module_at(const struct dl_phdr_info *info)
+{
+    uintptr_t begin = UINTPTR_MAX;
+    uintptr_t end = 0;
+    for (size_t i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
+        if (segment->p_type != PT_LOAD)
+            continue;
+        uintptr_t first = info->dlpi_addr + segment->p_vaddr;
+        if (first < begin)
+            begin = first;
+        if (first + segment->p_memsz > end)
+            end = first + segment->p_memsz;
+    }
+    return (struct sti_caller_module){ .begin = begin, .size = end > begin ? end - begin : 0 };
+}
+
+bool sti_caller_module_is_ours(const struct dl_phdr_info *info)
+{
+    struct sti_caller_module module = sti_caller_module_at(info);
+    return sti_caller_in(&module, &sti_caller_system) || sti_caller_in(&module, sti_backend_address()) ||
+           sti_caller_in(&module, sti_profile_module());
+}
+
+/* Names of protected modules: a file name is meant when it continues with '.' or '-' or ends there. The list only grows;
+ * release publishes an entry, acquire finds it whole. */
+struct protected_name {
+    const struct protected_name *next;
+    size_t length;
+    const char *name;
+};
+
+#define BUILT_IN(module, following)                                                                                    \
+    {                                                                                                                  \
+        (following), sizeof(module) - 1, (module)                                                                      \
+    }
+static const struct protected_name built_in[] = {
+    BUILT_IN("libc", &built_in[1]),        BUILT_IN("ld-linux", &built_in[2]),  BUILT_IN("libstdc++", &built_in[3]),
+    BUILT_IN("libgcc_s", &built_in[4]),    BUILT_IN("libc++", &built_in[5]),    BUILT_IN("libc++abi", &built_in[6]),
+    BUILT_IN("libmimalloc", &built_in[7]), BUILT_IN("libunwind", &built_in[8]), BUILT_IN("linux-vdso", &built_in[9]),
+    BUILT_IN("libck", &built_in[10]), /* what this library does in it is half done */
+    BUILT_IN("libgomp", &built_in[11]),    BUILT_IN("libomp", &built_in[12]),   BUILT_IN("libomp5", &built_in[13]),
+    BUILT_IN("libiomp5", NULL),
+};
+#define OPENMP 10 /* the first of OpenMP's */
+static _Atomic(const struct protected_name *) protected_names = built_in;
+
+bool sti_caller_is_named(const char *path, const char *name, size_t length)
+{
+    const char *slash = strrchr(path, '/');
+    const char *file = slash != NULL ? slash + 1 : path;
+    if (strncmp(file, name, length) != 0)
+        return false;
+    char after = file[length];
+    return after == '\0' || after == '.' || after == '-';
+}
+
+bool sti_caller_is_openmp(const char *path)
+{
+    const struct protected_name *entry = &built_in[OPENMP];
+    while (entry != NULL && !sti_caller_is_named(path, entry->name, entry->length))
+        entry = entry->next;
+    return entry != NULL;
+}
+
+static int classify(struct dl_phdr_info *info, size_t size, void *unused)
+{
+    (void)size;
+    (void)unused;
+    struct sti_caller_module module = sti_caller_module_at(info);
+    if (sti_caller_is_openmp(info->dlpi_name))
+        sti_keep_module_at_start(module);
+    /* A function that can be nobody's but libc's; and what the loader says of itself: clang's sanitizers have functions of
+     * the loader's names in the program. */
+    if (sti_caller_in(&module, (const void *)(uintptr_t)abs))
+        sti_caller_system.libc = module;
+    else if (info->dlpi_addr == _r_debug.r_ldbase)
+        sti_caller_system.loader = module;
+    return 0;
+}
+
+static struct sti_caller_module code_of(void *function)
+{
+    Dl_info info;
+    ElfW(Sym) *symbol = NULL;
+    if (dladdr1(function, &info, (void **)&symbol, RTLD_DL_SYMENT) == 0 || symbol == NULL)
+        return (struct sti_caller_module){ .size = 0 };
+    return (struct sti_caller_module){ .begin = (uintptr_t)info.dli_saddr, .size = symbol->st_size };
+}
+
+static int by_address(const void *left, const void *right)
+{
+    const struct sti_caller_module *a = left;
+    const struct sti_caller_module *b = right;
+    return (a->begin > b->begin) - (a->begin < b->begin);
+}
+
+/* Below the first of those that have to be told from others, and where most lies between two of them. */
+static void find_room_between(void)
+{
+    struct sti_caller_module modules[STI_KEPT_MODULES + 2] = { sti_caller_system.libc, sti_caller_system.loader };
+    size_t count = 2 + sti_kept_modules(modules + 2);
+    qsort(modules, count, sizeof modules[0], by_address);
+    sti_caller_system.below = modules[0].begin;
+    for (size_t i = 0; i + 1 < count; i++) {
+        uintptr_t end = modules[i].begin + modules[i].size;
+        if (modules[i + 1].begin - end > sti_caller_system.between.size)
+            sti_caller_system.between = (struct sti_caller_module){ .begin = end, .size = modules[i + 1].begin - end };
+    }
+}
+
+__attribute__((constructor)) static void find_modules(void)
+{
+    thread_atexit = code_of((void *)(uintptr_t)register_destructor);
+    dl_iterate_phdr(classify, NULL);
+    find_room_between();
+    waiting = sti_caller_system;
+}
+
+static bool is_loader(const void *caller)
+{
+    return sti_caller_in(&waiting.loader, caller);
+}
+
+bool sti_caller_ends_process(const void *caller)
+{
+    return is_loader(caller) || sti_caller_in(&thread_atexit, caller);
+}
+
+bool sti_caller_must_wait(const void *caller)
+{
+    return sti_rule_is_on(STI_RULE_CALLER) && (sti_caller_in(&waiting.libc, caller) || is_loader(caller));
+}
+
+static bool is_of_cxx(const char *path)
+{
+    return sti_caller_is_named(path, "libstdc++", 9) || sti_caller_is_named(path, "libc++", 6) || sti_caller_is_named(path, "libc++abi", 9) ||
+           sti_caller_is_named(path, "libgcc_s", 8);
+}
+
+static bool is_protected_name(const char *path)
+{
+    for (const struct protected_name *entry = atomic_load_explicit(&protected_names, memory_order_acquire);
+         entry != NULL; entry = entry->next) {
+        if (sti_caller_is_named(path, entry->name, entry->length))
+            return true;
+    }
+    return false;
+}
+
+int stint_protect_module(const char *name)
+{
+    if (name == NULL || name[0] == '\0' || strchr(name, '/') != NULL)
+        return EINVAL;
+    if (is_protected_name(name))
+        return 0;
+    size_t length = strlen(name);
+    struct protected_name *entry = sti_process_malloc(sizeof *entry + length + 1);
+    if (entry == NULL)
+        return ENOMEM;
+    char *copy = (char *)(entry + 1);
+    memcpy(copy, name, length + 1);
+    *entry = (struct protected_name){ .length = length, .name = copy };
+    entry->next = atomic_load_explicit(&protected_names, memory_order_relaxed);
+    while (!atomic_compare_exchange_weak_explicit(&protected_names, &entry->next, entry, memory_order_release,
+                                                  memory_order_relaxed))
+        ;
+    return 0;
+}
+
+bool sti_caller_is_this_module(const void *caller)
+{
+    struct dl_find_object found;
+    if (_dl_find_object((void *)(uintptr_t)&sti_caller_system, &found) != 0)
+        return false;
+    uintptr_t begin = (uintptr_t)found.dlfo_map_start;
+    return (uintptr_t)caller - begin < (uintptr_t)found.dlfo_map_end - begin;
+}
+
+struct walk {
+    uintptr_t scope;
+    uintptr_t above;
+    uintptr_t at; /* the stack pointer of the last frame */
+    size_t frames;
+    bool jumped; /* to another stack, it seems */
+    struct sti_caller_met met;
+    const struct link_map *last_module;
+    bool passes_cxx;
+    bool reached;
+    bool met_protected;
+};
+
+/* The module's name is compared once a run of frames in it. An address in no module is generated code: nobody's to
+ * protect. */
+static bool is_protected_address(struct walk *walk, uintptr_t address)
+{
+    struct dl_find_object found;
+    if (_dl_find_object((void *)address, &found) != 0 || found.dlfo_link_map == walk->last_module)
+        return false;
+    walk->last_module = found.dlfo_link_map;
+    const char *path = found.dlfo_link_map->l_name;
+    return is_protected_name(path) && !(walk->passes_cxx && is_of_cxx(path));
+}
+
+bool sti_caller_is_protected(uintptr_t instruction)
+{
+    struct dl_find_object found;
+    if (_dl_find_object((void *)instruction, &found) != 0)
+        return false;
+    uintptr_t begin = (uintptr_t)found.dlfo_map_start;
+    struct sti_caller_module module = { .begin = begin, .size = (uintptr_t)found.dlfo_map_end - begin };
+    return sti_caller_in(&module, &sti_caller_system) || sti_caller_in(&module, sti_profile_module()) ||
+           is_protected_name(found.dlfo_link_map->l_name);
+}
+
+#define FRAMES_A_QUESTION 8
+#define FARTHEST ((uintptr_t)1 << 20) /* from one frame to the next, on one stack */
+
+/* What libgcc calls the frame's CFA is its stack pointer: below that lies the address that it was called back to. */
+static void note_met(struct walk *walk, uintptr_t stack_pointer, uintptr_t address)
+{
+#if defined(__x86_64__)
+    const uintptr_t *word = (const uintptr_t *)stack_pointer - 1;
+    if (!walk->jumped && walk->frames > FRAMES_A_QUESTION && *word == address)
+        walk->met = (struct sti_caller_met){ .word = word, .address = address, .left = walk->frames / FRAMES_A_QUESTION };
+#else
+    (void)walk;
+    (void)stack_pointer;
+    (void)address;
+#endif
+}
+
+STI_CALLER_UNINSTRUMENTED bool sti_caller_still_meets(struct sti_caller_met *met)
+{
+    if (met->left == 0)
+        return false;
+    met->left--;
+    uintptr_t here = (uintptr_t)__builtin_frame_address(0);
+    return here < (uintptr_t)met->word && here + FARTHEST > met->from && *met->word == met->address;
+}
+
+static void count_frame(struct walk *walk, uintptr_t stack_pointer)
+{
+    walk->jumped = walk->frames > 0 && (walk->jumped || stack_pointer - walk->at > FARTHEST);
+    walk->at = stack_pointer;
+    walk->frames++;
+}
+
+static bool makes_thread_variables(uintptr_t instruction)
+{
+    return sti_rule_is_on(STI_RULE_THREAD_INIT) && sti_thread_init_contains(instruction);
+}
+
+static STI_CALLER_UNINSTRUMENTED _Unwind_Reason_Code visit_frame(struct _Unwind_Context *context, void *argument)
+{
+    struct walk *walk = argument;
+    count_frame(walk, _Unwind_GetCFA(context));
+    if (_Unwind_GetCFA(context) <= walk->above)
+        return _URC_NO_REASON;
+    if (_Unwind_GetCFA(context) > walk->scope) {
+        walk->reached = true;
+        return _URC_END_OF_STACK;
+    }
+    int before_instruction = 0;
+    uintptr_t address = _Unwind_GetIPInfo(context, &before_instruction);
+    /* A return address may lie behind the last instruction of its function. */
+    uintptr_t instruction = address - (before_instruction ? 0 : 1);
+    if (is_protected_address(walk, instruction) || makes_thread_variables(instruction)) {
+        walk->met_protected = true;
+        note_met(walk, _Unwind_GetCFA(context), address);
+        return _URC_END_OF_STACK;
+    }
+    return _URC_NO_REASON;
+}
+
+static bool is_safe(struct walk *walk)
+{
+    if (!sti_rule_is_on(STI_RULE_STACK))
+        return true;
+    /* A coroutine's stack, or a signal's, that lies above: what is below it on the scope's own is not seen from here. */
+    uintptr_t here = (uintptr_t)__builtin_frame_address(0);
+    if (here > walk->scope)
+        return false;
+    _Unwind_Backtrace(visit_frame, walk);
+    walk->met.from = here;
+    return walk->reached && !walk->met_protected;
+}
+
+bool sti_caller_stack_is_safe(uintptr_t scope, uintptr_t above, struct sti_caller_met *met)
+{
+    struct walk walk = { .scope = scope, .above = above };
+    bool safe = is_safe(&walk);
+    if (met != NULL)
+        *met = walk.met;
+    return safe;
+}
+
+bool sti_caller_stack_is_safe_to_cut(uintptr_t scope)
+{
+    struct walk walk = { .scope = scope, .passes_cxx = true };
+    return is_safe(&walk);
+}

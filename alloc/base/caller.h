@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Return addresses: whose code asked for this block? The one room that knows them.
+ *
+ * What libc and the dynamic loader allocate for themselves (a stdio buffer, a FILE, a locale, a link map) outlives the
+ * task that happened to be running, so it must come from the process's heap; and code that is in the middle of libc must
+ * not be jumped out of. Both are told by the return address of the allocation. A tail call shows the caller's caller:
+ * then libc's frame is gone already, and the block is its caller's, as it should be.
+ *
+ * Before a jump the whole stack is walked, from here to the scope: a frame of a protected module in between (qsort under
+ * a comparator, getaddrinfo under a name-service module, dlopen under a constructor) would be left half done. Protected
+ * are libc, the loader, the C++ runtime, mimalloc, and what stint_protect_module adds. A frame that cannot be unwound
+ * might hide one, so it protects too. */
+#ifndef STI_ALLOC_BASE_CALLER_H
+#define STI_ALLOC_BASE_CALLER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct sti_caller_module {
+    uintptr_t begin;
+    uintptr_t size;
+};
+
+/* Filled in when the library is loaded. From then on stint_keep_module makes the two short ways shorter, and nothing else
+ * changes it. */
+extern struct sti_caller_system {
+    struct sti_caller_module libc;
+    struct sti_caller_module loader;
+    uintptr_t below;                                       /* what lies below this address is neither's nor kept, */
+    struct sti_caller_module between;                      /* nor what lies here */
+} sti_caller_system __attribute__((visibility("hidden"))); /* said here too: then no access goes through a table */
+
+/* Of the function that it is inlined into; that function must be the one the user calls. */
+#define STI_CALLER() __builtin_extract_return_addr(__builtin_return_address(0))
+
+static inline bool sti_caller_in(const struct sti_caller_module *module, const void *caller)
+{
+    return (uintptr_t)caller - module->begin < module->size;
+}
+
+/* No: it is neither libc's nor the loader's own, nor of a kept module. True for nearly all but theirs, programs first,
+ * libraries second; what lies above them (the vDSO, generated code), or between others of them, has to be asked for the
+ * other way. */
+static inline bool sti_caller_is_clearly_not_system(const void *caller)
+{
+    return __builtin_expect((uintptr_t)caller < sti_caller_system.below, 1) ||
+           __builtin_expect(sti_caller_in(&sti_caller_system.between, caller), 1);
+}
+
+/* Is the block libc's own, the loader's, or either? */
+static inline bool sti_caller_is_libc(const void *caller)
+{
+    return sti_caller_in(&sti_caller_system.libc, caller);
+}
+
+static inline bool sti_caller_is_loader(const void *caller)
+{
+    return sti_caller_in(&sti_caller_system.loader, caller);
+}
+
+static inline bool sti_caller_is_system(const void *caller)
+{
+    return sti_caller_is_libc(caller) || sti_caller_is_loader(caller);
+}
+
+/* Is it that of a runtime of OpenMP, or of what stint_keep_module has added (lasting.h)? Their blocks are the process's.
+ * Cold. */
+bool sti_caller_is_kept(const void *caller);
+
+/* The same of an allocation at which an interrupt is due, and which has to wait for it. Cold. */
+bool sti_caller_must_wait(const void *caller);
+
+/* Would it end the process if it were refused: the loader, and what in libc registers destructors of thread_local
+ * variables? Cold. */
+bool sti_caller_ends_process(const void *caller);
+
+#if defined(__clang__)
+#define STI_CALLER_UNINSTRUMENTED __attribute__((disable_sanitizer_instrumentation))
+#else
+#define STI_CALLER_UNINSTRUMENTED __attribute__((no_sanitize("thread", "address", "undefined")))
+#endif
+
+/* Is it in the module that this library is in? */
+bool sti_caller_is_this_module(const void *caller);
+
+/* Is it this library with its module (write.h), or mimalloc? */
+struct dl_phdr_info;
+struct sti_caller_module sti_caller_module_at(const struct dl_phdr_info *info);
+bool sti_caller_module_is_ours(const struct dl_phdr_info *info);
+
+/* Is the file the module of this name: is it called so, up to a '.' or '-' or the end? A runtime of OpenMP? */
+bool sti_caller_is_named(const char *path, const char *name, size_t length);
+bool sti_caller_is_openmp(const char *path);
+
+/* Is the instruction in a protected module, in this library or in the vDSO? Safe in signal handlers. */
+bool sti_caller_is_protected(uintptr_t instruction);
+
+/* Where a walk met a protected frame. The word on the stack that says so can be asked again, without a walk, as often as
+ * makes the next walk cheap by comparison: it may be stale when the frame has gone. All bytes 0: nowhere. */
+struct sti_caller_met {
+    const uintptr_t *word; /* a return address into that frame, */
+    uintptr_t address;     /* this one */
+    uintptr_t from;        /* where the walk began */
+    size_t left;
+};
+
+/* Is it still there? No, too, when it has been asked often enough. */
+bool sti_caller_still_meets(struct sti_caller_met *met);
+
+/* Walk from here to the frame that runs a scope, on this stack. True: no frame of a protected module lies between; otherwise
+ * met (may be NULL) says where, if that can be said. Frames up to the stack pointer above are left out: those of a
+ * signal handler, for
+ * whom it is the interrupted one; otherwise 0. 2 to 15 microseconds, and 0.4 for each frame of a deep stack. Safe in signal
+ * handlers. */
+bool sti_caller_stack_is_safe(uintptr_t scope, uintptr_t above, struct sti_caller_met *met);
+
+/* The same, but frames of the C++ runtime do not count: it counts on an exception wherever it allocates. */
+bool sti_caller_stack_is_safe_to_cut(uintptr_t scope);
+
+#endif

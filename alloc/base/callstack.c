@@ -1,0 +1,493 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Callstacks, and the call frame tables by which they are walked; see callstack.h. Any thread. */
+#include "callstack.h"
+
+#include <dlfcn.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <unwind.h>
+
+#include "caller.h"
+
+/* --- Callstacks. Any thread.
+ *
+ * The cache. An entry is one word, so it is read and written whole: the return address without its lowest bits, which say
+ * where in the cache it is, and its rule. Entries are overwritten by others and by nothing else. So after a dlclose an
+ * address that comes to lie in another module may have the old rule for a while: then a callstack is wrong from there on.
+ * No step of it goes down the stack or far up, so that it reads nothing but the stack. */
+
+struct slow_walk {
+    void **frames;
+    size_t depth;
+    size_t length;
+    uintptr_t caller;
+    bool reached;
+};
+
+static bool visit(struct slow_walk *walk, uintptr_t address)
+{
+    walk->reached = walk->reached || address == walk->caller;
+    if (walk->reached)
+        walk->frames[walk->length++] = (void *)address;
+    return walk->length < walk->depth;
+}
+
+static _Unwind_Reason_Code visit_frame(struct _Unwind_Context *context, void *walk)
+{
+    uintptr_t address = _Unwind_GetIP(context);
+    return address != 0 && visit(walk, address) ? _URC_NO_REASON : _URC_END_OF_STACK;
+}
+
+/* libgcc may be in the middle of its own lists, and wait for itself. */
+static bool is_unwinders(const void *caller)
+{
+    struct dl_find_object found;
+    struct dl_find_object unwinder;
+    return _dl_find_object((void *)(uintptr_t)caller, &found) == 0 &&
+           _dl_find_object((void *)(uintptr_t)_Unwind_Backtrace, &unwinder) == 0 &&
+           found.dlfo_link_map == unwinder.dlfo_link_map;
+}
+
+static void walk_slowly(struct slow_walk *walk)
+{
+    walk->length = 0;
+    walk->reached = false;
+    if (is_unwinders((const void *)walk->caller))
+        visit(walk, walk->caller);
+    else
+        _Unwind_Backtrace(visit_frame, walk);
+}
+
+#if defined(__x86_64__)
+
+#define CACHE_BITS 13
+#define KIND_BITS 2
+#define OFFSET_BITS 16
+#define SAVED_BITS 12
+#define RULE_BITS (KIND_BITS + OFFSET_BITS + SAVED_BITS)
+#define UNIT 8 /* of offsets */
+#define LARGEST_FRAME ((uintptr_t)1 << 20)
+
+static _Atomic uint64_t cache[1 << CACHE_BITS];
+
+static uint64_t packed(const struct sti_frame_rule *rule)
+{
+    uint64_t offset = rule->offset / UNIT;
+    uint64_t saved = rule->saved / UNIT;
+    bool fits = rule->kind <= STI_FRAME_BY_FRAME_POINTER && rule->offset % UNIT == 0 && rule->saved % UNIT == 0 &&
+                offset < 1 << OFFSET_BITS && saved < 1 << SAVED_BITS;
+    if (!fits)
+        return rule->kind == STI_FRAME_LAST ? STI_FRAME_LAST : STI_FRAME_OTHER;
+    return (saved << OFFSET_BITS | offset) << KIND_BITS | (uint64_t)rule->kind;
+}
+
+static struct sti_frame_rule unpacked(uint64_t word)
+{
+    return (struct sti_frame_rule){
+        .kind = word & ((1 << KIND_BITS) - 1),
+        .offset = (uint32_t)(word >> KIND_BITS & ((1 << OFFSET_BITS) - 1)) * UNIT,
+        .saved = (uint32_t)(word >> (KIND_BITS + OFFSET_BITS) & ((1 << SAVED_BITS) - 1)) * UNIT,
+    };
+}
+
+static __attribute__((noinline)) uint64_t fill(_Atomic uint64_t *entry, uintptr_t address)
+{
+    /* What returns there is the instruction before. */
+    struct sti_frame_rule rule = sti_frame_rule(address - 1);
+    uint64_t word = (uint64_t)(address >> CACHE_BITS) << RULE_BITS | packed(&rule);
+    atomic_store_explicit(entry, word, memory_order_relaxed);
+    return word;
+}
+
+static struct sti_frame_rule rule_at(uintptr_t address)
+{
+    uintptr_t upper = address >> CACHE_BITS;
+    _Atomic uint64_t *entry = &cache[(address ^ upper) & ((1 << CACHE_BITS) - 1)];
+    uint64_t word = atomic_load_explicit(entry, memory_order_relaxed);
+    if (__builtin_expect(word >> RULE_BITS != upper, 0))
+        word = fill(entry, address);
+    return unpacked(word);
+}
+
+struct registers {
+    uintptr_t ip;
+    uintptr_t sp;
+    uintptr_t bp;
+};
+
+/* False: there is no such caller. */
+static bool step(struct registers *registers, const struct sti_frame_rule *rule)
+{
+    uintptr_t from = rule->kind == STI_FRAME_BY_STACK_POINTER ? registers->sp : registers->bp;
+    uintptr_t frame = from + rule->offset;
+    if (frame <= registers->sp || frame - registers->sp > LARGEST_FRAME || frame % UNIT != 0)
+        return false;
+    if (rule->saved != 0)
+        registers->bp = *(const uintptr_t *)(frame - rule->saved);
+    registers->ip = *(const uintptr_t *)(frame - UNIT);
+    registers->sp = frame;
+    return registers->ip != 0;
+}
+
+/* False: there is a frame that has no simple rule. */
+static STI_CALLER_UNINSTRUMENTED bool walk_quickly(struct slow_walk *walk, struct registers registers)
+{
+    for (;;) {
+        struct sti_frame_rule rule = rule_at(registers.ip);
+        if (rule.kind == STI_FRAME_OTHER)
+            return false;
+        if (rule.kind == STI_FRAME_LAST || !step(&registers, &rule) || !visit(walk, registers.ip))
+            return true;
+    }
+}
+
+#endif
+
+__attribute__((noinline)) size_t sti_callstack(void **frames, size_t depth, const void *caller)
+{
+    struct slow_walk walk = { .frames = frames, .depth = depth, .caller = (uintptr_t)caller };
+    if (depth == 0)
+        return 0;
+#if defined(__x86_64__)
+    struct registers here;
+    __asm__ volatile("leaq 0f(%%rip), %0\n\t"
+                     "movq %%rsp, %1\n\t"
+                     "movq %%rbp, %2\n"
+                     "0:"
+                     : "=&r"(here.ip), "=&r"(here.sp), "=&r"(here.bp));
+    if (walk_quickly(&walk, here))
+        return walk.length;
+#endif
+    walk_slowly(&walk);
+    return walk.length;
+}
+
+/* --- Reading call frame tables. Any thread.
+ *
+ * .eh_frame_hdr is a sorted table of functions; each leads to an entry (FDE), that to a common part (CIE). Both have
+ * instructions that build a table of rules, a row for each range of addresses; they are run up to the row that is asked
+ * for. What does not look as compilers and glibc write it gives no rule. */
+
+/* DWARF's numbers of registers. */
+enum {
+    RBP = 6,
+    RSP = 7,
+    RETURN_ADDRESS = 16,
+};
+
+/* Encodings of addresses. */
+enum {
+    FORMAT = 0x0f,
+    SDATA4 = 0x0b,
+    UDATA4 = 0x03,
+    RELATIVE_TO_ITSELF = 0x10,
+    RELATIVE_TO_TABLE = 0x30,
+};
+
+#define REMEMBERED 8
+
+struct function {
+    uintptr_t begin;
+    const uint8_t *entry;
+};
+
+static uint32_t read_u32(const uint8_t *at)
+{
+    uint32_t value;
+    memcpy(&value, at, sizeof value);
+    return value;
+}
+
+static int32_t read_s32(const uint8_t *at)
+{
+    return (int32_t)read_u32(at);
+}
+
+/* The last function of the table that begins at the instruction or before. */
+static bool find_function(uintptr_t instruction, struct function *function)
+{
+    struct dl_find_object module;
+    if (_dl_find_object((void *)instruction, &module) != 0 || module.dlfo_eh_frame == NULL)
+        return false;
+    const uint8_t *header = module.dlfo_eh_frame;
+    if (header[0] != 1 || header[1] != (RELATIVE_TO_ITSELF | SDATA4) || header[2] != UDATA4 ||
+        header[3] != (RELATIVE_TO_TABLE | SDATA4))
+        return false;
+    const uint8_t *table = header + 12;
+    size_t low = 0;
+    size_t high = read_u32(header + 8);
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if ((uintptr_t)(header + read_s32(table + 8 * middle)) <= instruction)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    if (low == 0)
+        return false;
+    function->begin = (uintptr_t)(header + read_s32(table + 8 * (low - 1)));
+    function->entry = header + read_s32(table + 8 * (low - 1) + 4);
+    return true;
+}
+
+struct instructions {
+    const uint8_t *at;
+    const uint8_t *end;
+};
+
+struct common {
+    uint64_t code_unit;
+    int64_t data_unit;
+    bool augmented;
+    bool is_signal;
+    struct instructions instructions;
+};
+
+/* Length, then what the length counts. */
+static const uint8_t *end_of(const uint8_t *entry)
+{
+    return entry + 4 + read_u32(entry);
+}
+
+/* False: it is of a form that is not known. */
+static bool read_common(const uint8_t *entry, struct common *common)
+{
+    const uint8_t *at = entry + 8;
+    uint8_t version = *at++;
+    const char *augmentation = (const char *)at;
+    at += strlen(augmentation) + 1;
+    if (version != 1 && version != 3)
+        return false;
+    common->code_unit = sti_leb128_unsigned(&at);
+    common->data_unit = sti_leb128_signed(&at);
+    if (version == 1 ? *at++ != RETURN_ADDRESS : sti_leb128_unsigned(&at) != RETURN_ADDRESS)
+        return false;
+    common->augmented = augmentation[0] == 'z';
+    common->is_signal = strchr(augmentation, 'S') != NULL;
+    if (!common->augmented)
+        return false;
+    uint64_t length = sti_leb128_unsigned(&at);
+    const uint8_t *data = at;
+    for (const char *letter = augmentation + 1; *letter != '\0'; letter++) {
+        if (*letter == 'R' && (*data & FORMAT) != SDATA4 && (*data & FORMAT) != UDATA4)
+            return false;
+        if (*letter == 'P')
+            data += 1 + ((*data & FORMAT) == SDATA4 || (*data & FORMAT) == UDATA4 ? 4 : 8);
+        else if (*letter == 'R' || *letter == 'L')
+            data++;
+        else if (*letter != 'S' && *letter != 'B')
+            return false;
+    }
+    common->instructions = (struct instructions){ .at = at + length, .end = end_of(entry) };
+    return true;
+}
+
+enum saved_kind { UNCHANGED, SAVED, UNDEFINED, STRANGE };
+
+struct saved {
+    enum saved_kind kind;
+    int64_t offset; /* from the CFA */
+};
+
+struct row {
+    uint64_t cfa_register;
+    int64_t cfa_offset;
+    bool strange_cfa;
+    struct saved rbp;
+    struct saved return_address;
+};
+
+struct machine {
+    const struct common *common;
+    struct row row;
+    struct row initial;
+    struct row remembered[REMEMBERED];
+    size_t remembered_count;
+    uint64_t offset; /* of the row's first instruction, from the function's */
+    uint64_t wanted;
+};
+
+static void set_saved(struct machine *machine, uint64_t number, enum saved_kind kind, int64_t offset)
+{
+    struct saved saved = { .kind = kind, .offset = offset };
+    if (number == RBP)
+        machine->row.rbp = saved;
+    else if (number == RETURN_ADDRESS)
+        machine->row.return_address = saved;
+}
+
+static void restore(struct machine *machine, uint64_t number)
+{
+    if (number == RBP)
+        machine->row.rbp = machine->initial.rbp;
+    else if (number == RETURN_ADDRESS)
+        machine->row.return_address = machine->initial.return_address;
+}
+
+static void skip_block(const uint8_t **at)
+{
+    uint64_t length = sti_leb128_unsigned(at);
+    *at += length;
+}
+
+/* Those whose number has no operand in it. False: unknown. */
+static bool run_extended(struct machine *machine, uint8_t code, const uint8_t **at)
+{
+    uint64_t number;
+    uint16_t two;
+    switch (code) {
+    case 0x00: /* nop */
+        return true;
+    case 0x02: /* advance_loc1 */
+        machine->offset += *(*at)++ * machine->common->code_unit;
+        return true;
+    case 0x03: /* advance_loc2 */
+        memcpy(&two, *at, sizeof two);
+        machine->offset += two * machine->common->code_unit;
+        *at += 2;
+        return true;
+    case 0x04: /* advance_loc4 */
+        machine->offset += read_u32(*at) * machine->common->code_unit;
+        *at += 4;
+        return true;
+    case 0x05: /* offset_extended */
+        number = sti_leb128_unsigned(at);
+        set_saved(machine, number, SAVED, (int64_t)sti_leb128_unsigned(at) * machine->common->data_unit);
+        return true;
+    case 0x06: /* restore_extended */
+        restore(machine, sti_leb128_unsigned(at));
+        return true;
+    case 0x07: /* undefined */
+        set_saved(machine, sti_leb128_unsigned(at), UNDEFINED, 0);
+        return true;
+    case 0x08: /* same_value */
+        set_saved(machine, sti_leb128_unsigned(at), UNCHANGED, 0);
+        return true;
+    case 0x09: /* register */
+        set_saved(machine, sti_leb128_unsigned(at), STRANGE, 0);
+        sti_leb128_unsigned(at);
+        return true;
+    case 0x0a: /* remember_state */
+        if (machine->remembered_count == REMEMBERED)
+            return false;
+        machine->remembered[machine->remembered_count++] = machine->row;
+        return true;
+    case 0x0b: /* restore_state */
+        if (machine->remembered_count == 0)
+            return false;
+        machine->row = machine->remembered[--machine->remembered_count];
+        return true;
+    case 0x0c: /* def_cfa */
+        machine->row.cfa_register = sti_leb128_unsigned(at);
+        machine->row.cfa_offset = (int64_t)sti_leb128_unsigned(at);
+        machine->row.strange_cfa = false;
+        return true;
+    case 0x0d: /* def_cfa_register */
+        machine->row.cfa_register = sti_leb128_unsigned(at);
+        return true;
+    case 0x0e: /* def_cfa_offset */
+        machine->row.cfa_offset = (int64_t)sti_leb128_unsigned(at);
+        return true;
+    case 0x0f: /* def_cfa_expression */
+        machine->row.strange_cfa = true;
+        skip_block(at);
+        return true;
+    case 0x10: /* expression */
+    case 0x16: /* val_expression */
+        set_saved(machine, sti_leb128_unsigned(at), STRANGE, 0);
+        skip_block(at);
+        return true;
+    case 0x2e: /* GNU_args_size */
+        sti_leb128_unsigned(at);
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* Run to the end, or to the row that is wanted. */
+static bool run(struct machine *machine, struct instructions instructions)
+{
+    const uint8_t *at = instructions.at;
+    while (at < instructions.end && machine->offset <= machine->wanted) {
+        uint8_t code = *at++;
+        uint8_t low = code & 0x3f;
+        switch (code & 0xc0) {
+        case 0x40: /* advance_loc */
+            machine->offset += low * machine->common->code_unit;
+            break;
+        case 0x80: /* offset */
+            set_saved(machine, low, SAVED, (int64_t)sti_leb128_unsigned(&at) * machine->common->data_unit);
+            break;
+        case 0xc0: /* restore */
+            restore(machine, low);
+            break;
+        default:
+            if (!run_extended(machine, low, &at))
+                return false;
+        }
+    }
+    return true;
+}
+
+static struct sti_frame_rule rule_of(const struct row *row)
+{
+    struct sti_frame_rule rule = { .kind = STI_FRAME_OTHER };
+    bool by_stack_pointer = row->cfa_register == RSP;
+    if (row->return_address.kind == UNDEFINED) {
+        rule.kind = STI_FRAME_LAST;
+        return rule;
+    }
+    if (row->strange_cfa || (!by_stack_pointer && row->cfa_register != RBP) || row->cfa_offset <= 0 ||
+        row->cfa_offset > INT32_MAX || row->return_address.kind != SAVED || row->return_address.offset != -8 ||
+        row->rbp.kind == STRANGE || (row->rbp.kind == SAVED && (row->rbp.offset >= 0 || row->rbp.offset < INT32_MIN)))
+        return rule;
+    rule.kind = by_stack_pointer ? STI_FRAME_BY_STACK_POINTER : STI_FRAME_BY_FRAME_POINTER;
+    rule.offset = (uint32_t)row->cfa_offset;
+    rule.saved = row->rbp.kind == SAVED ? (uint32_t)-row->rbp.offset : 0;
+    return rule;
+}
+
+bool sti_frame_function(uintptr_t instruction, uintptr_t *begin, uintptr_t *end)
+{
+    struct function function;
+    struct common common;
+    if (!find_function(instruction, &function))
+        return false;
+    const uint8_t *entry = function.entry;
+    if (read_u32(entry) == UINT32_MAX || !read_common(entry + 4 - read_u32(entry + 4), &common))
+        return false;
+    *begin = function.begin;
+    *end = function.begin + read_u32(entry + 12);
+    return instruction < *end;
+}
+
+struct sti_frame_rule sti_frame_rule(uintptr_t instruction)
+{
+    const struct sti_frame_rule last = { .kind = STI_FRAME_LAST };
+    const struct sti_frame_rule other = { .kind = STI_FRAME_OTHER };
+    struct function function;
+    struct common common;
+    if (!find_function(instruction, &function))
+        return last;
+    const uint8_t *entry = function.entry;
+    if (read_u32(entry) == UINT32_MAX || !read_common(entry + 4 - read_u32(entry + 4), &common))
+        return other;
+    if (instruction - function.begin >= read_u32(entry + 12))
+        return last;
+    if (common.is_signal)
+        return other;
+    const uint8_t *at = entry + 16;
+    skip_block(&at);
+    struct machine machine = { .common = &common, .wanted = instruction - function.begin };
+    if (!run(&machine, common.instructions))
+        return other;
+    machine.initial = machine.row;
+    if (!run(&machine, (struct instructions){ .at = at, .end = end_of(entry) }))
+        return other;
+    return rule_of(&machine.row);
+}

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Reading the system's clock for the quick one; see clock.h. Its thread only. */
+#include "clock.h"
+
+#include <stdbool.h>
+
+#if defined(__x86_64__)
+
+#define TRUSTED_NS 1000000
+#define LEARNING_NS 10000000
+#define TICKS_OF_A_READING 1024 /* in a longer one the thread has been interrupted */
+#define TOLERANCE_SHIFT 10
+#define TOLERANCE_NS 2000
+
+static void begin_to_learn(struct sti_quick_clock *clock)
+{
+    clock->rate = 0;
+    clock->trusted = 0;
+    clock->first_ticks = clock->ticks;
+    clock->first_ns = clock->ns;
+}
+
+static void learn(struct sti_quick_clock *clock)
+{
+    uint64_t ticks = clock->ticks - clock->first_ticks;
+    uint64_t ns = clock->ns - clock->first_ns;
+    if (ns < LEARNING_NS || ticks <= ns / 16 || ticks / 16 >= ns)
+        return;
+    double ns_per_tick = (double)ns / (double)ticks;
+    clock->rate = (uint64_t)(ns_per_tick * 4294967296.0);
+    clock->trusted = (uint64_t)(TRUSTED_NS / ns_per_tick);
+}
+
+static bool disagree(const struct sti_quick_clock *clock, uint64_t ticks, uint64_t ns)
+{
+    double by_counter = (double)(ticks - clock->ticks) * (double)clock->rate / 4294967296.0;
+    double passed = (double)(ns - clock->ns);
+    double difference = by_counter > passed ? by_counter - passed : passed - by_counter;
+    return difference > passed / (1 << TOLERANCE_SHIFT) + TOLERANCE_NS;
+}
+
+uint64_t sti_quick_clock_correct(struct sti_quick_clock *clock)
+{
+    uint64_t before = __builtin_ia32_rdtsc();
+    uint64_t ns = sti_clock_now();
+    uint64_t after = __builtin_ia32_rdtsc();
+    if (after - before > TICKS_OF_A_READING)
+        return ns;
+    bool anew = clock->first_ns == 0 || (clock->rate != 0 && disagree(clock, before, ns));
+    clock->ticks = before;
+    clock->ns = ns;
+    if (anew)
+        begin_to_learn(clock);
+    else if (clock->rate == 0)
+        learn(clock);
+    return ns;
+}
+
+#endif

@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What lasts as long as the process: modules that are never unloaded, and whether the variables in them can be read; see
+ * lasting.h. Any thread. */
+#include "lasting.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <link.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stint/api.h>
+#include <stint/interrupt.h>
+#include <stint/roots.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "caller.h"
+#include "module.h"
+#include "process.h"
+#include "rules.h"
+
+/* --- Modules that are never unloaded. Found once, when this library is loaded: from the program on, by the names
+ * that each module says it needs. What was preloaded, or has other names, is none of them, for want of knowledge. */
+
+#define MOST 256
+
+/* Where they begin. Written by a constructor. */
+static uintptr_t bases[MOST];
+static size_t base_count;
+
+struct candidate {
+    struct sti_module module;
+    const char *strings;
+    const char *name; /* that others need it by */
+    bool lasts;
+};
+
+struct candidates {
+    struct candidate of[MOST];
+    size_t count;
+};
+
+static const char *file_of(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash != NULL ? slash + 1 : path;
+}
+
+static int note_module(struct dl_phdr_info *info, size_t size, void *argument)
+{
+    struct candidates *all = argument;
+    (void)size;
+    if (all->count == MOST)
+        return 1;
+    struct candidate *one = &all->of[all->count++];
+    *one = (struct candidate){ .module = sti_module_at(info),
+                               .name = file_of(info->dlpi_name),
+                               .lasts = info->dlpi_name[0] == '\0' };
+    const ElfW(Dyn) *named = NULL;
+    for (const ElfW(Dyn) *entry = one->module.dynamic; entry != NULL && entry->d_tag != DT_NULL; entry++) {
+        uintptr_t value = entry->d_un.d_ptr;
+        if (entry->d_tag == DT_STRTAB) /* of the vDSO it is an offset */
+            one->strings = (const char *)(value < info->dlpi_addr ? info->dlpi_addr + value : value);
+        else if (entry->d_tag == DT_SONAME)
+            named = entry;
+    }
+    if (named != NULL && one->strings != NULL)
+        one->name = one->strings + named->d_un.d_val;
+    return 0;
+}
+
+static bool mark(struct candidates *all, const char *name)
+{
+    for (size_t i = 0; i < all->count; i++) {
+        struct candidate *one = &all->of[i];
+        if (!one->lasts && strcmp(one->name, name) == 0)
+            return one->lasts = true;
+    }
+    return false;
+}
+
+/* Whether it has added any. */
+static bool mark_needed(struct candidates *all, const struct candidate *by)
+{
+    bool added = false;
+    for (const ElfW(Dyn) *entry = by->module.dynamic; entry != NULL && entry->d_tag != DT_NULL; entry++) {
+        if (entry->d_tag == DT_NEEDED && by->strings != NULL)
+            added |= mark(all, by->strings + entry->d_un.d_val);
+    }
+    return added;
+}
+
+__attribute__((constructor)) static void find_modules(void)
+{
+    struct candidates all = { .count = 0 };
+    dl_iterate_phdr(note_module, &all);
+    for (bool added = true; added;) {
+        added = false;
+        for (size_t i = 0; i < all.count; i++)
+            added |= all.of[i].lasts && mark_needed(&all, &all.of[i]);
+    }
+    for (size_t i = 0; i < all.count; i++) {
+        if (all.of[i].lasts)
+            bases[base_count++] = all.of[i].module.base;
+    }
+}
+
+bool sti_module_lasts(const struct dl_phdr_info *info)
+{
+    size_t i = 0;
+    while (i < base_count && bases[i] != info->dlpi_addr)
+        i++;
+    return i < base_count;
+}
+
+/* --- Modules whose blocks are the process's. Any thread.
+ *
+ * A module that is kept stays loaded, so that nothing else comes to lie at its addresses. */
+
+/* The list only grows; release publishes an entry, acquire finds it whole. */
+static struct sti_caller_module kept[STI_KEPT_MODULES];
+static atomic_size_t kept_count;
+static struct sti_quiet_lock lock = STI_QUIET_LOCK_INIT; /* for who adds */
+
+__attribute__((constructor)) static void be_quiet_at_forks(void)
+{
+    sti_quiet_add(&lock);
+}
+
+bool sti_caller_is_kept(const void *caller)
+{
+    size_t count = atomic_load_explicit(&kept_count, memory_order_acquire);
+    size_t i = 0;
+    while (i < count && !sti_caller_in(&kept[i], caller))
+        i++;
+    return i < count && sti_rule_is_on(STI_RULE_KEPT_MODULE);
+}
+
+size_t sti_kept_modules(struct sti_caller_module *modules)
+{
+    size_t count = atomic_load_explicit(&kept_count, memory_order_acquire);
+    memcpy(modules, kept, count * sizeof *modules);
+    return count;
+}
+
+/* By one thread at a time. */
+static bool append(struct sti_caller_module module)
+{
+    size_t count = atomic_load_explicit(&kept_count, memory_order_relaxed);
+    if (count == STI_KEPT_MODULES)
+        return false;
+    kept[count] = module;
+    atomic_store_explicit(&kept_count, count + 1, memory_order_release);
+    return true;
+}
+
+void sti_keep_module_at_start(struct sti_caller_module module)
+{
+    append(module);
+}
+
+/* Others may be asking: what they find between two changes only sends them the longer way. */
+static void leave_no_short_way_to(const struct sti_caller_module *module)
+{
+    const struct sti_caller_module *between = &sti_caller_system.between;
+    if (module->begin < between->begin + between->size && between->begin < module->begin + module->size)
+        __atomic_store_n(&sti_caller_system.between.size, 0, __ATOMIC_RELAXED);
+    if (module->begin < sti_caller_system.below)
+        __atomic_store_n(&sti_caller_system.below, module->begin, __ATOMIC_RELAXED);
+}
+
+/* Have the module stay that lies there and has this path. False: it is going, or has gone. */
+static bool pin(const char *path, const struct sti_caller_module *module)
+{
+    struct dl_find_object there;
+    sti_quiet_enter();
+    const struct link_map *pinned = dlopen(path, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
+    sti_quiet_leave();
+    return pinned != NULL && _dl_find_object((void *)module->begin, &there) == 0 && there.dlfo_link_map == pinned;
+}
+
+static int keep(const char *path, struct sti_caller_module module)
+{
+    int error = 0;
+    if (sti_caller_is_kept((const void *)module.begin))
+        return 0;
+    if (!pin(path, &module))
+        return ENOENT;
+    pthread_mutex_lock(&lock.mutex);
+    if (sti_caller_is_kept((const void *)module.begin))
+        error = 0;
+    else if (append(module))
+        leave_no_short_way_to(&module);
+    else
+        error = ENOSPC;
+    pthread_mutex_unlock(&lock.mutex);
+    return error;
+}
+
+/* Of the name that is sought; the paths are copies, as the loader's own go with their modules. */
+struct sought {
+    const char *name;
+    struct sti_caller_module found[STI_KEPT_MODULES];
+    char *paths[STI_KEPT_MODULES];
+    size_t count;
+    bool no_memory;
+};
+
+static int seek(struct dl_phdr_info *info, size_t size, void *argument)
+{
+    struct sought *sought = argument;
+    (void)size;
+    if (!sti_caller_is_named(info->dlpi_name, sought->name, strlen(sought->name)) || sought->count == STI_KEPT_MODULES)
+        return 0;
+    size_t length = strlen(info->dlpi_name) + 1;
+    char *path = sti_process_malloc(length);
+    sought->no_memory |= path == NULL;
+    if (path == NULL)
+        return 1;
+    sought->paths[sought->count] = memcpy(path, info->dlpi_name, length);
+    sought->found[sought->count++] = sti_caller_module_at(info);
+    return 0;
+}
+
+static int keep_found(struct sought *sought)
+{
+    int error = sought->no_memory ? ENOMEM : sought->count == 0 ? ENOENT : 0;
+    for (size_t i = 0; i < sought->count; i++) {
+        if (error == 0)
+            error = keep(sought->paths[i], sought->found[i]);
+        sti_process_free(sought->paths[i]);
+    }
+    return error;
+}
+
+int stint_keep_module(const char *name)
+{
+    int error = stint_protect_module(name);
+    if (error != 0)
+        return error;
+    struct sought sought = { .name = name };
+    stint_mask();
+    sti_quiet_enter();
+    dl_iterate_phdr(seek, &sought);
+    sti_quiet_leave();
+    error = keep_found(&sought);
+    stint_unmask();
+    return error;
+}
+
+void sti_keep_openmp(const void *caller)
+{
+    struct dl_find_object found;
+    if (_dl_find_object((void *)(uintptr_t)caller, &found) != 0 || !sti_caller_is_openmp(found.dlfo_link_map->l_name))
+        return;
+    uintptr_t begin = (uintptr_t)found.dlfo_map_start;
+    stint_mask();
+    keep(found.dlfo_link_map->l_name,
+         (struct sti_caller_module){ .begin = begin, .size = (uintptr_t)found.dlfo_map_end - begin });
+    stint_unmask();
+}
+
+/* --- Reading what may be unreadable. Any thread. To ask for each page costs more than to read it, so nobody
+ * asks until a page has been forbidden. */
+
+static atomic_bool forbidden;
+
+void sti_readable_no_more(void)
+{
+    /* seq_cst, before the page is: a scan that begins later sees it. */
+    atomic_store_explicit(&forbidden, true, memory_order_seq_cst);
+}
+
+bool sti_readable_all(void)
+{
+    return __builtin_expect(!atomic_load_explicit(&forbidden, memory_order_seq_cst), 1);
+}
+
+long sti_readable_copy(void *to, uintptr_t from, size_t size)
+{
+    struct iovec here = { .iov_base = to, .iov_len = size };
+    struct iovec there = { .iov_base = (void *)from, .iov_len = size };
+    int saved_errno = errno;
+    ssize_t copied = process_vm_readv(getpid(), &here, 1, &there, 1, 0);
+    if (copied < 0 && errno == EFAULT)
+        copied = 0;
+    errno = saved_errno;
+    return copied;
+}
+
+/* --- Overrides of what forbids pages to be read: a page of a module's data that is must not be scanned for roots. In every
+ * build, as it replaces no allocation. Any thread; nothing but a system call, as the first may come before any constructor
+ * of ours. */
+
+STINT_API int mprotect(void *address, size_t length, int protection);
+STINT_API int pkey_mprotect(void *address, size_t length, int protection, int key);
+
+static void note(const void *address, int protection)
+{
+    if ((protection & PROT_READ) == 0 && sti_module_of(address) != NULL)
+        sti_readable_no_more();
+}
+
+/* A sanitizer's runtime calls it before it is ready itself. */
+STI_CALLER_UNINSTRUMENTED int mprotect(void *address, size_t length, int protection)
+{
+    note(address, protection);
+    return (int)syscall(SYS_mprotect, address, length, protection);
+}
+
+int pkey_mprotect(void *address, size_t length, int protection, int key)
+{
+    note(address, protection);
+    return (int)syscall(SYS_pkey_mprotect, address, length, protection, key);
+}

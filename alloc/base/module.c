@@ -1,0 +1,379 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The modules of the process, and what of them the program uses; see module.h. Any thread. */
+#include "module.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <link.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <stint/version.h>
+#include <string.h>
+
+#include "backend.h"
+#include "process.h"
+#include "thread.h"
+
+/* --- Reading a module's table of symbols. Any thread.
+ *
+ * By its GNU hash table ("ELF GNU hash", Jelinek 2006), which every module has since then, but where its linker was told
+ * otherwise: a Bloom filter says most often that a name is not there; a bucket leads to the first symbol of a chain, whose
+ * last hash is odd. Symbols that the module only uses are in no chain. */
+
+#define NOT_THE_DEFAULT 0x8000 /* of a version */
+#define BITS_OF_WORD (8 * sizeof(ElfW(Addr)))
+
+struct tables {
+    uintptr_t base;
+    const ElfW(Sym) * symbols;
+    const char *strings;
+    const ElfW(Versym) * versions; /* NULL: none */
+    uint32_t bucket_count;
+    uint32_t first_hashed;
+    uint32_t filter_size;
+    uint32_t filter_shift;
+    const ElfW(Addr) * filter;
+    const uint32_t *buckets;
+    const uint32_t *chains; /* of the symbol first_hashed and those behind it */
+};
+
+struct link_map *sti_module_of(const void *address)
+{
+    struct dl_find_object found;
+    return _dl_find_object((void *)(uintptr_t)address, &found) == 0 ? found.dlfo_link_map : NULL;
+}
+
+struct sti_module sti_module_loaded(const struct link_map *module)
+{
+    return module != NULL ? (struct sti_module){ .base = module->l_addr, .dynamic = module->l_ld }
+                          : (struct sti_module){ .dynamic = NULL };
+}
+
+struct sti_module sti_module_at(const struct dl_phdr_info *info)
+{
+    struct sti_module module = { .base = info->dlpi_addr };
+    for (size_t i = 0; i < info->dlpi_phnum; i++) {
+        if (info->dlpi_phdr[i].p_type == PT_DYNAMIC)
+            module.dynamic = (const ElfW(Dyn) *)(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr);
+    }
+    return module;
+}
+
+/* The loader has made addresses of what are offsets in the file; of the vDSO nobody has. */
+static const void *pointed_to(uintptr_t base, const ElfW(Dyn) * entry)
+{
+    uintptr_t value = entry->d_un.d_ptr;
+    return (const void *)(value < base ? base + value : value);
+}
+
+static bool read_tables(const struct sti_module *module, struct tables *tables)
+{
+    const uint32_t *header = NULL;
+    *tables = (struct tables){ .base = module->base };
+    for (const ElfW(Dyn) *entry = module->dynamic; entry != NULL && entry->d_tag != DT_NULL; entry++) {
+        if (entry->d_tag == DT_SYMTAB)
+            tables->symbols = pointed_to(module->base, entry);
+        else if (entry->d_tag == DT_STRTAB)
+            tables->strings = pointed_to(module->base, entry);
+        else if (entry->d_tag == DT_VERSYM)
+            tables->versions = pointed_to(module->base, entry);
+        else if (entry->d_tag == DT_GNU_HASH)
+            header = pointed_to(module->base, entry);
+    }
+    if (header == NULL || tables->symbols == NULL || tables->strings == NULL || header[0] == 0)
+        return false;
+    tables->bucket_count = header[0];
+    tables->first_hashed = header[1];
+    tables->filter_size = header[2];
+    tables->filter_shift = header[3];
+    tables->filter = (const ElfW(Addr) *)(header + 4);
+    tables->buckets = (const uint32_t *)(tables->filter + tables->filter_size);
+    tables->chains = tables->buckets + tables->bucket_count;
+    return true;
+}
+
+static uint32_t hash_of(const char *name)
+{
+    uint32_t hash = 5381;
+    for (; *name != '\0'; name++)
+        hash = hash * 33 + (unsigned char)*name;
+    return hash;
+}
+
+static bool may_contain(const struct tables *tables, uint32_t hash)
+{
+    ElfW(Addr) word = tables->filter[hash / BITS_OF_WORD % tables->filter_size];
+    return (word >> (hash % BITS_OF_WORD) & word >> ((hash >> tables->filter_shift) % BITS_OF_WORD) & 1) != 0;
+}
+
+static bool is_wanted(const struct tables *tables, uint32_t index, const char *name)
+{
+    const ElfW(Sym) *symbol = &tables->symbols[index];
+    return symbol->st_shndx != SHN_UNDEF &&
+           (tables->versions == NULL || (tables->versions[index] & NOT_THE_DEFAULT) == 0) &&
+           strcmp(tables->strings + symbol->st_name, name) == 0;
+}
+
+/* In its default version, where it has several; NULL: none. */
+static const ElfW(Sym) * find(const struct tables *tables, const char *name)
+{
+    uint32_t hash = hash_of(name);
+    if (!may_contain(tables, hash))
+        return NULL;
+    uint32_t index = tables->buckets[hash % tables->bucket_count];
+    if (index < tables->first_hashed)
+        return NULL;
+    for (;; index++) {
+        uint32_t other = tables->chains[index - tables->first_hashed];
+        if ((other | 1) == (hash | 1) && is_wanted(tables, index, name))
+            return &tables->symbols[index];
+        if ((other & 1) != 0)
+            return NULL;
+    }
+}
+
+/* Neither an indirect function, which the loader chooses, nor a thread-local variable. */
+static bool has_address(const ElfW(Sym) * symbol)
+{
+    unsigned type = ELF64_ST_TYPE(symbol->st_info);
+    return symbol->st_value != 0 && (type == STT_FUNC || type == STT_OBJECT || type == STT_NOTYPE);
+}
+
+void *sti_module_symbol(struct sti_module module, const char *name)
+{
+    struct tables tables;
+    const ElfW(Sym) *symbol = read_tables(&module, &tables) ? find(&tables, name) : NULL;
+    return symbol != NULL && has_address(symbol) ? (void *)(tables.base + symbol->st_value) : NULL;
+}
+
+/* A table of relocations: its entry in the dynamic section, and that of its size. */
+struct relocations {
+    const ElfW(Rela) * first;
+    size_t count;
+};
+
+static struct relocations relocations_of(const struct sti_module *module, ElfW(Sxword) table, ElfW(Sxword) size)
+{
+    struct relocations relocations = { .first = NULL };
+    for (const ElfW(Dyn) *entry = module->dynamic; entry != NULL && entry->d_tag != DT_NULL; entry++) {
+        if (entry->d_tag == table)
+            relocations.first = pointed_to(module->base, entry);
+        else if (entry->d_tag == size)
+            relocations.count = entry->d_un.d_val / sizeof *relocations.first;
+    }
+    return relocations;
+}
+
+static const ElfW(Rela) * find_place(const struct relocations *relocations, uintptr_t offset)
+{
+    for (size_t i = 0; relocations->first != NULL && i < relocations->count; i++) {
+        if (relocations->first[i].r_offset == offset)
+            return &relocations->first[i];
+    }
+    return NULL;
+}
+
+const char *sti_module_imported(struct sti_module module, const void *place)
+{
+    const struct relocations late = relocations_of(&module, DT_JMPREL, DT_PLTRELSZ);
+    const struct relocations early = relocations_of(&module, DT_RELA, DT_RELASZ);
+    const ElfW(Rela) *relocation = find_place(&late, (uintptr_t)place - module.base);
+    if (relocation == NULL)
+        relocation = find_place(&early, (uintptr_t)place - module.base);
+    struct tables tables;
+    if (relocation == NULL || !read_tables(&module, &tables))
+        return NULL;
+    return tables.strings + tables.symbols[ELF64_R_SYM(relocation->r_info)].st_name;
+}
+
+bool sti_module_defines(const struct link_map *module, const char *name)
+{
+    struct tables tables;
+    const struct sti_module loaded = sti_module_loaded(module);
+    return read_tables(&loaded, &tables) && find(&tables, name) != NULL;
+}
+
+void sti_module_visit_functions(struct sti_module module, sti_module_visit_fn *visit, void *arg)
+{
+    struct tables tables;
+    if (!read_tables(&module, &tables))
+        return;
+    for (uint32_t bucket = 0; bucket < tables.bucket_count; bucket++) {
+        uint32_t index = tables.buckets[bucket];
+        bool last = index < tables.first_hashed;
+        for (; !last; index++) {
+            const ElfW(Sym) *symbol = &tables.symbols[index];
+            if (symbol->st_shndx != SHN_UNDEF && has_address(symbol) && ELF64_ST_TYPE(symbol->st_info) == STT_FUNC)
+                visit(tables.strings + symbol->st_name, (const void *)(tables.base + symbol->st_value),
+                      symbol->st_size, arg);
+            last = (tables.chains[index - tables.first_hashed] & 1) != 0;
+        }
+    }
+}
+
+/* abs can be nobody's but libc's. */
+void *sti_libc_function(const char *name)
+{
+    return sti_module_symbol(sti_module_loaded(sti_module_of((const void *)(uintptr_t)abs)), name);
+}
+
+/* --- Looking whose functions the program uses. Any thread; two at once find the same.
+ *
+ * The loader is asked for each name as it is when it binds the program's own references, and then whose module the
+ * address lies in. What has been replaced behind the loader's back, as valgrind does, shows in what malloc returns. */
+
+atomic_bool sti_link_is_good;
+static atomic_bool is_settled;
+
+#if STI_OVERRIDES
+
+/* In the order in which they are reported. */
+static const struct {
+    const char *symbol;
+    const char *name;
+    bool is_lock;
+} functions[] = {
+    { "malloc", "malloc", false },
+    { "free", "free", false },
+    { "calloc", "calloc", false },
+    { "realloc", "realloc", false },
+    { "posix_memalign", "posix_memalign", false },
+    { "aligned_alloc", "aligned_alloc", false },
+    { "_Znwm", "operator new", false },
+    { "_ZdlPv", "operator delete", false },
+    { "pthread_mutex_lock", "pthread_mutex_lock", true },
+    { "pthread_mutex_unlock", "pthread_mutex_unlock", true },
+};
+
+static atomic_bool malloc_is_another_s;
+static atomic_bool has_looked;
+
+/* Where a program that is linked at a fixed place takes a function's address, that is one of a jump in the program: it is
+ * found there, but not defined. Those modules that were loaded with the program are listed in the order of the search. */
+static const struct link_map *definer(const char *symbol)
+{
+    const void *address = dlsym(RTLD_DEFAULT, symbol);
+    const struct link_map *module = sti_module_of(address);
+    while (module != NULL && !sti_module_defines(module, symbol))
+        module = module->l_next;
+    return module;
+}
+
+static const char *valgrind_module(const struct link_map *module)
+{
+    while (module != NULL && module->l_prev != NULL)
+        module = module->l_prev;
+    while (module != NULL && strstr(module->l_name, "/vgpreload_") == NULL)
+        module = module->l_next;
+    return module != NULL ? module->l_name : NULL;
+}
+
+/* Called through the tables of the loader, as any module calls it; in no scope, whose block it would be. */
+static bool malloc_makes_our_blocks(void)
+{
+    struct sti_thread *counted = sti_thread_counted;
+    sti_thread_counted = NULL;
+    void *volatile block = malloc(1);
+    bool ours = block == NULL || sti_backend_has_made(block);
+    free(block);
+    sti_thread_counted = counted;
+    return ours;
+}
+
+static stint_link_report look(void)
+{
+    stint_link_report report = { .metered = true, .locked = true };
+    const struct link_map *own = sti_module_of(&sti_link_is_good);
+    sti_quiet_enter();
+    for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
+        const struct link_map *module = definer(functions[i].symbol);
+        if (module == own)
+            continue;
+        *(functions[i].is_lock ? &report.locked : &report.metered) = false;
+        if (report.function == NULL) {
+            report.function = functions[i].name;
+            report.module = module != NULL ? module->l_name : NULL;
+        }
+    }
+    sti_quiet_leave();
+    if (report.metered && !malloc_makes_our_blocks()) {
+        report.metered = false;
+        report.function = functions[0].name;
+        report.module = valgrind_module(own);
+    }
+    atomic_store_explicit(&malloc_is_another_s, report.function == functions[0].name, memory_order_relaxed);
+    atomic_store_explicit(&has_looked, true, memory_order_release);
+    return report;
+}
+
+__attribute__((constructor)) static void look_at_start(void)
+{
+    look();
+}
+
+bool sti_link_has_malloc(void)
+{
+    if (__builtin_expect(!atomic_load_explicit(&has_looked, memory_order_acquire), 0))
+        look();
+    return !atomic_load_explicit(&malloc_is_another_s, memory_order_relaxed);
+}
+
+#else
+
+static stint_link_report look(void)
+{
+    return (stint_link_report){ .metered = false };
+}
+
+#endif
+
+static bool is_good(const stint_link_report *report)
+{
+    return !STI_OVERRIDES || (report->metered && report->locked);
+}
+
+__attribute__((cold)) bool sti_link_allows_uncommon(unsigned flags)
+{
+    if (!atomic_load_explicit(&is_settled, memory_order_acquire)) {
+        stint_link_report report = look();
+        atomic_store_explicit(&sti_link_is_good, is_good(&report), memory_order_relaxed);
+        atomic_store_explicit(&is_settled, true, memory_order_release);
+    }
+    return atomic_load_explicit(&sti_link_is_good, memory_order_relaxed) || (flags & STINT_ALLOW_UNMETERED) != 0;
+}
+
+int stint_link_check(stint_link_report *report)
+{
+    if (report == NULL)
+        return EINVAL;
+    *report = look();
+    return is_good(report) ? 0 : ENOTSUP;
+}
+
+/* --- Which stint this is, and which mimalloc is behind it. Any thread. --- */
+
+#define DIGITS_PER_MAJOR 10000 /* 30601 is 3.6.1 */
+
+const char *stint_version(void)
+{
+    return STINT_VERSION;
+}
+
+int stint_backend_version(void)
+{
+    return sti_backend_version();
+}
+
+int sti_backend_check(void)
+{
+    int running = sti_backend_version();
+    bool fits = running >= MI_MALLOC_VERSION && running / DIGITS_PER_MAJOR == MI_MALLOC_VERSION / DIGITS_PER_MAJOR;
+    return fits ? 0 : ENOTSUP;
+}
+
+bool stint_overrides_malloc(void)
+{
+    return STI_OVERRIDES && sti_link_has_malloc();
+}

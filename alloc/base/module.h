@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The modules of the process: what their symbols are called, whose functions the program uses, and whether its mimalloc is
+ * the one that this library was compiled for. Any thread. */
+#ifndef STI_ALLOC_BASE_MODULE_H
+#define STI_ALLOC_BASE_MODULE_H
+
+#include <link.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stint/link.h>
+
+/* --- What a module defines itself and lets others see, asked of the module. dlsym cannot be asked that: it goes on from one module to
+ * others, in an order that depends on how the program is linked; it takes the loader's lock; and where it is given a module
+ * that nobody has opened it ends the process. Any thread, before this library's constructors too; the module must stay loaded.
+ * Takes no lock, allocates nothing. */
+
+struct sti_module {
+    uintptr_t base;
+    const ElfW(Dyn) * dynamic; /* NULL: it has no tables */
+};
+
+/* The module that an address lies in; NULL: none. */
+struct link_map *sti_module_of(const void *address);
+
+/* Its tables; NULL has none. And those of a module that dl_iterate_phdr has come to. */
+struct sti_module sti_module_loaded(const struct link_map *module);
+struct sti_module sti_module_at(const struct dl_phdr_info *info);
+
+/* The address of a function or variable that the module defines, in its default version where it has several; NULL: it defines
+ * none, or a function that is chosen as the program starts (an indirect one). */
+void *sti_module_symbol(struct sti_module module, const char *name);
+
+/* Of which function the loader puts the address into this place in the module, now or at the first call; NULL: not known. */
+const char *sti_module_imported(struct sti_module module, const void *place);
+
+/* Whether it defines it at all, an indirect one too. */
+bool sti_module_defines(const struct link_map *module, const char *name);
+
+/* Call visit for each function that it defines. */
+typedef void sti_module_visit_fn(const char *name, const void *begin, size_t size, void *arg);
+void sti_module_visit_functions(struct sti_module module, sti_module_visit_fn *visit, void *arg);
+
+/* libc's own function, for the overrides that go on to it. */
+void *sti_libc_function(const char *name);
+
+/* --- libc's own function of the same name, for an override of it that goes on to that. Any thread. --- */
+
+/* Declares plain, which is it. Found at the first call; two threads at once find the same. */
+#define STI_LIBC_FUNCTION(name)                                                                                        \
+    static __typeof__(name) *_Atomic found;                                                                            \
+    __typeof__(name) *plain = atomic_load_explicit(&found, memory_order_relaxed);                                      \
+    if (__builtin_expect(plain == NULL, 0)) {                                                                          \
+        *(void **)&plain = sti_libc_function(#name);                                                                   \
+        atomic_store_explicit(&found, plain, memory_order_relaxed);                                                    \
+    }
+
+/* --- Whose functions the program uses; include/stint/link.h says why that matters. Any thread. --- */
+
+/* Set by the first call that runs something, where all functions are ours. That stays so: what is loaded later comes later in
+ * the order of the search. */
+extern atomic_bool sti_link_is_good __attribute__((visibility("hidden")));
+
+/* The same before that is known, and where the flags may allow it all the same. */
+bool sti_link_allows_uncommon(unsigned flags);
+
+/* May something be run with these flags of its options? */
+static inline bool sti_link_allows(unsigned flags)
+{
+    return __builtin_expect(atomic_load_explicit(&sti_link_is_good, memory_order_relaxed), 1) ||
+           sti_link_allows_uncommon(flags);
+}
+
+static inline bool sti_link_flags_valid(unsigned flags)
+{
+    return (flags & ~STINT_ALLOW_UNMETERED) == 0;
+}
+
+/* Is the malloc that the program uses ours? Where it is not, what we make for a caller to free has to come from that one.
+ * Before this library's constructors too. */
+bool sti_link_has_malloc(void);
+
+/* --- Is the mimalloc that runs the one that this library was compiled for? Any thread. --- */
+
+/* 0; ENOTSUP: the loader found one that is older than the header that this library was compiled with, or of another major
+ * version: what the header says of its heaps is not true of it. A newer one is what its packagers call compatible, so that
+ * an upgrade needs no new build. */
+int sti_backend_check(void);
+
+#endif

@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What belongs to the whole process: memory for the library's own records, and locks over a fork(2); see process.h. Any
+ * thread. */
+#include "process.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "backend.h"
+#include "libc.h"
+
+/* --- Memory for the library's own records. --- */
+
+static void *made(void *block)
+{
+    if (block != NULL)
+        STI_BLOCK_MADE(block);
+    return block;
+}
+
+void *sti_process_malloc(size_t size)
+{
+    return made(sti_backend_malloc(size));
+}
+
+void *sti_process_calloc(size_t count, size_t size)
+{
+    size_t total;
+    void *block = __builtin_mul_overflow(count, size, &total) ? NULL : sti_process_malloc(total);
+    return block != NULL ? memset(block, 0, total) : NULL;
+}
+
+void *sti_process_realloc(void *block, size_t size)
+{
+    return sti_backend_realloc(block, size);
+}
+
+void *sti_process_aligned(size_t alignment, size_t size)
+{
+    return made(sti_backend_aligned(alignment, size));
+}
+
+void sti_process_free(void *block)
+{
+    if (block != NULL)
+        STI_BLOCK_GIVEN_BACK(block);
+    sti_backend_free(block);
+}
+
+/* --- Waiting, before a fork, for what must not be under way in it. Any thread.
+ *
+ * Who is in the loader, or in mimalloc's lists of heaps, has the read side of a lock, and a fork the write side, which goes first where both wait: or threads
+ * that roll back one task after another would never let one happen. Who waits for either at a fork is not there in the
+ * child; so the child's lock is a new one. */
+
+static struct sti_quiet_lock *locks;
+
+static pthread_rwlock_t others = PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP;
+
+void sti_quiet_add(struct sti_quiet_lock *lock)
+{
+    lock->next = locks;
+    locks = lock;
+}
+
+void sti_quiet_enter(void)
+{
+    sti_plain_rwlock_rdlock(&others);
+}
+
+void sti_quiet_leave(void)
+{
+    sti_plain_rwlock_unlock(&others);
+}
+
+static void before_fork(void)
+{
+    sti_plain_rwlock_wrlock(&others);
+    for (struct sti_quiet_lock *lock = locks; lock != NULL; lock = lock->next)
+        sti_plain_mutex_lock(&lock->mutex);
+}
+
+static void unlock_all(void)
+{
+    for (struct sti_quiet_lock *lock = locks; lock != NULL; lock = lock->next)
+        sti_plain_mutex_unlock(&lock->mutex);
+}
+
+static void after_fork_in_parent(void)
+{
+    unlock_all();
+    sti_plain_rwlock_unlock(&others);
+}
+
+static void after_fork_in_child(void)
+{
+    unlock_all();
+    others = (pthread_rwlock_t)PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP;
+}
+
+__attribute__((constructor)) static void hear_of_forks(void)
+{
+    pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+}
+
+/* --- mimalloc's locks in the child of a fork.
+ *
+ * What such a lock protects is whole enough: the lists of heaps, and of what each thread has of them, are not changed during a
+ * fork (process.h); the others guard that a table or an arena is made once, which is stored last.
+ *
+ * libc writes the owner into a lock after it is taken, and takes it out before it is released. So one without an owner is
+ * waited for: for longer than a living thread is between two instructions. */
+
+#define PATIENCE_MS 1000
+
+/* Two who find the same must not release it twice: the second finds that the first has it. */
+static struct sti_quiet_lock one_at_a_time = STI_QUIET_LOCK_INIT;
+
+static bool is_of_backend(const void *caller)
+{
+    struct dl_find_object ours;
+    return caller != NULL && _dl_find_object((void *)(uintptr_t)sti_backend_address(), &ours) == 0 &&
+           caller >= ours.dlfo_map_start && caller < ours.dlfo_map_end;
+}
+
+static bool is_held(const pthread_mutex_t *mutex)
+{
+    return __atomic_load_n(&mutex->__data.__lock, __ATOMIC_ACQUIRE) != 0;
+}
+
+static int owner_of(const pthread_mutex_t *mutex)
+{
+    return __atomic_load_n(&mutex->__data.__owner, __ATOMIC_RELAXED);
+}
+
+static bool is_gone(int owner)
+{
+    int saved_errno = errno;
+    bool gone = tgkill(getpid(), owner, 0) != 0 && errno == ESRCH;
+    errno = saved_errno;
+    return gone;
+}
+
+/* Its owner is not there, or there has been none for long. */
+static bool is_left(const pthread_mutex_t *mutex)
+{
+    static const struct timespec nap = { .tv_nsec = 1000000 };
+    for (int i = 0; i < PATIENCE_MS; i++) {
+        if (!is_held(mutex))
+            return false;
+        int owner = owner_of(mutex);
+        if (owner != 0)
+            return is_gone(owner);
+        nanosleep(&nap, NULL);
+    }
+    return true;
+}
+
+void sti_lock_in_child(pthread_mutex_t *mutex, const void *caller)
+{
+    if (mutex == &one_at_a_time.mutex || !is_held(mutex) || !is_of_backend(caller))
+        return;
+    sti_plain_mutex_lock(&one_at_a_time.mutex);
+    if (is_left(mutex))
+        *mutex = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+    sti_plain_mutex_unlock(&one_at_a_time.mutex);
+}
+
+/* The child may fork, too. */
+__attribute__((constructor)) static void be_quiet_at_forks(void)
+{
+    sti_quiet_add(&one_at_a_time);
+}

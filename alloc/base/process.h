@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What belongs to the whole process: memory for the library's own records, and locks over a fork(2): nobody holds ours
+ * then, and mimalloc's are looked after in the child. Any thread. */
+#ifndef STI_ALLOC_BASE_PROCESS_H
+#define STI_ALLOC_BASE_PROCESS_H
+
+#include <pthread.h>
+#include <stddef.h>
+
+/* --- Memory for the library's own records: from the process's heap, charged to nobody, no sample point. Any thread; a block
+ * may be freed from any other. */
+
+void *sti_process_malloc(size_t size);
+void *sti_process_calloc(size_t count, size_t size);
+void *sti_process_realloc(void *block, size_t size);
+void *sti_process_aligned(size_t alignment, size_t size); /* uninitialised */
+void sti_process_free(void *block);
+
+/* --- What ThreadSanitizer cannot see for itself: that a block's old life ends before its new one begins, because the
+ * allocator that hands it on is not instrumented. Nothing in other builds. */
+
+#if defined(__SANITIZE_THREAD__)
+#define STI_TSAN 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define STI_TSAN 1
+#endif
+#endif
+
+#ifdef STI_TSAN
+#include <sanitizer/tsan_interface.h>
+#include <stdint.h>
+/* By the allocator's page, which may come to hold blocks of another size. */
+#define STI_BLOCK_PAGE(block) ((void *)((uintptr_t)(block) & ~UINT64_C(0xffff)))
+#define STI_BLOCK_MADE(block) __tsan_acquire(STI_BLOCK_PAGE(block))
+#define STI_BLOCK_GIVEN_BACK(block) __tsan_release(STI_BLOCK_PAGE(block))
+#else
+#define STI_BLOCK_MADE(block) ((void)(block))
+#define STI_BLOCK_GIVEN_BACK(block) ((void)(block))
+#endif
+
+/* --- What is quiet over a fork. The child has one thread, and whatever another one held at that moment is held in it for ever.
+ * So a fork waits until nobody holds these. Locks that this library takes for a few instructions, with none of its others
+ * asked for meanwhile, are named here; those with more to them have handlers of their own (watch.c, and the
+ * executor's pools.c). Any thread. */
+
+struct sti_quiet_lock {
+    pthread_mutex_t mutex;
+    struct sti_quiet_lock *next;
+};
+
+/* clang-format off */
+#define STI_QUIET_LOCK_INIT { PTHREAD_MUTEX_INITIALIZER, NULL }
+/* clang-format on */
+
+/* From a constructor: nobody holds this lock at a fork, in the child neither. */
+void sti_quiet_add(struct sti_quiet_lock *lock);
+
+/* While the calling thread is where others have locks that they do not look after: in the loader for this library, in
+ * dl_iterate_phdr or dlopen; or where mimalloc makes or ends a heap, or what it has of a thread. Any number at once; does not nest. */
+void sti_quiet_enter(void);
+void sti_quiet_leave(void);
+
+/* --- mimalloc's locks in the child of a fork. It does not look after them: one that another thread held at that moment, in the
+ * midst of an allocation, is held in the child for ever. */
+
+/* The process is the child of a fork, and somebody there is about to take this lock for the caller: if it is mimalloc's, and who
+ * holds it is not there, nobody holds it from now on. Any thread of the child. */
+void sti_lock_in_child(pthread_mutex_t *mutex, const void *caller);
+
+#endif

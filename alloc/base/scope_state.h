@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The state of a scope, which the meter, the interrupts, the guards and the undo log share. It lies on the stack of the
+ * call that opened it and belongs to that thread. */
+#ifndef STI_ALLOC_BASE_SCOPE_STATE_H
+#define STI_ALLOC_BASE_SCOPE_STATE_H
+
+#include <setjmp.h>
+#include <stint/guard.h>
+#include <stint/interrupt.h>
+#include <stint/mutex.h>
+#include <stint/task.h>
+
+#include "alloc/interrupt/cxx.h"
+#include "alloc/interrupt/hold.h"
+#include "alloc/interrupt/unwind.h"
+#include "alloc/interrupt/watch.h"
+#include "alloc/rollback/nursery.h"
+#include "caller.h"
+
+struct sti_callback;
+struct sti_descriptors;
+struct sti_handle;
+struct sti_heap;
+struct sti_member;
+struct sti_scope_request;
+struct sti_specific_undo;
+struct sti_thread;
+struct sti_thread_state;
+
+#define STI_SCOPE_FIRST_SWEEP 8 /* heaps from inner scopes */
+
+struct sti_scope {
+    struct sti_scope *below; /* what the thread was in before */
+    uintptr_t frame; /* of the function that runs it: frames below it are the task's. Not the scope's own address, which a
+                        sanitizer's may be elsewhere. Set before the scope is opened */
+    struct sti_scope *outer; /* what this scope charges too: below, or NULL when it is detached */
+
+    const struct sti_scope_request *request;
+    struct sti_member *member; /* of its task's family; NULL: this is no outermost scope of one (shared_budget.h) */
+    bool is_branch;            /* a stolen subtask's */
+    bool is_inner_branch;      /* a branch of the family that the scopes around it belong to (branch.c) */
+    size_t forks;              /* outstanding on the thread when it opened (left_frames.h), */
+    size_t joins;              /* and those that will run in their joins */
+    struct sti_callback *callback; /* that the thread was in (boundary.h) */
+
+    /* The meter's. Ends and checks are values of the thread's used. */
+    uint64_t begin;
+    uint64_t own_end;        /* where this scope's allocation limit is reached */
+    uint64_t allocation_end; /* where the first allocation limit is reached, this one's or one's around it */
+    uint64_t below_memory_check;
+    size_t memory_limit; /* 0: none */
+    stint_account *account;
+    const stint_account *charged; /* the first above it that a scope around this one charges already; NULL: none */
+    bool entered;                 /* the account counts it as one that runs */
+    uint64_t granted_end; /* how far the account has granted allocations */
+    uint64_t reserved;    /* of the account's memory */
+    size_t peak;
+    size_t grace_left;
+    uint64_t samples;
+    uint64_t deferred;
+
+    /* The interrupts'. */
+    uint64_t start; /* by sti_clock_now; untimed: when it was submitted, or 0 */
+    struct sti_cpu cpu;
+    uint64_t deadline; /* by sti_clock_now; UINT64_MAX: none */
+    const stint_token *token;
+    const stint_token *stop;
+    stint_on_interrupt on_interrupt;
+    stint_reason tripped; /* written once; STINT_REASON_NONE until then */
+    bool finished; /* stint_finish: nothing trips it any more */
+    struct sti_caller_met met; /* when an interrupt last had to wait for a frame */
+    unsigned masks;
+    unsigned regions;  /* of blocking */
+    unsigned keeps;    /* regions whose blocks go to the process's heap; each is masked too */
+    struct sti_holds holds;
+    bool names_locks; /* it is this scope for which the thread's locks are remembered by address: hold.h */
+    stint_guard *guards;
+    stint_mutex *mutexes;      /* held, newest first */
+    uint64_t pushes;           /* of both */
+    struct sti_thread *thread; /* this and what follows, for the watch */
+    stint_hook *hooks;
+    struct sti_watch watch;
+    bool watched; /* watch is on the list */
+    bool preemptible;
+    bool untimed; /* nobody needs to know when it starts and ends */
+    unsigned covered; /* under the watch's lock: hook.h */
+    bool wiped; /* its heaps are, when they are destroyed */
+    bool signal_was_blocked;
+    struct sti_cxx_state cxx; /* when the scope opened */
+    struct sti_unwind unwind;
+    jmp_buf landing;
+
+    /* What a rollback takes back. */
+    struct sti_young young; /* what it has in the nursery */
+    struct sti_heap *heap;  /* its own; NULL while it is young */
+    struct sti_heap *heaps; /* its own and those that inner scopes committed into it, */
+    size_t heap_count;      /* so many, since it was last looked which are empty, */
+    size_t sweep_at;        /* and when it will be next */
+    struct sti_heap *libc_heaps; /* never destroyed: kept.h */
+    struct sti_handle *handles; /* that it has open; with that room's lock, but for whether there are any */
+    struct sti_specific_undo *specifics;
+    struct sti_thread_state *thread_state; /* NULL: it has changed none */
+
+    struct sti_descriptors *descriptors; /* that were open before; NULL: nobody asked */
+    void *payload;                       /* of its error (outcome.h); NULL: none */
+    size_t payload_size;
+};
+
+/* What every scope begins with; request has to stay while it is open. */
+void sti_scope_init(struct sti_scope *scope, struct sti_thread *thread, const struct sti_scope_request *request);
+
+static inline bool sti_scope_has_limit_of_time(const struct sti_scope *scope)
+{
+    return scope->deadline != UINT64_MAX || scope->cpu.limit != 0;
+}
+
+/* Have a preemptible one watched. 0 or an errno value. */
+int sti_scope_begin_preemption(struct sti_scope *scope);
+
+/* It is not watched any more, nor preempted. */
+void sti_scope_end_watch(struct sti_scope *scope);
+
+static inline void sti_scope_take_hold(struct sti_scope *innermost, const volatile void *object)
+{
+    sti_hold_take(&innermost->holds, object);
+}
+
+/* False: nobody holds it. */
+static inline bool sti_scope_release_hold(struct sti_scope *innermost, const volatile void *object)
+{
+    return sti_hold_release_newest(&innermost->holds, object) || sti_hold_release_other(innermost, object);
+}
+
+#endif

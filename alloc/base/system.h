@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What the system says of this process: its control group, and how much of it is in memory. Any thread. */
+#ifndef STI_ALLOC_BASE_SYSTEM_H
+#define STI_ALLOC_BASE_SYSTEM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* --- The control group that this process runs in, of either version: where its directory is, what its files say. Any thread;
+ * allocates nothing.
+ *
+ * A group's limits hold for the groups below it too, so who asks for one looks at the group and then at each above it
+ * that can be seen from here:
+ *
+ *     struct sti_cgroup group;
+ *     if (sti_cgroup_find(&group, "", "cpu")) {
+ *         do {
+ *             sti_cgroup_read(&group, group.unified ? "cpu.max" : "cpu.cfs_quota_us", text, sizeof text) ...
+ *         } while (sti_cgroup_ascend(&group));
+ *     } */
+
+#define STI_CGROUP_PATH_MOST 4096
+
+struct sti_cgroup {
+    bool unified; /* version 2 */
+    size_t top;   /* length of the directory that is the highest one visible */
+    char directory[STI_CGROUP_PATH_MOST];
+};
+
+/* The calling process's group for this controller ("memory", "cpu"). Every path has root in front of it: "", but for a
+ * test. False: there is none that can be seen. */
+bool sti_cgroup_find(struct sti_cgroup *group, const char *root, const char *controller);
+
+/* Go to the group above. False: it cannot be seen, and nothing has changed. */
+bool sti_cgroup_ascend(struct sti_cgroup *group);
+
+/* What a file of the group says, as a string, cut to size. False: it cannot be read; the root of all groups has few. */
+bool sti_cgroup_read(const struct sti_cgroup *group, const char *file, char *text, size_t size);
+
+/* The bytes that the groups leave this process before it is held up (memory.high) or has a sixteenth left until it is
+ * killed (memory.max, memory.limit_in_bytes). 0: they set no limit. */
+size_t sti_cgroup_memory_limit(const char *root);
+
+/* --- How much of this process is in memory. Any thread; allocates nothing, and takes no lock that is held over a fork.
+ *
+ * The kernel's answer is in a file, and a file takes a descriptor: which a process may have run out of just when it
+ * holds too much of everything. So one is kept, from the first time on. The program may close it with all others, or
+ * put another file in its place; so each time it is asked whether it is still the same file, and if not another one is
+ * opened. In the child of a fork it would tell of the parent, and is replaced at once. */
+
+/* Open what is kept, if it is not. 0 or an errno value, of open or of a kernel that does not tell. */
+int sti_resident_begin(void);
+
+/* Bytes. Where no descriptor can be had, the most that it has ever been (getrusage): never too little. */
+size_t sti_resident(void);
+
+/* Is it the descriptor that is kept? */
+bool sti_resident_keeps(int descriptor);
+
+#endif

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The record of a thread that runs scopes: its meter, its innermost scope, its warm heap. Only its thread touches it,
+ * but for the limit, into which anybody may store 0.
+ *
+ * Poking. A record is made at a thread's first scope, put on a list that only grows, and handed to another thread when
+ * its own has ended. So a poker walks the list without a lock, in a signal handler too, and can never reach freed memory;
+ * poking a thread in vain costs it one sample point.
+ *
+ *   owner:  store limit (seq_cst) ... load flags (seq_cst)
+ *   poker:  store flag  (seq_cst) ... store 0 into limit (seq_cst)
+ *
+ * All four are in one total order. Either the owner's load comes after the poker's flag store, and it sees the flag; or
+ * it comes before, then so does the owner's limit store before the poker's 0, the 0 stays, and the next allocation is a
+ * sample point. */
+#ifndef STI_ALLOC_BASE_THREAD_H
+#define STI_ALLOC_BASE_THREAD_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "backend.h"
+#include "clock.h"
+#include "sampling.h"
+
+struct sti_forks;
+struct sti_heap;
+struct sti_member;
+struct sti_nursery;
+struct sti_quarantine;
+struct sti_scope;
+
+struct sti_thread {
+    uint64_t used;                /* bytes charged on this thread; only differences count */
+    _Atomic uint64_t limit;       /* an allocation that takes used beyond it is a sample point */
+    sti_backend_theap *allocating; /* of the innermost scope's heap; NULL: it has none */
+    size_t small;                  /* bytes of the blocks that it is the quickest for; 0 where there is none */
+    struct sti_scope *scope;      /* innermost */
+    uint64_t memory_check;        /* value of used beyond which what the scopes hold must be measured */
+    struct sti_nursery *nursery;  /* where young scopes allocate */
+    struct sti_nursery *spare_nursery;
+    struct sti_heap *warm;        /* an empty heap for the next scope */
+    struct sti_heap *warm_libc;   /* and one for libc's blocks in it */
+    struct sti_heap *retired;     /* heaps with blocks of tasks that ended Ok, the newest first */
+    size_t retired_count;
+    struct sti_heap **retired_next; /* from there on they are looked at; NULL: from the first */
+    int id;                       /* the kernel's, of the owner */
+    atomic_bool owned;            /* by a living thread */
+    atomic_bool ending;           /* libc believes so: an end of it (pthread_exit) has been stopped */
+    atomic_bool asked;            /* a preemption signal has been sent and not been taken yet */
+    _Atomic uint64_t due;         /* when its scopes have to be looked at: watch.h */
+    uint64_t deadline_interval;   /* bytes from one look at the clock to the next */
+    uint64_t last_tick;           /* what it showed */
+    uint64_t global_check;        /* value of used beyond which what the process holds must be looked at */
+    atomic_size_t held;           /* this and the next two for the choice of a victim (global.c): by its scopes */
+    _Atomic uint64_t started;     /* when its task began; 0: it runs none */
+    atomic_bool sacrificed;       /* it is the victim */
+    atomic_int deferral;          /* a stint_deferral: what its task's interrupt had to wait for last (interrupt.h) */
+    struct sti_quick_clock clock;
+    struct sti_thread *next;           /* on the list of all records; set once */
+    struct sti_member *members;        /* of families (group.c); its own */
+    _Atomic(struct sti_member *) mail; /* of those, which their tasks' threads have decided */
+    _Atomic(struct sti_forks *) forks; /* the executor's; set by its own thread */
+    _Atomic(struct sti_quarantine *) quarantine; /* debug mode's */
+    struct sti_sampling sampling;
+} __attribute__((aligned(64)));
+
+/* The calling thread's record while it is in a scope, otherwise NULL. */
+extern _Thread_local struct sti_thread *sti_thread_metered;
+
+/* What the allocation functions look at: mostly the same. While a profile runs it may be the record outside of scopes
+ * too (sampling.h); while the library works for a scope that begins or ends, and in a profile's callbacks, it is NULL. */
+extern _Thread_local struct sti_thread *sti_thread_counted;
+
+/* The calling thread goes into a scope; into none, while the library works for one; and back into the one below, or to
+ * where it is in none. */
+static inline void sti_thread_enter(struct sti_thread *thread)
+{
+    sti_thread_metered = thread;
+    sti_thread_counted = thread;
+}
+
+static inline void sti_thread_suspend(void)
+{
+    sti_thread_metered = NULL;
+    sti_thread_counted = NULL;
+}
+
+static inline void sti_thread_return_to(struct sti_thread *thread, const struct sti_scope *below)
+{
+    sti_thread_metered = below != NULL ? thread : NULL;
+    sti_thread_counted = below != NULL ? thread : thread->sampling.outside;
+}
+
+/* The calling thread's record, made when it has none. NULL: out of memory, or this mimalloc is not the one that the library
+ * was compiled for. */
+struct sti_thread *sti_thread_self(void);
+
+/* Which of the two it was: ENOMEM or ENOTSUP. */
+int sti_thread_missing(void);
+
+/* The same, but NULL while it is being made, or given up as the thread ends. */
+struct sti_thread *sti_thread_self_if_settled(void);
+
+/* The same, but NULL when it has none yet or no more. Safe in signal handlers. */
+struct sti_thread *sti_thread_own(void);
+
+/* The thread goes on, though libc was told that it ends. NULL: it has no record. */
+static inline void sti_thread_note_end(struct sti_thread *thread)
+{
+    if (thread != NULL)
+        atomic_store_explicit(&thread->ending, true, memory_order_relaxed);
+}
+
+/* The first of all records. */
+struct sti_thread *sti_thread_first(void);
+
+/* Make every thread that is in a scope reach a sample point at its next allocation. Safe in signal handlers. */
+void sti_thread_poke_all(void);
+
+#endif

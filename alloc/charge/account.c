@@ -1,0 +1,441 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Accounts. Any thread.
+ *
+ * Each number of the ledger is one atomic counter, added to by compare-and-swap where it has a limit, so that it never
+ * passes it. Nothing else is published through a counter, so all orders are relaxed. In a tree of accounts the counters
+ * are taken from the bottom up, and given back when one above refuses. Another task may be refused for bytes that are
+ * about to be given back like that: a grant too large for what is left, which its task then asks for in the size it
+ * needs.
+ *
+ * Slots. Who is refused one of the running tasks' slots may wait for it:
+ *
+ *   who waits:   awaited + 1 (seq_cst) ... try again (the counter's compare-and-swap or its load, seq_cst)
+ *   who leaves:  running - 1 (seq_cst) ... load awaited (seq_cst), and call the listener if it is not 0
+ *
+ * All four are in one total order: either the second try finds the slot, or who leaves finds that somebody waits. A slot
+ * that is only given back, because an account above refused, is told in the same way.
+ *
+ * Forks. What the child's one thread is not in itself runs there no more and holds nothing. So in the child an account
+ * starts again from that thread's scopes: those that it has are counted at the fork, any other account is emptied when it
+ * is entered for the first time. What has been allocated stays so. */
+#include "account.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "alloc/base/libc.h"
+#include "alloc/base/process.h"
+#include "alloc/base/scope_state.h"
+#include "alloc/base/thread.h"
+#include "meter.h"
+
+#define HIGHEST_WEIGHT 10000
+#define DEFAULT_WEIGHT 100
+
+enum number { ALLOCATED, MEMORY, RUNNING, NUMBERS };
+
+struct counter {
+    _Atomic uint64_t value;
+    _Atomic uint64_t limit; /* 0: none */
+};
+
+/* All that a task writes lies on one line of the cache, since it is written together: as a task begins, and as it ends. */
+struct stint_account {
+    _Alignas(64) struct counter counters[NUMBERS];
+    _Atomic uint64_t started;
+    atomic_uint awaited; /* by so many waiters is one of its slots */
+    atomic_uint references;
+    atomic_uint generation; /* of the process that has counted */
+    struct counter waiting; /* written as a task is submitted, and taken out of a queue */
+    stint_account *parent;
+    atomic_uint weight;
+    char name[];
+};
+
+static uint64_t limit_of(const struct counter *counter)
+{
+    return atomic_load_explicit(&counter->limit, memory_order_relaxed);
+}
+
+static bool add_within(struct counter *counter, uint64_t amount)
+{
+    uint64_t limit = limit_of(counter);
+    if (limit == 0) {
+        atomic_fetch_add_explicit(&counter->value, amount, memory_order_relaxed);
+        return true;
+    }
+    uint64_t value = atomic_load_explicit(&counter->value, memory_order_relaxed);
+    do {
+        if (value > limit || amount > limit - value)
+            return false;
+    } while (!atomic_compare_exchange_weak_explicit(&counter->value, &value, value + amount, memory_order_relaxed,
+                                                    memory_order_relaxed));
+    return true;
+}
+
+/* amount may be negative, modulo 2^64. */
+static void subtract(stint_account *account, const stint_account *end, enum number number, uint64_t amount)
+{
+    for (; account != end; account = account->parent)
+        atomic_fetch_sub_explicit(&account->counters[number].value, amount, memory_order_relaxed);
+}
+
+static bool add(stint_account *account, const stint_account *end, enum number number, uint64_t amount)
+{
+    for (stint_account *at = account; at != end; at = at->parent) {
+        if (!add_within(&at->counters[number], amount)) {
+            subtract(account, at, number, amount);
+            return false;
+        }
+    }
+    return true;
+}
+
+static atomic_uint process_generation; /* changed while there is one thread */
+static struct sti_quiet_lock emptying = STI_QUIET_LOCK_INIT;
+
+static bool is_current(const stint_account *account)
+{
+    /* acquire: who sees the generation sees the counters emptied. */
+    return __builtin_expect(atomic_load_explicit(&account->generation, memory_order_acquire) ==
+                                atomic_load_explicit(&process_generation, memory_order_relaxed),
+                            1);
+}
+
+/* With the lock, or where there is one thread. */
+static void empty_if_left_behind(stint_account *account)
+{
+    if (is_current(account))
+        return;
+    atomic_store_explicit(&account->counters[MEMORY].value, 0, memory_order_relaxed);
+    atomic_store_explicit(&account->counters[RUNNING].value, 0, memory_order_relaxed);
+    atomic_store_explicit(&account->generation, atomic_load_explicit(&process_generation, memory_order_relaxed),
+                          memory_order_release);
+}
+
+static __attribute__((noinline)) void empty_with_lock(stint_account *account)
+{
+    sti_plain_mutex_lock(&emptying.mutex);
+    empty_if_left_behind(account);
+    sti_plain_mutex_unlock(&emptying.mutex);
+}
+
+static void make_current(stint_account *account)
+{
+    if (!is_current(account))
+        empty_with_lock(account);
+}
+
+static void count_again(const struct sti_scope *scope)
+{
+    for (stint_account *account = scope->account; account != scope->charged; account = account->parent) {
+        empty_if_left_behind(account);
+        atomic_fetch_add_explicit(&account->counters[MEMORY].value, scope->reserved, memory_order_relaxed);
+        atomic_fetch_add_explicit(&account->counters[RUNNING].value, scope->entered, memory_order_relaxed);
+    }
+}
+
+static void start_again_in_child(void)
+{
+    atomic_fetch_add_explicit(&process_generation, 1, memory_order_relaxed);
+    const struct sti_thread *thread = sti_thread_own();
+    for (const struct sti_scope *scope = thread != NULL ? thread->scope : NULL; scope != NULL; scope = scope->below)
+        count_again(scope);
+}
+
+__attribute__((constructor)) static void hear_of_forks(void)
+{
+    sti_quiet_add(&emptying);
+    pthread_atfork(NULL, NULL, start_again_in_child);
+}
+
+static _Atomic(const struct sti_account_listener *) listener;
+
+void sti_account_listen(const struct sti_account_listener *functions)
+{
+    atomic_store_explicit(&listener, functions, memory_order_release);
+}
+
+static const struct sti_account_listener *the_listener(void)
+{
+    return atomic_load_explicit(&listener, memory_order_acquire);
+}
+
+static bool take_slot(stint_account *account)
+{
+    make_current(account);
+    struct counter *running = &account->counters[RUNNING];
+    uint64_t value = atomic_load_explicit(&running->value, memory_order_seq_cst);
+    do {
+        uint64_t limit = atomic_load_explicit(&running->limit, memory_order_seq_cst);
+        if (limit != 0 && value >= limit)
+            return false;
+    } while (!atomic_compare_exchange_weak_explicit(&running->value, &value, value + 1, memory_order_seq_cst,
+                                                    memory_order_seq_cst));
+    return true;
+}
+
+static void give_slots_back(stint_account *account, const stint_account *end)
+{
+    for (; account != end; account = account->parent)
+        atomic_fetch_sub_explicit(&account->counters[RUNNING].value, 1, memory_order_seq_cst);
+}
+
+void sti_account_count_start(stint_account *account, const stint_account *end)
+{
+    for (; account != end; account = account->parent)
+        atomic_fetch_add_explicit(&account->started, 1, memory_order_relaxed);
+}
+
+static stint_account *take_slots(stint_account *account, const stint_account *end)
+{
+    for (stint_account *at = account; at != end; at = at->parent) {
+        if (!take_slot(at)) {
+            give_slots_back(account, at);
+            return at;
+        }
+    }
+    return NULL;
+}
+
+stint_account *sti_account_try_enter(stint_account *account)
+{
+    return take_slots(account, NULL);
+}
+
+bool sti_account_enter(stint_account *account, const stint_account *end)
+{
+    if (account == end)
+        return true;
+    stint_account *full = take_slots(account, end);
+    if (full == NULL)
+        sti_account_count_start(account, end);
+    else
+        sti_account_tell(account, full);
+    return full == NULL;
+}
+
+void sti_account_enter_beyond(stint_account *account)
+{
+    for (stint_account *at = account; at != NULL; at = at->parent) {
+        make_current(at);
+        atomic_fetch_add_explicit(&at->counters[RUNNING].value, 1, memory_order_relaxed);
+    }
+}
+
+void sti_account_leave(stint_account *account, const stint_account *end)
+{
+    if (account == end)
+        return;
+    give_slots_back(account, end);
+    sti_account_tell(account, end);
+}
+
+void sti_account_tell_itself(stint_account *account)
+{
+    if (atomic_load_explicit(&account->awaited, memory_order_seq_cst) > 0)
+        the_listener()->has_slot(account);
+}
+
+void sti_account_tell(stint_account *account, const stint_account *end)
+{
+    for (; account != end; account = account->parent)
+        sti_account_tell_itself(account);
+}
+
+bool sti_account_has_slot(stint_account *account)
+{
+    struct counter *running = &account->counters[RUNNING];
+    uint64_t limit = atomic_load_explicit(&running->limit, memory_order_seq_cst);
+    return limit == 0 || atomic_load_explicit(&running->value, memory_order_seq_cst) < limit;
+}
+
+/* seq_cst: as for slots, in one order with the line of those who wait for a place (places.h). */
+static bool take_place(struct counter *waiting)
+{
+    uint64_t value = atomic_load_explicit(&waiting->value, memory_order_seq_cst);
+    do {
+        uint64_t limit = atomic_load_explicit(&waiting->limit, memory_order_seq_cst);
+        if (limit != 0 && value >= limit)
+            return false;
+    } while (!atomic_compare_exchange_weak_explicit(&waiting->value, &value, value + 1, memory_order_seq_cst,
+                                                    memory_order_seq_cst));
+    return true;
+}
+
+/* Up to end, without it. */
+static bool give_places_back(stint_account *account, const stint_account *end)
+{
+    bool any = false;
+    for (; account != end; account = account->parent) {
+        uint64_t before = atomic_fetch_sub_explicit(&account->waiting.value, 1, memory_order_seq_cst);
+        any = any || before == limit_of(&account->waiting);
+    }
+    return any;
+}
+
+bool sti_account_begin_waiting(stint_account *account)
+{
+    for (stint_account *at = account; at != NULL; at = at->parent) {
+        if (!take_place(&at->waiting)) {
+            give_places_back(account, at);
+            return false;
+        }
+    }
+    return true;
+}
+
+bool sti_account_end_waiting(stint_account *account)
+{
+    return give_places_back(account, NULL);
+}
+
+unsigned sti_account_weight(const stint_account *account)
+{
+    unsigned weight = account != NULL ? atomic_load_explicit(&account->weight, memory_order_relaxed) : 0;
+    return weight != 0 ? weight : DEFAULT_WEIGHT;
+}
+
+void sti_account_await(stint_account *account)
+{
+    atomic_fetch_add_explicit(&account->awaited, 1, memory_order_seq_cst);
+}
+
+void sti_account_await_no_more(stint_account *account)
+{
+    atomic_fetch_sub_explicit(&account->awaited, 1, memory_order_relaxed);
+}
+
+const stint_account *sti_account_parent(const stint_account *account)
+{
+    return account->parent;
+}
+
+bool sti_account_contains(const stint_account *account, const stint_account *inner)
+{
+    while (inner != NULL && inner != account)
+        inner = inner->parent;
+    return inner != NULL;
+}
+
+bool sti_account_have_common(const stint_account *one, const stint_account *other)
+{
+    while (one != NULL && !sti_account_contains(one, other))
+        one = one->parent;
+    return one != NULL;
+}
+
+uint64_t sti_account_draw(stint_account *account, const stint_account *end, uint64_t need, uint64_t wanted)
+{
+    if (add(account, end, ALLOCATED, wanted))
+        return wanted;
+    return add(account, end, ALLOCATED, need) ? need : 0;
+}
+
+void sti_account_settle(stint_account *account, const stint_account *end, uint64_t drawn, uint64_t used)
+{
+    subtract(account, end, ALLOCATED, drawn - used);
+}
+
+bool sti_account_reserve(stint_account *account, const stint_account *end, uint64_t before, uint64_t now)
+{
+    if (now > before)
+        return add(account, end, MEMORY, now - before);
+    subtract(account, end, MEMORY, before - now);
+    return true;
+}
+
+static void number_name(char *name, size_t room)
+{
+    static atomic_uint numbers;
+    snprintf(name, room, "account %u", atomic_fetch_add_explicit(&numbers, 1, memory_order_relaxed) + 1);
+}
+
+static void set_limits(stint_account *account, const stint_account_limits *limits)
+{
+    atomic_store_explicit(&account->counters[ALLOCATED].limit, limits->allocation, memory_order_relaxed);
+    atomic_store_explicit(&account->counters[MEMORY].limit, limits->memory, memory_order_relaxed);
+    /* seq_cst: who waits has tried again after it began to, so it has seen these, or is seen to wait. */
+    atomic_store_explicit(&account->counters[RUNNING].limit, limits->running, memory_order_seq_cst);
+    atomic_store_explicit(&account->waiting.limit, limits->waiting, memory_order_seq_cst);
+    atomic_store_explicit(&account->weight, limits->weight, memory_order_relaxed);
+}
+
+int stint_account_set_limits(stint_account *account, const stint_account_limits *limits)
+{
+    if (account == NULL || limits == NULL || limits->weight > HIGHEST_WEIGHT)
+        return EINVAL;
+    set_limits(account, limits);
+    sti_account_tell_itself(account);
+    the_listener()->has_place();
+    return 0;
+}
+
+int stint_account_create(stint_account **account, stint_account *parent, const stint_account_limits *limits)
+{
+    if (account == NULL || (limits != NULL && limits->weight > HIGHEST_WEIGHT))
+        return EINVAL;
+    const char *name = limits != NULL ? limits->name : NULL;
+    size_t name_size = name != NULL ? strlen(name) + 1 : sizeof "account 4294967295";
+    if (!sti_record_charge(sizeof(stint_account) + name_size, STI_CALLER()))
+        return ENOMEM;
+    stint_account *created = sti_process_aligned(_Alignof(stint_account), sizeof *created + name_size);
+    if (created == NULL)
+        return ENOMEM;
+    *created = (stint_account){ .parent = stint_account_retain(parent) };
+    atomic_init(&created->references, 1);
+    atomic_init(&created->generation, atomic_load_explicit(&process_generation, memory_order_relaxed));
+    if (name != NULL)
+        memcpy(created->name, name, name_size);
+    else
+        number_name(created->name, name_size);
+    if (limits != NULL)
+        set_limits(created, limits);
+    *account = created;
+    return 0;
+}
+
+static uint64_t read_counter(const stint_account *account, enum number number)
+{
+    return atomic_load_explicit(&account->counters[number].value, memory_order_relaxed);
+}
+
+int stint_account_read(const stint_account *account, stint_account_usage *usage)
+{
+    if (account == NULL || usage == NULL)
+        return EINVAL;
+    bool counted = is_current(account);
+    *usage = (stint_account_usage){
+        .allocated = read_counter(account, ALLOCATED),
+        .memory = counted ? read_counter(account, MEMORY) : 0,
+        .running = counted ? (unsigned)read_counter(account, RUNNING) : 0,
+        .started = atomic_load_explicit(&account->started, memory_order_relaxed),
+        .waiting = atomic_load_explicit(&account->waiting.value, memory_order_relaxed),
+    };
+    return 0;
+}
+
+const char *stint_account_name(const stint_account *account)
+{
+    return account->name;
+}
+
+stint_account *stint_account_retain(stint_account *account)
+{
+    if (account != NULL)
+        atomic_fetch_add_explicit(&account->references, 1, memory_order_relaxed);
+    return account;
+}
+
+void stint_account_release(stint_account *account)
+{
+    /* acq_rel: the last one sees all that the others did with the account before it frees it. */
+    while (account != NULL && atomic_fetch_sub_explicit(&account->references, 1, memory_order_acq_rel) == 1) {
+        stint_account *parent = account->parent;
+        sti_process_free(account);
+        account = parent;
+    }
+}

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Accounts from the inside: the meter draws bytes and reserves memory, scopes enter and leave. Any thread. */
+#ifndef STI_ALLOC_CHARGE_ACCOUNT_H
+#define STI_ALLOC_CHARGE_ACCOUNT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stint/account.h>
+
+/* In these functions end is an account above the other, at which they stop: a scope around this one charges it already, and
+ * those above it (NULL: none does). */
+
+/* One more task runs in the account and those above it. False: one of them has its maximum. NULL has none. */
+bool sti_account_enter(stint_account *account, const stint_account *end);
+void sti_account_leave(stint_account *account, const stint_account *end);
+
+/* The first half of the same, without a call of the listener, for who does not know yet whether the task will start: the account that has its maximum, or NULL when the task is in. After a
+ * refusal sti_account_tell(account, refuser) must follow, when the caller holds no lock. */
+stint_account *sti_account_try_enter(stint_account *account);
+
+/* The same, whatever the maximum. */
+void sti_account_enter_beyond(stint_account *account);
+
+/* The other half: the task starts. */
+void sti_account_count_start(stint_account *account, const stint_account *end);
+
+/* Wait for a slot of this account, and no more. In between, the listener is called with it whenever it may have one;
+ * who has begun to wait must try once more. The account is the caller's to keep alive. */
+void sti_account_await(stint_account *account);
+void sti_account_await_no_more(stint_account *account);
+
+/* Call the listener for each account from this one up to end, without it, that is waited for. */
+void sti_account_tell(stint_account *account, const stint_account *end);
+
+/* The same for this account alone. */
+void sti_account_tell_itself(stint_account *account);
+
+/* One for the process; before anybody waits. Slot: called by a thread that has left the account, or given it more slots.
+ * Place: more tasks may wait than before. */
+struct sti_account_listener {
+    void (*has_slot)(stint_account *account);
+    void (*has_place)(void);
+};
+void sti_account_listen(const struct sti_account_listener *listener);
+
+/* Whether it could have one more running task itself, this moment. */
+bool sti_account_has_slot(stint_account *account);
+
+/* One more task waits in the account and those above it. False: one of them has its maximum. NULL has none. */
+bool sti_account_begin_waiting(stint_account *account);
+
+/* It has begun, or is gone. True: one of them had its maximum, and has not now: somebody may be waiting for that. */
+bool sti_account_end_waiting(stint_account *account);
+
+/* Its share of processor time; of NULL too. */
+unsigned sti_account_weight(const stint_account *account);
+
+/* The one that it lies in; NULL: none. */
+const stint_account *sti_account_parent(const stint_account *account);
+
+/* Whether inner is this account or lies below it. */
+bool sti_account_contains(const stint_account *account, const stint_account *inner);
+
+/* Whether some account contains both. */
+bool sti_account_have_common(const stint_account *one, const stint_account *other);
+
+/* Draw bytes for allocations, at least need and at most wanted. Returns how many; 0: there are not so many left. */
+uint64_t sti_account_draw(stint_account *account, const stint_account *end, uint64_t need, uint64_t wanted);
+
+/* The task has ended: it drew so much and used so much, which may be more (the grace). */
+void sti_account_settle(stint_account *account, const stint_account *end, uint64_t drawn, uint64_t used);
+
+/* Change what a task reserves of the memory limit; a smaller reservation is always granted. */
+bool sti_account_reserve(stint_account *account, const stint_account *end, uint64_t before, uint64_t now);
+
+#endif

@@ -1,0 +1,329 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The stint_malloc family, which every build has; what is rare in it; and wiping, which changes what free does; see
+ * allocate.h. Any thread. */
+#include "allocate.h"
+
+#include <stint/alloc.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "alloc/base/handed_over.h"
+#include "alloc/profile/memprof.h"
+#include "alloc/profile/tracked.h"
+#include "alloc/rollback/kept.h"
+#include "alloc/rollback/nursery.h"
+#include "global.h"
+
+/* --- The stint_malloc family, which every build has. Any thread. --- */
+
+void *sti_allocate_failed(void)
+{
+    errno = ENOMEM;
+    return NULL;
+}
+
+_Atomic(sti_free_fn *) sti_free_function = STI_BACKEND_FREE;
+
+void sti_free_by(sti_free_fn *function)
+{
+    sti_free_fn *now = atomic_load_explicit(&sti_free_function, memory_order_relaxed);
+    while (now != sti_free_watched && !atomic_compare_exchange_weak_explicit(&sti_free_function, &now, function,
+                                                                             memory_order_relaxed, memory_order_relaxed))
+        ;
+}
+
+void sti_free_watched(void *block)
+{
+    if (block == NULL)
+        return;
+    if (sti_kept_may_contain(block))
+        sti_kept_forget(block);
+    if (sti_wipe_is_due())
+        sti_wipe_block(block);
+    if (atomic_load_explicit(&sti_memprof_follows, memory_order_relaxed))
+        sti_memprof_free(block);
+    else
+        sti_backend_free(block);
+}
+
+/* The heap of the innermost scope's next blocks, which it gets now if it has none; NULL: out of memory. */
+static sti_backend_theap *heap_of_scope(struct sti_thread *thread)
+{
+    return thread->allocating != NULL || sti_meter_grow(thread) ? thread->allocating : NULL;
+}
+
+static void *make(struct sti_thread *thread, size_t size)
+{
+    void *block = thread->allocating == NULL ? sti_nursery_malloc(thread, size) : NULL;
+    if (block != NULL)
+        return block;
+    sti_backend_theap *heap = heap_of_scope(thread);
+    return heap != NULL ? sti_backend_theap_malloc(heap, size) : sti_allocate_failed();
+}
+
+static void *make_zeroed(struct sti_thread *thread, size_t size)
+{
+    void *block = thread->allocating == NULL ? sti_nursery_malloc(thread, size) : NULL;
+    if (block != NULL)
+        return memset(block, 0, size);
+    sti_backend_theap *heap = heap_of_scope(thread);
+    return heap != NULL ? sti_backend_theap_zalloc(heap, size) : sti_allocate_failed();
+}
+
+static void *make_aligned(struct sti_thread *thread, size_t alignment, size_t size)
+{
+    sti_backend_theap *heap = heap_of_scope(thread);
+    return heap != NULL ? sti_backend_theap_aligned(heap, alignment, size) : NULL;
+}
+
+void *sti_allocate_unrefused(size_t alignment, size_t size)
+{
+    struct sti_thread *thread = sti_thread_metered;
+    thread->used += sti_meter_rounded(size);
+    return make_aligned(thread, alignment > 16 ? alignment : 16, size);
+}
+
+void *sti_allocate_moved(struct sti_thread *thread, void *block, size_t size)
+{
+    if (thread->allocating != NULL)
+        return sti_backend_theap_realloc(thread->allocating, block, size);
+    void *moved = make(thread, size);
+    if (moved == NULL)
+        return NULL;
+    size_t before = sti_backend_usable_size(block);
+    memcpy(moved, block, before < size ? before : size);
+    sti_backend_free(block);
+    return moved;
+}
+
+/* Where a block comes from. */
+enum source { TASK, LIBC, PROCESS };
+
+static enum source source_for(const struct sti_thread *thread, const void *caller)
+{
+    if (sti_meter_is_kept_block(thread, caller))
+        return PROCESS;
+    return sti_caller_is_libc(caller) && !sti_handed_over(caller) ? LIBC : TASK;
+}
+
+/* Charge size bytes. */
+static bool charge(struct sti_thread *thread, size_t size, const void *caller, enum source *source)
+{
+    if (!sti_meter_charge_fast(thread, sti_meter_rounded(size)) &&
+        !sti_meter_sample(thread, sti_meter_rounded(size), size, caller))
+        return false;
+    *source = source_for(thread, caller);
+    return true;
+}
+
+void *sti_allocate_uncommon(struct sti_thread *thread, size_t size, const void *caller)
+{
+    enum source source;
+    if (!charge(thread, size, caller, &source))
+        return NULL;
+    void *block = source == TASK   ? make(thread, size)
+                  : source == LIBC ? sti_libc_heap_malloc(thread, size)
+                                   : sti_backend_malloc(size);
+    return sti_memprof_made(thread, block, size, 0, caller);
+}
+
+void *sti_allocate_zeroed_uncommon(struct sti_thread *thread, size_t size, const void *caller)
+{
+    enum source source;
+    if (!charge(thread, size, caller, &source))
+        return NULL;
+    void *block = source == TASK   ? make_zeroed(thread, size)
+                  : source == LIBC ? sti_libc_heap_zalloc(thread, size)
+                                   : sti_backend_zalloc(size);
+    return sti_memprof_made(thread, block, size, 0, caller);
+}
+
+void *sti_allocate_aligned_uncommon(struct sti_thread *thread, size_t alignment, size_t size, const void *caller)
+{
+    size_t whole;
+    enum source source;
+    if (__builtin_add_overflow(size, alignment, &whole))
+        return sti_allocate_failed();
+    if (!charge(thread, whole, caller, &source))
+        return NULL;
+    void *block;
+    if (source == PROCESS) {
+        block = sti_backend_aligned(alignment, size);
+    } else if (source == LIBC) {
+        block = sti_libc_heap_aligned(thread, alignment, size);
+    } else {
+        sti_meter_charge_aligned(thread, sti_meter_rounded(whole));
+        block = make_aligned(thread, alignment, size);
+    }
+    return block != NULL ? sti_memprof_made(thread, block, size, alignment, caller) : sti_allocate_failed();
+}
+
+static void *move(struct sti_thread *thread, void *block, size_t size, enum source source)
+{
+    return source == TASK   ? sti_allocate_moved(thread, block, size)
+           : source == LIBC ? sti_libc_heap_realloc(thread, block, size)
+                            : sti_backend_realloc(block, size);
+}
+
+void *sti_reallocate_charged(struct sti_thread *thread, void *block, size_t size, const void *caller)
+{
+    return move(thread, block, size, source_for(thread, caller));
+}
+
+void *sti_reallocate_uncommon(struct sti_thread *thread, void *block, size_t size, const void *caller)
+{
+    enum source source;
+    if (!charge(thread, size, caller, &source))
+        return NULL;
+    void *moved = move(thread, block, size, source);
+    return sti_memprof_made(thread, moved, size, 0, caller);
+}
+
+void *sti_reallocate_watched(struct sti_thread *thread, void *block, size_t size, const void *caller)
+{
+    if (sti_allocate_fits(block, size))
+        return block;
+    if (sti_kept_may_contain(block))
+        sti_kept_forget(block);
+    if (sti_wipe_is_due())
+        return sti_wipe_reallocate(block, size, caller);
+    if (atomic_load_explicit(&sti_memprof_follows, memory_order_relaxed) && sti_tracked_may_contain(block))
+        return sti_memprof_reallocate(thread, block, size, caller);
+    return sti_reallocate_plainly(thread, block, size, caller);
+}
+
+/* mimalloc sets no errno; it reports ENOMEM, and EOVERFLOW for an absurd size, which malloc calls ENOMEM too. */
+static void set_errno(int error, void *unused)
+{
+    (void)unused;
+    errno = error == EOVERFLOW ? ENOMEM : error;
+}
+
+__attribute__((constructor)) static void hear_errors(void)
+{
+    sti_backend_on_error(set_errno);
+}
+
+void *stint_malloc(size_t size)
+{
+    struct sti_thread *thread = sti_thread_counted;
+    return STI_LIKELY(thread == NULL) ? sti_backend_malloc(size) : sti_allocate_in_scope(thread, size, STI_CALLER());
+}
+
+void *stint_calloc(size_t count, size_t size)
+{
+    return sti_allocate_zeroed(count, size, STI_CALLER());
+}
+
+void *stint_realloc(void *block, size_t size)
+{
+    return sti_reallocate(block, size, STI_CALLER());
+}
+
+void *stint_reallocarray(void *block, size_t count, size_t size)
+{
+    return sti_reallocate_array(block, count, size, STI_CALLER());
+}
+
+void *stint_aligned_alloc(size_t alignment, size_t size)
+{
+    return sti_allocate_memalign(alignment, size, STI_CALLER());
+}
+
+int stint_posix_memalign(void **block, size_t alignment, size_t size)
+{
+    return sti_allocate_posix(block, alignment, size, STI_CALLER());
+}
+
+void stint_free(void *block)
+{
+    sti_free(block);
+}
+
+size_t stint_malloc_usable_size(const void *block)
+{
+    return sti_backend_usable_size(block);
+}
+
+int stint_malloc_trim(size_t pad)
+{
+    (void)pad;
+    struct sti_thread *thread = sti_thread_counted;
+    sti_thread_counted = NULL;
+    sti_give_back();
+    sti_thread_counted = thread;
+    return 1;
+}
+
+char *stint_strdup(const char *string)
+{
+    return sti_allocate_copy(string, strlen(string), STI_CALLER());
+}
+
+char *stint_strndup(const char *string, size_t length)
+{
+    return sti_allocate_copy(string, strnlen(string, length), STI_CALLER());
+}
+
+/* --- Wiping. Any thread.
+ *
+ * All orders are relaxed: a block of a task that is wiped is made after the task's thread has counted the task and changed
+ * the function behind free, and who frees the block got it from there. */
+
+#define DISCARDED_FROM ((size_t)256 << 10)
+
+static atomic_uint wiped_tasks; /* that run now */
+
+/* The system zeroes whole pages more cheaply, those that were never written to above all. */
+static bool discard(uintptr_t begin, uintptr_t end)
+{
+    int error = errno;
+    bool discarded = madvise((void *)begin, end - begin, MADV_DONTNEED) == 0;
+    errno = error;
+    return discarded;
+}
+
+void sti_wipe_block(void *block)
+{
+    size_t size = sti_backend_usable_size(block);
+    uintptr_t begin = (uintptr_t)block;
+    uintptr_t end = begin + size;
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    uintptr_t first = (begin + page - 1) & ~(page - 1);
+    uintptr_t last = end & ~(page - 1);
+    if (size < DISCARDED_FROM || !discard(first, last)) {
+        explicit_bzero(block, size);
+        return;
+    }
+    explicit_bzero(block, first - begin);
+    explicit_bzero((void *)last, end - last);
+}
+
+bool sti_wipe_is_due(void)
+{
+    return atomic_load_explicit(&wiped_tasks, memory_order_relaxed) > 0;
+}
+
+void *sti_wipe_reallocate(void *block, size_t size, const void *caller)
+{
+    void *moved = sti_allocate(size, caller);
+    if (moved == NULL)
+        return NULL;
+    size_t before = sti_backend_usable_size(block);
+    memcpy(moved, block, before < size ? before : size);
+    sti_free_watched(block);
+    return moved;
+}
+
+void sti_wipe_begin(void)
+{
+    atomic_fetch_add_explicit(&wiped_tasks, 1, memory_order_relaxed);
+    sti_free_by(sti_free_watched);
+}
+
+void sti_wipe_end(void)
+{
+    atomic_fetch_sub_explicit(&wiped_tasks, 1, memory_order_relaxed);
+}

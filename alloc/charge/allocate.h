@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The metered allocation functions, inlined into each entry point, so that the entry point's return address is its user's;
+ * and wiping, which changes what free does. Any thread. */
+#ifndef STI_ALLOC_CHARGE_ALLOCATE_H
+#define STI_ALLOC_CHARGE_ALLOCATE_H
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "alloc/base/caller.h"
+#include "meter.h"
+
+/* --- The metered allocation functions, inlined into each entry point, so that the entry point's return address is its
+ * user's. Any thread.
+ *
+ * Outside a scope: straight to mimalloc. Inside: charge, then the task's heap, or the process's when the block is libc's
+ * or the loader's own. The common paths end in tail calls; errno for a block that mimalloc cannot make is set by its
+ * error handler (allocate.c), so they need not look at the result. */
+
+#define STI_LIKELY(x) __builtin_expect(!!(x), 1)
+#define STI_UNLIKELY(x) __builtin_expect(!!(x), 0)
+#define STI_INLINE static inline __attribute__((always_inline))
+
+/* errno is ENOMEM; returns NULL. */
+__attribute__((cold)) void *sti_allocate_failed(void);
+
+/* Of any size, for any caller, at a sample point or not. */
+void *sti_allocate_uncommon(struct sti_thread *thread, size_t size, const void *caller);
+void *sti_allocate_zeroed_uncommon(struct sti_thread *thread, size_t size, const void *caller);
+
+void *sti_allocate_aligned_uncommon(struct sti_thread *thread, size_t alignment, size_t size, const void *caller);
+/* Move the block to the innermost scope's memory; its size, charged already, is to be another one. */
+void *sti_allocate_moved(struct sti_thread *thread, void *block, size_t size);
+void *sti_reallocate_charged(struct sti_thread *thread, void *block, size_t size, const void *caller);
+void *sti_reallocate_uncommon(struct sti_thread *thread, void *block, size_t size, const void *caller);
+
+/* Beyond the limits and the grace, for code that can neither be told of a failure nor be left. */
+void *sti_allocate_unrefused(size_t alignment, size_t size);
+
+/* What gives a block back: mimalloc's function, the profiler's while a profile runs; and for good, once a task has been
+ * wiped or blocks of the nursery had to be kept, the one that looks for all of these. */
+typedef void sti_free_fn(void *block);
+extern _Atomic(sti_free_fn *) sti_free_function __attribute__((visibility("hidden"))); /* as in caller.h */
+
+void sti_free_watched(void *block);
+
+/* Have it be another one, unless it is that one, which stays. Any thread. */
+void sti_free_by(sti_free_fn *function);
+
+/* relaxed: a block that is followed or to be wiped is in the caller's hands after the change. */
+STI_INLINE void sti_free(void *block)
+{
+    atomic_load_explicit(&sti_free_function, memory_order_relaxed)(block);
+}
+
+/* realloc, where the free in it is not mimalloc's. */
+void *sti_reallocate_watched(struct sti_thread *thread, void *block, size_t size, const void *caller);
+
+STI_INLINE void *sti_allocate_in_scope(struct sti_thread *thread, size_t size, const void *caller)
+{
+    if (STI_LIKELY(sti_caller_is_clearly_not_system(caller)) &&
+        STI_LIKELY(sti_meter_charge_small(thread, size)))
+        return sti_backend_theap_malloc_small(thread->allocating, size);
+    return sti_allocate_uncommon(thread, size, caller);
+}
+
+STI_INLINE void *sti_allocate(size_t size, const void *caller)
+{
+    struct sti_thread *thread = sti_thread_counted;
+    return STI_LIKELY(thread == NULL) ? sti_backend_malloc(size) : sti_allocate_in_scope(thread, size, caller);
+}
+
+STI_INLINE void *sti_allocate_zeroed(size_t count, size_t size, const void *caller)
+{
+    struct sti_thread *thread = sti_thread_counted;
+    size_t total;
+    if (STI_UNLIKELY(__builtin_mul_overflow(count, size, &total)))
+        return sti_allocate_failed();
+    if (STI_LIKELY(thread == NULL))
+        return sti_backend_zalloc(total);
+    if (STI_LIKELY(sti_caller_is_clearly_not_system(caller)) &&
+        STI_LIKELY(sti_meter_charge_small(thread, total)))
+        return sti_backend_theap_zalloc(thread->allocating, total);
+    return sti_allocate_zeroed_uncommon(thread, total, caller);
+}
+
+/* Does the block stay where it is? A rule of ours, so that the charge does not depend on mimalloc's. */
+STI_INLINE bool sti_allocate_fits(const void *block, size_t size)
+{
+    size_t usable = sti_backend_usable_size(block);
+    return size <= usable && size >= usable / 2 && size > 0;
+}
+
+STI_INLINE void *sti_reallocate_plainly(struct sti_thread *thread, void *block, size_t size, const void *caller)
+{
+    if (STI_LIKELY(thread == NULL))
+        return sti_backend_realloc(block, size);
+    if (block == NULL)
+        return sti_allocate_in_scope(thread, size, caller);
+    if (sti_allocate_fits(block, size))
+        return block;
+    if (STI_LIKELY(thread->allocating != NULL) &&
+        STI_LIKELY(sti_meter_charge_fast(thread, sti_meter_rounded(size))))
+        return STI_LIKELY(sti_caller_is_clearly_not_system(caller))
+                   ? sti_backend_theap_realloc(thread->allocating, block, size)
+                   : sti_reallocate_charged(thread, block, size, caller);
+    return sti_reallocate_uncommon(thread, block, size, caller);
+}
+
+STI_INLINE void *sti_reallocate(void *block, size_t size, const void *caller)
+{
+    struct sti_thread *thread = sti_thread_counted;
+    if (STI_UNLIKELY(atomic_load_explicit(&sti_free_function, memory_order_relaxed) != STI_BACKEND_FREE) &&
+        block != NULL)
+        return sti_reallocate_watched(thread, block, size, caller);
+    return sti_reallocate_plainly(thread, block, size, caller);
+}
+
+STI_INLINE void *sti_reallocate_array(void *block, size_t count, size_t size, const void *caller)
+{
+    size_t total;
+    if (STI_UNLIKELY(__builtin_mul_overflow(count, size, &total)))
+        return sti_allocate_failed();
+    return sti_reallocate(block, total, caller);
+}
+
+/* alignment is 0 or a power of two. */
+STI_INLINE void *sti_allocate_aligned(size_t alignment, size_t size, const void *caller)
+{
+    if (alignment <= 16)
+        return sti_allocate(alignment == 16 && size < 16 ? 16 : size,
+                            caller); /* mimalloc's smallest are aligned to 8 */
+    struct sti_thread *thread = sti_thread_counted;
+    if (STI_UNLIKELY(thread != NULL))
+        return sti_allocate_aligned_uncommon(thread, alignment, size, caller);
+    /* mimalloc does not report an aligned block that it cannot make. */
+    void *block = sti_backend_aligned(alignment, size);
+    return STI_LIKELY(block != NULL) ? block : sti_allocate_failed();
+}
+
+STI_INLINE bool sti_is_power_of_two(size_t n)
+{
+    return n != 0 && (n & (n - 1)) == 0;
+}
+
+/* As posix_memalign: the error, and *block only on success. */
+STI_INLINE int sti_allocate_posix(void **block, size_t alignment, size_t size, const void *caller)
+{
+    if (!sti_is_power_of_two(alignment) || alignment % sizeof(void *) != 0)
+        return EINVAL;
+    int saved_errno = errno;
+    void *made = sti_allocate_aligned(alignment, size, caller);
+    errno = saved_errno;
+    if (made == NULL)
+        return ENOMEM;
+    *block = made;
+    return 0;
+}
+
+/* As aligned_alloc and memalign, which take any power of two. */
+STI_INLINE void *sti_allocate_memalign(size_t alignment, size_t size, const void *caller)
+{
+    if (!sti_is_power_of_two(alignment)) {
+        errno = EINVAL;
+        return NULL;
+    }
+    return sti_allocate_aligned(alignment, size, caller);
+}
+
+STI_INLINE char *sti_allocate_copy(const char *string, size_t length, const void *caller)
+{
+    char *copy = sti_allocate(length + 1, caller);
+    if (copy == NULL)
+        return NULL;
+    copy[length] = '\0';
+    return memcpy(copy, string, length);
+}
+
+/* --- Wiping: what a task with options.wipe wrote into its blocks is zeroed before they can be anybody else's.
+ *
+ * Its live blocks are when its heap is destroyed (heap.c). Those that are freed before must be at once, since their page
+ * may go to another heap. While such a task runs every free of the process zeroes its block, as a block does not tell
+ * whose it was, and another thread may free one of the task's. For that the function behind free (allocate.c) is changed when the
+ * first such task begins, and stays changed, so that nobody has to be waited for: processes that never wipe pay nothing,
+ * others one load a free. */
+
+/* A task that is to be wiped begins, before it allocates, and has ended, when its memory has been given back or committed.
+ * Any thread. */
+void sti_wipe_begin(void);
+void sti_wipe_end(void);
+
+/* Zero a live block. Who holds it. */
+void sti_wipe_block(void *block);
+
+/* Does one run now? Any thread. */
+bool sti_wipe_is_due(void);
+
+/* realloc of a block that has to move, while one runs. Calling thread. */
+void *sti_wipe_reallocate(void *block, size_t size, const void *caller);
+
+#endif

@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The limit on the whole process: whom to interrupt, and before that what nobody needs and is given back; see global.h. Any thread. */
+#include "global.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <time.h>
+
+#include "alloc/base/backend.h"
+#include "alloc/base/clock.h"
+#include "alloc/base/process.h"
+#include "alloc/base/system.h"
+#include "alloc/base/thread.h"
+#include "alloc/interrupt/boundary.h"
+#include "alloc/interrupt/watch.h"
+#include "alloc/rollback/heap.h"
+#include "shared_budget.h"
+
+/* --- The limit on the whole process. Running tasks look at what the process holds, each at its own sample points.
+ *
+ * Who finds it too much chooses a victim, unless one has been chosen lately: since says when, 0 if none is on its way
+ * out. To change it is a compare-and-swap, so one thread chooses at a time. Before it does, what nobody needs is given
+ * back (global.h), and it looks again: what a task committed and others have freed may still lie with an idle worker.
+ * The victim finds its flag at its next sample point, which a poke brings about (thread.h: flag, then 0 into the limit),
+ * and ends; its thread then gives back what the heap held, and clears since. What is published of a task is for the
+ * choice only; a figure that is a little old makes it no worse than late. */
+
+#define SHORTEST_INTERVAL ((size_t)256 << 10)
+#define LONGEST_INTERVAL ((size_t)4 << 20)
+#define INTERVAL_SHIFT 8
+#define VICTIM_PATIENCE_NS UINT64_C(100000000)
+#define LONGEST_PATIENCE_NS UINT64_C(1000000000)
+#define NEAR_SHIFT 3
+#define GROWTH_SHIFT 6 /* a 64th of the limit more: patience ends */
+
+atomic_size_t sti_global_limit;
+
+static _Atomic stint_victim victim_policy;
+static _Atomic uint64_t since;
+static atomic_size_t seen; /* when the victim was chosen */
+
+static struct sti_quiet_lock report_lock = STI_QUIET_LOCK_INIT;
+static stint_global_report *report_function;
+static void *report_argument;
+
+__attribute__((constructor)) static void be_quiet_at_forks(void)
+{
+    sti_quiet_add(&report_lock);
+}
+
+int stint_set_global_memory_limit(size_t bytes)
+{
+    if (bytes == STINT_MEMORY_LIMIT_OF_CGROUP)
+        bytes = sti_cgroup_memory_limit("");
+    int error = bytes != 0 ? sti_resident_begin() : 0;
+    if (error != 0)
+        return error;
+    atomic_store_explicit(&sti_global_limit, bytes, memory_order_seq_cst);
+    sti_thread_poke_all();
+    return 0;
+}
+
+size_t stint_global_memory_limit(void)
+{
+    return atomic_load_explicit(&sti_global_limit, memory_order_relaxed);
+}
+
+int stint_set_global_victim(stint_victim victim)
+{
+    if (victim != STINT_VICTIM_LARGEST && victim != STINT_VICTIM_NEWEST && victim != STINT_VICTIM_SELF)
+        return EINVAL;
+    atomic_store_explicit(&victim_policy, victim, memory_order_relaxed);
+    return 0;
+}
+
+void stint_set_global_report(stint_global_report *report, void *arg)
+{
+    pthread_mutex_lock(&report_lock.mutex);
+    report_function = report;
+    report_argument = arg;
+    pthread_mutex_unlock(&report_lock.mutex);
+}
+
+static bool is_better(const struct sti_thread *thread, const struct sti_thread *best, stint_victim policy)
+{
+    if (best == NULL)
+        return true;
+    if (policy == STINT_VICTIM_NEWEST)
+        return atomic_load_explicit(&thread->started, memory_order_relaxed) >
+               atomic_load_explicit(&best->started, memory_order_relaxed);
+    return atomic_load_explicit(&thread->held, memory_order_relaxed) >
+           atomic_load_explicit(&best->held, memory_order_relaxed);
+}
+
+static struct sti_thread *choose(struct sti_thread *self)
+{
+    stint_victim policy = atomic_load_explicit(&victim_policy, memory_order_relaxed);
+    if (policy == STINT_VICTIM_SELF)
+        return self;
+    struct sti_thread *best = NULL;
+    for (struct sti_thread *thread = sti_thread_first(); thread != NULL; thread = thread->next) {
+        bool runs = atomic_load_explicit(&thread->started, memory_order_relaxed) != 0;
+        if (runs && !atomic_load_explicit(&thread->sacrificed, memory_order_relaxed) && is_better(thread, best, policy))
+            best = thread;
+    }
+    return best;
+}
+
+/* A victim may be slow to end because the system does not let it run. */
+static bool is_waited_for(uint64_t since_ns, size_t held, size_t limit)
+{
+    bool grows = held > atomic_load_explicit(&seen, memory_order_relaxed) + (limit >> GROWTH_SHIFT);
+    return since_ns < (grows ? VICTIM_PATIENCE_NS : LONGEST_PATIENCE_NS);
+}
+
+/* Another has come first, or there is nothing to choose for any more. */
+static bool has_room_now(uint64_t before, uint64_t now, size_t *held, size_t limit)
+{
+    if (!atomic_compare_exchange_strong_explicit(&since, &before, now, memory_order_relaxed, memory_order_relaxed))
+        return true;
+    atomic_store_explicit(&seen, *held, memory_order_relaxed);
+    sti_give_back_all();
+    *held = sti_resident();
+    if (*held <= limit)
+        atomic_store_explicit(&since, 0, memory_order_relaxed);
+    return *held <= limit;
+}
+
+static void stop(struct sti_thread *victim, size_t held)
+{
+    atomic_store_explicit(&seen, held, memory_order_relaxed);
+    atomic_store_explicit(&victim->sacrificed, true, memory_order_seq_cst);
+    atomic_store_explicit(&victim->limit, 0, memory_order_seq_cst);
+    sti_watch_wake(); /* it may be asleep */
+}
+
+uint64_t sti_global_look(struct sti_thread *thread)
+{
+    size_t limit = atomic_load_explicit(&sti_global_limit, memory_order_relaxed);
+    size_t interval = limit >> INTERVAL_SHIFT;
+    interval = interval < SHORTEST_INTERVAL  ? SHORTEST_INTERVAL
+               : interval > LONGEST_INTERVAL ? LONGEST_INTERVAL
+                                             : interval;
+    size_t held = limit != 0 ? sti_resident() : 0;
+    if (held <= limit)
+        return interval;
+    uint64_t now = sti_clock_now();
+    uint64_t before = atomic_load_explicit(&since, memory_order_relaxed);
+    if ((before != 0 && is_waited_for(now - before, held, limit)) || has_room_now(before, now, &held, limit))
+        return interval;
+    const struct sti_member *member = sti_family_member(thread->scope);
+    struct sti_thread *victim = choose(member != NULL ? member->family->thread : thread);
+    if (victim != NULL)
+        stop(victim, held);
+    return interval;
+}
+
+bool sti_global_is_near(void)
+{
+    size_t limit = atomic_load_explicit(&sti_global_limit, memory_order_relaxed);
+    if (limit == 0 || sti_resident() <= limit - (limit >> NEAR_SHIFT))
+        return false;
+    const struct sti_thread *thread = sti_thread_first();
+    while (thread != NULL && atomic_load_explicit(&thread->started, memory_order_relaxed) == 0)
+        thread = thread->next;
+    return thread != NULL;
+}
+
+void sti_global_begin_task(struct sti_thread *thread, uint64_t start)
+{
+    atomic_store_explicit(&thread->held, 0, memory_order_relaxed);
+    atomic_store_explicit(&thread->sacrificed, false, memory_order_relaxed);
+    atomic_store_explicit(&thread->deferral, 0, memory_order_relaxed);
+    atomic_store_explicit(&thread->started, start, memory_order_relaxed);
+}
+
+static void report(size_t held, const char *task)
+{
+    pthread_mutex_lock(&report_lock.mutex);
+    stint_global_report *function = report_function;
+    void *argument = report_argument;
+    pthread_mutex_unlock(&report_lock.mutex);
+    if (function == NULL)
+        return;
+    stint_global_event event = {
+        .resident = atomic_load_explicit(&seen, memory_order_relaxed),
+        .limit = atomic_load_explicit(&sti_global_limit, memory_order_relaxed),
+        .task = task,
+        .held = held,
+    };
+    STI_BOUNDARY_CALLBACK("report", function, &event, argument, NULL);
+}
+
+void sti_global_end_task(struct sti_thread *thread, const char *task, bool another_goes_on)
+{
+    size_t held = atomic_load_explicit(&thread->held, memory_order_relaxed);
+    atomic_store_explicit(&thread->started, another_goes_on, memory_order_relaxed); /* as the oldest of all */
+    if (!atomic_load_explicit(&thread->sacrificed, memory_order_relaxed))
+        return;
+    sti_backend_process_collect();
+    atomic_store_explicit(&thread->sacrificed, false, memory_order_relaxed);
+    atomic_store_explicit(&since, 0, memory_order_relaxed);
+    report(held, task);
+}
+
+/* --- Giving back what nobody needs. The state is one word: the number of the round, and how many have not
+ * answered yet. An answer to a round that is over changes nothing. */
+
+#define ANSWER_PATIENCE_NS UINT64_C(1000000000)
+#define ROUND_SHIFT 32
+
+static _Atomic uint64_t state;
+static atomic_bool under_way;
+static sti_give_back_wake *wake_idle; /* set when the library is loaded */
+
+void sti_give_back_listen(sti_give_back_wake *wake)
+{
+    wake_idle = wake;
+}
+
+bool sti_give_back(void)
+{
+    struct sti_thread *thread = sti_thread_own();
+    if (thread != NULL)
+        sti_heap_give_back(thread);
+    sti_backend_process_collect();
+    return thread != NULL && thread->retired != NULL;
+}
+
+void sti_give_back_count(void)
+{
+    atomic_fetch_add_explicit(&state, 1, memory_order_relaxed);
+}
+
+void sti_give_back_answer(uint32_t round)
+{
+    uint64_t round_seen = atomic_load_explicit(&state, memory_order_relaxed);
+    while (round_seen >> ROUND_SHIFT == round &&
+           !atomic_compare_exchange_weak_explicit(&state, &round_seen, round_seen - 1, memory_order_release, memory_order_relaxed))
+        ;
+}
+
+static bool all_have_answered(void)
+{
+    return (uint32_t)atomic_load_explicit(&state, memory_order_acquire) == 0;
+}
+
+static void await_answers(void)
+{
+    static const struct timespec nap = { .tv_nsec = 50000 };
+    uint64_t end = sti_clock_now() + ANSWER_PATIENCE_NS;
+    while (!all_have_answered() && sti_clock_now() < end)
+        nanosleep(&nap, NULL);
+}
+
+bool sti_give_back_all(void)
+{
+    if (atomic_exchange_explicit(&under_way, true, memory_order_acquire))
+        return false;
+    /* 0 is no round. */
+    uint32_t round = (uint32_t)(atomic_load_explicit(&state, memory_order_relaxed) >> ROUND_SHIFT) + 1;
+    round += round == 0;
+    atomic_store_explicit(&state, (uint64_t)round << ROUND_SHIFT, memory_order_relaxed);
+    if (wake_idle != NULL)
+        wake_idle(round);
+    sti_give_back();
+    await_answers();
+    atomic_store_explicit(&under_way, false, memory_order_release);
+    return true;
+}
+
+/* The round of a thread that the child does not have. */
+static void end_in_child(void)
+{
+    atomic_store_explicit(&under_way, false, memory_order_relaxed);
+}
+
+__attribute__((constructor)) static void hear_of_forks(void)
+{
+    pthread_atfork(NULL, NULL, end_in_child);
+}

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The limit on the whole process: whom to interrupt, and before that what nobody needs and is given back. Any thread. */
+#ifndef STI_ALLOC_CHARGE_GLOBAL_H
+#define STI_ALLOC_CHARGE_GLOBAL_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stint/global.h>
+
+/* --- The limit on the whole process, from the inside. --- */
+
+struct sti_thread;
+
+/* 0: none. */
+extern atomic_size_t sti_global_limit;
+
+static inline bool sti_global_is_limited(void)
+{
+    return __builtin_expect(atomic_load_explicit(&sti_global_limit, memory_order_relaxed) != 0, 0);
+}
+
+/* Calling thread, in a sample point: look if it is time, and say after how many bytes to look again. */
+uint64_t sti_global_look(struct sti_thread *thread);
+
+/* Any thread: whether the process holds more than seven eighths of its limit while some task runs. */
+bool sti_global_is_near(void);
+
+/* A scope that is in no other opens; and it has ended. If it was the victim, there is room again, and the user is told.
+ * Another may go on, when the one that ended was detached from it. */
+void sti_global_begin_task(struct sti_thread *thread, uint64_t start);
+void sti_global_end_task(struct sti_thread *thread, const char *task, bool another_goes_on);
+
+/* --- Giving back to the system what nobody needs: before somebody is stopped because the process holds too much, and
+ * before a task is made to wait for that. A thread's free memory can be given back by that thread only. So threads
+ * that sleep with nothing to do are woken for it.
+ *
+ * A round: who asks draws up its number, wakes the idle ones (through whoever lends threads to tasks, who knows them)
+ * and waits until each of them has answered: that it has given back, or that it has found work instead. For a second
+ * at most, since the system may not let one run. */
+
+/* What the calling thread has and does not use. True: there will be more when others have freed what its tasks left. */
+bool sti_give_back(void);
+
+/* The same, and that of the threads that are idle. Some milliseconds, or what it takes to give so much back. Any
+ * thread. False: one such round is under way already. */
+bool sti_give_back_all(void);
+
+/* Wake idle threads: each is counted, then told the round. */
+typedef void sti_give_back_wake(uint32_t round);
+void sti_give_back_listen(sti_give_back_wake *wake);
+void sti_give_back_count(void);
+
+/* One of those who were told of the round has given back, or is not idle any more. */
+void sti_give_back_answer(uint32_t round);
+
+#endif

@@ -1,0 +1,479 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The meter: the sample point, and the charge of the library's own records; see meter.h. Calling thread only. */
+#include "meter.h"
+
+#include <errno.h>
+
+#include "account.h"
+#include "alloc/base/caller.h"
+#include "alloc/base/clock.h"
+#include "alloc/base/handed_over.h"
+#include "alloc/base/sampling.h"
+#include "alloc/base/scope_state.h"
+#include "alloc/interrupt/interrupt.h"
+#include "alloc/interrupt/watch.h"
+#include "alloc/rollback/heap.h"
+#include "global.h"
+#include "shared_budget.h"
+
+/* --- The sample point: where budgets are compared exactly, and where the next one will be. Calling thread only.
+ *
+ * The allocation limit. used counts all bytes charged on the thread; a scope's end is the value of used at which its
+ * limit is reached. A scope inside others ends where the first of them does, so the fast path compares once at any
+ * depth, and whose limit it was is asked only here.
+ *
+ * The memory limit. A scope cannot hold more than (what it held when last measured) + (what has been charged since,
+ * rounded up to size classes: at most a quarter more). So nothing is measured until that sum can reach the limit; then
+ * the heaps' areas are walked, and either there is new slack or the limit is passed. The slack has a floor, so that a
+ * task which lives near its limit does not walk at every allocation; the floor is what a limit can be passed by. The
+ * peak is kept by the same measurements: one is due whenever the scope could hold an eighth and a slack more than was
+ * ever seen. That slack grows with what the scope was charged, so that a task which goes on and on at one level is
+ * measured ever more rarely: the walks were what a malloc in a task cost most.
+ *
+ * Large blocks. mimalloc gives them whole slices, up to twice their size. A sample point is due every 128 KiB, so the
+ * fast path never sees one, and here the checks of memory move nearer by what its block holds beyond its charge.
+ *
+ * Accounts. A scope draws what it charges in grants, so the account's counters are touched once in 256 KiB, and it reserves
+ * what it may hold whenever it is measured.
+ *
+ * The process. While there is a limit on it, each task looks at what it holds from time to time (global.c).
+ *
+ * A profile. The place of its next sample is one more of those where the fast path is left (sampling.h); it changes no
+ * limit's place.
+ *
+ * The deadline. While a scope has one, a sample point is due at least every 16 KiB, or, while these come faster than the
+ * ticks of the clock that is looked at, less often. */
+
+#define DEADLINE_INTERVAL ((uint64_t)16 << 10)
+#define SMALLEST_SLACK ((uint64_t)64 << 10)
+#define SLACK_SHIFT 7 /* and a 128th of the limit */
+#define PEAK_SHIFT 3
+#define PEAK_SLACK_SHIFT 4 /* a 16th of what was charged */
+#define LARGEST_PEAK_SLACK ((uint64_t)1 << 20)
+#define LONGEST_INTERVAL ((uint64_t)128 << 10)
+#define GRANT ((uint64_t)256 << 10)
+#define LARGE ((uint64_t)128 << 10)
+#define LARGEST_ROUNDED ((uint64_t)16 << 10)
+#define LARGEST_CHARGE ((uint64_t)1 << 47) /* no address space has room for more: refused, and not charged */
+
+static uint64_t least(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+static uint64_t most(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+static uint64_t saturating_add(uint64_t a, uint64_t b)
+{
+    uint64_t sum;
+    return __builtin_add_overflow(a, b, &sum) ? UINT64_MAX : sum;
+}
+
+/* Bytes that can be charged before blocks of so many bytes can have come of them. */
+static uint64_t chargeable(uint64_t held)
+{
+    return held / 5 * 4;
+}
+
+static uint64_t until_peak_check(const struct sti_scope *scope, uint64_t charged, size_t held)
+{
+    uint64_t slack = least(most(SMALLEST_SLACK, charged >> PEAK_SLACK_SHIFT), LARGEST_PEAK_SLACK);
+    return chargeable(scope->peak - held + (scope->peak >> PEAK_SHIFT) + slack);
+}
+
+static uint64_t until_limit_check(const struct sti_scope *scope, size_t held)
+{
+    uint64_t floor = most(SMALLEST_SLACK, scope->memory_limit >> SLACK_SHIFT);
+    uint64_t slack = held < scope->memory_limit ? scope->memory_limit - held : 0;
+    if (scope->member != NULL)
+        slack = scope->member->slack;
+    return chargeable(most(slack, floor));
+}
+
+void sti_meter_allocate_from(struct sti_thread *thread, const struct sti_heap *heap)
+{
+    thread->allocating = heap != NULL ? heap->theap : NULL;
+    thread->small = heap != NULL ? STI_BACKEND_SMALL : 0;
+}
+
+void sti_meter_begin(struct sti_thread *thread, const stint_budget *budget)
+{
+    struct sti_scope *scope = thread->scope;
+    scope->begin = thread->used;
+    scope->granted_end = thread->used;
+    scope->reserved = 0;
+    scope->own_end = budget->allocation != 0 ? saturating_add(thread->used, budget->allocation) : UINT64_MAX;
+    scope->memory_limit = budget->memory;
+    scope->below_memory_check = thread->memory_check;
+
+    uint64_t check = thread->used + until_peak_check(scope, 0, 0);
+    if (scope->memory_limit != 0)
+        check = least(check, saturating_add(thread->used, until_limit_check(scope, 0)));
+    if (scope->outer != NULL) {
+        scope->allocation_end = least(scope->own_end, scope->outer->allocation_end);
+        thread->memory_check = least(check, scope->below_memory_check);
+    } else {
+        scope->allocation_end = scope->own_end;
+        thread->memory_check = check;
+    }
+
+    thread->global_check = thread->used;
+    sti_meter_allocate_from(thread, NULL);
+    atomic_store_explicit(&thread->limit, 0, memory_order_relaxed);
+}
+
+void sti_meter_end(struct sti_thread *thread)
+{
+    struct sti_scope *scope = thread->scope;
+    struct sti_scope *below = scope->below;
+    if (scope->account != NULL) {
+        sti_account_settle(scope->account, scope->charged, scope->granted_end - scope->begin,
+                           thread->used - scope->begin);
+        sti_account_reserve(scope->account, scope->charged, scope->reserved, 0);
+    }
+    if (scope->outer == NULL) {
+        if (thread->sampling.next != UINT64_MAX)
+            thread->sampling.next -= thread->used - scope->begin;
+        thread->used = scope->begin;
+    }
+    thread->memory_check = scope->below_memory_check;
+    thread->global_check = thread->used;
+    sti_meter_allocate_from(thread, below != NULL ? sti_heap_own(below) : NULL);
+    atomic_store_explicit(&thread->limit, 0, memory_order_relaxed);
+}
+
+bool sti_meter_grow(struct sti_thread *thread)
+{
+    struct sti_scope *scope = thread->scope;
+    struct sti_heap *heap = sti_heap_take(thread);
+    if (heap == NULL)
+        return false;
+    heap->wiped = scope->wiped;
+    scope->heap = heap;
+    heap->next = scope->heaps;
+    scope->heaps = heap;
+    sti_meter_allocate_from(thread, heap);
+    return true;
+}
+
+struct passed {
+    struct sti_scope *scope; /* the outermost one; NULL: none */
+    stint_reason reason;
+};
+
+/* Reserve what the scope may come to hold until the next check; just what it needs when the account has no more. */
+static bool reserve(struct sti_scope *scope, uint64_t needed)
+{
+    uint64_t with_slack = needed + (needed >> PEAK_SHIFT) + SMALLEST_SLACK;
+    uint64_t reserved = with_slack;
+    if (!sti_account_reserve(scope->account, scope->charged, scope->reserved, with_slack)) {
+        reserved = needed;
+        if (!sti_account_reserve(scope->account, scope->charged, scope->reserved, needed))
+            return false;
+    }
+    scope->reserved = reserved;
+    return true;
+}
+
+struct measurement {
+    struct passed passed;
+    size_t wanted; /* that is asked for */
+    bool possible; /* to have */
+    size_t held;   /* by the scopes measured so far */
+};
+
+static bool passes_memory_limit(const struct sti_scope *scope, size_t held, size_t wanted)
+{
+    if (scope->member != NULL)
+        return !sti_family_hold(scope->member, held, wanted);
+    return scope->memory_limit != 0 && saturating_add(held, wanted) > scope->memory_limit;
+}
+
+/* Measure the scope and those around it. Returns how many bytes may be charged before the next time. What inner scopes
+ * learn of those around them stays known when they end. */
+static uint64_t measure_outwards(const struct sti_thread *thread, struct sti_scope *scope, struct measurement *all)
+{
+    size_t held = all->held += sti_heap_held(scope);
+    bool passes = passes_memory_limit(scope, held, all->wanted);
+    if (passes)
+        all->passed = (struct passed){ scope, STINT_REASON_MEMORY_LIMIT };
+    scope->peak = most(scope->peak, all->possible && !passes ? held + all->wanted : held);
+    uint64_t until_check = until_peak_check(scope, thread->used - scope->begin, held);
+    if (scope->memory_limit != 0)
+        until_check = least(until_check, until_limit_check(scope, held));
+    if (scope->account != NULL && !passes) {
+        if (!all->possible || !reserve(scope, held + all->wanted))
+            all->passed = (struct passed){ scope, STINT_REASON_ACCOUNT };
+        until_check = least(until_check, chargeable(most(scope->reserved, held + SMALLEST_SLACK) - held));
+    }
+    if (scope->outer != NULL) {
+        uint64_t until_outer_check = measure_outwards(thread, scope->outer, all);
+        scope->below_memory_check = thread->used + until_outer_check;
+        until_check = least(until_check, until_outer_check);
+    }
+    return until_check;
+}
+
+/* Walk what the scope and those around it hold and set the next check; size bytes more are asked for. They count for the
+ * peak too: nobody may look again before they are freed. */
+static struct passed measure(struct sti_thread *thread, size_t size)
+{
+    bool possible = size <= LARGEST_CHARGE;
+    struct measurement all = { .wanted = possible ? sti_backend_block_size(size) : size, .possible = possible };
+    thread->memory_check = thread->used + measure_outwards(thread, thread->scope, &all);
+    const struct sti_member *member = sti_family_member(thread->scope);
+    if (member != NULL)
+        all.held = atomic_load_explicit(&member->family->held, memory_order_relaxed);
+    else if (possible)
+        all.held += all.wanted;
+    atomic_store_explicit(&(member != NULL ? member->family->thread : thread)->held, all.held, memory_order_relaxed);
+    return all.passed;
+}
+
+/* Blocks that other threads have freed count until they are collected: before a limit is called passed, they are. */
+static struct passed measure_exactly(struct sti_thread *thread, size_t size)
+{
+    struct passed passed = measure(thread, size);
+    if (passed.scope == NULL)
+        return passed;
+    for (struct sti_scope *scope = thread->scope; scope != NULL; scope = scope->outer)
+        sti_heap_measure_exactly(thread, scope);
+    passed = measure(thread, size);
+    for (unsigned round = 0; passed.reason == STINT_REASON_MEMORY_LIMIT && passed.scope->member != NULL &&
+                             sti_family_await_others(passed.scope->member, round);
+         round++)
+        passed = measure(thread, size);
+    return passed;
+}
+
+/* Draw from the accounts what this allocation needs, with a grant for the next ones. Returns the outermost scope whose
+ * account refuses, or NULL. */
+static struct sti_scope *draw_grants(struct sti_scope *innermost, uint64_t after)
+{
+    struct sti_scope *refused = NULL;
+    for (struct sti_scope *scope = innermost; scope != NULL; scope = scope->outer) {
+        if (scope->account == NULL || after <= scope->granted_end)
+            continue;
+        uint64_t need = after - scope->granted_end;
+        uint64_t drawn = sti_account_draw(scope->account, scope->charged, need, need + GRANT);
+        scope->granted_end += drawn;
+        if (drawn == 0)
+            refused = scope;
+    }
+    return refused;
+}
+
+static uint64_t held_beyond_charge(uint64_t charge, size_t size)
+{
+    if (charge <= LARGE || charge > LARGEST_CHARGE)
+        return 0;
+    size_t held = sti_backend_block_size(size);
+    return held > charge ? held - charge : 0;
+}
+
+static void bring_memory_checks_nearer(struct sti_thread *thread, uint64_t by)
+{
+    thread->memory_check -= least(by, thread->memory_check);
+    for (struct sti_scope *scope = thread->scope; scope->outer != NULL; scope = scope->outer)
+        scope->below_memory_check -= least(by, scope->below_memory_check);
+}
+
+/* mimalloc rounds what an alignment asks for up to a power of two. */
+void sti_meter_charge_aligned(struct sti_thread *thread, uint64_t charge)
+{
+    if (charge > LARGEST_ROUNDED)
+        return;
+    bring_memory_checks_nearer(thread, charge);
+    uint64_t limit = atomic_load_explicit(&thread->limit, memory_order_relaxed);
+    if (limit > thread->memory_check) /* fails where somebody has stored 0 */
+        atomic_compare_exchange_strong_explicit(&thread->limit, &limit, thread->memory_check, memory_order_seq_cst,
+                                                memory_order_relaxed);
+}
+
+static struct sti_scope *outermost_passed(struct sti_scope *scope, uint64_t after)
+{
+    struct sti_scope *passed = NULL;
+    if (after <= scope->allocation_end)
+        return NULL;
+    for (; scope != NULL; scope = scope->outer) {
+        if (after > scope->own_end && scope->member == NULL)
+            passed = scope;
+    }
+    return passed;
+}
+
+static uint64_t renew_allocation_end(struct sti_scope *scope)
+{
+    uint64_t outer_end = scope->outer != NULL ? renew_allocation_end(scope->outer) : UINT64_MAX;
+    return scope->allocation_end = least(scope->own_end, outer_end);
+}
+
+/* The task's own limit, when that is one of several threads. The last thing that is asked: what has been drawn will be
+ * charged. The next sample is due before the new end; so the limit that has been stored may stay. */
+static void draw_from_family(struct sti_scope *innermost, struct sti_member *member, uint64_t charge)
+{
+    struct sti_scope *task = innermost;
+    while (task->outer != NULL)
+        task = task->outer;
+    uint64_t after = saturating_add(task->thread->used, charge);
+    if (after <= task->own_end)
+        return;
+    bool possible = charge <= LARGEST_CHARGE;
+    if (possible ? !sti_family_draw(member, task, after) : charge > member->family->allocation_limit)
+        sti_interrupt_trip(task, STINT_REASON_ALLOCATION_LIMIT);
+    else
+        renew_allocation_end(innermost);
+}
+
+static bool has_limit_of_time(const struct sti_scope *scope)
+{
+    while (scope != NULL && scope->deadline == UINT64_MAX && scope->cpu.look == UINT64_MAX)
+        scope = scope->outer;
+    return scope != NULL;
+}
+
+/* Where the clock has not moved between two looks, the second was in vain. */
+static uint64_t until_deadline_look(struct sti_thread *thread, uint64_t tick)
+{
+    thread->deadline_interval =
+        tick == thread->last_tick ? least(2 * thread->deadline_interval, LONGEST_INTERVAL) : DEADLINE_INTERVAL;
+    thread->last_tick = tick;
+    return thread->deadline_interval;
+}
+
+/* tick is the time when some scope has a limit of it, otherwise 0. */
+static uint64_t next_sample(struct sti_thread *thread, uint64_t after, uint64_t tick)
+{
+    if (thread->scope->keeps > 0)
+        return 0;
+    uint64_t limit = least(thread->scope->allocation_end, thread->memory_check);
+    limit = least(limit, thread->sampling.next);
+    for (const struct sti_scope *scope = thread->scope; scope != NULL; scope = scope->outer) {
+        if (scope->account != NULL)
+            limit = least(limit, scope->granted_end);
+    }
+    if (sti_global_is_limited())
+        limit = least(limit, thread->global_check);
+    return least(limit, after + (tick != 0 ? until_deadline_look(thread, tick) : LONGEST_INTERVAL));
+}
+
+bool sti_meter_is_kept_block(const struct sti_thread *thread, const void *caller)
+{
+    return sti_caller_is_loader(caller) || sti_thread_metered == NULL || thread->scope->keeps > 0 ||
+           sti_caller_is_kept(caller);
+}
+
+bool sti_meter_is_process_block(const struct sti_thread *thread, const void *caller)
+{
+    return (sti_caller_is_libc(caller) && !sti_handed_over(caller)) || sti_meter_is_kept_block(thread, caller);
+}
+
+/* An interrupt is due, or waits for one that is not. */
+static bool refuse_or_defer(struct sti_thread *thread, uint64_t charge, const void *caller)
+{
+    struct sti_scope *scope = thread->scope;
+    if (sti_caller_must_wait(caller))
+        scope->deferred++;
+    else if (sti_interrupt_deliver(thread))
+        return false;
+    if (!sti_caller_ends_process(caller)) {
+        if (!sti_interrupt_draw_grace(scope, charge)) {
+            sti_interrupt_last_resort(thread);
+            return false;
+        }
+    }
+    thread->used += charge;
+    return true;
+}
+
+bool sti_meter_sample(struct sti_thread *thread, uint64_t charge, size_t size, const void *caller)
+{
+    int saved_errno = errno;
+    if (__builtin_expect(sti_thread_metered == NULL, 0)) {
+        sti_memprof_meter_outside(thread, charge);
+        errno = saved_errno;
+        return true;
+    }
+    struct sti_scope *scope = thread->scope;
+    uint64_t after = saturating_add(thread->used, charge);
+    bool kept_block = sti_meter_is_kept_block(thread, caller);
+    uint64_t beyond = kept_block ? 0 : held_beyond_charge(charge, size);
+    struct sti_member *member = sti_family_member(scope);
+    scope->samples++;
+
+    if (member != NULL && (sti_family_must_measure(member, after) || charge > LARGE))
+        thread->memory_check = 0;
+    if (!sti_memprof_is_joined(&thread->sampling))
+        sti_memprof_join(thread);
+    bool drawn = charge <= LARGEST_CHARGE && after > thread->sampling.next;
+    uint64_t samples = drawn ? sti_memprof_draw(thread, charge) : 0;
+
+    struct sti_scope *passed = outermost_passed(scope, after);
+    if (passed != NULL)
+        sti_interrupt_trip(passed, STINT_REASON_ALLOCATION_LIMIT);
+    else if (charge <= LARGEST_CHARGE && (passed = draw_grants(scope, after)) != NULL)
+        sti_interrupt_trip(passed, STINT_REASON_ACCOUNT);
+    if (saturating_add(after, beyond) > thread->memory_check) {
+        struct passed memory = measure_exactly(thread, kept_block ? 0 : size);
+        if (memory.scope != NULL)
+            sti_interrupt_trip(memory.scope, memory.reason);
+    }
+
+    if (beyond > 0)
+        bring_memory_checks_nearer(thread, beyond);
+
+    if (sti_global_is_limited() && after > thread->global_check)
+        thread->global_check = after + sti_global_look(thread);
+
+    /* The new limit first, then the flags: see thread.h. */
+    uint64_t tick = has_limit_of_time(scope) ? sti_due_clock(thread) : 0;
+    atomic_store_explicit(&thread->limit, next_sample(thread, after, tick), memory_order_seq_cst);
+    sti_interrupt_look(scope, tick);
+    if (!sti_memprof_is_joined(&thread->sampling))
+        atomic_store_explicit(&thread->limit, 0, memory_order_relaxed);
+    if (member != NULL && after > scope->allocation_end && !sti_interrupt_is_tripped(scope))
+        draw_from_family(scope, member, charge);
+    bool allowed = true;
+    if (__builtin_expect(sti_interrupt_is_tripped(scope), 0)) {
+        atomic_store_explicit(&thread->limit, 0, memory_order_relaxed);
+        if (member != NULL)
+            sti_family_hold_no_more(member);
+        allowed = refuse_or_defer(thread, charge, caller);
+    } else if (charge > LARGEST_CHARGE) {
+        allowed = false;
+    } else {
+        thread->used = after;
+    }
+    if (drawn && !allowed)
+        sti_memprof_draw_again(thread);
+    thread->sampling.samples = allowed ? samples : 0;
+    errno = allowed ? saved_errno : ENOMEM;
+    return allowed;
+}
+
+/* --- Charging the library's own records. A profile that runs is not told of them: it follows blocks of the
+ * program's. */
+
+/* Where only the task's own limit could refuse it, and does not, that is known without a sample point: which would give
+ * the scope a heap, that a task which only submits does without. */
+static bool is_free_to_charge(const struct sti_thread *thread, uint64_t after)
+{
+    const struct sti_scope *scope = thread->scope;
+    return scope->outer == NULL && scope->account == NULL && scope->member == NULL && after <= scope->allocation_end &&
+           after <= thread->sampling.next && scope->tripped == STINT_REASON_NONE;
+}
+
+bool sti_record_charge_beyond(struct sti_thread *thread, uint64_t charge, const void *caller)
+{
+    if (is_free_to_charge(thread, thread->used + charge)) {
+        thread->used += charge;
+        return true;
+    }
+    bool charged = sti_meter_sample(thread, charge, 0, caller);
+    thread->sampling.samples = 0;
+    return charged;
+}

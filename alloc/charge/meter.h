@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The meter: what an allocation is charged, and the charge of the library's own records. Calling thread only. */
+#ifndef STI_ALLOC_CHARGE_METER_H
+#define STI_ALLOC_CHARGE_METER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stint/task.h>
+
+#include "alloc/base/caller.h"
+#include "alloc/base/thread.h"
+
+/* --- The meter: an add, a compare and a branch on the allocation path, and the sample point behind it. Calling thread only.
+ *
+ * What is charged. malloc(n): n rounded up to 16, at least 16. An aligned block: n plus the alignment, rounded. A
+ * realloc is charged like malloc of the new size, unless the new size fits the block and fills at least half of it (then
+ * the block stays as it is): nothing. What libc allocates for itself is charged too, and so is a block that the system
+ * then has no memory for. A free gives nothing back. */
+
+/* A sample point of an allocation of size bytes for this caller, to be charged so much. True: it may be made, and has
+ * been charged. False: it may not, and errno is ENOMEM. Does not return when an interrupt is delivered by a jump. */
+bool sti_meter_sample(struct sti_thread *thread, uint64_t charge, size_t size, const void *caller);
+
+/* Does a block for this caller go to the process's heap? Asked after a sample point; on the fast path nothing is kept
+ * (stint_keep_begin), and the caller alone decides. */
+bool sti_meter_is_process_block(const struct sti_thread *thread, const void *caller);
+
+/* The same, and not even one of those that libc's heap of the scope is for (kept.h)? */
+bool sti_meter_is_kept_block(const struct sti_thread *thread, const void *caller);
+
+/* The innermost scope's blocks come from this heap from now on; NULL: from the nursery, or wherever is decided when it
+ * asks for one. */
+void sti_meter_allocate_from(struct sti_thread *thread, const struct sti_heap *heap);
+
+/* Give the innermost scope a heap of its own. False: out of memory. */
+bool sti_meter_grow(struct sti_thread *thread);
+
+/* An aligned block may hold twice what it is charged: bring the checks of memory nearer by that. */
+void sti_meter_charge_aligned(struct sti_thread *thread, uint64_t charge);
+
+/* A scope's meter begins and ends. Between the two, thread->scope is the scope. */
+void sti_meter_begin(struct sti_thread *thread, const stint_budget *budget);
+void sti_meter_end(struct sti_thread *thread);
+
+/* The very last sizes wrap to nothing; the backend refuses them. */
+static inline uint64_t sti_meter_rounded(size_t size)
+{
+    return (size + (size == 0) + 15) & ~(uint64_t)15;
+}
+
+/* Charge unless this is a sample point. */
+static inline bool sti_meter_charge_fast(struct sti_thread *thread, uint64_t charge)
+{
+    uint64_t after;
+    if (__builtin_expect(__builtin_add_overflow(thread->used, charge, &after) ||
+                             after > atomic_load_explicit(&thread->limit, memory_order_relaxed),
+                         0))
+        return false;
+    thread->used = after;
+    return true;
+}
+
+/* The same of a small block, which the scope's heap is there for; a size of 0 is left to the other. */
+static inline bool sti_meter_charge_small(struct sti_thread *thread, size_t size)
+{
+    uint64_t last = (size - 1) | 15; /* byte of the block, rounded */
+    uint64_t after = thread->used + last + 1;
+    if (__builtin_expect(last >= thread->small, 0) ||
+        __builtin_expect(after > atomic_load_explicit(&thread->limit, memory_order_relaxed), 0))
+        return false;
+    thread->used = after;
+    return true;
+}
+
+static inline bool sti_meter_charge(struct sti_thread *thread, uint64_t charge, size_t size, const void *caller)
+{
+    return sti_meter_charge_fast(thread, charge) || sti_meter_sample(thread, charge, size, caller);
+}
+
+/* --- The library's own records that a task makes: tokens, accounts, futures, and what follows these. They come from the
+ * process's heap (process.h), as others may have references to them when the task has ended; but they are charged to
+ * the task like the blocks that libc makes for itself, so that no task makes more of them than its allocation limit
+ * allows. Calling thread only, at the beginning of a public function: it is a sample point, which may not return. */
+
+/* When that may be a sample point. */
+bool sti_record_charge_beyond(struct sti_thread *thread, uint64_t charge, const void *caller);
+
+/* Charge a record of so many bytes to the innermost scope, if there is one. caller: who called the public function.
+ * False: ENOMEM is to be returned. thread: sti_thread_metered. */
+static inline bool sti_record_charge_to(struct sti_thread *thread, size_t size, const void *caller)
+{
+    uint64_t charge = sti_meter_rounded(size);
+    return __builtin_expect(thread == NULL, 1) || __builtin_expect(sti_meter_charge_fast(thread, charge), 1) ||
+           sti_record_charge_beyond(thread, charge, caller);
+}
+
+static inline bool sti_record_charge(size_t size, const void *caller)
+{
+    return sti_record_charge_to(sti_thread_metered, size, caller);
+}
+
+#endif

@@ -1,0 +1,398 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What a scope has to release when it is left: guards, resources of stint_with, and mutexes. Thread of the scope only, but
+ * for the mutexes, which any thread may take. */
+#include "guard.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <stint/guard.h>
+#include <stint/interrupt.h>
+#include <stint/mutex.h>
+
+#include "alloc/base/clock.h"
+#include "alloc/base/libc.h"
+#include "alloc/base/scope_state.h"
+#include "alloc/base/thread.h"
+#include "boundary.h"
+#include "hook.h"
+#include "interrupt.h"
+#include "left_frames.h"
+#include "misuse.h"
+
+/* --- Guards: the innermost scope's list of release actions, on the stack frames that pushed them. Thread of the scope only.
+ * A guard is off the list before its release runs, so none runs twice. The mutexes that the scope holds are on a list of
+ * their own, because a guard that somebody forgot to pop must not be looked at when the scope has ended; both are
+ * numbered in the order of their pushes. */
+
+/* What was pushed is what lies there, or the guard's frame has gone and is used by others. */
+static uintptr_t check_of(const stint_guard *guard)
+{
+    const uintptr_t odd = UINT64_C(0x9e3779b97f4a7c15);
+    uintptr_t sum = (uintptr_t)guard ^ (uintptr_t)guard->order;
+    sum = sum * odd ^ (uintptr_t)guard->arg;
+    return (sum * odd ^ (uintptr_t)guard->below) * odd;
+}
+
+static bool is_whole(const stint_guard *guard)
+{
+    return guard == NULL || guard->check == check_of(guard);
+}
+
+/* The scope's newest. When that frame has gone without a word (setcontext, a longjmp of libc's own), so have all that it
+ * would lead to: their releases are lost, but nothing is called that was not pushed. */
+static stint_guard *newest(struct sti_scope *scope)
+{
+    if (__builtin_expect(!is_whole(scope->guards), 0)) {
+        sti_misuse_note(scope, "left the frame of a guard without popping it");
+        scope->guards = NULL;
+    }
+    return scope->guards;
+}
+
+void stint_guard_push(stint_guard *guard, void (*release)(void *arg), void *arg)
+{
+    *guard = (stint_guard){ .release = release, .arg = arg };
+    struct sti_thread *thread = sti_thread_metered;
+    if (thread == NULL)
+        return;
+    guard->order = ++thread->scope->pushes;
+    guard->below = thread->scope->guards;
+    guard->check = check_of(guard);
+    thread->scope->guards = guard;
+}
+
+static void unlink_guard(stint_guard **link, stint_guard *above)
+{
+    *link = (*link)->below;
+    if (above != NULL)
+        above->check = check_of(above);
+}
+
+static bool take_off(struct sti_scope *scope, const stint_guard *guard)
+{
+    stint_guard **link = &scope->guards;
+    stint_guard *above = NULL;
+    while (*link != NULL && *link != guard && is_whole(*link)) {
+        above = *link;
+        link = &above->below;
+    }
+    if (*link != guard || !is_whole(guard)) {
+        newest(scope);
+        return false;
+    }
+    unlink_guard(link, above);
+    return true;
+}
+
+static void release_once(stint_guard *guard)
+{
+    void (*release)(void *) = guard->release;
+    guard->release = NULL;
+    if (release != NULL)
+        STI_BOUNDARY_CALLBACK(sti_boundary_release, release, guard->arg, NULL, NULL);
+}
+
+void stint_guard_pop(stint_guard *guard, bool run)
+{
+    struct sti_thread *thread = sti_thread_metered;
+    if (thread == NULL) {
+        if (run)
+            release_once(guard);
+        return;
+    }
+    if (!take_off(thread->scope, guard) || !run)
+        return;
+    stint_mask();
+    release_once(guard);
+    stint_unmask();
+}
+
+static void abandon_mutexes_newer_than_the_guards(struct sti_scope *scope)
+{
+    const stint_guard *guard = newest(scope);
+    while (scope->mutexes != NULL && (guard == NULL || scope->mutexes->order > guard->order))
+        sti_mutex_abandon_newest(scope);
+}
+
+void sti_guard_run_below(struct sti_scope *scope, uintptr_t address)
+{
+    while (newest(scope) != NULL && (uintptr_t)scope->guards < address) {
+        abandon_mutexes_newer_than_the_guards(scope);
+        stint_guard *guard = scope->guards;
+        scope->guards = guard->below;
+        release_once(guard);
+    }
+}
+
+void sti_guard_run_all(struct sti_scope *scope)
+{
+    scope->masks++;
+    sti_mutex_poison_all(scope);
+    sti_guard_run_below(scope, UINTPTR_MAX);
+    abandon_mutexes_newer_than_the_guards(scope);
+}
+
+/* Others, on a stack that the task switched from, stay. */
+void sti_guard_leave(struct sti_scope *scope, const struct sti_way *way)
+{
+    scope->masks++;
+    stint_guard **link = &scope->guards;
+    stint_guard *above = NULL;
+    newest(scope);
+    while (*link != NULL && is_whole(*link)) {
+        stint_guard *guard = *link;
+        if (sti_way_passes(way, (uintptr_t)guard)) {
+            unlink_guard(link, above);
+            release_once(guard);
+        } else {
+            above = guard;
+            link = &guard->below;
+        }
+    }
+    scope->masks--;
+}
+
+/* --- stint_with: a resource with its guard and its masks in the right places. Any thread.
+ *
+ * The mask is a guard, too, for a longjmp out of acquire. Both guards are popped by cleanup attributes, so that a C++ exception
+ * out of acquire or use, or an end of the thread, does the same as a return. */
+
+struct held {
+    stint_release_fn *release;
+    void *arg;
+    void *resource;
+};
+
+static void release_held(void *held_resource)
+{
+    const struct held *held = held_resource;
+    held->release(held->arg, held->resource);
+}
+
+static void end_mask(void *unused)
+{
+    (void)unused;
+    stint_unmask();
+}
+
+/* The guard is pushed before the mask ends. */
+static int acquire_guarded(stint_acquire_fn *acquire, struct held *held, stint_guard *guard)
+{
+    stint_mask();
+    __attribute__((cleanup(stint_guard_end_))) stint_guard masked = { .release = NULL };
+    stint_guard_push(&masked, end_mask, NULL);
+    int error = acquire(held->arg, &held->resource);
+    if (error == 0)
+        stint_guard_push(guard, release_held, held);
+    return error;
+}
+
+int stint_with(stint_acquire_fn *acquire, stint_use_fn *use, stint_release_fn *release, void *arg)
+{
+    if (acquire == NULL || use == NULL || release == NULL)
+        return EINVAL;
+    struct held held = { .release = release, .arg = arg };
+    __attribute__((cleanup(stint_guard_end_))) stint_guard guard = { .release = NULL };
+    int error = acquire_guarded(acquire, &held, &guard);
+    return error != 0 ? error : use(arg, held.resource);
+}
+
+/* --- The poisoning mutex: a mutex of libc's, taken so that interrupts do not wait for it, and a record of itself on a list
+ * of the scope that holds it. Any thread.
+ *
+ * Its condition, touched only by the thread that has the lock:
+ *
+ *   WHOLE     what it protects is                     abandoned: POISONED
+ *   POISONED  the holder was stopped                  lock: REPORTED, EOWNERDEAD; while still held, in a guard,
+ *                                                     consistent: WHOLE, unlock: stays
+ *   REPORTED  the holder knows                        consistent: WHOLE; unlock: LOST; abandoned: POISONED
+ *   LOST      and did nothing about it; for ever      lock: ENOTRECOVERABLE
+ *
+ * Abandoned: the holder's scope was interrupted or has ended, or its thread has. The last is seen by libc, for which the
+ * mutex is a robust one. libc finds the caller that locks twice too, as it is an error-checking one.
+ *
+ * The record's fields are ordered by the lock as well. Only the mark of the holder is read without it, by a caller who
+ * asks whether it is the holder. relaxed: the mark is the caller's own only if it stored it itself and has not cleared it
+ * yet; whatever else it reads, stale or not, is the mark of another, or none. */
+
+#define LOOK_NS UINT64_C(20000000)
+
+enum { WHOLE, POISONED, REPORTED, LOST };
+
+/* No two living threads have the same. */
+static uintptr_t own_mark(void)
+{
+    return (uintptr_t)&sti_thread_metered;
+}
+
+/* The header is read by C++ too, where there is no _Atomic. */
+static void set_holder(stint_mutex *mutex, uintptr_t mark)
+{
+    __atomic_store_n(&mutex->holder, mark, __ATOMIC_RELAXED);
+}
+
+static uintptr_t holder(const stint_mutex *mutex)
+{
+    return __atomic_load_n(&mutex->holder, __ATOMIC_RELAXED);
+}
+
+static void put_on_list(stint_mutex *mutex)
+{
+    struct sti_thread *thread = sti_thread_metered;
+    mutex->link = NULL;
+    if (thread == NULL)
+        return;
+    struct sti_scope *scope = thread->scope;
+    mutex->order = ++scope->pushes;
+    mutex->below = scope->mutexes;
+    mutex->link = &scope->mutexes;
+    if (mutex->below != NULL)
+        mutex->below->link = &mutex->below;
+    scope->mutexes = mutex;
+}
+
+static void take_off_list(const stint_mutex *mutex)
+{
+    if (mutex->link == NULL)
+        return;
+    *mutex->link = mutex->below;
+    if (mutex->below != NULL)
+        mutex->below->link = mutex->link;
+}
+
+static int release(stint_mutex *mutex)
+{
+    take_off_list(mutex);
+    set_holder(mutex, 0);
+    return sti_plain_mutex_unlock(&mutex->lock);
+}
+
+/* libc's mutex was asked for, and has answered. */
+static int locked(stint_mutex *mutex, int answer)
+{
+    if (answer == EOWNERDEAD) {
+        pthread_mutex_consistent(&mutex->lock);
+        mutex->condition = POISONED;
+    } else if (answer != 0) {
+        return answer;
+    }
+    if (mutex->condition == LOST) {
+        sti_plain_mutex_unlock(&mutex->lock);
+        return ENOTRECOVERABLE;
+    }
+    set_holder(mutex, own_mark());
+    put_on_list(mutex);
+    if (mutex->condition != POISONED)
+        return 0;
+    mutex->condition = REPORTED;
+    return EOWNERDEAD;
+}
+
+int stint_mutex_init(stint_mutex *mutex)
+{
+    if (mutex == NULL)
+        return EINVAL;
+    *mutex = (stint_mutex){ .condition = WHOLE };
+    pthread_mutexattr_t kind;
+    int error = pthread_mutexattr_init(&kind);
+    if (error != 0)
+        return error;
+    pthread_mutexattr_settype(&kind, PTHREAD_MUTEX_ERRORCHECK);
+    pthread_mutexattr_setrobust(&kind, PTHREAD_MUTEX_ROBUST);
+    error = pthread_mutex_init(&mutex->lock, &kind);
+    pthread_mutexattr_destroy(&kind);
+    return error;
+}
+
+int stint_mutex_destroy(stint_mutex *mutex)
+{
+    if (mutex == NULL)
+        return 0;
+    return holder(mutex) != 0 ? EBUSY : pthread_mutex_destroy(&mutex->lock);
+}
+
+/* Until somebody has the lock for us, or an interrupt has come that can be delivered here: EINTR. libc's lock cannot be
+ * left but by the clock, so it is looked at from time to time. */
+static int await_lock(stint_mutex *mutex, bool deaf)
+{
+    int answer;
+    sti_blocking_sleep();
+    do {
+        uint64_t look = sti_clock_now() + LOOK_NS;
+        const struct timespec until = { (time_t)(look / 1000000000), (long)(look % 1000000000) };
+        answer = sti_plain_mutex_clocklock(&mutex->lock, CLOCK_MONOTONIC, &until);
+    } while (answer == ETIMEDOUT && (deaf || !sti_waking_is_due()));
+    sti_blocking_awake();
+    return answer == ETIMEDOUT ? EINTR : answer;
+}
+
+static __attribute__((noinline)) int lock_slowly(stint_mutex *mutex)
+{
+    int answer = EINTR;
+    for (bool deaf = false; answer == EINTR; deaf = true) {
+        answer = await_lock(mutex, deaf);
+        if (answer == EINTR && sti_waking_deliver())
+            return ECANCELED;
+    }
+    return locked(mutex, answer);
+}
+
+int stint_mutex_lock(stint_mutex *mutex)
+{
+    if (mutex == NULL)
+        return EINVAL;
+    int answer = sti_plain_mutex_trylock(&mutex->lock);
+    if (__builtin_expect(answer == EBUSY, 0))
+        return lock_slowly(mutex);
+    return locked(mutex, answer);
+}
+
+int stint_mutex_trylock(stint_mutex *mutex)
+{
+    if (mutex == NULL)
+        return EINVAL;
+    int answer = sti_plain_mutex_trylock(&mutex->lock);
+    return locked(mutex, answer == EDEADLK ? EBUSY : answer);
+}
+
+int stint_mutex_unlock(stint_mutex *mutex)
+{
+    if (mutex == NULL)
+        return EINVAL;
+    if (holder(mutex) != own_mark())
+        return EPERM;
+    if (mutex->condition == REPORTED)
+        mutex->condition = LOST;
+    return release(mutex);
+}
+
+int stint_mutex_consistent(stint_mutex *mutex)
+{
+    if (mutex == NULL)
+        return EINVAL;
+    if (holder(mutex) != own_mark())
+        return EPERM;
+    if (mutex->condition == WHOLE)
+        return EINVAL;
+    mutex->condition = WHOLE;
+    return 0;
+}
+
+void sti_mutex_poison_all(struct sti_scope *scope)
+{
+    for (stint_mutex *mutex = scope->mutexes; mutex != NULL; mutex = mutex->below)
+        mutex->condition = POISONED;
+}
+
+void sti_mutex_abandon_newest(struct sti_scope *scope)
+{
+    scope->mutexes->condition = POISONED;
+    release(scope->mutexes);
+}
+
+void sti_mutex_abandon_all(struct sti_scope *scope)
+{
+    while (scope->mutexes != NULL)
+        sti_mutex_abandon_newest(scope);
+}

@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What the task's code holds, and the rules by which an interrupt waits for it; see hold.h. Thread of the scope only. */
+#include "hold.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "alloc/base/rules.h"
+#include "alloc/base/scope_state.h"
+#include "alloc/base/thread.h"
+#include "left_frames.h"
+
+/* --- What the task's code holds. Thread of the scope only. --- */
+
+_Thread_local int sti_hold_locks;
+
+static bool forget(struct sti_holds *holds, const volatile void *object)
+{
+    for (unsigned i = holds->named; i-- > 0;) {
+        if (holds->objects[i] == object) {
+            holds->objects[i] = holds->objects[--holds->named];
+            return true;
+        }
+    }
+    return false;
+}
+
+void sti_hold_release_named(struct sti_scope *innermost, const volatile void *object)
+{
+    struct sti_scope *scope = innermost;
+    while (scope != NULL && !forget(&scope->holds, object))
+        scope = scope->below;
+}
+
+bool sti_hold_release_other(struct sti_scope *innermost, const volatile void *object)
+{
+    for (struct sti_scope *scope = innermost; scope != NULL; scope = scope->below) {
+        if (forget(&scope->holds, object))
+            return true;
+    }
+    for (struct sti_scope *scope = innermost; scope != NULL; scope = scope->below) {
+        if (scope->holds.unnamed > 0) {
+            scope->holds.unnamed--;
+            return true;
+        }
+    }
+    return false;
+}
+
+static enum sti_hold_kind kind_of(const volatile void *object)
+{
+    return (enum sti_hold_kind)((uintptr_t)object & STI_HOLD_KINDS);
+}
+
+/* A pthread_cleanup_push's lies on the stack itself. */
+void sti_hold_leave(struct sti_holds *holds, const struct sti_way *way)
+{
+    for (unsigned i = holds->named; i-- > 0;) {
+        if (kind_of(holds->objects[i]) != STI_HOLD_STATIC && sti_way_passes(way, (uintptr_t)holds->objects[i]))
+            holds->objects[i] = holds->objects[--holds->named];
+    }
+}
+
+void sti_hold_end_regions(struct sti_holds *holds)
+{
+    for (unsigned i = holds->named; i-- > 0;) {
+        if (kind_of(holds->objects[i]) != STI_HOLD_LOCK)
+            holds->objects[i] = holds->objects[--holds->named];
+    }
+}
+
+static struct sti_scope *innermost_scope(void)
+{
+    const struct sti_thread *thread = sti_thread_own();
+    return thread != NULL ? thread->scope : NULL;
+}
+
+/* The counter has been moved already, for the common case; for a thread that has stepped aside (context.h) it stays so. */
+void sti_hold_take_lock_by_name(const volatile void *lock)
+{
+    struct sti_scope *scope = innermost_scope();
+    if (scope == NULL)
+        return;
+    sti_hold_locks--;
+    sti_hold_take(&scope->holds, lock);
+}
+
+/* Also a lock that was on a list before the counting began, or one that nobody took. */
+void sti_hold_release_lock_by_name(const volatile void *lock)
+{
+    sti_hold_locks++;
+    struct sti_scope *scope = innermost_scope();
+    if (scope != NULL && sti_scope_release_hold(scope, lock))
+        return;
+    if (sti_hold_locks < 0 && sti_hold_locks > STI_HOLD_NAMED)
+        sti_hold_locks--;
+}
+
+void sti_hold_settle(struct sti_scope *innermost)
+{
+    if (sti_hold_locks <= 0)
+        return;
+    innermost->holds.unnamed += (unsigned)sti_hold_locks;
+    sti_hold_locks = 0;
+}
+
+static __attribute__((noinline)) void begin_naming(struct sti_scope *scope)
+{
+    if (scope->below != NULL)
+        sti_hold_settle(scope->below);
+    scope->names_locks = true;
+    sti_hold_locks += STI_HOLD_NAMED;
+}
+
+void sti_hold_begin(struct sti_scope *scope)
+{
+    scope->holds.named = 0;
+    scope->holds.unnamed = 0;
+    scope->names_locks = false;
+    bool held_below = scope->below != NULL && sti_hold_any(&scope->below->holds);
+    if (__builtin_expect(sti_hold_locks > 0 || (sti_hold_locks == 0 && held_below), 0))
+        begin_naming(scope);
+}
+
+static int count_locks(const struct sti_holds *holds)
+{
+    int count = (int)holds->unnamed;
+    for (unsigned i = 0; i < holds->named; i++)
+        count += ((uintptr_t)holds->objects[i] & STI_HOLD_KINDS) == STI_HOLD_LOCK;
+    return count;
+}
+
+static void hand_down(struct sti_holds *holds, struct sti_holds *below)
+{
+    for (unsigned i = 0; i < holds->named; i++)
+        sti_hold_take(below, holds->objects[i]);
+    below->unnamed += holds->unnamed;
+}
+
+void sti_hold_hand_down(struct sti_scope *scope)
+{
+    if (scope->names_locks)
+        sti_hold_locks -= STI_HOLD_NAMED;
+    if (__builtin_expect(!sti_hold_any(&scope->holds), 1))
+        return;
+    if (scope->below != NULL)
+        hand_down(&scope->holds, &scope->below->holds);
+    else
+        sti_hold_locks += count_locks(&scope->holds);
+}
+
+/* --- The switches of the rules. --- */
+
+unsigned sti_rules_off;
+
+bool sti_rules_hold(const struct sti_holds *holds)
+{
+    static const unsigned rules[] = {
+        [STI_HOLD_LOCK] = STI_RULE_LOCK,
+        [STI_HOLD_ONCE] = STI_RULE_ONCE,
+        [STI_HOLD_STATIC] = STI_RULE_STATIC,
+        [STI_HOLD_SEMAPHORE] = STI_RULE_SEMAPHORE,
+    };
+    if (sti_rules_off == 0)
+        return sti_hold_any(holds);
+    if (holds->unnamed > 0 && sti_rule_is_on(STI_RULE_LOCK)) /* most of them are locks */
+        return true;
+    for (unsigned i = 0; i < holds->named; i++) {
+        if (sti_rule_is_on(rules[(uintptr_t)holds->objects[i] & STI_HOLD_KINDS]))
+            return true;
+    }
+    return false;
+}

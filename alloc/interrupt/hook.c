@@ -1,0 +1,326 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * How an interrupt reaches a thread that makes no sample points: hooks, sleeps in the library's own waits, and blocking
+ * regions; see hook.h. */
+#include "hook.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <stint/blocking.h>
+#include <stint/interrupt.h>
+
+#include "alloc/base/clock.h"
+#include "alloc/base/scope_state.h"
+#include "alloc/base/thread.h"
+#include "alloc/charge/shared_budget.h"
+#include "boundary.h"
+#include "interrupt.h"
+#include "left_frames.h"
+#include "signals.h"
+#include "token.h"
+#include "watch.h"
+
+/* --- Interrupt hooks, and the watch of a scope that has some or is preemptible. A scope's hooks are changed by its thread,
+ * under the watch's lock; the watch thread calls those of a scope whose token is set or whose deadline has passed, the
+ * scope's own thread those of a scope that it finds tripped. fired, under the lock, makes it once. */
+
+#define ASK_AGAIN_NS UINT64_C(250000)
+
+static uint64_t earliest_limit(const struct sti_scope *innermost, uint64_t now)
+{
+    uint64_t earliest = UINT64_MAX;
+    for (const struct sti_scope *scope = innermost; scope != NULL; scope = scope->outer) {
+        if (scope->deadline < earliest)
+            earliest = scope->deadline;
+        uint64_t spent = sti_cpu_watch(scope, now);
+        if (spent < earliest)
+            earliest = spent;
+    }
+    return earliest;
+}
+
+/* What another thread may read of a scope while it is on the list: what was set when it and those around it opened. */
+static bool is_flagged(const struct sti_scope *innermost, uint64_t now)
+{
+    for (const struct sti_scope *scope = innermost; scope != NULL; scope = scope->outer) {
+        if (stint_token_is_set(scope->stop) || stint_token_is_set(scope->token) || scope->deadline <= now ||
+            sti_cpu_watch(scope, now) <= now ||
+            (scope->member != NULL && sti_family_tripped(scope->member->family) != STINT_REASON_NONE) ||
+            (scope->outer == NULL && sti_interrupt_is_sacrificed(scope)))
+            return true;
+    }
+    return false;
+}
+
+/* What was pushed is what lies there, or the hook's frame has gone and is used by others. */
+static uintptr_t check_of(const stint_hook *hook)
+{
+    const uintptr_t odd = UINT64_C(0x9e3779b97f4a7c15);
+    uintptr_t function = (uintptr_t)hook->function;
+    uintptr_t sum = (uintptr_t)hook * odd ^ function;
+    return ((sum * odd ^ (uintptr_t)hook->arg) * odd ^ (uintptr_t)hook->below) * odd;
+}
+
+/* *link, unless its frame has gone: then that and whatever it would lead to is taken off. */
+static stint_hook *whole(stint_hook **link)
+{
+    if (*link != NULL && (*link)->check != check_of(*link))
+        *link = NULL;
+    return *link;
+}
+
+static void unlink_hook(stint_hook **link, stint_hook *above)
+{
+    *link = (*link)->below;
+    if (above != NULL)
+        above->check = check_of(above);
+}
+
+static stint_hook *take_unfired(struct sti_scope *scope)
+{
+    stint_hook *hook = whole(&scope->hooks);
+    while (hook != NULL && hook->fired)
+        hook = whole(&hook->below);
+    if (hook != NULL)
+        hook->fired = true;
+    return hook;
+}
+
+static uint64_t look_at_scope(struct sti_watch *watch, uint64_t now)
+{
+    struct sti_scope *scope = (struct sti_scope *)((char *)watch - offsetof(struct sti_scope, watch));
+    if (!is_flagged(scope, now))
+        return earliest_limit(scope, now);
+    atomic_store_explicit(&scope->thread->limit, 0, memory_order_seq_cst);
+    stint_hook *hook = take_unfired(scope);
+    if (hook != NULL) {
+        sti_watch_call(watch, hook->function, hook->arg);
+        return STI_WATCH_AGAIN;
+    }
+    if (!scope->preemptible || scope->covered > 0)
+        return STI_WATCH_NEVER;
+    sti_preempt_send(scope->thread);
+    return now + ASK_AGAIN_NS;
+}
+
+int sti_hook_watch_scope(struct sti_scope *scope)
+{
+    if (scope->watched)
+        return 0;
+    scope->watch.look = look_at_scope;
+    scope->watch.only_time = false;
+    int error = sti_watch_begin(&scope->watch, earliest_limit(scope, sti_clock_now()));
+    scope->watched = error == 0;
+    return error;
+}
+
+void sti_hook_wake_if_flagged(const struct sti_scope *scope)
+{
+    if (is_flagged(scope, sti_clock_now()))
+        sti_watch_wake();
+}
+
+void sti_hook_drop(struct sti_scope *scope)
+{
+    if (scope->hooks == NULL)
+        return;
+    sti_watch_lock();
+    sti_watch_await_calls(&scope->watch);
+    scope->hooks = NULL;
+    sti_watch_unlock();
+}
+
+void sti_hook_leave(struct sti_scope *scope, const struct sti_way *way)
+{
+    if (scope->hooks == NULL)
+        return;
+    sti_watch_lock();
+    sti_watch_await_calls(&scope->watch);
+    stint_hook **link = &scope->hooks;
+    stint_hook *above = NULL;
+    while (whole(link) != NULL) {
+        if (sti_way_passes(way, (uintptr_t)*link)) {
+            unlink_hook(link, above);
+        } else {
+            above = *link;
+            link = &above->below;
+        }
+    }
+    sti_watch_unlock();
+}
+
+void sti_hook_end_scope(struct sti_scope *scope)
+{
+    sti_watch_end(&scope->watch);
+}
+
+void sti_hook_fire(struct sti_scope *innermost)
+{
+    innermost->masks++;
+    for (struct sti_scope *scope = innermost; scope != NULL && sti_interrupt_is_tripped(scope); scope = scope->outer) {
+        while (scope->hooks != NULL) {
+            sti_watch_lock();
+            const stint_hook *hook = take_unfired(scope);
+            sti_watch_unlock();
+            if (hook == NULL)
+                break;
+            STI_BOUNDARY_CALLBACK("hook", hook->function, hook->arg, NULL, NULL);
+        }
+    }
+    innermost->masks--;
+}
+
+int stint_hook_push(stint_hook *hook, void (*function)(void *arg), void *arg)
+{
+    if (hook == NULL || function == NULL)
+        return EINVAL;
+    *hook = (stint_hook){ .function = function, .arg = arg };
+    struct sti_thread *thread = sti_thread_metered;
+    if (thread == NULL)
+        return 0;
+    struct sti_scope *scope = thread->scope;
+    int error = sti_hook_watch_scope(scope);
+    if (error != 0)
+        return error;
+    sti_watch_lock();
+    hook->below = scope->hooks;
+    hook->check = check_of(hook);
+    scope->hooks = hook;
+    sti_watch_unlock();
+    sti_hook_wake_if_flagged(scope);
+    return 0;
+}
+
+void stint_hook_pop(stint_hook *hook)
+{
+    struct sti_thread *thread = sti_thread_metered;
+    if (hook == NULL || thread == NULL)
+        return;
+    struct sti_scope *scope = thread->scope;
+    sti_watch_lock();
+    stint_hook **link = &scope->hooks;
+    stint_hook *above = NULL;
+    while (whole(link) != NULL && *link != hook) {
+        above = *link;
+        link = &above->below;
+    }
+    if (*link != NULL) {
+        unlink_hook(link, above);
+        sti_watch_await_calls(&scope->watch);
+    }
+    sti_watch_unlock();
+}
+
+/* --- Ending the sleep of a task that is to be interrupted. Thread of the scope. --- */
+
+/* On the watch's thread. */
+static void come(void *arg)
+{
+    struct sti_waking *waking = arg;
+    atomic_store_explicit(&waking->come, true, memory_order_release);
+    waking->wake(waking->arg);
+}
+
+void sti_waking_begin(struct sti_waking *waking, void (*wake)(void *arg), void *arg)
+{
+    atomic_init(&waking->come, false);
+    waking->wake = wake;
+    waking->arg = arg;
+    /* Where the watch cannot be started the sleep is as long as what it waits for. */
+    if (stint_hook_push(&waking->hook, come, waking) != 0)
+        waking->hook.function = NULL;
+    waking->covers = sti_waking_cover();
+}
+
+void sti_waking_end(struct sti_waking *waking)
+{
+    if (waking->covers)
+        sti_waking_uncover_scopes();
+    if (waking->hook.function != NULL)
+        stint_hook_pop(&waking->hook);
+}
+
+bool sti_waking_is_due(void)
+{
+    const struct sti_thread *thread = sti_thread_metered;
+    if (thread == NULL)
+        return false;
+    sti_interrupt_look(thread->scope, sti_clock_now());
+    return sti_interrupt_is_tripped(thread->scope);
+}
+
+bool sti_waking_deliver(void)
+{
+    struct sti_thread *thread = sti_thread_metered;
+    if (!sti_waking_is_due())
+        return false;
+    thread->scope->samples++;
+    if (sti_interrupt_deliver(thread))
+        return true;
+    /* There may be no better place for long. */
+    sti_interrupt_last_resort(thread);
+    return false;
+}
+
+static void cover(struct sti_scope *scope, unsigned change)
+{
+    sti_watch_lock();
+    for (; scope != NULL; scope = scope->outer)
+        scope->covered += change;
+    sti_watch_unlock();
+}
+
+void sti_waking_cover_scopes(void)
+{
+    cover(sti_thread_metered->scope, 1);
+}
+
+void sti_waking_uncover_scopes(void)
+{
+    cover(sti_thread_metered->scope, -1U);
+    /* What has come due meanwhile was passed over. */
+    sti_hook_wake_if_flagged(sti_thread_metered->scope);
+}
+
+/* --- Blocking regions. Calling thread's innermost scope. --- */
+
+static _Thread_local const struct sti_lender *lender;
+
+void sti_blocking_set_lender(const struct sti_lender *new_lender)
+{
+    lender = new_lender;
+}
+
+void sti_blocking_sleep(void)
+{
+    const struct sti_thread *thread = sti_thread_metered;
+    if (thread != NULL && lender != NULL && thread->scope->regions++ == 0)
+        lender->falls_asleep();
+}
+
+void sti_blocking_awake(void)
+{
+    const struct sti_thread *thread = sti_thread_metered;
+    if (thread != NULL && thread->scope->regions > 0 && --thread->scope->regions == 0)
+        lender->is_awake();
+}
+
+void stint_blocking_begin(void)
+{
+    sti_blocking_sleep();
+}
+
+void stint_blocking_end(void)
+{
+    struct sti_thread *thread = sti_thread_metered;
+    if (thread == NULL || thread->scope->regions == 0 || --thread->scope->regions > 0)
+        return;
+    lender->is_awake();
+    sti_interrupt_point(thread);
+}
+
+void sti_blocking_close(struct sti_scope *scope)
+{
+    scope->regions = 0;
+    lender->is_awake();
+}

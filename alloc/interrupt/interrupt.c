@@ -1,0 +1,389 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Interrupts and masks: when one is found, when it may be delivered and what it has to wait for; see interrupt.h. Thread of
+ * the scope only. */
+#undef _FORTIFY_SOURCE /* its longjmp refuses to leave a stack that the task switched to by itself */
+
+#include "interrupt.h"
+
+#include <setjmp.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stint/interrupt.h>
+#include <stint/roots.h>
+
+#include "alloc/base/caller.h"
+#include "alloc/base/clock.h"
+#include "alloc/base/libc.h"
+#include "alloc/base/rules.h"
+#include "alloc/base/scope_state.h"
+#include "alloc/base/thread.h"
+#include "alloc/charge/shared_budget.h"
+#include "cxx.h"
+#include "hook.h"
+#include "left_frames.h"
+#include "token.h"
+#include "watch.h"
+
+/* --- Interrupts and masks. Thread of the scope only.
+ *
+ * Who holds what at the instant of the jump? This library: nothing; a sample point lies before mimalloc is entered, and
+ * no list of ours is half changed. libc, the loader, the C++ runtime: nothing, as no frame of theirs lies between
+ * (caller.h). The task's code: no lock, no once, no static initialiser, no caught exception (hold.h), none on its way;
+ * what else it may hold, it masks or guards. */
+
+#define BETTER_PLACE_CHARGE ((size_t)1 << 10) /* to the grace, for each wait for one: unwind.h; */
+#define FRAMES_A_CHARGE 64                    /* and once more for so many frames that were looked at */
+
+void sti_interrupt_trip(struct sti_scope *scope, stint_reason reason)
+{
+    if (scope->tripped != STINT_REASON_NONE || scope->finished)
+        return;
+    scope->tripped = scope->member != NULL ? sti_family_trip(scope->member->family, reason) : reason;
+}
+
+bool sti_interrupt_is_sacrificed(const struct sti_scope *scope)
+{
+    struct sti_thread *thread = scope->member != NULL ? scope->member->family->thread : scope->thread;
+    return atomic_load_explicit(&thread->sacrificed, memory_order_seq_cst);
+}
+
+static bool has_tripped_elsewhere(const struct sti_scope *scope)
+{
+    return scope->member != NULL && sti_family_tripped(scope->member->family) != STINT_REASON_NONE;
+}
+
+static void look_at_time(struct sti_scope *scope, const struct sti_scope *innermost, uint64_t now)
+{
+    if (now >= scope->deadline)
+        sti_interrupt_trip(scope, STINT_REASON_DEADLINE);
+    else if (now >= scope->cpu.look && sti_cpu_is_spent(scope, now))
+        sti_interrupt_trip(scope, STINT_REASON_CPU);
+    else if (sti_due_is_over(innermost->thread))
+        sti_due_renew(innermost->thread, innermost);
+}
+
+void sti_interrupt_look(struct sti_scope *innermost, uint64_t now)
+{
+    for (struct sti_scope *scope = innermost; scope != NULL; scope = scope->outer) {
+        if (scope->tripped != STINT_REASON_NONE || scope->finished)
+            continue;
+        if (has_tripped_elsewhere(scope)) {
+            scope->tripped = sti_family_tripped(scope->member->family);
+        } else if (sti_token_is_set(scope->stop)) {
+            sti_interrupt_trip(scope, STINT_REASON_SHUTDOWN);
+        } else if (sti_token_is_set(scope->token)) {
+            sti_interrupt_trip(scope, STINT_REASON_TOKEN);
+        } else if (scope->outer == NULL && sti_interrupt_is_sacrificed(scope)) {
+            sti_interrupt_trip(scope, STINT_REASON_GLOBAL_MEMORY_LIMIT);
+        } else if (scope->deadline != UINT64_MAX || scope->cpu.look != UINT64_MAX) {
+            if (now == 0)
+                now = sti_due_clock(innermost->thread);
+            look_at_time(scope, innermost, now);
+        }
+    }
+}
+
+bool sti_interrupt_is_tripped(const struct sti_scope *innermost)
+{
+    const struct sti_scope *scope = innermost;
+    while (scope != NULL && scope->tripped == STINT_REASON_NONE)
+        scope = scope->outer;
+    return scope != NULL;
+}
+
+/* A C++ exception is on its way. It has to arrive: the runtime counts it, and may have made it in its reserve of memory. */
+static bool is_throwing(const struct sti_scope *scope)
+{
+    return sti_rule_is_on(STI_RULE_THROW) && sti_cxx_is_throwing(&scope->cxx);
+}
+
+/* A jump out of a catch block would leave its exception on the runtime's list of the thread. */
+static bool is_catching(const struct sti_scope *scope)
+{
+    return sti_rule_is_on(STI_RULE_CATCH) && sti_cxx_is_catching(&scope->cxx);
+}
+
+static bool may_leave(const struct sti_scope *scope)
+{
+    return scope->masks == 0 && !sti_rules_hold(&scope->holds) && !is_throwing(scope) && !is_catching(scope);
+}
+
+/* A module that was loaded since the scope opened may have brought one. */
+static void find_runtimes(struct sti_scope *innermost)
+{
+    sti_cxx_look();
+    for (struct sti_scope *scope = innermost; scope != NULL; scope = scope->outer)
+        sti_cxx_extend(&scope->cxx);
+}
+
+/* Code that is told to stop by a failed allocation is not left behind, so what it holds does not matter. */
+static bool is_due(struct sti_scope *innermost)
+{
+    sti_hold_settle(innermost);
+    bool leaves = innermost->on_interrupt == STINT_FAIL ? innermost->masks == 0 : may_leave(innermost);
+    struct sti_scope *scope = innermost;
+    while (leaves && scope != NULL && scope->tripped == STINT_REASON_NONE) {
+        scope = scope->outer;
+        leaves = scope != NULL && may_leave(scope);
+    }
+    return leaves;
+}
+
+void sti_interrupt_land(struct sti_scope *scope)
+{
+    sti_forks_settle(scope);
+    sti_guard_run_all(scope);
+    sti_hook_drop(scope);
+    sti_plain_longjmp(scope->landing, 1);
+}
+
+/* Of a frame that a signal has stopped no table tells what has to be cleaned up: from there it is always a jump. */
+static bool unwinds(const struct sti_scope *scope, uintptr_t above)
+{
+    return scope->on_interrupt == STINT_UNWIND && above == 0;
+}
+
+static struct sti_scope *outermost_tripped(struct sti_scope *scope)
+{
+    struct sti_scope *tripped = scope;
+    for (; scope != NULL; scope = scope->outer) {
+        if (scope->tripped != STINT_REASON_NONE)
+            tripped = scope;
+    }
+    return tripped;
+}
+
+bool sti_interrupt_draw_grace(struct sti_scope *innermost, uint64_t charge)
+{
+    struct sti_scope *end = outermost_tripped(innermost)->outer;
+    for (const struct sti_scope *scope = innermost; scope != end; scope = scope->outer) {
+        if (charge > scope->grace_left)
+            return false;
+    }
+    for (struct sti_scope *scope = innermost; scope != end; scope = scope->outer)
+        scope->grace_left -= charge;
+    return true;
+}
+
+/* What would end the process is often near, the other walk goes all the way: so it comes second. */
+static bool waits_for_better_place(struct sti_scope *scope)
+{
+    size_t frames;
+    return !sti_unwind_is_open(scope, &frames) &&
+           sti_interrupt_draw_grace(scope, BETTER_PLACE_CHARGE * (1 + frames / FRAMES_A_CHARGE));
+}
+
+static bool is_place_for_it(struct sti_scope *scope, uintptr_t above)
+{
+    if (scope->on_interrupt == STINT_FAIL)
+        return true;
+    if (above == 0 && sti_caller_still_meets(&scope->met))
+        return false;
+    if (unwinds(scope, above) && waits_for_better_place(scope))
+        return false;
+    return sti_caller_stack_is_safe(scope->frame, above, above == 0 ? &scope->met : NULL);
+}
+
+/* The frames that hooks lie on go one after the other. */
+_Noreturn static void leave_by_unwind(struct sti_scope *scope)
+{
+    sti_interrupt_trip(scope, STINT_REASON_OUTER);
+    sti_hook_drop(scope);
+    sti_forks_settle(scope);
+    sti_unwind_leave(scope);
+}
+
+static bool deliver(struct sti_thread *thread, uintptr_t above)
+{
+    struct sti_scope *scope = thread->scope;
+    /* A signal is sent by the watch, which has called the hooks; and below the handler this thread may hold its lock. */
+    if (above == 0) {
+        sti_hook_fire(scope);
+        find_runtimes(scope);
+    }
+    if (!is_due(scope) || !is_place_for_it(scope, above)) {
+        scope->deferred++;
+        sti_deferral_note(thread);
+        return false;
+    }
+    sti_interrupt_trip(scope, STINT_REASON_OUTER);
+    if (scope->on_interrupt == STINT_FAIL)
+        return true;
+    if (unwinds(scope, above))
+        leave_by_unwind(scope);
+    sti_interrupt_land(scope);
+}
+
+void sti_interrupt_last_resort(struct sti_thread *thread)
+{
+    struct sti_scope *scope = thread->scope;
+    if (scope->on_interrupt != STINT_UNWIND)
+        return;
+    if (scope->unwind.under_way)
+        sti_unwind_give_up(scope);
+    else if (is_due(scope) && sti_caller_stack_is_safe(scope->frame, 0, &scope->met))
+        leave_by_unwind(scope);
+}
+
+bool sti_interrupt_may_cut(struct sti_scope *innermost)
+{
+    unsigned masks = innermost->unwind.under_way ? 1 : 0;
+    sti_hold_settle(innermost);
+    struct sti_scope *scope = innermost;
+    while (scope->masks == masks && !sti_rules_hold(&scope->holds) && scope->tripped == STINT_REASON_NONE &&
+           scope->outer != NULL) {
+        masks = 0;
+        scope = scope->outer;
+    }
+    return scope->masks == masks && !sti_rules_hold(&scope->holds) && scope->tripped != STINT_REASON_NONE;
+}
+
+bool sti_interrupt_instead_of_throwing(struct sti_thread *thread)
+{
+    struct sti_scope *scope = thread->scope;
+    if (!sti_unwind_throwing_would_end(scope))
+        return false;
+    if (!sti_interrupt_may_cut(scope) || !sti_caller_stack_is_safe_to_cut(scope->frame))
+        return true;
+    sti_interrupt_trip(scope, STINT_REASON_OUTER);
+    sti_hook_drop(scope);
+    sti_forks_settle(scope);
+    sti_unwind_cut(scope);
+}
+
+bool sti_interrupt_deliver(struct sti_thread *thread)
+{
+    return deliver(thread, 0);
+}
+
+void sti_interrupt_preempt(struct sti_thread *thread, uintptr_t stack_pointer)
+{
+    sti_interrupt_look(thread->scope, sti_clock_now());
+    if (sti_interrupt_is_tripped(thread->scope))
+        deliver(thread, stack_pointer);
+}
+
+void sti_interrupt_point(struct sti_thread *thread)
+{
+    sti_interrupt_look(thread->scope, 0);
+    if (__builtin_expect(sti_interrupt_is_tripped(thread->scope), 0))
+        sti_interrupt_deliver(thread);
+}
+
+void stint_checkpoint(void)
+{
+    struct sti_thread *thread = sti_thread_metered;
+    if (thread == NULL)
+        return;
+    thread->scope->samples++;
+    sti_interrupt_point(thread);
+}
+
+bool stint_finish(void)
+{
+    struct sti_thread *thread = sti_thread_metered;
+    if (thread == NULL)
+        return true;
+    struct sti_scope *scope = thread->scope;
+    sti_interrupt_look(scope, sti_clock_now());
+    if (scope->tripped != STINT_REASON_NONE)
+        return false;
+    scope->finished = true;
+    scope->masks++;
+    return true;
+}
+
+bool stint_interrupted(void)
+{
+    const struct sti_thread *thread = sti_thread_metered;
+    return thread != NULL && sti_interrupt_is_tripped(thread->scope);
+}
+
+void stint_mask(void)
+{
+    struct sti_thread *thread = sti_thread_metered;
+    if (thread != NULL)
+        thread->scope->masks++;
+}
+
+void stint_unmask(void)
+{
+    struct sti_thread *thread = sti_thread_metered;
+    if (thread != NULL && thread->scope->masks > 0 && --thread->scope->masks == 0)
+        sti_interrupt_point(thread);
+}
+
+/* --- What an interrupt has to wait for. --- */
+
+static stint_deferral of_holds(const struct sti_holds *holds)
+{
+    static const stint_deferral kinds[] = {
+        [STI_HOLD_LOCK] = STINT_DEFERRAL_LOCK,
+        [STI_HOLD_ONCE] = STINT_DEFERRAL_ONCE,
+        [STI_HOLD_STATIC] = STINT_DEFERRAL_STATIC,
+        [STI_HOLD_SEMAPHORE] = STINT_DEFERRAL_LOCK,
+    };
+    if (!sti_rules_hold(holds))
+        return STINT_DEFERRAL_NONE;
+    return holds->named > 0 ? kinds[(uintptr_t)holds->objects[holds->named - 1] & STI_HOLD_KINDS] : STINT_DEFERRAL_LOCK;
+}
+
+static stint_deferral of_one(const struct sti_scope *scope)
+{
+    if (scope->masks > 0)
+        return STINT_DEFERRAL_MASK;
+    if (sti_rule_is_on(STI_RULE_THROW) && sti_cxx_is_throwing(&scope->cxx))
+        return STINT_DEFERRAL_THROW;
+    if (sti_rule_is_on(STI_RULE_CATCH) && sti_cxx_is_catching(&scope->cxx))
+        return STINT_DEFERRAL_CATCH;
+    return of_holds(&scope->holds);
+}
+
+stint_deferral sti_deferral_of(const struct sti_scope *innermost)
+{
+    stint_deferral deferral = innermost->masks == 0 && sti_hold_locks > 0 && sti_rule_is_on(STI_RULE_LOCK)
+                                  ? STINT_DEFERRAL_LOCK
+                                  : STINT_DEFERRAL_NONE;
+    for (const struct sti_scope *scope = innermost; deferral == STINT_DEFERRAL_NONE && scope != NULL;) {
+        deferral = of_one(scope);
+        scope = scope->tripped == STINT_REASON_NONE ? scope->outer : NULL;
+    }
+    return deferral;
+}
+
+void sti_deferral_note(struct sti_thread *thread)
+{
+    stint_deferral deferral = sti_deferral_of(thread->scope);
+    if (deferral == STINT_DEFERRAL_NONE)
+        deferral = STINT_DEFERRAL_FRAME;
+    atomic_store_explicit(&thread->deferral, (int)deferral, memory_order_relaxed);
+}
+
+stint_deferral sti_deferral_noted(const struct sti_thread *thread)
+{
+    return (stint_deferral)atomic_load_explicit(&thread->deferral, memory_order_relaxed);
+}
+
+/* --- Regions whose blocks outlive a rollback. Calling thread's innermost scope. While there is one every allocation is a
+ * sample point, so the fast path knows nothing of them. */
+
+void stint_keep_begin(void)
+{
+    struct sti_thread *thread = sti_thread_metered;
+    if (thread == NULL)
+        return;
+    stint_mask();
+    thread->scope->keeps++;
+    atomic_store_explicit(&thread->limit, 0, memory_order_relaxed);
+}
+
+void stint_keep_end(void)
+{
+    struct sti_thread *thread = sti_thread_metered;
+    if (thread == NULL || thread->scope->keeps == 0)
+        return;
+    thread->scope->keeps--;
+    stint_unmask();
+}

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Interrupts, and what they have to wait for. Thread of the scope only, unless a function says otherwise. */
+#ifndef STI_ALLOC_INTERRUPT_INTERRUPT_H
+#define STI_ALLOC_INTERRUPT_INTERRUPT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stint/interrupt.h>
+#include <stint/task.h>
+
+/* --- Interrupts: what has tripped a scope, whether it may be delivered here and now, and the jump. Thread of the scope
+ * only.
+ *
+ * A scope is tripped once, with the first reason. The interrupt is due at a point of the code when no scope between the
+ * tripped one and the innermost is masked: jumping out of a masked region's callees would leave it half done just as
+ * well. Whose frames are left is decided scope by scope: the innermost scope's mode says how its own code is left; when
+ * that scope has ended, the one around it goes on with the interrupt. */
+
+struct sti_scope;
+struct sti_thread;
+
+/* Trip the scope unless it is already. */
+void sti_interrupt_trip(struct sti_scope *scope, stint_reason reason);
+
+/* Look at the tokens and deadlines of the scope and those around it, and trip what is to be. now is by sti_clock_now; 0:
+ * the cheap clock will do. */
+void sti_interrupt_look(struct sti_scope *innermost, uint64_t now);
+
+/* Of a scope that is in no other: whether its task is to end for the process's memory limit. A family's victim is its
+ * task's thread, whatever that runs meanwhile. Any thread that may read the scope. */
+bool sti_interrupt_is_sacrificed(const struct sti_scope *scope);
+
+/* Whether the scope or one around it is tripped. */
+bool sti_interrupt_is_tripped(const struct sti_scope *innermost);
+
+/* Deliver an interrupt if one is due and this is a place for it. In STINT_JUMP: run the innermost scope's guards, land in
+ * the call that opened it, do not return. In STINT_UNWIND: the same frame by frame. In STINT_FAIL: return true; the caller refuses its allocation, if it makes one.
+ * False: it has to wait. */
+bool sti_interrupt_deliver(struct sti_thread *thread);
+
+/* The same in a signal handler that found the thread in code of the task's own, at this stack pointer; looks first. */
+void sti_interrupt_preempt(struct sti_thread *thread, uintptr_t stack_pointer);
+
+/* The interrupt of the scope, or of scopes around it, has to wait, and so many bytes are to be allocated. False: the grace of
+ * one of those is spent. Each draws on its own for all that happens inside it: a nest of scopes has no more than one. */
+bool sti_interrupt_draw_grace(struct sti_scope *innermost, uint64_t charge);
+
+/* An allocation of a task whose grace is spent, and which has not been delivered its interrupt, is about to fail. In
+ * STINT_UNWIND this may still be a place to end the task instead: see unwind.h. */
+void sti_interrupt_last_resort(struct sti_thread *thread);
+
+/* An interrupt of this scope, or of one around it, waits; nothing is masked or held meanwhile, but maybe a C++ exception
+ * or a catch block, of which a landing can take care: the scope may be left where the process would end otherwise. */
+bool sti_interrupt_may_cut(struct sti_scope *innermost);
+
+/* operator new of a task that is refused memory is about to throw. Where the process would end for that, end the task. True:
+ * it would, and the task cannot be ended here. */
+bool sti_interrupt_instead_of_throwing(struct sti_thread *thread);
+
+/* Run the innermost scope's guards, newest first, masked: all of them, or those that lie below an address of the stack. */
+void sti_guard_run_all(struct sti_scope *scope);
+void sti_guard_run_below(struct sti_scope *scope, uintptr_t address);
+
+/* Run those of frames that a jump leaves, masked. */
+struct sti_way;
+void sti_guard_leave(struct sti_scope *scope, const struct sti_way *way);
+
+/* Run the guards and jump to the call that opened the innermost scope. */
+_Noreturn void sti_interrupt_land(struct sti_scope *scope);
+
+/* A sample point that allocates nothing: look, and deliver what is due. */
+void sti_interrupt_point(struct sti_thread *thread);
+
+/* --- What an interrupt has to wait for, told to those who ask: the rules are rules.h's and interrupt.c's. */
+
+/* What would defer an interrupt of the scope, or of one around it that is tripped, at this moment, but for frames on the
+ * stack: STINT_DEFERRAL_NONE, then. Thread of the scope only; also in a signal handler that found it in code of its own. */
+stint_deferral sti_deferral_of(const struct sti_scope *innermost);
+
+/* An interrupt of the thread's scope could not be delivered: note why, for whoever asks. Thread of the scope only. */
+void sti_deferral_note(struct sti_thread *thread);
+
+/* What was noted last in the task that the thread runs. Any thread. */
+stint_deferral sti_deferral_noted(const struct sti_thread *thread);
+
+#endif

@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Frames that are left without a word to them: by a jump of the program's, or with forks that they made; see left_frames.h.
+ * Thread of the scope only. */
+#include "left_frames.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#include <unwind.h>
+
+#include "alloc/base/scope_state.h"
+#include "alloc/base/thread.h"
+#include "alloc/scope/scope.h"
+#include "boundary.h"
+#include "cxx.h"
+#include "hook.h"
+#include "interrupt.h"
+#include "misuse.h"
+
+/* --- The way of a jump, and the ending of what it passes. Calling thread.
+ *
+ * From inside outwards: a callback or a scope that is passed first has all ended that lies in it. A task of a pool has the
+ * pool's frames below it, which nobody may jump over: so it fails where it was begun. So does a callback. */
+
+#define KERNEL_MASK_SIZE ((size_t)8)
+
+static bool is_reached(const struct sti_way *way)
+{
+    return way->count > 0 && way->parts[way->count - 1].end >= way->target &&
+           way->parts[way->count - 1].begin <= way->target;
+}
+
+/* The stack grows down, so a frame further out that lies below the last is on another stack. */
+static _Unwind_Reason_Code look_at_frame(struct _Unwind_Context *context, void *argument)
+{
+    struct sti_way *way = argument;
+    uintptr_t frame = _Unwind_GetCFA(context);
+    bool elsewhere = way->count == 0 || frame < way->parts[way->count - 1].end;
+    if (elsewhere && way->count == STI_WAY_PARTS)
+        return _URC_END_OF_STACK;
+    if (elsewhere) {
+        way->parts[way->count].begin = frame;
+        way->count++;
+    }
+    way->parts[way->count - 1].end = frame;
+    return is_reached(way) ? _URC_END_OF_STACK : _URC_NO_REASON;
+}
+
+bool sti_way_find(struct sti_way *way, uintptr_t target)
+{
+    *way = (struct sti_way){ .target = target };
+    _Unwind_Backtrace(look_at_frame, way);
+    if (!is_reached(way))
+        return false;
+    way->parts[way->count - 1].end = target;
+    return true;
+}
+
+static struct sti_scope *innermost_scope(void)
+{
+    struct sti_thread *thread = sti_thread_own();
+    return thread != NULL ? thread->scope : NULL;
+}
+
+/* Something lies below the target, be it on this stack or not. */
+static bool may_pass_anything(uintptr_t target)
+{
+    const struct sti_callback *callback = sti_callback_innermost;
+    const struct sti_scope *scope = innermost_scope();
+    if (callback != NULL && callback->frame < target)
+        return true;
+    return scope != NULL &&
+           (scope->frame < target || (scope->guards != NULL && (uintptr_t)scope->guards < target) ||
+            (scope->hooks != NULL && (uintptr_t)scope->hooks < target) || sti_forks_are_left(scope) ||
+            sti_hold_any(&scope->holds));
+}
+
+static void leave_frames(struct sti_scope *scope, const struct sti_way *way)
+{
+    sti_forks_leave(scope, way);
+    sti_guard_leave(scope, way);
+    sti_hook_leave(scope, way);
+    sti_hold_leave(&scope->holds, way);
+}
+
+static bool is_newer(const struct sti_callback *callback, const struct sti_scope *scope)
+{
+    return callback->scope == scope;
+}
+
+_Noreturn static void fail(struct sti_scope *scope)
+{
+    sti_forks_give_up(scope);
+    sti_cxx_restore(&scope->cxx);
+    sti_hold_end_regions(&scope->holds);
+    sti_interrupt_land(scope);
+}
+
+/* The jump may be out of a signal's handler, which keeps that signal blocked. */
+static void set_mask(const sigset_t *mask)
+{
+    if (mask != NULL)
+        syscall(SYS_rt_sigprocmask, SIG_SETMASK, mask, NULL, KERNEL_MASK_SIZE);
+}
+
+static bool is_whole_task(const struct sti_scope *scope)
+{
+    return scope->is_branch || scope->request->detached;
+}
+
+__attribute__((noinline)) static void leave(const struct sti_way *way, const sigset_t *mask)
+{
+    for (;;) {
+        struct sti_scope *scope = innermost_scope();
+        const struct sti_callback *callback = sti_callback_innermost;
+        if (callback != NULL && is_newer(callback, scope) && sti_way_passes(way, callback->frame)) {
+            sti_misuse_note(scope, "a callback was left by longjmp");
+            set_mask(mask);
+            sti_boundary_cut(callback);
+        }
+        if (scope == NULL || !sti_way_passes(way, scope->frame))
+            break;
+        sti_misuse_note(scope, "its scope was left by longjmp");
+        if (is_whole_task(scope)) {
+            set_mask(mask);
+            fail(scope);
+        }
+        sti_scope_abandon(scope);
+    }
+    if (innermost_scope() != NULL)
+        leave_frames(innermost_scope(), way);
+}
+
+void sti_way_leave(uintptr_t target, const sigset_t *mask)
+{
+    struct sti_way way;
+    if (may_pass_anything(target) && sti_way_find(&way, target))
+        leave(&way, mask);
+}
+
+/* --- Settling the forks of frames that are left. Thread of the scope only. --- */
+
+_Thread_local size_t sti_forks_in_joins;
+
+int sti_forks_register(struct sti_forks *forks)
+{
+    struct sti_thread *thread = sti_thread_self();
+    if (thread == NULL)
+        return sti_thread_missing();
+    /* release: who wakes it finds the record whole. */
+    atomic_store_explicit(&thread->forks, forks, memory_order_release);
+    return 0;
+}
+
+void sti_forks_wake(struct sti_thread *thread)
+{
+    struct sti_forks *forks = atomic_load_explicit(&thread->forks, memory_order_acquire);
+    if (forks != NULL)
+        forks->wake(forks);
+}
+
+static bool are_outstanding(const struct sti_scope *scope)
+{
+    return sti_forks_outstanding(scope->thread) != scope->forks;
+}
+
+void sti_forks_leave(struct sti_scope *scope, const struct sti_way *way)
+{
+    if (!are_outstanding(scope))
+        return;
+    struct sti_forks *forks = atomic_load_explicit(&scope->thread->forks, memory_order_relaxed);
+    scope->masks++;
+    forks->settle(forks, forks->not_left(forks, scope->forks, way));
+    scope->masks--;
+}
+
+void sti_forks_settle(struct sti_scope *scope)
+{
+    sti_forks_in_joins = scope->joins;
+    if (!are_outstanding(scope))
+        return;
+    struct sti_forks *forks = atomic_load_explicit(&scope->thread->forks, memory_order_relaxed);
+    scope->masks++;
+    forks->settle(forks, scope->forks);
+    scope->masks--;
+}
+
+int sti_forks_give_up(struct sti_scope *scope)
+{
+    struct sti_scope *task = scope;
+    if (sti_forks_are_left(scope))
+        sti_misuse_note(scope, "returned without joining a fork");
+    while (task->is_inner_branch)
+        task = task->outer;
+    sti_interrupt_trip(task, STINT_REASON_FAILED);
+    sti_forks_settle(scope);
+    return EINVAL;
+}

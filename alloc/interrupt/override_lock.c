@@ -1,0 +1,299 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Overrides of what takes and releases locks, so that no task is interrupted while it holds one. Any thread.
+ *
+ * pthread_cond_wait and its like need none: when they return, the mutex is held again, and no sample point lies between.
+ * C11's functions do not go through pthread's, nor does a stream's lock. Outside a scope each is a tail call of libc's
+ * own. */
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stint/api.h>
+#include <threads.h>
+
+#include "alloc/base/libc.h"
+#include "alloc/base/module.h"
+#include "alloc/base/process.h"
+#include "alloc/base/scope_state.h"
+#include "alloc/base/thread.h"
+
+/* One line for each: X(name, result, parameters, arguments). */
+#define TIME const struct timespec *until
+#define LOCK_FUNCTIONS(X)                                                                                              \
+    X(pthread_mutex_lock, int, (pthread_mutex_t * mutex), (mutex))                                                     \
+    X(pthread_mutex_trylock, int, (pthread_mutex_t * mutex), (mutex))                                                  \
+    X(pthread_mutex_timedlock, int, (pthread_mutex_t * mutex, TIME), (mutex, until))                                   \
+    X(pthread_mutex_clocklock, int, (pthread_mutex_t * mutex, clockid_t clock, TIME), (mutex, clock, until))           \
+    X(pthread_mutex_unlock, int, (pthread_mutex_t * mutex), (mutex))                                                   \
+    X(pthread_rwlock_rdlock, int, (pthread_rwlock_t * lock), (lock))                                                   \
+    X(pthread_rwlock_tryrdlock, int, (pthread_rwlock_t * lock), (lock))                                                \
+    X(pthread_rwlock_timedrdlock, int, (pthread_rwlock_t * lock, TIME), (lock, until))                                 \
+    X(pthread_rwlock_clockrdlock, int, (pthread_rwlock_t * lock, clockid_t clock, TIME), (lock, clock, until))         \
+    X(pthread_rwlock_wrlock, int, (pthread_rwlock_t * lock), (lock))                                                   \
+    X(pthread_rwlock_trywrlock, int, (pthread_rwlock_t * lock), (lock))                                                \
+    X(pthread_rwlock_timedwrlock, int, (pthread_rwlock_t * lock, TIME), (lock, until))                                 \
+    X(pthread_rwlock_clockwrlock, int, (pthread_rwlock_t * lock, clockid_t clock, TIME), (lock, clock, until))         \
+    X(pthread_rwlock_unlock, int, (pthread_rwlock_t * lock), (lock))                                                   \
+    X(pthread_spin_lock, int, (pthread_spinlock_t * lock), (lock))                                                     \
+    X(pthread_spin_trylock, int, (pthread_spinlock_t * lock), (lock))                                                  \
+    X(pthread_spin_unlock, int, (pthread_spinlock_t * lock), (lock))                                                   \
+    X(pthread_once, int, (pthread_once_t * flag, void (*function)(void)), (flag, function))                            \
+    X(mtx_lock, int, (mtx_t * mutex), (mutex))                                                                         \
+    X(mtx_trylock, int, (mtx_t * mutex), (mutex))                                                                      \
+    X(mtx_timedlock, int, (mtx_t * mutex, TIME), (mutex, until))                                                       \
+    X(mtx_unlock, int, (mtx_t * mutex), (mutex))                                                                       \
+    X(call_once, void, (once_flag * flag, void (*function)(void)), (flag, function))                                   \
+    X(flockfile, void, (FILE * stream), (stream))                                                                      \
+    X(ftrylockfile, int, (FILE * stream), (stream))                                                                    \
+    X(funlockfile, void, (FILE * stream), (stream))
+
+/* libc's own functions. Until they are found each is one that finds them all: the first call may come from a constructor
+ * before ours, but must not come with a lock held, under which the loader's would be taken. relaxed: what the pointers lead
+ * to was there before this library, and two threads at once find the same. */
+#define POINTER(name, result, parameters, arguments)                                                                   \
+    static result first_##name parameters;                                                                             \
+    static result(*_Atomic libc_##name) parameters = first_##name;                                                     \
+    STINT_API result name parameters;
+#define FIND(name, result, parameters, arguments)                                                                      \
+    {                                                                                                                  \
+        result(*found) parameters;                                                                                     \
+        *(void **)&found = sti_libc_function(#name);                                                                   \
+        atomic_store_explicit(&libc_##name, found, memory_order_relaxed);                                              \
+    }
+#define FIRST_CALL(name, result, parameters, arguments)                                                                \
+    __attribute__((cold)) static result first_##name parameters                                                        \
+    {                                                                                                                  \
+        find_all();                                                                                                    \
+        return LIBC(name) arguments;                                                                                   \
+    }
+#define LIBC(name) atomic_load_explicit(&libc_##name, memory_order_relaxed)
+
+LOCK_FUNCTIONS(POINTER)
+
+__attribute__((constructor)) static void find_all(void){ LOCK_FUNCTIONS(FIND) }
+
+LOCK_FUNCTIONS(FIRST_CALL)
+
+/* In the child of a fork this stands in the place of libc's: every one of the overrides ends in a tail call, so who has
+ * called that is the caller here. */
+static int (*libc_lock_of_parent)(pthread_mutex_t *mutex);
+
+static int lock_in_child(pthread_mutex_t *mutex)
+{
+    sti_lock_in_child(mutex, __builtin_extract_return_addr(__builtin_return_address(0)));
+    return libc_lock_of_parent(mutex);
+}
+
+static void be_careful_in_child(void)
+{
+    if (libc_lock_of_parent != NULL)
+        return;
+    libc_lock_of_parent = LIBC(pthread_mutex_lock);
+    atomic_store_explicit(&libc_pthread_mutex_lock, lock_in_child, memory_order_relaxed);
+}
+
+__attribute__((constructor)) static void hear_of_forks(void)
+{
+    pthread_atfork(NULL, NULL, be_careful_in_child);
+}
+
+/* A function that takes the lock when it returns success or, for a robust mutex, EOWNERDEAD. */
+#define TAKING(name, object, parameters, arguments)                                                                    \
+    int name parameters                                                                                                \
+    {                                                                                                                  \
+        int result = LIBC(name) arguments;                                                                             \
+        if (result == 0 || result == EOWNERDEAD)                                                                       \
+            sti_hold_take_lock(object);                                                                                \
+        return result;                                                                                                 \
+    }
+
+#define RELEASING(name, object, parameters, arguments)                                                                 \
+    int name parameters                                                                                                \
+    {                                                                                                                  \
+        int result = LIBC(name) arguments;                                                                             \
+        if (result == 0)                                                                                               \
+            sti_hold_release_lock(object);                                                                             \
+        return result;                                                                                                 \
+    }
+
+    /* Of the usual kinds, normal and recursive. To lock one of these cannot fail, nor can it to unlock one that is held, so
+ * both end in a tail call of libc's: counted before the lock, and no more before the unlock. */
+    static inline bool cannot_fail(const pthread_mutex_t *mutex)
+{
+    return __builtin_expect((unsigned)mutex->__data.__kind <= PTHREAD_MUTEX_RECURSIVE, 1);
+}
+
+static __attribute__((noinline)) int lock_checked(pthread_mutex_t *mutex)
+{
+    int result = LIBC(pthread_mutex_lock)(mutex);
+    if (result == 0 || result == EOWNERDEAD)
+        sti_hold_take_lock(mutex);
+    return result;
+}
+
+static __attribute__((noinline)) int lock_by_name(pthread_mutex_t *mutex)
+{
+    sti_hold_take_lock_by_name(mutex);
+    return LIBC(pthread_mutex_lock)(mutex);
+}
+
+int pthread_mutex_lock(pthread_mutex_t *mutex)
+{
+    if (!cannot_fail(mutex))
+        return lock_checked(mutex);
+    if (!sti_hold_count_lock())
+        return lock_by_name(mutex);
+    return LIBC(pthread_mutex_lock)(mutex);
+}
+
+static __attribute__((noinline)) int unlock_checked(pthread_mutex_t *mutex)
+{
+    int result = LIBC(pthread_mutex_unlock)(mutex);
+    if (result == 0)
+        sti_hold_release_lock(mutex);
+    return result;
+}
+
+static __attribute__((noinline)) int unlock_by_name(pthread_mutex_t *mutex)
+{
+    sti_hold_release_lock_by_name(mutex);
+    return LIBC(pthread_mutex_unlock)(mutex);
+}
+
+int pthread_mutex_unlock(pthread_mutex_t *mutex)
+{
+    if (!cannot_fail(mutex))
+        return unlock_checked(mutex);
+    if (!sti_hold_discount_lock())
+        return unlock_by_name(mutex);
+    return LIBC(pthread_mutex_unlock)(mutex);
+}
+
+TAKING(pthread_mutex_trylock, mutex, (pthread_mutex_t * mutex), (mutex))
+TAKING(pthread_mutex_timedlock, mutex, (pthread_mutex_t * mutex, TIME), (mutex, until))
+TAKING(pthread_mutex_clocklock, mutex, (pthread_mutex_t * mutex, clockid_t clock, TIME), (mutex, clock, until))
+
+TAKING(pthread_rwlock_rdlock, lock, (pthread_rwlock_t * lock), (lock))
+TAKING(pthread_rwlock_tryrdlock, lock, (pthread_rwlock_t * lock), (lock))
+TAKING(pthread_rwlock_timedrdlock, lock, (pthread_rwlock_t * lock, TIME), (lock, until))
+TAKING(pthread_rwlock_clockrdlock, lock, (pthread_rwlock_t * lock, clockid_t clock, TIME), (lock, clock, until))
+TAKING(pthread_rwlock_wrlock, lock, (pthread_rwlock_t * lock), (lock))
+TAKING(pthread_rwlock_trywrlock, lock, (pthread_rwlock_t * lock), (lock))
+TAKING(pthread_rwlock_timedwrlock, lock, (pthread_rwlock_t * lock, TIME), (lock, until))
+TAKING(pthread_rwlock_clockwrlock, lock, (pthread_rwlock_t * lock, clockid_t clock, TIME), (lock, clock, until))
+RELEASING(pthread_rwlock_unlock, lock, (pthread_rwlock_t * lock), (lock))
+
+TAKING(pthread_spin_lock, lock, (pthread_spinlock_t * lock), (lock))
+TAKING(pthread_spin_trylock, lock, (pthread_spinlock_t * lock), (lock))
+RELEASING(pthread_spin_unlock, lock, (pthread_spinlock_t * lock), (lock))
+
+_Static_assert(thrd_success == 0, "the macros take 0 for success");
+TAKING(mtx_lock, mutex, (mtx_t * mutex), (mutex))
+TAKING(mtx_trylock, mutex, (mtx_t * mutex), (mutex))
+TAKING(mtx_timedlock, mutex, (mtx_t * mutex, TIME), (mutex, until))
+RELEASING(mtx_unlock, mutex, (mtx_t * mutex), (mutex))
+
+TAKING(ftrylockfile, stream, (FILE * stream), (stream))
+
+void flockfile(FILE *stream)
+{
+    LIBC(flockfile)(stream);
+    sti_hold_take_lock(stream);
+}
+
+void funlockfile(FILE *stream)
+{
+    LIBC(funlockfile)(stream);
+    sti_hold_release_lock(stream);
+}
+
+/* A once that is interrupted stays half done for ever, and every other thread waits for it. An exception may leave its
+ * function; then it is not held any more either. */
+struct once_hold {
+    struct sti_scope *scope;
+    const volatile void *object;
+};
+
+static struct once_hold begin_once(struct sti_scope *scope, const volatile void *flag)
+{
+    struct once_hold hold = { scope, sti_hold_of_kind(flag, STI_HOLD_ONCE) };
+    sti_scope_take_hold(scope, hold.object);
+    return hold;
+}
+
+static void end_once(struct once_hold *hold)
+{
+    sti_scope_release_hold(hold->scope, hold->object);
+}
+
+/* What a flag holds when its function has run. libc's headers do not say it. */
+static pthread_once_t once_done = PTHREAD_ONCE_INIT;
+
+static void do_nothing(void)
+{
+}
+
+__attribute__((constructor)) static void learn_once_done(void)
+{
+    LIBC(pthread_once)(&once_done, do_nothing);
+}
+
+static inline bool is_done(pthread_once_t *flag)
+{
+    return __atomic_load_n(flag, __ATOMIC_RELAXED) == once_done;
+}
+
+int pthread_once(pthread_once_t *flag, void (*function)(void))
+{
+    struct sti_thread *thread = sti_thread_metered;
+    if (__builtin_expect(thread == NULL || is_done(flag), 1))
+        return LIBC(pthread_once)(flag, function);
+    __attribute__((cleanup(end_once), unused)) struct once_hold hold = begin_once(thread->scope, flag);
+    return LIBC(pthread_once)(flag, function);
+}
+
+void call_once(once_flag *flag, void (*function)(void))
+{
+    struct sti_thread *thread = sti_thread_metered;
+    if (__builtin_expect(thread == NULL, 1)) {
+        LIBC(call_once)(flag, function);
+        return;
+    }
+    __attribute__((cleanup(end_once), unused)) struct once_hold hold = begin_once(thread->scope, flag);
+    LIBC(call_once)(flag, function);
+}
+
+int sti_plain_mutex_lock(pthread_mutex_t *mutex)
+{
+    return LIBC(pthread_mutex_lock)(mutex);
+}
+
+int sti_plain_mutex_clocklock(pthread_mutex_t *mutex, clockid_t clock, const struct timespec *until)
+{
+    return LIBC(pthread_mutex_clocklock)(mutex, clock, until);
+}
+
+int sti_plain_mutex_trylock(pthread_mutex_t *mutex)
+{
+    return LIBC(pthread_mutex_trylock)(mutex);
+}
+
+int sti_plain_mutex_unlock(pthread_mutex_t *mutex)
+{
+    return LIBC(pthread_mutex_unlock)(mutex);
+}
+
+int sti_plain_rwlock_rdlock(pthread_rwlock_t *lock)
+{
+    return LIBC(pthread_rwlock_rdlock)(lock);
+}
+
+int sti_plain_rwlock_wrlock(pthread_rwlock_t *lock)
+{
+    return LIBC(pthread_rwlock_wrlock)(lock);
+}
+
+int sti_plain_rwlock_unlock(pthread_rwlock_t *lock)
+{
+    return LIBC(pthread_rwlock_unlock)(lock);
+}

@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The signals that this library sends to a thread, for a preemption and for a question, and the signal mask of child
+ * processes; see signals.h. */
+#include "signals.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/syscall.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+#include "alloc/base/caller.h"
+#include "alloc/base/callstack.h"
+#include "alloc/base/scope_state.h"
+#include "alloc/base/thread.h"
+#include "interrupt.h"
+
+/* --- Preemption by signal.
+ *
+ * The signal is SIGRTMAX - 2, sent with tgkill and only to a thread that is in a preemptible scope. Its handler may find
+ * the thread anywhere. So first of all it asks where the interrupted instruction lies: in libc, the loader, the C++
+ * runtime, mimalloc, Concurrency Kit (which runs in the midst of this library's functions), the vDSO or this library it
+ * does nothing, because any lock or list of theirs may be half changed; the watch asks again shortly after. Elsewhere none
+ * of their code is running at the top of the stack, so this library's state is whole, and what remains is what every
+ * sample point asks too: masks, holds, and the walk of the stack, which starts at the interrupted frame. The signal is
+ * blocked while its handler runs: to a thread that could not take it for a while many come at once, and none may find
+ * another's handler on the stack. A jump out of the handler leaves it blocked until the scope ends.
+ *
+ * One signal is on its way to a thread at a time. Real-time signals queue, and the kernel puts the handlers of all that
+ * wait on the stack before the first of them runs: a thread that got no processor for a while would overflow its stack.
+ *
+ * Without SA_RESTART a blocking system call returns EINTR, and the code that made it should come to a sample point. */
+
+static int preempt_signal(void)
+{
+    return SIGRTMAX - 2;
+}
+
+static void on_preemption(int number, siginfo_t *info, void *context)
+{
+    (void)number;
+    (void)info;
+    struct sti_thread *thread = sti_thread_own();
+    if (thread == NULL)
+        return;
+    /* Also between an inner scope's end and the return to the outer one, which will have to be asked again. */
+    atomic_store_explicit(&thread->asked, false, memory_order_relaxed);
+    if (sti_thread_metered == NULL || !thread->scope->preemptible)
+        return;
+    const greg_t *registers = ((const ucontext_t *)context)->uc_mcontext.gregs;
+    if (sti_caller_is_protected((uintptr_t)registers[REG_RIP]))
+        return;
+    int saved_errno = errno;
+    sti_interrupt_preempt(thread, (uintptr_t)registers[REG_RSP]);
+    errno = saved_errno;
+}
+
+static int preemption_installed;
+
+static void install_preemption(void)
+{
+    struct sigaction action = { .sa_sigaction = on_preemption, .sa_flags = SA_SIGINFO };
+    sigemptyset(&action.sa_mask);
+    preemption_installed = sigaction(preempt_signal(), &action, NULL) == 0 ? 0 : errno;
+}
+
+static void the_signal(sigset_t *set)
+{
+    sigemptyset(set);
+    sigaddset(set, preempt_signal());
+}
+
+int sti_preempt_open(struct sti_thread *thread, bool *was_blocked)
+{
+    static pthread_once_t installed = PTHREAD_ONCE_INIT;
+    pthread_once(&installed, install_preemption);
+    if (preemption_installed != 0)
+        return preemption_installed;
+    sigset_t set;
+    sigset_t before;
+    the_signal(&set);
+    int error = pthread_sigmask(SIG_UNBLOCK, &set, &before);
+    if (error != 0)
+        return error;
+    *was_blocked = sigismember(&before, preempt_signal()) == 1;
+    /* What a scope before this one was sent has come by now, maybe outside of any scope. */
+    atomic_store_explicit(&thread->asked, false, memory_order_relaxed);
+    return 0;
+}
+
+void sti_preempt_close(bool was_blocked)
+{
+    sigset_t set;
+    the_signal(&set);
+    pthread_sigmask(was_blocked ? SIG_BLOCK : SIG_UNBLOCK, &set, NULL);
+}
+
+void sti_preempt_leave_as_before(sigset_t *set, bool was_blocked)
+{
+    if (was_blocked)
+        sigaddset(set, preempt_signal());
+    else
+        sigdelset(set, preempt_signal());
+}
+
+void sti_preempt_send(struct sti_thread *thread)
+{
+    if (atomic_exchange_explicit(&thread->asked, true, memory_order_relaxed))
+        return;
+    if (syscall(SYS_tgkill, getpid(), thread->id, preempt_signal()) != 0)
+        atomic_store_explicit(&thread->asked, false, memory_order_relaxed);
+}
+
+/* --- Asking a thread what it is doing. The handler takes no lock and allocates nothing; what it looks at is the
+ * thread's own, and if that is just being changed by the code it interrupted, the answer is a little wrong. */
+
+static _Thread_local struct sti_ask *mine;
+static int question_installed;
+
+static int ask_signal(void)
+{
+    return SIGRTMAX - 3;
+}
+
+static stint_deferral look(uintptr_t instruction, uintptr_t stack_pointer)
+{
+    const struct sti_thread *thread = sti_thread_metered;
+    if (thread == NULL)
+        return STINT_DEFERRAL_NONE;
+    stint_deferral deferral = sti_deferral_of(thread->scope);
+    if (deferral == STINT_DEFERRAL_NONE &&
+        (sti_caller_is_protected(instruction) || !sti_caller_stack_is_safe(thread->scope->frame, stack_pointer, NULL)))
+        deferral = STINT_DEFERRAL_FRAME;
+    return deferral;
+}
+
+static void answer(struct sti_ask *ask, unsigned question, const greg_t *registers)
+{
+    void *frames[STI_ASK_DEPTH];
+    size_t depth = sti_callstack(frames, STI_ASK_DEPTH, (const void *)registers[REG_RIP]);
+    stint_deferral deferral = look((uintptr_t)registers[REG_RIP], (uintptr_t)registers[REG_RSP]);
+    /* release: after the 0. */
+    atomic_store_explicit(&ask->answered, 0, memory_order_relaxed);
+    for (size_t i = 0; i < depth; i++)
+        atomic_store_explicit(&ask->frames[i], frames[i], memory_order_release);
+    atomic_store_explicit(&ask->depth, depth, memory_order_release);
+    atomic_store_explicit(&ask->deferral, (int)deferral, memory_order_release);
+    atomic_store_explicit(&ask->answered, question, memory_order_release);
+}
+
+static void on_question(int number, siginfo_t *info, void *context)
+{
+    (void)number;
+    (void)info;
+    struct sti_ask *ask = mine;
+    int saved_errno = errno;
+    unsigned question = ask != NULL ? atomic_load_explicit(&ask->question, memory_order_acquire) : 0;
+    if (question != 0 && question != atomic_load_explicit(&ask->answered, memory_order_relaxed))
+        answer(ask, question, ((const ucontext_t *)context)->uc_mcontext.gregs);
+    errno = saved_errno;
+}
+
+/* No other handler runs on top of this one: the preemption's might jump over it. */
+static void install_question(void)
+{
+    struct sigaction action = { .sa_sigaction = on_question, .sa_flags = SA_SIGINFO | SA_RESTART };
+    sigfillset(&action.sa_mask);
+    question_installed = sigaction(ask_signal(), &action, NULL) == 0 ? 0 : errno;
+}
+
+int sti_ask_begin(struct sti_ask *ask)
+{
+    static pthread_once_t installed = PTHREAD_ONCE_INIT;
+    pthread_once(&installed, install_question);
+    if (question_installed != 0)
+        return question_installed;
+    ask->id = (int)syscall(SYS_gettid);
+    mine = ask;
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, ask_signal());
+    return pthread_sigmask(SIG_UNBLOCK, &set, NULL);
+}
+
+void sti_ask_end(void)
+{
+    mine = NULL;
+}
+
+void sti_ask_drop(struct sti_ask *ask)
+{
+    atomic_store_explicit(&ask->question, 0, memory_order_relaxed);
+}
+
+unsigned sti_ask_send(struct sti_ask *ask)
+{
+    static atomic_uint numbers;
+    unsigned question = atomic_fetch_add_explicit(&numbers, 1, memory_order_relaxed) * 2 + 1; /* never 0 */
+    atomic_store_explicit(&ask->question, question, memory_order_release);
+    return syscall(SYS_tgkill, getpid(), ask->id, ask_signal()) == 0 ? question : 0;
+}
+
+bool sti_ask_read(struct sti_ask *ask, unsigned question, struct sti_answer *answer)
+{
+    if (question == 0 || atomic_load_explicit(&ask->answered, memory_order_acquire) != question)
+        return false;
+    /* acquire: before the second look. */
+    answer->depth = atomic_load_explicit(&ask->depth, memory_order_acquire);
+    for (size_t i = 0; i < answer->depth && i < STI_ASK_DEPTH; i++)
+        answer->frames[i] = atomic_load_explicit(&ask->frames[i], memory_order_acquire);
+    answer->deferral = (stint_deferral)atomic_load_explicit(&ask->deferral, memory_order_acquire);
+    return atomic_load_explicit(&ask->answered, memory_order_relaxed) == question;
+}
+
+/* --- The signal mask of child processes. Calling thread only. --- */
+
+static _Thread_local const struct sti_child_masks *of_thread;
+
+void sti_child_set_masks(const struct sti_child_masks *masks)
+{
+    of_thread = masks;
+}
+
+/* Apart from what nobody can block, and the signal that a preemptible task lets through. */
+static void leave_out(sigset_t *set)
+{
+    sigaddset(set, SIGKILL);
+    sigaddset(set, SIGSTOP);
+    sti_preempt_leave_as_before(set, true);
+}
+
+static bool are_equal(sigset_t a, sigset_t b)
+{
+    leave_out(&a);
+    leave_out(&b);
+    int number = 1;
+    while (number <= SIGRTMAX && sigismember(&a, number) == sigismember(&b, number))
+        number++;
+    return number > SIGRTMAX;
+}
+
+/* A task that has changed its mask wants the child to have that one. */
+const sigset_t *sti_child_mask(const sigset_t *mask)
+{
+    return of_thread != NULL && are_equal(*mask, of_thread->own) ? &of_thread->child : mask;
+}
+
+static void set_mask_in_child(void)
+{
+    sigset_t mask;
+    if (of_thread == NULL || pthread_sigmask(SIG_SETMASK, NULL, &mask) != 0)
+        return;
+    pthread_sigmask(SIG_SETMASK, sti_child_mask(&mask), NULL);
+}
+
+__attribute__((constructor)) static void hear_of_forks(void)
+{
+    pthread_atfork(NULL, NULL, set_mask_in_child);
+}

@@ -1,0 +1,344 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The watch: the thread that looks after deadlines, and the limits that are measured by clocks; see watch.h. */
+#include "watch.h"
+
+#include <pthread.h>
+#include <semaphore.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "alloc/base/clock.h"
+#include "alloc/base/scope_state.h"
+#include "alloc/base/thread.h"
+#include "boundary.h"
+
+/* --- The watch thread; the protocol is in watch.h. --- */
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t calls_ended = PTHREAD_COND_INITIALIZER;
+static struct sti_watch *watches;
+static atomic_size_t count; /* of watches */
+static sem_t woken;         /* initialised before count is ever above 0 */
+static bool started;        /* the rest under the lock */
+static _Atomic uint64_t next_look = STI_WATCH_NEVER;
+
+static uint64_t look_at_all(void)
+{
+    uint64_t next = STI_WATCH_NEVER;
+    uint64_t now = sti_clock_now();
+    for (struct sti_watch *watch = watches; watch != NULL;) {
+        uint64_t wanted = watch->look(watch, now);
+        if (wanted == STI_WATCH_AGAIN) {
+            next = STI_WATCH_NEVER;
+            now = sti_clock_now();
+            watch = watches;
+            continue;
+        }
+        if (wanted < next)
+            next = wanted;
+        watch = watch->next;
+    }
+    return next;
+}
+
+static void sleep_until(uint64_t time)
+{
+    if (time == STI_WATCH_NEVER) {
+        sem_wait(&woken);
+        return;
+    }
+    struct timespec until = { .tv_sec = (time_t)(time / 1000000000), .tv_nsec = (long)(time % 1000000000) };
+    sem_clockwait(&woken, CLOCK_MONOTONIC, &until);
+}
+
+static _Noreturn void *keep_watch(void *unused)
+{
+    (void)unused;
+    pthread_mutex_lock(&lock);
+    for (;;) {
+        while (sem_trywait(&woken) == 0)
+            ; /* one look answers all who have called so far */
+        atomic_store_explicit(&next_look, STI_WATCH_NEVER, memory_order_seq_cst);
+        uint64_t until = look_at_all();
+        atomic_store_explicit(&next_look, until, memory_order_seq_cst);
+        pthread_mutex_unlock(&lock);
+        sleep_until(until);
+        pthread_mutex_lock(&lock);
+    }
+}
+
+/* Signals of the program are for its own threads. */
+static int start(void)
+{
+    sigset_t all;
+    sigset_t before;
+    sigfillset(&all);
+    pthread_attr_t attributes;
+    int error = pthread_attr_init(&attributes);
+    if (error != 0)
+        return error;
+    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    pthread_t thread;
+    error = pthread_create(&thread, &attributes, keep_watch, NULL);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    pthread_attr_destroy(&attributes);
+    if (error == 0) {
+        pthread_setname_np(thread, "stint-watch");
+        started = true;
+    }
+    return error;
+}
+
+/* The child of a fork has no such thread: it starts one at its next need. What was watched at the fork is not watched in
+ * the child. The lock is held over the fork, so that the list is whole. */
+static void before_fork(void)
+{
+    pthread_mutex_lock(&lock);
+}
+
+static void after_fork_in_parent(void)
+{
+    pthread_mutex_unlock(&lock);
+}
+
+static void after_fork_in_child(void)
+{
+    for (struct sti_watch *watch = watches; watch != NULL; watch = watch->next) {
+        watch->link = NULL;
+        watch->calls = 0;
+    }
+    watches = NULL;
+    pthread_cond_init(&calls_ended, NULL); /* those who waited are not there either */
+    atomic_store_explicit(&count, 0, memory_order_relaxed);
+    started = false;
+    atomic_store_explicit(&next_look, STI_WATCH_NEVER, memory_order_relaxed);
+    pthread_mutex_unlock(&lock);
+}
+
+__attribute__((constructor)) static void prepare(void)
+{
+    sem_init(&woken, 0, 0);
+    pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+}
+
+int sti_watch_begin(struct sti_watch *watch, uint64_t time)
+{
+    pthread_mutex_lock(&lock);
+    int error = started ? 0 : start();
+    if (error == 0) {
+        watch->calls = 0;
+        watch->next = watches;
+        watch->link = &watches;
+        if (watches != NULL)
+            watches->link = &watch->next;
+        watches = watch;
+        if (!watch->only_time)
+            atomic_fetch_add_explicit(&count, 1, memory_order_seq_cst);
+        sti_watch_hasten(time);
+    }
+    pthread_mutex_unlock(&lock);
+    return error;
+}
+
+void sti_watch_end(struct sti_watch *watch)
+{
+    pthread_mutex_lock(&lock);
+    sti_watch_await_calls(watch);
+    if (watch->link != NULL) {
+        *watch->link = watch->next;
+        if (watch->next != NULL)
+            watch->next->link = watch->link;
+        watch->link = NULL;
+        if (!watch->only_time)
+            atomic_fetch_sub_explicit(&count, 1, memory_order_relaxed);
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+void sti_watch_lock(void)
+{
+    pthread_mutex_lock(&lock);
+}
+
+void sti_watch_unlock(void)
+{
+    pthread_mutex_unlock(&lock);
+}
+
+void sti_watch_call(struct sti_watch *watch, void (*function)(void *arg), void *arg)
+{
+    watch->calls++;
+    pthread_mutex_unlock(&lock);
+    STI_BOUNDARY_CALLBACK("hook", function, arg, NULL, NULL);
+    pthread_mutex_lock(&lock);
+    if (--watch->calls == 0)
+        pthread_cond_broadcast(&calls_ended);
+}
+
+void sti_watch_await_calls(const struct sti_watch *watch)
+{
+    while (watch->calls > 0)
+        pthread_cond_wait(&calls_ended, &lock);
+}
+
+void sti_watch_hasten(uint64_t time)
+{
+    if (time < atomic_load_explicit(&next_look, memory_order_seq_cst))
+        sem_post(&woken);
+}
+
+void sti_watch_wake(void)
+{
+    if (atomic_load_explicit(&count, memory_order_seq_cst) > 0)
+        sem_post(&woken);
+}
+
+/* --- When a running task has to be looked at. --- */
+
+static uint64_t look_at_threads(struct sti_watch *unused, uint64_t now)
+{
+    (void)unused;
+    uint64_t next = STI_WATCH_NEVER;
+    for (struct sti_thread *thread = sti_thread_first(); thread != NULL; thread = thread->next) {
+        uint64_t due = atomic_load_explicit(&thread->due, memory_order_seq_cst);
+        if (due == STI_DUE_POKED)
+            continue;
+        if (due > now) {
+            next = due < next ? due : next;
+        } else if (atomic_compare_exchange_strong_explicit(&thread->due, &due, STI_DUE_POKED, memory_order_seq_cst,
+                                                           memory_order_relaxed)) {
+            atomic_store_explicit(&thread->limit, 0, memory_order_seq_cst);
+        }
+    }
+    return next;
+}
+
+static struct sti_watch watch = { .look = look_at_threads, .only_time = true };
+static atomic_bool watched;
+
+/* The child of a fork has no watch. */
+static void forget_watch(void)
+{
+    atomic_store_explicit(&watched, false, memory_order_relaxed);
+}
+
+__attribute__((constructor)) static void hear_of_forks(void)
+{
+    pthread_atfork(NULL, NULL, forget_watch);
+}
+
+/* Where no thread can be started, such tasks are stopped late, as they are without this. */
+static void have_watch(void)
+{
+    bool expected = false;
+    if (atomic_load_explicit(&watched, memory_order_relaxed) ||
+        !atomic_compare_exchange_strong_explicit(&watched, &expected, true, memory_order_relaxed, memory_order_relaxed))
+        return;
+    if (sti_watch_begin(&watch, 0) != 0)
+        atomic_store_explicit(&watched, false, memory_order_relaxed);
+}
+
+void sti_due_renew(struct sti_thread *thread, const struct sti_scope *scope)
+{
+    uint64_t due = STI_DUE_NEVER;
+    for (; scope != NULL; scope = scope->outer) {
+        if (scope->tripped != STINT_REASON_NONE)
+            continue;
+        due = scope->deadline < due ? scope->deadline : due;
+        due = scope->cpu.look < due ? scope->cpu.look : due;
+    }
+    atomic_store_explicit(&thread->due, due, memory_order_seq_cst);
+    if (due != STI_DUE_NEVER)
+        sti_watch_hasten(due);
+}
+
+void sti_due_begin(struct sti_thread *thread, const struct sti_scope *scope)
+{
+    have_watch();
+    sti_due_renew(thread, scope);
+}
+
+bool sti_due_is_over(const struct sti_thread *thread)
+{
+    return atomic_load_explicit(&thread->due, memory_order_relaxed) == STI_DUE_POKED;
+}
+
+uint64_t sti_due_clock(const struct sti_thread *thread)
+{
+    return sti_due_is_over(thread) ? sti_clock_now() : sti_clock_coarse();
+}
+
+/* --- The limit on processor time. --- */
+
+static uint64_t later(uint64_t now, uint64_t left)
+{
+    uint64_t time;
+    return __builtin_add_overflow(now, left, &time) ? UINT64_MAX : time;
+}
+
+/* A scope below that goes on when this one, which is detached from it, has ended. Under one that is detached too, and
+ * not measured, there is none: it would be. */
+static bool is_measured_below(const struct sti_scope *scope)
+{
+    const struct sti_scope *below = scope->outer == NULL ? scope->below : NULL;
+    while (below != NULL && below->cpu.limit == 0 && below->outer != NULL)
+        below = below->below;
+    return below != NULL && below->cpu.limit != 0;
+}
+
+void sti_cpu_begin(struct sti_scope *scope, uint64_t limit, uint64_t now)
+{
+    if (limit == 0 && is_measured_below(scope))
+        limit = UINT64_MAX;
+    scope->cpu.limit = limit;
+    scope->cpu.look = limit != 0 ? later(now, limit) : UINT64_MAX;
+    if (limit != 0)
+        atomic_store_explicit(&scope->cpu.begin, sti_clock_read(CLOCK_THREAD_CPUTIME_ID), memory_order_relaxed);
+}
+
+static uint64_t used_by(const struct sti_scope *scope, uint64_t reading)
+{
+    uint64_t begin = atomic_load_explicit(&scope->cpu.begin, memory_order_relaxed);
+    return reading > begin ? reading - begin : 0;
+}
+
+uint64_t sti_cpu_end(struct sti_scope *scope)
+{
+    if (scope->cpu.limit == 0)
+        return 0;
+    uint64_t used = used_by(scope, sti_clock_read(CLOCK_THREAD_CPUTIME_ID));
+    /* The thread's own, of which the watch reads a whole value. */
+    for (struct sti_scope *below = scope->outer == NULL ? scope->below : NULL; below != NULL; below = below->below) {
+        if (below->cpu.limit != 0)
+            atomic_fetch_add_explicit(&below->cpu.begin, used, memory_order_relaxed);
+    }
+    return used;
+}
+
+uint64_t sti_cpu_used(const struct sti_scope *scope)
+{
+    return used_by(scope, sti_clock_read(CLOCK_THREAD_CPUTIME_ID));
+}
+
+bool sti_cpu_is_spent(struct sti_scope *scope, uint64_t now)
+{
+    if (now < scope->cpu.look)
+        return false;
+    uint64_t used = used_by(scope, sti_clock_read(CLOCK_THREAD_CPUTIME_ID));
+    if (used >= scope->cpu.limit)
+        return true;
+    scope->cpu.look = later(now, scope->cpu.limit - used);
+    return false;
+}
+
+uint64_t sti_cpu_watch(const struct sti_scope *scope, uint64_t now)
+{
+    if (scope->cpu.limit == 0 || scope->cpu.limit == UINT64_MAX)
+        return UINT64_MAX;
+    uint64_t used = used_by(scope, sti_clock_read(sti_clock_of_thread(scope->thread->id)));
+    return used >= scope->cpu.limit ? now : later(now, scope->cpu.limit - used);
+}

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The watch: the one thread of the process that acts at a time. And when a running task has to be looked at: its deadline,
+ * and its limit of processor time. */
+#ifndef STI_ALLOC_INTERRUPT_WATCH_H
+#define STI_ALLOC_INTERRUPT_WATCH_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+/* --- The watch: one thread for the process that looks at what no running code looks at: a task that sleeps in a system call
+ * or loops without allocating, and a token that somebody polls. It is started at the first need, sleeps until the next
+ * deadline or until a token is set, and costs nothing to tasks that ask for none of this.
+ *
+ * Protocol. A watch is on the list, under the lock, from begin to end. Setting a token:
+ *
+ *   setter:     store flag (seq_cst)  ... load count of watches (seq_cst), if not 0 post the semaphore
+ *   registrant: add 1 to count (seq_cst) ... load flags (seq_cst), if set sti_watch_wake
+ *
+ * One of the two sees the other. The setter's half is safe in a signal handler. Watches that only want to be looked at in
+ * time are not counted.
+ *
+ * Changing what look reads, with a lock of its owner's around the change as around what look does:
+ *
+ *   changer:  change ... load next_look, if that is later than wanted post the semaphore
+ *   thread:   next_look = NEVER ... look ... next_look = what came of it ... sleep until then
+ *
+ * If look came before the change, the changer finds NEVER there, and posts, or what came of it, and compares. */
+
+struct sti_watch;
+
+#define STI_WATCH_NEVER UINT64_MAX
+#define STI_WATCH_AGAIN 0
+
+/* Called by the watch thread, under its lock, whenever something may have changed and when the time it returned last has
+ * come (by sti_clock_now). Returns the next such time; STI_WATCH_NEVER; or STI_WATCH_AGAIN when it gave up the lock
+ * meanwhile (sti_watch_call), so that the list may have changed. */
+typedef uint64_t sti_watch_look_fn(struct sti_watch *watch, uint64_t now);
+
+struct sti_watch {
+    struct sti_watch *next;
+    struct sti_watch **link; /* NULL: not on the list */
+    sti_watch_look_fn *look;
+    bool only_time; /* tokens are nothing to it */
+    unsigned calls; /* of user functions for this watch that are running now */
+};
+
+/* Put a watch on the list, with look set; it wants to be looked at by that time. 0 or an errno value: the thread could
+ * not be started. Any thread, not in signal handlers. */
+int sti_watch_begin(struct sti_watch *watch, uint64_t time);
+
+/* Take it off, after the end of a user function that runs for it. Nothing if it is not on the list; its link must be NULL
+ * from the start. */
+void sti_watch_end(struct sti_watch *watch);
+
+/* The list's lock, to change what look reads. */
+void sti_watch_lock(void);
+void sti_watch_unlock(void);
+
+/* With the lock: give it up, call function(arg), take it again. */
+void sti_watch_call(struct sti_watch *watch, void (*function)(void *arg), void *arg);
+
+/* With the lock: wait until no user function runs for the watch. */
+void sti_watch_await_calls(const struct sti_watch *watch);
+
+/* A watch that is on the list wants to be looked at by this time, if that is earlier than before. What look reads has been
+ * changed already. Any thread, not in signal handlers; a comparison when the thread looks by then anyway. */
+void sti_watch_hasten(uint64_t time);
+
+/* Let the thread look at everything now. Safe in signal handlers; next to nothing when nobody is watched. */
+void sti_watch_wake(void);
+
+/* --- When a running task has to be looked at. A task that allocates looks at the clock in its sample points; one that
+ * allocates rarely would do so late. So a thread whose scopes have limits of time publishes when the next of these is
+ * due, and the watch pokes it then: its next allocation is a sample point, which reads the exact clock.
+ *
+ *   thread:  due = time (seq_cst) ... load next_look (watch.h), post the semaphore if that is later
+ *   watch:   next_look = NEVER (seq_cst) ... load due (seq_cst); passed: due = POKED, limit = 0
+ *
+ * Thread of the scope. */
+
+struct sti_scope;
+struct sti_thread;
+
+#define STI_DUE_NEVER UINT64_MAX
+#define STI_DUE_POKED UINT64_C(0) /* since it was set: what was due has come */
+
+/* A scope with a limit of time has opened. */
+void sti_due_begin(struct sti_thread *thread, const struct sti_scope *scope);
+
+/* What is due has changed: it has passed without effect, or the innermost scope is this one now (NULL: none). */
+void sti_due_renew(struct sti_thread *thread, const struct sti_scope *scope);
+
+/* Whether the thread has been poked since. */
+bool sti_due_is_over(const struct sti_thread *thread);
+
+/* The time: exact after a poke, otherwise the cheap clock's. */
+uint64_t sti_due_clock(const struct sti_thread *thread);
+
+/* --- The limit on processor time. To read a thread's processor time is a system call, so it is read as rarely as can be: it
+ * never grows faster than the clock, so a limit of which so much is left cannot be reached before so much time has passed.
+ * Thread of the scope, but for what the watch asks. */
+
+struct sti_cpu {
+    uint64_t limit;         /* 0: not measured */
+    _Atomic uint64_t begin; /* of the thread's processor time; what detached scopes used meanwhile is added to it */
+    uint64_t look;          /* by sti_clock_now: before that the limit cannot be reached; UINT64_MAX: never */
+};
+
+/* The scope, whose below and outer are set, begins and ends. The end returns what was used; 0: not measured. */
+void sti_cpu_begin(struct sti_scope *scope, uint64_t limit, uint64_t now);
+uint64_t sti_cpu_end(struct sti_scope *scope);
+
+/* What has been used until now. */
+uint64_t sti_cpu_used(const struct sti_scope *scope);
+
+/* Whether the limit has been reached, by this time; otherwise look is later than it. */
+bool sti_cpu_is_spent(struct sti_scope *scope, uint64_t now);
+
+/* For the watch: when the limit is reached at the earliest, or a time that has passed. UINT64_MAX: there is none. */
+uint64_t sti_cpu_watch(const struct sti_scope *scope, uint64_t now);
+
+#endif

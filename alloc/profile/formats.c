@@ -1,0 +1,442 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The module's part: a stream to a descriptor, the collapsed format, and pprof's; see write.h. One thread. */
+#include <errno.h>
+#include <search.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <stint/api.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "output.h"
+#include "pprof.pb-c.h"
+#include "symbols.h"
+#include "write.h"
+
+/* --- A buffered stream to a descriptor (output.h). --- */
+
+#define GZIP (15 + 16) /* the largest window, in gzip's wrapping */
+#define MEMORY_LEVEL 8
+
+void sti_output_begin(struct sti_output *output, int fd, bool gzipped)
+{
+    *output = (struct sti_output){ .fd = fd, .gzipped = gzipped };
+    if (gzipped &&
+        deflateInit2(&output->zip, Z_DEFAULT_COMPRESSION, Z_DEFLATED, GZIP, MEMORY_LEVEL, Z_DEFAULT_STRATEGY) != Z_OK)
+        output->error = ENOMEM;
+}
+
+static void flush_buffer(struct sti_output *output)
+{
+    const unsigned char *next = output->buffer;
+    while (output->filled > 0 && output->error == 0) {
+        ssize_t written = write(output->fd, next, output->filled);
+        if (written >= 0) {
+            next += written;
+            output->filled -= (size_t)written;
+        } else if (errno != EINTR) {
+            output->error = errno;
+        }
+    }
+    output->filled = 0;
+}
+
+static void copy(struct sti_output *output, const unsigned char *data, size_t size)
+{
+    while (size > 0 && output->error == 0) {
+        size_t room = sizeof output->buffer - output->filled;
+        size_t part = size < room ? size : room;
+        memcpy(output->buffer + output->filled, data, part);
+        output->filled += part;
+        data += part;
+        size -= part;
+        if (output->filled == sizeof output->buffer)
+            flush_buffer(output);
+    }
+}
+
+static void zip(struct sti_output *output, int flush)
+{
+    int status;
+    do {
+        output->zip.next_out = output->buffer + output->filled;
+        output->zip.avail_out = (uInt)(sizeof output->buffer - output->filled);
+        status = deflate(&output->zip, flush);
+        output->filled = sizeof output->buffer - output->zip.avail_out;
+        if (output->filled == sizeof output->buffer)
+            flush_buffer(output);
+    } while (output->error == 0 && (output->zip.avail_in > 0 || (flush == Z_FINISH && status == Z_OK)));
+}
+
+void sti_output_write(struct sti_output *output, const void *data, size_t size)
+{
+    if (output->error != 0)
+        return;
+    if (!output->gzipped) {
+        copy(output, data, size);
+        return;
+    }
+    output->zip.next_in = (z_const Bytef *)(uintptr_t)data;
+    output->zip.avail_in = (uInt)size;
+    zip(output, Z_NO_FLUSH);
+}
+
+int sti_output_end(struct sti_output *output)
+{
+    if (output->gzipped && output->error == 0) {
+        output->zip.avail_in = 0;
+        zip(output, Z_FINISH);
+    }
+    flush_buffer(output);
+    if (output->gzipped)
+        deflateEnd(&output->zip);
+    return output->error;
+}
+
+/* --- A profile as collapsed stacks: for each callstack a line with the account and the task, the functions from the
+ * outermost in, and a number of bytes. One thread. */
+
+/* The separators of the format are no part of a name. */
+static void write_name(struct sti_output *output, const char *name)
+{
+    while (*name != '\0') {
+        size_t plain = strcspn(name, ";\n");
+        sti_output_write(output, name, plain);
+        name += plain;
+        if (*name != '\0') {
+            sti_output_write(output, *name == ';' ? ":" : " ", 1);
+            name++;
+        }
+    }
+}
+
+/* In brackets: what is no function. */
+static void write_label(struct sti_output *output, const char *what, const char *name, const char *end)
+{
+    sti_output_write(output, "[", 1);
+    write_name(output, what);
+    write_name(output, name);
+    sti_output_write(output, end, strlen(end));
+}
+
+/* Functions that have no name on this machine are one in a module: their addresses would tear the graph apart. */
+static void write_frame(struct sti_output *output, const struct sti_symbols *symbols, const struct sti_frame *frame)
+{
+    const char *path = frame->module < symbols->module_count ? symbols->modules[frame->module].path : "unknown";
+    const char *slash = strrchr(path, '/');
+    if (frame->function != NULL)
+        write_name(output, frame->function);
+    else
+        write_label(output, "", slash != NULL ? slash + 1 : path, "]");
+}
+
+static void write_line(struct sti_output *output, const struct sti_symbols *symbols,
+                       const struct sti_profile_site *site, uint64_t bytes)
+{
+    char number[32];
+    if (site->account != NULL)
+        write_label(output, "account ", site->account, "];");
+    if (site->task != NULL)
+        write_label(output, "task ", site->task, "];");
+    for (size_t i = site->length; i-- > 0;) {
+        write_frame(output, symbols, sti_symbols_frame(symbols, sti_profile_call(site->callstack[i])));
+        if (i > 0)
+            sti_output_write(output, ";", 1);
+    }
+    if (site->length == 0)
+        write_name(output, "[no callstack]");
+    snprintf(number, sizeof number, " %ju", (uintmax_t)bytes);
+    write_name(output, number);
+    sti_output_write(output, "\n", 1);
+}
+
+int sti_profile_write_collapsed(const struct sti_profile_snapshot *snapshot, int fd, stint_profile_kind kind)
+{
+    struct sti_output *output = malloc(sizeof *output);
+    struct sti_symbols symbols;
+    if (output == NULL || sti_profile_symbols(snapshot, &symbols) != 0) {
+        free(output);
+        return ENOMEM;
+    }
+    sti_output_begin(output, fd, false);
+    for (size_t i = 0; i < snapshot->count; i++) {
+        const struct sti_profile_values *values = &snapshot->entries[i].values;
+        uint64_t bytes = kind == STINT_PROFILE_COLLAPSED ? values->alloc_bytes : values->inuse_bytes;
+        if (bytes > 0)
+            write_line(output, &symbols, snapshot->entries[i].site, bytes);
+    }
+    int error = sti_output_end(output);
+    sti_symbols_close(&symbols);
+    free(output);
+    return error;
+}
+
+/* --- A profile in pprof's format. One thread.
+ *
+ * Protobuf messages that follow one another are one message with the fields of all: so each sample, location and string
+ * is written as a small profile of its own, and no more than one is in memory. */
+
+#define VALUES 4
+
+/* Text, or two of them, that have been written and have an id. */
+struct named {
+    const char *first;
+    const char *second;
+    uint64_t id;
+};
+
+struct writing {
+    ProtobufCBuffer buffer; /* what protobuf-c appends to */
+    struct sti_output output;
+    void *strings; /* trees of struct named */
+    void *functions;
+    uint64_t string_count;
+    uint64_t function_count;
+    int error;
+};
+
+static void append(ProtobufCBuffer *buffer, size_t size, const uint8_t *data)
+{
+    struct writing *writing = (struct writing *)buffer;
+    sti_output_write(&writing->output, data, size);
+}
+
+static void put(struct writing *writing, const Sti__Pprof__Profile *part)
+{
+    sti__pprof__profile__pack_to_buffer(part, &writing->buffer);
+}
+
+static int by_text(const void *left, const void *right)
+{
+    const struct named *a = left;
+    const struct named *b = right;
+    int order = strcmp(a->first, b->first);
+    return order != 0 ? order : strcmp(a->second, b->second);
+}
+
+/* The entry of the tree for these; new: its id is 0. NULL: no memory. */
+static struct named *named_in(void **tree, const char *first, const char *second)
+{
+    struct named key = { .first = first, .second = second };
+    struct named **node = tfind(&key, tree, by_text);
+    if (node != NULL)
+        return *node;
+    struct named *added = malloc(sizeof *added);
+    if (added == NULL)
+        return NULL;
+    *added = key;
+    node = tsearch(added, tree, by_text);
+    if (node == NULL)
+        free(added);
+    return node != NULL ? *node : NULL;
+}
+
+/* Ids of strings begin at 0, which is the empty one. */
+static int64_t string_id(struct writing *writing, const char *text)
+{
+    struct named *named = named_in(&writing->strings, text != NULL ? text : "", "");
+    if (named == NULL) {
+        writing->error = ENOMEM;
+        return 0;
+    }
+    if (named->id == 0) {
+        Sti__Pprof__Profile part = STI__PPROF__PROFILE__INIT;
+        char *copy = (char *)(uintptr_t)named->first;
+        part.n_string_table = 1;
+        part.string_table = &copy;
+        put(writing, &part);
+        named->id = ++writing->string_count;
+    }
+    return (int64_t)named->id - 1;
+}
+
+static uint64_t function_id(struct writing *writing, const struct sti_frame *frame)
+{
+    struct named *named = named_in(&writing->functions, frame->function, frame->file != NULL ? frame->file : "");
+    if (named == NULL) {
+        writing->error = ENOMEM;
+        return 0;
+    }
+    if (named->id == 0) {
+        Sti__Pprof__Profile part = STI__PPROF__PROFILE__INIT;
+        Sti__Pprof__Function function = STI__PPROF__FUNCTION__INIT;
+        Sti__Pprof__Function *functions = &function;
+        named->id = function.id = ++writing->function_count;
+        function.name = function.system_name = string_id(writing, frame->function);
+        function.filename = string_id(writing, frame->file);
+        part.n_function = 1;
+        part.function = &functions;
+        put(writing, &part);
+    }
+    return named->id;
+}
+
+static Sti__Pprof__ValueType value_type(struct writing *writing, const char *type, const char *unit)
+{
+    Sti__Pprof__ValueType value = STI__PPROF__VALUE_TYPE__INIT;
+    value.type = string_id(writing, type);
+    value.unit = string_id(writing, unit);
+    return value;
+}
+
+static void write_head(struct writing *writing, const struct sti_profile_snapshot *snapshot)
+{
+    Sti__Pprof__Profile part = STI__PPROF__PROFILE__INIT;
+    string_id(writing, "");
+    Sti__Pprof__ValueType types[VALUES] = {
+        value_type(writing, "alloc_objects", "count"),
+        value_type(writing, "alloc_space", "bytes"),
+        value_type(writing, "inuse_objects", "count"),
+        value_type(writing, "inuse_space", "bytes"),
+    };
+    Sti__Pprof__ValueType period = value_type(writing, "space", "bytes");
+    Sti__Pprof__ValueType *pointers[VALUES] = { &types[0], &types[1], &types[2], &types[3] };
+    part.n_sample_type = VALUES;
+    part.sample_type = pointers;
+    part.period_type = &period;
+    part.period = (int64_t)snapshot->interval;
+    part.time_nanos = (int64_t)snapshot->started;
+    part.duration_nanos = (int64_t)snapshot->duration;
+    part.default_sample_type = string_id(writing, "alloc_space");
+    put(writing, &part);
+}
+
+static void write_module(struct writing *writing, const struct sti_module *module, uint64_t id)
+{
+    Sti__Pprof__Profile part = STI__PPROF__PROFILE__INIT;
+    Sti__Pprof__Mapping mapping = STI__PPROF__MAPPING__INIT;
+    Sti__Pprof__Mapping *mappings = &mapping;
+    mapping.id = id;
+    mapping.memory_start = module->start;
+    mapping.memory_limit = module->limit;
+    mapping.file_offset = module->file_offset;
+    mapping.filename = string_id(writing, module->path);
+    mapping.build_id = string_id(writing, module->build_id);
+    mapping.has_functions = module->functions_known;
+    mapping.has_filenames = module->lines_known;
+    mapping.has_line_numbers = module->lines_known;
+    part.n_mapping = 1;
+    part.mapping = &mappings;
+    put(writing, &part);
+}
+
+static void write_location(struct writing *writing, const struct sti_frame *frame, uint64_t id)
+{
+    Sti__Pprof__Profile part = STI__PPROF__PROFILE__INIT;
+    Sti__Pprof__Location location = STI__PPROF__LOCATION__INIT;
+    Sti__Pprof__Location *locations = &location;
+    Sti__Pprof__Line line = STI__PPROF__LINE__INIT;
+    Sti__Pprof__Line *lines = &line;
+    location.id = id;
+    location.mapping_id = frame->module + 1; /* 0: none */
+    location.address = frame->address;
+    if (frame->function != NULL) {
+        line.function_id = function_id(writing, frame);
+        line.line = frame->line;
+        location.n_line = 1;
+        location.line = &lines;
+    }
+    part.n_location = 1;
+    part.location = &locations;
+    put(writing, &part);
+}
+
+static void add_label(struct writing *writing, Sti__Pprof__Sample *sample, Sti__Pprof__Label *label, const char *key,
+                      const char *name)
+{
+    if (name == NULL)
+        return;
+    sti__pprof__label__init(label);
+    label->key = string_id(writing, key);
+    label->str = string_id(writing, name);
+    sample->label[sample->n_label++] = label;
+}
+
+static void write_sample(struct writing *writing, const struct sti_symbols *symbols,
+                         const struct sti_profile_entry *entry)
+{
+    Sti__Pprof__Profile part = STI__PPROF__PROFILE__INIT;
+    Sti__Pprof__Sample sample = STI__PPROF__SAMPLE__INIT;
+    Sti__Pprof__Sample *samples = &sample;
+    Sti__Pprof__Label labels[2];
+    Sti__Pprof__Label *label_pointers[2];
+    uint64_t locations[STINT_MEMPROF_DEPTH_MOST];
+    int64_t values[VALUES] = {
+        (int64_t)entry->values.alloc_objects,
+        (int64_t)entry->values.alloc_bytes,
+        (int64_t)entry->values.inuse_objects,
+        (int64_t)entry->values.inuse_bytes,
+    };
+    for (size_t i = 0; i < entry->site->length; i++) {
+        uintptr_t call = sti_profile_call(entry->site->callstack[i]);
+        locations[i] = (uint64_t)(sti_symbols_frame(symbols, call) - symbols->frames) + 1;
+    }
+    sample.n_location_id = entry->site->length;
+    sample.location_id = locations;
+    sample.n_value = VALUES;
+    sample.value = values;
+    sample.label = label_pointers;
+    add_label(writing, &sample, &labels[0], "task", entry->site->task);
+    add_label(writing, &sample, &labels[1], "account", entry->site->account);
+    part.n_sample = 1;
+    part.sample = &samples;
+    put(writing, &part);
+}
+
+int sti_profile_write_pprof(const struct sti_profile_snapshot *snapshot, int fd)
+{
+    struct writing *writing = calloc(1, sizeof *writing);
+    struct sti_symbols symbols;
+    if (writing == NULL || sti_profile_symbols(snapshot, &symbols) != 0) {
+        free(writing);
+        return ENOMEM;
+    }
+    writing->buffer.append = append;
+    sti_output_begin(&writing->output, fd, true);
+    write_head(writing, snapshot);
+    for (size_t i = 0; i < symbols.module_count; i++)
+        write_module(writing, &symbols.modules[i], i + 1);
+    for (size_t i = 0; i < symbols.frame_count; i++)
+        write_location(writing, &symbols.frames[i], i + 1);
+    for (size_t i = 0; i < snapshot->count && writing->output.error == 0; i++)
+        write_sample(writing, &symbols, &snapshot->entries[i]);
+    int error = sti_output_end(&writing->output);
+    if (error == 0)
+        error = writing->error;
+    tdestroy(writing->strings, free);
+    tdestroy(writing->functions, free);
+    sti_symbols_close(&symbols);
+    free(writing);
+    return error;
+}
+
+/* --- The module that writes profiles, as the library sees it (write.h). Thread of the caller. --- */
+
+int sti_profile_symbols(const struct sti_profile_snapshot *snapshot, struct sti_symbols *symbols)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < snapshot->count; i++)
+        count += snapshot->entries[i].site->length;
+    uintptr_t *addresses = malloc((count + 1) * sizeof *addresses);
+    if (addresses == NULL)
+        return ENOMEM;
+    count = 0;
+    for (size_t i = 0; i < snapshot->count; i++) {
+        const struct sti_profile_site *site = snapshot->entries[i].site;
+        for (size_t j = 0; j < site->length; j++)
+            addresses[count++] = sti_profile_call(site->callstack[j]);
+    }
+    int error = sti_symbols_open(symbols, addresses, count, snapshot->demangle);
+    free(addresses);
+    return error;
+}
+
+static int write_kind(const struct sti_profile_snapshot *snapshot, int fd, stint_profile_kind kind)
+{
+    return kind == STINT_PROFILE_PPROF ? sti_profile_write_pprof(snapshot, fd)
+                                       : sti_profile_write_collapsed(snapshot, fd, kind);
+}
+
+STINT_API const struct sti_profile_writer sti_profile_writer = { .write = write_kind };

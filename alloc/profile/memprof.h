@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What the rooms of the profiler share: the running profile, and calls of the user's tracker. Each function says its
+ * thread.
+ *
+ * Stop. Whoever reads the profile, or holds a block that is followed, is a user of it meanwhile. To stop is to take the
+ * profile's number away, to wait until there is no user, and to take all that is left out of the set.
+ *
+ *   user:     count + 1 (seq_cst) ... load number (seq_cst): is it that profile's?
+ *   stopping: store 0 into number (seq_cst) ... load count (seq_cst): is it 0?
+ *
+ * All four are in one total order, so one of the two sees the other. A block can be added by a user of the running profile
+ * only, so that after the wait the set can only shrink. */
+#ifndef STI_ALLOC_PROFILE_MEMPROF_H
+#define STI_ALLOC_PROFILE_MEMPROF_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stint/memprof.h>
+
+#include "alloc/base/sampling.h"
+#include "tracked.h"
+
+/* The profile's options, with the interval filled in. Constant while it has users, but for the count. */
+extern struct sti_memprof_settings {
+    stint_memprof_options options;
+    double interval;
+    _Atomic uint64_t joined; /* threads so far; each has a seed of its own */
+} sti_memprof_settings;
+
+/* Be a user. The first: of this profile; false: it does not run any more, and nothing is to be left. The second: of what
+ * is in the set. Any thread. */
+bool sti_memprof_enter(uint64_t profile);
+void sti_memprof_hold(void);
+void sti_memprof_leave(void);
+
+/* Is the calling thread in a callback, or quiet? */
+bool sti_memprof_is_calling(void);
+
+/* As in a callback: nothing is sampled, nothing charged, and interrupts wait. The thread is a user meanwhile, so that
+ * there is still the tracker for what it frees. Calling thread; does not nest. */
+struct sti_quiet {
+    struct sti_thread *counted;
+    struct sti_scope *masked;
+    int saved_errno;
+};
+struct sti_quiet sti_memprof_be_quiet(void);
+void sti_memprof_end_quiet(const struct sti_quiet *quiet);
+
+/* Call the user's functions, masked and with sampling off. Calling thread, which is a user. alloc is not to be called in
+ * a callback; there dealloc waits until that has ended. dealloc frees the entry. */
+void *sti_memprof_call_alloc(const stint_memprof_allocation *allocation);
+void *sti_memprof_call_promote(void *metadata);
+void sti_memprof_call_dealloc(struct sti_tracked *entry);
+
+/* Count outside of scopes from now on, on the calling thread. Called by each free while a profile runs, and by mimalloc, once
+ * in a thousand allocations that leave its fast path. */
+void sti_memprof_heartbeat(bool force, unsigned long long count, void *unused);
+
+/* Make room in the log of the thread for one more block; then note it. The thread's own. */
+bool sti_memprof_reserve_log(struct sti_sampling *sampling);
+void sti_memprof_log_block(struct sti_sampling *sampling, uintptr_t block, const sti_backend_heap *heap);
+
+/* free while a profile runs. Any thread. */
+void sti_memprof_free(void *block);
+
+#endif

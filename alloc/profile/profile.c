@@ -1,0 +1,340 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * stint_profile: what is gathered and written, on call or as the environment asks. Any thread. */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <stint/interrupt.h>
+#include <stint/profile.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "alloc/base/clock.h"
+#include "alloc/base/libc.h"
+#include "gather.h"
+#include "memprof.h"
+#include "write.h"
+
+/* --- The profile: started, stopped, read, written (stint/profile.h). Any thread. --- */
+
+#define WORD 8
+
+/* Of whoever replaces what was gathered, or reads it. Nobody waits for a callback while holding it, so that a callback
+ * may wait for it. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct sti_gathered *gathered; /* by the last profile */
+
+static atomic_bool running;
+static _Atomic uint64_t stopped; /* by CLOCK_MONOTONIC; 0: it runs */
+
+static void lock_masked(void)
+{
+    stint_mask();
+    sti_plain_mutex_lock(&lock);
+}
+
+static void unlock_masked(void)
+{
+    sti_plain_mutex_unlock(&lock);
+    stint_unmask();
+}
+
+static int start(const stint_profile_options *options)
+{
+    double interval = options->interval > 0 ? (double)options->interval : WORD / options->rate;
+    struct sti_gathered *fresh = sti_gathered_create(interval);
+    if (fresh == NULL)
+        return ENOMEM;
+    stint_memprof_options memprof = {
+        .rate = options->rate,
+        .interval = options->interval,
+        .callstack_depth = options->callstack_depth,
+        .tracker = sti_gathered_tracker,
+        .arg = fresh,
+        .seed = options->seed,
+    };
+    int error = stint_memprof_start(&memprof);
+    if (error != 0) {
+        sti_gathered_free(fresh);
+        return error;
+    }
+    /* Of the one before nothing is followed any more, or this one could not have been started. */
+    sti_gathered_free(gathered);
+    gathered = fresh;
+    atomic_store(&stopped, 0);
+    atomic_store(&running, true);
+    return 0;
+}
+
+int stint_profile_start(const stint_profile_options *options)
+{
+    static const stint_profile_options usual = STINT_PROFILE_OPTIONS_INIT;
+    lock_masked();
+    int error = start(options != NULL ? options : &usual);
+    unlock_masked();
+    return error;
+}
+
+int stint_profile_stop(void)
+{
+    if (!atomic_exchange(&running, false))
+        return EINVAL;
+    int error = stint_memprof_stop();
+    if (error == EBUSY)
+        atomic_store(&running, true);
+    else
+        atomic_store(&stopped, sti_clock_now());
+    return error;
+}
+
+static stint_profile_totals sum_of_all(void)
+{
+    stint_profile_totals totals = { .lost = atomic_load_explicit(&gathered->lost, memory_order_relaxed) };
+    for (size_t i = 0; i < STI_PROFILE_CHAINS; i++) {
+        const struct sti_profile_site *site = atomic_load_explicit(&gathered->chains[i], memory_order_acquire);
+        for (; site != NULL; site = site->next) {
+            struct sti_profile_values values = sti_profile_values(gathered, site);
+            totals.alloc_objects += values.alloc_objects;
+            totals.alloc_bytes += values.alloc_bytes;
+            totals.inuse_objects += values.inuse_objects;
+            totals.inuse_bytes += values.inuse_bytes;
+            totals.samples += values.samples;
+        }
+    }
+    return totals;
+}
+
+int stint_profile_read(stint_profile_totals *totals)
+{
+    if (totals == NULL)
+        return EINVAL;
+    lock_masked();
+    int error = gathered != NULL ? 0 : EINVAL;
+    if (error == 0)
+        *totals = sum_of_all();
+    unlock_masked();
+    return error;
+}
+
+/* In this process; from then on it remains so. */
+static bool is_started(void)
+{
+    lock_masked();
+    bool started = gathered != NULL;
+    unlock_masked();
+    return started;
+}
+
+static int write_started(int fd, stint_profile_kind kind)
+{
+    struct sti_profile_means means;
+    int error = sti_profile_prepare(&means);
+    if (error != 0)
+        return error;
+    lock_masked();
+    uint64_t end = atomic_load(&stopped);
+    struct sti_quiet quiet = sti_memprof_be_quiet();
+    error = sti_profile_write(&means, gathered, (end != 0 ? end : sti_clock_now()) - gathered->began, fd, kind);
+    sti_memprof_end_quiet(&quiet);
+    unlock_masked();
+    return error;
+}
+
+int stint_profile_write(int fd, stint_profile_kind kind)
+{
+    if ((unsigned)kind > STINT_PROFILE_COLLAPSED_INUSE)
+        return EINVAL;
+    if (sti_memprof_is_calling())
+        return EDEADLK;
+    stint_mask();
+    int error = is_started() ? write_started(fd, kind) : EINVAL;
+    stint_unmask();
+    return error;
+}
+
+/* The child has no profile. What its parent's gathered is left where it is: another thread may have been about to add
+ * to it, and the memory is shared until it is written to. */
+static void end_in_child(void)
+{
+    pthread_mutex_init(&lock, NULL);
+    gathered = NULL;
+    atomic_store(&running, false);
+}
+
+__attribute__((constructor)) static void hear_of_forks(void)
+{
+    pthread_atfork(NULL, NULL, end_in_child);
+}
+
+/* --- STINT_PROFILE=interval:path: a profile of a program that knows nothing of it (stint/profile.h). Begun when this
+ * library is loaded; written at the end of the process and, by a thread that waits for it, on SIGUSR2. */
+
+#define VARIABLE "STINT_PROFILE"
+#define COLLAPSED ".collapsed"
+#define PART ".part"
+
+static char *path;
+static bool profiled; /* by the variable, and not a child of the process that is */
+static sem_t asked;
+
+static void complain(const char *about, const char *what)
+{
+    char line[PATH_MAX + 256];
+    int length = snprintf(line, sizeof line, "stint: " VARIABLE ": %s: %s\n", about, what);
+    if (length > 0 && write(STDERR_FILENO, line, (size_t)length) < 0)
+        return; /* then there is nobody to tell */
+}
+
+/* 0: it is none. */
+static size_t read_interval(const char *text, const char **end)
+{
+    char *behind;
+    errno = 0;
+    unsigned long long number = text[0] >= '0' && text[0] <= '9' ? strtoull(text, &behind, 10) : 0;
+    if (number == 0 || errno != 0)
+        return 0;
+    unsigned shift = *behind == 'k' || *behind == 'K' ? 10 : *behind == 'm' || *behind == 'M' ? 20 : 0;
+    *end = behind + (shift > 0);
+    return number <= SIZE_MAX >> shift ? (size_t)number << shift : 0;
+}
+
+/* NULL: no memory. */
+static char *expanded(const char *pattern)
+{
+    char *expanded = NULL;
+    size_t size;
+    FILE *stream = open_memstream(&expanded, &size);
+    if (stream == NULL)
+        return NULL;
+    const char *mark;
+    while ((mark = strstr(pattern, "%p")) != NULL) {
+        fwrite(pattern, 1, (size_t)(mark - pattern), stream);
+        fprintf(stream, "%d", getpid());
+        pattern = mark + 2;
+    }
+    fputs(pattern, stream);
+    return fclose(stream) == 0 ? expanded : NULL;
+}
+
+static stint_profile_kind kind_of_path(void)
+{
+    size_t length = strlen(path);
+    bool collapsed = length > strlen(COLLAPSED) && strcmp(path + length - strlen(COLLAPSED), COLLAPSED) == 0;
+    return collapsed ? STINT_PROFILE_COLLAPSED : STINT_PROFILE_PPROF;
+}
+
+/* A file appears under its name when it is complete; what is no file, such as a pipe, is written to as it is. */
+static int write_to(const char *target)
+{
+    int fd = open(target, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if (fd < 0)
+        return errno;
+    int error = stint_profile_write(fd, kind_of_path());
+    if (close(fd) != 0 && error == 0)
+        error = errno;
+    return error;
+}
+
+static void write_profile(void)
+{
+    static pthread_mutex_t writing = PTHREAD_MUTEX_INITIALIZER;
+    char part[PATH_MAX + sizeof PART];
+    struct stat status;
+    bool is_file = stat(path, &status) != 0 || S_ISREG(status.st_mode);
+    snprintf(part, sizeof part, "%s%s", path, is_file ? PART : "");
+    pthread_mutex_lock(&writing);
+    int error = write_to(part);
+    if (is_file && error == 0 && rename(part, path) != 0)
+        error = errno;
+    if (is_file && error != 0)
+        unlink(part);
+    pthread_mutex_unlock(&writing);
+    if (error != 0)
+        complain(path, strerror(error));
+}
+
+static void *write_when_asked(void *arg)
+{
+    for (;;) {
+        while (sem_wait(&asked) != 0)
+            ;
+        write_profile();
+    }
+    return arg;
+}
+
+static void ask(int signal)
+{
+    int saved_errno = errno;
+    (void)signal;
+    sem_post(&asked);
+    errno = saved_errno;
+}
+
+/* The thread takes no signal that is meant for the program. */
+static void hear_signal(void)
+{
+    struct sigaction action;
+    pthread_t thread;
+    sigset_t all;
+    sigset_t before;
+    if (sigaction(SIGUSR2, NULL, &action) != 0 || action.sa_handler != SIG_DFL)
+        return;
+    sem_init(&asked, 0, 0);
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, &before);
+    int error = pthread_create(&thread, NULL, write_when_asked, NULL);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (error != 0) {
+        complain("SIGUSR2", strerror(error));
+        return;
+    }
+    pthread_detach(thread);
+    action = (struct sigaction){ .sa_handler = ask, .sa_flags = SA_RESTART };
+    sigaction(SIGUSR2, &action, NULL);
+}
+
+/* There is no thread in the child that would answer the signal. */
+static void end_writing_in_child(void)
+{
+    struct sigaction action;
+    profiled = false;
+    if (sigaction(SIGUSR2, NULL, &action) == 0 && action.sa_handler == ask)
+        signal(SIGUSR2, SIG_DFL);
+}
+
+__attribute__((constructor)) static void begin(void)
+{
+    const char *value = secure_getenv(VARIABLE);
+    const char *behind = "";
+    if (value == NULL)
+        return;
+    stint_profile_options options = STINT_PROFILE_OPTIONS_INIT;
+    options.interval = read_interval(value, &behind);
+    if (options.interval == 0 || behind[0] != ':' || behind[1] == '\0') {
+        complain(value, "not of the form interval:path");
+        return;
+    }
+    path = expanded(behind + 1);
+    int error = path != NULL ? stint_profile_start(&options) : ENOMEM;
+    if (error != 0) {
+        complain(value, strerror(error));
+        return;
+    }
+    profiled = true;
+    pthread_atfork(NULL, NULL, end_writing_in_child);
+    hear_signal();
+}
+
+__attribute__((destructor)) static void end(void)
+{
+    if (profiled)
+        write_profile();
+}

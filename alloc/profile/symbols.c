@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What addresses of code are called (symbols.h), by elfutils' libdwfl. */
+#include "symbols.h"
+
+#include <elfutils/libdwfl.h>
+#include <errno.h>
+#include <gelf.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define PAGE ((uintptr_t)4096)
+
+/* dwfl_standard_find_debuginfo would also ask the servers that DEBUGINFOD_URLS names. */
+static const Dwfl_Callbacks callbacks = {
+    .find_elf = dwfl_linux_proc_find_elf,
+    .find_debuginfo = dwfl_build_id_find_debuginfo,
+};
+
+static Dwfl *open_process(void)
+{
+    Dwfl *dwfl = dwfl_begin(&callbacks);
+    if (dwfl == NULL)
+        return NULL;
+    if (dwfl_linux_proc_report(dwfl, getpid()) == 0 && dwfl_report_end(dwfl, NULL, NULL) == 0)
+        return dwfl;
+    dwfl_end(dwfl);
+    return NULL;
+}
+
+static void note_build_id(struct sti_module *module, Dwfl_Module *from)
+{
+    const unsigned char *bytes;
+    GElf_Addr where;
+    int length = dwfl_module_build_id(from, &bytes, &where);
+    for (int i = 0; i < length && i < STI_BUILD_ID_MOST; i++)
+        snprintf(module->build_id + 2 * i, 3, "%02x", bytes[i]);
+}
+
+/* Narrow the module to its code. */
+static void note_code(struct sti_module *module, Dwfl_Module *from)
+{
+    GElf_Addr bias;
+    Elf *elf = dwfl_module_getelf(from, &bias);
+    size_t segments;
+    if (elf == NULL || elf_getphdrnum(elf, &segments) != 0)
+        return;
+    for (size_t i = 0; i < segments; i++) {
+        GElf_Phdr segment;
+        if (gelf_getphdr(elf, (int)i, &segment) == NULL || segment.p_type != PT_LOAD || (segment.p_flags & PF_X) == 0)
+            continue;
+        module->start = (bias + segment.p_vaddr) & ~(PAGE - 1);
+        module->limit = (bias + segment.p_vaddr + segment.p_memsz + PAGE - 1) & ~(PAGE - 1);
+        module->file_offset = segment.p_offset & ~(PAGE - 1);
+        return;
+    }
+}
+
+static int note_module(Dwfl_Module *from, void **user, const char *name, Dwarf_Addr start, void *arg)
+{
+    struct sti_symbols *symbols = arg;
+    struct sti_module *more = realloc(symbols->modules, (symbols->module_count + 1) * sizeof *more);
+    if (more == NULL)
+        return DWARF_CB_ABORT;
+    symbols->modules = more;
+    struct sti_module *module = &more[symbols->module_count++];
+    const char *file = NULL;
+    Dwarf_Addr end;
+    *module = (struct sti_module){ .start = start, .functions_known = true, .lines_known = true };
+    note_code(module, from);
+    dwfl_module_info(from, NULL, NULL, &end, NULL, NULL, &file, NULL);
+    if (module->limit == 0)
+        module->limit = end;
+    module->path = file != NULL ? file : name;
+    note_build_id(module, from);
+    *user = (void *)symbols->module_count; /* its number from 1 on */
+    return DWARF_CB_OK;
+}
+
+/* A version behind an @ is cut off. NULL: no memory. */
+static char *readable(const char *name, sti_demangle_fn *demangle)
+{
+    int status = -1;
+    char *demangled = strncmp(name, "_Z", 2) == 0 && demangle != NULL ? demangle(name, NULL, NULL, &status) : NULL;
+    return status == 0 ? demangled : strndup(name, strcspn(name, "@"));
+}
+
+/* False: no memory. */
+static bool look_up(struct sti_frame *frame, const struct sti_symbols *symbols)
+{
+    Dwfl *dwfl = symbols->dwfl;
+    GElf_Off offset;
+    GElf_Sym symbol;
+    void **user;
+    Dwfl_Module *module = dwfl_addrmodule(dwfl, frame->address);
+    if (module == NULL)
+        return true;
+    dwfl_module_info(module, &user, NULL, NULL, NULL, NULL, NULL, NULL);
+    frame->module = (size_t)*user - 1;
+    Dwfl_Line *line = dwfl_module_getsrc(module, frame->address);
+    if (line != NULL)
+        frame->file = dwfl_lineinfo(line, NULL, &frame->line, NULL, NULL, NULL);
+    const char *name = dwfl_module_addrinfo(module, frame->address, &offset, &symbol, NULL, NULL, NULL);
+    if (name == NULL)
+        return true;
+    frame->function = readable(name, symbols->demangle);
+    return frame->function != NULL;
+}
+
+static void note_what_is_missing(struct sti_symbols *symbols)
+{
+    for (size_t i = 0; i < symbols->frame_count; i++) {
+        const struct sti_frame *frame = &symbols->frames[i];
+        if (frame->module >= symbols->module_count)
+            continue;
+        struct sti_module *module = &symbols->modules[frame->module];
+        module->functions_known &= frame->function != NULL;
+        module->lines_known &= frame->file != NULL;
+    }
+}
+
+static int by_address(const void *left, const void *right)
+{
+    uintptr_t a = ((const struct sti_frame *)left)->address;
+    uintptr_t b = ((const struct sti_frame *)right)->address;
+    return (a > b) - (a < b);
+}
+
+static void make_frames(struct sti_symbols *symbols, const uintptr_t *addresses, size_t count)
+{
+    struct sti_frame *frames = symbols->frames;
+    for (size_t i = 0; i < count; i++)
+        frames[i] = (struct sti_frame){ .address = addresses[i], .module = SIZE_MAX };
+    qsort(frames, count, sizeof *frames, by_address);
+    for (size_t i = 0; i < count; i++) {
+        if (i == 0 || frames[i].address != frames[symbols->frame_count - 1].address)
+            frames[symbols->frame_count++] = frames[i];
+    }
+}
+
+int sti_symbols_open(struct sti_symbols *symbols, const uintptr_t *addresses, size_t count, sti_demangle_fn *demangle)
+{
+    *symbols = (struct sti_symbols){ .frames = malloc((count + 1) * sizeof *symbols->frames), .demangle = demangle };
+    if (symbols->frames == NULL)
+        return ENOMEM;
+    make_frames(symbols, addresses, count);
+    symbols->dwfl = open_process();
+    if (symbols->dwfl == NULL) /* no /proc: the addresses are all there is */
+        return 0;
+    bool enough = dwfl_getmodules(symbols->dwfl, note_module, symbols, 0) == 0;
+    for (size_t i = 0; enough && i < symbols->frame_count; i++)
+        enough = look_up(&symbols->frames[i], symbols);
+    if (!enough) {
+        sti_symbols_close(symbols);
+        return ENOMEM;
+    }
+    note_what_is_missing(symbols);
+    return 0;
+}
+
+void sti_symbols_close(struct sti_symbols *symbols)
+{
+    for (size_t i = 0; i < symbols->frame_count; i++)
+        free(symbols->frames[i].function);
+    free(symbols->frames);
+    free(symbols->modules);
+    dwfl_end(symbols->dwfl);
+}
+
+const struct sti_frame *sti_symbols_frame(const struct sti_symbols *symbols, uintptr_t address)
+{
+    const struct sti_frame key = { .address = address };
+    return bsearch(&key, symbols->frames, symbols->frame_count, sizeof *symbols->frames, by_address);
+}

@@ -1,0 +1,458 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What a task has opened: handles of libc, which a rollback closes, and descriptors, which are audited; see handle.h. */
+#include "handle.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stint/descriptor.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "alloc/base/libc.h"
+#include "alloc/base/process.h"
+#include "alloc/base/rules.h"
+#include "alloc/base/scope_state.h"
+#include "alloc/base/system.h"
+#include "alloc/base/thread.h"
+#include "alloc/interrupt/boundary.h"
+#include "heap.h"
+#include "nursery.h"
+#include "roots.h"
+
+/* --- The handles that scopes have open. A table by address, for who closes one, and a list for each scope. */
+
+#define LISTS ((size_t)1 << 12)
+#define SINGLY 64 /* so many are looked for one by one, the rest together */
+
+atomic_size_t sti_handle_count;
+
+static struct sti_quiet_lock lock = STI_QUIET_LOCK_INIT; /* for all that follows */
+static struct sti_handle *table[LISTS];
+
+static struct sti_handle **list_of(const void *key)
+{
+    return &table[(uintptr_t)key * UINT64_C(0x9e3779b97f4a7c15) >> 52];
+}
+_Static_assert(LISTS == 1 << 12, "the hash has as many bits");
+
+static void put_first(struct sti_handle *handle, struct sti_handle **list)
+{
+    handle->next = *list;
+    handle->link = list;
+    if (*list != NULL)
+        (*list)->link = &handle->next;
+    __atomic_store_n(list, handle, __ATOMIC_RELAXED);
+}
+
+void sti_handle_add(void *key, const struct sti_handle_kind *kind, const void *copy, size_t size)
+{
+    const struct sti_thread *thread = sti_thread_metered;
+    if (thread == NULL || thread->scope->keeps > 0 || !sti_rule_is_on(STI_RULE_HANDLE))
+        return;
+    struct sti_handle *handle = sti_process_malloc(sizeof *handle + size);
+    if (handle == NULL)
+        return;
+    *handle = (struct sti_handle){ .key = key, .kind = kind, .scope = thread->scope, .thread = thread };
+    if (size > 0)
+        memcpy(handle->copy, copy, size);
+    struct sti_handle **list = list_of(key);
+    sti_plain_mutex_lock(&lock.mutex);
+    handle->next_of_table = *list;
+    *list = handle;
+    put_first(handle, &thread->scope->handles);
+    atomic_fetch_add_explicit(&sti_handle_count, 1, memory_order_relaxed);
+    sti_plain_mutex_unlock(&lock.mutex);
+}
+
+/* With the lock. */
+static void take_off_table(struct sti_handle **link)
+{
+    *link = (*link)->next_of_table;
+    atomic_fetch_sub_explicit(&sti_handle_count, 1, memory_order_relaxed);
+}
+
+struct sti_handle *sti_handle_take_noted(const void *key)
+{
+    struct sti_handle **link = list_of(key);
+    sti_plain_mutex_lock(&lock.mutex);
+    while (*link != NULL && (*link)->key != key)
+        link = &(*link)->next_of_table;
+    struct sti_handle *handle = *link;
+    if (handle != NULL) {
+        take_off_table(link);
+        __atomic_store_n(handle->link, handle->next, __ATOMIC_RELAXED);
+        if (handle->next != NULL)
+            handle->next->link = handle->link;
+    }
+    sti_plain_mutex_unlock(&lock.mutex);
+    return handle;
+}
+
+void sti_handle_drop(struct sti_handle *handle)
+{
+    sti_process_free(handle);
+}
+
+/* Nobody adds to the list meanwhile; others may take off it. */
+static bool has_any(struct sti_handle *const *list)
+{
+    return __atomic_load_n(list, __ATOMIC_RELAXED) != NULL;
+}
+
+void sti_handles_move(struct sti_handle **from, struct sti_handle **to, struct sti_scope *scope)
+{
+    if (!has_any(from))
+        return;
+    sti_plain_mutex_lock(&lock.mutex);
+    struct sti_handle *first = *from;
+    struct sti_handle *last = NULL;
+    for (struct sti_handle *handle = first; handle != NULL; handle = handle->next) {
+        handle->scope = scope;
+        handle->thread = scope != NULL ? scope->thread : NULL;
+        last = handle;
+    }
+    if (last != NULL) {
+        *from = NULL;
+        last->next = *to;
+        if (*to != NULL)
+            (*to)->link = &last->next;
+        *to = first;
+        first->link = to;
+    }
+    sti_plain_mutex_unlock(&lock.mutex);
+}
+
+/* Off the scope's list and the table: nobody else finds them from now on. */
+static struct sti_handle *take_all(struct sti_scope *scope)
+{
+    sti_plain_mutex_lock(&lock.mutex);
+    struct sti_handle *all = scope->handles;
+    scope->handles = NULL;
+    for (const struct sti_handle *handle = all; handle != NULL; handle = handle->next) {
+        struct sti_handle **link = list_of(handle->key);
+        while (*link != handle)
+            link = &(*link)->next_of_table;
+        take_off_table(link);
+    }
+    sti_plain_mutex_unlock(&lock.mutex);
+    return all;
+}
+
+void sti_handles_commit(struct sti_scope *scope, struct sti_scope *outer)
+{
+    if (!has_any(&scope->handles))
+        return;
+    if (outer != NULL) {
+        sti_handles_move(&scope->handles, &outer->handles, outer);
+        return;
+    }
+    for (struct sti_handle *handle = take_all(scope); handle != NULL;) {
+        struct sti_handle *next = handle->next;
+        sti_handle_drop(handle);
+        handle = next;
+    }
+}
+
+/* Those of scopes that nobody is in any more: of the thread, or of all others but that. */
+static void forget_all(const struct sti_thread *thread, bool others)
+{
+    for (size_t i = 0; i < LISTS; i++) {
+        struct sti_handle **link = &table[i];
+        while (*link != NULL) {
+            struct sti_handle *handle = *link;
+            if (handle->thread == NULL || (handle->thread == thread) == others) {
+                link = &handle->next_of_table;
+            } else {
+                take_off_table(link);
+                sti_handle_drop(handle);
+            }
+        }
+    }
+}
+
+void sti_handles_end_thread(const struct sti_thread *thread)
+{
+    if (atomic_load_explicit(&sti_handle_count, memory_order_relaxed) == 0)
+        return;
+    sti_plain_mutex_lock(&lock.mutex);
+    forget_all(thread, false);
+    sti_plain_mutex_unlock(&lock.mutex);
+}
+
+/* Its one thread is the one that forked, and the lock was free. */
+static void forget_others_in_child(void)
+{
+    forget_all(sti_thread_own(), true);
+}
+
+__attribute__((constructor)) static void hear_of_forks(void)
+{
+    sti_quiet_add(&lock);
+    pthread_atfork(NULL, NULL, forget_others_in_child);
+}
+
+/* --- What has to be left open --- */
+
+/* A handle each, for the scan of roots; the last has all that are more. */
+struct groups {
+    struct sti_heap *of[SINGLY + 1];
+    unsigned count;
+};
+
+static size_t size_of_group(const struct groups *groups, const struct sti_handle *first)
+{
+    size_t size = 1;
+    if (groups->count == SINGLY) {
+        while ((first = first->next) != NULL)
+            size++;
+    }
+    return size;
+}
+
+static void set_single(struct sti_single *single, void *key)
+{
+    single->block = key;
+    single->size = sti_backend_has_made(key) ? sti_backend_usable_size(key) : sizeof(void *);
+}
+
+/* Returns them as a list, with the task's heaps behind; NULL: out of memory. */
+static struct sti_heap *make_groups(struct groups *groups, const struct sti_handle *handle, struct sti_heap *heaps)
+{
+    struct sti_heap **end = &groups->of[0];
+    groups->count = 0;
+    while (handle != NULL) {
+        size_t size = size_of_group(groups, handle);
+        struct sti_heap *group = sti_process_calloc(1, sizeof *group + size * sizeof *group->singles);
+        if (group == NULL)
+            return NULL;
+        group->is_of_libc = true;
+        group->count = size;
+        for (size_t i = 0; i < size; i++, handle = handle->next)
+            set_single(&group->singles[i], handle->key);
+        groups->of[groups->count++] = group;
+        *end = group;
+        end = &group->next;
+    }
+    *end = heaps;
+    return groups->of[0];
+}
+
+static void drop_groups(struct groups *groups)
+{
+    for (unsigned i = 0; i < groups->count; i++) {
+        sti_heap_map_drop(&groups->of[i]->map);
+        sti_process_free(groups->of[i]);
+    }
+}
+
+static void drop_maps(struct sti_heap *heaps)
+{
+    for (; heaps != NULL; heaps = heaps->next)
+        sti_heap_map_drop(&heaps->map);
+}
+
+/* Whether a root leads to one of the group, or nobody can say. */
+static bool stays_open(const struct groups *groups, unsigned i)
+{
+    return sti_heap_kept(groups->of[i < SINGLY ? i : SINGLY]) > 0;
+}
+
+static void close_all(struct sti_handle *handle, const struct groups *groups, bool none)
+{
+    for (unsigned i = 0; handle != NULL; i++) {
+        struct sti_handle *next = handle->next;
+        bool stays = none || (groups != NULL && stays_open(groups, i));
+        sti_handle_fn *function = stays ? handle->kind->leave : handle->kind->close;
+        if (function != NULL)
+            STI_BOUNDARY_CALLBACK("handle", function, handle->key, handle->copy, NULL);
+        if (!stays || function == NULL)
+            sti_handle_drop(handle);
+        handle = next;
+    }
+}
+
+/* Nothing that a root leads to; and no code of the user's changes that meanwhile. */
+static bool is_forgotten(const struct sti_heap *heaps, const struct sti_handle *handle)
+{
+    while (heaps != NULL && sti_heap_kept(heaps) == 0)
+        heaps = heaps->next;
+    while (handle != NULL && !handle->kind->calls_back)
+        handle = handle->next;
+    return heaps == NULL && handle == NULL;
+}
+
+/* Closing them may free blocks of the task's: the list of the young ones is of no use afterwards. */
+static bool look_and_close(struct sti_scope *scope, struct sti_handle *all, const char *task)
+{
+    struct sti_heap *young = sti_nursery_list(scope->thread, scope);
+    struct sti_heap *heaps = scope->heaps;
+    if (young != NULL) {
+        young->next = scope->heaps;
+        heaps = young;
+    }
+    struct groups groups;
+    struct sti_heap *list = make_groups(&groups, all, heaps);
+    if (list != NULL)
+        sti_roots_pin(list, task);
+    bool forgotten = list != NULL && is_forgotten(heaps, all);
+    drop_maps(heaps);
+    sti_process_free(young);
+    close_all(all, &groups, list == NULL);
+    drop_groups(&groups);
+    return forgotten;
+}
+
+bool sti_handles_rollback(struct sti_scope *scope, const char *task)
+{
+    if (!has_any(&scope->handles))
+        return false;
+    struct sti_handle *all = take_all(scope);
+    if (sti_roots_are_scanned())
+        return look_and_close(scope, all, task);
+    close_all(all, NULL, false);
+    return false;
+}
+
+/* --- The audit of descriptors: lists of /proc/thread-self/fd, a bit a descriptor, and what is new between two of them. Any
+ * thread.
+ *
+ * The directory is read with bare system calls: opendir would allocate inside somebody's scope. It is this thread's,
+ * since that of the process is empty once its first thread has ended. */
+
+#define DIRECTORY "/proc/thread-self/fd"
+#define WORD_BITS 64
+
+struct sti_descriptors {
+    size_t words;
+    uint64_t open[];
+};
+
+static struct sti_quiet_lock audit_lock = STI_QUIET_LOCK_INIT;
+static stint_descriptor_report *report_function;
+static void *report_argument;
+
+__attribute__((constructor)) static void be_quiet_at_forks(void)
+{
+    sti_quiet_add(&audit_lock);
+}
+
+void stint_set_descriptor_report(stint_descriptor_report *report, void *arg)
+{
+    pthread_mutex_lock(&audit_lock.mutex);
+    report_function = report;
+    report_argument = arg;
+    pthread_mutex_unlock(&audit_lock.mutex);
+}
+
+static bool is_listed(const struct sti_descriptors *list, unsigned descriptor)
+{
+    size_t word = descriptor / WORD_BITS;
+    return word < list->words && (list->open[word] >> descriptor % WORD_BITS & 1) != 0;
+}
+
+/* The list with room for this descriptor; NULL: no memory, and the list is gone. */
+static struct sti_descriptors *grown(struct sti_descriptors *list, unsigned descriptor)
+{
+    size_t words = descriptor / WORD_BITS + 1;
+    if (words <= list->words)
+        return list;
+    struct sti_descriptors *larger = sti_process_realloc(list, sizeof *list + words * sizeof list->open[0]);
+    if (larger == NULL) {
+        sti_process_free(list);
+        return NULL;
+    }
+    memset(&larger->open[larger->words], 0, (words - larger->words) * sizeof larger->open[0]);
+    larger->words = words;
+    return larger;
+}
+
+/* "." and ".." are none. */
+static bool is_number(const char *name, unsigned *number)
+{
+    *number = 0;
+    for (const char *digit = name; *digit != '\0'; digit++) {
+        if (*digit < '0' || *digit > '9')
+            return false;
+        *number = *number * 10 + (unsigned)(*digit - '0');
+    }
+    return true;
+}
+
+static struct sti_descriptors *with_entries(struct sti_descriptors *list, const char *entries, size_t size,
+                                            int excluded)
+{
+    const struct dirent64 *entry;
+    for (size_t at = 0; list != NULL && at < size; at += entry->d_reclen) {
+        entry = (const struct dirent64 *)(const void *)(entries + at);
+        unsigned descriptor;
+        if (!is_number(entry->d_name, &descriptor) || descriptor == (unsigned)excluded ||
+            sti_resident_keeps((int)descriptor))
+            continue;
+        list = grown(list, descriptor);
+        if (list != NULL)
+            list->open[descriptor / WORD_BITS] |= UINT64_C(1) << descriptor % WORD_BITS;
+    }
+    return list;
+}
+
+struct sti_descriptors *sti_descriptors_list(void)
+{
+    struct sti_descriptors *list = sti_process_calloc(1, sizeof *list);
+    int directory = open(DIRECTORY, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    _Alignas(struct dirent64) char entries[2048];
+    ssize_t size = 0;
+    while (list != NULL && directory >= 0 && (size = getdents64(directory, entries, sizeof entries)) > 0)
+        list = with_entries(list, entries, (size_t)size, directory);
+    if (directory >= 0)
+        close(directory);
+    if (directory >= 0 && size == 0)
+        return list;
+    sti_process_free(list);
+    return NULL;
+}
+
+static void report(unsigned descriptor, const char *task)
+{
+    pthread_mutex_lock(&audit_lock.mutex);
+    stint_descriptor_report *function = report_function;
+    void *argument = report_argument;
+    pthread_mutex_unlock(&audit_lock.mutex);
+    if (function == NULL)
+        return;
+    char link[sizeof DIRECTORY + 16];
+    char target[PATH_MAX];
+    snprintf(link, sizeof link, DIRECTORY "/%u", descriptor);
+    ssize_t length = readlink(link, target, sizeof target - 1);
+    target[length > 0 ? length : 0] = '\0';
+    stint_descriptor public = { .descriptor = (int)descriptor, .target = target, .task = task };
+    STI_BOUNDARY_CALLBACK("report", function, &public, argument, NULL);
+}
+
+uint64_t sti_descriptors_left(const struct sti_descriptors *before, const char *task)
+{
+    if (before == NULL)
+        return 0;
+    struct sti_descriptors *after = sti_descriptors_list();
+    if (after == NULL)
+        return 0;
+    uint64_t left = 0;
+    for (unsigned descriptor = 0; descriptor < after->words * WORD_BITS; descriptor++) {
+        if (is_listed(after, descriptor) && !is_listed(before, descriptor)) {
+            left++;
+            report(descriptor, task);
+        }
+    }
+    sti_process_free(after);
+    return left;
+}
+
+void sti_descriptors_free(struct sti_descriptors *list)
+{
+    sti_process_free(list);
+}

@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The map of a heap; see heap_map.h. Single blocks of a nursery are an area each. */
+#include "heap_map.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "alloc/base/process.h"
+#include "heap.h"
+
+struct sti_heap_area {
+    uintptr_t begin;
+    uintptr_t end;
+    size_t block_size;
+    size_t first; /* the bit of its first block */
+};
+
+/* areas is NULL while they are only counted. */
+static void list_area(uintptr_t begin, uintptr_t end, size_t block_size, void *argument)
+{
+    struct sti_heap_map *map = argument;
+    if (map->areas != NULL)
+        map->areas[map->count] =
+            (struct sti_heap_area){ .begin = begin, .end = end, .block_size = block_size, .first = map->blocks };
+    map->count++;
+    map->blocks += (end - begin) / block_size;
+}
+
+static void list_areas(struct sti_heap *heap)
+{
+    struct sti_heap_map *map = &heap->map;
+    map->count = 0;
+    map->blocks = 0;
+    if (heap->backend != NULL) {
+        sti_backend_heap_areas(heap->backend, list_area, map);
+        return;
+    }
+    for (size_t i = 0; i < heap->count; i++) {
+        uintptr_t block = (uintptr_t)heap->singles[i].block;
+        size_t size = heap->singles[i].size;
+        list_area(block, block + size, size, map);
+    }
+}
+
+static int by_address(const void *left, const void *right)
+{
+    const struct sti_heap_area *a = left;
+    const struct sti_heap_area *b = right;
+    return (a->begin > b->begin) - (a->begin < b->begin);
+}
+
+/* Blocks that others free between the two lists make the second one shorter. */
+bool sti_heap_map_make(struct sti_heap *heap)
+{
+    struct sti_heap_map *map = &heap->map;
+    sti_heap_map_drop(map);
+    map->held = sti_heap_bytes(heap);
+    list_areas(heap);
+    map->areas = sti_process_malloc((map->count + 1) * sizeof *map->areas);
+    if (map->areas == NULL)
+        return false;
+    list_areas(heap);
+    qsort(map->areas, map->count, sizeof *map->areas, by_address);
+    map->begin = map->count > 0 ? map->areas[0].begin : 0;
+    map->end = map->count > 0 ? map->areas[map->count - 1].end : 0;
+    return true;
+}
+
+static const struct sti_heap_area *area_around(const struct sti_heap_map *map, uintptr_t address)
+{
+    size_t low = 0;
+    size_t high = map->count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        const struct sti_heap_area *area = &map->areas[middle];
+        if (address < area->begin)
+            high = middle;
+        else if (address >= area->end)
+            low = middle + 1;
+        else
+            return area;
+    }
+    return NULL;
+}
+
+static size_t bit_of(const struct sti_heap_area *area, uintptr_t address)
+{
+    return area->first + (address - area->begin) / area->block_size;
+}
+
+static bool is_set(const uint64_t *bits, size_t bit)
+{
+    return (bits[bit / 64] >> bit % 64 & 1) != 0;
+}
+
+static void set_bit(uint64_t *bits, size_t bit)
+{
+    bits[bit / 64] |= UINT64_C(1) << bit % 64;
+}
+
+struct marking {
+    struct sti_heap_map *map;
+    const struct sti_heap_area *area; /* of the last block: the next one most often lies there too */
+};
+
+static void mark_block(void *block, uintptr_t page, void *argument)
+{
+    struct marking *marking = argument;
+    if (marking->area == NULL || marking->area->begin != page)
+        marking->area = area_around(marking->map, page);
+    if (marking->area == NULL)
+        return;
+    size_t bit = bit_of(marking->area, (uintptr_t)block);
+    set_bit(marking->map->live, bit);
+}
+
+static bool find_live(struct sti_heap *heap)
+{
+    struct sti_heap_map *map = &heap->map;
+    size_t words = map->blocks / 64 + 1;
+    map->live = sti_process_calloc(2 * words, sizeof *map->live);
+    if (map->live == NULL)
+        return false;
+    map->marked = map->live + words;
+    struct marking marking = { .map = map, .area = NULL };
+    if (heap->backend != NULL)
+        sti_backend_heap_blocks(heap->backend, mark_block, &marking);
+    else
+        memset(map->live, 0xff, words * sizeof *map->live);
+    return true;
+}
+
+enum sti_heap_found sti_heap_map_mark(struct sti_heap *heap, uintptr_t address, struct sti_heap_block *block)
+{
+    struct sti_heap_map *map = &heap->map;
+    if (address - map->begin >= map->end - map->begin)
+        return STI_HEAP_NOTHING;
+    const struct sti_heap_area *area = area_around(map, address);
+    if (area == NULL)
+        return STI_HEAP_NOTHING;
+    if (map->live == NULL && !find_live(heap))
+        return STI_HEAP_UNKNOWN;
+    size_t bit = bit_of(area, address);
+    if (!is_set(map->live, bit))
+        return STI_HEAP_NOTHING;
+    if (is_set(map->marked, bit))
+        return STI_HEAP_MARKED;
+    set_bit(map->marked, bit);
+    map->marked_bytes += area->block_size;
+    *block = (struct sti_heap_block){ .begin = area->begin + (bit - area->first) * area->block_size,
+                                      .size = area->block_size };
+    return STI_HEAP_NEW;
+}
+
+void sti_heap_map_visit(struct sti_heap *heap, sti_heap_block_fn *visit, void *arg)
+{
+    const struct sti_heap_map *map = &heap->map;
+    if (map->areas == NULL || (map->live == NULL && !find_live(heap)))
+        return;
+    for (const struct sti_heap_area *area = map->areas; area < map->areas + map->count; area++) {
+        size_t count = (area->end - area->begin) / area->block_size;
+        for (size_t i = 0; i < count; i++) {
+            if (is_set(map->live, area->first + i))
+                visit(area->begin + i * area->block_size, area->block_size,
+                      heap->pinned || is_set(map->marked, area->first + i), arg);
+        }
+    }
+}
+
+void sti_heap_map_drop(struct sti_heap_map *map)
+{
+    sti_process_free(map->areas);
+    sti_process_free(map->live);
+    *map = (struct sti_heap_map){ .areas = NULL };
+}

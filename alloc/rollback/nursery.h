@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The nursery of a thread: a heap that the small tasks of a thread share, one after the other. So what each leaves lies
+ * packed with what others left, and a small task costs neither a heap's birth nor its end. Thread of the nursery only.
+ *
+ * A scope is young until it has allocated 256 blocks or 32 KiB there, or asks for a block that is not small; then it moves
+ * on to a heap of its own. While it is young each of its blocks is written down in the nursery's log, above those of the
+ * scopes around it. A commit forgets them: the blocks stay where they are, and are the process's. A rollback frees those that live.
+ *
+ * Which live? Others may have freed some meanwhile, and the scope may have got the same memory again; but nobody except the
+ * scope, and those inside it, has allocated in the nursery since it opened. So a logged block that a walk of the heap
+ * finds alive is the scope's. To keep that true, a scope that opens on top of another task's (one that waits meanwhile)
+ * gets another nursery while there is anything in the log; so that walks stay short, there is a new one when much
+ * was left in the old one. And at all times its heap holds so little that mimalloc has given up none of its pages:
+ * others may
+ * free what earlier tasks have left while the blocks are walked (backend.h).
+ *
+ * What stint_result_malloc makes lies there too, however old its scope is, if it is small. */
+#ifndef STI_ALLOC_ROLLBACK_NURSERY_H
+#define STI_ALLOC_ROLLBACK_NURSERY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct sti_heap;
+struct sti_nursery;
+struct sti_scope;
+struct sti_thread;
+
+/* What a scope has there. */
+struct sti_young {
+    struct sti_nursery *nursery; /* its part of the log begins in this one, */
+    size_t begin;                /* here; NULL: there was none */
+    size_t held;                 /* bytes in its blocks, as far as is known; never too few */
+    size_t measured;             /* so many they were when they were counted last */
+    unsigned blocks;             /* made in all */
+    bool apart;                  /* what comes next must not lie in the thread's present nursery */
+    bool barred;                 /* the scope is never young */
+};
+
+/* The scope, no branch inside another scope of its task, opens as the thread's innermost. Barred: it is never young. */
+void sti_nursery_open(struct sti_thread *thread, struct sti_scope *scope, bool barred);
+
+/* A block for the innermost scope, while that is young. NULL: it is not, or not with this block; or there is no memory. */
+void *sti_nursery_malloc(struct sti_thread *thread, size_t size);
+
+/* False: the innermost scope is barred, or the block is not small. */
+bool sti_nursery_takes_result(const struct sti_thread *thread, size_t size);
+
+/* A block for it, however many it has. NULL: out of memory. */
+void *sti_nursery_malloc_result(struct sti_thread *thread, size_t size);
+
+/* The innermost scope's blocks are the process's from now on, or those of the scope around it. */
+void sti_nursery_commit(struct sti_thread *thread, struct sti_scope *scope);
+
+/* The same, to roll them back: returns those that live, as single blocks, or NULL: there are none. */
+struct sti_heap *sti_nursery_take(struct sti_thread *thread, struct sti_scope *scope);
+
+/* Those of the innermost scope that live now; nothing changes. NULL: none, or out of memory. */
+struct sti_heap *sti_nursery_list(struct sti_thread *thread, const struct sti_scope *scope);
+
+/* Bring what is known of the scope's held up to date. It, and scopes inside it, are open. */
+void sti_nursery_measure(struct sti_thread *thread, struct sti_scope *scope);
+
+/* For heap.h's functions of these names. */
+void sti_nursery_give_back(struct sti_thread *thread);
+void sti_nursery_end_thread(struct sti_thread *thread);
+
+#endif

@@ -1,0 +1,490 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Looking, before a heap is destroyed, for pointers into it from the process's variables, and telling of them; see roots.h. */
+#include "roots.h"
+
+#include <dlfcn.h>
+#include <elf.h>
+#include <errno.h>
+#include <limits.h>
+#include <link.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stint/roots.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "alloc/base/caller.h"
+#include "alloc/base/lasting.h"
+#include "alloc/base/process.h"
+#include "alloc/interrupt/boundary.h"
+#include "heap.h"
+#include "kept.h"
+
+/* --- The scan of roots. Thread of the scope only, outside its scope.
+ *
+ * Every aligned word of the roots is looked up on the maps of all heaps in question (heap_map.h): most lie outside the
+ * range of all areas and cost two compares. A word is a hit if it points into a live block, from which on blocks are looked
+ * at like roots, until no more are found (the marking of a conservative collector: Boehm and Weiser, 1988). Other
+ * threads may write the
+ * roots meanwhile: a word is read whole, and who stores a pointer to this task's block at this very moment got it from a
+ * task that is being rolled back, which no scan could help.
+ *
+ * The loader's lock is held only while it is asked where modules have their variables: or threads that roll back would wait
+ * for each other. What is never unloaded (lasting.h) is then read where it lies; of any other module, which another thread
+ * may be unloading, the system is asked for copies, which end where the memory does. */
+
+#define SAMPLED_EVERY 64
+#define MOST_HITS 16
+#define ADDRESS_BITS (UINTPTR_MAX >> 16) /* some keep a type in the others */
+
+static _Atomic stint_root_scan scan_mode;
+
+int stint_set_root_scan(stint_root_scan scan)
+{
+    if (scan != STINT_ROOT_SCAN_ALWAYS && scan != STINT_ROOT_SCAN_SAMPLED && scan != STINT_ROOT_SCAN_NEVER)
+        return EINVAL;
+    atomic_store_explicit(&scan_mode, scan, memory_order_relaxed);
+    return 0;
+}
+
+bool sti_roots_scan_due(void)
+{
+    static _Thread_local unsigned rollbacks;
+    stint_root_scan mode = atomic_load_explicit(&scan_mode, memory_order_relaxed);
+    if (mode == STINT_ROOT_SCAN_SAMPLED)
+        return rollbacks++ % SAMPLED_EVERY == 0;
+    return mode == STINT_ROOT_SCAN_ALWAYS;
+}
+
+bool sti_roots_are_scanned(void)
+{
+    return atomic_load_explicit(&scan_mode, memory_order_relaxed) != STINT_ROOT_SCAN_NEVER;
+}
+
+struct scan {
+    struct sti_heap *heaps;
+    uintptr_t begin; /* of all areas of theirs */
+    uintptr_t end;
+    struct hit {
+        struct sti_root root;
+        const struct sti_heap *heap;
+    } hits[MOST_HITS];
+    size_t hit_count;
+    struct sti_heap_block *pending; /* marked, and not looked at yet */
+    size_t pending_count;
+    size_t pending_capacity;
+    struct part *parts; /* to be scanned */
+    size_t part_count;
+    size_t part_capacity;
+    bool unanswered; /* the system gives no copies, so what may be unloaded is read with the loader's lock */
+    bool blind;      /* there is something that it could neither read nor know to be unreadable */
+};
+
+/* libc's own lists of what it has open keep nothing open, but these variables of its are anybody's to set; nor does the
+ * loader, which opens none, but remembers where it had mapped files, in whose places a semaphore may be mapped since. */
+static bool is_of_libc(uintptr_t address)
+{
+    if (sti_caller_in(&sti_caller_system.loader, (const void *)address))
+        return true;
+    return sti_caller_in(&sti_caller_system.libc, (const void *)address) && address != (uintptr_t)&stdin &&
+           address != (uintptr_t)&stdout && address != (uintptr_t)&stderr;
+}
+
+static void push(struct scan *scan, struct sti_heap_block block)
+{
+    if (scan->pending_count == scan->pending_capacity) {
+        size_t larger = scan->pending_capacity == 0 ? 64 : 2 * scan->pending_capacity;
+        struct sti_heap_block *pending = sti_process_realloc(scan->pending, larger * sizeof *pending);
+        if (pending == NULL) {
+            scan->blind = true;
+            return;
+        }
+        scan->pending = pending;
+        scan->pending_capacity = larger;
+    }
+    scan->pending[scan->pending_count++] = block;
+}
+
+/* A root without a module is a word of a marked block. */
+static __attribute__((noinline)) void look_at(struct scan *scan, uintptr_t word, const struct sti_root *root)
+{
+    struct sti_heap_block block;
+    struct sti_heap *heap = scan->heaps;
+    enum sti_heap_found found = STI_HEAP_NOTHING;
+    while (heap != NULL && ((heap->is_of_libc && is_of_libc(root->address)) ||
+                            (found = sti_heap_map_mark(heap, word, &block)) == STI_HEAP_NOTHING))
+        heap = heap->next;
+    if (heap == NULL)
+        return;
+    if (found == STI_HEAP_UNKNOWN)
+        scan->blind = true;
+    if (found == STI_HEAP_NEW && !heap->is_of_libc) /* what libc's point to is libc's */
+        push(scan, block);
+    if (root->module != NULL && scan->hit_count < MOST_HITS)
+        scan->hits[scan->hit_count++] = (struct hit){ .root = *root, .heap = heap };
+}
+
+/* Variables that belong together; the offset of a root counts from base. */
+struct range {
+    uintptr_t base;
+    const char *module;
+    const char *where;
+};
+
+struct part {
+    struct range range;
+    uintptr_t begin;
+    uintptr_t end;
+    bool lasts; /* it stays where it is for as long as this thread looks */
+    char *name; /* a copy of the module's; NULL: none is needed */
+};
+
+/* Words that lie at begin, be they read there or in a copy. Reads whatever lies there, a sanitizer's red zones too. */
+__attribute__((no_sanitize("address", "thread", "undefined"))) static inline void
+scan_words(struct scan *scan, const struct range *range, uintptr_t begin, const volatile uintptr_t *words, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        uintptr_t word = words[i] & ADDRESS_BITS;
+        if (__builtin_expect(word - scan->begin < scan->end - scan->begin, 0)) {
+            uintptr_t at = begin + i * sizeof(uintptr_t);
+            struct sti_root root = {
+                .address = at, .offset = at - range->base, .module = range->module, .where = range->where
+            };
+            look_at(scan, word, &root);
+        }
+    }
+}
+
+#define PAGE 4096 /* or a part of one */
+
+/* False: the system does not say what can be read. */
+static __attribute__((noinline)) bool scan_readable(struct scan *scan, const struct range *range, uintptr_t begin,
+                                                    uintptr_t end)
+{
+    uintptr_t copy[PAGE / sizeof(uintptr_t)];
+    while (begin < end) {
+        size_t size = PAGE - begin % PAGE;
+        size = size < end - begin ? size : end - begin;
+        long copied = sti_readable_copy(copy, begin, size);
+        if (copied < 0)
+            return false;
+        else
+            scan_words(scan, range, begin, copy, (size_t)copied / sizeof(uintptr_t));
+        begin += size;
+    }
+    return true;
+}
+
+static bool align(uintptr_t *begin, uintptr_t *end)
+{
+    *begin = (*begin + sizeof(uintptr_t) - 1) & ~(uintptr_t)(sizeof(uintptr_t) - 1);
+    *end &= ~(uintptr_t)(sizeof(uintptr_t) - 1);
+    return *begin < *end;
+}
+
+static void scan_range(struct scan *scan, const struct range *range, uintptr_t begin, uintptr_t end)
+{
+    if (!align(&begin, &end))
+        return;
+    if (sti_readable_all())
+        scan_words(scan, range, begin, (const volatile uintptr_t *)begin, (end - begin) / sizeof(uintptr_t));
+    else if (!scan_readable(scan, range, begin, end))
+        scan->blind = true;
+}
+
+static void scan_part(struct scan *scan, const struct part *part)
+{
+    uintptr_t begin = part->begin;
+    uintptr_t end = part->end;
+    if (part->lasts)
+        scan_range(scan, &part->range, begin, end);
+    else if (align(&begin, &end) && !scan_readable(scan, &part->range, begin, end))
+        scan->unanswered = true;
+}
+
+/* --- Where the variables are -------------------------------------------------------------------------------------- */
+
+static void add_part(struct scan *scan, const struct dl_phdr_info *info, struct part part)
+{
+    if (scan->part_count == scan->part_capacity) {
+        size_t larger = scan->part_capacity == 0 ? 64 : 2 * scan->part_capacity;
+        struct part *parts = sti_process_realloc(scan->parts, larger * sizeof *parts);
+        if (parts == NULL) {
+            scan->blind = true;
+            return;
+        }
+        scan->parts = parts;
+        scan->part_capacity = larger;
+    }
+    part.range.module = info->dlpi_name;
+    if (!sti_module_lasts(info)) {
+        size_t size = strlen(info->dlpi_name) + 1;
+        part.name = sti_process_malloc(size);
+        part.range.module = part.name != NULL ? memcpy(part.name, info->dlpi_name, size) : "";
+    }
+    scan->parts[scan->part_count++] = part;
+}
+
+/* Writable, but for the part that is read-only once relocated. */
+static void add_data(struct scan *scan, const struct dl_phdr_info *info, bool lasts)
+{
+    struct part part = { .lasts = lasts };
+    part.range = (struct range){ .base = info->dlpi_addr, .where = "data" };
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    uintptr_t constant = 0;
+    uintptr_t constant_end = 0;
+    for (size_t i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
+        if (segment->p_type == PT_GNU_RELRO) {
+            constant = info->dlpi_addr + segment->p_vaddr;
+            constant_end = (constant + segment->p_memsz) & ~(page - 1);
+        }
+    }
+    for (size_t i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
+        if (segment->p_type != PT_LOAD || !(segment->p_flags & PF_W))
+            continue;
+        part.begin = info->dlpi_addr + segment->p_vaddr;
+        part.end = part.begin + segment->p_memsz;
+        if (constant_end > part.begin && constant <= part.begin && constant_end <= part.end)
+            part.begin = constant_end;
+        add_part(scan, info, part);
+    }
+}
+
+/* Of the calling thread, where it has any of this module's. Nobody else takes them away. */
+static void add_thread_local(struct scan *scan, const struct dl_phdr_info *info)
+{
+    uintptr_t begin = (uintptr_t)info->dlpi_tls_data;
+    if (begin == 0)
+        return;
+    struct part part = { .begin = begin, .lasts = true };
+    part.range = (struct range){ .base = begin, .where = "thread-local" };
+    for (size_t i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
+        part.end = begin + segment->p_memsz;
+        if (segment->p_type == PT_TLS)
+            add_part(scan, info, part);
+    }
+}
+
+/* With the loader's lock. This library and mimalloc know every heap; what they say of one keeps nothing alive. */
+static int add_module(struct dl_phdr_info *info, size_t size, void *scan)
+{
+    (void)size;
+    if (!sti_caller_module_is_ours(info)) {
+        add_data(scan, info, sti_module_lasts(info));
+        add_thread_local(scan, info);
+    }
+    return 0;
+}
+
+/* The same, for what may be unloaded. */
+static int scan_module(struct dl_phdr_info *info, size_t size, void *argument)
+{
+    struct scan *scan = argument;
+    (void)size;
+    if (sti_caller_module_is_ours(info) || sti_module_lasts(info))
+        return 0;
+    size_t known = scan->part_count;
+    add_data(scan, info, true);
+    for (; known < scan->part_count; known++)
+        scan_part(scan, &scan->parts[known]);
+    return 0;
+}
+
+static void visit_modules(struct scan *scan, int (*visit)(struct dl_phdr_info *, size_t, void *))
+{
+    sti_quiet_enter();
+    dl_iterate_phdr(visit, scan);
+    sti_quiet_leave();
+}
+
+static void scan_modules(struct scan *scan)
+{
+    visit_modules(scan, add_module);
+    size_t count = scan->part_count;
+    for (size_t i = 0; i < count; i++)
+        scan_part(scan, &scan->parts[i]);
+    if (scan->unanswered)
+        visit_modules(scan, scan_module);
+}
+
+static void drop_parts(struct scan *scan)
+{
+    for (size_t i = 0; i < scan->part_count; i++)
+        sti_process_free(scan->parts[i].name);
+    sti_process_free(scan->parts);
+}
+
+static void scan_specifics(struct scan *scan)
+{
+    for (pthread_key_t key = 0; key < PTHREAD_KEYS_MAX; key++) {
+        uintptr_t word = (uintptr_t)pthread_getspecific(key);
+        if (word - scan->begin < scan->end - scan->begin) {
+            struct sti_root root = { .offset = key, .module = "", .where = "specific" };
+            look_at(scan, word, &root);
+        }
+    }
+}
+
+static void scan_marked(struct scan *scan)
+{
+    const struct range range = { .module = NULL };
+    while (scan->pending_count > 0) {
+        struct sti_heap_block block = scan->pending[--scan->pending_count];
+        scan_range(scan, &range, block.begin, block.begin + block.size);
+    }
+    sti_process_free(scan->pending);
+}
+
+static bool make_maps(struct sti_heap *list)
+{
+    for (struct sti_heap *heap = list; heap != NULL; heap = heap->next) {
+        if (!sti_heap_map_make(heap))
+            return false;
+    }
+    return true;
+}
+
+static void pin_all(struct sti_heap *list, bool pinned)
+{
+    for (; list != NULL; list = list->next) {
+        list->pinned = pinned;
+        if (pinned)
+            list->map.held = sti_heap_bytes(list);
+    }
+}
+
+static size_t sum_kept(const struct sti_heap *list)
+{
+    size_t kept = 0;
+    for (; list != NULL; list = list->next)
+        kept += sti_heap_kept(list);
+    return kept;
+}
+
+size_t sti_roots_pin(struct sti_heap *list, const char *task)
+{
+    /* Without memory for a map nothing can be said of any heap, and all are kept. */
+    bool mapped = make_maps(list);
+    pin_all(list, !mapped);
+    if (!mapped)
+        return sum_kept(list);
+    struct scan scan = { .heaps = list, .begin = UINTPTR_MAX };
+    for (const struct sti_heap *heap = list; heap != NULL; heap = heap->next) {
+        if (heap->map.count == 0)
+            continue;
+        scan.begin = heap->map.begin < scan.begin ? heap->map.begin : scan.begin;
+        scan.end = heap->map.end > scan.end ? heap->map.end : scan.end;
+    }
+    if (scan.end == 0)
+        return 0;
+    scan_modules(&scan);
+    scan_specifics(&scan);
+    scan_marked(&scan);
+    if (scan.blind)
+        pin_all(list, true);
+    size_t kept = sum_kept(list);
+    for (size_t i = 0; i < scan.hit_count; i++)
+        sti_roots_report(&scan.hits[i].root, sti_heap_kept(scan.hits[i].heap), sti_kept_bytes() + kept, task);
+    drop_parts(&scan);
+    return kept;
+}
+
+/* --- Telling the user of roots that keep a heap, once a root. Any thread; one at a time. --- */
+
+#define REMEMBERED 256
+
+static struct sti_quiet_lock lock = STI_QUIET_LOCK_INIT;
+static stint_root_report *report_function;
+static void *report_argument;
+static uintptr_t told[REMEMBERED];
+static size_t told_count;
+static size_t limit = (size_t)64 << 20;
+static size_t said; /* the bytes that were too many the last time it was said; 0: they were not */
+
+__attribute__((constructor)) static void be_quiet_at_forks(void)
+{
+    sti_quiet_add(&lock);
+}
+
+void stint_set_root_report(stint_root_report *report, void *arg)
+{
+    pthread_mutex_lock(&lock.mutex);
+    report_function = report;
+    report_argument = arg;
+    told_count = 0;
+    pthread_mutex_unlock(&lock.mutex);
+}
+
+/* Only a symbol that the address really lies in: dladdr alone would name the nearest one below it. */
+static const char *exported_symbol(uintptr_t address)
+{
+    Dl_info info;
+    void *found = NULL;
+    if (address == 0 || dladdr1((const void *)address, &info, &found, RTLD_DL_SYMENT) == 0 || found == NULL)
+        return NULL;
+    const ElfW(Sym) *symbol = found;
+    return address - (uintptr_t)info.dli_saddr < symbol->st_size ? info.dli_sname : NULL;
+}
+
+/* A specific value has no address; its key, which is small, stands for one. */
+static bool first_time(const struct sti_root *root)
+{
+    uintptr_t identity = root->address != 0 ? root->address : root->offset + 1;
+    for (size_t i = 0; i < told_count; i++) {
+        if (told[i] == identity)
+            return false;
+    }
+    if (told_count == REMEMBERED)
+        return false;
+    told[told_count++] = identity;
+    return true;
+}
+
+void stint_set_kept_limit(size_t bytes)
+{
+    pthread_mutex_lock(&lock.mutex);
+    limit = bytes;
+    said = 0;
+    pthread_mutex_unlock(&lock.mutex);
+}
+
+/* With the lock. */
+static bool must_say_too_much(size_t all)
+{
+    if (all <= limit)
+        said = 0;
+    bool must = all > limit && all / 2 >= said;
+    if (must)
+        said = all;
+    return must;
+}
+
+void sti_roots_report(const struct sti_root *root, size_t kept, size_t all, const char *task)
+{
+    pthread_mutex_lock(&lock.mutex);
+    stint_root_report *function = report_function;
+    void *argument = report_argument;
+    bool too_much = all > limit;
+    bool must = must_say_too_much(all);
+    bool tell = function != NULL && (first_time(root) || must);
+    pthread_mutex_unlock(&lock.mutex);
+    if (!tell)
+        return;
+    stint_root public = {
+        .address = (const void *)root->address,
+        .module = root->module,
+        .symbol = exported_symbol(root->address),
+        .where = root->where,
+        .offset = root->offset,
+        .task = task,
+        .kept = kept,
+        .kept_in_all = all,
+        .too_much = too_much,
+    };
+    STI_BOUNDARY_CALLBACK("report", function, &public, argument, NULL);
+}

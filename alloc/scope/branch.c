@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Running a branch; see branch.h. Any thread.
+ *
+ * A branch is either a member's outermost scope, or lies inside one: when a thread that waits in a scope of the family
+ * runs another subtask of it meanwhile. Then it charges that scope and uses its heap, and differs from a function call
+ * by its landing only: so an interrupt of the family leaves it first, and the scope below goes on with it.
+ *
+ * Thread-specific values that a member's outermost branch set are put back at its end, as the thread goes on with another
+ * task while nothing is decided. */
+#undef _FORTIFY_SOURCE
+#include "branch.h"
+
+#include <errno.h>
+#include <setjmp.h>
+
+#include "alloc/base/clock.h"
+#include "alloc/base/scope_state.h"
+#include "alloc/charge/meter.h"
+#include "alloc/charge/shared_budget.h"
+#include "alloc/interrupt/boundary.h"
+#include "alloc/interrupt/guard.h"
+#include "alloc/interrupt/hold.h"
+#include "alloc/interrupt/hook.h"
+#include "alloc/interrupt/interrupt.h"
+#include "alloc/interrupt/left_frames.h"
+#include "alloc/interrupt/misuse.h"
+#include "alloc/interrupt/signals.h"
+#include "alloc/interrupt/watch.h"
+#include "alloc/rollback/handle.h"
+#include "alloc/rollback/heap.h"
+#include "alloc/rollback/kept.h"
+#include "alloc/rollback/nursery.h"
+#include "alloc/rollback/thread_state.h"
+#include "scope.h"
+
+static bool belongs_to(const struct sti_scope *scope, const struct sti_family *family)
+{
+    while (scope != NULL && scope->is_inner_branch)
+        scope = scope->outer;
+    return scope != NULL && scope->member != NULL && scope->member->family == family;
+}
+
+/* Where the branch belongs, which the watch looks at too: before that begins. */
+static int place(struct sti_scope *scope, struct sti_family *family)
+{
+    if (belongs_to(scope->below, family)) {
+        scope->is_inner_branch = true;
+        scope->outer = scope->below;
+        scope->account = NULL;
+        scope->token = NULL;
+        scope->stop = NULL;
+        return 0;
+    }
+    scope->deadline = family->deadline;
+    sti_cpu_begin(scope, sti_family_cpu_left(family), sti_clock_now());
+    scope->member = sti_member_take(family, scope->thread);
+    return scope->member != NULL ? 0 : ENOMEM;
+}
+
+static void begin_inside(struct sti_thread *thread, struct sti_scope *scope)
+{
+    static const stint_budget none;
+    scope->young.held = 0; /* what it makes there is the outer one's */
+    sti_meter_begin(thread, &none);
+    sti_meter_allocate_from(thread, sti_heap_own(scope->outer));
+}
+
+static void begin_outermost(struct sti_thread *thread, struct sti_scope *scope)
+{
+    struct sti_member *member = scope->member;
+    sti_nursery_open(thread, scope, true);
+    scope->heaps = member->heaps;
+    scope->heap = member->heaps;
+    member->heaps = NULL;
+    sti_meter_begin(thread, &scope->request->options->budget);
+    sti_family_begin(member, scope);
+    if (sti_scope_has_limit_of_time(scope))
+        sti_due_begin(thread, scope);
+    sti_meter_allocate_from(thread, scope->heap);
+}
+
+/* Its heap, if it made one, is the first of the scope around it. */
+static void end_inside(struct sti_thread *thread, struct sti_scope *scope)
+{
+    struct sti_scope *outer = scope->outer;
+    sti_specific_commit(scope);
+    sti_thread_state_commit(scope);
+    sti_handles_commit(scope, outer);
+    sti_libc_heap_end(thread, scope, outer);
+    while (scope->heaps != NULL) {
+        struct sti_heap *heap = scope->heaps;
+        scope->heaps = heap->next;
+        heap->next = outer->heaps;
+        outer->heaps = heap;
+    }
+    if (outer->heap == NULL)
+        outer->heap = scope->heap;
+    outer->samples += scope->samples;
+    outer->deferred += scope->deferred;
+}
+
+static void end_outermost(struct sti_thread *thread, struct sti_scope *scope)
+{
+    struct sti_member *member = scope->member;
+    sti_specific_rollback(scope);
+    sti_thread_state_rollback(scope);
+    sti_handles_move(&scope->handles, &member->family->handles, NULL);
+    sti_libc_heap_end(thread, scope, NULL);
+    sti_family_add_cpu(member->family, sti_cpu_end(scope));
+    if (sti_scope_has_limit_of_time(scope))
+        sti_due_renew(thread, scope->below);
+    sti_nursery_commit(thread, scope);
+    scope->heaps = sti_heap_drop_empty(thread, scope->heaps);
+    sti_family_settle(member, scope);
+    atomic_fetch_add_explicit(&member->family->samples, scope->samples, memory_order_relaxed);
+    atomic_fetch_add_explicit(&member->family->deferred, scope->deferred, memory_order_relaxed);
+    member->heaps = scope->heaps;
+    member->runs = false;
+}
+
+static int begin(struct sti_thread *thread, struct sti_scope *scope, struct sti_family *family)
+{
+    sti_scope_init(scope, thread, family->request);
+    scope->is_branch = true;
+    scope->start = sti_clock_now();
+    int error = place(scope, family);
+    if (error != 0)
+        return error;
+    error = scope->preemptible ? sti_scope_begin_preemption(scope) : 0;
+    if (error != 0) {
+        if (scope->member != NULL)
+            scope->member->runs = false;
+        return error;
+    }
+    sti_hold_begin(scope);
+    thread->scope = scope;
+    if (scope->is_inner_branch)
+        begin_inside(thread, scope);
+    else
+        begin_outermost(thread, scope);
+    sti_thread_enter(thread);
+    return 0;
+}
+
+static void end(struct sti_thread *thread, struct sti_scope *scope)
+{
+    sti_thread_suspend();
+    sti_callback_innermost = scope->callback;
+    sti_forks_in_joins = scope->joins;
+    if (__builtin_expect(sti_debug_is_on, 0))
+        sti_misuse_look_at_holds(scope);
+    if (scope->regions > 0)
+        sti_blocking_close(scope);
+    sti_scope_end_watch(scope);
+    sti_mutex_abandon_all(scope);
+    if (scope->is_inner_branch)
+        end_inside(thread, scope);
+    else
+        end_outermost(thread, scope);
+    sti_meter_end(thread);
+    sti_hold_hand_down(scope);
+    thread->scope = scope->below;
+    sti_thread_return_to(thread, scope->below);
+}
+
+int sti_branch_run(struct sti_family *family, stint_fn *fn, void *arg, void **value, bool *interrupted,
+                   struct sti_thrown *thrown)
+{
+    *value = NULL;
+    thrown->exception = NULL;
+    *interrupted = false;
+    struct sti_thread *thread = sti_thread_self();
+    if (thread == NULL)
+        return sti_thread_missing();
+    struct sti_scope scope;
+    scope.frame = (uintptr_t)__builtin_frame_address(0);
+    int error = begin(thread, &scope, family);
+    if (error != 0)
+        return error;
+
+    /* Written between setjmp and longjmp, read after. */
+    volatile int code = ECANCELED;
+    void *volatile result = NULL;
+    volatile bool returned = false;
+    sti_interrupt_look(&scope, 0);
+    const struct sti_float_modes modes = sti_float_modes_now();
+    if (!sti_interrupt_is_tripped(&scope)) {
+        if (_setjmp(scope.landing) == 0) {
+            void *made = NULL;
+            code = sti_boundary_run(&scope, fn, arg, &made, thrown);
+            result = made;
+            if (__builtin_expect(sti_boundary_was_left(thrown), 0)) {
+                code = sti_boundary_end_left(&scope);
+                thrown->exception = NULL;
+            } else if (__builtin_expect(thrown->exception != NULL, 0)) {
+                sti_boundary_note(&scope, thrown);
+            } else if (__builtin_expect(sti_misuse_is_left(&scope), 0)) {
+                code = sti_misuse_fail_task(&scope, code);
+            }
+            returned = true;
+        } else {
+            sti_float_modes_set(&modes);
+        }
+    }
+    if (sti_forks_are_left(&scope))
+        code = sti_forks_give_up(&scope);
+    end(thread, &scope);
+    *value = result;
+    *interrupted = !returned;
+    return code;
+}

@@ -1,0 +1,480 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Opening and closing a scope: stint_run, and sti_scope_run for the executor. Any thread.
+ *
+ * The landing saves no signal mask (that would cost 130 ns): the one signal handler that an interrupt is delivered from
+ * has only its own signal blocked, and the end of its scope lets that through again. */
+#undef _FORTIFY_SOURCE
+#include "scope.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stint/context.h>
+
+#include "alloc/base/module.h"
+#include "alloc/base/process.h"
+#include "alloc/base/scope_state.h"
+#include "alloc/charge/account.h"
+#include "alloc/charge/allocate.h"
+#include "alloc/charge/global.h"
+#include "alloc/charge/meter.h"
+#include "alloc/charge/shared_budget.h"
+#include "alloc/interrupt/boundary.h"
+#include "alloc/interrupt/guard.h"
+#include "alloc/interrupt/hook.h"
+#include "alloc/interrupt/interrupt.h"
+#include "alloc/interrupt/left_frames.h"
+#include "alloc/interrupt/misuse.h"
+#include "alloc/interrupt/signals.h"
+#include "alloc/interrupt/token.h"
+#include "alloc/interrupt/watch.h"
+#include "alloc/rollback/handle.h"
+#include "alloc/rollback/heap.h"
+#include "alloc/rollback/kept.h"
+#include "alloc/rollback/nursery.h"
+#include "alloc/rollback/thread_state.h"
+#include "outcome.h"
+
+#define DEFAULT_GRACE ((size_t)1 << 20)
+
+bool sti_scope_is_in_account(const stint_account *account)
+{
+    const struct sti_thread *thread = sti_thread_own();
+    const struct sti_scope *scope = thread != NULL ? thread->scope : NULL;
+    while (scope != NULL && !sti_account_contains(account, scope->account))
+        scope = scope->below;
+    return scope != NULL;
+}
+
+static void set_reason(stint_outcome *outcome, stint_reason reason, int own_error)
+{
+    outcome->reason = reason;
+    outcome->status = STINT_ERROR;
+    switch (reason) {
+    case STINT_REASON_NONE:
+        outcome->status = STINT_OK;
+        outcome->error = 0;
+        return;
+    case STINT_REASON_FAILED:
+    case STINT_REASON_EXCEPTION:
+        outcome->error = own_error;
+        return;
+    case STINT_REASON_ALLOCATION_LIMIT:
+    case STINT_REASON_MEMORY_LIMIT:
+    case STINT_REASON_GLOBAL_MEMORY_LIMIT:
+        outcome->error = ENOMEM;
+        return;
+    case STINT_REASON_ACCOUNT:
+    case STINT_REASON_TRACKER:
+        outcome->error = EDQUOT;
+        return;
+    case STINT_REASON_DEADLINE:
+    case STINT_REASON_CPU:
+    case STINT_REASON_EXPIRED:
+        outcome->error = ETIMEDOUT;
+        return;
+    case STINT_REASON_TOKEN:
+    case STINT_REASON_SHUTDOWN:
+    case STINT_REASON_OUTER:
+        break;
+    }
+    outcome->status = STINT_CANCELLED;
+    outcome->error = ECANCELED;
+}
+
+stint_outcome sti_outcome_unstarted(stint_reason reason, uint64_t queued_ns)
+{
+    stint_outcome outcome = { .usage = { .queued_ns = queued_ns } };
+    set_reason(&outcome, reason, 0);
+    return outcome;
+}
+
+int sti_scope_begin_preemption(struct sti_scope *scope)
+{
+    int error = sti_preempt_open(scope->thread, &scope->signal_was_blocked);
+    if (error != 0)
+        return error;
+    error = sti_hook_watch_scope(scope);
+    if (error != 0)
+        sti_preempt_close(scope->signal_was_blocked);
+    return error;
+}
+
+void sti_scope_end_watch(struct sti_scope *scope)
+{
+    if (scope->watched)
+        sti_hook_end_scope(scope);
+    if (scope->preemptible)
+        sti_preempt_close(scope->signal_was_blocked);
+}
+
+static bool is_untimed(const stint_options *options)
+{
+    const stint_budget *budget = &options->budget;
+    return (options->flags & STINT_UNTIMED) != 0 && (budget->wall_ns | budget->run_ns | budget->cpu_ns) == 0 &&
+           !sti_global_is_limited();
+}
+
+void sti_scope_init(struct sti_scope *scope, struct sti_thread *thread, const struct sti_scope_request *request)
+{
+    const stint_options *options = request->options;
+    scope->below = sti_thread_metered != NULL ? thread->scope : NULL;
+    scope->outer = NULL;
+    scope->request = request;
+    scope->member = NULL;
+    scope->is_branch = false;
+    scope->is_inner_branch = false;
+    scope->forks = sti_forks_outstanding(thread);
+    scope->joins = sti_forks_in_joins;
+    scope->callback = sti_callback_innermost;
+    scope->peak = 0;
+    scope->grace_left = options->grace != 0 ? options->grace : DEFAULT_GRACE;
+    scope->samples = 0;
+    scope->deferred = 0;
+    scope->deadline = UINT64_MAX;
+    scope->cpu.limit = 0;
+    scope->cpu.look = UINT64_MAX;
+    scope->account = options->account;
+    scope->charged = NULL;
+    scope->entered = false;
+    scope->token = request->token;
+    scope->stop = request->stop;
+    scope->on_interrupt = options->on_interrupt;
+    scope->tripped = STINT_REASON_NONE;
+    scope->finished = false;
+    scope->masks = 0;
+    scope->met.left = 0;
+    sti_cxx_note(&scope->cxx);
+    scope->keeps = 0;
+    scope->regions = 0;
+    scope->guards = NULL;
+    scope->unwind.under_way = false;
+    scope->mutexes = NULL;
+    scope->pushes = 0;
+    scope->thread = thread;
+    scope->hooks = NULL;
+    scope->watch.link = NULL;
+    scope->watched = false;
+    scope->preemptible = options->preemptible;
+    scope->untimed = is_untimed(options);
+    scope->covered = 0;
+    scope->wiped = options->wipe;
+    scope->heap = NULL;
+    scope->heaps = NULL;
+    scope->heap_count = 0;
+    scope->sweep_at = STI_SCOPE_FIRST_SWEEP;
+    scope->libc_heaps = NULL;
+    scope->handles = NULL;
+    scope->specifics = NULL;
+    scope->thread_state = NULL;
+    scope->descriptors = NULL;
+    scope->payload = NULL;
+}
+
+/* The quick clock may be a little off. */
+static uint64_t now_but_not_before(struct sti_thread *thread, uint64_t begin)
+{
+    uint64_t now = sti_quick_clock_now(&thread->clock);
+    return now > begin ? now : begin;
+}
+
+static bool is_charged(const struct sti_scope *outer, const stint_account *account)
+{
+    while (outer != NULL && !sti_account_contains(account, outer->account))
+        outer = outer->outer;
+    return outer != NULL;
+}
+
+/* What a scope around this one charges already is not charged twice, and counts no second task. */
+static __attribute__((noinline)) void charge_once(struct sti_scope *scope)
+{
+    const stint_account *charged = scope->account;
+    while (charged != NULL && !is_charged(scope->outer, charged))
+        charged = sti_account_parent(charged);
+    if (charged == scope->account)
+        scope->account = NULL;
+    else
+        scope->charged = charged;
+}
+
+static uint64_t time_after(uint64_t begin, uint64_t limit)
+{
+    uint64_t end;
+    return limit == 0 || __builtin_add_overflow(begin, limit, &end) ? UINT64_MAX : end;
+}
+
+static uint64_t deadline_of(const stint_budget *budget, uint64_t submitted, uint64_t start)
+{
+    uint64_t whole = time_after(submitted, budget->wall_ns);
+    uint64_t run = time_after(start, budget->run_ns);
+    return run < whole ? run : whole;
+}
+
+static int open_scope(struct sti_thread *thread, struct sti_scope *scope, const struct sti_scope_request *request)
+{
+    const stint_options *options = request->options;
+    sti_scope_init(scope, thread, request);
+    uint64_t start = scope->untimed ? request->submitted_ns : now_but_not_before(thread, request->submitted_ns);
+    uint64_t submitted = request->submitted_ns != 0 ? request->submitted_ns : start;
+    scope->start = start;
+    if (!request->detached)
+        scope->outer = scope->below;
+    if (scope->outer != NULL && scope->outer->wiped)
+        scope->wiped = true;
+    if (scope->outer != NULL && scope->account != NULL)
+        charge_once(scope);
+    if ((options->budget.wall_ns | options->budget.run_ns) != 0)
+        scope->deadline = deadline_of(&options->budget, submitted, start);
+    sti_cpu_begin(scope, options->budget.cpu_ns, start); /* before the watch can see it */
+
+    if (scope->account != NULL && !request->entered && !sti_account_enter(scope->account, scope->charged))
+        return EBUSY;
+    scope->entered = true;
+    if (scope->preemptible) {
+        int error = sti_scope_begin_preemption(scope);
+        if (error != 0) {
+            sti_account_leave(scope->account, scope->charged);
+            return error;
+        }
+    }
+    if (options->audit_descriptors)
+        scope->descriptors = sti_descriptors_list();
+    sti_hold_begin(scope);
+    thread->scope = scope;
+    if (options->wipe)
+        sti_wipe_begin();
+    sti_nursery_open(thread, scope, scope->wiped || sti_debug_is_on);
+    sti_meter_begin(thread, &options->budget);
+    if (scope->outer == NULL)
+        sti_global_begin_task(thread, start != 0 ? start : 1); /* untimed: as the oldest */
+    if (sti_scope_has_limit_of_time(scope))
+        sti_due_begin(thread, scope);
+    sti_thread_enter(thread);
+    return 0;
+}
+
+/* Most tasks have nothing that could stop them here but what the process holds. */
+static inline void look(const struct sti_thread *thread, struct sti_scope *scope, uint64_t now)
+{
+    uintptr_t others = (uintptr_t)scope->outer | (uintptr_t)scope->member | (uintptr_t)scope->stop | (uintptr_t)scope->token;
+    if (others != 0 || (scope->deadline & scope->cpu.look) != UINT64_MAX ||
+        atomic_load_explicit(&thread->sacrificed, memory_order_seq_cst))
+        sti_interrupt_look(scope, now);
+}
+
+/* Few tasks leave anything in the thread or in libc; others may close the last handle meanwhile. */
+static inline bool has_left_state(const struct sti_scope *scope)
+{
+    const void *handles = __atomic_load_n(&scope->handles, __ATOMIC_RELAXED);
+    return __builtin_expect(((uintptr_t)scope->specifics | (uintptr_t)scope->thread_state |
+                             (uintptr_t)scope->libc_heaps | (uintptr_t)handles) != 0,
+                            0);
+}
+
+static __attribute__((noinline)) void commit_state(struct sti_thread *thread, struct sti_scope *scope)
+{
+    sti_specific_commit(scope);
+    sti_thread_state_commit(scope);
+    sti_handles_commit(scope, scope->outer);
+    sti_libc_heap_end(thread, scope, scope->outer);
+}
+
+static void commit(struct sti_thread *thread, struct sti_scope *scope)
+{
+    if (has_left_state(scope))
+        commit_state(thread, scope);
+    sti_nursery_commit(thread, scope);
+    if (scope->outer != NULL)
+        sti_heap_hand_over(thread, scope, scope->outer);
+    else if (scope->heaps != NULL)
+        sti_heap_commit(thread, scope->heaps);
+}
+
+/* Whether the roots have been scanned, and none leads into the scope's heaps. */
+static __attribute__((noinline)) bool roll_back_state(struct sti_thread *thread, struct sti_scope *scope,
+                                                      const char *task)
+{
+    sti_specific_rollback(scope);
+    sti_thread_state_rollback(scope);
+    bool scanned = sti_handles_rollback(scope, task);
+    sti_libc_heap_end(thread, scope, NULL);
+    return scanned;
+}
+
+static size_t roll_back(struct sti_thread *thread, struct sti_scope *scope, const char *task)
+{
+    bool scanned = has_left_state(scope) && roll_back_state(thread, scope, task);
+    struct sti_heap *blocks = sti_nursery_take(thread, scope);
+    if (blocks == NULL)
+        return sti_heap_rollback(thread, scope->heaps, task, scanned);
+    blocks->next = scope->heaps;
+    return sti_heap_rollback(thread, blocks, task, scanned);
+}
+
+/* End the thread's innermost scope and make the one below it current again. */
+static void close_scope(struct sti_thread *thread, int code, void *value, const struct sti_scope_request *request,
+                        stint_outcome *outcome)
+{
+    struct sti_scope *scope = thread->scope;
+    sti_thread_suspend();
+    sti_callback_innermost = scope->callback;
+    sti_forks_in_joins = scope->joins;
+    if (__builtin_expect(sti_debug_is_on, 0))
+        sti_misuse_look_at_holds(scope);
+    if (scope->regions > 0)
+        sti_blocking_close(scope);
+    sti_scope_end_watch(scope);
+    uint64_t start = scope->start;
+    uint64_t end = scope->untimed ? start : now_but_not_before(thread, start);
+    look(thread, scope, end);
+    uint64_t cpu = scope->cpu.limit != 0 ? sti_cpu_end(scope) : 0;
+    if (scope->member != NULL)
+        sti_family_close(scope, cpu);
+
+    stint_reason reason = scope->tripped;
+    if (reason == STINT_REASON_FAILED && code == 0)
+        code = EINVAL; /* a branch's: left_frames.h */
+    if (reason == STINT_REASON_NONE && code != 0)
+        reason = STINT_REASON_FAILED;
+    set_reason(outcome, reason, code);
+    outcome->value = outcome->status == STINT_OK ? value : NULL;
+    outcome->payload = NULL;
+    outcome->payload_size = 0;
+    if (__builtin_expect(scope->payload != NULL, 0))
+        sti_payload_hand_over(scope, outcome);
+    bool commits = outcome->status == STINT_OK && !request->options->discard;
+
+    size_t held = sti_heap_held(scope);
+    if (held > scope->peak)
+        scope->peak = held;
+    outcome->usage = (stint_usage){
+        .allocated = thread->used - scope->begin,
+        .peak = scope->peak,
+        .samples = scope->samples,
+        .deferred = scope->deferred,
+        .wall_ns = end - start,
+        .queued_ns = request->submitted_ns != 0 ? start - request->submitted_ns : 0,
+        .cpu_ns = request->options->budget.cpu_ns != 0 ? cpu : 0,
+        .committed = commits ? held : 0,
+    };
+    if (scope->member != NULL)
+        sti_family_add_usage(scope, &outcome->usage);
+
+    if (scope->mutexes != NULL)
+        sti_mutex_abandon_all(scope);
+    if (scope->member != NULL)
+        sti_handles_move(&scope->member->family->handles, &scope->handles, scope);
+    if (commits) {
+        commit(thread, scope);
+    } else {
+        outcome->usage.kept = roll_back(thread, scope, request->options->name);
+        outcome->usage.descriptors = sti_descriptors_left(scope->descriptors, request->options->name);
+    }
+    if (scope->member != NULL)
+        outcome->usage.kept += sti_family_end(scope, commits);
+    if (request->options->wipe)
+        sti_wipe_end();
+    if (scope->descriptors != NULL)
+        sti_descriptors_free(scope->descriptors);
+    sti_meter_end(thread);
+    if (scope->outer == NULL)
+        sti_global_end_task(thread, request->options->name, scope->below != NULL);
+    if (sti_scope_has_limit_of_time(scope))
+        sti_due_renew(thread, scope->below);
+    if (scope->account != NULL)
+        sti_account_leave(scope->account, scope->charged);
+    sti_hold_hand_down(scope);
+    thread->scope = scope->below;
+    sti_thread_return_to(thread, scope->below);
+}
+
+void sti_scope_abandon(struct sti_scope *scope)
+{
+    struct sti_thread *thread = scope->thread;
+    const struct sti_scope_request *request = scope->request;
+    stint_token *token = (stint_token *)(uintptr_t)request->token; /* stint_run's, which will not return */
+    stint_account *account = request->options->account;
+    stint_outcome unheard;
+    sti_forks_give_up(scope);
+    sti_guard_run_all(scope);
+    sti_hook_drop(scope);
+    sti_hold_end_regions(&scope->holds);
+    close_scope(thread, EINVAL, NULL, request, &unheard);
+    sti_process_free((void *)(uintptr_t)unheard.payload);
+    stint_token_release(token);
+    stint_account_release(account);
+    if (thread->scope == NULL && sti_member_has_mail(thread))
+        sti_member_collect(thread);
+}
+
+int sti_scope_run(const struct sti_scope_request *request, stint_outcome *outcome)
+{
+    struct sti_thread *thread = sti_thread_self();
+    if (thread == NULL) {
+        if (request->entered)
+            sti_account_leave(request->options->account, NULL);
+        return sti_thread_missing();
+    }
+    struct sti_scope scope;
+    scope.frame = (uintptr_t)__builtin_frame_address(0);
+    int error = open_scope(thread, &scope, request);
+    if (error != 0)
+        return error;
+
+    /* Written between setjmp and longjmp, read after. */
+    volatile int code = 0;
+    outcome->message[0] = '\0';
+    void *volatile value = NULL;
+    look(thread, &scope, scope.start);
+    if (__builtin_expect(scope.tripped == STINT_REASON_DEADLINE, 0))
+        scope.tripped = STINT_REASON_EXPIRED;
+    const struct sti_float_modes modes = sti_float_modes_now();
+    if (scope.tripped == STINT_REASON_NONE) {
+        if (_setjmp(scope.landing) == 0) {
+            void *result = NULL;
+            struct sti_thrown thrown;
+            code = sti_boundary_run(&scope, request->fn, request->arg, &result, &thrown);
+            value = result;
+            if (__builtin_expect(thrown.exception != NULL, 0))
+                code = sti_boundary_fail(&scope, &thrown, outcome);
+            else if (__builtin_expect(sti_misuse_is_left(&scope), 0))
+                code = sti_misuse_fail(&scope, code);
+        } else {
+            sti_float_modes_set(&modes);
+        }
+    }
+    if (sti_forks_are_left(&scope))
+        code = sti_forks_give_up(&scope);
+    close_scope(thread, code, value, request, outcome);
+    if (scope.below == NULL && sti_member_has_mail(thread))
+        sti_member_collect(thread);
+    return 0;
+}
+
+int stint_run(stint_fn *fn, void *arg, const stint_options *options, stint_outcome *outcome)
+{
+    static const stint_options no_limits = STINT_OPTIONS_INIT;
+    if (fn == NULL || outcome == NULL || !sti_options_valid(options))
+        return EINVAL;
+    if (!sti_link_allows(options != NULL ? options->flags : 0))
+        return ENOTSUP;
+    /* Others may release theirs while the task runs. */
+    stint_token *token = options != NULL ? stint_token_retain(options->token) : NULL;
+    stint_account *account = options != NULL ? stint_account_retain(options->account) : NULL;
+    stint_context *context = options != NULL ? stint_context_retain(options->context) : NULL;
+    struct sti_scope_request request = {
+        .fn = fn,
+        .arg = arg,
+        .options = options != NULL ? options : &no_limits,
+        .token = token,
+    };
+    int error = sti_scope_run(&request, outcome);
+    stint_token_release(token);
+    stint_account_release(account);
+    stint_context_release(context);
+    if (error == 0 && outcome->payload != NULL)
+        sti_payload_settle(outcome);
+    if (error == 0 && sti_thread_metered != NULL)
+        sti_interrupt_point(sti_thread_metered);
+    return error;
+}

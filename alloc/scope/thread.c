@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The records of threads: made, found, handed on, poked. The protocol is in thread.h. Any thread. */
+#include "alloc/base/thread.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "alloc/base/module.h"
+#include "alloc/base/process.h"
+#include "alloc/charge/shared_budget.h"
+#include "alloc/rollback/handle.h"
+#include "alloc/rollback/heap.h"
+#include "alloc/rollback/thread_state.h"
+
+_Thread_local struct sti_thread *sti_thread_metered;
+_Thread_local struct sti_thread *sti_thread_counted;
+
+static _Thread_local struct sti_thread *own_record;
+static _Thread_local bool changing; /* it is being found, or given up */
+static _Atomic(struct sti_thread *) all_records;
+
+static pthread_key_t record_key;
+static bool has_key;
+
+/* The thread ends: hand its record on. mimalloc may have given up the thread's parts of its heaps already. */
+static void end_thread(void *record)
+{
+    struct sti_thread *thread = record;
+    if (own_record != thread)
+        return;
+    sti_thread_suspend(); /* were the thread ended inside a task */
+    own_record = NULL;
+    changing = true;
+    sti_member_end_thread(thread);
+    sti_handles_end_thread(thread);
+    sti_heap_end_thread(thread);
+    sti_memprof_end_thread(&thread->sampling);
+    /* release: the next owner, who acquires, sees the record as it was left. */
+    atomic_store_explicit(&thread->owned, false, memory_order_release);
+    changing = false;
+}
+
+static struct sti_thread *adopt_record(void)
+{
+    for (struct sti_thread *thread = atomic_load_explicit(&all_records, memory_order_acquire); thread != NULL;
+         thread = thread->next) {
+        bool owned = false;
+        if (!atomic_load_explicit(&thread->owned, memory_order_relaxed) &&
+            atomic_compare_exchange_strong_explicit(&thread->owned, &owned, true, memory_order_acquire,
+                                                    memory_order_relaxed))
+            return thread;
+    }
+    return NULL;
+}
+
+static struct sti_thread *make_record(void)
+{
+    struct sti_thread *thread = sti_process_aligned(_Alignof(struct sti_thread), sizeof *thread);
+    if (thread == NULL)
+        return NULL;
+    memset(thread, 0, sizeof *thread);
+    thread->used = 1; /* beyond a limit of 0, even with a charge that wrapped round to nothing */
+    thread->sampling.next = UINT64_MAX;
+    atomic_init(&thread->owned, true);
+    thread->next = atomic_load_explicit(&all_records, memory_order_relaxed);
+    /* release: whoever finds the record on the list sees it initialised. */
+    while (!atomic_compare_exchange_weak_explicit(&all_records, &thread->next, thread, memory_order_release,
+                                                  memory_order_relaxed))
+        ;
+    return thread;
+}
+
+int sti_thread_missing(void)
+{
+    return sti_backend_check() != 0 ? ENOTSUP : ENOMEM;
+}
+
+static __attribute__((noinline)) struct sti_thread *first_record(void)
+{
+    if (sti_backend_check() != 0)
+        return NULL;
+    changing = true;
+    sti_backend_thread_init();
+    struct sti_thread *thread = adopt_record();
+    if (thread == NULL)
+        thread = make_record();
+    if (thread != NULL) {
+        thread->id = gettid();
+        atomic_store_explicit(&thread->ending, false, memory_order_relaxed);
+        own_record = thread;
+        if (has_key)
+            sti_specific_set_plain(record_key, thread);
+    }
+    changing = false;
+    return thread;
+}
+
+/* In the child of a fork the calling thread has another id, and the others are gone: nobody waits for a task of theirs to
+ * end. Their records are left, with heaps that are no other thread's to use. */
+static void leave_others_behind(void)
+{
+    if (own_record != NULL)
+        own_record->id = gettid();
+    for (struct sti_thread *thread = sti_thread_first(); thread != NULL; thread = thread->next) {
+        if (thread == own_record)
+            continue;
+        atomic_store_explicit(&thread->started, 0, memory_order_relaxed);
+        atomic_store_explicit(&thread->forks, NULL, memory_order_relaxed);
+    }
+}
+
+static int create_key(void)
+{
+#if STI_OVERRIDES
+    int (*plain)(pthread_key_t *, void (*)(void *));
+    *(void **)&plain = sti_libc_function("pthread_key_create");
+    return plain(&record_key, end_thread);
+#else
+    return pthread_key_create(&record_key, end_thread);
+#endif
+}
+
+__attribute__((constructor)) static void prepare(void)
+{
+    has_key = create_key() == 0;
+    pthread_atfork(NULL, NULL, leave_others_behind);
+}
+
+struct sti_thread *sti_thread_own(void)
+{
+    return own_record;
+}
+
+struct sti_thread *sti_thread_self(void)
+{
+    struct sti_thread *thread = own_record;
+    return __builtin_expect(thread != NULL, 1) ? thread : first_record();
+}
+
+struct sti_thread *sti_thread_self_if_settled(void)
+{
+    return changing ? NULL : sti_thread_self();
+}
+
+struct sti_thread *sti_thread_first(void)
+{
+    return atomic_load_explicit(&all_records, memory_order_acquire);
+}
+
+void sti_thread_poke_all(void)
+{
+    for (struct sti_thread *thread = sti_thread_first(); thread != NULL; thread = thread->next)
+        atomic_store_explicit(&thread->limit, 0, memory_order_seq_cst);
+}

@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Fork and join off their fast paths: forks that are shared, stolen, waited for and settled; see fork.h.
+ *
+ * Nothing of the executor is half done while a subtask runs, in a join or in a branch: an interrupt may jump over the
+ * frames of this file that lie below it. In the midst of these functions there is no sample point. */
+#include "fork.h"
+
+#include <errno.h>
+#include <stint/interrupt.h>
+
+#include "alloc/charge/shared_budget.h"
+#include "alloc/interrupt/hook.h"
+#include "alloc/interrupt/left_frames.h"
+#include "alloc/scope/branch.h"
+#include "alloc/scope/scope.h"
+#include "executor/pool/overdue.h"
+#include "executor/pool/pool_state.h"
+#include "executor/worker/deadlock.h"
+#include "executor/worker/event.h"
+#include "executor/worker/run.h"
+#include "executor/worker/worker.h"
+
+/* How often a join looks for something to help with before it sleeps: some 10 microseconds in all. */
+#define AWAIT_ROUNDS 40
+
+/* Then it counts among those who have slept for long (deadlock.h). */
+#define SHORT_SLEEP_NS UINT64_C(10000000)
+
+/* Of threads that are no workers: every fork and join takes the slow path. */
+static struct stint_forks no_forks;
+__thread struct stint_forks *stint_thread_forks = &no_forks;
+
+/* --- Sharing ------------------------------------------------------------------------------------------------------ */
+
+/* Somebody has asked: share forks below this place, if there are any and they may be. Otherwise the question stays. */
+static void answer(struct sti_worker *worker, size_t end)
+{
+    struct sti_family *family;
+    worker->split.task = sti_worker_task(worker);
+    if (sti_family_open(&family) == 0 && sti_split_share(&worker->split, end, family))
+        sti_park_notify_shared(worker->pool);
+}
+
+void sti_fork_share_all(struct sti_worker *worker)
+{
+    struct sti_family *family;
+    if (worker->split.forks.depth == worker->split.split)
+        return;
+    worker->split.task = sti_worker_task(worker);
+    if (sti_family_open(&family) == 0 && sti_split_share_all(&worker->split, family))
+        sti_park_notify_shared(worker->pool);
+}
+
+int stint_fork_slowly(stint_subtask *subtask, stint_fn *fn, void *arg)
+{
+    if (subtask == NULL || fn == NULL)
+        return EINVAL;
+    subtask->fn = fn;
+    subtask->arg = arg;
+    struct sti_worker *worker = sti_worker_current();
+    if (worker == NULL || !sti_split_push(&worker->split, subtask)) {
+        subtask->place = STINT_FORK_IN_JOIN;
+        sti_forks_in_joins++;
+        return 0;
+    }
+    if (sti_split_is_asked(&worker->split))
+        answer(worker, worker->split.forks.depth);
+    return 0;
+}
+
+/* --- Stealing ----------------------------------------------------------------------------------------------------- */
+
+static struct sti_stolen steal_from(struct sti_worker *worker, struct sti_worker *owner,
+                                    const struct sti_family *family)
+{
+    struct sti_stolen stolen = { sti_split_steal(&owner->split, family), owner };
+    if (stolen.offer == NULL) {
+        sti_split_ask(&owner->split);
+        return stolen;
+    }
+    atomic_store_explicit(&stolen.offer->thief, worker, memory_order_release);
+    if (!sti_split_is_public(&owner->split) && sti_park_is_anybody_idle(worker->pool))
+        sti_split_ask(&owner->split);
+    return stolen;
+}
+
+struct sti_stolen sti_fork_steal(struct sti_worker *worker, const struct sti_family *family)
+{
+    const stint_pool *pool = worker->pool;
+    unsigned slots = sti_pool_slots(pool);
+    unsigned victim = sti_worker_random(worker) % slots;
+    for (unsigned i = 0; i < slots; i++) {
+        struct sti_worker *owner = &pool->workers[victim];
+        if (owner != worker) {
+            struct sti_stolen stolen = steal_from(worker, owner, family);
+            if (stolen.offer != NULL)
+                return stolen;
+        }
+        if (++victim == slots)
+            victim = 0;
+    }
+    return (struct sti_stolen){ .offer = NULL };
+}
+
+const stint_options *sti_fork_options(struct sti_stolen stolen)
+{
+    const struct sti_family *family = atomic_load_explicit(&stolen.offer->family, memory_order_relaxed);
+    return family->request->options;
+}
+
+void sti_fork_run(struct sti_worker *worker, struct sti_stolen stolen)
+{
+    struct sti_offer *offer = stolen.offer;
+    struct sti_frame frame;
+    sti_worker_enter(worker, &frame, offer->task, true);
+    struct sti_family *family = atomic_load_explicit(&offer->family, memory_order_relaxed);
+    offer->value = NULL;
+    offer->code = sti_branch_run(family, offer->fn, offer->arg, &offer->value, &offer->interrupted,
+                                 &offer->thrown);
+    sti_worker_leave(worker, &frame);
+    sti_visit_let_pass();
+    /* Before the owner can go on: what it forks next is for this worker, which would ask too late. */
+    sti_split_ask(&stolen.owner->split);
+    atomic_store_explicit(&offer->state, STI_OFFER_ENDED, memory_order_release);
+    sti_event_signal(&stolen.owner->helped);
+}
+
+/* --- Joining ------------------------------------------------------------------------------------------------------ */
+
+static bool has_ended(const struct sti_offer *offer)
+{
+    return atomic_load_explicit(&offer->state, memory_order_acquire) == STI_OFFER_ENDED;
+}
+
+/* Steal back from whoever has the awaited subtask; from others of the same task when that one has nothing. */
+static bool leapfrog(struct sti_worker *worker, const struct sti_offer *awaited)
+{
+    const struct sti_family *family = atomic_load_explicit(&awaited->family, memory_order_relaxed);
+    struct sti_worker *thief = atomic_load_explicit(&awaited->thief, memory_order_relaxed);
+    struct sti_stolen stolen = { .offer = NULL };
+    if (thief != NULL)
+        stolen = steal_from(worker, thief, family);
+    if (stolen.offer == NULL)
+        stolen = sti_fork_steal(worker, family);
+    if (stolen.offer == NULL)
+        return false;
+    unsigned depth = worker->asleep;
+    if (depth > 0)
+        sti_spare_interrupt_sleep(worker);
+    sti_fork_run(worker, stolen);
+    if (depth > 0)
+        sti_spare_resume_sleep(worker, depth);
+    return true;
+}
+
+/* As one who has slept for long (deadlock.h); no signal could end that. */
+static void sleep_long_in_join(struct sti_sleeper *sleeper, uint64_t deadline_ns)
+{
+    bool covered = sti_waking_cover();
+    sti_deadlock_enter(sleeper);
+    do
+        sti_deadlock_look(sleeper);
+    while (sti_park_await(sleeper, deadline_ns) && sti_sleeper_is_nudged(sleeper));
+    sti_deadlock_leave(sleeper);
+    if (covered)
+        sti_waking_uncover_scopes();
+}
+
+/* Who sleeps here has given its place to a spare; and may be the only one that has room on its stack for a task that
+ * others wait for (deadlock.h). But not while frames are being left. */
+static void sleep_in_join(struct sti_worker *worker, const struct sti_offer *offer, bool settles, bool *refused)
+{
+    struct sti_sleeper sleeper = { .worker = worker, .offer = offer };
+    struct sti_sleeper *for_rescue = *refused ? NULL : &sleeper;
+    if (!settles)
+        sti_wait_measure_room(&sleeper);
+    sti_spare_fall_asleep(worker, for_rescue);
+    if (for_rescue == NULL)
+        sleep_long_in_join(&sleeper, sti_deadline_after(STI_RETRY_NS));
+    else if (!sti_park_await(&sleeper, sti_deadline_after(SHORT_SLEEP_NS)))
+        sleep_long_in_join(&sleeper, STI_NEVER);
+    sti_spare_awake(worker, for_rescue);
+    *refused = sti_wait_run_errands(&sleeper, !settles && !has_ended(offer));
+}
+
+/* Wait for the end of what a thief has, and give its place back. */
+static struct sti_offer *await(struct sti_worker *worker, size_t place, bool settles)
+{
+    struct sti_offer *offer = &worker->split.offers[place];
+    unsigned round = 0;
+    bool refused = false;
+    while (!has_ended(offer)) {
+        sti_branch_answer();
+        if (leapfrog(worker, offer))
+            round = 0;
+        else if (round < AWAIT_ROUNDS)
+            sti_rest(round++);
+        else
+            sleep_in_join(worker, offer, settles, &refused);
+    }
+    sti_split_forget(&worker->split, place);
+    return offer;
+}
+
+/* An interrupt, or whoever ended the scope, may have settled it already. */
+static void end_in_join(void)
+{
+    if (sti_forks_in_joins > 0)
+        sti_forks_in_joins--;
+}
+
+static int run(stint_subtask *subtask, void **value)
+{
+    void *result = NULL;
+    subtask->place = STINT_FORK_JOINED;
+    int code = subtask->fn(subtask->arg, &result);
+    if (value != NULL)
+        *value = result;
+    return code;
+}
+
+static int collect(struct sti_worker *worker, stint_subtask *subtask, void **value)
+{
+    const struct sti_offer *offer = await(worker, subtask->place, false);
+    int code = offer->code;
+    if (value != NULL)
+        *value = offer->value;
+    subtask->place = STINT_FORK_JOINED;
+    struct sti_thrown thrown = offer->thrown; /* the place may be another's when it is thrown on */
+    stint_checkpoint();
+    if (__builtin_expect(thrown.exception != NULL, 0))
+        sti_boundary_rethrow(&thrown);
+    return code;
+}
+
+int stint_join_slowly(stint_subtask *subtask, void **value)
+{
+    if (subtask == NULL)
+        return EINVAL;
+    if (subtask->place == STINT_FORK_IN_JOIN) {
+        end_in_join();
+        return run(subtask, value);
+    }
+    struct sti_worker *worker = sti_worker_current();
+    if (worker == NULL || !sti_split_holds(&worker->split, subtask))
+        return stint_interrupted() ? ECANCELED : EINVAL; /* settled, or not a fork at all */
+    bool newest = subtask->place == worker->split.forks.depth - 1;
+    if (sti_split_is_asked(&worker->split))
+        answer(worker, newest ? subtask->place : worker->split.forks.depth);
+    return sti_split_take(&worker->split, subtask->place) ? run(subtask, value) : collect(worker, subtask, value);
+}
+
+void stint_fork_drop(stint_subtask *subtask)
+{
+    struct sti_worker *worker = sti_worker_current();
+    if (subtask == NULL || subtask->place == STINT_FORK_JOINED)
+        return;
+    if (subtask->place != STINT_FORK_IN_JOIN && worker != NULL && sti_split_holds(&worker->split, subtask) &&
+        !sti_split_take(&worker->split, subtask->place)) {
+        struct sti_offer *offer = await(worker, subtask->place, true);
+        if (offer->thrown.exception != NULL)
+            sti_boundary_drop(&offer->thrown);
+    }
+    if (subtask->place == STINT_FORK_IN_JOIN)
+        end_in_join();
+    subtask->place = STINT_FORK_JOINED;
+}
+
+/* --- Settling ----------------------------------------------------------------------------------------------------- */
+
+static struct sti_worker *worker_of(struct sti_forks *forks)
+{
+    return (struct sti_worker *)((char *)forks - offsetof(struct sti_worker, below));
+}
+
+/* Without a look at the subtasks: their frames may be gone. What they threw goes with the task's memory. */
+static void settle(struct sti_forks *forks, size_t kept)
+{
+    struct sti_worker *worker = worker_of(forks);
+    const size_t *depth = &worker->split.forks.depth;
+    while (*depth > kept) {
+        size_t newest = *depth - 1;
+        if (sti_split_take(&worker->split, newest))
+            continue;
+        if (sti_worker_current() == worker)
+            await(worker, newest, true);
+        else
+            sti_split_forget(&worker->split, newest); /* in the child of a fork: its thief is not here */
+    }
+}
+
+static size_t not_left(struct sti_forks *forks, size_t from, const struct sti_way *way)
+{
+    const struct stint_forks *own = &worker_of(forks)->split.forks;
+    size_t place = from;
+    while (place < own->depth && !sti_way_passes(way, (uintptr_t)own->places[place]))
+        place++;
+    return place;
+}
+
+static void wake(struct sti_forks *forks)
+{
+    struct sti_worker *worker = worker_of(forks);
+    sti_park_wake(worker);
+    sti_event_signal(&worker->helped);
+}
+
+void sti_fork_begin_thread(struct sti_worker *worker)
+{
+    worker->below = (struct sti_forks){ .outstanding = &worker->split.forks.depth, .settle = settle, .not_left = not_left, .wake = wake };
+    if (sti_forks_register(&worker->below) == 0)
+        stint_thread_forks = &worker->split.forks;
+}
+
+void sti_fork_end_thread(void)
+{
+    stint_thread_forks = &no_forks;
+    sti_forks_register(NULL);
+}

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The split deque: the outstanding forks of one thread, oldest first. Its owner adds and removes at the newest end, where
+ * nothing is shared; the oldest part is public, and any other thread steals there. Fixed capacity, no allocation, no
+ * lock. Protocol and memory orders: split.c. */
+#ifndef STI_EXECUTOR_FORK_SPLIT_H
+#define STI_EXECUTOR_FORK_SPLIT_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stint/fork.h>
+
+#include "alloc/interrupt/boundary.h"
+
+#define STI_SPLIT_CAPACITY STINT_FORK_PLACES
+
+struct sti_family;
+struct sti_worker;
+
+/* A place that is public or stolen, as its thief sees it. The subtask itself is in a frame that its thief never touches:
+ * a function may have returned without joining what it forked.
+ *
+ *   SHARED    written by the owner, before the place becomes public.
+ *   ENDED     by the thief, after value, code and interrupted. Release: the owner, who waits for it (acquire), reads them
+ *             and all that the subtask wrote. From then on the place is the owner's. */
+enum sti_offer_state { STI_OFFER_SHARED, STI_OFFER_ENDED };
+
+struct sti_offer {
+    stint_fn *fn;
+    void *arg;
+    _Atomic(struct sti_family *) family;
+    const void *task;                   /* that it is a part of */
+    _Atomic(struct sti_worker *) thief; /* NULL: none yet. For others, whom to steal from and whom the owner waits for.
+                                         * Release; acquire, or relaxed only to compare */
+    atomic_int state;
+    int code;
+    bool interrupted;
+    void *value;
+    struct sti_thrown thrown;
+};
+
+struct sti_split {
+    struct stint_forks forks; /* what the inline functions work on */
+    size_t split;             /* the owner's knowledge of bounds */
+    size_t base;              /* places below are of a task that waits below the running one */
+    size_t holes;             /* places of forks that were joined before newer ones */
+    const void *task;         /* that the forks which are shared now are parts of */
+    _Alignas(64) _Atomic uint64_t bounds;
+    struct sti_offer offers[STI_SPLIT_CAPACITY];
+};
+
+void sti_split_init(struct sti_split *split);
+
+/* --- The owner ---------------------------------------------------------------------------------------------------- */
+
+/* Add a fork, whether somebody has asked or not. False: full. */
+bool sti_split_push(struct sti_split *split, stint_subtask *subtask);
+
+/* Whether somebody has asked for work since sti_split_share shared something. */
+bool sti_split_is_asked(const struct sti_split *split);
+
+/* Where nothing is public, make the older half of the private forks below this place so, at least one. True: something
+ * is public now, and whoever had asked is answered. False: there is nothing to share. */
+bool sti_split_share(struct sti_split *split, size_t end, struct sti_family *family);
+
+/* Make all private forks public that have no hole before them: their owner is about to sleep. True: something is public
+ * now that was not. */
+bool sti_split_share_all(struct sti_split *split, struct sti_family *family);
+
+/* Whether this is one of the outstanding forks of the running task. */
+bool sti_split_holds(const struct sti_split *split, const stint_subtask *subtask);
+
+/* Take the fork of a place back, to run or to drop it. False: a thief has it. */
+bool sti_split_take(struct sti_split *split, size_t place);
+
+/* A fork that a thief had has ended: its place is free. */
+void sti_split_forget(struct sti_split *split, size_t place);
+
+/* A task begins on top of one that waits: until it has ended, the other's forks are out of everybody's sight. */
+struct sti_split_below {
+    uint64_t bounds;
+    size_t base;
+    size_t holes;
+};
+struct sti_split_below sti_split_enter(struct sti_split *split);
+void sti_split_leave(struct sti_split *split, struct sti_split_below below);
+
+/* --- Any other thread --------------------------------------------------------------------------------------------- */
+
+/* The oldest public fork, if it is of this family or that is NULL. NULL: there is none. */
+struct sti_offer *sti_split_steal(struct sti_split *split, const struct sti_family *family);
+
+/* Ask for work: the owner's next fork or join looks. */
+void sti_split_ask(struct sti_split *split);
+
+/* Whether something is public; and whether the oldest of it is of this family. Guesses unless the caller has ordered
+ * them against sti_split_share with a fence. */
+bool sti_split_is_public(const struct sti_split *split);
+bool sti_split_offers(const struct sti_split *split, const struct sti_family *family);
+
+#endif

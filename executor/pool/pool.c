@@ -1,0 +1,350 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The life of a pool: made with its threads, each on its processors, and freed. Any thread. */
+#include "pool.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stint/pool.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "alloc/base/module.h"
+#include "alloc/base/process.h"
+#include "alloc/base/system.h"
+#include "alloc/interrupt/signals.h"
+#include "alloc/scope/context.h"
+#include "executor/worker/deadlock.h"
+#include "executor/worker/worker.h"
+#include "pool_state.h"
+#include "pools.h"
+#include "shutdown.h"
+
+/* --- Making and freeing pools. Any thread; which calls may meet is said in stint/pool.h. --- */
+
+void sti_pool_free(stint_pool *pool)
+{
+    struct sti_worker *worker = sti_worker_current(); /* another pool's: its place is given up while others end callbacks */
+    sti_deadlock_forget();
+    if (worker != NULL)
+        sti_spare_fall_asleep(worker, NULL);
+    pthread_mutex_destroy(&pool->joining);
+    sti_overdue_end(&pool->overdue);
+    sti_delays_await(&pool->delays);
+    sti_shutdown_end_queued(pool); /* what submitters and delayed tasks left when the pool had closed */
+    sti_tenants_end(&pool->tenants);
+    sti_monitor_end(&pool->monitor);
+    sti_farewell_await_all(pool); /* those that are noted on the way out of the tenants too */
+    if (worker != NULL)
+        sti_spare_awake(worker, NULL);
+    sti_delays_end(&pool->delays);
+    sti_farewells_end(&pool->farewells);
+    sti_places_end(&pool->places);
+    sti_spares_end(&pool->spares);
+    sti_queue_end(&pool->queue);
+    if (pool->processors.mask != NULL)
+        sti_processors_free(&pool->processors);
+    sti_process_free(pool->workers);
+    sti_process_free(pool);
+}
+
+static stint_pool *make_pool(unsigned workers, unsigned spares, size_t queue_capacity, const char *name)
+{
+    stint_pool *pool = sti_process_aligned(_Alignof(stint_pool), sizeof *pool);
+    if (pool == NULL)
+        return NULL;
+    memset(pool, 0, sizeof *pool);
+    pool->workers = sti_process_aligned(_Alignof(struct sti_worker), (workers + spares) * sizeof *pool->workers);
+    if (pool->workers == NULL) {
+        sti_process_free(pool);
+        return NULL;
+    }
+    if (!sti_queue_init(&pool->queue, queue_capacity)) {
+        sti_process_free(pool->workers);
+        sti_process_free(pool);
+        return NULL;
+    }
+    if (!sti_tenants_init(&pool->tenants, pool, queue_capacity)) {
+        sti_queue_end(&pool->queue);
+        sti_process_free(pool->workers);
+        sti_process_free(pool);
+        return NULL;
+    }
+    pool->worker_count = workers;
+    pool->tally.shared = true;
+    sti_places_init(&pool->places);
+    sti_monitor_init(&pool->monitor);
+    sti_overdue_init(&pool->overdue, &pool->monitor.expired);
+    sti_delays_init(&pool->delays);
+    sti_farewells_init(&pool->farewells);
+    for (unsigned i = 0; i < workers; i++)
+        sti_worker_init(&pool->workers[i], pool, i);
+    sti_token_init(&pool->stop, NULL);
+    strncpy(pool->name, name, sizeof pool->name - 1);
+    atomic_init(&pool->alive, workers);
+    sti_event_init(&pool->ended);
+    pthread_mutex_init(&pool->joining, NULL);
+    sti_spares_init(&pool->spares, workers, spares);
+    return pool;
+}
+
+static unsigned default_workers(void)
+{
+    unsigned usable = sti_processors_usable("");
+    return usable > STI_WORKERS_MAX ? STI_WORKERS_MAX : usable;
+}
+
+static unsigned spares_of(const stint_pool_options *options)
+{
+    if (options->spares == STINT_NO_SPARES)
+        return 0;
+    return options->spares != 0 ? options->spares : STI_SPARES_DEFAULT;
+}
+
+int stint_pool_create(stint_pool **pool, const stint_pool_options *options)
+{
+    static const stint_pool_options defaults = STINT_POOL_OPTIONS_INIT;
+    if (options == NULL)
+        options = &defaults;
+    if (pool == NULL || options->workers > STI_WORKERS_MAX || options->queue_capacity > STI_QUEUE_CAPACITY_MAX ||
+        (options->spares > STI_SPARES_MAX && options->spares != STINT_NO_SPARES) ||
+        !sti_link_flags_valid(options->flags))
+        return EINVAL;
+    if (sti_backend_check() != 0 || !sti_link_allows(options->flags))
+        return ENOTSUP;
+    stint_pool *created = make_pool(options->workers != 0 ? options->workers : default_workers(), spares_of(options),
+                                    options->queue_capacity != 0 ? options->queue_capacity : STI_QUEUE_CAPACITY_DEFAULT,
+                                    options->name != NULL ? options->name : "stint");
+    if (created == NULL)
+        return ENOMEM;
+    created->holds_near_limit = options->hold_near_memory_limit;
+    created->overdue.after_ns = options->overdue_ns;
+    created->overdue.function = options->on_overdue;
+    created->overdue.arg = options->overdue_arg;
+    created->worker_begins = options->worker_begins;
+    created->worker_ends = options->worker_ends;
+    created->worker_data = options->worker_data;
+    unsigned started = sti_start_workers(created, options->pinned);
+    if (started < created->worker_count) {
+        sti_shutdown_begin(created, STI_POOL_CANCELLING);
+        sti_shutdown_join(created, started);
+        sti_pool_free(created);
+        return EAGAIN;
+    }
+    sti_pools_add(created);
+    *pool = created;
+    return 0;
+}
+
+unsigned stint_pool_workers(const stint_pool *pool)
+{
+    return pool != NULL ? pool->worker_count : 0;
+}
+
+int stint_pool_destroy(stint_pool *pool)
+{
+    if (pool == NULL)
+        return 0;
+    int error = stint_pool_shutdown(pool, STINT_SHUTDOWN_CANCEL, STINT_FOREVER);
+    if (error != 0)
+        return error;
+    sti_pools_remove(pool);
+    sti_pool_free(pool);
+    return 0;
+}
+
+int stint_pool_destroy_within(stint_pool *pool, uint64_t timeout_ns, unsigned *left)
+{
+    unsigned running = 0;
+    int error = pool != NULL ? stint_pool_shutdown(pool, STINT_SHUTDOWN_CANCEL, timeout_ns) : 0;
+    if (error == ETIMEDOUT) {
+        sti_pools_remove(pool);
+        sti_shutdown_end_queued(pool);
+        error = sti_shutdown_abandon(pool, &running) ? ETIMEDOUT : 0;
+    } else if (error == 0) {
+        error = stint_pool_destroy(pool);
+    }
+    if (left != NULL)
+        *left = running;
+    return error;
+}
+
+/* --- Starting a pool's threads. --- */
+
+/* Signals are the application's: its handlers run on its own threads. But a fault is the thread's that made it:
+ * blocked, it would end the process past the application's handler. */
+static void choose_blocked_signals(sigset_t *blocked)
+{
+    static const int faults[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGABRT };
+    sigfillset(blocked);
+    for (size_t i = 0; i < sizeof faults / sizeof *faults; i++)
+        sigdelset(blocked, faults[i]);
+}
+
+static bool start_free(struct sti_worker *worker)
+{
+    return pthread_create(&worker->thread, NULL, sti_worker_main, worker) == 0;
+}
+
+/* Where it may run is an attribute of the thread from its start: so its stack and its first pages lie near. */
+static bool start_on(struct sti_worker *worker, const cpu_set_t *mask, size_t size)
+{
+    pthread_attr_t attributes;
+    if (pthread_attr_init(&attributes) != 0)
+        return false;
+    bool started = pthread_attr_setaffinity_np(&attributes, size, mask) == 0 &&
+                   pthread_create(&worker->thread, &attributes, sti_worker_main, worker) == 0;
+    pthread_attr_destroy(&attributes);
+    return started;
+}
+
+static bool start_pinned(struct sti_worker *worker, cpu_set_t *only)
+{
+    const struct sti_processors *processors = &worker->pool->processors;
+    sti_processors_choose(processors, worker->index, only);
+    return start_on(worker, only, processors->size);
+}
+
+static unsigned start_all_pinned(stint_pool *pool)
+{
+    unsigned started = 0;
+    if (!sti_processors_read(&pool->processors))
+        return 0;
+    cpu_set_t *only = sti_process_malloc(pool->processors.size);
+    while (only != NULL && started < pool->worker_count && start_pinned(&pool->workers[started], only))
+        started++;
+    sti_process_free(only);
+    return started;
+}
+
+static unsigned start_all_free(stint_pool *pool)
+{
+    unsigned started = 0;
+    while (started < pool->worker_count && start_free(&pool->workers[started]))
+        started++;
+    return started;
+}
+
+/* A thread inherits the mask: so there is no moment at which it has another. */
+static void block_signals(sigset_t *before)
+{
+    sigset_t blocked;
+    choose_blocked_signals(&blocked);
+    pthread_sigmask(SIG_SETMASK, &blocked, before);
+}
+
+/* It stands in for one worker now and for another later: in a pinned pool it may run wherever any of them may, or two
+ * would share a processor while another is idle. */
+bool sti_start_spare(struct sti_worker *spare)
+{
+    const struct sti_processors *processors = &spare->pool->processors;
+    sigset_t before;
+    struct sti_aside aside;
+    sti_aside_begin(&aside);
+    block_signals(&before);
+    bool started = processors->mask != NULL ? start_on(spare, processors->mask, processors->size) : start_free(spare);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    sti_aside_end(&aside);
+    return started;
+}
+
+unsigned sti_start_workers(stint_pool *pool, bool pinned)
+{
+    sigset_t before;
+    block_signals(&before);
+    choose_blocked_signals(&pool->signals.own);
+    pool->signals.child = *sti_child_mask(&before);
+    unsigned started = pinned ? start_all_pinned(pool) : start_all_free(pool);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return started;
+}
+
+/* --- The processors that a pool may use. --- */
+
+#define SMALLEST_MASK sizeof(cpu_set_t)
+#define LARGEST_MASK ((size_t)64 << 10) /* half a million processors */
+
+bool sti_processors_read(struct sti_processors *processors)
+{
+    for (size_t size = SMALLEST_MASK; size <= LARGEST_MASK; size *= 2) {
+        cpu_set_t *mask = sti_process_calloc(1, size);
+        if (mask != NULL && sched_getaffinity(0, size, mask) == 0) {
+            *processors = (struct sti_processors){ mask, size, (unsigned)CPU_COUNT_S(size, mask) };
+            return true;
+        }
+        int error = errno;
+        sti_process_free(mask);
+        if (mask == NULL || error != EINVAL) /* the kernel's own mask is larger */
+            break;
+    }
+    *processors = (struct sti_processors){ .mask = NULL };
+    return false;
+}
+
+void sti_processors_free(struct sti_processors *processors)
+{
+    sti_process_free(processors->mask);
+}
+
+void sti_processors_choose(const struct sti_processors *processors, unsigned i, cpu_set_t *only)
+{
+    size_t processor = 0;
+    for (unsigned skip = i % processors->count;; processor++) {
+        if (CPU_ISSET_S(processor, processors->size, processors->mask) && skip-- == 0)
+            break;
+    }
+    CPU_ZERO_S(processors->size, only);
+    CPU_SET_S(processor, processors->size, only);
+}
+
+/* Processors that the group's quota pays for, rounded up; 0: it has none. */
+static unsigned quota_of(const struct sti_cgroup *group)
+{
+    char text[64];
+    long long quota = 0;
+    long long period = 0;
+    if (group->unified) {
+        /* "max 100000" where there is none. */
+        if (!sti_cgroup_read(group, "cpu.max", text, sizeof text) || sscanf(text, "%lld %lld", &quota, &period) != 2)
+            return 0;
+    } else if (!sti_cgroup_read(group, "cpu.cfs_quota_us", text, sizeof text) || sscanf(text, "%lld", &quota) != 1 ||
+               !sti_cgroup_read(group, "cpu.cfs_period_us", text, sizeof text) || sscanf(text, "%lld", &period) != 1) {
+        return 0;
+    }
+    if (quota <= 0 || period <= 0)
+        return 0;
+    long long count = quota / period + (quota % period != 0);
+    return count < (1 << 20) ? (unsigned)count : 1 << 20;
+}
+
+static unsigned least_quota(const char *root)
+{
+    struct sti_cgroup group;
+    unsigned least = 0;
+    if (!sti_cgroup_find(&group, root, "cpu"))
+        return 0;
+    do {
+        unsigned quota = quota_of(&group);
+        if (quota != 0 && (least == 0 || quota < least))
+            least = quota;
+    } while (sti_cgroup_ascend(&group));
+    return least;
+}
+
+unsigned sti_processors_usable(const char *root)
+{
+    struct sti_processors allowed;
+    unsigned count = 0;
+    if (sti_processors_read(&allowed)) {
+        count = allowed.count;
+        sti_processors_free(&allowed);
+    } else {
+        long online = sysconf(_SC_NPROCESSORS_ONLN);
+        count = online > 0 ? (unsigned)online : 1;
+    }
+    unsigned quota = least_quota(root);
+    return quota != 0 && quota < count ? quota : count;
+}

@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The pools of the process: their list, and the statistics of each; see pools.h. Any thread. */
+#include "pools.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stddef.h>
+#include <stint/statistics.h>
+
+#include "alloc/base/clock.h"
+#include "alloc/base/libc.h"
+#include "alloc/charge/account.h"
+#include "alloc/charge/global.h"
+#include "executor/task/follow.h"
+#include "executor/worker/park.h"
+#include "executor/worker/spare.h"
+#include "executor/worker/worker.h"
+#include "pool_state.h"
+
+/* --- The list of the process's pools. --- */
+
+/* A pool that has no idle worker gets a slot reserved only when it has waited for so long: until a worker comes to it,
+ * nobody else has the slot. */
+#define LONG_WAIT_NS UINT64_C(100000000)
+
+unsigned sti_pools_generation;
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static stint_pool *pools;
+
+void sti_pools_add(stint_pool *pool)
+{
+    sti_plain_mutex_lock(&lock);
+    pool->next_pool = pools;
+    pools = pool;
+    sti_plain_mutex_unlock(&lock);
+}
+
+void sti_pools_remove(stint_pool *pool)
+{
+    sti_plain_mutex_lock(&lock);
+    stint_pool **link = &pools;
+    while (*link != pool)
+        link = &(*link)->next_pool;
+    *link = pool->next_pool;
+    sti_plain_mutex_unlock(&lock);
+}
+
+/* --- Slots of accounts that are free again ------------------------------------------------------------------------ */
+
+/* Of the pools that have somebody who is held back for the account, the one whose has waited longest; among those that can
+ * use a slot at once, or have waited for long. NULL: there is none. */
+static stint_pool *choose(const stint_account *account, const stint_pool *own, uint64_t *longest)
+{
+    stint_pool *chosen = NULL;
+    uint64_t now = sti_clock_now();
+    for (stint_pool *pool = pools; pool != NULL; pool = pool->next_pool) {
+        uint64_t since = sti_tenants_refused_since(&pool->tenants, account);
+        if (since == 0 || (chosen != NULL && since >= *longest))
+            continue;
+        if (pool == own || now - since >= LONG_WAIT_NS || sti_park_is_anybody_idle(pool)) {
+            chosen = pool;
+            *longest = since;
+        }
+    }
+    return chosen;
+}
+
+static void offer_to_all(const stint_account *account)
+{
+    for (stint_pool *pool = pools; pool != NULL; pool = pool->next_pool) {
+        if (sti_tenants_release(&pool->tenants, account))
+            sti_park_notify(pool);
+    }
+}
+
+/* In the pool whose worker gave the slot back, that worker is about to look for a task. In another one it would be too
+ * late: so there the slot is taken on the spot. */
+static void on_free_slot(stint_account *account)
+{
+    const struct sti_worker *worker = sti_worker_current();
+    stint_pool *own = worker != NULL ? worker->pool : NULL;
+    struct sti_slots tried = { .account = NULL };
+    uint64_t longest = 0;
+    sti_plain_mutex_lock(&lock);
+    stint_pool *pool = choose(account, own, &longest);
+    if (pool == NULL)
+        offer_to_all(account);
+    else if (pool == own ? sti_tenants_release(&pool->tenants, account)
+                         : sti_tenants_grant(&pool->tenants, account, &tried))
+        sti_park_notify(pool);
+    sti_plain_mutex_unlock(&lock);
+    if (tried.account != NULL)
+        sti_account_tell(tried.account, tried.end);
+    stint_account_release(tried.account);
+}
+
+/* A delayed task may end in this (delays.h). What follows it has to wait until the list is free. */
+void sti_pools_fill(void)
+{
+    bool follows = sti_is_following();
+    if (!follows)
+        sti_follow_begin_callback();
+    sti_plain_mutex_lock(&lock);
+    for (stint_pool *pool = pools; pool != NULL; pool = pool->next_pool) {
+        if (sti_places_are_wanted(&pool->places))
+            sti_places_fill_capped(pool);
+    }
+    sti_plain_mutex_unlock(&lock);
+    if (!follows)
+        sti_follow_end_callback();
+}
+
+/* Where another holds the list, it may be this very thread, in whose midst somebody allocated too much. */
+static void wake_idle(uint32_t round)
+{
+    if (sti_plain_mutex_trylock(&lock) != 0)
+        return;
+    for (stint_pool *pool = pools; pool != NULL; pool = pool->next_pool) {
+        for (unsigned i = 0; i < sti_pool_slots(pool); i++)
+            sti_idle_ask(&pool->workers[i], round);
+    }
+    sti_plain_mutex_unlock(&lock);
+}
+
+/* --- Forks -------------------------------------------------------------------------------------------------------- */
+
+static void before_fork(void)
+{
+    sti_plain_mutex_lock(&lock);
+}
+
+static void after_fork_in_parent(void)
+{
+    sti_plain_mutex_unlock(&lock);
+}
+
+static void after_fork_in_child(void)
+{
+    for (stint_pool *pool = pools; pool != NULL; pool = pool->next_pool)
+        atomic_store_explicit(&pool->phase, STI_POOL_LEFT_BEHIND, memory_order_relaxed);
+    pools = NULL;
+    sti_pools_generation++;
+    sti_worker_leave_behind();
+    sti_plain_mutex_unlock(&lock);
+}
+
+__attribute__((constructor)) static void prepare(void)
+{
+    static const struct sti_account_listener listener = { .has_slot = on_free_slot, .has_place = sti_pools_fill };
+    sti_account_listen(&listener);
+    sti_give_back_listen(wake_idle);
+    pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+}
+
+/* --- Reading what pools and workers have counted. Any thread; nothing is locked. --- */
+
+static void add_tally(stint_pool_statistics *statistics, const struct sti_tally *tally)
+{
+    for (size_t i = 0; i < STINT_REASONS_MOST; i++)
+        statistics->outcomes[i] += atomic_load_explicit(&tally->outcomes[i], memory_order_relaxed);
+}
+
+int stint_pool_read(const stint_pool *pool, stint_pool_statistics *statistics)
+{
+    if (pool == NULL || statistics == NULL)
+        return EINVAL;
+    if (sti_pool_is_left_behind(pool))
+        return EOWNERDEAD;
+    *statistics = (stint_pool_statistics){
+        .queued = sti_queue_length(&pool->queue),
+        .waiting = atomic_load_explicit(&pool->tenants.waiting, memory_order_relaxed),
+        .held_back = atomic_load_explicit(&pool->tenants.held, memory_order_relaxed),
+        .asleep = atomic_load_explicit(&pool->spares.asleep, memory_order_relaxed),
+        .spares = sti_pool_slots(pool) - pool->worker_count,
+        .standing_in = atomic_load_explicit(&pool->spares.standing_in, memory_order_relaxed),
+        .replaced = atomic_load_explicit(&pool->spares.replaced, memory_order_relaxed),
+        .unreplaced = atomic_load_explicit(&pool->spares.unreplaced, memory_order_relaxed),
+    };
+    add_tally(statistics, &pool->tally);
+    unsigned slots = sti_pool_slots(pool);
+    for (unsigned i = 0; i < slots; i++) {
+        add_tally(statistics, &pool->workers[i].tally);
+        statistics->neglected += atomic_load_explicit(&pool->workers[i].neglected, memory_order_relaxed);
+        uint64_t neglect = atomic_load_explicit(&pool->workers[i].longest_neglect, memory_order_relaxed);
+        if (neglect > statistics->longest_neglect_ns)
+            statistics->longest_neglect_ns = neglect;
+        statistics->running += sti_worker_frame(&pool->workers[i]) != NULL;
+        statistics->queued += sti_deque_length(&pool->workers[i].deque);
+    }
+    return 0;
+}
+
+int stint_pool_read_worker(const stint_pool *pool, unsigned index, stint_worker_statistics *statistics)
+{
+    if (pool == NULL || statistics == NULL || index >= sti_pool_slots(pool))
+        return EINVAL;
+    if (sti_pool_is_left_behind(pool))
+        return EOWNERDEAD;
+    const struct sti_worker *worker = &pool->workers[index];
+    *statistics = (stint_worker_statistics){
+        .tasks = atomic_load_explicit(&worker->tasks, memory_order_relaxed),
+        .steals = atomic_load_explicit(&worker->steals, memory_order_relaxed),
+        .parks = atomic_load_explicit(&worker->parks, memory_order_relaxed),
+        .queued = sti_deque_length(&worker->deque),
+    };
+    return 0;
+}

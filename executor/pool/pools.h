@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The pools of the process, and the numbers that each counts. Any thread. */
+#ifndef STI_EXECUTOR_POOL_POOLS_H
+#define STI_EXECUTOR_POOL_POOLS_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stint/pool.h>
+#include <stint/statistics.h>
+
+/* --- The list of the process's pools: for what comes from outside and concerns all of them. That is a slot of an account
+ * that is free again, memory that idle workers are to give back, and a fork. The child of a fork has none of its parent's workers, so it has none of its pools
+ * either: they are marked, every call on them is refused, and so is waiting for one of their unresolved futures. The
+ * generation, which every fork makes another, tells those. Any thread. */
+
+/* Written in the child of a fork only, by its one thread. */
+extern unsigned sti_pools_generation;
+
+void sti_pools_add(stint_pool *pool);
+void sti_pools_remove(stint_pool *pool);
+
+/* More tasks of some account may wait than before: give places to those who wait for one, in every pool. */
+void sti_pools_fill(void);
+
+/* --- A tally: how many tasks have resolved for each reason. A worker has one that only it writes, on lines of its own, with
+ * plain stores; who is no worker adds to the pool's, which is shared. Anybody may read. All orders are relaxed: each
+ * number is right by itself. */
+
+typedef _Atomic uint64_t sti_counter;
+
+struct sti_tally {
+    bool shared;
+    sti_counter outcomes[STINT_REASONS_MOST];
+};
+
+/* The counter's only writer. */
+static inline void sti_counter_add_own(sti_counter *counter)
+{
+    atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + 1, memory_order_relaxed);
+}
+
+static inline void sti_tally_count(struct sti_tally *tally, stint_reason reason)
+{
+    if (tally->shared)
+        atomic_fetch_add_explicit(&tally->outcomes[reason], 1, memory_order_relaxed);
+    else
+        sti_counter_add_own(&tally->outcomes[reason]);
+}
+
+#endif

@@ -1,0 +1,341 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Ending a pool, and waiting for the last callbacks of its tasks; see shutdown.h and farewell.h. Any thread. */
+#include "shutdown.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <stddef.h>
+
+#include "alloc/base/libc.h"
+#include "alloc/interrupt/hook.h"
+#include "executor/task/follow.h"
+#include "executor/worker/spare.h"
+#include "executor/worker/worker.h"
+#include "farewell.h"
+#include "pool_state.h"
+
+/* --- Ending a pool: stint_pool_shutdown, and its parts for stint_pool_create and stint_pool_destroy. Any thread; which
+ * calls may meet is said in stint/pool.h. */
+
+/* For cancelled tasks to end in, however little time draining was given. */
+#define LEAST_TO_END_NS UINT64_C(1000000000)
+
+void sti_shutdown_begin(stint_pool *pool, enum sti_pool_phase phase)
+{
+    sti_delays_close(pool);
+    /* In this order, and before the phase: what was put for those who waited is seen by the workers (park.h). */
+    sti_places_close(&pool->places);
+    sti_tenants_close(&pool->tenants);
+    int before = STI_POOL_OPEN;
+    /* seq_cst: park.h says what it is ordered with. */
+    while (before < (int)phase && !atomic_compare_exchange_weak_explicit(&pool->phase, &before, (int)phase,
+                                                                         memory_order_seq_cst, memory_order_relaxed))
+        ;
+    sti_park_notify_all(pool);
+}
+
+static void end_claimed(stint_pool *pool, sti_task *task)
+{
+    sti_tally_count(&pool->tally, STINT_REASON_SHUTDOWN);
+    sti_task_end_unstarted(task, STINT_REASON_SHUTDOWN);
+    sti_task_release(task);
+}
+
+static void end_entry(stint_pool *pool, sti_task *task)
+{
+    if (sti_task_claim_to_end(task, STINT_REASON_SHUTDOWN))
+        end_claimed(pool, task);
+    else
+        sti_farewell_drop(pool, task, &pool->tally);
+}
+
+void sti_shutdown_end_queued(stint_pool *pool)
+{
+    sti_task *task;
+    while (!sti_queue_is_empty(&pool->queue)) {
+        if ((task = sti_queue_pop(&pool->queue)) != NULL)
+            end_entry(pool, task);
+        else
+            sched_yield(); /* the oldest one's push has not ended */
+    }
+    unsigned slots = sti_pool_slots(pool);
+    for (unsigned i = 0; i < slots; i++) {
+        while ((task = sti_deque_steal(&pool->workers[i].deque)) != NULL)
+            end_entry(pool, task);
+    }
+    while ((task = sti_tenants_take_any(&pool->tenants)) != NULL)
+        end_claimed(pool, task);
+}
+
+static void cancel(stint_pool *pool)
+{
+    sti_shutdown_begin(pool, STI_POOL_CANCELLING);
+    stint_token_set(&pool->stop);
+    /* At once, and not when a worker comes to it: workers may be busy for long. */
+    sti_shutdown_end_queued(pool);
+}
+
+/* --- Waiting for the end ------------------------------------------------------------------------------------------ */
+
+static bool has_ended(const stint_pool *pool)
+{
+    return atomic_load_explicit(&pool->alive, memory_order_acquire) == 0;
+}
+
+/* 0; ETIMEDOUT; EINTR: an interrupt of the calling task has come. */
+static int sleep_until(stint_pool *pool, const struct sti_waking *waking, uint64_t deadline_ns)
+{
+    for (;;) {
+        uint32_t value = sti_event_value(&pool->ended);
+        if (has_ended(pool))
+            return 0;
+        if (waking != NULL && sti_waking_has_come(waking))
+            return EINTR;
+        if (!sti_event_wait(&pool->ended, value, deadline_ns))
+            return has_ended(pool) ? 0 : ETIMEDOUT;
+    }
+}
+
+static void ring(void *pool)
+{
+    sti_event_signal(&((stint_pool *)pool)->ended);
+}
+
+static int sleep_until_ended(stint_pool *pool, uint64_t deadline_ns, bool deaf)
+{
+    struct sti_waking waking;
+    if (deaf)
+        return sleep_until(pool, NULL, deadline_ns);
+    sti_waking_begin(&waking, ring, pool);
+    int error = sleep_until(pool, &waking, deadline_ns);
+    sti_waking_end(&waking);
+    return error;
+}
+
+/* In a task of another pool the place there is given up meanwhile, and an interrupt ends the wait: ECANCELED, or it does
+ * not return. */
+static int wait_for_workers(stint_pool *pool, uint64_t deadline_ns)
+{
+    struct sti_worker *worker = sti_worker_current();
+    int error = EINTR;
+    for (bool deaf = false; error == EINTR; deaf = true) {
+        if (worker != NULL)
+            sti_spare_fall_asleep(worker, NULL);
+        error = sleep_until_ended(pool, deadline_ns, deaf);
+        if (worker != NULL)
+            sti_spare_awake(worker, NULL);
+        if (error == EINTR && sti_waking_deliver())
+            return ECANCELED;
+    }
+    return error;
+}
+
+void sti_shutdown_join(stint_pool *pool, unsigned count)
+{
+    for (unsigned i = 0; i < count; i++)
+        pthread_join(pool->workers[i].thread, NULL);
+}
+
+void sti_shutdown_leave(stint_pool *pool)
+{
+    /* acq_rel: whoever waits for 0 sees all that the workers did, and the last one whether anybody waits. */
+    if (atomic_fetch_sub_explicit(&pool->alive, 1, memory_order_acq_rel) != 1)
+        return;
+    if (atomic_load_explicit(&pool->abandoned, memory_order_relaxed))
+        sti_pool_free(pool);
+    else
+        sti_event_signal(&pool->ended);
+}
+
+/* Be counted among the workers, so that the pool stays. False: there is none any more. */
+static bool hold(stint_pool *pool)
+{
+    unsigned alive = atomic_load_explicit(&pool->alive, memory_order_relaxed);
+    while (alive != 0 && !atomic_compare_exchange_weak_explicit(&pool->alive, &alive, alive + 1, memory_order_relaxed,
+                                                                memory_order_relaxed))
+        ;
+    return alive != 0;
+}
+
+/* Of a thread that libc believes to be ending (a task called pthread_exit) it would free the memory at once: that is then
+ * never freed. */
+static void let_go(const struct sti_worker *worker)
+{
+    const struct sti_thread *thread = atomic_load_explicit(&worker->record, memory_order_acquire);
+    if (thread == NULL || !atomic_load_explicit(&thread->ending, memory_order_relaxed))
+        pthread_detach(worker->thread);
+}
+
+bool sti_shutdown_abandon(stint_pool *pool, unsigned *running)
+{
+    if (!hold(pool)) {
+        sti_shutdown_join(pool, sti_pool_slots(pool));
+        sti_pool_free(pool);
+        return false;
+    }
+    sti_spare_begin_no_more(pool);
+    unsigned slots = sti_pool_slots(pool);
+    for (unsigned i = 0; i < slots; i++) {
+        *running += atomic_load_explicit(&pool->workers[i].running, memory_order_relaxed) != NULL;
+        let_go(&pool->workers[i]);
+    }
+    atomic_store_explicit(&pool->abandoned, true, memory_order_relaxed);
+    /* release: the last worker sees that; acquire: or this thread is the last, and sees what they did. */
+    if (atomic_fetch_sub_explicit(&pool->alive, 1, memory_order_acq_rel) != 1)
+        return true;
+    *running = 0;
+    sti_pool_free(pool);
+    return false;
+}
+
+static void join_once(stint_pool *pool)
+{
+    pthread_mutex_lock(&pool->joining);
+    if (!pool->joined)
+        sti_shutdown_join(pool, sti_pool_slots(pool));
+    pool->joined = true;
+    pthread_mutex_unlock(&pool->joining);
+}
+
+static bool is_known(stint_shutdown how)
+{
+    return how == STINT_SHUTDOWN_DRAIN || how == STINT_SHUTDOWN_CANCEL || how == STINT_SHUTDOWN_DRAIN_THEN_CANCEL;
+}
+
+int stint_pool_shutdown(stint_pool *pool, stint_shutdown how, uint64_t timeout_ns)
+{
+    if (pool == NULL || !is_known(how))
+        return EINVAL;
+    if (sti_pool_is_left_behind(pool))
+        return EOWNERDEAD;
+    if (sti_worker_of(pool) != NULL || sti_is_following())
+        return EDEADLK;
+    uint64_t deadline = sti_deadline_after(timeout_ns);
+    if (how == STINT_SHUTDOWN_CANCEL)
+        cancel(pool);
+    else
+        sti_shutdown_begin(pool, STI_POOL_DRAINING);
+    int error = wait_for_workers(pool, deadline);
+    if (error == ETIMEDOUT && how == STINT_SHUTDOWN_DRAIN_THEN_CANCEL) {
+        cancel(pool);
+        error = wait_for_workers(pool, sti_deadline_after(timeout_ns > LEAST_TO_END_NS ? timeout_ns : LEAST_TO_END_NS));
+    }
+    if (error == 0)
+        join_once(pool);
+    return error;
+}
+
+/* --- Waiting for the callbacks of tasks that ended unstarted. --- */
+
+void sti_farewells_init(struct sti_farewells *farewells)
+{
+    pthread_mutex_init(&farewells->lock, NULL);
+    farewells->first = NULL;
+}
+
+void sti_farewells_end(struct sti_farewells *farewells)
+{
+    pthread_mutex_destroy(&farewells->lock);
+}
+
+/* Of the two oldest, what is over: so there are never many more than are under way. */
+static sti_task *take_settled(struct sti_farewells *farewells)
+{
+    sti_task *taken = NULL;
+    sti_task **link = &farewells->first;
+    for (int i = 0; i < 2 && *link != NULL; i++) {
+        sti_task *task = *link;
+        if (!sti_follow_is_settled(task)) {
+            link = &task->next_noted;
+            continue;
+        }
+        *link = task->next_noted;
+        task->next_noted = taken;
+        taken = task;
+    }
+    return taken;
+}
+
+static void release_all(sti_task *task)
+{
+    while (task != NULL) {
+        sti_task *next = task->next_noted;
+        sti_task_release(task);
+        task = next;
+    }
+}
+
+/* The reference is the note's. */
+static void note(stint_pool *pool, sti_task *task)
+{
+    struct sti_farewells *farewells = &pool->farewells;
+    sti_plain_mutex_lock(&farewells->lock);
+    task->next_noted = farewells->first;
+    farewells->first = task;
+    sti_task *settled = take_settled(farewells);
+    sti_plain_mutex_unlock(&farewells->lock);
+    release_all(settled);
+}
+
+void sti_farewell_note(stint_pool *pool, sti_task *task)
+{
+    sti_task_retain(task);
+    note(pool, task);
+}
+
+void sti_farewell_drop(stint_pool *pool, sti_task *task, struct sti_tally *tally)
+{
+    if (sti_task_count_unstarted(task, tally) && !sti_follow_is_settled(task))
+        note(pool, task);
+    else
+        sti_task_release(task);
+}
+
+/* --- The end ------------------------------------------------------------------------------------------------------ */
+
+/* On the stack of the one who waits. */
+struct farewell {
+    struct sti_follower follower;
+    pthread_mutex_t lock;
+    pthread_cond_t told;
+    bool done;
+};
+
+/* By who has told the others. */
+static void be_told(struct sti_follower *follower)
+{
+    struct farewell *farewell = (struct farewell *)follower;
+    sti_plain_mutex_lock(&farewell->lock);
+    farewell->done = true;
+    pthread_cond_signal(&farewell->told);
+    sti_plain_mutex_unlock(&farewell->lock);
+}
+
+static void await(sti_task *task)
+{
+    struct farewell farewell = {
+        .follower = { .task = task, .run = be_told },
+        .lock = PTHREAD_MUTEX_INITIALIZER,
+        .told = PTHREAD_COND_INITIALIZER,
+    };
+    sti_follow(&farewell.follower);
+    sti_plain_mutex_lock(&farewell.lock);
+    while (!farewell.done)
+        pthread_cond_wait(&farewell.told, &farewell.lock);
+    sti_plain_mutex_unlock(&farewell.lock);
+    pthread_mutex_destroy(&farewell.lock);
+    pthread_cond_destroy(&farewell.told);
+}
+
+void sti_farewell_await_all(stint_pool *pool)
+{
+    sti_task *task = pool->farewells.first;
+    while (task != NULL) {
+        sti_task *next = task->next_noted;
+        await(task);
+        sti_task_release(task);
+        task = next;
+    }
+    pool->farewells.first = NULL;
+}

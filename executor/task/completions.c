@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Completion queues. Any thread.
+ *
+ * Completions arrive on a stack without a lock, as resolving a future must not wait for a reader; whoever reads takes all
+ * of it at once, turns it round, and hands it out from there. So nothing is ever popped from the stack one by one.
+ *
+ *   arrive  push (release); if the stack was empty before, ring: one write to the descriptor
+ *   read    under the lock: while the list of those taken is empty, first silence the descriptor, then take the stack
+ *           (acquire); hand out from the list; if some are left on it, ring
+ *
+ * Silence comes before taking: what arrives after the taking finds the stack empty, and rings after the silence. What
+ * arrived before may ring late, when it has been read already: then the descriptor is readable for nothing once. Nothing
+ * can lie on the stack without a ring after the last silence: the first push since the taking rings.
+ *
+ * The lock is the readers', and that of the descriptor: who rings must not write to a number that destroy has closed. It
+ * is taken for the first completion of a batch only. The queue's memory goes with the last of: its owner, and the futures
+ * that were added and have not resolved. */
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stint/completions.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "alloc/base/libc.h"
+#include "alloc/base/process.h"
+#include "alloc/charge/meter.h"
+#include "completions.h"
+#include "follow.h"
+
+struct entry {
+    struct sti_follower follower;
+    struct entry *next;
+    stint_completions *queue;
+    stint_completion completion;
+};
+
+struct stint_completions {
+    atomic_uint references;
+    _Atomic(struct entry *) arrived; /* newest first */
+    pthread_mutex_t lock;
+    struct entry *first; /* taken, oldest first; under the lock */
+    int descriptor;      /* written and closed under the lock; -1: closed */
+};
+
+/* --- The list ----------------------------------------------------------------------------------------------------- */
+
+static void take_arrived(stint_completions *queue)
+{
+    struct entry *newest = atomic_exchange_explicit(&queue->arrived, NULL, memory_order_acquire);
+    while (newest != NULL) {
+        struct entry *next = newest->next;
+        newest->next = queue->first;
+        queue->first = newest;
+        newest = next;
+    }
+}
+
+static void free_entry(struct entry *entry)
+{
+    sti_process_free(entry);
+}
+
+static struct entry *take_first(stint_completions *queue)
+{
+    struct entry *first = queue->first;
+    if (first != NULL)
+        queue->first = first->next;
+    return first;
+}
+
+static void forget_all(stint_completions *queue)
+{
+    struct entry *entry;
+    do {
+        while ((entry = take_first(queue)) != NULL)
+            free_entry(entry);
+        take_arrived(queue);
+    } while (queue->first != NULL);
+}
+
+static void release(stint_completions *queue)
+{
+    /* acq_rel: the last one sees all that the others did with the queue before it frees it. */
+    if (atomic_fetch_sub_explicit(&queue->references, 1, memory_order_acq_rel) > 1)
+        return;
+    forget_all(queue);
+    pthread_mutex_destroy(&queue->lock);
+    sti_process_free(queue);
+}
+
+/* --- The descriptor ----------------------------------------------------------------------------------------------- */
+
+/* Under the lock. */
+static void ring(stint_completions *queue)
+{
+    if (queue->descriptor >= 0)
+        eventfd_write(queue->descriptor, 1);
+}
+
+static void silence(stint_completions *queue)
+{
+    eventfd_t rings;
+    eventfd_read(queue->descriptor, &rings);
+}
+
+/* --- Arriving ----------------------------------------------------------------------------------------------------- */
+
+static void arrive(struct sti_follower *follower)
+{
+    struct entry *entry = (struct entry *)follower;
+    stint_completions *queue = entry->queue;
+    entry->completion.outcome = follower->task->outcome;
+    struct entry *before = atomic_load_explicit(&queue->arrived, memory_order_relaxed);
+    do {
+        entry->next = before;
+    } while (!atomic_compare_exchange_weak_explicit(&queue->arrived, &before, entry, memory_order_release,
+                                                    memory_order_relaxed));
+    if (before == NULL) {
+        sti_plain_mutex_lock(&queue->lock);
+        ring(queue);
+        sti_plain_mutex_unlock(&queue->lock);
+    }
+    release(queue);
+}
+
+static int add(stint_completions *queue, stint_future *future, void *data)
+{
+    struct entry *entry = sti_process_malloc(sizeof *entry);
+    if (entry == NULL)
+        return ENOMEM;
+    entry->follower.task = future;
+    entry->follower.run = arrive;
+    entry->queue = queue;
+    entry->completion.future = future;
+    entry->completion.data = data;
+    atomic_fetch_add_explicit(&queue->references, 1, memory_order_relaxed);
+    sti_follow(&entry->follower);
+    return 0;
+}
+
+int stint_completions_add(stint_completions *queue, stint_future *future, void *data)
+{
+    if (queue == NULL || future == NULL)
+        return EINVAL;
+    return sti_record_charge(sizeof(struct entry), STI_CALLER()) ? add(queue, future, data) : ENOMEM;
+}
+
+int sti_completions_expect(sti_task *task)
+{
+    return add(task->options.completions, task, task->options.data);
+}
+
+/* Nothing else can have followed it. */
+void sti_completions_expect_no_more(sti_task *task)
+{
+    struct entry *entry = (struct entry *)task->first_follower;
+    stint_completions *queue = entry->queue;
+    sti_unfollow(&entry->follower);
+    free_entry(entry);
+    release(queue);
+}
+
+/* --- The owner's side --------------------------------------------------------------------------------------------- */
+
+int stint_completions_create(stint_completions **queue)
+{
+    if (queue == NULL)
+        return EINVAL;
+    if (!sti_record_charge(sizeof(stint_completions), STI_CALLER()))
+        return ENOMEM;
+    stint_completions *created = sti_process_malloc(sizeof *created);
+    if (created == NULL)
+        return ENOMEM;
+    created->descriptor = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (created->descriptor < 0) {
+        int error = errno;
+        sti_process_free(created);
+        return error;
+    }
+    atomic_init(&created->references, 1);
+    atomic_init(&created->arrived, NULL);
+    pthread_mutex_init(&created->lock, NULL);
+    created->first = NULL;
+    *queue = created;
+    return 0;
+}
+
+int stint_completions_fd(const stint_completions *queue)
+{
+    return queue != NULL ? queue->descriptor : -1;
+}
+
+static struct entry *next_entry(stint_completions *queue)
+{
+    if (queue->first == NULL) {
+        silence(queue);
+        take_arrived(queue);
+    }
+    return take_first(queue);
+}
+
+int stint_completions_read(stint_completions *queue, stint_completion *array, size_t max, size_t *count)
+{
+    if (count != NULL)
+        *count = 0;
+    if (queue == NULL || count == NULL || (array == NULL && max > 0))
+        return EINVAL;
+    struct entry *entry;
+    sti_plain_mutex_lock(&queue->lock);
+    while (*count < max && (entry = next_entry(queue)) != NULL) {
+        array[(*count)++] = entry->completion;
+        free_entry(entry);
+    }
+    if (queue->first != NULL)
+        ring(queue);
+    sti_plain_mutex_unlock(&queue->lock);
+    return 0;
+}
+
+void stint_completions_destroy(stint_completions *queue)
+{
+    if (queue == NULL)
+        return;
+    sti_plain_mutex_lock(&queue->lock);
+    close(queue->descriptor);
+    queue->descriptor = -1;
+    forget_all(queue);
+    sti_plain_mutex_unlock(&queue->lock);
+    release(queue);
+}

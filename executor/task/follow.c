@@ -1,0 +1,373 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What happens when a future resolves: the list of followers, and callbacks; see follow.h. Any thread. */
+#include "follow.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <stint/future.h>
+
+#include "alloc/base/process.h"
+#include "alloc/charge/meter.h"
+#include "alloc/interrupt/boundary.h"
+#include "alloc/scope/context.h"
+#include "executor/worker/event.h"
+
+/* --- The list of followers and the line of the tasks whose followers are told. --- */
+
+#define SLEEPERS 1U
+#define FOLLOWED 2U
+#define RESOLVED 4U
+
+/* --- The line ----------------------------------------------------------------------------------------------------- */
+
+struct line {
+    struct sti_line_turn *first;
+    struct sti_line_turn *newest;
+};
+
+static _Thread_local struct {
+    struct line usual;
+    struct line last; /* for when the other is empty */
+    bool running;
+} lines;
+
+static void append(struct line *line, sti_task *task, struct sti_line_turn *turn,
+                   void (*run)(struct sti_line_turn *turn))
+{
+    *turn = (struct sti_line_turn){ .task = task, .run = run };
+    *(line->first != NULL ? &line->newest->next : &line->first) = turn;
+    line->newest = turn;
+    sti_task_retain(task);
+}
+
+static struct sti_line_turn *take(struct line *line)
+{
+    struct sti_line_turn *turn = line->first;
+    if (turn != NULL)
+        line->first = turn->next;
+    return turn;
+}
+
+static void run_what_is_in_line(void)
+{
+    struct sti_line_turn *turn;
+    while ((turn = take(&lines.usual)) != NULL || (turn = take(&lines.last)) != NULL) {
+        sti_task *task = turn->task;
+        turn->run(turn);
+        sti_task_release(task);
+    }
+}
+
+void sti_follow_begin_callback(void)
+{
+    lines.running = true;
+}
+
+void sti_follow_end_callback(void)
+{
+    run_what_is_in_line();
+    lines.running = false;
+}
+
+static void run_lines(void)
+{
+    if (lines.running)
+        return;
+    sti_follow_begin_callback();
+    sti_follow_end_callback();
+}
+
+bool sti_is_following(void)
+{
+    return lines.running;
+}
+
+void sti_follow_hold(void)
+{
+    lines.running = true;
+}
+
+struct sti_line_turn *sti_follow_let_go(void)
+{
+    struct sti_line_turn *first = lines.usual.first;
+    lines.usual.first = NULL;
+    lines.running = false;
+    return first;
+}
+
+void sti_follow_run(struct sti_line_turn *first)
+{
+    lines.usual = (struct line){ .first = first, .newest = first };
+    while (lines.usual.newest != NULL && lines.usual.newest->next != NULL)
+        lines.usual.newest = lines.usual.newest->next;
+    run_lines();
+}
+
+void sti_follow_now(sti_task *task, struct sti_line_turn *turn, void (*run)(struct sti_line_turn *turn))
+{
+    append(&lines.usual, task, turn, run);
+    run_lines();
+}
+
+/* --- The list ----------------------------------------------------------------------------------------------------- */
+
+/* Of this process: what another one, which this one was forked from, left behind is none. Never 0. */
+static unsigned own_mark(void)
+{
+    return sti_pools_generation + 1;
+}
+
+void sti_follow_lock(sti_task *task)
+{
+    unsigned mine = own_mark();
+    for (unsigned round = 0;; round++) {
+        unsigned held_by = 0;
+        if (atomic_compare_exchange_strong_explicit(&task->lock, &held_by, mine, memory_order_acquire,
+                                                    memory_order_relaxed) ||
+            (held_by != mine && atomic_compare_exchange_strong_explicit(&task->lock, &held_by, mine,
+                                                                        memory_order_acquire, memory_order_relaxed)))
+            return;
+        sti_rest(round);
+    }
+}
+
+void sti_follow_unlock(sti_task *task)
+{
+    atomic_store_explicit(&task->lock, 0, memory_order_release);
+}
+
+/* The next three: under the lock. */
+static void put_in(sti_task *task, struct sti_follower *follower)
+{
+    if (task->first_follower == NULL)
+        task->last_follower = &task->first_follower;
+    follower->next = NULL;
+    follower->link = task->last_follower;
+    *task->last_follower = follower;
+    task->last_follower = &follower->next;
+}
+
+static void take_out(sti_task *task, struct sti_follower *follower)
+{
+    *follower->link = follower->next;
+    if (follower->next != NULL)
+        follower->next->link = follower->link;
+    else
+        task->last_follower = follower->link;
+    follower->link = NULL;
+}
+
+static bool become_teller(sti_task *task)
+{
+    if (task->first_follower == NULL || task->teller == own_mark())
+        return false;
+    task->teller = own_mark();
+    return true;
+}
+
+/* NULL: there is none; and if this was the end, the thread is not the teller any more. */
+static struct sti_follower *take_next(sti_task *task, bool ends)
+{
+    sti_follow_lock(task);
+    struct sti_follower *follower = task->first_follower;
+    if (follower != NULL)
+        take_out(task, follower);
+    else if (ends)
+        task->teller = 0;
+    task->told = follower;
+    sti_follow_unlock(task);
+    return follower;
+}
+
+static void tell_last(struct sti_line_turn *turn);
+
+static void tell_all(struct sti_line_turn *turn)
+{
+    sti_task *task = turn->task;
+    struct sti_follower *follower;
+    while ((follower = take_next(task, false)) != NULL)
+        follower->run(follower);
+    append(&lines.last, task, turn, tell_last);
+}
+
+static void tell_last(struct sti_line_turn *turn)
+{
+    struct sti_follower *follower = take_next(turn->task, true);
+    if (follower == NULL)
+        return;
+    follower->run(follower);
+    tell_all(turn);
+}
+
+void sti_follow(struct sti_follower *follower)
+{
+    sti_task *task = follower->task;
+    sti_follow_lock(task);
+    unsigned word = atomic_fetch_or_explicit(&task->followers, FOLLOWED, memory_order_acq_rel);
+    put_in(task, follower);
+    bool tells = (word & RESOLVED) != 0 && become_teller(task);
+    sti_follow_unlock(task);
+    if (tells)
+        sti_follow_now(task, &task->turn, tell_all);
+}
+
+int sti_unfollow(struct sti_follower *follower)
+{
+    sti_task *task = follower->task;
+    int error = 0;
+    sti_follow_lock(task);
+    if (follower->link != NULL)
+        take_out(task, follower);
+    else
+        error = task->teller != 0 && task->told == follower ? EBUSY : EALREADY;
+    sti_follow_unlock(task);
+    return error;
+}
+
+bool sti_follow_is_followed(sti_task *task)
+{
+    if ((atomic_load_explicit(&task->followers, memory_order_relaxed) & FOLLOWED) == 0)
+        return false;
+    sti_follow_lock(task);
+    bool followed = task->first_follower != NULL;
+    sti_follow_unlock(task);
+    return followed;
+}
+
+bool sti_follow_is_settled(sti_task *task)
+{
+    unsigned word = atomic_load_explicit(&task->followers, memory_order_acquire);
+    if ((word & RESOLVED) == 0 || (word & FOLLOWED) == 0)
+        return (word & RESOLVED) != 0;
+    sti_follow_lock(task);
+    bool settled = task->first_follower == NULL && task->teller != own_mark();
+    sti_follow_unlock(task);
+    return settled;
+}
+
+static __attribute__((noinline)) void resolve_followed(sti_task *task)
+{
+    unsigned word = atomic_fetch_or_explicit(&task->followers, RESOLVED, memory_order_acq_rel);
+    if (word & SLEEPERS)
+        sti_follow_ring(task);
+    if ((word & FOLLOWED) == 0)
+        return;
+    sti_follow_lock(task);
+    bool tells = become_teller(task);
+    sti_follow_unlock(task);
+    if (tells)
+        sti_follow_now(task, &task->turn, tell_all);
+}
+
+void sti_follow_resolve(sti_task *task)
+{
+    unsigned open = 0;
+    if (__builtin_expect(!atomic_compare_exchange_strong_explicit(&task->followers, &open, RESOLVED,
+                                                                  memory_order_acq_rel, memory_order_relaxed),
+                         0))
+        resolve_followed(task);
+}
+
+/* --- Sleepers ----------------------------------------------------------------------------------------------------- */
+
+void sti_follow_ring(sti_task *task)
+{
+    /* relaxed: the wake is what makes anybody look, and the kernel's lock orders it with their comparison. */
+    atomic_fetch_add_explicit(&task->bell, 1, memory_order_relaxed);
+    sti_futex_wake_all(&task->bell);
+}
+
+uint32_t sti_follow_bell(const sti_task *task)
+{
+    /* acquire: what is looked at next is not read before. */
+    return atomic_load_explicit(&task->bell, memory_order_acquire);
+}
+
+bool sti_follow_sleep(sti_task *task, uint32_t value, uint64_t deadline_ns)
+{
+    if (atomic_fetch_or_explicit(&task->followers, SLEEPERS, memory_order_acq_rel) & RESOLVED)
+        return true;
+    if (deadline_ns == STI_NEVER) {
+        sti_futex_wait(&task->bell, value, NULL);
+    } else {
+        struct timespec deadline = sti_deadline_time(deadline_ns);
+        sti_futex_wait(&task->bell, value, &deadline);
+    }
+    return sti_task_is_resolved(task);
+}
+
+/* --- stint_future_then, stint_future_follow: callbacks of the application's. Any thread.
+ *
+ * The resolving thread may be in the midst of a task, which cancels another, or runs one that it waits for. The callback
+ * is no part of that task: the thread steps aside from its scopes first. */
+
+/* What stint_follower is, to the library. */
+struct callback {
+    struct sti_follower follower;
+    stint_callback *function;
+    void *arg;
+};
+_Static_assert(sizeof(struct callback) == sizeof(stint_follower), "the public record has room for it");
+
+static void call_aside(const struct callback *callback)
+{
+    struct sti_aside aside;
+    sti_aside_begin(&aside);
+    STI_BOUNDARY_CALLBACK("callback", callback->function, callback->follower.task, &callback->follower.task->outcome,
+                          callback->arg);
+    sti_aside_end(&aside);
+}
+
+/* From its beginning on the record is the application's. */
+static void call(struct sti_follower *follower)
+{
+    const struct callback callback = *(struct callback *)follower;
+    call_aside(&callback);
+}
+
+static void call_and_free(struct sti_follower *follower)
+{
+    const struct callback callback = *(struct callback *)follower;
+    sti_process_free(follower);
+    call_aside(&callback);
+}
+
+static void follow(stint_future *future, struct callback *record, void (*run)(struct sti_follower *follower),
+                   stint_callback *function, void *arg)
+{
+    record->follower.task = future;
+    record->follower.run = run;
+    record->function = function;
+    record->arg = arg;
+    sti_follow(&record->follower);
+}
+
+int stint_future_then(stint_future *future, stint_callback *callback, void *arg)
+{
+    if (future == NULL || callback == NULL)
+        return EINVAL;
+    if (!sti_record_charge(sizeof(struct callback), STI_CALLER()))
+        return ENOMEM;
+    struct callback *made = sti_process_malloc(sizeof *made);
+    if (made == NULL)
+        return ENOMEM;
+    follow(future, made, call_and_free, callback, arg);
+    return 0;
+}
+
+int stint_future_follow(stint_future *future, stint_follower *follower, stint_callback *callback, void *arg)
+{
+    if (future == NULL || follower == NULL || callback == NULL)
+        return EINVAL;
+    follow(future, (struct callback *)follower, call, callback, arg);
+    return 0;
+}
+
+int stint_future_unfollow(stint_future *future, stint_follower *follower)
+{
+    if (future == NULL || follower == NULL)
+        return EINVAL;
+    struct sti_follower *record = &((struct callback *)follower)->follower;
+    return record->task == future ? sti_unfollow(record) : EINVAL;
+}

@@ -1,0 +1,362 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Groups. Any thread.
+ *
+ * Each member has a record that follows it; those that have not resolved are in a list, under the group's lock. The one
+ * that leaves it empty resolves the future of the next idleness, if anybody has asked for one. That is a compound of
+ * nothing, which resolves by hand; it knows the group until then, for those who look what waits for what (compound.h). */
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stint/group.h>
+#include <stint/guard.h>
+#include <stint/interrupt.h>
+
+#include "alloc/base/libc.h"
+#include "alloc/base/process.h"
+#include "alloc/charge/meter.h"
+#include "compound.h"
+#include "executor/worker/run.h"
+#include "executor/worker/worker.h"
+#include "follow.h"
+
+struct member {
+    struct sti_follower follower;
+    stint_group *group;
+    struct member *older; /* under the lock */
+    struct member *newer;
+};
+
+/* In the block of its future, behind it. */
+struct idleness {
+    struct sti_compound *future;
+    stint_group *group; /* under the future's lock (follow.h); NULL: none, or it has resolved */
+};
+
+#define IDLENESS_SIZE (sizeof(struct sti_compound) + sizeof(struct idleness))
+
+struct stint_group {
+    atomic_uint references; /* the owner's, and each member's that has not resolved */
+    pthread_mutex_t lock;
+    struct member *oldest;
+    struct member *newest;
+    struct idleness *idle; /* NULL: nobody has asked */
+    stint_outcome outcome;
+    sti_task *failed; /* whose payload is in the outcome; retained; or NULL */
+};
+
+int stint_group_create(stint_group **group)
+{
+    if (group == NULL)
+        return EINVAL;
+    stint_group *created =
+        sti_record_charge(sizeof *created, STI_CALLER()) ? sti_process_calloc(1, sizeof *created) : NULL;
+    if (created == NULL)
+        return ENOMEM;
+    atomic_init(&created->references, 1);
+    pthread_mutex_init(&created->lock, NULL);
+    *group = created;
+    return 0;
+}
+
+void stint_group_release(stint_group *group)
+{
+    /* acq_rel: the last one sees all that the others did with the group before it frees it. */
+    if (group == NULL || atomic_fetch_sub_explicit(&group->references, 1, memory_order_acq_rel) > 1)
+        return;
+    if (group->failed != NULL)
+        sti_task_release(group->failed);
+    pthread_mutex_destroy(&group->lock);
+    sti_process_free(group);
+}
+
+/* --- Members ------------------------------------------------------------------------------------------------------ */
+
+static void put_newest(stint_group *group, struct member *member)
+{
+    member->newer = NULL;
+    member->older = group->newest;
+    *(group->newest != NULL ? &group->newest->newer : &group->oldest) = member;
+    group->newest = member;
+}
+
+static void take_out(stint_group *group, struct member *member)
+{
+    *(member->older != NULL ? &member->older->newer : &group->oldest) = member->newer;
+    *(member->newer != NULL ? &member->newer->older : &group->newest) = member->older;
+}
+
+static void note_outcome(stint_group *group, sti_task *task)
+{
+    const stint_outcome *outcome = &task->outcome;
+    sti_compound_add_usage(&group->outcome.usage, &outcome->usage);
+    if (group->outcome.status != STINT_OK || outcome->status == STINT_OK)
+        return;
+    stint_usage sum = group->outcome.usage;
+    group->outcome = *outcome;
+    group->outcome.usage = sum;
+    sti_task_retain(task);
+    group->failed = task;
+}
+
+static void resolve_idle(struct idleness *idle, const stint_outcome *outcome)
+{
+    sti_task *future = &idle->future->future;
+    sti_follow_lock(future);
+    idle->group = NULL;
+    sti_follow_unlock(future);
+    future->outcome = *outcome;
+    sti_task_resolve(future);
+    sti_task_release(future);
+}
+
+static void member_resolved(struct sti_follower *follower)
+{
+    struct member *member = (struct member *)follower;
+    stint_group *group = member->group;
+    struct idleness *idle = NULL;
+    stint_outcome outcome;
+    sti_plain_mutex_lock(&group->lock);
+    note_outcome(group, follower->task);
+    take_out(group, member);
+    if (group->oldest == NULL) {
+        idle = group->idle;
+        group->idle = NULL;
+        outcome = group->outcome;
+    }
+    sti_plain_mutex_unlock(&group->lock);
+    sti_process_free(member);
+    if (idle != NULL)
+        resolve_idle(idle, &outcome);
+    stint_group_release(group);
+}
+
+static void add(stint_group *group, struct member *member, stint_future *future)
+{
+    atomic_fetch_add_explicit(&group->references, 1, memory_order_relaxed);
+    member->group = group;
+    member->follower.task = future;
+    member->follower.run = member_resolved;
+    sti_plain_mutex_lock(&group->lock);
+    put_newest(group, member);
+    sti_plain_mutex_unlock(&group->lock);
+    sti_follow(&member->follower);
+}
+
+int stint_group_add(stint_group *group, stint_future *future)
+{
+    if (group == NULL || future == NULL)
+        return EINVAL;
+    struct member *member = sti_record_charge(sizeof *member, STI_CALLER()) ? sti_process_malloc(sizeof *member) : NULL;
+    if (member == NULL)
+        return ENOMEM;
+    add(group, member, future);
+    return 0;
+}
+
+/* A task that ends before it is added has not been one of an idle group: it is added as one that has resolved. */
+int stint_group_submit(stint_group *group, stint_pool *pool, stint_fn *fn, void *arg, const stint_options *options)
+{
+    stint_future *future;
+    if (group == NULL)
+        return EINVAL;
+    struct member *member = sti_record_charge(sizeof *member, STI_CALLER()) ? sti_process_malloc(sizeof *member) : NULL;
+    if (member == NULL)
+        return ENOMEM;
+    stint_mask(); /* the submission may be where a task is interrupted */
+    int error = stint_submit(pool, fn, arg, options, &future);
+    if (error == 0) {
+        add(group, member, future);
+        stint_future_release(future);
+    } else {
+        sti_process_free(member);
+    }
+    stint_unmask();
+    return error;
+}
+
+/* --- Idleness ----------------------------------------------------------------------------------------------------- */
+
+static struct idleness *idleness_of(struct sti_compound *compound)
+{
+    return (struct idleness *)(void *)compound->members;
+}
+
+static stint_group *find_group(struct sti_compound *compound)
+{
+    sti_follow_lock(&compound->future);
+    stint_group *group = idleness_of(compound)->group;
+    if (group != NULL)
+        atomic_fetch_add_explicit(&group->references, 1, memory_order_relaxed);
+    sti_follow_unlock(&compound->future);
+    return group;
+}
+
+/* The members, as many as are ever looked at. */
+static sti_task **find_awaited(struct sti_compound *compound, size_t *count)
+{
+    stint_group *group = find_group(compound);
+    if (group == NULL)
+        return NULL;
+    sti_task **awaited = sti_process_malloc(STI_LOOK_FUTURES * sizeof *awaited);
+    sti_plain_mutex_lock(&group->lock);
+    const struct member *member = awaited != NULL ? group->oldest : NULL;
+    for (; member != NULL && *count < STI_LOOK_FUTURES; member = member->newer) {
+        sti_task_retain(member->follower.task);
+        awaited[(*count)++] = member->follower.task;
+    }
+    sti_plain_mutex_unlock(&group->lock);
+    stint_group_release(group);
+    return awaited;
+}
+
+static struct idleness *make_idleness(void)
+{
+    struct sti_compound *compound = sti_compound_create(false, 0, IDLENESS_SIZE);
+    if (compound == NULL)
+        return NULL;
+    struct idleness *idleness = idleness_of(compound);
+    compound->awaited = find_awaited;
+    idleness->future = compound;
+    return idleness;
+}
+
+int stint_group_idle(stint_group *group, stint_future **idle)
+{
+    if (group == NULL || idle == NULL)
+        return EINVAL;
+    struct idleness *made = sti_record_charge(IDLENESS_SIZE, STI_CALLER()) ? make_idleness() : NULL;
+    if (made == NULL)
+        return ENOMEM;
+    *idle = &made->future->future;
+    struct idleness *unneeded = NULL;
+    stint_outcome outcome;
+    sti_plain_mutex_lock(&group->lock);
+    bool is_idle = group->oldest == NULL;
+    outcome = group->outcome;
+    if (!is_idle && group->idle != NULL) {
+        unneeded = made;
+        *idle = &group->idle->future->future;
+    } else if (!is_idle) {
+        made->group = group;
+        group->idle = made;
+    }
+    sti_task_retain(*idle);
+    sti_plain_mutex_unlock(&group->lock);
+    if (unneeded != NULL)
+        sti_task_release(&unneeded->future->future);
+    if (is_idle)
+        resolve_idle(made, &outcome);
+    return 0;
+}
+
+/* One of them, retained; NULL: the group is idle. The newest is most likely to be one that nobody has started. */
+static sti_task *find_newest(stint_group *group, stint_outcome *outcome)
+{
+    sti_plain_mutex_lock(&group->lock);
+    sti_task *task = group->newest != NULL ? group->newest->follower.task : NULL;
+    if (task != NULL)
+        sti_task_retain(task);
+    else if (outcome != NULL)
+        *outcome = group->outcome;
+    sti_plain_mutex_unlock(&group->lock);
+    return task;
+}
+
+static void let_go(void *task)
+{
+    sti_task_release(task);
+}
+
+/* An interrupt may end it. */
+static int wait_for(sti_task *task, uint64_t deadline_ns)
+{
+    stint_guard guard;
+    stint_guard_push(&guard, let_go, task);
+    int error = deadline_ns == STI_NEVER ? sti_wait(task) : sti_wait_until(task, deadline_ns);
+    stint_guard_pop(&guard, false);
+    return error;
+}
+
+static int wait_in_task(stint_group *group, stint_outcome *outcome)
+{
+    sti_task *task;
+    int error = 0;
+    while (error == 0 && (task = find_newest(group, outcome)) != NULL) {
+        error = wait_for(task, STI_NEVER);
+        sti_task_release(task);
+    }
+    return error;
+}
+
+static int wait_for_idle(stint_group *group, uint64_t deadline_ns, stint_outcome *outcome)
+{
+    stint_future *idle;
+    int error = stint_group_idle(group, &idle);
+    if (error != 0)
+        return error;
+    error = wait_for(idle, deadline_ns);
+    if (error == 0 && outcome != NULL)
+        *outcome = idle->outcome;
+    sti_task_release(idle);
+    return error;
+}
+
+int stint_group_wait(stint_group *group, stint_outcome *outcome)
+{
+    if (group == NULL)
+        return EINVAL;
+    int error = sti_worker_current() != NULL ? wait_in_task(group, outcome) : wait_for_idle(group, STI_NEVER, outcome);
+    if (error == 0)
+        stint_checkpoint();
+    return error;
+}
+
+int stint_group_wait_for(stint_group *group, uint64_t timeout_ns, stint_outcome *outcome)
+{
+    if (group == NULL)
+        return EINVAL;
+    int error = wait_for_idle(group, sti_deadline_after(timeout_ns), outcome);
+    if (error == 0)
+        stint_checkpoint();
+    return error;
+}
+
+/* --- Cancelling --------------------------------------------------------------------------------------------------- */
+
+/* The oldest goes to the end: so as many as there were are taken once each. */
+static sti_task *turn_over(stint_group *group)
+{
+    sti_task *task = NULL;
+    sti_plain_mutex_lock(&group->lock);
+    struct member *oldest = group->oldest;
+    if (oldest != NULL) {
+        take_out(group, oldest);
+        put_newest(group, oldest);
+        task = oldest->follower.task;
+        sti_task_retain(task);
+    }
+    sti_plain_mutex_unlock(&group->lock);
+    return task;
+}
+
+static size_t count_members(stint_group *group)
+{
+    size_t count = 0;
+    sti_plain_mutex_lock(&group->lock);
+    for (const struct member *member = group->oldest; member != NULL; member = member->newer)
+        count++;
+    sti_plain_mutex_unlock(&group->lock);
+    return count;
+}
+
+void stint_group_cancel(stint_group *group)
+{
+    if (group == NULL)
+        return;
+    sti_task *task;
+    for (size_t left = count_members(group); left > 0 && (task = turn_over(group)) != NULL; left--) {
+        stint_future_cancel(task);
+        sti_task_release(task);
+    }
+}

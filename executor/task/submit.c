@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Submission: the public functions, and where a task is put; see submit.h. Any thread. */
+#include "submit.h"
+
+#include <errno.h>
+#include <stint/pool.h>
+
+#include "alloc/base/clock.h"
+#include "alloc/base/module.h"
+#include "alloc/charge/meter.h"
+#include "alloc/interrupt/hook.h"
+#include "alloc/scope/scope.h"
+#include "completions.h"
+#include "create.h"
+#include "executor/pool/pool_state.h"
+#include "executor/worker/event.h"
+#include "executor/worker/worker.h"
+#include "follow.h"
+
+/* --- Submitting a task: stint_submit, stint_submit_wait. Any thread. --- */
+
+#define TAKEN_BACK (-1) /* from the queue of a pool that has closed */
+
+static __attribute__((noinline)) int expect_completion(sti_task *task)
+{
+    int error = sti_completions_expect(task);
+    if (error != 0) {
+        task->options.completions = NULL;
+        sti_task_discard(task);
+    }
+    return error;
+}
+
+/* In line in the common path, where what is checked twice is checked once. */
+static inline __attribute__((always_inline)) int make_task(stint_pool *pool, stint_fn *fn, void *arg,
+                                                           const stint_options *options, sti_task **task,
+                                                           const void *caller)
+{
+    struct sti_thread *thread = sti_thread_metered;
+    if (pool == NULL || fn == NULL || !sti_options_valid(options))
+        return EINVAL;
+    if (!sti_link_allows(options != NULL ? options->flags : 0))
+        return ENOTSUP;
+    if (!sti_pool_is_open(pool))
+        return sti_pool_refusal(pool);
+    if (!sti_record_charge_to(thread, sizeof(sti_task), caller))
+        return ENOMEM;
+    *task = sti_task_create(sizeof(sti_task), pool, fn, arg, options, thread);
+    if (__builtin_expect(*task == NULL, 0))
+        return ENOMEM;
+    return __builtin_expect((*task)->options.completions == NULL, 1) ? 0 : expect_completion(*task);
+}
+
+/* Before anybody can run the task: it may look at its own future, and release it. */
+static inline __attribute__((always_inline)) int offer(stint_pool *pool, struct sti_worker *worker, sti_task *task,
+                                                       stint_future **future)
+{
+    *future = task;
+    int error = sti_admission_put(pool, worker, task);
+    if (error == 0)
+        sti_park_notify(pool);
+    else
+        *future = NULL;
+    return error;
+}
+
+static __attribute__((noinline)) int take_back(sti_task *task, stint_future **future)
+{
+    if (!sti_task_claim(task))
+        return 0;
+    *future = NULL;
+    if (task->options.completions != NULL)
+        sti_completions_expect_no_more(task);
+    task->counted = true;
+    sti_task_end_unstarted(task, STINT_REASON_SHUTDOWN);
+    sti_task_release(task); /* the future's */
+    return TAKEN_BACK;
+}
+
+/* From outside into the queue: the pool may have closed meanwhile, and the workers may have left before they could see
+ * the task (park.h). If nobody has claimed it then, it has never been submitted; its entry stays behind for whoever
+ * empties the queue. A worker needs no such look: it does not leave before its own task has ended; nor does the
+ * tenants' room, which has closed before the pool. */
+static inline __attribute__((always_inline)) int offer_from_outside(stint_pool *pool, sti_task *task,
+                                                                    stint_future **future)
+{
+    if (sti_places_are_wanted_for_plain(&pool->places))
+        return EAGAIN;
+    sti_task_retain_unseen(task);
+    int error = offer(pool, NULL, task, future);
+    if (__builtin_expect(!sti_pool_is_open(pool), 0) && error == 0)
+        error = take_back(task, future);
+    if (sti_task_give_back(task))
+        sti_task_free(task);
+    return error;
+}
+
+/* There is no place for it now. */
+static bool is_full(int error)
+{
+    return error == EAGAIN || error == EDQUOT;
+}
+
+/* After any error but those of a full place the task is gone. */
+static inline __attribute__((always_inline)) int put(stint_pool *pool, sti_task *task, stint_future **future)
+{
+    struct sti_worker *worker = sti_worker_of(pool);
+    int error = worker == NULL && sti_admission_is_plain(task) ? offer_from_outside(pool, task, future)
+                                                               : offer(pool, worker, task, future);
+    if (__builtin_expect(error == 0, 1))
+        return 0;
+    if (error == TAKEN_BACK)
+        return ESHUTDOWN;
+    if (!is_full(error))
+        sti_task_discard(task);
+    return error;
+}
+
+int stint_submit(stint_pool *pool, stint_fn *fn, void *arg, const stint_options *options, stint_future **future)
+{
+    sti_task *task;
+    if (future == NULL)
+        return EINVAL;
+    int error = make_task(pool, fn, arg, options, &task, STI_CALLER());
+    if (error != 0)
+        return error;
+    error = put(pool, task, future);
+    if (__builtin_expect(is_full(error), 0))
+        sti_task_discard(task);
+    return error;
+}
+
+/* An interrupt may not return from where it is delivered: so by then the task is gone. */
+static int submit_once(stint_pool *pool, stint_fn *fn, void *arg, const stint_options *options, uint64_t begun,
+                       uint64_t deadline, bool deaf, const void *caller, stint_future **future)
+{
+    sti_task *task;
+    int error = make_task(pool, fn, arg, options, &task, caller);
+    if (error != 0)
+        return error;
+    task->submitted_ns = begun;
+    error = put(pool, task, future);
+    if (!is_full(error))
+        return error;
+    if (sti_worker_of(pool) != NULL || sti_is_following())
+        error = EDEADLK;
+    else
+        error = sti_places_await(pool, task, deadline, deaf, future);
+    if (error != 0)
+        sti_task_discard(task);
+    return error;
+}
+
+int stint_submit_wait(stint_pool *pool, stint_fn *fn, void *arg, const stint_options *options, uint64_t timeout_ns,
+                      stint_future **future)
+{
+    uint64_t begun = sti_clock_now();
+    uint64_t deadline = sti_deadline_after(timeout_ns);
+    int error = EINTR;
+    if (future == NULL)
+        return EINVAL;
+    for (bool deaf = false; error == EINTR; deaf = true) {
+        error = submit_once(pool, fn, arg, options, begun, deadline, deaf, STI_CALLER(), future);
+        if (error == EINTR && sti_waking_deliver())
+            return ECANCELED;
+    }
+    return error;
+}
+
+/* --- Which of the places where tasks wait a new one goes to, and how one is taken out of turn. --- */
+
+static int put_plain(stint_pool *pool, struct sti_worker *worker, sti_task *task)
+{
+    bool put = worker != NULL ? sti_worker_put(worker, task) : sti_queue_push(&pool->queue, task);
+    return put ? 0 : EAGAIN;
+}
+
+/* Who waits with the tenants is offered there: who claims it finds it in its list. */
+static inline int put_anywhere(stint_pool *pool, struct sti_worker *worker, sti_task *task)
+{
+    if (task->tenants != NULL)
+        return sti_tenants_put(task->tenants, task);
+    sti_task_offer(task);
+    return put_plain(pool, worker, task);
+}
+
+/* The task may have ended when its deadline is told the monitor. */
+static __attribute__((noinline)) int put_monitored(stint_pool *pool, struct sti_worker *worker, sti_task *task)
+{
+    sti_task_retain(task);
+    int error = put_anywhere(pool, worker, task);
+    if (error == 0)
+        sti_monitor_await(task);
+    sti_task_release(task);
+    return error;
+}
+
+static inline void prepare(stint_pool *pool, sti_task *task)
+{
+    task->tenants = sti_admission_is_plain(task) ? NULL : &pool->tenants;
+    task->monitor = task->options.budget.wall_ns != 0 ? &pool->monitor : NULL;
+}
+
+void sti_admission_prepare(stint_pool *pool, sti_task *task)
+{
+    prepare(pool, task);
+}
+
+int sti_admission_put_prepared(stint_pool *pool, struct sti_worker *worker, sti_task *task)
+{
+    return task->monitor != NULL ? put_monitored(pool, worker, task) : put_anywhere(pool, worker, task);
+}
+
+int sti_admission_put_uncommon(stint_pool *pool, struct sti_worker *worker, sti_task *task)
+{
+    prepare(pool, task);
+    return task->monitor != NULL ? put_monitored(pool, worker, task) : put_anywhere(pool, worker, task);
+}
+
+static bool claim_awaited(sti_task *task, bool beyond)
+{
+    struct sti_tenants *tenants = task->tenants;
+    if (tenants == NULL)
+        return sti_task_claim(task);
+    bool taken = sti_tenants_take_awaited(tenants, task, beyond);
+    if (taken && sti_places_are_wanted(&tenants->pool->places))
+        sti_places_fill(tenants->pool);
+    return taken;
+}
+
+bool sti_admission_claim_awaited(sti_task *task)
+{
+    return claim_awaited(task, false);
+}
+
+bool sti_admission_claim_beyond(sti_task *task)
+{
+    return claim_awaited(task, true);
+}
+
+stint_account *sti_admission_account_of(sti_task *task)
+{
+    return task->tenants != NULL ? sti_tenants_account_of(task->tenants, task) : NULL;
+}
+
+bool sti_admission_claim_to_end(sti_task *task, stint_reason reason)
+{
+    if (!sti_task_claim_to_end(task, reason))
+        return false;
+    if (task->tenants != NULL) {
+        sti_farewell_note(task->tenants->pool, task);
+        sti_tenants_remove(task->tenants, task);
+        sti_task_release(task);
+    }
+    return true;
+}

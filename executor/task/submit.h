@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Admission: which of the places where tasks wait a new one goes to, and how one is taken out of turn. Plain tasks wait
+ * in their submitter's deque or in the submission queue, those that have an account or a priority with the tenants
+ * (tenants.h). Any thread. */
+#ifndef STI_EXECUTOR_TASK_SUBMIT_H
+#define STI_EXECUTOR_TASK_SUBMIT_H
+
+#include <errno.h>
+
+#include "executor/pool/pool_state.h"
+#include "executor/worker/worker.h"
+#include "task.h"
+
+/* Whether it has neither an account nor a priority. */
+static inline bool sti_admission_is_plain(const sti_task *task)
+{
+    return task->options.account == NULL && task->options.priority == STINT_PRIORITY_NORMAL;
+}
+
+/* Offer a new task, to which the caller has a reference, and put it where it is to wait. worker is the calling thread's, if it is one of the pool's.
+ * 0; EAGAIN: there is no place; EDQUOT: none for its account; ESHUTDOWN; ENOMEM. */
+int sti_admission_put_uncommon(stint_pool *pool, struct sti_worker *worker, sti_task *task);
+static inline int sti_admission_put(stint_pool *pool, struct sti_worker *worker, sti_task *task)
+{
+    if (__builtin_expect(!sti_admission_is_plain(task) || task->options.budget.wall_ns != 0, 0))
+        return sti_admission_put_uncommon(pool, worker, task);
+    sti_task_offer(task);
+    bool put = worker != NULL ? sti_worker_put(worker, task) : sti_queue_push(&pool->queue, task);
+    return put ? 0 : EAGAIN;
+}
+
+/* The two halves of that, for a task whose future others have already: before they do; and then, as often as it
+ * takes. */
+void sti_admission_prepare(stint_pool *pool, sti_task *task);
+int sti_admission_put_prepared(stint_pool *pool, struct sti_worker *worker, sti_task *task);
+
+/* Claim a task that the calling worker waits for, to run it at once. False: somebody else has it, or it has to wait for
+ * its account. */
+bool sti_admission_claim_awaited(sti_task *task);
+
+/* The same for one that may run over its account's maximum, as one that has a slot there does not run before it has ended
+ * (deadlock.h). */
+bool sti_admission_claim_beyond(sti_task *task);
+
+/* The account of a task that waits, retained; NULL: it has none, or waits no more. Of the calling worker's pool. */
+stint_account *sti_admission_account_of(sti_task *task);
+
+/* Claim a task to end it unstarted for this reason. The caller has a reference of its own. */
+bool sti_admission_claim_to_end(sti_task *task, stint_reason reason);
+
+#endif

@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The task, from its submission to its outcome. It is one block of memory, and it is also the stint_future that the
+ * caller holds.
+ *
+ *   NEW ----> QUEUED ----> CLAIMED ----> RESOLVED
+ *    offer         claim         resolve
+ *
+ *   offer    by the submitter, before the task enters a queue. Release: whoever claims it sees it whole, and all that
+ *            the submitter had written before.
+ *   claim    a compare-and-swap, so one thread wins: a worker that found the task in a queue, a task that waits for it
+ *            and runs it itself, or somebody who ends it unstarted (stint_future_cancel, a shutdown). Acquire.
+ *            Who ends it unstarted leaves the reason in the state, for whoever meets the entry before it has resolved.
+ *   resolve  by the thread that claimed it, once the outcome is written. Release: who then reads RESOLVED (acquire) may
+ *            read the outcome, which never changes again.
+ *
+ * A queue's entry is only a hint that there may be something to claim. A claim elsewhere leaves the entry where it is;
+ * whoever takes it out later finds the state past QUEUED and drops it.
+ *
+ * Who sleeps until it has resolved, and what is to happen then, is in followers: follow.h.
+ *
+ * References: one for the queue's entry, given back by whoever takes it out and is done with the task; one for the
+ * caller's future; one for each compound future that it is a member of. The last one frees the block. The task's pool is
+ * only ever compared: futures outlive pools.
+ *
+ * A compound future (compound.h) is such a block too, with no function: it is CLAIMED from the beginning and never queued.
+ *
+ * Any thread, unless a function says otherwise. */
+#ifndef STI_EXECUTOR_TASK_TASK_H
+#define STI_EXECUTOR_TASK_TASK_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stint/pool.h>
+
+#include "alloc/interrupt/token.h"
+#include "executor/pool/pools.h"
+#include "executor/pool/timers.h"
+#include "executor/worker/event.h"
+
+typedef struct stint_future sti_task;
+
+enum sti_task_state {
+    STI_TASK_NEW,
+    STI_TASK_QUEUED,
+    STI_TASK_CLAIMED,
+    STI_TASK_RESOLVED,
+    STI_TASK_DELAYED, /* this and the next one before it is QUEUED: delays.h */
+    STI_TASK_DUE,
+    STI_TASK_ENDING,  /* plus a stint_reason: claimed by somebody who ends it unstarted */
+};
+
+struct sti_follower;
+struct sti_monitor;
+struct sti_tenant;
+struct sti_tenants;
+struct sti_worker;
+
+/* A task's place in a thread's line (follow.h). */
+struct sti_line_turn {
+    struct sti_line_turn *next;
+    sti_task *task;
+    void (*run)(struct sti_line_turn *turn);
+};
+
+struct stint_future {
+    atomic_int state;
+    atomic_uint references;
+    atomic_uint followers; /* this and the rest up to first_follower, last_follower and told: follow.h */
+    atomic_uint bell;      /* sleepers sleep on it: changed whenever they have to look again */
+    atomic_uint lock;
+    unsigned teller; /* this, the next one, last_follower and told: under the lock */
+    struct sti_follower *first_follower;
+    _Atomic(struct sti_worker *) runner; /* who runs it or has run it; NULL: not begun. Release, acquire */
+    struct sti_tenants *tenants; /* where it waits, if it has an account or a priority (tenants.h); otherwise NULL */
+    struct sti_monitor *monitor; /* that ends it at its deadline while it waits; NULL: it has none */
+    bool stood_in_line;          /* it got its place later than it was submitted (places.h) */
+    bool entered;                /* its account counts it as running: for the claimant */
+    bool counted; /* among the pool's outcomes, or not to be: for whoever has its queue entry, when it has resolved */
+    stint_fn *fn; /* NULL: a compound future. All before this is 0 in a new task, but for references */
+    void *arg;
+    const stint_pool *pool;
+    uint64_t submitted_ns;
+    stint_options options;
+    struct sti_follower **last_follower; /* where the next one goes; unless there is none */
+    const struct sti_follower *told;     /* the one that the teller runs, or has run last */
+    sti_task *next_noted;                /* of those that stint_pool_destroy waits for (farewell.h) */
+    struct sti_tenant *tenant;           /* this and the next two: under the tenants' lock */
+    sti_task *older;
+    sti_task *newer;
+    uint64_t charged;            /* to its tenant as it began; for the claimant */
+    union {
+        struct sti_timer timer; /* the monitor's, until the task has been claimed */
+        struct sti_line_turn turn;   /* its teller's, once it has resolved (follow.h) */
+    };
+    unsigned generation; /* of the process, see pools.h */
+    stint_token token;   /* what stint_future_cancel sets; its parent, until resolved, is the options' token */
+    stint_outcome outcome;
+};
+
+/* A NEW task with both its references, in a block of so many bytes, or NULL (create.h). */
+sti_task *sti_task_create_sized(size_t size, const stint_pool *pool, stint_fn *fn, void *arg,
+                                const stint_options *options);
+
+void sti_task_retain(sti_task *task);
+
+/* The same before anybody else has seen it: for who goes on with it when it has been put where it may run, and release
+ * its own future. */
+static inline void sti_task_retain_unseen(sti_task *task)
+{
+    atomic_store_explicit(&task->references, atomic_load_explicit(&task->references, memory_order_relaxed) + 1,
+                          memory_order_relaxed);
+}
+
+void sti_task_release(sti_task *task);
+
+/* Give one back. True: it was the last, and the block is the caller's to free. */
+static inline bool sti_task_give_back(sti_task *task)
+{
+    /* acq_rel: the last one sees all that the others did with the task before it frees it. */
+    return atomic_fetch_sub_explicit(&task->references, 1, memory_order_acq_rel) == 1;
+}
+
+void sti_task_free(sti_task *task);
+
+/* Free a task that nobody else has seen. */
+void sti_task_discard(sti_task *task);
+
+static inline void sti_task_offer(sti_task *task)
+{
+    atomic_store_explicit(&task->state, STI_TASK_QUEUED, memory_order_release);
+}
+
+bool sti_task_claim(sti_task *task);
+bool sti_task_claim_to_end(sti_task *task, stint_reason reason);
+
+/* The same by the monitor, which has taken its timer out before. */
+bool sti_task_mark_ending(sti_task *task, stint_reason reason);
+
+/* For the claimant: run the task to its outcome in a scope of its own, and count that; sti_task_resolve is to follow. Or
+ * give it one without a start. */
+void sti_task_run(sti_task *task, const stint_token *stop, struct sti_tally *tally);
+void sti_task_end_unstarted(sti_task *task, stint_reason reason);
+
+/* For the claimant, when the outcome is written: this is the moment at which the future resolves. */
+void sti_task_resolve(sti_task *task);
+
+/* For whoever takes out the entry of a task that it has not claimed: count the outcome of one that never starts. True:
+ * it is one, or may be. */
+bool sti_task_count_unstarted(sti_task *task, struct sti_tally *tally);
+
+/* In a process that was forked since: nobody here will resolve it. */
+static inline bool sti_task_is_left_behind(const sti_task *task)
+{
+    return task->generation != sti_pools_generation;
+}
+
+static inline bool sti_task_is_queued(sti_task *task)
+{
+    return atomic_load_explicit(&task->state, memory_order_relaxed) == STI_TASK_QUEUED;
+}
+
+static inline bool sti_task_is_compound(const sti_task *task)
+{
+    return task->fn == NULL;
+}
+
+static inline bool sti_task_is_resolved(const sti_task *task)
+{
+    return atomic_load_explicit(&task->state, memory_order_acquire) == STI_TASK_RESOLVED;
+}
+
+#endif

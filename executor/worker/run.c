@@ -1,0 +1,448 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A worker runs a task, with the bill for it; a task waits for a future, and its worker runs others meanwhile; stint_yield does
+ * so at once. Any thread may wait; the rest is the worker's own. */
+#include "run.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <stint/interrupt.h>
+#include <stint/pool.h>
+
+#include "alloc/base/clock.h"
+#include "alloc/base/thread.h"
+#include "alloc/interrupt/hook.h"
+#include "alloc/interrupt/interrupt.h"
+#include "deadlock.h"
+#include "event.h"
+#include "executor/fork/fork.h"
+#include "executor/pool/pool_state.h"
+#include "executor/task/compound.h"
+#include "executor/task/follow.h"
+#include "executor/task/submit.h"
+#include "spare.h"
+#include "worker.h"
+
+/* --- What a worker does with a task that it has claimed: run it to its outcome, shown to visitors (overdue.h), watched for its
+ * deadline (overdue.h) and charged to its tenant (run.h) where that is asked for. By the worker's own thread. */
+
+static void execute(struct sti_worker *worker, sti_task *task)
+{
+    if (worker->split.forks.depth == 0) {
+        sti_task_run(task, &worker->pool->stop, &worker->tally);
+    } else {
+        struct sti_split_below below = sti_split_enter(&worker->split);
+        sti_task_run(task, &worker->pool->stop, &worker->tally);
+        sti_split_leave(&worker->split, below);
+    }
+}
+
+static __attribute__((noinline)) void execute_watched(struct sti_worker *worker, sti_task *task)
+{
+    struct sti_overdue_entry entry;
+    sti_overdue_begin_task(&worker->pool->overdue, &entry, worker, task);
+    execute(worker, task);
+    sti_overdue_end_task(&worker->pool->overdue, &entry);
+}
+
+static void run(struct sti_worker *worker, sti_task *task)
+{
+    struct sti_frame frame;
+    sti_worker_enter(worker, &frame, task, false);
+    atomic_store_explicit(&task->runner, worker, memory_order_release);
+    sti_counter_add_own(&worker->tasks);
+    if (__builtin_expect(worker->pool->overdue.after_ns == 0, 1))
+        execute(worker, task);
+    else
+        execute_watched(worker, task);
+    sti_worker_leave(worker, &frame);
+    sti_task_resolve(task);
+}
+
+static __attribute__((noinline)) void run_billed(struct sti_worker *worker, sti_task *task)
+{
+    struct sti_stretch stretch = sti_bill_begin(worker, task->tenants != NULL ? sti_tenants_bill(task) : worker->bill);
+    run(worker, task);
+    sti_bill_end(worker, &stretch);
+}
+
+/* Plain tasks are charged to nobody while they have the pool to themselves. */
+void sti_worker_run(struct sti_worker *worker, sti_task *task)
+{
+    if (__builtin_expect(task->tenants != NULL || worker->bill.tenant != NULL, 0)) {
+        run_billed(worker, task);
+        return;
+    }
+    worker->clock = 0;
+    run(worker, task);
+}
+
+/* Forks that were stolen are their task's account's. */
+void sti_worker_run_stolen(struct sti_worker *worker, struct sti_stolen stolen)
+{
+    struct sti_tenants *tenants = &worker->pool->tenants;
+    const stint_options *options = sti_fork_options(stolen);
+    struct sti_bill bill = { .tenant = NULL };
+    worker->clock = 0;
+    if (sti_tenants_are_ready(tenants))
+        bill = sti_tenants_bill_fork(tenants, options->account, options->priority);
+    if (bill.tenant == NULL) {
+        sti_fork_run(worker, stolen);
+        return;
+    }
+    struct sti_stretch stretch = sti_bill_begin(worker, bill);
+    sti_fork_run(worker, stolen);
+    sti_bill_end(worker, &stretch);
+}
+
+/* --- Billing. To read a thread's processor time is a system call, so the reading at one's end does for the next
+ * one's beginning as well, where the worker goes from one to the other; to have found it is part of its cost then. */
+
+struct sti_stretch sti_bill_begin(struct sti_worker *worker, struct sti_bill bill)
+{
+    uint64_t now = worker->clock != 0 ? worker->clock : sti_clock_read(CLOCK_THREAD_CPUTIME_ID);
+    struct sti_stretch stretch = { .begin = now, .inner = worker->inner, .bill = bill };
+    worker->bill.tenant = NULL;
+    worker->clock = 0;
+    worker->inner = 0;
+    return stretch;
+}
+
+void sti_bill_end(struct sti_worker *worker, const struct sti_stretch *stretch)
+{
+    uint64_t now = sti_clock_read(CLOCK_THREAD_CPUTIME_ID);
+    uint64_t used = now - stretch->begin;
+    sti_tenants_settle(&worker->pool->tenants, stretch->bill, used - worker->inner);
+    worker->inner = stretch->inner + used;
+    worker->clock = now;
+}
+
+/* --- Waiting until a future resolves; see docs/waiting.md. Any thread.
+ *
+ * A task that waits for another of its pool's runs it, if nobody else has begun to: on top of its own frames, in a scope
+ * of its own. Nothing else is ever run there: what is below has to wait for it, and could be what it waits for. When half
+ * the stack is in use, it is left to others: the waiter sleeps, and a spare takes its place (spare.h). When no spare is left
+ * either, and every thread sleeps,. */
+
+/* How often a waiter looks before it sleeps: some 5 microseconds in all, about what being woken costs. */
+#define WAIT_ROUNDS 20
+
+/* What has lasted so long may last: only then does it pay to have the sleep ended by an interrupt (alloc/interrupt/hook.h), and to
+ * look whether it ever can end (deadlock.h). So this is how late an interrupt may be. */
+#define SHORT_SLEEP_NS UINT64_C(10000000)
+
+/* No task is begun with less stack than this, whatever happens. */
+#define LEAST_ROOM ((size_t)64 << 10)
+
+static bool has_room(const struct sti_worker *worker)
+{
+    size_t reserve = worker->stack_size / 8;
+    return sti_worker_has_stack(worker, reserve > LEAST_ROOM ? reserve : LEAST_ROOM);
+}
+
+/* So that a task has half a stack at least. */
+static bool has_much_room(const struct sti_worker *worker)
+{
+    return sti_worker_has_stack(worker, worker->stack_size / 2);
+}
+
+struct look_below {
+    struct sti_look look;
+    const struct sti_worker *worker;
+};
+
+static bool is_task_below(struct sti_look *look, sti_task *task)
+{
+    return !sti_task_is_queued(task) && sti_worker_is_inside(((const struct look_below *)look)->worker, task);
+}
+
+/* Whether it cannot resolve before a task on this thread's stack has ended. All of some futures wait for the worst of
+ * them, any for the best. */
+static bool is_below(const struct sti_worker *worker, sti_task *task)
+{
+    struct look_below below = { .look = { .is_it = is_task_below, .every = true }, .worker = worker };
+    if (!sti_task_is_compound(task) && !sti_task_is_delayed(task))
+        return is_task_below(&below.look, task);
+    return sti_look_at(&below.look, task);
+}
+
+/* On top of what is on the stack already. */
+static void run_here(struct sti_worker *worker, sti_task *task)
+{
+    unsigned depth = worker->asleep;
+    if (depth > 0)
+        sti_spare_interrupt_sleep(worker);
+    bool covered = sti_waking_cover();
+    sti_worker_run_awaited(worker, task);
+    if (covered)
+        sti_waking_uncover_scopes();
+    if (depth > 0)
+        sti_spare_resume_sleep(worker, depth);
+}
+
+static void run_task(struct sti_worker *worker, sti_task *task)
+{
+    if (task->pool == worker->pool && has_much_room(worker) && sti_admission_claim_awaited(task))
+        run_here(worker, task);
+}
+
+/* Not one of any: if another decides, the waiter must go on, and what runs on top of it could be waiting for that. */
+static void run_members(struct sti_worker *worker, const sti_task *awaited, sti_task *task, struct sti_look *look)
+{
+    const struct sti_compound *compound = sti_compound_of(task);
+    if (sti_task_is_resolved(task) || (compound->any && compound->count > 1) || !sti_look_enter(look))
+        return;
+    for (size_t i = 0; i < compound->count && !sti_task_is_resolved(awaited); i++) {
+        sti_task *member = sti_compound_member(compound, i);
+        if (sti_task_is_compound(member))
+            run_members(worker, awaited, member, look);
+        else
+            run_task(worker, member);
+    }
+    sti_look_leave(look);
+}
+
+/* Run what nobody has begun yet, until the awaited task has resolved. */
+static void run_unbegun(struct sti_worker *worker, sti_task *awaited)
+{
+    struct sti_look look = { 0 };
+    if (sti_task_is_compound(awaited))
+        run_members(worker, awaited, awaited, &look);
+    else
+        run_task(worker, awaited);
+}
+
+static bool rest_until_resolved(const sti_task *task)
+{
+    for (unsigned round = 0; round < WAIT_ROUNDS; round++) {
+        if (sti_task_is_resolved(task))
+            return true;
+        sti_rest(round);
+    }
+    return false;
+}
+
+/* --- Sleeping ----------------------------------------------------------------------------------------------------- */
+
+/* Until the task has resolved, or the sleeper has something else to do: 0; ETIMEDOUT; EINTR: an interrupt has come. */
+static int sleep_until(const struct sti_sleeper *sleeper, const struct sti_waking *waking, uint64_t deadline_ns)
+{
+    for (;;) {
+        uint32_t value = sti_follow_bell(sleeper->task);
+        if (sti_sleeper_is_told(sleeper) || sti_sleeper_is_nudged(sleeper))
+            return 0;
+        if (waking != NULL && sti_waking_has_come(waking))
+            return EINTR;
+        if (sti_follow_sleep(sleeper->task, value, deadline_ns))
+            return 0;
+        if (deadline_ns != STI_NEVER && sti_clock_now() >= deadline_ns)
+            return ETIMEDOUT;
+    }
+}
+
+/* The same as a worker, while it is on the list of those who have slept for long. Also EDEADLK. */
+static int sleep_watchfully(struct sti_sleeper *sleeper, const struct sti_waking *waking, uint64_t deadline_ns)
+{
+    int error = 0;
+    enum sti_verdict verdict;
+    sti_deadlock_enter(sleeper);
+    do {
+        verdict = sti_deadlock_look(sleeper);
+        if (verdict == STI_SLEEP_ON)
+            error = sleep_until(sleeper, waking, deadline_ns);
+    } while (verdict == STI_SLEEP_ON && error == 0 && sti_sleeper_is_nudged(sleeper) && !sti_sleeper_is_told(sleeper));
+    sti_deadlock_leave(sleeper);
+    return verdict == STI_NEVER_ENDS ? EDEADLK : error;
+}
+
+static void ring(void *task)
+{
+    sti_follow_ring(task);
+}
+
+static int sleep_long(struct sti_sleeper *sleeper, uint64_t deadline_ns, bool deaf)
+{
+    struct sti_waking waking;
+    const struct sti_waking *heard = deaf ? NULL : &waking;
+    bool covered = deaf && sti_waking_cover();
+    if (!deaf)
+        sti_waking_begin(&waking, ring, sleeper->task);
+    int error = sleeper->worker != NULL ? sleep_watchfully(sleeper, heard, deadline_ns)
+                                        : sleep_until(sleeper, heard, deadline_ns);
+    if (covered)
+        sti_waking_uncover_scopes();
+    if (!deaf)
+        sti_waking_end(&waking);
+    return error;
+}
+
+static int sleep_until_resolved(struct sti_sleeper *sleeper, uint64_t deadline_ns, bool deaf)
+{
+    uint64_t soon = sti_deadline_after(SHORT_SLEEP_NS);
+    int error = sleep_until(sleeper, NULL, soon < deadline_ns ? soon : deadline_ns);
+    return error == ETIMEDOUT && soon < deadline_ns ? sleep_long(sleeper, deadline_ns, deaf) : error;
+}
+
+/* --- Errands ------------------------------------------------------------------------------------------------------ */
+
+void sti_wait_measure_room(struct sti_sleeper *sleeper)
+{
+    sleeper->has_room = has_room(sleeper->worker);
+    sleeper->has_much_room = has_much_room(sleeper->worker);
+}
+
+bool sti_wait_run_errands(const struct sti_sleeper *sleeper, bool may_run)
+{
+    bool refused = false;
+    if (sleeper->beyond != NULL) {
+        if (may_run && sti_admission_claim_beyond(sleeper->beyond))
+            run_here(sleeper->worker, sleeper->beyond);
+        sti_task_release(sleeper->beyond);
+    }
+    if (sleeper->errand != NULL) {
+        refused = may_run && !sti_admission_claim_awaited(sleeper->errand);
+        if (may_run && !refused)
+            run_here(sleeper->worker, sleeper->errand);
+        sti_task_release(sleeper->errand);
+    }
+    return refused;
+}
+
+/* --- Waiting ------------------------------------------------------------------------------------------------------ */
+
+/* A rescue may find nothing but a task whose account lets nobody begin it now. Then the next sleep is not for rescues, but
+ * counts as a long one from the start, and is short: nobody may be there to notice when the task may begin. */
+static int sleep_as_worker(struct sti_worker *worker, sti_task *task, bool deaf, bool *refused)
+{
+    struct sti_sleeper sleeper = { .worker = worker, .task = task };
+    struct sti_sleeper *for_rescue = *refused ? NULL : &sleeper;
+    sti_wait_measure_room(&sleeper);
+    sti_spare_fall_asleep(worker, for_rescue);
+    int error = for_rescue != NULL ? sleep_until_resolved(&sleeper, STI_NEVER, deaf)
+                                   : sleep_long(&sleeper, sti_deadline_after(STI_RETRY_NS), deaf);
+    sti_spare_awake(worker, for_rescue);
+    if (error == ETIMEDOUT)
+        error = 0;
+    bool resolved = sti_task_is_resolved(task);
+    *refused = sti_wait_run_errands(&sleeper, !resolved && error == 0);
+    if (resolved)
+        return 0;
+    return error == 0 && sleeper.hopeless ? EAGAIN : error;
+}
+
+static int wait_in_worker(struct sti_worker *worker, sti_task *task, bool deaf)
+{
+    for (bool refused = false;;) {
+        run_unbegun(worker, task);
+        if (rest_until_resolved(task))
+            return 0;
+        int error = sleep_as_worker(worker, task, deaf, &refused);
+        if (error != 0)
+            return error;
+    }
+}
+
+static int sleep_for_a_time(struct sti_worker *worker, sti_task *task, uint64_t deadline_ns, bool deaf)
+{
+    struct sti_sleeper sleeper = { .worker = worker, .task = task, .timed = deadline_ns != STI_NEVER };
+    int error;
+    if (worker != NULL)
+        sti_spare_fall_asleep(worker, NULL);
+    do {
+        /* Off the list nobody nudges; and what came as the last sleep ended must not end the next at once. */
+        atomic_store_explicit(&sleeper.nudged, false, memory_order_relaxed);
+        error = sleep_until_resolved(&sleeper, deadline_ns, deaf);
+    } while (error == 0 && !sti_task_is_resolved(task));
+    if (worker != NULL)
+        sti_spare_awake(worker, NULL);
+    return error;
+}
+
+/* 0: it has to be waited for. */
+static int refuse(const struct sti_worker *worker, sti_task *task)
+{
+    if (sti_task_is_left_behind(task))
+        return EOWNERDEAD;
+    return sti_is_following() || (worker != NULL && is_below(worker, task)) ? EDEADLK : 0;
+}
+
+static int wait_or_run(sti_task *task, bool deaf)
+{
+    struct sti_worker *worker = sti_worker_current();
+    if (sti_task_is_resolved(task))
+        return 0;
+    int error = refuse(worker, task);
+    if (error != 0)
+        return error;
+    if (worker != NULL)
+        return wait_in_worker(worker, task, deaf);
+    return rest_until_resolved(task) ? 0 : sleep_for_a_time(NULL, task, STI_NEVER, deaf);
+}
+
+static int wait_until(sti_task *task, uint64_t deadline_ns, bool deaf)
+{
+    struct sti_worker *worker = sti_worker_current();
+    if (sti_task_is_resolved(task))
+        return 0;
+    int error = refuse(worker, task);
+    if (error != 0)
+        return error;
+    return rest_until_resolved(task) ? 0 : sleep_for_a_time(worker, task, deadline_ns, deaf);
+}
+
+/* An interrupt that comes meanwhile is delivered here, where nothing of ours is held; where it has to wait, the rest of
+ * the wait is deaf to it. */
+int sti_wait(sti_task *task)
+{
+    int error = wait_or_run(task, false);
+    if (__builtin_expect(error != EINTR, 1))
+        return error;
+    return sti_waking_deliver() ? ECANCELED : wait_or_run(task, true);
+}
+
+int sti_wait_until(sti_task *task, uint64_t deadline_ns)
+{
+    int error = wait_until(task, deadline_ns, false);
+    if (__builtin_expect(error != EINTR, 1))
+        return error;
+    return sti_waking_deliver() ? ECANCELED : wait_until(task, deadline_ns, true);
+}
+
+/* --- stint_yield: run another task on top of the calling one. By tasks of a pool, on their workers' threads.
+ *
+ * What is run here is unrelated to what is below, so it must not be able to want what that has: a lock, a half-changed
+ * structure. And the one below waits for it: so it is one at a time, and they do not lie on each other without bound. */
+
+#define MOST_YIELDS 8
+
+static bool may_yield(const struct sti_worker *worker)
+{
+    const struct sti_thread *thread = sti_thread_metered;
+    const struct sti_frame *frame = worker != NULL ? sti_worker_frame(worker) : NULL;
+    return frame != NULL && !frame->stolen && thread != NULL && !sti_is_following() && worker->asleep == 0 &&
+           worker->yields < MOST_YIELDS && sti_deferral_of(thread->scope) == STINT_DEFERRAL_NONE &&
+           sti_worker_has_stack(worker, worker->stack_size / 2);
+}
+
+static bool run_another(struct sti_worker *worker)
+{
+    sti_task *task = sti_worker_claim_other(worker);
+    if (task == NULL)
+        return false;
+    bool covered = sti_waking_cover();
+    worker->yields++;
+    sti_worker_run(worker, task);
+    worker->yields--;
+    if (covered)
+        sti_waking_uncover_scopes();
+    sti_task_release(task);
+    return true;
+}
+
+bool stint_yield(void)
+{
+    struct sti_worker *worker = sti_worker_current();
+    bool ran = may_yield(worker) && run_another(worker);
+    stint_checkpoint();
+    return ran;
+}

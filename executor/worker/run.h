@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Running a task, and waiting until a future resolves. Any thread may wait; the rest is the worker's own. */
+#ifndef STI_EXECUTOR_WORKER_RUN_H
+#define STI_EXECUTOR_WORKER_RUN_H
+
+#include <stdint.h>
+
+#include "deadlock.h"
+#include "executor/queue/tenants.h"
+#include "executor/task/task.h"
+
+/* --- Waiting until a future resolves. Any thread. --- */
+
+/* An interrupt of the calling task that comes meanwhile is delivered, and this may not return: so the caller holds
+ * nothing of the library's but under a guard.
+ * 0; EDEADLK: it could never end; EOWNERDEAD: it could have, but in the process that this one was forked from; EAGAIN:
+ * see deadlock.h; ECANCELED: the calling task, in STINT_FAIL, is to stop. */
+int sti_wait(sti_task *task);
+
+/* The same, but no task is run, and not beyond the deadline by sti_clock_now: ETIMEDOUT. */
+int sti_wait_until(sti_task *task, uint64_t deadline_ns);
+
+/* --- For joins. The sleeper's own thread. --- */
+
+/* How much it could take on. */
+void sti_wait_measure_room(struct sti_sleeper *sleeper);
+
+/* What it has been told to run, on top of what is on the stack; or only let go of it. True: the account of the one that a
+ * rescue found has its maximum. Then the next sleep is not to be on the list for rescues, which would find the same, and
+ * only so long. */
+#define STI_RETRY_NS UINT64_C(20000000)
+bool sti_wait_run_errands(const struct sti_sleeper *sleeper, bool may_run);
+
+/* --- Billing: the processor time that a worker spends on a task, or on a stolen subtask, for the tenant that it is charged to.
+ * By the worker's own thread. */
+
+struct sti_worker;
+
+/* From begin to end. They nest: what an inner one took is not the outer one's. */
+struct sti_stretch {
+    uint64_t begin; /* processor time of the thread */
+    uint64_t inner; /* what the outer one had of it in inner ones */
+    struct sti_bill bill;
+};
+
+struct sti_stretch sti_bill_begin(struct sti_worker *worker, struct sti_bill bill);
+void sti_bill_end(struct sti_worker *worker, const struct sti_stretch *stretch);
+
+#endif

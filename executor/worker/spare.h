@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Spare workers, and the sleep of a worker that has nothing to do. */
+#ifndef STI_EXECUTOR_WORKER_SPARE_H
+#define STI_EXECUTOR_WORKER_SPARE_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stint/pool.h>
+
+#include "executor/pool/pools.h"
+
+/* --- Spare workers. A pool has as many places as workers were asked for, and each thread that runs or looks for tasks holds
+ * one. A worker that falls asleep in the midst of a task, in a blocking region or a wait, gives its place up; a spare
+ * takes it. A spare is a worker like any other, with a deque of its own, but it holds a place only while it stands in for
+ * somebody:
+ *
+ *   (no thread) --start--> PLACED --> as any worker: RUNNING, SEARCHING, PARKED (park.h) --> RETIRED --> PLACED ...
+ *
+ *   place    by the thread that falls asleep: take a retired spare, or start one, and set its bit in the lot as if it had
+ *            parked. So it is woken by the same rule as the others: only when there is work, and nobody looks for it.
+ *   retire   a spare that is between two tasks, and sees that more threads hold a place than there are places, sleeps on
+ *            its event without a bit: nobody wakes it but through a new place. Or, while it is parked, the thread that
+ *            comes back takes its bit away: it does not even notice.
+ *
+ * Neither can miss the other: who comes back counts itself active, passes a seq_cst fence and then looks for parked spares;
+ * a spare sets its bit, passes one, and then looks whether it is one too many.
+ *
+ * A thread that comes back does not wait for its place: it may hold a lock that the others need. So for as long as the
+ * present task of a spare lasts, one more may run than there are places; but none is begun meanwhile.
+ *
+ * active counts the threads that hold a place, those that are parked too. It, the retired spares and the sleepers
+ * (deadlock.h) are under the lock, but for a spare's look whether it is one too many, and whether that still matters
+ * (relaxed: it looks again under the lock). The lock is held for a few instructions, but for the start of a thread. slots is how many workers and spares
+ * there have ever been, for all who look through the workers: it grows before the new one can do anything (release), and
+ * who passes a fence after that one's first push sees it.
+ *
+ * The end. When the first worker leaves, nothing is queued any more, nor will be: all who are retired are woken to leave
+ * too, and nobody retires after that.
+ *
+ * In the child of a fork no thread is a worker: nothing here is called. */
+
+#define STI_SPARES_DEFAULT 64
+#define STI_SPARES_MAX 1024
+
+struct sti_worker;
+struct sti_sleeper;
+
+struct sti_spares {
+    pthread_mutex_t lock;
+    unsigned most;
+    atomic_uint slots;
+    atomic_uint active;
+    atomic_bool ending;
+    struct sti_worker *retired;
+    struct sti_sleeper *sleepers;
+    atomic_uint asleep;      /* this and the next three to be read by anybody: workers that have given their place up in
+                              * the midst of a task */
+    atomic_uint standing_in; /* spares that are not retired */
+    sti_counter replaced;    /* how often a spare took a sleeper's place */
+    sti_counter unreplaced;  /* how often none could be had, although a place was free */
+};
+
+void sti_spares_init(struct sti_spares *spares, unsigned workers, unsigned most);
+void sti_spares_end(struct sti_spares *spares);
+
+/* The worker's task will not end: have another take its place, as if it had fallen asleep; and, on its own thread, it has
+ * ended after all. True: every place is taken now. Pairs nest: the outermost counts. The first: any thread, while the worker runs. */
+bool sti_spare_replace(struct sti_worker *worker);
+void sti_spare_return(struct sti_worker *worker);
+
+/* From now on no thread is started, and when this returns none is being started. */
+void sti_spare_begin_no_more(stint_pool *pool);
+
+/* Something that all of the pool's threads may be waiting for can be run now: if they do, have one of them run it
+ * (deadlock.h). Any thread. */
+void sti_spare_rescue(stint_pool *pool);
+
+/* If this is a spare that has retired, have it look around once. Any thread. */
+void sti_spare_rouse(struct sti_worker *worker);
+
+/* The functions below: by the worker's own thread. */
+
+/* The worker falls asleep in the midst of a task; and it is awake again. The pairs nest; the outermost counts. sleeper
+ * (may be NULL) is put on the list with that. */
+void sti_spare_fall_asleep(struct sti_worker *worker, struct sti_sleeper *sleeper);
+void sti_spare_awake(struct sti_worker *worker, struct sti_sleeper *sleeper);
+
+/* It runs a task on top of one that sleeps, however deep: awake for that time. */
+void sti_spare_interrupt_sleep(struct sti_worker *worker);
+void sti_spare_resume_sleep(struct sti_worker *worker, unsigned depth);
+
+/* A spare that is one too many. */
+bool sti_spare_is_surplus(const struct sti_worker *worker);
+
+/* Between two tasks: if the worker is a spare and one too many, sleep until it is needed. */
+void sti_spare_stand_aside(struct sti_worker *worker);
+
+/* A spare's thread begins: sleep until it is needed. */
+void sti_spare_begin(struct sti_worker *worker);
+
+/* The worker leaves. */
+void sti_spare_leave(struct sti_worker *worker);
+
+/* --- The sleep of a worker that has nothing to do. It ends when the worker is called. When it has lasted for a tenth
+ * of a second, and whenever somebody needs memory, the worker gives back what it has and does not use (alloc/charge/global.h);
+ * and again every 0.4 s as long as others may free what its tasks have left: only this thread can give that back.
+ *
+ *   caller  calls + 1 (release), signal the event
+ *   asker   idle? then asked = round (seq_cst), signal the event; idle (seq_cst)? no: take asked back
+ *   worker  idle = true; value of the event (acquire); calls as before, and asked is 0? then wait for another value
+ *           idle = false (seq_cst); take asked (seq_cst)
+ *
+ * A signal that comes after the value was read ends the wait at once; of one that came before, the worker sees what
+ * was stored before it. When a worker is called just as it is asked, one of both finds what the other has stored,
+ * since all four are in one total order; who takes asked, by an exchange, counts the worker out of the round. */
+
+/* How often the worker has been called so far. To be read before anybody can know that it is going to sleep. Its own
+ * thread. */
+uint32_t sti_idle_calls(const struct sti_worker *worker);
+
+/* Sleep until it is called once more than that. Its own thread. */
+void sti_idle_sleep(struct sti_worker *worker, uint32_t calls);
+
+/* End its sleep, or the next. Any thread. */
+void sti_idle_call(struct sti_worker *worker);
+
+/* If it is idle, have it give back. Any thread, while its pool is there. */
+void sti_idle_ask(struct sti_worker *worker, uint32_t round);
+
+#endif

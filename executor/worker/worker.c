@@ -1,0 +1,461 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The worker's loop: find a task, run it, until the pool has closed and nothing is left. */
+#include "worker.h"
+
+#include <sched.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "alloc/base/clock.h"
+#include "alloc/base/thread.h"
+#include "alloc/charge/global.h"
+#include "alloc/interrupt/boundary.h"
+#include "alloc/interrupt/hook.h"
+#include "alloc/scope/branch.h"
+#include "event.h"
+#include "executor/fork/fork.h"
+#include "executor/pool/overdue.h"
+#include "executor/pool/pool_state.h"
+#include "executor/pool/shutdown.h"
+#include "executor/task/follow.h"
+
+/* How often a searcher looks at every source before it parks: some 10 microseconds in all, about what sleeping and
+ * being woken cost. */
+#define SEARCH_ROUNDS 40
+
+/* Every so many plain tasks one comes first from where the worker otherwise comes late or never: so nothing that never
+ * runs empty can starve anything else. Of four such turns two are for the submission queue, one for the oldest task of the
+ * worker's own deque, and one for the oldest of another's, each in turn: docs/executor.md has the bounds. */
+#define OTHER_TURN 16
+
+/* And so many times another priority than the highest: see stint_priority. */
+#define NORMAL_TURN 8
+#define LOW_TURN 64
+
+#define LONGEST_HOLD_NS UINT64_C(100000000)
+
+_Thread_local struct sti_worker *sti_worker_own;
+
+void sti_worker_init(struct sti_worker *worker, stint_pool *pool, unsigned index)
+{
+    sti_deque_init(&worker->deque);
+    sti_split_init(&worker->split);
+    sti_event_init(&worker->wake);
+    sti_event_init(&worker->helped);
+    atomic_init(&worker->calls, 0);
+    atomic_init(&worker->asked, 0);
+    atomic_init(&worker->idle, false);
+    atomic_init(&worker->called_ns, 0);
+    worker->pool = pool;
+    atomic_init(&worker->running, NULL);
+    atomic_init(&worker->record, NULL);
+    memset(&worker->ask, 0, sizeof worker->ask);
+    worker->replaced = 0;
+    worker->index = index;
+    worker->turn = 0;
+    worker->plain_turn = 0;
+    worker->next_victim = index + 1;
+    worker->random = index + 1;
+    worker->bill.tenant = NULL;
+    worker->clock = 0;
+    worker->inner = 0;
+    worker->yields = 0;
+    worker->buried = 0;
+    worker->stack = NULL;
+    worker->stack_size = 0;
+    worker->idled_since = 0;
+    worker->slept = NULL;
+    worker->asleep = 0;
+    worker->next_retired = NULL;
+    memset(&worker->tally, 0, sizeof *worker - offsetof(struct sti_worker, tally));
+}
+
+void sti_worker_leave_behind(void)
+{
+    sti_worker_own = NULL;
+}
+
+/* --- Finding a task ----------------------------------------------------------------------------------------------- */
+
+typedef void *source_fn(struct sti_worker *worker);
+
+static void *from_deque(struct sti_worker *worker)
+{
+    return sti_deque_take(&worker->deque);
+}
+
+static void *from_queue(struct sti_worker *worker)
+{
+    return sti_queue_pop(&worker->pool->queue);
+}
+
+uint32_t sti_worker_random(struct sti_worker *worker)
+{
+    worker->random ^= worker->random << 13;
+    worker->random ^= worker->random >> 17;
+    worker->random ^= worker->random << 5;
+    return worker->random;
+}
+
+/* From each of the others once, beginning anywhere. */
+static void *from_others(struct sti_worker *worker)
+{
+    const stint_pool *pool = worker->pool;
+    unsigned slots = sti_pool_slots(pool);
+    unsigned victim = sti_worker_random(worker) % slots;
+    for (unsigned i = 0; i < slots; i++) {
+        void *entry = victim != worker->index ? sti_deque_steal(&pool->workers[victim].deque) : NULL;
+        if (entry != NULL)
+            return entry;
+        if (++victim == slots)
+            victim = 0;
+    }
+    return NULL;
+}
+
+static void drop(struct sti_worker *worker, sti_task *task)
+{
+    sti_farewell_drop(worker->pool, task, &worker->tally);
+}
+
+/* The source's next task that nobody has claimed yet, claimed; entries of others are dropped. */
+static sti_task *claim_from(struct sti_worker *worker, source_fn *source)
+{
+    sti_task *task;
+    while ((task = source(worker)) != NULL && !sti_task_claim(task))
+        drop(worker, task);
+    return task;
+}
+
+static void *from_deque_s_other_end(struct sti_worker *worker)
+{
+    return sti_deque_steal(&worker->deque);
+}
+
+static sti_task *claim_from_next_other(struct sti_worker *worker)
+{
+    unsigned victim = worker->next_victim++ % sti_pool_slots(worker->pool);
+    struct sti_deque *deque = &worker->pool->workers[victim].deque;
+    sti_task *task = NULL;
+    if (victim == worker->index)
+        return NULL;
+    while ((task = sti_deque_steal(deque)) != NULL && !sti_task_claim(task))
+        drop(worker, task);
+    if (task != NULL)
+        sti_counter_add_own(&worker->steals);
+    return task;
+}
+
+static __attribute__((noinline)) sti_task *claim_other(struct sti_worker *worker)
+{
+    switch (worker->plain_turn / OTHER_TURN % 4) {
+    case 0:
+        return claim_from_next_other(worker);
+    case 2:
+        return claim_from(worker, from_deque_s_other_end);
+    default:
+        return claim_from(worker, from_queue);
+    }
+}
+
+static sti_task *claim_plain(struct sti_worker *worker)
+{
+    sti_task *task = ++worker->plain_turn % OTHER_TURN == 0 ? claim_other(worker) : NULL;
+    if (task == NULL)
+        task = claim_from(worker, from_deque);
+    return task != NULL ? task : claim_from(worker, from_queue);
+}
+
+/* Plain tasks are one tenant among those that are ready. */
+static sti_task *claim_plain_in_turn(struct sti_worker *worker)
+{
+    sti_task *task = claim_plain(worker);
+    if (task != NULL)
+        worker->bill = sti_tenants_bill_plain(&worker->pool->tenants);
+    return task;
+}
+
+static sti_task *claim_normal(struct sti_worker *worker)
+{
+    struct sti_tenants *tenants = &worker->pool->tenants;
+    bool plain_first = sti_tenants_is_plain_next(tenants);
+    sti_task *task = plain_first ? claim_plain_in_turn(worker) : NULL;
+    if (task == NULL)
+        task = sti_tenants_take(tenants, STINT_PRIORITY_NORMAL, plain_first);
+    return task != NULL || plain_first ? task : claim_plain_in_turn(worker);
+}
+
+static sti_task *claim_of(struct sti_worker *worker, stint_priority priority)
+{
+    return priority == STINT_PRIORITY_NORMAL ? claim_normal(worker)
+                                             : sti_tenants_take(&worker->pool->tenants, priority, false);
+}
+
+static __attribute__((noinline)) sti_task *claim_by_priority(struct sti_worker *worker)
+{
+    static const stint_priority usual[] = { STINT_PRIORITY_HIGH, STINT_PRIORITY_NORMAL, STINT_PRIORITY_LOW };
+    unsigned turn = worker->turn;
+    stint_priority first = turn % LOW_TURN == 1      ? STINT_PRIORITY_LOW
+                           : turn % NORMAL_TURN == 0 ? STINT_PRIORITY_NORMAL
+                                                     : STINT_PRIORITY_HIGH;
+    sti_task *task = claim_of(worker, first);
+    for (size_t i = 0; i < STI_PRIORITIES && task == NULL; i++) {
+        if (usual[i] != first)
+            task = claim_of(worker, usual[i]);
+    }
+    return task;
+}
+
+static sti_task *claim_oldest(struct sti_worker *worker)
+{
+    bool queue_first = ++worker->plain_turn % 2 == 0;
+    sti_task *task = queue_first ? claim_from(worker, from_queue) : claim_from(worker, from_deque_s_other_end);
+    if (task == NULL)
+        task = queue_first ? claim_from(worker, from_deque_s_other_end) : claim_from(worker, from_queue);
+    return task != NULL ? task : claim_from_next_other(worker);
+}
+
+sti_task *sti_worker_claim_other(struct sti_worker *worker)
+{
+    worker->turn++;
+    stint_pool *pool = worker->pool;
+    sti_task *task = sti_tenants_are_ready(&pool->tenants) ? claim_by_priority(worker) : claim_oldest(worker);
+    if (__builtin_expect(sti_places_are_wanted(&pool->places), 0))
+        sti_places_fill(pool);
+    return task;
+}
+
+static sti_task *claim_near(struct sti_worker *worker)
+{
+    worker->turn++;
+    stint_pool *pool = worker->pool;
+    sti_task *task = sti_tenants_are_ready(&pool->tenants) ? claim_by_priority(worker) : claim_plain(worker);
+    if (__builtin_expect(sti_places_are_wanted(&pool->places), 0))
+        sti_places_fill(pool);
+    return task;
+}
+
+/* One of the two. */
+struct found {
+    sti_task *task;
+    struct sti_stolen stolen;
+};
+
+/* Running tasks first: they hold memory. */
+static bool look_everywhere(struct sti_worker *worker, struct found *found)
+{
+    found->task = claim_near(worker);
+    if (found->task == NULL)
+        found->stolen = sti_fork_steal(worker, NULL);
+    if (found->task == NULL && found->stolen.offer == NULL && (found->task = claim_from(worker, from_others)) != NULL)
+        sti_counter_add_own(&worker->steals);
+    return found->task != NULL || found->stolen.offer != NULL;
+}
+
+static bool search(struct sti_worker *worker, struct found *found)
+{
+    for (unsigned round = 0; round < SEARCH_ROUNDS; round++) {
+        if (look_everywhere(worker, found))
+            return true;
+        if (!sti_pool_is_open(worker->pool)) {
+            sched_yield(); /* a push that has not ended may hold up the last of the queue */
+            return false;
+        }
+        sti_rest(round);
+    }
+    return false;
+}
+
+/* False: the worker must leave. */
+static bool find(struct sti_worker *worker, struct found *found)
+{
+    for (;;) {
+        sti_spare_stand_aside(worker);
+        *found = (struct found){ .task = claim_near(worker) };
+        if (found->task != NULL)
+            return true;
+        bool has_found = false;
+        worker->clock = 0;
+        sti_park_begin_search(worker->pool);
+        while (!sti_spare_is_surplus(worker) && !(has_found = search(worker, found))) {
+            sti_counter_add_own(&worker->parks);
+            if (!sti_park_wait(worker))
+                return false;
+        }
+        sti_park_end_search(worker->pool);
+        if (has_found)
+            return true;
+    }
+}
+
+/* --- Running ------------------------------------------------------------------------------------------------------ */
+
+bool sti_worker_is_inside(const struct sti_worker *worker, const sti_task *task)
+{
+    const struct sti_frame *frame = sti_worker_frame(worker);
+    while (frame != NULL && frame->task != task)
+        frame = frame->below;
+    return frame != NULL;
+}
+
+bool sti_worker_has_stack(const struct sti_worker *worker, size_t size)
+{
+    uintptr_t left = (uintptr_t)__builtin_frame_address(0) - (uintptr_t)worker->stack;
+    return worker->stack == NULL || (left >= size && left < worker->stack_size);
+}
+
+static void find_stack(struct sti_worker *worker)
+{
+    pthread_attr_t attributes;
+    void *lowest;
+    if (pthread_getattr_np(pthread_self(), &attributes) != 0)
+        return;
+    if (pthread_attr_getstack(&attributes, &lowest, &worker->stack_size) == 0)
+        worker->stack = lowest;
+    pthread_attr_destroy(&attributes);
+}
+
+static void fall_asleep(void)
+{
+    if (sti_worker_own != NULL)
+        sti_spare_fall_asleep(sti_worker_own, NULL);
+}
+
+static void be_awake(void)
+{
+    if (sti_worker_own != NULL)
+        sti_spare_awake(sti_worker_own, NULL);
+}
+
+static void begin(struct sti_worker *worker)
+{
+    static const struct sti_lender lender = { .falls_asleep = fall_asleep, .is_awake = be_awake };
+    char name[STI_THREAD_NAME_SIZE + sizeof "/2047"];
+    snprintf(name, sizeof name, "%s/%u", worker->pool->name, worker->index);
+    name[STI_THREAD_NAME_SIZE - 1] = '\0';
+    pthread_setname_np(pthread_self(), name);
+    find_stack(worker);
+    if (worker->pool->overdue.after_ns != 0)
+        sti_ask_begin(&worker->ask);
+    sti_blocking_set_lender(&lender);
+    sti_worker_own = worker;
+}
+
+static void tell_application(const struct sti_worker *worker, void (*function)(void *worker_data, unsigned index))
+{
+    if (function == NULL)
+        return;
+    sti_follow_begin_callback();
+    STI_BOUNDARY_CALLBACK("callback", function, worker->pool->worker_data, worker->index, NULL);
+    sti_follow_end_callback();
+}
+
+/* hold_near_memory_limit: near the limit of the process a task waits a little, so that those that run can end. Not for
+ * ever: they may be waiting for this one. */
+static void hold_back(const stint_pool *pool)
+{
+    static const struct timespec nap = { .tv_nsec = 1000000 };
+    uint64_t end = sti_clock_now() + LONGEST_HOLD_NS;
+    if (sti_global_is_near())
+        sti_give_back_all();
+    while (sti_pool_is_open(pool) && sti_global_is_near() && sti_clock_now() < end)
+        nanosleep(&nap, NULL);
+}
+
+void *sti_worker_main(void *argument)
+{
+    struct sti_worker *worker = argument;
+    stint_pool *pool = worker->pool;
+    begin(worker);
+    sti_child_set_masks(&pool->signals);
+    tell_application(worker, pool->worker_begins);
+    sti_fork_begin_thread(worker);
+    atomic_store_explicit(&worker->record, sti_thread_own(), memory_order_release);
+    if (worker->index >= pool->worker_count)
+        sti_spare_begin(worker);
+    struct found found;
+    while (!sti_pool_is_left_behind(pool) && find(worker, &found)) {
+        if (found.task != NULL) {
+            if (pool->holds_near_limit)
+                hold_back(pool);
+            sti_worker_run(worker, found.task);
+            if (__builtin_expect(found.task->outcome.usage.queued_ns >= STINT_NEGLECT_NS / 100, 0))
+                sti_neglect_note(worker, found.task);
+            sti_task_release(found.task);
+        } else {
+            sti_worker_run_stolen(worker, found.stolen);
+        }
+        worker->idled_since = 0;
+        sti_branch_collect();
+    }
+    sti_fork_end_thread();
+    sti_ask_end();
+    if (!sti_pool_is_left_behind(pool)) {
+        sti_spare_leave(worker);
+        tell_application(worker, pool->worker_ends);
+    }
+    sti_worker_own = NULL;
+    if (sti_pool_is_left_behind(pool))
+        return NULL;
+
+    sti_shutdown_leave(pool);
+    return NULL;
+}
+
+/* --- From inside a task ------------------------------------------------------------------------------------------- */
+
+/* Give room back that dead entries take: those of tasks that were run while somebody waited for them. */
+static void sweep(struct sti_worker *worker)
+{
+    sti_task *alive[STI_DEQUE_CAPACITY];
+    size_t count = 0;
+    sti_task *task;
+    while ((task = sti_deque_take(&worker->deque)) != NULL) {
+        if (sti_task_is_queued(task))
+            alive[count++] = task;
+        else
+            drop(worker, task);
+    }
+    /* They came newest first; there is room for all of them, because only this thread puts any in. */
+    while (count > 0)
+        sti_deque_push(&worker->deque, alive[--count]);
+    worker->buried = 0;
+}
+
+bool sti_worker_put(struct sti_worker *worker, sti_task *task)
+{
+    if (sti_deque_push(&worker->deque, task))
+        return true;
+    if (worker->buried > 0) {
+        sweep(worker);
+        if (sti_deque_push(&worker->deque, task))
+            return true;
+        /* A worker that looked while the entries were out has found nothing and may have parked. */
+        sti_park_notify(worker->pool);
+    }
+    return sti_queue_push(&worker->pool->queue, task);
+}
+
+void sti_worker_run_awaited(struct sti_worker *worker, sti_task *task)
+{
+    if (task->tenants != NULL) {
+        sti_task_release(task); /* its entry's */
+        sti_worker_run(worker, task);
+        return;
+    }
+    /* Most often it is the newest entry: then its place is free again at once. */
+    sti_task *newest = sti_deque_take(&worker->deque);
+    if (newest == task) {
+        sti_task_release(newest);
+    } else {
+        worker->buried++;
+        if (newest != NULL) {
+            sti_deque_push(&worker->deque, newest);
+            sti_park_notify(worker->pool); /* as in sti_worker_put */
+        }
+    }
+    sti_worker_run(worker, task);
+}
