@@ -17,7 +17,6 @@
 #include <string.h>
 #include <unwind.h>
 
-#include "alloc/profile/write.h"
 #include "backend.h"
 #include "lasting.h"
 #include "process.h"
@@ -46,11 +45,24 @@ struct sti_caller_module sti_caller_module_at(const struct dl_phdr_info *info)
     return (struct sti_caller_module){ .begin = begin, .size = end > begin ? end - begin : 0 };
 }
 
+/* A module that is a part of this library; NULL: it has not been loaded. relaxed: only compared. */
+static _Atomic(const void *) part;
+
+void sti_caller_note_part(const void *address)
+{
+    atomic_store_explicit(&part, address, memory_order_relaxed);
+}
+
+static bool is_part(const struct sti_caller_module *module)
+{
+    return sti_caller_in(module, atomic_load_explicit(&part, memory_order_relaxed));
+}
+
 bool sti_caller_module_is_ours(const struct dl_phdr_info *info)
 {
     struct sti_caller_module module = sti_caller_module_at(info);
     return sti_caller_in(&module, &sti_caller_system) || sti_caller_in(&module, sti_backend_address()) ||
-           sti_caller_in(&module, sti_profile_module());
+           is_part(&module);
 }
 
 /* Names of protected modules: a file name is meant when it continues with '.' or '-' or ends there. The list only grows;
@@ -240,7 +252,7 @@ bool sti_caller_is_protected(uintptr_t instruction)
         return false;
     uintptr_t begin = (uintptr_t)found.dlfo_map_start;
     struct sti_caller_module module = { .begin = begin, .size = (uintptr_t)found.dlfo_map_end - begin };
-    return sti_caller_in(&module, &sti_caller_system) || sti_caller_in(&module, sti_profile_module()) ||
+    return sti_caller_in(&module, &sti_caller_system) || is_part(&module) ||
            is_protected_name(found.dlfo_link_map->l_name);
 }
 

@@ -82,6 +82,10 @@ bool sti_caller_ends_process(const void *caller);
 #define STI_CALLER_UNINSTRUMENTED __attribute__((no_sanitize("thread", "address", "undefined")))
 #endif
 
+/* An address in a module that is a part of this library and was loaded later, as the one that writes profiles: its code is
+ * this library's, too. Any thread. */
+void sti_caller_note_part(const void *address);
+
 /* Is it in the module that this library is in? */
 bool sti_caller_is_this_module(const void *caller);
 

@@ -56,24 +56,6 @@ static void leave(const landing *to)
     sti_way_leave(stack_pointer(to), mask);
 }
 
-/* Two threads at once find the same. siglongjmp is what libc calls all of them. */
-_Noreturn static void jump(landing *to, int value, jump_fn *_Atomic *found, const char *name)
-{
-    jump_fn *plain = atomic_load_explicit(found, memory_order_relaxed);
-    if (__builtin_expect(plain == NULL, 0)) {
-        *(void **)&plain = sti_libc_function(name);
-        atomic_store_explicit(found, plain, memory_order_relaxed);
-    }
-    plain(to, value);
-    __builtin_unreachable();
-}
-
-_Noreturn void sti_plain_longjmp(landing *to, int value)
-{
-    static jump_fn *_Atomic found;
-    jump(to, value, &found, "siglongjmp");
-}
-
 _Noreturn void longjmp(landing to[1], int value)
 {
     leave(to);
@@ -95,9 +77,15 @@ _Noreturn void siglongjmp(landing to[1], int value)
 /* Ends the process where the frame is not there any more. */
 _Noreturn void __longjmp_chk(landing to[1], int value)
 {
-    static jump_fn *_Atomic found;
+    static jump_fn *_Atomic found; /* two threads at once find the same */
     leave(to);
-    jump(to, value, &found, "__longjmp_chk");
+    jump_fn *plain = atomic_load_explicit(&found, memory_order_relaxed);
+    if (plain == NULL) {
+        *(void **)&plain = sti_libc_function("__longjmp_chk");
+        atomic_store_explicit(&found, plain, memory_order_relaxed);
+    }
+    plain(to, value);
+    __builtin_unreachable();
 }
 
 int setcontext(const ucontext_t *context)

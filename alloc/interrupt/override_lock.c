@@ -11,7 +11,6 @@
 #include <stint/api.h>
 #include <threads.h>
 
-#include "alloc/base/libc.h"
 #include "alloc/base/module.h"
 #include "alloc/base/process.h"
 #include "alloc/base/scope_state.h"
@@ -261,39 +260,4 @@ void call_once(once_flag *flag, void (*function)(void))
     }
     __attribute__((cleanup(end_once), unused)) struct once_hold hold = begin_once(thread->scope, flag);
     LIBC(call_once)(flag, function);
-}
-
-int sti_plain_mutex_lock(pthread_mutex_t *mutex)
-{
-    return LIBC(pthread_mutex_lock)(mutex);
-}
-
-int sti_plain_mutex_clocklock(pthread_mutex_t *mutex, clockid_t clock, const struct timespec *until)
-{
-    return LIBC(pthread_mutex_clocklock)(mutex, clock, until);
-}
-
-int sti_plain_mutex_trylock(pthread_mutex_t *mutex)
-{
-    return LIBC(pthread_mutex_trylock)(mutex);
-}
-
-int sti_plain_mutex_unlock(pthread_mutex_t *mutex)
-{
-    return LIBC(pthread_mutex_unlock)(mutex);
-}
-
-int sti_plain_rwlock_rdlock(pthread_rwlock_t *lock)
-{
-    return LIBC(pthread_rwlock_rdlock)(lock);
-}
-
-int sti_plain_rwlock_wrlock(pthread_rwlock_t *lock)
-{
-    return LIBC(pthread_rwlock_wrlock)(lock);
-}
-
-int sti_plain_rwlock_unlock(pthread_rwlock_t *lock)
-{
-    return LIBC(pthread_rwlock_unlock)(lock);
 }

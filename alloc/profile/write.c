@@ -13,6 +13,7 @@
 #include <stint/version.h>
 #include <string.h>
 
+#include "alloc/base/caller.h"
 #include "alloc/base/process.h"
 #include "alloc/scope/context.h"
 #include "memprof.h"
@@ -80,6 +81,7 @@ static void look_for(struct sti_profile_means *means)
     if (atomic_load_explicit(&loaded, memory_order_acquire) == NULL)
         atomic_store_explicit(&loaded, find(), memory_order_release);
     means->writer = atomic_load_explicit(&loaded, memory_order_acquire);
+    sti_caller_note_part(means->writer);
     *(void **)&means->demangle = dlsym(RTLD_DEFAULT, "__cxa_demangle");
     dlerror(); /* what was not found is nobody else's to hear of */
 }
@@ -93,11 +95,6 @@ int sti_profile_prepare(struct sti_profile_means *means)
     sti_memprof_end_quiet(&quiet);
     sti_aside_end(&aside);
     return means->writer != NULL ? 0 : ELIBACC;
-}
-
-const void *sti_profile_module(void)
-{
-    return atomic_load_explicit(&loaded, memory_order_relaxed);
 }
 
 /* --- The writing of what was gathered: a copy of its numbers, so that each format and each line of it is of one moment
@@ -155,11 +152,6 @@ int sti_profile_write(const struct sti_profile_means *means, const struct sti_ga
     (void)fd;
     (void)kind;
     return ENOTSUP;
-}
-
-const void *sti_profile_module(void)
-{
-    return NULL;
 }
 
 #endif

@@ -72,7 +72,4 @@ int sti_profile_prepare(struct sti_profile_means *means);
 int sti_profile_write(const struct sti_profile_means *means, const struct sti_gathered *gathered, uint64_t duration,
                       int fd, stint_profile_kind kind);
 
-/* An address in the module; NULL: it has not been loaded. Safe in signal handlers. */
-const void *sti_profile_module(void);
-
 #endif

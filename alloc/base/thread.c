@@ -1,19 +1,16 @@
 /* SPDX-License-Identifier: MIT
  *
- * The records of threads: made, found, handed on, poked. The protocol is in thread.h. Any thread. */
-#include "alloc/base/thread.h"
+ * The records of threads: made, found, handed on, poked. What ends with a thread is
+ * scope/thread_end.c's. The protocol is in thread.h. Any thread. */
+#include "thread.h"
 
 #include <errno.h>
 #include <pthread.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "alloc/base/module.h"
-#include "alloc/base/process.h"
-#include "alloc/charge/shared_budget.h"
-#include "alloc/rollback/handle.h"
-#include "alloc/rollback/heap.h"
-#include "alloc/rollback/thread_state.h"
+#include "module.h"
+#include "process.h"
 
 _Thread_local struct sti_thread *sti_thread_metered;
 _Thread_local struct sti_thread *sti_thread_counted;
@@ -22,26 +19,8 @@ static _Thread_local struct sti_thread *own_record;
 static _Thread_local bool changing; /* it is being found, or given up */
 static _Atomic(struct sti_thread *) all_records;
 
-static pthread_key_t record_key;
-static bool has_key;
-
-/* The thread ends: hand its record on. mimalloc may have given up the thread's parts of its heaps already. */
-static void end_thread(void *record)
-{
-    struct sti_thread *thread = record;
-    if (own_record != thread)
-        return;
-    sti_thread_suspend(); /* were the thread ended inside a task */
-    own_record = NULL;
-    changing = true;
-    sti_member_end_thread(thread);
-    sti_handles_end_thread(thread);
-    sti_heap_end_thread(thread);
-    sti_memprof_end_thread(&thread->sampling);
-    /* release: the next owner, who acquires, sees the record as it was left. */
-    atomic_store_explicit(&thread->owned, false, memory_order_release);
-    changing = false;
-}
+/* Told of each record that a thread takes for itself; set by a constructor. */
+static void (*record_taken)(struct sti_thread *thread);
 
 static struct sti_thread *adopt_record(void)
 {
@@ -91,8 +70,8 @@ static __attribute__((noinline)) struct sti_thread *first_record(void)
         thread->id = gettid();
         atomic_store_explicit(&thread->ending, false, memory_order_relaxed);
         own_record = thread;
-        if (has_key)
-            sti_specific_set_plain(record_key, thread);
+        if (record_taken != NULL)
+            record_taken(thread);
     }
     changing = false;
     return thread;
@@ -112,20 +91,30 @@ static void leave_others_behind(void)
     }
 }
 
-static int create_key(void)
+void sti_thread_when_taken(void (*told)(struct sti_thread *thread))
 {
-#if STI_OVERRIDES
-    int (*plain)(pthread_key_t *, void (*)(void *));
-    *(void **)&plain = sti_libc_function("pthread_key_create");
-    return plain(&record_key, end_thread);
-#else
-    return pthread_key_create(&record_key, end_thread);
-#endif
+    record_taken = told;
 }
 
-__attribute__((constructor)) static void prepare(void)
+bool sti_thread_begin_end(struct sti_thread *thread)
 {
-    has_key = create_key() == 0;
+    if (own_record != thread)
+        return false;
+    sti_thread_suspend(); /* were the thread ended inside a task */
+    own_record = NULL;
+    changing = true;
+    return true;
+}
+
+void sti_thread_hand_on(struct sti_thread *thread)
+{
+    /* release: the next owner, who acquires, sees the record as it was left. */
+    atomic_store_explicit(&thread->owned, false, memory_order_release);
+    changing = false;
+}
+
+__attribute__((constructor)) static void hear_of_forks(void)
+{
     pthread_atfork(NULL, NULL, leave_others_behind);
 }
 

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The end of a thread that has a record (thread.h): what it leaves is ended, then the record is handed on. Its thread. */
+#include <pthread.h>
+
+#include "alloc/base/module.h"
+#include "alloc/base/thread.h"
+#include "alloc/charge/shared_budget.h"
+#include "alloc/rollback/handle.h"
+#include "alloc/rollback/heap.h"
+#include "alloc/rollback/thread_state.h"
+
+static pthread_key_t record_key;
+
+/* mimalloc may have given up the thread's parts of its heaps already. */
+static void end_thread(void *record)
+{
+    struct sti_thread *thread = record;
+    if (!sti_thread_begin_end(thread))
+        return;
+    sti_member_end_thread(thread);
+    sti_handles_end_thread(thread);
+    sti_heap_end_thread(thread);
+    sti_memprof_end_thread(&thread->sampling);
+    sti_thread_hand_on(thread);
+}
+
+static void have_it_ended(struct sti_thread *thread)
+{
+    sti_specific_set_plain(record_key, thread);
+}
+
+static int create_key(void)
+{
+#if STI_OVERRIDES
+    int (*plain)(pthread_key_t *, void (*)(void *));
+    *(void **)&plain = sti_libc_function("pthread_key_create");
+    return plain(&record_key, end_thread);
+#else
+    return pthread_key_create(&record_key, end_thread);
+#endif
+}
+
+__attribute__((constructor)) static void prepare(void)
+{
+    if (create_key() == 0)
+        sti_thread_when_taken(have_it_ended);
+}
