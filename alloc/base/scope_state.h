@@ -6,16 +6,16 @@
 #define STI_ALLOC_BASE_SCOPE_STATE_H
 
 #include <setjmp.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <stint/guard.h>
 #include <stint/interrupt.h>
 #include <stint/mutex.h>
 #include <stint/task.h>
+#include <unwind.h>
 
-#include "alloc/interrupt/cxx.h"
-#include "alloc/interrupt/hold.h"
-#include "alloc/interrupt/unwind.h"
-#include "alloc/interrupt/watch.h"
-#include "alloc/rollback/nursery.h"
 #include "caller.h"
 
 struct sti_callback;
@@ -23,10 +23,93 @@ struct sti_descriptors;
 struct sti_handle;
 struct sti_heap;
 struct sti_member;
-struct sti_scope_request;
+struct sti_nursery;
 struct sti_specific_undo;
 struct sti_thread;
 struct sti_thread_state;
+
+/* A watch, as the watch thread (interrupt/watch.h) has it on its list. */
+struct sti_watch;
+
+/* Called by the watch thread, under its lock, whenever something may have changed and when the time it returned last has
+ * come (by sti_clock_now). Returns the next such time; STI_WATCH_NEVER; or STI_WATCH_AGAIN when it gave up the lock
+ * meanwhile (sti_watch_call), so that the list may have changed. */
+typedef uint64_t sti_watch_look_fn(struct sti_watch *watch, uint64_t now);
+
+struct sti_watch {
+    struct sti_watch *next;
+    struct sti_watch **link; /* NULL: not on the list */
+    sti_watch_look_fn *look;
+    bool only_time; /* tokens are nothing to it */
+    unsigned calls; /* of user functions for this watch that are running now */
+};
+
+/* Of its limit on processor time: interrupt/watch.h. */
+struct sti_cpu {
+    uint64_t limit;         /* 0: not measured */
+    _Atomic uint64_t begin; /* of the thread's processor time; what detached scopes used meanwhile is added to it */
+    uint64_t look;          /* by sti_clock_now: before that the limit cannot be reached; UINT64_MAX: never */
+};
+
+#define STI_HOLD_REMEMBERED 12
+
+/* What its code holds: interrupt/hold.h. */
+struct sti_holds {
+    unsigned named;   /* in objects */
+    unsigned unnamed; /* beyond those */
+    const volatile void *objects[STI_HOLD_REMEMBERED];
+};
+
+/* Of an unwind of its code (interrupt/unwind.h). In the scope, whose memory outlasts all the frames that are left. */
+struct sti_unwind {
+    struct _Unwind_Exception exception;
+    bool under_way;
+};
+
+/* A thread's exceptions, as the Itanium C++ ABI lays them out. */
+struct sti_cxx_exceptions {
+    void *caught;      /* those whose catch blocks it is in, newest first */
+    unsigned uncaught; /* how many are on their way to a catch block */
+};
+
+#define STI_CXX_RUNTIMES 4
+
+/* What the calling thread's records held at one moment: interrupt/cxx.h. */
+struct sti_cxx_state {
+    unsigned count;
+    struct sti_cxx_exceptions of[STI_CXX_RUNTIMES];
+};
+
+/* What it has in the nursery: rollback/nursery.h. */
+struct sti_young {
+    struct sti_nursery *nursery; /* its part of the log begins in this one, */
+    size_t begin;                /* here; NULL: there was none */
+    size_t held;                 /* bytes in its blocks, as far as is known; never too few */
+    size_t measured;             /* so many they were when they were counted last */
+    unsigned blocks;             /* made in all */
+    bool apart;                  /* what comes next must not lie in the thread's present nursery */
+    bool barred;                 /* the scope is never young */
+};
+
+/* What is to be run, and what the executor asks for beyond stint_run. */
+struct sti_scope_request {
+    stint_fn *fn;
+    void *arg;
+    const stint_options *options; /* never NULL; its token is not looked at */
+    const stint_token *token;     /* when set: STINT_REASON_TOKEN. May be NULL */
+    const stint_token *stop;      /* when set: STINT_REASON_SHUTDOWN. May be NULL */
+    uint64_t submitted_ns;        /* where wall_ns counts from, by sti_clock_now; 0: from the start */
+    bool
+        entered; /* the options' account counts it already (sti_account_try_enter); from now on the scope sees to that */
+    bool detached; /* independent of the scopes that the thread is in already: they are not charged, their interrupts
+                      wait, and the call always returns */
+};
+
+/* What interrupts a task on all of its threads: written once, by whoever finds a reason first (interrupt/interrupt.h). */
+struct sti_shared_interrupt {
+    _Atomic stint_reason tripped;
+    struct sti_thread *thread; /* of the task's own scope */
+};
 
 #define STI_SCOPE_FIRST_SWEEP 8 /* heaps from inner scopes */
 
@@ -38,6 +121,7 @@ struct sti_scope {
 
     const struct sti_scope_request *request;
     struct sti_member *member; /* of its task's family; NULL: this is no outermost scope of one (shared_budget.h) */
+    struct sti_shared_interrupt *shared; /* the family's; NULL: as member */
     bool is_branch;            /* a stolen subtask's */
     bool is_inner_branch;      /* a branch of the family that the scopes around it belong to (branch.c) */
     size_t forks;              /* outstanding on the thread when it opened (left_frames.h), */
@@ -120,16 +204,5 @@ int sti_scope_begin_preemption(struct sti_scope *scope);
 
 /* It is not watched any more, nor preempted. */
 void sti_scope_end_watch(struct sti_scope *scope);
-
-static inline void sti_scope_take_hold(struct sti_scope *innermost, const volatile void *object)
-{
-    sti_hold_take(&innermost->holds, object);
-}
-
-/* False: nobody holds it. */
-static inline bool sti_scope_release_hold(struct sti_scope *innermost, const volatile void *object)
-{
-    return sti_hold_release_newest(&innermost->holds, object) || sti_hold_release_other(innermost, object);
-}
 
 #endif

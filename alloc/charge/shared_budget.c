@@ -11,7 +11,6 @@
 #include "alloc/base/scope_state.h"
 #include "alloc/interrupt/left_frames.h"
 #include "alloc/rollback/heap.h"
-#include "alloc/scope/scope.h"
 
 /* --- What the members of a family charge, against the allocation limit of their task. Thread of the member.
  *

@@ -8,7 +8,7 @@
  * Scopes inside such a scope charge it as ever. Members other than the task's own stay on a list of the family until it is
  * decided whether what they hold is committed.
  *
- * Interrupts. tripped is written once, by whoever finds a reason first; then every member's thread is poked (thread.h:
+ * Interrupts. interrupt.tripped is written once, by whoever finds a reason first; then every member's thread is poked (thread.h:
  * flag, then 0 into the limit; all seq_cst), and finds it at its next sample point. */
 #ifndef STI_ALLOC_CHARGE_SHARED_BUDGET_H
 #define STI_ALLOC_CHARGE_SHARED_BUDGET_H
@@ -19,11 +19,12 @@
 #include <stdint.h>
 #include <stint/task.h>
 
+#include "alloc/base/scope_state.h"
 #include "alloc/base/thread.h"
+#include "alloc/interrupt/interrupt.h"
 
 struct sti_family;
 struct sti_handle;
-struct sti_scope_request;
 
 /* Its thread only, but for the state, which group.c explains. */
 struct sti_member {
@@ -58,7 +59,7 @@ struct sti_family {
     atomic_uint references; /* the scope's and one of each member on the list */
     _Atomic(struct sti_member *) members;
     struct sti_handle *handles; /* that branches which have ended left open */
-    _Atomic stint_reason tripped;
+    struct sti_shared_interrupt interrupt;
 
     /* What shared_budget.c explains. */
     _Alignas(64) _Atomic uint64_t used;
@@ -81,11 +82,14 @@ struct sti_family {
 /* --- Interrupts. Any thread of the family. --- */
 
 /* Trip it unless it is already. Returns the reason that holds now. */
-stint_reason sti_family_trip(struct sti_family *family, stint_reason reason);
+static inline stint_reason sti_family_trip(struct sti_family *family, stint_reason reason)
+{
+    return sti_interrupt_trip_shared(&family->interrupt, reason);
+}
 
 static inline stint_reason sti_family_tripped(struct sti_family *family)
 {
-    return atomic_load_explicit(&family->tripped, memory_order_seq_cst);
+    return atomic_load_explicit(&family->interrupt.tripped, memory_order_seq_cst);
 }
 
 /* The processor time that is left to a branch which begins; 0: it is not limited. And what one took. Branches that run at

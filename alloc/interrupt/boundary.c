@@ -15,12 +15,13 @@
 #include "alloc/base/process.h"
 #include "alloc/base/scope_state.h"
 #include "alloc/base/thread.h"
-#include "alloc/scope/scope.h"
 #include "cxx.h"
+#include "hold.h"
 #include "hook.h"
 #include "interrupt.h"
 #include "left_frames.h"
 #include "misuse.h"
+#include "unwind.h"
 
 /* --- The boundary. Any thread.
  *
@@ -103,7 +104,7 @@ static void forget_callback(const struct sti_thrown *thrown)
 static void leave_scope(struct sti_scope *scope)
 {
     while (scope->thread->scope != NULL && scope->thread->scope != scope)
-        sti_scope_abandon(scope->thread->scope);
+        sti_frames_abandon_scope(scope->thread->scope);
     sti_forks_settle(scope);
     sti_guard_run_all(scope);
     sti_hook_drop(scope);
@@ -122,7 +123,7 @@ static bool thread_may_end(struct sti_thrown *thrown)
     }
     leave_scope(scope);
     sti_misuse_note(scope, "its thread ends inside it");
-    sti_scope_abandon(scope);
+    sti_frames_abandon_scope(scope);
     return true;
 }
 

@@ -17,6 +17,7 @@
 #include "alloc/base/scope_state.h"
 #include "alloc/base/thread.h"
 #include "boundary.h"
+#include "unwind.h"
 
 /* --- Finding the C++ runtimes. --- */
 

@@ -10,6 +10,7 @@
 
 #include "alloc/base/caller.h"
 #include "alloc/base/module.h"
+#include "alloc/base/scope_state.h"
 
 /* --- The C++ runtimes of the process, if it has any: their functions, and each thread's records of exceptions. The library
  * links none. Any thread.
@@ -17,20 +18,6 @@
  * There may be several: the program's, and those that modules were linked with (-static-libstdc++), each with records of
  * its own. A runtime is seen if its module lets others see __cxa_get_globals, as the linker does for a program that is
  * linked with this library; one that hides all its symbols is not. */
-
-/* A thread's exceptions, as the Itanium C++ ABI lays them out. */
-struct sti_cxx_exceptions {
-    void *caught;      /* those whose catch blocks it is in, newest first */
-    unsigned uncaught; /* how many are on their way to a catch block */
-};
-
-#define STI_CXX_RUNTIMES 4
-
-/* What the calling thread's records held at one moment. */
-struct sti_cxx_state {
-    unsigned count;
-    struct sti_cxx_exceptions of[STI_CXX_RUNTIMES];
-};
 
 /* Look for runtimes that came with modules since the last time, also those of a module that was loaded for itself
  * (RTLD_LOCAL). True: there is a new one. Not in signal handlers. A few nanoseconds when nothing has been loaded. */

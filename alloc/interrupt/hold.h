@@ -23,12 +23,11 @@
 #include <limits.h>
 #include <stdbool.h>
 
-#define STI_HOLD_REMEMBERED 12
+#include "alloc/base/scope_state.h"
+
 #define STI_HOLD_NAMED (INT_MIN / 2)
 
 extern _Thread_local int sti_hold_locks __attribute__((visibility("hidden")));
-
-struct sti_scope;
 
 /* What kind it is of is in the lowest bits of its address, where the object itself has zeros. */
 enum sti_hold_kind {
@@ -43,12 +42,6 @@ static inline const volatile void *sti_hold_of_kind(const volatile void *object,
 {
     return (const volatile char *)object + kind;
 }
-
-struct sti_holds {
-    unsigned named;   /* in objects */
-    unsigned unnamed; /* beyond those */
-    const volatile void *objects[STI_HOLD_REMEMBERED];
-};
 
 static inline bool sti_hold_any(const struct sti_holds *holds)
 {
@@ -116,5 +109,16 @@ void sti_hold_settle(struct sti_scope *innermost);
 /* The scope opens, or ends: what it still holds is held in the one below. */
 void sti_hold_begin(struct sti_scope *scope);
 void sti_hold_hand_down(struct sti_scope *scope);
+
+static inline void sti_scope_take_hold(struct sti_scope *innermost, const volatile void *object)
+{
+    sti_hold_take(&innermost->holds, object);
+}
+
+/* False: nobody holds it. */
+static inline bool sti_scope_release_hold(struct sti_scope *innermost, const volatile void *object)
+{
+    return sti_hold_release_newest(&innermost->holds, object) || sti_hold_release_other(innermost, object);
+}
 
 #endif

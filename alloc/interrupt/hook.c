@@ -12,7 +12,6 @@
 #include "alloc/base/clock.h"
 #include "alloc/base/scope_state.h"
 #include "alloc/base/thread.h"
-#include "alloc/charge/shared_budget.h"
 #include "boundary.h"
 #include "interrupt.h"
 #include "left_frames.h"
@@ -43,9 +42,9 @@ static uint64_t earliest_limit(const struct sti_scope *innermost, uint64_t now)
 static bool is_flagged(const struct sti_scope *innermost, uint64_t now)
 {
     for (const struct sti_scope *scope = innermost; scope != NULL; scope = scope->outer) {
-        if (stint_token_is_set(scope->stop) || stint_token_is_set(scope->token) || scope->deadline <= now ||
+        if (sti_token_is_set(scope->stop) || sti_token_is_set(scope->token) || scope->deadline <= now ||
             sti_cpu_watch(scope, now) <= now ||
-            (scope->member != NULL && sti_family_tripped(scope->member->family) != STINT_REASON_NONE) ||
+            sti_interrupt_has_tripped_elsewhere(scope) ||
             (scope->outer == NULL && sti_interrupt_is_sacrificed(scope)))
             return true;
     }

@@ -19,11 +19,12 @@
 #include "alloc/base/rules.h"
 #include "alloc/base/scope_state.h"
 #include "alloc/base/thread.h"
-#include "alloc/charge/shared_budget.h"
 #include "cxx.h"
+#include "hold.h"
 #include "hook.h"
 #include "left_frames.h"
 #include "token.h"
+#include "unwind.h"
 #include "watch.h"
 
 /* --- Interrupts and masks. Thread of the scope only.
@@ -36,22 +37,34 @@
 #define BETTER_PLACE_CHARGE ((size_t)1 << 10) /* to the grace, for each wait for one: unwind.h; */
 #define FRAMES_A_CHARGE 64                    /* and once more for so many frames that were looked at */
 
+stint_reason sti_interrupt_trip_shared(struct sti_shared_interrupt *shared, stint_reason reason)
+{
+    stint_reason before = STINT_REASON_NONE;
+    if (!atomic_compare_exchange_strong_explicit(&shared->tripped, &before, reason, memory_order_seq_cst,
+                                                 memory_order_seq_cst))
+        return before;
+    sti_thread_poke_all();
+    sti_watch_wake();
+    return reason;
+}
+
 void sti_interrupt_trip(struct sti_scope *scope, stint_reason reason)
 {
     if (scope->tripped != STINT_REASON_NONE || scope->finished)
         return;
-    scope->tripped = scope->member != NULL ? sti_family_trip(scope->member->family, reason) : reason;
+    scope->tripped = scope->shared != NULL ? sti_interrupt_trip_shared(scope->shared, reason) : reason;
 }
 
 bool sti_interrupt_is_sacrificed(const struct sti_scope *scope)
 {
-    struct sti_thread *thread = scope->member != NULL ? scope->member->family->thread : scope->thread;
+    struct sti_thread *thread = scope->shared != NULL ? scope->shared->thread : scope->thread;
     return atomic_load_explicit(&thread->sacrificed, memory_order_seq_cst);
 }
 
-static bool has_tripped_elsewhere(const struct sti_scope *scope)
+bool sti_interrupt_has_tripped_elsewhere(const struct sti_scope *scope)
 {
-    return scope->member != NULL && sti_family_tripped(scope->member->family) != STINT_REASON_NONE;
+    return scope->shared != NULL &&
+           atomic_load_explicit(&scope->shared->tripped, memory_order_seq_cst) != STINT_REASON_NONE;
 }
 
 static void look_at_time(struct sti_scope *scope, const struct sti_scope *innermost, uint64_t now)
@@ -69,8 +82,8 @@ void sti_interrupt_look(struct sti_scope *innermost, uint64_t now)
     for (struct sti_scope *scope = innermost; scope != NULL; scope = scope->outer) {
         if (scope->tripped != STINT_REASON_NONE || scope->finished)
             continue;
-        if (has_tripped_elsewhere(scope)) {
-            scope->tripped = sti_family_tripped(scope->member->family);
+        if (sti_interrupt_has_tripped_elsewhere(scope)) {
+            scope->tripped = atomic_load_explicit(&scope->shared->tripped, memory_order_seq_cst);
         } else if (sti_token_is_set(scope->stop)) {
             sti_interrupt_trip(scope, STINT_REASON_SHUTDOWN);
         } else if (sti_token_is_set(scope->token)) {

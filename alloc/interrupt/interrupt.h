@@ -31,6 +31,13 @@ void sti_interrupt_look(struct sti_scope *innermost, uint64_t now);
  * task's thread, whatever that runs meanwhile. Any thread that may read the scope. */
 bool sti_interrupt_is_sacrificed(const struct sti_scope *scope);
 
+/* Trip all threads of a task, unless one of them is already. Returns the reason that holds now. Any thread of the task. */
+struct sti_shared_interrupt;
+stint_reason sti_interrupt_trip_shared(struct sti_shared_interrupt *shared, stint_reason reason);
+
+/* Whether another thread of its task has tripped it. Any thread that may read the scope. */
+bool sti_interrupt_has_tripped_elsewhere(const struct sti_scope *scope);
+
 /* Whether the scope or one around it is tripped. */
 bool sti_interrupt_is_tripped(const struct sti_scope *innermost);
 

@@ -12,9 +12,9 @@
 
 #include "alloc/base/scope_state.h"
 #include "alloc/base/thread.h"
-#include "alloc/scope/scope.h"
 #include "boundary.h"
 #include "cxx.h"
+#include "hold.h"
 #include "hook.h"
 #include "interrupt.h"
 #include "misuse.h"
@@ -98,6 +98,18 @@ _Noreturn static void fail(struct sti_scope *scope)
     sti_interrupt_land(scope);
 }
 
+static void (*abandon_scope)(struct sti_scope *scope);
+
+void sti_frames_abandon_by(void (*abandon)(struct sti_scope *scope))
+{
+    abandon_scope = abandon;
+}
+
+void sti_frames_abandon_scope(struct sti_scope *scope)
+{
+    abandon_scope(scope);
+}
+
 /* The jump may be out of a signal's handler, which keeps that signal blocked. */
 static void set_mask(const sigset_t *mask)
 {
@@ -127,7 +139,7 @@ __attribute__((noinline)) static void leave(const struct sti_way *way, const sig
             set_mask(mask);
             fail(scope);
         }
-        sti_scope_abandon(scope);
+        sti_frames_abandon_scope(scope);
     }
     if (innermost_scope() != NULL)
         leave_frames(innermost_scope(), way);

@@ -105,4 +105,13 @@ void sti_forks_leave(struct sti_scope *scope, const struct sti_way *way);
 /* The scope's function has returned without joining all it forked. Ends its task; returns the error. */
 int sti_forks_give_up(struct sti_scope *scope);
 
+/* --- Scopes of stint_run whose frames are left. --- */
+
+/* The thread's innermost scope is about to be left: by a jump, or as the thread ends. It is rolled back, and nobody hears of
+ * its outcome. Thread of the scope. */
+void sti_frames_abandon_scope(struct sti_scope *scope);
+
+/* How that is done, by who closes scopes. A constructor. */
+void sti_frames_abandon_by(void (*abandon)(struct sti_scope *scope));
+
 #endif

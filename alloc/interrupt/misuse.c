@@ -11,7 +11,6 @@
 #include <unistd.h>
 
 #include "alloc/base/thread.h"
-#include "alloc/scope/scope.h"
 #include "hold.h"
 #include "left_frames.h"
 

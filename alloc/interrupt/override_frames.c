@@ -23,7 +23,9 @@
 #include "alloc/base/scope_state.h"
 #include "alloc/base/thread.h"
 #include "cxx.h"
+#include "hold.h"
 #include "left_frames.h"
+#include "unwind.h"
 
 /* --- Overrides of the ways to leave frames without a word to them: longjmp under all of its names, and setcontext. What this
  * library keeps of those frames is ended first (left_frames.h). swapcontext leaves none, as it can be come back from. Any thread. */

@@ -15,6 +15,7 @@
 #include "alloc/base/process.h"
 #include "alloc/base/scope_state.h"
 #include "alloc/base/thread.h"
+#include "hold.h"
 
 /* One line for each: X(name, result, parameters, arguments). */
 #define TIME const struct timespec *until

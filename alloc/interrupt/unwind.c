@@ -14,6 +14,7 @@
 #include "alloc/base/thread.h"
 #include "cxx.h"
 #include "guard.h"
+#include "hold.h"
 #include "interrupt.h"
 #include "landing_pad.h"
 

@@ -9,6 +9,8 @@
 #include <stddef.h>
 #include <unwind.h>
 
+#include "alloc/base/scope_state.h"
+
 /* --- STINT_UNWIND: leaving the task's code frame by frame, so that destructors and cleanup attributes run. Thread of the
  * scope only, and never in a signal handler.
  *
@@ -25,12 +27,6 @@
  * the code calls std::terminate meanwhile, or a destructor uses up what is left of the grace. */
 
 struct sti_scope;
-
-/* In the scope, whose memory outlasts all the frames that are left. */
-struct sti_unwind {
-    struct _Unwind_Exception exception;
-    bool under_way;
-};
 
 /* Does every frame between here and the scope let an exception through? *frames: so many were looked at. */
 bool sti_unwind_is_open(const struct sti_scope *scope, size_t *frames);

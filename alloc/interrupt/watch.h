@@ -9,6 +9,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "alloc/base/scope_state.h"
+
 /* --- The watch: one thread for the process that looks at what no running code looks at: a task that sleeps in a system call
  * or loops without allocating, and a token that somebody polls. It is started at the first need, sleeps until the next
  * deadline or until a token is set, and costs nothing to tasks that ask for none of this.
@@ -28,23 +30,8 @@
  *
  * If look came before the change, the changer finds NEVER there, and posts, or what came of it, and compares. */
 
-struct sti_watch;
-
 #define STI_WATCH_NEVER UINT64_MAX
 #define STI_WATCH_AGAIN 0
-
-/* Called by the watch thread, under its lock, whenever something may have changed and when the time it returned last has
- * come (by sti_clock_now). Returns the next such time; STI_WATCH_NEVER; or STI_WATCH_AGAIN when it gave up the lock
- * meanwhile (sti_watch_call), so that the list may have changed. */
-typedef uint64_t sti_watch_look_fn(struct sti_watch *watch, uint64_t now);
-
-struct sti_watch {
-    struct sti_watch *next;
-    struct sti_watch **link; /* NULL: not on the list */
-    sti_watch_look_fn *look;
-    bool only_time; /* tokens are nothing to it */
-    unsigned calls; /* of user functions for this watch that are running now */
-};
 
 /* Put a watch on the list, with look set; it wants to be looked at by that time. 0 or an errno value: the thread could
  * not be started. Any thread, not in signal handlers. */
@@ -101,12 +88,6 @@ uint64_t sti_due_clock(const struct sti_thread *thread);
 /* --- The limit on processor time. To read a thread's processor time is a system call, so it is read as rarely as can be: it
  * never grows faster than the clock, so a limit of which so much is left cannot be reached before so much time has passed.
  * Thread of the scope, but for what the watch asks. */
-
-struct sti_cpu {
-    uint64_t limit;         /* 0: not measured */
-    _Atomic uint64_t begin; /* of the thread's processor time; what detached scopes used meanwhile is added to it */
-    uint64_t look;          /* by sti_clock_now: before that the limit cannot be reached; UINT64_MAX: never */
-};
 
 /* The scope, whose below and outer are set, begins and ends. The end returns what was used; 0: not measured. */
 void sti_cpu_begin(struct sti_scope *scope, uint64_t limit, uint64_t now);

@@ -22,21 +22,12 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "alloc/base/scope_state.h"
+
 struct sti_heap;
 struct sti_nursery;
 struct sti_scope;
 struct sti_thread;
-
-/* What a scope has there. */
-struct sti_young {
-    struct sti_nursery *nursery; /* its part of the log begins in this one, */
-    size_t begin;                /* here; NULL: there was none */
-    size_t held;                 /* bytes in its blocks, as far as is known; never too few */
-    size_t measured;             /* so many they were when they were counted last */
-    unsigned blocks;             /* made in all */
-    bool apart;                  /* what comes next must not lie in the thread's present nursery */
-    bool barred;                 /* the scope is never young */
-};
 
 /* The scope, no branch inside another scope of its task, opens as the thread's innermost. Barred: it is never young. */
 void sti_nursery_open(struct sti_thread *thread, struct sti_scope *scope, bool barred);

@@ -28,6 +28,7 @@
 #include "alloc/base/module.h"
 #include "alloc/base/scope_state.h"
 #include "alloc/base/thread.h"
+#include "alloc/interrupt/hold.h"
 #include "handle.h"
 
 /* --- Overrides of what opens and closes those of libc's handles that are no streams, so that a rollback closes what a task

@@ -13,6 +13,7 @@
 #include "alloc/charge/meter.h"
 #include "alloc/charge/shared_budget.h"
 #include "alloc/interrupt/boundary.h"
+#include "alloc/interrupt/watch.h"
 #include "alloc/rollback/heap.h"
 #include "scope.h"
 

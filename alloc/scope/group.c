@@ -19,17 +19,6 @@
 
 /* --- The life of a family. On the thread of the task's own scope, unless shared_budget.h says otherwise. --- */
 
-stint_reason sti_family_trip(struct sti_family *family, stint_reason reason)
-{
-    stint_reason before = STINT_REASON_NONE;
-    if (!atomic_compare_exchange_strong_explicit(&family->tripped, &before, reason, memory_order_seq_cst,
-                                                 memory_order_seq_cst))
-        return before;
-    sti_thread_poke_all();
-    sti_watch_wake();
-    return reason;
-}
-
 static struct sti_family *make_family(struct sti_scope *scope)
 {
     struct sti_family *family = sti_process_aligned(_Alignof(struct sti_family), sizeof *family);
@@ -42,6 +31,7 @@ static struct sti_family *make_family(struct sti_scope *scope)
     *family = (struct sti_family){
         .request = scope->request,
         .thread = scope->thread,
+        .interrupt.thread = scope->thread,
         .own = own,
         .deadline = scope->deadline,
         .allocation_limit = scope->own_end != UINT64_MAX ? scope->own_end - scope->begin : 0,
@@ -58,6 +48,7 @@ static void join(struct sti_scope *scope, struct sti_member *member)
     if (scope->watched)
         sti_watch_lock();
     scope->member = member;
+    scope->shared = &member->family->interrupt;
     if (scope->watched)
         sti_watch_unlock();
 }

@@ -20,7 +20,9 @@
 #include "alloc/charge/meter.h"
 #include "alloc/charge/shared_budget.h"
 #include "alloc/interrupt/boundary.h"
+#include "alloc/interrupt/cxx.h"
 #include "alloc/interrupt/guard.h"
+#include "alloc/interrupt/hold.h"
 #include "alloc/interrupt/hook.h"
 #include "alloc/interrupt/interrupt.h"
 #include "alloc/interrupt/left_frames.h"
@@ -122,6 +124,7 @@ void sti_scope_init(struct sti_scope *scope, struct sti_thread *thread, const st
     scope->outer = NULL;
     scope->request = request;
     scope->member = NULL;
+    scope->shared = NULL;
     scope->is_branch = false;
     scope->is_inner_branch = false;
     scope->forks = sti_forks_outstanding(thread);
@@ -388,7 +391,7 @@ static void close_scope(struct sti_thread *thread, int code, void *value, const 
     sti_thread_return_to(thread, scope->below);
 }
 
-void sti_scope_abandon(struct sti_scope *scope)
+static void abandon_scope(struct sti_scope *scope)
 {
     struct sti_thread *thread = scope->thread;
     const struct sti_scope_request *request = scope->request;
@@ -405,6 +408,11 @@ void sti_scope_abandon(struct sti_scope *scope)
     stint_account_release(account);
     if (thread->scope == NULL && sti_member_has_mail(thread))
         sti_member_collect(thread);
+}
+
+__attribute__((constructor)) static void abandon_scopes(void)
+{
+    sti_frames_abandon_by(abandon_scope);
 }
 
 int sti_scope_run(const struct sti_scope_request *request, stint_outcome *outcome)

@@ -9,6 +9,7 @@
 #include <stint/task.h>
 #include <string.h>
 
+#include "alloc/base/scope_state.h"
 #include "alloc/base/module.h"
 
 /* --- The scope: the boundary a task runs in. Here are its state, which the meter, the interrupts and the undo log share,
@@ -16,20 +17,6 @@
  * stack of the thread that opened it and is touched by that thread only. */
 
 struct sti_scope;
-
-/* What the executor asks for beyond stint_run. */
-struct sti_scope_request {
-    stint_fn *fn;
-    void *arg;
-    const stint_options *options; /* never NULL; its token is not looked at */
-    const stint_token *token;     /* when set: STINT_REASON_TOKEN. May be NULL */
-    const stint_token *stop;      /* when set: STINT_REASON_SHUTDOWN. May be NULL */
-    uint64_t submitted_ns;        /* where wall_ns counts from, by sti_clock_now; 0: from the start */
-    bool
-        entered; /* the options' account counts it already (sti_account_try_enter); from now on the scope sees to that */
-    bool detached; /* independent of the scopes that the thread is in already: they are not charged, their interrupts
-                      wait, and the call always returns */
-};
 
 /* Whether these options are ones that stint_run and stint_submit accept. NULL is. */
 static inline bool sti_options_valid(const stint_options *options)
@@ -43,10 +30,6 @@ static inline bool sti_options_valid(const stint_options *options)
  * has its maximum of running tasks. A deadline that passed before the start, or
  * a token already set, gives its outcome without fn being called. */
 int sti_scope_run(const struct sti_scope_request *request, stint_outcome *outcome);
-
-/* The frames of a scope of stint_run, the thread's innermost, are about to be left: by a jump, or as the thread ends. It is
- * rolled back, and nobody hears of its outcome. */
-void sti_scope_abandon(struct sti_scope *scope);
 
 /* Whether a scope that the calling thread is in, at any depth, has this account or one below it. */
 bool sti_scope_is_in_account(const stint_account *account);

@@ -9,6 +9,7 @@
 
 #include "alloc/base/clock.h"
 #include "alloc/base/libc.h"
+#include "alloc/interrupt/watch.h"
 #include "executor/queue/tenants.h"
 #include "executor/task/follow.h"
 #include "timers.h"

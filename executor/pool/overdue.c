@@ -19,6 +19,7 @@
 #include "alloc/interrupt/boundary.h"
 #include "alloc/interrupt/interrupt.h"
 #include "alloc/interrupt/signals.h"
+#include "alloc/interrupt/watch.h"
 #include "executor/task/follow.h"
 #include "executor/worker/event.h"
 #include "executor/worker/spare.h"

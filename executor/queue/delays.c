@@ -10,6 +10,7 @@
 
 #include "alloc/base/libc.h"
 #include "alloc/base/module.h"
+#include "alloc/interrupt/watch.h"
 #include "alloc/scope/scope.h"
 #include "due.h"
 #include "executor/task/completions.h"

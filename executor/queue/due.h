@@ -7,6 +7,7 @@
 
 #include <stddef.h>
 
+#include "alloc/interrupt/watch.h"
 #include "delays.h"
 #include "executor/pool/pool_state.h"
 #include "executor/task/submit.h"
