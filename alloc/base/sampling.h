@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The profiler from the inside: what the meter, the allocation functions, the heaps and the threads tell it. Each function
- * says its thread.
+ * Sampling: what the meter, the allocation functions, the heaps and the threads tell the profiler, which stands above them
+ * all and registers what it wants to be told. Each function says its thread.
  *
  * A thread takes part once it has joined the profile: it draws the place of its next sample, a value of its thread's used,
  * and the meter counts that among the places where it leaves its fast path. So the fast path knows nothing of profiles.
@@ -35,55 +35,111 @@ struct sti_sampling {
     struct sti_thread *outside;  /* the record while the thread is counted outside of scopes, otherwise NULL */
 };
 
-/* Number of the running profile; 0: none runs. */
-extern _Atomic uint64_t sti_memprof_profile;
+/* Number of the running profile; 0: none runs. The profiler changes it. */
+extern _Atomic uint64_t sti_sampling_profile;
 
-/* Blocks may be followed: realloc has to ask. */
-extern atomic_bool sti_memprof_follows;
+/* Blocks may be followed: free and realloc have to ask. The profiler changes it. */
+extern atomic_bool sti_sampling_follows;
+
+/* What the profiler does. All of it is off the common path: nothing is called before a profile has run, but end_thread. */
+struct sti_sampling_hooks {
+    void (*join)(struct sti_thread *thread);
+    uint64_t (*draw)(struct sti_thread *thread, uint64_t charge);
+    void (*draw_again)(struct sti_thread *thread);
+    void (*meter_outside)(struct sti_thread *thread, uint64_t charge);
+    void *(*made)(struct sti_thread *thread, void *block, size_t size, size_t alignment, const void *caller);
+    void *(*reallocate)(struct sti_thread *thread, void *block, size_t size, const void *caller);
+    void (*free)(void *block);
+    void (*end_logged)(struct sti_thread *thread, const struct sti_heap *list, bool committed);
+    void (*end_rolled_back)(const void *block);
+    void (*end_thread)(struct sti_sampling *sampling);
+};
+extern const struct sti_sampling_hooks *sti_sampling_hooks;
+
+/* From a constructor. */
+void sti_sampling_register(const struct sti_sampling_hooks *hooks);
 
 /* False: the thread is to join the running profile, or to leave one that has been stopped. */
-static inline bool sti_memprof_is_joined(const struct sti_sampling *sampling)
+static inline bool sti_sampling_is_joined(const struct sti_sampling *sampling)
 {
-    return __builtin_expect(atomic_load_explicit(&sti_memprof_profile, memory_order_seq_cst) == sampling->profile, 1);
+    return __builtin_expect(atomic_load_explicit(&sti_sampling_profile, memory_order_seq_cst) == sampling->profile, 1);
 }
 
 /* Join or leave. Thread of the record. */
-void sti_memprof_join(struct sti_thread *thread);
+static inline void sti_sampling_join(struct sti_thread *thread)
+{
+    sti_sampling_hooks->join(thread);
+}
 
 /* So many bytes are charged from the thread's used on; it has joined. Returns how many samples fall there, and moves the
  * place of the next one. Thread of the record. */
-uint64_t sti_memprof_draw(struct sti_thread *thread, uint64_t charge);
+static inline uint64_t sti_sampling_draw(struct sti_thread *thread, uint64_t charge)
+{
+    return sti_sampling_hooks->draw(thread, charge);
+}
 
 /* Those bytes were not charged after all. */
-void sti_memprof_draw_again(struct sti_thread *thread);
+static inline void sti_sampling_draw_again(struct sti_thread *thread)
+{
+    sti_sampling_hooks->draw_again(thread);
+}
 
 /* An allocation outside of scopes. Thread of the record. */
-void sti_memprof_meter_outside(struct sti_thread *thread, uint64_t charge);
+static inline void sti_sampling_meter_outside(struct sti_thread *thread, uint64_t charge)
+{
+    sti_sampling_hooks->meter_outside(thread, charge);
+}
 
 /* The block that the last sample point was for has been made (NULL: it could not be). alignment: 0 where it is the usual
- * one. Returns the block. Thread of the record. */
-void *sti_memprof_made_sampled(struct sti_thread *thread, void *block, size_t size, size_t alignment,
-                               const void *caller);
-
-#define sti_memprof_made(thread, block, size, alignment, caller)                                                       \
+ * one. The block. Thread of the record. */
+#define sti_sampling_made(thread, block, size, alignment, caller)                                                      \
     (__builtin_expect((thread)->sampling.samples == 0, 1)                                                              \
          ? (block)                                                                                                     \
-         : sti_memprof_made_sampled((thread), (block), (size), (alignment), (caller)))
+         : sti_sampling_hooks->made((thread), (block), (size), (alignment), (caller)))
 
-/* realloc of a block that may be followed; thread may be NULL. Calling thread. */
-void *sti_memprof_reallocate(struct sti_thread *thread, void *block, size_t size, const void *caller);
+/* realloc and free of a block that may be followed; thread may be NULL. Calling thread. */
+static inline void *sti_sampling_reallocate(struct sti_thread *thread, void *block, size_t size, const void *caller)
+{
+    return sti_sampling_hooks->reallocate(thread, block, size, caller);
+}
+
+static inline void sti_sampling_free(void *block)
+{
+    sti_sampling_hooks->free(block);
+}
 
 /* The heaps on the list are about to be committed or destroyed, and blocks are logged. Their thread. */
-void sti_memprof_end_logged(struct sti_thread *thread, const struct sti_heap *list, bool committed);
+#define sti_sampling_end_heaps(thread, list, committed)                                                                \
+    (__builtin_expect((thread)->sampling.logged == 0, 1)                                                               \
+         ? (void)0                                                                                                     \
+         : sti_sampling_hooks->end_logged((thread), (list), (committed)))
 
-#define sti_memprof_end_heaps(thread, list, committed)                                                                 \
-    (__builtin_expect((thread)->sampling.logged == 0, 1) ? (void)0                                                     \
-                                                         : sti_memprof_end_logged((thread), (list), (committed)))
-
-/* A single block is about to be rolled back. Any thread. */
-void sti_memprof_end_rolled_back(const void *block);
+/* A single block, which may be followed, is about to be rolled back. Any thread. */
+static inline void sti_sampling_end_rolled_back(const void *block)
+{
+    sti_sampling_hooks->end_rolled_back(block);
+}
 
 /* The thread ends. It may be used again with another. */
-void sti_memprof_end_thread(struct sti_sampling *sampling);
+void sti_sampling_end_thread(struct sti_sampling *sampling);
+
+#define STI_SAMPLING_LISTS ((size_t)1 << 17)
+#define STI_SAMPLING_MARKS (STI_SAMPLING_LISTS << 2)
+
+/* A mark for each stretch of addresses in which a block that is followed may begin: profile/tracked.h. In this library's
+ * data, which no scan for roots looks at; pages of it that nobody writes to cost nothing. */
+extern _Atomic uint8_t sti_sampling_marks[STI_SAMPLING_MARKS];
+
+static inline size_t sti_sampling_mark(uintptr_t block)
+{
+    return block >> 8 & (STI_SAMPLING_MARKS - 1);
+}
+
+/* False: it is not followed. */
+static inline bool sti_sampling_may_follow(const void *block)
+{
+    return __builtin_expect(
+        atomic_load_explicit(&sti_sampling_marks[sti_sampling_mark((uintptr_t)block)], memory_order_relaxed) != 0, 0);
+}
 
 #endif

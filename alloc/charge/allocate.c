@@ -1,17 +1,15 @@
 /* SPDX-License-Identifier: MIT
  *
- * The stint_malloc family, which every build has; what is rare in it; and wiping, which changes what free does; see
- * allocate.h. Any thread. */
+ * The stint_malloc family, which every build has, and what is rare in it; see allocate.h. Any thread. */
 #include "allocate.h"
 
 #include <stint/alloc.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
+#include "alloc/base/caller.h"
 #include "alloc/base/handed_over.h"
-#include "alloc/profile/memprof.h"
-#include "alloc/profile/tracked.h"
+#include "alloc/base/sampling.h"
+#include "alloc/rollback/free.h"
 #include "alloc/rollback/kept.h"
 #include "alloc/rollback/nursery.h"
 #include "global.h"
@@ -22,30 +20,6 @@ void *sti_allocate_failed(void)
 {
     errno = ENOMEM;
     return NULL;
-}
-
-_Atomic(sti_free_fn *) sti_free_function = STI_BACKEND_FREE;
-
-void sti_free_by(sti_free_fn *function)
-{
-    sti_free_fn *now = atomic_load_explicit(&sti_free_function, memory_order_relaxed);
-    while (now != sti_free_watched && !atomic_compare_exchange_weak_explicit(&sti_free_function, &now, function,
-                                                                             memory_order_relaxed, memory_order_relaxed))
-        ;
-}
-
-void sti_free_watched(void *block)
-{
-    if (block == NULL)
-        return;
-    if (sti_kept_may_contain(block))
-        sti_kept_forget(block);
-    if (sti_wipe_is_due())
-        sti_wipe_block(block);
-    if (atomic_load_explicit(&sti_memprof_follows, memory_order_relaxed))
-        sti_memprof_free(block);
-    else
-        sti_backend_free(block);
 }
 
 /* The heap of the innermost scope's next blocks, which it gets now if it has none; NULL: out of memory. */
@@ -126,7 +100,7 @@ void *sti_allocate_uncommon(struct sti_thread *thread, size_t size, const void *
     void *block = source == TASK   ? make(thread, size)
                   : source == LIBC ? sti_libc_heap_malloc(thread, size)
                                    : sti_backend_malloc(size);
-    return sti_memprof_made(thread, block, size, 0, caller);
+    return sti_sampling_made(thread, block, size, 0, caller);
 }
 
 void *sti_allocate_zeroed_uncommon(struct sti_thread *thread, size_t size, const void *caller)
@@ -137,7 +111,7 @@ void *sti_allocate_zeroed_uncommon(struct sti_thread *thread, size_t size, const
     void *block = source == TASK   ? make_zeroed(thread, size)
                   : source == LIBC ? sti_libc_heap_zalloc(thread, size)
                                    : sti_backend_zalloc(size);
-    return sti_memprof_made(thread, block, size, 0, caller);
+    return sti_sampling_made(thread, block, size, 0, caller);
 }
 
 void *sti_allocate_aligned_uncommon(struct sti_thread *thread, size_t alignment, size_t size, const void *caller)
@@ -157,7 +131,7 @@ void *sti_allocate_aligned_uncommon(struct sti_thread *thread, size_t alignment,
         sti_meter_charge_aligned(thread, sti_meter_rounded(whole));
         block = make_aligned(thread, alignment, size);
     }
-    return block != NULL ? sti_memprof_made(thread, block, size, alignment, caller) : sti_allocate_failed();
+    return block != NULL ? sti_sampling_made(thread, block, size, alignment, caller) : sti_allocate_failed();
 }
 
 static void *move(struct sti_thread *thread, void *block, size_t size, enum source source)
@@ -178,7 +152,19 @@ void *sti_reallocate_uncommon(struct sti_thread *thread, void *block, size_t siz
     if (!charge(thread, size, caller, &source))
         return NULL;
     void *moved = move(thread, block, size, source);
-    return sti_memprof_made(thread, moved, size, 0, caller);
+    return sti_sampling_made(thread, moved, size, 0, caller);
+}
+
+/* A block that has to move, while a task that is wiped runs. */
+static void *reallocate_wiped(void *block, size_t size, const void *caller)
+{
+    void *moved = sti_allocate(size, caller);
+    if (moved == NULL)
+        return NULL;
+    size_t before = sti_backend_usable_size(block);
+    memcpy(moved, block, before < size ? before : size);
+    sti_free_watched(block);
+    return moved;
 }
 
 void *sti_reallocate_watched(struct sti_thread *thread, void *block, size_t size, const void *caller)
@@ -188,9 +174,9 @@ void *sti_reallocate_watched(struct sti_thread *thread, void *block, size_t size
     if (sti_kept_may_contain(block))
         sti_kept_forget(block);
     if (sti_wipe_is_due())
-        return sti_wipe_reallocate(block, size, caller);
-    if (atomic_load_explicit(&sti_memprof_follows, memory_order_relaxed) && sti_tracked_may_contain(block))
-        return sti_memprof_reallocate(thread, block, size, caller);
+        return reallocate_wiped(block, size, caller);
+    if (atomic_load_explicit(&sti_sampling_follows, memory_order_relaxed) && sti_sampling_may_follow(block))
+        return sti_sampling_reallocate(thread, block, size, caller);
     return sti_reallocate_plainly(thread, block, size, caller);
 }
 
@@ -265,65 +251,4 @@ char *stint_strdup(const char *string)
 char *stint_strndup(const char *string, size_t length)
 {
     return sti_allocate_copy(string, strnlen(string, length), STI_CALLER());
-}
-
-/* --- Wiping. Any thread.
- *
- * All orders are relaxed: a block of a task that is wiped is made after the task's thread has counted the task and changed
- * the function behind free, and who frees the block got it from there. */
-
-#define DISCARDED_FROM ((size_t)256 << 10)
-
-static atomic_uint wiped_tasks; /* that run now */
-
-/* The system zeroes whole pages more cheaply, those that were never written to above all. */
-static bool discard(uintptr_t begin, uintptr_t end)
-{
-    int error = errno;
-    bool discarded = madvise((void *)begin, end - begin, MADV_DONTNEED) == 0;
-    errno = error;
-    return discarded;
-}
-
-void sti_wipe_block(void *block)
-{
-    size_t size = sti_backend_usable_size(block);
-    uintptr_t begin = (uintptr_t)block;
-    uintptr_t end = begin + size;
-    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
-    uintptr_t first = (begin + page - 1) & ~(page - 1);
-    uintptr_t last = end & ~(page - 1);
-    if (size < DISCARDED_FROM || !discard(first, last)) {
-        explicit_bzero(block, size);
-        return;
-    }
-    explicit_bzero(block, first - begin);
-    explicit_bzero((void *)last, end - last);
-}
-
-bool sti_wipe_is_due(void)
-{
-    return atomic_load_explicit(&wiped_tasks, memory_order_relaxed) > 0;
-}
-
-void *sti_wipe_reallocate(void *block, size_t size, const void *caller)
-{
-    void *moved = sti_allocate(size, caller);
-    if (moved == NULL)
-        return NULL;
-    size_t before = sti_backend_usable_size(block);
-    memcpy(moved, block, before < size ? before : size);
-    sti_free_watched(block);
-    return moved;
-}
-
-void sti_wipe_begin(void)
-{
-    atomic_fetch_add_explicit(&wiped_tasks, 1, memory_order_relaxed);
-    sti_free_by(sti_free_watched);
-}
-
-void sti_wipe_end(void)
-{
-    atomic_fetch_sub_explicit(&wiped_tasks, 1, memory_order_relaxed);
 }

@@ -394,7 +394,7 @@ bool sti_meter_sample(struct sti_thread *thread, uint64_t charge, size_t size, c
 {
     int saved_errno = errno;
     if (__builtin_expect(sti_thread_metered == NULL, 0)) {
-        sti_memprof_meter_outside(thread, charge);
+        sti_sampling_meter_outside(thread, charge);
         errno = saved_errno;
         return true;
     }
@@ -407,10 +407,10 @@ bool sti_meter_sample(struct sti_thread *thread, uint64_t charge, size_t size, c
 
     if (member != NULL && (sti_family_must_measure(member, after) || charge > LARGE))
         thread->memory_check = 0;
-    if (!sti_memprof_is_joined(&thread->sampling))
-        sti_memprof_join(thread);
+    if (!sti_sampling_is_joined(&thread->sampling))
+        sti_sampling_join(thread);
     bool drawn = charge <= LARGEST_CHARGE && after > thread->sampling.next;
-    uint64_t samples = drawn ? sti_memprof_draw(thread, charge) : 0;
+    uint64_t samples = drawn ? sti_sampling_draw(thread, charge) : 0;
 
     struct sti_scope *passed = outermost_passed(scope, after);
     if (passed != NULL)
@@ -433,7 +433,7 @@ bool sti_meter_sample(struct sti_thread *thread, uint64_t charge, size_t size, c
     uint64_t tick = has_limit_of_time(scope) ? sti_due_clock(thread) : 0;
     atomic_store_explicit(&thread->limit, next_sample(thread, after, tick), memory_order_seq_cst);
     sti_interrupt_look(scope, tick);
-    if (!sti_memprof_is_joined(&thread->sampling))
+    if (!sti_sampling_is_joined(&thread->sampling))
         atomic_store_explicit(&thread->limit, 0, memory_order_relaxed);
     if (member != NULL && after > scope->allocation_end && !sti_interrupt_is_tripped(scope))
         draw_from_family(scope, member, charge);
@@ -449,7 +449,7 @@ bool sti_meter_sample(struct sti_thread *thread, uint64_t charge, size_t size, c
         thread->used = after;
     }
     if (drawn && !allowed)
-        sti_memprof_draw_again(thread);
+        sti_sampling_draw_again(thread);
     thread->sampling.samples = allowed ? samples : 0;
     errno = allowed ? saved_errno : ENOMEM;
     return allowed;

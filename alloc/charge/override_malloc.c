@@ -5,9 +5,12 @@
 #include <stint/api.h>
 #include <unistd.h>
 
+#include "alloc/base/caller.h"
 #include "alloc/base/rules.h"
+#include "alloc/base/sampling.h"
 #include "alloc/interrupt/cxx.h"
 #include "alloc/interrupt/interrupt.h"
+#include "alloc/rollback/free.h"
 #include "allocate.h"
 
 /* --- malloc and its family, in place of libc's, for the program and every library in it. Any thread. --- */
@@ -153,7 +156,7 @@ static __attribute__((noinline)) void *new_process_block(struct sti_thread *thre
         return retry(size, alignment, throws, caller);
     void *block = sti_backend_aligned(alignment > 16 ? alignment : 16, size);
     if (sampled)
-        block = sti_memprof_made(thread, block, size, alignment, caller);
+        block = sti_sampling_made(thread, block, size, alignment, caller);
     return block != NULL ? block : retry(size, alignment, throws, caller);
 }
 

@@ -20,6 +20,7 @@
 
 #include "alloc/base/module.h"
 #include "alloc/base/scope_state.h"
+#include "alloc/rollback/free.h"
 #include "alloc/rollback/handle.h"
 #include "allocate.h"
 

@@ -11,10 +11,12 @@
 
 #include "alloc/base/clock.h"
 #include "alloc/base/process.h"
+#include "alloc/base/sampling.h"
 #include "alloc/base/scope_state.h"
 #include "alloc/base/thread.h"
 #include "alloc/charge/allocate.h"
 #include "alloc/interrupt/boundary.h"
+#include "alloc/rollback/free.h"
 #include "alloc/rollback/heap.h"
 
 /* --- The profile: started, stopped, ended by a fork. One thread at a time changes its state. Any thread. --- */
@@ -28,9 +30,7 @@ enum state {
     CHANGING, /* a thread is starting or stopping it */
 };
 
-_Atomic uint64_t sti_memprof_profile;
 struct sti_memprof_settings sti_memprof_settings;
-atomic_bool sti_memprof_follows;
 
 static _Atomic enum state state;
 static uint64_t profiles; /* so far; of whoever changes the state */
@@ -39,7 +39,7 @@ static _Atomic uint64_t users;
 bool sti_memprof_enter(uint64_t profile)
 {
     sti_memprof_hold();
-    if (atomic_load_explicit(&sti_memprof_profile, memory_order_seq_cst) == profile)
+    if (atomic_load_explicit(&sti_sampling_profile, memory_order_seq_cst) == profile)
         return true;
     sti_memprof_leave();
     return false;
@@ -84,7 +84,7 @@ static void change_to(enum state to)
 
 static void follow(bool follows)
 {
-    atomic_store_explicit(&sti_memprof_follows, follows, memory_order_relaxed);
+    atomic_store_explicit(&sti_sampling_follows, follows, memory_order_relaxed);
     sti_free_by(follows ? sti_memprof_free : STI_BACKEND_FREE);
 }
 
@@ -101,7 +101,7 @@ int stint_memprof_start(const stint_memprof_options *options)
         sti_memprof_settings.options.seed = sti_clock_now();
     follow(true);
     /* The number first, then the pokes: thread.h. */
-    atomic_store_explicit(&sti_memprof_profile, ++profiles, memory_order_seq_cst);
+    atomic_store_explicit(&sti_sampling_profile, ++profiles, memory_order_seq_cst);
     sti_thread_poke_all();
     sti_memprof_heartbeat(false, 0, NULL);
     sti_backend_on_heartbeat(sti_memprof_heartbeat);
@@ -130,7 +130,7 @@ int stint_memprof_stop(void)
         return atomic_load_explicit(&state, memory_order_relaxed) == CHANGING ? EBUSY : EINVAL;
     stint_mask();
     sti_backend_on_heartbeat(NULL);
-    atomic_store_explicit(&sti_memprof_profile, 0, memory_order_seq_cst);
+    atomic_store_explicit(&sti_sampling_profile, 0, memory_order_seq_cst);
     do
         await_users();
     while (end_all());
@@ -145,7 +145,7 @@ int stint_memprof_stop(void)
 /* The other threads are gone, whatever they were about to do. */
 static void end_in_child(void)
 {
-    atomic_store_explicit(&sti_memprof_profile, 0, memory_order_relaxed);
+    atomic_store_explicit(&sti_sampling_profile, 0, memory_order_relaxed);
     atomic_store_explicit(&users, sti_memprof_is_calling() ? 1 : 0, memory_order_relaxed);
     sti_backend_on_heartbeat(NULL);
     sti_tracked_forget_all();
@@ -381,4 +381,23 @@ void sti_memprof_end_thread(struct sti_sampling *sampling)
     sampling->outside = NULL;
     sampling->profile = 0; /* the next one joins anew */
     sampling->next = UINT64_MAX;
+}
+
+/* --- What the rest of the library knows of the profiler. --- */
+
+__attribute__((constructor)) static void register_hooks(void)
+{
+    static const struct sti_sampling_hooks hooks = {
+        .join = sti_memprof_join,
+        .draw = sti_memprof_draw,
+        .draw_again = sti_memprof_draw_again,
+        .meter_outside = sti_memprof_meter_outside,
+        .made = sti_memprof_made_sampled,
+        .reallocate = sti_memprof_reallocate,
+        .free = sti_memprof_free,
+        .end_logged = sti_memprof_end_logged,
+        .end_rolled_back = sti_memprof_end_rolled_back,
+        .end_thread = sti_memprof_end_thread,
+    };
+    sti_sampling_register(&hooks);
 }

@@ -64,4 +64,16 @@ void sti_memprof_log_block(struct sti_sampling *sampling, uintptr_t block, const
 /* free while a profile runs. Any thread. */
 void sti_memprof_free(void *block);
 
+/* What the rest of the library has done through sampling.h. */
+void sti_memprof_join(struct sti_thread *thread);
+uint64_t sti_memprof_draw(struct sti_thread *thread, uint64_t charge);
+void sti_memprof_draw_again(struct sti_thread *thread);
+void sti_memprof_meter_outside(struct sti_thread *thread, uint64_t charge);
+void *sti_memprof_made_sampled(struct sti_thread *thread, void *block, size_t size, size_t alignment,
+                               const void *caller);
+void *sti_memprof_reallocate(struct sti_thread *thread, void *block, size_t size, const void *caller);
+void sti_memprof_end_logged(struct sti_thread *thread, const struct sti_heap *list, bool committed);
+void sti_memprof_end_rolled_back(const void *block);
+void sti_memprof_end_thread(struct sti_sampling *sampling);
+
 #endif

@@ -6,6 +6,7 @@
 
 #include "alloc/base/callstack.h"
 #include "alloc/base/process.h"
+#include "alloc/base/sampling.h"
 #include "alloc/base/scope_state.h"
 #include "alloc/base/thread.h"
 #include "alloc/charge/allocate.h"
@@ -34,7 +35,7 @@ static bool have_callstack(struct sti_sampling *sampling, size_t depth)
 void sti_memprof_join(struct sti_thread *thread)
 {
     struct sti_sampling *sampling = &thread->sampling;
-    uint64_t profile = atomic_load_explicit(&sti_memprof_profile, memory_order_seq_cst);
+    uint64_t profile = atomic_load_explicit(&sti_sampling_profile, memory_order_seq_cst);
     sampling->next = UINT64_MAX;
     sampling->profile = profile;
     if (profile == 0 || !sti_memprof_enter(profile))
@@ -80,7 +81,7 @@ void sti_memprof_heartbeat(bool force, unsigned long long count, void *unused)
 
 void sti_memprof_meter_outside(struct sti_thread *thread, uint64_t charge)
 {
-    if (!sti_memprof_is_joined(&thread->sampling))
+    if (!sti_sampling_is_joined(&thread->sampling))
         sti_memprof_join(thread);
     if (thread->sampling.profile == 0) {
         thread->sampling.outside = NULL;
@@ -117,7 +118,7 @@ static stint_memprof_source source_of(bool in_task_heap, size_t alignment, const
 /* The block's memory was given back in a way that this library does not see. */
 static void end_stale(const void *block)
 {
-    if (!sti_tracked_may_contain(block))
+    if (!sti_sampling_may_follow(block))
         return;
     struct sti_tracked *stale = sti_tracked_take((uintptr_t)block, STINT_MEMPROF_FREED);
     if (stale != NULL)
@@ -196,7 +197,7 @@ void sti_memprof_free(void *block)
 {
     if (__builtin_expect(sti_thread_counted == NULL, 0))
         sti_memprof_heartbeat(false, 0, NULL);
-    if (sti_tracked_may_contain(block))
+    if (sti_sampling_may_follow(block))
         end_freed(block);
     sti_backend_free(block);
 }
@@ -230,7 +231,7 @@ void *sti_memprof_reallocate(struct sti_thread *thread, void *block, size_t size
         return move(thread, block, size, caller);
     if (!sti_meter_charge(thread, sti_meter_rounded(size), size, caller))
         return NULL;
-    return sti_memprof_made(thread, move(thread, block, size, caller), size, 0, caller);
+    return sti_sampling_made(thread, move(thread, block, size, caller), size, 0, caller);
 }
 
 /* --- The set of sampled blocks. Any thread. Nothing is called with a lock held. --- */
@@ -238,9 +239,8 @@ void *sti_memprof_reallocate(struct sti_thread *thread, void *block, size_t size
 #define LOCKS 64
 #define SPINS 100
 
-_Atomic uint8_t sti_tracked_marks[STI_TRACKED_MARKS];
 
-static struct sti_tracked *lists[STI_TRACKED_LISTS];
+static struct sti_tracked *lists[STI_SAMPLING_LISTS];
 
 static struct spin_lock {
     _Alignas(64) atomic_bool taken;
@@ -248,7 +248,7 @@ static struct spin_lock {
 
 static size_t list_of(uintptr_t block)
 {
-    return block >> 10 & (STI_TRACKED_LISTS - 1);
+    return block >> 10 & (STI_SAMPLING_LISTS - 1);
 }
 
 static struct spin_lock *lock(size_t list)
@@ -279,11 +279,11 @@ static struct sti_tracked **link_to(size_t list, uintptr_t block)
 /* With the list's lock: after a change. */
 static void set_mark(size_t list, uintptr_t block)
 {
-    size_t mark = sti_tracked_mark(block);
+    size_t mark = sti_sampling_mark(block);
     const struct sti_tracked *entry = lists[list];
-    while (entry != NULL && sti_tracked_mark(entry->block) != mark)
+    while (entry != NULL && sti_sampling_mark(entry->block) != mark)
         entry = entry->next;
-    atomic_store_explicit(&sti_tracked_marks[mark], entry != NULL, memory_order_relaxed);
+    atomic_store_explicit(&sti_sampling_marks[mark], entry != NULL, memory_order_relaxed);
 }
 
 static struct sti_tracked *unlink_entry(size_t list, struct sti_tracked **link, stint_memprof_end end)
@@ -385,7 +385,7 @@ struct sti_tracked *sti_tracked_take_all(stint_memprof_end end)
     struct sti_tracked *chain = NULL;
     for (size_t first = 0; first < LOCKS; first++) {
         struct spin_lock *taken = lock(first);
-        for (size_t list = first; list < STI_TRACKED_LISTS; list += LOCKS)
+        for (size_t list = first; list < STI_SAMPLING_LISTS; list += LOCKS)
             chain = take_all_of(list, end, chain);
         unlock(taken);
     }
@@ -396,12 +396,12 @@ void sti_tracked_forget_all(void)
 {
     for (size_t i = 0; i < LOCKS; i++)
         atomic_store_explicit(&locks[i].taken, false, memory_order_relaxed);
-    for (size_t list = 0; list < STI_TRACKED_LISTS; list++) {
+    for (size_t list = 0; list < STI_SAMPLING_LISTS; list++) {
         if (lists[list] != NULL)
             lists[list] = NULL;
     }
-    for (size_t mark = 0; mark < STI_TRACKED_MARKS; mark++) {
-        if (atomic_load_explicit(&sti_tracked_marks[mark], memory_order_relaxed) != 0)
-            atomic_store_explicit(&sti_tracked_marks[mark], 0, memory_order_relaxed);
+    for (size_t mark = 0; mark < STI_SAMPLING_MARKS; mark++) {
+        if (atomic_load_explicit(&sti_sampling_marks[mark], memory_order_relaxed) != 0)
+            atomic_store_explicit(&sti_sampling_marks[mark], 0, memory_order_relaxed);
     }
 }

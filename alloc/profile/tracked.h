@@ -19,9 +19,8 @@
 #include <stint/memprof.h>
 
 #include "alloc/base/backend.h"
+#include "alloc/base/sampling.h"
 
-#define STI_TRACKED_LISTS ((size_t)1 << 17)
-#define STI_TRACKED_MARKS (STI_TRACKED_LISTS << 2)
 
 struct sti_tracked {
     uintptr_t block;
@@ -32,21 +31,6 @@ struct sti_tracked {
     stint_memprof_end end;
     struct sti_tracked *next; /* on its list; once it is out of the set, its holder's */
 };
-
-/* In this library's data, which no scan for roots looks at; pages of it that nobody writes to cost nothing. */
-extern _Atomic uint8_t sti_tracked_marks[STI_TRACKED_MARKS];
-
-static inline size_t sti_tracked_mark(uintptr_t block)
-{
-    return block >> 8 & (STI_TRACKED_MARKS - 1);
-}
-
-/* False: it is not in the set. */
-static inline bool sti_tracked_may_contain(const void *block)
-{
-    return __builtin_expect(
-        atomic_load_explicit(&sti_tracked_marks[sti_tracked_mark((uintptr_t)block)], memory_order_relaxed) != 0, 0);
-}
 
 /* Its gone need not be set. */
 void sti_tracked_add(struct sti_tracked *entry);

@@ -9,11 +9,11 @@
 
 #include "alloc/base/clock.h"
 #include "alloc/base/process.h"
+#include "alloc/base/sampling.h"
 #include "alloc/base/scope_state.h"
 #include "alloc/base/thread.h"
-#include "alloc/charge/allocate.h"
 #include "alloc/interrupt/misuse.h"
-#include "alloc/profile/tracked.h"
+#include "free.h"
 #include "kept.h"
 #include "nursery.h"
 #include "roots.h"
@@ -217,8 +217,8 @@ static void free_blocks(const struct sti_heap *heap)
 {
     for (size_t i = 0; i < heap->count; i++) {
         void *block = heap->singles[i].block;
-        if (sti_tracked_may_contain(block))
-            sti_memprof_end_rolled_back(block);
+        if (sti_sampling_may_follow(block))
+            sti_sampling_end_rolled_back(block);
         sti_free(block);
     }
 }
@@ -240,7 +240,7 @@ void sti_heap_destroy(struct sti_heap *heap)
 void sti_heap_commit(struct sti_thread *thread, struct sti_heap *list)
 {
     list = sti_heap_drop_empty(thread, list);
-    sti_memprof_end_heaps(thread, list, true);
+    sti_sampling_end_heaps(thread, list, true);
     while (list != NULL) {
         struct sti_heap *next = list->next;
         sti_retired_put(thread, list);
@@ -274,7 +274,7 @@ size_t sti_heap_rollback(struct sti_thread *thread, struct sti_heap *list, const
     size_t kept = 0;
     if (!scanned && sti_roots_scan_due())
         kept = sti_kept_look(thread, &list, task);
-    sti_memprof_end_heaps(thread, list, false);
+    sti_sampling_end_heaps(thread, list, false);
     while (list != NULL) {
         struct sti_heap *next = list->next;
         give_up(thread, list);

@@ -18,9 +18,8 @@
 #include "alloc/base/sampling.h"
 #include "alloc/base/scope_state.h"
 #include "alloc/base/thread.h"
-#include "alloc/charge/allocate.h"
 #include "alloc/interrupt/misuse.h"
-#include "alloc/profile/tracked.h"
+#include "free.h"
 #include "heap.h"
 #include "roots.h"
 
@@ -122,8 +121,8 @@ static void watch(uintptr_t block, size_t size)
 
 static void roll_back_block(const struct sti_heap *heap, void *block)
 {
-    if (sti_tracked_may_contain(block))
-        sti_memprof_end_rolled_back(block);
+    if (sti_sampling_may_follow(block))
+        sti_sampling_end_rolled_back(block);
     if (heap->wiped)
         sti_wipe_block(block);
     sti_free(block);
@@ -146,7 +145,7 @@ static void end_heap(struct sti_thread *thread, struct sti_heap *heap)
         return;
     }
     heap->next = NULL;
-    sti_memprof_end_heaps(thread, heap, true);
+    sti_sampling_end_heaps(thread, heap, true);
     sti_retired_put(thread, heap);
 }
 

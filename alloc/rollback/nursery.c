@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "alloc/base/process.h"
+#include "alloc/base/sampling.h"
 #include "alloc/base/scope_state.h"
 #include "alloc/base/thread.h"
 #include "heap.h"
@@ -394,7 +395,7 @@ static void forget(struct sti_thread *thread, const struct sti_young *young)
 static void promote_samples(struct sti_thread *thread, const struct sti_young *young)
 {
     for (struct sti_nursery *nursery = thread->nursery; nursery != NULL; nursery = nursery->below) {
-        sti_memprof_end_heaps(thread, nursery->heap, true);
+        sti_sampling_end_heaps(thread, nursery->heap, true);
         if (nursery == young->nursery)
             break;
     }

@@ -16,6 +16,7 @@
 #include "alloc/charge/allocate.h"
 #include "alloc/charge/meter.h"
 #include "alloc/charge/shared_budget.h"
+#include "alloc/rollback/free.h"
 #include "alloc/rollback/nursery.h"
 
 /* --- Statuses and reasons in words. Any thread. --- */
@@ -147,7 +148,7 @@ STI_INLINE void *allocate(size_t size, const void *caller)
     if (!sti_meter_charge(thread, sti_meter_rounded(size), size, caller))
         return NULL;
     void *block = make(thread, size);
-    return block != NULL ? sti_memprof_made(thread, block, size, 0, caller) : sti_allocate_failed();
+    return block != NULL ? sti_sampling_made(thread, block, size, 0, caller) : sti_allocate_failed();
 }
 
 void *stint_result_malloc(size_t size)

@@ -4,6 +4,7 @@
 #include <pthread.h>
 
 #include "alloc/base/module.h"
+#include "alloc/base/sampling.h"
 #include "alloc/base/thread.h"
 #include "alloc/charge/shared_budget.h"
 #include "alloc/rollback/handle.h"
@@ -21,7 +22,7 @@ static void end_thread(void *record)
     sti_member_end_thread(thread);
     sti_handles_end_thread(thread);
     sti_heap_end_thread(thread);
-    sti_memprof_end_thread(&thread->sampling);
+    sti_sampling_end_thread(&thread->sampling);
     sti_thread_hand_on(thread);
 }
 

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Giving blocks back, and wiping them; see free.h. Any thread. */
+#include "free.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "alloc/base/backend.h"
+#include "alloc/base/sampling.h"
+#include "kept.h"
+
+_Atomic(sti_free_fn *) sti_free_function = STI_BACKEND_FREE;
+
+void sti_free_by(sti_free_fn *function)
+{
+    sti_free_fn *now = atomic_load_explicit(&sti_free_function, memory_order_relaxed);
+    while (now != sti_free_watched && !atomic_compare_exchange_weak_explicit(&sti_free_function, &now, function,
+                                                                             memory_order_relaxed, memory_order_relaxed))
+        ;
+}
+
+void sti_free_watched(void *block)
+{
+    if (block == NULL)
+        return;
+    if (sti_kept_may_contain(block))
+        sti_kept_forget(block);
+    if (sti_wipe_is_due())
+        sti_wipe_block(block);
+    if (atomic_load_explicit(&sti_sampling_follows, memory_order_relaxed))
+        sti_sampling_free(block);
+    else
+        sti_backend_free(block);
+}
+
+/* --- Wiping. Any thread.
+ *
+ * All orders are relaxed: a block of a task that is wiped is made after the task's thread has counted the task and changed
+ * the function behind free, and who frees the block got it from there. */
+
+#define DISCARDED_FROM ((size_t)256 << 10)
+
+static atomic_uint wiped_tasks; /* that run now */
+
+/* The system zeroes whole pages more cheaply, those that were never written to above all. */
+static bool discard(uintptr_t begin, uintptr_t end)
+{
+    int error = errno;
+    bool discarded = madvise((void *)begin, end - begin, MADV_DONTNEED) == 0;
+    errno = error;
+    return discarded;
+}
+
+void sti_wipe_block(void *block)
+{
+    size_t size = sti_backend_usable_size(block);
+    uintptr_t begin = (uintptr_t)block;
+    uintptr_t end = begin + size;
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    uintptr_t first = (begin + page - 1) & ~(page - 1);
+    uintptr_t last = end & ~(page - 1);
+    if (size < DISCARDED_FROM || !discard(first, last)) {
+        explicit_bzero(block, size);
+        return;
+    }
+    explicit_bzero(block, first - begin);
+    explicit_bzero((void *)last, end - last);
+}
+
+bool sti_wipe_is_due(void)
+{
+    return atomic_load_explicit(&wiped_tasks, memory_order_relaxed) > 0;
+}
+
+void sti_wipe_begin(void)
+{
+    atomic_fetch_add_explicit(&wiped_tasks, 1, memory_order_relaxed);
+    sti_free_by(sti_free_watched);
+}
+
+void sti_wipe_end(void)
+{
+    atomic_fetch_sub_explicit(&wiped_tasks, 1, memory_order_relaxed);
+}

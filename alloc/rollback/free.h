@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Giving blocks back: which function does, and wiping, one of the reasons for which it may be another. Any thread. */
+#ifndef STI_ALLOC_ROLLBACK_FREE_H
+#define STI_ALLOC_ROLLBACK_FREE_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+/* What gives a block back: mimalloc's function, the profiler's while a profile runs; and for good, once a task has been
+ * wiped or blocks of the nursery had to be kept, the one that looks for all of these. */
+typedef void sti_free_fn(void *block);
+extern _Atomic(sti_free_fn *) sti_free_function __attribute__((visibility("hidden"))); /* as in caller.h */
+
+void sti_free_watched(void *block);
+
+/* Have it be another one, unless it is that one, which stays. Any thread. */
+void sti_free_by(sti_free_fn *function);
+
+/* relaxed: a block that is followed or to be wiped is in the caller's hands after the change. */
+static inline __attribute__((always_inline)) void sti_free(void *block)
+{
+    atomic_load_explicit(&sti_free_function, memory_order_relaxed)(block);
+}
+
+/* --- Wiping: what a task with options.wipe wrote into its blocks is zeroed before they can be anybody else's.
+ *
+ * Its live blocks are when its heap is destroyed (heap.c). Those that are freed before must be at once, since their page
+ * may go to another heap. While such a task runs every free of the process zeroes its block, as a block does not tell
+ * whose it was, and another thread may free one of the task's. For that the function behind free (allocate.c) is changed when the
+ * first such task begins, and stays changed, so that nobody has to be waited for: processes that never wipe pay nothing,
+ * others one load a free. */
+
+/* A task that is to be wiped begins, before it allocates, and has ended, when its memory has been given back or committed.
+ * Any thread. */
+void sti_wipe_begin(void);
+void sti_wipe_end(void);
+
+/* Zero a live block. Who holds it. */
+void sti_wipe_block(void *block);
+
+/* Does one run now? Any thread. */
+bool sti_wipe_is_due(void);
+
+#endif
