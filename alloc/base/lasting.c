@@ -12,7 +12,6 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stint/api.h>
-#include <stint/interrupt.h>
 #include <stint/roots.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -24,6 +23,8 @@
 #include "module.h"
 #include "process.h"
 #include "rules.h"
+#include "scope_state.h"
+#include "thread.h"
 
 /* --- Modules that are never unloaded. Found once, when this library is loaded: from the program on, by the names
  * that each module says it needs. What was preloaded, or has other names, is none of them, for want of knowledge. */
@@ -239,18 +240,32 @@ static int keep_found(struct sought *sought)
     return error;
 }
 
+/* As stint_mask and stint_unmask, which stand above this floor's base; but the end is no sample point: the next allocation
+ * is, if an interrupt is due. */
+static void begin_masked(void)
+{
+    if (sti_thread_metered != NULL)
+        sti_thread_metered->scope->masks++;
+}
+
+static void end_masked(void)
+{
+    if (sti_thread_metered != NULL)
+        sti_thread_metered->scope->masks--;
+}
+
 int stint_keep_module(const char *name)
 {
     int error = stint_protect_module(name);
     if (error != 0)
         return error;
     struct sought sought = { .name = name };
-    stint_mask();
+    begin_masked();
     sti_quiet_enter();
     dl_iterate_phdr(seek, &sought);
     sti_quiet_leave();
     error = keep_found(&sought);
-    stint_unmask();
+    end_masked();
     return error;
 }
 
@@ -260,10 +275,10 @@ void sti_keep_openmp(const void *caller)
     if (_dl_find_object((void *)(uintptr_t)caller, &found) != 0 || !sti_caller_is_openmp(found.dlfo_link_map->l_name))
         return;
     uintptr_t begin = (uintptr_t)found.dlfo_map_start;
-    stint_mask();
+    begin_masked();
     keep(found.dlfo_link_map->l_name,
          (struct sti_caller_module){ .begin = begin, .size = (uintptr_t)found.dlfo_map_end - begin });
-    stint_unmask();
+    end_masked();
 }
 
 /* --- Reading what may be unreadable. Any thread. To ask for each page costs more than to read it, so nobody
