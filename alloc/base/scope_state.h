@@ -121,7 +121,7 @@ struct sti_scope {
 
     const struct sti_scope_request *request;
     struct sti_member *member; /* of its task's family; NULL: this is no outermost scope of one (shared_budget.h) */
-    struct sti_shared_interrupt *shared; /* the family's; NULL: as member */
+    struct sti_shared_interrupt *shared; /* the family's; nothing where member is NULL */
     bool is_branch;            /* a stolen subtask's */
     bool is_inner_branch;      /* a branch of the family that the scopes around it belong to (branch.c) */
     size_t forks;              /* outstanding on the thread when it opened (left_frames.h), */

@@ -52,18 +52,18 @@ void sti_interrupt_trip(struct sti_scope *scope, stint_reason reason)
 {
     if (scope->tripped != STINT_REASON_NONE || scope->finished)
         return;
-    scope->tripped = scope->shared != NULL ? sti_interrupt_trip_shared(scope->shared, reason) : reason;
+    scope->tripped = scope->member != NULL ? sti_interrupt_trip_shared(scope->shared, reason) : reason;
 }
 
 bool sti_interrupt_is_sacrificed(const struct sti_scope *scope)
 {
-    struct sti_thread *thread = scope->shared != NULL ? scope->shared->thread : scope->thread;
+    struct sti_thread *thread = scope->member != NULL ? scope->shared->thread : scope->thread;
     return atomic_load_explicit(&thread->sacrificed, memory_order_seq_cst);
 }
 
 bool sti_interrupt_has_tripped_elsewhere(const struct sti_scope *scope)
 {
-    return scope->shared != NULL &&
+    return scope->member != NULL &&
            atomic_load_explicit(&scope->shared->tripped, memory_order_seq_cst) != STINT_REASON_NONE;
 }
 

@@ -54,8 +54,8 @@ static int place(struct sti_scope *scope, struct sti_family *family)
     }
     scope->deadline = family->deadline;
     sti_cpu_begin(scope, sti_family_cpu_left(family), sti_clock_now());
+    scope->shared = &family->interrupt;
     scope->member = sti_member_take(family, scope->thread);
-    scope->shared = scope->member != NULL ? &family->interrupt : NULL;
     return scope->member != NULL ? 0 : ENOMEM;
 }
 

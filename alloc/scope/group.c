@@ -47,8 +47,8 @@ static void join(struct sti_scope *scope, struct sti_member *member)
 {
     if (scope->watched)
         sti_watch_lock();
-    scope->member = member;
     scope->shared = &member->family->interrupt;
+    scope->member = member;
     if (scope->watched)
         sti_watch_unlock();
 }

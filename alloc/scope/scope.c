@@ -125,7 +125,6 @@ void sti_scope_init(struct sti_scope *scope, struct sti_thread *thread, const st
     scope->outer = NULL;
     scope->request = request;
     scope->member = NULL;
-    scope->shared = NULL;
     scope->is_branch = false;
     scope->is_inner_branch = false;
     scope->forks = sti_forks_outstanding(thread);
