@@ -47,7 +47,7 @@ static stint_pool_statistics read_pool(stint_pool *pool)
 
 static unsigned active(stint_pool *pool)
 {
-    return atomic_load(&pool->spares.active);
+    return atomic_load(&pool->substitutes.active);
 }
 
 /* Until nobody stands in for anybody: then each worker has its place again. */
@@ -56,7 +56,7 @@ static void assert_all_in_their_places(stint_pool *pool)
     while (read_pool(pool).standing_in > 0)
         gate_nap();
     assert_int_equal(active(pool), stint_pool_workers(pool));
-    assert_int_equal(pool->spares.asleep, 0);
+    assert_int_equal(pool->substitutes.asleep, 0);
 }
 
 struct sleep {
@@ -264,7 +264,7 @@ struct watched {
 
 static void look(struct watched *watched)
 {
-    watched->asleep[watched->count++] = watched->pool->spares.asleep;
+    watched->asleep[watched->count++] = watched->pool->substitutes.asleep;
 }
 
 static int leave_region_open(void *arg, void **value)
@@ -497,7 +497,7 @@ static void more_spares_than_there_may_be_are_refused(void **state)
 {
     (void)state;
     stint_pool *pool = NULL;
-    const stint_pool_options options = { .workers = 1, .spares = STI_SPARES_MAX + 1 };
+    const stint_pool_options options = { .workers = 1, .spares = STI_SUBSTITUTES_MAX + 1 };
     assert_int_equal(stint_pool_create(&pool, &options), EINVAL);
     assert_null(pool);
 }

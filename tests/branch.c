@@ -177,7 +177,7 @@ static int lend_to_a_thread_that_ends(void *arg, void **value)
     int mark = 2;
     struct fork fork = { .fn = result->code == 0 ? make_chunks : leave_a_lot, .arg = &mark };
     (void)value;
-    if (sti_family_open(&fork.family) != 0)
+    if (sti_group_open(&fork.family) != 0)
         return EPROTO;
     stint_mask(); /* libc allocates for the thread */
     pthread_t thread;
@@ -276,29 +276,29 @@ static int open_where_it_cannot_be(void *arg, void **value)
 {
     (void)arg;
     (void)value;
-    struct sti_family *family;
-    return sti_family_open(&family) == ENOTSUP ? 0 : 1;
+    struct sti_group *family;
+    return sti_group_open(&family) == ENOTSUP ? 0 : 1;
 }
 
 static int open_in_all_places(void *arg, void **value)
 {
     (void)arg;
     (void)value;
-    struct sti_family *family = NULL;
-    struct sti_family *again = NULL;
+    struct sti_group *family = NULL;
+    struct sti_group *again = NULL;
     stint_outcome inner;
     stint_mask();
-    int masked = sti_family_open(&family);
+    int masked = sti_group_open(&family);
     stint_unmask();
-    bool right = masked == EBUSY && sti_family_open(&family) == 0 && sti_family_open(&again) == 0 && family == again;
+    bool right = masked == EBUSY && sti_group_open(&family) == 0 && sti_group_open(&again) == 0 && family == again;
     return right && stint_run(open_where_it_cannot_be, NULL, NULL, &inner) == 0 && inner.status == STINT_OK ? 0 : 1;
 }
 
 static void test_only_a_tasks_own_scope_shares_and_only_unmasked(void **state)
 {
     (void)state;
-    struct sti_family *family;
-    assert_int_equal(sti_family_open(&family), ENOTSUP);
+    struct sti_group *family;
+    assert_int_equal(sti_group_open(&family), ENOTSUP);
     assert_ok(run_task(open_in_all_places, NULL, NULL));
 }
 

@@ -371,7 +371,7 @@ static void test_what_one_branch_has_freed_another_may_hold(void **state)
     size_t size = 10 * MIB;
     stint_options options = STINT_OPTIONS_INIT;
     options.budget.memory = 12 * MIB;
-    sti_family_patience = 200000;
+    sti_group_patience = 200000;
     for (int round = 0; round < 20; round++) {
         assert_ok(run_task(hold_one_after_the_other, &size, &options));
         await_collection();
@@ -410,7 +410,7 @@ static void test_blocks_of_an_ended_branch_that_were_freed_elsewhere_do_not_coun
     size_t size = 10 * MIB;
     stint_options options = STINT_OPTIONS_INIT;
     options.budget.memory = 12 * MIB;
-    sti_family_patience = 200000;
+    sti_group_patience = 200000;
     for (int round = 0; round < 20; round++)
         assert_ok(run_task(free_what_a_branch_made, &size, &options));
 }

@@ -210,7 +210,7 @@ static void test_the_processor_time_of_branches_is_the_tasks(void **state)
 
 #define MOST_NAPS 2000
 
-/* Few sample points: only a poke makes one of the next allocation. */
+/* Few sample points: only a request makes one of the next allocation. */
 static void nap_and_allocate_little(void)
 {
     struct timespec nap = { .tv_nsec = 5000000 };

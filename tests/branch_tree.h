@@ -213,7 +213,7 @@ static void test_random_trees(unsigned trees)
             await_collection();
     }
     end_thieves();
-    assert_false(sti_branch_undecided());
+    assert_false(sti_subtask_undecided());
     stint_account_release(account);
     /* Or the test tests little. */
     assert_true(atomic_load(&forks_stolen) > trees / 4);

@@ -156,9 +156,9 @@ static void test_a_container_that_sees_its_own_group_alone(void **state)
 static void test_lines_that_are_too_long_or_broken_are_passed_over(void **state)
 {
     (void)state;
-    char text[4 * STI_CGROUP_PATH_MOST];
+    char text[4 * STI_CGROUP_PATH_MAX];
     memset(text, 'x', sizeof text);
-    strcpy(text + 2 * STI_CGROUP_PATH_MOST, "\n\n1 2 3\n - \n5 - cgroup2\n" VERSION_2);
+    strcpy(text + 2 * STI_CGROUP_PATH_MAX, "\n\n1 2 3\n - \n5 - cgroup2\n" VERSION_2);
     put("/proc/self/cgroup", "\nnonsense\n0:\n0::/a\n");
     put("/proc/self/mountinfo", text);
     struct sti_cgroup group;

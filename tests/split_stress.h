@@ -19,8 +19,8 @@
 
 #define STRESS_THIEVES 2
 #define STRESS_DEPTH 64 /* outstanding forks at most */
-#define STRESS_FAMILY ((struct sti_family *)64)
-#define STRESS_OTHER_FAMILY ((struct sti_family *)128)
+#define STRESS_FAMILY ((struct sti_group *)64)
+#define STRESS_OTHER_FAMILY ((struct sti_group *)128)
 
 struct stress {
     struct sti_split split;
@@ -49,7 +49,7 @@ static void *stress_steal(void *argument)
             sti_split_ask(&stress->split);
             continue;
         }
-        if (atomic_load(&offer->family) != STRESS_FAMILY)
+        if (atomic_load(&offer->group) != STRESS_FAMILY)
             atomic_fetch_add(&stress->of_others, 1);
         stress_run(stress, offer->arg);
         stolen++;

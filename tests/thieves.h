@@ -12,7 +12,7 @@
 #include <stdatomic.h>
 
 #include "alloc/interrupt/boundary.h"
-#include "alloc/scope/branch.h"
+#include "alloc/scope/subtask.h"
 #include "alloc/interrupt/left_frames.h"
 
 #define BOARD_SLOTS 64
@@ -22,7 +22,7 @@
 struct fork {
     stint_fn *fn;
     void *arg;
-    struct sti_family *family;
+    struct sti_group *family;
     _Atomic(struct fork *) *slot; /* NULL: never shared */
     atomic_bool done;
     bool dropped;
@@ -48,12 +48,12 @@ static inline void run_stolen(struct fork *fork)
 {
     atomic_fetch_add(&forks_stolen, 1);
     struct sti_thrown thrown;
-    fork->code = sti_branch_run(fork->family, fork->fn, fork->arg, &fork->value, &fork->interrupted, &thrown);
+    fork->code = sti_subtask_run(fork->family, fork->fn, fork->arg, &fork->value, &fork->interrupted, &thrown);
     atomic_store_explicit(&fork->done, true, memory_order_release);
 }
 
 /* Any, or one of this family. */
-static inline struct fork *take_from_board(const struct sti_family *family)
+static inline struct fork *take_from_board(const struct sti_group *family)
 {
     for (unsigned i = 0; i < BOARD_SLOTS; i++) {
         struct fork *fork = atomic_load_explicit(&board[i], memory_order_acquire);
@@ -97,7 +97,7 @@ static inline void fork_start(struct fork *fork, stint_fn *fn, void *arg)
     *fork = (struct fork){ .fn = fn, .arg = arg };
     own_forks->entries[own_forks->count] = fork;
     own_forks->count++;
-    if (sti_family_open(&fork->family) == 0)
+    if (sti_group_open(&fork->family) == 0)
         offer(fork);
 }
 
@@ -109,7 +109,7 @@ static inline void await_stolen(struct fork *fork, bool helps)
             run_stolen(other);
         else
             sched_yield();
-        sti_branch_answer();
+        sti_subtask_answer();
     }
 }
 
@@ -179,13 +179,13 @@ static inline void *be_a_thief(void *arg)
 {
     struct thief *thief = arg;
     begin_to_fork(&thief->stack);
-    while (!atomic_load(&thief->must_end) || sti_branch_undecided()) {
-        atomic_store(&thief->is_settled, !sti_branch_undecided());
+    while (!atomic_load(&thief->must_end) || sti_subtask_undecided()) {
+        atomic_store(&thief->is_settled, !sti_subtask_undecided());
         struct fork *fork = take_from_board(NULL);
         if (fork != NULL) {
             run_stolen(fork);
         } else {
-            sti_branch_collect();
+            sti_subtask_collect();
             sched_yield();
         }
     }
@@ -212,14 +212,14 @@ static inline void end_thieves(void)
     for (unsigned i = 0; i < thief_count; i++)
         assert_int_equal(pthread_join(thieves[i].thread, NULL), 0);
     thief_count = 0;
-    sti_branch_collect();
+    sti_subtask_collect();
     end_to_fork();
 }
 
 /* Until no thread keeps anything of a task that has ended. */
 static inline void await_collection(void)
 {
-    sti_branch_collect();
+    sti_subtask_collect();
     for (unsigned i = 0; i < thief_count; i++) {
         atomic_store(&thieves[i].is_settled, false);
         while (!atomic_load(&thieves[i].is_settled))
@@ -232,7 +232,7 @@ static inline bool await_theft(struct fork *fork)
 {
     while (fork->slot != NULL && atomic_load(fork->slot) == fork)
         sched_yield();
-    sti_branch_answer();
+    sti_subtask_answer();
     return fork->slot != NULL;
 }
 

@@ -12,7 +12,7 @@
 #include <cmocka.h>
 #include <stint/stint.h>
 
-#include "executor/task/follow.h"
+#include "executor/task/continuation.h"
 #include "gate.h"
 #include "repeats.h"
 
@@ -151,7 +151,7 @@ static bool nothing_follows(stint_future *future)
 {
     for (int i = 0; i < 20000 && atomic_load(&future->references) > 2; i++)
         gate_nap();
-    return !sti_follow_is_followed(future) && atomic_load(&future->references) == 2;
+    return !sti_continuation_is_followed(future) && atomic_load(&future->references) == 2;
 }
 
 static void any_of_a_long_lived_future_and_others_in_a_loop_leaves_nothing(void **state)
@@ -171,7 +171,7 @@ static void any_of_a_long_lived_future_and_others_in_a_loop_leaves_nothing(void 
         stint_future *any = any_of(members, 2);
         assert_int_equal(stint_future_wait(any, NULL), 0);
         stint_future_release(member);
-        assert_false(sti_follow_is_followed(shutdown)); /* before the compound has gone, */
+        assert_false(sti_continuation_is_followed(shutdown)); /* before the compound has gone, */
         stint_future_release(any);
         assert_true(nothing_follows(shutdown)); /* and after */
     }

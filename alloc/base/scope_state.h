@@ -22,7 +22,7 @@ struct sti_callback;
 struct sti_descriptors;
 struct sti_handle;
 struct sti_heap;
-struct sti_member;
+struct sti_share;
 struct sti_nursery;
 struct sti_specific_undo;
 struct sti_thread;
@@ -120,10 +120,10 @@ struct sti_scope {
     struct sti_scope *outer; /* what this scope charges too: below, or NULL when it is detached */
 
     const struct sti_scope_request *request;
-    struct sti_member *member; /* of its task's family; NULL: this is no outermost scope of one (shared_budget.h) */
-    struct sti_shared_interrupt *shared; /* the family's; nothing where member is NULL */
-    bool is_branch;            /* a stolen subtask's */
-    bool is_inner_branch;      /* a branch of the family that the scopes around it belong to (branch.c) */
+    struct sti_share *share; /* of its task's group; NULL: this is no outermost scope of one (shared_budget.h) */
+    struct sti_shared_interrupt *shared; /* the group's; nothing where share is NULL */
+    bool is_subtask;            /* a stolen subtask's */
+    bool is_inner_subtask;      /* a stolen subtask of the group that the scopes around it belong to (subtask.c) */
     size_t forks;              /* outstanding on the thread when it opened (left_frames.h), */
     size_t joins;              /* and those that will run in their joins */
     struct sti_callback *callback; /* that the thread was in (boundary.h) */

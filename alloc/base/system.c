@@ -32,7 +32,7 @@ struct lines {
     int file;
     size_t begin;
     size_t end;
-    char buffer[STI_CGROUP_PATH_MOST];
+    char buffer[STI_CGROUP_PATH_MAX];
 };
 
 static bool open_lines(struct lines *lines, const char *root, const char *path)
@@ -182,7 +182,7 @@ static const char *below(const char *root, const char *path)
 /* Put the mount in front of the path that find_path left. */
 static bool place(struct sti_cgroup *group, const char *root, const struct mount *mount)
 {
-    char path[STI_CGROUP_PATH_MOST];
+    char path[STI_CGROUP_PATH_MAX];
     strcpy(path, group->directory);
     int length =
         snprintf(group->directory, sizeof group->directory, "%s%s%s", root, mount->point, below(mount->root, path));
@@ -220,7 +220,7 @@ bool sti_cgroup_ascend(struct sti_cgroup *group)
 
 bool sti_cgroup_read(const struct sti_cgroup *group, const char *file, char *text, size_t size)
 {
-    char path[STI_CGROUP_PATH_MOST + 64];
+    char path[STI_CGROUP_PATH_MAX + 64];
     int length = snprintf(path, sizeof path, "%s/%s", group->directory, file);
     if (length < 0 || (size_t)length >= sizeof path || size == 0)
         return false;
@@ -246,7 +246,7 @@ static size_t limit_in(const struct sti_cgroup *group, const char *file)
     return limit < NO_LIMIT_FROM ? limit : SIZE_MAX;
 }
 
-static size_t least(size_t a, size_t b)
+static size_t min(size_t a, size_t b)
 {
     return a < b ? a : b;
 }
@@ -259,9 +259,9 @@ size_t sti_cgroup_memory_limit(const char *root)
     if (sti_cgroup_find(&group, root, "memory")) {
         do {
             size_t killed = limit_in(&group, group.unified ? "memory.max" : "memory.limit_in_bytes");
-            limit = least(limit, killed != SIZE_MAX ? killed - (killed >> KILL_MARGIN_SHIFT) : SIZE_MAX);
+            limit = min(limit, killed != SIZE_MAX ? killed - (killed >> KILL_MARGIN_SHIFT) : SIZE_MAX);
             if (group.unified)
-                limit = least(limit, limit_in(&group, "memory.high"));
+                limit = min(limit, limit_in(&group, "memory.high"));
         } while (sti_cgroup_ascend(&group));
     }
     errno = error;

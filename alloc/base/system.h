@@ -20,12 +20,12 @@
  *         } while (sti_cgroup_ascend(&group));
  *     } */
 
-#define STI_CGROUP_PATH_MOST 4096
+#define STI_CGROUP_PATH_MAX 4096
 
 struct sti_cgroup {
     bool unified; /* version 2 */
     size_t top;   /* length of the directory that is the highest one visible */
-    char directory[STI_CGROUP_PATH_MOST];
+    char directory[STI_CGROUP_PATH_MAX];
 };
 
 /* The calling process's group for this controller ("memory", "cpu"). Every path has root in front of it: "", but for a

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The records of threads: made, found, handed on, poked. What ends with a thread is
+ * The records of threads: made, found, handed on, asked for samples. What ends with a thread is
  * scope/thread_end.c's. The protocol is in thread.h. Any thread. */
 #include "thread.h"
 
@@ -139,7 +139,7 @@ struct sti_thread *sti_thread_first(void)
     return atomic_load_explicit(&all_records, memory_order_acquire);
 }
 
-void sti_thread_poke_all(void)
+void sti_thread_request_samples(void)
 {
     for (struct sti_thread *thread = sti_thread_first(); thread != NULL; thread = thread->next)
         atomic_store_explicit(&thread->limit, 0, memory_order_seq_cst);

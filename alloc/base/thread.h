@@ -3,15 +3,15 @@
  * The record of a thread that runs scopes: its meter, its innermost scope, its warm heap. Only its thread touches it,
  * but for the limit, into which anybody may store 0.
  *
- * Poking. A record is made at a thread's first scope, put on a list that only grows, and handed to another thread when
- * its own has ended. So a poker walks the list without a lock, in a signal handler too, and can never reach freed memory;
- * poking a thread in vain costs it one sample point.
+ * Requesting a sample. A record is made at a thread's first scope, put on a list that only grows, and handed to another thread when
+ * its own has ended. So a asker walks the list without a lock, in a signal handler too, and can never reach freed memory;
+ * to request one of a thread in vain costs it one sample point.
  *
  *   owner:  store limit (seq_cst) ... load flags (seq_cst)
- *   poker:  store flag  (seq_cst) ... store 0 into limit (seq_cst)
+ *   asker:  store flag  (seq_cst) ... store 0 into limit (seq_cst)
  *
- * All four are in one total order. Either the owner's load comes after the poker's flag store, and it sees the flag; or
- * it comes before, then so does the owner's limit store before the poker's 0, the 0 stays, and the next allocation is a
+ * All four are in one total order. Either the owner's load comes after the asker's flag store, and it sees the flag; or
+ * it comes before, then so does the owner's limit store before the asker's 0, the 0 stays, and the next allocation is a
  * sample point. */
 #ifndef STI_ALLOC_BASE_THREAD_H
 #define STI_ALLOC_BASE_THREAD_H
@@ -26,7 +26,7 @@
 
 struct sti_forks;
 struct sti_heap;
-struct sti_member;
+struct sti_share;
 struct sti_nursery;
 struct sti_quarantine;
 struct sti_scope;
@@ -49,7 +49,7 @@ struct sti_thread {
     atomic_bool owned;            /* by a living thread */
     atomic_bool ending;           /* libc believes so: an end of it (pthread_exit) has been stopped */
     atomic_bool asked;            /* a preemption signal has been sent and not been taken yet */
-    _Atomic uint64_t due;         /* when its scopes have to be looked at: watch.h */
+    _Atomic uint64_t next_deadline;         /* when its scopes have to be looked at: watch.h */
     uint64_t deadline_interval;   /* bytes from one look at the clock to the next */
     uint64_t last_tick;           /* what it showed */
     uint64_t global_check;        /* value of used beyond which what the process holds must be looked at */
@@ -59,8 +59,8 @@ struct sti_thread {
     atomic_int deferral;          /* a stint_deferral: what its task's interrupt had to wait for last (interrupt.h) */
     struct sti_quick_clock clock;
     struct sti_thread *next;           /* on the list of all records; set once */
-    struct sti_member *members;        /* of families (group.c); its own */
-    _Atomic(struct sti_member *) mail; /* of those, which their tasks' threads have decided */
+    struct sti_share *shares;        /* of groups (group.c); its own */
+    _Atomic(struct sti_share *) mail; /* of those, which their tasks' threads have decided */
     _Atomic(struct sti_forks *) forks; /* the executor's; set by its own thread */
     _Atomic(struct sti_quarantine *) quarantine; /* debug mode's */
     struct sti_sampling sampling;
@@ -124,6 +124,6 @@ void sti_thread_hand_on(struct sti_thread *thread);
 struct sti_thread *sti_thread_first(void);
 
 /* Make every thread that is in a scope reach a sample point at its next allocation. Safe in signal handlers. */
-void sti_thread_poke_all(void);
+void sti_thread_request_samples(void);
 
 #endif

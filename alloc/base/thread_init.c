@@ -30,7 +30,7 @@
 
 #define LARGEST ((uintptr_t)16 << 10) /* function that is read */
 #define WORDS (LARGEST / 64)
-#define MOST_SWEEPS 64
+#define MAX_SWEEPS 64
 #define CACHE_BITS 10
 
 typedef uintptr_t tls_index[2];
@@ -281,9 +281,9 @@ static bool follow(struct reached *reached, const struct function *function, con
 {
     unsigned sweeps = 0;
     memset(reached, 0, sizeof *reached);
-    while (sweep(reached, function, set, from_set) && ++sweeps < MOST_SWEEPS)
+    while (sweep(reached, function, set, from_set) && ++sweeps < MAX_SWEEPS)
         ;
-    return sweeps < MOST_SWEEPS;
+    return sweeps < MAX_SWEEPS;
 }
 
 struct uses {

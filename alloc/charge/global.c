@@ -22,7 +22,7 @@
  * Who finds it too much chooses a victim, unless one has been chosen lately: since says when, 0 if none is on its way
  * out. To change it is a compare-and-swap, so one thread chooses at a time. Before it does, what nobody needs is given
  * back (global.h), and it looks again: what a task committed and others have freed may still lie with an idle worker.
- * The victim finds its flag at its next sample point, which a poke brings about (thread.h: flag, then 0 into the limit),
+ * The victim finds its flag at its next sample point, which is requested of it (thread.h: flag, then 0 into the limit),
  * and ends; its thread then gives back what the heap held, and clears since. What is published of a task is for the
  * choice only; a figure that is a little old makes it no worse than late. */
 
@@ -57,7 +57,7 @@ int stint_set_global_memory_limit(size_t bytes)
     if (error != 0)
         return error;
     atomic_store_explicit(&sti_global_limit, bytes, memory_order_seq_cst);
-    sti_thread_poke_all();
+    sti_thread_request_samples();
     return 0;
 }
 
@@ -149,8 +149,8 @@ uint64_t sti_global_look(struct sti_thread *thread)
     uint64_t before = atomic_load_explicit(&since, memory_order_relaxed);
     if ((before != 0 && is_waited_for(now - before, held, limit)) || has_room_now(before, now, &held, limit))
         return interval;
-    const struct sti_member *member = sti_family_member(thread->scope);
-    struct sti_thread *victim = choose(member != NULL ? member->family->thread : thread);
+    const struct sti_share *share = sti_group_member(thread->scope);
+    struct sti_thread *victim = choose(share != NULL ? share->group->thread : thread);
     if (victim != NULL)
         stop(victim, held);
     return interval;

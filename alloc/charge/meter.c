@@ -57,12 +57,12 @@
 #define LARGEST_ROUNDED ((uint64_t)16 << 10)
 #define LARGEST_CHARGE ((uint64_t)1 << 47) /* no address space has room for more: refused, and not charged */
 
-static uint64_t least(uint64_t a, uint64_t b)
+static uint64_t min(uint64_t a, uint64_t b)
 {
     return a < b ? a : b;
 }
 
-static uint64_t most(uint64_t a, uint64_t b)
+static uint64_t max(uint64_t a, uint64_t b)
 {
     return a > b ? a : b;
 }
@@ -81,17 +81,17 @@ static uint64_t chargeable(uint64_t held)
 
 static uint64_t until_peak_check(const struct sti_scope *scope, uint64_t charged, size_t held)
 {
-    uint64_t slack = least(most(SMALLEST_SLACK, charged >> PEAK_SLACK_SHIFT), LARGEST_PEAK_SLACK);
+    uint64_t slack = min(max(SMALLEST_SLACK, charged >> PEAK_SLACK_SHIFT), LARGEST_PEAK_SLACK);
     return chargeable(scope->peak - held + (scope->peak >> PEAK_SHIFT) + slack);
 }
 
 static uint64_t until_limit_check(const struct sti_scope *scope, size_t held)
 {
-    uint64_t floor = most(SMALLEST_SLACK, scope->memory_limit >> SLACK_SHIFT);
+    uint64_t floor = max(SMALLEST_SLACK, scope->memory_limit >> SLACK_SHIFT);
     uint64_t slack = held < scope->memory_limit ? scope->memory_limit - held : 0;
-    if (scope->member != NULL)
-        slack = scope->member->slack;
-    return chargeable(most(slack, floor));
+    if (scope->share != NULL)
+        slack = scope->share->slack;
+    return chargeable(max(slack, floor));
 }
 
 void sti_meter_allocate_from(struct sti_thread *thread, const struct sti_heap *heap)
@@ -112,10 +112,10 @@ void sti_meter_begin(struct sti_thread *thread, const stint_budget *budget)
 
     uint64_t check = thread->used + until_peak_check(scope, 0, 0);
     if (scope->memory_limit != 0)
-        check = least(check, saturating_add(thread->used, until_limit_check(scope, 0)));
+        check = min(check, saturating_add(thread->used, until_limit_check(scope, 0)));
     if (scope->outer != NULL) {
-        scope->allocation_end = least(scope->own_end, scope->outer->allocation_end);
-        thread->memory_check = least(check, scope->below_memory_check);
+        scope->allocation_end = min(scope->own_end, scope->outer->allocation_end);
+        thread->memory_check = min(check, scope->below_memory_check);
     } else {
         scope->allocation_end = scope->own_end;
         thread->memory_check = check;
@@ -188,8 +188,8 @@ struct measurement {
 
 static bool passes_memory_limit(const struct sti_scope *scope, size_t held, size_t wanted)
 {
-    if (scope->member != NULL)
-        return !sti_family_hold(scope->member, held, wanted);
+    if (scope->share != NULL)
+        return !sti_group_hold(scope->share, held, wanted);
     return scope->memory_limit != 0 && saturating_add(held, wanted) > scope->memory_limit;
 }
 
@@ -201,19 +201,19 @@ static uint64_t measure_outwards(const struct sti_thread *thread, struct sti_sco
     bool passes = passes_memory_limit(scope, held, all->wanted);
     if (passes)
         all->passed = (struct passed){ scope, STINT_REASON_MEMORY_LIMIT };
-    scope->peak = most(scope->peak, all->possible && !passes ? held + all->wanted : held);
+    scope->peak = max(scope->peak, all->possible && !passes ? held + all->wanted : held);
     uint64_t until_check = until_peak_check(scope, thread->used - scope->begin, held);
     if (scope->memory_limit != 0)
-        until_check = least(until_check, until_limit_check(scope, held));
+        until_check = min(until_check, until_limit_check(scope, held));
     if (scope->account != NULL && !passes) {
         if (!all->possible || !reserve(scope, held + all->wanted))
             all->passed = (struct passed){ scope, STINT_REASON_ACCOUNT };
-        until_check = least(until_check, chargeable(most(scope->reserved, held + SMALLEST_SLACK) - held));
+        until_check = min(until_check, chargeable(max(scope->reserved, held + SMALLEST_SLACK) - held));
     }
     if (scope->outer != NULL) {
         uint64_t until_outer_check = measure_outwards(thread, scope->outer, all);
         scope->below_memory_check = thread->used + until_outer_check;
-        until_check = least(until_check, until_outer_check);
+        until_check = min(until_check, until_outer_check);
     }
     return until_check;
 }
@@ -225,12 +225,12 @@ static struct passed measure(struct sti_thread *thread, size_t size)
     bool possible = size <= LARGEST_CHARGE;
     struct measurement all = { .wanted = possible ? sti_backend_block_size(size) : size, .possible = possible };
     thread->memory_check = thread->used + measure_outwards(thread, thread->scope, &all);
-    const struct sti_member *member = sti_family_member(thread->scope);
-    if (member != NULL)
-        all.held = atomic_load_explicit(&member->family->held, memory_order_relaxed);
+    const struct sti_share *share = sti_group_member(thread->scope);
+    if (share != NULL)
+        all.held = atomic_load_explicit(&share->group->held, memory_order_relaxed);
     else if (possible)
         all.held += all.wanted;
-    atomic_store_explicit(&(member != NULL ? member->family->thread : thread)->held, all.held, memory_order_relaxed);
+    atomic_store_explicit(&(share != NULL ? share->group->thread : thread)->held, all.held, memory_order_relaxed);
     return all.passed;
 }
 
@@ -243,8 +243,8 @@ static struct passed measure_exactly(struct sti_thread *thread, size_t size)
     for (struct sti_scope *scope = thread->scope; scope != NULL; scope = scope->outer)
         sti_heap_measure_exactly(thread, scope);
     passed = measure(thread, size);
-    for (unsigned round = 0; passed.reason == STINT_REASON_MEMORY_LIMIT && passed.scope->member != NULL &&
-                             sti_family_await_others(passed.scope->member, round);
+    for (unsigned round = 0; passed.reason == STINT_REASON_MEMORY_LIMIT && passed.scope->share != NULL &&
+                             sti_group_await_others(passed.scope->share, round);
          round++)
         passed = measure(thread, size);
     return passed;
@@ -277,9 +277,9 @@ static uint64_t held_beyond_charge(uint64_t charge, size_t size)
 
 static void bring_memory_checks_nearer(struct sti_thread *thread, uint64_t by)
 {
-    thread->memory_check -= least(by, thread->memory_check);
+    thread->memory_check -= min(by, thread->memory_check);
     for (struct sti_scope *scope = thread->scope; scope->outer != NULL; scope = scope->outer)
-        scope->below_memory_check -= least(by, scope->below_memory_check);
+        scope->below_memory_check -= min(by, scope->below_memory_check);
 }
 
 /* mimalloc rounds what an alignment asks for up to a power of two. */
@@ -300,7 +300,7 @@ static struct sti_scope *outermost_passed(struct sti_scope *scope, uint64_t afte
     if (after <= scope->allocation_end)
         return NULL;
     for (; scope != NULL; scope = scope->outer) {
-        if (after > scope->own_end && scope->member == NULL)
+        if (after > scope->own_end && scope->share == NULL)
             passed = scope;
     }
     return passed;
@@ -309,12 +309,12 @@ static struct sti_scope *outermost_passed(struct sti_scope *scope, uint64_t afte
 static uint64_t renew_allocation_end(struct sti_scope *scope)
 {
     uint64_t outer_end = scope->outer != NULL ? renew_allocation_end(scope->outer) : UINT64_MAX;
-    return scope->allocation_end = least(scope->own_end, outer_end);
+    return scope->allocation_end = min(scope->own_end, outer_end);
 }
 
 /* The task's own limit, when that is one of several threads. The last thing that is asked: what has been drawn will be
  * charged. The next sample is due before the new end; so the limit that has been stored may stay. */
-static void draw_from_family(struct sti_scope *innermost, struct sti_member *member, uint64_t charge)
+static void draw_from_group(struct sti_scope *innermost, struct sti_share *share, uint64_t charge)
 {
     struct sti_scope *task = innermost;
     while (task->outer != NULL)
@@ -323,7 +323,7 @@ static void draw_from_family(struct sti_scope *innermost, struct sti_member *mem
     if (after <= task->own_end)
         return;
     bool possible = charge <= LARGEST_CHARGE;
-    if (possible ? !sti_family_draw(member, task, after) : charge > member->family->allocation_limit)
+    if (possible ? !sti_group_draw(share, task, after) : charge > share->group->allocation_limit)
         sti_interrupt_trip(task, STINT_REASON_ALLOCATION_LIMIT);
     else
         renew_allocation_end(innermost);
@@ -340,7 +340,7 @@ static bool has_limit_of_time(const struct sti_scope *scope)
 static uint64_t until_deadline_look(struct sti_thread *thread, uint64_t tick)
 {
     thread->deadline_interval =
-        tick == thread->last_tick ? least(2 * thread->deadline_interval, LONGEST_INTERVAL) : DEADLINE_INTERVAL;
+        tick == thread->last_tick ? min(2 * thread->deadline_interval, LONGEST_INTERVAL) : DEADLINE_INTERVAL;
     thread->last_tick = tick;
     return thread->deadline_interval;
 }
@@ -350,15 +350,15 @@ static uint64_t next_sample(struct sti_thread *thread, uint64_t after, uint64_t 
 {
     if (thread->scope->keeps > 0)
         return 0;
-    uint64_t limit = least(thread->scope->allocation_end, thread->memory_check);
-    limit = least(limit, thread->sampling.next);
+    uint64_t limit = min(thread->scope->allocation_end, thread->memory_check);
+    limit = min(limit, thread->sampling.next);
     for (const struct sti_scope *scope = thread->scope; scope != NULL; scope = scope->outer) {
         if (scope->account != NULL)
-            limit = least(limit, scope->granted_end);
+            limit = min(limit, scope->granted_end);
     }
     if (sti_global_is_limited())
-        limit = least(limit, thread->global_check);
-    return least(limit, after + (tick != 0 ? until_deadline_look(thread, tick) : LONGEST_INTERVAL));
+        limit = min(limit, thread->global_check);
+    return min(limit, after + (tick != 0 ? until_deadline_look(thread, tick) : LONGEST_INTERVAL));
 }
 
 bool sti_meter_is_kept_block(const struct sti_thread *thread, const void *caller)
@@ -402,10 +402,10 @@ bool sti_meter_sample(struct sti_thread *thread, uint64_t charge, size_t size, c
     uint64_t after = saturating_add(thread->used, charge);
     bool kept_block = sti_meter_is_kept_block(thread, caller);
     uint64_t beyond = kept_block ? 0 : held_beyond_charge(charge, size);
-    struct sti_member *member = sti_family_member(scope);
+    struct sti_share *share = sti_group_member(scope);
     scope->samples++;
 
-    if (member != NULL && (sti_family_must_measure(member, after) || charge > LARGE))
+    if (share != NULL && (sti_group_must_measure(share, after) || charge > LARGE))
         thread->memory_check = 0;
     if (!sti_sampling_is_joined(&thread->sampling))
         sti_sampling_join(thread);
@@ -430,18 +430,18 @@ bool sti_meter_sample(struct sti_thread *thread, uint64_t charge, size_t size, c
         thread->global_check = after + sti_global_look(thread);
 
     /* The new limit first, then the flags: see thread.h. */
-    uint64_t tick = has_limit_of_time(scope) ? sti_due_clock(thread) : 0;
+    uint64_t tick = has_limit_of_time(scope) ? sti_next_deadline_clock(thread) : 0;
     atomic_store_explicit(&thread->limit, next_sample(thread, after, tick), memory_order_seq_cst);
     sti_interrupt_look(scope, tick);
     if (!sti_sampling_is_joined(&thread->sampling))
         atomic_store_explicit(&thread->limit, 0, memory_order_relaxed);
-    if (member != NULL && after > scope->allocation_end && !sti_interrupt_is_tripped(scope))
-        draw_from_family(scope, member, charge);
+    if (share != NULL && after > scope->allocation_end && !sti_interrupt_is_tripped(scope))
+        draw_from_group(scope, share, charge);
     bool allowed = true;
     if (__builtin_expect(sti_interrupt_is_tripped(scope), 0)) {
         atomic_store_explicit(&thread->limit, 0, memory_order_relaxed);
-        if (member != NULL)
-            sti_family_hold_no_more(member);
+        if (share != NULL)
+            sti_group_hold_no_more(share);
         allowed = refuse_or_defer(thread, charge, caller);
     } else if (charge > LARGEST_CHARGE) {
         allowed = false;
@@ -463,7 +463,7 @@ bool sti_meter_sample(struct sti_thread *thread, uint64_t charge, size_t size, c
 static bool is_free_to_charge(const struct sti_thread *thread, uint64_t after)
 {
     const struct sti_scope *scope = thread->scope;
-    return scope->outer == NULL && scope->account == NULL && scope->member == NULL && after <= scope->allocation_end &&
+    return scope->outer == NULL && scope->account == NULL && scope->share == NULL && after <= scope->allocation_end &&
            after <= thread->sampling.next && scope->tripped == STINT_REASON_NONE;
 }
 

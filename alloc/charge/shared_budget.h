@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * The family: what the threads of one task share. It is made on the task's own thread when something of the task is about
- * to be shared for the first time (branch.h), and tasks that share nothing have none.
+ * The group: what the threads of one task share. It is made on the task's own thread when something of the task is about
+ * to be shared for the first time (subtask.h), and tasks that share nothing have none.
  *
- * A member is what one thread has of it: its part of the budget, the heaps that branches left there. The task's own scope
- * is one, and on every other thread that helps, the outermost branch that runs there: the scope's member field leads to it.
- * Scopes inside such a scope charge it as ever. Members other than the task's own stay on a list of the family until it is
+ * A share is what one thread has of it: its part of the budget, the heaps that stolen subtasks left there. The task's own scope
+ * is one, and on every other thread that helps, the outermost stolen subtask that runs there: the scope's share field leads to it.
+ * Scopes inside such a scope charge it as ever. Shares other than the task's own stay on a list of the group until it is
  * decided whether what they hold is committed.
  *
- * Interrupts. interrupt.tripped is written once, by whoever finds a reason first; then every member's thread is poked (thread.h:
+ * Interrupts. interrupt.tripped is written once, by whoever finds a reason first; then a sample is requested of every share's thread (thread.h:
  * flag, then 0 into the limit; all seq_cst), and finds it at its next sample point. */
 #ifndef STI_ALLOC_CHARGE_SHARED_BUDGET_H
 #define STI_ALLOC_CHARGE_SHARED_BUDGET_H
@@ -23,42 +23,42 @@
 #include "alloc/base/thread.h"
 #include "alloc/interrupt/interrupt.h"
 
-struct sti_family;
+struct sti_group;
 struct sti_handle;
 
 /* Its thread only, but for the state, which group.c explains. */
-struct sti_member {
-    struct sti_family *family;
+struct sti_share {
+    struct sti_group *group;
     struct sti_thread *thread;
-    struct sti_member *next;           /* of the family; set once */
-    struct sti_member *next_of_thread; /* that the thread keeps */
-    struct sti_member *next_of_mail;
-    struct sti_heap *heaps;    /* that branches left here; while one runs they are its scope's */
-    uint64_t used;             /* what the family knows that it has charged */
+    struct sti_share *next;           /* of the group; set once */
+    struct sti_share *next_of_thread; /* that the thread keeps */
+    struct sti_share *next_of_mail;
+    struct sti_heap *heaps;    /* that stolen subtasks left here; while one runs they are its scope's */
+    uint64_t used;             /* what the group knows that it has charged */
     size_t held;               /* and held when it was measured last, */
     size_t wanted;             /* with a block that may not have been made yet, */
     size_t estimate;           /* and may hold now */
     size_t slack;              /* bytes that it may come to hold before it should be measured again */
     uint64_t measured_at;      /* the thread's used */
-    unsigned answered;         /* the family's asked */
+    unsigned answered;         /* the group's asked */
     uint64_t account_reserved; /* for its heaps while nothing runs here */
-    bool runs;                 /* a branch */
+    bool runs;                 /* a stolen subtask */
     _Atomic int state;
-    const char *task; /* its name: behind the member, as it outlives the task; may be NULL */
+    const char *task; /* its name: behind the share, as it outlives the task; may be NULL */
 };
 
-struct sti_family {
+struct sti_group {
     /* Set when it is made; the task's, valid while its scope is open. */
     const struct sti_scope_request *request;
     struct sti_thread *thread;
-    struct sti_member *own;
+    struct sti_share *own;
     uint64_t deadline;
     uint64_t allocation_limit; /* 0: none */
     size_t memory_limit;       /* 0: none */
 
-    atomic_uint references; /* the scope's and one of each member on the list */
-    _Atomic(struct sti_member *) members;
-    struct sti_handle *handles; /* that branches which have ended left open */
+    atomic_uint references; /* the scope's and one of each share on the list */
+    _Atomic(struct sti_share *) shares;
+    struct sti_handle *handles; /* that stolen subtasks which have ended left open */
     struct sti_shared_interrupt interrupt;
 
     /* What shared_budget.c explains. */
@@ -71,7 +71,7 @@ struct sti_family {
     atomic_size_t peak;
     atomic_uint asked;
 
-    /* Sums of what members that have ended had. */
+    /* Sums of what shares that have ended had. */
     _Atomic uint64_t account_reserved;
     _Atomic uint64_t samples;
     _Atomic uint64_t deferred;
@@ -79,87 +79,87 @@ struct sti_family {
     _Atomic uint64_t kept;
 };
 
-/* --- Interrupts. Any thread of the family. --- */
+/* --- Interrupts. Any thread of the group. --- */
 
 /* Trip it unless it is already. Returns the reason that holds now. */
-static inline stint_reason sti_family_trip(struct sti_family *family, stint_reason reason)
+static inline stint_reason sti_group_trip(struct sti_group *group, stint_reason reason)
 {
-    return sti_interrupt_trip_shared(&family->interrupt, reason);
+    return sti_interrupt_trip_shared(&group->interrupt, reason);
 }
 
-static inline stint_reason sti_family_tripped(struct sti_family *family)
+static inline stint_reason sti_group_tripped(struct sti_group *group)
 {
-    return atomic_load_explicit(&family->interrupt.tripped, memory_order_seq_cst);
+    return atomic_load_explicit(&group->interrupt.tripped, memory_order_seq_cst);
 }
 
-/* The processor time that is left to a branch which begins; 0: it is not limited. And what one took. Branches that run at
+/* The processor time that is left to a stolen subtask which begins; 0: it is not limited. And what one took. Stolen subtasks that run at
  * once do not see each other's. */
-uint64_t sti_family_cpu_left(struct sti_family *family);
-void sti_family_add_cpu(struct sti_family *family, uint64_t used);
+uint64_t sti_group_cpu_left(struct sti_group *group);
+void sti_group_add_cpu(struct sti_group *group, uint64_t used);
 
-/* --- The budget (shared_budget.c). Thread of the member; scope is its outermost. --- */
+/* --- The budget (shared_budget.c). Thread of the share; scope is its outermost. --- */
 
-/* The member of the outermost scope around this one that charges it; NULL: its task shares nothing. */
-struct sti_member *sti_family_member(const struct sti_scope *innermost);
+/* The share of the outermost scope around this one that charges it; NULL: its task shares nothing. */
+struct sti_share *sti_group_member(const struct sti_scope *innermost);
 
-/* The member begins to charge, with nothing granted; it has charged so much in this scope, and ends. */
-void sti_family_begin(struct sti_member *member, struct sti_scope *scope);
-void sti_family_settle(struct sti_member *member, struct sti_scope *scope);
+/* The share begins to charge, with nothing granted; it has charged so much in this scope, and ends. */
+void sti_group_begin(struct sti_share *share, struct sti_scope *scope);
+void sti_group_settle(struct sti_share *share, struct sti_scope *scope);
 
 /* What has to be granted for the thread's used to become after. False: the task has spent its allocation limit. */
-bool sti_family_draw(struct sti_member *member, struct sti_scope *scope, uint64_t after);
+bool sti_group_draw(struct sti_share *share, struct sti_scope *scope, uint64_t after);
 
-/* --- The memory limit (shared_budget.c). Thread of the member. --- */
+/* --- The memory limit (shared_budget.c). Thread of the share. --- */
 
-/* The member has been measured: it holds so much, and wants so much more. False: the task would pass its memory limit. */
-bool sti_family_hold(struct sti_member *member, size_t held, size_t wanted);
+/* The share has been measured: it holds so much, and wants so much more. False: the task would pass its memory limit. */
+bool sti_group_hold(struct sti_share *share, size_t held, size_t wanted);
 
 /* It was not given what it wanted. */
-void sti_family_hold_no_more(struct sti_member *member);
+void sti_group_hold_no_more(struct sti_share *share);
 
 /* In a sample point that would take the thread's used to after: whether what it holds must be measured now. */
-bool sti_family_must_measure(struct sti_member *member, uint64_t after);
+bool sti_group_must_measure(struct sti_share *share, uint64_t after);
 
 /* The limit is about to be called passed: wait for a moment, the first time after asking the others to be measured. False:
  * that has been enough. */
-bool sti_family_await_others(const struct sti_member *member, unsigned round);
+bool sti_group_await_others(const struct sti_share *share, unsigned round);
 
 /* How many moments. A test whose result must not depend on the machine's mood sets more. */
-extern unsigned sti_family_patience;
+extern unsigned sti_group_patience;
 
 /* If it has been asked: while nothing runs there; and while this scope waits there for a subtask. */
-void sti_family_answer_idle(struct sti_member *member);
-void sti_family_answer_waiting(struct sti_member *member, struct sti_scope *innermost);
+void sti_group_answer_idle(struct sti_share *share);
+void sti_group_answer_waiting(struct sti_share *share, struct sti_scope *innermost);
 
-/* --- Members (group.c). Calling thread. --- */
+/* --- Shares (group.c). Calling thread. --- */
 
-/* The calling thread's member of the family, made if it has none that is free; runs is set. NULL: no memory. */
-struct sti_member *sti_member_take(struct sti_family *family, struct sti_thread *thread);
+/* The calling thread's share of the group, made if it has none that is free; runs is set. NULL: no memory. */
+struct sti_share *sti_share_take(struct sti_group *group, struct sti_thread *thread);
 
-/* The task has ended, and no thread but this one uses the family. Let the members' threads commit or roll back. */
-void sti_member_decide(struct sti_family *family, bool commits);
+/* The task has ended, and no thread but this one uses the group. Let the shares' threads commit or roll back. */
+void sti_share_decide(struct sti_group *group, bool commits);
 
-/* Carry out what has been decided (branch.h: sti_branch_collect); what is still open is abandoned when the thread ends. */
-void sti_member_collect(struct sti_thread *thread);
-void sti_member_end_thread(struct sti_thread *thread);
+/* Carry out what has been decided (subtask.h: sti_subtask_collect); what is still open is abandoned when the thread ends. */
+void sti_share_collect(struct sti_thread *thread);
+void sti_share_end_thread(struct sti_thread *thread);
 
-static inline bool sti_member_has_mail(struct sti_thread *thread)
+static inline bool sti_share_has_mail(struct sti_thread *thread)
 {
     return __builtin_expect(atomic_load_explicit(&thread->mail, memory_order_relaxed) != NULL, 0);
 }
 
 /* --- Of the task's own scope. --- */
 
-/* The task's code has ended, after so much processor time, and its forks are settled: now it is known what all members
+/* The task's code has ended, after so much processor time, and its forks are settled: now it is known what all shares
  * charged, and what has tripped. */
-void sti_family_close(struct sti_scope *scope, uint64_t cpu);
+void sti_group_close(struct sti_scope *scope, uint64_t cpu);
 
-/* Add what the other members had. */
-void sti_family_add_usage(const struct sti_scope *scope, stint_usage *usage);
+/* Add what the other shares had. */
+void sti_group_add_usage(const struct sti_scope *scope, stint_usage *usage);
 
 /* The scope lets go of it. Returns the bytes of a rollback that threads which have ended had kept. */
-uint64_t sti_family_end(struct sti_scope *scope, bool commits);
+uint64_t sti_group_end(struct sti_scope *scope, bool commits);
 
-void sti_family_release(struct sti_family *family);
+void sti_group_release(struct sti_group *group);
 
 #endif

@@ -83,12 +83,12 @@ __asm__(".text\n"
 struct _Unwind_Exception sti_boundary_left;
 _Thread_local struct sti_callback *sti_callback_innermost;
 
-/* A task that is about to fail has its other threads stopped; the exception of a branch is for whoever joins it. */
+/* A task that is about to fail has its other threads stopped; the exception of a stolen subtask is for whoever joins it. */
 static void settle_forks(struct sti_scope *scope)
 {
     if (scope == NULL || !sti_forks_are_left(scope))
         return;
-    if (!scope->is_branch)
+    if (!scope->is_subtask)
         sti_interrupt_trip(scope, STINT_REASON_EXCEPTION);
     sti_forks_settle(scope);
 }
@@ -114,7 +114,7 @@ static void leave_scope(struct sti_scope *scope)
 static bool thread_may_end(struct sti_thrown *thrown)
 {
     struct sti_scope *scope = thrown->scope;
-    if (scope == NULL || scope->is_branch || scope->request->detached) {
+    if (scope == NULL || scope->is_subtask || scope->request->detached) {
         sti_misuse_note(scope, scope != NULL ? "called pthread_exit, or was cancelled"
                                              : "a callback called pthread_exit, or was cancelled");
         if (scope != NULL)

@@ -10,7 +10,7 @@
 #include <stint/task.h>
 #include <unwind.h>
 
-/* --- The boundary that no exception passes: around the function of a scope, of a branch, and each callback of the
+/* --- The boundary that no exception passes: around the function of a scope, of a stolen subtask, and each callback of the
  * application's. An exception of any language that comes to it is caught here, by the unwinder's own rules: no handler
  * further out is asked, and no runtime has to end the process because there is none. Any thread.
  *

@@ -43,7 +43,7 @@ stint_reason sti_interrupt_trip_shared(struct sti_shared_interrupt *shared, stin
     if (!atomic_compare_exchange_strong_explicit(&shared->tripped, &before, reason, memory_order_seq_cst,
                                                  memory_order_seq_cst))
         return before;
-    sti_thread_poke_all();
+    sti_thread_request_samples();
     sti_watch_wake();
     return reason;
 }
@@ -52,18 +52,18 @@ void sti_interrupt_trip(struct sti_scope *scope, stint_reason reason)
 {
     if (scope->tripped != STINT_REASON_NONE || scope->finished)
         return;
-    scope->tripped = scope->member != NULL ? sti_interrupt_trip_shared(scope->shared, reason) : reason;
+    scope->tripped = scope->share != NULL ? sti_interrupt_trip_shared(scope->shared, reason) : reason;
 }
 
 bool sti_interrupt_is_sacrificed(const struct sti_scope *scope)
 {
-    struct sti_thread *thread = scope->member != NULL ? scope->shared->thread : scope->thread;
+    struct sti_thread *thread = scope->share != NULL ? scope->shared->thread : scope->thread;
     return atomic_load_explicit(&thread->sacrificed, memory_order_seq_cst);
 }
 
 bool sti_interrupt_has_tripped_elsewhere(const struct sti_scope *scope)
 {
-    return scope->member != NULL &&
+    return scope->share != NULL &&
            atomic_load_explicit(&scope->shared->tripped, memory_order_seq_cst) != STINT_REASON_NONE;
 }
 
@@ -73,8 +73,8 @@ static void look_at_time(struct sti_scope *scope, const struct sti_scope *innerm
         sti_interrupt_trip(scope, STINT_REASON_DEADLINE);
     else if (now >= scope->cpu.look && sti_cpu_is_spent(scope, now))
         sti_interrupt_trip(scope, STINT_REASON_CPU);
-    else if (sti_due_is_over(innermost->thread))
-        sti_due_renew(innermost->thread, innermost);
+    else if (sti_next_deadline_has_come(innermost->thread))
+        sti_next_deadline_renew(innermost->thread, innermost);
 }
 
 void sti_interrupt_look(struct sti_scope *innermost, uint64_t now)
@@ -92,7 +92,7 @@ void sti_interrupt_look(struct sti_scope *innermost, uint64_t now)
             sti_interrupt_trip(scope, STINT_REASON_GLOBAL_MEMORY_LIMIT);
         } else if (scope->deadline != UINT64_MAX || scope->cpu.look != UINT64_MAX) {
             if (now == 0)
-                now = sti_due_clock(innermost->thread);
+                now = sti_next_deadline_clock(innermost->thread);
             look_at_time(scope, innermost, now);
         }
     }

@@ -27,7 +27,7 @@ void sti_interrupt_trip(struct sti_scope *scope, stint_reason reason);
  * the cheap clock will do. */
 void sti_interrupt_look(struct sti_scope *innermost, uint64_t now);
 
-/* Of a scope that is in no other: whether its task is to end for the process's memory limit. A family's victim is its
+/* Of a scope that is in no other: whether its task is to end for the process's memory limit. A group's victim is its
  * task's thread, whatever that runs meanwhile. Any thread that may read the scope. */
 bool sti_interrupt_is_sacrificed(const struct sti_scope *scope);
 

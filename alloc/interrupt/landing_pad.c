@@ -17,7 +17,7 @@
 
 #include "alloc/base/module.h"
 
-#define MOST_INSTRUCTIONS 64
+#define MAX_INSTRUCTIONS 64
 
 static int32_t read_s32(const uint8_t *at)
 {
@@ -226,7 +226,7 @@ bool sti_landing_pad_ends(uintptr_t landing_pad, int64_t selector)
 {
     struct walk walk = { .at = (const uint8_t *)landing_pad, .selector = selector };
     (void)PASS(&walk.at, "\xf3\x0f\x1e\xfa");
-    for (int i = 0; i < MOST_INSTRUCTIONS; i++) {
+    for (int i = 0; i < MAX_INSTRUCTIONS; i++) {
         if (PASS(&walk.at, "\xe8"))
             return ends_there(pass_target(&walk.at));
         if (PASS(&walk.at, "\xff\x15"))

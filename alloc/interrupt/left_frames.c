@@ -119,7 +119,7 @@ static void set_mask(const sigset_t *mask)
 
 static bool is_whole_task(const struct sti_scope *scope)
 {
-    return scope->is_branch || scope->request->detached;
+    return scope->is_subtask || scope->request->detached;
 }
 
 __attribute__((noinline)) static void leave(const struct sti_way *way, const sigset_t *mask)
@@ -204,7 +204,7 @@ int sti_forks_give_up(struct sti_scope *scope)
     struct sti_scope *task = scope;
     if (sti_forks_are_left(scope))
         sti_misuse_note(scope, "returned without joining a fork");
-    while (task->is_inner_branch)
+    while (task->is_inner_subtask)
         task = task->outer;
     sti_interrupt_trip(task, STINT_REASON_FAILED);
     sti_forks_settle(scope);

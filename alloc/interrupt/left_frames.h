@@ -60,7 +60,7 @@ struct sti_forks {
 
     /* The frames that made all forks above the first kept ones are about to be left by an interrupt, or have returned
      * without joining them. Drop those that nobody has taken, wait for the others; afterwards *outstanding is kept. The task
-     * has been interrupted, so those that were taken come to an end, and a branch that is started now returns at once.
+     * has been interrupted, so those that were taken come to an end, and a stolen subtask that is started now returns at once.
      * Called inside the scope, masked, before its guards run; where the task is preemptible maybe in a signal handler, which
      * then interrupted the task's own code, inline functions of the executor included. Must not fail. A join after all, by
      * code that kept the unwinding from going on, finds them interrupted. */
@@ -69,12 +69,12 @@ struct sti_forks {
     /* How many forks are outstanding up to the first, from that place on, of a frame that a jump leaves. */
     size_t (*not_left)(struct sti_forks *forks, size_t from, const struct sti_way *way);
 
-    /* There may be something for the thread to collect (branch.h), be it asleep. Any thread. */
+    /* There may be something for the thread to collect (subtask.h), be it asleep. Any thread. */
     void (*wake)(struct sti_forks *forks);
 };
 
 /* Register for the calling thread, outside of scopes; NULL: no more. The record has to stay until no task is running any more
- * of which this thread ran a branch: in the pool's memory. 0, ENOMEM, or ENOTSUP (sti_backend_check). */
+ * of which this thread ran a stolen subtask: in the pool's memory. 0, ENOMEM, or ENOTSUP (sti_backend_check). */
 int sti_forks_register(struct sti_forks *forks);
 
 /* Forks of this thread that nobody else can take, and which have not been joined: such as those outside of pools. */

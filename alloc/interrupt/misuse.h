@@ -27,7 +27,7 @@ static inline bool sti_misuse_is_left(const struct sti_scope *scope)
 /* It has: the error of the task, which is its own code if it has failed anyway. */
 int sti_misuse_fail(struct sti_scope *scope, int code);
 
-/* The same of a branch: all of its task fails. */
+/* The same of a stolen subtask: all of its task fails. */
 int sti_misuse_fail_task(struct sti_scope *branch, int code);
 
 /* Before the scope ends, however it does: what it still holds is told. */

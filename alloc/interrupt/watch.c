@@ -204,12 +204,12 @@ static uint64_t look_at_threads(struct sti_watch *unused, uint64_t now)
     (void)unused;
     uint64_t next = STI_WATCH_NEVER;
     for (struct sti_thread *thread = sti_thread_first(); thread != NULL; thread = thread->next) {
-        uint64_t due = atomic_load_explicit(&thread->due, memory_order_seq_cst);
-        if (due == STI_DUE_POKED)
+        uint64_t due = atomic_load_explicit(&thread->next_deadline, memory_order_seq_cst);
+        if (due == STI_DEADLINE_HAS_COME)
             continue;
         if (due > now) {
             next = due < next ? due : next;
-        } else if (atomic_compare_exchange_strong_explicit(&thread->due, &due, STI_DUE_POKED, memory_order_seq_cst,
+        } else if (atomic_compare_exchange_strong_explicit(&thread->next_deadline, &due, STI_DEADLINE_HAS_COME, memory_order_seq_cst,
                                                            memory_order_relaxed)) {
             atomic_store_explicit(&thread->limit, 0, memory_order_seq_cst);
         }
@@ -242,34 +242,34 @@ static void have_watch(void)
         atomic_store_explicit(&watched, false, memory_order_relaxed);
 }
 
-void sti_due_renew(struct sti_thread *thread, const struct sti_scope *scope)
+void sti_next_deadline_renew(struct sti_thread *thread, const struct sti_scope *scope)
 {
-    uint64_t due = STI_DUE_NEVER;
+    uint64_t due = STI_DEADLINE_NEVER;
     for (; scope != NULL; scope = scope->outer) {
         if (scope->tripped != STINT_REASON_NONE)
             continue;
         due = scope->deadline < due ? scope->deadline : due;
         due = scope->cpu.look < due ? scope->cpu.look : due;
     }
-    atomic_store_explicit(&thread->due, due, memory_order_seq_cst);
-    if (due != STI_DUE_NEVER)
+    atomic_store_explicit(&thread->next_deadline, due, memory_order_seq_cst);
+    if (due != STI_DEADLINE_NEVER)
         sti_watch_hasten(due);
 }
 
-void sti_due_begin(struct sti_thread *thread, const struct sti_scope *scope)
+void sti_next_deadline_begin(struct sti_thread *thread, const struct sti_scope *scope)
 {
     have_watch();
-    sti_due_renew(thread, scope);
+    sti_next_deadline_renew(thread, scope);
 }
 
-bool sti_due_is_over(const struct sti_thread *thread)
+bool sti_next_deadline_has_come(const struct sti_thread *thread)
 {
-    return atomic_load_explicit(&thread->due, memory_order_relaxed) == STI_DUE_POKED;
+    return atomic_load_explicit(&thread->next_deadline, memory_order_relaxed) == STI_DEADLINE_HAS_COME;
 }
 
-uint64_t sti_due_clock(const struct sti_thread *thread)
+uint64_t sti_next_deadline_clock(const struct sti_thread *thread)
 {
-    return sti_due_is_over(thread) ? sti_clock_now() : sti_clock_coarse();
+    return sti_next_deadline_has_come(thread) ? sti_clock_now() : sti_clock_coarse();
 }
 
 /* --- The limit on processor time. --- */

@@ -60,30 +60,30 @@ void sti_watch_wake(void);
 
 /* --- When a running task has to be looked at. A task that allocates looks at the clock in its sample points; one that
  * allocates rarely would do so late. So a thread whose scopes have limits of time publishes when the next of these is
- * due, and the watch pokes it then: its next allocation is a sample point, which reads the exact clock.
+ * due, and the watch requests a sample of it then: its next allocation is a sample point, which reads the exact clock.
  *
- *   thread:  due = time (seq_cst) ... load next_look (watch.h), post the semaphore if that is later
- *   watch:   next_look = NEVER (seq_cst) ... load due (seq_cst); passed: due = POKED, limit = 0
+ *   thread:  next_deadline = time (seq_cst) ... load next_look (watch.h), post the semaphore if that is later
+ *   watch:   next_look = NEVER (seq_cst) ... load next_deadline (seq_cst); passed: next_deadline = HAS_COME, limit = 0
  *
  * Thread of the scope. */
 
 struct sti_scope;
 struct sti_thread;
 
-#define STI_DUE_NEVER UINT64_MAX
-#define STI_DUE_POKED UINT64_C(0) /* since it was set: what was due has come */
+#define STI_DEADLINE_NEVER UINT64_MAX
+#define STI_DEADLINE_HAS_COME UINT64_C(0) /* since it was set: what was due has come */
 
 /* A scope with a limit of time has opened. */
-void sti_due_begin(struct sti_thread *thread, const struct sti_scope *scope);
+void sti_next_deadline_begin(struct sti_thread *thread, const struct sti_scope *scope);
 
 /* What is due has changed: it has passed without effect, or the innermost scope is this one now (NULL: none). */
-void sti_due_renew(struct sti_thread *thread, const struct sti_scope *scope);
+void sti_next_deadline_renew(struct sti_thread *thread, const struct sti_scope *scope);
 
-/* Whether the thread has been poked since. */
-bool sti_due_is_over(const struct sti_thread *thread);
+/* Whether a sample has been requested of the thread since. */
+bool sti_next_deadline_has_come(const struct sti_thread *thread);
 
-/* The time: exact after a poke, otherwise the cheap clock's. */
-uint64_t sti_due_clock(const struct sti_thread *thread);
+/* The time: exact after such a request, otherwise the cheap clock's. */
+uint64_t sti_next_deadline_clock(const struct sti_thread *thread);
 
 /* --- The limit on processor time. To read a thread's processor time is a system call, so it is read as rarely as can be: it
  * never grows faster than the clock, so a limit of which so much is left cannot be reached before so much time has passed.

@@ -19,7 +19,7 @@
 #include "alloc/base/process.h"
 
 #define OBJECT 65536
-#define NAME_MOST 255
+#define NAME_MAX 255
 
 /* What a followed block adds to its site, and takes away at its end. */
 struct share {
@@ -54,7 +54,7 @@ static uint64_t mixed_name(uint64_t hash, const char *name, size_t length)
 
 static size_t length_of(const char *name)
 {
-    return name != NULL ? strnlen(name, NAME_MOST) : 0;
+    return name != NULL ? strnlen(name, NAME_MAX) : 0;
 }
 
 static struct key key_of(const stint_memprof_allocation *allocation)
@@ -135,7 +135,7 @@ static struct sti_profile_site *site_of(struct sti_gathered *gathered, const str
 static struct sti_profile_site *site_for(struct sti_gathered *gathered, const stint_memprof_allocation *allocation)
 {
     struct key key = key_of(allocation);
-    if (atomic_load_explicit(&gathered->sites, memory_order_relaxed) >= STI_PROFILE_SITES_MOST)
+    if (atomic_load_explicit(&gathered->sites, memory_order_relaxed) >= STI_PROFILE_SITES_MAX)
         key = (struct key){ .callstack = key.callstack };
     return site_of(gathered, &key);
 }

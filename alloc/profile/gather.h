@@ -13,7 +13,7 @@
 #define STI_PROFILE_CHAINS 16384
 
 /* Where names or callstacks are more than this, as with a name for every request, new ones are counted together. */
-#define STI_PROFILE_SITES_MOST 262144
+#define STI_PROFILE_SITES_MAX 262144
 
 /* Constant but for its numbers, and freed with the whole. */
 struct sti_profile_site {

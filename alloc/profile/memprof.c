@@ -100,9 +100,9 @@ int stint_memprof_start(const stint_memprof_options *options)
     if (options->seed == 0)
         sti_memprof_settings.options.seed = sti_clock_now();
     follow(true);
-    /* The number first, then the pokes: thread.h. */
+    /* The number first, then the requests for samples: thread.h. */
     atomic_store_explicit(&sti_sampling_profile, ++profiles, memory_order_seq_cst);
-    sti_thread_poke_all();
+    sti_thread_request_samples();
     sti_memprof_heartbeat(false, 0, NULL);
     sti_backend_on_heartbeat(sti_memprof_heartbeat);
     change_to(RUNNING);
@@ -136,7 +136,7 @@ int stint_memprof_stop(void)
     while (end_all());
     await_users();
     follow(false);
-    sti_thread_poke_all();
+    sti_thread_request_samples();
     change_to(IDLE);
     stint_unmask();
     return 0;

@@ -36,7 +36,7 @@ static void note_build_id(struct sti_module *module, Dwfl_Module *from)
     const unsigned char *bytes;
     GElf_Addr where;
     int length = dwfl_module_build_id(from, &bytes, &where);
-    for (int i = 0; i < length && i < STI_BUILD_ID_MOST; i++)
+    for (int i = 0; i < length && i < STI_BUILD_ID_MAX; i++)
         snprintf(module->build_id + 2 * i, 3, "%02x", bytes[i]);
 }
 

@@ -12,7 +12,7 @@
 
 #include "write.h"
 
-#define STI_BUILD_ID_MOST 64 /* bytes */
+#define STI_BUILD_ID_MAX 64 /* bytes */
 
 struct sti_module {
     uintptr_t start; /* of its code in memory */
@@ -21,7 +21,7 @@ struct sti_module {
     const char *path;
     bool functions_known; /* of all frames in it */
     bool lines_known;
-    char build_id[2 * STI_BUILD_ID_MOST + 1]; /* in hexadecimal; empty: it has none */
+    char build_id[2 * STI_BUILD_ID_MAX + 1]; /* in hexadecimal; empty: it has none */
 };
 
 struct sti_frame {

@@ -29,11 +29,11 @@
  * finds none rather than another's.
  *
  * Constructors run meanwhile, those of libdw and what it loads in turn. They may happen to do so in the midst of a
- * task, but are no part of it: the thread steps aside, so that neither blocks nor thread-specific values are the
+ * task, but are no part of it: the thread's scopes are suspended, so that neither blocks nor thread-specific values are the
  * task's. */
 
 #define MODULE "stint-profile-" STINT_VERSION ".so"
-#define FOLDER_MOST (2 * (size_t)PATH_MAX) /* a working directory, and a path from there */
+#define FOLDER_MAX (2 * (size_t)PATH_MAX) /* a working directory, and a path from there */
 
 /* Where the inner parts are linked into a program, so is the module. */
 extern const struct sti_profile_writer sti_profile_writer __attribute__((weak, visibility("hidden")));
@@ -57,7 +57,7 @@ static void *open_module(void)
 {
     Dl_info unused;
     struct link_map *own;
-    char *folder = sti_process_malloc(FOLDER_MOST + sizeof "/stint/" MODULE);
+    char *folder = sti_process_malloc(FOLDER_MAX + sizeof "/stint/" MODULE);
     if (folder == NULL)
         return NULL;
     /* A link map is its object's handle, too. */
@@ -88,12 +88,12 @@ static void look_for(struct sti_profile_means *means)
 
 int sti_profile_prepare(struct sti_profile_means *means)
 {
-    struct sti_aside aside;
-    sti_aside_begin(&aside);
+    struct sti_suspended_scope suspended;
+    sti_scope_suspend(&suspended);
     struct sti_quiet quiet = sti_memprof_be_quiet();
     look_for(means);
     sti_memprof_end_quiet(&quiet);
-    sti_aside_end(&aside);
+    sti_scope_resume(&suspended);
     return means->writer != NULL ? 0 : ELIBACC;
 }
 
@@ -103,14 +103,14 @@ int sti_profile_prepare(struct sti_profile_means *means)
 /* A site that is added meanwhile is left out. */
 static struct sti_profile_snapshot *take_snapshot(const struct sti_gathered *gathered)
 {
-    size_t most = atomic_load_explicit(&gathered->sites, memory_order_relaxed);
-    struct sti_profile_snapshot *snapshot = malloc(sizeof *snapshot + most * sizeof snapshot->entries[0]);
+    size_t max = atomic_load_explicit(&gathered->sites, memory_order_relaxed);
+    struct sti_profile_snapshot *snapshot = malloc(sizeof *snapshot + max * sizeof snapshot->entries[0]);
     if (snapshot == NULL)
         return NULL;
     snapshot->count = 0;
     for (size_t i = 0; i < STI_PROFILE_CHAINS; i++) {
         const struct sti_profile_site *site = atomic_load_explicit(&gathered->chains[i], memory_order_acquire);
-        for (; site != NULL && snapshot->count < most; site = site->next) {
+        for (; site != NULL && snapshot->count < max; site = site->next) {
             snapshot->entries[snapshot->count++] =
                 (struct sti_profile_entry){ .site = site, .values = sti_profile_values(gathered, site) };
         }

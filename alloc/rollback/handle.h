@@ -33,7 +33,7 @@ struct sti_handle_kind {
 struct sti_handle {
     void *key; /* an address that no other open handle has */
     const struct sti_handle_kind *kind;
-    struct sti_scope *scope;          /* whose it is; NULL: a family's */
+    struct sti_scope *scope;          /* whose it is; NULL: a group's */
     const struct sti_thread *thread;  /* that scope's */
     struct sti_handle *next;          /* of the scope's, newest first */
     struct sti_handle **link;         /* what points to it */
@@ -78,7 +78,7 @@ void sti_handles_commit(struct sti_scope *scope, struct sti_scope *outer);
 /* The thread ends, in scopes that will never end: nothing of them may be touched any more. */
 void sti_handles_end_thread(const struct sti_thread *thread);
 
-/* From one list to another, whose scope this is; NULL: a family's, to which any thread of it may move at any time. */
+/* From one list to another, whose scope this is; NULL: a group's, to which any thread of it may move at any time. */
 void sti_handles_move(struct sti_handle **from, struct sti_handle **to, struct sti_scope *scope);
 
 /* --- The audit of descriptors; include/stint/descriptor.h says what it is for. Thread of the scope only. --- */

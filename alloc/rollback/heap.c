@@ -80,7 +80,7 @@ struct sti_heap *sti_heap_take(struct sti_thread *thread)
 
 struct sti_heap *sti_heap_own(const struct sti_scope *scope)
 {
-    while (scope->heap == NULL && scope->is_inner_branch)
+    while (scope->heap == NULL && scope->is_inner_subtask)
         scope = scope->outer;
     return scope->heap;
 }

@@ -28,7 +28,7 @@
 /* --- Watched blocks --- */
 
 #define LISTS ((size_t)1 << 12)
-#define MOST_WATCHED ((size_t)1 << 14) /* what is kept beyond that counts for good */
+#define MAX_WATCHED ((size_t)1 << 14) /* what is kept beyond that counts for good */
 
 _Atomic uint8_t sti_kept_marks[STI_KEPT_MARKS];
 
@@ -105,7 +105,7 @@ static void watch(uintptr_t block, size_t size)
     if (entry == NULL)
         return;
     sti_plain_mutex_lock(&lock.mutex);
-    bool has_room = watched_count < MOST_WATCHED;
+    bool has_room = watched_count < MAX_WATCHED;
     if (has_room) {
         *entry = (struct watched){ .block = block, .size = size, .next = *list_of(block) };
         *list_of(block) = entry;
@@ -258,8 +258,8 @@ void sti_libc_heap_give_back(struct sti_thread *thread)
 /* --- The quarantine. Thread of the heaps, but for the handler of faults: it reads what may be changed meanwhile
  * by others, so that is never freed, and at worst it names nobody. */
 
-#define MOST_HEAPS 64
-#define MOST_STRETCHES 256 /* of pages side by side, of a heap; what lies beyond is left accessible */
+#define MAX_HEAPS 64
+#define MAX_STRETCHES 256 /* of pages side by side, of a heap; what lies beyond is left accessible */
 #define PAGE ((uintptr_t)4096)
 
 struct stretch {
@@ -271,11 +271,11 @@ struct entry {
     struct sti_heap *heap; /* NULL: none */
     char task[STI_HEAP_TASK_NAME];
     atomic_uint count;
-    struct stretch stretches[MOST_STRETCHES];
+    struct stretch stretches[MAX_STRETCHES];
 };
 
 struct sti_quarantine {
-    struct entry entries[MOST_HEAPS];
+    struct entry entries[MAX_HEAPS];
     unsigned next; /* the oldest */
     bool ended;    /* the thread is about to be, */
     int owner;     /* which has this id: the next one with its record takes the quarantine, too */
@@ -303,7 +303,7 @@ static const struct entry *find(uintptr_t address)
 {
     for (struct sti_thread *thread = sti_thread_first(); thread != NULL; thread = thread->next) {
         const struct sti_quarantine *quarantine = atomic_load_explicit(&thread->quarantine, memory_order_acquire);
-        for (unsigned i = 0; quarantine != NULL && i < MOST_HEAPS; i++) {
+        for (unsigned i = 0; quarantine != NULL && i < MAX_HEAPS; i++) {
             if (lies_in(&quarantine->entries[i], address))
                 return &quarantine->entries[i];
         }
@@ -349,7 +349,7 @@ static void note_page(uintptr_t begin, uintptr_t end, size_t block_size, void *a
         madvise((void *)contents, last - contents, MADV_DONTNEED);
     if (count > 0 && atomic_load_explicit(&entry->stretches[count - 1].end, memory_order_relaxed) == first) {
         atomic_store_explicit(&entry->stretches[count - 1].end, last, memory_order_relaxed);
-    } else if (count < MOST_STRETCHES) {
+    } else if (count < MAX_STRETCHES) {
         atomic_store_explicit(&entry->stretches[count].begin, first, memory_order_relaxed);
         atomic_store_explicit(&entry->stretches[count].end, last, memory_order_relaxed);
         atomic_store_explicit(&entry->count, count + 1, memory_order_release);
@@ -393,7 +393,7 @@ static void end_thread(void *argument)
 {
     struct sti_quarantine *quarantine = argument;
     quarantine->ended = true;
-    for (unsigned i = 0; i < MOST_HEAPS; i++)
+    for (unsigned i = 0; i < MAX_HEAPS; i++)
         let_out(&quarantine->entries[i]);
 }
 
@@ -402,7 +402,7 @@ static void open_up_in_child(void)
 {
     for (struct sti_thread *thread = sti_thread_first(); thread != NULL; thread = thread->next) {
         struct sti_quarantine *quarantine = atomic_load_explicit(&thread->quarantine, memory_order_acquire);
-        for (unsigned i = 0; quarantine != NULL && thread != sti_thread_own() && i < MOST_HEAPS; i++)
+        for (unsigned i = 0; quarantine != NULL && thread != sti_thread_own() && i < MAX_HEAPS; i++)
             open_up(&quarantine->entries[i]);
     }
 }
@@ -440,7 +440,7 @@ bool sti_quarantine_put(struct sti_thread *thread, struct sti_heap *heap)
     if (quarantine == NULL || heap->backend == NULL)
         return false;
     struct entry *entry = &quarantine->entries[quarantine->next];
-    quarantine->next = (quarantine->next + 1) % MOST_HEAPS;
+    quarantine->next = (quarantine->next + 1) % MAX_HEAPS;
     let_out(entry);
     entry->heap = heap;
     memcpy(entry->task, heap->task, sizeof entry->task);

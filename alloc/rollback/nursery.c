@@ -16,11 +16,11 @@
 #define YOUNG_BYTES ((size_t)32 << 10)
 #define LARGEST_YOUNG STI_BACKEND_KEPT_BLOCK
 #define FIRST_CAPACITY 256
-#define MOST_LOGGED 2048    /* then the next scope begins another nursery */
-#define MOST_COMMITTED 4096 /* blocks that were left, or */
-#define MOST_PAGES ((size_t)1 << 20)
-#define MOST_FILLED STI_BACKEND_KEPT /* or others could not free there while it is walked */
-#define MOST_UNKNOWN ((size_t)256 << 10) /* bytes of inner scopes' blocks that may be free */
+#define MAX_LOGGED 2048    /* then the next scope begins another nursery */
+#define MAX_COMMITTED 4096 /* blocks that were left, or */
+#define MAX_PAGES ((size_t)1 << 20)
+#define MAX_FILLED STI_BACKEND_KEPT /* or others could not free there while it is walked */
+#define MAX_UNKNOWN ((size_t)256 << 10) /* bytes of inner scopes' blocks that may be free */
 
 struct sti_nursery {
     struct sti_heap *heap;
@@ -34,10 +34,10 @@ struct sti_nursery {
     unsigned openers; /* scopes that are open, whose part of the log begins here */
 };
 
-/* A branch inside a scope of its task is that scope's for all purposes here. */
+/* A stolen subtask inside a scope of its task is that scope's for all purposes here. */
 static struct sti_scope *home_of(struct sti_scope *scope)
 {
-    while (scope->is_inner_branch)
+    while (scope->is_inner_subtask)
         scope = scope->outer;
     return scope;
 }
@@ -193,7 +193,7 @@ static size_t logged_below(const struct sti_thread *thread, const struct sti_sco
     struct sti_nursery *nursery = thread->nursery;
     if (nursery == NULL)
         return 0;
-    if (outer != NULL && nursery->count >= MOST_LOGGED && nursery->count >= 2 * nursery->compacted)
+    if (outer != NULL && nursery->count >= MAX_LOGGED && nursery->count >= 2 * nursery->compacted)
         compact(nursery, begin_in(nursery, &outer->young));
     return nursery->count;
 }
@@ -205,7 +205,7 @@ void sti_nursery_open(struct sti_thread *thread, struct sti_scope *scope, bool b
     scope->young = (struct sti_young){
         .nursery = thread->nursery,
         .begin = logged,
-        .apart = outer == NULL ? logged > 0 : outer->young.apart || logged >= MOST_LOGGED,
+        .apart = outer == NULL ? logged > 0 : outer->young.apart || logged >= MAX_LOGGED,
         .barred = barred || (outer != NULL && outer->young.barred),
     };
     if (thread->nursery != NULL)
@@ -227,7 +227,7 @@ static bool have_room(struct sti_nursery *nursery, size_t begin)
 {
     if (nursery->count < nursery->capacity)
         return true;
-    if (nursery->count >= MOST_LOGGED && nursery->count >= 2 * nursery->compacted)
+    if (nursery->count >= MAX_LOGGED && nursery->count >= 2 * nursery->compacted)
         compact(nursery, begin);
     return nursery->count < nursery->capacity / 2 || grow_log(nursery) || nursery->count < nursery->capacity;
 }
@@ -237,7 +237,7 @@ static __attribute__((noinline)) bool is_full(struct sti_nursery *nursery)
 {
     sti_backend_theap_collect(sti_backend_heap_theap(nursery->heap->backend), false);
     nursery->filled = sti_backend_heap_size(nursery->heap->backend).held;
-    return nursery->filled > MOST_FILLED / 2;
+    return nursery->filled > MAX_FILLED / 2;
 }
 
 /* The nursery that the scope's next block comes from, with room in its log. */
@@ -245,7 +245,7 @@ static struct sti_nursery *ready(struct sti_thread *thread, struct sti_scope *sc
 {
     struct sti_nursery *nursery = thread->nursery;
     if (nursery == NULL || scope->young.apart ||
-        (nursery->filled + size > MOST_FILLED && is_full(nursery))) {
+        (nursery->filled + size > MAX_FILLED && is_full(nursery))) {
         nursery = push(thread);
         if (nursery == NULL)
             return NULL;
@@ -296,7 +296,7 @@ static const struct sti_scope *next_inside(const struct sti_thread *thread, cons
 {
     const struct sti_scope *inner = NULL;
     for (struct sti_scope *at = thread->scope; at != scope; at = at->outer) {
-        if (!at->is_inner_branch)
+        if (!at->is_inner_subtask)
             inner = at;
     }
     return inner;
@@ -335,7 +335,7 @@ static void measure(struct sti_young *young, struct sti_nursery *nursery, size_t
 
 void sti_nursery_measure(struct sti_thread *thread, struct sti_scope *scope)
 {
-    if (scope->young.held == 0 || scope->is_inner_branch)
+    if (scope->young.held == 0 || scope->is_inner_subtask)
         return;
     const struct sti_scope *inner = next_inside(thread, scope);
     if (inner != NULL)
@@ -350,13 +350,13 @@ void sti_nursery_measure(struct sti_thread *thread, struct sti_scope *scope)
 static void renew_if_full(struct sti_thread *thread)
 {
     struct sti_nursery *nursery = thread->nursery;
-    bool full = nursery->committed >= MOST_COMMITTED || nursery->filled >= MOST_FILLED;
+    bool full = nursery->committed >= MAX_COMMITTED || nursery->filled >= MAX_FILLED;
     if (!full || nursery->openers > 0 || nursery->below != NULL)
         return;
     struct sti_backend_size size = sti_backend_heap_size(nursery->heap->backend);
     nursery->committed = size.blocks / 2;
     nursery->filled = size.held;
-    if (size.blocks < MOST_COMMITTED && size.pages < MOST_PAGES)
+    if (size.blocks < MAX_COMMITTED && size.pages < MAX_PAGES)
         return;
     thread->nursery = NULL;
     retire(thread, nursery);
@@ -369,7 +369,7 @@ static void pop_to(struct sti_thread *thread, const struct sti_young *young)
         struct sti_nursery *nursery = thread->nursery;
         thread->nursery = nursery->below;
         nursery->below = NULL;
-        if (thread->spare_nursery == NULL && nursery->committed < MOST_COMMITTED && nursery->filled < MOST_FILLED)
+        if (thread->spare_nursery == NULL && nursery->committed < MAX_COMMITTED && nursery->filled < MAX_FILLED)
             thread->spare_nursery = nursery;
         else
             retire(thread, nursery);
@@ -427,7 +427,7 @@ void sti_nursery_commit(struct sti_thread *thread, struct sti_scope *scope)
     struct sti_young *outer = &home_of(scope->outer)->young;
     outer->held += young->held;
     outer->apart = outer->apart && young->apart;
-    if (outer->held > 2 * outer->measured + MOST_UNKNOWN)
+    if (outer->held > 2 * outer->measured + MAX_UNKNOWN)
         measure(outer, thread->nursery, thread->nursery->count);
 }
 

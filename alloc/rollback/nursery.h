@@ -29,7 +29,7 @@ struct sti_nursery;
 struct sti_scope;
 struct sti_thread;
 
-/* The scope, no branch inside another scope of its task, opens as the thread's innermost. Barred: it is never young. */
+/* The scope, no stolen subtask inside another scope of its task, opens as the thread's innermost. Barred: it is never young. */
 void sti_nursery_open(struct sti_thread *thread, struct sti_scope *scope, bool barred);
 
 /* A block for the innermost scope, while that is young. NULL: it is not, or not with this block; or there is no memory. */

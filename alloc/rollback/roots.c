@@ -36,7 +36,7 @@
  * may be unloading, the system is asked for copies, which end where the memory does. */
 
 #define SAMPLED_EVERY 64
-#define MOST_HITS 16
+#define MAX_HITS 16
 #define ADDRESS_BITS (UINTPTR_MAX >> 16) /* some keep a type in the others */
 
 static _Atomic stint_root_scan scan_mode;
@@ -70,7 +70,7 @@ struct scan {
     struct hit {
         struct sti_root root;
         const struct sti_heap *heap;
-    } hits[MOST_HITS];
+    } hits[MAX_HITS];
     size_t hit_count;
     struct sti_heap_block *pending; /* marked, and not looked at yet */
     size_t pending_count;
@@ -122,7 +122,7 @@ static __attribute__((noinline)) void look_at(struct scan *scan, uintptr_t word,
         scan->blind = true;
     if (found == STI_HEAP_NEW && !heap->is_of_libc) /* what libc's point to is libc's */
         push(scan, block);
-    if (root->module != NULL && scan->hit_count < MOST_HITS)
+    if (root->module != NULL && scan->hit_count < MAX_HITS)
         scan->hits[scan->hit_count++] = (struct hit){ .root = *root, .heap = heap };
 }
 

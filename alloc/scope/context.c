@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a task sees of itself: its context, what it has used and has left; and stepping aside from it; see context.h. */
+ * What a task sees of itself: its context, what it has used and has left; and suspending its scopes; see context.h. */
 #include "context.h"
 
 #include <errno.h>
@@ -65,42 +65,42 @@ void stint_context_release(stint_context *context)
     if (context == NULL || atomic_fetch_sub_explicit(&context->references, 1, memory_order_acq_rel) > 1)
         return;
     if (context->destroy != NULL) {
-        struct sti_aside aside;
-        sti_aside_begin(&aside);
+        struct sti_suspended_scope suspended;
+        sti_scope_suspend(&suspended);
         STI_BOUNDARY_CALLBACK("release", context->destroy, context->value, NULL, NULL);
-        sti_aside_end(&aside);
+        sti_scope_resume(&suspended);
     }
     sti_process_free(context);
 }
 
-/* --- Stepping aside from the scopes that the calling thread is in, and back.
+/* --- Suspending the scopes that the calling thread is in, and resuming them.
  *
  * Scopes opened meanwhile leave the thread's record as the outermost ones do: so what the scopes below need of it is kept
  * here. A limit of 0 makes the next allocation a sample point, which computes the rest anew. */
 
-void sti_aside_begin(struct sti_aside *aside)
+void sti_scope_suspend(struct sti_suspended_scope *suspended)
 {
     struct sti_thread *thread = sti_thread_metered;
-    aside->thread = thread;
+    suspended->thread = thread;
     if (thread == NULL)
         return;
-    aside->scope = thread->scope;
-    aside->allocating = thread->allocating;
-    aside->small = thread->small;
-    aside->started = atomic_load_explicit(&thread->started, memory_order_relaxed);
+    suspended->scope = thread->scope;
+    suspended->allocating = thread->allocating;
+    suspended->small = thread->small;
+    suspended->started = atomic_load_explicit(&thread->started, memory_order_relaxed);
     atomic_store_explicit(&thread->limit, 0, memory_order_relaxed);
     sti_thread_return_to(thread, NULL);
 }
 
-void sti_aside_end(const struct sti_aside *aside)
+void sti_scope_resume(const struct sti_suspended_scope *suspended)
 {
-    struct sti_thread *thread = aside->thread;
+    struct sti_thread *thread = suspended->thread;
     if (thread == NULL)
         return;
-    thread->scope = aside->scope;
-    thread->allocating = aside->allocating;
-    thread->small = aside->small;
-    atomic_store_explicit(&thread->started, aside->started, memory_order_relaxed);
+    thread->scope = suspended->scope;
+    thread->allocating = suspended->allocating;
+    thread->small = suspended->small;
+    atomic_store_explicit(&thread->started, suspended->started, memory_order_relaxed);
     atomic_store_explicit(&thread->limit, 0, memory_order_relaxed);
     sti_thread_enter(thread);
 }
@@ -113,7 +113,7 @@ static const struct sti_scope *innermost(void)
 {
     const struct sti_thread *thread = sti_thread_metered;
     const struct sti_scope *scope = thread != NULL ? thread->scope : NULL;
-    while (scope != NULL && scope->is_inner_branch)
+    while (scope != NULL && scope->is_inner_subtask)
         scope = scope->outer;
     return scope;
 }
@@ -123,22 +123,22 @@ static uint64_t difference(uint64_t end, uint64_t now)
     return end > now ? end - now : 0;
 }
 
-/* Of a family: what it knows of all its members, and what this one has charged since it was told. */
+/* Of a group: what it knows of all its shares, and what this one has charged since it was told. */
 static uint64_t allocated_by(const struct sti_scope *scope)
 {
     uint64_t own = scope->thread->used - scope->begin;
-    const struct sti_member *member = scope->member;
-    if (member == NULL)
+    const struct sti_share *share = scope->share;
+    if (share == NULL)
         return own;
-    return atomic_load_explicit(&member->family->used, memory_order_relaxed) + difference(own, member->used);
+    return atomic_load_explicit(&share->group->used, memory_order_relaxed) + difference(own, share->used);
 }
 
 /* UINT64_MAX: there is no limit. */
 static uint64_t allocation_limit(const struct sti_scope *scope)
 {
-    if (scope->member == NULL)
+    if (scope->share == NULL)
         return scope->own_end != UINT64_MAX ? scope->own_end - scope->begin : UINT64_MAX;
-    size_t limit = scope->member->family->allocation_limit;
+    size_t limit = scope->share->group->allocation_limit;
     return limit != 0 ? limit : UINT64_MAX;
 }
 
@@ -164,10 +164,10 @@ int stint_usage_now(stint_usage *usage)
     return 0;
 }
 
-static void lower(uint64_t *least, uint64_t value)
+static void lower(uint64_t *min, uint64_t value)
 {
-    if (value < *least)
-        *least = value;
+    if (value < *min)
+        *min = value;
 }
 
 /* Of one scope; held: by it and what lies inside it. */
@@ -183,14 +183,14 @@ static void lower_to(stint_budget *left, const struct sti_scope *scope, size_t h
         lower(&left->cpu_ns, difference(scope->cpu.limit, sti_cpu_used(scope)));
 }
 
-/* What a family holds is known of its other threads as they were last measured. */
+/* What a group holds is known of its other threads as they were last measured. */
 static size_t held_with_others(const struct sti_scope *scope, size_t inside)
 {
     size_t held = inside + sti_heap_held(scope);
-    const struct sti_member *member = scope->member;
-    if (member == NULL)
+    const struct sti_share *share = scope->share;
+    if (share == NULL)
         return held;
-    return held + difference(atomic_load_explicit(&member->family->held, memory_order_relaxed), member->held);
+    return held + difference(atomic_load_explicit(&share->group->held, memory_order_relaxed), share->held);
 }
 
 int stint_budget_left(stint_budget *left)

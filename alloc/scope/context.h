@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a task sees of itself: its context; and stepping aside from it. Calling thread only, unless a function says
+ * What a task sees of itself: its context; and suspending its scopes. Calling thread only, unless a function says
  * otherwise. */
 #ifndef STI_ALLOC_SCOPE_CONTEXT_H
 #define STI_ALLOC_SCOPE_CONTEXT_H
@@ -22,11 +22,11 @@ static inline stint_context *sti_context_of(const struct sti_scope *scope)
     return scope != NULL ? scope->request->options->context : NULL;
 }
 
-/* --- Stepping aside: for a while the thread is as if in no scope at all. What it allocates comes from the process's heap and
+/* --- Suspended scopes: for a while the thread is as if in no scope at all. What it allocates comes from the process's heap and
  * is charged to nobody, nothing is a sample point, and scopes that it opens are nobody's inner ones. For the executor,
  * which calls the application's code in a task's midst that is not the task's. Calling thread only. */
 
-struct sti_aside {
+struct sti_suspended_scope {
     struct sti_thread *thread; /* NULL: it was in no scope */
     struct sti_scope *scope;
     sti_backend_theap *allocating;
@@ -34,7 +34,7 @@ struct sti_aside {
     uint64_t started;
 };
 
-void sti_aside_begin(struct sti_aside *aside);
-void sti_aside_end(const struct sti_aside *aside);
+void sti_scope_suspend(struct sti_suspended_scope *suspended);
+void sti_scope_resume(const struct sti_suspended_scope *suspended);
 
 #endif

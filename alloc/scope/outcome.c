@@ -81,9 +81,9 @@ const char *stint_deferral_name(stint_deferral deferral)
 
 /* --- Errors with a payload. --- */
 
-static bool is_branch(const struct sti_scope *scope)
+static bool is_subtask(const struct sti_scope *scope)
 {
-    return scope->is_inner_branch || (scope->member != NULL && scope->member->family->thread != scope->thread);
+    return scope->is_inner_subtask || (scope->share != NULL && scope->share->group->thread != scope->thread);
 }
 
 /* NULL: there is no memory, or the task must not have it. */
@@ -96,7 +96,7 @@ static void *copy_charged(const void *payload, size_t size, const void *caller)
 int stint_fail(int error, const void *payload, size_t size)
 {
     const struct sti_thread *thread = sti_thread_metered;
-    if (thread == NULL || is_branch(thread->scope) || (payload == NULL && size > 0))
+    if (thread == NULL || is_subtask(thread->scope) || (payload == NULL && size > 0))
         return error;
     void *copy = size > 0 ? copy_charged(payload, size, STI_CALLER()) : NULL;
     struct sti_scope *scope = thread->scope;

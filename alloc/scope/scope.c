@@ -124,9 +124,9 @@ void sti_scope_init(struct sti_scope *scope, struct sti_thread *thread, const st
     scope->below = sti_thread_metered != NULL ? thread->scope : NULL;
     scope->outer = NULL;
     scope->request = request;
-    scope->member = NULL;
-    scope->is_branch = false;
-    scope->is_inner_branch = false;
+    scope->share = NULL;
+    scope->is_subtask = false;
+    scope->is_inner_subtask = false;
     scope->forks = sti_forks_outstanding(thread);
     scope->joins = sti_forks_in_joins;
     scope->callback = sti_callback_innermost;
@@ -251,7 +251,7 @@ static int open_scope(struct sti_thread *thread, struct sti_scope *scope, const 
     if (scope->outer == NULL)
         sti_global_begin_task(thread, start != 0 ? start : 1); /* untimed: as the oldest */
     if (sti_scope_has_limit_of_time(scope))
-        sti_due_begin(thread, scope);
+        sti_next_deadline_begin(thread, scope);
     sti_thread_enter(thread);
     return 0;
 }
@@ -259,7 +259,7 @@ static int open_scope(struct sti_thread *thread, struct sti_scope *scope, const 
 /* Most tasks have nothing that could stop them here but what the process holds. */
 static inline void look(const struct sti_thread *thread, struct sti_scope *scope, uint64_t now)
 {
-    uintptr_t others = (uintptr_t)scope->outer | (uintptr_t)scope->member | (uintptr_t)scope->stop | (uintptr_t)scope->token;
+    uintptr_t others = (uintptr_t)scope->outer | (uintptr_t)scope->share | (uintptr_t)scope->stop | (uintptr_t)scope->token;
     if (others != 0 || (scope->deadline & scope->cpu.look) != UINT64_MAX ||
         atomic_load_explicit(&thread->sacrificed, memory_order_seq_cst))
         sti_interrupt_look(scope, now);
@@ -331,12 +331,12 @@ static void close_scope(struct sti_thread *thread, int code, void *value, const 
     uint64_t end = scope->untimed ? start : now_but_not_before(thread, start);
     look(thread, scope, end);
     uint64_t cpu = scope->cpu.limit != 0 ? sti_cpu_end(scope) : 0;
-    if (scope->member != NULL)
-        sti_family_close(scope, cpu);
+    if (scope->share != NULL)
+        sti_group_close(scope, cpu);
 
     stint_reason reason = scope->tripped;
     if (reason == STINT_REASON_FAILED && code == 0)
-        code = EINVAL; /* a branch's: left_frames.h */
+        code = EINVAL; /* a stolen subtask's: left_frames.h */
     if (reason == STINT_REASON_NONE && code != 0)
         reason = STINT_REASON_FAILED;
     set_reason(outcome, reason, code);
@@ -360,21 +360,21 @@ static void close_scope(struct sti_thread *thread, int code, void *value, const 
         .cpu_ns = request->options->budget.cpu_ns != 0 ? cpu : 0,
         .committed = commits ? held : 0,
     };
-    if (scope->member != NULL)
-        sti_family_add_usage(scope, &outcome->usage);
+    if (scope->share != NULL)
+        sti_group_add_usage(scope, &outcome->usage);
 
     if (scope->mutexes != NULL)
         sti_mutex_abandon_all(scope);
-    if (scope->member != NULL)
-        sti_handles_move(&scope->member->family->handles, &scope->handles, scope);
+    if (scope->share != NULL)
+        sti_handles_move(&scope->share->group->handles, &scope->handles, scope);
     if (commits) {
         commit(thread, scope);
     } else {
         outcome->usage.kept = roll_back(thread, scope, request->options->name);
         outcome->usage.descriptors = sti_descriptors_left(scope->descriptors, request->options->name);
     }
-    if (scope->member != NULL)
-        outcome->usage.kept += sti_family_end(scope, commits);
+    if (scope->share != NULL)
+        outcome->usage.kept += sti_group_end(scope, commits);
     if (request->options->wipe)
         sti_wipe_end();
     if (scope->descriptors != NULL)
@@ -383,7 +383,7 @@ static void close_scope(struct sti_thread *thread, int code, void *value, const 
     if (scope->outer == NULL)
         sti_global_end_task(thread, request->options->name, scope->below != NULL);
     if (sti_scope_has_limit_of_time(scope))
-        sti_due_renew(thread, scope->below);
+        sti_next_deadline_renew(thread, scope->below);
     if (scope->account != NULL)
         sti_account_leave(scope->account, scope->charged);
     sti_hold_hand_down(scope);
@@ -406,8 +406,8 @@ static void abandon_scope(struct sti_scope *scope)
     sti_process_free((void *)(uintptr_t)unheard.payload);
     stint_token_release(token);
     stint_account_release(account);
-    if (thread->scope == NULL && sti_member_has_mail(thread))
-        sti_member_collect(thread);
+    if (thread->scope == NULL && sti_share_has_mail(thread))
+        sti_share_collect(thread);
 }
 
 __attribute__((constructor)) static void abandon_scopes(void)
@@ -454,8 +454,8 @@ int sti_scope_run(const struct sti_scope_request *request, stint_outcome *outcom
     if (sti_forks_are_left(&scope))
         code = sti_forks_give_up(&scope);
     close_scope(thread, code, value, request, outcome);
-    if (scope.below == NULL && sti_member_has_mail(thread))
-        sti_member_collect(thread);
+    if (scope.below == NULL && sti_share_has_mail(thread))
+        sti_share_collect(thread);
     return 0;
 }
 

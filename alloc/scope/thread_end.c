@@ -19,7 +19,7 @@ static void end_thread(void *record)
     struct sti_thread *thread = record;
     if (!sti_thread_begin_end(thread))
         return;
-    sti_member_end_thread(thread);
+    sti_share_end_thread(thread);
     sti_handles_end_thread(thread);
     sti_heap_end_thread(thread);
     sti_sampling_end_thread(&thread->sampling);

@@ -14,7 +14,7 @@
 
 /* --- Tokens. Any thread; setting and reading one also from signal handlers.
  *
- * A set is one store of the flag, then a poke of every thread (thread.h): each thread in a scope either sees the flag
+ * A set is one store of the flag, then a request for a sample to every thread (thread.h): each thread in a scope either sees the flag
  * in the sample point it is in, or finds its limit at 0 and makes one at its next allocation. Nobody registers with a
  * token, so making, keeping and setting one costs nothing per task. */
 
@@ -36,9 +36,9 @@ void stint_token_set(stint_token *token)
 {
     if (token == NULL)
         return;
-    /* seq_cst: before the pokes in the one order that the threads' own limit stores and flag loads are in too. */
+    /* seq_cst: before the requests for samples in the one order that the threads' own limit stores and flag loads are in too. */
     atomic_store_explicit(&token->set, true, memory_order_seq_cst);
-    sti_thread_poke_all();
+    sti_thread_request_samples();
     sti_watch_wake();
 }
 

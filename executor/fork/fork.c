@@ -2,7 +2,7 @@
  *
  * Fork and join off their fast paths: forks that are shared, stolen, waited for and settled; see fork.h.
  *
- * Nothing of the executor is half done while a subtask runs, in a join or in a branch: an interrupt may jump over the
+ * Nothing of the executor is half done while a subtask runs, in a join or in a stolen subtask: an interrupt may jump over the
  * frames of this file that lie below it. In the midst of these functions there is no sample point. */
 #include "fork.h"
 
@@ -12,8 +12,8 @@
 #include "alloc/charge/shared_budget.h"
 #include "alloc/interrupt/hook.h"
 #include "alloc/interrupt/left_frames.h"
-#include "alloc/scope/branch.h"
 #include "alloc/scope/scope.h"
+#include "alloc/scope/subtask.h"
 #include "executor/pool/overdue.h"
 #include "executor/pool/pool_state.h"
 #include "executor/worker/deadlock.h"
@@ -36,19 +36,19 @@ __thread struct stint_forks *stint_thread_forks = &no_forks;
 /* Somebody has asked: share forks below this place, if there are any and they may be. Otherwise the question stays. */
 static void answer(struct sti_worker *worker, size_t end)
 {
-    struct sti_family *family;
+    struct sti_group *group;
     worker->split.task = sti_worker_task(worker);
-    if (sti_family_open(&family) == 0 && sti_split_share(&worker->split, end, family))
+    if (sti_group_open(&group) == 0 && sti_split_share(&worker->split, end, group))
         sti_park_notify_shared(worker->pool);
 }
 
 void sti_fork_share_all(struct sti_worker *worker)
 {
-    struct sti_family *family;
+    struct sti_group *group;
     if (worker->split.forks.depth == worker->split.split)
         return;
     worker->split.task = sti_worker_task(worker);
-    if (sti_family_open(&family) == 0 && sti_split_share_all(&worker->split, family))
+    if (sti_group_open(&group) == 0 && sti_split_share_all(&worker->split, group))
         sti_park_notify_shared(worker->pool);
 }
 
@@ -72,9 +72,9 @@ int stint_fork_slowly(stint_subtask *subtask, stint_fn *fn, void *arg)
 /* --- Stealing ----------------------------------------------------------------------------------------------------- */
 
 static struct sti_stolen steal_from(struct sti_worker *worker, struct sti_worker *owner,
-                                    const struct sti_family *family)
+                                    const struct sti_group *group)
 {
-    struct sti_stolen stolen = { sti_split_steal(&owner->split, family), owner };
+    struct sti_stolen stolen = { sti_split_steal(&owner->split, group), owner };
     if (stolen.offer == NULL) {
         sti_split_ask(&owner->split);
         return stolen;
@@ -85,7 +85,7 @@ static struct sti_stolen steal_from(struct sti_worker *worker, struct sti_worker
     return stolen;
 }
 
-struct sti_stolen sti_fork_steal(struct sti_worker *worker, const struct sti_family *family)
+struct sti_stolen sti_fork_steal(struct sti_worker *worker, const struct sti_group *group)
 {
     const stint_pool *pool = worker->pool;
     unsigned slots = sti_pool_slots(pool);
@@ -93,7 +93,7 @@ struct sti_stolen sti_fork_steal(struct sti_worker *worker, const struct sti_fam
     for (unsigned i = 0; i < slots; i++) {
         struct sti_worker *owner = &pool->workers[victim];
         if (owner != worker) {
-            struct sti_stolen stolen = steal_from(worker, owner, family);
+            struct sti_stolen stolen = steal_from(worker, owner, group);
             if (stolen.offer != NULL)
                 return stolen;
         }
@@ -105,8 +105,8 @@ struct sti_stolen sti_fork_steal(struct sti_worker *worker, const struct sti_fam
 
 const stint_options *sti_fork_options(struct sti_stolen stolen)
 {
-    const struct sti_family *family = atomic_load_explicit(&stolen.offer->family, memory_order_relaxed);
-    return family->request->options;
+    const struct sti_group *group = atomic_load_explicit(&stolen.offer->group, memory_order_relaxed);
+    return group->request->options;
 }
 
 void sti_fork_run(struct sti_worker *worker, struct sti_stolen stolen)
@@ -114,9 +114,9 @@ void sti_fork_run(struct sti_worker *worker, struct sti_stolen stolen)
     struct sti_offer *offer = stolen.offer;
     struct sti_frame frame;
     sti_worker_enter(worker, &frame, offer->task, true);
-    struct sti_family *family = atomic_load_explicit(&offer->family, memory_order_relaxed);
+    struct sti_group *group = atomic_load_explicit(&offer->group, memory_order_relaxed);
     offer->value = NULL;
-    offer->code = sti_branch_run(family, offer->fn, offer->arg, &offer->value, &offer->interrupted,
+    offer->code = sti_subtask_run(group, offer->fn, offer->arg, &offer->value, &offer->interrupted,
                                  &offer->thrown);
     sti_worker_leave(worker, &frame);
     sti_visit_let_pass();
@@ -136,21 +136,21 @@ static bool has_ended(const struct sti_offer *offer)
 /* Steal back from whoever has the awaited subtask; from others of the same task when that one has nothing. */
 static bool leapfrog(struct sti_worker *worker, const struct sti_offer *awaited)
 {
-    const struct sti_family *family = atomic_load_explicit(&awaited->family, memory_order_relaxed);
+    const struct sti_group *group = atomic_load_explicit(&awaited->group, memory_order_relaxed);
     struct sti_worker *thief = atomic_load_explicit(&awaited->thief, memory_order_relaxed);
     struct sti_stolen stolen = { .offer = NULL };
     if (thief != NULL)
-        stolen = steal_from(worker, thief, family);
+        stolen = steal_from(worker, thief, group);
     if (stolen.offer == NULL)
-        stolen = sti_fork_steal(worker, family);
+        stolen = sti_fork_steal(worker, group);
     if (stolen.offer == NULL)
         return false;
     unsigned depth = worker->asleep;
     if (depth > 0)
-        sti_spare_interrupt_sleep(worker);
+        sti_substitute_interrupt_sleep(worker);
     sti_fork_run(worker, stolen);
     if (depth > 0)
-        sti_spare_resume_sleep(worker, depth);
+        sti_substitute_resume_sleep(worker, depth);
     return true;
 }
 
@@ -167,7 +167,7 @@ static void sleep_long_in_join(struct sti_sleeper *sleeper, uint64_t deadline_ns
         sti_waking_uncover_scopes();
 }
 
-/* Who sleeps here has given its place to a spare; and may be the only one that has room on its stack for a task that
+/* Who sleeps here has given its place to a substitute; and may be the only one that has room on its stack for a task that
  * others wait for (deadlock.h). But not while frames are being left. */
 static void sleep_in_join(struct sti_worker *worker, const struct sti_offer *offer, bool settles, bool *refused)
 {
@@ -175,13 +175,13 @@ static void sleep_in_join(struct sti_worker *worker, const struct sti_offer *off
     struct sti_sleeper *for_rescue = *refused ? NULL : &sleeper;
     if (!settles)
         sti_wait_measure_room(&sleeper);
-    sti_spare_fall_asleep(worker, for_rescue);
+    sti_substitute_fall_asleep(worker, for_rescue);
     if (for_rescue == NULL)
         sleep_long_in_join(&sleeper, sti_deadline_after(STI_RETRY_NS));
     else if (!sti_park_await(&sleeper, sti_deadline_after(SHORT_SLEEP_NS)))
         sleep_long_in_join(&sleeper, STI_NEVER);
-    sti_spare_awake(worker, for_rescue);
-    *refused = sti_wait_run_errands(&sleeper, !settles && !has_ended(offer));
+    sti_substitute_awake(worker, for_rescue);
+    *refused = sti_wait_run_assigned(&sleeper, !settles && !has_ended(offer));
 }
 
 /* Wait for the end of what a thief has, and give its place back. */
@@ -191,7 +191,7 @@ static struct sti_offer *await(struct sti_worker *worker, size_t place, bool set
     unsigned round = 0;
     bool refused = false;
     while (!has_ended(offer)) {
-        sti_branch_answer();
+        sti_subtask_answer();
         if (leapfrog(worker, offer))
             round = 0;
         else if (round < AWAIT_ROUNDS)

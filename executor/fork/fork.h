@@ -7,7 +7,7 @@
 
 #include <stint/task.h>
 
-struct sti_family;
+struct sti_group;
 struct sti_offer;
 struct sti_worker;
 
@@ -22,8 +22,8 @@ struct sti_stolen {
     struct sti_worker *owner; /* who waits for it */
 };
 
-/* A public fork of another worker, of this family unless it is NULL. Workers that have none are asked for some. */
-struct sti_stolen sti_fork_steal(struct sti_worker *worker, const struct sti_family *family);
+/* A public fork of another worker, of this group unless it is NULL. Workers that have none are asked for some. */
+struct sti_stolen sti_fork_steal(struct sti_worker *worker, const struct sti_group *group);
 
 /* Its task's. */
 const stint_options *sti_fork_options(struct sti_stolen stolen);
@@ -32,7 +32,7 @@ const stint_options *sti_fork_options(struct sti_stolen stolen);
  * have all of it. */
 void sti_fork_share_all(struct sti_worker *worker);
 
-/* Run it to its end, as a branch of its task. */
+/* Run it to its end, as a stolen subtask of its task. */
 void sti_fork_run(struct sti_worker *worker, struct sti_stolen stolen);
 
 #endif

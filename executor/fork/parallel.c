@@ -249,17 +249,17 @@ struct merge {
 static size_t count_before(const struct order *order, const char *elements, size_t count, const char *element,
                            bool with_equal)
 {
-    size_t least = 0;
-    while (least < count) {
-        size_t middle = least + (count - least) / 2;
+    size_t min = 0;
+    while (min < count) {
+        size_t middle = min + (count - min) / 2;
         const char *other = elements + middle * order->size;
         bool is_before = with_equal ? !is_behind(order, other, element) : is_behind(order, element, other);
         if (is_before)
-            least = middle + 1;
+            min = middle + 1;
         else
             count = middle;
     }
-    return least;
+    return min;
 }
 
 static int merge(void *argument, void **value)

@@ -23,7 +23,7 @@
  * Places are used again, so a word can come back: with the same top and split, but other entries. Two things keep that
  * harmless. A thief reads the offer only after it has moved top: the place is its own then, until the owner has seen the
  * subtask's end (acquire of the offer's state). And each change by the owner gives the word a new tag, so a thief that slept in
- * between fails; only the family that it looked up before could be an old one, after exactly 2^32 changes.
+ * between fails; only the group that it looked up before could be an old one, after exactly 2^32 changes.
  *
  * Holes. A fork that is joined before newer ones leaves its place empty. No hole is ever public. While there are any, all
  * joins take the slow path, which gives the places back as soon as nothing newer is left.
@@ -157,26 +157,26 @@ static size_t first_hole(const struct sti_split *split, size_t end)
     return place;
 }
 
-static void offer(struct sti_split *split, size_t place, struct sti_family *family)
+static void offer(struct sti_split *split, size_t place, struct sti_group *group)
 {
     const stint_subtask *subtask = split->forks.places[place];
     struct sti_offer *made = &split->offers[place];
     made->fn = subtask->fn;
     made->arg = subtask->arg;
     made->task = split->task;
-    atomic_store_explicit(&made->family, family, memory_order_relaxed);
+    atomic_store_explicit(&made->group, group, memory_order_relaxed);
     atomic_store_explicit(&made->thief, NULL, memory_order_relaxed);
     atomic_store_explicit(&made->state, STI_OFFER_SHARED, memory_order_relaxed);
 }
 
-static void make_public(struct sti_split *split, size_t end, struct sti_family *family)
+static void make_public(struct sti_split *split, size_t end, struct sti_group *group)
 {
     for (size_t place = split->split; place < end; place++)
-        offer(split, place, family);
+        offer(split, place, group);
     raise_split(split, end);
 }
 
-bool sti_split_share(struct sti_split *split, size_t end, struct sti_family *family)
+bool sti_split_share(struct sti_split *split, size_t end, struct sti_group *group)
 {
     if (!sti_split_is_public(split)) {
         pass_holes(split, end);
@@ -184,20 +184,20 @@ bool sti_split_share(struct sti_split *split, size_t end, struct sti_family *fam
         end = first_hole(split, end);
         if (begin >= end)
             return false;
-        make_public(split, begin + (end - begin + 1) / 2, family);
+        make_public(split, begin + (end - begin + 1) / 2, group);
     }
     stop_asking(split);
     return true;
 }
 
-bool sti_split_share_all(struct sti_split *split, struct sti_family *family)
+bool sti_split_share_all(struct sti_split *split, struct sti_group *group)
 {
     if (!sti_split_is_public(split))
         pass_holes(split, split->forks.depth);
     size_t end = first_hole(split, split->forks.depth);
     if (split->split >= end)
         return false;
-    make_public(split, end, family);
+    make_public(split, end, group);
     stop_asking(split);
     return true;
 }
@@ -272,18 +272,18 @@ void sti_split_leave(struct sti_split *split, struct sti_split_below below)
 
 /* --- Any other thread --------------------------------------------------------------------------------------------- */
 
-static bool is_of(const struct sti_split *split, size_t place, const struct sti_family *family)
+static bool is_of(const struct sti_split *split, size_t place, const struct sti_group *group)
 {
-    return atomic_load_explicit(&split->offers[place].family, memory_order_relaxed) == family;
+    return atomic_load_explicit(&split->offers[place].group, memory_order_relaxed) == group;
 }
 
-struct sti_offer *sti_split_steal(struct sti_split *split, const struct sti_family *family)
+struct sti_offer *sti_split_steal(struct sti_split *split, const struct sti_group *group)
 {
     uint64_t word = atomic_load_explicit(&split->bounds, memory_order_relaxed);
     struct bounds bounds;
     do {
         bounds = unpacked(word);
-        if (bounds.top >= bounds.split || (family != NULL && !is_of(split, bounds.top, family)))
+        if (bounds.top >= bounds.split || (group != NULL && !is_of(split, bounds.top, group)))
             return NULL;
         bounds.top++;
     } while (!atomic_compare_exchange_weak_explicit(&split->bounds, &word, packed(bounds), memory_order_acquire,
@@ -306,8 +306,8 @@ bool sti_split_is_public(const struct sti_split *split)
     return bounds.top < bounds.split;
 }
 
-bool sti_split_offers(const struct sti_split *split, const struct sti_family *family)
+bool sti_split_offers(const struct sti_split *split, const struct sti_group *group)
 {
     struct bounds bounds = unpacked(atomic_load_explicit(&split->bounds, memory_order_relaxed));
-    return bounds.top < bounds.split && is_of(split, bounds.top, family);
+    return bounds.top < bounds.split && is_of(split, bounds.top, group);
 }

@@ -16,7 +16,7 @@
 
 #define STI_SPLIT_CAPACITY STINT_FORK_PLACES
 
-struct sti_family;
+struct sti_group;
 struct sti_worker;
 
 /* A place that is public or stolen, as its thief sees it. The subtask itself is in a frame that its thief never touches:
@@ -30,7 +30,7 @@ enum sti_offer_state { STI_OFFER_SHARED, STI_OFFER_ENDED };
 struct sti_offer {
     stint_fn *fn;
     void *arg;
-    _Atomic(struct sti_family *) family;
+    _Atomic(struct sti_group *) group;
     const void *task;                   /* that it is a part of */
     _Atomic(struct sti_worker *) thief; /* NULL: none yet. For others, whom to steal from and whom the owner waits for.
                                          * Release; acquire, or relaxed only to compare */
@@ -63,11 +63,11 @@ bool sti_split_is_asked(const struct sti_split *split);
 
 /* Where nothing is public, make the older half of the private forks below this place so, at least one. True: something
  * is public now, and whoever had asked is answered. False: there is nothing to share. */
-bool sti_split_share(struct sti_split *split, size_t end, struct sti_family *family);
+bool sti_split_share(struct sti_split *split, size_t end, struct sti_group *group);
 
 /* Make all private forks public that have no hole before them: their owner is about to sleep. True: something is public
  * now that was not. */
-bool sti_split_share_all(struct sti_split *split, struct sti_family *family);
+bool sti_split_share_all(struct sti_split *split, struct sti_group *group);
 
 /* Whether this is one of the outstanding forks of the running task. */
 bool sti_split_holds(const struct sti_split *split, const stint_subtask *subtask);
@@ -89,15 +89,15 @@ void sti_split_leave(struct sti_split *split, struct sti_split_below below);
 
 /* --- Any other thread --------------------------------------------------------------------------------------------- */
 
-/* The oldest public fork, if it is of this family or that is NULL. NULL: there is none. */
-struct sti_offer *sti_split_steal(struct sti_split *split, const struct sti_family *family);
+/* The oldest public fork, if it is of this group or that is NULL. NULL: there is none. */
+struct sti_offer *sti_split_steal(struct sti_split *split, const struct sti_group *group);
 
 /* Ask for work: the owner's next fork or join looks. */
 void sti_split_ask(struct sti_split *split);
 
-/* Whether something is public; and whether the oldest of it is of this family. Guesses unless the caller has ordered
+/* Whether something is public; and whether the oldest of it is of this group. Guesses unless the caller has ordered
  * them against sti_split_share with a fence. */
 bool sti_split_is_public(const struct sti_split *split);
-bool sti_split_offers(const struct sti_split *split, const struct sti_family *family);
+bool sti_split_offers(const struct sti_split *split, const struct sti_group *group);
 
 #endif

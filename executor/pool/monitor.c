@@ -10,8 +10,8 @@
 #include "alloc/base/clock.h"
 #include "alloc/base/libc.h"
 #include "alloc/interrupt/watch.h"
-#include "executor/queue/tenants.h"
-#include "executor/task/follow.h"
+#include "executor/queue/fair_queue.h"
+#include "executor/task/continuation.h"
 #include "timers.h"
 
 /* --- The timing wheel. --- */
@@ -163,18 +163,18 @@ struct ending {
 static void end_expired(void *argument)
 {
     const struct ending *ending = argument;
-    sti_follow_hold();
+    sti_continuation_hold();
     for (struct sti_timer *timer = ending->claimed; timer != NULL;) {
         sti_task *task = task_of(timer);
         timer = timer->next;
-        if (task->tenants != NULL) {
-            sti_tenants_remove(task->tenants, task);
+        if (task->fair_queue != NULL) {
+            sti_fair_queue_remove(task->fair_queue, task);
             sti_task_release(task);
         }
         sti_task_end_unstarted(task, STINT_REASON_EXPIRED);
         sti_task_release(task);
     }
-    sti_expired_hand_over(&ending->monitor->expired, sti_follow_let_go());
+    sti_expired_hand_over(&ending->monitor->expired, sti_continuation_let_go());
 }
 
 static uint64_t look_at_timers(struct sti_watch *watch, uint64_t now)
@@ -286,7 +286,7 @@ static void *run_lines(void *argument)
     struct sti_expired *expired = argument;
     struct sti_line_turn *line;
     while ((line = take_line(expired)) != NULL)
-        sti_follow_run(line);
+        sti_continuation_run(line);
     return NULL;
 }
 
@@ -318,7 +318,7 @@ void sti_expired_hand_over(struct sti_expired *expired, struct sti_line_turn *li
     pthread_cond_signal(&expired->changed);
     pthread_mutex_unlock(&expired->lock);
     if (!handed)
-        sti_follow_run(line);
+        sti_continuation_run(line);
 }
 
 void sti_expired_end(struct sti_expired *expired)

@@ -35,7 +35,7 @@ void sti_expired_init(struct sti_expired *expired);
 /* Nothing is handed over any more. Returns when all of it has run. */
 void sti_expired_end(struct sti_expired *expired);
 
-/* Have the line (sti_follow_let_go) run. Where no thread can be started it is run here. The watch's thread. */
+/* Have the line (sti_continuation_let_go) run. Where no thread can be started it is run here. The watch's thread. */
 void sti_expired_hand_over(struct sti_expired *expired, struct sti_line_turn *line);
 
 /* --- The pool's part of the monitor: tasks whose deadline passes while they wait resolve then, not when a worker comes to

@@ -20,9 +20,9 @@
 #include "alloc/interrupt/interrupt.h"
 #include "alloc/interrupt/signals.h"
 #include "alloc/interrupt/watch.h"
-#include "executor/task/follow.h"
+#include "executor/task/continuation.h"
 #include "executor/worker/event.h"
-#include "executor/worker/spare.h"
+#include "executor/worker/substitute.h"
 #include "executor/worker/worker.h"
 #include "monitor.h"
 #include "pool_state.h"
@@ -120,17 +120,17 @@ static struct report *make_report(struct sti_overdue *overdue, const struct sti_
 static void deal_with(struct sti_overdue *overdue, struct sti_overdue_entry *entry, uint64_t now)
 {
     entry->given_up = true;
-    entry->replaced = sti_spare_replace(entry->worker);
+    entry->replaced = sti_substitute_replace(entry->worker);
     struct report *report = overdue->function != NULL ? make_report(overdue, entry, now) : NULL;
     if (report != NULL)
-        sti_follow_now(entry->task, &report->turn, tell);
+        sti_continuation_now(entry->task, &report->turn, tell);
 }
 
 static void deal_with_all(void *argument)
 {
     struct sti_overdue *overdue = argument;
     uint64_t now = sti_clock_now();
-    sti_follow_hold();
+    sti_continuation_hold();
     sti_plain_mutex_lock(&overdue->lock);
     while (overdue->due != NULL) {
         struct sti_overdue_entry *entry = overdue->due;
@@ -138,7 +138,7 @@ static void deal_with_all(void *argument)
         deal_with(overdue, entry, now);
     }
     sti_plain_mutex_unlock(&overdue->lock);
-    sti_expired_hand_over(overdue->reports, sti_follow_let_go());
+    sti_expired_hand_over(overdue->reports, sti_continuation_let_go());
 }
 
 static uint64_t look_at_timers(struct sti_watch *watch, uint64_t now)
@@ -202,7 +202,7 @@ void sti_overdue_end_task(struct sti_overdue *overdue, struct sti_overdue_entry 
     sti_ask_drop(&entry->worker->ask);
     sti_plain_mutex_unlock(&overdue->lock);
     if (entry->given_up)
-        sti_spare_return(entry->worker);
+        sti_substitute_return(entry->worker);
 }
 
 void sti_overdue_init(struct sti_overdue *overdue, struct sti_expired *reports)
@@ -361,7 +361,7 @@ static void look_at_all(struct snapshot *snapshot, stint_pool *pool)
     sti_queue_look(&pool->queue, look_at_entry, snapshot);
     for (unsigned i = 0; i < slots; i++)
         sti_deque_look(&pool->workers[i].deque, look_at_entry, snapshot);
-    sti_tenants_look(&pool->tenants, look_at_entry, snapshot);
+    sti_fair_queue_look(&pool->fair_queue, look_at_entry, snapshot);
 }
 
 static void show(struct snapshot *snapshot, stint_visit_fn *visit, void *arg)

@@ -15,7 +15,7 @@
 #include "timers.h"
 
 /* --- Overdue tasks: those that still run when their deadline has passed for longer than the pool's overdue_ns. Nothing ends
- * them, so at least the pool goes on: a spare takes the worker's place (spare.h), and the application is told.
+ * them, so at least the pool goes on: a substitute takes the worker's place (substitute.h), and the application is told.
  *
  *   worker   before the task begins: its entry's timer in; after it has ended: out, and its place back if it was replaced
  *   watch    what has expired goes on the list of those that are due; for each of these: asks the thread for its callstack

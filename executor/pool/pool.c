@@ -30,20 +30,20 @@ void sti_pool_free(stint_pool *pool)
     struct sti_worker *worker = sti_worker_current(); /* another pool's: its place is given up while others end callbacks */
     sti_deadlock_forget();
     if (worker != NULL)
-        sti_spare_fall_asleep(worker, NULL);
+        sti_substitute_fall_asleep(worker, NULL);
     pthread_mutex_destroy(&pool->joining);
     sti_overdue_end(&pool->overdue);
     sti_delays_await(&pool->delays);
     sti_shutdown_end_queued(pool); /* what submitters and delayed tasks left when the pool had closed */
-    sti_tenants_end(&pool->tenants);
+    sti_fair_queue_end(&pool->fair_queue);
     sti_monitor_end(&pool->monitor);
-    sti_farewell_await_all(pool); /* those that are noted on the way out of the tenants too */
+    sti_farewell_await_all(pool); /* those that are noted on the way out of the entries too */
     if (worker != NULL)
-        sti_spare_awake(worker, NULL);
+        sti_substitute_awake(worker, NULL);
     sti_delays_end(&pool->delays);
     sti_farewells_end(&pool->farewells);
-    sti_places_end(&pool->places);
-    sti_spares_end(&pool->spares);
+    sti_queue_slots_end(&pool->queue_slots);
+    sti_substitutes_end(&pool->substitutes);
     sti_queue_end(&pool->queue);
     if (pool->processors.mask != NULL)
         sti_processors_free(&pool->processors);
@@ -51,13 +51,13 @@ void sti_pool_free(stint_pool *pool)
     sti_process_free(pool);
 }
 
-static stint_pool *make_pool(unsigned workers, unsigned spares, size_t queue_capacity, const char *name)
+static stint_pool *make_pool(unsigned workers, unsigned substitutes, size_t queue_capacity, const char *name)
 {
     stint_pool *pool = sti_process_aligned(_Alignof(stint_pool), sizeof *pool);
     if (pool == NULL)
         return NULL;
     memset(pool, 0, sizeof *pool);
-    pool->workers = sti_process_aligned(_Alignof(struct sti_worker), (workers + spares) * sizeof *pool->workers);
+    pool->workers = sti_process_aligned(_Alignof(struct sti_worker), (workers + substitutes) * sizeof *pool->workers);
     if (pool->workers == NULL) {
         sti_process_free(pool);
         return NULL;
@@ -67,7 +67,7 @@ static stint_pool *make_pool(unsigned workers, unsigned spares, size_t queue_cap
         sti_process_free(pool);
         return NULL;
     }
-    if (!sti_tenants_init(&pool->tenants, pool, queue_capacity)) {
+    if (!sti_fair_queue_init(&pool->fair_queue, pool, queue_capacity)) {
         sti_queue_end(&pool->queue);
         sti_process_free(pool->workers);
         sti_process_free(pool);
@@ -75,7 +75,7 @@ static stint_pool *make_pool(unsigned workers, unsigned spares, size_t queue_cap
     }
     pool->worker_count = workers;
     pool->tally.shared = true;
-    sti_places_init(&pool->places);
+    sti_queue_slots_init(&pool->queue_slots);
     sti_monitor_init(&pool->monitor);
     sti_overdue_init(&pool->overdue, &pool->monitor.expired);
     sti_delays_init(&pool->delays);
@@ -87,7 +87,7 @@ static stint_pool *make_pool(unsigned workers, unsigned spares, size_t queue_cap
     atomic_init(&pool->alive, workers);
     sti_event_init(&pool->ended);
     pthread_mutex_init(&pool->joining, NULL);
-    sti_spares_init(&pool->spares, workers, spares);
+    sti_substitutes_init(&pool->substitutes, workers, substitutes);
     return pool;
 }
 
@@ -97,11 +97,11 @@ static unsigned default_workers(void)
     return usable > STI_WORKERS_MAX ? STI_WORKERS_MAX : usable;
 }
 
-static unsigned spares_of(const stint_pool_options *options)
+static unsigned substitutes_of(const stint_pool_options *options)
 {
     if (options->spares == STINT_NO_SPARES)
         return 0;
-    return options->spares != 0 ? options->spares : STI_SPARES_DEFAULT;
+    return options->spares != 0 ? options->spares : STI_SUBSTITUTES_DEFAULT;
 }
 
 int stint_pool_create(stint_pool **pool, const stint_pool_options *options)
@@ -110,12 +110,12 @@ int stint_pool_create(stint_pool **pool, const stint_pool_options *options)
     if (options == NULL)
         options = &defaults;
     if (pool == NULL || options->workers > STI_WORKERS_MAX || options->queue_capacity > STI_QUEUE_CAPACITY_MAX ||
-        (options->spares > STI_SPARES_MAX && options->spares != STINT_NO_SPARES) ||
+        (options->spares > STI_SUBSTITUTES_MAX && options->spares != STINT_NO_SPARES) ||
         !sti_link_flags_valid(options->flags))
         return EINVAL;
     if (sti_backend_check() != 0 || !sti_link_allows(options->flags))
         return ENOTSUP;
-    stint_pool *created = make_pool(options->workers != 0 ? options->workers : default_workers(), spares_of(options),
+    stint_pool *created = make_pool(options->workers != 0 ? options->workers : default_workers(), substitutes_of(options),
                                     options->queue_capacity != 0 ? options->queue_capacity : STI_QUEUE_CAPACITY_DEFAULT,
                                     options->name != NULL ? options->name : "stint");
     if (created == NULL)
@@ -238,16 +238,16 @@ static void block_signals(sigset_t *before)
 
 /* It stands in for one worker now and for another later: in a pinned pool it may run wherever any of them may, or two
  * would share a processor while another is idle. */
-bool sti_start_spare(struct sti_worker *spare)
+bool sti_start_substitute(struct sti_worker *substitute)
 {
-    const struct sti_processors *processors = &spare->pool->processors;
+    const struct sti_processors *processors = &substitute->pool->processors;
     sigset_t before;
-    struct sti_aside aside;
-    sti_aside_begin(&aside);
+    struct sti_suspended_scope suspended;
+    sti_scope_suspend(&suspended);
     block_signals(&before);
-    bool started = processors->mask != NULL ? start_on(spare, processors->mask, processors->size) : start_free(spare);
+    bool started = processors->mask != NULL ? start_on(substitute, processors->mask, processors->size) : start_free(substitute);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
-    sti_aside_end(&aside);
+    sti_scope_resume(&suspended);
     return started;
 }
 
@@ -323,15 +323,15 @@ static unsigned quota_of(const struct sti_cgroup *group)
 static unsigned least_quota(const char *root)
 {
     struct sti_cgroup group;
-    unsigned least = 0;
+    unsigned min = 0;
     if (!sti_cgroup_find(&group, root, "cpu"))
         return 0;
     do {
         unsigned quota = quota_of(&group);
-        if (quota != 0 && (least == 0 || quota < least))
-            least = quota;
+        if (quota != 0 && (min == 0 || quota < min))
+            min = quota;
     } while (sti_cgroup_ascend(&group));
-    return least;
+    return min;
 }
 
 unsigned sti_processors_usable(const char *root)

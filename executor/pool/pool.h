@@ -17,9 +17,9 @@ struct sti_worker;
  * when the system allows no more threads, or their processors cannot be read. The thread that creates the pool. */
 unsigned sti_start_workers(stint_pool *pool, bool pinned);
 
-/* Start one spare. It may run where the calling thread may, that of a pinned pool on any of the processors that its
+/* Start one substitute. It may run where the calling thread may, that of a pinned pool on any of the processors that its
  * workers have. False: the system allows no more threads. Any thread, in a task too. */
-bool sti_start_spare(struct sti_worker *spare);
+bool sti_start_substitute(struct sti_worker *substitute);
 
 /* --- The processors that a pool may use: those of the calling thread's affinity mask, as many as the control group's quota
  * pays for. Any thread. */

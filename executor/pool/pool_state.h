@@ -12,12 +12,12 @@
 #include "alloc/interrupt/signals.h"
 #include "alloc/interrupt/token.h"
 #include "executor/queue/delays.h"
-#include "executor/queue/places.h"
+#include "executor/queue/fair_queue.h"
 #include "executor/queue/queue.h"
-#include "executor/queue/tenants.h"
+#include "executor/queue/queue_slots.h"
 #include "executor/worker/event.h"
 #include "executor/worker/park.h"
-#include "executor/worker/spare.h"
+#include "executor/worker/substitute.h"
 #include "farewell.h"
 #include "monitor.h"
 #include "overdue.h"
@@ -39,7 +39,7 @@ struct sti_worker;
 struct stint_pool {
     atomic_int phase;
     unsigned worker_count;
-    struct sti_worker *workers; /* and room for the spares: sti_pool_slots */
+    struct sti_worker *workers; /* and room for the substitutes: sti_pool_slots */
     bool holds_near_limit;      /* hold_near_memory_limit */
     struct sti_processors processors; /* that the workers of a pinned pool have one each of; mask NULL: it is not pinned */
     void (*worker_begins)(void *worker_data, unsigned index);
@@ -51,15 +51,15 @@ struct stint_pool {
 
     struct sti_lot lot;
     _Alignas(64) struct sti_queue queue;
-    struct sti_tenants tenants;
-    struct sti_places places;
+    struct sti_fair_queue fair_queue;
+    struct sti_queue_slots queue_slots;
     struct sti_monitor monitor;
     struct sti_overdue overdue;
     struct sti_delays delays;
     struct sti_farewells farewells;
     struct sti_tally tally; /* of tasks that no worker counted; shared */
     stint_pool *next_pool;  /* in the list of all (pools.h) */
-    _Alignas(64) struct sti_spares spares;
+    _Alignas(64) struct sti_substitutes substitutes;
 
     /* The end: each worker counts itself out of alive as the last thing it does; who waits for 0 then joins them all,
      * once. Or nobody waits any more (abandoned, set while alive is not 0): then the last one frees the pool. */
@@ -89,10 +89,10 @@ static inline int sti_pool_refusal(const stint_pool *pool)
     return sti_pool_is_left_behind(pool) ? EOWNERDEAD : ESHUTDOWN;
 }
 
-/* How many of the pool's workers are threads, or were: its own, then spares. For whoever looks through them all. */
+/* How many of the pool's workers are threads, or were: its own, then substitutes. For whoever looks through them all. */
 static inline unsigned sti_pool_slots(const stint_pool *pool)
 {
-    return atomic_load_explicit(&pool->spares.slots, memory_order_acquire);
+    return atomic_load_explicit(&pool->substitutes.slots, memory_order_acquire);
 }
 
 #endif

@@ -12,9 +12,9 @@
 #include "alloc/base/libc.h"
 #include "alloc/charge/account.h"
 #include "alloc/charge/global.h"
-#include "executor/task/follow.h"
+#include "executor/task/continuation.h"
 #include "executor/worker/park.h"
-#include "executor/worker/spare.h"
+#include "executor/worker/substitute.h"
 #include "executor/worker/worker.h"
 #include "pool_state.h"
 
@@ -56,7 +56,7 @@ static stint_pool *choose(const stint_account *account, const stint_pool *own, u
     stint_pool *chosen = NULL;
     uint64_t now = sti_clock_now();
     for (stint_pool *pool = pools; pool != NULL; pool = pool->next_pool) {
-        uint64_t since = sti_tenants_refused_since(&pool->tenants, account);
+        uint64_t since = sti_fair_queue_refused_since(&pool->fair_queue, account);
         if (since == 0 || (chosen != NULL && since >= *longest))
             continue;
         if (pool == own || now - since >= LONG_WAIT_NS || sti_park_is_anybody_idle(pool)) {
@@ -70,7 +70,7 @@ static stint_pool *choose(const stint_account *account, const stint_pool *own, u
 static void offer_to_all(const stint_account *account)
 {
     for (stint_pool *pool = pools; pool != NULL; pool = pool->next_pool) {
-        if (sti_tenants_release(&pool->tenants, account))
+        if (sti_fair_queue_release(&pool->fair_queue, account))
             sti_park_notify(pool);
     }
 }
@@ -87,8 +87,8 @@ static void on_free_slot(stint_account *account)
     stint_pool *pool = choose(account, own, &longest);
     if (pool == NULL)
         offer_to_all(account);
-    else if (pool == own ? sti_tenants_release(&pool->tenants, account)
-                         : sti_tenants_grant(&pool->tenants, account, &tried))
+    else if (pool == own ? sti_fair_queue_release(&pool->fair_queue, account)
+                         : sti_fair_queue_grant(&pool->fair_queue, account, &tried))
         sti_park_notify(pool);
     sti_plain_mutex_unlock(&lock);
     if (tried.account != NULL)
@@ -99,17 +99,17 @@ static void on_free_slot(stint_account *account)
 /* A delayed task may end in this (delays.h). What follows it has to wait until the list is free. */
 void sti_pools_fill(void)
 {
-    bool follows = sti_is_following();
+    bool follows = sti_continuation_is_running();
     if (!follows)
-        sti_follow_begin_callback();
+        sti_continuation_begin_callback();
     sti_plain_mutex_lock(&lock);
     for (stint_pool *pool = pools; pool != NULL; pool = pool->next_pool) {
-        if (sti_places_are_wanted(&pool->places))
-            sti_places_fill_capped(pool);
+        if (sti_queue_slots_are_wanted(&pool->queue_slots))
+            sti_queue_slots_fill_capped(pool);
     }
     sti_plain_mutex_unlock(&lock);
     if (!follows)
-        sti_follow_end_callback();
+        sti_continuation_end_callback();
 }
 
 /* Where another holds the list, it may be this very thread, in whose midst somebody allocated too much. */
@@ -170,13 +170,13 @@ int stint_pool_read(const stint_pool *pool, stint_pool_statistics *statistics)
         return EOWNERDEAD;
     *statistics = (stint_pool_statistics){
         .queued = sti_queue_length(&pool->queue),
-        .waiting = atomic_load_explicit(&pool->tenants.waiting, memory_order_relaxed),
-        .held_back = atomic_load_explicit(&pool->tenants.held, memory_order_relaxed),
-        .asleep = atomic_load_explicit(&pool->spares.asleep, memory_order_relaxed),
+        .waiting = atomic_load_explicit(&pool->fair_queue.waiting, memory_order_relaxed),
+        .held_back = atomic_load_explicit(&pool->fair_queue.held, memory_order_relaxed),
+        .asleep = atomic_load_explicit(&pool->substitutes.asleep, memory_order_relaxed),
         .spares = sti_pool_slots(pool) - pool->worker_count,
-        .standing_in = atomic_load_explicit(&pool->spares.standing_in, memory_order_relaxed),
-        .replaced = atomic_load_explicit(&pool->spares.replaced, memory_order_relaxed),
-        .unreplaced = atomic_load_explicit(&pool->spares.unreplaced, memory_order_relaxed),
+        .standing_in = atomic_load_explicit(&pool->substitutes.standing_in, memory_order_relaxed),
+        .replaced = atomic_load_explicit(&pool->substitutes.replaced, memory_order_relaxed),
+        .unreplaced = atomic_load_explicit(&pool->substitutes.unreplaced, memory_order_relaxed),
     };
     add_tally(statistics, &pool->tally);
     unsigned slots = sti_pool_slots(pool);

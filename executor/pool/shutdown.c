@@ -9,8 +9,8 @@
 
 #include "alloc/base/libc.h"
 #include "alloc/interrupt/hook.h"
-#include "executor/task/follow.h"
-#include "executor/worker/spare.h"
+#include "executor/task/continuation.h"
+#include "executor/worker/substitute.h"
 #include "executor/worker/worker.h"
 #include "farewell.h"
 #include "pool_state.h"
@@ -25,8 +25,8 @@ void sti_shutdown_begin(stint_pool *pool, enum sti_pool_phase phase)
 {
     sti_delays_close(pool);
     /* In this order, and before the phase: what was put for those who waited is seen by the workers (park.h). */
-    sti_places_close(&pool->places);
-    sti_tenants_close(&pool->tenants);
+    sti_queue_slots_close(&pool->queue_slots);
+    sti_fair_queue_close(&pool->fair_queue);
     int before = STI_POOL_OPEN;
     /* seq_cst: park.h says what it is ordered with. */
     while (before < (int)phase && !atomic_compare_exchange_weak_explicit(&pool->phase, &before, (int)phase,
@@ -64,7 +64,7 @@ void sti_shutdown_end_queued(stint_pool *pool)
         while ((task = sti_deque_steal(&pool->workers[i].deque)) != NULL)
             end_entry(pool, task);
     }
-    while ((task = sti_tenants_take_any(&pool->tenants)) != NULL)
+    while ((task = sti_fair_queue_take_any(&pool->fair_queue)) != NULL)
         end_claimed(pool, task);
 }
 
@@ -121,10 +121,10 @@ static int wait_for_workers(stint_pool *pool, uint64_t deadline_ns)
     int error = EINTR;
     for (bool deaf = false; error == EINTR; deaf = true) {
         if (worker != NULL)
-            sti_spare_fall_asleep(worker, NULL);
+            sti_substitute_fall_asleep(worker, NULL);
         error = sleep_until_ended(pool, deadline_ns, deaf);
         if (worker != NULL)
-            sti_spare_awake(worker, NULL);
+            sti_substitute_awake(worker, NULL);
         if (error == EINTR && sti_waking_deliver())
             return ECANCELED;
     }
@@ -174,7 +174,7 @@ bool sti_shutdown_abandon(stint_pool *pool, unsigned *running)
         sti_pool_free(pool);
         return false;
     }
-    sti_spare_begin_no_more(pool);
+    sti_substitute_begin_no_more(pool);
     unsigned slots = sti_pool_slots(pool);
     for (unsigned i = 0; i < slots; i++) {
         *running += atomic_load_explicit(&pool->workers[i].running, memory_order_relaxed) != NULL;
@@ -209,7 +209,7 @@ int stint_pool_shutdown(stint_pool *pool, stint_shutdown how, uint64_t timeout_n
         return EINVAL;
     if (sti_pool_is_left_behind(pool))
         return EOWNERDEAD;
-    if (sti_worker_of(pool) != NULL || sti_is_following())
+    if (sti_worker_of(pool) != NULL || sti_continuation_is_running())
         return EDEADLK;
     uint64_t deadline = sti_deadline_after(timeout_ns);
     if (how == STINT_SHUTDOWN_CANCEL)
@@ -246,7 +246,7 @@ static sti_task *take_settled(struct sti_farewells *farewells)
     sti_task **link = &farewells->first;
     for (int i = 0; i < 2 && *link != NULL; i++) {
         sti_task *task = *link;
-        if (!sti_follow_is_settled(task)) {
+        if (!sti_continuation_is_settled(task)) {
             link = &task->next_noted;
             continue;
         }
@@ -286,7 +286,7 @@ void sti_farewell_note(stint_pool *pool, sti_task *task)
 
 void sti_farewell_drop(stint_pool *pool, sti_task *task, struct sti_tally *tally)
 {
-    if (sti_task_count_unstarted(task, tally) && !sti_follow_is_settled(task))
+    if (sti_task_count_unstarted(task, tally) && !sti_continuation_is_settled(task))
         note(pool, task);
     else
         sti_task_release(task);
@@ -296,16 +296,16 @@ void sti_farewell_drop(stint_pool *pool, sti_task *task, struct sti_tally *tally
 
 /* On the stack of the one who waits. */
 struct farewell {
-    struct sti_follower follower;
+    struct sti_continuation continuation;
     pthread_mutex_t lock;
     pthread_cond_t told;
     bool done;
 };
 
 /* By who has told the others. */
-static void be_told(struct sti_follower *follower)
+static void be_told(struct sti_continuation *continuation)
 {
-    struct farewell *farewell = (struct farewell *)follower;
+    struct farewell *farewell = (struct farewell *)continuation;
     sti_plain_mutex_lock(&farewell->lock);
     farewell->done = true;
     pthread_cond_signal(&farewell->told);
@@ -315,11 +315,11 @@ static void be_told(struct sti_follower *follower)
 static void await(sti_task *task)
 {
     struct farewell farewell = {
-        .follower = { .task = task, .run = be_told },
+        .continuation = { .task = task, .run = be_told },
         .lock = PTHREAD_MUTEX_INITIALIZER,
         .told = PTHREAD_COND_INITIALIZER,
     };
-    sti_follow(&farewell.follower);
+    sti_continuation_add(&farewell.continuation);
     sti_plain_mutex_lock(&farewell.lock);
     while (!farewell.done)
         pthread_cond_wait(&farewell.told, &farewell.lock);

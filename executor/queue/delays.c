@@ -52,7 +52,7 @@ static void leave_list(struct sti_delayed *delayed)
 
 /* --- Ending ------------------------------------------------------------------------------------------------------- */
 
-/* The caller has claimed it, or taken it out of the line for a place. It is to resolve; the pool may be gone. */
+/* The caller has claimed it, or taken it out of the line for a slot. It is to resolve; the pool may be gone. */
 static void leave_unstarted(struct sti_delayed *delayed, stint_reason reason, int error)
 {
     sti_task *task = &delayed->task;
@@ -86,19 +86,19 @@ bool sti_delayed_end(sti_task *task, stint_reason reason)
 
 /* --- Starting ----------------------------------------------------------------------------------------------------- */
 
-/* A plain task that finds no place has been offered all the same: if somebody has claimed it, it needs none any
+/* A plain task that finds no slot has been offered all the same: if somebody has claimed it, it needs none any
  * more. */
 static bool take_offer_back(stint_pool *pool, sti_task *task)
 {
     int queued = STI_TASK_QUEUED;
-    if (task->tenants != NULL || atomic_compare_exchange_strong_explicit(&task->state, &queued, STI_TASK_NEW,
+    if (task->fair_queue != NULL || atomic_compare_exchange_strong_explicit(&task->state, &queued, STI_TASK_NEW,
                                                                          memory_order_relaxed, memory_order_relaxed))
         return true;
     sti_farewell_drop(pool, task, &pool->tally); /* as whoever takes out its entry would */
     return false;
 }
 
-/* There is no place for it now. */
+/* There is no slot for it now. */
 static bool is_full(int error)
 {
     return error == EAGAIN || error == EDQUOT;
@@ -116,10 +116,10 @@ static void resolve(struct sti_line_turn *turn)
     sti_task_resolve(turn->task);
 }
 
-/* In line: who fills places may hold the list of the pools (sti_pools_fill), which what follows may need. */
+/* In line: who fills slots may hold the list of the pools (sti_pools_fill), which what follows may need. */
 static void resolve_in_line(sti_task *task)
 {
-    sti_follow_now(task, &task->turn, resolve);
+    sti_continuation_now(task, &task->turn, resolve);
 }
 
 /* It is where workers look, or was. The caller has a reference of its own. */
@@ -128,10 +128,10 @@ static void finish_start(struct sti_delayed *delayed)
     sti_task *task = &delayed->task;
     stint_pool *pool = delayed->home;
     sti_park_notify(pool);
-    sti_spare_rescue(pool); /* those who sleep may all wait for this one */
+    sti_substitute_rescue(pool); /* those who sleep may all wait for this one */
     /* As in a submission: the workers may have left without seeing it. Its entry stays behind for whoever empties the
      * queue, and notes it. */
-    bool taken_back = !sti_pool_is_open(pool) && sti_worker_of(pool) == NULL && task->tenants == NULL &&
+    bool taken_back = !sti_pool_is_open(pool) && sti_worker_of(pool) == NULL && task->fair_queue == NULL &&
                       sti_task_claim_to_end(task, STINT_REASON_SHUTDOWN);
     leave_list(delayed);
     if (taken_back) {
@@ -141,7 +141,7 @@ static void finish_start(struct sti_delayed *delayed)
     sti_task_release(task);
 }
 
-/* One that found no place, retained. False: there never will be any. */
+/* One that found no slot, retained. False: there never will be any. */
 static bool stand_in_line_again(struct sti_delayed *refused, bool capped)
 {
     struct sti_delays *delays = &refused->home->delays;
@@ -157,10 +157,10 @@ static bool stand_in_line_again(struct sti_delayed *refused, bool capped)
 }
 
 /* Put the first in line, which is retained; those whose accounts have their maximum of waiting tasks stand aside.
- * EAGAIN: there is none, or no place for it; ESHUTDOWN, ENOMEM: it has left the line. By one thread at a time, which
+ * EAGAIN: there is none, or no slot for it; ESHUTDOWN, ENOMEM: it has left the line. By one thread at a time, which
  * does not hold the lock while it puts: what is put may have to start the watch, whose thread takes it.
  *
- * The first is counted all the time (due.h): who makes a place after this has found none waits for the lock of those who
+ * The first is counted all the time (due.h): who makes a slot after this has found none waits for the lock of those who
  * fill, and finds it in line again. */
 static int serve_line(struct sti_delays *delays, const struct sti_due_line *line, struct sti_delayed **served)
 {
@@ -213,7 +213,7 @@ void sti_delays_fill(stint_pool *pool)
     }
 }
 
-/* By who fills places, after whom nobody is refused one that this does not see. */
+/* By who fills slots, after whom nobody is refused one that this does not see. */
 void sti_delays_fill_capped(stint_pool *pool)
 {
     struct sti_delays *delays = &pool->delays;
@@ -225,7 +225,7 @@ void sti_delays_fill_capped(stint_pool *pool)
     sti_delays_fill(pool);
 }
 
-/* One after the other, also where there are places: so none overtakes another. */
+/* One after the other, also where there are slots: so none overtakes another. */
 static void start_claimed(struct sti_delayed *delayed)
 {
     stint_pool *pool = delayed->home;
@@ -249,7 +249,7 @@ static void start_claimed(struct sti_delayed *delayed)
     sti_task_retain(&delayed->task);
     sti_delays_fill(pool);
     if (sti_task_is_due(&delayed->task))
-        sti_spare_rescue(pool); /* those who sleep may all wait for it, and nobody make a place */
+        sti_substitute_rescue(pool); /* those who sleep may all wait for it, and nobody make a slot */
     sti_task_release(&delayed->task);
     sti_plain_mutex_lock(&pool->delays.lock);
     pool->delays.starting--;
@@ -268,13 +268,13 @@ void sti_delayed_start(struct sti_delayed *delayed)
 static void start_all(void *claimed)
 {
     struct sti_expired *expired = &((struct sti_delayed *)claimed)->home->monitor.expired;
-    sti_follow_hold();
+    sti_continuation_hold();
     for (struct sti_delayed *delayed = claimed; delayed != NULL;) {
         struct sti_delayed *next = delayed->next_due;
         start_claimed(delayed);
         delayed = next;
     }
-    sti_expired_hand_over(expired, sti_follow_let_go());
+    sti_expired_hand_over(expired, sti_continuation_let_go());
 }
 
 /* The oldest first; what expired in one tick comes in any order. */

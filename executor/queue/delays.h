@@ -9,15 +9,15 @@
  *               +-------------------+---> ENDING, by stint_future_cancel or a shutdown: it resolves, and never starts
  *
  *   start, end, take   a compare-and-swap of DELAYED or DUE each, so one thread wins. Acquire; the task became either with a
- *                      release. DUE: it stands in line for a place; who takes it out tries to put it, and may have to stand it
+ *                      release. DUE: it stands in line for a slot; who takes it out tries to put it, and may have to stand it
  *                      in line again.
  *
  * From DELAYED on the task is on the pool's list, under the lock, until it waits where others do, or is about to
  * resolve: taking it off that list is the last thing that is done with the pool. A pool that closes ends all that are
  * on it, and is not freed before the list is empty.
  *
- * A task whose time has come finds a place, or stands in a line of its own for the next one, before those who call
- * stint_submit or stint_submit_wait. Whoever makes a place fills it from there (places.h), since the line counts as
+ * A task whose time has come finds a slot, or stands in a line of its own for the next one, before those who call
+ * stint_submit or stint_submit_wait. Whoever makes a slot fills it from there (queue_slots.h), since the line counts as
  * submitters who wait. So such a task starts once as many tasks have been taken out as stand before it.
  *
  * References: what keeps the task until it is put is its queue entry's reference; what it waits for may have one more.
@@ -32,7 +32,7 @@
 
 #include "alloc/interrupt/watch.h"
 #include "executor/pool/timers.h"
-#include "executor/task/follow.h"
+#include "executor/task/continuation.h"
 #include "executor/task/task.h"
 
 struct sti_delayed {
@@ -45,13 +45,13 @@ struct sti_delayed {
     sti_task *(*awaited)(struct sti_delayed *delayed);
     struct sti_delayed *next; /* this and the next two: on the list */
     struct sti_delayed **link;
-    struct sti_delayed *next_due; /* in line for a place, or claimed by somebody who has several */
+    struct sti_delayed *next_due; /* in line for a slot, or claimed by somebody who has several */
     struct sti_delayed **link_due; /* NULL: it is not in line */
     struct sti_timer alarm;       /* for its time */
     uint64_t start_ns;            /* its time, by sti_clock_now; 0: it waits for something else */
 };
 
-/* Those in line for a place: plain tasks; the others; and of these such as stand aside, as their accounts had their
+/* Those in line for a slot: plain tasks; the others; and of these such as stand aside, as their accounts had their
  * maximum of waiting tasks when they were asked. */
 enum { STI_DUE_PLAIN, STI_DUE_OTHERS, STI_DUE_CAPPED, STI_DUE_LINES };
 
@@ -80,16 +80,16 @@ void sti_delays_close(stint_pool *pool);
 /* Wait until nothing of the pool is delayed, nor being started. It has closed. */
 void sti_delays_await(struct sti_delays *delays);
 
-/* Nobody fills places any more. */
+/* Nobody fills slots any more. */
 void sti_delays_end(struct sti_delays *delays);
 
-/* Under the lock of the pool's spares or with nothing held: whether it is in line for a place. */
+/* Under the lock of the pool's substitutes or with nothing held: whether it is in line for a slot. */
 static inline bool sti_task_is_due(sti_task *task)
 {
     return atomic_load_explicit(&task->state, memory_order_relaxed) == STI_TASK_DUE;
 }
 
-/* Put those in line where they are to wait, as long as there are places. */
+/* Put those in line where they are to wait, as long as there are slots. */
 void sti_delays_fill(stint_pool *pool);
 
 /* The same when some account may have more tasks waiting than before. */

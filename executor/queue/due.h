@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The lines of delayed tasks that are due and wait for a place (delays.h, whose lock all of this is under). A line
- * counts as one of submitters: places.h has the order. */
+ * The lines of delayed tasks that are due and wait for a slot (delays.h, whose lock all of this is under). A line
+ * counts as one of submitters: queue_slots.h has the order. */
 #ifndef STI_EXECUTOR_QUEUE_DUE_H
 #define STI_EXECUTOR_QUEUE_DUE_H
 
@@ -26,17 +26,17 @@ static inline struct sti_delayed ***sti_due_end_of(struct sti_delays *delays, st
     return &line->end;
 }
 
-/* There may be places for tasks of the one kind and none for those of the other. */
+/* There may be slots for tasks of the one kind and none for those of the other. */
 static inline struct sti_due_line *sti_due_line_of(const struct sti_delayed *delayed)
 {
     return &delayed->home->delays.lines[sti_admission_is_plain(&delayed->task) ? STI_DUE_PLAIN : STI_DUE_OTHERS];
 }
 
-/* A task counts as a submitter who waits from when it stands in line until it has a place or has been ended, also while
- * somebody has it in hand to try: or who made a place meanwhile would find nobody waiting for it. */
+/* A task counts as a submitter who waits from when it stands in line until it has a slot or has been ended, also while
+ * somebody has it in hand to try: or who made a slot meanwhile would find nobody waiting for it. */
 static inline void sti_due_count(struct sti_delayed *delayed, int change)
 {
-    sti_places_count(&delayed->home->places, sti_admission_is_plain(&delayed->task), change);
+    sti_queue_slots_count(&delayed->home->queue_slots, sti_admission_is_plain(&delayed->task), change);
 }
 
 static inline void sti_due_leave(struct sti_delayed *delayed)

@@ -27,10 +27,10 @@
 #include "alloc/base/process.h"
 #include "alloc/charge/meter.h"
 #include "completions.h"
-#include "follow.h"
+#include "continuation.h"
 
 struct entry {
-    struct sti_follower follower;
+    struct sti_continuation continuation;
     struct entry *next;
     stint_completions *queue;
     stint_completion completion;
@@ -107,11 +107,11 @@ static void silence(stint_completions *queue)
 
 /* --- Arriving ----------------------------------------------------------------------------------------------------- */
 
-static void arrive(struct sti_follower *follower)
+static void arrive(struct sti_continuation *continuation)
 {
-    struct entry *entry = (struct entry *)follower;
+    struct entry *entry = (struct entry *)continuation;
     stint_completions *queue = entry->queue;
-    entry->completion.outcome = follower->task->outcome;
+    entry->completion.outcome = continuation->task->outcome;
     struct entry *before = atomic_load_explicit(&queue->arrived, memory_order_relaxed);
     do {
         entry->next = before;
@@ -130,13 +130,13 @@ static int add(stint_completions *queue, stint_future *future, void *data)
     struct entry *entry = sti_process_malloc(sizeof *entry);
     if (entry == NULL)
         return ENOMEM;
-    entry->follower.task = future;
-    entry->follower.run = arrive;
+    entry->continuation.task = future;
+    entry->continuation.run = arrive;
     entry->queue = queue;
     entry->completion.future = future;
     entry->completion.data = data;
     atomic_fetch_add_explicit(&queue->references, 1, memory_order_relaxed);
-    sti_follow(&entry->follower);
+    sti_continuation_add(&entry->continuation);
     return 0;
 }
 
@@ -155,9 +155,9 @@ int sti_completions_expect(sti_task *task)
 /* Nothing else can have followed it. */
 void sti_completions_expect_no_more(sti_task *task)
 {
-    struct entry *entry = (struct entry *)task->first_follower;
+    struct entry *entry = (struct entry *)task->first_continuation;
     stint_completions *queue = entry->queue;
-    sti_unfollow(&entry->follower);
+    sti_continuation_remove(&entry->continuation);
     free_entry(entry);
     release(queue);
 }

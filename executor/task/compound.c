@@ -15,7 +15,7 @@
 /* --- Compound futures. Any thread.
  *
  * Compounds of compounds may be nested as deep as a program likes: resolving and cancelling go through the line of
- * followers (follow.h), freeing through a list. None of them calls itself. */
+ * continuations (continuation.h), freeing through a list. None of them calls itself. */
 
 void sti_compound_add_usage(stint_usage *sum, const stint_usage *usage)
 {
@@ -57,7 +57,7 @@ static void give_back_attached(struct sti_compound *compound, size_t count)
 
 static bool detach(struct sti_compound *compound, size_t index)
 {
-    return sti_unfollow(&compound->members[index].follower) == 0;
+    return sti_continuation_remove(&compound->members[index].continuation) == 0;
 }
 
 /* The caller has a reference, or an attached member of its own. */
@@ -80,21 +80,21 @@ static void member_of_all_resolved(struct sti_compound *compound)
     sti_task_resolve(&compound->future);
 }
 
-static void member_of_any_resolved(struct sti_compound *compound, const struct sti_member *member)
+static void member_of_any_resolved(struct sti_compound *compound, const struct sti_share *member)
 {
     /* relaxed: it only decides who. Who is being attached meanwhile sees it all the same: detach takes the lock of that
      * member's list before it finds nothing there, and the one who puts it on the list afterwards looks again. */
     if (atomic_exchange_explicit(&compound->decided, true, memory_order_relaxed))
         return;
     compound->winner = (size_t)(member - compound->members);
-    compound->future.outcome = member->follower.task->outcome;
+    compound->future.outcome = member->continuation.task->outcome;
     detach_all(compound);
     sti_task_resolve(&compound->future);
 }
 
-static void member_resolved(struct sti_follower *follower)
+static void member_resolved(struct sti_continuation *continuation)
 {
-    struct sti_member *member = (struct sti_member *)follower;
+    struct sti_share *member = (struct sti_share *)continuation;
     struct sti_compound *compound = member->compound;
     if (compound->any)
         member_of_any_resolved(compound, member);
@@ -108,7 +108,7 @@ static void member_resolved(struct sti_follower *follower)
 /* No overflow: an array of so many pointers is in memory already. */
 static size_t compound_size(size_t count)
 {
-    return sizeof(struct sti_compound) + count * sizeof(struct sti_member);
+    return sizeof(struct sti_compound) + count * sizeof(struct sti_share);
 }
 
 struct sti_compound *sti_compound_create(bool any, size_t count, size_t size)
@@ -147,7 +147,7 @@ static void attach_all(struct sti_compound *compound)
     size_t attached = 0;
     bool decided = false;
     while (attached < compound->count && !decided) {
-        sti_follow(&compound->members[attached++].follower);
+        sti_continuation_add(&compound->members[attached++].continuation);
         decided = atomic_load_explicit(&compound->decided, memory_order_relaxed);
     }
     size_t left = compound->count - attached;
@@ -169,8 +169,8 @@ static int combine(bool any, stint_future *const *futures, size_t count, stint_f
     /* All are members before the first of them is told: the outcome looks at them all. */
     for (size_t i = 0; i < count; i++) {
         sti_task_retain(futures[i]);
-        compound->members[i] = (struct sti_member){
-            .follower = { .task = futures[i], .run = member_resolved },
+        compound->members[i] = (struct sti_share){
+            .continuation = { .task = futures[i], .run = member_resolved },
             .compound = compound,
         };
     }
@@ -219,7 +219,7 @@ void sti_compound_cancel(sti_task *task)
     struct sti_compound *compound = sti_compound_of(task);
     if (atomic_exchange_explicit(&compound->cancelled, true, memory_order_relaxed))
         return;
-    sti_follow_now(task, &compound->cancelling, compound->cancel != NULL ? compound->cancel : cancel_members);
+    sti_continuation_now(task, &compound->cancelling, compound->cancel != NULL ? compound->cancel : cancel_members);
 }
 
 /* Give one back unless it is the last, or the last but that of the attached members. */
@@ -241,7 +241,7 @@ static bool give_back(sti_task *task)
         return false;
     /* If it has not resolved, who holds this reference is the last one who could look at it, or have anything
      * follow. */
-    if (!sti_task_is_resolved(task) && !sti_follow_is_followed(task))
+    if (!sti_task_is_resolved(task) && !sti_continuation_is_followed(task))
         detach_all(sti_compound_of(task));
     return sti_task_give_back(task);
 }

@@ -7,13 +7,13 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "follow.h"
+#include "continuation.h"
 #include "task.h"
 
 /* --- Compound futures: when all of some futures have resolved, or any of them. One block of memory: a task without a
- * function, with a follower on each of its members.
+ * function, with a continuation on each of its members.
  *
- * A member is attached from the moment at which its follower is on its list until that has been run, or taken off
+ * A member is attached from the moment at which its continuation is on its list until that has been run, or taken off
  * again. References: one for the caller; one for each compound future that it is a member of; one for all members that
  * are attached, together: attached counts these, and whoever brings it to 0 gives that reference back. The members are
  * kept until the block goes.
@@ -23,8 +23,8 @@
  *
  * Any thread. */
 
-struct sti_member {
-    struct sti_follower follower;
+struct sti_share {
+    struct sti_continuation continuation;
     struct sti_compound *compound;
 };
 
@@ -43,7 +43,7 @@ struct sti_compound {
      * frees as well; NULL: none, or no memory. Or NULL. */
     sti_task **(*awaited)(struct sti_compound *compound, size_t *count);
     size_t count;
-    struct sti_member members[];
+    struct sti_share members[];
 };
 
 static inline struct sti_compound *sti_compound_of(sti_task *task)
@@ -53,7 +53,7 @@ static inline struct sti_compound *sti_compound_of(sti_task *task)
 
 static inline sti_task *sti_compound_member(const struct sti_compound *compound, size_t index)
 {
-    return compound->members[index].follower.task;
+    return compound->members[index].continuation.task;
 }
 
 /* One without members yet, at the beginning of a block of so many bytes, all zero, with one reference for the caller;

@@ -16,12 +16,12 @@
 #include "alloc/base/process.h"
 #include "alloc/charge/meter.h"
 #include "compound.h"
+#include "continuation.h"
 #include "executor/worker/run.h"
 #include "executor/worker/worker.h"
-#include "follow.h"
 
 struct member {
-    struct sti_follower follower;
+    struct sti_continuation continuation;
     stint_group *group;
     struct member *older; /* under the lock */
     struct member *newer;
@@ -30,7 +30,7 @@ struct member {
 /* In the block of its future, behind it. */
 struct idleness {
     struct sti_compound *future;
-    stint_group *group; /* under the future's lock (follow.h); NULL: none, or it has resolved */
+    stint_group *group; /* under the future's lock (continuation.h); NULL: none, or it has resolved */
 };
 
 #define IDLENESS_SIZE (sizeof(struct sti_compound) + sizeof(struct idleness))
@@ -102,22 +102,22 @@ static void note_outcome(stint_group *group, sti_task *task)
 static void resolve_idle(struct idleness *idle, const stint_outcome *outcome)
 {
     sti_task *future = &idle->future->future;
-    sti_follow_lock(future);
+    sti_continuation_lock(future);
     idle->group = NULL;
-    sti_follow_unlock(future);
+    sti_continuation_unlock(future);
     future->outcome = *outcome;
     sti_task_resolve(future);
     sti_task_release(future);
 }
 
-static void member_resolved(struct sti_follower *follower)
+static void member_resolved(struct sti_continuation *continuation)
 {
-    struct member *member = (struct member *)follower;
+    struct member *member = (struct member *)continuation;
     stint_group *group = member->group;
     struct idleness *idle = NULL;
     stint_outcome outcome;
     sti_plain_mutex_lock(&group->lock);
-    note_outcome(group, follower->task);
+    note_outcome(group, continuation->task);
     take_out(group, member);
     if (group->oldest == NULL) {
         idle = group->idle;
@@ -135,12 +135,12 @@ static void add(stint_group *group, struct member *member, stint_future *future)
 {
     atomic_fetch_add_explicit(&group->references, 1, memory_order_relaxed);
     member->group = group;
-    member->follower.task = future;
-    member->follower.run = member_resolved;
+    member->continuation.task = future;
+    member->continuation.run = member_resolved;
     sti_plain_mutex_lock(&group->lock);
     put_newest(group, member);
     sti_plain_mutex_unlock(&group->lock);
-    sti_follow(&member->follower);
+    sti_continuation_add(&member->continuation);
 }
 
 int stint_group_add(stint_group *group, stint_future *future)
@@ -184,11 +184,11 @@ static struct idleness *idleness_of(struct sti_compound *compound)
 
 static stint_group *find_group(struct sti_compound *compound)
 {
-    sti_follow_lock(&compound->future);
+    sti_continuation_lock(&compound->future);
     stint_group *group = idleness_of(compound)->group;
     if (group != NULL)
         atomic_fetch_add_explicit(&group->references, 1, memory_order_relaxed);
-    sti_follow_unlock(&compound->future);
+    sti_continuation_unlock(&compound->future);
     return group;
 }
 
@@ -202,8 +202,8 @@ static sti_task **find_awaited(struct sti_compound *compound, size_t *count)
     sti_plain_mutex_lock(&group->lock);
     const struct member *member = awaited != NULL ? group->oldest : NULL;
     for (; member != NULL && *count < STI_LOOK_FUTURES; member = member->newer) {
-        sti_task_retain(member->follower.task);
-        awaited[(*count)++] = member->follower.task;
+        sti_task_retain(member->continuation.task);
+        awaited[(*count)++] = member->continuation.task;
     }
     sti_plain_mutex_unlock(&group->lock);
     stint_group_release(group);
@@ -254,7 +254,7 @@ int stint_group_idle(stint_group *group, stint_future **idle)
 static sti_task *find_newest(stint_group *group, stint_outcome *outcome)
 {
     sti_plain_mutex_lock(&group->lock);
-    sti_task *task = group->newest != NULL ? group->newest->follower.task : NULL;
+    sti_task *task = group->newest != NULL ? group->newest->continuation.task : NULL;
     if (task != NULL)
         sti_task_retain(task);
     else if (outcome != NULL)
@@ -333,7 +333,7 @@ static sti_task *turn_over(stint_group *group)
     if (oldest != NULL) {
         take_out(group, oldest);
         put_newest(group, oldest);
-        task = oldest->follower.task;
+        task = oldest->continuation.task;
         sti_task_retain(task);
     }
     sti_plain_mutex_unlock(&group->lock);

@@ -21,7 +21,7 @@
 
 struct entry {
     struct sti_delayed delayed;
-    struct sti_follower ended; /* of itself */
+    struct sti_continuation ended; /* of itself */
     stint_serial *serial;
     struct entry *next; /* in line; this and the rest under the lock */
     struct entry *previous;
@@ -100,11 +100,11 @@ static struct entry *pass_turn(stint_serial *serial)
 static sti_task *find_current(struct sti_delayed *delayed)
 {
     const struct entry *entry = (const struct entry *)delayed;
-    sti_follow_lock(&delayed->task);
+    sti_continuation_lock(&delayed->task);
     stint_serial *serial = entry->serial;
     if (serial != NULL)
         atomic_fetch_add_explicit(&serial->references, 1, memory_order_relaxed);
-    sti_follow_unlock(&delayed->task);
+    sti_continuation_unlock(&delayed->task);
     if (serial == NULL)
         return NULL;
     sti_plain_mutex_lock(&serial->lock);
@@ -126,9 +126,9 @@ static void start(struct entry *entry)
     sti_task_release(&entry->delayed.task);
 }
 
-static void turn_has_ended(struct sti_follower *follower)
+static void turn_has_ended(struct sti_continuation *continuation)
 {
-    struct entry *entry = (struct entry *)((char *)follower - offsetof(struct entry, ended));
+    struct entry *entry = (struct entry *)((char *)continuation - offsetof(struct entry, ended));
     stint_serial *serial = entry->serial;
     struct entry *next = NULL;
     sti_plain_mutex_lock(&serial->lock);
@@ -139,9 +139,9 @@ static void turn_has_ended(struct sti_follower *follower)
         next = pass_turn(serial);
     sti_plain_mutex_unlock(&serial->lock);
     start(next);
-    sti_follow_lock(&entry->delayed.task);
+    sti_continuation_lock(&entry->delayed.task);
     entry->serial = NULL;
-    sti_follow_unlock(&entry->delayed.task);
+    sti_continuation_unlock(&entry->delayed.task);
     stint_serial_release(serial);
 }
 
@@ -213,7 +213,7 @@ int stint_serial_submit(stint_serial *serial, stint_fn *fn, void *arg, const sti
         return error;
     }
     atomic_fetch_add_explicit(&serial->references, 1, memory_order_relaxed);
-    sti_follow(&entry->ended);
+    sti_continuation_add(&entry->ended);
     take_turn(serial, entry);
     sti_task_release(&entry->delayed.task);
     return 0;
@@ -226,8 +226,8 @@ int stint_serial_submit(stint_serial *serial, stint_fn *fn, void *arg, const sti
 
 struct next {
     struct sti_delayed delayed;
-    struct sti_follower awaited;
-    struct sti_follower ended; /* of itself */
+    struct sti_continuation awaited;
+    struct sti_continuation ended; /* of itself */
     stint_next_fn *fn;
     void *arg;
 };
@@ -238,36 +238,36 @@ static int run(void *argument, void **value)
     return next->fn(&next->awaited.task->outcome, next->arg, value);
 }
 
-static void awaited_has_resolved(struct sti_follower *follower)
+static void awaited_has_resolved(struct sti_continuation *continuation)
 {
-    struct next *next = (struct next *)((char *)follower - offsetof(struct next, awaited));
+    struct next *next = (struct next *)((char *)continuation - offsetof(struct next, awaited));
     sti_delayed_start(&next->delayed);
     sti_task_release(&next->delayed.task);
 }
 
 static void forget_awaited(struct sti_delayed *delayed)
 {
-    if (sti_unfollow(&((struct next *)delayed)->awaited) == 0)
+    if (sti_continuation_remove(&((struct next *)delayed)->awaited) == 0)
         sti_task_release(&delayed->task);
 }
 
 static sti_task *find_awaited(struct sti_delayed *delayed)
 {
-    sti_follow_lock(&delayed->task);
+    sti_continuation_lock(&delayed->task);
     sti_task *awaited = ((const struct next *)delayed)->awaited.task;
     if (awaited != NULL)
         sti_task_retain(awaited);
-    sti_follow_unlock(&delayed->task);
+    sti_continuation_unlock(&delayed->task);
     return awaited;
 }
 
-static void first_has_ended(struct sti_follower *follower)
+static void first_has_ended(struct sti_continuation *continuation)
 {
-    struct next *next = (struct next *)((char *)follower - offsetof(struct next, ended));
+    struct next *next = (struct next *)((char *)continuation - offsetof(struct next, ended));
     sti_task *awaited = next->awaited.task;
-    sti_follow_lock(&next->delayed.task);
+    sti_continuation_lock(&next->delayed.task);
     next->awaited.task = NULL;
-    sti_follow_unlock(&next->delayed.task);
+    sti_continuation_unlock(&next->delayed.task);
     sti_task_release(awaited);
 }
 
@@ -301,10 +301,10 @@ int stint_future_then_submit(stint_future *future, stint_pool *pool, stint_next_
         return error;
     }
     sti_task_retain(future);
-    sti_follow(&made->awaited);
+    sti_continuation_add(&made->awaited);
     if (!sti_task_is_delayed(&delayed->task))
         forget_awaited(delayed); /* who ended it before there was anything to forget */
-    sti_follow(&made->ended);    /* the last, as it gives the awaited future back */
+    sti_continuation_add(&made->ended);    /* the last, as it gives the awaited future back */
     sti_task_release(&delayed->task);
     return 0;
 }

@@ -29,7 +29,7 @@
 /* In the block of its future, behind it. */
 struct series {
     struct sti_compound *compound;
-    struct sti_follower turn_end; /* of the present turn */
+    struct sti_continuation turn_end; /* of the present turn */
     stint_pool *pool;
     stint_fn *fn;
     void *arg;
@@ -127,22 +127,22 @@ static bool go_on(struct series *series, stint_outcome *outcome)
 }
 
 /* The thread may be in the midst of a task, of which the next turn is no part. */
-static void turn_has_ended(struct sti_follower *follower)
+static void turn_has_ended(struct sti_continuation *continuation)
 {
-    struct series *series = (struct series *)((char *)follower - offsetof(struct series, turn_end));
-    sti_task *turn = follower->task;
+    struct series *series = (struct series *)((char *)continuation - offsetof(struct series, turn_end));
+    sti_task *turn = continuation->task;
     stint_outcome outcome = turn->outcome;
-    struct sti_aside aside;
-    sti_aside_begin(&aside);
+    struct sti_suspended_scope suspended;
+    sti_scope_suspend(&suspended);
     sti_plain_mutex_lock(&series->lock);
     sti_compound_add_usage(&series->usage, &outcome.usage);
     bool goes_on = go_on(series, &outcome);
     sti_plain_mutex_unlock(&series->lock);
     if (goes_on)
-        sti_follow(&series->turn_end);
+        sti_continuation_add(&series->turn_end);
     else
         end_series(series, outcome, turn);
-    sti_aside_end(&aside);
+    sti_scope_resume(&suspended);
     sti_task_release(turn);
     if (!goes_on)
         sti_task_release(&series->compound->future);
@@ -235,7 +235,7 @@ int stint_submit_every(stint_pool *pool, stint_fn *fn, void *arg, const stint_op
     stint_context_retain(series->options.context);
     int error = begin(series);
     if (error == 0) {
-        sti_follow(&series->turn_end);
+        sti_continuation_add(&series->turn_end);
         return 0;
     }
     *future = NULL;

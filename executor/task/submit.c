@@ -12,11 +12,11 @@
 #include "alloc/interrupt/hook.h"
 #include "alloc/scope/scope.h"
 #include "completions.h"
+#include "continuation.h"
 #include "create.h"
 #include "executor/pool/pool_state.h"
 #include "executor/worker/event.h"
 #include "executor/worker/worker.h"
-#include "follow.h"
 
 /* --- Submitting a task: stint_submit, stint_submit_wait. Any thread. --- */
 
@@ -81,11 +81,11 @@ static __attribute__((noinline)) int take_back(sti_task *task, stint_future **fu
 /* From outside into the queue: the pool may have closed meanwhile, and the workers may have left before they could see
  * the task (park.h). If nobody has claimed it then, it has never been submitted; its entry stays behind for whoever
  * empties the queue. A worker needs no such look: it does not leave before its own task has ended; nor does the
- * tenants' room, which has closed before the pool. */
+ * entries' room, which has closed before the pool. */
 static inline __attribute__((always_inline)) int offer_from_outside(stint_pool *pool, sti_task *task,
                                                                     stint_future **future)
 {
-    if (sti_places_are_wanted_for_plain(&pool->places))
+    if (sti_queue_slots_are_wanted_for_plain(&pool->queue_slots))
         return EAGAIN;
     sti_task_retain_unseen(task);
     int error = offer(pool, NULL, task, future);
@@ -96,13 +96,13 @@ static inline __attribute__((always_inline)) int offer_from_outside(stint_pool *
     return error;
 }
 
-/* There is no place for it now. */
+/* There is no slot for it now. */
 static bool is_full(int error)
 {
     return error == EAGAIN || error == EDQUOT;
 }
 
-/* After any error but those of a full place the task is gone. */
+/* After any error but those of a full slot the task is gone. */
 static inline __attribute__((always_inline)) int put(stint_pool *pool, sti_task *task, stint_future **future)
 {
     struct sti_worker *worker = sti_worker_of(pool);
@@ -143,10 +143,10 @@ static int submit_once(stint_pool *pool, stint_fn *fn, void *arg, const stint_op
     error = put(pool, task, future);
     if (!is_full(error))
         return error;
-    if (sti_worker_of(pool) != NULL || sti_is_following())
+    if (sti_worker_of(pool) != NULL || sti_continuation_is_running())
         error = EDEADLK;
     else
-        error = sti_places_await(pool, task, deadline, deaf, future);
+        error = sti_queue_slots_await(pool, task, deadline, deaf, future);
     if (error != 0)
         sti_task_discard(task);
     return error;
@@ -168,7 +168,7 @@ int stint_submit_wait(stint_pool *pool, stint_fn *fn, void *arg, const stint_opt
     return error;
 }
 
-/* --- Which of the places where tasks wait a new one goes to, and how one is taken out of turn. --- */
+/* --- Which of the slots where tasks wait a new one goes to, and how one is taken out of turn. --- */
 
 static int put_plain(stint_pool *pool, struct sti_worker *worker, sti_task *task)
 {
@@ -176,11 +176,11 @@ static int put_plain(stint_pool *pool, struct sti_worker *worker, sti_task *task
     return put ? 0 : EAGAIN;
 }
 
-/* Who waits with the tenants is offered there: who claims it finds it in its list. */
+/* Who waits in the fair queue is offered there: who claims it finds it in its list. */
 static inline int put_anywhere(stint_pool *pool, struct sti_worker *worker, sti_task *task)
 {
-    if (task->tenants != NULL)
-        return sti_tenants_put(task->tenants, task);
+    if (task->fair_queue != NULL)
+        return sti_fair_queue_put(task->fair_queue, task);
     sti_task_offer(task);
     return put_plain(pool, worker, task);
 }
@@ -198,7 +198,7 @@ static __attribute__((noinline)) int put_monitored(stint_pool *pool, struct sti_
 
 static inline void prepare(stint_pool *pool, sti_task *task)
 {
-    task->tenants = sti_admission_is_plain(task) ? NULL : &pool->tenants;
+    task->fair_queue = sti_admission_is_plain(task) ? NULL : &pool->fair_queue;
     task->monitor = task->options.budget.wall_ns != 0 ? &pool->monitor : NULL;
 }
 
@@ -220,12 +220,12 @@ int sti_admission_put_uncommon(stint_pool *pool, struct sti_worker *worker, sti_
 
 static bool claim_awaited(sti_task *task, bool beyond)
 {
-    struct sti_tenants *tenants = task->tenants;
-    if (tenants == NULL)
+    struct sti_fair_queue *fair_queue = task->fair_queue;
+    if (fair_queue == NULL)
         return sti_task_claim(task);
-    bool taken = sti_tenants_take_awaited(tenants, task, beyond);
-    if (taken && sti_places_are_wanted(&tenants->pool->places))
-        sti_places_fill(tenants->pool);
+    bool taken = sti_fair_queue_take_awaited(fair_queue, task, beyond);
+    if (taken && sti_queue_slots_are_wanted(&fair_queue->pool->queue_slots))
+        sti_queue_slots_fill(fair_queue->pool);
     return taken;
 }
 
@@ -241,16 +241,16 @@ bool sti_admission_claim_beyond(sti_task *task)
 
 stint_account *sti_admission_account_of(sti_task *task)
 {
-    return task->tenants != NULL ? sti_tenants_account_of(task->tenants, task) : NULL;
+    return task->fair_queue != NULL ? sti_fair_queue_account_of(task->fair_queue, task) : NULL;
 }
 
 bool sti_admission_claim_to_end(sti_task *task, stint_reason reason)
 {
     if (!sti_task_claim_to_end(task, reason))
         return false;
-    if (task->tenants != NULL) {
-        sti_farewell_note(task->tenants->pool, task);
-        sti_tenants_remove(task->tenants, task);
+    if (task->fair_queue != NULL) {
+        sti_farewell_note(task->fair_queue->pool, task);
+        sti_fair_queue_remove(task->fair_queue, task);
         sti_task_release(task);
     }
     return true;

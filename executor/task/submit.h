@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Admission: which of the places where tasks wait a new one goes to, and how one is taken out of turn. Plain tasks wait
- * in their submitter's deque or in the submission queue, those that have an account or a priority with the tenants
- * (tenants.h). Any thread. */
+ * Admission: which of the slots where tasks wait a new one goes to, and how one is taken out of turn. Plain tasks wait
+ * in their submitter's deque or in the submission queue, those that have an account or a priority in the fair queue
+ * (fair_queue.h). Any thread. */
 #ifndef STI_EXECUTOR_TASK_SUBMIT_H
 #define STI_EXECUTOR_TASK_SUBMIT_H
 
@@ -19,7 +19,7 @@ static inline bool sti_admission_is_plain(const sti_task *task)
 }
 
 /* Offer a new task, to which the caller has a reference, and put it where it is to wait. worker is the calling thread's, if it is one of the pool's.
- * 0; EAGAIN: there is no place; EDQUOT: none for its account; ESHUTDOWN; ENOMEM. */
+ * 0; EAGAIN: there is no slot; EDQUOT: none for its account; ESHUTDOWN; ENOMEM. */
 int sti_admission_put_uncommon(stint_pool *pool, struct sti_worker *worker, sti_task *task);
 static inline int sti_admission_put(stint_pool *pool, struct sti_worker *worker, sti_task *task)
 {

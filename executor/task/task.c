@@ -16,6 +16,7 @@
 #include "alloc/scope/scope.h"
 #include "completions.h"
 #include "compound.h"
+#include "continuation.h"
 #include "create.h"
 #include "executor/pool/monitor.h"
 #include "executor/pool/overdue.h"
@@ -23,7 +24,6 @@
 #include "executor/queue/delays.h"
 #include "executor/worker/event.h"
 #include "executor/worker/run.h"
-#include "follow.h"
 #include "submit.h"
 
 /* --- The life of a task. --- */
@@ -113,7 +113,7 @@ void sti_task_resolve(sti_task *task)
     sti_visit_let_pass();
     let_go(task);
     atomic_store_explicit(&task->state, STI_TASK_RESOLVED, memory_order_release);
-    sti_follow_resolve(task);
+    sti_continuation_resolve(task);
 }
 
 void sti_task_run(sti_task *task, const stint_token *stop, struct sti_tally *tally)

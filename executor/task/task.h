@@ -17,7 +17,7 @@
  * A queue's entry is only a hint that there may be something to claim. A claim elsewhere leaves the entry where it is;
  * whoever takes it out later finds the state past QUEUED and drops it.
  *
- * Who sleeps until it has resolved, and what is to happen then, is in followers: follow.h.
+ * Who sleeps until it has resolved, and what is to happen then, is in continuations: continuation.h.
  *
  * References: one for the queue's entry, given back by whoever takes it out and is done with the task; one for the
  * caller's future; one for each compound future that it is a member of. The last one frees the block. The task's pool is
@@ -50,13 +50,13 @@ enum sti_task_state {
     STI_TASK_ENDING,  /* plus a stint_reason: claimed by somebody who ends it unstarted */
 };
 
-struct sti_follower;
+struct sti_continuation;
 struct sti_monitor;
-struct sti_tenant;
-struct sti_tenants;
+struct sti_fair_entry;
+struct sti_fair_queue;
 struct sti_worker;
 
-/* A task's place in a thread's line (follow.h). */
+/* A task's place in a thread's line (continuation.h). */
 struct sti_line_turn {
     struct sti_line_turn *next;
     sti_task *task;
@@ -66,15 +66,15 @@ struct sti_line_turn {
 struct stint_future {
     atomic_int state;
     atomic_uint references;
-    atomic_uint followers; /* this and the rest up to first_follower, last_follower and told: follow.h */
-    atomic_uint bell;      /* sleepers sleep on it: changed whenever they have to look again */
+    atomic_uint continuations; /* this and the rest up to first_continuation, last_continuation and told: continuation.h */
+    atomic_uint wake_word;      /* sleepers sleep on it: changed whenever they have to look again */
     atomic_uint lock;
-    unsigned teller; /* this, the next one, last_follower and told: under the lock */
-    struct sti_follower *first_follower;
+    unsigned teller; /* this, the next one, last_continuation and told: under the lock */
+    struct sti_continuation *first_continuation;
     _Atomic(struct sti_worker *) runner; /* who runs it or has run it; NULL: not begun. Release, acquire */
-    struct sti_tenants *tenants; /* where it waits, if it has an account or a priority (tenants.h); otherwise NULL */
+    struct sti_fair_queue *fair_queue; /* where it waits, if it has an account or a priority (fair_queue.h); otherwise NULL */
     struct sti_monitor *monitor; /* that ends it at its deadline while it waits; NULL: it has none */
-    bool stood_in_line;          /* it got its place later than it was submitted (places.h) */
+    bool stood_in_line;          /* it got its place later than it was submitted (queue_slots.h) */
     bool entered;                /* its account counts it as running: for the claimant */
     bool counted; /* among the pool's outcomes, or not to be: for whoever has its queue entry, when it has resolved */
     stint_fn *fn; /* NULL: a compound future. All before this is 0 in a new task, but for references */
@@ -82,16 +82,16 @@ struct stint_future {
     const stint_pool *pool;
     uint64_t submitted_ns;
     stint_options options;
-    struct sti_follower **last_follower; /* where the next one goes; unless there is none */
-    const struct sti_follower *told;     /* the one that the teller runs, or has run last */
+    struct sti_continuation **last_continuation; /* where the next one goes; unless there is none */
+    const struct sti_continuation *told;     /* the one that the teller runs, or has run last */
     sti_task *next_noted;                /* of those that stint_pool_destroy waits for (farewell.h) */
-    struct sti_tenant *tenant;           /* this and the next two: under the tenants' lock */
+    struct sti_fair_entry *fair_entry;           /* this and the next two: under the entries' lock */
     sti_task *older;
     sti_task *newer;
-    uint64_t charged;            /* to its tenant as it began; for the claimant */
+    uint64_t charged;            /* to its entry as it began; for the claimant */
     union {
         struct sti_timer timer; /* the monitor's, until the task has been claimed */
-        struct sti_line_turn turn;   /* its teller's, once it has resolved (follow.h) */
+        struct sti_line_turn turn;   /* its teller's, once it has resolved (continuation.h) */
     };
     unsigned generation; /* of the process, see pools.h */
     stint_token token;   /* what stint_future_cancel sets; its parent, until resolved, is the options' token */

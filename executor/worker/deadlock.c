@@ -12,7 +12,7 @@
 #include "executor/pool/pool_state.h"
 #include "executor/queue/delays.h"
 #include "executor/task/compound.h"
-#include "executor/task/follow.h"
+#include "executor/task/continuation.h"
 #include "executor/task/submit.h"
 #include "worker.h"
 
@@ -167,7 +167,7 @@ static bool may_run_beyond(struct sti_sleeper *sleeper)
 void sti_sleeper_wake(const struct sti_sleeper *sleeper)
 {
     if (sleeper->task != NULL)
-        sti_follow_ring(sleeper->task);
+        sti_wake_word_change(sleeper->task);
     else
         sti_event_signal(&sleeper->worker->helped);
 }
@@ -270,7 +270,7 @@ __attribute__((constructor)) static void prepare(void)
     pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
 }
 
-/* --- Errands for threads that all wait. Under the lock of the pool's spares. --- */
+/* --- Tasks assigned to threads that all wait. Under the lock of the pool's substitutes. --- */
 
 struct look_for_unbegun {
     struct sti_look look;
@@ -364,11 +364,11 @@ static struct sti_sleeper *choose_helper(struct sti_sleeper *all)
     return helper;
 }
 
-/* The reference to the errand is the sleeper's from now on. */
-static void tell(struct sti_sleeper *sleeper, sti_task *errand)
+/* The reference to the assigned task is the sleeper's from now on. */
+static void tell(struct sti_sleeper *sleeper, sti_task *assigned)
 {
-    sleeper->errand = errand;
-    sleeper->hopeless = errand == NULL;
+    sleeper->assigned = assigned;
+    sleeper->hopeless = assigned == NULL;
     atomic_store_explicit(&sleeper->told, true, memory_order_release);
     sti_sleeper_wake(sleeper);
 }
@@ -407,17 +407,17 @@ static bool waits_outside(const stint_pool *pool, sti_task *awaited)
 static bool may_be_woken_from_outside(stint_pool *pool)
 {
     unsigned known = 0;
-    for (struct sti_sleeper *sleeper = pool->spares.sleepers; sleeper != NULL; sleeper = sleeper->next) {
+    for (struct sti_sleeper *sleeper = pool->substitutes.sleepers; sleeper != NULL; sleeper = sleeper->next) {
         if (sleeper->task != NULL && waits_outside(pool, sleeper->task))
             return true;
         known++;
     }
-    return atomic_load_explicit(&pool->spares.asleep, memory_order_relaxed) > known;
+    return atomic_load_explicit(&pool->substitutes.asleep, memory_order_relaxed) > known;
 }
 
 void sti_rescue(stint_pool *pool)
 {
-    struct sti_sleeper *all = pool->spares.sleepers;
+    struct sti_sleeper *all = pool->substitutes.sleepers;
     struct sti_sleeper *stuck = NULL;
     for (const struct sti_sleeper *sleeper = all; sleeper != NULL; sleeper = sleeper->next) {
         if (goes_on(sleeper))

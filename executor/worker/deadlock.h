@@ -26,9 +26,9 @@ struct sti_sleeper {
     bool has_room;                 /* for one more task on its stack */
     bool has_much_room;            /* as much as to take one on without need */
 
-    /* Under the lock of the pool's spares. */
+    /* Under the lock of the pool's substitutes. */
     atomic_bool told; /* one of the next two; release and acquire */
-    sti_task *errand; /* to run it; retained */
+    sti_task *assigned; /* to run it; retained */
     bool hopeless;    /* to give up */
     int mark;         /* scratch */
     struct sti_sleeper *next;
@@ -92,13 +92,13 @@ void sti_deadlock_leave(struct sti_sleeper *sleeper);
 /* No worker of some pool runs any more: wait for those who may still be looking at them. Any thread. */
 void sti_deadlock_forget(void);
 
-/* --- When every thread of a pool sleeps in a wait, and no spare is left. Somewhere then a task is awaited that nobody has
+/* --- When every thread of a pool sleeps in a wait, and no substitute is left. Somewhere then a task is awaited that nobody has
  * begun: its waiter had no room left on its stack to run it. Some thread that waits for that waiter, over however many
- * others, has: it gets the errand to run the task, on top of its own wait. That is no unrelated work: its wait cannot
+ * others, has: it is assigned the task, on top of its own wait. That is no unrelated work: its wait cannot
  * end before that task has. (The idea is that of leapfrogging: Wagner and Calder 1993.) If no thread has room, or the
  * task has no place in the queue yet, which nobody is there to empty, a waiter is told to give up.
  *
- * Under the lock of the pool's spares, while all of its threads sleep: so what they are running does not change. */
+ * Under the lock of the pool's substitutes, while all of its threads sleep: so what they are running does not change. */
 
 /* Find something for one of them to do. */
 void sti_rescue(stint_pool *pool);

@@ -4,10 +4,10 @@
  * does not know fences: nothing but sleep depends on what is stored here. */
 #include "park.h"
 
-#include "alloc/scope/branch.h"
+#include "alloc/scope/subtask.h"
 #include "deadlock.h"
 #include "executor/pool/pool_state.h"
-#include "spare.h"
+#include "substitute.h"
 #include "worker.h"
 
 static _Atomic uint64_t *word_of(stint_pool *pool, unsigned index)
@@ -28,7 +28,7 @@ static bool clear_bit(stint_pool *pool, unsigned index)
     return (atomic_fetch_and_explicit(word_of(pool, index), ~bit, memory_order_acq_rel) & bit) != 0;
 }
 
-/* For the statistics only (overdue.h). A spare that is given a place counts as parked from then on, and one whose place is
+/* For the statistics only (overdue.h). A substitute that is given a place counts as parked from then on, and one whose place is
  * taken away does not, although it sleeps. */
 static void note_parked(struct sti_worker *worker, uint64_t since)
 {
@@ -83,7 +83,7 @@ static void wake_one(stint_pool *pool)
 /* After a fence: what was put in before somebody else's fence that came earlier is seen. */
 static bool has_work(stint_pool *pool)
 {
-    if (sti_queue_is_ready(&pool->queue) || sti_tenants_are_ready(&pool->tenants))
+    if (sti_queue_is_ready(&pool->queue) || sti_fair_queue_are_ready(&pool->fair_queue))
         return true;
     unsigned slots = sti_pool_slots(pool);
     for (unsigned i = 0; i < slots; i++) {
@@ -132,7 +132,7 @@ void sti_park_wake(struct sti_worker *worker)
     if (clear_bit(worker->pool, worker->index))
         wake(worker->pool, worker->index);
     else
-        sti_spare_rouse(worker);
+        sti_substitute_rouse(worker);
 }
 
 void sti_park_notify_all(stint_pool *pool)
@@ -210,11 +210,11 @@ bool sti_park_wait(struct sti_worker *worker)
     uncount_searcher(pool);
 
     ask_for_forks(pool);
-    sti_branch_collect();
-    bool closed = !sti_pool_is_open(pool) && !sti_branch_undecided();
-    /* A spare that is one too many has to stand aside: that is something to do as well. */
-    bool work = has_work(pool) || (closed && !sti_queue_is_empty(&pool->queue)) || sti_spare_is_surplus(worker);
-    bool ended = closed && sti_tenants_waiting(&pool->tenants) == 0;
+    sti_subtask_collect();
+    bool closed = !sti_pool_is_open(pool) && !sti_subtask_undecided();
+    /* A substitute that is one too many has to stand aside: that is something to do as well. */
+    bool work = has_work(pool) || (closed && !sti_queue_is_empty(&pool->queue)) || sti_substitute_is_surplus(worker);
+    bool ended = closed && sti_fair_queue_waiting(&pool->fair_queue) == 0;
     if ((work || ended) && clear_bit(pool, worker->index)) {
         note_parked(worker, 0);
         if (work)
@@ -231,18 +231,18 @@ bool sti_park_await(const struct sti_sleeper *sleeper, uint64_t deadline_ns)
 {
     struct sti_worker *worker = sleeper->worker;
     const struct sti_offer *offer = sleeper->offer;
-    const struct sti_family *family = atomic_load_explicit(&offer->family, memory_order_relaxed);
+    const struct sti_group *group = atomic_load_explicit(&offer->group, memory_order_relaxed);
     stint_pool *pool = worker->pool;
     _Atomic uint64_t *word = &pool->lot.awaiting[worker->index / 64];
     uint32_t value = sti_event_value(&worker->helped);
     atomic_fetch_or_explicit(word, bit_of(worker->index), memory_order_relaxed);
     atomic_thread_fence(memory_order_seq_cst);
     ask_for_forks(pool);
-    sti_branch_answer();
+    sti_subtask_answer();
     bool ready = atomic_load_explicit(&offer->state, memory_order_relaxed) == STI_OFFER_ENDED ||
                  sti_sleeper_is_told(sleeper) || sti_sleeper_is_nudged(sleeper);
     for (unsigned i = 0; i < sti_pool_slots(pool); i++)
-        ready = ready || sti_split_offers(&pool->workers[i].split, family);
+        ready = ready || sti_split_offers(&pool->workers[i].split, group);
     if (!ready)
         ready = sti_event_wait(&worker->helped, value, deadline_ns);
     atomic_fetch_and_explicit(word, ~bit_of(worker->index), memory_order_relaxed);

@@ -11,7 +11,7 @@
  *   SEARCHING -> RUNNING    sti_park_end_search: searching - 1; the last searcher looks whether there is more work, and
  *                           if so wakes one more
  *   SEARCHING -> PARKED     sti_park_wait: set the bit, searching - 1, look at all sources once more, sleep
- *   PARKED -> SEARCHING     whoever clears the bit does it: searching + 1, call the worker (spare.h); or itself, if
+ *   PARKED -> SEARCHING     whoever clears the bit does it: searching + 1, call the worker (substitute.h); or itself, if
  *                           that last look found something and nobody else had cleared the bit
  *
  * New work (sti_park_notify): if nobody is searching, wake one that is parked. While somebody searches nobody need be
@@ -36,14 +36,14 @@
  * worker's, and finds the bit set. A worker that waits in a join sleeps in the same way (sti_park_await), with its bit in
  * lot.awaiting; as it takes only subtasks of its own task, whoever shares something wakes all of these.
  *
- * Mail. What sti_branch_collect has to do is told by sti_park_wake, which ends the sleep of one worker. It is one more
+ * Mail. What sti_subtask_collect has to do is told by sti_park_wake, which ends the sleep of one worker. It is one more
  * thing to look at after the fence.
  *
  * Leaving. A pool that closes stores its phase, then wakes all who are parked, by the same rule; so sti_park_wait reads
  * the phase after its fence. A worker that finds nothing and the pool closed takes its bit back, and only then leaves.
  * (For that the submission queue must be empty: an accepted task may be in it behind one whose push has not ended, out
  * of reach. For parking it is enough that nothing can be taken: whoever ends that push will notify.) Nor does it leave
- * while tasks are held back (tenants.h): it sleeps on, and whoever takes the last of them out wakes all. A submitter that
+ * while tasks are held back (fair_queue.h): it sleeps on, and whoever takes the last of them out wakes all. A submitter that
  * did not wake it, and whose task it did not see, came after that: it finds the bit cleared, then (acquire) the pool
  * closed, and takes its task back. tests/models/close.pml tries all of this. */
 #ifndef STI_EXECUTOR_WORKER_PARK_H
@@ -54,10 +54,10 @@
 #include <stdint.h>
 #include <stint/pool.h>
 
-#include "spare.h"
+#include "substitute.h"
 
 #define STI_WORKERS_MAX 1024
-#define STI_SLOTS_MAX (STI_WORKERS_MAX + STI_SPARES_MAX)
+#define STI_SLOTS_MAX (STI_WORKERS_MAX + STI_SUBSTITUTES_MAX)
 
 struct sti_lot {
     _Alignas(64) atomic_uint searching;
@@ -87,7 +87,7 @@ void sti_park_notify_all(stint_pool *pool);
  * has been told something. False: until the deadline (STI_NEVER: none). The worker's own thread. */
 bool sti_park_await(const struct sti_sleeper *sleeper, uint64_t deadline_ns);
 
-/* For spares (spare.h). Place: one that sleeps is to be woken for new work from now on, as if it had parked by itself; at
+/* For substitutes (substitute.h). Place: one that sleeps is to be woken for new work from now on, as if it had parked by itself; at
  * once, if there is some that nobody looks for, or the pool has closed. Withdraw: take that back from one of those with
  * this index at least; NULL: none is parked. Wake one that nobody else can wake. Hand on: the thread will not look for
  * work any more; if there is some, and nobody looks for it, wake another. */

@@ -18,13 +18,13 @@
 #include "executor/fork/fork.h"
 #include "executor/pool/pool_state.h"
 #include "executor/task/compound.h"
-#include "executor/task/follow.h"
+#include "executor/task/continuation.h"
 #include "executor/task/submit.h"
-#include "spare.h"
+#include "substitute.h"
 #include "worker.h"
 
 /* --- What a worker does with a task that it has claimed: run it to its outcome, shown to visitors (overdue.h), watched for its
- * deadline (overdue.h) and charged to its tenant (run.h) where that is asked for. By the worker's own thread. */
+ * deadline (overdue.h) and charged to its entry (run.h) where that is asked for. By the worker's own thread. */
 
 static void execute(struct sti_worker *worker, sti_task *task)
 {
@@ -61,7 +61,7 @@ static void run(struct sti_worker *worker, sti_task *task)
 
 static __attribute__((noinline)) void run_billed(struct sti_worker *worker, sti_task *task)
 {
-    struct sti_stretch stretch = sti_bill_begin(worker, task->tenants != NULL ? sti_tenants_bill(task) : worker->bill);
+    struct sti_stretch stretch = sti_bill_begin(worker, task->fair_queue != NULL ? sti_fair_queue_bill(task) : worker->bill);
     run(worker, task);
     sti_bill_end(worker, &stretch);
 }
@@ -69,7 +69,7 @@ static __attribute__((noinline)) void run_billed(struct sti_worker *worker, sti_
 /* Plain tasks are charged to nobody while they have the pool to themselves. */
 void sti_worker_run(struct sti_worker *worker, sti_task *task)
 {
-    if (__builtin_expect(task->tenants != NULL || worker->bill.tenant != NULL, 0)) {
+    if (__builtin_expect(task->fair_queue != NULL || worker->bill.fair_entry != NULL, 0)) {
         run_billed(worker, task);
         return;
     }
@@ -80,13 +80,13 @@ void sti_worker_run(struct sti_worker *worker, sti_task *task)
 /* Forks that were stolen are their task's account's. */
 void sti_worker_run_stolen(struct sti_worker *worker, struct sti_stolen stolen)
 {
-    struct sti_tenants *tenants = &worker->pool->tenants;
+    struct sti_fair_queue *fair_queue = &worker->pool->fair_queue;
     const stint_options *options = sti_fork_options(stolen);
-    struct sti_bill bill = { .tenant = NULL };
+    struct sti_bill bill = { .fair_entry = NULL };
     worker->clock = 0;
-    if (sti_tenants_are_ready(tenants))
-        bill = sti_tenants_bill_fork(tenants, options->account, options->priority);
-    if (bill.tenant == NULL) {
+    if (sti_fair_queue_are_ready(fair_queue))
+        bill = sti_fair_queue_bill_fork(fair_queue, options->account, options->priority);
+    if (bill.fair_entry == NULL) {
         sti_fork_run(worker, stolen);
         return;
     }
@@ -102,7 +102,7 @@ struct sti_stretch sti_bill_begin(struct sti_worker *worker, struct sti_bill bil
 {
     uint64_t now = worker->clock != 0 ? worker->clock : sti_clock_read(CLOCK_THREAD_CPUTIME_ID);
     struct sti_stretch stretch = { .begin = now, .inner = worker->inner, .bill = bill };
-    worker->bill.tenant = NULL;
+    worker->bill.fair_entry = NULL;
     worker->clock = 0;
     worker->inner = 0;
     return stretch;
@@ -112,7 +112,7 @@ void sti_bill_end(struct sti_worker *worker, const struct sti_stretch *stretch)
 {
     uint64_t now = sti_clock_read(CLOCK_THREAD_CPUTIME_ID);
     uint64_t used = now - stretch->begin;
-    sti_tenants_settle(&worker->pool->tenants, stretch->bill, used - worker->inner);
+    sti_fair_queue_settle(&worker->pool->fair_queue, stretch->bill, used - worker->inner);
     worker->inner = stretch->inner + used;
     worker->clock = now;
 }
@@ -121,7 +121,7 @@ void sti_bill_end(struct sti_worker *worker, const struct sti_stretch *stretch)
  *
  * A task that waits for another of its pool's runs it, if nobody else has begun to: on top of its own frames, in a scope
  * of its own. Nothing else is ever run there: what is below has to wait for it, and could be what it waits for. When half
- * the stack is in use, it is left to others: the waiter sleeps, and a spare takes its place (spare.h). When no spare is left
+ * the stack is in use, it is left to others: the waiter sleeps, and a substitute takes its place (substitute.h). When no substitute is left
  * either, and every thread sleeps,. */
 
 /* How often a waiter looks before it sleeps: some 5 microseconds in all, about what being woken costs. */
@@ -171,13 +171,13 @@ static void run_here(struct sti_worker *worker, sti_task *task)
 {
     unsigned depth = worker->asleep;
     if (depth > 0)
-        sti_spare_interrupt_sleep(worker);
+        sti_substitute_interrupt_sleep(worker);
     bool covered = sti_waking_cover();
     sti_worker_run_awaited(worker, task);
     if (covered)
         sti_waking_uncover_scopes();
     if (depth > 0)
-        sti_spare_resume_sleep(worker, depth);
+        sti_substitute_resume_sleep(worker, depth);
 }
 
 static void run_task(struct sti_worker *worker, sti_task *task)
@@ -228,12 +228,12 @@ static bool rest_until_resolved(const sti_task *task)
 static int sleep_until(const struct sti_sleeper *sleeper, const struct sti_waking *waking, uint64_t deadline_ns)
 {
     for (;;) {
-        uint32_t value = sti_follow_bell(sleeper->task);
+        uint32_t value = sti_wake_word(sleeper->task);
         if (sti_sleeper_is_told(sleeper) || sti_sleeper_is_nudged(sleeper))
             return 0;
         if (waking != NULL && sti_waking_has_come(waking))
             return EINTR;
-        if (sti_follow_sleep(sleeper->task, value, deadline_ns))
+        if (sti_wake_word_sleep(sleeper->task, value, deadline_ns))
             return 0;
         if (deadline_ns != STI_NEVER && sti_clock_now() >= deadline_ns)
             return ETIMEDOUT;
@@ -257,7 +257,7 @@ static int sleep_watchfully(struct sti_sleeper *sleeper, const struct sti_waking
 
 static void ring(void *task)
 {
-    sti_follow_ring(task);
+    sti_wake_word_change(task);
 }
 
 static int sleep_long(struct sti_sleeper *sleeper, uint64_t deadline_ns, bool deaf)
@@ -283,7 +283,7 @@ static int sleep_until_resolved(struct sti_sleeper *sleeper, uint64_t deadline_n
     return error == ETIMEDOUT && soon < deadline_ns ? sleep_long(sleeper, deadline_ns, deaf) : error;
 }
 
-/* --- Errands ------------------------------------------------------------------------------------------------------ */
+/* --- Assigned tasks ------------------------------------------------------------------------------------------------ */
 
 void sti_wait_measure_room(struct sti_sleeper *sleeper)
 {
@@ -291,7 +291,7 @@ void sti_wait_measure_room(struct sti_sleeper *sleeper)
     sleeper->has_much_room = has_much_room(sleeper->worker);
 }
 
-bool sti_wait_run_errands(const struct sti_sleeper *sleeper, bool may_run)
+bool sti_wait_run_assigned(const struct sti_sleeper *sleeper, bool may_run)
 {
     bool refused = false;
     if (sleeper->beyond != NULL) {
@@ -299,11 +299,11 @@ bool sti_wait_run_errands(const struct sti_sleeper *sleeper, bool may_run)
             run_here(sleeper->worker, sleeper->beyond);
         sti_task_release(sleeper->beyond);
     }
-    if (sleeper->errand != NULL) {
-        refused = may_run && !sti_admission_claim_awaited(sleeper->errand);
+    if (sleeper->assigned != NULL) {
+        refused = may_run && !sti_admission_claim_awaited(sleeper->assigned);
         if (may_run && !refused)
-            run_here(sleeper->worker, sleeper->errand);
-        sti_task_release(sleeper->errand);
+            run_here(sleeper->worker, sleeper->assigned);
+        sti_task_release(sleeper->assigned);
     }
     return refused;
 }
@@ -317,14 +317,14 @@ static int sleep_as_worker(struct sti_worker *worker, sti_task *task, bool deaf,
     struct sti_sleeper sleeper = { .worker = worker, .task = task };
     struct sti_sleeper *for_rescue = *refused ? NULL : &sleeper;
     sti_wait_measure_room(&sleeper);
-    sti_spare_fall_asleep(worker, for_rescue);
+    sti_substitute_fall_asleep(worker, for_rescue);
     int error = for_rescue != NULL ? sleep_until_resolved(&sleeper, STI_NEVER, deaf)
                                    : sleep_long(&sleeper, sti_deadline_after(STI_RETRY_NS), deaf);
-    sti_spare_awake(worker, for_rescue);
+    sti_substitute_awake(worker, for_rescue);
     if (error == ETIMEDOUT)
         error = 0;
     bool resolved = sti_task_is_resolved(task);
-    *refused = sti_wait_run_errands(&sleeper, !resolved && error == 0);
+    *refused = sti_wait_run_assigned(&sleeper, !resolved && error == 0);
     if (resolved)
         return 0;
     return error == 0 && sleeper.hopeless ? EAGAIN : error;
@@ -347,14 +347,14 @@ static int sleep_for_a_time(struct sti_worker *worker, sti_task *task, uint64_t 
     struct sti_sleeper sleeper = { .worker = worker, .task = task, .timed = deadline_ns != STI_NEVER };
     int error;
     if (worker != NULL)
-        sti_spare_fall_asleep(worker, NULL);
+        sti_substitute_fall_asleep(worker, NULL);
     do {
         /* Off the list nobody nudges; and what came as the last sleep ended must not end the next at once. */
         atomic_store_explicit(&sleeper.nudged, false, memory_order_relaxed);
         error = sleep_until_resolved(&sleeper, deadline_ns, deaf);
     } while (error == 0 && !sti_task_is_resolved(task));
     if (worker != NULL)
-        sti_spare_awake(worker, NULL);
+        sti_substitute_awake(worker, NULL);
     return error;
 }
 
@@ -363,7 +363,7 @@ static int refuse(const struct sti_worker *worker, sti_task *task)
 {
     if (sti_task_is_left_behind(task))
         return EOWNERDEAD;
-    return sti_is_following() || (worker != NULL && is_below(worker, task)) ? EDEADLK : 0;
+    return sti_continuation_is_running() || (worker != NULL && is_below(worker, task)) ? EDEADLK : 0;
 }
 
 static int wait_or_run(sti_task *task, bool deaf)
@@ -413,14 +413,14 @@ int sti_wait_until(sti_task *task, uint64_t deadline_ns)
  * What is run here is unrelated to what is below, so it must not be able to want what that has: a lock, a half-changed
  * structure. And the one below waits for it: so it is one at a time, and they do not lie on each other without bound. */
 
-#define MOST_YIELDS 8
+#define MAX_YIELDS 8
 
 static bool may_yield(const struct sti_worker *worker)
 {
     const struct sti_thread *thread = sti_thread_metered;
     const struct sti_frame *frame = worker != NULL ? sti_worker_frame(worker) : NULL;
-    return frame != NULL && !frame->stolen && thread != NULL && !sti_is_following() && worker->asleep == 0 &&
-           worker->yields < MOST_YIELDS && sti_deferral_of(thread->scope) == STINT_DEFERRAL_NONE &&
+    return frame != NULL && !frame->stolen && thread != NULL && !sti_continuation_is_running() && worker->asleep == 0 &&
+           worker->yields < MAX_YIELDS && sti_deferral_of(thread->scope) == STINT_DEFERRAL_NONE &&
            sti_worker_has_stack(worker, worker->stack_size / 2);
 }
 

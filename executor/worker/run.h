@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 #include "deadlock.h"
-#include "executor/queue/tenants.h"
+#include "executor/queue/fair_queue.h"
 #include "executor/task/task.h"
 
 /* --- Waiting until a future resolves. Any thread. --- */
@@ -30,9 +30,9 @@ void sti_wait_measure_room(struct sti_sleeper *sleeper);
  * rescue found has its maximum. Then the next sleep is not to be on the list for rescues, which would find the same, and
  * only so long. */
 #define STI_RETRY_NS UINT64_C(20000000)
-bool sti_wait_run_errands(const struct sti_sleeper *sleeper, bool may_run);
+bool sti_wait_run_assigned(const struct sti_sleeper *sleeper, bool may_run);
 
-/* --- Billing: the processor time that a worker spends on a task, or on a stolen subtask, for the tenant that it is charged to.
+/* --- Billing: the processor time that a worker spends on a task, or on a stolen subtask, for the entry that it is charged to.
  * By the worker's own thread. */
 
 struct sti_worker;

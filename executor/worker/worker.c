@@ -14,13 +14,13 @@
 #include "alloc/charge/global.h"
 #include "alloc/interrupt/boundary.h"
 #include "alloc/interrupt/hook.h"
-#include "alloc/scope/branch.h"
+#include "alloc/scope/subtask.h"
 #include "event.h"
 #include "executor/fork/fork.h"
 #include "executor/pool/overdue.h"
 #include "executor/pool/pool_state.h"
 #include "executor/pool/shutdown.h"
-#include "executor/task/follow.h"
+#include "executor/task/continuation.h"
 
 /* How often a searcher looks at every source before it parks: some 10 microseconds in all, about what sleeping and
  * being woken cost. */
@@ -59,7 +59,7 @@ void sti_worker_init(struct sti_worker *worker, stint_pool *pool, unsigned index
     worker->plain_turn = 0;
     worker->next_victim = index + 1;
     worker->random = index + 1;
-    worker->bill.tenant = NULL;
+    worker->bill.fair_entry = NULL;
     worker->clock = 0;
     worker->inner = 0;
     worker->yields = 0;
@@ -169,29 +169,29 @@ static sti_task *claim_plain(struct sti_worker *worker)
     return task != NULL ? task : claim_from(worker, from_queue);
 }
 
-/* Plain tasks are one tenant among those that are ready. */
+/* Plain tasks are one entry among those that are ready. */
 static sti_task *claim_plain_in_turn(struct sti_worker *worker)
 {
     sti_task *task = claim_plain(worker);
     if (task != NULL)
-        worker->bill = sti_tenants_bill_plain(&worker->pool->tenants);
+        worker->bill = sti_fair_queue_bill_plain(&worker->pool->fair_queue);
     return task;
 }
 
 static sti_task *claim_normal(struct sti_worker *worker)
 {
-    struct sti_tenants *tenants = &worker->pool->tenants;
-    bool plain_first = sti_tenants_is_plain_next(tenants);
+    struct sti_fair_queue *fair_queue = &worker->pool->fair_queue;
+    bool plain_first = sti_fair_queue_is_plain_next(fair_queue);
     sti_task *task = plain_first ? claim_plain_in_turn(worker) : NULL;
     if (task == NULL)
-        task = sti_tenants_take(tenants, STINT_PRIORITY_NORMAL, plain_first);
+        task = sti_fair_queue_take(fair_queue, STINT_PRIORITY_NORMAL, plain_first);
     return task != NULL || plain_first ? task : claim_plain_in_turn(worker);
 }
 
 static sti_task *claim_of(struct sti_worker *worker, stint_priority priority)
 {
     return priority == STINT_PRIORITY_NORMAL ? claim_normal(worker)
-                                             : sti_tenants_take(&worker->pool->tenants, priority, false);
+                                             : sti_fair_queue_take(&worker->pool->fair_queue, priority, false);
 }
 
 static __attribute__((noinline)) sti_task *claim_by_priority(struct sti_worker *worker)
@@ -222,9 +222,9 @@ sti_task *sti_worker_claim_other(struct sti_worker *worker)
 {
     worker->turn++;
     stint_pool *pool = worker->pool;
-    sti_task *task = sti_tenants_are_ready(&pool->tenants) ? claim_by_priority(worker) : claim_oldest(worker);
-    if (__builtin_expect(sti_places_are_wanted(&pool->places), 0))
-        sti_places_fill(pool);
+    sti_task *task = sti_fair_queue_are_ready(&pool->fair_queue) ? claim_by_priority(worker) : claim_oldest(worker);
+    if (__builtin_expect(sti_queue_slots_are_wanted(&pool->queue_slots), 0))
+        sti_queue_slots_fill(pool);
     return task;
 }
 
@@ -232,9 +232,9 @@ static sti_task *claim_near(struct sti_worker *worker)
 {
     worker->turn++;
     stint_pool *pool = worker->pool;
-    sti_task *task = sti_tenants_are_ready(&pool->tenants) ? claim_by_priority(worker) : claim_plain(worker);
-    if (__builtin_expect(sti_places_are_wanted(&pool->places), 0))
-        sti_places_fill(pool);
+    sti_task *task = sti_fair_queue_are_ready(&pool->fair_queue) ? claim_by_priority(worker) : claim_plain(worker);
+    if (__builtin_expect(sti_queue_slots_are_wanted(&pool->queue_slots), 0))
+        sti_queue_slots_fill(pool);
     return task;
 }
 
@@ -273,14 +273,14 @@ static bool search(struct sti_worker *worker, struct found *found)
 static bool find(struct sti_worker *worker, struct found *found)
 {
     for (;;) {
-        sti_spare_stand_aside(worker);
+        sti_substitute_stand_aside(worker);
         *found = (struct found){ .task = claim_near(worker) };
         if (found->task != NULL)
             return true;
         bool has_found = false;
         worker->clock = 0;
         sti_park_begin_search(worker->pool);
-        while (!sti_spare_is_surplus(worker) && !(has_found = search(worker, found))) {
+        while (!sti_substitute_is_surplus(worker) && !(has_found = search(worker, found))) {
             sti_counter_add_own(&worker->parks);
             if (!sti_park_wait(worker))
                 return false;
@@ -321,13 +321,13 @@ static void find_stack(struct sti_worker *worker)
 static void fall_asleep(void)
 {
     if (sti_worker_own != NULL)
-        sti_spare_fall_asleep(sti_worker_own, NULL);
+        sti_substitute_fall_asleep(sti_worker_own, NULL);
 }
 
 static void be_awake(void)
 {
     if (sti_worker_own != NULL)
-        sti_spare_awake(sti_worker_own, NULL);
+        sti_substitute_awake(sti_worker_own, NULL);
 }
 
 static void begin(struct sti_worker *worker)
@@ -348,9 +348,9 @@ static void tell_application(const struct sti_worker *worker, void (*function)(v
 {
     if (function == NULL)
         return;
-    sti_follow_begin_callback();
+    sti_continuation_begin_callback();
     STI_BOUNDARY_CALLBACK("callback", function, worker->pool->worker_data, worker->index, NULL);
-    sti_follow_end_callback();
+    sti_continuation_end_callback();
 }
 
 /* hold_near_memory_limit: near the limit of the process a task waits a little, so that those that run can end. Not for
@@ -375,7 +375,7 @@ void *sti_worker_main(void *argument)
     sti_fork_begin_thread(worker);
     atomic_store_explicit(&worker->record, sti_thread_own(), memory_order_release);
     if (worker->index >= pool->worker_count)
-        sti_spare_begin(worker);
+        sti_substitute_begin(worker);
     struct found found;
     while (!sti_pool_is_left_behind(pool) && find(worker, &found)) {
         if (found.task != NULL) {
@@ -389,12 +389,12 @@ void *sti_worker_main(void *argument)
             sti_worker_run_stolen(worker, found.stolen);
         }
         worker->idled_since = 0;
-        sti_branch_collect();
+        sti_subtask_collect();
     }
     sti_fork_end_thread();
     sti_ask_end();
     if (!sti_pool_is_left_behind(pool)) {
-        sti_spare_leave(worker);
+        sti_substitute_leave(worker);
         tell_application(worker, pool->worker_ends);
     }
     sti_worker_own = NULL;
@@ -441,7 +441,7 @@ bool sti_worker_put(struct sti_worker *worker, sti_task *task)
 
 void sti_worker_run_awaited(struct sti_worker *worker, sti_task *task)
 {
-    if (task->tenants != NULL) {
+    if (task->fair_queue != NULL) {
         sti_task_release(task); /* its entry's */
         sti_worker_run(worker, task);
         return;

@@ -12,8 +12,8 @@
 #include "executor/fork/fork.h"
 #include "executor/fork/split.h"
 #include "executor/pool/pools.h"
+#include "executor/queue/fair_queue.h"
 #include "executor/queue/queue.h"
-#include "executor/queue/tenants.h"
 #include "executor/task/task.h"
 
 /* One for each task on a worker's stack: the one its loop runs, and above it those that are run while it waits. A subtask
@@ -28,7 +28,7 @@ struct sti_worker {
     struct sti_deque deque;
     struct sti_split split;
     _Alignas(64) sti_event wake; /* others write these; what follows is the worker's own */
-    _Atomic uint32_t calls;      /* these three: spare.h */
+    _Atomic uint32_t calls;      /* these three: substitute.h */
     _Atomic uint32_t asked;
     atomic_bool idle;
     _Atomic uint64_t called_ns;  /* when it was last told to get up, by sti_clock_now (overdue.c) */
@@ -37,8 +37,8 @@ struct sti_worker {
     _Atomic(struct sti_frame *) running; /* innermost; others look at it as overdue.h says */
     _Atomic(struct sti_thread *) record; /* of the thread, on the ground floor; NULL: there was no memory */
     struct sti_ask ask;                  /* what it is doing, when somebody wants to know */
-    unsigned replaced;                   /* tasks on its stack that are overdue (spare.h); under the spares' lock */
-    unsigned index;                      /* from the pool's number of workers on: a spare */
+    unsigned replaced;                   /* tasks on its stack that are overdue (substitute.h); under the substitutes' lock */
+    unsigned index;                      /* from the pool's number of workers on: a substitute */
     unsigned turn;                       /* counts the tasks it took, from wherever */
     unsigned plain_turn;                 /* counts looks for plain ones */
     unsigned next_victim;                /* whose deque comes next, out of turn */
@@ -54,7 +54,7 @@ struct sti_worker {
     size_t stack_size;
     uint64_t idled_since;      /* it has been parked since it began its last task, and when last; 0: it has not */
     struct sti_sleeper *slept; /* under the lock of deadlock.c: it has slept for long */
-    unsigned asleep;           /* how often it has fallen asleep in the midst of a task (spare.h) */
+    unsigned asleep;           /* how often it has fallen asleep in the midst of a task (substitute.h) */
     struct sti_worker *next_retired;
     _Alignas(64) struct sti_tally tally; /* this and what follows is written by the worker alone, and read by anybody */
     sti_counter tasks;                   /* that it has begun */

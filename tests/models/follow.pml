@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Followers (executor/task/follow.h): is each run exactly once, those of one thread in its order and one at a time, and does
+ * Followers (executor/task/continuation.h): is each run exactly once, those of one thread in its order and one at a time, and does
  * nobody sleep on?
  *
  * One resolver, a thread that adds two followers one after the other, one that adds a follower and takes it back, one that

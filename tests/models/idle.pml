@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The sleep of an idle worker (executor/worker/spare.h): does a call always end it, and is each question answered once, so that
+ * The sleep of an idle worker (executor/worker/substitute.h): does a call always end it, and is each question answered once, so that
  * who asked goes on?
  *
  * A worker that sleeps until it is called, who calls it, and one who asks it twice. The run ends when nothing can move any

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Waiting for a place (executor/queue/places.h): does a submitter ever stand in line while there is a place?
+ * Waiting for a place (executor/queue/queue_slots.h): does a submitter ever stand in line while there is a place?
  *
  * A queue of two places, both taken; two workers that take the entries out, and two submitters who wait. A worker's store
  * that frees the slot goes to a store buffer first, from where it reaches memory at any later time; its claim is a locked

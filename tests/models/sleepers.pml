@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Places, joins and waits together (executor/worker/spare.h, rescue.h, fork.c, wait.c): does everything end, with as few threads as
+ * Places, joins and waits together (executor/worker/substitute.h, rescue.h, fork.c, wait.c): does everything end, with as few threads as
  * there may be?
  *
  * A pool of WORKERS workers and SPARES spares. One task forks a part and does something before it joins it, so another

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Where tasks wait that have an account or a priority: the tenants, and the order of their turns. */
-#ifndef STI_EXECUTOR_QUEUE_TENANTS_H
-#define STI_EXECUTOR_QUEUE_TENANTS_H
+ * Where tasks wait that have an account or a priority: the fair queue, and the order of turns in it. */
+#ifndef STI_EXECUTOR_QUEUE_FAIR_QUEUE_H
+#define STI_EXECUTOR_QUEUE_FAIR_QUEUE_H
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -16,7 +16,7 @@
 /* --- Turns: which of those that want one comes first. Each has a time, virtual nanoseconds of processor time that it has had
  * by its weight, and the one with the least is next: start-time fair queueing (Goyal, Vin and Cheng 1996), which need not
  * know beforehand how long a turn takes. It bounds what two who always want one can differ in: the longest turn of each,
- * on each worker. Here are the times' order and a heap of them; what is charged is tenants.h's business. The caller locks.
+ * on each worker. Here are the times' order and a heap of them; what is charged is fair_queue.h's business. The caller locks.
  *
  * The heap is a pairing heap (Fredman and others 1986): it lies in the entries themselves, so nothing can fail, and to put
  * in, to take the first out and to take any out are a few dozen instructions, or logarithmic over many. Times wrap around
@@ -51,56 +51,56 @@ void sti_turns_put(struct sti_turns *turns, struct sti_turn *turn);
 /* One that is in this. */
 void sti_turns_remove(struct sti_turns *turns, struct sti_turn *turn);
 
-/* --- The tenants: where tasks wait that have an account or a priority. A tenant is what waits of one account in one
- * priority (of no account: one tenant too), first in, first out, and the tenants of a priority take turns by the processor
- * time that their tasks have had, divided by their weights (tenants.h). So however many tasks one of them has waiting, and
- * however long they take, another gets its share. A tenant whose account has its maximum of running tasks is held back: it
+/* --- The fair queue: where tasks wait that have an account or a priority. An entry is what waits of one account in one
+ * priority (of no account: one entry too), first in, first out, and the entries of a priority take turns by the processor
+ * time that their tasks have had, divided by their weights (fair_queue.h). So however many tasks one of them has waiting, and
+ * however long they take, another gets its share. An entry whose account has its maximum of running tasks is held back: it
  * takes no turns until there is a slot again. Plain tasks, which have neither, wait in the submission queue, where nobody
- * takes a lock; beside tenants they count as one of normal priority.
+ * takes a lock; beside entries they count as one of normal priority.
  *
- *   tenant  IDLE <-----> READY <------> HELD        IDLE: it has no tasks waiting, and is forgotten when nothing is
+ *   entry  IDLE <-----> READY <------> HELD        IDLE: it has no tasks waiting, and is forgotten when nothing is
  *              a task        slot free /                  charged to it any more that others have not had since
  *              is put        full
  *
- * All of it is under one lock, held for a few dozen instructions. What is read without it are hints: how many tenants are
+ * All of it is under one lock, held for a few dozen instructions. What is read without it are hints: how many entries are
  * ready, how many tasks wait, whose time has come. They are stored under the lock, and ordered against sleep by park.h's
  * fences.
  *
- * A slot that is free again is for one: of all pools' tenants that are held back for the account, one that has waited
+ * A slot that is free again is for one: of all pools' entries that are held back for the account, one that has waited
  * longest gets ready (pools.c), and the others stay. If that one cannot use it, it is offered again.
  *
- * Whoever claims a task that waits here takes it out: a worker in sti_tenants_take, anybody else by sti_tenants_remove.
+ * Whoever claims a task that waits here takes it out: a worker in sti_fair_queue_take, anybody else by sti_fair_queue_remove.
  * Until then the pool cannot be freed, so who has claimed one may touch the pool.
  *
- * The room has a capacity for all tenants together. One of them may take at most eight times as many places as are left
- * (dynamic thresholds, Choudhury and Hahne 1998): so of nine or more one tenant alone always leaves one for another. */
+ * The room has a capacity for all entries together. One of them may take at most eight times as many places as are left
+ * (dynamic thresholds, Choudhury and Hahne 1998): so of nine or more one entry alone always leaves one for another. */
 
 #define STI_PRIORITIES 3
 
 struct sti_refused;
-struct sti_tenant;
+struct sti_fair_entry;
 
 /* Those of one priority. */
-struct sti_tenant_ring {
+struct sti_fair_entry_ring {
     struct sti_turns turns; /* of those that are ready */
     struct sti_turns idle;  /* those kept for their time */
-    uint64_t now;           /* tenant.c has it */
+    uint64_t now;           /* fair_entry.c has it */
     size_t running;         /* tasks that have begun and are not settled */
-    atomic_uint ready;      /* tenants; this and the next to be read by anybody */
+    atomic_uint ready;      /* entries; this and the next to be read by anybody */
     _Atomic uint64_t first; /* the time of the first, while any is ready */
 };
 
-struct sti_tenants {
+struct sti_fair_queue {
     stint_pool *pool;
-    _Alignas(64) struct sti_tenant_ring rings[STI_PRIORITIES]; /* by stint_priority */
-    atomic_uint ready;                                         /* tenants of any priority */
+    _Alignas(64) struct sti_fair_entry_ring rings[STI_PRIORITIES]; /* by stint_priority */
+    atomic_uint ready;                                         /* entries of any priority */
     atomic_size_t waiting;                                     /* tasks, of those held back too */
     atomic_size_t held;                                        /* of these */
-    _Atomic uint64_t plain_time;                               /* of the plain tasks' tenant */
+    _Atomic uint64_t plain_time;                               /* of the plain tasks' entry */
     _Alignas(64) pthread_mutex_t lock;                         /* for all of it */
-    struct sti_tenant *plain;
-    uint64_t typical_cost;        /* nanoseconds; of a tenant that is not known yet */
-    struct sti_tenant **table;    /* all tenants, by account and priority */
+    struct sti_fair_entry *plain;
+    uint64_t typical_cost;        /* nanoseconds; of an entry that is not known yet */
+    struct sti_fair_entry **table;    /* all entries, by account and priority */
     struct sti_refused **refused; /* accounts that some are held back for */
     size_t table_size;
     size_t count;
@@ -110,59 +110,59 @@ struct sti_tenants {
 };
 
 /* False: out of memory. */
-bool sti_tenants_init(struct sti_tenants *tenants, stint_pool *pool, size_t capacity);
+bool sti_fair_queue_init(struct sti_fair_queue *fair_queue, stint_pool *pool, size_t capacity);
 
 /* Nothing can be put in any more. Waits for those who have claimed a task and are about to take it out. */
-void sti_tenants_end(struct sti_tenants *tenants);
+void sti_fair_queue_end(struct sti_fair_queue *fair_queue);
 
 /* Put a task in, and offer it. 0; EAGAIN: no place; EDQUOT: the account has its maximum of waiting tasks; ESHUTDOWN:
  * closed; ENOMEM. Any thread. */
-int sti_tenants_put(struct sti_tenants *tenants, sti_task *task);
+int sti_fair_queue_put(struct sti_fair_queue *fair_queue, sti_task *task);
 
 /* Take out and claim the task whose turn it is, with its account entered (task->entered). NULL: there is none that may
  * run. no_plain: plain tasks had their turn, and the worker found none. Any thread. */
-sti_task *sti_tenants_take(struct sti_tenants *tenants, stint_priority priority, bool no_plain);
+sti_task *sti_fair_queue_take(struct sti_fair_queue *fair_queue, stint_priority priority, bool no_plain);
 
 /* What a running task is charged to. */
 struct sti_bill {
-    struct sti_tenant *tenant; /* NULL: nobody */
+    struct sti_fair_entry *fair_entry; /* NULL: nobody */
     uint64_t charged;          /* at its beginning */
 };
 
 /* A plain task begins in its turn; a subtask of a running task begins on another worker; a task that was taken out of here
  * begins. */
-struct sti_bill sti_tenants_bill_plain(struct sti_tenants *tenants);
-struct sti_bill sti_tenants_bill_fork(struct sti_tenants *tenants, const stint_account *account,
+struct sti_bill sti_fair_queue_bill_plain(struct sti_fair_queue *fair_queue);
+struct sti_bill sti_fair_queue_bill_fork(struct sti_fair_queue *fair_queue, const stint_account *account,
                                       stint_priority priority);
-static inline struct sti_bill sti_tenants_bill(const sti_task *task)
+static inline struct sti_bill sti_fair_queue_bill(const sti_task *task)
 {
-    return (struct sti_bill){ .tenant = task->tenant, .charged = task->charged };
+    return (struct sti_bill){ .fair_entry = task->fair_entry, .charged = task->charged };
 }
 
 /* It has ended, and used so much processor time. The task may be gone. Any thread. */
-void sti_tenants_settle(struct sti_tenants *tenants, struct sti_bill bill, uint64_t used_ns);
+void sti_fair_queue_settle(struct sti_fair_queue *fair_queue, struct sti_bill bill, uint64_t used_ns);
 
 /* Take out and claim this task, for somebody who waits for it inside a task, with its account entered (task->entered).
  * Where the account has its maximum that is done only when the thread is in that account already, or beyond is true: the
  * task that runs there makes way for this one. False: it does not wait here any more, or has to wait for a slot. */
-bool sti_tenants_take_awaited(struct sti_tenants *tenants, sti_task *task, bool beyond);
+bool sti_fair_queue_take_awaited(struct sti_fair_queue *fair_queue, sti_task *task, bool beyond);
 
 /* The account of a task, if that waits here, retained; or NULL. */
-stint_account *sti_tenants_account_of(struct sti_tenants *tenants, sti_task *task);
+stint_account *sti_fair_queue_account_of(struct sti_fair_queue *fair_queue, sti_task *task);
 
 /* Take out a task that waits here and that the calling thread has claimed to end it, and count it; its entry's reference is the caller's then.
  * When it was the last one of a pool that has closed, the workers are woken to see that. */
-void sti_tenants_remove(struct sti_tenants *tenants, sti_task *task);
+void sti_fair_queue_remove(struct sti_fair_queue *fair_queue, sti_task *task);
 
 /* Claim and take out any task, of those held back too. NULL: none is left that nobody has claimed. */
-sti_task *sti_tenants_take_any(struct sti_tenants *tenants);
+sti_task *sti_fair_queue_take_any(struct sti_fair_queue *fair_queue);
 
 /* Since when the one that has waited longest is held back for this account; 0: none is. Any thread. */
-uint64_t sti_tenants_refused_since(struct sti_tenants *tenants, const stint_account *account);
+uint64_t sti_fair_queue_refused_since(struct sti_fair_queue *fair_queue, const stint_account *account);
 
 /* The account may have a slot again: of those who are held back for it the first of each priority gets ready. True: there
  * were any. Any thread. */
-bool sti_tenants_release(struct sti_tenants *tenants, const stint_account *account);
+bool sti_fair_queue_release(struct sti_fair_queue *fair_queue, const stint_account *account);
 
 /* Slots that were taken for a moment: the account's and those above it, up to end. */
 struct sti_slots {
@@ -172,36 +172,36 @@ struct sti_slots {
 
 /* The same, but take the slot for the one that has waited longest, so that nobody else can. False: there is none after all,
  * or nobody waits. What was tried in vain is to be told (sti_account_tell) when the caller holds no lock. Any thread. */
-bool sti_tenants_grant(struct sti_tenants *tenants, const stint_account *account, struct sti_slots *tried);
+bool sti_fair_queue_grant(struct sti_fair_queue *fair_queue, const stint_account *account, struct sti_slots *tried);
 
 /* Call look with each task that is in, under the lock. */
-void sti_tenants_look(struct sti_tenants *tenants, void (*look)(void *task, void *arg), void *arg);
+void sti_fair_queue_look(struct sti_fair_queue *fair_queue, void (*look)(void *task, void *arg), void *arg);
 
 /* From now on nothing can be put in. */
-void sti_tenants_close(struct sti_tenants *tenants);
+void sti_fair_queue_close(struct sti_fair_queue *fair_queue);
 
-static inline unsigned sti_tenants_ready(struct sti_tenants *tenants, stint_priority priority)
+static inline unsigned sti_fair_queue_ready(struct sti_fair_queue *fair_queue, stint_priority priority)
 {
-    return atomic_load_explicit(&tenants->rings[priority].ready, memory_order_relaxed);
+    return atomic_load_explicit(&fair_queue->rings[priority].ready, memory_order_relaxed);
 }
 
 /* Whether it is the plain tasks' turn among those of normal priority. */
-static inline bool sti_tenants_is_plain_next(struct sti_tenants *tenants)
+static inline bool sti_fair_queue_is_plain_next(struct sti_fair_queue *fair_queue)
 {
-    struct sti_tenant_ring *ring = &tenants->rings[STINT_PRIORITY_NORMAL];
-    uint64_t plain = atomic_load_explicit(&tenants->plain_time, memory_order_relaxed);
-    return sti_tenants_ready(tenants, STINT_PRIORITY_NORMAL) == 0 ||
+    struct sti_fair_entry_ring *ring = &fair_queue->rings[STINT_PRIORITY_NORMAL];
+    uint64_t plain = atomic_load_explicit(&fair_queue->plain_time, memory_order_relaxed);
+    return sti_fair_queue_ready(fair_queue, STINT_PRIORITY_NORMAL) == 0 ||
            !sti_time_is_before(atomic_load_explicit(&ring->first, memory_order_relaxed), plain);
 }
 
-static inline bool sti_tenants_are_ready(struct sti_tenants *tenants)
+static inline bool sti_fair_queue_are_ready(struct sti_fair_queue *fair_queue)
 {
-    return atomic_load_explicit(&tenants->ready, memory_order_relaxed) != 0;
+    return atomic_load_explicit(&fair_queue->ready, memory_order_relaxed) != 0;
 }
 
-static inline size_t sti_tenants_waiting(struct sti_tenants *tenants)
+static inline size_t sti_fair_queue_waiting(struct sti_fair_queue *fair_queue)
 {
-    return atomic_load_explicit(&tenants->waiting, memory_order_acquire);
+    return atomic_load_explicit(&fair_queue->waiting, memory_order_acquire);
 }
 
 #endif

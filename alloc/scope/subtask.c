@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT
  *
- * Running a branch; see branch.h. Any thread.
+ * Running a stolen subtask; see subtask.h. Any thread.
  *
- * A branch is either a member's outermost scope, or lies inside one: when a thread that waits in a scope of the family
+ * A stolen subtask is either a share's outermost scope, or lies inside one: when a thread that waits in a scope of the group
  * runs another subtask of it meanwhile. Then it charges that scope and uses its heap, and differs from a function call
- * by its landing only: so an interrupt of the family leaves it first, and the scope below goes on with it.
+ * by its landing only: so an interrupt of the group leaves it first, and the scope below goes on with it.
  *
- * Thread-specific values that a member's outermost branch set are put back at its end, as the thread goes on with another
+ * Thread-specific values that a share's outermost stolen subtask set are put back at its end, as the thread goes on with another
  * task while nothing is decided. */
 #undef _FORTIFY_SOURCE
-#include "branch.h"
+#include "subtask.h"
 
 #include <errno.h>
 #include <setjmp.h>
@@ -34,29 +34,29 @@
 #include "alloc/rollback/thread_state.h"
 #include "scope.h"
 
-static bool belongs_to(const struct sti_scope *scope, const struct sti_family *family)
+static bool belongs_to(const struct sti_scope *scope, const struct sti_group *group)
 {
-    while (scope != NULL && scope->is_inner_branch)
+    while (scope != NULL && scope->is_inner_subtask)
         scope = scope->outer;
-    return scope != NULL && scope->member != NULL && scope->member->family == family;
+    return scope != NULL && scope->share != NULL && scope->share->group == group;
 }
 
-/* Where the branch belongs, which the watch looks at too: before that begins. */
-static int place(struct sti_scope *scope, struct sti_family *family)
+/* Where the stolen subtask belongs, which the watch looks at too: before that begins. */
+static int place(struct sti_scope *scope, struct sti_group *group)
 {
-    if (belongs_to(scope->below, family)) {
-        scope->is_inner_branch = true;
+    if (belongs_to(scope->below, group)) {
+        scope->is_inner_subtask = true;
         scope->outer = scope->below;
         scope->account = NULL;
         scope->token = NULL;
         scope->stop = NULL;
         return 0;
     }
-    scope->deadline = family->deadline;
-    sti_cpu_begin(scope, sti_family_cpu_left(family), sti_clock_now());
-    scope->shared = &family->interrupt;
-    scope->member = sti_member_take(family, scope->thread);
-    return scope->member != NULL ? 0 : ENOMEM;
+    scope->deadline = group->deadline;
+    sti_cpu_begin(scope, sti_group_cpu_left(group), sti_clock_now());
+    scope->shared = &group->interrupt;
+    scope->share = sti_share_take(group, scope->thread);
+    return scope->share != NULL ? 0 : ENOMEM;
 }
 
 static void begin_inside(struct sti_thread *thread, struct sti_scope *scope)
@@ -69,15 +69,15 @@ static void begin_inside(struct sti_thread *thread, struct sti_scope *scope)
 
 static void begin_outermost(struct sti_thread *thread, struct sti_scope *scope)
 {
-    struct sti_member *member = scope->member;
+    struct sti_share *share = scope->share;
     sti_nursery_open(thread, scope, true);
-    scope->heaps = member->heaps;
-    scope->heap = member->heaps;
-    member->heaps = NULL;
+    scope->heaps = share->heaps;
+    scope->heap = share->heaps;
+    share->heaps = NULL;
     sti_meter_begin(thread, &scope->request->options->budget);
-    sti_family_begin(member, scope);
+    sti_group_begin(share, scope);
     if (sti_scope_has_limit_of_time(scope))
-        sti_due_begin(thread, scope);
+        sti_next_deadline_begin(thread, scope);
     sti_meter_allocate_from(thread, scope->heap);
 }
 
@@ -103,40 +103,40 @@ static void end_inside(struct sti_thread *thread, struct sti_scope *scope)
 
 static void end_outermost(struct sti_thread *thread, struct sti_scope *scope)
 {
-    struct sti_member *member = scope->member;
+    struct sti_share *share = scope->share;
     sti_specific_rollback(scope);
     sti_thread_state_rollback(scope);
-    sti_handles_move(&scope->handles, &member->family->handles, NULL);
+    sti_handles_move(&scope->handles, &share->group->handles, NULL);
     sti_libc_heap_end(thread, scope, NULL);
-    sti_family_add_cpu(member->family, sti_cpu_end(scope));
+    sti_group_add_cpu(share->group, sti_cpu_end(scope));
     if (sti_scope_has_limit_of_time(scope))
-        sti_due_renew(thread, scope->below);
+        sti_next_deadline_renew(thread, scope->below);
     sti_nursery_commit(thread, scope);
     scope->heaps = sti_heap_drop_empty(thread, scope->heaps);
-    sti_family_settle(member, scope);
-    atomic_fetch_add_explicit(&member->family->samples, scope->samples, memory_order_relaxed);
-    atomic_fetch_add_explicit(&member->family->deferred, scope->deferred, memory_order_relaxed);
-    member->heaps = scope->heaps;
-    member->runs = false;
+    sti_group_settle(share, scope);
+    atomic_fetch_add_explicit(&share->group->samples, scope->samples, memory_order_relaxed);
+    atomic_fetch_add_explicit(&share->group->deferred, scope->deferred, memory_order_relaxed);
+    share->heaps = scope->heaps;
+    share->runs = false;
 }
 
-static int begin(struct sti_thread *thread, struct sti_scope *scope, struct sti_family *family)
+static int begin(struct sti_thread *thread, struct sti_scope *scope, struct sti_group *group)
 {
-    sti_scope_init(scope, thread, family->request);
-    scope->is_branch = true;
+    sti_scope_init(scope, thread, group->request);
+    scope->is_subtask = true;
     scope->start = sti_clock_now();
-    int error = place(scope, family);
+    int error = place(scope, group);
     if (error != 0)
         return error;
     error = scope->preemptible ? sti_scope_begin_preemption(scope) : 0;
     if (error != 0) {
-        if (scope->member != NULL)
-            scope->member->runs = false;
+        if (scope->share != NULL)
+            scope->share->runs = false;
         return error;
     }
     sti_hold_begin(scope);
     thread->scope = scope;
-    if (scope->is_inner_branch)
+    if (scope->is_inner_subtask)
         begin_inside(thread, scope);
     else
         begin_outermost(thread, scope);
@@ -155,7 +155,7 @@ static void end(struct sti_thread *thread, struct sti_scope *scope)
         sti_blocking_close(scope);
     sti_scope_end_watch(scope);
     sti_mutex_abandon_all(scope);
-    if (scope->is_inner_branch)
+    if (scope->is_inner_subtask)
         end_inside(thread, scope);
     else
         end_outermost(thread, scope);
@@ -165,7 +165,7 @@ static void end(struct sti_thread *thread, struct sti_scope *scope)
     sti_thread_return_to(thread, scope->below);
 }
 
-int sti_branch_run(struct sti_family *family, stint_fn *fn, void *arg, void **value, bool *interrupted,
+int sti_subtask_run(struct sti_group *group, stint_fn *fn, void *arg, void **value, bool *interrupted,
                    struct sti_thrown *thrown)
 {
     *value = NULL;
@@ -176,7 +176,7 @@ int sti_branch_run(struct sti_family *family, stint_fn *fn, void *arg, void **va
         return sti_thread_missing();
     struct sti_scope scope;
     scope.frame = (uintptr_t)__builtin_frame_address(0);
-    int error = begin(thread, &scope, family);
+    int error = begin(thread, &scope, group);
     if (error != 0)
         return error;
 

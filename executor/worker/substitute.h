@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Spare workers, and the sleep of a worker that has nothing to do. */
-#ifndef STI_EXECUTOR_WORKER_SPARE_H
-#define STI_EXECUTOR_WORKER_SPARE_H
+ * Substitute workers, and the sleep of a worker that has nothing to do. */
+#ifndef STI_EXECUTOR_WORKER_SUBSTITUTE_H
+#define STI_EXECUTOR_WORKER_SUBSTITUTE_H
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -12,28 +12,28 @@
 
 #include "executor/pool/pools.h"
 
-/* --- Spare workers. A pool has as many places as workers were asked for, and each thread that runs or looks for tasks holds
- * one. A worker that falls asleep in the midst of a task, in a blocking region or a wait, gives its place up; a spare
- * takes it. A spare is a worker like any other, with a deque of its own, but it holds a place only while it stands in for
+/* --- Substitute workers. A pool has as many places as workers were asked for, and each thread that runs or looks for tasks holds
+ * one. A worker that falls asleep in the midst of a task, in a blocking region or a wait, gives its place up; a substitute
+ * takes it. A substitute is a worker like any other, with a deque of its own, but it holds a place only while it stands in for
  * somebody:
  *
  *   (no thread) --start--> PLACED --> as any worker: RUNNING, SEARCHING, PARKED (park.h) --> RETIRED --> PLACED ...
  *
- *   place    by the thread that falls asleep: take a retired spare, or start one, and set its bit in the lot as if it had
+ *   place    by the thread that falls asleep: take a retired substitute, or start one, and set its bit in the lot as if it had
  *            parked. So it is woken by the same rule as the others: only when there is work, and nobody looks for it.
- *   retire   a spare that is between two tasks, and sees that more threads hold a place than there are places, sleeps on
+ *   retire   a substitute that is between two tasks, and sees that more threads hold a place than there are places, sleeps on
  *            its event without a bit: nobody wakes it but through a new place. Or, while it is parked, the thread that
  *            comes back takes its bit away: it does not even notice.
  *
- * Neither can miss the other: who comes back counts itself active, passes a seq_cst fence and then looks for parked spares;
- * a spare sets its bit, passes one, and then looks whether it is one too many.
+ * Neither can miss the other: who comes back counts itself active, passes a seq_cst fence and then looks for parked substitutes;
+ * a substitute sets its bit, passes one, and then looks whether it is one too many.
  *
  * A thread that comes back does not wait for its place: it may hold a lock that the others need. So for as long as the
- * present task of a spare lasts, one more may run than there are places; but none is begun meanwhile.
+ * present task of a substitute lasts, one more may run than there are places; but none is begun meanwhile.
  *
- * active counts the threads that hold a place, those that are parked too. It, the retired spares and the sleepers
- * (deadlock.h) are under the lock, but for a spare's look whether it is one too many, and whether that still matters
- * (relaxed: it looks again under the lock). The lock is held for a few instructions, but for the start of a thread. slots is how many workers and spares
+ * active counts the threads that hold a place, those that are parked too. It, the retired substitutes and the sleepers
+ * (deadlock.h) are under the lock, but for a substitute's look whether it is one too many, and whether that still matters
+ * (relaxed: it looks again under the lock). The lock is held for a few instructions, but for the start of a thread. slots is how many workers and substitutes
  * there have ever been, for all who look through the workers: it grows before the new one can do anything (release), and
  * who passes a fence after that one's first push sees it.
  *
@@ -42,15 +42,15 @@
  *
  * In the child of a fork no thread is a worker: nothing here is called. */
 
-#define STI_SPARES_DEFAULT 64
-#define STI_SPARES_MAX 1024
+#define STI_SUBSTITUTES_DEFAULT 64
+#define STI_SUBSTITUTES_MAX 1024
 
 struct sti_worker;
 struct sti_sleeper;
 
-struct sti_spares {
+struct sti_substitutes {
     pthread_mutex_t lock;
-    unsigned most;
+    unsigned max;
     atomic_uint slots;
     atomic_uint active;
     atomic_bool ending;
@@ -58,51 +58,51 @@ struct sti_spares {
     struct sti_sleeper *sleepers;
     atomic_uint asleep;      /* this and the next three to be read by anybody: workers that have given their place up in
                               * the midst of a task */
-    atomic_uint standing_in; /* spares that are not retired */
-    sti_counter replaced;    /* how often a spare took a sleeper's place */
+    atomic_uint standing_in; /* substitutes that are not retired */
+    sti_counter replaced;    /* how often a substitute took a sleeper's place */
     sti_counter unreplaced;  /* how often none could be had, although a place was free */
 };
 
-void sti_spares_init(struct sti_spares *spares, unsigned workers, unsigned most);
-void sti_spares_end(struct sti_spares *spares);
+void sti_substitutes_init(struct sti_substitutes *substitutes, unsigned workers, unsigned max);
+void sti_substitutes_end(struct sti_substitutes *substitutes);
 
 /* The worker's task will not end: have another take its place, as if it had fallen asleep; and, on its own thread, it has
  * ended after all. True: every place is taken now. Pairs nest: the outermost counts. The first: any thread, while the worker runs. */
-bool sti_spare_replace(struct sti_worker *worker);
-void sti_spare_return(struct sti_worker *worker);
+bool sti_substitute_replace(struct sti_worker *worker);
+void sti_substitute_return(struct sti_worker *worker);
 
 /* From now on no thread is started, and when this returns none is being started. */
-void sti_spare_begin_no_more(stint_pool *pool);
+void sti_substitute_begin_no_more(stint_pool *pool);
 
 /* Something that all of the pool's threads may be waiting for can be run now: if they do, have one of them run it
  * (deadlock.h). Any thread. */
-void sti_spare_rescue(stint_pool *pool);
+void sti_substitute_rescue(stint_pool *pool);
 
-/* If this is a spare that has retired, have it look around once. Any thread. */
-void sti_spare_rouse(struct sti_worker *worker);
+/* If this is a substitute that has retired, have it look around once. Any thread. */
+void sti_substitute_rouse(struct sti_worker *worker);
 
 /* The functions below: by the worker's own thread. */
 
 /* The worker falls asleep in the midst of a task; and it is awake again. The pairs nest; the outermost counts. sleeper
  * (may be NULL) is put on the list with that. */
-void sti_spare_fall_asleep(struct sti_worker *worker, struct sti_sleeper *sleeper);
-void sti_spare_awake(struct sti_worker *worker, struct sti_sleeper *sleeper);
+void sti_substitute_fall_asleep(struct sti_worker *worker, struct sti_sleeper *sleeper);
+void sti_substitute_awake(struct sti_worker *worker, struct sti_sleeper *sleeper);
 
 /* It runs a task on top of one that sleeps, however deep: awake for that time. */
-void sti_spare_interrupt_sleep(struct sti_worker *worker);
-void sti_spare_resume_sleep(struct sti_worker *worker, unsigned depth);
+void sti_substitute_interrupt_sleep(struct sti_worker *worker);
+void sti_substitute_resume_sleep(struct sti_worker *worker, unsigned depth);
 
-/* A spare that is one too many. */
-bool sti_spare_is_surplus(const struct sti_worker *worker);
+/* A substitute that is one too many. */
+bool sti_substitute_is_surplus(const struct sti_worker *worker);
 
-/* Between two tasks: if the worker is a spare and one too many, sleep until it is needed. */
-void sti_spare_stand_aside(struct sti_worker *worker);
+/* Between two tasks: if the worker is a substitute and one too many, sleep until it is needed. */
+void sti_substitute_stand_aside(struct sti_worker *worker);
 
-/* A spare's thread begins: sleep until it is needed. */
-void sti_spare_begin(struct sti_worker *worker);
+/* A substitute's thread begins: sleep until it is needed. */
+void sti_substitute_begin(struct sti_worker *worker);
 
 /* The worker leaves. */
-void sti_spare_leave(struct sti_worker *worker);
+void sti_substitute_leave(struct sti_worker *worker);
 
 /* --- The sleep of a worker that has nothing to do. It ends when the worker is called. When it has lasted for a tenth
  * of a second, and whenever somebody needs memory, the worker gives back what it has and does not use (alloc/charge/global.h);

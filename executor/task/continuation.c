@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What happens when a future resolves: the list of followers, and callbacks; see follow.h. Any thread. */
-#include "follow.h"
+ * What happens when a future resolves: the list of continuations, and callbacks; see continuation.h. Any thread. */
+#include "continuation.h"
 
 #include <errno.h>
 #include <stddef.h>
@@ -13,7 +13,7 @@
 #include "alloc/scope/context.h"
 #include "executor/worker/event.h"
 
-/* --- The list of followers and the line of the tasks whose followers are told. --- */
+/* --- The list of continuations and the line of the tasks whose continuations are told. --- */
 
 #define SLEEPERS 1U
 #define FOLLOWED 2U
@@ -59,12 +59,12 @@ static void run_what_is_in_line(void)
     }
 }
 
-void sti_follow_begin_callback(void)
+void sti_continuation_begin_callback(void)
 {
     lines.running = true;
 }
 
-void sti_follow_end_callback(void)
+void sti_continuation_end_callback(void)
 {
     run_what_is_in_line();
     lines.running = false;
@@ -74,21 +74,21 @@ static void run_lines(void)
 {
     if (lines.running)
         return;
-    sti_follow_begin_callback();
-    sti_follow_end_callback();
+    sti_continuation_begin_callback();
+    sti_continuation_end_callback();
 }
 
-bool sti_is_following(void)
+bool sti_continuation_is_running(void)
 {
     return lines.running;
 }
 
-void sti_follow_hold(void)
+void sti_continuation_hold(void)
 {
     lines.running = true;
 }
 
-struct sti_line_turn *sti_follow_let_go(void)
+struct sti_line_turn *sti_continuation_let_go(void)
 {
     struct sti_line_turn *first = lines.usual.first;
     lines.usual.first = NULL;
@@ -96,7 +96,7 @@ struct sti_line_turn *sti_follow_let_go(void)
     return first;
 }
 
-void sti_follow_run(struct sti_line_turn *first)
+void sti_continuation_run(struct sti_line_turn *first)
 {
     lines.usual = (struct line){ .first = first, .newest = first };
     while (lines.usual.newest != NULL && lines.usual.newest->next != NULL)
@@ -104,7 +104,7 @@ void sti_follow_run(struct sti_line_turn *first)
     run_lines();
 }
 
-void sti_follow_now(sti_task *task, struct sti_line_turn *turn, void (*run)(struct sti_line_turn *turn))
+void sti_continuation_now(sti_task *task, struct sti_line_turn *turn, void (*run)(struct sti_line_turn *turn))
 {
     append(&lines.usual, task, turn, run);
     run_lines();
@@ -118,7 +118,7 @@ static unsigned own_mark(void)
     return sti_pools_generation + 1;
 }
 
-void sti_follow_lock(sti_task *task)
+void sti_continuation_lock(sti_task *task)
 {
     unsigned mine = own_mark();
     for (unsigned round = 0;; round++) {
@@ -132,52 +132,52 @@ void sti_follow_lock(sti_task *task)
     }
 }
 
-void sti_follow_unlock(sti_task *task)
+void sti_continuation_unlock(sti_task *task)
 {
     atomic_store_explicit(&task->lock, 0, memory_order_release);
 }
 
 /* The next three: under the lock. */
-static void put_in(sti_task *task, struct sti_follower *follower)
+static void put_in(sti_task *task, struct sti_continuation *continuation)
 {
-    if (task->first_follower == NULL)
-        task->last_follower = &task->first_follower;
-    follower->next = NULL;
-    follower->link = task->last_follower;
-    *task->last_follower = follower;
-    task->last_follower = &follower->next;
+    if (task->first_continuation == NULL)
+        task->last_continuation = &task->first_continuation;
+    continuation->next = NULL;
+    continuation->link = task->last_continuation;
+    *task->last_continuation = continuation;
+    task->last_continuation = &continuation->next;
 }
 
-static void take_out(sti_task *task, struct sti_follower *follower)
+static void take_out(sti_task *task, struct sti_continuation *continuation)
 {
-    *follower->link = follower->next;
-    if (follower->next != NULL)
-        follower->next->link = follower->link;
+    *continuation->link = continuation->next;
+    if (continuation->next != NULL)
+        continuation->next->link = continuation->link;
     else
-        task->last_follower = follower->link;
-    follower->link = NULL;
+        task->last_continuation = continuation->link;
+    continuation->link = NULL;
 }
 
 static bool become_teller(sti_task *task)
 {
-    if (task->first_follower == NULL || task->teller == own_mark())
+    if (task->first_continuation == NULL || task->teller == own_mark())
         return false;
     task->teller = own_mark();
     return true;
 }
 
 /* NULL: there is none; and if this was the end, the thread is not the teller any more. */
-static struct sti_follower *take_next(sti_task *task, bool ends)
+static struct sti_continuation *take_next(sti_task *task, bool ends)
 {
-    sti_follow_lock(task);
-    struct sti_follower *follower = task->first_follower;
-    if (follower != NULL)
-        take_out(task, follower);
+    sti_continuation_lock(task);
+    struct sti_continuation *continuation = task->first_continuation;
+    if (continuation != NULL)
+        take_out(task, continuation);
     else if (ends)
         task->teller = 0;
-    task->told = follower;
-    sti_follow_unlock(task);
-    return follower;
+    task->told = continuation;
+    sti_continuation_unlock(task);
+    return continuation;
 }
 
 static void tell_last(struct sti_line_turn *turn);
@@ -185,85 +185,85 @@ static void tell_last(struct sti_line_turn *turn);
 static void tell_all(struct sti_line_turn *turn)
 {
     sti_task *task = turn->task;
-    struct sti_follower *follower;
-    while ((follower = take_next(task, false)) != NULL)
-        follower->run(follower);
+    struct sti_continuation *continuation;
+    while ((continuation = take_next(task, false)) != NULL)
+        continuation->run(continuation);
     append(&lines.last, task, turn, tell_last);
 }
 
 static void tell_last(struct sti_line_turn *turn)
 {
-    struct sti_follower *follower = take_next(turn->task, true);
-    if (follower == NULL)
+    struct sti_continuation *continuation = take_next(turn->task, true);
+    if (continuation == NULL)
         return;
-    follower->run(follower);
+    continuation->run(continuation);
     tell_all(turn);
 }
 
-void sti_follow(struct sti_follower *follower)
+void sti_continuation_add(struct sti_continuation *continuation)
 {
-    sti_task *task = follower->task;
-    sti_follow_lock(task);
-    unsigned word = atomic_fetch_or_explicit(&task->followers, FOLLOWED, memory_order_acq_rel);
-    put_in(task, follower);
+    sti_task *task = continuation->task;
+    sti_continuation_lock(task);
+    unsigned word = atomic_fetch_or_explicit(&task->continuations, FOLLOWED, memory_order_acq_rel);
+    put_in(task, continuation);
     bool tells = (word & RESOLVED) != 0 && become_teller(task);
-    sti_follow_unlock(task);
+    sti_continuation_unlock(task);
     if (tells)
-        sti_follow_now(task, &task->turn, tell_all);
+        sti_continuation_now(task, &task->turn, tell_all);
 }
 
-int sti_unfollow(struct sti_follower *follower)
+int sti_continuation_remove(struct sti_continuation *continuation)
 {
-    sti_task *task = follower->task;
+    sti_task *task = continuation->task;
     int error = 0;
-    sti_follow_lock(task);
-    if (follower->link != NULL)
-        take_out(task, follower);
+    sti_continuation_lock(task);
+    if (continuation->link != NULL)
+        take_out(task, continuation);
     else
-        error = task->teller != 0 && task->told == follower ? EBUSY : EALREADY;
-    sti_follow_unlock(task);
+        error = task->teller != 0 && task->told == continuation ? EBUSY : EALREADY;
+    sti_continuation_unlock(task);
     return error;
 }
 
-bool sti_follow_is_followed(sti_task *task)
+bool sti_continuation_is_followed(sti_task *task)
 {
-    if ((atomic_load_explicit(&task->followers, memory_order_relaxed) & FOLLOWED) == 0)
+    if ((atomic_load_explicit(&task->continuations, memory_order_relaxed) & FOLLOWED) == 0)
         return false;
-    sti_follow_lock(task);
-    bool followed = task->first_follower != NULL;
-    sti_follow_unlock(task);
+    sti_continuation_lock(task);
+    bool followed = task->first_continuation != NULL;
+    sti_continuation_unlock(task);
     return followed;
 }
 
-bool sti_follow_is_settled(sti_task *task)
+bool sti_continuation_is_settled(sti_task *task)
 {
-    unsigned word = atomic_load_explicit(&task->followers, memory_order_acquire);
+    unsigned word = atomic_load_explicit(&task->continuations, memory_order_acquire);
     if ((word & RESOLVED) == 0 || (word & FOLLOWED) == 0)
         return (word & RESOLVED) != 0;
-    sti_follow_lock(task);
-    bool settled = task->first_follower == NULL && task->teller != own_mark();
-    sti_follow_unlock(task);
+    sti_continuation_lock(task);
+    bool settled = task->first_continuation == NULL && task->teller != own_mark();
+    sti_continuation_unlock(task);
     return settled;
 }
 
 static __attribute__((noinline)) void resolve_followed(sti_task *task)
 {
-    unsigned word = atomic_fetch_or_explicit(&task->followers, RESOLVED, memory_order_acq_rel);
+    unsigned word = atomic_fetch_or_explicit(&task->continuations, RESOLVED, memory_order_acq_rel);
     if (word & SLEEPERS)
-        sti_follow_ring(task);
+        sti_wake_word_change(task);
     if ((word & FOLLOWED) == 0)
         return;
-    sti_follow_lock(task);
+    sti_continuation_lock(task);
     bool tells = become_teller(task);
-    sti_follow_unlock(task);
+    sti_continuation_unlock(task);
     if (tells)
-        sti_follow_now(task, &task->turn, tell_all);
+        sti_continuation_now(task, &task->turn, tell_all);
 }
 
-void sti_follow_resolve(sti_task *task)
+void sti_continuation_resolve(sti_task *task)
 {
     unsigned open = 0;
-    if (__builtin_expect(!atomic_compare_exchange_strong_explicit(&task->followers, &open, RESOLVED,
+    if (__builtin_expect(!atomic_compare_exchange_strong_explicit(&task->continuations, &open, RESOLVED,
                                                                   memory_order_acq_rel, memory_order_relaxed),
                          0))
         resolve_followed(task);
@@ -271,28 +271,28 @@ void sti_follow_resolve(sti_task *task)
 
 /* --- Sleepers ----------------------------------------------------------------------------------------------------- */
 
-void sti_follow_ring(sti_task *task)
+void sti_wake_word_change(sti_task *task)
 {
     /* relaxed: the wake is what makes anybody look, and the kernel's lock orders it with their comparison. */
-    atomic_fetch_add_explicit(&task->bell, 1, memory_order_relaxed);
-    sti_futex_wake_all(&task->bell);
+    atomic_fetch_add_explicit(&task->wake_word, 1, memory_order_relaxed);
+    sti_futex_wake_all(&task->wake_word);
 }
 
-uint32_t sti_follow_bell(const sti_task *task)
+uint32_t sti_wake_word(const sti_task *task)
 {
     /* acquire: what is looked at next is not read before. */
-    return atomic_load_explicit(&task->bell, memory_order_acquire);
+    return atomic_load_explicit(&task->wake_word, memory_order_acquire);
 }
 
-bool sti_follow_sleep(sti_task *task, uint32_t value, uint64_t deadline_ns)
+bool sti_wake_word_sleep(sti_task *task, uint32_t value, uint64_t deadline_ns)
 {
-    if (atomic_fetch_or_explicit(&task->followers, SLEEPERS, memory_order_acq_rel) & RESOLVED)
+    if (atomic_fetch_or_explicit(&task->continuations, SLEEPERS, memory_order_acq_rel) & RESOLVED)
         return true;
     if (deadline_ns == STI_NEVER) {
-        sti_futex_wait(&task->bell, value, NULL);
+        sti_futex_wait(&task->wake_word, value, NULL);
     } else {
         struct timespec deadline = sti_deadline_time(deadline_ns);
-        sti_futex_wait(&task->bell, value, &deadline);
+        sti_futex_wait(&task->wake_word, value, &deadline);
     }
     return sti_task_is_resolved(task);
 }
@@ -300,11 +300,11 @@ bool sti_follow_sleep(sti_task *task, uint32_t value, uint64_t deadline_ns)
 /* --- stint_future_then, stint_future_follow: callbacks of the application's. Any thread.
  *
  * The resolving thread may be in the midst of a task, which cancels another, or runs one that it waits for. The callback
- * is no part of that task: the thread steps aside from its scopes first. */
+ * is no part of that task: the thread's scopes are suspended from its scopes first. */
 
 /* What stint_follower is, to the library. */
 struct callback {
-    struct sti_follower follower;
+    struct sti_continuation continuation;
     stint_callback *function;
     void *arg;
 };
@@ -312,35 +312,35 @@ _Static_assert(sizeof(struct callback) == sizeof(stint_follower), "the public re
 
 static void call_aside(const struct callback *callback)
 {
-    struct sti_aside aside;
-    sti_aside_begin(&aside);
-    STI_BOUNDARY_CALLBACK("callback", callback->function, callback->follower.task, &callback->follower.task->outcome,
+    struct sti_suspended_scope suspended;
+    sti_scope_suspend(&suspended);
+    STI_BOUNDARY_CALLBACK("callback", callback->function, callback->continuation.task, &callback->continuation.task->outcome,
                           callback->arg);
-    sti_aside_end(&aside);
+    sti_scope_resume(&suspended);
 }
 
 /* From its beginning on the record is the application's. */
-static void call(struct sti_follower *follower)
+static void call(struct sti_continuation *continuation)
 {
-    const struct callback callback = *(struct callback *)follower;
+    const struct callback callback = *(struct callback *)continuation;
     call_aside(&callback);
 }
 
-static void call_and_free(struct sti_follower *follower)
+static void call_and_free(struct sti_continuation *continuation)
 {
-    const struct callback callback = *(struct callback *)follower;
-    sti_process_free(follower);
+    const struct callback callback = *(struct callback *)continuation;
+    sti_process_free(continuation);
     call_aside(&callback);
 }
 
-static void follow(stint_future *future, struct callback *record, void (*run)(struct sti_follower *follower),
+static void follow(stint_future *future, struct callback *record, void (*run)(struct sti_continuation *continuation),
                    stint_callback *function, void *arg)
 {
-    record->follower.task = future;
-    record->follower.run = run;
+    record->continuation.task = future;
+    record->continuation.run = run;
     record->function = function;
     record->arg = arg;
-    sti_follow(&record->follower);
+    sti_continuation_add(&record->continuation);
 }
 
 int stint_future_then(stint_future *future, stint_callback *callback, void *arg)
@@ -356,18 +356,18 @@ int stint_future_then(stint_future *future, stint_callback *callback, void *arg)
     return 0;
 }
 
-int stint_future_follow(stint_future *future, stint_follower *follower, stint_callback *callback, void *arg)
+int stint_future_follow(stint_future *future, stint_follower *continuation, stint_callback *callback, void *arg)
 {
-    if (future == NULL || follower == NULL || callback == NULL)
+    if (future == NULL || continuation == NULL || callback == NULL)
         return EINVAL;
-    follow(future, (struct callback *)follower, call, callback, arg);
+    follow(future, (struct callback *)continuation, call, callback, arg);
     return 0;
 }
 
-int stint_future_unfollow(stint_future *future, stint_follower *follower)
+int stint_future_unfollow(stint_future *future, stint_follower *continuation)
 {
-    if (future == NULL || follower == NULL)
+    if (future == NULL || continuation == NULL)
         return EINVAL;
-    struct sti_follower *record = &((struct callback *)follower)->follower;
-    return record->task == future ? sti_unfollow(record) : EINVAL;
+    struct sti_continuation *record = &((struct callback *)continuation)->continuation;
+    return record->task == future ? sti_continuation_remove(record) : EINVAL;
 }

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * Followers: what is to happen when a future resolves. A callback, a compound future that counts its members, a
+ * Continuations: what is to happen when a future resolves. A callback, a compound future that counts its members, a
  * completion queue, a task that waits for its turn: each puts a record of its own on the future's list, and one thread
  * at a time runs them, in the order in which they came.
  *
- * The task's word `followers` only ever gains bits:
+ * The task's word `continuations` only ever gains bits:
  *
  *   RESOLVED   it has; the outcome is there
- *   SLEEPERS   somebody may sleep on the bell
+ *   SLEEPERS   somebody may sleep on the wake word
  *   FOLLOWED   there are, or were, records on the list
  *
  *   resolve    state = RESOLVED; then a compare-and-swap of the word from 0 to RESOLVED. Nearly always that is all. If
@@ -16,7 +16,7 @@
  *   tell       under the lock: unless the list is empty or somebody tells already, the thread is the teller, until it
  *              finds the list empty under the lock. It runs the records one by one, without the lock.
  *   unfollow   under the lock: take the record off the list, if it is still there.
- *   sleep      read the bell; or-in of SLEEPERS; unless the word said RESOLVED, a futex wait while the bell is what it was.
+ *   sleep      read the wake word; or-in of SLEEPERS; unless the word said RESOLVED, a futex wait while the wake word is what it was.
  *
  * Why each record is run once, and in order. The or-ins have one order (acq_rel). If the resolver's came first, who
  * follows sees RESOLVED; otherwise the resolver sees FOLLOWED, and takes the lock after the record was put in. So
@@ -25,78 +25,78 @@
  * is free.
  *
  * Why no sleeper sleeps on. If its or-in comes second, it sees RESOLVED. If it comes first, the resolver sees the bit,
- * and rings after the sleeper read the bell: either the kernel finds the bell changed, or the wake finds the sleeper.
- * The bell is not the state, because it is rung for other reasons too (deadlock.h). tests/models/follow.pml tries all of
+ * and changes it after the sleeper read it: either the kernel finds the wake word changed, or the wake finds the sleeper.
+ * The wake word is not the state, because it is changed for other reasons too (deadlock.h). tests/models/follow.pml tries all of
  * this.
  *
- * The line. A follower may resolve other futures, whose followers resolve others. So that no chain of them needs a
+ * The line. A continuation may resolve other futures, whose continuations resolve others. So that no chain of them needs a
  * stack of its length, the tasks of which a thread is the teller are put in line, and the outermost call on this thread
  * runs the line until it is empty. While it does the thread counts as following: then nothing may wait. What is in line
  * keeps its task alive. A teller stays one until all else in its line has been run: so who follows a task that has
  * resolved, and is told, knows that what came of the task's end on that thread has come.
  *
  * Any thread. */
-#ifndef STI_EXECUTOR_TASK_FOLLOW_H
-#define STI_EXECUTOR_TASK_FOLLOW_H
+#ifndef STI_EXECUTOR_TASK_CONTINUATION_H
+#define STI_EXECUTOR_TASK_CONTINUATION_H
 
 #include <stdbool.h>
 
 #include "task.h"
 
-struct sti_follower {
-    struct sti_follower *next;
-    struct sti_follower **link; /* NULL: it is on no list */
+struct sti_continuation {
+    struct sti_continuation *next;
+    struct sti_continuation **link; /* NULL: it is on no list */
     sti_task *task;
-    void (*run)(struct sti_follower *follower); /* the record is its own again */
+    void (*run)(struct sti_continuation *continuation); /* the record is its own again */
 };
 
-/* Have follower->run called, once, when follower->task has resolved; before this returns if it has already, nobody else
+/* Have continuation->run called, once, when continuation->task has resolved; before this returns if it has already, nobody else
  * is its teller, and the thread is not following. The caller sets these two, and keeps the task alive until this
  * returns. */
-void sti_follow(struct sti_follower *follower);
+void sti_continuation_add(struct sti_continuation *continuation);
 
-/* Take a record back that was given to sti_follow, or has no link; the caller keeps it and the task alive. 0: it will
+/* Take a record back that was given to sti_continuation_add, or has no link; the caller keeps it and the task alive. 0: it will
  * not be run. EBUSY: it is being run right now. EALREADY: it is not on the list. */
-int sti_unfollow(struct sti_follower *follower);
+int sti_continuation_remove(struct sti_continuation *continuation);
 
 /* Whether there is anything on the list of a task that has not resolved. */
-bool sti_follow_is_followed(sti_task *task);
+bool sti_continuation_is_followed(sti_task *task);
 
 /* The task's lock, for what else follows from its end: for a few instructions, under which no other is taken. */
-void sti_follow_lock(sti_task *task);
-void sti_follow_unlock(sti_task *task);
+void sti_continuation_lock(sti_task *task);
+void sti_continuation_unlock(sti_task *task);
 
 /* Run this in line. */
-void sti_follow_now(sti_task *task, struct sti_line_turn *turn, void (*run)(struct sti_line_turn *turn));
+void sti_continuation_now(sti_task *task, struct sti_line_turn *turn, void (*run)(struct sti_line_turn *turn));
 
 /* Whether the task has resolved, all who followed by then have been told, and so have those who followed what that
  * resolved. */
-bool sti_follow_is_settled(sti_task *task);
+bool sti_continuation_is_settled(sti_task *task);
 
 /* For the resolver, when the state says so: wake who sleeps, run who follows. */
-void sti_follow_resolve(sti_task *task);
+void sti_continuation_resolve(sti_task *task);
 
 /* Sleep until the task has resolved: true; or until the deadline (STI_NEVER: none), or until somebody rings, or for no
- * reason: false. value is what sti_follow_bell gave before the caller looked for whatever else it waits for. */
-uint32_t sti_follow_bell(const sti_task *task);
-bool sti_follow_sleep(sti_task *task, uint32_t value, uint64_t deadline_ns);
+ * reason: false. value is what sti_wake_word gave before the caller looked for whatever else it waits for. */
+uint32_t sti_wake_word(const sti_task *task);
+bool sti_wake_word_sleep(sti_task *task, uint32_t value, uint64_t deadline_ns);
 
 /* For a thread that ends tasks for others and must not be held up: from now on, what follows the futures that it resolves
  * is only put in line. The second call ends that and gives the line, linked by next, to be run by a thread that is not
  * following. */
-void sti_follow_hold(void);
-struct sti_line_turn *sti_follow_let_go(void);
-void sti_follow_run(struct sti_line_turn *line);
+void sti_continuation_hold(void);
+struct sti_line_turn *sti_continuation_let_go(void);
+void sti_continuation_run(struct sti_line_turn *line);
 
 /* Wake who sleeps: they look again. */
-void sti_follow_ring(sti_task *task);
+void sti_wake_word_change(sti_task *task);
 
 /* The calling thread, which is not following, calls something of the application's that must not wait either; and
  * has. */
-void sti_follow_begin_callback(void);
-void sti_follow_end_callback(void);
+void sti_continuation_begin_callback(void);
+void sti_continuation_end_callback(void);
 
-/* Whether the calling thread is running followers: it is in somebody's callback. */
-bool sti_is_following(void);
+/* Whether the calling thread is running continuations: it is in somebody's callback. */
+bool sti_continuation_is_running(void);
 
 #endif

@@ -1,0 +1,445 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * One entry of the fair queue, the tables of them, and their turns; see fair_entry.h and fair_queue.h. Under the room's lock, but for the hints. */
+#include "fair_entry.h"
+
+#include <stddef.h>
+
+#include "alloc/base/clock.h"
+#include "alloc/base/process.h"
+#include "alloc/charge/account.h"
+#include "fair_queue.h"
+
+/* --- One entry of the fair queue: its states, its time, what is charged to it. Under the room's lock.
+ *
+ * Times (fair_queue.h). A ring's now is the time of the entry that was last taken in turn, and never goes back. Who becomes
+ * ready begins there, or at its own time if that is later: so nobody saves up what it did not want, and nobody gets rid of
+ * what it has had by having nothing to wait for a moment. For that an entry is kept while its time is ahead; when nothing
+ * is ready and nothing runs, nobody is owed anything, and all are forgotten.
+ *
+ * How long a task takes is not known when it begins. But if it were charged at its end only, several workers would all take
+ * tasks of whoever has had least. So it is charged at its beginning what the entry's tasks have lately taken, rather more
+ * than less, and at its end put right (as in 2DFQ: Mace and others 2016). */
+
+#define WEIGHT_UNIT 100 /* that of an entry whose time goes like the clock */
+#define LEAST_COST 1000 /* nanoseconds: to take it out of the queue is work too */
+
+static void add(_Atomic unsigned *number, int amount)
+{
+    atomic_store_explicit(number, atomic_load_explicit(number, memory_order_relaxed) + (unsigned)amount,
+                          memory_order_relaxed);
+}
+
+/* release: who reads that none waits any more may take it that those who took them out are done. */
+static void set_held(struct sti_fair_queue *fair_queue, size_t value)
+{
+    atomic_store_explicit(&fair_queue->held, value, memory_order_release);
+}
+
+static size_t get_held(struct sti_fair_queue *fair_queue)
+{
+    return atomic_load_explicit(&fair_queue->held, memory_order_relaxed);
+}
+
+static struct sti_fair_entry_ring *ring_of(struct sti_fair_queue *fair_queue, const struct sti_fair_entry *fair_entry)
+{
+    return &fair_queue->rings[fair_entry->priority];
+}
+
+static void hint(struct sti_fair_entry_ring *ring)
+{
+    if (ring->turns.first != NULL)
+        atomic_store_explicit(&ring->first, ring->turns.first->time, memory_order_relaxed);
+}
+
+static void set_plain_time(struct sti_fair_queue *fair_queue, uint64_t time)
+{
+    fair_queue->plain->turn.time = time;
+    atomic_store_explicit(&fair_queue->plain_time, time, memory_order_relaxed);
+}
+
+/* --- States ------------------------------------------------------------------------------------------------------- */
+
+void sti_fair_entry_begin_ready(struct sti_fair_queue *fair_queue, struct sti_fair_entry *fair_entry)
+{
+    struct sti_fair_entry_ring *ring = ring_of(fair_queue, fair_entry);
+    if (fair_entry->turn.link != NULL)
+        sti_turns_remove(&ring->idle, &fair_entry->turn);
+    fair_entry->state = STI_FAIR_ENTRY_READY;
+    fair_entry->turn.time = sti_time_later(fair_entry->turn.time, ring->now);
+    sti_turns_put(&ring->turns, &fair_entry->turn);
+    hint(ring);
+    add(&ring->ready, 1);
+    add(&fair_queue->ready, 1);
+}
+
+void sti_fair_entry_end_ready(struct sti_fair_queue *fair_queue, struct sti_fair_entry *fair_entry)
+{
+    struct sti_fair_entry_ring *ring = ring_of(fair_queue, fair_entry);
+    sti_turns_remove(&ring->turns, &fair_entry->turn);
+    hint(ring);
+    add(&ring->ready, -1);
+    add(&fair_queue->ready, -1);
+}
+
+void sti_fair_entry_hold_back(struct sti_fair_queue *fair_queue, struct sti_fair_entry *fair_entry, stint_account *full)
+{
+    sti_fair_entry_end_ready(fair_queue, fair_entry);
+    fair_entry->state = STI_FAIR_ENTRY_HELD;
+    if (fair_entry->since == 0)
+        fair_entry->since = sti_clock_now();
+    sti_fair_entry_enter_refused(fair_queue, fair_entry, full);
+    set_held(fair_queue, get_held(fair_queue) + fair_entry->count);
+}
+
+void sti_fair_entry_end_holding_back(struct sti_fair_queue *fair_queue, struct sti_fair_entry *fair_entry)
+{
+    sti_account_await_no_more(fair_entry->refused->full);
+    sti_fair_entry_leave_refused(fair_queue, fair_entry);
+    set_held(fair_queue, get_held(fair_queue) - fair_entry->count);
+}
+
+void sti_fair_entry_put_back(struct sti_fair_entry_ring *ring, struct sti_turn *turns)
+{
+    while (turns != NULL) {
+        struct sti_turn *turn = turns;
+        turns = turn->next;
+        sti_turns_put(&ring->turns, turn);
+    }
+    hint(ring);
+}
+
+void sti_fair_entry_lift_plain(struct sti_fair_queue *fair_queue)
+{
+    set_plain_time(fair_queue, sti_time_later(fair_queue->plain->turn.time, fair_queue->rings[STINT_PRIORITY_NORMAL].now));
+}
+
+/* Forget those of the ring whose time has come. */
+static void sweep(struct sti_fair_queue *fair_queue, struct sti_fair_entry_ring *ring)
+{
+    bool rests = ring->turns.first == NULL && ring->running == 0;
+    struct sti_turn *first;
+    while ((first = ring->idle.first) != NULL && (rests || !sti_time_is_before(ring->now, first->time))) {
+        sti_turns_remove(&ring->idle, first);
+        sti_fair_entry_free(fair_queue, sti_fair_entry_of(first));
+    }
+    if (rests && ring == &fair_queue->rings[STINT_PRIORITY_NORMAL])
+        set_plain_time(fair_queue, ring->now);
+}
+
+/* Of one that waits for nothing. */
+static void keep_or_forget(struct sti_fair_queue *fair_queue, struct sti_fair_entry *fair_entry)
+{
+    struct sti_fair_entry_ring *ring = ring_of(fair_queue, fair_entry);
+    if (fair_entry->running == 0 && fair_entry != fair_queue->plain)
+        sti_turns_put(&ring->idle, &fair_entry->turn);
+    sweep(fair_queue, ring);
+}
+
+void sti_fair_entry_begin_idle(struct sti_fair_queue *fair_queue, struct sti_fair_entry *fair_entry)
+{
+    if (fair_entry->state == STI_FAIR_ENTRY_HELD)
+        sti_fair_entry_end_holding_back(fair_queue, fair_entry);
+    else
+        sti_fair_entry_end_ready(fair_queue, fair_entry);
+    fair_entry->state = STI_FAIR_ENTRY_IDLE;
+    fair_entry->since = 0;
+    keep_or_forget(fair_queue, fair_entry);
+}
+
+/* --- Time --------------------------------------------------------------------------------------------------------- */
+
+static void add_time(struct sti_fair_queue *fair_queue, struct sti_fair_entry *fair_entry, int64_t ns)
+{
+    struct sti_fair_entry_ring *ring = ring_of(fair_queue, fair_entry);
+    int64_t weight = (int64_t)sti_account_weight(fair_entry->account);
+    struct sti_turns *turns = fair_entry->state == STI_FAIR_ENTRY_READY  ? &ring->turns
+                              : fair_entry->state == STI_FAIR_ENTRY_HELD ? &fair_entry->refused->held[fair_entry->priority]
+                                                                 : NULL;
+    if (turns != NULL)
+        sti_turns_remove(turns, &fair_entry->turn);
+    fair_entry->turn.time += (uint64_t)(ns * WEIGHT_UNIT / weight);
+    if (turns != NULL)
+        sti_turns_put(turns, &fair_entry->turn);
+    if (fair_entry == fair_queue->plain)
+        set_plain_time(fair_queue, fair_entry->turn.time);
+    else
+        hint(ring);
+}
+
+static uint64_t follow_cost(uint64_t cost, uint64_t used)
+{
+    return used > cost ? used : cost - cost / 8 + used / 8;
+}
+
+uint64_t sti_fair_entry_begin_task(struct sti_fair_queue *fair_queue, struct sti_fair_entry *fair_entry, bool in_turn)
+{
+    struct sti_fair_entry_ring *ring = ring_of(fair_queue, fair_entry);
+    if (in_turn)
+        ring->now = sti_time_later(ring->now, fair_entry->turn.time);
+    fair_entry->running++;
+    ring->running++;
+    fair_entry->since = 0;
+    uint64_t charged = fair_entry->cost;
+    add_time(fair_queue, fair_entry, (int64_t)charged);
+    return charged;
+}
+
+void sti_fair_entry_end_task(struct sti_fair_queue *fair_queue, struct sti_fair_entry *fair_entry, uint64_t charged, uint64_t used)
+{
+    used = used > LEAST_COST ? used : LEAST_COST;
+    add_time(fair_queue, fair_entry, (int64_t)used - (int64_t)charged);
+    fair_entry->cost = follow_cost(fair_entry->cost, used);
+    fair_queue->typical_cost = fair_queue->typical_cost - fair_queue->typical_cost / 16 + used / 16;
+    fair_entry->running--;
+    ring_of(fair_queue, fair_entry)->running--;
+    if (fair_entry->state == STI_FAIR_ENTRY_IDLE)
+        keep_or_forget(fair_queue, fair_entry);
+}
+
+/* --- The tables of entries and of accounts that refused some. Under the room's lock. --- */
+
+#define SMALLEST_TABLE 16
+
+static size_t hash(const stint_account *account, stint_priority priority, size_t size)
+{
+    uint64_t key = ((uint64_t)(uintptr_t)account + (uint64_t)priority) * UINT64_C(0x9e3779b97f4a7c15);
+    return (key >> 32) % size;
+}
+
+/* The link that leads to it, or to where it belongs. */
+static struct sti_fair_entry **fair_entry_link(const struct sti_fair_queue *fair_queue, const stint_account *account,
+                                       stint_priority priority)
+{
+    struct sti_fair_entry **link = &fair_queue->table[hash(account, priority, fair_queue->table_size)];
+    while (*link != NULL && ((*link)->account != account || (*link)->priority != priority))
+        link = &(*link)->chain;
+    return link;
+}
+
+static struct sti_refused **refused_link(const struct sti_fair_queue *fair_queue, const stint_account *full)
+{
+    struct sti_refused **link = &fair_queue->refused[hash(full, 0, fair_queue->table_size)];
+    while (*link != NULL && (*link)->full != full)
+        link = &(*link)->chain;
+    return link;
+}
+
+static void move_fair_queue(struct sti_fair_entry *first, struct sti_fair_entry **table, size_t size)
+{
+    struct sti_fair_entry *following;
+    for (struct sti_fair_entry *fair_entry = first; fair_entry != NULL; fair_entry = following) {
+        following = fair_entry->chain;
+        struct sti_fair_entry **head = &table[hash(fair_entry->account, fair_entry->priority, size)];
+        fair_entry->chain = *head;
+        *head = fair_entry;
+    }
+}
+
+static void move_refused(struct sti_refused *first, struct sti_refused **table, size_t size)
+{
+    struct sti_refused *following;
+    for (struct sti_refused *refused = first; refused != NULL; refused = following) {
+        following = refused->chain;
+        struct sti_refused **head = &table[hash(refused->full, 0, size)];
+        refused->chain = *head;
+        *head = refused;
+    }
+}
+
+/* When there is no memory for larger ones the chains get longer. */
+static void grow(struct sti_fair_queue *fair_queue)
+{
+    size_t size = fair_queue->table_size * 2;
+    struct sti_fair_entry **table = sti_process_calloc(size, sizeof *table);
+    struct sti_refused **refused = sti_process_calloc(size, sizeof *refused);
+    if (table == NULL || refused == NULL) {
+        sti_process_free(table);
+        sti_process_free(refused);
+        return;
+    }
+    for (size_t i = 0; i < fair_queue->table_size; i++) {
+        move_fair_queue(fair_queue->table[i], table, size);
+        move_refused(fair_queue->refused[i], refused, size);
+    }
+    sti_process_free(fair_queue->table);
+    sti_process_free(fair_queue->refused);
+    fair_queue->table = table;
+    fair_queue->refused = refused;
+    fair_queue->table_size = size;
+}
+
+struct sti_fair_entry *sti_fair_entry_find(struct sti_fair_queue *fair_queue, const stint_account *account, stint_priority priority)
+{
+    return *fair_entry_link(fair_queue, account, priority);
+}
+
+struct sti_fair_entry *sti_fair_entry_find_or_make(struct sti_fair_queue *fair_queue, stint_account *account, stint_priority priority)
+{
+    struct sti_fair_entry *fair_entry = sti_fair_entry_find(fair_queue, account, priority);
+    if (fair_entry != NULL)
+        return fair_entry;
+    fair_entry = sti_process_malloc(sizeof *fair_entry);
+    struct sti_refused *own = sti_process_malloc(sizeof *own);
+    if (fair_entry == NULL || own == NULL) {
+        sti_process_free(fair_entry);
+        sti_process_free(own);
+        return NULL;
+    }
+    if (fair_queue->count == fair_queue->table_size)
+        grow(fair_queue);
+    *fair_entry = (struct sti_fair_entry){
+        .turn = { .time = fair_queue->rings[priority].now },
+        .account = stint_account_retain(account),
+        .priority = priority,
+        .cost = fair_queue->typical_cost,
+        .own = own,
+    };
+    struct sti_fair_entry **link = fair_entry_link(fair_queue, account, priority);
+    fair_entry->chain = *link;
+    *link = fair_entry;
+    fair_queue->count++;
+    return fair_entry;
+}
+
+void sti_fair_entry_free(struct sti_fair_queue *fair_queue, struct sti_fair_entry *fair_entry)
+{
+    *fair_entry_link(fair_queue, fair_entry->account, fair_entry->priority) = fair_entry->chain;
+    fair_queue->count--;
+    stint_account_release(fair_entry->account);
+    sti_process_free(fair_entry->own);
+    sti_process_free(fair_entry);
+}
+
+struct sti_refused *sti_fair_entry_refused_by(const struct sti_fair_queue *fair_queue, const stint_account *full)
+{
+    return *refused_link(fair_queue, full);
+}
+
+void sti_fair_entry_enter_refused(struct sti_fair_queue *fair_queue, struct sti_fair_entry *fair_entry, stint_account *full)
+{
+    struct sti_refused **link = refused_link(fair_queue, full);
+    struct sti_refused *own = fair_entry->own;
+    if (*link == NULL) {
+        *own = (struct sti_refused){ .full = full };
+        *link = own;
+    } else {
+        own->chain = (*link)->substitutes;
+        (*link)->substitutes = own;
+    }
+    fair_entry->own = NULL;
+    fair_entry->refused = *link;
+    fair_entry->refused->count++;
+    sti_turns_put(&fair_entry->refused->held[fair_entry->priority], &fair_entry->turn);
+}
+
+void sti_fair_entry_leave_refused(struct sti_fair_queue *fair_queue, struct sti_fair_entry *fair_entry)
+{
+    struct sti_refused *refused = fair_entry->refused;
+    sti_turns_remove(&refused->held[fair_entry->priority], &fair_entry->turn);
+    fair_entry->refused = NULL;
+    if (--refused->count == 0) {
+        *refused_link(fair_queue, refused->full) = refused->chain;
+        fair_entry->own = refused;
+    } else {
+        fair_entry->own = refused->substitutes;
+        refused->substitutes = fair_entry->own->chain;
+    }
+}
+
+bool sti_fair_entry_tables_init(struct sti_fair_queue *fair_queue)
+{
+    fair_queue->count = 0;
+    fair_queue->table_size = SMALLEST_TABLE;
+    fair_queue->table = sti_process_calloc(SMALLEST_TABLE, sizeof *fair_queue->table);
+    fair_queue->refused = sti_process_calloc(SMALLEST_TABLE, sizeof *fair_queue->refused);
+    if (fair_queue->table != NULL && fair_queue->refused != NULL)
+        return true;
+    sti_fair_entry_tables_end(fair_queue);
+    return false;
+}
+
+/* Nothing waits or runs: those that are left are kept for their times. */
+void sti_fair_entry_tables_end(struct sti_fair_queue *fair_queue)
+{
+    for (size_t i = 0; fair_queue->table != NULL && i < fair_queue->table_size; i++) {
+        while (fair_queue->table[i] != NULL)
+            sti_fair_entry_free(fair_queue, fair_queue->table[i]);
+    }
+    sti_process_free(fair_queue->table);
+    sti_process_free(fair_queue->refused);
+}
+
+/* --- The heap of turns. --- */
+
+static bool comes_before(const struct sti_turn *turn, const struct sti_turn *other)
+{
+    return sti_time_is_before(turn->time, other->time) || (turn->time == other->time && turn->number < other->number);
+}
+
+/* Two heaps; either may be NULL. The result's next and link are the caller's to set. */
+static struct sti_turn *meld(struct sti_turn *one, struct sti_turn *other)
+{
+    if (one == NULL || other == NULL)
+        return one != NULL ? one : other;
+    struct sti_turn *first = comes_before(one, other) ? one : other;
+    struct sti_turn *below = first == one ? other : one;
+    below->next = first->child;
+    if (below->next != NULL)
+        below->next->link = &below->next;
+    below->link = &first->child;
+    first->child = below;
+    return first;
+}
+
+/* Those with one parent into one heap: in pairs from the left, then all of these from the right. */
+static struct sti_turn *meld_all(struct sti_turn *turn)
+{
+    struct sti_turn *pairs = NULL;
+    while (turn != NULL) {
+        struct sti_turn *one = turn;
+        struct sti_turn *other = one->next;
+        turn = other != NULL ? other->next : NULL;
+        struct sti_turn *pair = meld(one, other);
+        pair->next = pairs;
+        pairs = pair;
+    }
+    struct sti_turn *all = NULL;
+    while (pairs != NULL) {
+        struct sti_turn *pair = pairs;
+        pairs = pair->next;
+        all = meld(all, pair);
+    }
+    return all;
+}
+
+static void set_first(struct sti_turns *turns, struct sti_turn *turn)
+{
+    turns->first = turn;
+    if (turn == NULL)
+        return;
+    turn->next = NULL;
+    turn->link = &turns->first;
+}
+
+void sti_turns_put(struct sti_turns *turns, struct sti_turn *turn)
+{
+    turn->number = turns->numbers++;
+    turn->child = NULL;
+    set_first(turns, meld(turns->first, turn));
+}
+
+void sti_turns_remove(struct sti_turns *turns, struct sti_turn *turn)
+{
+    struct sti_turn *below = meld_all(turn->child);
+    struct sti_turn **link = turn->link;
+    turn->link = NULL;
+    if (turns->first == turn) {
+        set_first(turns, below);
+        return;
+    }
+    *link = turn->next;
+    if (turn->next != NULL)
+        turn->next->link = link;
+    set_first(turns, meld(turns->first, below));
+}

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * One entry of the fair queue, and the tables of them: what fair_queue.c is made of. All of it under the room's lock, but for the hints. */
+#ifndef STI_EXECUTOR_QUEUE_FAIR_ENTRY_H
+#define STI_EXECUTOR_QUEUE_FAIR_ENTRY_H
+
+#include <stint/account.h>
+
+#include "fair_queue.h"
+
+enum sti_fair_entry_state {
+    STI_FAIR_ENTRY_IDLE, /* nothing waits: a task of it runs, or it is kept for its time, which is ahead (ring->idle) */
+    STI_FAIR_ENTRY_READY,
+    STI_FAIR_ENTRY_HELD,
+};
+
+/* Who is held back for one account. Each entry brings a record along: the first one's becomes the account's, the others'
+ * lie there as spares, and who leaves takes one with it. So there is always one, and nothing can fail (turnstiles, as in
+ * Solaris). */
+struct sti_refused {
+    stint_account *full;
+    struct sti_turns held[STI_PRIORITIES];
+    unsigned count;
+    struct sti_refused *substitutes;
+    struct sti_refused *chain; /* in the table, or of spares */
+};
+
+struct sti_fair_entry {
+    struct sti_turn turn;   /* first, so that a turn is its entry */
+    stint_account *account; /* retained; NULL: of none */
+    stint_priority priority;
+    enum sti_fair_entry_state state;
+    sti_task *oldest;
+    sti_task *newest;
+    size_t count;     /* of tasks that wait */
+    unsigned running; /* tasks that have begun and are not settled */
+    uint64_t cost;    /* what its next task will take, by what the last ones took */
+    struct sti_refused *refused;
+    struct sti_refused *own;  /* its spare record; NULL while it is held back */
+    uint64_t since;           /* when it was first refused a slot for its next task; 0: it was not */
+    stint_account *told;      /* it is ready because this account was to have a slot */
+    bool granted;             /* its account has been entered already, for its next task */
+    struct sti_fair_entry *chain; /* in the table */
+};
+
+static inline struct sti_fair_entry *sti_fair_entry_of(struct sti_turn *turn)
+{
+    return (struct sti_fair_entry *)turn;
+}
+
+/* The tables (fair_entry.c). The entry of an account in a priority, if it is known; made when it is not. NULL: no
+ * memory. */
+struct sti_fair_entry *sti_fair_entry_find(struct sti_fair_queue *fair_queue, const stint_account *account, stint_priority priority);
+struct sti_fair_entry *sti_fair_entry_find_or_make(struct sti_fair_queue *fair_queue, stint_account *account,
+                                           stint_priority priority);
+void sti_fair_entry_free(struct sti_fair_queue *fair_queue, struct sti_fair_entry *fair_entry);
+bool sti_fair_entry_tables_init(struct sti_fair_queue *fair_queue);
+void sti_fair_entry_tables_end(struct sti_fair_queue *fair_queue);
+
+/* Those who are held back for an account; NULL: nobody is. And in or out. */
+struct sti_refused *sti_fair_entry_refused_by(const struct sti_fair_queue *fair_queue, const stint_account *full);
+void sti_fair_entry_enter_refused(struct sti_fair_queue *fair_queue, struct sti_fair_entry *fair_entry, stint_account *full);
+void sti_fair_entry_leave_refused(struct sti_fair_queue *fair_queue, struct sti_fair_entry *fair_entry);
+
+/* From state to state (fair_entry.c). */
+void sti_fair_entry_begin_ready(struct sti_fair_queue *fair_queue, struct sti_fair_entry *fair_entry);
+void sti_fair_entry_end_ready(struct sti_fair_queue *fair_queue, struct sti_fair_entry *fair_entry);
+void sti_fair_entry_hold_back(struct sti_fair_queue *fair_queue, struct sti_fair_entry *fair_entry, stint_account *full);
+void sti_fair_entry_end_holding_back(struct sti_fair_queue *fair_queue, struct sti_fair_entry *fair_entry);
+
+/* Ready ones that were out of the turns for a moment, linked by next. */
+void sti_fair_entry_put_back(struct sti_fair_entry_ring *ring, struct sti_turn *turns);
+
+/* The plain tasks had their turn, but there were none. */
+void sti_fair_entry_lift_plain(struct sti_fair_queue *fair_queue);
+
+/* Ready or held back, with its last task taken out. */
+void sti_fair_entry_begin_idle(struct sti_fair_queue *fair_queue, struct sti_fair_entry *fair_entry);
+
+/* A task of it begins, in turn or out of it: what it is expected to take is charged, and returned. And it has ended: it was
+ * charged so much, and has used so much. */
+uint64_t sti_fair_entry_begin_task(struct sti_fair_queue *fair_queue, struct sti_fair_entry *fair_entry, bool in_turn);
+void sti_fair_entry_end_task(struct sti_fair_queue *fair_queue, struct sti_fair_entry *fair_entry, uint64_t charged, uint64_t used);
+
+#endif

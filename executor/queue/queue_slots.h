@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Waiting for a slot: submitters who would rather wait than hear EAGAIN. They stand in line, and whoever makes a slot
+ * puts the first one's task into it and wakes him: so nobody is woken in vain, and nobody who waits is overtaken by one
+ * who has just come (a plain submission is refused while others wait; of tasks that wait in the fair queue, only those who
+ * stand in line keep their order).
+ *
+ * There is a line for plain tasks, and one for each account and priority, as there may be a slot for one and none for
+ * another. Who makes a slot goes round the lines until so many have been told that there is none: to come, to be served
+ * and to give up cost the same however many wait. No line is forgotten by that: while somebody waits there are tasks in the
+ * room, each of which makes a slot when it is taken out; and of an empty room no line is refused a slot. Only where the
+ * account has its maximum of waiting tasks, perhaps in other rooms, is it another matter: such a line stands aside, and all
+ * of these are asked again when some account may have more (sti_queue_slots_fill_capped).
+ *
+ *   who waits:          line + 1 (seq_cst); tries once more to put its task; sleeps
+ *   who takes one out:  the queue's slot is free; claims the task, or fails to (a locked instruction); reads line
+ *
+ * Both write, pass a full barrier, and read: so one of the two sees the other. The taker's barrier is the claim, which it
+ * makes anyway: Concurrency Kit's fence after it is for processors where a locked instruction does not order what comes
+ * after. While nobody waits, a taker reads one word that nobody writes. */
+#ifndef STI_EXECUTOR_QUEUE_QUEUE_SLOTS_H
+#define STI_EXECUTOR_QUEUE_QUEUE_SLOTS_H
+
+#include <ck_pr.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stint/pool.h>
+
+#include "executor/task/task.h"
+
+#define STI_QUEUE_SLOTS_TABLE 256
+
+struct sti_slot_waiter;
+
+/* Those of one account and priority, in the order in which they came. */
+struct sti_slot_waiters {
+    stint_account *account; /* kept alive by their tasks */
+    stint_priority priority;
+    struct sti_slot_waiter *oldest;
+    struct sti_slot_waiter *newest;
+    bool capped;                 /* it was refused a slot by its account's maximum: in the other ring */
+    struct sti_slot_waiters *next; /* in the ring */
+    struct sti_slot_waiters *previous;
+    struct sti_slot_waiters *chain; /* in the table */
+};
+
+struct sti_queue_slots {
+    _Alignas(64) atomic_uint line; /* who waits */
+    atomic_uint plain_line;        /* of these, with plain tasks */
+    pthread_mutex_t lock;          /* for the rest, which begins as zeros */
+    struct sti_slot_waiters plain;
+    struct sti_slot_waiters *ring; /* the others: whose turn it is */
+    struct sti_slot_waiters *capped;
+    struct sti_slot_waiters *table[STI_QUEUE_SLOTS_TABLE];
+    bool closed;
+};
+
+void sti_queue_slots_init(struct sti_queue_slots *queue_slots);
+void sti_queue_slots_end(struct sti_queue_slots *queue_slots);
+
+/* Wait until the task has a slot, by then *future is set, or until the deadline. 0; ETIMEDOUT; ESHUTDOWN; ENOMEM; EINTR: an
+ * interrupt of the calling task has come, which the caller is to deliver; to that a deaf one does not listen. Any thread
+ * that is no worker of the pool. */
+int sti_queue_slots_await(stint_pool *pool, sti_task *task, uint64_t deadline_ns, bool deaf, stint_future **future);
+
+/* Give slots to those who wait, for as many as there are. */
+void sti_queue_slots_fill(stint_pool *pool);
+
+/* The same when some account may have more tasks waiting than before. */
+void sti_queue_slots_fill_capped(stint_pool *pool);
+
+/* Nobody may wait any more, and nobody's task is put any more: they hear ESHUTDOWN. */
+void sti_queue_slots_close(struct sti_queue_slots *queue_slots);
+
+/* For who has taken something out and tried to claim it. */
+static inline bool sti_queue_slots_are_wanted(struct sti_queue_slots *queue_slots)
+{
+    ck_pr_fence_atomic_load();
+    return atomic_load_explicit(&queue_slots->line, memory_order_relaxed) != 0;
+}
+
+/* One more or less waits without standing in this line (delays.h). */
+static inline void sti_queue_slots_count(struct sti_queue_slots *queue_slots, bool plain, int change)
+{
+    atomic_fetch_add_explicit(&queue_slots->plain_line, plain ? (unsigned)change : 0, memory_order_seq_cst);
+    atomic_fetch_add_explicit(&queue_slots->line, (unsigned)change, memory_order_seq_cst);
+}
+
+static inline bool sti_queue_slots_are_wanted_for_plain(struct sti_queue_slots *queue_slots)
+{
+    return atomic_load_explicit(&queue_slots->plain_line, memory_order_relaxed) != 0;
+}
+
+#endif

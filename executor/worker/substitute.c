@@ -1,0 +1,387 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Substitute workers, and the sleep of a worker that has nothing to do; see substitute.h. */
+#include "substitute.h"
+
+#include <stddef.h>
+
+#include "alloc/base/libc.h"
+#include "alloc/charge/global.h"
+#include "alloc/scope/subtask.h"
+#include "deadlock.h"
+#include "executor/fork/fork.h"
+#include "executor/pool/pool.h"
+#include "executor/pool/pool_state.h"
+#include "park.h"
+#include "worker.h"
+
+/* --- Who holds a place, and who stands in for whom. --- */
+
+void sti_substitutes_init(struct sti_substitutes *substitutes, unsigned workers, unsigned max)
+{
+    pthread_mutex_init(&substitutes->lock, NULL);
+    substitutes->max = max;
+    atomic_init(&substitutes->slots, workers);
+    atomic_init(&substitutes->active, workers);
+    atomic_init(&substitutes->ending, false);
+    substitutes->retired = NULL;
+    substitutes->sleepers = NULL;
+    atomic_init(&substitutes->asleep, 0);
+    atomic_init(&substitutes->standing_in, 0);
+    atomic_init(&substitutes->replaced, 0);
+    atomic_init(&substitutes->unreplaced, 0);
+}
+
+void sti_substitutes_end(struct sti_substitutes *substitutes)
+{
+    pthread_mutex_destroy(&substitutes->lock);
+}
+
+/* --- Under the lock ----------------------------------------------------------------------------------------------- */
+
+static struct sti_substitutes *lock(stint_pool *pool)
+{
+    sti_plain_mutex_lock(&pool->substitutes.lock);
+    return &pool->substitutes;
+}
+
+static void unlock(stint_pool *pool)
+{
+    sti_plain_mutex_unlock(&pool->substitutes.lock);
+}
+
+static unsigned active_in(const struct sti_substitutes *substitutes)
+{
+    return atomic_load_explicit(&substitutes->active, memory_order_relaxed);
+}
+
+static void change_by(atomic_uint *number, int change)
+{
+    unsigned changed = atomic_load_explicit(number, memory_order_relaxed) + (unsigned)change;
+    atomic_store_explicit(number, changed, memory_order_relaxed);
+}
+
+static void add_active(struct sti_substitutes *substitutes, int change)
+{
+    change_by(&substitutes->active, change);
+}
+
+static bool is_ending(const struct sti_substitutes *substitutes)
+{
+    return atomic_load_explicit(&substitutes->ending, memory_order_relaxed);
+}
+
+static void count_standing_in(struct sti_substitutes *substitutes, int change)
+{
+    change_by(&substitutes->standing_in, change);
+}
+
+static void retire(struct sti_substitutes *substitutes, struct sti_worker *substitute)
+{
+    add_active(substitutes, -1);
+    count_standing_in(substitutes, -1);
+    substitute->next_retired = substitutes->retired;
+    substitutes->retired = substitute;
+}
+
+static struct sti_worker *take_retired(struct sti_substitutes *substitutes)
+{
+    struct sti_worker *substitute = substitutes->retired;
+    if (substitute != NULL)
+        substitutes->retired = substitute->next_retired;
+    return substitute;
+}
+
+static struct sti_worker *start_one(stint_pool *pool)
+{
+    struct sti_substitutes *substitutes = &pool->substitutes;
+    unsigned index = atomic_load_explicit(&substitutes->slots, memory_order_relaxed);
+    if (index >= pool->worker_count + substitutes->max)
+        return NULL;
+    struct sti_worker *substitute = &pool->workers[index];
+    sti_worker_init(substitute, pool, index);
+    atomic_fetch_add_explicit(&pool->alive, 1, memory_order_relaxed);
+    atomic_store_explicit(&substitutes->slots, index + 1, memory_order_release);
+    if (sti_start_substitute(substitute))
+        return substitute;
+    atomic_store_explicit(&substitutes->slots, index, memory_order_relaxed);
+    atomic_fetch_sub_explicit(&pool->alive, 1, memory_order_relaxed);
+    return NULL;
+}
+
+/* The substitute that takes it, or NULL. */
+static struct sti_worker *give_up_place(stint_pool *pool)
+{
+    struct sti_substitutes *substitutes = &pool->substitutes;
+    change_by(&substitutes->asleep, 1);
+    add_active(substitutes, -1);
+    if (active_in(substitutes) >= pool->worker_count || is_ending(substitutes))
+        return NULL;
+    struct sti_worker *substitute = take_retired(substitutes);
+    if (substitute == NULL)
+        substitute = start_one(pool);
+    if (substitute != NULL) {
+        add_active(substitutes, 1);
+        count_standing_in(substitutes, 1);
+        sti_counter_add_own(&substitutes->replaced);
+    } else {
+        sti_counter_add_own(&substitutes->unreplaced);
+    }
+    return substitute;
+}
+
+/* If one is too many now, it is best one that is parked. */
+static void take_place(stint_pool *pool)
+{
+    struct sti_substitutes *substitutes = &pool->substitutes;
+    change_by(&substitutes->asleep, -1);
+    add_active(substitutes, 1);
+    if (active_in(substitutes) <= pool->worker_count)
+        return;
+    struct sti_worker *parked = sti_park_withdraw(pool, pool->worker_count);
+    if (parked != NULL)
+        retire(substitutes, parked);
+}
+
+static void put_on_list(struct sti_substitutes *substitutes, struct sti_sleeper *sleeper)
+{
+    sleeper->next = substitutes->sleepers;
+    sleeper->link = &substitutes->sleepers;
+    if (sleeper->next != NULL)
+        sleeper->next->link = &sleeper->next;
+    substitutes->sleepers = sleeper;
+}
+
+static void take_off_list(struct sti_sleeper *sleeper)
+{
+    *sleeper->link = sleeper->next;
+    if (sleeper->next != NULL)
+        sleeper->next->link = sleeper->link;
+}
+
+void sti_substitute_rescue(stint_pool *pool)
+{
+    const struct sti_substitutes *substitutes = lock(pool);
+    if (active_in(substitutes) == 0)
+        sti_rescue(pool);
+    unlock(pool);
+}
+
+/* --- Falling asleep, waking up ------------------------------------------------------------------------------------ */
+
+static bool holds_place(const struct sti_worker *worker)
+{
+    return worker->asleep == 0 && worker->replaced == 0;
+}
+
+static void fall_asleep(struct sti_worker *worker, unsigned depth, struct sti_sleeper *sleeper)
+{
+    stint_pool *pool = worker->pool;
+    sti_fork_share_all(worker);
+    struct sti_substitutes *substitutes = lock(pool);
+    struct sti_worker *substitute = holds_place(worker) ? give_up_place(pool) : NULL;
+    worker->asleep += depth;
+    if (sleeper != NULL)
+        put_on_list(substitutes, sleeper);
+    if (active_in(substitutes) == 0)
+        sti_rescue(pool);
+    unlock(pool);
+    if (substitute != NULL)
+        sti_park_place(substitute);
+}
+
+static void wake_up(struct sti_worker *worker, unsigned depth, struct sti_sleeper *sleeper)
+{
+    stint_pool *pool = worker->pool;
+    lock(pool);
+    worker->asleep -= depth;
+    if (holds_place(worker))
+        take_place(pool);
+    if (sleeper != NULL)
+        take_off_list(sleeper);
+    unlock(pool);
+}
+
+void sti_substitute_fall_asleep(struct sti_worker *worker, struct sti_sleeper *sleeper)
+{
+    fall_asleep(worker, 1, sleeper);
+}
+
+void sti_substitute_awake(struct sti_worker *worker, struct sti_sleeper *sleeper)
+{
+    wake_up(worker, 1, sleeper);
+}
+
+void sti_substitute_interrupt_sleep(struct sti_worker *worker)
+{
+    wake_up(worker, worker->asleep, NULL);
+}
+
+void sti_substitute_resume_sleep(struct sti_worker *worker, unsigned depth)
+{
+    fall_asleep(worker, depth, NULL);
+}
+
+void sti_substitute_begin_no_more(stint_pool *pool)
+{
+    struct sti_substitutes *substitutes = lock(pool);
+    substitutes->max = 0;
+    unlock(pool);
+}
+
+bool sti_substitute_replace(struct sti_worker *worker)
+{
+    stint_pool *pool = worker->pool;
+    lock(pool);
+    struct sti_worker *substitute = holds_place(worker) ? give_up_place(pool) : NULL;
+    worker->replaced++;
+    bool is_wide = active_in(&pool->substitutes) >= pool->worker_count;
+    unlock(pool);
+    if (substitute != NULL)
+        sti_park_place(substitute);
+    return is_wide;
+}
+
+void sti_substitute_return(struct sti_worker *worker)
+{
+    stint_pool *pool = worker->pool;
+    lock(pool);
+    worker->replaced--;
+    if (holds_place(worker))
+        take_place(pool);
+    unlock(pool);
+}
+
+/* --- The substitute's side --------------------------------------------------------------------------------------------- */
+
+bool sti_substitute_is_surplus(const struct sti_worker *worker)
+{
+    const stint_pool *pool = worker->pool;
+    return worker->index >= pool->worker_count && active_in(&pool->substitutes) > pool->worker_count &&
+           !is_ending(&pool->substitutes);
+}
+
+static bool try_to_retire(struct sti_worker *worker)
+{
+    struct sti_substitutes *substitutes = lock(worker->pool);
+    bool may = sti_substitute_is_surplus(worker);
+    if (may)
+        retire(substitutes, worker);
+    unlock(worker->pool);
+    return may;
+}
+
+/* Until it is woken, which counts it as searching. */
+static void sleep_retired(struct sti_worker *worker, uint32_t calls)
+{
+    sti_idle_sleep(worker, calls);
+    sti_park_note_awake(worker);
+    sti_park_end_search(worker->pool);
+}
+
+void sti_substitute_stand_aside(struct sti_worker *worker)
+{
+    while (sti_substitute_is_surplus(worker)) {
+        /* Before it is retired: whoever wakes it after that calls. */
+        uint32_t calls = sti_idle_calls(worker);
+        if (!try_to_retire(worker))
+            return;
+        /* What has come for it until it was on the list; after that, sti_substitute_rouse finds it there. */
+        sti_subtask_collect();
+        /* Its deque may hold what it leaves to the others; and a wake-up may have been meant for one who goes on. */
+        sti_park_hand_on(worker->pool);
+        sleep_retired(worker, calls);
+    }
+}
+
+void sti_substitute_rouse(struct sti_worker *worker)
+{
+    if (worker->index < worker->pool->worker_count || sti_pool_is_left_behind(worker->pool))
+        return;
+    struct sti_substitutes *substitutes = lock(worker->pool);
+    struct sti_worker **link = &substitutes->retired;
+    while (*link != NULL && *link != worker)
+        link = &(*link)->next_retired;
+    bool found = *link != NULL;
+    if (found) {
+        *link = worker->next_retired;
+        add_active(substitutes, 1);
+        count_standing_in(substitutes, 1);
+    }
+    unlock(worker->pool);
+    if (found)
+        sti_park_wake_retired(worker);
+}
+
+void sti_substitute_begin(struct sti_worker *worker)
+{
+    sleep_retired(worker, 0);
+}
+
+void sti_substitute_leave(struct sti_worker *worker)
+{
+    stint_pool *pool = worker->pool;
+    struct sti_substitutes *substitutes = lock(pool);
+    add_active(substitutes, -1);
+    atomic_store_explicit(&substitutes->ending, true, memory_order_relaxed);
+    struct sti_worker *substitute;
+    while ((substitute = take_retired(substitutes)) != NULL) {
+        add_active(substitutes, 1);
+        count_standing_in(substitutes, 1);
+        sti_park_wake_retired(substitute);
+    }
+    unlock(pool);
+}
+
+/* --- The sleep of a worker that has nothing to do; the protocol is in substitute.h. --- */
+
+#define LONG_IDLE_NS UINT64_C(100000000) /* a busy pool's workers never sleep so long */
+#define AGAIN_NS UINT64_C(400000000)     /* and while others may free what its tasks have left */
+
+uint32_t sti_idle_calls(const struct sti_worker *worker)
+{
+    return atomic_load_explicit(&worker->calls, memory_order_acquire);
+}
+
+static uint32_t take_asked(struct sti_worker *worker)
+{
+    return atomic_exchange_explicit(&worker->asked, 0, memory_order_seq_cst);
+}
+
+void sti_idle_sleep(struct sti_worker *worker, uint32_t calls)
+{
+    uint64_t long_idle = sti_deadline_after(LONG_IDLE_NS);
+    uint32_t round;
+    atomic_store_explicit(&worker->idle, true, memory_order_relaxed);
+    for (;;) {
+        uint32_t value = sti_event_value(&worker->wake);
+        if (sti_idle_calls(worker) != calls)
+            break;
+        if ((round = take_asked(worker)) != 0) {
+            sti_give_back();
+            sti_give_back_answer(round);
+        } else if (!sti_event_wait(&worker->wake, value, long_idle)) {
+            long_idle = sti_give_back() ? sti_deadline_after(AGAIN_NS) : STI_NEVER;
+        }
+    }
+    atomic_store_explicit(&worker->idle, false, memory_order_seq_cst);
+    if ((round = take_asked(worker)) != 0)
+        sti_give_back_answer(round);
+}
+
+void sti_idle_call(struct sti_worker *worker)
+{
+    atomic_fetch_add_explicit(&worker->calls, 1, memory_order_release);
+    sti_event_signal(&worker->wake);
+}
+
+void sti_idle_ask(struct sti_worker *worker, uint32_t round)
+{
+    if (!atomic_load_explicit(&worker->idle, memory_order_relaxed))
+        return;
+    sti_give_back_count();
+    atomic_store_explicit(&worker->asked, round, memory_order_seq_cst);
+    sti_event_signal(&worker->wake);
+    if (!atomic_load_explicit(&worker->idle, memory_order_seq_cst) && (round = take_asked(worker)) != 0)
+        sti_give_back_answer(round);
+}
