@@ -80,6 +80,13 @@ void sti_quiet_leave(void)
     sti_plain_rwlock_unlock(&others);
 }
 
+void sti_process_collect(void)
+{
+    sti_quiet_enter();
+    sti_backend_process_collect();
+    sti_quiet_leave();
+}
+
 static void before_fork(void)
 {
     sti_plain_rwlock_wrlock(&others);

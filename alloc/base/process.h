@@ -17,6 +17,10 @@ void *sti_process_realloc(void *block, size_t size);
 void *sti_process_aligned(size_t alignment, size_t size); /* uninitialised */
 void sti_process_free(void *block);
 
+/* Give the free pages of the process's heap to all others, and those of all heaps back to the system. Not while somebody
+ * forks: mimalloc does not look after what it is in the midst of. Some milliseconds; not from a quiet region (below). */
+void sti_process_collect(void);
+
 /* --- What ThreadSanitizer cannot see for itself: that a block's old life ends before its new one begins, because the
  * allocator that hands it on is not instrumented. Nothing in other builds. */
 

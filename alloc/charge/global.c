@@ -198,7 +198,7 @@ void sti_global_end_task(struct sti_thread *thread, const char *task, bool anoth
     atomic_store_explicit(&thread->started, another_goes_on, memory_order_relaxed); /* as the oldest of all */
     if (!atomic_load_explicit(&thread->sacrificed, memory_order_relaxed))
         return;
-    sti_backend_process_collect();
+    sti_process_collect();
     atomic_store_explicit(&thread->sacrificed, false, memory_order_relaxed);
     atomic_store_explicit(&since, 0, memory_order_relaxed);
     report(held, task);
@@ -224,7 +224,7 @@ bool sti_give_back(void)
     struct sti_thread *thread = sti_thread_own();
     if (thread != NULL)
         sti_heap_give_back(thread);
-    sti_backend_process_collect();
+    sti_process_collect();
     return thread != NULL && thread->retired != NULL;
 }
 

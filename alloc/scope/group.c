@@ -237,7 +237,7 @@ static void carry_out(struct sti_thread *thread, struct sti_share *share)
     } else {
         sti_heap_rollback(thread, share->heaps, share->task, false);
         if (sti_group_tripped(share->group) == STINT_REASON_GLOBAL_MEMORY_LIMIT)
-            sti_backend_process_collect();
+            sti_process_collect();
     }
     discard(share);
 }
