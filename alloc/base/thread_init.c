@@ -40,8 +40,7 @@ struct module {
     uintptr_t begin;
     uintptr_t end;
     const struct link_map *map;
-    size_t thread_local_number;  /* the loader's, of its thread-local variables; 0: it has none */
-    uintptr_t thread_local_size; /* of all of them */
+    uintptr_t thread_local_size; /* 0: it has none */
 };
 
 struct function {
@@ -76,8 +75,6 @@ static bool find_module(uintptr_t instruction, struct module *module)
         if (segments[i].p_type == PT_TLS)
             module->thread_local_size = (segments[i].p_memsz + segments[i].p_align - 1) & ~(segments[i].p_align - 1);
     }
-    if (dlinfo(found.dlfo_link_map, RTLD_DI_TLS_MODID, &module->thread_local_number) != 0)
-        module->thread_local_number = 0;
     return true;
 }
 
@@ -144,13 +141,25 @@ static bool registers_destructor(const struct module *module, uintptr_t call)
 
 /* --- The function ------------------------------------------------------------------------------------------------- */
 
+/* The loader has put a module's number there. */
+static bool is_pair(const struct module *module, uintptr_t address)
+{
+    const ElfW(Rela) *relocation = dynamic_entry(module, DT_RELA);
+    size_t count = (uintptr_t)dynamic_entry(module, DT_RELASZ) / sizeof *relocation;
+    for (size_t i = 0; relocation != NULL && i < count; i++) {
+        if (module->map->l_addr + relocation[i].r_offset == address)
+            return ELF64_R_TYPE(relocation[i].r_info) == R_X86_64_DTPMOD64;
+    }
+    return false;
+}
+
 /* A pair in the table of addresses: the module's number, and an offset. */
 STI_CALLER_UNINSTRUMENTED static uintptr_t *index_at(const struct function *function, uintptr_t pair)
 {
     if (pair < function->module.begin || pair + sizeof(tls_index) > function->module.end || pair % 8 != 0)
         return NULL;
     uintptr_t *index = (uintptr_t *)pair;
-    return index[0] == function->module.thread_local_number && index[1] < function->module.thread_local_size ? index : NULL;
+    return is_pair(&function->module, pair) && index[1] < function->module.thread_local_size ? index : NULL;
 }
 
 /* lea of such a pair, whose offset is 0. */
@@ -365,7 +374,7 @@ bool sti_thread_init_contains(uintptr_t instruction)
     uintptr_t word = atomic_load_explicit(entry, memory_order_relaxed);
     if (word >> 1 == instruction)
         return (word & 1) != 0;
-    if (!find_module(instruction, &module) || module.thread_local_number == 0)
+    if (!find_module(instruction, &module) || module.thread_local_size == 0)
         return false;
     bool answer = look(&module, instruction);
     atomic_store_explicit(entry, instruction << 1 | answer, memory_order_relaxed);
