@@ -191,18 +191,9 @@ struct sti_scope {
     size_t payload_size;
 };
 
-/* What every scope begins with; request has to stay while it is open. */
-void sti_scope_init(struct sti_scope *scope, struct sti_thread *thread, const struct sti_scope_request *request);
-
 static inline bool sti_scope_has_limit_of_time(const struct sti_scope *scope)
 {
     return scope->deadline != UINT64_MAX || scope->cpu.limit != 0;
 }
-
-/* Have a preemptible one watched. 0 or an errno value. */
-int sti_scope_begin_preemption(struct sti_scope *scope);
-
-/* It is not watched any more, nor preempted. */
-void sti_scope_end_watch(struct sti_scope *scope);
 
 #endif

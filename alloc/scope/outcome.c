@@ -3,6 +3,7 @@
  * What a task leaves: statuses and reasons in words, the payload of its error, its result. Calling thread's innermost scope. */
 #include "outcome.h"
 
+#include <errno.h>
 #include <stddef.h>
 #include <stint/alloc.h>
 #include <stint/interrupt.h>
@@ -77,6 +78,47 @@ const char *stint_deferral_name(stint_deferral deferral)
         [STINT_DEFERRAL_CATCH] = "catch", [STINT_DEFERRAL_FRAME] = "frame",
     };
     return (size_t)deferral < sizeof names / sizeof *names ? names[deferral] : "unknown";
+}
+
+/* --- The outcome of a task that ends for a reason. --- */
+
+void sti_outcome_set_unsuccessful(stint_outcome *outcome, stint_reason reason, int own_error)
+{
+    outcome->status = STINT_ERROR;
+    switch (reason) {
+    case STINT_REASON_FAILED:
+    case STINT_REASON_EXCEPTION:
+        outcome->error = own_error;
+        return;
+    case STINT_REASON_ALLOCATION_LIMIT:
+    case STINT_REASON_MEMORY_LIMIT:
+    case STINT_REASON_GLOBAL_MEMORY_LIMIT:
+        outcome->error = ENOMEM;
+        return;
+    case STINT_REASON_ACCOUNT:
+    case STINT_REASON_TRACKER:
+        outcome->error = EDQUOT;
+        return;
+    case STINT_REASON_DEADLINE:
+    case STINT_REASON_CPU:
+    case STINT_REASON_EXPIRED:
+        outcome->error = ETIMEDOUT;
+        return;
+    case STINT_REASON_TOKEN:
+    case STINT_REASON_SHUTDOWN:
+    case STINT_REASON_OUTER:
+    case STINT_REASON_NONE:
+        break;
+    }
+    outcome->status = STINT_CANCELLED;
+    outcome->error = ECANCELED;
+}
+
+stint_outcome sti_outcome_unstarted(stint_reason reason, uint64_t queued_ns)
+{
+    stint_outcome outcome = { .usage = { .queued_ns = queued_ns } };
+    sti_outcome_set_reason(&outcome, reason, 0);
+    return outcome;
 }
 
 /* --- Errors with a payload. --- */

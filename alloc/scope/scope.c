@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Opening and closing a scope: stint_run, and sti_scope_run for the executor. Any thread.
- *
- * The landing saves no signal mask (that would cost 130 ns): the one signal handler that an interrupt is delivered from
- * has only its own signal blocked, and the end of its scope lets that through again. */
+ * Opening and closing a scope: stint_run, and sti_scope_run for the executor. Any thread. */
 #undef _FORTIFY_SOURCE
 #include "scope.h"
 
@@ -49,49 +46,6 @@ bool sti_scope_is_in_account(const stint_account *account)
     return scope != NULL;
 }
 
-static void set_reason(stint_outcome *outcome, stint_reason reason, int own_error)
-{
-    outcome->reason = reason;
-    outcome->status = STINT_ERROR;
-    switch (reason) {
-    case STINT_REASON_NONE:
-        outcome->status = STINT_OK;
-        outcome->error = 0;
-        return;
-    case STINT_REASON_FAILED:
-    case STINT_REASON_EXCEPTION:
-        outcome->error = own_error;
-        return;
-    case STINT_REASON_ALLOCATION_LIMIT:
-    case STINT_REASON_MEMORY_LIMIT:
-    case STINT_REASON_GLOBAL_MEMORY_LIMIT:
-        outcome->error = ENOMEM;
-        return;
-    case STINT_REASON_ACCOUNT:
-    case STINT_REASON_TRACKER:
-        outcome->error = EDQUOT;
-        return;
-    case STINT_REASON_DEADLINE:
-    case STINT_REASON_CPU:
-    case STINT_REASON_EXPIRED:
-        outcome->error = ETIMEDOUT;
-        return;
-    case STINT_REASON_TOKEN:
-    case STINT_REASON_SHUTDOWN:
-    case STINT_REASON_OUTER:
-        break;
-    }
-    outcome->status = STINT_CANCELLED;
-    outcome->error = ECANCELED;
-}
-
-stint_outcome sti_outcome_unstarted(stint_reason reason, uint64_t queued_ns)
-{
-    stint_outcome outcome = { .usage = { .queued_ns = queued_ns } };
-    set_reason(&outcome, reason, 0);
-    return outcome;
-}
-
 int sti_scope_begin_preemption(struct sti_scope *scope)
 {
     int error = sti_preempt_open(scope->thread, &scope->signal_was_blocked);
@@ -103,14 +57,6 @@ int sti_scope_begin_preemption(struct sti_scope *scope)
     return error;
 }
 
-void sti_scope_end_watch(struct sti_scope *scope)
-{
-    if (scope->watched)
-        sti_hook_end_scope(scope);
-    if (scope->preemptible)
-        sti_preempt_close(scope->signal_was_blocked);
-}
-
 static bool is_untimed(const stint_options *options)
 {
     const stint_budget *budget = &options->budget;
@@ -118,7 +64,7 @@ static bool is_untimed(const stint_options *options)
            !sti_global_is_limited();
 }
 
-void sti_scope_init(struct sti_scope *scope, struct sti_thread *thread, const struct sti_scope_request *request)
+inline __attribute__((always_inline)) void sti_scope_init(struct sti_scope *scope, struct sti_thread *thread, const struct sti_scope_request *request)
 {
     const stint_options *options = request->options;
     scope->below = sti_thread_metered != NULL ? thread->scope : NULL;
@@ -256,6 +202,95 @@ static int open_scope(struct sti_thread *thread, struct sti_scope *scope, const 
     return 0;
 }
 
+/* --- The landing: where the interrupts of a scope end. The one place that knows what has to survive a longjmp: what is read
+ * after it, and may have been written between, lies in the caller's frame and not in this one's; and the floating-point modes,
+ * which have to survive a call, but which longjmp leaves as it finds them: as the interrupted code had set them, or in a
+ * signal handler as the system sets them.
+ *
+ * The landing saves no signal mask (that would cost 130 ns): the one signal handler that an interrupt is delivered from
+ * has only its own signal blocked, and the end of its scope lets that through again. */
+
+struct float_modes {
+    uint32_t sse;
+    uint16_t x87;
+};
+
+static inline struct float_modes float_modes_now(void)
+{
+    struct float_modes modes;
+    __asm__ volatile("stmxcsr %0\n\tfnstcw %1" : "=m"(modes.sse), "=m"(modes.x87));
+    return modes;
+}
+
+static inline void float_modes_set(const struct float_modes *modes)
+{
+    __asm__ volatile("ldmxcsr %0\n\tfldcw %1" : : "m"(modes->sse), "m"(modes->x87));
+}
+
+/* Its function has thrown, or has left something open. */
+static __attribute__((noinline)) int fail_task(struct sti_scope *scope, struct sti_landed *landed)
+{
+    if (landed->thrown.exception != NULL)
+        return sti_boundary_fail(scope, &landed->thrown, landed->outcome);
+    return sti_misuse_fail(scope, landed->code);
+}
+
+/* An exception is for whoever joins it. */
+static __attribute__((noinline)) int fail_subtask(struct sti_scope *scope, struct sti_landed *landed)
+{
+    struct sti_thrown *thrown = &landed->thrown;
+    if (sti_boundary_was_left(thrown)) {
+        thrown->exception = NULL;
+        return sti_boundary_end_left(scope);
+    }
+    if (thrown->exception == NULL)
+        return sti_misuse_fail_task(scope, landed->code);
+    sti_boundary_note(scope, thrown);
+    return landed->code;
+}
+
+__attribute__((noinline)) void sti_scope_land(struct sti_scope *scope, stint_fn *fn, void *arg, struct sti_landed *landed)
+{
+    const struct float_modes modes = float_modes_now();
+    landed->returned = _setjmp(scope->landing) == 0;
+    if (landed->returned) {
+        landed->code = sti_boundary_run(scope, fn, arg, &landed->value, &landed->thrown);
+        if (__builtin_expect(landed->thrown.exception != NULL || sti_misuse_is_left(scope), 0))
+            landed->code = scope->is_subtask ? fail_subtask(scope, landed) : fail_task(scope, landed);
+    } else {
+        landed->value = NULL;
+        float_modes_set(&modes);
+    }
+    if (sti_forks_are_left(scope))
+        landed->code = sti_forks_give_up(scope);
+}
+
+void sti_scope_leave(struct sti_scope *scope)
+{
+    sti_thread_suspend();
+    sti_callback_innermost = scope->callback;
+    sti_forks_in_joins = scope->joins;
+    if (__builtin_expect(sti_debug_is_on, 0))
+        sti_misuse_look_at_holds(scope);
+    if (scope->regions > 0)
+        sti_blocking_close(scope);
+    if (scope->watched)
+        sti_hook_end_scope(scope);
+    if (scope->preemptible)
+        sti_preempt_close(scope->signal_was_blocked);
+}
+
+void sti_scope_return(struct sti_thread *thread, struct sti_scope *scope)
+{
+    if (sti_scope_has_limit_of_time(scope))
+        sti_next_deadline_renew(thread, scope->below);
+    sti_hold_hand_down(scope);
+    thread->scope = scope->below;
+    sti_thread_return_to(thread, scope->below);
+}
+
+/* --- Opening and closing a task's own scope. --- */
+
 /* Most tasks have nothing that could stop them here but what the process holds. */
 static inline void look(const struct sti_thread *thread, struct sti_scope *scope, uint64_t now)
 {
@@ -319,14 +354,7 @@ static void close_scope(struct sti_thread *thread, int code, void *value, const 
                         stint_outcome *outcome)
 {
     struct sti_scope *scope = thread->scope;
-    sti_thread_suspend();
-    sti_callback_innermost = scope->callback;
-    sti_forks_in_joins = scope->joins;
-    if (__builtin_expect(sti_debug_is_on, 0))
-        sti_misuse_look_at_holds(scope);
-    if (scope->regions > 0)
-        sti_blocking_close(scope);
-    sti_scope_end_watch(scope);
+    sti_scope_leave(scope);
     uint64_t start = scope->start;
     uint64_t end = scope->untimed ? start : now_but_not_before(thread, start);
     look(thread, scope, end);
@@ -339,7 +367,7 @@ static void close_scope(struct sti_thread *thread, int code, void *value, const 
         code = EINVAL; /* a stolen subtask's: left_frames.h */
     if (reason == STINT_REASON_NONE && code != 0)
         reason = STINT_REASON_FAILED;
-    set_reason(outcome, reason, code);
+    sti_outcome_set_reason(outcome, reason, code);
     outcome->value = outcome->status == STINT_OK ? value : NULL;
     outcome->payload = NULL;
     outcome->payload_size = 0;
@@ -382,13 +410,9 @@ static void close_scope(struct sti_thread *thread, int code, void *value, const 
     sti_meter_end(thread);
     if (scope->outer == NULL)
         sti_global_end_task(thread, request->options->name, scope->below != NULL);
-    if (sti_scope_has_limit_of_time(scope))
-        sti_next_deadline_renew(thread, scope->below);
     if (scope->account != NULL)
         sti_account_leave(scope->account, scope->charged);
-    sti_hold_hand_down(scope);
-    thread->scope = scope->below;
-    sti_thread_return_to(thread, scope->below);
+    sti_scope_return(thread, scope);
 }
 
 static void abandon_scope(struct sti_scope *scope)
@@ -429,31 +453,17 @@ int sti_scope_run(const struct sti_scope_request *request, stint_outcome *outcom
     if (error != 0)
         return error;
 
-    /* Written between setjmp and longjmp, read after. */
-    volatile int code = 0;
+    struct sti_landed landed;
+    landed.code = 0;
+    landed.value = NULL;
+    landed.outcome = outcome;
     outcome->message[0] = '\0';
-    void *volatile value = NULL;
     look(thread, &scope, scope.start);
     if (__builtin_expect(scope.tripped == STINT_REASON_DEADLINE, 0))
         scope.tripped = STINT_REASON_EXPIRED;
-    const struct sti_float_modes modes = sti_float_modes_now();
-    if (scope.tripped == STINT_REASON_NONE) {
-        if (_setjmp(scope.landing) == 0) {
-            void *result = NULL;
-            struct sti_thrown thrown;
-            code = sti_boundary_run(&scope, request->fn, request->arg, &result, &thrown);
-            value = result;
-            if (__builtin_expect(thrown.exception != NULL, 0))
-                code = sti_boundary_fail(&scope, &thrown, outcome);
-            else if (__builtin_expect(sti_misuse_is_left(&scope), 0))
-                code = sti_misuse_fail(&scope, code);
-        } else {
-            sti_float_modes_set(&modes);
-        }
-    }
-    if (sti_forks_are_left(&scope))
-        code = sti_forks_give_up(&scope);
-    close_scope(thread, code, value, request, outcome);
+    if (scope.tripped == STINT_REASON_NONE)
+        sti_scope_land(&scope, request->fn, request->arg, &landed);
+    close_scope(thread, landed.code, landed.value, request, outcome);
     if (scope.below == NULL && sti_share_has_mail(thread))
         sti_share_collect(thread);
     return 0;

@@ -4,13 +4,13 @@
 #ifndef STI_ALLOC_SCOPE_SCOPE_H
 #define STI_ALLOC_SCOPE_SCOPE_H
 
-#include <stddef.h>
-#include <stdint.h>
+#include <stdbool.h>
 #include <stint/task.h>
-#include <string.h>
 
 #include "alloc/base/module.h"
 #include "alloc/base/scope_state.h"
+#include "alloc/interrupt/boundary.h"
+#include "outcome.h"
 
 /* --- The scope: the boundary a task runs in. Here are its state, which the meter, the interrupts and the undo log share,
  * and the two ways to run one: stint_run (public, nested) and sti_scope_run (for the executor). A scope lives on the
@@ -34,36 +34,30 @@ int sti_scope_run(const struct sti_scope_request *request, stint_outcome *outcom
 /* Whether a scope that the calling thread is in, at any depth, has this account or one below it. */
 bool sti_scope_is_in_account(const stint_account *account);
 
-/* The message is worth a copy only where there is one. */
-static inline void sti_outcome_copy(stint_outcome *to, const stint_outcome *from)
-{
-    memcpy(to, from, offsetof(stint_outcome, message));
-    to->message[0] = '\0';
-    if (__builtin_expect(from->reason == STINT_REASON_EXCEPTION, 0))
-        memcpy(to->message, from->message, sizeof to->message);
-}
+/* --- What a task's own scope and a stolen subtask's have in common: how they begin, land and end. Thread of the scope. --- */
 
-/* The outcome of a task that is stopped for this reason before it starts. */
-stint_outcome sti_outcome_unstarted(stint_reason reason, uint64_t queued_ns);
+/* What every scope begins with; request has to stay while it is open. */
+void sti_scope_init(struct sti_scope *scope, struct sti_thread *thread, const struct sti_scope_request *request);
 
-/* --- The thread's floating-point modes: rounding, traps, denormals. They have to survive a call, but longjmp leaves them as
- * it finds them: as the interrupted code had set them, or in a signal handler as the system sets them. Any thread. */
+/* Have a preemptible one watched. 0 or an errno value. */
+int sti_scope_begin_preemption(struct sti_scope *scope);
 
-struct sti_float_modes {
-    uint32_t sse;
-    uint16_t x87;
+/* What the function of a scope has come to. */
+struct sti_landed {
+    bool returned; /* false: it was interrupted; then the code is as it was before, and the value NULL */
+    int code;
+    void *value;
+    struct sti_thrown thrown; /* of a subtask: its exception, for whoever joins it */
+    stint_outcome *outcome;   /* of a task: for the message of its exception */
 };
 
-static inline struct sti_float_modes sti_float_modes_now(void)
-{
-    struct sti_float_modes modes;
-    __asm__ volatile("stmxcsr %0\n\tfnstcw %1" : "=m"(modes.sse), "=m"(modes.x87));
-    return modes;
-}
+/* Run fn(arg, &landed->value) in the scope, which is open. */
+void sti_scope_land(struct sti_scope *scope, stint_fn *fn, void *arg, struct sti_landed *landed);
 
-static inline void sti_float_modes_set(const struct sti_float_modes *modes)
-{
-    __asm__ volatile("ldmxcsr %0\n\tfldcw %1" : : "m"(modes->sse), "m"(modes->x87));
-}
+/* The scope's code has ended, however it did: the thread is in no scope, and nothing watches or preempts it. */
+void sti_scope_leave(struct sti_scope *scope);
+
+/* And what it was made of has: the scope below is the thread's again. */
+void sti_scope_return(struct sti_thread *thread, struct sti_scope *scope);
 
 #endif

@@ -8,11 +8,9 @@
  *
  * Thread-specific values that a share's outermost stolen subtask set are put back at its end, as the thread goes on with another
  * task while nothing is decided. */
-#undef _FORTIFY_SOURCE
 #include "subtask.h"
 
 #include <errno.h>
-#include <setjmp.h>
 
 #include "alloc/base/clock.h"
 #include "alloc/base/scope_state.h"
@@ -21,11 +19,7 @@
 #include "alloc/interrupt/boundary.h"
 #include "alloc/interrupt/guard.h"
 #include "alloc/interrupt/hold.h"
-#include "alloc/interrupt/hook.h"
 #include "alloc/interrupt/interrupt.h"
-#include "alloc/interrupt/left_frames.h"
-#include "alloc/interrupt/misuse.h"
-#include "alloc/interrupt/signals.h"
 #include "alloc/interrupt/watch.h"
 #include "alloc/rollback/handle.h"
 #include "alloc/rollback/heap.h"
@@ -109,8 +103,6 @@ static void end_outermost(struct sti_thread *thread, struct sti_scope *scope)
     sti_handles_move(&scope->handles, &share->group->handles, NULL);
     sti_libc_heap_end(thread, scope, NULL);
     sti_group_add_cpu(share->group, sti_cpu_end(scope));
-    if (sti_scope_has_limit_of_time(scope))
-        sti_next_deadline_renew(thread, scope->below);
     sti_nursery_commit(thread, scope);
     scope->heaps = sti_heap_drop_empty(thread, scope->heaps);
     sti_group_settle(share, scope);
@@ -146,23 +138,14 @@ static int begin(struct sti_thread *thread, struct sti_scope *scope, struct sti_
 
 static void end(struct sti_thread *thread, struct sti_scope *scope)
 {
-    sti_thread_suspend();
-    sti_callback_innermost = scope->callback;
-    sti_forks_in_joins = scope->joins;
-    if (__builtin_expect(sti_debug_is_on, 0))
-        sti_misuse_look_at_holds(scope);
-    if (scope->regions > 0)
-        sti_blocking_close(scope);
-    sti_scope_end_watch(scope);
+    sti_scope_leave(scope);
     sti_mutex_abandon_all(scope);
     if (scope->is_inner_subtask)
         end_inside(thread, scope);
     else
         end_outermost(thread, scope);
     sti_meter_end(thread);
-    sti_hold_hand_down(scope);
-    thread->scope = scope->below;
-    sti_thread_return_to(thread, scope->below);
+    sti_scope_return(thread, scope);
 }
 
 int sti_subtask_run(struct sti_group *group, stint_fn *fn, void *arg, void **value, bool *interrupted,
@@ -180,34 +163,13 @@ int sti_subtask_run(struct sti_group *group, stint_fn *fn, void *arg, void **val
     if (error != 0)
         return error;
 
-    /* Written between setjmp and longjmp, read after. */
-    volatile int code = ECANCELED;
-    void *volatile result = NULL;
-    volatile bool returned = false;
+    struct sti_landed landed = { .returned = false, .code = ECANCELED };
     sti_interrupt_look(&scope, 0);
-    const struct sti_float_modes modes = sti_float_modes_now();
-    if (!sti_interrupt_is_tripped(&scope)) {
-        if (_setjmp(scope.landing) == 0) {
-            void *made = NULL;
-            code = sti_boundary_run(&scope, fn, arg, &made, thrown);
-            result = made;
-            if (__builtin_expect(sti_boundary_was_left(thrown), 0)) {
-                code = sti_boundary_end_left(&scope);
-                thrown->exception = NULL;
-            } else if (__builtin_expect(thrown->exception != NULL, 0)) {
-                sti_boundary_note(&scope, thrown);
-            } else if (__builtin_expect(sti_misuse_is_left(&scope), 0)) {
-                code = sti_misuse_fail_task(&scope, code);
-            }
-            returned = true;
-        } else {
-            sti_float_modes_set(&modes);
-        }
-    }
-    if (sti_forks_are_left(&scope))
-        code = sti_forks_give_up(&scope);
+    if (!sti_interrupt_is_tripped(&scope))
+        sti_scope_land(&scope, fn, arg, &landed);
     end(thread, &scope);
-    *value = result;
-    *interrupted = !returned;
-    return code;
+    *value = landed.value;
+    *thrown = landed.thrown;
+    *interrupted = !landed.returned;
+    return landed.code;
 }
