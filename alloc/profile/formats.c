@@ -9,26 +9,35 @@
 #include <stint/api.h>
 #include <string.h>
 #include <unistd.h>
+#include <zlib.h>
 
-#include "output.h"
 #include "pprof.pb-c.h"
 #include "symbols.h"
 #include "write.h"
 
-/* --- A buffered stream to a descriptor (output.h). --- */
+/* --- A buffered stream to a descriptor, gzipped or plain. --- */
+
+struct output {
+    int fd;
+    int error; /* the first; what is written after it is dropped */
+    bool gzipped;
+    z_stream zip;
+    size_t filled;
+    unsigned char buffer[16384];
+};
 
 #define GZIP (15 + 16) /* the largest window, in gzip's wrapping */
 #define MEMORY_LEVEL 8
 
-void sti_output_begin(struct sti_output *output, int fd, bool gzipped)
+static void output_begin(struct output *output, int fd, bool gzipped)
 {
-    *output = (struct sti_output){ .fd = fd, .gzipped = gzipped };
+    *output = (struct output){ .fd = fd, .gzipped = gzipped };
     if (gzipped &&
         deflateInit2(&output->zip, Z_DEFAULT_COMPRESSION, Z_DEFLATED, GZIP, MEMORY_LEVEL, Z_DEFAULT_STRATEGY) != Z_OK)
         output->error = ENOMEM;
 }
 
-static void flush_buffer(struct sti_output *output)
+static void flush_buffer(struct output *output)
 {
     const unsigned char *next = output->buffer;
     while (output->filled > 0 && output->error == 0) {
@@ -43,7 +52,7 @@ static void flush_buffer(struct sti_output *output)
     output->filled = 0;
 }
 
-static void copy(struct sti_output *output, const unsigned char *data, size_t size)
+static void copy(struct output *output, const unsigned char *data, size_t size)
 {
     while (size > 0 && output->error == 0) {
         size_t room = sizeof output->buffer - output->filled;
@@ -57,7 +66,7 @@ static void copy(struct sti_output *output, const unsigned char *data, size_t si
     }
 }
 
-static void zip(struct sti_output *output, int flush)
+static void zip(struct output *output, int flush)
 {
     int status;
     do {
@@ -70,7 +79,7 @@ static void zip(struct sti_output *output, int flush)
     } while (output->error == 0 && (output->zip.avail_in > 0 || (flush == Z_FINISH && status == Z_OK)));
 }
 
-void sti_output_write(struct sti_output *output, const void *data, size_t size)
+static void output_write(struct output *output, const void *data, size_t size)
 {
     if (output->error != 0)
         return;
@@ -83,7 +92,7 @@ void sti_output_write(struct sti_output *output, const void *data, size_t size)
     zip(output, Z_NO_FLUSH);
 }
 
-int sti_output_end(struct sti_output *output)
+static int output_end(struct output *output)
 {
     if (output->gzipped && output->error == 0) {
         output->zip.avail_in = 0;
@@ -98,31 +107,51 @@ int sti_output_end(struct sti_output *output)
 /* --- A profile as collapsed stacks: for each callstack a line with the account and the task, the functions from the
  * outermost in, and a number of bytes. One thread. */
 
+/* The symbols of all callstacks. 0; ENOMEM. */
+static int open_symbols(const struct sti_profile_snapshot *snapshot, struct sti_symbols *symbols)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < snapshot->count; i++)
+        count += snapshot->entries[i].site->length;
+    uintptr_t *addresses = malloc((count + 1) * sizeof *addresses);
+    if (addresses == NULL)
+        return ENOMEM;
+    count = 0;
+    for (size_t i = 0; i < snapshot->count; i++) {
+        const struct sti_profile_site *site = snapshot->entries[i].site;
+        for (size_t j = 0; j < site->length; j++)
+            addresses[count++] = sti_profile_call(site->callstack[j]);
+    }
+    int error = sti_symbols_open(symbols, addresses, count, snapshot->demangle);
+    free(addresses);
+    return error;
+}
+
 /* The separators of the format are no part of a name. */
-static void write_name(struct sti_output *output, const char *name)
+static void write_name(struct output *output, const char *name)
 {
     while (*name != '\0') {
         size_t plain = strcspn(name, ";\n");
-        sti_output_write(output, name, plain);
+        output_write(output, name, plain);
         name += plain;
         if (*name != '\0') {
-            sti_output_write(output, *name == ';' ? ":" : " ", 1);
+            output_write(output, *name == ';' ? ":" : " ", 1);
             name++;
         }
     }
 }
 
 /* In brackets: what is no function. */
-static void write_label(struct sti_output *output, const char *what, const char *name, const char *end)
+static void write_label(struct output *output, const char *what, const char *name, const char *end)
 {
-    sti_output_write(output, "[", 1);
+    output_write(output, "[", 1);
     write_name(output, what);
     write_name(output, name);
-    sti_output_write(output, end, strlen(end));
+    output_write(output, end, strlen(end));
 }
 
 /* Functions that have no name on this machine are one in a module: their addresses would tear the graph apart. */
-static void write_frame(struct sti_output *output, const struct sti_symbols *symbols, const struct sti_frame *frame)
+static void write_frame(struct output *output, const struct sti_symbols *symbols, const struct sti_frame *frame)
 {
     const char *path = frame->module < symbols->module_count ? symbols->modules[frame->module].path : "unknown";
     const char *slash = strrchr(path, '/');
@@ -132,7 +161,7 @@ static void write_frame(struct sti_output *output, const struct sti_symbols *sym
         write_label(output, "", slash != NULL ? slash + 1 : path, "]");
 }
 
-static void write_line(struct sti_output *output, const struct sti_symbols *symbols,
+static void write_line(struct output *output, const struct sti_symbols *symbols,
                        const struct sti_profile_site *site, uint64_t bytes)
 {
     char number[32];
@@ -143,31 +172,31 @@ static void write_line(struct sti_output *output, const struct sti_symbols *symb
     for (size_t i = site->length; i-- > 0;) {
         write_frame(output, symbols, sti_symbols_frame(symbols, sti_profile_call(site->callstack[i])));
         if (i > 0)
-            sti_output_write(output, ";", 1);
+            output_write(output, ";", 1);
     }
     if (site->length == 0)
         write_name(output, "[no callstack]");
     snprintf(number, sizeof number, " %ju", (uintmax_t)bytes);
     write_name(output, number);
-    sti_output_write(output, "\n", 1);
+    output_write(output, "\n", 1);
 }
 
-int sti_profile_write_collapsed(const struct sti_profile_snapshot *snapshot, int fd, stint_profile_kind kind)
+static int write_collapsed(const struct sti_profile_snapshot *snapshot, int fd, stint_profile_kind kind)
 {
-    struct sti_output *output = malloc(sizeof *output);
+    struct output *output = malloc(sizeof *output);
     struct sti_symbols symbols;
-    if (output == NULL || sti_profile_symbols(snapshot, &symbols) != 0) {
+    if (output == NULL || open_symbols(snapshot, &symbols) != 0) {
         free(output);
         return ENOMEM;
     }
-    sti_output_begin(output, fd, false);
+    output_begin(output, fd, false);
     for (size_t i = 0; i < snapshot->count; i++) {
         const struct sti_profile_values *values = &snapshot->entries[i].values;
         uint64_t bytes = kind == STINT_PROFILE_COLLAPSED ? values->alloc_bytes : values->inuse_bytes;
         if (bytes > 0)
             write_line(output, &symbols, snapshot->entries[i].site, bytes);
     }
-    int error = sti_output_end(output);
+    int error = output_end(output);
     sti_symbols_close(&symbols);
     free(output);
     return error;
@@ -189,7 +218,7 @@ struct named {
 
 struct writing {
     ProtobufCBuffer buffer; /* what protobuf-c appends to */
-    struct sti_output output;
+    struct output output;
     void *strings; /* trees of struct named */
     void *functions;
     uint64_t string_count;
@@ -200,7 +229,7 @@ struct writing {
 static void append(ProtobufCBuffer *buffer, size_t size, const uint8_t *data)
 {
     struct writing *writing = (struct writing *)buffer;
-    sti_output_write(&writing->output, data, size);
+    output_write(&writing->output, data, size);
 }
 
 static void put(struct writing *writing, const Sti__Pprof__Profile *part)
@@ -385,16 +414,16 @@ static void write_sample(struct writing *writing, const struct sti_symbols *symb
     put(writing, &part);
 }
 
-int sti_profile_write_pprof(const struct sti_profile_snapshot *snapshot, int fd)
+static int write_pprof(const struct sti_profile_snapshot *snapshot, int fd)
 {
     struct writing *writing = calloc(1, sizeof *writing);
     struct sti_symbols symbols;
-    if (writing == NULL || sti_profile_symbols(snapshot, &symbols) != 0) {
+    if (writing == NULL || open_symbols(snapshot, &symbols) != 0) {
         free(writing);
         return ENOMEM;
     }
     writing->buffer.append = append;
-    sti_output_begin(&writing->output, fd, true);
+    output_begin(&writing->output, fd, true);
     write_head(writing, snapshot);
     for (size_t i = 0; i < symbols.module_count; i++)
         write_module(writing, &symbols.modules[i], i + 1);
@@ -402,7 +431,7 @@ int sti_profile_write_pprof(const struct sti_profile_snapshot *snapshot, int fd)
         write_location(writing, &symbols.frames[i], i + 1);
     for (size_t i = 0; i < snapshot->count && writing->output.error == 0; i++)
         write_sample(writing, &symbols, &snapshot->entries[i]);
-    int error = sti_output_end(&writing->output);
+    int error = output_end(&writing->output);
     if (error == 0)
         error = writing->error;
     tdestroy(writing->strings, free);
@@ -414,29 +443,10 @@ int sti_profile_write_pprof(const struct sti_profile_snapshot *snapshot, int fd)
 
 /* --- The module that writes profiles, as the library sees it (write.h). Thread of the caller. --- */
 
-int sti_profile_symbols(const struct sti_profile_snapshot *snapshot, struct sti_symbols *symbols)
-{
-    size_t count = 0;
-    for (size_t i = 0; i < snapshot->count; i++)
-        count += snapshot->entries[i].site->length;
-    uintptr_t *addresses = malloc((count + 1) * sizeof *addresses);
-    if (addresses == NULL)
-        return ENOMEM;
-    count = 0;
-    for (size_t i = 0; i < snapshot->count; i++) {
-        const struct sti_profile_site *site = snapshot->entries[i].site;
-        for (size_t j = 0; j < site->length; j++)
-            addresses[count++] = sti_profile_call(site->callstack[j]);
-    }
-    int error = sti_symbols_open(symbols, addresses, count, snapshot->demangle);
-    free(addresses);
-    return error;
-}
-
 static int write_kind(const struct sti_profile_snapshot *snapshot, int fd, stint_profile_kind kind)
 {
-    return kind == STINT_PROFILE_PPROF ? sti_profile_write_pprof(snapshot, fd)
-                                       : sti_profile_write_collapsed(snapshot, fd, kind);
+    return kind == STINT_PROFILE_PPROF ? write_pprof(snapshot, fd)
+                                       : write_collapsed(snapshot, fd, kind);
 }
 
 STINT_API const struct sti_profile_writer sti_profile_writer = { .write = write_kind };

@@ -17,8 +17,7 @@
 #include <unistd.h>
 
 #include "alloc/base/clock.h"
-#include "alloc/base/libc.h"
-#include "gather.h"
+#include "alloc/base/module.h"
 #include "memprof.h"
 #include "write.h"
 

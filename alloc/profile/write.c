@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Writing what was gathered: the module with the formats is loaded when it is first needed; see write.h. */
+ * Gathering a profile, and writing it: the module with the formats is loaded when it is first needed; see write.h. */
 #include "write.h"
 
 #include <dlfcn.h>
@@ -10,10 +10,12 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
+#include <stint/account.h>
 #include <stint/version.h>
 #include <string.h>
 
 #include "alloc/base/caller.h"
+#include "alloc/base/clock.h"
 #include "alloc/base/process.h"
 #include "alloc/scope/context.h"
 #include "memprof.h"
@@ -155,3 +157,218 @@ int sti_profile_write(const struct sti_profile_means *means, const struct sti_ga
 }
 
 #endif
+
+/* --- The gathering of a profile (write.h). Any thread, in the callbacks of the tracker.
+ *
+ * A hash table that only grows. A site is filled, then pushed onto its chain (release), and never changes nor moves
+ * until the profile is freed; who finds it (acquire) sees it whole. A push reads what it replaces without acquiring it,
+ * and need not: the exchange continues that one's release sequence. Two threads that meet a callstack for the first
+ * time at once may both push a site for it: they are added up wherever sites are read.
+ *
+ * A site's four numbers only grow, and what has ended was allocated before: it is added later (release). So who reads
+ * first what has ended (acquire) never finds more of that than of what was allocated. Objects are counted in parts of
+ * 1/65536, for a sample in a large block stands for a fraction of it. */
+
+#define OBJECT 65536
+#define NAME_MAX 255
+
+/* What a followed block adds to its site, and takes away at its end. */
+struct share {
+    struct sti_profile_site *site;
+    uint64_t samples;
+    uint64_t objects;
+};
+
+struct key {
+    uint64_t hash;
+    const char *task;
+    const char *account;
+    size_t task_length;
+    size_t account_length;
+    size_t length;
+    void *const *callstack;
+};
+
+static uint64_t mixed(uint64_t hash, uint64_t more)
+{
+    hash = (hash ^ more) * UINT64_C(0x9e3779b97f4a7c15);
+    return hash ^ hash >> 32;
+}
+
+static uint64_t mixed_name(uint64_t hash, const char *name, size_t length)
+{
+    hash = mixed(hash, length + (name != NULL));
+    for (size_t i = 0; i < length; i++)
+        hash = mixed(hash, (unsigned char)name[i]);
+    return hash;
+}
+
+static size_t length_of(const char *name)
+{
+    return name != NULL ? strnlen(name, NAME_MAX) : 0;
+}
+
+static struct key key_of(const stint_memprof_allocation *allocation)
+{
+    const char *account = allocation->account != NULL ? stint_account_name(allocation->account) : NULL;
+    struct key key = {
+        .task = allocation->task,
+        .account = account,
+        .task_length = length_of(allocation->task),
+        .account_length = length_of(account),
+        .length = allocation->callstack_length,
+        .callstack = allocation->callstack,
+    };
+    for (size_t i = 0; i < key.length; i++)
+        key.hash = mixed(key.hash, (uintptr_t)key.callstack[i]);
+    key.hash = mixed_name(key.hash, key.task, key.task_length);
+    key.hash = mixed_name(key.hash, key.account, key.account_length);
+    return key;
+}
+
+static bool is_name(const char *stored, const char *name, size_t length)
+{
+    if (stored == NULL || name == NULL)
+        return stored == name;
+    return strncmp(stored, name, length) == 0 && stored[length] == '\0';
+}
+
+static bool is_site_of(const struct sti_profile_site *site, const struct key *key)
+{
+    return site->hash == key->hash && site->length == key->length &&
+           memcmp(site->callstack, key->callstack, key->length * sizeof *key->callstack) == 0 &&
+           is_name(site->task, key->task, key->task_length) &&
+           is_name(site->account, key->account, key->account_length);
+}
+
+static const char *copied_name(char **room, const char *name, size_t length)
+{
+    if (name == NULL)
+        return NULL;
+    char *copy = memcpy(*room, name, length);
+    copy[length] = '\0';
+    *room += length + 1;
+    return copy;
+}
+
+static struct sti_profile_site *new_site(const struct key *key)
+{
+    size_t callstack = key->length * sizeof *key->callstack;
+    struct sti_profile_site *site =
+        sti_process_calloc(1, sizeof *site + callstack + key->task_length + key->account_length + 2);
+    if (site == NULL)
+        return NULL;
+    char *room = (char *)site->callstack + callstack;
+    site->hash = key->hash;
+    site->length = key->length;
+    memcpy(site->callstack, key->callstack, callstack);
+    site->task = copied_name(&room, key->task, key->task_length);
+    site->account = copied_name(&room, key->account, key->account_length);
+    return site;
+}
+
+static struct sti_profile_site *site_of(struct sti_gathered *gathered, const struct key *key)
+{
+    _Atomic(struct sti_profile_site *) *chain = &gathered->chains[key->hash % STI_PROFILE_CHAINS];
+    struct sti_profile_site *newest = atomic_load_explicit(chain, memory_order_acquire);
+    struct sti_profile_site *site = newest;
+    while (site != NULL && !is_site_of(site, key))
+        site = site->next;
+    if (site != NULL || (site = new_site(key)) == NULL)
+        return site;
+    do
+        site->next = newest;
+    while (!atomic_compare_exchange_weak_explicit(chain, &newest, site, memory_order_release, memory_order_relaxed));
+    atomic_fetch_add_explicit(&gathered->sites, 1, memory_order_relaxed);
+    return site;
+}
+
+static struct sti_profile_site *site_for(struct sti_gathered *gathered, const stint_memprof_allocation *allocation)
+{
+    struct key key = key_of(allocation);
+    if (atomic_load_explicit(&gathered->sites, memory_order_relaxed) >= STI_PROFILE_SITES_MAX)
+        key = (struct key){ .callstack = key.callstack };
+    return site_of(gathered, &key);
+}
+
+static void *note_allocation(const stint_memprof_allocation *allocation, void *arg)
+{
+    struct sti_gathered *gathered = arg;
+    struct sti_profile_site *site = site_for(gathered, allocation);
+    struct share *share = site != NULL ? sti_process_malloc(sizeof *share) : NULL;
+    if (share == NULL) {
+        atomic_fetch_add_explicit(&gathered->lost, allocation->samples, memory_order_relaxed);
+        return NULL;
+    }
+    double objects = (double)allocation->samples * allocation->interval / (double)allocation->charged;
+    *share = (struct share){
+        .site = site,
+        .samples = allocation->samples,
+        .objects = (uint64_t)(objects * OBJECT + 0.5),
+    };
+    atomic_fetch_add_explicit(&site->samples, share->samples, memory_order_relaxed);
+    atomic_fetch_add_explicit(&site->objects, share->objects, memory_order_relaxed);
+    return share;
+}
+
+static void note_end(void *metadata, stint_memprof_end end, void *arg)
+{
+    struct share *share = metadata;
+    (void)arg;
+    if (end != STINT_MEMPROF_STOPPED) {
+        atomic_fetch_add_explicit(&share->site->ended_samples, share->samples, memory_order_release);
+        atomic_fetch_add_explicit(&share->site->ended_objects, share->objects, memory_order_release);
+    }
+    sti_process_free(share);
+}
+
+const stint_memprof_tracker sti_gathered_tracker = { .alloc = note_allocation, .dealloc = note_end };
+
+struct sti_gathered *sti_gathered_create(double interval)
+{
+    struct sti_gathered *gathered = sti_process_calloc(1, sizeof *gathered);
+    if (gathered == NULL)
+        return NULL;
+    gathered->interval = interval;
+    gathered->started = sti_clock_read(CLOCK_REALTIME);
+    gathered->began = sti_clock_now();
+    return gathered;
+}
+
+void sti_gathered_free(struct sti_gathered *gathered)
+{
+    for (size_t i = 0; gathered != NULL && i < STI_PROFILE_CHAINS; i++) {
+        struct sti_profile_site *site = atomic_load_explicit(&gathered->chains[i], memory_order_relaxed);
+        while (site != NULL) {
+            struct sti_profile_site *next = site->next;
+            sti_process_free(site);
+            site = next;
+        }
+    }
+    sti_process_free(gathered);
+}
+
+static uint64_t bytes_of(const struct sti_gathered *gathered, uint64_t samples)
+{
+    return (uint64_t)((double)samples * gathered->interval + 0.5);
+}
+
+static uint64_t whole(uint64_t objects)
+{
+    return (objects + OBJECT / 2) / OBJECT;
+}
+
+struct sti_profile_values sti_profile_values(const struct sti_gathered *gathered, const struct sti_profile_site *site)
+{
+    uint64_t ended_samples = atomic_load_explicit(&site->ended_samples, memory_order_acquire);
+    uint64_t ended_objects = atomic_load_explicit(&site->ended_objects, memory_order_acquire);
+    uint64_t samples = atomic_load_explicit(&site->samples, memory_order_relaxed);
+    uint64_t objects = atomic_load_explicit(&site->objects, memory_order_relaxed);
+    return (struct sti_profile_values){
+        .alloc_objects = whole(objects),
+        .alloc_bytes = bytes_of(gathered, samples),
+        .inuse_objects = whole(objects - ended_objects),
+        .inuse_bytes = bytes_of(gathered, samples - ended_samples),
+        .samples = samples,
+    };
+}

@@ -1,12 +1,61 @@
 /* SPDX-License-Identifier: MIT
  *
- * A profile at one moment, the module that writes it in its formats, and what this library needs of that. One thread. */
+ * What a profile gathers, its state at one moment, and the module that writes it in its formats. */
 #ifndef STI_ALLOC_PROFILE_WRITE_H
 #define STI_ALLOC_PROFILE_WRITE_H
 
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stint/memprof.h>
 #include <stint/profile.h>
 
-#include "gather.h"
+/* --- What a profile gathers: for each callstack in each task and account, how much was allocated there and how much of it
+ * has ended. Filled by a tracker (stint/memprof.h) on any threads at once, and read while it is being filled. */
+
+#define STI_PROFILE_CHAINS 16384
+
+/* Where names or callstacks are more than this, as with a name for every request, new ones are counted together. */
+#define STI_PROFILE_SITES_MAX 262144
+
+/* Constant but for its numbers, and freed with the whole. */
+struct sti_profile_site {
+    struct sti_profile_site *next;
+    uint64_t hash;
+    _Atomic uint64_t samples; /* and these three: see gather.c */
+    _Atomic uint64_t objects;
+    _Atomic uint64_t ended_samples;
+    _Atomic uint64_t ended_objects;
+    const char *task;    /* NULL: none */
+    const char *account; /* NULL: none */
+    size_t length;
+    void *callstack[]; /* innermost first; then the two names */
+};
+
+struct sti_gathered {
+    double interval;
+    uint64_t started; /* nanoseconds since 1970 */
+    uint64_t began;   /* the same moment by CLOCK_MONOTONIC */
+    _Atomic uint64_t sites;
+    _Atomic uint64_t lost;
+    _Atomic(struct sti_profile_site *) chains[STI_PROFILE_CHAINS];
+};
+
+/* For one profile; the tracker's arg. NULL: no memory. To be freed when nothing is followed any more. */
+struct sti_gathered *sti_gathered_create(double interval);
+void sti_gathered_free(struct sti_gathered *gathered);
+
+extern const stint_memprof_tracker sti_gathered_tracker;
+
+/* Estimates for one site, at this moment. */
+struct sti_profile_values {
+    uint64_t alloc_objects;
+    uint64_t alloc_bytes;
+    uint64_t inuse_objects;
+    uint64_t inuse_bytes;
+    uint64_t samples;
+};
+struct sti_profile_values sti_profile_values(const struct sti_gathered *gathered, const struct sti_profile_site *site);
 
 /* --- A profile at one moment, which the writers of its formats write. One thread. Those and what they need are in the
  * module of write.h. */
@@ -31,15 +80,6 @@ static inline uintptr_t sti_profile_call(const void *return_address)
 {
     return (uintptr_t)return_address - 1;
 }
-
-/* 0, or what went wrong. With sampling and charging off. */
-int sti_profile_write_pprof(const struct sti_profile_snapshot *snapshot, int fd);
-int sti_profile_write_collapsed(const struct sti_profile_snapshot *snapshot, int fd, stint_profile_kind kind);
-
-struct sti_symbols;
-
-/* The symbols of all callstacks. 0; ENOMEM. */
-int sti_profile_symbols(const struct sti_profile_snapshot *snapshot, struct sti_symbols *symbols);
 
 /* --- What writes profiles, in a module of its own (stint-profile-VERSION.so): so a program loads libdw, libelf, protobuf-c
  * and zlib only when it first writes one. The module calls nothing of this library's but what it is handed. A program
