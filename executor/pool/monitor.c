@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "alloc/base/clock.h"
-#include "alloc/base/libc.h"
+#include "alloc/base/module.h"
 #include "alloc/interrupt/watch.h"
 #include "executor/queue/fair_queue.h"
 #include "executor/task/continuation.h"

@@ -13,7 +13,7 @@
 #include <time.h>
 
 #include "alloc/base/clock.h"
-#include "alloc/base/libc.h"
+#include "alloc/base/module.h"
 #include "alloc/base/process.h"
 #include "alloc/base/thread.h"
 #include "alloc/interrupt/boundary.h"

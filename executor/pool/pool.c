@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * The life of a pool: made with its threads, each on its processors, and freed. Any thread. */
-#include "pool.h"
+#include "pool_state.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -19,7 +19,6 @@
 #include "alloc/scope/context.h"
 #include "executor/worker/deadlock.h"
 #include "executor/worker/worker.h"
-#include "pool_state.h"
 #include "pools.h"
 #include "shutdown.h"
 

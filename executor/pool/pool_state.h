@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: MIT
  *
- * The pool's state, which its submitters and its workers share. */
+ * The pool's state, which its submitters and its workers share; its processors, and the starting of its threads. Any thread. */
 #ifndef STI_EXECUTOR_POOL_POOL_STATE_H
 #define STI_EXECUTOR_POOL_POOL_STATE_H
 
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
 #include <stint/pool.h>
 
 #include "alloc/interrupt/signals.h"
@@ -18,21 +21,34 @@
 #include "executor/worker/event.h"
 #include "executor/worker/park.h"
 #include "executor/worker/substitute.h"
-#include "farewell.h"
 #include "monitor.h"
 #include "overdue.h"
-#include "pool.h"
 #include "pools.h"
+#include "shutdown.h"
+
+/* --- The processors that a pool may use: those of the calling thread's affinity mask, as many as the control group's quota
+ * pays for. Any thread. */
+
+/* The calling thread's affinity mask. */
+struct sti_processors {
+    cpu_set_t *mask;
+    size_t size;    /* of the mask, in bytes */
+    unsigned count; /* of processors in it */
+};
+
+/* False: it cannot be read, or there is no memory; then mask is NULL and nothing need be freed. */
+bool sti_processors_read(struct sti_processors *processors);
+void sti_processors_free(struct sti_processors *processors);
+
+/* Empty the mask but for its i-th processor, counted modulo their number. only has room for the same mask. */
+void sti_processors_choose(const struct sti_processors *processors, unsigned i, cpu_set_t *only);
+
+/* How many workers keep busy what the calling thread may use: at least 1. root is "", but for a test. */
+unsigned sti_processors_usable(const char *root);
+
+/* --- The pool. --- */
 
 #define STI_THREAD_NAME_SIZE 16
-
-/* Only ever grows. OPEN accepts tasks; DRAINING and CANCELLING are what stint_pool_shutdown was asked for. */
-enum sti_pool_phase {
-    STI_POOL_OPEN,
-    STI_POOL_DRAINING,
-    STI_POOL_CANCELLING,
-    STI_POOL_LEFT_BEHIND, /* in the child of a fork: its workers are not here */
-};
 
 struct sti_worker;
 
@@ -94,5 +110,15 @@ static inline unsigned sti_pool_slots(const stint_pool *pool)
 {
     return atomic_load_explicit(&pool->substitutes.slots, memory_order_acquire);
 }
+
+/* --- Starting a pool's threads. --- */
+
+/* Start all workers, each on one processor if they are to be pinned. Returns how many have been started: fewer than all
+ * when the system allows no more threads, or their processors cannot be read. The thread that creates the pool. */
+unsigned sti_start_workers(stint_pool *pool, bool pinned);
+
+/* Start one substitute. It may run where the calling thread may, that of a pinned pool on any of the processors that its
+ * workers have. False: the system allows no more threads. Any thread, in a task too. */
+bool sti_start_substitute(struct sti_worker *substitute);
 
 #endif

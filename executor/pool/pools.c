@@ -9,7 +9,7 @@
 #include <stint/statistics.h>
 
 #include "alloc/base/clock.h"
-#include "alloc/base/libc.h"
+#include "alloc/base/module.h"
 #include "alloc/charge/account.h"
 #include "alloc/charge/global.h"
 #include "executor/task/continuation.h"

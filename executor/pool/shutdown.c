@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: MIT
  *
- * Ending a pool, and waiting for the last callbacks of its tasks; see shutdown.h and farewell.h. Any thread. */
+ * Ending a pool, and waiting for the last callbacks of its tasks; see shutdown.h. Any thread. */
 #include "shutdown.h"
 
 #include <errno.h>
 #include <sched.h>
 #include <stddef.h>
 
-#include "alloc/base/libc.h"
+#include "alloc/base/module.h"
 #include "alloc/interrupt/hook.h"
 #include "executor/task/continuation.h"
 #include "executor/worker/substitute.h"
 #include "executor/worker/worker.h"
-#include "farewell.h"
 #include "pool_state.h"
 
 /* --- Ending a pool: stint_pool_shutdown, and its parts for stint_pool_create and stint_pool_destroy. Any thread; which

@@ -8,7 +8,6 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "alloc/base/libc.h"
 #include "alloc/base/module.h"
 #include "alloc/interrupt/watch.h"
 #include "alloc/scope/scope.h"

@@ -6,7 +6,7 @@
 #include <errno.h>
 #include <sched.h>
 
-#include "alloc/base/libc.h"
+#include "alloc/base/module.h"
 #include "alloc/base/process.h"
 #include "alloc/charge/account.h"
 #include "alloc/scope/scope.h"

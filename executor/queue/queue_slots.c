@@ -6,7 +6,7 @@
 #include <errno.h>
 #include <stddef.h>
 
-#include "alloc/base/libc.h"
+#include "alloc/base/module.h"
 #include "alloc/base/process.h"
 #include "alloc/interrupt/hook.h"
 #include "executor/pool/pool_state.h"

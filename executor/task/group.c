@@ -12,7 +12,7 @@
 #include <stint/guard.h>
 #include <stint/interrupt.h>
 
-#include "alloc/base/libc.h"
+#include "alloc/base/module.h"
 #include "alloc/base/process.h"
 #include "alloc/charge/meter.h"
 #include "compound.h"

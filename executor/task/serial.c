@@ -7,7 +7,7 @@
 #include <stint/delayed.h>
 #include <stint/serial.h>
 
-#include "alloc/base/libc.h"
+#include "alloc/base/module.h"
 #include "alloc/base/process.h"
 #include "alloc/charge/meter.h"
 #include "executor/queue/delays.h"

@@ -8,7 +8,7 @@
 #include <stint/delayed.h>
 
 #include "alloc/base/clock.h"
-#include "alloc/base/libc.h"
+#include "alloc/base/module.h"
 #include "alloc/base/process.h"
 #include "alloc/charge/meter.h"
 #include "alloc/scope/context.h"

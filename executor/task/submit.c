@@ -13,10 +13,10 @@
 #include "alloc/scope/scope.h"
 #include "completions.h"
 #include "continuation.h"
-#include "create.h"
 #include "executor/pool/pool_state.h"
 #include "executor/worker/event.h"
 #include "executor/worker/worker.h"
+#include "task.h"
 
 /* --- Submitting a task: stint_submit, stint_submit_wait. Any thread. --- */
 

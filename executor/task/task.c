@@ -17,7 +17,6 @@
 #include "completions.h"
 #include "compound.h"
 #include "continuation.h"
-#include "create.h"
 #include "executor/pool/monitor.h"
 #include "executor/pool/overdue.h"
 #include "executor/pool/pools.h"

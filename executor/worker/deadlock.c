@@ -6,7 +6,7 @@
 #include <pthread.h>
 #include <stddef.h>
 
-#include "alloc/base/libc.h"
+#include "alloc/base/module.h"
 #include "alloc/charge/account.h"
 #include "executor/fork/split.h"
 #include "executor/pool/pool_state.h"

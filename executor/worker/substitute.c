@@ -5,12 +5,11 @@
 
 #include <stddef.h>
 
-#include "alloc/base/libc.h"
+#include "alloc/base/module.h"
 #include "alloc/charge/global.h"
 #include "alloc/scope/subtask.h"
 #include "deadlock.h"
 #include "executor/fork/fork.h"
-#include "executor/pool/pool.h"
 #include "executor/pool/pool_state.h"
 #include "park.h"
 #include "worker.h"
