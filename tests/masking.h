@@ -34,7 +34,6 @@ extern "C" {
 extern "C" {
 #endif
 #include "alloc/base/caller.h"
-#include "alloc/base/rules.h"
 #include "quarantine.h"
 #ifdef __cplusplus
 }

@@ -10,7 +10,7 @@
 #include <gsl/gsl_statistics_double.h>
 #include <math.h>
 
-#include "alloc/base/sampler.h"
+#include "alloc/base/sampling.h"
 
 #define SAMPLES 10000000
 #define FINE 0x1p40 /* bytes: a mean so large that whole bytes do not show */

@@ -12,21 +12,24 @@
 #include <link.h>
 #include <stdatomic.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <stint/interrupt.h>
 #include <string.h>
 #include <unwind.h>
 
 #include "backend.h"
+#include "callstack.h"
 #include "lasting.h"
+#include "module.h"
 #include "process.h"
-#include "rules.h"
 #include "thread_init.h"
 
+unsigned sti_rules_off;
 struct sti_caller_system sti_caller_system;
 extern int register_destructor(void (*)(void *), void *, void *) __asm__("__cxa_thread_atexit_impl");
 static struct sti_caller_module thread_atexit; /* the code of this function of libc's */
-static struct sti_caller_system waiting; /* the same, though a test clears the other: rules.h */
+static struct sti_caller_system waiting; /* the same, though a test clears the other: caller.h */
 
 struct sti_caller_module sti_caller_module_at(const struct dl_phdr_info *info)
 {
@@ -342,4 +345,50 @@ bool sti_caller_stack_is_safe_to_cut(uintptr_t scope)
 {
     struct walk walk = { .scope = scope, .passes_cxx = true };
     return is_safe(&walk);
+}
+
+/* --- Functions of libc's that allocate for their caller. Any thread. --- */
+
+/* backtrace_symbols makes pointers into its block, tsearch and _obstack_newchunk pointers to it. */
+static const char *const names[] = {
+    "tsearch",     "_obstack_begin", "_obstack_begin_1", "_obstack_newchunk", "backtrace_symbols",
+    "argz_add",    "argz_add_sep",   "argz_append",      "argz_create",       "argz_create_sep",
+    "argz_insert", "argz_replace",   "envz_add",         "envz_merge",        "wcsdup",
+};
+#define NAMES (sizeof names / sizeof *names)
+#define TSEARCH 0
+
+_Thread_local bool sti_handed_over_search;
+
+static struct sti_caller_module functions[NAMES];
+static struct sti_caller_module all; /* from the first of them to the last */
+
+__attribute__((constructor)) static void find_functions(void)
+{
+    uintptr_t first = UINTPTR_MAX;
+    uintptr_t last = 0;
+    for (size_t i = 0; i < NAMES; i++) {
+        uintptr_t begin;
+        uintptr_t end;
+        uintptr_t function = (uintptr_t)sti_libc_function(names[i]);
+        if (function == 0 || !sti_frame_function(function, &begin, &end))
+            continue;
+        functions[i] = (struct sti_caller_module){ .begin = begin, .size = end - begin };
+        first = begin < first ? begin : first;
+        last = end > last ? end : last;
+    }
+    if (first < last)
+        all = (struct sti_caller_module){ .begin = first, .size = last - first };
+}
+
+bool sti_handed_over(const void *caller)
+{
+    /* A return address may lie behind the last instruction of its function. */
+    const void *call = (const char *)caller - 1;
+    if (!sti_caller_in(&all, call) || !sti_rule_is_on(STI_RULE_HANDED_OVER))
+        return false;
+    size_t i = 0;
+    while (i < NAMES && !sti_caller_in(&functions[i], call))
+        i++;
+    return i < NAMES && (i != TSEARCH || sti_handed_over_search);
 }

@@ -123,4 +123,47 @@ bool sti_caller_stack_is_safe(uintptr_t scope, uintptr_t above, struct sti_calle
 /* The same, but frames of the C++ runtime do not count: it counts on an exception wherever it allocates. */
 bool sti_caller_stack_is_safe_to_cut(uintptr_t scope);
 
+/* --- The rules of automatic masking, each with a switch that only tests touch: a test that switches one rule off, and sees
+ * something break, shows that the rule is needed. All are on in a program. Asked on cold paths only: where an interrupt
+ * is already due, or something rare begins. Written before the first scope, read by any thread. */
+
+enum {
+    STI_RULE_CALLER = 1 << 0,         /* no interrupt in an allocation of libc's or the loader's own */
+    STI_RULE_PROCESS_BLOCKS = 1 << 1, /* their blocks come from the process's heap; to switch it off, also clear
+                                         sti_caller_system, which the fast path looks at in place of this */
+    STI_RULE_STACK = 1 << 2,          /* no jump over a frame of a protected module */
+    STI_RULE_LOCK = 1 << 3,           /* nor while a lock is held, */
+    STI_RULE_ONCE = 1 << 4,           /* nor in pthread_once or call_once, */
+    STI_RULE_STATIC = 1 << 5,         /* nor in a C++ static initialiser, */
+    STI_RULE_CATCH = 1 << 6,          /* nor in a catch block, */
+    STI_RULE_THROW = 1 << 7,          /* nor while a C++ exception is on its way */
+    STI_RULE_SPECIFIC = 1 << 8,       /* a rollback gives thread-specific values back, */
+    STI_RULE_HANDLE = 1 << 9,         /* and closes the handles of libc that are open */
+    STI_RULE_THREAD_INIT = 1 << 10,   /* no jump out of what makes a thread's variables, */
+    STI_RULE_CLEANUP = 1 << 11,       /* nor past a cleanup handler of C code without tables, */
+    STI_RULE_SEMAPHORE = 1 << 12,     /* nor while a semaphore is held that is a lock */
+    STI_RULE_HANDED_OVER = 1 << 13,   /* what libc allocates for its caller is the caller's, */
+    STI_RULE_CXX_CACHES = 1 << 14,    /* what libstdc++ allocates for itself the process's, */
+    STI_RULE_KEPT_MODULE = 1 << 15,   /* and so what a runtime of OpenMP does, or another module that is kept */
+    STI_RULE_THREAD_STATE = 1 << 16,  /* a rollback gives the thread its signal mask, locale and the like back */
+};
+
+extern unsigned sti_rules_off;
+
+static inline bool sti_rule_is_on(unsigned rule)
+{
+    return __builtin_expect((sti_rules_off & rule) == 0, 1);
+}
+
+/* --- Functions of libc's whose own blocks are for their caller to free. Nearly all that libc allocates is its own, and outlives
+ * a task; these blocks are the task's, as if it had made them itself. Two kinds: functions that call malloc themselves, and
+ * for nothing else, are told by the address that calls; the others have overrides (override_handed_over.c), which put
+ * the task's block in the place of libc's. Any thread. */
+
+/* Is it in one of the former? Of an address in libc. Cold. */
+bool sti_handed_over(const void *caller);
+
+/* The thread is in a tsearch that somebody else than libc has called, which has trees of its own. */
+extern _Thread_local bool sti_handed_over_search __attribute__((visibility("hidden")));
+
 #endif

@@ -22,7 +22,6 @@
 #include "caller.h"
 #include "module.h"
 #include "process.h"
-#include "rules.h"
 #include "scope_state.h"
 #include "thread.h"
 

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "backend.h"
-#include "libc.h"
+#include "module.h"
 
 /* --- Memory for the library's own records. --- */
 

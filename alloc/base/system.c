@@ -16,7 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "libc.h"
+#include "module.h"
 
 /* --- The control group of this process. Any thread.
  *

@@ -26,7 +26,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "alloc/base/libc.h"
+#include "alloc/base/module.h"
 #include "alloc/base/process.h"
 #include "alloc/base/scope_state.h"
 #include "alloc/base/thread.h"

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "alloc/base/caller.h"
-#include "alloc/base/handed_over.h"
 #include "alloc/base/sampling.h"
 #include "alloc/rollback/free.h"
 #include "alloc/rollback/kept.h"

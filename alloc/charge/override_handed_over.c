@@ -19,9 +19,7 @@
 #include <wchar.h>
 
 #include "alloc/base/caller.h"
-#include "alloc/base/handed_over.h"
 #include "alloc/base/module.h"
-#include "alloc/base/rules.h"
 #include "allocate.h"
 
 /* --- Overrides of those functions of libc that hand blocks to their caller to free, but make them deep inside of libc, or among
@@ -31,12 +29,12 @@
 
 /* Each name is to be its own function, not that of another one. */
 
-bool sti_handed_over_is_wanted(void)
+static bool is_wanted(void)
 {
     return sti_thread_metered != NULL && sti_link_has_malloc() && sti_rule_is_on(STI_RULE_HANDED_OVER);
 }
 
-void *sti_handed_over_adopt(void *block, const void *caller)
+static void *copy_to_task(void *block, const void *caller)
 {
     if (block == NULL)
         return NULL;
@@ -53,10 +51,10 @@ void *sti_handed_over_adopt(void *block, const void *caller)
 
 static void *adopt(void *block, const void *caller)
 {
-    if (block == NULL || !sti_handed_over_is_wanted())
+    if (block == NULL || !is_wanted())
         return block;
     stint_mask();
-    block = sti_handed_over_adopt(block, caller);
+    block = copy_to_task(block, caller);
     stint_unmask();
     return block;
 }
@@ -88,12 +86,12 @@ char *tempnam(const char *folder, const char *prefix)
 
 static void adopt_entries(void ***list, int count, const void *caller)
 {
-    if (count < 0 || !sti_handed_over_is_wanted())
+    if (count < 0 || !is_wanted())
         return;
     stint_mask();
     for (int i = 0; i < count; i++)
-        (*list)[i] = sti_handed_over_adopt((*list)[i], caller);
-    *list = sti_handed_over_adopt(*list, caller);
+        (*list)[i] = copy_to_task((*list)[i], caller);
+    *list = copy_to_task(*list, caller);
     stint_unmask();
 }
 
@@ -198,7 +196,7 @@ FILE_ACTIONS(FILE_ACTION)
     }
 MATCHERS(MATCHER)
 
-/* --- Overrides of scanf and its like, for what the modifier m allocates: handed_over.h. libc allocates it among blocks of its own,
+/* --- Overrides of scanf and its like, for what the modifier m allocates. libc allocates it among blocks of its own,
  * like the buffer of the stream. Any thread. */
 
 struct format {
@@ -282,14 +280,14 @@ static __attribute__((noinline)) void adopt_scanned(struct format *format, int c
         void **stored = va_arg(arguments, void **);
         count -= conversion.counts;
         if (conversion.allocates)
-            *stored = sti_handed_over_adopt(*stored, caller);
+            *stored = copy_to_task(*stored, caller);
     }
     stint_unmask();
 }
 
 static bool may_allocate(const struct format *format)
 {
-    return sti_handed_over_is_wanted() &&
+    return is_wanted() &&
            (format->is_wide ? wcschr(format->text, L'm') != NULL : strchr(format->text, 'm') != NULL);
 }
 

@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include "alloc/base/caller.h"
-#include "alloc/base/rules.h"
 #include "alloc/base/sampling.h"
 #include "alloc/interrupt/cxx.h"
 #include "alloc/interrupt/interrupt.h"

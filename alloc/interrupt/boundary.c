@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unwind.h>
 
-#include "alloc/base/libc.h"
+#include "alloc/base/module.h"
 #include "alloc/base/process.h"
 #include "alloc/base/scope_state.h"
 #include "alloc/base/thread.h"
@@ -20,7 +20,6 @@
 #include "hook.h"
 #include "interrupt.h"
 #include "left_frames.h"
-#include "misuse.h"
 #include "unwind.h"
 
 /* --- The boundary. Any thread.

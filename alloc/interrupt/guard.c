@@ -11,14 +11,14 @@
 #include <stint/mutex.h>
 
 #include "alloc/base/clock.h"
-#include "alloc/base/libc.h"
+#include "alloc/base/module.h"
 #include "alloc/base/scope_state.h"
 #include "alloc/base/thread.h"
 #include "boundary.h"
+#include "hold.h"
 #include "hook.h"
 #include "interrupt.h"
 #include "left_frames.h"
-#include "misuse.h"
 
 /* --- Guards: the innermost scope's list of release actions, on the stack frames that pushed them. Thread of the scope only.
  * A guard is off the list before its release runs, so none runs twice. The mutexes that the scope holds are on a list of

@@ -15,8 +15,7 @@
 
 #include "alloc/base/caller.h"
 #include "alloc/base/clock.h"
-#include "alloc/base/libc.h"
-#include "alloc/base/rules.h"
+#include "alloc/base/module.h"
 #include "alloc/base/scope_state.h"
 #include "alloc/base/thread.h"
 #include "cxx.h"

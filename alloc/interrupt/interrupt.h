@@ -79,7 +79,7 @@ _Noreturn void sti_interrupt_land(struct sti_scope *scope);
 /* A sample point that allocates nothing: look, and deliver what is due. */
 void sti_interrupt_point(struct sti_thread *thread);
 
-/* --- What an interrupt has to wait for, told to those who ask: the rules are rules.h's and interrupt.c's. */
+/* --- What an interrupt has to wait for, told to those who ask: the rules are caller.h's and interrupt.c's. */
 
 /* What would defer an interrupt of the scope, or of one around it that is tripped, at this moment, but for frames on the
  * stack: STINT_DEFERRAL_NONE, then. Thread of the scope only; also in a signal handler that found it in code of its own. */

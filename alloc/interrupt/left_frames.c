@@ -17,7 +17,6 @@
 #include "hold.h"
 #include "hook.h"
 #include "interrupt.h"
-#include "misuse.h"
 
 /* --- The way of a jump, and the ending of what it passes. Calling thread.
  *

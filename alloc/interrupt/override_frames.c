@@ -17,9 +17,7 @@
 #include <unistd.h>
 
 #include "alloc/base/caller.h"
-#include "alloc/base/libc.h"
 #include "alloc/base/module.h"
-#include "alloc/base/rules.h"
 #include "alloc/base/scope_state.h"
 #include "alloc/base/thread.h"
 #include "cxx.h"

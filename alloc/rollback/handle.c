@@ -14,9 +14,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "alloc/base/libc.h"
+#include "alloc/base/caller.h"
+#include "alloc/base/module.h"
 #include "alloc/base/process.h"
-#include "alloc/base/rules.h"
 #include "alloc/base/scope_state.h"
 #include "alloc/base/system.h"
 #include "alloc/base/thread.h"

@@ -12,7 +12,7 @@
 #include "alloc/base/sampling.h"
 #include "alloc/base/scope_state.h"
 #include "alloc/base/thread.h"
-#include "alloc/interrupt/misuse.h"
+#include "alloc/interrupt/hold.h"
 #include "free.h"
 #include "kept.h"
 #include "nursery.h"

@@ -13,12 +13,12 @@
 #include <sys/mman.h>
 
 #include "alloc/base/backend.h"
-#include "alloc/base/libc.h"
+#include "alloc/base/module.h"
 #include "alloc/base/process.h"
 #include "alloc/base/sampling.h"
 #include "alloc/base/scope_state.h"
 #include "alloc/base/thread.h"
-#include "alloc/interrupt/misuse.h"
+#include "alloc/interrupt/hold.h"
 #include "free.h"
 #include "heap.h"
 #include "roots.h"

@@ -9,9 +9,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "alloc/base/caller.h"
 #include "alloc/base/module.h"
 #include "alloc/base/process.h"
-#include "alloc/base/rules.h"
 #include "alloc/base/scope_state.h"
 #include "alloc/interrupt/signals.h"
 

@@ -23,7 +23,6 @@
 #include "alloc/interrupt/hook.h"
 #include "alloc/interrupt/interrupt.h"
 #include "alloc/interrupt/left_frames.h"
-#include "alloc/interrupt/misuse.h"
 #include "alloc/interrupt/signals.h"
 #include "alloc/interrupt/token.h"
 #include "alloc/interrupt/watch.h"

@@ -5,7 +5,7 @@
 
 #include <stdbool.h>
 
-#include "alloc/base/sampler.h"
+#include "alloc/base/sampling.h"
 
 #define MEAN_SIZE 8192
 
