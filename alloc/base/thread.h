@@ -3,16 +3,31 @@
  * The record of a thread that runs scopes: its meter, its innermost scope, its warm heap. Only its thread touches it,
  * but for the limit, into which anybody may store 0.
  *
- * Requesting a sample. A record is made at a thread's first scope, put on a list that only grows, and handed to another thread when
- * its own has ended. So a asker walks the list without a lock, in a signal handler too, and can never reach freed memory;
- * to request one of a thread in vain costs it one sample point.
+ * The handshake. In many places of this library two sides first say something and then look at what the other has said:
+ *
+ *   one side:   stores its own word (seq_cst) ... then loads the other's (seq_cst)
+ *   the other:  stores its own word (seq_cst) ... then loads the one's (seq_cst)
+ *
+ * At least one of them sees what the other has stored. For all four are in one total order (C11 7.17.3). If the one's load
+ * does not see the other's store it comes before it there; so does the one's store, which comes before its load; and behind
+ * the other's store comes its load, which therefore sees what the one has stored, or what was stored there later. Weaker
+ * orders do not do: then each store may still be on its way when the other side loads (store buffering; x86-64 does that
+ * too), and both miss each other. It is what Dekker's mutual exclusion rests on.
+ *
+ * A seq_cst read-modify-write is as good as either access. So is a seq_cst fence between store and load, on both
+ * sides, whatever the orders of these: fences are in the same total order, and the load behind the later one sees the
+ * store before the earlier one. Everything else that is called a handshake says only which words these are, and why what may be
+ * stored there later is as good.
+ *
+ * Requesting a sample is one whose second half is a store. A record is made at a thread's first scope, put on a list that
+ * only grows, and handed to another thread when its own has ended. So an asker walks the list without a lock, in a signal
+ * handler too, and can never reach freed memory; to request one of a thread in vain costs it one sample point.
  *
  *   owner:  store limit (seq_cst) ... load flags (seq_cst)
  *   asker:  store flag  (seq_cst) ... store 0 into limit (seq_cst)
  *
- * All four are in one total order. Either the owner's load comes after the asker's flag store, and it sees the flag; or
- * it comes before, then so does the owner's limit store before the asker's 0, the 0 stays, and the next allocation is a
- * sample point. */
+ * Either the owner sees the flag; or its load comes before the flag's store, and so does its store of limit come before the
+ * asker's 0: the 0 stays, and the next allocation is a sample point. */
 #ifndef STI_ALLOC_BASE_THREAD_H
 #define STI_ALLOC_BASE_THREAD_H
 

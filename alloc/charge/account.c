@@ -8,13 +8,13 @@
  * about to be given back like that: a grant too large for what is left, which its task then asks for in the size it
  * needs.
  *
- * Slots. Who is refused one of the running tasks' slots may wait for it:
+ * Slots. Who is refused one of the running tasks' slots may wait for it, by a handshake (thread.h):
  *
  *   who waits:   awaited + 1 (seq_cst) ... try again (the counter's compare-and-swap or its load, seq_cst)
  *   who leaves:  running - 1 (seq_cst) ... load awaited (seq_cst), and call the listener if it is not 0
  *
- * All four are in one total order: either the second try finds the slot, or who leaves finds that somebody waits. A slot
- * that is only given back, because an account above refused, is told in the same way.
+ * So either the second try finds the slot, or who leaves finds that somebody waits. A slot that is only given back, because
+ * an account above refused, is told in the same way.
  *
  * Forks. What the child's one thread is not in itself runs there no more and holds nothing. So in the child an account
  * starts again from that thread's scopes: those that it has are counted at the fork, any other account is emptied when it
@@ -253,7 +253,7 @@ bool sti_account_has_slot(stint_account *account)
     return limit == 0 || atomic_load_explicit(&running->value, memory_order_seq_cst) < limit;
 }
 
-/* seq_cst: as for slots, in one order with the line of those who wait for a place (places.h). */
+/* seq_cst: a handshake, as for slots, with those who wait for a slot of a queue (executor/queue/queue_slots.h). */
 static bool take_place(struct counter *waiting)
 {
     uint64_t value = atomic_load_explicit(&waiting->value, memory_order_seq_cst);
@@ -358,7 +358,7 @@ static void set_limits(stint_account *account, const stint_account_limits *limit
 {
     atomic_store_explicit(&account->counters[ALLOCATED].limit, limits->allocation, memory_order_relaxed);
     atomic_store_explicit(&account->counters[MEMORY].limit, limits->memory, memory_order_relaxed);
-    /* seq_cst: who waits has tried again after it began to, so it has seen these, or is seen to wait. */
+    /* seq_cst: the handshake of who leaves. */
     atomic_store_explicit(&account->counters[RUNNING].limit, limits->running, memory_order_seq_cst);
     atomic_store_explicit(&account->waiting.limit, limits->waiting, memory_order_seq_cst);
     atomic_store_explicit(&account->weight, limits->weight, memory_order_relaxed);

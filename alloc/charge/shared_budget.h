@@ -8,8 +8,7 @@
  * Scopes inside such a scope charge it as ever. Shares other than the task's own stay on a list of the group until it is
  * decided whether what they hold is committed.
  *
- * Interrupts. interrupt.tripped is written once, by whoever finds a reason first; then a sample is requested of every share's thread (thread.h:
- * flag, then 0 into the limit; all seq_cst), and finds it at its next sample point. */
+ * Interrupts. interrupt.tripped is written once, by whoever finds a reason first; then a sample is requested of every share's thread (thread.h), and finds it at its next sample point. */
 #ifndef STI_ALLOC_CHARGE_SHARED_BUDGET_H
 #define STI_ALLOC_CHARGE_SHARED_BUDGET_H
 

@@ -15,12 +15,12 @@
  * or loops without allocating, and a token that somebody polls. It is started at the first need, sleeps until the next
  * deadline or until a token is set, and costs nothing to tasks that ask for none of this.
  *
- * Protocol. A watch is on the list, under the lock, from begin to end. Setting a token:
+ * Protocol. A watch is on the list, under the lock, from begin to end. Setting a token is a handshake (thread.h):
  *
  *   setter:     store flag (seq_cst)  ... load count of watches (seq_cst), if not 0 post the semaphore
  *   registrant: add 1 to count (seq_cst) ... load flags (seq_cst), if set sti_watch_wake
  *
- * One of the two sees the other. The setter's half is safe in a signal handler. Watches that only want to be looked at in
+ * The setter's half is safe in a signal handler. Watches that only want to be looked at in
  * time are not counted.
  *
  * Changing what look reads, with a lock of its owner's around the change as around what look does:
@@ -60,7 +60,8 @@ void sti_watch_wake(void);
 
 /* --- When a running task has to be looked at. A task that allocates looks at the clock in its sample points; one that
  * allocates rarely would do so late. So a thread whose scopes have limits of time publishes when the next of these is
- * due, and the watch requests a sample of it then: its next allocation is a sample point, which reads the exact clock.
+ * due, and the watch requests a sample of it then: its next allocation is a sample point, which reads the exact clock. That
+ * the watch looks in time is a handshake, too:
  *
  *   thread:  next_deadline = time (seq_cst) ... load next_look (watch.h), post the semaphore if that is later
  *   watch:   next_look = NEVER (seq_cst) ... load next_deadline (seq_cst); passed: next_deadline = HAS_COME, limit = 0

@@ -4,13 +4,13 @@
  * thread.
  *
  * Stop. Whoever reads the profile, or holds a block that is followed, is a user of it meanwhile. To stop is to take the
- * profile's number away, to wait until there is no user, and to take all that is left out of the set.
+ * profile's number away, to wait until there is no user, and to take all that is left out of the set. Between users and who
+ * stops there is a handshake (thread.h):
  *
  *   user:     count + 1 (seq_cst) ... load number (seq_cst): is it that profile's?
  *   stopping: store 0 into number (seq_cst) ... load count (seq_cst): is it 0?
  *
- * All four are in one total order, so one of the two sees the other. A block can be added by a user of the running profile
- * only, so that after the wait the set can only shrink. */
+ * A block can be added by a user of the running profile only, so that after the wait the set can only shrink. */
 #ifndef STI_ALLOC_PROFILE_MEMPROF_H
 #define STI_ALLOC_PROFILE_MEMPROF_H
 

@@ -36,7 +36,7 @@ void stint_token_set(stint_token *token)
 {
     if (token == NULL)
         return;
-    /* seq_cst: before the requests for samples in the one order that the threads' own limit stores and flag loads are in too. */
+    /* seq_cst: the flag of a request for samples (thread.h), and of the watch (watch.h). */
     atomic_store_explicit(&token->set, true, memory_order_seq_cst);
     sti_thread_request_samples();
     sti_watch_wake();

@@ -15,8 +15,7 @@
  *   who waits:          line + 1 (seq_cst); tries once more to put its task; sleeps
  *   who takes one out:  the queue's slot is free; claims the task, or fails to (a locked instruction); reads line
  *
- * Both write, pass a full barrier, and read: so one of the two sees the other. The taker's barrier is the claim, which it
- * makes anyway: Concurrency Kit's fence after it is for processors where a locked instruction does not order what comes
+ * A handshake (alloc/base/thread.h), in which the claim is the taker's barrier: it makes that anyway. Concurrency Kit's fence after it is for processors where a locked instruction does not order what comes
  * after. While nobody waits, a taker reads one word that nobody writes. */
 #ifndef STI_EXECUTOR_QUEUE_QUEUE_SLOTS_H
 #define STI_EXECUTOR_QUEUE_QUEUE_SLOTS_H

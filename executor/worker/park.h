@@ -18,16 +18,15 @@
  * woken, because a searcher always looks again after it has stopped counting as one; and with every worker running both
  * words are only read, so that submitting makes no system call and writes nothing that is shared.
  *
- * Why no wake-up is lost. Both sides write, pass a seq_cst fence, then read:
+ * Why no wake-up is lost: a handshake by fences (alloc/base/thread.h).
  *
  *   submitter  puts the task in; fence; reads searching, then parked
  *   worker     sets its bit, takes itself off searching; fence; reads all sources
  *
- * Fences are in one total order. If the submitter's comes first, the worker's look finds the task. If the worker's
- * comes first, the submitter finds searching without that worker, and its bit set (or cleared by somebody who is waking
- * it: it will look again). The same holds for sti_park_end_search, whose look comes after its decrement and a fence.
- * Without the submitter's fence its store may still be on the way when it reads, and both sides miss each other:
- * tests/models/park.pml shows that run.
+ * If the submitter's fence comes first, the worker's look finds the task. If the worker's comes first, the submitter finds
+ * searching without that worker, and its bit set (or cleared by somebody who is waking it: it will look again). The same
+ * holds for sti_park_end_search, whose look comes after its decrement and a fence. tests/models/park.pml shows how both miss
+ * each other without the submitter's fence.
  *
  * Forks. Work that is there but not public cannot be found by a look: it has to be asked for (split.c), and who is asked
  * answers at the next fork or join, by sharing something and then by a notify. So a worker that is about to sleep asks,

@@ -25,8 +25,8 @@
  *            its event without a bit: nobody wakes it but through a new place. Or, while it is parked, the thread that
  *            comes back takes its bit away: it does not even notice.
  *
- * Neither can miss the other: who comes back counts itself active, passes a seq_cst fence and then looks for parked substitutes;
- * a substitute sets its bit, passes one, and then looks whether it is one too many.
+ * A handshake by fences (alloc/base/thread.h): who comes back counts itself active, and then looks for parked substitutes; a
+ * substitute sets its bit, and then looks whether it is one too many.
  *
  * A thread that comes back does not wait for its place: it may hold a lock that the others need. So for as long as the
  * present task of a substitute lasts, one more may run than there are places; but none is begun meanwhile.
@@ -114,8 +114,8 @@ void sti_substitute_leave(struct sti_worker *worker);
  *           idle = false (seq_cst); take asked (seq_cst)
  *
  * A signal that comes after the value was read ends the wait at once; of one that came before, the worker sees what
- * was stored before it. When a worker is called just as it is asked, one of both finds what the other has stored,
- * since all four are in one total order; who takes asked, by an exchange, counts the worker out of the round. */
+ * was stored before it. Between a worker that is called just as it is asked and who asks there is a handshake (alloc/base/thread.h);
+ * who takes asked, by an exchange, counts the worker out of the round. */
 
 /* How often the worker has been called so far. To be read before anybody can know that it is going to sleep. Its own
  * thread. */
