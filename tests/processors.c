@@ -4,7 +4,7 @@
  * systems below a folder of this test's; and where pinned workers run. */
 #include "support.h"
 
-#include <executor/pool/pool.h>
+#include <executor/pool/pool_state.h>
 #include <ftw.h>
 #include <sys/stat.h>
 
