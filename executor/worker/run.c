@@ -122,7 +122,7 @@ void sti_bill_end(struct sti_worker *worker, const struct sti_stretch *stretch)
  * A task that waits for another of its pool's runs it, if nobody else has begun to: on top of its own frames, in a scope
  * of its own. Nothing else is ever run there: what is below has to wait for it, and could be what it waits for. When half
  * the stack is in use, it is left to others: the waiter sleeps, and a substitute takes its place (substitute.h). When no substitute is left
- * either, and every thread sleeps,. */
+ * either, and every thread sleeps, one of them is assigned a task (deadlock.h). */
 
 /* How often a waiter looks before it sleeps: some 5 microseconds in all, about what being woken costs. */
 #define WAIT_ROUNDS 20
@@ -366,7 +366,7 @@ static int refuse(const struct sti_worker *worker, sti_task *task)
     return sti_continuation_is_running() || (worker != NULL && is_below(worker, task)) ? EDEADLK : 0;
 }
 
-static int wait_or_run(sti_task *task, bool deaf)
+static inline __attribute__((always_inline)) int wait_once(sti_task *task, uint64_t deadline_ns, bool may_run, bool deaf)
 {
     struct sti_worker *worker = sti_worker_current();
     if (sti_task_is_resolved(task))
@@ -374,38 +374,28 @@ static int wait_or_run(sti_task *task, bool deaf)
     int error = refuse(worker, task);
     if (error != 0)
         return error;
-    if (worker != NULL)
+    if (may_run && worker != NULL)
         return wait_in_worker(worker, task, deaf);
-    return rest_until_resolved(task) ? 0 : sleep_for_a_time(NULL, task, STI_NEVER, deaf);
-}
-
-static int wait_until(sti_task *task, uint64_t deadline_ns, bool deaf)
-{
-    struct sti_worker *worker = sti_worker_current();
-    if (sti_task_is_resolved(task))
-        return 0;
-    int error = refuse(worker, task);
-    if (error != 0)
-        return error;
     return rest_until_resolved(task) ? 0 : sleep_for_a_time(worker, task, deadline_ns, deaf);
 }
 
 /* An interrupt that comes meanwhile is delivered here, where nothing of ours is held; where it has to wait, the rest of
  * the wait is deaf to it. */
+static __attribute__((noinline)) int hear(sti_task *task, uint64_t deadline_ns, bool may_run)
+{
+    return sti_waking_deliver() ? ECANCELED : wait_once(task, deadline_ns, may_run, true);
+}
+
 int sti_wait(sti_task *task)
 {
-    int error = wait_or_run(task, false);
-    if (__builtin_expect(error != EINTR, 1))
-        return error;
-    return sti_waking_deliver() ? ECANCELED : wait_or_run(task, true);
+    int error = wait_once(task, STI_NEVER, true, false);
+    return __builtin_expect(error != EINTR, 1) ? error : hear(task, STI_NEVER, true);
 }
 
 int sti_wait_until(sti_task *task, uint64_t deadline_ns)
 {
-    int error = wait_until(task, deadline_ns, false);
-    if (__builtin_expect(error != EINTR, 1))
-        return error;
-    return sti_waking_deliver() ? ECANCELED : wait_until(task, deadline_ns, true);
+    int error = wait_once(task, deadline_ns, false, false);
+    return __builtin_expect(error != EINTR, 1) ? error : hear(task, deadline_ns, false);
 }
 
 /* --- stint_yield: run another task on top of the calling one. By tasks of a pool, on their workers' threads.
