@@ -87,20 +87,12 @@ static struct sti_stolen steal_from(struct sti_worker *worker, struct sti_worker
 
 struct sti_stolen sti_fork_steal(struct sti_worker *worker, const struct sti_group *group)
 {
-    const stint_pool *pool = worker->pool;
-    unsigned slots = sti_pool_slots(pool);
-    unsigned victim = sti_worker_random(worker) % slots;
-    for (unsigned i = 0; i < slots; i++) {
-        struct sti_worker *owner = &pool->workers[victim];
-        if (owner != worker) {
-            struct sti_stolen stolen = steal_from(worker, owner, group);
-            if (stolen.offer != NULL)
-                return stolen;
-        }
-        if (++victim == slots)
-            victim = 0;
-    }
-    return (struct sti_stolen){ .offer = NULL };
+    struct sti_victims victims = sti_victims_of(worker);
+    struct sti_stolen stolen = { .offer = NULL };
+    struct sti_worker *owner;
+    while (stolen.offer == NULL && (owner = sti_victims_next(&victims, worker)) != NULL)
+        stolen = steal_from(worker, owner, group);
+    return stolen;
 }
 
 const stint_options *sti_fork_options(struct sti_stolen stolen)

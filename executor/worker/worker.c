@@ -100,20 +100,32 @@ uint32_t sti_worker_random(struct sti_worker *worker)
     return worker->random;
 }
 
-/* From each of the others once, beginning anywhere. */
+struct sti_victims sti_victims_of(struct sti_worker *worker)
+{
+    unsigned slots = sti_pool_slots(worker->pool);
+    return (struct sti_victims){ .next = sti_worker_random(worker) % slots, .left = slots, .slots = slots };
+}
+
+struct sti_worker *sti_victims_next(struct sti_victims *victims, const struct sti_worker *worker)
+{
+    struct sti_worker *victim = NULL;
+    while (victim == NULL && victims->left-- > 0) {
+        if (victims->next != worker->index)
+            victim = &worker->pool->workers[victims->next];
+        if (++victims->next == victims->slots)
+            victims->next = 0;
+    }
+    return victim;
+}
+
 static void *from_others(struct sti_worker *worker)
 {
-    const stint_pool *pool = worker->pool;
-    unsigned slots = sti_pool_slots(pool);
-    unsigned victim = sti_worker_random(worker) % slots;
-    for (unsigned i = 0; i < slots; i++) {
-        void *entry = victim != worker->index ? sti_deque_steal(&pool->workers[victim].deque) : NULL;
-        if (entry != NULL)
-            return entry;
-        if (++victim == slots)
-            victim = 0;
-    }
-    return NULL;
+    struct sti_victims victims = sti_victims_of(worker);
+    struct sti_worker *victim;
+    void *entry = NULL;
+    while (entry == NULL && (victim = sti_victims_next(&victims, worker)) != NULL)
+        entry = sti_deque_steal(&victim->deque);
+    return entry;
 }
 
 static void drop(struct sti_worker *worker, sti_task *task)

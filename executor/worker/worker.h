@@ -94,6 +94,17 @@ static inline const struct sti_frame *sti_worker_frame(const struct sti_worker *
 
 /* The functions below: by the worker's own thread. */
 
+/* For who steals: the pool's other workers, once each, beginning anywhere. */
+struct sti_victims {
+    unsigned next;
+    unsigned left;
+    unsigned slots;
+};
+struct sti_victims sti_victims_of(struct sti_worker *worker);
+
+/* NULL: all have been. */
+struct sti_worker *sti_victims_next(struct sti_victims *victims, const struct sti_worker *worker);
+
 static inline void sti_worker_enter(struct sti_worker *worker, struct sti_frame *frame, const sti_task *task,
                                     bool stolen)
 {
