@@ -84,7 +84,7 @@ static const struct sti_heap_area *area_around(const struct sti_heap_map *map, u
     return NULL;
 }
 
-static size_t bit_of(const struct sti_heap_area *area, uintptr_t address)
+static size_t index_of(const struct sti_heap_area *area, uintptr_t address)
 {
     return area->first + (address - area->begin) / area->block_size;
 }
@@ -111,8 +111,8 @@ static void mark_block(void *block, uintptr_t page, void *argument)
         marking->area = area_around(marking->map, page);
     if (marking->area == NULL)
         return;
-    size_t bit = bit_of(marking->area, (uintptr_t)block);
-    set_bit(marking->map->live, bit);
+    size_t index = index_of(marking->area, (uintptr_t)block);
+    set_bit(marking->map->live, index);
 }
 
 static bool find_live(struct sti_heap *heap)
@@ -141,14 +141,14 @@ enum sti_heap_found sti_heap_map_mark(struct sti_heap *heap, uintptr_t address, 
         return STI_HEAP_NOTHING;
     if (map->live == NULL && !find_live(heap))
         return STI_HEAP_UNKNOWN;
-    size_t bit = bit_of(area, address);
-    if (!is_set(map->live, bit))
+    size_t index = index_of(area, address);
+    if (!is_set(map->live, index))
         return STI_HEAP_NOTHING;
-    if (is_set(map->marked, bit))
+    if (is_set(map->marked, index))
         return STI_HEAP_MARKED;
-    set_bit(map->marked, bit);
+    set_bit(map->marked, index);
     map->marked_bytes += area->block_size;
-    *block = (struct sti_heap_block){ .begin = area->begin + (bit - area->first) * area->block_size,
+    *block = (struct sti_heap_block){ .begin = area->begin + (index - area->first) * area->block_size,
                                       .size = area->block_size };
     return STI_HEAP_NEW;
 }
