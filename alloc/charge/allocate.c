@@ -71,44 +71,34 @@ void *sti_allocate_moved(struct sti_thread *thread, void *block, size_t size)
     return moved;
 }
 
-/* Where a block comes from. */
-enum source { TASK, LIBC, PROCESS };
-
-static enum source source_for(const struct sti_thread *thread, const void *caller)
-{
-    if (sti_meter_is_kept_block(thread, caller))
-        return PROCESS;
-    return sti_caller_is_libc(caller) && !sti_handed_over(caller) ? LIBC : TASK;
-}
-
 /* Charge size bytes. */
-static bool charge(struct sti_thread *thread, size_t size, const void *caller, enum source *source)
+static bool charge(struct sti_thread *thread, size_t size, const void *caller, enum sti_source *source)
 {
     if (!sti_meter_charge_fast(thread, sti_meter_rounded(size)) &&
         !sti_meter_sample(thread, sti_meter_rounded(size), size, caller))
         return false;
-    *source = source_for(thread, caller);
+    *source = sti_meter_source(thread, caller);
     return true;
 }
 
 void *sti_allocate_uncommon(struct sti_thread *thread, size_t size, const void *caller)
 {
-    enum source source;
+    enum sti_source source;
     if (!charge(thread, size, caller, &source))
         return NULL;
-    void *block = source == TASK   ? make(thread, size)
-                  : source == LIBC ? sti_libc_heap_malloc(thread, size)
+    void *block = source == STI_SOURCE_TASK   ? make(thread, size)
+                  : source == STI_SOURCE_LIBC ? sti_libc_heap_malloc(thread, size)
                                    : sti_backend_malloc(size);
     return sti_sampling_made(thread, block, size, 0, caller);
 }
 
 void *sti_allocate_zeroed_uncommon(struct sti_thread *thread, size_t size, const void *caller)
 {
-    enum source source;
+    enum sti_source source;
     if (!charge(thread, size, caller, &source))
         return NULL;
-    void *block = source == TASK   ? make_zeroed(thread, size)
-                  : source == LIBC ? sti_libc_heap_zalloc(thread, size)
+    void *block = source == STI_SOURCE_TASK   ? make_zeroed(thread, size)
+                  : source == STI_SOURCE_LIBC ? sti_libc_heap_zalloc(thread, size)
                                    : sti_backend_zalloc(size);
     return sti_sampling_made(thread, block, size, 0, caller);
 }
@@ -116,15 +106,15 @@ void *sti_allocate_zeroed_uncommon(struct sti_thread *thread, size_t size, const
 void *sti_allocate_aligned_uncommon(struct sti_thread *thread, size_t alignment, size_t size, const void *caller)
 {
     size_t whole;
-    enum source source;
+    enum sti_source source;
     if (__builtin_add_overflow(size, alignment, &whole))
         return sti_allocate_failed();
     if (!charge(thread, whole, caller, &source))
         return NULL;
     void *block;
-    if (source == PROCESS) {
+    if (source == STI_SOURCE_PROCESS) {
         block = sti_backend_aligned(alignment, size);
-    } else if (source == LIBC) {
+    } else if (source == STI_SOURCE_LIBC) {
         block = sti_libc_heap_aligned(thread, alignment, size);
     } else {
         sti_meter_charge_aligned(thread, sti_meter_rounded(whole));
@@ -133,21 +123,21 @@ void *sti_allocate_aligned_uncommon(struct sti_thread *thread, size_t alignment,
     return block != NULL ? sti_sampling_made(thread, block, size, alignment, caller) : sti_allocate_failed();
 }
 
-static void *move(struct sti_thread *thread, void *block, size_t size, enum source source)
+static void *move(struct sti_thread *thread, void *block, size_t size, enum sti_source source)
 {
-    return source == TASK   ? sti_allocate_moved(thread, block, size)
-           : source == LIBC ? sti_libc_heap_realloc(thread, block, size)
+    return source == STI_SOURCE_TASK   ? sti_allocate_moved(thread, block, size)
+           : source == STI_SOURCE_LIBC ? sti_libc_heap_realloc(thread, block, size)
                             : sti_backend_realloc(block, size);
 }
 
 void *sti_reallocate_charged(struct sti_thread *thread, void *block, size_t size, const void *caller)
 {
-    return move(thread, block, size, source_for(thread, caller));
+    return move(thread, block, size, sti_meter_source(thread, caller));
 }
 
 void *sti_reallocate_uncommon(struct sti_thread *thread, void *block, size_t size, const void *caller)
 {
-    enum source source;
+    enum sti_source source;
     if (!charge(thread, size, caller, &source))
         return NULL;
     void *moved = move(thread, block, size, source);

@@ -366,11 +366,6 @@ bool sti_meter_is_kept_block(const struct sti_thread *thread, const void *caller
            sti_caller_is_kept(caller);
 }
 
-bool sti_meter_is_process_block(const struct sti_thread *thread, const void *caller)
-{
-    return (sti_caller_is_libc(caller) && !sti_handed_over(caller)) || sti_meter_is_kept_block(thread, caller);
-}
-
 /* An interrupt is due, or waits for one that is not. */
 static bool refuse_or_defer(struct sti_thread *thread, uint64_t charge, const void *caller)
 {
@@ -389,6 +384,83 @@ static bool refuse_or_defer(struct sti_thread *thread, uint64_t charge, const vo
     return true;
 }
 
+/* What is asked for in a sample point, and what has been found out about it. */
+struct asked {
+    uint64_t charge;
+    size_t size;
+    uint64_t after;       /* the thread's used, when it is charged */
+    struct sti_share *share;
+    uint64_t samples;     /* of the running profile that fall in it, */
+    bool is_drawn;        /* and have been drawn */
+    bool is_kept;         /* its block is the process's */
+    bool possible;        /* to have */
+};
+
+/* What there is to know before anything is compared: of the profile, and whether the threads of the task are to measure. */
+static inline void collect(struct sti_thread *thread, struct asked *asked, const void *caller)
+{
+    asked->after = saturating_add(thread->used, asked->charge);
+    asked->possible = asked->charge <= LARGEST_CHARGE;
+    asked->is_kept = sti_meter_is_kept_block(thread, caller);
+    asked->share = sti_group_member(thread->scope);
+    thread->scope->samples++;
+    if (asked->share != NULL && (sti_group_must_measure(asked->share, asked->after) || asked->charge > LARGE))
+        thread->memory_check = 0;
+    if (!sti_sampling_is_joined(&thread->sampling))
+        sti_sampling_join(thread);
+    asked->is_drawn = asked->possible && asked->after > thread->sampling.next;
+    asked->samples = asked->is_drawn ? sti_sampling_draw(thread, asked->charge) : 0;
+}
+
+/* Compare each budget exactly, and trip what passes one. */
+static inline void look_at_budgets(struct sti_thread *thread, const struct asked *asked)
+{
+    struct sti_scope *scope = thread->scope;
+    struct sti_scope *passed = outermost_passed(scope, asked->after);
+    if (passed != NULL)
+        sti_interrupt_trip(passed, STINT_REASON_ALLOCATION_LIMIT);
+    else if (asked->possible && (passed = draw_grants(scope, asked->after)) != NULL)
+        sti_interrupt_trip(passed, STINT_REASON_ACCOUNT);
+
+    uint64_t beyond = asked->is_kept ? 0 : held_beyond_charge(asked->charge, asked->size);
+    if (saturating_add(asked->after, beyond) > thread->memory_check) {
+        struct passed memory = measure_exactly(thread, asked->is_kept ? 0 : asked->size);
+        if (memory.scope != NULL)
+            sti_interrupt_trip(memory.scope, memory.reason);
+    }
+    if (beyond > 0)
+        bring_memory_checks_nearer(thread, beyond);
+    if (sti_global_is_limited() && asked->after > thread->global_check)
+        thread->global_check = asked->after + sti_global_look(thread);
+}
+
+/* And at what others have set, once the next sample point has its place: the new limit first, then the flags (thread.h). */
+static inline void look_at_flags(struct sti_thread *thread, const struct asked *asked)
+{
+    struct sti_scope *scope = thread->scope;
+    uint64_t tick = has_limit_of_time(scope) ? sti_next_deadline_clock(thread) : 0;
+    atomic_store_explicit(&thread->limit, next_sample(thread, asked->after, tick), memory_order_seq_cst);
+    sti_interrupt_look(scope, tick);
+    if (!sti_sampling_is_joined(&thread->sampling))
+        atomic_store_explicit(&thread->limit, 0, memory_order_relaxed);
+    if (asked->share != NULL && asked->after > scope->allocation_end && !sti_interrupt_is_tripped(scope))
+        draw_from_group(scope, asked->share, asked->charge);
+}
+
+/* Charge it, refuse it, or deliver an interrupt. */
+static inline bool decide(struct sti_thread *thread, const struct asked *asked, const void *caller)
+{
+    if (__builtin_expect(sti_interrupt_is_tripped(thread->scope), 0)) {
+        atomic_store_explicit(&thread->limit, 0, memory_order_relaxed);
+        if (asked->share != NULL)
+            sti_group_hold_no_more(asked->share);
+        return refuse_or_defer(thread, asked->charge, caller);
+    }
+    if (asked->possible)
+        thread->used = asked->after;
+    return asked->possible;
+}
+
 bool sti_meter_sample(struct sti_thread *thread, uint64_t charge, size_t size, const void *caller)
 {
     int saved_errno = errno;
@@ -397,59 +469,14 @@ bool sti_meter_sample(struct sti_thread *thread, uint64_t charge, size_t size, c
         errno = saved_errno;
         return true;
     }
-    struct sti_scope *scope = thread->scope;
-    uint64_t after = saturating_add(thread->used, charge);
-    bool kept_block = sti_meter_is_kept_block(thread, caller);
-    uint64_t beyond = kept_block ? 0 : held_beyond_charge(charge, size);
-    struct sti_share *share = sti_group_member(scope);
-    scope->samples++;
-
-    if (share != NULL && (sti_group_must_measure(share, after) || charge > LARGE))
-        thread->memory_check = 0;
-    if (!sti_sampling_is_joined(&thread->sampling))
-        sti_sampling_join(thread);
-    bool drawn = charge <= LARGEST_CHARGE && after > thread->sampling.next;
-    uint64_t samples = drawn ? sti_sampling_draw(thread, charge) : 0;
-
-    struct sti_scope *passed = outermost_passed(scope, after);
-    if (passed != NULL)
-        sti_interrupt_trip(passed, STINT_REASON_ALLOCATION_LIMIT);
-    else if (charge <= LARGEST_CHARGE && (passed = draw_grants(scope, after)) != NULL)
-        sti_interrupt_trip(passed, STINT_REASON_ACCOUNT);
-    if (saturating_add(after, beyond) > thread->memory_check) {
-        struct passed memory = measure_exactly(thread, kept_block ? 0 : size);
-        if (memory.scope != NULL)
-            sti_interrupt_trip(memory.scope, memory.reason);
-    }
-
-    if (beyond > 0)
-        bring_memory_checks_nearer(thread, beyond);
-
-    if (sti_global_is_limited() && after > thread->global_check)
-        thread->global_check = after + sti_global_look(thread);
-
-    /* The new limit first, then the flags: see thread.h. */
-    uint64_t tick = has_limit_of_time(scope) ? sti_next_deadline_clock(thread) : 0;
-    atomic_store_explicit(&thread->limit, next_sample(thread, after, tick), memory_order_seq_cst);
-    sti_interrupt_look(scope, tick);
-    if (!sti_sampling_is_joined(&thread->sampling))
-        atomic_store_explicit(&thread->limit, 0, memory_order_relaxed);
-    if (share != NULL && after > scope->allocation_end && !sti_interrupt_is_tripped(scope))
-        draw_from_group(scope, share, charge);
-    bool allowed = true;
-    if (__builtin_expect(sti_interrupt_is_tripped(scope), 0)) {
-        atomic_store_explicit(&thread->limit, 0, memory_order_relaxed);
-        if (share != NULL)
-            sti_group_hold_no_more(share);
-        allowed = refuse_or_defer(thread, charge, caller);
-    } else if (charge > LARGEST_CHARGE) {
-        allowed = false;
-    } else {
-        thread->used = after;
-    }
-    if (drawn && !allowed)
+    struct asked asked = { .charge = charge, .size = size };
+    collect(thread, &asked, caller);
+    look_at_budgets(thread, &asked);
+    look_at_flags(thread, &asked);
+    bool allowed = decide(thread, &asked, caller);
+    if (asked.is_drawn && !allowed)
         sti_sampling_draw_again(thread);
-    thread->sampling.samples = allowed ? samples : 0;
+    thread->sampling.samples = allowed ? asked.samples : 0;
     errno = allowed ? saved_errno : ENOMEM;
     return allowed;
 }

@@ -23,12 +23,19 @@
  * been charged. False: it may not, and errno is ENOMEM. Does not return when an interrupt is delivered by a jump. */
 bool sti_meter_sample(struct sti_thread *thread, uint64_t charge, size_t size, const void *caller);
 
-/* Does a block for this caller go to the process's heap? Asked after a sample point; on the fast path nothing is kept
- * (stint_keep_begin), and the caller alone decides. */
-bool sti_meter_is_process_block(const struct sti_thread *thread, const void *caller);
-
-/* The same, and not even one of those that libc's heap of the scope is for (kept.h)? */
+/* Does a block for this caller go to the process's heap, whatever it is? */
 bool sti_meter_is_kept_block(const struct sti_thread *thread, const void *caller);
+
+/* Where a block for this caller comes from. Asked after a sample point; on the fast path nothing is kept (stint_keep_begin),
+ * and the caller alone decides. */
+enum sti_source { STI_SOURCE_TASK, STI_SOURCE_LIBC, STI_SOURCE_PROCESS };
+
+static inline enum sti_source sti_meter_source(const struct sti_thread *thread, const void *caller)
+{
+    if (sti_meter_is_kept_block(thread, caller))
+        return STI_SOURCE_PROCESS;
+    return sti_caller_is_libc(caller) && !sti_handed_over(caller) ? STI_SOURCE_LIBC : STI_SOURCE_TASK;
+}
 
 /* The innermost scope's blocks come from this heap from now on; NULL: from the nursery, or wherever is decided when it
  * asks for one. */

@@ -161,7 +161,7 @@ void *sti_memprof_made_sampled(struct sti_thread *thread, void *block, size_t si
     if (block == NULL || !sti_memprof_enter(sampling->profile))
         return block;
     bool in_scope = sti_thread_metered != NULL;
-    bool in_task_heap = in_scope && !sti_meter_is_process_block(thread, caller);
+    bool in_task_heap = in_scope && sti_meter_source(thread, caller) == STI_SOURCE_TASK;
     int saved_errno = errno;
     stint_memprof_allocation allocation = {
         .samples = samples,
@@ -204,8 +204,9 @@ void sti_memprof_free(void *block)
 
 static void *resize(struct sti_thread *thread, void *block, size_t size, const void *caller)
 {
-    return thread != NULL && !sti_meter_is_process_block(thread, caller) ? sti_allocate_moved(thread, block, size)
-                                                                         : sti_backend_realloc(block, size);
+    return thread != NULL && sti_meter_source(thread, caller) == STI_SOURCE_TASK
+               ? sti_allocate_moved(thread, block, size)
+               : sti_backend_realloc(block, size);
 }
 
 /* The block is out of the set while it moves: as soon as its memory is free, another thread's block may be there. */
