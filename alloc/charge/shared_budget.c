@@ -157,9 +157,8 @@ void sti_group_settle(struct sti_share *share, struct sti_scope *scope)
 #define FLOOR_SHIFT 7 /* and a 128th of the limit */
 #define LARGEST_SIZE ((size_t)1 << 47)
 #define SHORT_WAITS 64
+#define LONG_WAITS 20
 #define LONG_WAIT_NS 50000
-
-unsigned sti_group_patience = SHORT_WAITS + 20;
 
 static size_t publish(atomic_size_t *sum, size_t *part, size_t now)
 {
@@ -242,7 +241,7 @@ static void ask(struct sti_group *group)
 bool sti_group_await_others(const struct sti_share *share, unsigned round)
 {
     struct sti_group *group = share->group;
-    if (round >= sti_group_patience || sti_group_tripped(group) != STINT_REASON_NONE)
+    if (round >= SHORT_WAITS + LONG_WAITS || sti_group_tripped(group) != STINT_REASON_NONE)
         return false;
     if (round == 0)
         ask(group);

@@ -123,9 +123,6 @@ bool sti_group_must_measure(struct sti_share *share, uint64_t after);
  * that has been enough. */
 bool sti_group_await_others(const struct sti_share *share, unsigned round);
 
-/* How many moments. A test whose result must not depend on the machine's mood sets more. */
-extern unsigned sti_group_patience;
-
 /* If it has been asked: while nothing runs there; and while this scope waits there for a subtask. */
 void sti_group_answer_idle(struct sti_share *share);
 void sti_group_answer_waiting(struct sti_share *share, struct sti_scope *innermost);
