@@ -37,8 +37,6 @@
  * Some lie in a structure of the caller's, which may be moved, and be gone by then: those are known by what libc has
  * allocated for them, and closed by a copy of the structure. */
 
-/* Each name is to be its own function, not that of another one. */
-
 /* --- By their own address ----------------------------------------------------------------------------------------- */
 
 /* X(name, closing function, type, parameters, arguments) */
@@ -197,20 +195,30 @@ STINT_API void wordfree(wordexp_t *words);
 STINT_API int hcreate_r(size_t size, struct hsearch_data *table);
 STINT_API void hdestroy_r(struct hsearch_data *table);
 
-static void close_regex(void *unused, void *copy)
+/* What closes one by its copy. */
+#define CLOSING_COPY(closing)                                                                                          \
+    static void close_by_##closing(void *unused, void *copy)                                                           \
+    {                                                                                                                  \
+        (void)unused;                                                                                                  \
+        closing(copy);                                                                                                 \
+    }                                                                                                                  \
+    static const struct sti_handle_kind of_##closing = { .close = close_by_##closing };
+
+/* It is the task's, and libc has allocated something for it. */
+static void add_copy(bool is_ours, void *allocated, const struct sti_handle_kind *kind, const void *structure, size_t size)
 {
-    (void)unused;
-    regfree(copy);
+    if (is_ours && allocated != NULL)
+        sti_handle_add(allocated, kind, structure, size);
 }
 
-static const struct sti_handle_kind of_regex = { .close = close_regex };
+CLOSING_COPY(regfree)
 
 int regcomp(regex_t *regex, const char *pattern, int flags)
 {
     STI_LIBC_FUNCTION(regcomp)
     int error = plain(regex, pattern, flags);
     if (error == 0)
-        sti_handle_add(regex->buffer, &of_regex, regex, sizeof *regex);
+        sti_handle_add(regex->buffer, &of_regfree, regex, sizeof *regex);
     return error;
 }
 
@@ -231,7 +239,7 @@ const char *re_compile_pattern(const char *pattern, size_t length, struct re_pat
         struct re_pattern_buffer copy = *regex;
         copy.fastmap = NULL;
         copy.translate = NULL;
-        sti_handle_add(regex->buffer, &of_regex, &copy, sizeof copy);
+        sti_handle_add(regex->buffer, &of_regfree, &copy, sizeof copy);
     }
     return error;
 }
@@ -245,22 +253,14 @@ const char *re_compile_pattern(const char *pattern, size_t length, struct re_pat
         sti_handle_forget(list->gl_pathv);                                                                             \
         plain(list);                                                                                                   \
     }                                                                                                                  \
-    static void close_by_##closing(void *unused, void *copy)                                                           \
-    {                                                                                                                  \
-        (void)unused;                                                                                                  \
-        closing(copy);                                                                                                 \
-    }                                                                                                                  \
+    CLOSING_COPY(closing)                                                                                              \
     int name(const char *pattern, int flags, int (*on_error)(const char *, int), type *list)                           \
     {                                                                                                                  \
         STI_LIBC_FUNCTION(name)                                                                                        \
-        static const struct sti_handle_kind kind = { .close = close_by_##closing };                                    \
         bool appends = (flags & GLOB_APPEND) != 0;                                                                     \
         bool was_ours = appends && sti_handle_forget(list->gl_pathv);                                                  \
         int result = plain(pattern, flags, on_error, list);                                                            \
-        if (was_ours || (!appends && is_list_made(result))) {                                                          \
-            if (list->gl_pathv != NULL)                                                                                \
-                sti_handle_add(list->gl_pathv, &kind, list, sizeof *list);                                             \
-        }                                                                                                              \
+        add_copy(was_ours || (!appends && is_list_made(result)), list->gl_pathv, &of_##closing, list, sizeof *list);   \
         return result;                                                                                                 \
     }
 
@@ -273,23 +273,16 @@ static bool is_list_made(int result)
 GLOB(glob, globfree, glob_t)
 GLOB(glob64, globfree64, glob64_t)
 
-static void close_words(void *unused, void *copy)
-{
-    (void)unused;
-    wordfree(copy);
-}
+CLOSING_COPY(wordfree)
 
 int wordexp(const char *string, wordexp_t *words, int flags)
 {
     STI_LIBC_FUNCTION(wordexp)
-    static const struct sti_handle_kind kind = { .close = close_words };
     bool has_words = (flags & (WRDE_APPEND | WRDE_REUSE)) != 0;
     bool was_ours = has_words && sti_handle_forget(words->we_wordv);
     int result = plain(string, words, flags);
-    if (was_ours || (!has_words && (result == 0 || result == WRDE_NOSPACE))) {
-        if (words->we_wordv != NULL)
-            sti_handle_add(words->we_wordv, &kind, words, sizeof *words);
-    }
+    add_copy(was_ours || (!has_words && (result == 0 || result == WRDE_NOSPACE)), words->we_wordv, &of_wordfree, words,
+             sizeof *words);
     return result;
 }
 
@@ -300,20 +293,15 @@ void wordfree(wordexp_t *words)
     plain(words);
 }
 
-static void close_table(void *unused, void *copy)
-{
-    (void)unused;
-    hdestroy_r(copy);
-}
+CLOSING_COPY(hdestroy_r)
 
 int hcreate_r(size_t size, struct hsearch_data *table)
 {
     STI_LIBC_FUNCTION(hcreate_r)
-    static const struct sti_handle_kind kind = { .close = close_table };
     bool is_made = table != NULL && table->table != NULL;
     int result = plain(size, table);
     if (result != 0 && !is_made)
-        sti_handle_add(table->table, &kind, table, sizeof *table);
+        sti_handle_add(table->table, &of_hdestroy_r, table, sizeof *table);
     return result;
 }
 
