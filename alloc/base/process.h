@@ -46,8 +46,8 @@ void sti_process_collect(void);
 
 /* --- What is quiet over a fork. The child has one thread, and whatever another one held at that moment is held in it for ever.
  * So a fork waits until nobody holds these. Locks that this library takes for a few instructions, with none of its others
- * asked for meanwhile, are named here; those with more to them have handlers of their own (watch.c, and the
- * executor's pools.c). Any thread. */
+ * asked for meanwhile, are named here; those with more to them have handlers of their own (watch.c), or are
+ * among those of the executor (pools.h). Any thread. */
 
 struct sti_quiet_lock {
     pthread_mutex_t mutex;

@@ -225,8 +225,8 @@ void sti_overdue_end(struct sti_overdue *overdue)
 
 atomic_uint sti_visits;
 
-/* Held by the visitor, and over a fork. */
-static pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER;
+/* Held by the visitor. */
+static struct sti_process_fork_lock turn = { .mutex = PTHREAD_MUTEX_INITIALIZER };
 
 void sti_visit_await(void)
 {
@@ -237,7 +237,7 @@ void sti_visit_await(void)
 
 static void begin(void)
 {
-    sti_plain_mutex_lock(&turn);
+    sti_plain_mutex_lock(&turn.mutex);
     atomic_exchange_explicit(&sti_visits, 1, memory_order_seq_cst);
     ck_pr_fence_atomic_load();
 }
@@ -246,22 +246,12 @@ static void end(void)
 {
     atomic_store_explicit(&sti_visits, 0, memory_order_release);
     sti_futex_wake_all(&sti_visits);
-    sti_plain_mutex_unlock(&turn);
-}
-
-static void before_fork(void)
-{
-    sti_plain_mutex_lock(&turn);
-}
-
-static void after_fork(void)
-{
-    sti_plain_mutex_unlock(&turn);
+    sti_plain_mutex_unlock(&turn.mutex);
 }
 
 __attribute__((constructor)) static void prepare(void)
 {
-    pthread_atfork(before_fork, after_fork, after_fork);
+    sti_process_fork_add(&turn);
 }
 
 /* --- The snapshot ------------------------------------------------------------------------------------------------- */

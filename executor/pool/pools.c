@@ -26,25 +26,27 @@
 
 unsigned sti_pools_generation;
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static void leave_pools_behind(void);
+
+static struct sti_process_fork_lock lock = { .mutex = PTHREAD_MUTEX_INITIALIZER, .in_child = leave_pools_behind };
 static stint_pool *pools;
 
 void sti_pools_add(stint_pool *pool)
 {
-    sti_plain_mutex_lock(&lock);
+    sti_plain_mutex_lock(&lock.mutex);
     pool->next_pool = pools;
     pools = pool;
-    sti_plain_mutex_unlock(&lock);
+    sti_plain_mutex_unlock(&lock.mutex);
 }
 
 void sti_pools_remove(stint_pool *pool)
 {
-    sti_plain_mutex_lock(&lock);
+    sti_plain_mutex_lock(&lock.mutex);
     stint_pool **link = &pools;
     while (*link != pool)
         link = &(*link)->next_pool;
     *link = pool->next_pool;
-    sti_plain_mutex_unlock(&lock);
+    sti_plain_mutex_unlock(&lock.mutex);
 }
 
 /* --- Slots of accounts that are free again ------------------------------------------------------------------------ */
@@ -83,14 +85,14 @@ static void on_free_slot(stint_account *account)
     stint_pool *own = worker != NULL ? worker->pool : NULL;
     struct sti_slots tried = { .account = NULL };
     uint64_t longest = 0;
-    sti_plain_mutex_lock(&lock);
+    sti_plain_mutex_lock(&lock.mutex);
     stint_pool *pool = choose(account, own, &longest);
     if (pool == NULL)
         offer_to_all(account);
     else if (pool == own ? sti_fair_queue_release(&pool->fair_queue, account)
                          : sti_fair_queue_grant(&pool->fair_queue, account, &tried))
         sti_park_notify(pool);
-    sti_plain_mutex_unlock(&lock);
+    sti_plain_mutex_unlock(&lock.mutex);
     if (tried.account != NULL)
         sti_account_tell(tried.account, tried.end);
     stint_account_release(tried.account);
@@ -102,12 +104,12 @@ void sti_pools_fill(void)
     bool follows = sti_continuation_is_running();
     if (!follows)
         sti_continuation_begin_callback();
-    sti_plain_mutex_lock(&lock);
+    sti_plain_mutex_lock(&lock.mutex);
     for (stint_pool *pool = pools; pool != NULL; pool = pool->next_pool) {
         if (sti_queue_slots_are_wanted(&pool->queue_slots))
             sti_queue_slots_fill_capped(pool);
     }
-    sti_plain_mutex_unlock(&lock);
+    sti_plain_mutex_unlock(&lock.mutex);
     if (!follows)
         sti_continuation_end_callback();
 }
@@ -115,35 +117,53 @@ void sti_pools_fill(void)
 /* Where another holds the list, it may be this very thread, in whose midst somebody allocated too much. */
 static void wake_idle(uint32_t round)
 {
-    if (sti_plain_mutex_trylock(&lock) != 0)
+    if (sti_plain_mutex_trylock(&lock.mutex) != 0)
         return;
     for (stint_pool *pool = pools; pool != NULL; pool = pool->next_pool) {
         for (unsigned i = 0; i < sti_pool_slots(pool); i++)
             sti_idle_ask(&pool->workers[i], round);
     }
-    sti_plain_mutex_unlock(&lock);
+    sti_plain_mutex_unlock(&lock.mutex);
 }
 
-/* --- Forks -------------------------------------------------------------------------------------------------------- */
+/* --- fork(2) ------------------------------------------------------------------------------------------------------ */
 
-static void before_fork(void)
+static struct sti_process_fork_lock *fork_locks;
+
+void sti_process_fork_add(struct sti_process_fork_lock *added)
 {
-    sti_plain_mutex_lock(&lock);
+    added->next = fork_locks;
+    fork_locks = added;
 }
 
-static void after_fork_in_parent(void)
+static void before_process_fork(void)
 {
-    sti_plain_mutex_unlock(&lock);
+    for (struct sti_process_fork_lock *each = fork_locks; each != NULL; each = each->next)
+        sti_plain_mutex_lock(&each->mutex);
 }
 
-static void after_fork_in_child(void)
+static void after_process_fork_in_parent(void)
+{
+    for (struct sti_process_fork_lock *each = fork_locks; each != NULL; each = each->next)
+        sti_plain_mutex_unlock(&each->mutex);
+}
+
+static void after_process_fork_in_child(void)
+{
+    for (struct sti_process_fork_lock *each = fork_locks; each != NULL; each = each->next) {
+        if (each->in_child != NULL)
+            each->in_child();
+    }
+    after_process_fork_in_parent();
+}
+
+static void leave_pools_behind(void)
 {
     for (stint_pool *pool = pools; pool != NULL; pool = pool->next_pool)
         atomic_store_explicit(&pool->phase, STI_POOL_LEFT_BEHIND, memory_order_relaxed);
     pools = NULL;
     sti_pools_generation++;
     sti_worker_leave_behind();
-    sti_plain_mutex_unlock(&lock);
 }
 
 __attribute__((constructor)) static void prepare(void)
@@ -151,7 +171,8 @@ __attribute__((constructor)) static void prepare(void)
     static const struct sti_account_listener listener = { .has_slot = on_free_slot, .has_place = sti_pools_fill };
     sti_account_listen(&listener);
     sti_give_back_listen(wake_idle);
-    pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+    sti_process_fork_add(&lock);
+    pthread_atfork(before_process_fork, after_process_fork_in_parent, after_process_fork_in_child);
 }
 
 /* --- Reading what pools and workers have counted. Any thread; nothing is locked. --- */

@@ -4,6 +4,7 @@
 #ifndef STI_EXECUTOR_POOL_POOLS_H
 #define STI_EXECUTOR_POOL_POOLS_H
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -23,6 +24,18 @@ void sti_pools_remove(stint_pool *pool);
 
 /* More tasks of some account may wait than before: give places to those who wait for one, in every pool. */
 void sti_pools_fill(void);
+
+/* --- Locks of the executor's that nobody holds at a fork(2), in the child neither. Not as alloc/base/process.h has them: under
+ * these others may be taken, so all of them are taken first; the last added before the others. --- */
+
+struct sti_process_fork_lock {
+    pthread_mutex_t mutex;
+    void (*in_child)(void); /* before the child lets go of it; may be NULL */
+    struct sti_process_fork_lock *next;
+};
+
+/* From a constructor. */
+void sti_process_fork_add(struct sti_process_fork_lock *lock);
 
 /* --- A tally: how many tasks have resolved for each reason. A worker has one that only it writes, on lines of its own, with
  * plain stores; who is no worker adds to the pool's, which is shared. Anybody may read. All orders are relaxed: each

@@ -26,7 +26,9 @@
  *
  * Under the lock nothing is run, and nobody waits for more than that others are woken. */
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static void forget_sleepers(void);
+
+static struct sti_process_fork_lock lock = { .mutex = PTHREAD_MUTEX_INITIALIZER, .in_child = forget_sleepers };
 static struct sti_sleeper *sleepers;
 static uint64_t looks; /* so far */
 
@@ -214,60 +216,49 @@ static enum sti_verdict look(struct sti_sleeper *sleeper)
 
 void sti_deadlock_enter(struct sti_sleeper *sleeper)
 {
-    sti_plain_mutex_lock(&lock);
+    sti_plain_mutex_lock(&lock.mutex);
     sleeper->next_long = sleepers;
     sleeper->link_long = &sleepers;
     if (sleepers != NULL)
         sleepers->link_long = &sleeper->next_long;
     sleepers = sleeper;
     sleeper->worker->slept = sleeper;
-    sti_plain_mutex_unlock(&lock);
+    sti_plain_mutex_unlock(&lock.mutex);
 }
 
 enum sti_verdict sti_deadlock_look(struct sti_sleeper *sleeper)
 {
-    sti_plain_mutex_lock(&lock);
+    sti_plain_mutex_lock(&lock.mutex);
     atomic_store_explicit(&sleeper->nudged, false, memory_order_relaxed);
     enum sti_verdict verdict = look(sleeper);
-    sti_plain_mutex_unlock(&lock);
+    sti_plain_mutex_unlock(&lock.mutex);
     return verdict;
 }
 
 void sti_deadlock_leave(struct sti_sleeper *sleeper)
 {
-    sti_plain_mutex_lock(&lock);
+    sti_plain_mutex_lock(&lock.mutex);
     take_off_list(sleeper);
-    sti_plain_mutex_unlock(&lock);
+    sti_plain_mutex_unlock(&lock.mutex);
 }
 
 void sti_deadlock_forget(void)
 {
-    sti_plain_mutex_lock(&lock);
-    sti_plain_mutex_unlock(&lock);
+    sti_plain_mutex_lock(&lock.mutex);
+    sti_plain_mutex_unlock(&lock.mutex);
 }
 
-/* --- Forks -------------------------------------------------------------------------------------------------------- */
+/* --- fork(2) ------------------------------------------------------------------------------------------------------ */
 
-static void before_fork(void)
-{
-    sti_plain_mutex_lock(&lock);
-}
-
-static void after_fork_in_parent(void)
-{
-    sti_plain_mutex_unlock(&lock);
-}
-
-/* Who sleeps does so in the parent; here the stacks on which they lie are used again. */
-static void after_fork_in_child(void)
+/* Who sleeps does so in the parent; in the child the stacks on which they lie are used again. */
+static void forget_sleepers(void)
 {
     sleepers = NULL;
-    sti_plain_mutex_unlock(&lock);
 }
 
 __attribute__((constructor)) static void prepare(void)
 {
-    pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+    sti_process_fork_add(&lock);
 }
 
 /* --- Tasks assigned to threads that all wait. Under the lock of the pool's substitutes. --- */
