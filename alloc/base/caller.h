@@ -65,11 +65,7 @@ static inline bool sti_caller_is_system(const void *caller)
     return sti_caller_is_libc(caller) || sti_caller_is_loader(caller);
 }
 
-/* Is it that of a runtime of OpenMP, or of what stint_keep_module has added (lasting.h)? Their blocks are the process's.
- * Cold. */
-bool sti_caller_is_kept(const void *caller);
-
-/* The same of an allocation at which an interrupt is due, and which has to wait for it. Cold. */
+/* Is it libc's or the loader's own, or that of a module that is kept (lasting.h), where an interrupt that is due has to wait? Cold. */
 bool sti_caller_must_wait(const void *caller);
 
 /* Would it end the process if it were refused: the loader, and what in libc registers destructors of thread_local

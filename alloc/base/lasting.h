@@ -45,4 +45,8 @@ bool sti_readable_all(void);
  * system does not answer such questions. */
 long sti_readable_copy(void *to, uintptr_t from, size_t size);
 
+/* Is it that of a runtime of OpenMP, or of what stint_keep_module has added? Their blocks are the process's.
+ * Cold. */
+bool sti_caller_is_kept(const void *caller);
+
 #endif

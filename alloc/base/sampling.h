@@ -155,7 +155,7 @@ void sti_sampling_end_thread(struct sti_sampling *sampling);
 #define STI_SAMPLING_LISTS ((size_t)1 << 17)
 #define STI_SAMPLING_MARKS (STI_SAMPLING_LISTS << 2)
 
-/* A mark for each stretch of addresses in which a block that is followed may begin: profile/tracked.h. In this library's
+/* A mark for each stretch of addresses in which a block that is followed may begin: profile/sample.h. In this library's
  * data, which no scan for roots looks at; pages of it that nobody writes to cost nothing. */
 extern _Atomic uint8_t sti_sampling_marks[STI_SAMPLING_MARKS];
 

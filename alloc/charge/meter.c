@@ -8,6 +8,7 @@
 #include "account.h"
 #include "alloc/base/caller.h"
 #include "alloc/base/clock.h"
+#include "alloc/base/lasting.h"
 #include "alloc/base/sampling.h"
 #include "alloc/base/scope_state.h"
 #include "alloc/interrupt/interrupt.h"

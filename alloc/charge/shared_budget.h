@@ -25,7 +25,7 @@
 struct sti_group;
 struct sti_handle;
 
-/* Its thread only, but for the state, which group.c explains. */
+/* Its thread only, but for the state, which scope/subtask.c explains. */
 struct sti_share {
     struct sti_group *group;
     struct sti_thread *thread;
@@ -91,12 +91,7 @@ static inline stint_reason sti_group_tripped(struct sti_group *group)
     return atomic_load_explicit(&group->interrupt.tripped, memory_order_seq_cst);
 }
 
-/* The processor time that is left to a stolen subtask which begins; 0: it is not limited. And what one took. Stolen subtasks that run at
- * once do not see each other's. */
-uint64_t sti_group_cpu_left(struct sti_group *group);
-void sti_group_add_cpu(struct sti_group *group, uint64_t used);
-
-/* --- The budget (shared_budget.c). Thread of the share; scope is its outermost. --- */
+/* --- The budget. Thread of the share; scope is its outermost. --- */
 
 /* The share of the outermost scope around this one that charges it; NULL: its task shares nothing. */
 struct sti_share *sti_group_member(const struct sti_scope *innermost);
@@ -108,7 +103,7 @@ void sti_group_settle(struct sti_share *share, struct sti_scope *scope);
 /* What has to be granted for the thread's used to become after. False: the task has spent its allocation limit. */
 bool sti_group_draw(struct sti_share *share, struct sti_scope *scope, uint64_t after);
 
-/* --- The memory limit (shared_budget.c). Thread of the share. --- */
+/* --- The memory limit. Thread of the share. --- */
 
 /* The share has been measured: it holds so much, and wants so much more. False: the task would pass its memory limit. */
 bool sti_group_hold(struct sti_share *share, size_t held, size_t wanted);
@@ -126,36 +121,5 @@ bool sti_group_await_others(const struct sti_share *share, unsigned round);
 /* If it has been asked: while nothing runs there; and while this scope waits there for a subtask. */
 void sti_group_answer_idle(struct sti_share *share);
 void sti_group_answer_waiting(struct sti_share *share, struct sti_scope *innermost);
-
-/* --- Shares (group.c). Calling thread. --- */
-
-/* The calling thread's share of the group, made if it has none that is free; runs is set. NULL: no memory. */
-struct sti_share *sti_share_take(struct sti_group *group, struct sti_thread *thread);
-
-/* The task has ended, and no thread but this one uses the group. Let the shares' threads commit or roll back. */
-void sti_share_decide(struct sti_group *group, bool commits);
-
-/* Carry out what has been decided (subtask.h: sti_subtask_collect); what is still open is abandoned when the thread ends. */
-void sti_share_collect(struct sti_thread *thread);
-void sti_share_end_thread(struct sti_thread *thread);
-
-static inline bool sti_share_has_mail(struct sti_thread *thread)
-{
-    return __builtin_expect(atomic_load_explicit(&thread->mail, memory_order_relaxed) != NULL, 0);
-}
-
-/* --- Of the task's own scope. --- */
-
-/* The task's code has ended, after so much processor time, and its forks are settled: now it is known what all shares
- * charged, and what has tripped. */
-void sti_group_close(struct sti_scope *scope, uint64_t cpu);
-
-/* Add what the other shares had. */
-void sti_group_add_usage(const struct sti_scope *scope, stint_usage *usage);
-
-/* The scope lets go of it. Returns the bytes of a rollback that threads which have ended had kept. */
-uint64_t sti_group_end(struct sti_scope *scope, bool commits);
-
-void sti_group_release(struct sti_group *group);
 
 #endif

@@ -19,6 +19,7 @@
 #include "alloc/base/scope_state.h"
 #include "alloc/base/thread.h"
 #include "cxx.h"
+#include "guard.h"
 #include "hold.h"
 #include "hook.h"
 #include "left_frames.h"

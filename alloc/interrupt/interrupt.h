@@ -65,14 +65,6 @@ bool sti_interrupt_may_cut(struct sti_scope *innermost);
  * it would, and the task cannot be ended here. */
 bool sti_interrupt_instead_of_throwing(struct sti_thread *thread);
 
-/* Run the innermost scope's guards, newest first, masked: all of them, or those that lie below an address of the stack. */
-void sti_guard_run_all(struct sti_scope *scope);
-void sti_guard_run_below(struct sti_scope *scope, uintptr_t address);
-
-/* Run those of frames that a jump leaves, masked. */
-struct sti_way;
-void sti_guard_leave(struct sti_scope *scope, const struct sti_way *way);
-
 /* Run the guards and jump to the call that opened the innermost scope. */
 _Noreturn void sti_interrupt_land(struct sti_scope *scope);
 

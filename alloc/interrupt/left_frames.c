@@ -14,6 +14,7 @@
 #include "alloc/base/thread.h"
 #include "boundary.h"
 #include "cxx.h"
+#include "guard.h"
 #include "hold.h"
 #include "hook.h"
 #include "interrupt.h"

@@ -18,6 +18,7 @@
 #include "alloc/interrupt/boundary.h"
 #include "alloc/rollback/free.h"
 #include "alloc/rollback/heap.h"
+#include "sample.h"
 
 /* --- The profile: started, stopped, ended by a fork. One thread at a time changes its state. Any thread. --- */
 

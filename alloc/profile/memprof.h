@@ -18,8 +18,10 @@
 #include <stdint.h>
 #include <stint/memprof.h>
 
+#include "alloc/base/backend.h"
 #include "alloc/base/sampling.h"
-#include "tracked.h"
+
+struct sti_tracked;
 
 /* The profile's options, with the interval filled in. Constant while it has users, but for the count. */
 extern struct sti_memprof_settings {
@@ -53,25 +55,11 @@ void *sti_memprof_call_alloc(const stint_memprof_allocation *allocation);
 void *sti_memprof_call_promote(void *metadata);
 void sti_memprof_call_dealloc(struct sti_tracked *entry);
 
-/* Count outside of scopes from now on, on the calling thread. Called by each free while a profile runs, and by mimalloc, once
- * in a thousand allocations that leave its fast path. */
-void sti_memprof_heartbeat(bool force, unsigned long long count, void *unused);
-
 /* Make room in the log of the thread for one more block; then note it. The thread's own. */
 bool sti_memprof_reserve_log(struct sti_sampling *sampling);
 void sti_memprof_log_block(struct sti_sampling *sampling, uintptr_t block, const sti_backend_heap *heap);
 
-/* free while a profile runs. Any thread. */
-void sti_memprof_free(void *block);
-
-/* What the rest of the library has done through sampling.h. */
-void sti_memprof_join(struct sti_thread *thread);
-uint64_t sti_memprof_draw(struct sti_thread *thread, uint64_t charge);
-void sti_memprof_draw_again(struct sti_thread *thread);
-void sti_memprof_meter_outside(struct sti_thread *thread, uint64_t charge);
-void *sti_memprof_made_sampled(struct sti_thread *thread, void *block, size_t size, size_t alignment,
-                               const void *caller);
-void *sti_memprof_reallocate(struct sti_thread *thread, void *block, size_t size, const void *caller);
+/* What the rest of the library has done through sampling.h, of blocks that are followed. */
 void sti_memprof_end_logged(struct sti_thread *thread, const struct sti_heap *list, bool committed);
 void sti_memprof_end_rolled_back(const void *block);
 void sti_memprof_end_thread(struct sti_sampling *sampling);

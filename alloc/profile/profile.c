@@ -19,6 +19,7 @@
 #include "alloc/base/clock.h"
 #include "alloc/base/module.h"
 #include "memprof.h"
+#include "sample.h"
 #include "write.h"
 
 /* --- The profile: started, stopped, read, written (stint/profile.h). Any thread. --- */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * A thread's samples, and the set of the blocks that are followed; see sampling.h and tracked.h. */
+ * A thread's samples, and the set of the blocks that are followed; see sampling.h and sample.h. */
 #include <errno.h>
 #include <sched.h>
 
@@ -13,7 +13,7 @@
 #include "alloc/interrupt/interrupt.h"
 #include "alloc/scope/scope.h"
 #include "memprof.h"
-#include "tracked.h"
+#include "sample.h"
 
 /* --- A thread's samples: where the next one is, and what the tracker is told of a block that has some. Thread of the record,
  * but for the end of a block. */

@@ -55,4 +55,20 @@ void sti_heap_map_visit(struct sti_heap *heap, sti_heap_block_fn *visit, void *a
 
 void sti_heap_map_drop(struct sti_heap_map *map);
 
+/* --- Which of a list of addresses are blocks that live in a heap. Thread of the heap. --- */
+
+#define STI_HEAP_LIVES ((uintptr_t)1) /* in a listed address, whose lowest bits are 0 */
+
+struct sti_heap_part {
+    uintptr_t *addresses; /* sorted */
+    size_t count;
+    size_t live;
+};
+
+/* Sort the list, and mark what lives, each block once. */
+struct sti_heap_part sti_heap_part_mark(sti_backend_heap *heap, void **list, size_t count);
+
+/* Those that are on this list as well are not marked any more; without memory they stay so. */
+void sti_heap_part_unmark(const struct sti_heap_part *part, void *const *list, size_t count);
+
 #endif

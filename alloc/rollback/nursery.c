@@ -104,71 +104,20 @@ static struct sti_nursery *push(struct sti_thread *thread)
 
 /* --- Which of the logged blocks live? --- */
 
-#define LIVES ((uintptr_t)1) /* in a logged address, whose lowest bits are 0 */
-
-static int by_address(const void *left, const void *right)
-{
-    uintptr_t a = *(const uintptr_t *)left;
-    uintptr_t b = *(const uintptr_t *)right;
-    return (a > b) - (a < b);
-}
-
-/* libc's sort may allocate: for nobody, and at no sample point, as this may be in the midst of one. */
-static void sort(uintptr_t *addresses, size_t count)
-{
-    struct sti_thread *counted = sti_thread_counted;
-    sti_thread_counted = NULL;
-    qsort(addresses, count, sizeof *addresses, by_address);
-    sti_thread_counted = counted;
-}
-
-struct part {
-    uintptr_t *log; /* sorted */
-    size_t count;
-    size_t live;
-};
-
-static void mark_block(void *block, uintptr_t page, void *argument)
-{
-    (void)page;
-    struct part *part = argument;
-    uintptr_t address = (uintptr_t)block;
-    if (address < part->log[0] || address > (part->log[part->count - 1] | LIVES))
-        return;
-    size_t low = 0;
-    size_t high = part->count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if ((part->log[middle] & ~LIVES) < address)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    if (low == part->count || part->log[low] != address)
-        return;
-    part->log[low] |= LIVES;
-    part->live++;
-}
-
 /* Sort this part of the log, and mark what lives, each block once. */
-static struct part mark_live(struct sti_nursery *nursery, size_t begin, size_t end)
+static struct sti_heap_part mark_live(struct sti_nursery *nursery, size_t begin, size_t end)
 {
-    struct part part = { .log = (uintptr_t *)(void *)(nursery->log + begin), .count = end - begin };
-    if (part.count == 0)
-        return part;
-    sort(part.log, part.count);
-    sti_backend_heap_blocks(nursery->heap->backend, mark_block, &part);
-    return part;
+    return sti_heap_part_mark(nursery->heap->backend, nursery->log + begin, end - begin);
 }
 
-static size_t sum_and_unmark(const struct part *part)
+static size_t sum_and_unmark(const struct sti_heap_part *part)
 {
     size_t held = 0;
     for (size_t i = 0; i < part->count; i++) {
-        if ((part->log[i] & LIVES) == 0)
+        if ((part->addresses[i] & STI_HEAP_LIVES) == 0)
             continue;
-        part->log[i] &= ~LIVES;
-        held += sti_backend_usable_size((const void *)part->log[i]);
+        part->addresses[i] &= ~STI_HEAP_LIVES;
+        held += sti_backend_usable_size((const void *)part->addresses[i]);
     }
     return held;
 }
@@ -176,11 +125,11 @@ static size_t sum_and_unmark(const struct part *part)
 /* Rid the log, from begin on, of what lives no more. */
 static void compact(struct sti_nursery *nursery, size_t begin)
 {
-    struct part part = mark_live(nursery, begin, nursery->count);
+    struct sti_heap_part part = mark_live(nursery, begin, nursery->count);
     nursery->count = begin;
     for (size_t i = 0; i < part.count; i++) {
-        if ((part.log[i] & LIVES) != 0)
-            nursery->log[nursery->count++] = (void *)(part.log[i] & ~LIVES);
+        if ((part.addresses[i] & STI_HEAP_LIVES) != 0)
+            nursery->log[nursery->count++] = (void *)(part.addresses[i] & ~STI_HEAP_LIVES);
     }
     nursery->compacted = nursery->count;
 }
@@ -302,30 +251,14 @@ static const struct sti_scope *next_inside(const struct sti_thread *thread, cons
     return inner;
 }
 
-/* Memory that the scope has freed may be that of a scope inside it by now, whose part of the log lies above. */
-static void unmark_those_above(const struct part *part, const struct sti_nursery *nursery, size_t end)
-{
-    size_t count = nursery->count - end;
-    uintptr_t *above = count > 0 && part->live > 0 ? sti_process_malloc(count * sizeof *above) : NULL;
-    if (above == NULL)
-        return;
-    memcpy(above, nursery->log + end, count * sizeof *above);
-    sort(above, count);
-    for (size_t i = 0; i < part->count; i++) {
-        uintptr_t address = part->log[i] & ~LIVES;
-        if (address != part->log[i] && bsearch(&address, above, count, sizeof *above, by_address) != NULL)
-            part->log[i] = address;
-    }
-    sti_process_free(above);
-}
-
 /* Of the log from here downwards. */
 static void measure(struct sti_young *young, struct sti_nursery *nursery, size_t end)
 {
     young->held = 0;
     while (nursery != NULL) {
-        struct part part = mark_live(nursery, begin_in(nursery, young), end);
-        unmark_those_above(&part, nursery, end);
+        struct sti_heap_part part = mark_live(nursery, begin_in(nursery, young), end);
+        /* Memory that the scope has freed may be that of a scope inside it by now, whose part of the log lies above. */
+        sti_heap_part_unmark(&part, nursery->log + end, nursery->count - end);
         young->held += sum_and_unmark(&part);
         nursery = nursery == young->nursery ? NULL : nursery->below;
         end = nursery != NULL ? nursery->count : 0;
@@ -453,9 +386,9 @@ static void list_marked(struct sti_thread *thread, const struct sti_young *young
     for (struct sti_nursery *nursery = thread->nursery; nursery != NULL; nursery = nursery->below) {
         for (size_t i = begin_in(nursery, young); i < nursery->count; i++) {
             uintptr_t logged = (uintptr_t)nursery->log[i];
-            if ((logged & LIVES) == 0)
+            if ((logged & STI_HEAP_LIVES) == 0)
                 continue;
-            nursery->log[i] = (void *)(logged & ~LIVES);
+            nursery->log[i] = (void *)(logged & ~STI_HEAP_LIVES);
             list_block(&list->singles[list->count++], nursery->log[i]);
         }
         if (nursery == young->nursery)

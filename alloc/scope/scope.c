@@ -33,6 +33,7 @@
 #include "alloc/rollback/nursery.h"
 #include "alloc/rollback/thread_state.h"
 #include "outcome.h"
+#include "subtask.h"
 
 #define DEFAULT_GRACE ((size_t)1 << 20)
 

@@ -6,8 +6,12 @@
 #ifndef STI_ALLOC_SCOPE_SUBTASK_H
 #define STI_ALLOC_SCOPE_SUBTASK_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stint/task.h>
+
+#include "alloc/base/thread.h"
 
 struct sti_group;
 struct sti_thrown;
@@ -51,5 +55,43 @@ void sti_subtask_collect(void);
 /* Whether the calling thread keeps heaps that have not been decided, or not been collected. Such a thread should not end:
  * what it leaves behind can never be rolled back. */
 bool sti_subtask_undecided(void);
+
+/* --- For scopes: the processor time of a group. Any thread of it. --- */
+
+/* The processor time that is left to a stolen subtask which begins; 0: it is not limited. And what one took. Stolen subtasks that run at
+ * once do not see each other's. */
+uint64_t sti_group_cpu_left(struct sti_group *group);
+void sti_group_add_cpu(struct sti_group *group, uint64_t used);
+
+/* --- Shares. Calling thread. --- */
+
+/* The calling thread's share of the group, made if it has none that is free; runs is set. NULL: no memory. */
+struct sti_share *sti_share_take(struct sti_group *group, struct sti_thread *thread);
+
+/* The task has ended, and no thread but this one uses the group. Let the shares' threads commit or roll back. */
+void sti_share_decide(struct sti_group *group, bool commits);
+
+/* Carry out what has been decided (sti_subtask_collect); what is still open is abandoned when the thread ends. */
+void sti_share_collect(struct sti_thread *thread);
+void sti_share_end_thread(struct sti_thread *thread);
+
+static inline bool sti_share_has_mail(struct sti_thread *thread)
+{
+    return __builtin_expect(atomic_load_explicit(&thread->mail, memory_order_relaxed) != NULL, 0);
+}
+
+/* --- Of the task's own scope. --- */
+
+/* The task's code has ended, after so much processor time, and its forks are settled: now it is known what all shares
+ * charged, and what has tripped. */
+void sti_group_close(struct sti_scope *scope, uint64_t cpu);
+
+/* Add what the other shares had. */
+void sti_group_add_usage(const struct sti_scope *scope, stint_usage *usage);
+
+/* The scope lets go of it. Returns the bytes of a rollback that threads which have ended had kept. */
+uint64_t sti_group_end(struct sti_scope *scope, bool commits);
+
+void sti_group_release(struct sti_group *group);
 
 #endif

@@ -10,6 +10,7 @@
 #include "alloc/rollback/handle.h"
 #include "alloc/rollback/heap.h"
 #include "alloc/rollback/thread_state.h"
+#include "subtask.h"
 
 static pthread_key_t record_key;
 

@@ -82,4 +82,10 @@ void sti_fair_entry_begin_idle(struct sti_fair_queue *fair_queue, struct sti_fai
 uint64_t sti_fair_entry_begin_task(struct sti_fair_queue *fair_queue, struct sti_fair_entry *fair_entry, bool in_turn);
 void sti_fair_entry_end_task(struct sti_fair_queue *fair_queue, struct sti_fair_entry *fair_entry, uint64_t charged, uint64_t used);
 
+/* One that is in none. */
+void sti_turns_put(struct sti_turns *turns, struct sti_turn *turn);
+
+/* One that is in this. */
+void sti_turns_remove(struct sti_turns *turns, struct sti_turn *turn);
+
 #endif

@@ -45,12 +45,6 @@ static inline uint64_t sti_time_later(uint64_t time, uint64_t other)
     return sti_time_is_before(time, other) ? other : time;
 }
 
-/* One that is in none. */
-void sti_turns_put(struct sti_turns *turns, struct sti_turn *turn);
-
-/* One that is in this. */
-void sti_turns_remove(struct sti_turns *turns, struct sti_turn *turn);
-
 /* --- The fair queue: where tasks wait that have an account or a priority. An entry is what waits of one account in one
  * priority (of no account: one entry too), first in, first out, and the entries of a priority take turns by the processor
  * time that their tasks have had, divided by their weights (fair_queue.h). So however many tasks one of them has waiting, and

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "deadlock.h"
+#include "executor/fork/fork.h"
 #include "executor/queue/fair_queue.h"
 #include "executor/task/task.h"
 
@@ -46,5 +47,13 @@ struct sti_stretch {
 
 struct sti_stretch sti_bill_begin(struct sti_worker *worker, struct sti_bill bill);
 void sti_bill_end(struct sti_worker *worker, const struct sti_stretch *stretch);
+
+/* --- Running. By the worker's own thread. --- */
+
+/* Run a claimed task to its outcome. */
+void sti_worker_run(struct sti_worker *worker, sti_task *task);
+
+/* Run a stolen subtask. */
+void sti_worker_run_stolen(struct sti_worker *worker, struct sti_stolen stolen);
 
 #endif

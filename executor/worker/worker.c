@@ -21,6 +21,7 @@
 #include "executor/pool/pool_state.h"
 #include "executor/pool/shutdown.h"
 #include "executor/task/continuation.h"
+#include "run.h"
 
 /* How often a searcher looks at every source before it parks: some 10 microseconds in all, about what sleeping and
  * being woken cost. */

@@ -140,12 +140,6 @@ bool sti_worker_has_stack(const struct sti_worker *worker, size_t size);
 /* Find and claim a task for one that yields: whose turn it is, the oldest first. NULL: there is none. */
 sti_task *sti_worker_claim_other(struct sti_worker *worker);
 
-/* Run a claimed task to its outcome. */
-void sti_worker_run(struct sti_worker *worker, sti_task *task);
-
-/* Run a stolen subtask. */
-void sti_worker_run_stolen(struct sti_worker *worker, struct sti_stolen stolen);
-
 /* Run a claimed task whose entry is still in some queue. */
 void sti_worker_run_awaited(struct sti_worker *worker, sti_task *task);
 

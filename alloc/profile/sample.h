@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The set of sampled blocks that are followed, by address. Any thread; no callback is called in here, and nothing of it is
+ * A thread's samples, and the set of sampled blocks that are followed, by address. Any thread; no callback is called in here, and nothing of it is
  * held when a function returns.
  *
  * Whoever frees a block has to know whether it is in the set, and nearly none is. So there is a mark for each 256 bytes
@@ -9,8 +9,8 @@
  * under one of a few locks.
  *
  * A block's free happens after it was handed out, and it was in the set before: so the mark needs no order of its own. */
-#ifndef STI_ALLOC_PROFILE_TRACKED_H
-#define STI_ALLOC_PROFILE_TRACKED_H
+#ifndef STI_ALLOC_PROFILE_SAMPLE_H
+#define STI_ALLOC_PROFILE_SAMPLE_H
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -20,7 +20,6 @@
 
 #include "alloc/base/backend.h"
 #include "alloc/base/sampling.h"
-
 
 struct sti_tracked {
     uintptr_t block;
@@ -56,5 +55,23 @@ struct sti_tracked *sti_tracked_take_all(stint_memprof_end end);
 
 /* In the child of a fork, where nobody else runs: empty the set. */
 void sti_tracked_forget_all(void);
+
+/* --- A thread's samples. Thread of the record, unless a function says otherwise. --- */
+
+/* Count outside of scopes from now on, on the calling thread. Called by each free while a profile runs, and by mimalloc, once
+ * in a thousand allocations that leave its fast path. */
+void sti_memprof_heartbeat(bool force, unsigned long long count, void *unused);
+
+/* free while a profile runs. Any thread. */
+void sti_memprof_free(void *block);
+
+/* What the rest of the library has done through sampling.h. */
+void sti_memprof_join(struct sti_thread *thread);
+uint64_t sti_memprof_draw(struct sti_thread *thread, uint64_t charge);
+void sti_memprof_draw_again(struct sti_thread *thread);
+void sti_memprof_meter_outside(struct sti_thread *thread, uint64_t charge);
+void *sti_memprof_made_sampled(struct sti_thread *thread, void *block, size_t size, size_t alignment,
+                               const void *caller);
+void *sti_memprof_reallocate(struct sti_thread *thread, void *block, size_t size, const void *caller);
 
 #endif
