@@ -14,10 +14,10 @@
 #include "alloc/interrupt/left_frames.h"
 #include "alloc/scope/scope.h"
 #include "alloc/scope/subtask.h"
+#include "executor/base/event.h"
 #include "executor/pool/overdue.h"
 #include "executor/pool/pool_state.h"
 #include "executor/worker/deadlock.h"
-#include "executor/worker/event.h"
 #include "executor/worker/run.h"
 #include "executor/worker/worker.h"
 

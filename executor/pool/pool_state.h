@@ -14,11 +14,11 @@
 
 #include "alloc/interrupt/signals.h"
 #include "alloc/interrupt/token.h"
-#include "executor/queue/delays.h"
+#include "executor/base/event.h"
 #include "executor/queue/fair_queue.h"
 #include "executor/queue/queue.h"
 #include "executor/queue/queue_slots.h"
-#include "executor/worker/event.h"
+#include "executor/task/delays.h"
 #include "executor/worker/park.h"
 #include "executor/worker/substitute.h"
 #include "monitor.h"

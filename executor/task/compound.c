@@ -9,8 +9,8 @@
 #include "alloc/base/process.h"
 #include "alloc/charge/meter.h"
 #include "alloc/scope/scope.h"
+#include "delays.h"
 #include "executor/pool/pools.h"
-#include "executor/queue/delays.h"
 
 /* --- Compound futures. Any thread.
  *

@@ -11,7 +11,7 @@
 #include "alloc/charge/meter.h"
 #include "alloc/interrupt/boundary.h"
 #include "alloc/scope/context.h"
-#include "executor/worker/event.h"
+#include "executor/base/event.h"
 
 /* --- The list of continuations and the line of the tasks whose continuations are told. --- */
 

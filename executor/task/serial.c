@@ -10,7 +10,7 @@
 #include "alloc/base/module.h"
 #include "alloc/base/process.h"
 #include "alloc/charge/meter.h"
-#include "executor/queue/delays.h"
+#include "delays.h"
 
 /* --- Serial queues. Any thread.
  *

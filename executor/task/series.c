@@ -15,7 +15,7 @@
 #include "alloc/scope/scope.h"
 #include "completions.h"
 #include "compound.h"
-#include "executor/queue/delays.h"
+#include "delays.h"
 
 /* --- stint_submit_every: a series of delayed tasks. Any thread.
  *

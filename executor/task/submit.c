@@ -13,8 +13,8 @@
 #include "alloc/scope/scope.h"
 #include "completions.h"
 #include "continuation.h"
+#include "executor/base/event.h"
 #include "executor/pool/pool_state.h"
-#include "executor/worker/event.h"
 #include "executor/worker/worker.h"
 #include "task.h"
 

@@ -17,11 +17,11 @@
 #include "completions.h"
 #include "compound.h"
 #include "continuation.h"
+#include "delays.h"
+#include "executor/base/event.h"
 #include "executor/pool/monitor.h"
 #include "executor/pool/overdue.h"
 #include "executor/pool/pools.h"
-#include "executor/queue/delays.h"
-#include "executor/worker/event.h"
 #include "executor/worker/run.h"
 #include "submit.h"
 

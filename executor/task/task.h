@@ -43,9 +43,9 @@
 #include "alloc/interrupt/token.h"
 #include "alloc/scope/context.h"
 #include "alloc/scope/scope.h"
+#include "executor/base/event.h"
 #include "executor/pool/pools.h"
 #include "executor/pool/timers.h"
-#include "executor/worker/event.h"
 
 typedef struct stint_future sti_task;
 

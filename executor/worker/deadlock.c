@@ -10,9 +10,9 @@
 #include "alloc/charge/account.h"
 #include "executor/fork/split.h"
 #include "executor/pool/pool_state.h"
-#include "executor/queue/delays.h"
 #include "executor/task/compound.h"
 #include "executor/task/continuation.h"
+#include "executor/task/delays.h"
 #include "executor/task/submit.h"
 #include "worker.h"
 

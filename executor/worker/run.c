@@ -14,7 +14,7 @@
 #include "alloc/interrupt/hook.h"
 #include "alloc/interrupt/interrupt.h"
 #include "deadlock.h"
-#include "event.h"
+#include "executor/base/event.h"
 #include "executor/fork/fork.h"
 #include "executor/pool/pool_state.h"
 #include "executor/task/compound.h"

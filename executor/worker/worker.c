@@ -15,7 +15,7 @@
 #include "alloc/interrupt/boundary.h"
 #include "alloc/interrupt/hook.h"
 #include "alloc/scope/subtask.h"
-#include "event.h"
+#include "executor/base/event.h"
 #include "executor/fork/fork.h"
 #include "executor/pool/overdue.h"
 #include "executor/pool/pool_state.h"

@@ -8,7 +8,7 @@
 
 #include "alloc/interrupt/left_frames.h"
 #include "alloc/interrupt/signals.h"
-#include "event.h"
+#include "executor/base/event.h"
 #include "executor/fork/fork.h"
 #include "executor/fork/split.h"
 #include "executor/pool/pools.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * A delayed task (executor/queue/delays.h, due.h): whatever it waited for comes, somebody cancels it, the pool closes, and places
+ * A delayed task (executor/task/delays.h, due.h): whatever it waited for comes, somebody cancels it, the pool closes, and places
  * in a queue are made meanwhile. Does it resolve, once, and is nobody counted in line in the end?
  *
  * The queue has one place, in which another task is. The starter has it stand in line and fills places; so does the worker

@@ -2,15 +2,15 @@
  *
  * The lines of delayed tasks that are due and wait for a slot (delays.h, whose lock all of this is under). A line
  * counts as one of submitters: queue_slots.h has the order. */
-#ifndef STI_EXECUTOR_QUEUE_DUE_H
-#define STI_EXECUTOR_QUEUE_DUE_H
+#ifndef STI_EXECUTOR_TASK_DUE_H
+#define STI_EXECUTOR_TASK_DUE_H
 
 #include <stddef.h>
 
 #include "alloc/interrupt/watch.h"
 #include "delays.h"
 #include "executor/pool/pool_state.h"
-#include "executor/task/submit.h"
+#include "submit.h"
 
 static inline bool sti_due_change(sti_task *task, int from, int to)
 {

@@ -23,17 +23,17 @@
  * References: what keeps the task until it is put is its queue entry's reference; what it waits for may have one more.
  *
  * Any thread. */
-#ifndef STI_EXECUTOR_QUEUE_DELAYS_H
-#define STI_EXECUTOR_QUEUE_DELAYS_H
+#ifndef STI_EXECUTOR_TASK_DELAYS_H
+#define STI_EXECUTOR_TASK_DELAYS_H
 
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stint/pool.h>
 
 #include "alloc/interrupt/watch.h"
+#include "continuation.h"
 #include "executor/pool/timers.h"
-#include "executor/task/continuation.h"
-#include "executor/task/task.h"
+#include "task.h"
 
 struct sti_delayed {
     sti_task task; /* first: the future */

@@ -11,10 +11,10 @@
 #include "alloc/base/module.h"
 #include "alloc/interrupt/watch.h"
 #include "alloc/scope/scope.h"
+#include "completions.h"
 #include "due.h"
-#include "executor/task/completions.h"
-#include "executor/task/submit.h"
 #include "executor/worker/worker.h"
+#include "submit.h"
 
 static struct sti_delayed *delayed_of(struct sti_timer *alarm)
 {

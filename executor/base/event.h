@@ -2,8 +2,8 @@
  *
  * Sleeping until something happens: the kernel's half of it, a moment's rest instead, and the event count made of both. Any
  * thread. */
-#ifndef STI_EXECUTOR_WORKER_EVENT_H
-#define STI_EXECUTOR_WORKER_EVENT_H
+#ifndef STI_EXECUTOR_BASE_EVENT_H
+#define STI_EXECUTOR_BASE_EVENT_H
 
 #include <ck_ec.h>
 #include <ck_pr.h>
