@@ -109,7 +109,6 @@ void sti_meter_begin(struct sti_thread *thread, const stint_budget *budget)
     scope->own_end = budget->allocation != 0 ? saturating_add(thread->used, budget->allocation) : UINT64_MAX;
     scope->memory_limit = budget->memory;
     scope->below_memory_check = thread->memory_check;
-
     uint64_t check = thread->used + until_peak_check(scope, 0, 0);
     if (scope->memory_limit != 0)
         check = min(check, saturating_add(thread->used, until_limit_check(scope, 0)));
@@ -120,7 +119,6 @@ void sti_meter_begin(struct sti_thread *thread, const stint_budget *budget)
         scope->allocation_end = scope->own_end;
         thread->memory_check = check;
     }
-
     thread->global_check = thread->used;
     sti_meter_allocate_from(thread, NULL);
     atomic_store_explicit(&thread->limit, 0, memory_order_relaxed);
@@ -375,11 +373,9 @@ static bool refuse_or_defer(struct sti_thread *thread, uint64_t charge, const vo
         scope->deferred++;
     else if (sti_interrupt_deliver(thread))
         return false;
-    if (!sti_caller_ends_process(caller)) {
-        if (!sti_interrupt_draw_grace(scope, charge)) {
-            sti_interrupt_last_resort(thread);
-            return false;
-        }
+    if (!sti_caller_ends_process(caller) && !sti_interrupt_draw_grace(scope, charge)) {
+        sti_interrupt_last_resort(thread);
+        return false;
     }
     thread->used += charge;
     return true;
@@ -393,8 +389,7 @@ struct asked {
     struct sti_share *share;
     uint64_t samples;     /* of the running profile that fall in it, */
     bool is_drawn;        /* and have been drawn */
-    bool is_kept;         /* its block is the process's */
-    bool possible;        /* to have */
+    bool is_kept, possible; /* its block is the process's; can be had */
 };
 
 /* What there is to know before anything is compared: of the profile, and whether the threads of the task are to measure. */
@@ -422,7 +417,6 @@ static inline void look_at_budgets(struct sti_thread *thread, const struct asked
         sti_interrupt_trip(passed, STINT_REASON_ALLOCATION_LIMIT);
     else if (asked->possible && (passed = draw_grants(scope, asked->after)) != NULL)
         sti_interrupt_trip(passed, STINT_REASON_ACCOUNT);
-
     uint64_t beyond = asked->is_kept ? 0 : held_beyond_charge(asked->charge, asked->size);
     if (saturating_add(asked->after, beyond) > thread->memory_check) {
         struct passed memory = measure_exactly(thread, asked->is_kept ? 0 : asked->size);

@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a task sees of itself: its context; and suspending its scopes. Calling thread only, unless a function says
- * otherwise. */
+ * A task seen from the inside: its context, the suspending of its scopes, and the outcome that it leaves. Calling thread only,
+ * unless a function says otherwise. */
 #ifndef STI_ALLOC_SCOPE_CONTEXT_H
 #define STI_ALLOC_SCOPE_CONTEXT_H
 
+#include <stddef.h>
+#include <stdint.h>
 #include <stint/context.h>
+#include <stint/task.h>
+#include <string.h>
 
 #include "alloc/base/scope_state.h"
 #include "alloc/base/thread.h"
-#include "scope.h"
 
 /* --- The context of a scope, for who starts another in it. Thread of the scope. --- */
 
@@ -36,5 +39,40 @@ struct sti_suspended_scope {
 
 void sti_scope_suspend(struct sti_suspended_scope *suspended);
 void sti_scope_resume(const struct sti_suspended_scope *suspended);
+
+/* --- The outcome of a task: its status and reason, and what the task says about its error (stint_fail): a copy in the process's
+ * memory, which the scope keeps until it ends. Calling thread. */
+
+struct sti_scope;
+
+/* Status, reason and error of a task that has ended so; its own error, where it failed by itself. */
+void sti_outcome_set_unsuccessful(stint_outcome *outcome, stint_reason reason, int own_error);
+
+static inline void sti_outcome_set_reason(stint_outcome *outcome, stint_reason reason, int own_error)
+{
+    outcome->reason = reason;
+    outcome->status = STINT_OK;
+    outcome->error = 0;
+    if (reason != STINT_REASON_NONE)
+        sti_outcome_set_unsuccessful(outcome, reason, own_error);
+}
+
+/* The outcome of a task that is stopped for this reason before it starts. */
+stint_outcome sti_outcome_unstarted(stint_reason reason, uint64_t queued_ns);
+
+/* The message is worth a copy only where there is one. */
+static inline void sti_outcome_copy(stint_outcome *to, const stint_outcome *from)
+{
+    memcpy(to, from, offsetof(stint_outcome, message));
+    to->message[0] = '\0';
+    if (__builtin_expect(from->reason == STINT_REASON_EXCEPTION, 0))
+        memcpy(to->message, from->message, sizeof to->message);
+}
+
+/* The scope, which has one, ends with this outcome: it is the outcome's, or freed. */
+void sti_payload_hand_over(struct sti_scope *scope, stint_outcome *outcome);
+
+/* The outcome of a stint_run: in a task the copy becomes the task's memory, so that it goes with that. */
+void sti_payload_settle(stint_outcome *outcome);
 
 #endif

@@ -32,7 +32,7 @@
 #include "alloc/rollback/kept.h"
 #include "alloc/rollback/nursery.h"
 #include "alloc/rollback/thread_state.h"
-#include "outcome.h"
+#include "context.h"
 #include "subtask.h"
 
 #define DEFAULT_GRACE ((size_t)1 << 20)

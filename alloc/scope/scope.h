@@ -10,7 +10,7 @@
 #include "alloc/base/module.h"
 #include "alloc/base/scope_state.h"
 #include "alloc/interrupt/boundary.h"
-#include "outcome.h"
+#include "context.h"
 
 /* --- The scope: the boundary a task runs in. Here are its state, which the meter, the interrupts and the undo log share,
  * and the two ways to run one: stint_run (public, nested) and sti_scope_run (for the executor). A scope lives on the
