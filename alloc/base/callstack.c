@@ -197,14 +197,7 @@ struct function {
 
 static uint32_t read_u32(const uint8_t *at)
 {
-    uint32_t value;
-    memcpy(&value, at, sizeof value);
-    return value;
-}
-
-static int32_t read_s32(const uint8_t *at)
-{
-    return (int32_t)read_u32(at);
+    return (uint32_t)sti_read_s32(at);
 }
 
 /* The last function of the table that begins at the instruction or before. */
@@ -222,15 +215,15 @@ static bool find_function(uintptr_t instruction, struct function *function)
     size_t high = read_u32(header + 8);
     while (low < high) {
         size_t middle = low + (high - low) / 2;
-        if ((uintptr_t)(header + read_s32(table + 8 * middle)) <= instruction)
+        if ((uintptr_t)(header + sti_read_s32(table + 8 * middle)) <= instruction)
             low = middle + 1;
         else
             high = middle;
     }
     if (low == 0)
         return false;
-    function->begin = (uintptr_t)(header + read_s32(table + 8 * (low - 1)));
-    function->entry = header + read_s32(table + 8 * (low - 1) + 4);
+    function->begin = (uintptr_t)(header + sti_read_s32(table + 8 * (low - 1)));
+    function->entry = header + sti_read_s32(table + 8 * (low - 1) + 4);
     return true;
 }
 

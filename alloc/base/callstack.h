@@ -26,6 +26,14 @@ static inline uint64_t sti_leb128_read(const uint8_t **at, bool is_signed)
     return value;
 }
 
+/* Of any alignment. */
+static inline int32_t sti_read_s32(const void *at)
+{
+    int32_t value;
+    __builtin_memcpy(&value, at, sizeof value);
+    return value;
+}
+
 static inline uint64_t sti_leb128_unsigned(const uint8_t **at)
 {
     return sti_leb128_read(at, false);

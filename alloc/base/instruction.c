@@ -9,6 +9,8 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "callstack.h"
+
 #define LONGEST 15
 
 enum map { MAP_ONE, MAP_0F, MAP_0F38, MAP_0F3A };
@@ -151,13 +153,6 @@ static size_t constant_size(const struct decoder *decoder)
            is_between(code, 0xc4, 0xc6);
 }
 
-static int32_t read_displacement(const uint8_t *at)
-{
-    int32_t value;
-    memcpy(&value, at, sizeof value);
-    return value;
-}
-
 /* The operand: a register, or a place in memory. */
 static void read_operand(struct decoder *decoder, struct sti_instruction *instruction)
 {
@@ -170,7 +165,7 @@ static void read_operand(struct decoder *decoder, struct sti_instruction *instru
     if (has_sib)
         base = sib & 7;
     if (mode == 0 && base == 5) {
-        instruction->displacement = read_displacement(decoder->at);
+        instruction->displacement = sti_read_s32(decoder->at);
         if (decoder->by_thread && has_sib && sib == 0x25)
             instruction->place = STI_INSTRUCTION_BY_THREAD;
         decoder->at += 4;
@@ -180,7 +175,7 @@ static void read_operand(struct decoder *decoder, struct sti_instruction *instru
     } else if (mode == 1) {
         decoder->at += 1;
     } else if (mode == 2) {
-        instruction->displacement = read_displacement(decoder->at);
+        instruction->displacement = sti_read_s32(decoder->at);
         if (!decoder->by_thread && (!has_sib || (sib & 0x38) == 0x20))
             instruction->place = STI_INSTRUCTION_BY_REGISTER;
         decoder->at += 4;
@@ -216,14 +211,14 @@ static void note_flow(const struct decoder *decoder, struct sti_instruction *ins
     uintptr_t next = (uintptr_t)decoder->begin + instruction->length;
     if (decoder->map == MAP_0F && !decoder->encoded && is_between(code, 0x80, 0x8f)) {
         instruction->flow = STI_INSTRUCTION_BRANCHES;
-        instruction->target = next + (uintptr_t)(intptr_t)read_displacement(constant);
+        instruction->target = next + (uintptr_t)(intptr_t)sti_read_s32(constant);
     } else if (decoder->map == MAP_0F && !decoder->encoded && code == 0x0b) {
         instruction->flow = STI_INSTRUCTION_ENDS;
     } else if (decoder->map != MAP_ONE) {
         return;
     } else if (code == 0xe9) {
         instruction->flow = STI_INSTRUCTION_JUMPS;
-        instruction->target = next + (uintptr_t)(intptr_t)read_displacement(constant);
+        instruction->target = next + (uintptr_t)(intptr_t)sti_read_s32(constant);
     } else if (is_between(code, 0x70, 0x7f) || is_between(code, 0xe0, 0xe3) || code == 0xeb) {
         instruction->flow = code == 0xeb ? STI_INSTRUCTION_JUMPS : STI_INSTRUCTION_BRANCHES;
         instruction->target = next + (uintptr_t)(intptr_t)(int8_t)*constant;

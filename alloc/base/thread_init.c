@@ -102,16 +102,9 @@ static bool is_slot_of_registration(const struct module *module, uintptr_t slot,
     return false;
 }
 
-static int32_t read_s32(uintptr_t at)
-{
-    int32_t value;
-    memcpy(&value, (const void *)at, sizeof value);
-    return value;
-}
-
 static uintptr_t relative(uintptr_t at)
 {
-    return at + sizeof(int32_t) + (uintptr_t)(intptr_t)read_s32(at);
+    return at + sizeof(int32_t) + (uintptr_t)(intptr_t)sti_read_s32((const void *)at);
 }
 
 /* A call of what registers destructors of thread_local variables: by the table of addresses, or by a stub that jumps through
@@ -182,7 +175,7 @@ static void follow_call(const struct function *function, uintptr_t at, struct st
         instruction->place = STI_INSTRUCTION_NO_PLACE;
     } else if (memcmp((const void *)call, "\x64\x48\x8b\x04\x25\0\0\0\0\x48\x8d\x80", 12) == 0) {
         instruction->place = STI_INSTRUCTION_BY_THREAD;
-        instruction->displacement = read_s32(call + 12);
+        instruction->displacement = sti_read_s32((const void *)(call + 12));
     } else if (memcmp((const void *)call, "\x66\x48\x8d\x3d", 4) == 0 &&
                (index = index_at(function, relative(call + 4))) != NULL) {
         instruction->displacement = (int32_t)index[1];

@@ -15,16 +15,10 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "alloc/base/callstack.h"
 #include "alloc/base/module.h"
 
 #define MAX_INSTRUCTIONS 64
-
-static int32_t read_s32(const uint8_t *at)
-{
-    int32_t value;
-    memcpy(&value, at, sizeof value);
-    return value;
-}
 
 /* Whether these bytes are next; then they are passed. */
 static bool pass(const uint8_t **at, const char *bytes, size_t size)
@@ -41,7 +35,7 @@ static bool pass(const uint8_t **at, const char *bytes, size_t size)
 /* A distance, from what follows it. */
 static const uint8_t *pass_target(const uint8_t **at)
 {
-    int32_t distance = read_s32(*at);
+    int32_t distance = sti_read_s32(*at);
     *at += 4;
     return *at + distance;
 }
@@ -131,7 +125,7 @@ static void pass_address(struct walk *walk)
 static bool with_number(struct walk *walk, uint8_t code)
 {
     uint8_t what = walk->at[0] & 0xf8;
-    int64_t number = code == 0x83 ? (int8_t)walk->at[1] : read_s32(walk->at + 1);
+    int64_t number = code == 0x83 ? (int8_t)walk->at[1] : sti_read_s32(walk->at + 1);
     walk->at += code == 0x83 ? 2 : 5;
     compare(walk, number);
     if (what == 0xe8)
@@ -201,7 +195,7 @@ static bool step(struct walk *walk)
     case 0xb8: /* mov of a number: to %eax, %ecx, %esi */
     case 0xb9:
     case 0xbe:
-        walk->number = read_s32(*at);
+        walk->number = sti_read_s32(*at);
         walk->has_number = true;
         *at += 4;
         return true;
@@ -213,7 +207,7 @@ static bool step(struct walk *walk)
         return true;
     case 0x0f:
         code = *(*at)++;
-        distance = read_s32(*at);
+        distance = sti_read_s32(*at);
         *at += 4;
         return (code & 0xf0) == 0x80 && jump_if(walk, code & 15U, distance);
     default:
