@@ -410,6 +410,8 @@ static void close_scope(struct sti_thread *thread, int code, void *value, const 
     sti_meter_end(thread);
     if (scope->outer == NULL)
         sti_global_end_task(thread, request->options->name, scope->below != NULL);
+    if (!commits)
+        sti_rolled_back(held);
     if (scope->account != NULL)
         sti_account_leave(scope->account, scope->charged);
     sti_scope_return(thread, scope);
