@@ -191,7 +191,7 @@ static void follow_address(const struct function *function, uintptr_t at, struct
         instruction->displacement = (int32_t)index[1];
     } else if (is_lea_for((const uint8_t *)at - LEA_SIZE, (const uint8_t *)at)) {
         instruction->place = STI_INSTRUCTION_BY_REGISTER;
-        instruction->displacement = read_s32(at - sizeof(int32_t));
+        instruction->displacement = sti_read_s32((const void *)(at - sizeof(int32_t)));
     } else {
         instruction->place = STI_INSTRUCTION_NO_PLACE;
     }
