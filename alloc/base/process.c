@@ -54,10 +54,10 @@ void sti_process_free(void *block)
     sti_backend_free(block);
 }
 
-/* --- Waiting, before a fork, for what must not be under way in it. Any thread.
+/* --- Waiting, before a fork(2), for what must not be under way in it. Any thread.
  *
  * Who is in the loader, or in mimalloc's lists of heaps, has the read side of a lock, and a fork the write side, which goes first where both wait: or threads
- * that roll back one task after another would never let one happen. Who waits for either at a fork is not there in the
+ * that roll back one task after another would never let one happen. Who waits for either at a fork(2) is not there in the
  * child; so the child's lock is a new one. */
 
 static struct sti_quiet_lock *locks;
@@ -117,10 +117,10 @@ __attribute__((constructor)) static void hear_of_forks(void)
     pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
 }
 
-/* --- mimalloc's locks in the child of a fork.
+/* --- mimalloc's locks in the child of a fork(2).
  *
  * What such a lock protects is whole enough: the lists of heaps, and of what each thread has of them, are not changed during a
- * fork (process.h); the others guard that a table or an arena is made once, which is stored last.
+ * fork(2) (process.h); the others guard that a table or an arena is made once, which is stored last.
  *
  * libc writes the owner into a lock after it is taken, and takes it out before it is released. So one without an owner is
  * waited for: for longer than a living thread is between two instructions. */

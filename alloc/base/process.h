@@ -44,7 +44,7 @@ void sti_process_collect(void);
 #define STI_BLOCK_GIVEN_BACK(block) ((void)(block))
 #endif
 
-/* --- What is quiet over a fork. The child has one thread, and whatever another one held at that moment is held in it for ever.
+/* --- What is quiet over a fork(2). The child has one thread, and whatever another one held at that moment is held in it for ever.
  * So a fork waits until nobody holds these. Locks that this library takes for a few instructions, with none of its others
  * asked for meanwhile, are named here; those with more to them have handlers of their own (watch.c), or are
  * among those of the executor (pools.h). Any thread. */
@@ -58,7 +58,7 @@ struct sti_quiet_lock {
 #define STI_QUIET_LOCK_INIT { PTHREAD_MUTEX_INITIALIZER, NULL }
 /* clang-format on */
 
-/* From a constructor: nobody holds this lock at a fork, in the child neither. */
+/* From a constructor: nobody holds this lock at a fork(2), in the child neither. */
 void sti_quiet_add(struct sti_quiet_lock *lock);
 
 /* While the calling thread is where others have locks that they do not look after: in the loader for this library, in
@@ -66,10 +66,10 @@ void sti_quiet_add(struct sti_quiet_lock *lock);
 void sti_quiet_enter(void);
 void sti_quiet_leave(void);
 
-/* --- mimalloc's locks in the child of a fork. It does not look after them: one that another thread held at that moment, in the
+/* --- mimalloc's locks in the child of a fork(2). It does not look after them: one that another thread held at that moment, in the
  * midst of an allocation, is held in the child for ever. */
 
-/* The process is the child of a fork, and somebody there is about to take this lock for the caller: if it is mimalloc's, and who
+/* The process is the child of a fork(2), and somebody there is about to take this lock for the caller: if it is mimalloc's, and who
  * holds it is not there, nobody holds it from now on. Any thread of the child. */
 void sti_lock_in_child(pthread_mutex_t *mutex, const void *caller);
 

@@ -187,7 +187,7 @@ struct sti_scope {
     struct sti_thread_state *thread_state; /* NULL: it has changed none */
 
     struct sti_open_fds *descriptors; /* that were open before; NULL: nobody asked */
-    void *payload;                       /* of its error (outcome.h); NULL: none */
+    void *payload;                       /* of its error (context.h); NULL: none */
     size_t payload_size;
 };
 

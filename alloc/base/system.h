@@ -42,12 +42,12 @@ bool sti_cgroup_read(const struct sti_cgroup *group, const char *file, char *tex
  * killed (memory.max, memory.limit_in_bytes). 0: they set no limit. */
 size_t sti_cgroup_memory_limit(const char *root);
 
-/* --- How much of this process is in memory. Any thread; allocates nothing, and takes no lock that is held over a fork.
+/* --- How much of this process is in memory. Any thread; allocates nothing, and takes no lock that is held over a fork(2).
  *
  * The kernel's answer is in a file, and a file takes a descriptor: which a process may have run out of just when it
  * holds too much of everything. So one is kept, from the first time on. The program may close it with all others, or
  * put another file in its place; so each time it is asked whether it is still the same file, and if not another one is
- * opened. In the child of a fork it would tell of the parent, and is replaced at once. */
+ * opened. In the child of a fork(2) it would tell of the parent, and is replaced at once. */
 
 /* Open what is kept, if it is not. 0 or an errno value, of open or of a kernel that does not tell. */
 int sti_resident_begin(void);

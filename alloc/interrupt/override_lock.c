@@ -74,7 +74,7 @@ __attribute__((constructor)) static void find_all(void){ LOCK_FUNCTIONS(FIND) }
 
 LOCK_FUNCTIONS(FIRST_CALL)
 
-/* In the child of a fork this stands in the place of libc's: every one of the overrides ends in a tail call, so who has
+/* In the child of a fork(2) this stands in the place of libc's: every one of the overrides ends in a tail call, so who has
  * called that is the caller here. */
 static int (*libc_lock_of_parent)(pthread_mutex_t *mutex);
 

@@ -93,7 +93,7 @@ static int start(void)
     return error;
 }
 
-/* The child of a fork has no such thread: it starts one at its next need. What was watched at the fork is not watched in
+/* The child of a fork(2) has no such thread: it starts one at its next need. What was watched at the fork is not watched in
  * the child. The lock is held over the fork, so that the list is whole. */
 static void before_fork(void)
 {
@@ -220,7 +220,7 @@ static uint64_t look_at_threads(struct sti_watch *unused, uint64_t now)
 static struct sti_watch watch = { .look = look_at_threads, .only_time = true };
 static atomic_bool watched;
 
-/* The child of a fork has no watch. */
+/* The child of a fork(2) has no watch. */
 static void forget_watch(void)
 {
     atomic_store_explicit(&watched, false, memory_order_relaxed);

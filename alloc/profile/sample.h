@@ -53,7 +53,7 @@ bool sti_tracked_is_of(uintptr_t block, const sti_backend_heap *heap);
 /* Take out all of them, chained by next; the end of those that are being promoted is told to whoever does that. */
 struct sti_tracked *sti_tracked_take_all(stint_memprof_end end);
 
-/* In the child of a fork, where nobody else runs: empty the set. */
+/* In the child of a fork(2), where nobody else runs: empty the set. */
 void sti_tracked_forget_all(void);
 
 /* --- A thread's samples. Thread of the record, unless a function says otherwise. --- */

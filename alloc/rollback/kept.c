@@ -397,7 +397,7 @@ static void end_thread(void *argument)
         let_out(&quarantine->entries[i]);
 }
 
-/* mimalloc in the child of a fork may find what the parent's other threads had. */
+/* mimalloc in the child of a fork(2) may find what the parent's other threads had. */
 static void open_up_in_child(void)
 {
     for (struct sti_thread *thread = sti_thread_first(); thread != NULL; thread = thread->next) {

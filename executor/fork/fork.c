@@ -278,7 +278,7 @@ static void settle(struct sti_forks *forks, size_t kept)
         if (sti_worker_current() == worker)
             await(worker, newest, true);
         else
-            sti_split_forget(&worker->split, newest); /* in the child of a fork: its thief is not here */
+            sti_split_forget(&worker->split, newest); /* in the child of a fork(2): its thief is not here */
     }
 }
 

@@ -32,7 +32,7 @@
 
 struct sti_slot_waiter;
 
-/* Those of one account and priority, in the order in which they came. */
+/* Those of one account and priority, first in, first out. */
 struct sti_slot_waiters {
     stint_account *account; /* kept alive by their tasks */
     stint_priority priority;

@@ -2,7 +2,7 @@
  *
  * Continuations: what is to happen when a future resolves. A callback, a compound future that counts its members, a
  * completion queue, a task that waits for its turn: each puts a record of its own on the future's list, and one thread
- * at a time runs them, in the order in which they came.
+ * at a time runs them, first in, first out.
  *
  * The task's word `continuations` only ever gains bits:
  *
@@ -21,7 +21,7 @@
  * Why each record is run once, and in order. The or-ins have one order (acq_rel). If the resolver's came first, who
  * follows sees RESOLVED; otherwise the resolver sees FOLLOWED, and takes the lock after the record was put in. So
  * somebody tells. There is one teller at a time, and the list is first in, first out: also for those who come while it
- * tells, whom it runs too. The lock is held for a few instructions; in the child of a fork one that another thread held
+ * tells, whom it runs too. The lock is held for a few instructions; in the child of a fork(2) one that another thread held
  * is free.
  *
  * Why no sleeper sleeps on. If its or-in comes second, it sees RESOLVED. If it comes first, the resolver sees the bit,

@@ -40,7 +40,7 @@
  * The end. When the first worker leaves, nothing is queued any more, nor will be: all who are retired are woken to leave
  * too, and nobody retires after that.
  *
- * In the child of a fork no thread is a worker: nothing here is called. */
+ * In the child of a fork(2) no thread is a worker: nothing here is called. */
 
 #define STI_SUBSTITUTES_DEFAULT 64
 #define STI_SUBSTITUTES_MAX 1024

@@ -102,7 +102,7 @@ typedef struct stint_memprof_options {
 
 /* Start a profile. It sees the calling thread's allocations and those of every task from now on; another thread that is
  * in no task joins it after some allocations (when mimalloc next leaves its own fast path, usually within 64 KiB). The
- * child of a fork has no profile: it can start one. Any thread; in a callback it is EBUSY.
+ * child of a fork(2) has no profile: it can start one. Any thread; in a callback it is EBUSY.
  * 0; EINVAL: options or alloc is NULL, the rate is not in (0, 1], the interval is below 8, both or none are given, or the
  * depth is too large; EBUSY: a profile is running, or being stopped. */
 STINT_API int stint_memprof_start(const stint_memprof_options *options);

@@ -100,7 +100,7 @@ STINT_API int stint_submit(stint_pool *pool, stint_fn *fn, void *arg, const stin
                            stint_future **future);
 
 /* The same, but where the queue is full, or the account has its maximum of waiting tasks, wait for a place, at most
- * timeout_ns nanoseconds (STINT_FOREVER: as long as it takes). Who waits is served in the order of coming, and as long as
+ * timeout_ns nanoseconds (STINT_FOREVER: as long as it takes). Waiters are served first in, first out, and as long as
  * others wait for a task without account and priority, stint_submit is refused one. The wall limit counts from the call.
  * In a task of another pool a substitute takes the place of the one that waits, and an interrupt ends the wait.
  * Instead of EAGAIN and EDQUOT: ETIMEDOUT; ECANCELED: the calling task, in STINT_FAIL, is to stop; or EDEADLK, at once:
