@@ -433,7 +433,7 @@ int sti_scope_run(const struct sti_scope_request *request, stint_outcome *outcom
 
     /* Written between setjmp and longjmp, read after. */
     volatile int code = 0;
-    outcome->message[0] = '\0';
+    memset(outcome->message, 0, sizeof outcome->message); /* all of it: a caller may keep a copy where roots are sought */
     void *volatile value = NULL;
     look(thread, &scope, scope.start);
     if (__builtin_expect(scope.tripped == STINT_REASON_DEADLINE, 0))
