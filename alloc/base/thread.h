@@ -4,7 +4,7 @@
  * but for the limit, into which anybody may store 0.
  *
  * Requesting a sample. A record is made at a thread's first scope, put on a list that only grows, and handed to another thread when
- * its own has ended. So an asker walks the list without a lock, in a signal handler too, and can never reach freed memory;
+ * its own has ended. So a asker walks the list without a lock, in a signal handler too, and can never reach freed memory;
  * to request one of a thread in vain costs it one sample point.
  *
  *   owner:  store limit (seq_cst) ... load flags (seq_cst)
