@@ -1,10 +1,11 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# format.sh SCRIPT LAYOUT: scripts/format breaks long comments, keeps tables in them, and leaves what it has laid out alone.
+# format.sh SCRIPT LAYOUT: scripts/format breaks long comments and paragraphs, keeps tables in them, and leaves what it has
+# laid out alone.
 set -eu
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
-mkdir -p "$scratch/scripts" "$scratch/alloc"
+mkdir -p "$scratch/scripts" "$scratch/alloc" "$scratch/docs"
 cp "$1" "$scratch/scripts/format"
 cp "$2" "$scratch/.clang-format"
 format=$scratch/scripts/format
@@ -39,6 +40,36 @@ int first(void);
  * alone. */
 int second(void);
 CODE
+cat >"$scratch/docs/page.md" <<'PAGE'
+| a row of a table | that is longer than a line, and has to be one line all the same, as there is no other way to write it down |
+| --- | --- |
+
+- An item that is longer than a line has room for goes on below its text, and `code with blanks` stays in one piece, too.
+- Another.
+
+    an example that is longer than a line has room for stays as it is, for nobody knows what the end of a line means there
+
+Short lines
+stay.
+PAGE
+cat >"$scratch/wanted.md" <<'PAGE'
+| a row of a table | that is longer than a line, and has to be one line all the same, as there is no other way to write it down |
+| --- | --- |
+
+- An item that is longer than a line has room for goes on below its text, and `code with blanks` stays in one piece,
+  too.
+- Another.
+
+    an example that is longer than a line has room for stays as it is, for nobody knows what the end of a line means there
+
+Short lines
+stay.
+PAGE
+"$format" --check "$scratch/docs/page.md" && fail 'lets a long line of a document pass'
+"$format" "$scratch/docs/page.md" >/dev/null
+diff -u "$scratch/wanted.md" "$scratch/docs/page.md" || fail 'wraps it differently'
+"$format" --check "$scratch/docs/page.md" || fail 'would change what it has wrapped'
+
 said=$("$format" --check) && checked=true || checked=false
 case $said in
   'not checked:'*)
