@@ -14,7 +14,7 @@
 
 #include "alloc/interrupt/boundary.h"
 
-#define STI_SPLIT_CAPACITY STINT_FORK_PLACES
+#define STI_SPLIT_CAPACITY STINT_FORK_SLOTS_
 
 struct sti_group;
 struct sti_worker;
@@ -42,7 +42,7 @@ struct sti_offer {
 };
 
 struct sti_split {
-    struct stint_forks forks; /* what the inline functions work on */
+    struct stint_forks_ forks; /* what the inline functions work on */
     size_t split;             /* the owner's knowledge of bounds */
     size_t base;              /* places below are of a task that waits below the running one */
     size_t holes;             /* places of forks that were joined before newer ones */

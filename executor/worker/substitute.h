@@ -59,7 +59,7 @@ struct sti_substitutes {
     struct sti_sleeper *sleepers;
     atomic_uint asleep;      /* this and the next three to be read by anybody: workers that have given their place up in
                               * the midst of a task */
-    atomic_uint standing_in; /* substitutes that are not retired */
+    atomic_uint substituting; /* substitutes that are not retired */
     sti_counter replaced;    /* how often a substitute took a sleeper's place */
     sti_counter unreplaced;  /* how often none could be had, although a place was free */
 };
