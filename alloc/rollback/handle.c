@@ -384,8 +384,7 @@ static bool is_number(const char *name, unsigned *number)
     return true;
 }
 
-static struct sti_open_fds *with_entries(struct sti_open_fds *list, const char *entries, size_t size,
-                                            int excluded)
+static struct sti_open_fds *with_entries(struct sti_open_fds *list, const char *entries, size_t size, int excluded)
 {
     const struct dirent64 *entry;
     for (size_t at = 0; list != NULL && at < size; at += entry->d_reclen) {

@@ -85,7 +85,7 @@ STINT_API int stint_fork_slow_(stint_subtask *subtask, stint_fn *fn, void *arg);
 STINT_API int stint_join_slow_(stint_subtask *subtask, void **value);
 
 static inline __attribute__((always_inline)) int stint_fork_here_(struct stint_forks_ *forks, stint_subtask *subtask,
-                                                                 stint_fn *fn, void *arg)
+                                                                  stint_fn *fn, void *arg)
 {
     size_t depth = forks->depth;
     if (__builtin_expect(depth >= __atomic_load_n(&forks->limit, __ATOMIC_RELAXED), 0))

@@ -65,21 +65,21 @@ static inline stint_here stint_here_current(void)
     {                                                                                                                  \
         struct name##_subtask *subtask = (struct name##_subtask *)of_subtask;                                          \
         (void)value;                                                                                                   \
-        subtask->result = name(stint_here_current(), subtask->argument);                                                   \
+        subtask->result = name(stint_here_current(), subtask->argument);                                               \
         return 0;                                                                                                      \
     }                                                                                                                  \
     static inline int name##_fork(stint_here here, struct name##_subtask *subtask, argument_type argument)             \
     {                                                                                                                  \
         subtask->argument = argument;                                                                                  \
-        return stint_fork_here_(here, &subtask->subtask, name##_call, subtask);                                         \
+        return stint_fork_here_(here, &subtask->subtask, name##_call, subtask);                                        \
     }                                                                                                                  \
     static inline int name##_join(stint_here here, struct name##_subtask *subtask, result_type *result)                \
     {                                                                                                                  \
-        if (__builtin_expect(stint_take_here_(here, &subtask->subtask), 1)) {                                           \
+        if (__builtin_expect(stint_take_here_(here, &subtask->subtask), 1)) {                                          \
             *result = name(here, subtask->argument);                                                                   \
             return 0;                                                                                                  \
         }                                                                                                              \
-        int error = stint_join_slow_(&subtask->subtask, NULL);                                                        \
+        int error = stint_join_slow_(&subtask->subtask, NULL);                                                         \
         if (error != 0)                                                                                                \
             memset((void *)&subtask->result, 0, sizeof subtask->result);                                               \
         *result = subtask->result;                                                                                     \

@@ -68,7 +68,8 @@ typedef struct stint_continuation {
 /* As stint_future_then, but with a record of the caller's: so it needs no memory, and can be taken back. The record
  * must stay until the callback begins, in which it may be freed, or used again; or until it has been taken back.
  * 0; EINVAL: an argument but arg is NULL. Any thread. */
-STINT_API int stint_future_add_continuation(stint_future *future, stint_continuation *continuation, stint_callback_fn *callback, void *arg);
+STINT_API int stint_future_add_continuation(stint_future *future, stint_continuation *continuation,
+                                            stint_callback_fn *callback, void *arg);
 
 /* Take back what was given to stint_future_add_continuation for this future, which must not have been released. It takes the same
  * time however many others there are. A loop that waits for one of its own futures and for one that outlives it takes

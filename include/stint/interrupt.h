@@ -10,12 +10,12 @@
  * is never delivered
  *   - while masked;
  *   - in an allocation that libc or the dynamic loader makes for itself, nor with a frame of a protected module between
- *     here and the scope: libc (a comparator under qsort), the loader (a constructor under dlopen), the C++ runtime,
- *     that of OpenMP (a parallel region), and what stint_module_protect adds;
- *   - while the task's code holds a mutex, rwlock, spinlock (pthread's, C11's, C++'s), a semaphore that began above 0
- *     or a locked FILE that it took in the scope, is in pthread_once or call_once, between pthread_cleanup_push and pop
- *     (in C without -fexceptions; elsewhere that is a destructor: docs/cpp.md), in a C++ static initialiser, in what
- *     makes a thread's variables at their first use (on x86-64: docs/cpp.md), or in a catch block;
+ *     here and the scope: libc (a comparator under qsort), the loader (a constructor under dlopen), the C++ runtime, that
+ *     of OpenMP (a parallel region), and what stint_module_protect adds;
+ *   - while the task's code holds a mutex, rwlock, spinlock (pthread's, C11's, C++'s), a semaphore that began above 0 or a
+ *     locked FILE that it took in the scope, is in pthread_once or call_once, between pthread_cleanup_push and pop (in C
+ *     without -fexceptions; elsewhere that is a destructor: docs/cpp.md), in a C++ static initialiser, in what makes a
+ *     thread's variables at their first use (on x86-64: docs/cpp.md), or in a catch block;
  *   - while a C++ exception is on its way to one.
  * There an allocation still succeeds, up to the scope's grace, and then fails with ENOMEM; the interrupt follows at the
  * first safe point. A STINT_FAIL task is not left but refused its allocations, so for it only masks and the allocations

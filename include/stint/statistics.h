@@ -30,10 +30,10 @@ typedef struct stint_pool_statistics {
     uint64_t neglected;
     uint64_t longest_neglect_ns;
 
-    unsigned substitutes;      /* substitute workers that have been started (stint_pool_options.substitutes) */
+    unsigned substitutes;  /* substitute workers that have been started (stint_pool_options.substitutes) */
     unsigned substituting; /* of these, those that stand in for a task that sleeps */
-    uint64_t replaced;    /* times that one of them took the place of a task that fell asleep */
-    uint64_t unreplaced;  /* times that a place stayed empty, as none was left or could be started */
+    uint64_t replaced;     /* times that one of them took the place of a task that fell asleep */
+    uint64_t unreplaced;   /* times that a place stayed empty, as none was left or could be started */
 } stint_pool_statistics;
 
 typedef struct stint_worker_statistics {
