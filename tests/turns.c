@@ -4,7 +4,7 @@
  * that wrap around. */
 #include "support.h"
 
-#include "executor/queue/fair_queue.h"
+#include "executor/queue/fair_entry.h"
 
 #define ENTRIES 300
 #define STEPS 200000

@@ -358,7 +358,7 @@ static const char *const names[] = {
 #define NAMES (sizeof names / sizeof *names)
 #define TSEARCH 0
 
-_Thread_local bool sti_handed_over_search;
+__thread bool sti_handed_over_search;
 
 static struct sti_caller_module functions[NAMES];
 static struct sti_caller_module all; /* from the first of them to the last */

@@ -160,6 +160,6 @@ static inline bool sti_rule_is_on(unsigned rule)
 bool sti_handed_over(const void *caller);
 
 /* The thread is in a tsearch that somebody else than libc has called, which has trees of its own. */
-extern _Thread_local bool sti_handed_over_search __attribute__((visibility("hidden")));
+extern __thread bool sti_handed_over_search __attribute__((visibility("hidden")));
 
 #endif

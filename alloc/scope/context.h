@@ -60,11 +60,12 @@ static inline void sti_outcome_set_reason(stint_outcome *outcome, stint_reason r
 /* The outcome of a task that is stopped for this reason before it starts. */
 stint_outcome sti_outcome_unstarted(stint_reason reason, uint64_t queued_ns);
 
-/* The message is worth a copy only where there is one. */
+/* The message is worth a copy only where there is one. Without it there is nothing of a stack's past in it either, which
+ * would be a root of some task's heap where the caller keeps it. */
 static inline void sti_outcome_copy(stint_outcome *to, const stint_outcome *from)
 {
     memcpy(to, from, offsetof(stint_outcome, message));
-    to->message[0] = '\0';
+    memset(to->message, 0, sizeof to->message);
     if (__builtin_expect(from->reason == STINT_REASON_EXCEPTION, 0))
         memcpy(to->message, from->message, sizeof to->message);
 }

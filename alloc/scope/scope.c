@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <setjmp.h>
 #include <stint/context.h>
+#include <string.h>
 
 #include "alloc/base/module.h"
 #include "alloc/base/process.h"
@@ -459,7 +460,7 @@ int sti_scope_run(const struct sti_scope_request *request, stint_outcome *outcom
     landed.code = 0;
     landed.value = NULL;
     landed.outcome = outcome;
-    outcome->message[0] = '\0';
+    memset(outcome->message, 0, sizeof outcome->message); /* all of it: a caller may keep a copy where roots are sought */
     look(thread, &scope, scope.start);
     if (__builtin_expect(scope.tripped == STINT_REASON_DEADLINE, 0))
         scope.tripped = STINT_REASON_EXPIRED;
