@@ -19,7 +19,7 @@ static stint_pool *make_pool(unsigned workers, size_t queue_capacity)
 {
     stint_pool *pool;
     const stint_pool_options options = { .workers = workers, .queue_capacity = queue_capacity };
-    assert_int_equal(stint_pool_create(&pool, &options), 0);
+    assert_int_equal(stint_pool_create(&options, &pool), 0);
     return pool;
 }
 
@@ -193,8 +193,8 @@ static void a_set_token_keeps_a_queued_task_from_starting(void **state)
     struct gate gate = { 0 };
     atomic_uint ran = 0;
     stint_token *root, *token;
-    assert_int_equal(stint_token_create(&root, NULL), 0);
-    assert_int_equal(stint_token_create(&token, root), 0);
+    assert_int_equal(stint_token_create(NULL, &root), 0);
+    assert_int_equal(stint_token_create(root, &token), 0);
     stint_future *blocker = submit(pool, gate_hold, &gate, NULL);
     stint_options options = STINT_OPTIONS_INIT;
     options.token = token;
@@ -294,8 +294,8 @@ static void a_task_may_release_its_own_future_before_its_submission_returns(void
     stint_pool *pool;
     const stint_pool_options pool_options = { .workers = 2 };
     stint_account *account;
-    assert_int_equal(stint_pool_create(&pool, &pool_options), 0);
-    assert_int_equal(stint_account_create(&account, NULL, NULL), 0);
+    assert_int_equal(stint_pool_create(&pool_options, &pool), 0);
+    assert_int_equal(stint_account_create(NULL, NULL, &account), 0);
     for (int i = 0; i < 20000; i++) {
         struct orphan orphan = { .done = false };
         stint_options options = STINT_OPTIONS_INIT;

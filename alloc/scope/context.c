@@ -25,7 +25,7 @@ struct stint_context {
     void (*destroy)(void *value);
 };
 
-int stint_context_create(stint_context **context, void *value, void (*destroy)(void *value))
+int stint_context_create(void *value, void (*destroy)(void *value), stint_context **context)
 {
     if (context == NULL)
         return EINVAL;

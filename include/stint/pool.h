@@ -78,7 +78,7 @@ typedef struct stint_pool_options {
 /* Start a pool. options may be NULL. Any thread; any number of pools.
  * 0; EINVAL: pool is NULL, or an option is out of its range; ENOMEM; ENOTSUP: as of stint_run; EAGAIN: the system allows
  * no more threads (none of ours is left running). */
-STINT_API int stint_pool_create(stint_pool **pool, const stint_pool_options *options);
+STINT_API int stint_pool_create(const stint_pool_options *options, stint_pool **pool);
 
 /* Submit fn(arg) as a task with options (NULL: no limits; copied). *future is the caller's, to be released; it is set
  * before the task can start, and NULL after EAGAIN and ESHUTDOWN. The wall
