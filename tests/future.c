@@ -309,10 +309,64 @@ static void a_task_may_release_its_own_future_before_its_submission_returns(void
     assert_int_equal(stint_pool_destroy(pool), 0);
 }
 
+static void *release_one(void *future)
+{
+    stint_outcome outcome;
+    int error = stint_future_wait(future, &outcome);
+    bool whole = error == 0 && outcome.payload_size == 4 && strcmp(outcome.payload, "why") == 0;
+    stint_future_release(future);
+    return whole ? future : NULL;
+}
+
+static int fail_with_a_reason(void *arg, void **value)
+{
+    (void)arg;
+    (void)value;
+    return stint_fail(5, "why", 4);
+}
+
+static void a_future_and_its_payload_live_until_the_last_reference_is_given_back(void **state)
+{
+    (void)state;
+    stint_pool *pool = make_pool(1, 0);
+    stint_future *future = submit(pool, fail_with_a_reason, NULL, NULL);
+    pthread_t threads[4];
+    for (int i = 0; i < 4; i++) {
+        assert_ptr_equal(stint_future_retain(future), future);
+        assert_int_equal(pthread_create(&threads[i], NULL, release_one, future), 0);
+    }
+    for (int i = 0; i < 4; i++) {
+        void *whole;
+        pthread_join(threads[i], &whole);
+        assert_ptr_equal(whole, future);
+    }
+    assert_int_equal(stint_pool_destroy(pool), 0);
+    assert_ptr_equal(release_one(future), future);
+    assert_null(stint_future_retain(NULL));
+}
+
+static void a_compound_future_can_be_retained(void **state)
+{
+    (void)state;
+    stint_pool *pool = make_pool(1, 0);
+    atomic_uint counted = 0;
+    stint_future *members[2] = { submit(pool, count, &counted, NULL), submit(pool, count, &counted, NULL) };
+    stint_future *all;
+    assert_int_equal(stint_when_all(members, 2, &all), 0);
+    stint_future_release(stint_future_retain(all));
+    stint_future_release(members[0]);
+    stint_future_release(members[1]);
+    assert_int_equal(take(all).status, STINT_OK);
+    assert_int_equal(atomic_load(&counted), 2);
+    assert_int_equal(stint_pool_destroy(pool), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(null_is_refused_or_ignored),
+        cmocka_unit_test(a_future_and_its_payload_live_until_the_last_reference_is_given_back),
+        cmocka_unit_test(a_compound_future_can_be_retained),
         cmocka_unit_test(a_wait_with_a_timeout_gives_up_and_leaves_the_outcome_alone),
         cmocka_unit_test(all_waiters_get_the_same_outcome),
         cmocka_unit_test(a_cancelled_queued_task_resolves_at_once_and_never_starts),

@@ -263,7 +263,7 @@ static void begin_worker(void *data, unsigned index)
     struct census *census = data;
     stint_usage usage;
     mark = index + 1;
-    if (stint_usage_now(&usage) != ENOENT)
+    if (stint_usage_now(&usage, NULL) != ENOENT)
         atomic_fetch_add(&census->wrong, 1);
     atomic_fetch_add(&census->begun, 1);
 }

@@ -139,6 +139,12 @@ int stint_pool_create(const stint_pool_options *options, stint_pool **pool)
     return 0;
 }
 
+stint_pool *stint_pool_current(void)
+{
+    const struct sti_worker *worker = sti_worker_current();
+    return worker != NULL ? worker->pool : NULL;
+}
+
 unsigned stint_pool_workers(const stint_pool *pool)
 {
     return pool != NULL ? pool->worker_count : 0;

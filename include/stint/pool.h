@@ -157,6 +157,11 @@ STINT_API int stint_pool_destroy_within(stint_pool *pool, uint64_t timeout_ns, u
 /* How many workers the pool has; 0 for NULL. Any thread. */
 STINT_API unsigned stint_pool_workers(const stint_pool *pool);
 
+/* The pool whose worker the calling thread is, its substitutes too: that which runs the calling task, to submit more to it
+ * without handing it down. In a callback, that of whoever resolved the future. It is not retained: it stays at least until
+ * the task has ended, or the callback returned. NULL: the thread is no worker. Any thread. */
+STINT_API stint_pool *stint_pool_current(void);
+
 STINT_END_DECLS
 
 #endif

@@ -167,6 +167,11 @@ class Pool
     {
         return pool_;
     }
+    /* That whose worker the calling thread is; NULL: it is none. For the functions of stint/pool.h. */
+    [[nodiscard]] static stint_pool *current() noexcept
+    {
+        return stint_pool_current();
+    }
 
   private:
     /* In a task of the pool, or in a callback, its workers cannot be waited for: a thread does that. */
