@@ -96,10 +96,10 @@ static void prepare(unsigned workers, size_t count_of_loops)
     stint_pool_options options = STINT_POOL_OPTIONS_INIT;
     options.workers = workers;
     loops = count_of_loops;
-    if (stint_pool_create(&bench_pool, &options) != 0)
+    if (stint_pool_create(&options, &bench_pool) != 0)
         exit(1);
     for (size_t i = 0; i <= loops; i++) {
-        if (stint_account_create(&parties[i].account, NULL, NULL) != 0)
+        if (stint_account_create(NULL, NULL, &parties[i].account) != 0)
             exit(1);
     }
 }

@@ -13,7 +13,7 @@ static stint_account *make_account(stint_account *parent, size_t allocation, siz
 {
     stint_account_limits limits = { .allocation = allocation, .memory = memory, .running = running };
     stint_account *account;
-    assert_int_equal(stint_account_create(&account, parent, &limits), 0);
+    assert_int_equal(stint_account_create(parent, &limits, &account), 0);
     return account;
 }
 
@@ -294,7 +294,7 @@ static void test_cancelled_tasks_of_a_pool_leave_a_ledger_that_is_exact(void **s
     stint_account *account = make_account(NULL, 0, 0, 0);
     stint_options options = { .account = account };
     stint_pool *pool;
-    assert_int_equal(stint_pool_create(&pool, NULL), 0);
+    assert_int_equal(stint_pool_create(NULL, &pool), 0);
     for (int i = 0; i < FUTURES; i++)
         assert_int_equal(stint_submit(pool, allocate_for_ever, NULL, &options, &futures[i]), 0);
     uint64_t charged = 0;
@@ -318,7 +318,7 @@ static void test_bad_arguments_are_refused(void **state)
     stint_account *account;
     stint_account_usage usage;
     assert_int_equal(stint_account_create(NULL, NULL, NULL), EINVAL);
-    assert_int_equal(stint_account_create(&account, NULL, NULL), 0);
+    assert_int_equal(stint_account_create(NULL, NULL, &account), 0);
     assert_int_equal(stint_account_read(NULL, &usage), EINVAL);
     assert_int_equal(stint_account_read(account, NULL), EINVAL);
     assert_null(stint_account_retain(NULL));
@@ -332,7 +332,7 @@ static void test_an_account_has_a_name(void **state)
     char given[] = "tenant";
     stint_account_limits limits = { .name = given };
     stint_account *named;
-    assert_int_equal(stint_account_create(&named, NULL, &limits), 0);
+    assert_int_equal(stint_account_create(NULL, &limits, &named), 0);
     given[0] = '\0';
     assert_string_equal(stint_account_name(named), "tenant");
     stint_account *one = make_account(named, 0, 0, 0);
@@ -395,7 +395,7 @@ static void test_a_scope_inside_one_of_its_account_is_charged_once(void **state)
     (void)state;
     struct nest nest = { .bytes = 6 * MIB };
     const stint_account_limits limits = { .allocation = 10 * MIB, .memory = 10 * MIB, .running = 1 };
-    assert_int_equal(stint_account_create(&nest.outer, NULL, &limits), 0);
+    assert_int_equal(stint_account_create(NULL, &limits, &nest.outer), 0);
     nest.inner = nest.outer;
     run_nested(&nest);
     stint_account_release(nest.outer);
@@ -407,9 +407,9 @@ static void test_a_scope_inside_one_of_its_account_s_parent_charges_that_once(vo
     struct nest nest = { .bytes = 6 * MIB };
     stint_account *between;
     const stint_account_limits limits = { .allocation = 10 * MIB, .memory = 10 * MIB, .running = 1 };
-    assert_int_equal(stint_account_create(&nest.outer, NULL, &limits), 0);
-    assert_int_equal(stint_account_create(&between, nest.outer, &limits), 0);
-    assert_int_equal(stint_account_create(&nest.inner, between, NULL), 0);
+    assert_int_equal(stint_account_create(NULL, &limits, &nest.outer), 0);
+    assert_int_equal(stint_account_create(nest.outer, &limits, &between), 0);
+    assert_int_equal(stint_account_create(between, NULL, &nest.inner), 0);
     run_nested(&nest);
     stint_account *const below[] = { between, nest.inner };
     for (size_t i = 0; i < 2; i++) {
@@ -430,8 +430,8 @@ static void test_a_scope_inside_one_of_an_account_below_is_charged_through_that(
     (void)state;
     struct nest nest = { .bytes = 6 * MIB };
     const stint_account_limits limits = { .allocation = 10 * MIB, .memory = 10 * MIB, .running = 1 };
-    assert_int_equal(stint_account_create(&nest.inner, NULL, &limits), 0);
-    assert_int_equal(stint_account_create(&nest.outer, nest.inner, &limits), 0);
+    assert_int_equal(stint_account_create(NULL, &limits, &nest.inner), 0);
+    assert_int_equal(stint_account_create(nest.inner, &limits, &nest.outer), 0);
     run_nested(&nest);
     stint_account_usage usage;
     assert_int_equal(stint_account_read(nest.inner, &usage), 0);

@@ -16,14 +16,14 @@ static stint_pool *make_pool(unsigned workers, size_t capacity)
 {
     stint_pool *pool;
     const stint_pool_options options = { .workers = workers, .queue_capacity = capacity };
-    assert_int_equal(stint_pool_create(&pool, &options), 0);
+    assert_int_equal(stint_pool_create(&options, &pool), 0);
     return pool;
 }
 
 static stint_account *make_account(stint_account *parent, stint_account_limits limits)
 {
     stint_account *account;
-    assert_int_equal(stint_account_create(&account, parent, &limits), 0);
+    assert_int_equal(stint_account_create(parent, &limits, &account), 0);
     return account;
 }
 
@@ -122,8 +122,8 @@ static void bad_limits_are_refused(void **state)
     stint_account *account;
     const stint_account_limits heavy = { .weight = 10001 };
     const stint_account_limits limits = { .weight = 10000 };
-    assert_int_equal(stint_account_create(&account, NULL, &heavy), EINVAL);
-    assert_int_equal(stint_account_create(&account, NULL, &limits), 0);
+    assert_int_equal(stint_account_create(NULL, &heavy, &account), EINVAL);
+    assert_int_equal(stint_account_create(NULL, &limits, &account), 0);
     assert_int_equal(stint_account_set_limits(account, &heavy), EINVAL);
     assert_int_equal(stint_account_set_limits(account, NULL), EINVAL);
     assert_int_equal(stint_account_set_limits(NULL, &limits), EINVAL);

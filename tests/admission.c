@@ -22,7 +22,7 @@ static stint_pool *make_pool(unsigned workers, size_t queue_capacity)
 {
     stint_pool *pool;
     const stint_pool_options options = { .workers = workers, .queue_capacity = queue_capacity };
-    assert_int_equal(stint_pool_create(&pool, &options), 0);
+    assert_int_equal(stint_pool_create(&options, &pool), 0);
     return pool;
 }
 
@@ -30,7 +30,7 @@ static stint_account *make_account(stint_account *parent, unsigned running)
 {
     stint_account *account;
     const stint_account_limits limits = { .running = running };
-    assert_int_equal(stint_account_create(&account, parent, &limits), 0);
+    assert_int_equal(stint_account_create(parent, &limits, &account), 0);
     return account;
 }
 
@@ -622,7 +622,7 @@ static uint64_t queued_with_limit(size_t limit)
     const stint_pool_options options = { .workers = 2, .hold_near_memory_limit = true };
     stint_pool *pool;
     struct gate gate = { 0 };
-    assert_int_equal(stint_pool_create(&pool, &options), 0);
+    assert_int_equal(stint_pool_create(&options, &pool), 0);
     stint_future *running = submit(pool, gate_hold, &gate, NULL, STINT_PRIORITY_NORMAL);
     gate_await(&gate, 1);
     assert_int_equal(stint_global_set_memory_limit(limit), 0);

@@ -19,7 +19,7 @@ static stint_pool *make_pool(unsigned workers, unsigned substitutes)
 {
     stint_pool *pool;
     const stint_pool_options options = { .workers = workers, .substitutes = substitutes };
-    assert_int_equal(stint_pool_create(&pool, &options), 0);
+    assert_int_equal(stint_pool_create(&options, &pool), 0);
     return pool;
 }
 
@@ -498,7 +498,7 @@ static void more_spares_than_there_may_be_are_refused(void **state)
     (void)state;
     stint_pool *pool = NULL;
     const stint_pool_options options = { .workers = 1, .substitutes = STI_SUBSTITUTES_MAX + 1 };
-    assert_int_equal(stint_pool_create(&pool, &options), EINVAL);
+    assert_int_equal(stint_pool_create(&options, &pool), EINVAL);
     assert_null(pool);
 }
 

@@ -20,7 +20,7 @@ static stint_pool *make_pool(unsigned workers)
 {
     stint_pool *pool;
     const stint_pool_options options = { .workers = workers };
-    assert_int_equal(stint_pool_create(&pool, &options), 0);
+    assert_int_equal(stint_pool_create(&options, &pool), 0);
     return pool;
 }
 

@@ -22,7 +22,7 @@ static stint_pool *make_pool(unsigned workers)
 {
     stint_pool *pool;
     const stint_pool_options options = { .workers = workers, .queue_capacity = 1 << 16 };
-    assert_int_equal(stint_pool_create(&pool, &options), 0);
+    assert_int_equal(stint_pool_create(&options, &pool), 0);
     return pool;
 }
 
@@ -340,7 +340,7 @@ static void a_task_whose_options_name_a_queue_leaves_a_completion_there(void **s
     int data[8];
     unsigned submitted = 0;
     unsigned read = 0;
-    assert_int_equal(stint_pool_create(&pool, &pool_options), 0);
+    assert_int_equal(stint_pool_create(&pool_options, &pool), 0);
     assert_int_equal(stint_completions_create(&queue), 0);
     stint_future *holder;
     assert_int_equal(stint_submit(pool, gate_hold, &gate, NULL, &holder), 0);

@@ -19,7 +19,7 @@ struct request {
 static void destroy(void *value)
 {
     struct request *request = value;
-    request->destroyed_in_task = stint_usage_now(&(stint_usage){ 0 }) == 0;
+    request->destroyed_in_task = stint_usage_now(&(stint_usage){ 0 }, NULL) == 0;
     atomic_fetch_add(&request->destroyed, 1);
 }
 
@@ -67,10 +67,10 @@ static void a_context_follows_what_its_task_does(void **state)
         struct request request = { .destroyed = 0 };
         int other_value = 0;
         const stint_pool_options pool_options = { .workers = workers };
-        assert_int_equal(stint_pool_create(&request.pool, &pool_options), 0);
+        assert_int_equal(stint_pool_create(&pool_options, &request.pool), 0);
         stint_context *context;
-        assert_int_equal(stint_context_create(&context, &request, destroy), 0);
-        assert_int_equal(stint_context_create(&request.other, &other_value, NULL), 0);
+        assert_int_equal(stint_context_create(&request, destroy, &context), 0);
+        assert_int_equal(stint_context_create(&other_value, NULL, &request.other), 0);
         stint_options options = STINT_OPTIONS_INIT;
         options.context = context;
         stint_future *future;
@@ -125,8 +125,8 @@ static void a_task_that_is_run_by_its_waiter_has_not_the_waiters_context(void **
     stint_options options = STINT_OPTIONS_INIT;
     stint_future *holder;
     stint_future *waiter;
-    assert_int_equal(stint_pool_create(&awaiting.pool, &pool_options), 0);
-    assert_int_equal(stint_context_create(&context, &awaiting, NULL), 0);
+    assert_int_equal(stint_pool_create(&pool_options, &awaiting.pool), 0);
+    assert_int_equal(stint_context_create(&awaiting, NULL, &context), 0);
     options.context = context;
     assert_int_equal(stint_submit(awaiting.pool, hold, &open, NULL, &holder), 0);
     assert_int_equal(stint_submit(awaiting.pool, await_it, &awaiting, &options, &waiter), 0);
@@ -158,8 +158,8 @@ static void a_task_gives_its_context_back_however_it_ends(void **state)
     stint_future *futures[3];
     stint_outcome outcome;
     const stint_pool_options pool_options = { .workers = 1, .queue_capacity = 2 };
-    assert_int_equal(stint_pool_create(&request.pool, &pool_options), 0);
-    assert_int_equal(stint_context_create(&context, &request, destroy), 0);
+    assert_int_equal(stint_pool_create(&pool_options, &request.pool), 0);
+    assert_int_equal(stint_context_create(&request, destroy, &context), 0);
     options.context = context;
     atomic_bool open = false;
     stint_future *holder;
@@ -182,6 +182,86 @@ static void a_task_gives_its_context_back_however_it_ends(void **state)
     assert_int_equal(atomic_load(&request.destroyed), 1);
 }
 
+struct sight {
+    stint_pool *pools[3];
+    const char *names[4];
+};
+
+static int look_around(void *arg, void **value)
+{
+    struct sight *sight = arg;
+    (void)value;
+    sight->pools[1] = stint_pool_current();
+    sight->names[1] = stint_task_name();
+    return 0;
+}
+
+static int look_within(void *arg, void **value)
+{
+    struct sight *sight = arg;
+    stint_options options = STINT_OPTIONS_INIT;
+    stint_outcome outcome;
+    (void)value;
+    sight->pools[0] = stint_pool_current();
+    sight->names[0] = stint_task_name();
+    stint_run(look_around, sight, NULL, &outcome);
+    options.name = "inner";
+    struct sight inner;
+    int error = stint_run(look_around, &inner, &options, &outcome);
+    sight->names[2] = inner.names[1];
+    sight->names[3] = stint_task_name();
+    return error;
+}
+
+static void note_pool(stint_future *future, const stint_outcome *outcome, void *arg)
+{
+    struct sight *sight = arg;
+    (void)future;
+    (void)outcome;
+    sight->pools[2] = stint_pool_current();
+}
+
+static void a_task_knows_its_pool_and_its_name(void **state)
+{
+    (void)state;
+    struct sight sight = { .pools = { NULL } };
+    stint_pool *pool;
+    stint_future *future;
+    assert_int_equal(stint_pool_create(NULL, &pool), 0);
+    stint_options options = STINT_OPTIONS_INIT;
+    options.name = "looker";
+    assert_int_equal(stint_submit(pool, look_within, &sight, &options, &future), 0);
+    stint_future_then(future, note_pool, &sight);
+    stint_outcome outcome;
+    assert_int_equal(stint_future_wait(future, &outcome), 0);
+    assert_ok(outcome);
+    stint_future_release(future);
+    assert_int_equal(stint_pool_destroy(pool), 0);
+    assert_ptr_equal(sight.pools[0], pool);
+    assert_ptr_equal(sight.pools[1], pool);
+    assert_true(sight.pools[2] == pool || sight.pools[2] == NULL); /* NULL: it had resolved, and was told here */
+    assert_string_equal(sight.names[0], "looker");
+    assert_string_equal(sight.names[1], "looker");
+    assert_string_equal(sight.names[2], "inner");
+    assert_string_equal(sight.names[3], "looker");
+    assert_null(stint_pool_current());
+    assert_null(stint_task_name());
+}
+
+static void outside_of_a_pool_there_is_a_name_but_no_pool(void **state)
+{
+    (void)state;
+    struct sight sight = { .pools = { NULL } };
+    stint_options options = STINT_OPTIONS_INIT;
+    assert_ok(run_task(look_around, &sight, &options));
+    assert_null(sight.pools[1]);
+    assert_null(sight.names[1]);
+    options.name = "alone";
+    assert_ok(run_task(look_around, &sight, &options));
+    assert_null(sight.pools[1]);
+    assert_string_equal(sight.names[1], "alone");
+}
+
 static void nothing_is_asked_of_no_context(void **state)
 {
     (void)state;
@@ -198,6 +278,8 @@ int main(void)
         cmocka_unit_test(a_context_follows_what_its_task_does),
         cmocka_unit_test(a_task_that_is_run_by_its_waiter_has_not_the_waiters_context),
         cmocka_unit_test(a_task_gives_its_context_back_however_it_ends),
+        cmocka_unit_test(a_task_knows_its_pool_and_its_name),
+        cmocka_unit_test(outside_of_a_pool_there_is_a_name_but_no_pool),
         cmocka_unit_test(nothing_is_asked_of_no_context),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -12,7 +12,7 @@ static stint_pool *make_pool(unsigned workers, unsigned substitutes)
 {
     stint_pool *pool;
     const stint_pool_options options = { .workers = workers, .substitutes = substitutes };
-    assert_int_equal(stint_pool_create(&pool, &options), 0);
+    assert_int_equal(stint_pool_create(&options, &pool), 0);
     return pool;
 }
 
@@ -41,7 +41,7 @@ static int see(const stint_outcome *outcome, void *arg, void **value)
     struct seen *seen = arg;
     stint_usage usage;
     seen->outcome = *outcome;
-    seen->is_task = stint_usage_now(&usage) == 0;
+    seen->is_task = stint_usage_now(&usage, NULL) == 0;
     *value = outcome->value;
     stint_free(keep(stint_malloc(1000)));
     atomic_fetch_add(&seen->count, 1);

@@ -34,7 +34,7 @@ static long fib_in_pool(unsigned workers, int n)
     stint_pool *pool;
     stint_future *future;
     stint_outcome outcome;
-    assert_int_equal(stint_pool_create(&pool, &pool_options), 0);
+    assert_int_equal(stint_pool_create(&pool_options, &pool), 0);
     assert_int_equal(stint_submit(pool, run_fib, &n, NULL, &future), 0);
     assert_int_equal(stint_future_wait(future, &outcome), 0);
     assert_ok(outcome);
@@ -110,7 +110,7 @@ static void test_what_another_worker_returns_arrives_and_belongs_to_the_task(voi
         stint_pool *pool;
         stint_future *future;
         stint_outcome outcome;
-        assert_int_equal(stint_pool_create(&pool, &pool_options), 0);
+        assert_int_equal(stint_pool_create(&pool_options, &pool), 0);
         assert_int_equal(stint_submit(pool, have_one_stolen, NULL, NULL, &future), 0);
         assert_int_equal(stint_future_wait(future, &outcome), 0);
         assert_ok(outcome);
@@ -157,7 +157,7 @@ static void run_in_pool(stint_fn *fn, void *arg)
     stint_pool *pool;
     stint_future *future;
     stint_outcome outcome;
-    assert_int_equal(stint_pool_create(&pool, &pool_options), 0);
+    assert_int_equal(stint_pool_create(&pool_options, &pool), 0);
     assert_int_equal(stint_submit(pool, fn, arg, NULL, &future), 0);
     assert_int_equal(stint_future_wait(future, &outcome), 0);
     assert_ok(outcome);
@@ -265,7 +265,7 @@ static void test_a_limit_ends_the_task_with_all_its_forks(void **state)
     (void)state;
     stint_pool_options pool_options = { .workers = 2 };
     stint_pool *pool;
-    assert_int_equal(stint_pool_create(&pool, &pool_options), 0);
+    assert_int_equal(stint_pool_create(&pool_options, &pool), 0);
     for (int i = 0; i < 50; i++) {
         stint_options options = STINT_OPTIONS_INIT;
         stint_future *future;

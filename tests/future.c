@@ -19,7 +19,7 @@ static stint_pool *make_pool(unsigned workers, size_t queue_capacity)
 {
     stint_pool *pool;
     const stint_pool_options options = { .workers = workers, .queue_capacity = queue_capacity };
-    assert_int_equal(stint_pool_create(&pool, &options), 0);
+    assert_int_equal(stint_pool_create(&options, &pool), 0);
     return pool;
 }
 
@@ -193,8 +193,8 @@ static void a_set_token_keeps_a_queued_task_from_starting(void **state)
     struct gate gate = { 0 };
     atomic_uint ran = 0;
     stint_token *root, *token;
-    assert_int_equal(stint_token_create(&root, NULL), 0);
-    assert_int_equal(stint_token_create(&token, root), 0);
+    assert_int_equal(stint_token_create(NULL, &root), 0);
+    assert_int_equal(stint_token_create(root, &token), 0);
     stint_future *blocker = submit(pool, gate_hold, &gate, NULL);
     stint_options options = STINT_OPTIONS_INIT;
     options.token = token;
@@ -294,8 +294,8 @@ static void a_task_may_release_its_own_future_before_its_submission_returns(void
     stint_pool *pool;
     const stint_pool_options pool_options = { .workers = 2 };
     stint_account *account;
-    assert_int_equal(stint_pool_create(&pool, &pool_options), 0);
-    assert_int_equal(stint_account_create(&account, NULL, NULL), 0);
+    assert_int_equal(stint_pool_create(&pool_options, &pool), 0);
+    assert_int_equal(stint_account_create(NULL, NULL, &account), 0);
     for (int i = 0; i < 20000; i++) {
         struct orphan orphan = { .done = false };
         stint_options options = STINT_OPTIONS_INIT;
@@ -309,10 +309,64 @@ static void a_task_may_release_its_own_future_before_its_submission_returns(void
     assert_int_equal(stint_pool_destroy(pool), 0);
 }
 
+static void *release_one(void *future)
+{
+    stint_outcome outcome;
+    int error = stint_future_wait(future, &outcome);
+    bool whole = error == 0 && outcome.payload_size == 4 && strcmp(outcome.payload, "why") == 0;
+    stint_future_release(future);
+    return whole ? future : NULL;
+}
+
+static int fail_with_a_reason(void *arg, void **value)
+{
+    (void)arg;
+    (void)value;
+    return stint_fail(5, "why", 4);
+}
+
+static void a_future_and_its_payload_live_until_the_last_reference_is_given_back(void **state)
+{
+    (void)state;
+    stint_pool *pool = make_pool(1, 0);
+    stint_future *future = submit(pool, fail_with_a_reason, NULL, NULL);
+    pthread_t threads[4];
+    for (int i = 0; i < 4; i++) {
+        assert_ptr_equal(stint_future_retain(future), future);
+        assert_int_equal(pthread_create(&threads[i], NULL, release_one, future), 0);
+    }
+    for (int i = 0; i < 4; i++) {
+        void *whole;
+        pthread_join(threads[i], &whole);
+        assert_ptr_equal(whole, future);
+    }
+    assert_int_equal(stint_pool_destroy(pool), 0);
+    assert_ptr_equal(release_one(future), future);
+    assert_null(stint_future_retain(NULL));
+}
+
+static void a_compound_future_can_be_retained(void **state)
+{
+    (void)state;
+    stint_pool *pool = make_pool(1, 0);
+    atomic_uint counted = 0;
+    stint_future *members[2] = { submit(pool, count, &counted, NULL), submit(pool, count, &counted, NULL) };
+    stint_future *all;
+    assert_int_equal(stint_when_all(members, 2, &all), 0);
+    stint_future_release(stint_future_retain(all));
+    stint_future_release(members[0]);
+    stint_future_release(members[1]);
+    assert_int_equal(take(all).status, STINT_OK);
+    assert_int_equal(atomic_load(&counted), 2);
+    assert_int_equal(stint_pool_destroy(pool), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(null_is_refused_or_ignored),
+        cmocka_unit_test(a_future_and_its_payload_live_until_the_last_reference_is_given_back),
+        cmocka_unit_test(a_compound_future_can_be_retained),
         cmocka_unit_test(a_wait_with_a_timeout_gives_up_and_leaves_the_outcome_alone),
         cmocka_unit_test(all_waiters_get_the_same_outcome),
         cmocka_unit_test(a_cancelled_queued_task_resolves_at_once_and_never_starts),

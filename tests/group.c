@@ -12,7 +12,7 @@ static stint_pool *make_pool(unsigned workers, unsigned substitutes)
 {
     stint_pool *pool;
     const stint_pool_options options = { .workers = workers, .substitutes = substitutes };
-    assert_int_equal(stint_pool_create(&pool, &options), 0);
+    assert_int_equal(stint_pool_create(&options, &pool), 0);
     return pool;
 }
 
@@ -263,7 +263,7 @@ static void begin_worker(void *data, unsigned index)
     struct census *census = data;
     stint_usage usage;
     mark = index + 1;
-    if (stint_usage_now(&usage) != ENOENT)
+    if (stint_usage_now(&usage, NULL) != ENOENT)
         atomic_fetch_add(&census->wrong, 1);
     atomic_fetch_add(&census->begun, 1);
 }
@@ -299,7 +299,7 @@ static void each_worker_and_spare_tells_of_its_beginning_and_its_end(void **stat
     options.worker_ends = end_worker;
     options.worker_data = &census;
     assert_int_equal(stint_submit(other, gate_hold, &census.gate, NULL, &census.never), 0);
-    assert_int_equal(stint_pool_create(&census.pool, &options), 0);
+    assert_int_equal(stint_pool_create(&options, &census.pool), 0);
     stint_group *group = make_group();
     for (int i = 0; i < 100; i++)
         assert_int_equal(stint_group_submit(group, census.pool, look_for_mark, &census, NULL), 0);

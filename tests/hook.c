@@ -84,8 +84,8 @@ static void test_a_token_above_calls_the_hook_of_a_task_that_sleeps(void **state
         struct pipe_task task;
         stint_token *parent, *child;
         make_pipe(&task);
-        assert_int_equal(stint_token_create(&parent, NULL), 0);
-        assert_int_equal(stint_token_create(&child, parent), 0);
+        assert_int_equal(stint_token_create(NULL, &parent), 0);
+        assert_int_equal(stint_token_create(parent, &child), 0);
         task.token = parent;
         pthread_t setter;
         assert_int_equal(pthread_create(&setter, NULL, set_when_reading, &task), 0);
@@ -188,7 +188,7 @@ static void test_a_token_set_before_the_hook_is_pushed_calls_it(void **state)
     (void)state;
     struct pipe_task task;
     make_pipe(&task);
-    assert_int_equal(stint_token_create(&task.token, NULL), 0);
+    assert_int_equal(stint_token_create(NULL, &task.token), 0);
     stint_options options = { .token = task.token };
     stint_outcome outcome;
     assert_int_equal(stint_run(set_then_read, &task, &options, &outcome), 0);
@@ -220,8 +220,8 @@ static void test_a_token_descriptor_becomes_readable_when_a_token_above_is_set(v
     (void)state;
     stint_token *parent, *child;
     int descriptor, again;
-    assert_int_equal(stint_token_create(&parent, NULL), 0);
-    assert_int_equal(stint_token_create(&child, parent), 0);
+    assert_int_equal(stint_token_create(NULL, &parent), 0);
+    assert_int_equal(stint_token_create(parent, &child), 0);
     assert_int_equal(stint_token_fd(child, &descriptor), 0);
     assert_int_equal(stint_token_fd(child, &again), 0);
     assert_int_equal(descriptor, again);
@@ -239,7 +239,7 @@ static void test_a_descriptor_of_a_set_token_is_readable(void **state)
     (void)state;
     stint_token *token;
     int descriptor;
-    assert_int_equal(stint_token_create(&token, NULL), 0);
+    assert_int_equal(stint_token_create(NULL, &token), 0);
     stint_token_set(token);
     assert_int_equal(stint_token_fd(token, &descriptor), 0);
     assert_int_equal(ready_within(descriptor, 10000), 1);

@@ -282,8 +282,8 @@ static void test_limits_of_different_kinds_nest_in_every_order(void **state)
     (void)state;
     stint_token *set;
     stint_token *unset;
-    assert_int_equal(stint_token_create(&set, NULL), 0);
-    assert_int_equal(stint_token_create(&unset, NULL), 0);
+    assert_int_equal(stint_token_create(NULL, &set), 0);
+    assert_int_equal(stint_token_create(NULL, &unset), 0);
     stint_token_set(set);
     for (unsigned i = 0; i < KINDS * KINDS * KINDS; i++) {
         const enum kind kinds[3] = { i % KINDS, i / KINDS % KINDS, i / KINDS / KINDS };
@@ -348,7 +348,7 @@ static void test_an_inner_token_cancels_only_the_inner_scope(void **state)
 {
     (void)state;
     stint_token *token;
-    assert_int_equal(stint_token_create(&token, NULL), 0);
+    assert_int_equal(stint_token_create(NULL, &token), 0);
     struct level inner = level_with(LOW, LOW, STINT_JUMP);
     struct level outer = level_with(0, 0, STINT_FAIL);
     inner.options.token = token;

@@ -17,7 +17,7 @@ static stint_pool *pool;
 static void make_pool(unsigned workers)
 {
     const stint_pool_options options = { .workers = workers, .substitutes = STINT_NO_SUBSTITUTES };
-    assert_int_equal(stint_pool_create(&pool, &options), 0);
+    assert_int_equal(stint_pool_create(&options, &pool), 0);
 }
 
 static bool submit_and_forget(stint_fn *fn, void *arg)

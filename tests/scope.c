@@ -157,7 +157,7 @@ static int ask_for_usage(void *arg, void **value)
 {
     (void)value;
     usleep(1000);
-    return stint_usage_now(arg);
+    return stint_usage_now(arg, NULL);
 }
 
 static void test_no_clock_is_read_for_a_task_that_is_untimed_and_has_no_limit_of_time(void **state)

@@ -12,14 +12,14 @@ static stint_pool *make_pool(unsigned workers)
 {
     stint_pool *pool;
     const stint_pool_options options = { .workers = workers };
-    assert_int_equal(stint_pool_create(&pool, &options), 0);
+    assert_int_equal(stint_pool_create(&options, &pool), 0);
     return pool;
 }
 
 static stint_serial *make_serial(stint_pool *pool, size_t most)
 {
     stint_serial *serial;
-    assert_int_equal(stint_serial_create(&serial, pool, most), 0);
+    assert_int_equal(stint_serial_create(pool, most, &serial), 0);
     return serial;
 }
 
@@ -227,8 +227,8 @@ static void bad_arguments_are_refused(void **state)
     stint_serial *none;
     stint_future *future;
     unsigned sum = 0;
-    assert_int_equal(stint_serial_create(NULL, pool, 0), EINVAL);
-    assert_int_equal(stint_serial_create(&none, NULL, 0), EINVAL);
+    assert_int_equal(stint_serial_create(pool, 0, NULL), EINVAL);
+    assert_int_equal(stint_serial_create(NULL, 0, &none), EINVAL);
     assert_int_equal(stint_serial_submit(NULL, add_up, &sum, NULL, &future), EINVAL);
     assert_int_equal(stint_serial_submit(serial, NULL, &sum, NULL, &future), EINVAL);
     assert_int_equal(stint_serial_submit(serial, add_up, &sum, NULL, NULL), EINVAL);

@@ -15,7 +15,7 @@ static stint_pool *make_pool(unsigned workers)
 {
     stint_pool *pool;
     const stint_pool_options options = { .workers = workers };
-    assert_int_equal(stint_pool_create(&pool, &options), 0);
+    assert_int_equal(stint_pool_create(&options, &pool), 0);
     return pool;
 }
 
@@ -118,7 +118,7 @@ static void what_waits_is_counted_where_it_waits(void **state)
     struct gate gate = { 0 };
     stint_account *account;
     const stint_account_limits limits = { .running = 1 };
-    assert_int_equal(stint_account_create(&account, NULL, &limits), 0);
+    assert_int_equal(stint_account_create(NULL, &limits, &account), 0);
     stint_options options = STINT_OPTIONS_INIT;
     options.account = account;
     stint_future *futures[8];

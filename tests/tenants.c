@@ -16,7 +16,7 @@ static stint_account *make_account(stint_account *parent, size_t allocation)
 {
     stint_account_limits limits = { .allocation = allocation };
     stint_account *account;
-    assert_int_equal(stint_account_create(&account, parent, &limits), 0);
+    assert_int_equal(stint_account_create(parent, &limits, &account), 0);
     return account;
 }
 
@@ -31,7 +31,7 @@ static stint_pool *make_pool(void)
 {
     stint_pool *pool;
     stint_pool_options options = { .workers = WORKERS };
-    assert_int_equal(stint_pool_create(&pool, &options), 0);
+    assert_int_equal(stint_pool_create(&options, &pool), 0);
     return pool;
 }
 

@@ -18,7 +18,7 @@ static stint_pool *make_pool(unsigned workers)
 {
     stint_pool *pool;
     const stint_pool_options options = { .workers = workers };
-    assert_int_equal(stint_pool_create(&pool, &options), 0);
+    assert_int_equal(stint_pool_create(&options, &pool), 0);
     return pool;
 }
 
@@ -375,7 +375,7 @@ static void a_long_chain_of_callbacks_takes_no_stack(void **state)
     const stint_pool_options options = { .workers = 1, .queue_capacity = LINKS };
     struct chain chain = { .futures = malloc(LINKS * sizeof *chain.futures) };
     assert_non_null(chain.futures);
-    assert_int_equal(stint_pool_create(&chain.pool, &options), 0);
+    assert_int_equal(stint_pool_create(&options, &chain.pool), 0);
     struct gate gate = { 0 };
     stint_future *holder = submit(chain.pool, gate_hold, &gate, NULL);
     gate_await(&gate, 1);

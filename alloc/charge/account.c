@@ -374,7 +374,7 @@ int stint_account_set_limits(stint_account *account, const stint_account_limits 
     return 0;
 }
 
-int stint_account_create(stint_account **account, stint_account *parent, const stint_account_limits *limits)
+int stint_account_create(stint_account *parent, const stint_account_limits *limits, stint_account **account)
 {
     if (account == NULL || (limits != NULL && limits->weight > HIGHEST_WEIGHT))
         return EINVAL;

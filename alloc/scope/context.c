@@ -36,7 +36,7 @@ struct stint_context {
     void (*destroy)(void *value);
 };
 
-int stint_context_create(stint_context **context, void *value, void (*destroy)(void *value))
+int stint_context_create(void *value, void (*destroy)(void *value), stint_context **context)
 {
     if (context == NULL)
         return EINVAL;
@@ -116,8 +116,18 @@ void sti_scope_resume(const struct sti_suspended_scope *suspended)
     sti_thread_enter(thread);
 }
 
-/* --- What a task may ask about itself from inside: stint_usage_now, stint_budget_left. Calling thread's innermost
+/* --- What a task may ask about itself from inside: its name, what it has used and has left. Calling thread's innermost
  * scope. */
+
+const char *stint_task_name(void)
+{
+    const struct sti_thread *thread = sti_thread_metered;
+    const char *name = NULL;
+    for (const struct sti_scope *scope = thread != NULL ? thread->scope : NULL; scope != NULL && name == NULL;
+         scope = scope->outer)
+        name = scope->request->options->name;
+    return name;
+}
 
 /* Not a subtask's, which differs from a call by its landing only. */
 static const struct sti_scope *innermost(void)
@@ -153,17 +163,11 @@ static uint64_t allocation_limit(const struct sti_scope *scope)
     return limit != 0 ? limit : UINT64_MAX;
 }
 
-int stint_usage_now(stint_usage *usage)
+static stint_usage used_by(const struct sti_scope *scope, uint64_t now)
 {
-    const struct sti_scope *scope = innermost();
-    if (usage == NULL)
-        return EINVAL;
-    if (scope == NULL)
-        return ENOENT;
-    uint64_t now = sti_clock_now();
     size_t held = sti_heap_held(scope);
     const struct sti_scope_request *request = scope->request;
-    *usage = (stint_usage){
+    return (stint_usage){
         .allocated = allocated_by(scope),
         .peak = held > scope->peak ? held : scope->peak,
         .samples = scope->samples,
@@ -172,7 +176,6 @@ int stint_usage_now(stint_usage *usage)
         .queued_ns = request->submitted_ns != 0 ? difference(scope->start, request->submitted_ns) : 0,
         .cpu_ns = request->options->budget.cpu_ns != 0 ? sti_cpu_used(scope) : 0,
     };
-    return 0;
 }
 
 static void lower(uint64_t *min, uint64_t value)
@@ -204,21 +207,36 @@ static size_t held_with_others(const struct sti_scope *scope, size_t inside)
     return held + difference(atomic_load_explicit(&share->group->held, memory_order_relaxed), share->held);
 }
 
-int stint_budget_left(stint_budget *left)
+static stint_budget left_to(const struct sti_scope *scope, uint64_t now)
 {
-    const struct sti_scope *scope = innermost();
-    if (left == NULL)
-        return EINVAL;
-    if (scope == NULL)
-        return ENOENT;
-    *left = (stint_budget){ SIZE_MAX, SIZE_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX };
-    uint64_t now = sti_clock_now();
+    stint_budget left = {
+        .allocation = SIZE_MAX,
+        .memory = SIZE_MAX,
+        .wall_ns = UINT64_MAX,
+        .cpu_ns = UINT64_MAX,
+        .run_ns = UINT64_MAX,
+    };
     size_t held = 0;
     for (; scope != NULL; scope = scope->outer) {
         held = held_with_others(scope, held);
-        lower_to(left, scope, held, now);
+        lower_to(&left, scope, held, now);
     }
-    left->run_ns = left->wall_ns; /* of the two the earlier deadline holds */
+    left.run_ns = left.wall_ns; /* of the two the earlier deadline holds */
+    return left;
+}
+
+int stint_usage_now(stint_usage *used, stint_budget *left)
+{
+    const struct sti_scope *scope = innermost();
+    if (used == NULL && left == NULL)
+        return EINVAL;
+    if (scope == NULL)
+        return ENOENT;
+    uint64_t now = sti_clock_now();
+    if (used != NULL)
+        *used = used_by(scope, now);
+    if (left != NULL)
+        *left = left_to(scope, now);
     return 0;
 }
 

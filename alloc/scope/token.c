@@ -18,7 +18,7 @@
  * in the sample point it is in, or finds its limit at 0 and makes one at its next allocation. Nobody registers with a
  * token, so making, keeping and setting one costs nothing per task. */
 
-int stint_token_create(stint_token **token, stint_token *parent)
+int stint_token_create(stint_token *parent, stint_token **token)
 {
     if (token == NULL)
         return EINVAL;

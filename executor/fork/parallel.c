@@ -156,7 +156,7 @@ int stint_for(size_t begin, size_t end, size_t grain, stint_range_fn *fn, void *
     return fn != NULL ? do_range(&range, begin, end, grain, NULL) : EINVAL;
 }
 
-int stint_reduce(size_t begin, size_t end, size_t grain, const stint_reduction *reduction, void *result, void *arg)
+int stint_reduce(size_t begin, size_t end, size_t grain, const stint_reduction *reduction, void *arg, void *result)
 {
     if (reduction == NULL || reduction->accumulate == NULL || reduction->combine == NULL || result == NULL)
         return EINVAL;

@@ -104,7 +104,7 @@ static unsigned substitutes_of(const stint_pool_options *options)
     return options->substitutes != 0 ? options->substitutes : STI_SUBSTITUTES_DEFAULT;
 }
 
-int stint_pool_create(stint_pool **pool, const stint_pool_options *options)
+int stint_pool_create(const stint_pool_options *options, stint_pool **pool)
 {
     static const stint_pool_options defaults = STINT_POOL_OPTIONS_INIT;
     if (options == NULL)
@@ -137,6 +137,12 @@ int stint_pool_create(stint_pool **pool, const stint_pool_options *options)
     sti_pools_add(created);
     *pool = created;
     return 0;
+}
+
+stint_pool *stint_pool_current(void)
+{
+    const struct sti_worker *worker = sti_worker_current();
+    return worker != NULL ? worker->pool : NULL;
 }
 
 unsigned stint_pool_workers(const stint_pool *pool)

@@ -40,7 +40,7 @@ struct stint_serial {
     struct entry *current;
 };
 
-int stint_serial_create(stint_serial **serial, stint_pool *pool, size_t max_waiting)
+int stint_serial_create(stint_pool *pool, size_t max_waiting, stint_serial **serial)
 {
     if (serial == NULL || pool == NULL)
         return EINVAL;

@@ -200,6 +200,13 @@ void stint_future_cancel(stint_future *future)
         stint_token_set(&future->token);
 }
 
+stint_future *stint_future_retain(stint_future *future)
+{
+    if (future != NULL)
+        sti_task_retain(future);
+    return future;
+}
+
 void stint_future_release(stint_future *future)
 {
     if (future != NULL)

@@ -51,7 +51,7 @@ typedef struct stint_account_usage {
 
 /* Make an account below parent (NULL: none). limits may be NULL. The caller owns one reference; the account keeps its
  * parent alive. 0; EINVAL: account is NULL, or the weight above 10000; ENOMEM. Any thread. */
-STINT_API int stint_account_create(stint_account **account, stint_account *parent, const stint_account_limits *limits);
+STINT_API int stint_account_create(stint_account *parent, const stint_account_limits *limits, stint_account **account);
 
 /* Give a living account other limits, all of them; its name stays (limits->name is not looked at). From now on they hold:
  * what more of something has been taken than it may now have is not taken back, but there is no more until less is in use.

@@ -7,7 +7,7 @@
  * several values points at a struct.
  *
  *     stint_context *context;
- *     stint_context_create(&context, request, free_request);
+ *     stint_context_create(request, free_request, &context);
  *     options.context = context;
  *     stint_submit(pool, handle, NULL, &options, &future);
  *     stint_context_release(context);
@@ -25,7 +25,7 @@ STINT_BEGIN_DECLS
  * not block, and must return. The value must be the process's memory, not a task's that might be rolled back: where a
  * task makes it, between stint_keep_begin and stint_keep_end (roots.h).
  * 0; EINVAL: context is NULL; ENOMEM. Any thread. */
-STINT_API int stint_context_create(stint_context **context, void *value, void (*destroy)(void *value));
+STINT_API int stint_context_create(void *value, void (*destroy)(void *value), stint_context **context);
 
 /* Its value; NULL for NULL. Any thread. */
 STINT_API void *stint_context_value(const stint_context *context);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Contexts for C++: stint/context.h. Part of stint.hpp. */
+ * What a task of C++ sees of itself: its context (stint/context.h), its name, what it has used and has left. Part of
+ * stint.hpp. */
 #ifndef STINT_CONTEXT_HPP
 #define STINT_CONTEXT_HPP
 
@@ -30,7 +31,8 @@ template <class T> class Context
             Keep region; /* it may outlive the task that makes it */
             value.reset(new T(std::forward<Args>(args)...));
         }
-        detail::check(stint_context_create(&context_, value.get(), [](void *kept) { delete static_cast<T *>(kept); }),
+        detail::check(stint_context_create(
+                          value.get(), [](void *kept) { delete static_cast<T *>(kept); }, &context_),
                       "stint_context_create");
         static_cast<void>(value.release());
     }
@@ -67,6 +69,31 @@ template <class T> class Context
   private:
     stint_context *context_ = nullptr;
 };
+
+/* The task that the calling thread runs. */
+namespace this_task
+{
+
+/* NULL: it has none, or there is no task. */
+[[nodiscard]] inline const char *name() noexcept
+{
+    return stint_task_name();
+}
+/* What it has used so far, and what is left to it; stint_usage_now. Throws std::system_error; ENOENT: there is no task. */
+[[nodiscard]] inline stint_usage used()
+{
+    stint_usage used;
+    detail::check(stint_usage_now(&used, nullptr), "stint_usage_now");
+    return used;
+}
+[[nodiscard]] inline stint_budget left()
+{
+    stint_budget left;
+    detail::check(stint_usage_now(nullptr, &left), "stint_usage_now");
+    return left;
+}
+
+} // namespace this_task
 
 } // namespace stint
 

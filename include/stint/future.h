@@ -105,8 +105,13 @@ STINT_API int stint_when_any_index(const stint_future *any, size_t *index);
  * sample point; resolved, nothing changes. Its reason is STINT_REASON_TOKEN. NULL does nothing. Any thread. */
 STINT_API void stint_future_cancel(stint_future *future);
 
-/* Give the future back. The task goes on if it has not ended. NULL does nothing. Any thread; no call on this future may
- * be under way or follow. */
+/* Take another reference; returns future. Each owner of one may call what it likes until it gives its own back; what the
+ * outcome's payload points to lives until the last one has. The value still has one owner, to be agreed among them. NULL
+ * is passed through. Any thread that has a reference, also in callbacks. */
+STINT_API stint_future *stint_future_retain(stint_future *future);
+
+/* Give one reference back. The task goes on if it has not ended; the last one frees the future when it has. NULL does
+ * nothing. Any thread; no call with this reference may be under way or follow. */
 STINT_API void stint_future_release(stint_future *future);
 
 STINT_END_DECLS

@@ -182,6 +182,58 @@ template <class T = void> class [[nodiscard]] Future
     stint_future *future_ = nullptr;
 };
 
+/* A reference of one's own to a future, for who looks at a task or cancels it and wants no value: stint_future_retain.
+ * It may outlive the Future, which still cancels its task when it goes. Copyable. */
+class FutureReference
+{
+  public:
+    FutureReference() noexcept = default;
+    template <class T>
+    explicit FutureReference(const Future<T> &future) noexcept : future_(stint_future_retain(future.handle()))
+    {
+    }
+    ~FutureReference()
+    {
+        stint_future_release(future_);
+    }
+    FutureReference(const FutureReference &other) noexcept : future_(stint_future_retain(other.future_))
+    {
+    }
+    FutureReference(FutureReference &&other) noexcept : future_(std::exchange(other.future_, nullptr))
+    {
+    }
+    FutureReference &operator=(FutureReference other) noexcept
+    {
+        std::swap(future_, other.future_);
+        return *this;
+    }
+
+    [[nodiscard]] bool ready() const noexcept
+    {
+        return stint_future_is_ready(future_);
+    }
+    void cancel() const noexcept
+    {
+        stint_future_cancel(future_);
+    }
+    /* Throws std::system_error, as Future::wait does. */
+    void wait() const
+    {
+        detail::check(stint_future_wait(future_, nullptr), "stint_future_wait");
+    }
+    template <class Rep, class Period> bool wait_for(std::chrono::duration<Rep, Period> time) const
+    {
+        return detail::wait_for(future_, time);
+    }
+    [[nodiscard]] stint_future *handle() const noexcept
+    {
+        return future_;
+    }
+
+  private:
+    stint_future *future_ = nullptr;
+};
+
 namespace detail
 {
 

@@ -65,17 +65,8 @@ typedef int stint_use_fn(void *arg, void *resource);
 typedef void stint_release_fn(void *arg, void *resource);
 STINT_API int stint_with(stint_acquire_fn *acquire, stint_use_fn *use, stint_release_fn *release, void *arg);
 
-/* Behind STINT_GUARD: a name of its own for each, and a guard that is empty until it is pushed. */
-#define STINT_GUARD_COUNTED_(number, release, arg) STINT_GUARD_NAMED_(number, release, arg)
-#define STINT_GUARD_NAMED_(number, release, arg)                                                                       \
-    __attribute__((cleanup(stint_guard_end_))) stint_guard stint_guard_##number = { NULL, NULL, NULL, 0, 0 };             \
-    stint_guard_push(&stint_guard_##number, (release), (arg))
-
-static inline void stint_guard_end_(stint_guard *guard)
-{
-    stint_guard_pop(guard, true);
-}
-
 STINT_END_DECLS
+
+#include <stint/detail/guard.h>
 
 #endif

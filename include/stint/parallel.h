@@ -44,8 +44,8 @@ typedef struct stint_reduction {
  *
  * 0; what accumulate returned, as for stint_for (*result is then of no use); EINVAL: reduction, one of its functions or
  * result is NULL; ECANCELED: see stint_join. */
-STINT_API int stint_reduce(size_t begin, size_t end, size_t grain, const stint_reduction *reduction, void *result,
-                           void *arg);
+STINT_API int stint_reduce(size_t begin, size_t end, size_t grain, const stint_reduction *reduction, void *arg,
+                           void *result);
 
 /* Less than 0, 0, or more than 0, when a belongs before b, beside it, or behind it. */
 typedef int stint_compare_fn(const void *a, const void *b, void *arg);

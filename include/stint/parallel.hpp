@@ -114,7 +114,7 @@ template <class T, class Accumulate, class Combine>
         here->combine(value, std::move(here->all.at(const_cast<void *>(behind))));
     };
     void *result = nullptr;
-    detail::check(stint_reduce(begin, end, grain, &reduction, &result, &state), "stint_reduce");
+    detail::check(stint_reduce(begin, end, grain, &reduction, &state, &result), "stint_reduce");
     return std::move(state.all.at(&result));
 }
 

@@ -78,7 +78,7 @@ typedef struct stint_pool_options {
 /* Start a pool. options may be NULL. Any thread; any number of pools.
  * 0; EINVAL: pool is NULL, or an option is out of its range; ENOMEM; ENOTSUP: as of stint_run; EAGAIN: the system allows
  * no more threads (none of ours is left running). */
-STINT_API int stint_pool_create(stint_pool **pool, const stint_pool_options *options);
+STINT_API int stint_pool_create(const stint_pool_options *options, stint_pool **pool);
 
 /* Submit fn(arg) as a task with options (NULL: no limits; copied). *future is the caller's, to be released; it is set
  * before the task can start, and NULL after EAGAIN and ESHUTDOWN. The wall
@@ -156,6 +156,11 @@ STINT_API int stint_pool_destroy_within(stint_pool *pool, uint64_t timeout_ns, u
 
 /* How many workers the pool has; 0 for NULL. Any thread. */
 STINT_API unsigned stint_pool_workers(const stint_pool *pool);
+
+/* The pool whose worker the calling thread is, its substitutes too: that which runs the calling task, to submit more to it
+ * without handing it down. In a callback, that of whoever resolved the future. It is not retained: it stays at least until
+ * the task has ended, or the callback returned. NULL: the thread is no worker. Any thread. */
+STINT_API stint_pool *stint_pool_current(void);
 
 STINT_END_DECLS
 

@@ -44,7 +44,7 @@ class Pool
   public:
     explicit Pool(const stint_pool_options &options = STINT_POOL_OPTIONS_INIT)
     {
-        detail::check(stint_pool_create(&pool_, &options), "stint_pool_create");
+        detail::check(stint_pool_create(&options, &pool_), "stint_pool_create");
     }
     ~Pool()
     {
@@ -166,6 +166,11 @@ class Pool
     stint_pool *handle() const noexcept
     {
         return pool_;
+    }
+    /* That whose worker the calling thread is; NULL: it is none. For the functions of stint/pool.h. */
+    [[nodiscard]] static stint_pool *current() noexcept
+    {
+        return stint_pool_current();
     }
 
   private:

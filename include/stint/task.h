@@ -227,16 +227,22 @@ STINT_API int stint_run(stint_fn *fn, void *arg, const stint_options *options, s
 STINT_API int stint_fail(int error, const void *payload, size_t size);
 
 /* What the innermost scope of the calling thread has used so far, and what is left to it of its own limits and those of
- * the scopes around it; in a task's function, in what it forks, and in what that calls. Of a task that forks, the
- * numbers are what is known on this thread: what others have charged since they were last asked may be missing, and up
- * to a grant of 64 KiB each may count already. Both read the clock; usage.peak is measured for it, which walks the
- * task's heap: some microseconds. Of usage: kept, descriptors and committed are 0.
+ * the scopes around it; in a task's function, in what it forks, and in what that calls. Either may be NULL, and is then
+ * not measured. Of a task that forks, the numbers are what is known on this thread: what others have charged since they
+ * were last asked may be missing, and up to a grant of 64 KiB each may count already. Reads the clock; used->peak, and
+ * left->memory, are measured for it, which walks the task's heap: some microseconds. Of *used, kept, open_fds and
+ * committed are 0.
  *
- * In left, UINT64_MAX or SIZE_MAX: no such limit. left->wall_ns and left->run_ns are both the time until the earlier
- * deadline, left->cpu_ns is processor time. A limit that is passed has 0 left. Accounts are not looked at.
- * 0; EINVAL: the argument is NULL; ENOENT: the calling thread is in no scope. */
-STINT_API int stint_usage_now(stint_usage *usage);
-STINT_API int stint_budget_left(stint_budget *left);
+ * In *left, UINT64_MAX or SIZE_MAX: no such limit. left->wall_ns and left->run_ns are both the time until the earlier
+ * deadline, left->cpu_ns is processor time. A limit that is passed has 0 left. Accounts are not looked at. (Haskell's
+ * getAllocationCounter, for each limit.)
+ * 0; EINVAL: both are NULL; ENOENT: the calling thread is in no scope. Any thread. */
+STINT_API int stint_usage_now(stint_usage *used, stint_budget *left);
+
+/* stint_options.name of the task that the calling thread runs: its innermost scope's, or else that of the nearest scope
+ * around it that has one; in what it forks too. The string is whoever's it was when the task was given it, and lives as
+ * long as the task at least. NULL: none has a name, or no task is run here. Any thread. */
+STINT_API const char *stint_task_name(void);
 
 /* "ok", "error", "cancelled"; and "none", "failed", "allocation-limit", "memory-limit", "deadline", "account",
  * "global-memory-limit", "token",

@@ -11,7 +11,7 @@ STINT_BEGIN_DECLS
 
 /* Make a token below parent (NULL: a root). The caller owns one reference; the token keeps its parent alive.
  * 0; EINVAL: token is NULL; ENOMEM. Any thread. */
-STINT_API int stint_token_create(stint_token **token, stint_token *parent);
+STINT_API int stint_token_create(stint_token *parent, stint_token **token);
 
 /* Set the token, once and for ever. Every running task that has it or a token below it reaches a sample point at its
  * next allocation, its next stint_checkpoint or stint_unmask, and is interrupted there with STINT_REASON_TOKEN; a

@@ -20,7 +20,7 @@ stint_pool *make_pool(unsigned workers)
     stint_pool_options options = STINT_POOL_OPTIONS_INIT;
     options.workers = workers;
     stint_pool *pool = nullptr;
-    assert_int_equal(stint_pool_create(&pool, &options), 0);
+    assert_int_equal(stint_pool_create(&options, &pool), 0);
     return pool;
 }
 
@@ -366,7 +366,7 @@ void one_out_of_a_comparator_or_a_reduction_leaves_from_it(void **)
                 reduction.combine = [](void *, const void *, void *) {};
                 char result[1024];
                 try {
-                    stint_reduce(0, 1000, 1, &reduction, result, nullptr);
+                    stint_reduce(0, 1000, 1, &reduction, nullptr, result);
                     note('W');
                 } catch (std::runtime_error &) {
                     note('2');

@@ -302,11 +302,31 @@ void accounts_completions_and_options_do_what_their_c_forms_do(void **)
     assert_true(token.fd() >= 0);
 }
 
+void a_task_sees_itself_and_others_may_refer_to_it(void **)
+{
+    stint::Pool pool;
+    auto future = pool.submit(
+        [&] {
+            return stint::Pool::current() == pool.handle() && std::string("seen") == stint::this_task::name() &&
+                   stint::this_task::left().allocation <= 1 << 20 && stint::this_task::used().committed == 0;
+        },
+        stint::Options().name("seen").allocation(1 << 20));
+    stint::FutureReference reference(future);
+    stint::FutureReference other = reference;
+    reference.wait();
+    reference = stint::FutureReference();
+    assert_true(future.get());
+    assert_true(other.ready() && other.wait_for(std::chrono::seconds(0)));
+    assert_null(stint::Pool::current());
+    assert_null(stint::this_task::name());
+}
+
 } // namespace
 
 int main()
 {
     const CMUnitTest tests[] = {
+        cmocka_unit_test(a_task_sees_itself_and_others_may_refer_to_it),
         cmocka_unit_test(a_future_that_goes_in_a_callback_leaves_its_task_whole),
         cmocka_unit_test(a_future_may_go_in_its_own_task),
         cmocka_unit_test(a_value_that_comes_too_late_is_destroyed),
