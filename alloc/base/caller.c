@@ -18,6 +18,7 @@
 #include <unwind.h>
 
 #include "backend.h"
+#include "callstack.h"
 #include "lasting.h"
 #include "process.h"
 #include "rules.h"
@@ -122,13 +123,14 @@ static int classify(struct dl_phdr_info *info, size_t size, void *unused)
     return 0;
 }
 
-static struct sti_caller_module code_of(void *function)
+/* By its unwind table: a look into the symbols is a search of all that libc has. */
+static struct sti_caller_module code_of(const void *function)
 {
-    Dl_info info;
-    ElfW(Sym) *symbol = NULL;
-    if (dladdr1(function, &info, (void **)&symbol, RTLD_DL_SYMENT) == 0 || symbol == NULL)
+    uintptr_t begin;
+    uintptr_t end;
+    if (!sti_frame_function((uintptr_t)function, &begin, &end))
         return (struct sti_caller_module){ .size = 0 };
-    return (struct sti_caller_module){ .begin = (uintptr_t)info.dli_saddr, .size = symbol->st_size };
+    return (struct sti_caller_module){ .begin = begin, .size = end - begin };
 }
 
 static int by_address(const void *left, const void *right)
@@ -154,7 +156,7 @@ static void find_room_between(void)
 
 __attribute__((constructor)) static void find_modules(void)
 {
-    thread_atexit = code_of((void *)(uintptr_t)register_destructor);
+    thread_atexit = code_of((const void *)(uintptr_t)register_destructor);
     dl_iterate_phdr(classify, NULL);
     find_room_between();
     waiting = sti_caller_system;
