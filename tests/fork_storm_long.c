@@ -24,6 +24,7 @@
 
 static atomic_bool enough;
 static stint_account *account;
+static stint_account *narrow; /* one task at a time: the others wait for its slot */
 static stint_pool *pool;
 static char text[256];
 
@@ -189,7 +190,7 @@ static int await_another(void *to, void **value)
 static int submit_to(stint_pool *to)
 {
     stint_future *futures[4];
-    const stint_options options = { .account = account };
+    const stint_options options = { .account = narrow };
     int error = 0;
     unsigned count = 0;
     while (error == 0 && count < 4) {
@@ -210,6 +211,14 @@ static int submit_to(stint_pool *to)
 static int submit(void)
 {
     return submit_to(pool);
+}
+
+static int make_pool(void)
+{
+    stint_pool *made;
+    const stint_pool_options one = { .workers = 1 };
+    int error = stint_pool_create(&made, &one);
+    return error == 0 ? stint_pool_destroy(made) : error;
 }
 
 static bool look_at_task(const stint_task_view *view, void *count)
@@ -265,6 +274,7 @@ static const struct use {
     { "the watch", watch_token, OF_ALL },
     { "an audit", audit, OF_PARENTS },
     { "a pool", submit, OF_PARENTS },
+    { "a pool that begins and ends", make_pool, OF_PARENTS },
     { "a visit", visit_tasks, OF_PARENTS },
     { "a thread", start_thread, OF_PARENTS },
 };
@@ -424,6 +434,8 @@ static void test_no_child_hangs_whatever_lock_its_parent_held(void **state)
     const stint_pool_options two = { .workers = 2 };
     const stint_profile_options often = { .interval = 4096, .callstack_depth = 4 };
     assert_int_equal(stint_account_create(&account, NULL, &limits), 0);
+    const stint_account_limits one_at_a_time = { .running = 1 };
+    assert_int_equal(stint_account_create(&narrow, NULL, &one_at_a_time), 0);
     assert_int_equal(stint_pool_create(&pool, &two), 0);
     assert_int_equal(stint_profile_start(&often), 0);
     struct forking forking[FORKING];
@@ -440,6 +452,7 @@ static void test_no_child_hangs_whatever_lock_its_parent_held(void **state)
     assert_int_equal(usage.running, 0);
     assert_int_equal(usage.memory, 0);
     stint_account_release(account);
+    stint_account_release(narrow);
     munmap(where, FORKING * sizeof *where);
 }
 

@@ -53,8 +53,9 @@ void *sti_memprof_call_alloc(const stint_memprof_allocation *allocation);
 void *sti_memprof_call_promote(void *metadata);
 void sti_memprof_call_dealloc(struct sti_tracked *entry);
 
-/* Count outside of scopes from now on, on the calling thread. Called by each free while a profile runs, and by mimalloc, once
- * in a thousand allocations that leave its fast path. */
+/* Count outside of scopes from now on, on the calling thread. Called by each free while a profile runs; the other is called by
+ * mimalloc, once in a thousand allocations that leave its fast path. */
+void sti_memprof_count_thread(void);
 void sti_memprof_heartbeat(bool force, unsigned long long count, void *unused);
 
 /* Make room in the log of the thread for one more block; then note it. The thread's own. */
