@@ -77,7 +77,7 @@ static int roll_back_in_account(void)
 /* It looks into /proc, which costs the kernel most when the process ends. */
 static int audit(void)
 {
-    const stint_options options = { .audit_descriptors = true };
+    const stint_options options = { .audit_fds = true };
     return run_to_failure(allocate_and_fail, &options);
 }
 
@@ -120,25 +120,25 @@ static void told_of_a_root(const stint_root *told, void *arg)
 
 static int set_root_report(void)
 {
-    stint_set_root_report(told_of_a_root, NULL);
+    stint_roots_set_report(told_of_a_root, NULL);
     return 0;
 }
 
 static int set_descriptor_report(void)
 {
-    stint_set_descriptor_report(NULL, NULL);
+    stint_fds_set_report(NULL, NULL);
     return 0;
 }
 
 static int set_global_report(void)
 {
-    stint_set_global_report(NULL, NULL);
+    stint_global_set_report(NULL, NULL);
     return 0;
 }
 
 static int set_exception_report(void)
 {
-    stint_set_exception_report(NULL, NULL);
+    stint_exceptions_set_report(NULL, NULL);
     return 0;
 }
 
@@ -162,7 +162,7 @@ static int watch_token(void)
     if (error != 0)
         return error;
     int descriptor;
-    error = stint_token_descriptor(token, &descriptor);
+    error = stint_token_fd(token, &descriptor);
     stint_token_release(token);
     return error;
 }
@@ -446,7 +446,7 @@ static void test_no_child_hangs_whatever_lock_its_parent_held(void **state)
     assert_int_equal(good, forks);
     assert_int_equal(stint_profile_stop(), 0);
     assert_int_equal(stint_pool_destroy(pool), 0);
-    stint_set_root_report(NULL, NULL);
+    stint_roots_set_report(NULL, NULL);
     stint_account_usage usage;
     assert_int_equal(stint_account_read(account, &usage), 0);
     assert_int_equal(usage.running, 0);

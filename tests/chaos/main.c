@@ -188,7 +188,7 @@ static void switch_rules_off(void)
 #ifdef CHAOS_SWITCHES
     sti_rules_off = options.without;
     if ((options.without & 1U << 31) != 0)
-        stint_set_root_scan(STINT_ROOT_SCAN_NEVER);
+        stint_roots_set_scan(STINT_ROOT_SCAN_NEVER);
     if ((options.without & STI_RULE_PROCESS_BLOCKS) != 0)
         memset(&sti_caller_system, 0, sizeof sti_caller_system);
 #else
