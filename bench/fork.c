@@ -60,7 +60,7 @@ static void prepare_one(unsigned workers)
     .name = "fork." #work ".2", .workers = 2,                                                                          \
     .subjects = {                                                                                                      \
         { "stint", .prepare = prepare, .measure = fork_measure_##figure },                                             \
-        { "one-worker", .prepare = prepare_one, .measure = fork_measure_##figure },                                       \
+        { "one-worker", .prepare = prepare_one, .measure = fork_measure_##figure },                                    \
         { "tbb", .program = "stint-bench-tbb", .package = "libtbb-dev" },                                              \
         { "libgomp", .program = "stint-bench-libgomp", .package = "libgomp1" },                                        \
     },                                                                                                                 \

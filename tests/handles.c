@@ -161,10 +161,11 @@ static void test_one_that_a_static_variable_holds_stays_open(void **state)
     memset(&regex, 0, sizeof regex);
 }
 
-static struct cache {
+struct cache {
     regex_t regex;
     FILE *file;
-} *cache;
+};
+static struct cache *cache;
 
 static int match_by_cache(void *arg, void **value)
 {

@@ -36,6 +36,32 @@ static void test_a_nonzero_return_is_an_error_with_that_code_and_no_value(void *
     assert_outcome(outcome, STINT_ERROR, STINT_REASON_FAILED, 71);
 }
 
+static void assert_nothing_left_of(const stint_outcome *outcome, char old)
+{
+    assert_null(memchr(outcome->message, old, sizeof outcome->message));
+}
+
+/* Where a copy is kept, an old pointer in it would be a root of the heap that it once pointed into. */
+static void test_nothing_that_lay_where_the_outcome_is_stays_in_it(void **state)
+{
+    (void)state;
+    char text[] = "lost";
+    stint_outcome outcome;
+    memset(&outcome, 0x5a, sizeof outcome);
+    assert_int_equal(stint_run(fail_with_value, text, NULL, &outcome), 0);
+    assert_nothing_left_of(&outcome, 0x5a);
+
+    stint_pool *pool;
+    stint_future *future;
+    assert_int_equal(stint_pool_create(&pool, NULL), 0);
+    assert_int_equal(stint_submit(pool, fail_with_value, text, NULL, &future), 0);
+    memset(&outcome, 0x5a, sizeof outcome);
+    assert_int_equal(stint_future_wait(future, &outcome), 0);
+    assert_nothing_left_of(&outcome, 0x5a);
+    stint_future_release(future);
+    assert_int_equal(stint_pool_destroy(pool), 0);
+}
+
 static int note_value(void *arg, void **value)
 {
     *(bool *)arg = *value == NULL;
@@ -343,6 +369,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_an_ok_task_gives_its_value_to_the_caller),
         cmocka_unit_test(test_a_nonzero_return_is_an_error_with_that_code_and_no_value),
+        cmocka_unit_test(test_nothing_that_lay_where_the_outcome_is_stays_in_it),
         cmocka_unit_test(test_the_value_is_null_until_the_task_sets_it),
         cmocka_unit_test(test_bad_arguments_are_refused_before_the_function_is_called),
         cmocka_unit_test(test_statuses_and_reasons_have_names),

@@ -99,8 +99,7 @@ struct sti_scope_request {
     const stint_token *token;     /* when set: STINT_REASON_TOKEN. May be NULL */
     const stint_token *stop;      /* when set: STINT_REASON_SHUTDOWN. May be NULL */
     uint64_t submitted_ns;        /* where wall_ns counts from, by sti_clock_now; 0: from the start */
-    bool
-        entered; /* the options' account counts it already (sti_account_try_enter); from now on the scope sees to that */
+    bool entered;  /* the options' account counts it already (sti_account_try_enter); the scope sees to that from now on */
     bool detached; /* independent of the scopes that the thread is in already: they are not charged, their interrupts
                       wait, and the call always returns */
 };

@@ -210,7 +210,7 @@ static bool step(struct walk *walk)
         *at += 4;
         return true;
     case 0xeb: /* jmp */
-        *at += 1 + (int8_t)**at;
+        *at += 1 + (int8_t)(*at)[0];
         return true;
     case 0xe9:
         *at = pass_target(at);
@@ -221,7 +221,8 @@ static bool step(struct walk *walk)
         *at += 4;
         return (code & 0xf0) == 0x80 && jump_if(walk, code & 15U, distance);
     default:
-        distance = (int8_t)*(*at)++;
+        distance = (int8_t)(*at)[0];
+        *at += 1;
         return (code & 0xf0) == 0x70 && jump_if(walk, code & 15U, distance);
     }
 }

@@ -32,11 +32,12 @@
 
 _Atomic uint8_t sti_kept_marks[STI_KEPT_MARKS];
 
-static struct watched {
+struct watched {
     uintptr_t block;
     size_t size;
     struct watched *next;
-} *lists[LISTS];
+};
+static struct watched *lists[LISTS];
 static size_t watched_count;
 
 static _Atomic size_t kept_bytes;

@@ -382,6 +382,8 @@ static void close_scope(struct sti_thread *thread, int code, void *value, const 
     sti_meter_end(thread);
     if (scope->outer == NULL)
         sti_global_end_task(thread, request->options->name, scope->below != NULL);
+    if (!commits)
+        sti_rolled_back(held);
     if (sti_scope_has_limit_of_time(scope))
         sti_next_deadline_renew(thread, scope->below);
     if (scope->account != NULL)
@@ -431,7 +433,7 @@ int sti_scope_run(const struct sti_scope_request *request, stint_outcome *outcom
 
     /* Written between setjmp and longjmp, read after. */
     volatile int code = 0;
-    outcome->message[0] = '\0';
+    memset(outcome->message, 0, sizeof outcome->message); /* all of it: a caller may keep a copy where roots are sought */
     void *volatile value = NULL;
     look(thread, &scope, scope.start);
     if (__builtin_expect(scope.tripped == STINT_REASON_DEADLINE, 0))

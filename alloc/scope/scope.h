@@ -34,11 +34,12 @@ int sti_scope_run(const struct sti_scope_request *request, stint_outcome *outcom
 /* Whether a scope that the calling thread is in, at any depth, has this account or one below it. */
 bool sti_scope_is_in_account(const stint_account *account);
 
-/* The message is worth a copy only where there is one. */
+/* The message is worth a copy only where there is one. Without it there is nothing of a stack's past in it either, which
+ * would be a root of some task's heap where the caller keeps it. */
 static inline void sti_outcome_copy(stint_outcome *to, const stint_outcome *from)
 {
     memcpy(to, from, offsetof(stint_outcome, message));
-    to->message[0] = '\0';
+    memset(to->message, 0, sizeof to->message);
     if (__builtin_expect(from->reason == STINT_REASON_EXCEPTION, 0))
         memcpy(to->message, from->message, sizeof to->message);
 }

@@ -23,8 +23,8 @@ struct sti_worker;
  * a function may have returned without joining what it forked.
  *
  *   SHARED    written by the owner, before the place becomes public.
- *   ENDED     by the thief, after value, code and interrupted. Release: the owner, who waits for it (acquire), reads them
- *             and all that the subtask wrote. From then on the place is the owner's. */
+ *   ENDED     by the thief, after value, code and interrupted. Release: the owner, who waits for it (acquire), reads
+ *             them and all that the subtask wrote. From then on the place is the owner's. */
 enum sti_offer_state { STI_OFFER_SHARED, STI_OFFER_ENDED };
 
 struct sti_offer {

@@ -17,9 +17,11 @@
 /* --- Overdue tasks: those that still run when their deadline has passed for longer than the pool's overdue_ns. Nothing ends
  * them, so at least the pool goes on: a substitute takes the worker's place (substitute.h), and the application is told.
  *
- *   worker   before the task begins: its entry's timer in; after it has ended: out, and its place back if it was replaced
- *   watch    what has expired goes on the list of those that are due; for each of these: asks the thread for its callstack
- *            (alloc/interrupt/signals.h), has it replaced, and hands a report to the pool's thread (monitor.h)
+ *   worker   before the task begins: its entry's timer in; after it has ended: out, and its place back if it was
+ *            replaced
+ *   watch    what has expired goes on the list of those that are due; for each of these: asks the thread for its
+ *            callstack (alloc/interrupt/signals.h), has it replaced, and hands a report to the pool's thread
+ *            (monitor.h)
  *   that     waits a moment for the answer, calls the application
  *
  * An entry lies on its worker's stack, and is in the wheel or on the list only under the lock: so the worker's second step

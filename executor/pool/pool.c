@@ -27,7 +27,8 @@
 
 void sti_pool_free(stint_pool *pool)
 {
-    struct sti_worker *worker = sti_worker_current(); /* another pool's: its place is given up while others end callbacks */
+    /* Another pool's: its place is given up while others end callbacks. */
+    struct sti_worker *worker = sti_worker_current();
     sti_deadlock_forget();
     if (worker != NULL)
         sti_substitute_fall_asleep(worker, NULL);

@@ -41,7 +41,7 @@ struct stint_pool {
     unsigned worker_count;
     struct sti_worker *workers; /* and room for the substitutes: sti_pool_slots */
     bool holds_near_limit;      /* hold_near_memory_limit */
-    struct sti_processors processors; /* that the workers of a pinned pool have one each of; mask NULL: it is not pinned */
+    struct sti_processors processors; /* the workers of a pinned pool have one each; mask NULL: it is not pinned */
     void (*worker_begins)(void *worker_data, unsigned index);
     void (*worker_ends)(void *worker_data, unsigned index);
     void *worker_data;

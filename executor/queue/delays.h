@@ -8,9 +8,9 @@
  *               |                   |
  *               +-------------------+---> ENDING, by stint_future_cancel or a shutdown: it resolves, and never starts
  *
- *   start, end, take   a compare-and-swap of DELAYED or DUE each, so one thread wins. Acquire; the task became either with a
- *                      release. DUE: it stands in line for a slot; who takes it out tries to put it, and may have to stand it
- *                      in line again.
+ *   start, end, take   a compare-and-swap of DELAYED or DUE each, so one thread wins. Acquire; the task became either
+ *                      with a release. DUE: it stands in line for a slot; who takes it out tries to put it, and may
+ *                      have to stand it in line again.
  *
  * From DELAYED on the task is on the pool's list, under the lock, until it waits where others do, or is about to
  * resolve: taking it off that list is the last thing that is done with the pool. A pool that closes ends all that are

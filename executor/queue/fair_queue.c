@@ -32,8 +32,8 @@ static size_t get(atomic_size_t *number)
 
 /* What is to be done when the lock is given up, as it may concern others in this room. */
 struct afterwards {
-    stint_account
-        *account; /* retained; NULL: nothing. It and those above it, up to end, have slots that nobody waits with */
+    /* Retained; NULL: nothing. It and those above it, up to end, have slots that nobody waits with. */
+    stint_account *account;
     stint_account *end;
     bool leave;          /* the account, which was entered in vain */
     stint_account *told; /* retained; NULL: none. It had a slot for one that cannot use it */

@@ -300,7 +300,7 @@ bool sti_wake_word_sleep(sti_task *task, uint32_t value, uint64_t deadline_ns)
 /* --- stint_future_then, stint_future_add_continuation: callbacks of the application's. Any thread.
  *
  * The resolving thread may be in the midst of a task, which cancels another, or runs one that it waits for. The callback
- * is no part of that task: the thread's scopes are suspended from its scopes first. */
+ * is no part of that task: the thread's scopes are suspended first. */
 
 /* What stint_continuation is, to the library. */
 struct callback {

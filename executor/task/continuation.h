@@ -16,7 +16,8 @@
  *   tell       under the lock: unless the list is empty or somebody tells already, the thread is the teller, until it
  *              finds the list empty under the lock. It runs the records one by one, without the lock.
  *   unfollow   under the lock: take the record off the list, if it is still there.
- *   sleep      read the wake word; or-in of SLEEPERS; unless the word said RESOLVED, a futex wait while the wake word is what it was.
+ *   sleep      read the wake word; or-in of SLEEPERS; unless the word said RESOLVED, a futex wait while the wake word
+ *              is what it was.
  *
  * Why each record is run once, and in order. The or-ins have one order (acq_rel). If the resolver's came first, who
  * follows sees RESOLVED; otherwise the resolver sees FOLLOWED, and takes the lock after the record was put in. So

@@ -66,13 +66,13 @@ struct sti_line_turn {
 struct stint_future {
     atomic_int state;
     atomic_uint references;
-    atomic_uint continuations; /* this and the rest up to first_continuation, last_continuation and told: continuation.h */
+    atomic_uint continuations; /* this up to first_continuation, last_continuation and told: continuation.h */
     atomic_uint wake_word;      /* sleepers sleep on it: changed whenever they have to look again */
     atomic_uint lock;
     unsigned teller; /* this, the next one, last_continuation and told: under the lock */
     struct sti_continuation *first_continuation;
     _Atomic(struct sti_worker *) runner; /* who runs it or has run it; NULL: not begun. Release, acquire */
-    struct sti_fair_queue *fair_queue; /* where it waits, if it has an account or a priority (fair_queue.h); otherwise NULL */
+    struct sti_fair_queue *fair_queue; /* where it waits, if it has an account or a priority; otherwise NULL */
     struct sti_monitor *monitor; /* that ends it at its deadline while it waits; NULL: it has none */
     bool stood_in_line;          /* it got its place later than it was submitted (queue_slots.h) */
     bool entered;                /* its account counts it as running: for the claimant */

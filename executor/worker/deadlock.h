@@ -63,9 +63,9 @@ void sti_sleeper_wake(const struct sti_sleeper *sleeper);
  * for, and so on. Two things are found in this way:
  *
  *   a circle             it waits for itself over others, and none of them has a time-out: the wait fails with EDEADLK.
- *   a slot in a circle   it waits for a task that is held back because its account has its maximum of running tasks; and
- *                        one of these waits for this very worker. That one does not run meanwhile, so the task may be run
- *                        in its place.
+ *   a slot in a circle   it waits for a task that is held back because its account has its maximum of running tasks;
+ *                        and one of these waits for this very worker. That one does not run meanwhile, so the task may
+ *                        be run in its place.
  *
  * Whoever comes last closes the circle, and sees it whole: all the others of it are on the list by then, and those who are
  * do not change what they run nor what they wait for before they have left it. A join cannot fail, and who waits with a

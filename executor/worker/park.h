@@ -11,8 +11,8 @@
  *   SEARCHING -> RUNNING    sti_park_end_search: searching - 1; the last searcher looks whether there is more work, and
  *                           if so wakes one more
  *   SEARCHING -> PARKED     sti_park_wait: set the bit, searching - 1, look at all sources once more, sleep
- *   PARKED -> SEARCHING     whoever clears the bit does it: searching + 1, call the worker (substitute.h); or itself, if
- *                           that last look found something and nobody else had cleared the bit
+ *   PARKED -> SEARCHING     whoever clears the bit does it: searching + 1, call the worker (substitute.h); or itself,
+ *                           if that last look found something and nobody else had cleared the bit
  *
  * New work (sti_park_notify): if nobody is searching, wake one that is parked. While somebody searches nobody need be
  * woken, because a searcher always looks again after it has stopped counting as one; and with every worker running both

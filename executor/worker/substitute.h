@@ -19,11 +19,12 @@
  *
  *   (no thread) --start--> PLACED --> as any worker: RUNNING, SEARCHING, PARKED (park.h) --> RETIRED --> PLACED ...
  *
- *   place    by the thread that falls asleep: take a retired substitute, or start one, and set its bit in the lot as if it had
- *            parked. So it is woken by the same rule as the others: only when there is work, and nobody looks for it.
- *   retire   a substitute that is between two tasks, and sees that more threads hold a place than there are places, sleeps on
- *            its event without a bit: nobody wakes it but through a new place. Or, while it is parked, the thread that
- *            comes back takes its bit away: it does not even notice.
+ *   place    by the thread that falls asleep: take a retired substitute, or start one, and set its bit in the lot as if
+ *            it had parked. So it is woken by the same rule as the others: only when there is work, and nobody looks
+ *            for it.
+ *   retire   a substitute that is between two tasks, and sees that more threads hold a place than there are places,
+ *            sleeps on its event without a bit: nobody wakes it but through a new place. Or, while it is parked, the
+ *            thread that comes back takes its bit away: it does not even notice.
  *
  * Neither can miss the other: who comes back counts itself active, passes a seq_cst fence and then looks for parked substitutes;
  * a substitute sets its bit, passes one, and then looks whether it is one too many.

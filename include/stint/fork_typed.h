@@ -49,8 +49,8 @@ static inline stint_here stint_here_current(void)
  *   int name_fork(stint_here here, struct name_subtask *subtask, argument_type argument)
  *                          stint_fork: name(argument) may run from now on. 0.
  *   int name_join(stint_here here, struct name_subtask *subtask, result_type *result)
- *                          stint_join: *result is what it returned. 0, or an error of stint_join (not the function's own: it
- *                          has none); then *result is zeros.
+ *                          stint_join: *result is what it returned. 0, or an error of stint_join (not the function's
+ *                          own: it has none); then *result is zeros.
  *
  * Types whose bytes may be copied: more than one argument is a structure. The pointers must not be NULL. In C++,
  * stint::Fork of stint.hpp takes any type. */

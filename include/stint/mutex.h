@@ -6,14 +6,14 @@
  * POSIX, whose answers it gives:
  *
  *     the next lock returns EOWNERDEAD, with the mutex held. The holder repairs what the mutex protects, calls
- *     stint_mutex_consistent and unlocks: the mutex is as new. If it unlocks without that call, every later lock returns
- *     ENOTRECOVERABLE, until the mutex is destroyed and made again. If it is interrupted itself, the next lock returns
- *     EOWNERDEAD again.
+ *     stint_mutex_consistent and unlocks: the mutex is as new. If it unlocks without that call, every later lock
+ *     returns ENOTRECOVERABLE, until the mutex is destroyed and made again. If it is interrupted itself, the next lock
+ *     returns EOWNERDEAD again.
  *
  * A mutex belongs to the innermost scope of the thread that locked it. It is poisoned and unlocked
- *   - when that scope is interrupted by a jump: in its turn among the scope's guards, newest first. A guard that is newer
- *     finds it still held, and may repair, call stint_mutex_consistent and unlock it; if it only unlocks it, it stays
- *     poisoned. So a plain unlock needs no guard, and would not help;
+ *   - when that scope is interrupted by a jump: in its turn among the scope's guards, newest first. A guard that is
+ *     newer finds it still held, and may repair, call stint_mutex_consistent and unlock it; if it only unlocks it, it
+ *     stays poisoned. So a plain unlock needs no guard, and would not help;
  *   - when that scope ends in any other way, Ok included, with the mutex still held: somebody forgot it;
  *   - when the thread ends, for a mutex that was locked outside of scopes.
  * A task in STINT_FAIL is not left by a jump and unlocks by itself; stint_is_interrupted() tells it whether what it leaves

@@ -9,10 +9,12 @@
 
 #include "trail.h"
 
+/* clang-format off */
 #define UNITS(X)                                                                                                       \
     X(program_0)                                                                                                       \
     X(program_1) X(program_2) X(program_3) X(relaxed_0) X(relaxed_1) X(relaxed_2) X(relaxed_3) X(library_0)            \
         X(library_1) X(library_2) X(library_3)
+/* clang-format on */
 #define DECLARE(name) extern const first_uses name##_uses;
 UNITS(DECLARE)
 
