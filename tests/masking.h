@@ -5,7 +5,8 @@
  * the damage that the case names. So each rule is shown to work, and to be needed. C and C++.
  *
  * In the child, CHECK is what the rule is for: it fails when the damage is done. REQUIRE is what the case builds on: it
- * never fails. What would hang comes after watch(). */
+ * never fails. What would hang comes after watch(). With --rules the program prints what each case does without its rule:
+ * rules.sh makes one table of them. */
 #ifndef TESTS_MASKING_H
 #define TESTS_MASKING_H
 
@@ -236,6 +237,19 @@ static inline void masking_test(void **state)
         fail_msg("with its rule off it does %d, not %d", damage, one->damage);
 }
 
+/* One line a case: the rule's bit, what fails without it, and the case. */
+static inline int masking_print(const struct masking_case *cases, size_t count)
+{
+    static const char *const names[] = { "nothing", "a check fails", "crashes", "", "hangs" };
+    for (size_t i = 0; i < count; i++) {
+        int damage = masking_damage(&cases[i], false);
+        const char *name = damage == PROCESS_ENDS ? "the process ends" : damage <= HANGS ? names[damage] : "otherwise";
+        printf("%d\t%s\t%s\n", __builtin_ctz(cases[i].rule), name, cases[i].name);
+        fflush(stdout);
+    }
+    return 0;
+}
+
 static inline int masking_main(int argc, char **argv, struct masking_case *cases, size_t count)
 {
     struct CMUnitTest tests[64];
@@ -246,6 +260,8 @@ static inline int masking_main(int argc, char **argv, struct masking_case *cases
         struct CMUnitTest test = { cases[i].name, masking_test, NULL, NULL, &cases[i] };
         tests[i] = test;
     }
+    if (argc == 2 && strcmp(argv[1], "--rules") == 0)
+        return masking_print(cases, count);
     REQUIRE(argc == 1);
     return _cmocka_run_group_tests(argv[0], tests, count, NULL, NULL);
 }

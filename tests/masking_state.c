@@ -7,6 +7,7 @@
 
 #include <argz.h>
 #include <dlfcn.h>
+#include <spawn.h>
 #ifdef HAVE_LIBXML2
 #include <libxml/parser.h>
 #endif
@@ -229,6 +230,41 @@ static void leave_a_signal_blocked(const void *detail)
     CHECK(sigismember(&set, SIGUSR1) == 0);
 }
 
+static int start_children(void *arg, void **value)
+{
+    static char shell[] = "sh";
+    static char option[] = "-c";
+    static char line[] = "kill -USR1 $$; exit 0"; /* goes on where it is blocked */
+    char *const arguments[] = { shell, option, line, NULL };
+    sigset_t set;
+    int status = -1;
+    pid_t child;
+    (void)arg;
+    (void)value;
+    REQUIRE(posix_spawn(&child, "/bin/sh", NULL, NULL, arguments, environ) == 0);
+    REQUIRE(waitpid(child, &status, 0) == child);
+    CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGUSR1);
+    child = fork();
+    if (child == 0)
+        _exit(pthread_sigmask(SIG_SETMASK, NULL, &set) == 0 ? sigismember(&set, SIGUSR1) : 2);
+    REQUIRE(waitpid(child, &status, 0) == child);
+    CHECK(status == 0);
+    return 0;
+}
+
+static void start_children_with_signals_blocked(const void *detail)
+{
+    stint_pool *pool;
+    stint_future *future;
+    stint_outcome outcome;
+    (void)detail;
+    REQUIRE(stint_pool_create(NULL, &pool) == 0);
+    REQUIRE(stint_submit(pool, start_children, NULL, NULL, &future) == 0);
+    REQUIRE(stint_future_wait(future, &outcome) == 0 && outcome.status == STINT_OK);
+    stint_future_release(future);
+    REQUIRE(stint_pool_destroy(pool) == 0);
+}
+
 void *kept_take(void);
 void kept_give(void *item);
 
@@ -253,6 +289,8 @@ int main(int argc, char **argv)
         { "a block that libc made for the task", STI_RULE_HANDED_OVER, CHECK_FAILS, lose_what_libc_hands_over, NULL },
         { "a jump past a cleanup handler", STI_RULE_CLEANUP, CHECK_FAILS, jump_past_a_cleanup_handler, NULL },
         { "a signal left blocked", STI_RULE_THREAD_STATE, CHECK_FAILS, leave_a_signal_blocked, NULL },
+        { "children with signals blocked", STI_RULE_CHILD_MASK, CHECK_FAILS, start_children_with_signals_blocked,
+          NULL },
         { "blocks of a module that is kept", STI_RULE_KEPT_MODULE, CHECK_FAILS, lose_the_blocks_of_a_module, NULL },
         { "a block in a static variable", RULE_ROOTS, CHECK_FAILS | CRASHES, keep_a_block, "masking_static" },
         { "a block in a thread-local variable", RULE_ROOTS, CHECK_FAILS | CRASHES, keep_a_block,

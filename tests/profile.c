@@ -3,6 +3,7 @@
  * What profiles gather. Writing them is profile_writing.c's. */
 #include "profile.h"
 
+#include <pthread.h>
 #include <sys/wait.h>
 
 static int hold_and_fail(void *count, void **value)
@@ -163,6 +164,31 @@ static void test_the_child_of_a_fork_has_no_profile_but_can_start_one(void **sta
     assert_int_equal(stint_profile_stop(), 0);
 }
 
+static void *allocate_a_little(void *arg)
+{
+    for (size_t size = 16; size < 4096; size *= 2)
+        stint_free(keep(stint_malloc(size)));
+    return arg;
+}
+
+/* mimalloc calls in the midst of what it does when a thread begins, with a lock. */
+static void test_threads_start_while_a_profile_runs(void **state)
+{
+    (void)state;
+    const stint_profile_options often = { .interval = 4096, .callstack_depth = 4 };
+    assert_int_equal(stint_profile_start(&often), 0);
+    alarm(60); /* until one that hangs is ended */
+    for (int i = 0; i < 1000; i++) {
+        pthread_t threads[2];
+        for (int j = 0; j < 2; j++)
+            assert_int_equal(pthread_create(&threads[j], NULL, allocate_a_little, NULL), 0);
+        for (int j = 0; j < 2; j++)
+            pthread_join(threads[j], NULL);
+    }
+    alarm(0);
+    assert_int_equal(stint_profile_stop(), 0);
+}
+
 static void test_writing_needs_its_libraries(void **state)
 {
     int fd = open("/dev/null", O_WRONLY);
@@ -184,6 +210,7 @@ int main(void)
         cmocka_unit_test(test_a_stopped_profile_stays_as_it_was_until_the_next),
         cmocka_unit_test(test_beside_another_tracker_there_is_no_profile),
         cmocka_unit_test(test_the_child_of_a_fork_has_no_profile_but_can_start_one),
+        cmocka_unit_test(test_threads_start_while_a_profile_runs),
         cmocka_unit_test(test_writing_needs_its_libraries),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -125,13 +125,14 @@ static int classify(struct dl_phdr_info *info, size_t size, void *unused)
     return 0;
 }
 
-static struct sti_caller_module code_of(void *function)
+/* By its unwind table: a look into the symbols is a search of all that libc has. */
+static struct sti_caller_module code_of(const void *function)
 {
-    Dl_info info;
-    ElfW(Sym) *symbol = NULL;
-    if (dladdr1(function, &info, (void **)&symbol, RTLD_DL_SYMENT) == 0 || symbol == NULL)
+    uintptr_t begin;
+    uintptr_t end;
+    if (!sti_frame_function((uintptr_t)function, &begin, &end))
         return (struct sti_caller_module){ .size = 0 };
-    return (struct sti_caller_module){ .begin = (uintptr_t)info.dli_saddr, .size = symbol->st_size };
+    return (struct sti_caller_module){ .begin = begin, .size = end - begin };
 }
 
 static int by_address(const void *left, const void *right)
@@ -157,7 +158,7 @@ static void find_room_between(void)
 
 __attribute__((constructor)) static void find_modules(void)
 {
-    thread_atexit = code_of((void *)(uintptr_t)register_destructor);
+    thread_atexit = code_of((const void *)(uintptr_t)register_destructor);
     dl_iterate_phdr(classify, NULL);
     find_room_between();
     waiting = sti_caller_system;
@@ -360,35 +361,72 @@ static const char *const names[] = {
 
 __thread bool sti_handed_over_search;
 
-static struct sti_caller_module functions[NAMES];
-static struct sti_caller_module all; /* from the first of them to the last */
+struct found {
+    struct sti_caller_module functions[NAMES];
+    struct sti_caller_module all; /* from the first of them to the last */
+};
 
-__attribute__((constructor)) static void find_functions(void)
+/* Looked for when libc first allocates in a scope: many programs never come to that.
+ *
+ *   UNKNOWN -> NOTED_DOWN (relaxed: who does it writes alone) -> KNOWN (release: acquire finds it whole)
+ *
+ * Others look for themselves meanwhile; and so does the child of a fork that came in between, each time. */
+enum { UNKNOWN, NOTED_DOWN, KNOWN };
+static struct found known;
+static atomic_int state;
+
+static void find_functions(struct found *found)
 {
     uintptr_t first = UINTPTR_MAX;
     uintptr_t last = 0;
+    *found = (struct found){ .all.size = 0 };
     for (size_t i = 0; i < NAMES; i++) {
         uintptr_t begin;
         uintptr_t end;
         uintptr_t function = (uintptr_t)sti_libc_function(names[i]);
         if (function == 0 || !sti_frame_function(function, &begin, &end))
             continue;
-        functions[i] = (struct sti_caller_module){ .begin = begin, .size = end - begin };
+        found->functions[i] = (struct sti_caller_module){ .begin = begin, .size = end - begin };
         first = begin < first ? begin : first;
         last = end > last ? end : last;
     }
     if (first < last)
-        all = (struct sti_caller_module){ .begin = first, .size = last - first };
+        found->all = (struct sti_caller_module){ .begin = first, .size = last - first };
+}
+
+static __attribute__((noinline)) const struct found *find(struct found *found)
+{
+    int before = UNKNOWN;
+    find_functions(found);
+    if (atomic_compare_exchange_strong_explicit(&state, &before, NOTED_DOWN, memory_order_relaxed,
+                                                memory_order_relaxed)) {
+        known = *found;
+        atomic_store_explicit(&state, KNOWN, memory_order_release);
+    }
+    return found;
+}
+
+static bool is_in(const struct found *found, const void *call)
+{
+    if (!sti_caller_in(&found->all, call) || !sti_rule_is_on(STI_RULE_HANDED_OVER))
+        return false;
+    size_t i = 0;
+    while (i < NAMES && !sti_caller_in(&found->functions[i], call))
+        i++;
+    return i < NAMES && (i != TSEARCH || sti_handed_over_search);
+}
+
+static __attribute__((noinline)) bool is_in_when_found(const void *call)
+{
+    struct found found;
+    return is_in(find(&found), call);
 }
 
 bool sti_handed_over(const void *caller)
 {
     /* A return address may lie behind the last instruction of its function. */
     const void *call = (const char *)caller - 1;
-    if (!sti_caller_in(&all, call) || !sti_rule_is_on(STI_RULE_HANDED_OVER))
-        return false;
-    size_t i = 0;
-    while (i < NAMES && !sti_caller_in(&functions[i], call))
-        i++;
-    return i < NAMES && (i != TSEARCH || sti_handed_over_search);
+    if (__builtin_expect(atomic_load_explicit(&state, memory_order_acquire) != KNOWN, 0))
+        return is_in_when_found(call);
+    return is_in(&known, call);
 }

@@ -189,6 +189,18 @@ const char *sti_module_imported(struct sti_module module, const void *place)
     return tables.strings + tables.symbols[ELF64_R_SYM(relocation->r_info)].st_name;
 }
 
+bool sti_module_needs(struct sti_module module, const char *library)
+{
+    struct tables tables;
+    if (!read_tables(&module, &tables))
+        return false;
+    const ElfW(Dyn) *entry = module.dynamic;
+    while (entry->d_tag != DT_NULL &&
+           (entry->d_tag != DT_NEEDED || strncmp(tables.strings + entry->d_un.d_val, library, strlen(library)) != 0))
+        entry++;
+    return entry->d_tag == DT_NEEDED;
+}
+
 bool sti_module_defines(const struct link_map *module, const char *name)
 {
     struct tables tables;

@@ -41,6 +41,9 @@ void *sti_module_symbol(struct sti_module module, const char *name);
 /* Of which function the loader puts the address into this place in the module, now or at the first call; NULL: not known. */
 const char *sti_module_imported(struct sti_module module, const void *place);
 
+/* Was it linked with a library whose file is called so, up to what follows? */
+bool sti_module_needs(struct sti_module module, const char *library);
+
 /* Whether it defines it at all, an indirect one too. */
 bool sti_module_defines(const struct link_map *module, const char *name);
 

@@ -129,6 +129,23 @@ struct sti_thread *sti_thread_self(void)
     return __builtin_expect(thread != NULL, 1) ? thread : first_record();
 }
 
+static _Thread_local bool known;
+
+bool sti_thread_is_known(void)
+{
+    bool was_known = known || own_record != NULL;
+    known = true;
+    return was_known;
+}
+
+void sti_thread_begin(void)
+{
+    changing = true;
+    sti_backend_thread_init();
+    known = true;
+    changing = false;
+}
+
 struct sti_thread *sti_thread_self_if_settled(void)
 {
     return changing ? NULL : sti_thread_self();

@@ -115,7 +115,14 @@ struct sti_thread *sti_thread_self(void);
 /* Which of the two it was: ENOMEM or ENOTSUP. */
 int sti_thread_missing(void);
 
-/* The same, but NULL while it is being made, or given up as the thread ends. */
+/* Before the thread's first block: have mimalloc make what it has of it. Not twice. */
+void sti_thread_begin(void);
+
+/* False the first time, of a thread without a record that has not begun by sti_thread_begin: it may be in the midst of what
+ * mimalloc does in its first allocation, with a lock. */
+bool sti_thread_is_known(void);
+
+/* The record, as by sti_thread_self, but NULL while it is being made, or given up as the thread ends. */
 struct sti_thread *sti_thread_self_if_settled(void);
 
 /* The same, but NULL when it has none yet or no more. Safe in signal handlers. */

@@ -26,10 +26,11 @@ typedef struct sti_cxx_exceptions *records_fn(void);
 /* That they are named here makes the linker let others see them in a program that brings a runtime of its own. */
 extern const char linked_records[] __asm__("__cxa_get_globals") __attribute__((weak));
 extern const char linked_allocate[] __asm__("__cxa_allocate_exception") __attribute__((weak));
+extern const char linked_begin_catch[] __asm__("__cxa_begin_catch") __attribute__((weak));
 extern const char linked_throw[] __asm__("__cxa_throw") __attribute__((weak));
 extern const char linked_set_terminate[] __asm__("_ZSt13set_terminatePFvvE") __attribute__((weak));
-static const char *const linked[] __attribute__((used)) = { linked_records, linked_allocate, linked_throw,
-                                                            linked_set_terminate };
+static const char *const linked[] __attribute__((used)) = { linked_records, linked_allocate, linked_begin_catch,
+                                                            linked_throw, linked_set_terminate };
 
 /* Entered from the beginning, and for ever. */
 static records_fn *_Atomic runtimes[STI_CXX_RUNTIMES];

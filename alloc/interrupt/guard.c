@@ -99,6 +99,7 @@ void stint_guard_pop(stint_guard *guard, bool run)
     if (thread == NULL) {
         if (run)
             release_once(guard);
+        guard->release = NULL; /* outside of scopes there is no list to tell that it has been popped */
         return;
     }
     if (!take_off(thread->scope, guard) || !run)

@@ -13,7 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Would it end the process, and call nothing before, with the exception to which the personality gives this number? False
+/* Would it end the process, after destructors maybe, with the exception to which the personality gives this number? False
  * also where it cannot be told. */
 bool sti_landing_pad_ends(uintptr_t landing_pad, int64_t selector);
 

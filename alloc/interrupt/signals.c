@@ -246,7 +246,8 @@ static bool are_equal(sigset_t a, sigset_t b)
 /* A task that has changed its mask wants the child to have that one. */
 const sigset_t *sti_child_mask(const sigset_t *mask)
 {
-    return of_thread != NULL && are_equal(*mask, of_thread->own) ? &of_thread->child : mask;
+    bool is_own = of_thread != NULL && are_equal(*mask, of_thread->own);
+    return is_own && sti_rule_is_on(STI_RULE_CHILD_MASK) ? &of_thread->child : mask;
 }
 
 static void set_mask_in_child(void)

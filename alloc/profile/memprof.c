@@ -104,7 +104,7 @@ int stint_memprof_start(const stint_memprof_options *options)
     /* The number first, then the requests for samples: thread.h. */
     atomic_store_explicit(&sti_sampling_profile, ++profiles, memory_order_seq_cst);
     sti_thread_request_samples();
-    sti_memprof_heartbeat(false, 0, NULL);
+    sti_memprof_count_thread();
     sti_backend_on_heartbeat(sti_memprof_heartbeat);
     change_to(RUNNING);
     return 0;

@@ -64,12 +64,9 @@ void sti_memprof_draw_again(struct sti_thread *thread)
     sampling->next = thread->used + sti_sampler_interval(&sampling->random);
 }
 
-void sti_memprof_heartbeat(bool force, unsigned long long count, void *unused)
+void sti_memprof_count_thread(void)
 {
-    (void)count;
-    (void)unused;
-    /* Forced ones come when a thread ends. */
-    if (force || sti_thread_counted != NULL || sti_memprof_is_calling())
+    if (sti_thread_counted != NULL || sti_memprof_is_calling())
         return;
     struct sti_thread *thread = sti_thread_self_if_settled();
     if (thread == NULL || thread->scope != NULL)
@@ -77,6 +74,15 @@ void sti_memprof_heartbeat(bool force, unsigned long long count, void *unused)
     atomic_store_explicit(&thread->limit, 0, memory_order_relaxed);
     thread->sampling.outside = thread;
     sti_thread_counted = thread;
+}
+
+/* Forced ones come when a thread ends, and another as it begins: while mimalloc has a lock that it takes to make a record. */
+void sti_memprof_heartbeat(bool force, unsigned long long count, void *unused)
+{
+    (void)count;
+    (void)unused;
+    if (!force && sti_thread_is_known())
+        sti_memprof_count_thread();
 }
 
 void sti_memprof_meter_outside(struct sti_thread *thread, uint64_t charge)
@@ -196,7 +202,7 @@ static __attribute__((noinline)) void end_freed(void *block)
 void sti_memprof_free(void *block)
 {
     if (__builtin_expect(sti_thread_counted == NULL, 0))
-        sti_memprof_heartbeat(false, 0, NULL);
+        sti_memprof_count_thread();
     if (sti_sampling_may_follow(block))
         end_freed(block);
     sti_backend_free(block);

@@ -58,8 +58,9 @@ void sti_tracked_forget_all(void);
 
 /* --- A thread's samples. Thread of the record, unless a function says otherwise. --- */
 
-/* Count outside of scopes from now on, on the calling thread. Called by each free while a profile runs, and by mimalloc, once
- * in a thousand allocations that leave its fast path. */
+/* Count outside of scopes from now on, on the calling thread. Called by each free while a profile runs; the other is called
+ * by mimalloc, once in a thousand allocations that leave its fast path. */
+void sti_memprof_count_thread(void);
 void sti_memprof_heartbeat(bool force, unsigned long long count, void *unused);
 
 /* free while a profile runs. Any thread. */

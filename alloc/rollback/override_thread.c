@@ -49,7 +49,7 @@ static void *begin(void *argument)
 {
     const struct start start = *(struct start *)argument;
     sti_quiet_enter();
-    sti_backend_thread_init();
+    sti_thread_begin();
     sti_quiet_leave();
     sti_process_free(argument);
     if (start.function != NULL)

@@ -7,9 +7,14 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#ifdef CHAOS_SWITCHES
+#include "alloc/base/caller.h"
+#include "alloc/base/caller.h"
+#endif
 #include "tally.h"
 #include "watch.h"
 
@@ -177,9 +182,25 @@ static void run_batch(uint64_t *state)
     chaos_tally_batch();
 }
 
+/* chaos-rules alone has the switches: what follows has to go wrong. */
+static void switch_rules_off(void)
+{
+#ifdef CHAOS_SWITCHES
+    sti_rules_off = options.without;
+    if ((options.without & 1U << 31) != 0)
+        stint_roots_set_scan(STINT_ROOT_SCAN_NEVER);
+    if ((options.without & STI_RULE_PROCESS_BLOCKS) != 0)
+        memset(&sti_caller_system, 0, sizeof sti_caller_system);
+#else
+    if (options.without != 0)
+        give_up("--without", ENOTSUP);
+#endif
+}
+
 int main(int argc, char **argv)
 {
     chaos_options_read(&options, argc, argv);
+    switch_rules_off();
     ready_libraries();
     if (options.reference) {
         print_answers();

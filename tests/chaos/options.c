@@ -34,6 +34,7 @@ static void print_usage(void)
          "  --workers N       worker threads (2)\n"
          "  --task SEED       repeat the one task that has this seed, as a failure report says\n"
          "  --verbose         one line for each batch\n"
+         "  --without BITS    switch rules of alloc/base/caller.h off (chaos-rules only)\n"
          "  --library NAME, --mode MODE, --reason REASON   only this one:");
     for (size_t i = 0; chaos_libraries[i] != NULL; i++)
         printf("%s%s", i == 0 ? "    libraries: " : ", ", chaos_libraries[i]->name);
@@ -98,7 +99,7 @@ static int reason_called(const char *name)
 
 void chaos_options_read(struct chaos_options *options, int argc, char **argv)
 {
-    enum { INTERRUPTS, SECONDS, SEED, LIBRARY, MODE, REASON, WORKERS, TASK, REFERENCE, VERBOSE, HELP };
+    enum { INTERRUPTS, SECONDS, SEED, LIBRARY, MODE, REASON, WORKERS, TASK, WITHOUT, REFERENCE, VERBOSE, HELP };
     static const struct option known[] = {
         { "interrupts", required_argument, NULL, INTERRUPTS },
         { "seconds", required_argument, NULL, SECONDS },
@@ -108,6 +109,7 @@ void chaos_options_read(struct chaos_options *options, int argc, char **argv)
         { "reason", required_argument, NULL, REASON },
         { "workers", required_argument, NULL, WORKERS },
         { "task", required_argument, NULL, TASK },
+        { "without", required_argument, NULL, WITHOUT },
         { "reference", no_argument, NULL, REFERENCE },
         { "verbose", no_argument, NULL, VERBOSE },
         { "help", no_argument, NULL, HELP },
@@ -144,6 +146,9 @@ void chaos_options_read(struct chaos_options *options, int argc, char **argv)
         case TASK:
             options->one_task = true;
             options->task = number(optarg);
+            break;
+        case WITHOUT:
+            options->without = (unsigned)number(optarg);
             break;
         case REFERENCE:
             options->reference = true;

@@ -16,7 +16,8 @@ struct chaos_options {
     int reason;                          /* a chaos_reason only; -1: all */
     bool one_task;                       /* repeat one task, whose seed is given */
     uint64_t task;
-    bool reference; /* print the right answers and leave */
+    unsigned without; /* rules that are switched off (caller.h); only where the program has the switches */
+    bool reference;   /* print the right answers and leave */
     bool verbose;
 };
 

@@ -3,6 +3,7 @@
  * operator new that must fail where no exception may be thrown: the task ends, and not the process. */
 #include "trail.h"
 
+#include <memory>
 #include <mutex>
 #include <stdexcept>
 #include <string>
@@ -100,9 +101,47 @@ void the_task_ends(void **)
     }
 }
 
+struct Thread {
+    bool joined = true;
+    ~Thread()
+    {
+        if (!joined)
+            std::terminate();
+    }
+};
+
 /* Where somebody catches it, it is thrown. */
 void a_block_inside_catches_it(void **)
 {
+    struct Typed {
+        static void call() noexcept
+        {
+            try {
+                Thread thread;
+                Mark mark('2');
+                spend_new();
+            } catch (std::logic_error &) {
+                note('W');
+            } catch (std::exception &) {
+                note('3');
+            }
+        }
+    };
+    struct All {
+        static void call() noexcept
+        {
+            try {
+                Thread thread;
+                Mark mark('4');
+                auto shared = std::make_shared<int>(1);
+                spend_new();
+            } catch (std::logic_error &) {
+                note('W');
+            } catch (...) {
+                note('5');
+            }
+        }
+    };
     struct Inner {
         static void call() noexcept
         {
@@ -117,6 +156,39 @@ void a_block_inside_catches_it(void **)
     options.on_interrupt = STINT_FAIL;
     auto outcome = run(options, [] { Inner::call(); });
     assert_stopped(outcome, "1");
+    outcome = run(options, [] { Typed::call(); });
+    assert_stopped(outcome, "23");
+    outcome = run(options, [] { All::call(); });
+    assert_stopped(outcome, "45");
+}
+
+/* Destructors on the way out of a function that lets exceptions through. */
+void nobody_in_its_way_catches_it(void **)
+{
+    struct Passes {
+        static void call()
+        {
+            Thread thread;
+            Mark mark('1');
+            try {
+                Mark inner('2');
+                auto shared = std::make_shared<int>(1);
+                spend_new();
+            } catch (std::logic_error &) {
+                note('W');
+            }
+        }
+    };
+    stint_options options = limited();
+    options.on_interrupt = STINT_FAIL;
+    auto outcome = run(options, [] {
+        try {
+            Passes::call();
+        } catch (std::bad_alloc &) {
+            note('3');
+        }
+    });
+    assert_stopped(outcome, "213");
 }
 
 std::mutex held;
@@ -144,6 +216,52 @@ NOINLINE void allocate_with_lock_around_a_block() noexcept
     note('1');
 }
 
+struct Quiet {
+    Quiet()
+    {
+    }
+    NOINLINE ~Quiet()
+    {
+        sink = nullptr;
+    }
+};
+
+/* Destructors run before it shows that nobody catches it; those that are inlined have branches of their own. */
+NOINLINE void allocate_with_lock_around_a_block_with_objects() noexcept
+{
+    std::lock_guard<std::mutex> lock(held);
+    try {
+        Quiet quiet;
+        std::vector<std::string> lines;
+        auto shared = std::make_shared<int>(1);
+        for (int i = 0; i < 10000; i++)
+            sink = ::operator new(1000);
+        lines.emplace_back("x");
+    } catch (std::logic_error &) {
+        note('W');
+    } catch (std::range_error &) {
+        note('W');
+    }
+    note('1');
+}
+
+NOINLINE void allocate_with_lock_inlined_around_a_block_with_objects()
+{
+    Quiet outer;
+    auto inlined = []() noexcept {
+        std::unique_lock<std::mutex> lock(held);
+        try {
+            Quiet quiet;
+            for (int i = 0; i < 10000; i++)
+                sink = ::operator new(1000);
+        } catch (std::logic_error &) {
+            note('W');
+        }
+        note('1');
+    };
+    inlined();
+}
+
 NOINLINE void allocate_with_lock_in_destructor()
 {
     struct Holds {
@@ -169,6 +287,8 @@ bool ended_early(const char *otherwise)
 void a_lock_is_given_back_in_any_case(void **)
 {
     void (*const places[])() = { allocate_with_lock, allocate_with_lock_around_a_block,
+                                 allocate_with_lock_around_a_block_with_objects,
+                                 allocate_with_lock_inlined_around_a_block_with_objects,
                                  allocate_with_lock_in_destructor };
     for (auto place : places) {
         for (auto mode : modes) {
@@ -268,6 +388,7 @@ int main()
     const CMUnitTest tests[] = {
         cmocka_unit_test(the_task_ends),
         cmocka_unit_test(a_block_inside_catches_it),
+        cmocka_unit_test(nobody_in_its_way_catches_it),
         cmocka_unit_test(a_lock_is_given_back_in_any_case),
         cmocka_unit_test(an_inner_scope_is_left_for_its_outer_one),
         cmocka_unit_test(deep_below_the_scope_it_is_left_soon),
