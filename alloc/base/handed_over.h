@@ -16,7 +16,7 @@ bool sti_handed_over(const void *caller);
 extern _Thread_local bool sti_handed_over_search __attribute__((visibility("hidden")));
 
 /* The latter's: is the thread in a scope whose block it should be; and the task's copy of libc's block, which is freed, or the
- * same block where there is no room. In scopes only, and masked, so that no interrupt comes between. */
+ * same block where the system has no memory. In scopes only, and masked, so that no interrupt comes between. */
 bool sti_handed_over_is_wanted(void);
 void *sti_handed_over_adopt(void *block, const void *caller);
 
