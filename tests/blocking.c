@@ -15,10 +15,10 @@
 #include "executor/pool/pool_state.h"
 #include "gate.h"
 
-static stint_pool *make_pool(unsigned workers, unsigned spares)
+static stint_pool *make_pool(unsigned workers, unsigned substitutes)
 {
     stint_pool *pool;
-    const stint_pool_options options = { .workers = workers, .spares = spares };
+    const stint_pool_options options = { .workers = workers, .substitutes = substitutes };
     assert_int_equal(stint_pool_create(&pool, &options), 0);
     return pool;
 }
@@ -53,7 +53,7 @@ static unsigned active(stint_pool *pool)
 /* Until nobody stands in for anybody: then each worker has its place again. */
 static void assert_all_in_their_places(stint_pool *pool)
 {
-    while (read_pool(pool).standing_in > 0)
+    while (read_pool(pool).substituting > 0)
         gate_nap();
     assert_int_equal(active(pool), stint_pool_workers(pool));
     assert_int_equal(pool->substitutes.asleep, 0);
@@ -91,12 +91,12 @@ static void a_spare_takes_the_place_of_a_task_that_sleeps(void **state)
     gate_await(&sleep.asleep, 1);
     for (int i = 0; i < 50; i++)
         assert_int_equal(take(submit(pool, nothing, NULL, NULL)).status, STINT_OK);
-    assert_int_equal(read_pool(pool).standing_in, 1);
+    assert_int_equal(read_pool(pool).substituting, 1);
     gate_open(&sleep.asleep);
     gate_open(&sleep.awake);
     assert_int_equal(take(sleeper).status, STINT_OK);
     assert_all_in_their_places(pool);
-    assert_int_equal(read_pool(pool).spares, 1);
+    assert_int_equal(read_pool(pool).substitutes, 1);
     assert_int_equal(read_pool(pool).replaced, 1);
     stint_worker_statistics spare;
     assert_int_equal(stint_pool_read_worker(pool, 1, &spare), 0);
@@ -125,19 +125,19 @@ static void spares_are_used_again(void **state)
             assert_int_equal(take(sleepers[k]).status, STINT_OK);
         assert_all_in_their_places(pool);
     }
-    assert_true(read_pool(pool).spares <= 2);
+    assert_true(read_pool(pool).substitutes <= 2);
     assert_int_equal(read_pool(pool).replaced, 400);
     assert_int_equal(stint_pool_destroy(pool), 0);
 }
 
-/* As many may sleep as there are workers and spares; the next task has to wait for one of them. */
+/* As many may sleep as there are workers and substitutes; the next task has to wait for one of them. */
 static void there_are_no_more_spares_than_allowed(void **state)
 {
     (void)state;
-    static const unsigned spares[] = { 1, 2, STINT_NO_SPARES };
+    static const unsigned substitutes[] = { 1, 2, STINT_NO_SUBSTITUTES };
     for (int i = 0; i < 3; i++) {
-        stint_pool *pool = make_pool(1, spares[i]);
-        unsigned allowed = spares[i] == STINT_NO_SPARES ? 0 : spares[i];
+        stint_pool *pool = make_pool(1, substitutes[i]);
+        unsigned allowed = substitutes[i] == STINT_NO_SUBSTITUTES ? 0 : substitutes[i];
         struct sleep sleeps[3] = { 0 };
         stint_future *sleepers[3];
         for (unsigned k = 0; k <= allowed; k++)
@@ -146,7 +146,7 @@ static void there_are_no_more_spares_than_allowed(void **state)
             gate_await(&sleeps[k].asleep, 1);
         stint_future *next = submit(pool, nothing, NULL, NULL);
         assert_int_equal(stint_future_wait_for(next, 3000000, NULL), ETIMEDOUT);
-        assert_int_equal(read_pool(pool).spares, allowed);
+        assert_int_equal(read_pool(pool).substitutes, allowed);
         assert_int_equal(read_pool(pool).unreplaced, 1);
         assert_int_equal(active(pool), 0);
         for (unsigned k = 0; k <= allowed; k++) {
@@ -177,7 +177,7 @@ static void nothing_is_begun_while_as_many_run_as_there_are_workers(void **state
     stint_future *next = submit(pool, gate_hold, &second, NULL);
     gate_open(&first);
     assert_int_equal(take(on_spare).status, STINT_OK);
-    while (read_pool(pool).standing_in > 0) /* the spare has gone to sleep, although a task is queued */
+    while (read_pool(pool).substituting > 0) /* the spare has gone to sleep, although a task is queued */
         gate_nap();
     assert_int_equal(atomic_load(&second.entered), 0);
     gate_open(&sleep.awake);
@@ -275,7 +275,7 @@ static int leave_region_open(void *arg, void **value)
     look(watched);
     stint_blocking_begin();
     look(watched);
-    while (watched->error == 0 && !stint_interrupted())
+    while (watched->error == 0 && !stint_is_interrupted())
         stint_free(stint_malloc(1000));
     return watched->error;
 }
@@ -323,7 +323,7 @@ static int sleep_for_ever(void *arg, void **value)
     (void)value;
     stint_blocking_begin();
     atomic_fetch_add(&gate->entered, 1);
-    while (!stint_interrupted()) {
+    while (!stint_is_interrupted()) {
         gate_nap();
         stint_checkpoint();
     }
@@ -409,7 +409,7 @@ static int wait_in_region(void *arg, void **value)
 static void a_task_that_is_run_on_top_of_a_region_is_awake(void **state)
 {
     (void)state;
-    struct watched watched = { .pool = make_pool(1, STINT_NO_SPARES) };
+    struct watched watched = { .pool = make_pool(1, STINT_NO_SUBSTITUTES) };
     assert_int_equal(take(submit(watched.pool, wait_in_region, &watched, NULL)).status, STINT_OK);
     static const unsigned expected[] = { 0, 1, 0 };
     assert_int_equal(watched.error, 0);
@@ -488,7 +488,7 @@ static void tasks_that_sleep_all_the_time_all_run(void **state)
         while (atomic_load(&storm.ran) < 3000)
             gate_nap();
         assert_all_in_their_places(storm.pool);
-        assert_true(read_pool(storm.pool).spares <= workers);
+        assert_true(read_pool(storm.pool).substitutes <= workers);
         assert_int_equal(stint_pool_destroy(storm.pool), 0);
     }
 }
@@ -497,7 +497,7 @@ static void more_spares_than_there_may_be_are_refused(void **state)
 {
     (void)state;
     stint_pool *pool = NULL;
-    const stint_pool_options options = { .workers = 1, .spares = STI_SUBSTITUTES_MAX + 1 };
+    const stint_pool_options options = { .workers = 1, .substitutes = STI_SUBSTITUTES_MAX + 1 };
     assert_int_equal(stint_pool_create(&pool, &options), EINVAL);
     assert_null(pool);
 }

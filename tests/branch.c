@@ -317,7 +317,7 @@ static int run_until_interrupted(void *arg, void **value)
     (void)value;
     STINT_GUARD(note_release, NULL);
     atomic_store(&forgotten_runs, true);
-    while (!stint_interrupted())
+    while (!stint_is_interrupted())
         stint_checkpoint();
     return ECANCELED;
 }
@@ -396,7 +396,7 @@ static int set_specific_in_two_branches(void *arg, void **value)
 static void test_a_thread_specific_value_set_in_a_branch_is_put_back_at_its_end(void **state)
 {
     (void)state;
-    if (!stint_overrides_malloc())
+    if (!stint_malloc_is_overridden())
         return;
     assert_int_equal(pthread_key_create(&key, NULL), 0);
     assert_ok(run_task(set_specific_in_two_branches, &key, NULL));

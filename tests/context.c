@@ -119,7 +119,7 @@ static void a_task_that_is_run_by_its_waiter_has_not_the_waiters_context(void **
 {
     (void)state;
     struct awaiting awaiting = { .seen = &awaiting };
-    const stint_pool_options pool_options = { .workers = 1, .spares = STINT_NO_SPARES };
+    const stint_pool_options pool_options = { .workers = 1, .substitutes = STINT_NO_SUBSTITUTES };
     stint_context *context;
     atomic_bool open = false;
     stint_options options = STINT_OPTIONS_INIT;

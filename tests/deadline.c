@@ -30,7 +30,7 @@ static int allocate_for_ever(void *arg, void **value)
 {
     (void)arg;
     (void)value;
-    while (!stint_interrupted())
+    while (!stint_is_interrupted())
         stint_free(keep(stint_malloc(64)));
     return 0;
 }
@@ -39,7 +39,7 @@ static int check_for_ever(void *arg, void **value)
 {
     (void)arg;
     (void)value;
-    while (!stint_interrupted())
+    while (!stint_is_interrupted())
         stint_checkpoint();
     return 0;
 }

@@ -70,7 +70,7 @@ static void one_wait_of_a_circle_fails_and_so_all_of_them_end(void **state)
     for (unsigned length = 2; length <= LONGEST; length++) {
         for (unsigned pools = 1; pools <= 2; pools++) {
             stint_pool *one = make_pool(LONGEST, 0);
-            stint_pool *other = make_pool(LONGEST, STINT_NO_SPARES);
+            stint_pool *other = make_pool(LONGEST, STINT_NO_SUBSTITUTES);
             struct ring ring = { .length = length };
             start_ring(&ring, (stint_pool *const[]){ one, pools == 1 ? one : other });
             end_ring(&ring);
@@ -145,7 +145,7 @@ static void to_wait_for_all_of_which_one_is_a_circle_fails(void **state)
     stint_outcome waiter;
     stint_outcome other;
     /* Whichever is told: with the waiter's circle gone there is what the gate holds. */
-    while (!stint_future_ready(pair.waiter) && !stint_future_ready(pair.other))
+    while (!stint_future_is_ready(pair.waiter) && !stint_future_is_ready(pair.other))
         gate_nap();
     gate_open(&pair.gate);
     assert_int_equal(stint_future_wait_for(pair.waiter, 60000 * MS, &waiter), 0);
@@ -163,7 +163,7 @@ static void to_wait_for_any_of_which_one_is_a_circle_ends_by_the_others(void **s
     stint_pool *pool = make_pool(3, 0);
     struct pair pair = { .any = true };
     start_pair(pool, &pair);
-    assert_false(stint_future_ready(pair.waiter));
+    assert_false(stint_future_is_ready(pair.waiter));
     gate_open(&pair.gate);
     assert_ok(take_from(pair.other)); /* and only then the one that it waits for */
     assert_ok(take_from(pair.waiter));
@@ -293,13 +293,13 @@ static void who_waits_over_others_makes_way_in_its_account(void **state)
 {
     (void)state;
     static const struct {
-        unsigned spares;
+        unsigned substitutes;
         uint64_t timeout_ns;
         bool all;
         bool beside; /* the accounts are siblings, and what is above them is full */
     } cases[] = {
-        { 0, 0, false, false },           { STINT_NO_SPARES, 0, false, false }, { 0, 30000 * MS, false, false },
-        { 0, 0, true, false },            { 0, 0, false, true },                { STINT_NO_SPARES, 0, true, true },
+        { 0, 0, false, false },           { STINT_NO_SUBSTITUTES, 0, false, false }, { 0, 30000 * MS, false, false },
+        { 0, 0, true, false },            { 0, 0, false, true },                { STINT_NO_SUBSTITUTES, 0, true, true },
         { 0, 30000 * MS, true, true },
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -311,7 +311,7 @@ static void who_waits_over_others_makes_way_in_its_account(void **state)
         assert_int_equal(stint_account_create(&holders.account, above, NULL), 0);
         assert_int_equal(stint_account_create(&beside, above, NULL), 0);
         holders.outer_of_last = cases[i].beside ? beside : holders.account;
-        holders.pool = make_pool(2, cases[i].spares);
+        holders.pool = make_pool(2, cases[i].substitutes);
         stint_options options = STINT_OPTIONS_INIT;
         options.account = holders.account;
         assert_ok(take_from(submit_to(holders.pool, submit_and_await_second, &holders, &options)));
@@ -342,7 +342,7 @@ static void a_lattice_of_futures_is_looked_into_in_bounded_time(void **state)
 {
     (void)state;
     for (int i = 0; i < 2; i++) {
-        stint_pool *pool = make_pool(1, i == 0 ? 0 : STINT_NO_SPARES);
+        stint_pool *pool = make_pool(1, i == 0 ? 0 : STINT_NO_SUBSTITUTES);
         stint_pool *other = make_pool(1, 0);
         struct gate gate = { 0 };
         stint_future *top = submit_to(other, gate_hold, &gate, NULL);

@@ -8,10 +8,10 @@
 #include "gate.h"
 #include "support.h"
 
-static stint_pool *make_pool(unsigned workers, unsigned spares)
+static stint_pool *make_pool(unsigned workers, unsigned substitutes)
 {
     stint_pool *pool;
-    const stint_pool_options options = { .workers = workers, .spares = spares };
+    const stint_pool_options options = { .workers = workers, .substitutes = substitutes };
     assert_int_equal(stint_pool_create(&pool, &options), 0);
     return pool;
 }
@@ -105,7 +105,7 @@ static void the_next_task_is_given_the_outcome_and_has_one_of_its_own(void **sta
         assert_true(outcome.usage.allocated >= 1000);
         assert_ptr_equal(seen.outcome.value, &number);
         assert_true(seen.is_task);
-        assert_false(stint_future_ready(last));
+        assert_false(stint_future_is_ready(last));
         gate_open(&gate);
         assert_outcome(take(last), STINT_ERROR, STINT_REASON_FAILED, 7);
         assert_int_equal(after.outcome.status, STINT_OK);
@@ -128,7 +128,7 @@ static void either_of_the_two_can_be_cancelled(void **state)
     stint_future *next = then_submit(first, pool, &seen);
     stint_future_cancel(cancelled);
     assert_cancelled(take(cancelled), STINT_REASON_TOKEN);
-    assert_false(stint_future_ready(first));
+    assert_false(stint_future_is_ready(first));
     stint_future_cancel(first);
     gate_open(&gate);
     assert_ok(take(next));

@@ -28,7 +28,7 @@ static void leave(int way)
 
 static bool can(int way)
 {
-    return way != BY_LONGJMP || stint_overrides_malloc();
+    return way != BY_LONGJMP || stint_malloc_is_overridden();
 }
 
 static stint_outcome run_in(stint_pool *pool, stint_fn *fn, void *arg)
@@ -307,7 +307,7 @@ static void note_callback(stint_future *future, const stint_outcome *outcome, vo
 static void test_a_callback_that_does_not_return_ends_where_it_began(void **state)
 {
     (void)state;
-    stint_set_exception_report(be_told, NULL);
+    stint_exceptions_set_report(be_told, NULL);
     for (int way = 0; way < WAYS; way++) {
         if (!can(way))
             continue;
@@ -334,7 +334,7 @@ static void test_a_callback_that_does_not_return_ends_where_it_began(void **stat
         assert_ok(run_in(pool, succeed, NULL));
         assert_int_equal(stint_pool_destroy(pool), 0);
     }
-    stint_set_exception_report(NULL, NULL);
+    stint_exceptions_set_report(NULL, NULL);
 }
 
 int main(void)

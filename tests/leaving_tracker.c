@@ -71,10 +71,10 @@ static __attribute__((noinline)) void run_followed(stint_outcome *outcome)
 static void test_a_tracker_that_does_not_return_follows_nothing(void **state)
 {
     (void)state;
-    stint_set_exception_report(be_told, NULL);
+    stint_exceptions_set_report(be_told, NULL);
     signal(SIGUSR1, on_signal);
     for (volatile unsigned way = 0; way < sizeof ways / sizeof *ways; way++) {
-        if (ways[way] != exit_thread && !stint_overrides_malloc())
+        if (ways[way] != exit_thread && !stint_malloc_is_overridden())
             continue;
         leave_tracker = ways[way];
         tracked = 0;
@@ -93,7 +93,7 @@ static void test_a_tracker_that_does_not_return_follows_nothing(void **state)
         assert_true(tracked >= 100);
         assert_int_equal(told, tracked);
     }
-    stint_set_exception_report(NULL, NULL);
+    stint_exceptions_set_report(NULL, NULL);
 }
 
 int main(void)

@@ -57,8 +57,8 @@ static void test_this_program_is_linked_well(void **state)
     stint_link_report report;
     assert_int_equal(stint_link_check(NULL), EINVAL);
     assert_int_equal(stint_link_check(&report), 0);
-    assert_int_equal(report.metered, stint_overrides_malloc());
-    assert_int_equal(report.locked, stint_overrides_malloc());
+    assert_int_equal(report.metered, stint_malloc_is_overridden());
+    assert_int_equal(report.locked, stint_malloc_is_overridden());
     assert_null(report.function);
     assert_null(report.module);
 }
@@ -80,7 +80,7 @@ static void test_a_task_may_ask_and_is_charged_nothing(void **state)
     stint_link_report report;
     stint_outcome outcome = run_task(check_in_a_task, &report, NULL);
     assert_ok(outcome);
-    assert_int_equal(report.metered, stint_overrides_malloc());
+    assert_int_equal(report.metered, stint_malloc_is_overridden());
     assert_int_equal(outcome.usage.allocated, 0);
 }
 

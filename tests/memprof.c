@@ -98,7 +98,7 @@ static void a_bad_option_is_refused(void **state)
     options.interval = 7;
     refuse(options);
     options = options_for(&seen);
-    options.callstack_depth = STINT_MEMPROF_DEPTH_MOST + 1;
+    options.callstack_depth = STINT_MEMPROF_DEPTH_MAX + 1;
     refuse(options);
     options = options_for(&seen);
     options.tracker.alloc = NULL;
@@ -284,7 +284,7 @@ static void what_libc_allocates_is_foreign(void **state)
 {
     (void)state;
     struct seen seen = { 0 };
-    if (!stint_overrides_malloc())
+    if (!stint_malloc_is_overridden())
         skip();
     setenv("STINT_MEMPROF_TEST", "", 1); /* the list of variables has been made */
     start(&seen);

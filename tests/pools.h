@@ -10,10 +10,10 @@
 
 #define MS UINT64_C(1000000) /* nanoseconds */
 
-static inline stint_pool *make_pool(unsigned workers, unsigned spares)
+static inline stint_pool *make_pool(unsigned workers, unsigned substitutes)
 {
     stint_pool *pool;
-    const stint_pool_options options = { .workers = workers, .spares = spares };
+    const stint_pool_options options = { .workers = workers, .substitutes = substitutes };
     assert_int_equal(stint_pool_create(&pool, &options), 0);
     return pool;
 }

@@ -16,7 +16,7 @@ static stint_pool *pool;
 
 static void make_pool(unsigned workers)
 {
-    const stint_pool_options options = { .workers = workers, .spares = STINT_NO_SPARES };
+    const stint_pool_options options = { .workers = workers, .substitutes = STINT_NO_SUBSTITUTES };
     assert_int_equal(stint_pool_create(&pool, &options), 0);
 }
 

@@ -82,7 +82,7 @@ static void draining_runs_what_is_queued(void **state)
     assert_int_equal(stint_pool_shutdown(pool, STINT_SHUTDOWN_DRAIN, STINT_FOREVER), 0);
     assert_int_equal(atomic_load(&ran), 500);
     for (int i = 0; i < 500; i++) {
-        assert_true(stint_future_ready(futures[i]));
+        assert_true(stint_future_is_ready(futures[i]));
         stint_future_release(futures[i]);
     }
     stint_future_release(holders[0]);
@@ -109,7 +109,7 @@ static void cancelling_resolves_the_queued_at_once_and_interrupts_the_running(vo
     for (int i = 0; i < 100; i++)
         assert_shut_down(queued[i]); /* although one worker is still held */
     assert_int_equal(atomic_load(&ran), 0);
-    assert_false(stint_future_ready(stubborn));
+    assert_false(stint_future_is_ready(stubborn));
     gate_open(&deaf);
     assert_int_equal(stint_pool_shutdown(pool, STINT_SHUTDOWN_CANCEL, STINT_FOREVER), 0);
     assert_shut_down(stubborn); /* it returned normally, but it had been interrupted */
@@ -159,7 +159,7 @@ static void a_drain_can_be_turned_into_a_cancel(void **state)
     stint_future *queued = submit(pool, count, &ran);
     gate_await(&gate, 1);
     assert_int_equal(stint_pool_shutdown(pool, STINT_SHUTDOWN_DRAIN, 0), ETIMEDOUT);
-    assert_false(stint_future_ready(running));
+    assert_false(stint_future_is_ready(running));
     assert_int_equal(stint_pool_shutdown(pool, STINT_SHUTDOWN_CANCEL, STINT_FOREVER), 0);
     assert_shut_down(running);
     assert_shut_down(queued);
@@ -192,8 +192,8 @@ static void a_drain_whose_time_is_up_cancels_the_rest_and_waits_for_it(void **st
     stint_future *queued = submit(pool, count, &ran);
     gate_await(&gate, 1);
     assert_int_equal(stint_pool_shutdown(pool, STINT_SHUTDOWN_DRAIN_THEN_CANCEL, 1000000), 0);
-    assert_true(stint_future_ready(running));
-    assert_true(stint_future_ready(queued));
+    assert_true(stint_future_is_ready(running));
+    assert_true(stint_future_is_ready(queued));
     assert_shut_down(running);
     assert_shut_down(queued);
     assert_int_equal(atomic_load(&ran), 0);

@@ -146,7 +146,7 @@ struct parted {
     atomic_uint begun;
 };
 
-/* The pool has no spares: the thief sleeps here, and the owner in its join. */
+/* The pool has no substitutes: the thief sleeps here, and the owner in its join. */
 static int submit_two_and_await_any(void *arg, void **value)
 {
     struct parted *parted = arg;
@@ -182,7 +182,7 @@ static void a_pool_without_spares_whose_threads_wait_and_join_goes_on(void **sta
 {
     (void)state;
     for (int round = 0; round < 20; round++) {
-        struct parted parted = { .pool = make_pool(2, STINT_NO_SPARES) };
+        struct parted parted = { .pool = make_pool(2, STINT_NO_SUBSTITUTES) };
         assert_ok(take_from(submit_to(parted.pool, fork_and_join, &parted, NULL)));
         assert_int_equal(stint_pool_destroy(parted.pool), 0);
     }

@@ -58,7 +58,7 @@ static inline const struct family *family_at(unsigned i)
 {
     if (i == 0)
         return &stint_family;
-    return i == 1 && stint_overrides_malloc() ? &libc_family : NULL;
+    return i == 1 && stint_malloc_is_overridden() ? &libc_family : NULL;
 }
 
 /* What a task may have held at most whose peak was measured so. */

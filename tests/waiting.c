@@ -14,10 +14,12 @@
 #include "gate.h"
 #include "repeats.h"
 
-static stint_pool *make_pool(unsigned workers, unsigned spares, size_t queue_capacity)
+static stint_pool *make_pool(unsigned workers, unsigned substitutes, size_t queue_capacity)
 {
     stint_pool *pool;
-    const stint_pool_options options = { .workers = workers, .spares = spares, .queue_capacity = queue_capacity };
+    const stint_pool_options options = { .workers = workers,
+                                         .substitutes = substitutes,
+                                         .queue_capacity = queue_capacity };
     assert_int_equal(stint_pool_create(&pool, &options), 0);
     return pool;
 }
@@ -107,11 +109,11 @@ static struct chain chain;
 static void chains_end_on_any_number_of_workers_and_spares_in_both_orders(void **state)
 {
     (void)state;
-    static const unsigned spares[] = { 0, 4 };
+    static const unsigned substitutes[] = { 0, 4 };
     for (unsigned workers = 1; workers <= 2; workers++) {
         for (int i = 0; i < 2; i++) {
             for (enum order order = FIRST_TO_LAST; order <= LAST_TO_FIRST; order++) {
-                stint_pool *pool = make_pool(workers, spares[i], 2 * LINKS);
+                stint_pool *pool = make_pool(workers, substitutes[i], 2 * LINKS);
                 submit_chain(pool, &chain, LINKS, 0, order);
                 assert_chain_ok(&chain, LINKS);
                 assert_int_equal(stint_pool_destroy(pool), 0);
@@ -173,7 +175,7 @@ static void a_wait_without_any_room_left_is_refused(void **state)
     (void)state;
     size_t share = stack_of_a_thread() / 40;
     for (unsigned workers = 1; workers <= 2; workers++) {
-        stint_pool *pool = make_pool(workers, STINT_NO_SPARES, 0);
+        stint_pool *pool = make_pool(workers, STINT_NO_SUBSTITUTES, 0);
         submit_chain(pool, &chain, 200, share, FIRST_TO_LAST);
         unsigned failed = 0;
         for (int i = 0; i < 200; i++)
@@ -225,7 +227,7 @@ static void a_spare_runs_other_tasks_while_one_waits(void **state)
         assert_int_equal(take(submit(waiter.pool, note_thread, &waiter.other)).status, STINT_OK);
         assert_false(pthread_equal(waiter.thread, waiter.other));
     }
-    assert_false(stint_future_ready(waiting));
+    assert_false(stint_future_is_ready(waiting));
     gate_open(&gate);
     assert_int_equal(take(waiting).status, STINT_OK);
     assert_int_equal(waiter.error, 0);
@@ -293,11 +295,11 @@ static int await_three_before(void *arg, void **value)
     return 0;
 }
 
-static void storm_once(struct storm *storm, unsigned workers, unsigned spares, bool backwards)
+static void storm_once(struct storm *storm, unsigned workers, unsigned substitutes, bool backwards)
 {
     static struct drop drops[MOST];
     memset(storm, 0, sizeof *storm);
-    storm->pool = make_pool(workers, spares, 2 * MOST);
+    storm->pool = make_pool(workers, substitutes, 2 * MOST);
     struct gate gates[4] = { 0 };
     for (unsigned i = 0; i < workers; i++)
         stint_future_release(submit(storm->pool, gate_hold, &gates[i]));
@@ -326,11 +328,11 @@ static void tasks_that_wait_for_each_other_across_workers_all_end(void **state)
 {
     (void)state;
     static struct storm storm;
-    static const unsigned spares[] = { 0, 1, 8, STINT_NO_SPARES };
+    static const unsigned substitutes[] = { 0, 1, 8, STINT_NO_SUBSTITUTES };
     for (unsigned workers = 1; workers <= 4; workers++) {
         for (int i = 0; i < 4; i++) {
-            storm_once(&storm, workers, spares[i], false);
-            storm_once(&storm, workers, spares[i], true);
+            storm_once(&storm, workers, substitutes[i], false);
+            storm_once(&storm, workers, substitutes[i], true);
         }
     }
 }
