@@ -311,7 +311,7 @@ static void test_a_callback_that_does_not_return_ends_where_it_began(void **stat
     for (int way = 0; way < WAYS; way++) {
         if (!can(way))
             continue;
-        stint_pool *pool = make_pool(1);
+        stint_pool *volatile pool = make_pool(1);
         atomic_store(&told, 0);
         stint_future *future;
         atomic_bool next;
