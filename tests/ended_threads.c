@@ -281,14 +281,14 @@ static void test_what_ended_threads_have_left_goes_as_others_free_it_and_end(voi
     (void)state;
     static void *left[LEFT_BY_EACH];
     size_t before = 0;
-    for (int i = 0; i < 600; i++) {
+    for (int i = 0; i < 300; i++) {
         pthread_t thread;
         assert_int_equal(pthread_create(&thread, NULL, free_and_leave, left), 0);
         assert_int_equal(pthread_join(thread, NULL), 0);
-        if (i == 200)
+        if (i == 100)
             before = resident();
     }
-    assert_true(resident() < before + 32 * MIB); /* of 400 */
+    assert_true(resident() < before + 32 * MIB); /* of 140 */
     for (int i = 0; i < LEFT_BY_EACH; i++)
         stint_free(left[i]);
 }
