@@ -5,6 +5,7 @@
 #include "support.h"
 
 #include <pthread.h>
+#include <time.h>
 
 #define THREADS 8
 #define BLOCKS 200
@@ -184,6 +185,114 @@ static void test_what_another_thread_has_freed_is_not_freed_again_beside_blocks_
     free(made);
 }
 
+/* --- What many ended threads have left ---------------------------------------------------------------------------- */
+
+#define LEAVERS 200
+#define LEFT_BY_EACH 10
+
+static int leave_one(void *unused, void **value)
+{
+    void *large = stint_malloc(8 << 10); /* from here on it has a heap of its own */
+    (void)unused;
+    *value = stint_malloc(BLOCK_SIZE);
+    stint_free(large);
+    return *value != NULL ? 0 : ENOMEM;
+}
+
+static void *leave_heaps(void *left)
+{
+    stint_outcome outcome;
+    for (int i = 0; i < LEFT_BY_EACH; i++) {
+        if (stint_run(leave_one, NULL, NULL, &outcome) == 0)
+            ((void **)left)[i] = outcome.value;
+    }
+    return NULL;
+}
+
+static void *leave_nothing(void *unused)
+{
+    stint_outcome outcome;
+    stint_run(hold_one_block, NULL, NULL, &outcome);
+    stint_free(outcome.value);
+    return unused;
+}
+
+static uint64_t processor_time(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+/* The least of some tries: of a thread's life. */
+static uint64_t life_of_a_thread(void)
+{
+    uint64_t least = UINT64_MAX;
+    for (int i = 0; i < 40; i++) {
+        pthread_t thread;
+        uint64_t begin = processor_time();
+        assert_int_equal(pthread_create(&thread, NULL, leave_nothing, NULL), 0);
+        assert_int_equal(pthread_join(thread, NULL), 0);
+        uint64_t took = processor_time() - begin;
+        least = took < least ? took : least;
+    }
+    return least;
+}
+
+static size_t mark_blocks(void *left[LEAVERS * LEFT_BY_EACH])
+{
+    size_t count = 0;
+    for (int i = 0; i < LEAVERS * LEFT_BY_EACH; i++) {
+        if (left[i] != NULL)
+            *(int *)left[count++] = i;
+    }
+    return count;
+}
+
+static void test_a_thread_s_end_costs_the_same_however_many_heaps_others_have_left(void **state)
+{
+    (void)state;
+    static void *left[LEAVERS * LEFT_BY_EACH];
+    uint64_t before = life_of_a_thread();
+    for (int i = 0; i < LEAVERS; i++) {
+        pthread_t thread;
+        assert_int_equal(pthread_create(&thread, NULL, leave_heaps, &left[i * LEFT_BY_EACH]), 0);
+        assert_int_equal(pthread_join(thread, NULL), 0);
+    }
+    assert_int_equal(mark_blocks(left), LEAVERS * LEFT_BY_EACH);
+    assert_true(life_of_a_thread() < 3 * before); /* ten times as much, if it looked at all of them */
+    for (int i = 0; i < LEAVERS * LEFT_BY_EACH; i++) {
+        assert_int_equal(*(int *)left[i], i);
+        stint_free(left[i]);
+    }
+}
+
+/* Threads that end, each after it has freed what the one before it left. */
+static void *free_and_leave(void *left)
+{
+    for (int i = 0; i < LEFT_BY_EACH; i++)
+        stint_free(((void **)left)[i]);
+    nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
+    return leave_heaps(left);
+}
+
+static void test_what_ended_threads_have_left_goes_as_others_free_it_and_end(void **state)
+{
+    (void)state;
+    static void *left[LEFT_BY_EACH];
+    size_t before = 0;
+    for (int i = 0; i < 300; i++) {
+        pthread_t thread;
+        assert_int_equal(pthread_create(&thread, NULL, free_and_leave, left), 0);
+        assert_int_equal(pthread_join(thread, NULL), 0);
+        if (i == 100)
+            before = resident();
+    }
+    assert_true(resident() < before + 32 * MIB); /* of 140 */
+    for (int i = 0; i < LEFT_BY_EACH; i++)
+        stint_free(left[i]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -192,6 +301,8 @@ int main(void)
         cmocka_unit_test(test_blocks_of_ended_threads_are_not_held_by_the_task),
         cmocka_unit_test(test_what_another_thread_has_freed_is_not_freed_again_beside_blocks_of_ended_threads),
         cmocka_unit_test(test_a_rollback_beside_blocks_of_ended_threads_still_gives_the_memory_back),
+        cmocka_unit_test(test_a_thread_s_end_costs_the_same_however_many_heaps_others_have_left),
+        cmocka_unit_test(test_what_ended_threads_have_left_goes_as_others_free_it_and_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

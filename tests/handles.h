@@ -17,6 +17,7 @@
 #include <regex.h>
 #include <search.h>
 #include <semaphore.h>
+#include <spawn.h>
 #include <stdatomic.h>
 #include <stint/memprof.h>
 #include <wchar.h>
@@ -114,6 +115,18 @@ static void *open_table(void)
     return hcreate_r(1000, &table) != 0 ? table.table : NULL;
 }
 
+static void *open_file_actions(void)
+{
+    posix_spawn_file_actions_t actions;
+    posix_spawn_file_actions_init(&actions);
+    for (int i = 0; i < 20; i++) {
+        if (posix_spawn_file_actions_addopen(&actions, 100 + i, "/dev/null", O_RDONLY, 0) != 0 ||
+            posix_spawn_file_actions_adddup2(&actions, 100 + i, 1) != 0)
+            return NULL;
+    }
+    return actions.__actions;
+}
+
 static void *open_semaphore(void)
 {
     char name[64];
@@ -175,6 +188,7 @@ static const struct {
     { "getifaddrs", open_interfaces },
     { "if_nameindex", open_interface_names },
     { "hcreate_r", open_table },
+    { "posix_spawn_file_actions", open_file_actions },
     { "sem_open", open_semaphore },
     { "fopen", open_file },
     { "tmpfile", open_temporary_file },

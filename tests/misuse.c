@@ -371,6 +371,46 @@ static void test_threads_and_processes_end_while_heaps_are_in_quarantine(void **
     assert_int_equal(run_somewhere(lend_a_block, &size, IN_POOL).error, EIO); /* a worker is there until the end */
 }
 
+/* No two of the task's pages lie side by side. */
+static int scatter(void *arg, void **value)
+{
+    enum { PAGES = 250, IN_PAGE = 8, SIZE = 8000 };
+    void *between[PAGES * IN_PAGE];
+    bool enough = true;
+    (void)arg;
+    (void)value;
+    for (int i = 0; i < PAGES * IN_PAGE; i += IN_PAGE) {
+        for (int j = 0; j < IN_PAGE; j++)
+            enough = enough && stint_malloc(SIZE) != NULL;
+        stint_keep_begin();
+        for (int j = 0; j < IN_PAGE; j++)
+            between[i + j] = stint_malloc(SIZE);
+        stint_keep_end();
+    }
+    for (int i = 0; i < PAGES * IN_PAGE; i++)
+        stint_free(between[i]);
+    return enough ? EIO : ENOMEM;
+}
+
+static size_t mappings(void)
+{
+    size_t count = 0;
+    FILE *maps = fopen("/proc/self/maps", "r");
+    assert_non_null(maps);
+    for (int c; (c = getc(maps)) != EOF;)
+        count += c == '\n';
+    fclose(maps);
+    return count;
+}
+
+static void test_heaps_in_quarantine_leave_the_process_most_of_its_mappings(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 80; i++)
+        assert_outcome(run_task(scatter, NULL, NULL), STINT_ERROR, STINT_REASON_FAILED, EIO);
+    assert_in_range(mappings(), 1, 20000); /* of 65530, unless the system is told otherwise */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -380,6 +420,7 @@ int main(void)
         cmocka_unit_test(test_a_task_that_does_nothing_wrong_is_not_told_of),
         cmocka_unit_test(test_a_stale_pointer_faults_at_once_and_names_the_task),
         cmocka_unit_test(test_threads_and_processes_end_while_heaps_are_in_quarantine),
+        cmocka_unit_test(test_heaps_in_quarantine_leave_the_process_most_of_its_mappings),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -9,7 +9,6 @@
 #include <dirent.h>
 #include <regex.h>
 #include <search.h>
-#include <spawn.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -24,7 +23,7 @@
 
 /* --- Overrides of those functions of libc that hand blocks to their caller to free, but make them deep inside of libc, or among
  * others of its own. Such a block would be libc's, and be lost when the task is rolled back: so a copy in the task's heap takes
- * its place. Where there is no room for that it stays libc's. Strings and lines are in override_libc.c, what scanf makes in
+ * its place, beyond the task's limits too. Where the system has no memory for that it stays libc's. Strings and lines are in override_libc.c, what scanf makes in
  * override_handed_over.c. Any thread. */
 
 /* Each name is to be its own function, not that of another one. */
@@ -41,6 +40,8 @@ static void *copy_to_task(void *block, const void *caller)
     int saved_errno = errno;
     size_t size = sti_backend_usable_size(block);
     void *copy = sti_allocate(size, caller);
+    if (copy == NULL) /* libc's goes in exchange; and were it to stay, an interrupt that comes now would leave it behind */
+        copy = sti_allocate_unrefused(0, size);
     errno = saved_errno;
     if (copy == NULL)
         return block;
@@ -140,28 +141,6 @@ void *tsearch(const void *key, void **root, int (*compares)(const void *, const 
 }
 
 /* --- Structures of the caller's ------------------------------------------------------------------------------------ */
-
-/* X(name, parameters behind the structure, arguments) */
-#define FILE_ACTIONS(X)                                                                                                \
-    X(addopen, (posix_spawn_file_actions_t * actions, int descriptor, const char *path, int flags, mode_t mode),       \
-      (actions, descriptor, path, flags, mode))                                                                        \
-    X(addclose, (posix_spawn_file_actions_t * actions, int descriptor), (actions, descriptor))                         \
-    X(adddup2, (posix_spawn_file_actions_t * actions, int from, int to), (actions, from, to))                          \
-    X(addchdir_np, (posix_spawn_file_actions_t * actions, const char *path), (actions, path))                          \
-    X(addfchdir_np, (posix_spawn_file_actions_t * actions, int descriptor), (actions, descriptor))                     \
-    X(addclosefrom_np, (posix_spawn_file_actions_t * actions, int from), (actions, from))
-#define FILE_ACTION(name, parameters, arguments)                                                                       \
-    STINT_API int posix_spawn_file_actions_##name parameters;                                                          \
-    int posix_spawn_file_actions_##name parameters                                                                     \
-    {                                                                                                                  \
-        STI_LIBC_FUNCTION(posix_spawn_file_actions_##name)                                                             \
-        const void *before = actions->__actions;                                                                       \
-        int error = plain arguments;                                                                                   \
-        if (actions->__actions != before)                                                                              \
-            actions->__actions = adopt(actions->__actions, STI_CALLER());                                              \
-        return error;                                                                                                  \
-    }
-FILE_ACTIONS(FILE_ACTION)
 
 /* The places of what was found, where the caller wants them allocated. */
 #define MATCHERS(X)                                                                                                    \

@@ -218,7 +218,7 @@ FILE *open_wmemstream(wchar_t **buffer, size_t *size)
     return note_growing(plain(buffer, size), (void **)buffer, size, sizeof(wchar_t));
 }
 
-/* The block is its user's now: it becomes the task's. Where there is no room for that it stays libc's. */
+/* The block is its user's now: it becomes the task's, as what is handed over does. */
 static __attribute__((noinline)) void hand_over_block(const struct growing *growing, const void *caller)
 {
     void *block = *growing->block_at;
@@ -226,6 +226,8 @@ static __attribute__((noinline)) void hand_over_block(const struct growing *grow
         return;
     size_t size = (*growing->size_at + 1) * growing->unit;
     void *copy = sti_allocate(size, caller);
+    if (copy == NULL)
+        copy = sti_allocate_unrefused(0, size);
     if (copy == NULL)
         return;
     *growing->block_at = memcpy(copy, block, size);

@@ -3,11 +3,11 @@
  * Heaps of tasks: made, committed, rolled back, and retired while they have live blocks; see heap.h for who may call what. */
 #include "heap.h"
 
-#include <stdatomic.h>
 #include <stddef.h>
 #include <string.h>
 
 #include "alloc/base/clock.h"
+#include "alloc/base/module.h"
 #include "alloc/base/process.h"
 #include "alloc/base/sampling.h"
 #include "alloc/base/scope_state.h"
@@ -376,27 +376,53 @@ void sti_retired_put(struct sti_thread *thread, struct sti_heap *heap)
 
 /* --- The process's list: of threads that have ended --- */
 
-static _Atomic(struct sti_heap *) ownerless;
+/* Whoever looks takes some from its front, and puts those that stay at its end: so it costs the same however many there are,
+ * and all have their turn. */
+static struct sti_quiet_lock lock = STI_QUIET_LOCK_INIT;
+static struct sti_heap *ownerless;
+static struct sti_heap *last_ownerless;
+
+#define LOOKED_AT_IN_GIVING_BACK 1024 /* half a millisecond */
+
+__attribute__((constructor)) static void be_quiet_at_forks(void)
+{
+    sti_quiet_add(&lock);
+}
 
 static void put_ownerless(struct sti_heap *heap)
 {
-    heap->next = atomic_load_explicit(&ownerless, memory_order_relaxed);
-    while (!atomic_compare_exchange_weak_explicit(&ownerless, &heap->next, heap, memory_order_release,
-                                                  memory_order_relaxed))
-        ;
+    heap->next = NULL;
+    sti_plain_mutex_lock(&lock.mutex);
+    *(ownerless == NULL ? &ownerless : &last_ownerless->next) = heap;
+    last_ownerless = heap;
+    sti_plain_mutex_unlock(&lock.mutex);
 }
 
-/* mimalloc has given up all of their pages with their threads. */
-static void end_ownerless(void)
+static struct sti_heap *take_ownerless(void)
 {
-    struct sti_heap *heap = atomic_exchange_explicit(&ownerless, NULL, memory_order_acquire);
-    while (heap != NULL) {
-        struct sti_heap *next = heap->next;
-        if (sti_backend_heap_size(heap->backend).areas == 0 && is_deserted(heap))
+    sti_plain_mutex_lock(&lock.mutex);
+    struct sti_heap *heap = ownerless;
+    ownerless = heap != NULL ? heap->next : NULL;
+    sti_plain_mutex_unlock(&lock.mutex);
+    return heap;
+}
+
+/* Of so many at most, each once. mimalloc has given up all of their pages with their threads. */
+static void end_ownerless(size_t most)
+{
+    struct sti_heap *stay = NULL;
+    struct sti_heap *heap;
+    while (most-- > 0 && (heap = take_ownerless()) != NULL) {
+        if (sti_backend_heap_size(heap->backend).areas == 0 && is_deserted(heap)) {
             sti_heap_destroy(heap);
-        else
-            put_ownerless(heap);
-        heap = next;
+        } else {
+            heap->next = stay;
+            stay = heap;
+        }
+    }
+    while ((heap = stay) != NULL) {
+        stay = heap->next;
+        put_ownerless(heap);
     }
 }
 
@@ -417,12 +443,13 @@ void sti_retired_give_back(struct sti_thread *thread)
         }
     }
     thread->retired_next = NULL;
-    end_ownerless();
+    end_ownerless(LOOKED_AT_IN_GIVING_BACK);
 }
 
 void sti_retired_end_thread(struct sti_thread *thread)
 {
-    end_ownerless();
+    /* Twice as many as come: there are never more for long than have live blocks. */
+    end_ownerless(LOOKED_AT + 2 * (size_t)thread->retired_count);
     while (thread->retired != NULL) {
         struct sti_heap *heap = thread->retired;
         thread->retired = heap->next;

@@ -17,6 +17,7 @@
 #include <regex.h>
 #include <search.h>
 #include <semaphore.h>
+#include <spawn.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stint/api.h>
@@ -311,6 +312,47 @@ void hdestroy_r(struct hsearch_data *table)
     if (table != NULL)
         sti_handle_forget(table->table);
     plain(table);
+}
+
+/* libc makes the list, which grows, and the paths in it. X(name, parameters behind the structure, arguments) */
+#define FILE_ACTIONS(X)                                                                                                \
+    X(addopen, (posix_spawn_file_actions_t * actions, int descriptor, const char *path, int flags, mode_t mode),       \
+      (actions, descriptor, path, flags, mode))                                                                        \
+    X(addclose, (posix_spawn_file_actions_t * actions, int descriptor), (actions, descriptor))                         \
+    X(adddup2, (posix_spawn_file_actions_t * actions, int from, int to), (actions, from, to))                          \
+    X(addchdir_np, (posix_spawn_file_actions_t * actions, const char *path), (actions, path))                          \
+    X(addfchdir_np, (posix_spawn_file_actions_t * actions, int descriptor), (actions, descriptor))                     \
+    X(addclosefrom_np, (posix_spawn_file_actions_t * actions, int from), (actions, from))                              \
+    X(addtcsetpgrp_np, (posix_spawn_file_actions_t * actions, int descriptor), (actions, descriptor))
+#define FILE_ACTION(name, parameters, arguments)                                                                       \
+    STINT_API int posix_spawn_file_actions_##name parameters;                                                          \
+    int posix_spawn_file_actions_##name parameters                                                                     \
+    {                                                                                                                  \
+        STI_LIBC_FUNCTION(posix_spawn_file_actions_##name)                                                             \
+        bool is_ours = actions->__actions == NULL || sti_handle_forget(actions->__actions);                            \
+        int error = plain arguments;                                                                                   \
+        if (is_ours && actions->__actions != NULL)                                                                     \
+            sti_handle_add(actions->__actions, &of_file_actions, actions, sizeof *actions);                            \
+        return error;                                                                                                  \
+    }
+
+STINT_API int posix_spawn_file_actions_destroy(posix_spawn_file_actions_t *actions);
+
+static void close_file_actions(void *unused, void *copy)
+{
+    (void)unused;
+    posix_spawn_file_actions_destroy(copy);
+}
+
+static const struct sti_handle_kind of_file_actions = { .close = close_file_actions };
+
+FILE_ACTIONS(FILE_ACTION)
+
+int posix_spawn_file_actions_destroy(posix_spawn_file_actions_t *actions)
+{
+    STI_LIBC_FUNCTION(posix_spawn_file_actions_destroy)
+    sti_handle_forget(actions->__actions);
+    return plain(actions);
 }
 
 /* --- Overrides of POSIX semaphores, so that no task is interrupted while it holds one. One that begins above 0 is a lock, or
