@@ -150,6 +150,7 @@ struct sti_scope {
     const stint_token *token;
     const stint_token *stop;
     stint_on_interrupt on_interrupt;
+    uint64_t looked; /* sti_thread_requests when nothing that it counts was found; 0: or when the clock has to be looked at */
     stint_reason tripped; /* written once; STINT_REASON_NONE until then */
     bool finished; /* stint_finish: nothing trips it any more */
     struct sti_caller_met met; /* when an interrupt last had to wait for a frame */

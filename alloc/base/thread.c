@@ -19,6 +19,8 @@ static _Thread_local struct sti_thread *own_record;
 static _Thread_local bool changing; /* it is being found, or given up */
 static _Atomic(struct sti_thread *) all_records;
 
+_Alignas(64) _Atomic uint64_t sti_thread_requests = 1; /* on a line that nobody else writes to */
+
 /* Told of each record that a thread takes for itself; set by a constructor. */
 static void (*record_taken)(struct sti_thread *thread);
 
@@ -156,8 +158,15 @@ struct sti_thread *sti_thread_first(void)
     return atomic_load_explicit(&all_records, memory_order_acquire);
 }
 
+void sti_thread_request_sample(struct sti_thread *thread)
+{
+    atomic_fetch_add_explicit(&sti_thread_requests, 1, memory_order_seq_cst);
+    atomic_store_explicit(&thread->limit, 0, memory_order_seq_cst);
+}
+
 void sti_thread_request_samples(void)
 {
+    atomic_fetch_add_explicit(&sti_thread_requests, 1, memory_order_seq_cst);
     for (struct sti_thread *thread = sti_thread_first(); thread != NULL; thread = thread->next)
         atomic_store_explicit(&thread->limit, 0, memory_order_seq_cst);
 }

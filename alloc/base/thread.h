@@ -26,8 +26,12 @@
  *   owner:  store limit (seq_cst) ... load flags (seq_cst)
  *   asker:  store flag  (seq_cst) ... store 0 into limit (seq_cst)
  *
- * Either the owner sees the flag; or its load comes before the flag's store, and so does its store of limit come before the
- * asker's 0: the 0 stays, and the next allocation is a sample point. */
+ * All four are in one total order. Either the owner's load comes after the asker's flag store, and it sees the flag; or
+ * it comes before, then so does the owner's limit store before the asker's 0, the 0 stays, and the next allocation is a
+ * sample point.
+ *
+ * Between its flag and its 0 the asker counts (seq_cst). Who reads the count before the flags (both seq_cst), and finds none of
+ * them set, need not look at them again until the count has changed: a flag that it did not see is counted after that. */
 #ifndef STI_ALLOC_BASE_THREAD_H
 #define STI_ALLOC_BASE_THREAD_H
 
@@ -145,7 +149,12 @@ void sti_thread_hand_on(struct sti_thread *thread);
 /* The first of all records. */
 struct sti_thread *sti_thread_first(void);
 
-/* Make every thread that is in a scope reach a sample point at its next allocation. Safe in signal handlers. */
+/* After a flag has been set: make every thread that is in a scope reach a sample point at its next allocation; or this one.
+ * Safe in signal handlers. */
 void sti_thread_request_samples(void);
+void sti_thread_request_sample(struct sti_thread *thread);
+
+/* How often that was done, from 1 on. */
+extern _Atomic uint64_t sti_thread_requests;
 
 #endif

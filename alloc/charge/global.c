@@ -131,7 +131,7 @@ static void stop(struct sti_thread *victim, size_t held)
 {
     atomic_store_explicit(&seen, held, memory_order_relaxed);
     atomic_store_explicit(&victim->sacrificed, true, memory_order_seq_cst);
-    atomic_store_explicit(&victim->limit, 0, memory_order_seq_cst);
+    sti_thread_request_sample(victim);
     sti_watch_wake(); /* it may be asleep */
 }
 

@@ -79,6 +79,7 @@ static void look_at_time(struct sti_scope *scope, const struct sti_scope *innerm
 
 void sti_interrupt_look(struct sti_scope *innermost, uint64_t now)
 {
+    uint64_t looked = atomic_load_explicit(&sti_thread_requests, memory_order_seq_cst); /* before the flags: thread.h */
     for (struct sti_scope *scope = innermost; scope != NULL; scope = scope->outer) {
         if (scope->tripped != STINT_REASON_NONE || scope->finished)
             continue;
@@ -94,8 +95,10 @@ void sti_interrupt_look(struct sti_scope *innermost, uint64_t now)
             if (now == 0)
                 now = sti_next_deadline_clock(innermost->thread);
             look_at_time(scope, innermost, now);
+            looked = 0;
         }
     }
+    innermost->looked = looked;
 }
 
 bool sti_interrupt_is_tripped(const struct sti_scope *innermost)
@@ -280,7 +283,7 @@ void sti_interrupt_preempt(struct sti_thread *thread, uintptr_t stack_pointer)
 
 void sti_interrupt_point(struct sti_thread *thread)
 {
-    sti_interrupt_look(thread->scope, 0);
+    sti_interrupt_look_again(thread->scope, 0);
     if (__builtin_expect(sti_interrupt_is_tripped(thread->scope), 0))
         sti_interrupt_deliver(thread);
 }

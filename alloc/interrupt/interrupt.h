@@ -9,6 +9,9 @@
 #include <stint/interrupt.h>
 #include <stint/task.h>
 
+#include "alloc/base/scope_state.h"
+#include "alloc/base/thread.h"
+
 /* --- Interrupts: what has tripped a scope, whether it may be delivered here and now, and the jump. Thread of the scope
  * only.
  *
@@ -17,9 +20,6 @@
  * well. Whose frames are left is decided scope by scope: the innermost scope's mode says how its own code is left; when
  * that scope has ended, the one around it goes on with the interrupt. */
 
-struct sti_scope;
-struct sti_thread;
-
 /* Trip the scope unless it is already. */
 void sti_interrupt_trip(struct sti_scope *scope, stint_reason reason);
 
@@ -27,12 +27,18 @@ void sti_interrupt_trip(struct sti_scope *scope, stint_reason reason);
  * the cheap clock will do. */
 void sti_interrupt_look(struct sti_scope *innermost, uint64_t now);
 
+/* The same, where nothing may have changed since the last look: then it is one load. */
+static inline void sti_interrupt_look_again(struct sti_scope *innermost, uint64_t now)
+{
+    if (__builtin_expect(atomic_load_explicit(&sti_thread_requests, memory_order_seq_cst) != innermost->looked, 0))
+        sti_interrupt_look(innermost, now);
+}
+
 /* Of a scope that is in no other: whether its task is to end for the process's memory limit. A group's victim is its
  * task's thread, whatever that runs meanwhile. Any thread that may read the scope. */
 bool sti_interrupt_is_sacrificed(const struct sti_scope *scope);
 
 /* Trip all threads of a task, unless one of them is already. Returns the reason that holds now. Any thread of the task. */
-struct sti_shared_interrupt;
 stint_reason sti_interrupt_trip_shared(struct sti_shared_interrupt *shared, stint_reason reason);
 
 /* Whether another thread of its task has tripped it. Any thread that may read the scope. */

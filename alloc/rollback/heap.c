@@ -3,6 +3,8 @@
  * Heaps of tasks: made, committed, rolled back, and retired while they have live blocks; see heap.h for who may call what. */
 #include "heap.h"
 
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <string.h>
 
@@ -45,15 +47,18 @@ bool sti_heap_has_given_up(const struct sti_heap *heap)
     return !are_own(heap, sti_backend_heap_size(heap->backend));
 }
 
-static struct sti_heap *make(void)
+static struct sti_quiet_lock making = STI_QUIET_LOCK_INIT;
+
+static struct sti_heap *make(bool is_nursery)
 {
     struct sti_heap *heap = sti_process_calloc(1, sizeof *heap);
     if (heap == NULL)
         return NULL;
+    heap->is_nursery = is_nursery;
     sti_quiet_enter();
-    heap->backend = sti_backend_heap_new();
-    if (heap->backend != NULL)
-        sti_backend_heap_theap(heap->backend);
+    pthread_mutex_lock(&making.mutex);
+    heap->backend = sti_backend_heap_new(!is_nursery);
+    pthread_mutex_unlock(&making.mutex);
     sti_quiet_leave();
     if (heap->backend == NULL) {
         sti_process_free(heap);
@@ -62,20 +67,29 @@ static struct sti_heap *make(void)
     return heap;
 }
 
-struct sti_heap *sti_heap_take(struct sti_thread *thread)
+static struct sti_heap *begin(struct sti_heap *heap)
 {
-    struct sti_heap *heap = thread->warm;
-    thread->warm = NULL;
-    if (heap == NULL)
-        heap = sti_retired_take(thread);
-    if (heap == NULL)
-        heap = make();
     if (heap == NULL)
         return NULL;
     heap->next = NULL;
     heap->wiped = false;
     heap->theap = sti_backend_heap_theap(heap->backend);
     return heap;
+}
+
+struct sti_heap *sti_heap_take(struct sti_thread *thread)
+{
+    struct sti_heap *heap = thread->warm;
+    thread->warm = NULL;
+    if (heap == NULL)
+        heap = sti_retired_take(thread, false);
+    return begin(heap != NULL ? heap : make(false));
+}
+
+struct sti_heap *sti_heap_take_for_nursery(struct sti_thread *thread)
+{
+    struct sti_heap *heap = sti_retired_take(thread, true);
+    return begin(heap != NULL ? heap : make(true));
 }
 
 struct sti_heap *sti_heap_own(const struct sti_scope *scope)
@@ -309,6 +323,7 @@ void sti_heap_end_thread(struct sti_thread *thread)
 /* Before the other constructors: some allocate. */
 __attribute__((constructor(102))) static void prepare(void)
 {
+    sti_quiet_add(&making);
     sti_backend_prepare();
 }
 
@@ -342,7 +357,8 @@ static void take_off(struct sti_thread *thread, struct sti_heap **link)
     thread->retired_count--;
 }
 
-struct sti_heap *sti_retired_take(struct sti_thread *thread)
+/* Of the kind, or of any where that is NULL. */
+static struct sti_heap *take_retired(struct sti_thread *thread, const bool *is_nursery)
 {
     if (thread->retired_next == NULL || *thread->retired_next == NULL)
         thread->retired_next = &thread->retired;
@@ -350,7 +366,7 @@ struct sti_heap *sti_retired_take(struct sti_thread *thread)
     struct sti_heap *found = NULL;
     for (unsigned i = 0; i < LOOKED_AT && found == NULL && *link != NULL; i++) {
         sti_backend_theap_collect(sti_backend_heap_theap((*link)->backend), false);
-        if (is_free(*link)) {
+        if ((is_nursery == NULL || (*link)->is_nursery == *is_nursery) && is_free(*link)) {
             found = *link;
             take_off(thread, link);
         } else {
@@ -361,6 +377,11 @@ struct sti_heap *sti_retired_take(struct sti_thread *thread)
     return found;
 }
 
+struct sti_heap *sti_retired_take(struct sti_thread *thread, bool is_nursery)
+{
+    return take_retired(thread, &is_nursery);
+}
+
 void sti_retired_put(struct sti_thread *thread, struct sti_heap *heap)
 {
     heap->given_up = sti_heap_has_given_up(heap);
@@ -369,7 +390,7 @@ void sti_retired_put(struct sti_thread *thread, struct sti_heap *heap)
     thread->retired = heap;
     if (++thread->retired_count <= KEPT_EMPTY)
         return;
-    struct sti_heap *empty = sti_retired_take(thread);
+    struct sti_heap *empty = take_retired(thread, NULL);
     if (empty != NULL)
         sti_heap_destroy(empty);
 }

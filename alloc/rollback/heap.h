@@ -28,6 +28,7 @@ struct sti_heap {
     sti_backend_heap *backend; /* NULL: single blocks */
     sti_backend_theap *theap;  /* the calling thread's part of it, since it was taken */
     struct sti_heap *next;     /* on a list: of a scope, of a thread's retired ones */
+    bool is_nursery;           /* it keeps all of its full pages that it can: backend.h */
     bool given_up;             /* it is retired, and mimalloc has given up a page of it: heap.h */
     bool wiped;                /* when it is destroyed: allocate.h */
     bool pinned;               /* whatever roots point to, all of it is kept: roots.h */
@@ -44,6 +45,9 @@ struct sti_heap {
 
 /* A warm heap, a retired one that has become empty, or a new one. NULL: out of memory. */
 struct sti_heap *sti_heap_take(struct sti_thread *thread);
+
+/* The same for a nursery: one that was made for one. */
+struct sti_heap *sti_heap_take_for_nursery(struct sti_thread *thread);
 
 /* The heap that the scope's next block comes from; NULL: it is young, or has not allocated. */
 struct sti_heap *sti_heap_own(const struct sti_scope *scope);
@@ -115,7 +119,7 @@ struct sti_heap;
 void sti_retired_put(struct sti_thread *thread, struct sti_heap *heap);
 
 /* One that has become empty. NULL: none among the few that were looked at; the next time it is the next ones' turn. */
-struct sti_heap *sti_retired_take(struct sti_thread *thread);
+struct sti_heap *sti_retired_take(struct sti_thread *thread, bool is_nursery);
 
 /* End those that have become empty, and give up the free pages of the others. */
 void sti_retired_give_back(struct sti_thread *thread);

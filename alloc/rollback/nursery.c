@@ -58,7 +58,7 @@ static struct sti_nursery *make(struct sti_thread *thread)
     struct sti_nursery *nursery = sti_process_calloc(1, sizeof *nursery);
     if (nursery == NULL)
         return NULL;
-    nursery->heap = sti_heap_take(thread);
+    nursery->heap = sti_heap_take_for_nursery(thread);
     if (nursery->heap == NULL) {
         free_nursery(nursery);
         return NULL;

@@ -90,6 +90,7 @@ inline __attribute__((always_inline)) void sti_scope_init(struct sti_scope *scop
     scope->token = request->token;
     scope->stop = request->stop;
     scope->on_interrupt = options->on_interrupt;
+    scope->looked = 0;
     scope->tripped = STINT_REASON_NONE;
     scope->finished = false;
     scope->masks = 0;
@@ -292,13 +293,16 @@ void sti_scope_return(struct sti_thread *thread, struct sti_scope *scope)
 
 /* --- Opening and closing a task's own scope. --- */
 
-/* Most tasks have nothing that could stop them here but what the process holds. */
-static inline void look(const struct sti_thread *thread, struct sti_scope *scope, uint64_t now)
+/* In line for the most of tasks, which have nothing that could stop them here but tokens and what the process holds. The
+ * scope has just been opened. */
+static inline void look_first(const struct sti_thread *thread, struct sti_scope *scope)
 {
-    uintptr_t others = (uintptr_t)scope->outer | (uintptr_t)scope->share | (uintptr_t)scope->stop | (uintptr_t)scope->token;
-    if (others != 0 || (scope->deadline & scope->cpu.look) != UINT64_MAX ||
-        atomic_load_explicit(&thread->sacrificed, memory_order_seq_cst))
-        sti_interrupt_look(scope, now);
+    uint64_t looked = atomic_load_explicit(&sti_thread_requests, memory_order_seq_cst);
+    if (scope->outer != NULL || (scope->deadline & scope->cpu.look) != UINT64_MAX || sti_token_is_set(scope->stop) ||
+        sti_token_is_set(scope->token) || atomic_load_explicit(&thread->sacrificed, memory_order_seq_cst))
+        sti_interrupt_look(scope, scope->start);
+    else
+        scope->looked = looked;
 }
 
 /* Few tasks leave anything in the thread or in libc; others may close the last handle meanwhile. */
@@ -358,7 +362,7 @@ static void close_scope(struct sti_thread *thread, int code, void *value, const 
     sti_scope_leave(scope);
     uint64_t start = scope->start;
     uint64_t end = scope->untimed ? start : now_but_not_before(thread, start);
-    look(thread, scope, end);
+    sti_interrupt_look_again(scope, end);
     uint64_t cpu = scope->cpu.limit != 0 ? sti_cpu_end(scope) : 0;
     if (scope->share != NULL)
         sti_group_close(scope, cpu);
@@ -461,7 +465,7 @@ int sti_scope_run(const struct sti_scope_request *request, stint_outcome *outcom
     landed.value = NULL;
     landed.outcome = outcome;
     memset(outcome->message, 0, sizeof outcome->message); /* all of it: a caller may keep a copy where roots are sought */
-    look(thread, &scope, scope.start);
+    look_first(thread, &scope);
     if (__builtin_expect(scope.tripped == STINT_REASON_DEADLINE, 0))
         scope.tripped = STINT_REASON_EXPIRED;
     if (scope.tripped == STINT_REASON_NONE)

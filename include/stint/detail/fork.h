@@ -33,11 +33,24 @@ extern STINT_API __thread struct stint_forks_ *stint_thread_forks_ __attribute__
 STINT_API int stint_fork_slow_(stint_subtask *subtask, stint_fn *fn, void *arg);
 STINT_API int stint_join_slow_(stint_subtask *subtask, void **value);
 
+/* Whether a place is at a word of the second line or beyond: a relaxed load. gcc would keep an atomic load apart from the
+ * comparison, which is one instruction more each time. */
+static inline __attribute__((always_inline)) int stint_fork_reaches_(const size_t *word, size_t place)
+{
+#if defined(__x86_64__) && defined(__LP64__) && defined(__GNUC__) && !defined(__clang__)
+    int reaches;
+    __asm__ __volatile__("cmpq\t{%2, %1|%1, %2}" : "=@ccae"(reaches) : "r"(place), "m"(*word));
+    return reaches;
+#else
+    return place >= __atomic_load_n(word, __ATOMIC_RELAXED);
+#endif
+}
+
 static inline __attribute__((always_inline)) int stint_fork_here_(struct stint_forks_ *forks, stint_subtask *subtask,
                                                                   stint_fn *fn, void *arg)
 {
     size_t depth = forks->depth;
-    if (__builtin_expect(depth >= __atomic_load_n(&forks->limit, __ATOMIC_RELAXED), 0))
+    if (__builtin_expect(stint_fork_reaches_(&forks->limit, depth), 0))
         return stint_fork_slow_(subtask, fn, arg);
     subtask->fn = fn;
     subtask->arg = arg;
@@ -53,7 +66,7 @@ static inline __attribute__((always_inline)) int stint_fork_here_(struct stint_f
 static inline __attribute__((always_inline)) int stint_take_here_(struct stint_forks_ *forks, stint_subtask *subtask)
 {
     size_t place = subtask->place;
-    if (__builtin_expect(forks->depth - 1 != place || place < __atomic_load_n(&forks->floor, __ATOMIC_RELAXED), 0))
+    if (__builtin_expect(forks->depth - 1 != place || !stint_fork_reaches_(&forks->floor, place), 0))
         return 0;
     /* The same as depth - 1, but known since the fork: the processor need not wait for all forks and joins in between. */
     __asm__("" : "+r"(place));

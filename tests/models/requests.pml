@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Requests for samples (alloc/base/thread.h): does every flag reach the thread that it is for, although that looks at flags only
+ * when the count of requests has changed?
+ *
+ * Two askers, each with a flag; an owner who makes sample points by allocations, when its limit is 0, and by checkpoints, which
+ * look only where the count is not the one that it has looked at. In the end both flags have been seen, or the limit is 0: the
+ * next allocation is a sample point. And what was asked for before a checkpoint began is seen in it. All these are seq_cst.
+ *
+ *   -DCOUNTS_FIRST  an asker counts before it sets its flag: a checkpoint in between remembers the count for good
+ *   -DLOOKS_FIRST   the owner reads the flags before the count: the same
+ *   -DLIMIT_LAST    the owner stores its limit after it has looked: a request is overwritten
+ *   -DNO_COUNT      an asker does not count: checkpoints do not see it
+ */
+#define ASKERS 2
+#define POINTS 3
+
+bool flag[ASKERS];
+bool asked[ASKERS];
+bool seen[ASKERS];
+byte count = 1;
+byte looked;
+bool limited; /* the limit is not 0 */
+
+inline set_flag(me)
+{
+    flag[me] = true
+}
+
+inline add_count()
+{
+#ifndef NO_COUNT
+    count++
+#else
+    skip
+#endif
+}
+
+proctype asker(byte me)
+{
+#ifdef COUNTS_FIRST
+    add_count();
+    set_flag(me);
+#else
+    set_flag(me);
+    add_count();
+#endif
+    limited = false;
+    asked[me] = true
+}
+
+inline look_at_flags()
+{
+    i = 0;
+    do
+    :: i < ASKERS ->
+       if
+       :: flag[i] -> seen[i] = true
+       :: else
+       fi;
+       i++
+    :: else -> break
+    od
+}
+
+inline look()
+{
+#ifdef LOOKS_FIRST
+    look_at_flags();
+    before = count;
+#else
+    before = count;
+    look_at_flags();
+#endif
+    looked = before
+}
+
+inline sample_point()
+{
+#ifdef LIMIT_LAST
+    look();
+    limited = true
+#else
+    limited = true;
+    look()
+#endif
+}
+
+inline checkpoint()
+{
+    d_step { due[0] = asked[0]; due[1] = asked[1] };
+    if
+    :: count != looked -> look()
+    :: else
+    fi;
+    assert(!due[0] || seen[0]);
+    assert(!due[1] || seen[1])
+}
+
+proctype owner()
+{
+    byte i, before, points;
+    bool due[ASKERS];
+    look();
+    do
+    :: points < POINTS && !limited -> sample_point(); points++
+    :: points < POINTS -> checkpoint(); points++
+    :: points == POINTS -> break
+    od
+}
+
+init
+{
+    atomic {
+        run asker(0);
+        run asker(1);
+        run owner();
+    }
+    timeout -> assert(!limited || (seen[0] && seen[1]));
+    assert(looked != count || (seen[0] && seen[1]))
+}
