@@ -370,7 +370,7 @@ struct found {
  *
  *   UNKNOWN -> NOTED_DOWN (relaxed: who does it writes alone) -> KNOWN (release: acquire finds it whole)
  *
- * Others look for themselves meanwhile; and so does the child of a fork that came in between, each time. */
+ * Others look for themselves meanwhile; and so does the child of a fork(2) that came in between, each time. */
 enum { UNKNOWN, NOTED_DOWN, KNOWN };
 static struct found known;
 static atomic_int state;

@@ -464,7 +464,7 @@ int sti_scope_run(const struct sti_scope_request *request, stint_outcome *outcom
     landed.code = 0;
     landed.value = NULL;
     landed.outcome = outcome;
-    memset(outcome->message, 0, sizeof outcome->message); /* all of it: a caller may keep a copy where roots are sought */
+    sti_outcome_clear_message(outcome); /* all of it: a caller may keep a copy where roots are sought */
     look_first(thread, &scope);
     if (__builtin_expect(scope.tripped == STINT_REASON_DEADLINE, 0))
         scope.tripped = STINT_REASON_EXPIRED;
