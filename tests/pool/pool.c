@@ -83,7 +83,7 @@ static void the_default_is_a_worker_for_each_allowed_processor(void **state)
     assert_int_equal(sched_getaffinity(0, sizeof before, &before), 0);
     stint_pool *pool;
     assert_int_equal(stint_pool_create(&pool, NULL), 0);
-    assert_in_range(stint_pool_workers(pool), 1, CPU_COUNT(&before)); /* fewer by a quota: tests/processors.c */
+    assert_in_range(stint_pool_workers(pool), 1, CPU_COUNT(&before)); /* fewer by a quota: tests/pool/processors.c */
     assert_int_equal(stint_pool_destroy(pool), 0);
 
     CPU_ZERO(&one);
