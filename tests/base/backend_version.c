@@ -4,11 +4,9 @@
  * mimalloc's place which version it is. */
 #include <errno.h>
 #include <mimalloc.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdatomic.h>
 
-#include <cmocka.h>
+#include "test.h"
 #include <stint/stint.h>
 
 static atomic_int version;
@@ -35,9 +33,8 @@ static void refused(int running)
     assert_null(pool);
 }
 
-static void an_older_mimalloc_or_one_of_another_major_version_is_refused(void **state)
+TEST(an_older_mimalloc_or_one_of_another_major_version_is_refused)
 {
-    (void)state;
     refused(209);
     refused(20302);
     refused(3012);
@@ -45,9 +42,8 @@ static void an_older_mimalloc_or_one_of_another_major_version_is_refused(void **
     refused((MI_MALLOC_VERSION / 10000 + 1) * 10000);
 }
 
-static void the_same_and_a_newer_one_run_tasks(void **state)
+TEST(the_same_and_a_newer_one_run_tasks)
 {
-    (void)state;
     const int running[] = { MI_MALLOC_VERSION, MI_MALLOC_VERSION + 1, MI_MALLOC_VERSION + 100 };
     for (size_t i = 0; i < sizeof running / sizeof *running; i++) {
         atomic_store(&version, running[i]);
@@ -60,11 +56,4 @@ static void the_same_and_a_newer_one_run_tasks(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(an_older_mimalloc_or_one_of_another_major_version_is_refused),
-        cmocka_unit_test(the_same_and_a_newer_one_run_tasks),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -58,9 +58,8 @@ static void assert_directory(const struct sti_cgroup *group, const char *path)
     assert_string_equal(group->directory, whole);
 }
 
-static void test_a_group_of_version_2_is_found_and_read(void **state)
+TEST_WITH(test_a_group_of_version_2_is_found_and_read, make_root, remove_root)
 {
-    (void)state;
     put("/proc/self/cgroup", "0::/system.slice/web.service\n");
     put("/proc/self/mountinfo", "22 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw\n" VERSION_2);
     put("/sys/fs/cgroup/system.slice/web.service/cpu.max", "150000 100000\n");
@@ -76,9 +75,8 @@ static void test_a_group_of_version_2_is_found_and_read(void **state)
     assert_false(sti_cgroup_read(&group, "cpu.idle", text, sizeof text));
 }
 
-static void test_the_groups_above_can_be_looked_at_up_to_the_mount(void **state)
+TEST_WITH(test_the_groups_above_can_be_looked_at_up_to_the_mount, make_root, remove_root)
 {
-    (void)state;
     put("/proc/self/cgroup", "0::/a/b\n");
     put("/proc/self/mountinfo", VERSION_2);
     struct sti_cgroup group;
@@ -92,9 +90,8 @@ static void test_the_groups_above_can_be_looked_at_up_to_the_mount(void **state)
     assert_directory(&group, "/sys/fs/cgroup");
 }
 
-static void test_the_least_limit_of_the_group_and_of_those_above_holds(void **state)
+TEST_WITH(test_the_least_limit_of_the_group_and_of_those_above_holds, make_root, remove_root)
 {
-    (void)state;
     put("/proc/self/cgroup", "0::/a/b\n");
     put("/proc/self/mountinfo", VERSION_2);
     put("/sys/fs/cgroup/a/b/memory.max", "max\n");
@@ -112,9 +109,8 @@ static void test_the_least_limit_of_the_group_and_of_those_above_holds(void **st
     assert_int_equal(sti_cgroup_memory_limit(root), 1);
 }
 
-static void test_version_1_holds_where_the_controller_is_there(void **state)
+TEST_WITH(test_version_1_holds_where_the_controller_is_there, make_root, remove_root)
 {
-    (void)state;
     put("/proc/self/cgroup", "12:cpuset:/\n4:cpu,memory:/user.slice\n0::/unified\n");
     put("/proc/self/mountinfo", "31 23 0:28 / /sys/fs/cgroup rw - tmpfs tmpfs rw,mode=755\n"
                                 "32 31 0:31 / /sys/fs/cgroup/cpuset rw - cgroup cgroup rw,cpuset\n"
@@ -133,9 +129,8 @@ static void test_version_1_holds_where_the_controller_is_there(void **state)
     assert_directory(&group, "/sys/fs/cgroup/unified/unified");
 }
 
-static void test_a_container_that_sees_its_own_group_alone(void **state)
+TEST_WITH(test_a_container_that_sees_its_own_group_alone, make_root, remove_root)
 {
-    (void)state;
     /* Paths from outside, the group itself mounted; a mount point with a space; and paths that lead out of it. */
     put("/proc/self/cgroup", "3:memory:/docker/0123/inner\n");
     put("/proc/self/mountinfo", "9 8 0:3 /docker/0123 /my\\040groups/memory ro master:1 - cgroup cgroup rw,memory\n");
@@ -153,9 +148,8 @@ static void test_a_container_that_sees_its_own_group_alone(void **state)
     assert_directory(&group, "/sys/fs/cgroup");
 }
 
-static void test_lines_that_are_too_long_or_broken_are_passed_over(void **state)
+TEST_WITH(test_lines_that_are_too_long_or_broken_are_passed_over, make_root, remove_root)
 {
-    (void)state;
     char text[4 * STI_CGROUP_PATH_MAX];
     memset(text, 'x', sizeof text);
     strcpy(text + 2 * STI_CGROUP_PATH_MAX, "\n\n1 2 3\n - \n5 - cgroup2\n" VERSION_2);
@@ -166,9 +160,8 @@ static void test_lines_that_are_too_long_or_broken_are_passed_over(void **state)
     assert_directory(&group, "/sys/fs/cgroup/a");
 }
 
-static void test_no_group_is_no_limit(void **state)
+TEST_WITH(test_no_group_is_no_limit, make_root, remove_root)
 {
-    (void)state;
     struct sti_cgroup group;
     assert_false(sti_cgroup_find(&group, root, "memory"));
     put("/proc/self/cgroup", "0::/a\n");
@@ -180,9 +173,8 @@ static void test_no_group_is_no_limit(void **state)
     assert_int_equal(errno, 0);
 }
 
-static void test_the_limit_on_the_process_can_be_the_group_s(void **state)
+TEST(test_the_limit_on_the_process_can_be_the_group_s)
 {
-    (void)state;
     size_t limit = sti_cgroup_memory_limit("");
     assert_int_equal(stint_set_global_memory_limit(STINT_MEMORY_LIMIT_OF_CGROUP), 0);
     assert_int_equal(stint_global_memory_limit(), limit);
@@ -192,18 +184,4 @@ static void test_the_limit_on_the_process_can_be_the_group_s(void **state)
     assert_int_equal(stint_global_memory_limit(), 0);
 }
 
-int main(void)
-{
-#define TEST(name) cmocka_unit_test_setup_teardown(name, make_root, remove_root)
-    const struct CMUnitTest tests[] = {
-        TEST(test_a_group_of_version_2_is_found_and_read),
-        TEST(test_the_groups_above_can_be_looked_at_up_to_the_mount),
-        TEST(test_the_least_limit_of_the_group_and_of_those_above_holds),
-        TEST(test_version_1_holds_where_the_controller_is_there),
-        TEST(test_a_container_that_sees_its_own_group_alone),
-        TEST(test_lines_that_are_too_long_or_broken_are_passed_over),
-        TEST(test_no_group_is_no_limit),
-        cmocka_unit_test(test_the_limit_on_the_process_can_be_the_group_s),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

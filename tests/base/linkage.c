@@ -9,9 +9,8 @@
 
 #include "alloc/base/module.h"
 
-static void test_a_function_is_found_in_libc_in_its_default_version(void **state)
+TEST(test_a_function_is_found_in_libc_in_its_default_version)
 {
-    (void)state;
     static const char *const names[] = {
         "malloc",
         "pthread_mutex_lock",
@@ -36,9 +35,8 @@ static void test_a_function_is_found_in_libc_in_its_default_version(void **state
     assert_null(sti_libc_function(""));
 }
 
-static void test_a_module_defines_what_it_exports_and_not_what_it_uses(void **state)
+TEST(test_a_module_defines_what_it_exports_and_not_what_it_uses)
 {
-    (void)state;
     const struct link_map *libc = sti_module_of((const void *)(uintptr_t)abs);
     const struct link_map *own = sti_module_of((const void *)(uintptr_t)sti_libc_function);
     assert_non_null(libc);
@@ -51,9 +49,8 @@ static void test_a_module_defines_what_it_exports_and_not_what_it_uses(void **st
     assert_null(sti_module_of(&here));
 }
 
-static void test_this_program_is_linked_well(void **state)
+TEST(test_this_program_is_linked_well)
 {
-    (void)state;
     stint_link_report report;
     assert_int_equal(stint_link_check(NULL), EINVAL);
     assert_int_equal(stint_link_check(&report), 0);
@@ -74,9 +71,8 @@ static int check_in_a_task(void *arg, void **value)
     return 0;
 }
 
-static void test_a_task_may_ask_and_is_charged_nothing(void **state)
+TEST(test_a_task_may_ask_and_is_charged_nothing)
 {
-    (void)state;
     stint_link_report report;
     stint_outcome outcome = run_task(check_in_a_task, &report, NULL);
     assert_ok(outcome);
@@ -91,9 +87,8 @@ static int do_nothing(void *arg, void **value)
     return 0;
 }
 
-static void test_unknown_flags_are_refused_and_the_known_ones_change_nothing(void **state)
+TEST(test_unknown_flags_are_refused_and_the_known_ones_change_nothing)
 {
-    (void)state;
     stint_options options = { .flags = STINT_UNTIMED << 1 };
     stint_pool_options pool_options = { .workers = 1, .flags = STINT_UNTIMED };
     stint_outcome outcome;
@@ -113,14 +108,4 @@ static void test_unknown_flags_are_refused_and_the_known_ones_change_nothing(voi
     assert_int_equal(stint_pool_destroy(pool), 0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_function_is_found_in_libc_in_its_default_version),
-        cmocka_unit_test(test_a_module_defines_what_it_exports_and_not_what_it_uses),
-        cmocka_unit_test(test_this_program_is_linked_well),
-        cmocka_unit_test(test_a_task_may_ask_and_is_charged_nothing),
-        cmocka_unit_test(test_unknown_flags_are_refused_and_the_known_ones_change_nothing),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

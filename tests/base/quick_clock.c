@@ -32,9 +32,8 @@ static void watch_until_the_rate_is_known(struct sti_quick_clock *clock)
         assert_right(clock);
 }
 
-static void test_it_shows_the_time_of_the_system(void **state)
+TEST(test_it_shows_the_time_of_the_system)
 {
-    (void)state;
     struct sti_quick_clock clock = { 0 };
     watch_until_the_rate_is_known(&clock);
     watch_for(&clock, 50 * MS);
@@ -45,9 +44,8 @@ static void test_it_shows_the_time_of_the_system(void **state)
 
 #if defined(__x86_64__)
 
-static void test_it_learns_anew_when_the_counter_has_jumped(void **state)
+TEST(test_it_learns_anew_when_the_counter_has_jumped)
 {
-    (void)state;
     static const uint64_t jumps[] = { 10 * MS, 0 - 10 * MS, 1000000 * MS, 0 - 1000000 * MS, UINT64_MAX / 2 };
     for (unsigned i = 0; i < sizeof jumps / sizeof jumps[0]; i++) {
         struct sti_quick_clock clock = { 0 };
@@ -62,9 +60,8 @@ static void test_it_learns_anew_when_the_counter_has_jumped(void **state)
     }
 }
 
-static void test_it_learns_anew_when_the_rate_was_wrong(void **state)
+TEST(test_it_learns_anew_when_the_rate_was_wrong)
 {
-    (void)state;
     struct sti_quick_clock clock = { 0 };
     watch_until_the_rate_is_known(&clock);
     uint64_t rate = clock.rate;
@@ -80,14 +77,4 @@ static void test_it_learns_anew_when_the_rate_was_wrong(void **state)
 
 #endif
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_it_shows_the_time_of_the_system),
-#if defined(__x86_64__)
-        cmocka_unit_test(test_it_learns_anew_when_the_counter_has_jumped),
-        cmocka_unit_test(test_it_learns_anew_when_the_rate_was_wrong),
-#endif
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

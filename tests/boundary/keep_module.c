@@ -34,9 +34,8 @@ static int commit_items(void *arg, void **value)
     return 0;
 }
 
-static void test_items_of_its_pool_outlive_the_task_that_was_rolled_back(void **state)
+TEST(test_items_of_its_pool_outlive_the_task_that_was_rolled_back)
 {
-    (void)state;
     static void *items[ITEMS];
     int code = EIO;
     stint_outcome outcome = run_task(take_and_give, &code, NULL);
@@ -60,9 +59,8 @@ static int ask_for_the_name(void *arg, void **value)
     return kept_name() == NULL ? ENOMEM : EIO;
 }
 
-static void test_what_it_makes_when_first_asked_outlives_the_task(void **state)
+TEST(test_what_it_makes_when_first_asked_outlives_the_task)
 {
-    (void)state;
     stint_outcome outcome = run_task(ask_for_the_name, NULL, NULL);
     assert_outcome(outcome, STINT_ERROR, STINT_REASON_FAILED, EIO);
     assert_int_equal(outcome.usage.kept, 0);
@@ -81,9 +79,8 @@ static int take_many(void *arg, void **value)
     return 0;
 }
 
-static void test_its_blocks_do_not_count_for_the_memory_limit(void **state)
+TEST(test_its_blocks_do_not_count_for_the_memory_limit)
 {
-    (void)state;
     stint_options options = STINT_OPTIONS_INIT;
     options.budget.memory = 64 * KIB;
     assert_ok(run_task(take_many, NULL, &options));
@@ -96,9 +93,8 @@ static int take_of_the_other(void *arg, void **value)
     return *(int *)arg;
 }
 
-static void test_blocks_of_other_modules_are_the_task_s(void **state)
+TEST(test_blocks_of_other_modules_are_the_task_s)
 {
-    (void)state;
     int code = EIO;
     stint_outcome outcome = run_task(take_of_the_other, &code, NULL);
     assert_in_range(outcome.usage.allocated, 200, 256);
@@ -113,9 +109,8 @@ static int take_for_ever(void *arg, void **value)
     return 0;
 }
 
-static void test_its_frames_are_protected_and_its_callers_are_not(void **state)
+TEST(test_its_frames_are_protected_and_its_callers_are_not)
 {
-    (void)state;
     stint_options options = STINT_OPTIONS_INIT;
     options.budget.cpu_ns = 20000000;
     options.preemptible = true;
@@ -124,9 +119,8 @@ static void test_its_frames_are_protected_and_its_callers_are_not(void **state)
     kept_give(kept_take());
 }
 
-static void test_bad_names_are_refused(void **state)
+TEST(test_bad_names_are_refused)
 {
-    (void)state;
     assert_int_equal(stint_keep_module(NULL), EINVAL);
     assert_int_equal(stint_keep_module(""), EINVAL);
     assert_int_equal(stint_keep_module("lib/x"), EINVAL);
@@ -140,15 +134,4 @@ static int keep_it(void **state)
     return stint_keep_module("libkeep-module-kept");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_items_of_its_pool_outlive_the_task_that_was_rolled_back),
-        cmocka_unit_test(test_its_blocks_do_not_count_for_the_memory_limit),
-        cmocka_unit_test(test_what_it_makes_when_first_asked_outlives_the_task),
-        cmocka_unit_test(test_blocks_of_other_modules_are_the_task_s),
-        cmocka_unit_test(test_its_frames_are_protected_and_its_callers_are_not),
-        cmocka_unit_test(test_bad_names_are_refused),
-    };
-    return cmocka_run_group_tests(tests, keep_it, NULL);
-}
+TEST_MAIN_WITH(keep_it, NULL)

@@ -405,9 +405,8 @@ static void second_use(const struct use *use, int way, char *out)
         fail_msg("%s, in way %d: status %x", use->name, way, (unsigned)status);
 }
 
-static void test_what_libc_has_made_in_a_task_is_whole_afterwards(void **state)
+TEST(test_what_libc_has_made_in_a_task_is_whole_afterwards)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof uses / sizeof *uses; i++) {
         char right[ROOM];
         second_use(&uses[i], OUTSIDE, right);
@@ -422,10 +421,4 @@ static void test_what_libc_has_made_in_a_task_is_whole_afterwards(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_what_libc_has_made_in_a_task_is_whole_afterwards),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

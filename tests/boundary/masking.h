@@ -9,8 +9,6 @@
 #ifndef TESTS_MASKING_H
 #define TESTS_MASKING_H
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,7 +18,7 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
-#include <cmocka.h>
+#include "test.h"
 #ifdef __cplusplus
 }
 #endif

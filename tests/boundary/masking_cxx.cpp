@@ -178,7 +178,7 @@ template <class Mutex> void jump_out_of_a_lock_guard(const void *)
     in_another_thread(take_elsewhere<Mutex>, nullptr);
 }
 
-void test_a_failed_initialiser_and_a_finished_catch_block_hold_nothing(void **)
+TEST(test_a_failed_initialiser_and_a_finished_catch_block_hold_nothing)
 {
     stint_outcome outcome = run_tripped(STINT_JUMP, enter_in_vain, nullptr);
     assert_int_equal(outcome.usage.deferred, 0);
@@ -205,9 +205,6 @@ int main(int argc, char **argv)
         { "a jump with a std::shared_timed_mutex held", STI_RULE_LOCK, CHECK_FAILS,
           jump_out_of_a_lock_guard<std::shared_timed_mutex>, nullptr },
     };
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_failed_initialiser_and_a_finished_catch_block_hold_nothing),
-    };
     int failed = masking_main(argc, argv, cases, sizeof cases / sizeof cases[0]);
-    return argc == 1 ? failed + cmocka_run_group_tests(tests, nullptr, nullptr) : failed;
+    return argc == 1 ? failed + run_all_tests(nullptr, nullptr) : failed;
 }

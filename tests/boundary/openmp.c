@@ -66,9 +66,8 @@ static void assert_regions_work(void)
 }
 
 /* The first of all, with a team that grows. */
-static void test_a_task_that_fails_leaves_the_runtime_whole(void **state)
+TEST(test_a_task_that_fails_leaves_the_runtime_whole)
 {
-    (void)state;
     for (int threads = 2; threads <= 6; threads += 2) {
         struct region region = { .threads = threads, .error = EIO };
         stint_outcome outcome = run_in(&region, STINT_JUMP);
@@ -79,9 +78,8 @@ static void test_a_task_that_fails_leaves_the_runtime_whole(void **state)
     }
 }
 
-static void test_an_interrupt_waits_for_the_end_of_a_region(void **state)
+TEST(test_an_interrupt_waits_for_the_end_of_a_region)
 {
-    (void)state;
     for (stint_on_interrupt mode = STINT_JUMP; mode <= STINT_UNWIND; mode++) {
         struct region region = { .threads = 3, .error = -1 };
         assert_limit_passed(run_in(&region, mode));
@@ -90,9 +88,8 @@ static void test_an_interrupt_waits_for_the_end_of_a_region(void **state)
     }
 }
 
-static void test_outside_of_tasks_regions_work_too(void **state)
+TEST(test_outside_of_tasks_regions_work_too)
 {
-    (void)state;
     struct region region = { .threads = 4 };
     run_region(&region, NULL);
     assert_int_equal(region.seen, 4);
@@ -102,10 +99,5 @@ static void test_outside_of_tasks_regions_work_too(void **state)
 int main(void)
 {
     omp_set_dynamic(0);
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_task_that_fails_leaves_the_runtime_whole),
-        cmocka_unit_test(test_an_interrupt_waits_for_the_end_of_a_region),
-        cmocka_unit_test(test_outside_of_tasks_regions_work_too),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests(NULL, NULL);
 }

@@ -69,15 +69,13 @@ static void assert_works(bool before)
     assert_int_equal(status, 0);
 }
 
-static void test_a_runtime_that_was_loaded_before_the_task_outlives_it(void **state)
+TEST(test_a_runtime_that_was_loaded_before_the_task_outlives_it)
 {
-    (void)state;
     assert_works(true);
 }
 
-static void test_a_runtime_that_the_task_loads_outlives_it(void **state)
+TEST(test_a_runtime_that_the_task_loads_outlives_it)
 {
-    (void)state;
     assert_works(false);
 }
 
@@ -85,9 +83,5 @@ int main(int count, char **arguments)
 {
     assert_int_equal(count, 2);
     plugin = arguments[1];
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_runtime_that_was_loaded_before_the_task_outlives_it),
-        cmocka_unit_test(test_a_runtime_that_the_task_loads_outlives_it),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests(NULL, NULL);
 }

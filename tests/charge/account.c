@@ -49,9 +49,8 @@ static int hold(void *bytes, void **value)
     return 0;
 }
 
-static void test_the_ledger_is_what_the_tasks_were_charged(void **state)
+TEST(test_the_ledger_is_what_the_tasks_were_charged)
 {
-    (void)state;
     stint_account *account = make_account(NULL, 0, 0, 0);
     stint_options options = { .account = account };
     uint64_t charged = 0;
@@ -61,9 +60,8 @@ static void test_the_ledger_is_what_the_tasks_were_charged(void **state)
     stint_account_release(account);
 }
 
-static void test_a_spent_account_stops_its_tasks_and_no_others(void **state)
+TEST(test_a_spent_account_stops_its_tasks_and_no_others)
 {
-    (void)state;
     stint_account *poor = make_account(NULL, MIB, 0, 0);
     stint_account *rich = make_account(NULL, 0, 0, 0);
     size_t bytes = 2 * MIB;
@@ -79,9 +77,8 @@ static void test_a_spent_account_stops_its_tasks_and_no_others(void **state)
     stint_account_release(rich);
 }
 
-static void test_what_a_child_is_charged_its_parent_is_charged_too(void **state)
+TEST(test_what_a_child_is_charged_its_parent_is_charged_too)
 {
-    (void)state;
     stint_account *parent = make_account(NULL, 2 * MIB, 0, 0);
     stint_account *first = make_account(parent, 0, 0, 0);
     stint_account *second = make_account(parent, 0, 0, 0);
@@ -103,9 +100,8 @@ static void test_what_a_child_is_charged_its_parent_is_charged_too(void **state)
     stint_account_release(second);
 }
 
-static void test_the_memory_limit_is_on_what_is_held(void **state)
+TEST(test_the_memory_limit_is_on_what_is_held)
 {
-    (void)state;
     stint_account *account = make_account(NULL, 0, 4 * MIB, 0);
     stint_options options = { .account = account };
     size_t bytes = 40 * MIB;
@@ -144,9 +140,8 @@ static int run_elsewhere(void *options, void **value)
     return (int)(intptr_t)result;
 }
 
-static void test_no_more_tasks_run_at_once_than_allowed(void **state)
+TEST(test_no_more_tasks_run_at_once_than_allowed)
 {
-    (void)state;
     stint_account *account = make_account(NULL, 0, 0, 1);
     stint_options options = { .account = account };
     assert_outcome(run_task(run_elsewhere, &options, &options), STINT_ERROR, STINT_REASON_FAILED, EBUSY);
@@ -167,9 +162,8 @@ static int read_while_running(void *account, void **value)
     return usage.allocated >= 100 * 1008 && usage.allocated <= 100 * 1008 + GRANT ? 0 : ERANGE;
 }
 
-static void test_the_ledger_can_be_read_while_a_task_runs(void **state)
+TEST(test_the_ledger_can_be_read_while_a_task_runs)
 {
-    (void)state;
     stint_account *account = make_account(NULL, 0, 0, 0);
     stint_options options = { .account = account };
     assert_ok(run_task(read_while_running, account, &options));
@@ -186,9 +180,8 @@ static int run_inner_with_account(void *inner_options, void **value)
     return error != 0 || outcome.status != STINT_OK ? EIO : 0;
 }
 
-static void test_a_scope_inside_another_charges_both_accounts(void **state)
+TEST(test_a_scope_inside_another_charges_both_accounts)
 {
-    (void)state;
     stint_account *inner = make_account(NULL, 0, 0, 0);
     stint_account *outer = make_account(NULL, 0, 0, 0);
     stint_options inner_options = { .account = inner };
@@ -265,15 +258,13 @@ static void charge_from_threads(size_t allocation)
     stint_account_release(root);
 }
 
-static void test_two_threads_leave_a_ledger_that_is_exact(void **state)
+TEST(test_two_threads_leave_a_ledger_that_is_exact)
 {
-    (void)state;
     charge_from_threads(0);
 }
 
-static void test_two_threads_never_pass_the_limit_of_their_account(void **state)
+TEST(test_two_threads_never_pass_the_limit_of_their_account)
 {
-    (void)state;
     charge_from_threads((size_t)1 << 30);
 }
 
@@ -286,9 +277,8 @@ static int allocate_for_ever(void *unused, void **value)
     return 0;
 }
 
-static void test_cancelled_tasks_of_a_pool_leave_a_ledger_that_is_exact(void **state)
+TEST(test_cancelled_tasks_of_a_pool_leave_a_ledger_that_is_exact)
 {
-    (void)state;
     enum { FUTURES = 500 };
     static stint_future *futures[FUTURES];
     stint_account *account = make_account(NULL, 0, 0, 0);
@@ -312,9 +302,8 @@ static void test_cancelled_tasks_of_a_pool_leave_a_ledger_that_is_exact(void **s
     stint_account_release(account);
 }
 
-static void test_bad_arguments_are_refused(void **state)
+TEST(test_bad_arguments_are_refused)
 {
-    (void)state;
     stint_account *account;
     stint_account_usage usage;
     assert_int_equal(stint_account_create(NULL, NULL, NULL), EINVAL);
@@ -326,9 +315,8 @@ static void test_bad_arguments_are_refused(void **state)
     stint_account_release(account);
 }
 
-static void test_an_account_has_a_name(void **state)
+TEST(test_an_account_has_a_name)
 {
-    (void)state;
     char given[] = "tenant";
     stint_account_limits limits = { .name = given };
     stint_account *named;
@@ -390,9 +378,8 @@ static void run_nested(struct nest *nest)
     assert_int_equal(usage.started, 1);
 }
 
-static void test_a_scope_inside_one_of_its_account_is_charged_once(void **state)
+TEST(test_a_scope_inside_one_of_its_account_is_charged_once)
 {
-    (void)state;
     struct nest nest = { .bytes = 6 * MIB };
     const stint_account_limits limits = { .allocation = 10 * MIB, .memory = 10 * MIB, .running = 1 };
     assert_int_equal(stint_account_create(&nest.outer, NULL, &limits), 0);
@@ -401,9 +388,8 @@ static void test_a_scope_inside_one_of_its_account_is_charged_once(void **state)
     stint_account_release(nest.outer);
 }
 
-static void test_a_scope_inside_one_of_its_account_s_parent_charges_that_once(void **state)
+TEST(test_a_scope_inside_one_of_its_account_s_parent_charges_that_once)
 {
-    (void)state;
     struct nest nest = { .bytes = 6 * MIB };
     stint_account *between;
     const stint_account_limits limits = { .allocation = 10 * MIB, .memory = 10 * MIB, .running = 1 };
@@ -425,9 +411,8 @@ static void test_a_scope_inside_one_of_its_account_s_parent_charges_that_once(vo
     stint_account_release(nest.outer);
 }
 
-static void test_a_scope_inside_one_of_an_account_below_is_charged_through_that(void **state)
+TEST(test_a_scope_inside_one_of_an_account_below_is_charged_through_that)
 {
-    (void)state;
     struct nest nest = { .bytes = 6 * MIB };
     const stint_account_limits limits = { .allocation = 10 * MIB, .memory = 10 * MIB, .running = 1 };
     assert_int_equal(stint_account_create(&nest.inner, NULL, &limits), 0);
@@ -441,24 +426,4 @@ static void test_a_scope_inside_one_of_an_account_below_is_charged_through_that(
     stint_account_release(nest.inner);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_the_ledger_is_what_the_tasks_were_charged),
-        cmocka_unit_test(test_a_spent_account_stops_its_tasks_and_no_others),
-        cmocka_unit_test(test_what_a_child_is_charged_its_parent_is_charged_too),
-        cmocka_unit_test(test_the_memory_limit_is_on_what_is_held),
-        cmocka_unit_test(test_no_more_tasks_run_at_once_than_allowed),
-        cmocka_unit_test(test_the_ledger_can_be_read_while_a_task_runs),
-        cmocka_unit_test(test_a_scope_inside_another_charges_both_accounts),
-        cmocka_unit_test(test_a_scope_inside_one_of_its_account_is_charged_once),
-        cmocka_unit_test(test_a_scope_inside_one_of_its_account_s_parent_charges_that_once),
-        cmocka_unit_test(test_a_scope_inside_one_of_an_account_below_is_charged_through_that),
-        cmocka_unit_test(test_two_threads_leave_a_ledger_that_is_exact),
-        cmocka_unit_test(test_two_threads_never_pass_the_limit_of_their_account),
-        cmocka_unit_test(test_cancelled_tasks_of_a_pool_leave_a_ledger_that_is_exact),
-        cmocka_unit_test(test_bad_arguments_are_refused),
-        cmocka_unit_test(test_an_account_has_a_name),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

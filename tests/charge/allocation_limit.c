@@ -120,9 +120,8 @@ static stint_outcome run_work(struct work *work, stint_on_interrupt mode)
     return run_task(random_task, work, &options);
 }
 
-static void test_random_tasks_are_charged_as_the_model_says_and_stopped_where_it_says(void **state)
+TEST(test_random_tasks_are_charged_as_the_model_says_and_stopped_where_it_says)
 {
-    (void)state;
     uint64_t random = 2026;
     unsigned stopped = 0;
     const unsigned runs = repeats(10000);
@@ -155,9 +154,8 @@ static void *run_elsewhere(void *arg)
     return NULL;
 }
 
-static void test_the_same_work_is_charged_the_same_on_every_run_and_thread(void **state)
+TEST(test_the_same_work_is_charged_the_same_on_every_run_and_thread)
 {
-    (void)state;
     const struct work work = { .family = &stint_family, .seed = 5, .steps = 1000, .plain = true };
     struct work first = work;
     uint64_t charge = run_work(&first, STINT_JUMP).usage.allocated;
@@ -192,9 +190,8 @@ static int allocate_count(void *arg, void **value)
     return 0;
 }
 
-static void test_a_task_may_use_its_limit_to_the_last_byte(void **state)
+TEST(test_a_task_may_use_its_limit_to_the_last_byte)
 {
-    (void)state;
     stint_options options = STINT_OPTIONS_INIT;
     for (unsigned i = 0; family_at(i) != NULL; i++) {
         for (int mode = STINT_JUMP; mode <= STINT_FAIL; mode++) {
@@ -245,9 +242,8 @@ static int absurd_inside_a_scope_that_has_used_some(void *arg, void **value)
     return inner.status == STINT_OK && inner.usage.allocated == 3 * 112 ? 0 : 2;
 }
 
-static void test_an_impossible_size_is_refused_and_not_charged(void **state)
+TEST(test_an_impossible_size_is_refused_and_not_charged)
 {
-    (void)state;
     size_t sizes[] = { SIZE_MAX, SIZE_MAX - 15, SIZE_MAX - 17, SIZE_MAX - 4096, SIZE_MAX / 2 + 1, SIZE_MAX / 2, 0 };
     stint_outcome outcome = run_task(allocate_absurdly, sizes, NULL);
     assert_ok(outcome);
@@ -257,23 +253,12 @@ static void test_an_impossible_size_is_refused_and_not_charged(void **state)
     assert_int_equal(outcome.usage.allocated, 1008 + 3 * 112);
 }
 
-static void test_a_limit_larger_than_any_work_is_no_limit(void **state)
+TEST(test_a_limit_larger_than_any_work_is_no_limit)
 {
-    (void)state;
     stint_options options = STINT_OPTIONS_INIT;
     options.budget.allocation = SIZE_MAX;
     struct count count = { .family = &stint_family, .size = 16, .wanted = 100000 };
     assert_ok(run_task(allocate_count, &count, &options));
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_random_tasks_are_charged_as_the_model_says_and_stopped_where_it_says),
-        cmocka_unit_test(test_the_same_work_is_charged_the_same_on_every_run_and_thread),
-        cmocka_unit_test(test_a_task_may_use_its_limit_to_the_last_byte),
-        cmocka_unit_test(test_an_impossible_size_is_refused_and_not_charged),
-        cmocka_unit_test(test_a_limit_larger_than_any_work_is_no_limit),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -6,9 +6,8 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-static void test_random_tasks_end_as_the_model_says_to_the_byte(void **state)
+TEST(test_random_tasks_end_as_the_model_says_to_the_byte)
 {
-    (void)state;
     check_charged_tasks(1, repeats(25000));
 }
 
@@ -69,9 +68,8 @@ static stint_outcome run_alone(uint64_t seed)
     return outcome;
 }
 
-static void test_the_same_task_ends_the_same_on_every_worker_whatever_else_runs(void **state)
+TEST(test_the_same_task_ends_the_same_on_every_worker_whatever_else_runs)
 {
-    (void)state;
     stint_outcome alone[SEEDS];
     for (uint64_t seed = 0; seed < SEEDS; seed++)
         alone[seed] = run_alone(seed);
@@ -107,11 +105,4 @@ static void test_the_same_task_ends_the_same_on_every_worker_whatever_else_runs(
     assert_int_equal(pthread_join(noise, NULL), 0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_random_tasks_end_as_the_model_says_to_the_byte),
-        cmocka_unit_test(test_the_same_task_ends_the_same_on_every_worker_whatever_else_runs),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

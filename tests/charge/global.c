@@ -78,9 +78,8 @@ static void *watch_resident(void *unused)
     return NULL;
 }
 
-static void test_the_hog_is_stopped_and_all_others_end_ok(void **state)
+TEST_WITH(test_the_hog_is_stopped_and_all_others_end_ok, setup, teardown)
 {
-    (void)state;
     enum { OTHERS = 50 };
     stint_future *futures[OTHERS];
     stint_future *hog;
@@ -115,17 +114,15 @@ static void test_the_hog_is_stopped_and_all_others_end_ok(void **state)
     assert_true(atomic_load(&highest) < LIMIT + LIMIT / 10);
 }
 
-static void test_one_hog_after_the_other_is_stopped(void **state)
+TEST_WITH(test_one_hog_after_the_other_is_stopped, setup, teardown)
 {
-    (void)state;
     for (int i = 0; i < 10; i++)
         assert_outcome(run_task(grow_for_ever, NULL, NULL), STINT_ERROR, STINT_REASON_GLOBAL_MEMORY_LIMIT, ENOMEM);
     assert_int_equal(atomic_load(&reports), 10);
 }
 
-static void test_a_task_that_is_told_by_failing_allocations_is_a_victim_too(void **state)
+TEST_WITH(test_a_task_that_is_told_by_failing_allocations_is_a_victim_too, setup, teardown)
 {
-    (void)state;
     stint_options options = { .on_interrupt = STINT_FAIL };
     assert_outcome(run_task(grow_for_ever, NULL, &options), STINT_ERROR, STINT_REASON_GLOBAL_MEMORY_LIMIT, ENOMEM);
 }
@@ -137,9 +134,8 @@ static void *run_hog(void *outcome)
     return NULL;
 }
 
-static void test_if_one_is_not_enough_the_next_is_stopped(void **state)
+TEST_WITH(test_if_one_is_not_enough_the_next_is_stopped, setup, teardown)
 {
-    (void)state;
     enum { HOGS = 3 };
     pthread_t threads[HOGS];
     stint_outcome outcomes[HOGS];
@@ -221,9 +217,8 @@ static void hold_too_much_until_one_is_enough(struct holder *first, struct holde
     assert_int_equal(atomic_load(&reports), 1);
 }
 
-static void test_the_one_that_holds_most_is_stopped_whoever_allocates(void **state)
+TEST_WITH(test_the_one_that_holds_most_is_stopped_whoever_allocates, setup, teardown)
 {
-    (void)state;
     struct holder first = { .bytes = 150 * MIB };
     struct holder second = { .bytes = 120 * MIB };
     hold_too_much_until_one_is_enough(&first, &second);
@@ -232,9 +227,8 @@ static void test_the_one_that_holds_most_is_stopped_whoever_allocates(void **sta
     assert_string_equal(atomic_load(&last_task), "first");
 }
 
-static void test_the_one_that_started_last_is_stopped_where_that_is_wanted(void **state)
+TEST_WITH(test_the_one_that_started_last_is_stopped_where_that_is_wanted, setup, teardown)
 {
-    (void)state;
     struct holder first = { .bytes = 60 * MIB }; /* beside what an earlier test has left behind */
     struct holder second = { .bytes = 220 * MIB };
     assert_int_equal(stint_set_global_victim(STINT_VICTIM_NEWEST), 0);
@@ -253,17 +247,15 @@ static int run_hog_inside(void *ended, void **value)
     return 0;
 }
 
-static void test_the_whole_task_ends_not_an_inner_scope_alone(void **state)
+TEST_WITH(test_the_whole_task_ends_not_an_inner_scope_alone, setup, teardown)
 {
-    (void)state;
     bool went_on = false;
     assert_outcome(run_task(run_hog_inside, &went_on, NULL), STINT_ERROR, STINT_REASON_GLOBAL_MEMORY_LIMIT, ENOMEM);
     assert_false(went_on);
 }
 
-static void test_the_one_that_allocates_can_be_made_the_victim(void **state)
+TEST_WITH(test_the_one_that_allocates_can_be_made_the_victim, setup, teardown)
 {
-    (void)state;
     assert_int_equal(stint_set_global_victim(STINT_VICTIM_SELF), 0);
     assert_outcome(run_task(grow_for_ever, NULL, NULL), STINT_ERROR, STINT_REASON_GLOBAL_MEMORY_LIMIT, ENOMEM);
     assert_int_equal(stint_set_global_victim(STINT_VICTIM_NEWEST), 0);
@@ -271,29 +263,12 @@ static void test_the_one_that_allocates_can_be_made_the_victim(void **state)
     assert_int_equal(stint_set_global_victim((stint_victim)99), EINVAL);
 }
 
-static void test_without_a_limit_nobody_is_stopped(void **state)
+TEST_WITH(test_without_a_limit_nobody_is_stopped, setup, teardown)
 {
-    (void)state;
     assert_int_equal(stint_set_global_memory_limit(0), 0);
     stint_options options = { .budget = { .memory = LIMIT + 64 * MIB } };
     assert_outcome(run_task(grow_for_ever, NULL, &options), STINT_ERROR, STINT_REASON_MEMORY_LIMIT, ENOMEM);
     assert_int_equal(atomic_load(&reports), 0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_the_one_that_holds_most_is_stopped_whoever_allocates, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_the_one_that_started_last_is_stopped_where_that_is_wanted, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(test_the_hog_is_stopped_and_all_others_end_ok, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_one_hog_after_the_other_is_stopped, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_if_one_is_not_enough_the_next_is_stopped, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_a_task_that_is_told_by_failing_allocations_is_a_victim_too, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(test_the_whole_task_ends_not_an_inner_scope_alone, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_the_one_that_allocates_can_be_made_the_victim, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_without_a_limit_nobody_is_stopped, setup, teardown),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -80,9 +80,8 @@ static size_t lines_of(int mode, size_t buffer, bool in_task)
     return reading.lines;
 }
 
-static void test_lines_are_read_as_they_were_written(void **state)
+TEST(test_lines_are_read_as_they_were_written)
 {
-    (void)state;
     for (int in_task = 0; in_task <= 1; in_task++) {
         assert_int_equal(lines_of(_IOFBF, 0, in_task), LINES);
         assert_int_equal(lines_of(_IOFBF, 7, in_task), LINES);
@@ -106,9 +105,8 @@ static int read_up_to(void *arg, void **value)
     return error;
 }
 
-static void test_any_byte_can_be_the_delimiter(void **state)
+TEST(test_any_byte_can_be_the_delimiter)
 {
-    (void)state;
     static char bytes[] = "a\nbzc\xe9"
                           "d";
     for (int in_task = 0; in_task <= 1; in_task++) {
@@ -122,11 +120,4 @@ static void test_any_byte_can_be_the_delimiter(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_lines_are_read_as_they_were_written),
-        cmocka_unit_test(test_any_byte_can_be_the_delimiter),
-    };
-    return cmocka_run_group_tests(tests, write_lines, free_lines);
-}
+TEST_MAIN_WITH(write_lines, free_lines)

@@ -131,22 +131,19 @@ static void check_random_tasks(unsigned runs, unsigned size_bits, unsigned least
     assert_in_range(stopped, runs / 20, runs - runs / 20); /* or the test tests little */
 }
 
-static void test_small_blocks_pass_the_limit_by_no_more_than_promised(void **state)
+TEST(test_small_blocks_pass_the_limit_by_no_more_than_promised)
 {
-    (void)state;
     check_random_tasks(repeats(1500), 10, 12);
 }
 
-static void test_medium_blocks_pass_the_limit_by_no_more_than_promised(void **state)
+TEST(test_medium_blocks_pass_the_limit_by_no_more_than_promised)
 {
-    (void)state;
     check_random_tasks(repeats(1000), 18, 16);
     check_random_tasks(repeats(500), 22, 20);
 }
 
-static void test_blocks_of_up_to_a_gibibyte_pass_the_limit_by_no_more_than_promised(void **state)
+TEST(test_blocks_of_up_to_a_gibibyte_pass_the_limit_by_no_more_than_promised)
 {
-    (void)state;
     check_random_tasks(repeats(300), 30, 20);
 }
 
@@ -173,9 +170,8 @@ static int churn(void *arg, void **value)
     return 0;
 }
 
-static void test_a_task_that_frees_as_it_goes_is_never_stopped(void **state)
+TEST(test_a_task_that_frees_as_it_goes_is_never_stopped)
 {
-    (void)state;
     stint_options options = STINT_OPTIONS_INIT;
     options.budget.memory = MIB;
     static const size_t blocks[] = { 16, 100, 1000, 10000, 100000, 500000 };
@@ -188,9 +184,8 @@ static void test_a_task_that_frees_as_it_goes_is_never_stopped(void **state)
     }
 }
 
-static void test_a_task_may_live_near_its_limit(void **state)
+TEST(test_a_task_may_live_near_its_limit)
 {
-    (void)state;
     stint_options options = STINT_OPTIONS_INIT;
     options.budget.memory = 16 * MIB;
     struct churn work = { .hold = 15 * MIB, .block = 1000, .total = 64 * MIB };
@@ -212,9 +207,8 @@ static int allocate_once(void *arg, void **value)
     return 0;
 }
 
-static void test_an_allocation_larger_than_the_limit_is_refused_before_it_is_made(void **state)
+TEST(test_an_allocation_larger_than_the_limit_is_refused_before_it_is_made)
 {
-    (void)state;
     stint_options options = STINT_OPTIONS_INIT;
     options.budget.memory = MIB;
     for (size_t size = MIB + 128 * KIB; size <= 1024 * GIB; size *= 2) {
@@ -263,9 +257,8 @@ static int hand_over(void *arg, void **value)
     return 0;
 }
 
-static void test_blocks_that_another_thread_frees_count_as_freed(void **state)
+TEST(test_blocks_that_another_thread_frees_count_as_freed)
 {
-    (void)state;
     static const size_t sizes[] = { 16, 1000, 20000, 200 * KIB, 2 * MIB, 20 * MIB };
     for (unsigned i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         struct handover handover = { .size = sizes[i] };
@@ -297,9 +290,8 @@ static int free_blocks_from_outside(void *arg, void **value)
     }
 }
 
-static void test_freeing_blocks_from_before_the_task_earns_nothing(void **state)
+TEST(test_freeing_blocks_from_before_the_task_earns_nothing)
 {
-    (void)state;
     struct outside outside;
     for (unsigned i = 0; i < 64; i++)
         outside.blocks[i] = stint_malloc(100000);
@@ -310,17 +302,4 @@ static void test_freeing_blocks_from_before_the_task_earns_nothing(void **state)
     assert_in_range(outcome.usage.allocated, MIB / 2, MIB + 128 * KIB);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_small_blocks_pass_the_limit_by_no_more_than_promised),
-        cmocka_unit_test(test_medium_blocks_pass_the_limit_by_no_more_than_promised),
-        cmocka_unit_test(test_blocks_of_up_to_a_gibibyte_pass_the_limit_by_no_more_than_promised),
-        cmocka_unit_test(test_a_task_that_frees_as_it_goes_is_never_stopped),
-        cmocka_unit_test(test_a_task_may_live_near_its_limit),
-        cmocka_unit_test(test_an_allocation_larger_than_the_limit_is_refused_before_it_is_made),
-        cmocka_unit_test(test_blocks_that_another_thread_frees_count_as_freed),
-        cmocka_unit_test(test_freeing_blocks_from_before_the_task_earns_nothing),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

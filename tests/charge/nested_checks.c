@@ -33,19 +33,12 @@ static int run_inner_scopes(void *argument, void **value)
     return 0;
 }
 
-static void test_what_an_inner_scope_measured_is_not_measured_again_by_the_next(void **state)
+TEST(test_what_an_inner_scope_measured_is_not_measured_again_by_the_next)
 {
-    (void)state;
     struct found found = { 0, 0 };
     assert_ok(run_task(run_inner_scopes, &found, NULL));
     assert_int_equal(found.inner, 100);
     assert_int_equal(found.overdue, 0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_what_an_inner_scope_measured_is_not_measured_again_by_the_next),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -13,9 +13,7 @@
 #include <string>
 #include <vector>
 
-extern "C" {
-#include <cmocka.h>
-}
+#include "test.h"
 #include <stint/stint.h>
 
 namespace {
@@ -91,7 +89,7 @@ int every_form(void *good, void **)
     return 0;
 }
 
-void test_every_form_makes_blocks_that_are_charged(void **)
+TEST(test_every_form_makes_blocks_that_are_charged)
 {
     assert_int_equal(use_every_form(), 8);
     int good = 0;
@@ -134,7 +132,7 @@ int try_every_form(void *arg, void **)
     return 0;
 }
 
-void test_in_fail_mode_new_throws_and_the_nothrow_forms_return_null(void **)
+TEST(test_in_fail_mode_new_throws_and_the_nothrow_forms_return_null)
 {
     for (int round = 0; round < 100; round++) {
         refusals seen = {0, 0, 0};
@@ -172,7 +170,7 @@ int allocate_impossibly(void *thrown, void **)
     return 0;
 }
 
-void test_the_new_handler_is_called_for_want_of_memory_and_not_for_an_interrupt(void **)
+TEST(test_the_new_handler_is_called_for_want_of_memory_and_not_for_an_interrupt)
 {
     bool thrown = false;
     stint_outcome outcome;
@@ -218,7 +216,7 @@ int grow_containers_and_catch(void *, void **value)
     }
 }
 
-void test_containers_are_left_by_a_jump_or_unwound_by_bad_alloc(void **)
+TEST(test_containers_are_left_by_a_jump_or_unwound_by_bad_alloc)
 {
     for (int round = 0; round < 200; round++) {
         destroyed = 0;
@@ -242,7 +240,7 @@ int throw_inside(void *, void **)
     return 0;
 }
 
-void test_exceptions_inside_a_task_are_its_own(void **)
+TEST(test_exceptions_inside_a_task_are_its_own)
 {
     stint_options options = STINT_OPTIONS_INIT;
     stint_outcome outcome;
@@ -253,14 +251,4 @@ void test_exceptions_inside_a_task_are_its_own(void **)
 
 } // namespace
 
-int main()
-{
-    const CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_form_makes_blocks_that_are_charged),
-        cmocka_unit_test(test_in_fail_mode_new_throws_and_the_nothrow_forms_return_null),
-        cmocka_unit_test(test_the_new_handler_is_called_for_want_of_memory_and_not_for_an_interrupt),
-        cmocka_unit_test(test_containers_are_left_by_a_jump_or_unwound_by_bad_alloc),
-        cmocka_unit_test(test_exceptions_inside_a_task_are_its_own),
-    };
-    return cmocka_run_group_tests(tests, nullptr, nullptr);
-}
+TEST_MAIN()

@@ -96,9 +96,8 @@ static stint_fn *const makers[] = { make_tokens, make_accounts, make_contexts, m
 #define MAKERS (sizeof makers / sizeof *makers)
 
 /* In the way of a task that is left at once, and of one that is refused. */
-static void records_that_a_task_makes_count_to_its_allocation_limit(void **state)
+TEST(records_that_a_task_makes_count_to_its_allocation_limit)
 {
-    (void)state;
     assert_int_equal(stint_pool_create(&pool, NULL), 0);
     for (size_t i = 0; i < MAKERS; i++) {
         for (int how = 0; how < 2; how++) {
@@ -118,9 +117,8 @@ static void records_that_a_task_makes_count_to_its_allocation_limit(void **state
     assert_int_equal(stint_pool_destroy(pool), 0);
 }
 
-static void records_that_a_task_makes_count_to_its_account(void **state)
+TEST(records_that_a_task_makes_count_to_its_account)
 {
-    (void)state;
     const stint_account_limits limits = { .allocation = LIMIT };
     stint_account *account;
     assert_int_equal(stint_account_create(&account, NULL, &limits), 0);
@@ -144,9 +142,8 @@ static int make_and_fail(void *arg, void **value)
 }
 
 /* It is not memory of the task's: others may have it. */
-static void a_token_outlives_the_task_that_made_it_and_failed(void **state)
+TEST(a_token_outlives_the_task_that_made_it_and_failed)
 {
-    (void)state;
     stint_token *token = NULL;
     stint_outcome outcome = run_task(make_and_fail, &token, NULL);
     assert_outcome(outcome, STINT_ERROR, STINT_REASON_FAILED, 5);
@@ -169,9 +166,8 @@ static int make_exactly(void *arg, void **value)
     return 0;
 }
 
-static void the_charge_of_a_record_is_the_same_each_time(void **state)
+TEST(the_charge_of_a_record_is_the_same_each_time)
 {
-    (void)state;
     stint_outcome first = run_task(make_exactly, NULL, NULL);
     stint_options options = STINT_OPTIONS_INIT;
     options.budget.allocation = first.usage.allocated;
@@ -183,13 +179,4 @@ static void the_charge_of_a_record_is_the_same_each_time(void **state)
     assert_limit_passed(run_task(make_exactly, NULL, &options));
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(records_that_a_task_makes_count_to_its_allocation_limit),
-        cmocka_unit_test(records_that_a_task_makes_count_to_its_account),
-        cmocka_unit_test(a_token_outlives_the_task_that_made_it_and_failed),
-        cmocka_unit_test(the_charge_of_a_record_is_the_same_each_time),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -3,9 +3,8 @@
  * stint-batch as its user meets it: arguments, paths, report, exit status, Ctrl-C. */
 #include "batch.h"
 
-static void every_file_of_a_folder_is_reported_in_sorted_order(void **state)
+TEST_IN_FOLDER(every_file_of_a_folder_is_reported_in_sorted_order)
 {
-    (void)state;
     assert_int_equal(mkdir("d", 0700), 0);
     assert_int_equal(mkdir("d/b", 0700), 0);
     write_file("d/c.xml", "<a/>");
@@ -39,9 +38,8 @@ static void every_file_of_a_folder_is_reported_in_sorted_order(void **state)
     json_decref(report);
 }
 
-static void paths_come_from_standard_input_by_lines_or_zero_bytes(void **state)
+TEST_IN_FOLDER(paths_come_from_standard_input_by_lines_or_zero_bytes)
 {
-    (void)state;
     write_file("a.json", "1");
     write_file("two\nlines.json", "2");
     assert_int_equal(run("printf 'a.json\\na.json\\n' | \"$B\" --json report -"), 0);
@@ -56,9 +54,8 @@ static void paths_come_from_standard_input_by_lines_or_zero_bytes(void **state)
     json_decref(report);
 }
 
-static void a_listed_file_that_has_gone_is_an_error_of_its_own(void **state)
+TEST_IN_FOLDER(a_listed_file_that_has_gone_is_an_error_of_its_own)
 {
-    (void)state;
     write_file("a.json", "1");
     assert_int_equal(run("printf 'gone.json\\na.json\\n' | \"$B\" --json report -"), 1);
     json_t *report = read_report("report");
@@ -68,9 +65,8 @@ static void a_listed_file_that_has_gone_is_an_error_of_its_own(void **state)
     json_decref(report);
 }
 
-static void a_list_longer_than_the_window_is_reported_whole_and_in_order(void **state)
+TEST_IN_FOLDER(a_list_longer_than_the_window_is_reported_whole_and_in_order)
 {
-    (void)state;
     write_file("a.json", "1");
     write_file("b.json", "2");
     static const char *const modes[] = { "", "--unbounded" };
@@ -87,9 +83,8 @@ static void a_list_longer_than_the_window_is_reported_whole_and_in_order(void **
     }
 }
 
-static void an_unusable_argument_is_named_in_one_line(void **state)
+TEST_IN_FOLDER(an_unusable_argument_is_named_in_one_line)
 {
-    (void)state;
     static const struct {
         const char *arguments, *named;
     } cases[] = {
@@ -126,9 +121,8 @@ static void an_unusable_argument_is_named_in_one_line(void **state)
     }
 }
 
-static void help_and_version_are_printed_on_request(void **state)
+TEST_IN_FOLDER(help_and_version_are_printed_on_request)
 {
-    (void)state;
     assert_int_equal(run("\"$B\" --help"), 0);
     char *out = read_file("out");
     assert_memory_equal(out, "Usage: stint-batch", 18);
@@ -139,9 +133,8 @@ static void help_and_version_are_printed_on_request(void **state)
     free(out);
 }
 
-static void standard_output_carries_the_report_alone(void **state)
+TEST_IN_FOLDER(standard_output_carries_the_report_alone)
 {
-    (void)state;
     write_file("a.lua", "print('printed')\nwarn('@on')\nwarn('warned')");
     write_file("b.json", "broken");
     assert_int_equal(run("\"$B\" --json - a.lua b.json"), 1);
@@ -161,9 +154,8 @@ static void standard_output_carries_the_report_alone(void **state)
     free(out);
 }
 
-static void a_name_that_is_no_text_still_gives_valid_json(void **state)
+TEST_IN_FOLDER(a_name_that_is_no_text_still_gives_valid_json)
 {
-    (void)state;
     write_file("\xff\x1b[2J\xc3\xa9.json", "x");
     assert_int_equal(run("\"$B\" --json report ."), 1);
     json_t *report = read_report("report");
@@ -174,9 +166,8 @@ static void a_name_that_is_no_text_still_gives_valid_json(void **state)
     free(out);
 }
 
-static void unbounded_does_the_same_work_without_limits(void **state)
+TEST_IN_FOLDER(unbounded_does_the_same_work_without_limits)
 {
-    (void)state;
     write_file("a.json", "[1, 2]");
     write_file("b.json", "[1, 2");
     write_many("c.xml", "<!---->", 100000);
@@ -222,9 +213,8 @@ static void wait_until_taken(pid_t process)
     } while (pending & 1ULL << (SIGINT - 1));
 }
 
-static void interrupt_cancels_what_is_left_and_reports_it(void **state)
+TEST_IN_FOLDER(interrupt_cancels_what_is_left_and_reports_it)
 {
-    (void)state;
     write_file("a.lua", "while true do end\n");
     write_file("b.sql", "WITH RECURSIVE c (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c) SELECT n FROM c;");
     write_file("c.json", "1");
@@ -247,9 +237,8 @@ static void interrupt_cancels_what_is_left_and_reports_it(void **state)
     free(out);
 }
 
-static void a_second_interrupt_ends_it_at_once(void **state)
+TEST_IN_FOLDER(a_second_interrupt_ends_it_at_once)
 {
-    (void)state;
     write_file("a.lua", "while true do end\n");
     /* Nothing but the end of the process stops this loop. */
     pid_t child = start(program, (const char *[]){ program, "--unbounded", "a.lua", NULL });
@@ -266,18 +255,5 @@ static void a_second_interrupt_ends_it_at_once(void **state)
 int main(int argc, char **argv)
 {
     find_program(argc, argv);
-    const struct CMUnitTest tests[] = {
-        TEST(every_file_of_a_folder_is_reported_in_sorted_order),
-        TEST(paths_come_from_standard_input_by_lines_or_zero_bytes),
-        TEST(a_listed_file_that_has_gone_is_an_error_of_its_own),
-        TEST(a_list_longer_than_the_window_is_reported_whole_and_in_order),
-        TEST(an_unusable_argument_is_named_in_one_line),
-        TEST(help_and_version_are_printed_on_request),
-        TEST(standard_output_carries_the_report_alone),
-        TEST(a_name_that_is_no_text_still_gives_valid_json),
-        TEST(unbounded_does_the_same_work_without_limits),
-        TEST(interrupt_cancels_what_is_left_and_reports_it),
-        TEST(a_second_interrupt_ends_it_at_once),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests(NULL, NULL);
 }

@@ -5,9 +5,7 @@
 #ifndef TESTS_BATCH_H
 #define TESTS_BATCH_H
 
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
+#include "test.h"
 #include <jansson.h>
 #include <stint/version.h>
 
@@ -137,7 +135,7 @@ static inline long long summary(json_t *report, const char *key)
     return json_integer_value(number);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, enter_folder, leave_folder)
+#define TEST_IN_FOLDER(name) TEST_WITH(name, enter_folder, leave_folder)
 
 /* Take the program's path from the test's own arguments. */
 static inline void find_program(int argc, char **argv)

@@ -18,9 +18,8 @@ static const char *result_of(const char *options, const char *path)
     return text;
 }
 
-static void a_malformed_document_fails_with_its_librarys_words(void **state)
+TEST_IN_FOLDER(a_malformed_document_fails_with_its_librarys_words)
 {
-    (void)state;
     static const struct {
         const char *path, *text, *words;
     } cases[] = {
@@ -47,9 +46,8 @@ static void a_malformed_document_fails_with_its_librarys_words(void **state)
     free(out);
 }
 
-static void each_limit_stops_each_kind_that_passes_it(void **state)
+TEST_IN_FOLDER(each_limit_stops_each_kind_that_passes_it)
 {
-    (void)state;
     write_many("a.json", "[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]\n", 1);
     assert_string_equal(result_of("--memory 1M", "a.json"), "ok none");
     assert_string_equal(result_of("--allocation 1k", "a.json"), "error alloc-limit");
@@ -76,9 +74,8 @@ static void each_limit_stops_each_kind_that_passes_it(void **state)
     assert_string_equal(result_of("--allocation 8M", "grow.xml"), "error alloc-limit");
 }
 
-static void a_document_cannot_bring_in_another_file(void **state)
+TEST_IN_FOLDER(a_document_cannot_bring_in_another_file)
 {
-    (void)state;
     write_many("large", "text and more text and still more text\n", 1000000);
     write_file("entity.xml", "<!DOCTYPE a [<!ENTITY e SYSTEM \"large\">]><a>&e;</a>");
     write_file("dtd.xml", "<!DOCTYPE a SYSTEM \"large\"><a/>");
@@ -99,9 +96,8 @@ static void a_document_cannot_bring_in_another_file(void **state)
     assert_int_equal(access("made.db", F_OK), -1);
 }
 
-static void lua_loads_text_but_no_binary_code(void **state)
+TEST_IN_FOLDER(lua_loads_text_but_no_binary_code)
 {
-    (void)state;
     write_file("text.lua",
                "assert(load('return ...')(7) == 7)\nassert(load('return x', 'name', 'bt', { x = 5 })() == 5)");
     write_file("binary.lua", "assert(load(string.dump(function() end)))");
@@ -109,9 +105,8 @@ static void lua_loads_text_but_no_binary_code(void **state)
     assert_string_equal(result_of("", "binary.lua"), "error failed");
 }
 
-static void an_encoding_is_honoured_if_libc_knows_it(void **state)
+TEST_IN_FOLDER(an_encoding_is_honoured_if_libc_knows_it)
 {
-    (void)state;
     write_file("latin.xml", "<?xml version=\"1.0\" encoding=\"iso-8859-1\"?><a>\xe4</a>");
     write_file("japanese.xml", "<?xml version='1.0' encoding='Shift_JIS'?><a>\x83\x65</a>");
     char kana[1000] = "<?xml version='1.0' encoding='Shift_JIS'?><a>"; /* a byte each here, three in UTF-8 */
@@ -132,9 +127,8 @@ static void an_encoding_is_honoured_if_libc_knows_it(void **state)
     assert_string_equal(result_of("", "unknown.xml"), "error failed");
 }
 
-static void a_task_stopped_while_it_reads_leaves_no_descriptor(void **state)
+TEST_IN_FOLDER(a_task_stopped_while_it_reads_leaves_no_descriptor)
 {
-    (void)state;
     write_many("large.json", "                                                               \n", 20000);
     assert_int_equal(run("ulimit -n 40; yes large.json | head -n 2000 | \"$B\" --memory 1M --json report -"), 1);
     json_t *report = read_report("report");
@@ -147,13 +141,5 @@ static void a_task_stopped_while_it_reads_leaves_no_descriptor(void **state)
 int main(int argc, char **argv)
 {
     find_program(argc, argv);
-    const struct CMUnitTest tests[] = {
-        TEST(a_malformed_document_fails_with_its_librarys_words),
-        TEST(each_limit_stops_each_kind_that_passes_it),
-        TEST(a_document_cannot_bring_in_another_file),
-        TEST(lua_loads_text_but_no_binary_code),
-        TEST(an_encoding_is_honoured_if_libc_knows_it),
-        TEST(a_task_stopped_while_it_reads_leaves_no_descriptor),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests(NULL, NULL);
 }

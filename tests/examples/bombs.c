@@ -3,14 +3,12 @@
  * Endurance: thousands of hostile documents one after the other in one process, by the parsers of stint-batch. Each is
  * stopped for the right reason, the process lives, and its memory does not grow. The argument is the number of
  * bombs. */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
+#include "test.h"
 #include <parse.h>
 
 #define MIB ((size_t)1 << 20)
@@ -185,9 +183,8 @@ static size_t run(stint_pool *pool, const struct bomb *list, size_t kinds, size_
     return sum / (to - from);
 }
 
-static void bombs_are_stopped_one_after_the_other_and_leave_nothing(void **state)
+TEST(bombs_are_stopped_one_after_the_other_and_leave_nothing)
 {
-    (void)state;
     stint_pool *pool;
     stint_pool_options options = STINT_POOL_OPTIONS_INIT;
     options.workers = IN_FLIGHT;
@@ -213,6 +210,5 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: %s NUMBER, at least %d\n", argv[0], FEWEST);
         return 2;
     }
-    const struct CMUnitTest tests[] = { cmocka_unit_test(bombs_are_stopped_one_after_the_other_and_leave_nothing) };
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return run_all_tests(setup, teardown);
 }

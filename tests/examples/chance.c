@@ -18,9 +18,8 @@ static void assert_near(double number, double expected, double relative)
     assert_true(fabs(number - expected) <= relative * expected);
 }
 
-static void test_the_figures_of_memprof_limits_hold(void **state)
+TEST(test_the_figures_of_memprof_limits_hold)
 {
-    (void)state;
     assert_true(chance_sampled(80.0 * KIB, MEAN) > 0.64);
     assert_true(chance_missed(1.62 * MIB, MEAN) < 1e-9);
     assert_true(chance_missed(2.5 * MIB, MEAN) < 1e-14);
@@ -30,7 +29,7 @@ static void test_the_figures_of_memprof_limits_hold(void **state)
 }
 
 /* Summed with 60 digits by another program. */
-static void test_the_chance_of_an_interrupt_is_right_in_far_tails(void **state)
+TEST(test_the_chance_of_an_interrupt_is_right_in_far_tails)
 {
     static const struct {
         double k, means, by_bytes, by_words;
@@ -47,7 +46,7 @@ static void test_the_chance_of_an_interrupt_is_right_in_far_tails(void **state)
 }
 
 /* 50 words, 3 samples or more, each word sampled with a chance of 0.1. */
-static void test_counting_by_words_is_the_cumulative_binomial(void **state)
+TEST(test_counting_by_words_is_the_cumulative_binomial)
 {
     double fewer = 0;
     double binomial = pow(0.9, 50);
@@ -61,7 +60,7 @@ static void test_counting_by_words_is_the_cumulative_binomial(void **state)
     assert_near(chance_interrupted_words(3, 3, 0.1), 1e-3, 1e-12);
 }
 
-static void test_the_safe_amount_is_the_largest_below_the_target(void **state)
+TEST(test_the_safe_amount_is_the_largest_below_the_target)
 {
     static const double targets[] = { 1e-9, 4e-15, 1e-50 };
     static const double samples[] = { 3, 6, 20, 100, 1000, 10000 };
@@ -81,16 +80,15 @@ static void test_the_safe_amount_is_the_largest_below_the_target(void **state)
 
 /* memprof-limits calls a limit reasonable from about 20,000 words on, which take a limit of about 200,000; and useless
  * under 60,000. */
-static void test_the_published_verdicts_on_small_limits_hold(void **state)
+TEST(test_the_published_verdicts_on_small_limits_hold)
 {
-    (void)state;
     double safe = chance_safe_words(20, RATE, 4e-15);
     assert_true(safe > 15000 && safe < 20000);
     assert_true((200000 - safe) / safe < 11);
     assert_true(chance_safe_words(6, RATE, 4e-15) < 200);
 }
 
-static void test_the_interval_of_an_estimate_holds_its_truth_as_often_as_it_says(void **state)
+TEST(test_the_interval_of_an_estimate_holds_its_truth_as_often_as_it_says)
 {
     static const double truths[] = { 0.5, 3, 20, 300 };
     (void)state;
@@ -107,7 +105,7 @@ static void test_the_interval_of_an_estimate_holds_its_truth_as_often_as_it_says
     }
 }
 
-static void test_the_simulated_tail_agrees_with_the_formula(void **state)
+TEST(test_the_simulated_tail_agrees_with_the_formula)
 {
     struct simulation_tail tail = simulate_tail(2, MEAN, TASKS);
     (void)state;
@@ -118,7 +116,7 @@ static void test_the_simulated_tail_agrees_with_the_formula(void **state)
     }
 }
 
-static void test_simulated_limits_agree_with_the_formula(void **state)
+TEST(test_simulated_limits_agree_with_the_formula)
 {
     static const double shares[] = { 0.25, 0.5, 0.75, 1, 1.5 };
     static const unsigned samples[] = { 1, 5, 20 };
@@ -134,17 +132,4 @@ static void test_simulated_limits_agree_with_the_formula(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_the_figures_of_memprof_limits_hold),
-        cmocka_unit_test(test_the_chance_of_an_interrupt_is_right_in_far_tails),
-        cmocka_unit_test(test_counting_by_words_is_the_cumulative_binomial),
-        cmocka_unit_test(test_the_safe_amount_is_the_largest_below_the_target),
-        cmocka_unit_test(test_the_published_verdicts_on_small_limits_hold),
-        cmocka_unit_test(test_the_interval_of_an_estimate_holds_its_truth_as_often_as_it_says),
-        cmocka_unit_test(test_the_simulated_tail_agrees_with_the_formula),
-        cmocka_unit_test(test_simulated_limits_agree_with_the_formula),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

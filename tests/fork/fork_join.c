@@ -66,9 +66,8 @@ static int fibonacci(void *arg, void **value)
     return error != 0 ? error : left_error;
 }
 
-static void a_recursion_computes_the_same_everywhere(void **state)
+TEST(a_recursion_computes_the_same_everywhere)
 {
-    (void)state;
     everywhere(fibonacci, (void *)22, (void *)17711);
 }
 
@@ -93,9 +92,8 @@ static int join_a_failure(void *arg, void **value)
     return 0;
 }
 
-static void an_error_is_for_whoever_joins(void **state)
+TEST(an_error_is_for_whoever_joins)
 {
-    (void)state;
     everywhere(join_a_failure, NULL, (void *)(7 + EILSEQ));
 }
 
@@ -121,9 +119,8 @@ static int join_without_values(void *arg, void **value)
     return 0;
 }
 
-static void a_value_that_nobody_wrote_is_null_and_one_that_nobody_wants_is_dropped(void **state)
+TEST(a_value_that_nobody_wrote_is_null_and_one_that_nobody_wants_is_dropped)
 {
-    (void)state;
     everywhere(join_without_values, &(int){ 0 }, NULL);
 }
 
@@ -162,9 +159,8 @@ static int join_in_order(void *arg, void **value)
     return 0;
 }
 
-static void forks_may_be_joined_in_any_order(void **state)
+TEST(forks_may_be_joined_in_any_order)
 {
-    (void)state;
     static const unsigned steps[] = { 1, MANY - 1, 7, 993, 333 };
     for (size_t i = 0; i < sizeof steps / sizeof *steps; i++)
         everywhere(join_in_order, &(struct order){ steps[i] }, (void *)(MANY * (MANY - 1) / 2));
@@ -188,9 +184,8 @@ static int fork_too_many(void *arg, void **value)
     return 0;
 }
 
-static void forks_beyond_the_capacity_run_in_their_joins(void **state)
+TEST(forks_beyond_the_capacity_run_in_their_joins)
 {
-    (void)state;
     stint_subtask *subtasks = calloc(TOO_MANY, sizeof *subtasks);
     assert_non_null(subtasks);
     everywhere(fork_too_many, subtasks, (void *)((uintptr_t)TOO_MANY * (TOO_MANY - 1) / 2));
@@ -210,9 +205,8 @@ static int misuse(void *arg, void **value)
     return right ? 0 : EPROTO;
 }
 
-static void null_and_a_second_join_are_refused(void **state)
+TEST(null_and_a_second_join_are_refused)
 {
-    (void)state;
     int something = 0;
     everywhere(misuse, &something, &something);
 }
@@ -240,9 +234,8 @@ static int let_another_thread_join(void *arg, void **value)
     return stint_join(&foreign->subtask, value);
 }
 
-static void a_fork_of_another_thread_is_not_joined(void **state)
+TEST(a_fork_of_another_thread_is_not_joined)
 {
-    (void)state;
     struct foreign foreign;
     stint_pool *pool = make_pool(1);
     const stint_outcome outcome = run_in_pool(pool, let_another_thread_join, &foreign, NULL);
@@ -295,17 +288,15 @@ static int meet_again_and_again(void *arg, void **value)
     return 0;
 }
 
-static void subtasks_run_on_two_workers_at_once(void **state)
+TEST(subtasks_run_on_two_workers_at_once)
 {
-    (void)state;
     stint_pool *pool = make_pool(2);
     assert_ok(run_in_pool(pool, meet_again_and_again, NULL, NULL));
     stint_pool_destroy(pool);
 }
 
-static void a_worker_that_has_slept_for_long_is_woken_by_a_fork(void **state)
+TEST(a_worker_that_has_slept_for_long_is_woken_by_a_fork)
 {
-    (void)state;
     stint_pool *pool = make_pool(2);
     for (int i = 0; i < 5; i++) {
         nanosleep(&(struct timespec){ .tv_nsec = 20000000 }, NULL);
@@ -331,9 +322,8 @@ static int fork_a_crowd(void *arg, void **value)
     return error;
 }
 
-static void every_worker_of_a_large_pool_is_woken(void **state)
+TEST(every_worker_of_a_large_pool_is_woken)
 {
-    (void)state;
     stint_pool *pool = make_pool(CROWD);
     for (int i = 0; i < 20; i++)
         assert_ok(run_in_pool(pool, fork_a_crowd, NULL, NULL));
@@ -353,9 +343,8 @@ static int pass_on(void *arg, void **value)
     return stint_join(&next, NULL);
 }
 
-static void stolen_subtasks_fork_for_others_in_their_turn(void **state)
+TEST(stolen_subtasks_fork_for_others_in_their_turn)
 {
-    (void)state;
     stint_pool *pool = make_pool(4);
     for (int i = 0; i < 100; i++) {
         struct meeting meeting = { .wanted = 4 };
@@ -375,9 +364,8 @@ static int masked_fork(void *arg, void **value)
     return error;
 }
 
-static void a_fork_in_a_masked_region_is_good_too(void **state)
+TEST(a_fork_in_a_masked_region_is_good_too)
 {
-    (void)state;
     everywhere(masked_fork, NULL, (void *)2584);
 }
 
@@ -395,9 +383,8 @@ static int run_inside(void *arg, void **value)
     return error;
 }
 
-static void a_scope_inside_a_task_forks_too(void **state)
+TEST(a_scope_inside_a_task_forks_too)
 {
-    (void)state;
     everywhere(run_inside, NULL, (void *)(610 + 987));
 }
 
@@ -424,9 +411,8 @@ static int submit_and_fork(void *arg, void **value)
     return 0;
 }
 
-static void tasks_that_wait_in_between_keep_their_forks_apart(void **state)
+TEST(tasks_that_wait_in_between_keep_their_forks_apart)
 {
-    (void)state;
     for (unsigned workers = 1; workers <= 3; workers++) {
         pool_of_tasks = make_pool(workers);
         const stint_outcome outcome = run_in_pool(pool_of_tasks, submit_and_fork, (void *)14, NULL);
@@ -436,9 +422,8 @@ static void tasks_that_wait_in_between_keep_their_forks_apart(void **state)
     }
 }
 
-static void tasks_that_fork_and_tasks_that_do_not_share_a_pool(void **state)
+TEST(tasks_that_fork_and_tasks_that_do_not_share_a_pool)
 {
-    (void)state;
     stint_pool *pool = make_pool(2);
     stint_future *futures[200];
     for (size_t i = 0; i < 200; i++)
@@ -454,24 +439,4 @@ static void tasks_that_fork_and_tasks_that_do_not_share_a_pool(void **state)
     stint_pool_destroy(pool);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_recursion_computes_the_same_everywhere),
-        cmocka_unit_test(an_error_is_for_whoever_joins),
-        cmocka_unit_test(a_value_that_nobody_wrote_is_null_and_one_that_nobody_wants_is_dropped),
-        cmocka_unit_test(forks_may_be_joined_in_any_order),
-        cmocka_unit_test(forks_beyond_the_capacity_run_in_their_joins),
-        cmocka_unit_test(null_and_a_second_join_are_refused),
-        cmocka_unit_test(a_fork_of_another_thread_is_not_joined),
-        cmocka_unit_test(subtasks_run_on_two_workers_at_once),
-        cmocka_unit_test(a_worker_that_has_slept_for_long_is_woken_by_a_fork),
-        cmocka_unit_test(every_worker_of_a_large_pool_is_woken),
-        cmocka_unit_test(stolen_subtasks_fork_for_others_in_their_turn),
-        cmocka_unit_test(a_fork_in_a_masked_region_is_good_too),
-        cmocka_unit_test(a_scope_inside_a_task_forks_too),
-        cmocka_unit_test(tasks_that_wait_in_between_keep_their_forks_apart),
-        cmocka_unit_test(tasks_that_fork_and_tasks_that_do_not_share_a_pool),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -129,28 +129,18 @@ static stint_outcome run_preemptible(stint_fn *fn, size_t limit, bool cancels)
     return outcome;
 }
 
-static void test_a_limit_that_one_thread_passes_ends_the_other_in_an_empty_loop(void **state)
+TEST_WITH(test_a_limit_that_one_thread_passes_ends_the_other_in_an_empty_loop, start, end)
 {
-    (void)state;
     for (int round = 0; round < 30; round++) {
         assert_limit_passed(run_preemptible(pass_the_limit_beside_a_loop, 100 * KIB, false));
         assert_limit_passed(run_preemptible(loop_beside_one_that_passes_the_limit, 100 * KIB, false));
     }
 }
 
-static void test_a_cancelled_task_ends_in_the_empty_loop_of_a_stolen_subtask(void **state)
+TEST_WITH(test_a_cancelled_task_ends_in_the_empty_loop_of_a_stolen_subtask, start, end)
 {
-    (void)state;
     for (int round = 0; round < 30; round++)
         assert_cancelled(run_preemptible(join_a_loop, 0, true), STINT_REASON_TOKEN);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_a_limit_that_one_thread_passes_ends_the_other_in_an_empty_loop, start,
-                                        end),
-        cmocka_unit_test_setup_teardown(test_a_cancelled_task_ends_in_the_empty_loop_of_a_stolen_subtask, start, end),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

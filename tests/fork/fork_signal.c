@@ -29,9 +29,8 @@ static int make_a_spinning_swarm(void *arg, void **value)
     return 0;
 }
 
-static void a_preemptible_task_is_ended_with_its_subtasks(void **state)
+TEST_WITH(a_preemptible_task_is_ended_with_its_subtasks, two_workers, no_workers)
 {
-    (void)state;
     for (int round = 0; round < 3; round++) {
         struct swarm swarm = { .started = 0 };
         stint_options options = STINT_OPTIONS_INIT;
@@ -72,9 +71,8 @@ static int recurse_for_ever(void *arg, void **value)
     return 0;
 }
 
-static void a_signal_may_come_in_the_midst_of_forks_and_joins(void **state)
+TEST_WITH(a_signal_may_come_in_the_midst_of_forks_and_joins, two_workers, no_workers)
 {
-    (void)state;
     for (uint64_t round = 0; round < 60; round++) {
         stint_options options = STINT_OPTIONS_INIT;
         options.preemptible = true;
@@ -85,11 +83,4 @@ static void a_signal_may_come_in_the_midst_of_forks_and_joins(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_preemptible_task_is_ended_with_its_subtasks, two_workers, no_workers),
-        cmocka_unit_test_setup_teardown(a_signal_may_come_in_the_midst_of_forks_and_joins, two_workers, no_workers),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -75,9 +75,8 @@ static void assert_settled(struct swarm *swarm, stint_on_interrupt how)
 
 static const stint_on_interrupt every_way[] = { STINT_JUMP, STINT_FAIL, STINT_UNWIND };
 
-static void a_token_ends_the_subtasks_wherever_they_run(void **state)
+TEST_WITH(a_token_ends_the_subtasks_wherever_they_run, two_workers, no_workers)
 {
-    (void)state;
     for (int round = 0; round < 20; round++) {
         for (size_t i = 0; i < 3; i++) {
             struct swarm swarm = { .started = 0 };
@@ -92,9 +91,8 @@ static void a_token_ends_the_subtasks_wherever_they_run(void **state)
     }
 }
 
-static void a_limit_ends_the_subtasks_wherever_they_run(void **state)
+TEST_WITH(a_limit_ends_the_subtasks_wherever_they_run, two_workers, no_workers)
 {
-    (void)state;
     for (int round = 0; round < 20; round++) {
         for (size_t i = 0; i < 3; i++) {
             struct swarm swarm = { .started = 0 };
@@ -106,9 +104,8 @@ static void a_limit_ends_the_subtasks_wherever_they_run(void **state)
     }
 }
 
-static void a_deadline_ends_the_subtasks_wherever_they_run(void **state)
+TEST_WITH(a_deadline_ends_the_subtasks_wherever_they_run, two_workers, no_workers)
 {
-    (void)state;
     for (size_t i = 0; i < 3; i++) {
         struct swarm swarm = { .started = 0 };
         stint_options options = options_of(every_way[i]);
@@ -121,9 +118,8 @@ static void a_deadline_ends_the_subtasks_wherever_they_run(void **state)
     }
 }
 
-static void a_shutdown_ends_the_subtasks_wherever_they_run(void **state)
+TEST_WITH(a_shutdown_ends_the_subtasks_wherever_they_run, two_workers, no_workers)
 {
-    (void)state;
     for (int round = 0; round < 50; round++) {
         struct swarm swarm = { .started = 0 };
         stint_future *future = submit(make_a_swarm, &swarm, NULL);
@@ -151,9 +147,8 @@ static int leave_forks_behind(void *arg, void **value)
     return 0;
 }
 
-static void a_task_that_returns_without_joining_has_failed_and_leaves_nothing_running(void **state)
+TEST_WITH(a_task_that_returns_without_joining_has_failed_and_leaves_nothing_running, two_workers, no_workers)
 {
-    (void)state;
     for (int round = 0; round < 20; round++) {
         struct swarm swarm = { .started = 0 };
         const stint_outcome outcome = run_in_pool(leave_forks_behind, &swarm, NULL);
@@ -176,9 +171,8 @@ static int run_what_leaves_forks_behind(void *arg, void **value)
     return 0;
 }
 
-static void an_inner_scope_settles_its_own_forks_and_no_others(void **state)
+TEST_WITH(an_inner_scope_settles_its_own_forks_and_no_others, two_workers, no_workers)
 {
-    (void)state;
     struct swarm swarm = { .elsewhere = 1 }; /* what an inner scope forks is never stolen */
     const stint_outcome outcome = run_in_pool(run_what_leaves_forks_behind, &swarm, NULL);
     assert_ok(outcome);
@@ -214,9 +208,8 @@ static int go_on_after_an_inner_interrupt(void *arg, void **value)
     return 0;
 }
 
-static void a_task_goes_on_forking_after_an_inner_scope_was_interrupted(void **state)
+TEST_WITH(a_task_goes_on_forking_after_an_inner_scope_was_interrupted, two_workers, no_workers)
 {
-    (void)state;
     struct swarm swarm = { .started = 0 };
     for (int round = 0; round < 20; round++)
         assert_ok(run_in_pool(go_on_after_an_inner_interrupt, &swarm, NULL));
@@ -256,9 +249,8 @@ static int allocate_a_tree(void *arg, void **value)
     return 0;
 }
 
-static void what_subtasks_allocate_is_charged_exactly_and_committed_with_the_task(void **state)
+TEST_WITH(what_subtasks_allocate_is_charged_exactly_and_committed_with_the_task, two_workers, no_workers)
 {
-    (void)state;
     for (int round = 0; round < 20; round++) {
         const stint_outcome outcome = run_in_pool(allocate_a_tree, (void *)DEPTH, NULL);
         assert_ok(outcome);
@@ -273,9 +265,8 @@ static void what_subtasks_allocate_is_charged_exactly_and_committed_with_the_tas
     }
 }
 
-static void a_budget_that_is_just_enough_is_enough_wherever_the_subtasks_run(void **state)
+TEST_WITH(a_budget_that_is_just_enough_is_enough_wherever_the_subtasks_run, two_workers, no_workers)
 {
-    (void)state;
     for (int round = 0; round < 20; round++) {
         stint_options options = STINT_OPTIONS_INIT;
         options.budget.allocation = (BLOCK + 15) / 16 * 16 << DEPTH;
@@ -291,9 +282,8 @@ static void a_budget_that_is_just_enough_is_enough_wherever_the_subtasks_run(voi
     }
 }
 
-static void a_task_whose_subtasks_allocate_without_end_leaks_nothing(void **state)
+TEST_WITH(a_task_whose_subtasks_allocate_without_end_leaks_nothing, two_workers, no_workers)
 {
-    (void)state;
     size_t before = 0;
     for (int round = 0; round < 60; round++) {
         stint_options options = STINT_OPTIONS_INIT;
@@ -306,24 +296,4 @@ static void a_task_whose_subtasks_allocate_without_end_leaks_nothing(void **stat
     assert_true(resident() < before + 32 * MIB + quarantine_room(8 * MIB));
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_token_ends_the_subtasks_wherever_they_run, two_workers, no_workers),
-        cmocka_unit_test_setup_teardown(a_limit_ends_the_subtasks_wherever_they_run, two_workers, no_workers),
-        cmocka_unit_test_setup_teardown(a_deadline_ends_the_subtasks_wherever_they_run, two_workers, no_workers),
-        cmocka_unit_test_setup_teardown(a_shutdown_ends_the_subtasks_wherever_they_run, two_workers, no_workers),
-        cmocka_unit_test_setup_teardown(a_task_that_returns_without_joining_has_failed_and_leaves_nothing_running,
-                                        two_workers, no_workers),
-        cmocka_unit_test_setup_teardown(an_inner_scope_settles_its_own_forks_and_no_others, two_workers, no_workers),
-        cmocka_unit_test_setup_teardown(a_task_goes_on_forking_after_an_inner_scope_was_interrupted, two_workers,
-                                        no_workers),
-        cmocka_unit_test_setup_teardown(what_subtasks_allocate_is_charged_exactly_and_committed_with_the_task,
-                                        two_workers, no_workers),
-        cmocka_unit_test_setup_teardown(a_budget_that_is_just_enough_is_enough_wherever_the_subtasks_run, two_workers,
-                                        no_workers),
-        cmocka_unit_test_setup_teardown(a_task_whose_subtasks_allocate_without_end_leaks_nothing, two_workers,
-                                        no_workers),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -43,17 +43,15 @@ static long fib_in_pool(unsigned workers, int n)
     return (long)outcome.value;
 }
 
-static void test_results_are_right_on_any_number_of_workers(void **state)
+TEST(test_results_are_right_on_any_number_of_workers)
 {
-    (void)state;
     assert_int_equal(fib_in_pool(1, 24), 46368);
     for (int round = 0; round < 20; round++)
         assert_int_equal(fib_in_pool(3, 24), 46368);
 }
 
-static void test_results_are_right_outside_of_a_pool(void **state)
+TEST(test_results_are_right_outside_of_a_pool)
 {
-    (void)state;
     assert_int_equal(fib(stint_here_now(), 15), 610);
     int n = 15;
     stint_outcome outcome = run_task(run_fib, &n, NULL);
@@ -102,9 +100,8 @@ static int have_one_stolen(void *arg, void **value)
     return error;
 }
 
-static void test_what_another_worker_returns_arrives_and_belongs_to_the_task(void **state)
+TEST(test_what_another_worker_returns_arrives_and_belongs_to_the_task)
 {
-    (void)state;
     for (int i = 0; i < 20; i++) {
         stint_pool_options pool_options = { .workers = 2 };
         stint_pool *pool;
@@ -165,9 +162,8 @@ static void run_in_pool(stint_fn *fn, void *arg)
     assert_int_equal(stint_pool_destroy(pool), 0);
 }
 
-static void test_both_kinds_of_forks_may_be_mixed_and_joined_in_any_order(void **state)
+TEST(test_both_kinds_of_forks_may_be_mixed_and_joined_in_any_order)
 {
-    (void)state;
     for (int i = 0; i < 20; i++)
         run_in_pool(mix, (int[3]){ 0 });
 }
@@ -194,9 +190,8 @@ static int descend_far(void *arg, void **value)
     return descend(stint_here_now(), 6000) == 6000 ? 0 : ERANGE;
 }
 
-static void test_more_forks_may_be_outstanding_than_there_are_places(void **state)
+TEST(test_more_forks_may_be_outstanding_than_there_are_places)
 {
-    (void)state;
     run_in_pool(descend_far, NULL);
 }
 
@@ -213,9 +208,8 @@ static int join_twice(void *arg, void **value)
     return fib_join(here, &subtask, &result) == EINVAL && result == 0 ? 0 : ERANGE;
 }
 
-static void test_a_second_join_is_refused_and_gives_zeros(void **state)
+TEST(test_a_second_join_is_refused_and_gives_zeros)
 {
-    (void)state;
     run_in_pool(join_twice, NULL);
 }
 
@@ -227,9 +221,8 @@ static int fork_and_forget(void *arg, void **value)
     return fib_fork(stint_here_now(), &forgotten, 10);
 }
 
-static void test_a_fork_that_is_forgotten_fails_its_task(void **state)
+TEST(test_a_fork_that_is_forgotten_fails_its_task)
 {
-    (void)state;
     stint_outcome outcome = run_task(fork_and_forget, NULL, NULL);
     assert_outcome(outcome, STINT_ERROR, STINT_REASON_FAILED, EINVAL);
 }
@@ -260,9 +253,8 @@ static int allocate_for_ever(void *arg, void **value)
     return allocate(stint_here_now(), 4);
 }
 
-static void test_a_limit_ends_the_task_with_all_its_forks(void **state)
+TEST(test_a_limit_ends_the_task_with_all_its_forks)
 {
-    (void)state;
     stint_pool_options pool_options = { .workers = 2 };
     stint_pool *pool;
     assert_int_equal(stint_pool_create(&pool, &pool_options), 0);
@@ -279,17 +271,4 @@ static void test_a_limit_ends_the_task_with_all_its_forks(void **state)
     assert_int_equal(stint_pool_destroy(pool), 0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_results_are_right_on_any_number_of_workers),
-        cmocka_unit_test(test_results_are_right_outside_of_a_pool),
-        cmocka_unit_test(test_what_another_worker_returns_arrives_and_belongs_to_the_task),
-        cmocka_unit_test(test_both_kinds_of_forks_may_be_mixed_and_joined_in_any_order),
-        cmocka_unit_test(test_more_forks_may_be_outstanding_than_there_are_places),
-        cmocka_unit_test(test_a_second_join_is_refused_and_gives_zeros),
-        cmocka_unit_test(test_a_fork_that_is_forgotten_fails_its_task),
-        cmocka_unit_test(test_a_limit_ends_the_task_with_all_its_forks),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -62,9 +62,8 @@ static int mark_each(void *arg, void **value)
     return error;
 }
 
-static void a_loop_does_each_index_once_in_pieces_of_the_grain(void **state)
+TEST(a_loop_does_each_index_once_in_pieces_of_the_grain)
 {
-    (void)state;
     static const size_t cases[][3] = {
         { 0, LENGTH, 0 }, { 0, LENGTH, 1000 }, { 17, LENGTH, 999 }, { 5, 6, 0 },   { 5, 6, 100 },
         { 7, 7, 0 },      { 9, 3, 10 },        { 0, 1000, 1 },      { 3, 300, 0 }, { 0, LENGTH, LENGTH },
@@ -85,9 +84,8 @@ static int mark_each_masked(void *arg, void **value)
     return error;
 }
 
-static void a_loop_in_a_masked_region_runs_too(void **state)
+TEST(a_loop_in_a_masked_region_runs_too)
 {
-    (void)state;
     marks.begin = 0;
     marks.end = LENGTH;
     marks.grain = 10;
@@ -106,9 +104,8 @@ static int loop_that_fails(void *arg, void **value)
     return stint_for(0, LENGTH, 10, fail_at_some, arg);
 }
 
-static void an_error_of_one_piece_is_that_of_the_loop(void **state)
+TEST(an_error_of_one_piece_is_that_of_the_loop)
 {
-    (void)state;
     static const size_t bad[] = { 0, 1, LENGTH / 2, LENGTH - 1 };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         size_t where = bad[i];
@@ -127,9 +124,8 @@ static int loop_over_everything(void *arg, void **value)
     return error;
 }
 
-static void the_largest_of_all_ranges_can_be_halved(void **state)
+TEST_WITH(the_largest_of_all_ranges_can_be_halved, two_workers, no_workers)
 {
-    (void)state;
     size_t bad = 3;
     for (int round = 0; round < 10; round++)
         assert_int_equal(run_in_pool(loop_over_everything, &bad, NULL).error, EILSEQ);
@@ -143,9 +139,8 @@ static int never(size_t begin, size_t end, void *arg)
     return EPROTO;
 }
 
-static void an_empty_loop_calls_nothing(void **state)
+TEST(an_empty_loop_calls_nothing)
 {
-    (void)state;
     assert_int_equal(stint_for(3, 3, 0, never, NULL), 0);
     assert_int_equal(stint_for(4, 3, 7, never, NULL), 0);
 }
@@ -172,9 +167,8 @@ static int loop_on_two_workers(void *arg, void **value)
     return error;
 }
 
-static void an_idle_worker_takes_a_part_of_a_loop(void **state)
+TEST_WITH(an_idle_worker_takes_a_part_of_a_loop, two_workers, no_workers)
 {
-    (void)state;
     struct swarm swarm = { .started = 0 };
     assert_ok(run_in_pool(loop_on_two_workers, &swarm, NULL));
     assert_true(atomic_load(&swarm.elsewhere) > 0);
@@ -194,9 +188,8 @@ static int loop_beyond_the_limit(void *arg, void **value)
     return stint_for(0, LENGTH, 1, allocate_in_a_loop, arg);
 }
 
-static void a_loop_is_bounded_like_its_task(void **state)
+TEST_WITH(a_loop_is_bounded_like_its_task, two_workers, no_workers)
 {
-    (void)state;
     for (int round = 0; round < 10; round++) {
         stint_options options = STINT_OPTIONS_INIT;
         options.budget.allocation = 10 * MIB;
@@ -263,9 +256,8 @@ static int reduce_in_order(void *arg, void **value)
     return 0;
 }
 
-static void a_reduction_combines_neighbours_in_their_order(void **state)
+TEST(a_reduction_combines_neighbours_in_their_order)
 {
-    (void)state;
     for (int round = 0; round < 5; round++)
         everywhere(reduce_in_order, NULL, 0);
 }
@@ -303,9 +295,8 @@ static int reduce_from_nothing(void *arg, void **value)
     return stint_reduce(0, LENGTH, 1, &reduction, &sum, NULL);
 }
 
-static void a_reduction_begins_as_neutral_and_passes_an_error_on(void **state)
+TEST(a_reduction_begins_as_neutral_and_passes_an_error_on)
 {
-    (void)state;
     everywhere(reduce_from_nothing, NULL, EILSEQ);
 }
 
@@ -351,9 +342,8 @@ static int sort_elements(void *arg, void **value)
     return error;
 }
 
-static void a_sort_is_stable(void **state)
+TEST(a_sort_is_stable)
 {
-    (void)state;
     static const size_t counts[] = { 0, 1, 2, 11, 12, 13, 100, 257, 5000, 40000 };
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
         for (uint32_t keys = 1; keys <= 100000000; keys *= 100)
@@ -400,15 +390,13 @@ static int sort_numbers(void *arg, void **value)
     return sums[0] == sums[1] ? error : EPROTO;
 }
 
-static void numbers_are_sorted(void **state)
+TEST(numbers_are_sorted)
 {
-    (void)state;
     everywhere(sort_numbers, NULL, 0);
 }
 
-static void a_sort_is_bounded_like_its_task(void **state)
+TEST_WITH(a_sort_is_bounded_like_its_task, two_workers, no_workers)
 {
-    (void)state;
     for (int round = 0; round < 10; round++) {
         stint_options options = STINT_OPTIONS_INIT;
         options.budget.allocation = LENGTH * 24;
@@ -418,9 +406,8 @@ static void a_sort_is_bounded_like_its_task(void **state)
     }
 }
 
-static void what_makes_no_sense_is_refused(void **state)
+TEST(what_makes_no_sense_is_refused)
 {
-    (void)state;
     int number = 1;
     stint_reduction reduction = { .size = sizeof number, .accumulate = add_up, .combine = NULL };
     assert_int_equal(stint_for(0, 1, 0, NULL, NULL), EINVAL);
@@ -438,22 +425,4 @@ static void what_makes_no_sense_is_refused(void **state)
     assert_int_equal(number, 1);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_loop_does_each_index_once_in_pieces_of_the_grain),
-        cmocka_unit_test(a_loop_in_a_masked_region_runs_too),
-        cmocka_unit_test(an_error_of_one_piece_is_that_of_the_loop),
-        cmocka_unit_test_setup_teardown(the_largest_of_all_ranges_can_be_halved, two_workers, no_workers),
-        cmocka_unit_test(an_empty_loop_calls_nothing),
-        cmocka_unit_test_setup_teardown(an_idle_worker_takes_a_part_of_a_loop, two_workers, no_workers),
-        cmocka_unit_test_setup_teardown(a_loop_is_bounded_like_its_task, two_workers, no_workers),
-        cmocka_unit_test(a_reduction_combines_neighbours_in_their_order),
-        cmocka_unit_test(a_reduction_begins_as_neutral_and_passes_an_error_on),
-        cmocka_unit_test(a_sort_is_stable),
-        cmocka_unit_test(numbers_are_sorted),
-        cmocka_unit_test_setup_teardown(a_sort_is_bounded_like_its_task, two_workers, no_workers),
-        cmocka_unit_test(what_makes_no_sense_is_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -32,17 +32,15 @@ static void *steal(void)
     return offer != NULL ? offer->arg : NULL;
 }
 
-static void private_forks_cannot_be_stolen(void **state)
+TEST_WITH(private_forks_cannot_be_stolen, empty_split, NULL)
 {
-    (void)state;
     fork_some(4);
     assert_null(steal());
     assert_false(sti_split_is_public(&split));
 }
 
-static void the_older_half_is_shared_and_the_oldest_is_stolen_first(void **state)
+TEST_WITH(the_older_half_is_shared_and_the_oldest_is_stolen_first, empty_split, NULL)
 {
-    (void)state;
     fork_some(5);
     assert_true(share());
     for (size_t i = 0; i < 3; i++)
@@ -50,17 +48,15 @@ static void the_older_half_is_shared_and_the_oldest_is_stolen_first(void **state
     assert_null(steal());
 }
 
-static void one_private_fork_is_shared_too(void **state)
+TEST_WITH(one_private_fork_is_shared_too, empty_split, NULL)
 {
-    (void)state;
     fork_some(1);
     assert_true(share());
     assert_ptr_equal(steal(), &subtasks[0]);
 }
 
-static void with_nothing_to_share_a_question_stays(void **state)
+TEST_WITH(with_nothing_to_share_a_question_stays, empty_split, NULL)
 {
-    (void)state;
     assert_false(sti_split_is_asked(&split));
     sti_split_ask(&split);
     assert_true(sti_split_is_asked(&split));
@@ -71,9 +67,8 @@ static void with_nothing_to_share_a_question_stays(void **state)
     assert_false(sti_split_is_asked(&split));
 }
 
-static void who_asks_makes_forks_and_joins_go_the_slow_way(void **state)
+TEST_WITH(who_asks_makes_forks_and_joins_go_the_slow_way, empty_split, NULL)
 {
-    (void)state;
     assert_int_equal(split.forks.limit, STI_SPLIT_CAPACITY);
     assert_int_equal(split.forks.floor, 0);
     sti_split_ask(&split);
@@ -85,9 +80,8 @@ static void who_asks_makes_forks_and_joins_go_the_slow_way(void **state)
     assert_int_equal(split.forks.floor, 2);
 }
 
-static void the_owner_takes_back_what_is_public_but_not_what_is_stolen(void **state)
+TEST_WITH(the_owner_takes_back_what_is_public_but_not_what_is_stolen, empty_split, NULL)
 {
-    (void)state;
     fork_some(4);
     assert_true(share());
     assert_ptr_equal(steal(), &subtasks[0]);
@@ -100,9 +94,8 @@ static void the_owner_takes_back_what_is_public_but_not_what_is_stolen(void **st
     assert_int_equal(split.forks.floor, 0);
 }
 
-static void taking_the_newest_public_fork_leaves_older_ones_public(void **state)
+TEST_WITH(taking_the_newest_public_fork_leaves_older_ones_public, empty_split, NULL)
 {
-    (void)state;
     fork_some(8);
     assert_true(share());
     for (size_t i = 8; i-- > 3;)
@@ -110,9 +103,8 @@ static void taking_the_newest_public_fork_leaves_older_ones_public(void **state)
     assert_ptr_equal(steal(), &subtasks[0]);
 }
 
-static void joins_in_the_order_of_the_forks_give_their_places_back(void **state)
+TEST_WITH(joins_in_the_order_of_the_forks_give_their_places_back, empty_split, NULL)
 {
-    (void)state;
     for (int round = 0; round < 3; round++) {
         fork_some(STI_SPLIT_CAPACITY);
         for (size_t i = 0; i < STI_SPLIT_CAPACITY; i++) {
@@ -125,9 +117,8 @@ static void joins_in_the_order_of_the_forks_give_their_places_back(void **state)
     }
 }
 
-static void a_hole_is_never_shared(void **state)
+TEST_WITH(a_hole_is_never_shared, empty_split, NULL)
 {
-    (void)state;
     fork_some(6);
     assert_true(sti_split_take(&split, 0));
     assert_true(sti_split_take(&split, 2));
@@ -140,9 +131,8 @@ static void a_hole_is_never_shared(void **state)
     assert_null(steal());
 }
 
-static void while_there_are_holes_joins_take_the_slow_way(void **state)
+TEST_WITH(while_there_are_holes_joins_take_the_slow_way, empty_split, NULL)
 {
-    (void)state;
     fork_some(3);
     assert_true(sti_split_take(&split, 1));
     assert_int_equal(split.forks.floor, SIZE_MAX);
@@ -151,9 +141,8 @@ static void while_there_are_holes_joins_take_the_slow_way(void **state)
     assert_int_equal(split.forks.floor, 0);
 }
 
-static void a_full_deque_refuses(void **state)
+TEST_WITH(a_full_deque_refuses, empty_split, NULL)
 {
-    (void)state;
     fork_some(STI_SPLIT_CAPACITY);
     assert_false(sti_split_push(&split, &subtasks[STI_SPLIT_CAPACITY]));
     assert_true(share());
@@ -161,9 +150,8 @@ static void a_full_deque_refuses(void **state)
     assert_false(sti_split_push(&split, &subtasks[STI_SPLIT_CAPACITY]));
 }
 
-static void a_thief_that_wants_a_family_gets_no_other(void **state)
+TEST_WITH(a_thief_that_wants_a_family_gets_no_other, empty_split, NULL)
 {
-    (void)state;
     fork_some(2);
     assert_true(share());
     assert_false(sti_split_offers(&split, STRESS_OTHER_FAMILY));
@@ -175,9 +163,8 @@ static void a_thief_that_wants_a_family_gets_no_other(void **state)
     assert_false(sti_split_offers(&split, STRESS_FAMILY));
 }
 
-static void the_forks_of_a_task_below_are_out_of_sight(void **state)
+TEST_WITH(the_forks_of_a_task_below_are_out_of_sight, empty_split, NULL)
 {
-    (void)state;
     fork_some(4);
     assert_true(share());
     assert_ptr_equal(steal(), &subtasks[0]);
@@ -197,29 +184,9 @@ static void the_forks_of_a_task_below_are_out_of_sight(void **state)
     assert_int_equal(split.forks.floor, 2);
 }
 
-static void each_fork_runs_exactly_once(void **state)
+TEST(each_fork_runs_exactly_once)
 {
-    (void)state;
     stress_split(1000000);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(private_forks_cannot_be_stolen, empty_split),
-        cmocka_unit_test_setup(the_older_half_is_shared_and_the_oldest_is_stolen_first, empty_split),
-        cmocka_unit_test_setup(one_private_fork_is_shared_too, empty_split),
-        cmocka_unit_test_setup(with_nothing_to_share_a_question_stays, empty_split),
-        cmocka_unit_test_setup(who_asks_makes_forks_and_joins_go_the_slow_way, empty_split),
-        cmocka_unit_test_setup(the_owner_takes_back_what_is_public_but_not_what_is_stolen, empty_split),
-        cmocka_unit_test_setup(taking_the_newest_public_fork_leaves_older_ones_public, empty_split),
-        cmocka_unit_test_setup(joins_in_the_order_of_the_forks_give_their_places_back, empty_split),
-        cmocka_unit_test_setup(a_hole_is_never_shared, empty_split),
-        cmocka_unit_test_setup(while_there_are_holes_joins_take_the_slow_way, empty_split),
-        cmocka_unit_test_setup(a_full_deque_refuses, empty_split),
-        cmocka_unit_test_setup(a_thief_that_wants_a_family_gets_no_other, empty_split),
-        cmocka_unit_test_setup(the_forks_of_a_task_below_are_out_of_sight, empty_split),
-        cmocka_unit_test(each_fork_runs_exactly_once),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

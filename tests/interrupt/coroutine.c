@@ -76,9 +76,8 @@ static void run_with(char *thread_stack, char *coroutine_stack)
     assert_true(coroutine.came_back);
 }
 
-static void test_no_interrupt_jumps_over_libc_from_another_stack(void **state)
+TEST(test_no_interrupt_jumps_over_libc_from_another_stack)
 {
-    (void)state;
     char *stacks = mmap(NULL, 2 * STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     assert_ptr_not_equal(stacks, MAP_FAILED);
     run_with(stacks, stacks + STACK);
@@ -86,10 +85,4 @@ static void test_no_interrupt_jumps_over_libc_from_another_stack(void **state)
     munmap(stacks, 2 * STACK);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_no_interrupt_jumps_over_libc_from_another_stack),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

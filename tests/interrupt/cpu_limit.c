@@ -82,9 +82,8 @@ static void assert_spent(stint_outcome outcome, uint64_t limit)
     assert_string_equal(stint_reason_name(outcome.reason), "cpu");
 }
 
-static void test_a_task_that_spends_its_processor_time_is_stopped(void **state)
+TEST(test_a_task_that_spends_its_processor_time_is_stopped)
 {
-    (void)state;
     stint_options options = STINT_OPTIONS_INIT;
     options.budget.cpu_ns = 10 * MS;
     assert_spent(run(allocate_for_ever, NULL, &options), 10 * MS);
@@ -93,18 +92,16 @@ static void test_a_task_that_spends_its_processor_time_is_stopped(void **state)
     assert_spent(run(allocate_for_ever, NULL, &options), 10 * MS);
 }
 
-static void test_a_preemptible_loop_that_spends_its_processor_time_is_stopped(void **state)
+TEST(test_a_preemptible_loop_that_spends_its_processor_time_is_stopped)
 {
-    (void)state;
     stint_options options = STINT_OPTIONS_INIT;
     options.budget.cpu_ns = 10 * MS;
     options.preemptible = true;
     assert_spent(run(loop_for_ever, NULL, &options), 10 * MS);
 }
 
-static void test_sleeping_costs_no_processor_time(void **state)
+TEST(test_sleeping_costs_no_processor_time)
 {
-    (void)state;
     stint_options options = STINT_OPTIONS_INIT;
     options.budget.cpu_ns = 20 * MS;
     stint_outcome outcome = run(nap_often, NULL, &options);
@@ -121,9 +118,8 @@ static int burn_some(void *arg, void **value)
     return 0;
 }
 
-static void test_it_is_measured_only_where_it_is_asked_for(void **state)
+TEST(test_it_is_measured_only_where_it_is_asked_for)
 {
-    (void)state;
     stint_options options = STINT_OPTIONS_INIT;
     uint64_t time = 3 * MS;
     assert_int_equal(run(burn_some, &time, &options).usage.cpu_ns, 0);
@@ -146,9 +142,8 @@ static int run_inner(void *arg, void **value)
     return stint_run(burn_some, &nested->time, &nested->inner, &nested->outcome);
 }
 
-static void test_what_an_inner_scope_spends_is_spent_by_the_outer_one(void **state)
+TEST(test_what_an_inner_scope_spends_is_spent_by_the_outer_one)
 {
-    (void)state;
     struct nested nested = { .time = 15 * MS };
     stint_options options = STINT_OPTIONS_INIT;
     options.budget.cpu_ns = 10 * MS;
@@ -179,9 +174,8 @@ static int wait_for_one_that_burns(void *arg, void **value)
     return error;
 }
 
-static void test_what_is_run_for_a_task_that_waits_is_not_its_own(void **state)
+TEST(test_what_is_run_for_a_task_that_waits_is_not_its_own)
 {
-    (void)state;
     struct waiting waiting = { .time = 30 * MS };
     const stint_pool_options pool_options = { .workers = 1 };
     assert_int_equal(stint_pool_create(&waiting.pool, &pool_options), 0);
@@ -208,9 +202,8 @@ static int sleep_and_allocate_rarely(void *arg, void **value)
     return 0;
 }
 
-static void test_a_deadline_stops_a_task_that_allocates_rarely_at_its_next_allocation(void **state)
+TEST(test_a_deadline_stops_a_task_that_allocates_rarely_at_its_next_allocation)
 {
-    (void)state;
     unsigned allocations = 0; /* 16 KiB of them would be 1024 */
     stint_options options = STINT_OPTIONS_INIT;
     options.budget.wall_ns = 20 * MS;
@@ -219,16 +212,4 @@ static void test_a_deadline_stops_a_task_that_allocates_rarely_at_its_next_alloc
     assert_in_range(allocations, 1, 500);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_task_that_spends_its_processor_time_is_stopped),
-        cmocka_unit_test(test_a_preemptible_loop_that_spends_its_processor_time_is_stopped),
-        cmocka_unit_test(test_sleeping_costs_no_processor_time),
-        cmocka_unit_test(test_it_is_measured_only_where_it_is_asked_for),
-        cmocka_unit_test(test_what_an_inner_scope_spends_is_spent_by_the_outer_one),
-        cmocka_unit_test(test_what_is_run_for_a_task_that_waits_is_not_its_own),
-        cmocka_unit_test(test_a_deadline_stops_a_task_that_allocates_rarely_at_its_next_allocation),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

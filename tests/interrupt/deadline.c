@@ -44,9 +44,8 @@ static int check_for_ever(void *arg, void **value)
     return 0;
 }
 
-static void test_a_loop_that_allocates_or_checks_ends_at_its_deadline(void **state)
+TEST(test_a_loop_that_allocates_or_checks_ends_at_its_deadline)
 {
-    (void)state;
     for (int mode = STINT_JUMP; mode <= STINT_FAIL; mode++) {
         stint_options options = with_deadline(20 * MS, (stint_on_interrupt)mode);
         assert_deadline_passed(run_task(allocate_for_ever, NULL, &options), 20 * MS);
@@ -61,17 +60,15 @@ static int sleep_so_long(void *arg, void **value)
     return 0;
 }
 
-static void test_a_task_without_sample_points_is_late_all_the_same(void **state)
+TEST(test_a_task_without_sample_points_is_late_all_the_same)
 {
-    (void)state;
     uint64_t sleep = 30 * MS;
     stint_options options = with_deadline(10 * MS, STINT_JUMP);
     assert_deadline_passed(run_task(sleep_so_long, &sleep, &options), 30 * MS);
 }
 
-static void test_a_task_in_time_is_not_stopped(void **state)
+TEST(test_a_task_in_time_is_not_stopped)
 {
-    (void)state;
     uint64_t sleep = MS;
     static const uint64_t limits[] = { UINT64_C(3600000000000), UINT64_MAX / 2, UINT64_MAX - 1, UINT64_MAX };
     for (unsigned i = 0; i < sizeof limits / sizeof limits[0]; i++) {
@@ -101,9 +98,8 @@ static int be_late_while_masked(void *arg, void **value)
     return 0;
 }
 
-static void test_a_deadline_waits_for_the_end_of_a_mask(void **state)
+TEST(test_a_deadline_waits_for_the_end_of_a_mask)
 {
-    (void)state;
     struct masked masked = { false, false };
     stint_options options = with_deadline(5 * MS, STINT_JUMP);
     stint_outcome outcome = run_task(be_late_while_masked, &masked, &options);
@@ -128,18 +124,16 @@ static int run_nested(void *arg, void **value)
     return 0;
 }
 
-static void test_a_scope_inside_has_no_more_time_than_the_one_around_it(void **state)
+TEST(test_a_scope_inside_has_no_more_time_than_the_one_around_it)
 {
-    (void)state;
     stint_options outer = with_deadline(20 * MS, STINT_JUMP);
     struct nested nested = { .inner = with_deadline(3600000 * MS, STINT_JUMP) };
     assert_deadline_passed(run_task(run_nested, &nested, &outer), 20 * MS);
     assert_false(nested.returned);
 }
 
-static void test_a_scope_inside_may_have_less_time_and_be_late_alone(void **state)
+TEST(test_a_scope_inside_may_have_less_time_and_be_late_alone)
 {
-    (void)state;
     stint_options outer = with_deadline(3600000 * MS, STINT_JUMP);
     struct nested nested = { .inner = with_deadline(20 * MS, STINT_JUMP) };
     assert_ok(run_task(run_nested, &nested, &outer));
@@ -147,15 +141,4 @@ static void test_a_scope_inside_may_have_less_time_and_be_late_alone(void **stat
     assert_deadline_passed(nested.outcome, 20 * MS);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_loop_that_allocates_or_checks_ends_at_its_deadline),
-        cmocka_unit_test(test_a_task_without_sample_points_is_late_all_the_same),
-        cmocka_unit_test(test_a_task_in_time_is_not_stopped),
-        cmocka_unit_test(test_a_deadline_waits_for_the_end_of_a_mask),
-        cmocka_unit_test(test_a_scope_inside_has_no_more_time_than_the_one_around_it),
-        cmocka_unit_test(test_a_scope_inside_may_have_less_time_and_be_late_alone),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

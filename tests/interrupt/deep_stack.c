@@ -46,9 +46,8 @@ static stint_outcome run_limited(stint_fn *function)
     return run_task(function, NULL, &options);
 }
 
-static void test_allocations_under_a_deep_comparator_use_up_the_grace(void **state)
+TEST(test_allocations_under_a_deep_comparator_use_up_the_grace)
 {
-    (void)state;
     stint_outcome outcome = run_limited(sort_and_go_on);
     assert_int_equal(outcome.reason, STINT_REASON_ALLOCATION_LIMIT);
     assert_true(inside > 60000); /* of 16 bytes, in a MiB */
@@ -80,9 +79,8 @@ static int sort_past_the_limit(void *arg, void **value)
     return 1;
 }
 
-static void test_the_wait_ends_with_the_frame_that_it_was_for(void **state)
+TEST(test_the_wait_ends_with_the_frame_that_it_was_for)
 {
-    (void)state;
     stint_outcome outcome = run_limited(sort_past_the_limit);
     assert_int_equal(outcome.reason, STINT_REASON_ALLOCATION_LIMIT);
     assert_int_equal(inside, 100);
@@ -96,21 +94,12 @@ static int pass_the_limit_at_the_bottom(void *arg, void **value)
     return go_down(DEPTH, allocate_to_the_end) != 0;
 }
 
-static void test_a_deep_stack_of_the_tasks_own_is_left_at_once(void **state)
+TEST(test_a_deep_stack_of_the_tasks_own_is_left_at_once)
 {
-    (void)state;
     stint_outcome outcome = run_limited(pass_the_limit_at_the_bottom);
     assert_int_equal(outcome.reason, STINT_REASON_ALLOCATION_LIMIT);
     assert_true(inside < 1000 / 16 + 1);
     assert_int_equal(outcome.usage.deferred, 0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_allocations_under_a_deep_comparator_use_up_the_grace),
-        cmocka_unit_test(test_the_wait_ends_with_the_frame_that_it_was_for),
-        cmocka_unit_test(test_a_deep_stack_of_the_tasks_own_is_left_at_once),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

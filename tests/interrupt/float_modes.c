@@ -25,9 +25,8 @@ static int loop_for_ever(void *unused, void **value)
     return 0;
 }
 
-static void test_a_task_that_is_interrupted_leaves_the_rounding_of_its_thread_alone(void **state)
+TEST(test_a_task_that_is_interrupted_leaves_the_rounding_of_its_thread_alone)
 {
-    (void)state;
     const stint_options options = { .budget = { .allocation = 64 * KIB } };
     _MM_SET_ROUNDING_MODE(_MM_ROUND_DOWN);
     assert_limit_passed(run_task(change_modes_and_allocate, NULL, &options));
@@ -36,9 +35,8 @@ static void test_a_task_that_is_interrupted_leaves_the_rounding_of_its_thread_al
     assert_int_equal(rounding, _MM_ROUND_DOWN);
 }
 
-static void test_so_does_one_that_a_signal_interrupts(void **state)
+TEST(test_so_does_one_that_a_signal_interrupts)
 {
-    (void)state;
     const stint_options options = { .budget = { .wall_ns = 20000000 }, .preemptible = true };
     _MM_SET_ROUNDING_MODE(_MM_ROUND_DOWN);
     stint_outcome outcome = run_task(loop_for_ever, NULL, &options);
@@ -48,11 +46,4 @@ static void test_so_does_one_that_a_signal_interrupts(void **state)
     assert_int_equal(rounding, _MM_ROUND_DOWN);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_task_that_is_interrupted_leaves_the_rounding_of_its_thread_alone),
-        cmocka_unit_test(test_so_does_one_that_a_signal_interrupts),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -48,9 +48,8 @@ static int push_three(void *arg, void **value)
     return 0;
 }
 
-static void test_guards_run_newest_first_and_know_of_the_interrupt(void **state)
+TEST(test_guards_run_newest_first_and_know_of_the_interrupt)
 {
-    (void)state;
     clear_notes();
     stint_options options = with_limit(64 * KIB);
     assert_limit_passed(run_task(push_three, NULL, &options));
@@ -74,9 +73,8 @@ static int push_and_pop(void *arg, void **value)
     return 0;
 }
 
-static void test_a_popped_guard_runs_on_request_and_no_guard_runs_twice(void **state)
+TEST(test_a_popped_guard_runs_on_request_and_no_guard_runs_twice)
 {
-    (void)state;
     clear_notes();
     stint_options options = with_limit(64 * KIB);
     assert_limit_passed(run_task(push_and_pop, NULL, &options));
@@ -94,18 +92,16 @@ static int pop_all_and_return(void *code, void **value)
     return *(int *)code;
 }
 
-static void test_a_task_that_returns_runs_no_guard(void **state)
+TEST(test_a_task_that_returns_runs_no_guard)
 {
-    (void)state;
     clear_notes();
     for (int code = 0; code < 2; code++)
         assert_int_equal(run_task(pop_all_and_return, &code, NULL).error, code);
     assert_int_equal(notes.length, 0);
 }
 
-static void test_a_guard_works_outside_a_scope(void **state)
+TEST(test_a_guard_works_outside_a_scope)
 {
-    (void)state;
     clear_notes();
     stint_guard guard;
     stint_guard_push(&guard, note, &letters[0]);
@@ -140,9 +136,8 @@ static int push_allocating(void *arg, void **value)
     return 0;
 }
 
-static void test_a_guard_is_masked_and_may_allocate(void **state)
+TEST(test_a_guard_is_masked_and_may_allocate)
 {
-    (void)state;
     clear_notes();
     stint_options options = with_limit(64 * KIB);
     assert_limit_passed(run_task(push_allocating, NULL, &options));
@@ -169,9 +164,8 @@ static int push_one_that_runs_a_scope(void *arg, void **value)
     return 0;
 }
 
-static void test_a_guard_may_open_a_scope(void **state)
+TEST(test_a_guard_may_open_a_scope)
 {
-    (void)state;
     clear_notes();
     stint_options options = with_limit(64 * KIB);
     assert_limit_passed(run_task(push_one_that_runs_a_scope, NULL, &options));
@@ -190,9 +184,8 @@ static int pop_while_due(void *token, void **value)
     return 0;
 }
 
-static void test_popping_and_running_a_guard_ends_in_a_sample_point(void **state)
+TEST(test_popping_and_running_a_guard_ends_in_a_sample_point)
 {
-    (void)state;
     clear_notes();
     stint_options options = STINT_OPTIONS_INIT;
     assert_int_equal(stint_token_create(&options.token, NULL), 0);
@@ -229,9 +222,8 @@ static int push_around(void *arg, void **value)
     return 0;
 }
 
-static void test_an_interrupt_of_an_outer_scope_runs_the_inner_guards_then_its_own(void **state)
+TEST(test_an_interrupt_of_an_outer_scope_runs_the_inner_guards_then_its_own)
 {
-    (void)state;
     clear_notes();
     struct around around = { .inner = NULL };
     stint_options options = with_limit(64 * KIB);
@@ -240,9 +232,8 @@ static void test_an_interrupt_of_an_outer_scope_runs_the_inner_guards_then_its_o
     assert_string_equal(notes.text, "ba");
 }
 
-static void test_an_interrupt_of_an_inner_scope_runs_no_outer_guard(void **state)
+TEST(test_an_interrupt_of_an_inner_scope_runs_no_outer_guard)
 {
-    (void)state;
     clear_notes();
     stint_options inner = with_limit(64 * KIB);
     struct around around = { .inner = &inner };
@@ -263,9 +254,8 @@ static int fail_with_guard(void *arg, void **value)
     return 0;
 }
 
-static void test_in_fail_mode_the_task_runs_its_guards_itself(void **state)
+TEST(test_in_fail_mode_the_task_runs_its_guards_itself)
 {
-    (void)state;
     clear_notes();
     stint_options options = with_limit(64 * KIB);
     options.on_interrupt = STINT_FAIL;
@@ -291,9 +281,8 @@ static int open_and_allocate(void *arg, void **value)
     return 0;
 }
 
-static void test_no_descriptor_leaks_in_interrupted_tasks(void **state)
+TEST(test_no_descriptor_leaks_in_interrupted_tasks)
 {
-    (void)state;
     stint_options options = with_limit(64 * KIB);
     int first = open("/dev/null", O_RDONLY);
     assert_true(first >= 0);
@@ -305,20 +294,4 @@ static void test_no_descriptor_leaks_in_interrupted_tasks(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_guards_run_newest_first_and_know_of_the_interrupt),
-        cmocka_unit_test(test_a_popped_guard_runs_on_request_and_no_guard_runs_twice),
-        cmocka_unit_test(test_a_task_that_returns_runs_no_guard),
-        cmocka_unit_test(test_a_guard_works_outside_a_scope),
-        cmocka_unit_test(test_a_guard_is_masked_and_may_allocate),
-        cmocka_unit_test(test_a_guard_may_open_a_scope),
-        cmocka_unit_test(test_popping_and_running_a_guard_ends_in_a_sample_point),
-        cmocka_unit_test(test_an_interrupt_of_an_outer_scope_runs_the_inner_guards_then_its_own),
-        cmocka_unit_test(test_an_interrupt_of_an_inner_scope_runs_no_outer_guard),
-        cmocka_unit_test(test_in_fail_mode_the_task_runs_its_guards_itself),
-        cmocka_unit_test(test_no_descriptor_leaks_in_interrupted_tasks),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -63,9 +63,8 @@ static int hold_one(void *arg, void **value)
     return 0;
 }
 
-static void test_a_task_goes_on_until_it_has_let_go_of_its_last_lock(void **state)
+TEST(test_a_task_goes_on_until_it_has_let_go_of_its_last_lock)
 {
-    (void)state;
     run_cancelled(hold_one, 3);
     assert_free(&first);
     assert_free(&second);
@@ -84,9 +83,8 @@ static int take_turns(void *arg, void **value)
     return 0;
 }
 
-static void test_a_lock_from_before_the_task_does_not_stand_for_one_of_its_own(void **state)
+TEST(test_a_lock_from_before_the_task_does_not_stand_for_one_of_its_own)
 {
-    (void)state;
     pthread_mutex_lock(&first);
     run_cancelled(take_turns, 1);
     assert_free(&first);
@@ -102,9 +100,8 @@ static int stop_at_once(void *arg, void **value)
     return 0;
 }
 
-static void test_a_lock_from_before_the_task_does_not_keep_it(void **state)
+TEST(test_a_lock_from_before_the_task_does_not_keep_it)
 {
-    (void)state;
     pthread_mutex_lock(&first);
     run_cancelled(stop_at_once, 0);
     pthread_mutex_unlock(&first);
@@ -121,9 +118,8 @@ static int take_turns_inside(void *arg, void **value)
     return 0;
 }
 
-static void test_a_lock_of_the_scope_around_does_not_stand_for_one_of_the_inner_scope(void **state)
+TEST(test_a_lock_of_the_scope_around_does_not_stand_for_one_of_the_inner_scope)
 {
-    (void)state;
     run_cancelled(take_turns_inside, 1);
     assert_free(&first);
     assert_free(&second);
@@ -150,9 +146,8 @@ static int hold_around(void *arg, void **value)
     return 0;
 }
 
-static void test_an_inner_scope_waits_for_the_lock_of_the_one_around_it(void **state)
+TEST(test_an_inner_scope_waits_for_the_lock_of_the_one_around_it)
 {
-    (void)state;
     run_cancelled(hold_around, 2);
     assert_free(&first);
 }
@@ -179,17 +174,15 @@ static int unlock_for_inner(void *arg, void **value)
     return 0;
 }
 
-static void test_what_an_inner_scope_leaves_locked_is_held_by_the_one_around_it(void **state)
+TEST(test_what_an_inner_scope_leaves_locked_is_held_by_the_one_around_it)
 {
-    (void)state;
     run_cancelled(unlock_for_inner, 2);
     assert_free(&first);
     assert_free(&second);
 }
 
-static void test_what_a_task_leaves_locked_is_not_held_by_the_next(void **state)
+TEST(test_what_a_task_leaves_locked_is_not_held_by_the_next)
 {
-    (void)state;
     for (int round = 0; round < 3; round++) {
         assert_ok(run_task(leave_locked, &first, NULL));
         run_cancelled(stop_at_once, 0);
@@ -220,9 +213,8 @@ static int lock_in_vain(void *arg, void **value)
     return 0;
 }
 
-static void test_a_lock_or_an_unlock_that_fails_counts_for_nothing(void **state)
+TEST(test_a_lock_or_an_unlock_that_fails_counts_for_nothing)
 {
-    (void)state;
     pthread_mutexattr_t attributes;
     pthread_mutexattr_init(&attributes);
     pthread_mutexattr_settype(&attributes, PTHREAD_MUTEX_ERRORCHECK);
@@ -248,9 +240,8 @@ static int lock_twice(void *arg, void **value)
     return 0;
 }
 
-static void test_a_mutex_that_is_locked_twice_is_held_until_it_is_unlocked_twice(void **state)
+TEST(test_a_mutex_that_is_locked_twice_is_held_until_it_is_unlocked_twice)
 {
-    (void)state;
     run_cancelled(lock_twice, 1);
     pthread_mutex_lock(&first);
     run_cancelled(lock_twice, 1);
@@ -277,28 +268,12 @@ static int hold_many(void *arg, void **value)
     return 0;
 }
 
-static void test_any_number_of_locks_may_be_held(void **state)
+TEST(test_any_number_of_locks_may_be_held)
 {
-    (void)state;
     run_cancelled(hold_many, MANY);
     pthread_mutex_lock(&first);
     run_cancelled(hold_many, MANY);
     pthread_mutex_unlock(&first);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_task_goes_on_until_it_has_let_go_of_its_last_lock),
-        cmocka_unit_test(test_a_lock_from_before_the_task_does_not_stand_for_one_of_its_own),
-        cmocka_unit_test(test_a_lock_from_before_the_task_does_not_keep_it),
-        cmocka_unit_test(test_a_lock_of_the_scope_around_does_not_stand_for_one_of_the_inner_scope),
-        cmocka_unit_test(test_an_inner_scope_waits_for_the_lock_of_the_one_around_it),
-        cmocka_unit_test(test_what_an_inner_scope_leaves_locked_is_held_by_the_one_around_it),
-        cmocka_unit_test(test_what_a_task_leaves_locked_is_not_held_by_the_next),
-        cmocka_unit_test(test_a_lock_or_an_unlock_that_fails_counts_for_nothing),
-        cmocka_unit_test(test_a_mutex_that_is_locked_twice_is_held_until_it_is_unlocked_twice),
-        cmocka_unit_test(test_any_number_of_locks_may_be_held),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

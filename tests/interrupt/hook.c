@@ -54,9 +54,8 @@ static int read_until_told(void *argument, void **value)
     return 0;
 }
 
-static void test_a_deadline_calls_the_hook_of_a_task_that_sleeps(void **state)
+TEST(test_a_deadline_calls_the_hook_of_a_task_that_sleeps)
 {
-    (void)state;
     struct pipe_task task;
     make_pipe(&task);
     stint_options options = { .budget = { .wall_ns = 10 * MS } };
@@ -77,9 +76,8 @@ static void *set_when_reading(void *argument)
     return NULL;
 }
 
-static void test_a_token_above_calls_the_hook_of_a_task_that_sleeps(void **state)
+TEST(test_a_token_above_calls_the_hook_of_a_task_that_sleeps)
 {
-    (void)state;
     for (int i = 0; i < 200; i++) {
         struct pipe_task task;
         stint_token *parent, *child;
@@ -117,9 +115,8 @@ static int allocate_for_ever(void *argument, void **value)
     keep_allocating();
 }
 
-static void test_a_spent_limit_calls_the_hook_once_on_the_tasks_own_thread(void **state)
+TEST(test_a_spent_limit_calls_the_hook_once_on_the_tasks_own_thread)
 {
-    (void)state;
     struct pipe_task task;
     make_pipe(&task);
     stint_options options = { .budget = { .allocation = 10000 } };
@@ -142,9 +139,8 @@ static int push_and_pop(void *argument, void **value)
     keep_allocating();
 }
 
-static void test_a_popped_hook_is_not_called(void **state)
+TEST(test_a_popped_hook_is_not_called)
 {
-    (void)state;
     struct pipe_task task;
     make_pipe(&task);
     stint_options options = { .budget = { .allocation = 10000 } };
@@ -163,9 +159,8 @@ static int run_inner_reader(void *task, void **value)
     return 0;
 }
 
-static void test_an_outer_deadline_calls_the_hook_of_an_inner_scope(void **state)
+TEST(test_an_outer_deadline_calls_the_hook_of_an_inner_scope)
 {
-    (void)state;
     struct pipe_task task;
     make_pipe(&task);
     stint_options options = { .budget = { .wall_ns = 10 * MS } };
@@ -183,9 +178,8 @@ static int set_then_read(void *argument, void **value)
     return read_until_told(argument, value);
 }
 
-static void test_a_token_set_before_the_hook_is_pushed_calls_it(void **state)
+TEST(test_a_token_set_before_the_hook_is_pushed_calls_it)
 {
-    (void)state;
     struct pipe_task task;
     make_pipe(&task);
     assert_int_equal(stint_token_create(&task.token, NULL), 0);
@@ -198,9 +192,8 @@ static void test_a_token_set_before_the_hook_is_pushed_calls_it(void **state)
     close_pipe(&task);
 }
 
-static void test_bad_hooks_are_refused(void **state)
+TEST(test_bad_hooks_are_refused)
 {
-    (void)state;
     stint_hook hook;
     assert_int_equal(stint_hook_push(NULL, write_a_byte, NULL), EINVAL);
     assert_int_equal(stint_hook_push(&hook, NULL, NULL), EINVAL);
@@ -215,9 +208,8 @@ static int ready_within(int descriptor, int milliseconds)
     return poll(&poller, 1, milliseconds);
 }
 
-static void test_a_token_descriptor_becomes_readable_when_a_token_above_is_set(void **state)
+TEST(test_a_token_descriptor_becomes_readable_when_a_token_above_is_set)
 {
-    (void)state;
     stint_token *parent, *child;
     int descriptor, again;
     assert_int_equal(stint_token_create(&parent, NULL), 0);
@@ -234,9 +226,8 @@ static void test_a_token_descriptor_becomes_readable_when_a_token_above_is_set(v
     stint_token_release(parent);
 }
 
-static void test_a_descriptor_of_a_set_token_is_readable(void **state)
+TEST(test_a_descriptor_of_a_set_token_is_readable)
 {
-    (void)state;
     stint_token *token;
     int descriptor;
     assert_int_equal(stint_token_create(&token, NULL), 0);
@@ -281,28 +272,12 @@ static int hook_around_an_inner_scope(void *telling, void **value)
     return error;
 }
 
-static void test_a_spent_limit_calls_the_hook_while_an_inner_scope_without_hooks_runs(void **state)
+TEST(test_a_spent_limit_calls_the_hook_while_an_inner_scope_without_hooks_runs)
 {
-    (void)state;
     struct telling telling = { .told = false };
     const stint_options options = { .budget = { .allocation = 64 * KIB }, .on_interrupt = STINT_FAIL };
     assert_limit_passed(run_task(hook_around_an_inner_scope, &telling, &options));
     assert_true(telling.heard);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_deadline_calls_the_hook_of_a_task_that_sleeps),
-        cmocka_unit_test(test_a_token_above_calls_the_hook_of_a_task_that_sleeps),
-        cmocka_unit_test(test_a_spent_limit_calls_the_hook_once_on_the_tasks_own_thread),
-        cmocka_unit_test(test_a_spent_limit_calls_the_hook_while_an_inner_scope_without_hooks_runs),
-        cmocka_unit_test(test_a_popped_hook_is_not_called),
-        cmocka_unit_test(test_an_outer_deadline_calls_the_hook_of_an_inner_scope),
-        cmocka_unit_test(test_a_token_set_before_the_hook_is_pushed_calls_it),
-        cmocka_unit_test(test_bad_hooks_are_refused),
-        cmocka_unit_test(test_a_token_descriptor_becomes_readable_when_a_token_above_is_set),
-        cmocka_unit_test(test_a_descriptor_of_a_set_token_is_readable),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

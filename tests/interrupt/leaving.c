@@ -235,9 +235,8 @@ static void check(const struct exits *exit, leave_fn *jump, stint_on_interrupt m
     assert_int_equal(released, exit->released);
 }
 
-static void test_frames_that_a_jump_leaves_are_ended_and_the_task_goes_on(void **state)
+TEST(test_frames_that_a_jump_leaves_are_ended_and_the_task_goes_on)
 {
-    (void)state;
     if (!stint_overrides_malloc())
         skip();
     signal(SIGUSR1, on_signal);
@@ -249,9 +248,8 @@ static void test_frames_that_a_jump_leaves_are_ended_and_the_task_goes_on(void *
     }
 }
 
-static void test_a_jump_out_of_scopes_leaves_the_thread_in_none(void **state)
+TEST(test_a_jump_out_of_scopes_leaves_the_thread_in_none)
 {
-    (void)state;
     if (!stint_overrides_malloc())
         skip();
     stint_account *account;
@@ -282,9 +280,8 @@ static int keep_guards(void *arg, void **value)
     return released_so_far;
 }
 
-static void test_guards_of_frames_that_stay_are_left_alone(void **state)
+TEST(test_guards_of_frames_that_stay_are_left_alone)
 {
-    (void)state;
     if (!stint_overrides_malloc())
         skip();
     for (unsigned jump = 0; jump < JUMPS; jump++) {
@@ -328,9 +325,8 @@ static int switch_stacks(void *arg, void **value)
     return seen == 0 ? 0 : EIO;
 }
 
-static void test_a_switch_to_another_stack_ends_nothing(void **state)
+TEST(test_a_switch_to_another_stack_ends_nothing)
 {
-    (void)state;
     static char stack[256 << 10] __attribute__((aligned(64))); /* below the thread's */
     released = 0;
     stint_outcome outcome = run_task(switch_stacks, stack, NULL);
@@ -403,9 +399,8 @@ static void skip_under_address_sanitizer(void)
 #endif
 }
 
-static void test_a_thread_that_ends_in_a_scope_takes_it_along(void **state)
+TEST(test_a_thread_that_ends_in_a_scope_takes_it_along)
 {
-    (void)state;
     skip_under_address_sanitizer();
     for (unsigned end = 0; end < ENDS; end++) {
         for (unsigned exit = 0; exit < sizeof ended_threads / sizeof *ended_threads; exit++) {
@@ -445,9 +440,8 @@ static void *run_watched(void *account)
     return NULL;
 }
 
-static void test_a_watched_task_may_be_cancelled_with_its_thread(void **state)
+TEST(test_a_watched_task_may_be_cancelled_with_its_thread)
 {
-    (void)state;
     skip_under_address_sanitizer();
     stint_account *account;
     assert_int_equal(stint_account_create(&account, NULL, NULL), 0);
@@ -470,15 +464,4 @@ static void test_a_watched_task_may_be_cancelled_with_its_thread(void **state)
     stint_account_release(account);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_frames_that_a_jump_leaves_are_ended_and_the_task_goes_on),
-        cmocka_unit_test(test_a_jump_out_of_scopes_leaves_the_thread_in_none),
-        cmocka_unit_test(test_guards_of_frames_that_stay_are_left_alone),
-        cmocka_unit_test(test_a_switch_to_another_stack_ends_nothing),
-        cmocka_unit_test(test_a_thread_that_ends_in_a_scope_takes_it_along),
-        cmocka_unit_test(test_a_watched_task_may_be_cancelled_with_its_thread),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

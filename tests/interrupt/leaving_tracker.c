@@ -68,9 +68,8 @@ static __attribute__((noinline)) void run_followed(stint_outcome *outcome)
     stint_run(allocate_some, NULL, NULL, outcome);
 }
 
-static void test_a_tracker_that_does_not_return_follows_nothing(void **state)
+TEST(test_a_tracker_that_does_not_return_follows_nothing)
 {
-    (void)state;
     stint_set_exception_report(be_told, NULL);
     signal(SIGUSR1, on_signal);
     for (volatile unsigned way = 0; way < sizeof ways / sizeof *ways; way++) {
@@ -96,8 +95,4 @@ static void test_a_tracker_that_does_not_return_follows_nothing(void **state)
     stint_set_exception_report(NULL, NULL);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_a_tracker_that_does_not_return_follows_nothing) };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

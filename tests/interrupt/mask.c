@@ -55,9 +55,8 @@ static void check_grace(size_t grace, size_t expected, size_t block)
     }
 }
 
-static void test_while_masked_the_grace_may_be_allocated_and_the_last_unmask_delivers(void **state)
+TEST(test_while_masked_the_grace_may_be_allocated_and_the_last_unmask_delivers)
 {
-    (void)state;
     check_grace(0, MIB, 4096);
     check_grace(16, 16, 16);
     check_grace(15, 0, 16);
@@ -79,9 +78,8 @@ static int mask_without_need(void *arg, void **value)
     return 0;
 }
 
-static void test_a_mask_without_an_interrupt_changes_nothing(void **state)
+TEST(test_a_mask_without_an_interrupt_changes_nothing)
 {
-    (void)state;
     stint_options options = STINT_OPTIONS_INIT;
     options.budget.allocation = 16000;
     stint_outcome outcome = run_task(mask_without_need, NULL, &options);
@@ -98,9 +96,8 @@ static int return_while_masked(void *arg, void **value)
     return 0;
 }
 
-static void test_a_task_that_returns_masked_is_interrupted_all_the_same(void **state)
+TEST(test_a_task_that_returns_masked_is_interrupted_all_the_same)
 {
-    (void)state;
     stint_options options = STINT_OPTIONS_INIT;
     options.budget.allocation = LIMIT;
     bool reached = false;
@@ -161,9 +158,8 @@ static int try_everything(void *arg, void **value)
     return refusals->own_code;
 }
 
-static void test_in_fail_mode_every_allocation_returns_null_with_enomem_until_the_end(void **state)
+TEST(test_in_fail_mode_every_allocation_returns_null_with_enomem_until_the_end)
 {
-    (void)state;
     for (unsigned i = 0; family_at(i) != NULL; i++) {
         for (int code = 0; code < 2; code++) {
             struct refusals refusals = { .family = family_at(i), .own_code = code };
@@ -208,9 +204,8 @@ static void *interrupt_and_exit(void *outcome)
     pthread_exit(NULL); /* libc runs what it believes is still pushed */
 }
 
-static void test_a_cleanup_region_is_left_before_the_interrupt(void **state)
+TEST(test_a_cleanup_region_is_left_before_the_interrupt)
 {
-    (void)state;
     if (!stint_overrides_malloc())
         skip();
     stint_outcome outcome;
@@ -222,14 +217,4 @@ static void test_a_cleanup_region_is_left_before_the_interrupt(void **state)
     assert_int_equal(cleanups, 1);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_while_masked_the_grace_may_be_allocated_and_the_last_unmask_delivers),
-        cmocka_unit_test(test_a_mask_without_an_interrupt_changes_nothing),
-        cmocka_unit_test(test_a_task_that_returns_masked_is_interrupted_all_the_same),
-        cmocka_unit_test(test_in_fail_mode_every_allocation_returns_null_with_enomem_until_the_end),
-        cmocka_unit_test(test_a_cleanup_region_is_left_before_the_interrupt),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

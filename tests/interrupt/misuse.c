@@ -277,9 +277,8 @@ static const struct misuse {
       { "left the frame of a guard without popping it", "left the frame of a guard without popping it" } },
 };
 
-static void test_what_was_forgotten_fails_the_task_and_is_told_in_debug_mode(void **state)
+TEST(test_what_was_forgotten_fails_the_task_and_is_told_in_debug_mode)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof misuses / sizeof *misuses; i++) {
         for (int place = 0; place < PLACES; place++) {
             const struct misuse *misuse = &misuses[i];
@@ -295,9 +294,8 @@ static void test_what_was_forgotten_fails_the_task_and_is_told_in_debug_mode(voi
 }
 
 /* These are seen by the functions that stint puts in the place of libc's. */
-static void test_a_lock_that_was_forgotten_is_told_in_debug_mode(void **state)
+TEST(test_a_lock_that_was_forgotten_is_told_in_debug_mode)
 {
-    (void)state;
     if (!stint_overrides_malloc())
         skip();
     for (int place = 0; place < PLACES; place++) {
@@ -307,9 +305,8 @@ static void test_a_lock_that_was_forgotten_is_told_in_debug_mode(void **state)
     }
 }
 
-static void test_a_jump_out_of_a_scope_is_told_in_debug_mode(void **state)
+TEST(test_a_jump_out_of_a_scope_is_told_in_debug_mode)
 {
-    (void)state;
     if (!stint_overrides_malloc())
         skip();
     struct heard heard = in_a_process(jump_and_check, jump_out, IN_PLACE, 0);
@@ -317,9 +314,8 @@ static void test_a_jump_out_of_a_scope_is_told_in_debug_mode(void **state)
     assert_told(&heard, "its scope was left by longjmp");
 }
 
-static void test_a_task_that_does_nothing_wrong_is_not_told_of(void **state)
+TEST(test_a_task_that_does_nothing_wrong_is_not_told_of)
 {
-    (void)state;
     for (int place = 0; place < PLACES; place++) {
         struct heard heard = in_a_process(run_and_check, succeed, place, 0);
         assert_int_equal(heard.status, 0);
@@ -328,9 +324,8 @@ static void test_a_task_that_does_nothing_wrong_is_not_told_of(void **state)
 }
 
 /* In debug mode only; without it nothing can be said of what such a pointer reaches. */
-static void test_a_stale_pointer_faults_at_once_and_names_the_task(void **state)
+TEST(test_a_stale_pointer_faults_at_once_and_names_the_task)
 {
-    (void)state;
     static const int sizes[] = { 1, 16, 100, 5000, 100000, 900000 };
     if (!debugs())
         skip();
@@ -358,9 +353,8 @@ static void *roll_back_often(void *arg)
     return arg;
 }
 
-static void test_threads_and_processes_end_while_heaps_are_in_quarantine(void **state)
+TEST(test_threads_and_processes_end_while_heaps_are_in_quarantine)
 {
-    (void)state;
     for (int i = 0; i < 4; i++) {
         pthread_t thread;
         assert_int_equal(pthread_create(&thread, NULL, roll_back_often, NULL), 0);
@@ -371,15 +365,4 @@ static void test_threads_and_processes_end_while_heaps_are_in_quarantine(void **
     assert_int_equal(run_somewhere(lend_a_block, &size, IN_POOL).error, EIO); /* a worker is there until the end */
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_what_was_forgotten_fails_the_task_and_is_told_in_debug_mode),
-        cmocka_unit_test(test_a_lock_that_was_forgotten_is_told_in_debug_mode),
-        cmocka_unit_test(test_a_jump_out_of_a_scope_is_told_in_debug_mode),
-        cmocka_unit_test(test_a_task_that_does_nothing_wrong_is_not_told_of),
-        cmocka_unit_test(test_a_stale_pointer_faults_at_once_and_names_the_task),
-        cmocka_unit_test(test_threads_and_processes_end_while_heaps_are_in_quarantine),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

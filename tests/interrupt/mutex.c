@@ -40,18 +40,16 @@ static int be_interrupted_inside(void *unused, void **value)
     return 0;
 }
 
-static void test_a_mutex_that_nobody_was_stopped_in_is_whole(void **state)
+TEST_WITH(test_a_mutex_that_nobody_was_stopped_in_is_whole, make, end)
 {
-    (void)state;
     for (int i = 0; i < 3; i++) {
         assert_int_equal(stint_mutex_lock(&mutex), 0);
         assert_int_equal(stint_mutex_unlock(&mutex), 0);
     }
 }
 
-static void test_an_interrupt_does_not_wait_for_it_and_poisons_it(void **state)
+TEST_WITH(test_an_interrupt_does_not_wait_for_it_and_poisons_it, make, end)
 {
-    (void)state;
     stint_outcome outcome = run_task(be_interrupted_inside, NULL, &limited);
     assert_limit_passed(outcome);
     assert_true(outcome.usage.allocated <= 10000);
@@ -62,9 +60,8 @@ static void test_an_interrupt_does_not_wait_for_it_and_poisons_it(void **state)
     assert_int_equal(stint_mutex_unlock(&mutex), 0);
 }
 
-static void test_an_unwound_task_poisons_it_too(void **state)
+TEST_WITH(test_an_unwound_task_poisons_it_too, make, end)
 {
-    (void)state;
     stint_options options = limited;
     options.on_interrupt = STINT_UNWIND;
     assert_limit_passed(run_task(be_interrupted_inside, NULL, &options));
@@ -73,9 +70,8 @@ static void test_an_unwound_task_poisons_it_too(void **state)
     assert_int_equal(stint_mutex_unlock(&mutex), 0);
 }
 
-static void test_who_does_not_repair_it_ends_its_use(void **state)
+TEST_WITH(test_who_does_not_repair_it_ends_its_use, make, end)
 {
-    (void)state;
     assert_limit_passed(run_task(be_interrupted_inside, NULL, &limited));
     assert_int_equal(stint_mutex_lock(&mutex), EOWNERDEAD);
     assert_int_equal(stint_mutex_unlock(&mutex), 0);
@@ -83,9 +79,8 @@ static void test_who_does_not_repair_it_ends_its_use(void **state)
     assert_int_equal(stint_mutex_trylock(&mutex), ENOTRECOVERABLE);
 }
 
-static void test_who_is_interrupted_while_repairing_leaves_it_poisoned(void **state)
+TEST_WITH(test_who_is_interrupted_while_repairing_leaves_it_poisoned, make, end)
 {
-    (void)state;
     for (int i = 0; i < 3; i++)
         assert_limit_passed(run_task(be_interrupted_inside, NULL, &limited));
     assert_int_equal(stint_mutex_lock(&mutex), EOWNERDEAD);
@@ -110,9 +105,8 @@ static int repair_in_a_guard(void *found, void **value)
     return 0;
 }
 
-static void test_a_newer_guard_may_repair_it(void **state)
+TEST_WITH(test_a_newer_guard_may_repair_it, make, end)
 {
-    (void)state;
     int found = -1;
     assert_limit_passed(run_task(repair_in_a_guard, &found, &limited));
     assert_int_equal(found, 0);
@@ -127,18 +121,16 @@ static int forget_it(void *unused, void **value)
     return stint_mutex_lock(&mutex);
 }
 
-static void test_a_task_that_forgets_it_poisons_it(void **state)
+TEST_WITH(test_a_task_that_forgets_it_poisons_it, make, end)
 {
-    (void)state;
     assert_ok(run_task(forget_it, NULL, NULL));
     assert_int_equal(stint_mutex_lock(&mutex), EOWNERDEAD);
     assert_int_equal(stint_mutex_consistent(&mutex), 0);
     assert_int_equal(stint_mutex_unlock(&mutex), 0);
 }
 
-static void test_mistakes_are_refused(void **state)
+TEST_WITH(test_mistakes_are_refused, make, end)
 {
-    (void)state;
     assert_int_equal(stint_mutex_unlock(&mutex), EPERM);
     assert_int_equal(stint_mutex_consistent(&mutex), EPERM);
     assert_int_equal(stint_mutex_lock(&mutex), 0);
@@ -161,9 +153,8 @@ static void *lock_and_end(void *error)
     return NULL;
 }
 
-static void test_a_thread_that_ends_with_it_poisons_it(void **state)
+TEST_WITH(test_a_thread_that_ends_with_it_poisons_it, make, end)
 {
-    (void)state;
     int error = -1;
     pthread_t thread;
     assert_int_equal(pthread_create(&thread, NULL, lock_and_end, &error), 0);
@@ -210,9 +201,8 @@ static void *run_many(void *seed)
     return NULL;
 }
 
-static void test_two_threads_that_are_stopped_inside_leave_nothing_torn_unnoticed(void **state)
+TEST_WITH(test_two_threads_that_are_stopped_inside_leave_nothing_torn_unnoticed, make, end)
 {
-    (void)state;
     pthread_t threads[2];
     uint64_t seeds[2] = { 1, 2 };
     for (int i = 0; i < 2; i++)
@@ -228,20 +218,4 @@ static void test_two_threads_that_are_stopped_inside_leave_nothing_torn_unnotice
     assert_int_equal(stint_mutex_unlock(&mutex), 0);
 }
 
-int main(void)
-{
-#define WITH_A_MUTEX(test) cmocka_unit_test_setup_teardown(test, make, end)
-    const struct CMUnitTest tests[] = {
-        WITH_A_MUTEX(test_a_mutex_that_nobody_was_stopped_in_is_whole),
-        WITH_A_MUTEX(test_an_interrupt_does_not_wait_for_it_and_poisons_it),
-        WITH_A_MUTEX(test_an_unwound_task_poisons_it_too),
-        WITH_A_MUTEX(test_who_does_not_repair_it_ends_its_use),
-        WITH_A_MUTEX(test_who_is_interrupted_while_repairing_leaves_it_poisoned),
-        WITH_A_MUTEX(test_a_newer_guard_may_repair_it),
-        WITH_A_MUTEX(test_a_task_that_forgets_it_poisons_it),
-        WITH_A_MUTEX(test_mistakes_are_refused),
-        WITH_A_MUTEX(test_a_thread_that_ends_with_it_poisons_it),
-        WITH_A_MUTEX(test_two_threads_that_are_stopped_inside_leave_nothing_torn_unnoticed),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

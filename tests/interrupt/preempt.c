@@ -26,9 +26,8 @@ static int loop_for_ever(void *unused, void **value)
     turn_for_ever();
 }
 
-static void test_an_empty_loop_ends_at_its_deadline(void **state)
+TEST(test_an_empty_loop_ends_at_its_deadline)
 {
-    (void)state;
     for (int i = 0; i < 20; i++) {
         stint_outcome outcome;
         assert_int_equal(stint_run(loop_for_ever, NULL, &preemptible, &outcome), 0);
@@ -45,9 +44,8 @@ static int say_so_and_loop(void *unused, void **value)
     return loop_for_ever(unused, value);
 }
 
-static void test_an_empty_loop_ends_when_its_future_is_cancelled(void **state)
+TEST(test_an_empty_loop_ends_when_its_future_is_cancelled)
 {
-    (void)state;
     stint_pool *pool;
     assert_int_equal(stint_pool_create(&pool, NULL), 0);
     for (int i = 0; i < 50; i++) {
@@ -81,9 +79,8 @@ static int sleep_until_interrupted(void *unused, void **value)
     return 0;
 }
 
-static void test_a_blocking_system_call_returns_eintr(void **state)
+TEST(test_a_blocking_system_call_returns_eintr)
 {
-    (void)state;
     stint_outcome outcome;
     interrupted_sleeps = 0;
     assert_int_equal(stint_run(sleep_until_interrupted, NULL, &preemptible, &outcome), 0);
@@ -110,9 +107,8 @@ static int loop_masked_past_the_deadline(void *unused, void **value)
     return 0;
 }
 
-static void test_a_masked_loop_is_not_preempted(void **state)
+TEST(test_a_masked_loop_is_not_preempted)
 {
-    (void)state;
     stint_outcome outcome;
     left_masked_region = false;
     assert_int_equal(stint_run(loop_masked_past_the_deadline, NULL, &preemptible, &outcome), 0);
@@ -141,9 +137,8 @@ static int lock_and_loop(void *unused, void **value)
     lock_for_ever();
 }
 
-static void test_no_lock_is_left_held(void **state)
+TEST(test_no_lock_is_left_held)
 {
-    (void)state;
     if (!stint_overrides_malloc())
         skip();
     stint_options options = preemptible;
@@ -173,9 +168,8 @@ static int allocate_and_free(void *random, void **value)
     allocate_and_free_for_ever(random);
 }
 
-static void test_a_thread_that_is_mostly_in_the_allocator_stays_whole(void **state)
+TEST(test_a_thread_that_is_mostly_in_the_allocator_stays_whole)
 {
-    (void)state;
     uint64_t random = 1;
     stint_options options = preemptible;
     options.budget.wall_ns = MS;
@@ -201,9 +195,8 @@ static int guard_and_loop(void *unused, void **value)
     return loop_for_ever(unused, value);
 }
 
-static void test_guards_run_when_a_loop_is_preempted(void **state)
+TEST(test_guards_run_when_a_loop_is_preempted)
 {
-    (void)state;
     stint_outcome outcome;
     released = 0;
     assert_int_equal(stint_run(guard_and_loop, NULL, &preemptible, &outcome), 0);
@@ -218,18 +211,16 @@ static int run_inner_loop(void *inner_options, void **value)
     return outcome.reason == STINT_REASON_DEADLINE ? 0 : 1;
 }
 
-static void test_a_preemptible_inner_scope_ends_alone(void **state)
+TEST(test_a_preemptible_inner_scope_ends_alone)
 {
-    (void)state;
     stint_options inner = preemptible;
     stint_outcome outcome;
     assert_int_equal(stint_run(run_inner_loop, &inner, NULL, &outcome), 0);
     assert_int_equal(outcome.status, STINT_OK);
 }
 
-static void test_an_outer_deadline_ends_a_preemptible_inner_loop_and_the_outer_scope(void **state)
+TEST(test_an_outer_deadline_ends_a_preemptible_inner_loop_and_the_outer_scope)
 {
-    (void)state;
     stint_options inner = { .preemptible = true };
     stint_outcome outcome;
     assert_int_equal(stint_run(run_inner_loop, &inner, &preemptible, &outcome), 0);
@@ -258,9 +249,8 @@ static int run_sleeper(void *result, void **value)
     return 0;
 }
 
-static void test_a_task_that_is_not_preemptible_gets_no_signal(void **state)
+TEST(test_a_task_that_is_not_preemptible_gets_no_signal)
 {
-    (void)state;
     /* Any signal would end the sleep early. */
     struct sigaction counting = { .sa_handler = count_signal };
     struct sigaction before;
@@ -295,9 +285,8 @@ static void *run_on_a_small_stack(void *result)
     return NULL;
 }
 
-static void test_many_signals_at_once_need_no_more_stack_than_one(void **state)
+TEST(test_many_signals_at_once_need_no_more_stack_than_one)
 {
-    (void)state;
     pthread_attr_t small;
     pthread_t thread;
     stint_reason reason = STINT_REASON_NONE;
@@ -309,9 +298,8 @@ static void test_many_signals_at_once_need_no_more_stack_than_one(void **state)
     pthread_attr_destroy(&small);
 }
 
-static void test_the_signal_mask_is_as_before(void **state)
+TEST(test_the_signal_mask_is_as_before)
 {
-    (void)state;
     sigset_t block, now, old;
     sigemptyset(&block);
     sigaddset(&block, SIGRTMAX - 2);
@@ -350,9 +338,8 @@ static void *run_deaf(void *outcome)
 
 /* A thread that gets no processor for a while is as deaf. On a stack this small there is room for a few handlers, one on
  * top of the other, and no more. */
-static void test_signals_do_not_pile_up_on_a_thread_that_cannot_take_them(void **state)
+TEST(test_signals_do_not_pile_up_on_a_thread_that_cannot_take_them)
 {
-    (void)state;
     stint_outcome outcome = { .status = STINT_OK };
     pthread_attr_t attributes;
     pthread_t thread;
@@ -364,22 +351,4 @@ static void test_signals_do_not_pile_up_on_a_thread_that_cannot_take_them(void *
     assert_int_equal(outcome.reason, STINT_REASON_DEADLINE);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_an_empty_loop_ends_at_its_deadline),
-        cmocka_unit_test(test_an_empty_loop_ends_when_its_future_is_cancelled),
-        cmocka_unit_test(test_a_blocking_system_call_returns_eintr),
-        cmocka_unit_test(test_a_masked_loop_is_not_preempted),
-        cmocka_unit_test(test_no_lock_is_left_held),
-        cmocka_unit_test(test_a_thread_that_is_mostly_in_the_allocator_stays_whole),
-        cmocka_unit_test(test_guards_run_when_a_loop_is_preempted),
-        cmocka_unit_test(test_a_preemptible_inner_scope_ends_alone),
-        cmocka_unit_test(test_an_outer_deadline_ends_a_preemptible_inner_loop_and_the_outer_scope),
-        cmocka_unit_test(test_a_task_that_is_not_preemptible_gets_no_signal),
-        cmocka_unit_test(test_many_signals_at_once_need_no_more_stack_than_one),
-        cmocka_unit_test(test_the_signal_mask_is_as_before),
-        cmocka_unit_test(test_signals_do_not_pile_up_on_a_thread_that_cannot_take_them),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

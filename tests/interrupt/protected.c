@@ -6,7 +6,7 @@
 #include "alloc/base/caller.h"
 #include "support.h"
 
-static void no_signal_is_heard_in_what_the_pool_calls(void **state)
+TEST(no_signal_is_heard_in_what_the_pool_calls)
 {
     static const char *const functions[] = { "pthread_mutex_lock", "syscall", "mi_heap_new",
                                              "ck_ec32_wait_pred_slow", "ck_ec32_wake", "_Unwind_Backtrace" };
@@ -23,10 +23,4 @@ static void no_signal_is_heard_in_what_the_pool_calls(void **state)
     assert_true(found > 3);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(no_signal_is_heard_in_what_the_pool_calls),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -69,9 +69,8 @@ static int value_of(sem_t *semaphore)
     return value;
 }
 
-static void test_a_semaphore_that_begins_above_zero_is_a_lock(void **state)
+TEST(test_a_semaphore_that_begins_above_zero_is_a_lock)
 {
-    (void)state;
     for (unsigned begin = 1; begin <= 2; begin++) {
         sem_t semaphore;
         sem_init(&semaphore, 0, begin);
@@ -83,9 +82,8 @@ static void test_a_semaphore_that_begins_above_zero_is_a_lock(void **state)
     }
 }
 
-static void test_so_is_one_with_a_name(void **state)
+TEST(test_so_is_one_with_a_name)
 {
-    (void)state;
     char name[64];
     snprintf(name, sizeof name, "/stint-semaphores-%d", (int)getpid());
     sem_t *semaphore = sem_open(name, O_CREAT | O_EXCL, 0600, 1);
@@ -96,9 +94,8 @@ static void test_so_is_one_with_a_name(void **state)
     sem_close(semaphore);
 }
 
-static void test_one_that_begins_at_zero_tells_of_an_event(void **state)
+TEST(test_one_that_begins_at_zero_tells_of_an_event)
 {
-    (void)state;
     sem_t semaphore;
     sem_init(&semaphore, 0, 1);
     sem_destroy(&semaphore);
@@ -125,9 +122,8 @@ static int post_only(void *semaphore, void **value)
     return left == 2 ? 0 : EINVAL; /* reached, but too late */
 }
 
-static void test_to_post_one_that_is_not_held_releases_nothing_else(void **state)
+TEST(test_to_post_one_that_is_not_held_releases_nothing_else)
 {
-    (void)state;
     sem_t semaphore;
     sem_init(&semaphore, 0, 1);
     stint_options options = STINT_OPTIONS_INIT;
@@ -146,9 +142,8 @@ static int take_only(void *semaphore, void **value)
 }
 
 /* It is nobody's that the thread would have to look after. */
-static void test_one_may_be_handed_on(void **state)
+TEST(test_one_may_be_handed_on)
 {
-    (void)state;
     sem_t semaphore;
     sem_init(&semaphore, 0, 1);
     assert_ok(run_task(take_only, &semaphore, NULL));
@@ -158,14 +153,4 @@ static void test_one_may_be_handed_on(void **state)
     sem_destroy(&semaphore);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_semaphore_that_begins_above_zero_is_a_lock),
-        cmocka_unit_test(test_so_is_one_with_a_name),
-        cmocka_unit_test(test_one_that_begins_at_zero_tells_of_an_event),
-        cmocka_unit_test(test_to_post_one_that_is_not_held_releases_nothing_else),
-        cmocka_unit_test(test_one_may_be_handed_on),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -23,9 +23,8 @@ static stint_options with_token(stint_token *token, stint_on_interrupt mode)
     return options;
 }
 
-static void test_a_parent_sets_its_children_and_not_the_other_way(void **state)
+TEST(test_a_parent_sets_its_children_and_not_the_other_way)
 {
-    (void)state;
     stint_token *root = make_token(NULL);
     stint_token *left = make_token(root);
     stint_token *right = make_token(root);
@@ -45,9 +44,8 @@ static void test_a_parent_sets_its_children_and_not_the_other_way(void **state)
     stint_token_release(leaf);
 }
 
-static void test_a_parent_that_is_released_first_stays_for_its_children(void **state)
+TEST(test_a_parent_that_is_released_first_stays_for_its_children)
 {
-    (void)state;
     stint_token *parent = make_token(NULL);
     stint_token *child = make_token(parent);
     stint_token *other = stint_token_retain(parent);
@@ -61,9 +59,8 @@ static void test_a_parent_that_is_released_first_stays_for_its_children(void **s
     stint_token_release(child);
 }
 
-static void test_null_tokens(void **state)
+TEST(test_null_tokens)
 {
-    (void)state;
     assert_int_equal(stint_token_create(NULL, NULL), EINVAL);
     stint_token_set(NULL);
     assert_false(stint_token_is_set(NULL));
@@ -71,9 +68,8 @@ static void test_null_tokens(void **state)
     stint_token_release(NULL);
 }
 
-static void test_a_chain_of_tokens_may_be_long(void **state)
+TEST(test_a_chain_of_tokens_may_be_long)
 {
-    (void)state;
     stint_token *root = make_token(NULL);
     stint_token *leaf = stint_token_retain(root);
     for (int i = 0; i < 100000; i++) {
@@ -95,9 +91,8 @@ static int note_call(void *arg, void **value)
     return 0;
 }
 
-static void test_a_task_whose_token_is_set_already_does_not_start(void **state)
+TEST(test_a_task_whose_token_is_set_already_does_not_start)
 {
-    (void)state;
     stint_token *parent = make_token(NULL);
     stint_token *token = make_token(parent);
     stint_token_set(parent);
@@ -140,9 +135,8 @@ static int set_own_token(void *arg, void **value)
     return 0;
 }
 
-static void test_a_token_is_seen_at_the_very_next_sample_point_or_the_end(void **state)
+TEST(test_a_token_is_seen_at_the_very_next_sample_point_or_the_end)
 {
-    (void)state;
     for (int step = 0; step < 3; step++) {
         for (int mode = STINT_JUMP; mode <= STINT_FAIL; mode++) {
             struct self self = { .token = make_token(NULL), .step = step };
@@ -178,9 +172,8 @@ static void *set_when_started(void *token)
     return NULL;
 }
 
-static void test_a_token_set_by_another_thread_ends_a_task_that_allocates(void **state)
+TEST(test_a_token_set_by_another_thread_ends_a_task_that_allocates)
 {
-    (void)state;
     for (int round = 0; round < 300; round++) {
         stint_token *parent = make_token(NULL);
         stint_token *token = make_token(parent);
@@ -203,9 +196,8 @@ static void set_in_handler(int signal)
     stint_token_set(signalled);
 }
 
-static void test_a_token_may_be_set_in_a_signal_handler(void **state)
+TEST(test_a_token_may_be_set_in_a_signal_handler)
 {
-    (void)state;
     struct sigaction action = { .sa_handler = set_in_handler };
     struct sigaction before;
     assert_int_equal(sigaction(SIGALRM, &action, &before), 0);
@@ -244,26 +236,11 @@ static int give_up_own_token(void *arg, void **value)
     return 0;
 }
 
-static void test_a_running_task_keeps_its_token(void **state)
+TEST(test_a_running_task_keeps_its_token)
 {
-    (void)state;
     stint_token *token = make_token(NULL);
     stint_options options = with_token(token, STINT_JUMP);
     assert_ok(run_task(give_up_own_token, token, &options));
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_parent_sets_its_children_and_not_the_other_way),
-        cmocka_unit_test(test_a_parent_that_is_released_first_stays_for_its_children),
-        cmocka_unit_test(test_null_tokens),
-        cmocka_unit_test(test_a_chain_of_tokens_may_be_long),
-        cmocka_unit_test(test_a_task_whose_token_is_set_already_does_not_start),
-        cmocka_unit_test(test_a_token_is_seen_at_the_very_next_sample_point_or_the_end),
-        cmocka_unit_test(test_a_token_set_by_another_thread_ends_a_task_that_allocates),
-        cmocka_unit_test(test_a_token_may_be_set_in_a_signal_handler),
-        cmocka_unit_test(test_a_running_task_keeps_its_token),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

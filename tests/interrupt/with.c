@@ -57,9 +57,8 @@ static int run_with(void *resource, void **value)
 
 static const stint_options limited = { .budget = { .allocation = 10000 } };
 
-static void test_a_resource_is_released_when_its_use_returns(void **state)
+TEST(test_a_resource_is_released_when_its_use_returns)
 {
-    (void)state;
     struct resource resource = { .use_error = 7 };
     assert_outcome(run_task(run_with, &resource, NULL), STINT_ERROR, STINT_REASON_FAILED, 7);
     assert_true(resource.used);
@@ -68,27 +67,24 @@ static void test_a_resource_is_released_when_its_use_returns(void **state)
     assert_int_equal(resource.released, 2);
 }
 
-static void test_what_was_not_acquired_is_not_released(void **state)
+TEST(test_what_was_not_acquired_is_not_released)
 {
-    (void)state;
     struct resource resource = { .acquire_error = EACCES };
     assert_outcome(run_task(run_with, &resource, NULL), STINT_ERROR, STINT_REASON_FAILED, EACCES);
     assert_false(resource.used);
     assert_int_equal(resource.released, 0);
 }
 
-static void test_a_use_that_is_interrupted_releases(void **state)
+TEST(test_a_use_that_is_interrupted_releases)
 {
-    (void)state;
     struct resource resource = { .allocate_in_use = true };
     assert_limit_passed(run_task(run_with, &resource, &limited));
     assert_true(resource.used);
     assert_int_equal(resource.released, 1);
 }
 
-static void test_an_interrupt_during_acquire_waits_until_it_can_be_released(void **state)
+TEST(test_an_interrupt_during_acquire_waits_until_it_can_be_released)
 {
-    (void)state;
     struct resource resource = { .allocate_in_acquire = true };
     assert_limit_passed(run_task(run_with, &resource, &limited));
     assert_int_equal(resource.acquired, 1);
@@ -96,18 +92,16 @@ static void test_an_interrupt_during_acquire_waits_until_it_can_be_released(void
     assert_int_equal(resource.released, 1);
 }
 
-static void test_an_interrupt_during_release_waits_until_it_is_over(void **state)
+TEST(test_an_interrupt_during_release_waits_until_it_is_over)
 {
-    (void)state;
     struct resource resource = { .allocate_in_release = true };
     assert_limit_passed(run_task(run_with, &resource, &limited));
     assert_true(resource.used);
     assert_int_equal(resource.released, 1);
 }
 
-static void test_a_task_that_fails_by_itself_releases_once(void **state)
+TEST(test_a_task_that_fails_by_itself_releases_once)
 {
-    (void)state;
     stint_options options = limited;
     options.on_interrupt = STINT_FAIL;
     struct resource resource = { .allocate_in_use = true };
@@ -115,9 +109,8 @@ static void test_a_task_that_fails_by_itself_releases_once(void **state)
     assert_int_equal(resource.released, 1);
 }
 
-static void test_missing_functions_are_refused(void **state)
+TEST(test_missing_functions_are_refused)
 {
-    (void)state;
     struct resource resource = { 0 };
     assert_int_equal(stint_with(NULL, use, release, &resource), EINVAL);
     assert_int_equal(stint_with(acquire, NULL, release, &resource), EINVAL);
@@ -149,9 +142,8 @@ static int leave_blocks_in_different_ways(void *unused, void **value)
     return 0;
 }
 
-static void test_a_guard_runs_at_the_end_of_its_block_newest_first(void **state)
+TEST(test_a_guard_runs_at_the_end_of_its_block_newest_first)
 {
-    (void)state;
     order[0] = '\0';
     assert_ok(run_task(leave_blocks_in_different_ways, NULL, NULL));
     assert_string_equal(order, "abdc");
@@ -173,9 +165,8 @@ static int be_interrupted_in_a_block(void *unused, void **value)
     return 0;
 }
 
-static void test_a_guard_runs_once_at_an_interrupt(void **state)
+TEST(test_a_guard_runs_once_at_an_interrupt)
 {
-    (void)state;
     for (int mode = STINT_JUMP; mode <= STINT_UNWIND; mode++) {
         stint_options options = limited;
         options.on_interrupt = (stint_on_interrupt)mode;
@@ -185,18 +176,4 @@ static void test_a_guard_runs_once_at_an_interrupt(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_resource_is_released_when_its_use_returns),
-        cmocka_unit_test(test_what_was_not_acquired_is_not_released),
-        cmocka_unit_test(test_a_use_that_is_interrupted_releases),
-        cmocka_unit_test(test_an_interrupt_during_acquire_waits_until_it_can_be_released),
-        cmocka_unit_test(test_an_interrupt_during_release_waits_until_it_is_over),
-        cmocka_unit_test(test_a_task_that_fails_by_itself_releases_once),
-        cmocka_unit_test(test_missing_functions_are_refused),
-        cmocka_unit_test(test_a_guard_runs_at_the_end_of_its_block_newest_first),
-        cmocka_unit_test(test_a_guard_runs_once_at_an_interrupt),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -365,9 +365,8 @@ static void run_once(uint64_t seed)
     look_at_what_is_left();
 }
 
-static void a_pool_ends_in_the_midst_of_everything(void **state)
+TEST(a_pool_ends_in_the_midst_of_everything)
 {
-    (void)state;
     uint64_t random = first_seed;
     uint64_t end = now_ns() + seconds * 1000 * MS;
     unsigned rounds = 0;
@@ -381,12 +380,9 @@ static void a_pool_ends_in_the_midst_of_everything(void **state)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_pool_ends_in_the_midst_of_everything),
-    };
     if (argc > 1)
         seconds = (unsigned)atoi(argv[1]);
     first_seed = argc > 2 ? strtoull(argv[2], NULL, 10) : now_ns();
     print_message("seed %llu\n", (unsigned long long)first_seed);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests(NULL, NULL);
 }

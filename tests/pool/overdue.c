@@ -166,9 +166,8 @@ static void check_report(stint_fn *fn, stint_deferral deferral)
     stint_account_release(account);
 }
 
-static void an_overdue_task_is_reported_with_what_defers_it_and_replaced(void **state)
+TEST(an_overdue_task_is_reported_with_what_defers_it_and_replaced)
 {
-    (void)state;
     check_report(loop_without_sample_points, STINT_DEFERRAL_NONE);
     check_report(loop_masked, STINT_DEFERRAL_MASK);
     if (stint_overrides_malloc()) /* locks are seen then */
@@ -176,9 +175,8 @@ static void an_overdue_task_is_reported_with_what_defers_it_and_replaced(void **
     check_report(loop_in_a_comparator, STINT_DEFERRAL_FRAME);
 }
 
-static void a_callstack_comes_with_it(void **state)
+TEST(a_callstack_comes_with_it)
 {
-    (void)state;
     static struct told told;
     unsigned with_callstack = 0;
     for (int i = 0; i < 5; i++) {
@@ -195,9 +193,8 @@ static void a_callstack_comes_with_it(void **state)
     assert_true(with_callstack > 0);
 }
 
-static void tasks_that_end_in_time_are_not_reported(void **state)
+TEST(tasks_that_end_in_time_are_not_reported)
 {
-    (void)state;
     static struct told told;
     stint_pool *pool = make_pool(2, 0, &told);
     for (int i = 0; i < 500; i++)
@@ -230,9 +227,8 @@ static int be_inside(void *arg, void **value)
     return 0;
 }
 
-static void when_it_has_ended_after_all_the_pool_is_no_wider_than_before(void **state)
+TEST(when_it_has_ended_after_all_the_pool_is_no_wider_than_before)
 {
-    (void)state;
     enum { BOMBS = 6, TASKS = 200 };
     static struct told told;
     stint_pool *pool = make_pool(2, 0, &told);
@@ -273,9 +269,8 @@ static int block_then_spin(void *arg, void **value)
     return 0;
 }
 
-static void overdue_tasks_may_sleep_and_without_spares_nobody_comes(void **state)
+TEST(overdue_tasks_may_sleep_and_without_spares_nobody_comes)
 {
-    (void)state;
     static struct told told;
     for (int round = 0; round < 2; round++) {
         stint_pool *pool = make_pool(1, round == 0 ? 2 : STINT_NO_SPARES, &told);
@@ -296,9 +291,8 @@ static void overdue_tasks_may_sleep_and_without_spares_nobody_comes(void **state
 
 /* --- Leaving the pool to them ------------------------------------------------------------------------------------- */
 
-static void a_pool_can_be_left_to_tasks_that_do_not_end(void **state)
+TEST(a_pool_can_be_left_to_tasks_that_do_not_end)
 {
-    (void)state;
     static struct told told;
     for (int round = 0; round < 20; round++) {
         stint_pool *pool = make_pool(3, 0, &told);
@@ -323,9 +317,8 @@ static void a_pool_can_be_left_to_tasks_that_do_not_end(void **state)
     nanosleep(&(struct timespec){ .tv_nsec = 50000000 }, NULL);
 }
 
-static void a_pool_whose_tasks_end_in_time_is_destroyed(void **state)
+TEST(a_pool_whose_tasks_end_in_time_is_destroyed)
 {
-    (void)state;
     static struct told told;
     unsigned left = 99;
     for (int round = 0; round < 200; round++) {
@@ -345,16 +338,4 @@ static void a_pool_whose_tasks_end_in_time_is_destroyed(void **state)
     nanosleep(&(struct timespec){ .tv_nsec = 50000000 }, NULL);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(an_overdue_task_is_reported_with_what_defers_it_and_replaced),
-        cmocka_unit_test(a_callstack_comes_with_it),
-        cmocka_unit_test(tasks_that_end_in_time_are_not_reported),
-        cmocka_unit_test(when_it_has_ended_after_all_the_pool_is_no_wider_than_before),
-        cmocka_unit_test(overdue_tasks_may_sleep_and_without_spares_nobody_comes),
-        cmocka_unit_test(a_pool_can_be_left_to_tasks_that_do_not_end),
-        cmocka_unit_test(a_pool_whose_tasks_end_in_time_is_destroyed),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

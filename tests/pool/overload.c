@@ -4,14 +4,12 @@
  * bounded, in number and in memory. For how long is the program's argument, in seconds. */
 #include <errno.h>
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
 
-#include <cmocka.h>
+#include "test.h"
 #include <stint/stint.h>
 
 #include "gate.h"
@@ -73,9 +71,8 @@ static size_t resident(void)
     return pages * (size_t)sysconf(_SC_PAGESIZE);
 }
 
-static void what_is_offered_beyond_measure_is_refused_and_the_rest_is_done(void **state)
+TEST(what_is_offered_beyond_measure_is_refused_and_the_rest_is_done)
 {
-    (void)state;
     stint_pool *pool;
     const stint_pool_options options = { .workers = 2, .queue_capacity = CAPACITY };
     assert_int_equal(stint_pool_create(&pool, &options), 0);
@@ -125,10 +122,7 @@ static void what_is_offered_beyond_measure_is_refused_and_the_rest_is_done(void 
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_offered_beyond_measure_is_refused_and_the_rest_is_done),
-    };
     if (argc > 1)
         seconds = (unsigned)strtoul(argv[1], NULL, 10);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests(NULL, NULL);
 }

@@ -4,14 +4,12 @@
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
+#include "test.h"
 #include <stint/stint.h>
 
 #include "gate.h"
@@ -44,9 +42,8 @@ static void wait_and_release(stint_future *future)
     stint_future_release(future);
 }
 
-static void bad_options_are_refused(void **state)
+TEST(bad_options_are_refused)
 {
-    (void)state;
     stint_pool *pool = NULL;
     stint_pool_options options = STINT_POOL_OPTIONS_INIT;
     assert_int_equal(stint_pool_create(NULL, &options), EINVAL);
@@ -61,9 +58,8 @@ static void bad_options_are_refused(void **state)
     assert_int_equal(stint_pool_workers(NULL), 0);
 }
 
-static void bad_submissions_are_refused(void **state)
+TEST(bad_submissions_are_refused)
 {
-    (void)state;
     stint_pool *pool = make_pool(1, 0);
     stint_future *future = NULL;
     stint_options options = STINT_OPTIONS_INIT;
@@ -76,9 +72,8 @@ static void bad_submissions_are_refused(void **state)
     assert_int_equal(stint_pool_destroy(pool), 0);
 }
 
-static void the_default_is_a_worker_for_each_allowed_processor(void **state)
+TEST(the_default_is_a_worker_for_each_allowed_processor)
 {
-    (void)state;
     cpu_set_t before, one;
     assert_int_equal(sched_getaffinity(0, sizeof before, &before), 0);
     stint_pool *pool;
@@ -104,9 +99,8 @@ static int report_thread(void *arg, void **value)
     return pthread_getname_np(pthread_self(), arg, 16);
 }
 
-static void workers_have_names(void **state)
+TEST(workers_have_names)
 {
-    (void)state;
     static const struct {
         const char *given;
         const char *expected;
@@ -131,9 +125,8 @@ static int report_mask(void *arg, void **value)
 }
 
 /* But for those that an instruction of the task's own causes: a handler for them must see them. */
-static void signals_are_left_to_the_application(void **state)
+TEST(signals_are_left_to_the_application)
 {
-    (void)state;
     sigset_t before, after, worker;
     sigemptyset(&worker);
     pthread_sigmask(SIG_SETMASK, NULL, &before);
@@ -159,9 +152,8 @@ static int give_back(void *arg, void **value)
     return arg == NULL ? 77 : 0;
 }
 
-static void a_task_resolves_with_its_value_or_its_error(void **state)
+TEST(a_task_resolves_with_its_value_or_its_error)
 {
-    (void)state;
     stint_pool *pool = make_pool(2, 0);
     stint_future *future;
     stint_outcome outcome;
@@ -190,9 +182,8 @@ static int allocate_too_much(void *arg, void **value)
     return 0;
 }
 
-static void options_are_copied_and_obeyed(void **state)
+TEST(options_are_copied_and_obeyed)
 {
-    (void)state;
     stint_pool *pool = make_pool(1, 0);
     struct gate gate = { 0 };
     stint_future *blocker, *future;
@@ -210,9 +201,8 @@ static void options_are_copied_and_obeyed(void **state)
     assert_int_equal(stint_pool_destroy(pool), 0);
 }
 
-static void the_queue_holds_its_capacity_and_not_one_more(void **state)
+TEST(the_queue_holds_its_capacity_and_not_one_more)
 {
-    (void)state;
     static const struct {
         size_t asked;
         unsigned held;
@@ -261,9 +251,8 @@ static int fill_from_inside(void *arg, void **value)
     }
 }
 
-static void tasks_of_a_task_overflow_into_the_queue_until_that_is_full_too(void **state)
+TEST(tasks_of_a_task_overflow_into_the_queue_until_that_is_full_too)
 {
-    (void)state;
     struct filling filling = { .pool = make_pool(1, 64) };
     stint_future *future;
     assert_int_equal(stint_submit(filling.pool, fill_from_inside, &filling, NULL, &future), 0);
@@ -296,9 +285,8 @@ static int go_on(void *arg, void **value)
     return error;
 }
 
-static void a_busy_deque_does_not_starve_the_queue(void **state)
+TEST(a_busy_deque_does_not_starve_the_queue)
 {
-    (void)state;
     struct restless restless = { .pool = make_pool(1, 0) };
     stint_future *first, *future;
     assert_int_equal(stint_submit(restless.pool, go_on, &restless, NULL, &first), 0);
@@ -338,9 +326,8 @@ static int fibonacci(void *arg, void **value)
     return error != 0 ? error : here != 0 ? here : outcome.error;
 }
 
-static void tasks_submit_and_await_tasks(void **state)
+TEST(tasks_submit_and_await_tasks)
 {
-    (void)state;
     for (unsigned workers = 1; workers <= 3; workers++) {
         struct tree tree = { .pool = make_pool(workers, 0), .n = 20 };
         stint_future *future;
@@ -368,9 +355,8 @@ static int submit_to_other(void *arg, void **value)
     return error;
 }
 
-static void a_task_may_submit_to_another_pool(void **state)
+TEST(a_task_may_submit_to_another_pool)
 {
-    (void)state;
     stint_pool *first = make_pool(1, 0);
     stint_pool *second = make_pool(1, 0);
     stint_future *future;
@@ -445,9 +431,8 @@ static void *produce(void *arg)
     return NULL;
 }
 
-static void every_task_of_many_producers_resolves_once_whoever_cancels_it(void **state)
+TEST(every_task_of_many_producers_resolves_once_whoever_cancels_it)
 {
-    (void)state;
     stint_pool *pool = make_pool(2, 128);
     static struct producer producers[PRODUCERS];
     for (unsigned i = 0; i < PRODUCERS; i++) {
@@ -469,22 +454,4 @@ static void every_task_of_many_producers_resolves_once_whoever_cancels_it(void *
     assert_int_equal(stint_pool_destroy(pool), 0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(bad_options_are_refused),
-        cmocka_unit_test(bad_submissions_are_refused),
-        cmocka_unit_test(the_default_is_a_worker_for_each_allowed_processor),
-        cmocka_unit_test(workers_have_names),
-        cmocka_unit_test(signals_are_left_to_the_application),
-        cmocka_unit_test(a_task_resolves_with_its_value_or_its_error),
-        cmocka_unit_test(options_are_copied_and_obeyed),
-        cmocka_unit_test(the_queue_holds_its_capacity_and_not_one_more),
-        cmocka_unit_test(tasks_of_a_task_overflow_into_the_queue_until_that_is_full_too),
-        cmocka_unit_test(a_busy_deque_does_not_starve_the_queue),
-        cmocka_unit_test(tasks_submit_and_await_tasks),
-        cmocka_unit_test(a_task_may_submit_to_another_pool),
-        cmocka_unit_test(every_task_of_many_producers_resolves_once_whoever_cancels_it),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -62,9 +62,8 @@ static unsigned allowed(void)
     return count;
 }
 
-static void test_without_a_quota_every_allowed_processor_counts(void **state)
+TEST_WITH(test_without_a_quota_every_allowed_processor_counts, make_root, remove_root)
 {
-    (void)state;
     assert_int_equal(sti_processors_usable(root), allowed());
     put("/proc/self/cgroup", "0::/a/b\n");
     put("/proc/self/mountinfo", VERSION_2);
@@ -72,9 +71,8 @@ static void test_without_a_quota_every_allowed_processor_counts(void **state)
     assert_int_equal(sti_processors_usable(root), allowed());
 }
 
-static void test_a_quota_is_rounded_up_and_the_smallest_one_above_holds(void **state)
+TEST_WITH(test_a_quota_is_rounded_up_and_the_smallest_one_above_holds, make_root, remove_root)
 {
-    (void)state;
     put("/proc/self/cgroup", "0::/a/b\n");
     put("/proc/self/mountinfo", VERSION_2);
     put("/sys/fs/cgroup/a/b/cpu.max", "99900000000 100000\n");
@@ -85,9 +83,8 @@ static void test_a_quota_is_rounded_up_and_the_smallest_one_above_holds(void **s
     assert_int_equal(sti_processors_usable(root), allowed() < 2 ? allowed() : 2);
 }
 
-static void test_a_quota_of_version_1_counts_too(void **state)
+TEST_WITH(test_a_quota_of_version_1_counts_too, make_root, remove_root)
 {
-    (void)state;
     put("/proc/self/cgroup", "4:cpu,cpuacct:/a\n");
     put("/proc/self/mountinfo", VERSION_1);
     put("/sys/fs/cgroup/cpu/a/cpu.cfs_period_us", "50000\n");
@@ -97,9 +94,8 @@ static void test_a_quota_of_version_1_counts_too(void **state)
     assert_int_equal(sti_processors_usable(root), 1);
 }
 
-static void test_nonsense_in_the_files_is_no_quota(void **state)
+TEST_WITH(test_nonsense_in_the_files_is_no_quota, make_root, remove_root)
 {
-    (void)state;
     static const char *const nonsense[] = { "", "\n", "zero one\n", "0 100000\n", "100000\n", "100000 0\n", "-5 -5\n" };
     put("/proc/self/cgroup", "0::/a\n");
     put("/proc/self/mountinfo", VERSION_2);
@@ -109,9 +105,8 @@ static void test_nonsense_in_the_files_is_no_quota(void **state)
     }
 }
 
-static void test_choosing_goes_round_the_allowed_processors(void **state)
+TEST(test_choosing_goes_round_the_allowed_processors)
 {
-    (void)state;
     struct sti_processors processors;
     assert_true(sti_processors_read(&processors));
     cpu_set_t *only = calloc(1, processors.size);
@@ -145,9 +140,8 @@ static int note_place(void *arg, void **value)
     return gate_hold(place->gate, value);
 }
 
-static void test_pinned_workers_have_one_processor_each(void **state)
+TEST(test_pinned_workers_have_one_processor_each)
 {
-    (void)state;
     stint_pool *pool;
     stint_pool_options options = STINT_POOL_OPTIONS_INIT;
     options.workers = allowed() < 8 ? allowed() : 8;
@@ -185,9 +179,8 @@ static int block(void *arg, void **value)
 }
 
 /* It was started by a worker that has one processor, and will stand in for others. */
-static void test_spares_of_a_pinned_pool_may_run_wherever_its_workers_may(void **state)
+TEST(test_spares_of_a_pinned_pool_may_run_wherever_its_workers_may)
 {
-    (void)state;
     stint_pool *pool;
     const stint_pool_options options = { .workers = 1, .pinned = true };
     assert_int_equal(stint_pool_create(&pool, &options), 0);
@@ -212,18 +205,4 @@ static void test_spares_of_a_pinned_pool_may_run_wherever_its_workers_may(void *
     assert_int_equal(stint_pool_destroy(pool), 0);
 }
 
-#define in_root(function) cmocka_unit_test_setup_teardown(function, make_root, remove_root)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        in_root(test_without_a_quota_every_allowed_processor_counts),
-        in_root(test_a_quota_is_rounded_up_and_the_smallest_one_above_holds),
-        in_root(test_a_quota_of_version_1_counts_too),
-        in_root(test_nonsense_in_the_files_is_no_quota),
-        cmocka_unit_test(test_choosing_goes_round_the_allowed_processors),
-        cmocka_unit_test(test_pinned_workers_have_one_processor_each),
-        cmocka_unit_test(test_spares_of_a_pinned_pool_may_run_wherever_its_workers_may),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

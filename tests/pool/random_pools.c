@@ -424,9 +424,8 @@ static bool run_program(uint64_t *random, unsigned ms, struct machine *machine)
     return !hangs;
 }
 
-static void whatever_a_program_does_its_tasks_resolve_and_no_worker_is_idle_beside_them(void **state)
+TEST(whatever_a_program_does_its_tasks_resolve_and_no_worker_is_idle_beside_them)
 {
-    (void)state;
     uint64_t random = first_seed;
     struct machine machine = { .windows = 0 };
     unsigned long tasks = 0;
@@ -451,11 +450,8 @@ static void whatever_a_program_does_its_tasks_resolve_and_no_worker_is_idle_besi
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(whatever_a_program_does_its_tasks_resolve_and_no_worker_is_idle_beside_them),
-    };
     if (argc > 1)
         seconds = (unsigned)atoi(argv[1]);
     first_seed = argc > 2 ? strtoull(argv[2], NULL, 10) : now_ns();
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests(NULL, NULL);
 }

@@ -96,39 +96,29 @@ static void requests_never_hang(unsigned workers)
     assert_int_equal(stint_pool_destroy(pool), 0);
 }
 
-static void requests_never_hang_on_1_worker(void **state)
+TEST(requests_never_hang_on_1_worker)
 {
-    (void)state;
     requests_never_hang(1);
 }
 
-static void requests_never_hang_on_2_workers(void **state)
+TEST(requests_never_hang_on_2_workers)
 {
-    (void)state;
     requests_never_hang(2);
 }
 
-static void requests_never_hang_on_4_workers(void **state)
+TEST(requests_never_hang_on_4_workers)
 {
-    (void)state;
     requests_never_hang(4);
 }
 
-static void requests_never_hang_on_64_workers(void **state)
+TEST(requests_never_hang_on_64_workers)
 {
-    (void)state;
     requests_never_hang(64);
 }
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(requests_never_hang_on_1_worker),
-        cmocka_unit_test(requests_never_hang_on_2_workers),
-        cmocka_unit_test(requests_never_hang_on_4_workers),
-        cmocka_unit_test(requests_never_hang_on_64_workers),
-    };
     if (argc > 1)
         tenths = (unsigned)atoi(argv[1]) * 10;
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests(NULL, NULL);
 }

@@ -3,12 +3,10 @@
  * Shutting a pool down: draining, cancelling, time-outs, and what meets a shutdown while it goes on. */
 #include <errno.h>
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
+#include "test.h"
 #include <stint/stint.h>
 
 #include "gate.h"
@@ -46,9 +44,8 @@ static void assert_shut_down(stint_future *future)
     stint_future_release(future);
 }
 
-static void bad_arguments_are_refused(void **state)
+TEST(bad_arguments_are_refused)
 {
-    (void)state;
     stint_pool *pool = make_pool(1);
     stint_shutdown unknown;
     memset(&unknown, 0x7f, sizeof unknown);
@@ -62,9 +59,8 @@ static void bad_arguments_are_refused(void **state)
     assert_int_equal(stint_pool_destroy(NULL), 0);
 }
 
-static void draining_runs_what_is_queued(void **state)
+TEST(draining_runs_what_is_queued)
 {
-    (void)state;
     stint_pool *pool = make_pool(2);
     struct gate gate = { 0 };
     atomic_uint ran = 0;
@@ -90,9 +86,8 @@ static void draining_runs_what_is_queued(void **state)
     assert_int_equal(stint_pool_destroy(pool), 0);
 }
 
-static void cancelling_resolves_the_queued_at_once_and_interrupts_the_running(void **state)
+TEST(cancelling_resolves_the_queued_at_once_and_interrupts_the_running)
 {
-    (void)state;
     stint_pool *pool = make_pool(2);
     struct gate deaf = { 0 };
     struct gate listening = { 0 };
@@ -134,9 +129,8 @@ static int submit_brood_and_hold(void *arg, void **value)
     return gate_hold(&brood->gate, value);
 }
 
-static void cancelling_reaches_what_a_held_worker_has_in_its_deque(void **state)
+TEST(cancelling_reaches_what_a_held_worker_has_in_its_deque)
 {
-    (void)state;
     struct brood brood = { .pool = make_pool(1) };
     stint_future *parent = submit(brood.pool, submit_brood_and_hold, &brood);
     gate_await(&brood.gate, 1);
@@ -149,9 +143,8 @@ static void cancelling_reaches_what_a_held_worker_has_in_its_deque(void **state)
     assert_shut_down(parent);
 }
 
-static void a_drain_can_be_turned_into_a_cancel(void **state)
+TEST(a_drain_can_be_turned_into_a_cancel)
 {
-    (void)state;
     stint_pool *pool = make_pool(1);
     struct gate gate = { 0 };
     atomic_uint ran = 0;
@@ -167,9 +160,8 @@ static void a_drain_can_be_turned_into_a_cancel(void **state)
     assert_int_equal(stint_pool_destroy(pool), 0);
 }
 
-static void a_drain_with_time_enough_cancels_nothing(void **state)
+TEST(a_drain_with_time_enough_cancels_nothing)
 {
-    (void)state;
     stint_pool *pool = make_pool(1);
     atomic_uint ran = 0;
     stint_future *futures[100];
@@ -182,9 +174,8 @@ static void a_drain_with_time_enough_cancels_nothing(void **state)
     assert_int_equal(stint_pool_destroy(pool), 0);
 }
 
-static void a_drain_whose_time_is_up_cancels_the_rest_and_waits_for_it(void **state)
+TEST(a_drain_whose_time_is_up_cancels_the_rest_and_waits_for_it)
 {
-    (void)state;
     stint_pool *pool = make_pool(1);
     struct gate gate = { 0 };
     atomic_uint ran = 0;
@@ -200,9 +191,8 @@ static void a_drain_whose_time_is_up_cancels_the_rest_and_waits_for_it(void **st
     assert_int_equal(stint_pool_destroy(pool), 0);
 }
 
-static void a_shutdown_may_be_repeated(void **state)
+TEST(a_shutdown_may_be_repeated)
 {
-    (void)state;
     stint_pool *pool = make_pool(2);
     for (int i = 0; i < 3; i++) {
         assert_int_equal(stint_pool_shutdown(pool, STINT_SHUTDOWN_DRAIN, i == 0 ? STINT_FOREVER : 0), 0);
@@ -229,9 +219,8 @@ static void *close_it(void *arg)
     return NULL;
 }
 
-static void several_threads_may_shut_down_at_once(void **state)
+TEST(several_threads_may_shut_down_at_once)
 {
-    (void)state;
     for (unsigned round = repeats(100); round > 0; round--) {
         stint_pool *pool = make_pool(2);
         atomic_uint ran = 0;
@@ -279,9 +268,8 @@ static int misbehave(void *arg, void **value)
     return 0;
 }
 
-static void a_task_cannot_shut_its_pool_down_nor_submit_to_one_that_is(void **state)
+TEST(a_task_cannot_shut_its_pool_down_nor_submit_to_one_that_is)
 {
-    (void)state;
     struct insider insider = { .pool = make_pool(1) };
     stint_future *future = submit(insider.pool, misbehave, &insider);
     gate_await(&insider.gate, 1);
@@ -298,9 +286,8 @@ static void a_task_cannot_shut_its_pool_down_nor_submit_to_one_that_is(void **st
     assert_int_equal(stint_pool_destroy(insider.pool), 0);
 }
 
-static void destroying_a_pool_cancels_its_tasks(void **state)
+TEST(destroying_a_pool_cancels_its_tasks)
 {
-    (void)state;
     stint_pool *pool = make_pool(2);
     struct gate gate = { 0 };
     stint_future *futures[20];
@@ -336,9 +323,8 @@ static void *submit_until_refused(void *arg)
     }
 }
 
-static void an_accepted_task_always_resolves_and_a_refused_one_never_runs(void **state)
+TEST(an_accepted_task_always_resolves_and_a_refused_one_never_runs)
 {
-    (void)state;
     struct submitter *submitters = calloc(SUBMITTERS, sizeof *submitters);
     assert_non_null(submitters);
     for (unsigned round = repeats(300); round > 0; round--) {
@@ -373,21 +359,4 @@ static void an_accepted_task_always_resolves_and_a_refused_one_never_runs(void *
     free(submitters);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(bad_arguments_are_refused),
-        cmocka_unit_test(draining_runs_what_is_queued),
-        cmocka_unit_test(cancelling_resolves_the_queued_at_once_and_interrupts_the_running),
-        cmocka_unit_test(cancelling_reaches_what_a_held_worker_has_in_its_deque),
-        cmocka_unit_test(a_drain_can_be_turned_into_a_cancel),
-        cmocka_unit_test(a_drain_with_time_enough_cancels_nothing),
-        cmocka_unit_test(a_drain_whose_time_is_up_cancels_the_rest_and_waits_for_it),
-        cmocka_unit_test(a_shutdown_may_be_repeated),
-        cmocka_unit_test(several_threads_may_shut_down_at_once),
-        cmocka_unit_test(a_task_cannot_shut_its_pool_down_nor_submit_to_one_that_is),
-        cmocka_unit_test(destroying_a_pool_cancels_its_tasks),
-        cmocka_unit_test(an_accepted_task_always_resolves_and_a_refused_one_never_runs),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

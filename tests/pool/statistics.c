@@ -2,11 +2,9 @@
  *
  * What stint_pool_read and stint_pool_read_worker say agrees with what was done. */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 
-#include <cmocka.h>
+#include "test.h"
 #include <stint/stint.h>
 
 #include "gate.h"
@@ -76,9 +74,8 @@ static void finish(stint_future *future)
     stint_future_release(future);
 }
 
-static void bad_arguments_are_refused(void **state)
+TEST(bad_arguments_are_refused)
 {
-    (void)state;
     stint_pool *pool = make_pool(2);
     stint_pool_statistics of_pool;
     stint_worker_statistics of_worker;
@@ -90,9 +87,8 @@ static void bad_arguments_are_refused(void **state)
     assert_int_equal(stint_pool_destroy(pool), 0);
 }
 
-static void outcomes_are_counted_by_reason(void **state)
+TEST(outcomes_are_counted_by_reason)
 {
-    (void)state;
     stint_pool *pool = make_pool(2);
     stint_options limited = STINT_OPTIONS_INIT;
     limited.budget.allocation = 1000;
@@ -111,9 +107,8 @@ static void outcomes_are_counted_by_reason(void **state)
     assert_int_equal(stint_pool_destroy(pool), 0);
 }
 
-static void what_waits_is_counted_where_it_waits(void **state)
+TEST(what_waits_is_counted_where_it_waits)
 {
-    (void)state;
     stint_pool *pool = make_pool(1);
     struct gate gate = { 0 };
     stint_account *account;
@@ -138,9 +133,8 @@ static void what_waits_is_counted_where_it_waits(void **state)
     stint_account_release(account);
 }
 
-static void tasks_that_never_start_are_counted_too(void **state)
+TEST(tasks_that_never_start_are_counted_too)
 {
-    (void)state;
     stint_pool *pool = make_pool(1);
     struct gate gate = { 0 };
     stint_options high = STINT_OPTIONS_INIT;
@@ -183,9 +177,8 @@ static int submit_brood_and_hold(void *arg, void **value)
     return gate_hold(&brood->gate, value);
 }
 
-static void a_worker_s_own_tasks_and_what_is_stolen_of_them_are_counted(void **state)
+TEST(a_worker_s_own_tasks_and_what_is_stolen_of_them_are_counted)
 {
-    (void)state;
     struct brood brood = { .pool = make_pool(1) };
     stint_future *parent = submit(brood.pool, submit_brood_and_hold, &brood, NULL);
     gate_await(&brood.gate, 1);
@@ -208,14 +201,4 @@ static void a_worker_s_own_tasks_and_what_is_stolen_of_them_are_counted(void **s
     assert_int_equal(stint_pool_destroy(brood.pool), 0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(bad_arguments_are_refused),
-        cmocka_unit_test(outcomes_are_counted_by_reason),
-        cmocka_unit_test(what_waits_is_counted_where_it_waits),
-        cmocka_unit_test(tasks_that_never_start_are_counted_too),
-        cmocka_unit_test(a_worker_s_own_tasks_and_what_is_stolen_of_them_are_counted),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

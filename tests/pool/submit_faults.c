@@ -8,14 +8,12 @@
 #include <errno.h>
 #include <mimalloc.h>
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
+#include "test.h"
 #include <stint/stint.h>
 
 #include "gate.h"
@@ -200,9 +198,8 @@ static int warm_up(void **state)
 /* --- The tests ---------------------------------------------------------------------------------------------------- */
 
 /* Before the warm-up: the worker's thread must have no record yet. */
-static void a_worker_without_memory_fails_the_task_and_not_the_process(void **state)
+TEST(a_worker_without_memory_fails_the_task_and_not_the_process)
 {
-    (void)state;
     stint_future *future;
     stint_outcome outcome;
     atomic_uint ran = 0;
@@ -225,9 +222,8 @@ static void a_worker_without_memory_fails_the_task_and_not_the_process(void **st
     assert_int_equal(stint_pool_destroy(pool), 0);
 }
 
-static void a_pool_that_cannot_be_made_leaves_nothing(void **state)
+TEST_WITH(a_pool_that_cannot_be_made_leaves_nothing, warm_up, NULL)
 {
-    (void)state;
     const stint_pool_options options = { .workers = 3 };
     unsigned threads_before = count_threads();
     unsigned without_memory = 0;
@@ -273,9 +269,8 @@ static void assert_refused(stint_pool *pool, unsigned nth, int expected)
     assert_no_more_blocks_than(before);
 }
 
-static void a_submission_without_memory_leaves_nothing(void **state)
+TEST(a_submission_without_memory_leaves_nothing)
 {
-    (void)state;
     stint_pool *pool = make_pool(1, 0);
     for (unsigned nth = 1;; nth++) {
         long before = atomic_load(&blocks);
@@ -298,9 +293,8 @@ static void a_submission_without_memory_leaves_nothing(void **state)
     assert_int_equal(stint_pool_destroy(pool), 0);
 }
 
-static void a_submission_to_a_full_or_a_closed_pool_leaves_nothing(void **state)
+TEST(a_submission_to_a_full_or_a_closed_pool_leaves_nothing)
 {
-    (void)state;
     stint_pool *pool = make_pool(1, 2);
     struct gate gate = { 0 };
     stint_future *holder, *queued[2];
@@ -339,9 +333,8 @@ static int submit_without_memory(void *arg, void **value)
     return 0;
 }
 
-static void a_task_may_try_again_after_a_submission_without_memory(void **state)
+TEST(a_task_may_try_again_after_a_submission_without_memory)
 {
-    (void)state;
     struct inside inside = { .pool = make_pool(1, 0) };
     stint_future *future;
     stint_outcome outcome;
@@ -368,9 +361,8 @@ static int sleep_without_a_spare(void *arg, void **value)
     return 0;
 }
 
-static void a_region_for_which_no_spare_can_be_started_does_without(void **state)
+TEST(a_region_for_which_no_spare_can_be_started_does_without)
 {
-    (void)state;
     unsigned threads_before = count_threads();
     stint_pool *pool = make_pool(1, 0);
     bool tried = false;
@@ -396,9 +388,8 @@ static void count_call(stint_future *future, const stint_outcome *outcome, void 
 }
 
 /* Without memory no callback is taken, no compound made; with it, each gives back what it took. */
-static void what_follows_a_future_needs_memory_only_when_it_is_asked_for(void **state)
+TEST(what_follows_a_future_needs_memory_only_when_it_is_asked_for)
 {
-    (void)state;
     stint_pool *pool = make_pool(1, 0);
     struct gate gate = { 0 };
     atomic_uint calls = 0;
@@ -433,9 +424,8 @@ static void what_follows_a_future_needs_memory_only_when_it_is_asked_for(void **
 }
 
 /* A future that is added without memory arrives nowhere; one that was, takes no more memory to arrive. */
-static void a_completion_queue_takes_its_memory_when_futures_are_added(void **state)
+TEST(a_completion_queue_takes_its_memory_when_futures_are_added)
 {
-    (void)state;
     stint_pool *pool = make_pool(1, 0);
     struct gate gate = { 0 };
     long before = atomic_load(&blocks);
@@ -469,9 +459,8 @@ static void a_completion_queue_takes_its_memory_when_futures_are_added(void **st
 }
 
 /* A whole life of a pool, with tasks of every fate, gives every block back. */
-static void a_pool_and_its_tasks_give_all_memory_back(void **state)
+TEST(a_pool_and_its_tasks_give_all_memory_back)
 {
-    (void)state;
     long before = atomic_load(&blocks);
     for (int round = 0; round < 20; round++) {
         stint_pool *pool = make_pool(3, 0);
@@ -497,16 +486,5 @@ static void a_pool_and_its_tasks_give_all_memory_back(void **state)
 int main(void)
 {
     is_test_thread = true;
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_worker_without_memory_fails_the_task_and_not_the_process),
-        cmocka_unit_test_setup(a_pool_that_cannot_be_made_leaves_nothing, warm_up),
-        cmocka_unit_test(a_submission_without_memory_leaves_nothing),
-        cmocka_unit_test(a_submission_to_a_full_or_a_closed_pool_leaves_nothing),
-        cmocka_unit_test(a_task_may_try_again_after_a_submission_without_memory),
-        cmocka_unit_test(a_region_for_which_no_spare_can_be_started_does_without),
-        cmocka_unit_test(what_follows_a_future_needs_memory_only_when_it_is_asked_for),
-        cmocka_unit_test(a_completion_queue_takes_its_memory_when_futures_are_added),
-        cmocka_unit_test(a_pool_and_its_tasks_give_all_memory_back),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests(NULL, NULL);
 }

@@ -4,12 +4,10 @@
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
+#include "test.h"
 #include <stint/stint.h>
 
 #include "gate.h"
@@ -65,9 +63,8 @@ static void empty(struct full *full)
     assert_int_equal(stint_pool_destroy(full->pool), 0);
 }
 
-static void bad_arguments_are_refused(void **state)
+TEST(bad_arguments_are_refused)
 {
-    (void)state;
     stint_pool *pool = make_pool(1);
     stint_future *future = NULL;
     stint_options options = STINT_OPTIONS_INIT;
@@ -81,9 +78,8 @@ static void bad_arguments_are_refused(void **state)
     assert_int_equal(stint_pool_destroy(pool), 0);
 }
 
-static void it_times_out_and_leaves_nothing_behind(void **state)
+TEST(it_times_out_and_leaves_nothing_behind)
 {
-    (void)state;
     struct full full;
     fill(&full);
     stint_future *future = (stint_future *)&full;
@@ -120,9 +116,8 @@ static void start_waiting(struct waiter *waiter, stint_pool *pool, stint_account
     assert_int_equal(pthread_create(&waiter->thread, NULL, wait_for_place, waiter), 0);
 }
 
-static void a_place_that_gets_free_is_given_to_one_who_waits(void **state)
+TEST(a_place_that_gets_free_is_given_to_one_who_waits)
 {
-    (void)state;
     struct full full;
     struct waiter waiters[4];
     fill(&full);
@@ -141,9 +136,8 @@ static void a_place_that_gets_free_is_given_to_one_who_waits(void **state)
     empty(&full);
 }
 
-static void shutting_down_ends_the_wait(void **state)
+TEST(shutting_down_ends_the_wait)
 {
-    (void)state;
     for (int round = 0; round < 2; round++) {
         struct full full;
         struct waiter waiter;
@@ -177,9 +171,8 @@ static int submit_waiting(void *arg, void **value)
     return error;
 }
 
-static void a_task_does_not_wait_for_a_place_in_its_own_pool(void **state)
+TEST(a_task_does_not_wait_for_a_place_in_its_own_pool)
 {
-    (void)state;
     struct full full = { .pool = make_pool(1) };
     stint_future *future;
     assert_int_equal(stint_submit(full.pool, submit_waiting, &full, NULL, &future), 0);
@@ -187,9 +180,8 @@ static void a_task_does_not_wait_for_a_place_in_its_own_pool(void **state)
     assert_int_equal(stint_pool_destroy(full.pool), 0);
 }
 
-static void a_cancelled_task_of_an_account_gives_its_place_to_one_who_waits(void **state)
+TEST(a_cancelled_task_of_an_account_gives_its_place_to_one_who_waits)
 {
-    (void)state;
     struct full full;
     stint_account *account;
     stint_future *futures[CAPACITY + 1];
@@ -218,9 +210,8 @@ static void a_cancelled_task_of_an_account_gives_its_place_to_one_who_waits(void
 }
 
 /* In a room that is empty, as the accounts have their only place in another pool's. */
-static void whose_account_has_a_place_again_is_found_behind_any_number_of_lines(void **state)
+TEST(whose_account_has_a_place_again_is_found_behind_any_number_of_lines)
 {
-    (void)state;
     enum { LINES = 20 };
     stint_pool *pool = make_pool(1);
     stint_pool *other;
@@ -320,9 +311,8 @@ static void *produce(void *arg)
     return NULL;
 }
 
-static void every_submission_gets_a_place_or_its_time_out(void **state)
+TEST(every_submission_gets_a_place_or_its_time_out)
 {
-    (void)state;
     for (unsigned workers = 1; workers <= 2; workers++) {
         stint_pool *pool;
         const stint_pool_options options = { .workers = workers, .queue_capacity = 2 };
@@ -417,9 +407,8 @@ static double cost_of_a_task(unsigned threads, unsigned accounts)
     return cost;
 }
 
-static void to_stand_in_a_long_line_costs_no_more_than_in_a_short_one(void **state)
+TEST(to_stand_in_a_long_line_costs_no_more_than_in_a_short_one)
 {
-    (void)state;
     static const unsigned accounts[] = { 0, 1, ACCOUNTS };
 #if defined __SANITIZE_THREAD__
     skip(); /* of so many threads it sees how mimalloc hands memory from one to the other, but not why it may */
@@ -432,18 +421,4 @@ static void to_stand_in_a_long_line_costs_no_more_than_in_a_short_one(void **sta
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(bad_arguments_are_refused),
-        cmocka_unit_test(it_times_out_and_leaves_nothing_behind),
-        cmocka_unit_test(a_place_that_gets_free_is_given_to_one_who_waits),
-        cmocka_unit_test(shutting_down_ends_the_wait),
-        cmocka_unit_test(a_task_does_not_wait_for_a_place_in_its_own_pool),
-        cmocka_unit_test(a_cancelled_task_of_an_account_gives_its_place_to_one_who_waits),
-        cmocka_unit_test(whose_account_has_a_place_again_is_found_behind_any_number_of_lines),
-        cmocka_unit_test(every_submission_gets_a_place_or_its_time_out),
-        cmocka_unit_test(to_stand_in_a_long_line_costs_no_more_than_in_a_short_one),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -103,9 +103,8 @@ static int hold_a_mebibyte_and_a_child(void *arg, void **value)
     return error;
 }
 
-static void what_runs_and_what_waits_is_shown_with_its_name_account_age_and_limits(void **state)
+TEST(what_runs_and_what_waits_is_shown_with_its_name_account_age_and_limits)
 {
-    (void)state;
     char long_name[200];
     memset(long_name, 'n', sizeof long_name - 1);
     long_name[sizeof long_name - 1] = '\0';
@@ -193,9 +192,8 @@ static int wait_for_one_that_visits(void *arg, void **value)
     return error;
 }
 
-static void a_task_that_runs_on_top_of_one_that_waits_for_it_is_shown_before_it(void **state)
+TEST(a_task_that_runs_on_top_of_one_that_waits_for_it_is_shown_before_it)
 {
-    (void)state;
     struct nest nest = { .pool = make_pool(1) };
     finish(submit(nest.pool, wait_for_one_that_visits, &nest, (stint_options){ .name = "outer" }));
     assert_int_equal(nest.views.count, 2);
@@ -228,9 +226,8 @@ static int have_a_part_done(void *arg, void **value)
     return stint_join(&part, NULL);
 }
 
-static void a_task_that_has_a_part_done_by_another_worker_is_shown_once(void **state)
+TEST(a_task_that_has_a_part_done_by_another_worker_is_shown_once)
 {
-    (void)state;
     stint_pool *pool = make_pool(2);
     struct gate gate = { 0 };
     stint_future *future = submit(pool, have_a_part_done, &gate, (stint_options){ .name = "whole" });
@@ -285,9 +282,8 @@ static void assert_deferral(stint_fn *fn, stint_deferral deferral)
     assert_int_equal(stint_pool_destroy(pool), 0);
 }
 
-static void what_defers_the_interrupt_of_an_overdue_task_is_shown(void **state)
+TEST(what_defers_the_interrupt_of_an_overdue_task_is_shown)
 {
-    (void)state;
     assert_deferral(hold_masked, STINT_DEFERRAL_MASK);
     if (stint_overrides_malloc()) /* locks are seen then */
         assert_deferral(hold_locked, STINT_DEFERRAL_LOCK);
@@ -366,9 +362,8 @@ static bool check(const stint_task_view *view, void *arg)
     return true;
 }
 
-static void visits_while_tasks_come_and_go_see_whole_tasks_and_lose_none(void **state)
+TEST(visits_while_tasks_come_and_go_see_whole_tasks_and_lose_none)
 {
-    (void)state;
     stint_pool *pool = make_pool(2);
     struct producer producers[PRODUCERS];
     atomic_uint done = 0;
@@ -387,14 +382,4 @@ static void visits_while_tasks_come_and_go_see_whole_tasks_and_lose_none(void **
     assert_int_equal(stint_pool_destroy(pool), 0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_runs_and_what_waits_is_shown_with_its_name_account_age_and_limits),
-        cmocka_unit_test(a_task_that_runs_on_top_of_one_that_waits_for_it_is_shown_before_it),
-        cmocka_unit_test(a_task_that_has_a_part_done_by_another_worker_is_shown_once),
-        cmocka_unit_test(what_defers_the_interrupt_of_an_overdue_task_is_shown),
-        cmocka_unit_test(visits_while_tasks_come_and_go_see_whole_tasks_and_lose_none),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -35,9 +35,8 @@ static stint_reason reason_of_a_preempted_loop(void)
     return stint_run(loop_for_ever, NULL, &options, &outcome) == 0 ? outcome.reason : STINT_REASON_FAILED;
 }
 
-static void test_a_loop_in_the_child_is_preempted(void **state)
+TEST(test_a_loop_in_the_child_is_preempted)
 {
-    (void)state;
     assert_int_equal(reason_of_a_preempted_loop(), STINT_REASON_DEADLINE);
     pid_t child = fork();
     if (child == 0) {
@@ -80,9 +79,8 @@ static int fork_while_the_hook_runs(void *argument, void **value)
     return 0;
 }
 
-static void test_a_task_that_forked_while_its_hook_ran_ends_in_the_child_too(void **state)
+TEST(test_a_task_that_forked_while_its_hook_ran_ends_in_the_child_too)
 {
-    (void)state;
     struct forking forking = { .child = -1 };
     assert_int_equal(stint_token_create(&forking.token, NULL), 0);
     const stint_options options = { .token = forking.token };
@@ -147,9 +145,8 @@ static int use_account(stint_account *account)
     return 0;
 }
 
-static void test_the_child_s_accounts_count_no_task_of_other_threads(void **state)
+TEST(test_the_child_s_accounts_count_no_task_of_other_threads)
 {
-    (void)state;
     struct holding holding = { 0 };
     const stint_account_limits limits = { .running = 1, .memory = 2 * MIB };
     stint_account *tenant;
@@ -202,9 +199,8 @@ static int run_with_account(void *arg, void **value)
     return error != 0 ? error : outcome.error;
 }
 
-static void test_the_child_of_a_task_is_still_counted_until_that_ends(void **state)
+TEST(test_the_child_of_a_task_is_still_counted_until_that_ends)
 {
-    (void)state;
     struct holding holding = { 0 };
     const stint_account_limits limits = { .running = 2, .memory = 4 * MIB };
     assert_int_equal(stint_account_create(&holding.account, NULL, &limits), 0);
@@ -220,13 +216,4 @@ static void test_the_child_of_a_task_is_still_counted_until_that_ends(void **sta
     stint_account_release(holding.account);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_loop_in_the_child_is_preempted),
-        cmocka_unit_test(test_a_task_that_forked_while_its_hook_ran_ends_in_the_child_too),
-        cmocka_unit_test(test_the_child_s_accounts_count_no_task_of_other_threads),
-        cmocka_unit_test(test_the_child_of_a_task_is_still_counted_until_that_ends),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

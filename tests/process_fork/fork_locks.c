@@ -53,9 +53,8 @@ static int run_tasks(void)
     return 0;
 }
 
-static void test_a_child_takes_locks_of_threads_that_it_does_not_have(void **state)
+TEST(test_a_child_takes_locks_of_threads_that_it_does_not_have)
 {
-    (void)state;
     *(void **)&visit_heaps = dlsym(RTLD_DEFAULT, "mi_subproc_visit_heaps");
     *(void **)&main_process = dlsym(RTLD_DEFAULT, "mi_subproc_main");
     if (visit_heaps == NULL || main_process == NULL)
@@ -77,10 +76,4 @@ static void test_a_child_takes_locks_of_threads_that_it_does_not_have(void **sta
     assert_int_equal(status, 0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_child_takes_locks_of_threads_that_it_does_not_have),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

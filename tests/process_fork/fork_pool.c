@@ -5,15 +5,13 @@
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
+#include "test.h"
 #include <stint/stint.h>
 
 #include "gate.h"
@@ -103,9 +101,8 @@ static int meet_its_parent_s(stint_pool *pool, stint_future *running, stint_futu
     return 0;
 }
 
-static void a_child_has_pools_of_its_own_and_none_of_its_parent_s(void **state)
+TEST(a_child_has_pools_of_its_own_and_none_of_its_parent_s)
 {
-    (void)state;
     stint_pool *pool = make_pool();
     struct gate gate = { 0 };
     stint_account *account;
@@ -182,9 +179,8 @@ static void *submit_on_and_on(void *arg)
 
 #define FORKS 40
 
-static void a_child_never_hangs_whatever_was_under_way(void **state)
+TEST(a_child_never_hangs_whatever_was_under_way)
 {
-    (void)state;
     stint_pool *pool = make_pool();
     pthread_t threads[4];
     atomic_store(&enough, false);
@@ -241,9 +237,8 @@ static int fork_and_return(void *arg, void **value)
     return child >= 0 ? 0 : errno;
 }
 
-static void a_task_may_fork(void **state)
+TEST(a_task_may_fork)
 {
-    (void)state;
     stint_fn *const functions[] = { fork_inside, fork_and_return };
     for (int i = 0; i < 2; i++) {
         stint_pool *pool = make_pool();
@@ -299,9 +294,8 @@ static int fork_with_a_subtask_taken(void *arg, void **value)
     return 0; /* in the child the worker's thread ends then, which is the only one */
 }
 
-static void what_a_child_s_task_had_others_do_is_not_waited_for(void **state)
+TEST(what_a_child_s_task_had_others_do_is_not_waited_for)
 {
-    (void)state;
     stint_pool *pool = make_pool();
     for (int joins = 0; joins <= 1; joins++) {
         struct outstanding outstanding = { .joins = joins != 0, .join_error = -1 };
@@ -373,9 +367,8 @@ static int go_round_often(void)
     return failed != 0 || stint_pool_destroy(pool) == 0 ? failed : 34;
 }
 
-static void what_a_parent_s_tasks_wait_for_is_nothing_to_its_child(void **state)
+TEST(what_a_parent_s_tasks_wait_for_is_nothing_to_its_child)
 {
-    (void)state;
     enum { WAITING = 8 };
     stint_pool *pool = make_pool();
     struct gate gate = { 0 };
@@ -400,14 +393,4 @@ static void what_a_parent_s_tasks_wait_for_is_nothing_to_its_child(void **state)
     assert_int_equal(stint_pool_destroy(pool), 0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_child_has_pools_of_its_own_and_none_of_its_parent_s),
-        cmocka_unit_test(a_child_never_hangs_whatever_was_under_way),
-        cmocka_unit_test(a_task_may_fork),
-        cmocka_unit_test(what_a_child_s_task_had_others_do_is_not_waited_for),
-        cmocka_unit_test(what_a_parent_s_tasks_wait_for_is_nothing_to_its_child),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

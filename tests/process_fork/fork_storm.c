@@ -93,9 +93,8 @@ static unsigned fork_children(int (*live)(stint_account *account), stint_account
     return bad;
 }
 
-static void test_no_child_hangs_whatever_its_parent_rolled_back(void **state)
+TEST(test_no_child_hangs_whatever_its_parent_rolled_back)
 {
-    (void)state;
     memset(large, 0, sizeof large);
     stint_account *account;
     const stint_account_limits limits = { .running = THREADS, .memory = 64 * MIB };
@@ -156,9 +155,8 @@ static int start_threads_in_child(stint_account *unused)
     return 0;
 }
 
-static void test_no_child_hangs_whatever_threads_its_parent_started_and_ended(void **state)
+TEST(test_no_child_hangs_whatever_threads_its_parent_started_and_ended)
 {
-    (void)state;
     if (!stint_overrides_malloc())
         skip(); /* a sanitizer's own locks do not stand it */
     atomic_store(&enough, false);
@@ -176,9 +174,5 @@ int main(int count, char **arguments)
 {
     if (count > 1)
         forks = (unsigned)strtoul(arguments[1], NULL, 10);
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_no_child_hangs_whatever_its_parent_rolled_back),
-        cmocka_unit_test(test_no_child_hangs_whatever_threads_its_parent_started_and_ended),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests(NULL, NULL);
 }

@@ -70,9 +70,8 @@ static void recurse(struct comparison *comparison, unsigned depth)
     keep(comparison); /* no tail call */
 }
 
-static void a_deep_stack_is_followed_to_its_end(void **state)
+TEST(a_deep_stack_is_followed_to_its_end)
 {
-    (void)state;
     static struct comparison comparison;
     for (unsigned depth = 0; depth < 200; depth += 7) {
         next_recursion(&comparison, depth);
@@ -88,9 +87,8 @@ static void with_a_large_frame(struct comparison *comparison)
     large[1] = large[0];
 }
 
-static void a_large_frame_is_followed(void **state)
+TEST(a_large_frame_is_followed)
 {
-    (void)state;
     static struct comparison comparison;
     with_a_large_frame(&comparison);
     assert_same(&comparison, 3);
@@ -104,9 +102,8 @@ static int compare_ints(const void *a, const void *b)
     return *(const int *)a - *(const int *)b;
 }
 
-static void libc_in_between_is_followed(void **state)
+TEST(libc_in_between_is_followed)
 {
-    (void)state;
     static struct comparison comparison;
     int numbers[] = { 3, 1, 2, 5, 4, 9, 7 };
     of_comparator = &comparison;
@@ -122,9 +119,8 @@ static void run_coroutine(void)
     next_recursion(&of_coroutine, 20);
 }
 
-static void a_coroutines_stack_is_followed(void **state)
+TEST(a_coroutines_stack_is_followed)
 {
-    (void)state;
     ucontext_t coroutine;
     const size_t size = 256 * KIB;
     void *stack = malloc(size);
@@ -146,9 +142,8 @@ static void handle(int number)
     next_recursion(&of_handler, 5);
 }
 
-static void a_signals_frame_on_another_stack_is_followed(void **state)
+TEST(a_signals_frame_on_another_stack_is_followed)
 {
-    (void)state;
     const size_t size = 256 * KIB;
     stack_t other = { .ss_sp = malloc(size), .ss_size = size };
     struct sigaction action = { .sa_handler = handle, .sa_flags = SA_ONSTACK };
@@ -162,9 +157,8 @@ static void a_signals_frame_on_another_stack_is_followed(void **state)
     free(other.ss_sp);
 }
 
-static void the_depth_bounds_it(void **state)
+TEST(the_depth_bounds_it)
 {
-    (void)state;
     void *frames[4] = { NULL };
     assert_int_equal(sti_callstack(frames, 0, STI_CALLER()), 0);
     assert_int_equal(sti_callstack(frames, 1, STI_CALLER()), 1);
@@ -172,15 +166,4 @@ static void the_depth_bounds_it(void **state)
     assert_null(frames[1]);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_deep_stack_is_followed_to_its_end),
-        cmocka_unit_test(a_large_frame_is_followed),
-        cmocka_unit_test(libc_in_between_is_followed),
-        cmocka_unit_test(a_coroutines_stack_is_followed),
-        cmocka_unit_test(a_signals_frame_on_another_stack_is_followed),
-        cmocka_unit_test(the_depth_bounds_it),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -77,9 +77,8 @@ static void refuse(stint_memprof_options options)
     assert_int_equal(stint_memprof_start(&options), EINVAL);
 }
 
-static void a_bad_option_is_refused(void **state)
+TEST(a_bad_option_is_refused)
 {
-    (void)state;
     struct seen seen = { 0 };
     stint_memprof_options options = options_for(&seen);
     assert_int_equal(stint_memprof_start(NULL), EINVAL);
@@ -106,9 +105,8 @@ static void a_bad_option_is_refused(void **state)
     assert_int_equal(stint_memprof_stop(), EINVAL);
 }
 
-static void a_second_start_is_refused_until_the_stop(void **state)
+TEST(a_second_start_is_refused_until_the_stop)
 {
-    (void)state;
     struct seen seen = { 0 };
     stint_memprof_options options = options_for(&seen);
     for (int i = 0; i < 3; i++) {
@@ -129,9 +127,8 @@ static void *change_inside(const stint_memprof_allocation *allocation, void *arg
     return NULL;
 }
 
-static void a_callback_can_neither_start_nor_stop(void **state)
+TEST(a_callback_can_neither_start_nor_stop)
 {
-    (void)state;
     struct seen seen = { 0 };
     stint_memprof_options options = options_for(&seen);
     options.tracker.alloc = change_inside;
@@ -142,9 +139,8 @@ static void a_callback_can_neither_start_nor_stop(void **state)
     assert_int_equal(seen.stop_inside, EDEADLK);
 }
 
-static void a_rate_is_samples_a_word(void **state)
+TEST(a_rate_is_samples_a_word)
 {
-    (void)state;
     struct seen seen = { 0 };
     stint_memprof_options options = options_for(&seen);
     options.interval = 0;
@@ -208,9 +204,8 @@ static int allocate_in_every_way(void *arg, void **value)
     return 0;
 }
 
-static void a_tracker_is_told_what_and_whose(void **state)
+TEST(a_tracker_is_told_what_and_whose)
 {
-    (void)state;
     stint_account *account;
     assert_int_equal(stint_account_create(&account, NULL, NULL), 0);
     for (unsigned i = 0; family_at(i) != NULL; i++) {
@@ -245,9 +240,8 @@ static void a_tracker_is_told_what_and_whose(void **state)
     stint_account_release(account);
 }
 
-static void blocks_outside_of_tasks_are_sampled(void **state)
+TEST(blocks_outside_of_tasks_are_sampled)
 {
-    (void)state;
     for (unsigned i = 0; family_at(i) != NULL; i++) {
         const struct family *family = family_at(i);
         struct seen seen = { 0 };
@@ -280,9 +274,8 @@ static int have_libc_allocate(void *arg, void **value)
     return EIO;
 }
 
-static void what_libc_allocates_is_foreign(void **state)
+TEST(what_libc_allocates_is_foreign)
 {
-    (void)state;
     struct seen seen = { 0 };
     if (!stint_overrides_malloc())
         skip();
@@ -312,9 +305,8 @@ static void *allocate_elsewhere(void *arg)
     return NULL;
 }
 
-static void a_thread_that_runs_no_task_joins(void **state)
+TEST(a_thread_that_runs_no_task_joins)
 {
-    (void)state;
     struct seen seen = { 0 };
     pthread_t thread;
     start(&seen);
@@ -337,9 +329,8 @@ static int leave_two_blocks(void *arg, void **value)
     return step->code;
 }
 
-static void a_block_of_a_task_that_ends_ok_is_promoted(void **state)
+TEST(a_block_of_a_task_that_ends_ok_is_promoted)
 {
-    (void)state;
     struct seen seen = { 0 };
     struct step step = { 0 };
     start(&seen);
@@ -357,9 +348,8 @@ static void a_block_of_a_task_that_ends_ok_is_promoted(void **state)
     assert_int_equal(seen.unknown, 0);
 }
 
-static void a_block_of_a_task_that_fails_is_rolled_back(void **state)
+TEST(a_block_of_a_task_that_fails_is_rolled_back)
 {
-    (void)state;
     struct seen seen = { 0 };
     struct step *step = calloc(1, sizeof *step); /* where no root scan looks */
     step->code = 7;
@@ -383,9 +373,8 @@ static int run_inner(void *arg, void **value)
     return error != 0 ? error : 5;
 }
 
-static void what_an_inner_task_commits_goes_with_the_outer_one(void **state)
+TEST(what_an_inner_task_commits_goes_with_the_outer_one)
 {
-    (void)state;
     struct seen seen = { 0 };
     struct step *step = calloc(1, sizeof *step);
     step->seen = &seen;
@@ -398,9 +387,8 @@ static void what_an_inner_task_commits_goes_with_the_outer_one(void **state)
     free(step);
 }
 
-static void what_a_tracker_does_not_follow_has_no_end(void **state)
+TEST(what_a_tracker_does_not_follow_has_no_end)
 {
-    (void)state;
     struct seen seen = { .silent = true };
     struct step step = { 0 };
     start(&seen);
@@ -417,9 +405,8 @@ static void *forget_at_promotion(void *metadata, void *arg)
     return NULL;
 }
 
-static void promotion_may_end_the_following(void **state)
+TEST(promotion_may_end_the_following)
 {
-    (void)state;
     struct seen seen = { 0 };
     struct step step = { 0 };
     stint_memprof_options options = options_for(&seen);
@@ -480,9 +467,8 @@ static int allocate_while_busy(void *arg, void **value)
     return 0;
 }
 
-static void callbacks_allocate_and_free_unseen(void **state)
+TEST(callbacks_allocate_and_free_unseen)
 {
-    (void)state;
     struct busy busy = { .depth = 0 };
     struct busy_task task = { .busy = &busy };
     stint_memprof_options options = options_for(&busy.seen);
@@ -508,9 +494,8 @@ static int allocate_until_stopped(void *arg, void **value)
     return 0;
 }
 
-static void a_callback_interrupts_its_task(void **state)
+TEST(a_callback_interrupts_its_task)
 {
-    (void)state;
     const stint_on_interrupt modes[] = { STINT_JUMP, STINT_FAIL };
     for (size_t i = 0; i < 2; i++) {
         struct seen seen = { .answer = STINT_MEMPROF_INTERRUPT };
@@ -558,9 +543,8 @@ static void *copy_callstack(const stint_memprof_allocation *allocation, void *ar
     return NULL;
 }
 
-static void a_callstack_leads_to_the_caller(void **state)
+TEST(a_callstack_leads_to_the_caller)
 {
-    (void)state;
     for (size_t depth = 0; depth <= 64; depth += 4) {
         struct seen seen = { 0 };
         stint_memprof_options options = options_for(&seen);
@@ -580,25 +564,4 @@ static void a_callstack_leads_to_the_caller(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_bad_option_is_refused),
-        cmocka_unit_test(a_second_start_is_refused_until_the_stop),
-        cmocka_unit_test(a_callback_can_neither_start_nor_stop),
-        cmocka_unit_test(a_rate_is_samples_a_word),
-        cmocka_unit_test(a_tracker_is_told_what_and_whose),
-        cmocka_unit_test(blocks_outside_of_tasks_are_sampled),
-        cmocka_unit_test(what_libc_allocates_is_foreign),
-        cmocka_unit_test(a_thread_that_runs_no_task_joins),
-        cmocka_unit_test(a_block_of_a_task_that_ends_ok_is_promoted),
-        cmocka_unit_test(a_block_of_a_task_that_fails_is_rolled_back),
-        cmocka_unit_test(what_an_inner_task_commits_goes_with_the_outer_one),
-        cmocka_unit_test(what_a_tracker_does_not_follow_has_no_end),
-        cmocka_unit_test(promotion_may_end_the_following),
-        cmocka_unit_test(callbacks_allocate_and_free_unseen),
-        cmocka_unit_test(a_callback_interrupts_its_task),
-        cmocka_unit_test(a_callstack_leads_to_the_caller),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -3,25 +3,16 @@
  * As memprof_estimates, with ten million allocations and a thousand runs. */
 #include "memprof_estimates.h"
 
-static void estimates_of_ten_million_allocations_are_unbiased(void **state)
+TEST(estimates_of_ten_million_allocations_are_unbiased)
 {
-    (void)state;
     assert_unbiased(one_size, 10000000);
     assert_unbiased(leak_among_noise, 10000000);
 }
 
-static void an_interval_of_95_percent_holds_the_truth_as_often(void **state)
+TEST(an_interval_of_95_percent_holds_the_truth_as_often)
 {
-    (void)state;
     for (size_t i = 0; i < ESTIMATES_RATES; i++)
         assert_in_range(count_covered(estimates_rates[i], 1000), 930, 970);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(estimates_of_ten_million_allocations_are_unbiased),
-        cmocka_unit_test(an_interval_of_95_percent_holds_the_truth_as_often),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -67,9 +67,8 @@ static void run_tasks(stint_outcome *outcomes)
     }
 }
 
-static void outcomes_are_the_same_at_every_rate(void **state)
+TEST(outcomes_are_the_same_at_every_rate)
 {
-    (void)state;
     static stint_outcome without[TASKS];
     static stint_outcome with[TASKS];
     size_t of_status[3] = { 0 };
@@ -93,8 +92,4 @@ static void outcomes_are_the_same_at_every_rate(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = { cmocka_unit_test(outcomes_are_the_same_at_every_rate) };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -18,7 +18,7 @@ static void assert_estimate(double estimate, double truth, double samples)
     assert_true((estimate - truth) * (estimate - truth) * samples < 16 * truth * truth);
 }
 
-static void test_what_cannot_be_is_refused(void **state)
+TEST(test_what_cannot_be_is_refused)
 {
     stint_profile_options options = STINT_PROFILE_OPTIONS_INIT;
     stint_profile_totals totals;
@@ -45,7 +45,7 @@ static void test_what_cannot_be_is_refused(void **state)
     assert_int_equal(stint_profile_stop(), EINVAL);
 }
 
-static void test_estimates_are_near_what_was_charged(void **state)
+TEST(test_estimates_are_near_what_was_charged)
 {
     size_t count = 200000;
     stint_options options = STINT_OPTIONS_INIT;
@@ -61,7 +61,7 @@ static void test_estimates_are_near_what_was_charged(void **state)
     assert_int_equal(stint_profile_stop(), 0);
 }
 
-static void test_a_rate_of_samples_a_word_gives_the_same_estimates(void **state)
+TEST(test_a_rate_of_samples_a_word_gives_the_same_estimates)
 {
     size_t count = 200000;
     stint_options options = STINT_OPTIONS_INIT;
@@ -74,7 +74,7 @@ static void test_a_rate_of_samples_a_word_gives_the_same_estimates(void **state)
     assert_int_equal(stint_profile_stop(), 0);
 }
 
-static void test_what_is_in_use_ends_with_its_free_or_its_task(void **state)
+TEST(test_what_is_in_use_ends_with_its_free_or_its_task)
 {
     size_t count = 20000;
     stint_options options = STINT_OPTIONS_INIT;
@@ -98,7 +98,7 @@ static void test_what_is_in_use_ends_with_its_free_or_its_task(void **state)
     assert_int_equal(stint_profile_stop(), 0);
 }
 
-static void test_a_stopped_profile_stays_as_it_was_until_the_next(void **state)
+TEST(test_a_stopped_profile_stays_as_it_was_until_the_next)
 {
     size_t count = 20000;
     stint_options options = STINT_OPTIONS_INIT;
@@ -124,7 +124,7 @@ static void *write_in_callback(const stint_memprof_allocation *allocation, void 
     return NULL;
 }
 
-static void test_beside_another_tracker_there_is_no_profile(void **state)
+TEST(test_beside_another_tracker_there_is_no_profile)
 {
     size_t count = 1000;
     int error = 0;
@@ -142,7 +142,7 @@ static void test_beside_another_tracker_there_is_no_profile(void **state)
     assert_int_equal(stint_memprof_stop(), 0);
 }
 
-static void test_the_child_of_a_fork_has_no_profile_but_can_start_one(void **state)
+TEST(test_the_child_of_a_fork_has_no_profile_but_can_start_one)
 {
     size_t count = 20000;
     stint_profile_totals totals;
@@ -163,7 +163,7 @@ static void test_the_child_of_a_fork_has_no_profile_but_can_start_one(void **sta
     assert_int_equal(stint_profile_stop(), 0);
 }
 
-static void test_writing_needs_its_libraries(void **state)
+TEST(test_writing_needs_its_libraries)
 {
     int fd = open("/dev/null", O_WRONLY);
     (void)state;
@@ -174,17 +174,4 @@ static void test_writing_needs_its_libraries(void **state)
     close(fd);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_what_cannot_be_is_refused),
-        cmocka_unit_test(test_estimates_are_near_what_was_charged),
-        cmocka_unit_test(test_a_rate_of_samples_a_word_gives_the_same_estimates),
-        cmocka_unit_test(test_what_is_in_use_ends_with_its_free_or_its_task),
-        cmocka_unit_test(test_a_stopped_profile_stays_as_it_was_until_the_next),
-        cmocka_unit_test(test_beside_another_tracker_there_is_no_profile),
-        cmocka_unit_test(test_the_child_of_a_fork_has_no_profile_but_can_start_one),
-        cmocka_unit_test(test_writing_needs_its_libraries),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -57,7 +57,7 @@ static int write_and_fail(void *file, void **value)
 }
 
 /* The first test: nothing has been written yet. */
-static void test_what_writes_profiles_is_loaded_when_the_first_is_written_also_in_a_task_that_fails(void **state)
+TEST(test_what_writes_profiles_is_loaded_when_the_first_is_written_also_in_a_task_that_fails)
 {
     static const char *const libraries[] = { "libdw.so.1", "libelf.so.1", "libprotobuf-c.so.1", "libz.so.1" };
     size_t count = 2000;
@@ -85,7 +85,7 @@ static void test_what_writes_profiles_is_loaded_when_the_first_is_written_also_i
     assert_int_equal(stint_profile_stop(), 0);
 }
 
-static void test_collapsed_stacks_have_the_sums_the_functions_and_the_labels(void **state)
+TEST(test_collapsed_stacks_have_the_sums_the_functions_and_the_labels)
 {
     size_t count = 20000;
     stint_account *account;
@@ -124,7 +124,7 @@ static void test_collapsed_stacks_have_the_sums_the_functions_and_the_labels(voi
     stint_account_release(account);
 }
 
-static void test_a_profile_without_callstacks_still_has_tasks(void **state)
+TEST(test_a_profile_without_callstacks_still_has_tasks)
 {
     size_t count = 20000;
     stint_options options = STINT_OPTIONS_INIT;
@@ -141,7 +141,7 @@ static void test_a_profile_without_callstacks_still_has_tasks(void **state)
     assert_int_equal(stint_profile_stop(), 0);
 }
 
-static void test_a_failed_write_is_reported_and_loses_nothing_else(void **state)
+TEST(test_a_failed_write_is_reported_and_loses_nothing_else)
 {
     size_t count = 20000;
     stint_options options = STINT_OPTIONS_INIT;
@@ -175,7 +175,7 @@ static int write_inside(void *fd, void **value)
     return error != 0 ? error : stint_profile_write(*(int *)fd, STINT_PROFILE_COLLAPSED);
 }
 
-static void test_writing_is_charged_to_no_task_and_not_sampled(void **state)
+TEST(test_writing_is_charged_to_no_task_and_not_sampled)
 {
     size_t count = 20000;
     int file = new_file();
@@ -211,7 +211,7 @@ static int cancel_and_write(void *arg, void **value)
     return write(writer->file, "too far", 7) < 0;
 }
 
-static void test_an_interrupt_waits_until_the_profile_is_written(void **state)
+TEST(test_an_interrupt_waits_until_the_profile_is_written)
 {
     size_t count = 20000;
     struct cancelled_writer writer = { .file = new_file() };
@@ -265,7 +265,7 @@ static void *wander_in_tasks(void *seed)
     return NULL;
 }
 
-static void test_writing_goes_on_beside_threads_that_allocate(void **state)
+TEST(test_writing_goes_on_beside_threads_that_allocate)
 {
     pthread_t threads[2];
     uint64_t seeds[2] = { 1, 2 };
@@ -305,7 +305,7 @@ static void *start_and_stop(void *unused)
     return unused;
 }
 
-static void test_starts_stops_and_writes_of_several_threads_do_no_harm(void **state)
+TEST(test_starts_stops_and_writes_of_several_threads_do_no_harm)
 {
     pthread_t threads[3];
     uint64_t seed = 3;
@@ -329,17 +329,4 @@ static void test_starts_stops_and_writes_of_several_threads_do_no_harm(void **st
     assert_int_equal(stint_profile_stop(), EINVAL);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_what_writes_profiles_is_loaded_when_the_first_is_written_also_in_a_task_that_fails),
-        cmocka_unit_test(test_collapsed_stacks_have_the_sums_the_functions_and_the_labels),
-        cmocka_unit_test(test_a_profile_without_callstacks_still_has_tasks),
-        cmocka_unit_test(test_a_failed_write_is_reported_and_loses_nothing_else),
-        cmocka_unit_test(test_writing_is_charged_to_no_task_and_not_sampled),
-        cmocka_unit_test(test_an_interrupt_waits_until_the_profile_is_written),
-        cmocka_unit_test(test_writing_goes_on_beside_threads_that_allocate),
-        cmocka_unit_test(test_starts_stops_and_writes_of_several_threads_do_no_harm),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

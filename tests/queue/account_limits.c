@@ -65,9 +65,8 @@ static int count(void *arg, void **value)
 
 /* --- Changing them ------------------------------------------------------------------------------------------------ */
 
-static void more_slots_let_begin_what_was_held_back(void **state)
+TEST(more_slots_let_begin_what_was_held_back)
 {
-    (void)state;
     enum { TASKS = 3 };
     stint_pool *pool = make_pool(TASKS, 0);
     stint_account *account = make_account(NULL, (stint_account_limits){ .running = 1 });
@@ -96,9 +95,8 @@ static int allocate_so_much(void *arg, void **value)
     return keep(stint_malloc(*(size_t *)arg)) != NULL ? 0 : ENOMEM;
 }
 
-static void other_limits_of_bytes_and_slots_hold_from_now_on(void **state)
+TEST(other_limits_of_bytes_and_slots_hold_from_now_on)
 {
-    (void)state;
     stint_account *account = make_account(NULL, (stint_account_limits){ .allocation = MIB });
     stint_options options = STINT_OPTIONS_INIT;
     options.account = account;
@@ -116,9 +114,8 @@ static void other_limits_of_bytes_and_slots_hold_from_now_on(void **state)
     stint_account_release(account);
 }
 
-static void bad_limits_are_refused(void **state)
+TEST(bad_limits_are_refused)
 {
-    (void)state;
     stint_account *account;
     const stint_account_limits heavy = { .weight = 10001 };
     const stint_account_limits limits = { .weight = 10000 };
@@ -132,9 +129,8 @@ static void bad_limits_are_refused(void **state)
 
 /* --- Waiting tasks ------------------------------------------------------------------------------------------------ */
 
-static void so_many_tasks_of_an_account_may_wait(void **state)
+TEST(so_many_tasks_of_an_account_may_wait)
 {
-    (void)state;
     stint_pool *pool = make_pool(1, 0);
     stint_account *parent = make_account(NULL, (stint_account_limits){ .waiting = 5 });
     stint_account *account = make_account(parent, (stint_account_limits){ .waiting = 3 });
@@ -191,9 +187,8 @@ static void *submit_and_wait(void *arg)
 }
 
 /* In the pool where one begins, in another one, and when the limit is changed. */
-static void who_submits_and_waits_is_put_when_the_account_has_room(void **state)
+TEST(who_submits_and_waits_is_put_when_the_account_has_room)
 {
-    (void)state;
     enum { WAITERS = 6 };
     stint_pool *pools[2] = { make_pool(1, 0), make_pool(1, 0) };
     stint_account *account = make_account(NULL, (stint_account_limits){ .waiting = 1 });
@@ -260,9 +255,8 @@ static int look_at_the_others(void *arg, void **value)
     return 0;
 }
 
-static void a_task_of_another_pool_does_not_wait_for_this_pool_s_backlog(void **state)
+TEST(a_task_of_another_pool_does_not_wait_for_this_pool_s_backlog)
 {
-    (void)state;
     enum { BACKLOG = 2000 };
     stint_pool *pools[2] = { make_pool(1, 4096), make_pool(1, 0) };
     stint_account *account = make_account(NULL, (stint_account_limits){ .running = 1 });
@@ -307,9 +301,8 @@ static void *run_in_a_loop(void *arg)
     return NULL;
 }
 
-static void a_task_gets_the_slot_beside_a_loop_of_stint_run(void **state)
+TEST(a_task_gets_the_slot_beside_a_loop_of_stint_run)
 {
-    (void)state;
     stint_pool *pool = make_pool(1, 0);
     struct runner runner = { .account = make_account(NULL, (stint_account_limits){ .running = 1 }) };
     atomic_uint ran = 0;
@@ -361,9 +354,8 @@ static double cost_of_herd(unsigned accounts)
     return cost;
 }
 
-static void a_slot_that_many_accounts_wait_for_wakes_one_of_them(void **state)
+TEST(a_slot_that_many_accounts_wait_for_wakes_one_of_them)
 {
-    (void)state;
     double few = cost_of_herd(250);
     double many = cost_of_herd(8000);
     assert_true(many < 4 * few);
@@ -434,9 +426,8 @@ static void *produce(void *arg)
     return NULL;
 }
 
-static void every_task_resolves_whatever_happens_to_the_limits(void **state)
+TEST(every_task_resolves_whatever_happens_to_the_limits)
 {
-    (void)state;
     stint_pool *pools[2] = { make_pool(2, 128), make_pool(1, 128) };
     stint_account *accounts[ACCOUNTS];
     struct producer producers[PRODUCERS];
@@ -463,18 +454,4 @@ static void every_task_resolves_whatever_happens_to_the_limits(void **state)
         stint_account_release(accounts[i - 1]);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(more_slots_let_begin_what_was_held_back),
-        cmocka_unit_test(other_limits_of_bytes_and_slots_hold_from_now_on),
-        cmocka_unit_test(bad_limits_are_refused),
-        cmocka_unit_test(so_many_tasks_of_an_account_may_wait),
-        cmocka_unit_test(who_submits_and_waits_is_put_when_the_account_has_room),
-        cmocka_unit_test(a_task_of_another_pool_does_not_wait_for_this_pool_s_backlog),
-        cmocka_unit_test(a_task_gets_the_slot_beside_a_loop_of_stint_run),
-        cmocka_unit_test(a_slot_that_many_accounts_wait_for_wakes_one_of_them),
-        cmocka_unit_test(every_task_resolves_whatever_happens_to_the_limits),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -5,15 +5,13 @@
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <cmocka.h>
+#include "test.h"
 #include <stint/stint.h>
 
 #include "gate.h"
@@ -117,9 +115,8 @@ static void let_go(struct held_pool *held)
     finish(held->holder);
 }
 
-static void a_high_task_comes_before_a_normal_one_and_that_before_a_low_one(void **state)
+TEST(a_high_task_comes_before_a_normal_one_and_that_before_a_low_one)
 {
-    (void)state;
     struct held_pool held;
     hold(&held, 0);
     stint_future *low = submit(held.pool, take_turn, NULL, NULL, STINT_PRIORITY_LOW);
@@ -134,9 +131,8 @@ static void a_high_task_comes_before_a_normal_one_and_that_before_a_low_one(void
 
 #define MANY 1000
 
-static void a_flood_of_high_tasks_leaves_every_eighth_turn_to_normal_and_every_64th_to_low_ones(void **state)
+TEST(a_flood_of_high_tasks_leaves_every_eighth_turn_to_normal_and_every_64th_to_low_ones)
 {
-    (void)state;
     struct held_pool held;
     static stint_future *high[MANY], *normal[MANY], *low[MANY];
     hold(&held, 4096);
@@ -171,9 +167,8 @@ static void a_flood_of_high_tasks_leaves_every_eighth_turn_to_normal_and_every_6
 }
 
 /* By processor time: so a task that was held up by a page fault costs its account a turn. */
-static void accounts_take_turns(void **state)
+TEST(accounts_take_turns)
 {
-    (void)state;
     enum { ACCOUNTS = 5, EACH = 40 };
     struct held_pool held;
     stint_account *accounts[ACCOUNTS];
@@ -199,9 +194,8 @@ static void accounts_take_turns(void **state)
 #define FLOOD 1000000
 #endif
 
-static void a_flood_of_one_account_delays_another_s_single_task_by_one_task(void **state)
+TEST(a_flood_of_one_account_delays_another_s_single_task_by_one_task)
 {
-    (void)state;
     struct held_pool held;
     hold(&held, (size_t)FLOOD * 2);
     stint_account *greedy = make_account(NULL, 0);
@@ -220,9 +214,8 @@ static void a_flood_of_one_account_delays_another_s_single_task_by_one_task(void
     stint_account_release(modest);
 }
 
-static void plain_tasks_are_one_tenant_among_the_others(void **state)
+TEST(plain_tasks_are_one_tenant_among_the_others)
 {
-    (void)state;
     enum { PLAIN = 500, EACH = 50 };
     struct held_pool held;
     stint_future *futures[3][EACH];
@@ -260,9 +253,8 @@ static int submit_three(void *arg, void **value)
     return 0;
 }
 
-static void what_a_task_submits_waits_where_its_account_and_priority_say(void **state)
+TEST(what_a_task_submits_waits_where_its_account_and_priority_say)
 {
-    (void)state;
     struct parent parent = { .pool = make_pool(1, 0), .account = make_account(NULL, 0) };
     atomic_store(&turn, 0);
     finish(submit(parent.pool, submit_three, &parent, NULL, STINT_PRIORITY_NORMAL));
@@ -288,9 +280,8 @@ static unsigned fill(stint_pool *pool, stint_account *account, stint_priority pr
     return count;
 }
 
-static void one_account_cannot_take_every_place(void **state)
+TEST(one_account_cannot_take_every_place)
 {
-    (void)state;
     enum { CAPACITY = 900 };
     struct held_pool held;
     static stint_future *futures[4][CAPACITY + 1];
@@ -317,9 +308,8 @@ static void one_account_cannot_take_every_place(void **state)
         stint_account_release(accounts[i]);
 }
 
-static void cancelling_one_that_waits_with_an_account_gives_its_place_back_at_once(void **state)
+TEST(cancelling_one_that_waits_with_an_account_gives_its_place_back_at_once)
 {
-    (void)state;
     struct held_pool held;
     stint_future *futures[10];
     stint_account *account = make_account(NULL, 0);
@@ -360,9 +350,8 @@ static int be_inside(void *arg, void **value)
     return 0;
 }
 
-static void an_account_s_maximum_holds_its_tasks_back_and_nobody_else_s(void **state)
+TEST(an_account_s_maximum_holds_its_tasks_back_and_nobody_else_s)
 {
-    (void)state;
     stint_pool *pool = make_pool(3, 0);
     stint_account *small = make_account(NULL, 1);
     struct gate gate = { 0 };
@@ -385,9 +374,8 @@ static void an_account_s_maximum_holds_its_tasks_back_and_nobody_else_s(void **s
     stint_account_release(small);
 }
 
-static void the_maximum_of_an_account_above_holds_back_too_in_every_pool(void **state)
+TEST(the_maximum_of_an_account_above_holds_back_too_in_every_pool)
 {
-    (void)state;
     enum { POOLS = 2, ACCOUNTS = 4, EACH = 200 };
     stint_pool *pools[POOLS] = { make_pool(2, 0), make_pool(2, 0) };
     stint_account *parent = make_account(NULL, 2);
@@ -424,9 +412,8 @@ static void *run_outside(void *arg)
     return (void *)(intptr_t)stint_run(gate_hold, &outsider->gate, &options, &outcome);
 }
 
-static void a_slot_that_stint_run_gives_back_lets_a_task_go_on(void **state)
+TEST(a_slot_that_stint_run_gives_back_lets_a_task_go_on)
 {
-    (void)state;
     stint_pool *pool = make_pool(1, 0);
     struct outsider outsider = { .account = make_account(NULL, 1) };
     struct crowd crowd = { 0 };
@@ -442,9 +429,8 @@ static void a_slot_that_stint_run_gives_back_lets_a_task_go_on(void **state)
     stint_account_release(outsider.account);
 }
 
-static void tasks_that_are_held_back_can_be_cancelled_and_shut_down_and_drained(void **state)
+TEST(tasks_that_are_held_back_can_be_cancelled_and_shut_down_and_drained)
 {
-    (void)state;
     for (int round = 0; round < 3; round++) {
         stint_pool *pool = make_pool(2, 0);
         struct outsider outsider = { .account = make_account(NULL, 1) };
@@ -506,9 +492,8 @@ static int await_the_next(void *arg, void **value)
     return error != 0 ? error : outcome.error;
 }
 
-static void a_task_that_waits_for_one_of_its_own_account_makes_way_for_it(void **state)
+TEST(a_task_that_waits_for_one_of_its_own_account_makes_way_for_it)
 {
-    (void)state;
     struct generation first = { make_pool(1, 0), make_account(NULL, 1), 20 };
     assert_int_equal(finish(submit(first.pool, await_the_next, &first, first.account, STINT_PRIORITY_NORMAL)).error, 0);
     assert_int_equal(running_in(first.account), 0);
@@ -567,9 +552,8 @@ static void *produce(void *arg)
     return NULL;
 }
 
-static void all_tasks_of_many_tenants_resolve_and_no_maximum_is_passed(void **state)
+TEST(all_tasks_of_many_tenants_resolve_and_no_maximum_is_passed)
 {
-    (void)state;
     stint_pool *pool = make_pool(3, 100);
     stint_account *accounts[ACCOUNTS];
     struct crowd crowds[ACCOUNTS + 1] = { 0 };
@@ -635,9 +619,8 @@ static uint64_t queued_with_limit(size_t limit)
     return held.usage.queued_ns;
 }
 
-static void near_the_limit_of_the_process_a_task_waits_but_not_for_ever(void **state)
+TEST(near_the_limit_of_the_process_a_task_waits_but_not_for_ever)
 {
-    (void)state;
     stint_malloc_trim(0);
     /* So much that what can be given back does not matter. */
     const size_t ballast = (size_t)128 << 20;
@@ -653,24 +636,4 @@ static void near_the_limit_of_the_process_a_task_waits_but_not_for_ever(void **s
     munmap(used, ballast);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_high_task_comes_before_a_normal_one_and_that_before_a_low_one),
-        cmocka_unit_test(a_flood_of_high_tasks_leaves_every_eighth_turn_to_normal_and_every_64th_to_low_ones),
-        cmocka_unit_test(accounts_take_turns),
-        cmocka_unit_test(a_flood_of_one_account_delays_another_s_single_task_by_one_task),
-        cmocka_unit_test(plain_tasks_are_one_tenant_among_the_others),
-        cmocka_unit_test(what_a_task_submits_waits_where_its_account_and_priority_say),
-        cmocka_unit_test(one_account_cannot_take_every_place),
-        cmocka_unit_test(cancelling_one_that_waits_with_an_account_gives_its_place_back_at_once),
-        cmocka_unit_test(an_account_s_maximum_holds_its_tasks_back_and_nobody_else_s),
-        cmocka_unit_test(the_maximum_of_an_account_above_holds_back_too_in_every_pool),
-        cmocka_unit_test(a_slot_that_stint_run_gives_back_lets_a_task_go_on),
-        cmocka_unit_test(tasks_that_are_held_back_can_be_cancelled_and_shut_down_and_drained),
-        cmocka_unit_test(a_task_that_waits_for_one_of_its_own_account_makes_way_for_it),
-        cmocka_unit_test(near_the_limit_of_the_process_a_task_waits_but_not_for_ever),
-        cmocka_unit_test(all_tasks_of_many_tenants_resolve_and_no_maximum_is_passed),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -18,9 +18,8 @@ static void *entry(size_t number)
     return (void *)(uintptr_t)number;
 }
 
-static void an_empty_deque_gives_nothing(void **state)
+TEST_WITH(an_empty_deque_gives_nothing, empty_deque, NULL)
 {
-    (void)state;
     assert_true(sti_deque_is_empty(&deque));
     assert_null(sti_deque_take(&deque));
     assert_null(sti_deque_steal(&deque));
@@ -32,9 +31,8 @@ static void an_empty_deque_gives_nothing(void **state)
     assert_true(sti_deque_is_empty(&deque));
 }
 
-static void the_owner_takes_the_newest_and_a_thief_the_oldest(void **state)
+TEST_WITH(the_owner_takes_the_newest_and_a_thief_the_oldest, empty_deque, NULL)
 {
-    (void)state;
     for (size_t i = 1; i <= 4; i++)
         assert_true(sti_deque_push(&deque, entry(i)));
     assert_ptr_equal(sti_deque_take(&deque), entry(4));
@@ -44,9 +42,8 @@ static void the_owner_takes_the_newest_and_a_thief_the_oldest(void **state)
     assert_null(sti_deque_steal(&deque));
 }
 
-static void a_full_deque_refuses_and_has_room_again_after_a_theft(void **state)
+TEST_WITH(a_full_deque_refuses_and_has_room_again_after_a_theft, empty_deque, NULL)
 {
-    (void)state;
     for (size_t i = 1; i <= STI_DEQUE_CAPACITY; i++)
         assert_true(sti_deque_push(&deque, entry(i)));
     assert_false(sti_deque_push(&deque, entry(999)));
@@ -56,9 +53,8 @@ static void a_full_deque_refuses_and_has_room_again_after_a_theft(void **state)
     assert_ptr_equal(sti_deque_take(&deque), entry(1000));
 }
 
-static void entries_keep_their_order_when_the_slots_wrap_around(void **state)
+TEST_WITH(entries_keep_their_order_when_the_slots_wrap_around, empty_deque, NULL)
 {
-    (void)state;
     size_t pushed = 0;
     size_t stolen = 0;
     while (stolen < 10 * STI_DEQUE_CAPACITY) {
@@ -72,20 +68,9 @@ static void entries_keep_their_order_when_the_slots_wrap_around(void **state)
     assert_true(sti_deque_is_empty(&deque));
 }
 
-static void each_entry_is_taken_exactly_once(void **state)
+TEST(each_entry_is_taken_exactly_once)
 {
-    (void)state;
     stress_deque(repeats(10000000));
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(an_empty_deque_gives_nothing, empty_deque),
-        cmocka_unit_test_setup(the_owner_takes_the_newest_and_a_thief_the_oldest, empty_deque),
-        cmocka_unit_test_setup(a_full_deque_refuses_and_has_room_again_after_a_theft, empty_deque),
-        cmocka_unit_test_setup(entries_keep_their_order_when_the_slots_wrap_around, empty_deque),
-        cmocka_unit_test(each_entry_is_taken_exactly_once),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -6,13 +6,11 @@
 #define TESTS_DEQUE_STRESS_H
 
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 
-#include <cmocka.h>
+#include "test.h"
 
 #include "executor/queue/queue.h"
 

@@ -173,35 +173,30 @@ static void compete_with_loops(unsigned loops, unsigned each, unsigned workers, 
     assert_share(good, 1.0 / (loops + 1));
 }
 
-static void a_good_account_gets_half_beside_one_of_endless_loops(void **state)
+TEST(a_good_account_gets_half_beside_one_of_endless_loops)
 {
-    (void)state;
     compete_with_loops(1, 8, 1, 400 * MS);
     compete_with_loops(1, 8, 2, 400 * MS);
 }
 
-static void a_good_account_gets_a_ninth_beside_eight_of_endless_loops(void **state)
+TEST(a_good_account_gets_a_ninth_beside_eight_of_endless_loops)
 {
-    (void)state;
     compete_with_loops(8, 4, 1, 1000 * MS);
     compete_with_loops(8, 4, 2, 1000 * MS);
 }
 
-static void accounts_that_keep_one_loop_each_get_no_more(void **state)
+TEST(accounts_that_keep_one_loop_each_get_no_more)
 {
-    (void)state;
     compete_with_loops(8, 1, 2, 1000 * MS);
 }
 
-static void a_good_account_gets_a_65th_beside_64_of_endless_loops(void **state)
+TEST(a_good_account_gets_a_65th_beside_64_of_endless_loops)
 {
-    (void)state;
     compete_with_loops(64, 4, 2, 5000 * MS);
 }
 
-static void plain_tasks_are_one_class(void **state)
+TEST_WITH(plain_tasks_are_one_class, begin, NULL)
 {
-    (void)state;
     const struct party *plain = add_plain_party(be_good, 8);
     for (unsigned i = 0; i < 3; i++)
         add_party(loop_for_ever, 0, 4);
@@ -215,9 +210,8 @@ static void plain_tasks_are_one_class(void **state)
     assert_share(good, 0.5);
 }
 
-static void shares_are_as_weights(void **state)
+TEST_WITH(shares_are_as_weights, begin, NULL)
 {
-    (void)state;
     const struct party *light = add_party(be_good, 50, 8);
     const struct party *usual = add_party(loop_for_ever, 0, 8);
     const struct party *heavy = add_party(be_good, 250, 8);
@@ -227,15 +221,4 @@ static void shares_are_as_weights(void **state)
     assert_share(heavy, 0.625);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_good_account_gets_half_beside_one_of_endless_loops),
-        cmocka_unit_test(a_good_account_gets_a_ninth_beside_eight_of_endless_loops),
-        cmocka_unit_test(accounts_that_keep_one_loop_each_get_no_more),
-        cmocka_unit_test(a_good_account_gets_a_65th_beside_64_of_endless_loops),
-        cmocka_unit_test_setup(plain_tasks_are_one_class, begin),
-        cmocka_unit_test_setup(shares_are_as_weights, begin),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -3,13 +3,11 @@
  * The submission queue: order, capacity, and that each entry comes out exactly once. */
 #include <pthread.h>
 #include <sched.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 
-#include <cmocka.h>
+#include "test.h"
 
 #include "executor/queue/queue.h"
 
@@ -18,9 +16,8 @@ static void *entry(size_t number)
     return (void *)(uintptr_t)number;
 }
 
-static void it_holds_its_capacity_and_gives_back_in_order(void **state)
+TEST(it_holds_its_capacity_and_gives_back_in_order)
 {
-    (void)state;
     static const struct {
         size_t asked;
         size_t held;
@@ -101,9 +98,8 @@ static void *consume(void *argument)
     }
 }
 
-static void each_entry_of_many_producers_reaches_one_of_many_consumers(void **state)
+TEST(each_entry_of_many_producers_reaches_one_of_many_consumers)
 {
-    (void)state;
     static struct stress stress;
     assert_true(sti_queue_init(&stress.queue, 64));
     struct side producers[PRODUCERS];
@@ -133,11 +129,4 @@ static void each_entry_of_many_producers_reaches_one_of_many_consumers(void **st
     sti_queue_end(&stress.queue);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(it_holds_its_capacity_and_gives_back_in_order),
-        cmocka_unit_test(each_entry_of_many_producers_reaches_one_of_many_consumers),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

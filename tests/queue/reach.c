@@ -65,9 +65,8 @@ static int begin_loop(void *arg, void **value)
     return submit_itself(NULL, value);
 }
 
-static void older_tasks_run_beside_one_that_submits_itself_again(void **state)
+TEST(older_tasks_run_beside_one_that_submits_itself_again)
 {
-    (void)state;
     for (unsigned workers = 1; workers <= 4; workers *= 2) {
         atomic_store(&own.victims, 0);
         atomic_store(&own.turns, 0);
@@ -118,9 +117,8 @@ static int submit_a_child_and_hold(void *arg, void **value)
     return gate_hold(&other.gate, value);
 }
 
-static void a_child_of_a_busy_task_is_stolen_although_the_queue_is_never_empty(void **state)
+TEST(a_child_of_a_busy_task_is_stolen_although_the_queue_is_never_empty)
 {
-    (void)state;
     enum { QUEUED = 1000 };
     make_pool(2);
     struct gate both = { 0 };
@@ -144,11 +142,4 @@ static void a_child_of_a_busy_task_is_stolen_although_the_queue_is_never_empty(v
     assert_true(atomic_load(&other.fillers_before) <= TURNS_FOR_OTHER * 2 + 16);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(older_tasks_run_beside_one_that_submits_itself_again),
-        cmocka_unit_test(a_child_of_a_busy_task_is_stolen_although_the_queue_is_never_empty),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

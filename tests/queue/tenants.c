@@ -109,9 +109,8 @@ static void *read_the_ledger(void *arg)
     return NULL;
 }
 
-static void test_the_ledger_is_right_while_tasks_run_and_are_cancelled_and_exact_at_the_end(void **state)
+TEST(test_the_ledger_is_right_while_tasks_run_and_are_cancelled_and_exact_at_the_end)
 {
-    (void)state;
     static stint_future *futures[WINDOW];
     static struct charging work[WINDOW];
     stint_account *root = make_account(NULL, 0);
@@ -228,9 +227,8 @@ static void assert_spent(const struct tenant *tenant, size_t room)
     assert_int_equal(tenant->other, 0);
 }
 
-static void test_a_spent_account_stops_its_tenant_s_tasks_and_nobody_else_s(void **state)
+TEST(test_a_spent_account_stops_its_tenant_s_tasks_and_nobody_else_s)
 {
-    (void)state;
     struct tenant tenants[4] = {
         { .account = make_account(NULL, 0) },
         { .account = make_account(NULL, 10 * TASK_BYTES) },
@@ -249,9 +247,8 @@ static void test_a_spent_account_stops_its_tenant_s_tasks_and_nobody_else_s(void
 }
 
 /* A tenant has two requests: one is spent by itself, and then the tenant is, for both. Another tenant has one. */
-static void test_a_request_s_account_stops_that_request_and_its_tenant_s_all_of_them(void **state)
+TEST(test_a_request_s_account_stops_that_request_and_its_tenant_s_all_of_them)
 {
-    (void)state;
     stint_account *all = make_account(NULL, 0);
     stint_account *tenant = make_account(all, 60 * TASK_BYTES);
     stint_account *other = make_account(all, 0);
@@ -283,12 +280,4 @@ static void test_a_request_s_account_stops_that_request_and_its_tenant_s_all_of_
     stint_account_release(all);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_the_ledger_is_right_while_tasks_run_and_are_cancelled_and_exact_at_the_end),
-        cmocka_unit_test(test_a_spent_account_stops_its_tenant_s_tasks_and_nobody_else_s),
-        cmocka_unit_test(test_a_request_s_account_stops_that_request_and_its_tenant_s_all_of_them),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

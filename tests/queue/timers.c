@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
  * The timing wheel against a plain array: random timers put in, taken out, and left until they expire. */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
+#include "test.h"
 #include <executor/pool/timers.h>
 
 #define TICK ((uint64_t)1 << 20)
@@ -52,9 +50,8 @@ static void check_next(const struct sti_timers *timers, const struct entry *entr
         assert_true(sti_timers_next(timers) <= earliest + TICK || sti_timers_next(timers) == (timers->tick + 1) * TICK);
 }
 
-static void each_timer_expires_within_a_tick_after_its_deadline_unless_it_is_taken_out(void **state)
+TEST(each_timer_expires_within_a_tick_after_its_deadline_unless_it_is_taken_out)
 {
-    (void)state;
     static struct sti_timers timers;
     static struct entry entries[TIMERS];
     uint64_t now = (uint64_t)5 << 40;
@@ -93,9 +90,8 @@ static void each_timer_expires_within_a_tick_after_its_deadline_unless_it_is_tak
     assert_true(expirations > STEPS / 50);
 }
 
-static void only_a_timer_that_is_earlier_than_all_asks_for_a_look(void **state)
+TEST(only_a_timer_that_is_earlier_than_all_asks_for_a_look)
 {
-    (void)state;
     struct sti_timers timers;
     struct sti_timer a = { 0 }, b = { 0 }, c = { 0 };
     uint64_t now = (uint64_t)1 << 40;
@@ -117,11 +113,4 @@ static void only_a_timer_that_is_earlier_than_all_asks_for_a_look(void **state)
     assert_int_equal(timers.count, 0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_timer_expires_within_a_tick_after_its_deadline_unless_it_is_taken_out),
-        cmocka_unit_test(only_a_timer_that_is_earlier_than_all_asks_for_a_look),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -28,9 +28,8 @@ static struct entry *first_of_all(void)
     return first;
 }
 
-static void the_first_is_always_the_one_with_the_least_time_and_of_equals_the_oldest(void **state)
+TEST(the_first_is_always_the_one_with_the_least_time_and_of_equals_the_oldest)
 {
-    (void)state;
     uint64_t random = 1;
     struct sti_turns turns = { .first = NULL };
     uint64_t base = UINT64_MAX - STEPS; /* so it wraps around on the way */
@@ -53,10 +52,4 @@ static void the_first_is_always_the_one_with_the_least_time_and_of_equals_the_ol
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_first_is_always_the_one_with_the_least_time_and_of_equals_the_oldest),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -101,23 +101,20 @@ static void check_results_freed_elsewhere(size_t size, size_t most, size_t total
     assert_int_equal(lane.wrong, 0);
 }
 
-static void test_what_small_tasks_left_may_be_freed_while_others_are_rolled_back(void **state)
+TEST(test_what_small_tasks_left_may_be_freed_while_others_are_rolled_back)
 {
-    (void)state;
     check_results_freed_elsewhere(64, 100, 400000);
     check_results_freed_elsewhere(512, 60, 250000);
 }
 
-static void test_what_large_tasks_left_may_be_freed_while_their_heaps_are_given_up(void **state)
+TEST(test_what_large_tasks_left_may_be_freed_while_their_heaps_are_given_up)
 {
-    (void)state;
     check_results_freed_elsewhere(512, 2000, 400000);
     check_results_freed_elsewhere(4000, 2000, 60000);
 }
 
-static void test_large_results_may_be_freed_while_others_are_rolled_back(void **state)
+TEST(test_large_results_may_be_freed_while_others_are_rolled_back)
 {
-    (void)state;
     check_results_freed_elsewhere(20000, 100, 10000);
 }
 
@@ -127,12 +124,4 @@ static int never_scan(void **state)
     return stint_set_root_scan(STINT_ROOT_SCAN_NEVER); /* the lane has pointers to everything */
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_what_small_tasks_left_may_be_freed_while_others_are_rolled_back),
-        cmocka_unit_test(test_what_large_tasks_left_may_be_freed_while_their_heaps_are_given_up),
-        cmocka_unit_test(test_large_results_may_be_freed_while_others_are_rolled_back),
-    };
-    return cmocka_run_group_tests(tests, never_scan, NULL);
-}
+TEST_MAIN_WITH(never_scan, NULL)

@@ -54,9 +54,8 @@ static int guard_one_and_be_interrupted(void *unused, void **value)
 
 static const stint_options audited = { .audit_descriptors = true, .name = "opener" };
 
-static void test_what_a_rolled_back_task_leaves_open_is_counted_reported_and_left_open(void **state)
+TEST(test_what_a_rolled_back_task_leaves_open_is_counted_reported_and_left_open)
 {
-    (void)state;
     struct told told = { 0 };
     int left = -1;
     stint_set_descriptor_report(note, &told);
@@ -70,17 +69,15 @@ static void test_what_a_rolled_back_task_leaves_open_is_counted_reported_and_lef
     assert_int_equal(close(left), 0);
 }
 
-static void test_an_ok_task_may_leave_descriptors(void **state)
+TEST(test_an_ok_task_may_leave_descriptors)
 {
-    (void)state;
     int left = -1;
     assert_int_equal(run_task(open_one, &left, &audited).usage.descriptors, 0);
     assert_int_equal(close(left), 0);
 }
 
-static void test_what_a_guard_closes_is_not_counted(void **state)
+TEST(test_what_a_guard_closes_is_not_counted)
 {
-    (void)state;
     stint_options options = audited;
     options.budget.allocation = 10000;
     stint_outcome outcome = run_task(guard_one_and_be_interrupted, NULL, &options);
@@ -88,17 +85,15 @@ static void test_what_a_guard_closes_is_not_counted(void **state)
     assert_int_equal(outcome.usage.descriptors, 0);
 }
 
-static void test_without_the_option_nothing_is_counted(void **state)
+TEST(test_without_the_option_nothing_is_counted)
 {
-    (void)state;
     int left = -1;
     assert_int_equal(run_task(open_two_close_one_and_fail, &left, NULL).usage.descriptors, 0);
     assert_int_equal(close(left), 0);
 }
 
-static void test_high_descriptors_are_seen(void **state)
+TEST(test_high_descriptors_are_seen)
 {
-    (void)state;
     int left = -1;
     int filler[300];
     for (int i = 0; i < 300; i++)
@@ -110,14 +105,4 @@ static void test_high_descriptors_are_seen(void **state)
         close(filler[i]);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_what_a_rolled_back_task_leaves_open_is_counted_reported_and_left_open),
-        cmocka_unit_test(test_an_ok_task_may_leave_descriptors),
-        cmocka_unit_test(test_what_a_guard_closes_is_not_counted),
-        cmocka_unit_test(test_without_the_option_nothing_is_counted),
-        cmocka_unit_test(test_high_descriptors_are_seen),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

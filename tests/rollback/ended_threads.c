@@ -52,9 +52,8 @@ static void check_and_free(unsigned char *blocks[THREADS][BLOCKS])
     }
 }
 
-static void test_blocks_of_ended_threads_survive_a_rollback(void **state)
+TEST(test_blocks_of_ended_threads_survive_a_rollback)
 {
-    (void)state;
     static unsigned char *blocks[THREADS][BLOCKS];
     for (int round = 0; round < 6; round++) {
         leave_blocks_in_threads(blocks);
@@ -79,9 +78,8 @@ static void *run_tasks(void *unused)
     return NULL;
 }
 
-static void test_blocks_of_threads_that_end_while_tasks_are_rolled_back_survive(void **state)
+TEST(test_blocks_of_threads_that_end_while_tasks_are_rolled_back_survive)
 {
-    (void)state;
     static unsigned char *blocks[THREADS][BLOCKS];
     for (int round = 0; round < 4; round++) {
         pthread_t runners[2];
@@ -108,9 +106,8 @@ static int hold_one_block(void *unused, void **value)
     return *value != NULL ? 0 : ENOMEM;
 }
 
-static void test_blocks_of_ended_threads_are_not_held_by_the_task(void **state)
+TEST(test_blocks_of_ended_threads_are_not_held_by_the_task)
 {
-    (void)state;
     static unsigned char *blocks[THREADS][BLOCKS];
     leave_blocks_in_threads(blocks);
     stint_outcome outcome;
@@ -121,9 +118,8 @@ static void test_blocks_of_ended_threads_are_not_held_by_the_task(void **state)
     check_and_free(blocks);
 }
 
-static void test_a_rollback_beside_blocks_of_ended_threads_still_gives_the_memory_back(void **state)
+TEST(test_a_rollback_beside_blocks_of_ended_threads_still_gives_the_memory_back)
 {
-    (void)state;
     static unsigned char *blocks[THREADS][BLOCKS];
     leave_blocks_in_threads(blocks);
     size_t before = 0;
@@ -161,9 +157,8 @@ static int have_half_freed(void *blocks, void **value)
     return ECANCELED;
 }
 
-static void test_what_another_thread_has_freed_is_not_freed_again_beside_blocks_of_ended_threads(void **state)
+TEST(test_what_another_thread_has_freed_is_not_freed_again_beside_blocks_of_ended_threads)
 {
-    (void)state;
     static unsigned char *left[THREADS][BLOCKS];
     void **own = calloc(OWN_BLOCKS, sizeof *own);
     size_t **made = calloc(OWN_BLOCKS, sizeof *made);
@@ -184,14 +179,4 @@ static void test_what_another_thread_has_freed_is_not_freed_again_beside_blocks_
     free(made);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_blocks_of_ended_threads_survive_a_rollback),
-        cmocka_unit_test(test_blocks_of_threads_that_end_while_tasks_are_rolled_back_survive),
-        cmocka_unit_test(test_blocks_of_ended_threads_are_not_held_by_the_task),
-        cmocka_unit_test(test_what_another_thread_has_freed_is_not_freed_again_beside_blocks_of_ended_threads),
-        cmocka_unit_test(test_a_rollback_beside_blocks_of_ended_threads_still_gives_the_memory_back),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

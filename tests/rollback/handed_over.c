@@ -237,7 +237,7 @@ static int make(void *arg, void **value)
     return work->error;
 }
 
-static void test_a_rollback_takes_them_back(void **state)
+TEST(test_a_rollback_takes_them_back)
 {
     int bad = 0;
     (void)state;
@@ -258,9 +258,8 @@ static void test_a_rollback_takes_them_back(void **state)
     assert_int_equal(bad, 0);
 }
 
-static void test_they_are_the_caller_s_after_a_commit(void **state)
+TEST(test_they_are_the_caller_s_after_a_commit)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof makers / sizeof *makers; i++) {
         struct work work = { .make = makers[i].make, .error = 0 };
         const stint_options options = { .on_interrupt = STINT_JUMP };
@@ -284,9 +283,8 @@ static int make_without_room(void *arg, void **value)
     return 0;
 }
 
-static void test_what_finds_no_room_stays_whole(void **state)
+TEST(test_what_finds_no_room_stays_whole)
 {
-    (void)state;
     for (uint64_t limit = 100; limit < 60000; limit = limit * 5 / 4) {
         bool right = true;
         stint_options options = { .on_interrupt = STINT_FAIL };
@@ -297,12 +295,4 @@ static void test_what_finds_no_room_stays_whole(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_rollback_takes_them_back),
-        cmocka_unit_test(test_they_are_the_caller_s_after_a_commit),
-        cmocka_unit_test(test_what_finds_no_room_stays_whole),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

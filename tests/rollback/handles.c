@@ -62,25 +62,22 @@ static void assert_closed(struct work work, stint_on_interrupt mode, const char 
     fflush(NULL);
 }
 
-static void test_an_error_closes_what_was_opened(void **state)
+TEST(test_an_error_closes_what_was_opened)
 {
-    (void)state;
     for (size_t i = 0; i < OPENERS; i++)
         assert_closed((struct work){ openers[i].open, 3, EIO, 0, NULL }, STINT_JUMP, openers[i].name);
 }
 
-static void test_so_does_an_interrupt_of_each_kind(void **state)
+TEST(test_so_does_an_interrupt_of_each_kind)
 {
-    (void)state;
     for (size_t i = 0; i < OPENERS; i++) {
         assert_closed((struct work){ openers[i].open, 2, -1, 0, NULL }, STINT_JUMP, openers[i].name);
         assert_closed((struct work){ openers[i].open, 2, -1, 0, NULL }, STINT_UNWIND, openers[i].name);
     }
 }
 
-static void test_so_does_an_outer_scope_whose_inner_ones_ended_ok(void **state)
+TEST(test_so_does_an_outer_scope_whose_inner_ones_ended_ok)
 {
-    (void)state;
     for (size_t i = 0; i < OPENERS; i++) {
         for (int depth = 1; depth <= 2; depth++)
             assert_closed((struct work){ openers[i].open, 2, EIO, depth, NULL }, STINT_JUMP, openers[i].name);
@@ -88,17 +85,15 @@ static void test_so_does_an_outer_scope_whose_inner_ones_ended_ok(void **state)
 }
 
 /* More than are looked for one by one. */
-static void test_very_many_are_closed(void **state)
+TEST(test_very_many_are_closed)
 {
-    (void)state;
     assert_closed((struct work){ open_regex, 300, EIO, 0, NULL }, STINT_JUMP, "regcomp");
     assert_closed((struct work){ open_file, 200, EIO, 1, NULL }, STINT_JUMP, "fopen");
 }
 
 /* Stopped at each of many sample points in the opening functions. */
-static void test_an_interrupt_while_one_is_opened_leaves_nothing(void **state)
+TEST(test_an_interrupt_while_one_is_opened_leaves_nothing)
 {
-    (void)state;
     for (size_t i = 0; i < OPENERS; i++) {
         struct work work = { openers[i].open, 1, EIO, 0, NULL };
         run_work(&work, STINT_JUMP);
@@ -120,9 +115,8 @@ static void test_an_interrupt_while_one_is_opened_leaves_nothing(void **state)
 
 /* --- What stays open --- */
 
-static void test_a_task_that_succeeds_leaves_them_open(void **state)
+TEST(test_a_task_that_succeeds_leaves_them_open)
 {
-    (void)state;
     struct work file = { open_file, 1, 0, 2, NULL };
     assert_ok(run_work(&file, STINT_JUMP));
     int before = open_descriptors();
@@ -149,9 +143,8 @@ static int match_lazily(void *arg, void **value)
     return *(int *)arg;
 }
 
-static void test_one_that_a_static_variable_holds_stays_open(void **state)
+TEST(test_one_that_a_static_variable_holds_stays_open)
 {
-    (void)state;
     int error = EIO;
     stint_outcome outcome = run_task(match_lazily, &error, NULL);
     assert_outcome(outcome, STINT_ERROR, STINT_REASON_FAILED, EIO);
@@ -179,9 +172,8 @@ static int match_by_cache(void *arg, void **value)
     return *(int *)arg;
 }
 
-static void test_so_do_those_that_a_kept_block_holds(void **state)
+TEST(test_so_do_those_that_a_kept_block_holds)
 {
-    (void)state;
     int error = EIO;
     stint_outcome outcome = run_task(match_by_cache, &error, NULL);
     assert_outcome(outcome, STINT_ERROR, STINT_REASON_FAILED, EIO);
@@ -201,9 +193,8 @@ static int open_and_keep(void *file, void **value)
     return EIO;
 }
 
-static void test_one_that_is_kept_stays_open(void **state)
+TEST(test_one_that_is_kept_stays_open)
 {
-    (void)state;
     FILE **file = malloc(sizeof *file);
     run_task(open_and_keep, file, NULL);
     assert_int_not_equal(fgetc(*file), EOF);
@@ -242,9 +233,8 @@ static int fill_blocks(void *unused, void **value)
 }
 
 /* libc loads a module for a conversion, and shares what that allocates between all who have it open. */
-static void test_what_a_task_was_the_first_to_open_stays_whole_for_others(void **state)
+TEST(test_what_a_task_was_the_first_to_open_stays_whole_for_others)
 {
-    (void)state;
     stint_outcome outcome = run_task(open_first, NULL, NULL);
     assert_outcome(outcome, STINT_ERROR, STINT_REASON_FAILED, EIO);
     run_task(fill_blocks, NULL, NULL);
@@ -284,9 +274,8 @@ static int open_and_have_closed(void *by_thread, void **value)
     return EIO;
 }
 
-static void test_what_was_closed_is_not_closed_again(void **state)
+TEST(test_what_was_closed_is_not_closed_again)
 {
-    (void)state;
     run_task(open_and_have_closed, &live, NULL);
     int before = open_descriptors();
     run_task(open_and_have_closed, NULL, NULL);
@@ -311,9 +300,8 @@ static int close_inside(void *unused, void **value)
     return EIO;
 }
 
-static void test_an_inner_scope_may_close_what_the_outer_one_opened(void **state)
+TEST(test_an_inner_scope_may_close_what_the_outer_one_opened)
 {
-    (void)state;
     int before = open_descriptors();
     run_task(close_inside, NULL, NULL);
     assert_int_equal(open_descriptors(), before);
@@ -334,9 +322,8 @@ static void *run_and_leave(void *file)
 }
 
 /* Which is an error; but the thread's stack is gone, and must not be written to. */
-static void test_one_of_a_thread_that_ended_in_its_task_can_be_closed(void **state)
+TEST(test_one_of_a_thread_that_ended_in_its_task_can_be_closed)
 {
-    (void)state;
     FILE *file = NULL;
     pthread_t thread;
     assert_int_equal(pthread_create(&thread, NULL, run_and_leave, &file), 0);
@@ -358,9 +345,8 @@ static int open_and_fork(void *unused, void **value)
     return status == 0 ? EIO : EINVAL;
 }
 
-static void test_a_child_may_close_what_its_task_has_open(void **state)
+TEST(test_a_child_may_close_what_its_task_has_open)
 {
-    (void)state;
     int before = open_descriptors();
     stint_outcome outcome = run_task(open_and_fork, NULL, NULL);
     assert_int_equal(outcome.error, EIO);
@@ -379,9 +365,8 @@ static int compile_much(void *codes, void **value)
     return 0;
 }
 
-static void test_libc_s_own_blocks_count_for_the_memory_limit(void **state)
+TEST(test_libc_s_own_blocks_count_for_the_memory_limit)
 {
-    (void)state;
     int codes[3] = { 0 };
     stint_options options = STINT_OPTIONS_INIT;
     options.budget.memory = 4 * MIB;
@@ -402,34 +387,12 @@ static int sort_in_an_inner_scope(void *unused, void **value)
     return 0;
 }
 
-static void test_what_inner_scopes_leave_open_counts_for_the_outer_one(void **state)
+TEST(test_what_inner_scopes_leave_open_counts_for_the_outer_one)
 {
-    (void)state;
     stint_options options = STINT_OPTIONS_INIT;
     options.budget.memory = 2 * MIB;
     stint_outcome outcome = run_task(sort_in_an_inner_scope, NULL, &options);
     assert_outcome(outcome, STINT_ERROR, STINT_REASON_MEMORY_LIMIT, ENOMEM);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_an_error_closes_what_was_opened),
-        cmocka_unit_test(test_so_does_an_interrupt_of_each_kind),
-        cmocka_unit_test(test_so_does_an_outer_scope_whose_inner_ones_ended_ok),
-        cmocka_unit_test(test_very_many_are_closed),
-        cmocka_unit_test(test_an_interrupt_while_one_is_opened_leaves_nothing),
-        cmocka_unit_test(test_a_task_that_succeeds_leaves_them_open),
-        cmocka_unit_test(test_one_that_a_static_variable_holds_stays_open),
-        cmocka_unit_test(test_so_do_those_that_a_kept_block_holds),
-        cmocka_unit_test(test_one_that_is_kept_stays_open),
-        cmocka_unit_test(test_what_a_task_was_the_first_to_open_stays_whole_for_others),
-        cmocka_unit_test(test_what_was_closed_is_not_closed_again),
-        cmocka_unit_test(test_an_inner_scope_may_close_what_the_outer_one_opened),
-        cmocka_unit_test(test_one_of_a_thread_that_ended_in_its_task_can_be_closed),
-        cmocka_unit_test(test_a_child_may_close_what_its_task_has_open),
-        cmocka_unit_test(test_libc_s_own_blocks_count_for_the_memory_limit),
-        cmocka_unit_test(test_what_inner_scopes_leave_open_counts_for_the_outer_one),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -149,9 +149,8 @@ static void *run_jobs(void *arg)
     return NULL;
 }
 
-static void test_no_heap_with_a_live_block_is_handed_on_or_destroyed(void **state)
+TEST(test_no_heap_with_a_live_block_is_handed_on_or_destroyed)
 {
-    (void)state;
     pthread_t threads[THREADS];
     struct job jobs[THREADS];
     exchange = calloc(1, sizeof *exchange);
@@ -187,9 +186,8 @@ static int fill_and_fail(void *unused, void **value)
 }
 
 /* The smallest thing that a heap can have in it, one commit after the other. */
-static void test_each_of_many_single_blocks_outlives_the_tasks_that_follow(void **state)
+TEST(test_each_of_many_single_blocks_outlives_the_tasks_that_follow)
 {
-    (void)state;
     const unsigned count = repeats(3000);
     unsigned **blocks = calloc(count, sizeof *blocks);
     assert_non_null(blocks);
@@ -208,11 +206,4 @@ static void test_each_of_many_single_blocks_outlives_the_tasks_that_follow(void 
     free(blocks);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_no_heap_with_a_live_block_is_handed_on_or_destroyed),
-        cmocka_unit_test(test_each_of_many_single_blocks_outlives_the_tasks_that_follow),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -62,9 +62,8 @@ static int keep_blocks_of_every_kind(void *arg, void **value)
     return 1;
 }
 
-static void test_kept_blocks_outlive_a_rollback(void **state)
+TEST_WITH(test_kept_blocks_outlive_a_rollback, NULL, forget_all)
 {
-    (void)state;
     stint_outcome outcome = run_unscanned(keep_blocks_of_every_kind, NULL);
     assert_int_equal(outcome.reason, STINT_REASON_FAILED);
     assert_int_equal(outcome.usage.kept, 0);
@@ -92,9 +91,8 @@ static int nest(void *arg, void **value)
     return 1;
 }
 
-static void test_regions_nest(void **state)
+TEST_WITH(test_regions_nest, NULL, forget_all)
 {
-    (void)state;
     run_unscanned(nest, NULL);
     assert_string_equal(left[0], "between");
 }
@@ -113,9 +111,8 @@ static int keep_much(void *arg, void **value)
     return 0;
 }
 
-static void test_kept_blocks_count_for_the_allocation_limit_and_not_for_the_memory_limit(void **state)
+TEST_WITH(test_kept_blocks_count_for_the_allocation_limit_and_not_for_the_memory_limit, NULL, forget_all)
 {
-    (void)state;
     stint_options options = STINT_OPTIONS_INIT;
     options.budget.memory = 2 * MIB;
     stint_outcome outcome = run_task(keep_much, NULL, &options);
@@ -155,9 +152,8 @@ static int set_a_token_in_a_region(void *arg, void **value)
     return 0;
 }
 
-static void test_interrupts_wait_up_to_the_grace_and_come_at_the_end_of_the_region(void **state)
+TEST_WITH(test_interrupts_wait_up_to_the_grace_and_come_at_the_end_of_the_region, NULL, forget_all)
 {
-    (void)state;
     struct progress progress = { .allocated = 0 };
     stint_options options = STINT_OPTIONS_INIT;
     assert_int_equal(stint_token_create(&progress.token, NULL), 0);
@@ -192,9 +188,8 @@ static int keep_around_a_scope(void *arg, void **value)
     return 1;
 }
 
-static void test_a_region_is_its_scope_s_own(void **state)
+TEST_WITH(test_a_region_is_its_scope_s_own, NULL, forget_all)
 {
-    (void)state;
     stint_outcome outcome = run_unscanned(keep_around_a_scope, NULL);
     assert_int_equal(outcome.error, 1);
     assert_string_equal(left[0], "kept before");
@@ -214,9 +209,8 @@ static int end_too_often(void *arg, void **value)
     return 1;
 }
 
-static void test_an_end_without_a_begin_and_calls_outside_of_scopes_do_nothing(void **state)
+TEST_WITH(test_an_end_without_a_begin_and_calls_outside_of_scopes_do_nothing, NULL, forget_all)
 {
-    (void)state;
     stint_keep_begin();
     stint_keep_end();
     stint_keep_end();
@@ -226,16 +220,4 @@ static void test_an_end_without_a_begin_and_calls_outside_of_scopes_do_nothing(v
     left[0] = NULL;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(test_kept_blocks_outlive_a_rollback, forget_all),
-        cmocka_unit_test_teardown(test_regions_nest, forget_all),
-        cmocka_unit_test_teardown(test_kept_blocks_count_for_the_allocation_limit_and_not_for_the_memory_limit,
-                                  forget_all),
-        cmocka_unit_test_teardown(test_interrupts_wait_up_to_the_grace_and_come_at_the_end_of_the_region, forget_all),
-        cmocka_unit_test_teardown(test_a_region_is_its_scope_s_own, forget_all),
-        cmocka_unit_test_teardown(test_an_end_without_a_begin_and_calls_outside_of_scopes_do_nothing, forget_all),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -80,9 +80,8 @@ static void check_a_list_of_free_blocks(size_t count)
     assert_int_equal(stint_kept_bytes(), before);
 }
 
-static void test_a_block_taken_from_a_librarys_list_is_its_new_owners(void **state)
+TEST(test_a_block_taken_from_a_librarys_list_is_its_new_owners)
 {
-    (void)state;
     check_a_list_of_free_blocks(2);
     check_a_list_of_free_blocks(5000);
 }
@@ -111,9 +110,8 @@ static void *run_the_user(void *user)
     return NULL;
 }
 
-static void test_it_is_not_taken_from_a_task_that_runs_on_another_thread(void **state)
+TEST(test_it_is_not_taken_from_a_task_that_runs_on_another_thread)
 {
-    (void)state;
     static const size_t counts[] = { 2, 5000 };
     for (size_t i = 0; i < 2; i++) {
         size_t count = counts[i];
@@ -189,9 +187,8 @@ static void check_and_free_list(size_t count)
     assert_int_equal(count, 0);
 }
 
-static void test_what_a_kept_block_leads_to_is_kept_and_nothing_else(void **state)
+TEST(test_what_a_kept_block_leads_to_is_kept_and_nothing_else)
 {
-    (void)state;
     static const size_t counts[] = { 1, 20, 5000 };
     for (size_t i = 0; i < 3; i++) {
         size_t count = counts[i];
@@ -228,9 +225,8 @@ static int fill_table(void *arg, void **value)
     return 1;
 }
 
-static void test_a_table_of_roots_may_move_to_the_process(void **state)
+TEST(test_a_table_of_roots_may_move_to_the_process)
 {
-    (void)state;
     size_t before = stint_kept_bytes();
     size_t others = 500;
     run_task(fill_table, NULL, NULL);
@@ -272,9 +268,8 @@ static int keep_some(void *arg, void **value)
     return 1;
 }
 
-static void test_the_report_says_when_more_is_kept_than_the_limit(void **state)
+TEST(test_the_report_says_when_more_is_kept_than_the_limit)
 {
-    (void)state;
     struct told told = { .times = 0 };
     size_t size = 64 * KIB;
     void *blocks[40];
@@ -299,9 +294,8 @@ static void *free_it(void *block)
     return NULL;
 }
 
-static void test_a_free_on_any_thread_and_a_realloc_count(void **state)
+TEST(test_a_free_on_any_thread_and_a_realloc_count)
 {
-    (void)state;
     size_t before = stint_kept_bytes();
     size_t size = 1000;
     run_task(keep_some, &size, NULL);
@@ -317,15 +311,4 @@ static void test_a_free_on_any_thread_and_a_realloc_count(void **state)
     spare = NULL;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_block_taken_from_a_librarys_list_is_its_new_owners),
-        cmocka_unit_test(test_it_is_not_taken_from_a_task_that_runs_on_another_thread),
-        cmocka_unit_test(test_what_a_kept_block_leads_to_is_kept_and_nothing_else),
-        cmocka_unit_test(test_a_table_of_roots_may_move_to_the_process),
-        cmocka_unit_test(test_the_report_says_when_more_is_kept_than_the_limit),
-        cmocka_unit_test(test_a_free_on_any_thread_and_a_realloc_count),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

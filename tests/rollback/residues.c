@@ -62,9 +62,8 @@ static void check_many_results(stint_fn *leave, size_t most)
     assert_true(grown(before) < 8 * MIB);
 }
 
-static void test_a_hundred_thousand_results_of_32_bytes_lie_packed(void **state)
+TEST(test_a_hundred_thousand_results_of_32_bytes_lie_packed)
 {
-    (void)state;
     check_many_results(leave_one_result, 8 * MIB);
     check_many_results(leave_one, 8 * MIB);
 }
@@ -75,9 +74,8 @@ static int grow_and_leave_one_result(void *arg, void **value)
     return leave_one_result(arg, value);
 }
 
-static void test_results_of_large_tasks_lie_packed_too(void **state)
+TEST(test_results_of_large_tasks_lie_packed_too)
 {
-    (void)state;
     check_many_results(grow_and_leave_one_result, 8 * MIB);
 }
 
@@ -97,9 +95,8 @@ static int leave_a_record(void *arg, void **value)
     return 0;
 }
 
-static void test_a_record_of_many_sizes_takes_about_what_it_holds(void **state)
+TEST(test_a_record_of_many_sizes_takes_about_what_it_holds)
 {
-    (void)state;
     static struct record *records[5000];
     const size_t count = sizeof records / sizeof *records;
     size_t before = resident();
@@ -177,9 +174,8 @@ static void check_hog(size_t limit)
     assert_true(grown(hog.begin) < 16 * MIB);
 }
 
-static void test_a_limit_holds_after_a_pool_with_committed_blocks_has_gone(void **state)
+TEST(test_a_limit_holds_after_a_pool_with_committed_blocks_has_gone)
 {
-    (void)state;
     for (int i = 0; i < 3; i++) {
         leave_blocks_in_a_pool(5000);
         check_hog(64 * MIB);
@@ -210,9 +206,8 @@ static void free_list(void **block)
     }
 }
 
-static void test_what_idle_workers_made_comes_back_when_others_have_freed_it(void **state)
+TEST(test_what_idle_workers_made_comes_back_when_others_have_freed_it)
 {
-    (void)state;
     enum { LISTS = 400 };
     static stint_future *futures[LISTS];
     static void **lists[LISTS];
@@ -262,9 +257,8 @@ static void run_threads(size_t count, void *(*fn)(void *))
     }
 }
 
-static void test_a_limit_holds_after_many_threads_have_ended(void **state)
+TEST(test_a_limit_holds_after_many_threads_have_ended)
 {
-    (void)state;
     run_threads(500, leave_blocks_and_end);
     check_hog(64 * MIB);
 }
@@ -291,9 +285,8 @@ static void *serve_and_end(void *arg)
     return NULL;
 }
 
-static void test_what_was_kept_for_a_thread_costs_a_few_pages(void **state)
+TEST(test_what_was_kept_for_a_thread_costs_a_few_pages)
 {
-    (void)state;
     run_threads(10, serve_and_end);
     give_back();
     size_t before = resident();
@@ -337,9 +330,8 @@ static int run_scopes(void *arg, void **value)
     return 0;
 }
 
-static void test_inner_scopes_whose_results_are_freed_cost_nothing(void **state)
+TEST(test_inner_scopes_whose_results_are_freed_cost_nothing)
 {
-    (void)state;
     for (size_t working = 0; working <= 128 * KIB; working += 64 * KIB) {
         struct nest nest = {
             .scopes = working == 0 ? 100000 : 2000, .working = working, .frees = true, .before = resident()
@@ -351,17 +343,15 @@ static void test_inner_scopes_whose_results_are_freed_cost_nothing(void **state)
     }
 }
 
-static void test_small_results_of_inner_scopes_lie_packed(void **state)
+TEST(test_small_results_of_inner_scopes_lie_packed)
 {
-    (void)state;
     struct nest nest = { .scopes = 100000, .before = resident() };
     assert_ok(run_task(run_scopes, &nest, NULL));
     assert_true(nest.most < 16 * MIB);
 }
 
-static void test_pages_that_inner_scopes_keep_from_others_count_for_the_limit(void **state)
+TEST(test_pages_that_inner_scopes_keep_from_others_count_for_the_limit)
 {
-    (void)state;
     stint_options options = STINT_OPTIONS_INIT;
     options.budget.memory = 16 * MIB;
     struct nest nest = { .scopes = 40000, .working = 64 * KIB, .before = resident() };
@@ -393,9 +383,8 @@ static int nest_masked(void *arg, void **value)
     return 0;
 }
 
-static void test_a_nest_of_scopes_has_one_grace(void **state)
+TEST(test_a_nest_of_scopes_has_one_grace)
 {
-    (void)state;
     size_t got = 0;
     stint_options options = STINT_OPTIONS_INIT;
     options.budget.allocation = 2 * MIB;
@@ -404,9 +393,8 @@ static void test_a_nest_of_scopes_has_one_grace(void **state)
     assert_in_range(got, 2 * MIB, 3 * MIB);
 }
 
-static void test_a_task_that_ended_for_its_limit_leaves_nothing(void **state)
+TEST(test_a_task_that_ended_for_its_limit_leaves_nothing)
 {
-    (void)state;
     size_t size = 3000;
     stint_options options = STINT_OPTIONS_INIT;
     options.budget.memory = 8 * MIB;
@@ -417,21 +405,4 @@ static void test_a_task_that_ended_for_its_limit_leaves_nothing(void **state)
     assert_true(grown(before) < 4 * MIB);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_hundred_thousand_results_of_32_bytes_lie_packed),
-        cmocka_unit_test(test_results_of_large_tasks_lie_packed_too),
-        cmocka_unit_test(test_a_record_of_many_sizes_takes_about_what_it_holds),
-        cmocka_unit_test(test_a_limit_holds_after_a_pool_with_committed_blocks_has_gone),
-        cmocka_unit_test(test_what_idle_workers_made_comes_back_when_others_have_freed_it),
-        cmocka_unit_test(test_a_limit_holds_after_many_threads_have_ended),
-        cmocka_unit_test(test_what_was_kept_for_a_thread_costs_a_few_pages),
-        cmocka_unit_test(test_inner_scopes_whose_results_are_freed_cost_nothing),
-        cmocka_unit_test(test_small_results_of_inner_scopes_lie_packed),
-        cmocka_unit_test(test_pages_that_inner_scopes_keep_from_others_count_for_the_limit),
-        cmocka_unit_test(test_a_nest_of_scopes_has_one_grace),
-        cmocka_unit_test(test_a_task_that_ended_for_its_limit_leaves_nothing),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -59,9 +59,8 @@ static int do_job(void *arg, void **value)
     return job->code;
 }
 
-static void test_results_are_charged_as_malloc_charges(void **state)
+TEST(test_results_are_charged_as_malloc_charges)
 {
-    (void)state;
     struct job job = { .count = 10, .size = 100 - sizeof(struct record) };
     stint_outcome outcome = run_task(do_job, &job, NULL);
     assert_ok(outcome);
@@ -69,9 +68,8 @@ static void test_results_are_charged_as_malloc_charges(void **state)
     assert_int_equal(free_records(outcome.value), 10);
 }
 
-static void test_results_stay_valid_after_an_ok_of_tasks_of_any_age_and_sizes(void **state)
+TEST(test_results_stay_valid_after_an_ok_of_tasks_of_any_age_and_sizes)
 {
-    (void)state;
     static const size_t sizes[] = { 1, 24, 1000, 5000, 100 * KIB, 2 * MIB };
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         for (size_t working = 0; working <= MIB; working += MIB / 2) {
@@ -85,9 +83,8 @@ static void test_results_stay_valid_after_an_ok_of_tasks_of_any_age_and_sizes(vo
     }
 }
 
-static void test_results_of_a_failed_task_are_taken_back(void **state)
+TEST(test_results_of_a_failed_task_are_taken_back)
 {
-    (void)state;
     size_t before = resident();
     struct job job = { .count = 1000, .size = 4 * KIB, .code = EIO };
     for (int i = 0; i < 100; i++)
@@ -96,9 +93,8 @@ static void test_results_of_a_failed_task_are_taken_back(void **state)
     assert_true(resident() < before + 16 * MIB); /* of 400 */
 }
 
-static void test_results_pass_the_allocation_limit_to_the_byte(void **state)
+TEST(test_results_pass_the_allocation_limit_to_the_byte)
 {
-    (void)state;
     stint_options options = STINT_OPTIONS_INIT;
     options.budget.allocation = 64 * KIB;
     struct job job = { .count = 65, .size = KIB - sizeof(struct record) };
@@ -109,9 +105,8 @@ static void test_results_pass_the_allocation_limit_to_the_byte(void **state)
     free_records(outcome.value);
 }
 
-static void test_results_count_for_the_memory_limit(void **state)
+TEST(test_results_count_for_the_memory_limit)
 {
-    (void)state;
     stint_options options = STINT_OPTIONS_INIT;
     options.budget.memory = MIB;
     struct job job = { .count = 2048, .size = KIB };
@@ -131,9 +126,8 @@ static int make_and_free(void *arg, void **value)
     return job->code;
 }
 
-static void test_a_task_that_frees_its_results_as_it_goes_never_passes_its_memory_limit(void **state)
+TEST(test_a_task_that_frees_its_results_as_it_goes_never_passes_its_memory_limit)
 {
-    (void)state;
     stint_options options = STINT_OPTIONS_INIT;
     options.budget.memory = 256 * KIB;
     struct job job = { .count = 100000, .size = KIB };
@@ -176,9 +170,8 @@ static int have_some_freed_by_others(void *arg, void **value)
     return job->code;
 }
 
-static void test_what_others_free_meanwhile_is_not_freed_again(void **state)
+TEST(test_what_others_free_meanwhile_is_not_freed_again)
 {
-    (void)state;
     struct job job = { .count = 100, .size = 100, .code = EIO };
     for (int i = 0; i < 20; i++)
         assert_outcome(run_task(have_some_freed_by_others, &job, NULL), STINT_ERROR, STINT_REASON_FAILED, EIO);
@@ -210,9 +203,8 @@ static int run_inner_jobs(void *arg, void **value)
     return outer->code;
 }
 
-static void test_results_of_inner_scopes_become_the_outer_ones(void **state)
+TEST(test_results_of_inner_scopes_become_the_outer_ones)
 {
-    (void)state;
     struct job job = { .count = 4000, .size = 40 };
     stint_outcome outcome = run_task(run_inner_jobs, &job, NULL);
     assert_ok(outcome);
@@ -243,9 +235,8 @@ static int use_all_functions(void *arg, void **value)
     return code;
 }
 
-static void test_calloc_strdup_and_realloc_do_what_their_names_say(void **state)
+TEST(test_calloc_strdup_and_realloc_do_what_their_names_say)
 {
-    (void)state;
     stint_outcome outcome = run_task(use_all_functions, NULL, NULL);
     assert_ok(outcome);
     assert_string_equal(outcome.value, "plain one");
@@ -259,9 +250,8 @@ static void test_calloc_strdup_and_realloc_do_what_their_names_say(void **state)
     assert_int_equal(errno, ENOMEM);
 }
 
-static void test_results_of_a_wiped_task_are_as_all_its_blocks(void **state)
+TEST(test_results_of_a_wiped_task_are_as_all_its_blocks)
 {
-    (void)state;
     stint_options options = STINT_OPTIONS_INIT;
     options.wipe = true;
     struct job job = { .count = 20, .size = 100 };
@@ -305,9 +295,8 @@ static void *run_on_a_new_thread(void *outcome)
     return NULL;
 }
 
-static void test_a_task_may_trim_with_nothing_left_of_its_results(void **state)
+TEST(test_a_task_may_trim_with_nothing_left_of_its_results)
 {
-    (void)state;
     stint_outcome outcome;
     pthread_t thread;
     assert_int_equal(pthread_create(&thread, NULL, run_on_a_new_thread, &outcome), 0);
@@ -315,20 +304,4 @@ static void test_a_task_may_trim_with_nothing_left_of_its_results(void **state)
     assert_int_equal(outcome.reason, STINT_REASON_MEMORY_LIMIT);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_results_are_charged_as_malloc_charges),
-        cmocka_unit_test(test_results_stay_valid_after_an_ok_of_tasks_of_any_age_and_sizes),
-        cmocka_unit_test(test_results_of_a_failed_task_are_taken_back),
-        cmocka_unit_test(test_results_pass_the_allocation_limit_to_the_byte),
-        cmocka_unit_test(test_results_count_for_the_memory_limit),
-        cmocka_unit_test(test_a_task_that_frees_its_results_as_it_goes_never_passes_its_memory_limit),
-        cmocka_unit_test(test_what_others_free_meanwhile_is_not_freed_again),
-        cmocka_unit_test(test_results_of_inner_scopes_become_the_outer_ones),
-        cmocka_unit_test(test_calloc_strdup_and_realloc_do_what_their_names_say),
-        cmocka_unit_test(test_results_of_a_wiped_task_are_as_all_its_blocks),
-        cmocka_unit_test(test_a_task_may_trim_with_nothing_left_of_its_results),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

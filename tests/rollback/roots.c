@@ -94,9 +94,8 @@ static int take_first_base(struct dl_phdr_info *info, size_t size, void *base)
     return 1;
 }
 
-static void test_a_static_variable_is_a_root(void **state)
+TEST_WITH(test_a_static_variable_is_a_root, forget_roots, forget_roots)
 {
-    (void)state;
     struct told told = { .times = 0 };
     uintptr_t base = 0;
     dl_iterate_phdr(take_first_base, &base);
@@ -115,9 +114,8 @@ static void test_a_static_variable_is_a_root(void **state)
     assert_int_equal(told.root.kept, kept);
 }
 
-static void test_a_root_in_a_library_is_told_with_module_and_symbol(void **state)
+TEST_WITH(test_a_root_in_a_library_is_told_with_module_and_symbol, forget_roots, forget_roots)
 {
-    (void)state;
     void *libc = dlopen("libc.so.6", RTLD_NOW | RTLD_NOLOAD);
     assert_non_null(libc);
     char **variable = dlsym(libc, "optarg");
@@ -133,9 +131,8 @@ static void test_a_root_in_a_library_is_told_with_module_and_symbol(void **state
     dlclose(libc);
 }
 
-static void test_a_thread_local_variable_is_a_root(void **state)
+TEST_WITH(test_a_thread_local_variable_is_a_root, forget_roots, forget_roots)
 {
-    (void)state;
     struct told told = { .times = 0 };
     stint_set_root_report(note, &told);
     assert_true(run_it(&(struct task){ .root = &in_thread, .size = 1000 }) >= 1000);
@@ -158,9 +155,8 @@ static int set_past_the_scope(void *arg, void **value)
     return set(*(pthread_key_t *)arg, stint_malloc(1000)) == 0 ? 1 : 2;
 }
 
-static void test_a_specific_value_is_a_root(void **state)
+TEST_WITH(test_a_specific_value_is_a_root, forget_roots, forget_roots)
 {
-    (void)state;
     pthread_key_t key;
     assert_int_equal(pthread_key_create(&key, NULL), 0);
     struct told told = { .times = 0 };
@@ -175,9 +171,8 @@ static void test_a_specific_value_is_a_root(void **state)
     pthread_key_delete(key);
 }
 
-static void test_a_root_is_told_once(void **state)
+TEST_WITH(test_a_root_is_told_once, forget_roots, forget_roots)
 {
-    (void)state;
     struct told told = { .times = 0 };
     stint_set_root_report(note, &told);
     for (int i = 0; i < 5; i++)
@@ -200,18 +195,16 @@ static int leave_two_roots(void *arg, void **value)
     return 1;
 }
 
-static void test_every_root_of_a_heap_is_told(void **state)
+TEST_WITH(test_every_root_of_a_heap_is_told, forget_roots, forget_roots)
 {
-    (void)state;
     struct told told = { .times = 0 };
     stint_set_root_report(note, &told);
     assert_true(run_task(leave_two_roots, NULL, NULL).usage.kept >= 200);
     assert_int_equal(told.times, 2);
 }
 
-static void test_a_pointer_into_a_block_is_a_root(void **state)
+TEST_WITH(test_a_pointer_into_a_block_is_a_root, forget_roots, forget_roots)
 {
-    (void)state;
     static const ptrdiff_t offsets[] = { 1, 8, 500, 999 };
     for (size_t i = 0; i < sizeof offsets / sizeof offsets[0]; i++)
         assert_true(run_it(&(struct task){ .root = &in_data, .size = 1000, .offset = offsets[i] }) >= 1000);
@@ -219,16 +212,14 @@ static void test_a_pointer_into_a_block_is_a_root(void **state)
     assert_true(run_it(&(struct task){ .root = &in_data, .size = large, .offset = 2 * MIB + 123 }) >= large);
 }
 
-static void test_a_pointer_to_a_freed_block_is_none(void **state)
+TEST_WITH(test_a_pointer_to_a_freed_block_is_none, forget_roots, forget_roots)
 {
-    (void)state;
     for (size_t size = 16; size <= 64 * KIB; size *= 2)
         assert_int_equal(run_it(&(struct task){ .root = &in_data, .size = size, .count = 10, .frees_it = true }), 0);
 }
 
-static void test_no_root_no_kept_heap(void **state)
+TEST_WITH(test_no_root_no_kept_heap, forget_roots, forget_roots)
 {
-    (void)state;
     struct told told = { .times = 0 };
     stint_set_root_report(note, &told);
     char *on_the_stack;
@@ -236,9 +227,8 @@ static void test_no_root_no_kept_heap(void **state)
     assert_int_equal(told.times, 0);
 }
 
-static void test_only_what_a_root_leads_to_stays_of_a_large_heap(void **state)
+TEST_WITH(test_only_what_a_root_leads_to_stays_of_a_large_heap, forget_roots, forget_roots)
 {
-    (void)state;
     static char *roots[40];
     size_t before = resident();
     for (int i = 0; i < 40; i++) {
@@ -253,9 +243,8 @@ static void test_only_what_a_root_leads_to_stays_of_a_large_heap(void **state)
     memset(roots, 0, sizeof roots);
 }
 
-static void test_pointers_into_several_heaps_keep_each(void **state)
+TEST_WITH(test_pointers_into_several_heaps_keep_each, forget_roots, forget_roots)
 {
-    (void)state;
     char **roots[] = { &in_data, &more_in_data, &in_thread };
     for (int i = 0; i < 3; i++)
         assert_in_range(run_it(&(struct task){ .root = roots[i], .size = 1024, .count = 100 }), 1024, 1280);
@@ -267,9 +256,8 @@ static void test_pointers_into_several_heaps_keep_each(void **state)
     }
 }
 
-static void test_one_of_very_many_blocks_is_kept(void **state)
+TEST_WITH(test_one_of_very_many_blocks_is_kept, forget_roots, forget_roots)
 {
-    (void)state;
     size_t bytes = GIB;
     assert_in_range(run_it(&(struct task){ .root = &in_data, .size = 256, .count = bytes / 256 }), 256, 320);
     assert_int_equal(in_data[255], 0x5a);
@@ -293,9 +281,8 @@ static void *run_sampled(void *found)
     return NULL;
 }
 
-static void test_the_scan_can_be_for_every_64th_rollback_or_none(void **state)
+TEST_WITH(test_the_scan_can_be_for_every_64th_rollback_or_none, forget_roots, forget_roots)
 {
-    (void)state;
     pthread_t thread;
     int found = 0;
     assert_int_equal(stint_set_root_scan(STINT_ROOT_SCAN_SAMPLED), 0);
@@ -325,9 +312,8 @@ static int nest(void *arg, void **value)
     return stint_run(leave_a_root, &task, NULL, inner);
 }
 
-static void test_a_scope_inside_keeps_its_own_heap(void **state)
+TEST_WITH(test_a_scope_inside_keeps_its_own_heap, forget_roots, forget_roots)
 {
-    (void)state;
     stint_outcome inner;
     stint_outcome outer = run_task(nest, &inner, NULL);
     assert_ok(outer);
@@ -353,9 +339,8 @@ static int succeed_inside_and_fail(void *arg, void **value)
     return stint_run(leave_a_root_and_succeed, arg, NULL, &inner) == 0 && inner.status == STINT_OK ? 1 : 2;
 }
 
-static void test_what_a_scope_inside_committed_is_kept_by_the_one_outside(void **state)
+TEST_WITH(test_what_a_scope_inside_committed_is_kept_by_the_one_outside, forget_roots, forget_roots)
 {
-    (void)state;
     struct task task = { .root = &in_data, .size = 1000 };
     stint_outcome outcome = run_task(succeed_inside_and_fail, &task, NULL);
     assert_int_equal(outcome.error, 1);
@@ -366,9 +351,8 @@ static void test_what_a_scope_inside_committed_is_kept_by_the_one_outside(void *
 /* The last one: from here on each page is asked for. */
 static _Alignas(4096) char guarded[3 * 4096];
 
-static void test_a_page_that_cannot_be_read_is_passed_over_and_those_around_it_are_not(void **state)
+TEST(test_a_page_that_cannot_be_read_is_passed_over_and_those_around_it_are_not)
 {
-    (void)state;
     char **before = (char **)(void *)&guarded[4096 - sizeof(char *)];
     char **after = (char **)(void *)&guarded[2 * 4096];
     char **const roots[] = { before, after, &in_data };
@@ -383,26 +367,4 @@ static void test_a_page_that_cannot_be_read_is_passed_over_and_those_around_it_a
     assert_int_equal(mprotect(&guarded[4096], 4096, PROT_READ | PROT_WRITE), 0);
 }
 
-int main(void)
-{
-#define TEST(name) cmocka_unit_test_setup_teardown(name, forget_roots, forget_roots)
-    const struct CMUnitTest tests[] = {
-        TEST(test_a_static_variable_is_a_root),
-        TEST(test_a_root_in_a_library_is_told_with_module_and_symbol),
-        TEST(test_a_thread_local_variable_is_a_root),
-        TEST(test_a_specific_value_is_a_root),
-        TEST(test_a_root_is_told_once),
-        TEST(test_every_root_of_a_heap_is_told),
-        TEST(test_a_pointer_into_a_block_is_a_root),
-        TEST(test_a_pointer_to_a_freed_block_is_none),
-        TEST(test_no_root_no_kept_heap),
-        TEST(test_only_what_a_root_leads_to_stays_of_a_large_heap),
-        TEST(test_pointers_into_several_heaps_keep_each),
-        TEST(test_one_of_very_many_blocks_is_kept),
-        TEST(test_the_scan_can_be_for_every_64th_rollback_or_none),
-        TEST(test_a_scope_inside_keeps_its_own_heap),
-        TEST(test_what_a_scope_inside_committed_is_kept_by_the_one_outside),
-        cmocka_unit_test(test_a_page_that_cannot_be_read_is_passed_over_and_those_around_it_are_not),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

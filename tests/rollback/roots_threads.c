@@ -71,9 +71,8 @@ static void let_the_other_thread_come(int signal)
     syscall(SYS_mprotect, linked_variables() + PAGE_4, 4096, PROT_READ | PROT_WRITE);
 }
 
-static void test_no_lock_of_the_loader_is_held_while_variables_are_read(void **state)
+TEST(test_no_lock_of_the_loader_is_held_while_variables_are_read)
 {
-    (void)state;
     pthread_t other;
     assert_int_equal(pipe(to_other), 0);
     assert_int_equal(pipe(from_other), 0);
@@ -111,9 +110,8 @@ static int open_and_fail(void *arg, void **value)
     return fopen("/dev/null", "r") != NULL ? 1 : 2;
 }
 
-static void test_a_handle_that_is_open_makes_no_scan_more(void **state)
+TEST(test_a_handle_that_is_open_makes_no_scan_more)
 {
-    (void)state;
     void (*before)(int) = signal(SIGSEGV, count_scan);
     assert_int_equal(syscall(SYS_mprotect, linked_variables() + PAGE_4, 4096, PROT_NONE), 0);
     stint_outcome outcome = run_task(open_and_fail, NULL, NULL);
@@ -145,9 +143,8 @@ static char **variables_of(void *module)
     return (char **)function();
 }
 
-static void test_modules_may_be_unloaded_while_others_roll_back(void **state)
+TEST(test_modules_may_be_unloaded_while_others_roll_back)
 {
-    (void)state;
     pthread_t threads[2];
     for (size_t i = 0; i < 2; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, roll_back_on_and_on, NULL), 0);
@@ -174,9 +171,8 @@ static void note_root(const stint_root *root, void *arg)
     snprintf(told_module, sizeof told_module, "%s", root->module);
 }
 
-static void test_a_root_in_a_library_is_found_and_told(void **state)
+TEST(test_a_root_in_a_library_is_found_and_told)
 {
-    (void)state;
     stint_set_root_report(note_root, NULL);
     stint_outcome outcome = run_task(leave_a_root, &linked_variables()[5], NULL);
     assert_in_range(outcome.usage.kept, 1000, 1280);
@@ -200,9 +196,8 @@ static int replace_standard_output(void *arg, void **value)
     return arg != NULL ? 1 : 2;
 }
 
-static void test_a_standard_stream_that_a_task_has_replaced_stays_open(void **state)
+TEST(test_a_standard_stream_that_a_task_has_replaced_stays_open)
 {
-    (void)state;
     if (!stint_overrides_malloc())
         skip();
     FILE *before = *standard_output();
@@ -215,14 +210,4 @@ static void test_a_standard_stream_that_a_task_has_replaced_stays_open(void **st
     assert_int_equal(fclose(after), 0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_no_lock_of_the_loader_is_held_while_variables_are_read),
-        cmocka_unit_test(test_a_handle_that_is_open_makes_no_scan_more),
-        cmocka_unit_test(test_a_root_in_a_library_is_found_and_told),
-        cmocka_unit_test(test_a_standard_stream_that_a_task_has_replaced_stays_open),
-        cmocka_unit_test(test_modules_may_be_unloaded_while_others_roll_back),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

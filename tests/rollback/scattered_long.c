@@ -3,24 +3,15 @@
  * Tens of thousands of tasks whose results are freed in any order by any thread, and threads that come and go. */
 #include "scattered.h"
 
-static void test_results_of_many_tasks_may_be_freed_while_their_heaps_are_given_up(void **state)
+TEST(test_results_of_many_tasks_may_be_freed_while_their_heaps_are_given_up)
 {
-    (void)state;
     check_scattered(30000, 30000, 8);
     check_scattered(2000, 2000, 16);
 }
 
-static void test_results_may_be_freed_while_hundreds_of_threads_end(void **state)
+TEST(test_results_may_be_freed_while_hundreds_of_threads_end)
 {
-    (void)state;
     check_scattered(10000, 50, 8);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_results_of_many_tasks_may_be_freed_while_their_heaps_are_given_up),
-        cmocka_unit_test(test_results_may_be_freed_while_hundreds_of_threads_end),
-    };
-    return cmocka_run_group_tests(tests, never_scan, NULL);
-}
+TEST_MAIN_WITH(never_scan, NULL)

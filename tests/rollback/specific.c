@@ -58,9 +58,8 @@ static int set_all_and_allocate(void *code, void **value)
     return 0;
 }
 
-static void test_a_scope_that_is_not_ok_gives_the_old_values_back(void **state)
+TEST_WITH(test_a_scope_that_is_not_ok_gives_the_old_values_back, make_keys, delete_keys)
 {
-    (void)state;
     int code = 3;
     assert_int_equal(run_task(set_all, &code, NULL).error, 3);
     assert_values(false);
@@ -74,9 +73,8 @@ static void test_a_scope_that_is_not_ok_gives_the_old_values_back(void **state)
     }
 }
 
-static void test_an_ok_scope_leaves_its_values(void **state)
+TEST_WITH(test_an_ok_scope_leaves_its_values, make_keys, delete_keys)
 {
-    (void)state;
     int code = 0;
     assert_ok(run_task(set_all, &code, NULL));
     assert_values(true);
@@ -99,9 +97,8 @@ static int set_inside(void *arg, void **value)
     return nest->outer_code;
 }
 
-static void test_values_of_an_inner_scope_end_as_both_scopes_do(void **state)
+TEST_WITH(test_values_of_an_inner_scope_end_as_both_scopes_do, make_keys, delete_keys)
 {
-    (void)state;
     for (unsigned i = 0; i < 8; i++) {
         struct nest nest = { .inner_code = i & 1, .outer_code = (i >> 1) & 1, .outer_sets = i >> 2 };
         run_task(set_inside, &nest, NULL);
@@ -142,9 +139,8 @@ static int delete_in_a_nest(void *arg, void **value)
     return 99;
 }
 
-static void test_a_key_that_is_deleted_in_between_is_forgotten(void **state)
+TEST(test_a_key_that_is_deleted_in_between_is_forgotten)
 {
-    (void)state;
     char mark[2];
     stint_outcome outcome = run_task(delete_and_make_again, mark, NULL);
     assert_ok(outcome);
@@ -165,9 +161,8 @@ static int set_a_deleted_key(void *arg, void **value)
     return pthread_setspecific(*(pthread_key_t *)arg, arg);
 }
 
-static void test_a_bad_key_is_refused_as_ever(void **state)
+TEST(test_a_bad_key_is_refused_as_ever)
 {
-    (void)state;
     pthread_key_t key;
     assert_int_equal(pthread_key_create(&key, NULL), 0);
     assert_int_equal(pthread_key_delete(key), 0);
@@ -177,14 +172,4 @@ static void test_a_bad_key_is_refused_as_ever(void **state)
     assert_int_equal(run_task(set_a_deleted_key, &key, NULL).error, EINVAL);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_a_scope_that_is_not_ok_gives_the_old_values_back, make_keys, delete_keys),
-        cmocka_unit_test_setup_teardown(test_an_ok_scope_leaves_its_values, make_keys, delete_keys),
-        cmocka_unit_test_setup_teardown(test_values_of_an_inner_scope_end_as_both_scopes_do, make_keys, delete_keys),
-        cmocka_unit_test(test_a_key_that_is_deleted_in_between_is_forgotten),
-        cmocka_unit_test(test_a_bad_key_is_refused_as_ever),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -56,9 +56,8 @@ static int count_changes(void *unused, void **value)
     return changed;
 }
 
-static void test_a_later_flush_changes_nothing_of_another_task(void **state)
+TEST(test_a_later_flush_changes_nothing_of_another_task)
 {
-    (void)state;
     for (enum kind kind = FIXED; kind < KINDS; kind++) {
         for (stint_on_interrupt mode = STINT_JUMP; mode <= STINT_UNWIND; mode += STINT_UNWIND - STINT_JUMP) {
             stint_options options = { .on_interrupt = mode };
@@ -82,9 +81,8 @@ static int write_and_leave_held(void *arg, void **value)
     return EIO;
 }
 
-static void test_nor_does_one_that_a_variable_keeps_open(void **state)
+TEST(test_nor_does_one_that_a_variable_keeps_open)
 {
-    (void)state;
     for (enum kind kind = FIXED; kind < WIDE; kind++) {
         run_task(write_and_leave_held, &kind, NULL);
         assert_ok(run_task(count_changes, NULL, NULL));
@@ -102,9 +100,8 @@ static int write_to_file(void *path, void **value)
     return EIO;
 }
 
-static void test_what_was_not_written_yet_goes_with_the_task(void **state)
+TEST(test_what_was_not_written_yet_goes_with_the_task)
 {
-    (void)state;
     char path[] = "/tmp/stint-streams-XXXXXX";
     int descriptor = mkstemp(path);
     run_task(write_to_file, path, NULL);
@@ -122,9 +119,8 @@ static int open_around(void *descriptor, void **value)
     return fdopen(*(int *)descriptor, "r") != NULL ? EIO : errno;
 }
 
-static void test_a_descriptor_that_was_opened_by_other_means_stays_open(void **state)
+TEST(test_a_descriptor_that_was_opened_by_other_means_stays_open)
 {
-    (void)state;
     int descriptor = open("/etc/passwd", O_RDONLY);
     stint_outcome outcome = run_task(open_around, &descriptor, NULL);
     assert_int_equal(outcome.error, EIO);
@@ -156,9 +152,8 @@ static int make_by_stream(void *arg, void **value)
     return making->error;
 }
 
-static void test_the_block_of_a_closed_stream_is_the_task_s(void **state)
+TEST(test_the_block_of_a_closed_stream_is_the_task_s)
 {
-    (void)state;
     struct making making = { .error = 0 };
     assert_ok(run_task(make_by_stream, &making, NULL));
     assert_int_equal(strlen(making.block), 200000);
@@ -181,9 +176,8 @@ static int make_in_inner_scope(void *arg, void **value)
     return outcome.status == STINT_OK && strlen(making->block) == 200000 ? 0 : EINVAL;
 }
 
-static void test_the_block_may_come_from_an_inner_scope(void **state)
+TEST(test_the_block_may_come_from_an_inner_scope)
 {
-    (void)state;
     struct making making = { .error = 0 };
     assert_ok(run_task(make_in_inner_scope, &making, NULL));
     assert_int_equal(strlen(making.block), 200000);
@@ -210,9 +204,8 @@ static int open_own(void *unused, void **value)
     return EIO;
 }
 
-static void test_the_close_of_a_stream_of_the_task_s_own_is_called(void **state)
+TEST(test_the_close_of_a_stream_of_the_task_s_own_is_called)
 {
-    (void)state;
     closed = 0;
     run_task(open_own, NULL, NULL);
     assert_int_equal(closed, 1);
@@ -225,9 +218,8 @@ static int open_pipe(void *command, void **value)
 }
 
 /* Its child reads until the stream is closed; or it does not read at all, and nobody waits for it. */
-static void test_a_program_that_popen_started_is_told_and_reaped(void **state)
+TEST(test_a_program_that_popen_started_is_told_and_reaped)
 {
-    (void)state;
     time_t begin = time(NULL);
     stint_outcome outcome = run_task(open_pipe, (void *)(uintptr_t)"cat > /dev/null", NULL);
     assert_int_equal(outcome.error, EIO);
@@ -258,9 +250,8 @@ static int lock_elsewhere(void *unused, void **value)
     return EIO;
 }
 
-static void test_one_that_another_thread_has_locked_is_left(void **state)
+TEST(test_one_that_another_thread_has_locked_is_left)
 {
-    (void)state;
     locked = malloc(sizeof *locked);
     run_task(lock_elsewhere, NULL, NULL);
     assert_int_not_equal(fgetc_unlocked(*locked), EOF);
@@ -274,9 +265,8 @@ static int open_table_of_mounts(void *unused, void **value)
     return setmntent("/etc/passwd", "r") != NULL && freopen("/etc/group", "r", fopen("/etc/passwd", "r")) != NULL ? EIO : 0;
 }
 
-static void test_descriptors_do_not_add_up(void **state)
+TEST(test_descriptors_do_not_add_up)
 {
-    (void)state;
     int before = dup(0);
     close(before);
     for (int i = 0; i < 100; i++)
@@ -288,19 +278,7 @@ static void test_descriptors_do_not_add_up(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_later_flush_changes_nothing_of_another_task),
-        cmocka_unit_test(test_nor_does_one_that_a_variable_keeps_open),
-        cmocka_unit_test(test_what_was_not_written_yet_goes_with_the_task),
-        cmocka_unit_test(test_a_descriptor_that_was_opened_by_other_means_stays_open),
-        cmocka_unit_test(test_the_block_of_a_closed_stream_is_the_task_s),
-        cmocka_unit_test(test_the_block_may_come_from_an_inner_scope),
-        cmocka_unit_test(test_the_close_of_a_stream_of_the_task_s_own_is_called),
-        cmocka_unit_test(test_a_program_that_popen_started_is_told_and_reaped),
-        cmocka_unit_test(test_one_that_another_thread_has_locked_is_left),
-        cmocka_unit_test(test_descriptors_do_not_add_up),
-    };
-    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    int failed = run_all_tests(NULL, NULL);
     fflush(stdout);
     _exit(failed); /* later versions of libc wait at their exit for the stream that a thread has locked for ever */
 }

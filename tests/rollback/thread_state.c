@@ -99,23 +99,20 @@ static void assert_put_back(struct changes changes, stint_options options)
     assert_same(&before, &after);
 }
 
-static void test_an_error_puts_the_thread_s_state_back(void **state)
+TEST(test_an_error_puts_the_thread_s_state_back)
 {
-    (void)state;
     const stint_options options = STINT_OPTIONS_INIT;
     assert_put_back((struct changes){ .error = EIO }, options);
 }
 
-static void test_an_interrupt_puts_the_thread_s_state_back(void **state)
+TEST(test_an_interrupt_puts_the_thread_s_state_back)
 {
-    (void)state;
     const stint_options options = STINT_OPTIONS_INIT;
     assert_put_back((struct changes){ .error = -1 }, options);
 }
 
-static void test_so_does_one_of_a_preemptible_task(void **state)
+TEST(test_so_does_one_of_a_preemptible_task)
 {
-    (void)state;
     const stint_options options = { .preemptible = true };
     for (int i = 0; i < 2; i++)
         assert_put_back((struct changes){ .error = i == 0 ? EIO : -1 }, options);
@@ -128,17 +125,15 @@ static void test_so_does_one_of_a_preemptible_task(void **state)
     pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
-static void test_what_scopes_inside_changed_and_committed_is_put_back_with_the_outer_one(void **state)
+TEST(test_what_scopes_inside_changed_and_committed_is_put_back_with_the_outer_one)
 {
-    (void)state;
     const stint_options options = STINT_OPTIONS_INIT;
     for (unsigned depth = 1; depth <= 3; depth++)
         assert_put_back((struct changes){ .error = EIO, .depth = depth }, options);
 }
 
-static void test_a_task_that_succeeds_may_change_it_for_good(void **state)
+TEST(test_a_task_that_succeeds_may_change_it_for_good)
 {
-    (void)state;
     struct state before = state_now();
     struct changes changes = { .error = 0, .depth = 1 };
     stint_outcome outcome = run_task(change_in_scopes, &changes, NULL);
@@ -193,9 +188,8 @@ static int change_in_the_kernel(void *arg, void **value)
     return changes->error;
 }
 
-static void test_what_the_kernel_keeps_is_put_back_too(void **state)
+TEST(test_what_the_kernel_keeps_is_put_back_too)
 {
-    (void)state;
     const int errors[] = { EIO, -1 };
     for (size_t i = 0; i < 2; i++) {
         struct changes changes = { .error = errors[i] };
@@ -213,15 +207,4 @@ static void test_what_the_kernel_keeps_is_put_back_too(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_an_error_puts_the_thread_s_state_back),
-        cmocka_unit_test(test_an_interrupt_puts_the_thread_s_state_back),
-        cmocka_unit_test(test_so_does_one_of_a_preemptible_task),
-        cmocka_unit_test(test_what_scopes_inside_changed_and_committed_is_put_back_with_the_outer_one),
-        cmocka_unit_test(test_a_task_that_succeeds_may_change_it_for_good),
-        cmocka_unit_test(test_what_the_kernel_keeps_is_put_back_too),
-    };
-    return cmocka_run_group_tests(tests, make_other, NULL);
-}
+TEST_MAIN_WITH(make_other, NULL)

@@ -71,9 +71,8 @@ static void *on_a_thread(void *(*function)(void *), void *arg)
     return result;
 }
 
-static void test_an_ok_value_is_read_and_freed_on_any_thread(void **state)
+TEST(test_an_ok_value_is_read_and_freed_on_any_thread)
 {
-    (void)state;
     for (uint64_t seed = 1; seed <= 100; seed++) {
         stint_outcome outcome = run_task(make_list, &seed, NULL);
         assert_ok(outcome);
@@ -84,9 +83,8 @@ static void test_an_ok_value_is_read_and_freed_on_any_thread(void **state)
     }
 }
 
-static void test_an_ok_value_outlives_the_thread_that_made_it(void **state)
+TEST(test_an_ok_value_outlives_the_thread_that_made_it)
 {
-    (void)state;
     void *lists[50];
     for (uint64_t seed = 0; seed < 50; seed++) {
         uint64_t copy = seed + 1;
@@ -144,9 +142,8 @@ static void run_ending(unsigned round, stint_on_interrupt mode)
     stint_token_release(ending.token);
 }
 
-static void test_tasks_that_are_not_ok_leave_nothing(void **state)
+TEST(test_tasks_that_are_not_ok_leave_nothing)
 {
-    (void)state;
     size_t before = 0;
     for (unsigned round = 0, rounds = 500 + repeats(9500); round < rounds; round++) {
         if (round == 500)
@@ -157,9 +154,8 @@ static void test_tasks_that_are_not_ok_leave_nothing(void **state)
     assert_true(resident() < before + 16 * MIB);
 }
 
-static void test_ok_values_that_are_freed_leave_nothing(void **state)
+TEST(test_ok_values_that_are_freed_leave_nothing)
 {
-    (void)state;
     size_t before = 0;
     for (unsigned round = 0, rounds = 500 + repeats(4500); round < rounds; round++) {
         if (round == 500)
@@ -187,9 +183,8 @@ static void *take_apart_what_comes(void *count)
     return (void *)good;
 }
 
-static void test_ok_values_that_another_thread_frees_leave_nothing(void **state)
+TEST(test_ok_values_that_another_thread_frees_leave_nothing)
 {
-    (void)state;
     size_t count = 2000;
     size_t before = 0;
     void *good = NULL;
@@ -222,9 +217,8 @@ static int nest_and_end(void *arg, void **value)
     return ending->code;
 }
 
-static void test_what_an_inner_scope_commits_ends_as_the_outer_one_does(void **state)
+TEST(test_what_an_inner_scope_commits_ends_as_the_outer_one_does)
 {
-    (void)state;
     size_t before = 0;
     for (unsigned round = 0, rounds = 500 + repeats(4500); round < rounds; round++) {
         if (round == 500)
@@ -258,9 +252,8 @@ static int use_blocks_from_outside(void *arg, void **value)
     return outside->code;
 }
 
-static void test_blocks_from_outside_may_be_used_grown_and_freed_in_a_task(void **state)
+TEST(test_blocks_from_outside_may_be_used_grown_and_freed_in_a_task)
 {
-    (void)state;
     for (int code = 0; code < 2; code++) {
         struct outside outside = { stint_strdup("grown"), stint_malloc(100), stint_malloc(100), code };
         stint_outcome outcome = run_task(use_blocks_from_outside, &outside, NULL);
@@ -277,16 +270,4 @@ static void test_blocks_from_outside_may_be_used_grown_and_freed_in_a_task(void 
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_an_ok_value_is_read_and_freed_on_any_thread),
-        cmocka_unit_test(test_an_ok_value_outlives_the_thread_that_made_it),
-        cmocka_unit_test(test_tasks_that_are_not_ok_leave_nothing),
-        cmocka_unit_test(test_ok_values_that_are_freed_leave_nothing),
-        cmocka_unit_test(test_ok_values_that_another_thread_frees_leave_nothing),
-        cmocka_unit_test(test_what_an_inner_scope_commits_ends_as_the_outer_one_does),
-        cmocka_unit_test(test_blocks_from_outside_may_be_used_grown_and_freed_in_a_task),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -172,9 +172,8 @@ static int leave_blocks_and_fail(void *unused, void **value)
     return 1;
 }
 
-static void test_blocks_of_a_rolled_back_task_are_wiped(void **state)
+TEST_WITH(test_blocks_of_a_rolled_back_task_are_wiped, change_secret, NULL)
 {
-    (void)state;
     assert_wiped(leave_blocks_and_fail);
 }
 
@@ -192,9 +191,8 @@ static int free_blocks(void *unused, void **value)
     return 0;
 }
 
-static void test_blocks_that_the_task_freed_itself_are_wiped(void **state)
+TEST_WITH(test_blocks_that_the_task_freed_itself_are_wiped, change_secret, NULL)
 {
-    (void)state;
     assert_wiped(free_blocks);
 }
 
@@ -211,9 +209,8 @@ static int move_blocks(void *unused, void **value)
     return 0;
 }
 
-static void test_blocks_that_realloc_has_moved_are_wiped(void **state)
+TEST_WITH(test_blocks_that_realloc_has_moved_are_wiped, change_secret, NULL)
 {
-    (void)state;
     assert_wiped(move_blocks);
 }
 
@@ -230,9 +227,8 @@ static int make_aligned_blocks(void *unused, void **value)
     return 1;
 }
 
-static void test_aligned_blocks_are_wiped(void **state)
+TEST_WITH(test_aligned_blocks_are_wiped, change_secret, NULL)
 {
-    (void)state;
     assert_wiped(make_aligned_blocks);
 }
 
@@ -254,9 +250,8 @@ static int let_another_thread_free(void *unused, void **value)
     return 0;
 }
 
-static void test_blocks_that_another_thread_freed_are_wiped(void **state)
+TEST_WITH(test_blocks_that_another_thread_freed_are_wiped, change_secret, NULL)
 {
-    (void)state;
     assert_wiped(let_another_thread_free);
 }
 
@@ -268,9 +263,8 @@ static int fail_inside(void *unused, void **value)
     return stint_run(leave_blocks_and_fail, NULL, NULL, &inner) == 0 ? 0 : 2;
 }
 
-static void test_scopes_inside_are_wiped_like_the_one_around_them(void **state)
+TEST_WITH(test_scopes_inside_are_wiped_like_the_one_around_them, change_secret, NULL)
 {
-    (void)state;
     assert_wiped(fail_inside);
 }
 
@@ -283,9 +277,8 @@ static int leave_blocks_inside_and_fail(void *unused, void **value)
     return stint_run(leave_blocks_and_fail, NULL, &options, &inner) == 0 ? 1 : 2;
 }
 
-static void test_a_scope_inside_one_that_is_not_wiped_is_wiped(void **state)
+TEST_WITH(test_a_scope_inside_one_that_is_not_wiped_is_wiped, change_secret, NULL)
 {
-    (void)state;
     assert_false(shows_after(leave_blocks_inside_and_fail, false));
 }
 
@@ -298,9 +291,8 @@ static int leave_blocks_for_ever(void *unused, void **value)
     return 0;
 }
 
-static void test_a_task_that_is_interrupted_is_wiped(void **state)
+TEST_WITH(test_a_task_that_is_interrupted_is_wiped, change_secret, NULL)
 {
-    (void)state;
     stint_options options = options_with(true);
     options.budget.memory = 32 * MIB;
     assert_outcome(run_task(leave_blocks_for_ever, NULL, &options), STINT_ERROR, STINT_REASON_MEMORY_LIMIT, ENOMEM);
@@ -324,9 +316,8 @@ static int fail_with_a_block(void *unused, void **value)
     return 1;
 }
 
-static void test_a_kept_heap_is_wiped_when_it_goes(void **state)
+TEST_WITH(test_a_kept_heap_is_wiped_when_it_goes, change_secret, NULL)
 {
-    (void)state;
     stint_options options = options_with(true);
     assert_true(run_task(leave_a_root, NULL, &options).usage.kept > 0);
     assert_int_equal(*(uint64_t *)(void *)root, secret);
@@ -352,9 +343,8 @@ static int leave_many_blocks_and_fail(void *unused, void **value)
     return 1;
 }
 
-static void test_a_heap_that_has_adopted_pages_of_ended_threads_is_wiped(void **state)
+TEST_WITH(test_a_heap_that_has_adopted_pages_of_ended_threads_is_wiped, change_secret, NULL)
 {
-    (void)state;
     static void *blocks[2000];
     stint_options options = options_with(true);
     for (int round = 0; round < 3; round++) {
@@ -374,9 +364,8 @@ static int commit_a_block(void *unused, void **value)
     return 0;
 }
 
-static void test_what_a_task_commits_is_left_as_it_is(void **state)
+TEST_WITH(test_what_a_task_commits_is_left_as_it_is, change_secret, NULL)
 {
-    (void)state;
     stint_options options = options_with(true);
     stint_outcome outcome = run_task(commit_a_block, NULL, &options);
     assert_ok(outcome);
@@ -386,9 +375,8 @@ static void test_what_a_task_commits_is_left_as_it_is(void **state)
     stint_free(outcome.value);
 }
 
-static void test_tasks_of_a_pool_are_wiped(void **state)
+TEST_WITH(test_tasks_of_a_pool_are_wiped, change_secret, NULL)
 {
-    (void)state;
     enum { TASKS = 40 };
     stint_future *futures[TASKS];
     bool found[TASKS] = { false };
@@ -426,9 +414,8 @@ static int fork_and_fail(void *unused, void **value)
     return 1;
 }
 
-static void test_what_forked_subtasks_wrote_is_wiped(void **state)
+TEST_WITH(test_what_forked_subtasks_wrote_is_wiped, change_secret, NULL)
 {
-    (void)state;
     stint_pool *pool;
     stint_pool_options workers = { .workers = 3 };
     stint_options options = options_with(true);
@@ -467,9 +454,8 @@ static int free_and_move(void *arg, void **value)
     return move_blocks(arg, value);
 }
 
-static void test_a_profile_and_wiping_go_together(void **state)
+TEST(test_a_profile_and_wiping_go_together)
 {
-    (void)state;
     int followed = 0;
     stint_memprof_options options = STINT_MEMPROF_OPTIONS_INIT;
     options.interval = 64;
@@ -487,23 +473,4 @@ static void test_a_profile_and_wiping_go_together(void **state)
     assert_false(is_found_anywhere());
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(test_a_task_that_is_interrupted_is_wiped, change_secret),
-        cmocka_unit_test_setup(test_a_scope_inside_one_that_is_not_wiped_is_wiped, change_secret),
-        cmocka_unit_test_setup(test_a_kept_heap_is_wiped_when_it_goes, change_secret),
-        cmocka_unit_test_setup(test_a_heap_that_has_adopted_pages_of_ended_threads_is_wiped, change_secret),
-        cmocka_unit_test_setup(test_what_a_task_commits_is_left_as_it_is, change_secret),
-        cmocka_unit_test_setup(test_tasks_of_a_pool_are_wiped, change_secret),
-        cmocka_unit_test_setup(test_what_forked_subtasks_wrote_is_wiped, change_secret),
-        cmocka_unit_test(test_a_profile_and_wiping_go_together),
-        cmocka_unit_test_setup(test_blocks_of_a_rolled_back_task_are_wiped, change_secret),
-        cmocka_unit_test_setup(test_blocks_that_the_task_freed_itself_are_wiped, change_secret),
-        cmocka_unit_test_setup(test_blocks_that_realloc_has_moved_are_wiped, change_secret),
-        cmocka_unit_test_setup(test_aligned_blocks_are_wiped, change_secret),
-        cmocka_unit_test_setup(test_blocks_that_another_thread_freed_are_wiped, change_secret),
-        cmocka_unit_test_setup(test_scopes_inside_are_wiped_like_the_one_around_them, change_secret),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

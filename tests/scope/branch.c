@@ -82,9 +82,8 @@ static int steal_one_list(void *arg, void **value)
     return error != 0 ? error : result->code;
 }
 
-static void test_what_a_stolen_subtask_leaves_is_the_tasks(void **state)
+TEST_WITH(test_what_a_stolen_subtask_leaves_is_the_tasks, start, end)
 {
-    (void)state;
     for (int round = 0; round < 50; round++) {
         struct stolen_lists result = { .code = 0 };
         stint_outcome outcome = run_task(steal_one_list, &result, NULL);
@@ -109,9 +108,8 @@ static void *take_apart_elsewhere(void *arg)
     return NULL;
 }
 
-static void test_a_stolen_subtasks_blocks_outlive_its_thread_and_are_freed_on_another(void **state)
+TEST(test_a_stolen_subtasks_blocks_outlive_its_thread_and_are_freed_on_another)
 {
-    (void)state;
     struct stolen_lists result = { .code = 0 };
     start_thieves(1);
     assert_ok(run_task(steal_one_list, &result, NULL));
@@ -149,9 +147,8 @@ static int leave_a_lot_on_two_threads(void *arg, void **value)
     return error != 0 ? error : *(int *)arg;
 }
 
-static void test_a_rollback_takes_back_what_branches_left_on_every_thread(void **state)
+TEST_WITH(test_a_rollback_takes_back_what_branches_left_on_every_thread, start, end)
 {
-    (void)state;
     int code = EIO;
     size_t before = 0;
     for (int round = 0; round < ROLLBACKS; round++) {
@@ -189,9 +186,8 @@ static int lend_to_a_thread_that_ends(void *arg, void **value)
     return error != 0 ? error : result->code;
 }
 
-static void test_a_thread_that_ends_first_leaves_valid_blocks(void **state)
+TEST_WITH(test_a_thread_that_ends_first_leaves_valid_blocks, start, end)
 {
-    (void)state;
     struct stolen_lists result = { .code = 0 };
     stint_outcome outcome = run_task(lend_to_a_thread_that_ends, &result, NULL);
     assert_ok(outcome);
@@ -199,9 +195,8 @@ static void test_a_thread_that_ends_first_leaves_valid_blocks(void **state)
     assert_int_equal(take_apart(result.lists[1], 2), CHUNKS);
 }
 
-static void test_what_an_ended_thread_had_of_a_rolled_back_task_is_kept_and_counted(void **state)
+TEST_WITH(test_what_an_ended_thread_had_of_a_rolled_back_task_is_kept_and_counted, start, end)
 {
-    (void)state;
     struct stolen_lists result = { .code = EIO };
     stint_outcome outcome = run_task(lend_to_a_thread_that_ends, &result, NULL);
     assert_outcome(outcome, STINT_ERROR, STINT_REASON_FAILED, EIO);
@@ -227,9 +222,8 @@ static int survive_a_failed_subtask(void *arg, void **value)
     return fork_join(&fork, &given) == EDOM && given == &code && !fork.interrupted ? 0 : 1;
 }
 
-static void test_a_subtasks_error_is_for_its_joiner_alone(void **state)
+TEST_WITH(test_a_subtasks_error_is_for_its_joiner_alone, start, end)
 {
-    (void)state;
     assert_ok(run_task(survive_a_failed_subtask, NULL, NULL));
 }
 
@@ -257,9 +251,8 @@ static int grow(void *arg, void **value)
     return error != 0 ? error : stolen_error;
 }
 
-static void test_subtasks_of_subtasks_are_shared_too(void **state)
+TEST_WITH(test_subtasks_of_subtasks_are_shared_too, start, end)
 {
-    (void)state;
     for (int round = 0; round < 100; round++) {
         unsigned stolen = atomic_load(&forks_stolen);
         atomic_uint leaves = 0;
@@ -294,9 +287,8 @@ static int open_in_all_places(void *arg, void **value)
     return right && stint_run(open_where_it_cannot_be, NULL, NULL, &inner) == 0 && inner.status == STINT_OK ? 0 : 1;
 }
 
-static void test_only_a_tasks_own_scope_shares_and_only_unmasked(void **state)
+TEST_WITH(test_only_a_tasks_own_scope_shares_and_only_unmasked, start, end)
 {
-    (void)state;
     struct sti_group *family;
     assert_int_equal(sti_group_open(&family), ENOTSUP);
     assert_ok(run_task(open_in_all_places, NULL, NULL));
@@ -337,9 +329,8 @@ static int forget_to_join(void *arg, void **value)
     return 0;
 }
 
-static void test_a_task_that_returns_with_forks_outstanding_fails_and_they_are_stopped(void **state)
+TEST_WITH(test_a_task_that_returns_with_forks_outstanding_fails_and_they_are_stopped, start, end)
 {
-    (void)state;
     for (int more = 0; more < 2; more++) {
         atomic_store(&forgotten_runs, false);
         atomic_store(&forgotten_was_released, false);
@@ -362,9 +353,8 @@ static int lend_a_forgetful_one(void *arg, void **value)
     return 0;
 }
 
-static void test_a_branch_that_returns_with_forks_outstanding_fails_its_task(void **state)
+TEST_WITH(test_a_branch_that_returns_with_forks_outstanding_fails_its_task, start, end)
 {
-    (void)state;
     atomic_store(&forgotten_runs, false);
     atomic_store(&forgotten_was_released, false);
     stint_outcome outcome = run_task(lend_a_forgetful_one, NULL, NULL);
@@ -393,16 +383,6 @@ static int set_specific_in_two_branches(void *arg, void **value)
     return 0;
 }
 
-static void test_a_thread_specific_value_set_in_a_branch_is_put_back_at_its_end(void **state)
-{
-    (void)state;
-    if (!stint_overrides_malloc())
-        return;
-    assert_int_equal(pthread_key_create(&key, NULL), 0);
-    assert_ok(run_task(set_specific_in_two_branches, &key, NULL));
-    assert_int_equal(pthread_key_delete(key), 0);
-}
-
 static int start_one(void **state)
 {
     (void)state;
@@ -410,23 +390,13 @@ static int start_one(void **state)
     return 0;
 }
 
-#define WITH_THIEVES(test) cmocka_unit_test_setup_teardown(test, start, end)
-
-int main(void)
+TEST_WITH(test_a_thread_specific_value_set_in_a_branch_is_put_back_at_its_end, start_one, end)
 {
-    const struct CMUnitTest tests[] = {
-        WITH_THIEVES(test_what_a_stolen_subtask_leaves_is_the_tasks),
-        cmocka_unit_test(test_a_stolen_subtasks_blocks_outlive_its_thread_and_are_freed_on_another),
-        WITH_THIEVES(test_a_rollback_takes_back_what_branches_left_on_every_thread),
-        WITH_THIEVES(test_a_thread_that_ends_first_leaves_valid_blocks),
-        WITH_THIEVES(test_what_an_ended_thread_had_of_a_rolled_back_task_is_kept_and_counted),
-        WITH_THIEVES(test_a_subtasks_error_is_for_its_joiner_alone),
-        WITH_THIEVES(test_subtasks_of_subtasks_are_shared_too),
-        WITH_THIEVES(test_only_a_tasks_own_scope_shares_and_only_unmasked),
-        WITH_THIEVES(test_a_task_that_returns_with_forks_outstanding_fails_and_they_are_stopped),
-        WITH_THIEVES(test_a_branch_that_returns_with_forks_outstanding_fails_its_task),
-        cmocka_unit_test_setup_teardown(test_a_thread_specific_value_set_in_a_branch_is_put_back_at_its_end, start_one,
-                                        end),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    if (!stint_overrides_malloc())
+        return;
+    assert_int_equal(pthread_key_create(&key, NULL), 0);
+    assert_ok(run_task(set_specific_in_two_branches, &key, NULL));
+    assert_int_equal(pthread_key_delete(key), 0);
 }
+
+TEST_MAIN()

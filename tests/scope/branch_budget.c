@@ -75,9 +75,8 @@ static stint_outcome run_work(struct work *work, size_t limit, stint_on_interrup
     return run_task(work_in_branches, work, &options);
 }
 
-static void test_a_task_may_use_its_limit_to_the_last_byte_on_many_threads(void **state)
+TEST_WITH(test_a_task_may_use_its_limit_to_the_last_byte_on_many_threads, start, end)
 {
-    (void)state;
     uint64_t random = 7;
     for (int round = 0; round < 300; round++) {
         struct work work = {
@@ -91,9 +90,8 @@ static void test_a_task_may_use_its_limit_to_the_last_byte_on_many_threads(void 
     }
 }
 
-static void test_a_byte_more_than_the_limit_is_always_an_error(void **state)
+TEST_WITH(test_a_byte_more_than_the_limit_is_always_an_error, start, end)
 {
-    (void)state;
     uint64_t random = 8;
     for (int round = 0; round < 300; round++) {
         struct work work = {
@@ -126,9 +124,8 @@ static int grow_in_parallel(void *arg, void **value)
     return fork_join(&fork, NULL);
 }
 
-static void test_a_limit_is_passed_by_less_than_a_grant_for_each_other_thread(void **state)
+TEST_WITH(test_a_limit_is_passed_by_less_than_a_grant_for_each_other_thread, start, end)
 {
-    (void)state;
     for (unsigned round = 0; round < 50; round++) {
         unsigned depth = 1 + round % 2;
         size_t limit = (size_t)round * round * round * 100 + 1000;
@@ -182,9 +179,8 @@ static int allocate_beside_inner_scopes(void *arg, void **value)
     return error != 0 ? error : stolen_error;
 }
 
-static void test_what_an_inner_scope_is_refused_takes_nothing_from_the_other_threads(void **state)
+TEST_WITH(test_what_an_inner_scope_is_refused_takes_nothing_from_the_other_threads, start, end)
 {
-    (void)state;
     size_t bytes = MIB;
     stint_options options = STINT_OPTIONS_INIT;
     options.budget.allocation = bytes;
@@ -213,9 +209,8 @@ static int lend_an_absurdity(void *arg, void **value)
     return fork_join(&fork, NULL);
 }
 
-static void test_an_impossible_size_passes_a_limit_and_is_merely_refused_without_one(void **state)
+TEST_WITH(test_an_impossible_size_passes_a_limit_and_is_merely_refused_without_one, start, end)
 {
-    (void)state;
     stint_options options = STINT_OPTIONS_INIT;
     assert_ok(run_task(lend_an_absurdity, NULL, &options));
     options.budget.allocation = SIZE_MAX / 8;
@@ -227,9 +222,8 @@ static void test_an_impossible_size_passes_a_limit_and_is_merely_refused_without
 
 /* --- Accounts ----------------------------------------------------------------------------------------------------- */
 
-static void test_an_account_is_exact_when_a_task_of_many_threads_has_ended(void **state)
+TEST_WITH(test_an_account_is_exact_when_a_task_of_many_threads_has_ended, start, end)
 {
-    (void)state;
     stint_account *account;
     stint_account_limits limits = { .allocation = 0, .memory = 64 * MIB, .running = 1 };
     stint_account_usage usage;
@@ -252,9 +246,8 @@ static void test_an_account_is_exact_when_a_task_of_many_threads_has_ended(void 
     stint_account_release(account);
 }
 
-static void test_an_accounts_limit_ends_the_task_whose_branch_passes_it(void **state)
+TEST_WITH(test_an_accounts_limit_ends_the_task_whose_branch_passes_it, start, end)
 {
-    (void)state;
     stint_account *account;
     stint_account_limits limits = { .allocation = MIB };
     assert_int_equal(stint_account_create(&account, NULL, &limits), 0);
@@ -314,9 +307,8 @@ static stint_outcome run_hoard(struct hoard *hoarder, size_t limit)
     return outcome;
 }
 
-static void test_what_branches_hold_together_is_compared_with_the_memory_limit(void **state)
+TEST_WITH(test_what_branches_hold_together_is_compared_with_the_memory_limit, start, end)
 {
-    (void)state;
     static const size_t sizes[] = { 64, 4096, 100 * KIB, MIB };
     for (unsigned i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         for (unsigned branches = 1; branches <= THIEVES; branches++) {
@@ -365,9 +357,8 @@ static int hold_one_after_the_other(void *arg, void **value)
     return block != NULL ? error : ENOMEM;
 }
 
-static void test_what_one_branch_has_freed_another_may_hold(void **state)
+TEST_WITH(test_what_one_branch_has_freed_another_may_hold, start, end)
 {
-    (void)state;
     size_t size = 10 * MIB;
     stint_options options = STINT_OPTIONS_INIT;
     options.budget.memory = 12 * MIB;
@@ -404,9 +395,8 @@ static int free_what_a_branch_made(void *arg, void **value)
     return 0;
 }
 
-static void test_blocks_of_an_ended_branch_that_were_freed_elsewhere_do_not_count(void **state)
+TEST_WITH(test_blocks_of_an_ended_branch_that_were_freed_elsewhere_do_not_count, start, end)
 {
-    (void)state;
     size_t size = 10 * MIB;
     stint_options options = STINT_OPTIONS_INIT;
     options.budget.memory = 12 * MIB;
@@ -415,21 +405,4 @@ static void test_blocks_of_an_ended_branch_that_were_freed_elsewhere_do_not_coun
         assert_ok(run_task(free_what_a_branch_made, &size, &options));
 }
 
-#define WITH_THIEVES(test) cmocka_unit_test_setup_teardown(test, start, end)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        WITH_THIEVES(test_a_task_may_use_its_limit_to_the_last_byte_on_many_threads),
-        WITH_THIEVES(test_a_byte_more_than_the_limit_is_always_an_error),
-        WITH_THIEVES(test_a_limit_is_passed_by_less_than_a_grant_for_each_other_thread),
-        WITH_THIEVES(test_what_an_inner_scope_is_refused_takes_nothing_from_the_other_threads),
-        WITH_THIEVES(test_an_impossible_size_passes_a_limit_and_is_merely_refused_without_one),
-        WITH_THIEVES(test_an_account_is_exact_when_a_task_of_many_threads_has_ended),
-        WITH_THIEVES(test_an_accounts_limit_ends_the_task_whose_branch_passes_it),
-        WITH_THIEVES(test_what_branches_hold_together_is_compared_with_the_memory_limit),
-        WITH_THIEVES(test_what_one_branch_has_freed_another_may_hold),
-        WITH_THIEVES(test_blocks_of_an_ended_branch_that_were_freed_elsewhere_do_not_count),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

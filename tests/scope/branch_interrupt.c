@@ -129,9 +129,8 @@ static void allocate_too_much(void)
         ;
 }
 
-static void test_a_token_ends_both_threads_whoever_sets_it(void **state)
+TEST_WITH(test_a_token_ends_both_threads_whoever_sets_it, start, end)
 {
-    (void)state;
     static trouble_fn *const waits[] = { wait_at_checkpoints, wait_while_allocating };
     for (int round = 0; round < 100; round++) {
         stint_options options = STINT_OPTIONS_INIT;
@@ -147,9 +146,8 @@ static void test_a_token_ends_both_threads_whoever_sets_it(void **state)
     }
 }
 
-static void test_an_owner_that_waits_in_a_join_ends_with_its_branch(void **state)
+TEST_WITH(test_an_owner_that_waits_in_a_join_ends_with_its_branch, start, end)
 {
-    (void)state;
     for (int round = 0; round < 50; round++) {
         stint_options options = STINT_OPTIONS_INIT;
         struct pair pair;
@@ -160,9 +158,8 @@ static void test_an_owner_that_waits_in_a_join_ends_with_its_branch(void **state
     }
 }
 
-static void test_a_spent_limit_ends_both_threads_whoever_finds_it(void **state)
+TEST_WITH(test_a_spent_limit_ends_both_threads_whoever_finds_it, start, end)
 {
-    (void)state;
     for (int round = 0; round < 100; round++) {
         stint_options options = STINT_OPTIONS_INIT;
         struct pair pair;
@@ -177,9 +174,8 @@ static void test_a_spent_limit_ends_both_threads_whoever_finds_it(void **state)
     }
 }
 
-static void test_the_deadline_of_the_task_is_that_of_its_branches(void **state)
+TEST_WITH(test_the_deadline_of_the_task_is_that_of_its_branches, start, end)
 {
-    (void)state;
     stint_options options = STINT_OPTIONS_INIT;
     struct pair pair;
     options.budget.wall_ns = 5000000;
@@ -197,9 +193,8 @@ static void spin_at_checkpoints(void)
     }
 }
 
-static void test_the_processor_time_of_branches_is_the_tasks(void **state)
+TEST_WITH(test_the_processor_time_of_branches_is_the_tasks, start, end)
 {
-    (void)state;
     stint_options options = STINT_OPTIONS_INIT;
     struct pair pair;
     options.budget.cpu_ns = 20000000;
@@ -221,9 +216,8 @@ static void nap_and_allocate_little(void)
     assert_true(false);
 }
 
-static void test_a_branch_that_allocates_rarely_is_poked_at_the_deadline(void **state)
+TEST_WITH(test_a_branch_that_allocates_rarely_is_poked_at_the_deadline, start, end)
 {
-    (void)state;
     stint_options options = STINT_OPTIONS_INIT;
     struct pair pair;
     options.budget.wall_ns = 20000000;
@@ -231,9 +225,8 @@ static void test_a_branch_that_allocates_rarely_is_poked_at_the_deadline(void **
                    ETIMEDOUT);
 }
 
-static void test_the_first_reason_is_the_tasks(void **state)
+TEST_WITH(test_the_first_reason_is_the_tasks, start, end)
 {
-    (void)state;
     for (int round = 0; round < 50; round++) {
         stint_options options = STINT_OPTIONS_INIT;
         struct pair pair;
@@ -270,9 +263,8 @@ static void set_token_in_its_mask(void)
     set_token();
 }
 
-static void test_a_masked_branch_is_interrupted_after_its_mask_and_waited_for(void **state)
+TEST_WITH(test_a_masked_branch_is_interrupted_after_its_mask_and_waited_for, start, end)
 {
-    (void)state;
     for (int round = 0; round < 50; round++) {
         stint_options options = STINT_OPTIONS_INIT;
         struct pair pair;
@@ -299,9 +291,8 @@ static void wait_in_an_inner_scope(void)
     stint_run(wait_inside, NULL, NULL, &inner);
 }
 
-static void test_a_scope_inside_a_branch_ends_with_the_task(void **state)
+TEST_WITH(test_a_scope_inside_a_branch_ends_with_the_task, start, end)
 {
-    (void)state;
     for (int round = 0; round < 50; round++) {
         stint_options options = STINT_OPTIONS_INIT;
         struct pair pair;
@@ -340,9 +331,8 @@ static void *set_after_a_moment(void *token)
     return NULL;
 }
 
-static void test_branches_on_top_of_waiting_ones_all_find_their_landings(void **state)
+TEST_WITH(test_branches_on_top_of_waiting_ones_all_find_their_landings, start, end)
 {
-    (void)state;
     for (int round = 0; round < 50; round++) {
         stint_options options = STINT_OPTIONS_INIT;
         unsigned depth = 6;
@@ -381,9 +371,8 @@ static void wait_to_be_told(void)
     wait_at_checkpoints();
 }
 
-static void test_a_hook_is_called_once_when_another_thread_of_the_task_is_tripped(void **state)
+TEST_WITH(test_a_hook_is_called_once_when_another_thread_of_the_task_is_tripped, start, end)
 {
-    (void)state;
     for (int round = 0; round < 50; round++) {
         stint_options options = STINT_OPTIONS_INIT;
         struct pair pair;
@@ -400,9 +389,8 @@ static void test_a_hook_is_called_once_when_another_thread_of_the_task_is_trippe
 
 /* --- The limit on the process ------------------------------------------------------------------------------------- */
 
-static void test_a_branch_that_is_the_victim_ends_its_task(void **state)
+TEST_WITH(test_a_branch_that_is_the_victim_ends_its_task, start, end)
 {
-    (void)state;
     if (!stint_overrides_malloc())
         return;
     for (int round = 0; round < 10; round++) {
@@ -419,23 +407,4 @@ static void test_a_branch_that_is_the_victim_ends_its_task(void **state)
     assert_int_equal(stint_set_global_victim(STINT_VICTIM_LARGEST), 0);
 }
 
-#define WITH_THIEVES(test) cmocka_unit_test_setup_teardown(test, start, end)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        WITH_THIEVES(test_a_token_ends_both_threads_whoever_sets_it),
-        WITH_THIEVES(test_an_owner_that_waits_in_a_join_ends_with_its_branch),
-        WITH_THIEVES(test_a_spent_limit_ends_both_threads_whoever_finds_it),
-        WITH_THIEVES(test_the_deadline_of_the_task_is_that_of_its_branches),
-        WITH_THIEVES(test_the_processor_time_of_branches_is_the_tasks),
-        WITH_THIEVES(test_a_branch_that_allocates_rarely_is_poked_at_the_deadline),
-        WITH_THIEVES(test_the_first_reason_is_the_tasks),
-        WITH_THIEVES(test_a_masked_branch_is_interrupted_after_its_mask_and_waited_for),
-        WITH_THIEVES(test_a_scope_inside_a_branch_ends_with_the_task),
-        WITH_THIEVES(test_branches_on_top_of_waiting_ones_all_find_their_landings),
-        WITH_THIEVES(test_a_hook_is_called_once_when_another_thread_of_the_task_is_tripped),
-        WITH_THIEVES(test_a_branch_that_is_the_victim_ends_its_task),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -60,9 +60,8 @@ static int see_everywhere(void *arg, void **value)
     return error;
 }
 
-static void a_context_follows_what_its_task_does(void **state)
+TEST(a_context_follows_what_its_task_does)
 {
-    (void)state;
     for (unsigned workers = 1; workers <= 2; workers++) {
         struct request request = { .destroyed = 0 };
         int other_value = 0;
@@ -115,9 +114,8 @@ static int hold(void *arg, void **value)
     return 0;
 }
 
-static void a_task_that_is_run_by_its_waiter_has_not_the_waiters_context(void **state)
+TEST(a_task_that_is_run_by_its_waiter_has_not_the_waiters_context)
 {
-    (void)state;
     struct awaiting awaiting = { .seen = &awaiting };
     const stint_pool_options pool_options = { .workers = 1, .spares = STINT_NO_SPARES };
     stint_context *context;
@@ -148,9 +146,8 @@ static int return_code(void *arg, void **value)
     return *(int *)arg;
 }
 
-static void a_task_gives_its_context_back_however_it_ends(void **state)
+TEST(a_task_gives_its_context_back_however_it_ends)
 {
-    (void)state;
     struct request request = { .destroyed = 0 };
     int code = 3;
     stint_context *context;
@@ -182,9 +179,8 @@ static void a_task_gives_its_context_back_however_it_ends(void **state)
     assert_int_equal(atomic_load(&request.destroyed), 1);
 }
 
-static void nothing_is_asked_of_no_context(void **state)
+TEST(nothing_is_asked_of_no_context)
 {
-    (void)state;
     assert_int_equal(stint_context_create(NULL, NULL, NULL), EINVAL);
     assert_null(stint_context_value(NULL));
     assert_null(stint_context_retain(NULL));
@@ -192,13 +188,4 @@ static void nothing_is_asked_of_no_context(void **state)
     assert_null(stint_context_current());
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_context_follows_what_its_task_does),
-        cmocka_unit_test(a_task_that_is_run_by_its_waiter_has_not_the_waiters_context),
-        cmocka_unit_test(a_task_gives_its_context_back_however_it_ends),
-        cmocka_unit_test(nothing_is_asked_of_no_context),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -112,9 +112,8 @@ static void check_order(const size_t limits[3], bool memory, stint_on_interrupt 
     assert_int_equal(levels[2].got_null, owner >= 0 && mode == STINT_FAIL);
 }
 
-static void test_an_error_belongs_to_the_scope_whose_limit_was_passed(void **state)
+TEST(test_an_error_belongs_to_the_scope_whose_limit_was_passed)
 {
-    (void)state;
     static const size_t choices[] = { 0, LOW, HIGH };
     for (unsigned i = 0; i < 27; i++) {
         const size_t limits[3] = { choices[i % 3], choices[i / 3 % 3], choices[i / 9] };
@@ -125,9 +124,8 @@ static void test_an_error_belongs_to_the_scope_whose_limit_was_passed(void **sta
     }
 }
 
-static void test_an_inner_scope_has_no_more_than_the_outer_one_has_left(void **state)
+TEST(test_an_inner_scope_has_no_more_than_the_outer_one_has_left)
 {
-    (void)state;
     struct level inner = level_with(LOW, 0, STINT_JUMP);
     inner.before = 64 * KIB;
     struct level outer = level_with(LOW, 0, STINT_JUMP);
@@ -145,9 +143,8 @@ static void test_an_inner_scope_has_no_more_than_the_outer_one_has_left(void **s
     assert_int_equal(outer.outcome.usage.allocated, LOW);
 }
 
-static void test_a_scope_goes_on_after_an_inner_one_was_stopped(void **state)
+TEST(test_a_scope_goes_on_after_an_inner_one_was_stopped)
 {
-    (void)state;
     for (int mode = STINT_JUMP; mode <= STINT_FAIL; mode++) {
         struct level inner = level_with(LOW, 0, (stint_on_interrupt)mode);
         inner.before = HIGH;
@@ -162,9 +159,8 @@ static void test_a_scope_goes_on_after_an_inner_one_was_stopped(void **state)
     }
 }
 
-static void test_what_an_inner_scope_commits_counts_for_the_outer_one(void **state)
+TEST(test_what_an_inner_scope_commits_counts_for_the_outer_one)
 {
-    (void)state;
     struct level inner = level_with(0, 0, STINT_JUMP);
     inner.before = 600 * KIB;
     struct level outer = level_with(0, HIGH, STINT_JUMP);
@@ -176,9 +172,8 @@ static void test_what_an_inner_scope_commits_counts_for_the_outer_one(void **sta
     assert_in_range(outer.outcome.usage.allocated, HIGH - 128 * KIB, HIGH + 64 * KIB);
 }
 
-static void test_a_failing_scope_in_a_jumping_one(void **state)
+TEST(test_a_failing_scope_in_a_jumping_one)
 {
-    (void)state;
     struct level inner = level_with(0, 0, STINT_FAIL);
     inner.before = HIGH;
     struct level outer = level_with(LOW, 0, STINT_JUMP);
@@ -192,9 +187,8 @@ static void test_a_failing_scope_in_a_jumping_one(void **state)
     assert_false(outer.ran_to_its_end);
 }
 
-static void test_a_jumping_scope_in_a_failing_one(void **state)
+TEST(test_a_jumping_scope_in_a_failing_one)
 {
-    (void)state;
     struct level inner = level_with(0, 0, STINT_JUMP);
     inner.before = HIGH;
     struct level outer = level_with(LOW, 0, STINT_FAIL);
@@ -211,9 +205,8 @@ static void test_a_jumping_scope_in_a_failing_one(void **state)
     assert_false(outer.guard_ran);
 }
 
-static void test_a_masked_outer_scope_is_not_interrupted_through_an_inner_one(void **state)
+TEST(test_a_masked_outer_scope_is_not_interrupted_through_an_inner_one)
 {
-    (void)state;
     struct level inner = level_with(0, 0, STINT_JUMP);
     inner.before = LOW + 16 * KIB; /* the rest of it by the grace */
     struct level outer = level_with(LOW, 0, STINT_JUMP);
@@ -227,9 +220,8 @@ static void test_a_masked_outer_scope_is_not_interrupted_through_an_inner_one(vo
     assert_false(outer.ran_to_its_end);
 }
 
-static void test_an_inner_scope_of_a_masked_one_is_stopped_by_its_own_limit(void **state)
+TEST(test_an_inner_scope_of_a_masked_one_is_stopped_by_its_own_limit)
 {
-    (void)state;
     struct level inner = level_with(LOW, 0, STINT_JUMP);
     inner.before = HIGH;
     struct level outer = level_with(0, 0, STINT_JUMP);
@@ -277,9 +269,8 @@ static void check_kinds(const enum kind kinds[3], int owner, stint_token *set, s
     }
 }
 
-static void test_limits_of_different_kinds_nest_in_every_order(void **state)
+TEST(test_limits_of_different_kinds_nest_in_every_order)
 {
-    (void)state;
     stint_token *set;
     stint_token *unset;
     assert_int_equal(stint_token_create(&set, NULL), 0);
@@ -322,9 +313,8 @@ static int succeed_inside_and_fail(void *arg, void **value)
     return succeed_in_a_scope_in_a_scope(arg, &left) == 0 ? 71 : 72;
 }
 
-static void test_an_inner_ok_and_an_outer_rollback_leave_nothing(void **state)
+TEST(test_an_inner_ok_and_an_outer_rollback_leave_nothing)
 {
-    (void)state;
     char deep[] = "deep";
     size_t before = 0;
     assert_int_equal(pthread_key_create(&key, NULL), 0);
@@ -344,9 +334,8 @@ static void test_an_inner_ok_and_an_outer_rollback_leave_nothing(void **state)
     assert_int_equal(pthread_key_delete(key), 0);
 }
 
-static void test_an_inner_token_cancels_only_the_inner_scope(void **state)
+TEST(test_an_inner_token_cancels_only_the_inner_scope)
 {
-    (void)state;
     stint_token *token;
     assert_int_equal(stint_token_create(&token, NULL), 0);
     struct level inner = level_with(LOW, LOW, STINT_JUMP);
@@ -398,9 +387,8 @@ static int go_deeper(void *arg, void **value)
     return 0;
 }
 
-static void test_a_thousand_scopes_inside_each_other(void **state)
+TEST(test_a_thousand_scopes_inside_each_other)
 {
-    (void)state;
     struct deep deep = { .deepest = 1000 };
     assert_ok(run_task(go_deeper, &deep, NULL));
     assert_int_equal(deep.ok, 1000);
@@ -413,21 +401,4 @@ static void test_a_thousand_scopes_inside_each_other(void **state)
     assert_int_equal(deep.guards, 500);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_an_error_belongs_to_the_scope_whose_limit_was_passed),
-        cmocka_unit_test(test_an_inner_scope_has_no_more_than_the_outer_one_has_left),
-        cmocka_unit_test(test_a_scope_goes_on_after_an_inner_one_was_stopped),
-        cmocka_unit_test(test_what_an_inner_scope_commits_counts_for_the_outer_one),
-        cmocka_unit_test(test_a_failing_scope_in_a_jumping_one),
-        cmocka_unit_test(test_a_jumping_scope_in_a_failing_one),
-        cmocka_unit_test(test_a_masked_outer_scope_is_not_interrupted_through_an_inner_one),
-        cmocka_unit_test(test_an_inner_scope_of_a_masked_one_is_stopped_by_its_own_limit),
-        cmocka_unit_test(test_limits_of_different_kinds_nest_in_every_order),
-        cmocka_unit_test(test_an_inner_ok_and_an_outer_rollback_leave_nothing),
-        cmocka_unit_test(test_an_inner_token_cancels_only_the_inner_scope),
-        cmocka_unit_test(test_a_thousand_scopes_inside_each_other),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

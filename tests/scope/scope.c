@@ -12,9 +12,8 @@ static int leave_value(void *arg, void **value)
     return copy == NULL;
 }
 
-static void test_an_ok_task_gives_its_value_to_the_caller(void **state)
+TEST(test_an_ok_task_gives_its_value_to_the_caller)
 {
-    (void)state;
     char text[] = "a value";
     stint_outcome outcome = run_task(leave_value, text, NULL);
     assert_ok(outcome);
@@ -28,9 +27,8 @@ static int fail_with_value(void *arg, void **value)
     return 71;
 }
 
-static void test_a_nonzero_return_is_an_error_with_that_code_and_no_value(void **state)
+TEST(test_a_nonzero_return_is_an_error_with_that_code_and_no_value)
 {
-    (void)state;
     char text[] = "lost";
     stint_outcome outcome = run_task(fail_with_value, text, NULL);
     assert_outcome(outcome, STINT_ERROR, STINT_REASON_FAILED, 71);
@@ -42,9 +40,8 @@ static int note_value(void *arg, void **value)
     return 0;
 }
 
-static void test_the_value_is_null_until_the_task_sets_it(void **state)
+TEST(test_the_value_is_null_until_the_task_sets_it)
 {
-    (void)state;
     bool was_null = false;
     stint_outcome outcome = run_task(note_value, &was_null, NULL);
     assert_ok(outcome);
@@ -59,9 +56,8 @@ static int count_calls(void *arg, void **value)
     return 0;
 }
 
-static void test_bad_arguments_are_refused_before_the_function_is_called(void **state)
+TEST(test_bad_arguments_are_refused_before_the_function_is_called)
 {
-    (void)state;
     int calls = 0;
     stint_outcome outcome;
     stint_outcome before;
@@ -80,9 +76,8 @@ static void test_bad_arguments_are_refused_before_the_function_is_called(void **
     assert_memory_equal(&outcome, &before, sizeof outcome);
 }
 
-static void test_statuses_and_reasons_have_names(void **state)
+TEST(test_statuses_and_reasons_have_names)
 {
-    (void)state;
     assert_string_equal(stint_status_name(STINT_OK), "ok");
     assert_string_equal(stint_status_name(STINT_ERROR), "error");
     assert_string_equal(stint_status_name(STINT_CANCELLED), "cancelled");
@@ -108,9 +103,8 @@ static int allocate_some(void *arg, void **value)
     return 0;
 }
 
-static void test_usage_is_measured(void **state)
+TEST(test_usage_is_measured)
 {
-    (void)state;
     struct timespec begin;
     struct timespec end;
     clock_gettime(CLOCK_MONOTONIC, &begin);
@@ -134,9 +128,8 @@ static int ask_for_usage(void *arg, void **value)
     return stint_usage_now(arg);
 }
 
-static void test_no_clock_is_read_for_a_task_that_is_untimed_and_has_no_limit_of_time(void **state)
+TEST(test_no_clock_is_read_for_a_task_that_is_untimed_and_has_no_limit_of_time)
 {
-    (void)state;
     stint_options options = { .flags = STINT_UNTIMED };
     stint_usage inside;
     stint_outcome outcome = run_task(ask_for_usage, &inside, &options);
@@ -162,9 +155,8 @@ static int run_untimed_until_the_deadline(void *arg, void **value)
     return error;
 }
 
-static void test_an_untimed_scope_does_not_hold_up_the_deadline_of_the_one_around_it(void **state)
+TEST(test_an_untimed_scope_does_not_hold_up_the_deadline_of_the_one_around_it)
 {
-    (void)state;
     stint_options options = { .budget.wall_ns = 2000000 };
     int calls = 0;
     stint_outcome outcome = run_task(run_untimed_until_the_deadline, &calls, &options);
@@ -182,9 +174,8 @@ static int hold_some(void *arg, void **value)
     return 1;
 }
 
-static void test_the_peak_is_at_most_an_eighth_and_the_slack_below_what_was_held(void **state)
+TEST(test_the_peak_is_at_most_an_eighth_and_the_slack_below_what_was_held)
 {
-    (void)state;
     for (size_t size = KIB; size <= 64 * MIB; size *= 2) {
         stint_outcome outcome = run_task(hold_some, &size, NULL);
         assert_true(outcome.usage.peak <= size);
@@ -219,9 +210,8 @@ static int hold_for_a_while(void *arg, void **value)
 
 #define YOUNG (36 * KIB) /* of the first small blocks is counted what was allocated, be it freed */
 
-static void test_a_peak_that_is_over_before_the_end_is_seen_as_exactly(void **state)
+TEST(test_a_peak_that_is_over_before_the_end_is_seen_as_exactly)
 {
-    (void)state;
     for (size_t calm = 0; calm <= 64 * MIB; calm = calm == 0 ? 64 * KIB : 8 * calm) {
         for (size_t size = KIB; size <= 64 * MIB; size *= 2) {
             struct wave wave = { calm, size };
@@ -233,9 +223,8 @@ static void test_a_peak_that_is_over_before_the_end_is_seen_as_exactly(void **st
     }
 }
 
-static void test_a_task_that_allocates_nothing_uses_nothing(void **state)
+TEST(test_a_task_that_allocates_nothing_uses_nothing)
 {
-    (void)state;
     int calls = 0;
     stint_outcome outcome = run_task(count_calls, &calls, NULL);
     assert_ok(outcome);
@@ -245,9 +234,8 @@ static void test_a_task_that_allocates_nothing_uses_nothing(void **state)
     assert_int_equal(outcome.usage.samples, 0);
 }
 
-static void test_outside_a_scope_the_calls_of_a_task_do_nothing(void **state)
+TEST(test_outside_a_scope_the_calls_of_a_task_do_nothing)
 {
-    (void)state;
     stint_checkpoint();
     stint_mask();
     stint_unmask();
@@ -274,18 +262,16 @@ static int unmask_too_often(void *arg, void **value)
     return pass_the_limit(arg, value);
 }
 
-static void test_an_unmask_without_a_mask_changes_nothing(void **state)
+TEST(test_an_unmask_without_a_mask_changes_nothing)
 {
-    (void)state;
     int calls = 0;
     stint_options options = STINT_OPTIONS_INIT;
     options.budget.allocation = 64 * KIB;
     assert_limit_passed(run_task(unmask_too_often, &calls, &options));
 }
 
-static void test_an_interrupted_scope_leaves_the_thread_as_it_was(void **state)
+TEST(test_an_interrupted_scope_leaves_the_thread_as_it_was)
 {
-    (void)state;
     stint_options options = STINT_OPTIONS_INIT;
     options.budget.allocation = 64 * KIB;
     for (unsigned round = repeats(1000); round > 0; round--) {
@@ -322,9 +308,8 @@ static void *run_many(void *wrong)
     return NULL;
 }
 
-static void test_scopes_of_many_threads_know_nothing_of_each_other(void **state)
+TEST(test_scopes_of_many_threads_know_nothing_of_each_other)
 {
-    (void)state;
     pthread_t threads[8];
     int wrong;
     for (int round = 0; round < 10; round++) {
@@ -338,24 +323,4 @@ static void test_scopes_of_many_threads_know_nothing_of_each_other(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_an_ok_task_gives_its_value_to_the_caller),
-        cmocka_unit_test(test_a_nonzero_return_is_an_error_with_that_code_and_no_value),
-        cmocka_unit_test(test_the_value_is_null_until_the_task_sets_it),
-        cmocka_unit_test(test_bad_arguments_are_refused_before_the_function_is_called),
-        cmocka_unit_test(test_statuses_and_reasons_have_names),
-        cmocka_unit_test(test_usage_is_measured),
-        cmocka_unit_test(test_no_clock_is_read_for_a_task_that_is_untimed_and_has_no_limit_of_time),
-        cmocka_unit_test(test_an_untimed_scope_does_not_hold_up_the_deadline_of_the_one_around_it),
-        cmocka_unit_test(test_the_peak_is_at_most_an_eighth_and_the_slack_below_what_was_held),
-        cmocka_unit_test(test_a_peak_that_is_over_before_the_end_is_seen_as_exactly),
-        cmocka_unit_test(test_a_task_that_allocates_nothing_uses_nothing),
-        cmocka_unit_test(test_outside_a_scope_the_calls_of_a_task_do_nothing),
-        cmocka_unit_test(test_an_unmask_without_a_mask_changes_nothing),
-        cmocka_unit_test(test_an_interrupted_scope_leaves_the_thread_as_it_was),
-        cmocka_unit_test(test_scopes_of_many_threads_know_nothing_of_each_other),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -4,11 +4,9 @@
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 
-#include <cmocka.h>
+#include "test.h"
 #include <stint/stint.h>
 
 #include "gate.h"
@@ -89,9 +87,8 @@ static void be_second(stint_future *future, const stint_outcome *outcome, void *
     atomic_store(&pair->second_called, true);
 }
 
-static void a_callback_given_when_the_future_has_resolved_does_not_overtake_earlier_ones(void **state)
+TEST(a_callback_given_when_the_future_has_resolved_does_not_overtake_earlier_ones)
 {
-    (void)state;
     stint_pool *pool = make_pool(2);
     unsigned too_early = 0;
     for (unsigned i = repeats(5000); i > 0; i--) {
@@ -139,9 +136,8 @@ static void *give_later(void *arg)
     return NULL;
 }
 
-static void a_callback_given_in_a_callback_comes_before_those_given_after_it(void **state)
+TEST(a_callback_given_in_a_callback_comes_before_those_given_after_it)
 {
-    (void)state;
     stint_pool *pool = make_pool(1);
     struct relay relay = { .future = submit(pool, give, NULL, NULL) };
     relay.late.clock = relay.later.clock = &relay.clock;
@@ -179,9 +175,8 @@ static void *cancel_it(void *future)
 }
 
 /* Its callback runs on a thread that the pool does not know. */
-static void when_destroy_returns_the_callbacks_of_what_others_cancelled_have_too(void **state)
+TEST(when_destroy_returns_the_callbacks_of_what_others_cancelled_have_too)
 {
-    (void)state;
     for (int kind = 0; kind < 3; kind++) {
         stint_pool *pool = make_pool(1);
         struct gate gate = { 0 };
@@ -210,9 +205,8 @@ static void when_destroy_returns_the_callbacks_of_what_others_cancelled_have_too
 
 /* --- Taking back -------------------------------------------------------------------------------------------------- */
 
-static void a_callback_that_was_taken_back_is_not_called(void **state)
+TEST(a_callback_that_was_taken_back_is_not_called)
 {
-    (void)state;
     stint_pool *pool = make_pool(1);
     struct gate gate = { 0 };
     atomic_uint clock = 0;
@@ -261,9 +255,8 @@ static void take_itself_back(stint_future *future, const stint_outcome *outcome,
     self->error = stint_future_unfollow(future, &self->follower);
 }
 
-static void a_callback_that_has_begun_says_so(void **state)
+TEST(a_callback_that_has_begun_says_so)
 {
-    (void)state;
     stint_pool *pool = make_pool(1);
     struct self self = { .future = submit(pool, give, NULL, NULL) };
     assert_int_equal(stint_future_wait(self.future, NULL), 0);
@@ -313,9 +306,8 @@ static void *tug_at(void *arg)
     return NULL;
 }
 
-static void each_callback_is_called_or_taken_back(void **state)
+TEST(each_callback_is_called_or_taken_back)
 {
-    (void)state;
     stint_pool *pool = make_pool(1);
     struct tug tug = { .round = 0 };
     pthread_t threads[RACERS];
@@ -337,15 +329,4 @@ static void each_callback_is_called_or_taken_back(void **state)
     assert_int_equal(atomic_load(&tug.calls) + atomic_load(&tug.taken), RACERS * repeats(3000) * 4);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_callback_given_when_the_future_has_resolved_does_not_overtake_earlier_ones),
-        cmocka_unit_test(a_callback_given_in_a_callback_comes_before_those_given_after_it),
-        cmocka_unit_test(when_destroy_returns_the_callbacks_of_what_others_cancelled_have_too),
-        cmocka_unit_test(a_callback_that_was_taken_back_is_not_called),
-        cmocka_unit_test(a_callback_that_has_begun_says_so),
-        cmocka_unit_test(each_callback_is_called_or_taken_back),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

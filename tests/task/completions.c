@@ -4,8 +4,6 @@
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -13,7 +11,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include <cmocka.h>
+#include "test.h"
 #include <stint/stint.h>
 
 #include "gate.h"
@@ -62,9 +60,8 @@ static size_t read_some(stint_completions *queue, stint_completion *array, size_
     return count;
 }
 
-static void bad_arguments_are_refused(void **state)
+TEST(bad_arguments_are_refused)
 {
-    (void)state;
     stint_completions *queue = make_queue();
     stint_pool *pool = make_pool(1);
     stint_future *future = submit(pool, give, NULL);
@@ -85,9 +82,8 @@ static void bad_arguments_are_refused(void **state)
     assert_int_equal(stint_pool_destroy(pool), 0);
 }
 
-static void without_a_descriptor_no_queue_is_made(void **state)
+TEST(without_a_descriptor_no_queue_is_made)
 {
-    (void)state;
     struct rlimit before, none;
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
     none = before;
@@ -100,9 +96,8 @@ static void without_a_descriptor_no_queue_is_made(void **state)
     assert_null(queue);
 }
 
-static void a_future_arrives_when_it_has_resolved_with_all_that_was_added(void **state)
+TEST(a_future_arrives_when_it_has_resolved_with_all_that_was_added)
 {
-    (void)state;
     stint_pool *pool = make_pool(1);
     stint_completions *queue = make_queue();
     struct gate gate = { 0 };
@@ -133,9 +128,8 @@ static void a_future_arrives_when_it_has_resolved_with_all_that_was_added(void *
     stint_completions_destroy(queue);
 }
 
-static void a_future_that_has_resolved_arrives_at_once_as_often_as_it_is_added(void **state)
+TEST(a_future_that_has_resolved_arrives_at_once_as_often_as_it_is_added)
 {
-    (void)state;
     stint_pool *pool = make_pool(1);
     stint_completions *queues[2] = { make_queue(), make_queue() };
     stint_future *future = submit(pool, give, pool);
@@ -156,9 +150,8 @@ static void a_future_that_has_resolved_arrives_at_once_as_often_as_it_is_added(v
 #define MANY 100
 
 /* However many arrive, an unread queue is told of once; and however few are read, it stays readable until the last. */
-static void the_descriptor_is_written_once_and_stays_readable_until_all_is_read(void **state)
+TEST(the_descriptor_is_written_once_and_stays_readable_until_all_is_read)
 {
-    (void)state;
     stint_pool *pool = make_pool(1);
     stint_completions *queue = make_queue();
     for (int round = 0; round < 3; round++) {
@@ -186,9 +179,8 @@ static void the_descriptor_is_written_once_and_stays_readable_until_all_is_read(
     assert_int_equal(stint_pool_destroy(pool), 0);
 }
 
-static void a_queue_may_go_with_completions_in_it_and_futures_outstanding(void **state)
+TEST(a_queue_may_go_with_completions_in_it_and_futures_outstanding)
 {
-    (void)state;
     stint_pool *pool = make_pool(2);
     for (int round = 0; round < 200; round++) {
         stint_completions *queue = make_queue();
@@ -239,9 +231,8 @@ static int add_in_task(void *arg, void **value)
     return EIO; /* rolled back: the queue has nothing of the task's */
 }
 
-static void a_task_may_add_and_read(void **state)
+TEST(a_task_may_add_and_read)
 {
-    (void)state;
     struct adder adder = { .pool = make_pool(1), .queue = make_queue() };
     stint_future *future = submit(adder.pool, add_in_task, &adder);
     stint_outcome outcome;
@@ -290,9 +281,8 @@ static void *read_in_a_loop(void *arg)
     return NULL;
 }
 
-static void loops_of_every_kind_see_each_future_once(void **state)
+TEST(loops_of_every_kind_see_each_future_once)
 {
-    (void)state;
     static atomic_uint seen[TASKS];
     static const uint32_t events[] = { EPOLLIN, EPOLLIN | EPOLLET };
     for (int round = 0; round < 4; round++) {
@@ -330,9 +320,8 @@ static int give_argument(void *arg, void **value)
 }
 
 /* Whatever becomes of the tasks: those that are submitted each leave one, the others none. */
-static void a_task_whose_options_name_a_queue_leaves_a_completion_there(void **state)
+TEST(a_task_whose_options_name_a_queue_leaves_a_completion_there)
 {
-    (void)state;
     stint_pool *pool;
     const stint_pool_options pool_options = { .workers = 1, .queue_capacity = 2 };
     stint_completions *queue;
@@ -383,18 +372,4 @@ static void a_task_whose_options_name_a_queue_leaves_a_completion_there(void **s
     stint_completions_destroy(queue);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(bad_arguments_are_refused),
-        cmocka_unit_test(without_a_descriptor_no_queue_is_made),
-        cmocka_unit_test(a_future_arrives_when_it_has_resolved_with_all_that_was_added),
-        cmocka_unit_test(a_future_that_has_resolved_arrives_at_once_as_often_as_it_is_added),
-        cmocka_unit_test(the_descriptor_is_written_once_and_stays_readable_until_all_is_read),
-        cmocka_unit_test(a_queue_may_go_with_completions_in_it_and_futures_outstanding),
-        cmocka_unit_test(a_task_may_add_and_read),
-        cmocka_unit_test(loops_of_every_kind_see_each_future_once),
-        cmocka_unit_test(a_task_whose_options_name_a_queue_leaves_a_completion_there),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -33,9 +33,8 @@ static int note_time(void *arg, void **value)
     return 0;
 }
 
-static void a_delayed_task_starts_no_earlier_than_it_should(void **state)
+TEST(a_delayed_task_starts_no_earlier_than_it_should)
 {
-    (void)state;
     stint_pool *pool = make_pool(2, 0);
     uint64_t started[20] = { 0 };
     uint64_t wanted[20];
@@ -57,9 +56,8 @@ static void a_delayed_task_starts_no_earlier_than_it_should(void **state)
     assert_int_equal(stint_pool_destroy(pool), 0);
 }
 
-static void bad_arguments_are_refused(void **state)
+TEST(bad_arguments_are_refused)
 {
-    (void)state;
     stint_pool *pool = make_pool(1, 0);
     stint_future *future;
     assert_int_equal(stint_submit_at(NULL, note_time, NULL, NULL, 1, &future), EINVAL);
@@ -84,9 +82,8 @@ static stint_future *submit_in_an_hour(stint_pool *pool, stint_fn *fn, void *arg
     return future;
 }
 
-static void a_delayed_task_can_be_cancelled(void **state)
+TEST(a_delayed_task_can_be_cancelled)
 {
-    (void)state;
     stint_pool *pool = make_pool(1, 0);
     uint64_t started = 0;
     stint_future *future = submit_in_an_hour(pool, note_time, &started);
@@ -104,9 +101,8 @@ static void a_delayed_task_can_be_cancelled(void **state)
     assert_int_equal(stint_pool_destroy(pool), 0);
 }
 
-static void a_shutdown_waits_for_no_time_to_come(void **state)
+TEST(a_shutdown_waits_for_no_time_to_come)
 {
-    (void)state;
     for (int how = STINT_SHUTDOWN_DRAIN; how <= STINT_SHUTDOWN_DRAIN_THEN_CANCEL; how++) {
         stint_pool *pool = make_pool(1, 0);
         uint64_t started = 0;
@@ -135,9 +131,8 @@ static int nap(void *arg, void **value)
 }
 
 /* Each turn is due when the one before it ends: at any moment one runs, or is about to. */
-static void a_drain_ends_while_turns_run(void **state)
+TEST(a_drain_ends_while_turns_run)
 {
-    (void)state;
     for (int how = STINT_SHUTDOWN_DRAIN; how <= STINT_SHUTDOWN_DRAIN_THEN_CANCEL; how++) {
         stint_pool *pool = make_pool(2, 0);
         stint_future *series[8];
@@ -156,9 +151,8 @@ static void a_drain_ends_while_turns_run(void **state)
 }
 
 /* The queue is full, and others try again and again to get in: what is due comes first. */
-static void what_is_due_gets_the_next_place(void **state)
+TEST(what_is_due_gets_the_next_place)
 {
-    (void)state;
     stint_pool *pool = make_pool(1, 2);
     struct gate gate = { 0 };
     uint64_t started[40] = { 0 };
@@ -212,9 +206,8 @@ static int wait_for_a_delayed_one(void *arg, void **value)
     return error;
 }
 
-static void a_task_may_wait_for_a_delayed_one_that_only_its_worker_could_run(void **state)
+TEST(a_task_may_wait_for_a_delayed_one_that_only_its_worker_could_run)
 {
-    (void)state;
     struct waiter waiter = { .started = 0 };
     const stint_pool_options options = { .workers = 1, .spares = STINT_NO_SPARES };
     assert_int_equal(stint_pool_create(&waiter.pool, &options), 0);
@@ -282,9 +275,8 @@ static stint_outcome run_series(stint_pool *pool, struct beat *series)
     return outcome;
 }
 
-static void a_series_goes_on_until_a_turn_fails_or_leaves_a_value(void **state)
+TEST(a_series_goes_on_until_a_turn_fails_or_leaves_a_value)
 {
-    (void)state;
     stint_pool *pool = make_pool(2, 0);
     struct beat fails = { .period = 2 * MS, .code = 5, .until = 6 };
     run_series(pool, &fails);
@@ -301,9 +293,8 @@ static void a_series_goes_on_until_a_turn_fails_or_leaves_a_value(void **state)
     assert_int_equal(stint_pool_destroy(pool), 0);
 }
 
-static void a_series_can_be_cancelled_at_any_time(void **state)
+TEST(a_series_can_be_cancelled_at_any_time)
 {
-    (void)state;
     stint_pool *pool = make_pool(2, 0);
     for (int i = 0; i < 100; i++) {
         struct beat series = { .period = MS / 2, .until = 1000000 };
@@ -325,9 +316,8 @@ static void a_series_can_be_cancelled_at_any_time(void **state)
     assert_int_equal(stint_pool_destroy(pool), 0);
 }
 
-static void a_series_leaves_one_completion(void **state)
+TEST(a_series_leaves_one_completion)
 {
-    (void)state;
     stint_pool *pool = make_pool(1, 0);
     stint_completions *queue;
     struct beat series = { .period = MS, .code = 5, .until = 3 };
@@ -352,9 +342,8 @@ static void a_series_leaves_one_completion(void **state)
 }
 
 /* Delayed tasks and series, cancelled and due while the pool goes. */
-static void a_pool_may_go_while_tasks_become_due(void **state)
+TEST(a_pool_may_go_while_tasks_become_due)
 {
-    (void)state;
     for (int round = 0; round < 100; round++) {
         stint_pool *pool = make_pool(2, 16);
         uint64_t started[20] = { 0 };
@@ -389,9 +378,8 @@ static void a_pool_may_go_while_tasks_become_due(void **state)
 }
 
 /* One task of the account runs and one waits: no other may wait. Those behind it in line do not wait for that. */
-static void what_is_due_waits_until_its_account_may_have_it_waiting(void **state)
+TEST(what_is_due_waits_until_its_account_may_have_it_waiting)
 {
-    (void)state;
     stint_pool *pool = make_pool(2, 0);
     struct gate gate = { 0 };
     uint64_t started[4] = { 0 };
@@ -425,9 +413,8 @@ static void what_is_due_waits_until_its_account_may_have_it_waiting(void **state
 
 /* So many more than may wait, of two accounts: each of them starts, but those that are cancelled in line; and when the
  * pool goes none is left behind. */
-static void those_whose_account_is_full_start_in_their_turn(void **state)
+TEST(those_whose_account_is_full_start_in_their_turn)
 {
-    (void)state;
     for (int cut = 0; cut < 2; cut++) {
         stint_pool *pool = make_pool(2, 0);
         static uint64_t started[200];
@@ -458,22 +445,4 @@ static void those_whose_account_is_full_start_in_their_turn(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(bad_arguments_are_refused),
-        cmocka_unit_test(a_delayed_task_starts_no_earlier_than_it_should),
-        cmocka_unit_test(a_delayed_task_can_be_cancelled),
-        cmocka_unit_test(a_shutdown_waits_for_no_time_to_come),
-        cmocka_unit_test(a_drain_ends_while_turns_run),
-        cmocka_unit_test(what_is_due_gets_the_next_place),
-        cmocka_unit_test(what_is_due_waits_until_its_account_may_have_it_waiting),
-        cmocka_unit_test(those_whose_account_is_full_start_in_their_turn),
-        cmocka_unit_test(a_task_may_wait_for_a_delayed_one_that_only_its_worker_could_run),
-        cmocka_unit_test(a_series_goes_on_until_a_turn_fails_or_leaves_a_value),
-        cmocka_unit_test(a_series_can_be_cancelled_at_any_time),
-        cmocka_unit_test(a_series_leaves_one_completion),
-        cmocka_unit_test(a_pool_may_go_while_tasks_become_due),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -115,9 +115,8 @@ static int wait_for_oneself(void *arg, void **value)
     return scene->wait(scene, await_pointer(&scene->own));
 }
 
-static void who_waits_for_what_waits_for_itself_is_told(void **state)
+TEST(who_waits_for_what_waits_for_itself_is_told)
 {
-    (void)state;
     for (size_t i = 0; i < WAITS; i++) {
         struct scene scene = { .pool = make_pool(1, 0), .wait = all_waits[i] };
         atomic_store(&scene.own, submit_to(scene.pool, wait_for_oneself, &scene, NULL));
@@ -141,9 +140,8 @@ static int wait_for_the_first(void *arg, void **value)
     return scene->wait(scene, await_pointer(&scene->own));
 }
 
-static void one_of_two_that_wait_for_each_other_over_something_is_told(void **state)
+TEST(one_of_two_that_wait_for_each_other_over_something_is_told)
 {
-    (void)state;
     for (size_t i = 0; i < 2 * WAITS; i++) {
         stint_pool *pool = make_pool(2, 0);
         stint_pool *beside = i % 2 == 0 ? pool : make_pool(1, STINT_NO_SPARES);
@@ -172,9 +170,8 @@ static int submit_behind_oneself_and_wait(void *arg, void **value)
     return error != 0 ? error : wait_and_release(future);
 }
 
-static void who_waits_for_one_behind_it_in_a_serial_queue_is_told(void **state)
+TEST(who_waits_for_one_behind_it_in_a_serial_queue_is_told)
 {
-    (void)state;
     struct scene scene = { .pool = make_pool(1, 0) };
     stint_future *future;
     assert_int_equal(stint_serial_create(&scene.serial, scene.pool, 0), 0);
@@ -217,9 +214,8 @@ static int wait_behind_the_first(void *arg, void **value)
     return wait_behind(crossing, crossing->serials[0]);
 }
 
-static void one_of_two_that_wait_behind_each_other_in_serial_queues_is_told(void **state)
+TEST(one_of_two_that_wait_behind_each_other_in_serial_queues_is_told)
 {
-    (void)state;
     stint_pool *pool = make_pool(2, STINT_NO_SPARES);
     struct crossing crossing = { .begun = 0 };
     stint_future *futures[2];
@@ -243,9 +239,8 @@ static int wait_for_ones_series(void *arg, void **value)
     return stint_future_wait(await_pointer(&scene->own), NULL);
 }
 
-static void a_turn_that_waits_for_its_series_is_told(void **state)
+TEST(a_turn_that_waits_for_its_series_is_told)
 {
-    (void)state;
     struct scene scene = { .pool = make_pool(1, 0) };
     stint_future *series;
     assert_int_equal(stint_submit_every(scene.pool, wait_for_ones_series, &scene, NULL, 1, MS, &series), 0);
@@ -310,9 +305,8 @@ static int submit_for_later_and_wait(void *arg, void **value)
 }
 
 /* One worker and no spare: what is awaited has nobody else to run it. */
-static void the_only_worker_may_wait_for_what_waits_for_something_else(void **state)
+TEST(the_only_worker_may_wait_for_what_waits_for_something_else)
 {
-    (void)state;
     struct scene scene = { .pool = make_pool(1, STINT_NO_SPARES) };
     assert_int_equal(stint_serial_create(&scene.serial, scene.pool, 0), 0);
     for (size_t i = 0; i < WAITS; i++) {
@@ -338,9 +332,8 @@ static int fill_the_queue_and_wait_for_a_turn(void *arg, void **value)
 }
 
 /* All the pool's threads wait for what has no place in the queue, so nobody will ever make one. */
-static void a_wait_for_what_will_have_no_place_is_given_up(void **state)
+TEST(a_wait_for_what_will_have_no_place_is_given_up)
 {
-    (void)state;
     const stint_pool_options options = { .workers = 1, .spares = STINT_NO_SPARES, .queue_capacity = 2 };
     struct scene scene;
     assert_int_equal(stint_pool_create(&scene.pool, &options), 0);
@@ -351,9 +344,8 @@ static void a_wait_for_what_will_have_no_place_is_given_up(void **state)
     assert_int_equal(stint_pool_destroy(scene.pool), 0);
 }
 
-static void what_is_due_and_has_no_place_can_be_cancelled(void **state)
+TEST(what_is_due_and_has_no_place_can_be_cancelled)
 {
-    (void)state;
     const stint_pool_options options = { .workers = 1, .queue_capacity = 2 };
     struct gate gate = { .entered = 0 };
     stint_pool *pool;
@@ -380,9 +372,8 @@ static void what_is_due_and_has_no_place_can_be_cancelled(void **state)
 }
 
 /* The room of those with an account is full, as its one task that may run does: that holds no other up. */
-static void what_is_due_does_not_wait_for_places_of_another_kind(void **state)
+TEST(what_is_due_does_not_wait_for_places_of_another_kind)
 {
-    (void)state;
     const stint_pool_options pool_options = { .workers = 2, .queue_capacity = 2 };
     stint_options options = STINT_OPTIONS_INIT;
     struct gate gate = { .entered = 0 };
@@ -423,9 +414,8 @@ static int wait_for_what_is_held(void *arg, void **value)
     return scene->wait(scene, scene->other);
 }
 
-static void who_waits_gives_its_place_up(void **state)
+TEST(who_waits_gives_its_place_up)
 {
-    (void)state;
     for (size_t i = 0; i <= WAITS; i++) {
         struct gate gate = { .entered = 0 };
         stint_pool *held = make_pool(1, 0);
@@ -450,19 +440,4 @@ static void who_waits_gives_its_place_up(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(who_waits_for_what_waits_for_itself_is_told),
-        cmocka_unit_test(one_of_two_that_wait_for_each_other_over_something_is_told),
-        cmocka_unit_test(who_waits_for_one_behind_it_in_a_serial_queue_is_told),
-        cmocka_unit_test(one_of_two_that_wait_behind_each_other_in_serial_queues_is_told),
-        cmocka_unit_test(a_turn_that_waits_for_its_series_is_told),
-        cmocka_unit_test(the_only_worker_may_wait_for_what_waits_for_something_else),
-        cmocka_unit_test(a_wait_for_what_will_have_no_place_is_given_up),
-        cmocka_unit_test(what_is_due_and_has_no_place_can_be_cancelled),
-        cmocka_unit_test(what_is_due_does_not_wait_for_places_of_another_kind),
-        cmocka_unit_test(who_waits_gives_its_place_up),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

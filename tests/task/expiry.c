@@ -5,12 +5,10 @@
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
+#include "test.h"
 #include <stint/stint.h>
 
 #include "gate.h"
@@ -42,9 +40,8 @@ static void assert_expired(stint_future *future)
     stint_future_release(future);
 }
 
-static void queued_tasks_resolve_at_their_deadlines_while_every_worker_is_busy(void **state)
+TEST(queued_tasks_resolve_at_their_deadlines_while_every_worker_is_busy)
 {
-    (void)state;
     enum { TASKS = 60 };
     stint_pool *pool = make_pool(1);
     struct gate gate = { 0 };
@@ -112,9 +109,8 @@ static stint_outcome run_after(uint64_t ns, const stint_options *options, stint_
     return outcome;
 }
 
-static void a_run_limit_counts_from_the_start_however_long_the_task_has_waited(void **state)
+TEST(a_run_limit_counts_from_the_start_however_long_the_task_has_waited)
 {
-    (void)state;
     stint_options options = STINT_OPTIONS_INIT;
     options.budget.run_ns = 20 * MS;
     stint_outcome outcome = run_after(60 * MS, &options, check_for_ever, NULL);
@@ -129,9 +125,8 @@ static void a_run_limit_counts_from_the_start_however_long_the_task_has_waited(v
     assert_true(outcome.usage.wall_ns >= 20 * MS);
 }
 
-static void the_earlier_of_the_two_deadlines_holds(void **state)
+TEST(the_earlier_of_the_two_deadlines_holds)
 {
-    (void)state;
     atomic_uint ran = 0;
     stint_options options = STINT_OPTIONS_INIT;
     options.budget.run_ns = 3600000 * MS;
@@ -174,9 +169,8 @@ static void be_slow(stint_future *future, const stint_outcome *outcome, void *ar
     atomic_fetch_add(&slow.ended, 1);
 }
 
-static void slow_callbacks_of_expired_tasks_hold_up_no_other_deadline(void **state)
+TEST(slow_callbacks_of_expired_tasks_hold_up_no_other_deadline)
 {
-    (void)state;
     enum { SLOW = 20 };
     stint_pool *pool = make_pool(1);
     stint_pool *other = make_pool(1);
@@ -218,9 +212,8 @@ static void slow_callbacks_of_expired_tasks_hold_up_no_other_deadline(void **sta
     assert_int_equal(atomic_load(&ran), 0);
 }
 
-static void the_shortest_deadline_expires_and_the_longest_never_comes(void **state)
+TEST(the_shortest_deadline_expires_and_the_longest_never_comes)
 {
-    (void)state;
     stint_pool *pool = make_pool(2);
     struct gate gate = { 0 };
     stint_future *holders[2], *future;
@@ -245,9 +238,8 @@ static void the_shortest_deadline_expires_and_the_longest_never_comes(void **sta
     assert_int_equal(stint_pool_destroy(pool), 0);
 }
 
-static void a_pool_can_go_while_deadlines_are_outstanding(void **state)
+TEST(a_pool_can_go_while_deadlines_are_outstanding)
 {
-    (void)state;
     for (int round = 0; round < 50; round++) {
         stint_pool *pool = make_pool(2);
         atomic_uint ran = 0;
@@ -319,9 +311,8 @@ static void *produce(void *arg)
     return NULL;
 }
 
-static void workers_cancellers_and_the_monitor_end_each_task_once(void **state)
+TEST(workers_cancellers_and_the_monitor_end_each_task_once)
 {
-    (void)state;
     stint_pool *pool = make_pool(2);
     stint_account *account;
     const stint_account_limits limits = { .running = 1 };
@@ -351,16 +342,4 @@ static void workers_cancellers_and_the_monitor_end_each_task_once(void **state)
     stint_account_release(account);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(queued_tasks_resolve_at_their_deadlines_while_every_worker_is_busy),
-        cmocka_unit_test(a_run_limit_counts_from_the_start_however_long_the_task_has_waited),
-        cmocka_unit_test(the_earlier_of_the_two_deadlines_holds),
-        cmocka_unit_test(slow_callbacks_of_expired_tasks_hold_up_no_other_deadline),
-        cmocka_unit_test(the_shortest_deadline_expires_and_the_longest_never_comes),
-        cmocka_unit_test(a_pool_can_go_while_deadlines_are_outstanding),
-        cmocka_unit_test(workers_cancellers_and_the_monitor_end_each_task_once),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -63,9 +63,8 @@ static stint_outcome take(stint_future *future)
     return outcome;
 }
 
-static void bad_arguments_are_refused(void **state)
+TEST(bad_arguments_are_refused)
 {
-    (void)state;
     stint_pool *pool = make_pool(1, 0);
     stint_future *future = submit(pool, give, NULL);
     stint_future *next;
@@ -79,9 +78,8 @@ static void bad_arguments_are_refused(void **state)
     assert_int_equal(stint_pool_destroy(pool), 0);
 }
 
-static void the_next_task_is_given_the_outcome_and_has_one_of_its_own(void **state)
+TEST(the_next_task_is_given_the_outcome_and_has_one_of_its_own)
 {
-    (void)state;
     for (int resolved = 0; resolved < 2; resolved++) {
         stint_pool *pool = make_pool(2, 0);
         struct gate gate = { 0 };
@@ -115,9 +113,8 @@ static void the_next_task_is_given_the_outcome_and_has_one_of_its_own(void **sta
 }
 
 /* Cancelling the next one leaves the first as it is; cancelling the first lets the next one run. */
-static void either_of_the_two_can_be_cancelled(void **state)
+TEST(either_of_the_two_can_be_cancelled)
 {
-    (void)state;
     stint_pool *pool = make_pool(1, 0);
     struct gate gate = { 0 };
     struct seen seen = { .code = 0 };
@@ -139,9 +136,8 @@ static void either_of_the_two_can_be_cancelled(void **state)
     assert_int_equal(stint_pool_destroy(pool), 0);
 }
 
-static void the_payload_of_a_released_future_is_there_for_the_next_task(void **state)
+TEST(the_payload_of_a_released_future_is_there_for_the_next_task)
 {
-    (void)state;
     stint_pool *pool = make_pool(1, 0);
     struct gate gate = { 0 };
     struct seen seen = { .code = 0 };
@@ -156,9 +152,8 @@ static void the_payload_of_a_released_future_is_there_for_the_next_task(void **s
     assert_int_equal(stint_pool_destroy(pool), 0);
 }
 
-static void a_shutdown_ends_those_whose_future_has_not_resolved(void **state)
+TEST(a_shutdown_ends_those_whose_future_has_not_resolved)
 {
-    (void)state;
     stint_pool *pool = make_pool(1, 0);
     stint_pool *other = make_pool(1, 0);
     struct gate gate = { 0 };
@@ -203,9 +198,8 @@ static int follow_and_wait(void *arg, void **value)
     return error;
 }
 
-static void a_task_may_wait_for_what_it_chained(void **state)
+TEST(a_task_may_wait_for_what_it_chained)
 {
-    (void)state;
     for (unsigned workers = 1; workers <= 2; workers++) {
         struct inside inside = { .pool = make_pool(workers, 0) };
         assert_ok(take(submit(inside.pool, follow_and_wait, &inside)));
@@ -224,9 +218,8 @@ static int count_link(const stint_outcome *outcome, void *arg, void **value)
     return 0;
 }
 
-static void a_long_chain_takes_no_stack(void **state)
+TEST(a_long_chain_takes_no_stack)
 {
-    (void)state;
     stint_pool *pool = make_pool(2, 0);
     struct gate gate = { 0 };
     atomic_uint count = 0;
@@ -245,9 +238,8 @@ static void a_long_chain_takes_no_stack(void **state)
 
 /* Chains that are made, cancelled and shut down while their futures resolve: each resolves once, and says what
  * happened. */
-static void chains_may_be_cut_at_any_time(void **state)
+TEST(chains_may_be_cut_at_any_time)
 {
-    (void)state;
     for (int round = 0; round < 300; round++) {
         stint_pool *pool = make_pool(2, 0);
         stint_pool *other = make_pool(1, 0);
@@ -270,17 +262,4 @@ static void chains_may_be_cut_at_any_time(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(bad_arguments_are_refused),
-        cmocka_unit_test(the_next_task_is_given_the_outcome_and_has_one_of_its_own),
-        cmocka_unit_test(either_of_the_two_can_be_cancelled),
-        cmocka_unit_test(the_payload_of_a_released_future_is_there_for_the_next_task),
-        cmocka_unit_test(a_shutdown_ends_those_whose_future_has_not_resolved),
-        cmocka_unit_test(a_task_may_wait_for_what_it_chained),
-        cmocka_unit_test(a_long_chain_takes_no_stack),
-        cmocka_unit_test(chains_may_be_cut_at_any_time),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -5,12 +5,10 @@
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
+#include "test.h"
 #include <stint/stint.h>
 
 #include "gate.h"
@@ -53,9 +51,8 @@ static void assert_cancelled(const stint_outcome *outcome, stint_reason reason)
     assert_null(outcome->value);
 }
 
-static void null_is_refused_or_ignored(void **state)
+TEST(null_is_refused_or_ignored)
 {
-    (void)state;
     stint_outcome outcome;
     assert_false(stint_future_ready(NULL));
     assert_int_equal(stint_future_wait(NULL, &outcome), EINVAL);
@@ -64,9 +61,8 @@ static void null_is_refused_or_ignored(void **state)
     stint_future_release(NULL);
 }
 
-static void a_wait_with_a_timeout_gives_up_and_leaves_the_outcome_alone(void **state)
+TEST(a_wait_with_a_timeout_gives_up_and_leaves_the_outcome_alone)
 {
-    (void)state;
     stint_pool *pool = make_pool(1, 0);
     struct gate gate = { 0 };
     stint_future *future = submit(pool, gate_hold, &gate, NULL);
@@ -102,9 +98,8 @@ static void *wait_here(void *arg)
     return NULL;
 }
 
-static void all_waiters_get_the_same_outcome(void **state)
+TEST(all_waiters_get_the_same_outcome)
 {
-    (void)state;
     stint_pool *pool = make_pool(1, 0);
     for (int round = 0; round < 200; round++) {
         struct gate gate = { 0 };
@@ -132,9 +127,8 @@ static void all_waiters_get_the_same_outcome(void **state)
 
 /* --- Cancelling --------------------------------------------------------------------------------------------------- */
 
-static void a_cancelled_queued_task_resolves_at_once_and_never_starts(void **state)
+TEST(a_cancelled_queued_task_resolves_at_once_and_never_starts)
 {
-    (void)state;
     stint_pool *pool = make_pool(1, 0);
     struct gate gate = { 0 };
     atomic_uint ran = 0;
@@ -156,9 +150,8 @@ static void a_cancelled_queued_task_resolves_at_once_and_never_starts(void **sta
     assert_int_equal(stint_pool_destroy(pool), 0);
 }
 
-static void a_cancelled_running_task_is_interrupted(void **state)
+TEST(a_cancelled_running_task_is_interrupted)
 {
-    (void)state;
     stint_pool *pool = make_pool(1, 0);
     static const stint_on_interrupt modes[] = { STINT_JUMP, STINT_FAIL };
     for (int i = 0; i < 2; i++) {
@@ -174,9 +167,8 @@ static void a_cancelled_running_task_is_interrupted(void **state)
     assert_int_equal(stint_pool_destroy(pool), 0);
 }
 
-static void cancelling_a_resolved_task_changes_nothing(void **state)
+TEST(cancelling_a_resolved_task_changes_nothing)
 {
-    (void)state;
     stint_pool *pool = make_pool(1, 0);
     atomic_uint ran = 0;
     stint_future *future = submit(pool, count, &ran, NULL);
@@ -186,9 +178,8 @@ static void cancelling_a_resolved_task_changes_nothing(void **state)
     assert_int_equal(stint_pool_destroy(pool), 0);
 }
 
-static void a_set_token_keeps_a_queued_task_from_starting(void **state)
+TEST(a_set_token_keeps_a_queued_task_from_starting)
 {
-    (void)state;
     stint_pool *pool = make_pool(1, 0);
     struct gate gate = { 0 };
     atomic_uint ran = 0;
@@ -210,9 +201,8 @@ static void a_set_token_keeps_a_queued_task_from_starting(void **state)
     assert_int_equal(stint_pool_destroy(pool), 0);
 }
 
-static void a_deadline_that_passes_in_the_queue_keeps_the_task_from_starting(void **state)
+TEST(a_deadline_that_passes_in_the_queue_keeps_the_task_from_starting)
 {
-    (void)state;
     stint_pool *pool = make_pool(1, 0);
     struct gate gate = { 0 };
     atomic_uint ran = 0;
@@ -234,9 +224,8 @@ static void a_deadline_that_passes_in_the_queue_keeps_the_task_from_starting(voi
 
 /* --- Releasing ---------------------------------------------------------------------------------------------------- */
 
-static void a_task_runs_although_its_future_was_released(void **state)
+TEST(a_task_runs_although_its_future_was_released)
 {
-    (void)state;
     stint_pool *pool = make_pool(1, 0);
     struct gate gate = { 0 };
     atomic_uint ran = 0;
@@ -257,9 +246,8 @@ static int make_text(void *arg, void **value)
     return 0;
 }
 
-static void a_future_and_its_value_outlive_the_pool(void **state)
+TEST(a_future_and_its_value_outlive_the_pool)
 {
-    (void)state;
     stint_pool *pool = make_pool(1, 0);
     stint_future *future = submit(pool, make_text, NULL, NULL);
     assert_int_equal(stint_pool_shutdown(pool, STINT_SHUTDOWN_DRAIN, STINT_FOREVER), 0);
@@ -288,9 +276,8 @@ static int release_its_own_future(void *arg, void **value)
 }
 
 /* Its submitter must not look at it any more by then: for AddressSanitizer and ThreadSanitizer to see. */
-static void a_task_may_release_its_own_future_before_its_submission_returns(void **state)
+TEST(a_task_may_release_its_own_future_before_its_submission_returns)
 {
-    (void)state;
     stint_pool *pool;
     const stint_pool_options pool_options = { .workers = 2 };
     stint_account *account;
@@ -309,20 +296,4 @@ static void a_task_may_release_its_own_future_before_its_submission_returns(void
     assert_int_equal(stint_pool_destroy(pool), 0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(null_is_refused_or_ignored),
-        cmocka_unit_test(a_wait_with_a_timeout_gives_up_and_leaves_the_outcome_alone),
-        cmocka_unit_test(all_waiters_get_the_same_outcome),
-        cmocka_unit_test(a_cancelled_queued_task_resolves_at_once_and_never_starts),
-        cmocka_unit_test(a_cancelled_running_task_is_interrupted),
-        cmocka_unit_test(cancelling_a_resolved_task_changes_nothing),
-        cmocka_unit_test(a_set_token_keeps_a_queued_task_from_starting),
-        cmocka_unit_test(a_deadline_that_passes_in_the_queue_keeps_the_task_from_starting),
-        cmocka_unit_test(a_task_runs_although_its_future_was_released),
-        cmocka_unit_test(a_future_and_its_value_outlive_the_pool),
-        cmocka_unit_test(a_task_may_release_its_own_future_before_its_submission_returns),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

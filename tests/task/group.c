@@ -72,9 +72,8 @@ static int plant_and_wait(void *arg, void **value)
     return error != 0 ? error : stint_group_wait(tree->group, NULL);
 }
 
-static void a_group_is_idle_when_all_that_its_tasks_added_have_ended(void **state)
+TEST(a_group_is_idle_when_all_that_its_tasks_added_have_ended)
 {
-    (void)state;
     for (unsigned workers = 1; workers <= 2; workers++) {
         struct tree tree = { .pool = make_pool(workers, 0), .group = make_group(), .depth = 9 };
         struct node *root = malloc(sizeof *root);
@@ -91,9 +90,8 @@ static void a_group_is_idle_when_all_that_its_tasks_added_have_ended(void **stat
     }
 }
 
-static void a_task_may_wait_for_a_group_that_only_its_worker_could_run(void **state)
+TEST(a_task_may_wait_for_a_group_that_only_its_worker_could_run)
 {
-    (void)state;
     struct tree tree = { .pool = make_pool(1, STINT_NO_SPARES), .group = make_group(), .depth = 6 };
     stint_future *future;
     stint_outcome outcome;
@@ -112,9 +110,8 @@ static int wait_for_its_own(void *arg, void **value)
     return stint_group_wait(arg, NULL);
 }
 
-static void a_task_that_waits_for_its_own_group_is_told(void **state)
+TEST(a_task_that_waits_for_its_own_group_is_told)
 {
-    (void)state;
     stint_pool *pool = make_pool(1, 0);
     stint_group *group = make_group();
     stint_outcome outcome;
@@ -137,9 +134,8 @@ static void count_call(stint_future *future, const stint_outcome *outcome, void 
     atomic_fetch_add((atomic_uint *)arg, outcome->status == STINT_OK ? 1 : 100);
 }
 
-static void a_group_says_what_the_first_said_that_failed(void **state)
+TEST(a_group_says_what_the_first_said_that_failed)
 {
-    (void)state;
     stint_pool *pool = make_pool(1, 0);
     stint_group *group = make_group();
     struct gate gate = { 0 };
@@ -176,9 +172,8 @@ static void a_group_says_what_the_first_said_that_failed(void **state)
     stint_group_release(group);
 }
 
-static void a_group_can_be_cancelled(void **state)
+TEST(a_group_can_be_cancelled)
 {
-    (void)state;
     stint_pool *pool = make_pool(2, 0);
     stint_group *group = make_group();
     struct gate gate = { 0 };
@@ -194,9 +189,8 @@ static void a_group_can_be_cancelled(void **state)
     assert_int_equal(stint_pool_destroy(pool), 0);
 }
 
-static void bad_arguments_are_refused(void **state)
+TEST(bad_arguments_are_refused)
 {
-    (void)state;
     stint_pool *pool = make_pool(1, 0);
     stint_group *group = make_group();
     stint_future *future;
@@ -232,9 +226,8 @@ static void *add_and_wait(void *arg)
     return NULL;
 }
 
-static void threads_may_add_and_wait_at_once(void **state)
+TEST(threads_may_add_and_wait_at_once)
 {
-    (void)state;
     struct tree tree = { .pool = make_pool(2, 0), .group = make_group() };
     pthread_t threads[3];
     for (int i = 0; i < 3; i++)
@@ -288,9 +281,8 @@ static int look_for_mark(void *arg, void **value)
     return 0;
 }
 
-static void each_worker_and_spare_tells_of_its_beginning_and_its_end(void **state)
+TEST(each_worker_and_spare_tells_of_its_beginning_and_its_end)
 {
-    (void)state;
     struct census census = { .begun = 0 };
     stint_pool *other = make_pool(1, 0);
     stint_pool_options options = STINT_POOL_OPTIONS_INIT;
@@ -316,17 +308,4 @@ static void each_worker_and_spare_tells_of_its_beginning_and_its_end(void **stat
     assert_int_equal(stint_pool_destroy(other), 0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(bad_arguments_are_refused),
-        cmocka_unit_test(a_group_is_idle_when_all_that_its_tasks_added_have_ended),
-        cmocka_unit_test(a_task_may_wait_for_a_group_that_only_its_worker_could_run),
-        cmocka_unit_test(a_task_that_waits_for_its_own_group_is_told),
-        cmocka_unit_test(a_group_says_what_the_first_said_that_failed),
-        cmocka_unit_test(a_group_can_be_cancelled),
-        cmocka_unit_test(threads_may_add_and_wait_at_once),
-        cmocka_unit_test(each_worker_and_spare_tells_of_its_beginning_and_its_end),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -11,9 +11,8 @@ static int fail_with_a_message(void *arg, void **value)
     return stint_fail(EBADMSG, message, strlen(message) + 1);
 }
 
-static void a_payload_survives_the_rollback(void **state)
+TEST(a_payload_survives_the_rollback)
 {
-    (void)state;
     int line = 7;
     stint_pool *pool;
     stint_future *future;
@@ -82,9 +81,8 @@ static int end_somehow(void *arg, void **value)
     return 0;
 }
 
-static void a_payload_belongs_to_the_error_that_the_function_returned(void **state)
+TEST(a_payload_belongs_to_the_error_that_the_function_returned)
 {
-    (void)state;
     static const struct {
         int error;
         stint_reason reason;
@@ -127,9 +125,8 @@ static int leave_much(void *arg, void **value)
     return 0;
 }
 
-static void a_discarded_task_ends_ok_and_leaves_nothing(void **state)
+TEST(a_discarded_task_ends_ok_and_leaves_nothing)
 {
-    (void)state;
     stint_options options = STINT_OPTIONS_INIT;
     int number = 0;
     options.discard = true;
@@ -155,9 +152,8 @@ static int leave_some(void *arg, void **value)
     return *value != NULL ? 0 : ENOMEM;
 }
 
-static void what_an_ok_commits_is_told(void **state)
+TEST(what_an_ok_commits_is_told)
 {
-    (void)state;
     stint_outcome outcome = run_task(leave_some, NULL, NULL);
     assert_ok(outcome);
     assert_true(outcome.usage.committed >= 10000);
@@ -202,9 +198,8 @@ static int ask(void *arg, void **value)
     return asked->error | outcome.error;
 }
 
-static void a_task_can_ask_what_it_used_and_what_is_left(void **state)
+TEST(a_task_can_ask_what_it_used_and_what_is_left)
 {
-    (void)state;
     struct asked asked = { .error = 0 };
     stint_options options = STINT_OPTIONS_INIT;
     options.budget.allocation = 500000;
@@ -233,9 +228,8 @@ static int ask_without_limits(void *arg, void **value)
     return 0;
 }
 
-static void without_limits_nothing_is_known_to_be_left(void **state)
+TEST(without_limits_nothing_is_known_to_be_left)
 {
-    (void)state;
     struct asked asked = { .error = 0 };
     stint_options options = STINT_OPTIONS_INIT;
     options.budget.cpu_ns = UINT64_MAX;
@@ -249,15 +243,4 @@ static void without_limits_nothing_is_known_to_be_left(void **state)
     assert_int_equal(stint_budget_left(&asked.left[0]), ENOENT);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_payload_survives_the_rollback),
-        cmocka_unit_test(a_payload_belongs_to_the_error_that_the_function_returned),
-        cmocka_unit_test(a_discarded_task_ends_ok_and_leaves_nothing),
-        cmocka_unit_test(what_an_ok_commits_is_told),
-        cmocka_unit_test(a_task_can_ask_what_it_used_and_what_is_left),
-        cmocka_unit_test(without_limits_nothing_is_known_to_be_left),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -74,9 +74,8 @@ static void *submit_all(void *arg)
     return NULL;
 }
 
-static void tasks_of_a_queue_run_one_at_a_time_in_order(void **state)
+TEST(tasks_of_a_queue_run_one_at_a_time_in_order)
 {
-    (void)state;
     stint_pool *pool = make_pool(3);
     struct key keys[KEYS] = { 0 };
     struct submitter submitters[SUBMITTERS];
@@ -126,9 +125,8 @@ static int add_two(void *arg, void **value)
     return 3;
 }
 
-static void one_that_is_cancelled_or_fails_lets_the_next_go_on(void **state)
+TEST(one_that_is_cancelled_or_fails_lets_the_next_go_on)
 {
-    (void)state;
     stint_pool *pool = make_pool(2);
     stint_serial *serial = make_serial(pool, 4);
     struct gate gate = { 0 };
@@ -175,9 +173,8 @@ static int submit_itself(void *arg, void **value)
     return error;
 }
 
-static void a_task_may_submit_to_its_own_queue(void **state)
+TEST(a_task_may_submit_to_its_own_queue)
 {
-    (void)state;
     stint_pool *pool = make_pool(2);
     struct again again = { .serial = make_serial(pool, 1), .left = 1000 };
     stint_future *future;
@@ -189,9 +186,8 @@ static void a_task_may_submit_to_its_own_queue(void **state)
     assert_int_equal(stint_pool_destroy(pool), 0);
 }
 
-static void a_shutdown_ends_those_whose_turn_has_not_come(void **state)
+TEST(a_shutdown_ends_those_whose_turn_has_not_come)
 {
-    (void)state;
     for (int i = 0; i < 100; i++) {
         stint_pool *pool = make_pool(2);
         stint_serial *serial = make_serial(pool, 0);
@@ -219,9 +215,8 @@ static void a_shutdown_ends_those_whose_turn_has_not_come(void **state)
     }
 }
 
-static void bad_arguments_are_refused(void **state)
+TEST(bad_arguments_are_refused)
 {
-    (void)state;
     stint_pool *pool = make_pool(1);
     stint_serial *serial = make_serial(pool, 1);
     stint_serial *none;
@@ -240,14 +235,4 @@ static void bad_arguments_are_refused(void **state)
     assert_int_equal(stint_pool_destroy(pool), 0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(bad_arguments_are_refused),
-        cmocka_unit_test(tasks_of_a_queue_run_one_at_a_time_in_order),
-        cmocka_unit_test(one_that_is_cancelled_or_fails_lets_the_next_go_on),
-        cmocka_unit_test(a_task_may_submit_to_its_own_queue),
-        cmocka_unit_test(a_shutdown_ends_those_whose_turn_has_not_come),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

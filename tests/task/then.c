@@ -4,12 +4,10 @@
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
+#include "test.h"
 #include <stint/stint.h>
 
 #include "gate.h"
@@ -63,9 +61,8 @@ static void await_call(struct call *call)
         gate_nap();
 }
 
-static void a_null_future_or_callback_is_refused(void **state)
+TEST(a_null_future_or_callback_is_refused)
 {
-    (void)state;
     stint_pool *pool = make_pool(1);
     stint_future *future = submit(pool, give, NULL, NULL);
     assert_int_equal(stint_future_then(NULL, note, NULL), EINVAL);
@@ -74,9 +71,8 @@ static void a_null_future_or_callback_is_refused(void **state)
     assert_int_equal(stint_pool_destroy(pool), 0);
 }
 
-static void a_callback_of_a_resolved_future_is_called_at_once_by_the_caller(void **state)
+TEST(a_callback_of_a_resolved_future_is_called_at_once_by_the_caller)
 {
-    (void)state;
     stint_pool *pool = make_pool(1);
     stint_future *future = submit(pool, give, pool, NULL);
     assert_int_equal(stint_future_wait(future, NULL), 0);
@@ -91,9 +87,8 @@ static void a_callback_of_a_resolved_future_is_called_at_once_by_the_caller(void
     assert_int_equal(stint_pool_destroy(pool), 0);
 }
 
-static void callbacks_of_a_running_task_are_called_by_its_worker_in_order(void **state)
+TEST(callbacks_of_a_running_task_are_called_by_its_worker_in_order)
 {
-    (void)state;
     stint_pool *pool = make_pool(1);
     struct gate gate = { 0 };
     atomic_uint clock = 0;
@@ -116,9 +111,8 @@ static void callbacks_of_a_running_task_are_called_by_its_worker_in_order(void *
     assert_int_equal(stint_pool_destroy(pool), 0);
 }
 
-static void a_callback_of_a_cancelled_queued_task_is_called_by_the_canceller(void **state)
+TEST(a_callback_of_a_cancelled_queued_task_is_called_by_the_canceller)
 {
-    (void)state;
     stint_pool *pool = make_pool(1);
     struct gate gate = { 0 };
     struct call call = { 0 };
@@ -137,9 +131,8 @@ static void a_callback_of_a_cancelled_queued_task_is_called_by_the_canceller(voi
     assert_int_equal(stint_pool_destroy(pool), 0);
 }
 
-static void a_callback_of_a_task_that_a_shutdown_ends_has_been_called_when_that_returns(void **state)
+TEST(a_callback_of_a_task_that_a_shutdown_ends_has_been_called_when_that_returns)
 {
-    (void)state;
     stint_pool *pool = make_pool(1);
     struct gate gate = { 0 };
     struct call calls[2] = { 0 };
@@ -163,9 +156,8 @@ static void release_it(stint_future *future, const stint_outcome *outcome, void 
     stint_future_release(future);
 }
 
-static void a_callback_may_release_its_future(void **state)
+TEST(a_callback_may_release_its_future)
 {
-    (void)state;
     stint_pool *pool = make_pool(2);
     for (int i = 0; i < 1000; i++) {
         struct call call = { 0 };
@@ -221,9 +213,8 @@ static int cancel_another(void *arg, void **value)
     return 0;
 }
 
-static void a_callback_called_in_the_midst_of_a_task_is_no_part_of_it(void **state)
+TEST(a_callback_called_in_the_midst_of_a_task_is_no_part_of_it)
 {
-    (void)state;
     static const stint_on_interrupt modes[] = { STINT_JUMP, STINT_FAIL };
     for (int i = 0; i < 2; i++) {
         struct midst midst = { .pool = make_pool(1) };
@@ -271,9 +262,8 @@ static int await_a_child_with_a_callback(void *arg, void **value)
     return error;
 }
 
-static void a_callback_of_a_task_run_by_its_waiter_is_no_part_of_the_waiter(void **state)
+TEST(a_callback_of_a_task_run_by_its_waiter_is_no_part_of_the_waiter)
 {
-    (void)state;
     struct midst midst = { .pool = make_pool(1) };
     stint_options options = STINT_OPTIONS_INIT;
     options.budget.allocation = 100000;
@@ -313,9 +303,8 @@ static void try_to_block(stint_future *future, const stint_outcome *outcome, voi
     atomic_store(&blocker->done, true);
 }
 
-static void what_would_block_in_a_callback_is_refused(void **state)
+TEST(what_would_block_in_a_callback_is_refused)
 {
-    (void)state;
     for (int inline_too = 0; inline_too < 2; inline_too++) {
         struct blocker blocker = { .pool = make_pool(2) };
         struct gate gates[2] = { 0 };
@@ -369,9 +358,8 @@ static void cancel_the_next(stint_future *future, const stint_outcome *outcome, 
     stint_future_release(future);
 }
 
-static void a_long_chain_of_callbacks_takes_no_stack(void **state)
+TEST(a_long_chain_of_callbacks_takes_no_stack)
 {
-    (void)state;
     const stint_pool_options options = { .workers = 1, .queue_capacity = LINKS };
     struct chain chain = { .futures = malloc(LINKS * sizeof *chain.futures) };
     assert_non_null(chain.futures);
@@ -410,9 +398,8 @@ static void submit_the_next(stint_future *future, const stint_outcome *outcome, 
     }
 }
 
-static void a_callback_may_submit(void **state)
+TEST(a_callback_may_submit)
 {
-    (void)state;
     struct next_step step = { .pool = make_pool(2) };
     stint_future *future = submit(step.pool, give, &step, NULL);
     assert_int_equal(stint_future_then(future, submit_the_next, &step), 0);
@@ -458,9 +445,8 @@ static void *add_callbacks(void *arg)
 }
 
 /* Whoever comes while the future resolves is called too, once, and nobody sleeps on. */
-static void callbacks_added_while_the_future_resolves_are_called_once(void **state)
+TEST(callbacks_added_while_the_future_resolves_are_called_once)
 {
-    (void)state;
     stint_pool *pool = make_pool(1);
     struct race race = { .round = 0 };
     pthread_t threads[RACERS];
@@ -481,21 +467,4 @@ static void callbacks_added_while_the_future_resolves_are_called_once(void **sta
     assert_int_equal(atomic_load(&race.calls), RACERS * ROUNDS * 3);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_null_future_or_callback_is_refused),
-        cmocka_unit_test(a_callback_of_a_resolved_future_is_called_at_once_by_the_caller),
-        cmocka_unit_test(callbacks_of_a_running_task_are_called_by_its_worker_in_order),
-        cmocka_unit_test(a_callback_of_a_cancelled_queued_task_is_called_by_the_canceller),
-        cmocka_unit_test(a_callback_of_a_task_that_a_shutdown_ends_has_been_called_when_that_returns),
-        cmocka_unit_test(a_callback_may_release_its_future),
-        cmocka_unit_test(a_callback_called_in_the_midst_of_a_task_is_no_part_of_it),
-        cmocka_unit_test(a_callback_of_a_task_run_by_its_waiter_is_no_part_of_the_waiter),
-        cmocka_unit_test(what_would_block_in_a_callback_is_refused),
-        cmocka_unit_test(a_long_chain_of_callbacks_takes_no_stack),
-        cmocka_unit_test(a_callback_may_submit),
-        cmocka_unit_test(callbacks_added_while_the_future_resolves_are_called_once),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

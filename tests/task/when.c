@@ -3,12 +3,10 @@
  * Compound futures: all of some futures, any of them; of compounds too. */
 #include <errno.h>
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
+#include "test.h"
 #include <stint/stint.h>
 
 #include "gate.h"
@@ -78,9 +76,8 @@ static void release_all(stint_future **futures, size_t count)
         stint_future_release(futures[i]);
 }
 
-static void bad_arguments_are_refused(void **state)
+TEST(bad_arguments_are_refused)
 {
-    (void)state;
     stint_pool *pool = make_pool(1);
     stint_future *futures[2] = { submit(pool, give, NULL), NULL };
     stint_future *made = NULL;
@@ -105,9 +102,8 @@ static void bad_arguments_are_refused(void **state)
     assert_int_equal(stint_pool_destroy(pool), 0);
 }
 
-static void all_of_nothing_is_ok_at_once(void **state)
+TEST(all_of_nothing_is_ok_at_once)
 {
-    (void)state;
     stint_future *all = all_of(NULL, 0);
     assert_true(stint_future_ready(all));
     stint_outcome outcome = take(all);
@@ -117,9 +113,8 @@ static void all_of_nothing_is_ok_at_once(void **state)
     assert_null(outcome.value);
 }
 
-static void all_resolves_when_the_last_of_them_has(void **state)
+TEST(all_resolves_when_the_last_of_them_has)
 {
-    (void)state;
     stint_pool *pool = make_pool(2);
     struct gate gate = { 0 };
     stint_future *futures[MANY];
@@ -146,9 +141,8 @@ static int allocate(void *arg, void **value)
     return 0;
 }
 
-static void all_adds_up_what_its_members_used(void **state)
+TEST(all_adds_up_what_its_members_used)
 {
-    (void)state;
     stint_pool *pool = make_pool(1);
     size_t sizes[3] = { 1600, 16000, 160 };
     stint_future *futures[3];
@@ -172,9 +166,8 @@ static void all_adds_up_what_its_members_used(void **state)
     assert_int_equal(stint_pool_destroy(pool), 0);
 }
 
-static void all_says_what_the_first_says_that_is_not_ok(void **state)
+TEST(all_says_what_the_first_says_that_is_not_ok)
 {
-    (void)state;
     stint_pool *pool = make_pool(2);
     int codes[2] = { 41, 42 };
     struct gate gate = { 0 };
@@ -208,9 +201,8 @@ static int end_so(void *arg, void **value)
     return ending->code;
 }
 
-static void any_resolves_with_the_first_of_them_and_tells_which(void **state)
+TEST(any_resolves_with_the_first_of_them_and_tells_which)
 {
-    (void)state;
     stint_pool *pool = make_pool(3);
     for (size_t first = 0; first < 3; first++) {
         struct ending endings[3] = { { .code = 0 }, { .code = 9 }, { .code = 0 } };
@@ -238,9 +230,8 @@ static void any_resolves_with_the_first_of_them_and_tells_which(void **state)
     assert_int_equal(stint_pool_destroy(pool), 0);
 }
 
-static void of_several_that_have_resolved_already_the_first_counts(void **state)
+TEST(of_several_that_have_resolved_already_the_first_counts)
 {
-    (void)state;
     stint_pool *pool = make_pool(2);
     struct gate gate = { 0 };
     int numbers[2];
@@ -259,9 +250,8 @@ static void of_several_that_have_resolved_already_the_first_counts(void **state)
     assert_int_equal(stint_pool_destroy(pool), 0);
 }
 
-static void cancelling_a_compound_cancels_its_members(void **state)
+TEST(cancelling_a_compound_cancels_its_members)
 {
-    (void)state;
     stint_pool *pool = make_pool(1);
     for (int round = 0; round < 2; round++) {
         struct gate gate = { 0 };
@@ -336,9 +326,8 @@ static int await_any_child(void *arg, void **value)
     return 0;
 }
 
-static void a_task_may_wait_for_a_compound_of_tasks_that_only_its_worker_could_run(void **state)
+TEST(a_task_may_wait_for_a_compound_of_tasks_that_only_its_worker_could_run)
 {
-    (void)state;
     struct family family = { .pool = make_pool(1) };
     stint_outcome outcome = take(submit(family.pool, await_all_children, &family));
     assert_int_equal(outcome.error, 0);
@@ -370,9 +359,8 @@ static int await_what_contains_me(void *arg, void **value)
     return 0;
 }
 
-static void a_task_that_waits_for_a_compound_of_itself_is_told(void **state)
+TEST(a_task_that_waits_for_a_compound_of_itself_is_told)
 {
-    (void)state;
     struct family family = { .pool = make_pool(1) };
     assert_int_equal(stint_submit(family.pool, await_what_contains_me, &family, NULL, &family.self), 0);
     assert_int_equal(take(family.self).status, STINT_OK);
@@ -383,19 +371,4 @@ static void a_task_that_waits_for_a_compound_of_itself_is_told(void **state)
     assert_int_equal(stint_pool_destroy(family.pool), 0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(bad_arguments_are_refused),
-        cmocka_unit_test(all_of_nothing_is_ok_at_once),
-        cmocka_unit_test(all_resolves_when_the_last_of_them_has),
-        cmocka_unit_test(all_adds_up_what_its_members_used),
-        cmocka_unit_test(all_says_what_the_first_says_that_is_not_ok),
-        cmocka_unit_test(any_resolves_with_the_first_of_them_and_tells_which),
-        cmocka_unit_test(of_several_that_have_resolved_already_the_first_counts),
-        cmocka_unit_test(cancelling_a_compound_cancels_its_members),
-        cmocka_unit_test(a_task_may_wait_for_a_compound_of_tasks_that_only_its_worker_could_run),
-        cmocka_unit_test(a_task_that_waits_for_a_compound_of_itself_is_told),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

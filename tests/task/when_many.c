@@ -4,12 +4,10 @@
  * long. */
 #include <errno.h>
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
+#include "test.h"
 #include <stint/stint.h>
 
 #include "executor/task/continuation.h"
@@ -83,9 +81,8 @@ static int count(void *arg, void **value)
 /* --- Many --------------------------------------------------------------------------------------------------------- */
 
 /* Resolving, cancelling and freeing them needs no stack of that depth. */
-static void compounds_may_be_nested_without_end(void **state)
+TEST(compounds_may_be_nested_without_end)
 {
-    (void)state;
     stint_pool *pool = make_pool(1);
     for (int cancelled = 0; cancelled < 2; cancelled++) {
         struct gate gate = { 0 };
@@ -113,9 +110,8 @@ static void called(stint_future *future, const stint_outcome *outcome, void *arg
 }
 
 /* Members resolve on two workers, and are cancelled by this thread, while compounds are made of them and released. */
-static void compounds_made_while_their_members_resolve_all_resolve(void **state)
+TEST(compounds_made_while_their_members_resolve_all_resolve)
 {
-    (void)state;
     stint_pool *pool = make_pool(2);
     atomic_uint ran = 0, calls = 0;
     for (unsigned round = 0, rounds = repeats(2000); round < rounds; round++) {
@@ -145,7 +141,6 @@ static void compounds_made_while_their_members_resolve_all_resolve(void **state)
 
 /* --- Members that live long --------------------------------------------------------------------------------------- */
 
-
 /* But its worker's reference and the test's. Whoever has resolved another member may still be about to let go. */
 static bool nothing_follows(stint_future *future)
 {
@@ -154,9 +149,8 @@ static bool nothing_follows(stint_future *future)
     return !sti_continuation_is_followed(future) && atomic_load(&future->references) == 2;
 }
 
-static void any_of_a_long_lived_future_and_others_in_a_loop_leaves_nothing(void **state)
+TEST(any_of_a_long_lived_future_and_others_in_a_loop_leaves_nothing)
 {
-    (void)state;
     stint_pool *pool = make_pool(1);
     struct gate gate = { 0 };
     stint_future *shutdown = submit(pool, gate_hold_interruptibly, &gate);
@@ -182,9 +176,8 @@ static void any_of_a_long_lived_future_and_others_in_a_loop_leaves_nothing(void 
     assert_int_equal(stint_pool_destroy(pool), 0);
 }
 
-static void a_compound_that_is_released_unresolved_leaves_nothing(void **state)
+TEST(a_compound_that_is_released_unresolved_leaves_nothing)
 {
-    (void)state;
     stint_pool *pool = make_pool(2);
     struct gate gate = { 0 };
     stint_future *long_lived[] = { submit(pool, gate_hold, &gate), submit(pool, gate_hold, &gate) };
@@ -212,9 +205,8 @@ static void count_it(stint_future *future, const stint_outcome *outcome, void *a
     atomic_fetch_add((atomic_uint *)arg, 1);
 }
 
-static void what_follows_a_compound_that_is_released_is_called_all_the_same(void **state)
+TEST(what_follows_a_compound_that_is_released_is_called_all_the_same)
 {
-    (void)state;
     stint_pool *pool = make_pool(1);
     struct gate gate = { 0 };
     atomic_uint calls = 0;
@@ -247,9 +239,8 @@ static void *make_and_drop(void *arg)
     return NULL;
 }
 
-static void compounds_may_be_dropped_while_their_members_resolve(void **state)
+TEST(compounds_may_be_dropped_while_their_members_resolve)
 {
-    (void)state;
     stint_pool *pool = make_pool(2);
     for (unsigned round = repeats(200); round > 0; round--) {
         struct gate gates[2] = { 0 };
@@ -269,15 +260,4 @@ static void compounds_may_be_dropped_while_their_members_resolve(void **state)
     assert_int_equal(stint_pool_destroy(pool), 0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(compounds_may_be_nested_without_end),
-        cmocka_unit_test(compounds_made_while_their_members_resolve_all_resolve),
-        cmocka_unit_test(any_of_a_long_lived_future_and_others_in_a_loop_leaves_nothing),
-        cmocka_unit_test(a_compound_that_is_released_unresolved_leaves_nothing),
-        cmocka_unit_test(what_follows_a_compound_that_is_released_is_called_all_the_same),
-        cmocka_unit_test(compounds_may_be_dropped_while_their_members_resolve),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -5,12 +5,10 @@
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
+#include "test.h"
 #include <stint/stint.h>
 
 #include "gate.h"
@@ -71,9 +69,8 @@ static int wait_for_itself(void *arg, void **value)
     return 0;
 }
 
-static void a_task_that_waits_for_itself_is_told(void **state)
+TEST(a_task_that_waits_for_itself_is_told)
 {
-    (void)state;
     struct inner inner = { .pool = make_pool(1, 0) };
     assert_int_equal(stint_submit(inner.pool, wait_for_itself, &inner, NULL, &inner.future), 0);
     assert_int_equal(take(inner.future).status, STINT_OK);
@@ -95,9 +92,8 @@ static int submit_one_that_waits_for_me(void *arg, void **value)
     return error;
 }
 
-static void a_task_run_by_its_waiter_cannot_wait_for_that_waiter(void **state)
+TEST(a_task_run_by_its_waiter_cannot_wait_for_that_waiter)
 {
-    (void)state;
     struct inner inner = { .pool = make_pool(1, 0) };
     assert_int_equal(stint_submit(inner.pool, submit_one_that_waits_for_me, &inner, NULL, &inner.future), 0);
     assert_int_equal(take(inner.future).status, STINT_OK);
@@ -120,9 +116,8 @@ static int only_look(void *arg, void **value)
     return ran == 0 && atomic_load(&inner->ran) == 1 ? 0 : EPROTO;
 }
 
-static void an_awaited_queued_task_is_run_by_its_waiter_but_not_by_a_timed_wait(void **state)
+TEST(an_awaited_queued_task_is_run_by_its_waiter_but_not_by_a_timed_wait)
 {
-    (void)state;
     struct inner inner;
     memset(&inner, 0, sizeof inner);
     const stint_pool_options options = { .workers = 1, .spares = STINT_NO_SPARES };
@@ -161,9 +156,8 @@ static int await_a_hungry_child(void *arg, void **value)
     return error;
 }
 
-static void a_task_run_by_its_waiter_has_its_own_budget_and_outcome(void **state)
+TEST(a_task_run_by_its_waiter_has_its_own_budget_and_outcome)
 {
-    (void)state;
     struct inner inner = { .pool = make_pool(1, 0) };
     stint_options options = STINT_OPTIONS_INIT;
     options.budget.allocation = 16384; /* the waiter's: less than its child takes */
@@ -208,9 +202,8 @@ static int await_a_child_that_cancels_me(void *arg, void **value)
     return 0;
 }
 
-static void an_interrupt_of_the_waiter_is_delivered_when_the_wait_has_ended(void **state)
+TEST(an_interrupt_of_the_waiter_is_delivered_when_the_wait_has_ended)
 {
-    (void)state;
     static const stint_on_interrupt modes[] = { STINT_JUMP, STINT_FAIL };
     for (int i = 0; i < 2; i++) {
         struct inner inner = { .pool = make_pool(1, 0) };
@@ -263,9 +256,8 @@ static int await_the_oldest_of_many(void *arg, void **value)
 }
 
 /* What a waiter runs itself leaves its entry behind: such entries must not fill the deque up. */
-static void a_task_can_submit_and_await_without_end(void **state)
+TEST(a_task_can_submit_and_await_without_end)
 {
-    (void)state;
     for (unsigned workers = 1; workers <= 2; workers++) {
         struct inner inner = { .pool = make_pool(workers, 1) };
         stint_outcome outcome = take(submit(inner.pool, submit_and_await_in_turn, &inner, NULL));
@@ -286,9 +278,8 @@ static int await_another(void *arg, void **value)
     return 0;
 }
 
-static void a_task_that_already_runs_elsewhere_is_waited_for(void **state)
+TEST(a_task_that_already_runs_elsewhere_is_waited_for)
 {
-    (void)state;
     struct inner inner = { .pool = make_pool(2, 0) };
     struct gate gate = { 0 };
     inner.future = submit(inner.pool, gate_hold, &gate, NULL);
@@ -305,16 +296,4 @@ static void a_task_that_already_runs_elsewhere_is_waited_for(void **state)
     assert_int_equal(stint_pool_destroy(inner.pool), 0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_task_that_waits_for_itself_is_told),
-        cmocka_unit_test(a_task_run_by_its_waiter_cannot_wait_for_that_waiter),
-        cmocka_unit_test(an_awaited_queued_task_is_run_by_its_waiter_but_not_by_a_timed_wait),
-        cmocka_unit_test(a_task_run_by_its_waiter_has_its_own_budget_and_outcome),
-        cmocka_unit_test(an_interrupt_of_the_waiter_is_delivered_when_the_wait_has_ended),
-        cmocka_unit_test(a_task_can_submit_and_await_without_end),
-        cmocka_unit_test(a_task_that_already_runs_elsewhere_is_waited_for),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

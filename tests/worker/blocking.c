@@ -4,12 +4,10 @@
  * and regions that are nested, left open, interrupted or nobody's. */
 #include <errno.h>
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
+#include "test.h"
 #include <stint/stint.h>
 
 #include "executor/pool/pool_state.h"
@@ -82,9 +80,8 @@ static int nothing(void *arg, void **value)
     return 0;
 }
 
-static void a_spare_takes_the_place_of_a_task_that_sleeps(void **state)
+TEST(a_spare_takes_the_place_of_a_task_that_sleeps)
 {
-    (void)state;
     stint_pool *pool = make_pool(1, 0);
     struct sleep sleep = { 0 };
     stint_future *sleeper = submit(pool, sleep_and_wake, &sleep, NULL);
@@ -105,9 +102,8 @@ static void a_spare_takes_the_place_of_a_task_that_sleeps(void **state)
     assert_int_equal(stint_pool_destroy(pool), 0);
 }
 
-static void spares_are_used_again(void **state)
+TEST(spares_are_used_again)
 {
-    (void)state;
     stint_pool *pool = make_pool(2, 0);
     for (int i = 0; i < 200; i++) {
         struct sleep sleeps[2] = { 0 };
@@ -131,9 +127,8 @@ static void spares_are_used_again(void **state)
 }
 
 /* As many may sleep as there are workers and spares; the next task has to wait for one of them. */
-static void there_are_no_more_spares_than_allowed(void **state)
+TEST(there_are_no_more_spares_than_allowed)
 {
-    (void)state;
     static const unsigned spares[] = { 1, 2, STINT_NO_SPARES };
     for (int i = 0; i < 3; i++) {
         stint_pool *pool = make_pool(1, spares[i]);
@@ -162,9 +157,8 @@ static void there_are_no_more_spares_than_allowed(void **state)
 }
 
 /* A task that comes back goes on at once, beside the spare's; but then nothing is begun before one place is free. */
-static void nothing_is_begun_while_as_many_run_as_there_are_workers(void **state)
+TEST(nothing_is_begun_while_as_many_run_as_there_are_workers)
 {
-    (void)state;
     stint_pool *pool = make_pool(1, 0);
     struct sleep sleep = { 0 };
     struct gate first = { 0 }, second = { 0 };
@@ -202,9 +196,8 @@ static int submit_two(void *arg, void **value)
     return gate_hold(&sleep->asleep, value);
 }
 
-static void tasks_in_the_deque_of_a_spare_that_retires_are_run(void **state)
+TEST(tasks_in_the_deque_of_a_spare_that_retires_are_run)
 {
-    (void)state;
     stint_pool *pool = make_pool(1, 0);
     struct sleep sleep = { .pool = pool }, child = { .pool = pool };
     stint_future *sleeper = submit(pool, sleep_and_wake, &sleep, NULL);
@@ -240,9 +233,8 @@ static int odd_regions(void *arg, void **value)
     return 0;
 }
 
-static void regions_outside_of_a_pool_do_nothing(void **state)
+TEST(regions_outside_of_a_pool_do_nothing)
 {
-    (void)state;
     unsigned seen = 0;
     stint_outcome outcome;
     stint_blocking_end();
@@ -301,9 +293,8 @@ static int nested_regions(void *arg, void **value)
     return 0; /* open */
 }
 
-static void a_region_ends_with_its_scope_however_that_ends(void **state)
+TEST(a_region_ends_with_its_scope_however_that_ends)
 {
-    (void)state;
     static const stint_reason reasons[] = { STINT_REASON_ALLOCATION_LIMIT, STINT_REASON_FAILED };
     for (int i = 0; i < 2; i++) {
         struct watched watched = { .pool = make_pool(1, 0), .error = i == 0 ? 0 : EIO };
@@ -330,9 +321,8 @@ static int sleep_for_ever(void *arg, void **value)
     return 0;
 }
 
-static void a_task_that_is_interrupted_in_its_region_gives_the_place_back(void **state)
+TEST(a_task_that_is_interrupted_in_its_region_gives_the_place_back)
 {
-    (void)state;
     static const stint_on_interrupt modes[] = { STINT_JUMP, STINT_FAIL, STINT_UNWIND };
     stint_pool *pool = make_pool(1, 1);
     for (int i = 0; i < 30; i++) {
@@ -365,9 +355,8 @@ static int end_region_when_due(void *arg, void **value)
     return 0;
 }
 
-static void the_end_of_a_region_delivers_what_came_due_in_it(void **state)
+TEST(the_end_of_a_region_delivers_what_came_due_in_it)
 {
-    (void)state;
     stint_pool *pool = make_pool(1, 0);
     struct due due = { 0 };
     stint_future *future = submit(pool, end_region_when_due, &due, NULL);
@@ -406,9 +395,8 @@ static int wait_in_region(void *arg, void **value)
 }
 
 /* With no spare, the awaited task can only run on top of the region: and is no sleeper. */
-static void a_task_that_is_run_on_top_of_a_region_is_awake(void **state)
+TEST(a_task_that_is_run_on_top_of_a_region_is_awake)
 {
-    (void)state;
     struct watched watched = { .pool = make_pool(1, STINT_NO_SPARES) };
     assert_int_equal(take(submit(watched.pool, wait_in_region, &watched, NULL)).status, STINT_OK);
     static const unsigned expected[] = { 0, 1, 0 };
@@ -420,9 +408,8 @@ static void a_task_that_is_run_on_top_of_a_region_is_awake(void **state)
 
 /* --- The end ------------------------------------------------------------------------------------------------------ */
 
-static void a_pool_with_spares_in_every_state_can_be_shut_down(void **state)
+TEST(a_pool_with_spares_in_every_state_can_be_shut_down)
 {
-    (void)state;
     for (int round = 0; round < 60; round++) {
         stint_pool *pool = make_pool(2, 0);
         struct sleep sleeps[4] = { 0 };
@@ -478,9 +465,8 @@ static int sleep_now_and_then(void *arg, void **value)
     return 0;
 }
 
-static void tasks_that_sleep_all_the_time_all_run(void **state)
+TEST(tasks_that_sleep_all_the_time_all_run)
 {
-    (void)state;
     for (unsigned workers = 1; workers <= 3; workers++) {
         struct storm storm = { .pool = make_pool(workers, workers) };
         for (int i = 0; i < 3000; i++)
@@ -493,31 +479,12 @@ static void tasks_that_sleep_all_the_time_all_run(void **state)
     }
 }
 
-static void more_spares_than_there_may_be_are_refused(void **state)
+TEST(more_spares_than_there_may_be_are_refused)
 {
-    (void)state;
     stint_pool *pool = NULL;
     const stint_pool_options options = { .workers = 1, .spares = STI_SUBSTITUTES_MAX + 1 };
     assert_int_equal(stint_pool_create(&pool, &options), EINVAL);
     assert_null(pool);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_spare_takes_the_place_of_a_task_that_sleeps),
-        cmocka_unit_test(spares_are_used_again),
-        cmocka_unit_test(there_are_no_more_spares_than_allowed),
-        cmocka_unit_test(nothing_is_begun_while_as_many_run_as_there_are_workers),
-        cmocka_unit_test(tasks_in_the_deque_of_a_spare_that_retires_are_run),
-        cmocka_unit_test(regions_outside_of_a_pool_do_nothing),
-        cmocka_unit_test(a_region_ends_with_its_scope_however_that_ends),
-        cmocka_unit_test(a_task_that_is_interrupted_in_its_region_gives_the_place_back),
-        cmocka_unit_test(the_end_of_a_region_delivers_what_came_due_in_it),
-        cmocka_unit_test(a_task_that_is_run_on_top_of_a_region_is_awake),
-        cmocka_unit_test(a_pool_with_spares_in_every_state_can_be_shut_down),
-        cmocka_unit_test(tasks_that_sleep_all_the_time_all_run),
-        cmocka_unit_test(more_spares_than_there_may_be_are_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -121,9 +121,8 @@ static bool is_ended_by(pid_t child, int number)
     return false;
 }
 
-static void test_a_child_of_a_task_can_be_ended(void **state)
+TEST(test_a_child_of_a_task_can_be_ended)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof starts / sizeof *starts; i++) {
         assert_true(is_ended_by(start_in_pool(&starts[i], false), SIGTERM));
         assert_true(is_ended_by(start_in_pool(&starts[i], true), SIGUSR1));
@@ -152,9 +151,8 @@ static sigset_t blocked_in(pid_t child)
     return set;
 }
 
-static void test_it_has_blocked_what_the_maker_of_the_pool_had(void **state)
+TEST(test_it_has_blocked_what_the_maker_of_the_pool_had)
 {
-    (void)state;
     sigset_t wanted;
     sigset_t before;
     sigemptyset(&wanted);
@@ -187,9 +185,8 @@ static pid_t spawn_with_changed_mask(void)
     return child;
 }
 
-static void test_what_the_task_itself_has_blocked_is(void **state)
+TEST(test_what_the_task_itself_has_blocked_is)
 {
-    (void)state;
     static start_fn *const start = spawn_with_changed_mask;
     pid_t child = start_in_pool(&start, false);
     sigset_t blocked = blocked_in(child);
@@ -199,12 +196,4 @@ static void test_what_the_task_itself_has_blocked_is(void **state)
     assert_int_equal(sigismember(&blocked, SIGUSR2), 0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_child_of_a_task_can_be_ended),
-        cmocka_unit_test(test_it_has_blocked_what_the_maker_of_the_pool_had),
-        cmocka_unit_test(test_what_the_task_itself_has_blocked_is),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

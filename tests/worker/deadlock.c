@@ -64,9 +64,8 @@ static void end_ring(struct ring *ring)
         stint_future_release(ring->futures[i]);
 }
 
-static void one_wait_of_a_circle_fails_and_so_all_of_them_end(void **state)
+TEST(one_wait_of_a_circle_fails_and_so_all_of_them_end)
 {
-    (void)state;
     for (unsigned length = 2; length <= LONGEST; length++) {
         for (unsigned pools = 1; pools <= 2; pools++) {
             stint_pool *one = make_pool(LONGEST, 0);
@@ -82,9 +81,8 @@ static void one_wait_of_a_circle_fails_and_so_all_of_them_end(void **state)
     }
 }
 
-static void a_circle_with_a_time_out_is_none(void **state)
+TEST(a_circle_with_a_time_out_is_none)
 {
-    (void)state;
     stint_pool *pool = make_pool(LONGEST, 0);
     struct ring ring = { .length = LONGEST };
     ring.members[2].timeout_ns = 300 * MS;
@@ -136,9 +134,8 @@ static struct pair start_pair(stint_pool *pool, struct pair *pair)
     return *pair;
 }
 
-static void to_wait_for_all_of_which_one_is_a_circle_fails(void **state)
+TEST(to_wait_for_all_of_which_one_is_a_circle_fails)
 {
-    (void)state;
     stint_pool *pool = make_pool(3, 0);
     struct pair pair = { .any = false };
     start_pair(pool, &pair);
@@ -157,9 +154,8 @@ static void to_wait_for_all_of_which_one_is_a_circle_fails(void **state)
     assert_int_equal(stint_pool_destroy(pool), 0);
 }
 
-static void to_wait_for_any_of_which_one_is_a_circle_ends_by_the_others(void **state)
+TEST(to_wait_for_any_of_which_one_is_a_circle_ends_by_the_others)
 {
-    (void)state;
     stint_pool *pool = make_pool(3, 0);
     struct pair pair = { .any = true };
     start_pair(pool, &pair);
@@ -200,9 +196,8 @@ static int fork_a_part(void *arg, void **value)
     return stint_join(&part, NULL);
 }
 
-static void a_stolen_subtask_that_waits_for_its_own_task_fails(void **state)
+TEST(a_stolen_subtask_that_waits_for_its_own_task_fails)
 {
-    (void)state;
     stint_pool *pool = make_pool(2, 0);
     struct parted parted = { .found = 0 };
     atomic_store(&parted.own, submit_to(pool, fork_a_part, &parted, NULL));
@@ -219,9 +214,8 @@ static int await_own(void *arg, void **value)
 }
 
 /* The task is in its join, the thief waits for one that waits for the task. */
-static void a_circle_that_leads_through_a_join_is_found(void **state)
+TEST(a_circle_that_leads_through_a_join_is_found)
 {
-    (void)state;
     for (int round = 0; round < 5; round++) {
         stint_pool *pool = make_pool(3, 0);
         struct parted parted = { .found = 0 };
@@ -289,9 +283,8 @@ static int submit_and_await_second(void *arg, void **value)
     return error;
 }
 
-static void who_waits_over_others_makes_way_in_its_account(void **state)
+TEST(who_waits_over_others_makes_way_in_its_account)
 {
-    (void)state;
     static const struct {
         unsigned spares;
         uint64_t timeout_ns;
@@ -338,9 +331,8 @@ static int await_it(void *arg, void **value)
 }
 
 /* Each level is all of the one before, twice: the ways through it are two to the power of its height. */
-static void a_lattice_of_futures_is_looked_into_in_bounded_time(void **state)
+TEST(a_lattice_of_futures_is_looked_into_in_bounded_time)
 {
-    (void)state;
     for (int i = 0; i < 2; i++) {
         stint_pool *pool = make_pool(1, i == 0 ? 0 : STINT_NO_SPARES);
         stint_pool *other = make_pool(1, 0);
@@ -363,17 +355,4 @@ static void a_lattice_of_futures_is_looked_into_in_bounded_time(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(one_wait_of_a_circle_fails_and_so_all_of_them_end),
-        cmocka_unit_test(a_circle_with_a_time_out_is_none),
-        cmocka_unit_test(to_wait_for_all_of_which_one_is_a_circle_fails),
-        cmocka_unit_test(to_wait_for_any_of_which_one_is_a_circle_ends_by_the_others),
-        cmocka_unit_test(a_stolen_subtask_that_waits_for_its_own_task_fails),
-        cmocka_unit_test(a_circle_that_leads_through_a_join_is_found),
-        cmocka_unit_test(who_waits_over_others_makes_way_in_its_account),
-        cmocka_unit_test(a_lattice_of_futures_is_looked_into_in_bounded_time),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -93,9 +93,8 @@ static bool submit_four(stint_pool *pool, stint_serial *serial, timer_t timer, l
     return held_up;
 }
 
-static void a_task_that_is_due_finds_its_place_wherever_its_thread_is_held_up(void **state)
+TEST(a_task_that_is_due_finds_its_place_wherever_its_thread_is_held_up)
 {
-    (void)state;
     stint_pool *pool;
     stint_serial *serial;
     const stint_pool_options options = { .workers = 1, .queue_capacity = 2 };
@@ -147,9 +146,8 @@ static int run_next(const stint_outcome *outcome, void *arg, void **value)
     return do_nothing(arg, value);
 }
 
-static void a_task_that_follows_a_future_is_cancelled_wherever_its_submitter_is_held_up(void **state)
+TEST(a_task_that_follows_a_future_is_cancelled_wherever_its_submitter_is_held_up)
 {
-    (void)state;
     stint_pool *pool = make_pool(1, 0);
     struct shared shared = { .next = NULL };
     pthread_t canceller;
@@ -183,11 +181,4 @@ static void a_task_that_follows_a_future_is_cancelled_wherever_its_submitter_is_
     assert_int_equal(stint_pool_destroy(pool), 0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_task_that_is_due_finds_its_place_wherever_its_thread_is_held_up),
-        cmocka_unit_test(a_task_that_follows_a_future_is_cancelled_wherever_its_submitter_is_held_up),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

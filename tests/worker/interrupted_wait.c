@@ -220,9 +220,8 @@ static void assert_left(struct scene *scene, stint_on_interrupt how)
     assert_int_equal(atomic_load(&scene->answer), how == STINT_FAIL ? ECANCELED : -1);
 }
 
-static void a_deadline_ends_every_wait(void **state)
+TEST(a_deadline_ends_every_wait)
 {
-    (void)state;
     for (size_t i = 0; i < 6 * WAITS; i++) {
         if (is_left_out(i / 6, i % 6, 6))
             continue;
@@ -242,9 +241,8 @@ static void a_deadline_ends_every_wait(void **state)
     }
 }
 
-static void a_cancellation_ends_every_wait(void **state)
+TEST(a_cancellation_ends_every_wait)
 {
-    (void)state;
     for (size_t i = 0; i < 3 * WAITS; i++) {
         if (is_left_out(i / 3, i % 3, 3))
             continue;
@@ -264,9 +262,8 @@ static void a_cancellation_ends_every_wait(void **state)
     }
 }
 
-static void the_end_of_its_pool_ends_every_wait(void **state)
+TEST(the_end_of_its_pool_ends_every_wait)
 {
-    (void)state;
     for (size_t i = 0; i < 3 * WAITS; i++) {
         if (is_left_out(i / 3, i % 3, 3))
             continue;
@@ -284,9 +281,8 @@ static void the_end_of_its_pool_ends_every_wait(void **state)
     }
 }
 
-static void a_deadline_ends_a_wait_in_a_plain_scope(void **state)
+TEST(a_deadline_ends_a_wait_in_a_plain_scope)
 {
-    (void)state;
     for (size_t i = 0; i < WAITS; i++) {
         struct scene scene;
         stint_options options = STINT_OPTIONS_INIT;
@@ -319,9 +315,8 @@ static int await_first(void *arg, void **value)
     return stint_future_wait_for(await_pointer(&both->futures[0]), 100000 * MS, NULL);
 }
 
-static void two_that_wait_for_each_other_end_at_their_deadlines(void **state)
+TEST(two_that_wait_for_each_other_end_at_their_deadlines)
 {
-    (void)state;
     stint_pool *pool = make_pool(2, 0);
     struct both both = { .futures = { NULL } };
     stint_options options = STINT_OPTIONS_INIT;
@@ -352,9 +347,8 @@ static int fork_a_wait(void *arg, void **value)
     return stint_join(&part, NULL);
 }
 
-static void a_stolen_subtask_is_interrupted_in_its_wait_like_its_task(void **state)
+TEST(a_stolen_subtask_is_interrupted_in_its_wait_like_its_task)
 {
-    (void)state;
     for (size_t i = 0; i < 2 * WAITS; i++) {
         if (is_left_out(i / 2, i % 2, 2))
             continue;
@@ -374,9 +368,8 @@ static void a_stolen_subtask_is_interrupted_in_its_wait_like_its_task(void **sta
 
 /* --- What does not ------------------------------------------------------------------------------------------------ */
 
-static void a_masked_wait_goes_on_and_the_interrupt_comes_after_it(void **state)
+TEST(a_masked_wait_goes_on_and_the_interrupt_comes_after_it)
 {
-    (void)state;
     static int (*const waits[])(struct scene *scene) = { in_a_wait, in_a_timed_wait, in_a_wait_for_a_place };
     for (size_t i = 0; i < 6; i++) {
         struct scene scene;
@@ -400,9 +393,8 @@ static void a_masked_wait_goes_on_and_the_interrupt_comes_after_it(void **state)
 }
 
 /* A deadline that passes shuts nobody out for ever: what is masked is told as running, and the call returns. */
-static void a_shutdown_with_a_time_limit_returns_whatever_is_left(void **state)
+TEST(a_shutdown_with_a_time_limit_returns_whatever_is_left)
 {
-    (void)state;
     struct scene scene;
     set_scene(&scene, in_a_wait);
     scene.masked = true;
@@ -454,9 +446,8 @@ static int submit_and_await_a_sleeper(void *arg, void **value)
 }
 
 /* The one below is due for most of the time, and is interrupted when it goes on. */
-static void what_runs_on_top_of_a_task_that_is_due_is_left_alone(void **state)
+TEST(what_runs_on_top_of_a_task_that_is_due_is_left_alone)
 {
-    (void)state;
     struct nested nested = { make_pool(1, 0), 0 };
     stint_options options = STINT_OPTIONS_INIT;
     options.preemptible = true;
@@ -467,18 +458,4 @@ static void what_runs_on_top_of_a_task_that_is_due_is_left_alone(void **state)
     assert_int_equal(stint_pool_destroy(nested.pool), 0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_deadline_ends_every_wait),
-        cmocka_unit_test(a_cancellation_ends_every_wait),
-        cmocka_unit_test(the_end_of_its_pool_ends_every_wait),
-        cmocka_unit_test(a_deadline_ends_a_wait_in_a_plain_scope),
-        cmocka_unit_test(two_that_wait_for_each_other_end_at_their_deadlines),
-        cmocka_unit_test(a_stolen_subtask_is_interrupted_in_its_wait_like_its_task),
-        cmocka_unit_test(a_masked_wait_goes_on_and_the_interrupt_comes_after_it),
-        cmocka_unit_test(a_shutdown_with_a_time_limit_returns_whatever_is_left),
-        cmocka_unit_test(what_runs_on_top_of_a_task_that_is_due_is_left_alone),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -73,9 +73,8 @@ static int leave_task(void *arg, void **value)
     return 0;
 }
 
-static void test_a_task_that_ends_its_thread_fails_and_the_worker_stays(void **state)
+TEST(test_a_task_that_ends_its_thread_fails_and_the_worker_stays)
 {
-    (void)state;
     for (int way = BY_PTHREAD_EXIT; way < WAYS; way++) {
         stint_pool *pool = make_pool(1);
         atomic_store(&released, 0);
@@ -103,9 +102,8 @@ static int exit_then_stay(void *arg, void **value)
     return 0;
 }
 
-static void test_a_pool_can_be_left_to_a_worker_that_was_to_end(void **state)
+TEST(test_a_pool_can_be_left_to_a_worker_that_was_to_end)
 {
-    (void)state;
     stint_pool *pool = make_pool(1);
     int way = BY_PTHREAD_EXIT;
     assert_outcome(run_in(pool, leave_task, &way), STINT_ERROR, STINT_REASON_FAILED, EINVAL);
@@ -127,9 +125,8 @@ static int run_and_leave(void *arg, void **value)
     return 0;
 }
 
-static void test_an_inner_scope_s_end_of_the_thread_is_the_whole_task_s(void **state)
+TEST(test_an_inner_scope_s_end_of_the_thread_is_the_whole_task_s)
 {
-    (void)state;
     for (int way = BY_PTHREAD_EXIT; way < WAYS; way++) {
         stint_pool *pool = make_pool(1);
         assert_outcome(run_in(pool, run_and_leave, &way), STINT_ERROR, STINT_REASON_FAILED, EINVAL);
@@ -169,9 +166,8 @@ static int wait_for_jumper(void *arg, void **value)
     return error;
 }
 
-static void test_a_task_cannot_jump_into_one_below_it(void **state)
+TEST(test_a_task_cannot_jump_into_one_below_it)
 {
-    (void)state;
     if (!can(BY_LONGJMP))
         skip();
     struct on_top on_top = { .pool = make_pool(1) };
@@ -213,9 +209,8 @@ static int fork_one_that_leaves(void *arg, void **value)
     return 0;
 }
 
-static void test_a_stolen_subtask_that_does_not_return_fails_its_task(void **state)
+TEST(test_a_stolen_subtask_that_does_not_return_fails_its_task)
 {
-    (void)state;
     for (int i = 0; i < 20; i++) {
         struct forking forking = { .way = BY_PTHREAD_EXIT + i % (WAYS - BY_PTHREAD_EXIT) };
         stint_pool *pool = make_pool(2);
@@ -266,9 +261,8 @@ static int jump_over_forks(void *arg, void **value)
     return stint_join(&kept, NULL);
 }
 
-static void test_forks_of_frames_that_a_jump_leaves_are_settled(void **state)
+TEST(test_forks_of_frames_that_a_jump_leaves_are_settled)
 {
-    (void)state;
     if (!can(BY_LONGJMP))
         skip();
     stint_pool *pool = make_pool(2);
@@ -304,9 +298,8 @@ static void note_callback(stint_future *future, const stint_outcome *outcome, vo
     atomic_store((atomic_bool *)arg, true);
 }
 
-static void test_a_callback_that_does_not_return_ends_where_it_began(void **state)
+TEST(test_a_callback_that_does_not_return_ends_where_it_began)
 {
-    (void)state;
     stint_set_exception_report(be_told, NULL);
     for (int way = 0; way < WAYS; way++) {
         if (!can(way))
@@ -337,16 +330,4 @@ static void test_a_callback_that_does_not_return_ends_where_it_began(void **stat
     stint_set_exception_report(NULL, NULL);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_task_that_ends_its_thread_fails_and_the_worker_stays),
-        cmocka_unit_test(test_a_pool_can_be_left_to_a_worker_that_was_to_end),
-        cmocka_unit_test(test_an_inner_scope_s_end_of_the_thread_is_the_whole_task_s),
-        cmocka_unit_test(test_a_task_cannot_jump_into_one_below_it),
-        cmocka_unit_test(test_a_stolen_subtask_that_does_not_return_fails_its_task),
-        cmocka_unit_test(test_forks_of_frames_that_a_jump_leaves_are_settled),
-        cmocka_unit_test(test_a_callback_that_does_not_return_ends_where_it_began),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

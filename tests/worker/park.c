@@ -4,14 +4,12 @@
 #include <dirent.h>
 #include <errno.h>
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-#include <cmocka.h>
+#include "test.h"
 #include <stint/stint.h>
 
 #include "alloc/base/clock.h"
@@ -97,9 +95,8 @@ static void do_nothing_on(stint_pool *pool)
     stint_future_release(future);
 }
 
-static void an_idle_pool_uses_no_cpu(void **state)
+TEST(an_idle_pool_uses_no_cpu)
 {
-    (void)state;
     stint_pool *pool = make_pool(4);
     for (int i = 0; i < 100; i++)
         do_nothing_on(pool);
@@ -115,9 +112,8 @@ static void an_idle_pool_uses_no_cpu(void **state)
     assert_int_equal(stint_pool_destroy(pool), 0);
 }
 
-static void a_task_submitted_while_others_run_is_seen_by_a_parked_worker(void **state)
+TEST(a_task_submitted_while_others_run_is_seen_by_a_parked_worker)
 {
-    (void)state;
     stint_pool *pool = make_pool(2);
     for (int i = 0; i < 200; i++) {
         struct gate gate = { 0 };
@@ -137,9 +133,8 @@ static void a_task_submitted_while_others_run_is_seen_by_a_parked_worker(void **
 }
 
 /* Around the moment at which workers give up searching and park. */
-static void no_wake_up_is_lost_whenever_a_task_comes(void **state)
+TEST(no_wake_up_is_lost_whenever_a_task_comes)
 {
-    (void)state;
     stint_pool *pool = make_pool(2);
     unsigned seed = 1;
     for (int i = 0; i < 30000; i++) {
@@ -184,9 +179,8 @@ static int invite_and_meet(void *arg, void **value)
     return meet(meeting, value);
 }
 
-static void work_from_outside_wakes_as_many_workers_as_it_needs(void **state)
+TEST(work_from_outside_wakes_as_many_workers_as_it_needs)
 {
-    (void)state;
     struct meeting meeting = { .pool = make_pool(TOGETHER) };
     for (int round = 0; round < 1000; round++) {
         stint_future *futures[TOGETHER];
@@ -203,9 +197,8 @@ static void work_from_outside_wakes_as_many_workers_as_it_needs(void **state)
     assert_int_equal(stint_pool_destroy(meeting.pool), 0);
 }
 
-static void work_from_inside_a_task_wakes_as_many_workers_as_it_needs(void **state)
+TEST(work_from_inside_a_task_wakes_as_many_workers_as_it_needs)
 {
-    (void)state;
     for (int round = 0; round < 300; round++) {
         struct meeting meeting = { .pool = make_pool(TOGETHER) };
         stint_future *future;
@@ -221,9 +214,8 @@ static void work_from_inside_a_task_wakes_as_many_workers_as_it_needs(void **sta
     }
 }
 
-static void a_pool_of_more_than_64_workers_wakes_and_parks_them_all(void **state)
+TEST(a_pool_of_more_than_64_workers_wakes_and_parks_them_all)
 {
-    (void)state;
     stint_pool *pool = make_pool(130);
     await_all_parked(pool);
     struct gate gate = { 0 };
@@ -241,15 +233,4 @@ static void a_pool_of_more_than_64_workers_wakes_and_parks_them_all(void **state
     assert_int_equal(stint_pool_destroy(pool), 0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(an_idle_pool_uses_no_cpu),
-        cmocka_unit_test(a_task_submitted_while_others_run_is_seen_by_a_parked_worker),
-        cmocka_unit_test(no_wake_up_is_lost_whenever_a_task_comes),
-        cmocka_unit_test(work_from_outside_wakes_as_many_workers_as_it_needs),
-        cmocka_unit_test(work_from_inside_a_task_wakes_as_many_workers_as_it_needs),
-        cmocka_unit_test(a_pool_of_more_than_64_workers_wakes_and_parks_them_all),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -108,9 +108,8 @@ static int open_gate(void *arg, void **value)
     return 0;
 }
 
-static void whoever_sleeps_gives_his_place_to_others(void **state)
+TEST(whoever_sleeps_gives_his_place_to_others)
 {
-    (void)state;
     for (size_t i = 0; i < 2 * WAITS; i++) {
         struct scene scene = { .pool = make_pool(1, i % 2 == 0 ? 0 : 3) };
         struct sleep sleep = { &scene, all_waits[i / 2] };
@@ -178,9 +177,8 @@ static int fork_and_join(void *arg, void **value)
     return stint_join(&part, NULL);
 }
 
-static void a_pool_without_spares_whose_threads_wait_and_join_goes_on(void **state)
+TEST(a_pool_without_spares_whose_threads_wait_and_join_goes_on)
 {
-    (void)state;
     for (int round = 0; round < 20; round++) {
         struct parted parted = { .pool = make_pool(2, STINT_NO_SPARES) };
         assert_ok(take_from(submit_to(parted.pool, fork_and_join, &parted, NULL)));
@@ -253,9 +251,8 @@ static int submit_and_sleep(void *arg, void **value)
     return error;
 }
 
-static void what_a_sleeping_task_has_submitted_is_reached_beside_a_queue_that_is_never_empty(void **state)
+TEST(what_a_sleeping_task_has_submitted_is_reached_beside_a_queue_that_is_never_empty)
 {
-    (void)state;
     for (int i = 0; i < 4; i++) {
         const stint_pool_options options = { .workers = 2, .queue_capacity = 64 };
         struct flood flood = { .over = false };
@@ -329,9 +326,8 @@ static int begin_round(void *arg, void **value)
     return go_round(below->loop, value);
 }
 
-static void what_lies_below_is_reached_while_tasks_submit_themselves_again(void **state)
+TEST(what_lies_below_is_reached_while_tasks_submit_themselves_again)
 {
-    (void)state;
     for (unsigned workers = 1; workers <= 2; workers++) {
         for (int with_account = 0; with_account < 2; with_account++) {
             struct loop loop = { .pool = make_pool(workers, 0), .with_account = with_account != 0 };
@@ -410,9 +406,8 @@ static int fork_and_sleep(void *arg, void **value)
     return ran == FORKS ? 0 : EPROTO;
 }
 
-static void what_a_sleeping_task_has_forked_is_done_by_others(void **state)
+TEST(what_a_sleeping_task_has_forked_is_done_by_others)
 {
-    (void)state;
     for (int how = 0; how < 3; how++) {
         for (unsigned workers = 1; workers <= 2; workers++) {
             struct scene scene = { .pool = make_pool(workers, 0), .other = make_pool(2, 0) };
@@ -429,14 +424,4 @@ static void what_a_sleeping_task_has_forked_is_done_by_others(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(whoever_sleeps_gives_his_place_to_others),
-        cmocka_unit_test(a_pool_without_spares_whose_threads_wait_and_join_goes_on),
-        cmocka_unit_test(what_a_sleeping_task_has_submitted_is_reached_beside_a_queue_that_is_never_empty),
-        cmocka_unit_test(what_lies_below_is_reached_while_tasks_submit_themselves_again),
-        cmocka_unit_test(what_a_sleeping_task_has_forked_is_done_by_others),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -3,12 +3,10 @@
  * Waiting inside a task: what it runs meanwhile and what never, how deep, and that it never is a deadlock. */
 #include <errno.h>
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
+#include "test.h"
 #include <stint/stint.h>
 
 #include "gate.h"
@@ -104,9 +102,8 @@ static void assert_chain_ok(struct chain *chain, int length)
 
 static struct chain chain;
 
-static void chains_end_on_any_number_of_workers_and_spares_in_both_orders(void **state)
+TEST(chains_end_on_any_number_of_workers_and_spares_in_both_orders)
 {
-    (void)state;
     static const unsigned spares[] = { 0, 4 };
     for (unsigned workers = 1; workers <= 2; workers++) {
         for (int i = 0; i < 2; i++) {
@@ -130,9 +127,8 @@ static int submit_and_await_chain(void *arg, void **value)
 }
 
 /* From inside a task: the first 256 lie in its worker's deque, the rest in the queue. */
-static void chains_that_a_task_submits_end(void **state)
+TEST(chains_that_a_task_submits_end)
 {
-    (void)state;
     for (unsigned workers = 1; workers <= 2; workers++) {
         stint_pool *pool = make_pool(workers, 0, 2 * LINKS);
         assert_int_equal(take(submit(pool, submit_and_await_chain, pool)).error, 0);
@@ -153,9 +149,8 @@ static size_t stack_of_a_thread(void)
 
 /* Three stacks are needed, and there are two workers and one spare: with nobody left to take a place, threads that wait
  * lend each other their stacks. */
-static void threads_that_wait_help_the_one_that_they_wait_for(void **state)
+TEST(threads_that_wait_help_the_one_that_they_wait_for)
 {
-    (void)state;
     size_t share = stack_of_a_thread() / 40;
     for (unsigned workers = 1; workers <= 2; workers++) {
         for (int round = 0; round < 10; round++) {
@@ -168,9 +163,8 @@ static void threads_that_wait_help_the_one_that_they_wait_for(void **state)
 }
 
 /* What no stack has room for is refused, and everything resolves. */
-static void a_wait_without_any_room_left_is_refused(void **state)
+TEST(a_wait_without_any_room_left_is_refused)
 {
-    (void)state;
     size_t share = stack_of_a_thread() / 40;
     for (unsigned workers = 1; workers <= 2; workers++) {
         stint_pool *pool = make_pool(workers, STINT_NO_SPARES, 0);
@@ -213,9 +207,8 @@ static int note_thread(void *arg, void **value)
 }
 
 /* One worker, whose task waits for another pool's: unrelated work goes on, but not on top of it. */
-static void a_spare_runs_other_tasks_while_one_waits(void **state)
+TEST(a_spare_runs_other_tasks_while_one_waits)
 {
-    (void)state;
     stint_pool *elsewhere = make_pool(1, 0, 0);
     struct gate gate = { 0 };
     struct waiter waiter = { .pool = make_pool(1, 0, 0), .future = submit(elsewhere, gate_hold, &gate) };
@@ -244,9 +237,8 @@ static int await_it_for_ever(void *arg, void **value)
 }
 
 /* A wait with a time runs nothing itself, but gives its place up too. */
-static void a_spare_runs_what_a_timed_wait_waits_for(void **state)
+TEST(a_spare_runs_what_a_timed_wait_waits_for)
 {
-    (void)state;
     struct waiter waiter = { .pool = make_pool(1, 0, 0) };
     struct gate gate = { 0 };
     stint_future *holder = submit(waiter.pool, gate_hold, &gate);
@@ -322,9 +314,8 @@ static void storm_once(struct storm *storm, unsigned workers, unsigned spares, b
     assert_int_equal(stint_pool_destroy(storm->pool), 0);
 }
 
-static void tasks_that_wait_for_each_other_across_workers_all_end(void **state)
+TEST(tasks_that_wait_for_each_other_across_workers_all_end)
 {
-    (void)state;
     static struct storm storm;
     static const unsigned spares[] = { 0, 1, 8, STINT_NO_SPARES };
     for (unsigned workers = 1; workers <= 4; workers++) {
@@ -335,16 +326,4 @@ static void tasks_that_wait_for_each_other_across_workers_all_end(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(chains_end_on_any_number_of_workers_and_spares_in_both_orders),
-        cmocka_unit_test(chains_that_a_task_submits_end),
-        cmocka_unit_test(threads_that_wait_help_the_one_that_they_wait_for),
-        cmocka_unit_test(a_wait_without_any_room_left_is_refused),
-        cmocka_unit_test(a_spare_runs_other_tasks_while_one_waits),
-        cmocka_unit_test(a_spare_runs_what_a_timed_wait_waits_for),
-        cmocka_unit_test(tasks_that_wait_for_each_other_across_workers_all_end),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

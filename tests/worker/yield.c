@@ -73,9 +73,8 @@ static int yield_until_they_have_run(void *arg, void **value)
     return 0;
 }
 
-static void others_run_between_the_steps_of_a_task(void **state)
+TEST_WITH(others_run_between_the_steps_of_a_task, one_worker, no_worker)
 {
-    (void)state;
     enum { EACH = 30 };
     struct steps steps = { .wanted = 2 * EACH };
     stint_account *account;
@@ -117,9 +116,8 @@ static int yield_once(void *arg, void **value)
     return error;
 }
 
-static void what_runs_on_top_is_not_charged_to_who_yields(void **state)
+TEST_WITH(what_runs_on_top_is_not_charged_to_who_yields, one_worker, no_worker)
 {
-    (void)state;
     struct steps steps = { .wanted = 1 };
     stint_outcome outcome = finish(submit(yield_once, &steps, NULL));
     assert_ok(outcome);
@@ -146,9 +144,8 @@ static int yield_and_nest(void *arg, void **value)
     return 0;
 }
 
-static void tasks_that_yield_lie_on_each_other_in_bounded_depth(void **state)
+TEST_WITH(tasks_that_yield_lie_on_each_other_in_bounded_depth, one_worker, no_worker)
 {
-    (void)state;
     enum { TASKS = 1000 };
     struct gate gate = { 0 };
     static stint_future *futures[TASKS];
@@ -190,9 +187,8 @@ static int yield_while_holding(void *arg, void **value)
     return error;
 }
 
-static void nothing_runs_while_the_task_is_masked_or_holds_a_lock(void **state)
+TEST_WITH(nothing_runs_while_the_task_is_masked_or_holds_a_lock, one_worker, no_worker)
 {
-    (void)state;
     static struct steps steps = { .wanted = 1 }; /* the other task may run after this function */
     assert_ok(finish(submit(yield_while_holding, &steps, NULL)));
     assert_int_equal(steps.ran, 0);
@@ -207,9 +203,8 @@ static int yield_for_ever(void *arg, void **value)
     return 0;
 }
 
-static void a_yield_is_a_sample_point_and_outside_of_tasks_nothing(void **state)
+TEST_WITH(a_yield_is_a_sample_point_and_outside_of_tasks_nothing, one_worker, no_worker)
 {
-    (void)state;
     assert_false(stint_yield());
     stint_options options = STINT_OPTIONS_INIT;
     options.budget.run_ns = 1000000;
@@ -219,14 +214,4 @@ static void a_yield_is_a_sample_point_and_outside_of_tasks_nothing(void **state)
     assert_outcome(finish(future), STINT_ERROR, STINT_REASON_DEADLINE, ETIMEDOUT);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(others_run_between_the_steps_of_a_task, one_worker, no_worker),
-        cmocka_unit_test_setup_teardown(what_runs_on_top_is_not_charged_to_who_yields, one_worker, no_worker),
-        cmocka_unit_test_setup_teardown(tasks_that_yield_lie_on_each_other_in_bounded_depth, one_worker, no_worker),
-        cmocka_unit_test_setup_teardown(nothing_runs_while_the_task_is_masked_or_holds_a_lock, one_worker, no_worker),
-        cmocka_unit_test_setup_teardown(a_yield_is_a_sample_point_and_outside_of_tasks_nothing, one_worker, no_worker),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()
