@@ -2,54 +2,9 @@
  *
  * The control group of the process: its directory, its files and its memory limit, in made-up systems whose root is a
  * folder of this test's, and in the one that the test runs in. */
-#include "support.h"
-
 #include <alloc/base/system.h>
-#include <ftw.h>
-#include <sys/stat.h>
 
-#define VERSION_2 "30 23 0:26 / /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw,nsdelegate\n"
-
-#define TEMPLATE P_tmpdir "/stint-cgroup-XXXXXX"
-
-static char root[] = TEMPLATE;
-
-static int make_root(void **state)
-{
-    (void)state;
-    strcpy(root, TEMPLATE);
-    return mkdtemp(root) == NULL;
-}
-
-static int remove_one(const char *path, const struct stat *status, int type, struct FTW *at)
-{
-    (void)status;
-    (void)type;
-    (void)at;
-    return remove(path);
-}
-
-static int remove_root(void **state)
-{
-    (void)state;
-    return nftw(root, remove_one, 8, FTW_DEPTH | FTW_PHYS);
-}
-
-/* A file below the root, with the folders that lead to it. */
-static void put(const char *path, const char *text)
-{
-    char whole[8192];
-    snprintf(whole, sizeof whole, "%s%s", root, path);
-    for (char *slash = strchr(whole + strlen(root) + 1, '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
-        *slash = '\0';
-        assert_true(mkdir(whole, 0700) == 0 || errno == EEXIST);
-        *slash = '/';
-    }
-    FILE *file = fopen(whole, "w");
-    assert_non_null(file);
-    assert_true(fputs(text, file) >= 0);
-    assert_int_equal(fclose(file), 0);
-}
+#include "made_up_system.h"
 
 static void assert_directory(const struct sti_cgroup *group, const char *path)
 {
@@ -58,7 +13,7 @@ static void assert_directory(const struct sti_cgroup *group, const char *path)
     assert_string_equal(group->directory, whole);
 }
 
-TEST_WITH(test_a_group_of_version_2_is_found_and_read, make_root, remove_root)
+TEST_IN_ROOT(test_a_group_of_version_2_is_found_and_read)
 {
     put("/proc/self/cgroup", "0::/system.slice/web.service\n");
     put("/proc/self/mountinfo", "22 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw\n" VERSION_2);
@@ -75,7 +30,7 @@ TEST_WITH(test_a_group_of_version_2_is_found_and_read, make_root, remove_root)
     assert_false(sti_cgroup_read(&group, "cpu.idle", text, sizeof text));
 }
 
-TEST_WITH(test_the_groups_above_can_be_looked_at_up_to_the_mount, make_root, remove_root)
+TEST_IN_ROOT(test_the_groups_above_can_be_looked_at_up_to_the_mount)
 {
     put("/proc/self/cgroup", "0::/a/b\n");
     put("/proc/self/mountinfo", VERSION_2);
@@ -90,7 +45,7 @@ TEST_WITH(test_the_groups_above_can_be_looked_at_up_to_the_mount, make_root, rem
     assert_directory(&group, "/sys/fs/cgroup");
 }
 
-TEST_WITH(test_the_least_limit_of_the_group_and_of_those_above_holds, make_root, remove_root)
+TEST_IN_ROOT(test_the_least_limit_of_the_group_and_of_those_above_holds)
 {
     put("/proc/self/cgroup", "0::/a/b\n");
     put("/proc/self/mountinfo", VERSION_2);
@@ -109,7 +64,7 @@ TEST_WITH(test_the_least_limit_of_the_group_and_of_those_above_holds, make_root,
     assert_int_equal(sti_cgroup_memory_limit(root), 1);
 }
 
-TEST_WITH(test_version_1_holds_where_the_controller_is_there, make_root, remove_root)
+TEST_IN_ROOT(test_version_1_holds_where_the_controller_is_there)
 {
     put("/proc/self/cgroup", "12:cpuset:/\n4:cpu,memory:/user.slice\n0::/unified\n");
     put("/proc/self/mountinfo", "31 23 0:28 / /sys/fs/cgroup rw - tmpfs tmpfs rw,mode=755\n"
@@ -129,7 +84,7 @@ TEST_WITH(test_version_1_holds_where_the_controller_is_there, make_root, remove_
     assert_directory(&group, "/sys/fs/cgroup/unified/unified");
 }
 
-TEST_WITH(test_a_container_that_sees_its_own_group_alone, make_root, remove_root)
+TEST_IN_ROOT(test_a_container_that_sees_its_own_group_alone)
 {
     /* Paths from outside, the group itself mounted; a mount point with a space; and paths that lead out of it. */
     put("/proc/self/cgroup", "3:memory:/docker/0123/inner\n");
@@ -148,7 +103,7 @@ TEST_WITH(test_a_container_that_sees_its_own_group_alone, make_root, remove_root
     assert_directory(&group, "/sys/fs/cgroup");
 }
 
-TEST_WITH(test_lines_that_are_too_long_or_broken_are_passed_over, make_root, remove_root)
+TEST_IN_ROOT(test_lines_that_are_too_long_or_broken_are_passed_over)
 {
     char text[4 * STI_CGROUP_PATH_MAX];
     memset(text, 'x', sizeof text);
@@ -160,7 +115,7 @@ TEST_WITH(test_lines_that_are_too_long_or_broken_are_passed_over, make_root, rem
     assert_directory(&group, "/sys/fs/cgroup/a");
 }
 
-TEST_WITH(test_no_group_is_no_limit, make_root, remove_root)
+TEST_IN_ROOT(test_no_group_is_no_limit)
 {
     struct sti_cgroup group;
     assert_false(sti_cgroup_find(&group, root, "memory"));

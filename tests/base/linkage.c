@@ -5,7 +5,6 @@
 #include "support.h"
 
 #include <dlfcn.h>
-#include <pthread.h>
 
 #include "alloc/base/module.h"
 
@@ -78,13 +77,6 @@ TEST(test_a_task_may_ask_and_is_charged_nothing)
     assert_ok(outcome);
     assert_int_equal(report.metered, stint_overrides_malloc());
     assert_int_equal(outcome.usage.allocated, 0);
-}
-
-static int do_nothing(void *arg, void **value)
-{
-    (void)arg;
-    (void)value;
-    return 0;
 }
 
 TEST(test_unknown_flags_are_refused_and_the_known_ones_change_nothing)

@@ -6,7 +6,6 @@
 #include "alloc/base/clock.h"
 
 #define US UINT64_C(1000)
-#define MS (1000 * US)
 
 /* What it shows lies between two readings of the system's clock, give or take the microseconds that it may be off. */
 static void assert_right(struct sti_quick_clock *clock)

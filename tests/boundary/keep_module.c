@@ -3,9 +3,6 @@
  * Modules whose blocks are the process's, whatever task they run in. */
 #include "support.h"
 
-#include <errno.h>
-#include <string.h>
-
 void *kept_take(void);
 void kept_give(void *item);
 char *kept_name(void);

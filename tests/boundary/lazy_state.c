@@ -5,7 +5,6 @@
 #include "support.h"
 
 #include <dlfcn.h>
-#include <errno.h>
 #include <grp.h>
 #include <iconv.h>
 #include <langinfo.h>
@@ -13,16 +12,13 @@
 #include <locale.h>
 #include <netdb.h>
 #include <printf.h>
-#include <pthread.h>
 #include <pwd.h>
 #include <regex.h>
 #include <search.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <syslog.h>
-#include <time.h>
 #include <ttyent.h>
-#include <unistd.h>
 #include <utmpx.h>
 #include <wchar.h>
 #include <wctype.h>
@@ -257,15 +253,15 @@ static void use_threads(char *out)
     snprintf(out, ROOM, "%d", result == out);
 }
 
-static void do_nothing(void)
+static void handle_nothing(void)
 {
 }
 
 static void use_handlers(char *out)
 {
     for (int i = 0; i < 100; i++) {
-        atexit(do_nothing);
-        pthread_atfork(do_nothing, do_nothing, do_nothing);
+        atexit(handle_nothing);
+        pthread_atfork(handle_nothing, handle_nothing, handle_nothing);
     }
     int status = -1;
     pid_t child = fork();
@@ -352,17 +348,6 @@ static int use_first(void *arg, void **value)
     while (first->way == INTERRUPTED || first->way == UNWOUND)
         keep(malloc(1000));
     return EIO;
-}
-
-static int fill_blocks(void *unused, void **value)
-{
-    (void)unused;
-    (void)value;
-    for (size_t size = 8; size <= 8192; size += size / 8 + 8) {
-        for (int i = 0; i < 100; i++)
-            memset(keep(malloc(size)), 0xee, size);
-    }
-    return 0;
 }
 
 /* In a process of its own: the first use as the way says, then the second, which is told. */

@@ -11,11 +11,9 @@
 #include <iconv.h>
 #include <locale.h>
 #include <netdb.h>
-#include <pthread.h>
 #include <spawn.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <wchar.h>
 
 extern char **environ;

@@ -36,17 +36,6 @@ static int run_region(void *arg, void **value)
     return region->error;
 }
 
-static int fill_blocks(void *unused, void **value)
-{
-    (void)unused;
-    (void)value;
-    for (size_t size = 8; size <= 8192; size += size / 8 + 8) {
-        for (int i = 0; i < 200; i++)
-            memset(keep(malloc(size)), 0xee, size);
-    }
-    return 0;
-}
-
 static stint_outcome run_in(struct region *region, stint_on_interrupt mode)
 {
     stint_options options = { .on_interrupt = mode };

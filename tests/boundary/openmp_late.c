@@ -29,17 +29,6 @@ static int sum_and_fail(void *arg, void **value)
     return sum(threads) == threads * (threads + 1) / 2 ? EAGAIN : EIO;
 }
 
-static int fill_blocks(void *unused, void **value)
-{
-    (void)unused;
-    (void)value;
-    for (size_t size = 8; size <= 8192; size += size / 8 + 8) {
-        for (int i = 0; i < 200; i++)
-            memset(keep(malloc(size)), 0xee, size);
-    }
-    return 0;
-}
-
 /* In a process of its own, which has not loaded it yet. 0: all went well. */
 static int use_in_tasks(bool before)
 {

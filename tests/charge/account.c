@@ -3,26 +3,10 @@
  * Accounts: ledgers that several tasks charge. */
 #include "support.h"
 
-#include <pthread.h>
 #include <stdatomic.h>
 
 #define THREADS 2
 #define GRANT (256 * KIB)
-
-static stint_account *make_account(stint_account *parent, size_t allocation, size_t memory, unsigned running)
-{
-    stint_account_limits limits = { .allocation = allocation, .memory = memory, .running = running };
-    stint_account *account;
-    assert_int_equal(stint_account_create(&account, parent, &limits), 0);
-    return account;
-}
-
-static stint_account_usage usage_of(const stint_account *account)
-{
-    stint_account_usage usage;
-    assert_int_equal(stint_account_read(account, &usage), 0);
-    return usage;
-}
 
 static void assert_at_rest(const stint_account *account, uint64_t allocated, uint64_t started)
 {
@@ -51,7 +35,7 @@ static int hold(void *bytes, void **value)
 
 TEST(test_the_ledger_is_what_the_tasks_were_charged)
 {
-    stint_account *account = make_account(NULL, 0, 0, 0);
+    stint_account *account = make_account(NULL);
     stint_options options = { .account = account };
     uint64_t charged = 0;
     for (size_t bytes = 0; bytes < 3 * MIB; bytes += 100003)
@@ -62,8 +46,8 @@ TEST(test_the_ledger_is_what_the_tasks_were_charged)
 
 TEST(test_a_spent_account_stops_its_tasks_and_no_others)
 {
-    stint_account *poor = make_account(NULL, MIB, 0, 0);
-    stint_account *rich = make_account(NULL, 0, 0, 0);
+    stint_account *poor = make_account(NULL, .allocation = MIB);
+    stint_account *rich = make_account(NULL);
     size_t bytes = 2 * MIB;
     stint_options options = { .account = poor };
     stint_outcome outcome = run_task(allocate_and_free, &bytes, &options);
@@ -79,9 +63,9 @@ TEST(test_a_spent_account_stops_its_tasks_and_no_others)
 
 TEST(test_what_a_child_is_charged_its_parent_is_charged_too)
 {
-    stint_account *parent = make_account(NULL, 2 * MIB, 0, 0);
-    stint_account *first = make_account(parent, 0, 0, 0);
-    stint_account *second = make_account(parent, 0, 0, 0);
+    stint_account *parent = make_account(NULL, .allocation = 2 * MIB);
+    stint_account *first = make_account(parent);
+    stint_account *second = make_account(parent);
     size_t bytes = MIB;
     stint_options options = { .account = first };
     uint64_t charged = run_task(allocate_and_free, &bytes, &options).usage.allocated;
@@ -102,7 +86,7 @@ TEST(test_what_a_child_is_charged_its_parent_is_charged_too)
 
 TEST(test_the_memory_limit_is_on_what_is_held)
 {
-    stint_account *account = make_account(NULL, 0, 4 * MIB, 0);
+    stint_account *account = make_account(NULL, .memory = 4 * MIB);
     stint_options options = { .account = account };
     size_t bytes = 40 * MIB;
     assert_ok(run_task(allocate_and_free, &bytes, &options));
@@ -142,7 +126,7 @@ static int run_elsewhere(void *options, void **value)
 
 TEST(test_no_more_tasks_run_at_once_than_allowed)
 {
-    stint_account *account = make_account(NULL, 0, 0, 1);
+    stint_account *account = make_account(NULL, .running = 1);
     stint_options options = { .account = account };
     assert_outcome(run_task(run_elsewhere, &options, &options), STINT_ERROR, STINT_REASON_FAILED, EBUSY);
     assert_ok(run_task(run_elsewhere, &options, NULL));
@@ -164,7 +148,7 @@ static int read_while_running(void *account, void **value)
 
 TEST(test_the_ledger_can_be_read_while_a_task_runs)
 {
-    stint_account *account = make_account(NULL, 0, 0, 0);
+    stint_account *account = make_account(NULL);
     stint_options options = { .account = account };
     assert_ok(run_task(read_while_running, account, &options));
     stint_account_release(account);
@@ -182,8 +166,8 @@ static int run_inner_with_account(void *inner_options, void **value)
 
 TEST(test_a_scope_inside_another_charges_both_accounts)
 {
-    stint_account *inner = make_account(NULL, 0, 0, 0);
-    stint_account *outer = make_account(NULL, 0, 0, 0);
+    stint_account *inner = make_account(NULL);
+    stint_account *outer = make_account(NULL);
     stint_options inner_options = { .account = inner };
     stint_options outer_options = { .account = outer };
     stint_outcome outcome = run_task(run_inner_with_account, &inner_options, &outer_options);
@@ -242,8 +226,8 @@ static void *run_many(void *argument)
 
 static void charge_from_threads(size_t allocation)
 {
-    stint_account *root = make_account(NULL, 0, 0, 0);
-    struct tenant tenant = { .account = make_account(root, allocation, 0, 0) };
+    stint_account *root = make_account(NULL);
+    struct tenant tenant = { .account = make_account(root, .allocation = allocation) };
     pthread_t threads[THREADS];
     for (int i = 0; i < THREADS; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, run_many, &tenant), 0);
@@ -281,7 +265,7 @@ TEST(test_cancelled_tasks_of_a_pool_leave_a_ledger_that_is_exact)
 {
     enum { FUTURES = 500 };
     static stint_future *futures[FUTURES];
-    stint_account *account = make_account(NULL, 0, 0, 0);
+    stint_account *account = make_account(NULL);
     stint_options options = { .account = account };
     stint_pool *pool;
     assert_int_equal(stint_pool_create(&pool, NULL), 0);
@@ -323,8 +307,8 @@ TEST(test_an_account_has_a_name)
     assert_int_equal(stint_account_create(&named, NULL, &limits), 0);
     given[0] = '\0';
     assert_string_equal(stint_account_name(named), "tenant");
-    stint_account *one = make_account(named, 0, 0, 0);
-    stint_account *other = make_account(named, 0, 0, 0);
+    stint_account *one = make_account(named);
+    stint_account *other = make_account(named);
     assert_int_equal(strncmp(stint_account_name(one), "account ", 8), 0);
     assert_string_not_equal(stint_account_name(one), stint_account_name(other));
     stint_account_release(one);

@@ -4,8 +4,6 @@
  * docs/metering.md, written down a second time. */
 #include "support.h"
 
-#include <pthread.h>
-
 #define SLOTS 64
 
 /* A task of random allocations, which predicts every charge before it is made. */

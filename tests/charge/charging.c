@@ -3,7 +3,6 @@
  * Random tasks are charged and stopped as the model of the rules says, to the byte, alone and among others. */
 #include "charging.h"
 
-#include <pthread.h>
 #include <stdatomic.h>
 
 TEST(test_random_tasks_end_as_the_model_says_to_the_byte)

@@ -3,7 +3,6 @@
  * The limit on the whole process. */
 #include "support.h"
 
-#include <pthread.h>
 #include <stdatomic.h>
 
 #define LIMIT (256 * MIB)

@@ -4,7 +4,6 @@
  * somebody is stopped. */
 #include "support.h"
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <sys/mman.h>
 #include <sys/resource.h>

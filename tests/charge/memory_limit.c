@@ -4,7 +4,6 @@
  * the usable sizes of the live blocks. */
 #include "support.h"
 
-#include <pthread.h>
 #include <stdatomic.h>
 
 static size_t floor_of(size_t limit)

@@ -52,13 +52,6 @@ static int make_contexts(void *arg, void **value)
 
 static stint_pool *pool;
 
-static int do_nothing(void *arg, void **value)
-{
-    (void)arg;
-    (void)value;
-    return 0;
-}
-
 static int make_futures(void *arg, void **value)
 {
     atomic_uint *made = arg;

@@ -3,15 +3,10 @@
  * Endurance: thousands of hostile documents one after the other in one process, by the parsers of stint-batch. Each is
  * stopped for the right reason, the process lives, and its memory does not grow. The argument is the number of
  * bombs. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
-#include "test.h"
 #include <parse.h>
 
-#define MIB ((size_t)1 << 20)
+#include "support.h"
+
 #define LIMIT (16 * MIB)
 #define LOOP_NS UINT64_C(2000000)
 #define IN_FLIGHT 2
@@ -122,16 +117,6 @@ static int teardown(void **state)
         unlink(written[i]);
     char folder[64];
     return getcwd(folder, sizeof folder) && rmdir(folder) == 0 ? 0 : -1;
-}
-
-static size_t resident(void)
-{
-    FILE *file = fopen("/proc/self/statm", "r");
-    assert_non_null(file);
-    size_t size, pages;
-    assert_int_equal(fscanf(file, "%zu %zu", &size, &pages), 2);
-    fclose(file);
-    return pages * (size_t)sysconf(_SC_PAGESIZE);
 }
 
 struct flight {

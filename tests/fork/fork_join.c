@@ -1,37 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
  * Fork and join: values and errors, every order of joins, where subtasks run, nesting, and what a caller may get wrong. */
-#include <pthread.h>
-#include <sched.h>
-#include <stdatomic.h>
-
-#include "gate.h"
-#include "support.h"
-
-static stint_pool *make_pool(unsigned workers)
-{
-    stint_pool *pool;
-    const stint_pool_options options = { .workers = workers };
-    assert_int_equal(stint_pool_create(&pool, &options), 0);
-    return pool;
-}
-
-static stint_outcome run_in_pool(stint_pool *pool, stint_fn *fn, void *arg, const stint_options *options)
-{
-    stint_future *future;
-    stint_outcome outcome;
-    assert_int_equal(stint_submit(pool, fn, arg, options, &future), 0);
-    assert_int_equal(stint_future_wait(future, &outcome), 0);
-    stint_future_release(future);
-    return outcome;
-}
+#include "pools.h"
 
 /* Run it on one worker, on two, in a plain scope, and outside of any scope. */
 static void everywhere(stint_fn *fn, void *arg, const void *expected)
 {
     void *value = NULL;
     for (unsigned workers = 1; workers <= 2; workers++) {
-        stint_pool *pool = make_pool(workers);
+        stint_pool *pool = make_pool(.workers = workers);
         const stint_outcome outcome = run_in_pool(pool, fn, arg, NULL);
         assert_ok(outcome);
         assert_ptr_equal(outcome.value, expected);
@@ -237,7 +214,7 @@ static int let_another_thread_join(void *arg, void **value)
 TEST(a_fork_of_another_thread_is_not_joined)
 {
     struct foreign foreign;
-    stint_pool *pool = make_pool(1);
+    stint_pool *pool = make_pool(.workers = 1);
     const stint_outcome outcome = run_in_pool(pool, let_another_thread_join, &foreign, NULL);
     assert_ok(outcome);
     assert_ptr_equal(outcome.value, &foreign);
@@ -290,14 +267,14 @@ static int meet_again_and_again(void *arg, void **value)
 
 TEST(subtasks_run_on_two_workers_at_once)
 {
-    stint_pool *pool = make_pool(2);
+    stint_pool *pool = make_pool(.workers = 2);
     assert_ok(run_in_pool(pool, meet_again_and_again, NULL, NULL));
     stint_pool_destroy(pool);
 }
 
 TEST(a_worker_that_has_slept_for_long_is_woken_by_a_fork)
 {
-    stint_pool *pool = make_pool(2);
+    stint_pool *pool = make_pool(.workers = 2);
     for (int i = 0; i < 5; i++) {
         nanosleep(&(struct timespec){ .tv_nsec = 20000000 }, NULL);
         assert_ok(run_in_pool(pool, meet_again_and_again, NULL, NULL));
@@ -324,7 +301,7 @@ static int fork_a_crowd(void *arg, void **value)
 
 TEST(every_worker_of_a_large_pool_is_woken)
 {
-    stint_pool *pool = make_pool(CROWD);
+    stint_pool *pool = make_pool(.workers = CROWD);
     for (int i = 0; i < 20; i++)
         assert_ok(run_in_pool(pool, fork_a_crowd, NULL, NULL));
     stint_pool_destroy(pool);
@@ -345,7 +322,7 @@ static int pass_on(void *arg, void **value)
 
 TEST(stolen_subtasks_fork_for_others_in_their_turn)
 {
-    stint_pool *pool = make_pool(4);
+    stint_pool *pool = make_pool(.workers = 4);
     for (int i = 0; i < 100; i++) {
         struct meeting meeting = { .wanted = 4 };
         assert_ok(run_in_pool(pool, pass_on, &meeting, NULL));
@@ -414,7 +391,7 @@ static int submit_and_fork(void *arg, void **value)
 TEST(tasks_that_wait_in_between_keep_their_forks_apart)
 {
     for (unsigned workers = 1; workers <= 3; workers++) {
-        pool_of_tasks = make_pool(workers);
+        pool_of_tasks = make_pool(.workers = workers);
         const stint_outcome outcome = run_in_pool(pool_of_tasks, submit_and_fork, (void *)14, NULL);
         assert_ok(outcome);
         assert_ptr_equal(outcome.value, (void *)377);
@@ -424,7 +401,7 @@ TEST(tasks_that_wait_in_between_keep_their_forks_apart)
 
 TEST(tasks_that_fork_and_tasks_that_do_not_share_a_pool)
 {
-    stint_pool *pool = make_pool(2);
+    stint_pool *pool = make_pool(.workers = 2);
     stint_future *futures[200];
     for (size_t i = 0; i < 200; i++)
         assert_int_equal(

@@ -45,13 +45,6 @@ static int compute_for_ever(void *unused, void **value)
     return 0;
 }
 
-static int do_nothing(void *unused, void **value)
-{
-    (void)unused;
-    (void)value;
-    return 0;
-}
-
 /* Something is shared when the owner forks or joins again. */
 static void await_theft(void)
 {

@@ -36,7 +36,7 @@ TEST_WITH(a_preemptible_task_is_ended_with_its_subtasks, two_workers, no_workers
         stint_options options = STINT_OPTIONS_INIT;
         options.preemptible = true;
         options.budget.run_ns = 200000000; /* time enough for both to start */
-        assert_outcome(run_in_pool(make_a_spinning_swarm, &swarm, &options), STINT_ERROR, STINT_REASON_DEADLINE,
+        assert_outcome(run_in_pool(pool, make_a_spinning_swarm, &swarm, &options), STINT_ERROR, STINT_REASON_DEADLINE,
                        ETIMEDOUT);
         assert_int_equal(atomic_load(&swarm.started), 2);
     }
@@ -49,8 +49,8 @@ static int fork_for_ever(void *arg, void **value)
     stint_subtask second;
     (void)value;
     for (;;) {
-        stint_fork(&first, nothing, arg);
-        stint_fork(&second, nothing, arg);
+        stint_fork(&first, do_nothing, arg);
+        stint_fork(&second, do_nothing, arg);
         stint_join(&second, NULL);
         stint_join(&first, NULL);
     }
@@ -78,7 +78,7 @@ TEST_WITH(a_signal_may_come_in_the_midst_of_forks_and_joins, two_workers, no_wor
         options.preemptible = true;
         options.budget.run_ns = 1000000 + 37000 * round;
         const stint_outcome outcome =
-            run_in_pool(round % 2 == 0 ? fork_for_ever : recurse_for_ever, (void *)10, &options);
+            run_in_pool(pool, round % 2 == 0 ? fork_for_ever : recurse_for_ever, (void *)10, &options);
         assert_outcome(outcome, STINT_ERROR, STINT_REASON_DEADLINE, ETIMEDOUT);
     }
 }

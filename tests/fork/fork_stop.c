@@ -2,7 +2,6 @@
  *
  * Forks that are outstanding when their frames are left: by an interrupt, in each of its ways, and by a return. And what
  * the subtasks of one task share: budget, memory, outcome. */
-#include "gate.h"
 #include "swarm.h"
 
 /* --- Interrupts ------------------------------------------------------------------------------------------------- */
@@ -81,7 +80,7 @@ TEST_WITH(a_token_ends_the_subtasks_wherever_they_run, two_workers, no_workers)
         for (size_t i = 0; i < 3; i++) {
             struct swarm swarm = { .started = 0 };
             const stint_options options = options_of(every_way[i]);
-            stint_future *future = submit(make_a_swarm, &swarm, &options);
+            stint_future *future = submit(pool, make_a_swarm, &swarm, &options);
             while (atomic_load(&swarm.elsewhere) == 0)
                 gate_nap();
             stint_future_cancel(future);
@@ -98,7 +97,7 @@ TEST_WITH(a_limit_ends_the_subtasks_wherever_they_run, two_workers, no_workers)
             struct swarm swarm = { .started = 0 };
             stint_options options = options_of(every_way[i]);
             options.budget.allocation = 4 * MIB;
-            assert_limit_passed(run_in_pool(make_a_swarm, &swarm, &options));
+            assert_limit_passed(run_in_pool(pool, make_a_swarm, &swarm, &options));
             assert_settled(&swarm, every_way[i]);
         }
     }
@@ -112,7 +111,7 @@ TEST_WITH(a_deadline_ends_the_subtasks_wherever_they_run, two_workers, no_worker
         /* On a busy machine it may pass before one of its subtasks has started. */
         for (options.budget.run_ns = 20000000; atomic_load(&swarm.elsewhere) == 0; options.budget.run_ns *= 2) {
             memset(&swarm, 0, sizeof swarm);
-            assert_outcome(run_in_pool(make_a_swarm, &swarm, &options), STINT_ERROR, STINT_REASON_DEADLINE, ETIMEDOUT);
+            assert_outcome(run_in_pool(pool, make_a_swarm, &swarm, &options), STINT_ERROR, STINT_REASON_DEADLINE, ETIMEDOUT);
         }
         assert_settled(&swarm, every_way[i]);
     }
@@ -122,7 +121,7 @@ TEST_WITH(a_shutdown_ends_the_subtasks_wherever_they_run, two_workers, no_worker
 {
     for (int round = 0; round < 50; round++) {
         struct swarm swarm = { .started = 0 };
-        stint_future *future = submit(make_a_swarm, &swarm, NULL);
+        stint_future *future = submit(pool, make_a_swarm, &swarm, NULL);
         while (atomic_load(&swarm.elsewhere) == 0)
             gate_nap();
         assert_int_equal(stint_pool_shutdown(pool, STINT_SHUTDOWN_CANCEL, STINT_FOREVER), 0);
@@ -151,7 +150,7 @@ TEST_WITH(a_task_that_returns_without_joining_has_failed_and_leaves_nothing_runn
 {
     for (int round = 0; round < 20; round++) {
         struct swarm swarm = { .started = 0 };
-        const stint_outcome outcome = run_in_pool(leave_forks_behind, &swarm, NULL);
+        const stint_outcome outcome = run_in_pool(pool, leave_forks_behind, &swarm, NULL);
         assert_outcome(outcome, STINT_ERROR, STINT_REASON_FAILED, EINVAL);
         assert_int_equal(atomic_load(&swarm.ended), atomic_load(&swarm.started));
         assert_true(atomic_load(&swarm.started) < FORKS);
@@ -163,7 +162,7 @@ static int run_what_leaves_forks_behind(void *arg, void **value)
     stint_outcome outcome;
     stint_subtask subtask;
     void *result = NULL;
-    stint_fork(&subtask, nothing, NULL);
+    stint_fork(&subtask, do_nothing, NULL);
     int error = stint_run(leave_forks_behind, arg, NULL, &outcome);
     if (stint_join(&subtask, &result) != 0)
         return EPROTO;
@@ -174,7 +173,7 @@ static int run_what_leaves_forks_behind(void *arg, void **value)
 TEST_WITH(an_inner_scope_settles_its_own_forks_and_no_others, two_workers, no_workers)
 {
     struct swarm swarm = { .elsewhere = 1 }; /* what an inner scope forks is never stolen */
-    const stint_outcome outcome = run_in_pool(run_what_leaves_forks_behind, &swarm, NULL);
+    const stint_outcome outcome = run_in_pool(pool, run_what_leaves_forks_behind, &swarm, NULL);
     assert_ok(outcome);
     assert_ptr_equal(outcome.value, (void *)1);
     assert_int_equal(atomic_load(&swarm.started), 0);
@@ -184,7 +183,7 @@ static int pass_the_limit_with_forks(void *arg, void **value)
 {
     stint_subtask subtasks[FORKS];
     for (int i = 0; i < FORKS; i++)
-        stint_fork(&subtasks[i], nothing, NULL);
+        stint_fork(&subtasks[i], do_nothing, NULL);
     ((struct swarm *)arg)->own = pthread_self();
     return allocate_for_ever(arg, value);
 }
@@ -197,11 +196,11 @@ static int go_on_after_an_inner_interrupt(void *arg, void **value)
     stint_outcome outcome;
     void *results[2] = { NULL, NULL };
     options.budget.allocation = MIB;
-    stint_fork(&before, nothing, NULL);
+    stint_fork(&before, do_nothing, NULL);
     if (stint_run(pass_the_limit_with_forks, arg, &options, &outcome) != 0 ||
         outcome.reason != STINT_REASON_ALLOCATION_LIMIT)
         return EPROTO;
-    stint_fork(&after, nothing, NULL);
+    stint_fork(&after, do_nothing, NULL);
     if (stint_join(&after, &results[0]) != 0 || stint_join(&before, &results[1]) != 0)
         return EPROTO;
     *value = arg;
@@ -212,7 +211,7 @@ TEST_WITH(a_task_goes_on_forking_after_an_inner_scope_was_interrupted, two_worke
 {
     struct swarm swarm = { .started = 0 };
     for (int round = 0; round < 20; round++)
-        assert_ok(run_in_pool(go_on_after_an_inner_interrupt, &swarm, NULL));
+        assert_ok(run_in_pool(pool, go_on_after_an_inner_interrupt, &swarm, NULL));
 }
 
 /* --- What subtasks share -------------------------------------------------------------------------------------------- */
@@ -252,7 +251,7 @@ static int allocate_a_tree(void *arg, void **value)
 TEST_WITH(what_subtasks_allocate_is_charged_exactly_and_committed_with_the_task, two_workers, no_workers)
 {
     for (int round = 0; round < 20; round++) {
-        const stint_outcome outcome = run_in_pool(allocate_a_tree, (void *)DEPTH, NULL);
+        const stint_outcome outcome = run_in_pool(pool, allocate_a_tree, (void *)DEPTH, NULL);
         assert_ok(outcome);
         assert_int_equal(outcome.usage.allocated, (BLOCK + 15) / 16 * 16 << DEPTH);
         size_t length = 0;
@@ -270,7 +269,7 @@ TEST_WITH(a_budget_that_is_just_enough_is_enough_wherever_the_subtasks_run, two_
     for (int round = 0; round < 20; round++) {
         stint_options options = STINT_OPTIONS_INIT;
         options.budget.allocation = (BLOCK + 15) / 16 * 16 << DEPTH;
-        const stint_outcome enough = run_in_pool(allocate_a_tree, (void *)DEPTH, &options);
+        const stint_outcome enough = run_in_pool(pool, allocate_a_tree, (void *)DEPTH, &options);
         assert_ok(enough);
         for (struct list *item = enough.value; item != NULL;) {
             struct list *next = item->next;
@@ -278,7 +277,7 @@ TEST_WITH(a_budget_that_is_just_enough_is_enough_wherever_the_subtasks_run, two_
             item = next;
         }
         options.budget.allocation--;
-        assert_limit_passed(run_in_pool(allocate_a_tree, (void *)DEPTH, &options));
+        assert_limit_passed(run_in_pool(pool, allocate_a_tree, (void *)DEPTH, &options));
     }
 }
 
@@ -288,7 +287,7 @@ TEST_WITH(a_task_whose_subtasks_allocate_without_end_leaks_nothing, two_workers,
     for (int round = 0; round < 60; round++) {
         stint_options options = STINT_OPTIONS_INIT;
         options.budget.memory = 8 * MIB;
-        assert_outcome(run_in_pool(allocate_a_tree, (void *)16, &options), STINT_ERROR, STINT_REASON_MEMORY_LIMIT,
+        assert_outcome(run_in_pool(pool, allocate_a_tree, (void *)16, &options), STINT_ERROR, STINT_REASON_MEMORY_LIMIT,
                        ENOMEM);
         if (round == 20)
             before = resident();

@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Forks of functions with types of their own: the same results and errors as stint_fork and stint_join, wherever they run. */
-#include "support.h"
-
-#include <errno.h>
-#include <pthread.h>
-#include <stdatomic.h>
+#include "pools.h"
 
 STINT_FORKABLE(fib, long, int)
 
@@ -148,24 +144,17 @@ static int mix(void *arg, void **value)
     return sum == 55 + 89 + 144 && count[0] == 1 && count[1] == 1 && count[2] == 1 ? 0 : ERANGE;
 }
 
-static void run_in_pool(stint_fn *fn, void *arg)
+static void run_with_two_workers(stint_fn *fn, void *arg)
 {
-    stint_pool_options pool_options = { .workers = 2 };
-    stint_pool *pool;
-    stint_future *future;
-    stint_outcome outcome;
-    assert_int_equal(stint_pool_create(&pool, &pool_options), 0);
-    assert_int_equal(stint_submit(pool, fn, arg, NULL, &future), 0);
-    assert_int_equal(stint_future_wait(future, &outcome), 0);
-    assert_ok(outcome);
-    stint_future_release(future);
+    stint_pool *pool = make_pool(.workers = 2);
+    assert_ok(run_in_pool(pool, fn, arg, NULL));
     assert_int_equal(stint_pool_destroy(pool), 0);
 }
 
 TEST(test_both_kinds_of_forks_may_be_mixed_and_joined_in_any_order)
 {
     for (int i = 0; i < 20; i++)
-        run_in_pool(mix, (int[3]){ 0 });
+        run_with_two_workers(mix, (int[3]){ 0 });
 }
 
 STINT_FORKABLE(descend, int, int)
@@ -192,7 +181,7 @@ static int descend_far(void *arg, void **value)
 
 TEST(test_more_forks_may_be_outstanding_than_there_are_places)
 {
-    run_in_pool(descend_far, NULL);
+    run_with_two_workers(descend_far, NULL);
 }
 
 static int join_twice(void *arg, void **value)
@@ -210,7 +199,7 @@ static int join_twice(void *arg, void **value)
 
 TEST(test_a_second_join_is_refused_and_gives_zeros)
 {
-    run_in_pool(join_twice, NULL);
+    run_with_two_workers(join_twice, NULL);
 }
 
 static int fork_and_forget(void *arg, void **value)

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
  * Loops, reductions and sorting: each index once, pieces, order, errors, interrupts, and what a caller may get wrong. */
-#include <stdatomic.h>
-
 #include "swarm.h"
 
 #define LENGTH ((size_t)100000)
@@ -14,7 +12,7 @@ static void everywhere(stint_fn *fn, void *arg, int expected)
     for (unsigned workers = 1; workers <= 2; workers++) {
         const stint_pool_options options = { .workers = workers };
         assert_int_equal(stint_pool_create(&pool, &options), 0);
-        const stint_outcome outcome = run_in_pool(fn, arg, NULL);
+        const stint_outcome outcome = run_in_pool(pool, fn, arg, NULL);
         assert_int_equal(outcome.error, expected);
         assert_int_equal(stint_pool_destroy(pool), 0);
     }
@@ -128,7 +126,7 @@ TEST_WITH(the_largest_of_all_ranges_can_be_halved, two_workers, no_workers)
 {
     size_t bad = 3;
     for (int round = 0; round < 10; round++)
-        assert_int_equal(run_in_pool(loop_over_everything, &bad, NULL).error, EILSEQ);
+        assert_int_equal(run_in_pool(pool, loop_over_everything, &bad, NULL).error, EILSEQ);
 }
 
 static int never(size_t begin, size_t end, void *arg)
@@ -170,7 +168,7 @@ static int loop_on_two_workers(void *arg, void **value)
 TEST_WITH(an_idle_worker_takes_a_part_of_a_loop, two_workers, no_workers)
 {
     struct swarm swarm = { .started = 0 };
-    assert_ok(run_in_pool(loop_on_two_workers, &swarm, NULL));
+    assert_ok(run_in_pool(pool, loop_on_two_workers, &swarm, NULL));
     assert_true(atomic_load(&swarm.elsewhere) > 0);
 }
 
@@ -193,9 +191,9 @@ TEST_WITH(a_loop_is_bounded_like_its_task, two_workers, no_workers)
     for (int round = 0; round < 10; round++) {
         stint_options options = STINT_OPTIONS_INIT;
         options.budget.allocation = 10 * MIB;
-        assert_limit_passed(run_in_pool(loop_beyond_the_limit, NULL, &options));
+        assert_limit_passed(run_in_pool(pool, loop_beyond_the_limit, NULL, &options));
         options.budget.allocation = LENGTH * 1008;
-        assert_ok(run_in_pool(loop_beyond_the_limit, NULL, &options));
+        assert_ok(run_in_pool(pool, loop_beyond_the_limit, NULL, &options));
     }
 }
 
@@ -400,9 +398,9 @@ TEST_WITH(a_sort_is_bounded_like_its_task, two_workers, no_workers)
     for (int round = 0; round < 10; round++) {
         stint_options options = STINT_OPTIONS_INIT;
         options.budget.allocation = LENGTH * 24;
-        assert_ok(run_in_pool(sort_numbers, NULL, &options));
+        assert_ok(run_in_pool(pool, sort_numbers, NULL, &options));
         options.budget.allocation = LENGTH * 20 - 1;
-        assert_limit_passed(run_in_pool(sort_numbers, NULL, &options));
+        assert_limit_passed(run_in_pool(pool, sort_numbers, NULL, &options));
     }
 }
 

@@ -4,11 +4,7 @@
 #ifndef TESTS_SWARM_H
 #define TESTS_SWARM_H
 
-#include <pthread.h>
-#include <sched.h>
-#include <stdatomic.h>
-
-#include "support.h"
+#include "pools.h"
 
 #define FORKS 50
 
@@ -27,38 +23,11 @@ static inline int no_workers(void **state)
     return stint_pool_destroy(pool);
 }
 
-static inline stint_future *submit(stint_fn *fn, void *arg, const stint_options *options)
-{
-    stint_future *future;
-    assert_int_equal(stint_submit(pool, fn, arg, options, &future), 0);
-    return future;
-}
-
-static inline stint_outcome take(stint_future *future)
-{
-    stint_outcome outcome;
-    assert_int_equal(stint_future_wait(future, &outcome), 0);
-    stint_future_release(future);
-    return outcome;
-}
-
-static inline stint_outcome run_in_pool(stint_fn *fn, void *arg, const stint_options *options)
-{
-    return take(submit(fn, arg, options));
-}
-
 static inline stint_options options_of(stint_on_interrupt how)
 {
     stint_options options = STINT_OPTIONS_INIT;
     options.on_interrupt = how;
     return options;
-}
-
-static inline int nothing(void *arg, void **value)
-{
-    (void)arg;
-    (void)value;
-    return 0;
 }
 
 struct swarm {
@@ -82,7 +51,7 @@ static inline void let_one_be_stolen(struct swarm *swarm)
 {
     while (atomic_load(&swarm->elsewhere) == 0) {
         stint_subtask none;
-        stint_fork(&none, nothing, NULL);
+        stint_fork(&none, do_nothing, NULL);
         stint_join(&none, NULL);
         sched_yield();
         if (stint_interrupted())

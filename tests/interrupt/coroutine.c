@@ -4,7 +4,6 @@
  * that stack lies the interrupt waits. */
 #include "support.h"
 
-#include <pthread.h>
 #include <sys/mman.h>
 #include <ucontext.h>
 

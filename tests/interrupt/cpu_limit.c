@@ -6,19 +6,10 @@
 
 #include <sched.h>
 
-#define MS UINT64_C(1000000)
-
-static uint64_t processor_time(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-    return (uint64_t)now.tv_sec * 1000 * MS + (uint64_t)now.tv_nsec;
-}
-
 static void burn(uint64_t ns)
 {
-    uint64_t end = processor_time() + ns;
-    while (processor_time() < end)
+    uint64_t end = thread_time_ns() + ns;
+    while (thread_time_ns() < end)
         ;
 }
 

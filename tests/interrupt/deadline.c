@@ -4,8 +4,6 @@
  * busy. */
 #include "support.h"
 
-#define MS UINT64_C(1000000)
-
 static void nap(uint64_t ns)
 {
     const struct timespec time = { (time_t)(ns / 1000000000), (long)(ns % 1000000000) };
@@ -32,15 +30,6 @@ static int allocate_for_ever(void *arg, void **value)
     (void)value;
     while (!stint_interrupted())
         stint_free(keep(stint_malloc(64)));
-    return 0;
-}
-
-static int check_for_ever(void *arg, void **value)
-{
-    (void)arg;
-    (void)value;
-    while (!stint_interrupted())
-        stint_checkpoint();
     return 0;
 }
 

@@ -5,8 +5,6 @@
  * allocation at which it holds none. */
 #include "support.h"
 
-#include <pthread.h>
-
 static pthread_mutex_t first = PTHREAD_MUTEX_INITIALIZER;
 static pthread_mutex_t second = PTHREAD_MUTEX_INITIALIZER;
 

@@ -4,10 +4,7 @@
 #include "support.h"
 
 #include <poll.h>
-#include <pthread.h>
 #include <stdatomic.h>
-
-#define MS UINT64_C(1000000)
 
 struct pipe_task {
     int ends[2];

@@ -4,7 +4,6 @@
  * hooks, forks, callbacks) is ended, and nothing of it is looked at again. */
 #include "support.h"
 
-#include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <threads.h>

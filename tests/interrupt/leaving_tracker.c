@@ -4,7 +4,6 @@
  * was called, in the midst of an allocation, and the task goes on. */
 #include "support.h"
 
-#include <pthread.h>
 #include <signal.h>
 
 typedef void leave_fn(void);

@@ -3,8 +3,6 @@
  * Masks and STINT_FAIL: where an interrupt waits, what may still be allocated there, and how allocations are refused. */
 #include "support.h"
 
-#include <pthread.h>
-
 struct masked {
     unsigned depth;
     size_t block;

@@ -5,7 +5,6 @@
  * the task and what it did. */
 #include "support.h"
 
-#include <pthread.h>
 #include <signal.h>
 #include <sys/wait.h>
 
@@ -56,17 +55,10 @@ static int forget_a_lock(void *arg, void **value)
     return pthread_mutex_lock(&lock);
 }
 
-static int succeed(void *arg, void **value)
-{
-    (void)arg;
-    (void)value;
-    return 0;
-}
-
 static int forget_a_join(void *arg, void **value)
 {
     (void)value;
-    return stint_fork(arg, succeed, NULL);
+    return stint_fork(arg, do_nothing, NULL);
 }
 
 static int jump_out(void *arg, void **value)
@@ -159,7 +151,7 @@ static int run_and_check(stint_fn *fn, int place, int error)
     stint_outcome outcome = run_somewhere(fn, &what, place);
     if (outcome.error != error || (error != 0 && outcome.reason != STINT_REASON_FAILED))
         return 1;
-    return run_somewhere(succeed, NULL, place).status == STINT_OK ? 0 : 2;
+    return run_somewhere(do_nothing, NULL, place).status == STINT_OK ? 0 : 2;
 }
 
 static int jump_and_check(stint_fn *fn, int place, int error)
@@ -167,7 +159,7 @@ static int jump_and_check(stint_fn *fn, int place, int error)
     (void)error;
     if (_setjmp(way_out) == 0)
         run_somewhere(fn, NULL, place);
-    return run_somewhere(succeed, NULL, place).status == STINT_OK ? 0 : 2;
+    return run_somewhere(do_nothing, NULL, place).status == STINT_OK ? 0 : 2;
 }
 
 static void *run_in_thread(void *fn)
@@ -184,7 +176,7 @@ static int end_thread_and_check(stint_fn *fn, int place, int error)
     void *result = &pool;
     if (pthread_create(&thread, NULL, run_in_thread, &fn) != 0 || pthread_join(thread, &result) != 0 || result != NULL)
         return error + 3;
-    return run_somewhere(succeed, NULL, place).status == STINT_OK ? 0 : 2;
+    return run_somewhere(do_nothing, NULL, place).status == STINT_OK ? 0 : 2;
 }
 
 static int limit_and_check(stint_fn *fn, int place, int error)
@@ -317,7 +309,7 @@ TEST(test_a_jump_out_of_a_scope_is_told_in_debug_mode)
 TEST(test_a_task_that_does_nothing_wrong_is_not_told_of)
 {
     for (int place = 0; place < PLACES; place++) {
-        struct heard heard = in_a_process(run_and_check, succeed, place, 0);
+        struct heard heard = in_a_process(run_and_check, do_nothing, place, 0);
         assert_int_equal(heard.status, 0);
         assert_string_equal(heard.text, "");
     }

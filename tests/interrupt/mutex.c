@@ -3,7 +3,6 @@
  * The poisoning mutex. */
 #include "support.h"
 
-#include <pthread.h>
 #include <stdatomic.h>
 
 static const stint_options limited = { .budget = { .allocation = 10000 } };

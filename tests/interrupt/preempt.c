@@ -3,11 +3,8 @@
  * Preemption: code that makes no sample points is interrupted by a signal, where the rules allow it and nowhere else. */
 #include "support.h"
 
-#include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
-
-#define MS UINT64_C(1000000)
 
 static const stint_options preemptible = { .preemptible = true, .budget = { .wall_ns = 20 * MS } };
 

@@ -4,7 +4,6 @@
  * event is. */
 #include "support.h"
 
-#include <pthread.h>
 #include <semaphore.h>
 
 #define LIMIT ((size_t)16 << 10)

@@ -3,7 +3,6 @@
  * Tokens: set from anywhere, seen at the very next allocation, nested, counted. */
 #include "support.h"
 
-#include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 

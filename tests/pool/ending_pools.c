@@ -5,9 +5,6 @@
  * resolved by then, every callback has returned, and nothing is counted as running any more.
  *
  * ending_pools [SECONDS [SEED]]. The seed is told when something is wrong; the order of events is the machine's. */
-#include <pthread.h>
-#include <sched.h>
-
 #include "pools.h"
 
 #define POOLS 2
@@ -29,13 +26,6 @@ static struct {
     atomic_ulong expected; /* callbacks */
     atomic_ulong called;
 } program;
-
-static uint64_t now_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-}
 
 /* --- What a task does --------------------------------------------------------------------------------------------- */
 
@@ -99,7 +89,7 @@ static stint_options random_options(uint64_t *random)
 }
 
 /* NULL: it was refused, as the pool may be closed or full. By a thread that is masked. */
-static stint_future *submit(uint64_t *random, unsigned depth)
+static stint_future *submit_somehow(uint64_t *random, unsigned depth)
 {
     stint_options options = random_options(random);
     size_t which = random_below(random, POOLS);
@@ -153,7 +143,7 @@ static void leave_to_callback(stint_future *future)
 
 static stint_future *combine(uint64_t *random, stint_future *first, unsigned depth)
 {
-    stint_future *members[2] = { first, submit(random, depth) };
+    stint_future *members[2] = { first, submit_somehow(random, depth) };
     stint_future *both = NULL;
     if (first == NULL || members[1] == NULL)
         return members[first == NULL];
@@ -170,7 +160,7 @@ static void have_child(uint64_t *random, unsigned depth)
 {
     stint_guard guard;
     stint_mask();
-    stint_future *future = submit(random, depth + 1);
+    stint_future *future = submit_somehow(random, depth + 1);
     if (random_below(random, 3) == 0)
         future = combine(random, future, depth + 1);
     size_t way = random_below(random, 4);
@@ -344,7 +334,7 @@ static void run_once(uint64_t seed)
     pthread_t canceller;
     begin(&random);
     for (int i = 0; i < ROOTS; i++) {
-        program.roots[i] = submit(&random, 0);
+        program.roots[i] = submit_somehow(&random, 0);
         if (program.roots[i] != NULL && random_below(&random, 4) == 0)
             program.roots[i] = combine(&random, program.roots[i], 0);
     }

@@ -1,14 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Tasks that nothing ends: they are reported, the pool goes on without their workers, and can be left to them. */
-#include "support.h"
-
-#include <pthread.h>
-#include <stdatomic.h>
-
-#include "gate.h"
-
-#define MS UINT64_C(1000000)
+#include "pools.h"
 
 /* --- What is told ------------------------------------------------------------------------------------------------- */
 
@@ -37,7 +30,7 @@ static void await(atomic_uint *number, unsigned count)
         gate_nap();
 }
 
-static stint_pool *make_pool(unsigned workers, unsigned spares, struct told *told)
+static stint_pool *make_watched_pool(unsigned workers, unsigned spares, struct told *told)
 {
     stint_pool *pool;
     const stint_pool_options options = {
@@ -48,26 +41,11 @@ static stint_pool *make_pool(unsigned workers, unsigned spares, struct told *tol
     return pool;
 }
 
-static stint_future *submit(stint_pool *pool, stint_fn *fn, void *arg, stint_options options)
+static stint_future *submit_with(stint_pool *pool, stint_fn *fn, void *arg, stint_options options)
 {
     stint_future *future;
     assert_int_equal(stint_submit(pool, fn, arg, &options, &future), 0);
     return future;
-}
-
-static stint_outcome finish(stint_future *future)
-{
-    stint_outcome outcome;
-    assert_int_equal(stint_future_wait(future, &outcome), 0);
-    stint_future_release(future);
-    return outcome;
-}
-
-static int nothing(void *arg, void **value)
-{
-    (void)arg;
-    (void)value;
-    return 0;
 }
 
 /* --- Tasks that nothing ends -------------------------------------------------------------------------------------- */
@@ -136,13 +114,13 @@ static bool has_frame_of(const struct told *told, void (*function)(struct gate *
 static void check_report(stint_fn *fn, stint_deferral deferral)
 {
     static struct told told;
-    stint_pool *pool = make_pool(1, 0, &told);
+    stint_pool *pool = make_watched_pool(1, 0, &told);
     struct gate gate = { 0 };
     stint_account *account;
     const stint_account_limits limits = { .name = "tenant" };
     assert_int_equal(stint_account_create(&account, NULL, &limits), 0);
     stint_options options = { .name = "bomb", .account = account, .budget = { .run_ns = 2 * MS } };
-    stint_future *bomb = submit(pool, fn, &gate, options);
+    stint_future *bomb = submit_with(pool, fn, &gate, options);
     await(&told.count, 1);
     assert_string_equal(told.name, "bomb");
     assert_string_equal(told.account, "tenant");
@@ -157,10 +135,10 @@ static void check_report(stint_fn *fn, stint_deferral deferral)
     }
     /* The pool is as wide as before: a spare works in its place. */
     for (int i = 0; i < 50; i++)
-        assert_ok(finish(submit(pool, nothing, NULL, (stint_options){ .name = "other" })));
+        assert_ok(take(submit_with(pool, do_nothing, NULL, (stint_options){ .name = "other" })));
     assert_false(stint_future_ready(bomb));
     gate_open(&gate);
-    assert_outcome(finish(bomb), STINT_ERROR, STINT_REASON_DEADLINE, ETIMEDOUT);
+    assert_outcome(take(bomb), STINT_ERROR, STINT_REASON_DEADLINE, ETIMEDOUT);
     assert_int_equal(stint_pool_destroy(pool), 0);
     assert_int_equal(atomic_load(&told.count), 1); /* once */
     stint_account_release(account);
@@ -180,14 +158,14 @@ TEST(a_callstack_comes_with_it)
     static struct told told;
     unsigned with_callstack = 0;
     for (int i = 0; i < 5; i++) {
-        stint_pool *pool = make_pool(1, 0, &told);
+        stint_pool *pool = make_watched_pool(1, 0, &told);
         struct gate gate = { 0 };
         stint_future *bomb =
-            submit(pool, loop_without_sample_points, &gate, (stint_options){ .budget = { .run_ns = MS } });
+            submit_with(pool, loop_without_sample_points, &gate, (stint_options){ .budget = { .run_ns = MS } });
         await(&told.count, 1);
         with_callstack += told.report.depth > 2;
         gate_open(&gate);
-        finish(bomb);
+        take(bomb);
         assert_int_equal(stint_pool_destroy(pool), 0);
     }
     assert_true(with_callstack > 0);
@@ -196,15 +174,15 @@ TEST(a_callstack_comes_with_it)
 TEST(tasks_that_end_in_time_are_not_reported)
 {
     static struct told told;
-    stint_pool *pool = make_pool(2, 0, &told);
+    stint_pool *pool = make_watched_pool(2, 0, &told);
     for (int i = 0; i < 500; i++)
-        finish(submit(pool, nothing, NULL,
+        take(submit_with(pool, do_nothing, NULL,
                       (stint_options){ .budget = { .wall_ns = 3600000 * MS, .run_ns = 3600000 * MS } }));
     struct gate gate = { 0 };
-    stint_future *no_deadline = submit(pool, gate_hold, &gate, (stint_options){ .name = "no deadline" });
+    stint_future *no_deadline = submit_with(pool, gate_hold, &gate, (stint_options){ .name = "no deadline" });
     nanosleep(&(struct timespec){ .tv_nsec = 20000000 }, NULL);
     gate_open(&gate);
-    finish(no_deadline);
+    take(no_deadline);
     assert_int_equal(stint_pool_destroy(pool), 0);
     assert_int_equal(atomic_load(&told.count), 0);
 }
@@ -231,23 +209,23 @@ TEST(when_it_has_ended_after_all_the_pool_is_no_wider_than_before)
 {
     enum { BOMBS = 6, TASKS = 200 };
     static struct told told;
-    stint_pool *pool = make_pool(2, 0, &told);
+    stint_pool *pool = make_watched_pool(2, 0, &told);
     struct gate gate = { 0 };
     stint_future *bombs[BOMBS];
     static stint_future *futures[TASKS];
     for (int i = 0; i < BOMBS; i++) /* each of them gets a worker, since those before it have been replaced */
-        bombs[i] = submit(pool, loop_masked, &gate, (stint_options){ .budget = { .run_ns = MS } });
+        bombs[i] = submit_with(pool, loop_masked, &gate, (stint_options){ .budget = { .run_ns = MS } });
     await(&told.count, BOMBS);
     gate_open(&gate);
     for (int i = 0; i < BOMBS; i++)
-        finish(bombs[i]);
+        take(bombs[i]);
     /* Of the first lot some may be begun by spares that were looking for work as the others came back. */
     for (int lot = 0; lot < 2; lot++) {
         atomic_store(&crowd.most, 0);
         for (int i = 0; i < TASKS; i++)
-            futures[i] = submit(pool, be_inside, NULL, (stint_options){ .name = "inside" });
+            futures[i] = submit_with(pool, be_inside, NULL, (stint_options){ .name = "inside" });
         for (int i = 0; i < TASKS; i++)
-            assert_ok(finish(futures[i]));
+            assert_ok(take(futures[i]));
     }
     assert_in_range(atomic_load(&crowd.most), 1, 2);
     assert_int_equal(stint_pool_destroy(pool), 0);
@@ -273,18 +251,18 @@ TEST(overdue_tasks_may_sleep_and_without_spares_nobody_comes)
 {
     static struct told told;
     for (int round = 0; round < 2; round++) {
-        stint_pool *pool = make_pool(1, round == 0 ? 2 : STINT_NO_SPARES, &told);
+        stint_pool *pool = make_watched_pool(1, round == 0 ? 2 : STINT_NO_SPARES, &told);
         struct gate gate = { 0 };
-        stint_future *bomb = submit(pool, block_then_spin, &gate, (stint_options){ .budget = { .run_ns = MS } });
+        stint_future *bomb = submit_with(pool, block_then_spin, &gate, (stint_options){ .budget = { .run_ns = MS } });
         await(&told.count, 1);
         gate_await(&gate, 1);
         if (round == 0)
-            assert_ok(finish(submit(pool, nothing, NULL, (stint_options){ .name = "other" })));
+            assert_ok(take(submit_with(pool, do_nothing, NULL, (stint_options){ .name = "other" })));
         else
             assert_false(told.report.replaced);
         gate_open(&gate);
-        finish(bomb);
-        assert_ok(finish(submit(pool, nothing, NULL, (stint_options){ .name = "other" })));
+        take(bomb);
+        assert_ok(take(submit_with(pool, do_nothing, NULL, (stint_options){ .name = "other" })));
         assert_int_equal(stint_pool_destroy(pool), 0);
     }
 }
@@ -295,23 +273,23 @@ TEST(a_pool_can_be_left_to_tasks_that_do_not_end)
 {
     static struct told told;
     for (int round = 0; round < 20; round++) {
-        stint_pool *pool = make_pool(3, 0, &told);
+        stint_pool *pool = make_watched_pool(3, 0, &told);
         struct gate gate = { 0 };
         stint_future *bombs[2], *queued[20];
         for (int i = 0; i < 2; i++)
-            bombs[i] = submit(pool, loop_masked, &gate, (stint_options){ .budget = { .run_ns = MS } });
+            bombs[i] = submit_with(pool, loop_masked, &gate, (stint_options){ .budget = { .run_ns = MS } });
         gate_await(&gate, 2);
         for (int i = 0; i < 20; i++)
-            queued[i] = submit(pool, nothing, NULL, (stint_options){ .name = "queued" });
+            queued[i] = submit_with(pool, do_nothing, NULL, (stint_options){ .name = "queued" });
         unsigned left = 99;
         assert_int_equal(stint_pool_destroy_within(pool, (uint64_t)(round % 5) * MS, &left), ETIMEDOUT);
         assert_in_range(left, 2, 3); /* the third may just be running another */
         for (int i = 0; i < 20; i++)
-            finish(queued[i]);
+            take(queued[i]);
         assert_false(stint_future_ready(bombs[0]) || stint_future_ready(bombs[1]));
         gate_open(&gate);
         for (int i = 0; i < 2; i++)
-            assert_int_not_equal(finish(bombs[i]).status, STINT_OK);
+            assert_int_not_equal(take(bombs[i]).status, STINT_OK);
     }
     /* Those who freed the pools are not waited for; told outlives them. */
     nanosleep(&(struct timespec){ .tv_nsec = 50000000 }, NULL);
@@ -322,8 +300,8 @@ TEST(a_pool_whose_tasks_end_in_time_is_destroyed)
     static struct told told;
     unsigned left = 99;
     for (int round = 0; round < 200; round++) {
-        stint_pool *pool = make_pool(2, 0, &told);
-        stint_future *future = submit(pool, nothing, NULL, (stint_options){ .name = "other" });
+        stint_pool *pool = make_watched_pool(2, 0, &told);
+        stint_future *future = submit_with(pool, do_nothing, NULL, (stint_options){ .name = "other" });
         int error = stint_pool_destroy_within(pool, round % 2 == 0 ? STINT_FOREVER : 0, &left);
         if (error == 0 || round % 2 == 0) {
             assert_int_equal(error, 0);
@@ -331,7 +309,7 @@ TEST(a_pool_whose_tasks_end_in_time_is_destroyed)
         } else {
             assert_int_equal(error, ETIMEDOUT);
         }
-        finish(future);
+        take(future);
     }
     assert_int_equal(stint_pool_destroy_within(NULL, 0, &left), 0);
     assert_int_equal(left, 0);

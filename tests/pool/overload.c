@@ -2,17 +2,7 @@
  *
  * Producers that offer more than a pool can do: each submission is refused or gets its outcome, and what waits is
  * bounded, in number and in memory. For how long is the program's argument, in seconds. */
-#include <errno.h>
-#include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <time.h>
-#include <unistd.h>
-
-#include "test.h"
-#include <stint/stint.h>
-
-#include "gate.h"
+#include "pools.h"
 
 #define PRODUCERS 4
 #define CAPACITY 64
@@ -59,16 +49,6 @@ static void *produce(void *arg)
         }
     }
     return NULL;
-}
-
-static size_t resident(void)
-{
-    unsigned long whole, pages;
-    FILE *file = fopen("/proc/self/statm", "r");
-    assert_non_null(file);
-    assert_int_equal(fscanf(file, "%lu %lu", &whole, &pages), 2);
-    fclose(file);
-    return pages * (size_t)sysconf(_SC_PAGESIZE);
 }
 
 TEST(what_is_offered_beyond_measure_is_refused_and_the_rest_is_done)

@@ -1,46 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
  * The pool: starting it, submitting to it from outside and from inside, its bounds, and that every task is run once. */
-#include <errno.h>
-#include <pthread.h>
-#include <sched.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include "test.h"
-#include <stint/stint.h>
-
-#include "gate.h"
-
-static stint_pool *make_pool(unsigned workers, size_t queue_capacity)
-{
-    stint_pool *pool;
-    const stint_pool_options options = { .workers = workers, .queue_capacity = queue_capacity };
-    assert_int_equal(stint_pool_create(&pool, &options), 0);
-    return pool;
-}
-
-static int nothing(void *arg, void **value)
-{
-    (void)arg;
-    (void)value;
-    return 0;
-}
-
-static int count(void *arg, void **value)
-{
-    (void)value;
-    atomic_fetch_add((atomic_uint *)arg, 1);
-    return 0;
-}
-
-static void wait_and_release(stint_future *future)
-{
-    assert_int_equal(stint_future_wait(future, NULL), 0);
-    stint_future_release(future);
-}
+#include "pools.h"
 
 TEST(bad_options_are_refused)
 {
@@ -60,14 +23,14 @@ TEST(bad_options_are_refused)
 
 TEST(bad_submissions_are_refused)
 {
-    stint_pool *pool = make_pool(1, 0);
+    stint_pool *pool = make_pool(.workers = 1);
     stint_future *future = NULL;
     stint_options options = STINT_OPTIONS_INIT;
-    assert_int_equal(stint_submit(NULL, nothing, NULL, NULL, &future), EINVAL);
+    assert_int_equal(stint_submit(NULL, do_nothing, NULL, NULL, &future), EINVAL);
     assert_int_equal(stint_submit(pool, NULL, NULL, NULL, &future), EINVAL);
-    assert_int_equal(stint_submit(pool, nothing, NULL, NULL, NULL), EINVAL);
+    assert_int_equal(stint_submit(pool, do_nothing, NULL, NULL, NULL), EINVAL);
     memset(&options.on_interrupt, 0x7f, sizeof options.on_interrupt);
-    assert_int_equal(stint_submit(pool, nothing, NULL, &options, &future), EINVAL);
+    assert_int_equal(stint_submit(pool, do_nothing, NULL, &options, &future), EINVAL);
     assert_null(future);
     assert_int_equal(stint_pool_destroy(pool), 0);
 }
@@ -112,7 +75,7 @@ TEST(workers_have_names)
         char name[16] = "";
         assert_int_equal(stint_pool_create(&pool, &options), 0);
         assert_int_equal(stint_submit(pool, report_thread, name, NULL, &future), 0);
-        wait_and_release(future);
+        take(future);
         assert_string_equal(name, cases[i].expected);
         assert_int_equal(stint_pool_destroy(pool), 0);
     }
@@ -130,11 +93,11 @@ TEST(signals_are_left_to_the_application)
     sigset_t before, after, worker;
     sigemptyset(&worker);
     pthread_sigmask(SIG_SETMASK, NULL, &before);
-    stint_pool *pool = make_pool(1, 0);
+    stint_pool *pool = make_pool(.workers = 1);
     pthread_sigmask(SIG_SETMASK, NULL, &after);
     stint_future *future;
     assert_int_equal(stint_submit(pool, report_mask, &worker, NULL, &future), 0);
-    wait_and_release(future);
+    take(future);
     static const int elsewhere[] = { SIGHUP, SIGINT, SIGTERM, SIGCHLD, SIGALRM, SIGPIPE, SIGUSR1, SIGUSR2, SIGWINCH };
     static const int here[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGABRT };
     for (size_t i = 0; i < sizeof elsewhere / sizeof *elsewhere; i++)
@@ -154,7 +117,7 @@ static int give_back(void *arg, void **value)
 
 TEST(a_task_resolves_with_its_value_or_its_error)
 {
-    stint_pool *pool = make_pool(2, 0);
+    stint_pool *pool = make_pool(.workers = 2);
     stint_future *future;
     stint_outcome outcome;
     assert_int_equal(stint_submit(pool, give_back, pool, NULL, &future), 0);
@@ -184,7 +147,7 @@ static int allocate_too_much(void *arg, void **value)
 
 TEST(options_are_copied_and_obeyed)
 {
-    stint_pool *pool = make_pool(1, 0);
+    stint_pool *pool = make_pool(.workers = 1);
     struct gate gate = { 0 };
     stint_future *blocker, *future;
     stint_outcome outcome;
@@ -197,7 +160,7 @@ TEST(options_are_copied_and_obeyed)
     assert_int_equal(stint_future_wait(future, &outcome), 0);
     assert_int_equal(outcome.reason, STINT_REASON_ALLOCATION_LIMIT);
     stint_future_release(future);
-    wait_and_release(blocker);
+    take(blocker);
     assert_int_equal(stint_pool_destroy(pool), 0);
 }
 
@@ -208,25 +171,25 @@ TEST(the_queue_holds_its_capacity_and_not_one_more)
         unsigned held;
     } cases[] = { { 1, 2 }, { 2, 2 }, { 3, 4 }, { 4, 4 }, { 100, 128 } };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        stint_pool *pool = make_pool(1, cases[i].asked);
+        stint_pool *pool = make_pool(.workers = 1, .queue_capacity = cases[i].asked);
         struct gate gate = { 0 };
         atomic_uint ran = 0;
         stint_future *blocker, *futures[128];
         assert_int_equal(stint_submit(pool, gate_hold, &gate, NULL, &blocker), 0);
         gate_await(&gate, 1);
         for (unsigned n = 0; n < cases[i].held; n++)
-            assert_int_equal(stint_submit(pool, count, &ran, NULL, &futures[n]), 0);
+            assert_int_equal(stint_submit(pool, count_run, &ran, NULL, &futures[n]), 0);
         stint_future *refused = blocker;
-        assert_int_equal(stint_submit(pool, count, &ran, NULL, &refused), EAGAIN);
-        assert_int_equal(stint_submit(pool, count, &ran, NULL, &refused), EAGAIN);
+        assert_int_equal(stint_submit(pool, count_run, &ran, NULL, &refused), EAGAIN);
+        assert_int_equal(stint_submit(pool, count_run, &ran, NULL, &refused), EAGAIN);
         assert_null(refused);
         gate_open(&gate);
         for (unsigned n = 0; n < cases[i].held; n++)
-            wait_and_release(futures[n]);
+            take(futures[n]);
         assert_int_equal(atomic_load(&ran), cases[i].held);
-        assert_int_equal(stint_submit(pool, count, &ran, NULL, &futures[0]), 0);
-        wait_and_release(futures[0]);
-        wait_and_release(blocker);
+        assert_int_equal(stint_submit(pool, count_run, &ran, NULL, &futures[0]), 0);
+        take(futures[0]);
+        take(blocker);
         assert_int_equal(stint_pool_destroy(pool), 0);
     }
 }
@@ -245,7 +208,7 @@ static int fill_from_inside(void *arg, void **value)
     (void)value;
     for (;;) {
         filling->refusal =
-            stint_submit(filling->pool, count, &filling->ran, NULL, &filling->futures[filling->accepted]);
+            stint_submit(filling->pool, count_run, &filling->ran, NULL, &filling->futures[filling->accepted]);
         if (filling->refusal != 0 || ++filling->accepted == 1024)
             return 0;
     }
@@ -253,15 +216,15 @@ static int fill_from_inside(void *arg, void **value)
 
 TEST(tasks_of_a_task_overflow_into_the_queue_until_that_is_full_too)
 {
-    struct filling filling = { .pool = make_pool(1, 64) };
+    struct filling filling = { .pool = make_pool(.workers = 1, .queue_capacity = 64) };
     stint_future *future;
     assert_int_equal(stint_submit(filling.pool, fill_from_inside, &filling, NULL, &future), 0);
-    wait_and_release(future);
+    take(future);
     assert_int_equal(filling.refusal, EAGAIN);
     assert_true(filling.accepted > 64);
     assert_true(filling.accepted < 1024);
     for (unsigned i = 0; i < filling.accepted; i++)
-        wait_and_release(filling.futures[i]);
+        take(filling.futures[i]);
     assert_int_equal(atomic_load(&filling.ran), filling.accepted);
     assert_int_equal(stint_pool_destroy(filling.pool), 0);
 }
@@ -287,15 +250,15 @@ static int go_on(void *arg, void **value)
 
 TEST(a_busy_deque_does_not_starve_the_queue)
 {
-    struct restless restless = { .pool = make_pool(1, 0) };
+    struct restless restless = { .pool = make_pool(.workers = 1) };
     stint_future *first, *future;
     assert_int_equal(stint_submit(restless.pool, go_on, &restless, NULL, &first), 0);
     for (int i = 0; i < 100; i++) {
-        assert_int_equal(stint_submit(restless.pool, nothing, NULL, NULL, &future), 0);
-        wait_and_release(future);
+        assert_int_equal(stint_submit(restless.pool, do_nothing, NULL, NULL, &future), 0);
+        take(future);
     }
     atomic_store(&restless.stop, true);
-    wait_and_release(first);
+    take(first);
     assert_int_equal(stint_pool_destroy(restless.pool), 0);
 }
 
@@ -329,7 +292,7 @@ static int fibonacci(void *arg, void **value)
 TEST(tasks_submit_and_await_tasks)
 {
     for (unsigned workers = 1; workers <= 3; workers++) {
-        struct tree tree = { .pool = make_pool(workers, 0), .n = 20 };
+        struct tree tree = { .pool = make_pool(.workers = workers), .n = 20 };
         stint_future *future;
         stint_outcome outcome;
         assert_int_equal(stint_submit(tree.pool, fibonacci, &tree, NULL, &future), 0);
@@ -357,8 +320,8 @@ static int submit_to_other(void *arg, void **value)
 
 TEST(a_task_may_submit_to_another_pool)
 {
-    stint_pool *first = make_pool(1, 0);
-    stint_pool *second = make_pool(1, 0);
+    stint_pool *first = make_pool(.workers = 1);
+    stint_pool *second = make_pool(.workers = 1);
     stint_future *future;
     stint_outcome outcome;
     assert_int_equal(stint_submit(first, submit_to_other, second, NULL, &future), 0);
@@ -433,7 +396,7 @@ static void *produce(void *arg)
 
 TEST(every_task_of_many_producers_resolves_once_whoever_cancels_it)
 {
-    stint_pool *pool = make_pool(2, 128);
+    stint_pool *pool = make_pool(.workers = 2, .queue_capacity = 128);
     static struct producer producers[PRODUCERS];
     for (unsigned i = 0; i < PRODUCERS; i++) {
         producers[i] = (struct producer){ .pool = pool, .seed = i + 1 };

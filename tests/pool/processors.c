@@ -2,56 +2,12 @@
  *
  * How many workers a pool has by default, by the affinity mask and by the control group's quota, which stands in made-up
  * systems below a folder of this test's; and where pinned workers run. */
-#include "support.h"
-
 #include <executor/pool/pool.h>
-#include <ftw.h>
-#include <sys/stat.h>
 
-#include "gate.h"
+#include "made_up_system.h"
+#include "pools.h"
 
-#define VERSION_2 "30 23 0:26 / /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw,nsdelegate\n"
 #define VERSION_1 "31 23 0:27 / /sys/fs/cgroup/cpu rw,nosuid shared:5 - cgroup cgroup rw,cpu,cpuacct\n"
-#define TEMPLATE P_tmpdir "/stint-processors-XXXXXX"
-
-static char root[] = TEMPLATE;
-
-static int make_root(void **state)
-{
-    (void)state;
-    strcpy(root, TEMPLATE);
-    return mkdtemp(root) == NULL;
-}
-
-static int remove_one(const char *path, const struct stat *status, int type, struct FTW *at)
-{
-    (void)status;
-    (void)type;
-    (void)at;
-    return remove(path);
-}
-
-static int remove_root(void **state)
-{
-    (void)state;
-    return nftw(root, remove_one, 8, FTW_DEPTH | FTW_PHYS);
-}
-
-/* A file below the root, with the folders that lead to it. */
-static void put(const char *path, const char *text)
-{
-    char whole[8192];
-    snprintf(whole, sizeof whole, "%s%s", root, path);
-    for (char *slash = strchr(whole + strlen(root) + 1, '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
-        *slash = '\0';
-        assert_true(mkdir(whole, 0700) == 0 || errno == EEXIST);
-        *slash = '/';
-    }
-    FILE *file = fopen(whole, "w");
-    assert_non_null(file);
-    assert_true(fputs(text, file) >= 0);
-    assert_int_equal(fclose(file), 0);
-}
 
 static unsigned allowed(void)
 {
@@ -62,7 +18,7 @@ static unsigned allowed(void)
     return count;
 }
 
-TEST_WITH(test_without_a_quota_every_allowed_processor_counts, make_root, remove_root)
+TEST_IN_ROOT(test_without_a_quota_every_allowed_processor_counts)
 {
     assert_int_equal(sti_processors_usable(root), allowed());
     put("/proc/self/cgroup", "0::/a/b\n");
@@ -71,7 +27,7 @@ TEST_WITH(test_without_a_quota_every_allowed_processor_counts, make_root, remove
     assert_int_equal(sti_processors_usable(root), allowed());
 }
 
-TEST_WITH(test_a_quota_is_rounded_up_and_the_smallest_one_above_holds, make_root, remove_root)
+TEST_IN_ROOT(test_a_quota_is_rounded_up_and_the_smallest_one_above_holds)
 {
     put("/proc/self/cgroup", "0::/a/b\n");
     put("/proc/self/mountinfo", VERSION_2);
@@ -83,7 +39,7 @@ TEST_WITH(test_a_quota_is_rounded_up_and_the_smallest_one_above_holds, make_root
     assert_int_equal(sti_processors_usable(root), allowed() < 2 ? allowed() : 2);
 }
 
-TEST_WITH(test_a_quota_of_version_1_counts_too, make_root, remove_root)
+TEST_IN_ROOT(test_a_quota_of_version_1_counts_too)
 {
     put("/proc/self/cgroup", "4:cpu,cpuacct:/a\n");
     put("/proc/self/mountinfo", VERSION_1);
@@ -94,7 +50,7 @@ TEST_WITH(test_a_quota_of_version_1_counts_too, make_root, remove_root)
     assert_int_equal(sti_processors_usable(root), 1);
 }
 
-TEST_WITH(test_nonsense_in_the_files_is_no_quota, make_root, remove_root)
+TEST_IN_ROOT(test_nonsense_in_the_files_is_no_quota)
 {
     static const char *const nonsense[] = { "", "\n", "zero one\n", "0 100000\n", "100000\n", "100000 0\n", "-5 -5\n" };
     put("/proc/self/cgroup", "0::/a\n");

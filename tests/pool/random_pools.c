@@ -6,11 +6,6 @@
  * worker is idle.
  *
  * random_pools [SECONDS [SEED]]. The seed is told when something is wrong; the order of events is the machine's. */
-#include <pthread.h>
-#include <sched.h>
-
-#include "gate.h"
-#include "pools.h"
 #include "random_program.h"
 
 static unsigned seconds = 4;

@@ -5,8 +5,6 @@
 #ifndef TESTS_RANDOM_PROGRAM_H
 #define TESTS_RANDOM_PROGRAM_H
 
-#include <pthread.h>
-
 #include "pools.h"
 
 #define POOLS 2
@@ -30,13 +28,6 @@ static struct program {
     atomic_ulong tasks;
     atomic_ulong deadlocks;
 } program;
-
-static uint64_t now_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-}
 
 /* --- Futures that anybody may wait for ---------------------------------------------------------------------------- */
 

@@ -4,7 +4,6 @@
  * a blocking region, submits two tasks and waits for the first of them; then the request joins its parts.
  *
  * requests [SECONDS]: for each number of workers. */
-#include "gate.h"
 #include "pools.h"
 
 #define OUTSTANDING 16
@@ -75,23 +74,23 @@ static int do_request(void *arg, void **value)
 
 static void requests_never_hang(unsigned workers)
 {
-    stint_pool *pool = make_pool(workers, 0);
+    stint_pool *pool = make_pool(.workers = workers);
     stint_future *outstanding[OUTSTANDING];
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     double end = (double)now.tv_sec + (double)now.tv_nsec * 1e-9 + tenths / 10.0;
     for (int i = 0; i < OUTSTANDING; i++)
-        outstanding[i] = submit_to(pool, do_request, pool, NULL);
+        outstanding[i] = submit(pool, do_request, pool, NULL);
     for (size_t i = 0; (double)now.tv_sec + (double)now.tv_nsec * 1e-9 < end; i = (i + 1) % OUTSTANDING) {
         stint_outcome outcome;
         assert_int_equal(stint_future_wait_for(outstanding[i], PATIENCE, &outcome), 0);
         assert_int_equal(outcome.error, 0);
         stint_future_release(outstanding[i]);
-        outstanding[i] = submit_to(pool, do_request, pool, NULL);
+        outstanding[i] = submit(pool, do_request, pool, NULL);
         clock_gettime(CLOCK_MONOTONIC, &now);
     }
     for (int i = 0; i < OUTSTANDING; i++)
-        assert_ok(take_from(outstanding[i]));
+        assert_ok(take_in_time(outstanding[i]));
     assert_int_equal(stint_pool_shutdown(pool, STINT_SHUTDOWN_DRAIN, PATIENCE), 0);
     assert_int_equal(stint_pool_destroy(pool), 0);
 }

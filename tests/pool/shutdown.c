@@ -1,38 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Shutting a pool down: draining, cancelling, time-outs, and what meets a shutdown while it goes on. */
-#include <errno.h>
-#include <pthread.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "test.h"
-#include <stint/stint.h>
-
-#include "gate.h"
-#include "repeats.h"
-
-static stint_pool *make_pool(unsigned workers)
-{
-    stint_pool *pool;
-    const stint_pool_options options = { .workers = workers };
-    assert_int_equal(stint_pool_create(&pool, &options), 0);
-    return pool;
-}
-
-static stint_future *submit(stint_pool *pool, stint_fn *fn, void *arg)
-{
-    stint_future *future;
-    assert_int_equal(stint_submit(pool, fn, arg, NULL, &future), 0);
-    return future;
-}
-
-static int count(void *arg, void **value)
-{
-    (void)value;
-    atomic_fetch_add((atomic_uint *)arg, 1);
-    return 0;
-}
+#include "pools.h"
 
 static void assert_shut_down(stint_future *future)
 {
@@ -46,13 +15,13 @@ static void assert_shut_down(stint_future *future)
 
 TEST(bad_arguments_are_refused)
 {
-    stint_pool *pool = make_pool(1);
+    stint_pool *pool = make_pool(.workers = 1);
     stint_shutdown unknown;
     memset(&unknown, 0x7f, sizeof unknown);
     assert_int_equal(stint_pool_shutdown(NULL, STINT_SHUTDOWN_DRAIN, 0), EINVAL);
     assert_int_equal(stint_pool_shutdown(pool, unknown, 0), EINVAL);
     atomic_uint ran = 0;
-    stint_future *future = submit(pool, count, &ran); /* it is still open */
+    stint_future *future = submit(pool, count_run, &ran, NULL); /* it is still open */
     assert_int_equal(stint_future_wait(future, NULL), 0);
     stint_future_release(future);
     assert_int_equal(stint_pool_destroy(pool), 0);
@@ -61,18 +30,18 @@ TEST(bad_arguments_are_refused)
 
 TEST(draining_runs_what_is_queued)
 {
-    stint_pool *pool = make_pool(2);
+    stint_pool *pool = make_pool(.workers = 2);
     struct gate gate = { 0 };
     atomic_uint ran = 0;
-    stint_future *holders[2] = { submit(pool, gate_hold, &gate), submit(pool, gate_hold, &gate) };
+    stint_future *holders[2] = { submit(pool, gate_hold, &gate, NULL), submit(pool, gate_hold, &gate, NULL) };
     stint_future *futures[500];
     for (int i = 0; i < 500; i++)
-        futures[i] = submit(pool, count, &ran);
+        futures[i] = submit(pool, count_run, &ran, NULL);
     gate_await(&gate, 2);
     assert_int_equal(stint_pool_shutdown(pool, STINT_SHUTDOWN_DRAIN, 1000000), ETIMEDOUT);
     assert_int_equal(atomic_load(&ran), 0);
     stint_future *late = NULL;
-    assert_int_equal(stint_submit(pool, count, &ran, NULL, &late), ESHUTDOWN);
+    assert_int_equal(stint_submit(pool, count_run, &ran, NULL, &late), ESHUTDOWN);
     assert_null(late);
     gate_open(&gate);
     assert_int_equal(stint_pool_shutdown(pool, STINT_SHUTDOWN_DRAIN, STINT_FOREVER), 0);
@@ -88,17 +57,17 @@ TEST(draining_runs_what_is_queued)
 
 TEST(cancelling_resolves_the_queued_at_once_and_interrupts_the_running)
 {
-    stint_pool *pool = make_pool(2);
+    stint_pool *pool = make_pool(.workers = 2);
     struct gate deaf = { 0 };
     struct gate listening = { 0 };
     atomic_uint ran = 0;
-    stint_future *stubborn = submit(pool, gate_hold, &deaf);
-    stint_future *running = submit(pool, gate_hold_interruptibly, &listening);
+    stint_future *stubborn = submit(pool, gate_hold, &deaf, NULL);
+    stint_future *running = submit(pool, gate_hold_interruptibly, &listening, NULL);
     gate_await(&deaf, 1);
     gate_await(&listening, 1);
     stint_future *queued[100];
     for (int i = 0; i < 100; i++)
-        queued[i] = submit(pool, count, &ran);
+        queued[i] = submit(pool, count_run, &ran, NULL);
     assert_int_equal(stint_pool_shutdown(pool, STINT_SHUTDOWN_CANCEL, 0), ETIMEDOUT);
     assert_shut_down(running);
     for (int i = 0; i < 100; i++)
@@ -122,7 +91,7 @@ static int submit_brood_and_hold(void *arg, void **value)
 {
     struct brood *brood = arg;
     for (int i = 0; i < 300; i++) {
-        int error = stint_submit(brood->pool, count, &brood->ran, NULL, &brood->children[i]);
+        int error = stint_submit(brood->pool, count_run, &brood->ran, NULL, &brood->children[i]);
         if (error != 0)
             return error;
     }
@@ -131,8 +100,8 @@ static int submit_brood_and_hold(void *arg, void **value)
 
 TEST(cancelling_reaches_what_a_held_worker_has_in_its_deque)
 {
-    struct brood brood = { .pool = make_pool(1) };
-    stint_future *parent = submit(brood.pool, submit_brood_and_hold, &brood);
+    struct brood brood = { .pool = make_pool(.workers = 1) };
+    stint_future *parent = submit(brood.pool, submit_brood_and_hold, &brood, NULL);
     gate_await(&brood.gate, 1);
     assert_int_equal(stint_pool_shutdown(brood.pool, STINT_SHUTDOWN_CANCEL, 0), ETIMEDOUT);
     for (int i = 0; i < 300; i++)
@@ -145,11 +114,11 @@ TEST(cancelling_reaches_what_a_held_worker_has_in_its_deque)
 
 TEST(a_drain_can_be_turned_into_a_cancel)
 {
-    stint_pool *pool = make_pool(1);
+    stint_pool *pool = make_pool(.workers = 1);
     struct gate gate = { 0 };
     atomic_uint ran = 0;
-    stint_future *running = submit(pool, gate_hold_interruptibly, &gate);
-    stint_future *queued = submit(pool, count, &ran);
+    stint_future *running = submit(pool, gate_hold_interruptibly, &gate, NULL);
+    stint_future *queued = submit(pool, count_run, &ran, NULL);
     gate_await(&gate, 1);
     assert_int_equal(stint_pool_shutdown(pool, STINT_SHUTDOWN_DRAIN, 0), ETIMEDOUT);
     assert_false(stint_future_ready(running));
@@ -162,11 +131,11 @@ TEST(a_drain_can_be_turned_into_a_cancel)
 
 TEST(a_drain_with_time_enough_cancels_nothing)
 {
-    stint_pool *pool = make_pool(1);
+    stint_pool *pool = make_pool(.workers = 1);
     atomic_uint ran = 0;
     stint_future *futures[100];
     for (int i = 0; i < 100; i++)
-        futures[i] = submit(pool, count, &ran);
+        futures[i] = submit(pool, count_run, &ran, NULL);
     assert_int_equal(stint_pool_shutdown(pool, STINT_SHUTDOWN_DRAIN_THEN_CANCEL, STINT_FOREVER), 0);
     assert_int_equal(atomic_load(&ran), 100);
     for (int i = 0; i < 100; i++)
@@ -176,11 +145,11 @@ TEST(a_drain_with_time_enough_cancels_nothing)
 
 TEST(a_drain_whose_time_is_up_cancels_the_rest_and_waits_for_it)
 {
-    stint_pool *pool = make_pool(1);
+    stint_pool *pool = make_pool(.workers = 1);
     struct gate gate = { 0 };
     atomic_uint ran = 0;
-    stint_future *running = submit(pool, gate_hold_interruptibly, &gate);
-    stint_future *queued = submit(pool, count, &ran);
+    stint_future *running = submit(pool, gate_hold_interruptibly, &gate, NULL);
+    stint_future *queued = submit(pool, count_run, &ran, NULL);
     gate_await(&gate, 1);
     assert_int_equal(stint_pool_shutdown(pool, STINT_SHUTDOWN_DRAIN_THEN_CANCEL, 1000000), 0);
     assert_true(stint_future_ready(running));
@@ -193,14 +162,14 @@ TEST(a_drain_whose_time_is_up_cancels_the_rest_and_waits_for_it)
 
 TEST(a_shutdown_may_be_repeated)
 {
-    stint_pool *pool = make_pool(2);
+    stint_pool *pool = make_pool(.workers = 2);
     for (int i = 0; i < 3; i++) {
         assert_int_equal(stint_pool_shutdown(pool, STINT_SHUTDOWN_DRAIN, i == 0 ? STINT_FOREVER : 0), 0);
         assert_int_equal(stint_pool_shutdown(pool, STINT_SHUTDOWN_CANCEL, 0), 0);
     }
     atomic_uint ran = 0;
     stint_future *late;
-    assert_int_equal(stint_submit(pool, count, &ran, NULL, &late), ESHUTDOWN);
+    assert_int_equal(stint_submit(pool, count_run, &ran, NULL, &late), ESHUTDOWN);
     assert_int_equal(stint_pool_workers(pool), 2);
     assert_int_equal(stint_pool_destroy(pool), 0);
 }
@@ -222,11 +191,11 @@ static void *close_it(void *arg)
 TEST(several_threads_may_shut_down_at_once)
 {
     for (unsigned round = repeats(100); round > 0; round--) {
-        stint_pool *pool = make_pool(2);
+        stint_pool *pool = make_pool(.workers = 2);
         atomic_uint ran = 0;
         stint_future *futures[50];
         for (int i = 0; i < 50; i++)
-            futures[i] = submit(pool, count, &ran);
+            futures[i] = submit(pool, count_run, &ran, NULL);
         struct closer closers[4];
         for (unsigned i = 0; i < 4; i++) {
             closers[i] = (struct closer){ .pool = pool,
@@ -264,14 +233,14 @@ static int misbehave(void *arg, void **value)
     insider->destroy = stint_pool_destroy(insider->pool);
     gate_hold(&insider->gate, value);
     stint_future *future;
-    insider->submitted = stint_submit(insider->pool, count, NULL, NULL, &future);
+    insider->submitted = stint_submit(insider->pool, count_run, NULL, NULL, &future);
     return 0;
 }
 
 TEST(a_task_cannot_shut_its_pool_down_nor_submit_to_one_that_is)
 {
-    struct insider insider = { .pool = make_pool(1) };
-    stint_future *future = submit(insider.pool, misbehave, &insider);
+    struct insider insider = { .pool = make_pool(.workers = 1) };
+    stint_future *future = submit(insider.pool, misbehave, &insider, NULL);
     gate_await(&insider.gate, 1);
     assert_int_equal(insider.shutdown, EDEADLK);
     assert_int_equal(insider.destroy, EDEADLK);
@@ -288,11 +257,11 @@ TEST(a_task_cannot_shut_its_pool_down_nor_submit_to_one_that_is)
 
 TEST(destroying_a_pool_cancels_its_tasks)
 {
-    stint_pool *pool = make_pool(2);
+    stint_pool *pool = make_pool(.workers = 2);
     struct gate gate = { 0 };
     stint_future *futures[20];
     for (int i = 0; i < 20; i++)
-        futures[i] = submit(pool, gate_hold_interruptibly, &gate);
+        futures[i] = submit(pool, gate_hold_interruptibly, &gate, NULL);
     assert_int_equal(stint_pool_destroy(pool), 0);
     for (int i = 0; i < 20; i++)
         assert_shut_down(futures[i]);
@@ -317,7 +286,7 @@ static void *submit_until_refused(void *arg)
     struct submitter *submitter = arg;
     for (;;) {
         submitter->refusal =
-            stint_submit(submitter->pool, count, &submitter->ran, NULL, &submitter->futures[submitter->accepted]);
+            stint_submit(submitter->pool, count_run, &submitter->ran, NULL, &submitter->futures[submitter->accepted]);
         if (submitter->refusal == ESHUTDOWN || (submitter->refusal == 0 && ++submitter->accepted == MOST))
             return NULL;
     }
@@ -328,7 +297,7 @@ TEST(an_accepted_task_always_resolves_and_a_refused_one_never_runs)
     struct submitter *submitters = calloc(SUBMITTERS, sizeof *submitters);
     assert_non_null(submitters);
     for (unsigned round = repeats(300); round > 0; round--) {
-        stint_pool *pool = make_pool(2);
+        stint_pool *pool = make_pool(.workers = 2);
         for (int i = 0; i < SUBMITTERS; i++) {
             submitters[i].pool = pool;
             submitters[i].accepted = 0;

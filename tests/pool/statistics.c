@@ -1,28 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * What stint_pool_read and stint_pool_read_worker say agrees with what was done. */
-#include <errno.h>
-#include <stdlib.h>
-
-#include "test.h"
-#include <stint/stint.h>
-
-#include "gate.h"
-
-static stint_pool *make_pool(unsigned workers)
-{
-    stint_pool *pool;
-    const stint_pool_options options = { .workers = workers };
-    assert_int_equal(stint_pool_create(&pool, &options), 0);
-    return pool;
-}
-
-static stint_pool_statistics read_pool(const stint_pool *pool)
-{
-    stint_pool_statistics statistics;
-    assert_int_equal(stint_pool_read(pool, &statistics), 0);
-    return statistics;
-}
+#include "pools.h"
 
 static stint_worker_statistics read_workers(const stint_pool *pool)
 {
@@ -36,13 +15,6 @@ static stint_worker_statistics read_workers(const stint_pool *pool)
         sum.queued += statistics.queued;
     }
     return sum;
-}
-
-static int nothing(void *arg, void **value)
-{
-    (void)arg;
-    (void)value;
-    return 0;
 }
 
 static int fall_short(void *arg, void **value)
@@ -61,22 +33,9 @@ static int allocate(void *arg, void **value)
     return 0;
 }
 
-static stint_future *submit(stint_pool *pool, stint_fn *fn, void *arg, const stint_options *options)
-{
-    stint_future *future;
-    assert_int_equal(stint_submit(pool, fn, arg, options, &future), 0);
-    return future;
-}
-
-static void finish(stint_future *future)
-{
-    assert_int_equal(stint_future_wait(future, NULL), 0);
-    stint_future_release(future);
-}
-
 TEST(bad_arguments_are_refused)
 {
-    stint_pool *pool = make_pool(2);
+    stint_pool *pool = make_pool(.workers = 2);
     stint_pool_statistics of_pool;
     stint_worker_statistics of_worker;
     assert_int_equal(stint_pool_read(NULL, &of_pool), EINVAL);
@@ -89,15 +48,15 @@ TEST(bad_arguments_are_refused)
 
 TEST(outcomes_are_counted_by_reason)
 {
-    stint_pool *pool = make_pool(2);
+    stint_pool *pool = make_pool(.workers = 2);
     stint_options limited = STINT_OPTIONS_INIT;
     limited.budget.allocation = 1000;
     for (int i = 0; i < 30; i++)
-        finish(submit(pool, nothing, NULL, NULL));
+        take(submit(pool, do_nothing, NULL, NULL));
     for (int i = 0; i < 20; i++)
-        finish(submit(pool, fall_short, NULL, NULL));
+        take(submit(pool, fall_short, NULL, NULL));
     for (int i = 0; i < 10; i++)
-        finish(submit(pool, allocate, NULL, &limited));
+        take(submit(pool, allocate, NULL, &limited));
     stint_pool_statistics statistics = read_pool(pool);
     assert_int_equal(statistics.outcomes[STINT_REASON_NONE], 30);
     assert_int_equal(statistics.outcomes[STINT_REASON_FAILED], 20);
@@ -109,7 +68,7 @@ TEST(outcomes_are_counted_by_reason)
 
 TEST(what_waits_is_counted_where_it_waits)
 {
-    stint_pool *pool = make_pool(1);
+    stint_pool *pool = make_pool(.workers = 1);
     struct gate gate = { 0 };
     stint_account *account;
     const stint_account_limits limits = { .running = 1 };
@@ -120,22 +79,22 @@ TEST(what_waits_is_counted_where_it_waits)
     futures[0] = submit(pool, gate_hold, &gate, &options);
     gate_await(&gate, 1);
     for (int i = 1; i < 4; i++)
-        futures[i] = submit(pool, nothing, NULL, &options);
+        futures[i] = submit(pool, do_nothing, NULL, &options);
     for (int i = 4; i < 8; i++)
-        futures[i] = submit(pool, nothing, NULL, NULL);
+        futures[i] = submit(pool, do_nothing, NULL, NULL);
     stint_pool_statistics statistics = read_pool(pool);
     assert_int_equal(statistics.queued, 4);
     assert_int_equal(statistics.waiting, 3);
     gate_open(&gate);
     for (int i = 0; i < 8; i++)
-        finish(futures[i]);
+        take(futures[i]);
     assert_int_equal(stint_pool_destroy(pool), 0);
     stint_account_release(account);
 }
 
 TEST(tasks_that_never_start_are_counted_too)
 {
-    stint_pool *pool = make_pool(1);
+    stint_pool *pool = make_pool(.workers = 1);
     struct gate gate = { 0 };
     stint_options high = STINT_OPTIONS_INIT;
     high.priority = STINT_PRIORITY_HIGH;
@@ -143,7 +102,7 @@ TEST(tasks_that_never_start_are_counted_too)
     gate_await(&gate, 1);
     stint_future *futures[20];
     for (int i = 0; i < 20; i++)
-        futures[i] = submit(pool, nothing, NULL, i % 2 == 0 ? NULL : &high);
+        futures[i] = submit(pool, do_nothing, NULL, i % 2 == 0 ? NULL : &high);
     for (int i = 0; i < 8; i++)
         stint_future_cancel(futures[i]);
     assert_int_equal(stint_pool_shutdown(pool, STINT_SHUTDOWN_CANCEL, 0), ETIMEDOUT);
@@ -169,7 +128,7 @@ static int submit_brood_and_hold(void *arg, void **value)
     struct brood *brood = arg;
     for (int i = 0; i < 50; i++) {
         stint_future *future;
-        int error = stint_submit(brood->pool, nothing, NULL, NULL, &future);
+        int error = stint_submit(brood->pool, do_nothing, NULL, NULL, &future);
         if (error != 0)
             return error;
         stint_future_release(future);
@@ -179,23 +138,23 @@ static int submit_brood_and_hold(void *arg, void **value)
 
 TEST(a_worker_s_own_tasks_and_what_is_stolen_of_them_are_counted)
 {
-    struct brood brood = { .pool = make_pool(1) };
+    struct brood brood = { .pool = make_pool(.workers = 1) };
     stint_future *parent = submit(brood.pool, submit_brood_and_hold, &brood, NULL);
     gate_await(&brood.gate, 1);
     assert_int_equal(read_workers(brood.pool).queued, 50);
     assert_int_equal(read_pool(brood.pool).queued, 50);
     gate_open(&brood.gate);
-    finish(parent);
+    take(parent);
     assert_int_equal(stint_pool_destroy(brood.pool), 0);
 
-    brood = (struct brood){ .pool = make_pool(2) };
+    brood = (struct brood){ .pool = make_pool(.workers = 2) };
     parent = submit(brood.pool, submit_brood_and_hold, &brood, NULL);
     gate_await(&brood.gate, 1);
     while (read_pool(brood.pool).outcomes[STINT_REASON_NONE] < 50)
         gate_nap();
     assert_int_equal(read_workers(brood.pool).steals, 50);
     gate_open(&brood.gate);
-    finish(parent);
+    take(parent);
     while (read_workers(brood.pool).parks < 2)
         gate_nap();
     assert_int_equal(stint_pool_destroy(brood.pool), 0);

@@ -5,18 +5,9 @@
  * calls on, counts the blocks, and fails the call that it is told to. */
 #include <dirent.h>
 #include <dlfcn.h>
-#include <errno.h>
 #include <mimalloc.h>
-#include <pthread.h>
-#include <stdatomic.h>
-#include <stdbool.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include "test.h"
-#include <stint/stint.h>
-
-#include "gate.h"
+#include "pools.h"
 
 /* --- The calls in between ----------------------------------------------------------------------------------------- */
 
@@ -181,7 +172,7 @@ static void await_workers(stint_pool *pool, unsigned workers)
     }
 }
 
-static stint_pool *make_pool(unsigned workers, size_t capacity)
+static stint_pool *make_warm_pool(unsigned workers, size_t capacity)
 {
     stint_pool *pool = make_unwarmed_pool(workers, capacity);
     await_workers(pool, workers);
@@ -191,7 +182,7 @@ static stint_pool *make_pool(unsigned workers, size_t capacity)
 static int warm_up(void **state)
 {
     (void)state;
-    assert_int_equal(stint_pool_destroy(make_pool(MOST_WORKERS, 0)), 0);
+    assert_int_equal(stint_pool_destroy(make_warm_pool(MOST_WORKERS, 0)), 0);
     return 0;
 }
 
@@ -271,7 +262,7 @@ static void assert_refused(stint_pool *pool, unsigned nth, int expected)
 
 TEST(a_submission_without_memory_leaves_nothing)
 {
-    stint_pool *pool = make_pool(1, 0);
+    stint_pool *pool = make_warm_pool(1, 0);
     for (unsigned nth = 1;; nth++) {
         long before = atomic_load(&blocks);
         stint_future *future;
@@ -295,7 +286,7 @@ TEST(a_submission_without_memory_leaves_nothing)
 
 TEST(a_submission_to_a_full_or_a_closed_pool_leaves_nothing)
 {
-    stint_pool *pool = make_pool(1, 2);
+    stint_pool *pool = make_warm_pool(1, 2);
     struct gate gate = { 0 };
     stint_future *holder, *queued[2];
     assert_int_equal(stint_submit(pool, gate_hold, &gate, NULL, &holder), 0);
@@ -335,7 +326,7 @@ static int submit_without_memory(void *arg, void **value)
 
 TEST(a_task_may_try_again_after_a_submission_without_memory)
 {
-    struct inside inside = { .pool = make_pool(1, 0) };
+    struct inside inside = { .pool = make_warm_pool(1, 0) };
     stint_future *future;
     stint_outcome outcome;
     assert_int_equal(stint_submit(inside.pool, submit_without_memory, &inside, NULL, &future), 0);
@@ -364,7 +355,7 @@ static int sleep_without_a_spare(void *arg, void **value)
 TEST(a_region_for_which_no_spare_can_be_started_does_without)
 {
     unsigned threads_before = count_threads();
-    stint_pool *pool = make_pool(1, 0);
+    stint_pool *pool = make_warm_pool(1, 0);
     bool tried = false;
     for (int i = 0; i < 3; i++) {
         stint_future *future;
@@ -390,7 +381,7 @@ static void count_call(stint_future *future, const stint_outcome *outcome, void 
 /* Without memory no callback is taken, no compound made; with it, each gives back what it took. */
 TEST(what_follows_a_future_needs_memory_only_when_it_is_asked_for)
 {
-    stint_pool *pool = make_pool(1, 0);
+    stint_pool *pool = make_warm_pool(1, 0);
     struct gate gate = { 0 };
     atomic_uint calls = 0;
     long before = atomic_load(&blocks);
@@ -426,7 +417,7 @@ TEST(what_follows_a_future_needs_memory_only_when_it_is_asked_for)
 /* A future that is added without memory arrives nowhere; one that was, takes no more memory to arrive. */
 TEST(a_completion_queue_takes_its_memory_when_futures_are_added)
 {
-    stint_pool *pool = make_pool(1, 0);
+    stint_pool *pool = make_warm_pool(1, 0);
     struct gate gate = { 0 };
     long before = atomic_load(&blocks);
     stint_completions *queue = NULL;
@@ -463,7 +454,7 @@ TEST(a_pool_and_its_tasks_give_all_memory_back)
 {
     long before = atomic_load(&blocks);
     for (int round = 0; round < 20; round++) {
-        stint_pool *pool = make_pool(3, 0);
+        stint_pool *pool = make_warm_pool(3, 0);
         stint_future *futures[300];
         for (int i = 0; i < 300; i++) {
             assert_int_equal(stint_submit(pool, run, NULL, NULL, &futures[i]), 0);

@@ -1,40 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
  * Waiting for a place in a full queue. */
-#include <errno.h>
-#include <pthread.h>
-#include <sched.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "test.h"
-#include <stint/stint.h>
-
-#include "gate.h"
+#include "pools.h"
 
 #define CAPACITY 8
-
-static stint_pool *make_pool(unsigned workers)
-{
-    stint_pool *pool;
-    const stint_pool_options options = { .workers = workers, .queue_capacity = CAPACITY };
-    assert_int_equal(stint_pool_create(&pool, &options), 0);
-    return pool;
-}
-
-static int nothing(void *arg, void **value)
-{
-    *value = arg;
-    return 0;
-}
-
-static stint_outcome finish(stint_future *future)
-{
-    stint_outcome outcome;
-    assert_int_equal(stint_future_wait(future, &outcome), 0);
-    stint_future_release(future);
-    return outcome;
-}
 
 /* A pool of one worker, which is held, and whose queue is full. */
 struct full {
@@ -47,33 +16,33 @@ struct full {
 static void fill(struct full *full)
 {
     memset(full, 0, sizeof *full);
-    full->pool = make_pool(1);
+    full->pool = make_pool(.workers = 1, .queue_capacity = CAPACITY);
     assert_int_equal(stint_submit(full->pool, gate_hold, &full->gate, NULL, &full->holder), 0);
     gate_await(&full->gate, 1);
     for (int i = 0; i < CAPACITY; i++)
-        assert_int_equal(stint_submit_wait(full->pool, nothing, NULL, NULL, 0, &full->queued[i]), 0);
+        assert_int_equal(stint_submit_wait(full->pool, give, NULL, NULL, 0, &full->queued[i]), 0);
 }
 
 static void empty(struct full *full)
 {
     gate_open(&full->gate);
-    finish(full->holder);
+    take(full->holder);
     for (int i = 0; i < CAPACITY; i++)
-        finish(full->queued[i]);
+        take(full->queued[i]);
     assert_int_equal(stint_pool_destroy(full->pool), 0);
 }
 
 TEST(bad_arguments_are_refused)
 {
-    stint_pool *pool = make_pool(1);
+    stint_pool *pool = make_pool(.workers = 1, .queue_capacity = CAPACITY);
     stint_future *future = NULL;
     stint_options options = STINT_OPTIONS_INIT;
-    assert_int_equal(stint_submit_wait(NULL, nothing, NULL, NULL, 0, &future), EINVAL);
+    assert_int_equal(stint_submit_wait(NULL, give, NULL, NULL, 0, &future), EINVAL);
     assert_int_equal(stint_submit_wait(pool, NULL, NULL, NULL, 0, &future), EINVAL);
-    assert_int_equal(stint_submit_wait(pool, nothing, NULL, NULL, 0, NULL), EINVAL);
+    assert_int_equal(stint_submit_wait(pool, give, NULL, NULL, 0, NULL), EINVAL);
     memset(&options.priority, 0x7f, sizeof options.priority);
-    assert_int_equal(stint_submit_wait(pool, nothing, NULL, &options, 0, &future), EINVAL);
-    assert_int_equal(stint_submit(pool, nothing, NULL, &options, &future), EINVAL);
+    assert_int_equal(stint_submit_wait(pool, give, NULL, &options, 0, &future), EINVAL);
+    assert_int_equal(stint_submit(pool, give, NULL, &options, &future), EINVAL);
     assert_null(future);
     assert_int_equal(stint_pool_destroy(pool), 0);
 }
@@ -83,11 +52,11 @@ TEST(it_times_out_and_leaves_nothing_behind)
     struct full full;
     fill(&full);
     stint_future *future = (stint_future *)&full;
-    assert_int_equal(stint_submit_wait(full.pool, nothing, NULL, NULL, 0, &future), ETIMEDOUT);
+    assert_int_equal(stint_submit_wait(full.pool, give, NULL, NULL, 0, &future), ETIMEDOUT);
     assert_null(future);
-    assert_int_equal(stint_submit_wait(full.pool, nothing, NULL, NULL, 1000000, &future), ETIMEDOUT);
+    assert_int_equal(stint_submit_wait(full.pool, give, NULL, NULL, 1000000, &future), ETIMEDOUT);
     assert_null(future);
-    assert_int_equal(stint_submit(full.pool, nothing, NULL, NULL, &future), EAGAIN);
+    assert_int_equal(stint_submit(full.pool, give, NULL, NULL, &future), EAGAIN);
     empty(&full);
 }
 
@@ -105,7 +74,7 @@ static void *wait_for_place(void *arg)
     struct waiter *waiter = arg;
     stint_options options = STINT_OPTIONS_INIT;
     options.account = waiter->account;
-    waiter->error = stint_submit_wait(waiter->pool, nothing, waiter, &options, STINT_FOREVER, &waiter->future);
+    waiter->error = stint_submit_wait(waiter->pool, give, waiter, &options, STINT_FOREVER, &waiter->future);
     atomic_store(&waiter->ready, true);
     return NULL;
 }
@@ -131,7 +100,7 @@ TEST(a_place_that_gets_free_is_given_to_one_who_waits)
     for (int i = 0; i < 4; i++) {
         pthread_join(waiters[i].thread, NULL);
         assert_int_equal(waiters[i].error, 0);
-        assert_ptr_equal(finish(waiters[i].future).value, &waiters[i]);
+        assert_ptr_equal(take(waiters[i].future).value, &waiters[i]);
     }
     empty(&full);
 }
@@ -151,7 +120,7 @@ TEST(shutting_down_ends_the_wait)
         assert_int_equal(waiter.error, ESHUTDOWN);
         assert_null(waiter.future);
         stint_future *future;
-        assert_int_equal(stint_submit_wait(full.pool, nothing, NULL, NULL, STINT_FOREVER, &future), ESHUTDOWN);
+        assert_int_equal(stint_submit_wait(full.pool, give, NULL, NULL, STINT_FOREVER, &future), ESHUTDOWN);
         empty(&full);
     }
 }
@@ -164,7 +133,7 @@ static int submit_waiting(void *arg, void **value)
     unsigned count = 0;
     int error;
     /* Its own deque, then the queue. */
-    while ((error = stint_submit_wait(full->pool, nothing, NULL, NULL, STINT_FOREVER, &futures[count])) == 0)
+    while ((error = stint_submit_wait(full->pool, give, NULL, NULL, STINT_FOREVER, &futures[count])) == 0)
         count++;
     while (count > 0)
         stint_future_release(futures[--count]);
@@ -173,10 +142,10 @@ static int submit_waiting(void *arg, void **value)
 
 TEST(a_task_does_not_wait_for_a_place_in_its_own_pool)
 {
-    struct full full = { .pool = make_pool(1) };
+    struct full full = { .pool = make_pool(.workers = 1, .queue_capacity = CAPACITY) };
     stint_future *future;
     assert_int_equal(stint_submit(full.pool, submit_waiting, &full, NULL, &future), 0);
-    assert_int_equal(finish(future).error, EDEADLK);
+    assert_int_equal(take(future).error, EDEADLK);
     assert_int_equal(stint_pool_destroy(full.pool), 0);
 }
 
@@ -191,7 +160,7 @@ TEST(a_cancelled_task_of_an_account_gives_its_place_to_one_who_waits)
     stint_options options = STINT_OPTIONS_INIT;
     options.account = account;
     unsigned count = 0;
-    while (stint_submit(full.pool, nothing, NULL, &options, &futures[count]) == 0)
+    while (stint_submit(full.pool, give, NULL, &options, &futures[count]) == 0)
         count++;
     start_waiting(&waiter, full.pool, account);
     for (int i = 0; i < 20; i++)
@@ -200,11 +169,11 @@ TEST(a_cancelled_task_of_an_account_gives_its_place_to_one_who_waits)
     stint_future_cancel(futures[0]);
     pthread_join(waiter.thread, NULL); /* although the worker is still held */
     assert_int_equal(waiter.error, 0);
-    assert_int_equal(finish(futures[0]).status, STINT_CANCELLED);
+    assert_int_equal(take(futures[0]).status, STINT_CANCELLED);
     gate_open(&full.gate);
     for (unsigned i = 1; i < count; i++)
-        assert_int_equal(finish(futures[i]).status, STINT_OK);
-    assert_int_equal(finish(waiter.future).status, STINT_OK);
+        assert_int_equal(take(futures[i]).status, STINT_OK);
+    assert_int_equal(take(waiter.future).status, STINT_OK);
     empty(&full);
     stint_account_release(account);
 }
@@ -213,7 +182,7 @@ TEST(a_cancelled_task_of_an_account_gives_its_place_to_one_who_waits)
 TEST(whose_account_has_a_place_again_is_found_behind_any_number_of_lines)
 {
     enum { LINES = 20 };
-    stint_pool *pool = make_pool(1);
+    stint_pool *pool = make_pool(.workers = 1, .queue_capacity = CAPACITY);
     stint_pool *other;
     const stint_pool_options other_options = { .workers = 1 };
     const stint_account_limits limits = { .waiting = 1 };
@@ -228,7 +197,7 @@ TEST(whose_account_has_a_place_again_is_found_behind_any_number_of_lines)
         stint_options options = STINT_OPTIONS_INIT;
         assert_int_equal(stint_account_create(&accounts[i], NULL, &limits), 0);
         options.account = accounts[i];
-        assert_int_equal(stint_submit(other, nothing, NULL, &options, &queued[i]), 0);
+        assert_int_equal(stint_submit(other, give, NULL, &options, &queued[i]), 0);
         start_waiting(&waiters[i], pool, accounts[i]);
     }
     for (int i = 0; i < 100; i++)
@@ -241,12 +210,12 @@ TEST(whose_account_has_a_place_again_is_found_behind_any_number_of_lines)
         assert_true(atomic_load(&waiters[i].ready));
         pthread_join(waiters[i].thread, NULL);
         assert_int_equal(waiters[i].error, 0);
-        assert_int_equal(finish(waiters[i].future).status, STINT_OK);
+        assert_int_equal(take(waiters[i].future).status, STINT_OK);
         stint_future_release(queued[i]);
         stint_account_release(accounts[i]);
     }
     gate_open(&gate);
-    assert_int_equal(finish(holder).status, STINT_OK);
+    assert_int_equal(take(holder).status, STINT_OK);
     assert_int_equal(stint_pool_destroy(other), 0);
     assert_int_equal(stint_pool_destroy(pool), 0);
 }
@@ -361,7 +330,7 @@ static void *submit_some(void *arg)
     pthread_barrier_wait(&crowd->start);
     for (int i = 0; i < ROUNDS; i++) {
         stint_future *future;
-        if (stint_submit_wait(crowd->pool, nothing, NULL, &options, STINT_FOREVER, &future) != 0) {
+        if (stint_submit_wait(crowd->pool, give, NULL, &options, STINT_FOREVER, &future) != 0) {
             atomic_fetch_add(&crowd->failed, 1);
             continue;
         }
@@ -372,18 +341,11 @@ static void *submit_some(void *arg)
     return NULL;
 }
 
-static double processor_time(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
-    return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
-}
-
 /* Processor time a task, which does not depend on what else the machine does. */
 static double cost_of_a_task(unsigned threads, unsigned accounts)
 {
     static pthread_t ids[MANY];
-    struct crowd crowd = { .pool = make_pool(2), .count = accounts };
+    struct crowd crowd = { .pool = make_pool(.workers = 2, .queue_capacity = CAPACITY), .count = accounts };
     const stint_account_limits limits = { .running = 1 };
     for (unsigned i = 0; i < accounts; i++)
         assert_int_equal(stint_account_create(&crowd.accounts[i], NULL, i % 2 == 0 ? &limits : NULL), 0);
@@ -394,10 +356,10 @@ static double cost_of_a_task(unsigned threads, unsigned accounts)
     for (unsigned i = 0; i < threads; i++)
         assert_int_equal(pthread_create(&ids[i], &attributes, submit_some, &crowd), 0);
     pthread_barrier_wait(&crowd.start);
-    double begun = processor_time();
+    uint64_t begun = process_time_ns();
     for (unsigned i = 0; i < threads; i++)
         pthread_join(ids[i], NULL);
-    double cost = (processor_time() - begun) / (threads * ROUNDS);
+    double cost = (double)(process_time_ns() - begun) * 1e-9 / (threads * ROUNDS);
     assert_int_equal(atomic_load(&crowd.failed), 0);
     pthread_barrier_destroy(&crowd.start);
     pthread_attr_destroy(&attributes);

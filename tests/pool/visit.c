@@ -1,23 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
  * stint_pool_visit: what it shows of tasks that run and wait wherever a task can wait, and that looking harms nobody. */
-#include "support.h"
+#include "pools.h"
 
-#include <pthread.h>
-#include <stdatomic.h>
-
-#include "gate.h"
-
-#define MS UINT64_C(1000000)
 #define VIEWS 64
-
-static stint_pool *make_pool(unsigned workers)
-{
-    stint_pool *pool;
-    const stint_pool_options options = { .workers = workers };
-    assert_int_equal(stint_pool_create(&pool, &options), 0);
-    return pool;
-}
 
 struct seen {
     char name[STINT_NAME_SIZE];
@@ -60,24 +46,11 @@ static const struct seen *find(const struct views *views, const char *name)
     return found;
 }
 
-static stint_future *submit(stint_pool *pool, stint_fn *fn, void *arg, stint_options options)
+static stint_future *submit_with(stint_pool *pool, stint_fn *fn, void *arg, stint_options options)
 {
     stint_future *future;
     assert_int_equal(stint_submit(pool, fn, arg, &options, &future), 0);
     return future;
-}
-
-static void finish(stint_future *future)
-{
-    assert_int_equal(stint_future_wait(future, NULL), 0);
-    stint_future_release(future);
-}
-
-static int nothing(void *arg, void **value)
-{
-    (void)arg;
-    (void)value;
-    return 0;
 }
 
 /* --- What is shown ------------------------------------------------------------------------------------------------ */
@@ -96,7 +69,7 @@ static int hold_a_mebibyte_and_a_child(void *arg, void **value)
     void *blocks[64];
     for (int i = 0; i < 64; i++)
         blocks[i] = keep(stint_malloc(64 * KIB));
-    int error = stint_submit(holder->pool, nothing, NULL, &options, &holder->child);
+    int error = stint_submit(holder->pool, do_nothing, NULL, &options, &holder->child);
     error = error != 0 ? error : gate_hold(&holder->gate, value);
     for (int i = 0; i < 64; i++)
         stint_free(blocks[i]);
@@ -108,7 +81,7 @@ TEST(what_runs_and_what_waits_is_shown_with_its_name_account_age_and_limits)
     char long_name[200];
     memset(long_name, 'n', sizeof long_name - 1);
     long_name[sizeof long_name - 1] = '\0';
-    stint_pool *pool = make_pool(1);
+    stint_pool *pool = make_pool(.workers = 1);
     struct holder holder = { .pool = pool };
     stint_account *account;
     const stint_account_limits limits = { .name = "tenant" };
@@ -116,14 +89,14 @@ TEST(what_runs_and_what_waits_is_shown_with_its_name_account_age_and_limits)
     stint_options options = { .name = "runs",
                               .account = account,
                               .budget = { .memory = GIB, .wall_ns = 3600000 * MS } };
-    stint_future *running = submit(pool, hold_a_mebibyte_and_a_child, &holder, options);
+    stint_future *running = submit_with(pool, hold_a_mebibyte_and_a_child, &holder, options);
     gate_await(&holder.gate, 1);
     stint_future *waiting[5];
-    waiting[0] = submit(pool, nothing, NULL, (stint_options){ .name = "plain" });
-    waiting[1] = submit(pool, nothing, NULL, (stint_options){ .name = "of account", .account = account });
-    waiting[2] = submit(pool, nothing, NULL, (stint_options){ .name = "low", .priority = STINT_PRIORITY_LOW });
-    waiting[3] = submit(pool, nothing, NULL, (stint_options){ .name = long_name });
-    waiting[4] = submit(pool, nothing, NULL, (stint_options){ .name = "cancelled" });
+    waiting[0] = submit_with(pool, do_nothing, NULL, (stint_options){ .name = "plain" });
+    waiting[1] = submit_with(pool, do_nothing, NULL, (stint_options){ .name = "of account", .account = account });
+    waiting[2] = submit_with(pool, do_nothing, NULL, (stint_options){ .name = "low", .priority = STINT_PRIORITY_LOW });
+    waiting[3] = submit_with(pool, do_nothing, NULL, (stint_options){ .name = long_name });
+    waiting[4] = submit_with(pool, do_nothing, NULL, (stint_options){ .name = "cancelled" });
     stint_future_cancel(waiting[4]);
     nanosleep(&(struct timespec){ .tv_nsec = 2000000 }, NULL);
 
@@ -158,10 +131,10 @@ TEST(what_runs_and_what_waits_is_shown_with_its_name_account_age_and_limits)
     assert_int_equal(stint_pool_visit(NULL, note, &one), EINVAL);
     assert_int_equal(stint_pool_visit(pool, NULL, &one), EINVAL);
     gate_open(&holder.gate);
-    finish(running);
-    finish(holder.child);
+    take(running);
+    take(holder.child);
     for (int i = 0; i < 5; i++)
-        finish(waiting[i]);
+        take(waiting[i]);
     assert_int_equal(visit(pool).count, 0);
     assert_int_equal(stint_pool_destroy(pool), 0);
     stint_account_release(account);
@@ -194,21 +167,14 @@ static int wait_for_one_that_visits(void *arg, void **value)
 
 TEST(a_task_that_runs_on_top_of_one_that_waits_for_it_is_shown_before_it)
 {
-    struct nest nest = { .pool = make_pool(1) };
-    finish(submit(nest.pool, wait_for_one_that_visits, &nest, (stint_options){ .name = "outer" }));
+    struct nest nest = { .pool = make_pool(.workers = 1) };
+    take(submit_with(nest.pool, wait_for_one_that_visits, &nest, (stint_options){ .name = "outer" }));
     assert_int_equal(nest.views.count, 2);
     assert_string_equal(nest.views.seen[0].name, "inner");
     assert_string_equal(nest.views.seen[1].name, "outer");
     assert_true(nest.views.seen[0].view.running && nest.views.seen[1].view.running);
     assert_int_equal(nest.views.seen[1].view.run_ns, 0);
     assert_int_equal(stint_pool_destroy(nest.pool), 0);
-}
-
-static int do_nothing(void *arg, void **value)
-{
-    (void)arg;
-    (void)value;
-    return 0;
 }
 
 static int have_a_part_done(void *arg, void **value)
@@ -228,15 +194,15 @@ static int have_a_part_done(void *arg, void **value)
 
 TEST(a_task_that_has_a_part_done_by_another_worker_is_shown_once)
 {
-    stint_pool *pool = make_pool(2);
+    stint_pool *pool = make_pool(.workers = 2);
     struct gate gate = { 0 };
-    stint_future *future = submit(pool, have_a_part_done, &gate, (stint_options){ .name = "whole" });
+    stint_future *future = submit_with(pool, have_a_part_done, &gate, (stint_options){ .name = "whole" });
     gate_await(&gate, 1);
     struct views views = visit(pool);
     assert_int_equal(views.count, 1);
     assert_true(find(&views, "whole")->view.running);
     gate_open(&gate);
-    finish(future);
+    take(future);
     assert_int_equal(stint_pool_destroy(pool), 0);
 }
 
@@ -268,17 +234,17 @@ static int hold_locked(void *arg, void **value)
 
 static void assert_deferral(stint_fn *fn, stint_deferral deferral)
 {
-    stint_pool *pool = make_pool(1);
+    stint_pool *pool = make_pool(.workers = 1);
     struct gate gate = { 0 };
     stint_options options = { .name = "late", .budget = { .run_ns = MS } };
-    stint_future *future = submit(pool, fn, &gate, options);
+    stint_future *future = submit_with(pool, fn, &gate, options);
     gate_await(&gate, 1);
     struct views views = visit(pool);
     assert_int_equal(views.count, 1);
     assert_string_equal(stint_deferral_name(views.seen[0].view.deferral), stint_deferral_name(deferral));
     assert_true(views.seen[0].view.overdue);
     gate_open(&gate);
-    finish(future);
+    take(future);
     assert_int_equal(stint_pool_destroy(pool), 0);
 }
 
@@ -309,7 +275,7 @@ static int submit_a_child(void *arg, void **value)
 {
     stint_future *child;
     (void)value;
-    int error = stint_submit(arg, nothing, NULL, NULL, &child);
+    int error = stint_submit(arg, do_nothing, NULL, NULL, &child);
     if (error == 0)
         stint_future_release(child);
     return 0;
@@ -339,7 +305,7 @@ static void *produce(void *arg)
         memset(names[at], 'x', 99);
         names[at][99] = '\0';
         options.name = names[at];
-        if (stint_submit(producer->pool, dice < 8 ? submit_a_child : nothing, producer->pool, &options, &window[at]) !=
+        if (stint_submit(producer->pool, dice < 8 ? submit_a_child : do_nothing, producer->pool, &options, &window[at]) !=
             0) {
             window[at] = NULL;
             free(names[at]);
@@ -364,7 +330,7 @@ static bool check(const stint_task_view *view, void *arg)
 
 TEST(visits_while_tasks_come_and_go_see_whole_tasks_and_lose_none)
 {
-    stint_pool *pool = make_pool(2);
+    stint_pool *pool = make_pool(.workers = 2);
     struct producer producers[PRODUCERS];
     atomic_uint done = 0;
     for (unsigned i = 0; i < PRODUCERS; i++) {

@@ -3,7 +3,6 @@
  * The child of a fork can run tasks of its own, and end those that it was forked in. */
 #include "support.h"
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <sys/wait.h>
 

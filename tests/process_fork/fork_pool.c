@@ -2,19 +2,10 @@
  *
  * Forks of a process that has pools, while their threads and others allocate: the child can allocate, run tasks, and have
  * pools of its own; its parent's are refused with EOWNERDEAD; and it never hangs. */
-#include <errno.h>
-#include <pthread.h>
-#include <sched.h>
 #include <signal.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
-#include "test.h"
-#include <stint/stint.h>
-
-#include "gate.h"
+#include "pools.h"
 
 #define PATIENCE 20 /* seconds until a child that hangs is ended */
 
@@ -27,7 +18,7 @@ static void assert_ends_well(pid_t child)
     assert_int_equal(WEXITSTATUS(status), 0);
 }
 
-static stint_pool *make_pool(void)
+static stint_pool *try_to_make_pool(void)
 {
     stint_pool *pool;
     const stint_pool_options options = { .workers = 2 };
@@ -55,7 +46,7 @@ static int use_a_pool_of_its_own(void)
 {
     stint_options options = STINT_OPTIONS_INIT;
     options.budget.wall_ns = UINT64_C(10000000000);
-    stint_pool *pool = make_pool();
+    stint_pool *pool = try_to_make_pool();
     if (pool == NULL)
         return 10;
     for (int i = 0; i < 8; i++) {
@@ -103,7 +94,7 @@ static int meet_its_parent_s(stint_pool *pool, stint_future *running, stint_futu
 
 TEST(a_child_has_pools_of_its_own_and_none_of_its_parent_s)
 {
-    stint_pool *pool = make_pool();
+    stint_pool *pool = try_to_make_pool();
     struct gate gate = { 0 };
     stint_account *account;
     assert_int_equal(stint_account_create(&account, NULL, NULL), 0);
@@ -181,7 +172,7 @@ static void *submit_on_and_on(void *arg)
 
 TEST(a_child_never_hangs_whatever_was_under_way)
 {
-    stint_pool *pool = make_pool();
+    stint_pool *pool = try_to_make_pool();
     pthread_t threads[4];
     atomic_store(&enough, false);
     for (int i = 0; i < 4; i++)
@@ -241,7 +232,7 @@ TEST(a_task_may_fork)
 {
     stint_fn *const functions[] = { fork_inside, fork_and_return };
     for (int i = 0; i < 2; i++) {
-        stint_pool *pool = make_pool();
+        stint_pool *pool = try_to_make_pool();
         stint_future *future;
         stint_outcome outcome;
         assert_int_equal(stint_submit(pool, functions[i], pool, NULL, &future), 0);
@@ -262,13 +253,6 @@ struct outstanding {
     pid_t child;
     int join_error;
 };
-
-static int do_nothing(void *arg, void **value)
-{
-    (void)arg;
-    (void)value;
-    return 0;
-}
 
 static int fork_with_a_subtask_taken(void *arg, void **value)
 {
@@ -296,7 +280,7 @@ static int fork_with_a_subtask_taken(void *arg, void **value)
 
 TEST(what_a_child_s_task_had_others_do_is_not_waited_for)
 {
-    stint_pool *pool = make_pool();
+    stint_pool *pool = try_to_make_pool();
     for (int joins = 0; joins <= 1; joins++) {
         struct outstanding outstanding = { .joins = joins != 0, .join_error = -1 };
         stint_future *future;
@@ -359,7 +343,7 @@ static int go_round(stint_pool *pool)
 static int go_round_often(void)
 {
     int failed = 0;
-    stint_pool *pool = make_pool();
+    stint_pool *pool = try_to_make_pool();
     if (pool == NULL)
         return 30;
     for (int i = 0; i < 5 && failed == 0; i++)
@@ -370,7 +354,7 @@ static int go_round_often(void)
 TEST(what_a_parent_s_tasks_wait_for_is_nothing_to_its_child)
 {
     enum { WAITING = 8 };
-    stint_pool *pool = make_pool();
+    stint_pool *pool = try_to_make_pool();
     struct gate gate = { 0 };
     stint_future *held, *waiting[WAITING];
     assert_int_equal(stint_submit(pool, gate_hold, &gate, NULL, &held), 0);

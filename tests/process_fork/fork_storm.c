@@ -5,7 +5,6 @@
 #include "support.h"
 
 #include <link.h>
-#include <pthread.h>
 #include <stdatomic.h>
 #include <sys/wait.h>
 

@@ -8,7 +8,6 @@
 
 #include "support.h"
 
-#include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
 

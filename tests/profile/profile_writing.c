@@ -5,7 +5,6 @@
 #include "profile.h"
 
 #include <dlfcn.h>
-#include <pthread.h>
 #include <stdatomic.h>
 #include <sys/mman.h>
 

@@ -2,37 +2,7 @@
  *
  * Limits of accounts on a pool's tasks: of a living account they can be changed; so many of its tasks may wait; and a slot
  * that is free goes to whoever has waited longest for it, in whatever pool, and to nobody else. */
-#include "support.h"
-
-#include <pthread.h>
-#include <stdatomic.h>
-#include <sys/resource.h>
-
-#include "gate.h"
-
-#define MS UINT64_C(1000000)
-
-static stint_pool *make_pool(unsigned workers, size_t capacity)
-{
-    stint_pool *pool;
-    const stint_pool_options options = { .workers = workers, .queue_capacity = capacity };
-    assert_int_equal(stint_pool_create(&pool, &options), 0);
-    return pool;
-}
-
-static stint_account *make_account(stint_account *parent, stint_account_limits limits)
-{
-    stint_account *account;
-    assert_int_equal(stint_account_create(&account, parent, &limits), 0);
-    return account;
-}
-
-static stint_account_usage usage_of(const stint_account *account)
-{
-    stint_account_usage usage;
-    assert_int_equal(stint_account_read(account, &usage), 0);
-    return usage;
-}
+#include "pools.h"
 
 static int submit_to(stint_pool *pool, stint_fn *fn, void *arg, stint_account *account, stint_future **future)
 {
@@ -41,39 +11,17 @@ static int submit_to(stint_pool *pool, stint_fn *fn, void *arg, stint_account *a
     return stint_submit(pool, fn, arg, &options, future);
 }
 
-static stint_future *submit(stint_pool *pool, stint_fn *fn, void *arg, stint_account *account)
-{
-    stint_future *future;
-    assert_int_equal(submit_to(pool, fn, arg, account, &future), 0);
-    return future;
-}
-
-static void finish(stint_future *future)
-{
-    stint_outcome outcome;
-    assert_int_equal(stint_future_wait(future, &outcome), 0);
-    assert_ok(outcome);
-    stint_future_release(future);
-}
-
-static int count(void *arg, void **value)
-{
-    (void)value;
-    atomic_fetch_add((atomic_uint *)arg, 1);
-    return 0;
-}
-
 /* --- Changing them ------------------------------------------------------------------------------------------------ */
 
 TEST(more_slots_let_begin_what_was_held_back)
 {
     enum { TASKS = 3 };
-    stint_pool *pool = make_pool(TASKS, 0);
-    stint_account *account = make_account(NULL, (stint_account_limits){ .running = 1 });
+    stint_pool *pool = make_pool(.workers = TASKS);
+    stint_account *account = make_account(NULL, .running = 1);
     struct gate gate = { 0 };
     stint_future *futures[TASKS];
     for (int i = 0; i < TASKS; i++)
-        futures[i] = submit(pool, gate_hold, &gate, account);
+        futures[i] = submit_for(pool, gate_hold, &gate, account);
     gate_await(&gate, 1);
     assert_int_equal(stint_account_set_limits(account, &(stint_account_limits){ .running = 2 }), 0);
     gate_await(&gate, 2);
@@ -84,7 +32,7 @@ TEST(more_slots_let_begin_what_was_held_back)
     gate_await(&gate, 3);
     gate_open(&gate);
     for (int i = 0; i < TASKS; i++)
-        finish(futures[i]);
+        assert_ok(take(futures[i]));
     assert_int_equal(stint_pool_destroy(pool), 0);
     stint_account_release(account);
 }
@@ -97,7 +45,7 @@ static int allocate_so_much(void *arg, void **value)
 
 TEST(other_limits_of_bytes_and_slots_hold_from_now_on)
 {
-    stint_account *account = make_account(NULL, (stint_account_limits){ .allocation = MIB });
+    stint_account *account = make_account(NULL, .allocation = MIB);
     stint_options options = STINT_OPTIONS_INIT;
     options.account = account;
     size_t size = 2 * MIB;
@@ -131,22 +79,22 @@ TEST(bad_limits_are_refused)
 
 TEST(so_many_tasks_of_an_account_may_wait)
 {
-    stint_pool *pool = make_pool(1, 0);
-    stint_account *parent = make_account(NULL, (stint_account_limits){ .waiting = 5 });
-    stint_account *account = make_account(parent, (stint_account_limits){ .waiting = 3 });
-    stint_account *sibling = make_account(parent, (stint_account_limits){ .waiting = 0 });
+    stint_pool *pool = make_pool(.workers = 1);
+    stint_account *parent = make_account(NULL, .waiting = 5);
+    stint_account *account = make_account(parent, .waiting = 3);
+    stint_account *sibling = make_account(parent, .waiting = 0);
     struct gate gate = { 0 };
     atomic_uint ran = 0;
-    stint_future *holder = submit(pool, gate_hold, &gate, account);
+    stint_future *holder = submit_for(pool, gate_hold, &gate, account);
     gate_await(&gate, 1);
     stint_future *futures[5], *refused;
     for (int i = 0; i < 3; i++)
-        futures[i] = submit(pool, count, &ran, account);
-    assert_int_equal(submit_to(pool, count, &ran, account, &refused), EDQUOT);
+        futures[i] = submit_for(pool, count_run, &ran, account);
+    assert_int_equal(submit_to(pool, count_run, &ran, account, &refused), EDQUOT);
     assert_null(refused);
     for (int i = 3; i < 5; i++)
-        futures[i] = submit(pool, count, &ran, sibling);
-    assert_int_equal(submit_to(pool, count, &ran, sibling, &refused), EDQUOT);
+        futures[i] = submit_for(pool, count_run, &ran, sibling);
+    assert_int_equal(submit_to(pool, count_run, &ran, sibling, &refused), EDQUOT);
     assert_int_equal(usage_of(account).waiting, 3);
     assert_int_equal(usage_of(sibling).waiting, 2);
     assert_int_equal(usage_of(parent).waiting, 5);
@@ -154,13 +102,13 @@ TEST(so_many_tasks_of_an_account_may_wait)
     stint_future_cancel(futures[0]);
     assert_int_equal(usage_of(parent).waiting, 4);
     stint_future_release(futures[0]);
-    futures[0] = submit(pool, count, &ran, account);
-    stint_future *plain = submit(pool, count, &ran, NULL); /* others are not concerned */
+    futures[0] = submit_for(pool, count_run, &ran, account);
+    stint_future *plain = submit_for(pool, count_run, &ran, NULL); /* others are not concerned */
     gate_open(&gate);
-    finish(holder);
-    finish(plain);
+    assert_ok(take(holder));
+    assert_ok(take(plain));
     for (int i = 0; i < 5; i++)
-        finish(futures[i]);
+        assert_ok(take(futures[i]));
     assert_int_equal(usage_of(parent).waiting, 0);
     assert_int_equal(stint_pool_destroy(pool), 0);
     stint_account_release(account);
@@ -182,7 +130,7 @@ static void *submit_and_wait(void *arg)
     struct waiter *waiter = arg;
     stint_options options = STINT_OPTIONS_INIT;
     options.account = waiter->account;
-    waiter->error = stint_submit_wait(waiter->pool, count, waiter->ran, &options, STINT_FOREVER, &waiter->future);
+    waiter->error = stint_submit_wait(waiter->pool, count_run, waiter->ran, &options, STINT_FOREVER, &waiter->future);
     return NULL;
 }
 
@@ -190,21 +138,21 @@ static void *submit_and_wait(void *arg)
 TEST(who_submits_and_waits_is_put_when_the_account_has_room)
 {
     enum { WAITERS = 6 };
-    stint_pool *pools[2] = { make_pool(1, 0), make_pool(1, 0) };
-    stint_account *account = make_account(NULL, (stint_account_limits){ .waiting = 1 });
+    stint_pool *pools[2] = { make_pool(.workers = 1), make_pool(.workers = 1) };
+    stint_account *account = make_account(NULL, .waiting = 1);
     atomic_uint ran = 0;
     for (int way = 0; way < 2; way++) {
         struct gate gate = { 0 };
         struct waiter waiters[WAITERS];
         stint_future *holders[2], *queued, *late;
         for (int i = 0; i < 2; i++)
-            holders[i] = submit(pools[i], gate_hold, &gate, NULL);
+            holders[i] = submit_for(pools[i], gate_hold, &gate, NULL);
         gate_await(&gate, 2);
-        queued = submit(pools[0], count, &ran, account);
+        queued = submit_for(pools[0], count_run, &ran, account);
         stint_options options = STINT_OPTIONS_INIT;
         options.account = account;
-        assert_int_equal(stint_submit_wait(pools[0], count, &ran, &options, MS, &late), ETIMEDOUT);
-        assert_int_equal(stint_submit_wait(pools[1], count, &ran, &options, MS, &late), ETIMEDOUT);
+        assert_int_equal(stint_submit_wait(pools[0], count_run, &ran, &options, MS, &late), ETIMEDOUT);
+        assert_int_equal(stint_submit_wait(pools[1], count_run, &ran, &options, MS, &late), ETIMEDOUT);
         for (int i = 0; i < WAITERS; i++) {
             waiters[i] = (struct waiter){ .pool = pools[i % 2], .account = account, .ran = &ran };
             assert_int_equal(pthread_create(&waiters[i].thread, NULL, submit_and_wait, &waiters[i]), 0);
@@ -221,10 +169,10 @@ TEST(who_submits_and_waits_is_put_when_the_account_has_room)
         }
         gate_open(&gate);
         for (int i = 0; i < WAITERS; i++)
-            finish(waiters[i].future);
-        finish(queued);
+            assert_ok(take(waiters[i].future));
+        assert_ok(take(queued));
         for (int i = 0; i < 2; i++)
-            finish(holders[i]);
+            assert_ok(take(holders[i]));
     }
     assert_int_equal(atomic_load(&ran), 2 * (WAITERS + 1));
     for (int i = 0; i < 2; i++)
@@ -239,7 +187,7 @@ static int spin_a_little(void *arg, void **value)
 {
     for (unsigned i = 0; i < 20000; i++)
         keep(&i);
-    return count(arg, value);
+    return count_run(arg, value);
 }
 
 struct single {
@@ -258,23 +206,23 @@ static int look_at_the_others(void *arg, void **value)
 TEST(a_task_of_another_pool_does_not_wait_for_this_pool_s_backlog)
 {
     enum { BACKLOG = 2000 };
-    stint_pool *pools[2] = { make_pool(1, 4096), make_pool(1, 0) };
-    stint_account *account = make_account(NULL, (stint_account_limits){ .running = 1 });
+    stint_pool *pools[2] = { make_pool(.workers = 1, .queue_capacity = 4096), make_pool(.workers = 1) };
+    stint_account *account = make_account(NULL, .running = 1);
     struct gate gate = { 0 };
     atomic_uint ran = 0;
     struct single single = { .others = &ran };
     static stint_future *backlog[BACKLOG];
-    stint_future *holder = submit(pools[0], gate_hold, &gate, account);
+    stint_future *holder = submit_for(pools[0], gate_hold, &gate, account);
     gate_await(&gate, 1);
     for (int i = 0; i < BACKLOG; i++)
-        backlog[i] = submit(pools[0], spin_a_little, &ran, account);
-    stint_future *future = submit(pools[1], look_at_the_others, &single, account);
+        backlog[i] = submit_for(pools[0], spin_a_little, &ran, account);
+    stint_future *future = submit_for(pools[1], look_at_the_others, &single, account);
     assert_int_equal(stint_future_wait_for(future, 50 * MS, NULL), ETIMEDOUT); /* it is refused the slot */
     gate_open(&gate);
-    finish(future);
-    finish(holder);
+    assert_ok(take(future));
+    assert_ok(take(holder));
     for (int i = 0; i < BACKLOG; i++)
-        finish(backlog[i]);
+        assert_ok(take(backlog[i]));
     /* One of them at most when its worker was not asleep yet. */
     assert_in_range(single.others_before, 0, 2);
     assert_int_equal(usage_of(account).running, 0);
@@ -303,50 +251,42 @@ static void *run_in_a_loop(void *arg)
 
 TEST(a_task_gets_the_slot_beside_a_loop_of_stint_run)
 {
-    stint_pool *pool = make_pool(1, 0);
-    struct runner runner = { .account = make_account(NULL, (stint_account_limits){ .running = 1 }) };
+    stint_pool *pool = make_pool(.workers = 1);
+    struct runner runner = { .account = make_account(NULL, .running = 1) };
     atomic_uint ran = 0;
     assert_int_equal(pthread_create(&runner.thread, NULL, run_in_a_loop, &runner), 0);
     while (atomic_load(&runner.runs) == 0)
         gate_nap();
     for (int i = 0; i < 20; i++)
-        finish(submit(pool, count, &ran, runner.account));
+        assert_ok(take(submit_for(pool, count_run, &ran, runner.account)));
     atomic_store(&runner.stop, true);
     pthread_join(runner.thread, NULL);
     assert_int_equal(stint_pool_destroy(pool), 0);
     stint_account_release(runner.account);
 }
 
-static double processor_time(void)
-{
-    struct rusage usage;
-    getrusage(RUSAGE_SELF, &usage);
-    return (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
-           1e-6 * (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec);
-}
-
 /* Seconds of processor time a task, of so many with an account each below one with one slot. */
 static double cost_of_herd(unsigned accounts)
 {
-    stint_pool *pool = make_pool(2, 2 * accounts);
-    stint_account *parent = make_account(NULL, (stint_account_limits){ .running = 1 });
+    stint_pool *pool = make_pool(.workers = 2, .queue_capacity = 2 * accounts);
+    stint_account *parent = make_account(NULL, .running = 1);
     struct gate gate = { 0 };
     atomic_uint ran = 0;
     stint_future **futures = calloc(accounts, sizeof *futures);
     assert_non_null(futures);
-    stint_future *holder = submit(pool, gate_hold, &gate, parent);
+    stint_future *holder = submit_for(pool, gate_hold, &gate, parent);
     gate_await(&gate, 1);
     for (unsigned i = 0; i < accounts; i++) {
-        stint_account *account = make_account(parent, (stint_account_limits){ .waiting = 0 });
-        futures[i] = submit(pool, spin_a_little, &ran, account);
+        stint_account *account = make_account(parent, .waiting = 0);
+        futures[i] = submit_for(pool, spin_a_little, &ran, account);
         stint_account_release(account);
     }
-    double begin = processor_time();
+    uint64_t begun = process_time_ns();
     gate_open(&gate);
     for (unsigned i = 0; i < accounts; i++)
-        finish(futures[i]);
-    double cost = (processor_time() - begin) / accounts;
-    finish(holder);
+        assert_ok(take(futures[i]));
+    double cost = (double)(process_time_ns() - begun) * 1e-9 / accounts;
+    assert_ok(take(holder));
     assert_int_equal(atomic_load(&ran), accounts);
     assert_int_equal(stint_pool_destroy(pool), 0);
     stint_account_release(parent);
@@ -428,12 +368,12 @@ static void *produce(void *arg)
 
 TEST(every_task_resolves_whatever_happens_to_the_limits)
 {
-    stint_pool *pools[2] = { make_pool(2, 128), make_pool(1, 128) };
+    stint_pool *pools[2] = { make_pool(.workers = 2, .queue_capacity = 128), make_pool(.workers = 1, .queue_capacity = 128) };
     stint_account *accounts[ACCOUNTS];
     struct producer producers[PRODUCERS];
     atomic_uint ran = 0;
     for (int i = 0; i < ACCOUNTS; i++)
-        accounts[i] = make_account(i == 0 ? NULL : accounts[i / 2], (stint_account_limits){ .running = 2 });
+        accounts[i] = make_account(i == 0 ? NULL : accounts[i / 2], .running = 2);
     for (unsigned i = 0; i < PRODUCERS; i++) {
         producers[i] = (struct producer){ .pools = pools, .accounts = accounts, .ran = &ran, .seed = i };
         assert_int_equal(pthread_create(&producers[i].thread, NULL, produce, &producers[i]), 0);

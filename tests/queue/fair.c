@@ -2,14 +2,10 @@
  *
  * Turns by processor time: an account with work for ever gets its share of what the pool's tasks use in all, whatever the
  * others run, and as its weight says. Shares of processor time, so the machine's mood is nothing to them. */
-#include "support.h"
-
 #include <math.h>
-#include <stdatomic.h>
 
-#include "gate.h"
+#include "pools.h"
 
-#define MS UINT64_C(1000000)
 #define LOOP_NS MS
 #define GOOD_NS (200 * UINT64_C(1000))
 #define TOLERANCE 0.1
@@ -69,13 +65,6 @@ static void submit_one(struct party *party)
     stint_future_release(future);
 }
 
-static uint64_t processor_time(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-    return (uint64_t)now.tv_sec * 1000 * MS + (uint64_t)now.tv_nsec;
-}
-
 static int loop_for_ever(void *arg, void **value)
 {
     (void)arg;
@@ -89,8 +78,8 @@ static int be_good(void *arg, void **value)
 {
     (void)arg;
     (void)value;
-    uint64_t end = processor_time() + GOOD_NS;
-    while (processor_time() < end)
+    uint64_t end = thread_time_ns() + GOOD_NS;
+    while (thread_time_ns() < end)
         ;
     return 0;
 }

@@ -2,23 +2,13 @@
  *
  * Whatever is queued anywhere is reached in a bounded number of turns, whatever else there is to do. Counted in tasks, not
  * in time. */
-#include "support.h"
-
-#include <stdatomic.h>
-
-#include "gate.h"
+#include "pools.h"
 
 #define TURNS_FOR_OWN 64
 #define TURNS_FOR_OTHER 64
 #define MANY_TURNS 10000000 /* of a pool that never comes to it */
 
 static stint_pool *pool;
-
-static void make_pool(unsigned workers)
-{
-    const stint_pool_options options = { .workers = workers, .spares = STINT_NO_SPARES };
-    assert_int_equal(stint_pool_create(&pool, &options), 0);
-}
 
 static bool submit_and_forget(stint_fn *fn, void *arg)
 {
@@ -71,7 +61,7 @@ TEST(older_tasks_run_beside_one_that_submits_itself_again)
         atomic_store(&own.victims, 0);
         atomic_store(&own.turns, 0);
         atomic_store(&own.ended, 0);
-        make_pool(workers);
+        pool = make_pool(.workers = workers, .spares = STINT_NO_SPARES);
         for (unsigned i = 0; i < workers; i++)
             assert_true(submit_and_forget(begin_loop, i == 0 ? pool : NULL));
         while (atomic_load(&own.ended) < workers)
@@ -120,7 +110,7 @@ static int submit_a_child_and_hold(void *arg, void **value)
 TEST(a_child_of_a_busy_task_is_stolen_although_the_queue_is_never_empty)
 {
     enum { QUEUED = 1000 };
-    make_pool(2);
+    pool = make_pool(.workers = 2, .spares = STINT_NO_SPARES);
     struct gate both = { 0 };
     stint_future *holders[2];
     for (int i = 0; i < 2; i++)

@@ -2,38 +2,12 @@
  *
  * Accounts whose tasks run on a pool: what the ledger says while they run and at the end, and whom a spent account
  * stops. */
-#include "support.h"
-
-#include <pthread.h>
-#include <stdatomic.h>
+#include "pools.h"
 
 #define WORKERS 2
 #define GRANT (256 * KIB)
 #define LARGEST (300 * KIB)
 #define WINDOW 256 /* tasks that wait or run at once */
-
-static stint_account *make_account(stint_account *parent, size_t allocation)
-{
-    stint_account_limits limits = { .allocation = allocation };
-    stint_account *account;
-    assert_int_equal(stint_account_create(&account, parent, &limits), 0);
-    return account;
-}
-
-static stint_account_usage usage_of(const stint_account *account)
-{
-    stint_account_usage usage;
-    assert_int_equal(stint_account_read(account, &usage), 0);
-    return usage;
-}
-
-static stint_pool *make_pool(void)
-{
-    stint_pool *pool;
-    stint_pool_options options = { .workers = WORKERS };
-    assert_int_equal(stint_pool_create(&pool, &options), 0);
-    return pool;
-}
 
 /* --- The ledger while tasks run ------------------------------------------------------------------------------------ */
 
@@ -113,13 +87,13 @@ TEST(test_the_ledger_is_right_while_tasks_run_and_are_cancelled_and_exact_at_the
 {
     static stint_future *futures[WINDOW];
     static struct charging work[WINDOW];
-    stint_account *root = make_account(NULL, 0);
-    stint_account *account = make_account(root, 0);
+    stint_account *root = make_account(NULL);
+    stint_account *account = make_account(root);
     struct reader reader = { .account = account };
     pthread_t thread;
     assert_int_equal(pthread_create(&thread, NULL, read_the_ledger, &reader), 0);
 
-    stint_pool *pool = make_pool();
+    stint_pool *pool = make_pool(.workers = WORKERS);
     stint_options options = STINT_OPTIONS_INIT;
     options.account = account;
     uint64_t random = 1;
@@ -193,7 +167,7 @@ static void run_tenants(struct tenant *tenants, size_t count, size_t tasks)
 {
     stint_future **futures = calloc(count * tasks, sizeof *futures);
     assert_non_null(futures);
-    stint_pool *pool = make_pool();
+    stint_pool *pool = make_pool(.workers = WORKERS);
     for (size_t i = 0; i < count * tasks; i++) {
         stint_options options = { .account = tenants[i % count].account };
         assert_int_equal(stint_submit(pool, allocate_and_free, NULL, &options, &futures[i]), 0);
@@ -230,10 +204,10 @@ static void assert_spent(const struct tenant *tenant, size_t room)
 TEST(test_a_spent_account_stops_its_tenant_s_tasks_and_nobody_else_s)
 {
     struct tenant tenants[4] = {
-        { .account = make_account(NULL, 0) },
-        { .account = make_account(NULL, 10 * TASK_BYTES) },
-        { .account = make_account(NULL, 50 * TASK_BYTES) },
-        { .account = make_account(NULL, GIB) },
+        { .account = make_account(NULL) },
+        { .account = make_account(NULL, .allocation = 10 * TASK_BYTES) },
+        { .account = make_account(NULL, .allocation = 50 * TASK_BYTES) },
+        { .account = make_account(NULL, .allocation = GIB) },
     };
     run_tenants(tenants, 4, 100);
     assert_all_ok(&tenants[0], 100);
@@ -249,13 +223,13 @@ TEST(test_a_spent_account_stops_its_tenant_s_tasks_and_nobody_else_s)
 /* A tenant has two requests: one is spent by itself, and then the tenant is, for both. Another tenant has one. */
 TEST(test_a_request_s_account_stops_that_request_and_its_tenant_s_all_of_them)
 {
-    stint_account *all = make_account(NULL, 0);
-    stint_account *tenant = make_account(all, 60 * TASK_BYTES);
-    stint_account *other = make_account(all, 0);
+    stint_account *all = make_account(NULL);
+    stint_account *tenant = make_account(all, .allocation = 60 * TASK_BYTES);
+    stint_account *other = make_account(all);
     struct tenant requests[3] = {
-        { .account = make_account(tenant, 10 * TASK_BYTES) },
-        { .account = make_account(tenant, 0) },
-        { .account = make_account(other, 0) },
+        { .account = make_account(tenant, .allocation = 10 * TASK_BYTES) },
+        { .account = make_account(tenant) },
+        { .account = make_account(other) },
     };
     run_tenants(requests, 3, 40);
     assert_spent(&requests[0], 10);

@@ -10,7 +10,6 @@
 #include <dirent.h>
 
 #include <netinet/in.h>
-#include <pthread.h>
 #include <stdatomic.h>
 #include <sys/socket.h>
 

@@ -4,7 +4,6 @@
  * them back, hands heaps over, makes new ones. Each block has a pattern, which whoever frees it looks at. */
 #include "support.h"
 
-#include <pthread.h>
 #include <stdatomic.h>
 
 #define PLACES 8192

@@ -4,8 +4,6 @@
  * too; destroying that heap must not take the dead thread's blocks along. */
 #include "support.h"
 
-#include <pthread.h>
-
 #define THREADS 8
 #define BLOCKS 200
 #define BLOCK_SIZE 600

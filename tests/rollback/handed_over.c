@@ -6,7 +6,6 @@
 #include <argz.h>
 #include <envz.h>
 #include <execinfo.h>
-#include <fcntl.h>
 #include <obstack.h>
 #include <spawn.h>
 

@@ -4,7 +4,6 @@
  * task is rolled back, unless a variable still points to it, and stays open when it is committed. */
 #include "handles.h"
 
-#include <pthread.h>
 #include <sys/wait.h>
 
 /* --- Tasks --- */
@@ -219,17 +218,6 @@ static int open_first(void *unused, void **value)
     if (pthread_create(&thread, NULL, open_shared, NULL) == 0)
         pthread_join(thread, NULL);
     return first != (iconv_t)-1 ? EIO : EINVAL;
-}
-
-static int fill_blocks(void *unused, void **value)
-{
-    (void)unused;
-    (void)value;
-    for (size_t size = 8; size <= 64; size += 8) {
-        for (int i = 0; i < 2000; i++)
-            memset(keep(malloc(size)), 0xee, size);
-    }
-    return 0;
 }
 
 /* libc loads a module for a conversion, and shares what that allocates between all who have it open. */

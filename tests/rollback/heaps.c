@@ -5,7 +5,6 @@
  * tasks than they were made in, in both directions, while the heaps' own threads go on. */
 #include "support.h"
 
-#include <pthread.h>
 #include <stdatomic.h>
 
 #define THREADS 2

@@ -4,7 +4,6 @@
  * together with all that they lead to; and it is known how much that is. */
 #include "support.h"
 
-#include <pthread.h>
 #include <semaphore.h>
 
 #define SIZE 4000
@@ -286,12 +285,6 @@ TEST(test_the_report_says_when_more_is_kept_than_the_limit)
         stint_free(blocks[i]);
     stint_set_kept_limit(64 * MIB);
     stint_set_root_report(NULL, NULL);
-}
-
-static void *free_it(void *block)
-{
-    stint_free(block);
-    return NULL;
 }
 
 TEST(test_a_free_on_any_thread_and_a_realloc_count)

@@ -4,8 +4,6 @@
  * threads have ended, memory that comes back. Sizes are of the process's resident memory. */
 #include "support.h"
 
-#include <pthread.h>
-
 static size_t grown(size_t before)
 {
     size_t now = resident();

@@ -4,8 +4,6 @@
  * anybody at any time, in small and in grown tasks and in scopes inside them. */
 #include "support.h"
 
-#include <pthread.h>
-
 struct record {
     struct record *next;
     size_t size;
@@ -258,13 +256,6 @@ TEST(test_results_of_a_wiped_task_are_as_all_its_blocks)
     stint_outcome outcome = run_task(do_job, &job, &options);
     assert_ok(outcome);
     assert_int_equal(free_records(outcome.value), 20);
-}
-
-static int do_nothing(void *arg, void **value)
-{
-    (void)arg;
-    (void)value;
-    return 0;
 }
 
 /* So many that the log is rid of them all when an inner scope opens; then the nursery is nobody's. */

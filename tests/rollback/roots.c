@@ -5,7 +5,6 @@
 
 #include <dlfcn.h>
 #include <link.h>
-#include <pthread.h>
 #include <sys/mman.h>
 
 static char *in_data;

@@ -4,10 +4,8 @@
 #include "support.h"
 
 #include <dlfcn.h>
-#include <fcntl.h>
 #include <link.h>
 #include <poll.h>
-#include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <sys/mman.h>

@@ -9,7 +9,6 @@
 
 #include "support.h"
 
-#include <pthread.h>
 #include <stdatomic.h>
 
 #define PLACES 4096

@@ -3,7 +3,6 @@
  * Thread-specific values: what a rolled-back scope set gets its old value back. */
 #include "support.h"
 
-#include <pthread.h>
 #include <threads.h>
 
 #define KEYS 40 /* more than libc keeps in a thread's own block */

@@ -5,7 +5,6 @@
 #include "support.h"
 
 #include <mntent.h>
-#include <pthread.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <wchar.h>

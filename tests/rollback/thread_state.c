@@ -5,7 +5,6 @@
 #include "support.h"
 
 #include <locale.h>
-#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 

@@ -3,7 +3,6 @@
  * A task's memory is a transaction: Ok commits it, Error and Cancelled leave nothing of it. */
 #include "support.h"
 
-#include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
 
@@ -60,15 +59,6 @@ static void *make_elsewhere(void *seed)
 {
     stint_outcome outcome;
     return stint_run(make_list, seed, NULL, &outcome) == 0 ? outcome.value : NULL;
-}
-
-static void *on_a_thread(void *(*function)(void *), void *arg)
-{
-    pthread_t thread;
-    void *result = NULL;
-    assert_int_equal(pthread_create(&thread, NULL, function, arg), 0);
-    assert_int_equal(pthread_join(thread, &result), 0);
-    return result;
 }
 
 TEST(test_an_ok_value_is_read_and_freed_on_any_thread)

@@ -5,8 +5,6 @@
  * would test nothing. */
 #include "support.h"
 
-#include <pthread.h>
-
 /* Another one for each trial, so that what one leaves is no part of the next. */
 static uint64_t secret = UINT64_C(0x5ec2e7f00d5ec2e7);
 
@@ -88,15 +86,6 @@ static void *look_on_a_thread(void *found)
 {
     *(bool *)found = look();
     return NULL;
-}
-
-static void *on_a_thread(void *(*function)(void *), void *arg)
-{
-    pthread_t thread;
-    void *result = NULL;
-    assert_int_equal(pthread_create(&thread, NULL, function, arg), 0);
-    assert_int_equal(pthread_join(thread, &result), 0);
-    return result;
 }
 
 static bool is_found_anywhere(void)
@@ -230,12 +219,6 @@ static int make_aligned_blocks(void *unused, void **value)
 TEST_WITH(test_aligned_blocks_are_wiped, change_secret, NULL)
 {
     assert_wiped(make_aligned_blocks);
-}
-
-static void *free_it(void *block)
-{
-    stint_free(block);
-    return NULL;
 }
 
 static int let_another_thread_free(void *unused, void **value)

@@ -6,7 +6,6 @@
 
 #include <signal.h>
 #include <stint/interrupt.h>
-#include <time.h>
 
 static int start(void **state)
 {

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
  * Contexts: they follow what a task submits, forks and runs, and are destroyed once, when nobody has them any more. */
-#include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
 

@@ -4,8 +4,6 @@
  * than the outer ones have left; what it commits is the outer one's. */
 #include "support.h"
 
-#include <pthread.h>
-
 /* One level of a nest: its options, what it does, and what became of it. */
 struct level {
     stint_options options;

@@ -3,8 +3,6 @@
  * stint_run: what it hands to the function, what it gives back, what it refuses, and what it measures. */
 #include "support.h"
 
-#include <pthread.h>
-
 static int leave_value(void *arg, void **value)
 {
     char *copy = stint_strdup(arg);

@@ -1,67 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
  * The order of callbacks, taking them back, and the end of their pool. */
-#include <errno.h>
-#include <pthread.h>
-#include <sched.h>
-#include <stdlib.h>
-
-#include "test.h"
-#include <stint/stint.h>
-
-#include "gate.h"
-#include "repeats.h"
+#include "calls.h"
 
 #define RACERS 3
-
-static stint_pool *make_pool(unsigned workers)
-{
-    stint_pool *pool;
-    const stint_pool_options options = { .workers = workers };
-    assert_int_equal(stint_pool_create(&pool, &options), 0);
-    return pool;
-}
-
-static stint_future *submit(stint_pool *pool, stint_fn *fn, void *arg, const stint_options *options)
-{
-    stint_future *future;
-    assert_int_equal(stint_submit(pool, fn, arg, options, &future), 0);
-    return future;
-}
-
-static int give(void *arg, void **value)
-{
-    *value = arg;
-    return 0;
-}
-
-/* What a callback saw. */
-struct call {
-    atomic_uint count;
-    stint_future *future;
-    stint_outcome outcome;
-    pthread_t thread;
-    int error;
-    atomic_uint *clock; /* counts calls over all */
-    unsigned turn;
-};
-
-static void note(stint_future *future, const stint_outcome *outcome, void *arg)
-{
-    struct call *call = arg;
-    call->future = future;
-    call->outcome = *outcome;
-    call->thread = pthread_self();
-    if (call->clock != NULL)
-        call->turn = atomic_fetch_add(call->clock, 1);
-    atomic_fetch_add(&call->count, 1);
-}
-
-static void await_call(struct call *call)
-{
-    while (atomic_load(&call->count) == 0)
-        gate_nap();
-}
 
 /* --- Order -------------------------------------------------------------------------------------------------------- */
 
@@ -89,7 +31,7 @@ static void be_second(stint_future *future, const stint_outcome *outcome, void *
 
 TEST(a_callback_given_when_the_future_has_resolved_does_not_overtake_earlier_ones)
 {
-    stint_pool *pool = make_pool(2);
+    stint_pool *pool = make_pool(.workers = 2);
     unsigned too_early = 0;
     for (unsigned i = repeats(5000); i > 0; i--) {
         struct pair pair = { .first_called = false };
@@ -138,7 +80,7 @@ static void *give_later(void *arg)
 
 TEST(a_callback_given_in_a_callback_comes_before_those_given_after_it)
 {
-    stint_pool *pool = make_pool(1);
+    stint_pool *pool = make_pool(.workers = 1);
     struct relay relay = { .future = submit(pool, give, NULL, NULL) };
     relay.late.clock = relay.later.clock = &relay.clock;
     stint_future *other = submit(pool, give, NULL, NULL);
@@ -178,7 +120,7 @@ static void *cancel_it(void *future)
 TEST(when_destroy_returns_the_callbacks_of_what_others_cancelled_have_too)
 {
     for (int kind = 0; kind < 3; kind++) {
-        stint_pool *pool = make_pool(1);
+        stint_pool *pool = make_pool(.workers = 1);
         struct gate gate = { 0 };
         atomic_uint stage = 0;
         stint_options options = STINT_OPTIONS_INIT;
@@ -207,7 +149,7 @@ TEST(when_destroy_returns_the_callbacks_of_what_others_cancelled_have_too)
 
 TEST(a_callback_that_was_taken_back_is_not_called)
 {
-    stint_pool *pool = make_pool(1);
+    stint_pool *pool = make_pool(.workers = 1);
     struct gate gate = { 0 };
     atomic_uint clock = 0;
     struct call calls[5] = { 0 };
@@ -257,7 +199,7 @@ static void take_itself_back(stint_future *future, const stint_outcome *outcome,
 
 TEST(a_callback_that_has_begun_says_so)
 {
-    stint_pool *pool = make_pool(1);
+    stint_pool *pool = make_pool(.workers = 1);
     struct self self = { .future = submit(pool, give, NULL, NULL) };
     assert_int_equal(stint_future_wait(self.future, NULL), 0);
     assert_int_equal(stint_future_follow(self.future, &self.follower, take_itself_back, &self), 0);
@@ -308,7 +250,7 @@ static void *tug_at(void *arg)
 
 TEST(each_callback_is_called_or_taken_back)
 {
-    stint_pool *pool = make_pool(1);
+    stint_pool *pool = make_pool(.workers = 1);
     struct tug tug = { .round = 0 };
     pthread_t threads[RACERS];
     for (int i = 0; i < RACERS; i++)

@@ -1,47 +1,18 @@
 /* SPDX-License-Identifier: MIT
  *
  * Completion queues: every future that was added arrives once, and the descriptor tells so. */
-#include <errno.h>
 #include <poll.h>
-#include <pthread.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/resource.h>
-#include <unistd.h>
 
-#include "test.h"
-#include <stint/stint.h>
-
-#include "gate.h"
-
-static stint_pool *make_pool(unsigned workers)
-{
-    stint_pool *pool;
-    const stint_pool_options options = { .workers = workers, .queue_capacity = 1 << 16 };
-    assert_int_equal(stint_pool_create(&pool, &options), 0);
-    return pool;
-}
+#include "pools.h"
 
 static stint_completions *make_queue(void)
 {
     stint_completions *queue;
     assert_int_equal(stint_completions_create(&queue), 0);
     return queue;
-}
-
-static stint_future *submit(stint_pool *pool, stint_fn *fn, void *arg)
-{
-    stint_future *future;
-    assert_int_equal(stint_submit(pool, fn, arg, NULL, &future), 0);
-    return future;
-}
-
-static int give(void *arg, void **value)
-{
-    *value = arg;
-    return 0;
 }
 
 static bool is_readable(const stint_completions *queue, int timeout_ms)
@@ -63,8 +34,8 @@ static size_t read_some(stint_completions *queue, stint_completion *array, size_
 TEST(bad_arguments_are_refused)
 {
     stint_completions *queue = make_queue();
-    stint_pool *pool = make_pool(1);
-    stint_future *future = submit(pool, give, NULL);
+    stint_pool *pool = make_pool(.workers = 1, .queue_capacity = 1 << 16);
+    stint_future *future = submit(pool, give, NULL, NULL);
     stint_completion completion;
     size_t count = 7;
     assert_int_equal(stint_completions_create(NULL), EINVAL);
@@ -98,11 +69,11 @@ TEST(without_a_descriptor_no_queue_is_made)
 
 TEST(a_future_arrives_when_it_has_resolved_with_all_that_was_added)
 {
-    stint_pool *pool = make_pool(1);
+    stint_pool *pool = make_pool(.workers = 1, .queue_capacity = 1 << 16);
     stint_completions *queue = make_queue();
     struct gate gate = { 0 };
     int data[3];
-    stint_future *futures[3] = { submit(pool, gate_hold, &gate), submit(pool, give, &data), submit(pool, give, pool) };
+    stint_future *futures[3] = { submit(pool, gate_hold, &gate, NULL), submit(pool, give, &data, NULL), submit(pool, give, pool, NULL) };
     for (int i = 0; i < 3; i++)
         assert_int_equal(stint_completions_add(queue, futures[i], &data[i]), 0);
     stint_completion completions[4];
@@ -130,9 +101,9 @@ TEST(a_future_arrives_when_it_has_resolved_with_all_that_was_added)
 
 TEST(a_future_that_has_resolved_arrives_at_once_as_often_as_it_is_added)
 {
-    stint_pool *pool = make_pool(1);
+    stint_pool *pool = make_pool(.workers = 1, .queue_capacity = 1 << 16);
     stint_completions *queues[2] = { make_queue(), make_queue() };
-    stint_future *future = submit(pool, give, pool);
+    stint_future *future = submit(pool, give, pool, NULL);
     assert_int_equal(stint_future_wait(future, NULL), 0);
     for (int i = 0; i < 4; i++)
         assert_int_equal(stint_completions_add(queues[i % 2], future, pool), 0);
@@ -152,11 +123,11 @@ TEST(a_future_that_has_resolved_arrives_at_once_as_often_as_it_is_added)
 /* However many arrive, an unread queue is told of once; and however few are read, it stays readable until the last. */
 TEST(the_descriptor_is_written_once_and_stays_readable_until_all_is_read)
 {
-    stint_pool *pool = make_pool(1);
+    stint_pool *pool = make_pool(.workers = 1, .queue_capacity = 1 << 16);
     stint_completions *queue = make_queue();
     for (int round = 0; round < 3; round++) {
         for (int i = 0; i < MANY; i++) {
-            stint_future *future = submit(pool, give, NULL);
+            stint_future *future = submit(pool, give, NULL, NULL);
             assert_int_equal(stint_future_wait(future, NULL), 0);
             assert_int_equal(stint_completions_add(queue, future, NULL), 0);
             stint_future_release(future);
@@ -181,12 +152,12 @@ TEST(the_descriptor_is_written_once_and_stays_readable_until_all_is_read)
 
 TEST(a_queue_may_go_with_completions_in_it_and_futures_outstanding)
 {
-    stint_pool *pool = make_pool(2);
+    stint_pool *pool = make_pool(.workers = 2, .queue_capacity = 1 << 16);
     for (int round = 0; round < 200; round++) {
         stint_completions *queue = make_queue();
         struct gate gate = { 0 };
-        stint_future *futures[4] = { submit(pool, gate_hold, &gate), submit(pool, give, NULL), submit(pool, give, NULL),
-                                     submit(pool, give, NULL) };
+        stint_future *futures[4] = { submit(pool, gate_hold, &gate, NULL), submit(pool, give, NULL, NULL), submit(pool, give, NULL, NULL),
+                                     submit(pool, give, NULL, NULL) };
         for (int i = 0; i < 4; i++)
             assert_int_equal(stint_completions_add(queue, futures[i], NULL), 0);
         if (round % 2 == 0)
@@ -233,8 +204,8 @@ static int add_in_task(void *arg, void **value)
 
 TEST(a_task_may_add_and_read)
 {
-    struct adder adder = { .pool = make_pool(1), .queue = make_queue() };
-    stint_future *future = submit(adder.pool, add_in_task, &adder);
+    struct adder adder = { .pool = make_pool(.workers = 1, .queue_capacity = 1 << 16), .queue = make_queue() };
+    stint_future *future = submit(adder.pool, add_in_task, &adder, NULL);
     stint_outcome outcome;
     assert_int_equal(stint_future_wait(future, &outcome), 0);
     assert_int_equal(outcome.error, EIO);
@@ -287,7 +258,7 @@ TEST(loops_of_every_kind_see_each_future_once)
     static const uint32_t events[] = { EPOLLIN, EPOLLIN | EPOLLET };
     for (int round = 0; round < 4; round++) {
         int readers = 1 + round / 2;
-        stint_pool *pool = make_pool(2);
+        stint_pool *pool = make_pool(.workers = 2, .queue_capacity = 1 << 16);
         atomic_uint left = TASKS;
         memset(seen, 0, sizeof seen);
         struct reader reader = { make_queue(), seen, &left, events[round % 2], round % 2 == 0 ? 64 : 5 };
@@ -295,7 +266,7 @@ TEST(loops_of_every_kind_see_each_future_once)
         for (int i = 0; i < readers; i++)
             assert_int_equal(pthread_create(&threads[i], NULL, read_in_a_loop, &reader), 0);
         for (int i = 0; i < TASKS; i++) {
-            stint_future *future = submit(pool, give, NULL);
+            stint_future *future = submit(pool, give, NULL, NULL);
             assert_int_equal(stint_completions_add(reader.queue, future, &seen[i]), 0);
             if (i % 7 == 0)
                 stint_future_cancel(future);

@@ -2,28 +2,13 @@
  *
  * Tasks that wait for a time, and series of them: when they start, how they are ended, what a shutdown does. Times are
  * asserted in one direction only: nothing starts early. */
-#include <pthread.h>
-#include <sched.h>
-#include <stdatomic.h>
-
-#include "gate.h"
-#include "support.h"
-
-#define MS UINT64_C(1000000)
+#include "pools.h"
 
 static uint64_t now(void)
 {
     struct timespec time;
     clock_gettime(CLOCK_MONOTONIC, &time);
     return (uint64_t)time.tv_sec * 1000 * MS + (uint64_t)time.tv_nsec;
-}
-
-static stint_pool *make_pool(unsigned workers, size_t capacity)
-{
-    stint_pool *pool;
-    const stint_pool_options options = { .workers = workers, .queue_capacity = capacity };
-    assert_int_equal(stint_pool_create(&pool, &options), 0);
-    return pool;
 }
 
 static int note_time(void *arg, void **value)
@@ -35,7 +20,7 @@ static int note_time(void *arg, void **value)
 
 TEST(a_delayed_task_starts_no_earlier_than_it_should)
 {
-    stint_pool *pool = make_pool(2, 0);
+    stint_pool *pool = make_pool(.workers = 2);
     uint64_t started[20] = { 0 };
     uint64_t wanted[20];
     stint_future *futures[20];
@@ -58,7 +43,7 @@ TEST(a_delayed_task_starts_no_earlier_than_it_should)
 
 TEST(bad_arguments_are_refused)
 {
-    stint_pool *pool = make_pool(1, 0);
+    stint_pool *pool = make_pool(.workers = 1);
     stint_future *future;
     assert_int_equal(stint_submit_at(NULL, note_time, NULL, NULL, 1, &future), EINVAL);
     assert_int_equal(stint_submit_at(pool, NULL, NULL, NULL, 1, &future), EINVAL);
@@ -84,7 +69,7 @@ static stint_future *submit_in_an_hour(stint_pool *pool, stint_fn *fn, void *arg
 
 TEST(a_delayed_task_can_be_cancelled)
 {
-    stint_pool *pool = make_pool(1, 0);
+    stint_pool *pool = make_pool(.workers = 1);
     uint64_t started = 0;
     stint_future *future = submit_in_an_hour(pool, note_time, &started);
     assert_int_equal(stint_future_wait_for(future, 0, NULL), ETIMEDOUT);
@@ -104,7 +89,7 @@ TEST(a_delayed_task_can_be_cancelled)
 TEST(a_shutdown_waits_for_no_time_to_come)
 {
     for (int how = STINT_SHUTDOWN_DRAIN; how <= STINT_SHUTDOWN_DRAIN_THEN_CANCEL; how++) {
-        stint_pool *pool = make_pool(1, 0);
+        stint_pool *pool = make_pool(.workers = 1);
         uint64_t started = 0;
         stint_future *delayed = submit_in_an_hour(pool, note_time, &started);
         stint_future *series;
@@ -134,7 +119,7 @@ static int nap(void *arg, void **value)
 TEST(a_drain_ends_while_turns_run)
 {
     for (int how = STINT_SHUTDOWN_DRAIN; how <= STINT_SHUTDOWN_DRAIN_THEN_CANCEL; how++) {
-        stint_pool *pool = make_pool(2, 0);
+        stint_pool *pool = make_pool(.workers = 2);
         stint_future *series[8];
         for (int i = 0; i < 8; i++)
             assert_int_equal(stint_submit_every(pool, nap, NULL, NULL, 1, 1, &series[i]), 0);
@@ -153,7 +138,7 @@ TEST(a_drain_ends_while_turns_run)
 /* The queue is full, and others try again and again to get in: what is due comes first. */
 TEST(what_is_due_gets_the_next_place)
 {
-    stint_pool *pool = make_pool(1, 2);
+    stint_pool *pool = make_pool(.workers = 1, .queue_capacity = 2);
     struct gate gate = { 0 };
     uint64_t started[40] = { 0 };
     stint_future *holder;
@@ -277,7 +262,7 @@ static stint_outcome run_series(stint_pool *pool, struct beat *series)
 
 TEST(a_series_goes_on_until_a_turn_fails_or_leaves_a_value)
 {
-    stint_pool *pool = make_pool(2, 0);
+    stint_pool *pool = make_pool(.workers = 2);
     struct beat fails = { .period = 2 * MS, .code = 5, .until = 6 };
     run_series(pool, &fails);
     struct beat gives = { .period = 2 * MS, .value = &gives, .until = 4 };
@@ -295,7 +280,7 @@ TEST(a_series_goes_on_until_a_turn_fails_or_leaves_a_value)
 
 TEST(a_series_can_be_cancelled_at_any_time)
 {
-    stint_pool *pool = make_pool(2, 0);
+    stint_pool *pool = make_pool(.workers = 2);
     for (int i = 0; i < 100; i++) {
         struct beat series = { .period = MS / 2, .until = 1000000 };
         stint_future *future;
@@ -318,7 +303,7 @@ TEST(a_series_can_be_cancelled_at_any_time)
 
 TEST(a_series_leaves_one_completion)
 {
-    stint_pool *pool = make_pool(1, 0);
+    stint_pool *pool = make_pool(.workers = 1);
     stint_completions *queue;
     struct beat series = { .period = MS, .code = 5, .until = 3 };
     stint_options options = STINT_OPTIONS_INIT;
@@ -345,7 +330,7 @@ TEST(a_series_leaves_one_completion)
 TEST(a_pool_may_go_while_tasks_become_due)
 {
     for (int round = 0; round < 100; round++) {
-        stint_pool *pool = make_pool(2, 16);
+        stint_pool *pool = make_pool(.workers = 2, .queue_capacity = 16);
         uint64_t started[20] = { 0 };
         stint_future *futures[20];
         for (int i = 0; i < 20; i++) {
@@ -380,7 +365,7 @@ TEST(a_pool_may_go_while_tasks_become_due)
 /* One task of the account runs and one waits: no other may wait. Those behind it in line do not wait for that. */
 TEST(what_is_due_waits_until_its_account_may_have_it_waiting)
 {
-    stint_pool *pool = make_pool(2, 0);
+    stint_pool *pool = make_pool(.workers = 2);
     struct gate gate = { 0 };
     uint64_t started[4] = { 0 };
     stint_future *futures[5];
@@ -416,7 +401,7 @@ TEST(what_is_due_waits_until_its_account_may_have_it_waiting)
 TEST(those_whose_account_is_full_start_in_their_turn)
 {
     for (int cut = 0; cut < 2; cut++) {
-        stint_pool *pool = make_pool(2, 0);
+        stint_pool *pool = make_pool(.workers = 2);
         static uint64_t started[200];
         stint_future *futures[200];
         stint_options options[2] = { STINT_OPTIONS_INIT, STINT_OPTIONS_INIT };

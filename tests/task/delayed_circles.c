@@ -3,9 +3,6 @@
  * Waits for tasks that wait for something else than a worker: followers of futures, serial queues, groups, series,
  * times. That they give their places up, are helped where every thread sleeps, and are told where they would never
  * end. */
-#include <sched.h>
-
-#include "gate.h"
 #include "pools.h"
 
 static int do_nothing_next(const stint_outcome *outcome, void *arg, void **value)
@@ -118,9 +115,9 @@ static int wait_for_oneself(void *arg, void **value)
 TEST(who_waits_for_what_waits_for_itself_is_told)
 {
     for (size_t i = 0; i < WAITS; i++) {
-        struct scene scene = { .pool = make_pool(1, 0), .wait = all_waits[i] };
-        atomic_store(&scene.own, submit_to(scene.pool, wait_for_oneself, &scene, NULL));
-        assert_outcome(take_from(scene.own), STINT_ERROR, STINT_REASON_FAILED, EDEADLK);
+        struct scene scene = { .pool = make_pool(.workers = 1), .wait = all_waits[i] };
+        atomic_store(&scene.own, submit(scene.pool, wait_for_oneself, &scene, NULL));
+        assert_outcome(take_in_time(scene.own), STINT_ERROR, STINT_REASON_FAILED, EDEADLK);
         assert_int_equal(stint_pool_destroy(scene.pool), 0);
     }
 }
@@ -143,12 +140,12 @@ static int wait_for_the_first(void *arg, void **value)
 TEST(one_of_two_that_wait_for_each_other_over_something_is_told)
 {
     for (size_t i = 0; i < 2 * WAITS; i++) {
-        stint_pool *pool = make_pool(2, 0);
-        stint_pool *beside = i % 2 == 0 ? pool : make_pool(1, STINT_NO_SPARES);
+        stint_pool *pool = make_pool(.workers = 2);
+        stint_pool *beside = i % 2 == 0 ? pool : make_pool(.workers = 1, .spares = STINT_NO_SPARES);
         struct scene scene = { .pool = pool, .beside = beside, .wait = all_waits[i / 2] };
         stint_outcome outcomes[2];
-        atomic_store(&scene.own, submit_to(pool, wait_for_the_other, &scene, NULL));
-        atomic_store(&scene.other, submit_to(beside, wait_for_the_first, &scene, NULL));
+        atomic_store(&scene.own, submit(pool, wait_for_the_other, &scene, NULL));
+        atomic_store(&scene.other, submit(beside, wait_for_the_first, &scene, NULL));
         assert_int_equal(stint_future_wait_for(scene.own, 60000 * MS, &outcomes[0]), 0);
         assert_int_equal(stint_future_wait_for(scene.other, 60000 * MS, &outcomes[1]), 0);
         assert_int_equal((outcomes[0].error == EDEADLK) + (outcomes[1].error == EDEADLK), 1);
@@ -172,11 +169,11 @@ static int submit_behind_oneself_and_wait(void *arg, void **value)
 
 TEST(who_waits_for_one_behind_it_in_a_serial_queue_is_told)
 {
-    struct scene scene = { .pool = make_pool(1, 0) };
+    struct scene scene = { .pool = make_pool(.workers = 1) };
     stint_future *future;
     assert_int_equal(stint_serial_create(&scene.serial, scene.pool, 0), 0);
     assert_int_equal(stint_serial_submit(scene.serial, submit_behind_oneself_and_wait, &scene, NULL, &future), 0);
-    assert_outcome(take_from(future), STINT_ERROR, STINT_REASON_FAILED, EDEADLK);
+    assert_outcome(take_in_time(future), STINT_ERROR, STINT_REASON_FAILED, EDEADLK);
     stint_serial_release(scene.serial);
     assert_int_equal(stint_pool_destroy(scene.pool), 0);
 }
@@ -216,7 +213,7 @@ static int wait_behind_the_first(void *arg, void **value)
 
 TEST(one_of_two_that_wait_behind_each_other_in_serial_queues_is_told)
 {
-    stint_pool *pool = make_pool(2, STINT_NO_SPARES);
+    stint_pool *pool = make_pool(.workers = 2, .spares = STINT_NO_SPARES);
     struct crossing crossing = { .begun = 0 };
     stint_future *futures[2];
     for (int i = 0; i < 2; i++)
@@ -225,7 +222,7 @@ TEST(one_of_two_that_wait_behind_each_other_in_serial_queues_is_told)
         stint_serial_submit(crossing.serials[0], wait_behind_the_second, &crossing, NULL, &futures[0]), 0);
     assert_int_equal(stint_serial_submit(crossing.serials[1], wait_behind_the_first, &crossing, NULL, &futures[1]), 0);
     for (int i = 0; i < 2; i++)
-        take_from(futures[i]);
+        take_in_time(futures[i]);
     assert_int_equal(atomic_load(&crossing.told), 1);
     for (int i = 0; i < 2; i++)
         stint_serial_release(crossing.serials[i]);
@@ -241,11 +238,11 @@ static int wait_for_ones_series(void *arg, void **value)
 
 TEST(a_turn_that_waits_for_its_series_is_told)
 {
-    struct scene scene = { .pool = make_pool(1, 0) };
+    struct scene scene = { .pool = make_pool(.workers = 1) };
     stint_future *series;
     assert_int_equal(stint_submit_every(scene.pool, wait_for_ones_series, &scene, NULL, 1, MS, &series), 0);
     atomic_store(&scene.own, series);
-    assert_outcome(take_from(series), STINT_ERROR, STINT_REASON_FAILED, EDEADLK);
+    assert_outcome(take_in_time(series), STINT_ERROR, STINT_REASON_FAILED, EDEADLK);
     assert_int_equal(stint_pool_destroy(scene.pool), 0);
 }
 
@@ -307,15 +304,15 @@ static int submit_for_later_and_wait(void *arg, void **value)
 /* One worker and no spare: what is awaited has nobody else to run it. */
 TEST(the_only_worker_may_wait_for_what_waits_for_something_else)
 {
-    struct scene scene = { .pool = make_pool(1, STINT_NO_SPARES) };
+    struct scene scene = { .pool = make_pool(.workers = 1, .spares = STINT_NO_SPARES) };
     assert_int_equal(stint_serial_create(&scene.serial, scene.pool, 0), 0);
     for (size_t i = 0; i < WAITS; i++) {
         scene.wait = all_waits[i];
-        assert_ok(take_from(submit_to(scene.pool, submit_and_wait_over_something, &scene, NULL)));
+        assert_ok(take_in_time(submit(scene.pool, submit_and_wait_over_something, &scene, NULL)));
     }
-    assert_ok(take_from(submit_to(scene.pool, submit_to_a_serial_queue_and_wait_for_the_second, &scene, NULL)));
-    assert_ok(take_from(submit_to(scene.pool, begin_a_series_and_wait, &scene, NULL)));
-    assert_ok(take_from(submit_to(scene.pool, submit_for_later_and_wait, &scene, NULL)));
+    assert_ok(take_in_time(submit(scene.pool, submit_to_a_serial_queue_and_wait_for_the_second, &scene, NULL)));
+    assert_ok(take_in_time(submit(scene.pool, begin_a_series_and_wait, &scene, NULL)));
+    assert_ok(take_in_time(submit(scene.pool, submit_for_later_and_wait, &scene, NULL)));
     stint_serial_release(scene.serial);
     assert_int_equal(stint_pool_destroy(scene.pool), 0);
 }
@@ -338,7 +335,7 @@ TEST(a_wait_for_what_will_have_no_place_is_given_up)
     struct scene scene;
     assert_int_equal(stint_pool_create(&scene.pool, &options), 0);
     assert_int_equal(stint_serial_create(&scene.serial, scene.pool, 0), 0);
-    assert_outcome(take_from(submit_to(scene.pool, fill_the_queue_and_wait_for_a_turn, &scene, NULL)), STINT_ERROR,
+    assert_outcome(take_in_time(submit(scene.pool, fill_the_queue_and_wait_for_a_turn, &scene, NULL)), STINT_ERROR,
                    STINT_REASON_FAILED, EAGAIN);
     stint_serial_release(scene.serial);
     assert_int_equal(stint_pool_destroy(scene.pool), 0);
@@ -351,7 +348,7 @@ TEST(what_is_due_and_has_no_place_can_be_cancelled)
     stint_pool *pool;
     stint_future *futures[4];
     assert_int_equal(stint_pool_create(&pool, &options), 0);
-    stint_future *held = submit_to(pool, gate_hold, &gate, NULL);
+    stint_future *held = submit(pool, gate_hold, &gate, NULL);
     gate_await(&gate, 1);
     while (stint_submit(pool, do_nothing, NULL, NULL, &futures[0]) == 0)
         stint_future_release(futures[0]);
@@ -362,12 +359,12 @@ TEST(what_is_due_and_has_no_place_can_be_cancelled)
     for (size_t i = 0; i < 3; i++) {
         stint_future_cancel(futures[order[i]]);
         assert_true(stint_future_ready(futures[order[i]]));
-        assert_cancelled(take_from(futures[order[i]]), STINT_REASON_TOKEN);
+        assert_cancelled(take_in_time(futures[order[i]]), STINT_REASON_TOKEN);
     }
     gate_open(&gate);
-    assert_ok(take_from(futures[2]));
-    assert_ok(take_from(submit_to(pool, do_nothing, NULL, NULL)));
-    take_from(held);
+    assert_ok(take_in_time(futures[2]));
+    assert_ok(take_in_time(submit(pool, do_nothing, NULL, NULL)));
+    take_in_time(held);
     assert_int_equal(stint_pool_destroy(pool), 0);
 }
 
@@ -383,18 +380,18 @@ TEST(what_is_due_does_not_wait_for_places_of_another_kind)
     stint_future *future;
     assert_int_equal(stint_pool_create(&pool, &pool_options), 0);
     assert_int_equal(stint_account_create(&options.account, NULL, &(stint_account_limits){ .running = 1 }), 0);
-    stint_future *held = submit_to(pool, gate_hold, &gate, &options);
+    stint_future *held = submit(pool, gate_hold, &gate, &options);
     gate_await(&gate, 1);
     while (stint_submit(pool, do_nothing, NULL, &options, &future) == 0)
         stint_future_release(future);
     assert_int_equal(stint_submit_at(pool, do_nothing, NULL, &options, 1, &due), 0);
     nap_ms(10);
     assert_int_equal(stint_submit_at(pool, do_nothing, NULL, NULL, 1, &plain), 0);
-    assert_ok(take_from(plain));
+    assert_ok(take_in_time(plain));
     assert_false(stint_future_ready(due));
     gate_open(&gate);
-    assert_ok(take_from(due));
-    assert_ok(take_from(held));
+    assert_ok(take_in_time(due));
+    assert_ok(take_in_time(held));
     stint_account_release(options.account);
     assert_int_equal(stint_pool_destroy(pool), 0);
 }
@@ -418,22 +415,22 @@ TEST(who_waits_gives_its_place_up)
 {
     for (size_t i = 0; i <= WAITS; i++) {
         struct gate gate = { .entered = 0 };
-        stint_pool *held = make_pool(1, 0);
-        struct scene scene = { .pool = make_pool(1, 1), .wait = i < WAITS ? all_waits[i] : for_a_group_and_a_time };
-        atomic_store(&scene.other, submit_to(held, gate_hold, &gate, NULL));
+        stint_pool *held = make_pool(.workers = 1);
+        struct scene scene = { .pool = make_pool(.workers = 1, .spares = 1), .wait = i < WAITS ? all_waits[i] : for_a_group_and_a_time };
+        atomic_store(&scene.other, submit(held, gate_hold, &gate, NULL));
         assert_int_equal(stint_group_create(&scene.group), 0);
         assert_int_equal(stint_group_add(scene.group, scene.other), 0);
-        stint_future *waiter = submit_to(scene.pool, wait_for_what_is_held, &scene, NULL);
+        stint_future *waiter = submit(scene.pool, wait_for_what_is_held, &scene, NULL);
         stint_pool_statistics now;
         do {
             gate_nap();
             assert_int_equal(stint_pool_read(scene.pool, &now), 0);
         } while (now.asleep == 0);
-        assert_ok(take_from(submit_to(scene.pool, do_nothing, NULL, NULL)));
+        assert_ok(take_in_time(submit(scene.pool, do_nothing, NULL, NULL)));
         assert_false(stint_future_ready(waiter));
         gate_open(&gate);
-        assert_ok(take_from(waiter));
-        take_from(scene.other);
+        assert_ok(take_in_time(waiter));
+        take_in_time(scene.other);
         stint_group_release(scene.group);
         assert_int_equal(stint_pool_destroy(scene.pool), 0);
         assert_int_equal(stint_pool_destroy(held), 0);

@@ -2,33 +2,7 @@
  *
  * A task whose deadline passes while it waits resolves then, although every worker is busy; and whatever else happens to
  * tasks with deadlines, each resolves once. */
-#include <errno.h>
-#include <pthread.h>
-#include <sched.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "test.h"
-#include <stint/stint.h>
-
-#include "gate.h"
-
-#define MS UINT64_C(1000000)
-
-static stint_pool *make_pool(unsigned workers)
-{
-    stint_pool *pool;
-    const stint_pool_options options = { .workers = workers };
-    assert_int_equal(stint_pool_create(&pool, &options), 0);
-    return pool;
-}
-
-static int count(void *arg, void **value)
-{
-    (void)value;
-    atomic_fetch_add((atomic_uint *)arg, 1);
-    return 0;
-}
+#include "pools.h"
 
 static void assert_expired(stint_future *future)
 {
@@ -43,7 +17,7 @@ static void assert_expired(stint_future *future)
 TEST(queued_tasks_resolve_at_their_deadlines_while_every_worker_is_busy)
 {
     enum { TASKS = 60 };
-    stint_pool *pool = make_pool(1);
+    stint_pool *pool = make_pool(.workers = 1);
     struct gate gate = { 0 };
     stint_account *account;
     const stint_account_limits limits = { .running = 1 };
@@ -58,9 +32,9 @@ TEST(queued_tasks_resolve_at_their_deadlines_while_every_worker_is_busy)
         options.account = i % 2 == 0 ? account : NULL;
         options.priority = (stint_priority)(i % 3);
         options.budget.wall_ns = 1 + i % 5 * 10 * MS;
-        assert_int_equal(stint_submit(pool, count, &ran, &options, &futures[i]), 0);
+        assert_int_equal(stint_submit(pool, count_run, &ran, &options, &futures[i]), 0);
     }
-    assert_int_equal(stint_submit(pool, count, &ran, NULL, &without), 0);
+    assert_int_equal(stint_submit(pool, count_run, &ran, NULL, &without), 0);
     for (unsigned i = 0; i < TASKS; i++)
         assert_expired(futures[i]);
     assert_int_equal(atomic_load(&ran), 0);
@@ -80,19 +54,10 @@ TEST(queued_tasks_resolve_at_their_deadlines_while_every_worker_is_busy)
 
 /* --- Limits from the start of the function ------------------------------------------------------------------------ */
 
-static int check_for_ever(void *arg, void **value)
-{
-    (void)arg;
-    (void)value;
-    while (!stint_interrupted())
-        stint_checkpoint();
-    return 0;
-}
-
 /* Behind a task that holds the only worker for longer than run_ns. */
 static stint_outcome run_after(uint64_t ns, const stint_options *options, stint_fn *fn, void *arg)
 {
-    stint_pool *pool = make_pool(1);
+    stint_pool *pool = make_pool(.workers = 1);
     struct gate gate = { 0 };
     stint_future *holder, *future;
     stint_outcome outcome;
@@ -131,7 +96,7 @@ TEST(the_earlier_of_the_two_deadlines_holds)
     stint_options options = STINT_OPTIONS_INIT;
     options.budget.run_ns = 3600000 * MS;
     options.budget.wall_ns = 10 * MS;
-    stint_outcome outcome = run_after(60 * MS, &options, count, &ran);
+    stint_outcome outcome = run_after(60 * MS, &options, count_run, &ran);
     assert_int_equal(outcome.reason, STINT_REASON_EXPIRED);
     assert_int_equal(atomic_load(&ran), 0);
     assert_int_equal(outcome.usage.wall_ns, 0);
@@ -172,8 +137,8 @@ static void be_slow(stint_future *future, const stint_outcome *outcome, void *ar
 TEST(slow_callbacks_of_expired_tasks_hold_up_no_other_deadline)
 {
     enum { SLOW = 20 };
-    stint_pool *pool = make_pool(1);
-    stint_pool *other = make_pool(1);
+    stint_pool *pool = make_pool(.workers = 1);
+    stint_pool *other = make_pool(.workers = 1);
     struct gate gate = { 0 };
     stint_future *holders[2], *slow_one, *future;
     stint_outcome outcome;
@@ -184,13 +149,13 @@ TEST(slow_callbacks_of_expired_tasks_hold_up_no_other_deadline)
     stint_options options = STINT_OPTIONS_INIT;
     options.budget.wall_ns = 5 * MS;
     for (unsigned i = 0; i < SLOW; i++) {
-        assert_int_equal(stint_submit(pool, count, &ran, &options, &slow_one), 0);
+        assert_int_equal(stint_submit(pool, count_run, &ran, &options, &slow_one), 0);
         assert_int_equal(stint_future_then(slow_one, be_slow, NULL), 0);
         assert_expired(slow_one); /* of its own pool, also behind those whose callbacks wait */
     }
     while (atomic_load(&slow.begun) == 0)
         gate_nap();
-    assert_int_equal(stint_submit(other, count, &ran, &options, &future), 0);
+    assert_int_equal(stint_submit(other, count_run, &ran, &options, &future), 0);
     assert_expired(future);
     gate_open(&gate);
     for (int i = 0; i < 2; i++) {
@@ -214,7 +179,7 @@ TEST(slow_callbacks_of_expired_tasks_hold_up_no_other_deadline)
 
 TEST(the_shortest_deadline_expires_and_the_longest_never_comes)
 {
-    stint_pool *pool = make_pool(2);
+    stint_pool *pool = make_pool(.workers = 2);
     struct gate gate = { 0 };
     stint_future *holders[2], *future;
     for (int i = 0; i < 2; i++)
@@ -223,10 +188,10 @@ TEST(the_shortest_deadline_expires_and_the_longest_never_comes)
     atomic_uint ran = 0;
     stint_options options = STINT_OPTIONS_INIT;
     options.budget.wall_ns = 1;
-    assert_int_equal(stint_submit(pool, count, &ran, &options, &future), 0);
+    assert_int_equal(stint_submit(pool, count_run, &ran, &options, &future), 0);
     assert_expired(future);
     options.budget.wall_ns = UINT64_MAX; /* never */
-    assert_int_equal(stint_submit(pool, count, &ran, &options, &future), 0);
+    assert_int_equal(stint_submit(pool, count_run, &ran, &options, &future), 0);
     gate_open(&gate);
     assert_int_equal(stint_future_wait(future, NULL), 0);
     stint_future_release(future);
@@ -241,14 +206,14 @@ TEST(the_shortest_deadline_expires_and_the_longest_never_comes)
 TEST(a_pool_can_go_while_deadlines_are_outstanding)
 {
     for (int round = 0; round < 50; round++) {
-        stint_pool *pool = make_pool(2);
+        stint_pool *pool = make_pool(.workers = 2);
         atomic_uint ran = 0;
         stint_future *futures[100];
         stint_options options = STINT_OPTIONS_INIT;
         for (unsigned i = 0; i < 100; i++) {
             options.priority = (stint_priority)(i % 3);
             options.budget.wall_ns = 1 + (uint64_t)rand() % (3 * MS);
-            assert_int_equal(stint_submit(pool, count, &ran, &options, &futures[i]), 0);
+            assert_int_equal(stint_submit(pool, count_run, &ran, &options, &futures[i]), 0);
         }
         assert_int_equal(stint_pool_destroy(pool), 0);
         for (unsigned i = 0; i < 100; i++) {
@@ -277,7 +242,7 @@ static int work(void *arg, void **value)
 {
     for (volatile int i = 0; i < 3000; i++)
         ;
-    return count(arg, value);
+    return count_run(arg, value);
 }
 
 static void *produce(void *arg)
@@ -313,7 +278,7 @@ static void *produce(void *arg)
 
 TEST(workers_cancellers_and_the_monitor_end_each_task_once)
 {
-    stint_pool *pool = make_pool(2);
+    stint_pool *pool = make_pool(.workers = 2);
     stint_account *account;
     const stint_account_limits limits = { .running = 1 };
     assert_int_equal(stint_account_create(&account, NULL, &limits), 0);

@@ -1,33 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Tasks that start when a future has resolved. */
-#include <pthread.h>
-#include <sched.h>
-#include <stdatomic.h>
-
-#include "gate.h"
-#include "support.h"
-
-static stint_pool *make_pool(unsigned workers, unsigned spares)
-{
-    stint_pool *pool;
-    const stint_pool_options options = { .workers = workers, .spares = spares };
-    assert_int_equal(stint_pool_create(&pool, &options), 0);
-    return pool;
-}
-
-static stint_future *submit(stint_pool *pool, stint_fn *fn, void *arg)
-{
-    stint_future *future;
-    assert_int_equal(stint_submit(pool, fn, arg, NULL, &future), 0);
-    return future;
-}
-
-static int give(void *arg, void **value)
-{
-    *value = arg;
-    return 0;
-}
+#include "pools.h"
 
 struct seen {
     atomic_uint count;
@@ -55,18 +29,10 @@ static stint_future *then_submit(stint_future *future, stint_pool *pool, struct 
     return next;
 }
 
-static stint_outcome take(stint_future *future)
-{
-    stint_outcome outcome;
-    assert_int_equal(stint_future_wait(future, &outcome), 0);
-    stint_future_release(future);
-    return outcome;
-}
-
 TEST(bad_arguments_are_refused)
 {
-    stint_pool *pool = make_pool(1, 0);
-    stint_future *future = submit(pool, give, NULL);
+    stint_pool *pool = make_pool(.workers = 1);
+    stint_future *future = submit(pool, give, NULL, NULL);
     stint_future *next;
     assert_int_equal(stint_future_then_submit(NULL, pool, see, NULL, NULL, &next), EINVAL);
     assert_int_equal(stint_future_then_submit(future, NULL, see, NULL, NULL, &next), EINVAL);
@@ -81,13 +47,13 @@ TEST(bad_arguments_are_refused)
 TEST(the_next_task_is_given_the_outcome_and_has_one_of_its_own)
 {
     for (int resolved = 0; resolved < 2; resolved++) {
-        stint_pool *pool = make_pool(2, 0);
+        stint_pool *pool = make_pool(.workers = 2);
         struct gate gate = { 0 };
         int number = 0;
         struct seen seen = { .code = 0 };
         struct seen after = { .code = 7 };
-        stint_future *future = submit(pool, give, &number);
-        stint_future *held = submit(pool, gate_hold, &gate);
+        stint_future *future = submit(pool, give, &number, NULL);
+        stint_future *held = submit(pool, gate_hold, &gate, NULL);
         stint_future *both[] = { future, held };
         stint_future *all;
         if (resolved)
@@ -115,12 +81,12 @@ TEST(the_next_task_is_given_the_outcome_and_has_one_of_its_own)
 /* Cancelling the next one leaves the first as it is; cancelling the first lets the next one run. */
 TEST(either_of_the_two_can_be_cancelled)
 {
-    stint_pool *pool = make_pool(1, 0);
+    stint_pool *pool = make_pool(.workers = 1);
     struct gate gate = { 0 };
     struct seen seen = { .code = 0 };
-    stint_future *held = submit(pool, gate_hold, &gate);
+    stint_future *held = submit(pool, gate_hold, &gate, NULL);
     gate_await(&gate, 1);
-    stint_future *first = submit(pool, give, NULL);
+    stint_future *first = submit(pool, give, NULL, NULL);
     stint_future *cancelled = then_submit(first, pool, &seen);
     stint_future *next = then_submit(first, pool, &seen);
     stint_future_cancel(cancelled);
@@ -138,11 +104,11 @@ TEST(either_of_the_two_can_be_cancelled)
 
 TEST(the_payload_of_a_released_future_is_there_for_the_next_task)
 {
-    stint_pool *pool = make_pool(1, 0);
+    stint_pool *pool = make_pool(.workers = 1);
     struct gate gate = { 0 };
     struct seen seen = { .code = 0 };
-    stint_pool *other = make_pool(1, 0);
-    stint_future *held = submit(other, gate_hold_interruptibly, &gate);
+    stint_pool *other = make_pool(.workers = 1);
+    stint_future *held = submit(other, gate_hold_interruptibly, &gate, NULL);
     stint_future *next = then_submit(held, pool, &seen);
     stint_future_release(held);
     gate_await(&gate, 1);
@@ -154,11 +120,11 @@ TEST(the_payload_of_a_released_future_is_there_for_the_next_task)
 
 TEST(a_shutdown_ends_those_whose_future_has_not_resolved)
 {
-    stint_pool *pool = make_pool(1, 0);
-    stint_pool *other = make_pool(1, 0);
+    stint_pool *pool = make_pool(.workers = 1);
+    stint_pool *other = make_pool(.workers = 1);
     struct gate gate = { 0 };
     struct seen seen[3] = { 0 };
-    stint_future *held = submit(other, gate_hold, &gate);
+    stint_future *held = submit(other, gate_hold, &gate, NULL);
     stint_future *next = then_submit(held, pool, &seen[0]);
     stint_future *after = then_submit(next, other, &seen[1]);
     stint_future *last = then_submit(next, pool, &seen[2]);
@@ -201,8 +167,8 @@ static int follow_and_wait(void *arg, void **value)
 TEST(a_task_may_wait_for_what_it_chained)
 {
     for (unsigned workers = 1; workers <= 2; workers++) {
-        struct inside inside = { .pool = make_pool(workers, 0) };
-        assert_ok(take(submit(inside.pool, follow_and_wait, &inside)));
+        struct inside inside = { .pool = make_pool(.workers = workers) };
+        assert_ok(take(submit(inside.pool, follow_and_wait, &inside, NULL)));
         assert_int_equal(atomic_load(&inside.seen.count), 1);
         assert_int_equal(stint_pool_destroy(inside.pool), 0);
     }
@@ -220,10 +186,10 @@ static int count_link(const stint_outcome *outcome, void *arg, void **value)
 
 TEST(a_long_chain_takes_no_stack)
 {
-    stint_pool *pool = make_pool(2, 0);
+    stint_pool *pool = make_pool(.workers = 2);
     struct gate gate = { 0 };
     atomic_uint count = 0;
-    stint_future *last = submit(pool, gate_hold, &gate);
+    stint_future *last = submit(pool, gate_hold, &gate, NULL);
     for (int i = 0; i < LINKS; i++) {
         stint_future *next;
         assert_int_equal(stint_future_then_submit(last, pool, count_link, &count, NULL, &next), 0);
@@ -241,11 +207,11 @@ TEST(a_long_chain_takes_no_stack)
 TEST(chains_may_be_cut_at_any_time)
 {
     for (int round = 0; round < 300; round++) {
-        stint_pool *pool = make_pool(2, 0);
-        stint_pool *other = make_pool(1, 0);
+        stint_pool *pool = make_pool(.workers = 2);
+        stint_pool *other = make_pool(.workers = 1);
         struct seen seen[8] = { 0 };
         stint_future *futures[8];
-        stint_future *first = submit(other, give, NULL);
+        stint_future *first = submit(other, give, NULL, NULL);
         for (int i = 0; i < 8; i++)
             futures[i] = then_submit(i < 4 ? first : futures[i - 4], pool, &seen[i]);
         for (int i = 0; i < round % 7; i++)

@@ -2,54 +2,7 @@
  *
  * The future: waiting from outside, cancelling, releasing, and outliving the pool. What a wait inside a task does:
  * awaiting.c. */
-#include <errno.h>
-#include <pthread.h>
-#include <sched.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "test.h"
-#include <stint/stint.h>
-
-#include "gate.h"
-
-static stint_pool *make_pool(unsigned workers, size_t queue_capacity)
-{
-    stint_pool *pool;
-    const stint_pool_options options = { .workers = workers, .queue_capacity = queue_capacity };
-    assert_int_equal(stint_pool_create(&pool, &options), 0);
-    return pool;
-}
-
-static stint_future *submit(stint_pool *pool, stint_fn *fn, void *arg, const stint_options *options)
-{
-    stint_future *future;
-    assert_int_equal(stint_submit(pool, fn, arg, options, &future), 0);
-    return future;
-}
-
-static stint_outcome take(stint_future *future)
-{
-    stint_outcome outcome;
-    assert_int_equal(stint_future_wait(future, &outcome), 0);
-    stint_future_release(future);
-    return outcome;
-}
-
-static int count(void *arg, void **value)
-{
-    *value = arg;
-    atomic_fetch_add((atomic_uint *)arg, 1);
-    return 0;
-}
-
-static void assert_cancelled(const stint_outcome *outcome, stint_reason reason)
-{
-    assert_int_equal(outcome->status, STINT_CANCELLED);
-    assert_int_equal(outcome->reason, reason);
-    assert_int_equal(outcome->error, ECANCELED);
-    assert_null(outcome->value);
-}
+#include "pools.h"
 
 TEST(null_is_refused_or_ignored)
 {
@@ -63,7 +16,7 @@ TEST(null_is_refused_or_ignored)
 
 TEST(a_wait_with_a_timeout_gives_up_and_leaves_the_outcome_alone)
 {
-    stint_pool *pool = make_pool(1, 0);
+    stint_pool *pool = make_pool(.workers = 1);
     struct gate gate = { 0 };
     stint_future *future = submit(pool, gate_hold, &gate, NULL);
     stint_outcome outcome, untouched;
@@ -100,13 +53,13 @@ static void *wait_here(void *arg)
 
 TEST(all_waiters_get_the_same_outcome)
 {
-    stint_pool *pool = make_pool(1, 0);
+    stint_pool *pool = make_pool(.workers = 1);
     for (int round = 0; round < 200; round++) {
         struct gate gate = { 0 };
         atomic_uint ran = 0;
         stint_future *blocker = submit(pool, gate_hold, &gate, NULL);
         struct waiter waiters[4];
-        waiters[0].future = submit(pool, count, &ran, NULL);
+        waiters[0].future = submit(pool, count_run, &ran, NULL);
         for (int i = 0; i < 4; i++) {
             waiters[i].future = waiters[0].future;
             assert_int_equal(pthread_create(&waiters[i].thread, NULL, wait_here, &waiters[i]), 0);
@@ -129,18 +82,18 @@ TEST(all_waiters_get_the_same_outcome)
 
 TEST(a_cancelled_queued_task_resolves_at_once_and_never_starts)
 {
-    stint_pool *pool = make_pool(1, 0);
+    stint_pool *pool = make_pool(.workers = 1);
     struct gate gate = { 0 };
     atomic_uint ran = 0;
     stint_future *blocker = submit(pool, gate_hold, &gate, NULL);
-    stint_future *future = submit(pool, count, &ran, NULL);
-    stint_future *behind = submit(pool, count, &ran, NULL);
+    stint_future *future = submit(pool, count_run, &ran, NULL);
+    stint_future *behind = submit(pool, count_run, &ran, NULL);
     gate_await(&gate, 1);
     stint_future_cancel(future);
     assert_true(stint_future_ready(future));
     stint_outcome outcome;
     assert_int_equal(stint_future_wait_for(future, 0, &outcome), 0);
-    assert_cancelled(&outcome, STINT_REASON_TOKEN);
+    assert_cancelled(outcome, STINT_REASON_TOKEN);
     stint_future_cancel(future);
     stint_future_release(future);
     gate_open(&gate);
@@ -152,7 +105,7 @@ TEST(a_cancelled_queued_task_resolves_at_once_and_never_starts)
 
 TEST(a_cancelled_running_task_is_interrupted)
 {
-    stint_pool *pool = make_pool(1, 0);
+    stint_pool *pool = make_pool(.workers = 1);
     static const stint_on_interrupt modes[] = { STINT_JUMP, STINT_FAIL };
     for (int i = 0; i < 2; i++) {
         struct gate gate = { 0 };
@@ -162,16 +115,16 @@ TEST(a_cancelled_running_task_is_interrupted)
         gate_await(&gate, 1);
         stint_future_cancel(future);
         stint_outcome outcome = take(future);
-        assert_cancelled(&outcome, STINT_REASON_TOKEN);
+        assert_cancelled(outcome, STINT_REASON_TOKEN);
     }
     assert_int_equal(stint_pool_destroy(pool), 0);
 }
 
 TEST(cancelling_a_resolved_task_changes_nothing)
 {
-    stint_pool *pool = make_pool(1, 0);
+    stint_pool *pool = make_pool(.workers = 1);
     atomic_uint ran = 0;
-    stint_future *future = submit(pool, count, &ran, NULL);
+    stint_future *future = submit(pool, count_run, &ran, NULL);
     assert_int_equal(stint_future_wait(future, NULL), 0);
     stint_future_cancel(future);
     assert_int_equal(take(future).status, STINT_OK);
@@ -180,7 +133,7 @@ TEST(cancelling_a_resolved_task_changes_nothing)
 
 TEST(a_set_token_keeps_a_queued_task_from_starting)
 {
-    stint_pool *pool = make_pool(1, 0);
+    stint_pool *pool = make_pool(.workers = 1);
     struct gate gate = { 0 };
     atomic_uint ran = 0;
     stint_token *root, *token;
@@ -189,13 +142,13 @@ TEST(a_set_token_keeps_a_queued_task_from_starting)
     stint_future *blocker = submit(pool, gate_hold, &gate, NULL);
     stint_options options = STINT_OPTIONS_INIT;
     options.token = token;
-    stint_future *future = submit(pool, count, &ran, &options);
+    stint_future *future = submit(pool, count_run, &ran, &options);
     stint_token_release(token); /* the task holds its own */
     stint_token_set(root);
     stint_token_release(root);
     gate_open(&gate);
     stint_outcome outcome = take(future);
-    assert_cancelled(&outcome, STINT_REASON_TOKEN);
+    assert_cancelled(outcome, STINT_REASON_TOKEN);
     assert_int_equal(atomic_load(&ran), 0);
     stint_future_release(blocker);
     assert_int_equal(stint_pool_destroy(pool), 0);
@@ -203,14 +156,14 @@ TEST(a_set_token_keeps_a_queued_task_from_starting)
 
 TEST(a_deadline_that_passes_in_the_queue_keeps_the_task_from_starting)
 {
-    stint_pool *pool = make_pool(1, 0);
+    stint_pool *pool = make_pool(.workers = 1);
     struct gate gate = { 0 };
     atomic_uint ran = 0;
     stint_future *blocker = submit(pool, gate_hold, &gate, NULL);
     gate_await(&gate, 1);
     stint_options options = STINT_OPTIONS_INIT;
     options.budget.wall_ns = 1;
-    stint_future *future = submit(pool, count, &ran, &options);
+    stint_future *future = submit(pool, count_run, &ran, &options);
     gate_open(&gate);
     stint_outcome outcome = take(future);
     assert_int_equal(outcome.status, STINT_ERROR);
@@ -226,12 +179,12 @@ TEST(a_deadline_that_passes_in_the_queue_keeps_the_task_from_starting)
 
 TEST(a_task_runs_although_its_future_was_released)
 {
-    stint_pool *pool = make_pool(1, 0);
+    stint_pool *pool = make_pool(.workers = 1);
     struct gate gate = { 0 };
     atomic_uint ran = 0;
     stint_future *blocker = submit(pool, gate_hold, &gate, NULL);
     for (int i = 0; i < 10; i++)
-        stint_future_release(submit(pool, count, &ran, NULL));
+        stint_future_release(submit(pool, count_run, &ran, NULL));
     gate_open(&gate);
     stint_future_release(blocker);
     assert_int_equal(stint_pool_shutdown(pool, STINT_SHUTDOWN_DRAIN, STINT_FOREVER), 0);
@@ -248,7 +201,7 @@ static int make_text(void *arg, void **value)
 
 TEST(a_future_and_its_value_outlive_the_pool)
 {
-    stint_pool *pool = make_pool(1, 0);
+    stint_pool *pool = make_pool(.workers = 1);
     stint_future *future = submit(pool, make_text, NULL, NULL);
     assert_int_equal(stint_pool_shutdown(pool, STINT_SHUTDOWN_DRAIN, STINT_FOREVER), 0);
     assert_int_equal(stint_pool_destroy(pool), 0);

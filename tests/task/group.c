@@ -1,20 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Groups: waiting until all that were added have resolved; and the callbacks of workers. */
-#include <pthread.h>
-#include <sched.h>
-#include <stdatomic.h>
-
-#include "gate.h"
-#include "support.h"
-
-static stint_pool *make_pool(unsigned workers, unsigned spares)
-{
-    stint_pool *pool;
-    const stint_pool_options options = { .workers = workers, .spares = spares };
-    assert_int_equal(stint_pool_create(&pool, &options), 0);
-    return pool;
-}
+#include "pools.h"
 
 static stint_group *make_group(void)
 {
@@ -75,7 +62,7 @@ static int plant_and_wait(void *arg, void **value)
 TEST(a_group_is_idle_when_all_that_its_tasks_added_have_ended)
 {
     for (unsigned workers = 1; workers <= 2; workers++) {
-        struct tree tree = { .pool = make_pool(workers, 0), .group = make_group(), .depth = 9 };
+        struct tree tree = { .pool = make_pool(.workers = workers), .group = make_group(), .depth = 9 };
         struct node *root = malloc(sizeof *root);
         assert_non_null(root);
         *root = (struct node){ &tree, tree.depth };
@@ -92,7 +79,7 @@ TEST(a_group_is_idle_when_all_that_its_tasks_added_have_ended)
 
 TEST(a_task_may_wait_for_a_group_that_only_its_worker_could_run)
 {
-    struct tree tree = { .pool = make_pool(1, STINT_NO_SPARES), .group = make_group(), .depth = 6 };
+    struct tree tree = { .pool = make_pool(.workers = 1, .spares = STINT_NO_SPARES), .group = make_group(), .depth = 6 };
     stint_future *future;
     stint_outcome outcome;
     assert_int_equal(stint_submit(tree.pool, plant_and_wait, &tree, NULL, &future), 0);
@@ -112,7 +99,7 @@ static int wait_for_its_own(void *arg, void **value)
 
 TEST(a_task_that_waits_for_its_own_group_is_told)
 {
-    stint_pool *pool = make_pool(1, 0);
+    stint_pool *pool = make_pool(.workers = 1);
     stint_group *group = make_group();
     stint_outcome outcome;
     assert_int_equal(stint_group_submit(group, pool, wait_for_its_own, group, NULL), 0);
@@ -136,7 +123,7 @@ static void count_call(stint_future *future, const stint_outcome *outcome, void 
 
 TEST(a_group_says_what_the_first_said_that_failed)
 {
-    stint_pool *pool = make_pool(1, 0);
+    stint_pool *pool = make_pool(.workers = 1);
     stint_group *group = make_group();
     struct gate gate = { 0 };
     int codes[] = { 4, 5 };
@@ -174,7 +161,7 @@ TEST(a_group_says_what_the_first_said_that_failed)
 
 TEST(a_group_can_be_cancelled)
 {
-    stint_pool *pool = make_pool(2, 0);
+    stint_pool *pool = make_pool(.workers = 2);
     stint_group *group = make_group();
     struct gate gate = { 0 };
     stint_outcome outcome;
@@ -191,7 +178,7 @@ TEST(a_group_can_be_cancelled)
 
 TEST(bad_arguments_are_refused)
 {
-    stint_pool *pool = make_pool(1, 0);
+    stint_pool *pool = make_pool(.workers = 1);
     stint_group *group = make_group();
     stint_future *future;
     assert_int_equal(stint_group_create(NULL), EINVAL);
@@ -228,7 +215,7 @@ static void *add_and_wait(void *arg)
 
 TEST(threads_may_add_and_wait_at_once)
 {
-    struct tree tree = { .pool = make_pool(2, 0), .group = make_group() };
+    struct tree tree = { .pool = make_pool(.workers = 2), .group = make_group() };
     pthread_t threads[3];
     for (int i = 0; i < 3; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, add_and_wait, &tree), 0);
@@ -284,7 +271,7 @@ static int look_for_mark(void *arg, void **value)
 TEST(each_worker_and_spare_tells_of_its_beginning_and_its_end)
 {
     struct census census = { .begun = 0 };
-    stint_pool *other = make_pool(1, 0);
+    stint_pool *other = make_pool(.workers = 1);
     stint_pool_options options = STINT_POOL_OPTIONS_INIT;
     options.workers = 2;
     options.worker_begins = begin_worker;

@@ -1,20 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Serial queues: one task at a time, in order. */
-#include <pthread.h>
-#include <sched.h>
-#include <stdatomic.h>
-
-#include "gate.h"
-#include "support.h"
-
-static stint_pool *make_pool(unsigned workers)
-{
-    stint_pool *pool;
-    const stint_pool_options options = { .workers = workers };
-    assert_int_equal(stint_pool_create(&pool, &options), 0);
-    return pool;
-}
+#include "pools.h"
 
 static stint_serial *make_serial(stint_pool *pool, size_t most)
 {
@@ -76,7 +63,7 @@ static void *submit_all(void *arg)
 
 TEST(tasks_of_a_queue_run_one_at_a_time_in_order)
 {
-    stint_pool *pool = make_pool(3);
+    stint_pool *pool = make_pool(.workers = 3);
     struct key keys[KEYS] = { 0 };
     struct submitter submitters[SUBMITTERS];
     pthread_t threads[SUBMITTERS];
@@ -127,7 +114,7 @@ static int add_two(void *arg, void **value)
 
 TEST(one_that_is_cancelled_or_fails_lets_the_next_go_on)
 {
-    stint_pool *pool = make_pool(2);
+    stint_pool *pool = make_pool(.workers = 2);
     stint_serial *serial = make_serial(pool, 4);
     struct gate gate = { 0 };
     unsigned sum = 0;
@@ -175,7 +162,7 @@ static int submit_itself(void *arg, void **value)
 
 TEST(a_task_may_submit_to_its_own_queue)
 {
-    stint_pool *pool = make_pool(2);
+    stint_pool *pool = make_pool(.workers = 2);
     struct again again = { .serial = make_serial(pool, 1), .left = 1000 };
     stint_future *future;
     assert_int_equal(stint_serial_submit(again.serial, submit_itself, &again, NULL, &future), 0);
@@ -189,7 +176,7 @@ TEST(a_task_may_submit_to_its_own_queue)
 TEST(a_shutdown_ends_those_whose_turn_has_not_come)
 {
     for (int i = 0; i < 100; i++) {
-        stint_pool *pool = make_pool(2);
+        stint_pool *pool = make_pool(.workers = 2);
         stint_serial *serial = make_serial(pool, 0);
         stint_future *futures[20];
         unsigned sum = 0;
@@ -217,7 +204,7 @@ TEST(a_shutdown_ends_those_whose_turn_has_not_come)
 
 TEST(bad_arguments_are_refused)
 {
-    stint_pool *pool = make_pool(1);
+    stint_pool *pool = make_pool(.workers = 1);
     stint_serial *serial = make_serial(pool, 1);
     stint_serial *none;
     stint_future *future;

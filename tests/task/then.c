@@ -1,69 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
  * stint_future_then: when and where a callback is called, and what it may do there. */
-#include <errno.h>
-#include <pthread.h>
-#include <sched.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "test.h"
-#include <stint/stint.h>
-
-#include "gate.h"
-
-static stint_pool *make_pool(unsigned workers)
-{
-    stint_pool *pool;
-    const stint_pool_options options = { .workers = workers };
-    assert_int_equal(stint_pool_create(&pool, &options), 0);
-    return pool;
-}
-
-static stint_future *submit(stint_pool *pool, stint_fn *fn, void *arg, const stint_options *options)
-{
-    stint_future *future;
-    assert_int_equal(stint_submit(pool, fn, arg, options, &future), 0);
-    return future;
-}
-
-static int give(void *arg, void **value)
-{
-    *value = arg;
-    return 0;
-}
-
-/* What a callback saw. */
-struct call {
-    atomic_uint count;
-    stint_future *future;
-    stint_outcome outcome;
-    pthread_t thread;
-    int error;
-    atomic_uint *clock; /* counts calls over all */
-    unsigned turn;
-};
-
-static void note(stint_future *future, const stint_outcome *outcome, void *arg)
-{
-    struct call *call = arg;
-    call->future = future;
-    call->outcome = *outcome;
-    call->thread = pthread_self();
-    if (call->clock != NULL)
-        call->turn = atomic_fetch_add(call->clock, 1);
-    atomic_fetch_add(&call->count, 1);
-}
-
-static void await_call(struct call *call)
-{
-    while (atomic_load(&call->count) == 0)
-        gate_nap();
-}
+#include "calls.h"
 
 TEST(a_null_future_or_callback_is_refused)
 {
-    stint_pool *pool = make_pool(1);
+    stint_pool *pool = make_pool(.workers = 1);
     stint_future *future = submit(pool, give, NULL, NULL);
     assert_int_equal(stint_future_then(NULL, note, NULL), EINVAL);
     assert_int_equal(stint_future_then(future, NULL, NULL), EINVAL);
@@ -73,7 +15,7 @@ TEST(a_null_future_or_callback_is_refused)
 
 TEST(a_callback_of_a_resolved_future_is_called_at_once_by_the_caller)
 {
-    stint_pool *pool = make_pool(1);
+    stint_pool *pool = make_pool(.workers = 1);
     stint_future *future = submit(pool, give, pool, NULL);
     assert_int_equal(stint_future_wait(future, NULL), 0);
     struct call call = { 0 };
@@ -89,7 +31,7 @@ TEST(a_callback_of_a_resolved_future_is_called_at_once_by_the_caller)
 
 TEST(callbacks_of_a_running_task_are_called_by_its_worker_in_order)
 {
-    stint_pool *pool = make_pool(1);
+    stint_pool *pool = make_pool(.workers = 1);
     struct gate gate = { 0 };
     atomic_uint clock = 0;
     struct call calls[5] = { 0 };
@@ -113,7 +55,7 @@ TEST(callbacks_of_a_running_task_are_called_by_its_worker_in_order)
 
 TEST(a_callback_of_a_cancelled_queued_task_is_called_by_the_canceller)
 {
-    stint_pool *pool = make_pool(1);
+    stint_pool *pool = make_pool(.workers = 1);
     struct gate gate = { 0 };
     struct call call = { 0 };
     stint_future *holder = submit(pool, gate_hold, &gate, NULL);
@@ -133,7 +75,7 @@ TEST(a_callback_of_a_cancelled_queued_task_is_called_by_the_canceller)
 
 TEST(a_callback_of_a_task_that_a_shutdown_ends_has_been_called_when_that_returns)
 {
-    stint_pool *pool = make_pool(1);
+    stint_pool *pool = make_pool(.workers = 1);
     struct gate gate = { 0 };
     struct call calls[2] = { 0 };
     stint_future *running = submit(pool, gate_hold_interruptibly, &gate, NULL);
@@ -158,7 +100,7 @@ static void release_it(stint_future *future, const stint_outcome *outcome, void 
 
 TEST(a_callback_may_release_its_future)
 {
-    stint_pool *pool = make_pool(2);
+    stint_pool *pool = make_pool(.workers = 2);
     for (int i = 0; i < 1000; i++) {
         struct call call = { 0 };
         stint_future *future = submit(pool, give, NULL, NULL);
@@ -217,7 +159,7 @@ TEST(a_callback_called_in_the_midst_of_a_task_is_no_part_of_it)
 {
     static const stint_on_interrupt modes[] = { STINT_JUMP, STINT_FAIL };
     for (int i = 0; i < 2; i++) {
-        struct midst midst = { .pool = make_pool(1) };
+        struct midst midst = { .pool = make_pool(.workers = 1) };
         struct gate gate = { 0 };
         stint_future *holder = submit(midst.pool, gate_hold, &gate, NULL);
         gate_await(&gate, 1);
@@ -264,7 +206,7 @@ static int await_a_child_with_a_callback(void *arg, void **value)
 
 TEST(a_callback_of_a_task_run_by_its_waiter_is_no_part_of_the_waiter)
 {
-    struct midst midst = { .pool = make_pool(1) };
+    struct midst midst = { .pool = make_pool(.workers = 1) };
     stint_options options = STINT_OPTIONS_INIT;
     options.budget.allocation = 100000;
     options.budget.memory = 100000;
@@ -306,7 +248,7 @@ static void try_to_block(stint_future *future, const stint_outcome *outcome, voi
 TEST(what_would_block_in_a_callback_is_refused)
 {
     for (int inline_too = 0; inline_too < 2; inline_too++) {
-        struct blocker blocker = { .pool = make_pool(2) };
+        struct blocker blocker = { .pool = make_pool(.workers = 2) };
         struct gate gates[2] = { 0 };
         blocker.never = submit(blocker.pool, gate_hold, &gates[0], NULL);
         stint_future *future = submit(blocker.pool, gate_hold, &gates[1], NULL);
@@ -400,7 +342,7 @@ static void submit_the_next(stint_future *future, const stint_outcome *outcome, 
 
 TEST(a_callback_may_submit)
 {
-    struct next_step step = { .pool = make_pool(2) };
+    struct next_step step = { .pool = make_pool(.workers = 2) };
     stint_future *future = submit(step.pool, give, &step, NULL);
     assert_int_equal(stint_future_then(future, submit_the_next, &step), 0);
     await_call(&step.call);
@@ -447,7 +389,7 @@ static void *add_callbacks(void *arg)
 /* Whoever comes while the future resolves is called too, once, and nobody sleeps on. */
 TEST(callbacks_added_while_the_future_resolves_are_called_once)
 {
-    stint_pool *pool = make_pool(1);
+    stint_pool *pool = make_pool(.workers = 1);
     struct race race = { .round = 0 };
     pthread_t threads[RACERS];
     for (int i = 0; i < RACERS; i++)

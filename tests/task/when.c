@@ -1,38 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
  * Compound futures: all of some futures, any of them; of compounds too. */
-#include <errno.h>
-#include <pthread.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "test.h"
-#include <stint/stint.h>
-
-#include "gate.h"
+#include "compounds.h"
 
 #define MANY 40
-
-static stint_pool *make_pool(unsigned workers)
-{
-    stint_pool *pool;
-    const stint_pool_options options = { .workers = workers };
-    assert_int_equal(stint_pool_create(&pool, &options), 0);
-    return pool;
-}
-
-static stint_future *submit(stint_pool *pool, stint_fn *fn, void *arg)
-{
-    stint_future *future;
-    assert_int_equal(stint_submit(pool, fn, arg, NULL, &future), 0);
-    return future;
-}
-
-static int give(void *arg, void **value)
-{
-    *value = arg;
-    return 0;
-}
 
 static int refuse(void *arg, void **value)
 {
@@ -40,46 +11,10 @@ static int refuse(void *arg, void **value)
     return *(int *)arg;
 }
 
-static stint_future *all_of(stint_future *const *futures, size_t count)
-{
-    stint_future *all = NULL;
-    assert_int_equal(stint_when_all(futures, count, &all), 0);
-    return all;
-}
-
-static stint_future *any_of(stint_future *const *futures, size_t count)
-{
-    stint_future *any = NULL;
-    assert_int_equal(stint_when_any(futures, count, &any), 0);
-    return any;
-}
-
-static stint_outcome take(stint_future *future)
-{
-    stint_outcome outcome;
-    memset(&outcome, 0xa5, sizeof outcome);
-    assert_int_equal(stint_future_wait(future, &outcome), 0);
-    stint_future_release(future);
-    return outcome;
-}
-
-static size_t index_of(stint_future *any)
-{
-    size_t index = SIZE_MAX;
-    assert_int_equal(stint_when_any_index(any, &index), 0);
-    return index;
-}
-
-static void release_all(stint_future **futures, size_t count)
-{
-    for (size_t i = 0; i < count; i++)
-        stint_future_release(futures[i]);
-}
-
 TEST(bad_arguments_are_refused)
 {
-    stint_pool *pool = make_pool(1);
-    stint_future *futures[2] = { submit(pool, give, NULL), NULL };
+    stint_pool *pool = make_pool(.workers = 1);
+    stint_future *futures[2] = { submit(pool, give, NULL, NULL), NULL };
     stint_future *made = NULL;
     size_t index;
     assert_int_equal(stint_when_all(futures, 1, NULL), EINVAL);
@@ -115,12 +50,12 @@ TEST(all_of_nothing_is_ok_at_once)
 
 TEST(all_resolves_when_the_last_of_them_has)
 {
-    stint_pool *pool = make_pool(2);
+    stint_pool *pool = make_pool(.workers = 2);
     struct gate gate = { 0 };
     stint_future *futures[MANY];
-    futures[0] = submit(pool, gate_hold, &gate);
+    futures[0] = submit(pool, gate_hold, &gate, NULL);
     for (int i = 1; i < MANY; i++)
-        futures[i] = submit(pool, give, pool);
+        futures[i] = submit(pool, give, pool, NULL);
     stint_future *all = all_of(futures, MANY);
     for (int i = 1; i < MANY; i++)
         assert_int_equal(stint_future_wait(futures[i], NULL), 0);
@@ -143,12 +78,12 @@ static int allocate(void *arg, void **value)
 
 TEST(all_adds_up_what_its_members_used)
 {
-    stint_pool *pool = make_pool(1);
+    stint_pool *pool = make_pool(.workers = 1);
     size_t sizes[3] = { 1600, 16000, 160 };
     stint_future *futures[3];
     stint_outcome outcomes[3];
     for (int i = 0; i < 3; i++)
-        futures[i] = submit(pool, allocate, &sizes[i]);
+        futures[i] = submit(pool, allocate, &sizes[i], NULL);
     stint_usage usage = take(all_of(futures, 3)).usage;
     assert_int_equal(usage.allocated, 1600 + 16000 + 160);
     uint64_t samples = 0, peak = 0, wall = 0, queued = 0;
@@ -168,11 +103,11 @@ TEST(all_adds_up_what_its_members_used)
 
 TEST(all_says_what_the_first_says_that_is_not_ok)
 {
-    stint_pool *pool = make_pool(2);
+    stint_pool *pool = make_pool(.workers = 2);
     int codes[2] = { 41, 42 };
     struct gate gate = { 0 };
-    stint_future *futures[4] = { submit(pool, gate_hold, &gate), submit(pool, refuse, &codes[0]),
-                                 submit(pool, refuse, &codes[1]), submit(pool, give, pool) };
+    stint_future *futures[4] = { submit(pool, gate_hold, &gate, NULL), submit(pool, refuse, &codes[0], NULL),
+                                 submit(pool, refuse, &codes[1], NULL), submit(pool, give, pool, NULL) };
     assert_int_equal(stint_future_wait(futures[2], NULL), 0);
     stint_future *all = all_of(futures, 4);
     assert_int_equal(stint_future_wait(futures[1], NULL), 0);
@@ -203,12 +138,12 @@ static int end_so(void *arg, void **value)
 
 TEST(any_resolves_with_the_first_of_them_and_tells_which)
 {
-    stint_pool *pool = make_pool(3);
+    stint_pool *pool = make_pool(.workers = 3);
     for (size_t first = 0; first < 3; first++) {
         struct ending endings[3] = { { .code = 0 }, { .code = 9 }, { .code = 0 } };
         stint_future *futures[3];
         for (size_t i = 0; i < 3; i++)
-            futures[i] = submit(pool, end_so, &endings[i]);
+            futures[i] = submit(pool, end_so, &endings[i], NULL);
         stint_future *any = any_of(futures, 3);
         size_t index = 7;
         assert_int_equal(stint_when_any_index(any, &index), EAGAIN);
@@ -232,11 +167,11 @@ TEST(any_resolves_with_the_first_of_them_and_tells_which)
 
 TEST(of_several_that_have_resolved_already_the_first_counts)
 {
-    stint_pool *pool = make_pool(2);
+    stint_pool *pool = make_pool(.workers = 2);
     struct gate gate = { 0 };
     int numbers[2];
-    stint_future *futures[4] = { submit(pool, gate_hold, &gate), submit(pool, give, &numbers[0]),
-                                 submit(pool, give, &numbers[1]) };
+    stint_future *futures[4] = { submit(pool, gate_hold, &gate, NULL), submit(pool, give, &numbers[0], NULL),
+                                 submit(pool, give, &numbers[1], NULL) };
     futures[3] = futures[0]; /* one may be in it twice */
     assert_int_equal(stint_future_wait(futures[2], NULL), 0);
     assert_int_equal(stint_future_wait(futures[1], NULL), 0);
@@ -252,13 +187,13 @@ TEST(of_several_that_have_resolved_already_the_first_counts)
 
 TEST(cancelling_a_compound_cancels_its_members)
 {
-    stint_pool *pool = make_pool(1);
+    stint_pool *pool = make_pool(.workers = 1);
     for (int round = 0; round < 2; round++) {
         struct gate gate = { 0 };
         /* The one that runs is the last to be cancelled: when it ends, its worker takes the others. */
-        stint_future *running = submit(pool, gate_hold_interruptibly, &gate);
+        stint_future *running = submit(pool, gate_hold_interruptibly, &gate, NULL);
         gate_await(&gate, 1);
-        stint_future *futures[3] = { submit(pool, give, pool), submit(pool, give, pool), running };
+        stint_future *futures[3] = { submit(pool, give, pool, NULL), submit(pool, give, pool, NULL), running };
         stint_future *compound = round == 0 ? all_of(futures, 3) : any_of(futures, 3);
         stint_future *outer = all_of(&compound, 1);
         stint_future_cancel(outer);
@@ -278,7 +213,7 @@ TEST(cancelling_a_compound_cancels_its_members)
 
 /* --- Waiting in a task -------------------------------------------------------------------------------------------- */
 
-struct family {
+struct relatives {
     stint_pool *pool;
     stint_future *self;
     stint_future *futures[MANY];
@@ -287,71 +222,64 @@ struct family {
     size_t index;
 };
 
-static int count(void *arg, void **value)
-{
-    (void)value;
-    atomic_fetch_add((atomic_uint *)arg, 1);
-    return 0;
-}
-
 static int await_all_children(void *arg, void **value)
 {
-    struct family *family = arg;
+    struct relatives *relatives = arg;
     (void)value;
     for (int i = 0; i < MANY; i++)
-        family->futures[i] = submit(family->pool, count, &family->ran);
-    stint_future *halves[2] = { all_of(family->futures, MANY / 2), all_of(family->futures + MANY / 2, MANY / 2) };
+        relatives->futures[i] = submit(relatives->pool, count_run, &relatives->ran, NULL);
+    stint_future *halves[2] = { all_of(relatives->futures, MANY / 2), all_of(relatives->futures + MANY / 2, MANY / 2) };
     stint_future *all = all_of(halves, 2);
-    family->error = stint_future_wait(all, NULL);
-    release_all(family->futures, MANY);
+    relatives->error = stint_future_wait(all, NULL);
+    release_all(relatives->futures, MANY);
     release_all(halves, 2);
     stint_future_release(all);
-    return atomic_load(&family->ran) == MANY ? 0 : EPROTO;
+    return atomic_load(&relatives->ran) == MANY ? 0 : EPROTO;
 }
 
 static int await_any_child(void *arg, void **value)
 {
-    struct family *family = arg;
+    struct relatives *relatives = arg;
     (void)value;
     for (int i = 0; i < MANY; i++)
-        family->futures[i] = submit(family->pool, count, &family->ran);
-    stint_future *any = any_of(family->futures, MANY);
-    family->error = stint_future_wait(any, NULL);
-    family->index = index_of(any);
+        relatives->futures[i] = submit(relatives->pool, count_run, &relatives->ran, NULL);
+    stint_future *any = any_of(relatives->futures, MANY);
+    relatives->error = stint_future_wait(any, NULL);
+    relatives->index = index_of(any);
     stint_future_release(any);
-    stint_future *all = all_of(family->futures, MANY);
+    stint_future *all = all_of(relatives->futures, MANY);
     stint_future_wait(all, NULL);
     stint_future_release(all);
-    release_all(family->futures, MANY);
+    release_all(relatives->futures, MANY);
     return 0;
 }
 
 TEST(a_task_may_wait_for_a_compound_of_tasks_that_only_its_worker_could_run)
 {
-    struct family family = { .pool = make_pool(1) };
-    stint_outcome outcome = take(submit(family.pool, await_all_children, &family));
+    struct relatives relatives = { .pool = make_pool(.workers = 1) };
+    stint_outcome outcome = take(submit(relatives.pool, await_all_children, &relatives, NULL));
     assert_int_equal(outcome.error, 0);
-    assert_int_equal(family.error, 0);
-    atomic_store(&family.ran, 0);
-    outcome = take(submit(family.pool, await_any_child, &family));
+    assert_int_equal(relatives.error, 0);
+    atomic_store(&relatives.ran, 0);
+    outcome = take(submit(relatives.pool, await_any_child, &relatives, NULL));
     assert_int_equal(outcome.error, 0);
-    assert_int_equal(family.error, 0);
-    assert_true(family.index < MANY);
-    assert_int_equal(atomic_load(&family.ran), MANY);
-    assert_int_equal(stint_pool_destroy(family.pool), 0);
+    assert_int_equal(relatives.error, 0);
+    assert_true(relatives.index < MANY);
+    assert_int_equal(atomic_load(&relatives.ran), MANY);
+    assert_int_equal(stint_pool_destroy(relatives.pool), 0);
 }
 
 static int await_what_contains_me(void *arg, void **value)
 {
-    struct family *family = arg;
+    struct relatives *relatives = arg;
     (void)value;
-    stint_future *two[2] = { submit(family->pool, count, &family->ran), family->self };
+    stint_future *two[2] = { submit(relatives->pool, count_run, &relatives->ran, NULL), relatives->self };
     stint_future *all = all_of(two, 2);
     stint_future *mine = any_of(&two[1], 1);
     stint_future *any = any_of(two, 2);
-    family->all_error = stint_future_wait(all, NULL);
-    family->any_error = stint_future_wait(mine, NULL);
-    family->error = stint_future_wait(any, NULL); /* the other one makes it true */
+    relatives->all_error = stint_future_wait(all, NULL);
+    relatives->any_error = stint_future_wait(mine, NULL);
+    relatives->error = stint_future_wait(any, NULL); /* the other one makes it true */
     stint_future_release(all);
     stint_future_release(mine);
     stint_future_release(any);
@@ -361,14 +289,14 @@ static int await_what_contains_me(void *arg, void **value)
 
 TEST(a_task_that_waits_for_a_compound_of_itself_is_told)
 {
-    struct family family = { .pool = make_pool(1) };
-    assert_int_equal(stint_submit(family.pool, await_what_contains_me, &family, NULL, &family.self), 0);
-    assert_int_equal(take(family.self).status, STINT_OK);
-    assert_int_equal(family.all_error, EDEADLK);
-    assert_int_equal(family.any_error, EDEADLK);
-    assert_int_equal(family.error, 0);
-    assert_int_equal(atomic_load(&family.ran), 1);
-    assert_int_equal(stint_pool_destroy(family.pool), 0);
+    struct relatives relatives = { .pool = make_pool(.workers = 1) };
+    assert_int_equal(stint_submit(relatives.pool, await_what_contains_me, &relatives, NULL, &relatives.self), 0);
+    assert_int_equal(take(relatives.self).status, STINT_OK);
+    assert_int_equal(relatives.all_error, EDEADLK);
+    assert_int_equal(relatives.any_error, EDEADLK);
+    assert_int_equal(relatives.error, 0);
+    assert_int_equal(atomic_load(&relatives.ran), 1);
+    assert_int_equal(stint_pool_destroy(relatives.pool), 0);
 }
 
 TEST_MAIN()

@@ -2,91 +2,18 @@
  *
  * Many compound futures, made, dropped and resolved at once; and that nothing of them stays with members that live
  * long. */
-#include <errno.h>
-#include <pthread.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "test.h"
-#include <stint/stint.h>
-
+#include "compounds.h"
 #include "executor/task/continuation.h"
-#include "gate.h"
-#include "repeats.h"
-
-static stint_pool *make_pool(unsigned workers)
-{
-    stint_pool *pool;
-    const stint_pool_options options = { .workers = workers };
-    assert_int_equal(stint_pool_create(&pool, &options), 0);
-    return pool;
-}
-
-static stint_future *submit(stint_pool *pool, stint_fn *fn, void *arg)
-{
-    stint_future *future;
-    assert_int_equal(stint_submit(pool, fn, arg, NULL, &future), 0);
-    return future;
-}
-
-static int give(void *arg, void **value)
-{
-    *value = arg;
-    return 0;
-}
-
-static stint_future *all_of(stint_future *const *futures, size_t count)
-{
-    stint_future *all = NULL;
-    assert_int_equal(stint_when_all(futures, count, &all), 0);
-    return all;
-}
-
-static stint_future *any_of(stint_future *const *futures, size_t count)
-{
-    stint_future *any = NULL;
-    assert_int_equal(stint_when_any(futures, count, &any), 0);
-    return any;
-}
-
-static stint_outcome take(stint_future *future)
-{
-    stint_outcome outcome;
-    memset(&outcome, 0xa5, sizeof outcome);
-    assert_int_equal(stint_future_wait(future, &outcome), 0);
-    stint_future_release(future);
-    return outcome;
-}
-
-static size_t index_of(stint_future *any)
-{
-    size_t index = SIZE_MAX;
-    assert_int_equal(stint_when_any_index(any, &index), 0);
-    return index;
-}
-
-static void release_all(stint_future **futures, size_t count)
-{
-    for (size_t i = 0; i < count; i++)
-        stint_future_release(futures[i]);
-}
-
-static int count(void *arg, void **value)
-{
-    (void)value;
-    atomic_fetch_add((atomic_uint *)arg, 1);
-    return 0;
-}
 
 /* --- Many --------------------------------------------------------------------------------------------------------- */
 
 /* Resolving, cancelling and freeing them needs no stack of that depth. */
 TEST(compounds_may_be_nested_without_end)
 {
-    stint_pool *pool = make_pool(1);
+    stint_pool *pool = make_pool(.workers = 1);
     for (int cancelled = 0; cancelled < 2; cancelled++) {
         struct gate gate = { 0 };
-        stint_future *innermost = submit(pool, gate_hold_interruptibly, &gate);
+        stint_future *innermost = submit(pool, gate_hold_interruptibly, &gate, NULL);
         stint_future *compound = innermost;
         for (unsigned i = 0, count = repeats(200000); i < count; i++) {
             stint_future *inner = compound;
@@ -112,12 +39,12 @@ static void called(stint_future *future, const stint_outcome *outcome, void *arg
 /* Members resolve on two workers, and are cancelled by this thread, while compounds are made of them and released. */
 TEST(compounds_made_while_their_members_resolve_all_resolve)
 {
-    stint_pool *pool = make_pool(2);
+    stint_pool *pool = make_pool(.workers = 2);
     atomic_uint ran = 0, calls = 0;
     for (unsigned round = 0, rounds = repeats(2000); round < rounds; round++) {
         stint_future *futures[8];
         for (int i = 0; i < 8; i++)
-            futures[i] = submit(pool, count, &ran);
+            futures[i] = submit(pool, count_run, &ran, NULL);
         if (round % 3 == 0)
             stint_future_cancel(futures[round % 8]);
         stint_future *pair[2] = { all_of(futures, 8), any_of(futures, 8) };
@@ -151,13 +78,13 @@ static bool nothing_follows(stint_future *future)
 
 TEST(any_of_a_long_lived_future_and_others_in_a_loop_leaves_nothing)
 {
-    stint_pool *pool = make_pool(1);
+    stint_pool *pool = make_pool(.workers = 1);
     struct gate gate = { 0 };
-    stint_future *shutdown = submit(pool, gate_hold_interruptibly, &gate);
+    stint_future *shutdown = submit(pool, gate_hold_interruptibly, &gate, NULL);
     gate_await(&gate, 1);
-    stint_pool *workers = make_pool(1);
+    stint_pool *workers = make_pool(.workers = 1);
     for (unsigned i = 0, turns = repeats(1000); i < turns; i++) {
-        stint_future *member = submit(workers, give, NULL);
+        stint_future *member = submit(workers, give, NULL, NULL);
         if (i % 2 == 0)
             assert_int_equal(stint_future_wait(member, NULL), 0);
         /* Either may be the first that is looked at. */
@@ -178,9 +105,9 @@ TEST(any_of_a_long_lived_future_and_others_in_a_loop_leaves_nothing)
 
 TEST(a_compound_that_is_released_unresolved_leaves_nothing)
 {
-    stint_pool *pool = make_pool(2);
+    stint_pool *pool = make_pool(.workers = 2);
     struct gate gate = { 0 };
-    stint_future *long_lived[] = { submit(pool, gate_hold, &gate), submit(pool, gate_hold, &gate) };
+    stint_future *long_lived[] = { submit(pool, gate_hold, &gate, NULL), submit(pool, gate_hold, &gate, NULL) };
     gate_await(&gate, 2);
     for (unsigned i = 0, turns = repeats(1000); i < turns; i++) {
         stint_future *both[] = { i % 2 == 0 ? any_of(long_lived, 2) : all_of(long_lived, 2), long_lived[0] };
@@ -207,10 +134,10 @@ static void count_it(stint_future *future, const stint_outcome *outcome, void *a
 
 TEST(what_follows_a_compound_that_is_released_is_called_all_the_same)
 {
-    stint_pool *pool = make_pool(1);
+    stint_pool *pool = make_pool(.workers = 1);
     struct gate gate = { 0 };
     atomic_uint calls = 0;
-    stint_future *member = submit(pool, gate_hold, &gate);
+    stint_future *member = submit(pool, gate_hold, &gate, NULL);
     stint_future *any = any_of(&member, 1);
     stint_future *all = all_of(&any, 1);
     assert_int_equal(stint_future_then(any, count_it, &calls), 0);
@@ -241,10 +168,10 @@ static void *make_and_drop(void *arg)
 
 TEST(compounds_may_be_dropped_while_their_members_resolve)
 {
-    stint_pool *pool = make_pool(2);
+    stint_pool *pool = make_pool(.workers = 2);
     for (unsigned round = repeats(200); round > 0; round--) {
         struct gate gates[2] = { 0 };
-        stint_future *members[] = { submit(pool, gate_hold, &gates[0]), submit(pool, gate_hold, &gates[1]) };
+        stint_future *members[] = { submit(pool, gate_hold, &gates[0], NULL), submit(pool, gate_hold, &gates[1], NULL) };
         pthread_t threads[2];
         for (int i = 0; i < 2; i++)
             assert_int_equal(pthread_create(&threads[i], NULL, make_and_drop, members), 0);

@@ -2,54 +2,7 @@
  *
  * Waiting for a future inside a task: who is told, what is run meanwhile, with which budget, and when interrupts
  * come. */
-#include <errno.h>
-#include <pthread.h>
-#include <sched.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "test.h"
-#include <stint/stint.h>
-
-#include "gate.h"
-
-static stint_pool *make_pool(unsigned workers, size_t queue_capacity)
-{
-    stint_pool *pool;
-    const stint_pool_options options = { .workers = workers, .queue_capacity = queue_capacity };
-    assert_int_equal(stint_pool_create(&pool, &options), 0);
-    return pool;
-}
-
-static stint_future *submit(stint_pool *pool, stint_fn *fn, void *arg, const stint_options *options)
-{
-    stint_future *future;
-    assert_int_equal(stint_submit(pool, fn, arg, options, &future), 0);
-    return future;
-}
-
-static stint_outcome take(stint_future *future)
-{
-    stint_outcome outcome;
-    assert_int_equal(stint_future_wait(future, &outcome), 0);
-    stint_future_release(future);
-    return outcome;
-}
-
-static int count(void *arg, void **value)
-{
-    *value = arg;
-    atomic_fetch_add((atomic_uint *)arg, 1);
-    return 0;
-}
-
-static void assert_cancelled(const stint_outcome *outcome, stint_reason reason)
-{
-    assert_int_equal(outcome->status, STINT_CANCELLED);
-    assert_int_equal(outcome->reason, reason);
-    assert_int_equal(outcome->error, ECANCELED);
-    assert_null(outcome->value);
-}
+#include "pools.h"
 
 struct inner {
     stint_pool *pool;
@@ -71,7 +24,7 @@ static int wait_for_itself(void *arg, void **value)
 
 TEST(a_task_that_waits_for_itself_is_told)
 {
-    struct inner inner = { .pool = make_pool(1, 0) };
+    struct inner inner = { .pool = make_pool(.workers = 1) };
     assert_int_equal(stint_submit(inner.pool, wait_for_itself, &inner, NULL, &inner.future), 0);
     assert_int_equal(take(inner.future).status, STINT_OK);
     assert_int_equal(inner.wait, EDEADLK);
@@ -94,7 +47,7 @@ static int submit_one_that_waits_for_me(void *arg, void **value)
 
 TEST(a_task_run_by_its_waiter_cannot_wait_for_that_waiter)
 {
-    struct inner inner = { .pool = make_pool(1, 0) };
+    struct inner inner = { .pool = make_pool(.workers = 1) };
     assert_int_equal(stint_submit(inner.pool, submit_one_that_waits_for_me, &inner, NULL, &inner.future), 0);
     assert_int_equal(take(inner.future).status, STINT_OK);
     assert_int_equal(inner.wait, EDEADLK);
@@ -106,7 +59,7 @@ static int only_look(void *arg, void **value)
     struct inner *inner = arg;
     (void)value;
     stint_future *child;
-    int error = stint_submit(inner->pool, count, &inner->ran, NULL, &child);
+    int error = stint_submit(inner->pool, count_run, &inner->ran, NULL, &child);
     if (error != 0)
         return error;
     inner->wait_for = stint_future_wait_for(child, 1000000, NULL);
@@ -158,7 +111,7 @@ static int await_a_hungry_child(void *arg, void **value)
 
 TEST(a_task_run_by_its_waiter_has_its_own_budget_and_outcome)
 {
-    struct inner inner = { .pool = make_pool(1, 0) };
+    struct inner inner = { .pool = make_pool(.workers = 1) };
     stint_options options = STINT_OPTIONS_INIT;
     options.budget.allocation = 16384; /* the waiter's: less than its child takes */
     stint_outcome outcome = take(submit(inner.pool, await_a_hungry_child, &inner, &options));
@@ -206,12 +159,12 @@ TEST(an_interrupt_of_the_waiter_is_delivered_when_the_wait_has_ended)
 {
     static const stint_on_interrupt modes[] = { STINT_JUMP, STINT_FAIL };
     for (int i = 0; i < 2; i++) {
-        struct inner inner = { .pool = make_pool(1, 0) };
+        struct inner inner = { .pool = make_pool(.workers = 1) };
         stint_options options = STINT_OPTIONS_INIT;
         options.on_interrupt = modes[i];
         assert_int_equal(stint_submit(inner.pool, await_a_child_that_cancels_me, &inner, &options, &inner.future), 0);
         stint_outcome outcome = take(inner.future);
-        assert_cancelled(&outcome, STINT_REASON_TOKEN);
+        assert_cancelled(outcome, STINT_REASON_TOKEN);
         assert_int_equal(inner.outcome.status, STINT_OK);
         assert_ptr_equal(inner.outcome.value, &inner);
         assert_int_equal(atomic_load(&inner.ran), modes[i] == STINT_JUMP ? 1 : 1001);
@@ -227,7 +180,7 @@ static int submit_and_await_in_turn(void *arg, void **value)
     (void)value;
     for (int i = 0; i < LOOPS; i++) {
         stint_future *child;
-        int error = stint_submit(inner->pool, count, &inner->ran, NULL, &child);
+        int error = stint_submit(inner->pool, count_run, &inner->ran, NULL, &child);
         if (error != 0)
             return error;
         stint_future_wait(child, NULL);
@@ -248,7 +201,7 @@ static int await_the_oldest_of_many(void *arg, void **value)
             stint_future_wait(children[i % AHEAD], NULL);
             stint_future_release(children[i % AHEAD]);
         }
-        int error = i < LOOPS ? stint_submit(inner->pool, count, &inner->ran, NULL, &children[i % AHEAD]) : 0;
+        int error = i < LOOPS ? stint_submit(inner->pool, count_run, &inner->ran, NULL, &children[i % AHEAD]) : 0;
         if (error != 0)
             return error;
     }
@@ -259,7 +212,7 @@ static int await_the_oldest_of_many(void *arg, void **value)
 TEST(a_task_can_submit_and_await_without_end)
 {
     for (unsigned workers = 1; workers <= 2; workers++) {
-        struct inner inner = { .pool = make_pool(workers, 1) };
+        struct inner inner = { .pool = make_pool(.workers = workers, .queue_capacity = 1) };
         stint_outcome outcome = take(submit(inner.pool, submit_and_await_in_turn, &inner, NULL));
         assert_int_equal(outcome.error, 0);
         outcome = take(submit(inner.pool, await_the_oldest_of_many, &inner, NULL));
@@ -280,7 +233,7 @@ static int await_another(void *arg, void **value)
 
 TEST(a_task_that_already_runs_elsewhere_is_waited_for)
 {
-    struct inner inner = { .pool = make_pool(2, 0) };
+    struct inner inner = { .pool = make_pool(.workers = 2) };
     struct gate gate = { 0 };
     inner.future = submit(inner.pool, gate_hold, &gate, NULL);
     gate_await(&gate, 1);

@@ -2,46 +2,8 @@
  *
  * Blocking regions: a spare takes the place of a task that sleeps, no more of them than there may be, and gives it back;
  * and regions that are nested, left open, interrupted or nobody's. */
-#include <errno.h>
-#include <pthread.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "test.h"
-#include <stint/stint.h>
-
 #include "executor/pool/pool_state.h"
-#include "gate.h"
-
-static stint_pool *make_pool(unsigned workers, unsigned spares)
-{
-    stint_pool *pool;
-    const stint_pool_options options = { .workers = workers, .spares = spares };
-    assert_int_equal(stint_pool_create(&pool, &options), 0);
-    return pool;
-}
-
-static stint_future *submit(stint_pool *pool, stint_fn *fn, void *arg, const stint_options *options)
-{
-    stint_future *future;
-    assert_int_equal(stint_submit(pool, fn, arg, options, &future), 0);
-    return future;
-}
-
-static stint_outcome take(stint_future *future)
-{
-    stint_outcome outcome;
-    assert_int_equal(stint_future_wait(future, &outcome), 0);
-    stint_future_release(future);
-    return outcome;
-}
-
-static stint_pool_statistics read_pool(stint_pool *pool)
-{
-    stint_pool_statistics statistics;
-    assert_int_equal(stint_pool_read(pool, &statistics), 0);
-    return statistics;
-}
+#include "pools.h"
 
 static unsigned active(stint_pool *pool)
 {
@@ -73,21 +35,14 @@ static int sleep_and_wake(void *arg, void **value)
     return gate_hold(&sleep->awake, value);
 }
 
-static int nothing(void *arg, void **value)
-{
-    (void)arg;
-    (void)value;
-    return 0;
-}
-
 TEST(a_spare_takes_the_place_of_a_task_that_sleeps)
 {
-    stint_pool *pool = make_pool(1, 0);
+    stint_pool *pool = make_pool(.workers = 1);
     struct sleep sleep = { 0 };
     stint_future *sleeper = submit(pool, sleep_and_wake, &sleep, NULL);
     gate_await(&sleep.asleep, 1);
     for (int i = 0; i < 50; i++)
-        assert_int_equal(take(submit(pool, nothing, NULL, NULL)).status, STINT_OK);
+        assert_int_equal(take(submit(pool, do_nothing, NULL, NULL)).status, STINT_OK);
     assert_int_equal(read_pool(pool).standing_in, 1);
     gate_open(&sleep.asleep);
     gate_open(&sleep.awake);
@@ -104,7 +59,7 @@ TEST(a_spare_takes_the_place_of_a_task_that_sleeps)
 
 TEST(spares_are_used_again)
 {
-    stint_pool *pool = make_pool(2, 0);
+    stint_pool *pool = make_pool(.workers = 2);
     for (int i = 0; i < 200; i++) {
         struct sleep sleeps[2] = { 0 };
         stint_future *sleepers[2];
@@ -114,7 +69,7 @@ TEST(spares_are_used_again)
         }
         for (int k = 0; k < 2; k++)
             gate_await(&sleeps[k].asleep, 1);
-        assert_int_equal(take(submit(pool, nothing, NULL, NULL)).status, STINT_OK);
+        assert_int_equal(take(submit(pool, do_nothing, NULL, NULL)).status, STINT_OK);
         for (int k = 0; k < 2; k++)
             gate_open(&sleeps[k].asleep);
         for (int k = 0; k < 2; k++)
@@ -131,7 +86,7 @@ TEST(there_are_no_more_spares_than_allowed)
 {
     static const unsigned spares[] = { 1, 2, STINT_NO_SPARES };
     for (int i = 0; i < 3; i++) {
-        stint_pool *pool = make_pool(1, spares[i]);
+        stint_pool *pool = make_pool(.workers = 1, .spares = spares[i]);
         unsigned allowed = spares[i] == STINT_NO_SPARES ? 0 : spares[i];
         struct sleep sleeps[3] = { 0 };
         stint_future *sleepers[3];
@@ -139,7 +94,7 @@ TEST(there_are_no_more_spares_than_allowed)
             sleepers[k] = submit(pool, sleep_and_wake, &sleeps[k], NULL);
         for (unsigned k = 0; k <= allowed; k++)
             gate_await(&sleeps[k].asleep, 1);
-        stint_future *next = submit(pool, nothing, NULL, NULL);
+        stint_future *next = submit(pool, do_nothing, NULL, NULL);
         assert_int_equal(stint_future_wait_for(next, 3000000, NULL), ETIMEDOUT);
         assert_int_equal(read_pool(pool).spares, allowed);
         assert_int_equal(read_pool(pool).unreplaced, 1);
@@ -159,7 +114,7 @@ TEST(there_are_no_more_spares_than_allowed)
 /* A task that comes back goes on at once, beside the spare's; but then nothing is begun before one place is free. */
 TEST(nothing_is_begun_while_as_many_run_as_there_are_workers)
 {
-    stint_pool *pool = make_pool(1, 0);
+    stint_pool *pool = make_pool(.workers = 1);
     struct sleep sleep = { 0 };
     struct gate first = { 0 }, second = { 0 };
     stint_future *sleeper = submit(pool, sleep_and_wake, &sleep, NULL);
@@ -198,7 +153,7 @@ static int submit_two(void *arg, void **value)
 
 TEST(tasks_in_the_deque_of_a_spare_that_retires_are_run)
 {
-    stint_pool *pool = make_pool(1, 0);
+    stint_pool *pool = make_pool(.workers = 1);
     struct sleep sleep = { .pool = pool }, child = { .pool = pool };
     stint_future *sleeper = submit(pool, sleep_and_wake, &sleep, NULL);
     gate_await(&sleep.asleep, 1);
@@ -297,7 +252,7 @@ TEST(a_region_ends_with_its_scope_however_that_ends)
 {
     static const stint_reason reasons[] = { STINT_REASON_ALLOCATION_LIMIT, STINT_REASON_FAILED };
     for (int i = 0; i < 2; i++) {
-        struct watched watched = { .pool = make_pool(1, 0), .error = i == 0 ? 0 : EIO };
+        struct watched watched = { .pool = make_pool(.workers = 1), .error = i == 0 ? 0 : EIO };
         assert_int_equal(take(submit(watched.pool, nested_regions, &watched, NULL)).status, STINT_OK);
         static const unsigned expected[] = { 0, 0, 1, 0, 1, 1, 1, 0 };
         assert_int_equal(watched.inner.reason, reasons[i]);
@@ -324,7 +279,7 @@ static int sleep_for_ever(void *arg, void **value)
 TEST(a_task_that_is_interrupted_in_its_region_gives_the_place_back)
 {
     static const stint_on_interrupt modes[] = { STINT_JUMP, STINT_FAIL, STINT_UNWIND };
-    stint_pool *pool = make_pool(1, 1);
+    stint_pool *pool = make_pool(.workers = 1, .spares = 1);
     for (int i = 0; i < 30; i++) {
         struct gate gate = { 0 };
         stint_options options = STINT_OPTIONS_INIT;
@@ -332,7 +287,7 @@ TEST(a_task_that_is_interrupted_in_its_region_gives_the_place_back)
         options.preemptible = i % 2 == 0;
         stint_future *future = submit(pool, sleep_for_ever, &gate, &options);
         gate_await(&gate, 1);
-        assert_int_equal(take(submit(pool, nothing, NULL, NULL)).status, STINT_OK);
+        assert_int_equal(take(submit(pool, do_nothing, NULL, NULL)).status, STINT_OK);
         stint_future_cancel(future);
         assert_int_equal(take(future).reason, STINT_REASON_TOKEN);
         assert_all_in_their_places(pool);
@@ -357,7 +312,7 @@ static int end_region_when_due(void *arg, void **value)
 
 TEST(the_end_of_a_region_delivers_what_came_due_in_it)
 {
-    stint_pool *pool = make_pool(1, 0);
+    stint_pool *pool = make_pool(.workers = 1);
     struct due due = { 0 };
     stint_future *future = submit(pool, end_region_when_due, &due, NULL);
     gate_await(&due.gate, 1);
@@ -397,7 +352,7 @@ static int wait_in_region(void *arg, void **value)
 /* With no spare, the awaited task can only run on top of the region: and is no sleeper. */
 TEST(a_task_that_is_run_on_top_of_a_region_is_awake)
 {
-    struct watched watched = { .pool = make_pool(1, STINT_NO_SPARES) };
+    struct watched watched = { .pool = make_pool(.workers = 1, .spares = STINT_NO_SPARES) };
     assert_int_equal(take(submit(watched.pool, wait_in_region, &watched, NULL)).status, STINT_OK);
     static const unsigned expected[] = { 0, 1, 0 };
     assert_int_equal(watched.error, 0);
@@ -411,7 +366,7 @@ TEST(a_task_that_is_run_on_top_of_a_region_is_awake)
 TEST(a_pool_with_spares_in_every_state_can_be_shut_down)
 {
     for (int round = 0; round < 60; round++) {
-        stint_pool *pool = make_pool(2, 0);
+        stint_pool *pool = make_pool(.workers = 2);
         struct sleep sleeps[4] = { 0 };
         stint_future *sleepers[4];
         for (int i = 0; i < 4; i++)
@@ -423,7 +378,7 @@ TEST(a_pool_with_spares_in_every_state_can_be_shut_down)
             gate_open(&sleeps[i].awake);
         }
         if (round % 5 == 0)
-            take(submit(pool, nothing, NULL, NULL));
+            take(submit(pool, do_nothing, NULL, NULL));
         static const stint_shutdown ways[] = { STINT_SHUTDOWN_DRAIN, STINT_SHUTDOWN_CANCEL };
         assert_int_equal(stint_pool_shutdown(pool, ways[round / 4 % 2], 0), ETIMEDOUT);
         for (int i = 0; i < 4; i++) {
@@ -448,7 +403,7 @@ static int sleep_now_and_then(void *arg, void **value)
     (void)value;
     uint64_t random = atomic_fetch_add(&storm->random, UINT64_C(0x9e3779b97f4a7c15)) >> 40;
     stint_future *child = NULL;
-    if (random % 4 == 0 && stint_submit(storm->pool, nothing, NULL, NULL, &child) != 0)
+    if (random % 4 == 0 && stint_submit(storm->pool, do_nothing, NULL, NULL, &child) != 0)
         child = NULL;
     if (random % 3 == 0) {
         stint_blocking_begin();
@@ -468,7 +423,7 @@ static int sleep_now_and_then(void *arg, void **value)
 TEST(tasks_that_sleep_all_the_time_all_run)
 {
     for (unsigned workers = 1; workers <= 3; workers++) {
-        struct storm storm = { .pool = make_pool(workers, workers) };
+        struct storm storm = { .pool = make_pool(.workers = workers, .spares = workers) };
         for (int i = 0; i < 3000; i++)
             stint_future_release(submit(storm.pool, sleep_now_and_then, &storm, NULL));
         while (atomic_load(&storm.ran) < 3000)

@@ -3,7 +3,6 @@
  * What a pool's task starts has the signals blocked that the maker of the pool had, and no others. */
 #include "support.h"
 
-#include <pthread.h>
 #include <signal.h>
 #include <spawn.h>
 #include <sys/wait.h>

@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
  * Waits that would never end: circles of tasks, subtasks and accounts; and what only looks like one. */
-#include <pthread.h>
-#include <sched.h>
-
-#include "gate.h"
 #include "pools.h"
 
 /* --- Circles of tasks --------------------------------------------------------------------------------------------- */
@@ -53,7 +49,7 @@ static int await_next(void *arg, void **value)
 static void start_ring(struct ring *ring, stint_pool *const pools[2])
 {
     for (unsigned i = 0; i < ring->length; i++)
-        atomic_store(&ring->futures[i], submit_to(pools[i % 2], await_next, member_of(ring, i), NULL));
+        atomic_store(&ring->futures[i], submit(pools[i % 2], await_next, member_of(ring, i), NULL));
 }
 
 static void end_ring(struct ring *ring)
@@ -68,8 +64,8 @@ TEST(one_wait_of_a_circle_fails_and_so_all_of_them_end)
 {
     for (unsigned length = 2; length <= LONGEST; length++) {
         for (unsigned pools = 1; pools <= 2; pools++) {
-            stint_pool *one = make_pool(LONGEST, 0);
-            stint_pool *other = make_pool(LONGEST, STINT_NO_SPARES);
+            stint_pool *one = make_pool(.workers = LONGEST);
+            stint_pool *other = make_pool(.workers = LONGEST, .spares = STINT_NO_SPARES);
             struct ring ring = { .length = length };
             start_ring(&ring, (stint_pool *const[]){ one, pools == 1 ? one : other });
             end_ring(&ring);
@@ -83,7 +79,7 @@ TEST(one_wait_of_a_circle_fails_and_so_all_of_them_end)
 
 TEST(a_circle_with_a_time_out_is_none)
 {
-    stint_pool *pool = make_pool(LONGEST, 0);
+    stint_pool *pool = make_pool(.workers = LONGEST);
     struct ring ring = { .length = LONGEST };
     ring.members[2].timeout_ns = 300 * MS;
     start_ring(&ring, (stint_pool *const[]){ pool, pool });
@@ -126,17 +122,17 @@ static int await_both(void *arg, void **value)
 
 static struct pair start_pair(stint_pool *pool, struct pair *pair)
 {
-    pair->held = submit_to(pool, gate_hold, &pair->gate, NULL);
+    pair->held = submit(pool, gate_hold, &pair->gate, NULL);
     gate_await(&pair->gate, 1);
-    atomic_store(&pair->other, submit_to(pool, await_the_waiter, pair, NULL));
-    atomic_store(&pair->waiter, submit_to(pool, await_both, pair, NULL));
+    atomic_store(&pair->other, submit(pool, await_the_waiter, pair, NULL));
+    atomic_store(&pair->waiter, submit(pool, await_both, pair, NULL));
     nap_ms(100); /* time enough for a circle to be found */
     return *pair;
 }
 
 TEST(to_wait_for_all_of_which_one_is_a_circle_fails)
 {
-    stint_pool *pool = make_pool(3, 0);
+    stint_pool *pool = make_pool(.workers = 3);
     struct pair pair = { .any = false };
     start_pair(pool, &pair);
     stint_outcome waiter;
@@ -148,7 +144,7 @@ TEST(to_wait_for_all_of_which_one_is_a_circle_fails)
     assert_int_equal(stint_future_wait_for(pair.waiter, 60000 * MS, &waiter), 0);
     assert_int_equal(stint_future_wait_for(pair.other, 60000 * MS, &other), 0);
     assert_true((waiter.error == EDEADLK) != (other.error == EDEADLK));
-    take_from(pair.held);
+    take_in_time(pair.held);
     stint_future_release(pair.waiter);
     stint_future_release(pair.other);
     assert_int_equal(stint_pool_destroy(pool), 0);
@@ -156,14 +152,14 @@ TEST(to_wait_for_all_of_which_one_is_a_circle_fails)
 
 TEST(to_wait_for_any_of_which_one_is_a_circle_ends_by_the_others)
 {
-    stint_pool *pool = make_pool(3, 0);
+    stint_pool *pool = make_pool(.workers = 3);
     struct pair pair = { .any = true };
     start_pair(pool, &pair);
     assert_false(stint_future_ready(pair.waiter));
     gate_open(&pair.gate);
-    assert_ok(take_from(pair.other)); /* and only then the one that it waits for */
-    assert_ok(take_from(pair.waiter));
-    assert_ok(take_from(pair.held));
+    assert_ok(take_in_time(pair.other)); /* and only then the one that it waits for */
+    assert_ok(take_in_time(pair.waiter));
+    assert_ok(take_in_time(pair.held));
     assert_int_equal(stint_pool_destroy(pool), 0);
 }
 
@@ -198,10 +194,10 @@ static int fork_a_part(void *arg, void **value)
 
 TEST(a_stolen_subtask_that_waits_for_its_own_task_fails)
 {
-    stint_pool *pool = make_pool(2, 0);
+    stint_pool *pool = make_pool(.workers = 2);
     struct parted parted = { .found = 0 };
-    atomic_store(&parted.own, submit_to(pool, fork_a_part, &parted, NULL));
-    assert_int_equal(take_from(parted.own).error, EDEADLK);
+    atomic_store(&parted.own, submit(pool, fork_a_part, &parted, NULL));
+    assert_int_equal(take_in_time(parted.own).error, EDEADLK);
     assert_int_equal(parted.found, EDEADLK);
     assert_int_equal(stint_pool_destroy(pool), 0);
 }
@@ -217,10 +213,10 @@ static int await_own(void *arg, void **value)
 TEST(a_circle_that_leads_through_a_join_is_found)
 {
     for (int round = 0; round < 5; round++) {
-        stint_pool *pool = make_pool(3, 0);
+        stint_pool *pool = make_pool(.workers = 3);
         struct parted parted = { .found = 0 };
-        atomic_store(&parted.other, submit_to(pool, await_own, &parted, NULL));
-        atomic_store(&parted.own, submit_to(pool, fork_a_part, &parted, NULL));
+        atomic_store(&parted.other, submit(pool, await_own, &parted, NULL));
+        atomic_store(&parted.own, submit(pool, fork_a_part, &parted, NULL));
         stint_outcome own;
         stint_outcome other;
         assert_int_equal(stint_future_wait_for(parted.own, 60000 * MS, &own), 0);
@@ -304,10 +300,10 @@ TEST(who_waits_over_others_makes_way_in_its_account)
         assert_int_equal(stint_account_create(&holders.account, above, NULL), 0);
         assert_int_equal(stint_account_create(&beside, above, NULL), 0);
         holders.outer_of_last = cases[i].beside ? beside : holders.account;
-        holders.pool = make_pool(2, cases[i].spares);
+        holders.pool = make_pool(.workers = 2, .spares = cases[i].spares);
         stint_options options = STINT_OPTIONS_INIT;
         options.account = holders.account;
-        assert_ok(take_from(submit_to(holders.pool, submit_and_await_second, &holders, &options)));
+        assert_ok(take_in_time(submit(holders.pool, submit_and_await_second, &holders, &options)));
         assert_int_equal(stint_pool_shutdown(holders.pool, STINT_SHUTDOWN_DRAIN, 60000 * MS), 0);
         assert_int_equal(stint_pool_destroy(holders.pool), 0);
         stint_account_usage usage;
@@ -334,21 +330,21 @@ static int await_it(void *arg, void **value)
 TEST(a_lattice_of_futures_is_looked_into_in_bounded_time)
 {
     for (int i = 0; i < 2; i++) {
-        stint_pool *pool = make_pool(1, i == 0 ? 0 : STINT_NO_SPARES);
-        stint_pool *other = make_pool(1, 0);
+        stint_pool *pool = make_pool(.workers = 1, .spares = i == 0 ? 0 : STINT_NO_SPARES);
+        stint_pool *other = make_pool(.workers = 1);
         struct gate gate = { 0 };
-        stint_future *top = submit_to(other, gate_hold, &gate, NULL);
+        stint_future *top = submit(other, gate_hold, &gate, NULL);
         for (int level = 0; level < LEVELS; level++) {
             stint_future *twice[2] = { top, top };
             assert_int_equal(stint_when_all(twice, 2, &top), 0);
             stint_future_release(twice[0]);
         }
         stint_future *_Atomic pointer = top;
-        stint_future *waiter = submit_to(pool, await_it, &pointer, NULL);
+        stint_future *waiter = submit(pool, await_it, &pointer, NULL);
         gate_await(&gate, 1);
         nap_ms(50);
         gate_open(&gate);
-        assert_ok(take_from(waiter));
+        assert_ok(take_in_time(waiter));
         stint_future_release(top);
         assert_int_equal(stint_pool_destroy(pool), 0);
         assert_int_equal(stint_pool_destroy(other), 0);

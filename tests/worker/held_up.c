@@ -3,14 +3,8 @@
  * A thread is held up at any instruction of a submission: of a delayed task that is due and finds no place, while places
  * are made; of one that follows a future, while another thread cancels it. A timer's signal holds the thread up, so that it
  * happens thousands of times a second and not only on a machine that has too much to do. */
-#include <errno.h>
-#include <pthread.h>
-#include <sched.h>
 #include <signal.h>
-#include <time.h>
-#include <unistd.h>
 
-#include "gate.h"
 #include "pools.h"
 
 #define WITHIN_NS 3000 /* what the submission does when there is no place */
@@ -148,7 +142,7 @@ static int run_next(const stint_outcome *outcome, void *arg, void **value)
 
 TEST(a_task_that_follows_a_future_is_cancelled_wherever_its_submitter_is_held_up)
 {
-    stint_pool *pool = make_pool(1, 0);
+    stint_pool *pool = make_pool(.workers = 1);
     struct shared shared = { .next = NULL };
     pthread_t canceller;
     assert_int_equal(pthread_create(&canceller, NULL, cancel_each, &shared), 0);
@@ -157,7 +151,7 @@ TEST(a_task_that_follows_a_future_is_cancelled_wherever_its_submitter_is_held_up
     long latest_ns = 10000;
     for (unsigned round = 1; round < ROUNDS && seconds() < end; round++) {
         struct gate gate = { .open = false };
-        stint_future *before = submit_to(pool, gate_hold, &gate, NULL);
+        stint_future *before = submit(pool, gate_hold, &gate, NULL);
         shared.next = NULL;
         atomic_store(&may_end, false);
         atomic_store(&has_ended, false);
@@ -172,8 +166,8 @@ TEST(a_task_that_follows_a_future_is_cancelled_wherever_its_submitter_is_held_up
             sched_yield();
         gate_open(&gate);
         stint_future_cancel(shared.next);
-        take_from(shared.next);
-        take_from(before);
+        take_in_time(shared.next);
+        take_in_time(before);
     }
     atomic_store(&shared.over, true);
     pthread_join(canceller, NULL);

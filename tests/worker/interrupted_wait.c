@@ -2,9 +2,6 @@
  *
  * What ends a task's sleep in a wait of the library's: deadlines, cancellations, shutdowns, in each way of being
  * interrupted; what does not, as it is masked; and that the signals for a task that sleeps reach nobody else. */
-#include <pthread.h>
-
-#include "gate.h"
 #include "pools.h"
 
 /* Everything here waits for what comes only when the test says so, so a wait that nothing ends is never over. */
@@ -190,7 +187,7 @@ static void set_scene(struct scene *scene, int (*sleep)(struct scene *scene))
     atomic_store(&scene->answer, -1);
     const stint_pool_options options = { .workers = 1, .queue_capacity = 2 };
     assert_int_equal(stint_pool_create(&scene->other, &options), 0);
-    scene->held = submit_to(scene->other, gate_hold, &scene->gate, NULL);
+    scene->held = submit(scene->other, gate_hold, &scene->gate, NULL);
     gate_await(&scene->gate, 1);
     stint_future *future;
     while (stint_submit(scene->other, do_nothing, NULL, NULL, &future) == 0)
@@ -230,10 +227,10 @@ TEST(a_deadline_ends_every_wait)
         options.on_interrupt = every_way[i % 3];
         options.preemptible = i / 3 % 2 == 0;
         set_scene(&scene, all_waits[i / 6]);
-        stint_pool *pool = make_pool(1, 0);
+        stint_pool *pool = make_pool(.workers = 1);
         /* On a busy machine it may pass before the task has started. */
         for (options.budget.wall_ns = 20 * MS; atomic_load(&scene.begun.entered) == 0; options.budget.wall_ns *= 2)
-            assert_outcome(take_from(submit_to(pool, wait_with_a_guard, &scene, &options)), STINT_ERROR,
+            assert_outcome(take_in_time(submit(pool, wait_with_a_guard, &scene, &options)), STINT_ERROR,
                            STINT_REASON_DEADLINE, ETIMEDOUT);
         assert_left(&scene, options.on_interrupt);
         assert_int_equal(stint_pool_destroy(pool), 0);
@@ -250,12 +247,12 @@ TEST(a_cancellation_ends_every_wait)
         stint_options options = STINT_OPTIONS_INIT;
         options.on_interrupt = every_way[i % 3];
         set_scene(&scene, all_waits[i / 3]);
-        stint_pool *pool = make_pool(1, 0);
-        stint_future *future = submit_to(pool, wait_with_a_guard, &scene, &options);
+        stint_pool *pool = make_pool(.workers = 1);
+        stint_future *future = submit(pool, wait_with_a_guard, &scene, &options);
         gate_await(&scene.begun, 1);
         nap_ms(i % 2 * 30);
         stint_future_cancel(future);
-        assert_cancelled(take_from(future), STINT_REASON_TOKEN);
+        assert_cancelled(take_in_time(future), STINT_REASON_TOKEN);
         assert_left(&scene, options.on_interrupt);
         assert_int_equal(stint_pool_destroy(pool), 0);
         clear_scene(&scene);
@@ -271,11 +268,11 @@ TEST(the_end_of_its_pool_ends_every_wait)
         stint_options options = STINT_OPTIONS_INIT;
         options.on_interrupt = every_way[i % 3];
         set_scene(&scene, all_waits[i / 3]);
-        stint_pool *pool = make_pool(2, STINT_NO_SPARES);
-        stint_future *future = submit_to(pool, wait_with_a_guard, &scene, &options);
+        stint_pool *pool = make_pool(.workers = 2, .spares = STINT_NO_SPARES);
+        stint_future *future = submit(pool, wait_with_a_guard, &scene, &options);
         gate_await(&scene.begun, 1);
         assert_int_equal(stint_pool_destroy(pool), 0);
-        assert_cancelled(take_from(future), STINT_REASON_SHUTDOWN);
+        assert_cancelled(take_in_time(future), STINT_REASON_SHUTDOWN);
         assert_left(&scene, options.on_interrupt);
         clear_scene(&scene);
     }
@@ -317,12 +314,12 @@ static int await_first(void *arg, void **value)
 
 TEST(two_that_wait_for_each_other_end_at_their_deadlines)
 {
-    stint_pool *pool = make_pool(2, 0);
+    stint_pool *pool = make_pool(.workers = 2);
     struct both both = { .futures = { NULL } };
     stint_options options = STINT_OPTIONS_INIT;
     options.budget.wall_ns = 100 * MS;
-    atomic_store(&both.futures[0], submit_to(pool, await_second, &both, &options));
-    atomic_store(&both.futures[1], submit_to(pool, await_first, &both, &options));
+    atomic_store(&both.futures[0], submit(pool, await_second, &both, &options));
+    atomic_store(&both.futures[1], submit(pool, await_first, &both, &options));
     for (int i = 0; i < 2; i++)
         assert_int_equal(stint_future_wait_for(both.futures[i], 60000 * MS, NULL), 0);
     for (int i = 0; i < 2; i++)
@@ -354,12 +351,12 @@ TEST(a_stolen_subtask_is_interrupted_in_its_wait_like_its_task)
             continue;
         struct scene scene;
         set_scene(&scene, all_waits[i / 2]);
-        stint_pool *pool = make_pool(2, 0);
-        stint_future *future = submit_to(pool, fork_a_wait, &scene, NULL);
+        stint_pool *pool = make_pool(.workers = 2);
+        stint_future *future = submit(pool, fork_a_wait, &scene, NULL);
         gate_await(&scene.begun, 1);
         nap_ms(i % 2 * 30);
         stint_future_cancel(future);
-        assert_cancelled(take_from(future), STINT_REASON_TOKEN);
+        assert_cancelled(take_in_time(future), STINT_REASON_TOKEN);
         assert_left(&scene, STINT_JUMP);
         assert_int_equal(stint_pool_destroy(pool), 0);
         clear_scene(&scene);
@@ -377,15 +374,15 @@ TEST(a_masked_wait_goes_on_and_the_interrupt_comes_after_it)
         options.preemptible = i % 2 == 0;
         set_scene(&scene, waits[i / 2]);
         scene.masked = true;
-        stint_pool *pool = make_pool(1, 0);
-        stint_future *future = submit_to(pool, wait_with_a_guard, &scene, &options);
+        stint_pool *pool = make_pool(.workers = 1);
+        stint_future *future = submit(pool, wait_with_a_guard, &scene, &options);
         gate_await(&scene.begun, 1);
         stint_future_cancel(future);
         nap_ms(60);
         assert_false(stint_future_ready(future));
         assert_int_equal(atomic_load(&scene.answer), -1);
         gate_open(&scene.gate);
-        assert_cancelled(take_from(future), STINT_REASON_TOKEN);
+        assert_cancelled(take_in_time(future), STINT_REASON_TOKEN);
         assert_int_equal(atomic_load(&scene.answer), 0);
         assert_int_equal(stint_pool_destroy(pool), 0);
         clear_scene(&scene);
@@ -398,8 +395,8 @@ TEST(a_shutdown_with_a_time_limit_returns_whatever_is_left)
     struct scene scene;
     set_scene(&scene, in_a_wait);
     scene.masked = true;
-    stint_pool *pool = make_pool(2, 0);
-    stint_future *future = submit_to(pool, wait_with_a_guard, &scene, NULL);
+    stint_pool *pool = make_pool(.workers = 2);
+    stint_future *future = submit(pool, wait_with_a_guard, &scene, NULL);
     gate_await(&scene.begun, 1);
     assert_int_equal(stint_pool_shutdown(pool, STINT_SHUTDOWN_DRAIN_THEN_CANCEL, MS), ETIMEDOUT);
     stint_pool_statistics left;
@@ -411,7 +408,7 @@ TEST(a_shutdown_with_a_time_limit_returns_whatever_is_left)
     assert_int_equal(stint_pool_read(pool, &left), 0);
     assert_int_equal(left.running, 0);
     assert_int_equal(left.asleep, 0);
-    take_from(future);
+    take_in_time(future);
     assert_int_equal(stint_pool_destroy(pool), 0);
     clear_scene(&scene);
 }
@@ -448,11 +445,11 @@ static int submit_and_await_a_sleeper(void *arg, void **value)
 /* The one below is due for most of the time, and is interrupted when it goes on. */
 TEST(what_runs_on_top_of_a_task_that_is_due_is_left_alone)
 {
-    struct nested nested = { make_pool(1, 0), 0 };
+    struct nested nested = { make_pool(.workers = 1), 0 };
     stint_options options = STINT_OPTIONS_INIT;
     options.preemptible = true;
     options.budget.wall_ns = 50 * MS;
-    const stint_outcome outcome = take_from(submit_to(nested.pool, submit_and_await_a_sleeper, &nested, &options));
+    const stint_outcome outcome = take_in_time(submit(nested.pool, submit_and_await_a_sleeper, &nested, &options));
     assert_int_equal(outcome.reason, STINT_REASON_DEADLINE);
     assert_int_equal(nested.interrupted, 0);
     assert_int_equal(stint_pool_destroy(nested.pool), 0);

@@ -2,11 +2,9 @@
  *
  * Tasks of a pool, stolen subtasks and callbacks that do not return: by longjmp, pthread_exit, thrd_exit or pthread_cancel. The
  * thread is the pool's and stays; what was left has failed. */
-#include "support.h"
-
-#include <pthread.h>
-#include <stdatomic.h>
 #include <threads.h>
+
+#include "pools.h"
 
 static jmp_buf way_out;
 
@@ -41,21 +39,6 @@ static stint_outcome run_in(stint_pool *pool, stint_fn *fn, void *arg)
     return outcome;
 }
 
-static stint_pool *make_pool(unsigned workers)
-{
-    stint_pool *pool;
-    const stint_pool_options options = { .workers = workers };
-    assert_int_equal(stint_pool_create(&pool, &options), 0);
-    return pool;
-}
-
-static int succeed(void *arg, void **value)
-{
-    (void)arg;
-    (void)value;
-    return 0;
-}
-
 static atomic_int released;
 
 static void release(void *arg)
@@ -76,13 +59,13 @@ static int leave_task(void *arg, void **value)
 TEST(test_a_task_that_ends_its_thread_fails_and_the_worker_stays)
 {
     for (int way = BY_PTHREAD_EXIT; way < WAYS; way++) {
-        stint_pool *pool = make_pool(1);
+        stint_pool *pool = make_pool(.workers = 1);
         atomic_store(&released, 0);
         int times = way == BY_CANCEL ? 1 : 3; /* to libc the thread is ending: it is not cancelled again */
         for (int i = 0; i < times; i++) {
             assert_outcome(run_in(pool, leave_task, &way), STINT_ERROR, STINT_REASON_FAILED, EINVAL);
             assert_int_equal(atomic_load(&released), i + 1);
-            assert_ok(run_in(pool, succeed, NULL));
+            assert_ok(run_in(pool, do_nothing, NULL));
         }
         assert_int_equal(stint_pool_destroy(pool), 0);
     }
@@ -104,7 +87,7 @@ static int exit_then_stay(void *arg, void **value)
 
 TEST(test_a_pool_can_be_left_to_a_worker_that_was_to_end)
 {
-    stint_pool *pool = make_pool(1);
+    stint_pool *pool = make_pool(.workers = 1);
     int way = BY_PTHREAD_EXIT;
     assert_outcome(run_in(pool, leave_task, &way), STINT_ERROR, STINT_REASON_FAILED, EINVAL);
     stint_future *future;
@@ -128,9 +111,9 @@ static int run_and_leave(void *arg, void **value)
 TEST(test_an_inner_scope_s_end_of_the_thread_is_the_whole_task_s)
 {
     for (int way = BY_PTHREAD_EXIT; way < WAYS; way++) {
-        stint_pool *pool = make_pool(1);
+        stint_pool *pool = make_pool(.workers = 1);
         assert_outcome(run_in(pool, run_and_leave, &way), STINT_ERROR, STINT_REASON_FAILED, EINVAL);
-        assert_ok(run_in(pool, succeed, NULL));
+        assert_ok(run_in(pool, do_nothing, NULL));
         assert_int_equal(stint_pool_destroy(pool), 0);
     }
 }
@@ -170,7 +153,7 @@ TEST(test_a_task_cannot_jump_into_one_below_it)
 {
     if (!can(BY_LONGJMP))
         skip();
-    struct on_top on_top = { .pool = make_pool(1) };
+    struct on_top on_top = { .pool = make_pool(.workers = 1) };
     for (int i = 0; i < 10; i++) {
         assert_ok(run_in(on_top.pool, wait_for_jumper, &on_top));
         assert_false(on_top.jumped);
@@ -202,7 +185,7 @@ static int fork_one_that_leaves(void *arg, void **value)
     stint_subtask left, right;
     stint_fork(&left, leave_subtask, forking);
     while (!atomic_load(&forking->begun)) { /* until it has been stolen */
-        stint_fork(&right, succeed, NULL);
+        stint_fork(&right, do_nothing, NULL);
         stint_join(&right, NULL);
     }
     stint_join(&left, NULL);
@@ -213,9 +196,9 @@ TEST(test_a_stolen_subtask_that_does_not_return_fails_its_task)
 {
     for (int i = 0; i < 20; i++) {
         struct forking forking = { .way = BY_PTHREAD_EXIT + i % (WAYS - BY_PTHREAD_EXIT) };
-        stint_pool *pool = make_pool(2);
+        stint_pool *pool = make_pool(.workers = 2);
         assert_outcome(run_in(pool, fork_one_that_leaves, &forking), STINT_ERROR, STINT_REASON_FAILED, EINVAL);
-        assert_ok(run_in(pool, succeed, NULL));
+        assert_ok(run_in(pool, do_nothing, NULL));
         assert_int_equal(stint_pool_destroy(pool), 0);
     }
 }
@@ -265,7 +248,7 @@ TEST(test_forks_of_frames_that_a_jump_leaves_are_settled)
 {
     if (!can(BY_LONGJMP))
         skip();
-    stint_pool *pool = make_pool(2);
+    stint_pool *pool = make_pool(.workers = 2);
     for (int i = 0; i < 20; i++)
         assert_ok(run_in(pool, jump_over_forks, NULL));
     assert_int_equal(atomic_load(&runs), 0);
@@ -304,12 +287,12 @@ TEST(test_a_callback_that_does_not_return_ends_where_it_began)
     for (int way = 0; way < WAYS; way++) {
         if (!can(way))
             continue;
-        stint_pool *pool = make_pool(1);
+        stint_pool *pool = make_pool(.workers = 1);
         atomic_store(&told, 0);
         stint_future *future;
         atomic_bool next;
         atomic_init(&next, false);
-        assert_int_equal(stint_submit(pool, succeed, NULL, NULL, &future), 0);
+        assert_int_equal(stint_submit(pool, do_nothing, NULL, NULL, &future), 0);
         if (way != BY_LONGJMP) {
             assert_int_equal(stint_future_then(future, leave_callback, &way), 0);
         } else {
@@ -324,7 +307,7 @@ TEST(test_a_callback_that_does_not_return_ends_where_it_began)
         while (!atomic_load(&next) || atomic_load(&told) == 0)
             sched_yield();
         stint_future_release(future);
-        assert_ok(run_in(pool, succeed, NULL));
+        assert_ok(run_in(pool, do_nothing, NULL));
         assert_int_equal(stint_pool_destroy(pool), 0);
     }
     stint_set_exception_report(NULL, NULL);

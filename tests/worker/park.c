@@ -2,27 +2,10 @@
  *
  * Parking: an idle pool uses no CPU, and no task is left lying while a worker sleeps. */
 #include <dirent.h>
-#include <errno.h>
-#include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <time.h>
-
-#include "test.h"
-#include <stint/stint.h>
 
 #include "alloc/base/clock.h"
 #include "executor/pool/pool_state.h"
-#include "gate.h"
-
-static stint_pool *make_pool(unsigned workers)
-{
-    stint_pool *pool;
-    const stint_pool_options options = { .workers = workers, .name = "parker" };
-    assert_int_equal(stint_pool_create(&pool, &options), 0);
-    return pool;
-}
+#include "pools.h"
 
 static unsigned parked(stint_pool *pool)
 {
@@ -80,24 +63,17 @@ static struct activity measure(void)
     return sum;
 }
 
-static int nothing(void *arg, void **value)
-{
-    (void)arg;
-    (void)value;
-    return 0;
-}
-
 static void do_nothing_on(stint_pool *pool)
 {
     stint_future *future;
-    assert_int_equal(stint_submit(pool, nothing, NULL, NULL, &future), 0);
+    assert_int_equal(stint_submit(pool, do_nothing, NULL, NULL, &future), 0);
     assert_int_equal(stint_future_wait(future, NULL), 0);
     stint_future_release(future);
 }
 
 TEST(an_idle_pool_uses_no_cpu)
 {
-    stint_pool *pool = make_pool(4);
+    stint_pool *pool = make_pool(.workers = 4, .name = "parker");
     for (int i = 0; i < 100; i++)
         do_nothing_on(pool);
     await_all_parked(pool);
@@ -114,7 +90,7 @@ TEST(an_idle_pool_uses_no_cpu)
 
 TEST(a_task_submitted_while_others_run_is_seen_by_a_parked_worker)
 {
-    stint_pool *pool = make_pool(2);
+    stint_pool *pool = make_pool(.workers = 2, .name = "parker");
     for (int i = 0; i < 200; i++) {
         struct gate gate = { 0 };
         stint_future *holder;
@@ -135,7 +111,7 @@ TEST(a_task_submitted_while_others_run_is_seen_by_a_parked_worker)
 /* Around the moment at which workers give up searching and park. */
 TEST(no_wake_up_is_lost_whenever_a_task_comes)
 {
-    stint_pool *pool = make_pool(2);
+    stint_pool *pool = make_pool(.workers = 2, .name = "parker");
     unsigned seed = 1;
     for (int i = 0; i < 30000; i++) {
         do_nothing_on(pool);
@@ -181,7 +157,7 @@ static int invite_and_meet(void *arg, void **value)
 
 TEST(work_from_outside_wakes_as_many_workers_as_it_needs)
 {
-    struct meeting meeting = { .pool = make_pool(TOGETHER) };
+    struct meeting meeting = { .pool = make_pool(.workers = TOGETHER, .name = "parker") };
     for (int round = 0; round < 1000; round++) {
         stint_future *futures[TOGETHER];
         atomic_store(&meeting.present, 0);
@@ -200,7 +176,7 @@ TEST(work_from_outside_wakes_as_many_workers_as_it_needs)
 TEST(work_from_inside_a_task_wakes_as_many_workers_as_it_needs)
 {
     for (int round = 0; round < 300; round++) {
-        struct meeting meeting = { .pool = make_pool(TOGETHER) };
+        struct meeting meeting = { .pool = make_pool(.workers = TOGETHER, .name = "parker") };
         stint_future *future;
         stint_outcome outcome;
         if (round % 3 == 0)
@@ -216,7 +192,7 @@ TEST(work_from_inside_a_task_wakes_as_many_workers_as_it_needs)
 
 TEST(a_pool_of_more_than_64_workers_wakes_and_parks_them_all)
 {
-    stint_pool *pool = make_pool(130);
+    stint_pool *pool = make_pool(.workers = 130, .name = "parker");
     await_all_parked(pool);
     struct gate gate = { 0 };
     stint_future *futures[130];

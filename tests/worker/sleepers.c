@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
  * Tasks that sleep: whatever they sleep in, others run in their place, and what they have submitted or forked is reached. */
-#include <pthread.h>
-#include <sched.h>
-
-#include "gate.h"
 #include "pools.h"
 
 /* --- Places ------------------------------------------------------------------------------------------------------- */
@@ -111,12 +107,12 @@ static int open_gate(void *arg, void **value)
 TEST(whoever_sleeps_gives_his_place_to_others)
 {
     for (size_t i = 0; i < 2 * WAITS; i++) {
-        struct scene scene = { .pool = make_pool(1, i % 2 == 0 ? 0 : 3) };
+        struct scene scene = { .pool = make_pool(.workers = 1, .spares = i % 2 == 0 ? 0 : 3) };
         struct sleep sleep = { &scene, all_waits[i / 2] };
         const stint_pool_options options = { .workers = 1, .queue_capacity = 2 };
         assert_int_equal(stint_pool_create(&scene.other, &options), 0);
         assert_int_equal(stint_mutex_init(&scene.mutex), 0);
-        scene.held = submit_to(scene.other, gate_hold, &scene.gate, NULL);
+        scene.held = submit(scene.other, gate_hold, &scene.gate, NULL);
         gate_await(&scene.gate, 1);
         stint_future *future;
         while (stint_submit(scene.other, do_nothing, NULL, NULL, &future) == 0)
@@ -125,11 +121,11 @@ TEST(whoever_sleeps_gives_his_place_to_others)
         gate_open(&scene.begun);
         assert_int_equal(pthread_create(&holder, NULL, hold_mutex, &scene), 0);
         gate_await(&scene.begun, 1);
-        stint_future *sleeper = submit_to(scene.pool, sleep_in_it, &sleep, NULL);
+        stint_future *sleeper = submit(scene.pool, sleep_in_it, &sleep, NULL);
         gate_await(&scene.begun, 2);
-        stint_future *opener = submit_to(scene.pool, open_gate, &scene.gate, NULL);
-        assert_ok(take_from(opener));
-        assert_ok(take_from(sleeper));
+        stint_future *opener = submit(scene.pool, open_gate, &scene.gate, NULL);
+        assert_ok(take_in_time(opener));
+        assert_ok(take_in_time(sleeper));
         pthread_join(holder, NULL);
         assert_int_equal(stint_pool_destroy(scene.pool), 0);
         assert_int_equal(stint_pool_destroy(scene.other), 0);
@@ -180,8 +176,8 @@ static int fork_and_join(void *arg, void **value)
 TEST(a_pool_without_spares_whose_threads_wait_and_join_goes_on)
 {
     for (int round = 0; round < 20; round++) {
-        struct parted parted = { .pool = make_pool(2, STINT_NO_SPARES) };
-        assert_ok(take_from(submit_to(parted.pool, fork_and_join, &parted, NULL)));
+        struct parted parted = { .pool = make_pool(.workers = 2, .spares = STINT_NO_SPARES) };
+        assert_ok(take_in_time(submit(parted.pool, fork_and_join, &parted, NULL)));
         assert_int_equal(stint_pool_destroy(parted.pool), 0);
     }
 }
@@ -263,7 +259,7 @@ TEST(what_a_sleeping_task_has_submitted_is_reached_beside_a_queue_that_is_never_
         nap_ms(20);
         stint_future *parent;
         assert_int_equal(stint_submit_wait(flood.pool, submit_and_sleep, &child, NULL, 60000 * MS, &parent), 0);
-        assert_ok(take_from(parent));
+        assert_ok(take_in_time(parent));
         atomic_store(&flood.over, true);
         for (int feeder = 0; feeder < 4; feeder++)
             pthread_join(flood.feeders[feeder], NULL);
@@ -330,12 +326,12 @@ TEST(what_lies_below_is_reached_while_tasks_submit_themselves_again)
 {
     for (unsigned workers = 1; workers <= 2; workers++) {
         for (int with_account = 0; with_account < 2; with_account++) {
-            struct loop loop = { .pool = make_pool(workers, 0), .with_account = with_account != 0 };
+            struct loop loop = { .pool = make_pool(.workers = workers), .with_account = with_account != 0 };
             struct below below = { .loop = &loop };
             stint_future *futures[2];
             assert_int_equal(stint_account_create(&loop.account, NULL, NULL), 0);
             for (unsigned i = 0; i < workers; i++)
-                futures[i] = submit_to(loop.pool, begin_round, &below, NULL);
+                futures[i] = submit(loop.pool, begin_round, &below, NULL);
             gate_await(&loop.begun, workers);
             gate_open(&loop.begun);
             for (int i = 0; i < 20000 && atomic_load(&below.ran) < workers * BELOW; i++)
@@ -343,7 +339,7 @@ TEST(what_lies_below_is_reached_while_tasks_submit_themselves_again)
             assert_int_equal(atomic_load(&below.ran), workers * BELOW);
             atomic_store(&loop.over, true);
             for (unsigned i = 0; i < workers; i++)
-                take_from(futures[i]);
+                take_in_time(futures[i]);
             assert_int_equal(stint_pool_destroy(loop.pool), 0);
             stint_account_release(loop.account);
         }
@@ -410,14 +406,14 @@ TEST(what_a_sleeping_task_has_forked_is_done_by_others)
 {
     for (int how = 0; how < 3; how++) {
         for (unsigned workers = 1; workers <= 2; workers++) {
-            struct scene scene = { .pool = make_pool(workers, 0), .other = make_pool(2, 0) };
+            struct scene scene = { .pool = make_pool(.workers = workers), .other = make_pool(.workers = 2) };
             struct forked forked = { .scene = &scene, .how = how };
-            scene.held = submit_to(scene.other, gate_hold, &scene.gate, NULL);
+            scene.held = submit(scene.other, gate_hold, &scene.gate, NULL);
             gate_await(&scene.gate, 1);
-            stint_future *opener = submit_to(scene.other, open_gate_after_all, &forked, NULL);
-            assert_ok(take_from(submit_to(scene.pool, fork_and_sleep, &forked, NULL)));
-            take_from(opener);
-            take_from(scene.held);
+            stint_future *opener = submit(scene.other, open_gate_after_all, &forked, NULL);
+            assert_ok(take_in_time(submit(scene.pool, fork_and_sleep, &forked, NULL)));
+            take_in_time(opener);
+            take_in_time(scene.held);
             assert_int_equal(stint_pool_destroy(scene.pool), 0);
             assert_int_equal(stint_pool_destroy(scene.other), 0);
         }

@@ -1,39 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Waiting inside a task: what it runs meanwhile and what never, how deep, and that it never is a deadlock. */
-#include <errno.h>
-#include <pthread.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "test.h"
-#include <stint/stint.h>
-
-#include "gate.h"
-#include "repeats.h"
-
-static stint_pool *make_pool(unsigned workers, unsigned spares, size_t queue_capacity)
-{
-    stint_pool *pool;
-    const stint_pool_options options = { .workers = workers, .spares = spares, .queue_capacity = queue_capacity };
-    assert_int_equal(stint_pool_create(&pool, &options), 0);
-    return pool;
-}
-
-static stint_future *submit(stint_pool *pool, stint_fn *fn, void *arg)
-{
-    stint_future *future;
-    assert_int_equal(stint_submit(pool, fn, arg, NULL, &future), 0);
-    return future;
-}
-
-static stint_outcome take(stint_future *future)
-{
-    stint_outcome outcome;
-    assert_int_equal(stint_future_wait(future, &outcome), 0);
-    stint_future_release(future);
-    return outcome;
-}
+#include "pools.h"
 
 /* --- Chains ------------------------------------------------------------------------------------------------------- */
 
@@ -85,7 +53,7 @@ static void submit_chain(stint_pool *pool, struct chain *chain, int length, size
         chain->links[i] = (struct link){ i + 1 < length ? &chain->futures[i + 1] : NULL, stack, &chain->refused };
     for (int n = 0; n < length; n++) {
         int i = order == FIRST_TO_LAST ? n : length - 1 - n;
-        stint_future *future = submit(pool, await_next, &chain->links[i]);
+        stint_future *future = submit(pool, await_next, &chain->links[i], NULL);
         atomic_store(&chain->futures[i], future);
     }
 }
@@ -108,7 +76,7 @@ TEST(chains_end_on_any_number_of_workers_and_spares_in_both_orders)
     for (unsigned workers = 1; workers <= 2; workers++) {
         for (int i = 0; i < 2; i++) {
             for (enum order order = FIRST_TO_LAST; order <= LAST_TO_FIRST; order++) {
-                stint_pool *pool = make_pool(workers, spares[i], 2 * LINKS);
+                stint_pool *pool = make_pool(.workers = workers, .spares = spares[i], .queue_capacity = 2 * LINKS);
                 submit_chain(pool, &chain, LINKS, 0, order);
                 assert_chain_ok(&chain, LINKS);
                 assert_int_equal(stint_pool_destroy(pool), 0);
@@ -130,8 +98,8 @@ static int submit_and_await_chain(void *arg, void **value)
 TEST(chains_that_a_task_submits_end)
 {
     for (unsigned workers = 1; workers <= 2; workers++) {
-        stint_pool *pool = make_pool(workers, 0, 2 * LINKS);
-        assert_int_equal(take(submit(pool, submit_and_await_chain, pool)).error, 0);
+        stint_pool *pool = make_pool(.workers = workers, .queue_capacity = 2 * LINKS);
+        assert_int_equal(take(submit(pool, submit_and_await_chain, pool, NULL)).error, 0);
         assert_chain_ok(&chain, LINKS);
         assert_int_equal(stint_pool_destroy(pool), 0);
     }
@@ -154,7 +122,7 @@ TEST(threads_that_wait_help_the_one_that_they_wait_for)
     size_t share = stack_of_a_thread() / 40;
     for (unsigned workers = 1; workers <= 2; workers++) {
         for (int round = 0; round < 10; round++) {
-            stint_pool *pool = make_pool(workers, 3 - workers, 0);
+            stint_pool *pool = make_pool(.workers = workers, .spares = 3 - workers);
             submit_chain(pool, &chain, 50, share, FIRST_TO_LAST);
             assert_chain_ok(&chain, 50);
             assert_int_equal(stint_pool_destroy(pool), 0);
@@ -167,7 +135,7 @@ TEST(a_wait_without_any_room_left_is_refused)
 {
     size_t share = stack_of_a_thread() / 40;
     for (unsigned workers = 1; workers <= 2; workers++) {
-        stint_pool *pool = make_pool(workers, STINT_NO_SPARES, 0);
+        stint_pool *pool = make_pool(.workers = workers, .spares = STINT_NO_SPARES);
         submit_chain(pool, &chain, 200, share, FIRST_TO_LAST);
         unsigned failed = 0;
         for (int i = 0; i < 200; i++)
@@ -209,20 +177,20 @@ static int note_thread(void *arg, void **value)
 /* One worker, whose task waits for another pool's: unrelated work goes on, but not on top of it. */
 TEST(a_spare_runs_other_tasks_while_one_waits)
 {
-    stint_pool *elsewhere = make_pool(1, 0, 0);
+    stint_pool *elsewhere = make_pool(.workers = 1);
     struct gate gate = { 0 };
-    struct waiter waiter = { .pool = make_pool(1, 0, 0), .future = submit(elsewhere, gate_hold, &gate) };
-    stint_future *waiting = submit(waiter.pool, await_it, &waiter);
+    struct waiter waiter = { .pool = make_pool(.workers = 1), .future = submit(elsewhere, gate_hold, &gate, NULL) };
+    stint_future *waiting = submit(waiter.pool, await_it, &waiter, NULL);
     gate_await(&waiter.gate, 1);
     for (int i = 0; i < 20; i++) {
-        assert_int_equal(take(submit(waiter.pool, note_thread, &waiter.other)).status, STINT_OK);
+        assert_int_equal(take(submit(waiter.pool, note_thread, &waiter.other, NULL)).status, STINT_OK);
         assert_false(pthread_equal(waiter.thread, waiter.other));
     }
     assert_false(stint_future_ready(waiting));
     gate_open(&gate);
     assert_int_equal(take(waiting).status, STINT_OK);
     assert_int_equal(waiter.error, 0);
-    assert_int_equal(take(submit(waiter.pool, note_thread, &waiter.other)).status, STINT_OK);
+    assert_int_equal(take(submit(waiter.pool, note_thread, &waiter.other, NULL)).status, STINT_OK);
     stint_future_release(waiter.future);
     assert_int_equal(stint_pool_destroy(waiter.pool), 0);
     assert_int_equal(stint_pool_destroy(elsewhere), 0);
@@ -239,12 +207,12 @@ static int await_it_for_ever(void *arg, void **value)
 /* A wait with a time runs nothing itself, but gives its place up too. */
 TEST(a_spare_runs_what_a_timed_wait_waits_for)
 {
-    struct waiter waiter = { .pool = make_pool(1, 0, 0) };
+    struct waiter waiter = { .pool = make_pool(.workers = 1) };
     struct gate gate = { 0 };
-    stint_future *holder = submit(waiter.pool, gate_hold, &gate);
+    stint_future *holder = submit(waiter.pool, gate_hold, &gate, NULL);
     gate_await(&gate, 1);
-    stint_future *waiting = submit(waiter.pool, await_it_for_ever, &waiter);
-    waiter.future = submit(waiter.pool, note_thread, &waiter.other);
+    stint_future *waiting = submit(waiter.pool, await_it_for_ever, &waiter, NULL);
+    waiter.future = submit(waiter.pool, note_thread, &waiter.other, NULL);
     gate_open(&gate);
     assert_int_equal(take(waiting).status, STINT_OK);
     assert_int_equal(waiter.error, 0);
@@ -289,17 +257,17 @@ static void storm_once(struct storm *storm, unsigned workers, unsigned spares, b
 {
     static struct drop drops[MOST];
     memset(storm, 0, sizeof *storm);
-    storm->pool = make_pool(workers, spares, 2 * MOST);
+    storm->pool = make_pool(.workers = workers, .spares = spares, .queue_capacity = 2 * MOST);
     struct gate gates[4] = { 0 };
     for (unsigned i = 0; i < workers; i++)
-        stint_future_release(submit(storm->pool, gate_hold, &gates[i]));
+        stint_future_release(submit(storm->pool, gate_hold, &gates[i], NULL));
     for (unsigned i = 0; i < workers; i++)
         gate_await(&gates[i], 1);
     const unsigned tasks = repeats(MOST) < MOST ? repeats(MOST) : MOST;
     for (unsigned n = 0; n < tasks; n++) {
         unsigned i = backwards ? tasks - 1 - n : n;
         drops[i] = (struct drop){ storm, i };
-        storm->futures[i] = submit(storm->pool, await_three_before, &drops[i]);
+        storm->futures[i] = submit(storm->pool, await_three_before, &drops[i], NULL);
     }
     for (unsigned i = 0; i < workers; i++)
         gate_open(&gates[i]);

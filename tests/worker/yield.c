@@ -2,12 +2,7 @@
  *
  * stint_yield: others run on the worker between a task's steps, in bounded depth, and never where they could want what the
  * task has. */
-#include "support.h"
-
-#include <pthread.h>
-#include <stdatomic.h>
-
-#include "gate.h"
+#include "pools.h"
 
 #define MOST_YIELDS 8
 
@@ -24,30 +19,6 @@ static int no_worker(void **state)
 {
     (void)state;
     return stint_pool_destroy(pool);
-}
-
-static stint_future *submit(stint_fn *fn, void *arg, stint_account *account)
-{
-    stint_options options = STINT_OPTIONS_INIT;
-    options.account = account;
-    stint_future *future;
-    assert_int_equal(stint_submit(pool, fn, arg, &options, &future), 0);
-    return future;
-}
-
-static stint_outcome finish(stint_future *future)
-{
-    stint_outcome outcome;
-    assert_int_equal(stint_future_wait(future, &outcome), 0);
-    stint_future_release(future);
-    return outcome;
-}
-
-static int count(void *arg, void **value)
-{
-    (void)value;
-    atomic_fetch_add((atomic_uint *)arg, 1);
-    return 0;
 }
 
 /* --- Others run --------------------------------------------------------------------------------------------------- */
@@ -79,24 +50,25 @@ TEST_WITH(others_run_between_the_steps_of_a_task, one_worker, no_worker)
     struct steps steps = { .wanted = 2 * EACH };
     stint_account *account;
     assert_int_equal(stint_account_create(&account, NULL, NULL), 0);
-    stint_future *task = submit(yield_until_they_have_run, &steps, NULL);
+    stint_future *task = submit_for(pool, yield_until_they_have_run, &steps, NULL);
     stint_future *others[2 * EACH];
     gate_await(&steps.gate, 1);
     for (unsigned i = 0; i < 2 * EACH; i++)
-        others[i] = submit(count, &steps.others, i % 2 == 0 ? account : NULL);
+        others[i] = submit_for(pool, count_run, &steps.others, i % 2 == 0 ? account : NULL);
     gate_open(&steps.gate);
-    assert_ok(finish(task));
+    assert_ok(take(task));
     assert_int_equal(steps.ran, 2 * EACH);
     assert_true(steps.none_left);
     for (unsigned i = 0; i < 2 * EACH; i++)
-        assert_ok(finish(others[i]));
+        assert_ok(take(others[i]));
     stint_account_release(account);
 }
 
 static int allocate_a_mebibyte(void *arg, void **value)
 {
+    int error = count_run(arg, value);
     *value = keep(stint_malloc(MIB));
-    return count(arg, value);
+    return error;
 }
 
 static int yield_once(void *arg, void **value)
@@ -119,7 +91,7 @@ static int yield_once(void *arg, void **value)
 TEST_WITH(what_runs_on_top_is_not_charged_to_who_yields, one_worker, no_worker)
 {
     struct steps steps = { .wanted = 1 };
-    stint_outcome outcome = finish(submit(yield_once, &steps, NULL));
+    stint_outcome outcome = take(submit_for(pool, yield_once, &steps, NULL));
     assert_ok(outcome);
     assert_int_equal(steps.ran, 1);
     assert_true(outcome.usage.allocated < MIB);
@@ -149,14 +121,14 @@ TEST_WITH(tasks_that_yield_lie_on_each_other_in_bounded_depth, one_worker, no_wo
     enum { TASKS = 1000 };
     struct gate gate = { 0 };
     static stint_future *futures[TASKS];
-    stint_future *holder = submit(gate_hold, &gate, NULL);
+    stint_future *holder = submit_for(pool, gate_hold, &gate, NULL);
     gate_await(&gate, 1);
     for (unsigned i = 0; i < TASKS; i++)
-        futures[i] = submit(yield_and_nest, NULL, NULL);
+        futures[i] = submit_for(pool, yield_and_nest, NULL, NULL);
     gate_open(&gate);
-    assert_ok(finish(holder));
+    assert_ok(take(holder));
     for (unsigned i = 0; i < TASKS; i++)
-        assert_ok(finish(futures[i]));
+        assert_ok(take(futures[i]));
     assert_int_equal(nest.ran, TASKS);
     assert_int_equal(nest.deepest, MOST_YIELDS + 1);
 }
@@ -170,7 +142,7 @@ static int yield_while_holding(void *arg, void **value)
     struct steps *steps = arg;
     (void)value;
     stint_future *other;
-    int error = stint_submit(pool, count, &steps->others, NULL, &other);
+    int error = stint_submit(pool, count_run, &steps->others, NULL, &other);
     if (error != 0)
         return error;
     stint_mask();
@@ -190,7 +162,7 @@ static int yield_while_holding(void *arg, void **value)
 TEST_WITH(nothing_runs_while_the_task_is_masked_or_holds_a_lock, one_worker, no_worker)
 {
     static struct steps steps = { .wanted = 1 }; /* the other task may run after this function */
-    assert_ok(finish(submit(yield_while_holding, &steps, NULL)));
+    assert_ok(take(submit_for(pool, yield_while_holding, &steps, NULL)));
     assert_int_equal(steps.ran, 0);
 }
 
@@ -211,7 +183,7 @@ TEST_WITH(a_yield_is_a_sample_point_and_outside_of_tasks_nothing, one_worker, no
     assert_outcome(run_task(yield_for_ever, NULL, &options), STINT_ERROR, STINT_REASON_DEADLINE, ETIMEDOUT);
     stint_future *future;
     assert_int_equal(stint_submit(pool, yield_for_ever, NULL, &options, &future), 0);
-    assert_outcome(finish(future), STINT_ERROR, STINT_REASON_DEADLINE, ETIMEDOUT);
+    assert_outcome(take(future), STINT_ERROR, STINT_REASON_DEADLINE, ETIMEDOUT);
 }
 
 TEST_MAIN()
