@@ -100,6 +100,12 @@ static inline void have_stolen(const atomic_uint *begun)
 
 /* --- Tasks -------------------------------------------------------------------------------------------------------- */
 
+static inline int do_nothing_next(const stint_outcome *before, void *arg, void **value)
+{
+    (void)before;
+    return do_nothing(arg, value);
+}
+
 /* Its value is its argument. */
 static inline int give(void *arg, void **value)
 {

@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -115,6 +116,17 @@ static inline int check_for_ever(void *arg, void **value)
     return 0;
 }
 
+/* Makes no sample points. */
+static inline int loop_for_ever(void *arg, void **value)
+{
+    (void)arg;
+    (void)value;
+    static volatile bool stopped;
+    while (!stopped)
+        ;
+    return 0;
+}
+
 static inline stint_account_usage usage_of(const stint_account *account)
 {
     stint_account_usage usage;
@@ -191,6 +203,15 @@ static inline void *on_a_thread(void *(*function)(void *), void *arg)
     assert_int_equal(pthread_create(&thread, NULL, function, arg), 0);
     assert_int_equal(pthread_join(thread, &result), 0);
     return result;
+}
+
+static inline void assert_ends_well(pid_t child)
+{
+    int status = -1;
+    assert_true(child > 0);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
 }
 
 /* --- Time --------------------------------------------------------------------------------------------------------- */

@@ -16,7 +16,6 @@
 #include <regex.h>
 #include <search.h>
 #include <signal.h>
-#include <sys/wait.h>
 #include <syslog.h>
 #include <ttyent.h>
 #include <utmpx.h>

@@ -13,7 +13,6 @@
 #include <netdb.h>
 #include <spawn.h>
 #include <sys/mman.h>
-#include <sys/wait.h>
 #include <wchar.h>
 
 extern char **environ;
@@ -249,11 +248,8 @@ static void run_itself(void **state)
     for (unsigned way = 0; way < WAYS; way++) {
         char *const arguments[] = { self, strdup(use->name), strdup(way_names[way]), NULL };
         pid_t child;
-        int status = -1;
         assert_int_equal(posix_spawn(&child, self, NULL, NULL, arguments, environ), 0);
-        assert_int_equal(waitpid(child, &status, 0), child);
-        assert_true(WIFEXITED(status));
-        assert_int_equal(WEXITSTATUS(status), 0);
+        assert_ends_well(child);
         free(arguments[1]);
         free(arguments[2]);
     }

@@ -5,7 +5,6 @@
 #include "support.h"
 
 #include <dlfcn.h>
-#include <sys/wait.h>
 
 typedef int sum_fn(int threads);
 static sum_fn *sum;
@@ -48,14 +47,12 @@ static int use_in_tasks(bool before)
 
 static void assert_works(bool before)
 {
-    int status = -1;
     pid_t child = fork();
     if (child == 0) {
         alarm(60);
         _exit(use_in_tasks(before));
     }
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_int_equal(status, 0);
+    assert_ends_well(child);
 }
 
 TEST(test_a_runtime_that_was_loaded_before_the_task_outlives_it)

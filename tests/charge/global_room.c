@@ -7,7 +7,6 @@
 #include <stdatomic.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
-#include <sys/wait.h>
 
 #define ROOM (64 * MIB)
 #define TOO_MUCH (4 * ROOM)
@@ -75,12 +74,10 @@ static int remove_limit(void **state)
 /* In a process of its own, for what cannot be undone. */
 static void assert_in_child(bool (*body)(void))
 {
-    int status;
     pid_t child = fork();
     if (child == 0)
         _exit(body() ? 0 : 1);
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_int_equal(status, 0);
+    assert_ends_well(child);
 }
 
 static void use_up_descriptors(void)
@@ -170,7 +167,6 @@ static bool counts_itself_alone(void)
 
 TEST_WITH(test_the_child_of_a_fork_is_not_stopped_for_what_its_parent_holds, NULL, remove_limit)
 {
-    int status;
     assert_int_equal(pipe(grown), 0);
     leave_room(ROOM);
     pid_t child = fork();
@@ -179,8 +175,7 @@ TEST_WITH(test_the_child_of_a_fork_is_not_stopped_for_what_its_parent_holds, NUL
     void *much = mmap(NULL, TOO_MUCH, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
     assert_ptr_not_equal(much, MAP_FAILED);
     assert_int_equal(write(grown[1], "", 1), 1);
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_int_equal(status, 0);
+    assert_ends_well(child);
     munmap(much, TOO_MUCH);
     close(grown[0]);
     close(grown[1]);

@@ -29,7 +29,7 @@ static int make_a_spinning_swarm(void *arg, void **value)
     return 0;
 }
 
-TEST_WITH(a_preemptible_task_is_ended_with_its_subtasks, two_workers, no_workers)
+TEST_IN_POOL(a_preemptible_task_is_ended_with_its_subtasks)
 {
     for (int round = 0; round < 3; round++) {
         struct swarm swarm = { .started = 0 };
@@ -71,7 +71,7 @@ static int recurse_for_ever(void *arg, void **value)
     return 0;
 }
 
-TEST_WITH(a_signal_may_come_in_the_midst_of_forks_and_joins, two_workers, no_workers)
+TEST_IN_POOL(a_signal_may_come_in_the_midst_of_forks_and_joins)
 {
     for (uint64_t round = 0; round < 60; round++) {
         stint_options options = STINT_OPTIONS_INIT;

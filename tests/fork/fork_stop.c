@@ -74,7 +74,7 @@ static void assert_settled(struct swarm *swarm, stint_on_interrupt how)
 
 static const stint_on_interrupt every_way[] = { STINT_JUMP, STINT_FAIL, STINT_UNWIND };
 
-TEST_WITH(a_token_ends_the_subtasks_wherever_they_run, two_workers, no_workers)
+TEST_IN_POOL(a_token_ends_the_subtasks_wherever_they_run)
 {
     for (int round = 0; round < 20; round++) {
         for (size_t i = 0; i < 3; i++) {
@@ -90,7 +90,7 @@ TEST_WITH(a_token_ends_the_subtasks_wherever_they_run, two_workers, no_workers)
     }
 }
 
-TEST_WITH(a_limit_ends_the_subtasks_wherever_they_run, two_workers, no_workers)
+TEST_IN_POOL(a_limit_ends_the_subtasks_wherever_they_run)
 {
     for (int round = 0; round < 20; round++) {
         for (size_t i = 0; i < 3; i++) {
@@ -103,7 +103,7 @@ TEST_WITH(a_limit_ends_the_subtasks_wherever_they_run, two_workers, no_workers)
     }
 }
 
-TEST_WITH(a_deadline_ends_the_subtasks_wherever_they_run, two_workers, no_workers)
+TEST_IN_POOL(a_deadline_ends_the_subtasks_wherever_they_run)
 {
     for (size_t i = 0; i < 3; i++) {
         struct swarm swarm = { .started = 0 };
@@ -117,7 +117,7 @@ TEST_WITH(a_deadline_ends_the_subtasks_wherever_they_run, two_workers, no_worker
     }
 }
 
-TEST_WITH(a_shutdown_ends_the_subtasks_wherever_they_run, two_workers, no_workers)
+TEST_IN_POOL(a_shutdown_ends_the_subtasks_wherever_they_run)
 {
     for (int round = 0; round < 50; round++) {
         struct swarm swarm = { .started = 0 };
@@ -146,7 +146,7 @@ static int leave_forks_behind(void *arg, void **value)
     return 0;
 }
 
-TEST_WITH(a_task_that_returns_without_joining_has_failed_and_leaves_nothing_running, two_workers, no_workers)
+TEST_IN_POOL(a_task_that_returns_without_joining_has_failed_and_leaves_nothing_running)
 {
     for (int round = 0; round < 20; round++) {
         struct swarm swarm = { .started = 0 };
@@ -170,7 +170,7 @@ static int run_what_leaves_forks_behind(void *arg, void **value)
     return 0;
 }
 
-TEST_WITH(an_inner_scope_settles_its_own_forks_and_no_others, two_workers, no_workers)
+TEST_IN_POOL(an_inner_scope_settles_its_own_forks_and_no_others)
 {
     struct swarm swarm = { .elsewhere = 1 }; /* what an inner scope forks is never stolen */
     const stint_outcome outcome = run_in_pool(pool, run_what_leaves_forks_behind, &swarm, NULL);
@@ -207,7 +207,7 @@ static int go_on_after_an_inner_interrupt(void *arg, void **value)
     return 0;
 }
 
-TEST_WITH(a_task_goes_on_forking_after_an_inner_scope_was_interrupted, two_workers, no_workers)
+TEST_IN_POOL(a_task_goes_on_forking_after_an_inner_scope_was_interrupted)
 {
     struct swarm swarm = { .started = 0 };
     for (int round = 0; round < 20; round++)
@@ -248,7 +248,7 @@ static int allocate_a_tree(void *arg, void **value)
     return 0;
 }
 
-TEST_WITH(what_subtasks_allocate_is_charged_exactly_and_committed_with_the_task, two_workers, no_workers)
+TEST_IN_POOL(what_subtasks_allocate_is_charged_exactly_and_committed_with_the_task)
 {
     for (int round = 0; round < 20; round++) {
         const stint_outcome outcome = run_in_pool(pool, allocate_a_tree, (void *)DEPTH, NULL);
@@ -264,7 +264,7 @@ TEST_WITH(what_subtasks_allocate_is_charged_exactly_and_committed_with_the_task,
     }
 }
 
-TEST_WITH(a_budget_that_is_just_enough_is_enough_wherever_the_subtasks_run, two_workers, no_workers)
+TEST_IN_POOL(a_budget_that_is_just_enough_is_enough_wherever_the_subtasks_run)
 {
     for (int round = 0; round < 20; round++) {
         stint_options options = STINT_OPTIONS_INIT;
@@ -281,7 +281,7 @@ TEST_WITH(a_budget_that_is_just_enough_is_enough_wherever_the_subtasks_run, two_
     }
 }
 
-TEST_WITH(a_task_whose_subtasks_allocate_without_end_leaks_nothing, two_workers, no_workers)
+TEST_IN_POOL(a_task_whose_subtasks_allocate_without_end_leaks_nothing)
 {
     size_t before = 0;
     for (int round = 0; round < 60; round++) {

@@ -122,7 +122,7 @@ static int loop_over_everything(void *arg, void **value)
     return error;
 }
 
-TEST_WITH(the_largest_of_all_ranges_can_be_halved, two_workers, no_workers)
+TEST_IN_POOL(the_largest_of_all_ranges_can_be_halved)
 {
     size_t bad = 3;
     for (int round = 0; round < 10; round++)
@@ -165,7 +165,7 @@ static int loop_on_two_workers(void *arg, void **value)
     return error;
 }
 
-TEST_WITH(an_idle_worker_takes_a_part_of_a_loop, two_workers, no_workers)
+TEST_IN_POOL(an_idle_worker_takes_a_part_of_a_loop)
 {
     struct swarm swarm = { .started = 0 };
     assert_ok(run_in_pool(pool, loop_on_two_workers, &swarm, NULL));
@@ -186,7 +186,7 @@ static int loop_beyond_the_limit(void *arg, void **value)
     return stint_for(0, LENGTH, 1, allocate_in_a_loop, arg);
 }
 
-TEST_WITH(a_loop_is_bounded_like_its_task, two_workers, no_workers)
+TEST_IN_POOL(a_loop_is_bounded_like_its_task)
 {
     for (int round = 0; round < 10; round++) {
         stint_options options = STINT_OPTIONS_INIT;
@@ -393,7 +393,7 @@ TEST(numbers_are_sorted)
     everywhere(sort_numbers, NULL, 0);
 }
 
-TEST_WITH(a_sort_is_bounded_like_its_task, two_workers, no_workers)
+TEST_IN_POOL(a_sort_is_bounded_like_its_task)
 {
     for (int round = 0; round < 10; round++) {
         stint_options options = STINT_OPTIONS_INIT;

@@ -23,6 +23,8 @@ static inline int no_workers(void **state)
     return stint_pool_destroy(pool);
 }
 
+#define TEST_IN_POOL(name) TEST_WITH(name, two_workers, no_workers)
+
 static inline stint_options options_of(stint_on_interrupt how)
 {
     stint_options options = STINT_OPTIONS_INIT;

@@ -25,16 +25,6 @@ static int allocate_for_ever(void *arg, void **value)
     }
 }
 
-static int loop_for_ever(void *arg, void **value)
-{
-    (void)arg;
-    (void)value;
-    static volatile bool stopped;
-    while (!stopped)
-        ;
-    return 0;
-}
-
 static int burn_and_allocate_rarely(void *arg, void **value)
 {
     (void)arg;

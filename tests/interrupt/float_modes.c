@@ -15,16 +15,6 @@ static int change_modes_and_allocate(void *unused, void **value)
     return 0;
 }
 
-static int loop_for_ever(void *unused, void **value)
-{
-    (void)unused;
-    (void)value;
-    static volatile bool stopped;
-    while (!stopped)
-        ;
-    return 0;
-}
-
 TEST(test_a_task_that_is_interrupted_leaves_the_rounding_of_its_thread_alone)
 {
     const stint_options options = { .budget = { .allocation = 64 * KIB } };

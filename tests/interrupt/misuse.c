@@ -6,7 +6,6 @@
 #include "support.h"
 
 #include <signal.h>
-#include <sys/wait.h>
 
 #define NAME "culprit"
 

@@ -16,7 +16,7 @@ static __attribute__((noreturn)) void turn_for_ever(void)
         turns++;
 }
 
-static int loop_for_ever(void *unused, void **value)
+static int turn_in_a_task(void *unused, void **value)
 {
     (void)unused;
     (void)value;
@@ -27,7 +27,7 @@ TEST(test_an_empty_loop_ends_at_its_deadline)
 {
     for (int i = 0; i < 20; i++) {
         stint_outcome outcome;
-        assert_int_equal(stint_run(loop_for_ever, NULL, &preemptible, &outcome), 0);
+        assert_int_equal(stint_run(turn_in_a_task, NULL, &preemptible, &outcome), 0);
         assert_int_equal(outcome.status, STINT_ERROR);
         assert_int_equal(outcome.reason, STINT_REASON_DEADLINE);
     }
@@ -38,7 +38,7 @@ static atomic_int started;
 static int say_so_and_loop(void *unused, void **value)
 {
     atomic_store(&started, 1);
-    return loop_for_ever(unused, value);
+    return turn_in_a_task(unused, value);
 }
 
 TEST(test_an_empty_loop_ends_when_its_future_is_cancelled)
@@ -189,7 +189,7 @@ static int guard_and_loop(void *unused, void **value)
 {
     stint_guard guard;
     stint_guard_push(&guard, count_release, NULL);
-    return loop_for_ever(unused, value);
+    return turn_in_a_task(unused, value);
 }
 
 TEST(test_guards_run_when_a_loop_is_preempted)
@@ -204,7 +204,7 @@ static int run_inner_loop(void *inner_options, void **value)
 {
     (void)value;
     stint_outcome outcome;
-    stint_run(loop_for_ever, NULL, inner_options, &outcome);
+    stint_run(turn_in_a_task, NULL, inner_options, &outcome);
     return outcome.reason == STINT_REASON_DEADLINE ? 0 : 1;
 }
 
@@ -302,7 +302,7 @@ TEST(test_the_signal_mask_is_as_before)
     sigaddset(&block, SIGRTMAX - 2);
     assert_int_equal(pthread_sigmask(SIG_BLOCK, &block, &old), 0);
     stint_outcome outcome;
-    assert_int_equal(stint_run(loop_for_ever, NULL, &preemptible, &outcome), 0);
+    assert_int_equal(stint_run(turn_in_a_task, NULL, &preemptible, &outcome), 0);
     assert_int_equal(outcome.reason, STINT_REASON_DEADLINE);
     assert_int_equal(pthread_sigmask(SIG_SETMASK, &old, &now), 0);
     assert_int_equal(sigismember(&now, SIGRTMAX - 2), 1);
@@ -324,7 +324,7 @@ static int be_deaf_then_loop(void *unused, void **value)
     mask_the_signal(SIG_BLOCK);
     nanosleep(&rest, NULL);
     mask_the_signal(SIG_UNBLOCK);
-    return loop_for_ever(unused, value);
+    return turn_in_a_task(unused, value);
 }
 
 static void *run_deaf(void *outcome)

@@ -5,7 +5,7 @@
  * resolved by then, every callback has returned, and nothing is counted as running any more.
  *
  * ending_pools [SECONDS [SEED]]. The seed is told when something is wrong; the order of events is the machine's. */
-#include "pools.h"
+#include "random_parts.h"
 
 #define POOLS 2
 #define ROOTS 24
@@ -29,13 +29,6 @@ static struct {
 
 /* --- What a task does --------------------------------------------------------------------------------------------- */
 
-static void act(uint64_t *random, unsigned depth);
-
-static void *pack(uint64_t seed, unsigned depth)
-{
-    return (void *)(uintptr_t)((seed & ~UINT64_C(15)) | depth);
-}
-
 static int run(void *arg, void **value)
 {
     uint64_t random = (uintptr_t)arg;
@@ -58,11 +51,6 @@ static int run_turn(void *arg, void **value)
     act(&random, DEEPEST);
     *value = random_below(&random, 3) == 0 ? arg : NULL;
     return 0;
-}
-
-static void release(void *future)
-{
-    stint_future_release(future);
 }
 
 static void count_and_release(stint_future *future, const stint_outcome *outcome, void *arg)
@@ -175,31 +163,6 @@ static void have_child(uint64_t *random, unsigned depth)
     if (future != NULL && random_below(random, 3) == 0)
         stint_future_cancel(future);
     stint_guard_pop(&guard, true);
-}
-
-struct part {
-    uint64_t random;
-    unsigned depth;
-};
-
-static int do_part(void *arg, void **value)
-{
-    struct part *part = arg;
-    (void)value;
-    act(&part->random, part->depth);
-    return 0;
-}
-
-static void fork_parts(uint64_t *random, unsigned depth)
-{
-    struct part parts[3];
-    stint_subtask forks[3];
-    for (int i = 0; i < 3; i++) {
-        parts[i] = (struct part){ random_next(random), depth + 1 };
-        stint_fork(&forks[i], do_part, &parts[i]);
-    }
-    for (int i = 3; i-- > 0;)
-        stint_join(&forks[i], NULL);
 }
 
 static void await_group(uint64_t *random)

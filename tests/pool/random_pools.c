@@ -6,20 +6,13 @@
  * worker is idle.
  *
  * random_pools [SECONDS [SEED]]. The seed is told when something is wrong; the order of events is the machine's. */
+#include "random_parts.h"
 #include "random_program.h"
 
 static unsigned seconds = 4;
 static uint64_t first_seed;
 
 /* --- What a task does --------------------------------------------------------------------------------------------- */
-
-static void act(uint64_t *random, unsigned depth);
-
-/* Seed and depth in one pointer: a child may outlive its parent. */
-static void *pack(uint64_t seed, unsigned depth)
-{
-    return (void *)(uintptr_t)((seed & ~UINT64_C(15)) | depth);
-}
 
 static int run_child(void *arg, void **value)
 {
@@ -68,11 +61,6 @@ static void wait_somehow(uint64_t *random, stint_future *future)
     default:
         note(stint_future_wait(future, NULL));
     }
-}
-
-static void release(void *future)
-{
-    stint_future_release(future);
 }
 
 static int run_next(const stint_outcome *outcome, void *arg, void **value)
@@ -173,33 +161,6 @@ static void have_children(uint64_t *random, unsigned depth)
     if (both != NULL)
         wait_somehow(random, both);
     stint_guard_pop(&guard, true);
-}
-
-struct part {
-    uint64_t random;
-    unsigned depth;
-};
-
-static int do_part(void *arg, void **value)
-{
-    struct part *part = arg;
-    (void)value;
-    act(&part->random, part->depth);
-    return 0;
-}
-
-static void fork_parts(uint64_t *random, unsigned depth)
-{
-    struct part parts[3];
-    stint_subtask forks[3];
-    for (int i = 0; i < 3; i++) {
-        parts[i] = (struct part){ random_next(random), depth + 1 };
-        stint_fork(&forks[i], do_part, &parts[i]);
-    }
-    if (random_below(random, 2) == 0)
-        act(random, depth + 1);
-    for (int i = 3; i-- > 0;)
-        stint_join(&forks[i], NULL);
 }
 
 static void do_input(uint64_t *random)

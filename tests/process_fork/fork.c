@@ -4,28 +4,8 @@
 #include "support.h"
 
 #include <stdatomic.h>
-#include <sys/wait.h>
 
 #define PATIENCE 20 /* seconds until a child that hangs is ended */
-
-static void assert_ends_well(pid_t child)
-{
-    int status = -1;
-    assert_true(child > 0);
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_true(WIFEXITED(status));
-    assert_int_equal(WEXITSTATUS(status), 0);
-}
-
-static int loop_for_ever(void *unused, void **value)
-{
-    (void)unused;
-    (void)value;
-    static volatile bool stopped;
-    while (!stopped)
-        ;
-    return 0;
-}
 
 static stint_reason reason_of_a_preempted_loop(void)
 {

@@ -6,7 +6,6 @@
 
 #include <dlfcn.h>
 #include <stdatomic.h>
-#include <sys/wait.h>
 
 #define PATIENCE 20 /* seconds until a child that hangs is ended */
 

@@ -3,20 +3,10 @@
  * Forks of a process that has pools, while their threads and others allocate: the child can allocate, run tasks, and have
  * pools of its own; its parent's are refused with EOWNERDEAD; and it never hangs. */
 #include <signal.h>
-#include <sys/wait.h>
 
 #include "pools.h"
 
 #define PATIENCE 20 /* seconds until a child that hangs is ended */
-
-static void assert_ends_well(pid_t child)
-{
-    int status = -1;
-    assert_true(child > 0);
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_true(WIFEXITED(status));
-    assert_int_equal(WEXITSTATUS(status), 0);
-}
 
 static stint_pool *try_to_make_pool(void)
 {

@@ -6,7 +6,6 @@
 
 #include <link.h>
 #include <stdatomic.h>
-#include <sys/wait.h>
 
 #define PATIENCE 10 /* seconds until a child that hangs is ended */
 #define THREADS 2

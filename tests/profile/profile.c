@@ -3,8 +3,6 @@
  * What profiles gather. Writing them is profile_writing.c's. */
 #include "profile.h"
 
-#include <sys/wait.h>
-
 static int hold_and_fail(void *count, void **value)
 {
     hold(count, value);
@@ -146,7 +144,6 @@ TEST(test_the_child_of_a_fork_has_no_profile_but_can_start_one)
 {
     size_t count = 20000;
     stint_profile_totals totals;
-    int status;
     (void)state;
     start_profile(8);
     churn(&count, NULL);
@@ -157,8 +154,7 @@ TEST(test_the_child_of_a_fork_has_no_profile_but_can_start_one)
                      stint_profile_stop() == 0;
         _exit(right ? 0 : 1);
     }
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_int_equal(status, 0);
+    assert_ends_well(child);
     assert_true(totals_now().samples > 0);
     assert_int_equal(stint_profile_stop(), 0);
 }

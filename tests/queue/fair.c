@@ -65,15 +65,6 @@ static void submit_one(struct party *party)
     stint_future_release(future);
 }
 
-static int loop_for_ever(void *arg, void **value)
-{
-    (void)arg;
-    (void)value;
-    while (!stint_interrupted())
-        stint_checkpoint();
-    return 0;
-}
-
 static int be_good(void *arg, void **value)
 {
     (void)arg;
@@ -89,7 +80,7 @@ static struct party *add_party(stint_fn *fn, unsigned weight, unsigned count)
     struct party *party = &parties[party_count++];
     const stint_account_limits limits = { .weight = weight };
     *party = (struct party){ .fn = fn, .outstanding = count };
-    party->cpu_ns = fn == loop_for_ever ? LOOP_NS : UINT64_MAX;
+    party->cpu_ns = fn == check_for_ever ? LOOP_NS : UINT64_MAX;
     assert_int_equal(stint_account_create(&party->account, NULL, &limits), 0);
     return party;
 }
@@ -157,7 +148,7 @@ static void compete_with_loops(unsigned loops, unsigned each, unsigned workers, 
     begin(NULL);
     const struct party *good = add_party(be_good, 0, 8);
     for (unsigned i = 0; i < loops; i++)
-        add_party(loop_for_ever, 0, each);
+        add_party(check_for_ever, 0, each);
     compete(workers, ns);
     assert_share(good, 1.0 / (loops + 1));
 }
@@ -188,13 +179,13 @@ TEST_WITH(plain_tasks_are_one_class, begin, NULL)
 {
     const struct party *plain = add_plain_party(be_good, 8);
     for (unsigned i = 0; i < 3; i++)
-        add_party(loop_for_ever, 0, 4);
+        add_party(check_for_ever, 0, 4);
     compete(2, 1000 * MS);
     assert_share(plain, 0.25);
 
     begin(NULL);
     const struct party *good = add_party(be_good, 0, 8);
-    add_plain_party(loop_for_ever, 64);
+    add_plain_party(check_for_ever, 64);
     compete(2, 500 * MS);
     assert_share(good, 0.5);
 }
@@ -202,7 +193,7 @@ TEST_WITH(plain_tasks_are_one_class, begin, NULL)
 TEST_WITH(shares_are_as_weights, begin, NULL)
 {
     const struct party *light = add_party(be_good, 50, 8);
-    const struct party *usual = add_party(loop_for_ever, 0, 8);
+    const struct party *usual = add_party(check_for_ever, 0, 8);
     const struct party *heavy = add_party(be_good, 250, 8);
     compete(2, 1500 * MS);
     assert_share(light, 0.125);

@@ -8,7 +8,6 @@
 #include <glib.h>
 #include <signal.h>
 #include <sys/resource.h>
-#include <sys/wait.h>
 
 #define RUNS 3000
 

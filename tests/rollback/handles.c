@@ -4,8 +4,6 @@
  * task is rolled back, unless a variable still points to it, and stays open when it is committed. */
 #include "handles.h"
 
-#include <sys/wait.h>
-
 /* --- Tasks --- */
 
 struct work {

@@ -6,7 +6,6 @@
 
 #include <mntent.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <wchar.h>
 
 enum kind { FIXED, GROWING, WIDE, KINDS };

@@ -235,4 +235,20 @@ static inline bool await_theft(struct fork *fork)
     return fork->slot != NULL;
 }
 
+static inline int two_thieves(void **state)
+{
+    (void)state;
+    start_thieves(2);
+    return 0;
+}
+
+static inline int no_thieves(void **state)
+{
+    (void)state;
+    end_thieves();
+    return 0;
+}
+
+#define TEST_WITH_THIEVES(name) TEST_WITH(name, two_thieves, no_thieves)
+
 #endif

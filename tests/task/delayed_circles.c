@@ -5,12 +5,6 @@
  * end. */
 #include "pools.h"
 
-static int do_nothing_next(const stint_outcome *outcome, void *arg, void **value)
-{
-    (void)outcome;
-    return do_nothing(arg, value);
-}
-
 static uint64_t in_ms(unsigned ms)
 {
     struct timespec now;

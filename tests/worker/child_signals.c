@@ -5,7 +5,6 @@
 
 #include <signal.h>
 #include <spawn.h>
-#include <sys/wait.h>
 
 extern char **environ;
 

@@ -134,12 +134,6 @@ static void *cancel_each(void *arg)
     return NULL;
 }
 
-static int run_next(const stint_outcome *outcome, void *arg, void **value)
-{
-    (void)outcome;
-    return do_nothing(arg, value);
-}
-
 TEST(a_task_that_follows_a_future_is_cancelled_wherever_its_submitter_is_held_up)
 {
     stint_pool *pool = make_pool(.workers = 1);
@@ -157,7 +151,7 @@ TEST(a_task_that_follows_a_future_is_cancelled_wherever_its_submitter_is_held_up
         atomic_store(&has_ended, false);
         atomic_store(&shared.round, round);
         set_timer(timer, latest_ns - (long)(round * 997 % WITHIN_NS));
-        assert_int_equal(stint_future_then_submit(before, pool, run_next, NULL, NULL, &shared.next), 0);
+        assert_int_equal(stint_future_then_submit(before, pool, do_nothing_next, NULL, NULL, &shared.next), 0);
         latest_ns += atomic_load(&may_end) ? STEP_NS : -STEP_NS;
         latest_ns = latest_ns > WITHIN_NS ? latest_ns : WITHIN_NS + 1;
         set_timer(timer, 0);

@@ -150,12 +150,6 @@ static int wait_with_a_guard(void *arg, void **value)
     return error;
 }
 
-static int do_nothing_next(const stint_outcome *outcome, void *arg, void **value)
-{
-    (void)outcome;
-    return do_nothing(arg, value);
-}
-
 static void delay_tasks(struct scene *scene)
 {
     uint64_t year = UINT64_C(365) * 24 * 3600 * 1000 * MS;
