@@ -13,7 +13,7 @@ static void assert_directory(const struct sti_cgroup *group, const char *path)
     assert_string_equal(group->directory, whole);
 }
 
-TEST_IN_ROOT(test_a_group_of_version_2_is_found_and_read)
+TEST_IN_ROOT(a_group_of_version_2_is_found_and_read)
 {
     put("/proc/self/cgroup", "0::/system.slice/web.service\n");
     put("/proc/self/mountinfo", "22 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw\n" VERSION_2);
@@ -30,7 +30,7 @@ TEST_IN_ROOT(test_a_group_of_version_2_is_found_and_read)
     assert_false(sti_cgroup_read(&group, "cpu.idle", text, sizeof text));
 }
 
-TEST_IN_ROOT(test_the_groups_above_can_be_looked_at_up_to_the_mount)
+TEST_IN_ROOT(the_groups_above_can_be_looked_at_up_to_the_mount)
 {
     put("/proc/self/cgroup", "0::/a/b\n");
     put("/proc/self/mountinfo", VERSION_2);
@@ -45,7 +45,7 @@ TEST_IN_ROOT(test_the_groups_above_can_be_looked_at_up_to_the_mount)
     assert_directory(&group, "/sys/fs/cgroup");
 }
 
-TEST_IN_ROOT(test_the_least_limit_of_the_group_and_of_those_above_holds)
+TEST_IN_ROOT(the_least_limit_of_the_group_and_of_those_above_holds)
 {
     put("/proc/self/cgroup", "0::/a/b\n");
     put("/proc/self/mountinfo", VERSION_2);
@@ -64,7 +64,7 @@ TEST_IN_ROOT(test_the_least_limit_of_the_group_and_of_those_above_holds)
     assert_int_equal(sti_cgroup_memory_limit(root), 1);
 }
 
-TEST_IN_ROOT(test_version_1_holds_where_the_controller_is_there)
+TEST_IN_ROOT(version_1_holds_where_the_controller_is_there)
 {
     put("/proc/self/cgroup", "12:cpuset:/\n4:cpu,memory:/user.slice\n0::/unified\n");
     put("/proc/self/mountinfo", "31 23 0:28 / /sys/fs/cgroup rw - tmpfs tmpfs rw,mode=755\n"
@@ -84,7 +84,7 @@ TEST_IN_ROOT(test_version_1_holds_where_the_controller_is_there)
     assert_directory(&group, "/sys/fs/cgroup/unified/unified");
 }
 
-TEST_IN_ROOT(test_a_container_that_sees_its_own_group_alone)
+TEST_IN_ROOT(a_container_that_sees_its_own_group_alone)
 {
     /* Paths from outside, the group itself mounted; a mount point with a space; and paths that lead out of it. */
     put("/proc/self/cgroup", "3:memory:/docker/0123/inner\n");
@@ -103,7 +103,7 @@ TEST_IN_ROOT(test_a_container_that_sees_its_own_group_alone)
     assert_directory(&group, "/sys/fs/cgroup");
 }
 
-TEST_IN_ROOT(test_lines_that_are_too_long_or_broken_are_passed_over)
+TEST_IN_ROOT(lines_that_are_too_long_or_broken_are_passed_over)
 {
     char text[4 * STI_CGROUP_PATH_MAX];
     memset(text, 'x', sizeof text);
@@ -115,7 +115,7 @@ TEST_IN_ROOT(test_lines_that_are_too_long_or_broken_are_passed_over)
     assert_directory(&group, "/sys/fs/cgroup/a");
 }
 
-TEST_IN_ROOT(test_no_group_is_no_limit)
+TEST_IN_ROOT(no_group_is_no_limit)
 {
     struct sti_cgroup group;
     assert_false(sti_cgroup_find(&group, root, "memory"));
@@ -128,7 +128,7 @@ TEST_IN_ROOT(test_no_group_is_no_limit)
     assert_int_equal(errno, 0);
 }
 
-TEST(test_the_limit_on_the_process_can_be_the_group_s)
+TEST(the_limit_on_the_process_can_be_the_group_s)
 {
     size_t limit = sti_cgroup_memory_limit("");
     assert_int_equal(stint_set_global_memory_limit(STINT_MEMORY_LIMIT_OF_CGROUP), 0);

@@ -8,7 +8,7 @@
 
 #include "alloc/base/module.h"
 
-TEST(test_a_function_is_found_in_libc_in_its_default_version)
+TEST(a_function_is_found_in_libc_in_its_default_version)
 {
     static const char *const names[] = {
         "malloc",
@@ -34,7 +34,7 @@ TEST(test_a_function_is_found_in_libc_in_its_default_version)
     assert_null(sti_libc_function(""));
 }
 
-TEST(test_a_module_defines_what_it_exports_and_not_what_it_uses)
+TEST(a_module_defines_what_it_exports_and_not_what_it_uses)
 {
     const struct link_map *libc = sti_module_of((const void *)(uintptr_t)abs);
     const struct link_map *own = sti_module_of((const void *)(uintptr_t)sti_libc_function);
@@ -48,7 +48,7 @@ TEST(test_a_module_defines_what_it_exports_and_not_what_it_uses)
     assert_null(sti_module_of(&here));
 }
 
-TEST(test_this_program_is_linked_well)
+TEST(this_program_is_linked_well)
 {
     stint_link_report report;
     assert_int_equal(stint_link_check(NULL), EINVAL);
@@ -70,7 +70,7 @@ static int check_in_a_task(void *arg, void **value)
     return 0;
 }
 
-TEST(test_a_task_may_ask_and_is_charged_nothing)
+TEST(a_task_may_ask_and_is_charged_nothing)
 {
     stint_link_report report;
     stint_outcome outcome = run_task(check_in_a_task, &report, NULL);
@@ -79,7 +79,7 @@ TEST(test_a_task_may_ask_and_is_charged_nothing)
     assert_int_equal(outcome.usage.allocated, 0);
 }
 
-TEST(test_unknown_flags_are_refused_and_the_known_ones_change_nothing)
+TEST(unknown_flags_are_refused_and_the_known_ones_change_nothing)
 {
     stint_options options = { .flags = STINT_UNTIMED << 1 };
     stint_pool_options pool_options = { .workers = 1, .flags = STINT_UNTIMED };

@@ -31,7 +31,7 @@ static void watch_until_the_rate_is_known(struct sti_quick_clock *clock)
         assert_right(clock);
 }
 
-TEST(test_it_shows_the_time_of_the_system)
+TEST(it_shows_the_time_of_the_system)
 {
     struct sti_quick_clock clock = { 0 };
     watch_until_the_rate_is_known(&clock);
@@ -43,7 +43,7 @@ TEST(test_it_shows_the_time_of_the_system)
 
 #if defined(__x86_64__)
 
-TEST(test_it_learns_anew_when_the_counter_has_jumped)
+TEST(it_learns_anew_when_the_counter_has_jumped)
 {
     static const uint64_t jumps[] = { 10 * MS, 0 - 10 * MS, 1000000 * MS, 0 - 1000000 * MS, UINT64_MAX / 2 };
     for (unsigned i = 0; i < sizeof jumps / sizeof jumps[0]; i++) {
@@ -59,7 +59,7 @@ TEST(test_it_learns_anew_when_the_counter_has_jumped)
     }
 }
 
-TEST(test_it_learns_anew_when_the_rate_was_wrong)
+TEST(it_learns_anew_when_the_rate_was_wrong)
 {
     struct sti_quick_clock clock = { 0 };
     watch_until_the_rate_is_known(&clock);

@@ -31,7 +31,7 @@ static int commit_items(void *arg, void **value)
     return 0;
 }
 
-TEST(test_items_of_its_pool_outlive_the_task_that_was_rolled_back)
+TEST(items_of_its_pool_outlive_the_task_that_was_rolled_back)
 {
     static void *items[ITEMS];
     int code = EIO;
@@ -56,7 +56,7 @@ static int ask_for_the_name(void *arg, void **value)
     return kept_name() == NULL ? ENOMEM : EIO;
 }
 
-TEST(test_what_it_makes_when_first_asked_outlives_the_task)
+TEST(what_it_makes_when_first_asked_outlives_the_task)
 {
     stint_outcome outcome = run_task(ask_for_the_name, NULL, NULL);
     assert_outcome(outcome, STINT_ERROR, STINT_REASON_FAILED, EIO);
@@ -76,7 +76,7 @@ static int take_many(void *arg, void **value)
     return 0;
 }
 
-TEST(test_its_blocks_do_not_count_for_the_memory_limit)
+TEST(its_blocks_do_not_count_for_the_memory_limit)
 {
     stint_options options = STINT_OPTIONS_INIT;
     options.budget.memory = 64 * KIB;
@@ -90,7 +90,7 @@ static int take_of_the_other(void *arg, void **value)
     return *(int *)arg;
 }
 
-TEST(test_blocks_of_other_modules_are_the_task_s)
+TEST(blocks_of_other_modules_are_the_task_s)
 {
     int code = EIO;
     stint_outcome outcome = run_task(take_of_the_other, &code, NULL);
@@ -106,7 +106,7 @@ static int take_for_ever(void *arg, void **value)
     return 0;
 }
 
-TEST(test_its_frames_are_protected_and_its_callers_are_not)
+TEST(its_frames_are_protected_and_its_callers_are_not)
 {
     stint_options options = STINT_OPTIONS_INIT;
     options.budget.cpu_ns = 20000000;
@@ -116,7 +116,7 @@ TEST(test_its_frames_are_protected_and_its_callers_are_not)
     kept_give(kept_take());
 }
 
-TEST(test_bad_names_are_refused)
+TEST(bad_names_are_refused)
 {
     assert_int_equal(stint_keep_module(NULL), EINVAL);
     assert_int_equal(stint_keep_module(""), EINVAL);

@@ -389,7 +389,7 @@ static void second_use(const struct use *use, int way, char *out)
         fail_msg("%s, in way %d: status %x", use->name, way, (unsigned)status);
 }
 
-TEST(test_what_libc_has_made_in_a_task_is_whole_afterwards)
+TEST(what_libc_has_made_in_a_task_is_whole_afterwards)
 {
     for (size_t i = 0; i < sizeof uses / sizeof *uses; i++) {
         char right[ROOM];

@@ -178,7 +178,7 @@ template <class Mutex> void jump_out_of_a_lock_guard(const void *)
     in_another_thread(take_elsewhere<Mutex>, nullptr);
 }
 
-TEST(test_a_failed_initialiser_and_a_finished_catch_block_hold_nothing)
+TEST(a_failed_initialiser_and_a_finished_catch_block_hold_nothing)
 {
     stint_outcome outcome = run_tripped(STINT_JUMP, enter_in_vain, nullptr);
     assert_int_equal(outcome.usage.deferred, 0);

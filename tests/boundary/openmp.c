@@ -55,7 +55,7 @@ static void assert_regions_work(void)
 }
 
 /* The first of all, with a team that grows. */
-TEST(test_a_task_that_fails_leaves_the_runtime_whole)
+TEST(a_task_that_fails_leaves_the_runtime_whole)
 {
     for (int threads = 2; threads <= 6; threads += 2) {
         struct region region = { .threads = threads, .error = EIO };
@@ -67,7 +67,7 @@ TEST(test_a_task_that_fails_leaves_the_runtime_whole)
     }
 }
 
-TEST(test_an_interrupt_waits_for_the_end_of_a_region)
+TEST(an_interrupt_waits_for_the_end_of_a_region)
 {
     for (stint_on_interrupt mode = STINT_JUMP; mode <= STINT_UNWIND; mode++) {
         struct region region = { .threads = 3, .error = -1 };
@@ -77,7 +77,7 @@ TEST(test_an_interrupt_waits_for_the_end_of_a_region)
     }
 }
 
-TEST(test_outside_of_tasks_regions_work_too)
+TEST(outside_of_tasks_regions_work_too)
 {
     struct region region = { .threads = 4 };
     run_region(&region, NULL);

@@ -55,12 +55,12 @@ static void assert_works(bool before)
     assert_ends_well(child);
 }
 
-TEST(test_a_runtime_that_was_loaded_before_the_task_outlives_it)
+TEST(a_runtime_that_was_loaded_before_the_task_outlives_it)
 {
     assert_works(true);
 }
 
-TEST(test_a_runtime_that_the_task_loads_outlives_it)
+TEST(a_runtime_that_the_task_loads_outlives_it)
 {
     assert_works(false);
 }

@@ -33,7 +33,7 @@ static int hold(void *bytes, void **value)
     return 0;
 }
 
-TEST(test_the_ledger_is_what_the_tasks_were_charged)
+TEST(the_ledger_is_what_the_tasks_were_charged)
 {
     stint_account *account = make_account(NULL);
     stint_options options = { .account = account };
@@ -44,7 +44,7 @@ TEST(test_the_ledger_is_what_the_tasks_were_charged)
     stint_account_release(account);
 }
 
-TEST(test_a_spent_account_stops_its_tasks_and_no_others)
+TEST(a_spent_account_stops_its_tasks_and_no_others)
 {
     stint_account *poor = make_account(NULL, .allocation = MIB);
     stint_account *rich = make_account(NULL);
@@ -61,7 +61,7 @@ TEST(test_a_spent_account_stops_its_tasks_and_no_others)
     stint_account_release(rich);
 }
 
-TEST(test_what_a_child_is_charged_its_parent_is_charged_too)
+TEST(what_a_child_is_charged_its_parent_is_charged_too)
 {
     stint_account *parent = make_account(NULL, .allocation = 2 * MIB);
     stint_account *first = make_account(parent);
@@ -84,7 +84,7 @@ TEST(test_what_a_child_is_charged_its_parent_is_charged_too)
     stint_account_release(second);
 }
 
-TEST(test_the_memory_limit_is_on_what_is_held)
+TEST(the_memory_limit_is_on_what_is_held)
 {
     stint_account *account = make_account(NULL, .memory = 4 * MIB);
     stint_options options = { .account = account };
@@ -124,7 +124,7 @@ static int run_elsewhere(void *options, void **value)
     return (int)(intptr_t)result;
 }
 
-TEST(test_no_more_tasks_run_at_once_than_allowed)
+TEST(no_more_tasks_run_at_once_than_allowed)
 {
     stint_account *account = make_account(NULL, .running = 1);
     stint_options options = { .account = account };
@@ -146,7 +146,7 @@ static int read_while_running(void *account, void **value)
     return usage.allocated >= 100 * 1008 && usage.allocated <= 100 * 1008 + GRANT ? 0 : ERANGE;
 }
 
-TEST(test_the_ledger_can_be_read_while_a_task_runs)
+TEST(the_ledger_can_be_read_while_a_task_runs)
 {
     stint_account *account = make_account(NULL);
     stint_options options = { .account = account };
@@ -164,7 +164,7 @@ static int run_inner_with_account(void *inner_options, void **value)
     return error != 0 || outcome.status != STINT_OK ? EIO : 0;
 }
 
-TEST(test_a_scope_inside_another_charges_both_accounts)
+TEST(a_scope_inside_another_charges_both_accounts)
 {
     stint_account *inner = make_account(NULL);
     stint_account *outer = make_account(NULL);
@@ -242,12 +242,12 @@ static void charge_from_threads(size_t allocation)
     stint_account_release(root);
 }
 
-TEST(test_two_threads_leave_a_ledger_that_is_exact)
+TEST(two_threads_leave_a_ledger_that_is_exact)
 {
     charge_from_threads(0);
 }
 
-TEST(test_two_threads_never_pass_the_limit_of_their_account)
+TEST(two_threads_never_pass_the_limit_of_their_account)
 {
     charge_from_threads((size_t)1 << 30);
 }
@@ -261,7 +261,7 @@ static int allocate_for_ever(void *unused, void **value)
     return 0;
 }
 
-TEST(test_cancelled_tasks_of_a_pool_leave_a_ledger_that_is_exact)
+TEST(cancelled_tasks_of_a_pool_leave_a_ledger_that_is_exact)
 {
     enum { FUTURES = 500 };
     static stint_future *futures[FUTURES];
@@ -286,7 +286,7 @@ TEST(test_cancelled_tasks_of_a_pool_leave_a_ledger_that_is_exact)
     stint_account_release(account);
 }
 
-TEST(test_bad_arguments_are_refused)
+TEST(bad_arguments_are_refused)
 {
     stint_account *account;
     stint_account_usage usage;
@@ -299,7 +299,7 @@ TEST(test_bad_arguments_are_refused)
     stint_account_release(account);
 }
 
-TEST(test_an_account_has_a_name)
+TEST(an_account_has_a_name)
 {
     char given[] = "tenant";
     stint_account_limits limits = { .name = given };
@@ -362,7 +362,7 @@ static void run_nested(struct nest *nest)
     assert_int_equal(usage.started, 1);
 }
 
-TEST(test_a_scope_inside_one_of_its_account_is_charged_once)
+TEST(a_scope_inside_one_of_its_account_is_charged_once)
 {
     struct nest nest = { .bytes = 6 * MIB };
     const stint_account_limits limits = { .allocation = 10 * MIB, .memory = 10 * MIB, .running = 1 };
@@ -372,7 +372,7 @@ TEST(test_a_scope_inside_one_of_its_account_is_charged_once)
     stint_account_release(nest.outer);
 }
 
-TEST(test_a_scope_inside_one_of_its_account_s_parent_charges_that_once)
+TEST(a_scope_inside_one_of_its_account_s_parent_charges_that_once)
 {
     struct nest nest = { .bytes = 6 * MIB };
     stint_account *between;
@@ -395,7 +395,7 @@ TEST(test_a_scope_inside_one_of_its_account_s_parent_charges_that_once)
     stint_account_release(nest.outer);
 }
 
-TEST(test_a_scope_inside_one_of_an_account_below_is_charged_through_that)
+TEST(a_scope_inside_one_of_an_account_below_is_charged_through_that)
 {
     struct nest nest = { .bytes = 6 * MIB };
     const stint_account_limits limits = { .allocation = 10 * MIB, .memory = 10 * MIB, .running = 1 };

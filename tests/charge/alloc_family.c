@@ -70,7 +70,7 @@ static int check_zero_sizes(const struct family *family)
     return 0;
 }
 
-TEST(test_zero_sizes_give_blocks_of_their_own)
+TEST(zero_sizes_give_blocks_of_their_own)
 {
     run_everywhere(check_zero_sizes);
 }
@@ -101,7 +101,7 @@ static int check_overflow(const struct family *family)
     return 0;
 }
 
-TEST(test_products_and_sizes_that_overflow_are_refused)
+TEST(products_and_sizes_that_overflow_are_refused)
 {
     run_everywhere(check_overflow);
 }
@@ -139,7 +139,7 @@ static int check_alignments(const struct family *family)
     return 0;
 }
 
-TEST(test_alignments_are_kept_and_bad_ones_refused)
+TEST(alignments_are_kept_and_bad_ones_refused)
 {
     run_everywhere(check_alignments);
 }
@@ -171,7 +171,7 @@ static int check_contents(const struct family *family)
     return 0;
 }
 
-TEST(test_blocks_hold_what_they_should)
+TEST(blocks_hold_what_they_should)
 {
     run_everywhere(check_contents);
 }
@@ -190,7 +190,7 @@ static int check_errno(const struct family *family)
     return 0;
 }
 
-TEST(test_success_leaves_errno_alone)
+TEST(success_leaves_errno_alone)
 {
     run_everywhere(check_errno);
 }
@@ -218,7 +218,7 @@ static int check_pages(const struct family *family)
     return 0;
 }
 
-TEST(test_page_functions)
+TEST(page_functions)
 {
     if (!stint_overrides_malloc())
         skip();
@@ -250,7 +250,7 @@ static int check_printing(const struct family *family)
     return 0;
 }
 
-TEST(test_printing_to_a_block)
+TEST(printing_to_a_block)
 {
     if (!stint_overrides_malloc())
         skip();
@@ -305,7 +305,7 @@ static int check_lines(const struct family *family)
     return 0;
 }
 
-TEST(test_reading_lines)
+TEST(reading_lines)
 {
     if (!stint_overrides_malloc())
         skip();
@@ -330,7 +330,7 @@ static int check_paths(const struct family *family)
     return 0;
 }
 
-TEST(test_resolving_paths)
+TEST(resolving_paths)
 {
     if (!stint_overrides_malloc())
         skip();
@@ -355,7 +355,7 @@ static int use_libc(void *arg, void **value)
     return 1;
 }
 
-TEST(test_what_libc_hands_out_is_held_by_the_task)
+TEST(what_libc_hands_out_is_held_by_the_task)
 {
     if (!stint_overrides_malloc())
         skip();

@@ -118,7 +118,7 @@ static stint_outcome run_work(struct work *work, stint_on_interrupt mode)
     return run_task(random_task, work, &options);
 }
 
-TEST(test_random_tasks_are_charged_as_the_model_says_and_stopped_where_it_says)
+TEST(random_tasks_are_charged_as_the_model_says_and_stopped_where_it_says)
 {
     uint64_t random = 2026;
     unsigned stopped = 0;
@@ -152,7 +152,7 @@ static void *run_elsewhere(void *arg)
     return NULL;
 }
 
-TEST(test_the_same_work_is_charged_the_same_on_every_run_and_thread)
+TEST(the_same_work_is_charged_the_same_on_every_run_and_thread)
 {
     const struct work work = { .family = &stint_family, .seed = 5, .steps = 1000, .plain = true };
     struct work first = work;
@@ -188,7 +188,7 @@ static int allocate_count(void *arg, void **value)
     return 0;
 }
 
-TEST(test_a_task_may_use_its_limit_to_the_last_byte)
+TEST(a_task_may_use_its_limit_to_the_last_byte)
 {
     stint_options options = STINT_OPTIONS_INIT;
     for (unsigned i = 0; family_at(i) != NULL; i++) {
@@ -240,7 +240,7 @@ static int absurd_inside_a_scope_that_has_used_some(void *arg, void **value)
     return inner.status == STINT_OK && inner.usage.allocated == 3 * 112 ? 0 : 2;
 }
 
-TEST(test_an_impossible_size_is_refused_and_not_charged)
+TEST(an_impossible_size_is_refused_and_not_charged)
 {
     size_t sizes[] = { SIZE_MAX, SIZE_MAX - 15, SIZE_MAX - 17, SIZE_MAX - 4096, SIZE_MAX / 2 + 1, SIZE_MAX / 2, 0 };
     stint_outcome outcome = run_task(allocate_absurdly, sizes, NULL);
@@ -251,7 +251,7 @@ TEST(test_an_impossible_size_is_refused_and_not_charged)
     assert_int_equal(outcome.usage.allocated, 1008 + 3 * 112);
 }
 
-TEST(test_a_limit_larger_than_any_work_is_no_limit)
+TEST(a_limit_larger_than_any_work_is_no_limit)
 {
     stint_options options = STINT_OPTIONS_INIT;
     options.budget.allocation = SIZE_MAX;

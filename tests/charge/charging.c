@@ -5,7 +5,7 @@
 
 #include <stdatomic.h>
 
-TEST(test_random_tasks_end_as_the_model_says_to_the_byte)
+TEST(random_tasks_end_as_the_model_says_to_the_byte)
 {
     check_charged_tasks(1, repeats(25000));
 }
@@ -67,7 +67,7 @@ static stint_outcome run_alone(uint64_t seed)
     return outcome;
 }
 
-TEST(test_the_same_task_ends_the_same_on_every_worker_whatever_else_runs)
+TEST(the_same_task_ends_the_same_on_every_worker_whatever_else_runs)
 {
     stint_outcome alone[SEEDS];
     for (uint64_t seed = 0; seed < SEEDS; seed++)

@@ -3,7 +3,7 @@
  * A million random tasks are charged and stopped as the model of the rules says, to the byte. */
 #include "charging.h"
 
-TEST(test_a_million_random_tasks_end_as_the_model_says_to_the_byte)
+TEST(a_million_random_tasks_end_as_the_model_says_to_the_byte)
 {
     check_charged_tasks(1000000, 1000000);
 }

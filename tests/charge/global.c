@@ -77,7 +77,7 @@ static void *watch_resident(void *unused)
     return NULL;
 }
 
-TEST_WITH(test_the_hog_is_stopped_and_all_others_end_ok, setup, teardown)
+TEST_WITH(the_hog_is_stopped_and_all_others_end_ok, setup, teardown)
 {
     enum { OTHERS = 50 };
     stint_future *futures[OTHERS];
@@ -113,14 +113,14 @@ TEST_WITH(test_the_hog_is_stopped_and_all_others_end_ok, setup, teardown)
     assert_true(atomic_load(&highest) < LIMIT + LIMIT / 10);
 }
 
-TEST_WITH(test_one_hog_after_the_other_is_stopped, setup, teardown)
+TEST_WITH(one_hog_after_the_other_is_stopped, setup, teardown)
 {
     for (int i = 0; i < 10; i++)
         assert_outcome(run_task(grow_for_ever, NULL, NULL), STINT_ERROR, STINT_REASON_GLOBAL_MEMORY_LIMIT, ENOMEM);
     assert_int_equal(atomic_load(&reports), 10);
 }
 
-TEST_WITH(test_a_task_that_is_told_by_failing_allocations_is_a_victim_too, setup, teardown)
+TEST_WITH(a_task_that_is_told_by_failing_allocations_is_a_victim_too, setup, teardown)
 {
     stint_options options = { .on_interrupt = STINT_FAIL };
     assert_outcome(run_task(grow_for_ever, NULL, &options), STINT_ERROR, STINT_REASON_GLOBAL_MEMORY_LIMIT, ENOMEM);
@@ -133,7 +133,7 @@ static void *run_hog(void *outcome)
     return NULL;
 }
 
-TEST_WITH(test_if_one_is_not_enough_the_next_is_stopped, setup, teardown)
+TEST_WITH(if_one_is_not_enough_the_next_is_stopped, setup, teardown)
 {
     enum { HOGS = 3 };
     pthread_t threads[HOGS];
@@ -216,7 +216,7 @@ static void hold_too_much_until_one_is_enough(struct holder *first, struct holde
     assert_int_equal(atomic_load(&reports), 1);
 }
 
-TEST_WITH(test_the_one_that_holds_most_is_stopped_whoever_allocates, setup, teardown)
+TEST_WITH(the_one_that_holds_most_is_stopped_whoever_allocates, setup, teardown)
 {
     struct holder first = { .bytes = 150 * MIB };
     struct holder second = { .bytes = 120 * MIB };
@@ -226,7 +226,7 @@ TEST_WITH(test_the_one_that_holds_most_is_stopped_whoever_allocates, setup, tear
     assert_string_equal(atomic_load(&last_task), "first");
 }
 
-TEST_WITH(test_the_one_that_started_last_is_stopped_where_that_is_wanted, setup, teardown)
+TEST_WITH(the_one_that_started_last_is_stopped_where_that_is_wanted, setup, teardown)
 {
     struct holder first = { .bytes = 60 * MIB }; /* beside what an earlier test has left behind */
     struct holder second = { .bytes = 220 * MIB };
@@ -246,14 +246,14 @@ static int run_hog_inside(void *ended, void **value)
     return 0;
 }
 
-TEST_WITH(test_the_whole_task_ends_not_an_inner_scope_alone, setup, teardown)
+TEST_WITH(the_whole_task_ends_not_an_inner_scope_alone, setup, teardown)
 {
     bool went_on = false;
     assert_outcome(run_task(run_hog_inside, &went_on, NULL), STINT_ERROR, STINT_REASON_GLOBAL_MEMORY_LIMIT, ENOMEM);
     assert_false(went_on);
 }
 
-TEST_WITH(test_the_one_that_allocates_can_be_made_the_victim, setup, teardown)
+TEST_WITH(the_one_that_allocates_can_be_made_the_victim, setup, teardown)
 {
     assert_int_equal(stint_set_global_victim(STINT_VICTIM_SELF), 0);
     assert_outcome(run_task(grow_for_ever, NULL, NULL), STINT_ERROR, STINT_REASON_GLOBAL_MEMORY_LIMIT, ENOMEM);
@@ -262,7 +262,7 @@ TEST_WITH(test_the_one_that_allocates_can_be_made_the_victim, setup, teardown)
     assert_int_equal(stint_set_global_victim((stint_victim)99), EINVAL);
 }
 
-TEST_WITH(test_without_a_limit_nobody_is_stopped, setup, teardown)
+TEST_WITH(without_a_limit_nobody_is_stopped, setup, teardown)
 {
     assert_int_equal(stint_set_global_memory_limit(0), 0);
     stint_options options = { .budget = { .memory = LIMIT + 64 * MIB } };

@@ -94,7 +94,7 @@ static bool stops_without_descriptors(void)
     return is_stopped(TOO_MUCH) && !is_stopped(ROOM / 4);
 }
 
-TEST_WITH(test_when_descriptors_have_run_out_there_is_still_a_limit, NULL, remove_limit)
+TEST_WITH(when_descriptors_have_run_out_there_is_still_a_limit, NULL, remove_limit)
 {
     leave_room(ROOM);
     assert_in_child(stops_without_descriptors);
@@ -110,7 +110,7 @@ static bool stops_in_child_of_one_without(void)
     return child > 0 && waitpid(child, &status, 0) == child && status == 0;
 }
 
-TEST_WITH(test_the_child_of_a_process_that_has_none_left_has_its_limit_too, NULL, remove_limit)
+TEST_WITH(the_child_of_a_process_that_has_none_left_has_its_limit_too, NULL, remove_limit)
 {
     leave_room(ROOM);
     assert_in_child(stops_in_child_of_one_without);
@@ -125,7 +125,7 @@ static bool stops_after_all_were_closed(void)
     return stopped && next == 3 && read(next, &byte, 1) == 1 && byte == 0;
 }
 
-TEST_WITH(test_a_program_may_close_all_descriptors_and_use_their_numbers, NULL, remove_limit)
+TEST_WITH(a_program_may_close_all_descriptors_and_use_their_numbers, NULL, remove_limit)
 {
     leave_room(ROOM);
     assert_in_child(stops_after_all_were_closed);
@@ -139,7 +139,7 @@ static bool stops_with_nothing_to_read(void)
     return !is_stopped(ROOM / 4) && is_stopped(TOO_MUCH);
 }
 
-TEST_WITH(test_where_the_size_cannot_be_read_at_all_nobody_goes_on_without_end, NULL, remove_limit)
+TEST_WITH(where_the_size_cannot_be_read_at_all_nobody_goes_on_without_end, NULL, remove_limit)
 {
     leave_room(ROOM);
     assert_in_child(stops_with_nothing_to_read);
@@ -151,7 +151,7 @@ static bool stops_in_a_smaller_root(void)
     return (!changed || access("/proc/self/statm", R_OK) != 0) && is_stopped(TOO_MUCH) && !is_stopped(ROOM / 4);
 }
 
-TEST_WITH(test_the_child_of_a_fork_may_change_its_root, NULL, remove_limit)
+TEST_WITH(the_child_of_a_fork_may_change_its_root, NULL, remove_limit)
 {
     leave_room(ROOM);
     assert_in_child(stops_in_a_smaller_root);
@@ -165,7 +165,7 @@ static bool counts_itself_alone(void)
     return read(grown[0], &byte, 1) == 1 && !is_stopped(ROOM / 4) && is_stopped(TOO_MUCH);
 }
 
-TEST_WITH(test_the_child_of_a_fork_is_not_stopped_for_what_its_parent_holds, NULL, remove_limit)
+TEST_WITH(the_child_of_a_fork_is_not_stopped_for_what_its_parent_holds, NULL, remove_limit)
 {
     assert_int_equal(pipe(grown), 0);
     leave_room(ROOM);
@@ -197,7 +197,7 @@ static bool goes_on_without_its_first_thread(void)
     return false;
 }
 
-TEST_WITH(test_a_process_whose_first_thread_has_ended_has_its_limit, NULL, remove_limit)
+TEST_WITH(a_process_whose_first_thread_has_ended_has_its_limit, NULL, remove_limit)
 {
     leave_room(ROOM);
     assert_in_child(goes_on_without_its_first_thread);
@@ -219,14 +219,14 @@ static bool leaves_no_descriptor(void)
     return run_task(allocate_and_fail, NULL, &options).usage.descriptors == 0;
 }
 
-TEST_WITH(test_the_descriptor_that_is_kept_is_not_taken_for_the_task_s, NULL, remove_limit)
+TEST_WITH(the_descriptor_that_is_kept_is_not_taken_for_the_task_s, NULL, remove_limit)
 {
     leave_room(GIB);
     assert_in_child(leaves_no_descriptor);
 }
 
 /* Another thread frees what a task committed, and its worker sleeps. */
-TEST_WITH(test_what_an_idle_worker_can_give_back_stops_nobody, NULL, remove_limit)
+TEST_WITH(what_an_idle_worker_can_give_back_stops_nobody, NULL, remove_limit)
 {
     size_t much = 6 * ROOM;
     size_t less = 4 * ROOM;
@@ -277,7 +277,7 @@ static void *submit_and_sleep(void *argument)
 
 /* Workers are asked just as they find work, fall asleep or leave: no task is lost, and no asker waits for ever. (While
  * one asks, the others are not looked at.) */
-TEST_WITH(test_workers_may_be_called_while_they_are_asked, NULL, remove_limit)
+TEST_WITH(workers_may_be_called_while_they_are_asked, NULL, remove_limit)
 {
     stint_pool_options two = { .workers = 2 };
     struct round round = { .pool = NULL };

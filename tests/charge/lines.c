@@ -80,7 +80,7 @@ static size_t lines_of(int mode, size_t buffer, bool in_task)
     return reading.lines;
 }
 
-TEST(test_lines_are_read_as_they_were_written)
+TEST(lines_are_read_as_they_were_written)
 {
     for (int in_task = 0; in_task <= 1; in_task++) {
         assert_int_equal(lines_of(_IOFBF, 0, in_task), LINES);
@@ -105,7 +105,7 @@ static int read_up_to(void *arg, void **value)
     return error;
 }
 
-TEST(test_any_byte_can_be_the_delimiter)
+TEST(any_byte_can_be_the_delimiter)
 {
     static char bytes[] = "a\nbzc\xe9"
                           "d";

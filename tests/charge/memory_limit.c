@@ -130,18 +130,18 @@ static void check_random_tasks(unsigned runs, unsigned size_bits, unsigned least
     assert_in_range(stopped, runs / 20, runs - runs / 20); /* or the test tests little */
 }
 
-TEST(test_small_blocks_pass_the_limit_by_no_more_than_promised)
+TEST(small_blocks_pass_the_limit_by_no_more_than_promised)
 {
     check_random_tasks(repeats(1500), 10, 12);
 }
 
-TEST(test_medium_blocks_pass_the_limit_by_no_more_than_promised)
+TEST(medium_blocks_pass_the_limit_by_no_more_than_promised)
 {
     check_random_tasks(repeats(1000), 18, 16);
     check_random_tasks(repeats(500), 22, 20);
 }
 
-TEST(test_blocks_of_up_to_a_gibibyte_pass_the_limit_by_no_more_than_promised)
+TEST(blocks_of_up_to_a_gibibyte_pass_the_limit_by_no_more_than_promised)
 {
     check_random_tasks(repeats(300), 30, 20);
 }
@@ -169,7 +169,7 @@ static int churn(void *arg, void **value)
     return 0;
 }
 
-TEST(test_a_task_that_frees_as_it_goes_is_never_stopped)
+TEST(a_task_that_frees_as_it_goes_is_never_stopped)
 {
     stint_options options = STINT_OPTIONS_INIT;
     options.budget.memory = MIB;
@@ -183,7 +183,7 @@ TEST(test_a_task_that_frees_as_it_goes_is_never_stopped)
     }
 }
 
-TEST(test_a_task_may_live_near_its_limit)
+TEST(a_task_may_live_near_its_limit)
 {
     stint_options options = STINT_OPTIONS_INIT;
     options.budget.memory = 16 * MIB;
@@ -206,7 +206,7 @@ static int allocate_once(void *arg, void **value)
     return 0;
 }
 
-TEST(test_an_allocation_larger_than_the_limit_is_refused_before_it_is_made)
+TEST(an_allocation_larger_than_the_limit_is_refused_before_it_is_made)
 {
     stint_options options = STINT_OPTIONS_INIT;
     options.budget.memory = MIB;
@@ -256,7 +256,7 @@ static int hand_over(void *arg, void **value)
     return 0;
 }
 
-TEST(test_blocks_that_another_thread_frees_count_as_freed)
+TEST(blocks_that_another_thread_frees_count_as_freed)
 {
     static const size_t sizes[] = { 16, 1000, 20000, 200 * KIB, 2 * MIB, 20 * MIB };
     for (unsigned i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
@@ -289,7 +289,7 @@ static int free_blocks_from_outside(void *arg, void **value)
     }
 }
 
-TEST(test_freeing_blocks_from_before_the_task_earns_nothing)
+TEST(freeing_blocks_from_before_the_task_earns_nothing)
 {
     struct outside outside;
     for (unsigned i = 0; i < 64; i++)

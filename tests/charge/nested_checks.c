@@ -33,7 +33,7 @@ static int run_inner_scopes(void *argument, void **value)
     return 0;
 }
 
-TEST(test_what_an_inner_scope_measured_is_not_measured_again_by_the_next)
+TEST(what_an_inner_scope_measured_is_not_measured_again_by_the_next)
 {
     struct found found = { 0, 0 };
     assert_ok(run_task(run_inner_scopes, &found, NULL));

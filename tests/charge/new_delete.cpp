@@ -89,7 +89,7 @@ int every_form(void *good, void **)
     return 0;
 }
 
-TEST(test_every_form_makes_blocks_that_are_charged)
+TEST(every_form_makes_blocks_that_are_charged)
 {
     assert_int_equal(use_every_form(), 8);
     int good = 0;
@@ -132,7 +132,7 @@ int try_every_form(void *arg, void **)
     return 0;
 }
 
-TEST(test_in_fail_mode_new_throws_and_the_nothrow_forms_return_null)
+TEST(in_fail_mode_new_throws_and_the_nothrow_forms_return_null)
 {
     for (int round = 0; round < 100; round++) {
         refusals seen = {0, 0, 0};
@@ -170,7 +170,7 @@ int allocate_impossibly(void *thrown, void **)
     return 0;
 }
 
-TEST(test_the_new_handler_is_called_for_want_of_memory_and_not_for_an_interrupt)
+TEST(the_new_handler_is_called_for_want_of_memory_and_not_for_an_interrupt)
 {
     bool thrown = false;
     stint_outcome outcome;
@@ -216,7 +216,7 @@ int grow_containers_and_catch(void *, void **value)
     }
 }
 
-TEST(test_containers_are_left_by_a_jump_or_unwound_by_bad_alloc)
+TEST(containers_are_left_by_a_jump_or_unwound_by_bad_alloc)
 {
     for (int round = 0; round < 200; round++) {
         destroyed = 0;
@@ -240,7 +240,7 @@ int throw_inside(void *, void **)
     return 0;
 }
 
-TEST(test_exceptions_inside_a_task_are_its_own)
+TEST(exceptions_inside_a_task_are_its_own)
 {
     stint_options options = STINT_OPTIONS_INIT;
     stint_outcome outcome;

@@ -18,7 +18,7 @@ static void assert_near(double number, double expected, double relative)
     assert_true(fabs(number - expected) <= relative * expected);
 }
 
-TEST(test_the_figures_of_memprof_limits_hold)
+TEST(the_figures_of_memprof_limits_hold)
 {
     assert_true(chance_sampled(80.0 * KIB, MEAN) > 0.64);
     assert_true(chance_missed(1.62 * MIB, MEAN) < 1e-9);
@@ -29,7 +29,7 @@ TEST(test_the_figures_of_memprof_limits_hold)
 }
 
 /* Summed with 60 digits by another program. */
-TEST(test_the_chance_of_an_interrupt_is_right_in_far_tails)
+TEST(the_chance_of_an_interrupt_is_right_in_far_tails)
 {
     static const struct {
         double k, means, by_bytes, by_words;
@@ -46,7 +46,7 @@ TEST(test_the_chance_of_an_interrupt_is_right_in_far_tails)
 }
 
 /* 50 words, 3 samples or more, each word sampled with a chance of 0.1. */
-TEST(test_counting_by_words_is_the_cumulative_binomial)
+TEST(counting_by_words_is_the_cumulative_binomial)
 {
     double fewer = 0;
     double binomial = pow(0.9, 50);
@@ -60,7 +60,7 @@ TEST(test_counting_by_words_is_the_cumulative_binomial)
     assert_near(chance_interrupted_words(3, 3, 0.1), 1e-3, 1e-12);
 }
 
-TEST(test_the_safe_amount_is_the_largest_below_the_target)
+TEST(the_safe_amount_is_the_largest_below_the_target)
 {
     static const double targets[] = { 1e-9, 4e-15, 1e-50 };
     static const double samples[] = { 3, 6, 20, 100, 1000, 10000 };
@@ -80,7 +80,7 @@ TEST(test_the_safe_amount_is_the_largest_below_the_target)
 
 /* memprof-limits calls a limit reasonable from about 20,000 words on, which take a limit of about 200,000; and useless
  * under 60,000. */
-TEST(test_the_published_verdicts_on_small_limits_hold)
+TEST(the_published_verdicts_on_small_limits_hold)
 {
     double safe = chance_safe_words(20, RATE, 4e-15);
     assert_true(safe > 15000 && safe < 20000);
@@ -88,7 +88,7 @@ TEST(test_the_published_verdicts_on_small_limits_hold)
     assert_true(chance_safe_words(6, RATE, 4e-15) < 200);
 }
 
-TEST(test_the_interval_of_an_estimate_holds_its_truth_as_often_as_it_says)
+TEST(the_interval_of_an_estimate_holds_its_truth_as_often_as_it_says)
 {
     static const double truths[] = { 0.5, 3, 20, 300 };
     (void)state;
@@ -105,7 +105,7 @@ TEST(test_the_interval_of_an_estimate_holds_its_truth_as_often_as_it_says)
     }
 }
 
-TEST(test_the_simulated_tail_agrees_with_the_formula)
+TEST(the_simulated_tail_agrees_with_the_formula)
 {
     struct simulation_tail tail = simulate_tail(2, MEAN, TASKS);
     (void)state;
@@ -116,7 +116,7 @@ TEST(test_the_simulated_tail_agrees_with_the_formula)
     }
 }
 
-TEST(test_simulated_limits_agree_with_the_formula)
+TEST(simulated_limits_agree_with_the_formula)
 {
     static const double shares[] = { 0.25, 0.5, 0.75, 1, 1.5 };
     static const unsigned samples[] = { 1, 5, 20 };

@@ -122,7 +122,7 @@ static stint_outcome run_preemptible(stint_fn *fn, size_t limit, bool cancels)
     return outcome;
 }
 
-TEST_WITH(test_a_limit_that_one_thread_passes_ends_the_other_in_an_empty_loop, start, end)
+TEST_WITH(a_limit_that_one_thread_passes_ends_the_other_in_an_empty_loop, start, end)
 {
     for (int round = 0; round < 30; round++) {
         assert_limit_passed(run_preemptible(pass_the_limit_beside_a_loop, 100 * KIB, false));
@@ -130,7 +130,7 @@ TEST_WITH(test_a_limit_that_one_thread_passes_ends_the_other_in_an_empty_loop, s
     }
 }
 
-TEST_WITH(test_a_cancelled_task_ends_in_the_empty_loop_of_a_stolen_subtask, start, end)
+TEST_WITH(a_cancelled_task_ends_in_the_empty_loop_of_a_stolen_subtask, start, end)
 {
     for (int round = 0; round < 30; round++)
         assert_cancelled(run_preemptible(join_a_loop, 0, true), STINT_REASON_TOKEN);

@@ -39,14 +39,14 @@ static long fib_in_pool(unsigned workers, int n)
     return (long)outcome.value;
 }
 
-TEST(test_results_are_right_on_any_number_of_workers)
+TEST(results_are_right_on_any_number_of_workers)
 {
     assert_int_equal(fib_in_pool(1, 24), 46368);
     for (int round = 0; round < 20; round++)
         assert_int_equal(fib_in_pool(3, 24), 46368);
 }
 
-TEST(test_results_are_right_outside_of_a_pool)
+TEST(results_are_right_outside_of_a_pool)
 {
     assert_int_equal(fib(stint_here_now(), 15), 610);
     int n = 15;
@@ -96,7 +96,7 @@ static int have_one_stolen(void *arg, void **value)
     return error;
 }
 
-TEST(test_what_another_worker_returns_arrives_and_belongs_to_the_task)
+TEST(what_another_worker_returns_arrives_and_belongs_to_the_task)
 {
     for (int i = 0; i < 20; i++) {
         stint_pool_options pool_options = { .workers = 2 };
@@ -151,7 +151,7 @@ static void run_with_two_workers(stint_fn *fn, void *arg)
     assert_int_equal(stint_pool_destroy(pool), 0);
 }
 
-TEST(test_both_kinds_of_forks_may_be_mixed_and_joined_in_any_order)
+TEST(both_kinds_of_forks_may_be_mixed_and_joined_in_any_order)
 {
     for (int i = 0; i < 20; i++)
         run_with_two_workers(mix, (int[3]){ 0 });
@@ -179,7 +179,7 @@ static int descend_far(void *arg, void **value)
     return descend(stint_here_now(), 6000) == 6000 ? 0 : ERANGE;
 }
 
-TEST(test_more_forks_may_be_outstanding_than_there_are_places)
+TEST(more_forks_may_be_outstanding_than_there_are_places)
 {
     run_with_two_workers(descend_far, NULL);
 }
@@ -197,7 +197,7 @@ static int join_twice(void *arg, void **value)
     return fib_join(here, &subtask, &result) == EINVAL && result == 0 ? 0 : ERANGE;
 }
 
-TEST(test_a_second_join_is_refused_and_gives_zeros)
+TEST(a_second_join_is_refused_and_gives_zeros)
 {
     run_with_two_workers(join_twice, NULL);
 }
@@ -210,7 +210,7 @@ static int fork_and_forget(void *arg, void **value)
     return fib_fork(stint_here_now(), &forgotten, 10);
 }
 
-TEST(test_a_fork_that_is_forgotten_fails_its_task)
+TEST(a_fork_that_is_forgotten_fails_its_task)
 {
     stint_outcome outcome = run_task(fork_and_forget, NULL, NULL);
     assert_outcome(outcome, STINT_ERROR, STINT_REASON_FAILED, EINVAL);
@@ -242,7 +242,7 @@ static int allocate_for_ever(void *arg, void **value)
     return allocate(stint_here_now(), 4);
 }
 
-TEST(test_a_limit_ends_the_task_with_all_its_forks)
+TEST(a_limit_ends_the_task_with_all_its_forks)
 {
     stint_pool_options pool_options = { .workers = 2 };
     stint_pool *pool;

@@ -75,7 +75,7 @@ static void run_with(char *thread_stack, char *coroutine_stack)
     assert_true(coroutine.came_back);
 }
 
-TEST(test_no_interrupt_jumps_over_libc_from_another_stack)
+TEST(no_interrupt_jumps_over_libc_from_another_stack)
 {
     char *stacks = mmap(NULL, 2 * STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     assert_ptr_not_equal(stacks, MAP_FAILED);

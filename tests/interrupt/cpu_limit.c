@@ -63,7 +63,7 @@ static void assert_spent(stint_outcome outcome, uint64_t limit)
     assert_string_equal(stint_reason_name(outcome.reason), "cpu");
 }
 
-TEST(test_a_task_that_spends_its_processor_time_is_stopped)
+TEST(a_task_that_spends_its_processor_time_is_stopped)
 {
     stint_options options = STINT_OPTIONS_INIT;
     options.budget.cpu_ns = 10 * MS;
@@ -73,7 +73,7 @@ TEST(test_a_task_that_spends_its_processor_time_is_stopped)
     assert_spent(run(allocate_for_ever, NULL, &options), 10 * MS);
 }
 
-TEST(test_a_preemptible_loop_that_spends_its_processor_time_is_stopped)
+TEST(a_preemptible_loop_that_spends_its_processor_time_is_stopped)
 {
     stint_options options = STINT_OPTIONS_INIT;
     options.budget.cpu_ns = 10 * MS;
@@ -81,7 +81,7 @@ TEST(test_a_preemptible_loop_that_spends_its_processor_time_is_stopped)
     assert_spent(run(loop_for_ever, NULL, &options), 10 * MS);
 }
 
-TEST(test_sleeping_costs_no_processor_time)
+TEST(sleeping_costs_no_processor_time)
 {
     stint_options options = STINT_OPTIONS_INIT;
     options.budget.cpu_ns = 20 * MS;
@@ -99,7 +99,7 @@ static int burn_some(void *arg, void **value)
     return 0;
 }
 
-TEST(test_it_is_measured_only_where_it_is_asked_for)
+TEST(it_is_measured_only_where_it_is_asked_for)
 {
     stint_options options = STINT_OPTIONS_INIT;
     uint64_t time = 3 * MS;
@@ -123,7 +123,7 @@ static int run_inner(void *arg, void **value)
     return stint_run(burn_some, &nested->time, &nested->inner, &nested->outcome);
 }
 
-TEST(test_what_an_inner_scope_spends_is_spent_by_the_outer_one)
+TEST(what_an_inner_scope_spends_is_spent_by_the_outer_one)
 {
     struct nested nested = { .time = 15 * MS };
     stint_options options = STINT_OPTIONS_INIT;
@@ -155,7 +155,7 @@ static int wait_for_one_that_burns(void *arg, void **value)
     return error;
 }
 
-TEST(test_what_is_run_for_a_task_that_waits_is_not_its_own)
+TEST(what_is_run_for_a_task_that_waits_is_not_its_own)
 {
     struct waiting waiting = { .time = 30 * MS };
     const stint_pool_options pool_options = { .workers = 1 };
@@ -183,7 +183,7 @@ static int sleep_and_allocate_rarely(void *arg, void **value)
     return 0;
 }
 
-TEST(test_a_deadline_stops_a_task_that_allocates_rarely_at_its_next_allocation)
+TEST(a_deadline_stops_a_task_that_allocates_rarely_at_its_next_allocation)
 {
     unsigned allocations = 0; /* 16 KiB of them would be 1024 */
     stint_options options = STINT_OPTIONS_INIT;

@@ -33,7 +33,7 @@ static int allocate_for_ever(void *arg, void **value)
     return 0;
 }
 
-TEST(test_a_loop_that_allocates_or_checks_ends_at_its_deadline)
+TEST(a_loop_that_allocates_or_checks_ends_at_its_deadline)
 {
     for (int mode = STINT_JUMP; mode <= STINT_FAIL; mode++) {
         stint_options options = with_deadline(20 * MS, (stint_on_interrupt)mode);
@@ -49,14 +49,14 @@ static int sleep_so_long(void *arg, void **value)
     return 0;
 }
 
-TEST(test_a_task_without_sample_points_is_late_all_the_same)
+TEST(a_task_without_sample_points_is_late_all_the_same)
 {
     uint64_t sleep = 30 * MS;
     stint_options options = with_deadline(10 * MS, STINT_JUMP);
     assert_deadline_passed(run_task(sleep_so_long, &sleep, &options), 30 * MS);
 }
 
-TEST(test_a_task_in_time_is_not_stopped)
+TEST(a_task_in_time_is_not_stopped)
 {
     uint64_t sleep = MS;
     static const uint64_t limits[] = { UINT64_C(3600000000000), UINT64_MAX / 2, UINT64_MAX - 1, UINT64_MAX };
@@ -87,7 +87,7 @@ static int be_late_while_masked(void *arg, void **value)
     return 0;
 }
 
-TEST(test_a_deadline_waits_for_the_end_of_a_mask)
+TEST(a_deadline_waits_for_the_end_of_a_mask)
 {
     struct masked masked = { false, false };
     stint_options options = with_deadline(5 * MS, STINT_JUMP);
@@ -113,7 +113,7 @@ static int run_nested(void *arg, void **value)
     return 0;
 }
 
-TEST(test_a_scope_inside_has_no_more_time_than_the_one_around_it)
+TEST(a_scope_inside_has_no_more_time_than_the_one_around_it)
 {
     stint_options outer = with_deadline(20 * MS, STINT_JUMP);
     struct nested nested = { .inner = with_deadline(3600000 * MS, STINT_JUMP) };
@@ -121,7 +121,7 @@ TEST(test_a_scope_inside_has_no_more_time_than_the_one_around_it)
     assert_false(nested.returned);
 }
 
-TEST(test_a_scope_inside_may_have_less_time_and_be_late_alone)
+TEST(a_scope_inside_may_have_less_time_and_be_late_alone)
 {
     stint_options outer = with_deadline(3600000 * MS, STINT_JUMP);
     struct nested nested = { .inner = with_deadline(20 * MS, STINT_JUMP) };

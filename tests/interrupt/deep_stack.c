@@ -46,7 +46,7 @@ static stint_outcome run_limited(stint_fn *function)
     return run_task(function, NULL, &options);
 }
 
-TEST(test_allocations_under_a_deep_comparator_use_up_the_grace)
+TEST(allocations_under_a_deep_comparator_use_up_the_grace)
 {
     stint_outcome outcome = run_limited(sort_and_go_on);
     assert_int_equal(outcome.reason, STINT_REASON_ALLOCATION_LIMIT);
@@ -79,7 +79,7 @@ static int sort_past_the_limit(void *arg, void **value)
     return 1;
 }
 
-TEST(test_the_wait_ends_with_the_frame_that_it_was_for)
+TEST(the_wait_ends_with_the_frame_that_it_was_for)
 {
     stint_outcome outcome = run_limited(sort_past_the_limit);
     assert_int_equal(outcome.reason, STINT_REASON_ALLOCATION_LIMIT);
@@ -94,7 +94,7 @@ static int pass_the_limit_at_the_bottom(void *arg, void **value)
     return go_down(DEPTH, allocate_to_the_end) != 0;
 }
 
-TEST(test_a_deep_stack_of_the_tasks_own_is_left_at_once)
+TEST(a_deep_stack_of_the_tasks_own_is_left_at_once)
 {
     stint_outcome outcome = run_limited(pass_the_limit_at_the_bottom);
     assert_int_equal(outcome.reason, STINT_REASON_ALLOCATION_LIMIT);

@@ -15,7 +15,7 @@ static int change_modes_and_allocate(void *unused, void **value)
     return 0;
 }
 
-TEST(test_a_task_that_is_interrupted_leaves_the_rounding_of_its_thread_alone)
+TEST(a_task_that_is_interrupted_leaves_the_rounding_of_its_thread_alone)
 {
     const stint_options options = { .budget = { .allocation = 64 * KIB } };
     _MM_SET_ROUNDING_MODE(_MM_ROUND_DOWN);
@@ -25,7 +25,7 @@ TEST(test_a_task_that_is_interrupted_leaves_the_rounding_of_its_thread_alone)
     assert_int_equal(rounding, _MM_ROUND_DOWN);
 }
 
-TEST(test_so_does_one_that_a_signal_interrupts)
+TEST(so_does_one_that_a_signal_interrupts)
 {
     const stint_options options = { .budget = { .wall_ns = 20000000 }, .preemptible = true };
     _MM_SET_ROUNDING_MODE(_MM_ROUND_DOWN);

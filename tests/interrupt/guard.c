@@ -48,7 +48,7 @@ static int push_three(void *arg, void **value)
     return 0;
 }
 
-TEST(test_guards_run_newest_first_and_know_of_the_interrupt)
+TEST(guards_run_newest_first_and_know_of_the_interrupt)
 {
     clear_notes();
     stint_options options = with_limit(64 * KIB);
@@ -73,7 +73,7 @@ static int push_and_pop(void *arg, void **value)
     return 0;
 }
 
-TEST(test_a_popped_guard_runs_on_request_and_no_guard_runs_twice)
+TEST(a_popped_guard_runs_on_request_and_no_guard_runs_twice)
 {
     clear_notes();
     stint_options options = with_limit(64 * KIB);
@@ -92,7 +92,7 @@ static int pop_all_and_return(void *code, void **value)
     return *(int *)code;
 }
 
-TEST(test_a_task_that_returns_runs_no_guard)
+TEST(a_task_that_returns_runs_no_guard)
 {
     clear_notes();
     for (int code = 0; code < 2; code++)
@@ -100,7 +100,7 @@ TEST(test_a_task_that_returns_runs_no_guard)
     assert_int_equal(notes.length, 0);
 }
 
-TEST(test_a_guard_works_outside_a_scope)
+TEST(a_guard_works_outside_a_scope)
 {
     clear_notes();
     stint_guard guard;
@@ -136,7 +136,7 @@ static int push_allocating(void *arg, void **value)
     return 0;
 }
 
-TEST(test_a_guard_is_masked_and_may_allocate)
+TEST(a_guard_is_masked_and_may_allocate)
 {
     clear_notes();
     stint_options options = with_limit(64 * KIB);
@@ -164,7 +164,7 @@ static int push_one_that_runs_a_scope(void *arg, void **value)
     return 0;
 }
 
-TEST(test_a_guard_may_open_a_scope)
+TEST(a_guard_may_open_a_scope)
 {
     clear_notes();
     stint_options options = with_limit(64 * KIB);
@@ -184,7 +184,7 @@ static int pop_while_due(void *token, void **value)
     return 0;
 }
 
-TEST(test_popping_and_running_a_guard_ends_in_a_sample_point)
+TEST(popping_and_running_a_guard_ends_in_a_sample_point)
 {
     clear_notes();
     stint_options options = STINT_OPTIONS_INIT;
@@ -222,7 +222,7 @@ static int push_around(void *arg, void **value)
     return 0;
 }
 
-TEST(test_an_interrupt_of_an_outer_scope_runs_the_inner_guards_then_its_own)
+TEST(an_interrupt_of_an_outer_scope_runs_the_inner_guards_then_its_own)
 {
     clear_notes();
     struct around around = { .inner = NULL };
@@ -232,7 +232,7 @@ TEST(test_an_interrupt_of_an_outer_scope_runs_the_inner_guards_then_its_own)
     assert_string_equal(notes.text, "ba");
 }
 
-TEST(test_an_interrupt_of_an_inner_scope_runs_no_outer_guard)
+TEST(an_interrupt_of_an_inner_scope_runs_no_outer_guard)
 {
     clear_notes();
     stint_options inner = with_limit(64 * KIB);
@@ -254,7 +254,7 @@ static int fail_with_guard(void *arg, void **value)
     return 0;
 }
 
-TEST(test_in_fail_mode_the_task_runs_its_guards_itself)
+TEST(in_fail_mode_the_task_runs_its_guards_itself)
 {
     clear_notes();
     stint_options options = with_limit(64 * KIB);
@@ -281,7 +281,7 @@ static int open_and_allocate(void *arg, void **value)
     return 0;
 }
 
-TEST(test_no_descriptor_leaks_in_interrupted_tasks)
+TEST(no_descriptor_leaks_in_interrupted_tasks)
 {
     stint_options options = with_limit(64 * KIB);
     int first = open("/dev/null", O_RDONLY);

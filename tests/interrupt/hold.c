@@ -61,7 +61,7 @@ static int hold_one(void *arg, void **value)
     return 0;
 }
 
-TEST(test_a_task_goes_on_until_it_has_let_go_of_its_last_lock)
+TEST(a_task_goes_on_until_it_has_let_go_of_its_last_lock)
 {
     run_cancelled(hold_one, 3);
     assert_free(&first);
@@ -81,7 +81,7 @@ static int take_turns(void *arg, void **value)
     return 0;
 }
 
-TEST(test_a_lock_from_before_the_task_does_not_stand_for_one_of_its_own)
+TEST(a_lock_from_before_the_task_does_not_stand_for_one_of_its_own)
 {
     pthread_mutex_lock(&first);
     run_cancelled(take_turns, 1);
@@ -98,7 +98,7 @@ static int stop_at_once(void *arg, void **value)
     return 0;
 }
 
-TEST(test_a_lock_from_before_the_task_does_not_keep_it)
+TEST(a_lock_from_before_the_task_does_not_keep_it)
 {
     pthread_mutex_lock(&first);
     run_cancelled(stop_at_once, 0);
@@ -116,7 +116,7 @@ static int take_turns_inside(void *arg, void **value)
     return 0;
 }
 
-TEST(test_a_lock_of_the_scope_around_does_not_stand_for_one_of_the_inner_scope)
+TEST(a_lock_of_the_scope_around_does_not_stand_for_one_of_the_inner_scope)
 {
     run_cancelled(take_turns_inside, 1);
     assert_free(&first);
@@ -144,7 +144,7 @@ static int hold_around(void *arg, void **value)
     return 0;
 }
 
-TEST(test_an_inner_scope_waits_for_the_lock_of_the_one_around_it)
+TEST(an_inner_scope_waits_for_the_lock_of_the_one_around_it)
 {
     run_cancelled(hold_around, 2);
     assert_free(&first);
@@ -172,14 +172,14 @@ static int unlock_for_inner(void *arg, void **value)
     return 0;
 }
 
-TEST(test_what_an_inner_scope_leaves_locked_is_held_by_the_one_around_it)
+TEST(what_an_inner_scope_leaves_locked_is_held_by_the_one_around_it)
 {
     run_cancelled(unlock_for_inner, 2);
     assert_free(&first);
     assert_free(&second);
 }
 
-TEST(test_what_a_task_leaves_locked_is_not_held_by_the_next)
+TEST(what_a_task_leaves_locked_is_not_held_by_the_next)
 {
     for (int round = 0; round < 3; round++) {
         assert_ok(run_task(leave_locked, &first, NULL));
@@ -211,7 +211,7 @@ static int lock_in_vain(void *arg, void **value)
     return 0;
 }
 
-TEST(test_a_lock_or_an_unlock_that_fails_counts_for_nothing)
+TEST(a_lock_or_an_unlock_that_fails_counts_for_nothing)
 {
     pthread_mutexattr_t attributes;
     pthread_mutexattr_init(&attributes);
@@ -238,7 +238,7 @@ static int lock_twice(void *arg, void **value)
     return 0;
 }
 
-TEST(test_a_mutex_that_is_locked_twice_is_held_until_it_is_unlocked_twice)
+TEST(a_mutex_that_is_locked_twice_is_held_until_it_is_unlocked_twice)
 {
     run_cancelled(lock_twice, 1);
     pthread_mutex_lock(&first);
@@ -266,7 +266,7 @@ static int hold_many(void *arg, void **value)
     return 0;
 }
 
-TEST(test_any_number_of_locks_may_be_held)
+TEST(any_number_of_locks_may_be_held)
 {
     run_cancelled(hold_many, MANY);
     pthread_mutex_lock(&first);

@@ -51,7 +51,7 @@ static int read_until_told(void *argument, void **value)
     return 0;
 }
 
-TEST(test_a_deadline_calls_the_hook_of_a_task_that_sleeps)
+TEST(a_deadline_calls_the_hook_of_a_task_that_sleeps)
 {
     struct pipe_task task;
     make_pipe(&task);
@@ -73,7 +73,7 @@ static void *set_when_reading(void *argument)
     return NULL;
 }
 
-TEST(test_a_token_above_calls_the_hook_of_a_task_that_sleeps)
+TEST(a_token_above_calls_the_hook_of_a_task_that_sleeps)
 {
     for (int i = 0; i < 200; i++) {
         struct pipe_task task;
@@ -112,7 +112,7 @@ static int allocate_for_ever(void *argument, void **value)
     keep_allocating();
 }
 
-TEST(test_a_spent_limit_calls_the_hook_once_on_the_tasks_own_thread)
+TEST(a_spent_limit_calls_the_hook_once_on_the_tasks_own_thread)
 {
     struct pipe_task task;
     make_pipe(&task);
@@ -136,7 +136,7 @@ static int push_and_pop(void *argument, void **value)
     keep_allocating();
 }
 
-TEST(test_a_popped_hook_is_not_called)
+TEST(a_popped_hook_is_not_called)
 {
     struct pipe_task task;
     make_pipe(&task);
@@ -156,7 +156,7 @@ static int run_inner_reader(void *task, void **value)
     return 0;
 }
 
-TEST(test_an_outer_deadline_calls_the_hook_of_an_inner_scope)
+TEST(an_outer_deadline_calls_the_hook_of_an_inner_scope)
 {
     struct pipe_task task;
     make_pipe(&task);
@@ -175,7 +175,7 @@ static int set_then_read(void *argument, void **value)
     return read_until_told(argument, value);
 }
 
-TEST(test_a_token_set_before_the_hook_is_pushed_calls_it)
+TEST(a_token_set_before_the_hook_is_pushed_calls_it)
 {
     struct pipe_task task;
     make_pipe(&task);
@@ -189,7 +189,7 @@ TEST(test_a_token_set_before_the_hook_is_pushed_calls_it)
     close_pipe(&task);
 }
 
-TEST(test_bad_hooks_are_refused)
+TEST(bad_hooks_are_refused)
 {
     stint_hook hook;
     assert_int_equal(stint_hook_push(NULL, write_a_byte, NULL), EINVAL);
@@ -205,7 +205,7 @@ static int ready_within(int descriptor, int milliseconds)
     return poll(&poller, 1, milliseconds);
 }
 
-TEST(test_a_token_descriptor_becomes_readable_when_a_token_above_is_set)
+TEST(a_token_descriptor_becomes_readable_when_a_token_above_is_set)
 {
     stint_token *parent, *child;
     int descriptor, again;
@@ -223,7 +223,7 @@ TEST(test_a_token_descriptor_becomes_readable_when_a_token_above_is_set)
     stint_token_release(parent);
 }
 
-TEST(test_a_descriptor_of_a_set_token_is_readable)
+TEST(a_descriptor_of_a_set_token_is_readable)
 {
     stint_token *token;
     int descriptor;
@@ -269,7 +269,7 @@ static int hook_around_an_inner_scope(void *telling, void **value)
     return error;
 }
 
-TEST(test_a_spent_limit_calls_the_hook_while_an_inner_scope_without_hooks_runs)
+TEST(a_spent_limit_calls_the_hook_while_an_inner_scope_without_hooks_runs)
 {
     struct telling telling = { .told = false };
     const stint_options options = { .budget = { .allocation = 64 * KIB }, .on_interrupt = STINT_FAIL };

@@ -234,7 +234,7 @@ static void check(const struct exits *exit, leave_fn *jump, stint_on_interrupt m
     assert_int_equal(released, exit->released);
 }
 
-TEST(test_frames_that_a_jump_leaves_are_ended_and_the_task_goes_on)
+TEST(frames_that_a_jump_leaves_are_ended_and_the_task_goes_on)
 {
     if (!stint_overrides_malloc())
         skip();
@@ -247,7 +247,7 @@ TEST(test_frames_that_a_jump_leaves_are_ended_and_the_task_goes_on)
     }
 }
 
-TEST(test_a_jump_out_of_scopes_leaves_the_thread_in_none)
+TEST(a_jump_out_of_scopes_leaves_the_thread_in_none)
 {
     if (!stint_overrides_malloc())
         skip();
@@ -279,7 +279,7 @@ static int keep_guards(void *arg, void **value)
     return released_so_far;
 }
 
-TEST(test_guards_of_frames_that_stay_are_left_alone)
+TEST(guards_of_frames_that_stay_are_left_alone)
 {
     if (!stint_overrides_malloc())
         skip();
@@ -324,7 +324,7 @@ static int switch_stacks(void *arg, void **value)
     return seen == 0 ? 0 : EIO;
 }
 
-TEST(test_a_switch_to_another_stack_ends_nothing)
+TEST(a_switch_to_another_stack_ends_nothing)
 {
     static char stack[256 << 10] __attribute__((aligned(64))); /* below the thread's */
     released = 0;
@@ -398,7 +398,7 @@ static void skip_under_address_sanitizer(void)
 #endif
 }
 
-TEST(test_a_thread_that_ends_in_a_scope_takes_it_along)
+TEST(a_thread_that_ends_in_a_scope_takes_it_along)
 {
     skip_under_address_sanitizer();
     for (unsigned end = 0; end < ENDS; end++) {
@@ -439,7 +439,7 @@ static void *run_watched(void *account)
     return NULL;
 }
 
-TEST(test_a_watched_task_may_be_cancelled_with_its_thread)
+TEST(a_watched_task_may_be_cancelled_with_its_thread)
 {
     skip_under_address_sanitizer();
     stint_account *account;

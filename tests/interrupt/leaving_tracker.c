@@ -67,7 +67,7 @@ static __attribute__((noinline)) void run_followed(stint_outcome *outcome)
     stint_run(allocate_some, NULL, NULL, outcome);
 }
 
-TEST(test_a_tracker_that_does_not_return_follows_nothing)
+TEST(a_tracker_that_does_not_return_follows_nothing)
 {
     stint_set_exception_report(be_told, NULL);
     signal(SIGUSR1, on_signal);

@@ -53,7 +53,7 @@ static void check_grace(size_t grace, size_t expected, size_t block)
     }
 }
 
-TEST(test_while_masked_the_grace_may_be_allocated_and_the_last_unmask_delivers)
+TEST(while_masked_the_grace_may_be_allocated_and_the_last_unmask_delivers)
 {
     check_grace(0, MIB, 4096);
     check_grace(16, 16, 16);
@@ -76,7 +76,7 @@ static int mask_without_need(void *arg, void **value)
     return 0;
 }
 
-TEST(test_a_mask_without_an_interrupt_changes_nothing)
+TEST(a_mask_without_an_interrupt_changes_nothing)
 {
     stint_options options = STINT_OPTIONS_INIT;
     options.budget.allocation = 16000;
@@ -94,7 +94,7 @@ static int return_while_masked(void *arg, void **value)
     return 0;
 }
 
-TEST(test_a_task_that_returns_masked_is_interrupted_all_the_same)
+TEST(a_task_that_returns_masked_is_interrupted_all_the_same)
 {
     stint_options options = STINT_OPTIONS_INIT;
     options.budget.allocation = LIMIT;
@@ -156,7 +156,7 @@ static int try_everything(void *arg, void **value)
     return refusals->own_code;
 }
 
-TEST(test_in_fail_mode_every_allocation_returns_null_with_enomem_until_the_end)
+TEST(in_fail_mode_every_allocation_returns_null_with_enomem_until_the_end)
 {
     for (unsigned i = 0; family_at(i) != NULL; i++) {
         for (int code = 0; code < 2; code++) {
@@ -202,7 +202,7 @@ static void *interrupt_and_exit(void *outcome)
     pthread_exit(NULL); /* libc runs what it believes is still pushed */
 }
 
-TEST(test_a_cleanup_region_is_left_before_the_interrupt)
+TEST(a_cleanup_region_is_left_before_the_interrupt)
 {
     if (!stint_overrides_malloc())
         skip();

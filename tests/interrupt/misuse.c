@@ -268,7 +268,7 @@ static const struct misuse {
       { "left the frame of a guard without popping it", "left the frame of a guard without popping it" } },
 };
 
-TEST(test_what_was_forgotten_fails_the_task_and_is_told_in_debug_mode)
+TEST(what_was_forgotten_fails_the_task_and_is_told_in_debug_mode)
 {
     for (size_t i = 0; i < sizeof misuses / sizeof *misuses; i++) {
         for (int place = 0; place < PLACES; place++) {
@@ -285,7 +285,7 @@ TEST(test_what_was_forgotten_fails_the_task_and_is_told_in_debug_mode)
 }
 
 /* These are seen by the functions that stint puts in the place of libc's. */
-TEST(test_a_lock_that_was_forgotten_is_told_in_debug_mode)
+TEST(a_lock_that_was_forgotten_is_told_in_debug_mode)
 {
     if (!stint_overrides_malloc())
         skip();
@@ -296,7 +296,7 @@ TEST(test_a_lock_that_was_forgotten_is_told_in_debug_mode)
     }
 }
 
-TEST(test_a_jump_out_of_a_scope_is_told_in_debug_mode)
+TEST(a_jump_out_of_a_scope_is_told_in_debug_mode)
 {
     if (!stint_overrides_malloc())
         skip();
@@ -305,7 +305,7 @@ TEST(test_a_jump_out_of_a_scope_is_told_in_debug_mode)
     assert_told(&heard, "its scope was left by longjmp");
 }
 
-TEST(test_a_task_that_does_nothing_wrong_is_not_told_of)
+TEST(a_task_that_does_nothing_wrong_is_not_told_of)
 {
     for (int place = 0; place < PLACES; place++) {
         struct heard heard = in_a_process(run_and_check, do_nothing, place, 0);
@@ -315,7 +315,7 @@ TEST(test_a_task_that_does_nothing_wrong_is_not_told_of)
 }
 
 /* In debug mode only; without it nothing can be said of what such a pointer reaches. */
-TEST(test_a_stale_pointer_faults_at_once_and_names_the_task)
+TEST(a_stale_pointer_faults_at_once_and_names_the_task)
 {
     static const int sizes[] = { 1, 16, 100, 5000, 100000, 900000 };
     if (!debugs())
@@ -344,7 +344,7 @@ static void *roll_back_often(void *arg)
     return arg;
 }
 
-TEST(test_threads_and_processes_end_while_heaps_are_in_quarantine)
+TEST(threads_and_processes_end_while_heaps_are_in_quarantine)
 {
     for (int i = 0; i < 4; i++) {
         pthread_t thread;

@@ -39,7 +39,7 @@ static int be_interrupted_inside(void *unused, void **value)
     return 0;
 }
 
-TEST_WITH(test_a_mutex_that_nobody_was_stopped_in_is_whole, make, end)
+TEST_WITH(a_mutex_that_nobody_was_stopped_in_is_whole, make, end)
 {
     for (int i = 0; i < 3; i++) {
         assert_int_equal(stint_mutex_lock(&mutex), 0);
@@ -47,7 +47,7 @@ TEST_WITH(test_a_mutex_that_nobody_was_stopped_in_is_whole, make, end)
     }
 }
 
-TEST_WITH(test_an_interrupt_does_not_wait_for_it_and_poisons_it, make, end)
+TEST_WITH(an_interrupt_does_not_wait_for_it_and_poisons_it, make, end)
 {
     stint_outcome outcome = run_task(be_interrupted_inside, NULL, &limited);
     assert_limit_passed(outcome);
@@ -59,7 +59,7 @@ TEST_WITH(test_an_interrupt_does_not_wait_for_it_and_poisons_it, make, end)
     assert_int_equal(stint_mutex_unlock(&mutex), 0);
 }
 
-TEST_WITH(test_an_unwound_task_poisons_it_too, make, end)
+TEST_WITH(an_unwound_task_poisons_it_too, make, end)
 {
     stint_options options = limited;
     options.on_interrupt = STINT_UNWIND;
@@ -69,7 +69,7 @@ TEST_WITH(test_an_unwound_task_poisons_it_too, make, end)
     assert_int_equal(stint_mutex_unlock(&mutex), 0);
 }
 
-TEST_WITH(test_who_does_not_repair_it_ends_its_use, make, end)
+TEST_WITH(who_does_not_repair_it_ends_its_use, make, end)
 {
     assert_limit_passed(run_task(be_interrupted_inside, NULL, &limited));
     assert_int_equal(stint_mutex_lock(&mutex), EOWNERDEAD);
@@ -78,7 +78,7 @@ TEST_WITH(test_who_does_not_repair_it_ends_its_use, make, end)
     assert_int_equal(stint_mutex_trylock(&mutex), ENOTRECOVERABLE);
 }
 
-TEST_WITH(test_who_is_interrupted_while_repairing_leaves_it_poisoned, make, end)
+TEST_WITH(who_is_interrupted_while_repairing_leaves_it_poisoned, make, end)
 {
     for (int i = 0; i < 3; i++)
         assert_limit_passed(run_task(be_interrupted_inside, NULL, &limited));
@@ -104,7 +104,7 @@ static int repair_in_a_guard(void *found, void **value)
     return 0;
 }
 
-TEST_WITH(test_a_newer_guard_may_repair_it, make, end)
+TEST_WITH(a_newer_guard_may_repair_it, make, end)
 {
     int found = -1;
     assert_limit_passed(run_task(repair_in_a_guard, &found, &limited));
@@ -120,7 +120,7 @@ static int forget_it(void *unused, void **value)
     return stint_mutex_lock(&mutex);
 }
 
-TEST_WITH(test_a_task_that_forgets_it_poisons_it, make, end)
+TEST_WITH(a_task_that_forgets_it_poisons_it, make, end)
 {
     assert_ok(run_task(forget_it, NULL, NULL));
     assert_int_equal(stint_mutex_lock(&mutex), EOWNERDEAD);
@@ -128,7 +128,7 @@ TEST_WITH(test_a_task_that_forgets_it_poisons_it, make, end)
     assert_int_equal(stint_mutex_unlock(&mutex), 0);
 }
 
-TEST_WITH(test_mistakes_are_refused, make, end)
+TEST_WITH(mistakes_are_refused, make, end)
 {
     assert_int_equal(stint_mutex_unlock(&mutex), EPERM);
     assert_int_equal(stint_mutex_consistent(&mutex), EPERM);
@@ -152,7 +152,7 @@ static void *lock_and_end(void *error)
     return NULL;
 }
 
-TEST_WITH(test_a_thread_that_ends_with_it_poisons_it, make, end)
+TEST_WITH(a_thread_that_ends_with_it_poisons_it, make, end)
 {
     int error = -1;
     pthread_t thread;
@@ -200,7 +200,7 @@ static void *run_many(void *seed)
     return NULL;
 }
 
-TEST_WITH(test_two_threads_that_are_stopped_inside_leave_nothing_torn_unnoticed, make, end)
+TEST_WITH(two_threads_that_are_stopped_inside_leave_nothing_torn_unnoticed, make, end)
 {
     pthread_t threads[2];
     uint64_t seeds[2] = { 1, 2 };

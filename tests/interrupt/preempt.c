@@ -23,7 +23,7 @@ static int turn_in_a_task(void *unused, void **value)
     turn_for_ever();
 }
 
-TEST(test_an_empty_loop_ends_at_its_deadline)
+TEST(an_empty_loop_ends_at_its_deadline)
 {
     for (int i = 0; i < 20; i++) {
         stint_outcome outcome;
@@ -41,7 +41,7 @@ static int say_so_and_loop(void *unused, void **value)
     return turn_in_a_task(unused, value);
 }
 
-TEST(test_an_empty_loop_ends_when_its_future_is_cancelled)
+TEST(an_empty_loop_ends_when_its_future_is_cancelled)
 {
     stint_pool *pool;
     assert_int_equal(stint_pool_create(&pool, NULL), 0);
@@ -76,7 +76,7 @@ static int sleep_until_interrupted(void *unused, void **value)
     return 0;
 }
 
-TEST(test_a_blocking_system_call_returns_eintr)
+TEST(a_blocking_system_call_returns_eintr)
 {
     stint_outcome outcome;
     interrupted_sleeps = 0;
@@ -104,7 +104,7 @@ static int loop_masked_past_the_deadline(void *unused, void **value)
     return 0;
 }
 
-TEST(test_a_masked_loop_is_not_preempted)
+TEST(a_masked_loop_is_not_preempted)
 {
     stint_outcome outcome;
     left_masked_region = false;
@@ -134,7 +134,7 @@ static int lock_and_loop(void *unused, void **value)
     lock_for_ever();
 }
 
-TEST(test_no_lock_is_left_held)
+TEST(no_lock_is_left_held)
 {
     if (!stint_overrides_malloc())
         skip();
@@ -165,7 +165,7 @@ static int allocate_and_free(void *random, void **value)
     allocate_and_free_for_ever(random);
 }
 
-TEST(test_a_thread_that_is_mostly_in_the_allocator_stays_whole)
+TEST(a_thread_that_is_mostly_in_the_allocator_stays_whole)
 {
     uint64_t random = 1;
     stint_options options = preemptible;
@@ -192,7 +192,7 @@ static int guard_and_loop(void *unused, void **value)
     return turn_in_a_task(unused, value);
 }
 
-TEST(test_guards_run_when_a_loop_is_preempted)
+TEST(guards_run_when_a_loop_is_preempted)
 {
     stint_outcome outcome;
     released = 0;
@@ -208,7 +208,7 @@ static int run_inner_loop(void *inner_options, void **value)
     return outcome.reason == STINT_REASON_DEADLINE ? 0 : 1;
 }
 
-TEST(test_a_preemptible_inner_scope_ends_alone)
+TEST(a_preemptible_inner_scope_ends_alone)
 {
     stint_options inner = preemptible;
     stint_outcome outcome;
@@ -216,7 +216,7 @@ TEST(test_a_preemptible_inner_scope_ends_alone)
     assert_int_equal(outcome.status, STINT_OK);
 }
 
-TEST(test_an_outer_deadline_ends_a_preemptible_inner_loop_and_the_outer_scope)
+TEST(an_outer_deadline_ends_a_preemptible_inner_loop_and_the_outer_scope)
 {
     stint_options inner = { .preemptible = true };
     stint_outcome outcome;
@@ -246,7 +246,7 @@ static int run_sleeper(void *result, void **value)
     return 0;
 }
 
-TEST(test_a_task_that_is_not_preemptible_gets_no_signal)
+TEST(a_task_that_is_not_preemptible_gets_no_signal)
 {
     /* Any signal would end the sleep early. */
     struct sigaction counting = { .sa_handler = count_signal };
@@ -282,7 +282,7 @@ static void *run_on_a_small_stack(void *result)
     return NULL;
 }
 
-TEST(test_many_signals_at_once_need_no_more_stack_than_one)
+TEST(many_signals_at_once_need_no_more_stack_than_one)
 {
     pthread_attr_t small;
     pthread_t thread;
@@ -295,7 +295,7 @@ TEST(test_many_signals_at_once_need_no_more_stack_than_one)
     pthread_attr_destroy(&small);
 }
 
-TEST(test_the_signal_mask_is_as_before)
+TEST(the_signal_mask_is_as_before)
 {
     sigset_t block, now, old;
     sigemptyset(&block);
@@ -335,7 +335,7 @@ static void *run_deaf(void *outcome)
 
 /* A thread that gets no processor for a while is as deaf. On a stack this small there is room for a few handlers, one on
  * top of the other, and no more. */
-TEST(test_signals_do_not_pile_up_on_a_thread_that_cannot_take_them)
+TEST(signals_do_not_pile_up_on_a_thread_that_cannot_take_them)
 {
     stint_outcome outcome = { .status = STINT_OK };
     pthread_attr_t attributes;

@@ -68,7 +68,7 @@ static int value_of(sem_t *semaphore)
     return value;
 }
 
-TEST(test_a_semaphore_that_begins_above_zero_is_a_lock)
+TEST(a_semaphore_that_begins_above_zero_is_a_lock)
 {
     for (unsigned begin = 1; begin <= 2; begin++) {
         sem_t semaphore;
@@ -81,7 +81,7 @@ TEST(test_a_semaphore_that_begins_above_zero_is_a_lock)
     }
 }
 
-TEST(test_so_is_one_with_a_name)
+TEST(so_is_one_with_a_name)
 {
     char name[64];
     snprintf(name, sizeof name, "/stint-semaphores-%d", (int)getpid());
@@ -93,7 +93,7 @@ TEST(test_so_is_one_with_a_name)
     sem_close(semaphore);
 }
 
-TEST(test_one_that_begins_at_zero_tells_of_an_event)
+TEST(one_that_begins_at_zero_tells_of_an_event)
 {
     sem_t semaphore;
     sem_init(&semaphore, 0, 1);
@@ -121,7 +121,7 @@ static int post_only(void *semaphore, void **value)
     return left == 2 ? 0 : EINVAL; /* reached, but too late */
 }
 
-TEST(test_to_post_one_that_is_not_held_releases_nothing_else)
+TEST(to_post_one_that_is_not_held_releases_nothing_else)
 {
     sem_t semaphore;
     sem_init(&semaphore, 0, 1);
@@ -141,7 +141,7 @@ static int take_only(void *semaphore, void **value)
 }
 
 /* It is nobody's that the thread would have to look after. */
-TEST(test_one_may_be_handed_on)
+TEST(one_may_be_handed_on)
 {
     sem_t semaphore;
     sem_init(&semaphore, 0, 1);

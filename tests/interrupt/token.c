@@ -22,7 +22,7 @@ static stint_options with_token(stint_token *token, stint_on_interrupt mode)
     return options;
 }
 
-TEST(test_a_parent_sets_its_children_and_not_the_other_way)
+TEST(a_parent_sets_its_children_and_not_the_other_way)
 {
     stint_token *root = make_token(NULL);
     stint_token *left = make_token(root);
@@ -43,7 +43,7 @@ TEST(test_a_parent_sets_its_children_and_not_the_other_way)
     stint_token_release(leaf);
 }
 
-TEST(test_a_parent_that_is_released_first_stays_for_its_children)
+TEST(a_parent_that_is_released_first_stays_for_its_children)
 {
     stint_token *parent = make_token(NULL);
     stint_token *child = make_token(parent);
@@ -58,7 +58,7 @@ TEST(test_a_parent_that_is_released_first_stays_for_its_children)
     stint_token_release(child);
 }
 
-TEST(test_null_tokens)
+TEST(null_tokens)
 {
     assert_int_equal(stint_token_create(NULL, NULL), EINVAL);
     stint_token_set(NULL);
@@ -67,7 +67,7 @@ TEST(test_null_tokens)
     stint_token_release(NULL);
 }
 
-TEST(test_a_chain_of_tokens_may_be_long)
+TEST(a_chain_of_tokens_may_be_long)
 {
     stint_token *root = make_token(NULL);
     stint_token *leaf = stint_token_retain(root);
@@ -90,7 +90,7 @@ static int note_call(void *arg, void **value)
     return 0;
 }
 
-TEST(test_a_task_whose_token_is_set_already_does_not_start)
+TEST(a_task_whose_token_is_set_already_does_not_start)
 {
     stint_token *parent = make_token(NULL);
     stint_token *token = make_token(parent);
@@ -134,7 +134,7 @@ static int set_own_token(void *arg, void **value)
     return 0;
 }
 
-TEST(test_a_token_is_seen_at_the_very_next_sample_point_or_the_end)
+TEST(a_token_is_seen_at_the_very_next_sample_point_or_the_end)
 {
     for (int step = 0; step < 3; step++) {
         for (int mode = STINT_JUMP; mode <= STINT_FAIL; mode++) {
@@ -171,7 +171,7 @@ static void *set_when_started(void *token)
     return NULL;
 }
 
-TEST(test_a_token_set_by_another_thread_ends_a_task_that_allocates)
+TEST(a_token_set_by_another_thread_ends_a_task_that_allocates)
 {
     for (int round = 0; round < 300; round++) {
         stint_token *parent = make_token(NULL);
@@ -195,7 +195,7 @@ static void set_in_handler(int signal)
     stint_token_set(signalled);
 }
 
-TEST(test_a_token_may_be_set_in_a_signal_handler)
+TEST(a_token_may_be_set_in_a_signal_handler)
 {
     struct sigaction action = { .sa_handler = set_in_handler };
     struct sigaction before;
@@ -235,7 +235,7 @@ static int give_up_own_token(void *arg, void **value)
     return 0;
 }
 
-TEST(test_a_running_task_keeps_its_token)
+TEST(a_running_task_keeps_its_token)
 {
     stint_token *token = make_token(NULL);
     stint_options options = with_token(token, STINT_JUMP);

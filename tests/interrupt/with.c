@@ -57,7 +57,7 @@ static int run_with(void *resource, void **value)
 
 static const stint_options limited = { .budget = { .allocation = 10000 } };
 
-TEST(test_a_resource_is_released_when_its_use_returns)
+TEST(a_resource_is_released_when_its_use_returns)
 {
     struct resource resource = { .use_error = 7 };
     assert_outcome(run_task(run_with, &resource, NULL), STINT_ERROR, STINT_REASON_FAILED, 7);
@@ -67,7 +67,7 @@ TEST(test_a_resource_is_released_when_its_use_returns)
     assert_int_equal(resource.released, 2);
 }
 
-TEST(test_what_was_not_acquired_is_not_released)
+TEST(what_was_not_acquired_is_not_released)
 {
     struct resource resource = { .acquire_error = EACCES };
     assert_outcome(run_task(run_with, &resource, NULL), STINT_ERROR, STINT_REASON_FAILED, EACCES);
@@ -75,7 +75,7 @@ TEST(test_what_was_not_acquired_is_not_released)
     assert_int_equal(resource.released, 0);
 }
 
-TEST(test_a_use_that_is_interrupted_releases)
+TEST(a_use_that_is_interrupted_releases)
 {
     struct resource resource = { .allocate_in_use = true };
     assert_limit_passed(run_task(run_with, &resource, &limited));
@@ -83,7 +83,7 @@ TEST(test_a_use_that_is_interrupted_releases)
     assert_int_equal(resource.released, 1);
 }
 
-TEST(test_an_interrupt_during_acquire_waits_until_it_can_be_released)
+TEST(an_interrupt_during_acquire_waits_until_it_can_be_released)
 {
     struct resource resource = { .allocate_in_acquire = true };
     assert_limit_passed(run_task(run_with, &resource, &limited));
@@ -92,7 +92,7 @@ TEST(test_an_interrupt_during_acquire_waits_until_it_can_be_released)
     assert_int_equal(resource.released, 1);
 }
 
-TEST(test_an_interrupt_during_release_waits_until_it_is_over)
+TEST(an_interrupt_during_release_waits_until_it_is_over)
 {
     struct resource resource = { .allocate_in_release = true };
     assert_limit_passed(run_task(run_with, &resource, &limited));
@@ -100,7 +100,7 @@ TEST(test_an_interrupt_during_release_waits_until_it_is_over)
     assert_int_equal(resource.released, 1);
 }
 
-TEST(test_a_task_that_fails_by_itself_releases_once)
+TEST(a_task_that_fails_by_itself_releases_once)
 {
     stint_options options = limited;
     options.on_interrupt = STINT_FAIL;
@@ -109,7 +109,7 @@ TEST(test_a_task_that_fails_by_itself_releases_once)
     assert_int_equal(resource.released, 1);
 }
 
-TEST(test_missing_functions_are_refused)
+TEST(missing_functions_are_refused)
 {
     struct resource resource = { 0 };
     assert_int_equal(stint_with(NULL, use, release, &resource), EINVAL);
@@ -142,7 +142,7 @@ static int leave_blocks_in_different_ways(void *unused, void **value)
     return 0;
 }
 
-TEST(test_a_guard_runs_at_the_end_of_its_block_newest_first)
+TEST(a_guard_runs_at_the_end_of_its_block_newest_first)
 {
     order[0] = '\0';
     assert_ok(run_task(leave_blocks_in_different_ways, NULL, NULL));
@@ -165,7 +165,7 @@ static int be_interrupted_in_a_block(void *unused, void **value)
     return 0;
 }
 
-TEST(test_a_guard_runs_once_at_an_interrupt)
+TEST(a_guard_runs_once_at_an_interrupt)
 {
     for (int mode = STINT_JUMP; mode <= STINT_UNWIND; mode++) {
         stint_options options = limited;

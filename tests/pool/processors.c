@@ -18,7 +18,7 @@ static unsigned allowed(void)
     return count;
 }
 
-TEST_IN_ROOT(test_without_a_quota_every_allowed_processor_counts)
+TEST_IN_ROOT(without_a_quota_every_allowed_processor_counts)
 {
     assert_int_equal(sti_processors_usable(root), allowed());
     put("/proc/self/cgroup", "0::/a/b\n");
@@ -27,7 +27,7 @@ TEST_IN_ROOT(test_without_a_quota_every_allowed_processor_counts)
     assert_int_equal(sti_processors_usable(root), allowed());
 }
 
-TEST_IN_ROOT(test_a_quota_is_rounded_up_and_the_smallest_one_above_holds)
+TEST_IN_ROOT(a_quota_is_rounded_up_and_the_smallest_one_above_holds)
 {
     put("/proc/self/cgroup", "0::/a/b\n");
     put("/proc/self/mountinfo", VERSION_2);
@@ -39,7 +39,7 @@ TEST_IN_ROOT(test_a_quota_is_rounded_up_and_the_smallest_one_above_holds)
     assert_int_equal(sti_processors_usable(root), allowed() < 2 ? allowed() : 2);
 }
 
-TEST_IN_ROOT(test_a_quota_of_version_1_counts_too)
+TEST_IN_ROOT(a_quota_of_version_1_counts_too)
 {
     put("/proc/self/cgroup", "4:cpu,cpuacct:/a\n");
     put("/proc/self/mountinfo", VERSION_1);
@@ -50,7 +50,7 @@ TEST_IN_ROOT(test_a_quota_of_version_1_counts_too)
     assert_int_equal(sti_processors_usable(root), 1);
 }
 
-TEST_IN_ROOT(test_nonsense_in_the_files_is_no_quota)
+TEST_IN_ROOT(nonsense_in_the_files_is_no_quota)
 {
     static const char *const nonsense[] = { "", "\n", "zero one\n", "0 100000\n", "100000\n", "100000 0\n", "-5 -5\n" };
     put("/proc/self/cgroup", "0::/a\n");
@@ -61,7 +61,7 @@ TEST_IN_ROOT(test_nonsense_in_the_files_is_no_quota)
     }
 }
 
-TEST(test_choosing_goes_round_the_allowed_processors)
+TEST(choosing_goes_round_the_allowed_processors)
 {
     struct sti_processors processors;
     assert_true(sti_processors_read(&processors));
@@ -96,7 +96,7 @@ static int note_place(void *arg, void **value)
     return gate_hold(place->gate, value);
 }
 
-TEST(test_pinned_workers_have_one_processor_each)
+TEST(pinned_workers_have_one_processor_each)
 {
     stint_pool *pool;
     stint_pool_options options = STINT_POOL_OPTIONS_INIT;
@@ -135,7 +135,7 @@ static int block(void *arg, void **value)
 }
 
 /* It was started by a worker that has one processor, and will stand in for others. */
-TEST(test_spares_of_a_pinned_pool_may_run_wherever_its_workers_may)
+TEST(spares_of_a_pinned_pool_may_run_wherever_its_workers_may)
 {
     stint_pool *pool;
     const stint_pool_options options = { .workers = 1, .pinned = true };

@@ -14,7 +14,7 @@ static stint_reason reason_of_a_preempted_loop(void)
     return stint_run(loop_for_ever, NULL, &options, &outcome) == 0 ? outcome.reason : STINT_REASON_FAILED;
 }
 
-TEST(test_a_loop_in_the_child_is_preempted)
+TEST(a_loop_in_the_child_is_preempted)
 {
     assert_int_equal(reason_of_a_preempted_loop(), STINT_REASON_DEADLINE);
     pid_t child = fork();
@@ -58,7 +58,7 @@ static int fork_while_the_hook_runs(void *argument, void **value)
     return 0;
 }
 
-TEST(test_a_task_that_forked_while_its_hook_ran_ends_in_the_child_too)
+TEST(a_task_that_forked_while_its_hook_ran_ends_in_the_child_too)
 {
     struct forking forking = { .child = -1 };
     assert_int_equal(stint_token_create(&forking.token, NULL), 0);
@@ -124,7 +124,7 @@ static int use_account(stint_account *account)
     return 0;
 }
 
-TEST(test_the_child_s_accounts_count_no_task_of_other_threads)
+TEST(the_child_s_accounts_count_no_task_of_other_threads)
 {
     struct holding holding = { 0 };
     const stint_account_limits limits = { .running = 1, .memory = 2 * MIB };
@@ -178,7 +178,7 @@ static int run_with_account(void *arg, void **value)
     return error != 0 ? error : outcome.error;
 }
 
-TEST(test_the_child_of_a_task_is_still_counted_until_that_ends)
+TEST(the_child_of_a_task_is_still_counted_until_that_ends)
 {
     struct holding holding = { 0 };
     const stint_account_limits limits = { .running = 2, .memory = 4 * MIB };

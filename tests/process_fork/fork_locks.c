@@ -51,7 +51,7 @@ static int run_tasks(void)
     return 0;
 }
 
-TEST(test_a_child_takes_locks_of_threads_that_it_does_not_have)
+TEST(a_child_takes_locks_of_threads_that_it_does_not_have)
 {
     *(void **)&visit_heaps = dlsym(RTLD_DEFAULT, "mi_subproc_visit_heaps");
     *(void **)&main_process = dlsym(RTLD_DEFAULT, "mi_subproc_main");

@@ -91,7 +91,7 @@ static unsigned fork_children(int (*live)(stint_account *account), stint_account
     return bad;
 }
 
-TEST(test_no_child_hangs_whatever_its_parent_rolled_back)
+TEST(no_child_hangs_whatever_its_parent_rolled_back)
 {
     memset(large, 0, sizeof large);
     stint_account *account;
@@ -153,7 +153,7 @@ static int start_threads_in_child(stint_account *unused)
     return 0;
 }
 
-TEST(test_no_child_hangs_whatever_threads_its_parent_started_and_ended)
+TEST(no_child_hangs_whatever_threads_its_parent_started_and_ended)
 {
     if (!stint_overrides_malloc())
         skip(); /* a sanitizer's own locks do not stand it */

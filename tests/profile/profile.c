@@ -16,7 +16,7 @@ static void assert_estimate(double estimate, double truth, double samples)
     assert_true((estimate - truth) * (estimate - truth) * samples < 16 * truth * truth);
 }
 
-TEST(test_what_cannot_be_is_refused)
+TEST(what_cannot_be_is_refused)
 {
     stint_profile_options options = STINT_PROFILE_OPTIONS_INIT;
     stint_profile_totals totals;
@@ -43,7 +43,7 @@ TEST(test_what_cannot_be_is_refused)
     assert_int_equal(stint_profile_stop(), EINVAL);
 }
 
-TEST(test_estimates_are_near_what_was_charged)
+TEST(estimates_are_near_what_was_charged)
 {
     size_t count = 200000;
     stint_options options = STINT_OPTIONS_INIT;
@@ -59,7 +59,7 @@ TEST(test_estimates_are_near_what_was_charged)
     assert_int_equal(stint_profile_stop(), 0);
 }
 
-TEST(test_a_rate_of_samples_a_word_gives_the_same_estimates)
+TEST(a_rate_of_samples_a_word_gives_the_same_estimates)
 {
     size_t count = 200000;
     stint_options options = STINT_OPTIONS_INIT;
@@ -72,7 +72,7 @@ TEST(test_a_rate_of_samples_a_word_gives_the_same_estimates)
     assert_int_equal(stint_profile_stop(), 0);
 }
 
-TEST(test_what_is_in_use_ends_with_its_free_or_its_task)
+TEST(what_is_in_use_ends_with_its_free_or_its_task)
 {
     size_t count = 20000;
     stint_options options = STINT_OPTIONS_INIT;
@@ -96,7 +96,7 @@ TEST(test_what_is_in_use_ends_with_its_free_or_its_task)
     assert_int_equal(stint_profile_stop(), 0);
 }
 
-TEST(test_a_stopped_profile_stays_as_it_was_until_the_next)
+TEST(a_stopped_profile_stays_as_it_was_until_the_next)
 {
     size_t count = 20000;
     stint_options options = STINT_OPTIONS_INIT;
@@ -122,7 +122,7 @@ static void *write_in_callback(const stint_memprof_allocation *allocation, void 
     return NULL;
 }
 
-TEST(test_beside_another_tracker_there_is_no_profile)
+TEST(beside_another_tracker_there_is_no_profile)
 {
     size_t count = 1000;
     int error = 0;
@@ -140,7 +140,7 @@ TEST(test_beside_another_tracker_there_is_no_profile)
     assert_int_equal(stint_memprof_stop(), 0);
 }
 
-TEST(test_the_child_of_a_fork_has_no_profile_but_can_start_one)
+TEST(the_child_of_a_fork_has_no_profile_but_can_start_one)
 {
     size_t count = 20000;
     stint_profile_totals totals;
@@ -159,7 +159,7 @@ TEST(test_the_child_of_a_fork_has_no_profile_but_can_start_one)
     assert_int_equal(stint_profile_stop(), 0);
 }
 
-TEST(test_writing_needs_its_libraries)
+TEST(writing_needs_its_libraries)
 {
     int fd = open("/dev/null", O_WRONLY);
     (void)state;

@@ -56,7 +56,7 @@ static int write_and_fail(void *file, void **value)
 }
 
 /* The first test: nothing has been written yet. */
-TEST(test_what_writes_profiles_is_loaded_when_the_first_is_written_also_in_a_task_that_fails)
+TEST(what_writes_profiles_is_loaded_when_the_first_is_written_also_in_a_task_that_fails)
 {
     static const char *const libraries[] = { "libdw.so.1", "libelf.so.1", "libprotobuf-c.so.1", "libz.so.1" };
     size_t count = 2000;
@@ -84,7 +84,7 @@ TEST(test_what_writes_profiles_is_loaded_when_the_first_is_written_also_in_a_tas
     assert_int_equal(stint_profile_stop(), 0);
 }
 
-TEST(test_collapsed_stacks_have_the_sums_the_functions_and_the_labels)
+TEST(collapsed_stacks_have_the_sums_the_functions_and_the_labels)
 {
     size_t count = 20000;
     stint_account *account;
@@ -123,7 +123,7 @@ TEST(test_collapsed_stacks_have_the_sums_the_functions_and_the_labels)
     stint_account_release(account);
 }
 
-TEST(test_a_profile_without_callstacks_still_has_tasks)
+TEST(a_profile_without_callstacks_still_has_tasks)
 {
     size_t count = 20000;
     stint_options options = STINT_OPTIONS_INIT;
@@ -140,7 +140,7 @@ TEST(test_a_profile_without_callstacks_still_has_tasks)
     assert_int_equal(stint_profile_stop(), 0);
 }
 
-TEST(test_a_failed_write_is_reported_and_loses_nothing_else)
+TEST(a_failed_write_is_reported_and_loses_nothing_else)
 {
     size_t count = 20000;
     stint_options options = STINT_OPTIONS_INIT;
@@ -174,7 +174,7 @@ static int write_inside(void *fd, void **value)
     return error != 0 ? error : stint_profile_write(*(int *)fd, STINT_PROFILE_COLLAPSED);
 }
 
-TEST(test_writing_is_charged_to_no_task_and_not_sampled)
+TEST(writing_is_charged_to_no_task_and_not_sampled)
 {
     size_t count = 20000;
     int file = new_file();
@@ -210,7 +210,7 @@ static int cancel_and_write(void *arg, void **value)
     return write(writer->file, "too far", 7) < 0;
 }
 
-TEST(test_an_interrupt_waits_until_the_profile_is_written)
+TEST(an_interrupt_waits_until_the_profile_is_written)
 {
     size_t count = 20000;
     struct cancelled_writer writer = { .file = new_file() };
@@ -264,7 +264,7 @@ static void *wander_in_tasks(void *seed)
     return NULL;
 }
 
-TEST(test_writing_goes_on_beside_threads_that_allocate)
+TEST(writing_goes_on_beside_threads_that_allocate)
 {
     pthread_t threads[2];
     uint64_t seeds[2] = { 1, 2 };
@@ -304,7 +304,7 @@ static void *start_and_stop(void *unused)
     return unused;
 }
 
-TEST(test_starts_stops_and_writes_of_several_threads_do_no_harm)
+TEST(starts_stops_and_writes_of_several_threads_do_no_harm)
 {
     pthread_t threads[3];
     uint64_t seed = 3;

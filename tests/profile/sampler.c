@@ -70,7 +70,7 @@ static double kolmogorov_distance(void)
     return farthest + 1.0 / BINS;
 }
 
-TEST(test_intervals_are_exponential_by_kolmogorov_and_smirnov)
+TEST(intervals_are_exponential_by_kolmogorov_and_smirnov)
 {
     static const double means[] = { 80000, 524288, FINE };
     (void)state;
@@ -80,14 +80,14 @@ TEST(test_intervals_are_exponential_by_kolmogorov_and_smirnov)
     }
 }
 
-TEST(test_intervals_are_exponential_by_chi_square)
+TEST(intervals_are_exponential_by_chi_square)
 {
     fill_bins(FINE);
     assert_evenly_filled(bins, BINS, SAMPLES);
 }
 
 /* In the far tail, too: each further mean leaves 1/e of the intervals, and 11 means about 167 of 10^7. */
-TEST(test_the_tail_of_the_intervals_is_exponential)
+TEST(the_tail_of_the_intervals_is_exponential)
 {
     struct sti_sampler sampler = sampler_of(2, FINE);
     uint32_t longer_than[12] = { 0 };
@@ -104,7 +104,7 @@ TEST(test_the_tail_of_the_intervals_is_exponential)
     }
 }
 
-TEST(test_intervals_do_not_depend_on_earlier_ones)
+TEST(intervals_do_not_depend_on_earlier_ones)
 {
     struct sti_sampler sampler = sampler_of(3, FINE);
     double product[6] = { 0 };
@@ -169,7 +169,7 @@ static void assert_blocks_are_poisson(double mean, uint64_t size, size_t blocks)
     assert_true(fabs(pairs[3] - both) < 4 * sqrt(both));
 }
 
-TEST(test_the_samples_in_a_block_are_poisson_of_its_size)
+TEST(the_samples_in_a_block_are_poisson_of_its_size)
 {
     assert_blocks_are_poisson(8, 1, 1000000);
     assert_blocks_are_poisson(8, 16, 1000000);
@@ -184,7 +184,7 @@ TEST(test_the_samples_in_a_block_are_poisson_of_its_size)
 }
 
 /* Six decades of sizes in one stream, in any order: the estimate of all bytes is off by chance alone. */
-TEST(test_estimates_have_no_bias_whatever_the_sizes)
+TEST(estimates_have_no_bias_whatever_the_sizes)
 {
     static const double means[] = { 8, 800, 8000, 80000, 524288, 1000.5 };
     (void)state;
@@ -203,7 +203,7 @@ TEST(test_estimates_have_no_bias_whatever_the_sizes)
     }
 }
 
-TEST(test_a_huge_block_has_the_expected_number_of_samples)
+TEST(a_huge_block_has_the_expected_number_of_samples)
 {
     struct sti_sampler sampler = sampler_of(4, 8);
     uint64_t to_next = sti_sampler_interval(&sampler);
@@ -219,7 +219,7 @@ TEST(test_a_huge_block_has_the_expected_number_of_samples)
 }
 
 /* What a sampled block leaves behind does not matter: the rest of it is memoryless, as the start is. */
-TEST(test_the_next_sample_after_a_huge_block_is_as_far_as_any)
+TEST(the_next_sample_after_a_huge_block_is_as_far_as_any)
 {
     uint32_t sixteenths[16] = { 0 };
     struct sti_sampler sampler = sampler_of(5, FINE);
@@ -232,7 +232,7 @@ TEST(test_the_next_sample_after_a_huge_block_is_as_far_as_any)
     assert_evenly_filled(sixteenths, 16, 100000);
 }
 
-TEST(test_cutting_a_stream_otherwise_leaves_its_samples_where_they_are)
+TEST(cutting_a_stream_otherwise_leaves_its_samples_where_they_are)
 {
     struct sti_sampler whole = sampler_of(6, 1000);
     struct sti_sampler cut = sampler_of(6, 1000);
@@ -250,7 +250,7 @@ TEST(test_cutting_a_stream_otherwise_leaves_its_samples_where_they_are)
     }
 }
 
-TEST(test_the_same_seed_gives_the_same_samples)
+TEST(the_same_seed_gives_the_same_samples)
 {
     struct sti_sampler one = sampler_of(7, 80000);
     struct sti_sampler same = sampler_of(7, 80000);
@@ -260,7 +260,7 @@ TEST(test_the_same_seed_gives_the_same_samples)
 }
 
 /* As threads have that are seeded one after the other. */
-TEST(test_neighbouring_seeds_give_unrelated_samples)
+TEST(neighbouring_seeds_give_unrelated_samples)
 {
     enum { SEEDS = 100000, LENGTH = 100000 };
     uint32_t first[256] = { 0 };
@@ -282,7 +282,7 @@ TEST(test_neighbouring_seeds_give_unrelated_samples)
     }
 }
 
-TEST(test_an_interval_too_long_for_a_number_is_very_long)
+TEST(an_interval_too_long_for_a_number_is_very_long)
 {
     struct sti_sampler sampler = sampler_of(8, 0x1p80);
     (void)state;

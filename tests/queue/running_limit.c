@@ -4,13 +4,6 @@
  * cancelled, and goes on when a slot is free. */
 #include "pools.h"
 
-static unsigned running_in(const stint_account *account)
-{
-    stint_account_usage usage;
-    assert_int_equal(stint_account_read(account, &usage), 0);
-    return usage.running;
-}
-
 struct crowd {
     atomic_uint inside;
     atomic_uint most;
@@ -50,7 +43,7 @@ TEST(an_account_s_maximum_holds_its_tasks_back_and_nobody_else_s)
         assert_int_equal(take(held_back[i]).status, STINT_OK);
     take(holder);
     assert_int_equal(atomic_load(&crowd.most), 1);
-    assert_int_equal(running_in(small), 0);
+    assert_int_equal(usage_of(small).running, 0);
     assert_int_equal(stint_pool_destroy(pool), 0);
     stint_account_release(small);
 }
@@ -71,7 +64,7 @@ TEST(the_maximum_of_an_account_above_holds_back_too_in_every_pool)
     for (int i = 0; i < ACCOUNTS * EACH; i++)
         assert_int_equal(take(futures[i]).status, STINT_OK);
     assert_in_range(atomic_load(&crowd.most), 1, 2);
-    assert_int_equal(running_in(parent), 0);
+    assert_int_equal(usage_of(parent).running, 0);
     for (int i = 0; i < POOLS; i++)
         assert_int_equal(stint_pool_destroy(pools[i]), 0);
     for (int i = 0; i < ACCOUNTS; i++)
@@ -143,7 +136,7 @@ TEST(tasks_that_are_held_back_can_be_cancelled_and_shut_down_and_drained)
         pthread_join(thread, NULL);
         assert_int_equal(atomic_load(&crowd.ran), round == 2 ? 20 : 0);
         assert_int_equal(stint_pool_destroy(pool), 0);
-        assert_int_equal(running_in(outsider.account), 0);
+        assert_int_equal(usage_of(outsider.account).running, 0);
         stint_account_release(outsider.account);
     }
 }
@@ -177,7 +170,7 @@ TEST(a_task_that_waits_for_one_of_its_own_account_makes_way_for_it)
 {
     struct generation first = { make_pool(.workers = 1), make_account(NULL, .running = 1), 20 };
     assert_int_equal(take(submit_for(first.pool, await_the_next, &first, first.account)).error, 0);
-    assert_int_equal(running_in(first.account), 0);
+    assert_int_equal(usage_of(first.account).running, 0);
     assert_int_equal(stint_pool_destroy(first.pool), 0);
     stint_account_release(first.account);
 }
@@ -256,7 +249,7 @@ TEST(all_tasks_of_many_tenants_resolve_and_no_maximum_is_passed)
     for (unsigned i = 0; i < ACCOUNTS; i++) {
         if (i % 2 == 1)
             assert_int_equal(atomic_load(&crowds[i].most), 1);
-        assert_int_equal(running_in(accounts[i]), 0);
+        assert_int_equal(usage_of(accounts[i]).running, 0);
     }
     for (unsigned i = ACCOUNTS; i > 0; i--)
         stint_account_release(accounts[i - 1]);

@@ -83,7 +83,7 @@ static void *read_the_ledger(void *arg)
     return NULL;
 }
 
-TEST(test_the_ledger_is_right_while_tasks_run_and_are_cancelled_and_exact_at_the_end)
+TEST(the_ledger_is_right_while_tasks_run_and_are_cancelled_and_exact_at_the_end)
 {
     static stint_future *futures[WINDOW];
     static struct charging work[WINDOW];
@@ -201,7 +201,7 @@ static void assert_spent(const struct tenant *tenant, size_t room)
     assert_int_equal(tenant->other, 0);
 }
 
-TEST(test_a_spent_account_stops_its_tenant_s_tasks_and_nobody_else_s)
+TEST(a_spent_account_stops_its_tenant_s_tasks_and_nobody_else_s)
 {
     struct tenant tenants[4] = {
         { .account = make_account(NULL) },
@@ -221,7 +221,7 @@ TEST(test_a_spent_account_stops_its_tenant_s_tasks_and_nobody_else_s)
 }
 
 /* A tenant has two requests: one is spent by itself, and then the tenant is, for both. Another tenant has one. */
-TEST(test_a_request_s_account_stops_that_request_and_its_tenant_s_all_of_them)
+TEST(a_request_s_account_stops_that_request_and_its_tenant_s_all_of_them)
 {
     stint_account *all = make_account(NULL);
     stint_account *tenant = make_account(all, .allocation = 60 * TASK_BYTES);

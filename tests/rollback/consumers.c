@@ -100,19 +100,19 @@ static void check_results_freed_elsewhere(size_t size, size_t most, size_t total
     assert_int_equal(lane.wrong, 0);
 }
 
-TEST(test_what_small_tasks_left_may_be_freed_while_others_are_rolled_back)
+TEST(what_small_tasks_left_may_be_freed_while_others_are_rolled_back)
 {
     check_results_freed_elsewhere(64, 100, 400000);
     check_results_freed_elsewhere(512, 60, 250000);
 }
 
-TEST(test_what_large_tasks_left_may_be_freed_while_their_heaps_are_given_up)
+TEST(what_large_tasks_left_may_be_freed_while_their_heaps_are_given_up)
 {
     check_results_freed_elsewhere(512, 2000, 400000);
     check_results_freed_elsewhere(4000, 2000, 60000);
 }
 
-TEST(test_large_results_may_be_freed_while_others_are_rolled_back)
+TEST(large_results_may_be_freed_while_others_are_rolled_back)
 {
     check_results_freed_elsewhere(20000, 100, 10000);
 }

@@ -54,7 +54,7 @@ static int guard_one_and_be_interrupted(void *unused, void **value)
 
 static const stint_options audited = { .audit_descriptors = true, .name = "opener" };
 
-TEST(test_what_a_rolled_back_task_leaves_open_is_counted_reported_and_left_open)
+TEST(what_a_rolled_back_task_leaves_open_is_counted_reported_and_left_open)
 {
     struct told told = { 0 };
     int left = -1;
@@ -69,14 +69,14 @@ TEST(test_what_a_rolled_back_task_leaves_open_is_counted_reported_and_left_open)
     assert_int_equal(close(left), 0);
 }
 
-TEST(test_an_ok_task_may_leave_descriptors)
+TEST(an_ok_task_may_leave_descriptors)
 {
     int left = -1;
     assert_int_equal(run_task(open_one, &left, &audited).usage.descriptors, 0);
     assert_int_equal(close(left), 0);
 }
 
-TEST(test_what_a_guard_closes_is_not_counted)
+TEST(what_a_guard_closes_is_not_counted)
 {
     stint_options options = audited;
     options.budget.allocation = 10000;
@@ -85,14 +85,14 @@ TEST(test_what_a_guard_closes_is_not_counted)
     assert_int_equal(outcome.usage.descriptors, 0);
 }
 
-TEST(test_without_the_option_nothing_is_counted)
+TEST(without_the_option_nothing_is_counted)
 {
     int left = -1;
     assert_int_equal(run_task(open_two_close_one_and_fail, &left, NULL).usage.descriptors, 0);
     assert_int_equal(close(left), 0);
 }
 
-TEST(test_high_descriptors_are_seen)
+TEST(high_descriptors_are_seen)
 {
     int left = -1;
     int filler[300];

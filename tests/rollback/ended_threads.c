@@ -50,7 +50,7 @@ static void check_and_free(unsigned char *blocks[THREADS][BLOCKS])
     }
 }
 
-TEST(test_blocks_of_ended_threads_survive_a_rollback)
+TEST(blocks_of_ended_threads_survive_a_rollback)
 {
     static unsigned char *blocks[THREADS][BLOCKS];
     for (int round = 0; round < 6; round++) {
@@ -76,7 +76,7 @@ static void *run_tasks(void *unused)
     return NULL;
 }
 
-TEST(test_blocks_of_threads_that_end_while_tasks_are_rolled_back_survive)
+TEST(blocks_of_threads_that_end_while_tasks_are_rolled_back_survive)
 {
     static unsigned char *blocks[THREADS][BLOCKS];
     for (int round = 0; round < 4; round++) {
@@ -104,7 +104,7 @@ static int hold_one_block(void *unused, void **value)
     return *value != NULL ? 0 : ENOMEM;
 }
 
-TEST(test_blocks_of_ended_threads_are_not_held_by_the_task)
+TEST(blocks_of_ended_threads_are_not_held_by_the_task)
 {
     static unsigned char *blocks[THREADS][BLOCKS];
     leave_blocks_in_threads(blocks);
@@ -116,7 +116,7 @@ TEST(test_blocks_of_ended_threads_are_not_held_by_the_task)
     check_and_free(blocks);
 }
 
-TEST(test_a_rollback_beside_blocks_of_ended_threads_still_gives_the_memory_back)
+TEST(a_rollback_beside_blocks_of_ended_threads_still_gives_the_memory_back)
 {
     static unsigned char *blocks[THREADS][BLOCKS];
     leave_blocks_in_threads(blocks);
@@ -155,7 +155,7 @@ static int have_half_freed(void *blocks, void **value)
     return ECANCELED;
 }
 
-TEST(test_what_another_thread_has_freed_is_not_freed_again_beside_blocks_of_ended_threads)
+TEST(what_another_thread_has_freed_is_not_freed_again_beside_blocks_of_ended_threads)
 {
     static unsigned char *left[THREADS][BLOCKS];
     void **own = calloc(OWN_BLOCKS, sizeof *own);

@@ -236,7 +236,7 @@ static int make(void *arg, void **value)
     return work->error;
 }
 
-TEST(test_a_rollback_takes_them_back)
+TEST(a_rollback_takes_them_back)
 {
     int bad = 0;
     (void)state;
@@ -257,7 +257,7 @@ TEST(test_a_rollback_takes_them_back)
     assert_int_equal(bad, 0);
 }
 
-TEST(test_they_are_the_caller_s_after_a_commit)
+TEST(they_are_the_caller_s_after_a_commit)
 {
     for (size_t i = 0; i < sizeof makers / sizeof *makers; i++) {
         struct work work = { .make = makers[i].make, .error = 0 };
@@ -282,7 +282,7 @@ static int make_without_room(void *arg, void **value)
     return 0;
 }
 
-TEST(test_what_finds_no_room_stays_whole)
+TEST(what_finds_no_room_stays_whole)
 {
     for (uint64_t limit = 100; limit < 60000; limit = limit * 5 / 4) {
         bool right = true;

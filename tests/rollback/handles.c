@@ -59,13 +59,13 @@ static void assert_closed(struct work work, stint_on_interrupt mode, const char 
     fflush(NULL);
 }
 
-TEST(test_an_error_closes_what_was_opened)
+TEST(an_error_closes_what_was_opened)
 {
     for (size_t i = 0; i < OPENERS; i++)
         assert_closed((struct work){ openers[i].open, 3, EIO, 0, NULL }, STINT_JUMP, openers[i].name);
 }
 
-TEST(test_so_does_an_interrupt_of_each_kind)
+TEST(so_does_an_interrupt_of_each_kind)
 {
     for (size_t i = 0; i < OPENERS; i++) {
         assert_closed((struct work){ openers[i].open, 2, -1, 0, NULL }, STINT_JUMP, openers[i].name);
@@ -73,7 +73,7 @@ TEST(test_so_does_an_interrupt_of_each_kind)
     }
 }
 
-TEST(test_so_does_an_outer_scope_whose_inner_ones_ended_ok)
+TEST(so_does_an_outer_scope_whose_inner_ones_ended_ok)
 {
     for (size_t i = 0; i < OPENERS; i++) {
         for (int depth = 1; depth <= 2; depth++)
@@ -82,14 +82,14 @@ TEST(test_so_does_an_outer_scope_whose_inner_ones_ended_ok)
 }
 
 /* More than are looked for one by one. */
-TEST(test_very_many_are_closed)
+TEST(very_many_are_closed)
 {
     assert_closed((struct work){ open_regex, 300, EIO, 0, NULL }, STINT_JUMP, "regcomp");
     assert_closed((struct work){ open_file, 200, EIO, 1, NULL }, STINT_JUMP, "fopen");
 }
 
 /* Stopped at each of many sample points in the opening functions. */
-TEST(test_an_interrupt_while_one_is_opened_leaves_nothing)
+TEST(an_interrupt_while_one_is_opened_leaves_nothing)
 {
     for (size_t i = 0; i < OPENERS; i++) {
         struct work work = { openers[i].open, 1, EIO, 0, NULL };
@@ -112,7 +112,7 @@ TEST(test_an_interrupt_while_one_is_opened_leaves_nothing)
 
 /* --- What stays open --- */
 
-TEST(test_a_task_that_succeeds_leaves_them_open)
+TEST(a_task_that_succeeds_leaves_them_open)
 {
     struct work file = { open_file, 1, 0, 2, NULL };
     assert_ok(run_work(&file, STINT_JUMP));
@@ -140,7 +140,7 @@ static int match_lazily(void *arg, void **value)
     return *(int *)arg;
 }
 
-TEST(test_one_that_a_static_variable_holds_stays_open)
+TEST(one_that_a_static_variable_holds_stays_open)
 {
     int error = EIO;
     stint_outcome outcome = run_task(match_lazily, &error, NULL);
@@ -169,7 +169,7 @@ static int match_by_cache(void *arg, void **value)
     return *(int *)arg;
 }
 
-TEST(test_so_do_those_that_a_kept_block_holds)
+TEST(so_do_those_that_a_kept_block_holds)
 {
     int error = EIO;
     stint_outcome outcome = run_task(match_by_cache, &error, NULL);
@@ -190,7 +190,7 @@ static int open_and_keep(void *file, void **value)
     return EIO;
 }
 
-TEST(test_one_that_is_kept_stays_open)
+TEST(one_that_is_kept_stays_open)
 {
     FILE **file = malloc(sizeof *file);
     run_task(open_and_keep, file, NULL);
@@ -219,7 +219,7 @@ static int open_first(void *unused, void **value)
 }
 
 /* libc loads a module for a conversion, and shares what that allocates between all who have it open. */
-TEST(test_what_a_task_was_the_first_to_open_stays_whole_for_others)
+TEST(what_a_task_was_the_first_to_open_stays_whole_for_others)
 {
     stint_outcome outcome = run_task(open_first, NULL, NULL);
     assert_outcome(outcome, STINT_ERROR, STINT_REASON_FAILED, EIO);
@@ -260,7 +260,7 @@ static int open_and_have_closed(void *by_thread, void **value)
     return EIO;
 }
 
-TEST(test_what_was_closed_is_not_closed_again)
+TEST(what_was_closed_is_not_closed_again)
 {
     run_task(open_and_have_closed, &live, NULL);
     int before = open_descriptors();
@@ -286,7 +286,7 @@ static int close_inside(void *unused, void **value)
     return EIO;
 }
 
-TEST(test_an_inner_scope_may_close_what_the_outer_one_opened)
+TEST(an_inner_scope_may_close_what_the_outer_one_opened)
 {
     int before = open_descriptors();
     run_task(close_inside, NULL, NULL);
@@ -308,7 +308,7 @@ static void *run_and_leave(void *file)
 }
 
 /* Which is an error; but the thread's stack is gone, and must not be written to. */
-TEST(test_one_of_a_thread_that_ended_in_its_task_can_be_closed)
+TEST(one_of_a_thread_that_ended_in_its_task_can_be_closed)
 {
     FILE *file = NULL;
     pthread_t thread;
@@ -331,7 +331,7 @@ static int open_and_fork(void *unused, void **value)
     return status == 0 ? EIO : EINVAL;
 }
 
-TEST(test_a_child_may_close_what_its_task_has_open)
+TEST(a_child_may_close_what_its_task_has_open)
 {
     int before = open_descriptors();
     stint_outcome outcome = run_task(open_and_fork, NULL, NULL);
@@ -351,7 +351,7 @@ static int compile_much(void *codes, void **value)
     return 0;
 }
 
-TEST(test_libc_s_own_blocks_count_for_the_memory_limit)
+TEST(libc_s_own_blocks_count_for_the_memory_limit)
 {
     int codes[3] = { 0 };
     stint_options options = STINT_OPTIONS_INIT;
@@ -373,7 +373,7 @@ static int sort_in_an_inner_scope(void *unused, void **value)
     return 0;
 }
 
-TEST(test_what_inner_scopes_leave_open_counts_for_the_outer_one)
+TEST(what_inner_scopes_leave_open_counts_for_the_outer_one)
 {
     stint_options options = STINT_OPTIONS_INIT;
     options.budget.memory = 2 * MIB;

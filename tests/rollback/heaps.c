@@ -148,7 +148,7 @@ static void *run_jobs(void *arg)
     return NULL;
 }
 
-TEST(test_no_heap_with_a_live_block_is_handed_on_or_destroyed)
+TEST(no_heap_with_a_live_block_is_handed_on_or_destroyed)
 {
     pthread_t threads[THREADS];
     struct job jobs[THREADS];
@@ -185,7 +185,7 @@ static int fill_and_fail(void *unused, void **value)
 }
 
 /* The smallest thing that a heap can have in it, one commit after the other. */
-TEST(test_each_of_many_single_blocks_outlives_the_tasks_that_follow)
+TEST(each_of_many_single_blocks_outlives_the_tasks_that_follow)
 {
     const unsigned count = repeats(3000);
     unsigned **blocks = calloc(count, sizeof *blocks);

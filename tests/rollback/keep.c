@@ -62,7 +62,7 @@ static int keep_blocks_of_every_kind(void *arg, void **value)
     return 1;
 }
 
-TEST_WITH(test_kept_blocks_outlive_a_rollback, NULL, forget_all)
+TEST_WITH(kept_blocks_outlive_a_rollback, NULL, forget_all)
 {
     stint_outcome outcome = run_unscanned(keep_blocks_of_every_kind, NULL);
     assert_int_equal(outcome.reason, STINT_REASON_FAILED);
@@ -91,7 +91,7 @@ static int nest(void *arg, void **value)
     return 1;
 }
 
-TEST_WITH(test_regions_nest, NULL, forget_all)
+TEST_WITH(regions_nest, NULL, forget_all)
 {
     run_unscanned(nest, NULL);
     assert_string_equal(left[0], "between");
@@ -111,7 +111,7 @@ static int keep_much(void *arg, void **value)
     return 0;
 }
 
-TEST_WITH(test_kept_blocks_count_for_the_allocation_limit_and_not_for_the_memory_limit, NULL, forget_all)
+TEST_WITH(kept_blocks_count_for_the_allocation_limit_and_not_for_the_memory_limit, NULL, forget_all)
 {
     stint_options options = STINT_OPTIONS_INIT;
     options.budget.memory = 2 * MIB;
@@ -152,7 +152,7 @@ static int set_a_token_in_a_region(void *arg, void **value)
     return 0;
 }
 
-TEST_WITH(test_interrupts_wait_up_to_the_grace_and_come_at_the_end_of_the_region, NULL, forget_all)
+TEST_WITH(interrupts_wait_up_to_the_grace_and_come_at_the_end_of_the_region, NULL, forget_all)
 {
     struct progress progress = { .allocated = 0 };
     stint_options options = STINT_OPTIONS_INIT;
@@ -188,7 +188,7 @@ static int keep_around_a_scope(void *arg, void **value)
     return 1;
 }
 
-TEST_WITH(test_a_region_is_its_scope_s_own, NULL, forget_all)
+TEST_WITH(a_region_is_its_scope_s_own, NULL, forget_all)
 {
     stint_outcome outcome = run_unscanned(keep_around_a_scope, NULL);
     assert_int_equal(outcome.error, 1);
@@ -209,7 +209,7 @@ static int end_too_often(void *arg, void **value)
     return 1;
 }
 
-TEST_WITH(test_an_end_without_a_begin_and_calls_outside_of_scopes_do_nothing, NULL, forget_all)
+TEST_WITH(an_end_without_a_begin_and_calls_outside_of_scopes_do_nothing, NULL, forget_all)
 {
     stint_keep_begin();
     stint_keep_end();

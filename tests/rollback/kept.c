@@ -79,7 +79,7 @@ static void check_a_list_of_free_blocks(size_t count)
     assert_int_equal(stint_kept_bytes(), before);
 }
 
-TEST(test_a_block_taken_from_a_librarys_list_is_its_new_owners)
+TEST(a_block_taken_from_a_librarys_list_is_its_new_owners)
 {
     check_a_list_of_free_blocks(2);
     check_a_list_of_free_blocks(5000);
@@ -109,7 +109,7 @@ static void *run_the_user(void *user)
     return NULL;
 }
 
-TEST(test_it_is_not_taken_from_a_task_that_runs_on_another_thread)
+TEST(it_is_not_taken_from_a_task_that_runs_on_another_thread)
 {
     static const size_t counts[] = { 2, 5000 };
     for (size_t i = 0; i < 2; i++) {
@@ -186,7 +186,7 @@ static void check_and_free_list(size_t count)
     assert_int_equal(count, 0);
 }
 
-TEST(test_what_a_kept_block_leads_to_is_kept_and_nothing_else)
+TEST(what_a_kept_block_leads_to_is_kept_and_nothing_else)
 {
     static const size_t counts[] = { 1, 20, 5000 };
     for (size_t i = 0; i < 3; i++) {
@@ -224,7 +224,7 @@ static int fill_table(void *arg, void **value)
     return 1;
 }
 
-TEST(test_a_table_of_roots_may_move_to_the_process)
+TEST(a_table_of_roots_may_move_to_the_process)
 {
     size_t before = stint_kept_bytes();
     size_t others = 500;
@@ -267,7 +267,7 @@ static int keep_some(void *arg, void **value)
     return 1;
 }
 
-TEST(test_the_report_says_when_more_is_kept_than_the_limit)
+TEST(the_report_says_when_more_is_kept_than_the_limit)
 {
     struct told told = { .times = 0 };
     size_t size = 64 * KIB;
@@ -287,7 +287,7 @@ TEST(test_the_report_says_when_more_is_kept_than_the_limit)
     stint_set_root_report(NULL, NULL);
 }
 
-TEST(test_a_free_on_any_thread_and_a_realloc_count)
+TEST(a_free_on_any_thread_and_a_realloc_count)
 {
     size_t before = stint_kept_bytes();
     size_t size = 1000;

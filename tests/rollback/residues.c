@@ -60,7 +60,7 @@ static void check_many_results(stint_fn *leave, size_t most)
     assert_true(grown(before) < 8 * MIB);
 }
 
-TEST(test_a_hundred_thousand_results_of_32_bytes_lie_packed)
+TEST(a_hundred_thousand_results_of_32_bytes_lie_packed)
 {
     check_many_results(leave_one_result, 8 * MIB);
     check_many_results(leave_one, 8 * MIB);
@@ -72,7 +72,7 @@ static int grow_and_leave_one_result(void *arg, void **value)
     return leave_one_result(arg, value);
 }
 
-TEST(test_results_of_large_tasks_lie_packed_too)
+TEST(results_of_large_tasks_lie_packed_too)
 {
     check_many_results(grow_and_leave_one_result, 8 * MIB);
 }
@@ -93,7 +93,7 @@ static int leave_a_record(void *arg, void **value)
     return 0;
 }
 
-TEST(test_a_record_of_many_sizes_takes_about_what_it_holds)
+TEST(a_record_of_many_sizes_takes_about_what_it_holds)
 {
     static struct record *records[5000];
     const size_t count = sizeof records / sizeof *records;
@@ -172,7 +172,7 @@ static void check_hog(size_t limit)
     assert_true(grown(hog.begin) < 16 * MIB);
 }
 
-TEST(test_a_limit_holds_after_a_pool_with_committed_blocks_has_gone)
+TEST(a_limit_holds_after_a_pool_with_committed_blocks_has_gone)
 {
     for (int i = 0; i < 3; i++) {
         leave_blocks_in_a_pool(5000);
@@ -204,7 +204,7 @@ static void free_list(void **block)
     }
 }
 
-TEST(test_what_idle_workers_made_comes_back_when_others_have_freed_it)
+TEST(what_idle_workers_made_comes_back_when_others_have_freed_it)
 {
     enum { LISTS = 400 };
     static stint_future *futures[LISTS];
@@ -255,7 +255,7 @@ static void run_threads(size_t count, void *(*fn)(void *))
     }
 }
 
-TEST(test_a_limit_holds_after_many_threads_have_ended)
+TEST(a_limit_holds_after_many_threads_have_ended)
 {
     run_threads(500, leave_blocks_and_end);
     check_hog(64 * MIB);
@@ -283,7 +283,7 @@ static void *serve_and_end(void *arg)
     return NULL;
 }
 
-TEST(test_what_was_kept_for_a_thread_costs_a_few_pages)
+TEST(what_was_kept_for_a_thread_costs_a_few_pages)
 {
     run_threads(10, serve_and_end);
     give_back();
@@ -328,7 +328,7 @@ static int run_scopes(void *arg, void **value)
     return 0;
 }
 
-TEST(test_inner_scopes_whose_results_are_freed_cost_nothing)
+TEST(inner_scopes_whose_results_are_freed_cost_nothing)
 {
     for (size_t working = 0; working <= 128 * KIB; working += 64 * KIB) {
         struct nest nest = {
@@ -341,14 +341,14 @@ TEST(test_inner_scopes_whose_results_are_freed_cost_nothing)
     }
 }
 
-TEST(test_small_results_of_inner_scopes_lie_packed)
+TEST(small_results_of_inner_scopes_lie_packed)
 {
     struct nest nest = { .scopes = 100000, .before = resident() };
     assert_ok(run_task(run_scopes, &nest, NULL));
     assert_true(nest.most < 16 * MIB);
 }
 
-TEST(test_pages_that_inner_scopes_keep_from_others_count_for_the_limit)
+TEST(pages_that_inner_scopes_keep_from_others_count_for_the_limit)
 {
     stint_options options = STINT_OPTIONS_INIT;
     options.budget.memory = 16 * MIB;
@@ -381,7 +381,7 @@ static int nest_masked(void *arg, void **value)
     return 0;
 }
 
-TEST(test_a_nest_of_scopes_has_one_grace)
+TEST(a_nest_of_scopes_has_one_grace)
 {
     size_t got = 0;
     stint_options options = STINT_OPTIONS_INIT;
@@ -391,7 +391,7 @@ TEST(test_a_nest_of_scopes_has_one_grace)
     assert_in_range(got, 2 * MIB, 3 * MIB);
 }
 
-TEST(test_a_task_that_ended_for_its_limit_leaves_nothing)
+TEST(a_task_that_ended_for_its_limit_leaves_nothing)
 {
     size_t size = 3000;
     stint_options options = STINT_OPTIONS_INIT;

@@ -57,7 +57,7 @@ static int do_job(void *arg, void **value)
     return job->code;
 }
 
-TEST(test_results_are_charged_as_malloc_charges)
+TEST(results_are_charged_as_malloc_charges)
 {
     struct job job = { .count = 10, .size = 100 - sizeof(struct record) };
     stint_outcome outcome = run_task(do_job, &job, NULL);
@@ -66,7 +66,7 @@ TEST(test_results_are_charged_as_malloc_charges)
     assert_int_equal(free_records(outcome.value), 10);
 }
 
-TEST(test_results_stay_valid_after_an_ok_of_tasks_of_any_age_and_sizes)
+TEST(results_stay_valid_after_an_ok_of_tasks_of_any_age_and_sizes)
 {
     static const size_t sizes[] = { 1, 24, 1000, 5000, 100 * KIB, 2 * MIB };
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
@@ -81,7 +81,7 @@ TEST(test_results_stay_valid_after_an_ok_of_tasks_of_any_age_and_sizes)
     }
 }
 
-TEST(test_results_of_a_failed_task_are_taken_back)
+TEST(results_of_a_failed_task_are_taken_back)
 {
     size_t before = resident();
     struct job job = { .count = 1000, .size = 4 * KIB, .code = EIO };
@@ -91,7 +91,7 @@ TEST(test_results_of_a_failed_task_are_taken_back)
     assert_true(resident() < before + 16 * MIB); /* of 400 */
 }
 
-TEST(test_results_pass_the_allocation_limit_to_the_byte)
+TEST(results_pass_the_allocation_limit_to_the_byte)
 {
     stint_options options = STINT_OPTIONS_INIT;
     options.budget.allocation = 64 * KIB;
@@ -103,7 +103,7 @@ TEST(test_results_pass_the_allocation_limit_to_the_byte)
     free_records(outcome.value);
 }
 
-TEST(test_results_count_for_the_memory_limit)
+TEST(results_count_for_the_memory_limit)
 {
     stint_options options = STINT_OPTIONS_INIT;
     options.budget.memory = MIB;
@@ -124,7 +124,7 @@ static int make_and_free(void *arg, void **value)
     return job->code;
 }
 
-TEST(test_a_task_that_frees_its_results_as_it_goes_never_passes_its_memory_limit)
+TEST(a_task_that_frees_its_results_as_it_goes_never_passes_its_memory_limit)
 {
     stint_options options = STINT_OPTIONS_INIT;
     options.budget.memory = 256 * KIB;
@@ -168,7 +168,7 @@ static int have_some_freed_by_others(void *arg, void **value)
     return job->code;
 }
 
-TEST(test_what_others_free_meanwhile_is_not_freed_again)
+TEST(what_others_free_meanwhile_is_not_freed_again)
 {
     struct job job = { .count = 100, .size = 100, .code = EIO };
     for (int i = 0; i < 20; i++)
@@ -201,7 +201,7 @@ static int run_inner_jobs(void *arg, void **value)
     return outer->code;
 }
 
-TEST(test_results_of_inner_scopes_become_the_outer_ones)
+TEST(results_of_inner_scopes_become_the_outer_ones)
 {
     struct job job = { .count = 4000, .size = 40 };
     stint_outcome outcome = run_task(run_inner_jobs, &job, NULL);
@@ -233,7 +233,7 @@ static int use_all_functions(void *arg, void **value)
     return code;
 }
 
-TEST(test_calloc_strdup_and_realloc_do_what_their_names_say)
+TEST(calloc_strdup_and_realloc_do_what_their_names_say)
 {
     stint_outcome outcome = run_task(use_all_functions, NULL, NULL);
     assert_ok(outcome);
@@ -248,7 +248,7 @@ TEST(test_calloc_strdup_and_realloc_do_what_their_names_say)
     assert_int_equal(errno, ENOMEM);
 }
 
-TEST(test_results_of_a_wiped_task_are_as_all_its_blocks)
+TEST(results_of_a_wiped_task_are_as_all_its_blocks)
 {
     stint_options options = STINT_OPTIONS_INIT;
     options.wipe = true;
@@ -286,7 +286,7 @@ static void *run_on_a_new_thread(void *outcome)
     return NULL;
 }
 
-TEST(test_a_task_may_trim_with_nothing_left_of_its_results)
+TEST(a_task_may_trim_with_nothing_left_of_its_results)
 {
     stint_outcome outcome;
     pthread_t thread;

@@ -95,7 +95,7 @@ static int take_first_base(struct dl_phdr_info *info, size_t size, void *base)
     return 1;
 }
 
-TEST_OF_ROOTS(test_a_static_variable_is_a_root)
+TEST_OF_ROOTS(a_static_variable_is_a_root)
 {
     struct told told = { .times = 0 };
     uintptr_t base = 0;
@@ -115,7 +115,7 @@ TEST_OF_ROOTS(test_a_static_variable_is_a_root)
     assert_int_equal(told.root.kept, kept);
 }
 
-TEST_OF_ROOTS(test_a_root_in_a_library_is_told_with_module_and_symbol)
+TEST_OF_ROOTS(a_root_in_a_library_is_told_with_module_and_symbol)
 {
     void *libc = dlopen("libc.so.6", RTLD_NOW | RTLD_NOLOAD);
     assert_non_null(libc);
@@ -132,7 +132,7 @@ TEST_OF_ROOTS(test_a_root_in_a_library_is_told_with_module_and_symbol)
     dlclose(libc);
 }
 
-TEST_OF_ROOTS(test_a_thread_local_variable_is_a_root)
+TEST_OF_ROOTS(a_thread_local_variable_is_a_root)
 {
     struct told told = { .times = 0 };
     stint_set_root_report(note, &told);
@@ -156,7 +156,7 @@ static int set_past_the_scope(void *arg, void **value)
     return set(*(pthread_key_t *)arg, stint_malloc(1000)) == 0 ? 1 : 2;
 }
 
-TEST_OF_ROOTS(test_a_specific_value_is_a_root)
+TEST_OF_ROOTS(a_specific_value_is_a_root)
 {
     pthread_key_t key;
     assert_int_equal(pthread_key_create(&key, NULL), 0);
@@ -172,7 +172,7 @@ TEST_OF_ROOTS(test_a_specific_value_is_a_root)
     pthread_key_delete(key);
 }
 
-TEST_OF_ROOTS(test_a_root_is_told_once)
+TEST_OF_ROOTS(a_root_is_told_once)
 {
     struct told told = { .times = 0 };
     stint_set_root_report(note, &told);
@@ -196,7 +196,7 @@ static int leave_two_roots(void *arg, void **value)
     return 1;
 }
 
-TEST_OF_ROOTS(test_every_root_of_a_heap_is_told)
+TEST_OF_ROOTS(every_root_of_a_heap_is_told)
 {
     struct told told = { .times = 0 };
     stint_set_root_report(note, &told);
@@ -204,7 +204,7 @@ TEST_OF_ROOTS(test_every_root_of_a_heap_is_told)
     assert_int_equal(told.times, 2);
 }
 
-TEST_OF_ROOTS(test_a_pointer_into_a_block_is_a_root)
+TEST_OF_ROOTS(a_pointer_into_a_block_is_a_root)
 {
     static const ptrdiff_t offsets[] = { 1, 8, 500, 999 };
     for (size_t i = 0; i < sizeof offsets / sizeof offsets[0]; i++)
@@ -213,13 +213,13 @@ TEST_OF_ROOTS(test_a_pointer_into_a_block_is_a_root)
     assert_true(run_it(&(struct task){ .root = &in_data, .size = large, .offset = 2 * MIB + 123 }) >= large);
 }
 
-TEST_OF_ROOTS(test_a_pointer_to_a_freed_block_is_none)
+TEST_OF_ROOTS(a_pointer_to_a_freed_block_is_none)
 {
     for (size_t size = 16; size <= 64 * KIB; size *= 2)
         assert_int_equal(run_it(&(struct task){ .root = &in_data, .size = size, .count = 10, .frees_it = true }), 0);
 }
 
-TEST_OF_ROOTS(test_no_root_no_kept_heap)
+TEST_OF_ROOTS(no_root_no_kept_heap)
 {
     struct told told = { .times = 0 };
     stint_set_root_report(note, &told);
@@ -228,7 +228,7 @@ TEST_OF_ROOTS(test_no_root_no_kept_heap)
     assert_int_equal(told.times, 0);
 }
 
-TEST_OF_ROOTS(test_only_what_a_root_leads_to_stays_of_a_large_heap)
+TEST_OF_ROOTS(only_what_a_root_leads_to_stays_of_a_large_heap)
 {
     static char *roots[40];
     size_t before = resident();
@@ -244,7 +244,7 @@ TEST_OF_ROOTS(test_only_what_a_root_leads_to_stays_of_a_large_heap)
     memset(roots, 0, sizeof roots);
 }
 
-TEST_OF_ROOTS(test_pointers_into_several_heaps_keep_each)
+TEST_OF_ROOTS(pointers_into_several_heaps_keep_each)
 {
     char **roots[] = { &in_data, &more_in_data, &in_thread };
     for (int i = 0; i < 3; i++)
@@ -257,7 +257,7 @@ TEST_OF_ROOTS(test_pointers_into_several_heaps_keep_each)
     }
 }
 
-TEST_OF_ROOTS(test_one_of_very_many_blocks_is_kept)
+TEST_OF_ROOTS(one_of_very_many_blocks_is_kept)
 {
     size_t bytes = GIB;
     assert_in_range(run_it(&(struct task){ .root = &in_data, .size = 256, .count = bytes / 256 }), 256, 320);
@@ -282,7 +282,7 @@ static void *run_sampled(void *found)
     return NULL;
 }
 
-TEST_OF_ROOTS(test_the_scan_can_be_for_every_64th_rollback_or_none)
+TEST_OF_ROOTS(the_scan_can_be_for_every_64th_rollback_or_none)
 {
     pthread_t thread;
     int found = 0;
@@ -313,7 +313,7 @@ static int nest(void *arg, void **value)
     return stint_run(leave_a_root, &task, NULL, inner);
 }
 
-TEST_OF_ROOTS(test_a_scope_inside_keeps_its_own_heap)
+TEST_OF_ROOTS(a_scope_inside_keeps_its_own_heap)
 {
     stint_outcome inner;
     stint_outcome outer = run_task(nest, &inner, NULL);
@@ -340,7 +340,7 @@ static int succeed_inside_and_fail(void *arg, void **value)
     return stint_run(leave_a_root_and_succeed, arg, NULL, &inner) == 0 && inner.status == STINT_OK ? 1 : 2;
 }
 
-TEST_OF_ROOTS(test_what_a_scope_inside_committed_is_kept_by_the_one_outside)
+TEST_OF_ROOTS(what_a_scope_inside_committed_is_kept_by_the_one_outside)
 {
     struct task task = { .root = &in_data, .size = 1000 };
     stint_outcome outcome = run_task(succeed_inside_and_fail, &task, NULL);
@@ -352,7 +352,7 @@ TEST_OF_ROOTS(test_what_a_scope_inside_committed_is_kept_by_the_one_outside)
 /* The last one: from here on each page is asked for. */
 static _Alignas(4096) char guarded[3 * 4096];
 
-TEST(test_a_page_that_cannot_be_read_is_passed_over_and_those_around_it_are_not)
+TEST(a_page_that_cannot_be_read_is_passed_over_and_those_around_it_are_not)
 {
     char **before = (char **)(void *)&guarded[4096 - sizeof(char *)];
     char **after = (char **)(void *)&guarded[2 * 4096];

@@ -69,7 +69,7 @@ static void let_the_other_thread_come(int signal)
     syscall(SYS_mprotect, linked_variables() + PAGE_4, 4096, PROT_READ | PROT_WRITE);
 }
 
-TEST(test_no_lock_of_the_loader_is_held_while_variables_are_read)
+TEST(no_lock_of_the_loader_is_held_while_variables_are_read)
 {
     pthread_t other;
     assert_int_equal(pipe(to_other), 0);
@@ -108,7 +108,7 @@ static int open_and_fail(void *arg, void **value)
     return fopen("/dev/null", "r") != NULL ? 1 : 2;
 }
 
-TEST(test_a_handle_that_is_open_makes_no_scan_more)
+TEST(a_handle_that_is_open_makes_no_scan_more)
 {
     void (*before)(int) = signal(SIGSEGV, count_scan);
     assert_int_equal(syscall(SYS_mprotect, linked_variables() + PAGE_4, 4096, PROT_NONE), 0);
@@ -141,7 +141,7 @@ static char **variables_of(void *module)
     return (char **)function();
 }
 
-TEST(test_modules_may_be_unloaded_while_others_roll_back)
+TEST(modules_may_be_unloaded_while_others_roll_back)
 {
     pthread_t threads[2];
     for (size_t i = 0; i < 2; i++)
@@ -169,7 +169,7 @@ static void note_root(const stint_root *root, void *arg)
     snprintf(told_module, sizeof told_module, "%s", root->module);
 }
 
-TEST(test_a_root_in_a_library_is_found_and_told)
+TEST(a_root_in_a_library_is_found_and_told)
 {
     stint_set_root_report(note_root, NULL);
     stint_outcome outcome = run_task(leave_a_root, &linked_variables()[5], NULL);
@@ -194,7 +194,7 @@ static int replace_standard_output(void *arg, void **value)
     return arg != NULL ? 1 : 2;
 }
 
-TEST(test_a_standard_stream_that_a_task_has_replaced_stays_open)
+TEST(a_standard_stream_that_a_task_has_replaced_stays_open)
 {
     if (!stint_overrides_malloc())
         skip();

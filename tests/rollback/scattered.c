@@ -3,17 +3,17 @@
  * Results freed in any order by any thread, beside tasks that take, give up and end the heaps in which they lie. */
 #include "scattered.h"
 
-TEST(test_results_may_be_freed_while_their_heaps_are_given_up)
+TEST(results_may_be_freed_while_their_heaps_are_given_up)
 {
     check_scattered(3000, 3000, 8);
 }
 
-TEST(test_results_of_all_sizes_may_be_freed_while_their_heaps_are_given_up)
+TEST(results_of_all_sizes_may_be_freed_while_their_heaps_are_given_up)
 {
     check_scattered(200, 200, 16);
 }
 
-TEST(test_results_may_be_freed_while_their_thread_ends)
+TEST(results_may_be_freed_while_their_thread_ends)
 {
     check_scattered(1000, 20, 8);
 }

@@ -3,13 +3,13 @@
  * Tens of thousands of tasks whose results are freed in any order by any thread, and threads that come and go. */
 #include "scattered.h"
 
-TEST(test_results_of_many_tasks_may_be_freed_while_their_heaps_are_given_up)
+TEST(results_of_many_tasks_may_be_freed_while_their_heaps_are_given_up)
 {
     check_scattered(30000, 30000, 8);
     check_scattered(2000, 2000, 16);
 }
 
-TEST(test_results_may_be_freed_while_hundreds_of_threads_end)
+TEST(results_may_be_freed_while_hundreds_of_threads_end)
 {
     check_scattered(10000, 50, 8);
 }

@@ -57,7 +57,7 @@ static int set_all_and_allocate(void *code, void **value)
     return 0;
 }
 
-TEST_WITH(test_a_scope_that_is_not_ok_gives_the_old_values_back, make_keys, delete_keys)
+TEST_WITH(a_scope_that_is_not_ok_gives_the_old_values_back, make_keys, delete_keys)
 {
     int code = 3;
     assert_int_equal(run_task(set_all, &code, NULL).error, 3);
@@ -72,7 +72,7 @@ TEST_WITH(test_a_scope_that_is_not_ok_gives_the_old_values_back, make_keys, dele
     }
 }
 
-TEST_WITH(test_an_ok_scope_leaves_its_values, make_keys, delete_keys)
+TEST_WITH(an_ok_scope_leaves_its_values, make_keys, delete_keys)
 {
     int code = 0;
     assert_ok(run_task(set_all, &code, NULL));
@@ -96,7 +96,7 @@ static int set_inside(void *arg, void **value)
     return nest->outer_code;
 }
 
-TEST_WITH(test_values_of_an_inner_scope_end_as_both_scopes_do, make_keys, delete_keys)
+TEST_WITH(values_of_an_inner_scope_end_as_both_scopes_do, make_keys, delete_keys)
 {
     for (unsigned i = 0; i < 8; i++) {
         struct nest nest = { .inner_code = i & 1, .outer_code = (i >> 1) & 1, .outer_sets = i >> 2 };
@@ -138,7 +138,7 @@ static int delete_in_a_nest(void *arg, void **value)
     return 99;
 }
 
-TEST(test_a_key_that_is_deleted_in_between_is_forgotten)
+TEST(a_key_that_is_deleted_in_between_is_forgotten)
 {
     char mark[2];
     stint_outcome outcome = run_task(delete_and_make_again, mark, NULL);
@@ -160,7 +160,7 @@ static int set_a_deleted_key(void *arg, void **value)
     return pthread_setspecific(*(pthread_key_t *)arg, arg);
 }
 
-TEST(test_a_bad_key_is_refused_as_ever)
+TEST(a_bad_key_is_refused_as_ever)
 {
     pthread_key_t key;
     assert_int_equal(pthread_key_create(&key, NULL), 0);

@@ -54,7 +54,7 @@ static int count_changes(void *unused, void **value)
     return changed;
 }
 
-TEST(test_a_later_flush_changes_nothing_of_another_task)
+TEST(a_later_flush_changes_nothing_of_another_task)
 {
     for (enum kind kind = FIXED; kind < KINDS; kind++) {
         for (stint_on_interrupt mode = STINT_JUMP; mode <= STINT_UNWIND; mode += STINT_UNWIND - STINT_JUMP) {
@@ -79,7 +79,7 @@ static int write_and_leave_held(void *arg, void **value)
     return EIO;
 }
 
-TEST(test_nor_does_one_that_a_variable_keeps_open)
+TEST(nor_does_one_that_a_variable_keeps_open)
 {
     for (enum kind kind = FIXED; kind < WIDE; kind++) {
         run_task(write_and_leave_held, &kind, NULL);
@@ -98,7 +98,7 @@ static int write_to_file(void *path, void **value)
     return EIO;
 }
 
-TEST(test_what_was_not_written_yet_goes_with_the_task)
+TEST(what_was_not_written_yet_goes_with_the_task)
 {
     char path[] = "/tmp/stint-streams-XXXXXX";
     int descriptor = mkstemp(path);
@@ -117,7 +117,7 @@ static int open_around(void *descriptor, void **value)
     return fdopen(*(int *)descriptor, "r") != NULL ? EIO : errno;
 }
 
-TEST(test_a_descriptor_that_was_opened_by_other_means_stays_open)
+TEST(a_descriptor_that_was_opened_by_other_means_stays_open)
 {
     int descriptor = open("/etc/passwd", O_RDONLY);
     stint_outcome outcome = run_task(open_around, &descriptor, NULL);
@@ -150,7 +150,7 @@ static int make_by_stream(void *arg, void **value)
     return making->error;
 }
 
-TEST(test_the_block_of_a_closed_stream_is_the_task_s)
+TEST(the_block_of_a_closed_stream_is_the_task_s)
 {
     struct making making = { .error = 0 };
     assert_ok(run_task(make_by_stream, &making, NULL));
@@ -174,7 +174,7 @@ static int make_in_inner_scope(void *arg, void **value)
     return outcome.status == STINT_OK && strlen(making->block) == 200000 ? 0 : EINVAL;
 }
 
-TEST(test_the_block_may_come_from_an_inner_scope)
+TEST(the_block_may_come_from_an_inner_scope)
 {
     struct making making = { .error = 0 };
     assert_ok(run_task(make_in_inner_scope, &making, NULL));
@@ -202,7 +202,7 @@ static int open_own(void *unused, void **value)
     return EIO;
 }
 
-TEST(test_the_close_of_a_stream_of_the_task_s_own_is_called)
+TEST(the_close_of_a_stream_of_the_task_s_own_is_called)
 {
     closed = 0;
     run_task(open_own, NULL, NULL);
@@ -216,7 +216,7 @@ static int open_pipe(void *command, void **value)
 }
 
 /* Its child reads until the stream is closed; or it does not read at all, and nobody waits for it. */
-TEST(test_a_program_that_popen_started_is_told_and_reaped)
+TEST(a_program_that_popen_started_is_told_and_reaped)
 {
     time_t begin = time(NULL);
     stint_outcome outcome = run_task(open_pipe, (void *)(uintptr_t)"cat > /dev/null", NULL);
@@ -248,7 +248,7 @@ static int lock_elsewhere(void *unused, void **value)
     return EIO;
 }
 
-TEST(test_one_that_another_thread_has_locked_is_left)
+TEST(one_that_another_thread_has_locked_is_left)
 {
     locked = malloc(sizeof *locked);
     run_task(lock_elsewhere, NULL, NULL);
@@ -263,7 +263,7 @@ static int open_table_of_mounts(void *unused, void **value)
     return setmntent("/etc/passwd", "r") != NULL && freopen("/etc/group", "r", fopen("/etc/passwd", "r")) != NULL ? EIO : 0;
 }
 
-TEST(test_descriptors_do_not_add_up)
+TEST(descriptors_do_not_add_up)
 {
     int before = dup(0);
     close(before);

@@ -98,19 +98,19 @@ static void assert_put_back(struct changes changes, stint_options options)
     assert_same(&before, &after);
 }
 
-TEST(test_an_error_puts_the_thread_s_state_back)
+TEST(an_error_puts_the_thread_s_state_back)
 {
     const stint_options options = STINT_OPTIONS_INIT;
     assert_put_back((struct changes){ .error = EIO }, options);
 }
 
-TEST(test_an_interrupt_puts_the_thread_s_state_back)
+TEST(an_interrupt_puts_the_thread_s_state_back)
 {
     const stint_options options = STINT_OPTIONS_INIT;
     assert_put_back((struct changes){ .error = -1 }, options);
 }
 
-TEST(test_so_does_one_of_a_preemptible_task)
+TEST(so_does_one_of_a_preemptible_task)
 {
     const stint_options options = { .preemptible = true };
     for (int i = 0; i < 2; i++)
@@ -124,14 +124,14 @@ TEST(test_so_does_one_of_a_preemptible_task)
     pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
-TEST(test_what_scopes_inside_changed_and_committed_is_put_back_with_the_outer_one)
+TEST(what_scopes_inside_changed_and_committed_is_put_back_with_the_outer_one)
 {
     const stint_options options = STINT_OPTIONS_INIT;
     for (unsigned depth = 1; depth <= 3; depth++)
         assert_put_back((struct changes){ .error = EIO, .depth = depth }, options);
 }
 
-TEST(test_a_task_that_succeeds_may_change_it_for_good)
+TEST(a_task_that_succeeds_may_change_it_for_good)
 {
     struct state before = state_now();
     struct changes changes = { .error = 0, .depth = 1 };
@@ -187,7 +187,7 @@ static int change_in_the_kernel(void *arg, void **value)
     return changes->error;
 }
 
-TEST(test_what_the_kernel_keeps_is_put_back_too)
+TEST(what_the_kernel_keeps_is_put_back_too)
 {
     const int errors[] = { EIO, -1 };
     for (size_t i = 0; i < 2; i++) {

@@ -61,7 +61,7 @@ static void *make_elsewhere(void *seed)
     return stint_run(make_list, seed, NULL, &outcome) == 0 ? outcome.value : NULL;
 }
 
-TEST(test_an_ok_value_is_read_and_freed_on_any_thread)
+TEST(an_ok_value_is_read_and_freed_on_any_thread)
 {
     for (uint64_t seed = 1; seed <= 100; seed++) {
         stint_outcome outcome = run_task(make_list, &seed, NULL);
@@ -73,7 +73,7 @@ TEST(test_an_ok_value_is_read_and_freed_on_any_thread)
     }
 }
 
-TEST(test_an_ok_value_outlives_the_thread_that_made_it)
+TEST(an_ok_value_outlives_the_thread_that_made_it)
 {
     void *lists[50];
     for (uint64_t seed = 0; seed < 50; seed++) {
@@ -132,7 +132,7 @@ static void run_ending(unsigned round, stint_on_interrupt mode)
     stint_token_release(ending.token);
 }
 
-TEST(test_tasks_that_are_not_ok_leave_nothing)
+TEST(tasks_that_are_not_ok_leave_nothing)
 {
     size_t before = 0;
     for (unsigned round = 0, rounds = 500 + repeats(9500); round < rounds; round++) {
@@ -144,7 +144,7 @@ TEST(test_tasks_that_are_not_ok_leave_nothing)
     assert_true(resident() < before + 16 * MIB);
 }
 
-TEST(test_ok_values_that_are_freed_leave_nothing)
+TEST(ok_values_that_are_freed_leave_nothing)
 {
     size_t before = 0;
     for (unsigned round = 0, rounds = 500 + repeats(4500); round < rounds; round++) {
@@ -173,7 +173,7 @@ static void *take_apart_what_comes(void *count)
     return (void *)good;
 }
 
-TEST(test_ok_values_that_another_thread_frees_leave_nothing)
+TEST(ok_values_that_another_thread_frees_leave_nothing)
 {
     size_t count = 2000;
     size_t before = 0;
@@ -207,7 +207,7 @@ static int nest_and_end(void *arg, void **value)
     return ending->code;
 }
 
-TEST(test_what_an_inner_scope_commits_ends_as_the_outer_one_does)
+TEST(what_an_inner_scope_commits_ends_as_the_outer_one_does)
 {
     size_t before = 0;
     for (unsigned round = 0, rounds = 500 + repeats(4500); round < rounds; round++) {
@@ -242,7 +242,7 @@ static int use_blocks_from_outside(void *arg, void **value)
     return outside->code;
 }
 
-TEST(test_blocks_from_outside_may_be_used_grown_and_freed_in_a_task)
+TEST(blocks_from_outside_may_be_used_grown_and_freed_in_a_task)
 {
     for (int code = 0; code < 2; code++) {
         struct outside outside = { stint_strdup("grown"), stint_malloc(100), stint_malloc(100), code };

@@ -161,7 +161,7 @@ static int leave_blocks_and_fail(void *unused, void **value)
     return 1;
 }
 
-TEST_WITH(test_blocks_of_a_rolled_back_task_are_wiped, change_secret, NULL)
+TEST_WITH(blocks_of_a_rolled_back_task_are_wiped, change_secret, NULL)
 {
     assert_wiped(leave_blocks_and_fail);
 }
@@ -180,7 +180,7 @@ static int free_blocks(void *unused, void **value)
     return 0;
 }
 
-TEST_WITH(test_blocks_that_the_task_freed_itself_are_wiped, change_secret, NULL)
+TEST_WITH(blocks_that_the_task_freed_itself_are_wiped, change_secret, NULL)
 {
     assert_wiped(free_blocks);
 }
@@ -198,7 +198,7 @@ static int move_blocks(void *unused, void **value)
     return 0;
 }
 
-TEST_WITH(test_blocks_that_realloc_has_moved_are_wiped, change_secret, NULL)
+TEST_WITH(blocks_that_realloc_has_moved_are_wiped, change_secret, NULL)
 {
     assert_wiped(move_blocks);
 }
@@ -216,7 +216,7 @@ static int make_aligned_blocks(void *unused, void **value)
     return 1;
 }
 
-TEST_WITH(test_aligned_blocks_are_wiped, change_secret, NULL)
+TEST_WITH(aligned_blocks_are_wiped, change_secret, NULL)
 {
     assert_wiped(make_aligned_blocks);
 }
@@ -233,7 +233,7 @@ static int let_another_thread_free(void *unused, void **value)
     return 0;
 }
 
-TEST_WITH(test_blocks_that_another_thread_freed_are_wiped, change_secret, NULL)
+TEST_WITH(blocks_that_another_thread_freed_are_wiped, change_secret, NULL)
 {
     assert_wiped(let_another_thread_free);
 }
@@ -246,7 +246,7 @@ static int fail_inside(void *unused, void **value)
     return stint_run(leave_blocks_and_fail, NULL, NULL, &inner) == 0 ? 0 : 2;
 }
 
-TEST_WITH(test_scopes_inside_are_wiped_like_the_one_around_them, change_secret, NULL)
+TEST_WITH(scopes_inside_are_wiped_like_the_one_around_them, change_secret, NULL)
 {
     assert_wiped(fail_inside);
 }
@@ -260,7 +260,7 @@ static int leave_blocks_inside_and_fail(void *unused, void **value)
     return stint_run(leave_blocks_and_fail, NULL, &options, &inner) == 0 ? 1 : 2;
 }
 
-TEST_WITH(test_a_scope_inside_one_that_is_not_wiped_is_wiped, change_secret, NULL)
+TEST_WITH(a_scope_inside_one_that_is_not_wiped_is_wiped, change_secret, NULL)
 {
     assert_false(shows_after(leave_blocks_inside_and_fail, false));
 }
@@ -274,7 +274,7 @@ static int leave_blocks_for_ever(void *unused, void **value)
     return 0;
 }
 
-TEST_WITH(test_a_task_that_is_interrupted_is_wiped, change_secret, NULL)
+TEST_WITH(a_task_that_is_interrupted_is_wiped, change_secret, NULL)
 {
     stint_options options = options_with(true);
     options.budget.memory = 32 * MIB;
@@ -299,7 +299,7 @@ static int fail_with_a_block(void *unused, void **value)
     return 1;
 }
 
-TEST_WITH(test_a_kept_heap_is_wiped_when_it_goes, change_secret, NULL)
+TEST_WITH(a_kept_heap_is_wiped_when_it_goes, change_secret, NULL)
 {
     stint_options options = options_with(true);
     assert_true(run_task(leave_a_root, NULL, &options).usage.kept > 0);
@@ -326,7 +326,7 @@ static int leave_many_blocks_and_fail(void *unused, void **value)
     return 1;
 }
 
-TEST_WITH(test_a_heap_that_has_adopted_pages_of_ended_threads_is_wiped, change_secret, NULL)
+TEST_WITH(a_heap_that_has_adopted_pages_of_ended_threads_is_wiped, change_secret, NULL)
 {
     static void *blocks[2000];
     stint_options options = options_with(true);
@@ -347,7 +347,7 @@ static int commit_a_block(void *unused, void **value)
     return 0;
 }
 
-TEST_WITH(test_what_a_task_commits_is_left_as_it_is, change_secret, NULL)
+TEST_WITH(what_a_task_commits_is_left_as_it_is, change_secret, NULL)
 {
     stint_options options = options_with(true);
     stint_outcome outcome = run_task(commit_a_block, NULL, &options);
@@ -358,7 +358,7 @@ TEST_WITH(test_what_a_task_commits_is_left_as_it_is, change_secret, NULL)
     stint_free(outcome.value);
 }
 
-TEST_WITH(test_tasks_of_a_pool_are_wiped, change_secret, NULL)
+TEST_WITH(tasks_of_a_pool_are_wiped, change_secret, NULL)
 {
     enum { TASKS = 40 };
     stint_future *futures[TASKS];
@@ -397,7 +397,7 @@ static int fork_and_fail(void *unused, void **value)
     return 1;
 }
 
-TEST_WITH(test_what_forked_subtasks_wrote_is_wiped, change_secret, NULL)
+TEST_WITH(what_forked_subtasks_wrote_is_wiped, change_secret, NULL)
 {
     stint_pool *pool;
     stint_pool_options workers = { .workers = 3 };
@@ -437,7 +437,7 @@ static int free_and_move(void *arg, void **value)
     return move_blocks(arg, value);
 }
 
-TEST(test_a_profile_and_wiping_go_together)
+TEST(a_profile_and_wiping_go_together)
 {
     int followed = 0;
     stint_memprof_options options = STINT_MEMPROF_OPTIONS_INIT;

@@ -68,7 +68,7 @@ static int steal_one_list(void *arg, void **value)
     return error != 0 ? error : result->code;
 }
 
-TEST_WITH_THIEVES(test_what_a_stolen_subtask_leaves_is_the_tasks)
+TEST_WITH_THIEVES(what_a_stolen_subtask_leaves_is_the_tasks)
 {
     for (int round = 0; round < 50; round++) {
         struct stolen_lists result = { .code = 0 };
@@ -94,7 +94,7 @@ static void *take_apart_elsewhere(void *arg)
     return NULL;
 }
 
-TEST(test_a_stolen_subtasks_blocks_outlive_its_thread_and_are_freed_on_another)
+TEST(a_stolen_subtasks_blocks_outlive_its_thread_and_are_freed_on_another)
 {
     struct stolen_lists result = { .code = 0 };
     start_thieves(1);
@@ -133,7 +133,7 @@ static int leave_a_lot_on_two_threads(void *arg, void **value)
     return error != 0 ? error : *(int *)arg;
 }
 
-TEST_WITH_THIEVES(test_a_rollback_takes_back_what_branches_left_on_every_thread)
+TEST_WITH_THIEVES(a_rollback_takes_back_what_branches_left_on_every_thread)
 {
     int code = EIO;
     size_t before = 0;
@@ -172,7 +172,7 @@ static int lend_to_a_thread_that_ends(void *arg, void **value)
     return error != 0 ? error : result->code;
 }
 
-TEST_WITH_THIEVES(test_a_thread_that_ends_first_leaves_valid_blocks)
+TEST_WITH_THIEVES(a_thread_that_ends_first_leaves_valid_blocks)
 {
     struct stolen_lists result = { .code = 0 };
     stint_outcome outcome = run_task(lend_to_a_thread_that_ends, &result, NULL);
@@ -181,7 +181,7 @@ TEST_WITH_THIEVES(test_a_thread_that_ends_first_leaves_valid_blocks)
     assert_int_equal(take_apart(result.lists[1], 2), CHUNKS);
 }
 
-TEST_WITH_THIEVES(test_what_an_ended_thread_had_of_a_rolled_back_task_is_kept_and_counted)
+TEST_WITH_THIEVES(what_an_ended_thread_had_of_a_rolled_back_task_is_kept_and_counted)
 {
     struct stolen_lists result = { .code = EIO };
     stint_outcome outcome = run_task(lend_to_a_thread_that_ends, &result, NULL);
@@ -208,7 +208,7 @@ static int survive_a_failed_subtask(void *arg, void **value)
     return fork_join(&fork, &given) == EDOM && given == &code && !fork.interrupted ? 0 : 1;
 }
 
-TEST_WITH_THIEVES(test_a_subtasks_error_is_for_its_joiner_alone)
+TEST_WITH_THIEVES(a_subtasks_error_is_for_its_joiner_alone)
 {
     assert_ok(run_task(survive_a_failed_subtask, NULL, NULL));
 }
@@ -237,7 +237,7 @@ static int grow(void *arg, void **value)
     return error != 0 ? error : stolen_error;
 }
 
-TEST_WITH_THIEVES(test_subtasks_of_subtasks_are_shared_too)
+TEST_WITH_THIEVES(subtasks_of_subtasks_are_shared_too)
 {
     for (int round = 0; round < 100; round++) {
         unsigned stolen = atomic_load(&forks_stolen);
@@ -273,7 +273,7 @@ static int open_in_all_places(void *arg, void **value)
     return right && stint_run(open_where_it_cannot_be, NULL, NULL, &inner) == 0 && inner.status == STINT_OK ? 0 : 1;
 }
 
-TEST_WITH_THIEVES(test_only_a_tasks_own_scope_shares_and_only_unmasked)
+TEST_WITH_THIEVES(only_a_tasks_own_scope_shares_and_only_unmasked)
 {
     struct sti_group *family;
     assert_int_equal(sti_group_open(&family), ENOTSUP);
@@ -315,7 +315,7 @@ static int forget_to_join(void *arg, void **value)
     return 0;
 }
 
-TEST_WITH_THIEVES(test_a_task_that_returns_with_forks_outstanding_fails_and_they_are_stopped)
+TEST_WITH_THIEVES(a_task_that_returns_with_forks_outstanding_fails_and_they_are_stopped)
 {
     for (int more = 0; more < 2; more++) {
         atomic_store(&forgotten_runs, false);
@@ -339,7 +339,7 @@ static int lend_a_forgetful_one(void *arg, void **value)
     return 0;
 }
 
-TEST_WITH_THIEVES(test_a_branch_that_returns_with_forks_outstanding_fails_its_task)
+TEST_WITH_THIEVES(a_branch_that_returns_with_forks_outstanding_fails_its_task)
 {
     atomic_store(&forgotten_runs, false);
     atomic_store(&forgotten_was_released, false);
@@ -376,7 +376,7 @@ static int start_one(void **state)
     return 0;
 }
 
-TEST_WITH(test_a_thread_specific_value_set_in_a_branch_is_put_back_at_its_end, start_one, no_thieves)
+TEST_WITH(a_thread_specific_value_set_in_a_branch_is_put_back_at_its_end, start_one, no_thieves)
 {
     if (!stint_overrides_malloc())
         return;

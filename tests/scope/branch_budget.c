@@ -68,7 +68,7 @@ static stint_outcome run_work(struct work *work, size_t limit, stint_on_interrup
     return run_task(work_in_branches, work, &options);
 }
 
-TEST_WITH(test_a_task_may_use_its_limit_to_the_last_byte_on_many_threads, start, no_thieves)
+TEST_WITH(a_task_may_use_its_limit_to_the_last_byte_on_many_threads, start, no_thieves)
 {
     uint64_t random = 7;
     for (int round = 0; round < 300; round++) {
@@ -83,7 +83,7 @@ TEST_WITH(test_a_task_may_use_its_limit_to_the_last_byte_on_many_threads, start,
     }
 }
 
-TEST_WITH(test_a_byte_more_than_the_limit_is_always_an_error, start, no_thieves)
+TEST_WITH(a_byte_more_than_the_limit_is_always_an_error, start, no_thieves)
 {
     uint64_t random = 8;
     for (int round = 0; round < 300; round++) {
@@ -117,7 +117,7 @@ static int grow_in_parallel(void *arg, void **value)
     return fork_join(&fork, NULL);
 }
 
-TEST_WITH(test_a_limit_is_passed_by_less_than_a_grant_for_each_other_thread, start, no_thieves)
+TEST_WITH(a_limit_is_passed_by_less_than_a_grant_for_each_other_thread, start, no_thieves)
 {
     for (unsigned round = 0; round < 50; round++) {
         unsigned depth = 1 + round % 2;
@@ -172,7 +172,7 @@ static int allocate_beside_inner_scopes(void *arg, void **value)
     return error != 0 ? error : stolen_error;
 }
 
-TEST_WITH(test_what_an_inner_scope_is_refused_takes_nothing_from_the_other_threads, start, no_thieves)
+TEST_WITH(what_an_inner_scope_is_refused_takes_nothing_from_the_other_threads, start, no_thieves)
 {
     size_t bytes = MIB;
     stint_options options = STINT_OPTIONS_INIT;
@@ -202,7 +202,7 @@ static int lend_an_absurdity(void *arg, void **value)
     return fork_join(&fork, NULL);
 }
 
-TEST_WITH(test_an_impossible_size_passes_a_limit_and_is_merely_refused_without_one, start, no_thieves)
+TEST_WITH(an_impossible_size_passes_a_limit_and_is_merely_refused_without_one, start, no_thieves)
 {
     stint_options options = STINT_OPTIONS_INIT;
     assert_ok(run_task(lend_an_absurdity, NULL, &options));
@@ -215,7 +215,7 @@ TEST_WITH(test_an_impossible_size_passes_a_limit_and_is_merely_refused_without_o
 
 /* --- Accounts ----------------------------------------------------------------------------------------------------- */
 
-TEST_WITH(test_an_account_is_exact_when_a_task_of_many_threads_has_ended, start, no_thieves)
+TEST_WITH(an_account_is_exact_when_a_task_of_many_threads_has_ended, start, no_thieves)
 {
     stint_account *account;
     stint_account_limits limits = { .allocation = 0, .memory = 64 * MIB, .running = 1 };
@@ -239,7 +239,7 @@ TEST_WITH(test_an_account_is_exact_when_a_task_of_many_threads_has_ended, start,
     stint_account_release(account);
 }
 
-TEST_WITH(test_an_accounts_limit_ends_the_task_whose_branch_passes_it, start, no_thieves)
+TEST_WITH(an_accounts_limit_ends_the_task_whose_branch_passes_it, start, no_thieves)
 {
     stint_account *account;
     stint_account_limits limits = { .allocation = MIB };
@@ -300,7 +300,7 @@ static stint_outcome run_hoard(struct hoard *hoarder, size_t limit)
     return outcome;
 }
 
-TEST_WITH(test_what_branches_hold_together_is_compared_with_the_memory_limit, start, no_thieves)
+TEST_WITH(what_branches_hold_together_is_compared_with_the_memory_limit, start, no_thieves)
 {
     static const size_t sizes[] = { 64, 4096, 100 * KIB, MIB };
     for (unsigned i = 0; i < sizeof sizes / sizeof *sizes; i++) {
@@ -350,7 +350,7 @@ static int hold_one_after_the_other(void *arg, void **value)
     return block != NULL ? error : ENOMEM;
 }
 
-TEST_WITH(test_what_one_branch_has_freed_another_may_hold, start, no_thieves)
+TEST_WITH(what_one_branch_has_freed_another_may_hold, start, no_thieves)
 {
     size_t size = 10 * MIB;
     stint_options options = STINT_OPTIONS_INIT;
@@ -388,7 +388,7 @@ static int free_what_a_branch_made(void *arg, void **value)
     return 0;
 }
 
-TEST_WITH(test_blocks_of_an_ended_branch_that_were_freed_elsewhere_do_not_count, start, no_thieves)
+TEST_WITH(blocks_of_an_ended_branch_that_were_freed_elsewhere_do_not_count, start, no_thieves)
 {
     size_t size = 10 * MIB;
     stint_options options = STINT_OPTIONS_INIT;

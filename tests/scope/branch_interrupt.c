@@ -114,7 +114,7 @@ static void allocate_too_much(void)
         ;
 }
 
-TEST_WITH_THIEVES(test_a_token_ends_both_threads_whoever_sets_it)
+TEST_WITH_THIEVES(a_token_ends_both_threads_whoever_sets_it)
 {
     static trouble_fn *const waits[] = { wait_at_checkpoints, wait_while_allocating };
     for (int round = 0; round < 100; round++) {
@@ -131,7 +131,7 @@ TEST_WITH_THIEVES(test_a_token_ends_both_threads_whoever_sets_it)
     }
 }
 
-TEST_WITH_THIEVES(test_an_owner_that_waits_in_a_join_ends_with_its_branch)
+TEST_WITH_THIEVES(an_owner_that_waits_in_a_join_ends_with_its_branch)
 {
     for (int round = 0; round < 50; round++) {
         stint_options options = STINT_OPTIONS_INIT;
@@ -143,7 +143,7 @@ TEST_WITH_THIEVES(test_an_owner_that_waits_in_a_join_ends_with_its_branch)
     }
 }
 
-TEST_WITH_THIEVES(test_a_spent_limit_ends_both_threads_whoever_finds_it)
+TEST_WITH_THIEVES(a_spent_limit_ends_both_threads_whoever_finds_it)
 {
     for (int round = 0; round < 100; round++) {
         stint_options options = STINT_OPTIONS_INIT;
@@ -159,7 +159,7 @@ TEST_WITH_THIEVES(test_a_spent_limit_ends_both_threads_whoever_finds_it)
     }
 }
 
-TEST_WITH_THIEVES(test_the_deadline_of_the_task_is_that_of_its_branches)
+TEST_WITH_THIEVES(the_deadline_of_the_task_is_that_of_its_branches)
 {
     stint_options options = STINT_OPTIONS_INIT;
     struct pair pair;
@@ -178,7 +178,7 @@ static void spin_at_checkpoints(void)
     }
 }
 
-TEST_WITH_THIEVES(test_the_processor_time_of_branches_is_the_tasks)
+TEST_WITH_THIEVES(the_processor_time_of_branches_is_the_tasks)
 {
     stint_options options = STINT_OPTIONS_INIT;
     struct pair pair;
@@ -201,7 +201,7 @@ static void nap_and_allocate_little(void)
     assert_true(false);
 }
 
-TEST_WITH_THIEVES(test_a_branch_that_allocates_rarely_is_poked_at_the_deadline)
+TEST_WITH_THIEVES(a_branch_that_allocates_rarely_is_poked_at_the_deadline)
 {
     stint_options options = STINT_OPTIONS_INIT;
     struct pair pair;
@@ -210,7 +210,7 @@ TEST_WITH_THIEVES(test_a_branch_that_allocates_rarely_is_poked_at_the_deadline)
                    ETIMEDOUT);
 }
 
-TEST_WITH_THIEVES(test_the_first_reason_is_the_tasks)
+TEST_WITH_THIEVES(the_first_reason_is_the_tasks)
 {
     for (int round = 0; round < 50; round++) {
         stint_options options = STINT_OPTIONS_INIT;
@@ -248,7 +248,7 @@ static void set_token_in_its_mask(void)
     set_token();
 }
 
-TEST_WITH_THIEVES(test_a_masked_branch_is_interrupted_after_its_mask_and_waited_for)
+TEST_WITH_THIEVES(a_masked_branch_is_interrupted_after_its_mask_and_waited_for)
 {
     for (int round = 0; round < 50; round++) {
         stint_options options = STINT_OPTIONS_INIT;
@@ -276,7 +276,7 @@ static void wait_in_an_inner_scope(void)
     stint_run(wait_inside, NULL, NULL, &inner);
 }
 
-TEST_WITH_THIEVES(test_a_scope_inside_a_branch_ends_with_the_task)
+TEST_WITH_THIEVES(a_scope_inside_a_branch_ends_with_the_task)
 {
     for (int round = 0; round < 50; round++) {
         stint_options options = STINT_OPTIONS_INIT;
@@ -316,7 +316,7 @@ static void *set_after_a_moment(void *token)
     return NULL;
 }
 
-TEST_WITH_THIEVES(test_branches_on_top_of_waiting_ones_all_find_their_landings)
+TEST_WITH_THIEVES(branches_on_top_of_waiting_ones_all_find_their_landings)
 {
     for (int round = 0; round < 50; round++) {
         stint_options options = STINT_OPTIONS_INIT;
@@ -356,7 +356,7 @@ static void wait_to_be_told(void)
     wait_at_checkpoints();
 }
 
-TEST_WITH_THIEVES(test_a_hook_is_called_once_when_another_thread_of_the_task_is_tripped)
+TEST_WITH_THIEVES(a_hook_is_called_once_when_another_thread_of_the_task_is_tripped)
 {
     for (int round = 0; round < 50; round++) {
         stint_options options = STINT_OPTIONS_INIT;
@@ -374,7 +374,7 @@ TEST_WITH_THIEVES(test_a_hook_is_called_once_when_another_thread_of_the_task_is_
 
 /* --- The limit on the process ------------------------------------------------------------------------------------- */
 
-TEST_WITH_THIEVES(test_a_branch_that_is_the_victim_ends_its_task)
+TEST_WITH_THIEVES(a_branch_that_is_the_victim_ends_its_task)
 {
     if (!stint_overrides_malloc())
         return;

@@ -3,7 +3,7 @@
  * A hundred thousand random trees of branches. */
 #include "branch_tree.h"
 
-TEST(test_random_trees_leave_a_balanced_ledger)
+TEST(random_trees_leave_a_balanced_ledger)
 {
     test_random_trees(100000);
 }

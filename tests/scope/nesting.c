@@ -110,7 +110,7 @@ static void check_order(const size_t limits[3], bool memory, stint_on_interrupt 
     assert_int_equal(levels[2].got_null, owner >= 0 && mode == STINT_FAIL);
 }
 
-TEST(test_an_error_belongs_to_the_scope_whose_limit_was_passed)
+TEST(an_error_belongs_to_the_scope_whose_limit_was_passed)
 {
     static const size_t choices[] = { 0, LOW, HIGH };
     for (unsigned i = 0; i < 27; i++) {
@@ -122,7 +122,7 @@ TEST(test_an_error_belongs_to_the_scope_whose_limit_was_passed)
     }
 }
 
-TEST(test_an_inner_scope_has_no_more_than_the_outer_one_has_left)
+TEST(an_inner_scope_has_no_more_than_the_outer_one_has_left)
 {
     struct level inner = level_with(LOW, 0, STINT_JUMP);
     inner.before = 64 * KIB;
@@ -141,7 +141,7 @@ TEST(test_an_inner_scope_has_no_more_than_the_outer_one_has_left)
     assert_int_equal(outer.outcome.usage.allocated, LOW);
 }
 
-TEST(test_a_scope_goes_on_after_an_inner_one_was_stopped)
+TEST(a_scope_goes_on_after_an_inner_one_was_stopped)
 {
     for (int mode = STINT_JUMP; mode <= STINT_FAIL; mode++) {
         struct level inner = level_with(LOW, 0, (stint_on_interrupt)mode);
@@ -157,7 +157,7 @@ TEST(test_a_scope_goes_on_after_an_inner_one_was_stopped)
     }
 }
 
-TEST(test_what_an_inner_scope_commits_counts_for_the_outer_one)
+TEST(what_an_inner_scope_commits_counts_for_the_outer_one)
 {
     struct level inner = level_with(0, 0, STINT_JUMP);
     inner.before = 600 * KIB;
@@ -170,7 +170,7 @@ TEST(test_what_an_inner_scope_commits_counts_for_the_outer_one)
     assert_in_range(outer.outcome.usage.allocated, HIGH - 128 * KIB, HIGH + 64 * KIB);
 }
 
-TEST(test_a_failing_scope_in_a_jumping_one)
+TEST(a_failing_scope_in_a_jumping_one)
 {
     struct level inner = level_with(0, 0, STINT_FAIL);
     inner.before = HIGH;
@@ -185,7 +185,7 @@ TEST(test_a_failing_scope_in_a_jumping_one)
     assert_false(outer.ran_to_its_end);
 }
 
-TEST(test_a_jumping_scope_in_a_failing_one)
+TEST(a_jumping_scope_in_a_failing_one)
 {
     struct level inner = level_with(0, 0, STINT_JUMP);
     inner.before = HIGH;
@@ -203,7 +203,7 @@ TEST(test_a_jumping_scope_in_a_failing_one)
     assert_false(outer.guard_ran);
 }
 
-TEST(test_a_masked_outer_scope_is_not_interrupted_through_an_inner_one)
+TEST(a_masked_outer_scope_is_not_interrupted_through_an_inner_one)
 {
     struct level inner = level_with(0, 0, STINT_JUMP);
     inner.before = LOW + 16 * KIB; /* the rest of it by the grace */
@@ -218,7 +218,7 @@ TEST(test_a_masked_outer_scope_is_not_interrupted_through_an_inner_one)
     assert_false(outer.ran_to_its_end);
 }
 
-TEST(test_an_inner_scope_of_a_masked_one_is_stopped_by_its_own_limit)
+TEST(an_inner_scope_of_a_masked_one_is_stopped_by_its_own_limit)
 {
     struct level inner = level_with(LOW, 0, STINT_JUMP);
     inner.before = HIGH;
@@ -267,7 +267,7 @@ static void check_kinds(const enum kind kinds[3], int owner, stint_token *set, s
     }
 }
 
-TEST(test_limits_of_different_kinds_nest_in_every_order)
+TEST(limits_of_different_kinds_nest_in_every_order)
 {
     stint_token *set;
     stint_token *unset;
@@ -311,7 +311,7 @@ static int succeed_inside_and_fail(void *arg, void **value)
     return succeed_in_a_scope_in_a_scope(arg, &left) == 0 ? 71 : 72;
 }
 
-TEST(test_an_inner_ok_and_an_outer_rollback_leave_nothing)
+TEST(an_inner_ok_and_an_outer_rollback_leave_nothing)
 {
     char deep[] = "deep";
     size_t before = 0;
@@ -332,7 +332,7 @@ TEST(test_an_inner_ok_and_an_outer_rollback_leave_nothing)
     assert_int_equal(pthread_key_delete(key), 0);
 }
 
-TEST(test_an_inner_token_cancels_only_the_inner_scope)
+TEST(an_inner_token_cancels_only_the_inner_scope)
 {
     stint_token *token;
     assert_int_equal(stint_token_create(&token, NULL), 0);
@@ -385,7 +385,7 @@ static int go_deeper(void *arg, void **value)
     return 0;
 }
 
-TEST(test_a_thousand_scopes_inside_each_other)
+TEST(a_thousand_scopes_inside_each_other)
 {
     struct deep deep = { .deepest = 1000 };
     assert_ok(run_task(go_deeper, &deep, NULL));

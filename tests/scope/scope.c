@@ -10,7 +10,7 @@ static int leave_value(void *arg, void **value)
     return copy == NULL;
 }
 
-TEST(test_an_ok_task_gives_its_value_to_the_caller)
+TEST(an_ok_task_gives_its_value_to_the_caller)
 {
     char text[] = "a value";
     stint_outcome outcome = run_task(leave_value, text, NULL);
@@ -25,7 +25,7 @@ static int fail_with_value(void *arg, void **value)
     return 71;
 }
 
-TEST(test_a_nonzero_return_is_an_error_with_that_code_and_no_value)
+TEST(a_nonzero_return_is_an_error_with_that_code_and_no_value)
 {
     char text[] = "lost";
     stint_outcome outcome = run_task(fail_with_value, text, NULL);
@@ -38,7 +38,7 @@ static int note_value(void *arg, void **value)
     return 0;
 }
 
-TEST(test_the_value_is_null_until_the_task_sets_it)
+TEST(the_value_is_null_until_the_task_sets_it)
 {
     bool was_null = false;
     stint_outcome outcome = run_task(note_value, &was_null, NULL);
@@ -54,7 +54,7 @@ static int count_calls(void *arg, void **value)
     return 0;
 }
 
-TEST(test_bad_arguments_are_refused_before_the_function_is_called)
+TEST(bad_arguments_are_refused_before_the_function_is_called)
 {
     int calls = 0;
     stint_outcome outcome;
@@ -74,7 +74,7 @@ TEST(test_bad_arguments_are_refused_before_the_function_is_called)
     assert_memory_equal(&outcome, &before, sizeof outcome);
 }
 
-TEST(test_statuses_and_reasons_have_names)
+TEST(statuses_and_reasons_have_names)
 {
     assert_string_equal(stint_status_name(STINT_OK), "ok");
     assert_string_equal(stint_status_name(STINT_ERROR), "error");
@@ -101,7 +101,7 @@ static int allocate_some(void *arg, void **value)
     return 0;
 }
 
-TEST(test_usage_is_measured)
+TEST(usage_is_measured)
 {
     struct timespec begin;
     struct timespec end;
@@ -126,7 +126,7 @@ static int ask_for_usage(void *arg, void **value)
     return stint_usage_now(arg);
 }
 
-TEST(test_no_clock_is_read_for_a_task_that_is_untimed_and_has_no_limit_of_time)
+TEST(no_clock_is_read_for_a_task_that_is_untimed_and_has_no_limit_of_time)
 {
     stint_options options = { .flags = STINT_UNTIMED };
     stint_usage inside;
@@ -153,7 +153,7 @@ static int run_untimed_until_the_deadline(void *arg, void **value)
     return error;
 }
 
-TEST(test_an_untimed_scope_does_not_hold_up_the_deadline_of_the_one_around_it)
+TEST(an_untimed_scope_does_not_hold_up_the_deadline_of_the_one_around_it)
 {
     stint_options options = { .budget.wall_ns = 2000000 };
     int calls = 0;
@@ -172,7 +172,7 @@ static int hold_some(void *arg, void **value)
     return 1;
 }
 
-TEST(test_the_peak_is_at_most_an_eighth_and_the_slack_below_what_was_held)
+TEST(the_peak_is_at_most_an_eighth_and_the_slack_below_what_was_held)
 {
     for (size_t size = KIB; size <= 64 * MIB; size *= 2) {
         stint_outcome outcome = run_task(hold_some, &size, NULL);
@@ -208,7 +208,7 @@ static int hold_for_a_while(void *arg, void **value)
 
 #define YOUNG (36 * KIB) /* of the first small blocks is counted what was allocated, be it freed */
 
-TEST(test_a_peak_that_is_over_before_the_end_is_seen_as_exactly)
+TEST(a_peak_that_is_over_before_the_end_is_seen_as_exactly)
 {
     for (size_t calm = 0; calm <= 64 * MIB; calm = calm == 0 ? 64 * KIB : 8 * calm) {
         for (size_t size = KIB; size <= 64 * MIB; size *= 2) {
@@ -221,7 +221,7 @@ TEST(test_a_peak_that_is_over_before_the_end_is_seen_as_exactly)
     }
 }
 
-TEST(test_a_task_that_allocates_nothing_uses_nothing)
+TEST(a_task_that_allocates_nothing_uses_nothing)
 {
     int calls = 0;
     stint_outcome outcome = run_task(count_calls, &calls, NULL);
@@ -232,7 +232,7 @@ TEST(test_a_task_that_allocates_nothing_uses_nothing)
     assert_int_equal(outcome.usage.samples, 0);
 }
 
-TEST(test_outside_a_scope_the_calls_of_a_task_do_nothing)
+TEST(outside_a_scope_the_calls_of_a_task_do_nothing)
 {
     stint_checkpoint();
     stint_mask();
@@ -260,7 +260,7 @@ static int unmask_too_often(void *arg, void **value)
     return pass_the_limit(arg, value);
 }
 
-TEST(test_an_unmask_without_a_mask_changes_nothing)
+TEST(an_unmask_without_a_mask_changes_nothing)
 {
     int calls = 0;
     stint_options options = STINT_OPTIONS_INIT;
@@ -268,7 +268,7 @@ TEST(test_an_unmask_without_a_mask_changes_nothing)
     assert_limit_passed(run_task(unmask_too_often, &calls, &options));
 }
 
-TEST(test_an_interrupted_scope_leaves_the_thread_as_it_was)
+TEST(an_interrupted_scope_leaves_the_thread_as_it_was)
 {
     stint_options options = STINT_OPTIONS_INIT;
     options.budget.allocation = 64 * KIB;
@@ -306,7 +306,7 @@ static void *run_many(void *wrong)
     return NULL;
 }
 
-TEST(test_scopes_of_many_threads_know_nothing_of_each_other)
+TEST(scopes_of_many_threads_know_nothing_of_each_other)
 {
     pthread_t threads[8];
     int wrong;

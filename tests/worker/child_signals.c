@@ -119,7 +119,7 @@ static bool is_ended_by(pid_t child, int number)
     return false;
 }
 
-TEST(test_a_child_of_a_task_can_be_ended)
+TEST(a_child_of_a_task_can_be_ended)
 {
     for (size_t i = 0; i < sizeof starts / sizeof *starts; i++) {
         assert_true(is_ended_by(start_in_pool(&starts[i], false), SIGTERM));
@@ -149,7 +149,7 @@ static sigset_t blocked_in(pid_t child)
     return set;
 }
 
-TEST(test_it_has_blocked_what_the_maker_of_the_pool_had)
+TEST(it_has_blocked_what_the_maker_of_the_pool_had)
 {
     sigset_t wanted;
     sigset_t before;
@@ -183,7 +183,7 @@ static pid_t spawn_with_changed_mask(void)
     return child;
 }
 
-TEST(test_what_the_task_itself_has_blocked_is)
+TEST(what_the_task_itself_has_blocked_is)
 {
     static start_fn *const start = spawn_with_changed_mask;
     pid_t child = start_in_pool(&start, false);

@@ -56,7 +56,7 @@ static int leave_task(void *arg, void **value)
     return 0;
 }
 
-TEST(test_a_task_that_ends_its_thread_fails_and_the_worker_stays)
+TEST(a_task_that_ends_its_thread_fails_and_the_worker_stays)
 {
     for (int way = BY_PTHREAD_EXIT; way < WAYS; way++) {
         stint_pool *pool = make_pool(.workers = 1);
@@ -85,7 +85,7 @@ static int exit_then_stay(void *arg, void **value)
     return 0;
 }
 
-TEST(test_a_pool_can_be_left_to_a_worker_that_was_to_end)
+TEST(a_pool_can_be_left_to_a_worker_that_was_to_end)
 {
     stint_pool *pool = make_pool(.workers = 1);
     int way = BY_PTHREAD_EXIT;
@@ -108,7 +108,7 @@ static int run_and_leave(void *arg, void **value)
     return 0;
 }
 
-TEST(test_an_inner_scope_s_end_of_the_thread_is_the_whole_task_s)
+TEST(an_inner_scope_s_end_of_the_thread_is_the_whole_task_s)
 {
     for (int way = BY_PTHREAD_EXIT; way < WAYS; way++) {
         stint_pool *pool = make_pool(.workers = 1);
@@ -149,7 +149,7 @@ static int wait_for_jumper(void *arg, void **value)
     return error;
 }
 
-TEST(test_a_task_cannot_jump_into_one_below_it)
+TEST(a_task_cannot_jump_into_one_below_it)
 {
     if (!can(BY_LONGJMP))
         skip();
@@ -192,7 +192,7 @@ static int fork_one_that_leaves(void *arg, void **value)
     return 0;
 }
 
-TEST(test_a_stolen_subtask_that_does_not_return_fails_its_task)
+TEST(a_stolen_subtask_that_does_not_return_fails_its_task)
 {
     for (int i = 0; i < 20; i++) {
         struct forking forking = { .way = BY_PTHREAD_EXIT + i % (WAYS - BY_PTHREAD_EXIT) };
@@ -244,7 +244,7 @@ static int jump_over_forks(void *arg, void **value)
     return stint_join(&kept, NULL);
 }
 
-TEST(test_forks_of_frames_that_a_jump_leaves_are_settled)
+TEST(forks_of_frames_that_a_jump_leaves_are_settled)
 {
     if (!can(BY_LONGJMP))
         skip();
@@ -281,7 +281,7 @@ static void note_callback(stint_future *future, const stint_outcome *outcome, vo
     atomic_store((atomic_bool *)arg, true);
 }
 
-TEST(test_a_callback_that_does_not_return_ends_where_it_began)
+TEST(a_callback_that_does_not_return_ends_where_it_began)
 {
     stint_set_exception_report(be_told, NULL);
     for (int way = 0; way < WAYS; way++) {
