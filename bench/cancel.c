@@ -50,7 +50,7 @@ static double until_resolved(const stint_future *future, stint_token *token)
 {
     double begin = bench_now_ns();
     stint_token_set(token);
-    while (!stint_future_ready(future))
+    while (!stint_future_is_ready(future))
         ;
     return bench_now_ns() - begin;
 }
@@ -117,7 +117,7 @@ static size_t cancel_queued(double *figures)
         stint_future *future = bench_submit(bench_empty_task, NULL, NULL);
         double begin = bench_now_ns();
         stint_future_cancel(future);
-        while (!stint_future_ready(future))
+        while (!stint_future_is_ready(future))
             ;
         figures[i] = bench_now_ns() - begin;
         good = ended_by_token(future) && good;

@@ -32,7 +32,7 @@ static int loop_for_ever(void *arg, void **value)
 {
     (void)arg;
     (void)value;
-    while (!stint_interrupted())
+    while (!stint_is_interrupted())
         stint_checkpoint();
     return 0;
 }

@@ -28,7 +28,7 @@ static int run_typed(void *arg, void **value)
     (void)value;
     double *figure = arg;
     double begin = bench_clock_ns(CLOCK_PROCESS_CPUTIME_ID);
-    int sum = typed(stint_here_now(), FORK_TYPED);
+    int sum = typed(stint_here_current(), FORK_TYPED);
     *figure = (bench_clock_ns(CLOCK_PROCESS_CPUTIME_ID) - begin) / (double)fork_fib_forks(FORK_TYPED);
     return sum == FORK_TYPED_RESULT ? 0 : 1;
 }

@@ -60,7 +60,7 @@ static size_t small_heap(double *figures)
 static void do_not_scan(unsigned workers)
 {
     (void)workers;
-    stint_set_root_scan(STINT_ROOT_SCAN_NEVER);
+    stint_roots_set_scan(STINT_ROOT_SCAN_NEVER);
 }
 
 #ifdef BENCH_ROOTS_PROGRAM

@@ -47,7 +47,7 @@ class Loop
         const std::uint64_t one = 1;
         static_cast<void>(!write(woken_, &one, sizeof one));
     }
-    int descriptor() const
+    int fd() const
     {
         return woken_;
     }
@@ -157,7 +157,7 @@ int main()
     std::string rest;
     bool more = true;
     while (more || loop.under_way > 0) {
-        pollfd descriptors[] = { { loop.descriptor(), POLLIN, 0 }, { more ? STDIN_FILENO : -1, POLLIN, 0 } };
+        pollfd descriptors[] = { { loop.fd(), POLLIN, 0 }, { more ? STDIN_FILENO : -1, POLLIN, 0 } };
         if (poll(descriptors, 2, -1) < 0)
             continue;
         if (descriptors[1].revents != 0)

@@ -37,7 +37,7 @@ static inline int gate_hold_interruptibly(void *argument, void **value)
     atomic_fetch_add(&gate->entered, 1);
     while (!atomic_load(&gate->open)) {
         stint_checkpoint();
-        if (stint_interrupted())
+        if (stint_is_interrupted())
             return 0;
         gate_nap();
     }

@@ -60,7 +60,7 @@ static inline const struct family *family_at(unsigned i)
 {
     if (i == 0)
         return &stint_family;
-    return i == 1 && stint_overrides_malloc() ? &libc_family : NULL;
+    return i == 1 && stint_malloc_is_overridden() ? &libc_family : NULL;
 }
 
 /* What a task may have held at most whose peak was measured so. */
@@ -111,7 +111,7 @@ static inline int check_for_ever(void *arg, void **value)
 {
     (void)arg;
     (void)value;
-    while (!stint_interrupted())
+    while (!stint_is_interrupted())
         stint_checkpoint();
     return 0;
 }

@@ -112,7 +112,7 @@ static int classify(struct dl_phdr_info *info, size_t size, void *unused)
     (void)unused;
     struct sti_caller_module module = sti_caller_module_at(info);
     if (sti_caller_is_openmp(info->dlpi_name))
-        sti_keep_module_at_start(module);
+        sti_module_keep_at_start(module);
     /* A function that can be nobody's but libc's; and what the loader says of itself: clang's sanitizers have functions of
      * the loader's names in the program. */
     if (sti_caller_in(&module, (const void *)(uintptr_t)abs))
@@ -191,7 +191,7 @@ static bool is_protected_name(const char *path)
     return false;
 }
 
-int stint_protect_module(const char *name)
+int stint_module_protect(const char *name)
 {
     if (name == NULL || name[0] == '\0' || strchr(name, '/') != NULL)
         return EINVAL;

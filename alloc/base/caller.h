@@ -9,7 +9,7 @@
  *
  * Before a jump the whole stack is walked, from here to the scope: a frame of a protected module in between (qsort under
  * a comparator, getaddrinfo under a name-service module, dlopen under a constructor) would be left half done. Protected
- * are libc, the loader, the C++ runtime, mimalloc, and what stint_protect_module adds. A frame that cannot be unwound
+ * are libc, the loader, the C++ runtime, mimalloc, and what stint_module_protect adds. A frame that cannot be unwound
  * might hide one, so it protects too. */
 #ifndef STI_ALLOC_BASE_CALLER_H
 #define STI_ALLOC_BASE_CALLER_H
@@ -23,7 +23,7 @@ struct sti_caller_module {
     uintptr_t size;
 };
 
-/* Filled in when the library is loaded. From then on stint_keep_module makes the two short ways shorter, and nothing else
+/* Filled in when the library is loaded. From then on stint_module_keep makes the two short ways shorter, and nothing else
  * changes it. */
 extern struct sti_caller_system {
     struct sti_caller_module libc;
@@ -65,7 +65,7 @@ static inline bool sti_caller_is_system(const void *caller)
     return sti_caller_is_libc(caller) || sti_caller_is_loader(caller);
 }
 
-/* Is it that of a runtime of OpenMP, or of what stint_keep_module has added (lasting.h)? Their blocks are the process's.
+/* Is it that of a runtime of OpenMP, or of what stint_module_keep has added (lasting.h)? Their blocks are the process's.
  * Cold. */
 bool sti_caller_is_kept(const void *caller);
 

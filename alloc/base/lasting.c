@@ -161,7 +161,7 @@ static bool append(struct sti_caller_module module)
     return true;
 }
 
-void sti_keep_module_at_start(struct sti_caller_module module)
+void sti_module_keep_at_start(struct sti_caller_module module)
 {
     append(module);
 }
@@ -254,9 +254,9 @@ static void end_masked(void)
         sti_thread_metered->scope->masks--;
 }
 
-int stint_keep_module(const char *name)
+int stint_module_keep(const char *name)
 {
-    int error = stint_protect_module(name);
+    int error = stint_module_protect(name);
     if (error != 0)
         return error;
     struct sought sought = { .name = name };

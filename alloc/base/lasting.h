@@ -18,13 +18,13 @@
 /* False: it may be unloaded, or nothing is known of it. Takes no lock. */
 bool sti_module_lasts(const struct dl_phdr_info *info);
 
-/* --- Modules whose blocks are the process's: what stint_keep_module names (include/stint/roots.h), and runtimes of OpenMP, for
+/* --- Modules whose blocks are the process's: what stint_module_keep names (include/stint/roots.h), and runtimes of OpenMP, for
  * their threads and teams. Any thread. */
 
 #define STI_KEPT_MODULES 32
 
 /* When this library is loaded, by one thread. */
-void sti_keep_module_at_start(struct sti_caller_module module);
+void sti_module_keep_at_start(struct sti_caller_module module);
 
 /* Copy them, and say how many they are. */
 size_t sti_kept_modules(struct sti_caller_module *modules);

@@ -373,7 +373,7 @@ int sti_backend_check(void)
     return fits ? 0 : ENOTSUP;
 }
 
-bool stint_overrides_malloc(void)
+bool stint_malloc_is_overridden(void)
 {
     return STI_OVERRIDES && sti_link_has_malloc();
 }

@@ -19,7 +19,7 @@
 #include "caller.h"
 
 struct sti_callback;
-struct sti_descriptors;
+struct sti_open_fds;
 struct sti_handle;
 struct sti_heap;
 struct sti_share;
@@ -186,7 +186,7 @@ struct sti_scope {
     struct sti_specific_undo *specifics;
     struct sti_thread_state *thread_state; /* NULL: it has changed none */
 
-    struct sti_descriptors *descriptors; /* that were open before; NULL: nobody asked */
+    struct sti_open_fds *descriptors; /* that were open before; NULL: nobody asked */
     void *payload;                       /* of its error (outcome.h); NULL: none */
     size_t payload_size;
 };

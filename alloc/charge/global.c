@@ -41,7 +41,7 @@ static _Atomic uint64_t since;
 static atomic_size_t seen; /* when the victim was chosen */
 
 static struct sti_quiet_lock report_lock = STI_QUIET_LOCK_INIT;
-static stint_global_report *report_function;
+static stint_global_report_fn *report_function;
 static void *report_argument;
 
 __attribute__((constructor)) static void be_quiet_at_forks(void)
@@ -49,7 +49,7 @@ __attribute__((constructor)) static void be_quiet_at_forks(void)
     sti_quiet_add(&report_lock);
 }
 
-int stint_set_global_memory_limit(size_t bytes)
+int stint_global_set_memory_limit(size_t bytes)
 {
     if (bytes == STINT_MEMORY_LIMIT_OF_CGROUP)
         bytes = sti_cgroup_memory_limit("");
@@ -66,7 +66,7 @@ size_t stint_global_memory_limit(void)
     return atomic_load_explicit(&sti_global_limit, memory_order_relaxed);
 }
 
-int stint_set_global_victim(stint_victim victim)
+int stint_global_set_victim(stint_victim victim)
 {
     if (victim != STINT_VICTIM_LARGEST && victim != STINT_VICTIM_NEWEST && victim != STINT_VICTIM_SELF)
         return EINVAL;
@@ -74,7 +74,7 @@ int stint_set_global_victim(stint_victim victim)
     return 0;
 }
 
-void stint_set_global_report(stint_global_report *report, void *arg)
+void stint_global_set_report(stint_global_report_fn *report, void *arg)
 {
     pthread_mutex_lock(&report_lock.mutex);
     report_function = report;
@@ -178,7 +178,7 @@ void sti_global_begin_task(struct sti_thread *thread, uint64_t start)
 static void report(size_t held, const char *task)
 {
     pthread_mutex_lock(&report_lock.mutex);
-    stint_global_report *function = report_function;
+    stint_global_report_fn *function = report_function;
     void *argument = report_argument;
     pthread_mutex_unlock(&report_lock.mutex);
     if (function == NULL)

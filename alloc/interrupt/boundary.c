@@ -206,7 +206,7 @@ void sti_boundary_drop(struct sti_thrown *thrown)
 /* --- Callbacks ---------------------------------------------------------------------------------------------------- */
 
 static struct sti_quiet_lock lock = STI_QUIET_LOCK_INIT;
-static stint_exception_report *report_function;
+static stint_exception_report_fn *report_function;
 static void *report_argument;
 
 __attribute__((constructor)) static void be_quiet_at_forks(void)
@@ -214,7 +214,7 @@ __attribute__((constructor)) static void be_quiet_at_forks(void)
     sti_quiet_add(&lock);
 }
 
-void stint_set_exception_report(stint_exception_report *report, void *arg)
+void stint_exceptions_set_report(stint_exception_report_fn *report, void *arg)
 {
     sti_plain_mutex_lock(&lock.mutex);
     report_function = report;
@@ -225,7 +225,7 @@ void stint_set_exception_report(stint_exception_report *report, void *arg)
 static void report(const char *where, const char *message)
 {
     sti_plain_mutex_lock(&lock.mutex);
-    stint_exception_report *function = report_function;
+    stint_exception_report_fn *function = report_function;
     void *argument = report_argument;
     sti_plain_mutex_unlock(&lock.mutex);
     if (function != NULL)

@@ -308,7 +308,7 @@ bool stint_finish(void)
     return true;
 }
 
-bool stint_interrupted(void)
+bool stint_is_interrupted(void)
 {
     const struct sti_thread *thread = sti_thread_metered;
     return thread != NULL && sti_interrupt_is_tripped(thread->scope);

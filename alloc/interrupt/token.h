@@ -8,13 +8,13 @@
 #include <stddef.h>
 #include <stint/token.h>
 
-struct sti_token_descriptor;
+struct sti_token_fd;
 
 struct stint_token {
     atomic_bool set;
     atomic_uint references;
     stint_token *parent;
-    _Atomic(struct sti_token_descriptor *) descriptor; /* NULL until somebody asks for it */
+    _Atomic(struct sti_token_fd *) descriptor; /* NULL until somebody asks for it */
 };
 
 static inline bool sti_token_is_set(const stint_token *token)
@@ -45,6 +45,6 @@ static inline void sti_token_end(stint_token *token)
 }
 
 /* The token goes; NULL: it had none. */
-void sti_token_descriptor_end(struct sti_token_descriptor *made);
+void sti_token_fd_end(struct sti_token_fd *made);
 
 #endif

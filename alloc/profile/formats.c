@@ -362,7 +362,7 @@ static void write_sample(struct writing *writing, const struct sti_symbols *symb
     Sti__Pprof__Sample *samples = &sample;
     Sti__Pprof__Label labels[2];
     Sti__Pprof__Label *label_pointers[2];
-    uint64_t locations[STINT_MEMPROF_DEPTH_MOST];
+    uint64_t locations[STINT_MEMPROF_DEPTH_MAX];
     int64_t values[VALUES] = {
         (int64_t)entry->values.alloc_objects,
         (int64_t)entry->values.alloc_bytes,

@@ -64,7 +64,7 @@ static void await_users(void)
 
 static bool is_valid(const stint_memprof_options *options)
 {
-    if (options == NULL || options->tracker.alloc == NULL || options->callstack_depth > STINT_MEMPROF_DEPTH_MOST)
+    if (options == NULL || options->tracker.alloc == NULL || options->callstack_depth > STINT_MEMPROF_DEPTH_MAX)
         return false;
     if (options->interval != 0)
         return options->rate == 0 && options->interval >= WORD;

@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
-#include <stint/descriptor.h>
+#include <stint/fd.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -328,13 +328,13 @@ bool sti_handles_rollback(struct sti_scope *scope, const char *task)
 #define DIRECTORY "/proc/thread-self/fd"
 #define WORD_BITS 64
 
-struct sti_descriptors {
+struct sti_open_fds {
     size_t words;
     uint64_t open[];
 };
 
 static struct sti_quiet_lock audit_lock = STI_QUIET_LOCK_INIT;
-static stint_descriptor_report *report_function;
+static stint_fd_report_fn *report_function;
 static void *report_argument;
 
 __attribute__((constructor)) static void be_quiet_at_forks(void)
@@ -342,7 +342,7 @@ __attribute__((constructor)) static void be_quiet_at_forks(void)
     sti_quiet_add(&audit_lock);
 }
 
-void stint_set_descriptor_report(stint_descriptor_report *report, void *arg)
+void stint_fds_set_report(stint_fd_report_fn *report, void *arg)
 {
     pthread_mutex_lock(&audit_lock.mutex);
     report_function = report;
@@ -350,19 +350,19 @@ void stint_set_descriptor_report(stint_descriptor_report *report, void *arg)
     pthread_mutex_unlock(&audit_lock.mutex);
 }
 
-static bool is_listed(const struct sti_descriptors *list, unsigned descriptor)
+static bool is_listed(const struct sti_open_fds *list, unsigned descriptor)
 {
     size_t word = descriptor / WORD_BITS;
     return word < list->words && (list->open[word] >> descriptor % WORD_BITS & 1) != 0;
 }
 
 /* The list with room for this descriptor; NULL: no memory, and the list is gone. */
-static struct sti_descriptors *grown(struct sti_descriptors *list, unsigned descriptor)
+static struct sti_open_fds *grown(struct sti_open_fds *list, unsigned descriptor)
 {
     size_t words = descriptor / WORD_BITS + 1;
     if (words <= list->words)
         return list;
-    struct sti_descriptors *larger = sti_process_realloc(list, sizeof *list + words * sizeof list->open[0]);
+    struct sti_open_fds *larger = sti_process_realloc(list, sizeof *list + words * sizeof list->open[0]);
     if (larger == NULL) {
         sti_process_free(list);
         return NULL;
@@ -384,8 +384,7 @@ static bool is_number(const char *name, unsigned *number)
     return true;
 }
 
-static struct sti_descriptors *with_entries(struct sti_descriptors *list, const char *entries, size_t size,
-                                            int excluded)
+static struct sti_open_fds *with_entries(struct sti_open_fds *list, const char *entries, size_t size, int excluded)
 {
     const struct dirent64 *entry;
     for (size_t at = 0; list != NULL && at < size; at += entry->d_reclen) {
@@ -401,9 +400,9 @@ static struct sti_descriptors *with_entries(struct sti_descriptors *list, const 
     return list;
 }
 
-struct sti_descriptors *sti_descriptors_list(void)
+struct sti_open_fds *sti_open_fds_list(void)
 {
-    struct sti_descriptors *list = sti_process_calloc(1, sizeof *list);
+    struct sti_open_fds *list = sti_process_calloc(1, sizeof *list);
     int directory = open(DIRECTORY, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     _Alignas(struct dirent64) char entries[2048];
     ssize_t size = 0;
@@ -420,7 +419,7 @@ struct sti_descriptors *sti_descriptors_list(void)
 static void report(unsigned descriptor, const char *task)
 {
     pthread_mutex_lock(&audit_lock.mutex);
-    stint_descriptor_report *function = report_function;
+    stint_fd_report_fn *function = report_function;
     void *argument = report_argument;
     pthread_mutex_unlock(&audit_lock.mutex);
     if (function == NULL)
@@ -430,15 +429,15 @@ static void report(unsigned descriptor, const char *task)
     snprintf(link, sizeof link, DIRECTORY "/%u", descriptor);
     ssize_t length = readlink(link, target, sizeof target - 1);
     target[length > 0 ? length : 0] = '\0';
-    stint_descriptor public = { .descriptor = (int)descriptor, .target = target, .task = task };
+    stint_open_fd public = { .fd = (int)descriptor, .target = target, .task = task };
     STI_BOUNDARY_CALLBACK("report", function, &public, argument, NULL);
 }
 
-uint64_t sti_descriptors_left(const struct sti_descriptors *before, const char *task)
+uint64_t sti_open_fds_left(const struct sti_open_fds *before, const char *task)
 {
     if (before == NULL)
         return 0;
-    struct sti_descriptors *after = sti_descriptors_list();
+    struct sti_open_fds *after = sti_open_fds_list();
     if (after == NULL)
         return 0;
     uint64_t left = 0;
@@ -452,7 +451,7 @@ uint64_t sti_descriptors_left(const struct sti_descriptors *before, const char *
     return left;
 }
 
-void sti_descriptors_free(struct sti_descriptors *list)
+void sti_open_fds_free(struct sti_open_fds *list)
 {
     sti_process_free(list);
 }

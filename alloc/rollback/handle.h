@@ -81,17 +81,17 @@ void sti_handles_end_thread(const struct sti_thread *thread);
 /* From one list to another, whose scope this is; NULL: a group's, to which any thread of it may move at any time. */
 void sti_handles_move(struct sti_handle **from, struct sti_handle **to, struct sti_scope *scope);
 
-/* --- The audit of descriptors; include/stint/descriptor.h says what it is for. Thread of the scope only. --- */
+/* --- The audit of descriptors; include/stint/fd.h says what it is for. Thread of the scope only. --- */
 
-struct sti_descriptors;
+struct sti_open_fds;
 
 /* List those that are open. NULL: they cannot be read, or no memory. */
-struct sti_descriptors *sti_descriptors_list(void);
+struct sti_open_fds *sti_open_fds_list(void);
 
 /* How many are open now and not on the list; each is reported under the name of the task. 0 for NULL. Outside of the
  * scope. */
-uint64_t sti_descriptors_left(const struct sti_descriptors *before, const char *task);
+uint64_t sti_open_fds_left(const struct sti_open_fds *before, const char *task);
 
-void sti_descriptors_free(struct sti_descriptors *list);
+void sti_open_fds_free(struct sti_open_fds *list);
 
 #endif

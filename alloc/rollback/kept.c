@@ -53,7 +53,7 @@ size_t sti_kept_bytes(void)
     return atomic_load_explicit(&kept_bytes, memory_order_relaxed);
 }
 
-size_t stint_kept_bytes(void)
+size_t stint_roots_kept_bytes(void)
 {
     return sti_kept_bytes();
 }

@@ -41,7 +41,7 @@
 
 static _Atomic stint_root_scan scan_mode;
 
-int stint_set_root_scan(stint_root_scan scan)
+int stint_roots_set_scan(stint_root_scan scan)
 {
     if (scan != STINT_ROOT_SCAN_ALWAYS && scan != STINT_ROOT_SCAN_SAMPLED && scan != STINT_ROOT_SCAN_NEVER)
         return EINVAL;
@@ -399,7 +399,7 @@ size_t sti_roots_pin(struct sti_heap *list, const char *task)
 #define REMEMBERED 256
 
 static struct sti_quiet_lock lock = STI_QUIET_LOCK_INIT;
-static stint_root_report *report_function;
+static stint_root_report_fn *report_function;
 static void *report_argument;
 static uintptr_t told[REMEMBERED];
 static size_t told_count;
@@ -411,7 +411,7 @@ __attribute__((constructor)) static void be_quiet_at_forks(void)
     sti_quiet_add(&lock);
 }
 
-void stint_set_root_report(stint_root_report *report, void *arg)
+void stint_roots_set_report(stint_root_report_fn *report, void *arg)
 {
     pthread_mutex_lock(&lock.mutex);
     report_function = report;
@@ -445,7 +445,7 @@ static bool first_time(const struct sti_root *root)
     return true;
 }
 
-void stint_set_kept_limit(size_t bytes)
+void stint_roots_set_kept_limit(size_t bytes)
 {
     pthread_mutex_lock(&lock.mutex);
     limit = bytes;
@@ -467,7 +467,7 @@ static bool must_say_too_much(size_t all)
 void sti_roots_report(const struct sti_root *root, size_t kept, size_t all, const char *task)
 {
     pthread_mutex_lock(&lock.mutex);
-    stint_root_report *function = report_function;
+    stint_root_report_fn *function = report_function;
     void *argument = report_argument;
     bool too_much = all > limit;
     bool must = must_say_too_much(all);

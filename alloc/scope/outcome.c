@@ -42,7 +42,7 @@ const char *stint_reason_name(stint_reason reason)
     case STINT_REASON_FAILED:
         return "failed";
     case STINT_REASON_ALLOCATION_LIMIT:
-        return "alloc-limit";
+        return "allocation-limit";
     case STINT_REASON_MEMORY_LIMIT:
         return "memory-limit";
     case STINT_REASON_DEADLINE:

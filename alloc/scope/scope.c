@@ -240,8 +240,8 @@ static int open_scope(struct sti_thread *thread, struct sti_scope *scope, const 
             return error;
         }
     }
-    if (options->audit_descriptors)
-        scope->descriptors = sti_descriptors_list();
+    if (options->audit_fds)
+        scope->descriptors = sti_open_fds_list();
     sti_hold_begin(scope);
     thread->scope = scope;
     if (options->wipe)
@@ -371,14 +371,14 @@ static void close_scope(struct sti_thread *thread, int code, void *value, const 
         commit(thread, scope);
     } else {
         outcome->usage.kept = roll_back(thread, scope, request->options->name);
-        outcome->usage.descriptors = sti_descriptors_left(scope->descriptors, request->options->name);
+        outcome->usage.open_fds = sti_open_fds_left(scope->descriptors, request->options->name);
     }
     if (scope->share != NULL)
         outcome->usage.kept += sti_group_end(scope, commits);
     if (request->options->wipe)
         sti_wipe_end();
     if (scope->descriptors != NULL)
-        sti_descriptors_free(scope->descriptors);
+        sti_open_fds_free(scope->descriptors);
     sti_meter_end(thread);
     if (scope->outer == NULL)
         sti_global_end_task(thread, request->options->name, scope->below != NULL);

@@ -60,7 +60,7 @@ void stint_token_release(stint_token *token)
      * turn: a loop, so that a long chain needs no stack. */
     while (token != NULL && atomic_fetch_sub_explicit(&token->references, 1, memory_order_acq_rel) == 1) {
         stint_token *parent = token->parent;
-        sti_token_descriptor_end(atomic_load_explicit(&token->descriptor, memory_order_relaxed));
+        sti_token_fd_end(atomic_load_explicit(&token->descriptor, memory_order_relaxed));
         sti_process_free(token);
         token = parent;
     }
@@ -69,7 +69,7 @@ void stint_token_release(stint_token *token)
 /* --- A token's file descriptor for poll: an event descriptor that becomes readable when the token, or one above it, is set.
  * Made at the first call, written by the watch thread, closed with the token. Any thread. */
 
-struct sti_token_descriptor {
+struct sti_token_fd {
     struct sti_watch watch;
     const stint_token *token;
     int descriptor;
@@ -79,7 +79,7 @@ struct sti_token_descriptor {
 static uint64_t look_at_token(struct sti_watch *watch, uint64_t now)
 {
     (void)now;
-    struct sti_token_descriptor *made = (struct sti_token_descriptor *)watch;
+    struct sti_token_fd *made = (struct sti_token_fd *)watch;
     if (!made->written && stint_token_is_set(made->token)) {
         made->written = true;
         eventfd_write(made->descriptor, 1);
@@ -87,9 +87,9 @@ static uint64_t look_at_token(struct sti_watch *watch, uint64_t now)
     return STI_WATCH_NEVER;
 }
 
-static int make(const stint_token *token, struct sti_token_descriptor **result)
+static int make(const stint_token *token, struct sti_token_fd **result)
 {
-    struct sti_token_descriptor *made = sti_process_calloc(1, sizeof *made);
+    struct sti_token_fd *made = sti_process_calloc(1, sizeof *made);
     if (made == NULL)
         return ENOMEM;
     made->watch.look = look_at_token;
@@ -106,7 +106,7 @@ static int make(const stint_token *token, struct sti_token_descriptor **result)
     return 0;
 }
 
-void sti_token_descriptor_end(struct sti_token_descriptor *made)
+void sti_token_fd_end(struct sti_token_fd *made)
 {
     if (made == NULL)
         return;
@@ -115,13 +115,13 @@ void sti_token_descriptor_end(struct sti_token_descriptor *made)
     sti_process_free(made);
 }
 
-int stint_token_descriptor(stint_token *token, int *descriptor)
+int stint_token_fd(stint_token *token, int *descriptor)
 {
     if (token == NULL || descriptor == NULL)
         return EINVAL;
-    struct sti_token_descriptor *made = atomic_load_explicit(&token->descriptor, memory_order_acquire);
+    struct sti_token_fd *made = atomic_load_explicit(&token->descriptor, memory_order_acquire);
     if (made == NULL) {
-        struct sti_token_descriptor *mine;
+        struct sti_token_fd *mine;
         int error = make(token, &mine);
         if (error != 0)
             return error;
@@ -130,7 +130,7 @@ int stint_token_descriptor(stint_token *token, int *descriptor)
                                                     memory_order_acquire))
             made = mine;
         else
-            sti_token_descriptor_end(mine);
+            sti_token_fd_end(mine);
         if (stint_token_is_set(token))
             sti_watch_wake();
     }

@@ -95,8 +95,8 @@ static void collect(struct window *window, uint64_t time_ns)
 {
     const struct job *newest = job_at(window, window->next - 1);
     const struct job *oldest = job_at(window, window->oldest);
-    stint_future_wait_for(stint_future_ready(newest->future) ? oldest->future : newest->future, time_ns, NULL);
-    while (window->oldest < window->next && stint_future_ready(job_at(window, window->oldest)->future))
+    stint_future_wait_for(stint_future_is_ready(newest->future) ? oldest->future : newest->future, time_ns, NULL);
+    while (window->oldest < window->next && stint_future_is_ready(job_at(window, window->oldest)->future))
         report_oldest(window);
     show_progress(window);
 }

@@ -22,7 +22,7 @@ static int look(void *unused)
 {
     (void)unused;
     stint_checkpoint();
-    return stint_interrupted();
+    return stint_is_interrupted();
 }
 
 /* Every statement of the text, one after the other, to its last row. Text that ends at a zero byte is SQLite's rule. */

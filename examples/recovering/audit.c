@@ -11,11 +11,11 @@
 
 static void *volatile cache;
 
-static void report_descriptor(const stint_descriptor *left, void *unused)
+static void report_descriptor(const stint_open_fd *left, void *unused)
 {
     (void)unused;
     printf("%s left %s open\n", left->task, left->target);
-    close(left->descriptor);
+    close(left->fd);
 }
 
 static void report_root(const stint_root *root, void *unused)
@@ -51,19 +51,18 @@ int main(void)
 {
     stint_options options = STINT_OPTIONS_INIT;
     options.budget.allocation = 1 << 20;
-    options.audit_descriptors = true;
+    options.audit_fds = true;
     stint_outcome first;
     stint_outcome second;
-    stint_set_descriptor_report(report_descriptor, NULL);
-    stint_set_root_report(report_root, NULL);
+    stint_fds_set_report(report_descriptor, NULL);
+    stint_roots_set_report(report_root, NULL);
     options.name = "careless";
     if (stint_run(careless, NULL, &options, &first) != 0)
         return 1;
     options.name = "careful";
     if (stint_run(careful, NULL, &options, &second) != 0)
         return 1;
-    printf("careful left %d descriptors open, %d bytes kept\n", (int)second.usage.descriptors, (int)second.usage.kept);
+    printf("careful left %d descriptors open, %d bytes kept\n", (int)second.usage.open_fds, (int)second.usage.kept);
     free(cache);
-    return first.usage.descriptors != 1 || first.usage.kept == 0 || second.usage.descriptors != 0 ||
-           second.usage.kept != 0;
+    return first.usage.open_fds != 1 || first.usage.kept == 0 || second.usage.open_fds != 0 || second.usage.kept != 0;
 }

@@ -28,8 +28,8 @@
 #define SHORT_SLEEP_NS UINT64_C(10000000)
 
 /* Of threads that are no workers: every fork and join takes the slow path. */
-static struct stint_forks no_forks;
-__thread struct stint_forks *stint_thread_forks = &no_forks;
+static struct stint_forks_ no_forks;
+__thread struct stint_forks_ *stint_thread_forks_ = &no_forks;
 
 /* --- Sharing ------------------------------------------------------------------------------------------------------ */
 
@@ -52,7 +52,7 @@ void sti_fork_share_all(struct sti_worker *worker)
         sti_park_notify_shared(worker->pool);
 }
 
-int stint_fork_slowly(stint_subtask *subtask, stint_fn *fn, void *arg)
+int stint_fork_slow_(stint_subtask *subtask, stint_fn *fn, void *arg)
 {
     if (subtask == NULL || fn == NULL)
         return EINVAL;
@@ -60,7 +60,7 @@ int stint_fork_slowly(stint_subtask *subtask, stint_fn *fn, void *arg)
     subtask->arg = arg;
     struct sti_worker *worker = sti_worker_current();
     if (worker == NULL || !sti_split_push(&worker->split, subtask)) {
-        subtask->place = STINT_FORK_IN_JOIN;
+        subtask->place = STINT_FORK_IN_JOIN_;
         sti_forks_in_joins++;
         return 0;
     }
@@ -213,7 +213,7 @@ static void end_in_join(void)
 static int run(stint_subtask *subtask, void **value)
 {
     void *result = NULL;
-    subtask->place = STINT_FORK_JOINED;
+    subtask->place = STINT_FORK_JOINED_;
     int code = subtask->fn(subtask->arg, &result);
     if (value != NULL)
         *value = result;
@@ -226,7 +226,7 @@ static int collect(struct sti_worker *worker, stint_subtask *subtask, void **val
     int code = offer->code;
     if (value != NULL)
         *value = offer->value;
-    subtask->place = STINT_FORK_JOINED;
+    subtask->place = STINT_FORK_JOINED_;
     struct sti_thrown thrown = offer->thrown; /* the place may be another's when it is thrown on */
     stint_checkpoint();
     if (__builtin_expect(thrown.exception != NULL, 0))
@@ -234,17 +234,17 @@ static int collect(struct sti_worker *worker, stint_subtask *subtask, void **val
     return code;
 }
 
-int stint_join_slowly(stint_subtask *subtask, void **value)
+int stint_join_slow_(stint_subtask *subtask, void **value)
 {
     if (subtask == NULL)
         return EINVAL;
-    if (subtask->place == STINT_FORK_IN_JOIN) {
+    if (subtask->place == STINT_FORK_IN_JOIN_) {
         end_in_join();
         return run(subtask, value);
     }
     struct sti_worker *worker = sti_worker_current();
     if (worker == NULL || !sti_split_holds(&worker->split, subtask))
-        return stint_interrupted() ? ECANCELED : EINVAL; /* settled, or not a fork at all */
+        return stint_is_interrupted() ? ECANCELED : EINVAL; /* settled, or not a fork at all */
     bool newest = subtask->place == worker->split.forks.depth - 1;
     if (sti_split_is_asked(&worker->split))
         answer(worker, newest ? subtask->place : worker->split.forks.depth);
@@ -254,17 +254,17 @@ int stint_join_slowly(stint_subtask *subtask, void **value)
 void stint_fork_drop(stint_subtask *subtask)
 {
     struct sti_worker *worker = sti_worker_current();
-    if (subtask == NULL || subtask->place == STINT_FORK_JOINED)
+    if (subtask == NULL || subtask->place == STINT_FORK_JOINED_)
         return;
-    if (subtask->place != STINT_FORK_IN_JOIN && worker != NULL && sti_split_holds(&worker->split, subtask) &&
+    if (subtask->place != STINT_FORK_IN_JOIN_ && worker != NULL && sti_split_holds(&worker->split, subtask) &&
         !sti_split_take(&worker->split, subtask->place)) {
         struct sti_offer *offer = await(worker, subtask->place, true);
         if (offer->thrown.exception != NULL)
             sti_boundary_drop(&offer->thrown);
     }
-    if (subtask->place == STINT_FORK_IN_JOIN)
+    if (subtask->place == STINT_FORK_IN_JOIN_)
         end_in_join();
-    subtask->place = STINT_FORK_JOINED;
+    subtask->place = STINT_FORK_JOINED_;
 }
 
 /* --- Settling ----------------------------------------------------------------------------------------------------- */
@@ -292,7 +292,7 @@ static void settle(struct sti_forks *forks, size_t kept)
 
 static size_t not_left(struct sti_forks *forks, size_t from, const struct sti_way *way)
 {
-    const struct stint_forks *own = &worker_of(forks)->split.forks;
+    const struct stint_forks_ *own = &worker_of(forks)->split.forks;
     size_t place = from;
     while (place < own->depth && !sti_way_passes(way, (uintptr_t)own->places[place]))
         place++;
@@ -310,11 +310,11 @@ void sti_fork_begin_thread(struct sti_worker *worker)
 {
     worker->below = (struct sti_forks){ .outstanding = &worker->split.forks.depth, .settle = settle, .not_left = not_left, .wake = wake };
     if (sti_forks_register(&worker->below) == 0)
-        stint_thread_forks = &worker->split.forks;
+        stint_thread_forks_ = &worker->split.forks;
 }
 
 void sti_fork_end_thread(void)
 {
-    stint_thread_forks = &no_forks;
+    stint_thread_forks_ = &no_forks;
     sti_forks_register(NULL);
 }

@@ -93,7 +93,7 @@ static void update_floor(struct sti_split *split)
 
 bool sti_split_push(struct sti_split *split, stint_subtask *subtask)
 {
-    struct stint_forks *forks = &split->forks;
+    struct stint_forks_ *forks = &split->forks;
     if (forks->depth >= STI_SPLIT_CAPACITY)
         return false;
     subtask->place = forks->depth;
@@ -211,7 +211,7 @@ bool sti_split_holds(const struct sti_split *split, const stint_subtask *subtask
 /* The places of holes that have nothing newer above them are free again. */
 static void give_back(struct sti_split *split)
 {
-    struct stint_forks *forks = &split->forks;
+    struct stint_forks_ *forks = &split->forks;
     size_t depth = forks->depth;
     while (split->holes > 0 && split->forks.places[depth - 1] == NULL) {
         depth--;

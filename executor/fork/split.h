@@ -14,7 +14,7 @@
 
 #include "alloc/interrupt/boundary.h"
 
-#define STI_SPLIT_CAPACITY STINT_FORK_PLACES
+#define STI_SPLIT_CAPACITY STINT_FORK_SLOTS_
 
 struct sti_group;
 struct sti_worker;
@@ -42,11 +42,11 @@ struct sti_offer {
 };
 
 struct sti_split {
-    struct stint_forks forks; /* what the inline functions work on */
-    size_t split;             /* the owner's knowledge of bounds */
-    size_t base;              /* places below are of a task that waits below the running one */
-    size_t holes;             /* places of forks that were joined before newer ones */
-    const void *task;         /* that the forks which are shared now are parts of */
+    struct stint_forks_ forks; /* what the inline functions work on */
+    size_t split;              /* the owner's knowledge of bounds */
+    size_t base;               /* places below are of a task that waits below the running one */
+    size_t holes;              /* places of forks that were joined before newer ones */
+    const void *task;          /* that the forks which are shared now are parts of */
     _Alignas(64) _Atomic uint64_t bounds;
     struct sti_offer offers[STI_SPLIT_CAPACITY];
 };

@@ -99,9 +99,9 @@ static unsigned default_workers(void)
 
 static unsigned substitutes_of(const stint_pool_options *options)
 {
-    if (options->spares == STINT_NO_SPARES)
+    if (options->substitutes == STINT_NO_SUBSTITUTES)
         return 0;
-    return options->spares != 0 ? options->spares : STI_SUBSTITUTES_DEFAULT;
+    return options->substitutes != 0 ? options->substitutes : STI_SUBSTITUTES_DEFAULT;
 }
 
 int stint_pool_create(stint_pool **pool, const stint_pool_options *options)
@@ -110,7 +110,7 @@ int stint_pool_create(stint_pool **pool, const stint_pool_options *options)
     if (options == NULL)
         options = &defaults;
     if (pool == NULL || options->workers > STI_WORKERS_MAX || options->queue_capacity > STI_QUEUE_CAPACITY_MAX ||
-        (options->spares > STI_SUBSTITUTES_MAX && options->spares != STINT_NO_SPARES) ||
+        (options->substitutes > STI_SUBSTITUTES_MAX && options->substitutes != STINT_NO_SUBSTITUTES) ||
         !sti_link_flags_valid(options->flags))
         return EINVAL;
     if (sti_backend_check() != 0 || !sti_link_allows(options->flags))

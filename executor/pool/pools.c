@@ -158,7 +158,7 @@ __attribute__((constructor)) static void prepare(void)
 
 static void add_tally(stint_pool_statistics *statistics, const struct sti_tally *tally)
 {
-    for (size_t i = 0; i < STINT_REASONS_MOST; i++)
+    for (size_t i = 0; i < STINT_REASONS_MAX; i++)
         statistics->outcomes[i] += atomic_load_explicit(&tally->outcomes[i], memory_order_relaxed);
 }
 
@@ -173,8 +173,8 @@ int stint_pool_read(const stint_pool *pool, stint_pool_statistics *statistics)
         .waiting = atomic_load_explicit(&pool->fair_queue.waiting, memory_order_relaxed),
         .held_back = atomic_load_explicit(&pool->fair_queue.held, memory_order_relaxed),
         .asleep = atomic_load_explicit(&pool->substitutes.asleep, memory_order_relaxed),
-        .spares = sti_pool_slots(pool) - pool->worker_count,
-        .standing_in = atomic_load_explicit(&pool->substitutes.standing_in, memory_order_relaxed),
+        .substitutes = sti_pool_slots(pool) - pool->worker_count,
+        .substituting = atomic_load_explicit(&pool->substitutes.substituting, memory_order_relaxed),
         .replaced = atomic_load_explicit(&pool->substitutes.replaced, memory_order_relaxed),
         .unreplaced = atomic_load_explicit(&pool->substitutes.unreplaced, memory_order_relaxed),
     };

@@ -32,7 +32,7 @@ typedef _Atomic uint64_t sti_counter;
 
 struct sti_tally {
     bool shared;
-    sti_counter outcomes[STINT_REASONS_MOST];
+    sti_counter outcomes[STINT_REASONS_MAX];
 };
 
 /* The counter's only writer. */

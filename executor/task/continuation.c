@@ -297,18 +297,18 @@ bool sti_wake_word_sleep(sti_task *task, uint32_t value, uint64_t deadline_ns)
     return sti_task_is_resolved(task);
 }
 
-/* --- stint_future_then, stint_future_follow: callbacks of the application's. Any thread.
+/* --- stint_future_then, stint_future_add_continuation: callbacks of the application's. Any thread.
  *
  * The resolving thread may be in the midst of a task, which cancels another, or runs one that it waits for. The callback
  * is no part of that task: the thread's scopes are suspended from its scopes first. */
 
-/* What stint_follower is, to the library. */
+/* What stint_continuation is, to the library. */
 struct callback {
     struct sti_continuation continuation;
-    stint_callback *function;
+    stint_callback_fn *function;
     void *arg;
 };
-_Static_assert(sizeof(struct callback) == sizeof(stint_follower), "the public record has room for it");
+_Static_assert(sizeof(struct callback) == sizeof(stint_continuation), "the public record has room for it");
 
 static void call_aside(const struct callback *callback)
 {
@@ -334,7 +334,7 @@ static void call_and_free(struct sti_continuation *continuation)
 }
 
 static void follow(stint_future *future, struct callback *record, void (*run)(struct sti_continuation *continuation),
-                   stint_callback *function, void *arg)
+                   stint_callback_fn *function, void *arg)
 {
     record->continuation.task = future;
     record->continuation.run = run;
@@ -343,7 +343,7 @@ static void follow(stint_future *future, struct callback *record, void (*run)(st
     sti_continuation_add(&record->continuation);
 }
 
-int stint_future_then(stint_future *future, stint_callback *callback, void *arg)
+int stint_future_then(stint_future *future, stint_callback_fn *callback, void *arg)
 {
     if (future == NULL || callback == NULL)
         return EINVAL;
@@ -356,7 +356,7 @@ int stint_future_then(stint_future *future, stint_callback *callback, void *arg)
     return 0;
 }
 
-int stint_future_follow(stint_future *future, stint_follower *continuation, stint_callback *callback, void *arg)
+int stint_future_add_continuation(stint_future *future, stint_continuation *continuation, stint_callback_fn *callback, void *arg)
 {
     if (future == NULL || continuation == NULL || callback == NULL)
         return EINVAL;
@@ -364,7 +364,7 @@ int stint_future_follow(stint_future *future, stint_follower *continuation, stin
     return 0;
 }
 
-int stint_future_unfollow(stint_future *future, stint_follower *continuation)
+int stint_future_remove_continuation(stint_future *future, stint_continuation *continuation)
 {
     if (future == NULL || continuation == NULL)
         return EINVAL;

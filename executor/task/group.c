@@ -221,7 +221,7 @@ static struct idleness *make_idleness(void)
     return idleness;
 }
 
-int stint_group_idle(stint_group *group, stint_future **idle)
+int stint_group_when_idle(stint_group *group, stint_future **idle)
 {
     if (group == NULL || idle == NULL)
         return EINVAL;
@@ -292,7 +292,7 @@ static int wait_in_task(stint_group *group, stint_outcome *outcome)
 static int wait_for_idle(stint_group *group, uint64_t deadline_ns, stint_outcome *outcome)
 {
     stint_future *idle;
-    int error = stint_group_idle(group, &idle);
+    int error = stint_group_when_idle(group, &idle);
     if (error != 0)
         return error;
     error = wait_for(idle, deadline_ns);

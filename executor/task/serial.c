@@ -32,7 +32,7 @@ struct entry {
 struct stint_serial {
     atomic_uint references; /* the owner's and each entry's that has not ended */
     stint_pool *pool;
-    size_t most_waiting;
+    size_t max_waiting;
     pthread_mutex_t lock;
     size_t waiting; /* or about to */
     struct entry *first;
@@ -40,7 +40,7 @@ struct stint_serial {
     struct entry *current;
 };
 
-int stint_serial_create(stint_serial **serial, stint_pool *pool, size_t most_waiting)
+int stint_serial_create(stint_serial **serial, stint_pool *pool, size_t max_waiting)
 {
     if (serial == NULL || pool == NULL)
         return EINVAL;
@@ -50,7 +50,7 @@ int stint_serial_create(stint_serial **serial, stint_pool *pool, size_t most_wai
         return ENOMEM;
     atomic_init(&created->references, 1);
     created->pool = pool;
-    created->most_waiting = most_waiting != 0 ? most_waiting : SIZE_MAX;
+    created->max_waiting = max_waiting != 0 ? max_waiting : SIZE_MAX;
     pthread_mutex_init(&created->lock, NULL);
     *serial = created;
     return 0;
@@ -148,7 +148,7 @@ static void turn_has_ended(struct sti_continuation *continuation)
 static bool reserve(stint_serial *serial)
 {
     sti_plain_mutex_lock(&serial->lock);
-    bool free = serial->waiting < serial->most_waiting;
+    bool free = serial->waiting < serial->max_waiting;
     serial->waiting += free;
     sti_plain_mutex_unlock(&serial->lock);
     return free;

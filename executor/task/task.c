@@ -160,7 +160,7 @@ bool sti_task_count_unstarted(sti_task *task, struct sti_tally *tally)
  * Inside a task, a wait is a sample point: when it has succeeded, and nothing of ours is held any more, an interrupt
  * that is due is delivered. */
 
-bool stint_future_ready(const stint_future *future)
+bool stint_future_is_ready(const stint_future *future)
 {
     return future != NULL && sti_task_is_resolved(future);
 }

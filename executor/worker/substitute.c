@@ -27,7 +27,7 @@ void sti_substitutes_init(struct sti_substitutes *substitutes, unsigned workers,
     substitutes->retired = NULL;
     substitutes->sleepers = NULL;
     atomic_init(&substitutes->asleep, 0);
-    atomic_init(&substitutes->standing_in, 0);
+    atomic_init(&substitutes->substituting, 0);
     atomic_init(&substitutes->replaced, 0);
     atomic_init(&substitutes->unreplaced, 0);
 }
@@ -73,7 +73,7 @@ static bool is_ending(const struct sti_substitutes *substitutes)
 
 static void count_standing_in(struct sti_substitutes *substitutes, int change)
 {
-    change_by(&substitutes->standing_in, change);
+    change_by(&substitutes->substituting, change);
 }
 
 static void retire(struct sti_substitutes *substitutes, struct sti_worker *substitute)

@@ -56,11 +56,11 @@ struct sti_substitutes {
     atomic_bool ending;
     struct sti_worker *retired;
     struct sti_sleeper *sleepers;
-    atomic_uint asleep;      /* this and the next three to be read by anybody: workers that have given their place up in
+    atomic_uint asleep; /* this and the next three to be read by anybody: workers that have given their place up in
                               * the midst of a task */
-    atomic_uint standing_in; /* substitutes that are not retired */
-    sti_counter replaced;    /* how often a substitute took a sleeper's place */
-    sti_counter unreplaced;  /* how often none could be had, although a place was free */
+    atomic_uint substituting; /* substitutes that are not retired */
+    sti_counter replaced;     /* how often a substitute took a sleeper's place */
+    sti_counter unreplaced;   /* how often none could be had, although a place was free */
 };
 
 void sti_substitutes_init(struct sti_substitutes *substitutes, unsigned workers, unsigned max);

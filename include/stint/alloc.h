@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * The metered allocation functions under names of their own. They exist in every build; where the library replaces
- * malloc (see stint_overrides_malloc), malloc and its family are the same functions. Inside a scope blocks come from the
+ * malloc (see stint_malloc_is_overridden), malloc and its family are the same functions. Inside a scope blocks come from the
  * task's heap, outside from the process's. A block may be freed, grown or measured from any thread.
  *
  * Semantics are those of the C library's functions of the same name, with two notes: stint_malloc(0) and

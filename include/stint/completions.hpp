@@ -40,7 +40,7 @@ class Completions
         detail::check(stint_completions_add(queue_, future.handle(), data), "stint_completions_add");
     }
     /* For poll and epoll: readable while there are completions. It belongs to the queue. */
-    [[nodiscard]] int descriptor() const noexcept
+    [[nodiscard]] int fd() const noexcept
     {
         return stint_completions_fd(queue_);
     }

@@ -62,34 +62,34 @@ STINT_API void stint_fork_drop(stint_subtask *subtask);
 
 /* --- What the functions above work with --------------------------------------------------------------------------- */
 
-#define STINT_FORK_PLACES 4096
+#define STINT_FORK_SLOTS_ 4096
 
 /* The forks of a thread, as far as the fast paths know them. The first line is the thread's own; of the second, others
  * write limit and floor: to ask for work, they make them such that the next fork or join takes its slow path. */
-struct stint_forks {
+struct stint_forks_ {
     size_t depth; /* outstanding forks */
     char line[64 - sizeof(size_t)];
     size_t limit; /* atomic; a fork at this depth or beyond goes the slow way */
     size_t floor; /* atomic; a join of a place below goes the slow way */
     char lines[64 - 2 * sizeof(size_t)];
-    stint_subtask *places[STINT_FORK_PLACES];
+    stint_subtask *places[STINT_FORK_SLOTS_];
 } __attribute__((aligned(64)));
 
-#define STINT_FORK_JOINED (SIZE_MAX - 1)
-#define STINT_FORK_IN_JOIN (SIZE_MAX - 2) /* it runs in its join */
+#define STINT_FORK_JOINED_ (SIZE_MAX - 1)
+#define STINT_FORK_IN_JOIN_ (SIZE_MAX - 2) /* it runs in its join */
 
 /* The calling thread's; never NULL. */
-extern STINT_API __thread struct stint_forks *stint_thread_forks __attribute__((tls_model("initial-exec")));
+extern STINT_API __thread struct stint_forks_ *stint_thread_forks_ __attribute__((tls_model("initial-exec")));
 
-STINT_API int stint_fork_slowly(stint_subtask *subtask, stint_fn *fn, void *arg);
-STINT_API int stint_join_slowly(stint_subtask *subtask, void **value);
+STINT_API int stint_fork_slow_(stint_subtask *subtask, stint_fn *fn, void *arg);
+STINT_API int stint_join_slow_(stint_subtask *subtask, void **value);
 
-static inline __attribute__((always_inline)) int stint_fork_here(struct stint_forks *forks, stint_subtask *subtask,
-                                                                 stint_fn *fn, void *arg)
+static inline __attribute__((always_inline)) int stint_fork_here_(struct stint_forks_ *forks, stint_subtask *subtask,
+                                                                  stint_fn *fn, void *arg)
 {
     size_t depth = forks->depth;
     if (__builtin_expect(depth >= __atomic_load_n(&forks->limit, __ATOMIC_RELAXED), 0))
-        return stint_fork_slowly(subtask, fn, arg);
+        return stint_fork_slow_(subtask, fn, arg);
     subtask->fn = fn;
     subtask->arg = arg;
     subtask->place = depth;
@@ -101,7 +101,7 @@ static inline __attribute__((always_inline)) int stint_fork_here(struct stint_fo
 }
 
 /* Take the newest fork back, to call its function. False: it has to be joined slowly. */
-static inline __attribute__((always_inline)) int stint_take_here(struct stint_forks *forks, stint_subtask *subtask)
+static inline __attribute__((always_inline)) int stint_take_here_(struct stint_forks_ *forks, stint_subtask *subtask)
 {
     size_t place = subtask->place;
     if (__builtin_expect(forks->depth - 1 != place || place < __atomic_load_n(&forks->floor, __ATOMIC_RELAXED), 0))
@@ -109,7 +109,7 @@ static inline __attribute__((always_inline)) int stint_take_here(struct stint_fo
     /* The same as depth - 1, but known since the fork: the processor need not wait for all forks and joins in between. */
     __asm__("" : "+r"(place));
     forks->depth = place;
-    subtask->place = STINT_FORK_JOINED;
+    subtask->place = STINT_FORK_JOINED_;
     return 1;
 }
 
@@ -117,14 +117,14 @@ static inline int stint_fork(stint_subtask *subtask, stint_fn *fn, void *arg)
 {
     if (__builtin_expect(subtask == NULL || fn == NULL, 0))
         return EINVAL;
-    return stint_fork_here(stint_thread_forks, subtask, fn, arg);
+    return stint_fork_here_(stint_thread_forks_, subtask, fn, arg);
 }
 
 static inline int stint_join(stint_subtask *subtask, void **value)
 {
     void *unused;
-    if (__builtin_expect(subtask == NULL || !stint_take_here(stint_thread_forks, subtask), 0))
-        return stint_join_slowly(subtask, value);
+    if (__builtin_expect(subtask == NULL || !stint_take_here_(stint_thread_forks_, subtask), 0))
+        return stint_join_slow_(subtask, value);
     if (value == NULL)
         value = &unused;
     *value = NULL;

@@ -17,7 +17,7 @@
  *         return sum + right;
  *     }
  *
- *     long result = fib(stint_here_now(), 30);
+ *     long result = fib(stint_here_current(), 30);
  *
  * A join of a fork that nobody took calls the function itself, not through a pointer, so that the compiler sees what it
  * calls and may inline it; and the thread's forks are handed down as an argument, and not looked up each time. The form of
@@ -32,11 +32,11 @@ STINT_BEGIN_DECLS
 
 /* The forks of the thread that a function runs on: its first argument, to be handed on as it came. Good on this thread, in
  * this task or subtask. */
-typedef struct stint_forks *stint_here;
+typedef struct stint_forks_ *stint_here;
 
-static inline stint_here stint_here_now(void)
+static inline stint_here stint_here_current(void)
 {
-    return stint_thread_forks;
+    return stint_thread_forks_;
 }
 
 /* Declares the static function
@@ -65,21 +65,21 @@ static inline stint_here stint_here_now(void)
     {                                                                                                                  \
         struct name##_subtask *subtask = (struct name##_subtask *)of_subtask;                                          \
         (void)value;                                                                                                   \
-        subtask->result = name(stint_here_now(), subtask->argument);                                                   \
+        subtask->result = name(stint_here_current(), subtask->argument);                                               \
         return 0;                                                                                                      \
     }                                                                                                                  \
     static inline int name##_fork(stint_here here, struct name##_subtask *subtask, argument_type argument)             \
     {                                                                                                                  \
         subtask->argument = argument;                                                                                  \
-        return stint_fork_here(here, &subtask->subtask, name##_call, subtask);                                         \
+        return stint_fork_here_(here, &subtask->subtask, name##_call, subtask);                                        \
     }                                                                                                                  \
     static inline int name##_join(stint_here here, struct name##_subtask *subtask, result_type *result)                \
     {                                                                                                                  \
-        if (__builtin_expect(stint_take_here(here, &subtask->subtask), 1)) {                                           \
+        if (__builtin_expect(stint_take_here_(here, &subtask->subtask), 1)) {                                          \
             *result = name(here, subtask->argument);                                                                   \
             return 0;                                                                                                  \
         }                                                                                                              \
-        int error = stint_join_slowly(&subtask->subtask, NULL);                                                        \
+        int error = stint_join_slow_(&subtask->subtask, NULL);                                                         \
         if (error != 0)                                                                                                \
             memset((void *)&subtask->result, 0, sizeof subtask->result);                                               \
         *result = subtask->result;                                                                                     \

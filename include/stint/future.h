@@ -12,12 +12,12 @@ STINT_BEGIN_DECLS
 typedef struct stint_future stint_future;
 
 /* Whether it has resolved. False for NULL. Any thread; never blocks. */
-STINT_API bool stint_future_ready(const stint_future *future);
+STINT_API bool stint_future_is_ready(const stint_future *future);
 
 /* Wait until it has resolved and copy the outcome (outcome may be NULL). May be called again and from several threads:
  * each gets the same outcome, and the value in it has one owner, to be agreed among them. Inside a task of the same
  * pool, an awaited task that nobody has started is run right here, in a scope of its own, as long as half the stack is
- * free; otherwise the task sleeps, and a spare worker takes its place (stint_pool_options.spares). A wait that succeeds is
+ * free; otherwise the task sleeps, and a substitute worker takes its place (stint_pool_options.substitutes). A wait that succeeds is
  * a sample point, so in STINT_JUMP it may not return. So is one that sleeps when an interrupt comes (a deadline, a
  * cancellation, the end of the pool): some ten milliseconds later at most it is delivered. Where it has to wait (masks,
  * locks that are held), so it does until the future has resolved; and what is run right here is not cut short.
@@ -25,7 +25,7 @@ STINT_API bool stint_future_ready(const stint_future *future);
  * called to wait for, or over others for itself: of tasks that wait for each other in a circle, in whatever pools and none
  * of them with a time-out, one is told, some ten milliseconds after the last has fallen asleep; or called in a callback,
  * and not resolved; ECANCELED: the calling task, in STINT_FAIL, is to stop; EOWNERDEAD: not resolved, and this process was
- * forked from the pool's; EAGAIN: every thread of the pool waits, no spare is left, and no stack has room for the awaited
+ * forked from the pool's; EAGAIN: every thread of the pool waits, no substitute is left, and no stack has room for the awaited
  * task, or it was delayed (delayed.h) and there is no place for it in the queue (try again later). */
 STINT_API int stint_future_wait(stint_future *future, stint_outcome *outcome);
 
@@ -35,7 +35,7 @@ STINT_API int stint_future_wait_for(stint_future *future, uint64_t timeout_ns, s
 
 /* What is called when a future has resolved. The future need not have been retained: it is valid during the call, and may
  * be released in it. */
-typedef void stint_callback(stint_future *future, const stint_outcome *outcome, void *arg);
+typedef void stint_callback_fn(stint_future *future, const stint_outcome *outcome, void *arg);
 
 /* Have callback(future, outcome, arg) called once, when the future has resolved.
  *
@@ -56,27 +56,28 @@ typedef void stint_callback(stint_future *future, const stint_outcome *outcome, 
  * any pool return EDEADLK. It must return (exception.h says what becomes of one that does not).
  *
  * 0; EINVAL: future or callback is NULL; ENOMEM (callback will not be called). Any thread. */
-STINT_API int stint_future_then(stint_future *future, stint_callback *callback, void *arg);
+STINT_API int stint_future_then(stint_future *future, stint_callback_fn *callback, void *arg);
 
 /* The record of a callback that can be taken back, in the caller's memory. Its fields are the library's. */
-typedef struct stint_follower {
+typedef struct stint_continuation {
     void *fields[4];
-    stint_callback *callback;
+    stint_callback_fn *callback;
     void *arg;
-} stint_follower;
+} stint_continuation;
 
 /* As stint_future_then, but with a record of the caller's: so it needs no memory, and can be taken back. The record
  * must stay until the callback begins, in which it may be freed, or used again; or until it has been taken back.
  * 0; EINVAL: an argument but arg is NULL. Any thread. */
-STINT_API int stint_future_follow(stint_future *future, stint_follower *follower, stint_callback *callback, void *arg);
+STINT_API int stint_future_add_continuation(stint_future *future, stint_continuation *continuation,
+                                            stint_callback_fn *callback, void *arg);
 
-/* Take back what was given to stint_future_follow for this future, which must not have been released. It takes the same
+/* Take back what was given to stint_future_add_continuation for this future, which must not have been released. It takes the same
  * time however many others there are. A loop that waits for one of its own futures and for one that outlives it takes
  * the callback on that one back at the end of each turn. (C++'s stop_callback, of which this is the half that never
  * waits.)
  * 0: the callback will not be called; EBUSY: it has begun, and has not returned; EALREADY: it has returned. EINVAL: an
  * argument is NULL, or the record was last given for another future. Any thread, also in callbacks. */
-STINT_API int stint_future_unfollow(stint_future *future, stint_follower *follower);
+STINT_API int stint_future_remove_continuation(stint_future *future, stint_continuation *continuation);
 
 /* Make *all a future that resolves when all of these have: Ok, with no value, if all of them are; otherwise with the
  * status, reason and error of the first in the array that is not. It does not resolve before the last one has, so nothing

@@ -67,7 +67,7 @@ template <class T = void> class [[nodiscard]] Future
     }
     [[nodiscard]] bool ready() const noexcept
     {
-        return stint_future_ready(future_);
+        return stint_future_is_ready(future_);
     }
     void cancel() const noexcept
     {

@@ -28,7 +28,7 @@ typedef enum stint_victim {
  * size when descriptors have run out. A program may close it with others: another is opened. Where none can be had any
  * more, the most that the process has ever held counts as what it holds.
  * 0; ENOENT, EMFILE and others of open: /proc/self/statm cannot be read. Any thread. */
-STINT_API int stint_set_global_memory_limit(size_t bytes);
+STINT_API int stint_global_set_memory_limit(size_t bytes);
 
 /* In place of a number of bytes: what the process's control group (a container's, a service's) leaves it. That is the
  * least of memory.high and 15/16 of memory.max, or in version 1 of memory.limit_in_bytes, of the group and of all above
@@ -40,7 +40,7 @@ STINT_API int stint_set_global_memory_limit(size_t bytes);
 STINT_API size_t stint_global_memory_limit(void);
 
 /* 0; EINVAL: no known value. Any thread. */
-STINT_API int stint_set_global_victim(stint_victim victim);
+STINT_API int stint_global_set_victim(stint_victim victim);
 
 /* A task has been chosen. */
 typedef struct stint_global_event {
@@ -50,11 +50,11 @@ typedef struct stint_global_event {
     size_t held;      /* by the victim, when it was last measured */
 } stint_global_event;
 
-typedef void stint_global_report(const stint_global_event *event, void *arg);
+typedef void stint_global_report_fn(const stint_global_event *event, void *arg);
 
 /* Be told of each victim, when it has ended, on its thread and outside of its scope; report may not run a scope. NULL: nobody
  * is told. Any thread. */
-STINT_API void stint_set_global_report(stint_global_report *report, void *arg);
+STINT_API void stint_global_set_report(stint_global_report_fn *report, void *arg);
 
 STINT_END_DECLS
 

@@ -41,7 +41,7 @@ STINT_API int stint_group_wait_for(stint_group *group, uint64_t timeout_ns, stin
  * completion queues, stint_when_any. Cancelling it does nothing. A task of the group that waits for it hears EDEADLK.
  * The caller's, to be released.
  * 0; EINVAL: an argument is NULL; ENOMEM. Any thread. */
-STINT_API int stint_group_idle(stint_group *group, stint_future **idle);
+STINT_API int stint_group_when_idle(stint_group *group, stint_future **idle);
 
 /* Cancel all that are in the group now. NULL does nothing. Any thread. */
 STINT_API void stint_group_cancel(stint_group *group);

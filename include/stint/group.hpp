@@ -78,7 +78,7 @@ class Group
     [[nodiscard]] All idle() const
     {
         stint_future *future = nullptr;
-        detail::check(stint_group_idle(group_, &future), "stint_group_idle");
+        detail::check(stint_group_when_idle(group_, &future), "stint_group_when_idle");
         return All(future);
     }
     /* Cancel all that are in it now. */

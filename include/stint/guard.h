@@ -8,7 +8,7 @@
  * them. A release runs masked, may allocate within the scope's grace, and must return.
  *
  * A longjmp or setcontext runs the guards of the frames that it leaves, as far as these functions are overridden
- * (stint_overrides_malloc); pthread_exit and pthread_cancel those of the scopes that the thread is in. A frame left in any other
+ * (stint_malloc_is_overridden); pthread_exit and pthread_cancel those of the scopes that the thread is in. A frame left in any other
  * way has its guards dropped. A task that returns with a guard that it has not popped has failed, with EINVAL; that is not
  * run, as its frame is gone.
  *

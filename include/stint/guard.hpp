@@ -47,7 +47,7 @@ class [[nodiscard]] Keep
     Keep &operator=(const Keep &) = delete;
 };
 
-/* The task may sleep meanwhile: a spare worker takes its place (stint/blocking.h). */
+/* The task may sleep meanwhile: a substitute worker takes its place (stint/blocking.h). */
 class [[nodiscard]] Blocking
 {
   public:

@@ -11,7 +11,7 @@
  *   - while masked;
  *   - in an allocation that libc or the dynamic loader makes for itself, nor with a frame of a protected module between
  *     here and the scope: libc (a comparator under qsort), the loader (a constructor under dlopen), the C++ runtime, that
- *     of OpenMP (a parallel region), and what stint_protect_module adds;
+ *     of OpenMP (a parallel region), and what stint_module_protect adds;
  *   - while the task's code holds a mutex, rwlock, spinlock (pthread's, C11's, C++'s), a semaphore that began above 0 or a
  *     locked FILE that it took in the scope, is in pthread_once or call_once, between pthread_cleanup_push and pop (in C
  *     without -fexceptions; elsewhere that is a destructor: docs/cpp.md), in a C++ static initialiser, in what makes a
@@ -30,7 +30,7 @@
 STINT_BEGIN_DECLS
 
 /* An explicit sample point, for loops that do not allocate: looks at tokens and the deadline, and delivers what is due.
- * In STINT_JUMP it may not return; in STINT_FAIL it returns and stint_interrupted() tells. Costs a few nanoseconds. */
+ * In STINT_JUMP it may not return; in STINT_FAIL it returns and stint_is_interrupted() tells. Costs a few nanoseconds. */
 STINT_API void stint_checkpoint(void);
 
 /* The last thing that the function of a scope does, when it has something at hand that is no memory and goes with the value:
@@ -42,7 +42,7 @@ STINT_API bool stint_finish(void);
 /* Whether the innermost scope is being interrupted: something has tripped it, or a scope around it, and will end it.
  * True in guards, and in a STINT_FAIL task from the moment it was noticed. Does not look at tokens or clocks itself:
  * call stint_checkpoint first, as a library's progress callback would. */
-STINT_API bool stint_interrupted(void);
+STINT_API bool stint_is_interrupted(void);
 
 /* Make interrupts wait until the matching stint_unmask. Nests; the last stint_unmask delivers what waited. A task that
  * returns masked has failed, with EINVAL. */
@@ -68,7 +68,7 @@ STINT_API const char *stint_deferral_name(stint_deferral deferral);
 /* Protect a module by name, as libc is protected: no interrupt jumps over a frame of its code. "libssl" means any file
  * called libssl, libssl.* or libssl-*, loaded now or later. For the whole process and for ever; any thread.
  * 0, also when it was protected already; EINVAL: name is NULL, empty, or has a slash; ENOMEM. */
-STINT_API int stint_protect_module(const char *name);
+STINT_API int stint_module_protect(const char *name);
 
 /* Let what a module allocates be the process's, whatever task it runs in: for libraries that keep blocks in caches and
  * pools of their own and hand them from one task to the next (cairo, FFTW's planner, GLib's GVariant, Tcl, the caches of ICU
@@ -82,7 +82,7 @@ STINT_API int stint_protect_module(const char *name);
  * for the whole process and for ever; any thread.
  * 0, also when it was kept already; EINVAL: name is NULL, empty, or has a slash; ENOENT: no such module is loaded, but it
  * is protected if it will be; ENOSPC: 32 modules are kept; ENOMEM. */
-STINT_API int stint_keep_module(const char *name);
+STINT_API int stint_module_keep(const char *name);
 
 /* How a task that sits in somebody else's loop, or sleeps in a system call, is told to stop. On the caller's stack
  * frame. */

@@ -17,7 +17,7 @@ typedef struct stint_link_report {
     bool locked;  /* and so is its pthread_mutex_lock: what a task locks is seen */
 
     /* The first function that is another's, as in "malloc" or "operator new"; NULL: none is, or this library was built to
-     * replace none (stint_overrides_malloc). */
+     * replace none (stint_malloc_is_overridden). */
     const char *function;
 
     /* The file of the module that has it, the program's own is ""; NULL: there is no such function, or it was replaced

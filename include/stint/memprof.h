@@ -87,13 +87,13 @@ typedef struct stint_memprof_options {
     double rate;
     size_t interval;
 
-    size_t callstack_depth; /* return addresses at most; 0: none; at most STINT_MEMPROF_DEPTH_MOST */
+    size_t callstack_depth; /* return addresses at most; 0: none; at most STINT_MEMPROF_DEPTH_MAX */
     stint_memprof_tracker tracker;
     void *arg;     /* the callbacks' */
     uint64_t seed; /* of the random numbers, for tests; 0: another in each profile */
 } stint_memprof_options;
 
-#define STINT_MEMPROF_DEPTH_MOST 1024
+#define STINT_MEMPROF_DEPTH_MAX 1024
 
 /* One sample in 512 KiB, 64 frames. */
 /* clang-format off */

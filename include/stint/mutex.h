@@ -16,12 +16,12 @@
  *     poisoned. So a plain unlock needs no guard, and would not help;
  *   - when that scope ends in any other way, Ok included, with the mutex still held: somebody forgot it;
  *   - when the thread ends, for a mutex that was locked outside of scopes.
- * A task in STINT_FAIL is not left by a jump and unlocks by itself; stint_interrupted() tells it whether what it leaves
+ * A task in STINT_FAIL is not left by a jump and unlocks by itself; stint_is_interrupted() tells it whether what it leaves
  * is whole.
  *
  * The memory is the caller's, must stay where it is, and must outlive every lock. It is process-private.
  *
- * A task that waits for one gives its place to a spare worker (blocking.h), and an interrupt ends the wait: some twenty
+ * A task that waits for one gives its place to a substitute worker (blocking.h), and an interrupt ends the wait: some twenty
  * milliseconds after it has come the wait is a sample point, with the mutex not held. Waits in which nothing comes are
  * none. */
 #ifndef STINT_MUTEX_H

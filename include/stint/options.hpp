@@ -74,10 +74,10 @@ class Token
         return stint_token_is_set(token_);
     }
     /* Readable when it is set; the token's. Throws std::system_error. */
-    [[nodiscard]] int descriptor() const
+    [[nodiscard]] int fd() const
     {
         int descriptor = -1;
-        detail::check(stint_token_descriptor(token_, &descriptor), "stint_token_descriptor");
+        detail::check(stint_token_fd(token_, &descriptor), "stint_token_fd");
         return descriptor;
     }
     [[nodiscard]] stint_token *get() const noexcept
@@ -278,9 +278,9 @@ class Options
         options_.preemptible = on;
         return *this;
     }
-    Options &audit_descriptors(bool on = true) noexcept
+    Options &audit_fds(bool on = true) noexcept
     {
-        options_.audit_descriptors = on;
+        options_.audit_fds = on;
         return *this;
     }
     Options &priority(stint_priority priority) noexcept
@@ -372,9 +372,9 @@ class PoolOptions
         return *this;
     }
     /* 0: none. */
-    PoolOptions &spares(unsigned spares) noexcept
+    PoolOptions &substitutes(unsigned substitutes) noexcept
     {
-        options_.spares = spares != 0 ? spares : STINT_NO_SPARES;
+        options_.substitutes = substitutes != 0 ? substitutes : STINT_NO_SUBSTITUTES;
         return *this;
     }
     PoolOptions &flags(unsigned flags) noexcept
@@ -397,7 +397,7 @@ class PoolOptions
         options_.overdue_arg = arg;
         return *this;
     }
-    /* Called on the thread of each worker and spare as it begins and as it ends; either may be NULL. */
+    /* Called on the thread of each worker and substitute as it begins and as it ends; either may be NULL. */
     PoolOptions &tell(void (*begins)(void *data, unsigned index), void (*ends)(void *data, unsigned index),
                       void *data = nullptr) noexcept
     {

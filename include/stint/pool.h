@@ -34,13 +34,13 @@ typedef struct stint_pool_options {
     const char *name;
 
     /* Keep each worker on one processor of those that the calling thread may run on, one after the other.
-     * Spares, who stand in for now one and now another of them, may run on all of these. */
+     * Substitutes, who stand in for now one and now another of them, may run on all of these. */
     bool pinned;
 
     /* Spare workers that may stand in for those that sleep in a blocking region (blocking.h) or in a wait for a future; 0:
-     * 64; STINT_NO_SPARES: none. At most 1024. Each is started when it is first needed, sleeps when it is not, and ends
+     * 64; STINT_NO_SUBSTITUTES: none. At most 1024. Each is started when it is first needed, sleeps when it is not, and ends
      * with the pool; it is called like a worker, with the next number. */
-    unsigned spares;
+    unsigned substitutes;
 
     /* While the process holds more than seven eighths of its memory limit (global.h) and any task runs in it, wait with
      * each task that has not begun, up to 100 ms: so what runs can end before more is asked for, and fewer tasks have to be
@@ -49,7 +49,7 @@ typedef struct stint_pool_options {
 
     unsigned flags; /* 0 or STINT_ALLOW_UNMETERED (link.h): start the pool; each task has flags of its own */
     /* When a task still runs so many nanoseconds after its deadline (budget.wall_ns or run_ns): because it makes no sample
-     * points, is masked, holds a lock, or sits in a library. Then it is overdue: a spare worker, if there is one left, takes
+     * points, is masked, holds a lock, or sits in a library. Then it is overdue: a substitute worker, if there is one left, takes
      * the place of its own, so the pool keeps its width, until it ends; and on_overdue (may be NULL) is called with a report
      * and overdue_arg, once for the task, on a thread that the pool has for such calls. It must not block for long, as
      * other reports and callbacks of tasks that expired wait behind it; it may do what a callback of stint_future_then
@@ -59,7 +59,7 @@ typedef struct stint_pool_options {
     stint_overdue_fn *on_overdue;
     void *overdue_arg;
 
-    /* Called on the thread of each worker and each spare as it begins, before it runs anything, and as it ends, when it
+    /* Called on the thread of each worker and each substitute as it begins, before it runs anything, and as it ends, when it
      * has run all that it will: with worker_data and its number, which is that of its name. For what a library keeps
      * for each thread, a profiler's registration, a priority. In no task's scope; like a callback they must not wait
      * for a future or shut a pool down (EDEADLK), and must return. NULL: nothing is called. stint_pool_create may have
@@ -69,7 +69,7 @@ typedef struct stint_pool_options {
     void *worker_data;
 } stint_pool_options;
 
-#define STINT_NO_SPARES UINT_MAX
+#define STINT_NO_SUBSTITUTES UINT_MAX
 
 /* clang-format off */
 #define STINT_POOL_OPTIONS_INIT { 0, 0, NULL, false, 0, false, 0, 0, NULL, NULL, NULL, NULL, NULL }
@@ -102,7 +102,7 @@ STINT_API int stint_submit(stint_pool *pool, stint_fn *fn, void *arg, const stin
 /* The same, but where the queue is full, or the account has its maximum of waiting tasks, wait for a place, at most
  * timeout_ns nanoseconds (STINT_FOREVER: as long as it takes). Who waits is served in the order of coming, and as long as
  * others wait for a task without account and priority, stint_submit is refused one. The wall limit counts from the call.
- * In a task of another pool a spare takes the place of the one that waits, and an interrupt ends the wait.
+ * In a task of another pool a substitute takes the place of the one that waits, and an interrupt ends the wait.
  * Instead of EAGAIN and EDQUOT: ETIMEDOUT; ECANCELED: the calling task, in STINT_FAIL, is to stop; or EDEADLK, at once:
  * called in a task of this pool, whose workers might all come to wait like that, or in a callback. */
 STINT_API int stint_submit_wait(stint_pool *pool, stint_fn *fn, void *arg, const stint_options *options,

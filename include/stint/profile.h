@@ -26,7 +26,7 @@ typedef struct stint_profile_options {
     double rate;
     size_t interval;
 
-    size_t callstack_depth; /* at most STINT_MEMPROF_DEPTH_MOST */
+    size_t callstack_depth; /* at most STINT_MEMPROF_DEPTH_MAX */
     uint64_t seed;          /* of the random numbers, for tests; 0: another each time */
 } stint_profile_options;
 

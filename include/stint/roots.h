@@ -10,7 +10,7 @@
  * collector would find them (any word that could be an address in a block, also with a type in its upper 16 bits): a leak
  * in place of a dangling pointer. All others go. What is kept is the process's from then on, and stays until somebody frees
  * it: a library that takes it from its list gives it to the next caller, who may be another task, and then it is in use
- * although no root leads to it. stint_kept_bytes tells how much there is.
+ * although no root leads to it. stint_roots_kept_bytes tells how much there is.
  * The remedy for what is reported is to let the library make that state outside of tasks, or between stint_keep_begin
  * and stint_keep_end. Pointers in other heaps' blocks are not looked for, nor such as are made of offsets. */
 #ifndef STINT_ROOTS_H
@@ -28,7 +28,7 @@ typedef enum stint_root_scan {
 } stint_root_scan;
 
 /* For the whole process, from the next rollback on. Any thread. 0; EINVAL: no known value. */
-STINT_API int stint_set_root_scan(stint_root_scan scan);
+STINT_API int stint_roots_set_scan(stint_root_scan scan);
 
 /* A root that kept blocks from being taken back. The strings are valid during the call only. */
 typedef struct stint_root {
@@ -40,23 +40,23 @@ typedef struct stint_root {
                             key */
     const char *task;    /* stint_options.name of the task; may be NULL */
     size_t kept;         /* bytes in the blocks of its heap that are kept, by this root and others */
-    size_t kept_in_all;  /* stint_kept_bytes, with these */
-    bool too_much;       /* that is more than stint_set_kept_limit allows */
+    size_t kept_in_all;  /* stint_roots_kept_bytes, with these */
+    bool too_much;       /* that is more than stint_roots_set_kept_limit allows */
 } stint_root;
 
-typedef void stint_root_report(const stint_root *root, void *arg);
+typedef void stint_root_report_fn(const stint_root *root, void *arg);
 
 /* Be told of every root that keeps something, once a root (of the first 256), and again when more is kept than the limit
  * allows, and whenever that has doubled since it was said. report is called on the thread of the task,
  * after it, outside its scope; it may allocate, and may not run a scope. NULL: nobody is told. Any thread. */
-STINT_API void stint_set_root_report(stint_root_report *report, void *arg);
+STINT_API void stint_roots_set_report(stint_root_report_fn *report, void *arg);
 
 /* Bytes in blocks that roots have kept in this process and nobody has freed yet. Of more than 16,384 blocks at once the
  * others count for good. Any thread. */
-STINT_API size_t stint_kept_bytes(void);
+STINT_API size_t stint_roots_kept_bytes(void);
 
 /* How much of that is not worth a word: 64 MiB unless set. Nothing is refused beyond it; the report says so. Any thread. */
-STINT_API void stint_set_kept_limit(size_t bytes);
+STINT_API void stint_roots_set_kept_limit(size_t bytes);
 
 /* Between these, blocks come from the process's heap and outlive a rollback: for code that fills a cache on purpose. They
  * are charged to the allocation limit and not to the memory limit; interrupts wait. Nests; calling thread's innermost

@@ -18,7 +18,7 @@ typedef struct stint_serial stint_serial;
 /* Make a serial queue on a pool, of at most so many tasks that wait for their turn (0: any number). The caller's, to be
  * released.
  * 0; EINVAL: serial or pool is NULL; ENOMEM. Any thread. */
-STINT_API int stint_serial_create(stint_serial **serial, stint_pool *pool, size_t most_waiting);
+STINT_API int stint_serial_create(stint_serial **serial, stint_pool *pool, size_t max_waiting);
 
 /* Submit a task to it, as stint_submit does; the wall limit and usage.queued_ns count from its turn. A task may submit
  * to its own queue.

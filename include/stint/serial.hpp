@@ -19,9 +19,9 @@ class Serial
 {
   public:
     /* At most so many tasks wait for their turn; 0: any number. */
-    explicit Serial(const Pool &pool, std::size_t most_waiting = 0)
+    explicit Serial(const Pool &pool, std::size_t max_waiting = 0)
     {
-        detail::check(stint_serial_create(&serial_, pool.handle(), most_waiting), "stint_serial_create");
+        detail::check(stint_serial_create(&serial_, pool.handle(), max_waiting), "stint_serial_create");
     }
     ~Serial()
     {

@@ -9,13 +9,13 @@
 
 STINT_BEGIN_DECLS
 
-#define STINT_REASONS_MOST 16 /* no stint_reason is as large as this */
+#define STINT_REASONS_MAX 16 /* no stint_reason is as large as this */
 #define STINT_NEGLECT_NS UINT64_C(100000000)
 
 typedef struct stint_pool_statistics {
     /* Tasks that have resolved, by their reason (STINT_REASON_NONE: Ok). A task that was cancelled before it started counts
      * when its place in the queue is given back, which for plain tasks is when a worker comes past it. */
-    uint64_t outcomes[STINT_REASONS_MOST];
+    uint64_t outcomes[STINT_REASONS_MAX];
 
     size_t queued;    /* entries of the submission queue and of the workers' own: those of cancelled tasks too */
     size_t waiting;   /* tasks with an account or a priority that wait beside it */
@@ -30,10 +30,10 @@ typedef struct stint_pool_statistics {
     uint64_t neglected;
     uint64_t longest_neglect_ns;
 
-    unsigned spares;      /* spare workers that have been started (stint_pool_options.spares) */
-    unsigned standing_in; /* of these, those that stand in for a task that sleeps */
-    uint64_t replaced;    /* times that one of them took the place of a task that fell asleep */
-    uint64_t unreplaced;  /* times that a place stayed empty, as none was left or could be started */
+    unsigned substitutes;  /* substitute workers that have been started (stint_pool_options.substitutes) */
+    unsigned substituting; /* of these, those that stand in for a task that sleeps */
+    uint64_t replaced;     /* times that one of them took the place of a task that fell asleep */
+    uint64_t unreplaced;   /* times that a place stayed empty, as none was left or could be started */
 } stint_pool_statistics;
 
 typedef struct stint_worker_statistics {
@@ -43,7 +43,7 @@ typedef struct stint_worker_statistics {
     size_t queued;   /* entries of its own queue */
 } stint_worker_statistics;
 
-/* Read a pool, or its worker number index (spares come after the pool's own). A snapshot: each number is right by itself, at some moment during the call. A
+/* Read a pool, or its worker number index (substitutes come after the pool's own). A snapshot: each number is right by itself, at some moment during the call. A
  * task that started is counted before its future is ready.
  * 0; EINVAL: an argument is NULL, or there is no such worker; EOWNERDEAD: this process was forked from the pool's. Any
  * thread. */

@@ -20,8 +20,8 @@
 #include <stint/completions.h>
 #include <stint/context.h>
 #include <stint/delayed.h>
-#include <stint/descriptor.h>
 #include <stint/exception.h>
+#include <stint/fd.h>
 #include <stint/fork.h>
 #include <stint/fork_typed.h>
 #include <stint/future.h>

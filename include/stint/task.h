@@ -92,8 +92,8 @@ typedef struct stint_options {
     /* A ledger that is charged too (account.h); NULL: none. Retained while the task is unresolved. */
     stint_account *account;
 
-    /* Count and report the descriptors that it leaves open when it is rolled back (descriptor.h). */
-    bool audit_descriptors;
+    /* Count and report the descriptors that it leaves open when it is rolled back (fd.h). */
+    bool audit_fds;
 
     /* For stint_submit; stint_run takes no notice of it. */
     stint_priority priority;
@@ -164,7 +164,7 @@ typedef struct stint_usage {
     uint64_t samples; /* times the meter left its fast path */
     uint64_t deferred;    /* sample points at which a due interrupt had to wait */
     uint64_t kept;        /* bytes of a rolled-back task that were kept because a root leads to them: roots.h */
-    uint64_t descriptors; /* left open by an audited task that was rolled back */
+    uint64_t open_fds; /* left open by an audited task that was rolled back */
     uint64_t wall_ns;     /* from the start of the function to its end, to a microsecond; 0: STINT_UNTIMED */
     uint64_t queued_ns;   /* from the submission to the start; 0 for stint_run, and STINT_UNTIMED */
     uint64_t cpu_ns;      /* processor time of the thread; 0 unless budget.cpu_ns is set */
@@ -203,7 +203,7 @@ typedef struct stint_outcome {
  * Any thread, any number at once. The function is to leave by returning or, in C++, by an exception. What it has to
  * undo before (guards, hooks, masks, stint_keep_begin, forks) it must have undone: otherwise it has failed, with EINVAL. When
  * a longjmp or setcontext leaves it, or the thread ends in it (pthread_exit, pthread_cancel), it is rolled back, its guards
- * run, and nobody hears of its outcome; not the longjmp where nothing is overridden (stint_overrides_malloc). A task of a
+ * run, and nobody hears of its outcome; not the longjmp where nothing is overridden (stint_malloc_is_overridden). A task of a
  * pool, and a subtask on another worker, cannot be left like that: it fails, with EINVAL, and the worker goes on; but do not
  * jump to a landing on another thread's stack, which nobody can tell from a switch of stacks. docs/debugging.md.
  *
@@ -238,7 +238,7 @@ STINT_API int stint_fail(int error, const void *payload, size_t size);
 STINT_API int stint_usage_now(stint_usage *usage);
 STINT_API int stint_budget_left(stint_budget *left);
 
-/* "ok", "error", "cancelled"; and "none", "failed", "alloc-limit", "memory-limit", "deadline", "account",
+/* "ok", "error", "cancelled"; and "none", "failed", "allocation-limit", "memory-limit", "deadline", "account",
  * "global-memory-limit", "token",
  * "shutdown", "outer", "tracker", "cpu", "expired", "exception". "unknown" for any other value. Static strings; any thread. */
 STINT_API const char *stint_status_name(stint_status status);

@@ -27,7 +27,7 @@ STINT_API bool stint_token_is_set(const stint_token *token);
  * token: do not read, write or close it. The same one at each call.
  * 0; EINVAL: an argument is NULL; ENOMEM; EMFILE or ENFILE: no more descriptors; EAGAIN: the thread that watches tokens
  * could not be started. Any thread; not in signal handlers. */
-STINT_API int stint_token_descriptor(stint_token *token, int *descriptor);
+STINT_API int stint_token_fd(stint_token *token, int *fd);
 
 /* Take another reference; returns token. NULL is passed through. Any thread. */
 STINT_API stint_token *stint_token_retain(stint_token *token);

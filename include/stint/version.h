@@ -25,7 +25,7 @@ STINT_API int stint_backend_version(void);
  * those whose malloc is bound by the loader, not those with an allocator of their own (docs/linking.md). False in a build
  * that replaces none, and where the program uses another's (link.h): only the stint_malloc family is metered then. Any
  * thread. */
-STINT_API bool stint_overrides_malloc(void);
+STINT_API bool stint_malloc_is_overridden(void);
 
 STINT_END_DECLS
 

@@ -45,7 +45,7 @@ struct stint_overdue_report {
     stint_task_view task; /* deferral: what its interrupt would have to wait for at that moment; NONE, with a callstack:
                              it just makes no sample point */
     uint64_t late_ns;     /* since its deadline */
-    bool replaced;        /* a spare has its worker's place: the pool is as wide as it should be */
+    bool replaced;        /* a substitute has its worker's place: the pool is as wide as it should be */
 
     /* Where it was: return addresses, the innermost first, for dladdr or a debugger. depth 0: its thread did not answer, as
      * it does while it waits for a disk, for instance, or the task has just ended. */

@@ -41,7 +41,7 @@ class All
 
     bool ready() const noexcept
     {
-        return stint_future_ready(compound_);
+        return stint_future_is_ready(compound_);
     }
     /* Cancel each of them. */
     void cancel() const noexcept

@@ -53,8 +53,8 @@ TEST(this_program_is_linked_well)
     stint_link_report report;
     assert_int_equal(stint_link_check(NULL), EINVAL);
     assert_int_equal(stint_link_check(&report), 0);
-    assert_int_equal(report.metered, stint_overrides_malloc());
-    assert_int_equal(report.locked, stint_overrides_malloc());
+    assert_int_equal(report.metered, stint_malloc_is_overridden());
+    assert_int_equal(report.locked, stint_malloc_is_overridden());
     assert_null(report.function);
     assert_null(report.module);
 }
@@ -75,7 +75,7 @@ TEST(a_task_may_ask_and_is_charged_nothing)
     stint_link_report report;
     stint_outcome outcome = run_task(check_in_a_task, &report, NULL);
     assert_ok(outcome);
-    assert_int_equal(report.metered, stint_overrides_malloc());
+    assert_int_equal(report.metered, stint_malloc_is_overridden());
     assert_int_equal(outcome.usage.allocated, 0);
 }
 

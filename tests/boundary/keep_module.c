@@ -118,17 +118,17 @@ TEST(its_frames_are_protected_and_its_callers_are_not)
 
 TEST(bad_names_are_refused)
 {
-    assert_int_equal(stint_keep_module(NULL), EINVAL);
-    assert_int_equal(stint_keep_module(""), EINVAL);
-    assert_int_equal(stint_keep_module("lib/x"), EINVAL);
-    assert_int_equal(stint_keep_module("libthat-is-nowhere"), ENOENT);
-    assert_int_equal(stint_keep_module("libkeep-module-kept"), 0);
+    assert_int_equal(stint_module_keep(NULL), EINVAL);
+    assert_int_equal(stint_module_keep(""), EINVAL);
+    assert_int_equal(stint_module_keep("lib/x"), EINVAL);
+    assert_int_equal(stint_module_keep("libthat-is-nowhere"), ENOENT);
+    assert_int_equal(stint_module_keep("libkeep-module-kept"), 0);
 }
 
 static int keep_it(void **state)
 {
     (void)state;
-    return stint_keep_module("libkeep-module-kept");
+    return stint_module_keep("libkeep-module-kept");
 }
 
 TEST_MAIN_WITH(keep_it, NULL)

@@ -360,7 +360,7 @@ static void use_twice(const struct use *use, int way, int told)
     } else {
         stint_options options = { .on_interrupt = way == UNWOUND ? STINT_UNWIND : STINT_JUMP };
         options.budget.allocation = 4 * MIB;
-        if (way == UNSCANNED && stint_set_root_scan(STINT_ROOT_SCAN_NEVER) != 0)
+        if (way == UNSCANNED && stint_roots_set_scan(STINT_ROOT_SCAN_NEVER) != 0)
             _exit(4);
         stint_outcome outcome = run_task(use_first, &first, &options);
         if (outcome.status != STINT_ERROR)

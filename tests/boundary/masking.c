@@ -346,7 +346,7 @@ static void jump_out_of_a_protected_module(const void *detail)
     (void)detail;
     int (*is_busy)(void);
     *(void **)&is_busy = library_function("masking_is_busy");
-    REQUIRE(stint_protect_module("libmasking") == 0);
+    REQUIRE(stint_module_protect("libmasking") == 0);
     run_with_hook(call_library, library_function("masking_work"));
     CHECK(!is_busy());
 }

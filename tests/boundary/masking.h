@@ -188,7 +188,7 @@ static inline int masking_child(const struct masking_case *one, bool rule_on)
     masking_rule_on = rule_on;
     alarm(55);
     if (!rule_on && one->rule == RULE_ROOTS)
-        REQUIRE(stint_set_root_scan(STINT_ROOT_SCAN_NEVER) == 0);
+        REQUIRE(stint_roots_set_scan(STINT_ROOT_SCAN_NEVER) == 0);
     else if (!rule_on)
         sti_rules_off = one->rule;
     if (!rule_on && one->rule == STI_RULE_PROCESS_BLOCKS)

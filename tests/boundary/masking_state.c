@@ -107,7 +107,7 @@ static void *use_libxml2(void *kept)
 
 static void keep_the_state_of_libxml2(const void *scan)
 {
-    REQUIRE(stint_set_root_scan(*(const stint_root_scan *)scan) == 0);
+    REQUIRE(stint_roots_set_scan(*(const stint_root_scan *)scan) == 0);
     xmlInitParser();
     uint64_t kept = 0;
     in_another_thread(use_libxml2, &kept);
@@ -241,7 +241,7 @@ static void use_the_pool(const void *detail)
 
 static void lose_the_blocks_of_a_module(const void *detail)
 {
-    REQUIRE(stint_keep_module("libkeep-module-kept") == 0);
+    REQUIRE(stint_module_keep("libkeep-module-kept") == 0);
     CHECK(run_tripped(STINT_JUMP, use_the_pool, detail).usage.kept == 0);
 }
 

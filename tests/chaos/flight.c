@@ -104,7 +104,7 @@ static int work(struct chaos_flight *flight)
     do {
         uint64_t sum = CHAOS_SUM_BEGIN;
         int error = flight->plan.library->run(flight->plan.variant, &sum);
-        if (stint_interrupted())
+        if (stint_is_interrupted())
             return error != 0 ? error : ECANCELED;
         if (error != 0)
             flight->complaint = "the library failed, though nothing had been refused";
@@ -114,7 +114,7 @@ static int work(struct chaos_flight *flight)
             return EBADMSG;
         flight->runs++;
         stint_checkpoint();
-        if (stint_interrupted())
+        if (stint_is_interrupted())
             return ECANCELED;
     } while (is_timed(flight) && now_ns() - started < LONGEST_FLIGHT_NS);
     flight->finished = true;

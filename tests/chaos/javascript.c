@@ -21,7 +21,7 @@ static const char script[] =
 static duk_ret_t look(duk_context *duktape)
 {
     stint_checkpoint();
-    return stint_interrupted() ? duk_error(duktape, DUK_ERR_ERROR, "interrupted") : 0;
+    return stint_is_interrupted() ? duk_error(duktape, DUK_ERR_ERROR, "interrupted") : 0;
 }
 
 static duk_ret_t run_script(duk_context *duktape, void *data)

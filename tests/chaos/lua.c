@@ -24,7 +24,7 @@ static void look(lua_State *lua, lua_Debug *unused)
 {
     (void)unused;
     stint_checkpoint();
-    if (stint_interrupted())
+    if (stint_is_interrupted())
         luaL_error(lua, "interrupted");
 }
 

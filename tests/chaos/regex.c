@@ -34,7 +34,7 @@ static int look(pcre2_callout_block *block, void *unused)
     (void)block;
     (void)unused;
     stint_checkpoint();
-    return stint_interrupted() ? PCRE2_ERROR_CALLOUT : 0;
+    return stint_is_interrupted() ? PCRE2_ERROR_CALLOUT : 0;
 }
 
 static int add_matches(const pcre2_code *code, pcre2_match_data *match, pcre2_match_context *context, uint64_t *sum)

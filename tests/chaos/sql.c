@@ -19,7 +19,7 @@ static int look(void *unused)
 {
     (void)unused;
     stint_checkpoint();
-    return stint_interrupted();
+    return stint_is_interrupted();
 }
 
 static int add_rows(sqlite3 *database, const char *query, uint64_t *sum)

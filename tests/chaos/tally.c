@@ -90,7 +90,7 @@ void chaos_tally_start(const struct chaos_options *options)
     tally.terminal = isatty(STDERR_FILENO);
     tally.descriptors = descriptors();
     clock_gettime(CLOCK_MONOTONIC, &tally.begin);
-    stint_set_root_report(note_root, NULL);
+    stint_roots_set_report(note_root, NULL);
 }
 
 double chaos_tally_seconds(void)

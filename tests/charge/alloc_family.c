@@ -220,7 +220,7 @@ static int check_pages(const struct family *family)
 
 TEST(page_functions)
 {
-    if (!stint_overrides_malloc())
+    if (!stint_malloc_is_overridden())
         skip();
     run_everywhere(check_pages);
 }
@@ -252,7 +252,7 @@ static int check_printing(const struct family *family)
 
 TEST(printing_to_a_block)
 {
-    if (!stint_overrides_malloc())
+    if (!stint_malloc_is_overridden())
         skip();
     run_everywhere(check_printing);
 }
@@ -307,7 +307,7 @@ static int check_lines(const struct family *family)
 
 TEST(reading_lines)
 {
-    if (!stint_overrides_malloc())
+    if (!stint_malloc_is_overridden())
         skip();
     run_everywhere(check_lines);
 }
@@ -332,7 +332,7 @@ static int check_paths(const struct family *family)
 
 TEST(resolving_paths)
 {
-    if (!stint_overrides_malloc())
+    if (!stint_malloc_is_overridden())
         skip();
     run_everywhere(check_paths);
 }
@@ -357,7 +357,7 @@ static int use_libc(void *arg, void **value)
 
 TEST(what_libc_hands_out_is_held_by_the_task)
 {
-    if (!stint_overrides_malloc())
+    if (!stint_malloc_is_overridden())
         skip();
     FILE *file = file_of("ab\n", 3);
     assert_int_equal(getc(file), 'a'); /* its buffer, which is libc's own */

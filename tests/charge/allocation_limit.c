@@ -125,7 +125,7 @@ TEST(random_tasks_are_charged_as_the_model_says_and_stopped_where_it_says)
     const unsigned runs = repeats(10000);
     for (unsigned run = 0; run < runs; run++) {
         struct work work = {
-            .family = family_at(run % (stint_overrides_malloc() ? 2 : 1)),
+            .family = family_at(run % (stint_malloc_is_overridden() ? 2 : 1)),
             .seed = random_next(&random),
             .limit = random_below(&random, 8) == 0 ? 0 : random_size(&random, 20),
             .steps = (unsigned)random_below(&random, 200),

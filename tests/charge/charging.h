@@ -210,7 +210,7 @@ static inline bool step_realloc(struct charged_task *task, struct slot *slot, bo
 static inline bool step_in_libc(struct charged_task *task, bool of_process)
 {
     static const wchar_t text[] = L"................................";
-    if (!stint_overrides_malloc())
+    if (!stint_malloc_is_overridden())
         return true;
     bool directory = random_below(&task->random, 8) == 0;
     size_t length = random_below(&task->random, sizeof text / sizeof text[0]);
@@ -405,7 +405,7 @@ struct charged_tally {
 static inline void run_charged_task(uint64_t seed, struct charged_tally *tally)
 {
     struct charged_task task = {
-        .family = family_at(stint_overrides_malloc() ? (unsigned)seed % 2 : 0),
+        .family = family_at(stint_malloc_is_overridden() ? (unsigned)seed % 2 : 0),
         .random = seed,
     };
     make_accounts(&task);

@@ -23,16 +23,16 @@ static int setup(void **state)
 {
     (void)state;
     atomic_store(&reports, 0);
-    stint_set_global_report(note_report, NULL);
-    return stint_set_global_memory_limit(LIMIT);
+    stint_global_set_report(note_report, NULL);
+    return stint_global_set_memory_limit(LIMIT);
 }
 
 static int teardown(void **state)
 {
     (void)state;
-    stint_set_global_report(NULL, NULL);
-    stint_set_global_victim(STINT_VICTIM_LARGEST);
-    return stint_set_global_memory_limit(0);
+    stint_global_set_report(NULL, NULL);
+    stint_global_set_victim(STINT_VICTIM_LARGEST);
+    return stint_global_set_memory_limit(0);
 }
 
 static int grow_for_ever(void *unused, void **value)
@@ -230,7 +230,7 @@ TEST_WITH(the_one_that_started_last_is_stopped_where_that_is_wanted, setup, tear
 {
     struct holder first = { .bytes = 60 * MIB }; /* beside what an earlier test has left behind */
     struct holder second = { .bytes = 220 * MIB };
-    assert_int_equal(stint_set_global_victim(STINT_VICTIM_NEWEST), 0);
+    assert_int_equal(stint_global_set_victim(STINT_VICTIM_NEWEST), 0);
     hold_too_much_until_one_is_enough(&first, &second);
     assert_ok(first.outcome);
     assert_outcome(second.outcome, STINT_ERROR, STINT_REASON_GLOBAL_MEMORY_LIMIT, ENOMEM);
@@ -255,16 +255,16 @@ TEST_WITH(the_whole_task_ends_not_an_inner_scope_alone, setup, teardown)
 
 TEST_WITH(the_one_that_allocates_can_be_made_the_victim, setup, teardown)
 {
-    assert_int_equal(stint_set_global_victim(STINT_VICTIM_SELF), 0);
+    assert_int_equal(stint_global_set_victim(STINT_VICTIM_SELF), 0);
     assert_outcome(run_task(grow_for_ever, NULL, NULL), STINT_ERROR, STINT_REASON_GLOBAL_MEMORY_LIMIT, ENOMEM);
-    assert_int_equal(stint_set_global_victim(STINT_VICTIM_NEWEST), 0);
+    assert_int_equal(stint_global_set_victim(STINT_VICTIM_NEWEST), 0);
     assert_outcome(run_task(grow_for_ever, NULL, NULL), STINT_ERROR, STINT_REASON_GLOBAL_MEMORY_LIMIT, ENOMEM);
-    assert_int_equal(stint_set_global_victim((stint_victim)99), EINVAL);
+    assert_int_equal(stint_global_set_victim((stint_victim)99), EINVAL);
 }
 
 TEST_WITH(without_a_limit_nobody_is_stopped, setup, teardown)
 {
-    assert_int_equal(stint_set_global_memory_limit(0), 0);
+    assert_int_equal(stint_global_set_memory_limit(0), 0);
     stint_options options = { .budget = { .memory = LIMIT + 64 * MIB } };
     assert_outcome(run_task(grow_for_ever, NULL, &options), STINT_ERROR, STINT_REASON_MEMORY_LIMIT, ENOMEM);
     assert_int_equal(atomic_load(&reports), 0);

@@ -62,13 +62,13 @@ static bool is_stopped(size_t bytes)
 /* A limit on the process, so far above what it holds. */
 static void leave_room(size_t room)
 {
-    assert_int_equal(stint_set_global_memory_limit(resident() + room), 0);
+    assert_int_equal(stint_global_set_memory_limit(resident() + room), 0);
 }
 
 static int remove_limit(void **state)
 {
     (void)state;
-    return stint_set_global_memory_limit(0);
+    return stint_global_set_memory_limit(0);
 }
 
 /* In a process of its own, for what cannot be undone. */
@@ -214,9 +214,9 @@ static int allocate_and_fail(void *unused, void **value)
 static bool leaves_no_descriptor(void)
 {
     stint_options options = STINT_OPTIONS_INIT;
-    options.audit_descriptors = true;
+    options.audit_fds = true;
     close_range(3, ~0U, 0); /* so that one is opened in the task */
-    return run_task(allocate_and_fail, NULL, &options).usage.descriptors == 0;
+    return run_task(allocate_and_fail, NULL, &options).usage.open_fds == 0;
 }
 
 TEST_WITH(the_descriptor_that_is_kept_is_not_taken_for_the_task_s, NULL, remove_limit)

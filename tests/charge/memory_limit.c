@@ -108,7 +108,7 @@ static void check_random_tasks(unsigned runs, unsigned size_bits, unsigned least
     unsigned stopped = 0;
     for (unsigned run = 0; run < runs; run++) {
         struct work work = {
-            .family = family_at(run % (stint_overrides_malloc() ? 2 : 1)),
+            .family = family_at(run % (stint_malloc_is_overridden() ? 2 : 1)),
             .seed = random_next(&random),
             .limit = ((size_t)1 << least_limit_bits) + random_size(&random, size_bits + 6),
             .size_bits = size_bits,

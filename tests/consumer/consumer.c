@@ -29,7 +29,7 @@ int main(void)
     stint_options options = STINT_OPTIONS_INIT;
     stint_outcome within, beyond;
 
-    if (strcmp(stint_version(), STINT_VERSION) != 0 || !stint_overrides_malloc())
+    if (strcmp(stint_version(), STINT_VERSION) != 0 || !stint_malloc_is_overridden())
         return 1;
     options.budget.allocation = 2 << 20;
     if (stint_run(allocate_a_megabyte, NULL, &options, &within) != 0 || within.status != STINT_OK)

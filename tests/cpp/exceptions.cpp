@@ -389,7 +389,7 @@ void note_report(const char *where, const char *what, void *)
 
 TEST(one_out_of_a_callback_is_reported)
 {
-    stint_set_exception_report(note_report, nullptr);
+    stint_exceptions_set_report(note_report, nullptr);
     stint_pool *pool = make_pool(1);
     trail[0] = '\0';
     stint_future *future = nullptr;
@@ -397,8 +397,8 @@ TEST(one_out_of_a_callback_is_reported)
     assert_int_equal(stint_submit(pool, call, &nothing, nullptr, &future), 0);
     assert_int_equal(stint_future_wait(future, nullptr), 0);
     assert_int_equal(stint_pool_shutdown(pool, STINT_SHUTDOWN_DRAIN, STINT_FOREVER), 0);
-    stint_callback *throws = [](stint_future *, const stint_outcome *, void *) { throw std::runtime_error("1"); };
-    stint_callback *notes = [](stint_future *, const stint_outcome *, void *) { note('n'); };
+    stint_callback_fn *throws = [](stint_future *, const stint_outcome *, void *) { throw std::runtime_error("1"); };
+    stint_callback_fn *notes = [](stint_future *, const stint_outcome *, void *) { note('n'); };
     assert_int_equal(stint_future_then(future, throws, nullptr), 0);
     assert_int_equal(stint_future_then(future, notes, nullptr), 0);
     assert_string_equal(trail, "c1n");
@@ -422,7 +422,7 @@ TEST(one_out_of_a_callback_is_reported)
         });
         assert_stopped(outcome, "r2o");
     }
-    stint_set_exception_report(nullptr, nullptr);
+    stint_exceptions_set_report(nullptr, nullptr);
     assert_int_equal(std::uncaught_exceptions(), 0);
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * stint.hpp: tasks that run later, in turn or together, and what goes with them: series, followers, serial queues,
+ * stint.hpp: tasks that run later, in turn or together, and what goes with them: series, continuations, serial queues,
  * groups, contexts, payloads, completions, and pools that are left to their tasks. */
 #include <stddef.h>
 #include <stdint.h>
@@ -255,7 +255,7 @@ TEST(a_pool_may_be_left_to_a_task_that_does_not_end)
         while (!open)
             std::this_thread::yield();
     });
-    while (!stint_future_ready(task.handle()) && workers_now == 0)
+    while (!stint_future_is_ready(task.handle()) && workers_now == 0)
         std::this_thread::yield();
     assert_false(pool.shutdown(STINT_SHUTDOWN_DRAIN, 1ms));
     assert_int_equal(pool.destroy_within(1ms), 1);

@@ -219,7 +219,7 @@ NOINLINE void go_on_allocating()
 {
     while (void *block = stint_malloc(64)) {
         stint_free(block);
-        allocations += stint_interrupted();
+        allocations += stint_is_interrupted();
     }
 }
 
@@ -250,12 +250,12 @@ TEST(deep_below_the_scope_it_is_left_soon)
         options.on_interrupt = mode;
         allocations = 0;
         auto outcome = run(options, [] { sink = &allocations + go_down(20000, go_on_allocating_near); });
-        assert_string_equal(stint_reason_name(outcome.reason), "alloc-limit");
+        assert_string_equal(stint_reason_name(outcome.reason), "allocation-limit");
         if (allocations > 1024)
             fail_msg("near, mode %d: %lu allocations", mode, allocations);
         allocations = 0;
         outcome = run(options, go_down_from_far);
-        assert_string_equal(stint_reason_name(outcome.reason), "alloc-limit");
+        assert_string_equal(stint_reason_name(outcome.reason), "allocation-limit");
         if (allocations > 16)
             fail_msg("far, mode %d: %lu allocations", mode, allocations);
     }

@@ -251,7 +251,7 @@ TEST(the_last_reference_to_a_pool_may_go_in_a_callback_or_a_task)
 
 TEST(accounts_completions_and_options_do_what_their_c_forms_do)
 {
-    stint::Pool pool(stint::PoolOptions().workers(2).spares(4).name("owners").pinned(false));
+    stint::Pool pool(stint::PoolOptions().workers(2).substitutes(4).name("owners").pinned(false));
     stint::Account tenant(stint::AccountLimits().name("tenant").memory(size_t(64) << 20));
     stint::Account request = tenant.child(stint::AccountLimits().allocation(1 << 20).running(1));
     assert_string_equal(tenant.name(), "tenant");
@@ -277,8 +277,8 @@ TEST(accounts_completions_and_options_do_what_their_c_forms_do)
             dup(0);
             throw 1;
         },
-        stint::Options().audit_descriptors().wipe().grace(1 << 16));
-    assert_int_equal(leaves.usage().descriptors, 1);
+        stint::Options().audit_fds().wipe().grace(1 << 16));
+    assert_int_equal(leaves.usage().open_fds, 1);
 
     stint::Completions queue;
     int seen = 0;
@@ -293,9 +293,9 @@ TEST(accounts_completions_and_options_do_what_their_c_forms_do)
             *static_cast<int *>(completion.data) += completion.outcome.status == STINT_OK;
         });
     }
-    assert_true(queue.descriptor() >= 0);
+    assert_true(queue.fd() >= 0);
     stint::Token token;
-    assert_true(token.descriptor() >= 0);
+    assert_true(token.fd() >= 0);
 }
 
 } // namespace

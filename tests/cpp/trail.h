@@ -115,7 +115,7 @@ inline stint_outcome run(const stint_options &options, std::function<void()> fun
 inline void assert_stopped(const stint_outcome &outcome, const char *expected)
 {
     assert_string_equal(trail, expected);
-    assert_string_equal(stint_reason_name(outcome.reason), "alloc-limit");
+    assert_string_equal(stint_reason_name(outcome.reason), "allocation-limit");
     assert_int_equal(std::uncaught_exceptions(), 0);
     assert_null(abi::__cxa_get_globals() == nullptr ? nullptr : *reinterpret_cast<void **>(abi::__cxa_get_globals()));
 }

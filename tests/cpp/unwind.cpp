@@ -55,7 +55,7 @@ TEST(destructors_know_that_they_are_unwound)
         int at;
         ~Asks()
         {
-            seen[at] = std::uncaught_exceptions() * 10 + (stint_interrupted() ? 1 : 0);
+            seen[at] = std::uncaught_exceptions() * 10 + (stint_is_interrupted() ? 1 : 0);
         }
     };
     auto outcome = run(limited(), [] {

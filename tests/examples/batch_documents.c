@@ -50,11 +50,11 @@ TEST_IN_FOLDER(each_limit_stops_each_kind_that_passes_it)
 {
     write_many("a.json", "[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]\n", 1);
     assert_string_equal(result_of("--memory 1M", "a.json"), "ok none");
-    assert_string_equal(result_of("--allocation 1k", "a.json"), "error alloc-limit");
+    assert_string_equal(result_of("--allocation 1k", "a.json"), "error allocation-limit");
 
     write_file("grow.lua", "local t = {} for i = 1, math.huge do t[i] = { i } end\n");
     assert_string_equal(result_of("--memory 8M", "grow.lua"), "error memory-limit");
-    assert_string_equal(result_of("--memory 0 --allocation 8M", "grow.lua"), "error alloc-limit");
+    assert_string_equal(result_of("--memory 0 --allocation 8M", "grow.lua"), "error allocation-limit");
     write_file("loop.lua", "while true do end\n");
     assert_string_equal(result_of("--timeout 20ms", "loop.lua"), "error deadline");
 
@@ -66,12 +66,12 @@ TEST_IN_FOLDER(each_limit_stops_each_kind_that_passes_it)
     snprintf(sql, sizeof sql, "CREATE TABLE t (x); INSERT INTO t %s SELECT printf('%%0999d', n) FROM c;", counter);
     write_file("grow.sql", sql);
     assert_string_equal(result_of("--memory 8M", "grow.sql"), "error memory-limit");
-    assert_string_equal(result_of("--allocation 8M", "grow.sql"), "error alloc-limit");
+    assert_string_equal(result_of("--allocation 8M", "grow.sql"), "error allocation-limit");
 
     write_many("grow.xml", "<a>", 1000); /* libxml2 may have limits of its own to the depth */
     append_many("grow.xml", "<b/>", 200000);
     assert_string_equal(result_of("--memory 8M", "grow.xml"), "error memory-limit");
-    assert_string_equal(result_of("--allocation 8M", "grow.xml"), "error alloc-limit");
+    assert_string_equal(result_of("--allocation 8M", "grow.xml"), "error allocation-limit");
 }
 
 TEST_IN_FOLDER(a_document_cannot_bring_in_another_file)

@@ -20,7 +20,7 @@ static long fib(stint_here here, int n)
 
 static int run_fib(void *arg, void **value)
 {
-    *value = (void *)fib(stint_here_now(), *(int *)arg);
+    *value = (void *)fib(stint_here_current(), *(int *)arg);
     return 0;
 }
 
@@ -48,7 +48,7 @@ TEST(results_are_right_on_any_number_of_workers)
 
 TEST(results_are_right_outside_of_a_pool)
 {
-    assert_int_equal(fib(stint_here_now(), 15), 610);
+    assert_int_equal(fib(stint_here_current(), 15), 610);
     int n = 15;
     stint_outcome outcome = run_task(run_fib, &n, NULL);
     assert_ok(outcome);
@@ -77,7 +77,7 @@ static struct note note_thread(stint_here here, int number)
 
 static int have_one_stolen(void *arg, void **value)
 {
-    stint_here here = stint_here_now();
+    stint_here here = stint_here_current();
     struct note_thread_subtask stolen;
     struct fib_subtask asked;
     long unused;
@@ -125,7 +125,7 @@ static int add_one(void *arg, void **value)
 
 static int mix(void *arg, void **value)
 {
-    stint_here here = stint_here_now();
+    stint_here here = stint_here_current();
     int *count = arg;
     stint_subtask plain[3];
     struct fib_subtask typed[3];
@@ -176,7 +176,7 @@ static int descend_far(void *arg, void **value)
 {
     (void)arg;
     (void)value;
-    return descend(stint_here_now(), 6000) == 6000 ? 0 : ERANGE;
+    return descend(stint_here_current(), 6000) == 6000 ? 0 : ERANGE;
 }
 
 TEST(more_forks_may_be_outstanding_than_there_are_places)
@@ -186,7 +186,7 @@ TEST(more_forks_may_be_outstanding_than_there_are_places)
 
 static int join_twice(void *arg, void **value)
 {
-    stint_here here = stint_here_now();
+    stint_here here = stint_here_current();
     struct fib_subtask subtask;
     long result = 1;
     (void)arg;
@@ -207,7 +207,7 @@ static int fork_and_forget(void *arg, void **value)
     static struct fib_subtask forgotten;
     (void)arg;
     (void)value;
-    return fib_fork(stint_here_now(), &forgotten, 10);
+    return fib_fork(stint_here_current(), &forgotten, 10);
 }
 
 TEST(a_fork_that_is_forgotten_fails_its_task)
@@ -239,7 +239,7 @@ static int allocate_for_ever(void *arg, void **value)
 {
     (void)arg;
     (void)value;
-    return allocate(stint_here_now(), 4);
+    return allocate(stint_here_current(), 4);
 }
 
 TEST(a_limit_ends_the_task_with_all_its_forks)

@@ -56,7 +56,7 @@ static inline void let_one_be_stolen(struct swarm *swarm)
         stint_fork(&none, do_nothing, NULL);
         stint_join(&none, NULL);
         sched_yield();
-        if (stint_interrupted())
+        if (stint_is_interrupted())
             return;
     }
 }

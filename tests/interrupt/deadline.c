@@ -28,7 +28,7 @@ static int allocate_for_ever(void *arg, void **value)
 {
     (void)arg;
     (void)value;
-    while (!stint_interrupted())
+    while (!stint_is_interrupted())
         stint_free(keep(stint_malloc(64)));
     return 0;
 }

@@ -21,7 +21,7 @@ static struct {
 static void note(void *arg)
 {
     notes.text[notes.length++] = *(const char *)arg;
-    notes.interrupted = stint_interrupted();
+    notes.interrupted = stint_is_interrupted();
 }
 
 static void clear_notes(void)

@@ -211,8 +211,8 @@ TEST(a_token_descriptor_becomes_readable_when_a_token_above_is_set)
     int descriptor, again;
     assert_int_equal(stint_token_create(&parent, NULL), 0);
     assert_int_equal(stint_token_create(&child, parent), 0);
-    assert_int_equal(stint_token_descriptor(child, &descriptor), 0);
-    assert_int_equal(stint_token_descriptor(child, &again), 0);
+    assert_int_equal(stint_token_fd(child, &descriptor), 0);
+    assert_int_equal(stint_token_fd(child, &again), 0);
     assert_int_equal(descriptor, again);
     assert_int_equal(ready_within(descriptor, 20), 0);
     stint_token_set(parent);
@@ -229,10 +229,10 @@ TEST(a_descriptor_of_a_set_token_is_readable)
     int descriptor;
     assert_int_equal(stint_token_create(&token, NULL), 0);
     stint_token_set(token);
-    assert_int_equal(stint_token_descriptor(token, &descriptor), 0);
+    assert_int_equal(stint_token_fd(token, &descriptor), 0);
     assert_int_equal(ready_within(descriptor, 10000), 1);
-    assert_int_equal(stint_token_descriptor(NULL, &descriptor), EINVAL);
-    assert_int_equal(stint_token_descriptor(token, NULL), EINVAL);
+    assert_int_equal(stint_token_fd(NULL, &descriptor), EINVAL);
+    assert_int_equal(stint_token_fd(token, NULL), EINVAL);
     stint_token_release(token);
 }
 

@@ -236,7 +236,7 @@ static void check(const struct exits *exit, leave_fn *jump, stint_on_interrupt m
 
 TEST(frames_that_a_jump_leaves_are_ended_and_the_task_goes_on)
 {
-    if (!stint_overrides_malloc())
+    if (!stint_malloc_is_overridden())
         skip();
     signal(SIGUSR1, on_signal);
     for (unsigned jump = 0; jump < JUMPS; jump++) {
@@ -249,7 +249,7 @@ TEST(frames_that_a_jump_leaves_are_ended_and_the_task_goes_on)
 
 TEST(a_jump_out_of_scopes_leaves_the_thread_in_none)
 {
-    if (!stint_overrides_malloc())
+    if (!stint_malloc_is_overridden())
         skip();
     stint_account *account;
     assert_int_equal(stint_account_create(&account, NULL, NULL), 0);
@@ -281,7 +281,7 @@ static int keep_guards(void *arg, void **value)
 
 TEST(guards_of_frames_that_stay_are_left_alone)
 {
-    if (!stint_overrides_malloc())
+    if (!stint_malloc_is_overridden())
         skip();
     for (unsigned jump = 0; jump < JUMPS; jump++) {
         leave_fn *leave = jumps[jump];

@@ -69,10 +69,10 @@ static __attribute__((noinline)) void run_followed(stint_outcome *outcome)
 
 TEST(a_tracker_that_does_not_return_follows_nothing)
 {
-    stint_set_exception_report(be_told, NULL);
+    stint_exceptions_set_report(be_told, NULL);
     signal(SIGUSR1, on_signal);
     for (volatile unsigned way = 0; way < sizeof ways / sizeof *ways; way++) {
-        if (ways[way] != exit_thread && !stint_overrides_malloc())
+        if (ways[way] != exit_thread && !stint_malloc_is_overridden())
             continue;
         leave_tracker = ways[way];
         tracked = 0;
@@ -91,7 +91,7 @@ TEST(a_tracker_that_does_not_return_follows_nothing)
         assert_true(tracked >= 100);
         assert_int_equal(told, tracked);
     }
-    stint_set_exception_report(NULL, NULL);
+    stint_exceptions_set_report(NULL, NULL);
 }
 
 TEST_MAIN()

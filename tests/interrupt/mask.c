@@ -150,7 +150,7 @@ static int try_everything(void *arg, void **value)
     void *untouched = held;
     int error = family->posix_memalign(&untouched, 64, 64);
     count_refusal(refusals, error != 0, error);
-    refusals->left_alone = untouched == held && strcmp(held, "held") == 0 && stint_interrupted();
+    refusals->left_alone = untouched == held && strcmp(held, "held") == 0 && stint_is_interrupted();
     family->free(held);
     *value = refusals;
     return refusals->own_code;
@@ -204,7 +204,7 @@ static void *interrupt_and_exit(void *outcome)
 
 TEST(a_cleanup_region_is_left_before_the_interrupt)
 {
-    if (!stint_overrides_malloc())
+    if (!stint_malloc_is_overridden())
         skip();
     stint_outcome outcome;
     pthread_t thread;

@@ -287,7 +287,7 @@ TEST(what_was_forgotten_fails_the_task_and_is_told_in_debug_mode)
 /* These are seen by the functions that stint puts in the place of libc's. */
 TEST(a_lock_that_was_forgotten_is_told_in_debug_mode)
 {
-    if (!stint_overrides_malloc())
+    if (!stint_malloc_is_overridden())
         skip();
     for (int place = 0; place < PLACES; place++) {
         struct heard heard = in_a_process(run_and_check, forget_a_lock, place, 0);
@@ -298,7 +298,7 @@ TEST(a_lock_that_was_forgotten_is_told_in_debug_mode)
 
 TEST(a_jump_out_of_a_scope_is_told_in_debug_mode)
 {
-    if (!stint_overrides_malloc())
+    if (!stint_malloc_is_overridden())
         skip();
     struct heard heard = in_a_process(jump_and_check, jump_out, IN_PLACE, 0);
     assert_int_equal(heard.status, 0);

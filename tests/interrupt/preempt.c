@@ -136,7 +136,7 @@ static int lock_and_loop(void *unused, void **value)
 
 TEST(no_lock_is_left_held)
 {
-    if (!stint_overrides_malloc())
+    if (!stint_malloc_is_overridden())
         skip();
     stint_options options = preemptible;
     options.budget.wall_ns = MS;

@@ -130,7 +130,7 @@ static int set_own_token(void *arg, void **value)
     } else if (self->step == 2) { /* nothing more: the end sees it */
         return 0;
     }
-    self->interrupted = stint_interrupted();
+    self->interrupted = stint_is_interrupted();
     return 0;
 }
 

@@ -157,7 +157,7 @@ int probe(const char *wanted)
     EXPECT(stint_link_check(&report) == (ours ? 0 : ENOTSUP));
     if (ours) {
         EXPECT(report.metered && report.locked && report.function == NULL && report.module == NULL);
-        EXPECT(stint_overrides_malloc());
+        EXPECT(stint_malloc_is_overridden());
         expect_meter_and_locks();
     } else {
         const char *module = strchr(wanted, ':') + 1;
@@ -167,7 +167,7 @@ int probe(const char *wanted)
                strncmp(report.function, wanted, length) == 0);
         EXPECT(report.module != NULL &&
                (strcmp(module, ".") == 0 ? report.module[0] == '\0' : strstr(report.module, module) != NULL));
-        EXPECT(stint_overrides_malloc() == (strncmp(wanted, "malloc:", 7) != 0));
+        EXPECT(stint_malloc_is_overridden() == (strncmp(wanted, "malloc:", 7) != 0));
         expect_refusal();
     }
     if (failures > 0)

@@ -3,7 +3,7 @@
  * Followers (executor/task/continuation.h): is each run exactly once, those of one thread in its order and one at a time, and does
  * nobody sleep on?
  *
- * One resolver, a thread that adds two followers one after the other, one that adds a follower and takes it back, one that
+ * One resolver, a thread that adds two continuations one after the other, one that adds a continuation and takes it back, one that
  * sleeps until the future has resolved, and one that rings the bell for another reason. The word only gains bits, by
  * or-ins, which have one order; the list is under a lock; the bell is compared by the kernel in the same step in which it
  * puts a sleeper on its list. Spin's memory is sequentially consistent; that is enough, as a thread passes one of these

@@ -3,7 +3,7 @@
  * Places, joins and waits together (executor/worker/substitute.h, rescue.h, fork.c, wait.c): does everything end, with as few threads as
  * there may be?
  *
- * A pool of WORKERS workers and SPARES spares. One task forks a part and does something before it joins it, so another
+ * A pool of WORKERS workers and SPARES substitutes. One task forks a part and does something before it joins it, so another
  * worker may steal the part. Both the part and the task submit a child, and wait for it in such a way that the waiter does
  * not run it itself (as for any of some). Who sleeps gives his place up under the lock, an atomic block here: a spare takes
  * it if there is one; if then nobody holds a place, a sleeper is given the errand to run a child that nobody has begun. So
@@ -11,7 +11,7 @@
  * Built with
  *
  *   -DJOINS_KEEP      who sleeps in a join keeps his place, and is no sleeper for a rescue: the children wait for ever
- *   -DNO_RESCUE       nobody is given an errand: the same, where there are no spares left
+ *   -DNO_RESCUE       nobody is given an errand: the same, where there are no substitutes left
  *   -DNO_LAST_LOOK    a worker parks without looking once more after it has said so: a child is left in the queue
  */
 #ifdef ONE_WORKER
@@ -31,7 +31,7 @@ mtype part = NEW;
 
 byte holding = WORKERS;  /* threads that hold a place */
 bool parked[THREADS];   /* and sleep, to be woken by new work */
-bool placed[THREADS];   /* spares that hold a place */
+bool placed[THREADS];   /* substitutes that hold a place */
 byte errand[THREADS] = NOBODY;
 bool waits[THREADS];    /* asleep in the midst of a task */
 

@@ -170,7 +170,7 @@ static void await_group(uint64_t *random)
     stint_guard guard;
     stint_future *idle = NULL;
     stint_mask();
-    stint_group_idle(program.group, &idle);
+    stint_group_when_idle(program.group, &idle);
     stint_guard_push(&guard, release, idle);
     stint_unmask();
     if (idle != NULL && random_below(random, 2) == 0)
@@ -194,7 +194,7 @@ static void lock(uint64_t *random)
 
 static void act(uint64_t *random, unsigned depth)
 {
-    if (stint_interrupted() || atomic_load(&program.over))
+    if (stint_is_interrupted() || atomic_load(&program.over))
         return;
     switch (depth < DEEPEST ? random_below(random, 10) : 6 + random_below(random, 4)) {
     case 0:
@@ -233,7 +233,7 @@ static void begin(uint64_t *random)
     for (int i = 0; i < POOLS; i++) {
         const stint_pool_options options = {
             .workers = (unsigned)(1 + random_below(random, 3)),
-            .spares = random_below(random, 3) == 0 ? STINT_NO_SPARES : 3,
+            .substitutes = random_below(random, 3) == 0 ? STINT_NO_SUBSTITUTES : 3,
             .queue_capacity = (size_t)2 << random_below(random, 5),
         };
         assert_int_equal(stint_pool_create(&program.pools[i], &options), 0);

@@ -30,11 +30,11 @@ static void await(atomic_uint *number, unsigned count)
         gate_nap();
 }
 
-static stint_pool *make_watched_pool(unsigned workers, unsigned spares, struct told *told)
+static stint_pool *make_watched_pool(unsigned workers, unsigned substitutes, struct told *told)
 {
     stint_pool *pool;
     const stint_pool_options options = {
-        .workers = workers, .spares = spares, .overdue_ns = 5 * MS, .on_overdue = note, .overdue_arg = told
+        .workers = workers, .substitutes = substitutes, .overdue_ns = 5 * MS, .on_overdue = note, .overdue_arg = told
     };
     memset(told, 0, sizeof *told);
     assert_int_equal(stint_pool_create(&pool, &options), 0);
@@ -129,14 +129,14 @@ static void check_report(stint_fn *fn, stint_deferral deferral)
     assert_true(told.report.task.run_ns >= 7 * MS);
     assert_int_equal(told.report.task.limits.run_ns, 2 * MS);
     if (told.report.depth > 0) { /* a thread that got no processor for a while does not answer */
-        if (stint_overrides_malloc() || deferral != STINT_DEFERRAL_FRAME) /* sanitizers have a qsort_r of their own */
+        if (stint_malloc_is_overridden() || deferral != STINT_DEFERRAL_FRAME) /* sanitizers have a qsort_r of their own */
             assert_string_equal(stint_deferral_name(told.report.task.deferral), stint_deferral_name(deferral));
         assert_true(has_frame_of(&told, spin));
     }
     /* The pool is as wide as before: a spare works in its place. */
     for (int i = 0; i < 50; i++)
         assert_ok(take(submit_with(pool, do_nothing, NULL, (stint_options){ .name = "other" })));
-    assert_false(stint_future_ready(bomb));
+    assert_false(stint_future_is_ready(bomb));
     gate_open(&gate);
     assert_outcome(take(bomb), STINT_ERROR, STINT_REASON_DEADLINE, ETIMEDOUT);
     assert_int_equal(stint_pool_destroy(pool), 0);
@@ -148,7 +148,7 @@ TEST(an_overdue_task_is_reported_with_what_defers_it_and_replaced)
 {
     check_report(loop_without_sample_points, STINT_DEFERRAL_NONE);
     check_report(loop_masked, STINT_DEFERRAL_MASK);
-    if (stint_overrides_malloc()) /* locks are seen then */
+    if (stint_malloc_is_overridden()) /* locks are seen then */
         check_report(loop_with_a_lock, STINT_DEFERRAL_LOCK);
     check_report(loop_in_a_comparator, STINT_DEFERRAL_FRAME);
 }
@@ -219,7 +219,7 @@ TEST(when_it_has_ended_after_all_the_pool_is_no_wider_than_before)
     gate_open(&gate);
     for (int i = 0; i < BOMBS; i++)
         take(bombs[i]);
-    /* Of the first lot some may be begun by spares that were looking for work as the others came back. */
+    /* Of the first lot some may be begun by substitutes that were looking for work as the others came back. */
     for (int lot = 0; lot < 2; lot++) {
         atomic_store(&crowd.most, 0);
         for (int i = 0; i < TASKS; i++)
@@ -251,7 +251,7 @@ TEST(overdue_tasks_may_sleep_and_without_spares_nobody_comes)
 {
     static struct told told;
     for (int round = 0; round < 2; round++) {
-        stint_pool *pool = make_watched_pool(1, round == 0 ? 2 : STINT_NO_SPARES, &told);
+        stint_pool *pool = make_watched_pool(1, round == 0 ? 2 : STINT_NO_SUBSTITUTES, &told);
         struct gate gate = { 0 };
         stint_future *bomb = submit_with(pool, block_then_spin, &gate, (stint_options){ .budget = { .run_ns = MS } });
         await(&told.count, 1);
@@ -286,7 +286,7 @@ TEST(a_pool_can_be_left_to_tasks_that_do_not_end)
         assert_in_range(left, 2, 3); /* the third may just be running another */
         for (int i = 0; i < 20; i++)
             take(queued[i]);
-        assert_false(stint_future_ready(bombs[0]) || stint_future_ready(bombs[1]));
+        assert_false(stint_future_is_ready(bombs[0]) || stint_future_is_ready(bombs[1]));
         gate_open(&gate);
         for (int i = 0; i < 2; i++)
             assert_int_not_equal(take(bombs[i]).status, STINT_OK);

@@ -358,7 +358,7 @@ static int maybe_fail(void *arg, void **value)
 static void settle(struct producer *producer, stint_future *future)
 {
     stint_outcome first, second;
-    bool agreed = stint_future_wait(future, &first) == 0 && stint_future_ready(future) &&
+    bool agreed = stint_future_wait(future, &first) == 0 && stint_future_is_ready(future) &&
                   stint_future_wait_for(future, 0, &second) == 0 && first.status == second.status &&
                   first.reason == second.reason && first.error == second.error && first.value == second.value;
     if (agreed && first.status == STINT_OK && first.value == producer)

@@ -213,7 +213,7 @@ static void await_the_group(uint64_t *random)
         return;
     }
     stint_mask();
-    stint_group_idle(program.group, &idle);
+    stint_group_when_idle(program.group, &idle);
     stint_guard_push(&guard, release, idle);
     stint_unmask();
     if (idle != NULL)
@@ -223,7 +223,7 @@ static void await_the_group(uint64_t *random)
 
 static void act(uint64_t *random, unsigned depth)
 {
-    if (stint_interrupted() || atomic_load(&program.over))
+    if (stint_is_interrupted() || atomic_load(&program.over))
         return;
     size_t what = depth < DEEPEST ? random_below(random, 10) : 5 + random_below(random, 5);
     switch (what) {

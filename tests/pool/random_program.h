@@ -58,13 +58,13 @@ static stint_future *show(uint64_t *random, stint_future *future)
 
 static void make_program(uint64_t *random)
 {
-    static const unsigned spares[] = { 0, 0, 2, STINT_NO_SPARES };
+    static const unsigned substitutes[] = { 0, 0, 2, STINT_NO_SUBSTITUTES };
     memset(&program, 0, sizeof program);
     pthread_mutex_init(&program.lock, NULL);
     for (int i = 0; i < POOLS; i++) {
         const stint_pool_options options = {
             .workers = (unsigned)(1 + random_below(random, 4)),
-            .spares = spares[random_below(random, 4)],
+            .substitutes = substitutes[random_below(random, 4)],
             .queue_capacity = (size_t)1 << (4 + random_below(random, 6)),
         };
         assert_int_equal(stint_pool_create(&program.pools[i], &options), 0);

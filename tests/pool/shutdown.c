@@ -47,7 +47,7 @@ TEST(draining_runs_what_is_queued)
     assert_int_equal(stint_pool_shutdown(pool, STINT_SHUTDOWN_DRAIN, STINT_FOREVER), 0);
     assert_int_equal(atomic_load(&ran), 500);
     for (int i = 0; i < 500; i++) {
-        assert_true(stint_future_ready(futures[i]));
+        assert_true(stint_future_is_ready(futures[i]));
         stint_future_release(futures[i]);
     }
     stint_future_release(holders[0]);
@@ -73,7 +73,7 @@ TEST(cancelling_resolves_the_queued_at_once_and_interrupts_the_running)
     for (int i = 0; i < 100; i++)
         assert_shut_down(queued[i]); /* although one worker is still held */
     assert_int_equal(atomic_load(&ran), 0);
-    assert_false(stint_future_ready(stubborn));
+    assert_false(stint_future_is_ready(stubborn));
     gate_open(&deaf);
     assert_int_equal(stint_pool_shutdown(pool, STINT_SHUTDOWN_CANCEL, STINT_FOREVER), 0);
     assert_shut_down(stubborn); /* it returned normally, but it had been interrupted */
@@ -121,7 +121,7 @@ TEST(a_drain_can_be_turned_into_a_cancel)
     stint_future *queued = submit(pool, count_run, &ran, NULL);
     gate_await(&gate, 1);
     assert_int_equal(stint_pool_shutdown(pool, STINT_SHUTDOWN_DRAIN, 0), ETIMEDOUT);
-    assert_false(stint_future_ready(running));
+    assert_false(stint_future_is_ready(running));
     assert_int_equal(stint_pool_shutdown(pool, STINT_SHUTDOWN_CANCEL, STINT_FOREVER), 0);
     assert_shut_down(running);
     assert_shut_down(queued);
@@ -152,8 +152,8 @@ TEST(a_drain_whose_time_is_up_cancels_the_rest_and_waits_for_it)
     stint_future *queued = submit(pool, count_run, &ran, NULL);
     gate_await(&gate, 1);
     assert_int_equal(stint_pool_shutdown(pool, STINT_SHUTDOWN_DRAIN_THEN_CANCEL, 1000000), 0);
-    assert_true(stint_future_ready(running));
-    assert_true(stint_future_ready(queued));
+    assert_true(stint_future_is_ready(running));
+    assert_true(stint_future_is_ready(queued));
     assert_shut_down(running);
     assert_shut_down(queued);
     assert_int_equal(atomic_load(&ran), 0);

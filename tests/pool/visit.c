@@ -214,7 +214,7 @@ static int hold_masked(void *arg, void **value)
 {
     struct gate *gate = arg;
     stint_mask();
-    while (!stint_interrupted())
+    while (!stint_is_interrupted())
         stint_checkpoint();
     gate_hold(gate, value);
     stint_unmask();
@@ -225,7 +225,7 @@ static int hold_locked(void *arg, void **value)
 {
     struct gate *gate = arg;
     pthread_mutex_lock(&mutex);
-    while (!stint_interrupted())
+    while (!stint_is_interrupted())
         stint_checkpoint();
     gate_hold(gate, value);
     pthread_mutex_unlock(&mutex);
@@ -251,7 +251,7 @@ static void assert_deferral(stint_fn *fn, stint_deferral deferral)
 TEST(what_defers_the_interrupt_of_an_overdue_task_is_shown)
 {
     assert_deferral(hold_masked, STINT_DEFERRAL_MASK);
-    if (stint_overrides_malloc()) /* locks are seen then */
+    if (stint_malloc_is_overridden()) /* locks are seen then */
         assert_deferral(hold_locked, STINT_DEFERRAL_LOCK);
     assert_string_equal(stint_deferral_name(STINT_DEFERRAL_FRAME), "frame");
     assert_string_equal(stint_deferral_name((stint_deferral)99), "unknown");

@@ -31,11 +31,11 @@ static int allocate_and_fail(void *arg, void **value)
 
 static void *roll_back_on_and_on(void *arg)
 {
-    const stint_options options = { .account = arg, .audit_descriptors = true, .budget = { .wall_ns = 1000000000 } };
+    const stint_options options = { .account = arg, .audit_fds = true, .budget = { .wall_ns = 1000000000 } };
     stint_outcome outcome;
     for (unsigned i = 0; !atomic_load(&enough); i++) {
         stint_run(allocate_and_fail, NULL, &options, &outcome);
-        stint_set_root_report(told_of_a_root, NULL);
+        stint_roots_set_report(told_of_a_root, NULL);
         if (i % 64 == 0)
             usleep(100); /* the forks have to come to their turn on two processors */
     }
@@ -56,7 +56,7 @@ static int live_in_child(stint_account *account)
     dl_iterate_phdr(note_module, &modules);
     if (modules == 0)
         return 1;
-    const stint_options options = { .account = account, .audit_descriptors = true };
+    const stint_options options = { .account = account, .audit_fds = true };
     for (int i = 0; i < 2; i++) {
         stint_outcome outcome;
         if (stint_run(allocate_and_fail, NULL, &options, &outcome) != 0)
@@ -67,9 +67,9 @@ static int live_in_child(stint_account *account)
     stint_account_usage usage;
     if (stint_account_read(account, &usage) != 0 || usage.running != 0 || usage.memory != 0)
         return 4;
-    stint_set_root_report(NULL, NULL);
-    stint_set_descriptor_report(NULL, NULL);
-    stint_set_global_report(NULL, NULL);
+    stint_roots_set_report(NULL, NULL);
+    stint_fds_set_report(NULL, NULL);
+    stint_global_set_report(NULL, NULL);
     return 0;
 }
 
@@ -112,7 +112,7 @@ TEST(no_child_hangs_whatever_its_parent_rolled_back)
     assert_int_equal(usage.running, 0);
     assert_int_equal(usage.memory, 0);
     stint_account_release(account);
-    stint_set_root_report(NULL, NULL);
+    stint_roots_set_report(NULL, NULL);
 }
 
 /* --- Threads that start and end ----------------------------------------------------------------------------------- */
@@ -155,7 +155,7 @@ static int start_threads_in_child(stint_account *unused)
 
 TEST(no_child_hangs_whatever_threads_its_parent_started_and_ended)
 {
-    if (!stint_overrides_malloc())
+    if (!stint_malloc_is_overridden())
         skip(); /* a sanitizer's own locks do not stand it */
     atomic_store(&enough, false);
     pthread_t starter;

@@ -32,7 +32,7 @@ TEST(a_bad_option_is_refused)
     options.interval = 7;
     refuse(options);
     options = options_for(&seen);
-    options.callstack_depth = STINT_MEMPROF_DEPTH_MOST + 1;
+    options.callstack_depth = STINT_MEMPROF_DEPTH_MAX + 1;
     refuse(options);
     options = options_for(&seen);
     options.tracker.alloc = NULL;
@@ -212,7 +212,7 @@ static int have_libc_allocate(void *arg, void **value)
 TEST(what_libc_allocates_is_foreign)
 {
     struct seen seen = { 0 };
-    if (!stint_overrides_malloc())
+    if (!stint_malloc_is_overridden())
         skip();
     setenv("STINT_MEMPROF_TEST", "", 1); /* the list of variables has been made */
     start(&seen);

@@ -281,9 +281,9 @@ static uint64_t queued_with_limit(size_t limit)
     assert_int_equal(stint_pool_create(&pool, &options), 0);
     stint_future *running = submit_as(pool, gate_hold, &gate, NULL, STINT_PRIORITY_NORMAL);
     gate_await(&gate, 1);
-    assert_int_equal(stint_set_global_memory_limit(limit), 0);
+    assert_int_equal(stint_global_set_memory_limit(limit), 0);
     stint_outcome held = take(submit_as(pool, do_nothing, NULL, NULL, STINT_PRIORITY_NORMAL));
-    assert_int_equal(stint_set_global_memory_limit(0), 0);
+    assert_int_equal(stint_global_set_memory_limit(0), 0);
     assert_int_equal(held.status, STINT_OK);
     gate_open(&gate);
     take(running);

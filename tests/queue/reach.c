@@ -61,7 +61,7 @@ TEST(older_tasks_run_beside_one_that_submits_itself_again)
         atomic_store(&own.victims, 0);
         atomic_store(&own.turns, 0);
         atomic_store(&own.ended, 0);
-        pool = make_pool(.workers = workers, .spares = STINT_NO_SPARES);
+        pool = make_pool(.workers = workers, .substitutes = STINT_NO_SUBSTITUTES);
         for (unsigned i = 0; i < workers; i++)
             assert_true(submit_and_forget(begin_loop, i == 0 ? pool : NULL));
         while (atomic_load(&own.ended) < workers)
@@ -110,7 +110,7 @@ static int submit_a_child_and_hold(void *arg, void **value)
 TEST(a_child_of_a_busy_task_is_stolen_although_the_queue_is_never_empty)
 {
     enum { QUEUED = 1000 };
-    pool = make_pool(.workers = 2, .spares = STINT_NO_SPARES);
+    pool = make_pool(.workers = 2, .substitutes = STINT_NO_SUBSTITUTES);
     struct gate both = { 0 };
     stint_future *holders[2];
     for (int i = 0; i < 2; i++)

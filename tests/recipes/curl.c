@@ -30,7 +30,7 @@ static int look(void *unused, curl_off_t total, curl_off_t now, curl_off_t uploa
 {
     (void)unused, (void)total, (void)now, (void)upload, (void)uploaded;
     stint_checkpoint();
-    return stint_interrupted();
+    return stint_is_interrupted();
 }
 
 struct transfer {

@@ -135,7 +135,7 @@ TEST(tasks_stopped_anywhere_leave_openssl_whole_and_nothing_behind)
 int main(void)
 {
     if (CRYPTO_set_mem_functions(kept_malloc, kept_realloc, plain_free) != 1 || OPENSSL_init_ssl(0, NULL) != 1 ||
-        stint_protect_module("libcrypto") != 0 || stint_protect_module("libssl") != 0)
+        stint_module_protect("libcrypto") != 0 || stint_module_protect("libssl") != 0)
         return 1;
     return run_all_tests(NULL, NULL);
 }

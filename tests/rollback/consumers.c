@@ -120,7 +120,7 @@ TEST(large_results_may_be_freed_while_others_are_rolled_back)
 static int never_scan(void **state)
 {
     (void)state;
-    return stint_set_root_scan(STINT_ROOT_SCAN_NEVER); /* the lane has pointers to everything */
+    return stint_roots_set_scan(STINT_ROOT_SCAN_NEVER); /* the lane has pointers to everything */
 }
 
 TEST_MAIN_WITH(never_scan, NULL)

@@ -10,11 +10,11 @@ struct told {
     const char *task;
 };
 
-static void note(const stint_descriptor *descriptor, void *argument)
+static void note(const stint_open_fd *descriptor, void *argument)
 {
     struct told *told = argument;
     told->count++;
-    told->descriptor = descriptor->descriptor;
+    told->descriptor = descriptor->fd;
     told->task = descriptor->task;
     snprintf(told->target, sizeof told->target, "%s", descriptor->target);
 }
@@ -52,16 +52,16 @@ static int guard_one_and_be_interrupted(void *unused, void **value)
     return 0;
 }
 
-static const stint_options audited = { .audit_descriptors = true, .name = "opener" };
+static const stint_options audited = { .audit_fds = true, .name = "opener" };
 
 TEST(what_a_rolled_back_task_leaves_open_is_counted_reported_and_left_open)
 {
     struct told told = { 0 };
     int left = -1;
-    stint_set_descriptor_report(note, &told);
+    stint_fds_set_report(note, &told);
     stint_outcome outcome = run_task(open_two_close_one_and_fail, &left, &audited);
-    stint_set_descriptor_report(NULL, NULL);
-    assert_int_equal(outcome.usage.descriptors, 1);
+    stint_fds_set_report(NULL, NULL);
+    assert_int_equal(outcome.usage.open_fds, 1);
     assert_int_equal(told.count, 1);
     assert_int_equal(told.descriptor, left);
     assert_string_equal(told.target, "/dev/null");
@@ -72,7 +72,7 @@ TEST(what_a_rolled_back_task_leaves_open_is_counted_reported_and_left_open)
 TEST(an_ok_task_may_leave_descriptors)
 {
     int left = -1;
-    assert_int_equal(run_task(open_one, &left, &audited).usage.descriptors, 0);
+    assert_int_equal(run_task(open_one, &left, &audited).usage.open_fds, 0);
     assert_int_equal(close(left), 0);
 }
 
@@ -82,13 +82,13 @@ TEST(what_a_guard_closes_is_not_counted)
     options.budget.allocation = 10000;
     stint_outcome outcome = run_task(guard_one_and_be_interrupted, NULL, &options);
     assert_limit_passed(outcome);
-    assert_int_equal(outcome.usage.descriptors, 0);
+    assert_int_equal(outcome.usage.open_fds, 0);
 }
 
 TEST(without_the_option_nothing_is_counted)
 {
     int left = -1;
-    assert_int_equal(run_task(open_two_close_one_and_fail, &left, NULL).usage.descriptors, 0);
+    assert_int_equal(run_task(open_two_close_one_and_fail, &left, NULL).usage.open_fds, 0);
     assert_int_equal(close(left), 0);
 }
 
@@ -98,7 +98,7 @@ TEST(high_descriptors_are_seen)
     int filler[300];
     for (int i = 0; i < 300; i++)
         filler[i] = open("/dev/null", O_RDONLY);
-    assert_int_equal(run_task(open_two_close_one_and_fail, &left, &audited).usage.descriptors, 1);
+    assert_int_equal(run_task(open_two_close_one_and_fail, &left, &audited).usage.open_fds, 1);
     assert_true(left > 300);
     close(left);
     for (int i = 0; i < 300; i++)

@@ -18,7 +18,7 @@ static int forget_all(void **state)
     (void)state;
     while (left_count > 0)
         stint_free(left[--left_count]);
-    return stint_set_root_scan(STINT_ROOT_SCAN_ALWAYS);
+    return stint_roots_set_scan(STINT_ROOT_SCAN_ALWAYS);
 }
 
 /* So that what survives does so without the help of the scan, and what was freed is overwritten. */
@@ -35,7 +35,7 @@ static int fill(void *arg, void **value)
 
 static stint_outcome run_unscanned(stint_fn *fn, const stint_options *options)
 {
-    assert_int_equal(stint_set_root_scan(STINT_ROOT_SCAN_NEVER), 0);
+    assert_int_equal(stint_roots_set_scan(STINT_ROOT_SCAN_NEVER), 0);
     stint_outcome outcome = run_task(fn, NULL, options);
     run_task(fill, NULL, NULL);
     return outcome;

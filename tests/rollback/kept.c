@@ -61,7 +61,7 @@ static bool all_are(const char *bytes, char expected, size_t size)
 /* However many the failed task has: few lie in the nursery, many in a heap of its own. */
 static void check_a_list_of_free_blocks(size_t count)
 {
-    size_t before = stint_kept_bytes();
+    size_t before = stint_roots_kept_bytes();
     size_t others = 500;
     assert_true(run_task(use_one_and_fail, &count, NULL).usage.kept >= SIZE);
     stint_outcome outcome = run_task(take_one_for_good, NULL, NULL);
@@ -74,9 +74,9 @@ static void check_a_list_of_free_blocks(size_t count)
     assert_true(all_are(outcome.value, 'y', SIZE));
     for (size_t i = 0; i < 200; i++)
         stint_free(blocks[i]);
-    assert_true(stint_kept_bytes() >= before + SIZE);
+    assert_true(stint_roots_kept_bytes() >= before + SIZE);
     stint_free(outcome.value);
-    assert_int_equal(stint_kept_bytes(), before);
+    assert_int_equal(stint_roots_kept_bytes(), before);
 }
 
 TEST(a_block_taken_from_a_librarys_list_is_its_new_owners)
@@ -191,12 +191,12 @@ TEST(what_a_kept_block_leads_to_is_kept_and_nothing_else)
     static const size_t counts[] = { 1, 20, 5000 };
     for (size_t i = 0; i < 3; i++) {
         size_t count = counts[i];
-        size_t before = stint_kept_bytes();
+        size_t before = stint_roots_kept_bytes();
         uint64_t kept = run_task(make_two_lists, &count, NULL).usage.kept;
         assert_in_range(kept, count * 64, count * (64 + 32));
-        assert_int_equal(stint_kept_bytes(), before + kept);
+        assert_int_equal(stint_roots_kept_bytes(), before + kept);
         check_and_free_list(count);
-        assert_int_equal(stint_kept_bytes(), before);
+        assert_int_equal(stint_roots_kept_bytes(), before);
     }
 }
 
@@ -226,7 +226,7 @@ static int fill_table(void *arg, void **value)
 
 TEST(a_table_of_roots_may_move_to_the_process)
 {
-    size_t before = stint_kept_bytes();
+    size_t before = stint_roots_kept_bytes();
     size_t others = 500;
     run_task(fill_table, NULL, NULL);
     add_to_table(3);
@@ -241,7 +241,7 @@ TEST(a_table_of_roots_may_move_to_the_process)
     }
     stint_free(table);
     table = NULL;
-    assert_int_equal(stint_kept_bytes(), before);
+    assert_int_equal(stint_roots_kept_bytes(), before);
 }
 
 /* --- How much --- */
@@ -272,8 +272,8 @@ TEST(the_report_says_when_more_is_kept_than_the_limit)
     struct told told = { .times = 0 };
     size_t size = 64 * KIB;
     void *blocks[40];
-    stint_set_root_report(note, &told);
-    stint_set_kept_limit(stint_kept_bytes() + 2 * size + size / 2);
+    stint_roots_set_report(note, &told);
+    stint_roots_set_kept_limit(stint_roots_kept_bytes() + 2 * size + size / 2);
     for (size_t i = 0; i < 40; i++) {
         run_task(keep_some, &size, NULL);
         blocks[i] = spare;
@@ -283,23 +283,23 @@ TEST(the_report_says_when_more_is_kept_than_the_limit)
     assert_int_equal(told.too_much, told.times - 1);
     for (size_t i = 0; i < 40; i++)
         stint_free(blocks[i]);
-    stint_set_kept_limit(64 * MIB);
-    stint_set_root_report(NULL, NULL);
+    stint_roots_set_kept_limit(64 * MIB);
+    stint_roots_set_report(NULL, NULL);
 }
 
 TEST(a_free_on_any_thread_and_a_realloc_count)
 {
-    size_t before = stint_kept_bytes();
+    size_t before = stint_roots_kept_bytes();
     size_t size = 1000;
     run_task(keep_some, &size, NULL);
-    assert_true(stint_kept_bytes() >= before + size);
+    assert_true(stint_roots_kept_bytes() >= before + size);
     pthread_t thread;
     assert_int_equal(pthread_create(&thread, NULL, free_it, spare), 0);
     assert_int_equal(pthread_join(thread, NULL), 0);
-    assert_int_equal(stint_kept_bytes(), before);
+    assert_int_equal(stint_roots_kept_bytes(), before);
     run_task(keep_some, &size, NULL);
     spare = stint_realloc(spare, 100000);
-    assert_int_equal(stint_kept_bytes(), before);
+    assert_int_equal(stint_roots_kept_bytes(), before);
     stint_free(spare);
     spare = NULL;
 }

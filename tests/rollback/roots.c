@@ -60,8 +60,8 @@ static int forget_roots(void **state)
     (void)state;
     in_data = more_in_data = in_thread = NULL;
     roll_back_something();
-    stint_set_root_report(NULL, NULL);
-    return stint_set_root_scan(STINT_ROOT_SCAN_ALWAYS);
+    stint_roots_set_report(NULL, NULL);
+    return stint_roots_set_scan(STINT_ROOT_SCAN_ALWAYS);
 }
 
 #define TEST_OF_ROOTS(name) TEST_WITH(name, forget_roots, forget_roots)
@@ -100,7 +100,7 @@ TEST_OF_ROOTS(a_static_variable_is_a_root)
     struct told told = { .times = 0 };
     uintptr_t base = 0;
     dl_iterate_phdr(take_first_base, &base);
-    stint_set_root_report(note, &told);
+    stint_roots_set_report(note, &told);
     uint64_t kept = run_it(&(struct task){ .root = &in_data, .size = 1000, .name = "careless" });
     assert_in_range(kept, 1000, 1280);
     assert_int_equal(in_data[0], 0x5a);
@@ -122,7 +122,7 @@ TEST_OF_ROOTS(a_root_in_a_library_is_told_with_module_and_symbol)
     char **variable = dlsym(libc, "optarg");
     assert_non_null(variable);
     struct told told = { .times = 0 };
-    stint_set_root_report(note, &told);
+    stint_roots_set_report(note, &told);
     assert_true(run_it(&(struct task){ .root = variable, .size = 64 }) >= 64);
     *variable = NULL;
     assert_int_equal(told.times, 1);
@@ -135,7 +135,7 @@ TEST_OF_ROOTS(a_root_in_a_library_is_told_with_module_and_symbol)
 TEST_OF_ROOTS(a_thread_local_variable_is_a_root)
 {
     struct told told = { .times = 0 };
-    stint_set_root_report(note, &told);
+    stint_roots_set_report(note, &told);
     assert_true(run_it(&(struct task){ .root = &in_thread, .size = 1000 }) >= 1000);
     assert_int_equal(in_thread[999], 0x5a);
     assert_int_equal(told.times, 1);
@@ -161,7 +161,7 @@ TEST_OF_ROOTS(a_specific_value_is_a_root)
     pthread_key_t key;
     assert_int_equal(pthread_key_create(&key, NULL), 0);
     struct told told = { .times = 0 };
-    stint_set_root_report(note, &told);
+    stint_roots_set_report(note, &told);
     stint_outcome outcome = run_task(set_past_the_scope, &key, NULL);
     assert_int_equal(outcome.error, 1);
     assert_in_range(outcome.usage.kept, 1000, 1280);
@@ -175,14 +175,14 @@ TEST_OF_ROOTS(a_specific_value_is_a_root)
 TEST_OF_ROOTS(a_root_is_told_once)
 {
     struct told told = { .times = 0 };
-    stint_set_root_report(note, &told);
+    stint_roots_set_report(note, &told);
     for (int i = 0; i < 5; i++)
         assert_true(run_it(&(struct task){ .root = &in_data, .size = 1000 }) >= 1000);
     assert_int_equal(told.times, 1);
     run_it(&(struct task){ .root = &more_in_data, .size = 1000 });
     assert_int_equal(told.times, 2);
     assert_ptr_equal(told.root.address, &more_in_data);
-    stint_set_root_report(note, &told);
+    stint_roots_set_report(note, &told);
     run_it(&(struct task){ .root = &in_data, .size = 1000 });
     assert_int_equal(told.times, 3);
 }
@@ -199,7 +199,7 @@ static int leave_two_roots(void *arg, void **value)
 TEST_OF_ROOTS(every_root_of_a_heap_is_told)
 {
     struct told told = { .times = 0 };
-    stint_set_root_report(note, &told);
+    stint_roots_set_report(note, &told);
     assert_true(run_task(leave_two_roots, NULL, NULL).usage.kept >= 200);
     assert_int_equal(told.times, 2);
 }
@@ -222,7 +222,7 @@ TEST_OF_ROOTS(a_pointer_to_a_freed_block_is_none)
 TEST_OF_ROOTS(no_root_no_kept_heap)
 {
     struct told told = { .times = 0 };
-    stint_set_root_report(note, &told);
+    stint_roots_set_report(note, &told);
     char *on_the_stack;
     assert_int_equal(run_it(&(struct task){ .root = &on_the_stack, .size = 1000, .count = 10 }), 0);
     assert_int_equal(told.times, 0);
@@ -286,21 +286,21 @@ TEST_OF_ROOTS(the_scan_can_be_for_every_64th_rollback_or_none)
 {
     pthread_t thread;
     int found = 0;
-    assert_int_equal(stint_set_root_scan(STINT_ROOT_SCAN_SAMPLED), 0);
+    assert_int_equal(stint_roots_set_scan(STINT_ROOT_SCAN_SAMPLED), 0);
     assert_int_equal(pthread_create(&thread, NULL, run_sampled, &found), 0);
     assert_int_equal(pthread_join(thread, NULL), 0);
     assert_int_equal(found, 3);
 
     struct told told = { .times = 0 };
-    stint_set_root_report(note, &told);
-    assert_int_equal(stint_set_root_scan(STINT_ROOT_SCAN_NEVER), 0);
+    stint_roots_set_report(note, &told);
+    assert_int_equal(stint_roots_set_scan(STINT_ROOT_SCAN_NEVER), 0);
     assert_int_equal(run_it(&(struct task){ .root = &in_data, .size = 1000 }), 0);
     assert_int_equal(told.times, 0);
     in_data = NULL;
 
     for (int scan = -2; scan < 10; scan++) {
         bool known = scan >= STINT_ROOT_SCAN_ALWAYS && scan <= STINT_ROOT_SCAN_NEVER;
-        assert_int_equal(stint_set_root_scan((stint_root_scan)scan), known ? 0 : EINVAL);
+        assert_int_equal(stint_roots_set_scan((stint_root_scan)scan), known ? 0 : EINVAL);
     }
 }
 

@@ -171,7 +171,7 @@ static void note_root(const stint_root *root, void *arg)
 
 TEST(a_root_in_a_library_is_found_and_told)
 {
-    stint_set_root_report(note_root, NULL);
+    stint_roots_set_report(note_root, NULL);
     stint_outcome outcome = run_task(leave_a_root, &linked_variables()[5], NULL);
     assert_in_range(outcome.usage.kept, 1000, 1280);
     assert_non_null(strstr(told_module, "roots-linked"));
@@ -180,7 +180,7 @@ TEST(a_root_in_a_library_is_found_and_told)
     outcome = run_task(leave_a_root, &variable[5], NULL);
     assert_in_range(outcome.usage.kept, 1000, 1280);
     assert_non_null(strstr(told_module, "roots-plugin"));
-    stint_set_root_report(NULL, NULL);
+    stint_roots_set_report(NULL, NULL);
     stint_free(variable[5]);
     stint_free(linked_variables()[5]);
     linked_variables()[5] = NULL;
@@ -196,7 +196,7 @@ static int replace_standard_output(void *arg, void **value)
 
 TEST(a_standard_stream_that_a_task_has_replaced_stays_open)
 {
-    if (!stint_overrides_malloc())
+    if (!stint_malloc_is_overridden())
         skip();
     FILE *before = *standard_output();
     stint_outcome outcome = run_task(replace_standard_output, NULL, NULL);

@@ -135,7 +135,7 @@ static inline void check_scattered(size_t tasks, size_t tasks_a_thread, unsigned
 static inline int never_scan(void **state)
 {
     (void)state;
-    return stint_set_root_scan(STINT_ROOT_SCAN_NEVER);
+    return stint_roots_set_scan(STINT_ROOT_SCAN_NEVER);
 }
 
 #endif

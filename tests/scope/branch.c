@@ -295,7 +295,7 @@ static int run_until_interrupted(void *arg, void **value)
     (void)value;
     STINT_GUARD(note_release, NULL);
     atomic_store(&forgotten_runs, true);
-    while (!stint_interrupted())
+    while (!stint_is_interrupted())
         stint_checkpoint();
     return ECANCELED;
 }
@@ -378,7 +378,7 @@ static int start_one(void **state)
 
 TEST_WITH(a_thread_specific_value_set_in_a_branch_is_put_back_at_its_end, start_one, no_thieves)
 {
-    if (!stint_overrides_malloc())
+    if (!stint_malloc_is_overridden())
         return;
     assert_int_equal(pthread_key_create(&key, NULL), 0);
     assert_ok(run_task(set_specific_in_two_branches, &key, NULL));

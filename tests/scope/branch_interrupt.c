@@ -91,7 +91,7 @@ static void nothing(void)
 
 static void wait_at_checkpoints(void)
 {
-    while (!stint_interrupted())
+    while (!stint_is_interrupted())
         stint_checkpoint();
 }
 
@@ -172,7 +172,7 @@ TEST_WITH_THIEVES(the_deadline_of_the_task_is_that_of_its_branches)
 
 static void spin_at_checkpoints(void)
 {
-    for (uint64_t count = 0; !stint_interrupted(); count++) {
+    for (uint64_t count = 0; !stint_is_interrupted(); count++) {
         if (count % 64 == 0)
             stint_checkpoint();
     }
@@ -233,7 +233,7 @@ static void mask_for_a_while(void)
 {
     stint_mask();
     atomic_store(&mask_begun, true);
-    while (!stint_interrupted())
+    while (!stint_is_interrupted())
         stint_checkpoint();
     for (int i = 0; i < 1000; i++)
         stint_free(keep(stint_malloc(16)));
@@ -376,20 +376,20 @@ TEST_WITH_THIEVES(a_hook_is_called_once_when_another_thread_of_the_task_is_tripp
 
 TEST_WITH_THIEVES(a_branch_that_is_the_victim_ends_its_task)
 {
-    if (!stint_overrides_malloc())
+    if (!stint_malloc_is_overridden())
         return;
     for (int round = 0; round < 10; round++) {
         stint_options options = STINT_OPTIONS_INIT;
         struct pair pair;
         options.budget.allocation = 2048 * MIB;
-        assert_int_equal(stint_set_global_victim(round % 2 == 0 ? STINT_VICTIM_LARGEST : STINT_VICTIM_SELF), 0);
-        assert_int_equal(stint_set_global_memory_limit(resident() + 32 * MIB), 0);
+        assert_int_equal(stint_global_set_victim(round % 2 == 0 ? STINT_VICTIM_LARGEST : STINT_VICTIM_SELF), 0);
+        assert_int_equal(stint_global_set_memory_limit(resident() + 32 * MIB), 0);
         stint_outcome outcome = run_pair(&pair, wait_while_allocating, allocate_too_much, &options);
-        assert_int_equal(stint_set_global_memory_limit(0), 0);
+        assert_int_equal(stint_global_set_memory_limit(0), 0);
         assert_outcome(outcome, STINT_ERROR, STINT_REASON_GLOBAL_MEMORY_LIMIT, ENOMEM);
         await_collection();
     }
-    assert_int_equal(stint_set_global_victim(STINT_VICTIM_LARGEST), 0);
+    assert_int_equal(stint_global_set_victim(STINT_VICTIM_LARGEST), 0);
 }
 
 TEST_MAIN()

@@ -116,7 +116,7 @@ static int hold(void *arg, void **value)
 TEST(a_task_that_is_run_by_its_waiter_has_not_the_waiters_context)
 {
     struct awaiting awaiting = { .seen = &awaiting };
-    const stint_pool_options pool_options = { .workers = 1, .spares = STINT_NO_SPARES };
+    const stint_pool_options pool_options = { .workers = 1, .substitutes = STINT_NO_SUBSTITUTES };
     stint_context *context;
     atomic_bool open = false;
     stint_options options = STINT_OPTIONS_INIT;

@@ -319,7 +319,7 @@ TEST(an_inner_ok_and_an_outer_rollback_leave_nothing)
     for (int i = 0; i < 100; i++) {
         stint_outcome outcome = run_task(succeed_inside_and_fail, deep, NULL);
         assert_outcome(outcome, STINT_ERROR, STINT_REASON_FAILED, 71);
-        if (stint_overrides_malloc()) {
+        if (stint_malloc_is_overridden()) {
             assert_int_equal(outcome.usage.kept, 0);
             assert_null(pthread_getspecific(key));
         }

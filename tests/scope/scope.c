@@ -80,7 +80,7 @@ TEST(statuses_and_reasons_have_names)
     assert_string_equal(stint_status_name(STINT_ERROR), "error");
     assert_string_equal(stint_status_name(STINT_CANCELLED), "cancelled");
     assert_string_equal(stint_status_name((stint_status)99), "unknown");
-    static const char *const reasons[] = { "none",     "failed",  "alloc-limit",         "memory-limit",
+    static const char *const reasons[] = { "none",     "failed",  "allocation-limit",    "memory-limit",
                                            "deadline", "account", "global-memory-limit", "token",
                                            "shutdown", "outer" };
     for (unsigned i = 0; i < sizeof reasons / sizeof reasons[0]; i++)
@@ -238,7 +238,7 @@ TEST(outside_a_scope_the_calls_of_a_task_do_nothing)
     stint_mask();
     stint_unmask();
     stint_unmask();
-    assert_false(stint_interrupted());
+    assert_false(stint_is_interrupted());
     void *block = stint_malloc(64 * MIB);
     assert_non_null(block);
     stint_free(block);
@@ -276,7 +276,7 @@ TEST(an_interrupted_scope_leaves_the_thread_as_it_was)
         int calls = 0;
         assert_limit_passed(run_task(pass_the_limit, &calls, &options));
         assert_int_equal(calls, 1);
-        assert_false(stint_interrupted());
+        assert_false(stint_is_interrupted());
         void *block = stint_malloc(128 * KIB);
         assert_non_null(block);
         stint_free(block);

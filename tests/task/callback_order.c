@@ -37,7 +37,7 @@ TEST(a_callback_given_when_the_future_has_resolved_does_not_overtake_earlier_one
         struct pair pair = { .first_called = false };
         stint_future *future = submit(pool, give, NULL, NULL);
         assert_int_equal(stint_future_then(future, be_first, &pair), 0);
-        while (!stint_future_ready(future))
+        while (!stint_future_is_ready(future))
             ;
         assert_int_equal(stint_future_then(future, be_second, &pair), 0);
         while (!atomic_load(&pair.second_called) || !atomic_load(&pair.first_called))
@@ -153,40 +153,40 @@ TEST(a_callback_that_was_taken_back_is_not_called)
     struct gate gate = { 0 };
     atomic_uint clock = 0;
     struct call calls[5] = { 0 };
-    stint_follower followers[5];
+    stint_continuation continuations[5];
     stint_future *future = submit(pool, gate_hold, &gate, NULL);
     gate_await(&gate, 1);
     for (int i = 0; i < 5; i++) {
         calls[i].clock = &clock;
-        assert_int_equal(stint_future_follow(future, &followers[i], note, &calls[i]), 0);
+        assert_int_equal(stint_future_add_continuation(future, &continuations[i], note, &calls[i]), 0);
     }
     /* The first, one in the middle, the last; and the middle one once more at the end. */
-    assert_int_equal(stint_future_unfollow(future, &followers[0]), 0);
-    assert_int_equal(stint_future_unfollow(future, &followers[2]), 0);
-    assert_int_equal(stint_future_unfollow(future, &followers[4]), 0);
-    assert_int_equal(stint_future_unfollow(future, &followers[4]), EALREADY);
-    assert_int_equal(stint_future_follow(future, &followers[2], note, &calls[2]), 0);
+    assert_int_equal(stint_future_remove_continuation(future, &continuations[0]), 0);
+    assert_int_equal(stint_future_remove_continuation(future, &continuations[2]), 0);
+    assert_int_equal(stint_future_remove_continuation(future, &continuations[4]), 0);
+    assert_int_equal(stint_future_remove_continuation(future, &continuations[4]), EALREADY);
+    assert_int_equal(stint_future_add_continuation(future, &continuations[2], note, &calls[2]), 0);
     gate_open(&gate);
     assert_int_equal(stint_pool_destroy(pool), 0);
     static const unsigned counts[] = { 0, 1, 1, 1, 0 };
     for (int i = 0; i < 5; i++) {
         assert_int_equal(atomic_load(&calls[i].count), counts[i]);
-        assert_int_equal(stint_future_unfollow(future, &followers[i]), EALREADY);
+        assert_int_equal(stint_future_remove_continuation(future, &continuations[i]), EALREADY);
     }
     assert_int_equal(calls[1].turn, 0);
     assert_int_equal(calls[3].turn, 1);
     assert_int_equal(calls[2].turn, 2);
-    assert_int_equal(stint_future_follow(future, NULL, note, NULL), EINVAL);
-    assert_int_equal(stint_future_follow(future, &followers[0], NULL, NULL), EINVAL);
-    assert_int_equal(stint_future_follow(NULL, &followers[0], note, NULL), EINVAL);
-    assert_int_equal(stint_future_unfollow(NULL, &followers[0]), EINVAL);
-    assert_int_equal(stint_future_unfollow(future, NULL), EINVAL);
+    assert_int_equal(stint_future_add_continuation(future, NULL, note, NULL), EINVAL);
+    assert_int_equal(stint_future_add_continuation(future, &continuations[0], NULL, NULL), EINVAL);
+    assert_int_equal(stint_future_add_continuation(NULL, &continuations[0], note, NULL), EINVAL);
+    assert_int_equal(stint_future_remove_continuation(NULL, &continuations[0]), EINVAL);
+    assert_int_equal(stint_future_remove_continuation(future, NULL), EINVAL);
     stint_future_release(future);
 }
 
 struct self {
     stint_future *future;
-    stint_follower follower;
+    stint_continuation continuation;
     int error;
 };
 
@@ -194,7 +194,7 @@ static void take_itself_back(stint_future *future, const stint_outcome *outcome,
 {
     struct self *self = arg;
     (void)outcome;
-    self->error = stint_future_unfollow(future, &self->follower);
+    self->error = stint_future_remove_continuation(future, &self->continuation);
 }
 
 TEST(a_callback_that_has_begun_says_so)
@@ -202,9 +202,9 @@ TEST(a_callback_that_has_begun_says_so)
     stint_pool *pool = make_pool(.workers = 1);
     struct self self = { .future = submit(pool, give, NULL, NULL) };
     assert_int_equal(stint_future_wait(self.future, NULL), 0);
-    assert_int_equal(stint_future_follow(self.future, &self.follower, take_itself_back, &self), 0);
+    assert_int_equal(stint_future_add_continuation(self.future, &self.continuation, take_itself_back, &self), 0);
     assert_int_equal(self.error, EBUSY);
-    assert_int_equal(stint_future_unfollow(self.future, &self.follower), EALREADY);
+    assert_int_equal(stint_future_remove_continuation(self.future, &self.continuation), EALREADY);
     stint_future_release(self.future);
     assert_int_equal(stint_pool_destroy(pool), 0);
 }
@@ -225,7 +225,7 @@ static void count_tug(stint_future *future, const stint_outcome *outcome, void *
 static void *tug_at(void *arg)
 {
     struct tug *tug = arg;
-    stint_follower followers[4];
+    stint_continuation continuations[4];
     atomic_uint calls[4];
     for (unsigned round = 1, rounds = repeats(3000); round <= rounds; round++) {
         while (atomic_load(&tug->round) < round)
@@ -233,11 +233,11 @@ static void *tug_at(void *arg)
         stint_future *future = atomic_load(&tug->future);
         for (int i = 0; i < 4; i++) {
             atomic_store(&calls[i], 0);
-            stint_future_follow(future, &followers[i], count_tug, &calls[i]);
+            stint_future_add_continuation(future, &continuations[i], count_tug, &calls[i]);
         }
         for (int i = 3; i >= 0; i--) {
             int error;
-            while ((error = stint_future_unfollow(future, &followers[i])) == EBUSY)
+            while ((error = stint_future_remove_continuation(future, &continuations[i])) == EBUSY)
                 sched_yield();
             atomic_fetch_add(error == 0 ? &tug->taken : &tug->calls, 1);
             if (atomic_load(&calls[i]) != (error != 0))

@@ -194,7 +194,7 @@ static int wait_for_a_delayed_one(void *arg, void **value)
 TEST(a_task_may_wait_for_a_delayed_one_that_only_its_worker_could_run)
 {
     struct waiter waiter = { .started = 0 };
-    const stint_pool_options options = { .workers = 1, .spares = STINT_NO_SPARES };
+    const stint_pool_options options = { .workers = 1, .substitutes = STINT_NO_SUBSTITUTES };
     assert_int_equal(stint_pool_create(&waiter.pool, &options), 0);
     stint_future *future;
     stint_outcome outcome;
@@ -383,8 +383,8 @@ TEST(what_is_due_waits_until_its_account_may_have_it_waiting)
     assert_int_equal(stint_submit_at(pool, note_time, &started[3], NULL, due + 10 * MS, &futures[4]), 0);
     assert_int_equal(stint_future_wait(futures[4], &outcome), 0);
     assert_ok(outcome);
-    assert_false(stint_future_ready(futures[2]));
-    assert_false(stint_future_ready(futures[3]));
+    assert_false(stint_future_is_ready(futures[2]));
+    assert_false(stint_future_is_ready(futures[3]));
     gate_open(&gate);
     for (int i = 0; i < 5; i++) {
         assert_int_equal(stint_future_wait(futures[i], &outcome), 0);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Waits for tasks that wait for something else than a worker: followers of futures, serial queues, groups, series,
+ * Waits for tasks that wait for something else than a worker: continuations of futures, serial queues, groups, series,
  * times. That they give their places up, are helped where every thread sleeps, and are told where they would never
  * end. */
 #include "pools.h"
@@ -74,7 +74,7 @@ static int for_the_idleness_of_a_group(struct scene *scene, stint_future *on)
         return error;
     error = stint_group_add(group, on);
     if (error == 0)
-        error = stint_group_idle(group, &idle);
+        error = stint_group_when_idle(group, &idle);
     stint_group_release(group);
     return error != 0 ? error : wait_and_release(idle);
 }
@@ -135,7 +135,7 @@ TEST(one_of_two_that_wait_for_each_other_over_something_is_told)
 {
     for (size_t i = 0; i < 2 * WAITS; i++) {
         stint_pool *pool = make_pool(.workers = 2);
-        stint_pool *beside = i % 2 == 0 ? pool : make_pool(.workers = 1, .spares = STINT_NO_SPARES);
+        stint_pool *beside = i % 2 == 0 ? pool : make_pool(.workers = 1, .substitutes = STINT_NO_SUBSTITUTES);
         struct scene scene = { .pool = pool, .beside = beside, .wait = all_waits[i / 2] };
         stint_outcome outcomes[2];
         atomic_store(&scene.own, submit(pool, wait_for_the_other, &scene, NULL));
@@ -207,7 +207,7 @@ static int wait_behind_the_first(void *arg, void **value)
 
 TEST(one_of_two_that_wait_behind_each_other_in_serial_queues_is_told)
 {
-    stint_pool *pool = make_pool(.workers = 2, .spares = STINT_NO_SPARES);
+    stint_pool *pool = make_pool(.workers = 2, .substitutes = STINT_NO_SUBSTITUTES);
     struct crossing crossing = { .begun = 0 };
     stint_future *futures[2];
     for (int i = 0; i < 2; i++)
@@ -298,7 +298,7 @@ static int submit_for_later_and_wait(void *arg, void **value)
 /* One worker and no spare: what is awaited has nobody else to run it. */
 TEST(the_only_worker_may_wait_for_what_waits_for_something_else)
 {
-    struct scene scene = { .pool = make_pool(.workers = 1, .spares = STINT_NO_SPARES) };
+    struct scene scene = { .pool = make_pool(.workers = 1, .substitutes = STINT_NO_SUBSTITUTES) };
     assert_int_equal(stint_serial_create(&scene.serial, scene.pool, 0), 0);
     for (size_t i = 0; i < WAITS; i++) {
         scene.wait = all_waits[i];
@@ -325,7 +325,7 @@ static int fill_the_queue_and_wait_for_a_turn(void *arg, void **value)
 /* All the pool's threads wait for what has no place in the queue, so nobody will ever make one. */
 TEST(a_wait_for_what_will_have_no_place_is_given_up)
 {
-    const stint_pool_options options = { .workers = 1, .spares = STINT_NO_SPARES, .queue_capacity = 2 };
+    const stint_pool_options options = { .workers = 1, .substitutes = STINT_NO_SUBSTITUTES, .queue_capacity = 2 };
     struct scene scene;
     assert_int_equal(stint_pool_create(&scene.pool, &options), 0);
     assert_int_equal(stint_serial_create(&scene.serial, scene.pool, 0), 0);
@@ -352,7 +352,7 @@ TEST(what_is_due_and_has_no_place_can_be_cancelled)
     static const int order[] = { 1, 0, 3 };
     for (size_t i = 0; i < 3; i++) {
         stint_future_cancel(futures[order[i]]);
-        assert_true(stint_future_ready(futures[order[i]]));
+        assert_true(stint_future_is_ready(futures[order[i]]));
         assert_cancelled(take_in_time(futures[order[i]]), STINT_REASON_TOKEN);
     }
     gate_open(&gate);
@@ -382,7 +382,7 @@ TEST(what_is_due_does_not_wait_for_places_of_another_kind)
     nap_ms(10);
     assert_int_equal(stint_submit_at(pool, do_nothing, NULL, NULL, 1, &plain), 0);
     assert_ok(take_in_time(plain));
-    assert_false(stint_future_ready(due));
+    assert_false(stint_future_is_ready(due));
     gate_open(&gate);
     assert_ok(take_in_time(due));
     assert_ok(take_in_time(held));
@@ -410,7 +410,7 @@ TEST(who_waits_gives_its_place_up)
     for (size_t i = 0; i <= WAITS; i++) {
         struct gate gate = { .entered = 0 };
         stint_pool *held = make_pool(.workers = 1);
-        struct scene scene = { .pool = make_pool(.workers = 1, .spares = 1), .wait = i < WAITS ? all_waits[i] : for_a_group_and_a_time };
+        struct scene scene = { .pool = make_pool(.workers = 1, .substitutes = 1), .wait = i < WAITS ? all_waits[i] : for_a_group_and_a_time };
         atomic_store(&scene.other, submit(held, gate_hold, &gate, NULL));
         assert_int_equal(stint_group_create(&scene.group), 0);
         assert_int_equal(stint_group_add(scene.group, scene.other), 0);
@@ -421,7 +421,7 @@ TEST(who_waits_gives_its_place_up)
             assert_int_equal(stint_pool_read(scene.pool, &now), 0);
         } while (now.asleep == 0);
         assert_ok(take_in_time(submit(scene.pool, do_nothing, NULL, NULL)));
-        assert_false(stint_future_ready(waiter));
+        assert_false(stint_future_is_ready(waiter));
         gate_open(&gate);
         assert_ok(take_in_time(waiter));
         take_in_time(scene.other);

@@ -38,7 +38,7 @@ TEST(queued_tasks_resolve_at_their_deadlines_while_every_worker_is_busy)
     for (unsigned i = 0; i < TASKS; i++)
         assert_expired(futures[i]);
     assert_int_equal(atomic_load(&ran), 0);
-    assert_false(stint_future_ready(without));
+    assert_false(stint_future_is_ready(without));
     gate_open(&gate);
     assert_int_equal(stint_future_wait(holder, NULL), 0);
     stint_future_release(holder);
@@ -217,7 +217,7 @@ TEST(a_pool_can_go_while_deadlines_are_outstanding)
         }
         assert_int_equal(stint_pool_destroy(pool), 0);
         for (unsigned i = 0; i < 100; i++) {
-            assert_true(stint_future_ready(futures[i]));
+            assert_true(stint_future_is_ready(futures[i]));
             stint_future_release(futures[i]);
         }
     }

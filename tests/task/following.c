@@ -69,7 +69,7 @@ TEST(the_next_task_is_given_the_outcome_and_has_one_of_its_own)
         assert_true(outcome.usage.allocated >= 1000);
         assert_ptr_equal(seen.outcome.value, &number);
         assert_true(seen.is_task);
-        assert_false(stint_future_ready(last));
+        assert_false(stint_future_is_ready(last));
         gate_open(&gate);
         assert_outcome(take(last), STINT_ERROR, STINT_REASON_FAILED, 7);
         assert_int_equal(after.outcome.status, STINT_OK);
@@ -91,7 +91,7 @@ TEST(either_of_the_two_can_be_cancelled)
     stint_future *next = then_submit(first, pool, &seen);
     stint_future_cancel(cancelled);
     assert_cancelled(take(cancelled), STINT_REASON_TOKEN);
-    assert_false(stint_future_ready(first));
+    assert_false(stint_future_is_ready(first));
     stint_future_cancel(first);
     gate_open(&gate);
     assert_ok(take(next));

@@ -7,7 +7,7 @@
 TEST(null_is_refused_or_ignored)
 {
     stint_outcome outcome;
-    assert_false(stint_future_ready(NULL));
+    assert_false(stint_future_is_ready(NULL));
     assert_int_equal(stint_future_wait(NULL, &outcome), EINVAL);
     assert_int_equal(stint_future_wait_for(NULL, 0, &outcome), EINVAL);
     stint_future_cancel(NULL);
@@ -26,10 +26,10 @@ TEST(a_wait_with_a_timeout_gives_up_and_leaves_the_outcome_alone)
     assert_int_equal(stint_future_wait_for(future, 1, &outcome), ETIMEDOUT);
     assert_int_equal(stint_future_wait_for(future, 3000000, &outcome), ETIMEDOUT);
     assert_memory_equal(&outcome, &untouched, sizeof outcome);
-    assert_false(stint_future_ready(future));
+    assert_false(stint_future_is_ready(future));
     gate_open(&gate);
     assert_int_equal(stint_future_wait_for(future, STINT_FOREVER, &outcome), 0);
-    assert_true(stint_future_ready(future));
+    assert_true(stint_future_is_ready(future));
     assert_int_equal(outcome.status, STINT_OK);
     assert_int_equal(stint_future_wait_for(future, 0, NULL), 0);
     assert_int_equal(stint_future_wait(future, NULL), 0);
@@ -90,7 +90,7 @@ TEST(a_cancelled_queued_task_resolves_at_once_and_never_starts)
     stint_future *behind = submit(pool, count_run, &ran, NULL);
     gate_await(&gate, 1);
     stint_future_cancel(future);
-    assert_true(stint_future_ready(future));
+    assert_true(stint_future_is_ready(future));
     stint_outcome outcome;
     assert_int_equal(stint_future_wait_for(future, 0, &outcome), 0);
     assert_cancelled(outcome, STINT_REASON_TOKEN);
@@ -205,7 +205,7 @@ TEST(a_future_and_its_value_outlive_the_pool)
     stint_future *future = submit(pool, make_text, NULL, NULL);
     assert_int_equal(stint_pool_shutdown(pool, STINT_SHUTDOWN_DRAIN, STINT_FOREVER), 0);
     assert_int_equal(stint_pool_destroy(pool), 0);
-    assert_true(stint_future_ready(future));
+    assert_true(stint_future_is_ready(future));
     stint_future_cancel(future);
     stint_outcome outcome = take(future);
     assert_int_equal(outcome.status, STINT_OK);

@@ -79,7 +79,7 @@ TEST(a_group_is_idle_when_all_that_its_tasks_added_have_ended)
 
 TEST(a_task_may_wait_for_a_group_that_only_its_worker_could_run)
 {
-    struct tree tree = { .pool = make_pool(.workers = 1, .spares = STINT_NO_SPARES), .group = make_group(), .depth = 6 };
+    struct tree tree = { .pool = make_pool(.workers = 1, .substitutes = STINT_NO_SUBSTITUTES), .group = make_group(), .depth = 6 };
     stint_future *future;
     stint_outcome outcome;
     assert_int_equal(stint_submit(tree.pool, plant_and_wait, &tree, NULL, &future), 0);
@@ -133,8 +133,8 @@ TEST(a_group_says_what_the_first_said_that_failed)
     stint_future *held;
     assert_int_equal(stint_group_wait(group, &outcome), 0);
     assert_ok(outcome);
-    assert_int_equal(stint_group_idle(group, &idle), 0);
-    assert_true(stint_future_ready(idle));
+    assert_int_equal(stint_group_when_idle(group, &idle), 0);
+    assert_true(stint_future_is_ready(idle));
     stint_future_release(idle);
     assert_int_equal(stint_submit(pool, gate_hold, &gate, NULL, &held), 0);
     assert_int_equal(stint_group_add(group, held), 0);
@@ -143,7 +143,7 @@ TEST(a_group_says_what_the_first_said_that_failed)
         assert_int_equal(stint_group_submit(group, pool, fail_so, &codes[i], NULL), 0);
     assert_int_equal(stint_group_wait_for(group, 1000000, &outcome), ETIMEDOUT);
     for (int i = 0; i < 3; i++) {
-        assert_int_equal(stint_group_idle(group, &idle), 0);
+        assert_int_equal(stint_group_when_idle(group, &idle), 0);
         assert_int_equal(stint_future_then(idle, count_call, &calls), 0);
         stint_future_release(idle);
     }
@@ -189,8 +189,8 @@ TEST(bad_arguments_are_refused)
     assert_int_equal(stint_group_add(group, NULL), EINVAL);
     assert_int_equal(stint_group_wait(NULL, NULL), EINVAL);
     assert_int_equal(stint_group_wait_for(NULL, 0, NULL), EINVAL);
-    assert_int_equal(stint_group_idle(NULL, &future), EINVAL);
-    assert_int_equal(stint_group_idle(group, NULL), EINVAL);
+    assert_int_equal(stint_group_when_idle(NULL, &future), EINVAL);
+    assert_int_equal(stint_group_when_idle(group, NULL), EINVAL);
     assert_int_equal(stint_group_wait(group, NULL), 0);
     stint_group_release(group);
     stint_group_release(NULL);
@@ -286,8 +286,8 @@ TEST(each_worker_and_spare_tells_of_its_beginning_and_its_end)
     stint_pool_statistics statistics;
     assert_int_equal(stint_pool_read(census.pool, &statistics), 0);
     assert_int_equal(stint_pool_destroy(census.pool), 0);
-    assert_int_equal(atomic_load(&census.begun), 2 + statistics.spares);
-    assert_int_equal(atomic_load(&census.ended), 2 + statistics.spares);
+    assert_int_equal(atomic_load(&census.begun), 2 + statistics.substitutes);
+    assert_int_equal(atomic_load(&census.ended), 2 + statistics.substitutes);
     assert_int_equal(atomic_load(&census.wrong), 0);
     gate_open(&census.gate);
     stint_group_release(group);

@@ -138,7 +138,7 @@ static void allocate(stint_future *future, const stint_outcome *outcome, void *a
     stint_checkpoint();
     stint_mask();
     stint_unmask();
-    midst->interrupted = stint_interrupted();
+    midst->interrupted = stint_is_interrupted();
     stint_run(refuse, NULL, NULL, &midst->inner);
     note(future, outcome, &midst->call);
 }
@@ -150,7 +150,7 @@ static int cancel_another(void *arg, void **value)
     (void)value;
     stint_free(stint_malloc(100));
     stint_future_cancel(midst->other);
-    while (!stint_interrupted())
+    while (!stint_is_interrupted())
         stint_free(stint_malloc(100)); /* until the limit, which only this loop reaches */
     return 0;
 }

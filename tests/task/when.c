@@ -40,7 +40,7 @@ TEST(bad_arguments_are_refused)
 TEST(all_of_nothing_is_ok_at_once)
 {
     stint_future *all = all_of(NULL, 0);
-    assert_true(stint_future_ready(all));
+    assert_true(stint_future_is_ready(all));
     stint_outcome outcome = take(all);
     assert_int_equal(outcome.status, STINT_OK);
     assert_int_equal(outcome.reason, STINT_REASON_NONE);
@@ -59,7 +59,7 @@ TEST(all_resolves_when_the_last_of_them_has)
     stint_future *all = all_of(futures, MANY);
     for (int i = 1; i < MANY; i++)
         assert_int_equal(stint_future_wait(futures[i], NULL), 0);
-    assert_false(stint_future_ready(all));
+    assert_false(stint_future_is_ready(all));
     assert_int_equal(stint_future_wait_for(all, 1000000, NULL), ETIMEDOUT);
     release_all(futures, MANY); /* the compound keeps them */
     gate_open(&gate);
@@ -112,7 +112,7 @@ TEST(all_says_what_the_first_says_that_is_not_ok)
     stint_future *all = all_of(futures, 4);
     assert_int_equal(stint_future_wait(futures[1], NULL), 0);
     assert_int_equal(stint_future_wait(futures[3], NULL), 0);
-    assert_false(stint_future_ready(all)); /* it waits for the rest all the same */
+    assert_false(stint_future_is_ready(all)); /* it waits for the rest all the same */
     gate_open(&gate);
     stint_outcome outcome = take(all);
     assert_int_equal(outcome.status, STINT_ERROR);
@@ -155,7 +155,7 @@ TEST(any_resolves_with_the_first_of_them_and_tells_which)
         assert_int_equal(outcome.error, endings[first].code);
         assert_int_equal(outcome.status, endings[first].code == 0 ? STINT_OK : STINT_ERROR);
         assert_true(outcome.value == (endings[first].code == 0 ? &endings[first] : NULL));
-        assert_false(stint_future_ready(futures[(first + 1) % 3]));
+        assert_false(stint_future_is_ready(futures[(first + 1) % 3]));
         stint_future_release(any); /* before the others have ended */
         for (size_t i = 0; i < 3; i++)
             gate_open(&endings[i].gate);
@@ -176,7 +176,7 @@ TEST(of_several_that_have_resolved_already_the_first_counts)
     assert_int_equal(stint_future_wait(futures[2], NULL), 0);
     assert_int_equal(stint_future_wait(futures[1], NULL), 0);
     stint_future *any = any_of(futures, 4);
-    assert_true(stint_future_ready(any));
+    assert_true(stint_future_is_ready(any));
     assert_int_equal(index_of(any), 1);
     assert_ptr_equal(take(any).value, &numbers[0]);
     gate_open(&gate);

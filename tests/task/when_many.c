@@ -55,7 +55,7 @@ TEST(compounds_made_while_their_members_resolve_all_resolve)
         if (round % 2 == 0) {
             stint_outcome outcome = take(both);
             assert_int_equal(outcome.error, outcome.status == STINT_OK ? 0 : ECANCELED);
-            assert_true(stint_future_ready(pair[0]) && stint_future_ready(pair[1]));
+            assert_true(stint_future_is_ready(pair[0]) && stint_future_is_ready(pair[1]));
             assert_true(index_of(pair[1]) < 8);
         } else {
             stint_future_release(both);

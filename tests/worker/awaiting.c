@@ -73,7 +73,7 @@ TEST(an_awaited_queued_task_is_run_by_its_waiter_but_not_by_a_timed_wait)
 {
     struct inner inner;
     memset(&inner, 0, sizeof inner);
-    const stint_pool_options options = { .workers = 1, .spares = STINT_NO_SPARES };
+    const stint_pool_options options = { .workers = 1, .substitutes = STINT_NO_SUBSTITUTES };
     assert_int_equal(stint_pool_create(&inner.pool, &options), 0);
     assert_int_equal(take(submit(inner.pool, only_look, &inner, NULL)).status, STINT_OK);
     assert_int_equal(inner.wait_for, ETIMEDOUT);
@@ -240,7 +240,7 @@ TEST(a_task_that_already_runs_elsewhere_is_waited_for)
     stint_future *waiter = submit(inner.pool, await_another, &inner, NULL);
     gate_open(&inner.gate);
     gate_await(&inner.gate, 1);
-    assert_false(stint_future_ready(waiter));
+    assert_false(stint_future_is_ready(waiter));
     gate_open(&gate);
     assert_int_equal(take(waiter).status, STINT_OK);
     assert_int_equal(inner.wait, 0);

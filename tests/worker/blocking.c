@@ -13,7 +13,7 @@ static unsigned active(stint_pool *pool)
 /* Until nobody stands in for anybody: then each worker has its place again. */
 static void assert_all_in_their_places(stint_pool *pool)
 {
-    while (read_pool(pool).standing_in > 0)
+    while (read_pool(pool).substituting > 0)
         gate_nap();
     assert_int_equal(active(pool), stint_pool_workers(pool));
     assert_int_equal(pool->substitutes.asleep, 0);
@@ -43,12 +43,12 @@ TEST(a_spare_takes_the_place_of_a_task_that_sleeps)
     gate_await(&sleep.asleep, 1);
     for (int i = 0; i < 50; i++)
         assert_int_equal(take(submit(pool, do_nothing, NULL, NULL)).status, STINT_OK);
-    assert_int_equal(read_pool(pool).standing_in, 1);
+    assert_int_equal(read_pool(pool).substituting, 1);
     gate_open(&sleep.asleep);
     gate_open(&sleep.awake);
     assert_int_equal(take(sleeper).status, STINT_OK);
     assert_all_in_their_places(pool);
-    assert_int_equal(read_pool(pool).spares, 1);
+    assert_int_equal(read_pool(pool).substitutes, 1);
     assert_int_equal(read_pool(pool).replaced, 1);
     stint_worker_statistics spare;
     assert_int_equal(stint_pool_read_worker(pool, 1, &spare), 0);
@@ -76,18 +76,18 @@ TEST(spares_are_used_again)
             assert_int_equal(take(sleepers[k]).status, STINT_OK);
         assert_all_in_their_places(pool);
     }
-    assert_true(read_pool(pool).spares <= 2);
+    assert_true(read_pool(pool).substitutes <= 2);
     assert_int_equal(read_pool(pool).replaced, 400);
     assert_int_equal(stint_pool_destroy(pool), 0);
 }
 
-/* As many may sleep as there are workers and spares; the next task has to wait for one of them. */
+/* As many may sleep as there are workers and substitutes; the next task has to wait for one of them. */
 TEST(there_are_no_more_spares_than_allowed)
 {
-    static const unsigned spares[] = { 1, 2, STINT_NO_SPARES };
+    static const unsigned substitutes[] = { 1, 2, STINT_NO_SUBSTITUTES };
     for (int i = 0; i < 3; i++) {
-        stint_pool *pool = make_pool(.workers = 1, .spares = spares[i]);
-        unsigned allowed = spares[i] == STINT_NO_SPARES ? 0 : spares[i];
+        stint_pool *pool = make_pool(.workers = 1, .substitutes = substitutes[i]);
+        unsigned allowed = substitutes[i] == STINT_NO_SUBSTITUTES ? 0 : substitutes[i];
         struct sleep sleeps[3] = { 0 };
         stint_future *sleepers[3];
         for (unsigned k = 0; k <= allowed; k++)
@@ -96,7 +96,7 @@ TEST(there_are_no_more_spares_than_allowed)
             gate_await(&sleeps[k].asleep, 1);
         stint_future *next = submit(pool, do_nothing, NULL, NULL);
         assert_int_equal(stint_future_wait_for(next, 3000000, NULL), ETIMEDOUT);
-        assert_int_equal(read_pool(pool).spares, allowed);
+        assert_int_equal(read_pool(pool).substitutes, allowed);
         assert_int_equal(read_pool(pool).unreplaced, 1);
         assert_int_equal(active(pool), 0);
         for (unsigned k = 0; k <= allowed; k++) {
@@ -126,7 +126,7 @@ TEST(nothing_is_begun_while_as_many_run_as_there_are_workers)
     stint_future *next = submit(pool, gate_hold, &second, NULL);
     gate_open(&first);
     assert_int_equal(take(on_spare).status, STINT_OK);
-    while (read_pool(pool).standing_in > 0) /* the spare has gone to sleep, although a task is queued */
+    while (read_pool(pool).substituting > 0) /* the spare has gone to sleep, although a task is queued */
         gate_nap();
     assert_int_equal(atomic_load(&second.entered), 0);
     gate_open(&sleep.awake);
@@ -222,7 +222,7 @@ static int leave_region_open(void *arg, void **value)
     look(watched);
     stint_blocking_begin();
     look(watched);
-    while (watched->error == 0 && !stint_interrupted())
+    while (watched->error == 0 && !stint_is_interrupted())
         stint_free(stint_malloc(1000));
     return watched->error;
 }
@@ -269,7 +269,7 @@ static int sleep_for_ever(void *arg, void **value)
     (void)value;
     stint_blocking_begin();
     atomic_fetch_add(&gate->entered, 1);
-    while (!stint_interrupted()) {
+    while (!stint_is_interrupted()) {
         gate_nap();
         stint_checkpoint();
     }
@@ -279,7 +279,7 @@ static int sleep_for_ever(void *arg, void **value)
 TEST(a_task_that_is_interrupted_in_its_region_gives_the_place_back)
 {
     static const stint_on_interrupt modes[] = { STINT_JUMP, STINT_FAIL, STINT_UNWIND };
-    stint_pool *pool = make_pool(.workers = 1, .spares = 1);
+    stint_pool *pool = make_pool(.workers = 1, .substitutes = 1);
     for (int i = 0; i < 30; i++) {
         struct gate gate = { 0 };
         stint_options options = STINT_OPTIONS_INIT;
@@ -352,7 +352,7 @@ static int wait_in_region(void *arg, void **value)
 /* With no spare, the awaited task can only run on top of the region: and is no sleeper. */
 TEST(a_task_that_is_run_on_top_of_a_region_is_awake)
 {
-    struct watched watched = { .pool = make_pool(.workers = 1, .spares = STINT_NO_SPARES) };
+    struct watched watched = { .pool = make_pool(.workers = 1, .substitutes = STINT_NO_SUBSTITUTES) };
     assert_int_equal(take(submit(watched.pool, wait_in_region, &watched, NULL)).status, STINT_OK);
     static const unsigned expected[] = { 0, 1, 0 };
     assert_int_equal(watched.error, 0);
@@ -423,13 +423,13 @@ static int sleep_now_and_then(void *arg, void **value)
 TEST(tasks_that_sleep_all_the_time_all_run)
 {
     for (unsigned workers = 1; workers <= 3; workers++) {
-        struct storm storm = { .pool = make_pool(.workers = workers, .spares = workers) };
+        struct storm storm = { .pool = make_pool(.workers = workers, .substitutes = workers) };
         for (int i = 0; i < 3000; i++)
             stint_future_release(submit(storm.pool, sleep_now_and_then, &storm, NULL));
         while (atomic_load(&storm.ran) < 3000)
             gate_nap();
         assert_all_in_their_places(storm.pool);
-        assert_true(read_pool(storm.pool).spares <= workers);
+        assert_true(read_pool(storm.pool).substitutes <= workers);
         assert_int_equal(stint_pool_destroy(storm.pool), 0);
     }
 }
@@ -437,7 +437,7 @@ TEST(tasks_that_sleep_all_the_time_all_run)
 TEST(more_spares_than_there_may_be_are_refused)
 {
     stint_pool *pool = NULL;
-    const stint_pool_options options = { .workers = 1, .spares = STI_SUBSTITUTES_MAX + 1 };
+    const stint_pool_options options = { .workers = 1, .substitutes = STI_SUBSTITUTES_MAX + 1 };
     assert_int_equal(stint_pool_create(&pool, &options), EINVAL);
     assert_null(pool);
 }

@@ -65,7 +65,7 @@ TEST(one_wait_of_a_circle_fails_and_so_all_of_them_end)
     for (unsigned length = 2; length <= LONGEST; length++) {
         for (unsigned pools = 1; pools <= 2; pools++) {
             stint_pool *one = make_pool(.workers = LONGEST);
-            stint_pool *other = make_pool(.workers = LONGEST, .spares = STINT_NO_SPARES);
+            stint_pool *other = make_pool(.workers = LONGEST, .substitutes = STINT_NO_SUBSTITUTES);
             struct ring ring = { .length = length };
             start_ring(&ring, (stint_pool *const[]){ one, pools == 1 ? one : other });
             end_ring(&ring);
@@ -138,7 +138,7 @@ TEST(to_wait_for_all_of_which_one_is_a_circle_fails)
     stint_outcome waiter;
     stint_outcome other;
     /* Whichever is told: with the waiter's circle gone there is what the gate holds. */
-    while (!stint_future_ready(pair.waiter) && !stint_future_ready(pair.other))
+    while (!stint_future_is_ready(pair.waiter) && !stint_future_is_ready(pair.other))
         gate_nap();
     gate_open(&pair.gate);
     assert_int_equal(stint_future_wait_for(pair.waiter, 60000 * MS, &waiter), 0);
@@ -155,7 +155,7 @@ TEST(to_wait_for_any_of_which_one_is_a_circle_ends_by_the_others)
     stint_pool *pool = make_pool(.workers = 3);
     struct pair pair = { .any = true };
     start_pair(pool, &pair);
-    assert_false(stint_future_ready(pair.waiter));
+    assert_false(stint_future_is_ready(pair.waiter));
     gate_open(&pair.gate);
     assert_ok(take_in_time(pair.other)); /* and only then the one that it waits for */
     assert_ok(take_in_time(pair.waiter));
@@ -282,13 +282,13 @@ static int submit_and_await_second(void *arg, void **value)
 TEST(who_waits_over_others_makes_way_in_its_account)
 {
     static const struct {
-        unsigned spares;
+        unsigned substitutes;
         uint64_t timeout_ns;
         bool all;
         bool beside; /* the accounts are siblings, and what is above them is full */
     } cases[] = {
-        { 0, 0, false, false },           { STINT_NO_SPARES, 0, false, false }, { 0, 30000 * MS, false, false },
-        { 0, 0, true, false },            { 0, 0, false, true },                { STINT_NO_SPARES, 0, true, true },
+        { 0, 0, false, false },           { STINT_NO_SUBSTITUTES, 0, false, false }, { 0, 30000 * MS, false, false },
+        { 0, 0, true, false },            { 0, 0, false, true },                { STINT_NO_SUBSTITUTES, 0, true, true },
         { 0, 30000 * MS, true, true },
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -300,7 +300,7 @@ TEST(who_waits_over_others_makes_way_in_its_account)
         assert_int_equal(stint_account_create(&holders.account, above, NULL), 0);
         assert_int_equal(stint_account_create(&beside, above, NULL), 0);
         holders.outer_of_last = cases[i].beside ? beside : holders.account;
-        holders.pool = make_pool(.workers = 2, .spares = cases[i].spares);
+        holders.pool = make_pool(.workers = 2, .substitutes = cases[i].substitutes);
         stint_options options = STINT_OPTIONS_INIT;
         options.account = holders.account;
         assert_ok(take_in_time(submit(holders.pool, submit_and_await_second, &holders, &options)));
@@ -330,7 +330,7 @@ static int await_it(void *arg, void **value)
 TEST(a_lattice_of_futures_is_looked_into_in_bounded_time)
 {
     for (int i = 0; i < 2; i++) {
-        stint_pool *pool = make_pool(.workers = 1, .spares = i == 0 ? 0 : STINT_NO_SPARES);
+        stint_pool *pool = make_pool(.workers = 1, .substitutes = i == 0 ? 0 : STINT_NO_SUBSTITUTES);
         stint_pool *other = make_pool(.workers = 1);
         struct gate gate = { 0 };
         stint_future *top = submit(other, gate_hold, &gate, NULL);

@@ -160,7 +160,7 @@ static void delay_tasks(struct scene *scene)
     assert_int_equal(stint_serial_submit(scene->serial, do_nothing, NULL, NULL, &scene->behind), 0);
     assert_int_equal(stint_group_create(&scene->group), 0);
     assert_int_equal(stint_group_add(scene->group, scene->held), 0);
-    assert_int_equal(stint_group_idle(scene->group, &scene->idle), 0);
+    assert_int_equal(stint_group_when_idle(scene->group, &scene->idle), 0);
 }
 
 static void release_delayed(struct scene *scene)
@@ -262,7 +262,7 @@ TEST(the_end_of_its_pool_ends_every_wait)
         stint_options options = STINT_OPTIONS_INIT;
         options.on_interrupt = every_way[i % 3];
         set_scene(&scene, all_waits[i / 3]);
-        stint_pool *pool = make_pool(.workers = 2, .spares = STINT_NO_SPARES);
+        stint_pool *pool = make_pool(.workers = 2, .substitutes = STINT_NO_SUBSTITUTES);
         stint_future *future = submit(pool, wait_with_a_guard, &scene, &options);
         gate_await(&scene.begun, 1);
         assert_int_equal(stint_pool_destroy(pool), 0);
@@ -373,7 +373,7 @@ TEST(a_masked_wait_goes_on_and_the_interrupt_comes_after_it)
         gate_await(&scene.begun, 1);
         stint_future_cancel(future);
         nap_ms(60);
-        assert_false(stint_future_ready(future));
+        assert_false(stint_future_is_ready(future));
         assert_int_equal(atomic_load(&scene.answer), -1);
         gate_open(&scene.gate);
         assert_cancelled(take_in_time(future), STINT_REASON_TOKEN);

@@ -26,7 +26,7 @@ static void leave(int way)
 
 static bool can(int way)
 {
-    return way != BY_LONGJMP || stint_overrides_malloc();
+    return way != BY_LONGJMP || stint_malloc_is_overridden();
 }
 
 static stint_outcome run_in(stint_pool *pool, stint_fn *fn, void *arg)
@@ -283,7 +283,7 @@ static void note_callback(stint_future *future, const stint_outcome *outcome, vo
 
 TEST(a_callback_that_does_not_return_ends_where_it_began)
 {
-    stint_set_exception_report(be_told, NULL);
+    stint_exceptions_set_report(be_told, NULL);
     for (int way = 0; way < WAYS; way++) {
         if (!can(way))
             continue;
@@ -310,7 +310,7 @@ TEST(a_callback_that_does_not_return_ends_where_it_began)
         assert_ok(run_in(pool, do_nothing, NULL));
         assert_int_equal(stint_pool_destroy(pool), 0);
     }
-    stint_set_exception_report(NULL, NULL);
+    stint_exceptions_set_report(NULL, NULL);
 }
 
 TEST_MAIN()

@@ -107,7 +107,7 @@ static int open_gate(void *arg, void **value)
 TEST(whoever_sleeps_gives_his_place_to_others)
 {
     for (size_t i = 0; i < 2 * WAITS; i++) {
-        struct scene scene = { .pool = make_pool(.workers = 1, .spares = i % 2 == 0 ? 0 : 3) };
+        struct scene scene = { .pool = make_pool(.workers = 1, .substitutes = i % 2 == 0 ? 0 : 3) };
         struct sleep sleep = { &scene, all_waits[i / 2] };
         const stint_pool_options options = { .workers = 1, .queue_capacity = 2 };
         assert_int_equal(stint_pool_create(&scene.other, &options), 0);
@@ -141,7 +141,7 @@ struct parted {
     atomic_uint begun;
 };
 
-/* The pool has no spares: the thief sleeps here, and the owner in its join. */
+/* The pool has no substitutes: the thief sleeps here, and the owner in its join. */
 static int submit_two_and_await_any(void *arg, void **value)
 {
     struct parted *parted = arg;
@@ -176,7 +176,7 @@ static int fork_and_join(void *arg, void **value)
 TEST(a_pool_without_spares_whose_threads_wait_and_join_goes_on)
 {
     for (int round = 0; round < 20; round++) {
-        struct parted parted = { .pool = make_pool(.workers = 2, .spares = STINT_NO_SPARES) };
+        struct parted parted = { .pool = make_pool(.workers = 2, .substitutes = STINT_NO_SUBSTITUTES) };
         assert_ok(take_in_time(submit(parted.pool, fork_and_join, &parted, NULL)));
         assert_int_equal(stint_pool_destroy(parted.pool), 0);
     }

@@ -72,11 +72,12 @@ static struct chain chain;
 
 TEST(chains_end_on_any_number_of_workers_and_spares_in_both_orders)
 {
-    static const unsigned spares[] = { 0, 4 };
+    static const unsigned substitutes[] = { 0, 4 };
     for (unsigned workers = 1; workers <= 2; workers++) {
         for (int i = 0; i < 2; i++) {
             for (enum order order = FIRST_TO_LAST; order <= LAST_TO_FIRST; order++) {
-                stint_pool *pool = make_pool(.workers = workers, .spares = spares[i], .queue_capacity = 2 * LINKS);
+                stint_pool *pool =
+                    make_pool(.workers = workers, .substitutes = substitutes[i], .queue_capacity = 2 * LINKS);
                 submit_chain(pool, &chain, LINKS, 0, order);
                 assert_chain_ok(&chain, LINKS);
                 assert_int_equal(stint_pool_destroy(pool), 0);
@@ -122,7 +123,7 @@ TEST(threads_that_wait_help_the_one_that_they_wait_for)
     size_t share = stack_of_a_thread() / 40;
     for (unsigned workers = 1; workers <= 2; workers++) {
         for (int round = 0; round < 10; round++) {
-            stint_pool *pool = make_pool(.workers = workers, .spares = 3 - workers);
+            stint_pool *pool = make_pool(.workers = workers, .substitutes = 3 - workers);
             submit_chain(pool, &chain, 50, share, FIRST_TO_LAST);
             assert_chain_ok(&chain, 50);
             assert_int_equal(stint_pool_destroy(pool), 0);
@@ -135,7 +136,7 @@ TEST(a_wait_without_any_room_left_is_refused)
 {
     size_t share = stack_of_a_thread() / 40;
     for (unsigned workers = 1; workers <= 2; workers++) {
-        stint_pool *pool = make_pool(.workers = workers, .spares = STINT_NO_SPARES);
+        stint_pool *pool = make_pool(.workers = workers, .substitutes = STINT_NO_SUBSTITUTES);
         submit_chain(pool, &chain, 200, share, FIRST_TO_LAST);
         unsigned failed = 0;
         for (int i = 0; i < 200; i++)
@@ -186,7 +187,7 @@ TEST(a_spare_runs_other_tasks_while_one_waits)
         assert_int_equal(take(submit(waiter.pool, note_thread, &waiter.other, NULL)).status, STINT_OK);
         assert_false(pthread_equal(waiter.thread, waiter.other));
     }
-    assert_false(stint_future_ready(waiting));
+    assert_false(stint_future_is_ready(waiting));
     gate_open(&gate);
     assert_int_equal(take(waiting).status, STINT_OK);
     assert_int_equal(waiter.error, 0);
@@ -253,11 +254,11 @@ static int await_three_before(void *arg, void **value)
     return 0;
 }
 
-static void storm_once(struct storm *storm, unsigned workers, unsigned spares, bool backwards)
+static void storm_once(struct storm *storm, unsigned workers, unsigned substitutes, bool backwards)
 {
     static struct drop drops[MOST];
     memset(storm, 0, sizeof *storm);
-    storm->pool = make_pool(.workers = workers, .spares = spares, .queue_capacity = 2 * MOST);
+    storm->pool = make_pool(.workers = workers, .substitutes = substitutes, .queue_capacity = 2 * MOST);
     struct gate gates[4] = { 0 };
     for (unsigned i = 0; i < workers; i++)
         stint_future_release(submit(storm->pool, gate_hold, &gates[i], NULL));
@@ -285,11 +286,11 @@ static void storm_once(struct storm *storm, unsigned workers, unsigned spares, b
 TEST(tasks_that_wait_for_each_other_across_workers_all_end)
 {
     static struct storm storm;
-    static const unsigned spares[] = { 0, 1, 8, STINT_NO_SPARES };
+    static const unsigned substitutes[] = { 0, 1, 8, STINT_NO_SUBSTITUTES };
     for (unsigned workers = 1; workers <= 4; workers++) {
         for (int i = 0; i < 4; i++) {
-            storm_once(&storm, workers, spares[i], false);
-            storm_once(&storm, workers, spares[i], true);
+            storm_once(&storm, workers, substitutes[i], false);
+            storm_once(&storm, workers, substitutes[i], true);
         }
     }
 }

@@ -148,7 +148,7 @@ static int yield_while_holding(void *arg, void **value)
     stint_mask();
     steps->ran += stint_yield();
     stint_unmask();
-    if (stint_overrides_malloc()) { /* locks are seen then */
+    if (stint_malloc_is_overridden()) { /* locks are seen then */
         pthread_mutex_lock(&mutex);
         steps->ran += stint_yield();
         pthread_mutex_unlock(&mutex);
@@ -170,7 +170,7 @@ static int yield_for_ever(void *arg, void **value)
 {
     (void)arg;
     (void)value;
-    while (!stint_interrupted())
+    while (!stint_is_interrupted())
         stint_yield();
     return 0;
 }
