@@ -4,8 +4,8 @@
  *
  * How compilers name the byte: by the thread pointer, where the variable is a program's; in a library by what
  * __tls_get_addr has returned for the module, or without optimisation for the variable; and by a register that holds the
- * thread pointer, where the linker has made a program of code for libraries. Where gcc has put the test into another function than the rest (__tls_init.part.0), that it
- * registers a destructor shows what it is.
+ * thread pointer, where the linker has made a program of code for libraries. Where gcc has put the test into another
+ * function than the rest (__tls_init.part.0), that it registers a destructor shows what it is.
  *
  * Two ways are followed from instruction to instruction: from the one that sets the byte, and from the beginning and each test
  * without passing that. What only the first comes to is the initialisation. A table of jumps is not followed: what lies behind
@@ -171,10 +171,20 @@ static const void *thread_local_block(const struct function *function, uintptr_t
     return index != NULL && index[1] == 0 ? __tls_get_addr(index) : NULL;
 }
 
+/* lea of a register and displacement, into the one that the next instruction names; of the first eight registers. clang 19
+ * sets a byte so whose address it needs again. */
+#define LEA_SIZE 7
+static bool is_lea_for(const uint8_t *lea, const uint8_t *next)
+{
+    bool has_prefix = (*next >= 0x40 && *next < 0x50) || *next == 0x0f || (*next >= 0x64 && *next < 0x68);
+    return !has_prefix && lea[0] == 0x48 && lea[1] == 0x8d && lea[2] >> 6 == 2 && (lea[2] & 7) != 4 &&
+           (lea[2] >> 3 & 7) == (next[1] & 7);
+}
+
 /* Without optimisation each variable has a call of its own, whose result is used at once; the linker may have made a place
  * relative to the thread pointer of it. Both have 16 bytes. */
 #define CALL_SIZE 16
-static void follow_call(const struct function *function, uintptr_t at, struct sti_instruction *instruction)
+static void follow_address(const struct function *function, uintptr_t at, struct sti_instruction *instruction)
 {
     uintptr_t call = at - CALL_SIZE;
     uintptr_t *index = NULL;
@@ -186,6 +196,9 @@ static void follow_call(const struct function *function, uintptr_t at, struct st
     } else if (memcmp((const void *)call, "\x66\x48\x8d\x3d", 4) == 0 &&
                (index = index_at(function, relative(call + 4))) != NULL) {
         instruction->displacement = (int32_t)index[1];
+    } else if (is_lea_for((const uint8_t *)at - LEA_SIZE, (const uint8_t *)at)) {
+        instruction->place = STI_INSTRUCTION_BY_REGISTER;
+        instruction->displacement = read_s32(at - sizeof(int32_t));
     } else {
         instruction->place = STI_INSTRUCTION_NO_PLACE;
     }
@@ -195,7 +208,7 @@ static struct sti_instruction read_at(const struct function *function, uintptr_t
 {
     struct sti_instruction instruction = sti_instruction_at(at, function->end);
     if (instruction.place == STI_INSTRUCTION_AT_REGISTER)
-        follow_call(function, at, &instruction);
+        follow_address(function, at, &instruction);
     if (instruction.place == STI_INSTRUCTION_NO_PLACE)
         instruction.is_byte = instruction.writes_byte = instruction.writes_byte_one = false;
     return instruction;
@@ -348,7 +361,7 @@ static bool may_set(const struct function *function)
         if (at == NULL)
             return false;
         bool has_sib = (at[1] & 7) == 4;
-        if (at[1] < 4 && at[2] == 1)
+        if (at[1] < 8 && at[1] != 4 && at[1] != 5 && at[2] == 1)
             return true;
         if ((at[1] >> 6 == 2 || (at[1] == 0x04 && at[2] == 0x25)) && end - at >= 7 + has_sib && at[6 + has_sib] == 1)
             return true;

@@ -228,6 +228,18 @@ bool sti_give_back(void)
     return thread != NULL && thread->retired != NULL;
 }
 
+/* Bytes rolled back since free pages were given back. Who passes the limit and sets it to 0 gives back; if another adds in
+ * between, that one has passed it too. */
+static atomic_size_t rolled_back;
+
+void sti_rolled_back_much(size_t bytes)
+{
+    size_t sum = atomic_fetch_add_explicit(&rolled_back, bytes, memory_order_relaxed) + bytes;
+    if (sum >= STI_ROLLED_BACK_MAX &&
+        atomic_compare_exchange_strong_explicit(&rolled_back, &sum, 0, memory_order_relaxed, memory_order_relaxed))
+        sti_process_collect();
+}
+
 void sti_give_back_count(void)
 {
     atomic_fetch_add_explicit(&state, 1, memory_order_relaxed);

@@ -44,7 +44,18 @@ void sti_global_end_task(struct sti_thread *thread, const char *task, bool anoth
 /* What the calling thread has and does not use. True: there will be more when others have freed what its tasks left. */
 bool sti_give_back(void);
 
-/* The same, and that of the threads that are idle. Some milliseconds, or what it takes to give so much back. Any
+/* A heap of so many bytes was rolled back. mimalloc would keep what it and those before it have left resident for a second
+ * or two, beside what the next ones take; so it goes back at once when there is so much of it. */
+#define STI_ROLLED_BACK_MAX ((size_t)64 << 20)
+void sti_rolled_back_much(size_t bytes);
+
+static inline void sti_rolled_back(size_t bytes)
+{
+    if (__builtin_expect(bytes >= STI_ROLLED_BACK_MAX >> 10, 0))
+        sti_rolled_back_much(bytes);
+}
+
+/* What sti_give_back gives, and that of the threads that are idle. Some milliseconds, or what it takes to give so much back. Any
  * thread. False: one such round is under way already. */
 bool sti_give_back_all(void);
 

@@ -9,6 +9,7 @@
 #include "alloc/base/scope_state.h"
 #include "alloc/base/thread.h"
 #include "alloc/charge/account.h"
+#include "alloc/charge/global.h"
 #include "alloc/charge/shared_budget.h"
 #include "alloc/interrupt/interrupt.h"
 #include "alloc/interrupt/left_frames.h"
@@ -238,6 +239,8 @@ static void carry_out(struct sti_thread *thread, struct sti_share *share)
         sti_heap_rollback(thread, share->heaps, share->task, false);
         if (sti_group_tripped(share->group) == STINT_REASON_GLOBAL_MEMORY_LIMIT)
             sti_process_collect();
+        else
+            sti_rolled_back(share->held);
     }
     discard(share);
 }

@@ -382,6 +382,8 @@ static void close_scope(struct sti_thread *thread, int code, void *value, const 
     sti_meter_end(thread);
     if (scope->outer == NULL)
         sti_global_end_task(thread, request->options->name, scope->below != NULL);
+    if (!commits)
+        sti_rolled_back(held);
     if (sti_scope_has_limit_of_time(scope))
         sti_next_deadline_renew(thread, scope->below);
     if (scope->account != NULL)

@@ -287,7 +287,7 @@ TEST(a_callback_that_does_not_return_ends_where_it_began)
     for (int way = 0; way < WAYS; way++) {
         if (!can(way))
             continue;
-        stint_pool *pool = make_pool(.workers = 1);
+        stint_pool *volatile pool = make_pool(.workers = 1);
         atomic_store(&told, 0);
         stint_future *future;
         atomic_bool next;
