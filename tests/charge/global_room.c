@@ -225,29 +225,6 @@ TEST_WITH(the_descriptor_that_is_kept_is_not_taken_for_the_task_s, NULL, remove_
     assert_in_child(leaves_no_descriptor);
 }
 
-/* Another thread frees what a task committed, and its worker sleeps. */
-TEST_WITH(what_an_idle_worker_can_give_back_stops_nobody, NULL, remove_limit)
-{
-    size_t much = 6 * ROOM;
-    size_t less = 4 * ROOM;
-    stint_pool *pool;
-    stint_future *future;
-    stint_outcome outcome;
-    stint_pool_options one = { .workers = 1 };
-    assert_int_equal(stint_pool_create(&pool, &one), 0);
-    leave_room(8 * ROOM);
-    for (int turn = 0; turn < 3; turn++) {
-        assert_int_equal(stint_submit(pool, build_list, &much, NULL, &future), 0);
-        assert_int_equal(stint_future_wait(future, &outcome), 0);
-        stint_future_release(future);
-        assert_ok(outcome);
-        drop(outcome.value);
-        usleep(20000); /* until the worker sleeps */
-        assert_ok(run_task(build_and_drop, &less, NULL));
-    }
-    assert_int_equal(stint_pool_destroy(pool), 0);
-}
-
 struct round {
     stint_pool *pool;
     atomic_bool over;
@@ -295,6 +272,29 @@ TEST_WITH(workers_may_be_called_while_they_are_asked, NULL, remove_limit)
         assert_int_equal(stint_pool_destroy(round.pool), 0);
     }
     assert_true(stopped > 0);
+}
+
+/* Another thread frees what a task committed, and its worker sleeps. Last: what it leaves free is room for others. */
+TEST_WITH(what_an_idle_worker_can_give_back_stops_nobody, NULL, remove_limit)
+{
+    size_t much = 6 * ROOM;
+    size_t less = 4 * ROOM;
+    stint_pool *pool;
+    stint_future *future;
+    stint_outcome outcome;
+    stint_pool_options one = { .workers = 1 };
+    assert_int_equal(stint_pool_create(&pool, &one), 0);
+    leave_room(8 * ROOM);
+    for (int turn = 0; turn < 3; turn++) {
+        assert_int_equal(stint_submit(pool, build_list, &much, NULL, &future), 0);
+        assert_int_equal(stint_future_wait(future, &outcome), 0);
+        stint_future_release(future);
+        assert_ok(outcome);
+        drop(outcome.value);
+        usleep(20000); /* until the worker sleeps */
+        assert_ok(run_task(build_and_drop, &less, NULL));
+    }
+    assert_int_equal(stint_pool_destroy(pool), 0);
 }
 
 TEST_MAIN()
