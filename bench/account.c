@@ -86,13 +86,13 @@ static void prepare_own(unsigned workers)
 {
     prepare_none(workers);
     for (size_t i = 0; i < THREADS; i++)
-        stint_account_create(&accounts[i], NULL, NULL);
+        stint_account_create(NULL, NULL, &accounts[i]);
 }
 
 static void prepare_shared(unsigned workers)
 {
     prepare_none(workers);
-    stint_account_create(&accounts[0], NULL, NULL);
+    stint_account_create(NULL, NULL, &accounts[0]);
     accounts[1] = accounts[0];
 }
 

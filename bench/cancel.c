@@ -68,7 +68,7 @@ static size_t cancel_running(stint_fn *fn, bool preemptible, double *figures)
     for (size_t i = 0; i < CANCELS; i++) {
         stint_options options = STINT_OPTIONS_INIT;
         options.preemptible = preemptible;
-        if (stint_token_create(&options.token, NULL) != 0)
+        if (stint_token_create(NULL, &options.token) != 0)
             return 0;
         atomic_store_explicit(&started, false, memory_order_relaxed);
         stint_future *future = bench_submit(fn, NULL, &options);

@@ -94,7 +94,7 @@ static void prepare(unsigned workers, size_t count_of_loops)
     bench_prepare_pool(workers);
     loops = count_of_loops;
     for (size_t i = 0; i <= loops; i++) {
-        if (stint_account_create(&parties[i].account, NULL, NULL) != 0)
+        if (stint_account_create(NULL, NULL, &parties[i].account) != 0)
             exit(1);
     }
 }

@@ -229,7 +229,7 @@ int main(int argc, char **argv)
     each_chosen(&session, add_job);
 
     stint_pool_options pool_options = { .workers = 1, .name = "bench" };
-    int error = stint_pool_create(&session.pool, &pool_options);
+    int error = stint_pool_create(&pool_options, &session.pool);
     if (error != 0) {
         fprintf(stderr, "stint-bench: no pool: %s\n", strerror(error));
         return 1;

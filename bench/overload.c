@@ -52,7 +52,7 @@ static void prepare(unsigned workers)
     stint_pool_options options = STINT_POOL_OPTIONS_INIT;
     options.workers = workers;
     options.queue_capacity = CAPACITY;
-    if (stint_pool_create(&bench_pool, &options) != 0)
+    if (stint_pool_create(&options, &bench_pool) != 0)
         exit(1);
 }
 

@@ -55,7 +55,7 @@ void bench_prepare_pool(unsigned workers)
 {
     stint_pool_options options = STINT_POOL_OPTIONS_INIT;
     options.workers = workers;
-    if (stint_pool_create(&bench_pool, &options) != 0)
+    if (stint_pool_create(&options, &bench_pool) != 0)
         exit(1);
 }
 

@@ -152,7 +152,7 @@ static int run(struct loop *loop)
 int main(void)
 {
     struct loop loop = { .outstanding = 0 };
-    if (stint_pool_create(&loop.pool, NULL) != 0 || stint_completions_create(&loop.completions) != 0)
+    if (stint_pool_create(NULL, &loop.pool) != 0 || stint_completions_create(&loop.completions) != 0)
         return EXIT_FAILURE;
     int status = run(&loop);
     stint_completions_destroy(loop.completions);

@@ -20,7 +20,7 @@ int main(void)
     stint_pool *pool;
     stint_future *future;
     stint_outcome outcome;
-    if (stint_pool_create(&pool, NULL) != 0 || stint_submit(pool, grow, &size, &options, &future) != 0)
+    if (stint_pool_create(NULL, &pool) != 0 || stint_submit(pool, grow, &size, &options, &future) != 0)
         return 1;
     stint_future_wait(future, &outcome);
     printf("%s: %s\n", stint_status_name(outcome.status), stint_reason_name(outcome.reason));

@@ -58,7 +58,7 @@ int main(int argc, char **argv)
     stint_options options = STINT_OPTIONS_INIT;
     options.budget.wall_ns = 1000000000;
     options.name = "queens";
-    if (stint_pool_create(&pool, NULL) != 0 || stint_submit(pool, count_solutions, &board, &options, &future) != 0) {
+    if (stint_pool_create(NULL, &pool) != 0 || stint_submit(pool, count_solutions, &board, &options, &future) != 0) {
         fprintf(stderr, "forks: no pool\n");
         return 1;
     }

@@ -14,7 +14,7 @@
 static inline stint_pool *make_pool_of(const stint_pool_options *options)
 {
     stint_pool *pool;
-    assert_int_equal(stint_pool_create(&pool, options), 0);
+    assert_int_equal(stint_pool_create(options, &pool), 0);
     return pool;
 }
 

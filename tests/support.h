@@ -137,7 +137,7 @@ static inline stint_account_usage usage_of(const stint_account *account)
 static inline stint_account *make_account_of(stint_account *parent, const stint_account_limits *limits)
 {
     stint_account *account;
-    assert_int_equal(stint_account_create(&account, parent, limits), 0);
+    assert_int_equal(stint_account_create(parent, limits, &account), 0);
     return account;
 }
 

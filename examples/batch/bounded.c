@@ -134,7 +134,7 @@ int run_bounded(const struct run *run)
     stint_pool_options options = STINT_POOL_OPTIONS_INIT;
     options.workers = run->workers;
     options.name = "batch";
-    int error = stint_pool_create(&window->pool, &options);
+    int error = stint_pool_create(&options, &window->pool);
     if (!error) {
         while (window->next < run->paths->count)
             submit_next(window);

@@ -87,7 +87,7 @@ int main(int argc, char **argv)
         return EXIT_UNUSABLE;
     }
     parse_ready_libraries();
-    if (stint_token_create(&root, NULL))
+    if (stint_token_create(NULL, &root))
         return complain("token", ENOMEM), EXIT_NOT_ALL_OK;
     struct sigaction action = { .sa_handler = interrupt, .sa_flags = SA_RESTART };
     sigaction(SIGINT, &action, NULL);

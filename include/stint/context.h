@@ -7,7 +7,7 @@
  * several values points at a struct.
  *
  *     stint_context *context;
- *     stint_context_create(&context, request, free_request);
+ *     stint_context_create(request, free_request, &context);
  *     options.context = context;
  *     stint_submit(pool, handle, NULL, &options, &future);
  *     stint_context_release(context);

@@ -30,7 +30,8 @@ template <class T> class Context
             Keep region; /* it may outlive the task that makes it */
             value.reset(new T(std::forward<Args>(args)...));
         }
-        detail::check(stint_context_create(&context_, value.get(), [](void *kept) { delete static_cast<T *>(kept); }),
+        detail::check(stint_context_create(
+                          value.get(), [](void *kept) { delete static_cast<T *>(kept); }, &context_),
                       "stint_context_create");
         static_cast<void>(value.release());
     }

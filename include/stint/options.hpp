@@ -88,7 +88,7 @@ class Token
   private:
     explicit Token(stint_token *parent)
     {
-        detail::check(stint_token_create(&token_, parent), "stint_token_create");
+        detail::check(stint_token_create(parent, &token_), "stint_token_create");
     }
 
     stint_token *token_ = nullptr;
@@ -189,7 +189,7 @@ class Account
   private:
     Account(stint_account *parent, const AccountLimits &limits)
     {
-        detail::check(stint_account_create(&account_, parent, &limits.get()), "stint_account_create");
+        detail::check(stint_account_create(parent, &limits.get(), &account_), "stint_account_create");
     }
 
     stint_account *account_ = nullptr;

@@ -44,7 +44,7 @@ class Pool
   public:
     explicit Pool(const stint_pool_options &options = STINT_POOL_OPTIONS_INIT)
     {
-        detail::check(stint_pool_create(&pool_, &options), "stint_pool_create");
+        detail::check(stint_pool_create(&options, &pool_), "stint_pool_create");
     }
     ~Pool()
     {

@@ -21,7 +21,7 @@ class Serial
     /* At most so many tasks wait for their turn; 0: any number. */
     explicit Serial(const Pool &pool, std::size_t max_waiting = 0)
     {
-        detail::check(stint_serial_create(&serial_, pool.handle(), max_waiting), "stint_serial_create");
+        detail::check(stint_serial_create(pool.handle(), max_waiting, &serial_), "stint_serial_create");
     }
     ~Serial()
     {

@@ -87,9 +87,9 @@ TEST(unknown_flags_are_refused_and_the_known_ones_change_nothing)
     stint_pool *pool;
     stint_future *future;
     assert_int_equal(stint_run(do_nothing, NULL, &options, &outcome), EINVAL);
-    assert_int_equal(stint_pool_create(&pool, &pool_options), EINVAL);
+    assert_int_equal(stint_pool_create(&pool_options, &pool), EINVAL);
     pool_options.flags = STINT_ALLOW_UNMETERED;
-    assert_int_equal(stint_pool_create(&pool, &pool_options), 0);
+    assert_int_equal(stint_pool_create(&pool_options, &pool), 0);
     assert_int_equal(stint_submit(pool, do_nothing, NULL, &options, &future), EINVAL);
     assert_int_equal(stint_submit_wait(pool, do_nothing, NULL, &options, STINT_FOREVER, &future), EINVAL);
     options.flags = STINT_ALLOW_UNMETERED | STINT_UNTIMED;

@@ -182,7 +182,7 @@ static const char *run_first_use(const struct use *use, enum way way)
     int output = memfd_create("output", 0);
     if (output < 0 || dup2(output, STDOUT_FILENO) < 0)
         return "the test's own file";
-    if (way == TOKEN_INSIDE && stint_token_create(&first.token, NULL) != 0)
+    if (way == TOKEN_INSIDE && stint_token_create(NULL, &first.token) != 0)
         return "the test's own token";
     options.token = first.token;
     options.on_interrupt = way == FAIL_INSIDE || way == FAIL_AFTER ? STINT_FAIL : STINT_JUMP;

@@ -126,7 +126,7 @@ static inline stint_outcome run_tripped(stint_on_interrupt mode, void (*work)(co
     stint_outcome outcome;
     stint_options options = STINT_OPTIONS_INIT;
     struct masking_work all = { work, detail, mode == STINT_FAIL };
-    REQUIRE(stint_token_create(&masking_token, NULL) == 0);
+    REQUIRE(stint_token_create(NULL, &masking_token) == 0);
     options.token = masking_token;
     options.on_interrupt = mode;
     REQUIRE(stint_run(masking_run_work, &all, &options, &outcome) == 0);

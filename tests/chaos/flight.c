@@ -194,7 +194,7 @@ int chaos_flight_launch(struct chaos_flight *flight, stint_pool *pool)
     chaos_plan_print(&flight->plan, flight->repeat);
     if (is_timed(flight))
         flight->delay_ns = (uint64_t)(flight->plan.point * (double)chaos_reasons[flight->plan.reason].longest_ns);
-    int error = flight->plan.reason == CHAOS_TOKEN ? stint_token_create(&flight->token, NULL) : 0;
+    int error = flight->plan.reason == CHAOS_TOKEN ? stint_token_create(NULL, &flight->token) : 0;
     if (error != 0)
         return error;
     stint_options options = options_of(flight, 0);

@@ -268,7 +268,7 @@ TEST(cancelled_tasks_of_a_pool_leave_a_ledger_that_is_exact)
     stint_account *account = make_account(NULL);
     stint_options options = { .account = account };
     stint_pool *pool;
-    assert_int_equal(stint_pool_create(&pool, NULL), 0);
+    assert_int_equal(stint_pool_create(NULL, &pool), 0);
     for (int i = 0; i < FUTURES; i++)
         assert_int_equal(stint_submit(pool, allocate_for_ever, NULL, &options, &futures[i]), 0);
     uint64_t charged = 0;
@@ -291,7 +291,7 @@ TEST(bad_arguments_are_refused)
     stint_account *account;
     stint_account_usage usage;
     assert_int_equal(stint_account_create(NULL, NULL, NULL), EINVAL);
-    assert_int_equal(stint_account_create(&account, NULL, NULL), 0);
+    assert_int_equal(stint_account_create(NULL, NULL, &account), 0);
     assert_int_equal(stint_account_read(NULL, &usage), EINVAL);
     assert_int_equal(stint_account_read(account, NULL), EINVAL);
     assert_null(stint_account_retain(NULL));
@@ -304,7 +304,7 @@ TEST(an_account_has_a_name)
     char given[] = "tenant";
     stint_account_limits limits = { .name = given };
     stint_account *named;
-    assert_int_equal(stint_account_create(&named, NULL, &limits), 0);
+    assert_int_equal(stint_account_create(NULL, &limits, &named), 0);
     given[0] = '\0';
     assert_string_equal(stint_account_name(named), "tenant");
     stint_account *one = make_account(named);
@@ -366,7 +366,7 @@ TEST(a_scope_inside_one_of_its_account_is_charged_once)
 {
     struct nest nest = { .bytes = 6 * MIB };
     const stint_account_limits limits = { .allocation = 10 * MIB, .memory = 10 * MIB, .running = 1 };
-    assert_int_equal(stint_account_create(&nest.outer, NULL, &limits), 0);
+    assert_int_equal(stint_account_create(NULL, &limits, &nest.outer), 0);
     nest.inner = nest.outer;
     run_nested(&nest);
     stint_account_release(nest.outer);
@@ -377,9 +377,9 @@ TEST(a_scope_inside_one_of_its_account_s_parent_charges_that_once)
     struct nest nest = { .bytes = 6 * MIB };
     stint_account *between;
     const stint_account_limits limits = { .allocation = 10 * MIB, .memory = 10 * MIB, .running = 1 };
-    assert_int_equal(stint_account_create(&nest.outer, NULL, &limits), 0);
-    assert_int_equal(stint_account_create(&between, nest.outer, &limits), 0);
-    assert_int_equal(stint_account_create(&nest.inner, between, NULL), 0);
+    assert_int_equal(stint_account_create(NULL, &limits, &nest.outer), 0);
+    assert_int_equal(stint_account_create(nest.outer, &limits, &between), 0);
+    assert_int_equal(stint_account_create(between, NULL, &nest.inner), 0);
     run_nested(&nest);
     stint_account *const below[] = { between, nest.inner };
     for (size_t i = 0; i < 2; i++) {
@@ -399,8 +399,8 @@ TEST(a_scope_inside_one_of_an_account_below_is_charged_through_that)
 {
     struct nest nest = { .bytes = 6 * MIB };
     const stint_account_limits limits = { .allocation = 10 * MIB, .memory = 10 * MIB, .running = 1 };
-    assert_int_equal(stint_account_create(&nest.inner, NULL, &limits), 0);
-    assert_int_equal(stint_account_create(&nest.outer, nest.inner, &limits), 0);
+    assert_int_equal(stint_account_create(NULL, &limits, &nest.inner), 0);
+    assert_int_equal(stint_account_create(nest.inner, &limits, &nest.outer), 0);
     run_nested(&nest);
     stint_account_usage usage;
     assert_int_equal(stint_account_read(nest.inner, &usage), 0);

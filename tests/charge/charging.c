@@ -82,7 +82,7 @@ TEST(the_same_task_ends_the_same_on_every_worker_whatever_else_runs)
     assert_true(futures != NULL && tasks != NULL);
     atomic_store(&others_run, true);
     assert_int_equal(pthread_create(&noise, NULL, make_noise, NULL), 0);
-    assert_int_equal(stint_pool_create(&pool, &pool_options), 0);
+    assert_int_equal(stint_pool_create(&pool_options, &pool), 0);
     for (uint64_t i = 0; i < count; i++) {
         tasks[i] = plain_task(i % SEEDS);
         stint_options options = open_scope(tasks[i]);

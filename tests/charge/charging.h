@@ -377,7 +377,7 @@ static inline void make_accounts(struct charged_task *task)
         if (i == 1)
             task->ledgers[i].parent = &task->ledgers[0];
         stint_account_limits limits = { .allocation = task->ledgers[i].limit };
-        assert_int_equal(stint_account_create(&task->accounts[i], i == 1 ? task->accounts[0] : NULL, &limits), 0);
+        assert_int_equal(stint_account_create(i == 1 ? task->accounts[0] : NULL, &limits, &task->accounts[i]), 0);
     }
 }
 

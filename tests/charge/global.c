@@ -87,7 +87,7 @@ TEST_WITH(the_hog_is_stopped_and_all_others_end_ok, setup, teardown)
     atomic_store(&watching, true);
     assert_int_equal(pthread_create(&watcher, NULL, watch_resident, NULL), 0);
     stint_pool_options two = { .workers = 2 };
-    assert_int_equal(stint_pool_create(&pool, &two), 0);
+    assert_int_equal(stint_pool_create(&two, &pool), 0);
     stint_options hog_options = { .name = "hog" };
     stint_options options = { .name = "other" };
     for (int i = 0; i < OTHERS; i++) {

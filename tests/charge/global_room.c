@@ -262,7 +262,7 @@ TEST_WITH(workers_may_be_called_while_they_are_asked, NULL, remove_limit)
     int stopped = 0;
     leave_room(ROOM);
     for (int pools = 0; pools < 3; pools++) {
-        assert_int_equal(stint_pool_create(&round.pool, &two), 0);
+        assert_int_equal(stint_pool_create(&two, &round.pool), 0);
         atomic_store(&round.over, false);
         assert_int_equal(pthread_create(&submitter, NULL, submit_and_sleep, &round), 0);
         for (int i = 0; i < 20; i++)
@@ -283,7 +283,7 @@ TEST_WITH(what_an_idle_worker_can_give_back_stops_nobody, NULL, remove_limit)
     stint_future *future;
     stint_outcome outcome;
     stint_pool_options one = { .workers = 1 };
-    assert_int_equal(stint_pool_create(&pool, &one), 0);
+    assert_int_equal(stint_pool_create(&one, &pool), 0);
     leave_room(8 * ROOM);
     for (int turn = 0; turn < 3; turn++) {
         assert_int_equal(stint_submit(pool, build_list, &much, NULL, &future), 0);

@@ -14,7 +14,7 @@ static int make_tokens(void *arg, void **value)
     (void)value;
     for (int i = 0; i < 1000000; i++) {
         stint_token *token;
-        if (stint_token_create(&token, NULL) != 0)
+        if (stint_token_create(NULL, &token) != 0)
             return ENOMEM;
         atomic_fetch_add(made, 1);
         stint_token_release(token);
@@ -28,7 +28,7 @@ static int make_accounts(void *arg, void **value)
     (void)value;
     for (int i = 0; i < 1000000; i++) {
         stint_account *account;
-        if (stint_account_create(&account, NULL, NULL) != 0)
+        if (stint_account_create(NULL, NULL, &account) != 0)
             return ENOMEM;
         atomic_fetch_add(made, 1);
         stint_account_release(account);
@@ -42,7 +42,7 @@ static int make_contexts(void *arg, void **value)
     (void)value;
     for (int i = 0; i < 1000000; i++) {
         stint_context *context;
-        if (stint_context_create(&context, NULL, NULL) != 0)
+        if (stint_context_create(NULL, NULL, &context) != 0)
             return ENOMEM;
         atomic_fetch_add(made, 1);
         stint_context_release(context);
@@ -91,7 +91,7 @@ static stint_fn *const makers[] = { make_tokens, make_accounts, make_contexts, m
 /* In the way of a task that is left at once, and of one that is refused. */
 TEST(records_that_a_task_makes_count_to_its_allocation_limit)
 {
-    assert_int_equal(stint_pool_create(&pool, NULL), 0);
+    assert_int_equal(stint_pool_create(NULL, &pool), 0);
     for (size_t i = 0; i < MAKERS; i++) {
         for (int how = 0; how < 2; how++) {
             atomic_uint made = 0;
@@ -114,7 +114,7 @@ TEST(records_that_a_task_makes_count_to_its_account)
 {
     const stint_account_limits limits = { .allocation = LIMIT };
     stint_account *account;
-    assert_int_equal(stint_account_create(&account, NULL, &limits), 0);
+    assert_int_equal(stint_account_create(NULL, &limits, &account), 0);
     atomic_uint made = 0;
     stint_options options = STINT_OPTIONS_INIT;
     options.account = account;
@@ -153,7 +153,7 @@ static int make_exactly(void *arg, void **value)
     (void)arg;
     (void)value;
     for (int i = 0; i < 10; i++)
-        stint_token_create(&tokens[i], NULL);
+        stint_token_create(NULL, &tokens[i]);
     for (int i = 0; i < 10; i++)
         stint_token_release(tokens[i]);
     return 0;

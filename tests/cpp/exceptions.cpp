@@ -20,7 +20,7 @@ stint_pool *make_pool(unsigned workers)
     stint_pool_options options = STINT_POOL_OPTIONS_INIT;
     options.workers = workers;
     stint_pool *pool = nullptr;
-    assert_int_equal(stint_pool_create(&pool, &options), 0);
+    assert_int_equal(stint_pool_create(&options, &pool), 0);
     return pool;
 }
 

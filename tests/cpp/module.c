@@ -58,7 +58,7 @@ TEST(its_exception_on_its_way_arrives_first)
     const stint_on_interrupt modes[] = { STINT_JUMP, STINT_UNWIND };
     for (size_t i = 0; i < 2; i++) {
         stint_options options = STINT_OPTIONS_INIT;
-        assert_int_equal(stint_token_create(&token, NULL), 0);
+        assert_int_equal(stint_token_create(NULL, &token), 0);
         options.token = token;
         options.on_interrupt = modes[i];
         stint_outcome outcome = run_task(throw_past_allocations, NULL, &options);
@@ -84,7 +84,7 @@ TEST(its_catch_blocks_and_initialisers_are_not_left)
     static const char *const names[] = { "allocate_in_catch", "allocate_in_initialiser" };
     for (size_t i = 0; i < 2; i++) {
         stint_options options = STINT_OPTIONS_INIT;
-        assert_int_equal(stint_token_create(&token, NULL), 0);
+        assert_int_equal(stint_token_create(NULL, &token), 0);
         options.token = token;
         stint_outcome outcome = run_task(interrupted_in, (void *)(uintptr_t)names[i], &options);
         stint_token_release(token);

@@ -31,7 +31,7 @@ TEST(destructors_run_at_sample_points_that_allocate_nothing)
     void (*const spenders[])() = { spend_checkpoint, spend_mask };
     for (auto spend : spenders) {
         stint_token *token;
-        assert_int_equal(stint_token_create(&token, nullptr), 0);
+        assert_int_equal(stint_token_create(nullptr, &token), 0);
         stint_options options = limited(0);
         options.token = token;
         auto outcome = run(options, [=] {

@@ -173,7 +173,7 @@ TEST(bombs_are_stopped_one_after_the_other_and_leave_nothing)
     stint_pool *pool;
     stint_pool_options options = STINT_POOL_OPTIONS_INIT;
     options.workers = IN_FLIGHT;
-    assert_int_equal(stint_pool_create(&pool, &options), 0);
+    assert_int_equal(stint_pool_create(&options, &pool), 0);
 
     size_t window = bomb_total / 3;
     size_t before = run(pool, bombs, BOMB_COUNT, 0, window);

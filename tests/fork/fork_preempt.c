@@ -14,7 +14,7 @@ static int start(void **state)
 {
     const stint_pool_options options = { .workers = 3 };
     (void)state;
-    assert_int_equal(stint_pool_create(&pool, &options), 0);
+    assert_int_equal(stint_pool_create(&options, &pool), 0);
     return 0;
 }
 

@@ -30,7 +30,7 @@ static long fib_in_pool(unsigned workers, int n)
     stint_pool *pool;
     stint_future *future;
     stint_outcome outcome;
-    assert_int_equal(stint_pool_create(&pool, &pool_options), 0);
+    assert_int_equal(stint_pool_create(&pool_options, &pool), 0);
     assert_int_equal(stint_submit(pool, run_fib, &n, NULL, &future), 0);
     assert_int_equal(stint_future_wait(future, &outcome), 0);
     assert_ok(outcome);
@@ -103,7 +103,7 @@ TEST(what_another_worker_returns_arrives_and_belongs_to_the_task)
         stint_pool *pool;
         stint_future *future;
         stint_outcome outcome;
-        assert_int_equal(stint_pool_create(&pool, &pool_options), 0);
+        assert_int_equal(stint_pool_create(&pool_options, &pool), 0);
         assert_int_equal(stint_submit(pool, have_one_stolen, NULL, NULL, &future), 0);
         assert_int_equal(stint_future_wait(future, &outcome), 0);
         assert_ok(outcome);
@@ -246,7 +246,7 @@ TEST(a_limit_ends_the_task_with_all_its_forks)
 {
     stint_pool_options pool_options = { .workers = 2 };
     stint_pool *pool;
-    assert_int_equal(stint_pool_create(&pool, &pool_options), 0);
+    assert_int_equal(stint_pool_create(&pool_options, &pool), 0);
     for (int i = 0; i < 50; i++) {
         stint_options options = STINT_OPTIONS_INIT;
         stint_future *future;

@@ -11,7 +11,7 @@ static void everywhere(stint_fn *fn, void *arg, int expected)
     void *value = NULL;
     for (unsigned workers = 1; workers <= 2; workers++) {
         const stint_pool_options options = { .workers = workers };
-        assert_int_equal(stint_pool_create(&pool, &options), 0);
+        assert_int_equal(stint_pool_create(&options, &pool), 0);
         const stint_outcome outcome = run_in_pool(pool, fn, arg, NULL);
         assert_int_equal(outcome.error, expected);
         assert_int_equal(stint_pool_destroy(pool), 0);
@@ -247,7 +247,7 @@ static int reduce_in_order(void *arg, void **value)
     (void)value;
     for (size_t grain = 0; grain <= 100; grain += 50) {
         memset(&stretch, 0xa5, sizeof stretch);
-        int error = stint_reduce(0, LENGTH, grain, &reduction, &stretch, arg);
+        int error = stint_reduce(0, LENGTH, grain, &reduction, arg, &stretch);
         if (error != 0 || stretch.begin != 0 || stretch.end != LENGTH || stretch.sum != LENGTH * (LENGTH - 1) / 2)
             return EPROTO;
     }
@@ -282,15 +282,15 @@ static int reduce_from_nothing(void *arg, void **value)
     uint64_t sum = 1;
     (void)arg;
     (void)value;
-    if (stint_reduce(10, 10, 0, &reduction, &sum, NULL) != 0 || sum != 0)
+    if (stint_reduce(10, 10, 0, &reduction, NULL, &sum) != 0 || sum != 0)
         return EPROTO;
     reduction.neutral = &thousand;
-    if (stint_reduce(10, 9, 0, &reduction, &sum, NULL) != 0 || sum != 1000)
+    if (stint_reduce(10, 9, 0, &reduction, NULL, &sum) != 0 || sum != 1000)
         return EPROTO;
     reduction.neutral = NULL;
-    if (stint_reduce(0, 1000, 0, &reduction, &sum, NULL) != 0 || sum != 999 * 500)
+    if (stint_reduce(0, 1000, 0, &reduction, NULL, &sum) != 0 || sum != 999 * 500)
         return EPROTO;
-    return stint_reduce(0, LENGTH, 1, &reduction, &sum, NULL);
+    return stint_reduce(0, LENGTH, 1, &reduction, NULL, &sum);
 }
 
 TEST(a_reduction_begins_as_neutral_and_passes_an_error_on)
@@ -409,12 +409,12 @@ TEST(what_makes_no_sense_is_refused)
     int number = 1;
     stint_reduction reduction = { .size = sizeof number, .accumulate = add_up, .combine = NULL };
     assert_int_equal(stint_for(0, 1, 0, NULL, NULL), EINVAL);
-    assert_int_equal(stint_reduce(0, 1, 0, NULL, &number, NULL), EINVAL);
-    assert_int_equal(stint_reduce(0, 1, 0, &reduction, &number, NULL), EINVAL);
+    assert_int_equal(stint_reduce(0, 1, 0, NULL, NULL, &number), EINVAL);
+    assert_int_equal(stint_reduce(0, 1, 0, &reduction, NULL, &number), EINVAL);
     reduction.combine = add;
     assert_int_equal(stint_reduce(0, 1, 0, &reduction, NULL, NULL), EINVAL);
     reduction.accumulate = NULL;
-    assert_int_equal(stint_reduce(0, 1, 0, &reduction, &number, NULL), EINVAL);
+    assert_int_equal(stint_reduce(0, 1, 0, &reduction, NULL, &number), EINVAL);
     assert_int_equal(stint_sort(NULL, 1, sizeof number, by_key, NULL), EINVAL);
     assert_int_equal(stint_sort(&number, 1, 0, by_key, NULL), EINVAL);
     assert_int_equal(stint_sort(&number, 1, sizeof number, NULL, NULL), EINVAL);

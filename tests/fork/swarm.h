@@ -14,7 +14,7 @@ static inline int two_workers(void **state)
 {
     (void)state;
     const stint_pool_options options = { .workers = 2 };
-    return stint_pool_create(&pool, &options);
+    return stint_pool_create(&options, &pool);
 }
 
 static inline int no_workers(void **state)

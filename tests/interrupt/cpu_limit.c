@@ -159,7 +159,7 @@ TEST(what_is_run_for_a_task_that_waits_is_not_its_own)
 {
     struct waiting waiting = { .time = 30 * MS };
     const stint_pool_options pool_options = { .workers = 1 };
-    assert_int_equal(stint_pool_create(&waiting.pool, &pool_options), 0);
+    assert_int_equal(stint_pool_create(&pool_options, &waiting.pool), 0);
     stint_options options = STINT_OPTIONS_INIT;
     options.budget.cpu_ns = 20 * MS;
     stint_future *future;

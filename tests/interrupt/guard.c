@@ -188,7 +188,7 @@ TEST(popping_and_running_a_guard_ends_in_a_sample_point)
 {
     clear_notes();
     stint_options options = STINT_OPTIONS_INIT;
-    assert_int_equal(stint_token_create(&options.token, NULL), 0);
+    assert_int_equal(stint_token_create(NULL, &options.token), 0);
     assert_cancelled(run_task(pop_while_due, options.token, &options), STINT_REASON_TOKEN);
     assert_string_equal(notes.text, "ba");
     stint_token_release(options.token);

@@ -29,7 +29,7 @@ static void allocate_and_stop(struct task *task)
 static void run_cancelled(stint_fn *fn, int held)
 {
     struct task task = { NULL, 0, false };
-    assert_int_equal(stint_token_create(&task.token, NULL), 0);
+    assert_int_equal(stint_token_create(NULL, &task.token), 0);
     stint_options options = STINT_OPTIONS_INIT;
     options.token = task.token;
     stint_outcome outcome = run_task(fn, &task, &options);

@@ -252,7 +252,7 @@ TEST(a_jump_out_of_scopes_leaves_the_thread_in_none)
     if (!stint_malloc_is_overridden())
         skip();
     stint_account *account;
-    assert_int_equal(stint_account_create(&account, NULL, NULL), 0);
+    assert_int_equal(stint_account_create(NULL, NULL, &account), 0);
     for (unsigned jump = 0; jump < JUMPS; jump++) {
         leave_fn *leave = jumps[jump];
         released = 0;
@@ -443,7 +443,7 @@ TEST(a_watched_task_may_be_cancelled_with_its_thread)
 {
     skip_under_address_sanitizer();
     stint_account *account;
-    assert_int_equal(stint_account_create(&account, NULL, NULL), 0);
+    assert_int_equal(stint_account_create(NULL, NULL, &account), 0);
     released = 0;
     for (int i = 0; i < 3; i++) {
         pthread_t thread;

@@ -131,7 +131,7 @@ static stint_outcome run_somewhere(stint_fn *fn, void *arg, int place)
     }
     stint_future *future;
     const stint_pool_options one = { .workers = 1 };
-    if (pool == NULL && stint_pool_create(&pool, &one) != 0)
+    if (pool == NULL && stint_pool_create(&one, &pool) != 0)
         return outcome;
     if (stint_submit(pool, fn, arg, &options, &future) == 0)
         stint_future_wait_for(future, UINT64_C(10000000000), &outcome);

@@ -9,7 +9,7 @@
 static stint_token *make_token(stint_token *parent)
 {
     stint_token *token = NULL;
-    assert_int_equal(stint_token_create(&token, parent), 0);
+    assert_int_equal(stint_token_create(parent, &token), 0);
     assert_non_null(token);
     return token;
 }
@@ -224,7 +224,7 @@ static int give_up_own_token(void *arg, void **value)
     stint_token_release(arg);
     for (int round = 0; round < REUSED / 64; round++) { /* one of these would have the memory of the freed token */
         for (int i = 0; i < 64; i++) {
-            if (stint_token_create(&others[i], NULL) != 0)
+            if (stint_token_create(NULL, &others[i]) != 0)
                 return 1;
             stint_token_set(others[i]);
         }

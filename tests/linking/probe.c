@@ -77,7 +77,7 @@ static void expect_pool(unsigned flags)
     stint_pool *pool;
     stint_future *future = NULL;
     stint_outcome outcome = { .status = STINT_ERROR };
-    EXPECT(stint_pool_create(&pool, &pool_options) == 0);
+    EXPECT(stint_pool_create(&pool_options, &pool) == 0);
     if (flags != 0)
         EXPECT(stint_submit(pool, allocate, NULL, NULL, &future) == ENOTSUP);
     if (flags != 0)
@@ -96,7 +96,7 @@ static void expect_refusal(void)
     stint_options options = STINT_OPTIONS_INIT;
     EXPECT(stint_run(allocate, NULL, NULL, &outcome) == ENOTSUP);
     EXPECT(stint_run(allocate, NULL, &options, &outcome) == ENOTSUP);
-    EXPECT(stint_pool_create(&pool, NULL) == ENOTSUP);
+    EXPECT(stint_pool_create(NULL, &pool) == ENOTSUP);
     EXPECT(!has_run);
     options.flags = ~STINT_ALLOW_UNMETERED;
     EXPECT(stint_run(allocate, NULL, &options, &outcome) == EINVAL);

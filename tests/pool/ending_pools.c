@@ -236,14 +236,14 @@ static void begin(uint64_t *random)
             .substitutes = random_below(random, 3) == 0 ? STINT_NO_SUBSTITUTES : 3,
             .queue_capacity = (size_t)2 << random_below(random, 5),
         };
-        assert_int_equal(stint_pool_create(&program.pools[i], &options), 0);
-        assert_int_equal(stint_serial_create(&program.serials[i], program.pools[i], 0), 0);
+        assert_int_equal(stint_pool_create(&options, &program.pools[i]), 0);
+        assert_int_equal(stint_serial_create(program.pools[i], 0, &program.serials[i]), 0);
     }
     const stint_account_limits limits = {
         .running = (unsigned)random_below(random, 2),
         .waiting = 4 * (unsigned)random_below(random, 2),
     };
-    assert_int_equal(stint_account_create(&program.account, NULL, &limits), 0);
+    assert_int_equal(stint_account_create(NULL, &limits, &program.account), 0);
     assert_int_equal(stint_group_create(&program.group), 0);
     assert_int_equal(stint_mutex_init(&program.mutex), 0);
 }

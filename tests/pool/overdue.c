@@ -37,7 +37,7 @@ static stint_pool *make_watched_pool(unsigned workers, unsigned substitutes, str
         .workers = workers, .substitutes = substitutes, .overdue_ns = 5 * MS, .on_overdue = note, .overdue_arg = told
     };
     memset(told, 0, sizeof *told);
-    assert_int_equal(stint_pool_create(&pool, &options), 0);
+    assert_int_equal(stint_pool_create(&options, &pool), 0);
     return pool;
 }
 
@@ -118,7 +118,7 @@ static void check_report(stint_fn *fn, stint_deferral deferral)
     struct gate gate = { 0 };
     stint_account *account;
     const stint_account_limits limits = { .name = "tenant" };
-    assert_int_equal(stint_account_create(&account, NULL, &limits), 0);
+    assert_int_equal(stint_account_create(NULL, &limits, &account), 0);
     stint_options options = { .name = "bomb", .account = account, .budget = { .run_ns = 2 * MS } };
     stint_future *bomb = submit_with(pool, fn, &gate, options);
     await(&told.count, 1);

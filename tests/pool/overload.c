@@ -55,10 +55,10 @@ TEST(what_is_offered_beyond_measure_is_refused_and_the_rest_is_done)
 {
     stint_pool *pool;
     const stint_pool_options options = { .workers = 2, .queue_capacity = CAPACITY };
-    assert_int_equal(stint_pool_create(&pool, &options), 0);
+    assert_int_equal(stint_pool_create(&options, &pool), 0);
     stint_account *account;
     const stint_account_limits limits = { .running = 1 };
-    assert_int_equal(stint_account_create(&account, NULL, &limits), 0);
+    assert_int_equal(stint_account_create(NULL, &limits, &account), 0);
     static struct producer producers[PRODUCERS];
     atomic_bool enough = false;
     size_t before = resident();

@@ -102,7 +102,7 @@ TEST(pinned_workers_have_one_processor_each)
     stint_pool_options options = STINT_POOL_OPTIONS_INIT;
     options.workers = allowed() < 8 ? allowed() : 8;
     options.pinned = true;
-    assert_int_equal(stint_pool_create(&pool, &options), 0);
+    assert_int_equal(stint_pool_create(&options, &pool), 0);
     struct gate gate = { 0 };
     struct place places[8];
     stint_future *futures[8];
@@ -139,7 +139,7 @@ TEST(spares_of_a_pinned_pool_may_run_wherever_its_workers_may)
 {
     stint_pool *pool;
     const stint_pool_options options = { .workers = 1, .pinned = true };
-    assert_int_equal(stint_pool_create(&pool, &options), 0);
+    assert_int_equal(stint_pool_create(&options, &pool), 0);
     struct gate asleep = { 0 };
     struct gate gate = { .open = true };
     struct place place = { .gate = &gate };

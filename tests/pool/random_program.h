@@ -67,14 +67,14 @@ static void make_program(uint64_t *random)
             .substitutes = substitutes[random_below(random, 4)],
             .queue_capacity = (size_t)1 << (4 + random_below(random, 6)),
         };
-        assert_int_equal(stint_pool_create(&program.pools[i], &options), 0);
-        assert_int_equal(stint_serial_create(&program.serials[i], program.pools[i], 8), 0);
+        assert_int_equal(stint_pool_create(&options, &program.pools[i]), 0);
+        assert_int_equal(stint_serial_create(program.pools[i], 8, &program.serials[i]), 0);
     }
     assert_int_equal(stint_group_create(&program.group), 0);
     for (unsigned i = 0; i < ACCOUNTS; i++) {
         const stint_account_limits limits = { .running = i % 2 };
         stint_account *above = i == 3 ? program.accounts[1] : NULL;
-        assert_int_equal(stint_account_create(&program.accounts[i], above, &limits), 0);
+        assert_int_equal(stint_account_create(above, &limits, &program.accounts[i]), 0);
     }
     for (int i = 0; i < MUTEXES; i++)
         assert_int_equal(stint_mutex_init(&program.mutexes[i]), 0);

@@ -72,7 +72,7 @@ TEST(what_waits_is_counted_where_it_waits)
     struct gate gate = { 0 };
     stint_account *account;
     const stint_account_limits limits = { .running = 1 };
-    assert_int_equal(stint_account_create(&account, NULL, &limits), 0);
+    assert_int_equal(stint_account_create(NULL, &limits, &account), 0);
     stint_options options = STINT_OPTIONS_INIT;
     options.account = account;
     stint_future *futures[8];

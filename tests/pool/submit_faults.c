@@ -153,7 +153,7 @@ static stint_pool *make_unwarmed_pool(unsigned workers, size_t capacity)
 {
     stint_pool *pool;
     const stint_pool_options options = { .workers = workers, .queue_capacity = capacity };
-    assert_int_equal(stint_pool_create(&pool, &options), 0);
+    assert_int_equal(stint_pool_create(&options, &pool), 0);
     return pool;
 }
 
@@ -224,7 +224,7 @@ TEST_WITH(a_pool_that_cannot_be_made_leaves_nothing, warm_up, NULL)
         stint_pool *pool = NULL;
         due_error = 0;
         countdown = nth;
-        int error = stint_pool_create(&pool, &options);
+        int error = stint_pool_create(&options, &pool);
         countdown = 0;
         if (error == 0) {
             assert_int_equal(due_error, 0);
@@ -249,7 +249,7 @@ static void assert_refused(stint_pool *pool, unsigned nth, int expected)
 {
     long before = atomic_load(&blocks);
     stint_options options = STINT_OPTIONS_INIT;
-    assert_int_equal(stint_token_create(&options.token, NULL), 0);
+    assert_int_equal(stint_token_create(NULL, &options.token), 0);
     stint_future *future = NULL;
     countdown = nth;
     int error = stint_submit(pool, run, NULL, &options, &future);

@@ -156,7 +156,7 @@ TEST(a_cancelled_task_of_an_account_gives_its_place_to_one_who_waits)
     stint_future *futures[CAPACITY + 1];
     struct waiter waiter;
     fill(&full);
-    assert_int_equal(stint_account_create(&account, NULL, NULL), 0);
+    assert_int_equal(stint_account_create(NULL, NULL, &account), 0);
     stint_options options = STINT_OPTIONS_INIT;
     options.account = account;
     unsigned count = 0;
@@ -190,12 +190,12 @@ TEST(whose_account_has_a_place_again_is_found_behind_any_number_of_lines)
     stint_future *holder, *queued[LINES];
     struct waiter waiters[LINES];
     struct gate gate = { 0 };
-    assert_int_equal(stint_pool_create(&other, &other_options), 0);
+    assert_int_equal(stint_pool_create(&other_options, &other), 0);
     assert_int_equal(stint_submit(other, gate_hold, &gate, NULL, &holder), 0);
     gate_await(&gate, 1);
     for (unsigned i = 0; i < LINES; i++) {
         stint_options options = STINT_OPTIONS_INIT;
-        assert_int_equal(stint_account_create(&accounts[i], NULL, &limits), 0);
+        assert_int_equal(stint_account_create(NULL, &limits, &accounts[i]), 0);
         options.account = accounts[i];
         assert_int_equal(stint_submit(other, give, NULL, &options, &queued[i]), 0);
         start_waiting(&waiters[i], pool, accounts[i]);
@@ -285,10 +285,10 @@ TEST(every_submission_gets_a_place_or_its_time_out)
     for (unsigned workers = 1; workers <= 2; workers++) {
         stint_pool *pool;
         const stint_pool_options options = { .workers = workers, .queue_capacity = 2 };
-        assert_int_equal(stint_pool_create(&pool, &options), 0);
+        assert_int_equal(stint_pool_create(&options, &pool), 0);
         stint_account *account;
         const stint_account_limits limits = { .running = 1 };
-        assert_int_equal(stint_account_create(&account, NULL, &limits), 0);
+        assert_int_equal(stint_account_create(NULL, &limits, &account), 0);
         struct producer producers[PRODUCERS];
         for (unsigned i = 0; i < PRODUCERS; i++) {
             producers[i] = (struct producer){ .pool = pool, .account = account, .seed = i + 1 };
@@ -348,7 +348,7 @@ static double cost_of_a_task(unsigned threads, unsigned accounts)
     struct crowd crowd = { .pool = make_pool(.workers = 2, .queue_capacity = CAPACITY), .count = accounts };
     const stint_account_limits limits = { .running = 1 };
     for (unsigned i = 0; i < accounts; i++)
-        assert_int_equal(stint_account_create(&crowd.accounts[i], NULL, i % 2 == 0 ? &limits : NULL), 0);
+        assert_int_equal(stint_account_create(NULL, i % 2 == 0 ? &limits : NULL, &crowd.accounts[i]), 0);
     pthread_attr_t attributes;
     pthread_attr_init(&attributes);
     pthread_attr_setstacksize(&attributes, 65536);

@@ -85,7 +85,7 @@ TEST(what_runs_and_what_waits_is_shown_with_its_name_account_age_and_limits)
     struct holder holder = { .pool = pool };
     stint_account *account;
     const stint_account_limits limits = { .name = "tenant" };
-    assert_int_equal(stint_account_create(&account, NULL, &limits), 0);
+    assert_int_equal(stint_account_create(NULL, &limits, &account), 0);
     stint_options options = { .name = "runs",
                               .account = account,
                               .budget = { .memory = GIB, .wall_ns = 3600000 * MS } };
@@ -300,7 +300,7 @@ static void *produce(void *arg)
         size_t dice = random_below(&producer->seed, 16);
         stint_options options = STINT_OPTIONS_INIT;
         if (dice % 4 == 0)
-            stint_account_create(&options.account, NULL, NULL);
+            stint_account_create(NULL, NULL, &options.account);
         names[at] = malloc(100);
         memset(names[at], 'x', 99);
         names[at][99] = '\0';

@@ -61,7 +61,7 @@ static int fork_while_the_hook_runs(void *argument, void **value)
 TEST(a_task_that_forked_while_its_hook_ran_ends_in_the_child_too)
 {
     struct forking forking = { .child = -1 };
-    assert_int_equal(stint_token_create(&forking.token, NULL), 0);
+    assert_int_equal(stint_token_create(NULL, &forking.token), 0);
     const stint_options options = { .token = forking.token };
     stint_outcome outcome;
     int error = stint_run(fork_while_the_hook_runs, &forking, &options, &outcome);
@@ -129,8 +129,8 @@ TEST(the_child_s_accounts_count_no_task_of_other_threads)
     struct holding holding = { 0 };
     const stint_account_limits limits = { .running = 1, .memory = 2 * MIB };
     stint_account *tenant;
-    assert_int_equal(stint_account_create(&tenant, NULL, &limits), 0);
-    assert_int_equal(stint_account_create(&holding.account, tenant, NULL), 0);
+    assert_int_equal(stint_account_create(NULL, &limits, &tenant), 0);
+    assert_int_equal(stint_account_create(tenant, NULL, &holding.account), 0);
     pthread_t thread;
     assert_int_equal(pthread_create(&thread, NULL, hold, &holding), 0);
     while (!atomic_load(&holding.runs))
@@ -182,7 +182,7 @@ TEST(the_child_of_a_task_is_still_counted_until_that_ends)
 {
     struct holding holding = { 0 };
     const stint_account_limits limits = { .running = 2, .memory = 4 * MIB };
-    assert_int_equal(stint_account_create(&holding.account, NULL, &limits), 0);
+    assert_int_equal(stint_account_create(NULL, &limits, &holding.account), 0);
     const stint_options options = { .account = holding.account };
     stint_outcome outcome;
     int error = stint_run(run_with_account, &holding, &options, &outcome);

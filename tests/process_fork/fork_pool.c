@@ -12,7 +12,7 @@ static stint_pool *try_to_make_pool(void)
 {
     stint_pool *pool;
     const stint_pool_options options = { .workers = 2 };
-    return stint_pool_create(&pool, &options) == 0 ? pool : NULL;
+    return stint_pool_create(&options, &pool) == 0 ? pool : NULL;
 }
 
 static int allocate(void *arg, void **value)
@@ -87,7 +87,7 @@ TEST(a_child_has_pools_of_its_own_and_none_of_its_parent_s)
     stint_pool *pool = try_to_make_pool();
     struct gate gate = { 0 };
     stint_account *account;
-    assert_int_equal(stint_account_create(&account, NULL, NULL), 0);
+    assert_int_equal(stint_account_create(NULL, NULL, &account), 0);
     stint_options options = STINT_OPTIONS_INIT;
     options.account = account;
     stint_future *ready, *running[2], *queued[2];
@@ -139,7 +139,7 @@ static void *allocate_on_and_on(void *arg)
 static void *submit_on_and_on(void *arg)
 {
     stint_account *account;
-    if (stint_account_create(&account, NULL, NULL) != 0)
+    if (stint_account_create(NULL, NULL, &account) != 0)
         return NULL;
     for (unsigned i = 0; !atomic_load(&enough); i++) {
         stint_options options = STINT_OPTIONS_INIT;

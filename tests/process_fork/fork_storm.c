@@ -96,7 +96,7 @@ TEST(no_child_hangs_whatever_its_parent_rolled_back)
     memset(large, 0, sizeof large);
     stint_account *account;
     const stint_account_limits limits = { .running = THREADS, .memory = 64 * MIB };
-    assert_int_equal(stint_account_create(&account, NULL, &limits), 0);
+    assert_int_equal(stint_account_create(NULL, &limits, &account), 0);
     pthread_t threads[THREADS];
     for (int i = 0; i < THREADS; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, roll_back_on_and_on, account), 0);

@@ -237,7 +237,7 @@ static inline void assert_balanced(unsigned tasks, bool restarts, size_t interva
     pthread_t restarter;
     memset(&test, 0, sizeof test);
     test.tasks = tasks / BALANCE_THREADS;
-    assert_int_equal(stint_token_create(&test.cancelled, NULL), 0);
+    assert_int_equal(stint_token_create(NULL, &test.cancelled), 0);
     stint_token_set(test.cancelled);
     if (restarts)
         assert_int_equal(pthread_create(&restarter, NULL, start_and_stop, &test), 0);

@@ -51,7 +51,7 @@ static void work_in_tasks(void)
     stint_account_limits limits = { .name = "tenant;one" };
     stint_options options = STINT_OPTIONS_INIT;
     stint_outcome outcome;
-    if (stint_account_create(&account, NULL, &limits) != 0)
+    if (stint_account_create(NULL, &limits, &account) != 0)
         exit(1);
     options.account = account;
     options.name = "committed";

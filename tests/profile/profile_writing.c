@@ -91,7 +91,7 @@ TEST(collapsed_stacks_have_the_sums_the_functions_and_the_labels)
     stint_account_limits limits = { .name = "acme\n;" };
     stint_options options = STINT_OPTIONS_INIT;
     (void)state;
-    assert_int_equal(stint_account_create(&account, NULL, &limits), 0);
+    assert_int_equal(stint_account_create(NULL, &limits, &account), 0);
     options.account = account;
     options.name = "first; task";
     start_profile(4);
@@ -216,7 +216,7 @@ TEST(an_interrupt_waits_until_the_profile_is_written)
     struct cancelled_writer writer = { .file = new_file() };
     stint_options options = STINT_OPTIONS_INIT;
     (void)state;
-    assert_int_equal(stint_token_create(&writer.token, NULL), 0);
+    assert_int_equal(stint_token_create(NULL, &writer.token), 0);
     options.token = writer.token;
     options.preemptible = true;
     start_profile(7);

@@ -67,8 +67,8 @@ TEST(bad_limits_are_refused)
     stint_account *account;
     const stint_account_limits heavy = { .weight = 10001 };
     const stint_account_limits limits = { .weight = 10000 };
-    assert_int_equal(stint_account_create(&account, NULL, &heavy), EINVAL);
-    assert_int_equal(stint_account_create(&account, NULL, &limits), 0);
+    assert_int_equal(stint_account_create(NULL, &heavy, &account), EINVAL);
+    assert_int_equal(stint_account_create(NULL, &limits, &account), 0);
     assert_int_equal(stint_account_set_limits(account, &heavy), EINVAL);
     assert_int_equal(stint_account_set_limits(account, NULL), EINVAL);
     assert_int_equal(stint_account_set_limits(NULL, &limits), EINVAL);

@@ -278,7 +278,7 @@ static uint64_t queued_with_limit(size_t limit)
     const stint_pool_options options = { .workers = 2, .hold_near_memory_limit = true };
     stint_pool *pool;
     struct gate gate = { 0 };
-    assert_int_equal(stint_pool_create(&pool, &options), 0);
+    assert_int_equal(stint_pool_create(&options, &pool), 0);
     stint_future *running = submit_as(pool, gate_hold, &gate, NULL, STINT_PRIORITY_NORMAL);
     gate_await(&gate, 1);
     assert_int_equal(stint_global_set_memory_limit(limit), 0);

@@ -81,7 +81,7 @@ static struct party *add_party(stint_fn *fn, unsigned weight, unsigned count)
     const stint_account_limits limits = { .weight = weight };
     *party = (struct party){ .fn = fn, .outstanding = count };
     party->cpu_ns = fn == check_for_ever ? LOOP_NS : UINT64_MAX;
-    assert_int_equal(stint_account_create(&party->account, NULL, &limits), 0);
+    assert_int_equal(stint_account_create(NULL, &limits, &party->account), 0);
     return party;
 }
 
@@ -106,7 +106,7 @@ static void compete(unsigned workers, uint64_t ns)
     const stint_pool_options options = { .workers = workers };
     struct gate gate = { 0 };
     stint_future *holders[4];
-    assert_int_equal(stint_pool_create(&pool, &options), 0);
+    assert_int_equal(stint_pool_create(&options, &pool), 0);
     for (unsigned i = 0; i < workers; i++)
         assert_int_equal(stint_submit(pool, gate_hold, &gate, NULL, &holders[i]), 0);
     gate_await(&gate, workers);

@@ -170,7 +170,7 @@ TEST(a_transfer_that_waits_for_ever_ends_when_its_token_is_set)
     struct transfer transfer = { .url = server.url };
     stint_options options = STINT_OPTIONS_INIT;
     options.on_interrupt = STINT_FAIL;
-    assert_int_equal(stint_token_create(&transfer.when_first, NULL), 0);
+    assert_int_equal(stint_token_create(NULL, &transfer.when_first), 0);
     options.token = transfer.when_first;
     assert_cancelled(run_task(fetch, &transfer, &options), STINT_REASON_TOKEN);
     assert_true(transfer.received <= server.length);

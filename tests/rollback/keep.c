@@ -156,7 +156,7 @@ TEST_WITH(interrupts_wait_up_to_the_grace_and_come_at_the_end_of_the_region, NUL
 {
     struct progress progress = { .allocated = 0 };
     stint_options options = STINT_OPTIONS_INIT;
-    assert_int_equal(stint_token_create(&progress.token, NULL), 0);
+    assert_int_equal(stint_token_create(NULL, &progress.token), 0);
     options.token = progress.token;
     options.grace = 100 * KIB;
     assert_cancelled(run_task(set_a_token_in_a_region, &progress, &options), STINT_REASON_TOKEN);

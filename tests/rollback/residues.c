@@ -147,7 +147,7 @@ static void leave_blocks_in_a_pool(size_t count)
     stint_pool *pool;
     stint_pool_options options = STINT_POOL_OPTIONS_INIT;
     options.workers = 2;
-    assert_int_equal(stint_pool_create(&pool, &options), 0);
+    assert_int_equal(stint_pool_create(&options, &pool), 0);
     for (size_t i = 0; i < count; i++) {
         stint_future *future;
         stint_outcome outcome;
@@ -212,7 +212,7 @@ TEST(what_idle_workers_made_comes_back_when_others_have_freed_it)
     stint_pool *pool;
     stint_pool_options options = STINT_POOL_OPTIONS_INIT;
     options.workers = 2;
-    assert_int_equal(stint_pool_create(&pool, &options), 0);
+    assert_int_equal(stint_pool_create(&options, &pool), 0);
     size_t before = resident();
     for (size_t i = 0; i < LISTS; i++)
         assert_int_equal(stint_submit(pool, leave_a_list, NULL, NULL, &futures[i]), 0);

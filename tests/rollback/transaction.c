@@ -121,7 +121,7 @@ static void run_ending(unsigned round, stint_on_interrupt mode)
         ending.allocate = 100 * MIB;
         break;
     default:
-        assert_int_equal(stint_token_create(&ending.token, NULL), 0);
+        assert_int_equal(stint_token_create(NULL, &ending.token), 0);
         options.token = ending.token;
         status = STINT_CANCELLED;
         break;

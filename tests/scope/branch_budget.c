@@ -222,7 +222,7 @@ TEST_WITH(an_account_is_exact_when_a_task_of_many_threads_has_ended, start, no_t
     stint_account_usage usage;
     uint64_t random = 9;
     uint64_t sum = 0;
-    assert_int_equal(stint_account_create(&account, NULL, &limits), 0);
+    assert_int_equal(stint_account_create(NULL, &limits, &account), 0);
     stint_options options = STINT_OPTIONS_INIT;
     options.account = account;
     for (int round = 0; round < 50; round++) {
@@ -243,7 +243,7 @@ TEST_WITH(an_accounts_limit_ends_the_task_whose_branch_passes_it, start, no_thie
 {
     stint_account *account;
     stint_account_limits limits = { .allocation = MIB };
-    assert_int_equal(stint_account_create(&account, NULL, &limits), 0);
+    assert_int_equal(stint_account_create(NULL, &limits, &account), 0);
     stint_options options = STINT_OPTIONS_INIT;
     options.account = account;
     struct work work = { .seed = 4, .bytes = 4 * MIB, .must_be_stolen = true };

@@ -122,7 +122,7 @@ TEST_WITH_THIEVES(a_token_ends_both_threads_whoever_sets_it)
         struct pair pair;
         trouble_fn *wait = waits[round / 2 % 2];
         options.on_interrupt = round % 3 == 0 ? STINT_FAIL : STINT_JUMP;
-        assert_int_equal(stint_token_create(&options.token, NULL), 0);
+        assert_int_equal(stint_token_create(NULL, &options.token), 0);
         stint_outcome outcome =
             round % 2 == 0 ? run_pair(&pair, set_token, wait, &options) : run_pair(&pair, wait, set_token, &options);
         assert_cancelled(outcome, STINT_REASON_TOKEN);
@@ -137,7 +137,7 @@ TEST_WITH_THIEVES(an_owner_that_waits_in_a_join_ends_with_its_branch)
         stint_options options = STINT_OPTIONS_INIT;
         struct pair pair;
         options.on_interrupt = round % 2 == 0 ? STINT_JUMP : STINT_UNWIND;
-        assert_int_equal(stint_token_create(&options.token, NULL), 0);
+        assert_int_equal(stint_token_create(NULL, &options.token), 0);
         assert_cancelled(run_pair(&pair, nothing, set_token, &options), STINT_REASON_TOKEN);
         stint_token_release(options.token);
     }
@@ -216,7 +216,7 @@ TEST_WITH_THIEVES(the_first_reason_is_the_tasks)
         stint_options options = STINT_OPTIONS_INIT;
         struct pair pair;
         options.budget.allocation = 64 * KIB;
-        assert_int_equal(stint_token_create(&options.token, NULL), 0);
+        assert_int_equal(stint_token_create(NULL, &options.token), 0);
         stint_outcome outcome = run_pair(&pair, set_token, allocate_too_much, &options);
         assert_true(outcome.reason == STINT_REASON_TOKEN || outcome.reason == STINT_REASON_ALLOCATION_LIMIT);
         assert_true((outcome.reason == STINT_REASON_TOKEN) == (outcome.status == STINT_CANCELLED));
@@ -253,7 +253,7 @@ TEST_WITH_THIEVES(a_masked_branch_is_interrupted_after_its_mask_and_waited_for)
     for (int round = 0; round < 50; round++) {
         stint_options options = STINT_OPTIONS_INIT;
         struct pair pair;
-        assert_int_equal(stint_token_create(&options.token, NULL), 0);
+        assert_int_equal(stint_token_create(NULL, &options.token), 0);
         atomic_store(&mask_begun, false);
         atomic_store(&mask_ended, false);
         assert_cancelled(run_pair(&pair, set_token_in_its_mask, mask_for_a_while, &options), STINT_REASON_TOKEN);
@@ -323,7 +323,7 @@ TEST_WITH_THIEVES(branches_on_top_of_waiting_ones_all_find_their_landings)
         unsigned depth = 6;
         pthread_t thread;
         options.on_interrupt = round % 2 == 0 ? STINT_JUMP : STINT_UNWIND;
-        assert_int_equal(stint_token_create(&options.token, NULL), 0);
+        assert_int_equal(stint_token_create(NULL, &options.token), 0);
         assert_int_equal(pthread_create(&thread, NULL, set_after_a_moment, options.token), 0);
         assert_cancelled(run_task(descend, &depth, &options), STINT_REASON_TOKEN);
         assert_int_equal(pthread_join(thread, NULL), 0);

@@ -177,7 +177,7 @@ static stint_outcome run_tree(uint64_t *random, stint_account *account)
     stint_outcome outcome;
     atomic_store(&run.nodes_left, (int)random_below(random, 30));
     stint_options options = random_end(&run, random);
-    assert_int_equal(stint_token_create(&run.token, NULL), 0);
+    assert_int_equal(stint_token_create(NULL, &run.token), 0);
     options.token = run.token;
     options.account = account;
     assert_int_equal(stint_run(grow_root, &root, &options, &outcome), 0);
@@ -199,7 +199,7 @@ static void test_random_trees(unsigned trees)
     stint_account_usage usage;
     struct tree_sums sums = { .allocated = 0 };
     uint64_t random = 2026;
-    assert_int_equal(stint_account_create(&account, NULL, NULL), 0);
+    assert_int_equal(stint_account_create(NULL, NULL, &account), 0);
     start_thieves(TREE_THIEVES);
     for (unsigned i = 0; i < trees; i++) {
         stint_outcome outcome = run_tree(&random, account);

@@ -65,10 +65,10 @@ TEST(a_context_follows_what_its_task_does)
         struct request request = { .destroyed = 0 };
         int other_value = 0;
         const stint_pool_options pool_options = { .workers = workers };
-        assert_int_equal(stint_pool_create(&request.pool, &pool_options), 0);
+        assert_int_equal(stint_pool_create(&pool_options, &request.pool), 0);
         stint_context *context;
-        assert_int_equal(stint_context_create(&context, &request, destroy), 0);
-        assert_int_equal(stint_context_create(&request.other, &other_value, NULL), 0);
+        assert_int_equal(stint_context_create(&request, destroy, &context), 0);
+        assert_int_equal(stint_context_create(&other_value, NULL, &request.other), 0);
         stint_options options = STINT_OPTIONS_INIT;
         options.context = context;
         stint_future *future;
@@ -122,8 +122,8 @@ TEST(a_task_that_is_run_by_its_waiter_has_not_the_waiters_context)
     stint_options options = STINT_OPTIONS_INIT;
     stint_future *holder;
     stint_future *waiter;
-    assert_int_equal(stint_pool_create(&awaiting.pool, &pool_options), 0);
-    assert_int_equal(stint_context_create(&context, &awaiting, NULL), 0);
+    assert_int_equal(stint_pool_create(&pool_options, &awaiting.pool), 0);
+    assert_int_equal(stint_context_create(&awaiting, NULL, &context), 0);
     options.context = context;
     assert_int_equal(stint_submit(awaiting.pool, hold, &open, NULL, &holder), 0);
     assert_int_equal(stint_submit(awaiting.pool, await_it, &awaiting, &options, &waiter), 0);
@@ -154,8 +154,8 @@ TEST(a_task_gives_its_context_back_however_it_ends)
     stint_future *futures[3];
     stint_outcome outcome;
     const stint_pool_options pool_options = { .workers = 1, .queue_capacity = 2 };
-    assert_int_equal(stint_pool_create(&request.pool, &pool_options), 0);
-    assert_int_equal(stint_context_create(&context, &request, destroy), 0);
+    assert_int_equal(stint_pool_create(&pool_options, &request.pool), 0);
+    assert_int_equal(stint_context_create(&request, destroy, &context), 0);
     options.context = context;
     atomic_bool open = false;
     stint_future *holder;

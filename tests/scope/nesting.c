@@ -271,8 +271,8 @@ TEST(limits_of_different_kinds_nest_in_every_order)
 {
     stint_token *set;
     stint_token *unset;
-    assert_int_equal(stint_token_create(&set, NULL), 0);
-    assert_int_equal(stint_token_create(&unset, NULL), 0);
+    assert_int_equal(stint_token_create(NULL, &set), 0);
+    assert_int_equal(stint_token_create(NULL, &unset), 0);
     stint_token_set(set);
     for (unsigned i = 0; i < KINDS * KINDS * KINDS; i++) {
         const enum kind kinds[3] = { i % KINDS, i / KINDS % KINDS, i / KINDS / KINDS };
@@ -335,7 +335,7 @@ TEST(an_inner_ok_and_an_outer_rollback_leave_nothing)
 TEST(an_inner_token_cancels_only_the_inner_scope)
 {
     stint_token *token;
-    assert_int_equal(stint_token_create(&token, NULL), 0);
+    assert_int_equal(stint_token_create(NULL, &token), 0);
     struct level inner = level_with(LOW, LOW, STINT_JUMP);
     struct level outer = level_with(0, 0, STINT_FAIL);
     inner.options.token = token;

@@ -300,7 +300,7 @@ TEST(a_task_whose_options_name_a_queue_leaves_a_completion_there)
     int data[8];
     unsigned submitted = 0;
     unsigned read = 0;
-    assert_int_equal(stint_pool_create(&pool, &pool_options), 0);
+    assert_int_equal(stint_pool_create(&pool_options, &pool), 0);
     assert_int_equal(stint_completions_create(&queue), 0);
     stint_future *holder;
     assert_int_equal(stint_submit(pool, gate_hold, &gate, NULL, &holder), 0);

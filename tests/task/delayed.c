@@ -195,7 +195,7 @@ TEST(a_task_may_wait_for_a_delayed_one_that_only_its_worker_could_run)
 {
     struct waiter waiter = { .started = 0 };
     const stint_pool_options options = { .workers = 1, .substitutes = STINT_NO_SUBSTITUTES };
-    assert_int_equal(stint_pool_create(&waiter.pool, &options), 0);
+    assert_int_equal(stint_pool_create(&options, &waiter.pool), 0);
     stint_future *future;
     stint_outcome outcome;
     assert_int_equal(stint_submit(waiter.pool, wait_for_a_delayed_one, &waiter, NULL, &future), 0);
@@ -372,7 +372,7 @@ TEST(what_is_due_waits_until_its_account_may_have_it_waiting)
     stint_outcome outcome;
     stint_options options = STINT_OPTIONS_INIT;
     assert_int_equal(
-        stint_account_create(&options.account, NULL, &(stint_account_limits){ .running = 1, .waiting = 1 }), 0);
+        stint_account_create(NULL, &(stint_account_limits){ .running = 1, .waiting = 1 }, &options.account), 0);
     assert_int_equal(stint_submit(pool, gate_hold, &gate, &options, &futures[0]), 0);
     gate_await(&gate, 1);
     assert_int_equal(stint_submit(pool, note_time, &started[0], &options, &futures[1]), 0);
@@ -408,7 +408,7 @@ TEST(those_whose_account_is_full_start_in_their_turn)
         const stint_account_limits limits = { .running = 1, .waiting = 2 };
         memset(started, 0, sizeof started);
         for (int i = 0; i < 2; i++)
-            assert_int_equal(stint_account_create(&options[i].account, NULL, &limits), 0);
+            assert_int_equal(stint_account_create(NULL, &limits, &options[i].account), 0);
         for (int i = 0; i < 200; i++)
             assert_int_equal(
                 stint_submit_at(pool, note_time, &started[i], &options[i % 2], (uint64_t)i + 1, &futures[i]), 0);

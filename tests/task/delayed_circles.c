@@ -165,7 +165,7 @@ TEST(who_waits_for_one_behind_it_in_a_serial_queue_is_told)
 {
     struct scene scene = { .pool = make_pool(.workers = 1) };
     stint_future *future;
-    assert_int_equal(stint_serial_create(&scene.serial, scene.pool, 0), 0);
+    assert_int_equal(stint_serial_create(scene.pool, 0, &scene.serial), 0);
     assert_int_equal(stint_serial_submit(scene.serial, submit_behind_oneself_and_wait, &scene, NULL, &future), 0);
     assert_outcome(take_in_time(future), STINT_ERROR, STINT_REASON_FAILED, EDEADLK);
     stint_serial_release(scene.serial);
@@ -211,7 +211,7 @@ TEST(one_of_two_that_wait_behind_each_other_in_serial_queues_is_told)
     struct crossing crossing = { .begun = 0 };
     stint_future *futures[2];
     for (int i = 0; i < 2; i++)
-        assert_int_equal(stint_serial_create(&crossing.serials[i], pool, 0), 0);
+        assert_int_equal(stint_serial_create(pool, 0, &crossing.serials[i]), 0);
     assert_int_equal(
         stint_serial_submit(crossing.serials[0], wait_behind_the_second, &crossing, NULL, &futures[0]), 0);
     assert_int_equal(stint_serial_submit(crossing.serials[1], wait_behind_the_first, &crossing, NULL, &futures[1]), 0);
@@ -299,7 +299,7 @@ static int submit_for_later_and_wait(void *arg, void **value)
 TEST(the_only_worker_may_wait_for_what_waits_for_something_else)
 {
     struct scene scene = { .pool = make_pool(.workers = 1, .substitutes = STINT_NO_SUBSTITUTES) };
-    assert_int_equal(stint_serial_create(&scene.serial, scene.pool, 0), 0);
+    assert_int_equal(stint_serial_create(scene.pool, 0, &scene.serial), 0);
     for (size_t i = 0; i < WAITS; i++) {
         scene.wait = all_waits[i];
         assert_ok(take_in_time(submit(scene.pool, submit_and_wait_over_something, &scene, NULL)));
@@ -327,8 +327,8 @@ TEST(a_wait_for_what_will_have_no_place_is_given_up)
 {
     const stint_pool_options options = { .workers = 1, .substitutes = STINT_NO_SUBSTITUTES, .queue_capacity = 2 };
     struct scene scene;
-    assert_int_equal(stint_pool_create(&scene.pool, &options), 0);
-    assert_int_equal(stint_serial_create(&scene.serial, scene.pool, 0), 0);
+    assert_int_equal(stint_pool_create(&options, &scene.pool), 0);
+    assert_int_equal(stint_serial_create(scene.pool, 0, &scene.serial), 0);
     assert_outcome(take_in_time(submit(scene.pool, fill_the_queue_and_wait_for_a_turn, &scene, NULL)), STINT_ERROR,
                    STINT_REASON_FAILED, EAGAIN);
     stint_serial_release(scene.serial);
@@ -341,7 +341,7 @@ TEST(what_is_due_and_has_no_place_can_be_cancelled)
     struct gate gate = { .entered = 0 };
     stint_pool *pool;
     stint_future *futures[4];
-    assert_int_equal(stint_pool_create(&pool, &options), 0);
+    assert_int_equal(stint_pool_create(&options, &pool), 0);
     stint_future *held = submit(pool, gate_hold, &gate, NULL);
     gate_await(&gate, 1);
     while (stint_submit(pool, do_nothing, NULL, NULL, &futures[0]) == 0)
@@ -372,8 +372,8 @@ TEST(what_is_due_does_not_wait_for_places_of_another_kind)
     stint_future *due;
     stint_future *plain;
     stint_future *future;
-    assert_int_equal(stint_pool_create(&pool, &pool_options), 0);
-    assert_int_equal(stint_account_create(&options.account, NULL, &(stint_account_limits){ .running = 1 }), 0);
+    assert_int_equal(stint_pool_create(&pool_options, &pool), 0);
+    assert_int_equal(stint_account_create(NULL, &(stint_account_limits){ .running = 1 }, &options.account), 0);
     stint_future *held = submit(pool, gate_hold, &gate, &options);
     gate_await(&gate, 1);
     while (stint_submit(pool, do_nothing, NULL, &options, &future) == 0)

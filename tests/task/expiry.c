@@ -21,7 +21,7 @@ TEST(queued_tasks_resolve_at_their_deadlines_while_every_worker_is_busy)
     struct gate gate = { 0 };
     stint_account *account;
     const stint_account_limits limits = { .running = 1 };
-    assert_int_equal(stint_account_create(&account, NULL, &limits), 0);
+    assert_int_equal(stint_account_create(NULL, &limits, &account), 0);
     stint_options options = STINT_OPTIONS_INIT;
     options.account = account;
     stint_future *holder, *futures[TASKS], *without;
@@ -281,7 +281,7 @@ TEST(workers_cancellers_and_the_monitor_end_each_task_once)
     stint_pool *pool = make_pool(.workers = 2);
     stint_account *account;
     const stint_account_limits limits = { .running = 1 };
-    assert_int_equal(stint_account_create(&account, NULL, &limits), 0);
+    assert_int_equal(stint_account_create(NULL, &limits, &account), 0);
     static struct producer producers[PRODUCERS];
     unsigned late = 0;
     unsigned ended = 0;

@@ -137,8 +137,8 @@ TEST(a_set_token_keeps_a_queued_task_from_starting)
     struct gate gate = { 0 };
     atomic_uint ran = 0;
     stint_token *root, *token;
-    assert_int_equal(stint_token_create(&root, NULL), 0);
-    assert_int_equal(stint_token_create(&token, root), 0);
+    assert_int_equal(stint_token_create(NULL, &root), 0);
+    assert_int_equal(stint_token_create(root, &token), 0);
     stint_future *blocker = submit(pool, gate_hold, &gate, NULL);
     stint_options options = STINT_OPTIONS_INIT;
     options.token = token;
@@ -234,8 +234,8 @@ TEST(a_task_may_release_its_own_future_before_its_submission_returns)
     stint_pool *pool;
     const stint_pool_options pool_options = { .workers = 2 };
     stint_account *account;
-    assert_int_equal(stint_pool_create(&pool, &pool_options), 0);
-    assert_int_equal(stint_account_create(&account, NULL, NULL), 0);
+    assert_int_equal(stint_pool_create(&pool_options, &pool), 0);
+    assert_int_equal(stint_account_create(NULL, NULL, &account), 0);
     for (int i = 0; i < 20000; i++) {
         struct orphan orphan = { .done = false };
         stint_options options = STINT_OPTIONS_INIT;

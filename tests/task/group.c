@@ -278,7 +278,7 @@ TEST(each_worker_and_spare_tells_of_its_beginning_and_its_end)
     options.worker_ends = end_worker;
     options.worker_data = &census;
     assert_int_equal(stint_submit(other, gate_hold, &census.gate, NULL, &census.never), 0);
-    assert_int_equal(stint_pool_create(&census.pool, &options), 0);
+    assert_int_equal(stint_pool_create(&options, &census.pool), 0);
     stint_group *group = make_group();
     for (int i = 0; i < 100; i++)
         assert_int_equal(stint_group_submit(group, census.pool, look_for_mark, &census, NULL), 0);

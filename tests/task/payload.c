@@ -17,7 +17,7 @@ TEST(a_payload_survives_the_rollback)
     stint_pool *pool;
     stint_future *future;
     stint_future *all;
-    assert_int_equal(stint_pool_create(&pool, NULL), 0);
+    assert_int_equal(stint_pool_create(NULL, &pool), 0);
     assert_int_equal(stint_submit(pool, fail_with_a_message, &line, NULL, &future), 0);
     assert_int_equal(stint_when_all(&future, 1, &all), 0);
     for (int i = 0; i < 3; i++) {
@@ -178,7 +178,7 @@ static int ask_inside(void *arg, void **value)
     struct asked *asked = arg;
     (void)value;
     keep(stint_malloc(1000));
-    return stint_budget_left(&asked->left[2]);
+    return stint_usage_now(NULL, &asked->left[2]);
 }
 
 static int ask(void *arg, void **value)
@@ -186,11 +186,11 @@ static int ask(void *arg, void **value)
     struct asked *asked = arg;
     (void)value;
     asked->error |= stint_usage_now(&asked->usage[0]);
-    asked->error |= stint_budget_left(&asked->left[0]);
+    asked->error |= stint_usage_now(NULL, &asked->left[0]);
     for (int i = 0; i < 10; i++)
         keep(memset(stint_malloc(10000), 1, 10000));
     asked->error |= stint_usage_now(&asked->usage[1]);
-    asked->error |= stint_budget_left(&asked->left[1]);
+    asked->error |= stint_usage_now(NULL, &asked->left[1]);
     stint_options options = STINT_OPTIONS_INIT;
     options.budget.allocation = 5000;
     stint_outcome outcome;
@@ -224,7 +224,7 @@ static int ask_without_limits(void *arg, void **value)
 {
     struct asked *asked = arg;
     (void)value;
-    asked->error = stint_budget_left(&asked->left[0]) | stint_usage_now(&asked->usage[0]);
+    asked->error = stint_usage_now(NULL, &asked->left[0]) | stint_usage_now(&asked->usage[0]);
     return 0;
 }
 
@@ -240,7 +240,7 @@ TEST(without_limits_nothing_is_known_to_be_left)
     assert_int_equal(stint_usage_now(NULL), EINVAL);
     assert_int_equal(stint_budget_left(NULL), EINVAL);
     assert_int_equal(stint_usage_now(&asked.usage[0]), ENOENT);
-    assert_int_equal(stint_budget_left(&asked.left[0]), ENOENT);
+    assert_int_equal(stint_usage_now(NULL, &asked.left[0]), ENOENT);
 }
 
 TEST_MAIN()

@@ -305,7 +305,7 @@ TEST(a_long_chain_of_callbacks_takes_no_stack)
     const stint_pool_options options = { .workers = 1, .queue_capacity = LINKS };
     struct chain chain = { .futures = malloc(LINKS * sizeof *chain.futures) };
     assert_non_null(chain.futures);
-    assert_int_equal(stint_pool_create(&chain.pool, &options), 0);
+    assert_int_equal(stint_pool_create(&options, &chain.pool), 0);
     struct gate gate = { 0 };
     stint_future *holder = submit(chain.pool, gate_hold, &gate, NULL);
     gate_await(&gate, 1);

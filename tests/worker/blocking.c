@@ -438,7 +438,7 @@ TEST(more_spares_than_there_may_be_are_refused)
 {
     stint_pool *pool = NULL;
     const stint_pool_options options = { .workers = 1, .substitutes = STI_SUBSTITUTES_MAX + 1 };
-    assert_int_equal(stint_pool_create(&pool, &options), EINVAL);
+    assert_int_equal(stint_pool_create(&options, &pool), EINVAL);
     assert_null(pool);
 }
 

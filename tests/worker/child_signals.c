@@ -95,7 +95,7 @@ static pid_t start_in_pool(start_fn *const *start, bool preemptible)
     stint_outcome outcome;
     union work work = { .start = start };
     pool_options.workers = 1;
-    assert_int_equal(stint_pool_create(&pool, &pool_options), 0);
+    assert_int_equal(stint_pool_create(&pool_options, &pool), 0);
     assert_int_equal(stint_submit(pool, start_child, &work, &options, &future), 0);
     assert_int_equal(stint_future_wait(future, &outcome), 0);
     assert_ok(outcome);

@@ -296,9 +296,9 @@ TEST(who_waits_over_others_makes_way_in_its_account)
         struct holders holders = { .timeout_ns = cases[i].timeout_ns, .all = cases[i].all };
         stint_account *above;
         stint_account *beside;
-        assert_int_equal(stint_account_create(&above, NULL, &limits), 0);
-        assert_int_equal(stint_account_create(&holders.account, above, NULL), 0);
-        assert_int_equal(stint_account_create(&beside, above, NULL), 0);
+        assert_int_equal(stint_account_create(NULL, &limits, &above), 0);
+        assert_int_equal(stint_account_create(above, NULL, &holders.account), 0);
+        assert_int_equal(stint_account_create(above, NULL, &beside), 0);
         holders.outer_of_last = cases[i].beside ? beside : holders.account;
         holders.pool = make_pool(.workers = 2, .substitutes = cases[i].substitutes);
         stint_options options = STINT_OPTIONS_INIT;

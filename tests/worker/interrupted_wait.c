@@ -155,7 +155,7 @@ static void delay_tasks(struct scene *scene)
     uint64_t year = UINT64_C(365) * 24 * 3600 * 1000 * MS;
     assert_int_equal(stint_submit_at(scene->other, do_nothing, NULL, NULL, year, &scene->later), 0);
     assert_int_equal(stint_future_then_submit(scene->held, scene->other, do_nothing_next, NULL, NULL, &scene->next), 0);
-    assert_int_equal(stint_serial_create(&scene->serial, scene->other, 0), 0);
+    assert_int_equal(stint_serial_create(scene->other, 0, &scene->serial), 0);
     assert_int_equal(stint_serial_submit(scene->serial, do_nothing, NULL, NULL, &scene->due), 0);
     assert_int_equal(stint_serial_submit(scene->serial, do_nothing, NULL, NULL, &scene->behind), 0);
     assert_int_equal(stint_group_create(&scene->group), 0);
@@ -180,7 +180,7 @@ static void set_scene(struct scene *scene, int (*sleep)(struct scene *scene))
     scene->sleep = sleep;
     atomic_store(&scene->answer, -1);
     const stint_pool_options options = { .workers = 1, .queue_capacity = 2 };
-    assert_int_equal(stint_pool_create(&scene->other, &options), 0);
+    assert_int_equal(stint_pool_create(&options, &scene->other), 0);
     scene->held = submit(scene->other, gate_hold, &scene->gate, NULL);
     gate_await(&scene->gate, 1);
     stint_future *future;

@@ -110,7 +110,7 @@ TEST(whoever_sleeps_gives_his_place_to_others)
         struct scene scene = { .pool = make_pool(.workers = 1, .substitutes = i % 2 == 0 ? 0 : 3) };
         struct sleep sleep = { &scene, all_waits[i / 2] };
         const stint_pool_options options = { .workers = 1, .queue_capacity = 2 };
-        assert_int_equal(stint_pool_create(&scene.other, &options), 0);
+        assert_int_equal(stint_pool_create(&options, &scene.other), 0);
         assert_int_equal(stint_mutex_init(&scene.mutex), 0);
         scene.held = submit(scene.other, gate_hold, &scene.gate, NULL);
         gate_await(&scene.gate, 1);
@@ -253,7 +253,7 @@ TEST(what_a_sleeping_task_has_submitted_is_reached_beside_a_queue_that_is_never_
         const stint_pool_options options = { .workers = 2, .queue_capacity = 64 };
         struct flood flood = { .over = false };
         struct child child = { .flood = &flood, .region = i % 2 != 0 };
-        assert_int_equal(stint_pool_create(&flood.pool, &options), 0);
+        assert_int_equal(stint_pool_create(&options, &flood.pool), 0);
         for (int feeder = 0; feeder < 4; feeder++)
             assert_int_equal(pthread_create(&flood.feeders[feeder], NULL, feed, &flood), 0);
         nap_ms(20);
@@ -329,7 +329,7 @@ TEST(what_lies_below_is_reached_while_tasks_submit_themselves_again)
             struct loop loop = { .pool = make_pool(.workers = workers), .with_account = with_account != 0 };
             struct below below = { .loop = &loop };
             stint_future *futures[2];
-            assert_int_equal(stint_account_create(&loop.account, NULL, NULL), 0);
+            assert_int_equal(stint_account_create(NULL, NULL, &loop.account), 0);
             for (unsigned i = 0; i < workers; i++)
                 futures[i] = submit(loop.pool, begin_round, &below, NULL);
             gate_await(&loop.begun, workers);

@@ -12,7 +12,7 @@ static int one_worker(void **state)
 {
     (void)state;
     const stint_pool_options options = { .workers = 1 };
-    return stint_pool_create(&pool, &options);
+    return stint_pool_create(&options, &pool);
 }
 
 static int no_worker(void **state)
@@ -49,7 +49,7 @@ TEST_WITH(others_run_between_the_steps_of_a_task, one_worker, no_worker)
     enum { EACH = 30 };
     struct steps steps = { .wanted = 2 * EACH };
     stint_account *account;
-    assert_int_equal(stint_account_create(&account, NULL, NULL), 0);
+    assert_int_equal(stint_account_create(NULL, NULL, &account), 0);
     stint_future *task = submit_for(pool, yield_until_they_have_run, &steps, NULL);
     stint_future *others[2 * EACH];
     gate_await(&steps.gate, 1);
