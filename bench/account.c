@@ -6,6 +6,7 @@
 #include <stint/stint.h>
 
 #include "bench.h"
+#include "task.h"
 #include "work.h"
 
 #define THREADS 2
@@ -21,14 +22,6 @@ struct share {
     stint_account *account;
     double ns; /* a task; 0: one has failed */
 };
-
-static int ten_pairs(void *arg, void **value)
-{
-    (void)arg;
-    (void)value;
-    work_ten_pairs();
-    return 0;
-}
 
 static int thousand_pairs(void *arg, void **value)
 {
@@ -75,7 +68,7 @@ static size_t measure(stint_fn *fn, size_t tasks, double *figures)
 
 static size_t small_tasks(double *figures)
 {
-    return measure(ten_pairs, 20000, figures);
+    return measure(bench_ten_pairs, 20000, figures);
 }
 
 static size_t larger_tasks(double *figures)

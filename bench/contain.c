@@ -16,21 +16,13 @@ static void prepare_job(unsigned workers)
     bench_prepare_pool(workers);
 }
 
-static int alloc_ten(void *arg, void **value)
-{
-    (void)arg;
-    (void)value;
-    work_ten_pairs();
-    return 0;
-}
-
 static size_t job(double *figures)
 {
     stint_options options = STINT_OPTIONS_INIT;
     options.budget.memory = (size_t)1 << 20;
     double begin = bench_now_ns();
     for (size_t i = 0; i < JOBS; i++) {
-        stint_future *future = bench_submit(alloc_ten, NULL, &options);
+        stint_future *future = bench_submit(bench_ten_pairs, NULL, &options);
         stint_future_wait(future, NULL);
         stint_future_release(future);
     }

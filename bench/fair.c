@@ -41,9 +41,7 @@ static int serve(void *arg, void **value)
 {
     (void)arg;
     (void)value;
-    double end = bench_thread_ns() + GOOD_NS;
-    while (bench_thread_ns() < end)
-        ;
+    bench_spin(GOOD_NS);
     return 0;
 }
 
@@ -93,11 +91,8 @@ static void begin_one(struct party *party, stint_fn *fn)
 
 static void prepare(unsigned workers, size_t count_of_loops)
 {
-    stint_pool_options options = STINT_POOL_OPTIONS_INIT;
-    options.workers = workers;
+    bench_prepare_pool(workers);
     loops = count_of_loops;
-    if (stint_pool_create(&options, &bench_pool) != 0)
-        exit(1);
     for (size_t i = 0; i <= loops; i++) {
         if (stint_account_create(NULL, NULL, &parties[i].account) != 0)
             exit(1);
@@ -146,9 +141,7 @@ static size_t measure_p99(double *figures)
     begin_loops();
     for (size_t i = 0; i < REQUESTS; i++) {
         double begin = bench_now_ns();
-        stint_future *future = submit(&parties[0], serve);
-        stint_future_wait(future, NULL);
-        stint_future_release(future);
+        bench_finish(submit(&parties[0], serve));
         latencies[i] = (bench_now_ns() - begin) / 1000;
     }
     end_all();

@@ -27,18 +27,11 @@ struct request {
     double submitted;
 };
 
-static void serve(void)
-{
-    double end = bench_thread_ns() + SERVICE_NS;
-    while (bench_thread_ns() < end)
-        ;
-}
-
 static int serve_unloaded(void *arg, void **value)
 {
     (void)arg;
     (void)value;
-    serve();
+    bench_spin(SERVICE_NS);
     return 0;
 }
 
@@ -46,7 +39,7 @@ static int serve_request(void *arg, void **value)
 {
     struct request *request = arg;
     (void)value;
-    serve();
+    bench_spin(SERVICE_NS);
     size_t number = atomic_fetch_add_explicit(&done, 1, memory_order_relaxed);
     if (number < RECORDS)
         latencies[number] = bench_now_ns() - request->submitted;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
  * The peer oneTBB: stint-bench-tbb. */
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -57,28 +56,12 @@ std::size_t ping_pong(double *figures)
     return BENCH_FIGURES_MOST;
 }
 
-double processor_seconds()
-{
-    rusage used;
-    getrusage(RUSAGE_SELF, &used);
-    return static_cast<double>(used.ru_utime.tv_sec + used.ru_stime.tv_sec) +
-           static_cast<double>(used.ru_utime.tv_usec + used.ru_stime.tv_usec) / 1e6;
-}
-
 void prepare_idle(unsigned workers)
 {
     double unused;
     prepare(workers);
     stream(&unused);
     sleep(1);
-}
-
-std::size_t idle(double *figures)
-{
-    double begin = processor_seconds();
-    sleep(1);
-    figures[0] = (processor_seconds() - begin) * 100;
-    return 1;
 }
 
 } // namespace
@@ -88,7 +71,7 @@ int main(int argc, char **argv)
     static const bench_work works[] = {
         { "submit.future", "tbb-enqueue", prepare, stream },
         { "submit.pingpong", "tbb-future", prepare, ping_pong },
-        { "idle.cpu", "tbb", prepare_idle, idle },
+        { "idle.cpu", "tbb", prepare_idle, bench_idle },
         { "fork.fib", "tbb", tbb_fork_prepare, tbb_fork_fib },
         { "fork.queens", "tbb", tbb_fork_prepare, tbb_fork_queens },
         { "fork.uts", "tbb", tbb_fork_prepare, tbb_fork_tree },

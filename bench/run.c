@@ -3,17 +3,8 @@
  * run.*: what it costs to run a task in place. */
 #include "bench.h"
 #include "task.h"
-#include "work.h"
 
 #define RUNS 500 /* a slice */
-
-static int alloc_ten(void *arg, void **value)
-{
-    (void)arg;
-    (void)value;
-    work_ten_pairs();
-    return 0;
-}
 
 struct job {
     stint_fn *fn;
@@ -47,7 +38,7 @@ static size_t run_empty_untimed(double *figures)
 
 static size_t run_alloc_ten(double *figures)
 {
-    struct job job = { alloc_ten, 0 };
+    struct job job = { bench_ten_pairs, 0 };
     figures[0] = bench_slices(slice, &job, RUNS);
     return 1;
 }

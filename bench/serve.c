@@ -11,6 +11,14 @@
 
 #define WARM_SLICES 3
 
+size_t bench_idle(double *figures)
+{
+    double begin = bench_clock_ns(CLOCK_PROCESS_CPUTIME_ID);
+    sleep(1);
+    figures[0] = (bench_clock_ns(CLOCK_PROCESS_CPUTIME_ID) - begin) * 1e-7;
+    return 1;
+}
+
 double bench_slices(void (*slice)(void *arg), void *arg, size_t operations)
 {
     double sorted[BENCH_SLICES];

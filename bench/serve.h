@@ -60,6 +60,17 @@ static inline double bench_thread_ns(void)
     return bench_clock_ns(CLOCK_THREAD_CPUTIME_ID);
 }
 
+/* Work that takes so much of it. */
+static inline void bench_spin(double ns)
+{
+    double end = bench_thread_ns() + ns;
+    while (bench_thread_ns() < end)
+        ;
+}
+
+/* A measurement of idle.cpu: the processor time, in hundredths of a processor, that this process takes in a second. */
+size_t bench_idle(double *figures);
+
 #ifdef __cplusplus
 }
 #endif

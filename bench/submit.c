@@ -3,7 +3,6 @@
  * submit.*, idle.*: what it costs to hand a task to the pool, and what a pool costs that has nothing to do. */
 #include <semaphore.h>
 #include <stdlib.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include "bench.h"
@@ -17,12 +16,6 @@
 #define TREE_VALUE 17711
 #define TREE_TASKS 28656 /* each call with n > 1 submits one: fib(n + 1) - 1 in all */
 
-static void finish(stint_future *future)
-{
-    stint_future_wait(future, NULL);
-    stint_future_release(future);
-}
-
 static size_t stream(double *figures)
 {
     static stint_future *futures[WINDOW];
@@ -31,7 +24,7 @@ static size_t stream(double *figures)
     double begin = bench_now_ns();
     for (size_t i = 0; i < STREAM + WINDOW; i++) {
         if (i >= WINDOW)
-            finish(futures[i % WINDOW]);
+            bench_finish(futures[i % WINDOW]);
         if (i < STREAM)
             futures[i % WINDOW] = bench_submit(bench_empty_task, NULL, &options);
     }
@@ -63,9 +56,9 @@ static size_t held_stream(double *figures)
             futures[i] = bench_submit(bench_empty_task, NULL, &options);
         time += bench_thread_ns() - begin;
         sem_post(&release);
-        finish(holder);
+        bench_finish(holder);
         for (size_t i = 0; i < WINDOW; i++)
-            finish(futures[i]);
+            bench_finish(futures[i]);
         sem_destroy(&release);
     }
     figures[0] = time / (HELD_TURNS * WINDOW);
@@ -76,7 +69,7 @@ static size_t round_trips(double *figures)
 {
     for (size_t i = 0; i < BENCH_FIGURES_MOST; i++) {
         double begin = bench_now_ns();
-        finish(bench_submit(bench_empty_task, NULL, NULL));
+        bench_finish(bench_submit(bench_empty_task, NULL, NULL));
         figures[i] = bench_now_ns() - begin;
     }
     return BENCH_FIGURES_MOST;
@@ -114,24 +107,8 @@ static size_t tree(double *figures)
 static void prepare_idle(unsigned workers)
 {
     bench_prepare_pool(workers);
-    finish(bench_submit(bench_empty_task, NULL, NULL));
+    bench_finish(bench_submit(bench_empty_task, NULL, NULL));
     sleep(1);
-}
-
-static double processor_seconds(void)
-{
-    struct rusage used;
-    getrusage(RUSAGE_SELF, &used);
-    return (double)(used.ru_utime.tv_sec + used.ru_stime.tv_sec) +
-           (double)(used.ru_utime.tv_usec + used.ru_stime.tv_usec) / 1e6;
-}
-
-static size_t idle(double *figures)
-{
-    double begin = processor_seconds();
-    sleep(1);
-    figures[0] = (processor_seconds() - begin) * 100;
-    return 1;
 }
 
 static double first_begun;
@@ -150,7 +127,7 @@ static size_t first_task(double *figures)
     for (size_t i = 0; i < FIRSTS; i++) {
         usleep(5000);
         double begin = bench_now_ns();
-        finish(bench_submit(note_time, NULL, NULL));
+        bench_finish(bench_submit(note_time, NULL, NULL));
         figures[i] = first_begun - begin;
     }
     return FIRSTS;
@@ -210,7 +187,7 @@ const struct bench bench_submitting[] = {
       .rounds = 2,
       .workers = BENCH_ALL,
       .no_ratios = true,
-      .subjects = { { "stint", .prepare = prepare_idle, .measure = idle }, TBB("tbb") },
+      .subjects = { { "stint", .prepare = prepare_idle, .measure = bench_idle }, TBB("tbb") },
       .targets = { { "stint", BENCH_MEDIAN, 0.1, NULL } } },
     { .name = NULL },
 };

@@ -7,12 +7,22 @@
 #include <sched.h>
 #include <stdlib.h>
 
+#include "work.h"
+
 stint_pool *bench_pool;
 
 int bench_empty_task(void *arg, void **value)
 {
     (void)arg;
     (void)value;
+    return 0;
+}
+
+int bench_ten_pairs(void *arg, void **value)
+{
+    (void)arg;
+    (void)value;
+    work_ten_pairs();
     return 0;
 }
 
@@ -58,4 +68,10 @@ stint_future *bench_submit(stint_fn *fn, void *arg, const stint_options *options
     if (error != 0)
         exit(1);
     return future;
+}
+
+void bench_finish(stint_future *future)
+{
+    stint_future_wait(future, NULL);
+    stint_future_release(future);
 }

@@ -15,11 +15,17 @@ size_t bench_in_task(bench_measure_fn *work, uint64_t wall_ns, double *figures);
 /* A task that does nothing. */
 int bench_empty_task(void *arg, void **value);
 
+/* A task that makes and frees ten small blocks. */
+int bench_ten_pairs(void *arg, void **value);
+
 /* The pool of this process, made by bench_prepare_pool. */
 extern stint_pool *bench_pool;
 void bench_prepare_pool(unsigned workers);
 
 /* Submit to that pool; when it is full, try until it is not. options may be NULL. Ends the process when that fails. */
 stint_future *bench_submit(stint_fn *fn, void *arg, const stint_options *options);
+
+/* Wait for it, and let it go. */
+void bench_finish(stint_future *future);
 
 #endif

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "bench.h"
-#include "work.h"
+#include "task.h"
 
 #define RUNS 500 /* a slice of small tasks */
 #define BLOCKS 4096
@@ -28,19 +28,11 @@ static void run(stint_fn *fn, void *arg)
     stint_run(fn, arg, &options, &outcome);
 }
 
-static int ten_pairs(void *arg, void **value)
-{
-    (void)arg;
-    (void)value;
-    work_ten_pairs();
-    return 0;
-}
-
 static void small_tasks(void *unused)
 {
     (void)unused;
     for (int i = 0; i < RUNS; i++)
-        run(ten_pairs, NULL);
+        run(bench_ten_pairs, NULL);
 }
 
 static size_t alloc_ten(double *figures)

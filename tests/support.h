@@ -9,15 +9,16 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
+#include <pthread.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
-#include <cmocka.h>
+#include "test.h"
 #include <stint/stint.h>
 
 #include "quarantine.h"
@@ -26,6 +27,7 @@
 #define KIB ((size_t)1 << 10)
 #define MIB ((size_t)1 << 20)
 #define GIB ((size_t)1 << 30)
+#define MS UINT64_C(1000000) /* nanoseconds */
 
 struct family {
     const char *name;
@@ -98,6 +100,50 @@ static inline stint_outcome run_task(stint_fn *fn, void *arg, const stint_option
     return outcome;
 }
 
+static inline int do_nothing(void *arg, void **value)
+{
+    (void)arg;
+    (void)value;
+    return 0;
+}
+
+static inline int check_for_ever(void *arg, void **value)
+{
+    (void)arg;
+    (void)value;
+    while (!stint_is_interrupted())
+        stint_checkpoint();
+    return 0;
+}
+
+/* Makes no sample points. */
+static inline int loop_for_ever(void *arg, void **value)
+{
+    (void)arg;
+    (void)value;
+    static volatile bool stopped;
+    while (!stopped)
+        ;
+    return 0;
+}
+
+static inline stint_account_usage usage_of(const stint_account *account)
+{
+    stint_account_usage usage;
+    assert_int_equal(stint_account_read(account, &usage), 0);
+    return usage;
+}
+
+static inline stint_account *make_account_of(stint_account *parent, const stint_account_limits *limits)
+{
+    stint_account *account;
+    assert_int_equal(stint_account_create(parent, limits, &account), 0);
+    return account;
+}
+
+/* make_account(parent, .running = 1, ...): without the other limits. */
+#define make_account(parent, ...) make_account_of(parent, &(stint_account_limits){ __VA_ARGS__ })
+
 #define assert_outcome(outcome, wanted_status, wanted_reason, wanted_error)                                            \
     do {                                                                                                               \
         const stint_outcome given = (outcome);                                                                         \
@@ -130,6 +176,71 @@ static inline void *keep(void *block)
 {
     __asm__ volatile("" : "+r"(block) : : "memory");
     return block;
+}
+
+/* What is free takes other values: whoever uses it still finds them. */
+static inline int fill_blocks(void *arg, void **value)
+{
+    (void)arg;
+    (void)value;
+    for (size_t size = 8; size <= 8192; size += size / 8 + 8) {
+        for (int i = 0; i < 200; i++)
+            memset(keep(malloc(size)), 0xee, size);
+    }
+    return 0;
+}
+
+static inline void *free_it(void *block)
+{
+    stint_free(block);
+    return NULL;
+}
+
+static inline void *on_a_thread(void *(*function)(void *), void *arg)
+{
+    pthread_t thread;
+    void *result = NULL;
+    assert_int_equal(pthread_create(&thread, NULL, function, arg), 0);
+    assert_int_equal(pthread_join(thread, &result), 0);
+    return result;
+}
+
+static inline void assert_ends_well(pid_t child)
+{
+    int status = -1;
+    assert_true(child > 0);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+}
+
+/* --- Time --------------------------------------------------------------------------------------------------------- */
+
+static inline uint64_t read_clock(clockid_t clock)
+{
+    struct timespec now;
+    clock_gettime(clock, &now);
+    return (uint64_t)now.tv_sec * 1000 * MS + (uint64_t)now.tv_nsec;
+}
+
+static inline uint64_t now_ns(void)
+{
+    return read_clock(CLOCK_MONOTONIC);
+}
+
+static inline uint64_t thread_time_ns(void)
+{
+    return read_clock(CLOCK_THREAD_CPUTIME_ID);
+}
+
+static inline uint64_t process_time_ns(void)
+{
+    return read_clock(CLOCK_PROCESS_CPUTIME_ID);
+}
+
+static inline void nap_ms(unsigned ms)
+{
+    nanosleep(&(struct timespec){ .tv_sec = ms / 1000, .tv_nsec = (long)(ms % 1000) * 1000000 }, NULL);
 }
 
 #endif

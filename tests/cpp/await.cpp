@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
  * co_await of futures: values, exceptions, and where the coroutine goes on. C++20. */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -15,9 +13,7 @@
 
 #include <stint/stint.hpp>
 
-extern "C" {
-#include <cmocka.h> /* last: it has a macro of the name of a function in a standard header */
-}
+#include "../test.h" /* last: it has a macro of the name of a function in a standard header */
 
 namespace
 {
@@ -87,7 +83,7 @@ Job await_all(stint::Pool &pool, std::string &seen, Ended &ended)
     ended.post();
 }
 
-void values_and_exceptions_arrive(void **)
+TEST(values_and_exceptions_arrive)
 {
     stint::Pool pool(stint::PoolOptions().workers(2));
     for (int i = 0; i < 20; i++) {
@@ -110,7 +106,7 @@ Job await_elsewhere(stint::Pool &pool, std::atomic<void *> &waiting, std::thread
     resumed = std::this_thread::get_id();
 }
 
-void a_coroutine_goes_on_where_it_is_resumed(void **)
+TEST(a_coroutine_goes_on_where_it_is_resumed)
 {
     stint::Pool pool(stint::PoolOptions().workers(1));
     std::atomic<void *> waiting(nullptr);
@@ -124,11 +120,4 @@ void a_coroutine_goes_on_where_it_is_resumed(void **)
 
 } // namespace
 
-int main()
-{
-    const CMUnitTest tests[] = {
-        cmocka_unit_test(values_and_exceptions_arrive),
-        cmocka_unit_test(a_coroutine_goes_on_where_it_is_resumed),
-    };
-    return cmocka_run_group_tests(tests, nullptr, nullptr);
-}
+TEST_MAIN()

@@ -34,7 +34,7 @@ void nothing()
 {
 }
 
-void a_handler_runs_when_its_task_is_interrupted(void **)
+TEST(a_handler_runs_when_its_task_is_interrupted)
 {
     for (auto mode : modes) {
         for (auto function : { spend_new, spend_malloc }) {
@@ -53,7 +53,7 @@ void throw_something()
     throw std::runtime_error("x");
 }
 
-void a_handler_runs_as_without_an_interrupt(void **)
+TEST(a_handler_runs_as_without_an_interrupt)
 {
     for (bool in_task : { false, true }) {
         stint_options options = limited();
@@ -90,7 +90,7 @@ void *exit_thread(void *)
     return nullptr;
 }
 
-void a_handler_runs_when_its_thread_ends(void **)
+TEST(a_handler_runs_when_its_thread_ends)
 {
     for (auto function : { be_cancelled, exit_thread }) {
         pthread_t thread;
@@ -105,12 +105,4 @@ void a_handler_runs_when_its_thread_ends(void **)
 
 } // namespace
 
-int main()
-{
-    const CMUnitTest tests[] = {
-        cmocka_unit_test(a_handler_runs_when_its_task_is_interrupted),
-        cmocka_unit_test(a_handler_runs_as_without_an_interrupt),
-        cmocka_unit_test(a_handler_runs_when_its_thread_ends),
-    };
-    return cmocka_run_group_tests(tests, nullptr, nullptr);
-}
+TEST_MAIN()

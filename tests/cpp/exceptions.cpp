@@ -54,7 +54,7 @@ template <class Exception> void throw_one(Exception exception)
 
 const stint_on_interrupt modes[] = { STINT_JUMP, STINT_FAIL, STINT_UNWIND };
 
-void one_out_of_a_task_makes_it_an_error_with_its_message(void **)
+TEST(one_out_of_a_task_makes_it_an_error_with_its_message)
 {
     struct Virtual : virtual std::exception {
         std::string text = "virtually";
@@ -100,7 +100,7 @@ void one_out_of_a_task_makes_it_an_error_with_its_message(void **)
     stint_pool_destroy(pool);
 }
 
-void what_had_tripped_before_is_the_reason(void **)
+TEST(what_had_tripped_before_is_the_reason)
 {
     stint_options options = limited();
     options.on_interrupt = STINT_FAIL;
@@ -111,7 +111,7 @@ void what_had_tripped_before_is_the_reason(void **)
     assert_string_equal(outcome.message, "");
 }
 
-void one_out_of_an_inner_scope_stays_in_it(void **)
+TEST(one_out_of_an_inner_scope_stays_in_it)
 {
     auto outcome = run(limited(0), [] {
         stint_outcome inner;
@@ -153,7 +153,7 @@ void await_thief()
     }
 }
 
-void one_out_of_a_fork_leaves_from_its_join(void **)
+TEST(one_out_of_a_fork_leaves_from_its_join)
 {
     for (unsigned workers = 1; workers <= 2; workers++) {
         stint_pool *pool = make_pool(workers);
@@ -229,7 +229,7 @@ NOINLINE void smash()
     memset(const_cast<char *>(area), 1, sizeof area);
 }
 
-void forks_are_settled_before_their_frames_go(void **)
+TEST(forks_are_settled_before_their_frames_go)
 {
     stint_pool *pool = make_pool(2);
     for (int i = 0; i < 20; i++) {
@@ -294,7 +294,7 @@ int visit(size_t begin, size_t end, void *argument)
     return 0;
 }
 
-void one_out_of_a_loop_leaves_from_it(void **)
+TEST(one_out_of_a_loop_leaves_from_it)
 {
     for (unsigned workers = 1; workers <= 3; workers += 2) {
         stint_pool *pool = make_pool(workers);
@@ -331,7 +331,7 @@ void one_out_of_a_loop_leaves_from_it(void **)
     assert_int_equal(caught, 1);
 }
 
-void one_out_of_a_comparator_or_a_reduction_leaves_from_it(void **)
+TEST(one_out_of_a_comparator_or_a_reduction_leaves_from_it)
 {
     stint_pool *pool = make_pool(3);
     for (int round = 0; round < 20; round++) {
@@ -387,7 +387,7 @@ void note_report(const char *where, const char *what, void *)
     note(what[0]);
 }
 
-void one_out_of_a_callback_is_reported(void **)
+TEST(one_out_of_a_callback_is_reported)
 {
     stint_exceptions_set_report(note_report, nullptr);
     stint_pool *pool = make_pool(1);
@@ -428,17 +428,4 @@ void one_out_of_a_callback_is_reported(void **)
 
 } // namespace
 
-int main()
-{
-    const CMUnitTest tests[] = {
-        cmocka_unit_test(one_out_of_a_task_makes_it_an_error_with_its_message),
-        cmocka_unit_test(what_had_tripped_before_is_the_reason),
-        cmocka_unit_test(one_out_of_an_inner_scope_stays_in_it),
-        cmocka_unit_test(one_out_of_a_fork_leaves_from_its_join),
-        cmocka_unit_test(forks_are_settled_before_their_frames_go),
-        cmocka_unit_test(one_out_of_a_loop_leaves_from_it),
-        cmocka_unit_test(one_out_of_a_comparator_or_a_reduction_leaves_from_it),
-        cmocka_unit_test(one_out_of_a_callback_is_reported),
-    };
-    return cmocka_run_group_tests(tests, nullptr, nullptr);
-}
+TEST_MAIN()

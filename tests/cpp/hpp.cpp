@@ -3,15 +3,11 @@
  * stint.hpp: values, exceptions and interrupts come out of tasks as promised, and nothing is left behind.
  *
  * Tasks note what they see, and the test asserts afterwards. */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 
-extern "C" {
-#include <cmocka.h>
-}
+#include "../test.h"
 #include <array>
 #include <atomic>
 #include <chrono>
@@ -85,7 +81,7 @@ template <class F> stint_reason reason_of(F function)
     return STINT_REASON_NONE;
 }
 
-void values_come_out_of_tasks(void **)
+TEST(values_come_out_of_tasks)
 {
     stint::Pool pool(two_workers());
     auto numbers = pool.submit([] { return std::vector<int>(1000, 7); }).get();
@@ -104,7 +100,7 @@ void values_come_out_of_tasks(void **)
     stint::run([] {}).get();
 }
 
-void an_outcome_tells_without_throwing(void **)
+TEST(an_outcome_tells_without_throwing)
 {
     auto good = stint::run([] { return std::string("value"); });
     assert_true(static_cast<bool>(good));
@@ -120,7 +116,7 @@ void an_outcome_tells_without_throwing(void **)
     assert_string_equal(bad.message(), "no");
 }
 
-void an_uncaught_exception_becomes_an_error_with_its_message(void **)
+TEST(an_uncaught_exception_becomes_an_error_with_its_message)
 {
     stint::Pool pool(two_workers());
     std::string message;
@@ -149,7 +145,7 @@ void an_uncaught_exception_becomes_an_error_with_its_message(void **)
     assert_string_equal(nested.message(), "inner");
 }
 
-void a_limit_is_the_reason_whatever_was_thrown_because_of_it(void **)
+TEST(a_limit_is_the_reason_whatever_was_thrown_because_of_it)
 {
     const stint_on_interrupt modes[] = { STINT_JUMP, STINT_FAIL, STINT_UNWIND };
     for (auto mode : modes) {
@@ -174,7 +170,7 @@ void a_limit_is_the_reason_whatever_was_thrown_because_of_it(void **)
     assert_int_equal(absurd.code(), ENOMEM);
 }
 
-void tokens_and_deadlines_stop_tasks(void **)
+TEST(tokens_and_deadlines_stop_tasks)
 {
     stint::Pool pool(two_workers());
     stint::Token token;
@@ -206,7 +202,7 @@ void tokens_and_deadlines_stop_tasks(void **)
     assert_int_equal(alive, 0);
 }
 
-void a_future_that_goes_cancels_its_task_and_waits(void **)
+TEST(a_future_that_goes_cancels_its_task_and_waits)
 {
     stint::Pool pool(two_workers());
     std::atomic<bool> started = false;
@@ -236,7 +232,7 @@ void a_future_that_goes_cancels_its_task_and_waits(void **)
     assert_true(ended);
 }
 
-void values_that_nobody_takes_are_destroyed(void **)
+TEST(values_that_nobody_takes_are_destroyed)
 {
     stint::Pool pool(two_workers());
     {
@@ -254,7 +250,7 @@ void values_that_nobody_takes_are_destroyed(void **)
 }
 
 /* What the callable owns when the task starts is the submitter's; what it grows by in the task goes with the task. */
-void a_callable_that_grows_in_its_task_goes_with_it(void **)
+TEST(a_callable_that_grows_in_its_task_goes_with_it)
 {
     stint::Pool pool(two_workers());
     for (int i = 0; i < 200; i++) {
@@ -271,7 +267,7 @@ void a_callable_that_grows_in_its_task_goes_with_it(void **)
     assert_int_equal(alive, 0);
 }
 
-void a_task_that_is_stopped_takes_those_it_submitted_with_it(void **)
+TEST(a_task_that_is_stopped_takes_those_it_submitted_with_it)
 {
     stint::Pool pool(two_workers());
     stint::Token token;
@@ -295,7 +291,7 @@ void a_task_that_is_stopped_takes_those_it_submitted_with_it(void **)
     assert_int_equal(alive, 0);
 }
 
-void a_guard_runs_once_in_its_place(void **)
+TEST(a_guard_runs_once_in_its_place)
 {
     static std::string order;
     struct Last {
@@ -340,7 +336,7 @@ void a_guard_runs_once_in_its_place(void **)
     assert_string_equal(order.c_str(), "");
 }
 
-void a_mask_makes_interrupts_wait_and_its_end_delivers_them(void **)
+TEST(a_mask_makes_interrupts_wait_and_its_end_delivers_them)
 {
     static bool finished;
     static bool passed;
@@ -371,7 +367,7 @@ template <class F> int system_error_of(F function)
     return 0;
 }
 
-void callbacks_and_compounds_follow_futures(void **)
+TEST(callbacks_and_compounds_follow_futures)
 {
     stint::Pool pool(two_workers());
     std::atomic<int> called(0);
@@ -407,7 +403,7 @@ void callbacks_and_compounds_follow_futures(void **)
 }
 
 /* Made in a task that is rolled back before it is called. */
-void a_callback_outlives_the_task_that_gave_it(void **)
+TEST(a_callback_outlives_the_task_that_gave_it)
 {
     stint::Pool pool(two_workers());
     std::atomic<bool> open(false);
@@ -428,7 +424,7 @@ void a_callback_outlives_the_task_that_gave_it(void **)
     assert_int_equal(seen[99], 'x');
 }
 
-void misuse_throws_system_errors(void **)
+TEST(misuse_throws_system_errors)
 {
     stint_pool_options options = two_workers();
     options.workers = 1000000;
@@ -447,23 +443,4 @@ void misuse_throws_system_errors(void **)
 
 } // namespace
 
-int main()
-{
-    const CMUnitTest tests[] = {
-        cmocka_unit_test(values_come_out_of_tasks),
-        cmocka_unit_test(an_outcome_tells_without_throwing),
-        cmocka_unit_test(an_uncaught_exception_becomes_an_error_with_its_message),
-        cmocka_unit_test(a_limit_is_the_reason_whatever_was_thrown_because_of_it),
-        cmocka_unit_test(tokens_and_deadlines_stop_tasks),
-        cmocka_unit_test(a_future_that_goes_cancels_its_task_and_waits),
-        cmocka_unit_test(values_that_nobody_takes_are_destroyed),
-        cmocka_unit_test(a_callable_that_grows_in_its_task_goes_with_it),
-        cmocka_unit_test(a_task_that_is_stopped_takes_those_it_submitted_with_it),
-        cmocka_unit_test(a_guard_runs_once_in_its_place),
-        cmocka_unit_test(a_mask_makes_interrupts_wait_and_its_end_delivers_them),
-        cmocka_unit_test(callbacks_and_compounds_follow_futures),
-        cmocka_unit_test(a_callback_outlives_the_task_that_gave_it),
-        cmocka_unit_test(misuse_throws_system_errors),
-    };
-    return cmocka_run_group_tests(tests, nullptr, nullptr);
-}
+TEST_MAIN()

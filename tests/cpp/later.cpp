@@ -2,15 +2,11 @@
  *
  * stint.hpp: tasks that run later, in turn or together, and what goes with them: series, continuations, serial queues,
  * groups, contexts, payloads, completions, and pools that are left to their tasks. */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 
-extern "C" {
-#include <cmocka.h>
-}
+#include "../test.h"
 #include <atomic>
 #include <chrono>
 #include <memory>
@@ -40,7 +36,7 @@ template <class F> int code_of(F function)
     return 0;
 }
 
-void a_task_starts_at_its_time_and_has_a_value(void **)
+TEST(a_task_starts_at_its_time_and_has_a_value)
 {
     stint::Pool pool(stint::PoolOptions().workers(1));
     auto due = Clock::now() + 20ms;
@@ -57,7 +53,7 @@ void a_task_starts_at_its_time_and_has_a_value(void **)
                      STINT_ERROR);
 }
 
-void a_series_calls_a_copy_each_time_until_it_says_no(void **)
+TEST(a_series_calls_a_copy_each_time_until_it_says_no)
 {
     stint::Pool pool(stint::PoolOptions().workers(2));
     int turns = 0;
@@ -91,7 +87,7 @@ void a_series_calls_a_copy_each_time_until_it_says_no(void **)
     assert_int_equal(drained.outcome().reason(), STINT_REASON_SHUTDOWN);
 }
 
-void the_next_task_is_given_the_outcome(void **)
+TEST(the_next_task_is_given_the_outcome)
 {
     stint::Pool pool(stint::PoolOptions().workers(2));
     std::atomic<bool> open(false);
@@ -109,7 +105,7 @@ void the_next_task_is_given_the_outcome(void **)
     assert_int_equal(code_of([&] { first.get(); }), EBADMSG);
 }
 
-void a_serial_queue_runs_one_after_the_other(void **)
+TEST(a_serial_queue_runs_one_after_the_other)
 {
     stint::Pool pool(stint::PoolOptions().workers(2));
     stint::Serial serial(pool);
@@ -135,7 +131,7 @@ void a_serial_queue_runs_one_after_the_other(void **)
     assert_int_equal(narrow.submit(std::move(kept)).get(), 1); /* it is what it was */
 }
 
-void a_group_waits_for_all_that_was_added(void **)
+TEST(a_group_waits_for_all_that_was_added)
 {
     stint::Pool pool(stint::PoolOptions().workers(2));
     std::atomic<int> done(0);
@@ -179,7 +175,7 @@ struct Place {
     int column;
 };
 
-void a_payload_survives_the_rollback(void **)
+TEST(a_payload_survives_the_rollback)
 {
     stint::Pool pool(stint::PoolOptions().workers(1));
     auto fails = [] {
@@ -213,7 +209,7 @@ struct Request {
     std::atomic<int> &alive;
 };
 
-void a_context_follows_its_tasks_and_goes_with_the_last(void **)
+TEST(a_context_follows_its_tasks_and_goes_with_the_last)
 {
     stint::Pool pool(stint::PoolOptions().workers(2));
     std::atomic<int> alive(0);
@@ -231,7 +227,7 @@ void a_context_follows_its_tasks_and_goes_with_the_last(void **)
         std::this_thread::yield();
 }
 
-void a_completion_may_be_asked_for_in_the_options(void **)
+TEST(a_completion_may_be_asked_for_in_the_options)
 {
     stint::Pool pool(stint::PoolOptions().workers(1));
     stint::Completions queue;
@@ -249,7 +245,7 @@ void a_completion_may_be_asked_for_in_the_options(void **)
 
 std::atomic<int> workers_now;
 
-void a_pool_may_be_left_to_a_task_that_does_not_end(void **)
+TEST(a_pool_may_be_left_to_a_task_that_does_not_end)
 {
     std::atomic<bool> open(false);
     auto tell = stint::PoolOptions().workers(2).tell([](void *, unsigned) { workers_now++; },
@@ -275,7 +271,7 @@ void a_pool_may_be_left_to_a_task_that_does_not_end(void **)
 
 /* One that waits for another pool's end is told to stop: an exception (maybe std::bad_alloc, as a task that is to stop
  * in STINT_FAIL is refused memory), and the pool is still there; and a Pool that goes then waits all the same. */
-void a_shutdown_in_a_task_that_is_to_stop_throws(void **)
+TEST(a_shutdown_in_a_task_that_is_to_stop_throws)
 {
     stint::Pool pool(stint::PoolOptions().workers(1));
     std::atomic<bool> open(false);
@@ -313,19 +309,4 @@ void a_shutdown_in_a_task_that_is_to_stop_throws(void **)
 
 } // namespace
 
-int main()
-{
-    const CMUnitTest tests[] = {
-        cmocka_unit_test(a_task_starts_at_its_time_and_has_a_value),
-        cmocka_unit_test(a_series_calls_a_copy_each_time_until_it_says_no),
-        cmocka_unit_test(the_next_task_is_given_the_outcome),
-        cmocka_unit_test(a_serial_queue_runs_one_after_the_other),
-        cmocka_unit_test(a_group_waits_for_all_that_was_added),
-        cmocka_unit_test(a_payload_survives_the_rollback),
-        cmocka_unit_test(a_context_follows_its_tasks_and_goes_with_the_last),
-        cmocka_unit_test(a_completion_may_be_asked_for_in_the_options),
-        cmocka_unit_test(a_pool_may_be_left_to_a_task_that_does_not_end),
-        cmocka_unit_test(a_shutdown_in_a_task_that_is_to_stop_throws),
-    };
-    return cmocka_run_group_tests(tests, nullptr, nullptr);
-}
+TEST_MAIN()

@@ -1,14 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
  * stint.hpp: forks, loops, reductions and sorts give what serial code gives, and throw what it throws. */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 
-extern "C" {
-#include <cmocka.h>
-}
+#include "../test.h"
 #include <algorithm>
 #include <atomic>
 #include <numeric>
@@ -82,7 +78,7 @@ struct Counted {
     }
 };
 
-void forks_return_and_throw(void **)
+TEST(forks_return_and_throw)
 {
     everywhere([] {
         require(fibonacci(18) == 2584, "fibonacci");
@@ -104,7 +100,7 @@ void forks_return_and_throw(void **)
     });
 }
 
-void forks_that_are_not_joined_go_with_their_frame(void **)
+TEST(forks_that_are_not_joined_go_with_their_frame)
 {
     everywhere([] {
         for (int i = 0; i < 20; i++) {
@@ -127,7 +123,7 @@ void forks_that_are_not_joined_go_with_their_frame(void **)
     assert_int_equal(alive, 0);
 }
 
-void loops_visit_each_index_once(void **)
+TEST(loops_visit_each_index_once)
 {
     everywhere([] {
         std::vector<std::atomic<int>> visits(5000);
@@ -158,7 +154,7 @@ void loops_visit_each_index_once(void **)
     });
 }
 
-void reductions_take_values_of_any_type(void **)
+TEST(reductions_take_values_of_any_type)
 {
     everywhere([] {
         auto text = stint::reduce(
@@ -194,7 +190,7 @@ void reductions_take_values_of_any_type(void **)
     assert_int_equal(alive, 0);
 }
 
-void sorts_are_stable_for_all_types(void **)
+TEST(sorts_are_stable_for_all_types)
 {
     everywhere([] {
         std::vector<std::pair<int, int>> pairs(30000);
@@ -227,7 +223,7 @@ void sorts_are_stable_for_all_types(void **)
 }
 
 /* Over several threads, with destructors. */
-void an_interrupt_ends_all_of_it(void **)
+TEST(an_interrupt_ends_all_of_it)
 {
     stint::Pool pool(stint::PoolOptions().workers(3));
     for (int i = 0; i < 20; i++) {
@@ -250,12 +246,4 @@ void an_interrupt_ends_all_of_it(void **)
 
 } // namespace
 
-int main()
-{
-    const CMUnitTest tests[] = {
-        cmocka_unit_test(forks_return_and_throw),           cmocka_unit_test(forks_that_are_not_joined_go_with_their_frame),
-        cmocka_unit_test(loops_visit_each_index_once),      cmocka_unit_test(reductions_take_values_of_any_type),
-        cmocka_unit_test(sorts_are_stable_for_all_types),   cmocka_unit_test(an_interrupt_ends_all_of_it),
-    };
-    return cmocka_run_group_tests(tests, nullptr, nullptr);
-}
+TEST_MAIN()

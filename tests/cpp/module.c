@@ -34,23 +34,6 @@ static int call_plain(void *called, void **value)
     return 0;
 }
 
-static void its_exceptions_and_initialisers_work(void **state)
-{
-    (void)state;
-    assert_int_equal(call_status(function("use_runtime"), NULL), 0);
-    assert_ok(run_task(call_status, function("use_runtime"), NULL));
-}
-
-static void it_is_unwound(void **state)
-{
-    (void)state;
-    stint_options options = STINT_OPTIONS_INIT;
-    options.budget.allocation = MIB;
-    options.on_interrupt = STINT_UNWIND;
-    assert_limit_passed(run_task(call_plain, function("spend_in_frames"), &options));
-    assert_int_equal(call_status(function("how_many_destroyed"), NULL), 2);
-}
-
 static stint_token *token;
 
 static void set_token(void)
@@ -69,10 +52,9 @@ static int throw_past_allocations(void *unused, void **value)
     return 0;
 }
 
-/* What a destructor allocates after the token was set: there an interrupt would lose count of the exception. */
-static void its_exception_on_its_way_arrives_first(void **state)
+/* Before anybody has looked for the module's runtime: what a destructor allocates after the token was set: there an interrupt would lose count of the exception. */
+TEST(its_exception_on_its_way_arrives_first)
 {
-    (void)state;
     const stint_on_interrupt modes[] = { STINT_JUMP, STINT_UNWIND };
     for (size_t i = 0; i < 2; i++) {
         stint_options options = STINT_OPTIONS_INIT;
@@ -97,9 +79,8 @@ static int interrupted_in(void *name, void **value)
     return 0;
 }
 
-static void its_catch_blocks_and_initialisers_are_not_left(void **state)
+TEST(its_catch_blocks_and_initialisers_are_not_left)
 {
-    (void)state;
     static const char *const names[] = { "allocate_in_catch", "allocate_in_initialiser" };
     for (size_t i = 0; i < 2; i++) {
         stint_options options = STINT_OPTIONS_INIT;
@@ -114,13 +95,19 @@ static void its_catch_blocks_and_initialisers_are_not_left(void **state)
     assert_int_equal(call_status(function("initialised"), NULL), 42);
 }
 
-int main(void)
+TEST(its_exceptions_and_initialisers_work)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(its_exception_on_its_way_arrives_first), /* before anybody has looked for its runtime */
-        cmocka_unit_test(its_catch_blocks_and_initialisers_are_not_left),
-        cmocka_unit_test(its_exceptions_and_initialisers_work),
-        cmocka_unit_test(it_is_unwound),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    assert_int_equal(call_status(function("use_runtime"), NULL), 0);
+    assert_ok(run_task(call_status, function("use_runtime"), NULL));
 }
+
+TEST(it_is_unwound)
+{
+    stint_options options = STINT_OPTIONS_INIT;
+    options.budget.allocation = MIB;
+    options.on_interrupt = STINT_UNWIND;
+    assert_limit_passed(run_task(call_plain, function("spend_in_frames"), &options));
+    assert_int_equal(call_status(function("how_many_destroyed"), NULL), 2);
+}
+
+TEST_MAIN()

@@ -79,7 +79,7 @@ void behind_a_block_for_another_type(void (*function)())
     Inner::call(function);
 }
 
-void the_task_ends(void **)
+TEST(the_task_ends)
 {
     void (*const places[])(void (*)()) = { in_noexcept, in_inlined_noexcept, in_destructor,
                                            in_destructor_while_throwing, behind_a_block_for_another_type };
@@ -111,7 +111,7 @@ struct Thread {
 };
 
 /* Where somebody catches it, it is thrown. */
-void a_block_inside_catches_it(void **)
+TEST(a_block_inside_catches_it)
 {
     struct Typed {
         static void call() noexcept
@@ -163,7 +163,7 @@ void a_block_inside_catches_it(void **)
 }
 
 /* Destructors on the way out of a function that lets exceptions through. */
-void nobody_in_its_way_catches_it(void **)
+TEST(nobody_in_its_way_catches_it)
 {
     struct Passes {
         static void call()
@@ -284,7 +284,7 @@ bool ended_early(const char *otherwise)
     return trail[0] == '\0';
 }
 
-void a_lock_is_given_back_in_any_case(void **)
+TEST(a_lock_is_given_back_in_any_case)
 {
     void (*const places[])() = { allocate_with_lock, allocate_with_lock_around_a_block,
                                  allocate_with_lock_around_a_block_with_objects,
@@ -310,7 +310,7 @@ void a_lock_is_given_back_in_any_case(void **)
     }
 }
 
-void an_inner_scope_is_left_for_its_outer_one(void **)
+TEST(an_inner_scope_is_left_for_its_outer_one)
 {
     for (auto mode : modes) {
         stint_options options = limited(1 << 20);
@@ -363,7 +363,7 @@ NOINLINE void go_down_from_far() noexcept
     sink = &allocations + go_down(20000, go_on_allocating);
 }
 
-void deep_below_the_scope_it_is_left_soon(void **)
+TEST(deep_below_the_scope_it_is_left_soon)
 {
     for (auto mode : modes) {
         stint_options options = limited(10000);
@@ -383,15 +383,4 @@ void deep_below_the_scope_it_is_left_soon(void **)
 
 } // namespace
 
-int main()
-{
-    const CMUnitTest tests[] = {
-        cmocka_unit_test(the_task_ends),
-        cmocka_unit_test(a_block_inside_catches_it),
-        cmocka_unit_test(nobody_in_its_way_catches_it),
-        cmocka_unit_test(a_lock_is_given_back_in_any_case),
-        cmocka_unit_test(an_inner_scope_is_left_for_its_outer_one),
-        cmocka_unit_test(deep_below_the_scope_it_is_left_soon),
-    };
-    return cmocka_run_group_tests(tests, nullptr, nullptr);
-}
+TEST_MAIN()

@@ -1,14 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
  * stint.hpp: who owns what when futures, pools and values go in unusual places and at unusual times. */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 
-extern "C" {
-#include <cmocka.h>
-}
+#include "../test.h"
 #include <atomic>
 #include <chrono>
 #include <dirent.h>
@@ -51,7 +47,7 @@ template <class T> bool is_too_late(const stint::Outcome<T> &outcome)
 }
 
 /* Its task writes its value into a record long after its Future has gone. */
-void a_future_that_goes_in_a_callback_leaves_its_task_whole(void **)
+TEST(a_future_that_goes_in_a_callback_leaves_its_task_whole)
 {
     stint::Pool pool(stint::PoolOptions().workers(2));
     auto shared = std::make_shared<int>(1);
@@ -90,7 +86,7 @@ void a_future_that_goes_in_a_callback_leaves_its_task_whole(void **)
     assert_int_equal(shared.use_count(), 1);
 }
 
-void a_future_may_go_in_its_own_task(void **)
+TEST(a_future_may_go_in_its_own_task)
 {
     stint::Pool pool(stint::PoolOptions().workers(1));
     stint::Future<std::string> own;
@@ -105,7 +101,7 @@ void a_future_may_go_in_its_own_task(void **)
 }
 
 /* The task has returned when its deadline is seen. */
-void a_value_that_comes_too_late_is_destroyed(void **)
+TEST(a_value_that_comes_too_late_is_destroyed)
 {
     struct Descriptor {
         int number;
@@ -154,7 +150,7 @@ void a_value_that_comes_too_late_is_destroyed(void **)
     assert_int_equal(shared.use_count(), 1);
 }
 
-void a_time_that_is_up_is_no_time_without_limit(void **)
+TEST(a_time_that_is_up_is_no_time_without_limit)
 {
     stint::Pool pool(stint::PoolOptions().workers(1));
     std::atomic<int> ran(0);
@@ -175,7 +171,7 @@ void a_time_that_is_up_is_no_time_without_limit(void **)
     slow.wait();
 }
 
-void a_refused_submission_leaves_the_function_as_it_was(void **)
+TEST(a_refused_submission_leaves_the_function_as_it_was)
 {
     stint::Pool pool(stint::PoolOptions().workers(1).queue_capacity(2));
     std::atomic<bool> open(false);
@@ -209,7 +205,7 @@ void a_refused_submission_leaves_the_function_as_it_was(void **)
     assert_int_equal(pool.submit_wait(std::move(lambda), 10s).get(), 43);
 }
 
-void a_detached_task_runs_to_its_end(void **)
+TEST(a_detached_task_runs_to_its_end)
 {
     stint::Pool pool(stint::PoolOptions().workers(2));
     auto shared = std::make_shared<int>(1);
@@ -228,7 +224,7 @@ void a_detached_task_runs_to_its_end(void **)
     assert_int_equal(shared.use_count(), 1);
 }
 
-void the_last_reference_to_a_pool_may_go_in_a_callback_or_a_task(void **)
+TEST(the_last_reference_to_a_pool_may_go_in_a_callback_or_a_task)
 {
     int before = entries("/proc/self/task");
     for (int i = 0; i < 20; i++) {
@@ -253,7 +249,7 @@ void the_last_reference_to_a_pool_may_go_in_a_callback_or_a_task(void **)
     assert_int_equal(entries("/proc/self/task"), before);
 }
 
-void accounts_completions_and_options_do_what_their_c_forms_do(void **)
+TEST(accounts_completions_and_options_do_what_their_c_forms_do)
 {
     stint::Pool pool(stint::PoolOptions().workers(2).substitutes(4).name("owners").pinned(false));
     stint::Account tenant(stint::AccountLimits().name("tenant").memory(size_t(64) << 20));
@@ -302,7 +298,7 @@ void accounts_completions_and_options_do_what_their_c_forms_do(void **)
     assert_true(token.fd() >= 0);
 }
 
-void a_task_sees_itself_and_others_may_refer_to_it(void **)
+TEST(a_task_sees_itself_and_others_may_refer_to_it)
 {
     stint::Pool pool;
     auto future = pool.submit(
@@ -323,18 +319,4 @@ void a_task_sees_itself_and_others_may_refer_to_it(void **)
 
 } // namespace
 
-int main()
-{
-    const CMUnitTest tests[] = {
-        cmocka_unit_test(a_task_sees_itself_and_others_may_refer_to_it),
-        cmocka_unit_test(a_future_that_goes_in_a_callback_leaves_its_task_whole),
-        cmocka_unit_test(a_future_may_go_in_its_own_task),
-        cmocka_unit_test(a_value_that_comes_too_late_is_destroyed),
-        cmocka_unit_test(a_time_that_is_up_is_no_time_without_limit),
-        cmocka_unit_test(a_refused_submission_leaves_the_function_as_it_was),
-        cmocka_unit_test(a_detached_task_runs_to_its_end),
-        cmocka_unit_test(the_last_reference_to_a_pool_may_go_in_a_callback_or_a_task),
-        cmocka_unit_test(accounts_completions_and_options_do_what_their_c_forms_do),
-    };
-    return cmocka_run_group_tests(tests, nullptr, nullptr);
-}
+TEST_MAIN()

@@ -49,7 +49,7 @@ void overwrite()
     }
 }
 
-void caches_of_a_locale_outlive_the_task_that_filled_them(void **)
+TEST(caches_of_a_locale_outlive_the_task_that_filled_them)
 {
     std::string expected = expected_text();
     const stint_on_interrupt modes[] = { STINT_JUMP, STINT_FAIL, STINT_UNWIND };
@@ -72,7 +72,7 @@ void caches_of_a_locale_outlive_the_task_that_filled_them(void **)
     }
 }
 
-void a_locale_that_a_task_makes_global_outlives_it(void **)
+TEST(a_locale_that_a_task_makes_global_outlives_it)
 {
     std::string expected = expected_text();
     std::locale before;
@@ -87,7 +87,7 @@ void a_locale_that_a_task_makes_global_outlives_it(void **)
     std::locale::global(before);
 }
 
-void what_a_string_grows_by_is_the_tasks(void **)
+TEST(what_a_string_grows_by_is_the_tasks)
 {
     stint_options options = limited(0);
     options.budget.memory = 4 << 20;
@@ -121,7 +121,7 @@ NOINLINE int use_thread_local()
 }
 
 /* libc registers the destructor in a block of its own, and ends the process if there is none. */
-void a_thread_local_is_made_though_the_grace_is_spent(void **)
+TEST(a_thread_local_is_made_though_the_grace_is_spent)
 {
     static int used;
     pthread_t thread;
@@ -144,7 +144,7 @@ void a_thread_local_is_made_though_the_grace_is_spent(void **)
     assert_int_equal(destroyed, 1);
 }
 
-void a_cleanup_handler_runs_when_its_frame_is_unwound(void **)
+TEST(a_cleanup_handler_runs_when_its_frame_is_unwound)
 {
     auto outcome = run(limited(), [] {
         pthread_cleanup_push(note_letter, const_cast<char *>("1"));
@@ -156,14 +156,4 @@ void a_cleanup_handler_runs_when_its_frame_is_unwound(void **)
 
 } // namespace
 
-int main()
-{
-    const CMUnitTest tests[] = {
-        cmocka_unit_test(caches_of_a_locale_outlive_the_task_that_filled_them),
-        cmocka_unit_test(a_locale_that_a_task_makes_global_outlives_it),
-        cmocka_unit_test(what_a_string_grows_by_is_the_tasks),
-        cmocka_unit_test(a_thread_local_is_made_though_the_grace_is_spent),
-        cmocka_unit_test(a_cleanup_handler_runs_when_its_frame_is_unwound),
-    };
-    return cmocka_run_group_tests(tests, nullptr, nullptr);
-}
+TEST_MAIN()

@@ -11,7 +11,23 @@
 namespace
 {
 
-void exceptions_are_caught_outside_of_tasks(void **)
+/* Before anything has been thrown. */
+TEST(a_task_is_unwound)
+{
+    auto outcome = run(limited(), [] {
+        in_frame('3', [] {
+            try {
+                in_frame('1', spend_new);
+            } catch (...) {
+                note('2');
+                throw;
+            }
+        });
+    });
+    assert_stopped(outcome, "123");
+}
+
+TEST(exceptions_are_caught_outside_of_tasks)
 {
     int caught = 0;
     for (int i = 0; i < 3; i++) {
@@ -47,7 +63,7 @@ int value_of(bool fails)
     return value;
 }
 
-void initialisers_run_until_one_succeeds(void **)
+TEST(initialisers_run_until_one_succeeds)
 {
     int thrown = 0;
     for (int i = 0; i < 2; i++) {
@@ -67,22 +83,7 @@ void initialisers_run_until_one_succeeds(void **)
     assert_int_equal(initialised, 3);
 }
 
-void a_task_is_unwound(void **)
-{
-    auto outcome = run(limited(), [] {
-        in_frame('3', [] {
-            try {
-                in_frame('1', spend_new);
-            } catch (...) {
-                note('2');
-                throw;
-            }
-        });
-    });
-    assert_stopped(outcome, "123");
-}
-
-void a_catch_block_is_not_left(void **)
+TEST(a_catch_block_is_not_left)
 {
     stint_options options = limited();
     options.on_interrupt = STINT_JUMP;
@@ -100,7 +101,7 @@ void a_catch_block_is_not_left(void **)
     assert_true(std::current_exception() == nullptr);
 }
 
-void a_refused_allocation_throws_bad_alloc(void **)
+TEST(a_refused_allocation_throws_bad_alloc)
 {
     stint_options options = limited();
     options.on_interrupt = STINT_FAIL;
@@ -116,14 +117,4 @@ void a_refused_allocation_throws_bad_alloc(void **)
 
 } // namespace
 
-int main()
-{
-    const CMUnitTest tests[] = {
-        cmocka_unit_test(a_task_is_unwound), /* before anything has been thrown */
-        cmocka_unit_test(exceptions_are_caught_outside_of_tasks),
-        cmocka_unit_test(initialisers_run_until_one_succeeds),
-        cmocka_unit_test(a_catch_block_is_not_left),
-        cmocka_unit_test(a_refused_allocation_throws_bad_alloc),
-    };
-    return cmocka_run_group_tests(tests, nullptr, nullptr);
-}
+TEST_MAIN()

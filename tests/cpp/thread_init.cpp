@@ -92,7 +92,7 @@ void check(const char *unit, const char *name, first_use *function, stint_on_int
         fail_msg("%s %s: value %d, stopped %d", unit, name, later.value, later.stops);
 }
 
-void a_variable_is_made_whole_before_its_task_is_left(void **)
+TEST(a_variable_is_made_whole_before_its_task_is_left)
 {
 #define CHECK(name)                                                                                                    \
     for (stint_on_interrupt mode : { STINT_JUMP, STINT_UNWIND }) {                                                     \
@@ -107,8 +107,4 @@ void a_variable_is_made_whole_before_its_task_is_left(void **)
 
 } // namespace
 
-int main()
-{
-    const CMUnitTest tests[] = { cmocka_unit_test(a_variable_is_made_whole_before_its_task_is_left) };
-    return cmocka_run_group_tests(tests, nullptr, nullptr);
-}
+TEST_MAIN()

@@ -7,21 +7,18 @@
 #ifndef TESTS_CPP_TRAIL_H
 #define TESTS_CPP_TRAIL_H
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 
-extern "C" {
-#include <cmocka.h>
-}
 #include <cxxabi.h>
 #include <exception>
 #include <functional>
 #include <new>
 
 #include <stint/stint.h>
+
+#include "../test.h"
 
 #define NOINLINE __attribute__((noinline))
 #define GUARD(name, letter)                                                                                            \

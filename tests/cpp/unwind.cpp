@@ -13,7 +13,7 @@
 namespace
 {
 
-void destructors_run_once_and_innermost_first(void **)
+TEST(destructors_run_once_and_innermost_first)
 {
     void (*const spenders[])() = { spend_new, spend_array, spend_malloc };
     for (auto spend : spenders) {
@@ -26,7 +26,7 @@ void destructors_run_once_and_innermost_first(void **)
     }
 }
 
-void destructors_run_at_sample_points_that_allocate_nothing(void **)
+TEST(destructors_run_at_sample_points_that_allocate_nothing)
 {
     void (*const spenders[])() = { spend_checkpoint, spend_mask };
     for (auto spend : spenders) {
@@ -48,7 +48,7 @@ void destructors_run_at_sample_points_that_allocate_nothing(void **)
     }
 }
 
-void destructors_know_that_they_are_unwound(void **)
+TEST(destructors_know_that_they_are_unwound)
 {
     static int seen[2];
     struct Asks {
@@ -75,7 +75,7 @@ void destructors_know_that_they_are_unwound(void **)
     assert_int_equal(seen[1], 11);
 }
 
-void destructors_may_allocate_within_the_grace(void **)
+TEST(destructors_may_allocate_within_the_grace)
 {
     struct Allocates {
         ~Allocates()
@@ -102,7 +102,7 @@ NOINLINE void guarded()
     stint_guard_pop(&older, true);
 }
 
-void guards_run_when_their_frames_destructors_have(void **)
+TEST(guards_run_when_their_frames_destructors_have)
 {
     auto outcome = run(limited(), [] {
         Mark outermost('6');
@@ -112,7 +112,7 @@ void guards_run_when_their_frames_destructors_have(void **)
     assert_stopped(outcome, "1234567");
 }
 
-void hooks_of_frames_that_are_gone_are_not_called(void **)
+TEST(hooks_of_frames_that_are_gone_are_not_called)
 {
     auto outcome = run(limited(), [] {
         static auto fired = [](void *) { note('h'); };
@@ -125,7 +125,7 @@ void hooks_of_frames_that_are_gone_are_not_called(void **)
     assert_stopped(outcome, "h12");
 }
 
-void catch_blocks_of_types_are_passed_by(void **)
+TEST(catch_blocks_of_types_are_passed_by)
 {
     auto outcome = run(limited(), [] {
         in_frame('2', [] {
@@ -142,7 +142,7 @@ void catch_blocks_of_types_are_passed_by(void **)
     assert_stopped(outcome, "12");
 }
 
-void catch_all_blocks_run_and_throw_again(void **)
+TEST(catch_all_blocks_run_and_throw_again)
 {
     auto task = [] {
         in_frame('5', [] {
@@ -170,7 +170,7 @@ void catch_all_blocks_run_and_throw_again(void **)
         assert_stopped(run(limited(), task), "12345");
 }
 
-void an_unwind_that_is_caught_and_kept_comes_again(void **)
+TEST(an_unwind_that_is_caught_and_kept_comes_again)
 {
     auto outcome = run(limited(), [] {
         in_frame('5', [] {
@@ -186,7 +186,7 @@ void an_unwind_that_is_caught_and_kept_comes_again(void **)
     assert_stopped(outcome, "12345");
 }
 
-void it_comes_again_at_the_very_next_allocation(void **)
+TEST(it_comes_again_at_the_very_next_allocation)
 {
     stint_options options = limited(0);
     options.budget.wall_ns = 1000000;
@@ -206,7 +206,7 @@ void it_comes_again_at_the_very_next_allocation(void **)
     assert_int_equal(outcome.reason, STINT_REASON_DEADLINE);
 }
 
-void an_unwind_that_is_made_another_exception_comes_again(void **)
+TEST(an_unwind_that_is_made_another_exception_comes_again)
 {
     auto outcome = run(limited(), [] {
         in_frame('5', [] {
@@ -226,7 +226,7 @@ void an_unwind_that_is_made_another_exception_comes_again(void **)
     assert_stopped(outcome, "12345");
 }
 
-void a_scope_inside_a_catch_block_unwinds_through_catch_all_blocks(void **)
+TEST(a_scope_inside_a_catch_block_unwinds_through_catch_all_blocks)
 {
     std::string before;
     char seen[sizeof trail] = "";
@@ -253,7 +253,7 @@ void a_scope_inside_a_catch_block_unwinds_through_catch_all_blocks(void **)
     assert_int_equal(std::uncaught_exceptions(), 0);
 }
 
-void exceptions_of_the_task_work_as_ever(void **)
+TEST(exceptions_of_the_task_work_as_ever)
 {
     stint_outcome outcome = run(limited(), [] {
         for (int i = 0; i < 100; i++) {
@@ -271,7 +271,7 @@ void exceptions_of_the_task_work_as_ever(void **)
 }
 
 /* The inner scope is left in its own mode, and then the outer one in its. */
-void nested_scopes_are_left_each_in_its_own_mode(void **)
+TEST(nested_scopes_are_left_each_in_its_own_mode)
 {
     const stint_on_interrupt modes[] = { STINT_JUMP, STINT_UNWIND, STINT_FAIL };
     for (auto outer : modes) {
@@ -306,7 +306,7 @@ void nested_scopes_are_left_each_in_its_own_mode(void **)
     }
 }
 
-void an_inner_limit_unwinds_the_inner_scope_only(void **)
+TEST(an_inner_limit_unwinds_the_inner_scope_only)
 {
     auto outcome = run(limited(10000000), [] {
         in_frame('2', [] {
@@ -322,7 +322,7 @@ void an_inner_limit_unwinds_the_inner_scope_only(void **)
     assert_int_equal(outcome.status, STINT_OK);
 }
 
-void a_destructor_may_run_a_scope_of_its_own(void **)
+TEST(a_destructor_may_run_a_scope_of_its_own)
 {
     struct Runs {
         ~Runs()
@@ -364,7 +364,7 @@ size_t resident()
     return strtoul(strchr(text, ' '), nullptr, 10) * static_cast<size_t>(sysconf(_SC_PAGESIZE));
 }
 
-void ten_thousand_unwinds_leave_nothing_behind(void **)
+TEST(ten_thousand_unwinds_leave_nothing_behind)
 {
     auto once_more = [] {
         return run(limited(), [] {
@@ -388,26 +388,4 @@ void ten_thousand_unwinds_leave_nothing_behind(void **)
 
 } // namespace
 
-int main()
-{
-    const CMUnitTest tests[] = {
-        cmocka_unit_test(destructors_run_once_and_innermost_first),
-        cmocka_unit_test(destructors_run_at_sample_points_that_allocate_nothing),
-        cmocka_unit_test(destructors_know_that_they_are_unwound),
-        cmocka_unit_test(destructors_may_allocate_within_the_grace),
-        cmocka_unit_test(guards_run_when_their_frames_destructors_have),
-        cmocka_unit_test(hooks_of_frames_that_are_gone_are_not_called),
-        cmocka_unit_test(catch_blocks_of_types_are_passed_by),
-        cmocka_unit_test(catch_all_blocks_run_and_throw_again),
-        cmocka_unit_test(an_unwind_that_is_caught_and_kept_comes_again),
-        cmocka_unit_test(it_comes_again_at_the_very_next_allocation),
-        cmocka_unit_test(an_unwind_that_is_made_another_exception_comes_again),
-        cmocka_unit_test(a_scope_inside_a_catch_block_unwinds_through_catch_all_blocks),
-        cmocka_unit_test(exceptions_of_the_task_work_as_ever),
-        cmocka_unit_test(nested_scopes_are_left_each_in_its_own_mode),
-        cmocka_unit_test(an_inner_limit_unwinds_the_inner_scope_only),
-        cmocka_unit_test(a_destructor_may_run_a_scope_of_its_own),
-        cmocka_unit_test(ten_thousand_unwinds_leave_nothing_behind),
-    };
-    return cmocka_run_group_tests(tests, nullptr, nullptr);
-}
+TEST_MAIN()

@@ -24,7 +24,7 @@ NOINLINE void spend_plain_malloc()
     sink = ::operator new(1);
 }
 
-void code_that_is_preempted_is_left_by_a_jump(void **)
+TEST(code_that_is_preempted_is_left_by_a_jump)
 {
     stint_options options = limited(0);
     options.budget.wall_ns = 20000000;
@@ -41,7 +41,7 @@ void code_that_is_preempted_is_left_by_a_jump(void **)
     assert_int_equal(outcome.reason, STINT_REASON_DEADLINE);
 }
 
-void a_destructor_that_spends_the_grace_is_left_by_a_jump(void **)
+TEST(a_destructor_that_spends_the_grace_is_left_by_a_jump)
 {
     struct Endless {
         ~Endless()
@@ -60,7 +60,7 @@ void a_destructor_that_spends_the_grace_is_left_by_a_jump(void **)
     assert_stopped(outcome, "1g");
 }
 
-void a_destructor_that_terminates_is_left_by_a_jump(void **)
+TEST(a_destructor_that_terminates_is_left_by_a_jump)
 {
     auto outcome = run(limited(), [] {
         GUARD(guard, 'g');
@@ -76,7 +76,7 @@ void a_destructor_that_terminates_is_left_by_a_jump(void **)
 }
 
 /* What a destructor allocates while an exception is on its way. */
-void an_exception_on_its_way_arrives_first(void **)
+TEST(an_exception_on_its_way_arrives_first)
 {
     struct Allocates {
         ~Allocates()
@@ -110,7 +110,7 @@ NOINLINE void does_not_throw(void (*inner)()) noexcept
     note('N');
 }
 
-void a_noexcept_frame_ends_in_a_jump_and_not_in_terminate(void **)
+TEST(a_noexcept_frame_ends_in_a_jump_and_not_in_terminate)
 {
     auto outcome = run(limited(), [] {
         GUARD(guard, 'g');
@@ -137,7 +137,7 @@ NOINLINE void throws_again_where_it_may_not() noexcept
     }
 }
 
-void a_catch_block_that_is_left_by_a_jump_holds_nothing(void **)
+TEST(a_catch_block_that_is_left_by_a_jump_holds_nothing)
 {
     auto outcome = run(limited(10000000), [] {
         in_frame('4', [] {
@@ -153,7 +153,7 @@ void a_catch_block_that_is_left_by_a_jump_holds_nothing(void **)
     assert_int_equal(outcome.usage.deferred, 0);
 }
 
-void a_noexcept_frame_that_only_makes_checkpoints_is_left_too(void **)
+TEST(a_noexcept_frame_that_only_makes_checkpoints_is_left_too)
 {
     stint_options options = limited(0);
     options.budget.wall_ns = 1000000;
@@ -168,7 +168,7 @@ void a_noexcept_frame_that_only_makes_checkpoints_is_left_too(void **)
 }
 
 /* The interrupt waits for the end of a destructor, and of what calls malloc itself: that gcc's tables tell alone. */
-void an_interrupt_waits_for_a_better_place(void **)
+TEST(an_interrupt_waits_for_a_better_place)
 {
     struct Allocates {
         ~Allocates()
@@ -201,7 +201,7 @@ void an_interrupt_waits_for_a_better_place(void **)
 #endif
 }
 
-void code_that_only_calls_malloc_is_left_by_a_jump(void **)
+TEST(code_that_only_calls_malloc_is_left_by_a_jump)
 {
     auto outcome = run(limited(), [] {
         GUARD(guard, 'g');
@@ -210,7 +210,7 @@ void code_that_only_calls_malloc_is_left_by_a_jump(void **)
     assert_stopped(outcome, "g");
 }
 
-void cleanup_attributes_run_where_the_frame_has_tables(void **)
+TEST(cleanup_attributes_run_where_the_frame_has_tables)
 {
     auto outcome = run(limited(), [] { in_frame('3', [] { frame_with_tables([] { in_frame('1', spend_new); }); }); });
     assert_stopped(outcome, "1c3");
@@ -224,7 +224,7 @@ void cleanup_attributes_run_where_the_frame_has_tables(void **)
     assert_int_equal(outcome.status, STINT_OK);
 }
 
-void an_interrupt_waits_for_the_end_of_a_frame_that_cannot_be_unwound(void **)
+TEST(an_interrupt_waits_for_the_end_of_a_frame_that_cannot_be_unwound)
 {
     auto outcome = run(limited(), [] {
         in_frame('2', [] {
@@ -240,7 +240,7 @@ void an_interrupt_waits_for_the_end_of_a_frame_that_cannot_be_unwound(void **)
     assert_true(outcome.usage.deferred > 1000);
 }
 
-void an_interrupt_waits_for_a_mutex_and_then_unwinds(void **)
+TEST(an_interrupt_waits_for_a_mutex_and_then_unwinds)
 {
     static std::mutex mutex;
     auto outcome = run(limited(), [] {
@@ -272,7 +272,7 @@ NOINLINE int once()
     return value;
 }
 
-void an_interrupt_waits_for_a_static_initialiser(void **)
+TEST(an_interrupt_waits_for_a_static_initialiser)
 {
     auto outcome = run(limited(), [] {
         in_frame('2', [] {
@@ -293,22 +293,4 @@ void unwind_note(int what)
     note(static_cast<char>(what));
 }
 
-int main()
-{
-    const CMUnitTest tests[] = {
-        cmocka_unit_test(code_that_is_preempted_is_left_by_a_jump),
-        cmocka_unit_test(a_destructor_that_spends_the_grace_is_left_by_a_jump),
-        cmocka_unit_test(a_destructor_that_terminates_is_left_by_a_jump),
-        cmocka_unit_test(an_exception_on_its_way_arrives_first),
-        cmocka_unit_test(a_noexcept_frame_ends_in_a_jump_and_not_in_terminate),
-        cmocka_unit_test(a_catch_block_that_is_left_by_a_jump_holds_nothing),
-        cmocka_unit_test(a_noexcept_frame_that_only_makes_checkpoints_is_left_too),
-        cmocka_unit_test(an_interrupt_waits_for_a_better_place),
-        cmocka_unit_test(code_that_only_calls_malloc_is_left_by_a_jump),
-        cmocka_unit_test(cleanup_attributes_run_where_the_frame_has_tables),
-        cmocka_unit_test(an_interrupt_waits_for_the_end_of_a_frame_that_cannot_be_unwound),
-        cmocka_unit_test(an_interrupt_waits_for_a_mutex_and_then_unwinds),
-        cmocka_unit_test(an_interrupt_waits_for_a_static_initialiser),
-    };
-    return cmocka_run_group_tests(tests, nullptr, nullptr);
-}
+TEST_MAIN()

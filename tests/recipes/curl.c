@@ -10,7 +10,6 @@
 #include <dirent.h>
 
 #include <netinet/in.h>
-#include <pthread.h>
 #include <stdatomic.h>
 #include <sys/socket.h>
 
@@ -128,9 +127,8 @@ static void stop_server(struct server *server)
     close(server->listener);
 }
 
-static void a_transfer_may_run_out_of_memory_anywhere_and_leaves_no_descriptor(void **state)
+TEST(a_transfer_may_run_out_of_memory_anywhere_and_leaves_no_descriptor)
 {
-    (void)state;
     size_t descriptors = open_descriptors();
     struct server server = { .length = 50000, .endless = false };
     start(&server);
@@ -164,9 +162,8 @@ static void a_transfer_may_run_out_of_memory_anywhere_and_leaves_no_descriptor(v
     assert_int_equal(open_descriptors(), descriptors);
 }
 
-static void a_transfer_that_waits_for_ever_ends_when_its_token_is_set(void **state)
+TEST(a_transfer_that_waits_for_ever_ends_when_its_token_is_set)
 {
-    (void)state;
     size_t descriptors = open_descriptors();
     struct server server = { .length = 5, .endless = true };
     start(&server);
@@ -187,9 +184,5 @@ int main(void)
 {
     if (curl_global_init(CURL_GLOBAL_ALL) != CURLE_OK)
         return 1;
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_transfer_may_run_out_of_memory_anywhere_and_leaves_no_descriptor),
-        cmocka_unit_test(a_transfer_that_waits_for_ever_ends_when_its_token_is_set),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests(NULL, NULL);
 }

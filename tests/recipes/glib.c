@@ -8,7 +8,6 @@
 #include <glib.h>
 #include <signal.h>
 #include <sys/resource.h>
-#include <sys/wait.h>
 
 #define RUNS 3000
 
@@ -30,9 +29,8 @@ static int use_containers(void *argument, void **value)
     return 0;
 }
 
-static void containers_are_stopped_anywhere_by_a_jump(void **state)
+TEST(containers_are_stopped_anywhere_by_a_jump)
 {
-    (void)state;
     guint right = 0;
     guint sum = 0;
     stint_outcome whole = run_task(use_containers, &right, NULL);
@@ -63,9 +61,8 @@ static int fill(void *argument, void **value)
     return 0;
 }
 
-static void a_memory_limit_stops_a_growing_list(void **state)
+TEST(a_memory_limit_stops_a_growing_list)
 {
-    (void)state;
     stint_options options = STINT_OPTIONS_INIT;
     options.budget.memory = MIB;
     for (int i = 0; i < 20; i++) {
@@ -75,9 +72,8 @@ static void a_memory_limit_stops_a_growing_list(void **state)
 }
 
 /* Why it must be a jump. */
-static void a_refused_allocation_ends_the_process(void **state)
+TEST(a_refused_allocation_ends_the_process)
 {
-    (void)state;
     pid_t child = fork();
     if (child == 0) {
         const struct rlimit no_core = { 0, 0 };
@@ -109,10 +105,5 @@ int main(int argc, char **argv)
         execv("/proc/self/exe", argv);
         return 1;
     }
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(containers_are_stopped_anywhere_by_a_jump),
-        cmocka_unit_test(a_memory_limit_stops_a_growing_list),
-        cmocka_unit_test(a_refused_allocation_ends_the_process),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests(NULL, NULL);
 }

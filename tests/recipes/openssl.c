@@ -110,9 +110,8 @@ static int use_openssl(void *argument, void **value)
     return error == 0 ? make_context() : error;
 }
 
-static void tasks_stopped_anywhere_leave_openssl_whole_and_nothing_behind(void **state)
+TEST(tasks_stopped_anywhere_leave_openssl_whole_and_nothing_behind)
 {
-    (void)state;
     unsigned char right[EVP_MAX_MD_SIZE] = { 0 };
     unsigned char digest[EVP_MAX_MD_SIZE] = { 0 };
     assert_ok(run_task(use_openssl, right, NULL));
@@ -138,8 +137,5 @@ int main(void)
     if (CRYPTO_set_mem_functions(kept_malloc, kept_realloc, plain_free) != 1 || OPENSSL_init_ssl(0, NULL) != 1 ||
         stint_module_protect("libcrypto") != 0 || stint_module_protect("libssl") != 0)
         return 1;
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(tasks_stopped_anywhere_leave_openssl_whole_and_nothing_behind),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests(NULL, NULL);
 }

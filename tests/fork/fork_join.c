@@ -1,0 +1,419 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Fork and join: values and errors, every order of joins, where subtasks run, nesting, and what a caller may get wrong. */
+#include "pools.h"
+
+/* Run it on one worker, on two, in a plain scope, and outside of any scope. */
+static void everywhere(stint_fn *fn, void *arg, const void *expected)
+{
+    void *value = NULL;
+    for (unsigned workers = 1; workers <= 2; workers++) {
+        stint_pool *pool = make_pool(.workers = workers);
+        const stint_outcome outcome = run_in_pool(pool, fn, arg, NULL);
+        assert_ok(outcome);
+        assert_ptr_equal(outcome.value, expected);
+        stint_pool_destroy(pool);
+    }
+    const stint_outcome outcome = run_task(fn, arg, NULL);
+    assert_ok(outcome);
+    assert_ptr_equal(outcome.value, expected);
+    assert_int_equal(fn(arg, &value), 0);
+    assert_ptr_equal(value, expected);
+}
+
+static int give_back(void *arg, void **value)
+{
+    *value = arg;
+    return 0;
+}
+
+static int fibonacci(void *arg, void **value)
+{
+    uintptr_t n = (uintptr_t)arg;
+    stint_subtask left;
+    void *a = NULL;
+    void *b = NULL;
+    *value = arg;
+    if (n < 2)
+        return 0;
+    stint_fork(&left, fibonacci, (void *)(n - 1));
+    int error = fibonacci((void *)(n - 2), &b);
+    int left_error = stint_join(&left, &a);
+    *value = (void *)((uintptr_t)a + (uintptr_t)b);
+    return error != 0 ? error : left_error;
+}
+
+TEST(a_recursion_computes_the_same_everywhere)
+{
+    everywhere(fibonacci, (void *)22, (void *)17711);
+}
+
+static int fail_with(void *arg, void **value)
+{
+    *value = arg;
+    return (int)(uintptr_t)arg;
+}
+
+static int join_a_failure(void *arg, void **value)
+{
+    stint_subtask bad;
+    stint_subtask good;
+    void *from_bad = NULL;
+    void *from_good = NULL;
+    (void)arg;
+    stint_fork(&bad, fail_with, (void *)EILSEQ);
+    stint_fork(&good, give_back, (void *)7);
+    if (stint_join(&good, &from_good) != 0 || stint_join(&bad, &from_bad) != EILSEQ)
+        return EPROTO;
+    *value = (void *)((uintptr_t)from_good + (uintptr_t)from_bad);
+    return 0;
+}
+
+TEST(an_error_is_for_whoever_joins)
+{
+    everywhere(join_a_failure, NULL, (void *)(7 + EILSEQ));
+}
+
+static int leave_value(void *arg, void **value)
+{
+    (void)arg;
+    (void)value;
+    return 0;
+}
+
+static int join_without_values(void *arg, void **value)
+{
+    stint_subtask first;
+    stint_subtask second;
+    void *result = arg;
+    stint_fork(&first, give_back, arg);
+    if (stint_join(&first, NULL) != 0)
+        return EPROTO;
+    stint_fork(&second, leave_value, NULL);
+    if (stint_join(&second, &result) != 0)
+        return EPROTO;
+    *value = result;
+    return 0;
+}
+
+TEST(a_value_that_nobody_wrote_is_null_and_one_that_nobody_wants_is_dropped)
+{
+    everywhere(join_without_values, &(int){ 0 }, NULL);
+}
+
+#define MANY 1000
+
+struct order {
+    unsigned step; /* how far the next join is from the last: 1 oldest first, MANY - 1 newest first */
+};
+
+/* Each does a little, so that thieves have the time to take some. */
+static int count_up(void *arg, void **value)
+{
+    volatile uintptr_t sum = 0;
+    for (uintptr_t i = 0; i < 200; i++)
+        sum += i;
+    *value = arg;
+    return sum == 19900 ? 0 : EPROTO;
+}
+
+static int join_in_order(void *arg, void **value)
+{
+    const struct order *order = arg;
+    stint_subtask subtasks[MANY];
+    uintptr_t sum = 0;
+    for (uintptr_t i = 0; i < MANY; i++)
+        stint_fork(&subtasks[i], count_up, (void *)i);
+    size_t next = 0;
+    for (size_t i = 0; i < MANY; i++) {
+        void *result = NULL;
+        next = (next + order->step) % MANY;
+        if (stint_join(&subtasks[next], &result) != 0 || (uintptr_t)result != next)
+            return EPROTO;
+        sum += (uintptr_t)result;
+    }
+    *value = (void *)sum;
+    return 0;
+}
+
+TEST(forks_may_be_joined_in_any_order)
+{
+    static const unsigned steps[] = { 1, MANY - 1, 7, 993, 333 };
+    for (size_t i = 0; i < sizeof steps / sizeof *steps; i++)
+        everywhere(join_in_order, &(struct order){ steps[i] }, (void *)(MANY * (MANY - 1) / 2));
+}
+
+#define TOO_MANY 10000
+
+static int fork_too_many(void *arg, void **value)
+{
+    stint_subtask *subtasks = arg;
+    uintptr_t sum = 0;
+    for (uintptr_t i = 0; i < TOO_MANY; i++)
+        stint_fork(&subtasks[i], give_back, (void *)i);
+    for (size_t i = TOO_MANY; i-- > 0;) {
+        void *result = NULL;
+        if (stint_join(&subtasks[i], &result) != 0)
+            return EPROTO;
+        sum += (uintptr_t)result;
+    }
+    *value = (void *)sum;
+    return 0;
+}
+
+TEST(forks_beyond_the_capacity_run_in_their_joins)
+{
+    stint_subtask *subtasks = calloc(TOO_MANY, sizeof *subtasks);
+    assert_non_null(subtasks);
+    everywhere(fork_too_many, subtasks, (void *)((uintptr_t)TOO_MANY * (TOO_MANY - 1) / 2));
+    free(subtasks);
+}
+
+static int misuse(void *arg, void **value)
+{
+    stint_subtask subtask;
+    void *result = arg;
+    bool right = stint_fork(NULL, give_back, arg) == EINVAL && stint_fork(&subtask, NULL, arg) == EINVAL &&
+                 stint_join(NULL, NULL) == EINVAL;
+    stint_fork(&subtask, give_back, arg);
+    right = right && stint_join(&subtask, &result) == 0 && result == arg;
+    right = right && stint_join(&subtask, &result) == EINVAL;
+    *value = arg;
+    return right ? 0 : EPROTO;
+}
+
+TEST(null_and_a_second_join_are_refused)
+{
+    int something = 0;
+    everywhere(misuse, &something, &something);
+}
+
+struct foreign {
+    stint_subtask subtask;
+    int error;
+};
+
+static void *join_a_foreign_one(void *arg)
+{
+    struct foreign *foreign = arg;
+    foreign->error = stint_join(&foreign->subtask, NULL);
+    return NULL;
+}
+
+static int let_another_thread_join(void *arg, void **value)
+{
+    struct foreign *foreign = arg;
+    pthread_t thread;
+    stint_fork(&foreign->subtask, give_back, arg);
+    if (pthread_create(&thread, NULL, join_a_foreign_one, foreign) != 0)
+        return EAGAIN;
+    pthread_join(thread, NULL);
+    return stint_join(&foreign->subtask, value);
+}
+
+TEST(a_fork_of_another_thread_is_not_joined)
+{
+    struct foreign foreign;
+    stint_pool *pool = make_pool(.workers = 1);
+    const stint_outcome outcome = run_in_pool(pool, let_another_thread_join, &foreign, NULL);
+    assert_ok(outcome);
+    assert_ptr_equal(outcome.value, &foreign);
+    assert_int_equal(foreign.error, EINVAL);
+    stint_pool_destroy(pool);
+}
+
+/* Two subtasks that each wait for the other to have begun: only two threads at once get past. Who waits goes on forking,
+ * as an idle worker is served at a fork. */
+struct meeting {
+    atomic_uint arrived;
+    unsigned wanted;
+};
+
+static void wait_for_all(struct meeting *meeting)
+{
+    while (atomic_load(&meeting->arrived) < meeting->wanted) {
+        stint_subtask nothing;
+        stint_fork(&nothing, leave_value, NULL);
+        stint_join(&nothing, NULL);
+        sched_yield();
+    }
+}
+
+static int arrive(void *arg, void **value)
+{
+    struct meeting *meeting = arg;
+    (void)value;
+    atomic_fetch_add(&meeting->arrived, 1);
+    wait_for_all(meeting);
+    return 0;
+}
+
+#define MEETINGS 200
+
+static int meet_again_and_again(void *arg, void **value)
+{
+    (void)arg;
+    (void)value;
+    for (unsigned i = 0; i < MEETINGS; i++) {
+        struct meeting meeting = { .wanted = 2 };
+        stint_subtask other;
+        stint_fork(&other, arrive, &meeting);
+        arrive(&meeting, NULL);
+        if (stint_join(&other, NULL) != 0)
+            return EPROTO;
+    }
+    return 0;
+}
+
+TEST(subtasks_run_on_two_workers_at_once)
+{
+    stint_pool *pool = make_pool(.workers = 2);
+    assert_ok(run_in_pool(pool, meet_again_and_again, NULL, NULL));
+    stint_pool_destroy(pool);
+}
+
+TEST(a_worker_that_has_slept_for_long_is_woken_by_a_fork)
+{
+    stint_pool *pool = make_pool(.workers = 2);
+    for (int i = 0; i < 5; i++) {
+        nanosleep(&(struct timespec){ .tv_nsec = 20000000 }, NULL);
+        assert_ok(run_in_pool(pool, meet_again_and_again, NULL, NULL));
+    }
+    stint_pool_destroy(pool);
+}
+
+#define CROWD 5
+
+static int fork_a_crowd(void *arg, void **value)
+{
+    stint_subtask others[CROWD];
+    struct meeting meeting = { .wanted = CROWD };
+    int error = 0;
+    (void)arg;
+    (void)value;
+    for (int i = 1; i < CROWD; i++)
+        stint_fork(&others[i], arrive, &meeting);
+    arrive(&meeting, NULL);
+    for (int i = CROWD; i-- > 1;)
+        error |= stint_join(&others[i], NULL);
+    return error;
+}
+
+TEST(every_worker_of_a_large_pool_is_woken)
+{
+    stint_pool *pool = make_pool(.workers = CROWD);
+    for (int i = 0; i < 20; i++)
+        assert_ok(run_in_pool(pool, fork_a_crowd, NULL, NULL));
+    stint_pool_destroy(pool);
+}
+
+/* A subtask that forks in its turn, on a third worker. */
+static int pass_on(void *arg, void **value)
+{
+    struct meeting *meeting = arg;
+    stint_subtask next;
+    (void)value;
+    if (atomic_fetch_add(&meeting->arrived, 1) + 1 == meeting->wanted)
+        return 0;
+    stint_fork(&next, pass_on, meeting);
+    wait_for_all(meeting);
+    return stint_join(&next, NULL);
+}
+
+TEST(stolen_subtasks_fork_for_others_in_their_turn)
+{
+    stint_pool *pool = make_pool(.workers = 4);
+    for (int i = 0; i < 100; i++) {
+        struct meeting meeting = { .wanted = 4 };
+        assert_ok(run_in_pool(pool, pass_on, &meeting, NULL));
+    }
+    stint_pool_destroy(pool);
+}
+
+static int masked_fork(void *arg, void **value)
+{
+    stint_subtask subtask;
+    (void)arg;
+    stint_mask();
+    stint_fork(&subtask, fibonacci, (void *)18);
+    int error = stint_join(&subtask, value);
+    stint_unmask();
+    return error;
+}
+
+TEST(a_fork_in_a_masked_region_is_good_too)
+{
+    everywhere(masked_fork, NULL, (void *)2584);
+}
+
+static int run_inside(void *arg, void **value)
+{
+    stint_subtask around;
+    stint_outcome inner;
+    void *result = NULL;
+    (void)arg;
+    stint_fork(&around, fibonacci, (void *)15);
+    if (stint_run(fibonacci, (void *)16, NULL, &inner) != 0 || inner.status != STINT_OK)
+        return EPROTO;
+    int error = stint_join(&around, &result);
+    *value = (void *)((uintptr_t)result + (uintptr_t)inner.value);
+    return error;
+}
+
+TEST(a_scope_inside_a_task_forks_too)
+{
+    everywhere(run_inside, NULL, (void *)(610 + 987));
+}
+
+static stint_pool *pool_of_tasks;
+
+static int submit_and_fork(void *arg, void **value)
+{
+    uintptr_t n = (uintptr_t)arg;
+    stint_subtask left;
+    stint_future *future;
+    stint_outcome right;
+    void *a = NULL;
+    *value = arg;
+    if (n < 2)
+        return 0;
+    stint_fork(&left, submit_and_fork, (void *)(n - 1));
+    if (stint_submit(pool_of_tasks, submit_and_fork, (void *)(n - 2), NULL, &future) != 0)
+        return EPROTO;
+    stint_future_wait(future, &right);
+    stint_future_release(future);
+    if (stint_join(&left, &a) != 0 || right.status != STINT_OK)
+        return EPROTO;
+    *value = (void *)((uintptr_t)a + (uintptr_t)right.value);
+    return 0;
+}
+
+TEST(tasks_that_wait_in_between_keep_their_forks_apart)
+{
+    for (unsigned workers = 1; workers <= 3; workers++) {
+        pool_of_tasks = make_pool(.workers = workers);
+        const stint_outcome outcome = run_in_pool(pool_of_tasks, submit_and_fork, (void *)14, NULL);
+        assert_ok(outcome);
+        assert_ptr_equal(outcome.value, (void *)377);
+        stint_pool_destroy(pool_of_tasks);
+    }
+}
+
+TEST(tasks_that_fork_and_tasks_that_do_not_share_a_pool)
+{
+    stint_pool *pool = make_pool(.workers = 2);
+    stint_future *futures[200];
+    for (size_t i = 0; i < 200; i++)
+        assert_int_equal(
+            stint_submit(pool, i % 2 == 0 ? fibonacci : give_back, (void *)(uintptr_t)18, NULL, &futures[i]), 0);
+    for (size_t i = 0; i < 200; i++) {
+        stint_outcome outcome;
+        stint_future_wait(futures[i], &outcome);
+        stint_future_release(futures[i]);
+        assert_ok(outcome);
+        assert_ptr_equal(outcome.value, i % 2 == 0 ? (void *)2584 : (void *)18);
+    }
+    stint_pool_destroy(pool);
+}
+
+TEST_MAIN()

@@ -1,0 +1,466 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Code that leaves frames without a word to them, or ends its thread: whatever lay in those frames (scopes, guards, masks,
+ * hooks, forks, callbacks) is ended, and nothing of it is looked at again. */
+#include "support.h"
+
+#include <signal.h>
+#include <stdatomic.h>
+#include <threads.h>
+#include <ucontext.h>
+
+static jmp_buf way_out;
+static sigjmp_buf way_out_with_mask;
+static ucontext_t context_out;
+static volatile int came_back;
+static int released;
+static int acquired;
+
+/* Where the frames that were left had been, other things are written then. */
+static __attribute__((noinline)) int use_the_stack(int depth)
+{
+    char fill[512];
+    memset(fill, 0xaa, sizeof fill);
+    keep(fill);
+    return depth > 0 ? use_the_stack(depth - 1) + fill[3] : fill[5];
+}
+
+static void release(void *arg)
+{
+    (void)arg;
+    released++;
+}
+
+/* --- How a frame is left ------------------------------------------------------------------------------------------ */
+
+typedef void leave_fn(void);
+
+static void leave_by_longjmp(void)
+{
+    longjmp(way_out, 1);
+}
+
+static void leave_by_siglongjmp(void)
+{
+    siglongjmp(way_out_with_mask, 1);
+}
+
+static void leave_by_setcontext(void)
+{
+    setcontext(&context_out);
+}
+
+static void on_signal(int number)
+{
+    (void)number;
+    siglongjmp(way_out_with_mask, 1);
+}
+
+static void leave_by_a_signal_s_handler(void)
+{
+    raise(SIGUSR1);
+}
+
+static leave_fn *const jumps[] = { leave_by_longjmp, leave_by_siglongjmp, leave_by_setcontext,
+                                   leave_by_a_signal_s_handler };
+
+#define JUMPS (sizeof jumps / sizeof *jumps)
+
+/* Call function(arg), and come back when it leaves in whatever way. */
+static __attribute__((noinline)) void catch_jump(void (*function)(void *arg), void *arg)
+{
+    came_back = 0;
+    getcontext(&context_out);
+    if (came_back++ == 0 && _setjmp(way_out) == 0 && sigsetjmp(way_out_with_mask, 1) == 0)
+        function(arg);
+    use_the_stack(20);
+}
+
+/* What is left has to lie in frames of their own: none of these may become part of catch_jump. */
+
+/* --- Inside a task ------------------------------------------------------------------------------------------------ */
+
+static int acquire(void *arg, void **resource)
+{
+    (void)arg;
+    *resource = &acquired;
+    acquired++;
+    return 0;
+}
+
+static int leave_in_use(void *arg, void *resource)
+{
+    (void)resource;
+    (*(leave_fn *const *)arg)();
+    return 0;
+}
+
+static int leave_in_acquire(void *arg, void **resource)
+{
+    (void)resource;
+    (*(leave_fn *const *)arg)();
+    return 0;
+}
+
+static int not_used(void *arg, void *resource)
+{
+    (void)arg;
+    (void)resource;
+    return 0;
+}
+
+static void release_resource(void *arg, void *resource)
+{
+    (void)arg;
+    released += resource == &acquired;
+}
+
+static __attribute__((noinline)) void out_of_use(void *arg)
+{
+    stint_with(acquire, leave_in_use, release_resource, arg);
+}
+
+static __attribute__((noinline)) void out_of_acquire(void *arg)
+{
+    stint_with(leave_in_acquire, not_used, release_resource, arg);
+}
+
+static __attribute__((noinline)) void out_of_guards(void *arg)
+{
+    STINT_GUARD(release, NULL);
+    STINT_GUARD(release, NULL);
+    (*(leave_fn *const *)arg)();
+}
+
+static void wake(void *arg)
+{
+    (void)arg;
+    abort(); /* its frame has gone */
+}
+
+static __attribute__((noinline)) void out_of_a_hook(void *arg)
+{
+    stint_hook hook;
+    stint_hook_push(&hook, wake, NULL);
+    (*(leave_fn *const *)arg)();
+}
+
+static void leave_in_release(void *arg)
+{
+    released++;
+    (*(leave_fn *const *)arg)();
+}
+
+static __attribute__((noinline)) void out_of_a_release(void *arg)
+{
+    stint_guard guard;
+    stint_guard_push(&guard, leave_in_release, arg);
+    stint_guard_pop(&guard, true);
+}
+
+static int run_leaving(void *arg, void **value)
+{
+    (void)value;
+    keep(stint_malloc(100000));
+    STINT_GUARD(release, NULL);
+    (*(leave_fn *const *)arg)();
+    return 0;
+}
+
+static __attribute__((noinline)) void out_of_scopes(void *arg)
+{
+    stint_options options = STINT_OPTIONS_INIT;
+    options.preemptible = true;
+    options.budget.wall_ns = 50000000;
+    stint_outcome outcome;
+    stint_run(run_leaving, arg, &options, &outcome);
+}
+
+static int nest(void *arg, void **value)
+{
+    (void)value;
+    stint_outcome outcome;
+    stint_run(run_leaving, arg, NULL, &outcome);
+    return 0;
+}
+
+static __attribute__((noinline)) void out_of_nested_scopes(void *arg)
+{
+    stint_outcome outcome;
+    stint_run(nest, arg, NULL, &outcome);
+}
+
+/* What is left, and how often something is released by that. */
+static const struct exits {
+    void (*function)(void *arg);
+    int acquired;
+    int released;
+} exits[] = {
+    { out_of_use, 1, 1 },       { out_of_acquire, 0, 0 },   { out_of_guards, 0, 2 },        { out_of_a_hook, 0, 0 },
+    { out_of_a_release, 0, 1 }, { out_of_scopes, 0, 1 }, { out_of_nested_scopes, 0, 1 },
+};
+
+#define EXITS (sizeof exits / sizeof *exits)
+
+struct leaving {
+    const struct exits *exit;
+    leave_fn *jump;
+    bool goes_on;
+};
+
+static int leave_and_go_on(void *arg, void **value)
+{
+    struct leaving *leaving = arg;
+    catch_jump(leaving->exit->function, &leaving->jump);
+    leaving->goes_on = true;
+    for (void **node; (node = stint_malloc(1000)) != NULL; *value = node)
+        *node = *value;
+    return ENOMEM;
+}
+
+static void check(const struct exits *exit, leave_fn *jump, stint_on_interrupt mode)
+{
+    struct leaving leaving = { .exit = exit, .jump = jump };
+    stint_options options = STINT_OPTIONS_INIT;
+    options.budget.memory = MIB;
+    options.on_interrupt = mode;
+    acquired = 0;
+    released = 0;
+    stint_outcome outcome = run_task(leave_and_go_on, &leaving, &options);
+    assert_true(leaving.goes_on);
+    assert_outcome(outcome, STINT_ERROR, STINT_REASON_MEMORY_LIMIT, ENOMEM);
+    assert_int_equal(outcome.usage.deferred, 0);
+    assert_int_equal(acquired, exit->acquired);
+    assert_int_equal(released, exit->released);
+}
+
+TEST(frames_that_a_jump_leaves_are_ended_and_the_task_goes_on)
+{
+    if (!stint_malloc_is_overridden())
+        skip();
+    signal(SIGUSR1, on_signal);
+    for (unsigned jump = 0; jump < JUMPS; jump++) {
+        for (unsigned exit = 0; exit < EXITS; exit++) {
+            check(&exits[exit], jumps[jump], STINT_JUMP);
+            check(&exits[exit], jumps[jump], STINT_UNWIND);
+        }
+    }
+}
+
+TEST(a_jump_out_of_scopes_leaves_the_thread_in_none)
+{
+    if (!stint_malloc_is_overridden())
+        skip();
+    stint_account *account;
+    assert_int_equal(stint_account_create(NULL, NULL, &account), 0);
+    for (unsigned jump = 0; jump < JUMPS; jump++) {
+        leave_fn *leave = jumps[jump];
+        released = 0;
+        catch_jump(out_of_scopes, &leave);
+        assert_int_equal(released, 1);
+        assert_true(stint_finish()); /* as outside of scopes */
+        catch_jump(out_of_nested_scopes, &leave);
+        assert_int_equal(released, 2);
+        usleep(60000); /* the watch would look at the first one's deadline */
+    }
+    stint_account_release(account);
+}
+
+/* What stays on the stack that is jumped to stays as it was. */
+static int keep_guards(void *arg, void **value)
+{
+    (void)value;
+    stint_guard outer;
+    stint_guard_push(&outer, release, NULL);
+    leave_fn *leave = *(leave_fn *const *)arg;
+    catch_jump(out_of_guards, &leave);
+    int released_so_far = released;
+    stint_guard_pop(&outer, false);
+    return released_so_far;
+}
+
+TEST(guards_of_frames_that_stay_are_left_alone)
+{
+    if (!stint_malloc_is_overridden())
+        skip();
+    for (unsigned jump = 0; jump < JUMPS; jump++) {
+        leave_fn *leave = jumps[jump];
+        released = 0;
+        assert_outcome(run_task(keep_guards, &leave, NULL), STINT_ERROR, STINT_REASON_FAILED, 2);
+        assert_int_equal(released, 2);
+    }
+}
+
+/* A switch to another stack is no way out. */
+static jmp_buf on_the_main_stack;
+static jmp_buf on_the_other;
+static ucontext_t began;
+static ucontext_t other;
+
+static void be_a_coroutine(void)
+{
+    STINT_GUARD(release, NULL);
+    if (_setjmp(on_the_other) == 0)
+        longjmp(on_the_main_stack, 1);
+    longjmp(on_the_main_stack, 2);
+}
+
+static int switch_stacks(void *arg, void **value)
+{
+    (void)value;
+    STINT_GUARD(release, NULL);
+    getcontext(&other);
+    other.uc_stack.ss_sp = arg;
+    other.uc_stack.ss_size = 256 * KIB;
+    other.uc_link = NULL;
+    makecontext(&other, be_a_coroutine, 0);
+    volatile int seen = 0;
+    int at = _setjmp(on_the_main_stack);
+    if (at == 0)
+        swapcontext(&began, &other);
+    seen = released;
+    if (at == 1)
+        longjmp(on_the_other, 1);
+    return seen == 0 ? 0 : EIO;
+}
+
+TEST(a_switch_to_another_stack_ends_nothing)
+{
+    static char stack[256 << 10] __attribute__((aligned(64))); /* below the thread's */
+    released = 0;
+    stint_outcome outcome = run_task(switch_stacks, stack, NULL);
+    /* The coroutine's guard is still there: that was forgotten. */
+    assert_outcome(outcome, STINT_ERROR, STINT_REASON_FAILED, EINVAL);
+    assert_int_equal(released, 1);
+}
+
+/* --- The end of the thread ---------------------------------------------------------------------------------------- */
+
+static atomic_int reached;
+
+static void exit_by_pthread(void)
+{
+    pthread_exit(NULL);
+}
+
+static void exit_by_thrd(void)
+{
+    thrd_exit(0);
+}
+
+static void be_cancelled(void)
+{
+    pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, NULL);
+    pthread_cancel(pthread_self());
+    for (;;)
+        pause();
+}
+
+static leave_fn *const ends[] = { exit_by_pthread, exit_by_thrd, be_cancelled };
+
+#define ENDS (sizeof ends / sizeof *ends)
+
+static void *leave_thread(void *arg)
+{
+    const struct leaving *leaving = arg;
+    leaving->exit->function((void *)(uintptr_t)&leaving->jump);
+    atomic_store(&reached, 1);
+    return NULL;
+}
+
+/* On the stack of the last thread. */
+static void *use_a_stack(void *arg)
+{
+    use_the_stack(100);
+    return arg;
+}
+
+static const struct exits ended_threads[] = {
+    { out_of_use, 1, 1 },
+    { out_of_acquire, 0, 0 },
+    { out_of_scopes, 0, 1 },
+    { out_of_nested_scopes, 0, 1 },
+};
+
+static void run_thread(void *(*function)(void *), void *arg)
+{
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, function, arg), 0);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+}
+
+/* AddressSanitizer takes frames that the end of a thread has unwound for ones that are still there, and then its own for a
+ * fault. */
+static void skip_under_address_sanitizer(void)
+{
+#ifdef __SANITIZE_ADDRESS__
+    skip();
+#endif
+}
+
+TEST(a_thread_that_ends_in_a_scope_takes_it_along)
+{
+    skip_under_address_sanitizer();
+    for (unsigned end = 0; end < ENDS; end++) {
+        for (unsigned exit = 0; exit < sizeof ended_threads / sizeof *ended_threads; exit++) {
+            struct leaving leaving = { .exit = &ended_threads[exit], .jump = ends[end] };
+            released = 0;
+            acquired = 0;
+            atomic_store(&reached, 0);
+            run_thread(leave_thread, &leaving);
+            assert_int_equal(atomic_load(&reached), 0);
+            assert_int_equal(acquired, ended_threads[exit].acquired);
+            assert_int_equal(released, ended_threads[exit].released);
+            run_thread(use_a_stack, NULL);
+        }
+    }
+    usleep(60000); /* beyond the deadlines of those that were watched */
+    for (int i = 0; i < 3; i++)
+        run_thread(use_a_stack, NULL);
+}
+
+/* A thread is cancelled from outside, in the midst of a preemptible task that sleeps; then its stack is used again. */
+static int sleep_on_and_on(void *arg, void **value)
+{
+    (void)value;
+    STINT_GUARD(release, NULL);
+    atomic_store(&reached, 1);
+    for (;;)
+        sleep(*(const unsigned *)arg);
+    return 0;
+}
+
+static void *run_watched(void *account)
+{
+    static unsigned second = 1;
+    stint_options options = { .preemptible = true, .budget = { .wall_ns = 100000000 }, .account = account };
+    stint_outcome outcome;
+    stint_run(sleep_on_and_on, &second, &options, &outcome);
+    return NULL;
+}
+
+TEST(a_watched_task_may_be_cancelled_with_its_thread)
+{
+    skip_under_address_sanitizer();
+    stint_account *account;
+    assert_int_equal(stint_account_create(NULL, NULL, &account), 0);
+    released = 0;
+    for (int i = 0; i < 3; i++) {
+        pthread_t thread;
+        atomic_store(&reached, 0);
+        assert_int_equal(pthread_create(&thread, NULL, run_watched, account), 0);
+        while (!atomic_load(&reached))
+            sched_yield();
+        pthread_cancel(thread);
+        pthread_join(thread, NULL);
+        run_thread(use_a_stack, NULL);
+    }
+    assert_int_equal(released, 3);
+    usleep(120000);
+    stint_account_usage usage;
+    assert_int_equal(stint_account_read(account, &usage), 0);
+    assert_int_equal(usage.running, 0);
+    stint_account_release(account);
+}
+
+TEST_MAIN()

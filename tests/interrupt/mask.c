@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Masks and STINT_FAIL: where an interrupt waits, what may still be allocated there, and how allocations are refused. */
+#include "support.h"
+
+struct masked {
+    unsigned depth;
+    size_t block;
+    volatile size_t allocated; /* while masked, after the limit was passed */
+    volatile int error;        /* errno of the refusal */
+    volatile unsigned unmasked;
+};
+
+#define LIMIT (64 * KIB)
+
+static int allocate_masked(void *arg, void **value)
+{
+    struct masked *masked = arg;
+    (void)value;
+    for (unsigned i = 0; i < masked->depth; i++)
+        stint_mask();
+    stint_free(keep(stint_malloc(LIMIT)));
+    for (;;) {
+        errno = 0;
+        void *block = keep(stint_malloc(masked->block));
+        if (block == NULL)
+            break;
+        stint_free(block);
+        masked->allocated += masked->block;
+    }
+    masked->error = errno;
+    for (unsigned i = 0; i < masked->depth; i++) {
+        stint_unmask();
+        masked->unmasked++;
+    }
+    return 0;
+}
+
+static void check_grace(size_t grace, size_t expected, size_t block)
+{
+    for (unsigned depth = 1; depth <= 3; depth++) {
+        struct masked masked = { .depth = depth, .block = block };
+        stint_options options = STINT_OPTIONS_INIT;
+        options.budget.allocation = LIMIT;
+        options.grace = grace;
+        stint_outcome outcome = run_task(allocate_masked, &masked, &options);
+        assert_limit_passed(outcome);
+        assert_int_equal(masked.allocated, expected / block * block);
+        assert_int_equal(masked.error, ENOMEM);
+        assert_int_equal(masked.unmasked, depth - 1);
+        assert_int_equal(outcome.usage.deferred, expected / block + 1);
+        assert_int_equal(outcome.usage.allocated, LIMIT + masked.allocated);
+    }
+}
+
+TEST(while_masked_the_grace_may_be_allocated_and_the_last_unmask_delivers)
+{
+    check_grace(0, MIB, 4096);
+    check_grace(16, 16, 16);
+    check_grace(15, 0, 16);
+    check_grace(100000, 100000, 64);
+    check_grace(8 * MIB, 8 * MIB, MIB);
+}
+
+static int mask_without_need(void *arg, void **value)
+{
+    (void)arg;
+    (void)value;
+    for (int i = 0; i < 1000; i++) {
+        stint_mask();
+        stint_mask();
+        stint_free(keep(stint_malloc(16)));
+        stint_unmask();
+        stint_unmask();
+    }
+    return 0;
+}
+
+TEST(a_mask_without_an_interrupt_changes_nothing)
+{
+    stint_options options = STINT_OPTIONS_INIT;
+    options.budget.allocation = 16000;
+    stint_outcome outcome = run_task(mask_without_need, NULL, &options);
+    assert_ok(outcome);
+    assert_int_equal(outcome.usage.deferred, 0);
+}
+
+static int return_while_masked(void *arg, void **value)
+{
+    (void)value;
+    stint_mask();
+    stint_free(keep(stint_malloc(LIMIT + 16)));
+    *(volatile bool *)arg = true;
+    return 0;
+}
+
+TEST(a_task_that_returns_masked_is_interrupted_all_the_same)
+{
+    stint_options options = STINT_OPTIONS_INIT;
+    options.budget.allocation = LIMIT;
+    bool reached = false;
+    assert_limit_passed(run_task(return_while_masked, &reached, &options));
+    assert_true(reached);
+    bool next = false;
+    stint_outcome outcome = run_task(return_while_masked, &next, NULL);
+    assert_outcome(outcome, STINT_ERROR, STINT_REASON_FAILED, EINVAL);
+    assert_ok(run_task(mask_without_need, NULL, NULL)); /* the mask ended with its scope */
+}
+
+/* Every function of the families refuses alike. */
+struct refusals {
+    const struct family *family;
+    unsigned refused;
+    unsigned calls;
+    bool left_alone;
+    int own_code;
+};
+
+static void count_refusal(struct refusals *refusals, bool refused, int error)
+{
+    refusals->calls++;
+    refusals->refused += refused && error == ENOMEM;
+}
+
+#define REFUSES(call)                                                                                                  \
+    do {                                                                                                               \
+        errno = 0;                                                                                                     \
+        bool is_null = keep(call) == NULL;                                                                             \
+        count_refusal(refusals, is_null, errno);                                                                       \
+    } while (0)
+
+static int try_everything(void *arg, void **value)
+{
+    struct refusals *refusals = arg;
+    const struct family *family = refusals->family;
+    char *held = keep(family->malloc(100));
+    if (held == NULL)
+        return 1;
+    strcpy(held, "held");
+    REFUSES(family->malloc(LIMIT));
+    REFUSES(family->malloc(1));
+    REFUSES(family->malloc(0));
+    REFUSES(family->calloc(2, 8));
+    REFUSES(family->realloc(NULL, 8));
+    REFUSES(family->realloc(held, 1000));
+    REFUSES(family->reallocarray(held, 10, 1000));
+    REFUSES(family->aligned_alloc(64, 64));
+    REFUSES(family->strdup("text"));
+    REFUSES(family->strndup("text", 2));
+    void *untouched = held;
+    int error = family->posix_memalign(&untouched, 64, 64);
+    count_refusal(refusals, error != 0, error);
+    refusals->left_alone = untouched == held && strcmp(held, "held") == 0 && stint_is_interrupted();
+    family->free(held);
+    *value = refusals;
+    return refusals->own_code;
+}
+
+TEST(in_fail_mode_every_allocation_returns_null_with_enomem_until_the_end)
+{
+    for (unsigned i = 0; family_at(i) != NULL; i++) {
+        for (int code = 0; code < 2; code++) {
+            struct refusals refusals = { .family = family_at(i), .own_code = code };
+            stint_options options = STINT_OPTIONS_INIT;
+            options.budget.allocation = LIMIT;
+            options.on_interrupt = STINT_FAIL;
+            stint_outcome outcome = run_task(try_everything, &refusals, &options);
+            assert_limit_passed(outcome);
+            assert_int_equal(refusals.calls, 11);
+            assert_int_equal(refusals.refused, refusals.calls);
+            assert_true(refusals.left_alone);
+            assert_int_equal(outcome.usage.allocated, 112);
+        }
+    }
+}
+
+static int cleanups;
+
+static void count_cleanup(void *unused)
+{
+    (void)unused;
+    cleanups++;
+}
+
+static int allocate_in_a_cleanup_region(void *unused, void **value)
+{
+    (void)unused;
+    (void)value;
+    pthread_cleanup_push(count_cleanup, NULL);
+    for (int i = 0; i < 1000; i++)
+        keep(stint_malloc(100));
+    pthread_cleanup_pop(1);
+    for (;;)
+        keep(stint_malloc(100));
+    return 0;
+}
+
+static void *interrupt_and_exit(void *outcome)
+{
+    stint_options options = { .budget = { .allocation = 10000 } };
+    stint_run(allocate_in_a_cleanup_region, NULL, &options, outcome);
+    pthread_exit(NULL); /* libc runs what it believes is still pushed */
+}
+
+TEST(a_cleanup_region_is_left_before_the_interrupt)
+{
+    if (!stint_malloc_is_overridden())
+        skip();
+    stint_outcome outcome;
+    pthread_t thread;
+    cleanups = 0;
+    assert_int_equal(pthread_create(&thread, NULL, interrupt_and_exit, &outcome), 0);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_limit_passed(outcome);
+    assert_int_equal(cleanups, 1);
+}
+
+TEST_MAIN()

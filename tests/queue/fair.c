@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Turns by processor time: an account with work for ever gets its share of what the pool's tasks use in all, whatever the
+ * others run, and as its weight says. Shares of processor time, so the machine's mood is nothing to them. */
+#include <math.h>
+
+#include "pools.h"
+
+#define LOOP_NS MS
+#define GOOD_NS (200 * UINT64_C(1000))
+#define TOLERANCE 0.1
+#define PARTIES_MOST 66
+
+static stint_pool *pool;
+
+/* Who always has so many tasks waiting or running. */
+struct party {
+    stint_account *account; /* NULL: plain tasks */
+    stint_fn *fn;
+    uint64_t cpu_ns;
+    unsigned outstanding;
+    _Atomic uint64_t used;
+    _Atomic uint64_t tasks;
+};
+
+static struct party parties[PARTIES_MOST];
+static unsigned party_count;
+static _Atomic uint64_t used_in_all;
+static uint64_t enough;
+static atomic_uint outstanding;
+static atomic_bool measuring;
+static atomic_bool failed;
+
+static void submit_one(struct party *party);
+
+static void go_on(stint_future *future, const stint_outcome *outcome, void *arg)
+{
+    struct party *party = arg;
+    (void)future;
+    if (atomic_load(&measuring)) {
+        atomic_fetch_add(&party->used, outcome->usage.cpu_ns);
+        atomic_fetch_add(&party->tasks, 1);
+        if (atomic_fetch_add(&used_in_all, outcome->usage.cpu_ns) >= enough)
+            atomic_store(&measuring, false);
+        submit_one(party);
+    }
+    atomic_fetch_sub(&outstanding, 1);
+}
+
+static void submit_one(struct party *party)
+{
+    stint_options options = STINT_OPTIONS_INIT;
+    options.account = party->account;
+    options.budget.cpu_ns = party->cpu_ns;
+    stint_future *future;
+    atomic_fetch_add(&outstanding, 1);
+    if (stint_submit(pool, party->fn, NULL, &options, &future) != 0) {
+        atomic_fetch_sub(&outstanding, 1);
+        atomic_store(&failed, true);
+        atomic_store(&measuring, false);
+        return;
+    }
+    if (stint_future_then(future, go_on, party) != 0)
+        atomic_store(&failed, true);
+    stint_future_release(future);
+}
+
+static int be_good(void *arg, void **value)
+{
+    (void)arg;
+    (void)value;
+    uint64_t end = thread_time_ns() + GOOD_NS;
+    while (thread_time_ns() < end)
+        ;
+    return 0;
+}
+
+static struct party *add_party(stint_fn *fn, unsigned weight, unsigned count)
+{
+    struct party *party = &parties[party_count++];
+    const stint_account_limits limits = { .weight = weight };
+    *party = (struct party){ .fn = fn, .outstanding = count };
+    party->cpu_ns = fn == check_for_ever ? LOOP_NS : UINT64_MAX;
+    assert_int_equal(stint_account_create(NULL, &limits, &party->account), 0);
+    return party;
+}
+
+static struct party *add_plain_party(stint_fn *fn, unsigned count)
+{
+    struct party *party = add_party(fn, 0, count);
+    stint_account_release(party->account);
+    party->account = NULL;
+    return party;
+}
+
+static int begin(void **state)
+{
+    (void)state;
+    party_count = 0;
+    return 0;
+}
+
+/* Until all together have used so much; everybody's tasks are submitted before any begins. */
+static void compete(unsigned workers, uint64_t ns)
+{
+    const stint_pool_options options = { .workers = workers };
+    struct gate gate = { 0 };
+    stint_future *holders[4];
+    assert_int_equal(stint_pool_create(&options, &pool), 0);
+    for (unsigned i = 0; i < workers; i++)
+        assert_int_equal(stint_submit(pool, gate_hold, &gate, NULL, &holders[i]), 0);
+    gate_await(&gate, workers);
+    enough = ns;
+    atomic_store(&used_in_all, 0);
+    atomic_store(&failed, false);
+    atomic_store(&measuring, true);
+    for (unsigned k = 0; k < 64; k++) {
+        for (unsigned i = 0; i < party_count; i++) {
+            if (k < parties[i].outstanding)
+                submit_one(&parties[i]);
+        }
+    }
+    gate_open(&gate);
+    for (unsigned i = 0; i < workers; i++) {
+        assert_int_equal(stint_future_wait(holders[i], NULL), 0);
+        stint_future_release(holders[i]);
+    }
+    while (atomic_load(&measuring))
+        gate_nap();
+    assert_int_equal(stint_pool_shutdown(pool, STINT_SHUTDOWN_DRAIN, STINT_FOREVER), 0);
+    while (atomic_load(&outstanding) > 0)
+        gate_nap();
+    assert_int_equal(stint_pool_destroy(pool), 0);
+    assert_false(atomic_load(&failed));
+    for (unsigned i = 0; i < party_count; i++)
+        stint_account_release(parties[i].account);
+}
+
+static void assert_share(const struct party *party, double wanted)
+{
+    double share = (double)atomic_load(&party->used) / (double)atomic_load(&used_in_all);
+    if (fabs(share / wanted - 1) > TOLERANCE)
+        fail_msg("a share of %.4f where %.4f is due, %lu tasks", share, wanted, (unsigned long)party->tasks);
+}
+
+static void compete_with_loops(unsigned loops, unsigned each, unsigned workers, uint64_t ns)
+{
+    begin(NULL);
+    const struct party *good = add_party(be_good, 0, 8);
+    for (unsigned i = 0; i < loops; i++)
+        add_party(check_for_ever, 0, each);
+    compete(workers, ns);
+    assert_share(good, 1.0 / (loops + 1));
+}
+
+TEST(a_good_account_gets_half_beside_one_of_endless_loops)
+{
+    compete_with_loops(1, 8, 1, 400 * MS);
+    compete_with_loops(1, 8, 2, 400 * MS);
+}
+
+TEST(a_good_account_gets_a_ninth_beside_eight_of_endless_loops)
+{
+    compete_with_loops(8, 4, 1, 1000 * MS);
+    compete_with_loops(8, 4, 2, 1000 * MS);
+}
+
+TEST(accounts_that_keep_one_loop_each_get_no_more)
+{
+    compete_with_loops(8, 1, 2, 1000 * MS);
+}
+
+TEST(a_good_account_gets_a_65th_beside_64_of_endless_loops)
+{
+    compete_with_loops(64, 4, 2, 5000 * MS);
+}
+
+TEST_WITH(plain_tasks_are_one_class, begin, NULL)
+{
+    const struct party *plain = add_plain_party(be_good, 8);
+    for (unsigned i = 0; i < 3; i++)
+        add_party(check_for_ever, 0, 4);
+    compete(2, 1000 * MS);
+    assert_share(plain, 0.25);
+
+    begin(NULL);
+    const struct party *good = add_party(be_good, 0, 8);
+    add_plain_party(check_for_ever, 64);
+    compete(2, 500 * MS);
+    assert_share(good, 0.5);
+}
+
+TEST_WITH(shares_are_as_weights, begin, NULL)
+{
+    const struct party *light = add_party(be_good, 50, 8);
+    const struct party *usual = add_party(check_for_ever, 0, 8);
+    const struct party *heavy = add_party(be_good, 250, 8);
+    compete(2, 1500 * MS);
+    assert_share(light, 0.125);
+    assert_share(usual, 0.25);
+    assert_share(heavy, 0.625);
+}
+
+TEST_MAIN()

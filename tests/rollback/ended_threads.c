@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Memory of threads that have ended. mimalloc lets any heap that needs pages adopt those of ended threads, a task's heap
+ * too; destroying that heap must not take the dead thread's blocks along. */
+#include "support.h"
+
+#define THREADS 8
+#include <time.h>
+#define BLOCKS 200
+#define BLOCK_SIZE 600
+
+static void *leave_blocks(void *argument)
+{
+    unsigned char **blocks = argument;
+    for (int i = 0; i < BLOCKS; i++) {
+        blocks[i] = stint_malloc(BLOCK_SIZE);
+        memset(blocks[i], i % 251, BLOCK_SIZE);
+    }
+    return NULL;
+}
+
+static int take_much(void *unused, void **value)
+{
+    (void)unused;
+    (void)value;
+    for (int i = 0; i < 100000; i++) {
+        unsigned char *block = stint_malloc(BLOCK_SIZE);
+        memset(block, 0xee, BLOCK_SIZE);
+    }
+    return ECANCELED;
+}
+
+static void leave_blocks_in_threads(unsigned char *blocks[THREADS][BLOCKS])
+{
+    for (int i = 0; i < THREADS; i++) {
+        pthread_t thread;
+        assert_int_equal(pthread_create(&thread, NULL, leave_blocks, blocks[i]), 0);
+        assert_int_equal(pthread_join(thread, NULL), 0);
+    }
+}
+
+static void check_and_free(unsigned char *blocks[THREADS][BLOCKS])
+{
+    for (int i = 0; i < THREADS; i++) {
+        for (int j = 0; j < BLOCKS; j++) {
+            for (int k = 0; k < BLOCK_SIZE; k++)
+                assert_int_equal(blocks[i][j][k], j % 251);
+            stint_free(blocks[i][j]);
+            blocks[i][j] = NULL; /* or it would be a root of whatever comes to lie there */
+        }
+    }
+}
+
+TEST(blocks_of_ended_threads_survive_a_rollback)
+{
+    static unsigned char *blocks[THREADS][BLOCKS];
+    for (int round = 0; round < 6; round++) {
+        leave_blocks_in_threads(blocks);
+        /* The second one writes over what the first one's rollback has freed. */
+        for (int i = 0; i < 2; i++) {
+            stint_outcome outcome;
+            assert_int_equal(stint_run(take_much, NULL, NULL, &outcome), 0);
+            assert_int_equal(outcome.status, STINT_ERROR);
+        }
+        check_and_free(blocks);
+    }
+}
+
+static void *run_tasks(void *unused)
+{
+    (void)unused;
+    for (int i = 0; i < 8; i++) {
+        stint_outcome outcome;
+        if (stint_run(take_much, NULL, NULL, &outcome) != 0 || outcome.status != STINT_ERROR)
+            return (void *)1;
+    }
+    return NULL;
+}
+
+TEST(blocks_of_threads_that_end_while_tasks_are_rolled_back_survive)
+{
+    static unsigned char *blocks[THREADS][BLOCKS];
+    for (int round = 0; round < 4; round++) {
+        pthread_t runners[2];
+        for (int i = 0; i < 2; i++)
+            assert_int_equal(pthread_create(&runners[i], NULL, run_tasks, NULL), 0);
+        for (int i = 0; i < 5; i++) {
+            leave_blocks_in_threads(blocks);
+            check_and_free(blocks);
+        }
+        leave_blocks_in_threads(blocks);
+        for (int i = 0; i < 2; i++) {
+            void *failed;
+            assert_int_equal(pthread_join(runners[i], &failed), 0);
+            assert_null(failed);
+        }
+        check_and_free(blocks);
+    }
+}
+
+static int hold_one_block(void *unused, void **value)
+{
+    (void)unused;
+    *value = stint_malloc(100);
+    return *value != NULL ? 0 : ENOMEM;
+}
+
+TEST(blocks_of_ended_threads_are_not_held_by_the_task)
+{
+    static unsigned char *blocks[THREADS][BLOCKS];
+    leave_blocks_in_threads(blocks);
+    stint_outcome outcome;
+    assert_int_equal(stint_run(hold_one_block, NULL, NULL, &outcome), 0);
+    assert_int_equal(outcome.status, STINT_OK);
+    assert_true(outcome.usage.peak <= 64 << 10);
+    stint_free(outcome.value);
+    check_and_free(blocks);
+}
+
+TEST(a_rollback_beside_blocks_of_ended_threads_still_gives_the_memory_back)
+{
+    static unsigned char *blocks[THREADS][BLOCKS];
+    leave_blocks_in_threads(blocks);
+    size_t before = 0;
+    for (int i = 0; i < 30; i++) {
+        stint_outcome outcome;
+        assert_int_equal(stint_run(take_much, NULL, NULL, &outcome), 0);
+        if (i == 9) {
+            stint_malloc_trim(0);
+            before = resident();
+        }
+    }
+    stint_malloc_trim(0);
+    assert_true(resident() < before + 16 * MIB + quarantine_room(64 * MIB));
+    check_and_free(blocks);
+}
+
+#define OWN_BLOCKS 60000
+
+static void *free_half(void *blocks)
+{
+    for (int i = 0; i < OWN_BLOCKS; i += 2)
+        stint_free(((void **)blocks)[i]);
+    return NULL;
+}
+
+/* Blocks of full pages, which another thread then frees: their page does not know it yet when the task ends. */
+static int have_half_freed(void *blocks, void **value)
+{
+    pthread_t thread;
+    (void)value;
+    for (int i = 0; i < OWN_BLOCKS; i++)
+        ((void **)blocks)[i] = stint_malloc(BLOCK_SIZE);
+    if (pthread_create(&thread, NULL, free_half, blocks) != 0 || pthread_join(thread, NULL) != 0)
+        return EAGAIN;
+    return ECANCELED;
+}
+
+TEST(what_another_thread_has_freed_is_not_freed_again_beside_blocks_of_ended_threads)
+{
+    static unsigned char *left[THREADS][BLOCKS];
+    void **own = calloc(OWN_BLOCKS, sizeof *own);
+    size_t **made = calloc(OWN_BLOCKS, sizeof *made);
+    for (int round = 0; round < 5; round++) {
+        leave_blocks_in_threads(left);
+        assert_outcome(run_task(have_half_freed, own, NULL), STINT_ERROR, STINT_REASON_FAILED, ECANCELED);
+        for (size_t i = 0; i < OWN_BLOCKS; i++) {
+            made[i] = stint_malloc(BLOCK_SIZE);
+            *made[i] = i;
+        }
+        for (size_t i = 0; i < OWN_BLOCKS; i++) {
+            assert_int_equal(*made[i], i);
+            stint_free(made[i]);
+        }
+        check_and_free(left);
+    }
+    free(own);
+    free(made);
+}
+
+TEST_MAIN()
+/* --- What many ended threads have left ---------------------------------------------------------------------------- */
+
+#define LEAVERS 200
+#define LEFT_BY_EACH 10
+
+static int leave_one(void *unused, void **value)
+{
+    void *large = stint_malloc(8 << 10); /* from here on it has a heap of its own */
+    (void)unused;
+    *value = stint_malloc(BLOCK_SIZE);
+    stint_free(large);
+    return *value != NULL ? 0 : ENOMEM;
+}
+
+static void *leave_heaps(void *left)
+{
+    stint_outcome outcome;
+    for (int i = 0; i < LEFT_BY_EACH; i++) {
+        if (stint_run(leave_one, NULL, NULL, &outcome) == 0)
+            ((void **)left)[i] = outcome.value;
+    }
+    return NULL;
+}
+
+static void *leave_nothing(void *unused)
+{
+    stint_outcome outcome;
+    stint_run(hold_one_block, NULL, NULL, &outcome);
+    stint_free(outcome.value);
+    return unused;
+}
+
+static uint64_t processor_time(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+/* The least of some tries: of a thread's life. */
+static uint64_t life_of_a_thread(void)
+{
+    uint64_t least = UINT64_MAX;
+    for (int i = 0; i < 40; i++) {
+        pthread_t thread;
+        uint64_t begin = processor_time();
+        assert_int_equal(pthread_create(&thread, NULL, leave_nothing, NULL), 0);
+        assert_int_equal(pthread_join(thread, NULL), 0);
+        uint64_t took = processor_time() - begin;
+        least = took < least ? took : least;
+    }
+    return least;
+}
+
+static size_t mark_blocks(void *left[LEAVERS * LEFT_BY_EACH])
+{
+    size_t count = 0;
+    for (int i = 0; i < LEAVERS * LEFT_BY_EACH; i++) {
+        if (left[i] != NULL)
+            *(int *)left[count++] = i;
+    }
+    return count;
+}
+
+TEST(a_thread_s_end_costs_the_same_however_many_heaps_others_have_left)
+{
+    static void *left[LEAVERS * LEFT_BY_EACH];
+    uint64_t before = life_of_a_thread();
+    for (int i = 0; i < LEAVERS; i++) {
+        pthread_t thread;
+        assert_int_equal(pthread_create(&thread, NULL, leave_heaps, &left[i * LEFT_BY_EACH]), 0);
+        assert_int_equal(pthread_join(thread, NULL), 0);
+    }
+    assert_int_equal(mark_blocks(left), LEAVERS * LEFT_BY_EACH);
+    assert_true(life_of_a_thread() < 3 * before); /* ten times as much, if it looked at all of them */
+    for (int i = 0; i < LEAVERS * LEFT_BY_EACH; i++) {
+        assert_int_equal(*(int *)left[i], i);
+        stint_free(left[i]);
+    }
+}
+
+/* Threads that end, each after it has freed what the one before it left. */
+static void *free_and_leave(void *left)
+{
+    for (int i = 0; i < LEFT_BY_EACH; i++)
+        stint_free(((void **)left)[i]);
+    nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
+    return leave_heaps(left);
+}
+
+TEST(what_ended_threads_have_left_goes_as_others_free_it_and_end)
+{
+    static void *left[LEFT_BY_EACH];
+    size_t before = 0;
+    for (int i = 0; i < 300; i++) {
+        pthread_t thread;
+        assert_int_equal(pthread_create(&thread, NULL, free_and_leave, left), 0);
+        assert_int_equal(pthread_join(thread, NULL), 0);
+        if (i == 100)
+            before = resident();
+    }
+    assert_true(resident() < before + 32 * MIB); /* of 140 */
+    for (int i = 0; i < LEFT_BY_EACH; i++)
+        stint_free(left[i]);
+}
+

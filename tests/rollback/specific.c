@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Thread-specific values: what a rolled-back scope set gets its old value back. */
+#include "support.h"
+
+#include <threads.h>
+
+#define KEYS 40 /* more than libc keeps in a thread's own block */
+
+static pthread_key_t keys[KEYS];
+static char old_values[KEYS];
+static char new_values[KEYS];
+
+static int make_keys(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < KEYS; i++) {
+        if (pthread_key_create(&keys[i], NULL) != 0 || pthread_setspecific(keys[i], i % 2 == 0 ? &old_values[i] : NULL))
+            return -1;
+    }
+    return 0;
+}
+
+static int delete_keys(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < KEYS; i++)
+        pthread_key_delete(keys[i]);
+    return 0;
+}
+
+static void assert_values(bool changed)
+{
+    for (unsigned i = 0; i < KEYS; i++) {
+        void *old = i % 2 == 0 ? &old_values[i] : NULL;
+        assert_ptr_equal(pthread_getspecific(keys[i]), changed ? &new_values[i] : old);
+    }
+}
+
+static int set_all(void *code, void **value)
+{
+    (void)value;
+    for (unsigned i = 0; i < KEYS; i++) {
+        pthread_setspecific(keys[i], &new_values[KEYS - 1 - i]);
+        if (tss_set(keys[i], &new_values[i]) != thrd_success)
+            return -1;
+    }
+    return *(int *)code;
+}
+
+static int set_all_and_allocate(void *code, void **value)
+{
+    if (set_all(code, value) == 0) {
+        while (keep(stint_malloc(1000)) != NULL)
+            ;
+    }
+    return 0;
+}
+
+TEST_WITH(a_scope_that_is_not_ok_gives_the_old_values_back, make_keys, delete_keys)
+{
+    int code = 3;
+    assert_int_equal(run_task(set_all, &code, NULL).error, 3);
+    assert_values(false);
+    code = 0;
+    stint_options options = STINT_OPTIONS_INIT;
+    options.budget.allocation = 64 * KIB;
+    for (int mode = STINT_JUMP; mode <= STINT_FAIL; mode++) {
+        options.on_interrupt = (stint_on_interrupt)mode;
+        assert_limit_passed(run_task(set_all_and_allocate, &code, &options));
+        assert_values(false);
+    }
+}
+
+TEST_WITH(an_ok_scope_leaves_its_values, make_keys, delete_keys)
+{
+    int code = 0;
+    assert_ok(run_task(set_all, &code, NULL));
+    assert_values(true);
+}
+
+struct nest {
+    int inner_code;
+    int outer_code;
+    bool outer_sets; /* first */
+};
+
+static int set_inside(void *arg, void **value)
+{
+    struct nest *nest = arg;
+    int nothing = 0;
+    if (nest->outer_sets)
+        set_all(&nothing, value);
+    stint_outcome outcome;
+    stint_run(set_all, &nest->inner_code, NULL, &outcome);
+    return nest->outer_code;
+}
+
+TEST_WITH(values_of_an_inner_scope_end_as_both_scopes_do, make_keys, delete_keys)
+{
+    for (unsigned i = 0; i < 8; i++) {
+        struct nest nest = { .inner_code = i & 1, .outer_code = (i >> 1) & 1, .outer_sets = i >> 2 };
+        run_task(set_inside, &nest, NULL);
+        assert_values(nest.outer_code == 0 && (nest.inner_code == 0 || nest.outer_sets));
+        delete_keys(NULL);
+        assert_int_equal(make_keys(NULL), 0);
+    }
+}
+
+static int delete_and_make_again(void *arg, void **value)
+{
+    pthread_key_t key;
+    pthread_key_t again;
+    (void)value;
+    char *mark = arg;
+    if (pthread_key_create(&key, NULL) != 0 || pthread_setspecific(key, &mark[0]) != 0)
+        return 1;
+    pthread_key_delete(key);
+    if (pthread_key_create(&again, NULL) != 0)
+        return 2;
+    if (again != key) /* the number came back as another key */
+        return 3;
+    if (pthread_setspecific(again, &mark[1]) != 0)
+        return 4;
+    pthread_key_t *out = stint_malloc(sizeof again);
+    *out = again;
+    *value = out;
+    return 0;
+}
+
+static int delete_in_a_nest(void *arg, void **value)
+{
+    stint_outcome inner;
+    if (stint_run(delete_and_make_again, arg, NULL, &inner) != 0 || inner.status != STINT_OK)
+        return 1;
+    *value = inner.value;
+    tss_delete(*(pthread_key_t *)inner.value);
+    return 99;
+}
+
+TEST(a_key_that_is_deleted_in_between_is_forgotten)
+{
+    char mark[2];
+    stint_outcome outcome = run_task(delete_and_make_again, mark, NULL);
+    assert_ok(outcome);
+    pthread_key_t key = *(pthread_key_t *)outcome.value;
+    stint_free(outcome.value);
+    assert_ptr_equal(pthread_getspecific(key), &mark[1]);
+    pthread_key_delete(key);
+
+    assert_int_equal(run_task(delete_in_a_nest, mark, NULL).error, 99);
+    assert_int_equal(pthread_key_create(&key, NULL), 0);
+    assert_null(pthread_getspecific(key));
+    pthread_key_delete(key);
+}
+
+static int set_a_deleted_key(void *arg, void **value)
+{
+    (void)value;
+    return pthread_setspecific(*(pthread_key_t *)arg, arg);
+}
+
+TEST(a_bad_key_is_refused_as_ever)
+{
+    pthread_key_t key;
+    assert_int_equal(pthread_key_create(&key, NULL), 0);
+    assert_int_equal(pthread_key_delete(key), 0);
+    assert_int_equal(pthread_key_delete(key), EINVAL);
+    assert_int_equal(pthread_setspecific(key, &key), EINVAL);
+    assert_int_equal(tss_set(key, &key), thrd_error);
+    assert_int_equal(run_task(set_a_deleted_key, &key, NULL).error, EINVAL);
+}
+
+TEST_MAIN()

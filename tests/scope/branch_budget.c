@@ -1,0 +1,427 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * One budget for all branches of a task: nobody is stopped below it, everybody above it, on however many threads. */
+#include "thieves.h"
+
+#include <sched.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#define THIEVES 3
+#define GRANT ((size_t)64 << 10)
+#define SMALLEST_SLACK ((size_t)64 << 10)
+#define LONGEST_FAST ((size_t)128 << 10) /* the fast path allocates no more without a sample point */
+
+/* Before it calls a limit passed, the library gives a task's other threads a moment to be measured: it yields, then sleeps a
+ * few times. These stand in the place of libc's, so that the result does not depend on the machine's mood: each of those
+ * sleeps is twice as long as the one before. */
+static atomic_bool is_patient;
+static _Thread_local unsigned sleeps;
+
+int sched_yield(void)
+{
+    sleeps = 0;
+    return (int)syscall(SYS_sched_yield);
+}
+
+int nanosleep(const struct timespec *wanted, struct timespec *left)
+{
+    struct timespec time = *wanted;
+    uint64_t ns = (uint64_t)time.tv_nsec << sleeps;
+    if (atomic_load(&is_patient) && time.tv_sec == 0 && ns < UINT64_C(1000000000)) {
+        time.tv_nsec = (long)ns;
+        sleeps += sleeps < 14;
+    }
+    return clock_nanosleep(CLOCK_MONOTONIC, 0, &time, left);
+}
+
+static int start(void **state)
+{
+    (void)state;
+    start_thieves(THIEVES);
+    return 0;
+}
+
+/* --- The allocation limit ----------------------------------------------------------------------------------------- */
+
+/* Random allocations of exactly so many bytes, in branches that fork as they please. */
+struct work {
+    uint64_t seed;
+    size_t bytes; /* a multiple of 16 */
+    bool must_be_stolen;
+};
+
+static int allocate_exactly(size_t bytes, uint64_t *random)
+{
+    while (bytes > 0) {
+        size_t size = (1 + random_below(random, random_below(random, 20) == 0 ? 4096 : 64)) * 16;
+        if (size > bytes)
+            size = bytes;
+        void *block = keep(stint_malloc(size));
+        if (block == NULL)
+            return ENOMEM;
+        stint_free(block);
+        bytes -= size;
+    }
+    return 0;
+}
+
+static int work_in_branches(void *arg, void **value)
+{
+    const struct work *work = arg;
+    uint64_t random = work->seed;
+    (void)value;
+    if (work->bytes < 20000)
+        return allocate_exactly(work->bytes, &random);
+    size_t own = random_below(&random, work->bytes / 16) * 16;
+    struct work rest = { .seed = random_next(&random), .bytes = work->bytes - own };
+    struct fork fork;
+    fork_start(&fork, work_in_branches, &rest);
+    if (work->must_be_stolen)
+        await_theft(&fork);
+    struct work mine = { .seed = random_next(&random), .bytes = own };
+    int error = work_in_branches(&mine, NULL);
+    int stolen_error = fork_join(&fork, NULL);
+    return error != 0 ? error : stolen_error;
+}
+
+static stint_outcome run_work(struct work *work, size_t limit, stint_on_interrupt mode)
+{
+    stint_options options = STINT_OPTIONS_INIT;
+    options.budget.allocation = limit;
+    options.on_interrupt = mode;
+    return run_task(work_in_branches, work, &options);
+}
+
+TEST_WITH(a_task_may_use_its_limit_to_the_last_byte_on_many_threads, start, no_thieves)
+{
+    uint64_t random = 7;
+    for (int round = 0; round < 300; round++) {
+        struct work work = {
+            .seed = random_next(&random),
+            .bytes = (20000 + random_below(&random, 2 * MIB)) / 16 * 16,
+            .must_be_stolen = round % 2 == 0,
+        };
+        stint_outcome outcome = run_work(&work, work.bytes, round % 3 == 0 ? STINT_FAIL : STINT_JUMP);
+        assert_ok(outcome);
+        assert_int_equal(outcome.usage.allocated, work.bytes);
+    }
+}
+
+TEST_WITH(a_byte_more_than_the_limit_is_always_an_error, start, no_thieves)
+{
+    uint64_t random = 8;
+    for (int round = 0; round < 300; round++) {
+        struct work work = {
+            .seed = random_next(&random),
+            .bytes = (20000 + random_below(&random, 2 * MIB)) / 16 * 16,
+            .must_be_stolen = round % 2 == 0,
+        };
+        size_t limit = work.bytes - 1 - random_below(&random, round % 5 == 0 ? work.bytes / 2 : 16);
+        stint_outcome outcome = run_work(&work, limit, STINT_JUMP);
+        assert_limit_passed(outcome);
+        assert_true(outcome.usage.allocated <= limit + THIEVES * GRANT);
+    }
+}
+
+static int grow_in_parallel(void *arg, void **value)
+{
+    unsigned depth = *(unsigned *)arg;
+    (void)value;
+    if (depth == 0) {
+        void *block;
+        while ((block = stint_malloc(64)) != NULL)
+            stint_free(block);
+        return ENOMEM;
+    }
+    unsigned less = depth - 1;
+    struct fork fork;
+    fork_start(&fork, grow_in_parallel, &less);
+    await_theft(&fork);
+    grow_in_parallel(&less, NULL);
+    return fork_join(&fork, NULL);
+}
+
+TEST_WITH(a_limit_is_passed_by_less_than_a_grant_for_each_other_thread, start, no_thieves)
+{
+    for (unsigned round = 0; round < 50; round++) {
+        unsigned depth = 1 + round % 2;
+        size_t limit = (size_t)round * round * round * 100 + 1000;
+        stint_options options = STINT_OPTIONS_INIT;
+        options.budget.allocation = limit;
+        stint_outcome outcome = run_task(grow_in_parallel, &depth, &options);
+        assert_limit_passed(outcome);
+        assert_true(outcome.usage.allocated > limit - 64);
+        assert_true(outcome.usage.allocated <= limit + THIEVES * (limit / 64 < GRANT ? limit / 64 : GRANT));
+    }
+}
+
+static int pass_the_limit(void *arg, void **value)
+{
+    (void)arg;
+    (void)value;
+    keep(stint_malloc(900 * KIB));
+    return 0;
+}
+
+/* What an inner scope was refused has not been charged to anybody. */
+static int try_in_an_inner_scope(void *arg, void **value)
+{
+    stint_options options = STINT_OPTIONS_INIT;
+    options.budget.allocation = KIB;
+    (void)arg;
+    (void)value;
+    for (int i = 0; i < 50; i++) {
+        stint_outcome inner;
+        if (stint_run(pass_the_limit, NULL, &options, &inner) != 0 || inner.reason != STINT_REASON_ALLOCATION_LIMIT)
+            return 1;
+        options.budget.allocation = 0;
+        options.budget.memory = KIB;
+        if (stint_run(pass_the_limit, NULL, &options, &inner) != 0 || inner.reason != STINT_REASON_MEMORY_LIMIT)
+            return 2;
+        options.budget.memory = 0;
+        options.budget.allocation = KIB;
+    }
+    return 0;
+}
+
+static int allocate_beside_inner_scopes(void *arg, void **value)
+{
+    struct fork fork;
+    uint64_t random = 5;
+    (void)value;
+    fork_start(&fork, try_in_an_inner_scope, NULL);
+    await_theft(&fork);
+    int error = allocate_exactly(*(size_t *)arg, &random);
+    int stolen_error = fork_join(&fork, NULL);
+    return error != 0 ? error : stolen_error;
+}
+
+TEST_WITH(what_an_inner_scope_is_refused_takes_nothing_from_the_other_threads, start, no_thieves)
+{
+    size_t bytes = MIB;
+    stint_options options = STINT_OPTIONS_INIT;
+    options.budget.allocation = bytes;
+    options.budget.memory = 2 * MIB;
+    for (int round = 0; round < 30; round++) {
+        stint_outcome outcome = run_task(allocate_beside_inner_scopes, &bytes, &options);
+        assert_ok(outcome);
+        assert_int_equal(outcome.usage.allocated, bytes);
+    }
+}
+
+static int be_absurd_elsewhere(void *arg, void **value)
+{
+    (void)arg;
+    (void)value;
+    return stint_malloc(SIZE_MAX / 2) == NULL ? 0 : 1;
+}
+
+static int lend_an_absurdity(void *arg, void **value)
+{
+    struct fork fork;
+    (void)arg;
+    (void)value;
+    fork_start(&fork, be_absurd_elsewhere, NULL);
+    await_theft(&fork);
+    return fork_join(&fork, NULL);
+}
+
+TEST_WITH(an_impossible_size_passes_a_limit_and_is_merely_refused_without_one, start, no_thieves)
+{
+    stint_options options = STINT_OPTIONS_INIT;
+    assert_ok(run_task(lend_an_absurdity, NULL, &options));
+    options.budget.allocation = SIZE_MAX / 8;
+    assert_limit_passed(run_task(lend_an_absurdity, NULL, &options));
+    options.budget.allocation = 0;
+    options.budget.memory = MIB;
+    assert_outcome(run_task(lend_an_absurdity, NULL, &options), STINT_ERROR, STINT_REASON_MEMORY_LIMIT, ENOMEM);
+}
+
+/* --- Accounts ----------------------------------------------------------------------------------------------------- */
+
+TEST_WITH(an_account_is_exact_when_a_task_of_many_threads_has_ended, start, no_thieves)
+{
+    stint_account *account;
+    stint_account_limits limits = { .allocation = 0, .memory = 64 * MIB, .running = 1 };
+    stint_account_usage usage;
+    uint64_t random = 9;
+    uint64_t sum = 0;
+    assert_int_equal(stint_account_create(NULL, &limits, &account), 0);
+    stint_options options = STINT_OPTIONS_INIT;
+    options.account = account;
+    for (int round = 0; round < 50; round++) {
+        struct work work = { .seed = random_next(&random), .bytes = MIB, .must_be_stolen = true };
+        options.budget.allocation = round % 2 == 0 ? MIB : MIB / 2;
+        stint_outcome outcome = run_task(work_in_branches, &work, &options);
+        assert_int_equal(outcome.status, round % 2 == 0 ? STINT_OK : STINT_ERROR);
+        sum += outcome.usage.allocated;
+        assert_int_equal(stint_account_read(account, &usage), 0);
+        assert_int_equal(usage.allocated, sum);
+        assert_int_equal(usage.memory, 0);
+        assert_int_equal(usage.running, 0);
+    }
+    stint_account_release(account);
+}
+
+TEST_WITH(an_accounts_limit_ends_the_task_whose_branch_passes_it, start, no_thieves)
+{
+    stint_account *account;
+    stint_account_limits limits = { .allocation = MIB };
+    assert_int_equal(stint_account_create(NULL, &limits, &account), 0);
+    stint_options options = STINT_OPTIONS_INIT;
+    options.account = account;
+    struct work work = { .seed = 4, .bytes = 4 * MIB, .must_be_stolen = true };
+    assert_outcome(run_task(work_in_branches, &work, &options), STINT_ERROR, STINT_REASON_ACCOUNT, EDQUOT);
+    stint_account_release(account);
+}
+
+/* --- The memory limit --------------------------------------------------------------------------------------------- */
+
+/* Blocks of a size, until they are so many or the task is stopped; what is live is counted here. */
+static atomic_size_t live;
+static atomic_size_t most_live;
+
+struct hoard {
+    size_t size;
+    unsigned count;
+    unsigned branches; /* others beside this one */
+};
+
+static void count_live(size_t size)
+{
+    size_t now = atomic_fetch_add(&live, size) + size;
+    size_t most = atomic_load(&most_live);
+    while (now > most && !atomic_compare_exchange_weak(&most_live, &most, now))
+        ;
+}
+
+static int hoard(void *arg, void **value)
+{
+    const struct hoard *mine = arg;
+    struct hoard theirs = { .size = mine->size, .count = mine->count, .branches = mine->branches - 1 };
+    struct fork fork;
+    (void)value;
+    if (mine->branches > 0) {
+        fork_start(&fork, hoard, &theirs);
+        await_theft(&fork);
+    }
+    for (unsigned i = 0; i < mine->count; i++) {
+        if (stint_malloc(mine->size) == NULL)
+            return ENOMEM;
+        count_live(mine->size);
+    }
+    return mine->branches > 0 ? fork_join(&fork, NULL) : 0;
+}
+
+static stint_outcome run_hoard(struct hoard *hoarder, size_t limit)
+{
+    stint_options options = STINT_OPTIONS_INIT;
+    options.budget.memory = limit;
+    atomic_store(&live, 0);
+    atomic_store(&most_live, 0);
+    stint_outcome outcome = run_task(hoard, hoarder, &options);
+    await_collection();
+    return outcome;
+}
+
+TEST_WITH(what_branches_hold_together_is_compared_with_the_memory_limit, start, no_thieves)
+{
+    static const size_t sizes[] = { 64, 4096, 100 * KIB, MIB };
+    for (unsigned i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        for (unsigned branches = 1; branches <= THIEVES; branches++) {
+            struct hoard hoarder = { .size = sizes[i], .count = (unsigned)(8 * MIB / sizes[i]), .branches = branches };
+            size_t all = 8 * MIB * (branches + 1);
+            stint_outcome outcome = run_hoard(&hoarder, all + all / 4 + MIB);
+            assert_ok(outcome);
+            assert_in_range(outcome.usage.peak, all - all / 8 - (branches + 1) * (SMALLEST_SLACK + LONGEST_FAST),
+                            all + all / 4 + MIB);
+
+            size_t limit = all / 2;
+            size_t slack = limit / 128 > SMALLEST_SLACK ? limit / 128 : SMALLEST_SLACK;
+            outcome = run_hoard(&hoarder, limit);
+            assert_outcome(outcome, STINT_ERROR, STINT_REASON_MEMORY_LIMIT, ENOMEM);
+            assert_true(atomic_load(&most_live) <= limit + (branches + 1) * (slack + LONGEST_FAST));
+        }
+    }
+}
+
+static atomic_int turn;
+
+static int hold_for_a_while(void *arg, void **value)
+{
+    size_t size = *(size_t *)arg;
+    (void)value;
+    void *block = keep(stint_malloc(size));
+    stint_free(block);
+    atomic_store(&turn, 1);
+    while (atomic_load(&turn) == 1)
+        stint_free(keep(stint_malloc(16)));
+    return block != NULL ? 0 : ENOMEM;
+}
+
+static int hold_one_after_the_other(void *arg, void **value)
+{
+    struct fork fork;
+    (void)value;
+    atomic_store(&turn, 0);
+    fork_start(&fork, hold_for_a_while, arg);
+    await_theft(&fork);
+    while (atomic_load(&turn) == 0)
+        stint_checkpoint();
+    void *block = stint_malloc(*(size_t *)arg);
+    atomic_store(&turn, 2);
+    int error = fork_join(&fork, NULL);
+    return block != NULL ? error : ENOMEM;
+}
+
+TEST_WITH(what_one_branch_has_freed_another_may_hold, start, no_thieves)
+{
+    size_t size = 10 * MIB;
+    stint_options options = STINT_OPTIONS_INIT;
+    options.budget.memory = 12 * MIB;
+    atomic_store(&is_patient, true);
+    for (int round = 0; round < 20; round++) {
+        assert_ok(run_task(hold_one_after_the_other, &size, &options));
+        await_collection();
+    }
+}
+
+static int make_one(void *arg, void **value)
+{
+    *value = stint_malloc(*(size_t *)arg);
+    return 0;
+}
+
+/* The thief keeps a heap whose block the owner frees. */
+static int free_what_a_branch_made(void *arg, void **value)
+{
+    (void)value;
+    for (int i = 0; i < 5; i++) {
+        struct fork fork;
+        void *block = NULL;
+        fork_start(&fork, make_one, arg);
+        await_theft(&fork);
+        if (fork_join(&fork, &block) != 0 || block == NULL)
+            return ENOMEM;
+        stint_free(block);
+        block = stint_malloc(*(size_t *)arg);
+        if (block == NULL)
+            return ENOMEM;
+        stint_free(block);
+    }
+    return 0;
+}
+
+TEST_WITH(blocks_of_an_ended_branch_that_were_freed_elsewhere_do_not_count, start, no_thieves)
+{
+    size_t size = 10 * MIB;
+    stint_options options = STINT_OPTIONS_INIT;
+    options.budget.memory = 12 * MIB;
+    atomic_store(&is_patient, true);
+    for (int round = 0; round < 20; round++)
+        assert_ok(run_task(free_what_a_branch_made, &size, &options));
+}
+
+TEST_MAIN()
