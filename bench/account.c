@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * account.*: what two threads cost each other when their tasks charge one account, beside the same tasks with an account
- * for each thread, and with none. In processor time, which grows when a thread waits for a cache line of the other's. */
+ * account.*: what two threads cost each other when their tasks charge one account, beside the same tasks with an
+ * account for each thread, and with none. In processor time, which grows when a thread waits for a cache line of the
+ * other's. */
 #include <pthread.h>
 #include <stint/stint.h>
 

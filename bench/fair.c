@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * fair.*: what becomes of an account with short requests beside others that have nothing but endless loops, each stopped
- * after a millisecond of processor time and submitted again at once. All of them use the same workers. */
+ * fair.*: what becomes of an account with short requests beside others that have nothing but endless loops, each
+ * stopped after a millisecond of processor time and submitted again at once. All of them use the same workers. */
 #include <stdatomic.h>
 #include <stdlib.h>
 

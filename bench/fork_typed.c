@@ -85,8 +85,11 @@ static size_t measure_plain(double *figures)
 }
 
 const struct bench bench_fork_typed[] = {
-    { .name = "fork.typed", .workers = 1, .unit = "ns/op",
-      .what = "a typed fork and its join, in Fibonacci numbers; one worker", .rounds = 4,
+    { .name = "fork.typed",
+      .workers = 1,
+      .unit = "ns/op",
+      .what = "a typed fork and its join, in Fibonacci numbers; one worker",
+      .rounds = 4,
       .subjects = { { "stint", .prepare = bench_prepare_pool, .measure = measure_typed },
                     { "plain", .prepare = bench_prepare_pool, .measure = measure_plain },
                     { "lace", .program = "stint-bench-lace", .package = "Lace, by meson subprojects download lace" } },

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * A library that takes malloc's place and only hands each call on to mimalloc: what it costs to stand in between, before
- * anything is counted. */
+ * A library that takes malloc's place and only hands each call on to mimalloc: what it costs to stand in between,
+ * before anything is counted. */
 #include <mimalloc.h>
 #include <stddef.h>
 

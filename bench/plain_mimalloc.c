@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * The peer that is plain mimalloc: stint-bench-mimalloc; with forward.c in between, stint-bench-forwarding. For run.* also
- * what a task would cost that is only a heap, and nothing at all; stint-bench-old-heap has the first with mimalloc 2. */
+ * The peer that is plain mimalloc: stint-bench-mimalloc; with forward.c in between, stint-bench-forwarding. For run.*
+ * also what a task would cost that is only a heap, and nothing at all; stint-bench-old-heap has the first with
+ * mimalloc 2. */
 #include <mimalloc.h>
 
 #include "serve.h"

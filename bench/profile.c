@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * profile.*: what a running profile costs work in tasks. Each measurement runs SQLite, libxml2 and Lua with a profile and
- * without, in turns, and gives by how many percent the first took longer. */
+ * profile.*: what a running profile costs work in tasks. Each measurement runs SQLite, libxml2 and Lua with a profile
+ * and without, in turns, and gives by how many percent the first took longer. */
 #include <math.h>
 #include <stdatomic.h>
 #include <stdint.h>

@@ -47,7 +47,7 @@ static size_t run_alloc_ten(double *figures)
  * mimalloc 2.0, where that took less. */
 #define OTHERS                                                                                                         \
     { "new-heap", .program = "stint-bench-mimalloc" },                                                                 \
-        { "old-heap", .program = "stint-bench-old-heap", .package = "libmimalloc-dev of version 2" },                             \
+        { "old-heap", .program = "stint-bench-old-heap", .package = "libmimalloc-dev of version 2" },                  \
     {                                                                                                                  \
         "raw", .program = "stint-bench-mimalloc"                                                                       \
     }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * An event loop that hands work to a pool: lines of standard input, or of pipes and sockets in a server, come in by epoll;
- * each is a task with its own budget; a completion queue is one more descriptor of the loop. The loop never blocks, and
- * never runs the work.
+ * An event loop that hands work to a pool: lines of standard input, or of pipes and sockets in a server, come in by
+ * epoll; each is a task with its own budget; a completion queue is one more descriptor of the loop. The loop never
+ * blocks, and never runs the work.
  *
  *     printf '3\n100\n999999999\n' | examples/epoll
  *

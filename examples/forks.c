@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Fork and join: how many solutions the problem of n queens has, counted by all processors inside one task. The task has
- * a second; when that is over, all of its subtasks are stopped, wherever they run.
+ * Fork and join: how many solutions the problem of n queens has, counted by all processors inside one task. The task
+ * has a second; when that is over, all of its subtasks are stopped, wherever they run.
  *
  *     forks [N]    12 unless given; 18 takes longer than a second */
 #include <stdio.h>

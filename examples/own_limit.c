@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * A limit of one's own, from a profiler's callback: no place in the code may hold more than about 20,000 blocks at once.
- * What finds a leak while it is still small stops the task that leaks, and no other.
+ * A limit of one's own, from a profiler's callback: no place in the code may hold more than about 20,000 blocks at
+ * once. What finds a leak while it is still small stops the task that leaks, and no other.
  *
- * A place is where malloc was called. Blocks are estimated: one that was sampled stands for as many as the mean interval
- * has room for. */
+ * A place is where malloc was called. Blocks are estimated: one that was sampled stands for as many as the mean
+ * interval has room for. */
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>

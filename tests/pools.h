@@ -51,7 +51,8 @@ static inline stint_outcome take(stint_future *future)
     return outcome;
 }
 
-/* A task that hangs fails the test and not the suite: its time is up when nothing else on the machine could explain it. */
+/* A task that hangs fails the test and not the suite: its time is up when nothing else on the machine could explain
+ * it. */
 static inline stint_outcome take_in_time(stint_future *future)
 {
     stint_outcome outcome;

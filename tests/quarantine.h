@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * For tests of how much memory stays: in debug mode a thread keeps its last 64 heaps that were rolled back, and with each
- * mimalloc's records, of itself and of its pages: 4 KiB of 64. */
+ * For tests of how much memory stays: in debug mode a thread keeps its last 64 heaps that were rolled back, and with
+ * each mimalloc's records, of itself and of its pages: 4 KiB of 64. */
 #ifndef TESTS_QUARANTINE_H
 #define TESTS_QUARANTINE_H
 

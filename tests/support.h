@@ -3,7 +3,8 @@
  * What the tests of the ground floor share: cmocka, running a task, random numbers, and the allocation functions in one
  * table, so that a test runs with each family that the build has.
  *
- * A failing assertion jumps, and would leave a scope open: tasks note what they see, and the test asserts afterwards. */
+ * A failing assertion jumps, and would leave a scope open: tasks note what they see, and the test asserts
+ * afterwards. */
 #ifndef TESTS_SUPPORT_H
 #define TESTS_SUPPORT_H
 

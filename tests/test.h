@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * TEST(name) { ... } is a test, which enters itself before main; TEST_MAIN() is the program that runs those of its file, in
- * the order in which they stand there. cmocka's part of a test, for C and C++. */
+ * TEST(name) { ... } is a test, which enters itself before main; TEST_MAIN() is the program that runs those of its
+ * file, in the order in which they stand there. cmocka's part of a test, for C and C++. */
 #ifndef TESTS_TEST_H
 #define TESTS_TEST_H
 
@@ -38,8 +38,8 @@ static inline void add_test(struct CMUnitTest test)
     all->tests[all->count++] = test;
 }
 
-/* With what is done before it and after it, whatever becomes of it; NULL: nothing. Constructors run in the order of their
- * priorities, of which a program has those above 100. */
+/* With what is done before it and after it, whatever becomes of it; NULL: nothing. Constructors run in the order of
+ * their priorities, of which a program has those above 100. */
 #define TEST_WITH(name, setup, teardown)                                                                               \
     static void name(void **);                                                                                         \
     __attribute__((constructor(101 + __LINE__))) static void add_##name(void)                                          \
@@ -60,7 +60,7 @@ static inline int run_all_tests(CMFixtureFunction setup, CMFixtureFunction teard
 #define TEST_MAIN_WITH(setup, teardown)                                                                                \
     int main(void)                                                                                                     \
     {                                                                                                                  \
-        return run_all_tests(setup, teardown);                                                                             \
+        return run_all_tests(setup, teardown);                                                                         \
     }
 
 #define TEST_MAIN() TEST_MAIN_WITH(NULL, NULL)

@@ -2,11 +2,11 @@
  *
  * mimalloc 3.3 or later: the one file that includes mimalloc.h. Any thread, unless a function says otherwise.
  *
- * A heap has pages of its own. Each thread that allocates from it has a part of it, its theap, which finds a block faster
- * than the heap could; it lives until the heap or its thread ends. Any thread may free a block. A heap may be destroyed by
- * any thread, but walked only while nobody else allocates from it, and by the thread
- * that allocated from it as long as that lives: what a thread frees of its own pages is not synchronised. Blocks of the
- * process come from mimalloc's main heap, which this library never changes. */
+ * A heap has pages of its own. Each thread that allocates from it has a part of it, its theap, which finds a block
+ * faster than the heap could; it lives until the heap or its thread ends. Any thread may free a block. A heap may be
+ * destroyed by any thread, but walked only while nobody else allocates from it, and by the thread that allocated from
+ * it as long as that lives: what a thread frees of its own pages is not synchronised. Blocks of the process come from
+ * mimalloc's main heap, which this library never changes. */
 #ifndef STI_ALLOC_BASE_BACKEND_H
 #define STI_ALLOC_BASE_BACKEND_H
 
@@ -29,23 +29,24 @@ static inline sti_backend_theap *sti_backend_heap_theap(sti_backend_heap *heap)
     return mi_heap_theap(heap);
 }
 
-/* A page whose blocks are all in use is mimalloc's to give up, to whoever frees one of them first. While somebody does, a walk
- * of that page's blocks, or its move to another heap, would take the page from under him, or he from under it: none of
- * this is locked. A heap keeps so many full pages of each size of small blocks, and this is the most that mimalloc can
- * be told to.
+/* A page whose blocks are all in use is mimalloc's to give up, to whoever frees one of them first. While somebody does,
+ * a walk of that page's blocks, or its move to another heap, would take the page from under him, or he from under it:
+ * none of this is locked. A heap keeps so many full pages of each size of small blocks, and this is the most that
+ * mimalloc can be told to.
  *
- * But whenever it looks for a page with room, mimalloc passes all of these: with 32, that was half of what an allocation
- * cost a task more than outside (libxml2: 2.4 of 5.5 percent of its instructions). So a heap whose pages it may give up, because it is
- * destroyed whole, keeps fewer. Not mimalloc's own 2: a retired heap that has given one up is used again later (heap.h). */
+ * But whenever it looks for a page with room, mimalloc passes all of these: with 32, that was half of what an
+ * allocation cost a task more than outside (libxml2: 2.4 of 5.5 percent of its instructions). So a heap whose pages it
+ * may give up, because it is destroyed whole, keeps fewer. Not mimalloc's own 2: a retired heap that has given one up
+ * is used again later (heap.h). */
 #define STI_BACKEND_FULL_PAGES 32
 #define STI_BACKEND_FEW_FULL_PAGES 8
 #define STI_BACKEND_KEPT_BLOCK ((size_t)4 << 10) /* small is what is no larger, */
 #define STI_BACKEND_KEPT ((size_t)3 << 19)       /* and a heap with no more of them than this has given up no page, */
                                                  /* unless it was made with few */
 
-/* mimalloc takes memory from the system in arenas, and a heap with a page in one has a record of 11 bytes for each 64 KiB of
- * all of it. That is 180 KiB where an arena has 1 GiB, as mimalloc has it if nobody says otherwise, and half of what it takes
- * to make a heap. In KiB; later arenas are larger. */
+/* mimalloc takes memory from the system in arenas, and a heap with a page in one has a record of 11 bytes for each 64
+ * KiB of all of it. That is 180 KiB where an arena has 1 GiB, as mimalloc has it if nobody says otherwise, and half of
+ * what it takes to make a heap. In KiB; later arenas are larger. */
 #define STI_BACKEND_ARENA (128L << 10)
 #define STI_BACKEND_ARENA_UNASKED (1024L << 10)
 
@@ -57,9 +58,9 @@ static inline void sti_backend_prepare(void)
         mi_option_set(mi_option_arena_reserve, STI_BACKEND_ARENA);
 }
 
-/* With the calling thread's part of it. How many full pages a part keeps is an option of the process's, read when the part is
- * made: so one at a time. A part that somebody makes meanwhile of another heap, outside of this library, keeps fewer as well.
- * NULL: out of memory. */
+/* With the calling thread's part of it. How many full pages a part keeps is an option of the process's, read when the
+ * part is made: so one at a time. A part that somebody makes meanwhile of another heap, outside of this library, keeps
+ * fewer as well. NULL: out of memory. */
 static inline sti_backend_heap *sti_backend_heap_new(bool few_full_pages)
 {
     if (few_full_pages)
@@ -87,9 +88,10 @@ static inline void sti_backend_theap_collect(sti_backend_theap *theap, bool give
     mi_theap_collect(theap, give_back);
 }
 
-/* The same of the process's heap; the free pages of all heaps go back to the system then, at once: each by itself. Unless
- * it is told otherwise, mimalloc gives 2 MiB back or nothing, where the system has pages of that size, and the smallest
- * thing that lives among many freed heaps keeps so much. Two at once: what one of them gives back may be coarser. */
+/* The same of the process's heap; the free pages of all heaps go back to the system then, at once: each by itself.
+ * Unless it is told otherwise, mimalloc gives 2 MiB back or nothing, where the system has pages of that size, and the
+ * smallest thing that lives among many freed heaps keeps so much. Two at once: what one of them gives back may be
+ * coarser. */
 static inline void sti_backend_process_collect(void)
 {
     bool is_unasked = mi_option_get(mi_option_minimal_purge_size) == 0;
@@ -278,7 +280,8 @@ static inline void sti_backend_free(void *block)
     mi_free(block);
 }
 
-/* Of any address. mimalloc 2 does not know the region of what the system placed beyond 20 TiB, but the heap of each block. */
+/* Of any address. mimalloc 2 does not know the region of what the system placed beyond 20 TiB, but the heap of each
+ * block. */
 static inline bool sti_backend_has_made(const void *block)
 {
     return mi_is_in_heap_region(block) || mi_check_owned(block);
@@ -321,8 +324,8 @@ static inline void sti_backend_on_error(void (*heard)(int error, void *unused))
     mi_register_error(heard, NULL);
 }
 
-/* mimalloc calls a function, on the allocating thread, once in a thousand times that it leaves its own fast path. It may
- * allocate. Forced ones come with a collection. NULL: none. */
+/* mimalloc calls a function, on the allocating thread, once in a thousand times that it leaves its own fast path. It
+ * may allocate. Forced ones come with a collection. NULL: none. */
 static inline void sti_backend_on_heartbeat(void (*beat)(bool force, unsigned long long count, void *unused))
 {
     mi_register_deferred_free(beat, NULL);

@@ -2,8 +2,8 @@
  *
  * Return addresses; see caller.h. Any thread.
  *
- * Where libc and the loader lie is found once, when the library is loaded. Any other address is asked of the loader's own
- * index (_dl_find_object, glibc 2.35), which takes no lock and is true through every dlopen and dlclose. */
+ * Where libc and the loader lie is found once, when the library is loaded. Any other address is asked of the loader's
+ * own index (_dl_find_object, glibc 2.35), which takes no lock and is true through every dlopen and dlclose. */
 #include "caller.h"
 
 #include <dlfcn.h>
@@ -29,7 +29,7 @@ unsigned sti_rules_off;
 struct sti_caller_system sti_caller_system;
 extern int register_destructor(void (*)(void *), void *, void *) __asm__("__cxa_thread_atexit_impl");
 static struct sti_caller_module thread_atexit; /* the code of this function of libc's */
-static struct sti_caller_system waiting; /* the same, though a test clears the other: caller.h */
+static struct sti_caller_system waiting;       /* the same, though a test clears the other: caller.h */
 
 struct sti_caller_module sti_caller_module_at(const struct dl_phdr_info *info)
 {
@@ -68,8 +68,8 @@ bool sti_caller_module_is_ours(const struct dl_phdr_info *info)
            is_part(&module);
 }
 
-/* Names of protected modules: a file name is meant when it continues with '.' or '-' or ends there. The list only grows;
- * release publishes an entry, acquire finds it whole. */
+/* Names of protected modules: a file name is meant when it continues with '.' or '-' or ends there. The list only
+ * grows; release publishes an entry, acquire finds it whole. */
 struct protected_name {
     const struct protected_name *next;
     size_t length;
@@ -81,11 +81,19 @@ struct protected_name {
         (following), sizeof(module) - 1, (module)                                                                      \
     }
 static const struct protected_name built_in[] = {
-    BUILT_IN("libc", &built_in[1]),        BUILT_IN("ld-linux", &built_in[2]),  BUILT_IN("libstdc++", &built_in[3]),
-    BUILT_IN("libgcc_s", &built_in[4]),    BUILT_IN("libc++", &built_in[5]),    BUILT_IN("libc++abi", &built_in[6]),
-    BUILT_IN("libmimalloc", &built_in[7]), BUILT_IN("libunwind", &built_in[8]), BUILT_IN("linux-vdso", &built_in[9]),
+    BUILT_IN("libc", &built_in[1]),
+    BUILT_IN("ld-linux", &built_in[2]),
+    BUILT_IN("libstdc++", &built_in[3]),
+    BUILT_IN("libgcc_s", &built_in[4]),
+    BUILT_IN("libc++", &built_in[5]),
+    BUILT_IN("libc++abi", &built_in[6]),
+    BUILT_IN("libmimalloc", &built_in[7]),
+    BUILT_IN("libunwind", &built_in[8]),
+    BUILT_IN("linux-vdso", &built_in[9]),
     BUILT_IN("libck", &built_in[10]), /* what this library does in it is half done */
-    BUILT_IN("libgomp", &built_in[11]),    BUILT_IN("libomp", &built_in[12]),   BUILT_IN("libomp5", &built_in[13]),
+    BUILT_IN("libgomp", &built_in[11]),
+    BUILT_IN("libomp", &built_in[12]),
+    BUILT_IN("libomp5", &built_in[13]),
     BUILT_IN("libiomp5", NULL),
 };
 #define OPENMP 10 /* the first of OpenMP's */
@@ -116,8 +124,8 @@ static int classify(struct dl_phdr_info *info, size_t size, void *unused)
     struct sti_caller_module module = sti_caller_module_at(info);
     if (sti_caller_is_openmp(info->dlpi_name))
         sti_module_keep_at_start(module);
-    /* A function that can be nobody's but libc's; and what the loader says of itself: clang's sanitizers have functions of
-     * the loader's names in the program. */
+    /* A function that can be nobody's but libc's; and what the loader says of itself: clang's sanitizers have functions
+     * of the loader's names in the program. */
     if (sti_caller_in(&module, (const void *)(uintptr_t)abs))
         sti_caller_system.libc = module;
     else if (info->dlpi_addr == _r_debug.r_ldbase)
@@ -181,8 +189,8 @@ bool sti_caller_must_wait(const void *caller)
 
 static bool is_of_cxx(const char *path)
 {
-    return sti_caller_is_named(path, "libstdc++", 9) || sti_caller_is_named(path, "libc++", 6) || sti_caller_is_named(path, "libc++abi", 9) ||
-           sti_caller_is_named(path, "libgcc_s", 8);
+    return sti_caller_is_named(path, "libstdc++", 9) || sti_caller_is_named(path, "libc++", 6) ||
+           sti_caller_is_named(path, "libc++abi", 9) || sti_caller_is_named(path, "libgcc_s", 8);
 }
 
 static bool is_protected_name(const char *path)
@@ -269,7 +277,8 @@ static void note_met(struct walk *walk, uintptr_t stack_pointer, uintptr_t addre
 #if defined(__x86_64__)
     const uintptr_t *word = (const uintptr_t *)stack_pointer - 1;
     if (!walk->jumped && walk->frames > FRAMES_A_QUESTION && *word == address)
-        walk->met = (struct sti_caller_met){ .word = word, .address = address, .left = walk->frames / FRAMES_A_QUESTION };
+        walk->met =
+            (struct sti_caller_met){ .word = word, .address = address, .left = walk->frames / FRAMES_A_QUESTION };
 #else
     (void)walk;
     (void)stack_pointer;
@@ -324,7 +333,8 @@ static bool is_safe(struct walk *walk)
 {
     if (!sti_rule_is_on(STI_RULE_STACK))
         return true;
-    /* A coroutine's stack, or a signal's, that lies above: what is below it on the scope's own is not seen from here. */
+    /* A coroutine's stack, or a signal's, that lies above: what is below it on the scope's own is not seen from
+     * here. */
     uintptr_t here = (uintptr_t)__builtin_frame_address(0);
     if (here > walk->scope)
         return false;

@@ -3,14 +3,14 @@
  * Return addresses: whose code asked for this block? The one room that knows them.
  *
  * What libc and the dynamic loader allocate for themselves (a stdio buffer, a FILE, a locale, a link map) outlives the
- * task that happened to be running, so it must come from the process's heap; and code that is in the middle of libc must
- * not be jumped out of. Both are told by the return address of the allocation. A tail call shows the caller's caller:
- * then libc's frame is gone already, and the block is its caller's, as it should be.
+ * task that happened to be running, so it must come from the process's heap; and code that is in the middle of libc
+ * must not be jumped out of. Both are told by the return address of the allocation. A tail call shows the caller's
+ * caller: then libc's frame is gone already, and the block is its caller's, as it should be.
  *
- * Before a jump the whole stack is walked, from here to the scope: a frame of a protected module in between (qsort under
- * a comparator, getaddrinfo under a name-service module, dlopen under a constructor) would be left half done. Protected
- * are libc, the loader, the C++ runtime, mimalloc, and what stint_module_protect adds. A frame that cannot be unwound
- * might hide one, so it protects too. */
+ * Before a jump the whole stack is walked, from here to the scope: a frame of a protected module in between (qsort
+ * under a comparator, getaddrinfo under a name-service module, dlopen under a constructor) would be left half done.
+ * Protected are libc, the loader, the C++ runtime, mimalloc, and what stint_module_protect adds. A frame that cannot be
+ * unwound might hide one, so it protects too. */
 #ifndef STI_ALLOC_BASE_CALLER_H
 #define STI_ALLOC_BASE_CALLER_H
 
@@ -23,8 +23,8 @@ struct sti_caller_module {
     uintptr_t size;
 };
 
-/* Filled in when the library is loaded. From then on stint_module_keep makes the two short ways shorter, and nothing else
- * changes it. */
+/* Filled in when the library is loaded. From then on stint_module_keep makes the two short ways shorter, and nothing
+ * else changes it. */
 extern struct sti_caller_system {
     struct sti_caller_module libc;
     struct sti_caller_module loader;
@@ -65,7 +65,8 @@ static inline bool sti_caller_is_system(const void *caller)
     return sti_caller_is_libc(caller) || sti_caller_is_loader(caller);
 }
 
-/* Is it libc's or the loader's own, or that of a module that is kept (lasting.h), where an interrupt that is due has to wait? Cold. */
+/* Is it libc's or the loader's own, or that of a module that is kept (lasting.h), where an interrupt that is due has to
+ * wait? Cold. */
 bool sti_caller_must_wait(const void *caller);
 
 /* Would it end the process if it were refused: the loader, and what in libc registers destructors of thread_local
@@ -78,8 +79,8 @@ bool sti_caller_ends_process(const void *caller);
 #define STI_CALLER_UNINSTRUMENTED __attribute__((no_sanitize("thread", "address", "undefined")))
 #endif
 
-/* An address in a module that is a part of this library and was loaded later, as the one that writes profiles: its code is
- * this library's, too. Any thread. */
+/* An address in a module that is a part of this library and was loaded later, as the one that writes profiles: its code
+ * is this library's, too. Any thread. */
 void sti_caller_note_part(const void *address);
 
 /* Is it in the module that this library is in? */
@@ -97,8 +98,8 @@ bool sti_caller_is_openmp(const char *path);
 /* Is the instruction in a protected module, in this library or in the vDSO? Safe in signal handlers. */
 bool sti_caller_is_protected(uintptr_t instruction);
 
-/* Where a walk met a protected frame. The word on the stack that says so can be asked again, without a walk, as often as
- * makes the next walk cheap by comparison: it may be stale when the frame has gone. All bytes 0: nowhere. */
+/* Where a walk met a protected frame. The word on the stack that says so can be asked again, without a walk, as often
+ * as makes the next walk cheap by comparison: it may be stale when the frame has gone. All bytes 0: nowhere. */
 struct sti_caller_met {
     const uintptr_t *word; /* a return address into that frame, */
     uintptr_t address;     /* this one */
@@ -109,19 +110,18 @@ struct sti_caller_met {
 /* Is it still there? No, too, when it has been asked often enough. */
 bool sti_caller_still_meets(struct sti_caller_met *met);
 
-/* Walk from here to the frame that runs a scope, on this stack. True: no frame of a protected module lies between; otherwise
- * met (may be NULL) says where, if that can be said. Frames up to the stack pointer above are left out: those of a
- * signal handler, for
- * whom it is the interrupted one; otherwise 0. 2 to 15 microseconds, and 0.4 for each frame of a deep stack. Safe in signal
- * handlers. */
+/* Walk from here to the frame that runs a scope, on this stack. True: no frame of a protected module lies between;
+ * otherwise met (may be NULL) says where, if that can be said. Frames up to the stack pointer above are left out: those
+ * of a signal handler, for whom it is the interrupted one; otherwise 0. 2 to 15 microseconds, and 0.4 for each frame of
+ * a deep stack. Safe in signal handlers. */
 bool sti_caller_stack_is_safe(uintptr_t scope, uintptr_t above, struct sti_caller_met *met);
 
 /* The same, but frames of the C++ runtime do not count: it counts on an exception wherever it allocates. */
 bool sti_caller_stack_is_safe_to_cut(uintptr_t scope);
 
-/* --- The rules of automatic masking, each with a switch that only tests touch: a test that switches one rule off, and sees
- * something break, shows that the rule is needed. All are on in a program. Asked on cold paths only: where an interrupt
- * is already due, or something rare begins. Written before the first scope, read by any thread. */
+/* --- The rules of automatic masking, each with a switch that only tests touch: a test that switches one rule off, and
+ * sees something break, shows that the rule is needed. All are on in a program. Asked on cold paths only: where an
+ * interrupt is already due, or something rare begins. Written before the first scope, read by any thread. */
 
 enum {
     STI_RULE_CALLER = 1 << 0,         /* no interrupt in an allocation of libc's or the loader's own */
@@ -152,10 +152,10 @@ static inline bool sti_rule_is_on(unsigned rule)
     return __builtin_expect((sti_rules_off & rule) == 0, 1);
 }
 
-/* --- Functions of libc's whose own blocks are for their caller to free. Nearly all that libc allocates is its own, and outlives
- * a task; these blocks are the task's, as if it had made them itself. Two kinds: functions that call malloc themselves, and
- * for nothing else, are told by the address that calls; the others have overrides (override_handed_over.c), which put
- * the task's block in the place of libc's. Any thread. */
+/* --- Functions of libc's whose own blocks are for their caller to free. Nearly all that libc allocates is its own, and
+ * outlives a task; these blocks are the task's, as if it had made them itself. Two kinds: functions that call malloc
+ * themselves, and for nothing else, are told by the address that calls; the others have overrides
+ * (override_handed_over.c), which put the task's block in the place of libc's. Any thread. */
 
 /* Is it in one of the former? Of an address in libc. Cold. */
 bool sti_handed_over(const void *caller);

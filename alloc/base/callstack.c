@@ -15,10 +15,10 @@
 
 /* --- Callstacks. Any thread.
  *
- * The cache. An entry is one word, so it is read and written whole: the return address without its lowest bits, which say
- * where in the cache it is, and its rule. Entries are overwritten by others and by nothing else. So after a dlclose an
- * address that comes to lie in another module may have the old rule for a while: then a callstack is wrong from there on.
- * No step of it goes down the stack or far up, so that it reads nothing but the stack. */
+ * The cache. An entry is one word, so it is read and written whole: the return address without its lowest bits, which
+ * say where in the cache it is, and its rule. Entries are overwritten by others and by nothing else. So after a dlclose
+ * an address that comes to lie in another module may have the old rule for a while: then a callstack is wrong from
+ * there on. No step of it goes down the stack or far up, so that it reads nothing but the stack. */
 
 struct slow_walk {
     void **frames;

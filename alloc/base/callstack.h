@@ -44,21 +44,22 @@ static inline int64_t sti_leb128_signed(const uint8_t **at)
     return (int64_t)sti_leb128_read(at, true);
 }
 
-/* --- Callstacks, taken at any allocation: in libc's own, in the loader's, on any stack, with any lock held. Takes no lock and
- * allocates nothing. Any thread.
+/* --- Callstacks, taken at any allocation: in libc's own, in the loader's, on any stack, with any lock held. Takes no
+ * lock and allocates nothing. Any thread.
  *
- * Debian's code has no frame pointers, and where there are none, what looks like one is any number. So each return address
- * is looked up in the call frame tables that every module has for exceptions. To read them takes 0.1 to 0.5 µs a frame,
- * far too long; but at one address the rule is always the same, and nearly always of one form: the frame above begins at
- * the stack pointer (or at the frame pointer) plus a number. Such a rule fits in a word, and a cache of them makes a frame
- * cost a few nanoseconds. Where a frame has no such rule (a signal's), the whole stack is unwound by libgcc. */
+ * Debian's code has no frame pointers, and where there are none, what looks like one is any number. So each return
+ * address is looked up in the call frame tables that every module has for exceptions. To read them takes 0.1 to 0.5 µs
+ * a frame, far too long; but at one address the rule is always the same, and nearly always of one form: the frame above
+ * begins at the stack pointer (or at the frame pointer) plus a number. Such a rule fits in a word, and a cache of them
+ * makes a frame cost a few nanoseconds. Where a frame has no such rule (a signal's), the whole stack is unwound by
+ * libgcc. */
 
 /* Fill in at most depth return addresses, the innermost first, and say how many. caller is the first: frames below it
  * are this library's. */
 size_t sti_callstack(void **frames, size_t depth, const void *caller);
 
-/* --- How to get from a frame to its caller's on x86-64, read from a module's call frame tables (DWARF's, in the form that
- * the LSB gives .eh_frame and .eh_frame_hdr). Takes no lock, allocates nothing. Any thread.
+/* --- How to get from a frame to its caller's on x86-64, read from a module's call frame tables (DWARF's, in the form
+ * that the LSB gives .eh_frame and .eh_frame_hdr). Takes no lock, allocates nothing. Any thread.
  *
  * CFA, the canonical frame address, is where the caller's stack pointer is after the return; the return address lies
  * right below it. */
@@ -79,7 +80,8 @@ struct sti_frame_rule {
 /* Of the frame that is at this instruction. */
 struct sti_frame_rule sti_frame_rule(uintptr_t instruction);
 
-/* Where the function begins and ends that the instruction is in, or the part of it that lies together. False: unknown. */
+/* Where the function begins and ends that the instruction is in, or the part of it that lies together. False:
+ * unknown. */
 bool sti_frame_function(uintptr_t instruction, uintptr_t *begin, uintptr_t *end);
 
 #endif

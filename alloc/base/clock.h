@@ -34,14 +34,14 @@ static inline clockid_t sti_clock_of_thread(int id)
     return (~(clockid_t)id << 3) | 6;
 }
 
-/* --- The time as sti_clock_now tells it, for half its price. A reading of the system's clock is 20 ns, of the processor's
- * counter 10; and an empty task reads the clock twice. So within a millisecond of a reading of the system's clock the
- * counter tells how long ago that was; then the system's is read again. Its thread only.
+/* --- The time as sti_clock_now tells it, for half its price. A reading of the system's clock is 20 ns, of the
+ * processor's counter 10; and an empty task reads the clock twice. So within a millisecond of a reading of the system's
+ * clock the counter tells how long ago that was; then the system's is read again. Its thread only.
  *
- * How fast the counter runs each thread finds out by itself, in its first 10 milliseconds with a task, and checks whenever
- * it reads the system's clock: where the two disagree by more than a thousandth (the machine slept, or was moved to
- * another) it finds out anew. The error is below a microsecond: the counter's rate is known to 1 in 10,000, and is not
- * read in order with what is around it. Other processors than x86-64 read the system's clock. */
+ * How fast the counter runs each thread finds out by itself, in its first 10 milliseconds with a task, and checks
+ * whenever it reads the system's clock: where the two disagree by more than a thousandth (the machine slept, or was
+ * moved to another) it finds out anew. The error is below a microsecond: the counter's rate is known to 1 in 10,000,
+ * and is not read in order with what is around it. Other processors than x86-64 read the system's clock. */
 
 /* Zeros at first. */
 struct sti_quick_clock {

@@ -2,8 +2,8 @@
  *
  * Reading x86-64 instructions; see instruction.h. Any thread.
  *
- * Prefixes, an opcode of one of four maps, an operand in a register or memory (ModRM, SIB, displacement), a constant. What
- * compilers never write in 64-bit code is not understood. */
+ * Prefixes, an opcode of one of four maps, an operand in a register or memory (ModRM, SIB, displacement), a constant.
+ * What compilers never write in 64-bit code is not understood. */
 #include "instruction.h"
 
 #include <stddef.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * What has to be known of an x86-64 instruction to follow the ways through a function: how long it is, where it leads, and
- * which place in memory it names ("Intel 64 and IA-32 Architectures Software Developer's Manual", volume 2, appendix A).
- * Takes no lock, allocates nothing. Any thread, signal handlers too. */
+ * What has to be known of an x86-64 instruction to follow the ways through a function: how long it is, where it leads,
+ * and which place in memory it names ("Intel 64 and IA-32 Architectures Software Developer's Manual", volume 2,
+ * appendix A). Takes no lock, allocates nothing. Any thread, signal handlers too. */
 #ifndef STI_ALLOC_BASE_INSTRUCTION_H
 #define STI_ALLOC_BASE_INSTRUCTION_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What lasts as long as the process: modules that are never unloaded, and whether the variables in them can be read; see
- * lasting.h. Any thread. */
+ * What lasts as long as the process: modules that are never unloaded, and whether the variables in them can be read;
+ * see lasting.h. Any thread. */
 #include "lasting.h"
 
 #include <dlfcn.h>
@@ -239,8 +239,8 @@ static int keep_found(struct sought *sought)
     return error;
 }
 
-/* As stint_mask and stint_unmask, which stand above this floor's base; but the end is no sample point: the next allocation
- * is, if an interrupt is due. */
+/* As stint_mask and stint_unmask, which stand above this floor's base; but the end is no sample point: the next
+ * allocation is, if an interrupt is due. */
 static void begin_masked(void)
 {
     if (sti_thread_metered != NULL)
@@ -308,9 +308,9 @@ long sti_readable_copy(void *to, uintptr_t from, size_t size)
     return copied;
 }
 
-/* --- Overrides of what forbids pages to be read: a page of a module's data that is must not be scanned for roots. In every
- * build, as it replaces no allocation. Any thread; nothing but a system call, as the first may come before any constructor
- * of ours. */
+/* --- Overrides of what forbids pages to be read: a page of a module's data that is must not be scanned for roots. In
+ * every build, as it replaces no allocation. Any thread; nothing but a system call, as the first may come before any
+ * constructor of ours. */
 
 STINT_API int mprotect(void *address, size_t length, int protection);
 STINT_API int pkey_mprotect(void *address, size_t length, int protection, int key);

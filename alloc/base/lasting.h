@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What lasts as long as the process: modules that are never unloaded, and whether the variables in them can be read. Any
- * thread. */
+ * What lasts as long as the process: modules that are never unloaded, and whether the variables in them can be read.
+ * Any thread. */
 #ifndef STI_ALLOC_BASE_LASTING_H
 #define STI_ALLOC_BASE_LASTING_H
 
@@ -12,14 +12,14 @@
 
 #include "caller.h"
 
-/* --- Modules that are never unloaded: the program, and what it and its libraries were linked with, as the loader has found it
- * when the program started. Their variables can be read without the loader's lock. Any thread. */
+/* --- Modules that are never unloaded: the program, and what it and its libraries were linked with, as the loader has
+ * found it when the program started. Their variables can be read without the loader's lock. Any thread. */
 
 /* False: it may be unloaded, or nothing is known of it. Takes no lock. */
 bool sti_module_lasts(const struct dl_phdr_info *info);
 
-/* --- Modules whose blocks are the process's: what stint_module_keep names (include/stint/roots.h), and runtimes of OpenMP, for
- * their threads and teams. Any thread. */
+/* --- Modules whose blocks are the process's: what stint_module_keep names (include/stint/roots.h), and runtimes of
+ * OpenMP, for their threads and teams. Any thread. */
 
 #define STI_KEPT_MODULES 32
 
@@ -29,11 +29,12 @@ void sti_module_keep_at_start(struct sti_caller_module module);
 /* Copy them, and say how many they are. */
 size_t sti_kept_modules(struct sti_caller_module *modules);
 
-/* Code at this address does what a runtime of OpenMP does before it is at work: if that is what it is, keep its module. */
+/* Code at this address does what a runtime of OpenMP does before it is at work: if that is what it is, keep its
+ * module. */
 void sti_keep_openmp(const void *caller);
 
-/* --- Whether the process's variables can be read where they lie: a program may forbid it to pages of its own data, a guard
- * page in a static array or a secret. Any thread. */
+/* --- Whether the process's variables can be read where they lie: a program may forbid it to pages of its own data, a
+ * guard page in a static array or a secret. Any thread. */
 
 /* The program has forbidden some page of a module's data to be read (lasting.c). Once is for ever. */
 void sti_readable_no_more(void);
@@ -41,8 +42,8 @@ void sti_readable_no_more(void);
 /* Has it not? */
 bool sti_readable_all(void);
 
-/* Copy a page's words, asking the system whether they can be read. The bytes copied, 0 where they cannot be; negative: the
- * system does not answer such questions. */
+/* Copy a page's words, asking the system whether they can be read. The bytes copied, 0 where they cannot be; negative:
+ * the system does not answer such questions. */
 long sti_readable_copy(void *to, uintptr_t from, size_t size);
 
 /* Is it that of a runtime of OpenMP, or of what stint_module_keep has added? Their blocks are the process's.

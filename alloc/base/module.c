@@ -19,9 +19,9 @@
 
 /* --- Reading a module's table of symbols. Any thread.
  *
- * By its GNU hash table ("ELF GNU hash", Jelinek 2006), which every module has since then, but where its linker was told
- * otherwise: a Bloom filter says most often that a name is not there; a bucket leads to the first symbol of a chain, whose
- * last hash is odd. Symbols that the module only uses are in no chain. */
+ * By its GNU hash table ("ELF GNU hash", Jelinek 2006), which every module has since then, but where its linker was
+ * told otherwise: a Bloom filter says most often that a name is not there; a bucket leads to the first symbol of a
+ * chain, whose last hash is odd. Symbols that the module only uses are in no chain. */
 
 #define NOT_THE_DEFAULT 0x8000 /* of a version */
 #define BITS_OF_WORD (8 * sizeof(ElfW(Addr)))
@@ -219,8 +219,8 @@ void sti_module_visit_functions(struct sti_module module, sti_module_visit_fn *v
         for (; !last; index++) {
             const ElfW(Sym) *symbol = &tables.symbols[index];
             if (symbol->st_shndx != SHN_UNDEF && has_address(symbol) && ELF64_ST_TYPE(symbol->st_info) == STT_FUNC)
-                visit(tables.strings + symbol->st_name, (const void *)(tables.base + symbol->st_value),
-                      symbol->st_size, arg);
+                visit(tables.strings + symbol->st_name, (const void *)(tables.base + symbol->st_value), symbol->st_size,
+                      arg);
             last = (tables.chains[index - tables.first_hashed] & 1) != 0;
         }
     }
@@ -263,8 +263,9 @@ static const struct {
 static atomic_bool malloc_is_another_s;
 static atomic_bool has_looked;
 
-/* Where a program that is linked at a fixed place takes a function's address, that is one of a jump in the program: it is
- * found there, but not defined. Those modules that were loaded with the program are listed in the order of the search. */
+/* Where a program that is linked at a fixed place takes a function's address, that is one of a jump in the program: it
+ * is found there, but not defined. Those modules that were loaded with the program are listed in the order of the
+ * search. */
 static const struct link_map *definer(const char *symbol)
 {
     const void *address = dlsym(RTLD_DEFAULT, symbol);
@@ -406,9 +407,9 @@ bool stint_malloc_is_overridden(void)
     X(sti_plain_rwlock_wrlock, pthread_rwlock_wrlock, (pthread_rwlock_t * lock), (lock))                               \
     X(sti_plain_rwlock_unlock, pthread_rwlock_unlock, (pthread_rwlock_t * lock), (lock))
 
-/* Until they are found each is one that finds them all: the first call may come from a constructor before ours, but must not
- * come with a lock held, under which the loader's would be taken. relaxed: what the pointers lead to was there before this
- * library, and two threads at once find the same. */
+/* Until they are found each is one that finds them all: the first call may come from a constructor before ours, but
+ * must not come with a lock held, under which the loader's would be taken. relaxed: what the pointers lead to was there
+ * before this library, and two threads at once find the same. */
 #define POINTER(plain, name, parameters, arguments)                                                                    \
     static int first_##name parameters;                                                                                \
     static int(*_Atomic libc_##name) parameters = first_##name;

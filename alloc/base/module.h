@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * The modules of the process: what their symbols are called, whose functions the program uses, and whether its mimalloc is
- * the one that this library was compiled for; and libc's own functions, whatever this library overrides. Any thread. */
+ * The modules of the process: what their symbols are called, whose functions the program uses, and whether its mimalloc
+ * is the one that this library was compiled for; and libc's own functions, whatever this library overrides. Any
+ * thread. */
 #ifndef STI_ALLOC_BASE_MODULE_H
 #define STI_ALLOC_BASE_MODULE_H
 
@@ -17,10 +18,10 @@
 #include <stint/link.h>
 #include <time.h>
 
-/* --- What a module defines itself and lets others see, asked of the module. dlsym cannot be asked that: it goes on from one module to
- * others, in an order that depends on how the program is linked; it takes the loader's lock; and where it is given a module
- * that nobody has opened it ends the process. Any thread, before this library's constructors too; the module must stay loaded.
- * Takes no lock, allocates nothing. */
+/* --- What a module defines itself and lets others see, asked of the module. dlsym cannot be asked that: it goes on
+ * from one module to others, in an order that depends on how the program is linked; it takes the loader's lock; and
+ * where it is given a module that nobody has opened it ends the process. Any thread, before this library's constructors
+ * too; the module must stay loaded. Takes no lock, allocates nothing. */
 
 struct sti_module {
     uintptr_t base;
@@ -34,11 +35,12 @@ struct link_map *sti_module_of(const void *address);
 struct sti_module sti_module_loaded(const struct link_map *module);
 struct sti_module sti_module_at(const struct dl_phdr_info *info);
 
-/* The address of a function or variable that the module defines, in its default version where it has several; NULL: it defines
- * none, or a function that is chosen as the program starts (an indirect one). */
+/* The address of a function or variable that the module defines, in its default version where it has several; NULL: it
+ * defines none, or a function that is chosen as the program starts (an indirect one). */
 void *sti_module_symbol(struct sti_module module, const char *name);
 
-/* Of which function the loader puts the address into this place in the module, now or at the first call; NULL: not known. */
+/* Of which function the loader puts the address into this place in the module, now or at the first call; NULL: not
+ * known. */
 const char *sti_module_imported(struct sti_module module, const void *place);
 
 /* Was it linked with a library whose file is called so, up to what follows? */
@@ -67,8 +69,8 @@ void *sti_libc_function(const char *name);
 
 /* --- Whose functions the program uses; include/stint/link.h says why that matters. Any thread. --- */
 
-/* Set by the first call that runs something, where all functions are ours. That stays so: what is loaded later comes later in
- * the order of the search. */
+/* Set by the first call that runs something, where all functions are ours. That stays so: what is loaded later comes
+ * later in the order of the search. */
 extern atomic_bool sti_link_is_good __attribute__((visibility("hidden")));
 
 /* The same before that is known, and where the flags may allow it all the same. */
@@ -86,19 +88,19 @@ static inline bool sti_link_flags_valid(unsigned flags)
     return (flags & ~STINT_ALLOW_UNMETERED) == 0;
 }
 
-/* Is the malloc that the program uses ours? Where it is not, what we make for a caller to free has to come from that one.
- * Before this library's constructors too. */
+/* Is the malloc that the program uses ours? Where it is not, what we make for a caller to free has to come from that
+ * one. Before this library's constructors too. */
 bool sti_link_has_malloc(void);
 
 /* --- Is the mimalloc that runs the one that this library was compiled for? Any thread. --- */
 
-/* 0; ENOTSUP: the loader found one that is older than the header that this library was compiled with, or of another major
- * version: what the header says of its heaps is not true of it. A newer one is what its packagers call compatible, so that
- * an upgrade needs no new build. */
+/* 0; ENOTSUP: the loader found one that is older than the header that this library was compiled with, or of another
+ * major version: what the header says of its heaps is not true of it. A newer one is what its packagers call
+ * compatible, so that an upgrade needs no new build. */
 int sti_backend_check(void);
 
-/* --- libc's own functions of locks, whatever this library overrides: a lock taken with these does not make interrupts wait.
- * Any thread. Without overrides they are called by their names, so that a sanitizer sees them. */
+/* --- libc's own functions of locks, whatever this library overrides: a lock taken with these does not make interrupts
+ * wait. Any thread. Without overrides they are called by their names, so that a sanitizer sees them. */
 
 #if STI_OVERRIDES
 int sti_plain_mutex_lock(pthread_mutex_t *mutex);
@@ -128,7 +130,8 @@ static inline int sti_timed_out(pthread_mutex_t *mutex)
 #endif
 #endif
 
-/* --- libc's own longjmp, whatever this library overrides: a jump to a landing of ours has seen to what it passes. Any thread. */
+/* --- libc's own longjmp, whatever this library overrides: a jump to a landing of ours has seen to what it passes. Any
+ * thread. */
 
 #if STI_OVERRIDES
 _Noreturn void sti_plain_longjmp(struct __jmp_buf_tag *landing, int value);

@@ -56,9 +56,9 @@ void sti_process_free(void *block)
 
 /* --- Waiting, before a fork(2), for what must not be under way in it. Any thread.
  *
- * Who is in the loader, or in mimalloc's lists of heaps, has the read side of a lock, and a fork the write side, which goes first where both wait: or threads
- * that roll back one task after another would never let one happen. Who waits for either at a fork(2) is not there in the
- * child; so the child's lock is a new one. */
+ * Who is in the loader, or in mimalloc's lists of heaps, has the read side of a lock, and a fork the write side, which
+ * goes first where both wait: or threads that roll back one task after another would never let one happen. Who waits
+ * for either at a fork(2) is not there in the child; so the child's lock is a new one. */
 
 static struct sti_quiet_lock *locks;
 
@@ -119,11 +119,11 @@ __attribute__((constructor)) static void hear_of_forks(void)
 
 /* --- mimalloc's locks in the child of a fork(2).
  *
- * What such a lock protects is whole enough: the lists of heaps, and of what each thread has of them, are not changed during a
- * fork(2) (process.h); the others guard that a table or an arena is made once, which is stored last.
+ * What such a lock protects is whole enough: the lists of heaps, and of what each thread has of them, are not changed
+ * during a fork(2) (process.h); the others guard that a table or an arena is made once, which is stored last.
  *
- * libc writes the owner into a lock after it is taken, and takes it out before it is released. So one without an owner is
- * waited for: for longer than a living thread is between two instructions. */
+ * libc writes the owner into a lock after it is taken, and takes it out before it is released. So one without an owner
+ * is waited for: for longer than a living thread is between two instructions. */
 
 #define PATIENCE_MS 1000
 

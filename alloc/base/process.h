@@ -8,8 +8,8 @@
 #include <pthread.h>
 #include <stddef.h>
 
-/* --- Memory for the library's own records: from the process's heap, charged to nobody, no sample point. Any thread; a block
- * may be freed from any other. */
+/* --- Memory for the library's own records: from the process's heap, charged to nobody, no sample point. Any thread; a
+ * block may be freed from any other. */
 
 void *sti_process_malloc(size_t size);
 void *sti_process_calloc(size_t count, size_t size);
@@ -17,8 +17,9 @@ void *sti_process_realloc(void *block, size_t size);
 void *sti_process_aligned(size_t alignment, size_t size); /* uninitialised */
 void sti_process_free(void *block);
 
-/* Give the free pages of the process's heap to all others, and those of all heaps back to the system. Not while somebody
- * forks: mimalloc does not look after what it is in the midst of. Some milliseconds; not from a quiet region (below). */
+/* Give the free pages of the process's heap to all others, and those of all heaps back to the system. Not while
+ * somebody forks: mimalloc does not look after what it is in the midst of. Some milliseconds; not from a quiet region
+ * (below). */
 void sti_process_collect(void);
 
 /* --- What ThreadSanitizer cannot see for itself: that a block's old life ends before its new one begins, because the
@@ -44,10 +45,10 @@ void sti_process_collect(void);
 #define STI_BLOCK_GIVEN_BACK(block) ((void)(block))
 #endif
 
-/* --- What is quiet over a fork(2). The child has one thread, and whatever another one held at that moment is held in it for ever.
- * So a fork waits until nobody holds these. Locks that this library takes for a few instructions, with none of its others
- * asked for meanwhile, are named here; those with more to them have handlers of their own (watch.c), or are
- * among those of the executor (pools.h). Any thread. */
+/* --- What is quiet over a fork(2). The child has one thread, and whatever another one held at that moment is held in
+ * it for ever. So a fork waits until nobody holds these. Locks that this library takes for a few instructions, with
+ * none of its others asked for meanwhile, are named here; those with more to them have handlers of their own (watch.c),
+ * or are among those of the executor (pools.h). Any thread. */
 
 struct sti_quiet_lock {
     pthread_mutex_t mutex;
@@ -62,15 +63,16 @@ struct sti_quiet_lock {
 void sti_quiet_add(struct sti_quiet_lock *lock);
 
 /* While the calling thread is where others have locks that they do not look after: in the loader for this library, in
- * dl_iterate_phdr or dlopen; or where mimalloc makes or ends a heap, or what it has of a thread. Any number at once; does not nest. */
+ * dl_iterate_phdr or dlopen; or where mimalloc makes or ends a heap, or what it has of a thread. Any number at once;
+ * does not nest. */
 void sti_quiet_enter(void);
 void sti_quiet_leave(void);
 
-/* --- mimalloc's locks in the child of a fork(2). It does not look after them: one that another thread held at that moment, in the
- * midst of an allocation, is held in the child for ever. */
+/* --- mimalloc's locks in the child of a fork(2). It does not look after them: one that another thread held at that
+ * moment, in the midst of an allocation, is held in the child for ever. */
 
-/* The process is the child of a fork(2), and somebody there is about to take this lock for the caller: if it is mimalloc's, and who
- * holds it is not there, nobody holds it from now on. Any thread of the child. */
+/* The process is the child of a fork(2), and somebody there is about to take this lock for the caller: if it is
+ * mimalloc's, and who holds it is not there, nobody holds it from now on. Any thread of the child. */
 void sti_lock_in_child(pthread_mutex_t *mutex, const void *caller);
 
 #endif

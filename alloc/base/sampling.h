@@ -9,8 +9,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* --- A Poisson process over a stream of bytes: where its samples fall. One thread a sampler; it allocates nothing and calls
- * nothing outside its file, so it may be used in the middle of an allocation.
+/* --- A Poisson process over a stream of bytes: where its samples fall. One thread a sampler; it allocates nothing and
+ * calls nothing outside its file, so it may be used in the middle of an allocation.
  *
  * Every byte is as likely to be sampled as any other, whatever was sampled before. So the number of samples in a block
  * of size bytes has the Poisson distribution of mean size / mean_bytes, and samples × mean_bytes is an estimate of the
@@ -38,14 +38,14 @@ uint64_t sti_sampler_count(struct sti_sampler *sampler, uint64_t *to_next, uint6
 
 #define STI_SAMPLER_MOST_DRAWN 65536
 
-/* --- Sampling: what the meter, the allocation functions, the heaps and the threads tell the profiler, which stands above them
- * all and registers what it wants to be told. Each function says its thread.
+/* --- Sampling: what the meter, the allocation functions, the heaps and the threads tell the profiler, which stands
+ * above them all and registers what it wants to be told. Each function says its thread.
  *
- * A thread takes part once it has joined the profile: it draws the place of its next sample, a value of its thread's used,
- * and the meter counts that among the places where it leaves its fast path. So the fast path knows nothing of profiles.
- * Outside of scopes there is no meter, and the allocation functions see no record (sti_thread_counted is NULL): there a
- * thread that joins gets its record counted with a limit that stays 0, so that each of its allocations comes to the slow
- * path, for as long as the profile runs. */
+ * A thread takes part once it has joined the profile: it draws the place of its next sample, a value of its thread's
+ * used, and the meter counts that among the places where it leaves its fast path. So the fast path knows nothing of
+ * profiles. Outside of scopes there is no meter, and the allocation functions see no record (sti_thread_counted is
+ * NULL): there a thread that joins gets its record counted with a limit that stays 0, so that each of its allocations
+ * comes to the slow path, for as long as the profile runs. */
 
 struct sti_heap;
 struct sti_thread;
@@ -70,7 +70,8 @@ extern _Atomic uint64_t sti_sampling_profile;
 /* Blocks may be followed: free and realloc have to ask. The profiler changes it. */
 extern atomic_bool sti_sampling_follows;
 
-/* What the profiler does. All of it is off the common path: nothing is called before a profile has run, but end_thread. */
+/* What the profiler does. All of it is off the common path: nothing is called before a profile has run, but
+ * end_thread. */
 struct sti_sampling_hooks {
     void (*join)(struct sti_thread *thread);
     uint64_t (*draw)(struct sti_thread *thread, uint64_t charge);
@@ -100,8 +101,8 @@ static inline void sti_sampling_join(struct sti_thread *thread)
     sti_sampling_hooks->join(thread);
 }
 
-/* So many bytes are charged from the thread's used on; it has joined. Returns how many samples fall there, and moves the
- * place of the next one. Thread of the record. */
+/* So many bytes are charged from the thread's used on; it has joined. Returns how many samples fall there, and moves
+ * the place of the next one. Thread of the record. */
 static inline uint64_t sti_sampling_draw(struct sti_thread *thread, uint64_t charge)
 {
     return sti_sampling_hooks->draw(thread, charge);
@@ -119,8 +120,8 @@ static inline void sti_sampling_meter_outside(struct sti_thread *thread, uint64_
     sti_sampling_hooks->meter_outside(thread, charge);
 }
 
-/* The block that the last sample point was for has been made (NULL: it could not be). alignment: 0 where it is the usual
- * one. The block. Thread of the record. */
+/* The block that the last sample point was for has been made (NULL: it could not be). alignment: 0 where it is the
+ * usual one. The block. Thread of the record. */
 #define sti_sampling_made(thread, block, size, alignment, caller)                                                      \
     (__builtin_expect((thread)->sampling.samples == 0, 1)                                                              \
          ? (block)                                                                                                     \

@@ -31,8 +31,8 @@ struct sti_thread_state;
 /* A watch, as the watch thread (interrupt/watch.h) has it on its list. */
 struct sti_watch;
 
-/* Called by the watch thread, under its lock, whenever something may have changed and when the time it returned last has
- * come (by sti_clock_now). Returns the next such time; STI_WATCH_NEVER; or STI_WATCH_AGAIN when it gave up the lock
+/* Called by the watch thread, under its lock, whenever something may have changed and when the time it returned last
+ * has come (by sti_clock_now). Returns the next such time; STI_WATCH_NEVER; or STI_WATCH_AGAIN when it gave up the lock
  * meanwhile (sti_watch_call), so that the list may have changed. */
 typedef uint64_t sti_watch_look_fn(struct sti_watch *watch, uint64_t now);
 
@@ -99,12 +99,14 @@ struct sti_scope_request {
     const stint_token *token;     /* when set: STINT_REASON_TOKEN. May be NULL */
     const stint_token *stop;      /* when set: STINT_REASON_SHUTDOWN. May be NULL */
     uint64_t submitted_ns;        /* where wall_ns counts from, by sti_clock_now; 0: from the start */
-    bool entered;  /* the options' account counts it already (sti_account_try_enter); the scope sees to that from now on */
+    bool entered;  /* the options' account counts it already (sti_account_try_enter); the scope sees to that from now
+                      on */
     bool detached; /* independent of the scopes that the thread is in already: they are not charged, their interrupts
                       wait, and the call always returns */
 };
 
-/* What interrupts a task on all of its threads: written once, by whoever finds a reason first (interrupt/interrupt.h). */
+/* What interrupts a task on all of its threads: written once, by whoever finds a reason first
+ * (interrupt/interrupt.h). */
 struct sti_shared_interrupt {
     _Atomic stint_reason tripped;
     struct sti_thread *thread; /* of the task's own scope */
@@ -114,17 +116,17 @@ struct sti_shared_interrupt {
 
 struct sti_scope {
     struct sti_scope *below; /* what the thread was in before */
-    uintptr_t frame; /* of the function that runs it: frames below it are the task's. Not the scope's own address, which a
-                        sanitizer's may be elsewhere. Set before the scope is opened */
+    uintptr_t frame; /* of the function that runs it: frames below it are the task's. Not the scope's own address, which
+                        a sanitizer's may be elsewhere. Set before the scope is opened */
     struct sti_scope *outer; /* what this scope charges too: below, or NULL when it is detached */
 
     const struct sti_scope_request *request;
     struct sti_share *share; /* of its task's group; NULL: this is no outermost scope of one (shared_budget.h) */
     struct sti_shared_interrupt *shared; /* the group's; nothing where share is NULL */
-    bool is_subtask;            /* a stolen subtask's */
-    bool is_inner_subtask;      /* a stolen subtask of the group that the scopes around it belong to (subtask.c) */
-    size_t forks;              /* outstanding on the thread when it opened (left_frames.h), */
-    size_t joins;              /* and those that will run in their joins */
+    bool is_subtask;                     /* a stolen subtask's */
+    bool is_inner_subtask;         /* a stolen subtask of the group that the scopes around it belong to (subtask.c) */
+    size_t forks;                  /* outstanding on the thread when it opened (left_frames.h), */
+    size_t joins;                  /* and those that will run in their joins */
     struct sti_callback *callback; /* that the thread was in (boundary.h) */
 
     /* The meter's. Ends and checks are values of the thread's used. */
@@ -136,8 +138,8 @@ struct sti_scope {
     stint_account *account;
     const stint_account *charged; /* the first above it that a scope around this one charges already; NULL: none */
     bool entered;                 /* the account counts it as one that runs */
-    uint64_t granted_end; /* how far the account has granted allocations */
-    uint64_t reserved;    /* of the account's memory */
+    uint64_t granted_end;         /* how far the account has granted allocations */
+    uint64_t reserved;            /* of the account's memory */
     size_t peak;
     size_t grace_left;
     uint64_t samples;
@@ -150,13 +152,14 @@ struct sti_scope {
     const stint_token *token;
     const stint_token *stop;
     stint_on_interrupt on_interrupt;
-    uint64_t looked; /* sti_thread_requests when nothing that it counts was found; 0: or when the clock has to be looked at */
-    stint_reason tripped; /* written once; STINT_REASON_NONE until then */
-    bool finished; /* stint_finish: nothing trips it any more */
+    uint64_t looked; /* sti_thread_requests when nothing that it counts was found; 0: or when the clock has to be looked
+                        at */
+    stint_reason tripped;      /* written once; STINT_REASON_NONE until then */
+    bool finished;             /* stint_finish: nothing trips it any more */
     struct sti_caller_met met; /* when an interrupt last had to wait for a frame */
     unsigned masks;
-    unsigned regions;  /* of blocking */
-    unsigned keeps;    /* regions whose blocks go to the process's heap; each is masked too */
+    unsigned regions; /* of blocking */
+    unsigned keeps;   /* regions whose blocks go to the process's heap; each is masked too */
     struct sti_holds holds;
     bool names_locks; /* it is this scope for which the thread's locks are remembered by address: hold.h */
     stint_guard *guards;
@@ -167,27 +170,27 @@ struct sti_scope {
     struct sti_watch watch;
     bool watched; /* watch is on the list */
     bool preemptible;
-    bool untimed; /* nobody needs to know when it starts and ends */
+    bool untimed;     /* nobody needs to know when it starts and ends */
     unsigned covered; /* under the watch's lock: hook.h */
-    bool wiped; /* its heaps are, when they are destroyed */
+    bool wiped;       /* its heaps are, when they are destroyed */
     bool signal_was_blocked;
     struct sti_cxx_state cxx; /* when the scope opened */
     struct sti_unwind unwind;
     jmp_buf landing;
 
     /* What a rollback takes back. */
-    struct sti_young young; /* what it has in the nursery */
-    struct sti_heap *heap;  /* its own; NULL while it is young */
-    struct sti_heap *heaps; /* its own and those that inner scopes committed into it, */
-    size_t heap_count;      /* so many, since it was last looked which are empty, */
-    size_t sweep_at;        /* and when it will be next */
+    struct sti_young young;      /* what it has in the nursery */
+    struct sti_heap *heap;       /* its own; NULL while it is young */
+    struct sti_heap *heaps;      /* its own and those that inner scopes committed into it, */
+    size_t heap_count;           /* so many, since it was last looked which are empty, */
+    size_t sweep_at;             /* and when it will be next */
     struct sti_heap *libc_heaps; /* never destroyed: kept.h */
-    struct sti_handle *handles; /* that it has open; with that room's lock, but for whether there are any */
+    struct sti_handle *handles;  /* that it has open; with that room's lock, but for whether there are any */
     struct sti_specific_undo *specifics;
     struct sti_thread_state *thread_state; /* NULL: it has changed none */
 
     struct sti_open_fds *descriptors; /* that were open before; NULL: nobody asked */
-    void *payload;                       /* of its error (context.h); NULL: none */
+    void *payload;                    /* of its error (context.h); NULL: none */
     size_t payload_size;
 };
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the system says of this process: its control group, and how much of it is in memory; see system.h. Any thread. */
+ * What the system says of this process: its control group, and how much of it is in memory; see system.h. Any
+ * thread. */
 #include "system.h"
 
 #include <errno.h>
@@ -20,9 +21,9 @@
 
 /* --- The control group of this process. Any thread.
  *
- * /proc/self/cgroup has a line for each hierarchy, "number:controllers:path"; version 2's is "0::path". Where a controller
- * is in neither line of version 1, it is in version 2. /proc/self/mountinfo says where a hierarchy is mounted and which
- * group is that mount's root: in a container often the container's own. See cgroups(7), proc(5). */
+ * /proc/self/cgroup has a line for each hierarchy, "number:controllers:path"; version 2's is "0::path". Where a
+ * controller is in neither line of version 1, it is in version 2. /proc/self/mountinfo says where a hierarchy is
+ * mounted and which group is that mount's root: in a container often the container's own. See cgroups(7), proc(5). */
 
 #define NO_LIMIT_FROM ((size_t)1 << 62) /* version 1 says so in whole pages of a signed number */
 #define KILL_MARGIN_SHIFT 4
@@ -171,7 +172,8 @@ static bool read_mount(char *line, struct mount *mount)
     return true;
 }
 
-/* What is left of the path below the mount's root. A path that lies elsewhere can only be guessed at: the mount's own. */
+/* What is left of the path below the mount's root. A path that lies elsewhere can only be guessed at: the mount's
+ * own. */
 static const char *below(const char *root, const char *path)
 {
     size_t length = strcmp(root, "/") == 0 ? 0 : strlen(root);

@@ -7,8 +7,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* --- The control group that this process runs in, of either version: where its directory is, what its files say. Any thread;
- * allocates nothing.
+/* --- The control group that this process runs in, of either version: where its directory is, what its files say. Any
+ * thread; allocates nothing.
  *
  * A group's limits hold for the groups below it too, so who asks for one looks at the group and then at each above it
  * that can be seen from here:
@@ -42,7 +42,8 @@ bool sti_cgroup_read(const struct sti_cgroup *group, const char *file, char *tex
  * killed (memory.max, memory.limit_in_bytes). 0: they set no limit. */
 size_t sti_cgroup_memory_limit(const char *root);
 
-/* --- How much of this process is in memory. Any thread; allocates nothing, and takes no lock that is held over a fork(2).
+/* --- How much of this process is in memory. Any thread; allocates nothing, and takes no lock that is held over a
+ * fork(2).
  *
  * The kernel's answer is in a file, and a file takes a descriptor: which a process may have run out of just when it
  * holds too much of everything. So one is kept, from the first time on. The program may close it with all others, or

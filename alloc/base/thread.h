@@ -8,20 +8,20 @@
  *   one side:   stores its own word (seq_cst) ... then loads the other's (seq_cst)
  *   the other:  stores its own word (seq_cst) ... then loads the one's (seq_cst)
  *
- * At least one of them sees what the other has stored. For all four are in one total order (C11 7.17.3). If the one's load
- * does not see the other's store it comes before it there; so does the one's store, which comes before its load; and behind
- * the other's store comes its load, which therefore sees what the one has stored, or what was stored there later. Weaker
- * orders do not do: then each store may still be on its way when the other side loads (store buffering; x86-64 does that
- * too), and both miss each other. It is what Dekker's mutual exclusion rests on.
+ * At least one of them sees what the other has stored. For all four are in one total order (C11 7.17.3). If the one's
+ * load does not see the other's store it comes before it there; so does the one's store, which comes before its load;
+ * and behind the other's store comes its load, which therefore sees what the one has stored, or what was stored there
+ * later. Weaker orders do not do: then each store may still be on its way when the other side loads (store buffering;
+ * x86-64 does that too), and both miss each other. It is what Dekker's mutual exclusion rests on.
  *
  * A seq_cst read-modify-write is as good as either access. So is a seq_cst fence between store and load, on both
  * sides, whatever the orders of these: fences are in the same total order, and the load behind the later one sees the
- * store before the earlier one. Everything else that is called a handshake says only which words these are, and why what may be
- * stored there later is as good.
+ * store before the earlier one. Everything else that is called a handshake says only which words these are, and why
+ * what may be stored there later is as good.
  *
- * Requesting a sample is one whose second half is a store. A record is made at a thread's first scope, put on a list that
- * only grows, and handed to another thread when its own has ended. So an asker walks the list without a lock, in a signal
- * handler too, and can never reach freed memory; to request one of a thread in vain costs it one sample point.
+ * Requesting a sample is one whose second half is a store. A record is made at a thread's first scope, put on a list
+ * that only grows, and handed to another thread when its own has ended. So an asker walks the list without a lock, in a
+ * signal handler too, and can never reach freed memory; to request one of a thread in vain costs it one sample point.
  *
  *   owner:  store limit (seq_cst) ... load flags (seq_cst)
  *   asker:  store flag  (seq_cst) ... store 0 into limit (seq_cst)
@@ -30,8 +30,9 @@
  * it comes before, then so does the owner's limit store before the asker's 0, the 0 stays, and the next allocation is a
  * sample point.
  *
- * Between its flag and its 0 the asker counts (seq_cst). Who reads the count before the flags (both seq_cst), and finds none of
- * them set, need not look at them again until the count has changed: a flag that it did not see is counted after that. */
+ * Between its flag and its 0 the asker counts (seq_cst). Who reads the count before the flags (both seq_cst), and finds
+ * none of them set, need not look at them again until the count has changed: a flag that it did not see is counted
+ * after that. */
 #ifndef STI_ALLOC_BASE_THREAD_H
 #define STI_ALLOC_BASE_THREAD_H
 
@@ -51,36 +52,36 @@ struct sti_quarantine;
 struct sti_scope;
 
 struct sti_thread {
-    uint64_t used;                /* bytes charged on this thread; only differences count */
-    _Atomic uint64_t limit;       /* an allocation that takes used beyond it is a sample point */
+    uint64_t used;                 /* bytes charged on this thread; only differences count */
+    _Atomic uint64_t limit;        /* an allocation that takes used beyond it is a sample point */
     sti_backend_theap *allocating; /* of the innermost scope's heap; NULL: it has none */
     size_t small;                  /* bytes of the blocks that it is the quickest for; 0 where there is none */
-    struct sti_scope *scope;      /* innermost */
-    uint64_t memory_check;        /* value of used beyond which what the scopes hold must be measured */
-    struct sti_nursery *nursery;  /* where young scopes allocate */
+    struct sti_scope *scope;       /* innermost */
+    uint64_t memory_check;         /* value of used beyond which what the scopes hold must be measured */
+    struct sti_nursery *nursery;   /* where young scopes allocate */
     struct sti_nursery *spare_nursery;
-    struct sti_heap *warm;        /* an empty heap for the next scope */
-    struct sti_heap *warm_libc;   /* and one for libc's blocks in it */
-    struct sti_heap *retired;     /* heaps with blocks of tasks that ended Ok, the newest first */
+    struct sti_heap *warm;      /* an empty heap for the next scope */
+    struct sti_heap *warm_libc; /* and one for libc's blocks in it */
+    struct sti_heap *retired;   /* heaps with blocks of tasks that ended Ok, the newest first */
     size_t retired_count;
     struct sti_heap **retired_next; /* from there on they are looked at; NULL: from the first */
-    int id;                       /* the kernel's, of the owner */
-    atomic_bool owned;            /* by a living thread */
-    atomic_bool ending;           /* libc believes so: an end of it (pthread_exit) has been stopped */
-    atomic_bool asked;            /* a preemption signal has been sent and not been taken yet */
-    _Atomic uint64_t next_deadline;         /* when its scopes have to be looked at: watch.h */
-    uint64_t deadline_interval;   /* bytes from one look at the clock to the next */
-    uint64_t last_tick;           /* what it showed */
-    uint64_t global_check;        /* value of used beyond which what the process holds must be looked at */
-    atomic_size_t held;           /* this and the next two for the choice of a victim (global.c): by its scopes */
-    _Atomic uint64_t started;     /* when its task began; 0: it runs none */
-    atomic_bool sacrificed;       /* it is the victim */
-    atomic_int deferral;          /* a stint_deferral: what its task's interrupt had to wait for last (interrupt.h) */
+    int id;                         /* the kernel's, of the owner */
+    atomic_bool owned;              /* by a living thread */
+    atomic_bool ending;             /* libc believes so: an end of it (pthread_exit) has been stopped */
+    atomic_bool asked;              /* a preemption signal has been sent and not been taken yet */
+    _Atomic uint64_t next_deadline; /* when its scopes have to be looked at: watch.h */
+    uint64_t deadline_interval;     /* bytes from one look at the clock to the next */
+    uint64_t last_tick;             /* what it showed */
+    uint64_t global_check;          /* value of used beyond which what the process holds must be looked at */
+    atomic_size_t held;             /* this and the next two for the choice of a victim (global.c): by its scopes */
+    _Atomic uint64_t started;       /* when its task began; 0: it runs none */
+    atomic_bool sacrificed;         /* it is the victim */
+    atomic_int deferral;            /* a stint_deferral: what its task's interrupt had to wait for last (interrupt.h) */
     struct sti_quick_clock clock;
-    struct sti_thread *next;           /* on the list of all records; set once */
-    struct sti_share *shares;        /* of groups (group.c); its own */
-    _Atomic(struct sti_share *) mail; /* of those, which their tasks' threads have decided */
-    _Atomic(struct sti_forks *) forks; /* the executor's; set by its own thread */
+    struct sti_thread *next;                     /* on the list of all records; set once */
+    struct sti_share *shares;                    /* of groups (group.c); its own */
+    _Atomic(struct sti_share *) mail;            /* of those, which their tasks' threads have decided */
+    _Atomic(struct sti_forks *) forks;           /* the executor's; set by its own thread */
     _Atomic(struct sti_quarantine *) quarantine; /* debug mode's */
     struct sti_sampling sampling;
 } __attribute__((aligned(64)));
@@ -89,7 +90,8 @@ struct sti_thread {
 extern _Thread_local struct sti_thread *sti_thread_metered;
 
 /* What the allocation functions look at: mostly the same. While a profile runs it may be the record outside of scopes
- * too (sampling.h); while the library works for a scope that begins or ends, and in a profile's callbacks, it is NULL. */
+ * too (sampling.h); while the library works for a scope that begins or ends, and in a profile's callbacks, it is
+ * NULL. */
 extern _Thread_local struct sti_thread *sti_thread_counted;
 
 /* The calling thread goes into a scope; into none, while the library works for one; and back into the one below, or to
@@ -112,8 +114,8 @@ static inline void sti_thread_return_to(struct sti_thread *thread, const struct 
     sti_thread_counted = below != NULL ? thread : thread->sampling.outside;
 }
 
-/* The calling thread's record, made when it has none. NULL: out of memory, or this mimalloc is not the one that the library
- * was compiled for. */
+/* The calling thread's record, made when it has none. NULL: out of memory, or this mimalloc is not the one that the
+ * library was compiled for. */
 struct sti_thread *sti_thread_self(void);
 
 /* Which of the two it was: ENOMEM or ENOTSUP. */
@@ -122,8 +124,8 @@ int sti_thread_missing(void);
 /* Before the thread's first block: have mimalloc make what it has of it. Not twice. */
 void sti_thread_begin(void);
 
-/* False the first time, of a thread without a record that has not begun by sti_thread_begin: it may be in the midst of what
- * mimalloc does in its first allocation, with a lock. */
+/* False the first time, of a thread without a record that has not begun by sti_thread_begin: it may be in the midst of
+ * what mimalloc does in its first allocation, with a lock. */
 bool sti_thread_is_known(void);
 
 /* The record, as by sti_thread_self, but NULL while it is being made, or given up as the thread ends. */
@@ -139,9 +141,9 @@ static inline void sti_thread_note_end(struct sti_thread *thread)
         atomic_store_explicit(&thread->ending, true, memory_order_relaxed);
 }
 
-/* For who ends what a thread leaves. A constructor: be told, on its thread, of each record that one takes for itself. Then,
- * as it ends: the record is not its own any more (false: it was not before), and what is left of it may be ended; and
- * another thread may have it. */
+/* For who ends what a thread leaves. A constructor: be told, on its thread, of each record that one takes for itself.
+ * Then, as it ends: the record is not its own any more (false: it was not before), and what is left of it may be ended;
+ * and another thread may have it. */
 void sti_thread_when_taken(void (*told)(struct sti_thread *thread));
 bool sti_thread_begin_end(struct sti_thread *thread);
 void sti_thread_hand_on(struct sti_thread *thread);
@@ -149,8 +151,8 @@ void sti_thread_hand_on(struct sti_thread *thread);
 /* The first of all records. */
 struct sti_thread *sti_thread_first(void);
 
-/* After a flag has been set: make every thread that is in a scope reach a sample point at its next allocation; or this one.
- * Safe in signal handlers. */
+/* After a flag has been set: make every thread that is in a scope reach a sample point at its next allocation; or this
+ * one. Safe in signal handlers. */
 void sti_thread_request_samples(void);
 void sti_thread_request_sample(struct sti_thread *thread);
 

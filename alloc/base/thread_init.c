@@ -3,16 +3,16 @@
  * Code that makes a thread's variables; see thread_init.h.
  *
  * How compilers name the byte: by the thread pointer, where the variable is a program's; in a library by what
- * __tls_get_addr has returned for the module, or without optimisation for the variable; and by a register that holds the
- * thread pointer, where the linker has made a program of code for libraries. Where gcc has put the test into another
- * function than the rest (__tls_init.part.0), that it registers a destructor shows what it is.
+ * __tls_get_addr has returned for the module, or without optimisation for the variable; and by a register that holds
+ * the thread pointer, where the linker has made a program of code for libraries. Where gcc has put the test into
+ * another function than the rest (__tls_init.part.0), that it registers a destructor shows what it is.
  *
- * Two ways are followed from instruction to instruction: from the one that sets the byte, and from the beginning and each test
- * without passing that. What only the first comes to is the initialisation. A table of jumps is not followed: what lies behind
- * one is known by neither way, and so is not taken for initialisation.
+ * Two ways are followed from instruction to instruction: from the one that sets the byte, and from the beginning and
+ * each test without passing that. What only the first comes to is the initialisation. A table of jumps is not followed:
+ * what lies behind one is known by neither way, and so is not taken for initialisation.
  *
- * Answers are remembered like the rules in callstack.c, and may be stale like those after a dlclose: then an interrupt comes
- * in such code, or waits in other. */
+ * Answers are remembered like the rules in callstack.c, and may be stale like those after a dlclose: then an interrupt
+ * comes in such code, or waits in other. */
 #include "thread_init.h"
 
 #if defined(__x86_64__)
@@ -107,8 +107,8 @@ static uintptr_t relative(uintptr_t at)
     return at + sizeof(int32_t) + (uintptr_t)(intptr_t)sti_read_s32((const void *)at);
 }
 
-/* A call of what registers destructors of thread_local variables: by the table of addresses, or by a stub that jumps through
- * it, or itself. */
+/* A call of what registers destructors of thread_local variables: by the table of addresses, or by a stub that jumps
+ * through it, or itself. */
 static bool registers_destructor(const struct module *module, uintptr_t call)
 {
     const uint8_t *code = (const uint8_t *)call;
@@ -164,8 +164,8 @@ static const void *thread_local_block(const struct function *function, uintptr_t
     return index != NULL && index[1] == 0 ? __tls_get_addr(index) : NULL;
 }
 
-/* lea of a register and displacement, into the one that the next instruction names; of the first eight registers. clang 19
- * sets a byte so whose address it needs again. */
+/* lea of a register and displacement, into the one that the next instruction names; of the first eight registers. clang
+ * 19 sets a byte so whose address it needs again. */
 #define LEA_SIZE 7
 static bool is_lea_for(const uint8_t *lea, const uint8_t *next)
 {
@@ -174,8 +174,8 @@ static bool is_lea_for(const uint8_t *lea, const uint8_t *next)
            (lea[2] >> 3 & 7) == (next[1] & 7);
 }
 
-/* Without optimisation each variable has a call of its own, whose result is used at once; the linker may have made a place
- * relative to the thread pointer of it. Both have 16 bytes. */
+/* Without optimisation each variable has a call of its own, whose result is used at once; the linker may have made a
+ * place relative to the thread pointer of it. Both have 16 bytes. */
 #define CALL_SIZE 16
 static void follow_address(const struct function *function, uintptr_t at, struct sti_instruction *instruction)
 {

@@ -13,12 +13,12 @@
  *   who waits:   awaited + 1 (seq_cst) ... try again (the counter's compare-and-swap or its load, seq_cst)
  *   who leaves:  running - 1 (seq_cst) ... load awaited (seq_cst), and call the listener if it is not 0
  *
- * So either the second try finds the slot, or who leaves finds that somebody waits. A slot that is only given back, because
- * an account above refused, is told in the same way.
+ * So either the second try finds the slot, or who leaves finds that somebody waits. A slot that is only given back,
+ * because an account above refused, is told in the same way.
  *
  * Forks. What the child's one thread is not in itself runs there no more and holds nothing. So in the child an account
- * starts again from that thread's scopes: those that it has are counted at the fork, any other account is emptied when it
- * is entered for the first time. What has been allocated stays so. */
+ * starts again from that thread's scopes: those that it has are counted at the fork, any other account is emptied when
+ * it is entered for the first time. What has been allocated stays so. */
 #include "account.h"
 
 #include <errno.h>
@@ -42,7 +42,8 @@ struct counter {
     _Atomic uint64_t limit; /* 0: none */
 };
 
-/* All that a task writes lies on one line of the cache, since it is written together: as a task begins, and as it ends. */
+/* All that a task writes lies on one line of the cache, since it is written together: as a task begins, and as it
+ * ends. */
 struct stint_account {
     _Alignas(64) struct counter counters[NUMBERS];
     _Atomic uint64_t started;

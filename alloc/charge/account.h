@@ -8,15 +8,16 @@
 #include <stdint.h>
 #include <stint/account.h>
 
-/* In these functions end is an account above the other, at which they stop: a scope around this one charges it already, and
- * those above it (NULL: none does). */
+/* In these functions end is an account above the other, at which they stop: a scope around this one charges it already,
+ * and those above it (NULL: none does). */
 
 /* One more task runs in the account and those above it. False: one of them has its maximum. NULL has none. */
 bool sti_account_enter(stint_account *account, const stint_account *end);
 void sti_account_leave(stint_account *account, const stint_account *end);
 
-/* The first half of the same, without a call of the listener, for who does not know yet whether the task will start: the account that has its maximum, or NULL when the task is in. After a
- * refusal sti_account_tell(account, refuser) must follow, when the caller holds no lock. */
+/* The first half of the same, without a call of the listener, for who does not know yet whether the task will start:
+ * the account that has its maximum, or NULL when the task is in. After a refusal sti_account_tell(account, refuser)
+ * must follow, when the caller holds no lock. */
 stint_account *sti_account_try_enter(stint_account *account);
 
 /* The same, whatever the maximum. */
@@ -36,8 +37,8 @@ void sti_account_tell(stint_account *account, const stint_account *end);
 /* The same for this account alone. */
 void sti_account_tell_itself(stint_account *account);
 
-/* One for the process; before anybody waits. Slot: called by a thread that has left the account, or given it more slots.
- * Place: more tasks may wait than before. */
+/* One for the process; before anybody waits. Slot: called by a thread that has left the account, or given it more
+ * slots. Place: more tasks may wait than before. */
 struct sti_account_listener {
     void (*has_slot)(stint_account *account);
     void (*has_place)(void);

@@ -88,7 +88,7 @@ void *sti_allocate_uncommon(struct sti_thread *thread, size_t size, const void *
         return NULL;
     void *block = source == STI_SOURCE_TASK   ? make(thread, size)
                   : source == STI_SOURCE_LIBC ? sti_libc_heap_malloc(thread, size)
-                                   : sti_backend_malloc(size);
+                                              : sti_backend_malloc(size);
     return sti_sampling_made(thread, block, size, 0, caller);
 }
 
@@ -99,7 +99,7 @@ void *sti_allocate_zeroed_uncommon(struct sti_thread *thread, size_t size, const
         return NULL;
     void *block = source == STI_SOURCE_TASK   ? make_zeroed(thread, size)
                   : source == STI_SOURCE_LIBC ? sti_libc_heap_zalloc(thread, size)
-                                   : sti_backend_zalloc(size);
+                                              : sti_backend_zalloc(size);
     return sti_sampling_made(thread, block, size, 0, caller);
 }
 
@@ -127,7 +127,7 @@ static void *move(struct sti_thread *thread, void *block, size_t size, enum sti_
 {
     return source == STI_SOURCE_TASK   ? sti_allocate_moved(thread, block, size)
            : source == STI_SOURCE_LIBC ? sti_libc_heap_realloc(thread, block, size)
-                            : sti_backend_realloc(block, size);
+                                       : sti_backend_realloc(block, size);
 }
 
 void *sti_reallocate_charged(struct sti_thread *thread, void *block, size_t size, const void *caller)

@@ -17,9 +17,9 @@
 /* --- The metered allocation functions, inlined into each entry point, so that the entry point's return address is its
  * user's. Any thread.
  *
- * Outside a scope: straight to mimalloc. Inside: charge, then the task's heap, or the process's when the block is libc's
- * or the loader's own. The common paths end in tail calls; errno for a block that mimalloc cannot make is set by its
- * error handler (allocate.c), so they need not look at the result. */
+ * Outside a scope: straight to mimalloc. Inside: charge, then the task's heap, or the process's when the block is
+ * libc's or the loader's own. The common paths end in tail calls; errno for a block that mimalloc cannot make is set by
+ * its error handler (allocate.c), so they need not look at the result. */
 
 #define STI_LIKELY(x) __builtin_expect(!!(x), 1)
 #define STI_UNLIKELY(x) __builtin_expect(!!(x), 0)
@@ -46,8 +46,7 @@ void *sti_reallocate_watched(struct sti_thread *thread, void *block, size_t size
 
 STI_INLINE void *sti_allocate_in_scope(struct sti_thread *thread, size_t size, const void *caller)
 {
-    if (STI_LIKELY(sti_caller_is_clearly_not_system(caller)) &&
-        STI_LIKELY(sti_meter_charge_small(thread, size)))
+    if (STI_LIKELY(sti_caller_is_clearly_not_system(caller)) && STI_LIKELY(sti_meter_charge_small(thread, size)))
         return sti_backend_theap_malloc_small(thread->allocating, size);
     return sti_allocate_uncommon(thread, size, caller);
 }
@@ -66,8 +65,7 @@ STI_INLINE void *sti_allocate_zeroed(size_t count, size_t size, const void *call
         return sti_allocate_failed();
     if (STI_LIKELY(thread == NULL))
         return sti_backend_zalloc(total);
-    if (STI_LIKELY(sti_caller_is_clearly_not_system(caller)) &&
-        STI_LIKELY(sti_meter_charge_small(thread, total)))
+    if (STI_LIKELY(sti_caller_is_clearly_not_system(caller)) && STI_LIKELY(sti_meter_charge_small(thread, total)))
         return sti_backend_theap_zalloc(thread->allocating, total);
     return sti_allocate_zeroed_uncommon(thread, total, caller);
 }
@@ -87,8 +85,7 @@ STI_INLINE void *sti_reallocate_plainly(struct sti_thread *thread, void *block, 
         return sti_allocate_in_scope(thread, size, caller);
     if (sti_allocate_fits(block, size))
         return block;
-    if (STI_LIKELY(thread->allocating != NULL) &&
-        STI_LIKELY(sti_meter_charge_fast(thread, sti_meter_rounded(size))))
+    if (STI_LIKELY(thread->allocating != NULL) && STI_LIKELY(sti_meter_charge_fast(thread, sti_meter_rounded(size))))
         return STI_LIKELY(sti_caller_is_clearly_not_system(caller))
                    ? sti_backend_theap_realloc(thread->allocating, block, size)
                    : sti_reallocate_charged(thread, block, size, caller);

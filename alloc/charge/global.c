@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The limit on the whole process: whom to interrupt, and before that what nobody needs and is given back; see global.h. Any thread. */
+ * The limit on the whole process: whom to interrupt, and before that what nobody needs and is given back; see global.h.
+ * Any thread. */
 #include "global.h"
 
 #include <errno.h>
@@ -228,8 +229,8 @@ bool sti_give_back(void)
     return thread != NULL && thread->retired != NULL;
 }
 
-/* Bytes rolled back since free pages were given back. Who passes the limit and sets it to 0 gives back; if another adds in
- * between, that one has passed it too. */
+/* Bytes rolled back since free pages were given back. Who passes the limit and sets it to 0 gives back; if another adds
+ * in between, that one has passed it too. */
 static atomic_size_t rolled_back;
 
 void sti_rolled_back_much(size_t bytes)
@@ -249,7 +250,8 @@ void sti_give_back_answer(uint32_t round)
 {
     uint64_t round_seen = atomic_load_explicit(&state, memory_order_relaxed);
     while (round_seen >> ROUND_SHIFT == round &&
-           !atomic_compare_exchange_weak_explicit(&state, &round_seen, round_seen - 1, memory_order_release, memory_order_relaxed))
+           !atomic_compare_exchange_weak_explicit(&state, &round_seen, round_seen - 1, memory_order_release,
+                                                  memory_order_relaxed))
         ;
 }
 

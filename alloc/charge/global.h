@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The limit on the whole process: whom to interrupt, and before that what nobody needs and is given back. Any thread. */
+ * The limit on the whole process: whom to interrupt, and before that what nobody needs and is given back. Any
+ * thread. */
 #ifndef STI_ALLOC_CHARGE_GLOBAL_H
 #define STI_ALLOC_CHARGE_GLOBAL_H
 
@@ -44,8 +45,8 @@ void sti_global_end_task(struct sti_thread *thread, const char *task, bool anoth
 /* What the calling thread has and does not use. True: there will be more when others have freed what its tasks left. */
 bool sti_give_back(void);
 
-/* A heap of so many bytes was rolled back. mimalloc would keep what it and those before it have left resident for a second
- * or two, beside what the next ones take; so it goes back at once when there is so much of it. */
+/* A heap of so many bytes was rolled back. mimalloc would keep what it and those before it have left resident for a
+ * second or two, beside what the next ones take; so it goes back at once when there is so much of it. */
 #define STI_ROLLED_BACK_MAX ((size_t)64 << 20)
 void sti_rolled_back_much(size_t bytes);
 
@@ -55,8 +56,8 @@ static inline void sti_rolled_back(size_t bytes)
         sti_rolled_back_much(bytes);
 }
 
-/* What sti_give_back gives, and that of the threads that are idle. Some milliseconds, or what it takes to give so much back. Any
- * thread. False: one such round is under way already. */
+/* What sti_give_back gives, and that of the threads that are idle. Some milliseconds, or what it takes to give so much
+ * back. Any thread. False: one such round is under way already. */
 bool sti_give_back_all(void);
 
 /* Wake idle threads: each is counted, then told the round. */

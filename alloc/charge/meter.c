@@ -34,16 +34,14 @@
  * Large blocks. mimalloc gives them whole slices, up to twice their size. A sample point is due every 128 KiB, so the
  * fast path never sees one, and here the checks of memory move nearer by what its block holds beyond its charge.
  *
- * Accounts. A scope draws what it charges in grants, so the account's counters are touched once in 256 KiB, and it reserves
- * what it may hold whenever it is measured.
+ * Accounts. A scope draws what it charges in grants, so the account's counters are touched once in 256 KiB, and it
+ * reserves what it may hold whenever it is measured.
  *
- * The process. While there is a limit on it, each task looks at what it holds from time to time (global.c).
+ * The process. While there is a limit on it, each task looks at what it holds from time to time (global.c). A profile's
+ * next sample is one more place where the fast path is left (sampling.h).
  *
- * A profile. The place of its next sample is one more of those where the fast path is left (sampling.h); it changes no
- * limit's place.
- *
- * The deadline. While a scope has one, a sample point is due at least every 16 KiB, or, while these come faster than the
- * ticks of the clock that is looked at, less often. */
+ * The deadline. While a scope has one, a sample point is due at least every 16 KiB, or, while these come faster than
+ * the ticks of the clock that is looked at, less often. */
 
 #define DEADLINE_INTERVAL ((uint64_t)16 << 10)
 #define SMALLEST_SLACK ((uint64_t)64 << 10)
@@ -216,8 +214,8 @@ static uint64_t measure_outwards(const struct sti_thread *thread, struct sti_sco
     return until_check;
 }
 
-/* Walk what the scope and those around it hold and set the next check; size bytes more are asked for. They count for the
- * peak too: nobody may look again before they are freed. */
+/* Walk what the scope and those around it hold and set the next check; size bytes more are asked for. They count for
+ * the peak too: nobody may look again before they are freed. */
 static struct passed measure(struct sti_thread *thread, size_t size)
 {
     bool possible = size <= LARGEST_CHARGE;
@@ -385,14 +383,15 @@ static bool refuse_or_defer(struct sti_thread *thread, uint64_t charge, const vo
 struct asked {
     uint64_t charge;
     size_t size;
-    uint64_t after;       /* the thread's used, when it is charged */
+    uint64_t after; /* the thread's used, when it is charged */
     struct sti_share *share;
-    uint64_t samples;     /* of the running profile that fall in it, */
-    bool is_drawn;        /* and have been drawn */
+    uint64_t samples;       /* of the running profile that fall in it, */
+    bool is_drawn;          /* and have been drawn */
     bool is_kept, possible; /* its block is the process's; can be had */
 };
 
-/* What there is to know before anything is compared: of the profile, and whether the threads of the task are to measure. */
+/* What there is to know before anything is compared: of the profile, and whether the threads of the task are to
+ * measure. */
 static inline void collect(struct sti_thread *thread, struct asked *asked, const void *caller)
 {
     asked->after = saturating_add(thread->used, asked->charge);
@@ -429,7 +428,8 @@ static inline void look_at_budgets(struct sti_thread *thread, const struct asked
         thread->global_check = asked->after + sti_global_look(thread);
 }
 
-/* And at what others have set, once the next sample point has its place: the new limit first, then the flags (thread.h). */
+/* And at what others have set, once the next sample point has its place: the new limit first, then the flags
+ * (thread.h). */
 static inline void look_at_flags(struct sti_thread *thread, const struct asked *asked)
 {
     struct sti_scope *scope = thread->scope;

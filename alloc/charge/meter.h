@@ -12,12 +12,13 @@
 #include "alloc/base/caller.h"
 #include "alloc/base/thread.h"
 
-/* --- The meter: an add, a compare and a branch on the allocation path, and the sample point behind it. Calling thread only.
+/* --- The meter: an add, a compare and a branch on the allocation path, and the sample point behind it. Calling thread
+ * only.
  *
  * What is charged. malloc(n): n rounded up to 16, at least 16. An aligned block: n plus the alignment, rounded. A
- * realloc is charged like malloc of the new size, unless the new size fits the block and fills at least half of it (then
- * the block stays as it is): nothing. What libc allocates for itself is charged too, and so is a block that the system
- * then has no memory for. A free gives nothing back. */
+ * realloc is charged like malloc of the new size, unless the new size fits the block and fills at least half of it
+ * (then the block stays as it is): nothing. What libc allocates for itself is charged too, and so is a block that the
+ * system then has no memory for. A free gives nothing back. */
 
 /* A sample point of an allocation of size bytes for this caller, to be charged so much. True: it may be made, and has
  * been charged. False: it may not, and errno is ENOMEM. Does not return when an interrupt is delivered by a jump. */
@@ -26,8 +27,8 @@ bool sti_meter_sample(struct sti_thread *thread, uint64_t charge, size_t size, c
 /* Does a block for this caller go to the process's heap, whatever it is? */
 bool sti_meter_is_kept_block(const struct sti_thread *thread, const void *caller);
 
-/* Where a block for this caller comes from. Asked after a sample point; on the fast path nothing is kept (stint_keep_begin),
- * and the caller alone decides. */
+/* Where a block for this caller comes from. Asked after a sample point; on the fast path nothing is kept
+ * (stint_keep_begin), and the caller alone decides. */
 enum sti_source { STI_SOURCE_TASK, STI_SOURCE_LIBC, STI_SOURCE_PROCESS };
 
 static inline enum sti_source sti_meter_source(const struct sti_thread *thread, const void *caller)
@@ -86,9 +87,9 @@ static inline bool sti_meter_charge(struct sti_thread *thread, uint64_t charge, 
     return sti_meter_charge_fast(thread, charge) || sti_meter_sample(thread, charge, size, caller);
 }
 
-/* --- The library's own records that a task makes: tokens, accounts, futures, and what follows these. They come from the
- * process's heap (process.h), as others may have references to them when the task has ended; but they are charged to
- * the task like the blocks that libc makes for itself, so that no task makes more of them than its allocation limit
+/* --- The library's own records that a task makes: tokens, accounts, futures, and what follows these. They come from
+ * the process's heap (process.h), as others may have references to them when the task has ended; but they are charged
+ * to the task like the blocks that libc makes for itself, so that no task makes more of them than its allocation limit
  * allows. Calling thread only, at the beginning of a public function: it is a sample point, which may not return. */
 
 /* When that may be a sample point. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Overrides of functions of libc that hand blocks to their caller, scanf and its like among them: such a block is the task's.
- * Any thread. */
+ * Overrides of functions of libc that hand blocks to their caller, scanf and its like among them: such a block is the
+ * task's. Any thread. */
 #undef _FILE_OFFSET_BITS
 #undef _FORTIFY_SOURCE
 #undef __OPTIMIZE__
@@ -21,10 +21,10 @@
 #include "alloc/base/module.h"
 #include "allocate.h"
 
-/* --- Overrides of those functions of libc that hand blocks to their caller to free, but make them deep inside of libc, or among
- * others of its own. Such a block would be libc's, and be lost when the task is rolled back: so a copy in the task's heap takes
- * its place, beyond the task's limits too. Where the system has no memory for that it stays libc's. Strings and lines are in override_libc.c, what scanf makes in
- * override_handed_over.c. Any thread. */
+/* --- Overrides of those functions of libc that hand blocks to their caller to free, but make them deep inside of libc,
+ * or among others of its own. Such a block would be libc's, and be lost when the task is rolled back: so a copy in the
+ * task's heap takes its place, beyond the task's limits too. Where the system has no memory for that it stays libc's.
+ * Strings and lines are in override_libc.c, what scanf makes in override_handed_over.c. Any thread. */
 
 /* Each name is to be its own function, not that of another one. */
 
@@ -40,7 +40,8 @@ static void *copy_to_task(void *block, const void *caller)
     int saved_errno = errno;
     size_t size = sti_backend_usable_size(block);
     void *copy = sti_allocate(size, caller);
-    if (copy == NULL) /* libc's goes in exchange; and were it to stay, an interrupt that comes now would leave it behind */
+    if (copy ==
+        NULL) /* libc's goes in exchange; and were it to stay, an interrupt that comes now would leave it behind */
         copy = sti_allocate_unrefused(0, size);
     errno = saved_errno;
     if (copy == NULL)
@@ -140,7 +141,8 @@ void *tsearch(const void *key, void **root, int (*compares)(const void *, const 
     return node;
 }
 
-/* --- Structures of the caller's ------------------------------------------------------------------------------------ */
+/* --- Structures of the caller's
+ * ------------------------------------------------------------------------------------ */
 
 /* The places of what was found, where the caller wants them allocated. */
 #define MATCHERS(X)                                                                                                    \
@@ -266,8 +268,7 @@ static __attribute__((noinline)) void adopt_scanned(struct format *format, int c
 
 static bool may_allocate(const struct format *format)
 {
-    return is_wanted() &&
-           (format->is_wide ? wcschr(format->text, L'm') != NULL : strchr(format->text, 'm') != NULL);
+    return is_wanted() && (format->is_wide ? wcschr(format->text, L'm') != NULL : strchr(format->text, 'm') != NULL);
 }
 
 /* Headers give these names to others of them, as the language's version is: so they are called something else here.

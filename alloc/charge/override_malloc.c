@@ -14,8 +14,8 @@
 
 /* --- malloc and its family, in place of libc's, for the program and every library in it. Any thread. --- */
 
-/* A line of the cache holds the whole of their common paths, wherever else the linker would have put them: that is worth
- * as much as the metering costs. */
+/* A line of the cache holds the whole of their common paths, wherever else the linker would have put them: that is
+ * worth as much as the metering costs. */
 #define AT_A_CACHE_LINE __attribute__((aligned(64)))
 
 STINT_API AT_A_CACHE_LINE void *malloc(size_t size);
@@ -98,10 +98,10 @@ size_t malloc_usable_size(void *block)
     return sti_backend_usable_size(block);
 }
 
-/* --- C++'s operator new and delete in all their forms, by their mangled names, so that the library needs no C++ runtime.
- * Any thread. A throwing form calls the new-handler until the allocation succeeds, as the standard says, but not when
- * it was an interrupt that refused it: no handler can help there. The two functions of the C++ runtime that they need are
- * weak, and looked for where the program is not linked with it but a module that it loads. */
+/* --- C++'s operator new and delete in all their forms, by their mangled names, so that the library needs no C++
+ * runtime. Any thread. A throwing form calls the new-handler until the allocation succeeds, as the standard says, but
+ * not when it was an interrupt that refused it: no handler can help there. The two functions of the C++ runtime that
+ * they need are weak, and looked for where the program is not linked with it but a module that it loads. */
 
 typedef void new_handler(void);
 
@@ -162,8 +162,7 @@ static __attribute__((noinline)) void *new_process_block(struct sti_thread *thre
 STI_INLINE void *new_block(size_t size, size_t alignment, bool throws, const void *caller)
 {
     struct sti_thread *thread = sti_thread_counted;
-    if (STI_UNLIKELY(thread != NULL) && STI_UNLIKELY(sti_cxx_caches_ask(caller)) &&
-        sti_rule_is_on(STI_RULE_CXX_CACHES))
+    if (STI_UNLIKELY(thread != NULL) && STI_UNLIKELY(sti_cxx_caches_ask(caller)) && sti_rule_is_on(STI_RULE_CXX_CACHES))
         return new_process_block(thread, size, alignment, throws, caller);
     void *block = sti_allocate_aligned(alignment, size, caller);
     return STI_LIKELY(block != NULL) ? block : retry(size, alignment, throws, caller);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * Overrides of what opens and closes libc's streams, so that a rollback closes those that a task left open (handle.h). What
- * lies unwritten in a stream's buffer was the task's, and goes with it. Any thread.
+ * Overrides of what opens and closes libc's streams, so that a rollback closes those that a task left open (handle.h).
+ * What lies unwritten in a stream's buffer was the task's, and goes with it. Any thread.
  *
- * One that another thread has locked is left open, unless its memory is the task's. One that was made for a descriptor is
- * closed without it: that was opened by other means, which know whose it is. A child that popen started may run on, and
- * pclose waits for it: so that is done on a thread of its own. */
+ * One that another thread has locked is left open, unless its memory is the task's. One that was made for a descriptor
+ * is closed without it: that was opened by other means, which know whose it is. A child that popen started may run on,
+ * and pclose waits for it: so that is done on a thread of its own. */
 /* Each name is to be its own function, not that of another one. */
 #undef _FILE_OFFSET_BITS
 #include <mntent.h>
@@ -154,8 +154,8 @@ OPENING(&of_file, setmntent, (const char *path, const char *mode), (path, mode))
 
 /* --- Streams that make their block -------------------------------------------------------------------------------- */
 
-/* Where such a stream tells its user of the block is often a variable of a function that is gone by the time of a rollback.
- * libc keeps the two addresses side by side in the stream, where they are found when it is new. */
+/* Where such a stream tells its user of the block is often a variable of a function that is gone by the time of a
+ * rollback. libc keeps the two addresses side by side in the stream, where they are found when it is new. */
 struct growing {
     void **block_at;
     size_t *size_at;
@@ -261,7 +261,7 @@ static int close_noted(FILE *stream, struct sti_handle *handle, __typeof__(fclos
     int name(FILE *stream)                                                                                             \
     {                                                                                                                  \
         STI_LIBC_FUNCTION(name)                                                                                        \
-        struct sti_handle *handle = sti_handle_take(stream);                                   \
+        struct sti_handle *handle = sti_handle_take(stream);                                                           \
         return STI_LIKELY(handle == NULL) ? plain(stream) : close_noted(stream, handle, plain, STI_CALLER());          \
     }
 

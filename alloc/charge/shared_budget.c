@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * One budget for the shares of a group: the allocation limit and the memory limit of a task that runs on several threads;
- * see shared_budget.h. Thread of the share. */
+ * One budget for the shares of a group: the allocation limit and the memory limit of a task that runs on several
+ * threads; see shared_budget.h. Thread of the share. */
 #include "shared_budget.h"
 
 #include <sched.h>
@@ -147,11 +147,12 @@ void sti_group_settle(struct sti_share *share, struct sti_scope *scope)
  * sample point, which is requested of it, that they are to be measured, those that wait for a subtask or keep heaps and
  * have nothing to do are woken (subtask.h). The one that asks gives them a millisecond or so; then the limit is passed.
  *
- * So the limit is passed by at most a floor, and what is charged between two sample points, for each share. And a task is
- * stopped below it only if one of its threads has freed much and now computes without allocating, for longer than that.
+ * So the limit is passed by at most a floor, and what is charged between two sample points, for each share. And a task
+ * is stopped below it only if one of its threads has freed much and now computes without allocating, for longer than
+ * that.
  *
- * Each number is one counter, and nothing is published through it: relaxed. asked is stored before the requests for samples, and read in
- * the sample points after: seq_cst both, as any flag (thread.h). */
+ * Each number is one counter, and nothing is published through it: relaxed. asked is stored before the requests for
+ * samples, and read in the sample points after: seq_cst both, as any flag (thread.h). */
 
 #define SMALLEST_FLOOR ((size_t)64 << 10)
 #define FLOOR_SHIFT 7 /* and a 128th of the limit */

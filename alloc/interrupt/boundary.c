@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The boundary that no exception passes, and what is read from exceptions that come to it; see boundary.h. Any thread. */
+ * The boundary that no exception passes, and what is read from exceptions that come to it; see boundary.h. Any
+ * thread. */
 #include "boundary.h"
 
 #include <errno.h>
@@ -28,7 +29,8 @@
  * C has no handler for exceptions, so the frame is written by hand, with a personality of its own. The unwinder asks in
  * two phases. In the first, which only looks for a handler, all frames still stand: forks that they made are settled
  * there, since their thieves may be at work with what lies in those frames. The personality says that it handles
- * anything. In the second the frames inside have gone, and it has the unwinder go on at the landing, with the exception.
+ * anything. In the second the frames inside have gone, and it has the unwinder go on at the landing, with the
+ * exception.
  *
  * A forced unwind has no first phase. Our own passes. Any other is the end of the thread: pthread_exit, thrd_exit,
  * pthread_cancel. It passes a scope of stint_run, which is rolled back on the way; the guards of frames that were not
@@ -83,7 +85,8 @@ __asm__(".text\n"
 struct _Unwind_Exception sti_boundary_left;
 _Thread_local struct sti_callback *sti_callback_innermost;
 
-/* A task that is about to fail has its other threads stopped; the exception of a stolen subtask is for whoever joins it. */
+/* A task that is about to fail has its other threads stopped; the exception of a stolen subtask is for whoever joins
+ * it. */
 static void settle_forks(struct sti_scope *scope)
 {
     if (scope == NULL || !sti_forks_are_left(scope))
@@ -154,8 +157,8 @@ _Unwind_Reason_Code sti_boundary_personality(int version, _Unwind_Action actions
     }
     if ((actions & _UA_HANDLER_FRAME) == 0)
         return _URC_CONTINUE_UNWIND;
-    /* Not handed over in a register: with -static-libgcc the context is another unwinder's, and _Unwind_SetGR works only
-     * after its own has been at work. */
+    /* Not handed over in a register: with -static-libgcc the context is another unwinder's, and _Unwind_SetGR works
+     * only after its own has been at work. */
     return land(thrown, exception, context);
 }
 

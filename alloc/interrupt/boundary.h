@@ -10,9 +10,9 @@
 #include <stint/task.h>
 #include <unwind.h>
 
-/* --- The boundary that no exception passes: around the function of a scope, of a stolen subtask, and each callback of the
- * application's. An exception of any language that comes to it is caught here, by the unwinder's own rules: no handler
- * further out is asked, and no runtime has to end the process because there is none. Any thread.
+/* --- The boundary that no exception passes: around the function of a scope, of a stolen subtask, and each callback of
+ * the application's. An exception of any language that comes to it is caught here, by the unwinder's own rules: no
+ * handler further out is asked, and no runtime has to end the process because there is none. Any thread.
  *
  * It costs a call and a few instructions when nothing is thrown. */
 
@@ -29,7 +29,8 @@ struct sti_callback {
 
 extern _Thread_local struct sti_callback *sti_callback_innermost __attribute__((visibility("hidden")));
 
-/* In place of an exception: what the boundary is around was left by longjmp, or by an end of the thread that is none. */
+/* In place of an exception: what the boundary is around was left by longjmp, or by an end of the thread that is
+ * none. */
 extern struct _Unwind_Exception sti_boundary_left __attribute__((visibility("hidden")));
 
 /* What has come to a boundary. */
@@ -40,7 +41,8 @@ struct sti_thrown {
     struct sti_scope *scope;
     unsigned runtime; /* that counted it as on its way */
 
-    /* The end of the thread (pthread_exit, pthread_cancel) is let pass. Otherwise it ends here, and the thread goes on. */
+    /* The end of the thread (pthread_exit, pthread_cancel) is let pass. Otherwise it ends here, and the thread goes
+     * on. */
     bool lets_end;
 };
 
@@ -105,8 +107,8 @@ extern const char sti_boundary_release[] __attribute__((visibility("hidden")));
 
 struct _Unwind_Exception;
 
-/* Write what() of a std::exception into text, or else the type's name; cut to the size. text may be NULL. The application's
- * what() runs. Returns the error that it stands for: ENOMEM for std::bad_alloc, otherwise -1. */
+/* Write what() of a std::exception into text, or else the type's name; cut to the size. text may be NULL. The
+ * application's what() runs. Returns the error that it stands for: ENOMEM for std::bad_alloc, otherwise -1. */
 int sti_exception_describe(const struct _Unwind_Exception *exception, char *text, size_t size);
 
 #endif

@@ -29,8 +29,8 @@ extern const char linked_allocate[] __asm__("__cxa_allocate_exception") __attrib
 extern const char linked_begin_catch[] __asm__("__cxa_begin_catch") __attribute__((weak));
 extern const char linked_throw[] __asm__("__cxa_throw") __attribute__((weak));
 extern const char linked_set_terminate[] __asm__("_ZSt13set_terminatePFvvE") __attribute__((weak));
-static const char *const linked[] __attribute__((used)) = { linked_records, linked_allocate, linked_begin_catch,
-                                                            linked_throw, linked_set_terminate };
+static const char *const linked[]
+    __attribute__((used)) = { linked_records, linked_allocate, linked_begin_catch, linked_throw, linked_set_terminate };
 
 /* Entered from the beginning, and for ever. */
 static records_fn *_Atomic runtimes[STI_CXX_RUNTIMES];
@@ -333,19 +333,31 @@ void *sti_cxx_function(const char *name, const void *caller)
 
 /* --- Learning which functions of libstdc++ allocate for itself.
  *
- * By their names in its table of symbols. Helpers without a name there have been inlined into these, or lie beside them. */
+ * By their names in its table of symbols. Helpers without a name there have been inlined into these, or lie beside
+ * them. */
 
 #define HELPER 4096 /* bytes it has at most */
 
 static const struct sti_cxx_code unknown;
 _Atomic(const struct sti_cxx_code *) sti_cxx_code = &unknown;
 
-/* Mangled, behind std:: or std::__cxx11::, those of locales and of what fills a facet's cache at its first use; and of the
- * free lists of __gnu_cxx's allocators. */
+/* Mangled, behind std:: or std::__cxx11::, those of locales and of what fills a facet's cache at its first use; and of
+ * the free lists of __gnu_cxx's allocators. */
 static const char *const of_std[] = {
-    "6locale",   "7num_putI",  "7num_getI",     "9money_putI",    "9money_getI",        "8time_putI",
-    "8time_getI", "8numpunctI", "10moneypunctI", "11__timepunctI", "16__numpunct_cacheI", "18__moneypunct_cacheI",
-    "17__timepunct_cacheI", "8messagesI",
+    "6locale",
+    "7num_putI",
+    "7num_getI",
+    "9money_putI",
+    "9money_getI",
+    "8time_putI",
+    "8time_getI",
+    "8numpunctI",
+    "10moneypunctI",
+    "11__timepunctI",
+    "16__numpunct_cacheI",
+    "18__moneypunct_cacheI",
+    "17__timepunct_cacheI",
+    "8messagesI",
 };
 static const char *const of_gnu[] = { "6__poolI", "17__pool_alloc_base" };
 

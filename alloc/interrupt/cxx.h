@@ -12,12 +12,12 @@
 #include "alloc/base/module.h"
 #include "alloc/base/scope_state.h"
 
-/* --- The C++ runtimes of the process, if it has any: their functions, and each thread's records of exceptions. The library
- * links none. Any thread.
+/* --- The C++ runtimes of the process, if it has any: their functions, and each thread's records of exceptions. The
+ * library links none. Any thread.
  *
- * There may be several: the program's, and those that modules were linked with (-static-libstdc++), each with records of
- * its own. A runtime is seen if its module lets others see __cxa_get_globals, as the linker does for a program that is
- * linked with this library; one that hides all its symbols is not. */
+ * There may be several: the program's, and those that modules were linked with (-static-libstdc++), each with records
+ * of its own. A runtime is seen if its module lets others see __cxa_get_globals, as the linker does for a program that
+ * is linked with this library; one that hides all its symbols is not. */
 
 /* Look for runtimes that came with modules since the last time, also those of a module that was loaded for itself
  * (RTLD_LOCAL). True: there is a new one. Not in signal handlers. A few nanoseconds when nothing has been loaded. */
@@ -48,8 +48,8 @@ void sti_cxx_restore(const struct sti_cxx_state *state);
 void sti_cxx_forget_caught(void);
 void sti_cxx_set_uncaught(const struct sti_cxx_state *state, unsigned more);
 
-/* An exception has been caught by who is no runtime: none is on its way that was not then. Which runtime had counted one;
- * STI_CXX_RUNTIMES: none. And count one more there. */
+/* An exception has been caught by who is no runtime: none is on its way that was not then. Which runtime had counted
+ * one; STI_CXX_RUNTIMES: none. And count one more there. */
 unsigned sti_cxx_catch(const struct sti_cxx_state *since);
 void sti_cxx_throw(unsigned runtime);
 
@@ -59,10 +59,10 @@ void sti_cxx_keep_caught(const struct sti_cxx_state *state);
 /* A function of the runtime that the caller's module uses: its own, or else anybody's; NULL: there is none. Cold. */
 void *sti_cxx_function(const char *name, const void *caller);
 
-/* --- What libstdc++ allocates for itself: caches of a locale's facets, made when a number is first formatted in it, locales,
- * free lists. They outlive the task that happened to be running, so their blocks are the process's, as libc's are. They
- * are told by the function that asks for the block. What libstdc++ allocates for its user, such as a string that grows, is
- * the task's. */
+/* --- What libstdc++ allocates for itself: caches of a locale's facets, made when a number is first formatted in it,
+ * locales, free lists. They outlive the task that happened to be running, so their blocks are the process's, as libc's
+ * are. They are told by the function that asks for the block. What libstdc++ allocates for its user, such as a string
+ * that grows, is the task's. */
 
 /* The code of libstdc++, with a bit for each 16 bytes; size 0 as long as it is not known. Set once. */
 struct sti_cxx_code {
@@ -79,7 +79,8 @@ static inline bool sti_cxx_caches_ask(const void *caller)
 {
     const struct sti_cxx_code *code = atomic_load_explicit(&sti_cxx_code, memory_order_acquire);
     uintptr_t offset = (uintptr_t)caller - code->module.begin;
-    return __builtin_expect(offset < code->module.size, 0) && (code->caches[offset / 1024] >> offset / 16 % 64 & 1) != 0;
+    return __builtin_expect(offset < code->module.size, 0) &&
+           (code->caches[offset / 1024] >> offset / 16 % 64 & 1) != 0;
 }
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a scope has to release when it is left: guards, resources of stint_with, and mutexes. Thread of the scope only, but
- * for the mutexes, which any thread may take. */
+ * What a scope has to release when it is left: guards, resources of stint_with, and mutexes. Thread of the scope only,
+ * but for the mutexes, which any thread may take. */
 #include "guard.h"
 
 #include <errno.h>
@@ -20,10 +20,10 @@
 #include "interrupt.h"
 #include "left_frames.h"
 
-/* --- Guards: the innermost scope's list of release actions, on the stack frames that pushed them. Thread of the scope only.
- * A guard is off the list before its release runs, so none runs twice. The mutexes that the scope holds are on a list of
- * their own, because a guard that somebody forgot to pop must not be looked at when the scope has ended; both are
- * numbered in the order of their pushes. */
+/* --- Guards: the innermost scope's list of release actions, on the stack frames that pushed them. Thread of the scope
+ * only. A guard is off the list before its release runs, so none runs twice. The mutexes that the scope holds are on a
+ * list of their own, because a guard that somebody forgot to pop must not be looked at when the scope has ended; both
+ * are numbered in the order of their pushes. */
 
 /* What was pushed is what lies there, or the guard's frame has gone and is used by others. */
 static uintptr_t check_of(const stint_guard *guard)
@@ -39,8 +39,8 @@ static bool is_whole(const stint_guard *guard)
     return guard == NULL || guard->check == check_of(guard);
 }
 
-/* The scope's newest. When that frame has gone without a word (setcontext, a longjmp of libc's own), so have all that it
- * would lead to: their releases are lost, but nothing is called that was not pushed. */
+/* The scope's newest. When that frame has gone without a word (setcontext, a longjmp of libc's own), so have all that
+ * it would lead to: their releases are lost, but nothing is called that was not pushed. */
 static stint_guard *newest(struct sti_scope *scope)
 {
     if (__builtin_expect(!is_whole(scope->guards), 0)) {
@@ -156,8 +156,8 @@ void sti_guard_leave(struct sti_scope *scope, const struct sti_way *way)
 
 /* --- stint_with: a resource with its guard and its masks in the right places. Any thread.
  *
- * The mask is a guard, too, for a longjmp out of acquire. Both guards are popped by cleanup attributes, so that a C++ exception
- * out of acquire or use, or an end of the thread, does the same as a return. */
+ * The mask is a guard, too, for a longjmp out of acquire. Both guards are popped by cleanup attributes, so that a C++
+ * exception out of acquire or use, or an end of the thread, does the same as a return. */
 
 struct held {
     stint_release_fn *release;
@@ -199,8 +199,8 @@ int stint_with(stint_acquire_fn *acquire, stint_use_fn *use, stint_release_fn *r
     return error != 0 ? error : use(arg, held.resource);
 }
 
-/* --- The poisoning mutex: a mutex of libc's, taken so that interrupts do not wait for it, and a record of itself on a list
- * of the scope that holds it. Any thread.
+/* --- The poisoning mutex: a mutex of libc's, taken so that interrupts do not wait for it, and a record of itself on a
+ * list of the scope that holds it. Any thread.
  *
  * Its condition, touched only by the thread that has the lock:
  *
@@ -210,12 +210,12 @@ int stint_with(stint_acquire_fn *acquire, stint_use_fn *use, stint_release_fn *r
  *   REPORTED  the holder knows                        consistent: WHOLE; unlock: LOST; abandoned: POISONED
  *   LOST      and did nothing about it; for ever      lock: ENOTRECOVERABLE
  *
- * Abandoned: the holder's scope was interrupted or has ended, or its thread has. The last is seen by libc, for which the
- * mutex is a robust one. libc finds the caller that locks twice too, as it is an error-checking one.
+ * Abandoned: the holder's scope was interrupted or has ended, or its thread has. The last is seen by libc, for which
+ * the mutex is a robust one. libc finds the caller that locks twice too, as it is an error-checking one.
  *
  * The record's fields are ordered by the lock as well. Only the mark of the holder is read without it, by a caller who
- * asks whether it is the holder. relaxed: the mark is the caller's own only if it stored it itself and has not cleared it
- * yet; whatever else it reads, stale or not, is the mark of another, or none. */
+ * asks whether it is the holder. relaxed: the mark is the caller's own only if it stored it itself and has not cleared
+ * it yet; whatever else it reads, stale or not, is the mark of another, or none. */
 
 #define LOOK_NS UINT64_C(20000000)
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Guards as the ends of scopes and of frames see them, and the poisoning of mutexes that goes with them. Thread of the scope only. */
+ * Guards as the ends of scopes and of frames see them, and the poisoning of mutexes that goes with them. Thread of the
+ * scope only. */
 #ifndef STI_ALLOC_INTERRUPT_GUARD_H
 #define STI_ALLOC_INTERRUPT_GUARD_H
 
@@ -9,7 +10,8 @@
 struct sti_scope;
 struct sti_way;
 
-/* Run the innermost scope's guards, newest first, masked: all of them, or those that lie below an address of the stack. */
+/* Run the innermost scope's guards, newest first, masked: all of them, or those that lie below an address of the
+ * stack. */
 void sti_guard_run_all(struct sti_scope *scope);
 void sti_guard_run_below(struct sti_scope *scope, uintptr_t address);
 

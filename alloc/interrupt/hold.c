@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the task's code holds, and the rules by which an interrupt waits for it; see hold.h. Thread of the scope only. */
+ * What the task's code holds, and the rules by which an interrupt waits for it; see hold.h. Thread of the scope
+ * only. */
 #include "hold.h"
 
 #include <errno.h>
@@ -82,7 +83,8 @@ static struct sti_scope *innermost_scope(void)
     return thread != NULL ? thread->scope : NULL;
 }
 
-/* The counter has been moved already, for the common case; for a thread that has stepped aside (context.h) it stays so. */
+/* The counter has been moved already, for the common case; for a thread that has stepped aside (context.h) it stays
+ * so. */
 void sti_hold_take_lock_by_name(const volatile void *lock)
 {
     struct sti_scope *scope = innermost_scope();

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the task's code holds at this instant, and what it has left open: locks, a once or a static initialiser that is being run. While a scope
- * holds anything, interrupts of it and of the scopes around it have to wait. Thread of the
+ * What the task's code holds at this instant, and what it has left open: locks, a once or a static initialiser that is
+ * being run. While a scope holds anything, interrupts of it and of the scopes around it have to wait. Thread of the
  * scope only.
  *
  * Objects are remembered by address, so that a lock from before the scope that is released inside it is not taken for
@@ -16,7 +16,8 @@
  *   negative   the locks are remembered by address, since the counter cannot tell whose they are: a scope has opened
  *              while something was held, and has not ended. STI_HOLD_NAMED and what was held outside of scopes.
  *
- * A signal handler that looks at holds finds none of this half done: it leaves code of this library alone (signals.c). */
+ * A signal handler that looks at holds finds none of this half done: it leaves code of this library alone
+ * (signals.c). */
 #ifndef STI_ALLOC_INTERRUPT_HOLD_H
 #define STI_ALLOC_INTERRUPT_HOLD_H
 
@@ -124,8 +125,9 @@ static inline bool sti_scope_release_hold(struct sti_scope *innermost, const vol
     return sti_hold_release_newest(&innermost->holds, object) || sti_hold_release_other(innermost, object);
 }
 
-/* --- Misuse: what a task's code should have done and has not. It makes the task fail where that can be known for nothing;
- * in debug mode (STINT_DEBUG=1 in the environment, docs/debugging.md) it is told on standard error, too. Any thread. */
+/* --- Misuse: what a task's code should have done and has not. It makes the task fail where that can be known for
+ * nothing; in debug mode (STINT_DEBUG=1 in the environment, docs/debugging.md) it is told on standard error, too. Any
+ * thread. */
 
 /* Constant from the first constructor on. */
 extern bool sti_debug_is_on __attribute__((visibility("hidden")));

@@ -19,9 +19,9 @@
 #include "token.h"
 #include "watch.h"
 
-/* --- Interrupt hooks, and the watch of a scope that has some or is preemptible. A scope's hooks are changed by its thread,
- * under the watch's lock; the watch thread calls those of a scope whose token is set or whose deadline has passed, the
- * scope's own thread those of a scope that it finds tripped. fired, under the lock, makes it once. */
+/* --- Interrupt hooks, and the watch of a scope that has some or is preemptible. A scope's hooks are changed by its
+ * thread, under the watch's lock; the watch thread calls those of a scope whose token is set or whose deadline has
+ * passed, the scope's own thread those of a scope that it finds tripped. fired, under the lock, makes it once. */
 
 #define ASK_AGAIN_NS UINT64_C(250000)
 
@@ -43,8 +43,7 @@ static bool is_flagged(const struct sti_scope *innermost, uint64_t now)
 {
     for (const struct sti_scope *scope = innermost; scope != NULL; scope = scope->outer) {
         if (sti_token_is_set(scope->stop) || sti_token_is_set(scope->token) || scope->deadline <= now ||
-            sti_cpu_watch(scope, now) <= now ||
-            sti_interrupt_has_tripped_elsewhere(scope) ||
+            sti_cpu_watch(scope, now) <= now || sti_interrupt_has_tripped_elsewhere(scope) ||
             (scope->outer == NULL && sti_interrupt_is_sacrificed(scope)))
             return true;
     }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * How an interrupt reaches a thread that makes no sample points: it calls the hooks of the scope, and wakes a sleep in one of
- * the library's own waits. Blocking regions say that such a sleep is near. Thread of the scope, but for what the watch calls. */
+ * How an interrupt reaches a thread that makes no sample points: it calls the hooks of the scope, and wakes a sleep in
+ * one of the library's own waits. Blocking regions say that such a sleep is near. Thread of the scope, but for what the
+ * watch calls. */
 #ifndef STI_ALLOC_INTERRUPT_HOOK_H
 #define STI_ALLOC_INTERRUPT_HOOK_H
 
@@ -35,9 +36,9 @@ void sti_hook_leave(struct sti_scope *scope, const struct sti_way *way);
 /* The scope ends, and its watch with it. */
 void sti_hook_end_scope(struct sti_scope *scope);
 
-/* --- Waking: how an interrupt ends the sleep of a task in one of the library's own waits. A sleeping thread makes no sample
- * points, so the watch (watch.h) has it woken when its scope is to be interrupted; then it gives up what it holds of the
- * library's, and makes one. For sleeps that have lasted: registering costs two locks.
+/* --- Waking: how an interrupt ends the sleep of a task in one of the library's own waits. A sleeping thread makes no
+ * sample points, so the watch (watch.h) has it woken when its scope is to be interrupted; then it gives up what it
+ * holds of the library's, and makes one. For sleeps that have lasted: registering costs two locks.
  *
  * Thread of the scope; all of it does nothing outside of scopes. */
 
@@ -49,8 +50,8 @@ struct sti_waking {
     void *arg;
 };
 
-/* From now on wake(arg) is called, on the watch's thread, when the innermost scope is to be interrupted; at once if it is
- * already. The record has to stay until the end, after which wake is not running and will not be called. */
+/* From now on wake(arg) is called, on the watch's thread, when the innermost scope is to be interrupted; at once if it
+ * is already. The record has to stay until the end, after which wake is not running and will not be called. */
 void sti_waking_begin(struct sti_waking *waking, void (*wake)(void *arg), void *arg);
 void sti_waking_end(struct sti_waking *waking);
 
@@ -63,18 +64,19 @@ static inline bool sti_waking_has_come(const struct sti_waking *waking)
 /* Whether the innermost scope is to be interrupted now. Looks, and delivers nothing. */
 bool sti_waking_is_due(void);
 
-/* After the end, with nothing of the library's held: a sample point, which may not return. True: the task is one that is
- * told to stop (STINT_FAIL), so its wait is over. False: the interrupt has to wait until the task has left what it masks
- * or holds, and so until the wait is over. */
+/* After the end, with nothing of the library's held: a sample point, which may not return. True: the task is one that
+ * is told to stop (STINT_FAIL), so its wait is over. False: the interrupt has to wait until the task has left what it
+ * masks or holds, and so until the wait is over. */
 bool sti_waking_deliver(void);
 
-/* Something else is about to run on top of the scopes of this thread, or it sleeps in a wait that wakes it otherwise: until
- * the end no preemption signals are sent for them, which would reach another's system calls or none. The pairs nest. */
+/* Something else is about to run on top of the scopes of this thread, or it sleeps in a wait that wakes it otherwise:
+ * until the end no preemption signals are sent for them, which would reach another's system calls or none. The pairs
+ * nest. */
 void sti_waking_cover_scopes(void);
 void sti_waking_uncover_scopes(void);
 
-/* Only where one of them is preemptible. Those below what the innermost one charges have been covered by who runs this one
- * on top of them. True: to be uncovered. */
+/* Only where one of them is preemptible. Those below what the innermost one charges have been covered by who runs this
+ * one on top of them. True: to be uncovered. */
 static inline bool sti_waking_cover(void)
 {
     const struct sti_scope *scope = sti_thread_metered != NULL ? sti_thread_metered->scope : NULL;
@@ -86,8 +88,8 @@ static inline bool sti_waking_cover(void)
     return true;
 }
 
-/* --- Blocking regions from the inside. They are counted in their scope, which closes those that it leaves open; what is done
- * about them is the business of whoever lends the thread to its tasks. Calling thread only. */
+/* --- Blocking regions from the inside. They are counted in their scope, which closes those that it leaves open; what
+ * is done about them is the business of whoever lends the thread to its tasks. Calling thread only. */
 
 /* Told of each scope's first region when it begins, and of its last one's end. */
 struct sti_lender {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Interrupts and masks: when one is found, when it may be delivered and what it has to wait for; see interrupt.h. Thread of
- * the scope only. */
+ * Interrupts and masks: when one is found, when it may be delivered and what it has to wait for; see interrupt.h.
+ * Thread of the scope only. */
 #undef _FORTIFY_SOURCE /* its longjmp refuses to leave a stack that the task switched to by itself */
 
 #include "interrupt.h"
@@ -109,7 +109,8 @@ bool sti_interrupt_is_tripped(const struct sti_scope *innermost)
     return scope != NULL;
 }
 
-/* A C++ exception is on its way. It has to arrive: the runtime counts it, and may have made it in its reserve of memory. */
+/* A C++ exception is on its way. It has to arrive: the runtime counts it, and may have made it in its reserve of
+ * memory. */
 static bool is_throwing(const struct sti_scope *scope)
 {
     return sti_rule_is_on(STI_RULE_THROW) && sti_cxx_is_throwing(&scope->cxx);
@@ -214,7 +215,8 @@ _Noreturn static void leave_by_unwind(struct sti_scope *scope)
 static bool deliver(struct sti_thread *thread, uintptr_t above)
 {
     struct sti_scope *scope = thread->scope;
-    /* A signal is sent by the watch, which has called the hooks; and below the handler this thread may hold its lock. */
+    /* A signal is sent by the watch, which has called the hooks; and below the handler this thread may hold its
+     * lock. */
     if (above == 0) {
         sti_hook_fire(scope);
         find_runtimes(scope);
@@ -382,8 +384,8 @@ stint_deferral sti_deferral_noted(const struct sti_thread *thread)
     return (stint_deferral)atomic_load_explicit(&thread->deferral, memory_order_relaxed);
 }
 
-/* --- Regions whose blocks outlive a rollback. Calling thread's innermost scope. While there is one every allocation is a
- * sample point, so the fast path knows nothing of them. */
+/* --- Regions whose blocks outlive a rollback. Calling thread's innermost scope. While there is one every allocation is
+ * a sample point, so the fast path knows nothing of them. */
 
 void stint_keep_begin(void)
 {

@@ -23,8 +23,8 @@
 /* Trip the scope unless it is already. */
 void sti_interrupt_trip(struct sti_scope *scope, stint_reason reason);
 
-/* Look at the tokens and deadlines of the scope and those around it, and trip what is to be. now is by sti_clock_now; 0:
- * the cheap clock will do. */
+/* Look at the tokens and deadlines of the scope and those around it, and trip what is to be. now is by sti_clock_now;
+ * 0: the cheap clock will do. */
 void sti_interrupt_look(struct sti_scope *innermost, uint64_t now);
 
 /* The same, where nothing may have changed since the last look: then it is one load. */
@@ -38,7 +38,8 @@ static inline void sti_interrupt_look_again(struct sti_scope *innermost, uint64_
  * task's thread, whatever that runs meanwhile. Any thread that may read the scope. */
 bool sti_interrupt_is_sacrificed(const struct sti_scope *scope);
 
-/* Trip all threads of a task, unless one of them is already. Returns the reason that holds now. Any thread of the task. */
+/* Trip all threads of a task, unless one of them is already. Returns the reason that holds now. Any thread of the
+ * task. */
 stint_reason sti_interrupt_trip_shared(struct sti_shared_interrupt *shared, stint_reason reason);
 
 /* Whether another thread of its task has tripped it. Any thread that may read the scope. */
@@ -47,28 +48,30 @@ bool sti_interrupt_has_tripped_elsewhere(const struct sti_scope *scope);
 /* Whether the scope or one around it is tripped. */
 bool sti_interrupt_is_tripped(const struct sti_scope *innermost);
 
-/* Deliver an interrupt if one is due and this is a place for it. In STINT_JUMP: run the innermost scope's guards, land in
- * the call that opened it, do not return. In STINT_UNWIND: the same frame by frame. In STINT_FAIL: return true; the caller refuses its allocation, if it makes one.
- * False: it has to wait. */
+/* Deliver an interrupt if one is due and this is a place for it. In STINT_JUMP: run the innermost scope's guards, land
+ * in the call that opened it, do not return. In STINT_UNWIND: the same frame by frame. In STINT_FAIL: return true; the
+ * caller refuses its allocation, if it makes one. False: it has to wait. */
 bool sti_interrupt_deliver(struct sti_thread *thread);
 
 /* The same in a signal handler that found the thread in code of the task's own, at this stack pointer; looks first. */
 void sti_interrupt_preempt(struct sti_thread *thread, uintptr_t stack_pointer);
 
-/* The interrupt of the scope, or of scopes around it, has to wait, and so many bytes are to be allocated. False: the grace of
- * one of those is spent. Each draws on its own for all that happens inside it: a nest of scopes has no more than one. */
+/* The interrupt of the scope, or of scopes around it, has to wait, and so many bytes are to be allocated. False: the
+ * grace of one of those is spent. Each draws on its own for all that happens inside it: a nest of scopes has no more
+ * than one. */
 bool sti_interrupt_draw_grace(struct sti_scope *innermost, uint64_t charge);
 
 /* An allocation of a task whose grace is spent, and which has not been delivered its interrupt, is about to fail. In
  * STINT_UNWIND this may still be a place to end the task instead: see unwind.h. */
 void sti_interrupt_last_resort(struct sti_thread *thread);
 
-/* An interrupt of this scope, or of one around it, waits; nothing is masked or held meanwhile, but maybe a C++ exception
- * or a catch block, of which a landing can take care: the scope may be left where the process would end otherwise. */
+/* An interrupt of this scope, or of one around it, waits; nothing is masked or held meanwhile, but maybe a C++
+ * exception or a catch block, of which a landing can take care: the scope may be left where the process would end
+ * otherwise. */
 bool sti_interrupt_may_cut(struct sti_scope *innermost);
 
-/* operator new of a task that is refused memory is about to throw. Where the process would end for that, end the task. True:
- * it would, and the task cannot be ended here. */
+/* operator new of a task that is refused memory is about to throw. Where the process would end for that, end the task.
+ * True: it would, and the task cannot be ended here. */
 bool sti_interrupt_instead_of_throwing(struct sti_thread *thread);
 
 /* Run the guards and jump to the call that opened the innermost scope. */
@@ -79,8 +82,9 @@ void sti_interrupt_point(struct sti_thread *thread);
 
 /* --- What an interrupt has to wait for, told to those who ask: the rules are caller.h's and interrupt.c's. */
 
-/* What would defer an interrupt of the scope, or of one around it that is tripped, at this moment, but for frames on the
- * stack: STINT_DEFERRAL_NONE, then. Thread of the scope only; also in a signal handler that found it in code of its own. */
+/* What would defer an interrupt of the scope, or of one around it that is tripped, at this moment, but for frames on
+ * the stack: STINT_DEFERRAL_NONE, then. Thread of the scope only; also in a signal handler that found it in code of its
+ * own. */
 stint_deferral sti_deferral_of(const struct sti_scope *innermost);
 
 /* An interrupt of the thread's scope could not be delivered: note why, for whoever asks. Thread of the scope only. */

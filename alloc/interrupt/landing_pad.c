@@ -256,8 +256,8 @@ struct ways {
     bool lost;
 };
 
-/* One of libgcc's that may land elsewhere than where it was called, by __builtin_eh_return: no other function saves %rdx
- * and %rax as it begins. A program with an unwinder of its own (-static-libgcc) calls it without a name. */
+/* One of libgcc's that may land elsewhere than where it was called, by __builtin_eh_return: no other function saves
+ * %rdx and %rax as it begins. A program with an unwinder of its own (-static-libgcc) calls it without a name. */
 #define BEGINNING 64
 static bool is_unwinder(const uint8_t *function)
 {
@@ -392,7 +392,8 @@ static void follow(struct ways *ways, struct way way, uintptr_t end)
     }
 }
 
-/* Where blocks begin is seen by the name of what they call: the C++ runtime's, or the module's own if others may see it. */
+/* Where blocks begin is seen by the name of what they call: the C++ runtime's, or the module's own if others may see
+ * it. */
 static bool shows_blocks(const struct link_map *module)
 {
     const struct sti_module tables = sti_module_loaded(module);

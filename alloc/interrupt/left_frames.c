@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Frames that are left without a word to them: by a jump of the program's, or with forks that they made; see left_frames.h.
- * Thread of the scope only. */
+ * Frames that are left without a word to them: by a jump of the program's, or with forks that they made; see
+ * left_frames.h. Thread of the scope only. */
 #include "left_frames.h"
 
 #include <errno.h>
@@ -21,8 +21,8 @@
 
 /* --- The way of a jump, and the ending of what it passes. Calling thread.
  *
- * From inside outwards: a callback or a scope that is passed first has all ended that lies in it. A task of a pool has the
- * pool's frames below it, which nobody may jump over: so it fails where it was begun. So does a callback. */
+ * From inside outwards: a callback or a scope that is passed first has all ended that lies in it. A task of a pool has
+ * the pool's frames below it, which nobody may jump over: so it fails where it was begun. So does a callback. */
 
 #define KERNEL_MASK_SIZE ((size_t)8)
 
@@ -71,10 +71,9 @@ static bool may_pass_anything(uintptr_t target)
     const struct sti_scope *scope = innermost_scope();
     if (callback != NULL && callback->frame < target)
         return true;
-    return scope != NULL &&
-           (scope->frame < target || (scope->guards != NULL && (uintptr_t)scope->guards < target) ||
-            (scope->hooks != NULL && (uintptr_t)scope->hooks < target) || sti_forks_are_left(scope) ||
-            sti_hold_any(&scope->holds));
+    return scope != NULL && (scope->frame < target || (scope->guards != NULL && (uintptr_t)scope->guards < target) ||
+                             (scope->hooks != NULL && (uintptr_t)scope->hooks < target) || sti_forks_are_left(scope) ||
+                             sti_hold_any(&scope->holds));
 }
 
 static void leave_frames(struct sti_scope *scope, const struct sti_way *way)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Frames that are left without a word to them: by a jump of the program's, or with forks that they made. What this library
- * keeps of them is ended first. Thread of the scope only. */
+ * Frames that are left without a word to them: by a jump of the program's, or with forks that they made. What this
+ * library keeps of them is ended first. Thread of the scope only. */
 #ifndef STI_ALLOC_INTERRUPT_LEFT_FRAMES_H
 #define STI_ALLOC_INTERRUPT_LEFT_FRAMES_H
 
@@ -13,11 +13,12 @@
 #include "alloc/base/scope_state.h"
 #include "alloc/base/thread.h"
 
-/* --- The way of a jump: which frames it leaves. A longjmp or setcontext passes frames without a word to them; but what this
- * library keeps of them (scopes, guards, hooks, forks, callbacks) knows where on the stack it lies. Calling thread only.
+/* --- The way of a jump: which frames it leaves. A longjmp or setcontext passes frames without a word to them; but what
+ * this library keeps of them (scopes, guards, hooks, forks, callbacks) knows where on the stack it lies. Calling thread
+ * only.
  *
- * The frames between here and the target are walked, so a jump to another stack, which will be come back from, is told from
- * one that leaves frames for ever. Only jumps that may pass something are walked: some microseconds. */
+ * The frames between here and the target are walked, so a jump to another stack, which will be come back from, is told
+ * from one that leaves frames for ever. Only jumps that may pass something are walked: some microseconds. */
 
 #define STI_WAY_PARTS 4 /* stacks that signal handlers switched to */
 
@@ -43,27 +44,28 @@ static inline bool sti_way_passes(const struct sti_way *way, uintptr_t address)
     return false;
 }
 
-/* Before a jump to a frame with this stack pointer: whatever it passes is ended. A scope of stint_run is rolled back; guards
- * run, forks are taken back or waited for, hooks go. Does not return where the jump would leave a task of a pool, a stolen
- * subtask or a callback: that is where it ends then, with the signal mask that the jump would have set (NULL: none). */
+/* Before a jump to a frame with this stack pointer: whatever it passes is ended. A scope of stint_run is rolled back;
+ * guards run, forks are taken back or waited for, hooks go. Does not return where the jump would leave a task of a
+ * pool, a stolen subtask or a callback: that is where it ends then, with the signal mask that the jump would have set
+ * (NULL: none). */
 void sti_way_leave(uintptr_t target, const sigset_t *mask);
 
-/* --- What a thread's forks look like from below. The executor registers this for each of its threads that can fork, so that
- * a scope can settle the forks of frames that are left. Thread of the forks only, but for wake. */
+/* --- What a thread's forks look like from below. The executor registers this for each of its threads that can fork, so
+ * that a scope can settle the forks of frames that are left. Thread of the forks only, but for wake. */
 
 struct sti_way;
 
 struct sti_forks {
-    /* How many forks of this thread are outstanding, not joined yet. Written by this thread only. Those of a scope lie above
-     * those that were there when it opened. */
+    /* How many forks of this thread are outstanding, not joined yet. Written by this thread only. Those of a scope lie
+     * above those that were there when it opened. */
     const size_t *outstanding;
 
     /* The frames that made all forks above the first kept ones are about to be left by an interrupt, or have returned
-     * without joining them. Drop those that nobody has taken, wait for the others; afterwards *outstanding is kept. The task
-     * has been interrupted, so those that were taken come to an end, and a stolen subtask that is started now returns at once.
-     * Called inside the scope, masked, before its guards run; where the task is preemptible maybe in a signal handler, which
-     * then interrupted the task's own code, inline functions of the executor included. Must not fail. A join after all, by
-     * code that kept the unwinding from going on, finds them interrupted. */
+     * without joining them. Drop those that nobody has taken, wait for the others; afterwards *outstanding is kept. The
+     * task has been interrupted, so those that were taken come to an end, and a stolen subtask that is started now
+     * returns at once. Called inside the scope, masked, before its guards run; where the task is preemptible maybe in a
+     * signal handler, which then interrupted the task's own code, inline functions of the executor included. Must not
+     * fail. A join after all, by code that kept the unwinding from going on, finds them interrupted. */
     void (*settle)(struct sti_forks *forks, size_t kept);
 
     /* How many forks are outstanding up to the first, from that place on, of a frame that a jump leaves. */
@@ -73,8 +75,9 @@ struct sti_forks {
     void (*wake)(struct sti_forks *forks);
 };
 
-/* Register for the calling thread, outside of scopes; NULL: no more. The record has to stay until no task is running any more
- * of which this thread ran a stolen subtask: in the pool's memory. 0, ENOMEM, or ENOTSUP (sti_backend_check). */
+/* Register for the calling thread, outside of scopes; NULL: no more. The record has to stay until no task is running
+ * any more of which this thread ran a stolen subtask: in the pool's memory. 0, ENOMEM, or ENOTSUP
+ * (sti_backend_check). */
 int sti_forks_register(struct sti_forks *forks);
 
 /* Forks of this thread that nobody else can take, and which have not been joined: such as those outside of pools. */
@@ -107,8 +110,8 @@ int sti_forks_give_up(struct sti_scope *scope);
 
 /* --- Scopes of stint_run whose frames are left. --- */
 
-/* The thread's innermost scope is about to be left: by a jump, or as the thread ends. It is rolled back, and nobody hears of
- * its outcome. Thread of the scope. */
+/* The thread's innermost scope is about to be left: by a jump, or as the thread ends. It is rolled back, and nobody
+ * hears of its outcome. Thread of the scope. */
 void sti_frames_abandon_scope(struct sti_scope *scope);
 
 /* How that is done, by who closes scopes. A constructor. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Overrides of what leaves frames (longjmp, setcontext) and of what registers them to be left (the C++ runtime's, and the
- * cancellation cleanups of libc). Any thread. */
+ * Overrides of what leaves frames (longjmp, setcontext) and of what registers them to be left (the C++ runtime's, and
+ * the cancellation cleanups of libc). Any thread. */
 #undef _FORTIFY_SOURCE
 
 #include <linux/futex.h>
@@ -25,8 +25,9 @@
 #include "left_frames.h"
 #include "unwind.h"
 
-/* --- Overrides of the ways to leave frames without a word to them: longjmp under all of its names, and setcontext. What this
- * library keeps of those frames is ended first (left_frames.h). swapcontext leaves none, as it can be come back from. Any thread. */
+/* --- Overrides of the ways to leave frames without a word to them: longjmp under all of its names, and setcontext.
+ * What this library keeps of those frames is ended first (left_frames.h). swapcontext leaves none, as it can be come
+ * back from. Any thread. */
 
 #ifndef __x86_64__
 #error "where a jump goes is read for x86-64"
@@ -100,13 +101,14 @@ int setcontext(const ucontext_t *context)
     return plain(context);
 }
 
-/* --- The guards of C++'s static initialisers, in place of the runtime's, so that no task is interrupted in one: a half-run
- * initialiser would keep its guard for ever. And overrides of the ways in which compiled code ends the process, so that
- * an unwind can turn into a jump instead: unwind.h. Any thread.
+/* --- The guards of C++'s static initialisers, in place of the runtime's, so that no task is interrupted in one: a
+ * half-run initialiser would keep its guard for ever. And overrides of the ways in which compiled code ends the
+ * process, so that an unwind can turn into a jump instead: unwind.h. Any thread.
  *
- * The guards are made here and not handed on: a program linked with -static-libstdc++ finds these, and then has no others.
- * A guard is libstdc++'s, bit by bit, so that a module which brings its own functions may share one: the first byte is set
- * when the initialiser has run, which compiled code looks at; the next two say that it runs, and that somebody waits.
+ * The guards are made here and not handed on: a program linked with -static-libstdc++ finds these, and then has no
+ * others. A guard is libstdc++'s, bit by bit, so that a module which brings its own functions may share one: the first
+ * byte is set when the initialiser has run, which compiled code looks at; the next two say that it runs, and that
+ * somebody waits.
  *
  *   0 -> PENDING (acquire) -> DONE (release) | 0 (abort); who finds PENDING sets WAITING too and sleeps on the word. */
 
@@ -201,9 +203,9 @@ void __cxa_call_terminate(void *exception)
     terminate(caller);
 }
 
-/* --- Overrides of what pthread_cleanup_push and _pop call in C code without unwind tables. Such a region has something to
- * release, and libc keeps a pointer to its frame until it ends; so it is held like a lock. Where the compiler turns the
- * region into a cleanup of its frame, nothing is called and nothing needs to be. Any thread. */
+/* --- Overrides of what pthread_cleanup_push and _pop call in C code without unwind tables. Such a region has something
+ * to release, and libc keeps a pointer to its frame until it ends; so it is held like a lock. Where the compiler turns
+ * the region into a cleanup of its frame, nothing is called and nothing needs to be. Any thread. */
 
 STINT_API void __pthread_register_cancel(__pthread_unwind_buf_t *buffer);
 STINT_API void __pthread_unregister_cancel(__pthread_unwind_buf_t *buffer);

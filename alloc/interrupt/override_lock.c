@@ -2,9 +2,9 @@
  *
  * Overrides of what takes and releases locks, so that no task is interrupted while it holds one. Any thread.
  *
- * pthread_cond_wait and its like need none: when they return, the mutex is held again, and no sample point lies between.
- * C11's functions do not go through pthread's, nor does a stream's lock. Outside a scope each is a tail call of libc's
- * own. */
+ * pthread_cond_wait and its like need none: when they return, the mutex is held again, and no sample point lies
+ * between. C11's functions do not go through pthread's, nor does a stream's lock. Outside a scope each is a tail call
+ * of libc's own. */
 #include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -47,9 +47,9 @@
     X(ftrylockfile, int, (FILE * stream), (stream))                                                                    \
     X(funlockfile, void, (FILE * stream), (stream))
 
-/* libc's own functions. Until they are found each is one that finds them all: the first call may come from a constructor
- * before ours, but must not come with a lock held, under which the loader's would be taken. relaxed: what the pointers lead
- * to was there before this library, and two threads at once find the same. */
+/* libc's own functions. Until they are found each is one that finds them all: the first call may come from a
+ * constructor before ours, but must not come with a lock held, under which the loader's would be taken. relaxed: what
+ * the pointers lead to was there before this library, and two threads at once find the same. */
 #define POINTER(name, result, parameters, arguments)                                                                   \
     static result first_##name parameters;                                                                             \
     static result(*_Atomic libc_##name) parameters = first_##name;                                                     \
@@ -70,12 +70,15 @@
 
 LOCK_FUNCTIONS(POINTER)
 
-__attribute__((constructor)) static void find_all(void){ LOCK_FUNCTIONS(FIND) }
+__attribute__((constructor)) static void find_all(void)
+{
+    LOCK_FUNCTIONS(FIND)
+}
 
 LOCK_FUNCTIONS(FIRST_CALL)
 
-/* In the child of a fork(2) this stands in the place of libc's: every one of the overrides ends in a tail call, so who has
- * called that is the caller here. */
+/* In the child of a fork(2) this stands in the place of libc's: every one of the overrides ends in a tail call, so who
+ * has called that is the caller here. */
 static int (*libc_lock_of_parent)(pthread_mutex_t *mutex);
 
 static int lock_in_child(pthread_mutex_t *mutex)
@@ -116,9 +119,9 @@ __attribute__((constructor)) static void hear_of_forks(void)
         return result;                                                                                                 \
     }
 
-    /* Of the usual kinds, normal and recursive. To lock one of these cannot fail, nor can it to unlock one that is held, so
+/* Of the usual kinds, normal and recursive. To lock one of these cannot fail, nor can it to unlock one that is held, so
  * both end in a tail call of libc's: counted before the lock, and no more before the unlock. */
-    static inline bool cannot_fail(const pthread_mutex_t *mutex)
+static inline bool cannot_fail(const pthread_mutex_t *mutex)
 {
     return __builtin_expect((unsigned)mutex->__data.__kind <= PTHREAD_MUTEX_RECURSIVE, 1);
 }

@@ -21,14 +21,14 @@
 
 /* --- Preemption by signal.
  *
- * The signal is SIGRTMAX - 2, sent with tgkill and only to a thread that is in a preemptible scope. Its handler may find
- * the thread anywhere. So first of all it asks where the interrupted instruction lies: in libc, the loader, the C++
- * runtime, mimalloc, Concurrency Kit (which runs in the midst of this library's functions), the vDSO or this library it
- * does nothing, because any lock or list of theirs may be half changed; the watch asks again shortly after. Elsewhere none
- * of their code is running at the top of the stack, so this library's state is whole, and what remains is what every
- * sample point asks too: masks, holds, and the walk of the stack, which starts at the interrupted frame. The signal is
- * blocked while its handler runs: to a thread that could not take it for a while many come at once, and none may find
- * another's handler on the stack. A jump out of the handler leaves it blocked until the scope ends.
+ * The signal is SIGRTMAX - 2, sent with tgkill and only to a thread that is in a preemptible scope. Its handler may
+ * find the thread anywhere. So first of all it asks where the interrupted instruction lies: in libc, the loader, the
+ * C++ runtime, mimalloc, Concurrency Kit (which runs in the midst of this library's functions), the vDSO or this
+ * library it does nothing, because any lock or list of theirs may be half changed; the watch asks again shortly after.
+ * Elsewhere none of their code is running at the top of the stack, so this library's state is whole, and what remains
+ * is what every sample point asks too: masks, holds, and the walk of the stack, which starts at the interrupted frame.
+ * The signal is blocked while its handler runs: to a thread that could not take it for a while many come at once, and
+ * none may find another's handler on the stack. A jump out of the handler leaves it blocked until the scope ends.
  *
  * One signal is on its way to a thread at a time. Real-time signals queue, and the kernel puts the handlers of all that
  * wait on the stack before the first of them runs: a thread that got no processor for a while would overflow its stack.

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The signals that this library sends to a thread: one preempts a task that makes no sample points, one asks a thread what
- * it is doing. A child process gets neither. Which thread may call is said at each function. */
+ * The signals that this library sends to a thread: one preempts a task that makes no sample points, one asks a thread
+ * what it is doing. A child process gets neither. Which thread may call is said at each function. */
 #ifndef STI_ALLOC_INTERRUPT_SIGNALS_H
 #define STI_ALLOC_INTERRUPT_SIGNALS_H
 
@@ -12,8 +12,8 @@
 #include <stint/interrupt.h>
 #include <sys/select.h> /* sigset_t */
 
-/* --- Preemption: interrupting code that makes no sample points, by a signal. The one room that knows signals; but for the
- * opening and closing, called from the watch thread. */
+/* --- Preemption: interrupting code that makes no sample points, by a signal. The one room that knows signals; but for
+ * the opening and closing, called from the watch thread. */
 
 struct sti_thread;
 
@@ -28,9 +28,9 @@ void sti_preempt_leave_as_before(sigset_t *set, bool was_blocked);
 /* Ask the thread, which is in a preemptible scope that is being watched, unless it has not heard the last time yet. */
 void sti_preempt_send(struct sti_thread *thread);
 
-/* --- Asking a thread what it is doing: a signal (SIGRTMAX - 3) has it write down its callstack and what defers its interrupts.
- * It does so wherever it is, also in code that never comes to a sample point, and goes on. System calls that a signal ends
- * whatever it is (poll, nanosleep and their like) return EINTR; others are restarted.
+/* --- Asking a thread what it is doing: a signal (SIGRTMAX - 3) has it write down its callstack and what defers its
+ * interrupts. It does so wherever it is, also in code that never comes to a sample point, and goes on. System calls
+ * that a signal ends whatever it is (poll, nanosleep and their like) return EINTR; others are restarted.
  *
  *   asker    question = a number it has not used before (release); sends the signal
  *   thread   in the handler: answered = 0; writes; answered = question (release)
@@ -68,12 +68,12 @@ struct sti_answer {
 /* Whether that question has been answered; then what. */
 bool sti_ask_read(struct sti_ask *ask, unsigned question, struct sti_answer *answer);
 
-/* --- The signal mask of child processes. A thread of a pool has signals blocked so that the application's handlers run on the
- * application's threads. A program that a task starts there, or the child of its fork, is to have those that the thread had
- * blocked which made the pool, or nobody could end it. */
+/* --- The signal mask of child processes. A thread of a pool has signals blocked so that the application's handlers run
+ * on the application's threads. A program that a task starts there, or the child of its fork, is to have those that the
+ * thread had blocked which made the pool, or nobody could end it. */
 
-/* Of the calling thread: what is blocked for the library's sake, and what a child has blocked instead. Both stay as long as
- * the thread. */
+/* Of the calling thread: what is blocked for the library's sake, and what a child has blocked instead. Both stay as
+ * long as the thread. */
 struct sti_child_masks {
     sigset_t own;
     sigset_t child;

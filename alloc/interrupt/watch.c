@@ -93,8 +93,8 @@ static int start(void)
     return error;
 }
 
-/* The child of a fork(2) has no such thread: it starts one at its next need. What was watched at the fork is not watched in
- * the child. The lock is held over the fork, so that the list is whole. */
+/* The child of a fork(2) has no such thread: it starts one at its next need. What was watched at the fork is not
+ * watched in the child. The lock is held over the fork, so that the list is whole. */
 static void before_fork(void)
 {
     pthread_mutex_lock(&lock);
@@ -209,8 +209,8 @@ static uint64_t look_at_threads(struct sti_watch *unused, uint64_t now)
             continue;
         if (due > now) {
             next = due < next ? due : next;
-        } else if (atomic_compare_exchange_strong_explicit(&thread->next_deadline, &due, STI_DEADLINE_HAS_COME, memory_order_seq_cst,
-                                                           memory_order_relaxed)) {
+        } else if (atomic_compare_exchange_strong_explicit(&thread->next_deadline, &due, STI_DEADLINE_HAS_COME,
+                                                           memory_order_seq_cst, memory_order_relaxed)) {
             atomic_store_explicit(&thread->limit, 0, memory_order_seq_cst);
         }
     }

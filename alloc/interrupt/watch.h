@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The watch: the one thread of the process that acts at a time. And when a running task has to be looked at: its deadline,
- * and its limit of processor time. */
+ * The watch: the one thread of the process that acts at a time. And when a running task has to be looked at: its
+ * deadline, and its limit of processor time. */
 #ifndef STI_ALLOC_INTERRUPT_WATCH_H
 #define STI_ALLOC_INTERRUPT_WATCH_H
 
@@ -11,9 +11,9 @@
 
 #include "alloc/base/scope_state.h"
 
-/* --- The watch: one thread for the process that looks at what no running code looks at: a task that sleeps in a system call
- * or loops without allocating, and a token that somebody polls. It is started at the first need, sleeps until the next
- * deadline or until a token is set, and costs nothing to tasks that ask for none of this.
+/* --- The watch: one thread for the process that looks at what no running code looks at: a task that sleeps in a system
+ * call or loops without allocating, and a token that somebody polls. It is started at the first need, sleeps until the
+ * next deadline or until a token is set, and costs nothing to tasks that ask for none of this.
  *
  * Protocol. A watch is on the list, under the lock, from begin to end. Setting a token is a handshake (thread.h):
  *
@@ -37,8 +37,8 @@
  * not be started. Any thread, not in signal handlers. */
 int sti_watch_begin(struct sti_watch *watch, uint64_t time);
 
-/* Take it off, after the end of a user function that runs for it. Nothing if it is not on the list; its link must be NULL
- * from the start. */
+/* Take it off, after the end of a user function that runs for it. Nothing if it is not on the list; its link must be
+ * NULL from the start. */
 void sti_watch_end(struct sti_watch *watch);
 
 /* The list's lock, to change what look reads. */
@@ -51,8 +51,8 @@ void sti_watch_call(struct sti_watch *watch, void (*function)(void *arg), void *
 /* With the lock: wait until no user function runs for the watch. */
 void sti_watch_await_calls(const struct sti_watch *watch);
 
-/* A watch that is on the list wants to be looked at by this time, if that is earlier than before. What look reads has been
- * changed already. Any thread, not in signal handlers; a comparison when the thread looks by then anyway. */
+/* A watch that is on the list wants to be looked at by this time, if that is earlier than before. What look reads has
+ * been changed already. Any thread, not in signal handlers; a comparison when the thread looks by then anyway. */
 void sti_watch_hasten(uint64_t time);
 
 /* Let the thread look at everything now. Safe in signal handlers; next to nothing when nobody is watched. */
@@ -60,8 +60,8 @@ void sti_watch_wake(void);
 
 /* --- When a running task has to be looked at. A task that allocates looks at the clock in its sample points; one that
  * allocates rarely would do so late. So a thread whose scopes have limits of time publishes when the next of these is
- * due, and the watch requests a sample of it then: its next allocation is a sample point, which reads the exact clock. That
- * the watch looks in time is a handshake, too:
+ * due, and the watch requests a sample of it then: its next allocation is a sample point, which reads the exact clock.
+ * That the watch looks in time is a handshake, too:
  *
  *   thread:  next_deadline = time (seq_cst) ... load next_look (watch.h), post the semaphore if that is later
  *   watch:   next_look = NEVER (seq_cst) ... load next_deadline (seq_cst); passed: next_deadline = HAS_COME, limit = 0
@@ -86,9 +86,9 @@ bool sti_next_deadline_has_come(const struct sti_thread *thread);
 /* The time: exact after such a request, otherwise the cheap clock's. */
 uint64_t sti_next_deadline_clock(const struct sti_thread *thread);
 
-/* --- The limit on processor time. To read a thread's processor time is a system call, so it is read as rarely as can be: it
- * never grows faster than the clock, so a limit of which so much is left cannot be reached before so much time has passed.
- * Thread of the scope, but for what the watch asks. */
+/* --- The limit on processor time. To read a thread's processor time is a system call, so it is read as rarely as can
+ * be: it never grows faster than the clock, so a limit of which so much is left cannot be reached before so much time
+ * has passed. Thread of the scope, but for what the watch asks. */
 
 /* The scope, whose below and outer are set, begins and ends. The end returns what was used; 0: not measured. */
 void sti_cpu_begin(struct sti_scope *scope, uint64_t limit, uint64_t now);

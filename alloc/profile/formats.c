@@ -161,8 +161,8 @@ static void write_frame(struct output *output, const struct sti_symbols *symbols
         write_label(output, "", slash != NULL ? slash + 1 : path, "]");
 }
 
-static void write_line(struct output *output, const struct sti_symbols *symbols,
-                       const struct sti_profile_site *site, uint64_t bytes)
+static void write_line(struct output *output, const struct sti_symbols *symbols, const struct sti_profile_site *site,
+                       uint64_t bytes)
 {
     char number[32];
     if (site->account != NULL)
@@ -445,8 +445,7 @@ static int write_pprof(const struct sti_profile_snapshot *snapshot, int fd)
 
 static int write_kind(const struct sti_profile_snapshot *snapshot, int fd, stint_profile_kind kind)
 {
-    return kind == STINT_PROFILE_PPROF ? write_pprof(snapshot, fd)
-                                       : write_collapsed(snapshot, fd, kind);
+    return kind == STINT_PROFILE_PPROF ? write_pprof(snapshot, fd) : write_collapsed(snapshot, fd, kind);
 }
 
 STINT_API const struct sti_profile_writer sti_profile_writer = { .write = write_kind };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The profile: started and stopped, its calls of the user's tracker, and what becomes of followed blocks when a heap ends;
- * see memprof.h. */
+ * The profile: started and stopped, its calls of the user's tracker, and what becomes of followed blocks when a heap
+ * ends; see memprof.h. */
 #include "memprof.h"
 
 #include <errno.h>
@@ -161,9 +161,10 @@ __attribute__((constructor)) static void hear_of_forks(void)
 
 /* --- Calls of the user's tracker. Calling thread.
  *
- * In a callback the allocation functions see no record: what it allocates is not sampled, not charged, and comes from the
- * process's heap. The scope is masked, so nothing leaves the callback but its return. What it frees may be followed, and
- * is taken out of the set at once; only the call waits, so that a tracker may hold a lock of its own while it frees. */
+ * In a callback the allocation functions see no record: what it allocates is not sampled, not charged, and comes from
+ * the process's heap. The scope is masked, so nothing leaves the callback but its return. What it frees may be
+ * followed, and is taken out of the set at once; only the call waits, so that a tracker may hold a lock of its own
+ * while it frees. */
 
 static _Thread_local struct {
     bool inside;
@@ -274,8 +275,8 @@ void sti_memprof_call_dealloc(struct sti_tracked *entry)
 /* --- What becomes of the followed blocks of a task's heap when that ends. Thread of the heap only.
  *
  * Each thread has a log of the blocks in its heaps that were sampled: to find those of a heap, nobody walks it. A block
- * that has been freed stays in the log; it is told by the set, which has no such block of that heap any more. So a free,
- * which comes from any thread, need not touch the log. When it is full, those are dropped. */
+ * that has been freed stays in the log; it is told by the set, which has no such block of that heap any more. So a
+ * free, which comes from any thread, need not touch the log. When it is full, those are dropped. */
 
 #define FIRST_CAPACITY 64
 

@@ -4,8 +4,8 @@
  * thread.
  *
  * Stop. Whoever reads the profile, or holds a block that is followed, is a user of it meanwhile. To stop is to take the
- * profile's number away, to wait until there is no user, and to take all that is left out of the set. Between users and who
- * stops there is a handshake (thread.h):
+ * profile's number away, to wait until there is no user, and to take all that is left out of the set. Between users and
+ * who stops there is a handshake (thread.h):
  *
  *   user:     count + 1 (seq_cst) ... load number (seq_cst): is it that profile's?
  *   stopping: store 0 into number (seq_cst) ... load count (seq_cst): is it 0?
@@ -30,8 +30,8 @@ extern struct sti_memprof_settings {
     _Atomic uint64_t joined; /* threads so far; each has a seed of its own */
 } sti_memprof_settings;
 
-/* Be a user. The first: of this profile; false: it does not run any more, and nothing is to be left. The second: of what
- * is in the set. Any thread. */
+/* Be a user. The first: of this profile; false: it does not run any more, and nothing is to be left. The second: of
+ * what is in the set. Any thread. */
 bool sti_memprof_enter(uint64_t profile);
 void sti_memprof_hold(void);
 void sti_memprof_leave(void);
@@ -49,8 +49,8 @@ struct sti_quiet {
 struct sti_quiet sti_memprof_be_quiet(void);
 void sti_memprof_end_quiet(const struct sti_quiet *quiet);
 
-/* Call the user's functions, masked and with sampling off. Calling thread, which is a user. alloc is not to be called in
- * a callback; there dealloc waits until that has ended. dealloc frees the entry. */
+/* Call the user's functions, masked and with sampling off. Calling thread, which is a user. alloc is not to be called
+ * in a callback; there dealloc waits until that has ended. dealloc frees the entry. */
 void *sti_memprof_call_alloc(const stint_memprof_allocation *allocation);
 void *sti_memprof_call_promote(void *metadata);
 void sti_memprof_call_dealloc(struct sti_tracked *entry);

@@ -15,8 +15,8 @@
 #include "memprof.h"
 #include "sample.h"
 
-/* --- A thread's samples: where the next one is, and what the tracker is told of a block that has some. Thread of the record,
- * but for the end of a block. */
+/* --- A thread's samples: where the next one is, and what the tracker is told of a block that has some. Thread of the
+ * record, but for the end of a block. */
 
 #define LARGEST_CHARGE ((uint64_t)1 << 47)
 
@@ -76,7 +76,8 @@ void sti_memprof_count_thread(void)
     sti_thread_counted = thread;
 }
 
-/* Forced ones come when a thread ends, and another as it begins: while mimalloc has a lock that it takes to make a record. */
+/* Forced ones come when a thread ends, and another as it begins: while mimalloc has a lock that it takes to make a
+ * record. */
 void sti_memprof_heartbeat(bool force, unsigned long long count, void *unused)
 {
     (void)count;
@@ -245,7 +246,6 @@ void *sti_memprof_reallocate(struct sti_thread *thread, void *block, size_t size
 
 #define LOCKS 64
 #define SPINS 100
-
 
 static struct sti_tracked *lists[STI_SAMPLING_LISTS];
 

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT
  *
- * A thread's samples, and the set of sampled blocks that are followed, by address. Any thread; no callback is called in here, and nothing of it is
- * held when a function returns.
+ * A thread's samples, and the set of sampled blocks that are followed, by address. Any thread; no callback is called in
+ * here, and nothing of it is held when a function returns.
  *
  * Whoever frees a block has to know whether it is in the set, and nearly none is. So there is a mark for each 256 bytes
- * of address space, modulo 128 MiB, that is set exactly while a block that begins in such 256 bytes is in the set: a free
- * looks at one byte, and marks that lie together belong to blocks that lie together. The blocks of each KiB are on a list,
- * under one of a few locks.
+ * of address space, modulo 128 MiB, that is set exactly while a block that begins in such 256 bytes is in the set: a
+ * free looks at one byte, and marks that lie together belong to blocks that lie together. The blocks of each KiB are on
+ * a list, under one of a few locks.
  *
- * A block's free happens after it was handed out, and it was in the set before: so the mark needs no order of its own. */
+ * A block's free happens after it was handed out, and it was in the set before: so the mark needs no order of its
+ * own. */
 #ifndef STI_ALLOC_PROFILE_SAMPLE_H
 #define STI_ALLOC_PROFILE_SAMPLE_H
 
@@ -43,8 +44,8 @@ struct sti_tracked *sti_tracked_take_of(uintptr_t block, const sti_backend_heap 
 /* A block of this heap becomes the process's. Returns it for its promotion, or NULL. It stays in the set. */
 struct sti_tracked *sti_tracked_begin_promotion(uintptr_t block, const sti_backend_heap *heap);
 
-/* The promotion is done; it is followed with this metadata (NULL: no more). True: it is out of the set, since it has come to
- * its end meanwhile or is not followed any more, and is the caller's. */
+/* The promotion is done; it is followed with this metadata (NULL: no more). True: it is out of the set, since it has
+ * come to its end meanwhile or is not followed any more, and is the caller's. */
 bool sti_tracked_end_promotion(struct sti_tracked *entry, void *metadata);
 
 /* Is there such a block in the set? */
@@ -58,8 +59,8 @@ void sti_tracked_forget_all(void);
 
 /* --- A thread's samples. Thread of the record, unless a function says otherwise. --- */
 
-/* Count outside of scopes from now on, on the calling thread. Called by each free while a profile runs; the other is called
- * by mimalloc, once in a thousand allocations that leave its fast path. */
+/* Count outside of scopes from now on, on the calling thread. Called by each free while a profile runs; the other is
+ * called by mimalloc, once in a thousand allocations that leave its fast path. */
 void sti_memprof_count_thread(void);
 void sti_memprof_heartbeat(bool force, unsigned long long count, void *unused);
 

@@ -31,8 +31,8 @@
  * finds none rather than another's.
  *
  * Constructors run meanwhile, those of libdw and what it loads in turn. They may happen to do so in the midst of a
- * task, but are no part of it: the thread's scopes are suspended, so that neither blocks nor thread-specific values are the
- * task's. */
+ * task, but are no part of it: the thread's scopes are suspended, so that neither blocks nor thread-specific values are
+ * the task's. */
 
 #define MODULE "stint-profile-" STINT_VERSION ".so"
 #define FOLDER_MAX (2 * (size_t)PATH_MAX) /* a working directory, and a path from there */

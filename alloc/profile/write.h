@@ -10,8 +10,8 @@
 #include <stint/memprof.h>
 #include <stint/profile.h>
 
-/* --- What a profile gathers: for each callstack in each task and account, how much was allocated there and how much of it
- * has ended. Filled by a tracker (stint/memprof.h) on any threads at once, and read while it is being filled. */
+/* --- What a profile gathers: for each callstack in each task and account, how much was allocated there and how much of
+ * it has ended. Filled by a tracker (stint/memprof.h) on any threads at once, and read while it is being filled. */
 
 #define STI_PROFILE_CHAINS 16384
 
@@ -65,8 +65,8 @@ typedef char *sti_demangle_fn(const char *name, char *buffer, size_t *size, int 
 
 struct sti_profile_snapshot {
     sti_demangle_fn *demangle; /* NULL: the process has none */
-    uint64_t started;  /* nanoseconds since 1970 */
-    uint64_t duration; /* nanoseconds */
+    uint64_t started;          /* nanoseconds since 1970 */
+    uint64_t duration;         /* nanoseconds */
     double interval;
     size_t count;
     struct sti_profile_entry {
@@ -81,9 +81,9 @@ static inline uintptr_t sti_profile_call(const void *return_address)
     return (uintptr_t)return_address - 1;
 }
 
-/* --- What writes profiles, in a module of its own (stint-profile-VERSION.so): so a program loads libdw, libelf, protobuf-c
- * and zlib only when it first writes one. The module calls nothing of this library's but what it is handed. A program
- * that links the inner parts has it linked in. */
+/* --- What writes profiles, in a module of its own (stint-profile-VERSION.so): so a program loads libdw, libelf,
+ * protobuf-c and zlib only when it first writes one. The module calls nothing of this library's but what it is handed.
+ * A program that links the inner parts has it linked in. */
 
 /* 0, or what went wrong. One thread at a time, with sampling and charging off. */
 struct sti_profile_writer {
@@ -94,8 +94,8 @@ struct sti_profile_writer {
 extern const struct sti_profile_writer sti_profile_writer;
 #define STI_PROFILE_WRITER "sti_profile_writer"
 
-/* --- The writing of what was gathered. The formats, and the libraries for them, are in a module that is loaded when they
- * are first needed (write.h); built only where those libraries are. */
+/* --- The writing of what was gathered. The formats, and the libraries for them, are in a module that is loaded when
+ * they are first needed (write.h); built only where those libraries are. */
 
 struct sti_profile_means {
     const struct sti_profile_writer *writer;

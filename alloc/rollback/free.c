@@ -17,8 +17,9 @@ _Atomic(sti_free_fn *) sti_free_function = STI_BACKEND_FREE;
 void sti_free_by(sti_free_fn *function)
 {
     sti_free_fn *now = atomic_load_explicit(&sti_free_function, memory_order_relaxed);
-    while (now != sti_free_watched && !atomic_compare_exchange_weak_explicit(&sti_free_function, &now, function,
-                                                                             memory_order_relaxed, memory_order_relaxed))
+    while (now != sti_free_watched &&
+           !atomic_compare_exchange_weak_explicit(&sti_free_function, &now, function, memory_order_relaxed,
+                                                  memory_order_relaxed))
         ;
 }
 
@@ -38,8 +39,8 @@ void sti_free_watched(void *block)
 
 /* --- Wiping. Any thread.
  *
- * All orders are relaxed: a block of a task that is wiped is made after the task's thread has counted the task and changed
- * the function behind free, and who frees the block got it from there. */
+ * All orders are relaxed: a block of a task that is wiped is made after the task's thread has counted the task and
+ * changed the function behind free, and who frees the block got it from there. */
 
 #define DISCARDED_FROM ((size_t)256 << 10)
 

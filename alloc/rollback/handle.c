@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a task has opened: handles of libc, which a rollback closes, and descriptors, which are audited; see handle.h. */
+ * What a task has opened: handles of libc, which a rollback closes, and descriptors, which are audited; see
+ * handle.h. */
 #include "handle.h"
 
 #include <dirent.h>
@@ -319,8 +320,8 @@ bool sti_handles_rollback(struct sti_scope *scope, const char *task)
     return false;
 }
 
-/* --- The audit of descriptors: lists of /proc/thread-self/fd, a bit a descriptor, and what is new between two of them. Any
- * thread.
+/* --- The audit of descriptors: lists of /proc/thread-self/fd, a bit a descriptor, and what is new between two of them.
+ * Any thread.
  *
  * The directory is read with bare system calls: opendir would allocate inside somebody's scope. It is this thread's,
  * since that of the process is empty once its first thread has ended. */

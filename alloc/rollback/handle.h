@@ -9,13 +9,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* --- Handles of libc's that a scope has opened: a FILE, a DIR, a compiled regular expression. What lies behind one is libc's
- * memory, and a descriptor or a mapping besides, so no rollback of a heap takes it back; and a stream into a block of the
- * task's would go on writing there. So the overrides of the functions that open one note it here, and a rollback calls what
- * closes it, before the task's memory goes. A commit forgets them: then they are the caller's, or the scope's around it.
+/* --- Handles of libc's that a scope has opened: a FILE, a DIR, a compiled regular expression. What lies behind one is
+ * libc's memory, and a descriptor or a mapping besides, so no rollback of a heap takes it back; and a stream into a
+ * block of the task's would go on writing there. So the overrides of the functions that open one note it here, and a
+ * rollback calls what closes it, before the task's memory goes. A commit forgets them: then they are the caller's, or
+ * the scope's around it.
  *
- * A handle that a variable still points to is left open, as a heap would be kept (roots.h): a library may have made it once
- * for the process. So are all of a task's where a root points into what it leaves.
+ * A handle that a variable still points to is left open, as a heap would be kept (roots.h): a library may have made it
+ * once for the process. So are all of a task's where a root points into what it leaves.
  *
  * Any thread may close a handle. One lock for all: beside what it costs to open one, that is nothing. */
 
@@ -41,8 +42,8 @@ struct sti_handle {
     _Alignas(max_align_t) unsigned char copy[];
 };
 
-/* The calling thread's innermost scope has opened it; outside of scopes, between stint_keep_begin and stint_keep_end, and
- * without memory for this it is the process's. */
+/* The calling thread's innermost scope has opened it; outside of scopes, between stint_keep_begin and stint_keep_end,
+ * and without memory for this it is the process's. */
 void sti_handle_add(void *key, const struct sti_handle_kind *kind, const void *copy, size_t size);
 
 extern atomic_size_t sti_handle_count __attribute__((visibility("hidden")));
@@ -68,8 +69,8 @@ static inline bool sti_handle_forget(const void *key)
     return true;
 }
 
-/* The scope is rolled back, with its heaps still there: close what it has open. True: the roots have been scanned for that, and
- * none leads into the heaps. Its thread, outside of it. */
+/* The scope is rolled back, with its heaps still there: close what it has open. True: the roots have been scanned for
+ * that, and none leads into the heaps. Its thread, outside of it. */
 bool sti_handles_rollback(struct sti_scope *scope, const char *task);
 
 /* It is committed: what it has open is the scope's around it, or nobody's. */

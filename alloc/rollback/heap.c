@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Heaps of tasks: made, committed, rolled back, and retired while they have live blocks; see heap.h for who may call what. */
+ * Heaps of tasks: made, committed, rolled back, and retired while they have live blocks; see heap.h for who may call
+ * what. */
 #include "heap.h"
 
 #include <pthread.h>
@@ -22,9 +23,9 @@
 
 /* --- Task heaps.
  *
- * Whether a heap is empty is asked of its areas (70 ns, and 9 for each): a block that another thread has freed may still
- * count as live, so the answer "empty" is exact and the other errs to the safe side. A page without a live block that is not the thread's is
- * still being freed by whoever freed the last one.
+ * Whether a heap is empty is asked of its areas (70 ns, and 9 for each): a block that another thread has freed may
+ * still count as live, so the answer "empty" is exact and the other errs to the safe side. A page without a live block
+ * that is not the thread's is still being freed by whoever freed the last one.
  *
  * mimalloc lists its heaps under locks that it does not look after at a fork(2): none is made or ended during one. */
 
@@ -397,8 +398,8 @@ void sti_retired_put(struct sti_thread *thread, struct sti_heap *heap)
 
 /* --- The process's list: of threads that have ended --- */
 
-/* Whoever looks takes some from its front, and puts those that stay at its end: so it costs the same however many there are,
- * and all have their turn. */
+/* Whoever looks takes some from its front, and puts those that stay at its end: so it costs the same however many there
+ * are, and all have their turn. */
 static struct sti_quiet_lock lock = STI_QUIET_LOCK_INIT;
 static struct sti_heap *ownerless;
 static struct sti_heap *last_ownerless;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Heaps of tasks: made, committed, rolled back, and retired while they have live blocks. Each function says its thread. */
+ * Heaps of tasks: made, committed, rolled back, and retired while they have live blocks. Each function says its
+ * thread. */
 #ifndef STI_ALLOC_ROLLBACK_HEAP_H
 #define STI_ALLOC_ROLLBACK_HEAP_H
 
@@ -11,12 +12,12 @@
 #include "alloc/base/backend.h"
 #include "heap_map.h"
 
-/* --- Task heaps: taken when a scope outgrows the nursery (nursery.h), measured, and ended by commit or rollback. All on the
- * thread that runs the scope.
+/* --- Task heaps: taken when a scope outgrows the nursery (nursery.h), measured, and ended by commit or rollback. All
+ * on the thread that runs the scope.
  *
- * A mimalloc heap costs 1 to 3 µs, 10 with its first block, and as much again when it is destroyed. So a heap whose task
- * has left nothing is kept warm for the thread's next one; and one with live blocks of a task that ended Ok is retired
- * until others have freed those (heap.h). */
+ * A mimalloc heap costs 1 to 3 µs, 10 with its first block, and as much again when it is destroyed. So a heap whose
+ * task has left nothing is kept warm for the thread's next one; and one with live blocks of a task that ended Ok is
+ * retired until others have freed those (heap.h). */
 
 struct sti_scope;
 struct sti_thread;
@@ -25,18 +26,18 @@ struct sti_thread;
 
 /* A heap, or what a scope left in its thread's nursery: single blocks. */
 struct sti_heap {
-    sti_backend_heap *backend; /* NULL: single blocks */
-    sti_backend_theap *theap;  /* the calling thread's part of it, since it was taken */
-    struct sti_heap *next;     /* on a list: of a scope, of a thread's retired ones */
-    bool is_nursery;           /* it keeps all of its full pages that it can: backend.h */
-    bool given_up;             /* it is retired, and mimalloc has given up a page of it: heap.h */
-    bool wiped;                /* when it is destroyed: allocate.h */
-    bool pinned;               /* whatever roots point to, all of it is kept: roots.h */
-    bool is_of_libc;           /* handles: handle.h */
-    uint64_t left;             /* when a retired one was first seen without a page; 0: it was not */
+    sti_backend_heap *backend;     /* NULL: single blocks */
+    sti_backend_theap *theap;      /* the calling thread's part of it, since it was taken */
+    struct sti_heap *next;         /* on a list: of a scope, of a thread's retired ones */
+    bool is_nursery;               /* it keeps all of its full pages that it can: backend.h */
+    bool given_up;                 /* it is retired, and mimalloc has given up a page of it: heap.h */
+    bool wiped;                    /* when it is destroyed: allocate.h */
+    bool pinned;                   /* whatever roots point to, all of it is kept: roots.h */
+    bool is_of_libc;               /* handles: handle.h */
+    uint64_t left;                 /* when a retired one was first seen without a page; 0: it was not */
     char task[STI_HEAP_TASK_NAME]; /* that it was rolled back with; in debug mode only */
-    struct sti_heap_map map;   /* for the scan of roots */
-    size_t count;              /* of single blocks */
+    struct sti_heap_map map;       /* for the scan of roots */
+    size_t count;                  /* of single blocks */
     struct sti_single {
         void *block;
         size_t size;
@@ -73,13 +74,14 @@ size_t sti_heap_list_held(const struct sti_heap *list);
  * find out which young blocks live. */
 void sti_heap_measure_exactly(struct sti_thread *thread, struct sti_scope *scope);
 
-/* End a list of heaps. Commit leaves live blocks to the process. Rollback destroys them, but for what a root leads to, which
- * becomes the process's (kept.h); scanned: it is known already that none does. Rollback returns the bytes in blocks that it
- * had to keep. */
+/* End a list of heaps. Commit leaves live blocks to the process. Rollback destroys them, but for what a root leads to,
+ * which becomes the process's (kept.h); scanned: it is known already that none does. Rollback returns the bytes in
+ * blocks that it had to keep. */
 void sti_heap_commit(struct sti_thread *thread, struct sti_heap *list);
 size_t sti_heap_rollback(struct sti_thread *thread, struct sti_heap *list, const char *task, bool scanned);
 
-/* An inner scope's heaps become the outer one's. Looks for empty ones whenever there are twice as many as the last time. */
+/* An inner scope's heaps become the outer one's. Looks for empty ones whenever there are twice as many as the last
+ * time. */
 void sti_heap_hand_over(struct sti_thread *thread, struct sti_scope *inner, struct sti_scope *outer);
 
 /* It has no live block, and nobody is about to free a page of it. */
@@ -100,18 +102,20 @@ void sti_heap_give_back(struct sti_thread *thread);
 /* The thread ends: give up all its heaps. mimalloc is still there. */
 void sti_heap_end_thread(struct sti_thread *thread);
 
-/* --- Retired heaps: of tasks that ended Ok and left live blocks there, and nurseries that are full. Each waits on its thread
- * until others have freed all of those, and is used again then; in the end on a list of the process's. Thread of the heaps only.
+/* --- Retired heaps: of tasks that ended Ok and left live blocks there, and nurseries that are full. Each waits on its
+ * thread until others have freed all of those, and is used again then; in the end on a list of the process's. Thread of
+ * the heaps only.
  *
- * None is deleted with blocks in it (mi_heap_delete), which would give them and their pages to the process: mimalloc 3.6
- * gives up each page to whoever frees in it next, and then moves it as if nobody had. A stretch of some instructions on
- * the other thread is enough to have two own a page.
+ * None is deleted with blocks in it (mi_heap_delete), which would give them and their pages to the process:
+ * mimalloc 3.6 gives up each page to whoever frees in it next, and then moves it as if nobody had. A stretch of some
+ * instructions on the other thread is enough to have two own a page.
  *
- * For the same reason a heap is empty only when no page is left of those that mimalloc has given up: the last block of one is
- * gone before the page is, and whoever has freed it still works there. And since he has a last look at the heap's record
- * when the page has gone, such a heap is not used again at once: 10 ms is 10^7 times what he needs. Longer would be safer where
- * a processor is shared by many, and takes memory, 100 KiB for each heap that waits: a loop of 9,000 tasks a second, each of
- * which leaves 400 KB that are freed at once, has 15 MiB of them, and would have 90 at 100 ms. */
+ * For the same reason a heap is empty only when no page is left of those that mimalloc has given up: the last block of
+ * one is gone before the page is, and whoever has freed it still works there. And since he has a last look at the
+ * heap's record when the page has gone, such a heap is not used again at once: 10 ms is 10^7 times what he needs.
+ * Longer would be safer where a processor is shared by many, and takes memory, 100 KiB for each heap that waits: a loop
+ * of 9,000 tasks a second, each of which leaves 400 KB that are freed at once, has 15 MiB of them, and would have 90 at
+ * 100 ms. */
 
 struct sti_heap;
 

@@ -17,9 +17,9 @@
 struct sti_heap_map {
     struct sti_heap_area *areas; /* sorted; NULL: there is no map */
     size_t count;
-    size_t held;     /* by the heap when the map was made */
-    size_t blocks;   /* for which the areas have room */
-    uint64_t *live;  /* a bit for each of them, NULL until an address is asked for; */
+    size_t held;      /* by the heap when the map was made */
+    size_t blocks;    /* for which the areas have room */
+    uint64_t *live;   /* a bit for each of them, NULL until an address is asked for; */
     uint64_t *marked; /* behind those, another one */
     size_t marked_bytes;
     uintptr_t begin; /* of all areas */

@@ -260,7 +260,7 @@ void sti_libc_heap_give_back(struct sti_thread *thread)
  * by others, so that is never freed, and at worst it names nobody. */
 
 #define MAX_HEAPS 64
-#define MAX_STRETCHES 256 /* of pages side by side, of a heap; what lies beyond is left accessible */
+#define MAX_STRETCHES 256   /* of pages side by side, of a heap; what lies beyond is left accessible */
 #define MOST_STRETCHES 8192 /* of all threads: each may take two of the process's mappings, of 65530 */
 #define PAGE ((uintptr_t)4096)
 
@@ -349,8 +349,9 @@ static bool have_another_stretch(unsigned count)
     return false;
 }
 
-/* Pages of blocks of one size begin with mimalloc's record of them, in their first slice. What is behind that goes back to
- * the system, also where there is no room to list it: a page is as large as a huge page of the system's may have made it. */
+/* Pages of blocks of one size begin with mimalloc's record of them, in their first slice. What is behind that goes back
+ * to the system, also where there is no room to list it: a page is as large as a huge page of the system's may have
+ * made it. */
 static void note_page(uintptr_t begin, uintptr_t end, size_t block_size, void *argument)
 {
     (void)block_size;
@@ -390,7 +391,8 @@ static void close_off(struct entry *entry)
 static void open_up(struct entry *entry)
 {
     protect(entry, PROT_READ | PROT_WRITE);
-    atomic_fetch_sub_explicit(&closed_off, atomic_load_explicit(&entry->count, memory_order_relaxed), memory_order_relaxed);
+    atomic_fetch_sub_explicit(&closed_off, atomic_load_explicit(&entry->count, memory_order_relaxed),
+                              memory_order_relaxed);
     atomic_store_explicit(&entry->count, 0, memory_order_relaxed);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What stays of a heap when its task has ended: blocks to which others may point, libc's own blocks, and in debug mode whole
- * heaps, in quarantine. */
+ * What stays of a heap when its task has ended: blocks to which others may point, libc's own blocks, and in debug mode
+ * whole heaps, in quarantine. */
 #ifndef STI_ALLOC_ROLLBACK_KEPT_H
 #define STI_ALLOC_ROLLBACK_KEPT_H
 
@@ -10,13 +10,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* --- What a rollback should have taken back, and a root still points to: such blocks, and those of the task that they point
- * to in turn, stay. From then on they are the process's: whoever takes one from the library that holds it may have its
- * only pointer on a stack or in a block, where no scan looks, so nothing but a free ends one. The rest of the task's
- * blocks go.
+/* --- What a rollback should have taken back, and a root still points to: such blocks, and those of the task that they
+ * point to in turn, stay. From then on they are the process's: whoever takes one from the library that holds it may
+ * have its only pointer on a stack or in a block, where no scan looks, so nothing but a free ends one. The rest of the
+ * task's blocks go.
  *
- * How much was kept and has not been freed is known: such blocks are watched, and once there is one, free looks at a mark
- * first. Any thread may free; what is kept is for the thread whose rollback it is, outside of scopes. */
+ * How much was kept and has not been freed is known: such blocks are watched, and once there is one, free looks at a
+ * mark first. Any thread may free; what is kept is for the thread whose rollback it is, outside of scopes. */
 
 struct sti_heap;
 struct sti_thread;
@@ -43,9 +43,10 @@ static inline bool sti_kept_may_contain(const void *block)
 /* It is about to be freed. Any thread. */
 void sti_kept_forget(const void *block);
 
-/* --- Heaps for what libc allocates for itself in a scope. Such blocks outlive the scope whatever becomes of it: they hang on
- * handles, which are closed (handle.h), or on tables of libc's. So their heap is never destroyed, and always committed. That
- * they have one is for the meter: what libc holds for a task counts for its memory limit. Thread of the scope only. */
+/* --- Heaps for what libc allocates for itself in a scope. Such blocks outlive the scope whatever becomes of it: they
+ * hang on handles, which are closed (handle.h), or on tables of libc's. So their heap is never destroyed, and always
+ * committed. That they have one is for the meter: what libc holds for a task counts for its memory limit. Thread of the
+ * scope only. */
 
 struct sti_scope;
 
@@ -65,13 +66,13 @@ void sti_libc_heap_give_back(struct sti_thread *thread);
 /* The scope ends. What is left counts for the scope around it; NULL: for nobody. */
 void sti_libc_heap_end(struct sti_thread *thread, struct sti_scope *scope, struct sti_scope *outer);
 
-/* --- The quarantine of debug mode: heaps that were rolled back are made inaccessible and kept for a while, so that a stale
- * pointer into one faults where it is used, and the task is named. Thread of the heap only.
+/* --- The quarantine of debug mode: heaps that were rolled back are made inaccessible and kept for a while, so that a
+ * stale pointer into one faults where it is used, and the task is named. Thread of the heap only.
  *
- * Each thread keeps its last ones. No block lies in another's pages, as in debug mode no task uses the nursery. mimalloc's
- * own record of a page lies at its beginning and becomes inaccessible with it: it has no reason to look there until the heap
- * is destroyed or the thread ends, and for both it is made accessible again. What was in the blocks goes back to the system
- * at once: a heap in quarantine takes little more than its addresses. */
+ * Each thread keeps its last ones. No block lies in another's pages, as in debug mode no task uses the nursery.
+ * mimalloc's own record of a page lies at its beginning and becomes inaccessible with it: it has no reason to look
+ * there until the heap is destroyed or the thread ends, and for both it is made accessible again. What was in the
+ * blocks goes back to the system at once: a heap in quarantine takes little more than its addresses. */
 
 /* In place of sti_heap_destroy, which follows later. False: it cannot be kept. */
 bool sti_quarantine_put(struct sti_thread *thread, struct sti_heap *heap);

@@ -19,7 +19,7 @@
 #define MAX_LOGGED 2048    /* then the next scope begins another nursery */
 #define MAX_COMMITTED 4096 /* blocks that were left, or */
 #define MAX_PAGES ((size_t)1 << 20)
-#define MAX_FILLED STI_BACKEND_KEPT /* or others could not free there while it is walked */
+#define MAX_FILLED STI_BACKEND_KEPT     /* or others could not free there while it is walked */
 #define MAX_UNKNOWN ((size_t)256 << 10) /* bytes of inner scopes' blocks that may be free */
 
 struct sti_nursery {
@@ -193,8 +193,7 @@ static __attribute__((noinline)) bool is_full(struct sti_nursery *nursery)
 static struct sti_nursery *ready(struct sti_thread *thread, struct sti_scope *scope, size_t size)
 {
     struct sti_nursery *nursery = thread->nursery;
-    if (nursery == NULL || scope->young.apart ||
-        (nursery->filled + size > MAX_FILLED && is_full(nursery))) {
+    if (nursery == NULL || scope->young.apart || (nursery->filled + size > MAX_FILLED && is_full(nursery))) {
         nursery = push(thread);
         if (nursery == NULL)
             return NULL;

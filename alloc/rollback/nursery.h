@@ -3,15 +3,16 @@
  * The nursery of a thread: a heap that the small tasks of a thread share, one after the other. So what each leaves lies
  * packed with what others left, and a small task costs neither a heap's birth nor its end. Thread of the nursery only.
  *
- * A scope is young until it has allocated 256 blocks or 32 KiB there, or asks for a block that is not small; then it moves
- * on to a heap of its own. While it is young each of its blocks is written down in the nursery's log, above those of the
- * scopes around it. A commit forgets them: the blocks stay where they are, and are the process's. A rollback frees those that live.
+ * A scope is young until it has allocated 256 blocks or 32 KiB there, or asks for a block that is not small; then it
+ * moves on to a heap of its own. While it is young each of its blocks is written down in the nursery's log, above those
+ * of the scopes around it. A commit forgets them: the blocks stay where they are, and are the process's. A rollback
+ * frees those that live.
  *
- * Which live? Others may have freed some meanwhile, and the scope may have got the same memory again; but nobody except the
- * scope, and those inside it, has allocated in the nursery since it opened. So a logged block that a walk of the heap
- * finds alive is the scope's. To keep that true, a scope that opens on top of another task's (one that waits meanwhile)
- * gets another nursery while there is anything in the log; so that walks stay short, there is a new one when much
- * was left in the old one. And at all times its heap holds so little that mimalloc has given up none of its pages:
+ * Which live? Others may have freed some meanwhile, and the scope may have got the same memory again; but nobody except
+ * the scope, and those inside it, has allocated in the nursery since it opened. So a logged block that a walk of the
+ * heap finds alive is the scope's. To keep that true, a scope that opens on top of another task's (one that waits
+ * meanwhile) gets another nursery while there is anything in the log; so that walks stay short, there is a new one when
+ * much was left in the old one. And at all times its heap holds so little that mimalloc has given up none of its pages:
  * others may
  * free what earlier tasks have left while the blocks are walked (backend.h).
  *
@@ -29,10 +30,12 @@ struct sti_nursery;
 struct sti_scope;
 struct sti_thread;
 
-/* The scope, no stolen subtask inside another scope of its task, opens as the thread's innermost. Barred: it is never young. */
+/* The scope, no stolen subtask inside another scope of its task, opens as the thread's innermost. Barred: it is never
+ * young. */
 void sti_nursery_open(struct sti_thread *thread, struct sti_scope *scope, bool barred);
 
-/* A block for the innermost scope, while that is young. NULL: it is not, or not with this block; or there is no memory. */
+/* A block for the innermost scope, while that is young. NULL: it is not, or not with this block; or there is no
+ * memory. */
 void *sti_nursery_malloc(struct sti_thread *thread, size_t size);
 
 /* False: the innermost scope is barred, or the block is not small. */

@@ -32,8 +32,8 @@
 #include "alloc/interrupt/hold.h"
 #include "handle.h"
 
-/* --- Overrides of what opens and closes those of libc's handles that are no streams, so that a rollback closes what a task
- * left open (handle.h). Any thread.
+/* --- Overrides of what opens and closes those of libc's handles that are no streams, so that a rollback closes what a
+ * task left open (handle.h). Any thread.
  *
  * Some lie in a structure of the caller's, which may be moved, and be gone by then: those are known by what libc has
  * allocated for them, and closed by a copy of the structure. */
@@ -43,8 +43,8 @@
 /* X(name, closing function, type, parameters, arguments) */
 #define OPENING_FUNCTIONS(X)                                                                                           \
     X(opendir, closedir, DIR *, (const char *path), (path))                                                            \
-    X(fts_open, fts_close, FTS *,                                                                                      \
-      (char *const *paths, int options, int (*compare)(const FTSENT **, const FTSENT **)), (paths, options, compare))  \
+    X(fts_open, fts_close, FTS *, (char *const *paths, int options, int (*compare)(const FTSENT **, const FTSENT **)), \
+      (paths, options, compare))                                                                                       \
     X(fts64_open, fts64_close, FTS64 *,                                                                                \
       (char *const *paths, int options, int (*compare)(const FTSENT64 **, const FTSENT64 **)),                         \
       (paths, options, compare))                                                                                       \
@@ -125,8 +125,8 @@ DIR *fdopendir(int descriptor)
     return directory;
 }
 
-/* The module of a conversion is loaded for the first who wants it, and what it allocates is shared by all: a region of blocks
- * for the process, as in interrupt.c; the interrupt has to wait for libc's frame anyhow. */
+/* The module of a conversion is loaded for the first who wants it, and what it allocates is shared by all: a region of
+ * blocks for the process, as in interrupt.c; the interrupt has to wait for libc's frame anyhow. */
 iconv_t iconv_open(const char *to, const char *from)
 {
     STI_LIBC_FUNCTION(iconv_open)
@@ -206,7 +206,8 @@ STINT_API void hdestroy_r(struct hsearch_data *table);
     static const struct sti_handle_kind of_##closing = { .close = close_by_##closing };
 
 /* It is the task's, and libc has allocated something for it. */
-static void add_copy(bool is_ours, void *allocated, const struct sti_handle_kind *kind, const void *structure, size_t size)
+static void add_copy(bool is_ours, void *allocated, const struct sti_handle_kind *kind, const void *structure,
+                     size_t size)
 {
     if (is_ours && allocated != NULL)
         sti_handle_add(allocated, kind, structure, size);
@@ -355,10 +356,10 @@ int posix_spawn_file_actions_destroy(posix_spawn_file_actions_t *actions)
     return plain(actions);
 }
 
-/* --- Overrides of POSIX semaphores, so that no task is interrupted while it holds one. One that begins above 0 is a lock, or
- * counts things to be had: who waits for it posts it again. One that begins at 0 tells of an event, and who waits for that
- * holds nothing. So those that begin above 0 are marked, in bytes of the structure that libc leaves alone. Any thread; to
- * post one, in signal handlers too. */
+/* --- Overrides of POSIX semaphores, so that no task is interrupted while it holds one. One that begins above 0 is a
+ * lock, or counts things to be had: who waits for it posts it again. One that begins at 0 tells of an event, and who
+ * waits for that holds nothing. So those that begin above 0 are marked, in bytes of the structure that libc leaves
+ * alone. Any thread; to post one, in signal handlers too. */
 
 STINT_API int sem_init(sem_t *semaphore, int shared, unsigned value);
 STINT_API sem_t *sem_open(const char *name, int flags, ...);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Overrides of what makes threads and child processes, and of what changes a thread's state and its specific values. Any
- * thread. */
+ * Overrides of what makes threads and child processes, and of what changes a thread's state and its specific values.
+ * Any thread. */
 #include <errno.h>
 #include <locale.h>
 #include <pthread.h>
@@ -25,9 +25,10 @@
 #include "alloc/interrupt/signals.h"
 #include "thread_state.h"
 
-/* --- Overrides around the start and the end of threads: mimalloc takes locks there that it does not look after at a fork(2), so
- * none happens meanwhile (process.h). A thread of the program meets mimalloc before its function is called and not at its first
- * block; and what mimalloc does at the thread's end, in the destructor of a key, is wrapped. Any thread.
+/* --- Overrides around the start and the end of threads: mimalloc takes locks there that it does not look after at a
+ * fork(2), so none happens meanwhile (process.h). A thread of the program meets mimalloc before its function is called
+ * and not at its first block; and what mimalloc does at the thread's end, in the destructor of a key, is wrapped. Any
+ * thread.
  *
  * Threads that libc starts for itself (timers, aio) meet mimalloc at their first block all the same. */
 
@@ -102,17 +103,16 @@ static bool is_backend(destructor_fn *destructor)
     return destructor != NULL && module == sti_module_of(sti_backend_address());
 }
 
-/* mimalloc has one key. This library's own is made by libc's function (thread.c): it may be in the same module. A runtime of
- * OpenMP makes one before its first team, so that one that has come by dlopen is known by then. */
+/* mimalloc has one key. This library's own is made by libc's function (thread.c): it may be in the same module. A
+ * runtime of OpenMP makes one before its first team, so that one that has come by dlopen is known by then. */
 int pthread_key_create(pthread_key_t *key, void (*destructor)(void *value))
 {
     sti_keep_openmp(STI_CALLER());
     int (*plain)(pthread_key_t *, destructor_fn *);
     *(void **)&plain = sti_libc_function("pthread_key_create");
     destructor_fn *none = NULL;
-    if (is_backend(destructor) &&
-        atomic_compare_exchange_strong_explicit(&backend_destructor, &none, destructor, memory_order_relaxed,
-                                                memory_order_relaxed))
+    if (is_backend(destructor) && atomic_compare_exchange_strong_explicit(&backend_destructor, &none, destructor,
+                                                                          memory_order_relaxed, memory_order_relaxed))
         destructor = end_quietly;
     return plain(key, destructor);
 }

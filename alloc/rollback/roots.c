@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Looking, before a heap is destroyed, for pointers into it from the process's variables, and telling of them; see roots.h. */
+ * Looking, before a heap is destroyed, for pointers into it from the process's variables, and telling of them; see
+ * roots.h. */
 #include "roots.h"
 
 #include <dlfcn.h>
@@ -25,15 +26,14 @@
 /* --- The scan of roots. Thread of the scope only, outside its scope.
  *
  * Every aligned word of the roots is looked up on the maps of all heaps in question (heap_map.h): most lie outside the
- * range of all areas and cost two compares. A word is a hit if it points into a live block, from which on blocks are looked
- * at like roots, until no more are found (the marking of a conservative collector: Boehm and Weiser, 1988). Other
- * threads may write the
- * roots meanwhile: a word is read whole, and who stores a pointer to this task's block at this very moment got it from a
- * task that is being rolled back, which no scan could help.
+ * range of all areas and cost two compares. A word is a hit if it points into a live block, from which on blocks are
+ * looked at like roots, until no more are found (the marking of a conservative collector: Boehm and Weiser, 1988).
+ * Other threads may write the roots meanwhile: a word is read whole, and who stores a pointer to this task's block at
+ * this very moment got it from a task that is being rolled back, which no scan could help.
  *
- * The loader's lock is held only while it is asked where modules have their variables: or threads that roll back would wait
- * for each other. What is never unloaded (lasting.h) is then read where it lies; of any other module, which another thread
- * may be unloading, the system is asked for copies, which end where the memory does. */
+ * The loader's lock is held only while it is asked where modules have their variables: or threads that roll back would
+ * wait for each other. What is never unloaded (lasting.h) is then read where it lies; of any other module, which
+ * another thread may be unloading, the system is asked for copies, which end where the memory does. */
 
 #define SAMPLED_EVERY 64
 #define MAX_HITS 16
@@ -83,7 +83,8 @@ struct scan {
 };
 
 /* libc's own lists of what it has open keep nothing open, but these variables of its are anybody's to set; nor does the
- * loader, which opens none, but remembers where it had mapped files, in whose places a semaphore may be mapped since. */
+ * loader, which opens none, but remembers where it had mapped files, in whose places a semaphore may be mapped
+ * since. */
 static bool is_of_libc(uintptr_t address)
 {
     if (sti_caller_in(&sti_caller_system.loader, (const void *)address))

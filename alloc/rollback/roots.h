@@ -25,9 +25,9 @@ bool sti_roots_scan_due(void);
 /* Whether any is. */
 bool sti_roots_are_scanned(void);
 
-/* Make the maps of all heaps of the list and mark the blocks that a root leads to: those it points into, and those of the
- * list that a marked one points into. Pin heaps of which nothing can be said. Report the roots under the name of the task.
- * Returns the bytes in blocks that must stay. */
+/* Make the maps of all heaps of the list and mark the blocks that a root leads to: those it points into, and those of
+ * the list that a marked one points into. Pin heaps of which nothing can be said. Report the roots under the name of
+ * the task. Returns the bytes in blocks that must stay. */
 size_t sti_roots_pin(struct sti_heap *list, const char *task);
 
 /* Tell the user's function, once a root, and whenever the bytes in all that is kept pass the limit, and double. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a task has changed of its thread, and a rollback puts back: signal mask, locale and the like, and thread-specific
- * values; see thread_state.h. Thread of the scope only. */
+ * What a task has changed of its thread, and a rollback puts back: signal mask, locale and the like, and
+ * thread-specific values; see thread_state.h. Thread of the scope only. */
 #include "thread_state.h"
 
 #include <pthread.h>
@@ -226,8 +226,8 @@ void sti_specific_commit(struct sti_scope *scope)
 
 int sti_specific_set_plain(pthread_key_t key, const void *value)
 {
-    /* Found at the first call, which may come from another library's constructor before any of ours has run. Two threads
-     * at once find the same. */
+    /* Found at the first call, which may come from another library's constructor before any of ours has run. Two
+     * threads at once find the same. */
     static int (*_Atomic plain)(pthread_key_t, const void *);
     int (*set)(pthread_key_t, const void *) = atomic_load_explicit(&plain, memory_order_relaxed);
     if (__builtin_expect(set == NULL, 0)) {

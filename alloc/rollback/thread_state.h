@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a task has changed of its thread, and a rollback puts back: signal mask, locale and the like, and thread-specific
- * values. Thread of the scope only. */
+ * What a task has changed of its thread, and a rollback puts back: signal mask, locale and the like, and
+ * thread-specific values. Thread of the scope only. */
 #ifndef STI_ALLOC_ROLLBACK_THREAD_STATE_H
 #define STI_ALLOC_ROLLBACK_THREAD_STATE_H
 
@@ -11,10 +11,11 @@
 #include <signal.h>
 #include <stdbool.h>
 
-/* --- What libc and the kernel keep for a thread beside its specific values: its locale, its signal mask, whether it can be
- * cancelled, its stack for signals, the processors that it may run on, and how it is scheduled. Code changes it for a while and puts it back itself, as parsers of numbers do with the locale; an interrupt
- * comes in between. So what it was is remembered when a scope changes it first, and put back when the scope is rolled back.
- * Thread of the scope only. */
+/* --- What libc and the kernel keep for a thread beside its specific values: its locale, its signal mask, whether it
+ * can be cancelled, its stack for signals, the processors that it may run on, and how it is scheduled. Code changes it
+ * for a while and puts it back itself, as parsers of numbers do with the locale; an interrupt comes in between. So what
+ * it was is remembered when a scope changes it first, and put back when the scope is rolled back. Thread of the scope
+ * only. */
 
 struct sti_scope;
 struct sti_thread_state;
@@ -32,9 +33,9 @@ void sti_thread_state_scheduling(struct sti_scope *scope, int policy, const stru
 void sti_thread_state_rollback(struct sti_scope *scope);
 void sti_thread_state_commit(struct sti_scope *scope);
 
-/* --- The undo log of thread-specific values. A library that keeps its per-thread state behind a key (libxml2 does) makes it
- * at its first use on a thread; made inside a scope that is rolled back, it is gone, so the key must get its old value
- * back. Thread of the scope only. */
+/* --- The undo log of thread-specific values. A library that keeps its per-thread state behind a key (libxml2 does)
+ * makes it at its first use on a thread; made inside a scope that is rolled back, it is gone, so the key must get its
+ * old value back. Thread of the scope only. */
 
 struct sti_specific_undo {
     struct sti_specific_undo *next; /* older */

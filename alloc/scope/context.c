@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * A task seen from the inside: its context, what it has used and has left, the suspending of its scopes, and the outcome that
- * it leaves; see context.h. */
+ * A task seen from the inside: its context, what it has used and has left, the suspending of its scopes, and the
+ * outcome that it leaves; see context.h. */
 #include "context.h"
 
 #include <errno.h>
@@ -18,6 +18,7 @@
 #include "alloc/base/process.h"
 #include "alloc/base/sampling.h"
 #include "alloc/base/scope_state.h"
+#include "alloc/charge/account.h"
 #include "alloc/charge/allocate.h"
 #include "alloc/charge/meter.h"
 #include "alloc/charge/shared_budget.h"
@@ -86,8 +87,8 @@ void stint_context_release(stint_context *context)
 
 /* --- Suspending the scopes that the calling thread is in, and resuming them.
  *
- * Scopes opened meanwhile leave the thread's record as the outermost ones do: so what the scopes below need of it is kept
- * here. A limit of 0 makes the next allocation a sample point, which computes the rest anew. */
+ * Scopes opened meanwhile leave the thread's record as the outermost ones do: so what the scopes below need of it is
+ * kept here. A limit of 0 makes the next allocation a sample point, which computes the rest anew. */
 
 void sti_scope_suspend(struct sti_suspended_scope *suspended)
 {
@@ -443,4 +444,13 @@ char *stint_result_strdup(const char *string)
     size_t size = strlen(string) + 1;
     char *copy = allocate(size, STI_CALLER());
     return copy != NULL ? memcpy(copy, string, size) : NULL;
+}
+
+bool sti_scope_is_in_account(const stint_account *account)
+{
+    const struct sti_thread *thread = sti_thread_own();
+    const struct sti_scope *scope = thread != NULL ? thread->scope : NULL;
+    while (scope != NULL && !sti_account_contains(account, scope->account))
+        scope = scope->below;
+    return scope != NULL;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * A task seen from the inside: its context, the suspending of its scopes, and the outcome that it leaves. Calling thread only,
- * unless a function says otherwise. */
+ * A task seen from the inside: its context, the suspending of its scopes, and the outcome that it leaves. Calling
+ * thread only, unless a function says otherwise. */
 #ifndef STI_ALLOC_SCOPE_CONTEXT_H
 #define STI_ALLOC_SCOPE_CONTEXT_H
 
@@ -25,9 +25,9 @@ static inline stint_context *sti_context_of(const struct sti_scope *scope)
     return scope != NULL ? scope->request->options->context : NULL;
 }
 
-/* --- Suspended scopes: for a while the thread is as if in no scope at all. What it allocates comes from the process's heap and
- * is charged to nobody, nothing is a sample point, and scopes that it opens are nobody's inner ones. For the executor,
- * which calls the application's code in a task's midst that is not the task's. Calling thread only. */
+/* --- Suspended scopes: for a while the thread is as if in no scope at all. What it allocates comes from the process's
+ * heap and is charged to nobody, nothing is a sample point, and scopes that it opens are nobody's inner ones. For the
+ * executor, which calls the application's code in a task's midst that is not the task's. Calling thread only. */
 
 struct sti_suspended_scope {
     struct sti_thread *thread; /* NULL: it was in no scope */
@@ -40,8 +40,8 @@ struct sti_suspended_scope {
 void sti_scope_suspend(struct sti_suspended_scope *suspended);
 void sti_scope_resume(const struct sti_suspended_scope *suspended);
 
-/* --- The outcome of a task: its status and reason, and what the task says about its error (stint_fail): a copy in the process's
- * memory, which the scope keeps until it ends. Calling thread. */
+/* --- The outcome of a task: its status and reason, and what the task says about its error (stint_fail): a copy in the
+ * process's memory, which the scope keeps until it ends. Calling thread. */
 
 struct sti_scope;
 
@@ -60,6 +60,9 @@ static inline void sti_outcome_set_reason(stint_outcome *outcome, stint_reason r
 /* The outcome of a task that is stopped for this reason before it starts. */
 stint_outcome sti_outcome_unstarted(stint_reason reason, uint64_t queued_ns);
 
+/* Whether a scope that the calling thread is in, at any depth, has this account or one below it. */
+bool sti_scope_is_in_account(const stint_account *account);
+
 /* memset would be an instruction that takes longer to begin than all of this. */
 static inline void sti_outcome_clear_message(stint_outcome *outcome)
 {
@@ -70,8 +73,8 @@ static inline void sti_outcome_clear_message(stint_outcome *outcome)
         part[i] = (vector){ 0 };
 }
 
-/* The message is worth a copy only where there is one. Without it there is nothing of a stack's past in it either, which
- * would be a root of some task's heap where the caller keeps it. */
+/* The message is worth a copy only where there is one. Without it there is nothing of a stack's past in it either,
+ * which would be a root of some task's heap where the caller keeps it. */
 static inline void sti_outcome_copy(stint_outcome *to, const stint_outcome *from)
 {
     memcpy(to, from, offsetof(stint_outcome, message));

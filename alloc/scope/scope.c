@@ -38,15 +38,6 @@
 
 #define DEFAULT_GRACE ((size_t)1 << 20)
 
-bool sti_scope_is_in_account(const stint_account *account)
-{
-    const struct sti_thread *thread = sti_thread_own();
-    const struct sti_scope *scope = thread != NULL ? thread->scope : NULL;
-    while (scope != NULL && !sti_account_contains(account, scope->account))
-        scope = scope->below;
-    return scope != NULL;
-}
-
 int sti_scope_begin_preemption(struct sti_scope *scope)
 {
     int error = sti_preempt_open(scope->thread, &scope->signal_was_blocked);
@@ -65,7 +56,8 @@ static bool is_untimed(const stint_options *options)
            !sti_global_is_limited();
 }
 
-inline __attribute__((always_inline)) void sti_scope_init(struct sti_scope *scope, struct sti_thread *thread, const struct sti_scope_request *request)
+inline __attribute__((always_inline)) void sti_scope_init(struct sti_scope *scope, struct sti_thread *thread,
+                                                          const struct sti_scope_request *request)
 {
     const stint_options *options = request->options;
     scope->below = sti_thread_metered != NULL ? thread->scope : NULL;
@@ -204,10 +196,10 @@ static int open_scope(struct sti_thread *thread, struct sti_scope *scope, const 
     return 0;
 }
 
-/* --- The landing: where the interrupts of a scope end. The one place that knows what has to survive a longjmp: what is read
- * after it, and may have been written between, lies in the caller's frame and not in this one's; and the floating-point modes,
- * which have to survive a call, but which longjmp leaves as it finds them: as the interrupted code had set them, or in a
- * signal handler as the system sets them.
+/* --- The landing: where the interrupts of a scope end. The one place that knows what has to survive a longjmp: what is
+ * read after it, and may have been written between, lies in the caller's frame and not in this one's; and the
+ * floating-point modes, which have to survive a call, but which longjmp leaves as it finds them: as the interrupted
+ * code had set them, or in a signal handler as the system sets them.
  *
  * The landing saves no signal mask (that would cost 130 ns): the one signal handler that an interrupt is delivered from
  * has only its own signal blocked, and the end of its scope lets that through again. */
@@ -251,7 +243,8 @@ static __attribute__((noinline)) int fail_subtask(struct sti_scope *scope, struc
     return landed->code;
 }
 
-__attribute__((noinline)) void sti_scope_land(struct sti_scope *scope, stint_fn *fn, void *arg, struct sti_landed *landed)
+__attribute__((noinline)) void sti_scope_land(struct sti_scope *scope, stint_fn *fn, void *arg,
+                                              struct sti_landed *landed)
 {
     const struct float_modes modes = float_modes_now();
     landed->returned = _setjmp(scope->landing) == 0;
@@ -293,8 +286,8 @@ void sti_scope_return(struct sti_thread *thread, struct sti_scope *scope)
 
 /* --- Opening and closing a task's own scope. --- */
 
-/* In line for the most of tasks, which have nothing that could stop them here but tokens and what the process holds. The
- * scope has just been opened. */
+/* In line for the most of tasks, which have nothing that could stop them here but tokens and what the process holds.
+ * The scope has just been opened. */
 static inline void look_first(const struct sti_thread *thread, struct sti_scope *scope)
 {
     uint64_t looked = atomic_load_explicit(&sti_thread_requests, memory_order_seq_cst);

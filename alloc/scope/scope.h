@@ -12,9 +12,9 @@
 #include "alloc/interrupt/boundary.h"
 #include "context.h"
 
-/* --- The scope: the boundary a task runs in. Here are its state, which the meter, the interrupts and the undo log share,
- * and the two ways to run one: stint_run (public, nested) and sti_scope_run (for the executor). A scope lives on the
- * stack of the thread that opened it and is touched by that thread only. */
+/* --- The scope: the boundary a task runs in. Here are its state, which the meter, the interrupts and the undo log
+ * share, and the two ways to run one: stint_run (public, nested) and sti_scope_run (for the executor). A scope lives on
+ * the stack of the thread that opened it and is touched by that thread only. */
 
 struct sti_scope;
 
@@ -26,15 +26,13 @@ static inline bool sti_options_valid(const stint_options *options)
                                sti_link_flags_valid(options->flags & ~STINT_UNTIMED));
 }
 
-/* Run the request here and fill *outcome. 0, or before fn was called ENOMEM, ENOTSUP (sti_backend_check), or for a preemptible task EAGAIN, or EBUSY: the account
- * has its maximum of running tasks. A deadline that passed before the start, or
- * a token already set, gives its outcome without fn being called. */
+/* Run the request here and fill *outcome. 0, or before fn was called ENOMEM, ENOTSUP (sti_backend_check), or for a
+ * preemptible task EAGAIN, or EBUSY: the account has its maximum of running tasks. A deadline that passed before the
+ * start, or a token already set, gives its outcome without fn being called. */
 int sti_scope_run(const struct sti_scope_request *request, stint_outcome *outcome);
 
-/* Whether a scope that the calling thread is in, at any depth, has this account or one below it. */
-bool sti_scope_is_in_account(const stint_account *account);
-
-/* --- What a task's own scope and a stolen subtask's have in common: how they begin, land and end. Thread of the scope. --- */
+/* --- What a task's own scope and a stolen subtask's have in common: how they begin, land and end. Thread of the scope.
+ * --- */
 
 /* What every scope begins with; request has to stay while it is open. */
 void sti_scope_init(struct sti_scope *scope, struct sti_thread *thread, const struct sti_scope_request *request);

@@ -131,7 +131,8 @@ uint64_t sti_group_end(struct sti_scope *scope, bool commits)
 {
     struct sti_group *group = scope->share->group;
     sti_share_decide(group, commits);
-    sti_account_reserve(scope->account, scope->charged, atomic_load_explicit(&group->account_reserved, memory_order_relaxed), 0);
+    sti_account_reserve(scope->account, scope->charged,
+                        atomic_load_explicit(&group->account_reserved, memory_order_relaxed), 0);
     uint64_t kept = atomic_load_explicit(&group->kept, memory_order_relaxed);
     sti_process_free(group->own);
     group->own = NULL;
@@ -146,8 +147,8 @@ void sti_group_release(struct sti_group *group)
         sti_process_free(group);
 }
 
-/* --- The shares of groups that threads keep: what stolen subtasks left there, until the task's outcome is known. Each function
- * says whose thread it is for.
+/* --- The shares of groups that threads keep: what stolen subtasks left there, until the task's outcome is known. Each
+ * function says whose thread it is for.
  *
  * A heap can be ended by its own thread only. So each share waits on its thread for what the task's own thread decides:
  *
@@ -159,9 +160,9 @@ void sti_group_release(struct sti_group *group)
  * Both are compare-and-swaps, so one of them wins, and whoever did not win frees the share. acq_rel: each sees what the
  * other had written. A thread that ends and finds its share decided waits for the mail: it is a few instructions away.
  *
- * The list of a group's shares is pushed to while stolen subtasks begin, and walked when all of them have ended. The mail is
- * pushed to by any thread and taken out whole by its own. For both: release to push, acquire to read. Whoever pushed a
- * share does not touch it again. */
+ * The list of a group's shares is pushed to while stolen subtasks begin, and walked when all of them have ended. The
+ * mail is pushed to by any thread and taken out whole by its own. For both: release to push, acquire to read. Whoever
+ * pushed a share does not touch it again. */
 
 enum { OPEN, COMMITTED, ROLLED_BACK, ABANDONED };
 
@@ -328,12 +329,12 @@ void sti_share_end_thread(struct sti_thread *thread)
 
 /* --- Running a stolen subtask. Any thread.
  *
- * A stolen subtask is either a share's outermost scope, or lies inside one: when a thread that waits in a scope of the group
- * runs another subtask of it meanwhile. Then it charges that scope and uses its heap, and differs from a function call
- * by its landing only: so an interrupt of the group leaves it first, and the scope below goes on with it.
+ * A stolen subtask is either a share's outermost scope, or lies inside one: when a thread that waits in a scope of the
+ * group runs another subtask of it meanwhile. Then it charges that scope and uses its heap, and differs from a function
+ * call by its landing only: so an interrupt of the group leaves it first, and the scope below goes on with it.
  *
- * Thread-specific values that a share's outermost stolen subtask set are put back at its end, as the thread goes on with another
- * task while nothing is decided. */
+ * Thread-specific values that a share's outermost stolen subtask set are put back at its end, as the thread goes on
+ * with another task while nothing is decided. */
 
 static bool belongs_to(const struct sti_scope *scope, const struct sti_group *group)
 {
@@ -456,7 +457,7 @@ static void end(struct sti_thread *thread, struct sti_scope *scope)
 }
 
 int sti_subtask_run(struct sti_group *group, stint_fn *fn, void *arg, void **value, bool *interrupted,
-                   struct sti_thrown *thrown)
+                    struct sti_thrown *thrown)
 {
     *value = NULL;
     thrown->exception = NULL;

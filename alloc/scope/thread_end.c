@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The end of a thread that has a record (thread.h): what it leaves is ended, then the record is handed on. Its thread. */
+ * The end of a thread that has a record (thread.h): what it leaves is ended, then the record is handed on. Its
+ * thread. */
 #include <pthread.h>
 
 #include "alloc/base/module.h"

@@ -14,9 +14,9 @@
 
 /* --- Tokens. Any thread; setting and reading one also from signal handlers.
  *
- * A set is one store of the flag, then a request for a sample to every thread (thread.h): each thread in a scope either sees the flag
- * in the sample point it is in, or finds its limit at 0 and makes one at its next allocation. Nobody registers with a
- * token, so making, keeping and setting one costs nothing per task. */
+ * A set is one store of the flag, then a request for a sample to every thread (thread.h): each thread in a scope either
+ * sees the flag in the sample point it is in, or finds its limit at 0 and makes one at its next allocation. Nobody
+ * registers with a token, so making, keeping and setting one costs nothing per task. */
 
 int stint_token_create(stint_token *parent, stint_token **token)
 {
@@ -66,8 +66,8 @@ void stint_token_release(stint_token *token)
     }
 }
 
-/* --- A token's file descriptor for poll: an event descriptor that becomes readable when the token, or one above it, is set.
- * Made at the first call, written by the watch thread, closed with the token. Any thread. */
+/* --- A token's file descriptor for poll: an event descriptor that becomes readable when the token, or one above it, is
+ * set. Made at the first call, written by the watch thread, closed with the token. Any thread. */
 
 struct sti_token_fd {
     struct sti_watch watch;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * stint-endurance WHAT COUNT: one kind of work, very often, whose memory `run` beside this file watches from outside. Ends
- * with 1 as soon as an outcome is wrong. */
+ * stint-endurance WHAT COUNT: one kind of work, very often, whose memory `run` beside this file watches from outside.
+ * Ends with 1 as soon as an outcome is wrong. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -25,8 +25,8 @@ static const struct kind {
     /* SQLite holds its connection's mutex through every call, so a jump would leave it locked. It handles allocations
      * that fail very well: so that is how it is stopped. */
     [PARSE_SQL] = { "sql", STINT_FAIL, false, sql_ready, sql_parse },
-    /* Lua keeps nothing outside its states and takes no lock, so it may be left at any instruction: its functions that are
-     * written in C can run for ever without an allocation and without the hook. */
+    /* Lua keeps nothing outside its states and takes no lock, so it may be left at any instruction: its functions that
+     * are written in C can run for ever without an allocation and without the hook. */
     [PARSE_LUA] = { "lua", STINT_JUMP, true, NULL, lua_parse },
 };
 

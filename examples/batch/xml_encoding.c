@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * XML in another encoding than UTF-8 and UTF-16, which libxml2 reads by itself. For any other it would open converters of
- * libc's iconv, or ask ICU, which keeps the converters that it has made: neither is the task's, and a rollback would leave
- * the one behind and pull the other's memory away. So the document is converted here, by iconv, under a guard. */
+ * XML in another encoding than UTF-8 and UTF-16, which libxml2 reads by itself. For any other it would open converters
+ * of libc's iconv, or ask ICU, which keeps the converters that it has made: neither is the task's, and a rollback would
+ * leave the one behind and pull the other's memory away. So the document is converted here, by iconv, under a guard. */
 #include "xml_encoding.h"
 
 #include <errno.h>
@@ -19,12 +19,12 @@ static const struct {
     const char *bytes;
     const char *encoding;
 } beginnings[] = {
-    { "\x4c\x6f\xa7\x94", "IBM037" }, { "\0\0\0<", "UCS-4BE" },          { "<\0\0\0", "UCS-4LE" },
+    { "\x4c\x6f\xa7\x94", "IBM037" }, { "\0\0\0<", "UCS-4BE" },    { "<\0\0\0", "UCS-4LE" },
     { "\0\0\xfe\xff", "UCS-4" },      { "\xff\xfe\0\0", "UCS-4" },
 };
 
-/* The encoding that the document's first line declares, or that it must be in to begin as it does, if it is not one that
- * needs no word: else "". */
+/* The encoding that the document's first line declares, or that it must be in to begin as it does, if it is not one
+ * that needs no word: else "". */
 static void encoding_of(const char *text, size_t size, char encoding[LONGEST_NAME + 1])
 {
     encoding[0] = 0;

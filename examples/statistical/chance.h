@@ -4,8 +4,8 @@
  * functions; the special functions are the GNU Scientific Library's.
  *
  * Two models. A stint sampler is a Poisson process over bytes, of a mean interval of so many bytes. OCaml's Memprof,
- * which memprof-limits counts by, tosses a coin of so much rate for every word, so its counts are binomial. Where a task
- * is interrupted at its k-th sample, its limit is k means, or k / rate words. */
+ * which memprof-limits counts by, tosses a coin of so much rate for every word, so its counts are binomial. Where a
+ * task is interrupted at its k-th sample, its limit is k means, or k / rate words. */
 #ifndef EXAMPLES_CHANCE_H
 #define EXAMPLES_CHANCE_H
 

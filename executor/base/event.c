@@ -8,7 +8,6 @@
  * own, which it gets as the wait's data: a sleeper sleeps until it is woken, and an idle pool uses no CPU. */
 #include "event.h"
 
-
 static int read_clock(const struct ck_ec_ops *ops, struct timespec *now)
 {
     (void)ops;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Sleeping until something happens: the kernel's half of it, a moment's rest instead, and the event count made of both. Any
- * thread. */
+ * Sleeping until something happens: the kernel's half of it, a moment's rest instead, and the event count made of both.
+ * Any thread. */
 #ifndef STI_EXECUTOR_BASE_EVENT_H
 #define STI_EXECUTOR_BASE_EVENT_H
 
@@ -19,8 +19,8 @@
 
 #include "alloc/base/clock.h"
 
-/* --- The kernel's half of sleeping: wait while a word of memory has a value, wake all who do. A wait may end for no reason:
- * the caller looks again. Any thread. */
+/* --- The kernel's half of sleeping: wait while a word of memory has a value, wake all who do. A wait may end for no
+ * reason: the caller looks again. Any thread. */
 
 /* deadline: absolute, of CLOCK_MONOTONIC; NULL: none. */
 static inline void sti_futex_wait(const void *word, unsigned value, const struct timespec *deadline)
@@ -50,9 +50,9 @@ static inline void sti_rest(unsigned round)
         ck_pr_stall();
 }
 
-/* --- Sleeping until something happens: Concurrency Kit's event count on Linux futexes. An event carries no data. A waiter
- * reads the event's value, looks whether what it waits for has happened (an atomic of its own), and if not waits for
- * the value to change; who makes it happen stores that atomic and then signals. Nobody sleeping: no system call.
+/* --- Sleeping until something happens: Concurrency Kit's event count on Linux futexes. An event carries no data. A
+ * waiter reads the event's value, looks whether what it waits for has happened (an atomic of its own), and if not waits
+ * for the value to change; who makes it happen stores that atomic and then signals. Nobody sleeping: no system call.
  *
  * Any thread. The event must outlive the calls on it. */
 

@@ -2,8 +2,8 @@
  *
  * Fork and join off their fast paths: forks that are shared, stolen, waited for and settled; see fork.h.
  *
- * Nothing of the executor is half done while a subtask runs, in a join or in a stolen subtask: an interrupt may jump over the
- * frames of this file that lie below it. In the midst of these functions there is no sample point. */
+ * Nothing of the executor is half done while a subtask runs, in a join or in a stolen subtask: an interrupt may jump
+ * over the frames of this file that lie below it. In the midst of these functions there is no sample point. */
 #include "fork.h"
 
 #include <errno.h>
@@ -71,8 +71,7 @@ int stint_fork_slow_(stint_subtask *subtask, stint_fn *fn, void *arg)
 
 /* --- Stealing ----------------------------------------------------------------------------------------------------- */
 
-static struct sti_stolen steal_from(struct sti_worker *worker, struct sti_worker *owner,
-                                    const struct sti_group *group)
+static struct sti_stolen steal_from(struct sti_worker *worker, struct sti_worker *owner, const struct sti_group *group)
 {
     struct sti_stolen stolen = { sti_split_steal(&owner->split, group), owner };
     if (stolen.offer == NULL) {
@@ -108,8 +107,7 @@ void sti_fork_run(struct sti_worker *worker, struct sti_stolen stolen)
     sti_worker_enter(worker, &frame, offer->task, true);
     struct sti_group *group = atomic_load_explicit(&offer->group, memory_order_relaxed);
     offer->value = NULL;
-    offer->code = sti_subtask_run(group, offer->fn, offer->arg, &offer->value, &offer->interrupted,
-                                 &offer->thrown);
+    offer->code = sti_subtask_run(group, offer->fn, offer->arg, &offer->value, &offer->interrupted, &offer->thrown);
     sti_worker_leave(worker, &frame);
     sti_visit_let_pass();
     /* Before the owner can go on: what it forks next is for this worker, which would ask too late. */
@@ -159,8 +157,8 @@ static void sleep_long_in_join(struct sti_sleeper *sleeper, uint64_t deadline_ns
         sti_waking_uncover_scopes();
 }
 
-/* Who sleeps here has given its place to a substitute; and may be the only one that has room on its stack for a task that
- * others wait for (deadlock.h). But not while frames are being left. */
+/* Who sleeps here has given its place to a substitute; and may be the only one that has room on its stack for a task
+ * that others wait for (deadlock.h). But not while frames are being left. */
 static void sleep_in_join(struct sti_worker *worker, const struct sti_offer *offer, bool settles, bool *refused)
 {
     struct sti_sleeper sleeper = { .worker = worker, .offer = offer };
@@ -300,7 +298,9 @@ static void wake(struct sti_forks *forks)
 
 void sti_fork_begin_thread(struct sti_worker *worker)
 {
-    worker->below = (struct sti_forks){ .outstanding = &worker->split.forks.depth, .settle = settle, .not_left = not_left, .wake = wake };
+    worker->below = (struct sti_forks){
+        .outstanding = &worker->split.forks.depth, .settle = settle, .not_left = not_left, .wake = wake
+    };
     if (sti_forks_register(&worker->below) == 0)
         stint_thread_forks_ = &worker->split.forks;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Forks that cross threads: how a worker steals subtasks of running tasks, and runs them. What the owner of a fork calls
- * is public (stint/fork.h); where forks wait is split.h. By the worker's own thread. */
+ * Forks that cross threads: how a worker steals subtasks of running tasks, and runs them. What the owner of a fork
+ * calls is public (stint/fork.h); where forks wait is split.h. By the worker's own thread. */
 #ifndef STI_EXECUTOR_FORK_FORK_H
 #define STI_EXECUTOR_FORK_FORK_H
 

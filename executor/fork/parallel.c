@@ -75,8 +75,8 @@ static int do_forked_part(void *part, void **value)
     return do_part(part, true);
 }
 
-/* The upper half is forked. When that did not answer the question, forks of this place are not shared: nor will the next
- * ones be. */
+/* The upper half is forked. When that did not answer the question, forks of this place are not shared: nor will the
+ * next ones be. */
 static int do_halves(struct part *part, void *upper_accumulator)
 {
     struct range *range = part->range;
@@ -185,7 +185,8 @@ static bool is_behind(const struct order *order, const char *a, const char *b)
     return order->compare(a, b, order->arg) > 0;
 }
 
-/* --- With a size that the compiler may know ------------------------------------------------------------------------- */
+/* --- With a size that the compiler may know
+ * ------------------------------------------------------------------------- */
 
 static inline __attribute__((always_inline)) void copy(char *to, const char *from, size_t size)
 {
@@ -234,7 +235,8 @@ static void insert_each(const struct order *order, const char *from, size_t coun
     }
 }
 
-/* --- Merging -------------------------------------------------------------------------------------------------------- */
+/* --- Merging
+ * -------------------------------------------------------------------------------------------------------- */
 
 struct merge {
     const struct order *order;
@@ -292,7 +294,8 @@ static int merge(void *argument, void **value)
     return error != 0 ? error : stint_join(&subtask, NULL);
 }
 
-/* --- Sorting -------------------------------------------------------------------------------------------------------- */
+/* --- Sorting
+ * -------------------------------------------------------------------------------------------------------- */
 
 struct sort {
     const struct order *order;

@@ -17,21 +17,21 @@
  *   forget  (owner)  both down, when the newest forks were stolen and have been joined; and both up over holes. Only
  *                    where top == split: then no thief changes the word, and a store is enough.
  *
- * With one word there is no moment at which owner and thief both believe in having the last entry, so no fence is needed
- * (Chase and Lev's deque needs one in every take), and several entries change sides at once.
+ * With one word there is no moment at which owner and thief both believe in having the last entry, so no fence is
+ * needed (Chase and Lev's deque needs one in every take), and several entries change sides at once.
  *
  * Places are used again, so a word can come back: with the same top and split, but other entries. Two things keep that
- * harmless. A thief reads the offer only after it has moved top: the place is its own then, until the owner has seen the
- * subtask's end (acquire of the offer's state). And each change by the owner gives the word a new tag, so a thief that slept in
- * between fails; only the group that it looked up before could be an old one, after exactly 2^32 changes.
+ * harmless. A thief reads the offer only after it has moved top: the place is its own then, until the owner has seen
+ * the subtask's end (acquire of the offer's state). And each change by the owner gives the word a new tag, so a thief
+ * that slept in between fails; only the group that it looked up before could be an old one, after exactly 2^32 changes.
  *
- * Holes. A fork that is joined before newer ones leaves its place empty. No hole is ever public. While there are any, all
- * joins take the slow path, which gives the places back as soon as nothing newer is left.
+ * Holes. A fork that is joined before newer ones leaves its place empty. No hole is ever public. While there are any,
+ * all joins take the slow path, which gives the places back as soon as nothing newer is left.
  *
  * Asking. A thief that finds nothing public stores into limit and floor values with which the owner's next fork or join
- * takes its slow path; the owner looks, shares, and sets both back. Relaxed: what is asked for is only a look. A question
- * that is overwritten by the owner's setting back has been answered: the owner sets back only when something is public.
- * How a worker that sleeps after asking is not forgotten is said in park.h. */
+ * takes its slow path; the owner looks, shares, and sets both back. Relaxed: what is asked for is only a look. A
+ * question that is overwritten by the owner's setting back has been answered: the owner sets back only when something
+ * is public. How a worker that sleeps after asking is not forgotten is said in park.h. */
 #include "split.h"
 
 struct bounds {
@@ -122,8 +122,8 @@ static void raise_split(struct sti_split *split, size_t end)
     split->split = end;
 }
 
-/* Make a public place private again, and of the ones that are older the newer half, which will be joined next. False: it
- * is stolen. */
+/* Make a public place private again, and of the ones that are older the newer half, which will be joined next. False:
+ * it is stolen. */
 static bool lower_split(struct sti_split *split, size_t place)
 {
     uint64_t word = atomic_load_explicit(&split->bounds, memory_order_relaxed);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * The split deque: the outstanding forks of one thread, oldest first. Its owner adds and removes at the newest end, where
- * nothing is shared; the oldest part is public, and any other thread steals there. Fixed capacity, no allocation, no
- * lock. Protocol and memory orders: split.c. */
+ * The split deque: the outstanding forks of one thread, oldest first. Its owner adds and removes at the newest end,
+ * where nothing is shared; the oldest part is public, and any other thread steals there. Fixed capacity, no allocation,
+ * no lock. Protocol and memory orders: split.c. */
 #ifndef STI_EXECUTOR_FORK_SPLIT_H
 #define STI_EXECUTOR_FORK_SPLIT_H
 
@@ -19,8 +19,8 @@
 struct sti_group;
 struct sti_worker;
 
-/* A place that is public or stolen, as its thief sees it. The subtask itself is in a frame that its thief never touches:
- * a function may have returned without joining what it forked.
+/* A place that is public or stolen, as its thief sees it. The subtask itself is in a frame that its thief never
+ * touches: a function may have returned without joining what it forked.
  *
  *   SHARED    written by the owner, before the place becomes public.
  *   ENDED     by the thief, after value, code and interrupted. Release: the owner, who waits for it (acquire), reads

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The pool's part of the watch's work: timers of tasks that wait, and what follows those that expired; see monitor.h. */
+ * The pool's part of the watch's work: timers of tasks that wait, and what follows those that expired; see
+ * monitor.h. */
 #include "monitor.h"
 
 #include <sched.h>

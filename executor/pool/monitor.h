@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The pool's part of the watch's work: tasks whose deadline passes while they wait, and what follows those that expired. */
+ * The pool's part of the watch's work: tasks whose deadline passes while they wait, and what follows those that
+ * expired. */
 #ifndef STI_EXECUTOR_POOL_MONITOR_H
 #define STI_EXECUTOR_POOL_MONITOR_H
 
@@ -13,10 +14,10 @@
 #include "executor/task/task.h"
 #include "timers.h"
 
-/* --- What follows tasks that expired. The watch's thread, which ends them (monitor.h), is one for the process and keeps all
- * its deadlines: so it resolves the futures and wakes who sleeps, and hands what follows, which may be the application's
- * code, to a thread of the pool. That is started at the first need, sleeps in between and ends with the pool. One pool's
- * slow callbacks delay nobody's deadline; they delay those of the same pool that come after them. */
+/* --- What follows tasks that expired. The watch's thread, which ends them (monitor.h), is one for the process and
+ * keeps all its deadlines: so it resolves the futures and wakes who sleeps, and hands what follows, which may be the
+ * application's code, to a thread of the pool. That is started at the first need, sleeps in between and ends with the
+ * pool. One pool's slow callbacks delay nobody's deadline; they delay those of the same pool that come after them. */
 
 struct sti_line_turn;
 
@@ -38,17 +39,17 @@ void sti_expired_end(struct sti_expired *expired);
 /* Have the line (sti_continuation_let_go) run. Where no thread can be started it is run here. The watch's thread. */
 void sti_expired_hand_over(struct sti_expired *expired, struct sti_line_turn *line);
 
-/* --- The pool's part of the monitor: tasks whose deadline passes while they wait resolve then, not when a worker comes to
- * them. The thread is the watch of the ground floor (alloc/interrupt/watch.h), which also looks after the deadlines of running
- * tasks and sends the preemption signals: one for the process, asleep when nothing needs it. Only tasks with a wall limit
- * pay for this.
+/* --- The pool's part of the monitor: tasks whose deadline passes while they wait resolve then, not when a worker comes
+ * to them. The thread is the watch of the ground floor (alloc/interrupt/watch.h), which also looks after the deadlines
+ * of running tasks and sends the preemption signals: one for the process, asleep when nothing needs it. Only tasks with
+ * a wall limit pay for this.
  *
  *   submitter  puts the task where it waits; then, under the lock, if nobody has claimed it yet, puts its timer in
  *   claimant   claims the task; then, under the lock, takes its timer out if it is in
  *   monitor    under the lock, takes out what has expired and claims it
  *
- * So a timer is in only while its task is queued, or claimed by somebody who is about to take it out: as long as any is in
- * the pool cannot be freed, and a task whose timer is in cannot be freed either. Any thread. */
+ * So a timer is in only while its task is queued, or claimed by somebody who is about to take it out: as long as any is
+ * in the pool cannot be freed, and a task whose timer is in cannot be freed either. Any thread. */
 
 struct sti_monitor {
     struct sti_watch watch;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Tasks as seen from another thread: those that are overdue, visits to all, and how long one waits beside an idle worker; see
- * overdue.h. */
+ * Tasks as seen from another thread: those that are overdue, visits to all, and how long one waits beside an idle
+ * worker; see overdue.h. */
 #include "overdue.h"
 
 #include <errno.h>
@@ -382,8 +382,8 @@ int stint_pool_visit(stint_pool *pool, stint_visit_fn *visit, void *arg)
 }
 
 /* --- Measuring neglect. After the task has run, so that tasks which did not wait pay a comparison for it: a
- * worker that was idle while it waited, and has gone to work since, is missed unless it is the one that took it. Idle is who
- * is parked while nobody has been called: the load of the machine is not measured. */
+ * worker that was idle while it waited, and has gone to work since, is missed unless it is the one that took it. Idle
+ * is who is parked while nobody has been called: the load of the machine is not measured. */
 
 /* Nanoseconds from when the task was submitted, or somebody was parked, until this. */
 static uint64_t overlap(uint64_t submitted, uint64_t end, uint64_t parked_since)
@@ -392,8 +392,8 @@ static uint64_t overlap(uint64_t submitted, uint64_t end, uint64_t parked_since)
     return parked_since != 0 && end > since ? end - since : 0;
 }
 
-/* From when on somebody was on the way who looks for all that waits: what is left then is how soon he gets a processor, and
- * that is not the pool's doing. */
+/* From when on somebody was on the way who looks for all that waits: what is left then is how soon he gets a processor,
+ * and that is not the pool's doing. */
 static uint64_t answered(const struct sti_worker *worker, uint64_t parked_since, uint64_t submitted)
 {
     uint64_t called = atomic_load_explicit(&worker->called_ns, memory_order_relaxed);

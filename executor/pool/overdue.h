@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Tasks as seen from another thread: those that are overdue, visits to all, and how long one waits beside an idle worker. */
+ * Tasks as seen from another thread: those that are overdue, visits to all, and how long one waits beside an idle
+ * worker. */
 #ifndef STI_EXECUTOR_POOL_OVERDUE_H
 #define STI_EXECUTOR_POOL_OVERDUE_H
 
@@ -14,8 +15,9 @@
 #include "executor/task/task.h"
 #include "timers.h"
 
-/* --- Overdue tasks: those that still run when their deadline has passed for longer than the pool's overdue_ns. Nothing ends
- * them, so at least the pool goes on: a substitute takes the worker's place (substitute.h), and the application is told.
+/* --- Overdue tasks: those that still run when their deadline has passed for longer than the pool's overdue_ns. Nothing
+ * ends them, so at least the pool goes on: a substitute takes the worker's place (substitute.h), and the application is
+ * told.
  *
  *   worker   before the task begins: its entry's timer in; after it has ended: out, and its place back if it was
  *            replaced
@@ -24,8 +26,8 @@
  *            (monitor.h)
  *   that     waits a moment for the answer, calls the application
  *
- * An entry lies on its worker's stack, and is in the wheel or on the list only under the lock: so the worker's second step
- * ends everybody's use of it. Pools without overdue_ns pay for a look at it. */
+ * An entry lies on its worker's stack, and is in the wheel or on the list only under the lock: so the worker's second
+ * step ends everybody's use of it. Pools without overdue_ns pay for a look at it. */
 
 struct sti_expired;
 struct sti_worker;
@@ -64,18 +66,18 @@ void sti_overdue_begin_task(struct sti_overdue *overdue, struct sti_overdue_entr
                             sti_task *task);
 void sti_overdue_end_task(struct sti_overdue *overdue, struct sti_overdue_entry *entry);
 
-/* --- Visiting: another thread looks at tasks that it has no reference to, in queues and on workers. Those who end and free
- * tasks pay one load each for that.
+/* --- Visiting: another thread looks at tasks that it has no reference to, in queues and on workers. Those who end and
+ * free tasks pay one load each for that.
  *
  *   visitor   visits = 1 (an exchange); a barrier; looks at queues, deques, running ...; visits = 0, wakes
  *   the one who takes a task out     an entry of a queue, or the task that a worker runs, is not to be seen any more;
  *                                    a barrier; reads visits; while it is 1, waits; resolves or frees the task
  *
- * Both write, pass a barrier and read: so either the visitor does not see the task any more, or who took it out sees the
- * visitor. A task that the visitor has seen and that had not resolved then does not resolve until it is done, so its
- * options, its name and its account are there; one that has is not freed. The barrier is that of the claim of a queue's
- * entry, which is tried in any case, and the exchange with which a worker leaves a task. A worker's frames lie on its
- * stack: who leaves one, a stolen subtask's too, waits in the same way before it is gone.
+ * Both write, pass a barrier and read: so either the visitor does not see the task any more, or who took it out sees
+ * the visitor. A task that the visitor has seen and that had not resolved then does not resolve until it is done, so
+ * its options, its name and its account are there; one that has is not freed. The barrier is that of the claim of a
+ * queue's entry, which is tried in any case, and the exchange with which a worker leaves a task. A worker's frames lie
+ * on its stack: who leaves one, a stolen subtask's too, waits in the same way before it is gone.
  *
  * One visitor at a time. It calls nobody and waits for nobody but a lock of the pool's under which nothing resolves. */
 
@@ -92,8 +94,8 @@ static inline void sti_visit_let_pass(void)
         sti_visit_await();
 }
 
-/* --- Neglect: a task that waits while a worker is idle. The pool promises that there is none, beyond the time that it takes to
- * be woken; this measures it, so that it can be tested and watched. */
+/* --- Neglect: a task that waits while a worker is idle. The pool promises that there is none, beyond the time that it
+ * takes to be woken; this measures it, so that it can be tested and watched. */
 
 /* The worker has run the task, which had waited for long: look whether some worker, this one too, had nothing to do
  * meanwhile. By its own thread. */

@@ -115,9 +115,10 @@ int stint_pool_create(const stint_pool_options *options, stint_pool **pool)
         return EINVAL;
     if (sti_backend_check() != 0 || !sti_link_allows(options->flags))
         return ENOTSUP;
-    stint_pool *created = make_pool(options->workers != 0 ? options->workers : default_workers(), substitutes_of(options),
-                                    options->queue_capacity != 0 ? options->queue_capacity : STI_QUEUE_CAPACITY_DEFAULT,
-                                    options->name != NULL ? options->name : "stint");
+    stint_pool *created =
+        make_pool(options->workers != 0 ? options->workers : default_workers(), substitutes_of(options),
+                  options->queue_capacity != 0 ? options->queue_capacity : STI_QUEUE_CAPACITY_DEFAULT,
+                  options->name != NULL ? options->name : "stint");
     if (created == NULL)
         return ENOMEM;
     created->holds_near_limit = options->hold_near_memory_limit;
@@ -251,7 +252,8 @@ bool sti_start_substitute(struct sti_worker *substitute)
     struct sti_suspended_scope suspended;
     sti_scope_suspend(&suspended);
     block_signals(&before);
-    bool started = processors->mask != NULL ? start_on(substitute, processors->mask, processors->size) : start_free(substitute);
+    bool started =
+        processors->mask != NULL ? start_on(substitute, processors->mask, processors->size) : start_free(substitute);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     sti_scope_resume(&suspended);
     return started;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The pool's state, which its submitters and its workers share; its processors, and the starting of its threads. Any thread. */
+ * The pool's state, which its submitters and its workers share; its processors, and the starting of its threads. Any
+ * thread. */
 #ifndef STI_EXECUTOR_POOL_POOL_STATE_H
 #define STI_EXECUTOR_POOL_POOL_STATE_H
 
@@ -26,8 +27,8 @@
 #include "pools.h"
 #include "shutdown.h"
 
-/* --- The processors that a pool may use: those of the calling thread's affinity mask, as many as the control group's quota
- * pays for. Any thread. */
+/* --- The processors that a pool may use: those of the calling thread's affinity mask, as many as the control group's
+ * quota pays for. Any thread. */
 
 /* The calling thread's affinity mask. */
 struct sti_processors {
@@ -55,13 +56,13 @@ struct sti_worker;
 struct stint_pool {
     atomic_int phase;
     unsigned worker_count;
-    struct sti_worker *workers; /* and room for the substitutes: sti_pool_slots */
-    bool holds_near_limit;      /* hold_near_memory_limit */
+    struct sti_worker *workers;       /* and room for the substitutes: sti_pool_slots */
+    bool holds_near_limit;            /* hold_near_memory_limit */
     struct sti_processors processors; /* the workers of a pinned pool have one each; mask NULL: it is not pinned */
     void (*worker_begins)(void *worker_data, unsigned index);
     void (*worker_ends)(void *worker_data, unsigned index);
     void *worker_data;
-    stint_token stop;           /* set when cancelling; every running task's scope looks at it */
+    stint_token stop; /* set when cancelling; every running task's scope looks at it */
     char name[STI_THREAD_NAME_SIZE];
     struct sti_child_masks signals; /* of its threads; set before they start */
 
@@ -105,7 +106,8 @@ static inline int sti_pool_refusal(const stint_pool *pool)
     return sti_pool_is_left_behind(pool) ? EOWNERDEAD : ESHUTDOWN;
 }
 
-/* How many of the pool's workers are threads, or were: its own, then substitutes. For whoever looks through them all. */
+/* How many of the pool's workers are threads, or were: its own, then substitutes. For whoever looks through them
+ * all. */
 static inline unsigned sti_pool_slots(const stint_pool *pool)
 {
     return atomic_load_explicit(&pool->substitutes.slots, memory_order_acquire);
@@ -117,8 +119,8 @@ static inline unsigned sti_pool_slots(const stint_pool *pool)
  * when the system allows no more threads, or their processors cannot be read. The thread that creates the pool. */
 unsigned sti_start_workers(stint_pool *pool, bool pinned);
 
-/* Start one substitute. It may run where the calling thread may, that of a pinned pool on any of the processors that its
- * workers have. False: the system allows no more threads. Any thread, in a task too. */
+/* Start one substitute. It may run where the calling thread may, that of a pinned pool on any of the processors that
+ * its workers have. False: the system allows no more threads. Any thread, in a task too. */
 bool sti_start_substitute(struct sti_worker *substitute);
 
 #endif

@@ -51,8 +51,8 @@ void sti_pools_remove(stint_pool *pool)
 
 /* --- Slots of accounts that are free again ------------------------------------------------------------------------ */
 
-/* Of the pools that have somebody who is held back for the account, the one whose has waited longest; among those that can
- * use a slot at once, or have waited for long. NULL: there is none. */
+/* Of the pools that have somebody who is held back for the account, the one whose has waited longest; among those that
+ * can use a slot at once, or have waited for long. NULL: there is none. */
 static stint_pool *choose(const stint_account *account, const stint_pool *own, uint64_t *longest)
 {
     stint_pool *chosen = NULL;

@@ -112,8 +112,8 @@ static int sleep_until_ended(stint_pool *pool, uint64_t deadline_ns, bool deaf)
     return error;
 }
 
-/* In a task of another pool the place there is given up meanwhile, and an interrupt ends the wait: ECANCELED, or it does
- * not return. */
+/* In a task of another pool the place there is given up meanwhile, and an interrupt ends the wait: ECANCELED, or it
+ * does not return. */
 static int wait_for_workers(stint_pool *pool, uint64_t deadline_ns)
 {
     struct sti_worker *worker = sti_worker_current();
@@ -157,8 +157,8 @@ static bool hold(stint_pool *pool)
     return alive != 0;
 }
 
-/* Of a thread that libc believes to be ending (a task called pthread_exit) it would free the memory at once: that is then
- * never freed. */
+/* Of a thread that libc believes to be ending (a task called pthread_exit) it would free the memory at once: that is
+ * then never freed. */
 static void let_go(const struct sti_worker *worker)
 {
     const struct sti_thread *thread = atomic_load_explicit(&worker->record, memory_order_acquire);

@@ -30,12 +30,12 @@ void sti_shutdown_join(stint_pool *pool, unsigned count);
 /* A worker's thread has done its last: from now on it must not touch the pool. */
 void sti_shutdown_leave(stint_pool *pool);
 
-/* Of a pool that is cancelled: leave it to the workers that still run, of which *running have a task; the last one frees it.
- * False: there was none left, and the pool is freed. */
+/* Of a pool that is cancelled: leave it to the workers that still run, of which *running have a task; the last one
+ * frees it. False: there was none left, and the pool is freed. */
 bool sti_shutdown_abandon(stint_pool *pool, unsigned *running);
 
-/* --- Farewells: when stint_pool_destroy returns, the callbacks of the pool's tasks have returned. Those of a task that a
- * worker ran have before the worker leaves. But a task that is ended unstarted, by stint_future_cancel or at its
+/* --- Farewells: when stint_pool_destroy returns, the callbacks of the pool's tasks have returned. Those of a task that
+ * a worker ran have before the worker leaves. But a task that is ended unstarted, by stint_future_cancel or at its
  * deadline, is ended by any thread, which may be in its callbacks for long after the task's entry has been dropped.
  * Whoever drops such an entry therefore notes the task, unless all of that is over; and stint_pool_destroy waits for
  * those that are noted. */

@@ -4,10 +4,10 @@
  * instructions, however many there are; both happen to every task that waits with a deadline, and hardly one expires.
  * The caller locks.
  *
- * Time is counted in ticks of about a millisecond. Of a tick's number each 6 bits are a digit, and each digit is a level
- * with 64 slots. A timer lies on the level of the highest digit in which its tick differs from the present one, in the
- * slot of its own digit there; so what is on a level comes before all that is on the levels above. When the present
- * reaches a slot, its timers go to lower levels, or have expired. */
+ * Time is counted in ticks of about a millisecond. Of a tick's number each 6 bits are a digit, and each digit is a
+ * level with 64 slots. A timer lies on the level of the highest digit in which its tick differs from the present one,
+ * in the slot of its own digit there; so what is on a level comes before all that is on the levels above. When the
+ * present reaches a slot, its timers go to lower levels, or have expired. */
 #ifndef STI_EXECUTOR_POOL_TIMERS_H
 #define STI_EXECUTOR_POOL_TIMERS_H
 

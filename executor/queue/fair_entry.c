@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * One entry of the fair queue, the tables of them, and their turns; see fair_entry.h and fair_queue.h. Under the room's lock, but for the hints. */
+ * One entry of the fair queue, the tables of them, and their turns; see fair_entry.h and fair_queue.h. Under the room's
+ * lock, but for the hints. */
 #include "fair_entry.h"
 
 #include <stddef.h>
@@ -12,14 +13,14 @@
 
 /* --- One entry of the fair queue: its states, its time, what is charged to it. Under the room's lock.
  *
- * Times (fair_queue.h). A ring's now is the time of the entry that was last taken in turn, and never goes back. Who becomes
- * ready begins there, or at its own time if that is later: so nobody saves up what it did not want, and nobody gets rid of
- * what it has had by having nothing to wait for a moment. For that an entry is kept while its time is ahead; when nothing
- * is ready and nothing runs, nobody is owed anything, and all are forgotten.
+ * Times (fair_queue.h). A ring's now is the time of the entry that was last taken in turn, and never goes back. Who
+ * becomes ready begins there, or at its own time if that is later: so nobody saves up what it did not want, and nobody
+ * gets rid of what it has had by having nothing to wait for a moment. For that an entry is kept while its time is
+ * ahead; when nothing is ready and nothing runs, nobody is owed anything, and all are forgotten.
  *
- * How long a task takes is not known when it begins. But if it were charged at its end only, several workers would all take
- * tasks of whoever has had least. So it is charged at its beginning what the entry's tasks have lately taken, rather more
- * than less, and at its end put right (as in 2DFQ: Mace and others 2016). */
+ * How long a task takes is not known when it begins. But if it were charged at its end only, several workers would all
+ * take tasks of whoever has had least. So it is charged at its beginning what the entry's tasks have lately taken,
+ * rather more than less, and at its end put right (as in 2DFQ: Mace and others 2016). */
 
 #define WEIGHT_UNIT 100 /* that of an entry whose time goes like the clock */
 #define LEAST_COST 1000 /* nanoseconds: to take it out of the queue is work too */
@@ -111,7 +112,8 @@ void sti_fair_entry_put_back(struct sti_fair_entry_ring *ring, struct sti_turn *
 
 void sti_fair_entry_lift_plain(struct sti_fair_queue *fair_queue)
 {
-    set_plain_time(fair_queue, sti_time_later(fair_queue->plain->turn.time, fair_queue->rings[STINT_PRIORITY_NORMAL].now));
+    set_plain_time(fair_queue,
+                   sti_time_later(fair_queue->plain->turn.time, fair_queue->rings[STINT_PRIORITY_NORMAL].now));
 }
 
 /* Forget those of the ring whose time has come. */
@@ -153,9 +155,10 @@ static void add_time(struct sti_fair_queue *fair_queue, struct sti_fair_entry *f
 {
     struct sti_fair_entry_ring *ring = ring_of(fair_queue, fair_entry);
     int64_t weight = (int64_t)sti_account_weight(fair_entry->account);
-    struct sti_turns *turns = fair_entry->state == STI_FAIR_ENTRY_READY  ? &ring->turns
-                              : fair_entry->state == STI_FAIR_ENTRY_HELD ? &fair_entry->refused->held[fair_entry->priority]
-                                                                 : NULL;
+    struct sti_turns *turns = fair_entry->state == STI_FAIR_ENTRY_READY ? &ring->turns
+                              : fair_entry->state == STI_FAIR_ENTRY_HELD
+                                  ? &fair_entry->refused->held[fair_entry->priority]
+                                  : NULL;
     if (turns != NULL)
         sti_turns_remove(turns, &fair_entry->turn);
     fair_entry->turn.time += (uint64_t)(ns * WEIGHT_UNIT / weight);
@@ -185,7 +188,8 @@ uint64_t sti_fair_entry_begin_task(struct sti_fair_queue *fair_queue, struct sti
     return charged;
 }
 
-void sti_fair_entry_end_task(struct sti_fair_queue *fair_queue, struct sti_fair_entry *fair_entry, uint64_t charged, uint64_t used)
+void sti_fair_entry_end_task(struct sti_fair_queue *fair_queue, struct sti_fair_entry *fair_entry, uint64_t charged,
+                             uint64_t used)
 {
     used = used > LEAST_COST ? used : LEAST_COST;
     add_time(fair_queue, fair_entry, (int64_t)used - (int64_t)charged);
@@ -209,7 +213,7 @@ static size_t hash(const stint_account *account, stint_priority priority, size_t
 
 /* The link that leads to it, or to where it belongs. */
 static struct sti_fair_entry **fair_entry_link(const struct sti_fair_queue *fair_queue, const stint_account *account,
-                                       stint_priority priority)
+                                               stint_priority priority)
 {
     struct sti_fair_entry **link = &fair_queue->table[hash(account, priority, fair_queue->table_size)];
     while (*link != NULL && ((*link)->account != account || (*link)->priority != priority))
@@ -269,12 +273,14 @@ static void grow(struct sti_fair_queue *fair_queue)
     fair_queue->table_size = size;
 }
 
-struct sti_fair_entry *sti_fair_entry_find(struct sti_fair_queue *fair_queue, const stint_account *account, stint_priority priority)
+struct sti_fair_entry *sti_fair_entry_find(struct sti_fair_queue *fair_queue, const stint_account *account,
+                                           stint_priority priority)
 {
     return *fair_entry_link(fair_queue, account, priority);
 }
 
-struct sti_fair_entry *sti_fair_entry_find_or_make(struct sti_fair_queue *fair_queue, stint_account *account, stint_priority priority)
+struct sti_fair_entry *sti_fair_entry_find_or_make(struct sti_fair_queue *fair_queue, stint_account *account,
+                                                   stint_priority priority)
 {
     struct sti_fair_entry *fair_entry = sti_fair_entry_find(fair_queue, account, priority);
     if (fair_entry != NULL)
@@ -316,7 +322,8 @@ struct sti_refused *sti_fair_entry_refused_by(const struct sti_fair_queue *fair_
     return *refused_link(fair_queue, full);
 }
 
-void sti_fair_entry_enter_refused(struct sti_fair_queue *fair_queue, struct sti_fair_entry *fair_entry, stint_account *full)
+void sti_fair_entry_enter_refused(struct sti_fair_queue *fair_queue, struct sti_fair_entry *fair_entry,
+                                  stint_account *full)
 {
     struct sti_refused **link = refused_link(fair_queue, full);
     struct sti_refused *own = fair_entry->own;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * One entry of the fair queue, and the tables of them: what fair_queue.c is made of. All of it under the room's lock, but for the hints. */
+ * One entry of the fair queue, and the tables of them: what fair_queue.c is made of. All of it under the room's lock,
+ * but for the hints. */
 #ifndef STI_EXECUTOR_QUEUE_FAIR_ENTRY_H
 #define STI_EXECUTOR_QUEUE_FAIR_ENTRY_H
 
@@ -14,9 +15,9 @@ enum sti_fair_entry_state {
     STI_FAIR_ENTRY_HELD,
 };
 
-/* Who is held back for one account. Each entry brings a record along: the first one's becomes the account's, the others'
- * lie there as spares, and who leaves takes one with it. So there is always one, and nothing can fail (turnstiles, as in
- * Solaris). */
+/* Who is held back for one account. Each entry brings a record along: the first one's becomes the account's, the
+ * others' lie there as spares, and who leaves takes one with it. So there is always one, and nothing can fail
+ * (turnstiles, as in Solaris). */
 struct sti_refused {
     stint_account *full;
     struct sti_turns held[STI_PRIORITIES];
@@ -36,10 +37,10 @@ struct sti_fair_entry {
     unsigned running; /* tasks that have begun and are not settled */
     uint64_t cost;    /* what its next task will take, by what the last ones took */
     struct sti_refused *refused;
-    struct sti_refused *own;  /* its spare record; NULL while it is held back */
-    uint64_t since;           /* when it was first refused a slot for its next task; 0: it was not */
-    stint_account *told;      /* it is ready because this account was to have a slot */
-    bool granted;             /* its account has been entered already, for its next task */
+    struct sti_refused *own;      /* its spare record; NULL while it is held back */
+    uint64_t since;               /* when it was first refused a slot for its next task; 0: it was not */
+    stint_account *told;          /* it is ready because this account was to have a slot */
+    bool granted;                 /* its account has been entered already, for its next task */
     struct sti_fair_entry *chain; /* in the table */
 };
 
@@ -50,22 +51,25 @@ static inline struct sti_fair_entry *sti_fair_entry_of(struct sti_turn *turn)
 
 /* The tables (fair_entry.c). The entry of an account in a priority, if it is known; made when it is not. NULL: no
  * memory. */
-struct sti_fair_entry *sti_fair_entry_find(struct sti_fair_queue *fair_queue, const stint_account *account, stint_priority priority);
-struct sti_fair_entry *sti_fair_entry_find_or_make(struct sti_fair_queue *fair_queue, stint_account *account,
+struct sti_fair_entry *sti_fair_entry_find(struct sti_fair_queue *fair_queue, const stint_account *account,
                                            stint_priority priority);
+struct sti_fair_entry *sti_fair_entry_find_or_make(struct sti_fair_queue *fair_queue, stint_account *account,
+                                                   stint_priority priority);
 void sti_fair_entry_free(struct sti_fair_queue *fair_queue, struct sti_fair_entry *fair_entry);
 bool sti_fair_entry_tables_init(struct sti_fair_queue *fair_queue);
 void sti_fair_entry_tables_end(struct sti_fair_queue *fair_queue);
 
 /* Those who are held back for an account; NULL: nobody is. And in or out. */
 struct sti_refused *sti_fair_entry_refused_by(const struct sti_fair_queue *fair_queue, const stint_account *full);
-void sti_fair_entry_enter_refused(struct sti_fair_queue *fair_queue, struct sti_fair_entry *fair_entry, stint_account *full);
+void sti_fair_entry_enter_refused(struct sti_fair_queue *fair_queue, struct sti_fair_entry *fair_entry,
+                                  stint_account *full);
 void sti_fair_entry_leave_refused(struct sti_fair_queue *fair_queue, struct sti_fair_entry *fair_entry);
 
 /* From state to state (fair_entry.c). */
 void sti_fair_entry_begin_ready(struct sti_fair_queue *fair_queue, struct sti_fair_entry *fair_entry);
 void sti_fair_entry_end_ready(struct sti_fair_queue *fair_queue, struct sti_fair_entry *fair_entry);
-void sti_fair_entry_hold_back(struct sti_fair_queue *fair_queue, struct sti_fair_entry *fair_entry, stint_account *full);
+void sti_fair_entry_hold_back(struct sti_fair_queue *fair_queue, struct sti_fair_entry *fair_entry,
+                              stint_account *full);
 void sti_fair_entry_end_holding_back(struct sti_fair_queue *fair_queue, struct sti_fair_entry *fair_entry);
 
 /* Ready ones that were out of the turns for a moment, linked by next. */
@@ -77,10 +81,11 @@ void sti_fair_entry_lift_plain(struct sti_fair_queue *fair_queue);
 /* Ready or held back, with its last task taken out. */
 void sti_fair_entry_begin_idle(struct sti_fair_queue *fair_queue, struct sti_fair_entry *fair_entry);
 
-/* A task of it begins, in turn or out of it: what it is expected to take is charged, and returned. And it has ended: it was
- * charged so much, and has used so much. */
+/* A task of it begins, in turn or out of it: what it is expected to take is charged, and returned. And it has ended: it
+ * was charged so much, and has used so much. */
 uint64_t sti_fair_entry_begin_task(struct sti_fair_queue *fair_queue, struct sti_fair_entry *fair_entry, bool in_turn);
-void sti_fair_entry_end_task(struct sti_fair_queue *fair_queue, struct sti_fair_entry *fair_entry, uint64_t charged, uint64_t used);
+void sti_fair_entry_end_task(struct sti_fair_queue *fair_queue, struct sti_fair_entry *fair_entry, uint64_t charged,
+                             uint64_t used);
 
 /* One that is in none. */
 void sti_turns_put(struct sti_turns *turns, struct sti_turn *turn);

@@ -9,7 +9,7 @@
 #include "alloc/base/module.h"
 #include "alloc/base/process.h"
 #include "alloc/charge/account.h"
-#include "alloc/scope/scope.h"
+#include "alloc/scope/context.h"
 #include "executor/pool/pool_state.h"
 #include "executor/pool/pools.h"
 #include "executor/worker/park.h"
@@ -109,7 +109,8 @@ static void tell_others(struct sti_fair_entry *fair_entry, struct afterwards *af
 }
 
 /* One that has nothing left to run. */
-static void end_waiting(struct sti_fair_queue *fair_queue, struct sti_fair_entry *fair_entry, struct afterwards *afterwards)
+static void end_waiting(struct sti_fair_queue *fair_queue, struct sti_fair_entry *fair_entry,
+                        struct afterwards *afterwards)
 {
     tell_others(fair_entry, afterwards);
     if (fair_entry->granted) {
@@ -174,7 +175,8 @@ static sti_task *claim_oldest(const struct sti_fair_entry *fair_entry)
 }
 
 /* account.c says why it has to try again once it waits. */
-static bool enter_or_hold_back(struct sti_fair_queue *fair_queue, struct sti_fair_entry *fair_entry, struct afterwards *afterwards)
+static bool enter_or_hold_back(struct sti_fair_queue *fair_queue, struct sti_fair_entry *fair_entry,
+                               struct afterwards *afterwards)
 {
     stint_account *account = fair_entry->account;
     stint_account *refused = NULL;
@@ -211,7 +213,8 @@ static void leave_again(struct sti_fair_entry *fair_entry, struct afterwards *af
     afterwards->leave = true;
 }
 
-static sti_task *take_turn(struct sti_fair_queue *fair_queue, struct sti_fair_entry *fair_entry, struct afterwards *afterwards)
+static sti_task *take_turn(struct sti_fair_queue *fair_queue, struct sti_fair_entry *fair_entry,
+                           struct afterwards *afterwards)
 {
     bool entered = enter_or_hold_back(fair_queue, fair_entry, afterwards);
     sti_task *task = entered ? claim_oldest(fair_entry) : NULL;
@@ -227,7 +230,8 @@ static bool has_to_stop(const struct afterwards *afterwards)
     return afterwards->account != NULL || afterwards->told != NULL;
 }
 
-static sti_task *take_turns(struct sti_fair_queue *fair_queue, struct sti_fair_entry_ring *ring, struct afterwards *afterwards)
+static sti_task *take_turns(struct sti_fair_queue *fair_queue, struct sti_fair_entry_ring *ring,
+                            struct afterwards *afterwards)
 {
     sti_task *task = NULL;
     struct sti_turn *passed = NULL;
@@ -308,7 +312,8 @@ sti_task *sti_fair_queue_take_any(struct sti_fair_queue *fair_queue)
     sti_task *task = NULL;
     sti_plain_mutex_lock(&fair_queue->lock);
     for (size_t i = 0; i < fair_queue->table_size && task == NULL; i++) {
-        for (struct sti_fair_entry *fair_entry = fair_queue->table[i]; fair_entry != NULL && task == NULL; fair_entry = fair_entry->chain)
+        for (struct sti_fair_entry *fair_entry = fair_queue->table[i]; fair_entry != NULL && task == NULL;
+             fair_entry = fair_entry->chain)
             task = claim_oldest(fair_entry);
     }
     if (task != NULL)
@@ -322,7 +327,8 @@ void sti_fair_queue_look(struct sti_fair_queue *fair_queue, void (*look)(void *t
 {
     sti_plain_mutex_lock(&fair_queue->lock);
     for (size_t i = 0; i < fair_queue->table_size; i++) {
-        for (const struct sti_fair_entry *fair_entry = fair_queue->table[i]; fair_entry != NULL; fair_entry = fair_entry->chain) {
+        for (const struct sti_fair_entry *fair_entry = fair_queue->table[i]; fair_entry != NULL;
+             fair_entry = fair_entry->chain) {
             for (sti_task *task = fair_entry->oldest; task != NULL; task = task->newer)
                 look(task, arg);
         }
@@ -334,7 +340,8 @@ void sti_fair_queue_look(struct sti_fair_queue *fair_queue, void (*look)(void *t
 
 static struct sti_bill bill(struct sti_fair_queue *fair_queue, struct sti_fair_entry *fair_entry, bool in_turn)
 {
-    return (struct sti_bill){ .fair_entry = fair_entry, .charged = sti_fair_entry_begin_task(fair_queue, fair_entry, in_turn) };
+    return (struct sti_bill){ .fair_entry = fair_entry,
+                              .charged = sti_fair_entry_begin_task(fair_queue, fair_entry, in_turn) };
 }
 
 struct sti_bill sti_fair_queue_bill_plain(struct sti_fair_queue *fair_queue)
@@ -346,7 +353,7 @@ struct sti_bill sti_fair_queue_bill_plain(struct sti_fair_queue *fair_queue)
 }
 
 struct sti_bill sti_fair_queue_bill_fork(struct sti_fair_queue *fair_queue, const stint_account *account,
-                                      stint_priority priority)
+                                         stint_priority priority)
 {
     struct sti_bill made = { .fair_entry = NULL };
     bool plain = account == NULL && priority == STINT_PRIORITY_NORMAL;

@@ -13,14 +13,15 @@
 
 #include "executor/task/task.h"
 
-/* --- Turns: which of those that want one comes first. Each has a time, virtual nanoseconds of processor time that it has had
- * by its weight, and the one with the least is next: start-time fair queueing (Goyal, Vin and Cheng 1996), which need not
- * know beforehand how long a turn takes. It bounds what two who always want one can differ in: the longest turn of each,
- * on each worker. Here are the times' order and a heap of them; what is charged is fair_queue.h's business. The caller locks.
+/* --- Turns: which of those that want one comes first. Each has a time, virtual nanoseconds of processor time that it
+ * has had by its weight, and the one with the least is next: start-time fair queueing (Goyal, Vin and Cheng 1996),
+ * which need not know beforehand how long a turn takes. It bounds what two who always want one can differ in: the
+ * longest turn of each, on each worker. Here are the times' order and a heap of them; what is charged is fair_queue.h's
+ * business. The caller locks.
  *
- * The heap is a pairing heap (Fredman and others 1986): it lies in the entries themselves, so nothing can fail, and to put
- * in, to take the first out and to take any out are a few dozen instructions, or logarithmic over many. Times wrap around
- * and are compared by their difference. */
+ * The heap is a pairing heap (Fredman and others 1986): it lies in the entries themselves, so nothing can fail, and to
+ * put in, to take the first out and to take any out are a few dozen instructions, or logarithmic over many. Times wrap
+ * around and are compared by their difference. */
 
 struct sti_turn {
     uint64_t time;
@@ -46,25 +47,25 @@ static inline uint64_t sti_time_later(uint64_t time, uint64_t other)
 }
 
 /* --- The fair queue: where tasks wait that have an account or a priority. An entry is what waits of one account in one
- * priority (of no account: one entry too), first in, first out, and the entries of a priority take turns by the processor
- * time that their tasks have had, divided by their weights (fair_queue.h). So however many tasks one of them has waiting, and
- * however long they take, another gets its share. An entry whose account has its maximum of running tasks is held back: it
- * takes no turns until there is a slot again. Plain tasks, which have neither, wait in the submission queue, where nobody
- * takes a lock; beside entries they count as one of normal priority.
+ * priority (of no account: one entry too), first in, first out, and the entries of a priority take turns by the
+ * processor time that their tasks have had, divided by their weights (fair_queue.h). So however many tasks one of them
+ * has waiting, and however long they take, another gets its share. An entry whose account has its maximum of running
+ * tasks is held back: it takes no turns until there is a slot again. Plain tasks, which have neither, wait in the
+ * submission queue, where nobody takes a lock; beside entries they count as one of normal priority.
  *
  *   entry  IDLE <-----> READY <------> HELD        IDLE: it has no tasks waiting, and is forgotten when nothing is
  *              a task        slot free /                  charged to it any more that others have not had since
  *              is put        full
  *
- * All of it is under one lock, held for a few dozen instructions. What is read without it are hints: how many entries are
- * ready, how many tasks wait, whose time has come. They are stored under the lock, and ordered against sleep by park.h's
- * fences.
+ * All of it is under one lock, held for a few dozen instructions. What is read without it are hints: how many entries
+ * are ready, how many tasks wait, whose time has come. They are stored under the lock, and ordered against sleep by
+ * park.h's fences.
  *
  * A slot that is free again is for one: of all pools' entries that are held back for the account, one that has waited
  * longest gets ready (pools.c), and the others stay. If that one cannot use it, it is offered again.
  *
- * Whoever claims a task that waits here takes it out: a worker in sti_fair_queue_take, anybody else by sti_fair_queue_remove.
- * Until then the pool cannot be freed, so who has claimed one may touch the pool.
+ * Whoever claims a task that waits here takes it out: a worker in sti_fair_queue_take, anybody else by
+ * sti_fair_queue_remove. Until then the pool cannot be freed, so who has claimed one may touch the pool.
  *
  * The room has a capacity for all entries together. One of them may take at most eight times as many places as are left
  * (dynamic thresholds, Choudhury and Hahne 1998): so of nine or more one entry alone always leaves one for another. */
@@ -87,15 +88,15 @@ struct sti_fair_entry_ring {
 struct sti_fair_queue {
     stint_pool *pool;
     _Alignas(64) struct sti_fair_entry_ring rings[STI_PRIORITIES]; /* by stint_priority */
-    atomic_uint ready;                                         /* entries of any priority */
-    atomic_size_t waiting;                                     /* tasks, of those held back too */
-    atomic_size_t held;                                        /* of these */
-    _Atomic uint64_t plain_time;                               /* of the plain tasks' entry */
-    _Alignas(64) pthread_mutex_t lock;                         /* for all of it */
+    atomic_uint ready;                                             /* entries of any priority */
+    atomic_size_t waiting;                                         /* tasks, of those held back too */
+    atomic_size_t held;                                            /* of these */
+    _Atomic uint64_t plain_time;                                   /* of the plain tasks' entry */
+    _Alignas(64) pthread_mutex_t lock;                             /* for all of it */
     struct sti_fair_entry *plain;
-    uint64_t typical_cost;        /* nanoseconds; of an entry that is not known yet */
-    struct sti_fair_entry **table;    /* all entries, by account and priority */
-    struct sti_refused **refused; /* accounts that some are held back for */
+    uint64_t typical_cost;         /* nanoseconds; of an entry that is not known yet */
+    struct sti_fair_entry **table; /* all entries, by account and priority */
+    struct sti_refused **refused;  /* accounts that some are held back for */
     size_t table_size;
     size_t count;
     size_t capacity;
@@ -120,14 +121,14 @@ sti_task *sti_fair_queue_take(struct sti_fair_queue *fair_queue, stint_priority 
 /* What a running task is charged to. */
 struct sti_bill {
     struct sti_fair_entry *fair_entry; /* NULL: nobody */
-    uint64_t charged;          /* at its beginning */
+    uint64_t charged;                  /* at its beginning */
 };
 
-/* A plain task begins in its turn; a subtask of a running task begins on another worker; a task that was taken out of here
- * begins. */
+/* A plain task begins in its turn; a subtask of a running task begins on another worker; a task that was taken out of
+ * here begins. */
 struct sti_bill sti_fair_queue_bill_plain(struct sti_fair_queue *fair_queue);
 struct sti_bill sti_fair_queue_bill_fork(struct sti_fair_queue *fair_queue, const stint_account *account,
-                                      stint_priority priority);
+                                         stint_priority priority);
 static inline struct sti_bill sti_fair_queue_bill(const sti_task *task)
 {
     return (struct sti_bill){ .fair_entry = task->fair_entry, .charged = task->charged };
@@ -137,15 +138,16 @@ static inline struct sti_bill sti_fair_queue_bill(const sti_task *task)
 void sti_fair_queue_settle(struct sti_fair_queue *fair_queue, struct sti_bill bill, uint64_t used_ns);
 
 /* Take out and claim this task, for somebody who waits for it inside a task, with its account entered (task->entered).
- * Where the account has its maximum that is done only when the thread is in that account already, or beyond is true: the
- * task that runs there makes way for this one. False: it does not wait here any more, or has to wait for a slot. */
+ * Where the account has its maximum that is done only when the thread is in that account already, or beyond is true:
+ * the task that runs there makes way for this one. False: it does not wait here any more, or has to wait for a slot. */
 bool sti_fair_queue_take_awaited(struct sti_fair_queue *fair_queue, sti_task *task, bool beyond);
 
 /* The account of a task, if that waits here, retained; or NULL. */
 stint_account *sti_fair_queue_account_of(struct sti_fair_queue *fair_queue, sti_task *task);
 
-/* Take out a task that waits here and that the calling thread has claimed to end it, and count it; its entry's reference is the caller's then.
- * When it was the last one of a pool that has closed, the workers are woken to see that. */
+/* Take out a task that waits here and that the calling thread has claimed to end it, and count it; its entry's
+ * reference is the caller's then. When it was the last one of a pool that has closed, the workers are woken to see
+ * that. */
 void sti_fair_queue_remove(struct sti_fair_queue *fair_queue, sti_task *task);
 
 /* Claim and take out any task, of those held back too. NULL: none is left that nobody has claimed. */
@@ -154,8 +156,8 @@ sti_task *sti_fair_queue_take_any(struct sti_fair_queue *fair_queue);
 /* Since when the one that has waited longest is held back for this account; 0: none is. Any thread. */
 uint64_t sti_fair_queue_refused_since(struct sti_fair_queue *fair_queue, const stint_account *account);
 
-/* The account may have a slot again: of those who are held back for it the first of each priority gets ready. True: there
- * were any. Any thread. */
+/* The account may have a slot again: of those who are held back for it the first of each priority gets ready. True:
+ * there were any. Any thread. */
 bool sti_fair_queue_release(struct sti_fair_queue *fair_queue, const stint_account *account);
 
 /* Slots that were taken for a moment: the account's and those above it, up to end. */
@@ -164,8 +166,9 @@ struct sti_slots {
     stint_account *end;
 };
 
-/* The same, but take the slot for the one that has waited longest, so that nobody else can. False: there is none after all,
- * or nobody waits. What was tried in vain is to be told (sti_account_tell) when the caller holds no lock. Any thread. */
+/* The same, but take the slot for the one that has waited longest, so that nobody else can. False: there is none after
+ * all, or nobody waits. What was tried in vain is to be told (sti_account_tell) when the caller holds no lock. Any
+ * thread. */
 bool sti_fair_queue_grant(struct sti_fair_queue *fair_queue, const stint_account *account, struct sti_slots *tried);
 
 /* Call look with each task that is in, under the lock. */

@@ -9,8 +9,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* --- The submission queue: what threads outside the pool submit, first in, first out, bounded. Any thread. A push never
- * waits for another thread. Protocol and memory orders: queue.c. */
+/* --- The submission queue: what threads outside the pool submit, first in, first out, bounded. Any thread. A push
+ * never waits for another thread. Protocol and memory orders: queue.c. */
 
 #define STI_QUEUE_CAPACITY_DEFAULT 4096
 #define STI_QUEUE_CAPACITY_MAX ((size_t)1 << 24)

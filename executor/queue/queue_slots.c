@@ -18,8 +18,8 @@
 
 #define WAITING (-1)
 
-/* So many lines are told in vain that there is no slot for them, for each slot that is filled: it costs the same however
- * many wait. */
+/* So many lines are told in vain that there is no slot for them, for each slot that is filled: it costs the same
+ * however many wait. */
 #define REFUSALS_MAX 8
 
 #define SHORT_SLEEP_NS UINT64_C(10000000)

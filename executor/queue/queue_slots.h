@@ -2,21 +2,22 @@
  *
  * Waiting for a slot: submitters who would rather wait than hear EAGAIN. They stand in line, and whoever makes a slot
  * puts the first one's task into it and wakes him: so nobody is woken in vain, and nobody who waits is overtaken by one
- * who has just come (a plain submission is refused while others wait; of tasks that wait in the fair queue, only those who
- * stand in line keep their order).
+ * who has just come (a plain submission is refused while others wait; of tasks that wait in the fair queue, only those
+ * who stand in line keep their order).
  *
  * There is a line for plain tasks, and one for each account and priority, as there may be a slot for one and none for
  * another. Who makes a slot goes round the lines until so many have been told that there is none: to come, to be served
- * and to give up cost the same however many wait. No line is forgotten by that: while somebody waits there are tasks in the
- * room, each of which makes a slot when it is taken out; and of an empty room no line is refused a slot. Only where the
- * account has its maximum of waiting tasks, perhaps in other rooms, is it another matter: such a line stands aside, and all
- * of these are asked again when some account may have more (sti_queue_slots_fill_capped).
+ * and to give up cost the same however many wait. No line is forgotten by that: while somebody waits there are tasks in
+ * the room, each of which makes a slot when it is taken out; and of an empty room no line is refused a slot. Only where
+ * the account has its maximum of waiting tasks, perhaps in other rooms, is it another matter: such a line stands aside,
+ * and all of these are asked again when some account may have more (sti_queue_slots_fill_capped).
  *
  *   who waits:          line + 1 (seq_cst); tries once more to put its task; sleeps
  *   who takes one out:  the queue's slot is free; claims the task, or fails to (a locked instruction); reads line
  *
- * A handshake (alloc/base/thread.h), in which the claim is the taker's barrier: it makes that anyway. Concurrency Kit's fence after it is for processors where a locked instruction does not order what comes
- * after. While nobody waits, a taker reads one word that nobody writes. */
+ * A handshake (alloc/base/thread.h), in which the claim is the taker's barrier: it makes that anyway. Concurrency Kit's
+ * fence after it is for processors where a locked instruction does not order what comes after. While nobody waits, a
+ * taker reads one word that nobody writes. */
 #ifndef STI_EXECUTOR_QUEUE_QUEUE_SLOTS_H
 #define STI_EXECUTOR_QUEUE_QUEUE_SLOTS_H
 
@@ -38,7 +39,7 @@ struct sti_slot_waiters {
     stint_priority priority;
     struct sti_slot_waiter *oldest;
     struct sti_slot_waiter *newest;
-    bool capped;                 /* it was refused a slot by its account's maximum: in the other ring */
+    bool capped;                   /* it was refused a slot by its account's maximum: in the other ring */
     struct sti_slot_waiters *next; /* in the ring */
     struct sti_slot_waiters *previous;
     struct sti_slot_waiters *chain; /* in the table */
@@ -58,9 +59,9 @@ struct sti_queue_slots {
 void sti_queue_slots_init(struct sti_queue_slots *queue_slots);
 void sti_queue_slots_end(struct sti_queue_slots *queue_slots);
 
-/* Wait until the task has a slot, by then *future is set, or until the deadline. 0; ETIMEDOUT; ESHUTDOWN; ENOMEM; EINTR: an
- * interrupt of the calling task has come, which the caller is to deliver; to that a deaf one does not listen. Any thread
- * that is no worker of the pool. */
+/* Wait until the task has a slot, by then *future is set, or until the deadline. 0; ETIMEDOUT; ESHUTDOWN; ENOMEM;
+ * EINTR: an interrupt of the calling task has come, which the caller is to deliver; to that a deaf one does not listen.
+ * Any thread that is no worker of the pool. */
 int sti_queue_slots_await(stint_pool *pool, sti_task *task, uint64_t deadline_ns, bool deaf, stint_future **future);
 
 /* Give slots to those who wait, for as many as there are. */

@@ -2,20 +2,20 @@
  *
  * Completion queues. Any thread.
  *
- * Completions arrive on a stack without a lock, as resolving a future must not wait for a reader; whoever reads takes all
- * of it at once, turns it round, and hands it out from there. So nothing is ever popped from the stack one by one.
+ * Completions arrive on a stack without a lock, as resolving a future must not wait for a reader; whoever reads takes
+ * all of it at once, turns it round, and hands it out from there. So nothing is ever popped from the stack one by one.
  *
  *   arrive  push (release); if the stack was empty before, ring: one write to the descriptor
  *   read    under the lock: while the list of those taken is empty, first silence the descriptor, then take the stack
  *           (acquire); hand out from the list; if some are left on it, ring
  *
  * Silence comes before taking: what arrives after the taking finds the stack empty, and rings after the silence. What
- * arrived before may ring late, when it has been read already: then the descriptor is readable for nothing once. Nothing
- * can lie on the stack without a ring after the last silence: the first push since the taking rings.
+ * arrived before may ring late, when it has been read already: then the descriptor is readable for nothing once.
+ * Nothing can lie on the stack without a ring after the last silence: the first push since the taking rings.
  *
- * The lock is the readers', and that of the descriptor: who rings must not write to a number that destroy has closed. It
- * is taken for the first completion of a batch only. The queue's memory goes with the last of: its owner, and the futures
- * that were added and have not resolved. */
+ * The lock is the readers', and that of the descriptor: who rings must not write to a number that destroy has closed.
+ * It is taken for the first completion of a batch only. The queue's memory goes with the last of: its owner, and the
+ * futures that were added and have not resolved. */
 #include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>

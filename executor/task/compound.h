@@ -31,7 +31,7 @@ struct sti_share {
 struct sti_compound {
     sti_task future;
     bool any;
-    bool owns_payload; /* of its outcome: it is no member's */
+    bool owns_payload;   /* of its outcome: it is no member's */
     atomic_bool decided; /* any: a member has resolved */
     atomic_bool cancelled;
     atomic_size_t outstanding; /* all: members that have not resolved */
@@ -68,16 +68,16 @@ void sti_compound_cancel(sti_task *task);
 /* Give a reference back. */
 void sti_compound_release(sti_task *task);
 
-/* --- Looking along what waits for what: from a future to the tasks that have to end before it resolves. Through compound
- * futures to their members; through the future of a group's idleness to the group's tasks, and that of a series to the
- * present turn; through a task that is delayed until another has ended to that one. Who has a look asks one question
- * about each task.
+/* --- Looking along what waits for what: from a future to the tasks that have to end before it resolves. Through
+ * compound futures to their members; through the future of a group's idleness to the group's tasks, and that of a
+ * series to the present turn; through a task that is delayed until another has ended to that one. Who has a look asks
+ * one question about each task.
  *
  * What a look goes through may be shared, so the ways through it may be exponentially many: a look ends after so many
  * futures, and so deep.
  *
- * Any thread, also under the locks of deadlock.h and deadlock.h: what is looked at is under locks of its own, under which
- * nobody takes those. */
+ * Any thread, also under the locks of deadlock.h and deadlock.h: what is looked at is under locks of its own, under
+ * which nobody takes those. */
 
 #define STI_LOOK_DEPTH 64
 #define STI_LOOK_FUTURES 4096

@@ -299,8 +299,8 @@ bool sti_wake_word_sleep(sti_task *task, uint32_t value, uint64_t deadline_ns)
 
 /* --- stint_future_then, stint_future_add_continuation: callbacks of the application's. Any thread.
  *
- * The resolving thread may be in the midst of a task, which cancels another, or runs one that it waits for. The callback
- * is no part of that task: the thread's scopes are suspended first. */
+ * The resolving thread may be in the midst of a task, which cancels another, or runs one that it waits for. The
+ * callback is no part of that task: the thread's scopes are suspended first. */
 
 /* What stint_continuation is, to the library. */
 struct callback {
@@ -314,8 +314,8 @@ static void call_aside(const struct callback *callback)
 {
     struct sti_suspended_scope suspended;
     sti_scope_suspend(&suspended);
-    STI_BOUNDARY_CALLBACK("callback", callback->function, callback->continuation.task, &callback->continuation.task->outcome,
-                          callback->arg);
+    STI_BOUNDARY_CALLBACK("callback", callback->function, callback->continuation.task,
+                          &callback->continuation.task->outcome, callback->arg);
     sti_scope_resume(&suspended);
 }
 
@@ -356,7 +356,8 @@ int stint_future_then(stint_future *future, stint_callback_fn *callback, void *a
     return 0;
 }
 
-int stint_future_add_continuation(stint_future *future, stint_continuation *continuation, stint_callback_fn *callback, void *arg)
+int stint_future_add_continuation(stint_future *future, stint_continuation *continuation, stint_callback_fn *callback,
+                                  void *arg)
 {
     if (future == NULL || continuation == NULL || callback == NULL)
         return EINVAL;

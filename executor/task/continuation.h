@@ -22,19 +22,19 @@
  * Why each record is run once, and in order. The or-ins have one order (acq_rel). If the resolver's came first, who
  * follows sees RESOLVED; otherwise the resolver sees FOLLOWED, and takes the lock after the record was put in. So
  * somebody tells. There is one teller at a time, and the list is first in, first out: also for those who come while it
- * tells, whom it runs too. The lock is held for a few instructions; in the child of a fork(2) one that another thread held
- * is free.
+ * tells, whom it runs too. The lock is held for a few instructions; in the child of a fork(2) one that another thread
+ * held is free.
  *
  * Why no sleeper sleeps on. If its or-in comes second, it sees RESOLVED. If it comes first, the resolver sees the bit,
- * and changes it after the sleeper read it: either the kernel finds the wake word changed, or the wake finds the sleeper.
- * The wake word is not the state, because it is changed for other reasons too (deadlock.h). tests/models/follow.pml tries all of
- * this.
+ * and changes it after the sleeper read it: either the kernel finds the wake word changed, or the wake finds the
+ * sleeper. The wake word is not the state, because it is changed for other reasons too (deadlock.h).
+ * tests/models/follow.pml tries all of this.
  *
- * The line. A continuation may resolve other futures, whose continuations resolve others. So that no chain of them needs a
- * stack of its length, the tasks of which a thread is the teller are put in line, and the outermost call on this thread
- * runs the line until it is empty. While it does the thread counts as following: then nothing may wait. What is in line
- * keeps its task alive. A teller stays one until all else in its line has been run: so who follows a task that has
- * resolved, and is told, knows that what came of the task's end on that thread has come.
+ * The line. A continuation may resolve other futures, whose continuations resolve others. So that no chain of them
+ * needs a stack of its length, the tasks of which a thread is the teller are put in line, and the outermost call on
+ * this thread runs the line until it is empty. While it does the thread counts as following: then nothing may wait.
+ * What is in line keeps its task alive. A teller stays one until all else in its line has been run: so who follows a
+ * task that has resolved, and is told, knows that what came of the task's end on that thread has come.
  *
  * Any thread. */
 #ifndef STI_EXECUTOR_TASK_CONTINUATION_H
@@ -51,13 +51,13 @@ struct sti_continuation {
     void (*run)(struct sti_continuation *continuation); /* the record is its own again */
 };
 
-/* Have continuation->run called, once, when continuation->task has resolved; before this returns if it has already, nobody else
- * is its teller, and the thread is not following. The caller sets these two, and keeps the task alive until this
- * returns. */
+/* Have continuation->run called, once, when continuation->task has resolved; before this returns if it has already,
+ * nobody else is its teller, and the thread is not following. The caller sets these two, and keeps the task alive until
+ * this returns. */
 void sti_continuation_add(struct sti_continuation *continuation);
 
-/* Take a record back that was given to sti_continuation_add, or has no link; the caller keeps it and the task alive. 0: it will
- * not be run. EBUSY: it is being run right now. EALREADY: it is not on the list. */
+/* Take a record back that was given to sti_continuation_add, or has no link; the caller keeps it and the task alive. 0:
+ * it will not be run. EBUSY: it is being run right now. EALREADY: it is not on the list. */
 int sti_continuation_remove(struct sti_continuation *continuation);
 
 /* Whether there is anything on the list of a task that has not resolved. */
@@ -82,9 +82,9 @@ void sti_continuation_resolve(sti_task *task);
 uint32_t sti_wake_word(const sti_task *task);
 bool sti_wake_word_sleep(sti_task *task, uint32_t value, uint64_t deadline_ns);
 
-/* For a thread that ends tasks for others and must not be held up: from now on, what follows the futures that it resolves
- * is only put in line. The second call ends that and gives the line, linked by next, to be run by a thread that is not
- * following. */
+/* For a thread that ends tasks for others and must not be held up: from now on, what follows the futures that it
+ * resolves is only put in line. The second call ends that and gives the line, linked by next, to be run by a thread
+ * that is not following. */
 void sti_continuation_hold(void);
 struct sti_line_turn *sti_continuation_let_go(void);
 void sti_continuation_run(struct sti_line_turn *line);

@@ -91,7 +91,7 @@ static bool take_offer_back(stint_pool *pool, sti_task *task)
 {
     int queued = STI_TASK_QUEUED;
     if (task->fair_queue != NULL || atomic_compare_exchange_strong_explicit(&task->state, &queued, STI_TASK_NEW,
-                                                                         memory_order_relaxed, memory_order_relaxed))
+                                                                            memory_order_relaxed, memory_order_relaxed))
         return true;
     sti_farewell_drop(pool, task, &pool->tally); /* as whoever takes out its entry would */
     return false;

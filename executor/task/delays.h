@@ -45,10 +45,10 @@ struct sti_delayed {
     sti_task *(*awaited)(struct sti_delayed *delayed);
     struct sti_delayed *next; /* this and the next two: on the list */
     struct sti_delayed **link;
-    struct sti_delayed *next_due; /* in line for a slot, or claimed by somebody who has several */
+    struct sti_delayed *next_due;  /* in line for a slot, or claimed by somebody who has several */
     struct sti_delayed **link_due; /* NULL: it is not in line */
-    struct sti_timer alarm;       /* for its time */
-    uint64_t start_ns;            /* its time, by sti_clock_now; 0: it waits for something else */
+    struct sti_timer alarm;        /* for its time */
+    uint64_t start_ns;             /* its time, by sti_clock_now; 0: it waits for something else */
 };
 
 /* Those in line for a slot: plain tasks; the others; and of these such as stand aside, as their accounts had their

@@ -303,8 +303,8 @@ int stint_future_then_submit(stint_future *future, stint_pool *pool, stint_next_
     sti_task_retain(future);
     sti_continuation_add(&made->awaited);
     if (!sti_task_is_delayed(&delayed->task))
-        forget_awaited(delayed); /* who ended it before there was anything to forget */
-    sti_continuation_add(&made->ended);    /* the last, as it gives the awaited future back */
+        forget_awaited(delayed);        /* who ended it before there was anything to forget */
+    sti_continuation_add(&made->ended); /* the last, as it gives the awaited future back */
     sti_task_release(&delayed->task);
     return 0;
 }

@@ -33,9 +33,8 @@ static __attribute__((noinline)) int expect_completion(sti_task *task)
 }
 
 /* In line in the common path, where what is checked twice is checked once. */
-static inline __attribute__((always_inline)) int make_task(stint_pool *pool, stint_fn *fn, void *arg,
-                                                           const stint_options *options, sti_task **task,
-                                                           const void *caller)
+static inline __attribute__((always_inline)) int
+make_task(stint_pool *pool, stint_fn *fn, void *arg, const stint_options *options, sti_task **task, const void *caller)
 {
     struct sti_thread *thread = sti_thread_metered;
     if (pool == NULL || fn == NULL || !sti_options_valid(options))

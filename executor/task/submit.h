@@ -18,8 +18,9 @@ static inline bool sti_admission_is_plain(const sti_task *task)
     return task->options.account == NULL && task->options.priority == STINT_PRIORITY_NORMAL;
 }
 
-/* Offer a new task, to which the caller has a reference, and put it where it is to wait. worker is the calling thread's, if it is one of the pool's.
- * 0; EAGAIN: there is no slot; EDQUOT: none for its account; ESHUTDOWN; ENOMEM. */
+/* Offer a new task, to which the caller has a reference, and put it where it is to wait. worker is the calling
+ * thread's, if it is one of the pool's. 0; EAGAIN: there is no slot; EDQUOT: none for its account; ESHUTDOWN;
+ * ENOMEM. */
 int sti_admission_put_uncommon(stint_pool *pool, struct sti_worker *worker, sti_task *task);
 static inline int sti_admission_put(stint_pool *pool, struct sti_worker *worker, sti_task *task)
 {
@@ -39,8 +40,8 @@ int sti_admission_put_prepared(stint_pool *pool, struct sti_worker *worker, sti_
  * its account. */
 bool sti_admission_claim_awaited(sti_task *task);
 
-/* The same for one that may run over its account's maximum, as one that has a slot there does not run before it has ended
- * (deadlock.h). */
+/* The same for one that may run over its account's maximum, as one that has a slot there does not run before it has
+ * ended (deadlock.h). */
 bool sti_admission_claim_beyond(sti_task *task);
 
 /* The account of a task that waits, retained; NULL: it has none, or waits no more. Of the calling worker's pool. */

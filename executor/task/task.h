@@ -20,10 +20,11 @@
  * Who sleeps until it has resolved, and what is to happen then, is in continuations: continuation.h.
  *
  * References: one for the queue's entry, given back by whoever takes it out and is done with the task; one for the
- * caller's future; one for each compound future that it is a member of. The last one frees the block. The task's pool is
- * only ever compared: futures outlive pools.
+ * caller's future; one for each compound future that it is a member of. The last one frees the block. The task's pool
+ * is only ever compared: futures outlive pools.
  *
- * A compound future (compound.h) is such a block too, with no function: it is CLAIMED from the beginning and never queued.
+ * A compound future (compound.h) is such a block too, with no function: it is CLAIMED from the beginning and never
+ * queued.
  *
  * Any thread, unless a function says otherwise. */
 #ifndef STI_EXECUTOR_TASK_TASK_H
@@ -56,7 +57,7 @@ enum sti_task_state {
     STI_TASK_RESOLVED,
     STI_TASK_DELAYED, /* this and the next one before it is QUEUED: delays.h */
     STI_TASK_DUE,
-    STI_TASK_ENDING,  /* plus a stint_reason: claimed by somebody who ends it unstarted */
+    STI_TASK_ENDING, /* plus a stint_reason: claimed by somebody who ends it unstarted */
 };
 
 struct sti_continuation;
@@ -76,15 +77,15 @@ struct stint_future {
     atomic_int state;
     atomic_uint references;
     atomic_uint continuations; /* this up to first_continuation, last_continuation and told: continuation.h */
-    atomic_uint wake_word;      /* sleepers sleep on it: changed whenever they have to look again */
+    atomic_uint wake_word;     /* sleepers sleep on it: changed whenever they have to look again */
     atomic_uint lock;
     unsigned teller; /* this, the next one, last_continuation and told: under the lock */
     struct sti_continuation *first_continuation;
     _Atomic(struct sti_worker *) runner; /* who runs it or has run it; NULL: not begun. Release, acquire */
-    struct sti_fair_queue *fair_queue; /* where it waits, if it has an account or a priority; otherwise NULL */
-    struct sti_monitor *monitor; /* that ends it at its deadline while it waits; NULL: it has none */
-    bool stood_in_line;          /* it got its place later than it was submitted (queue_slots.h) */
-    bool entered;                /* its account counts it as running: for the claimant */
+    struct sti_fair_queue *fair_queue;   /* where it waits, if it has an account or a priority; otherwise NULL */
+    struct sti_monitor *monitor;         /* that ends it at its deadline while it waits; NULL: it has none */
+    bool stood_in_line;                  /* it got its place later than it was submitted (queue_slots.h) */
+    bool entered;                        /* its account counts it as running: for the claimant */
     bool counted; /* among the pool's outcomes, or not to be: for whoever has its queue entry, when it has resolved */
     stint_fn *fn; /* NULL: a compound future. All before this is 0 in a new task, but for references */
     void *arg;
@@ -92,15 +93,15 @@ struct stint_future {
     uint64_t submitted_ns;
     stint_options options;
     struct sti_continuation **last_continuation; /* where the next one goes; unless there is none */
-    const struct sti_continuation *told;     /* the one that the teller runs, or has run last */
-    sti_task *next_noted;                /* of those that stint_pool_destroy waits for (shutdown.h) */
+    const struct sti_continuation *told;         /* the one that the teller runs, or has run last */
+    sti_task *next_noted;                        /* of those that stint_pool_destroy waits for (shutdown.h) */
     struct sti_fair_entry *fair_entry;           /* this and the next two: under the entries' lock */
     sti_task *older;
     sti_task *newer;
-    uint64_t charged;            /* to its entry as it began; for the claimant */
+    uint64_t charged; /* to its entry as it began; for the claimant */
     union {
-        struct sti_timer timer; /* the monitor's, until the task has been claimed */
-        struct sti_line_turn turn;   /* its teller's, once it has resolved (continuation.h) */
+        struct sti_timer timer;    /* the monitor's, until the task has been claimed */
+        struct sti_line_turn turn; /* its teller's, once it has resolved (continuation.h) */
     };
     unsigned generation; /* of the process, see pools.h */
     stint_token token;   /* what stint_future_cancel sets; its parent, until resolved, is the options' token */
@@ -146,8 +147,8 @@ bool sti_task_claim_to_end(sti_task *task, stint_reason reason);
 /* The same by the monitor, which has taken its timer out before. */
 bool sti_task_mark_ending(sti_task *task, stint_reason reason);
 
-/* For the claimant: run the task to its outcome in a scope of its own, and count that; sti_task_resolve is to follow. Or
- * give it one without a start. */
+/* For the claimant: run the task to its outcome in a scope of its own, and count that; sti_task_resolve is to follow.
+ * Or give it one without a start. */
 void sti_task_run(sti_task *task, const stint_token *stop, struct sti_tally *tally);
 void sti_task_end_unstarted(sti_task *task, stint_reason reason);
 
@@ -179,8 +180,8 @@ static inline bool sti_task_is_resolved(const sti_task *task)
     return atomic_load_explicit(&task->state, memory_order_acquire) == STI_TASK_RESOLVED;
 }
 
-/* --- Making a task, as a part of the one function that does it most often (submit.c). What is written is what somebody reads
- * before it is written again. Any thread. */
+/* --- Making a task, as a part of the one function that does it most often (submit.c). What is written is what somebody
+ * reads before it is written again. Any thread. */
 
 /* Not known to be zeros: or the compiler would write them a word at a time. */
 static inline const stint_options *sti_no_limits(void)
@@ -191,8 +192,8 @@ static inline const stint_options *sti_no_limits(void)
     return hidden;
 }
 
-/* A NEW task with both its references, in a block of so many bytes, or NULL. thread: sti_thread_metered, whose context is
- * the task's unless it has one of its own. */
+/* A NEW task with both its references, in a block of so many bytes, or NULL. thread: sti_thread_metered, whose context
+ * is the task's unless it has one of its own. */
 static inline __attribute__((always_inline)) sti_task *sti_task_create(size_t size, const stint_pool *pool,
                                                                        stint_fn *fn, void *arg,
                                                                        const stint_options *options,

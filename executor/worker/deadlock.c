@@ -18,11 +18,11 @@
 
 /* --- Following waits.
  *
- * All under one lock of the process's, which only those take who have slept for long. Who is on the list stays asleep in
- * this very wait until he has had the lock to leave; so the frames on his stack do not change, and a task that he runs
- * has not resolved. A task's runner is read without more: where the task has resolved, what was read is not used; where it
- * has not, its runner is alive, as a pool is not freed before somebody has had the lock after its workers have ended
- * (sti_deadlock_forget); and he has begun it, so what his thread began with is there (release and acquire).
+ * All under one lock of the process's, which only those take who have slept for long. Who is on the list stays asleep
+ * in this very wait until he has had the lock to leave; so the frames on his stack do not change, and a task that he
+ * runs has not resolved. A task's runner is read without more: where the task has resolved, what was read is not used;
+ * where it has not, its runner is alive, as a pool is not freed before somebody has had the lock after its workers have
+ * ended (sti_deadlock_forget); and he has begun it, so what his thread began with is there (release and acquire).
  *
  * Under the lock nothing is run, and nobody waits for more than that others are woken. */
 
@@ -393,8 +393,8 @@ static bool waits_outside(const stint_pool *pool, sti_task *awaited)
     return sti_look_at(&outside.look, awaited);
 }
 
-/* Whether some thread may wake up, or a task begin, without our doing: a region ends, a wait with a time, another pool's
- * task. */
+/* Whether some thread may wake up, or a task begin, without our doing: a region ends, a wait with a time, another
+ * pool's task. */
 static bool may_be_woken_from_outside(stint_pool *pool)
 {
     unsigned known = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * A worker that sleeps in the midst of a task, as others see it: waits that would never end, and pools in which every thread
- * waits. */
+ * A worker that sleeps in the midst of a task, as others see it: waits that would never end, and pools in which every
+ * thread waits. */
 #ifndef STI_EXECUTOR_WORKER_DEADLOCK_H
 #define STI_EXECUTOR_WORKER_DEADLOCK_H
 
@@ -12,8 +12,8 @@
 
 #include "executor/task/task.h"
 
-/* --- A worker that sleeps in the midst of a task, in a wait for a future or in a join, as others see it: who makes rescues
- * (deadlock.h), and who looks for waits that never end (deadlock.h). It lies on the sleeper's stack. */
+/* --- A worker that sleeps in the midst of a task, in a wait for a future or in a join, as others see it: who makes
+ * rescues (deadlock.h), and who looks for waits that never end (deadlock.h). It lies on the sleeper's stack. */
 
 struct sti_offer;
 struct sti_worker;
@@ -27,19 +27,19 @@ struct sti_sleeper {
     bool has_much_room;            /* as much as to take one on without need */
 
     /* Under the lock of the pool's substitutes. */
-    atomic_bool told; /* one of the next two; release and acquire */
+    atomic_bool told;   /* one of the next two; release and acquire */
     sti_task *assigned; /* to run it; retained */
-    bool hopeless;    /* to give up */
-    int mark;         /* scratch */
+    bool hopeless;      /* to give up */
+    int mark;           /* scratch */
     struct sti_sleeper *next;
     struct sti_sleeper **link;
 
-    sti_task *beyond;      /* its own: to run it over its account's maximum; retained */
+    sti_task *beyond; /* its own: to run it over its account's maximum; retained */
 
     /* Under the lock of deadlock.c. */
-    atomic_bool nudged;    /* to look again; release and acquire */
-    uint64_t seen;         /* in the look with this number */
-    bool leads;            /* to who looks: then */
+    atomic_bool nudged; /* to look again; release and acquire */
+    uint64_t seen;      /* in the look with this number */
+    bool leads;         /* to who looks: then */
     struct sti_sleeper *next_long;
     struct sti_sleeper **link_long;
 };
@@ -58,22 +58,22 @@ static inline bool sti_sleeper_is_nudged(const struct sti_sleeper *sleeper)
 /* Have it look: told or nudged has been set, or what it waits for has come. Any thread that knows it sleeps. */
 void sti_sleeper_wake(const struct sti_sleeper *sleeper);
 
-/* --- Waits that would never end. A worker that has slept for long in the midst of a task, in a wait or a join, puts itself on
- * a list of the process, and follows whom it waits for: the task, whoever runs that one and sleeps as well, what he waits
- * for, and so on. Two things are found in this way:
+/* --- Waits that would never end. A worker that has slept for long in the midst of a task, in a wait or a join, puts
+ * itself on a list of the process, and follows whom it waits for: the task, whoever runs that one and sleeps as well,
+ * what he waits for, and so on. Two things are found in this way:
  *
  *   a circle             it waits for itself over others, and none of them has a time-out: the wait fails with EDEADLK.
  *   a slot in a circle   it waits for a task that is held back because its account has its maximum of running tasks;
  *                        and one of these waits for this very worker. That one does not run meanwhile, so the task may
  *                        be run in its place.
  *
- * Whoever comes last closes the circle, and sees it whole: all the others of it are on the list by then, and those who are
- * do not change what they run nor what they wait for before they have left it. A join cannot fail, and who waits with a
- * time-out runs nothing: so who finds something that is another's to do nudges him, and he looks again.
+ * Whoever comes last closes the circle, and sees it whole: all the others of it are on the list by then, and those who
+ * are do not change what they run nor what they wait for before they have left it. A join cannot fail, and who waits
+ * with a time-out runs nothing: so who finds something that is another's to do nudges him, and he looks again.
  *
- * A look follows each sleeper once, and of compound futures so many as are ever looked into (compound.h); so it takes as
- * long as there are sleepers, and no longer. What it does not find because of that bound ends by a deadline, a cancellation
- * or a shutdown.
+ * A look follows each sleeper once, and of compound futures so many as are ever looked into (compound.h); so it takes
+ * as long as there are sleepers, and no longer. What it does not find because of that bound ends by a deadline, a
+ * cancellation or a shutdown.
  *
  * Any worker's thread. */
 
@@ -92,13 +92,14 @@ void sti_deadlock_leave(struct sti_sleeper *sleeper);
 /* No worker of some pool runs any more: wait for those who may still be looking at them. Any thread. */
 void sti_deadlock_forget(void);
 
-/* --- When every thread of a pool sleeps in a wait, and no substitute is left. Somewhere then a task is awaited that nobody has
- * begun: its waiter had no room left on its stack to run it. Some thread that waits for that waiter, over however many
- * others, has: it is assigned the task, on top of its own wait. That is no unrelated work: its wait cannot
+/* --- When every thread of a pool sleeps in a wait, and no substitute is left. Somewhere then a task is awaited that
+ * nobody has begun: its waiter had no room left on its stack to run it. Some thread that waits for that waiter, over
+ * however many others, has: it is assigned the task, on top of its own wait. That is no unrelated work: its wait cannot
  * end before that task has. (The idea is that of leapfrogging: Wagner and Calder 1993.) If no thread has room, or the
  * task has no place in the queue yet, which nobody is there to empty, a waiter is told to give up.
  *
- * Under the lock of the pool's substitutes, while all of its threads sleep: so what they are running does not change. */
+ * Under the lock of the pool's substitutes, while all of its threads sleep: so what they are running does not
+ * change. */
 
 /* Find something for one of them to do. */
 void sti_rescue(stint_pool *pool);

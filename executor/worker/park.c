@@ -28,8 +28,8 @@ static bool clear_bit(stint_pool *pool, unsigned index)
     return (atomic_fetch_and_explicit(word_of(pool, index), ~bit, memory_order_acq_rel) & bit) != 0;
 }
 
-/* For the statistics only (overdue.h). A substitute that is given a place counts as parked from then on, and one whose place is
- * taken away does not, although it sleeps. */
+/* For the statistics only (overdue.h). A substitute that is given a place counts as parked from then on, and one whose
+ * place is taken away does not, although it sleeps. */
 static void note_parked(struct sti_worker *worker, uint64_t since)
 {
     atomic_store_explicit(&worker->parked_since, since, memory_order_relaxed);
@@ -53,8 +53,8 @@ static bool uncount_searcher(stint_pool *pool)
     return last;
 }
 
-/* Counted before it is awake, so that the next submitter does not wake another. From here on it is not idle any more, even
- * if it is long until it gets a processor. */
+/* Counted before it is awake, so that the next submitter does not wake another. From here on it is not idle any more,
+ * even if it is long until it gets a processor. */
 static void wake(stint_pool *pool, unsigned index)
 {
     struct sti_worker *worker = &pool->workers[index];

@@ -23,17 +23,17 @@
  *   submitter  puts the task in; fence; reads searching, then parked
  *   worker     sets its bit, takes itself off searching; fence; reads all sources
  *
- * If the submitter's fence comes first, the worker's look finds the task. If the worker's comes first, the submitter finds
- * searching without that worker, and its bit set (or cleared by somebody who is waking it: it will look again). The same
- * holds for sti_park_end_search, whose look comes after its decrement and a fence. tests/models/park.pml shows how both miss
- * each other without the submitter's fence.
+ * If the submitter's fence comes first, the worker's look finds the task. If the worker's comes first, the submitter
+ * finds searching without that worker, and its bit set (or cleared by somebody who is waking it: it will look again).
+ * The same holds for sti_park_end_search, whose look comes after its decrement and a fence. tests/models/park.pml shows
+ * how both miss each other without the submitter's fence.
  *
- * Forks. Work that is there but not public cannot be found by a look: it has to be asked for (split.c), and who is asked
- * answers at the next fork or join, by sharing something and then by a notify. So a worker that is about to sleep asks,
- * after its fence and before its look, every worker that has nothing public. What if the question is overwritten by an
- * answer that came just before? Then the answer's store came after the question, so its notify's fence came after the
- * worker's, and finds the bit set. A worker that waits in a join sleeps in the same way (sti_park_await), with its bit in
- * lot.awaiting; as it takes only subtasks of its own task, whoever shares something wakes all of these.
+ * Forks. Work that is there but not public cannot be found by a look: it has to be asked for (split.c), and who is
+ * asked answers at the next fork or join, by sharing something and then by a notify. So a worker that is about to sleep
+ * asks, after its fence and before its look, every worker that has nothing public. What if the question is overwritten
+ * by an answer that came just before? Then the answer's store came after the question, so its notify's fence came after
+ * the worker's, and finds the bit set. A worker that waits in a join sleeps in the same way (sti_park_await), with its
+ * bit in lot.awaiting; as it takes only subtasks of its own task, whoever shares something wakes all of these.
  *
  * Mail. What sti_subtask_collect has to do is told by sti_park_wake, which ends the sleep of one worker. It is one more
  * thing to look at after the fence.
@@ -42,9 +42,9 @@
  * the phase after its fence. A worker that finds nothing and the pool closed takes its bit back, and only then leaves.
  * (For that the submission queue must be empty: an accepted task may be in it behind one whose push has not ended, out
  * of reach. For parking it is enough that nothing can be taken: whoever ends that push will notify.) Nor does it leave
- * while tasks are held back (fair_queue.h): it sleeps on, and whoever takes the last of them out wakes all. A submitter that
- * did not wake it, and whose task it did not see, came after that: it finds the bit cleared, then (acquire) the pool
- * closed, and takes its task back. tests/models/close.pml tries all of this. */
+ * while tasks are held back (fair_queue.h): it sleeps on, and whoever takes the last of them out wakes all. A submitter
+ * that did not wake it, and whose task it did not see, came after that: it finds the bit cleared, then (acquire) the
+ * pool closed, and takes its task back. tests/models/close.pml tries all of this. */
 #ifndef STI_EXECUTOR_WORKER_PARK_H
 #define STI_EXECUTOR_WORKER_PARK_H
 
@@ -82,14 +82,14 @@ void sti_park_wake(struct sti_worker *worker);
 /* Wake all who are parked: the pool has closed. Any thread. */
 void sti_park_notify_all(stint_pool *pool);
 
-/* Sleep in a join until what a thief has may have ended, or there may be something of its family to steal, or the sleeper
- * has been told something. False: until the deadline (STI_NEVER: none). The worker's own thread. */
+/* Sleep in a join until what a thief has may have ended, or there may be something of its family to steal, or the
+ * sleeper has been told something. False: until the deadline (STI_NEVER: none). The worker's own thread. */
 bool sti_park_await(const struct sti_sleeper *sleeper, uint64_t deadline_ns);
 
-/* For substitutes (substitute.h). Place: one that sleeps is to be woken for new work from now on, as if it had parked by itself; at
- * once, if there is some that nobody looks for, or the pool has closed. Withdraw: take that back from one of those with
- * this index at least; NULL: none is parked. Wake one that nobody else can wake. Hand on: the thread will not look for
- * work any more; if there is some, and nobody looks for it, wake another. */
+/* For substitutes (substitute.h). Place: one that sleeps is to be woken for new work from now on, as if it had parked
+ * by itself; at once, if there is some that nobody looks for, or the pool has closed. Withdraw: take that back from one
+ * of those with this index at least; NULL: none is parked. Wake one that nobody else can wake. Hand on: the thread will
+ * not look for work any more; if there is some, and nobody looks for it, wake another. */
 void sti_park_place(struct sti_worker *worker);
 struct sti_worker *sti_park_withdraw(stint_pool *pool, unsigned from);
 void sti_park_wake_retired(struct sti_worker *worker);

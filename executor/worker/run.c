@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * A worker runs a task, with the bill for it; a task waits for a future, and its worker runs others meanwhile; stint_yield does
- * so at once. Any thread may wait; the rest is the worker's own. */
+ * A worker runs a task, with the bill for it; a task waits for a future, and its worker runs others meanwhile;
+ * stint_yield does so at once. Any thread may wait; the rest is the worker's own. */
 #include "run.h"
 
 #include <errno.h>
@@ -23,8 +23,8 @@
 #include "substitute.h"
 #include "worker.h"
 
-/* --- What a worker does with a task that it has claimed: run it to its outcome, shown to visitors (overdue.h), watched for its
- * deadline (overdue.h) and charged to its entry (run.h) where that is asked for. By the worker's own thread. */
+/* --- What a worker does with a task that it has claimed: run it to its outcome, shown to visitors (overdue.h), watched
+ * for its deadline (overdue.h) and charged to its entry (run.h) where that is asked for. By the worker's own thread. */
 
 static void execute(struct sti_worker *worker, sti_task *task)
 {
@@ -61,7 +61,8 @@ static void run(struct sti_worker *worker, sti_task *task)
 
 static __attribute__((noinline)) void run_billed(struct sti_worker *worker, sti_task *task)
 {
-    struct sti_stretch stretch = sti_bill_begin(worker, task->fair_queue != NULL ? sti_fair_queue_bill(task) : worker->bill);
+    struct sti_stretch stretch =
+        sti_bill_begin(worker, task->fair_queue != NULL ? sti_fair_queue_bill(task) : worker->bill);
     run(worker, task);
     sti_bill_end(worker, &stretch);
 }
@@ -119,16 +120,18 @@ void sti_bill_end(struct sti_worker *worker, const struct sti_stretch *stretch)
 
 /* --- Waiting until a future resolves; see docs/waiting.md. Any thread.
  *
- * A task that waits for another of its pool's runs it, if nobody else has begun to: on top of its own frames, in a scope
- * of its own. Nothing else is ever run there: what is below has to wait for it, and could be what it waits for. When half
- * the stack is in use, it is left to others: the waiter sleeps, and a substitute takes its place (substitute.h). When no substitute is left
- * either, and every thread sleeps, one of them is assigned a task (deadlock.h). */
+ * A task that waits for another of its pool's runs it, if nobody else has begun to: on top of its own frames, in a
+ * scope of its own. Nothing else is ever run there: what is below has to wait for it, and could be what it waits for.
+ * When half the stack is in use, it is left to others: the waiter sleeps, and a substitute takes its place
+ * (substitute.h). When no substitute is left either, and every thread sleeps, one of them is assigned a task
+ * (deadlock.h). */
 
 /* How often a waiter looks before it sleeps: some 5 microseconds in all, about what being woken costs. */
 #define WAIT_ROUNDS 20
 
-/* What has lasted so long may last: only then does it pay to have the sleep ended by an interrupt (alloc/interrupt/hook.h), and to
- * look whether it ever can end (deadlock.h). So this is how late an interrupt may be. */
+/* What has lasted so long may last: only then does it pay to have the sleep ended by an interrupt
+ * (alloc/interrupt/hook.h), and to look whether it ever can end (deadlock.h). So this is how late an interrupt may
+ * be. */
 #define SHORT_SLEEP_NS UINT64_C(10000000)
 
 /* No task is begun with less stack than this, whatever happens. */
@@ -283,7 +286,8 @@ static int sleep_until_resolved(struct sti_sleeper *sleeper, uint64_t deadline_n
     return error == ETIMEDOUT && soon < deadline_ns ? sleep_long(sleeper, deadline_ns, deaf) : error;
 }
 
-/* --- Assigned tasks ------------------------------------------------------------------------------------------------ */
+/* --- Assigned tasks
+ * ------------------------------------------------------------------------------------------------ */
 
 void sti_wait_measure_room(struct sti_sleeper *sleeper)
 {
@@ -310,8 +314,8 @@ bool sti_wait_run_assigned(const struct sti_sleeper *sleeper, bool may_run)
 
 /* --- Waiting ------------------------------------------------------------------------------------------------------ */
 
-/* A rescue may find nothing but a task whose account lets nobody begin it now. Then the next sleep is not for rescues, but
- * counts as a long one from the start, and is short: nobody may be there to notice when the task may begin. */
+/* A rescue may find nothing but a task whose account lets nobody begin it now. Then the next sleep is not for rescues,
+ * but counts as a long one from the start, and is short: nobody may be there to notice when the task may begin. */
 static int sleep_as_worker(struct sti_worker *worker, sti_task *task, bool deaf, bool *refused)
 {
     struct sti_sleeper sleeper = { .worker = worker, .task = task };
@@ -366,7 +370,8 @@ static int refuse(const struct sti_worker *worker, sti_task *task)
     return sti_continuation_is_running() || (worker != NULL && is_below(worker, task)) ? EDEADLK : 0;
 }
 
-static inline __attribute__((always_inline)) int wait_once(sti_task *task, uint64_t deadline_ns, bool may_run, bool deaf)
+static inline __attribute__((always_inline)) int wait_once(sti_task *task, uint64_t deadline_ns, bool may_run,
+                                                           bool deaf)
 {
     struct sti_worker *worker = sti_worker_current();
     if (sti_task_is_resolved(task))
@@ -401,7 +406,8 @@ int sti_wait_until(sti_task *task, uint64_t deadline_ns)
 /* --- stint_yield: run another task on top of the calling one. By tasks of a pool, on their workers' threads.
  *
  * What is run here is unrelated to what is below, so it must not be able to want what that has: a lock, a half-changed
- * structure. And the one below waits for it: so it is one at a time, and they do not lie on each other without bound. */
+ * structure. And the one below waits for it: so it is one at a time, and they do not lie on each other without
+ * bound. */
 
 #define MAX_YIELDS 8
 

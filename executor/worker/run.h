@@ -27,14 +27,14 @@ int sti_wait_until(sti_task *task, uint64_t deadline_ns);
 /* How much it could take on. */
 void sti_wait_measure_room(struct sti_sleeper *sleeper);
 
-/* What it has been told to run, on top of what is on the stack; or only let go of it. True: the account of the one that a
- * rescue found has its maximum. Then the next sleep is not to be on the list for rescues, which would find the same, and
- * only so long. */
+/* What it has been told to run, on top of what is on the stack; or only let go of it. True: the account of the one that
+ * a rescue found has its maximum. Then the next sleep is not to be on the list for rescues, which would find the same,
+ * and only so long. */
 #define STI_RETRY_NS UINT64_C(20000000)
 bool sti_wait_run_assigned(const struct sti_sleeper *sleeper, bool may_run);
 
-/* --- Billing: the processor time that a worker spends on a task, or on a stolen subtask, for the entry that it is charged to.
- * By the worker's own thread. */
+/* --- Billing: the processor time that a worker spends on a task, or on a stolen subtask, for the entry that it is
+ * charged to. By the worker's own thread. */
 
 struct sti_worker;
 

@@ -12,10 +12,10 @@
 
 #include "executor/pool/pools.h"
 
-/* --- Substitute workers. A pool has as many places as workers were asked for, and each thread that runs or looks for tasks holds
- * one. A worker that falls asleep in the midst of a task, in a blocking region or a wait, gives its place up; a substitute
- * takes it. A substitute is a worker like any other, with a deque of its own, but it holds a place only while it stands in for
- * somebody:
+/* --- Substitute workers. A pool has as many places as workers were asked for, and each thread that runs or looks for
+ * tasks holds one. A worker that falls asleep in the midst of a task, in a blocking region or a wait, gives its place
+ * up; a substitute takes it. A substitute is a worker like any other, with a deque of its own, but it holds a place
+ * only while it stands in for somebody:
  *
  *   (no thread) --start--> PLACED --> as any worker: RUNNING, SEARCHING, PARKED (park.h) --> RETIRED --> PLACED ...
  *
@@ -26,20 +26,20 @@
  *            sleeps on its event without a bit: nobody wakes it but through a new place. Or, while it is parked, the
  *            thread that comes back takes its bit away: it does not even notice.
  *
- * A handshake by fences (alloc/base/thread.h): who comes back counts itself active, and then looks for parked substitutes; a
- * substitute sets its bit, and then looks whether it is one too many.
+ * A handshake by fences (alloc/base/thread.h): who comes back counts itself active, and then looks for parked
+ * substitutes; a substitute sets its bit, and then looks whether it is one too many.
  *
  * A thread that comes back does not wait for its place: it may hold a lock that the others need. So for as long as the
  * present task of a substitute lasts, one more may run than there are places; but none is begun meanwhile.
  *
  * active counts the threads that hold a place, those that are parked too. It, the retired substitutes and the sleepers
- * (deadlock.h) are under the lock, but for a substitute's look whether it is one too many, and whether that still matters
- * (relaxed: it looks again under the lock). The lock is held for a few instructions, but for the start of a thread. slots is how many workers and substitutes
- * there have ever been, for all who look through the workers: it grows before the new one can do anything (release), and
- * who passes a fence after that one's first push sees it.
+ * (deadlock.h) are under the lock, but for a substitute's look whether it is one too many, and whether that still
+ * matters (relaxed: it looks again under the lock). The lock is held for a few instructions, but for the start of a
+ * thread. slots is how many workers and substitutes there have ever been, for all who look through the workers: it
+ * grows before the new one can do anything (release), and who passes a fence after that one's first push sees it.
  *
- * The end. When the first worker leaves, nothing is queued any more, nor will be: all who are retired are woken to leave
- * too, and nobody retires after that.
+ * The end. When the first worker leaves, nothing is queued any more, nor will be: all who are retired are woken to
+ * leave too, and nobody retires after that.
  *
  * In the child of a fork(2) no thread is a worker: nothing here is called. */
 
@@ -58,7 +58,7 @@ struct sti_substitutes {
     struct sti_worker *retired;
     struct sti_sleeper *sleepers;
     atomic_uint asleep; /* this and the next three to be read by anybody: workers that have given their place up in
-                              * the midst of a task */
+                         * the midst of a task */
     atomic_uint substituting; /* substitutes that are not retired */
     sti_counter replaced;     /* how often a substitute took a sleeper's place */
     sti_counter unreplaced;   /* how often none could be had, although a place was free */
@@ -67,8 +67,9 @@ struct sti_substitutes {
 void sti_substitutes_init(struct sti_substitutes *substitutes, unsigned workers, unsigned max);
 void sti_substitutes_end(struct sti_substitutes *substitutes);
 
-/* The worker's task will not end: have another take its place, as if it had fallen asleep; and, on its own thread, it has
- * ended after all. True: every place is taken now. Pairs nest: the outermost counts. The first: any thread, while the worker runs. */
+/* The worker's task will not end: have another take its place, as if it had fallen asleep; and, on its own thread, it
+ * has ended after all. True: every place is taken now. Pairs nest: the outermost counts. The first: any thread, while
+ * the worker runs. */
 bool sti_substitute_replace(struct sti_worker *worker);
 void sti_substitute_return(struct sti_worker *worker);
 
@@ -106,8 +107,9 @@ void sti_substitute_begin(struct sti_worker *worker);
 void sti_substitute_leave(struct sti_worker *worker);
 
 /* --- The sleep of a worker that has nothing to do. It ends when the worker is called. When it has lasted for a tenth
- * of a second, and whenever somebody needs memory, the worker gives back what it has and does not use (alloc/charge/global.h);
- * and again every 0.4 s as long as others may free what its tasks have left: only this thread can give that back.
+ * of a second, and whenever somebody needs memory, the worker gives back what it has and does not use
+ * (alloc/charge/global.h); and again every 0.4 s as long as others may free what its tasks have left: only this thread
+ * can give that back.
  *
  *   caller  calls + 1 (release), signal the event
  *   asker   idle? then asked = round (seq_cst), signal the event; idle (seq_cst)? no: take asked back
@@ -115,8 +117,8 @@ void sti_substitute_leave(struct sti_worker *worker);
  *           idle = false (seq_cst); take asked (seq_cst)
  *
  * A signal that comes after the value was read ends the wait at once; of one that came before, the worker sees what
- * was stored before it. Between a worker that is called just as it is asked and who asks there is a handshake (alloc/base/thread.h);
- * who takes asked, by an exchange, counts the worker out of the round. */
+ * was stored before it. Between a worker that is called just as it is asked and who asks there is a handshake
+ * (alloc/base/thread.h); who takes asked, by an exchange, counts the worker out of the round. */
 
 /* How often the worker has been called so far. To be read before anybody can know that it is going to sleep. Its own
  * thread. */

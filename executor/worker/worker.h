@@ -16,8 +16,8 @@
 #include "executor/queue/queue.h"
 #include "executor/task/task.h"
 
-/* One for each task on a worker's stack: the one its loop runs, and above it those that are run while it waits. A subtask
- * of another worker's task has one too: who waits for that task in it waits for itself. */
+/* One for each task on a worker's stack: the one its loop runs, and above it those that are run while it waits. A
+ * subtask of another worker's task has one too: who waits for that task in it waits for itself. */
 struct sti_frame {
     const sti_task *task;
     struct sti_frame *below;
@@ -31,24 +31,24 @@ struct sti_worker {
     _Atomic uint32_t calls;      /* these three: substitute.h */
     _Atomic uint32_t asked;
     atomic_bool idle;
-    _Atomic uint64_t called_ns;  /* when it was last told to get up, by sti_clock_now (overdue.c) */
-    sti_event helped;            /* for a join that waits: the subtask has ended, or something was shared */
+    _Atomic uint64_t called_ns; /* when it was last told to get up, by sti_clock_now (overdue.c) */
+    sti_event helped;           /* for a join that waits: the subtask has ended, or something was shared */
     stint_pool *pool;
     _Atomic(struct sti_frame *) running; /* innermost; others look at it as overdue.h says */
     _Atomic(struct sti_thread *) record; /* of the thread, on the ground floor; NULL: there was no memory */
     struct sti_ask ask;                  /* what it is doing, when somebody wants to know */
-    unsigned replaced;                   /* tasks on its stack that are overdue (substitute.h); under the substitutes' lock */
-    unsigned index;                      /* from the pool's number of workers on: a substitute */
-    unsigned turn;                       /* counts the tasks it took, from wherever */
-    unsigned plain_turn;                 /* counts looks for plain ones */
-    unsigned next_victim;                /* whose deque comes next, out of turn */
-    uint32_t random;                     /* never 0 */
-    unsigned yields;                     /* tasks on the stack that have yielded */
-    unsigned buried;                     /* tasks run while waited for, whose entries may still lie in the deque */
-    struct sti_bill bill;                /* of the plain task that it has claimed and is about to run */
-    uint64_t clock;                      /* the thread's processor time, when it was read a moment ago; 0: it was not */
-    uint64_t inner;                      /* of the stretch that is being charged: what was charged to others */
-    struct sti_forks below;              /* how the ground floor sees the split deque */
+    unsigned replaced;      /* tasks on its stack that are overdue (substitute.h); under the substitutes' lock */
+    unsigned index;         /* from the pool's number of workers on: a substitute */
+    unsigned turn;          /* counts the tasks it took, from wherever */
+    unsigned plain_turn;    /* counts looks for plain ones */
+    unsigned next_victim;   /* whose deque comes next, out of turn */
+    uint32_t random;        /* never 0 */
+    unsigned yields;        /* tasks on the stack that have yielded */
+    unsigned buried;        /* tasks run while waited for, whose entries may still lie in the deque */
+    struct sti_bill bill;   /* of the plain task that it has claimed and is about to run */
+    uint64_t clock;         /* the thread's processor time, when it was read a moment ago; 0: it was not */
+    uint64_t inner;         /* of the stretch that is being charged: what was charged to others */
+    struct sti_forks below; /* how the ground floor sees the split deque */
     pthread_t thread;
     const char *stack; /* of the thread: its lowest address; NULL: not known */
     size_t stack_size;
@@ -60,8 +60,8 @@ struct sti_worker {
     sti_counter tasks;                   /* that it has begun */
     sti_counter steals;                  /* tasks that it took from other workers' deques */
     sti_counter parks;
-    sti_counter parked_since;            /* by sti_clock_now; 0: it is not parked */
-    sti_counter neglected;               /* tasks that it began, which waited although some worker was idle (overdue.c) */
+    sti_counter parked_since; /* by sti_clock_now; 0: it is not parked */
+    sti_counter neglected;    /* tasks that it began, which waited although some worker was idle (overdue.c) */
     sti_counter longest_neglect;
 };
 

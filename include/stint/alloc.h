@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * The metered allocation functions under names of their own. They exist in every build; where the library replaces
- * malloc (see stint_malloc_is_overridden), malloc and its family are the same functions. Inside a scope blocks come from the
- * task's heap, outside from the process's. A block may be freed, grown or measured from any thread.
+ * malloc (see stint_malloc_is_overridden), malloc and its family are the same functions. Inside a scope blocks come
+ * from the task's heap, outside from the process's. A block may be freed, grown or measured from any thread.
  *
  * Semantics are those of the C library's functions of the same name, with two notes: stint_malloc(0) and
  * stint_realloc(p, 0) return a block that can be freed, and a NULL always comes with errno ENOMEM (EINVAL for an

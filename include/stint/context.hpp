@@ -79,7 +79,8 @@ namespace this_task
 {
     return stint_task_name();
 }
-/* What it has used so far, and what is left to it; stint_usage_now. Throws std::system_error; ENOENT: there is no task. */
+/* What it has used so far, and what is left to it; stint_usage_now. Throws std::system_error; ENOENT: there is no
+ * task. */
 [[nodiscard]] inline stint_usage used()
 {
     stint_usage used;

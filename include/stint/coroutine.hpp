@@ -4,8 +4,8 @@
  *
  *     int words = co_await stint::resume_by(loop, pool.submit(count_words));
  *
- * The coroutine goes on when the task has ended, with the value of Future::get, or what that throws. While it waits it must
- * not be destroyed. */
+ * The coroutine goes on when the task has ended, with the value of Future::get, or what that throws. While it waits it
+ * must not be destroyed. */
 #ifndef STINT_COROUTINE_HPP
 #define STINT_COROUTINE_HPP
 

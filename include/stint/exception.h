@@ -22,11 +22,12 @@
 
 STINT_BEGIN_DECLS
 
-/* where: "callback", "release", "hook", "report" or "tracker"; what: what the exception says, valid during the call only. */
+/* where: "callback", "release", "hook", "report" or "tracker"; what: what the exception says, valid during the call
+ * only. */
 typedef void stint_exception_report_fn(const char *where, const char *what, void *arg);
 
-/* Be told of exceptions out of callbacks. report is called on the thread of the callback, where that was called, and must
- * not throw. NULL: nobody is told. Any thread. */
+/* Be told of exceptions out of callbacks. report is called on the thread of the callback, where that was called, and
+ * must not throw. NULL: nobody is told. Any thread. */
 STINT_API void stint_exceptions_set_report(stint_exception_report_fn *report, void *arg);
 
 STINT_END_DECLS

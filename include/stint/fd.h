@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The audit of descriptors. A rollback takes memory back, and no descriptor: what a task opened and no guard closed stays
- * open. A task with options.audit_fds is asked: the open descriptors are listed before it starts and, if it is
+ * The audit of descriptors. A rollback takes memory back, and no descriptor: what a task opened and no guard closed
+ * stays open. A task with options.audit_fds is asked: the open descriptors are listed before it starts and, if it is
  * rolled back, after its guards have run; those that are new are counted in usage.open_fds and reported. They are not
  * closed: by then nobody can say whose they are. Meant for tests and for looking for leaks.
  *

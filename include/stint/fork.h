@@ -10,10 +10,10 @@
  *     int error = stint_join(&left, NULL);
  *
  * A fork costs a few nanoseconds: it writes down what could be done, on a stack of the worker's own. Only when another
- * worker has nothing to do, the oldest entries of that stack are shared; what nobody has taken is called by the join like
- * a function. So fork down to pieces of a microsecond, and let the library choose what is worth moving. After Lace (van
- * Dijk and van de Pol 2014), lazy task creation (Mohr, Kranz and Halstead 1990) and leapfrogging (Wagner and Calder
- * 1993): a worker that waits in a join helps with subtasks of the same task, and never with anything else.
+ * worker has nothing to do, the oldest entries of that stack are shared; what nobody has taken is called by the join
+ * like a function. So fork down to pieces of a microsecond, and let the library choose what is worth moving. After Lace
+ * (van Dijk and van de Pol 2014), lazy task creation (Mohr, Kranz and Halstead 1990) and leapfrogging (Wagner and
+ * Calder 1993): a worker that waits in a join helps with subtasks of the same task, and never with anything else.
  *
  * What runs on other workers: forks of a task of a pool, and of its subtasks. Everywhere else a fork is good too, and
  * runs on its own thread, in its join: outside of a pool, in a scope that stint_run opened inside a task, while
@@ -29,15 +29,16 @@
 
 STINT_BEGIN_DECLS
 
-/* A fork that has not been joined: in the caller's frame, where it must stay until then. Its fields are the library's. */
+/* A fork that has not been joined: in the caller's frame, where it must stay until then. Its fields are the
+ * library's. */
 typedef struct stint_subtask {
     stint_fn *fn;
     void *arg;
     size_t place; /* among the thread's forks, or one of STINT_FORK_... */
 } stint_subtask;
 
-/* Fork fn(arg): from now until the join, any worker of the pool may run it. What it reads must have been written before.
- * 0; EINVAL: subtask or fn is NULL. */
+/* Fork fn(arg): from now until the join, any worker of the pool may run it. What it reads must have been written
+ * before. 0; EINVAL: subtask or fn is NULL. */
 static inline int stint_fork(stint_subtask *subtask, stint_fn *fn, void *arg);
 
 /* Join the fork: when this returns, it has run, in this call or elsewhere. *value is what it left there (NULL unless it
@@ -46,17 +47,18 @@ static inline int stint_fork(stint_subtask *subtask, stint_fn *fn, void *arg);
  *
  * The function's own code, which concerns nobody but the caller; EINVAL: subtask is NULL, was joined before, or is not
  * one of this thread's forks; ECANCELED: the task is being interrupted, and the subtask did not come to its end (seen
- * only where the interrupt has to wait, and in STINT_FAIL); ENOMEM, EAGAIN: a worker took it, and could not start it. An
- * exception of C++ that the subtask threw leaves from here (exception.h).
+ * only where the interrupt has to wait, and in STINT_FAIL); ENOMEM, EAGAIN: a worker took it, and could not start it.
+ * An exception of C++ that the subtask threw leaves from here (exception.h).
  *
- * A join of a fork that another worker runs is a sample point. A task, subtask or scope must join all it has forked before
- * it returns: otherwise the rest is settled as at an interrupt, and the task has failed (STINT_REASON_FAILED, EINVAL), in a
- * pool or outside. Outside of all scopes a fork that is not joined is never run, and nobody hears of it. */
+ * A join of a fork that another worker runs is a sample point. A task, subtask or scope must join all it has forked
+ * before it returns: otherwise the rest is settled as at an interrupt, and the task has failed (STINT_REASON_FAILED,
+ * EINVAL), in a pool or outside. Outside of all scopes a fork that is not joined is never run, and nobody hears of
+ * it. */
 static inline int stint_join(stint_subtask *subtask, void **value);
 
 /* Give a fork up that has not been joined: if nobody has taken it, it is not run; otherwise wait for its end. What it
- * returned, or threw, is forgotten. For leaving a frame by another way than the join. Nothing to do for one that was joined
- * or given up. No sample point. NULL is allowed. */
+ * returned, or threw, is forgotten. For leaving a frame by another way than the join. Nothing to do for one that was
+ * joined or given up. No sample point. NULL is allowed. */
 STINT_API void stint_fork_drop(stint_subtask *subtask);
 
 STINT_END_DECLS

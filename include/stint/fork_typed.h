@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Forks of functions with types of their own: what stint/fork.h does, for recursions whose pieces are a few nanoseconds.
+ * Forks of functions with types of their own: what stint/fork.h does, for recursions whose pieces are a few
+ * nanoseconds.
  *
  *     STINT_FORKABLE(fib, long, int)
  *
@@ -20,8 +21,9 @@
  *     long result = fib(stint_here_current(), 30);
  *
  * A join of a fork that nobody took calls the function itself, not through a pointer, so that the compiler sees what it
- * calls and may inline it; and the thread's forks are handed down as an argument, and not looked up each time. The form of
- * Lace's tasks (van Dijk and van de Pol 2014). All that fork.h says of forks and joins holds; both kinds may be mixed. */
+ * calls and may inline it; and the thread's forks are handed down as an argument, and not looked up each time. The form
+ * of Lace's tasks (van Dijk and van de Pol 2014). All that fork.h says of forks and joins holds; both kinds may be
+ * mixed. */
 #ifndef STINT_FORK_TYPED_H
 #define STINT_FORK_TYPED_H
 
@@ -30,8 +32,8 @@
 
 STINT_BEGIN_DECLS
 
-/* The forks of the thread that a function runs on: its first argument, to be handed on as it came. Good on this thread, in
- * this task or subtask. */
+/* The forks of the thread that a function runs on: its first argument, to be handed on as it came. Good on this thread,
+ * in this task or subtask. */
 typedef struct stint_forks_ *stint_here;
 
 static inline stint_here stint_here_current(void)

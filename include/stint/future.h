@@ -17,24 +17,25 @@ STINT_API bool stint_future_is_ready(const stint_future *future);
 /* Wait until it has resolved and copy the outcome (outcome may be NULL). May be called again and from several threads:
  * each gets the same outcome, and the value in it has one owner, to be agreed among them. Inside a task of the same
  * pool, an awaited task that nobody has started is run right here, in a scope of its own, as long as half the stack is
- * free; otherwise the task sleeps, and a substitute worker takes its place (stint_pool_options.substitutes). A wait that succeeds is
- * a sample point, so in STINT_JUMP it may not return. So is one that sleeps when an interrupt comes (a deadline, a
- * cancellation, the end of the pool): some ten milliseconds later at most it is delivered. Where it has to wait (masks,
- * locks that are held), so it does until the future has resolved; and what is run right here is not cut short.
- * 0; EINVAL: future is NULL; EDEADLK: a task waits for itself, a subtask for its task, a task for one that it was itself
- * called to wait for, or over others for itself: of tasks that wait for each other in a circle, in whatever pools and none
- * of them with a time-out, one is told, some ten milliseconds after the last has fallen asleep; or called in a callback,
- * and not resolved; ECANCELED: the calling task, in STINT_FAIL, is to stop; EOWNERDEAD: not resolved, and this process was
- * forked from the pool's; EAGAIN: every thread of the pool waits, no substitute is left, and no stack has room for the awaited
- * task, or it was delayed (delayed.h) and there is no place for it in the queue (try again later). */
+ * free; otherwise the task sleeps, and a substitute worker takes its place (stint_pool_options.substitutes). A wait
+ * that succeeds is a sample point, so in STINT_JUMP it may not return. So is one that sleeps when an interrupt comes (a
+ * deadline, a cancellation, the end of the pool): some ten milliseconds later at most it is delivered. Where it has to
+ * wait (masks, locks that are held), so it does until the future has resolved; and what is run right here is not cut
+ * short. 0; EINVAL: future is NULL; EDEADLK: a task waits for itself, a subtask for its task, a task for one that it
+ * was itself called to wait for, or over others for itself: of tasks that wait for each other in a circle, in whatever
+ * pools and none of them with a time-out, one is told, some ten milliseconds after the last has fallen asleep; or
+ * called in a callback, and not resolved; ECANCELED: the calling task, in STINT_FAIL, is to stop; EOWNERDEAD: not
+ * resolved, and this process was forked from the pool's; EAGAIN: every thread of the pool waits, no substitute is left,
+ * and no stack has room for the awaited task, or it was delayed (delayed.h) and there is no place for it in the queue
+ * (try again later). */
 STINT_API int stint_future_wait(stint_future *future, stint_outcome *outcome);
 
 /* The same, for at most timeout_ns nanoseconds (0: just look). An awaited task is never run here.
  * Also ETIMEDOUT: not resolved yet, *outcome untouched. */
 STINT_API int stint_future_wait_for(stint_future *future, uint64_t timeout_ns, stint_outcome *outcome);
 
-/* What is called when a future has resolved. The future need not have been retained: it is valid during the call, and may
- * be released in it. */
+/* What is called when a future has resolved. The future need not have been retained: it is valid during the call, and
+ * may be released in it. */
 typedef void stint_callback_fn(stint_future *future, const stint_outcome *outcome, void *arg);
 
 /* Have callback(future, outcome, arg) called once, when the future has resolved.
@@ -71,23 +72,23 @@ typedef struct stint_continuation {
 STINT_API int stint_future_add_continuation(stint_future *future, stint_continuation *continuation,
                                             stint_callback_fn *callback, void *arg);
 
-/* Take back what was given to stint_future_add_continuation for this future, which must not have been released. It takes the same
- * time however many others there are. A loop that waits for one of its own futures and for one that outlives it takes
- * the callback on that one back at the end of each turn. (C++'s stop_callback, of which this is the half that never
- * waits.)
- * 0: the callback will not be called; EBUSY: it has begun, and has not returned; EALREADY: it has returned. EINVAL: an
- * argument is NULL, or the record was last given for another future. Any thread, also in callbacks. */
+/* Take back what was given to stint_future_add_continuation for this future, which must not have been released. It
+ * takes the same time however many others there are. A loop that waits for one of its own futures and for one that
+ * outlives it takes the callback on that one back at the end of each turn. (C++'s stop_callback, of which this is the
+ * half that never waits.) 0: the callback will not be called; EBUSY: it has begun, and has not returned; EALREADY: it
+ * has returned. EINVAL: an argument is NULL, or the record was last given for another future. Any thread, also in
+ * callbacks. */
 STINT_API int stint_future_remove_continuation(stint_future *future, stint_continuation *continuation);
 
 /* Make *all a future that resolves when all of these have: Ok, with no value, if all of them are; otherwise with the
- * status, reason and error of the first in the array that is not. It does not resolve before the last one has, so nothing
- * is running any more that they stand for. Its usage: allocated, samples, deferred, kept and descriptors are the sums,
- * peak, wall_ns and queued_ns the greatest. None at all (count 0): Ok at once.
+ * status, reason and error of the first in the array that is not. It does not resolve before the last one has, so
+ * nothing is running any more that they stand for. Its usage: allocated, samples, deferred, kept and descriptors are
+ * the sums, peak, wall_ns and queued_ns the greatest. None at all (count 0): Ok at once.
  *
  * The members may be released afterwards; they may be compound futures too. stint_future_cancel of the compound cancels
- * each member; it resolves when they have. A task that waits for it runs those members that nobody has started (of when_any: none).
- * *all is the caller's, to be released.
- * 0; EINVAL: all, or futures with a count above 0, or one of them is NULL; ENOMEM. Any thread. */
+ * each member; it resolves when they have. A task that waits for it runs those members that nobody has started (of
+ * when_any: none). *all is the caller's, to be released. 0; EINVAL: all, or futures with a count above 0, or one of
+ * them is NULL; ENOMEM. Any thread. */
 STINT_API int stint_when_all(stint_future *const *futures, size_t count, stint_future **all);
 
 /* The same for the first of them that resolves, however it does: with its outcome, whose value still has one owner. The
@@ -105,9 +106,9 @@ STINT_API int stint_when_any_index(const stint_future *any, size_t *index);
  * sample point; resolved, nothing changes. Its reason is STINT_REASON_TOKEN. NULL does nothing. Any thread. */
 STINT_API void stint_future_cancel(stint_future *future);
 
-/* Take another reference; returns future. Each owner of one may call what it likes until it gives its own back; what the
- * outcome's payload points to lives until the last one has. The value still has one owner, to be agreed among them. NULL
- * is passed through. Any thread that has a reference, also in callbacks. */
+/* Take another reference; returns future. Each owner of one may call what it likes until it gives its own back; what
+ * the outcome's payload points to lives until the last one has. The value still has one owner, to be agreed among them.
+ * NULL is passed through. Any thread that has a reference, also in callbacks. */
 STINT_API stint_future *stint_future_retain(stint_future *future);
 
 /* Give one reference back. The task goes on if it has not ended; the last one frees the future when it has. NULL does

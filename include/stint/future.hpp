@@ -37,8 +37,8 @@ namespace detail
 struct submission;
 }
 
-/* The future of a submitted task. Move-only. A Future that goes before its task has ended cancels the task and waits for
- * it, like std::jthread: what the task refers to lives at least as long as its Future, if it was made before. */
+/* The future of a submitted task. Move-only. A Future that goes before its task has ended cancels the task and waits
+ * for it, like std::jthread: what the task refers to lives at least as long as its Future, if it was made before. */
 template <class T = void> class [[nodiscard]] Future
 {
   public:
@@ -83,9 +83,9 @@ template <class T = void> class [[nodiscard]] Future
     {
         return detail::wait_for(future_, time);
     }
-    /* Have callback(outcome) called, with a const stint_outcome &, when the task has ended: stint_future_then says where,
-     * and what it may do. It is moved, or copied; of what it throws see stint/exception.h. It does not touch the value,
-     * which is get()'s. Given in a task, it outlives that, but not what its captures own: that is the task's. */
+    /* Have callback(outcome) called, with a const stint_outcome &, when the task has ended: stint_future_then says
+     * where, and what it may do. It is moved, or copied; of what it throws see stint/exception.h. It does not touch the
+     * value, which is get()'s. Given in a task, it outlives that, but not what its captures own: that is the task's. */
     template <class F> void then(F &&callback) const
     {
         using Callback = std::decay_t<F>;
@@ -105,8 +105,8 @@ template <class T = void> class [[nodiscard]] Future
                       "stint_future_then");
         static_cast<void>(kept.release()); /* it frees itself; nothing of this object may be touched any more */
     }
-    /* Let the task go on by itself: nobody waits for it, and its value is destroyed when it has ended. What it refers to
-     * must live as long. valid() is false afterwards. */
+    /* Let the task go on by itself: nobody waits for it, and its value is destroyed when it has ended. What it refers
+     * to must live as long. valid() is false afterwards. */
     void detach() noexcept
     {
         if (future_ != nullptr)
@@ -251,8 +251,7 @@ struct submission {
         return { std::move(record), future };
     }
 
-    template <class F, class Submit>
-    static Future<result<F>> put(F &&function, const Options &options, Submit submit)
+    template <class F, class Submit> static Future<result<F>> put(F &&function, const Options &options, Submit submit)
     {
         using Callable = std::decay_t<F>;
         return put_as<record_of<Callable>, result<F>>(

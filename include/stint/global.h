@@ -20,9 +20,9 @@ typedef enum stint_victim {
  * in). 0: no limit. It is looked at by running tasks, each time they have allocated a 256th of it (at least 256 KiB, at
  * most 4 MiB), so it can be passed by that much a running task, and by what the others take until the victim has ended.
  * Before somebody is stopped, what the looking thread and idle workers have free is given back to the system, which may
- * be enough. The victim ends as STINT_ERROR with STINT_REASON_GLOBAL_MEMORY_LIMIT. While one is on its way out, or memory
- * is being given back, no other is chosen, for a tenth of a second, and for a whole one unless the process grows by a 64th
- * of the limit meanwhile; what the victim held is given back to the system when it has ended.
+ * be enough. The victim ends as STINT_ERROR with STINT_REASON_GLOBAL_MEMORY_LIMIT. While one is on its way out, or
+ * memory is being given back, no other is chosen, for a tenth of a second, and for a whole one unless the process grows
+ * by a 64th of the limit meanwhile; what the victim held is given back to the system when it has ended.
  *
  * From the first limit on the library keeps a descriptor of /proc/self/statm, closed on exec, so that it can read the
  * size when descriptors have run out. A program may close it with others: another is opened. Where none can be had any
@@ -52,8 +52,8 @@ typedef struct stint_global_event {
 
 typedef void stint_global_report_fn(const stint_global_event *event, void *arg);
 
-/* Be told of each victim, when it has ended, on its thread and outside of its scope; report may not run a scope. NULL: nobody
- * is told. Any thread. */
+/* Be told of each victim, when it has ended, on its thread and outside of its scope; report may not run a scope. NULL:
+ * nobody is told. Any thread. */
 STINT_API void stint_global_set_report(stint_global_report_fn *report, void *arg);
 
 STINT_END_DECLS

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT
  *
- * Guards: release actions that run when the task is interrupted. Memory needs none, since it is rolled back; descriptors,
- * temporary files, locks, and everything else outside the task's heap do. After Reppy's treatment of asynchronous
- * interrupts and the resources of memprof-limits. docs/recovering.md shows them at work.
+ * Guards: release actions that run when the task is interrupted. Memory needs none, since it is rolled back;
+ * descriptors, temporary files, locks, and everything else outside the task's heap do. After Reppy's treatment of
+ * asynchronous interrupts and the resources of memprof-limits. docs/recovering.md shows them at work.
  *
  * All of these concern the innermost scope of the calling thread; outside a scope they work too, and nothing interrupts
  * them. A release runs masked, may allocate within the scope's grace, and must return.
  *
  * A longjmp or setcontext runs the guards of the frames that it leaves, as far as these functions are overridden
- * (stint_malloc_is_overridden); pthread_exit and pthread_cancel those of the scopes that the thread is in. A frame left in any other
- * way has its guards dropped. A task that returns with a guard that it has not popped has failed, with EINVAL; that is not
- * run, as its frame is gone.
+ * (stint_malloc_is_overridden); pthread_exit and pthread_cancel those of the scopes that the thread is in. A frame left
+ * in any other way has its guards dropped. A task that returns with a guard that it has not popped has failed, with
+ * EINVAL; that is not run, as its frame is gone.
  *
  * In STINT_FAIL the library runs no guard: the task's allocations fail, it returns by itself, and its own code pops its
  * guards (a STINT_GUARD does so at the end of its block, stint_with when use returns). */
@@ -54,9 +54,9 @@ STINT_API void stint_guard_pop(stint_guard *guard, bool run);
  *
  * acquire(arg, &resource) returns 0, or an error and has acquired nothing; use(arg, resource) returns 0 or an error;
  * release(arg, resource) must not fail. release runs if and only if acquire returned 0: when use has returned, when use
- * is interrupted (newest first, among the guards), when a longjmp leaves use, or, in C++, when an exception does. acquire and release are
- * masked, use is not; an interrupt that waited during acquire is delivered before use starts, and release runs. *resource
- * is NULL before acquire. Any thread, inside a scope or outside.
+ * is interrupted (newest first, among the guards), when a longjmp leaves use, or, in C++, when an exception does.
+ * acquire and release are masked, use is not; an interrupt that waited during acquire is delivered before use starts,
+ * and release runs. *resource is NULL before acquire. Any thread, inside a scope or outside.
  *
  * 0; what acquire or use returned; EINVAL: a function is NULL (nothing was called). In STINT_JUMP an interrupt does not
  * return from here. */

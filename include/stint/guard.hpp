@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Objects for regions of C++ code: where interrupts wait, where blocks are the process's, where a task sleeps, and what is
- * released at their end. Part of stint.hpp. Local variables only, of the thread that makes them. */
+ * Objects for regions of C++ code: where interrupts wait, where blocks are the process's, where a task sleeps, and what
+ * is released at their end. Part of stint.hpp. Local variables only, of the thread that makes them. */
 #ifndef STINT_GUARD_HPP
 #define STINT_GUARD_HPP
 
@@ -63,8 +63,8 @@ class [[nodiscard]] Blocking
     Blocking &operator=(const Blocking &) = delete;
 };
 
-/* Calls release() once: at the end of its block, or when the task is interrupted, in STINT_JUMP too. What release throws
- * is reported (stint/exception.h) and forgotten. stint::Guard closes([&] { close(descriptor); }); */
+/* Calls release() once: at the end of its block, or when the task is interrupted, in STINT_JUMP too. What release
+ * throws is reported (stint/exception.h) and forgotten. stint::Guard closes([&] { close(descriptor); }); */
 template <class F> class [[nodiscard]] Guard
 {
   public:

@@ -1,27 +1,27 @@
 /* SPDX-License-Identifier: MIT
  *
  * Interrupts as a task's own code sees them: sample points it makes itself, and regions in which an interrupt has to
- * wait. All of these concern the innermost scope of the calling thread, and do nothing outside a scope. What a task does
- * about an interrupt is in guard.h and mutex.h.
+ * wait. All of these concern the innermost scope of the calling thread, and do nothing outside a scope. What a task
+ * does about an interrupt is in guard.h and mutex.h.
  *
  * An interrupt is due when a limit is passed or a token is set. It is delivered at a sample point: an allocation,
- * stint_checkpoint, the end of a mask, of an inner stint_run, or of a wait for a future; and when it comes while the task
- * sleeps in a wait for a future, for a place in another pool's queue, for a stint_mutex or for the end of another pool. It
- * is never delivered
+ * stint_checkpoint, the end of a mask, of an inner stint_run, or of a wait for a future; and when it comes while the
+ * task sleeps in a wait for a future, for a place in another pool's queue, for a stint_mutex or for the end of another
+ * pool. It is never delivered
  *   - while masked;
  *   - in an allocation that libc or the dynamic loader makes for itself, nor with a frame of a protected module between
- *     here and the scope: libc (a comparator under qsort), the loader (a constructor under dlopen), the C++ runtime, that
- *     of OpenMP (a parallel region), and what stint_module_protect adds;
- *   - while the task's code holds a mutex, rwlock, spinlock (pthread's, C11's, C++'s), a semaphore that began above 0 or a
- *     locked FILE that it took in the scope, is in pthread_once or call_once, between pthread_cleanup_push and pop (in C
- *     without -fexceptions; elsewhere that is a destructor: docs/cpp.md), in a C++ static initialiser, in what makes a
- *     thread's variables at their first use (on x86-64: docs/cpp.md), or in a catch block;
+ *     here and the scope: libc (a comparator under qsort), the loader (a constructor under dlopen), the C++ runtime,
+ *     that of OpenMP (a parallel region), and what stint_module_protect adds;
+ *   - while the task's code holds a mutex, rwlock, spinlock (pthread's, C11's, C++'s), a semaphore that began above 0
+ *     or a locked FILE that it took in the scope, is in pthread_once or call_once, between pthread_cleanup_push and pop
+ *     (in C without -fexceptions; elsewhere that is a destructor: docs/cpp.md), in a C++ static initialiser, in what
+ *     makes a thread's variables at their first use (on x86-64: docs/cpp.md), or in a catch block;
  *   - while a C++ exception is on its way to one.
  * There an allocation still succeeds, up to the scope's grace, and then fails with ENOMEM; the interrupt follows at the
  * first safe point. A STINT_FAIL task is not left but refused its allocations, so for it only masks and the allocations
  * of libc and the loader themselves count. What libc allocates for itself is in no heap that is destroyed, so that
- * a rollback leaves libc whole; handles of libc that the task left open (a FILE, a DIR, a regex_t) are closed at a rollback,
- * unless a variable points to them (docs/recovering.md). Locks made by hand are not seen: mask them. */
+ * a rollback leaves libc whole; handles of libc that the task left open (a FILE, a DIR, a regex_t) are closed at a
+ * rollback, unless a variable points to them (docs/recovering.md). Locks made by hand are not seen: mask them. */
 #ifndef STINT_INTERRUPT_H
 #define STINT_INTERRUPT_H
 
@@ -30,13 +30,14 @@
 STINT_BEGIN_DECLS
 
 /* An explicit sample point, for loops that do not allocate: looks at tokens and the deadline, and delivers what is due.
- * In STINT_JUMP it may not return; in STINT_FAIL it returns and stint_is_interrupted() tells. Costs a few nanoseconds. */
+ * In STINT_JUMP it may not return; in STINT_FAIL it returns and stint_is_interrupted() tells. Costs a few
+ * nanoseconds. */
 STINT_API void stint_checkpoint(void);
 
-/* The last thing that the function of a scope does, when it has something at hand that is no memory and goes with the value:
- * look at the limits, the token and the clock once more. True: nothing can interrupt the scope any more, it is Ok if the
- * function returns 0, and that it must do soon. False: the scope has been interrupted and will be rolled back, so what the
- * value owns has to be given back now. True outside of scopes. Not in subtasks. */
+/* The last thing that the function of a scope does, when it has something at hand that is no memory and goes with the
+ * value: look at the limits, the token and the clock once more. True: nothing can interrupt the scope any more, it is
+ * Ok if the function returns 0, and that it must do soon. False: the scope has been interrupted and will be rolled
+ * back, so what the value owns has to be given back now. True outside of scopes. Not in subtasks. */
 STINT_API bool stint_finish(void);
 
 /* Whether the innermost scope is being interrupted: something has tripped it, or a scope around it, and will end it.
@@ -61,8 +62,8 @@ typedef enum stint_deferral {
     STINT_DEFERRAL_FRAME,    /* the return of libc's code, the loader's, or a protected module's */
 } stint_deferral;
 
-/* "none", "mask", "lock", "throw", "once", "static", "catch", "frame"; "unknown" for any other value. Static strings; any
- * thread. */
+/* "none", "mask", "lock", "throw", "once", "static", "catch", "frame"; "unknown" for any other value. Static strings;
+ * any thread. */
 STINT_API const char *stint_deferral_name(stint_deferral deferral);
 
 /* Protect a module by name, as libc is protected: no interrupt jumps over a frame of its code. "libssl" means any file
@@ -71,17 +72,17 @@ STINT_API const char *stint_deferral_name(stint_deferral deferral);
 STINT_API int stint_module_protect(const char *name);
 
 /* Let what a module allocates be the process's, whatever task it runs in: for libraries that keep blocks in caches and
- * pools of their own and hand them from one task to the next (cairo, FFTW's planner, GLib's GVariant, Tcl, the caches of ICU
- * and mpfr). Such blocks outlive the task and count for its allocation limit, not for its memory limit; and the module is protected as above, as an interrupt
- * inside it might leave its cache half changed. By the address that calls malloc's family or operator new: what other
- * modules allocate for it (libstdc++, GLib) is not meant, so name those too where it matters; and what a function of its
- * ends with allocating (a tail call) is its caller's. Blocks that it hands to the task and that only the task's code would
- * free are leaked if the task is stopped.
+ * pools of their own and hand them from one task to the next (cairo, FFTW's planner, GLib's GVariant, Tcl, the caches
+ * of ICU and mpfr). Such blocks outlive the task and count for its allocation limit, not for its memory limit; and the
+ * module is protected as above, as an interrupt inside it might leave its cache half changed. By the address that calls
+ * malloc's family or operator new: what other modules allocate for it (libstdc++, GLib) is not meant, so name those too
+ * where it matters; and what a function of its ends with allocating (a tail call) is its caller's. Blocks that it hands
+ * to the task and that only the task's code would free are leaked if the task is stopped.
  *
- * The module must be loaded, and stays so from then on; what it has allocated before is not changed. Best called at the start:
- * for the whole process and for ever; any thread.
- * 0, also when it was kept already; EINVAL: name is NULL, empty, or has a slash; ENOENT: no such module is loaded, but it
- * is protected if it will be; ENOSPC: 32 modules are kept; ENOMEM. */
+ * The module must be loaded, and stays so from then on; what it has allocated before is not changed. Best called at the
+ * start: for the whole process and for ever; any thread. 0, also when it was kept already; EINVAL: name is NULL, empty,
+ * or has a slash; ENOENT: no such module is loaded, but it is protected if it will be; ENOSPC: 32 modules are kept;
+ * ENOMEM. */
 STINT_API int stint_module_keep(const char *name);
 
 /* How a task that sits in somebody else's loop, or sleeps in a system call, is told to stop. On the caller's stack
@@ -99,8 +100,8 @@ typedef struct stint_hook {
  * limit is passed; otherwise a thread of the library's, at once when a token is set, and at the deadline. So it must be
  * short, take no lock that the task may hold, and not allocate. It must be popped before its frame returns; a jump pops
  * it. A task that returns with a hook that it has not popped has failed, with EINVAL.
- * 0 (outside a scope too, where nothing will call it); EINVAL: hook or function is NULL; EAGAIN: the thread that watches
- * could not be started. */
+ * 0 (outside a scope too, where nothing will call it); EINVAL: hook or function is NULL; EAGAIN: the thread that
+ * watches could not be started. */
 STINT_API int stint_hook_push(stint_hook *hook, void (*function)(void *arg), void *arg);
 
 /* Take the hook off again. After this its function is not running and will not run. NULL does nothing. */

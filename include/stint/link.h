@@ -2,8 +2,8 @@
  *
  * Whether this program is linked so that stint can keep its promises. A library that replaces malloc, as tcmalloc and
  * jemalloc do, can do so only where the loader finds its functions first. Where it does not (stint came by dlopen, or
- * behind libc in the search order, or behind another malloc), blocks of malloc are neither charged nor rolled back, and a
- * task may be interrupted while it holds a lock. Then nothing is run, unless the caller has said that it shall be:
+ * behind libc in the search order, or behind another malloc), blocks of malloc are neither charged nor rolled back, and
+ * a task may be interrupted while it holds a lock. Then nothing is run, unless the caller has said that it shall be:
  * docs/linking.md has each way of linking. */
 #ifndef STINT_LINK_H
 #define STINT_LINK_H
@@ -16,8 +16,8 @@ typedef struct stint_link_report {
     bool metered; /* the malloc, free, operator new and delete that the program uses are this library's */
     bool locked;  /* and so is its pthread_mutex_lock: what a task locks is seen */
 
-    /* The first function that is another's, as in "malloc" or "operator new"; NULL: none is, or this library was built to
-     * replace none (stint_malloc_is_overridden). */
+    /* The first function that is another's, as in "malloc" or "operator new"; NULL: none is, or this library was built
+     * to replace none (stint_malloc_is_overridden). */
     const char *function;
 
     /* The file of the module that has it, the program's own is ""; NULL: there is no such function, or it was replaced
@@ -33,8 +33,8 @@ typedef struct stint_link_report {
 STINT_API int stint_link_check(stint_link_report *report);
 
 /* In the flags of stint_options and stint_pool_options: go ahead where stint_link_check says ENOTSUP. Then limits and
- * rollbacks hold for the stint_malloc family and nothing else, a block of stint_malloc must be freed by stint_free, and a
- * task that may be interrupted must hold no lock but a stint_mutex where it is not masked. */
+ * rollbacks hold for the stint_malloc family and nothing else, a block of stint_malloc must be freed by stint_free, and
+ * a task that may be interrupted must hold no lock but a stint_mutex where it is not masked. */
 #define STINT_ALLOW_UNMETERED 1U
 
 STINT_END_DECLS

@@ -54,14 +54,14 @@ typedef enum stint_memprof_end {
     STINT_MEMPROF_STOPPED,     /* nothing: it lives on, and stint_memprof_stop has ended its following */
 } stint_memprof_end;
 
-/* The user's part. A block that alloc follows gets exactly one dealloc, and before that one promote if it is in a task's
- * heap that is committed first.
+/* The user's part. A block that alloc follows gets exactly one dealloc, and before that one promote if it is in a
+ * task's heap that is committed first.
  *
  * While a callback runs, sampling is off for its thread; what it allocates comes from the process's heap and is charged
- * to nobody; interrupts of its task wait. Callbacks may run on several threads at once. They are called in the middle of
- * somebody's allocation or free, which may hold any lock: of libc's functions call only what is safe under a lock of
- * stdio or the loader, and take no lock that is also held around a metered allocation. They must return, and may not run
- * a task. What a callback frees has its dealloc after the callback's end. */
+ * to nobody; interrupts of its task wait. Callbacks may run on several threads at once. They are called in the middle
+ * of somebody's allocation or free, which may hold any lock: of libc's functions call only what is safe under a lock of
+ * stdio or the loader, and take no lock that is also held around a metered allocation. They must return, and may not
+ * run a task. What a callback frees has its dealloc after the callback's end. */
 typedef struct stint_memprof_tracker {
     /* A sampled block was made, on this thread. Returns the user's metadata, with which it is followed; NULL: do not
      * follow it; STINT_MEMPROF_INTERRUPT: neither, and interrupt the innermost task at its next safe point with
@@ -69,7 +69,8 @@ typedef struct stint_memprof_tracker {
     void *(*alloc)(const stint_memprof_allocation *allocation, void *arg);
 
     /* Its task ended Ok, and the block lives on in the process's heap. Returns the metadata from now on; NULL: do not
-     * follow it any more, and no dealloc comes. On the thread that ran the task. May be NULL: as if it returned metadata. */
+     * follow it any more, and no dealloc comes. On the thread that ran the task. May be NULL: as if it returned
+     * metadata. */
     void *(*promote)(void *metadata, void *arg);
 
     /* The block's end: nothing of it is used any more after this. FREED: on the thread that frees it, before the memory
@@ -77,8 +78,8 @@ typedef struct stint_memprof_tracker {
     void (*dealloc)(void *metadata, stint_memprof_end end, void *arg);
 } stint_memprof_tracker;
 
-/* What alloc returns to interrupt the task: with it users write limits of their own, such as so many blocks of a size or
- * from one place. It is what led from StatMemprof to memprof-limits. */
+/* What alloc returns to interrupt the task: with it users write limits of their own, such as so many blocks of a size
+ * or from one place. It is what led from StatMemprof to memprof-limits. */
 #define STINT_MEMPROF_INTERRUPT ((void *)(uintptr_t)-1)
 
 typedef struct stint_memprof_options {
@@ -103,15 +104,15 @@ typedef struct stint_memprof_options {
 /* Start a profile. It sees the calling thread's allocations and those of every task from now on; another thread that is
  * in no task joins it after some allocations (when mimalloc next leaves its own fast path, usually within 64 KiB). The
  * child of a fork(2) has no profile: it can start one. Any thread; in a callback it is EBUSY.
- * 0; EINVAL: options or alloc is NULL, the rate is not in (0, 1], the interval is below 8, both or none are given, or the
- * depth is too large; EBUSY: a profile is running, or being stopped. */
+ * 0; EINVAL: options or alloc is NULL, the rate is not in (0, 1], the interval is below 8, both or none are given, or
+ * the depth is too large; EBUSY: a profile is running, or being stopped. */
 STINT_API int stint_memprof_start(const stint_memprof_options *options);
 
 /* Stop the profile: wait for the callbacks that run on other threads, then end what is still followed, with
  * STINT_MEMPROF_STOPPED, on this thread. After it no callback runs or will run. Any thread; interrupts of the calling
  * task wait.
- * 0; EINVAL: no profile is running; EDEADLK: called from a callback (nothing was done); EBUSY: another thread is starting
- * or stopping one. */
+ * 0; EINVAL: no profile is running; EDEADLK: called from a callback (nothing was done); EBUSY: another thread is
+ * starting or stopping one. */
 STINT_API int stint_memprof_stop(void);
 
 STINT_END_DECLS

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * How a C++ task ends: what it returned, what it threw, and how either comes out of it. Part of stint.hpp, which includes
- * it. */
+ * How a C++ task ends: what it returned, what it threw, and how either comes out of it. Part of stint.hpp, which
+ * includes it. */
 #ifndef STINT_OUTCOME_HPP
 #define STINT_OUTCOME_HPP
 
@@ -40,8 +40,8 @@ class Payload
     explicit Payload(const stint_outcome &outcome)
     {
         if (outcome.payload != nullptr)
-            bytes_ = std::make_shared<const std::string>(static_cast<const char *>(outcome.payload),
-                                                         outcome.payload_size);
+            bytes_ =
+                std::make_shared<const std::string>(static_cast<const char *>(outcome.payload), outcome.payload_size);
     }
     /* Whether there is one. */
     explicit operator bool() const noexcept
@@ -86,8 +86,8 @@ class failure : public std::runtime_error
     {
         return outcome_.reason;
     }
-    /* STINT_REASON_FAILED: of a std::system_error the code, of std::bad_alloc ENOMEM, of any other exception -1. For the
-     * other reasons as in stint_outcome. */
+    /* STINT_REASON_FAILED: of a std::system_error the code, of std::bad_alloc ENOMEM, of any other exception -1. For
+     * the other reasons as in stint_outcome. */
     int code() const noexcept
     {
         return outcome_.error;

@@ -3,8 +3,9 @@
  * Loops, reductions and sorting by fork and join (fork.h), inside one task: bounded like it, interrupted with it, and
  * what they allocate is the task's. Any thread; where forks run only in their joins, so does all of this.
  *
- * Splitting is lazy, after Tzannes and others (2010): a range is worked through from its beginning, and halved only when
- * a worker of the pool has asked for work. So a range that nobody else has time for costs hardly more than a loop. */
+ * Splitting is lazy, after Tzannes and others (2010): a range is worked through from its beginning, and halved only
+ * when a worker of the pool has asked for work. So a range that nobody else has time for costs hardly more than a
+ * loop. */
 #ifndef STINT_PARALLEL_H
 #define STINT_PARALLEL_H
 
@@ -18,8 +19,8 @@ typedef int stint_range_fn(size_t begin, size_t end, void *arg);
 /* Call fn for pieces that together are the range, each index once, in no particular order.
  *
  * grain is the number of indices a call gets (fewer at the end of the range): choose it so that a call takes some
- * microseconds; the pieces are then always the same. 0: the library chooses, beginning with 1 and doubling up to a 512th
- * of the range; the pieces then depend on who has time.
+ * microseconds; the pieces are then always the same. 0: the library chooses, beginning with 1 and doubling up to a
+ * 512th of the range; the pieces then depend on who has time.
  *
  * 0, also for an empty range; what a call returned that was not 0 (of several the one of the lowest index; pieces that
  * have not begun by then are left out); EINVAL: fn is NULL; ECANCELED: see stint_join. */

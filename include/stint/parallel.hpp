@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * Loops, reductions and sorting inside a C++ task: stint/parallel.h with lambdas, values of any type, and exceptions. Part
- * of stint.hpp.
+ * Loops, reductions and sorting inside a C++ task: stint/parallel.h with lambdas, values of any type, and exceptions.
+ * Part of stint.hpp.
  *
- * Who throws ends the whole: what has not begun is left out, what runs is waited for, and the exception leaves from here
- * (of several, any). All throw std::system_error too; ECANCELED: the task is being interrupted. grain is that of
+ * Who throws ends the whole: what has not begun is left out, what runs is waited for, and the exception leaves from
+ * here (of several, any). All throw std::system_error too; ECANCELED: the task is being interrupted. grain is that of
  * stint/parallel.h. */
 #ifndef STINT_PARALLEL_HPP
 #define STINT_PARALLEL_HPP
@@ -53,8 +53,8 @@ template <class F> void for_each(std::size_t begin, std::size_t end, F &&functio
 namespace detail
 {
 
-/* An accumulator of the C interface is a pointer to one of these, made when it is first needed. All of them go at the end,
- * whoever throws. */
+/* An accumulator of the C interface is a pointer to one of these, made when it is first needed. All of them go at the
+ * end, whoever throws. */
 template <class T> class accumulators
 {
   public:
@@ -89,9 +89,9 @@ template <class T> class accumulators
 
 } // namespace detail
 
-/* Reduce the range to one value: accumulate(value, begin, end) adds what belongs to a piece to a value that began as a copy
- * of neutral; combine(value, behind) adds another one, which may be moved from, from the range right behind. Must be
- * associative, need not be commutative. */
+/* Reduce the range to one value: accumulate(value, begin, end) adds what belongs to a piece to a value that began as a
+ * copy of neutral; combine(value, behind) adds another one, which may be moved from, from the range right behind. Must
+ * be associative, need not be commutative. */
 template <class T, class Accumulate, class Combine>
 [[nodiscard]] T reduce(std::size_t begin, std::size_t end, const T &neutral, Accumulate &&accumulate, Combine &&combine,
                        std::size_t grain = 0)

@@ -37,8 +37,8 @@ template <class Clock, class Duration> std::uint64_t monotonic(std::chrono::time
 
 } // namespace detail
 
-/* A pool: stint/pool.h. Move-only. A Pool that goes cancels what runs and waits for its workers; in one of its own tasks, or
- * in a callback, it has a thread of its own do that. */
+/* A pool: stint/pool.h. Move-only. A Pool that goes cancels what runs and waits for its workers; in one of its own
+ * tasks, or in a callback, it has a thread of its own do that. */
 class Pool
 {
   public:
@@ -62,8 +62,8 @@ class Pool
         return *this;
     }
 
-    /* Run function() as a task. Throws std::system_error; EAGAIN: the queue is full, wait for something and try again. When
-     * it throws, the function is what it was. */
+    /* Run function() as a task. Throws std::system_error; EAGAIN: the queue is full, wait for something and try again.
+     * When it throws, the function is what it was. */
     template <class F> Future<detail::result<F>> submit(F &&function, const Options &options = Options())
     {
         return detail::submission::put(

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT
  *
- * Nothing may dangle: what a rollback checks before it destroys a task's heap, and how code allocates for the process on
- * purpose.
+ * Nothing may dangle: what a rollback checks before it destroys a task's heap, and how code allocates for the process
+ * on purpose.
  *
  * A library may keep a block that it made in a task where it outlives the task: in a static variable, in a thread-local
  * one, as a thread-specific value. Before a heap is destroyed these roots are scanned for pointers to its live blocks:
  * the writable segments of every module, and the thread-local storage and specific values of the thread that the task
  * ran on. The block that one points into is kept, and the task's blocks that it points to in turn, as a conservative
- * collector would find them (any word that could be an address in a block, also with a type in its upper 16 bits): a leak
- * in place of a dangling pointer. All others go. What is kept is the process's from then on, and stays until somebody frees
- * it: a library that takes it from its list gives it to the next caller, who may be another task, and then it is in use
- * although no root leads to it. stint_roots_kept_bytes tells how much there is.
- * The remedy for what is reported is to let the library make that state outside of tasks, or between stint_keep_begin
- * and stint_keep_end. Pointers in other heaps' blocks are not looked for, nor such as are made of offsets. */
+ * collector would find them (any word that could be an address in a block, also with a type in its upper 16 bits): a
+ * leak in place of a dangling pointer. All others go. What is kept is the process's from then on, and stays until
+ * somebody frees it: a library that takes it from its list gives it to the next caller, who may be another task, and
+ * then it is in use although no root leads to it. stint_roots_kept_bytes tells how much there is. The remedy for what
+ * is reported is to let the library make that state outside of tasks, or between stint_keep_begin and stint_keep_end.
+ * Pointers in other heaps' blocks are not looked for, nor such as are made of offsets. */
 #ifndef STINT_ROOTS_H
 #define STINT_ROOTS_H
 
@@ -46,21 +46,22 @@ typedef struct stint_root {
 
 typedef void stint_root_report_fn(const stint_root *root, void *arg);
 
-/* Be told of every root that keeps something, once a root (of the first 256), and again when more is kept than the limit
- * allows, and whenever that has doubled since it was said. report is called on the thread of the task,
- * after it, outside its scope; it may allocate, and may not run a scope. NULL: nobody is told. Any thread. */
+/* Be told of every root that keeps something, once a root (of the first 256), and again when more is kept than the
+ * limit allows, and whenever that has doubled since it was said. report is called on the thread of the task, after it,
+ * outside its scope; it may allocate, and may not run a scope. NULL: nobody is told. Any thread. */
 STINT_API void stint_roots_set_report(stint_root_report_fn *report, void *arg);
 
 /* Bytes in blocks that roots have kept in this process and nobody has freed yet. Of more than 16,384 blocks at once the
  * others count for good. Any thread. */
 STINT_API size_t stint_roots_kept_bytes(void);
 
-/* How much of that is not worth a word: 64 MiB unless set. Nothing is refused beyond it; the report says so. Any thread. */
+/* How much of that is not worth a word: 64 MiB unless set. Nothing is refused beyond it; the report says so. Any
+ * thread. */
 STINT_API void stint_roots_set_kept_limit(size_t bytes);
 
-/* Between these, blocks come from the process's heap and outlive a rollback: for code that fills a cache on purpose. They
- * are charged to the allocation limit and not to the memory limit; interrupts wait. Nests; calling thread's innermost
- * scope; nothing outside of scopes. */
+/* Between these, blocks come from the process's heap and outlive a rollback: for code that fills a cache on purpose.
+ * They are charged to the allocation limit and not to the memory limit; interrupts wait. Nests; calling thread's
+ * innermost scope; nothing outside of scopes. */
 STINT_API void stint_keep_begin(void);
 STINT_API void stint_keep_end(void);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a pool has done so far, and what it has to do. Each worker counts on cache lines of its own, with plain stores, so
- * that being read costs it nothing and not being read next to nothing. */
+ * What a pool has done so far, and what it has to do. Each worker counts on cache lines of its own, with plain stores,
+ * so that being read costs it nothing and not being read next to nothing. */
 #ifndef STINT_STATISTICS_H
 #define STINT_STATISTICS_H
 
@@ -13,8 +13,8 @@ STINT_BEGIN_DECLS
 #define STINT_NEGLECT_NS UINT64_C(100000000)
 
 typedef struct stint_pool_statistics {
-    /* Tasks that have resolved, by their reason (STINT_REASON_NONE: Ok). A task that was cancelled before it started counts
-     * when its place in the queue is given back, which for plain tasks is when a worker comes past it. */
+    /* Tasks that have resolved, by their reason (STINT_REASON_NONE: Ok). A task that was cancelled before it started
+     * counts when its place in the queue is given back, which for plain tasks is when a worker comes past it. */
     uint64_t outcomes[STINT_REASONS_MAX];
 
     size_t queued;    /* entries of the submission queue and of the workers' own: those of cancelled tasks too */
@@ -24,9 +24,10 @@ typedef struct stint_pool_statistics {
     unsigned running; /* workers that are in the midst of a task, or of a part of one: what a shutdown waits for */
     unsigned asleep;  /* of these, those that sleep: in a blocking region, a wait or a join */
 
-    /* Whether the pool does what there is to do: tasks without account that had waited for so long when they began, while a
-     * worker was idle and none had been woken; and the longest such time of all, in nanoseconds. How long a worker that has
-     * been woken is without a processor does not count: a machine that has too much to do is not the pool's fault. */
+    /* Whether the pool does what there is to do: tasks without account that had waited for so long when they began,
+     * while a worker was idle and none had been woken; and the longest such time of all, in nanoseconds. How long a
+     * worker that has been woken is without a processor does not count: a machine that has too much to do is not the
+     * pool's fault. */
     uint64_t neglected;
     uint64_t longest_neglect_ns;
 
@@ -43,10 +44,9 @@ typedef struct stint_worker_statistics {
     size_t queued;   /* entries of its own queue */
 } stint_worker_statistics;
 
-/* Read a pool, or its worker number index (substitutes come after the pool's own). A snapshot: each number is right by itself, at some moment during the call. A
- * task that started is counted before its future is ready.
- * 0; EINVAL: an argument is NULL, or there is no such worker; EOWNERDEAD: this process was forked from the pool's. Any
- * thread. */
+/* Read a pool, or its worker number index (substitutes come after the pool's own). A snapshot: each number is right by
+ * itself, at some moment during the call. A task that started is counted before its future is ready. 0; EINVAL: an
+ * argument is NULL, or there is no such worker; EOWNERDEAD: this process was forked from the pool's. Any thread. */
 STINT_API int stint_pool_read(const stint_pool *pool, stint_pool_statistics *statistics);
 STINT_API int stint_pool_read_worker(const stint_pool *pool, unsigned index, stint_worker_statistics *statistics);
 

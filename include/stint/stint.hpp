@@ -1,23 +1,24 @@
 /* SPDX-License-Identifier: MIT
  *
- * stint for C++17: tasks that are lambdas, futures that hold their values, and objects that give back what they own. All
- * of it is in headers; programs link the same library. docs/cpp.md is the guide.
+ * stint for C++17: tasks that are lambdas, futures that hold their values, and objects that give back what they own.
+ * All of it is in headers; programs link the same library. docs/cpp.md is the guide.
  *
  *     stint::Pool pool;
  *     auto future = pool.submit([] { return parse(document); }, stint::Options().memory(64 << 20));
  *     Tree tree = future.get();
  *
- * A task ends in one of three ways. It returned: its value, and the memory the value owns, is the caller's. It threw, or
- * passed a limit: get() throws stint::error, with the reason and the exception's message. It was cancelled: get() throws
- * stint::cancelled. In the last two all that it allocated is gone, the exception object too; the message was copied.
+ * A task ends in one of three ways. It returned: its value, and the memory the value owns, is the caller's. It threw,
+ * or passed a limit: get() throws stint::error, with the reason and the exception's message. It was cancelled: get()
+ * throws stint::cancelled. In the last two all that it allocated is gone, the exception object too; the message was
+ * copied.
  *
- * Tasks are interrupted by STINT_UNWIND here unless Options says otherwise: destructors run. With STINT_JUMP they do not:
- * then only what a Guard releases is released, and memory.
+ * Tasks are interrupted by STINT_UNWIND here unless Options says otherwise: destructors run. With STINT_JUMP they do
+ * not: then only what a Guard releases is released, and memory.
  *
  * What is thrown inside a task, in a Fork or in a loop over several threads, leaves from the join or the loop as it is.
  *
- * Waiting, the end of a Mask and of a Guard, and every allocation may be where a task is interrupted. So the destructors
- * of Mask and Guard may throw; a Future's does not, and makes interrupts wait. */
+ * Waiting, the end of a Mask and of a Guard, and every allocation may be where a task is interrupted. So the
+ * destructors of Mask and Guard may throw; a Future's does not, and makes interrupts wait. */
 #ifndef STINT_STINT_HPP
 #define STINT_STINT_HPP
 

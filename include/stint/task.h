@@ -21,30 +21,30 @@ typedef int stint_fn(void *arg, void **value);
 /* The limits of one task. 0 in a field: no such limit.
  *
  * The allocation limit is the idea of Haskell's setAllocationCounter (Marlow 2014): it bounds work, is deterministic,
- * and is exact here: the task is stopped at the first allocation that would pass it, before that allocation is made. The
- * memory limit is that of memprof-limits (Munch-Maccagnoni 2020), per task instead of per process. */
+ * and is exact here: the task is stopped at the first allocation that would pass it, before that allocation is made.
+ * The memory limit is that of memprof-limits (Munch-Maccagnoni 2020), per task instead of per process. */
 typedef struct stint_budget {
     /* Bytes the task may allocate in all; a free gives nothing back. docs/metering.md says how each call is charged. */
     size_t allocation;
 
-    /* Bytes the task may hold at once, as blocks of its heap and of libc's for it; passed by at most max(64 KiB, limit/128). For a task whose
-     * subtasks run on several threads see docs/design.md, of both limits. */
+    /* Bytes the task may hold at once, as blocks of its heap and of libc's for it; passed by at most max(64 KiB,
+     * limit/128). For a task whose subtasks run on several threads see docs/design.md, of both limits. */
     size_t memory;
 
     /* Nanoseconds it may take: from the submission, or from the call of stint_run. Looked at in sample points (at the
-     * latest every 16 KiB that are allocated, or every 128 KiB while that takes less than milliseconds, and at the first
-     * allocation after the time has come) and in stint_checkpoint. */
+     * latest every 16 KiB that are allocated, or every 128 KiB while that takes less than milliseconds, and at the
+     * first allocation after the time has come) and in stint_checkpoint. */
     uint64_t wall_ns;
 
-    /* Nanoseconds of processor time, of the thread it runs on and of those that run its stolen subtasks, each of which is
-     * added when it has ended; so what runs at once may pass the limit by as much each. Looked at like the wall limit, and
-     * by the same signal where the task is preemptible. What the thread does for a task that this one waits for does not
-     * count. UINT64_MAX: only measure it. */
+    /* Nanoseconds of processor time, of the thread it runs on and of those that run its stolen subtasks, each of which
+     * is added when it has ended; so what runs at once may pass the limit by as much each. Looked at like the wall
+     * limit, and by the same signal where the task is preemptible. What the thread does for a task that this one waits
+     * for does not count. UINT64_MAX: only measure it. */
     uint64_t cpu_ns;
 
     /* Nanoseconds it may take from the start of its function, however long it waited before: wall_ns bounds how long
-     * somebody waits for it, run_ns how long it keeps a worker. Of the two deadlines the earlier one holds; looked at in
-     * the same places. For stint_run, which never waits, both count from the call. */
+     * somebody waits for it, run_ns how long it keeps a worker. Of the two deadlines the earlier one holds; looked at
+     * in the same places. For stint_run, which never waits, both count from the call. */
     uint64_t run_ns;
 } stint_budget;
 
@@ -57,13 +57,14 @@ typedef enum stint_on_interrupt {
      * itself; for code that handles that well, such as SQLite. */
     STINT_FAIL = 1,
 
-    /* As STINT_JUMP, but frame by frame: C++ destructors and, in C compiled with -fexceptions, cleanup attributes run on
-     * the way, masked; for C++ (stint.hpp). docs/cpp.md tells all about it. */
+    /* As STINT_JUMP, but frame by frame: C++ destructors and, in C compiled with -fexceptions, cleanup attributes run
+     * on the way, masked; for C++ (stint.hpp). docs/cpp.md tells all about it. */
     STINT_UNWIND = 2,
 } stint_on_interrupt;
 
-/* Which waiting task of a pool is taken first: a high one before a normal one before a low one. But of every 8 tasks that
- * a worker takes at least one is normal, and of every 64 at least one low, where there are any: so none starves. */
+/* Which waiting task of a pool is taken first: a high one before a normal one before a low one. But of every 8 tasks
+ * that a worker takes at least one is normal, and of every 64 at least one low, where there are any: so none
+ * starves. */
 typedef enum stint_priority {
     STINT_PRIORITY_NORMAL = 0,
     STINT_PRIORITY_HIGH,
@@ -85,8 +86,8 @@ typedef struct stint_options {
     const char *name;
 
     /* Also interrupt code that makes no sample points, by a signal (SIGRTMAX - 2) to its thread, where the rules of
-     * interrupt.h allow it. Blocking system calls then return EINTR. The task's own data may be left at any instruction:
-     * only for code that shares nothing it writes. */
+     * interrupt.h allow it. Blocking system calls then return EINTR. The task's own data may be left at any
+     * instruction: only for code that shares nothing it writes. */
     bool preemptible;
 
     /* A ledger that is charged too (account.h); NULL: none. Retained while the task is unresolved. */
@@ -98,11 +99,11 @@ typedef struct stint_options {
     /* For stint_submit; stint_run takes no notice of it. */
     stint_priority priority;
 
-    /* Zero what the task wrote into its blocks before anybody else can get them: the blocks that it frees, and when it is
-     * rolled back all others. Left as they are: what it commits, blocks that libc made for itself and has not freed when the
-     * task ends, blocks made between stint_keep_begin and stint_keep_end, its stack. Scopes
-     * inside it are wiped too. While such a task runs, every free of the process zeroes its block, which costs as much as a
-     * memset of it. */
+    /* Zero what the task wrote into its blocks before anybody else can get them: the blocks that it frees, and when it
+     * is rolled back all others. Left as they are: what it commits, blocks that libc made for itself and has not freed
+     * when the task ends, blocks made between stint_keep_begin and stint_keep_end, its stack. Scopes inside it are
+     * wiped too. While such a task runs, every free of the process zeroes its block, which costs as much as a memset of
+     * it. */
     bool wipe;
 
     unsigned flags; /* of STINT_UNTIMED (below) and STINT_ALLOW_UNMETERED (link.h) */
@@ -128,9 +129,9 @@ typedef struct stint_options {
       false, NULL, NULL, NULL }
 /* clang-format on */
 
-/* In options.flags: nobody asks how long the task took. Where it has no limit of time either, and the process no limit of
- * memory (global.h), its start and end read no clock, which is a good part of what a short task costs where a reading is
- * slow; its usage.wall_ns and queued_ns are 0. Otherwise it changes nothing. */
+/* In options.flags: nobody asks how long the task took. Where it has no limit of time either, and the process no limit
+ * of memory (global.h), its start and end read no clock, which is a good part of what a short task costs where a
+ * reading is slow; its usage.wall_ns and queued_ns are 0. Otherwise it changes nothing. */
 #define STINT_UNTIMED 2U
 
 typedef enum stint_status {
@@ -160,15 +161,15 @@ typedef enum stint_reason {
 typedef struct stint_usage {
     uint64_t allocated; /* bytes charged in all, exact and the same in every run of the same work */
     uint64_t peak;    /* most bytes that were seen held at once: the truth is at most 1/8 and a slack above it, which is
-                           * a 16th of what was allocated, at least 64 KiB and at most 1 MiB */
+                       * a 16th of what was allocated, at least 64 KiB and at most 1 MiB */
     uint64_t samples; /* times the meter left its fast path */
-    uint64_t deferred;    /* sample points at which a due interrupt had to wait */
-    uint64_t kept;        /* bytes of a rolled-back task that were kept because a root leads to them: roots.h */
-    uint64_t open_fds; /* left open by an audited task that was rolled back */
-    uint64_t wall_ns;     /* from the start of the function to its end, to a microsecond; 0: STINT_UNTIMED */
-    uint64_t queued_ns;   /* from the submission to the start; 0 for stint_run, and STINT_UNTIMED */
-    uint64_t cpu_ns;      /* processor time of the thread; 0 unless budget.cpu_ns is set */
-    uint64_t committed;   /* STINT_OK: bytes of blocks that it left allocated, which are the caller's now; otherwise 0 */
+    uint64_t deferred;  /* sample points at which a due interrupt had to wait */
+    uint64_t kept;      /* bytes of a rolled-back task that were kept because a root leads to them: roots.h */
+    uint64_t open_fds;  /* left open by an audited task that was rolled back */
+    uint64_t wall_ns;   /* from the start of the function to its end, to a microsecond; 0: STINT_UNTIMED */
+    uint64_t queued_ns; /* from the submission to the start; 0 for stint_run, and STINT_UNTIMED */
+    uint64_t cpu_ns;    /* processor time of the thread; 0 unless budget.cpu_ns is set */
+    uint64_t committed; /* STINT_OK: bytes of blocks that it left allocated, which are the caller's now; otherwise 0 */
 } stint_usage;
 
 #define STINT_MESSAGE_SIZE 96
@@ -196,22 +197,23 @@ typedef struct stint_outcome {
 } stint_outcome;
 
 /* Run fn(arg) here, on the calling thread, in a scope of its own, and fill *outcome. options may be NULL: no limits.
- * Scopes nest: inside a task or another stint_run the new scope charges every scope around it too, can have no more than
- * what they have left, and its memory is committed into the scope around it. When a scope around it is interrupted, this
- * one ends with it and, in STINT_JUMP, the call does not return.
+ * Scopes nest: inside a task or another stint_run the new scope charges every scope around it too, can have no more
+ * than what they have left, and its memory is committed into the scope around it. When a scope around it is
+ * interrupted, this one ends with it and, in STINT_JUMP, the call does not return.
  *
  * Any thread, any number at once. The function is to leave by returning or, in C++, by an exception. What it has to
- * undo before (guards, hooks, masks, stint_keep_begin, forks) it must have undone: otherwise it has failed, with EINVAL. When
- * a longjmp or setcontext leaves it, or the thread ends in it (pthread_exit, pthread_cancel), it is rolled back, its guards
- * run, and nobody hears of its outcome; not the longjmp where nothing is overridden (stint_malloc_is_overridden). A task of a
- * pool, and a subtask on another worker, cannot be left like that: it fails, with EINVAL, and the worker goes on; but do not
- * jump to a landing on another thread's stack, which nobody can tell from a switch of stacks. docs/debugging.md.
+ * undo before (guards, hooks, masks, stint_keep_begin, forks) it must have undone: otherwise it has failed, with
+ * EINVAL. When a longjmp or setcontext leaves it, or the thread ends in it (pthread_exit, pthread_cancel), it is rolled
+ * back, its guards run, and nobody hears of its outcome; not the longjmp where nothing is overridden
+ * (stint_malloc_is_overridden). A task of a pool, and a subtask on another worker, cannot be left like that: it fails,
+ * with EINVAL, and the worker goes on; but do not jump to a landing on another thread's stack, which nobody can tell
+ * from a switch of stacks. docs/debugging.md.
  *
- * 0: *outcome is filled, whatever the task's status. EINVAL: fn or outcome is NULL, or on_interrupt or flags is no known
- * value. ENOMEM: no memory for this thread's record; ENOTSUP: the program is linked so that stint cannot meter it (link.h),
- * and flags do not allow that, or the mimalloc that the loader found is not one that this library was compiled for
- * (stint_backend_version); EAGAIN: the thread that watches preemptible tasks could not be started;
- * EBUSY: the account has its maximum of running tasks (in these cases fn was not called). */
+ * 0: *outcome is filled, whatever the task's status. EINVAL: fn or outcome is NULL, or on_interrupt or flags is no
+ * known value. ENOMEM: no memory for this thread's record; ENOTSUP: the program is linked so that stint cannot meter it
+ * (link.h), and flags do not allow that, or the mimalloc that the loader found is not one that this library was
+ * compiled for (stint_backend_version); EAGAIN: the thread that watches preemptible tasks could not be started; EBUSY:
+ * the account has its maximum of running tasks (in these cases fn was not called). */
 STINT_API int stint_run(stint_fn *fn, void *arg, const stint_options *options, stint_outcome *outcome);
 
 /* To be returned by a task's function: an error with something to say about it, a message or a struct, that survives
@@ -246,7 +248,8 @@ STINT_API const char *stint_task_name(void);
 
 /* "ok", "error", "cancelled"; and "none", "failed", "allocation-limit", "memory-limit", "deadline", "account",
  * "global-memory-limit", "token",
- * "shutdown", "outer", "tracker", "cpu", "expired", "exception". "unknown" for any other value. Static strings; any thread. */
+ * "shutdown", "outer", "tracker", "cpu", "expired", "exception". "unknown" for any other value. Static strings; any
+ * thread. */
 STINT_API const char *stint_status_name(stint_status status);
 STINT_API const char *stint_reason_name(stint_reason reason);
 

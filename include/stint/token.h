@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * The token: a cancellation flag. Tokens nest: setting one sets all below it. The idea is that of memprof-limits' tokens
- * and of .NET's CancellationToken; here a set token is seen at the very next allocation of each task that has it. */
+ * The token: a cancellation flag. Tokens nest: setting one sets all below it. The idea is that of memprof-limits'
+ * tokens and of .NET's CancellationToken; here a set token is seen at the very next allocation of each task that has
+ * it. */
 #ifndef STINT_TOKEN_H
 #define STINT_TOKEN_H
 
@@ -23,10 +24,10 @@ STINT_API void stint_token_set(stint_token *token);
 /* Whether the token, or one above it, is set. False for NULL. Any thread, also from a signal handler. */
 STINT_API bool stint_token_is_set(const stint_token *token);
 
-/* A file descriptor that becomes readable when the token, or one above it, is set: for poll and epoll. It belongs to the
- * token: do not read, write or close it. The same one at each call.
- * 0; EINVAL: an argument is NULL; ENOMEM; EMFILE or ENFILE: no more descriptors; EAGAIN: the thread that watches tokens
- * could not be started. Any thread; not in signal handlers. */
+/* A file descriptor that becomes readable when the token, or one above it, is set: for poll and epoll. It belongs to
+ * the token: do not read, write or close it. The same one at each call. 0; EINVAL: an argument is NULL; ENOMEM; EMFILE
+ * or ENFILE: no more descriptors; EAGAIN: the thread that watches tokens could not be started. Any thread; not in
+ * signal handlers. */
 STINT_API int stint_token_fd(stint_token *token, int *fd);
 
 /* Take another reference; returns token. NULL is passed through. Any thread. */

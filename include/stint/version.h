@@ -21,10 +21,10 @@ STINT_API const char *stint_version(void);
  * stint_run and stint_pool_create return ENOTSUP. Any thread. */
 STINT_API int stint_backend_version(void);
 
-/* Whether malloc and its family are replaced in this program, so that libraries which know nothing of stint are metered:
- * those whose malloc is bound by the loader, not those with an allocator of their own (docs/linking.md). False in a build
- * that replaces none, and where the program uses another's (link.h): only the stint_malloc family is metered then. Any
- * thread. */
+/* Whether malloc and its family are replaced in this program, so that libraries which know nothing of stint are
+ * metered: those whose malloc is bound by the loader, not those with an allocator of their own (docs/linking.md). False
+ * in a build that replaces none, and where the program uses another's (link.h): only the stint_malloc family is metered
+ * then. Any thread. */
 STINT_API bool stint_malloc_is_overridden(void);
 
 STINT_END_DECLS

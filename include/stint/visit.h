@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a pool is doing right now: its running and its waiting tasks, one by one. For a status page, a debugger's command,
- * a shutdown that takes too long. Numbers only are in statistics.h, and cost nothing to read. */
+ * What a pool is doing right now: its running and its waiting tasks, one by one. For a status page, a debugger's
+ * command, a shutdown that takes too long. Numbers only are in statistics.h, and cost nothing to read. */
 #ifndef STINT_VISIT_H
 #define STINT_VISIT_H
 
@@ -29,15 +29,15 @@ typedef struct stint_task_view {
 /* Called once for each task. False: no more. The view is the caller's until it returns. */
 typedef bool stint_visit_fn(const stint_task_view *view, void *arg);
 
-/* Visit the pool's tasks: first those that run, worker by worker, on each the innermost first; then those that wait, in no
- * order. What is visited is a snapshot, made before the first call: each task in it was running or waiting at some moment
- * during it. visit may do anything, but what it sees may have gone on. A task that is just being moved from one queue to
- * another, or whose submission has not returned, may be left out.
+/* Visit the pool's tasks: first those that run, worker by worker, on each the innermost first; then those that wait, in
+ * no order. What is visited is a snapshot, made before the first call: each task in it was running or waiting at some
+ * moment during it. visit may do anything, but what it sees may have gone on. A task that is just being moved from one
+ * queue to another, or whose submission has not returned, may be left out.
  *
  * While the snapshot is made no task in the process resolves, and no future is freed: some 100 ns for each task of this
  * pool.
- * 0, also when visit has said false; EINVAL: pool or visit is NULL; ENOMEM (visit was not called); EOWNERDEAD: this process
- * was forked from the pool's. Any thread, in tasks too. */
+ * 0, also when visit has said false; EINVAL: pool or visit is NULL; ENOMEM (visit was not called); EOWNERDEAD: this
+ * process was forked from the pool's. Any thread, in tasks too. */
 STINT_API int stint_pool_visit(stint_pool *pool, stint_visit_fn *visit, void *arg);
 
 /* What is told about an overdue task (stint_pool_options.on_overdue). */
@@ -47,8 +47,8 @@ struct stint_overdue_report {
     uint64_t late_ns;     /* since its deadline */
     bool replaced;        /* a substitute has its worker's place: the pool is as wide as it should be */
 
-    /* Where it was: return addresses, the innermost first, for dladdr or a debugger. depth 0: its thread did not answer, as
-     * it does while it waits for a disk, for instance, or the task has just ended. */
+    /* Where it was: return addresses, the innermost first, for dladdr or a debugger. depth 0: its thread did not
+     * answer, as it does while it waits for a disk, for instance, or the task has just ended. */
     void *const *frames;
     size_t depth;
 };

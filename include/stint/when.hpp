@@ -104,8 +104,8 @@ template <class T> std::vector<stint_future *> handles(const std::vector<Future<
 
 } // namespace detail
 
-/* Of futures, or of a vector of them. Throws std::system_error; EINVAL: one of them has no task, or there is none to wait
- * for the first of. */
+/* Of futures, or of a vector of them. Throws std::system_error; EINVAL: one of them has no task, or there is none to
+ * wait for the first of. */
 template <class... T> All when_all(const Future<T> &...futures)
 {
     stint_future *const handles[] = { futures.handle()... };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * libc's own functions are found in libc, in their default versions; what the check of the linking says of this program,
- * which is linked well, and which flags are taken. The ways of linking are in tests/linking. */
+ * libc's own functions are found in libc, in their default versions; what the check of the linking says of this
+ * program, which is linked well, and which flags are taken. The ways of linking are in tests/linking. */
 #include "support.h"
 
 #include <dlfcn.h>

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * What libc makes at its first use and keeps, when that first use is in a task that is rolled back: whoever uses it next finds
- * it whole. Each case runs in processes of its own, in one of which no task runs: so it is known what is right. */
+ * What libc makes at its first use and keeps, when that first use is in a task that is rolled back: whoever uses it
+ * next finds it whole. Each case runs in processes of its own, in one of which no task runs: so it is known what is
+ * right. */
 #include "support.h"
 
 #include <dlfcn.h>

@@ -5,8 +5,8 @@
  * the damage that the case names. So each rule is shown to work, and to be needed. C and C++.
  *
  * In the child, CHECK is what the rule is for: it fails when the damage is done. REQUIRE is what the case builds on: it
- * never fails. What would hang comes after watch(). With --rules the program prints what each case does without its rule:
- * rules.sh makes one table of them. */
+ * never fails. What would hang comes after watch(). With --rules the program prints what each case does without its
+ * rule: rules.sh makes one table of them. */
 #ifndef TESTS_MASKING_H
 #define TESTS_MASKING_H
 

@@ -11,7 +11,7 @@ struct region {
     int threads;
     int error; /* that the task ends with; negative: a thread of the region allocates until it is stopped */
     int sum;
-    int seen;  /* threads */
+    int seen; /* threads */
 };
 
 static int run_region(void *arg, void **value)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * OpenMP in a plugin that a program without it loads, before its tasks or in one: what its runtime allocates is the process's,
- * as in a program that is linked with it. */
+ * OpenMP in a plugin that a program without it loads, before its tasks or in one: what its runtime allocates is the
+ * process's, as in a program that is linked with it. */
 #include "support.h"
 
 #include <dlfcn.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * Duktape: a fresh heap, a small script. Debian builds it without a time-out check, so a script that allocates nothing
- * could not be stopped; this one calls a function of ours now and then. Never STINT_FAIL: when allocations go on failing
- * while it creates a heap, it recurses without end. Keeps nothing outside of its heaps. */
+ * could not be stopped; this one calls a function of ours now and then. Never STINT_FAIL: when allocations go on
+ * failing while it creates a heap, it recurses without end. Keeps nothing outside of its heaps. */
 #include "library.h"
 
 #include <duktape.h>

@@ -13,7 +13,6 @@
 
 #ifdef CHAOS_SWITCHES
 #include "alloc/base/caller.h"
-#include "alloc/base/caller.h"
 #endif
 #include "tally.h"
 #include "watch.h"

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
  * SQLite: a fresh database in memory, filled, indexed and queried. STINT_FAIL is the mode for it: SQLite holds its
- * connection's mutex through every call, so there a jump has to wait until the grace is used up and allocations fail all
- * the same; and it answers a failed allocation by taking back what it has begun. STINT_JUMP is tried too, since nothing
- * outside of the connection knows of a database in memory. */
+ * connection's mutex through every call, so there a jump has to wait until the grace is used up and allocations fail
+ * all the same; and it answers a failed allocation by taking back what it has begun. STINT_JUMP is tried too, since
+ * nothing outside of the connection knows of a database in memory. */
 #include "library.h"
 
 #include <sqlite3.h>

@@ -6,8 +6,8 @@
  * The last error of a thread lies in the thread's state and points to strings, which may be a task's. So it is reset
  * before the task ends, and by a guard when it is interrupted.
  *
- * Not preemptible: its locks are made by hand, of a mutex and a condition. While one of them is held, so is no lock that
- * stint knows of. Nothing that runs here allocates then, but a signal may come at any instruction. */
+ * Not preemptible: its locks are made by hand, of a mutex and a condition. While one of them is held, so is no lock
+ * that stint knows of. Nothing that runs here allocates then, but a signal may come at any instruction. */
 #include "library.h"
 
 #include <libxml/parser.h>

@@ -179,7 +179,8 @@ TEST(a_scope_inside_another_charges_both_accounts)
     stint_account_release(outer);
 }
 
-/* --- Several threads ----------------------------------------------------------------------------------------------- */
+/* --- Several threads
+ * ----------------------------------------------------------------------------------------------- */
 
 struct tenant {
     stint_account *account;

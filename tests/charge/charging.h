@@ -47,7 +47,8 @@ static inline bool wrong(struct charged_task *task, const char *what)
     return false;
 }
 
-/* --- Blocks -------------------------------------------------------------------------------------------------------- */
+/* --- Blocks
+ * -------------------------------------------------------------------------------------------------------- */
 
 static inline void unaccount(struct charged_task *task, struct slot *slot)
 {
@@ -100,7 +101,8 @@ static inline void settle_blocks(struct charged_task *task)
     }
 }
 
-/* --- Steps: true while the task's code goes on ---------------------------------------------------------------------- */
+/* --- Steps: true while the task's code goes on
+ * ---------------------------------------------------------------------- */
 
 static inline size_t any_size(struct charged_task *task, unsigned rare_bits)
 {
@@ -280,7 +282,8 @@ static inline bool step(struct charged_task *task)
     }
 }
 
-/* --- Scopes -------------------------------------------------------------------------------------------------------- */
+/* --- Scopes
+ * -------------------------------------------------------------------------------------------------------- */
 
 static inline int charged_function(void *argument, void **value)
 {

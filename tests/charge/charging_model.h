@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
  * The rules of docs/metering.md written down a second time, for tests: what a task is charged, which allocation is
- * refused, whose limit that is and how each scope ends. It knows nothing of how stint keeps to them. What mimalloc makes
- * of a size is known between two bounds; where that leaves open whether a memory limit is passed, the model says so, and
- * a test asks for something else.
+ * refused, whose limit that is and how each scope ends. It knows nothing of how stint keeps to them. What mimalloc
+ * makes of a size is known between two bounds; where that leaves open whether a memory limit is passed, the model says
+ * so, and a test asks for something else.
  *
  * The model is told of each step before the step is made, and runs ahead to where it ends: so after a jump it already
  * stands in the scope in which the task goes on. */
@@ -27,11 +27,11 @@ struct model_scope {
     size_t allocation; /* the limits; 0: none */
     size_t memory;
     size_t grace;
-    bool fails; /* STINT_FAIL */
+    bool fails;                    /* STINT_FAIL */
     struct model_account *account; /* NULL: none, or a scope further out charges it already, */
     struct model_account *charged; /* as it does from here upwards */
-    uint64_t begin;   /* what had been charged when it opened */
-    uint64_t granted; /* by the account */
+    uint64_t begin;                /* what had been charged when it opened */
+    uint64_t granted;              /* by the account */
     size_t held_least;
     size_t held_most;
     unsigned masks;
@@ -136,7 +136,8 @@ static inline void model_open(struct model *model, struct model_scope scope)
     model->scopes[model->depth++] = scope;
 }
 
-/* --- Limits -------------------------------------------------------------------------------------------------------- */
+/* --- Limits
+ * -------------------------------------------------------------------------------------------------------- */
 
 static inline void model_trip(struct model_scope *scope, stint_reason reason)
 {
@@ -241,7 +242,8 @@ static inline void model_check_memory(struct model *model, const struct model_re
     }
 }
 
-/* --- Interrupts ---------------------------------------------------------------------------------------------------- */
+/* --- Interrupts
+ * ---------------------------------------------------------------------------------------------------- */
 
 /* Each scope's grace, from the innermost out to the last one that has tripped, is drawn on. */
 static inline bool model_draw_grace(struct model *model, uint64_t charge)

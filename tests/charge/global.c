@@ -206,7 +206,8 @@ static void hold_too_much(struct holder *first, struct holder *second)
         assert_int_equal(pthread_join(threads[i], NULL), 0);
 }
 
-/* A victim that the system keeps from running for longer than a tenth of a second is followed by another: then again. */
+/* A victim that the system keeps from running for longer than a tenth of a second is followed by another: then
+ * again. */
 static void hold_too_much_until_one_is_enough(struct holder *first, struct holder *second)
 {
     int tries = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * getline and getdelim give the lines that were written, whatever they are long, however the stream is buffered, in a task
- * and outside. */
+ * getline and getdelim give the lines that were written, whatever they are long, however the stream is buffered, in a
+ * task and outside. */
 #include "support.h"
 
 #define LINES 400

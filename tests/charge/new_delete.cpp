@@ -2,9 +2,9 @@
  *
  * C++: operator new and delete in all their forms, refusals as exceptions, and the containers of the standard library
  * stopped in the middle. */
+#include <csetjmp>
 #include <cstdarg>
 #include <cstddef>
-#include <csetjmp>
 #include <cstdint>
 #include <cstdlib>
 #include <map>
@@ -16,7 +16,8 @@
 #include "test.h"
 #include <stint/stint.h>
 
-namespace {
+namespace
+{
 
 const size_t limit = 64 * 1024;
 
@@ -45,7 +46,7 @@ struct alignas(64) wide {
 int use_every_form()
 {
     int good = 0;
-    const std::align_val_t wide_alignment{64};
+    const std::align_val_t wide_alignment{ 64 };
     void *one = keep(::operator new(10));
     good += one != nullptr;
     ::operator delete(one);
@@ -71,13 +72,13 @@ int use_every_form()
     good += one != nullptr && reinterpret_cast<uintptr_t>(one) % 64 == 0;
     ::operator delete[](one, wide_alignment, std::nothrow);
     one = keep(::operator new(10));
-    ::operator delete(one, std::size_t{10});
+    ::operator delete (one, std::size_t{ 10 });
     one = keep(::operator new[](10));
-    ::operator delete[](one, std::size_t{10});
+    ::operator delete[](one, std::size_t{ 10 });
     one = keep(::operator new(10, wide_alignment));
-    ::operator delete(one, std::size_t{10}, wide_alignment);
+    ::operator delete (one, std::size_t{ 10 }, wide_alignment);
     one = keep(::operator new[](10, wide_alignment));
-    ::operator delete[](one, std::size_t{10}, wide_alignment);
+    ::operator delete[](one, std::size_t{ 10 }, wide_alignment);
     delete keep(new wide);
     delete[] keep(new wide[3]);
     return good;
@@ -119,7 +120,7 @@ template <typename F> void count(refusals &seen, F allocate)
 int try_every_form(void *arg, void **)
 {
     refusals &seen = *static_cast<refusals *>(arg);
-    const std::align_val_t wide_alignment{64};
+    const std::align_val_t wide_alignment{ 64 };
     count(seen, [] { return keep(::operator new(limit + 1)); });
     count(seen, [] { return keep(::operator new(1)); });
     count(seen, [] { return keep(::operator new[](1)); });
@@ -135,7 +136,7 @@ int try_every_form(void *arg, void **)
 TEST(in_fail_mode_new_throws_and_the_nothrow_forms_return_null)
 {
     for (int round = 0; round < 100; round++) {
-        refusals seen = {0, 0, 0};
+        refusals seen = { 0, 0, 0 };
         stint_outcome outcome = run_task(try_every_form, &seen, STINT_FAIL);
         assert_int_equal(outcome.status, STINT_ERROR);
         assert_int_equal(outcome.reason, STINT_REASON_ALLOCATION_LIMIT);
@@ -183,7 +184,7 @@ TEST(the_new_handler_is_called_for_want_of_memory_and_not_for_an_interrupt)
 
     handler_calls = 0;
     std::set_new_handler(count_and_give_up);
-    refusals seen = {0, 0, 0};
+    refusals seen = { 0, 0, 0 };
     run_task(try_every_form, &seen, STINT_FAIL);
     std::set_new_handler(nullptr);
     assert_int_equal(seen.thrown, 5);
@@ -193,7 +194,10 @@ TEST(the_new_handler_is_called_for_want_of_memory_and_not_for_an_interrupt)
 int destroyed;
 
 struct counted {
-    ~counted() { destroyed++; }
+    ~counted()
+    {
+        destroyed++;
+    }
 };
 
 int grow_containers(void *, void **)

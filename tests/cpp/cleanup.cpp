@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Handlers that pthread_cleanup_push has pushed, with <stint/cleanup.h>: each runs once, however its block is left. C++, and
- * C with -fexceptions (cleanup_block.c). */
+ * Handlers that pthread_cleanup_push has pushed, with <stint/cleanup.h>: each runs once, however its block is left.
+ * C++, and C with -fexceptions (cleanup_block.c). */
 #include "trail.h"
 
 #include <stdexcept>

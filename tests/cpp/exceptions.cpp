@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Exceptions that leave what the library calls: functions of tasks, forks, loops, callbacks. None ends the process, each
- * leaves everything as a return would. */
+ * Exceptions that leave what the library calls: functions of tasks, forks, loops, callbacks. None ends the process,
+ * each leaves everything as a return would. */
 #include "trail.h"
 
 #include <atomic>
@@ -69,7 +69,9 @@ TEST(one_out_of_a_task_makes_it_an_error_with_its_message)
         options.on_interrupt = mode;
         assert_thrown(run(options, [] { throw_one(std::runtime_error("no such thing")); }), "no such thing");
         assert_string_equal(trail, "d");
-        assert_thrown(run_in_pool(pool, [] { throw_one(std::logic_error("wrong")); }, options), "wrong");
+        assert_thrown(run_in_pool(
+                          pool, [] { throw_one(std::logic_error("wrong")); }, options),
+                      "wrong");
         assert_string_equal(trail, "d");
         assert_thrown(run(options, [] { throw Virtual(); }), "virtually");
         assert_thrown(run(options, [] { throw 5; }), "an exception of type i");
@@ -132,7 +134,8 @@ TEST(one_out_of_an_inner_scope_stays_in_it)
     assert_string_equal(trail, "123");
 }
 
-/* --- Forks ---------------------------------------------------------------------------------------------------------- */
+/* --- Forks
+ * ---------------------------------------------------------------------------------------------------------- */
 
 std::atomic<int> taken;
 
@@ -147,7 +150,8 @@ void await_thief()
 {
     for (int i = 0; i < 20000 && taken == 0; i++) {
         stint_subtask nothing;
-        stint_fork(&nothing, [](void *, void **) { return 0; }, nullptr);
+        stint_fork(
+            &nothing, [](void *, void **) { return 0; }, nullptr);
         stint_join(&nothing, nullptr);
         usleep(10);
     }
@@ -266,7 +270,8 @@ TEST(forks_are_settled_before_their_frames_go)
     stint_pool_destroy(pool);
 }
 
-/* --- Loops ---------------------------------------------------------------------------------------------------------- */
+/* --- Loops
+ * ---------------------------------------------------------------------------------------------------------- */
 
 struct Loop {
     size_t bad;
@@ -314,7 +319,8 @@ TEST(one_out_of_a_loop_leaves_from_it)
                 limited(0));
             assert_int_equal(caught.status, STINT_OK);
             assert_string_equal(trail, "1");
-            auto uncaught = run_in_pool(pool, [&loop] { stint_for(0, 3000, 1, visit, &loop); }, limited(0));
+            auto uncaught = run_in_pool(
+                pool, [&loop] { stint_for(0, 3000, 1, visit, &loop); }, limited(0));
             assert_thrown(uncaught, "out of a range");
             assert_int_equal(loop.running, 0);
             assert_int_equal(loop.outside, 0);
@@ -324,7 +330,8 @@ TEST(one_out_of_a_loop_leaves_from_it)
     Loop loop{ 1000 };
     int caught = 0;
     try {
-        stint_for(0, 3000, 0, [](size_t, size_t, void *) -> int { throw 1; }, &loop); /* outside of all scopes */
+        stint_for(
+            0, 3000, 0, [](size_t, size_t, void *) -> int { throw 1; }, &loop); /* outside of all scopes */
     } catch (int) {
         caught++;
     }
@@ -379,7 +386,8 @@ TEST(one_out_of_a_comparator_or_a_reduction_leaves_from_it)
     stint_pool_destroy(pool);
 }
 
-/* --- Callbacks ------------------------------------------------------------------------------------------------------ */
+/* --- Callbacks
+ * ------------------------------------------------------------------------------------------------------ */
 
 void note_report(const char *where, const char *what, void *)
 {
@@ -412,7 +420,8 @@ TEST(one_out_of_a_callback_is_reported)
             stint_guard outer;
             stint_guard_push(&outer, note_letter, const_cast<char *>("o"));
             stint_guard inner;
-            stint_guard_push(&inner, [](void *) { throw std::runtime_error("2"); }, nullptr);
+            stint_guard_push(
+                &inner, [](void *) { throw std::runtime_error("2"); }, nullptr);
             try {
                 spend_new();
             } catch (std::bad_alloc &) {

@@ -193,7 +193,8 @@ TEST(tokens_and_deadlines_stop_tasks)
     assert_true(child.is_set());
     assert_false(future.valid());
 
-    assert_int_equal(reason_of([&] { pool.submit(endless, stint::Options().wall(300ms)).get(); }), STINT_REASON_DEADLINE);
+    assert_int_equal(reason_of([&] { pool.submit(endless, stint::Options().wall(300ms)).get(); }),
+                     STINT_REASON_DEADLINE);
     auto third = pool.submit(endless);
     third.cancel();
     third.wait();

@@ -49,7 +49,10 @@ TEST(a_task_starts_at_its_time_and_has_a_value)
     auto never = pool.submit_after(1000h, [] { return 1; });
     never.cancel();
     assert_int_equal(never.outcome().reason(), STINT_REASON_TOKEN);
-    assert_int_equal(pool.submit_after(1ms, [] { return 1; }, stint::Options().wall(0s)).outcome().status(),
+    assert_int_equal(pool.submit_after(
+                             1ms, [] { return 1; }, stint::Options().wall(0s))
+                         .outcome()
+                         .status(),
                      STINT_ERROR);
 }
 
@@ -234,8 +237,12 @@ TEST(a_completion_may_be_asked_for_in_the_options)
     int seen = 0;
     auto options = stint::Options().completions(queue, &seen).discard().run_time(60s);
     pool.submit([] {}, options).detach();
-    pool.submit_after(1ms, [] {}, options).detach();
-    pool.submit_every(1ms, [] { return false; }, options).detach();
+    pool.submit_after(
+            1ms, [] {}, options)
+        .detach();
+    pool.submit_every(
+            1ms, [] { return false; }, options)
+        .detach();
     while (seen < 3) {
         queue.drain([](const stint_completion &completion) {
             *static_cast<int *>(completion.data) += completion.outcome.status == STINT_OK;

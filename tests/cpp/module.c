@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * A C program loads a C++ module for itself (RTLD_LOCAL): only then there is a C++ runtime in the process, and where the
- * program's own symbols are looked up there is none. */
+ * A C program loads a C++ module for itself (RTLD_LOCAL): only then there is a C++ runtime in the process, and where
+ * the program's own symbols are looked up there is none. */
 #include <dlfcn.h>
 
 #include "../support.h"
@@ -52,7 +52,8 @@ static int throw_past_allocations(void *unused, void **value)
     return 0;
 }
 
-/* Before anybody has looked for the module's runtime: what a destructor allocates after the token was set: there an interrupt would lose count of the exception. */
+/* Before anybody has looked for the module's runtime: what a destructor allocates after the token was set: there an
+ * interrupt would lose count of the exception. */
 TEST(its_exception_on_its_way_arrives_first)
 {
     const stint_on_interrupt modes[] = { STINT_JUMP, STINT_UNWIND };

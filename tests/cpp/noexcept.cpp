@@ -275,9 +275,9 @@ NOINLINE void allocate_with_lock_in_destructor()
     } holds;
 }
 
-/* Where the compiler would have the lock stay locked, the code may neither be told nor be left: it goes on. So gcc's, and
- * clang's from version 17 or so on; before, clang's catches what is thrown, gives the lock back and only then ends the
- * process: there it is the task that ends. */
+/* Where the compiler would have the lock stay locked, the code may neither be told nor be left: it goes on. So gcc's,
+ * and clang's from version 17 or so on; before, clang's catches what is thrown, gives the lock back and only then ends
+ * the process: there it is the task that ends. */
 bool ended_early(const char *otherwise)
 {
     assert_true(strcmp(trail, "") == 0 || strcmp(trail, otherwise) == 0);
@@ -331,8 +331,8 @@ TEST(an_inner_scope_is_left_for_its_outer_one)
     }
 }
 
-/* An interrupt that waits for a better place looks for one at each allocation: up to the frame that is in its way. The farther
- * that is, the more of the grace a look takes, and the fewer there are. */
+/* An interrupt that waits for a better place looks for one at each allocation: up to the frame that is in its way. The
+ * farther that is, the more of the grace a look takes, and the fewer there are. */
 unsigned long allocations;
 
 NOINLINE void go_on_allocating()

@@ -260,7 +260,8 @@ TEST(accounts_completions_and_options_do_what_their_c_forms_do)
         for (;;)
             lines.emplace_back(1000, 'x');
     };
-    auto outcome = pool.submit(grows, stint::Options().account(request).priority(STINT_PRIORITY_HIGH).name("grows")).outcome();
+    auto outcome =
+        pool.submit(grows, stint::Options().account(request).priority(STINT_PRIORITY_HIGH).name("grows")).outcome();
     assert_int_equal(outcome.reason(), STINT_REASON_ACCOUNT);
     assert_true(request.usage().allocated > 0);
     assert_int_equal(tenant.usage().started, 1);

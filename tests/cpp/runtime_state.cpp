@@ -18,7 +18,8 @@ std::string formatted()
 {
     std::ostringstream out;
     std::tm time = {};
-    out << 1234567.5 << ' ' << 42 << ' ' << true << ' ' << std::put_money(1234.0L) << ' ' << std::put_time(&time, "%A %x");
+    out << 1234567.5 << ' ' << 42 << ' ' << true << ' ' << std::put_money(1234.0L) << ' '
+        << std::put_time(&time, "%A %x");
     std::wostringstream wide;
     wide << 1234567.5 << L' ' << 42;
     std::istringstream in("77 1.5");
@@ -99,7 +100,8 @@ TEST(what_a_string_grows_by_is_the_tasks)
     assert_int_equal(outcome.reason, STINT_REASON_MEMORY_LIMIT);
 }
 
-/* --- Threads ---------------------------------------------------------------------------------------------------------- */
+/* --- Threads
+ * ---------------------------------------------------------------------------------------------------------- */
 
 int destroyed;
 

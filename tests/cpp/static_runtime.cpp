@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * A program that brings its own C++ runtime (-static-libstdc++) beside the shared library: what the library overrides must
- * not be missing from it. */
+ * A program that brings its own C++ runtime (-static-libstdc++) beside the shared library: what the library overrides
+ * must not be missing from it. */
 #include "trail.h"
 
 #include <stdexcept>

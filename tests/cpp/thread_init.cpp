@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * A task is never left in the constructor of a thread_local variable, which would not be made again on its thread; and what
- * comes after it, in the same function, is interrupted as ever. However it was compiled. */
+ * A task is never left in the constructor of a thread_local variable, which would not be made again on its thread; and
+ * what comes after it, in the same function, is interrupted as ever. However it was compiled. */
 #include "thread_unit.h"
 
 #include <pthread.h>

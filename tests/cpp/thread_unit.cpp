@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Variables of a thread's with constructors, which allocate: see thread_unit.h. NAME says which compilation it is; PART which
- * variables, as a variable that is alone is made in another way than several. */
+ * Variables of a thread's with constructors, which allocate: see thread_unit.h. NAME says which compilation it is; PART
+ * which variables, as a variable that is alone is made in another way than several. */
 #include "thread_unit.h"
 
 #include <stint/stint.hpp>

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * Functions that use thread_local variables for the first time, the same from several compilations of thread_unit.cpp. */
+ * Functions that use thread_local variables for the first time, the same from several compilations of
+ * thread_unit.cpp. */
 #ifndef TESTS_CPP_THREAD_UNIT_H
 #define TESTS_CPP_THREAD_UNIT_H
 
-/* Each returns what the variable's constructor has put there, 42 or 0, and then calls checkpoints without end if asked to. */
+/* Each returns what the variable's constructor has put there, 42 or 0, and then calls checkpoints without end if asked
+ * to. */
 typedef int first_use(bool goes_on);
 struct first_uses {
     const char *unit;

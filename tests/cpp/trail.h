@@ -2,8 +2,8 @@
  *
  * What the tests of STINT_UNWIND share: a trail of letters, what leaves them, and what gets a task interrupted.
  *
- * A failing assertion jumps, and would leave a scope open: tasks leave a trail, and the test asserts afterwards. Capital
- * letters are reached only by code that should have been left. */
+ * A failing assertion jumps, and would leave a scope open: tasks leave a trail, and the test asserts afterwards.
+ * Capital letters are reached only by code that should have been left. */
 #ifndef TESTS_CPP_TRAIL_H
 #define TESTS_CPP_TRAIL_H
 

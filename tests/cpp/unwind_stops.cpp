@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * STINT_UNWIND: where an interrupt waits for a better place, and where it goes on by a jump. Never does the process end. */
+ * STINT_UNWIND: where an interrupt waits for a better place, and where it goes on by a jump. Never does the process
+ * end. */
 #include <mutex>
 #include <stdexcept>
 #include <stdlib.h>

@@ -151,8 +151,8 @@ static void land(struct flight *flight)
 }
 
 /* Both workers are kept busy: the next bomb is launched when the oldest in flight has landed. Returns what memory the
- * process had on average: at one instant it depends on which bombs are in flight and on what mimalloc has not given back
- * yet, and so does the most of many. */
+ * process had on average: at one instant it depends on which bombs are in flight and on what mimalloc has not given
+ * back yet, and so does the most of many. */
 static size_t run(stint_pool *pool, const struct bomb *list, size_t kinds, size_t from, size_t to)
 {
     struct flight flights[IN_FLIGHT] = { 0 };
@@ -179,8 +179,8 @@ TEST(bombs_are_stopped_one_after_the_other_and_leave_nothing)
     size_t before = run(pool, bombs, BOMB_COUNT, 0, window);
     run(pool, bombs, BOMB_COUNT, window, bomb_total - window);
     size_t after = run(pool, bombs, BOMB_COUNT, bomb_total - window, bomb_total);
-    print_message("resident during the first %zu bombs on average %zu KiB, during the last %zu of %zu %zu KiB\n", window,
-                  before / 1024, window, bomb_total, after / 1024);
+    print_message("resident during the first %zu bombs on average %zu KiB, during the last %zu of %zu %zu KiB\n",
+                  window, before / 1024, window, bomb_total, after / 1024);
     assert_true(after < before + 48 * MIB); /* as much as they differ by chance; of 10,000 that is 7 KiB a bomb */
 
     /* Whatever a bomb was stopped in, its library goes on working. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Fork and join: values and errors, every order of joins, where subtasks run, nesting, and what a caller may get wrong. */
+ * Fork and join: values and errors, every order of joins, where subtasks run, nesting, and what a caller may get
+ * wrong. */
 #include "pools.h"
 
 /* Run it on one worker, on two, in a plain scope, and outside of any scope. */
@@ -222,8 +223,8 @@ TEST(a_fork_of_another_thread_is_not_joined)
     stint_pool_destroy(pool);
 }
 
-/* Two subtasks that each wait for the other to have begun: only two threads at once get past. Who waits goes on forking,
- * as an idle worker is served at a fork. */
+/* Two subtasks that each wait for the other to have begun: only two threads at once get past. Who waits goes on
+ * forking, as an idle worker is served at a fork. */
 struct meeting {
     atomic_uint arrived;
     unsigned wanted;

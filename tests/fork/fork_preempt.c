@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Preemptible tasks whose subtasks run elsewhere: an interrupt that one thread finds reaches the others in the middle of
- * code that makes no sample points. */
+ * Preemptible tasks whose subtasks run elsewhere: an interrupt that one thread finds reaches the others in the middle
+ * of code that makes no sample points. */
 #include "support.h"
 
 #include <sched.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Forks that are outstanding when their frames are left: by an interrupt, in each of its ways, and by a return. And what
- * the subtasks of one task share: budget, memory, outcome. */
+ * Forks that are outstanding when their frames are left: by an interrupt, in each of its ways, and by a return. And
+ * what the subtasks of one task share: budget, memory, outcome. */
 #include "swarm.h"
 
 /* --- Interrupts ------------------------------------------------------------------------------------------------- */
@@ -111,7 +111,8 @@ TEST_IN_POOL(a_deadline_ends_the_subtasks_wherever_they_run)
         /* On a busy machine it may pass before one of its subtasks has started. */
         for (options.budget.run_ns = 20000000; atomic_load(&swarm.elsewhere) == 0; options.budget.run_ns *= 2) {
             memset(&swarm, 0, sizeof swarm);
-            assert_outcome(run_in_pool(pool, make_a_swarm, &swarm, &options), STINT_ERROR, STINT_REASON_DEADLINE, ETIMEDOUT);
+            assert_outcome(run_in_pool(pool, make_a_swarm, &swarm, &options), STINT_ERROR, STINT_REASON_DEADLINE,
+                           ETIMEDOUT);
         }
         assert_settled(&swarm, every_way[i]);
     }
@@ -132,7 +133,8 @@ TEST_IN_POOL(a_shutdown_ends_the_subtasks_wherever_they_run)
     }
 }
 
-/* --- Leaving by a return -------------------------------------------------------------------------------------------- */
+/* --- Leaving by a return
+ * -------------------------------------------------------------------------------------------- */
 
 static int leave_forks_behind(void *arg, void **value)
 {
@@ -214,7 +216,8 @@ TEST_IN_POOL(a_task_goes_on_forking_after_an_inner_scope_was_interrupted)
         assert_ok(run_in_pool(pool, go_on_after_an_inner_interrupt, &swarm, NULL));
 }
 
-/* --- What subtasks share -------------------------------------------------------------------------------------------- */
+/* --- What subtasks share
+ * -------------------------------------------------------------------------------------------- */
 
 #define DEPTH 10
 #define BLOCK ((size_t)1000)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Forks of functions with types of their own: the same results and errors as stint_fork and stint_join, wherever they run. */
+ * Forks of functions with types of their own: the same results and errors as stint_fork and stint_join, wherever they
+ * run. */
 #include "pools.h"
 
 STINT_FORKABLE(fib, long, int)
@@ -114,7 +115,8 @@ TEST(what_another_worker_returns_arrives_and_belongs_to_the_task)
     }
 }
 
-/* --- Mixed, deep, and wrong ---------------------------------------------------------------------------------------- */
+/* --- Mixed, deep, and wrong
+ * ---------------------------------------------------------------------------------------- */
 
 static int add_one(void *arg, void **value)
 {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Loops, reductions and sorting: each index once, pieces, order, errors, interrupts, and what a caller may get wrong. */
+ * Loops, reductions and sorting: each index once, pieces, order, errors, interrupts, and what a caller may get
+ * wrong. */
 #include "swarm.h"
 
 #define LENGTH ((size_t)100000)
@@ -197,7 +198,8 @@ TEST_IN_POOL(a_loop_is_bounded_like_its_task)
     }
 }
 
-/* --- Reductions ----------------------------------------------------------------------------------------------------- */
+/* --- Reductions
+ * ----------------------------------------------------------------------------------------------------- */
 
 /* Not commutative: a range of the indices, which only grows by what lies right behind it. */
 struct stretch {
@@ -298,7 +300,8 @@ TEST(a_reduction_begins_as_neutral_and_passes_an_error_on)
     everywhere(reduce_from_nothing, NULL, EILSEQ);
 }
 
-/* --- Sorting -------------------------------------------------------------------------------------------------------- */
+/* --- Sorting
+ * -------------------------------------------------------------------------------------------------------- */
 
 /* By key alone; tag is where the element was, so that a sort that is not stable shows. */
 struct element {

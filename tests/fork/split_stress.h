@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The split deque under load, for split.c and split_long.c: an owner that forks and joins at random, mostly newest first,
- * two thieves, and a bit for each fork that says that it has run. */
+ * The split deque under load, for split.c and split_long.c: an owner that forks and joins at random, mostly newest
+ * first, two thieves, and a bit for each fork that says that it has run. */
 #ifndef TESTS_SPLIT_STRESS_H
 #define TESTS_SPLIT_STRESS_H
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * For tests of interrupted forks: a pool of two workers, and a task with many subtasks, of which one at least is stolen. */
+ * For tests of interrupted forks: a pool of two workers, and a task with many subtasks, of which one at least is
+ * stolen. */
 #ifndef TESTS_SWARM_H
 #define TESTS_SWARM_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * A task that switches to a stack of its own making: what the scope's stack holds cannot be seen from there, so wherever
- * that stack lies the interrupt waits. */
+ * A task that switches to a stack of its own making: what the scope's stack holds cannot be seen from there, so
+ * wherever that stack lies the interrupt waits. */
 #include "support.h"
 
 #include <sys/mman.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The deadline: where it is seen, and that it is not seen before its time. No upper bounds on durations: a machine may be
- * busy. */
+ * The deadline: where it is seen, and that it is not seen before its time. No upper bounds on durations: a machine may
+ * be busy. */
 #include "support.h"
 
 static void nap(uint64_t ns)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Code that leaves frames without a word to them, or ends its thread: whatever lay in those frames (scopes, guards, masks,
- * hooks, forks, callbacks) is ended, and nothing of it is looked at again. */
+ * Code that leaves frames without a word to them, or ends its thread: whatever lay in those frames (scopes, guards,
+ * masks, hooks, forks, callbacks) is ended, and nothing of it is looked at again. */
 #include "support.h"
 
 #include <signal.h>
@@ -196,8 +196,8 @@ static const struct exits {
     int acquired;
     int released;
 } exits[] = {
-    { out_of_use, 1, 1 },       { out_of_acquire, 0, 0 },   { out_of_guards, 0, 2 },        { out_of_a_hook, 0, 0 },
-    { out_of_a_release, 0, 1 }, { out_of_scopes, 0, 1 }, { out_of_nested_scopes, 0, 1 },
+    { out_of_use, 1, 1 },       { out_of_acquire, 0, 0 }, { out_of_guards, 0, 2 },        { out_of_a_hook, 0, 0 },
+    { out_of_a_release, 0, 1 }, { out_of_scopes, 0, 1 },  { out_of_nested_scopes, 0, 1 },
 };
 
 #define EXITS (sizeof exits / sizeof *exits)
@@ -389,8 +389,8 @@ static void run_thread(void *(*function)(void *), void *arg)
     assert_int_equal(pthread_join(thread, NULL), 0);
 }
 
-/* AddressSanitizer takes frames that the end of a thread has unwound for ones that are still there, and then its own for a
- * fault. */
+/* AddressSanitizer takes frames that the end of a thread has unwound for ones that are still there, and then its own
+ * for a fault. */
 static void skip_under_address_sanitizer(void)
 {
 #ifdef __SANITIZE_ADDRESS__

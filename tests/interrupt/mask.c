@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Masks and STINT_FAIL: where an interrupt waits, what may still be allocated there, and how allocations are refused. */
+ * Masks and STINT_FAIL: where an interrupt waits, what may still be allocated there, and how allocations are
+ * refused. */
 #include "support.h"
 
 struct masked {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Misuse of the interface, without debug mode and in it (STINT_DEBUG=1 in the environment). Each kind happens in a process of its
- * own, which tells its outcome by its exit status. Without debug mode nothing is printed; in it there is a line that names
- * the task and what it did. */
+ * Misuse of the interface, without debug mode and in it (STINT_DEBUG=1 in the environment). Each kind happens in a
+ * process of its own, which tells its outcome by its exit status. Without debug mode nothing is printed; in it there is
+ * a line that names the task and what it did. */
 #include "support.h"
 
 #include <signal.h>
@@ -257,14 +257,19 @@ static const struct misuse {
     int error;
     const char *told[PLACES]; /* NULL: not there */
 } misuses[] = {
-    { forget_a_guard, run_and_check, EINVAL, { "returned without popping a guard", "returned without popping a guard" } },
+    { forget_a_guard,
+      run_and_check,
+      EINVAL,
+      { "returned without popping a guard", "returned without popping a guard" } },
     { forget_a_hook, run_and_check, EINVAL, { "returned without popping a hook", "returned without popping a hook" } },
     { forget_a_mask, run_and_check, EINVAL, { "returned without stint_unmask", "returned without stint_unmask" } },
     { forget_a_keep, run_and_check, EINVAL, { "returned without stint_keep_end", "returned without stint_keep_end" } },
     { forget_a_join, run_and_check, EINVAL, { "returned without joining a fork", "returned without joining a fork" } },
     { exit_thread, run_and_check, EINVAL, { NULL, "called pthread_exit, or was cancelled" } },
     { exit_thread, end_thread_and_check, 0, { "its thread ends inside it", NULL } },
-    { return_from_a_guard_s_frame, limit_and_check, ENOMEM,
+    { return_from_a_guard_s_frame,
+      limit_and_check,
+      ENOMEM,
       { "left the frame of a guard without popping it", "left the frame of a guard without popping it" } },
 };
 
@@ -326,7 +331,8 @@ TEST(a_stale_pointer_faults_at_once_and_names_the_task)
             for (int use = 0; use < 2; use++) {
                 struct heard heard = in_a_process(uses[use], lend_a_block, place, sizes[i]);
                 if (!WIFSIGNALED(heard.status))
-                    print_error("%d bytes in %d, use %d: status %x\n%s", sizes[i], place, use, (unsigned)heard.status, heard.text);
+                    print_error("%d bytes in %d, use %d: status %x\n%s", sizes[i], place, use, (unsigned)heard.status,
+                                heard.text);
                 assert_true(WIFSIGNALED(heard.status) && WTERMSIG(heard.status) == SIGSEGV);
                 assert_non_null(strstr(heard.text, " was memory of task " NAME ", which has been rolled back"));
             }
@@ -395,4 +401,3 @@ TEST(heaps_in_quarantine_leave_the_process_most_of_its_mappings)
         assert_outcome(run_task(scatter, NULL, NULL), STINT_ERROR, STINT_REASON_FAILED, EIO);
     assert_in_range(mappings(), 1, 20000); /* of 65530, unless the system is told otherwise */
 }
-

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Preemption: code that makes no sample points is interrupted by a signal, where the rules allow it and nowhere else. */
+ * Preemption: code that makes no sample points is interrupted by a signal, where the rules allow it and nowhere
+ * else. */
 #include "support.h"
 
 #include <signal.h>
@@ -333,8 +334,8 @@ static void *run_deaf(void *outcome)
     return NULL;
 }
 
-/* A thread that gets no processor for a while is as deaf. On a stack this small there is room for a few handlers, one on
- * top of the other, and no more. */
+/* A thread that gets no processor for a while is as deaf. On a stack this small there is room for a few handlers, one
+ * on top of the other, and no more. */
 TEST(signals_do_not_pile_up_on_a_thread_that_cannot_take_them)
 {
     stint_outcome outcome = { .status = STINT_OK };

@@ -8,7 +8,7 @@
 
 TEST(no_signal_is_heard_in_what_the_pool_calls)
 {
-    static const char *const functions[] = { "pthread_mutex_lock", "syscall", "mi_heap_new",
+    static const char *const functions[] = { "pthread_mutex_lock",     "syscall",      "mi_heap_new",
                                              "ck_ec32_wait_pred_slow", "ck_ec32_wake", "_Unwind_Backtrace" };
     unsigned found = 0;
     (void)state;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * A task that has waited for a semaphore which is a lock is not interrupted before it posts it; one that has waited for an
- * event is. */
+ * A task that has waited for a semaphore which is a lock is not interrupted before it posts it; one that has waited for
+ * an event is. */
 #include "support.h"
 
 #include <semaphore.h>

@@ -115,7 +115,8 @@ static int pass_the_limit(void *arg, void **value)
     return 0;
 }
 
-/* Where some lock functions are another's, a lock may seem to be held for ever: then the limit is passed by the grace. */
+/* Where some lock functions are another's, a lock may seem to be held for ever: then the limit is passed by the
+ * grace. */
 static void expect_own_family(unsigned flags, bool locked)
 {
     const stint_options limited = { .budget = { .allocation = LIMIT }, .flags = flags };
@@ -126,8 +127,8 @@ static void expect_own_family(unsigned flags, bool locked)
     EXPECT(sum <= LIMIT || !locked);
 }
 
-/* What libc makes for its caller is freed by the free that the program uses. The one realpath of a program that is linked with
- * stint and loaded behind libc is libc's oldest, which makes no block. */
+/* What libc makes for its caller is freed by the free that the program uses. The one realpath of a program that is
+ * linked with stint and loaded behind libc is libc's oldest, which makes no block. */
 static void expect_that_libc_s_blocks_can_be_freed(bool behind_libc)
 {
     char *copy = strdup("a copy");

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Pools end in the midst of everything: forks, serial queues, delayed tasks and series, groups, compound futures, callbacks
- * that give the last references back, cancellations at any moment. Whatever is under way, the end comes, every future has
- * resolved by then, every callback has returned, and nothing is counted as running any more.
+ * Pools end in the midst of everything: forks, serial queues, delayed tasks and series, groups, compound futures,
+ * callbacks that give the last references back, cancellations at any moment. Whatever is under way, the end comes,
+ * every future has resolved by then, every callback has returned, and nothing is counted as running any more.
  *
  * ending_pools [SECONDS [SEED]]. The seed is told when something is wrong; the order of events is the machine's. */
 #include "random_parts.h"

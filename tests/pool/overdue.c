@@ -129,7 +129,8 @@ static void check_report(stint_fn *fn, stint_deferral deferral)
     assert_true(told.report.task.run_ns >= 7 * MS);
     assert_int_equal(told.report.task.limits.run_ns, 2 * MS);
     if (told.report.depth > 0) { /* a thread that got no processor for a while does not answer */
-        if (stint_malloc_is_overridden() || deferral != STINT_DEFERRAL_FRAME) /* sanitizers have a qsort_r of their own */
+        if (stint_malloc_is_overridden() ||
+            deferral != STINT_DEFERRAL_FRAME) /* sanitizers have a qsort_r of their own */
             assert_string_equal(stint_deferral_name(told.report.task.deferral), stint_deferral_name(deferral));
         assert_true(has_frame_of(&told, spin));
     }
@@ -177,7 +178,7 @@ TEST(tasks_that_end_in_time_are_not_reported)
     stint_pool *pool = make_watched_pool(2, 0, &told);
     for (int i = 0; i < 500; i++)
         take(submit_with(pool, do_nothing, NULL,
-                      (stint_options){ .budget = { .wall_ns = 3600000 * MS, .run_ns = 3600000 * MS } }));
+                         (stint_options){ .budget = { .wall_ns = 3600000 * MS, .run_ns = 3600000 * MS } }));
     struct gate gate = { 0 };
     stint_future *no_deadline = submit_with(pool, gate_hold, &gate, (stint_options){ .name = "no deadline" });
     nanosleep(&(struct timespec){ .tv_nsec = 20000000 }, NULL);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * How many workers a pool has by default, by the affinity mask and by the control group's quota, which stands in made-up
- * systems below a folder of this test's; and where pinned workers run. */
+ * How many workers a pool has by default, by the affinity mask and by the control group's quota, which stands in
+ * made-up systems below a folder of this test's; and where pinned workers run. */
 #include <executor/pool/pool_state.h>
 
 #include "made_up_system.h"

@@ -70,7 +70,8 @@ static int run_next(const stint_outcome *outcome, void *arg, void **value)
 }
 
 /* When anybody's has resolved. */
-static int submit_next(uint64_t *random, stint_pool *pool, void *arg, const stint_options *options, stint_future **future)
+static int submit_next(uint64_t *random, stint_pool *pool, void *arg, const stint_options *options,
+                       stint_future **future)
 {
     stint_future *before = pick(random);
     if (before == NULL)
@@ -258,8 +259,8 @@ static void act(uint64_t *random, unsigned depth)
 
 /* --- The machine -------------------------------------------------------------------------------------------------- */
 
-/* A thread that only sleeps: when it is late, or others have the processors, so may be a worker that is woken, and who waits
- * for that says nothing about the pool. */
+/* A thread that only sleeps: when it is late, or others have the processors, so may be a worker that is woken, and who
+ * waits for that says nothing about the pool. */
 static atomic_ullong latest_ns;
 
 static void *refer(void *unused)
@@ -282,8 +283,8 @@ static uint64_t taken_by_others(void)
     struct timespec own;
     FILE *file = fopen("/proc/stat", "r");
     assert_non_null(file);
-    assert_int_equal(fscanf(file, "cpu %llu %llu %llu %llu %llu %llu %llu %llu", &ticks[0], &ticks[1], &ticks[2], &ticks[3],
-                            &ticks[4], &ticks[5], &ticks[6], &ticks[7]),
+    assert_int_equal(fscanf(file, "cpu %llu %llu %llu %llu %llu %llu %llu %llu", &ticks[0], &ticks[1], &ticks[2],
+                            &ticks[3], &ticks[4], &ticks[5], &ticks[6], &ticks[7]),
                      8);
     fclose(file);
     unsigned long long idle = ticks[3] + ticks[4], sum = 0;
@@ -319,7 +320,8 @@ static void look(struct machine *machine)
     static bool before = true;
     uint64_t sum = neglected();
     uint64_t others = taken_by_others();
-    bool starved = atomic_exchange(&latest_ns, 0) > STINT_NEGLECT_NS / 8 || (int64_t)(others - machine->others) > (int64_t)(30 * MS);
+    bool starved = atomic_exchange(&latest_ns, 0) > STINT_NEGLECT_NS / 8 ||
+                   (int64_t)(others - machine->others) > (int64_t)(30 * MS);
     machine->others = others;
     machine->windows++;
     machine->starved += starved || before;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * An ordinary request, over and over, on pools with default options: it forks two parts; each does some input and output in
- * a blocking region, submits two tasks and waits for the first of them; then the request joins its parts.
+ * An ordinary request, over and over, on pools with default options: it forks two parts; each does some input and
+ * output in a blocking region, submits two tasks and waits for the first of them; then the request joins its parts.
  *
  * requests [SECONDS]: for each number of workers. */
 #include "pools.h"

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * stint_pool_visit: what it shows of tasks that run and wait wherever a task can wait, and that looking harms nobody. */
+ * stint_pool_visit: what it shows of tasks that run and wait wherever a task can wait, and that looking harms
+ * nobody. */
 #include "pools.h"
 
 #define VIEWS 64
@@ -305,8 +306,8 @@ static void *produce(void *arg)
         memset(names[at], 'x', 99);
         names[at][99] = '\0';
         options.name = names[at];
-        if (stint_submit(producer->pool, dice < 8 ? submit_a_child : do_nothing, producer->pool, &options, &window[at]) !=
-            0) {
+        if (stint_submit(producer->pool, dice < 8 ? submit_a_child : do_nothing, producer->pool, &options,
+                         &window[at]) != 0) {
             window[at] = NULL;
             free(names[at]);
         } else if (dice % 3 == 0) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Forks of a process that has pools, while their threads and others allocate: the child can allocate, run tasks, and have
- * pools of its own; its parent's are refused with EOWNERDEAD; and it never hangs. */
+ * Forks of a process that has pools, while their threads and others allocate: the child can allocate, run tasks, and
+ * have pools of its own; its parent's are refused with EOWNERDEAD; and it never hangs. */
 #include <signal.h>
 
 #include "pools.h"
@@ -235,7 +235,8 @@ TEST(a_task_may_fork)
     }
 }
 
-/* --- With subtasks outstanding ------------------------------------------------------------------------------------- */
+/* --- With subtasks outstanding
+ * ------------------------------------------------------------------------------------- */
 
 struct outstanding {
     struct gate gate;

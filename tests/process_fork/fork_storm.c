@@ -10,7 +10,7 @@
 #define PATIENCE 10 /* seconds until a child that hangs is ended */
 #define THREADS 2
 
-static unsigned forks = 150; /* of each test */
+static unsigned forks = 150;  /* of each test */
 static char large[512 << 10]; /* so that a scan of the roots takes long */
 static atomic_bool enough;
 

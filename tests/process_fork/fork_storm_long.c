@@ -310,7 +310,7 @@ struct forking {
     unsigned done;
     unsigned bad;
     atomic_uint *where; /* what the child does; USES: it has a pool. Shared with it */
-    int status; /* of the bad one, which is the last */
+    int status;         /* of the bad one, which is the last */
 };
 
 static int have_a_pool(void)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Every sampled block gets exactly one end; tests/profile/memprof_balance.h has the tasks. memprof_balance_long runs a million. */
+ * Every sampled block gets exactly one end; tests/profile/memprof_balance.h has the tasks. memprof_balance_long runs a
+ * million. */
 #include "memprof_balance.h"
 
 TEST(every_sampled_block_ends_once)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * Every sampled block gets exactly one end. Random tasks of all outcomes on several threads, blocks that other threads
- * free while their task still runs or is just being committed, a tracker that keeps a record of each block's life, and a
- * profile that is started and stopped meanwhile. */
+ * free while their task still runs or is just being committed, a tracker that keeps a record of each block's life, and
+ * a profile that is started and stopped meanwhile. */
 #ifndef TESTS_MEMPROF_BALANCE_H
 #define TESTS_MEMPROF_BALANCE_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Limits of accounts on a pool's tasks: of a living account they can be changed; so many of its tasks may wait; and a slot
- * that is free goes to whoever has waited longest for it, in whatever pool, and to nobody else. */
+ * Limits of accounts on a pool's tasks: of a living account they can be changed; so many of its tasks may wait; and a
+ * slot that is free goes to whoever has waited longest for it, in whatever pool, and to nobody else. */
 #include "pools.h"
 
 static int submit_to(stint_pool *pool, stint_fn *fn, void *arg, stint_account *account, stint_future **future)
@@ -368,7 +368,8 @@ static void *produce(void *arg)
 
 TEST(every_task_resolves_whatever_happens_to_the_limits)
 {
-    stint_pool *pools[2] = { make_pool(.workers = 2, .queue_capacity = 128), make_pool(.workers = 1, .queue_capacity = 128) };
+    stint_pool *pools[2] = { make_pool(.workers = 2, .queue_capacity = 128),
+                             make_pool(.workers = 1, .queue_capacity = 128) };
     stint_account *accounts[ACCOUNTS];
     struct producer producers[PRODUCERS];
     atomic_uint ran = 0;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Whose turn it is: priorities, accounts that take turns, the places in the queue. What is held back is in running_limit.c. One
- * worker that is held at a gate while tasks are submitted makes the order a matter of rules, not of time. */
+ * Whose turn it is: priorities, accounts that take turns, the places in the queue. What is held back is in
+ * running_limit.c. One worker that is held at a gate while tasks are submitted makes the order a matter of rules, not
+ * of time. */
 #include <sys/mman.h>
 
 #include "pools.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Turns by processor time: an account with work for ever gets its share of what the pool's tasks use in all, whatever the
- * others run, and as its weight says. Shares of processor time, so the machine's mood is nothing to them. */
+ * Turns by processor time: an account with work for ever gets its share of what the pool's tasks use in all, whatever
+ * the others run, and as its weight says. Shares of processor time, so the machine's mood is nothing to them. */
 #include <math.h>
 
 #include "pools.h"

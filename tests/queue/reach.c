@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Whatever is queued anywhere is reached in a bounded number of turns, whatever else there is to do. Counted in tasks, not
- * in time. */
+ * Whatever is queued anywhere is reached in a bounded number of turns, whatever else there is to do. Counted in tasks,
+ * not in time. */
 #include "pools.h"
 
 #define TURNS_FOR_OWN 64
@@ -19,7 +19,8 @@ static bool submit_and_forget(stint_fn *fn, void *arg)
     return true;
 }
 
-/* --- Older tasks of a deque whose newest submits itself again ------------------------------------------------------ */
+/* --- Older tasks of a deque whose newest submits itself again
+ * ------------------------------------------------------ */
 
 #define VICTIMS 200
 
@@ -74,7 +75,8 @@ TEST(older_tasks_run_beside_one_that_submits_itself_again)
     }
 }
 
-/* --- A task in the deque of a worker that is busy for long --------------------------------------------------------- */
+/* --- A task in the deque of a worker that is busy for long
+ * --------------------------------------------------------- */
 
 static struct {
     atomic_ulong fillers;

@@ -60,7 +60,7 @@ TEST(the_maximum_of_an_account_above_holds_back_too_in_every_pool)
         accounts[i] = make_account(parent, .running = i == 0 ? 1 : 0);
     for (int i = 0; i < ACCOUNTS * EACH; i++)
         futures[i] = submit_as(pools[i / ACCOUNTS % POOLS], be_inside, &crowd, accounts[i % ACCOUNTS],
-                            i % 3 == 0 ? STINT_PRIORITY_HIGH : STINT_PRIORITY_NORMAL);
+                               i % 3 == 0 ? STINT_PRIORITY_HIGH : STINT_PRIORITY_NORMAL);
     for (int i = 0; i < ACCOUNTS * EACH; i++)
         assert_int_equal(take(futures[i]).status, STINT_OK);
     assert_in_range(atomic_load(&crowd.most), 1, 2);

@@ -9,7 +9,8 @@
 #define LARGEST (300 * KIB)
 #define WINDOW 256 /* tasks that wait or run at once */
 
-/* --- The ledger while tasks run ------------------------------------------------------------------------------------ */
+/* --- The ledger while tasks run
+ * ------------------------------------------------------------------------------------ */
 
 /* The truth, as the tasks count it themselves: what they have been charged lies between the two. */
 static _Atomic uint64_t charged_at_least;
@@ -142,7 +143,8 @@ TEST(the_ledger_is_right_while_tasks_run_and_are_cancelled_and_exact_at_the_end)
     stint_account_release(root);
 }
 
-/* --- Whom a spent account stops ------------------------------------------------------------------------------------ */
+/* --- Whom a spent account stops
+ * ------------------------------------------------------------------------------------ */
 
 #define TASK_BYTES (100 * KIB)
 
@@ -192,8 +194,8 @@ static void assert_all_ok(const struct tenant *tenant, size_t tasks)
     assert_int_equal(usage_of(tenant->account).allocated, tasks * TASK_BYTES);
 }
 
-/* Room for so many tasks: no more end Ok, and fewer only for what a task holds as its grant while all the others come and
- * are refused, and for what those were charged. */
+/* Room for so many tasks: no more end Ok, and fewer only for what a task holds as its grant while all the others come
+ * and are refused, and for what those were charged. */
 static void assert_spent(const struct tenant *tenant, size_t room)
 {
     assert_in_range(tenant->ok, room - WORKERS - WORKERS * GRANT / TASK_BYTES, room);

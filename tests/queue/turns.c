@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The heap of turns against a plain list: random puts, removals of the first and of any, times that are equal, and times
- * that wrap around. */
+ * The heap of turns against a plain list: random puts, removals of the first and of any, times that are equal, and
+ * times that wrap around. */
 #include "support.h"
 
 #include "executor/queue/fair_entry.h"

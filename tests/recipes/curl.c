@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * The recipe for libcurl, as docs/recipes.md gives it: STINT_FAIL, so that the transfer ends by itself and closes what it
- * has opened, and a progress callback that looks whether it is to end. Against a server in this process. Not against a
- * file: when memory fails before the file is open, this version closes descriptor 0. */
+ * The recipe for libcurl, as docs/recipes.md gives it: STINT_FAIL, so that the transfer ends by itself and closes what
+ * it has opened, and a progress callback that looks whether it is to end. Against a server in this process. Not against
+ * a file: when memory fails before the file is open, this version closes descriptor 0. */
 #include "../support.h"
 
 #include <arpa/inet.h>
@@ -84,7 +84,8 @@ struct server {
     pthread_t thread;
 };
 
-/* Serves its clients one after the other, each until it leaves. They are promised more than comes, if it is so wanted. */
+/* Serves its clients one after the other, each until it leaves. They are promised more than comes, if it is so
+ * wanted. */
 static void *serve(void *argument)
 {
     struct server *server = argument;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Memory of threads that have ended. mimalloc lets any heap that needs pages adopt those of ended threads, a task's heap
- * too; destroying that heap must not take the dead thread's blocks along. */
+ * Memory of threads that have ended. mimalloc lets any heap that needs pages adopt those of ended threads, a task's
+ * heap too; destroying that heap must not take the dead thread's blocks along. */
 #include "support.h"
 
 #define THREADS 8
@@ -284,4 +284,3 @@ TEST(what_ended_threads_have_left_goes_as_others_free_it_and_end)
     for (int i = 0; i < LEFT_BY_EACH; i++)
         stint_free(left[i]);
 }
-

@@ -305,7 +305,7 @@ TEST(what_an_interrupt_leaves_is_taken_back_with_no_room_for_a_copy)
     for (size_t i = 0; i < sizeof makers / sizeof *makers; i++) {
         struct work work = { .make = makers[i].make, .error = EIO };
         if (work.make == make_obstack || work.make == make_registers)
-            continue; /* where there is no memory for one libc ends the process, or the test would */
+            continue;                /* where there is no memory for one libc ends the process, or the test would */
         run_task(make, &work, NULL); /* libc's caches are full */
         start_to_count();
         for (uint64_t limit = 16; limit < 6000; limit += limit / 8 + 16) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What libc allocates for a handle that a task opens counts for the task's memory limit; and the handle is closed when the
- * task is rolled back, unless a variable still points to it, and stays open when it is committed. */
+ * What libc allocates for a handle that a task opens counts for the task's memory limit; and the handle is closed when
+ * the task is rolled back, unless a variable still points to it, and stays open when it is committed. */
 #include "handles.h"
 
 /* --- Tasks --- */

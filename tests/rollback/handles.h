@@ -58,7 +58,8 @@ static void *open_glob64(void)
 static void *open_words(void)
 {
     wordexp_t words = { .we_offs = 0 };
-    if (wordexp("one two three", &words, WRDE_NOCMD) != 0 || wordexp("four /etc/*", &words, WRDE_NOCMD | WRDE_APPEND) != 0)
+    if (wordexp("one two three", &words, WRDE_NOCMD) != 0 ||
+        wordexp("four /etc/*", &words, WRDE_NOCMD | WRDE_APPEND) != 0)
         return NULL;
     wordexp("other words", &words, WRDE_NOCMD | WRDE_REUSE);
     return words.we_wordv;

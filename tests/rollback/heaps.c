@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Task heaps that are kept warm and handed on, while committed blocks of earlier tasks lie about: a heap with a live block
- * in it is never handed to another task, nor destroyed after a commit. Blocks are freed on other threads and in other
- * tasks than they were made in, in both directions, while the heaps' own threads go on. */
+ * Task heaps that are kept warm and handed on, while committed blocks of earlier tasks lie about: a heap with a live
+ * block in it is never handed to another task, nor destroyed after a commit. Blocks are freed on other threads and in
+ * other tasks than they were made in, in both directions, while the heaps' own threads go on. */
 #include "support.h"
 
 #include <stdatomic.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * stint_keep_begin and stint_keep_end: what is allocated between them is the process's. It outlives the task, is charged
- * to its allocation limit and not to its memory limit, and no interrupt comes between. */
+ * stint_keep_begin and stint_keep_end: what is allocated between them is the process's. It outlives the task, is
+ * charged to its allocation limit and not to its memory limit, and no interrupt comes between. */
 #include "support.h"
 
 /* What the tasks below leave behind; nothing of it is told by a return value, as these tasks are rolled back. */

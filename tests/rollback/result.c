@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * stint_result_malloc and its family: charged to the task, held by it, valid after an Ok, rolled back otherwise, freed by
- * anybody at any time, in small and in grown tasks and in scopes inside them. */
+ * stint_result_malloc and its family: charged to the task, held by it, valid after an Ok, rolled back otherwise, freed
+ * by anybody at any time, in small and in grown tasks and in scopes inside them. */
 #include "support.h"
 
 struct record {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The scan of roots beside other threads: it has no lock of the loader's while it reads, and modules may go meanwhile. */
+ * The scan of roots beside other threads: it has no lock of the loader's while it reads, and modules may go
+ * meanwhile. */
 #include "support.h"
 
 #include <dlfcn.h>

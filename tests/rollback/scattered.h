@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * Results that are freed in any order, on any thread, long after their tasks: each lies on a random place of a board until
- * another one takes it, or somebody comes by and frees it. So at all times many heaps have a few live blocks, and some
- * block of theirs is just being freed when the thread that made them takes a heap again, gives it up or ends.
- * For scattered.c and scattered_long.c. */
+ * Results that are freed in any order, on any thread, long after their tasks: each lies on a random place of a board
+ * until another one takes it, or somebody comes by and frees it. So at all times many heaps have a few live blocks, and
+ * some block of theirs is just being freed when the thread that made them takes a heap again, gives it up or ends. For
+ * scattered.c and scattered_long.c. */
 #ifndef TESTS_SCATTERED_H
 #define TESTS_SCATTERED_H
 
@@ -120,8 +120,7 @@ static inline void check_scattered(size_t tasks, size_t tasks_a_thread, unsigned
     atomic_store(&board->makers, MAKERS);
     for (unsigned i = 0; i < MAKERS + FREERS; i++) {
         seeds[i] = tasks + size_bits + i;
-        assert_int_equal(
-            pthread_create(&threads[i], NULL, i < MAKERS ? make_in_threads : free_all_over, &seeds[i]), 0);
+        assert_int_equal(pthread_create(&threads[i], NULL, i < MAKERS ? make_in_threads : free_all_over, &seeds[i]), 0);
     }
     for (unsigned i = 0; i < MAKERS + FREERS; i++)
         assert_int_equal(pthread_join(threads[i], NULL), 0);

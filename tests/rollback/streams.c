@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * A stream that a rolled back task left open writes into nothing of anybody's: not into what was the task's block, nor where
- * its variables were; not into the file either. */
+ * A stream that a rolled back task left open writes into nothing of anybody's: not into what was the task's block, nor
+ * where its variables were; not into the file either. */
 #include "support.h"
 
 #include <mntent.h>
@@ -219,12 +219,12 @@ static int open_pipe(void *command, void **value)
 TEST(a_program_that_popen_started_is_told_and_reaped)
 {
     time_t begin = time(NULL);
-    stint_outcome outcome = run_task(open_pipe, (void *)(uintptr_t)"cat > /dev/null", NULL);
+    stint_outcome outcome = run_task(open_pipe, (void *)(uintptr_t) "cat > /dev/null", NULL);
     assert_int_equal(outcome.error, EIO);
     for (int i = 0; i < 1000 && (waitpid(-1, NULL, WNOHANG) != -1 || errno != ECHILD); i++)
         usleep(5000);
     assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
-    outcome = run_task(open_pipe, (void *)(uintptr_t)"exec sleep 10 > /dev/null 2>&1", NULL);
+    outcome = run_task(open_pipe, (void *)(uintptr_t) "exec sleep 10 > /dev/null 2>&1", NULL);
     assert_int_equal(outcome.error, EIO);
     assert_in_range(time(NULL) - begin, 0, 8);
 }
@@ -260,7 +260,8 @@ static int open_table_of_mounts(void *unused, void **value)
 {
     (void)unused;
     (void)value;
-    return setmntent("/etc/passwd", "r") != NULL && freopen("/etc/group", "r", fopen("/etc/passwd", "r")) != NULL ? EIO : 0;
+    return setmntent("/etc/passwd", "r") != NULL && freopen("/etc/group", "r", fopen("/etc/passwd", "r")) != NULL ? EIO
+                                                                                                                  : 0;
 }
 
 TEST(descriptors_do_not_add_up)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a task changed of its thread's locale, signal mask and cancellation is put back when it is rolled back, and stays when
- * it is committed. */
+ * What a task changed of its thread's locale, signal mask and cancellation is put back when it is rolled back, and
+ * stays when it is committed. */
 #include "support.h"
 
 #include <locale.h>

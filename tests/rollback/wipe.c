@@ -31,7 +31,8 @@ static void *make(size_t size)
     return with_secret(stint_malloc(size), size);
 }
 
-/* --- Looking for it ------------------------------------------------------------------------------------------------ */
+/* --- Looking for it
+ * ------------------------------------------------------------------------------------------------ */
 
 #define LOOKED_AT (2 * MIB) /* in blocks of each size */
 #define MOST_LOOKED_AT ((size_t)40000)
@@ -96,7 +97,8 @@ static bool is_found_anywhere(void)
     return look() || in_task || on_thread;
 }
 
-/* --- Leaving it ---------------------------------------------------------------------------------------------------- */
+/* --- Leaving it
+ * ---------------------------------------------------------------------------------------------------- */
 
 static stint_options options_with(bool wipe)
 {
@@ -134,8 +136,8 @@ static bool shows_after(stint_fn *fn, bool wipe)
     return trial.found;
 }
 
-/* Where mimalloc has given the memory back to the system meanwhile, it does not show for that reason; nor does what debug
- * mode has in quarantine. */
+/* Where mimalloc has given the memory back to the system meanwhile, it does not show for that reason; nor does what
+ * debug mode has in quarantine. */
 static bool shows_without_wiping(stint_fn *fn)
 {
     bool shown = false;
@@ -407,7 +409,7 @@ TEST_WITH(what_forked_subtasks_wrote_is_wiped, change_secret, NULL)
     for (int i = 0; i < 8; i++) {
         stint_future *future;
         assert_int_equal(i < 6 ? stint_submit(pool, fork_and_fail, NULL, &options, &future)
-                                : stint_submit(pool, look_in_a_task, &found, NULL, &future),
+                               : stint_submit(pool, look_in_a_task, &found, NULL, &future),
                          0);
         assert_int_equal(stint_future_wait(future, NULL), 0);
         stint_future_release(future);

@@ -13,9 +13,9 @@
 #define SMALLEST_SLACK ((size_t)64 << 10)
 #define LONGEST_FAST ((size_t)128 << 10) /* the fast path allocates no more without a sample point */
 
-/* Before it calls a limit passed, the library gives a task's other threads a moment to be measured: it yields, then sleeps a
- * few times. These stand in the place of libc's, so that the result does not depend on the machine's mood: each of those
- * sleeps is twice as long as the one before. */
+/* Before it calls a limit passed, the library gives a task's other threads a moment to be measured: it yields, then
+ * sleeps a few times. These stand in the place of libc's, so that the result does not depend on the machine's mood:
+ * each of those sleeps is twice as long as the one before. */
 static atomic_bool is_patient;
 static _Thread_local unsigned sleeps;
 

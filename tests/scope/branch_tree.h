@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Random trees of branches, which end in every way that a task can end; afterwards the ledger is balanced, every guard has
- * run once, and no thread keeps anything. */
+ * Random trees of branches, which end in every way that a task can end; afterwards the ledger is balanced, every guard
+ * has run once, and no thread keeps anything. */
 #ifndef STINT_TESTS_BRANCH_TREE_H
 #define STINT_TESTS_BRANCH_TREE_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Scopes inside scopes: an Error belongs to the scope whose limit was passed and to no other; an inner scope has no more
- * than the outer ones have left; what it commits is the outer one's. */
+ * Scopes inside scopes: an Error belongs to the scope whose limit was passed and to no other; an inner scope has no
+ * more than the outer ones have left; what it commits is the outer one's. */
 #include "support.h"
 
 /* One level of a nest: its options, what it does, and what became of it. */

@@ -11,8 +11,8 @@
 #include <stdatomic.h>
 
 #include "alloc/interrupt/boundary.h"
-#include "alloc/scope/subtask.h"
 #include "alloc/interrupt/left_frames.h"
+#include "alloc/scope/subtask.h"
 
 #define BOARD_SLOTS 64
 #define FORKS_MOST 256

@@ -73,7 +73,8 @@ TEST(a_future_arrives_when_it_has_resolved_with_all_that_was_added)
     stint_completions *queue = make_queue();
     struct gate gate = { 0 };
     int data[3];
-    stint_future *futures[3] = { submit(pool, gate_hold, &gate, NULL), submit(pool, give, &data, NULL), submit(pool, give, pool, NULL) };
+    stint_future *futures[3] = { submit(pool, gate_hold, &gate, NULL), submit(pool, give, &data, NULL),
+                                 submit(pool, give, pool, NULL) };
     for (int i = 0; i < 3; i++)
         assert_int_equal(stint_completions_add(queue, futures[i], &data[i]), 0);
     stint_completion completions[4];
@@ -156,8 +157,8 @@ TEST(a_queue_may_go_with_completions_in_it_and_futures_outstanding)
     for (int round = 0; round < 200; round++) {
         stint_completions *queue = make_queue();
         struct gate gate = { 0 };
-        stint_future *futures[4] = { submit(pool, gate_hold, &gate, NULL), submit(pool, give, NULL, NULL), submit(pool, give, NULL, NULL),
-                                     submit(pool, give, NULL, NULL) };
+        stint_future *futures[4] = { submit(pool, gate_hold, &gate, NULL), submit(pool, give, NULL, NULL),
+                                     submit(pool, give, NULL, NULL), submit(pool, give, NULL, NULL) };
         for (int i = 0; i < 4; i++)
             assert_int_equal(stint_completions_add(queue, futures[i], NULL), 0);
         if (round % 2 == 0)

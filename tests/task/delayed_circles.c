@@ -212,8 +212,7 @@ TEST(one_of_two_that_wait_behind_each_other_in_serial_queues_is_told)
     stint_future *futures[2];
     for (int i = 0; i < 2; i++)
         assert_int_equal(stint_serial_create(pool, 0, &crossing.serials[i]), 0);
-    assert_int_equal(
-        stint_serial_submit(crossing.serials[0], wait_behind_the_second, &crossing, NULL, &futures[0]), 0);
+    assert_int_equal(stint_serial_submit(crossing.serials[0], wait_behind_the_second, &crossing, NULL, &futures[0]), 0);
     assert_int_equal(stint_serial_submit(crossing.serials[1], wait_behind_the_first, &crossing, NULL, &futures[1]), 0);
     for (int i = 0; i < 2; i++)
         take_in_time(futures[i]);
@@ -410,7 +409,8 @@ TEST(who_waits_gives_its_place_up)
     for (size_t i = 0; i <= WAITS; i++) {
         struct gate gate = { .entered = 0 };
         stint_pool *held = make_pool(.workers = 1);
-        struct scene scene = { .pool = make_pool(.workers = 1, .substitutes = 1), .wait = i < WAITS ? all_waits[i] : for_a_group_and_a_time };
+        struct scene scene = { .pool = make_pool(.workers = 1, .substitutes = 1),
+                               .wait = i < WAITS ? all_waits[i] : for_a_group_and_a_time };
         atomic_store(&scene.other, submit(held, gate_hold, &gate, NULL));
         assert_int_equal(stint_group_create(&scene.group), 0);
         assert_int_equal(stint_group_add(scene.group, scene.other), 0);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * A task whose deadline passes while it waits resolves then, although every worker is busy; and whatever else happens to
- * tasks with deadlines, each resolves once. */
+ * A task whose deadline passes while it waits resolves then, although every worker is busy; and whatever else happens
+ * to tasks with deadlines, each resolves once. */
 #include "pools.h"
 
 static void assert_expired(stint_future *future)

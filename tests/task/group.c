@@ -79,7 +79,9 @@ TEST(a_group_is_idle_when_all_that_its_tasks_added_have_ended)
 
 TEST(a_task_may_wait_for_a_group_that_only_its_worker_could_run)
 {
-    struct tree tree = { .pool = make_pool(.workers = 1, .substitutes = STINT_NO_SUBSTITUTES), .group = make_group(), .depth = 6 };
+    struct tree tree = { .pool = make_pool(.workers = 1, .substitutes = STINT_NO_SUBSTITUTES),
+                         .group = make_group(),
+                         .depth = 6 };
     stint_future *future;
     stint_outcome outcome;
     assert_int_equal(stint_submit(tree.pool, plant_and_wait, &tree, NULL, &future), 0);

@@ -171,7 +171,8 @@ TEST(compounds_may_be_dropped_while_their_members_resolve)
     stint_pool *pool = make_pool(.workers = 2);
     for (unsigned round = repeats(200); round > 0; round--) {
         struct gate gates[2] = { 0 };
-        stint_future *members[] = { submit(pool, gate_hold, &gates[0], NULL), submit(pool, gate_hold, &gates[1], NULL) };
+        stint_future *members[] = { submit(pool, gate_hold, &gates[0], NULL),
+                                    submit(pool, gate_hold, &gates[1], NULL) };
         pthread_t threads[2];
         for (int i = 0; i < 2; i++)
             assert_int_equal(pthread_create(&threads[i], NULL, make_and_drop, members), 0);

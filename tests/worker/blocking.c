@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Blocking regions: a spare takes the place of a task that sleeps, no more of them than there may be, and gives it back;
- * and regions that are nested, left open, interrupted or nobody's. */
+ * Blocking regions: a spare takes the place of a task that sleeps, no more of them than there may be, and gives it
+ * back; and regions that are nested, left open, interrupted or nobody's. */
 #include "executor/pool/pool_state.h"
 #include "pools.h"
 

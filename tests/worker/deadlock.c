@@ -37,8 +37,8 @@ static int await_next(void *arg, void **value)
     while (atomic_load(&ring->begun) < ring->length)
         gate_nap();
     stint_future *next = await_pointer(&ring->futures[(member->index + 1) % ring->length]);
-    int error = member->timeout_ns == 0 ? stint_future_wait(next, NULL)
-                                        : stint_future_wait_for(next, member->timeout_ns, NULL);
+    int error =
+        member->timeout_ns == 0 ? stint_future_wait(next, NULL) : stint_future_wait_for(next, member->timeout_ns, NULL);
     if (error == EDEADLK)
         atomic_fetch_add(&ring->deadlocks, 1);
     else if (error != 0)
@@ -287,8 +287,9 @@ TEST(who_waits_over_others_makes_way_in_its_account)
         bool all;
         bool beside; /* the accounts are siblings, and what is above them is full */
     } cases[] = {
-        { 0, 0, false, false },           { STINT_NO_SUBSTITUTES, 0, false, false }, { 0, 30000 * MS, false, false },
-        { 0, 0, true, false },            { 0, 0, false, true },                { STINT_NO_SUBSTITUTES, 0, true, true },
+        { 0, 0, false, false },          { STINT_NO_SUBSTITUTES, 0, false, false },
+        { 0, 30000 * MS, false, false }, { 0, 0, true, false },
+        { 0, 0, false, true },           { STINT_NO_SUBSTITUTES, 0, true, true },
         { 0, 30000 * MS, true, true },
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

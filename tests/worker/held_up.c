@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * A thread is held up at any instruction of a submission: of a delayed task that is due and finds no place, while places
- * are made; of one that follows a future, while another thread cancels it. A timer's signal holds the thread up, so that it
- * happens thousands of times a second and not only on a machine that has too much to do. */
+ * A thread is held up at any instruction of a submission: of a delayed task that is due and finds no place, while
+ * places are made; of one that follows a future, while another thread cancels it. A timer's signal holds the thread up,
+ * so that it happens thousands of times a second and not only on a machine that has too much to do. */
 #include <signal.h>
 
 #include "pools.h"
@@ -68,8 +68,8 @@ static int keep_worker(void *begun, void **value)
     return 0;
 }
 
-/* The worker is busy and the queue has no place when the fourth becomes due. True: this thread was held up before that had
- * been seen to. */
+/* The worker is busy and the queue has no place when the fourth becomes due. True: this thread was held up before that
+ * had been seen to. */
 static bool submit_four(stint_pool *pool, stint_serial *serial, timer_t timer, long after_ns, stint_future *futures[4])
 {
     atomic_bool begun = false;
@@ -114,8 +114,8 @@ TEST(a_task_that_is_due_finds_its_place_wherever_its_thread_is_held_up)
 /* --- Cancelled while it is being submitted ------------------------------------------------------------------------ */
 
 struct shared {
-    stint_future *next;          /* as soon as the submission has set it */
-    atomic_uint round;           /* that next is of */
+    stint_future *next; /* as soon as the submission has set it */
+    atomic_uint round;  /* that next is of */
     atomic_bool over;
 };
 

@@ -9,11 +9,11 @@ struct scene {
     stint_pool *other; /* has one worker, which the gate holds */
     struct gate gate;
     stint_future *held;
-    stint_future *later;   /* starts in a year */
-    stint_future *next;    /* starts when the held one has ended */
-    stint_future *due;     /* its turn has come, but there is no place */
-    stint_future *behind;  /* has its turn after that */
-    stint_future *idle;    /* the group's, of which the held one is */
+    stint_future *later;  /* starts in a year */
+    stint_future *next;   /* starts when the held one has ended */
+    stint_future *due;    /* its turn has come, but there is no place */
+    stint_future *behind; /* has its turn after that */
+    stint_future *idle;   /* the group's, of which the held one is */
     stint_group *group;
     stint_serial *serial;
     stint_mutex mutex;
@@ -222,7 +222,8 @@ TEST(a_deadline_ends_every_wait)
         options.preemptible = i / 3 % 2 == 0;
         set_scene(&scene, all_waits[i / 6]);
         stint_pool *pool = make_pool(.workers = 1);
-        /* From the task's start: on a busy machine it would have expired before that. And it may pass before the wait. */
+        /* From the task's start: on a busy machine it would have expired before that. And it may pass before the
+         * wait. */
         for (options.budget.run_ns = 20 * MS; atomic_load(&scene.begun.entered) == 0; options.budget.run_ns *= 2)
             assert_outcome(take_in_time(submit(pool, wait_with_a_guard, &scene, &options)), STINT_ERROR,
                            STINT_REASON_DEADLINE, ETIMEDOUT);
@@ -287,7 +288,8 @@ TEST(a_deadline_ends_a_wait_in_a_plain_scope)
     }
 }
 
-/* Two that wait for each other in two pools, each with a time-out that never comes: no circle, but both have a deadline. */
+/* Two that wait for each other in two pools, each with a time-out that never comes: no circle, but both have a
+ * deadline. */
 struct both {
     stint_future *_Atomic futures[2];
 };
@@ -361,7 +363,7 @@ TEST(a_stolen_subtask_is_interrupted_in_its_wait_like_its_task)
 
 TEST(a_masked_wait_goes_on_and_the_interrupt_comes_after_it)
 {
-    static int (*const waits[])(struct scene *scene) = { in_a_wait, in_a_timed_wait, in_a_wait_for_a_place };
+    static int (*const waits[])(struct scene * scene) = { in_a_wait, in_a_timed_wait, in_a_wait_for_a_place };
     for (size_t i = 0; i < 6; i++) {
         struct scene scene;
         stint_options options = STINT_OPTIONS_INIT;

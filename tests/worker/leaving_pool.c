@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Tasks of a pool, stolen subtasks and callbacks that do not return: by longjmp, pthread_exit, thrd_exit or pthread_cancel. The
- * thread is the pool's and stays; what was left has failed. */
+ * Tasks of a pool, stolen subtasks and callbacks that do not return: by longjmp, pthread_exit, thrd_exit or
+ * pthread_cancel. The thread is the pool's and stays; what was left has failed. */
 #include <threads.h>
 
 #include "pools.h"

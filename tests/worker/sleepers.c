@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Tasks that sleep: whatever they sleep in, others run in their place, and what they have submitted or forked is reached. */
+ * Tasks that sleep: whatever they sleep in, others run in their place, and what they have submitted or forked is
+ * reached. */
 #include "pools.h"
 
 /* --- Places ------------------------------------------------------------------------------------------------------- */
@@ -54,8 +55,8 @@ static int part_that_waits(void *arg, void **value)
     return in_a_wait(scene);
 }
 
-/* The part is taken while the task sleeps in a region, as a worker that is asked shares what it has forked; then the task
- * sleeps in the join. */
+/* The part is taken while the task sleeps in a region, as a worker that is asked shares what it has forked; then the
+ * task sleeps in the join. */
 static int in_a_join(struct scene *scene)
 {
     stint_subtask part;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * stint_yield: others run on the worker between a task's steps, in bounded depth, and never where they could want what the
- * task has. */
+ * stint_yield: others run on the worker between a task's steps, in bounded depth, and never where they could want what
+ * the task has. */
 #include "pools.h"
 
 #define MOST_YIELDS 8

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * What stint_fork and stint_join of stint/fork.h are made of, so that they cost a few instructions where they stand. Nothing
- * here but those two is called by a user: what ends in an underscore changes from one version to the next. On the thread
- * that forks. */
+ * What stint_fork and stint_join of stint/fork.h are made of, so that they cost a few instructions where they stand.
+ * Nothing here but those two is called by a user: what ends in an underscore changes from one version to the next. On
+ * the thread that forks. */
 #ifndef STINT_DETAIL_FORK_H
 #define STINT_DETAIL_FORK_H
 
@@ -33,8 +33,8 @@ extern STINT_API __thread struct stint_forks_ *stint_thread_forks_ __attribute__
 STINT_API int stint_fork_slow_(stint_subtask *subtask, stint_fn *fn, void *arg);
 STINT_API int stint_join_slow_(stint_subtask *subtask, void **value);
 
-/* Whether a place is at a word of the second line or beyond: a relaxed load. gcc would keep an atomic load apart from the
- * comparison, which is one instruction more each time. */
+/* Whether a place is at a word of the second line or beyond: a relaxed load. gcc would keep an atomic load apart from
+ * the comparison, which is one instruction more each time. */
 static inline __attribute__((always_inline)) int stint_fork_reaches_(const size_t *word, size_t place)
 {
 #if defined(__x86_64__) && defined(__LP64__) && defined(__GNUC__) && !defined(__clang__)
@@ -68,7 +68,8 @@ static inline __attribute__((always_inline)) int stint_take_here_(struct stint_f
     size_t place = subtask->place;
     if (__builtin_expect(forks->depth - 1 != place || !stint_fork_reaches_(&forks->floor, place), 0))
         return 0;
-    /* The same as depth - 1, but known since the fork: the processor need not wait for all forks and joins in between. */
+    /* The same as depth - 1, but known since the fork: the processor need not wait for all forks and joins in
+     * between. */
     __asm__("" : "+r"(place));
     forks->depth = place;
     subtask->place = STINT_FORK_JOINED_;
