@@ -332,7 +332,7 @@ __attribute__((constructor(102))) static void prepare(void)
 
 #define KEPT_EMPTY 8 /* so many are not ended though they are empty, until the thread gives back */
 #define LOOKED_AT 4
-#define GRACE_NS UINT64_C(10000000)
+#define GRACE_NS UINT64_C(100000000)
 
 /* --- Is nobody there any more? --- */
 

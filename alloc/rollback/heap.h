@@ -112,10 +112,10 @@ void sti_heap_end_thread(struct sti_thread *thread);
  *
  * For the same reason a heap is empty only when no page is left of those that mimalloc has given up: the last block of
  * one is gone before the page is, and whoever has freed it still works there. And since he has a last look at the
- * heap's record when the page has gone, such a heap is not used again at once: 10 ms is 10^7 times what he needs.
- * Longer would be safer where a processor is shared by many, and takes memory, 100 KiB for each heap that waits: a loop
- * of 9,000 tasks a second, each of which leaves 400 KB that are freed at once, has 15 MiB of them, and would have 90 at
- * 100 ms. */
+ * heap's record when the page has gone, such a heap is not used again at once but 100 ms later. What he does in between
+ * may be a munmap, and he may have to wait for a processor: 10 ms are not enough (test-scattered_long, four at once on
+ * two processors, crashed in 4 of 12 runs; with 100 in none of 89). It takes memory, 100 KiB for each heap that waits:
+ * a loop of 9,000 tasks a second, each of which leaves 400 KB that are freed at once, has 90 MiB of them. */
 
 struct sti_heap;
 

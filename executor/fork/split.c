@@ -13,7 +13,8 @@
  *   share   (owner)  split up      release: a thief that takes one of these places sees the subtask, its place's entry
  *                                  and all that the task wrote before.
  *   take    (owner)  split down    fails if top has passed the place: then it is stolen.
- *   steal   (thief)  top up by 1   acquire.
+ *   steal   (thief)  top up by 1   acquire. A second thief reads the first one's change: read-modify-writes go on with
+ *                                  the release sequence of the owner's, so it sees as much.
  *   forget  (owner)  both down, when the newest forks were stolen and have been joined; and both up over holes. Only
  *                    where top == split: then no thief changes the word, and a store is enough.
  *

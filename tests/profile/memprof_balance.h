@@ -175,8 +175,14 @@ static int run_random_task(void *arg, void **value)
     if (random_below(&task->random, 8) == 0) {
         stint_outcome outcome;
         struct random_task inner = { task->test, random_next(&task->random), task->is_safe, false };
-        if (stint_run(run_random_task, &inner, NULL, &outcome) == 0 && outcome.value != NULL)
-            kept->blocks[0] = (stint_free(kept->blocks[0]), outcome.value); /* and leaves its blocks allocated */
+        if (stint_run(run_random_task, &inner, NULL, &outcome) == 0 && outcome.value != NULL) {
+            struct kept_blocks *inner_kept = outcome.value;
+            bool leaves = random_below(&task->random, 64) == 0; /* its blocks allocated, for good */
+            for (size_t k = 0; k < BALANCE_BLOCKS && !leaves; k++)
+                stint_free(inner_kept->blocks[k]);
+            stint_free(kept->blocks[0]);
+            kept->blocks[0] = inner_kept;
+        }
     }
     *value = kept;
     return 0;

@@ -155,7 +155,8 @@ TEST(ok_values_that_are_freed_leave_nothing)
         assert_ok(outcome);
         assert_int_equal(take_apart(outcome.value), BLOCKS);
     }
-    assert_true(resident() < before + 16 * MIB);
+    /* Of over 1 GiB; retired heaps wait for 0.1 s before they are used again (alloc/rollback/heap.h). */
+    assert_true(resident() < before + 128 * MIB);
 }
 
 /* Lists go from the thread whose tasks make them to one that frees them. */
