@@ -331,8 +331,8 @@ void sti_fair_entry_enter_refused(struct sti_fair_queue *fair_queue, struct sti_
         *own = (struct sti_refused){ .full = full };
         *link = own;
     } else {
-        own->chain = (*link)->substitutes;
-        (*link)->substitutes = own;
+        own->chain = (*link)->spares;
+        (*link)->spares = own;
     }
     fair_entry->own = NULL;
     fair_entry->refused = *link;
@@ -349,8 +349,8 @@ void sti_fair_entry_leave_refused(struct sti_fair_queue *fair_queue, struct sti_
         *refused_link(fair_queue, refused->full) = refused->chain;
         fair_entry->own = refused;
     } else {
-        fair_entry->own = refused->substitutes;
-        refused->substitutes = fair_entry->own->chain;
+        fair_entry->own = refused->spares;
+        refused->spares = fair_entry->own->chain;
     }
 }
 

@@ -22,7 +22,7 @@ struct sti_refused {
     stint_account *full;
     struct sti_turns held[STI_PRIORITIES];
     unsigned count;
-    struct sti_refused *substitutes;
+    struct sti_refused *spares;
     struct sti_refused *chain; /* in the table, or of spares */
 };
 
