@@ -34,10 +34,10 @@
 struct stint_context {
     atomic_uint references;
     void *value;
-    void (*destroy)(void *value);
+    stint_context_destroy_fn *destroy;
 };
 
-int stint_context_create(void *value, void (*destroy)(void *value), stint_context **context)
+int stint_context_create(void *value, stint_context_destroy_fn *destroy, stint_context **context)
 {
     if (context == NULL)
         return EINVAL;

@@ -56,11 +56,11 @@ int stint_fork_slow_(stint_subtask *subtask, stint_fn *fn, void *arg)
 {
     if (subtask == NULL || fn == NULL)
         return EINVAL;
-    subtask->fn = fn;
-    subtask->arg = arg;
+    subtask->fn_ = fn;
+    subtask->arg_ = arg;
     struct sti_worker *worker = sti_worker_current();
     if (worker == NULL || !sti_split_push(&worker->split, subtask)) {
-        subtask->place = STINT_FORK_IN_JOIN_;
+        subtask->place_ = STINT_FORK_IN_JOIN_;
         sti_forks_in_joins++;
         return 0;
     }
@@ -203,8 +203,8 @@ static void end_in_join(void)
 static int run(stint_subtask *subtask, void **value)
 {
     void *result = NULL;
-    subtask->place = STINT_FORK_JOINED_;
-    int code = subtask->fn(subtask->arg, &result);
+    subtask->place_ = STINT_FORK_JOINED_;
+    int code = subtask->fn_(subtask->arg_, &result);
     if (value != NULL)
         *value = result;
     return code;
@@ -212,11 +212,11 @@ static int run(stint_subtask *subtask, void **value)
 
 static int collect(struct sti_worker *worker, stint_subtask *subtask, void **value)
 {
-    const struct sti_offer *offer = await(worker, subtask->place, false);
+    const struct sti_offer *offer = await(worker, subtask->place_, false);
     int code = offer->code;
     if (value != NULL)
         *value = offer->value;
-    subtask->place = STINT_FORK_JOINED_;
+    subtask->place_ = STINT_FORK_JOINED_;
     struct sti_thrown thrown = offer->thrown; /* the place may be another's when it is thrown on */
     stint_checkpoint();
     if (__builtin_expect(thrown.exception != NULL, 0))
@@ -228,33 +228,33 @@ int stint_join_slow_(stint_subtask *subtask, void **value)
 {
     if (subtask == NULL)
         return EINVAL;
-    if (subtask->place == STINT_FORK_IN_JOIN_) {
+    if (subtask->place_ == STINT_FORK_IN_JOIN_) {
         end_in_join();
         return run(subtask, value);
     }
     struct sti_worker *worker = sti_worker_current();
     if (worker == NULL || !sti_split_holds(&worker->split, subtask))
         return stint_is_interrupted() ? ECANCELED : EINVAL; /* settled, or not a fork at all */
-    bool newest = subtask->place == worker->split.forks.depth - 1;
+    bool newest = subtask->place_ == worker->split.forks.depth - 1;
     if (sti_split_is_asked(&worker->split))
-        answer(worker, newest ? subtask->place : worker->split.forks.depth);
-    return sti_split_take(&worker->split, subtask->place) ? run(subtask, value) : collect(worker, subtask, value);
+        answer(worker, newest ? subtask->place_ : worker->split.forks.depth);
+    return sti_split_take(&worker->split, subtask->place_) ? run(subtask, value) : collect(worker, subtask, value);
 }
 
 void stint_fork_drop(stint_subtask *subtask)
 {
     struct sti_worker *worker = sti_worker_current();
-    if (subtask == NULL || subtask->place == STINT_FORK_JOINED_)
+    if (subtask == NULL || subtask->place_ == STINT_FORK_JOINED_)
         return;
-    if (subtask->place != STINT_FORK_IN_JOIN_ && worker != NULL && sti_split_holds(&worker->split, subtask) &&
-        !sti_split_take(&worker->split, subtask->place)) {
-        struct sti_offer *offer = await(worker, subtask->place, true);
+    if (subtask->place_ != STINT_FORK_IN_JOIN_ && worker != NULL && sti_split_holds(&worker->split, subtask) &&
+        !sti_split_take(&worker->split, subtask->place_)) {
+        struct sti_offer *offer = await(worker, subtask->place_, true);
         if (offer->thrown.exception != NULL)
             sti_boundary_drop(&offer->thrown);
     }
-    if (subtask->place == STINT_FORK_IN_JOIN_)
+    if (subtask->place_ == STINT_FORK_IN_JOIN_)
         end_in_join();
-    subtask->place = STINT_FORK_JOINED_;
+    subtask->place_ = STINT_FORK_JOINED_;
 }
 
 /* --- Settling ----------------------------------------------------------------------------------------------------- */

@@ -96,7 +96,7 @@ bool sti_split_push(struct sti_split *split, stint_subtask *subtask)
     struct stint_forks_ *forks = &split->forks;
     if (forks->depth >= STI_SPLIT_CAPACITY)
         return false;
-    subtask->place = forks->depth;
+    subtask->place_ = forks->depth;
     split->forks.places[forks->depth] = subtask;
     forks->depth++;
     return true;
@@ -161,8 +161,8 @@ static void offer(struct sti_split *split, size_t place, struct sti_group *group
 {
     const stint_subtask *subtask = split->forks.places[place];
     struct sti_offer *made = &split->offers[place];
-    made->fn = subtask->fn;
-    made->arg = subtask->arg;
+    made->fn = subtask->fn_;
+    made->arg = subtask->arg_;
     made->task = split->task;
     atomic_store_explicit(&made->group, group, memory_order_relaxed);
     atomic_store_explicit(&made->thief, NULL, memory_order_relaxed);
@@ -204,8 +204,8 @@ bool sti_split_share_all(struct sti_split *split, struct sti_group *group)
 
 bool sti_split_holds(const struct sti_split *split, const stint_subtask *subtask)
 {
-    return subtask->place >= split->base && subtask->place < split->forks.depth &&
-           split->forks.places[subtask->place] == subtask;
+    return subtask->place_ >= split->base && subtask->place_ < split->forks.depth &&
+           split->forks.places[subtask->place_] == subtask;
 }
 
 /* The places of holes that have nothing newer above them are free again. */

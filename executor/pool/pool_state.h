@@ -59,8 +59,8 @@ struct stint_pool {
     struct sti_worker *workers;       /* and room for the substitutes: sti_pool_slots */
     bool holds_near_limit;            /* hold_near_memory_limit */
     struct sti_processors processors; /* the workers of a pinned pool have one each; mask NULL: it is not pinned */
-    void (*worker_begins)(void *worker_data, unsigned index);
-    void (*worker_ends)(void *worker_data, unsigned index);
+    stint_worker_fn *worker_begins;
+    stint_worker_fn *worker_ends;
     void *worker_data;
     stint_token stop; /* set when cancelling; every running task's scope looks at it */
     char name[STI_THREAD_NAME_SIZE];

@@ -357,7 +357,7 @@ static void begin(struct sti_worker *worker)
     sti_worker_own = worker;
 }
 
-static void tell_application(const struct sti_worker *worker, void (*function)(void *worker_data, unsigned index))
+static void tell_application(const struct sti_worker *worker, stint_worker_fn *function)
 {
     if (function == NULL)
         return;

@@ -20,12 +20,15 @@
 
 STINT_BEGIN_DECLS
 
+/* Gives back what a context's value owns. As a callback of stint_future_then it must not block, and must return. */
+typedef void stint_context_destroy_fn(void *value);
+
 /* Make a context of this value, of which the caller owns one reference. When the last one is given back, destroy(value)
  * is called (NULL: nothing is), on the thread that does, in no task's scope: as a callback of stint_future_then it must
  * not block, and must return. The value must be the process's memory, not a task's that might be rolled back: where a
  * task makes it, between stint_keep_begin and stint_keep_end (roots.h).
  * 0; EINVAL: context is NULL; ENOMEM. Any thread. */
-STINT_API int stint_context_create(void *value, void (*destroy)(void *value), stint_context **context);
+STINT_API int stint_context_create(void *value, stint_context_destroy_fn *destroy, stint_context **context);
 
 /* Its value; NULL for NULL. Any thread. */
 STINT_API void *stint_context_value(const stint_context *context);

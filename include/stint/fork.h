@@ -32,9 +32,9 @@ STINT_BEGIN_DECLS
 /* A fork that has not been joined: in the caller's frame, where it must stay until then. Its fields are the
  * library's. */
 typedef struct stint_subtask {
-    stint_fn *fn;
-    void *arg;
-    size_t place; /* among the thread's forks, or one of STINT_FORK_... */
+    stint_fn *fn_;
+    void *arg_;
+    size_t place_; /* among the thread's forks, or one of STINT_FORK_... */
 } stint_subtask;
 
 /* Fork fn(arg): from now until the join, any worker of the pool may run it. What it reads must have been written

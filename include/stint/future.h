@@ -61,9 +61,9 @@ STINT_API int stint_future_then(stint_future *future, stint_callback_fn *callbac
 
 /* The record of a callback that can be taken back, in the caller's memory. Its fields are the library's. */
 typedef struct stint_continuation {
-    void *fields[4];
-    stint_callback_fn *callback;
-    void *arg;
+    void *fields_[4];
+    stint_callback_fn *callback_;
+    void *arg_;
 } stint_continuation;
 
 /* As stint_future_then, but with a record of the caller's: so it needs no memory, and can be taken back. The record

@@ -21,18 +21,21 @@
 
 STINT_BEGIN_DECLS
 
+/* What a guard does; see stint_guard_push. */
+typedef void stint_guard_fn(void *arg);
+
 /* A release action, on the caller's stack frame. Its fields are the library's. */
 typedef struct stint_guard {
-    void (*release)(void *arg);
-    void *arg;
-    struct stint_guard *below;
-    uint64_t order;
-    uintptr_t check;
+    stint_guard_fn *release_;
+    void *arg_;
+    struct stint_guard *below_;
+    uint64_t order_;
+    uintptr_t check_;
 } stint_guard;
 
 /* Push a guard: if the scope is interrupted by a jump before the matching pop, release(arg) runs, masked, newest guard
  * first, while the frame is still there. The guard must be popped before its frame returns. release may be NULL. */
-STINT_API void stint_guard_push(stint_guard *guard, void (*release)(void *arg), void *arg);
+STINT_API void stint_guard_push(stint_guard *guard, stint_guard_fn *release, void *arg);
 
 /* Take the guard off again and, if run is true, call its release, masked. A guard that is not on the list, because it
  * has been popped or has run, is left alone and not run: a release runs once at most. */

@@ -85,14 +85,17 @@ STINT_API int stint_module_protect(const char *name);
  * ENOMEM. */
 STINT_API int stint_module_keep(const char *name);
 
+/* What a hook does; see stint_hook_push. */
+typedef void stint_hook_fn(void *arg);
+
 /* How a task that sits in somebody else's loop, or sleeps in a system call, is told to stop. On the caller's stack
  * frame. */
 typedef struct stint_hook {
-    void (*function)(void *arg);
-    void *arg;
-    struct stint_hook *below;
-    bool fired;
-    uintptr_t check;
+    stint_hook_fn *function_;
+    void *arg_;
+    struct stint_hook *below_;
+    bool fired_;
+    uintptr_t check_;
 } stint_hook;
 
 /* Have function(arg) called, once, when the scope is tripped: set a flag (sqlite3_interrupt), write a byte into a pipe,
@@ -102,7 +105,7 @@ typedef struct stint_hook {
  * it. A task that returns with a hook that it has not popped has failed, with EINVAL.
  * 0 (outside a scope too, where nothing will call it); EINVAL: hook or function is NULL; EAGAIN: the thread that
  * watches could not be started. */
-STINT_API int stint_hook_push(stint_hook *hook, void (*function)(void *arg), void *arg);
+STINT_API int stint_hook_push(stint_hook *hook, stint_hook_fn *function, void *arg);
 
 /* Take the hook off again. After this its function is not running and will not run. NULL does nothing. */
 STINT_API void stint_hook_pop(stint_hook *hook);

@@ -54,6 +54,19 @@ typedef enum stint_memprof_end {
     STINT_MEMPROF_STOPPED,     /* nothing: it lives on, and stint_memprof_stop has ended its following */
 } stint_memprof_end;
 
+/* A sampled block was made, on this thread. Returns the user's metadata, with which it is followed; NULL: do not follow
+ * it; STINT_MEMPROF_INTERRUPT: neither, and interrupt the innermost task at its next safe point with
+ * STINT_REASON_TRACKER (outside of tasks, as NULL). */
+typedef void *stint_memprof_alloc_fn(const stint_memprof_allocation *allocation, void *arg);
+
+/* The block's task ended Ok, and the block lives on in the process's heap. Returns the metadata from now on; NULL: do
+ * not follow it any more, and no dealloc comes. On the thread that ran the task. */
+typedef void *stint_memprof_promote_fn(void *metadata, void *arg);
+
+/* The block's end: its metadata is not used any more after this. STINT_MEMPROF_FREED: on the thread that frees it,
+ * before the memory can be used again; if it is freed while promote runs, after that and there. */
+typedef void stint_memprof_dealloc_fn(void *metadata, stint_memprof_end end, void *arg);
+
 /* The user's part. A block that alloc follows gets exactly one dealloc, and before that one promote if it is in a
  * task's heap that is committed first.
  *
@@ -63,19 +76,9 @@ typedef enum stint_memprof_end {
  * stdio or the loader, and take no lock that is also held around a metered allocation. They must return, and may not
  * run a task. What a callback frees has its dealloc after the callback's end. */
 typedef struct stint_memprof_tracker {
-    /* A sampled block was made, on this thread. Returns the user's metadata, with which it is followed; NULL: do not
-     * follow it; STINT_MEMPROF_INTERRUPT: neither, and interrupt the innermost task at its next safe point with
-     * STINT_REASON_TRACKER (outside of tasks, as NULL). */
-    void *(*alloc)(const stint_memprof_allocation *allocation, void *arg);
-
-    /* Its task ended Ok, and the block lives on in the process's heap. Returns the metadata from now on; NULL: do not
-     * follow it any more, and no dealloc comes. On the thread that ran the task. May be NULL: as if it returned
-     * metadata. */
-    void *(*promote)(void *metadata, void *arg);
-
-    /* The block's end: nothing of it is used any more after this. FREED: on the thread that frees it, before the memory
-     * can be used again; if it is freed while promote runs, after that and there. May be NULL. */
-    void (*dealloc)(void *metadata, stint_memprof_end end, void *arg);
+    stint_memprof_alloc_fn *alloc;
+    stint_memprof_promote_fn *promote; /* may be NULL: as if it returned metadata */
+    stint_memprof_dealloc_fn *dealloc; /* may be NULL */
 } stint_memprof_tracker;
 
 /* What alloc returns to interrupt the task: with it users write limits of their own, such as so many blocks of a size

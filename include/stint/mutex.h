@@ -34,12 +34,12 @@ STINT_BEGIN_DECLS
 
 /* Its fields are the library's. */
 typedef struct stint_mutex {
-    pthread_mutex_t lock;
-    uintptr_t holder;
-    struct stint_mutex *below;
-    struct stint_mutex **link;
-    uint64_t order;
-    int condition;
+    pthread_mutex_t lock_;
+    uintptr_t holder_;
+    struct stint_mutex *below_;
+    struct stint_mutex **link_;
+    uint64_t order_;
+    int condition_;
 } stint_mutex;
 
 /* Make a mutex that nobody holds. 0; EINVAL: mutex is NULL; ENOMEM, EAGAIN: as pthread_mutex_init. */

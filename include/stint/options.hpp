@@ -398,8 +398,7 @@ class PoolOptions
         return *this;
     }
     /* Called on the thread of each worker and substitute as it begins and as it ends; either may be NULL. */
-    PoolOptions &tell(void (*begins)(void *data, unsigned index), void (*ends)(void *data, unsigned index),
-                      void *data = nullptr) noexcept
+    PoolOptions &tell(stint_worker_fn *begins, stint_worker_fn *ends, void *data = nullptr) noexcept
     {
         options_.worker_begins = begins;
         options_.worker_ends = ends;

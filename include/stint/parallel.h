@@ -26,18 +26,21 @@ typedef int stint_range_fn(size_t begin, size_t end, void *arg);
  * have not begun by then are left out); EINVAL: fn is NULL; ECANCELED: see stint_join. */
 STINT_API int stint_for(size_t begin, size_t end, size_t grain, stint_range_fn *fn, void *arg);
 
+/* Add what belongs to begin <= i < end, which is not empty, to the accumulator. 0, or an error that ends the whole
+ * reduction. */
+typedef int stint_accumulate_fn(size_t begin, size_t end, void *accumulator, void *arg);
+
+/* Add to an accumulator what another one got from the range right behind. Must be associative, need not be commutative.
+ * How often it is called, and on what pieces, depends on who has time: floating-point sums may differ in their last
+ * digits. */
+typedef void stint_combine_fn(void *accumulator, const void *behind, void *arg);
+
 /* How to reduce a range to one value, in an accumulator of so many bytes. */
 typedef struct stint_reduction {
     size_t size;
     const void *neutral; /* what an accumulator begins as; NULL: zero bytes */
-
-    /* Add what belongs to begin <= i < end. 0, or an error that ends the whole reduction. */
-    int (*accumulate)(size_t begin, size_t end, void *accumulator, void *arg);
-
-    /* Add what another accumulator got from the range right behind. Must be associative, need not be commutative. How
-     * often it is called, and on what pieces, depends on who has time: floating-point sums may differ in their last
-     * digits. */
-    void (*combine)(void *accumulator, const void *behind, void *arg);
+    stint_accumulate_fn *accumulate;
+    stint_combine_fn *combine;
 } stint_reduction;
 
 /* Reduce the range into *result, which is overwritten. grain as for stint_for. Accumulators of more than 256 bytes are

@@ -19,6 +19,9 @@ typedef struct stint_pool stint_pool;
 typedef struct stint_overdue_report stint_overdue_report;
 typedef void stint_overdue_fn(const stint_overdue_report *report, void *arg);
 
+/* Called on the thread of a worker or a substitute: stint_pool_options.worker_begins and worker_ends. */
+typedef void stint_worker_fn(void *worker_data, unsigned index);
+
 typedef struct stint_pool_options {
     /* Worker threads; 0: one for each processor that the calling thread may run on, but no more than the quota of its
      * control group pays for (cpu.max, rounded up). At most 1024. */
@@ -64,8 +67,8 @@ typedef struct stint_pool_options {
      * keeps for each thread, a profiler's registration, a priority. In no task's scope; like a callback they must not
      * wait for a future or shut a pool down (EDEADLK), and must return. NULL: nothing is called. stint_pool_create may
      * have returned before a worker begins; when stint_pool_shutdown returns 0 all have ended. */
-    void (*worker_begins)(void *worker_data, unsigned index);
-    void (*worker_ends)(void *worker_data, unsigned index);
+    stint_worker_fn *worker_begins;
+    stint_worker_fn *worker_ends;
     void *worker_data;
 } stint_pool_options;
 

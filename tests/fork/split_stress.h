@@ -59,16 +59,16 @@ static void *stress_steal(void *argument)
 static void stress_fork(struct stress *stress, size_t number)
 {
     stint_subtask *subtask = &stress->subtasks[stress->split.forks.depth];
-    subtask->arg = (void *)(uintptr_t)number;
+    subtask->arg_ = (void *)(uintptr_t)number;
     assert_true(sti_split_push(&stress->split, subtask));
 }
 
 /* 1: it was taken back and run here; 0: a thief ran it. */
 static size_t stress_join(struct stress *stress, const stint_subtask *subtask)
 {
-    size_t place = subtask->place;
+    size_t place = subtask->place_;
     if (sti_split_take(&stress->split, place)) {
-        stress_run(stress, subtask->arg);
+        stress_run(stress, subtask->arg_);
         return 1;
     }
     while (atomic_load_explicit(&stress->split.offers[place].state, memory_order_acquire) != STI_OFFER_ENDED)

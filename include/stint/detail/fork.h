@@ -52,9 +52,9 @@ static inline __attribute__((always_inline)) int stint_fork_here_(struct stint_f
     size_t depth = forks->depth;
     if (__builtin_expect(stint_fork_reaches_(&forks->limit, depth), 0))
         return stint_fork_slow_(subtask, fn, arg);
-    subtask->fn = fn;
-    subtask->arg = arg;
-    subtask->place = depth;
+    subtask->fn_ = fn;
+    subtask->arg_ = arg;
+    subtask->place_ = depth;
     forks->places[depth] = subtask;
     /* An interrupt by a signal finds the entry whole, or does not find it. */
     __atomic_signal_fence(__ATOMIC_RELEASE);
@@ -65,14 +65,14 @@ static inline __attribute__((always_inline)) int stint_fork_here_(struct stint_f
 /* Take the newest fork back, to call its function. False: it has to be joined slowly. */
 static inline __attribute__((always_inline)) int stint_take_here_(struct stint_forks_ *forks, stint_subtask *subtask)
 {
-    size_t place = subtask->place;
+    size_t place = subtask->place_;
     if (__builtin_expect(forks->depth - 1 != place || !stint_fork_reaches_(&forks->floor, place), 0))
         return 0;
     /* The same as depth - 1, but known since the fork: the processor need not wait for all forks and joins in
      * between. */
     __asm__("" : "+r"(place));
     forks->depth = place;
-    subtask->place = STINT_FORK_JOINED_;
+    subtask->place_ = STINT_FORK_JOINED_;
     return 1;
 }
 
@@ -91,7 +91,7 @@ static inline int stint_join(stint_subtask *subtask, void **value)
     if (value == NULL)
         value = &unused;
     *value = NULL;
-    return subtask->fn(subtask->arg, value);
+    return subtask->fn_(subtask->arg_, value);
 }
 
 STINT_END_DECLS
