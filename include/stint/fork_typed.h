@@ -20,10 +20,10 @@
  *
  *     long result = fib(stint_here_current(), 30);
  *
- * A join of a fork that nobody took calls the function itself, not through a pointer, so that the compiler sees what it
- * calls and may inline it; and the thread's forks are handed down as an argument, and not looked up each time. The form
- * of Lace's tasks (van Dijk and van de Pol 2014). All that fork.h says of forks and joins holds; both kinds may be
- * mixed. */
+ * A join of a fork that no worker has taken calls the function itself, not through a pointer, so that the compiler sees
+ * what it calls and may inline it; and the thread's forks are handed down as an argument, and not looked up each time.
+ * The form is that of Lace's tasks (van Dijk and van de Pol 2014). All that fork.h says of forks and joins holds; both
+ * kinds may be mixed. */
 #ifndef STINT_FORK_TYPED_H
 #define STINT_FORK_TYPED_H
 
@@ -36,6 +36,7 @@ STINT_BEGIN_DECLS
  * in this task or subtask. */
 typedef struct stint_forks_ *stint_here;
 
+/* The forks of the calling thread. Any thread. */
 static inline stint_here stint_here_current(void)
 {
     return stint_thread_forks_;
