@@ -222,7 +222,7 @@ static stint_budget left_to(const struct sti_scope *scope, uint64_t now)
         held = held_with_others(scope, held);
         lower_to(&left, scope, held, now);
     }
-    left.run_ns = left.wall_ns; /* of the two the earlier deadline holds */
+    left.run_ns = left.wall_ns; /* the earlier of the two deadlines counts */
     return left;
 }
 

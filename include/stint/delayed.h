@@ -2,8 +2,8 @@
  *
  * Tasks that are submitted now and run later: at a time, again and again, or when a future has resolved. All of them
  * wait without a thread and without a slot in the pool's queue; when it is time they take the next slot that is free,
- * before any call of stint_submit. Timers are a hierarchical wheel (Varghese and Lauck 1987): any number of them
- * costs next to nothing.
+ * before any call of stint_submit. Timers are a hierarchical wheel (Varghese and Lauck 1987): any number of them costs
+ * next to nothing.
  *
  * They have futures like all tasks: stint_future_cancel ends one that has not started at once. When a pool is shut
  * down, also by draining, those that are not in its queue by then resolve as Cancelled (STINT_REASON_SHUTDOWN): no

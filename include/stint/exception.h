@@ -12,8 +12,8 @@
  * stint.hpp, which does.
  *
  * One that leaves a callback (of a future, of a worker's begin or end, a guard's or a context's release, a hook, a
- * report, a profile's tracker) has no caller to go to: it is reported as below, and forgotten. So is a longjmp out
- * of a callback, and pthread_exit or pthread_cancel in one: the callback ends there, and its thread goes on. Only the
+ * report, a profile's tracker) has no caller to go to: it is reported as below, and forgotten. So is a longjmp out of a
+ * callback, and pthread_exit or pthread_cancel in one: the callback ends there, and its thread goes on. Only the
  * release of a guard lets the end of its thread pass. */
 #ifndef STINT_EXCEPTION_H
 #define STINT_EXCEPTION_H

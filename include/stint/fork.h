@@ -34,7 +34,7 @@ STINT_BEGIN_DECLS
 typedef struct stint_subtask {
     stint_fn *fn_;
     void *arg_;
-    size_t place_; /* its index among the thread's forks, or one of STINT_FORK_... */
+    size_t index_; /* its index among the thread's forks, or one of STINT_FORK_... */
 } stint_subtask;
 
 /* Fork fn(arg): from now until the join, any worker of the pool may run it. What it reads must have been written
@@ -54,8 +54,8 @@ static inline int stint_fork(stint_subtask *subtask, stint_fn *fn, void *arg);
  *
  * A join of a fork that another worker runs is a sample point. A task, subtask or scope must join all it has forked
  * before it returns: otherwise the rest is settled as at an interrupt, and the task has failed (STINT_REASON_FAILED,
- * EINVAL), in a pool or outside. Outside of all scopes a fork that is not joined is never run, and no error tells
- * of it. */
+ * EINVAL), in a pool or outside. Outside of all scopes a fork that is not joined is never run, and no error tells of
+ * it. */
 static inline int stint_join(stint_subtask *subtask, void **value);
 
 /* Drop a fork that has not been joined: if no worker has taken it, it is not run; otherwise wait for its end. What it

@@ -43,8 +43,8 @@ STINT_API bool stint_finish(void);
 
 /* Whether the innermost scope is being interrupted: it or a scope around it has been found to be past a limit or
  * cancelled, and will end. True in guards, and in a STINT_FAIL task from the moment at which that was noticed. Does not
- * look at tokens or clocks itself: call stint_checkpoint first, as a library's progress callback would. False outside
- * a scope. */
+ * look at tokens or clocks itself: call stint_checkpoint first, as a library's progress callback would. False outside a
+ * scope. */
 STINT_API bool stint_is_interrupted(void);
 
 /* Defer interrupts until the matching stint_unmask. Nests; the outermost stint_unmask is a sample point, and delivers

@@ -34,8 +34,8 @@ typedef struct stint_link_report {
 STINT_API int stint_link_check(stint_link_report *report);
 
 /* In the flags of stint_options and stint_pool_options: go ahead where stint_link_check says ENOTSUP. Then limits and
- * rollbacks cover the stint_malloc family and nothing else, a block of stint_malloc must be freed by stint_free, and
- * a task that may be interrupted must hold no lock but a stint_mutex where it is not masked. */
+ * rollbacks cover the stint_malloc family and nothing else, a block of stint_malloc must be freed by stint_free, and a
+ * task that may be interrupted must hold no lock but a stint_mutex where it is not masked. */
 #define STINT_ALLOW_UNMETERED 1U
 
 STINT_END_DECLS

@@ -2,8 +2,8 @@
  *
  * The poisoning mutex. While a task holds an ordinary mutex, interrupts wait; a task that works long under one cannot
  * be stopped. An interrupt may be delivered to the holder of a stint_mutex: the mutex is then unlocked and poisoned,
- * and the next lock tells that what it protects may be half changed. After Rust's Mutex and the robust
- * mutexes of POSIX, whose answers it gives:
+ * and the next lock tells that what it protects may be half changed. After Rust's Mutex and the robust mutexes of
+ * POSIX, whose answers it gives:
  *
  *     the next lock returns EOWNERDEAD, with the mutex held. The holder repairs what the mutex protects, calls
  *     stint_mutex_consistent and unlocks: the mutex is as new. If it unlocks without that call, every later lock

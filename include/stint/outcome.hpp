@@ -103,8 +103,8 @@ class failure : public std::runtime_error
 };
 
 /* End the task with this error and a payload, a text or a struct without pointers, which survives the rollback
- * (stint_fail): payload() of what get() throws, and of the Outcome, has it. Throws a std::system_error, which
- * the task must not catch. */
+ * (stint_fail): payload() of what get() throws, and of the Outcome, has it. Throws a std::system_error, which the task
+ * must not catch. */
 [[noreturn]] inline void fail_with(int code, std::string_view payload)
 {
     stint_fail(code, payload.data(), payload.size());

@@ -9,8 +9,8 @@
  * it when the program ends or is sent SIGUSR2. interval is in bytes, or with k or m behind it in KiB or MiB. A path
  * that ends in .collapsed gets collapsed stacks, every other pprof; %p in it becomes the process's number, and a file
  * that was there is replaced when the new one is complete. An error has no caller to go to in that case: it is one line
- * on standard error, the only thing that this library ever prints. The children of the
- * process have no profile, unless they execute a program. A program that ignores or handles SIGUSR2 keeps it. */
+ * on standard error, the only thing that this library ever prints. The children of the process have no profile, unless
+ * they execute a program. A program that ignores or handles SIGUSR2 keeps it. */
 #ifndef STINT_PROFILE_H
 #define STINT_PROFILE_H
 

@@ -100,8 +100,8 @@ typedef struct stint_options {
     /* For stint_submit and its like; stint_run ignores it. */
     stint_priority priority;
 
-    /* Zero what the task wrote into its blocks before other code can get them: the blocks that it frees, and when it
-     * is rolled back all others. Left as they are: what it commits, blocks that libc made for itself and has not freed
+    /* Zero what the task wrote into its blocks before other code can get them: the blocks that it frees, and when it is
+     * rolled back all others. Left as they are: what it commits, blocks that libc made for itself and has not freed
      * when the task ends, blocks made between stint_keep_begin and stint_keep_end, its stack. Scopes inside it are
      * wiped too. While such a task runs, every free of the process zeroes its block, which costs as much as a memset of
      * it. */
