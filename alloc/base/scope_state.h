@@ -116,8 +116,8 @@ struct sti_shared_interrupt {
 
 struct sti_scope {
     struct sti_scope *below; /* what the thread was in before */
-    uintptr_t frame; /* of the function that runs it: frames below it are the task's. Not the scope's own address, which
-                        a sanitizer's may be elsewhere. Set before the scope is opened */
+    uintptr_t frame; /* of the function that runs it, then of its landing: frames below it are the task's. Not the
+                        scope's own address, which a sanitizer's may be elsewhere. Set before the scope is opened */
     struct sti_scope *outer; /* what this scope charges too: below, or NULL when it is detached */
 
     const struct sti_scope_request *request;

@@ -247,6 +247,8 @@ __attribute__((noinline)) void sti_scope_land(struct sti_scope *scope, stint_fn 
                                               struct sti_landed *landed)
 {
     const struct float_modes modes = float_modes_now();
+    /* The frame that is jumped to: an unwind that went past it would leave it before. */
+    scope->frame = (uintptr_t)__builtin_frame_address(0);
     landed->returned = _setjmp(scope->landing) == 0;
     if (landed->returned) {
         landed->code = sti_boundary_run(scope, fn, arg, &landed->value, &landed->thrown);
