@@ -1,15 +1,22 @@
 /* SPDX-License-Identifier: MIT
  *
  * The README's example: one task that would eat all memory, stopped at its own limit. */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <stint/stint.h>
+#include <string.h>
 
 static int grow(void *size, void **value) /* a list that never ends */
 {
-    for (void **node; (node = malloc(*(size_t *)size)) != NULL; *value = node)
-        *node = *value;
-    return -1;
+    void **list = NULL;
+    for (;;) {
+        void **node = malloc(*(size_t *)size);
+        if (node == NULL)
+            return ENOMEM;
+        *node = list;
+        *value = list = node;
+    }
 }
 
 int main(void)
@@ -20,9 +27,15 @@ int main(void)
     stint_pool *pool;
     stint_future *future;
     stint_outcome outcome;
-    if (stint_pool_create(NULL, &pool) != 0 || stint_submit(pool, grow, &size, &options, &future) != 0)
+    int error = stint_pool_create(NULL, &pool);
+    if (error == 0)
+        error = stint_submit(pool, grow, &size, &options, &future);
+    if (error == 0)
+        error = stint_future_wait(future, &outcome);
+    if (error != 0) {
+        fprintf(stderr, "stint: %s\n", strerror(error));
         return 1;
-    stint_future_wait(future, &outcome);
+    }
     printf("%s: %s\n", stint_status_name(outcome.status), stint_reason_name(outcome.reason));
     stint_future_release(future);
     return stint_pool_destroy(pool);

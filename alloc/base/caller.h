@@ -3,9 +3,9 @@
  * Return addresses: whose code asked for this block? The one room that knows them.
  *
  * What libc and the dynamic loader allocate for themselves (a stdio buffer, a FILE, a locale, a link map) outlives the
- * task that happened to be running, so it must come from the process's heap; and code that is in the middle of libc
- * must not be jumped out of. Both are told by the return address of the allocation. A tail call shows the caller's
- * caller: then libc's frame is gone already, and the block is its caller's, as it should be.
+ * task that happened to be running, so it must come from another heap than the task's (rollback/kept.h); and code that
+ * is in the middle of libc must not be jumped out of. Both are told by the return address of the allocation. A tail
+ * call shows the caller's caller: then libc's frame is gone already, and the block is its caller's, as it should be.
  *
  * Before a jump the whole stack is walked, from here to the scope: a frame of a protected module in between (qsort
  * under a comparator, getaddrinfo under a name-service module, dlopen under a constructor) would be left half done.

@@ -24,9 +24,7 @@
 /* --- Overrides of those functions of libc that hand blocks to their caller to free, but make them deep inside of libc,
  * or among others of its own. Such a block would be libc's, and be lost when the task is rolled back: so a copy in the
  * task's heap takes its place, beyond the task's limits too. Where the system has no memory for that it stays libc's.
- * Strings and lines are in override_libc.c, what scanf makes in override_handed_over.c. Any thread. */
-
-/* Each name is to be its own function, not that of another one. */
+ * Strings and lines are in override_libc.c. Any thread. */
 
 static bool is_wanted(void)
 {

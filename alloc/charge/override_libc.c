@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * libc's functions that hand a block of their own making to the caller. Made inside libc it would come from the
- * process's heap and be lost when the task is rolled back; made here it is the caller's, in the task's heap. With them
+ * libc's functions that hand a block of their own making to the caller. Made inside libc it would be
+ * libc's and be lost when the task is rolled back; made here it is the caller's, in the task's heap. With them
  * come the names that libc's headers put in their place when a program is compiled with optimisation or
  * _FORTIFY_SOURCE. The caller frees the block by the free that the program uses: where that is another's (module.h), so
  * is the malloc that it comes from. Any thread. */

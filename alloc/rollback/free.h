@@ -28,7 +28,7 @@ static inline __attribute__((always_inline)) void sti_free(void *block)
  *
  * Its live blocks are when its heap is destroyed (heap.c). Those that are freed before must be at once, since their
  * page may go to another heap. While such a task runs every free of the process zeroes its block, as a block does not
- * tell whose it was, and another thread may free one of the task's. For that the function behind free (allocate.c) is
+ * tell whose it was, and another thread may free one of the task's. For that the function behind free (free.c) is
  * changed when the first such task begins, and stays changed, so that nobody has to be waited for: processes that never
  * wipe pay nothing, others one load a free. */
 

@@ -17,7 +17,7 @@
  *
  * A mimalloc heap costs 1 to 3 µs, 10 with its first block, and as much again when it is destroyed. So a heap whose
  * task has left nothing is kept warm for the thread's next one; and one with live blocks of a task that ended Ok is
- * retired until others have freed those (heap.h). */
+ * retired until others have freed those (below). */
 
 struct sti_scope;
 struct sti_thread;
@@ -31,7 +31,7 @@ struct sti_heap {
     struct sti_heap *next;         /* on a list: of a scope, of a thread's retired ones */
     bool is_nursery;               /* it keeps all of its full pages that it can: backend.h */
     bool given_up;                 /* it is retired, and mimalloc has given up a page of it: heap.h */
-    bool wiped;                    /* when it is destroyed: allocate.h */
+    bool wiped;                    /* when it is destroyed: free.h */
     bool pinned;                   /* whatever roots point to, all of it is kept: roots.h */
     bool is_of_libc;               /* handles: handle.h */
     uint64_t left;                 /* when a retired one was first seen without a page; 0: it was not */

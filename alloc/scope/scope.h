@@ -12,9 +12,9 @@
 #include "alloc/interrupt/boundary.h"
 #include "context.h"
 
-/* --- The scope: the boundary a task runs in. Here are its state, which the meter, the interrupts and the undo log
- * share, and the two ways to run one: stint_run (public, nested) and sti_scope_run (for the executor). A scope lives on
- * the stack of the thread that opened it and is touched by that thread only. */
+/* --- The scope: the boundary a task runs in. Here are the two ways to run one (its state, which the
+ * meter, the interrupts and the undo log share, is in scope_state.h): stint_run (public, nested) and sti_scope_run (for
+ * the executor). A scope lives on the stack of the thread that opened it and is touched by that thread only. */
 
 struct sti_scope;
 

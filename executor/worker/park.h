@@ -82,7 +82,7 @@ void sti_park_wake(struct sti_worker *worker);
 /* Wake all who are parked: the pool has closed. Any thread. */
 void sti_park_notify_all(stint_pool *pool);
 
-/* Sleep in a join until what a thief has may have ended, or there may be something of its family to steal, or the
+/* Sleep in a join until what a thief has may have ended, or there may be something of its group to steal, or the
  * sleeper has been told something. False: until the deadline (STI_NEVER: none). The worker's own thread. */
 bool sti_park_await(const struct sti_sleeper *sleeper, uint64_t deadline_ns);
 

@@ -257,7 +257,7 @@ struct found {
     struct sti_stolen stolen;
 };
 
-/* Running tasks first: they hold memory. */
+/* Forks of running tasks before other workers' queued ones: a running task holds memory already. */
 static bool look_everywhere(struct sti_worker *worker, struct found *found)
 {
     found->task = claim_near(worker);

@@ -52,7 +52,7 @@ STINT_API bool stint_is_interrupted(void);
 STINT_API void stint_mask(void);
 STINT_API void stint_unmask(void);
 
-/* What an interrupt has to wait for, in this order where it is more than one. */
+/* What an interrupt has to wait for; where that is more than one thing, one of them: a mask before all others. */
 typedef enum stint_deferral {
     STINT_DEFERRAL_NONE = 0, /* nothing: it comes with the next sample point */
     STINT_DEFERRAL_MASK,     /* the end of a mask */
