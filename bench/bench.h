@@ -9,8 +9,8 @@
 
 #include "serve.h"
 
-#define BENCH_SUBJECTS_MOST 6
-#define BENCH_TARGETS_MOST 4
+#define BENCH_SUBJECTS_MAX 6
+#define BENCH_TARGETS_MAX 4
 #define BENCH_ALL 1024
 
 /* Ours begin with "stint"; each of them is compared with each of the others. */
@@ -33,7 +33,7 @@ enum bench_statistic {
 struct bench_target {
     const char *subject; /* NULL: no more targets */
     enum bench_statistic statistic;
-    double most;
+    double max;
     const char *against; /* of another than a ratio: in medians of this subject, or NULL: in the bench's unit */
 };
 
@@ -45,8 +45,8 @@ struct bench {
     unsigned workers; /* threads; 0: one, BENCH_ALL: as many as processors */
     bool no_ratios;   /* zero is a usual figure, or they say little */
     bool histogram;
-    struct bench_subject subjects[BENCH_SUBJECTS_MOST + 1];
-    struct bench_target targets[BENCH_TARGETS_MOST + 1];
+    struct bench_subject subjects[BENCH_SUBJECTS_MAX + 1];
+    struct bench_target targets[BENCH_TARGETS_MAX + 1];
 };
 
 /* The groups. */

@@ -92,7 +92,7 @@ size_t child_measure(const struct child *child, double *figures)
 {
     uint64_t count;
     if (write(child->ask, "g", 1) != 1 || !read_whole(child->answer, &count, sizeof count) ||
-        count > BENCH_FIGURES_MOST || !read_whole(child->answer, figures, count * sizeof *figures))
+        count > BENCH_FIGURES_MAX || !read_whole(child->answer, figures, count * sizeof *figures))
         return 0;
     return count;
 }

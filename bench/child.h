@@ -20,7 +20,7 @@ bool child_program_exists(const char *program);
 /* 0 or an errno value. */
 int child_start(struct child *child, const char *program, const char *bench, const char *subject, unsigned workers);
 
-/* One measurement of up to BENCH_FIGURES_MOST figures. 0: it failed, or the process has ended. */
+/* One measurement of up to BENCH_FIGURES_MAX figures. 0: it failed, or the process has ended. */
 size_t child_measure(const struct child *child, double *figures);
 
 /* Make a measurement that is under way fail. Safe in a hook. */

@@ -12,7 +12,7 @@ struct figure {
     char bench[64];
     char subject[64]; /* "ours/other" for a ratio */
     unsigned workers;
-    char unit[16]; /* "ratio" for one, of which min and max are the least and the most of the starts' medians */
+    char unit[16]; /* "ratio" for one, of which min and max are those of the starts' medians */
     size_t n;
     double median;
     double min;

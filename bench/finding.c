@@ -52,7 +52,7 @@ static bool find_by_target(const struct job *job, const struct bench_target *tar
     return ours->built && other->built;
 }
 
-size_t findings_list(const struct job *job, struct finding list[FINDINGS_MOST])
+size_t findings_list(const struct job *job, struct finding list[FINDINGS_MAX])
 {
     const struct bench *bench = job->bench;
     size_t count = 0;
@@ -73,7 +73,7 @@ size_t findings_list(const struct job *job, struct finding list[FINDINGS_MOST])
 
 bool finding_is_met(const struct finding *finding)
 {
-    return finding->value <= finding->target->most;
+    return finding->value <= finding->target->max;
 }
 
 bool finding_is_lost(const struct job *job, const struct finding *finding)

@@ -17,10 +17,10 @@ struct finding {
     const struct bench_target *target; /* NULL: none */
 };
 
-#define FINDINGS_MOST (BENCH_SUBJECTS_MOST * BENCH_SUBJECTS_MOST + BENCH_TARGETS_MOST)
+#define FINDINGS_MAX (BENCH_SUBJECTS_MAX * BENCH_SUBJECTS_MAX + BENCH_TARGETS_MAX)
 
 /* Of a job whose figures are sorted: ratios first. Returns how many; a subject that was not measured gives none. */
-size_t findings_list(const struct job *job, struct finding list[FINDINGS_MOST]);
+size_t findings_list(const struct job *job, struct finding list[FINDINGS_MAX]);
 
 /* Only of one with a target. */
 bool finding_is_met(const struct finding *finding);

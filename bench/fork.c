@@ -13,7 +13,7 @@
 
 static inline void fork_each(fork_fn *fn, void *items, size_t size, size_t count)
 {
-    stint_subtask subtasks[FORK_MOST];
+    stint_subtask subtasks[FORK_MAX];
     char *item = items;
     for (size_t i = 0; i + 1 < count; i++)
         stint_fork(&subtasks[i], fn, item + i * size);

@@ -19,7 +19,7 @@
 #include "fork_fib.h"
 #include "serve.h"
 
-#define FORK_MOST 16 /* items */
+#define FORK_MAX 16 /* items */
 
 typedef int fork_fn(void *argument, void **value);
 
@@ -113,7 +113,7 @@ struct fork_queens {
 static int fork_queens(void *argument, void **value)
 {
     struct fork_queens *queens = (struct fork_queens *)argument;
-    struct fork_queens parts[FORK_MOST];
+    struct fork_queens parts[FORK_MAX];
     size_t count = 0;
     (void)value;
     queens->solutions = queens->left == 0;
@@ -170,7 +170,7 @@ static inline uint64_t fork_mix(uint64_t z)
 static int fork_tree(void *argument, void **value)
 {
     struct fork_tree *tree = (struct fork_tree *)argument;
-    struct fork_tree parts[FORK_MOST];
+    struct fork_tree parts[FORK_MAX];
     bool is_near_root = tree->left + 2 > FORK_TREE;
     size_t count = tree->left == 0 ? 0 : is_near_root ? 16 : tree->state % 4 == 0 ? 7 : 0;
     (void)value;
@@ -238,17 +238,17 @@ static int fork_merge(void *argument, void **value)
     const uint32_t *longer = a_is_longer ? a : b;
     const uint32_t *shorter = a_is_longer ? b : a;
     size_t middle = (a_is_longer ? whole->a_count : whole->b_count) / 2;
-    size_t least = 0;
-    size_t most = a_is_longer ? whole->b_count : whole->a_count;
-    while (least < most) {
-        size_t half = least + (most - least) / 2;
+    size_t low = 0;
+    size_t high = a_is_longer ? whole->b_count : whole->a_count;
+    while (low < high) {
+        size_t half = low + (high - low) / 2;
         if (shorter[half] < longer[middle])
-            least = half + 1;
+            low = half + 1;
         else
-            most = half;
+            high = half;
     }
-    size_t from_a = a_is_longer ? middle : least;
-    size_t from_b = a_is_longer ? least : middle;
+    size_t from_a = a_is_longer ? middle : low;
+    size_t from_b = a_is_longer ? low : middle;
     struct fork_merge parts[2] = {
         { a, from_a, b, from_b, to },
         { a + from_a, whole->a_count - from_a, b + from_b, whole->b_count - from_b, to + from_a + from_b },

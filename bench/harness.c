@@ -13,7 +13,7 @@
 #define JOB_NS ((uint64_t)20 * 60 * 1000000000)
 
 struct children {
-    struct child list[BENCH_SUBJECTS_MOST];
+    struct child list[BENCH_SUBJECTS_MAX];
     size_t count;
 };
 
@@ -41,7 +41,7 @@ static size_t subject_count(const struct bench *bench)
 
 static int measure(struct job *job, const struct child *child, struct series *series, bool warm)
 {
-    double answer[BENCH_FIGURES_MOST];
+    double answer[BENCH_FIGURES_MAX];
     size_t count = child_measure(child, answer);
     if (count == 0)
         return EIO;
@@ -168,7 +168,7 @@ bool harness_compare(const struct job *job, size_t ours, size_t other, struct co
 
 void harness_free(struct job *job)
 {
-    for (size_t i = 0; i < BENCH_SUBJECTS_MOST; i++) {
+    for (size_t i = 0; i < BENCH_SUBJECTS_MAX; i++) {
         figures_free(&job->series[i].figures);
         figures_free(&job->series[i].turns);
     }

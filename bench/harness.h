@@ -27,7 +27,7 @@ struct job {
     atomic_size_t done;          /* measurements of this start, for the progress line */
     const char *_Atomic subject; /* that is measured, or could not be */
     bool broken;                 /* a start has failed */
-    struct series series[BENCH_SUBJECTS_MOST];
+    struct series series[BENCH_SUBJECTS_MAX];
 };
 
 /* Submit one more start to the pool. 0 or an errno value. When its outcome is Ok, the caller adds it to starts;

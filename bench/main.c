@@ -124,7 +124,7 @@ static void report(struct session *session)
         struct job *job = &session->jobs[i];
         if (job->broken)
             continue;
-        for (size_t subject = 0; subject < BENCH_SUBJECTS_MOST; subject++)
+        for (size_t subject = 0; subject < BENCH_SUBJECTS_MAX; subject++)
             figures_sort(&job->series[subject].figures);
         missed += table_print(job, session->out);
         figure_collect(&session->figures, job);

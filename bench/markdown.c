@@ -98,7 +98,7 @@ static void print_targets(const struct job *job, const struct finding *findings,
         separator = "<br>";
         if (finding->kind != FINDING_RATIO)
             fprintf(out, "%s ", finding->statistic);
-        print_figure(finding->target->most, finding->kind == FINDING_FIGURE ? job->bench->unit : "ratio", out);
+        print_figure(finding->target->max, finding->kind == FINDING_FIGURE ? job->bench->unit : "ratio", out);
         if (finding->kind != FINDING_FIGURE)
             fprintf(out, " of `%s`", job->bench->subjects[finding->other].name);
         if (finding->kind == FINDING_MULTIPLE) {
@@ -117,7 +117,7 @@ void markdown_begin(FILE *out)
 
 void markdown_print(const struct job *job, FILE *out)
 {
-    struct finding findings[FINDINGS_MOST];
+    struct finding findings[FINDINGS_MAX];
     size_t count = findings_list(job, findings);
     if (job->broken)
         fprintf(out, "| `%s` | %u | could not be measured | | |\n", job->bench->name, job->workers);

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define RUNS_MOST 1000
+#define RUNS_MAX 1000
 
 static const char help[] =
     "usage: stint-bench [--list] [--only GLOB] [--quick] [--runs N] [--json FILE] [--markdown FILE]\n"
@@ -63,7 +63,7 @@ struct bench_options bench_options_read(int argc, char **argv)
             break;
         case 'r':
             options.runs = strtoul(optarg, &end, 10);
-            if (*end != '\0' || options.runs < 1 || options.runs > RUNS_MOST)
+            if (*end != '\0' || options.runs < 1 || options.runs > RUNS_MAX)
                 misused("--runs takes a number from 1 to 1000");
             break;
         case 'j':

@@ -141,12 +141,12 @@ static size_t sampled_memory_limit(double *figures)
     for (size_t i = 0; i < TASKS; i++) {
         uint64_t to_next = sti_sampler_interval(&sampler);
         size_t held = 0;
-        size_t most = 0;
+        size_t max = 0;
         for (size_t count = 0; count < BLOCKS;) {
             blocks[count] = any_size();
             held += blocks[count];
-            if (held > most)
-                most = held;
+            if (held > max)
+                max = held;
             if (sti_sampler_count(&sampler, &to_next, blocks[count++]) > 0 && held > MEMORY_LIMIT)
                 break;
             if (next_random() % 3 == 0) {
@@ -155,7 +155,7 @@ static size_t sampled_memory_limit(double *figures)
                 blocks[which] = blocks[--count];
             }
         }
-        figures[i] = beyond(most, MEMORY_LIMIT);
+        figures[i] = beyond(max, MEMORY_LIMIT);
     }
     return TASKS;
 }

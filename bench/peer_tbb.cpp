@@ -45,7 +45,7 @@ std::size_t stream(double *figures)
 
 std::size_t ping_pong(double *figures)
 {
-    for (std::size_t i = 0; i < BENCH_FIGURES_MOST; i++) {
+    for (std::size_t i = 0; i < BENCH_FIGURES_MAX; i++) {
         double begin = bench_now_ns();
         auto promise = std::make_shared<std::promise<int>>();
         std::future<int> future = promise->get_future();
@@ -53,7 +53,7 @@ std::size_t ping_pong(double *figures)
         future.get();
         figures[i] = bench_now_ns() - begin;
     }
-    return BENCH_FIGURES_MOST;
+    return BENCH_FIGURES_MAX;
 }
 
 void prepare_idle(unsigned workers)

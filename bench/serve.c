@@ -40,7 +40,7 @@ int bench_serve(const struct bench_work *work, unsigned workers)
 {
     static struct {
         uint64_t count;
-        double figures[BENCH_FIGURES_MOST];
+        double figures[BENCH_FIGURES_MAX];
     } answer;
     char go;
     if (work->prepare != NULL)

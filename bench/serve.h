@@ -13,7 +13,7 @@
 extern "C" {
 #endif
 
-#define BENCH_FIGURES_MOST 256 /* of one measurement */
+#define BENCH_FIGURES_MAX 256 /* of one measurement */
 
 /* One measurement: fills in figures and returns how many they are; 0: it failed. */
 typedef size_t bench_measure_fn(double *figures);

@@ -67,12 +67,12 @@ static size_t held_stream(double *figures)
 
 static size_t round_trips(double *figures)
 {
-    for (size_t i = 0; i < BENCH_FIGURES_MOST; i++) {
+    for (size_t i = 0; i < BENCH_FIGURES_MAX; i++) {
         double begin = bench_now_ns();
         bench_finish(bench_submit(bench_empty_task, NULL, NULL));
         figures[i] = bench_now_ns() - begin;
     }
-    return BENCH_FIGURES_MOST;
+    return BENCH_FIGURES_MAX;
 }
 
 static int fibonacci(void *arg, void **value)

@@ -51,7 +51,7 @@ static void print_finding(const struct job *job, const struct finding *finding, 
     if (finding->kind == FINDING_RATIO)
         fprintf(out, " (%.4g to %.4g)", finding->interval.low, finding->interval.high);
     if (finding->target != NULL)
-        fprintf(out, "   target: at most %.10g%s%s: %s", finding->target->most, unit[0] != '\0' ? " " : "", unit,
+        fprintf(out, "   target: at most %.10g%s%s: %s", finding->target->max, unit[0] != '\0' ? " " : "", unit,
                 finding_is_met(finding) ? "met" : "MISSED");
     fprintf(out, "\n");
 }
@@ -60,13 +60,13 @@ static void print_histogram(const struct figures *figures, const char *unit, FIL
 {
     static const char bar[BAR + 1] = "##################################################";
     size_t buckets[BUCKETS] = { 0 };
-    size_t most = 0;
+    size_t max = 0;
     for (size_t i = 0; i < figures->count; i++) {
         size_t bucket = 0;
         while (bucket < BUCKETS - 1 && figures->list[i] >= ldexp(125, (int)bucket))
             bucket++;
-        if (++buckets[bucket] > most)
-            most = buckets[bucket];
+        if (++buckets[bucket] > max)
+            max = buckets[bucket];
     }
     for (size_t i = 0; i < BUCKETS; i++) {
         if (buckets[i] == 0)
@@ -75,13 +75,13 @@ static void print_histogram(const struct figures *figures, const char *unit, FIL
             fprintf(out, "  < %10.0f %s", ldexp(125, (int)i), unit);
         else
             fprintf(out, "      and more  ");
-        fprintf(out, "  %6zu  %.*s\n", buckets[i], (int)(buckets[i] * BAR / most), bar);
+        fprintf(out, "  %6zu  %.*s\n", buckets[i], (int)(buckets[i] * BAR / max), bar);
     }
 }
 
 size_t table_print(const struct job *job, FILE *out)
 {
-    struct finding findings[FINDINGS_MOST];
+    struct finding findings[FINDINGS_MAX];
     size_t count = findings_list(job, findings);
     size_t missed = 0;
     fprintf(out, "\n%s   %s; %s, %u %s\n", job->bench->name, job->bench->what, job->bench->unit, job->workers,

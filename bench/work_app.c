@@ -81,7 +81,7 @@ size_t work_sqlite(double *figures)
 }
 
 #define RECORDS 2000
-#define DOCUMENT_MOST ((size_t)1 << 19)
+#define DOCUMENT_MAX ((size_t)1 << 19)
 
 static char *xml_document;
 static char *json_document;
@@ -89,12 +89,12 @@ static char *json_document;
 /* record is a format for a number, three times. */
 static char *make_document(const char *head, const char *record, const char *tail)
 {
-    char *document = malloc(DOCUMENT_MOST);
+    char *document = malloc(DOCUMENT_MAX);
     if (document == NULL)
         exit(1);
     char *end = document + sprintf(document, "%s", head);
     for (int i = 0; i < RECORDS; i++)
-        end += snprintf(end, (size_t)(document + DOCUMENT_MOST - end), record, i, i * 17 % 1000, i * 31 % 77);
+        end += snprintf(end, (size_t)(document + DOCUMENT_MAX - end), record, i, i * 17 % 1000, i * 31 % 77);
     strcpy(end, tail);
     return document;
 }

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <stint/stint.h>
 
-#define QUEENS_MOST 20
+#define QUEENS_MAX 20
 
 struct board {
     unsigned left; /* queens to be placed */
@@ -20,8 +20,8 @@ struct board {
 static int count_solutions(void *arg, void **value)
 {
     const struct board *board = arg;
-    struct board next[QUEENS_MOST];
-    stint_subtask subtasks[QUEENS_MOST];
+    struct board next[QUEENS_MAX];
+    stint_subtask subtasks[QUEENS_MAX];
     size_t count = 0;
     uintptr_t solutions = board->left == 0;
 
@@ -50,8 +50,8 @@ int main(int argc, char **argv)
     stint_pool *pool;
     stint_future *future;
     stint_outcome outcome;
-    if (n < 1 || n > QUEENS_MOST) {
-        fprintf(stderr, "forks: N is 1 to %d\n", QUEENS_MOST);
+    if (n < 1 || n > QUEENS_MAX) {
+        fprintf(stderr, "forks: N is 1 to %d\n", QUEENS_MAX);
         return 2;
     }
     struct board board = { .left = (unsigned)n, .free = (1U << n) - 1 };

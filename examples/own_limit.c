@@ -12,7 +12,7 @@
 #include <stint/stint.h>
 
 #define PLACES 1024
-#define MOST_BLOCKS 20000
+#define MAX_BLOCKS 20000
 #define NODES 100000
 
 struct place {
@@ -38,7 +38,7 @@ static void *count_block(const stint_memprof_allocation *allocation, void *arg)
     followed->blocks =
         (uint64_t)((double)allocation->samples * allocation->interval / (double)allocation->charged + 0.5);
     uint64_t before = atomic_fetch_add(&followed->place->blocks, followed->blocks);
-    if (before + followed->blocks <= MOST_BLOCKS)
+    if (before + followed->blocks <= MAX_BLOCKS)
         return followed;
     atomic_fetch_sub(&followed->place->blocks, followed->blocks);
     free(followed);

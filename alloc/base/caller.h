@@ -142,7 +142,7 @@ enum {
     STI_RULE_CXX_CACHES = 1 << 14,    /* what libstdc++ allocates for itself the process's, */
     STI_RULE_KEPT_MODULE = 1 << 15,   /* and so what a runtime of OpenMP does, or another module that is kept */
     STI_RULE_THREAD_STATE = 1 << 16,  /* a rollback gives the thread its signal mask, locale and the like back */
-    STI_RULE_CHILD_MASK = 1 << 17,    /* a worker's children have the signal mask of who made the pool */
+    STI_RULE_CHILD_MASK = 1 << 17,    /* a worker's children have the signal mask of the pool's creator */
 };
 
 extern unsigned sti_rules_off;

@@ -28,10 +28,10 @@
 /* --- Modules that are never unloaded. Found once, when this library is loaded: from the program on, by the names
  * that each module says it needs. What was preloaded, or has other names, is none of them, for want of knowledge. */
 
-#define MOST 256
+#define MAX_MODULES 256
 
 /* Where they begin. Written by a constructor. */
-static uintptr_t bases[MOST];
+static uintptr_t bases[MAX_MODULES];
 static size_t base_count;
 
 struct candidate {
@@ -42,7 +42,7 @@ struct candidate {
 };
 
 struct candidates {
-    struct candidate of[MOST];
+    struct candidate of[MAX_MODULES];
     size_t count;
 };
 
@@ -56,7 +56,7 @@ static int note_module(struct dl_phdr_info *info, size_t size, void *argument)
 {
     struct candidates *all = argument;
     (void)size;
-    if (all->count == MOST)
+    if (all->count == MAX_MODULES)
         return 1;
     struct candidate *one = &all->of[all->count++];
     *one = (struct candidate){ .module = sti_module_at(info),
@@ -126,7 +126,7 @@ bool sti_module_lasts(const struct dl_phdr_info *info)
 /* The list only grows; release publishes an entry, acquire finds it whole. */
 static struct sti_caller_module kept[STI_KEPT_MODULES];
 static atomic_size_t kept_count;
-static struct sti_quiet_lock lock = STI_QUIET_LOCK_INIT; /* for who adds */
+static struct sti_quiet_lock lock = STI_QUIET_LOCK_INIT; /* for those that add */
 
 __attribute__((constructor)) static void be_quiet_at_forks(void)
 {

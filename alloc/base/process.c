@@ -56,9 +56,9 @@ void sti_process_free(void *block)
 
 /* --- Waiting, before a fork(2), for what must not be under way in it. Any thread.
  *
- * Who is in the loader, or in mimalloc's lists of heaps, has the read side of a lock, and a fork the write side, which
- * goes first where both wait: or threads that roll back one task after another would never let one happen. Who waits
- * for either at a fork(2) is not there in the child; so the child's lock is a new one. */
+ * A thread that is in the loader, or in mimalloc's lists of heaps, has the read side of a lock, and a fork(2) the write
+ * side, which goes first where both wait: or threads that roll back one task after another would never let one happen.
+ * A thread that waits for either at a fork(2) is not there in the child; so the child's lock is a new one. */
 
 static struct sti_quiet_lock *locks;
 
@@ -180,7 +180,7 @@ void sti_lock_in_child(pthread_mutex_t *mutex, const void *caller)
     sti_plain_mutex_unlock(&one_at_a_time.mutex);
 }
 
-/* The child may fork, too. */
+/* The child may call fork(2), too. */
 __attribute__((constructor)) static void be_quiet_at_forks(void)
 {
     sti_quiet_add(&one_at_a_time);

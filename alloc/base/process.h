@@ -46,9 +46,9 @@ void sti_process_collect(void);
 #endif
 
 /* --- What is quiet over a fork(2). The child has one thread, and whatever another one held at that moment is held in
- * it for ever. So a fork waits until nobody holds these. Locks that this library takes for a few instructions, with
- * none of its others asked for meanwhile, are named here; those with more to them have handlers of their own (watch.c),
- * or are among those of the executor (pools.h). Any thread. */
+ * it for ever. So a fork(2) waits until no thread holds these. Locks that this library takes for a few instructions,
+ * with none of its others asked for meanwhile, are named here; those with more to them have handlers of their own
+ * (watch.c), or are among those of the executor (pools.h). Any thread. */
 
 struct sti_quiet_lock {
     pthread_mutex_t mutex;
@@ -72,7 +72,7 @@ void sti_quiet_leave(void);
  * moment, in the midst of an allocation, is held in the child for ever. */
 
 /* The process is the child of a fork(2), and somebody there is about to take this lock for the caller: if it is
- * mimalloc's, and who holds it is not there, nobody holds it from now on. Any thread of the child. */
+ * mimalloc's, and the thread that holds it is not there, nobody holds it from now on. Any thread of the child. */
 void sti_lock_in_child(pthread_mutex_t *mutex, const void *caller);
 
 #endif

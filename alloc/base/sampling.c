@@ -100,7 +100,7 @@ static uint64_t expected_count(struct sti_sampler *sampler, uint64_t size)
 uint64_t sti_sampler_count(struct sti_sampler *sampler, uint64_t *to_next, uint64_t size)
 {
     uint64_t samples = 0;
-    if ((double)size > sampler->mean_bytes * STI_SAMPLER_MOST_DRAWN) {
+    if ((double)size > sampler->mean_bytes * STI_SAMPLER_MAX_DRAWN) {
         samples = expected_count(sampler, size);
         *to_next = sti_sampler_interval(sampler); /* a Poisson process has no memory */
         return samples;

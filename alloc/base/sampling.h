@@ -31,12 +31,12 @@ uint64_t sti_sampler_interval(struct sti_sampler *sampler);
 
 /* The next size bytes of the stream, at most PTRDIFF_MAX, become a block; before the next sampled byte there are
  * *to_next bytes, at first those of sti_sampler_interval. Returns how many samples fall in the block, and leaves in
- * *to_next the bytes from the block's end to the next sampled byte. A block of more than STI_SAMPLER_MOST_DRAWN means
+ * *to_next the bytes from the block's end to the next sampled byte. A block of more than STI_SAMPLER_MAX_DRAWN means
  * gets the number to be expected in place of a random one: just as unbiased, more exact, and a huge block costs no more
  * than a large one. */
 uint64_t sti_sampler_count(struct sti_sampler *sampler, uint64_t *to_next, uint64_t size);
 
-#define STI_SAMPLER_MOST_DRAWN 65536
+#define STI_SAMPLER_MAX_DRAWN 65536
 
 /* --- Sampling: what the meter, the allocation functions, the heaps and the threads tell the profiler, which stands
  * above them all and registers what it wants to be told. Each function says its thread.

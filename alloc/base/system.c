@@ -275,8 +275,8 @@ size_t sti_cgroup_memory_limit(const char *root)
 /* --- How much of this process is in memory.
  *
  * What is kept is published in three words, of which the descriptor is the last; a reader that sees words of two
- * generations takes its descriptor for another's, and opens one more, which does no harm. Who opens one holds the
- * lock, or where another does, does without keeping it. */
+ * generations takes its descriptor for another's, and opens one more, which does no harm. The thread that opens one
+ * holds the lock, or where another does, does without keeping it. */
 
 #define NONE (-1)
 #define FIRST_BEHIND_STANDARD 3

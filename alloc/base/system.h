@@ -10,8 +10,8 @@
 /* --- The control group that this process runs in, of either version: where its directory is, what its files say. Any
  * thread; allocates nothing.
  *
- * A group's limits hold for the groups below it too, so who asks for one looks at the group and then at each above it
- * that can be seen from here:
+ * A group's limits apply to the groups below it too, so a caller that asks for one looks at the group and then at each
+ * above it that can be seen from here:
  *
  *     struct sti_cgroup group;
  *     if (sti_cgroup_find(&group, "", "cpu")) {
@@ -38,8 +38,8 @@ bool sti_cgroup_ascend(struct sti_cgroup *group);
 /* What a file of the group says, as a string, cut to size. False: it cannot be read; the root of all groups has few. */
 bool sti_cgroup_read(const struct sti_cgroup *group, const char *file, char *text, size_t size);
 
-/* The bytes that the groups leave this process before it is held up (memory.high) or has a sixteenth left until it is
- * killed (memory.max, memory.limit_in_bytes). 0: they set no limit. */
+/* The bytes that the groups leave this process before it is slowed down (memory.high) or has a sixteenth left until it
+ * is killed (memory.max, memory.limit_in_bytes). 0: they set no limit. */
 size_t sti_cgroup_memory_limit(const char *root);
 
 /* --- How much of this process is in memory. Any thread; allocates nothing, and takes no lock that is held over a

@@ -141,9 +141,9 @@ static inline void sti_thread_note_end(struct sti_thread *thread)
         atomic_store_explicit(&thread->ending, true, memory_order_relaxed);
 }
 
-/* For who ends what a thread leaves. A constructor: be told, on its thread, of each record that one takes for itself.
- * Then, as it ends: the record is not its own any more (false: it was not before), and what is left of it may be ended;
- * and another thread may have it. */
+/* For the code that ends what a thread leaves. A constructor: be told, on its thread, of each record that one takes for
+ * itself. Then, as it ends: the record is not its own any more (false: it was not before), and what is left of it may
+ * be ended; and another thread may have it. */
 void sti_thread_when_taken(void (*told)(struct sti_thread *thread));
 bool sti_thread_begin_end(struct sti_thread *thread);
 void sti_thread_hand_on(struct sti_thread *thread);

@@ -2,8 +2,8 @@
  *
  * Code that makes a thread's variables at their first use there. A C++ thread_local with a constructor, at namespace
  * scope, has a byte beside it that is set before the constructor runs: whoever leaves the constructor by a jump leaves
- * a variable that is never made on this thread. The same holds of what C code does for itself by a flag of
- * _Thread_local storage. So an interrupt waits while such code is on the stack.
+ * a variable that is never made on this thread. So it is with what C code does for itself by a flag of _Thread_local
+ * storage. So an interrupt waits while such code is on the stack.
  *
  * No table tells where that is, and the compiler often makes it part of the function that uses the variable. So the
  * function's instructions are read: what can only be reached by way of the one that sets a byte of thread-local storage

@@ -8,17 +8,17 @@
  * about to be given back like that: a grant too large for what is left, which its task then asks for in the size it
  * needs.
  *
- * Slots. Who is refused one of the running tasks' slots may wait for it, by a handshake (thread.h):
+ * Slots. A caller that is refused one of the running tasks' slots may wait for it, by a handshake (thread.h):
  *
- *   who waits:   awaited + 1 (seq_cst) ... try again (the counter's compare-and-swap or its load, seq_cst)
- *   who leaves:  running - 1 (seq_cst) ... load awaited (seq_cst), and call the listener if it is not 0
+ *   waiter:      awaited + 1 (seq_cst) ... try again (the counter's compare-and-swap or its load, seq_cst)
+ *   leaver:      running - 1 (seq_cst) ... load awaited (seq_cst), and call the listener if it is not 0
  *
- * So either the second try finds the slot, or who leaves finds that somebody waits. A slot that is only given back,
- * because an account above refused, is told in the same way.
+ * So either the second try finds the slot, or the leaver finds a waiter. A slot that is only given back, because an
+ * account above refused, is told in the same way.
  *
- * Forks. What the child's one thread is not in itself runs there no more and holds nothing. So in the child an account
- * starts again from that thread's scopes: those that it has are counted at the fork, any other account is emptied when
- * it is entered for the first time. What has been allocated stays so. */
+ * fork(2). What the child's one thread is not in itself runs there no more and holds nothing. So in the child an
+ * account starts again from that thread's scopes: those that it has are counted at the fork(2), any other account is
+ * emptied when it is entered for the first time. What has been allocated stays so. */
 #include "account.h"
 
 #include <errno.h>
@@ -100,7 +100,7 @@ static struct sti_quiet_lock emptying = STI_QUIET_LOCK_INIT;
 
 static bool is_current(const stint_account *account)
 {
-    /* acquire: who sees the generation sees the counters emptied. */
+    /* acquire: a thread that sees the generation sees the counters emptied. */
     return __builtin_expect(atomic_load_explicit(&account->generation, memory_order_acquire) ==
                                 atomic_load_explicit(&process_generation, memory_order_relaxed),
                             1);
@@ -268,7 +268,7 @@ static bool take_place(struct counter *waiting)
 }
 
 /* Up to end, without it. */
-static bool give_places_back(stint_account *account, const stint_account *end)
+static bool give_waiting_slots_back(stint_account *account, const stint_account *end)
 {
     bool any = false;
     for (; account != end; account = account->parent) {
@@ -282,7 +282,7 @@ bool sti_account_begin_waiting(stint_account *account)
 {
     for (stint_account *at = account; at != NULL; at = at->parent) {
         if (!take_place(&at->waiting)) {
-            give_places_back(account, at);
+            give_waiting_slots_back(account, at);
             return false;
         }
     }
@@ -291,7 +291,7 @@ bool sti_account_begin_waiting(stint_account *account)
 
 bool sti_account_end_waiting(stint_account *account)
 {
-    return give_places_back(account, NULL);
+    return give_waiting_slots_back(account, NULL);
 }
 
 unsigned sti_account_weight(const stint_account *account)
@@ -359,7 +359,7 @@ static void set_limits(stint_account *account, const stint_account_limits *limit
 {
     atomic_store_explicit(&account->counters[ALLOCATED].limit, limits->allocation, memory_order_relaxed);
     atomic_store_explicit(&account->counters[MEMORY].limit, limits->memory, memory_order_relaxed);
-    /* seq_cst: the handshake of who leaves. */
+    /* seq_cst: the leaver's handshake. */
     atomic_store_explicit(&account->counters[RUNNING].limit, limits->running, memory_order_seq_cst);
     atomic_store_explicit(&account->waiting.limit, limits->waiting, memory_order_seq_cst);
     atomic_store_explicit(&account->weight, limits->weight, memory_order_relaxed);
@@ -371,7 +371,7 @@ int stint_account_set_limits(stint_account *account, const stint_account_limits 
         return EINVAL;
     set_limits(account, limits);
     sti_account_tell_itself(account);
-    the_listener()->has_place();
+    the_listener()->has_waiting_slot();
     return 0;
 }
 

@@ -15,9 +15,9 @@
 bool sti_account_enter(stint_account *account, const stint_account *end);
 void sti_account_leave(stint_account *account, const stint_account *end);
 
-/* The first half of the same, without a call of the listener, for who does not know yet whether the task will start:
- * the account that has its maximum, or NULL when the task is in. After a refusal sti_account_tell(account, refuser)
- * must follow, when the caller holds no lock. */
+/* The first half of the same, without a call of the listener, for a caller that does not know yet whether the task will
+ * start: the account that has its maximum, or NULL when the task is in. After a refusal sti_account_tell(account,
+ * refuser) must follow, when the caller holds no lock. */
 stint_account *sti_account_try_enter(stint_account *account);
 
 /* The same, whatever the maximum. */
@@ -27,7 +27,7 @@ void sti_account_enter_beyond(stint_account *account);
 void sti_account_count_start(stint_account *account, const stint_account *end);
 
 /* Wait for a slot of this account, and no more. In between, the listener is called with it whenever it may have one;
- * who has begun to wait must try once more. The account is the caller's to keep alive. */
+ * a caller that has begun to wait must try once more. The account is the caller's to keep alive. */
 void sti_account_await(stint_account *account);
 void sti_account_await_no_more(stint_account *account);
 
@@ -41,7 +41,7 @@ void sti_account_tell_itself(stint_account *account);
  * slots. Place: more tasks may wait than before. */
 struct sti_account_listener {
     void (*has_slot)(stint_account *account);
-    void (*has_place)(void);
+    void (*has_waiting_slot)(void);
 };
 void sti_account_listen(const struct sti_account_listener *listener);
 

@@ -38,7 +38,7 @@ void sti_global_end_task(struct sti_thread *thread, const char *task, bool anoth
  * before a task is made to wait for that. A thread's free memory can be given back by that thread only. So threads
  * that sleep with nothing to do are woken for it.
  *
- * A round: who asks draws up its number, wakes the idle ones (through whoever lends threads to tasks, who knows them)
+ * A round: the caller draws up its number, wakes the idle ones (through whoever lends threads to tasks, who knows them)
  * and waits until each of them has answered: that it has given back, or that it has found work instead. For a second
  * at most, since the system may not let one run. */
 

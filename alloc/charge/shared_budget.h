@@ -81,7 +81,7 @@ struct sti_group {
 
 /* --- Interrupts. Any thread of the group. --- */
 
-/* Trip it unless it is already. Returns the reason that holds now. */
+/* Trip it unless it is already. Returns the present reason. */
 static inline stint_reason sti_group_trip(struct sti_group *group, stint_reason reason)
 {
     return sti_interrupt_trip_shared(&group->interrupt, reason);

@@ -48,8 +48,8 @@ void sti_cxx_restore(const struct sti_cxx_state *state);
 void sti_cxx_forget_caught(void);
 void sti_cxx_set_uncaught(const struct sti_cxx_state *state, unsigned more);
 
-/* An exception has been caught by who is no runtime: none is on its way that was not then. Which runtime had counted
- * one; STI_CXX_RUNTIMES: none. And count one more there. */
+/* An exception has been caught by code that is no runtime: none is on its way that was not then. Which runtime had
+ * counted one; STI_CXX_RUNTIMES: none. And count one more there. */
 unsigned sti_cxx_catch(const struct sti_cxx_state *since);
 void sti_cxx_throw(unsigned runtime);
 

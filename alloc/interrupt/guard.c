@@ -29,14 +29,14 @@
 static uintptr_t check_of(const stint_guard *guard)
 {
     const uintptr_t odd = UINT64_C(0x9e3779b97f4a7c15);
-    uintptr_t sum = (uintptr_t)guard ^ (uintptr_t)guard->order;
-    sum = sum * odd ^ (uintptr_t)guard->arg;
-    return (sum * odd ^ (uintptr_t)guard->below) * odd;
+    uintptr_t sum = (uintptr_t)guard ^ (uintptr_t)guard->order_;
+    sum = sum * odd ^ (uintptr_t)guard->arg_;
+    return (sum * odd ^ (uintptr_t)guard->below_) * odd;
 }
 
 static bool is_whole(const stint_guard *guard)
 {
-    return guard == NULL || guard->check == check_of(guard);
+    return guard == NULL || guard->check_ == check_of(guard);
 }
 
 /* The scope's newest. When that frame has gone without a word (setcontext, a longjmp of libc's own), so have all that
@@ -50,23 +50,23 @@ static stint_guard *newest(struct sti_scope *scope)
     return scope->guards;
 }
 
-void stint_guard_push(stint_guard *guard, void (*release)(void *arg), void *arg)
+void stint_guard_push(stint_guard *guard, stint_guard_fn *release, void *arg)
 {
-    *guard = (stint_guard){ .release = release, .arg = arg };
+    *guard = (stint_guard){ .release_ = release, .arg_ = arg };
     struct sti_thread *thread = sti_thread_metered;
     if (thread == NULL)
         return;
-    guard->order = ++thread->scope->pushes;
-    guard->below = thread->scope->guards;
-    guard->check = check_of(guard);
+    guard->order_ = ++thread->scope->pushes;
+    guard->below_ = thread->scope->guards;
+    guard->check_ = check_of(guard);
     thread->scope->guards = guard;
 }
 
 static void unlink_guard(stint_guard **link, stint_guard *above)
 {
-    *link = (*link)->below;
+    *link = (*link)->below_;
     if (above != NULL)
-        above->check = check_of(above);
+        above->check_ = check_of(above);
 }
 
 static bool take_off(struct sti_scope *scope, const stint_guard *guard)
@@ -75,7 +75,7 @@ static bool take_off(struct sti_scope *scope, const stint_guard *guard)
     stint_guard *above = NULL;
     while (*link != NULL && *link != guard && is_whole(*link)) {
         above = *link;
-        link = &above->below;
+        link = &above->below_;
     }
     if (*link != guard || !is_whole(guard)) {
         newest(scope);
@@ -87,10 +87,10 @@ static bool take_off(struct sti_scope *scope, const stint_guard *guard)
 
 static void release_once(stint_guard *guard)
 {
-    void (*release)(void *) = guard->release;
-    guard->release = NULL;
+    stint_guard_fn *release = guard->release_;
+    guard->release_ = NULL;
     if (release != NULL)
-        STI_BOUNDARY_CALLBACK(sti_boundary_release, release, guard->arg, NULL, NULL);
+        STI_BOUNDARY_CALLBACK(sti_boundary_release, release, guard->arg_, NULL, NULL);
 }
 
 void stint_guard_pop(stint_guard *guard, bool run)
@@ -99,7 +99,7 @@ void stint_guard_pop(stint_guard *guard, bool run)
     if (thread == NULL) {
         if (run)
             release_once(guard);
-        guard->release = NULL; /* outside of scopes there is no list to tell that it has been popped */
+        guard->release_ = NULL; /* outside of scopes there is no list to tell that it has been popped */
         return;
     }
     if (!take_off(thread->scope, guard) || !run)
@@ -112,7 +112,7 @@ void stint_guard_pop(stint_guard *guard, bool run)
 static void abandon_mutexes_newer_than_the_guards(struct sti_scope *scope)
 {
     const stint_guard *guard = newest(scope);
-    while (scope->mutexes != NULL && (guard == NULL || scope->mutexes->order > guard->order))
+    while (scope->mutexes != NULL && (guard == NULL || scope->mutexes->order_ > guard->order_))
         sti_mutex_abandon_newest(scope);
 }
 
@@ -121,7 +121,7 @@ void sti_guard_run_below(struct sti_scope *scope, uintptr_t address)
     while (newest(scope) != NULL && (uintptr_t)scope->guards < address) {
         abandon_mutexes_newer_than_the_guards(scope);
         stint_guard *guard = scope->guards;
-        scope->guards = guard->below;
+        scope->guards = guard->below_;
         release_once(guard);
     }
 }
@@ -148,7 +148,7 @@ void sti_guard_leave(struct sti_scope *scope, const struct sti_way *way)
             release_once(guard);
         } else {
             above = guard;
-            link = &guard->below;
+            link = &guard->below_;
         }
     }
     scope->masks--;
@@ -181,7 +181,7 @@ static void end_mask(void *unused)
 static int acquire_guarded(stint_acquire_fn *acquire, struct held *held, stint_guard *guard)
 {
     stint_mask();
-    __attribute__((cleanup(stint_guard_end_))) stint_guard masked = { .release = NULL };
+    __attribute__((cleanup(stint_guard_end_))) stint_guard masked = { .release_ = NULL };
     stint_guard_push(&masked, end_mask, NULL);
     int error = acquire(held->arg, &held->resource);
     if (error == 0)
@@ -194,7 +194,7 @@ int stint_with(stint_acquire_fn *acquire, stint_use_fn *use, stint_release_fn *r
     if (acquire == NULL || use == NULL || release == NULL)
         return EINVAL;
     struct held held = { .release = release, .arg = arg };
-    __attribute__((cleanup(stint_guard_end_))) stint_guard guard = { .release = NULL };
+    __attribute__((cleanup(stint_guard_end_))) stint_guard guard = { .release_ = NULL };
     int error = acquire_guarded(acquire, &held, &guard);
     return error != 0 ? error : use(arg, held.resource);
 }
@@ -230,63 +230,63 @@ static uintptr_t own_mark(void)
 /* The header is read by C++ too, where there is no _Atomic. */
 static void set_holder(stint_mutex *mutex, uintptr_t mark)
 {
-    __atomic_store_n(&mutex->holder, mark, __ATOMIC_RELAXED);
+    __atomic_store_n(&mutex->holder_, mark, __ATOMIC_RELAXED);
 }
 
 static uintptr_t holder(const stint_mutex *mutex)
 {
-    return __atomic_load_n(&mutex->holder, __ATOMIC_RELAXED);
+    return __atomic_load_n(&mutex->holder_, __ATOMIC_RELAXED);
 }
 
 static void put_on_list(stint_mutex *mutex)
 {
     struct sti_thread *thread = sti_thread_metered;
-    mutex->link = NULL;
+    mutex->link_ = NULL;
     if (thread == NULL)
         return;
     struct sti_scope *scope = thread->scope;
-    mutex->order = ++scope->pushes;
-    mutex->below = scope->mutexes;
-    mutex->link = &scope->mutexes;
-    if (mutex->below != NULL)
-        mutex->below->link = &mutex->below;
+    mutex->order_ = ++scope->pushes;
+    mutex->below_ = scope->mutexes;
+    mutex->link_ = &scope->mutexes;
+    if (mutex->below_ != NULL)
+        mutex->below_->link_ = &mutex->below_;
     scope->mutexes = mutex;
 }
 
 static void take_off_list(const stint_mutex *mutex)
 {
-    if (mutex->link == NULL)
+    if (mutex->link_ == NULL)
         return;
-    *mutex->link = mutex->below;
-    if (mutex->below != NULL)
-        mutex->below->link = mutex->link;
+    *mutex->link_ = mutex->below_;
+    if (mutex->below_ != NULL)
+        mutex->below_->link_ = mutex->link_;
 }
 
 static int release(stint_mutex *mutex)
 {
     take_off_list(mutex);
     set_holder(mutex, 0);
-    return sti_plain_mutex_unlock(&mutex->lock);
+    return sti_plain_mutex_unlock(&mutex->lock_);
 }
 
 /* libc's mutex was asked for, and has answered. */
 static int locked(stint_mutex *mutex, int answer)
 {
     if (answer == EOWNERDEAD) {
-        pthread_mutex_consistent(&mutex->lock);
-        mutex->condition = POISONED;
+        pthread_mutex_consistent(&mutex->lock_);
+        mutex->condition_ = POISONED;
     } else if (answer != 0) {
         return answer;
     }
-    if (mutex->condition == LOST) {
-        sti_plain_mutex_unlock(&mutex->lock);
+    if (mutex->condition_ == LOST) {
+        sti_plain_mutex_unlock(&mutex->lock_);
         return ENOTRECOVERABLE;
     }
     set_holder(mutex, own_mark());
     put_on_list(mutex);
-    if (mutex->condition != POISONED)
+    if (mutex->condition_ != POISONED)
         return 0;
-    mutex->condition = REPORTED;
+    mutex->condition_ = REPORTED;
     return EOWNERDEAD;
 }
 
@@ -294,14 +294,14 @@ int stint_mutex_init(stint_mutex *mutex)
 {
     if (mutex == NULL)
         return EINVAL;
-    *mutex = (stint_mutex){ .condition = WHOLE };
+    *mutex = (stint_mutex){ .condition_ = WHOLE };
     pthread_mutexattr_t kind;
     int error = pthread_mutexattr_init(&kind);
     if (error != 0)
         return error;
     pthread_mutexattr_settype(&kind, PTHREAD_MUTEX_ERRORCHECK);
     pthread_mutexattr_setrobust(&kind, PTHREAD_MUTEX_ROBUST);
-    error = pthread_mutex_init(&mutex->lock, &kind);
+    error = pthread_mutex_init(&mutex->lock_, &kind);
     pthread_mutexattr_destroy(&kind);
     return error;
 }
@@ -310,7 +310,7 @@ int stint_mutex_destroy(stint_mutex *mutex)
 {
     if (mutex == NULL)
         return 0;
-    return holder(mutex) != 0 ? EBUSY : pthread_mutex_destroy(&mutex->lock);
+    return holder(mutex) != 0 ? EBUSY : pthread_mutex_destroy(&mutex->lock_);
 }
 
 /* Until somebody has the lock for us, or an interrupt has come that can be delivered here: EINTR. libc's lock cannot be
@@ -322,7 +322,7 @@ static int await_lock(stint_mutex *mutex, bool deaf)
     do {
         uint64_t look = sti_clock_now() + LOOK_NS;
         const struct timespec until = { (time_t)(look / 1000000000), (long)(look % 1000000000) };
-        answer = sti_plain_mutex_clocklock(&mutex->lock, CLOCK_MONOTONIC, &until);
+        answer = sti_plain_mutex_clocklock(&mutex->lock_, CLOCK_MONOTONIC, &until);
     } while (answer == ETIMEDOUT && (deaf || !sti_waking_is_due()));
     sti_blocking_awake();
     return answer == ETIMEDOUT ? EINTR : answer;
@@ -343,7 +343,7 @@ int stint_mutex_lock(stint_mutex *mutex)
 {
     if (mutex == NULL)
         return EINVAL;
-    int answer = sti_plain_mutex_trylock(&mutex->lock);
+    int answer = sti_plain_mutex_trylock(&mutex->lock_);
     if (__builtin_expect(answer == EBUSY, 0))
         return lock_slowly(mutex);
     return locked(mutex, answer);
@@ -353,7 +353,7 @@ int stint_mutex_trylock(stint_mutex *mutex)
 {
     if (mutex == NULL)
         return EINVAL;
-    int answer = sti_plain_mutex_trylock(&mutex->lock);
+    int answer = sti_plain_mutex_trylock(&mutex->lock_);
     return locked(mutex, answer == EDEADLK ? EBUSY : answer);
 }
 
@@ -363,8 +363,8 @@ int stint_mutex_unlock(stint_mutex *mutex)
         return EINVAL;
     if (holder(mutex) != own_mark())
         return EPERM;
-    if (mutex->condition == REPORTED)
-        mutex->condition = LOST;
+    if (mutex->condition_ == REPORTED)
+        mutex->condition_ = LOST;
     return release(mutex);
 }
 
@@ -374,21 +374,21 @@ int stint_mutex_consistent(stint_mutex *mutex)
         return EINVAL;
     if (holder(mutex) != own_mark())
         return EPERM;
-    if (mutex->condition == WHOLE)
+    if (mutex->condition_ == WHOLE)
         return EINVAL;
-    mutex->condition = WHOLE;
+    mutex->condition_ = WHOLE;
     return 0;
 }
 
 void sti_mutex_poison_all(struct sti_scope *scope)
 {
-    for (stint_mutex *mutex = scope->mutexes; mutex != NULL; mutex = mutex->below)
-        mutex->condition = POISONED;
+    for (stint_mutex *mutex = scope->mutexes; mutex != NULL; mutex = mutex->below_)
+        mutex->condition_ = POISONED;
 }
 
 void sti_mutex_abandon_newest(struct sti_scope *scope)
 {
-    scope->mutexes->condition = POISONED;
+    scope->mutexes->condition_ = POISONED;
     release(scope->mutexes);
 }
 

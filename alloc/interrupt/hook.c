@@ -54,33 +54,33 @@ static bool is_flagged(const struct sti_scope *innermost, uint64_t now)
 static uintptr_t check_of(const stint_hook *hook)
 {
     const uintptr_t odd = UINT64_C(0x9e3779b97f4a7c15);
-    uintptr_t function = (uintptr_t)hook->function;
+    uintptr_t function = (uintptr_t)hook->function_;
     uintptr_t sum = (uintptr_t)hook * odd ^ function;
-    return ((sum * odd ^ (uintptr_t)hook->arg) * odd ^ (uintptr_t)hook->below) * odd;
+    return ((sum * odd ^ (uintptr_t)hook->arg_) * odd ^ (uintptr_t)hook->below_) * odd;
 }
 
 /* *link, unless its frame has gone: then that and whatever it would lead to is taken off. */
 static stint_hook *whole(stint_hook **link)
 {
-    if (*link != NULL && (*link)->check != check_of(*link))
+    if (*link != NULL && (*link)->check_ != check_of(*link))
         *link = NULL;
     return *link;
 }
 
 static void unlink_hook(stint_hook **link, stint_hook *above)
 {
-    *link = (*link)->below;
+    *link = (*link)->below_;
     if (above != NULL)
-        above->check = check_of(above);
+        above->check_ = check_of(above);
 }
 
 static stint_hook *take_unfired(struct sti_scope *scope)
 {
     stint_hook *hook = whole(&scope->hooks);
-    while (hook != NULL && hook->fired)
-        hook = whole(&hook->below);
+    while (hook != NULL && hook->fired_)
+        hook = whole(&hook->below_);
     if (hook != NULL)
-        hook->fired = true;
+        hook->fired_ = true;
     return hook;
 }
 
@@ -92,7 +92,7 @@ static uint64_t look_at_scope(struct sti_watch *watch, uint64_t now)
     atomic_store_explicit(&scope->thread->limit, 0, memory_order_seq_cst);
     stint_hook *hook = take_unfired(scope);
     if (hook != NULL) {
-        sti_watch_call(watch, hook->function, hook->arg);
+        sti_watch_call(watch, hook->function_, hook->arg_);
         return STI_WATCH_AGAIN;
     }
     if (!scope->preemptible || scope->covered > 0)
@@ -141,7 +141,7 @@ void sti_hook_leave(struct sti_scope *scope, const struct sti_way *way)
             unlink_hook(link, above);
         } else {
             above = *link;
-            link = &above->below;
+            link = &above->below_;
         }
     }
     sti_watch_unlock();
@@ -162,17 +162,17 @@ void sti_hook_fire(struct sti_scope *innermost)
             sti_watch_unlock();
             if (hook == NULL)
                 break;
-            STI_BOUNDARY_CALLBACK("hook", hook->function, hook->arg, NULL, NULL);
+            STI_BOUNDARY_CALLBACK("hook", hook->function_, hook->arg_, NULL, NULL);
         }
     }
     innermost->masks--;
 }
 
-int stint_hook_push(stint_hook *hook, void (*function)(void *arg), void *arg)
+int stint_hook_push(stint_hook *hook, stint_hook_fn *function, void *arg)
 {
     if (hook == NULL || function == NULL)
         return EINVAL;
-    *hook = (stint_hook){ .function = function, .arg = arg };
+    *hook = (stint_hook){ .function_ = function, .arg_ = arg };
     struct sti_thread *thread = sti_thread_metered;
     if (thread == NULL)
         return 0;
@@ -181,8 +181,8 @@ int stint_hook_push(stint_hook *hook, void (*function)(void *arg), void *arg)
     if (error != 0)
         return error;
     sti_watch_lock();
-    hook->below = scope->hooks;
-    hook->check = check_of(hook);
+    hook->below_ = scope->hooks;
+    hook->check_ = check_of(hook);
     scope->hooks = hook;
     sti_watch_unlock();
     sti_hook_wake_if_flagged(scope);
@@ -200,7 +200,7 @@ void stint_hook_pop(stint_hook *hook)
     stint_hook *above = NULL;
     while (whole(link) != NULL && *link != hook) {
         above = *link;
-        link = &above->below;
+        link = &above->below_;
     }
     if (*link != NULL) {
         unlink_hook(link, above);
@@ -226,7 +226,7 @@ void sti_waking_begin(struct sti_waking *waking, void (*wake)(void *arg), void *
     waking->arg = arg;
     /* Where the watch cannot be started the sleep is as long as what it waits for. */
     if (stint_hook_push(&waking->hook, come, waking) != 0)
-        waking->hook.function = NULL;
+        waking->hook.function_ = NULL;
     waking->covers = sti_waking_cover();
 }
 
@@ -234,7 +234,7 @@ void sti_waking_end(struct sti_waking *waking)
 {
     if (waking->covers)
         sti_waking_uncover_scopes();
-    if (waking->hook.function != NULL)
+    if (waking->hook.function_ != NULL)
         stint_hook_pop(&waking->hook);
 }
 

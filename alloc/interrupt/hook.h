@@ -75,7 +75,7 @@ bool sti_waking_deliver(void);
 void sti_waking_cover_scopes(void);
 void sti_waking_uncover_scopes(void);
 
-/* Only where one of them is preemptible. Those below what the innermost one charges have been covered by who runs this
+/* Only where one of them is preemptible. Those below what the innermost one charges have been covered by what runs this
  * one on top of them. True: to be uncovered. */
 static inline bool sti_waking_cover(void)
 {

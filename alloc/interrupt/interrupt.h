@@ -38,8 +38,7 @@ static inline void sti_interrupt_look_again(struct sti_scope *innermost, uint64_
  * task's thread, whatever that runs meanwhile. Any thread that may read the scope. */
 bool sti_interrupt_is_sacrificed(const struct sti_scope *scope);
 
-/* Trip all threads of a task, unless one of them is already. Returns the reason that holds now. Any thread of the
- * task. */
+/* Trip all threads of a task, unless one of them is already. Returns the present reason. Any thread of the task. */
 stint_reason sti_interrupt_trip_shared(struct sti_shared_interrupt *shared, stint_reason reason);
 
 /* Whether another thread of its task has tripped it. Any thread that may read the scope. */

@@ -77,7 +77,7 @@ __attribute__((constructor)) static void find_all(void)
 
 LOCK_FUNCTIONS(FIRST_CALL)
 
-/* In the child of a fork(2) this stands in the place of libc's: every one of the overrides ends in a tail call, so who
+/* In the child of a fork(2) this stands in the place of libc's: every one of the overrides ends in a tail call, so what
  * has called that is the caller here. */
 static int (*libc_lock_of_parent)(pthread_mutex_t *mutex);
 

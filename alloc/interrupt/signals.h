@@ -69,8 +69,8 @@ struct sti_answer {
 bool sti_ask_read(struct sti_ask *ask, unsigned question, struct sti_answer *answer);
 
 /* --- The signal mask of child processes. A thread of a pool has signals blocked so that the application's handlers run
- * on the application's threads. A program that a task starts there, or the child of its fork, is to have those that the
- * thread had blocked which made the pool, or nobody could end it. */
+ * on the application's threads. A program that a task starts there, or the child of its fork(2), is to have those that
+ * the thread had blocked which made the pool, or nobody could end it. */
 
 /* Of the calling thread: what is blocked for the library's sake, and what a child has blocked instead. Both stay as
  * long as the thread. */

@@ -20,8 +20,8 @@
 
 /* --- The forced unwind. Thread of the scope only.
  *
- * The unwinder asks stop before it asks a frame's own language what to do with it. So here is decided who is passed,
- * and no language ever gets to decide that the process must end.
+ * The unwinder asks stop before it asks a frame's own language what to do with it. So here is decided which frames are
+ * passed, and no language ever gets to decide that the process must end.
  *
  * The C++ runtime's record of the thread is kept right, which a forced unwind by itself does not do, as it was made for
  * threads that end with it. A catch (...) block takes the exception only when nothing else is caught: what was caught

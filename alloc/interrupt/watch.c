@@ -94,7 +94,7 @@ static int start(void)
 }
 
 /* The child of a fork(2) has no such thread: it starts one at its next need. What was watched at the fork is not
- * watched in the child. The lock is held over the fork, so that the list is whole. */
+ * watched in the child. The lock is held over the fork(2), so that the list is whole. */
 static void before_fork(void)
 {
     pthread_mutex_lock(&lock);

@@ -20,7 +20,7 @@
 #include "alloc/rollback/heap.h"
 #include "sample.h"
 
-/* --- The profile: started, stopped, ended by a fork. One thread at a time changes its state. Any thread. --- */
+/* --- The profile: started, stopped, ended by a fork(2). One thread at a time changes its state. Any thread. --- */
 
 #define WORD 8
 #define SPINS 100

@@ -102,9 +102,9 @@ struct sti_profile_means {
     sti_demangle_fn *demangle;
 };
 
-/* Find what writing needs. Any thread, masked, which is to hold no lock: the loader's is taken, and who has that may
- * be in a constructor that waits for ours. 0; ENOTSUP; ELIBACC: the module, or a library that it needs, cannot be
- * loaded. */
+/* Find what writing needs. Any thread, masked, which is to hold no lock: the loader's is taken, and a thread that has
+ * that may be in a constructor that waits for ours. 0; ENOTSUP; ELIBACC: the module, or a library that it needs, cannot
+ * be loaded. */
 int sti_profile_prepare(struct sti_profile_means *means);
 
 /* A profile that took so many nanoseconds. Thread of the caller, while sampling and charging are off.

@@ -37,7 +37,7 @@ static inline __attribute__((always_inline)) void sti_free(void *block)
 void sti_wipe_begin(void);
 void sti_wipe_end(void);
 
-/* Zero a live block. Who holds it. */
+/* Zero a live block. Its owner's thread. */
 void sti_wipe_block(void *block);
 
 /* Does one run now? Any thread. */

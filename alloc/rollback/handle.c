@@ -26,7 +26,7 @@
 #include "nursery.h"
 #include "roots.h"
 
-/* --- The handles that scopes have open. A table by address, for who closes one, and a list for each scope. */
+/* --- The handles that scopes have open. A table by address, for closing one, and a list for each scope. */
 
 #define LISTS ((size_t)1 << 12)
 #define SINGLY 64 /* so many are looked for one by one, the rest together */

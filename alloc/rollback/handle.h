@@ -53,7 +53,7 @@ void sti_handle_drop(struct sti_handle *handle);
 /* It is about to be closed, or handed over. NULL: no scope's; otherwise to be dropped. */
 static inline struct sti_handle *sti_handle_take(const void *key)
 {
-    /* relaxed: who closes a handle has it from who opened it */
+    /* relaxed: the thread that closes a handle has it from the one that opened it */
     if (__builtin_expect(atomic_load_explicit(&sti_handle_count, memory_order_relaxed) == 0, 1))
         return NULL;
     return sti_handle_take_noted(key);

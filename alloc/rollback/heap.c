@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Heaps of tasks: made, committed, rolled back, and retired while they have live blocks; see heap.h for who may call
+ * Heaps of tasks: made, committed, rolled back, and retired while they have live blocks; see heap.h for the callers
  * what. */
 #include "heap.h"
 
@@ -430,11 +430,11 @@ static struct sti_heap *take_ownerless(void)
 }
 
 /* Of so many at most, each once. mimalloc has given up all of their pages with their threads. */
-static void end_ownerless(size_t most)
+static void end_ownerless(size_t max)
 {
     struct sti_heap *stay = NULL;
     struct sti_heap *heap;
-    while (most-- > 0 && (heap = take_ownerless()) != NULL) {
+    while (max-- > 0 && (heap = take_ownerless()) != NULL) {
         if (sti_backend_heap_size(heap->backend).areas == 0 && is_deserted(heap)) {
             sti_heap_destroy(heap);
         } else {

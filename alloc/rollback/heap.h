@@ -96,7 +96,7 @@ struct sti_heap *sti_heap_drop_empty(struct sti_thread *thread, struct sti_heap 
 /* Live blocks are gone; for those who list heaps. */
 void sti_heap_destroy(struct sti_heap *heap);
 
-/* Give up what the thread holds for its next tasks, as far as no open scope needs it. 20 µs and more. */
+/* Give up what the thread keeps for its next tasks, as far as no open scope needs it. 20 µs and more. */
 void sti_heap_give_back(struct sti_thread *thread);
 
 /* The thread ends: give up all its heaps. mimalloc is still there. */

@@ -260,8 +260,8 @@ void sti_libc_heap_give_back(struct sti_thread *thread)
  * by others, so that is never freed, and at worst it names nobody. */
 
 #define MAX_HEAPS 64
-#define MAX_STRETCHES 256   /* of pages side by side, of a heap; what lies beyond is left accessible */
-#define MOST_STRETCHES 8192 /* of all threads: each may take two of the process's mappings, of 65530 */
+#define MAX_STRETCHES 256         /* of pages side by side, of a heap; what lies beyond is left accessible */
+#define MAX_STRETCHES_OF_ALL 8192 /* of all threads: each may take two of the process's mappings, of 65530 */
 #define PAGE ((uintptr_t)4096)
 
 struct stretch {
@@ -343,7 +343,7 @@ static bool have_another_stretch(unsigned count)
 {
     if (count == MAX_STRETCHES)
         return false;
-    if (atomic_fetch_add_explicit(&closed_off, 1, memory_order_relaxed) < MOST_STRETCHES)
+    if (atomic_fetch_add_explicit(&closed_off, 1, memory_order_relaxed) < MAX_STRETCHES_OF_ALL)
         return true;
     atomic_fetch_sub_explicit(&closed_off, 1, memory_order_relaxed);
     return false;
@@ -409,7 +409,7 @@ static void let_out(struct entry *entry)
 static void make_room(struct sti_quarantine *quarantine)
 {
     for (unsigned i = 0; i < MAX_HEAPS; i++) {
-        if (atomic_load_explicit(&closed_off, memory_order_relaxed) <= MOST_STRETCHES - MAX_STRETCHES)
+        if (atomic_load_explicit(&closed_off, memory_order_relaxed) <= MAX_STRETCHES_OF_ALL - MAX_STRETCHES)
             return;
         let_out(&quarantine->entries[(quarantine->next + i) % MAX_HEAPS]);
     }

@@ -60,7 +60,7 @@ void *sti_libc_heap_realloc(struct sti_thread *thread, void *block, size_t size)
 size_t sti_libc_heap_held(const struct sti_scope *scope);
 void sti_libc_heap_collect(const struct sti_scope *scope);
 
-/* Let go of what the thread holds for its next scopes. */
+/* Let go of what the thread keeps for its next scopes. */
 void sti_libc_heap_give_back(struct sti_thread *thread);
 
 /* The scope ends. What is left counts for the scope around it; NULL: for nobody. */

@@ -125,7 +125,7 @@ DIR *fdopendir(int descriptor)
     return directory;
 }
 
-/* The module of a conversion is loaded for the first who wants it, and what it allocates is shared by all: a region of
+/* The module of a conversion is loaded for the first that wants it, and what it allocates is shared by all: a region of
  * blocks for the process, as in interrupt.c; the interrupt has to wait for libc's frame anyhow. */
 iconv_t iconv_open(const char *to, const char *from)
 {
@@ -357,9 +357,9 @@ int posix_spawn_file_actions_destroy(posix_spawn_file_actions_t *actions)
 }
 
 /* --- Overrides of POSIX semaphores, so that no task is interrupted while it holds one. One that begins above 0 is a
- * lock, or counts things to be had: who waits for it posts it again. One that begins at 0 tells of an event, and who
- * waits for that holds nothing. So those that begin above 0 are marked, in bytes of the structure that libc leaves
- * alone. Any thread; to post one, in signal handlers too. */
+ * lock, or counts things to be had: a waiter posts it again. One that begins at 0 tells of an event, and a waiter for
+ * that holds nothing. So those that begin above 0 are marked, in bytes of the structure that libc leaves alone. Any
+ * thread; to post one, in signal handlers too. */
 
 STINT_API int sem_init(sem_t *semaphore, int shared, unsigned value);
 STINT_API sem_t *sem_open(const char *name, int flags, ...);
@@ -402,7 +402,7 @@ static void close_semaphore(void *semaphore, void *unused)
     sem_close(semaphore);
 }
 
-/* Who makes it and who finds it call it with the same value. */
+/* Its maker and its finder call it with the same value. */
 sem_t *sem_open(const char *name, int flags, ...)
 {
     STI_LIBC_FUNCTION(sem_open)

@@ -34,10 +34,10 @@
 struct stint_context {
     atomic_uint references;
     void *value;
-    void (*destroy)(void *value);
+    stint_context_destroy_fn *destroy;
 };
 
-int stint_context_create(void *value, void (*destroy)(void *value), stint_context **context)
+int stint_context_create(void *value, stint_context_destroy_fn *destroy, stint_context **context)
 {
     if (context == NULL)
         return EINVAL;
@@ -222,7 +222,7 @@ static stint_budget left_to(const struct sti_scope *scope, uint64_t now)
         held = held_with_others(scope, held);
         lower_to(&left, scope, held, now);
     }
-    left.run_ns = left.wall_ns; /* of the two the earlier deadline holds */
+    left.run_ns = left.wall_ns; /* the earlier of the two deadlines counts */
     return left;
 }
 

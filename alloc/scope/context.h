@@ -14,7 +14,7 @@
 #include "alloc/base/scope_state.h"
 #include "alloc/base/thread.h"
 
-/* --- The context of a scope, for who starts another in it. Thread of the scope. --- */
+/* --- The context of a scope, to start another in it. Thread of the scope. --- */
 
 /* Its own, or that of the scopes around it: a detached scope lies on top of one that has nothing to do with it. NULL:
  * none. */

@@ -125,7 +125,7 @@ int stint_token_fd(stint_token *token, int *descriptor)
         int error = make(token, &mine);
         if (error != 0)
             return error;
-        /* release publishes ours; who comes second throws his away. */
+        /* release publishes ours; the thread that comes second throws its own away. */
         if (atomic_compare_exchange_strong_explicit(&token->descriptor, &made, mine, memory_order_acq_rel,
                                                     memory_order_acquire))
             made = mine;

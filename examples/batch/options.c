@@ -13,7 +13,7 @@
 
 #include <stint/version.h>
 
-#define MOST_WORKERS 1024
+#define MAX_WORKERS 1024
 
 static const char help[] =
     "Usage: stint-batch [OPTION]... PATH...\n"
@@ -79,8 +79,8 @@ static options_next read_workers(const char *text, unsigned *workers)
 {
     char *end;
     unsigned long number = strtoul(text, &end, 10);
-    if (*end || strspn(text, "0123456789") == 0 || number < 1 || number > MOST_WORKERS)
-        return bad("-j: '%s' is no number from 1 to %d", text, MOST_WORKERS);
+    if (*end || strspn(text, "0123456789") == 0 || number < 1 || number > MAX_WORKERS)
+        return bad("-j: '%s' is no number from 1 to %d", text, MAX_WORKERS);
     *workers = (unsigned)number;
     return OPTIONS_RUN;
 }

@@ -109,9 +109,9 @@ static size_t character_size(const unsigned char *at)
     if (first < 0x80)
         return 1;
     size_t size = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
-    unsigned char least = first == 0xe0 ? 0xa0 : first == 0xf0 ? 0x90 : 0x80;
-    unsigned char most = first == 0xed ? 0x9f : first == 0xf4 ? 0x8f : 0xbf;
-    if (first < 0xc2 || first > 0xf4 || at[1] < least || at[1] > most)
+    unsigned char min = first == 0xe0 ? 0xa0 : first == 0xf0 ? 0x90 : 0x80;
+    unsigned char max = first == 0xed ? 0x9f : first == 0xf4 ? 0x8f : 0xbf;
+    if (first < 0xc2 || first > 0xf4 || at[1] < min || at[1] > max)
         return 0;
     for (size_t i = 2; i < size; i++) {
         if ((at[i] & 0xc0) != 0x80)

@@ -52,7 +52,8 @@ static inline void sti_rest(unsigned round)
 
 /* --- Sleeping until something happens: Concurrency Kit's event count on Linux futexes. An event carries no data. A
  * waiter reads the event's value, looks whether what it waits for has happened (an atomic of its own), and if not waits
- * for the value to change; who makes it happen stores that atomic and then signals. Nobody sleeping: no system call.
+ * for the value to change; the thread that makes it happen stores that atomic and then signals. Nobody sleeping: no
+ * system call.
  *
  * Any thread. The event must outlive the calls on it. */
 

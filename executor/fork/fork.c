@@ -33,7 +33,7 @@ __thread struct stint_forks_ *stint_thread_forks_ = &no_forks;
 
 /* --- Sharing ------------------------------------------------------------------------------------------------------ */
 
-/* Somebody has asked: share forks below this place, if there are any and they may be. Otherwise the question stays. */
+/* Somebody has asked: share forks below this index, if there are any and they may be. Otherwise the question stays. */
 static void answer(struct sti_worker *worker, size_t end)
 {
     struct sti_group *group;
@@ -56,11 +56,11 @@ int stint_fork_slow_(stint_subtask *subtask, stint_fn *fn, void *arg)
 {
     if (subtask == NULL || fn == NULL)
         return EINVAL;
-    subtask->fn = fn;
-    subtask->arg = arg;
+    subtask->fn_ = fn;
+    subtask->arg_ = arg;
     struct sti_worker *worker = sti_worker_current();
     if (worker == NULL || !sti_split_push(&worker->split, subtask)) {
-        subtask->place = STINT_FORK_IN_JOIN_;
+        subtask->index_ = STINT_FORK_IN_JOIN_;
         sti_forks_in_joins++;
         return 0;
     }
@@ -144,7 +144,7 @@ static bool leapfrog(struct sti_worker *worker, const struct sti_offer *awaited)
     return true;
 }
 
-/* As one who has slept for long (deadlock.h); no signal could end that. */
+/* As a sleeper that has slept for long (deadlock.h); no signal could end that. */
 static void sleep_long_in_join(struct sti_sleeper *sleeper, uint64_t deadline_ns)
 {
     bool covered = sti_waking_cover();
@@ -157,8 +157,8 @@ static void sleep_long_in_join(struct sti_sleeper *sleeper, uint64_t deadline_ns
         sti_waking_uncover_scopes();
 }
 
-/* Who sleeps here has given its place to a substitute; and may be the only one that has room on its stack for a task
- * that others wait for (deadlock.h). But not while frames are being left. */
+/* A worker that sleeps here has given its place to a substitute; and may be the only one that has room on its stack for
+ * a task that others wait for (deadlock.h). But not while frames are being left. */
 static void sleep_in_join(struct sti_worker *worker, const struct sti_offer *offer, bool settles, bool *refused)
 {
     struct sti_sleeper sleeper = { .worker = worker, .offer = offer };
@@ -174,10 +174,10 @@ static void sleep_in_join(struct sti_worker *worker, const struct sti_offer *off
     *refused = sti_wait_run_assigned(&sleeper, !settles && !has_ended(offer));
 }
 
-/* Wait for the end of what a thief has, and give its place back. */
-static struct sti_offer *await(struct sti_worker *worker, size_t place, bool settles)
+/* Wait for the end of what a thief has, and give its slot back. */
+static struct sti_offer *await(struct sti_worker *worker, size_t index, bool settles)
 {
-    struct sti_offer *offer = &worker->split.offers[place];
+    struct sti_offer *offer = &worker->split.offers[index];
     unsigned round = 0;
     bool refused = false;
     while (!has_ended(offer)) {
@@ -189,7 +189,7 @@ static struct sti_offer *await(struct sti_worker *worker, size_t place, bool set
         else
             sleep_in_join(worker, offer, settles, &refused);
     }
-    sti_split_forget(&worker->split, place);
+    sti_split_forget(&worker->split, index);
     return offer;
 }
 
@@ -203,8 +203,8 @@ static void end_in_join(void)
 static int run(stint_subtask *subtask, void **value)
 {
     void *result = NULL;
-    subtask->place = STINT_FORK_JOINED_;
-    int code = subtask->fn(subtask->arg, &result);
+    subtask->index_ = STINT_FORK_JOINED_;
+    int code = subtask->fn_(subtask->arg_, &result);
     if (value != NULL)
         *value = result;
     return code;
@@ -212,12 +212,12 @@ static int run(stint_subtask *subtask, void **value)
 
 static int collect(struct sti_worker *worker, stint_subtask *subtask, void **value)
 {
-    const struct sti_offer *offer = await(worker, subtask->place, false);
+    const struct sti_offer *offer = await(worker, subtask->index_, false);
     int code = offer->code;
     if (value != NULL)
         *value = offer->value;
-    subtask->place = STINT_FORK_JOINED_;
-    struct sti_thrown thrown = offer->thrown; /* the place may be another's when it is thrown on */
+    subtask->index_ = STINT_FORK_JOINED_;
+    struct sti_thrown thrown = offer->thrown; /* the slot may be another's when it is thrown on */
     stint_checkpoint();
     if (__builtin_expect(thrown.exception != NULL, 0))
         sti_boundary_rethrow(&thrown);
@@ -228,33 +228,33 @@ int stint_join_slow_(stint_subtask *subtask, void **value)
 {
     if (subtask == NULL)
         return EINVAL;
-    if (subtask->place == STINT_FORK_IN_JOIN_) {
+    if (subtask->index_ == STINT_FORK_IN_JOIN_) {
         end_in_join();
         return run(subtask, value);
     }
     struct sti_worker *worker = sti_worker_current();
     if (worker == NULL || !sti_split_holds(&worker->split, subtask))
         return stint_is_interrupted() ? ECANCELED : EINVAL; /* settled, or not a fork at all */
-    bool newest = subtask->place == worker->split.forks.depth - 1;
+    bool newest = subtask->index_ == worker->split.forks.depth - 1;
     if (sti_split_is_asked(&worker->split))
-        answer(worker, newest ? subtask->place : worker->split.forks.depth);
-    return sti_split_take(&worker->split, subtask->place) ? run(subtask, value) : collect(worker, subtask, value);
+        answer(worker, newest ? subtask->index_ : worker->split.forks.depth);
+    return sti_split_take(&worker->split, subtask->index_) ? run(subtask, value) : collect(worker, subtask, value);
 }
 
 void stint_fork_drop(stint_subtask *subtask)
 {
     struct sti_worker *worker = sti_worker_current();
-    if (subtask == NULL || subtask->place == STINT_FORK_JOINED_)
+    if (subtask == NULL || subtask->index_ == STINT_FORK_JOINED_)
         return;
-    if (subtask->place != STINT_FORK_IN_JOIN_ && worker != NULL && sti_split_holds(&worker->split, subtask) &&
-        !sti_split_take(&worker->split, subtask->place)) {
-        struct sti_offer *offer = await(worker, subtask->place, true);
+    if (subtask->index_ != STINT_FORK_IN_JOIN_ && worker != NULL && sti_split_holds(&worker->split, subtask) &&
+        !sti_split_take(&worker->split, subtask->index_)) {
+        struct sti_offer *offer = await(worker, subtask->index_, true);
         if (offer->thrown.exception != NULL)
             sti_boundary_drop(&offer->thrown);
     }
-    if (subtask->place == STINT_FORK_IN_JOIN_)
+    if (subtask->index_ == STINT_FORK_IN_JOIN_)
         end_in_join();
-    subtask->place = STINT_FORK_JOINED_;
+    subtask->index_ = STINT_FORK_JOINED_;
 }
 
 /* --- Settling ----------------------------------------------------------------------------------------------------- */
@@ -283,10 +283,10 @@ static void settle(struct sti_forks *forks, size_t kept)
 static size_t not_left(struct sti_forks *forks, size_t from, const struct sti_way *way)
 {
     const struct stint_forks_ *own = &worker_of(forks)->split.forks;
-    size_t place = from;
-    while (place < own->depth && !sti_way_passes(way, (uintptr_t)own->places[place]))
-        place++;
-    return place;
+    size_t index = from;
+    while (index < own->depth && !sti_way_passes(way, (uintptr_t)own->slots[index]))
+        index++;
+    return index;
 }
 
 static void wake(struct sti_forks *forks)

@@ -19,7 +19,7 @@ void sti_fork_end_thread(void);
 /* A subtask in the hands of its thief. */
 struct sti_stolen {
     struct sti_offer *offer;  /* NULL: none */
-    struct sti_worker *owner; /* who waits for it */
+    struct sti_worker *owner; /* that waits for it */
 };
 
 /* A public fork of another worker, of this group unless it is NULL. Workers that have none are asked for some. */

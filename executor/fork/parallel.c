@@ -75,8 +75,8 @@ static int do_forked_part(void *part, void **value)
     return do_part(part, true);
 }
 
-/* The upper half is forked. When that did not answer the question, forks of this place are not shared: nor will the
- * next ones be. */
+/* The upper half is forked. When that did not answer the question, forks up to here are not shared: nor will the next
+ * ones be. */
 static int do_halves(struct part *part, void *upper_accumulator)
 {
     struct range *range = part->range;
@@ -227,11 +227,11 @@ static void insert_each(const struct order *order, const char *from, size_t coun
     size_t size = order->size;
     for (size_t i = 0; i < count; i++) {
         const char *element = from + i * size;
-        size_t place = i;
-        while (place > 0 && is_behind(order, to + (place - 1) * size, element))
-            place--;
-        memmove(to + (place + 1) * size, to + place * size, (i - place) * size);
-        memcpy(to + place * size, element, size);
+        size_t at = i;
+        while (at > 0 && is_behind(order, to + (at - 1) * size, element))
+            at--;
+        memmove(to + (at + 1) * size, to + at * size, (i - at) * size);
+        memcpy(to + at * size, element, size);
     }
 }
 
@@ -309,7 +309,7 @@ static int sort(void *argument, void **value);
 
 static int sort_halves(struct sort *lower, struct sort *upper)
 {
-    __attribute__((cleanup(stint_fork_drop))) stint_subtask subtask = { .place = STINT_FORK_JOINED_ };
+    __attribute__((cleanup(stint_fork_drop))) stint_subtask subtask = { .index_ = STINT_FORK_JOINED_ };
     bool forks = lower->count + upper->count > SORT_GRAIN;
     if (forks)
         stint_fork(&subtask, sort, upper);

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT
  *
- * The split deque, after that of Lace (van Dijk and van de Pol 2014). An outstanding fork has a place, counted from the
- * oldest:
+ * The split deque, after that of Lace (van Dijk and van de Pol 2014). An outstanding fork has a slot, whose index
+ * counts from the oldest:
  *
- *   0 <= place < top            stolen: a thief runs it or has run it, its owner has not joined it. Or a hole.
- *   top <= place < split        public: whoever moves top over it has it.
- *   split <= place < depth      private: the owner's. Or a hole.
+ *   0 <= index < top            stolen: a thief runs it or has run it, its owner has not joined it. Or a hole.
+ *   top <= index < split        public: whoever moves top over it has it.
+ *   split <= index < depth      private: the owner's. Or a hole.
  *
  * depth is the owner's alone, so a fork and the join of a private one are plain loads and stores. top and split are one
  * atomic word, bounds, and each change of it is a compare-and-swap of the whole:
  *
- *   share   (owner)  split up      release: a thief that takes one of these places sees the subtask, its place's entry
+ *   share   (owner)  split up      release: a thief that takes one of these slots sees the subtask, its offer
  *                                  and all that the task wrote before.
- *   take    (owner)  split down    fails if top has passed the place: then it is stolen.
+ *   take    (owner)  split down    fails if top has passed the slot: then it is stolen.
  *   steal   (thief)  top up by 1   acquire. A second thief reads the first one's change: read-modify-writes go on with
  *                                  the release sequence of the owner's, so it sees as much.
  *   forget  (owner)  both down, when the newest forks were stolen and have been joined; and both up over holes. Only
@@ -21,13 +21,13 @@
  * With one word there is no moment at which owner and thief both believe in having the last entry, so no fence is
  * needed (Chase and Lev's deque needs one in every take), and several entries change sides at once.
  *
- * Places are used again, so a word can come back: with the same top and split, but other entries. Two things keep that
- * harmless. A thief reads the offer only after it has moved top: the place is its own then, until the owner has seen
- * the subtask's end (acquire of the offer's state). And each change by the owner gives the word a new tag, so a thief
- * that slept in between fails; only the group that it looked up before could be an old one, after exactly 2^32 changes.
+ * Slots are used again, so a word can come back: with the same top and split, but other entries. Two things keep that
+ * harmless. A thief reads the offer only after it has moved top: the slot is its own then, until the owner has seen the
+ * subtask's end (acquire of the offer's state). And each change by the owner gives the word a new tag, so a thief that
+ * slept in between fails; only the group that it looked up before could be an old one, after exactly 2^32 changes.
  *
- * Holes. A fork that is joined before newer ones leaves its place empty. No hole is ever public. While there are any,
- * all joins take the slow path, which gives the places back as soon as nothing newer is left.
+ * Holes. A fork that is joined before newer ones leaves its slot empty. No hole is ever public. While there are any,
+ * all joins take the slow path, which gives the slots back as soon as nothing newer is left.
  *
  * Asking. A thief that finds nothing public stores into limit and floor values with which the owner's next fork or join
  * takes its slow path; the owner looks, shares, and sets both back. Relaxed: what is asked for is only a look. A
@@ -75,7 +75,7 @@ void sti_split_init(struct sti_split *split)
     split->split = 0;
     split->base = 0;
     split->holes = 0;
-    stop_asking(split); /* others may ask already, who look through all places for workers */
+    stop_asking(split); /* others may ask already, who look through all slots for workers */
     split->task = NULL;
     atomic_init(&split->bounds, 0);
 }
@@ -97,8 +97,8 @@ bool sti_split_push(struct sti_split *split, stint_subtask *subtask)
     struct stint_forks_ *forks = &split->forks;
     if (forks->depth >= STI_SPLIT_CAPACITY)
         return false;
-    subtask->place = forks->depth;
-    split->forks.places[forks->depth] = subtask;
+    subtask->index_ = forks->depth;
+    split->forks.slots[forks->depth] = subtask;
     forks->depth++;
     return true;
 }
@@ -111,7 +111,7 @@ static void set_bounds(struct sti_split *split, size_t both)
     split->split = both;
 }
 
-/* Make the places up to end public. */
+/* Make the slots up to end public. */
 static void raise_split(struct sti_split *split, size_t end)
 {
     uint64_t word = atomic_load_explicit(&split->bounds, memory_order_relaxed);
@@ -123,18 +123,18 @@ static void raise_split(struct sti_split *split, size_t end)
     split->split = end;
 }
 
-/* Make a public place private again, and of the ones that are older the newer half, which will be joined next. False:
+/* Make a public slot private again, and of the ones that are older the newer half, which will be joined next. False:
  * it is stolen. */
-static bool lower_split(struct sti_split *split, size_t place)
+static bool lower_split(struct sti_split *split, size_t index)
 {
     uint64_t word = atomic_load_explicit(&split->bounds, memory_order_relaxed);
     struct bounds bounds;
     size_t end;
     do {
         bounds = unpacked(word);
-        if (bounds.top > place)
+        if (bounds.top > index)
             return false;
-        end = bounds.top + (place - bounds.top) / 2;
+        end = bounds.top + (index - bounds.top) / 2;
     } while (!atomic_compare_exchange_weak_explicit(&split->bounds, &word, packed(next(bounds, bounds.top, end)),
                                                     memory_order_release, memory_order_relaxed));
     split->split = end;
@@ -143,27 +143,27 @@ static bool lower_split(struct sti_split *split, size_t place)
 
 static void pass_holes(struct sti_split *split, size_t end)
 {
-    size_t place = split->split;
-    while (split->holes > 0 && place < end && split->forks.places[place] == NULL)
-        place++;
-    if (place > split->split)
-        set_bounds(split, place);
+    size_t index = split->split;
+    while (split->holes > 0 && index < end && split->forks.slots[index] == NULL)
+        index++;
+    if (index > split->split)
+        set_bounds(split, index);
 }
 
 static size_t first_hole(const struct sti_split *split, size_t end)
 {
-    size_t place = split->holes > 0 ? split->split : end;
-    while (place < end && split->forks.places[place] != NULL)
-        place++;
-    return place;
+    size_t index = split->holes > 0 ? split->split : end;
+    while (index < end && split->forks.slots[index] != NULL)
+        index++;
+    return index;
 }
 
-static void offer(struct sti_split *split, size_t place, struct sti_group *group)
+static void offer(struct sti_split *split, size_t index, struct sti_group *group)
 {
-    const stint_subtask *subtask = split->forks.places[place];
-    struct sti_offer *made = &split->offers[place];
-    made->fn = subtask->fn;
-    made->arg = subtask->arg;
+    const stint_subtask *subtask = split->forks.slots[index];
+    struct sti_offer *made = &split->offers[index];
+    made->fn = subtask->fn_;
+    made->arg = subtask->arg_;
     made->task = split->task;
     atomic_store_explicit(&made->group, group, memory_order_relaxed);
     atomic_store_explicit(&made->thief, NULL, memory_order_relaxed);
@@ -172,8 +172,8 @@ static void offer(struct sti_split *split, size_t place, struct sti_group *group
 
 static void make_public(struct sti_split *split, size_t end, struct sti_group *group)
 {
-    for (size_t place = split->split; place < end; place++)
-        offer(split, place, group);
+    for (size_t index = split->split; index < end; index++)
+        offer(split, index, group);
     raise_split(split, end);
 }
 
@@ -205,16 +205,16 @@ bool sti_split_share_all(struct sti_split *split, struct sti_group *group)
 
 bool sti_split_holds(const struct sti_split *split, const stint_subtask *subtask)
 {
-    return subtask->place >= split->base && subtask->place < split->forks.depth &&
-           split->forks.places[subtask->place] == subtask;
+    return subtask->index_ >= split->base && subtask->index_ < split->forks.depth &&
+           split->forks.slots[subtask->index_] == subtask;
 }
 
-/* The places of holes that have nothing newer above them are free again. */
+/* The slots of holes that have nothing newer above them are free again. */
 static void give_back(struct sti_split *split)
 {
     struct stint_forks_ *forks = &split->forks;
     size_t depth = forks->depth;
-    while (split->holes > 0 && split->forks.places[depth - 1] == NULL) {
+    while (split->holes > 0 && split->forks.slots[depth - 1] == NULL) {
         depth--;
         split->holes--;
     }
@@ -224,24 +224,24 @@ static void give_back(struct sti_split *split)
     update_floor(split);
 }
 
-static void leave_hole(struct sti_split *split, size_t place)
+static void leave_hole(struct sti_split *split, size_t index)
 {
-    split->forks.places[place] = NULL;
+    split->forks.slots[index] = NULL;
     split->holes++;
     give_back(split);
 }
 
-bool sti_split_take(struct sti_split *split, size_t place)
+bool sti_split_take(struct sti_split *split, size_t index)
 {
-    if (place < split->split && !lower_split(split, place))
+    if (index < split->split && !lower_split(split, index))
         return false;
-    leave_hole(split, place);
+    leave_hole(split, index);
     return true;
 }
 
-void sti_split_forget(struct sti_split *split, size_t place)
+void sti_split_forget(struct sti_split *split, size_t index)
 {
-    leave_hole(split, place);
+    leave_hole(split, index);
 }
 
 struct sti_split_below sti_split_enter(struct sti_split *split)
@@ -273,9 +273,9 @@ void sti_split_leave(struct sti_split *split, struct sti_split_below below)
 
 /* --- Any other thread --------------------------------------------------------------------------------------------- */
 
-static bool is_of(const struct sti_split *split, size_t place, const struct sti_group *group)
+static bool is_of(const struct sti_split *split, size_t index, const struct sti_group *group)
 {
-    return atomic_load_explicit(&split->offers[place].group, memory_order_relaxed) == group;
+    return atomic_load_explicit(&split->offers[index].group, memory_order_relaxed) == group;
 }
 
 struct sti_offer *sti_split_steal(struct sti_split *split, const struct sti_group *group)

@@ -19,12 +19,12 @@
 struct sti_group;
 struct sti_worker;
 
-/* A place that is public or stolen, as its thief sees it. The subtask itself is in a frame that its thief never
- * touches: a function may have returned without joining what it forked.
+/* A slot that is public or stolen, as its thief sees it. The subtask itself is in a frame that its thief never touches:
+ * a function may have returned without joining what it forked.
  *
- *   SHARED    written by the owner, before the place becomes public.
- *   ENDED     by the thief, after value, code and interrupted. Release: the owner, who waits for it (acquire), reads
- *             them and all that the subtask wrote. From then on the place is the owner's. */
+ *   SHARED    written by the owner, before the slot becomes public.
+ *   ENDED     by the thief, after value, code and interrupted. Release: the owner, which waits for it (acquire), reads
+ *             them and all that the subtask wrote. From then on the slot is the owner's. */
 enum sti_offer_state { STI_OFFER_SHARED, STI_OFFER_ENDED };
 
 struct sti_offer {
@@ -44,8 +44,8 @@ struct sti_offer {
 struct sti_split {
     struct stint_forks_ forks; /* what the inline functions work on */
     size_t split;              /* the owner's knowledge of bounds */
-    size_t base;               /* places below are of a task that waits below the running one */
-    size_t holes;              /* places of forks that were joined before newer ones */
+    size_t base;               /* slots below are of a task that waits below the running one */
+    size_t holes;              /* slots of forks that were joined before newer ones */
     const void *task;          /* that the forks which are shared now are parts of */
     _Alignas(64) _Atomic uint64_t bounds;
     struct sti_offer offers[STI_SPLIT_CAPACITY];
@@ -61,7 +61,7 @@ bool sti_split_push(struct sti_split *split, stint_subtask *subtask);
 /* Whether somebody has asked for work since sti_split_share shared something. */
 bool sti_split_is_asked(const struct sti_split *split);
 
-/* Where nothing is public, make the older half of the private forks below this place so, at least one. True: something
+/* Where nothing is public, make the older half of the private forks below this index so, at least one. True: something
  * is public now, and whoever had asked is answered. False: there is nothing to share. */
 bool sti_split_share(struct sti_split *split, size_t end, struct sti_group *group);
 
@@ -72,11 +72,11 @@ bool sti_split_share_all(struct sti_split *split, struct sti_group *group);
 /* Whether this is one of the outstanding forks of the running task. */
 bool sti_split_holds(const struct sti_split *split, const stint_subtask *subtask);
 
-/* Take the fork of a place back, to run or to drop it. False: a thief has it. */
-bool sti_split_take(struct sti_split *split, size_t place);
+/* Take the fork with this index back, to run or to drop it. False: a thief has it. */
+bool sti_split_take(struct sti_split *split, size_t index);
 
-/* A fork that a thief had has ended: its place is free. */
-void sti_split_forget(struct sti_split *split, size_t place);
+/* A fork that a thief had has ended: its slot is free. */
+void sti_split_forget(struct sti_split *split, size_t index);
 
 /* A task begins on top of one that waits: until it has ended, the other's forks are out of everybody's sight. */
 struct sti_split_below {

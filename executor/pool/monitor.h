@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The pool's part of the watch's work: tasks whose deadline passes while they wait, and what follows those that
- * expired. */
+ * The monitor of a pool: it ends tasks whose deadline passes while they wait, on the watch's thread
+ * (alloc/interrupt/watch.h), and has what follows those run. */
 #ifndef STI_EXECUTOR_POOL_MONITOR_H
 #define STI_EXECUTOR_POOL_MONITOR_H
 
@@ -15,7 +15,7 @@
 #include "timers.h"
 
 /* --- What follows tasks that expired. The watch's thread, which ends them (monitor.h), is one for the process and
- * keeps all its deadlines: so it resolves the futures and wakes who sleeps, and hands what follows, which may be the
+ * keeps all its deadlines: so it resolves the futures and wakes their waiters, and hands what follows, which may be the
  * application's code, to a thread of the pool. That is started at the first need, sleeps in between and ends with the
  * pool. One pool's slow callbacks delay nobody's deadline; they delay those of the same pool that come after them. */
 
@@ -39,14 +39,14 @@ void sti_expired_end(struct sti_expired *expired);
 /* Have the line (sti_continuation_let_go) run. Where no thread can be started it is run here. The watch's thread. */
 void sti_expired_hand_over(struct sti_expired *expired, struct sti_line_turn *line);
 
-/* --- The pool's part of the monitor: tasks whose deadline passes while they wait resolve then, not when a worker comes
- * to them. The thread is the watch of the ground floor (alloc/interrupt/watch.h), which also looks after the deadlines
+/* --- The monitor, one for each pool: tasks whose deadline passes while they wait resolve then, not when a worker comes
+ * to them. Its thread is the watch of the ground floor (alloc/interrupt/watch.h), which also looks after the deadlines
  * of running tasks and sends the preemption signals: one for the process, asleep when nothing needs it. Only tasks with
  * a wall limit pay for this.
  *
  *   submitter  puts the task where it waits; then, under the lock, if nobody has claimed it yet, puts its timer in
  *   claimant   claims the task; then, under the lock, takes its timer out if it is in
- *   monitor    under the lock, takes out what has expired and claims it
+ *   watch      under the lock, takes out what has expired and claims it
  *
  * So a timer is in only while its task is queued, or claimed by somebody who is about to take it out: as long as any is
  * in the pool cannot be freed, and a task whose timer is in cannot be freed either. Any thread. */

@@ -392,7 +392,7 @@ static uint64_t overlap(uint64_t submitted, uint64_t end, uint64_t parked_since)
     return parked_since != 0 && end > since ? end - since : 0;
 }
 
-/* From when on somebody was on the way who looks for all that waits: what is left then is how soon he gets a processor,
+/* From when on a worker was on its way to look for all that waits: what is left then is how soon he gets a processor,
  * and that is not the pool's doing. */
 static uint64_t answered(const struct sti_worker *worker, uint64_t parked_since, uint64_t submitted)
 {
@@ -419,7 +419,7 @@ static uint64_t first_answer(const struct sti_worker *taker, uint64_t submitted)
 }
 
 /* Since it was submitted, that is: a task with an account may have been held back, and where the room is full of those,
- * another has waited for a place. */
+ * another has waited for a slot. */
 static bool could_begin(const stint_pool *pool, const sti_task *task)
 {
     return task->options.account == NULL && !task->stood_in_line && !pool->holds_near_limit;

@@ -77,7 +77,7 @@ void sti_overdue_end_task(struct sti_overdue *overdue, struct sti_overdue_entry 
  * the visitor. A task that the visitor has seen and that had not resolved then does not resolve until it is done, so
  * its options, its name and its account are there; one that has is not freed. The barrier is that of the claim of a
  * queue's entry, which is tried in any case, and the exchange with which a worker leaves a task. A worker's frames lie
- * on its stack: who leaves one, a stolen subtask's too, waits in the same way before it is gone.
+ * on its stack: a thread that leaves one, a stolen subtask's too, waits in the same way before it is gone.
  *
  * One visitor at a time. It calls nobody and waits for nobody but a lock of the pool's under which nothing resolves. */
 
@@ -85,7 +85,7 @@ extern atomic_uint sti_visits __attribute__((visibility("hidden")));
 
 void sti_visit_await(void);
 
-/* Before a task resolves or is freed, by who has taken it out. */
+/* Before a task resolves or is freed, by the thread that has taken it out. */
 static inline void sti_visit_let_pass(void)
 {
     ck_pr_fence_atomic_load();

@@ -59,8 +59,8 @@ struct stint_pool {
     struct sti_worker *workers;       /* and room for the substitutes: sti_pool_slots */
     bool holds_near_limit;            /* hold_near_memory_limit */
     struct sti_processors processors; /* the workers of a pinned pool have one each; mask NULL: it is not pinned */
-    void (*worker_begins)(void *worker_data, unsigned index);
-    void (*worker_ends)(void *worker_data, unsigned index);
+    stint_worker_fn *worker_begins;
+    stint_worker_fn *worker_ends;
     void *worker_data;
     stint_token stop; /* set when cancelling; every running task's scope looks at it */
     char name[STI_THREAD_NAME_SIZE];
@@ -78,8 +78,9 @@ struct stint_pool {
     stint_pool *next_pool;  /* in the list of all (pools.h) */
     _Alignas(64) struct sti_substitutes substitutes;
 
-    /* The end: each worker counts itself out of alive as the last thing it does; who waits for 0 then joins them all,
-     * once. Or nobody waits any more (abandoned, set while alive is not 0): then the last one frees the pool. */
+    /* The end: each worker counts itself out of alive as the last thing it does; a thread that waits for 0 then joins
+     * them all, once. Or nobody waits any more (abandoned, set while alive is not 0): then the last one frees the
+     * pool. */
     _Alignas(64) atomic_uint alive;
     atomic_bool abandoned;
     sti_event ended;
@@ -100,7 +101,7 @@ static inline bool sti_pool_is_left_behind(const stint_pool *pool)
     return atomic_load_explicit(&pool->phase, memory_order_relaxed) == STI_POOL_LEFT_BEHIND;
 }
 
-/* Of a pool that is not open, to who submits. */
+/* Of a pool that is not open, to a submitter. */
 static inline int sti_pool_refusal(const stint_pool *pool)
 {
     return sti_pool_is_left_behind(pool) ? EOWNERDEAD : ESHUTDOWN;

@@ -168,7 +168,8 @@ static void leave_pools_behind(void)
 
 __attribute__((constructor)) static void prepare(void)
 {
-    static const struct sti_account_listener listener = { .has_slot = on_free_slot, .has_place = sti_pools_fill };
+    static const struct sti_account_listener listener = { .has_slot = on_free_slot,
+                                                          .has_waiting_slot = sti_pools_fill };
     sti_account_listen(&listener);
     sti_give_back_listen(wake_idle);
     sti_process_fork_add(&lock);

@@ -12,9 +12,9 @@
 #include <stint/statistics.h>
 
 /* --- The list of the process's pools: for what comes from outside and concerns all of them. That is a slot of an
- * account that is free again, memory that idle workers are to give back, and a fork. The child of a fork(2) has none of
- * its parent's workers, so it has none of its pools either: they are marked, every call on them is refused, and so is
- * waiting for one of their unresolved futures. The generation, which every fork makes another, tells those. Any
+ * account that is free again, memory that idle workers are to give back, and a fork(2). The child of a fork(2) has none
+ * of its parent's workers, so it has none of its pools either: they are marked, every call on them is refused, and so
+ * is waiting for one of their unresolved futures. The generation, which every fork(2) changes, tells those. Any
  * thread. */
 
 /* Written in the child of a fork(2) only, by its one thread. */
@@ -23,7 +23,7 @@ extern unsigned sti_pools_generation;
 void sti_pools_add(stint_pool *pool);
 void sti_pools_remove(stint_pool *pool);
 
-/* More tasks of some account may wait than before: give places to those who wait for one, in every pool. */
+/* More tasks of some account may wait than before: give slots to the submitters that wait for one, in every pool. */
 void sti_pools_fill(void);
 
 /* --- Locks of the executor's that nobody holds at a fork(2), in the child neither. Not as alloc/base/process.h has
@@ -39,7 +39,7 @@ struct sti_process_fork_lock {
 void sti_process_fork_add(struct sti_process_fork_lock *lock);
 
 /* --- A tally: how many tasks have resolved for each reason. A worker has one that only it writes, on lines of its own,
- * with plain stores; who is no worker adds to the pool's, which is shared. Anybody may read. All orders are relaxed:
+ * with plain stores; other threads add to the pool's, which is shared. Anybody may read. All orders are relaxed:
  * each number is right by itself. */
 
 typedef _Atomic uint64_t sti_counter;

@@ -18,7 +18,7 @@
  * calls may meet is said in stint/pool.h. */
 
 /* For cancelled tasks to end in, however little time draining was given. */
-#define LEAST_TO_END_NS UINT64_C(1000000000)
+#define MIN_TO_END_NS UINT64_C(1000000000)
 
 void sti_shutdown_begin(stint_pool *pool, enum sti_pool_phase phase)
 {
@@ -148,7 +148,7 @@ void sti_shutdown_leave(stint_pool *pool)
 }
 
 /* Be counted among the workers, so that the pool stays. False: there is none any more. */
-static bool hold(stint_pool *pool)
+static bool keep(stint_pool *pool)
 {
     unsigned alive = atomic_load_explicit(&pool->alive, memory_order_relaxed);
     while (alive != 0 && !atomic_compare_exchange_weak_explicit(&pool->alive, &alive, alive + 1, memory_order_relaxed,
@@ -168,7 +168,7 @@ static void let_go(const struct sti_worker *worker)
 
 bool sti_shutdown_abandon(stint_pool *pool, unsigned *running)
 {
-    if (!hold(pool)) {
+    if (!keep(pool)) {
         sti_shutdown_join(pool, sti_pool_slots(pool));
         sti_pool_free(pool);
         return false;
@@ -218,7 +218,7 @@ int stint_pool_shutdown(stint_pool *pool, stint_shutdown how, uint64_t timeout_n
     int error = wait_for_workers(pool, deadline);
     if (error == ETIMEDOUT && how == STINT_SHUTDOWN_DRAIN_THEN_CANCEL) {
         cancel(pool);
-        error = wait_for_workers(pool, sti_deadline_after(timeout_ns > LEAST_TO_END_NS ? timeout_ns : LEAST_TO_END_NS));
+        error = wait_for_workers(pool, sti_deadline_after(timeout_ns > MIN_TO_END_NS ? timeout_ns : MIN_TO_END_NS));
     }
     if (error == 0)
         join_once(pool);
@@ -293,7 +293,7 @@ void sti_farewell_drop(stint_pool *pool, sti_task *task, struct sti_tally *tally
 
 /* --- The end ------------------------------------------------------------------------------------------------------ */
 
-/* On the stack of the one who waits. */
+/* On the waiter's stack. */
 struct farewell {
     struct sti_continuation continuation;
     pthread_mutex_t lock;
@@ -301,7 +301,7 @@ struct farewell {
     bool done;
 };
 
-/* By who has told the others. */
+/* By the thread that has told the others. */
 static void be_told(struct sti_continuation *continuation)
 {
     struct farewell *farewell = (struct farewell *)continuation;

@@ -23,7 +23,7 @@
  * rather more than less, and at its end put right (as in 2DFQ: Mace and others 2016). */
 
 #define WEIGHT_UNIT 100 /* that of an entry whose time goes like the clock */
-#define LEAST_COST 1000 /* nanoseconds: to take it out of the queue is work too */
+#define MIN_COST 1000   /* nanoseconds: to take it out of the queue is work too */
 
 static void add(_Atomic unsigned *number, int amount)
 {
@@ -191,7 +191,7 @@ uint64_t sti_fair_entry_begin_task(struct sti_fair_queue *fair_queue, struct sti
 void sti_fair_entry_end_task(struct sti_fair_queue *fair_queue, struct sti_fair_entry *fair_entry, uint64_t charged,
                              uint64_t used)
 {
-    used = used > LEAST_COST ? used : LEAST_COST;
+    used = used > MIN_COST ? used : MIN_COST;
     add_time(fair_queue, fair_entry, (int64_t)used - (int64_t)charged);
     fair_entry->cost = follow_cost(fair_entry->cost, used);
     fair_queue->typical_cost = fair_queue->typical_cost - fair_queue->typical_cost / 16 + used / 16;
@@ -331,8 +331,8 @@ void sti_fair_entry_enter_refused(struct sti_fair_queue *fair_queue, struct sti_
         *own = (struct sti_refused){ .full = full };
         *link = own;
     } else {
-        own->chain = (*link)->substitutes;
-        (*link)->substitutes = own;
+        own->chain = (*link)->spares;
+        (*link)->spares = own;
     }
     fair_entry->own = NULL;
     fair_entry->refused = *link;
@@ -349,8 +349,8 @@ void sti_fair_entry_leave_refused(struct sti_fair_queue *fair_queue, struct sti_
         *refused_link(fair_queue, refused->full) = refused->chain;
         fair_entry->own = refused;
     } else {
-        fair_entry->own = refused->substitutes;
-        refused->substitutes = fair_entry->own->chain;
+        fair_entry->own = refused->spares;
+        refused->spares = fair_entry->own->chain;
     }
 }
 

@@ -15,14 +15,14 @@ enum sti_fair_entry_state {
     STI_FAIR_ENTRY_HELD,
 };
 
-/* Who is held back for one account. Each entry brings a record along: the first one's becomes the account's, the
- * others' lie there as spares, and who leaves takes one with it. So there is always one, and nothing can fail
- * (turnstiles, as in Solaris). */
+/* The entries that are held back for one account. Each brings a record along: the first one's becomes the account's,
+ * the others' lie there as spares, and an entry that leaves takes one with it. So there is always one, and nothing can
+ * fail (turnstiles, as in Solaris). */
 struct sti_refused {
     stint_account *full;
     struct sti_turns held[STI_PRIORITIES];
     unsigned count;
-    struct sti_refused *substitutes;
+    struct sti_refused *spares;
     struct sti_refused *chain; /* in the table, or of spares */
 };
 
@@ -59,7 +59,7 @@ void sti_fair_entry_free(struct sti_fair_queue *fair_queue, struct sti_fair_entr
 bool sti_fair_entry_tables_init(struct sti_fair_queue *fair_queue);
 void sti_fair_entry_tables_end(struct sti_fair_queue *fair_queue);
 
-/* Those who are held back for an account; NULL: nobody is. And in or out. */
+/* The entries that are held back for an account; NULL: none is. And in or out. */
 struct sti_refused *sti_fair_entry_refused_by(const struct sti_fair_queue *fair_queue, const stint_account *full);
 void sti_fair_entry_enter_refused(struct sti_fair_queue *fair_queue, struct sti_fair_entry *fair_entry,
                                   stint_account *full);

@@ -37,7 +37,7 @@ struct afterwards {
     stint_account *end;
     bool leave;          /* the account, which was entered in vain */
     stint_account *told; /* retained; NULL: none. It had a slot for one that cannot use it */
-    bool place;          /* more tasks of some account may wait */
+    bool waiting_slot;   /* more tasks of some account may wait */
 };
 
 static void do_afterwards(const struct afterwards *afterwards)
@@ -48,7 +48,7 @@ static void do_afterwards(const struct afterwards *afterwards)
         sti_account_tell(afterwards->account, afterwards->end);
     if (afterwards->told != NULL)
         sti_account_tell_itself(afterwards->told);
-    if (afterwards->place)
+    if (afterwards->waiting_slot)
         sti_pools_fill();
     stint_account_release(afterwards->account);
     stint_account_release(afterwards->told);
@@ -129,7 +129,7 @@ static void take_out(struct sti_fair_queue *fair_queue, sti_task *task, struct a
     if (fair_entry->state == STI_FAIR_ENTRY_HELD)
         set(&fair_queue->held, get(&fair_queue->held) - 1);
     if (sti_account_end_waiting(task->options.account))
-        afterwards->place = true;
+        afterwards->waiting_slot = true;
     if (--fair_entry->count == 0)
         end_waiting(fair_queue, fair_entry, afterwards);
     size_t waiting = get(&fair_queue->waiting) - 1;

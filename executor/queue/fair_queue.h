@@ -65,9 +65,9 @@ static inline uint64_t sti_time_later(uint64_t time, uint64_t other)
  * longest gets ready (pools.c), and the others stay. If that one cannot use it, it is offered again.
  *
  * Whoever claims a task that waits here takes it out: a worker in sti_fair_queue_take, anybody else by
- * sti_fair_queue_remove. Until then the pool cannot be freed, so who has claimed one may touch the pool.
+ * sti_fair_queue_remove. Until then the pool cannot be freed, so a thread that has claimed one may touch the pool.
  *
- * The room has a capacity for all entries together. One of them may take at most eight times as many places as are left
+ * The room has a capacity for all entries together. One of them may take at most eight times as many slots as are left
  * (dynamic thresholds, Choudhury and Hahne 1998): so of nine or more one entry alone always leaves one for another. */
 
 #define STI_PRIORITIES 3
@@ -110,7 +110,7 @@ bool sti_fair_queue_init(struct sti_fair_queue *fair_queue, stint_pool *pool, si
 /* Nothing can be put in any more. Waits for those who have claimed a task and are about to take it out. */
 void sti_fair_queue_end(struct sti_fair_queue *fair_queue);
 
-/* Put a task in, and offer it. 0; EAGAIN: no place; EDQUOT: the account has its maximum of waiting tasks; ESHUTDOWN:
+/* Put a task in, and offer it. 0; EAGAIN: no slot; EDQUOT: the account has its maximum of waiting tasks; ESHUTDOWN:
  * closed; ENOMEM. Any thread. */
 int sti_fair_queue_put(struct sti_fair_queue *fair_queue, sti_task *task);
 
@@ -137,7 +137,7 @@ static inline struct sti_bill sti_fair_queue_bill(const sti_task *task)
 /* It has ended, and used so much processor time. The task may be gone. Any thread. */
 void sti_fair_queue_settle(struct sti_fair_queue *fair_queue, struct sti_bill bill, uint64_t used_ns);
 
-/* Take out and claim this task, for somebody who waits for it inside a task, with its account entered (task->entered).
+/* Take out and claim this task, for a waiter inside a task, with its account entered (task->entered).
  * Where the account has its maximum that is done only when the thread is in that account already, or beyond is true:
  * the task that runs there makes way for this one. False: it does not wait here any more, or has to wait for a slot. */
 bool sti_fair_queue_take_awaited(struct sti_fair_queue *fair_queue, sti_task *task, bool beyond);
@@ -156,7 +156,7 @@ sti_task *sti_fair_queue_take_any(struct sti_fair_queue *fair_queue);
 /* Since when the one that has waited longest is held back for this account; 0: none is. Any thread. */
 uint64_t sti_fair_queue_refused_since(struct sti_fair_queue *fair_queue, const stint_account *account);
 
-/* The account may have a slot again: of those who are held back for it the first of each priority gets ready. True:
+/* The account may have a slot again: of those that are held back for it the first of each priority gets ready. True:
  * there were any. Any thread. */
 bool sti_fair_queue_release(struct sti_fair_queue *fair_queue, const stint_account *account);
 

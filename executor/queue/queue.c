@@ -21,7 +21,7 @@
  * Why not Concurrency Kit's ring: its producers finish in the order of their tickets, each spinning until the one
  * before it has. With more threads than processors that one is often not running, and the others spin through their
  * time slices: four producers and two workers on two busy processors were not done with 80,000 tasks after a minute.
- * Here that takes half a second: a producer that is held up half-way delays only the pops behind it. */
+ * Here that takes half a second: a producer that is delayed half-way delays only the pops behind it. */
 
 static struct sti_slot *cell_of(struct sti_queue *queue, size_t position)
 {

@@ -17,7 +17,7 @@
 
 struct sti_slot {
     atomic_size_t turn;
-    void *_Atomic entry; /* relaxed: turn orders it; atomic for who only looks */
+    void *_Atomic entry; /* relaxed: turn orders it; atomic for those that only look */
 };
 
 struct sti_queue {

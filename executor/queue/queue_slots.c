@@ -24,7 +24,7 @@
 
 #define SHORT_SLEEP_NS UINT64_C(10000000)
 
-/* On the stack of the one who waits. */
+/* On the waiter's stack. */
 struct sti_slot_waiter {
     struct sti_slot_waiter *next;
     struct sti_slot_waiter *previous;
@@ -160,7 +160,7 @@ static int put(stint_pool *pool, struct sti_slot_waiter *waiter)
     return error;
 }
 
-/* The one who has waited longest in the line. 0: he has been answered; EAGAIN: there is no slot for him; EDQUOT: his
+/* The waiter that has stood in line longest. 0: it has been answered; EAGAIN: there is no slot for it; EDQUOT: its
  * account has its maximum of waiting tasks. */
 static int serve(stint_pool *pool, const struct sti_slot_waiters *line)
 {
@@ -237,7 +237,7 @@ static int stand_in_line(stint_pool *pool, struct sti_slot_waiter *waiter)
     return result;
 }
 
-/* Also for who has been answered: the one who did that may still be about to wake him. */
+/* Also for a waiter that has been answered: the thread that did so may still be about to wake it. */
 static int give_up(struct sti_queue_slots *queue_slots, struct sti_slot_waiter *waiter, int error)
 {
     sti_plain_mutex_lock(&queue_slots->lock);

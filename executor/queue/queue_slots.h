@@ -1,23 +1,24 @@
 /* SPDX-License-Identifier: MIT
  *
- * Waiting for a slot: submitters who would rather wait than hear EAGAIN. They stand in line, and whoever makes a slot
- * puts the first one's task into it and wakes him: so nobody is woken in vain, and nobody who waits is overtaken by one
- * who has just come (a plain submission is refused while others wait; of tasks that wait in the fair queue, only those
- * who stand in line keep their order).
+ * Waiting for a slot: submitters that would rather wait than get EAGAIN. Waiters are served first in, first out: they
+ * stand in line, and the thread that makes a slot puts the first one's task into it and wakes it. So no waiter is woken
+ * in vain, and none is overtaken by a submitter that has just come (a plain submission is refused while others wait; of
+ * tasks that wait in the fair queue, only those that stand in line keep their order).
  *
  * There is a line for plain tasks, and one for each account and priority, as there may be a slot for one and none for
- * another. Who makes a slot goes round the lines until so many have been told that there is none: to come, to be served
- * and to give up cost the same however many wait. No line is forgotten by that: while somebody waits there are tasks in
- * the room, each of which makes a slot when it is taken out; and of an empty room no line is refused a slot. Only where
- * the account has its maximum of waiting tasks, perhaps in other rooms, is it another matter: such a line stands aside,
- * and all of these are asked again when some account may have more (sti_queue_slots_fill_capped).
+ * another. The thread that makes a slot goes round the lines until so many have been told that there is none: to come,
+ * to be served and to give up cost the same however many wait. No line is forgotten by that: while one has waiters
+ * there are tasks in the room, each of which makes a slot when it is taken out; and of an empty room no line is refused
+ * a slot. Only where the account has its maximum of waiting tasks, perhaps in other rooms, is it another matter: such a
+ * line stands aside, and all of these are asked again when some account may have more (sti_queue_slots_fill_capped).
  *
- *   who waits:          line + 1 (seq_cst); tries once more to put its task; sleeps
- *   who takes one out:  the queue's slot is free; claims the task, or fails to (a locked instruction); reads line
+ *   waiter:  line + 1 (seq_cst); tries once more to put its task; sleeps
+ *   taker:   takes a task out, so that its slot is free; claims the task, or fails to (a locked instruction); reads
+ *            line
  *
  * A handshake (alloc/base/thread.h), in which the claim is the taker's barrier: it makes that anyway. Concurrency Kit's
- * fence after it is for processors where a locked instruction does not order what comes after. While nobody waits, a
- * taker reads one word that nobody writes. */
+ * fence after it is for processors where a locked instruction does not order what comes after. While there is no
+ * waiter, a taker reads one word that no thread writes. */
 #ifndef STI_EXECUTOR_QUEUE_QUEUE_SLOTS_H
 #define STI_EXECUTOR_QUEUE_QUEUE_SLOTS_H
 
@@ -46,7 +47,7 @@ struct sti_slot_waiters {
 };
 
 struct sti_queue_slots {
-    _Alignas(64) atomic_uint line; /* who waits */
+    _Alignas(64) atomic_uint line; /* waiters */
     atomic_uint plain_line;        /* of these, with plain tasks */
     pthread_mutex_t lock;          /* for the rest, which begins as zeros */
     struct sti_slot_waiters plain;
@@ -70,10 +71,10 @@ void sti_queue_slots_fill(stint_pool *pool);
 /* The same when some account may have more tasks waiting than before. */
 void sti_queue_slots_fill_capped(stint_pool *pool);
 
-/* Nobody may wait any more, and nobody's task is put any more: they hear ESHUTDOWN. */
+/* No submitter may wait any more, and no task of one is put any more: they get ESHUTDOWN. */
 void sti_queue_slots_close(struct sti_queue_slots *queue_slots);
 
-/* For who has taken something out and tried to claim it. */
+/* For a taker, which has taken a task out and tried to claim it. */
 static inline bool sti_queue_slots_are_wanted(struct sti_queue_slots *queue_slots)
 {
     ck_pr_fence_atomic_load();

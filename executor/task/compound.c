@@ -50,7 +50,7 @@ static stint_outcome outcome_of_all(const struct sti_compound *compound)
 
 static void give_back_attached(struct sti_compound *compound, size_t count)
 {
-    /* acq_rel: who ends it sees what the others have done with it. */
+    /* acq_rel: the thread that ends it sees what the others have done with it. */
     if (count > 0 && atomic_fetch_sub_explicit(&compound->attached, count, memory_order_acq_rel) == count)
         sti_compound_release(&compound->future);
 }
@@ -239,7 +239,7 @@ static bool give_back(sti_task *task)
 {
     if (give_back_one_of_many(task))
         return false;
-    /* If it has not resolved, who holds this reference is the last one who could look at it, or have anything
+    /* If it has not resolved, the owner of this reference is the last one that could look at it, or have anything
      * follow. */
     if (!sti_task_is_resolved(task) && !sti_continuation_is_followed(task))
         detach_all(sti_compound_of(task));

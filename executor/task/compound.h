@@ -70,8 +70,8 @@ void sti_compound_release(sti_task *task);
 
 /* --- Looking along what waits for what: from a future to the tasks that have to end before it resolves. Through
  * compound futures to their members; through the future of a group's idleness to the group's tasks, and that of a
- * series to the present turn; through a task that is delayed until another has ended to that one. Who has a look asks
- * one question about each task.
+ * series to the present turn; through a task that is delayed until another has ended to that one. The one that looks
+ * asks one question about each task.
  *
  * What a look goes through may be shared, so the ways through it may be exponentially many: a look ends after so many
  * futures, and so deep.

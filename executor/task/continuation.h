@@ -74,7 +74,7 @@ void sti_continuation_now(sti_task *task, struct sti_line_turn *turn, void (*run
  * resolved. */
 bool sti_continuation_is_settled(sti_task *task);
 
-/* For the resolver, when the state says so: wake who sleeps, run who follows. */
+/* For the resolver, when the state says so: wake its waiters, run what follows. */
 void sti_continuation_resolve(sti_task *task);
 
 /* Sleep until the task has resolved: true; or until the deadline (STI_NEVER: none), or until somebody rings, or for no
@@ -82,14 +82,14 @@ void sti_continuation_resolve(sti_task *task);
 uint32_t sti_wake_word(const sti_task *task);
 bool sti_wake_word_sleep(sti_task *task, uint32_t value, uint64_t deadline_ns);
 
-/* For a thread that ends tasks for others and must not be held up: from now on, what follows the futures that it
+/* For a thread that ends tasks for others and must not be delayed: from now on, what follows the futures that it
  * resolves is only put in line. The second call ends that and gives the line, linked by next, to be run by a thread
  * that is not following. */
 void sti_continuation_hold(void);
 struct sti_line_turn *sti_continuation_let_go(void);
 void sti_continuation_run(struct sti_line_turn *line);
 
-/* Wake who sleeps: they look again. */
+/* Wake the waiters: they look again. */
 void sti_wake_word_change(sti_task *task);
 
 /* The calling thread, which is not following, calls something of the application's that must not wait either; and

@@ -115,7 +115,7 @@ static void resolve(struct sti_line_turn *turn)
     sti_task_resolve(turn->task);
 }
 
-/* In line: who fills slots may hold the list of the pools (sti_pools_fill), which what follows may need. */
+/* In line: a thread that fills slots may hold the list of the pools (sti_pools_fill), which what follows may need. */
 static void resolve_in_line(sti_task *task)
 {
     sti_continuation_now(task, &task->turn, resolve);
@@ -159,8 +159,8 @@ static bool stand_in_line_again(struct sti_delayed *refused, bool capped)
  * EAGAIN: there is none, or no slot for it; ESHUTDOWN, ENOMEM: it has left the line. By one thread at a time, which
  * does not hold the lock while it puts: what is put may have to start the watch, whose thread takes it.
  *
- * The first is counted all the time (due.h): who makes a slot after this has found none waits for the lock of those who
- * fill, and finds it in line again. */
+ * The first is counted all the time (due.h): a thread that makes a slot after this has found none waits for the lock of
+ * those that fill, and finds it in line again. */
 static int serve_line(struct sti_delays *delays, const struct sti_due_line *line, struct sti_delayed **served)
 {
     const stint_account *full = NULL;

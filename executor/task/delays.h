@@ -9,8 +9,8 @@
  *               +-------------------+---> ENDING, by stint_future_cancel or a shutdown: it resolves, and never starts
  *
  *   start, end, take   a compare-and-swap of DELAYED or DUE each, so one thread wins. Acquire; the task became either
- *                      with a release. DUE: it stands in line for a slot; who takes it out tries to put it, and may
- *                      have to stand it in line again.
+ *                      with a release. DUE: it stands in line for a slot; the thread that takes it out tries to put it,
+ *                      and may have to stand it in line again.
  *
  * From DELAYED on the task is on the pool's list, under the lock, until it waits where others do, or is about to
  * resolve: taking it off that list is the last thing that is done with the pool. A pool that closes ends all that are
@@ -45,7 +45,7 @@ struct sti_delayed {
     sti_task *(*awaited)(struct sti_delayed *delayed);
     struct sti_delayed *next; /* this and the next two: on the list */
     struct sti_delayed **link;
-    struct sti_delayed *next_due;  /* in line for a slot, or claimed by somebody who has several */
+    struct sti_delayed *next_due;  /* in line for a slot, or claimed by a thread that has several */
     struct sti_delayed **link_due; /* NULL: it is not in line */
     struct sti_timer alarm;        /* for its time */
     uint64_t start_ns;             /* its time, by sti_clock_now; 0: it waits for something else */
@@ -63,7 +63,7 @@ struct sti_due_line {
 struct sti_delays {
     struct sti_watch watch;
     atomic_bool watched;
-    pthread_mutex_t filling; /* held by who puts those in line; taken before the next one */
+    pthread_mutex_t filling; /* held by the thread that puts those in line; taken before the next one */
     pthread_mutex_t lock;    /* for the rest */
     bool closed;
     size_t starting; /* threads that start a task, and may be filling after it has left the list */

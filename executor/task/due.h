@@ -32,7 +32,7 @@ static inline struct sti_due_line *sti_due_line_of(const struct sti_delayed *del
     return &delayed->home->delays.lines[sti_admission_is_plain(&delayed->task) ? STI_DUE_PLAIN : STI_DUE_OTHERS];
 }
 
-/* A task counts as a submitter who waits from when it stands in line until it has a slot or has been ended, also while
+/* A task counts as a submitter that waits from when it stands in line until it has a slot or has been ended, also while
  * somebody has it in hand to try: or who made a slot meanwhile would find nobody waiting for it. */
 static inline void sti_due_count(struct sti_delayed *delayed, int change)
 {

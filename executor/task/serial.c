@@ -96,7 +96,7 @@ static struct entry *pass_turn(stint_serial *serial)
     return entry;
 }
 
-/* Who has the turn that the entry waits for. */
+/* The task that has the turn that the entry waits for. */
 static sti_task *find_current(struct sti_delayed *delayed)
 {
     const struct entry *entry = (const struct entry *)delayed;

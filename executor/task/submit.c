@@ -175,7 +175,7 @@ static int put_plain(stint_pool *pool, struct sti_worker *worker, sti_task *task
     return put ? 0 : EAGAIN;
 }
 
-/* Who waits in the fair queue is offered there: who claims it finds it in its list. */
+/* A task that waits in the fair queue is offered there: a thread that claims it finds it in its list. */
 static inline int put_anywhere(stint_pool *pool, struct sti_worker *worker, sti_task *task)
 {
     if (task->fair_queue != NULL)

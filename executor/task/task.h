@@ -9,15 +9,15 @@
  *   offer    by the submitter, before the task enters a queue. Release: whoever claims it sees it whole, and all that
  *            the submitter had written before.
  *   claim    a compare-and-swap, so one thread wins: a worker that found the task in a queue, a task that waits for it
- *            and runs it itself, or somebody who ends it unstarted (stint_future_cancel, a shutdown). Acquire.
- *            Who ends it unstarted leaves the reason in the state, for whoever meets the entry before it has resolved.
+ *            and runs it itself, or a thread that ends it unstarted (stint_future_cancel, a shutdown). Acquire.
+ *            That thread leaves the reason in the state, for whoever meets the entry before it has resolved.
  *   resolve  by the thread that claimed it, once the outcome is written. Release: who then reads RESOLVED (acquire) may
  *            read the outcome, which never changes again.
  *
  * A queue's entry is only a hint that there may be something to claim. A claim elsewhere leaves the entry where it is;
  * whoever takes it out later finds the state past QUEUED and drops it.
  *
- * Who sleeps until it has resolved, and what is to happen then, is in continuations: continuation.h.
+ * What waits until it has resolved, and what is to happen then, is in continuations: continuation.h.
  *
  * References: one for the queue's entry, given back by whoever takes it out and is done with the task; one for the
  * caller's future; one for each compound future that it is a member of. The last one frees the block. The task's pool
@@ -57,7 +57,7 @@ enum sti_task_state {
     STI_TASK_RESOLVED,
     STI_TASK_DELAYED, /* this and the next one before it is QUEUED: delays.h */
     STI_TASK_DUE,
-    STI_TASK_ENDING, /* plus a stint_reason: claimed by somebody who ends it unstarted */
+    STI_TASK_ENDING, /* plus a stint_reason: claimed by a thread that ends it unstarted */
 };
 
 struct sti_continuation;
@@ -66,7 +66,7 @@ struct sti_fair_entry;
 struct sti_fair_queue;
 struct sti_worker;
 
-/* A task's place in a thread's line (continuation.h). */
+/* A task's turn in a thread's line (continuation.h). */
 struct sti_line_turn {
     struct sti_line_turn *next;
     sti_task *task;
@@ -84,7 +84,7 @@ struct stint_future {
     _Atomic(struct sti_worker *) runner; /* who runs it or has run it; NULL: not begun. Release, acquire */
     struct sti_fair_queue *fair_queue;   /* where it waits, if it has an account or a priority; otherwise NULL */
     struct sti_monitor *monitor;         /* that ends it at its deadline while it waits; NULL: it has none */
-    bool stood_in_line;                  /* it got its place later than it was submitted (queue_slots.h) */
+    bool stood_in_line;                  /* it got its slot later than it was submitted (queue_slots.h) */
     bool entered;                        /* its account counts it as running: for the claimant */
     bool counted; /* among the pool's outcomes, or not to be: for whoever has its queue entry, when it has resolved */
     stint_fn *fn; /* NULL: a compound future. All before this is 0 in a new task, but for references */
@@ -114,8 +114,8 @@ sti_task *sti_task_create_sized(size_t size, const stint_pool *pool, stint_fn *f
 
 void sti_task_retain(sti_task *task);
 
-/* The same before anybody else has seen it: for who goes on with it when it has been put where it may run, and release
- * its own future. */
+/* The same before anybody else has seen it: for a thread that goes on with it when it has been put where it may run,
+ * and release its own future. */
 static inline void sti_task_retain_unseen(sti_task *task)
 {
     atomic_store_explicit(&task->references, atomic_load_explicit(&task->references, memory_order_relaxed) + 1,

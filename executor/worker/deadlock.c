@@ -18,11 +18,12 @@
 
 /* --- Following waits.
  *
- * All under one lock of the process's, which only those take who have slept for long. Who is on the list stays asleep
- * in this very wait until he has had the lock to leave; so the frames on his stack do not change, and a task that he
- * runs has not resolved. A task's runner is read without more: where the task has resolved, what was read is not used;
- * where it has not, its runner is alive, as a pool is not freed before somebody has had the lock after its workers have
- * ended (sti_deadlock_forget); and he has begun it, so what his thread began with is there (release and acquire).
+ * All under one lock of the process's, which only those take that have slept for long. A sleeper on the list stays
+ * asleep in this very wait until he has had the lock to leave; so the frames on his stack do not change, and a task
+ * that he runs has not resolved. A task's runner is read without more: where the task has resolved, what was read is
+ * not used; where it has not, its runner is alive, as a pool is not freed before somebody has had the lock after its
+ * workers have ended (sti_deadlock_forget); and he has begun it, so what his thread began with is there (release and
+ * acquire).
  *
  * Under the lock nothing is run, and nobody waits for more than that others are woken. */
 
@@ -45,7 +46,7 @@ static struct sti_sleeper *sleeper_on(const struct sti_worker *worker)
     return worker != NULL ? worker->slept : NULL;
 }
 
-/* Who is asleep while he runs the task. */
+/* The sleeper that runs the task. */
 static struct sti_sleeper *runner_of(sti_task *task)
 {
     const struct sti_worker *runner = atomic_load_explicit(&task->runner, memory_order_acquire);
@@ -250,7 +251,7 @@ void sti_deadlock_forget(void)
 
 /* --- fork(2) ------------------------------------------------------------------------------------------------------ */
 
-/* Who sleeps does so in the parent; in the child the stacks on which they lie are used again. */
+/* The sleepers are the parent's; in the child the stacks on which they lie are used again. */
 static void forget_sleepers(void)
 {
     sleepers = NULL;
@@ -267,7 +268,7 @@ struct look_for_unbegun {
     struct sti_look look;
     const stint_pool *pool;
     sti_task *found; /* retained */
-    bool due;        /* one of them stands in line for a place (delays.h) */
+    bool due;        /* one of them stands in line for a slot (delays.h) */
 };
 
 static bool is_unbegun(struct sti_look *look, sti_task *task)
@@ -282,7 +283,7 @@ static bool is_unbegun(struct sti_look *look, sti_task *task)
 }
 
 /* A task of the pool's that nobody has begun, and that the awaited one waits for; retained. NULL: there is none; then
- * *due says whether there is one that nobody can begin, as it has no place yet. */
+ * *due says whether there is one that nobody can begin, as it has no slot yet. */
 static sti_task *unbegun_of(const stint_pool *pool, const struct sti_sleeper *sleeper, bool *due)
 {
     struct look_for_unbegun unbegun = { .look = { .is_it = is_unbegun }, .pool = pool };

@@ -12,8 +12,8 @@
 
 #include "executor/task/task.h"
 
-/* --- A worker that sleeps in the midst of a task, in a wait for a future or in a join, as others see it: who makes
- * rescues (deadlock.h), and who looks for waits that never end (deadlock.h). It lies on the sleeper's stack. */
+/* --- A worker that sleeps in the midst of a task, in a wait for a future or in a join, as others see it: those that
+ * make rescues and look for waits that never end (deadlock.h). It lies on the sleeper's stack. */
 
 struct sti_offer;
 struct sti_worker;
@@ -39,7 +39,7 @@ struct sti_sleeper {
     /* Under the lock of deadlock.c. */
     atomic_bool nudged; /* to look again; release and acquire */
     uint64_t seen;      /* in the look with this number */
-    bool leads;         /* to who looks: then */
+    bool leads;         /* to the one that looks: then */
     struct sti_sleeper *next_long;
     struct sti_sleeper **link_long;
 };
@@ -68,8 +68,8 @@ void sti_sleeper_wake(const struct sti_sleeper *sleeper);
  *                        be run in its place.
  *
  * Whoever comes last closes the circle, and sees it whole: all the others of it are on the list by then, and those who
- * are do not change what they run nor what they wait for before they have left it. A join cannot fail, and who waits
- * with a time-out runs nothing: so who finds something that is another's to do nudges him, and he looks again.
+ * are do not change what they run nor what they wait for before they have left it. A join cannot fail, and a task that
+ * waits with a time-out runs nothing: so who finds something that is another's to do nudges him, and he looks again.
  *
  * A look follows each sleeper once, and of compound futures so many as are ever looked into (compound.h); so it takes
  * as long as there are sleepers, and no longer. What it does not find because of that bound ends by a deadline, a
@@ -96,7 +96,7 @@ void sti_deadlock_forget(void);
  * nobody has begun: its waiter had no room left on its stack to run it. Some thread that waits for that waiter, over
  * however many others, has: it is assigned the task, on top of its own wait. That is no unrelated work: its wait cannot
  * end before that task has. (The idea is that of leapfrogging: Wagner and Calder 1993.) If no thread has room, or the
- * task has no place in the queue yet, which nobody is there to empty, a waiter is told to give up.
+ * task has no slot in the queue yet, which no worker is there to empty, a waiter is told to give up.
  *
  * Under the lock of the pool's substitutes, while all of its threads sleep: so what they are running does not
  * change. */

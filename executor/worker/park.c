@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Who sleeps and who is woken; states, orders and reasons are in park.h. This file is kept from ThreadSanitizer, which
- * does not know fences: nothing but sleep depends on what is stored here. */
+ * Which workers sleep and which are woken; states, orders and reasons are in park.h. This file is kept from
+ * ThreadSanitizer, which does not know fences: nothing but sleep depends on what is stored here. */
 #include "park.h"
 
 #include "alloc/scope/subtask.h"

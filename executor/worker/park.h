@@ -24,16 +24,16 @@
  *   worker     sets its bit, takes itself off searching; fence; reads all sources
  *
  * If the submitter's fence comes first, the worker's look finds the task. If the worker's comes first, the submitter
- * finds searching without that worker, and its bit set (or cleared by somebody who is waking it: it will look again).
- * The same holds for sti_park_end_search, whose look comes after its decrement and a fence. tests/models/park.pml shows
- * how both miss each other without the submitter's fence.
+ * finds searching without that worker, and its bit set (or cleared by a thread that is waking it: it will look again).
+ * The same is true of sti_park_end_search, whose look comes after its decrement and a fence. tests/models/park.pml
+ * shows how both miss each other without the submitter's fence.
  *
- * Forks. Work that is there but not public cannot be found by a look: it has to be asked for (split.c), and who is
- * asked answers at the next fork or join, by sharing something and then by a notify. So a worker that is about to sleep
- * asks, after its fence and before its look, every worker that has nothing public. What if the question is overwritten
- * by an answer that came just before? Then the answer's store came after the question, so its notify's fence came after
- * the worker's, and finds the bit set. A worker that waits in a join sleeps in the same way (sti_park_await), with its
- * bit in lot.awaiting; as it takes only subtasks of its own task, whoever shares something wakes all of these.
+ * Forks. Work that is there but not public cannot be found by a look: it has to be asked for (split.c), and the owner
+ * answers at the next fork or join, by sharing something and then by a notify. So a worker that is about to sleep asks,
+ * after its fence and before its look, every worker that has nothing public. What if the question is overwritten by an
+ * answer that came just before? Then the answer's store came after the question, so its notify's fence came after the
+ * worker's, and finds the bit set. A worker that waits in a join sleeps in the same way (sti_park_await), with its bit
+ * in lot.awaiting; as it takes only subtasks of its own task, whoever shares something wakes all of these.
  *
  * Mail. What sti_subtask_collect has to do is told by sti_park_wake, which ends the sleep of one worker. It is one more
  * thing to look at after the fence.

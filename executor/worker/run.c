@@ -135,12 +135,12 @@ void sti_bill_end(struct sti_worker *worker, const struct sti_stretch *stretch)
 #define SHORT_SLEEP_NS UINT64_C(10000000)
 
 /* No task is begun with less stack than this, whatever happens. */
-#define LEAST_ROOM ((size_t)64 << 10)
+#define MIN_ROOM ((size_t)64 << 10)
 
 static bool has_room(const struct sti_worker *worker)
 {
     size_t reserve = worker->stack_size / 8;
-    return sti_worker_has_stack(worker, reserve > LEAST_ROOM ? reserve : LEAST_ROOM);
+    return sti_worker_has_stack(worker, reserve > MIN_ROOM ? reserve : MIN_ROOM);
 }
 
 /* So that a task has half a stack at least. */

@@ -14,7 +14,7 @@
 #include "park.h"
 #include "worker.h"
 
-/* --- Who holds a place, and who stands in for whom. --- */
+/* --- Which threads hold a place, and which stand in for others. --- */
 
 void sti_substitutes_init(struct sti_substitutes *substitutes, unsigned workers, unsigned max)
 {

@@ -26,7 +26,7 @@
  *            sleeps on its event without a bit: nobody wakes it but through a new place. Or, while it is parked, the
  *            thread that comes back takes its bit away: it does not even notice.
  *
- * A handshake by fences (alloc/base/thread.h): who comes back counts itself active, and then looks for parked
+ * A handshake by fences (alloc/base/thread.h): a thread that comes back counts itself active, and then looks for parked
  * substitutes; a substitute sets its bit, and then looks whether it is one too many.
  *
  * A thread that comes back does not wait for its place: it may hold a lock that the others need. So for as long as the
@@ -116,9 +116,9 @@ void sti_substitute_leave(struct sti_worker *worker);
  *   worker  idle = true; value of the event (acquire); calls as before, and asked is 0? then wait for another value
  *           idle = false (seq_cst); take asked (seq_cst)
  *
- * A signal that comes after the value was read ends the wait at once; of one that came before, the worker sees what
- * was stored before it. Between a worker that is called just as it is asked and who asks there is a handshake
- * (alloc/base/thread.h); who takes asked, by an exchange, counts the worker out of the round. */
+ * A signal that comes after the value was read ends the wait at once; of one that came before, the worker sees what was
+ * stored before it. Between a worker that is called just as it is asked and the thread that asks there is a handshake
+ * (alloc/base/thread.h); the one that takes asked, by an exchange, counts the worker out of the round. */
 
 /* How often the worker has been called so far. To be read before anybody can know that it is going to sleep. Its own
  * thread. */

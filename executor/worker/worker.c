@@ -274,7 +274,7 @@ static bool search(struct sti_worker *worker, struct found *found)
         if (look_everywhere(worker, found))
             return true;
         if (!sti_pool_is_open(worker->pool)) {
-            sched_yield(); /* a push that has not ended may hold up the last of the queue */
+            sched_yield(); /* a push that has not ended may delay the last of the queue */
             return false;
         }
         sti_rest(round);
@@ -357,7 +357,7 @@ static void begin(struct sti_worker *worker)
     sti_worker_own = worker;
 }
 
-static void tell_application(const struct sti_worker *worker, void (*function)(void *worker_data, unsigned index))
+static void tell_application(const struct sti_worker *worker, stint_worker_fn *function)
 {
     if (function == NULL)
         return;
@@ -459,7 +459,7 @@ void sti_worker_run_awaited(struct sti_worker *worker, sti_task *task)
         sti_worker_run(worker, task);
         return;
     }
-    /* Most often it is the newest entry: then its place is free again at once. */
+    /* Most often it is the newest entry: then its slot is free again at once. */
     sti_task *newest = sti_deque_take(&worker->deque);
     if (newest == task) {
         sti_task_release(newest);

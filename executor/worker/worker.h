@@ -17,7 +17,7 @@
 #include "executor/task/task.h"
 
 /* One for each task on a worker's stack: the one its loop runs, and above it those that are run while it waits. A
- * subtask of another worker's task has one too: who waits for that task in it waits for itself. */
+ * subtask of another worker's task has one too: a waiter for that task in it waits for itself. */
 struct sti_frame {
     const sti_task *task;
     struct sti_frame *below;

@@ -4,10 +4,10 @@
  * malloc (see stint_malloc_is_overridden), malloc and its family are the same functions. Inside a scope blocks come
  * from the task's heap, outside from the process's. A block may be freed, grown or measured from any thread.
  *
- * Semantics are those of the C library's functions of the same name, with two notes: stint_malloc(0) and
- * stint_realloc(p, 0) return a block that can be freed, and a NULL always comes with errno ENOMEM (EINVAL for an
- * alignment that is no power of two). Any thread; not from signal handlers. Each may be where an interrupt is
- * delivered. */
+ * Semantics are those of the C library's functions of the same name. Two things that those leave open: stint_malloc(0)
+ * and stint_realloc(p, 0) return a block that can be freed, and NULL always comes with errno ENOMEM (EINVAL for an
+ * alignment that is no power of two): there is no memory, or the task's budget is spent. Any thread; not from signal
+ * handlers. Each may be where an interrupt is delivered. */
 #ifndef STINT_ALLOC_H
 #define STINT_ALLOC_H
 
@@ -26,8 +26,9 @@ STINT_API size_t stint_malloc_usable_size(const void *block);
 STINT_API char *stint_strdup(const char *string);
 STINT_API char *stint_strndup(const char *string, size_t length);
 
-/* Give what is free back to the system: of the process, and what the calling thread holds for its next tasks. Else that
- * happens some time later, and when a pool's worker has been idle for a tenth of a second. pad is ignored; always 1. */
+/* Give free memory back to the system: the process's, and what the calling thread keeps for its next tasks. Without
+ * this call that happens some time later, and when a worker of a pool has been idle for a tenth of a second. pad is
+ * ignored. Returns 1. Any thread. */
 STINT_API int stint_malloc_trim(size_t pad);
 
 STINT_END_DECLS

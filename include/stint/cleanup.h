@@ -2,9 +2,9 @@
  *
  * pthread_cleanup_push and pthread_cleanup_pop whose handler runs in every mode of interrupts. In C++, and in C
  * compiled with -fexceptions, glibc makes them a destructor of the frame: its code and its table are those of any other
- * local variable with a destructor, which a jump passes by (STINT_JUMP), so that nobody can tell at run time that there
- * is a handler. Included after <pthread.h>, or given to the compiler (-include stint/cleanup.h), this makes each a
- * guard too (stint/guard.h). Not a part of stint.h, as it takes the place of another header's macros.
+ * local variable with a destructor, which a jump (STINT_JUMP) passes by, and nothing tells at run time that there is a
+ * handler. Included after <pthread.h>, or given to the compiler (-include stint/cleanup.h), this makes each a guard too
+ * (stint/guard.h). Not a part of stint.h, as it takes the place of another header's macros.
  *
  * The handler runs once: behind pthread_cleanup_pop(1), after the block's other destructors; when an exception,
  * pthread_exit or pthread_cancel leaves the block, or when the task is interrupted, masked as a guard's release is. In

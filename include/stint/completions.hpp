@@ -13,7 +13,8 @@
 namespace stint
 {
 
-/* Many futures, one file descriptor. Move-only. */
+/* Many futures, one file descriptor. Move-only. Its functions throw std::system_error. Any thread, as in
+ * stint/completions.h. */
 class Completions
 {
   public:

@@ -15,8 +15,8 @@
 namespace stint
 {
 
-/* What belongs to a request, at hand in all that its tasks do, fork and submit. Move-only; the value lives until the
- * last task that has the context has resolved. All contexts of a program have to be of one type.
+/* What belongs to a request, at hand in all that its tasks do, fork and submit. Move-only; the value lives until this
+ * object has gone and the last task that has the context has resolved. All contexts of a program must have one type.
  *
  *     stint::Context<Request> context(request);
  *     pool.submit([] { log(stint::Context<Request>::current()->id); }, stint::Options().context(context)); */
@@ -52,7 +52,8 @@ template <class T> class Context
         return *this;
     }
 
-    /* That of the task that the calling thread runs; NULL: there is none. It stays as long as that task runs. */
+    /* The value of the context of the task that the calling thread runs; nullptr: there is none. It lives as long as
+     * that task runs. */
     [[nodiscard]] static T *current() noexcept
     {
         return static_cast<T *>(stint_context_value(stint_context_current()));
@@ -74,12 +75,12 @@ template <class T> class Context
 namespace this_task
 {
 
-/* NULL: it has none, or there is no task. */
+/* nullptr: it has none, or there is no task. */
 [[nodiscard]] inline const char *name() noexcept
 {
     return stint_task_name();
 }
-/* What it has used so far, and what is left to it; stint_usage_now. Throws std::system_error; ENOENT: there is no
+/* What it has used so far, and what is left to it: stint_usage_now. Throw std::system_error; ENOENT: there is no
  * task. */
 [[nodiscard]] inline stint_usage used()
 {

@@ -44,7 +44,7 @@ template <class T, class Resume> struct awaiter {
 } // namespace detail
 
 /* post(handle) is called in a callback (stint_future_then says where, and what it may do there): it hands the
- * std::coroutine_handle<> to somebody who resumes it, such as an event loop. */
+ * std::coroutine_handle<> to what resumes it, such as an event loop. */
 template <class T, class Post> [[nodiscard]] auto resume_by(Post post, Future<T> &&future)
 {
     return detail::awaiter<T, Post>{ std::move(future), std::move(post) };

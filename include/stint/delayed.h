@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
  * Tasks that are submitted now and run later: at a time, again and again, or when a future has resolved. All of them
- * wait without a thread and without a place in the pool's queue; when it is time they take the next place there is,
- * before those who call stint_submit. Timers are a hierarchical wheel (Varghese and Lauck 1987): any number of them
- * costs next to nothing.
+ * wait without a thread and without a slot in the pool's queue; when it is time they take the next slot that is free,
+ * before any call of stint_submit. Timers are a hierarchical wheel (Varghese and Lauck 1987): any number of them costs
+ * next to nothing.
  *
  * They have futures like all tasks: stint_future_cancel ends one that has not started at once. When a pool is shut
- * down, also by draining, what is not in its queue by then resolves as Cancelled (STINT_REASON_SHUTDOWN): no shutdown
- * waits for a time to come. A token in the options is looked at when the task would start. */
+ * down, also by draining, those that are not in its queue by then resolve as Cancelled (STINT_REASON_SHUTDOWN): no
+ * shutdown waits for a time to come. A token in the options is looked at when the task would start. */
 #ifndef STINT_DELAYED_H
 #define STINT_DELAYED_H
 
@@ -15,24 +15,29 @@
 
 STINT_BEGIN_DECLS
 
-/* Submit fn(arg) as stint_submit does, to start at start_ns or as soon after it as there is a worker: nanoseconds of
- * CLOCK_MONOTONIC; a time that has passed means now. It never starts before, and is put in the queue up to 2 ms after.
- * The wall limit counts from then, and so does usage.queued_ns. The queue cannot be full for it, and where its account
- * has its maximum of waiting tasks it waits for that too.
- * 0; EINVAL: pool, fn or future is NULL, start_ns is 0, or an option has no known value; ENOTSUP; ESHUTDOWN; ENOMEM;
- * EAGAIN: the thread that watches the time could not be started; EOWNERDEAD: this process was forked from the pool's.
- * Any thread. */
+/* Submit fn(arg) as stint_submit does, to start at start_ns, in nanoseconds of CLOCK_MONOTONIC, or as soon after it as
+ * there is a worker; a time that has passed means now. It never starts before, and is put into the queue up to 2 ms
+ * after. The wall limit and usage.queued_ns count from then. It is never refused: where the queue is full, or its
+ * account has its maximum of waiting tasks, it waits for a slot.
+ *
+ * 0; EINVAL: pool, fn or future is NULL, start_ns is 0, or an option has no known value; ENOTSUP, ESHUTDOWN, ENOMEM,
+ * EOWNERDEAD: as stint_submit; EAGAIN: the thread that watches the time could not be started. Any thread. */
 STINT_API int stint_submit_at(stint_pool *pool, stint_fn *fn, void *arg, const stint_options *options,
                               uint64_t start_ns, stint_future **future);
 
 /* Run fn(arg) again and again: at start_ns, and at each multiple of period_ns after that. Each turn is a task of its
  * own, with these options and a budget of its own, and begins when the one before it has ended: a time that has passed
- * by then is left out, so turns never run beside each other nor in a burst. *future is the future of them all. It
- * resolves when one turn has not ended Ok, with that outcome; when one has left a value, with that (so a turn ends the
- * series as Ok by setting *value to anything but NULL); when it is cancelled, which also cancels the turn that runs;
- * and at a shutdown. Its usage is the sum over all turns, as stint_when_all's. options.completions gets one completion,
- * of the series. As stint_submit_at; also EINVAL: period_ns is 0. The series ends as an Error with ENOMEM when there is
- * no memory for a turn. */
+ * by then is left out, so turns never run beside each other nor in a burst.
+ *
+ * *future is that of the whole series. It resolves
+ *   - when a turn has not ended Ok, with its outcome;
+ *   - when a turn has left a value, with that: so a turn ends the series as Ok by setting *value to anything but NULL;
+ *   - when it is cancelled, which also cancels the turn that runs, and at a shutdown of the pool;
+ *   - when there is no memory for a turn, as an Error with ENOMEM.
+ * Its usage is the sum over all turns, as stint_when_all has it. options.completions gets one completion, of the
+ * series.
+ *
+ * As stint_submit_at; EINVAL: also when period_ns is 0. Any thread. */
 STINT_API int stint_submit_every(stint_pool *pool, stint_fn *fn, void *arg, const stint_options *options,
                                  uint64_t start_ns, uint64_t period_ns, stint_future **future);
 
@@ -40,14 +45,15 @@ STINT_API int stint_submit_every(stint_pool *pool, stint_fn *fn, void *arg, cons
  * rest is as for stint_fn. */
 typedef int stint_next_fn(const stint_outcome *outcome, void *arg, void **value);
 
-/* Submit a task that starts when this future has resolved, however it did, and is given its outcome. In contrast to a
- * callback it is a task: it has a budget, may block, and has a future of its own, *next. Its memory is taken here, so
- * nothing can fail later. The future may be released afterwards; cancelling *next leaves it as it is. Wall limit and
- * usage.queued_ns count from the moment at which the future resolved. The pool need not be that of the future. A
- * context (context.h) is that of who calls this. (The futures of E and of Java's CompletableFuture are chained like
- * this.)
- * 0; EINVAL: an argument but arg or options is NULL, or an option has no known value; ESHUTDOWN; ENOMEM; EOWNERDEAD.
- * Any thread, also in callbacks. */
+/* Submit a task that starts when this future has resolved, however it did, and is given its outcome. Unlike a callback
+ * it is a task: it has a budget, may block, and has a future of its own, *next. Its memory is taken here, so nothing
+ * can fail later. The future may be released afterwards; cancelling *next leaves it as it is. The wall limit and
+ * usage.queued_ns count from the moment at which the future resolved. The pool need not be that of the future. Where
+ * the options name no context (context.h), it has that of the calling task. The promises of the language E and Java's
+ * CompletableFuture are chained like this.
+ *
+ * 0; EINVAL: an argument other than arg and options is NULL, or an option has no known value; ENOTSUP, ESHUTDOWN,
+ * ENOMEM, EOWNERDEAD: as stint_submit. Any thread, also in callbacks. */
 STINT_API int stint_future_then_submit(stint_future *future, stint_pool *pool, stint_next_fn *fn, void *arg,
                                        const stint_options *options, stint_future **next);
 

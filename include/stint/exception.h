@@ -12,8 +12,8 @@
  * stint.hpp, which does.
  *
  * One that leaves a callback (of a future, of a worker's begin or end, a guard's or a context's release, a hook, a
- * report, a profile's tracker) has nobody to go to: it is told to the report below, and forgotten. So is a longjmp out
- * of a callback, and pthread_exit or pthread_cancel in one: the callback ends there, and its thread goes on. Only the
+ * report, a profile's tracker) has no caller to go to: it is reported as below, and forgotten. So is a longjmp out of a
+ * callback, and pthread_exit or pthread_cancel in one: the callback ends there, and its thread goes on. Only the
  * release of a guard lets the end of its thread pass. */
 #ifndef STINT_EXCEPTION_H
 #define STINT_EXCEPTION_H
@@ -22,12 +22,12 @@
 
 STINT_BEGIN_DECLS
 
-/* where: "callback", "release", "hook", "report" or "tracker"; what: what the exception says, valid during the call
- * only. */
+/* Told of one exception. where: "callback", "release", "hook", "report" or "tracker"; what: what the exception says.
+ * Both are valid during the call only. */
 typedef void stint_exception_report_fn(const char *where, const char *what, void *arg);
 
-/* Be told of exceptions out of callbacks. report is called on the thread of the callback, where that was called, and
- * must not throw. NULL: nobody is told. Any thread. */
+/* Be told of exceptions that leave callbacks. report is called on the thread of the callback, under the same rules as
+ * that, and must not throw. NULL: nothing is reported. There is one for the whole process. Any thread. */
 STINT_API void stint_exceptions_set_report(stint_exception_report_fn *report, void *arg);
 
 STINT_END_DECLS

@@ -29,16 +29,18 @@
 
 STINT_BEGIN_DECLS
 
-/* A fork that has not been joined: in the caller's frame, where it must stay until then. Its fields are the
+/* A fork that has not been joined, in the caller's frame, where it must stay until the join. Its fields are the
  * library's. */
 typedef struct stint_subtask {
-    stint_fn *fn;
-    void *arg;
-    size_t place; /* among the thread's forks, or one of STINT_FORK_... */
+    stint_fn *fn_;
+    void *arg_;
+    size_t index_; /* its index among the thread's forks, or one of STINT_FORK_... */
 } stint_subtask;
 
 /* Fork fn(arg): from now until the join, any worker of the pool may run it. What it reads must have been written
- * before. 0; EINVAL: subtask or fn is NULL. */
+ * before.
+ *
+ * 0; EINVAL: subtask or fn is NULL. Any thread, in a task or outside. */
 static inline int stint_fork(stint_subtask *subtask, stint_fn *fn, void *arg);
 
 /* Join the fork: when this returns, it has run, in this call or elsewhere. *value is what it left there (NULL unless it
@@ -52,13 +54,13 @@ static inline int stint_fork(stint_subtask *subtask, stint_fn *fn, void *arg);
  *
  * A join of a fork that another worker runs is a sample point. A task, subtask or scope must join all it has forked
  * before it returns: otherwise the rest is settled as at an interrupt, and the task has failed (STINT_REASON_FAILED,
- * EINVAL), in a pool or outside. Outside of all scopes a fork that is not joined is never run, and nobody hears of
+ * EINVAL), in a pool or outside. Outside of all scopes a fork that is not joined is never run, and no error tells of
  * it. */
 static inline int stint_join(stint_subtask *subtask, void **value);
 
-/* Give a fork up that has not been joined: if nobody has taken it, it is not run; otherwise wait for its end. What it
- * returned, or threw, is forgotten. For leaving a frame by another way than the join. Nothing to do for one that was
- * joined or given up. No sample point. NULL is allowed. */
+/* Drop a fork that has not been joined: if no worker has taken it, it is not run; otherwise wait for its end. What it
+ * returned, or threw, is forgotten. For leaving a frame by another way than the join. Does nothing for NULL, and for a
+ * fork that was joined or dropped. No sample point. On the thread that forked. */
 STINT_API void stint_fork_drop(stint_subtask *subtask);
 
 STINT_END_DECLS

@@ -20,7 +20,8 @@
 namespace stint
 {
 
-/* A fork, and a local variable, on the thread and in the task that it is joined in. */
+/* A fork. A local variable, made and joined on the same thread, in the same task. Its constructor throws
+ * std::system_error. */
 template <class F> class [[nodiscard]] Fork
 {
     using result = std::invoke_result_t<F &>;
@@ -66,7 +67,8 @@ template <class F> class [[nodiscard]] Fork
     stint_subtask subtask_;
 };
 
-/* Call all of them, in no particular order. */
+/* Call all of them, in no particular order and perhaps at once. Throws what one of them has thrown, when all have
+ * ended; and std::system_error, as Fork::join. */
 template <class F> void invoke(F &&function)
 {
     std::forward<F>(function)();

@@ -20,10 +20,10 @@
  *
  *     long result = fib(stint_here_current(), 30);
  *
- * A join of a fork that nobody took calls the function itself, not through a pointer, so that the compiler sees what it
- * calls and may inline it; and the thread's forks are handed down as an argument, and not looked up each time. The form
- * of Lace's tasks (van Dijk and van de Pol 2014). All that fork.h says of forks and joins holds; both kinds may be
- * mixed. */
+ * A join of a fork that no worker has taken calls the function itself, not through a pointer, so that the compiler sees
+ * what it calls and may inline it; and the thread's forks are handed down as an argument, and not looked up each time.
+ * The form is that of Lace's tasks (van Dijk and van de Pol 2014). All that fork.h says of forks and joins holds; both
+ * kinds may be mixed. */
 #ifndef STINT_FORK_TYPED_H
 #define STINT_FORK_TYPED_H
 
@@ -36,6 +36,7 @@ STINT_BEGIN_DECLS
  * in this task or subtask. */
 typedef struct stint_forks_ *stint_here;
 
+/* The forks of the calling thread. Any thread. */
 static inline stint_here stint_here_current(void)
 {
     return stint_thread_forks_;
@@ -58,33 +59,33 @@ static inline stint_here stint_here_current(void)
  * stint::Fork of stint.hpp takes any type. */
 #define STINT_FORKABLE(name, result_type, argument_type)                                                               \
     struct name##_subtask {                                                                                            \
-        stint_subtask subtask;                                                                                         \
-        argument_type argument;                                                                                        \
-        result_type result;                                                                                            \
+        stint_subtask subtask_;                                                                                        \
+        argument_type argument_;                                                                                       \
+        result_type result_;                                                                                           \
     };                                                                                                                 \
     static result_type name(stint_here here, argument_type argument);                                                  \
     static inline int name##_call(void *of_subtask, void **value)                                                      \
     {                                                                                                                  \
         struct name##_subtask *subtask = (struct name##_subtask *)of_subtask;                                          \
         (void)value;                                                                                                   \
-        subtask->result = name(stint_here_current(), subtask->argument);                                               \
+        subtask->result_ = name(stint_here_current(), subtask->argument_);                                             \
         return 0;                                                                                                      \
     }                                                                                                                  \
     static inline int name##_fork(stint_here here, struct name##_subtask *subtask, argument_type argument)             \
     {                                                                                                                  \
-        subtask->argument = argument;                                                                                  \
-        return stint_fork_here_(here, &subtask->subtask, name##_call, subtask);                                        \
+        subtask->argument_ = argument;                                                                                 \
+        return stint_fork_here_(here, &subtask->subtask_, name##_call, subtask);                                       \
     }                                                                                                                  \
     static inline int name##_join(stint_here here, struct name##_subtask *subtask, result_type *result)                \
     {                                                                                                                  \
-        if (__builtin_expect(stint_take_here_(here, &subtask->subtask), 1)) {                                          \
-            *result = name(here, subtask->argument);                                                                   \
+        if (__builtin_expect(stint_take_here_(here, &subtask->subtask_), 1)) {                                         \
+            *result = name(here, subtask->argument_);                                                                  \
             return 0;                                                                                                  \
         }                                                                                                              \
-        int error = stint_join_slow_(&subtask->subtask, NULL);                                                         \
+        int error = stint_join_slow_(&subtask->subtask_, NULL);                                                        \
         if (error != 0)                                                                                                \
-            memset((void *)&subtask->result, 0, sizeof subtask->result);                                               \
-        *result = subtask->result;                                                                                     \
+            memset((void *)&subtask->result_, 0, sizeof subtask->result_);                                             \
+        *result = subtask->result_;                                                                                    \
         return error;                                                                                                  \
     }
 

@@ -11,27 +11,36 @@ STINT_BEGIN_DECLS
 
 typedef struct stint_future stint_future;
 
-/* Whether it has resolved. False for NULL. Any thread; never blocks. */
+/* Whether the future has resolved. False for NULL. Never blocks. Any thread. */
 STINT_API bool stint_future_is_ready(const stint_future *future);
 
-/* Wait until it has resolved and copy the outcome (outcome may be NULL). May be called again and from several threads:
- * each gets the same outcome, and the value in it has one owner, to be agreed among them. Inside a task of the same
- * pool, an awaited task that nobody has started is run right here, in a scope of its own, as long as half the stack is
- * free; otherwise the task sleeps, and a substitute worker takes its place (stint_pool_options.substitutes). A wait
- * that succeeds is a sample point, so in STINT_JUMP it may not return. So is one that sleeps when an interrupt comes (a
- * deadline, a cancellation, the end of the pool): some ten milliseconds later at most it is delivered. Where it has to
- * wait (masks, locks that are held), so it does until the future has resolved; and what is run right here is not cut
- * short. 0; EINVAL: future is NULL; EDEADLK: a task waits for itself, a subtask for its task, a task for one that it
- * was itself called to wait for, or over others for itself: of tasks that wait for each other in a circle, in whatever
- * pools and none of them with a time-out, one is told, some ten milliseconds after the last has fallen asleep; or
- * called in a callback, and not resolved; ECANCELED: the calling task, in STINT_FAIL, is to stop; EOWNERDEAD: not
- * resolved, and this process was forked from the pool's; EAGAIN: every thread of the pool waits, no substitute is left,
- * and no stack has room for the awaited task, or it was delayed (delayed.h) and there is no place for it in the queue
- * (try again later). */
+/* Wait until the future has resolved, and copy the outcome (outcome may be NULL). May be called again, and from several
+ * threads: each gets the same outcome, and the value in it has one owner, to be agreed among them.
+ *
+ * Inside a task of the same pool, an awaited task that has not started is run right here, in a scope of its own, as
+ * long as half the stack is free. Otherwise the calling task sleeps, and a substitute worker takes its place
+ * (stint_pool_options.substitutes).
+ *
+ * A wait that succeeds is a sample point, so in STINT_JUMP it may not return. So is a wait that sleeps when an
+ * interrupt comes (a deadline, a cancellation, the end of the pool): it is delivered some ten milliseconds later at
+ * most. An interrupt that is deferred, by a mask or a lock, is so until the future has resolved; and a task that is run
+ * right here is not cut short.
+ *
+ * 0. EINVAL: future is NULL.
+ * EDEADLK: the future cannot resolve before the wait ends. A task waits for itself, a subtask for its task, a task for
+ *   one on whose behalf it is run; or tasks wait for each other in a circle, in whatever pools and none of them with a
+ *   time-out: then one of them is told, some ten milliseconds after the last has fallen asleep. Also in a callback,
+ *   where the future has not resolved.
+ * ECANCELED: the calling task, in STINT_FAIL, is to stop.
+ * EOWNERDEAD: the future has not resolved, and this process was forked from that of its pool.
+ * EAGAIN: every thread of the pool waits, no substitute is left, and no stack has room for the awaited task; or the
+ *   awaited task was delayed (delayed.h), and there is no slot for it in the queue. Try again later.
+ * Any thread. */
 STINT_API int stint_future_wait(stint_future *future, stint_outcome *outcome);
 
 /* The same, for at most timeout_ns nanoseconds (0: just look). An awaited task is never run here.
- * Also ETIMEDOUT: not resolved yet, *outcome untouched. */
+ *
+ * As stint_future_wait; ETIMEDOUT: it has not resolved yet, and *outcome is as it was. Any thread. */
 STINT_API int stint_future_wait_for(stint_future *future, uint64_t timeout_ns, stint_outcome *outcome);
 
 /* What is called when a future has resolved. The future need not have been retained: it is valid during the call, and
@@ -40,75 +49,81 @@ typedef void stint_callback_fn(stint_future *future, const stint_outcome *outcom
 
 /* Have callback(future, outcome, arg) called once, when the future has resolved.
  *
- * Where: on the thread that resolves it, at that moment. That is the worker that ran the task, maybe in the midst of
- * another task that waits for it; or, for one that never starts, whoever ends it: the caller of stint_future_cancel or
- * of stint_pool_shutdown, a worker, or, when its deadline passes while it is queued, a thread that its pool has for
- * that, one for all of them. If the future has resolved already, it is called right here, before stint_future_then
- * returns; unless some thread is in the midst of an earlier callback of this future: then that one calls it next.
- * Anyhow it is in no task's scope, even if the thread is in the midst of a task: what it allocates comes from the
- * process's heap and is charged to nobody, and no interrupt reaches it.
+ * Where: on the thread that resolves the future, at that moment. That is the worker that ran the task, perhaps in the
+ * midst of another task that waits for it. For a task that never starts it is the thread that ends it: the caller of
+ * stint_future_cancel or of stint_pool_shutdown, a worker, or, when its deadline passes while it is queued, one thread
+ * that its pool has for all of those. If the future has resolved already, the callback is called right here, before
+ * stint_future_then returns; unless a thread is in the midst of an earlier callback of this future: then that thread
+ * calls it next. In each case it is in no task's scope, even if the thread is in the midst of a task: what it allocates
+ * comes from the process's heap and is charged to no task, and no interrupt reaches it.
  *
  * Order: the callbacks of one future are called one after the other, in the order in which they were given. Waiters may
- * have returned before. One that becomes due during another callback on the same thread is called after that has
+ * have returned before. A callback that becomes due during another one on the same thread is called when that has
  * returned. When stint_pool_destroy has returned, so have all callbacks of its pool's tasks that were given before.
  *
- * What it may do: all that does not block. It should be short, as its thread does nothing else meanwhile: a longer
- * piece of work is a task to submit. In it, a wait for a future that has not resolved, a shutdown and a destruction of
- * any pool return EDEADLK. It must return (exception.h says what becomes of one that does not).
+ * What it may do: all that does not block. It should be short, as its thread does nothing else meanwhile: submit a
+ * longer piece of work as a task. In it, a wait for a future that has not resolved, and a shutdown or destruction of
+ * any pool, return EDEADLK. It must return (exception.h says what becomes of one that does not).
  *
  * 0; EINVAL: future or callback is NULL; ENOMEM (callback will not be called). Any thread. */
 STINT_API int stint_future_then(stint_future *future, stint_callback_fn *callback, void *arg);
 
 /* The record of a callback that can be taken back, in the caller's memory. Its fields are the library's. */
 typedef struct stint_continuation {
-    void *fields[4];
-    stint_callback_fn *callback;
-    void *arg;
+    void *fields_[4];
+    stint_callback_fn *callback_;
+    void *arg_;
 } stint_continuation;
 
 /* As stint_future_then, but with a record of the caller's: so it needs no memory, and can be taken back. The record
- * must stay until the callback begins, in which it may be freed, or used again; or until it has been taken back.
- * 0; EINVAL: an argument but arg is NULL. Any thread. */
+ * must stay until the callback begins, in which it may be freed or used again; or until it has been taken back.
+ *
+ * 0; EINVAL: an argument other than arg is NULL. Any thread, also in callbacks. */
 STINT_API int stint_future_add_continuation(stint_future *future, stint_continuation *continuation,
                                             stint_callback_fn *callback, void *arg);
 
 /* Take back what was given to stint_future_add_continuation for this future, which must not have been released. It
- * takes the same time however many others there are. A loop that waits for one of its own futures and for one that
- * outlives it takes the callback on that one back at the end of each turn. (C++'s stop_callback, of which this is the
- * half that never waits.) 0: the callback will not be called; EBUSY: it has begun, and has not returned; EALREADY: it
- * has returned. EINVAL: an argument is NULL, or the record was last given for another future. Any thread, also in
- * callbacks. */
+ * takes the same time however many others there are. A loop that waits for a future of its own and for one that
+ * outlives the loop takes the callback on the latter back at the end of each turn. After C++'s stop_callback, whose
+ * destructor also waits; this never does.
+ *
+ * 0: the callback will not be called; EBUSY: it has begun, and has not returned; EALREADY: it has returned; EINVAL: an
+ * argument is NULL, or the record was last given for another future. Any thread, also in callbacks. */
 STINT_API int stint_future_remove_continuation(stint_future *future, stint_continuation *continuation);
 
-/* Make *all a future that resolves when all of these have: Ok, with no value, if all of them are; otherwise with the
- * status, reason and error of the first in the array that is not. It does not resolve before the last one has, so
- * nothing is running any more that they stand for. Its usage: allocated, samples, deferred, kept and descriptors are
- * the sums, peak, wall_ns and queued_ns the greatest. None at all (count 0): Ok at once.
+/* Make *all a compound future, which resolves when all of these have: Ok, with no value, if all of them are; otherwise
+ * with the status, reason and error of the first in the array that is not. It does not resolve before the last one has:
+ * then none of their tasks runs any more. In its usage, allocated, samples, deferred, kept and open_fds are the sums;
+ * peak, wall_ns and queued_ns are the greatest. With a count of 0 it is Ok at once.
  *
  * The members may be released afterwards; they may be compound futures too. stint_future_cancel of the compound cancels
- * each member; it resolves when they have. A task that waits for it runs those members that nobody has started (of
- * when_any: none). *all is the caller's, to be released. 0; EINVAL: all, or futures with a count above 0, or one of
- * them is NULL; ENOMEM. Any thread. */
+ * each member; it resolves when they have. A task that waits for it runs those members that have not started (of
+ * when_any: none). *all is the caller's, to be released.
+ *
+ * 0; EINVAL: all is NULL, or futures is with a count above 0, or one of them is; ENOMEM. Any thread. */
 STINT_API int stint_when_all(stint_future *const *futures, size_t count, stint_future **all);
 
-/* The same for the first of them that resolves, however it does: with its outcome, whose value still has one owner. The
- * others go on, and nothing of this stays with them. Of several that have resolved already, the first in the array
- * counts. (A compound that is released before it has resolved, and that nothing follows, leaves its members too: in a
- * loop that waits with a time-out for any of some futures nothing adds up.) As stint_when_all; also EINVAL: count is
- * 0. */
+/* The same for the first of them that resolves, however it does: with its outcome, whose value still has one owner. Of
+ * several that have resolved already, the first in the array counts. The others go on, and nothing of the compound
+ * stays with them; nor does it when the compound is released before it has resolved, and nothing waits for it. So
+ * nothing adds up in a loop that waits with a time-out for any of some futures.
+ *
+ * As stint_when_all; EINVAL: also when count is 0. Any thread. */
 STINT_API int stint_when_any(stint_future *const *futures, size_t count, stint_future **any);
 
-/* Which one it was: its place in the array.
+/* Which one it was: its index in the array.
+ *
  * 0; EINVAL: any or index is NULL, or any is not of stint_when_any; EAGAIN: it has not resolved. Any thread. */
 STINT_API int stint_when_any_index(const stint_future *any, size_t *index);
 
-/* Cancel the task: queued, it resolves at once as Cancelled and never starts; running, it is interrupted at its next
- * sample point; resolved, nothing changes. Its reason is STINT_REASON_TOKEN. NULL does nothing. Any thread. */
+/* Cancel the task. If it is queued, it resolves at once as Cancelled and never starts; if it runs, it is interrupted at
+ * its next sample point; if it has resolved, nothing changes. Its reason is STINT_REASON_TOKEN. NULL does nothing. Any
+ * thread, also in callbacks. */
 STINT_API void stint_future_cancel(stint_future *future);
 
-/* Take another reference; returns future. Each owner of one may call what it likes until it gives its own back; what
- * the outcome's payload points to lives until the last one has. The value still has one owner, to be agreed among them.
- * NULL is passed through. Any thread that has a reference, also in callbacks. */
+/* Take another reference; returns future. The owner of a reference may make any call with it until it gives it back.
+ * What the outcome's payload points to lives until the last reference has been given back. The value still has one
+ * owner, to be agreed among them. NULL is passed through. Any thread that has a reference, also in callbacks. */
 STINT_API stint_future *stint_future_retain(stint_future *future);
 
 /* Give one reference back. The task goes on if it has not ended; the last one frees the future when it has. NULL does

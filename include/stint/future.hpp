@@ -73,12 +73,13 @@ template <class T = void> class [[nodiscard]] Future
     {
         stint_future_cancel(future_);
     }
-    /* Until the task has ended. Throws std::system_error: EINVAL without a task, EDEADLK in the task itself. */
+    /* Wait until the task has ended. Throws std::system_error with an error of stint_future_wait: EINVAL without a
+     * task, EDEADLK in the task itself. */
     void wait() const
     {
         detail::check(stint_future_wait(future_, nullptr), "stint_future_wait");
     }
-    /* Whether it has ended in time. */
+    /* Wait at most so long. Whether it has ended in time. Throws as wait does. */
     template <class Rep, class Period> bool wait_for(std::chrono::duration<Rep, Period> time) const
     {
         return detail::wait_for(future_, time);
@@ -105,14 +106,14 @@ template <class T = void> class [[nodiscard]] Future
                       "stint_future_then");
         static_cast<void>(kept.release()); /* it frees itself; nothing of this object may be touched any more */
     }
-    /* Let the task go on by itself: nobody waits for it, and its value is destroyed when it has ended. What it refers
-     * to must live as long. valid() is false afterwards. */
+    /* Let the task go on by itself: its value is destroyed when it has ended. What it refers to must live as long.
+     * valid() is false afterwards. */
     void detach() noexcept
     {
         if (future_ != nullptr)
             leave(std::exchange(future_, nullptr));
     }
-    /* Wait, and take the outcome: valid() is false afterwards. */
+    /* Wait, and take the outcome: valid() is false afterwards. Throws as wait does. */
     [[nodiscard]] Outcome<T> outcome()
     {
         stint_outcome raw;
@@ -182,8 +183,8 @@ template <class T = void> class [[nodiscard]] Future
     stint_future *future_ = nullptr;
 };
 
-/* A reference of one's own to a future, for who looks at a task or cancels it and wants no value: stint_future_retain.
- * It may outlive the Future, which still cancels its task when it goes. Copyable. */
+/* One more reference to a future, to look at a task or to cancel it without its value: stint_future_retain. It may
+ * outlive the Future, which still cancels its task when it goes. Copyable. */
 class FutureReference
 {
   public:

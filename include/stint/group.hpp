@@ -15,8 +15,8 @@
 namespace stint
 {
 
-/* Tasks that somebody waits for together; they may add others. Move-only; when it goes, what is in it goes on: what its
- * tasks refer to has to live as long as they. */
+/* Tasks that are waited for together; they may add others. Move-only. When it goes, its tasks go on: what they refer to
+ * must live as long as they. Its functions throw std::system_error, but for cancel. */
 class Group
 {
   public:
@@ -49,8 +49,8 @@ class Group
     {
         detail::check(stint_group_add(group_, future.handle()), "stint_group_add");
     }
-    /* Until the group is idle: what stint_group_wait says. The payload stays until the group goes. Throws
-     * std::system_error; EDEADLK: in one of the group. */
+    /* Wait until the group is idle: the outcome that stint_group_wait fills. Its payload lives as long as the group.
+     * EDEADLK: the calling task is one of the group. */
     [[nodiscard]] stint_outcome outcome() const
     {
         stint_outcome outcome;
@@ -66,7 +66,7 @@ class Group
         if (raw.status == STINT_CANCELLED)
             throw cancelled(raw, stint_reason_name(raw.reason));
     }
-    /* Whether it was idle in time. */
+    /* Wait at most so long. Whether it was idle in time. */
     template <class Rep, class Period> bool wait_for(std::chrono::duration<Rep, Period> time) const
     {
         int error = stint_group_wait_for(group_, detail::nanoseconds(time), nullptr);

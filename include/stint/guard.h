@@ -4,13 +4,13 @@
  * descriptors, temporary files, locks, and everything else outside the task's heap do. After Reppy's treatment of
  * asynchronous interrupts and the resources of memprof-limits. docs/recovering.md shows them at work.
  *
- * All of these concern the innermost scope of the calling thread; outside a scope they work too, and nothing interrupts
- * them. A release runs masked, may allocate within the scope's grace, and must return.
+ * Any thread. All of these concern its innermost scope; outside a scope they work too, and nothing interrupts them. A
+ * release runs masked, may allocate within the scope's grace, and must return.
  *
- * A longjmp or setcontext runs the guards of the frames that it leaves, as far as these functions are overridden
- * (stint_malloc_is_overridden); pthread_exit and pthread_cancel those of the scopes that the thread is in. A frame left
- * in any other way has its guards dropped. A task that returns with a guard that it has not popped has failed, with
- * EINVAL; that is not run, as its frame is gone.
+ * A longjmp or setcontext runs the guards of the frames that it leaves, where the library overrides these functions
+ * (stint_malloc_is_overridden); pthread_exit and pthread_cancel run those of the scopes that the thread is in. The
+ * guards of a frame that is left in any other way are dropped. A task that returns with a guard that it has not popped
+ * has failed, with EINVAL; that guard is not run, as its frame is gone.
  *
  * In STINT_FAIL the library runs no guard: the task's allocations fail, it returns by itself, and its own code pops its
  * guards (a STINT_GUARD does so at the end of its block, stint_with when use returns). */
@@ -21,21 +21,25 @@
 
 STINT_BEGIN_DECLS
 
+/* What a guard does; see stint_guard_push. */
+typedef void stint_guard_fn(void *arg);
+
 /* A release action, on the caller's stack frame. Its fields are the library's. */
 typedef struct stint_guard {
-    void (*release)(void *arg);
-    void *arg;
-    struct stint_guard *below;
-    uint64_t order;
-    uintptr_t check;
+    stint_guard_fn *release_;
+    void *arg_;
+    struct stint_guard *below_;
+    uint64_t order_;
+    uintptr_t check_;
 } stint_guard;
 
-/* Push a guard: if the scope is interrupted by a jump before the matching pop, release(arg) runs, masked, newest guard
- * first, while the frame is still there. The guard must be popped before its frame returns. release may be NULL. */
-STINT_API void stint_guard_push(stint_guard *guard, void (*release)(void *arg), void *arg);
+/* Push a guard, which must not be NULL: if the scope is interrupted by a jump before the matching pop, release(arg)
+ * runs, masked, newest guard first, while the frame is still there. The guard must be popped before its frame returns.
+ * release may be NULL: then nothing runs. */
+STINT_API void stint_guard_push(stint_guard *guard, stint_guard_fn *release, void *arg);
 
-/* Take the guard off again and, if run is true, call its release, masked. A guard that is not on the list, because it
- * has been popped or has run, is left alone and not run: a release runs once at most. */
+/* Take the guard off again and, if run is true, call its release, masked. The end of that mask is a sample point. A
+ * guard that has been popped or has run is left alone: a release runs once at most. */
 STINT_API void stint_guard_pop(stint_guard *guard, bool run);
 
 /* The same for a block, as a declaration in it:

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Objects for regions of C++ code: where interrupts wait, where blocks are the process's, where a task sleeps, and what
- * is released at their end. Part of stint.hpp. Local variables only, of the thread that makes them. */
+ * Objects for regions of C++ code: where interrupts are deferred, where blocks are the process's, where a task sleeps,
+ * and what is released at their end. Part of stint.hpp. Local variables only, of the thread that makes them. */
 #ifndef STINT_GUARD_HPP
 #define STINT_GUARD_HPP
 
@@ -15,7 +15,7 @@
 namespace stint
 {
 
-/* Interrupts wait for as long as there is one. */
+/* Interrupts are deferred as long as it lives: stint_mask. */
 class [[nodiscard]] Mask
 {
   public:
@@ -31,7 +31,8 @@ class [[nodiscard]] Mask
     Mask &operator=(const Mask &) = delete;
 };
 
-/* What is allocated meanwhile is the process's and not the task's: it outlives a rollback. Masked too. */
+/* What is allocated meanwhile is the process's and not the task's: it outlives a rollback (stint_keep_begin).
+ * Interrupts are deferred too. */
 class [[nodiscard]] Keep
 {
   public:

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * Interrupts as a task's own code sees them: sample points it makes itself, and regions in which an interrupt has to
- * wait. All of these concern the innermost scope of the calling thread, and do nothing outside a scope. What a task
- * does about an interrupt is in guard.h and mutex.h.
+ * Interrupts as a task's own code sees them: sample points that it makes itself, and regions in which an interrupt has
+ * to wait. Any thread; where nothing else is said, these functions concern its innermost scope, and do nothing outside
+ * a scope. What a task does about an interrupt is in guard.h and mutex.h. The idea of masks is that of Haskell's
+ * asynchronous exceptions (Marlow and others 2001).
  *
  * An interrupt is due when a limit is passed or a token is set. It is delivered at a sample point: an allocation,
  * stint_checkpoint, the end of a mask, of an inner stint_run, or of a wait for a future; and when it comes while the
- * task sleeps in a wait for a future, for a place in another pool's queue, for a stint_mutex or for the end of another
+ * task sleeps in a wait for a future, for a slot in another pool's queue, for a stint_mutex or for the end of another
  * pool. It is never delivered
  *   - while masked;
  *   - in an allocation that libc or the dynamic loader makes for itself, nor with a frame of a protected module between
@@ -34,19 +35,20 @@ STINT_BEGIN_DECLS
  * nanoseconds. */
 STINT_API void stint_checkpoint(void);
 
-/* The last thing that the function of a scope does, when it has something at hand that is no memory and goes with the
- * value: look at the limits, the token and the clock once more. True: nothing can interrupt the scope any more, it is
- * Ok if the function returns 0, and that it must do soon. False: the scope has been interrupted and will be rolled
- * back, so what the value owns has to be given back now. True outside of scopes. Not in subtasks. */
+/* For a value that owns something besides memory, such as a descriptor: the last call of a scope's function. Looks at
+ * the limits, the token and the clock once more. True: nothing can interrupt the scope any more; it is Ok if the
+ * function returns 0, which it must do soon. False: the scope has been interrupted and will be rolled back, so give
+ * back now what the value owns. True outside of scopes. Not in subtasks. */
 STINT_API bool stint_finish(void);
 
-/* Whether the innermost scope is being interrupted: something has tripped it, or a scope around it, and will end it.
- * True in guards, and in a STINT_FAIL task from the moment it was noticed. Does not look at tokens or clocks itself:
- * call stint_checkpoint first, as a library's progress callback would. */
+/* Whether the innermost scope is being interrupted: it or a scope around it has been found to be past a limit or
+ * cancelled, and will end. True in guards, and in a STINT_FAIL task from the moment at which that was noticed. Does not
+ * look at tokens or clocks itself: call stint_checkpoint first, as a library's progress callback would. False outside a
+ * scope. */
 STINT_API bool stint_is_interrupted(void);
 
-/* Make interrupts wait until the matching stint_unmask. Nests; the last stint_unmask delivers what waited. A task that
- * returns masked has failed, with EINVAL. */
+/* Defer interrupts until the matching stint_unmask. Nests; the outermost stint_unmask is a sample point, and delivers
+ * an interrupt that is due. A task that returns masked has failed, with EINVAL. */
 STINT_API void stint_mask(void);
 STINT_API void stint_unmask(void);
 
@@ -55,10 +57,10 @@ typedef enum stint_deferral {
     STINT_DEFERRAL_NONE = 0, /* nothing: it comes with the next sample point */
     STINT_DEFERRAL_MASK,     /* the end of a mask */
     STINT_DEFERRAL_LOCK,     /* the release of a lock */
-    STINT_DEFERRAL_THROW,    /* a C++ exception, to arrive */
+    STINT_DEFERRAL_THROW,    /* the arrival of a C++ exception at its handler */
     STINT_DEFERRAL_ONCE,     /* the end of pthread_once, call_once, or a pthread_cleanup_push */
-    STINT_DEFERRAL_STATIC,   /* of a C++ static initialiser */
-    STINT_DEFERRAL_CATCH,    /* of a catch block */
+    STINT_DEFERRAL_STATIC,   /* the end of a C++ static initialiser */
+    STINT_DEFERRAL_CATCH,    /* the end of a catch block */
     STINT_DEFERRAL_FRAME,    /* the return of libc's code, the loader's, or a protected module's */
 } stint_deferral;
 
@@ -67,42 +69,51 @@ typedef enum stint_deferral {
 STINT_API const char *stint_deferral_name(stint_deferral deferral);
 
 /* Protect a module by name, as libc is protected: no interrupt jumps over a frame of its code. "libssl" means any file
- * called libssl, libssl.* or libssl-*, loaded now or later. For the whole process and for ever; any thread.
- * 0, also when it was protected already; EINVAL: name is NULL, empty, or has a slash; ENOMEM. */
+ * called libssl, libssl.* or libssl-*, loaded now or later. For the whole process, and as long as that lives. name is
+ * copied.
+ *
+ * 0, also when it was protected already; EINVAL: name is NULL, empty, or has a slash; ENOMEM. Any thread. */
 STINT_API int stint_module_protect(const char *name);
 
 /* Let what a module allocates be the process's, whatever task it runs in: for libraries that keep blocks in caches and
  * pools of their own and hand them from one task to the next (cairo, FFTW's planner, GLib's GVariant, Tcl, the caches
- * of ICU and mpfr). Such blocks outlive the task and count for its allocation limit, not for its memory limit; and the
- * module is protected as above, as an interrupt inside it might leave its cache half changed. By the address that calls
- * malloc's family or operator new: what other modules allocate for it (libstdc++, GLib) is not meant, so name those too
- * where it matters; and what a function of its ends with allocating (a tail call) is its caller's. Blocks that it hands
- * to the task and that only the task's code would free are leaked if the task is stopped.
+ * of ICU and mpfr). Such blocks outlive the task; they count for its allocation limit, not for its memory limit. The
+ * module is protected as above, as an interrupt inside it might leave its cache half changed.
+ *
+ * A block is the module's by the address that calls malloc's family or operator new. So what other modules allocate for
+ * it (libstdc++, GLib) is not: name those too where it matters. And where a function ends in a call of malloc (a tail
+ * call), the block is its caller's. Blocks that the module hands to the task, and that only the task's code would free,
+ * are leaked if the task is stopped.
  *
  * The module must be loaded, and stays so from then on; what it has allocated before is not changed. Best called at the
- * start: for the whole process and for ever; any thread. 0, also when it was kept already; EINVAL: name is NULL, empty,
- * or has a slash; ENOENT: no such module is loaded, but it is protected if it will be; ENOSPC: 32 modules are kept;
- * ENOMEM. */
+ * start: for the whole process, and as long as that lives.
+ *
+ * 0, also when it was kept already; EINVAL: name is NULL, empty, or has a slash; ENOENT: no such module is loaded (it
+ * is protected if it is loaded later); ENOSPC: 32 modules are kept; ENOMEM. Any thread. */
 STINT_API int stint_module_keep(const char *name);
 
-/* How a task that sits in somebody else's loop, or sleeps in a system call, is told to stop. On the caller's stack
- * frame. */
+/* What a hook does; see stint_hook_push. */
+typedef void stint_hook_fn(void *arg);
+
+/* How a task that runs a loop of another library, or sleeps in a system call, is told to stop. On the caller's stack
+ * frame. Its fields are the library's. */
 typedef struct stint_hook {
-    void (*function)(void *arg);
-    void *arg;
-    struct stint_hook *below;
-    bool fired;
-    uintptr_t check;
+    stint_hook_fn *function_;
+    void *arg_;
+    struct stint_hook *below_;
+    bool fired_;
+    uintptr_t check_;
 } stint_hook;
 
-/* Have function(arg) called, once, when the scope is tripped: set a flag (sqlite3_interrupt), write a byte into a pipe,
- * shut a socket down. It is called by whoever notices first: the task's own thread, from inside an allocation, when a
- * limit is passed; otherwise a thread of the library's, at once when a token is set, and at the deadline. So it must be
- * short, take no lock that the task may hold, and not allocate. It must be popped before its frame returns; a jump pops
- * it. A task that returns with a hook that it has not popped has failed, with EINVAL.
+/* Have function(arg) called, once, when an interrupt of the scope becomes due: to set a flag (sqlite3_interrupt), write
+ * a byte into a pipe, shut a socket down. It is called by the first thread that notices: the task's own, from inside an
+ * allocation, when a limit is passed; otherwise a thread of the library's, at once when a token is set, and at the
+ * deadline. So it must be short, take no lock that the task may hold, and not allocate. The hook must be popped before
+ * its frame returns; a jump pops it. A task that returns with a hook that it has not popped has failed, with EINVAL.
+ *
  * 0 (outside a scope too, where nothing will call it); EINVAL: hook or function is NULL; EAGAIN: the thread that
  * watches could not be started. */
-STINT_API int stint_hook_push(stint_hook *hook, void (*function)(void *arg), void *arg);
+STINT_API int stint_hook_push(stint_hook *hook, stint_hook_fn *function, void *arg);
 
 /* Take the hook off again. After this its function is not running and will not run. NULL does nothing. */
 STINT_API void stint_hook_pop(stint_hook *hook);

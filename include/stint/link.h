@@ -3,8 +3,8 @@
  * Whether this program is linked so that stint can keep its promises. A library that replaces malloc, as tcmalloc and
  * jemalloc do, can do so only where the loader finds its functions first. Where it does not (stint came by dlopen, or
  * behind libc in the search order, or behind another malloc), blocks of malloc are neither charged nor rolled back, and
- * a task may be interrupted while it holds a lock. Then nothing is run, unless the caller has said that it shall be:
- * docs/linking.md has each way of linking. */
+ * a task may be interrupted while it holds a lock. Then no task is run, unless the caller allows it
+ * (STINT_ALLOW_UNMETERED). docs/linking.md has each way of linking. */
 #ifndef STINT_LINK_H
 #define STINT_LINK_H
 
@@ -25,16 +25,17 @@ typedef struct stint_link_report {
     const char *module;
 } stint_link_report;
 
-/* Look whose functions the program uses, and fill *report. This is done at the library's start too, and again by the
- * first call that runs something.
- * 0: stint_run and the pool can be used: all are this library's, or it was built to replace none. ENOTSUP: stint_run,
- * stint_pool_create and stint_submit return this for options without STINT_ALLOW_UNMETERED. EINVAL: report is NULL. Any
- * thread; not from signal handlers. */
+/* Find out whose functions the program uses, and fill *report. The library does so at its start too, and again in the
+ * first call that runs a task.
+ *
+ * 0: all are this library's, or it was built to replace none, so that stint_run and pools can be used. ENOTSUP:
+ * stint_run, stint_pool_create and stint_submit return this for options without STINT_ALLOW_UNMETERED. EINVAL: report
+ * is NULL. Any thread; not from signal handlers. */
 STINT_API int stint_link_check(stint_link_report *report);
 
 /* In the flags of stint_options and stint_pool_options: go ahead where stint_link_check says ENOTSUP. Then limits and
- * rollbacks hold for the stint_malloc family and nothing else, a block of stint_malloc must be freed by stint_free, and
- * a task that may be interrupted must hold no lock but a stint_mutex where it is not masked. */
+ * rollbacks cover the stint_malloc family and nothing else, a block of stint_malloc must be freed by stint_free, and a
+ * task that may be interrupted must hold no lock but a stint_mutex where it is not masked. */
 #define STINT_ALLOW_UNMETERED 1U
 
 STINT_END_DECLS

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a task of C++ is submitted with: tokens, accounts, options. Part of stint.hpp. */
+ * What a C++ task is submitted with: tokens, accounts, options. Part of stint.hpp. Any thread; the objects themselves
+ * are like other C++ objects: one thread at a time changes them. */
 #ifndef STINT_OPTIONS_HPP
 #define STINT_OPTIONS_HPP
 
@@ -28,11 +29,11 @@ inline void check(int error, const char *what)
         throw std::system_error(error, std::generic_category(), what);
 }
 
-/* 0 for what is not in the future; the longest there is for what is beyond it. */
+/* 0 for what is not in the future; the maximum for what is too long. */
 template <class Rep, class Period> std::uint64_t nanoseconds(std::chrono::duration<Rep, Period> time)
 {
-    constexpr double most = 9.2e18;
-    if (std::chrono::duration<double, std::nano>(time).count() >= most)
+    constexpr double max = 9.2e18;
+    if (std::chrono::duration<double, std::nano>(time).count() >= max)
         return std::numeric_limits<std::uint64_t>::max();
     auto count = std::chrono::duration_cast<std::chrono::nanoseconds>(time).count();
     return count > 0 ? static_cast<std::uint64_t>(count) : 0;
@@ -40,7 +41,8 @@ template <class Rep, class Period> std::uint64_t nanoseconds(std::chrono::durati
 
 } // namespace detail
 
-/* A token: stint/token.h. Move-only; an empty one, which has been moved from, is never set. */
+/* A token: stint/token.h. Move-only; one that has been moved from is never set. Its constructor throws
+ * std::system_error. */
 class Token
 {
   public:
@@ -73,7 +75,7 @@ class Token
     {
         return stint_token_is_set(token_);
     }
-    /* Readable when it is set; the token's. Throws std::system_error. */
+    /* A descriptor that is readable when it is set; it belongs to the token. Throws std::system_error. */
     [[nodiscard]] int fd() const
     {
         int descriptor = -1;
@@ -146,7 +148,8 @@ class AccountLimits
     stint_account_limits limits_ = {};
 };
 
-/* An account: stint/account.h. Move-only. Its tasks keep what they need of it. */
+/* An account: stint/account.h. Move-only; tasks have references of their own. Its constructor and usage throw
+ * std::system_error. */
 class Account
 {
   public:
@@ -398,8 +401,7 @@ class PoolOptions
         return *this;
     }
     /* Called on the thread of each worker and substitute as it begins and as it ends; either may be NULL. */
-    PoolOptions &tell(void (*begins)(void *data, unsigned index), void (*ends)(void *data, unsigned index),
-                      void *data = nullptr) noexcept
+    PoolOptions &tell(stint_worker_fn *begins, stint_worker_fn *ends, void *data = nullptr) noexcept
     {
         options_.worker_begins = begins;
         options_.worker_ends = ends;

@@ -31,7 +31,7 @@
 namespace stint
 {
 
-/* What a failed task had to say: a copy of the bytes that it gave to stint::fail_with or stint_fail. Copies share
+/* The payload of a failed task: a copy of the bytes that it gave to stint::fail_with or stint_fail. Copies share
  * them. */
 class Payload
 {
@@ -53,7 +53,7 @@ class Payload
     {
         return bytes_ != nullptr ? std::string_view(*bytes_) : std::string_view();
     }
-    /* As what it was given: nothing, if its size is another's. */
+    /* The value that it was given; nothing, if T has another size. */
     template <class T> [[nodiscard]] std::optional<T> as() const
     {
         static_assert(std::is_trivially_copyable_v<T> && std::is_default_constructible_v<T>, "a payload is its bytes");
@@ -102,9 +102,9 @@ class failure : public std::runtime_error
     Payload payload_;
 };
 
-/* End the task with this error and something to say about it, a text or a struct without pointers, which survives the
- * rollback (stint_fail): payload() of what get() throws, and of the Outcome, has it. Throws a std::system_error, which
- * the task must not catch. */
+/* End the task with this error and a payload, a text or a struct without pointers, which survives the rollback
+ * (stint_fail): payload() of what get() throws, and of the Outcome, has it. Throws a std::system_error, which the task
+ * must not catch. */
 [[noreturn]] inline void fail_with(int code, std::string_view payload)
 {
     stint_fail(code, payload.data(), payload.size());
@@ -448,7 +448,8 @@ template <class T> class Outcome
     std::optional<stored> value_;
 };
 
-/* Run function() here, in a scope of its own. The function is moved, or copied, into the task, as std::async does. */
+/* Run function() here, in a scope of its own. The function is moved, or copied, into the task, as std::async does.
+ * Throws std::system_error with an error of stint_run. Any thread. */
 template <class F> Outcome<detail::result<F>> run(F &&function, const Options &options = Options())
 {
     detail::record_of<std::decay_t<F>> record(std::forward<F>(function));

@@ -3,9 +3,9 @@
  * Loops, reductions and sorting inside a C++ task: stint/parallel.h with lambdas, values of any type, and exceptions.
  * Part of stint.hpp.
  *
- * Who throws ends the whole: what has not begun is left out, what runs is waited for, and the exception leaves from
+ * An exception ends the whole: what has not begun is left out, what runs is waited for, and the exception leaves from
  * here (of several, any). All throw std::system_error too; ECANCELED: the task is being interrupted. grain is that of
- * stint/parallel.h. */
+ * stint/parallel.h. Any thread. */
 #ifndef STINT_PARALLEL_HPP
 #define STINT_PARALLEL_HPP
 
@@ -54,7 +54,7 @@ namespace detail
 {
 
 /* An accumulator of the C interface is a pointer to one of these, made when it is first needed. All of them go at the
- * end, whoever throws. */
+ * end, also after an exception. */
 template <class T> class accumulators
 {
   public:
@@ -147,7 +147,7 @@ template <class Iterator, class Less = std::less<>> void sort(Iterator first, It
         detail::check(stint_sort(
                           first, static_cast<std::size_t>(last - first), sizeof(Element),
                           [](const void *a, const void *b, void *called) {
-                              /* What is equal stays as it was: nobody asks for more. */
+                              /* Equal elements keep their order: more need not be known. */
                               return (*static_cast<Less *>(called))(*static_cast<const Element *>(b),
                                                                     *static_cast<const Element *>(a))
                                          ? 1

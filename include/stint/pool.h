@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The pool: worker threads that run submitted tasks, each in a scope of its own. */
+ * The pool: worker threads that run submitted tasks, each in a scope of its own. Each worker has a deque of its own,
+ * from which idle workers steal (Chase and Lev 2005); tasks that come from outside wait in a queue in front of them. */
 #ifndef STINT_POOL_H
 #define STINT_POOL_H
 
@@ -19,22 +20,25 @@ typedef struct stint_pool stint_pool;
 typedef struct stint_overdue_report stint_overdue_report;
 typedef void stint_overdue_fn(const stint_overdue_report *report, void *arg);
 
+/* Called on the thread of a worker or a substitute: stint_pool_options.worker_begins and worker_ends. */
+typedef void stint_worker_fn(void *worker_data, unsigned index);
+
 typedef struct stint_pool_options {
     /* Worker threads; 0: one for each processor that the calling thread may run on, but no more than the quota of its
      * control group pays for (cpu.max, rounded up). At most 1024. */
     unsigned workers;
 
     /* Tasks that may wait at once in the submission queue; 0: 4096. Rounded up to a power of two, at least 2, at most
-     * 2^24. Tasks that have an account or a priority wait beside it, so many of them again (not rounded), and there one
-     * account can take eight times as many places as are left: so of nine places or more one account alone always
-     * leaves one for another. */
+     * 2^24. Tasks that have an account or a priority wait beside it, in as many slots again (not rounded). There one
+     * account may take at most eight times as many slots as are left: so of nine slots or more, one account alone
+     * always leaves one for another. */
     size_t queue_capacity;
 
-    /* Worker threads are called name/0, name/1, ... (15 characters are kept); NULL: "stint". */
+    /* Worker threads are called name/0, name/1, ... (15 characters are kept); NULL: "stint". Copied. */
     const char *name;
 
     /* Keep each worker on one processor of those that the calling thread may run on, one after the other.
-     * Substitutes, who stand in for now one and now another of them, may run on all of these. */
+     * Substitutes, which stand in for one worker and then for another, may run on all of these. */
     bool pinned;
 
     /* Spare workers that may stand in for those that sleep in a blocking region (blocking.h) or in a wait for a future;
@@ -42,30 +46,30 @@ typedef struct stint_pool_options {
      * and ends with the pool; it is called like a worker, with the next number. */
     unsigned substitutes;
 
-    /* While the process holds more than seven eighths of its memory limit (global.h) and any task runs in it, wait with
-     * each task that has not begun, up to 100 ms: so what runs can end before more is asked for, and fewer tasks have
-     * to be stopped. Without such a limit: no difference. */
+    /* While the process has more than seven eighths of its memory limit (global.h) in memory, and any task runs in it,
+     * delay each task that has not begun, by up to 100 ms: so running tasks can end before others ask for memory, and
+     * fewer have to be stopped. Without such a limit it makes no difference. */
     bool hold_near_memory_limit;
 
     unsigned flags; /* 0 or STINT_ALLOW_UNMETERED (link.h): start the pool; each task has flags of its own */
-    /* When a task still runs so many nanoseconds after its deadline (budget.wall_ns or run_ns): because it makes no
-     * sample points, is masked, holds a lock, or sits in a library. Then it is overdue: a substitute worker, if there
-     * is one left, takes the place of its own, so the pool keeps its width, until it ends; and on_overdue (may be NULL)
-     * is called with a report and overdue_arg, once for the task, on a thread that the pool has for such calls. It must
-     * not block for long, as other reports and callbacks of tasks that expired wait behind it; it may do what a
-     * callback of stint_future_then may. Where the task is, its thread tells in a signal handler (SIGRTMAX - 3): a poll
-     * or nanosleep that it was in returns EINTR. 0: no task is overdue, and nothing of this costs anything. */
+    /* A task is overdue when it still runs so many nanoseconds after its deadline (budget.wall_ns or run_ns): because
+     * it makes no sample points, is masked, holds a lock, or runs in a library. Then a substitute worker, if one is
+     * left, takes its worker's place until it ends, so the pool keeps its width. And on_overdue (may be NULL) is called
+     * with a report and overdue_arg, once for the task, on a thread that the pool has for such calls. It must not block
+     * for long, as other reports and the callbacks of expired tasks wait behind it; it may do what a callback of
+     * stint_future_then may. The task's thread finds out where it is in a signal handler (SIGRTMAX - 3): a poll or
+     * nanosleep that it was in returns EINTR. 0: no task is overdue, and this costs nothing. */
     uint64_t overdue_ns;
     stint_overdue_fn *on_overdue;
     void *overdue_arg;
 
-    /* Called on the thread of each worker and each substitute as it begins, before it runs anything, and as it ends,
-     * when it has run all that it will: with worker_data and its number, which is that of its name. For what a library
-     * keeps for each thread, a profiler's registration, a priority. In no task's scope; like a callback they must not
-     * wait for a future or shut a pool down (EDEADLK), and must return. NULL: nothing is called. stint_pool_create may
-     * have returned before a worker begins; when stint_pool_shutdown returns 0 all have ended. */
-    void (*worker_begins)(void *worker_data, unsigned index);
-    void (*worker_ends)(void *worker_data, unsigned index);
+    /* Called on the thread of each worker and each substitute, with worker_data and the number in its name: as it
+     * begins, before it runs any task, and as it ends, after the last one. For what a library keeps for each thread, a
+     * profiler's registration, a scheduling priority. They are in no task's scope; like callbacks they must not wait
+     * for a future or shut a pool down (EDEADLK), and must return. NULL: nothing is called. stint_pool_create may have
+     * returned before a worker begins; when stint_pool_shutdown returns 0, all have ended. */
+    stint_worker_fn *worker_begins;
+    stint_worker_fn *worker_ends;
     void *worker_data;
 } stint_pool_options;
 
@@ -75,47 +79,59 @@ typedef struct stint_pool_options {
 #define STINT_POOL_OPTIONS_INIT { 0, 0, NULL, false, 0, false, 0, 0, NULL, NULL, NULL, NULL, NULL }
 /* clang-format on */
 
-/* Start a pool. options may be NULL. Any thread; any number of pools.
- * 0; EINVAL: pool is NULL, or an option is out of its range; ENOMEM; ENOTSUP: as of stint_run; EAGAIN: the system
- * allows no more threads (none of ours is left running). */
+/* Start a pool; there may be any number of them. options may be NULL: STINT_POOL_OPTIONS_INIT. It is the caller's, to
+ * be destroyed.
+ *
+ * 0; EINVAL: pool is NULL, or an option is out of its range; ENOMEM; ENOTSUP: as stint_run; EAGAIN: the system allows
+ * no more threads (those that were started have ended). Any thread. */
 STINT_API int stint_pool_create(const stint_pool_options *options, stint_pool **pool);
 
 /* Submit fn(arg) as a task with options (NULL: no limits; copied). *future is the caller's, to be released; it is set
- * before the task can start, and NULL after EAGAIN and ESHUTDOWN. The wall
- * limit counts from here. Never blocks. Any thread, also from inside a task: then a task without account and priority
- * goes to that worker's own deque, where idle workers steal it.
+ * before the task can start, and NULL after EAGAIN, EDQUOT and ESHUTDOWN. The wall limit counts from here. Never
+ * blocks. Inside a task of the pool, a new task without account and priority goes to that worker's own deque, where
+ * idle workers steal it.
  *
- * Whose task is next. The accounts that have tasks waiting share the processor time of the pool's tasks as their
- * weights say (account.h), in pools of any size, and the tasks without one take part as if they had one of their own:
- * next is a task of whoever has had least, by its weight. That is start-time fair queueing (Goyal, Vin and Cheng 1996);
- * as no task says how long it will take, each is charged beforehand what its account's last ones took, and put right at
- * its end (2DFQ: Mace and others 2016). Two accounts that always have tasks waiting never differ by more than their
- * longest tasks, one a worker. Who had nothing waiting for a while saves nothing up. While no account has a task
- * waiting, nobody is charged. 0; EINVAL: pool, fn or future is NULL, or on_interrupt, priority or flags is no known
- * value; ENOTSUP: as of stint_run; EAGAIN: the queue is full (nothing was queued; wait for something and try again);
- * EDQUOT: the account, or one above it, has its maximum of waiting tasks (nothing was queued); ESHUTDOWN: the pool is
- * being shut down; ENOMEM; EOWNERDEAD: this process was forked from the pool's. */
+ * Which task is next. The accounts that have tasks waiting share the processor time of the pool's tasks by their
+ * weights (account.h), in pools of any size; the tasks without an account take part as if they had one of their own.
+ * Next is a task of the account that has had the least time, by its weight: start-time fair queueing (Goyal, Vin and
+ * Cheng 1996). As it is not known beforehand how long a task will take, each is charged what the last ones of its
+ * account took, and that is corrected at its end (2DFQ: Mace and others 2016). Two accounts that always have tasks
+ * waiting never differ by more than their longest tasks, one for each worker. An account that had nothing waiting for a
+ * while saves nothing up. While no account has a task waiting, none is charged.
+ *
+ * 0.
+ * EINVAL: pool, fn or future is NULL, or on_interrupt, priority or flags is no known value.
+ * ENOTSUP: as stint_run.
+ * EAGAIN: the queue is full (nothing was queued; wait for a future and try again).
+ * EDQUOT: the account, or one above it, has its maximum of waiting tasks (nothing was queued).
+ * ESHUTDOWN: the pool is being shut down.
+ * ENOMEM.
+ * EOWNERDEAD: this process was forked from the pool's.
+ * Any thread, also in tasks and callbacks. */
 STINT_API int stint_submit(stint_pool *pool, stint_fn *fn, void *arg, const stint_options *options,
                            stint_future **future);
 
-/* The same, but where the queue is full, or the account has its maximum of waiting tasks, wait for a place, at most
- * timeout_ns nanoseconds (STINT_FOREVER: as long as it takes). Waiters are served first in, first out, and as long as
- * others wait for a task without account and priority, stint_submit is refused one. The wall limit counts from the
- * call. In a task of another pool a substitute takes the place of the one that waits, and an interrupt ends the wait.
- * Instead of EAGAIN and EDQUOT: ETIMEDOUT; ECANCELED: the calling task, in STINT_FAIL, is to stop; or EDEADLK, at once:
- * called in a task of this pool, whose workers might all come to wait like that, or in a callback. */
+/* The same, but where the queue is full, or the account has its maximum of waiting tasks, wait for a slot, at most
+ * timeout_ns nanoseconds (STINT_FOREVER: as long as it takes). Waiters are served first in, first out; as long as one
+ * waits with a task without account and priority, stint_submit refuses such tasks. The wall limit counts from the call.
+ * In a task of another pool, a substitute takes the place of the task that waits, and an interrupt ends the wait.
+ *
+ * As stint_submit, but in place of EAGAIN and EDQUOT: ETIMEDOUT; ECANCELED: the calling task, in STINT_FAIL, is to
+ * stop; or, at once, EDEADLK: called in a task of this pool, whose workers might all come to wait like that, or in a
+ * callback. Any thread. */
 STINT_API int stint_submit_wait(stint_pool *pool, stint_fn *fn, void *arg, const stint_options *options,
                                 uint64_t timeout_ns, stint_future **future);
 
-/* Between the steps of a long task: offer the worker to one other task that waits in the same pool. If there is one
- * that may begin, it runs here and now, on top of the calling one, in a scope of its own that charges the caller
- * nothing; the oldest that waits, not the newest. Then, and in any case, this is a sample point (stint_checkpoint).
+/* Between the steps of a long task, offer the worker to one other task that waits in the same pool. If there is one
+ * that may begin, the oldest of them runs right here, on top of the calling task, in a scope of its own that charges
+ * the caller nothing. Then, and in any case, this is a sample point (stint_checkpoint).
  *
- * Nothing is run in a stolen subtask, while the task is masked or holds a lock (interrupt.h), which the other one might
- * want, when 8 tasks that have yielded lie on this thread's stack already, or half of the stack is in use: so what a
- * yield needs of the stack is bounded. The caller goes on when the other task has ended, however long that takes; its
- * own deadline goes on meanwhile, its processor time does not. The other task may not wait for the caller: EDEADLK.
- * Returns whether a task was run. Outside of a pool's tasks false. */
+ * No task is run in a stolen subtask; while the task is masked or holds a lock (interrupt.h), which the other one might
+ * want; and when 8 tasks that have yielded lie on this thread's stack, or half of the stack is in use: so what a yield
+ * needs of the stack is bounded. The caller goes on when the other task has ended, however long that takes; its
+ * deadline goes on meanwhile, its processor time does not. The other task may not wait for the caller: it gets EDEADLK.
+ *
+ * Returns whether a task was run; false outside of a pool's tasks. Any thread. */
 STINT_API bool stint_yield(void);
 
 typedef enum stint_shutdown {
@@ -128,36 +144,44 @@ typedef enum stint_shutdown {
 
 /* Shut the pool down and wait until its workers have ended, at most timeout_ns nanoseconds (STINT_FOREVER: as long as
  * it takes). STINT_SHUTDOWN_DRAIN_THEN_CANCEL gives draining so much time, and then the cancelled tasks as much again,
- * a second at least, to notice that and to end. With a time limit it always returns: what is left then (tasks that mask
- * their interrupts or hold a lock, or make no sample points) stint_pool_read tells as running. May be called again:
- * after a time-out, with more time or with STINT_SHUTDOWN_CANCEL; and after success, when it returns 0 at once. Any
- * thread that is not one of the pool's. 0; EINVAL: pool is NULL or how is no known value; EDEADLK: called from inside a
- * task of this pool, or in a callback; ETIMEDOUT: workers are still running, and the shutdown goes on; ECANCELED: so it
- * does, but the calling task, in STINT_FAIL, is to stop (in the other modes its interrupt is delivered here);
- * EOWNERDEAD: this process was forked from the pool's. */
+ * a second at least, to notice that and to end. With a time limit it always returns; tasks that mask their interrupts,
+ * hold a lock, or make no sample points may be left then, and stint_pool_read counts them as running. May be called
+ * again: after a time-out, with more time or with STINT_SHUTDOWN_CANCEL; and after success, when it returns 0 at once.
+ *
+ * 0.
+ * EINVAL: pool is NULL or how is no known value.
+ * EDEADLK: called in a task of this pool, or in a callback.
+ * ETIMEDOUT: workers are still running, and the shutdown goes on.
+ * ECANCELED: the shutdown goes on, but the calling task, in STINT_FAIL, is to stop (in the other modes its interrupt is
+ *   delivered here).
+ * EOWNERDEAD: this process was forked from the pool's.
+ * Any thread that is not one of the pool's. */
 STINT_API int stint_pool_shutdown(stint_pool *pool, stint_shutdown how, uint64_t timeout_ns);
 
-/* Shut down by cancelling if that has not been done, wait for the workers, free the pool. Futures stay valid until they
- * are released. No other call on the pool may be under way or follow.
- * 0, also for NULL; EDEADLK: called from inside a task of this pool, or in a callback (nothing was done); ECANCELED: as
- * stint_pool_shutdown (the pool is not freed); EOWNERDEAD:
- * this process was forked from the pool's (nothing was done, and nothing has to be). */
+/* Shut the pool down by cancelling, if that has not been done, wait for its workers, and free it. Futures stay valid
+ * until they are released. No other call on the pool may be under way or follow.
+ *
+ * 0, also for NULL; EDEADLK: called in a task of this pool, or in a callback (nothing was done); ECANCELED: as
+ * stint_pool_shutdown (the pool is not freed); EOWNERDEAD: this process was forked from the pool's (nothing was done,
+ * and nothing has to be). Any thread that is not one of the pool's. */
 STINT_API int stint_pool_destroy(stint_pool *pool);
 
-/* The same, but wait for the workers no longer than timeout_ns nanoseconds. When tasks still run then, which nothing
- * has ended (stint_pool_visit tells which, and what defers their interrupts; call it before), the pool is left to them:
- * it is freed by the last of them, when that ends. Their futures resolve then, as ever; callbacks and on_overdue may
- * come until then. Until the process ends they use the processor, their memory and what they hold. *left (may be NULL)
- * is how many workers still run a task. 0, also for NULL: all have ended, and the pool is freed; ETIMEDOUT: it is left
- * to them, and no call on it may follow; EDEADLK and EOWNERDEAD as stint_pool_destroy. */
+/* The same, but wait for the workers no longer than timeout_ns nanoseconds. If tasks still run then, which nothing has
+ * ended (stint_pool_visit tells which, and what defers their interrupts; call it before), the pool is left to them: it
+ * is freed by the last of them, when that ends. Their futures resolve then, as ever; callbacks and on_overdue may come
+ * until then. A task that never ends keeps its thread, its memory and its locks until the process ends. *left (may be
+ * NULL) is how many workers still run a task.
+ *
+ * 0, also for NULL: all have ended, and the pool is freed; ETIMEDOUT: it is left to them, and no call on it may follow;
+ * EDEADLK, ECANCELED and EOWNERDEAD: as stint_pool_destroy. Any thread that is not one of the pool's. */
 STINT_API int stint_pool_destroy_within(stint_pool *pool, uint64_t timeout_ns, unsigned *left);
 
 /* How many workers the pool has; 0 for NULL. Any thread. */
 STINT_API unsigned stint_pool_workers(const stint_pool *pool);
 
-/* The pool whose worker the calling thread is, its substitutes too: that which runs the calling task, to submit more to
- * it without handing it down. In a callback, that of whoever resolved the future. It is not retained: it stays at least
- * until the task has ended, or the callback returned. NULL: the thread is no worker. Any thread. */
+/* The pool of which the calling thread is a worker or a substitute: the one that runs the calling task, to submit more
+ * tasks to it without handing it down. In a callback, that of the thread that resolved the future. It lives at least
+ * until the task has ended, or the callback has returned. NULL: the thread is no worker. Any thread. */
 STINT_API stint_pool *stint_pool_current(void);
 
 STINT_END_DECLS

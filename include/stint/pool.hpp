@@ -37,8 +37,8 @@ template <class Clock, class Duration> std::uint64_t monotonic(std::chrono::time
 
 } // namespace detail
 
-/* A pool: stint/pool.h. Move-only. A Pool that goes cancels what runs and waits for its workers; in one of its own
- * tasks, or in a callback, it has a thread of its own do that. */
+/* A pool: stint/pool.h. Move-only. A Pool that goes cancels its tasks and waits for its workers; in one of its own
+ * tasks, or in a callback, it starts a thread that does so. Its constructor throws std::system_error. Any thread. */
 class Pool
 {
   public:
@@ -72,7 +72,7 @@ class Pool
                 return stint_submit(pool_, entry, record, raw, future);
             });
     }
-    /* The same, but where the queue is full wait for a place, as stint_submit_wait does. ETIMEDOUT: in vain. */
+    /* The same, but where the queue is full wait for a slot, as stint_submit_wait does. ETIMEDOUT: in vain. */
     template <class F, class Rep, class Period>
     Future<detail::result<F>> submit_wait(F &&function, std::chrono::duration<Rep, Period> time,
                                           const Options &options = Options())
@@ -136,8 +136,9 @@ class Pool
             });
     }
 
-    /* Whether all workers have ended; false: not in time, and the shutdown goes on. Throws std::system_error; EDEADLK:
-     * in a task of this pool; ECANCELED: the calling task, in STINT_FAIL, is to stop. */
+    /* Shut the pool down: stint_pool_shutdown. Whether all workers have ended; false: not in time, and the shutdown
+     * goes on. Throws std::system_error; EDEADLK: in a task of this pool; ECANCELED: the calling task, in STINT_FAIL,
+     * is to stop. */
     bool shutdown(stint_shutdown how)
     {
         return shutdown_within(how, STINT_FOREVER);
@@ -146,10 +147,9 @@ class Pool
     {
         return shutdown_within(how, detail::nanoseconds(time));
     }
-    /* Destroy it, but wait no longer than this for tasks that nothing ends: then it is left to them, and their number
-     * returned;
-     * 0: all have ended. Afterwards there is no pool. Throws std::system_error, and there still is; EDEADLK: in a task
-     * of this pool. */
+    /* Destroy the pool, but wait no longer than this for tasks that nothing ends: then it is left to them, and their
+     * number is returned; 0: all have ended. Afterwards there is no pool. When it throws std::system_error there still
+     * is; EDEADLK: in a task of this pool. */
     template <class Rep, class Period> unsigned destroy_within(std::chrono::duration<Rep, Period> time)
     {
         unsigned left = 0;
@@ -167,7 +167,7 @@ class Pool
     {
         return pool_;
     }
-    /* That whose worker the calling thread is; NULL: it is none. For the functions of stint/pool.h. */
+    /* The pool of which the calling thread is a worker; nullptr: it is none. For the functions of stint/pool.h. */
     [[nodiscard]] static stint_pool *current() noexcept
     {
         return stint_pool_current();

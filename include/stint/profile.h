@@ -8,9 +8,9 @@
  * With no change of code: STINT_PROFILE=interval:path in the environment starts a profile with the program, and writes
  * it when the program ends or is sent SIGUSR2. interval is in bytes, or with k or m behind it in KiB or MiB. A path
  * that ends in .collapsed gets collapsed stacks, every other pprof; %p in it becomes the process's number, and a file
- * that was there is replaced when the new one is complete. Nobody can be told in that case but the user of the program:
- * what goes wrong is one line on standard error, the only thing that this library ever prints. The children of the
- * process have no profile, unless they execute a program. A program that ignores or handles SIGUSR2 keeps it. */
+ * that was there is replaced when the new one is complete. An error has no caller to go to in that case: it is one line
+ * on standard error, the only thing that this library ever prints. The children of the process have no profile, unless
+ * they execute a program. A program that ignores or handles SIGUSR2 keeps it. */
 #ifndef STINT_PROFILE_H
 #define STINT_PROFILE_H
 
@@ -49,32 +49,36 @@ typedef struct stint_profile_totals {
     uint64_t inuse_objects;
     uint64_t inuse_bytes;
     uint64_t samples; /* that all this rests on: its relative error is about 1 / sqrt(samples) */
-    uint64_t lost;    /* samples that there was no memory to note; they are not in the numbers above */
+    uint64_t lost;    /* samples for whose records there was no memory; they are not in the numbers above */
 } stint_profile_totals;
 
 /* Start a profile; what an earlier one gathered is forgotten. options may be NULL: STINT_PROFILE_OPTIONS_INIT. It is a
- * tracker as in stint/memprof.h, of which there is one in a process. Any thread.
- * 0; EINVAL: as stint_memprof_start; EBUSY: a profile is running, this kind or the other; ENOMEM. */
+ * tracker as in stint/memprof.h, of which there is one in a process.
+ *
+ * 0; EINVAL: as stint_memprof_start; EBUSY: a profile is running, this kind or one of memprof.h; ENOMEM. Any thread. */
 STINT_API int stint_profile_start(const stint_profile_options *options);
 
-/* Stop it. What it gathered can be read and written until the next start; what was in use remains so. Any thread.
- * 0; EINVAL: none is running; EDEADLK and EBUSY: as stint_memprof_stop. */
+/* Stop the profile. What it gathered can be read and written until the next start; what was in use remains so.
+ *
+ * 0; EINVAL: none is running; EDEADLK and EBUSY: as stint_memprof_stop. Any thread. */
 STINT_API int stint_profile_stop(void);
 
-/* Read the sums, while it runs or after it. They are those of a profile written at this moment. Any thread.
- * 0; EINVAL: totals is NULL, or no profile was started in this process. */
+/* Read the sums, while the profile runs or after it. They are those of a profile written at this moment.
+ *
+ * 0; EINVAL: totals is NULL, or no profile was started in this process. Any thread. */
 STINT_API int stint_profile_read(stint_profile_totals *totals);
 
 /* Write the profile to a descriptor, which stays open, while it runs or after it; other threads go on meanwhile. What
  * this allocates is charged to no task, and not sampled; an interrupt of the calling task waits. Takes milliseconds to
- * seconds, for the symbols of all modules are read. The first one loads what writes profiles, a module in the folder
- * stint/ beside the library, and with it protobuf-c, zlib and libdw; they stay loaded. Any thread, but not in a signal
- * handler; one at a time, a second one waits.
+ * seconds, for the symbols of all modules are read. The first call loads the part of the library that writes profiles,
+ * a module in the folder stint/ beside it, and with that protobuf-c, zlib and libdw; they stay loaded. One call runs at
+ * a time, a second one waits.
+ *
  * 0; EINVAL: no profile was started, or there is no such kind; ENOTSUP: stint was built without profiles, which need
- * protobuf-c, zlib and libdw; ELIBACC: that module of just this version of the library, or a library that it needs,
- * cannot be loaded; EDEADLK: called from a tracker's callback; ENOMEM; and whatever write() reports (ENOSPC,
+ * protobuf-c, zlib and libdw; ELIBACC: the module, which must be of the same version as the library, or a library that
+ * it needs cannot be loaded; EDEADLK: called from a tracker's callback; ENOMEM; and whatever write() reports (ENOSPC,
  * EBADF, EAGAIN, EPIPE where SIGPIPE is ignored, and so on): then a part of the profile has been written, and it can be
- * written again. */
+ * written again. Any thread; not from signal handlers. */
 STINT_API int stint_profile_write(int fd, stint_profile_kind kind);
 
 STINT_END_DECLS

@@ -8,11 +8,13 @@
  * the writable segments of every module, and the thread-local storage and specific values of the thread that the task
  * ran on. The block that one points into is kept, and the task's blocks that it points to in turn, as a conservative
  * collector would find them (any word that could be an address in a block, also with a type in its upper 16 bits): a
- * leak in place of a dangling pointer. All others go. What is kept is the process's from then on, and stays until
- * somebody frees it: a library that takes it from its list gives it to the next caller, who may be another task, and
- * then it is in use although no root leads to it. stint_roots_kept_bytes tells how much there is. The remedy for what
- * is reported is to let the library make that state outside of tasks, or between stint_keep_begin and stint_keep_end.
- * Pointers in other heaps' blocks are not looked for, nor such as are made of offsets. */
+ * leak in place of a dangling pointer. All others go. The method is that of Boehm and Weiser (1988).
+ *
+ * What is kept is the process's from then on, and stays until it is freed: a library that takes it from its list gives
+ * it to the next caller, which may be another task, and then it is in use although no root leads to it.
+ * stint_roots_kept_bytes tells how much there is. The remedy for what is reported is to let the library make that state
+ * outside of tasks, or between stint_keep_begin and stint_keep_end. Pointers in other heaps' blocks are not looked for,
+ * nor pointers that are made of offsets. */
 #ifndef STINT_ROOTS_H
 #define STINT_ROOTS_H
 
@@ -20,14 +22,14 @@
 
 STINT_BEGIN_DECLS
 
-/* Every rollback, every so-manieth, or none. One scan costs about 0.1 ms a MiB of writable segments. */
+/* Which rollbacks scan the roots. One scan costs about 0.1 ms for each MiB of writable segments. */
 typedef enum stint_root_scan {
-    STINT_ROOT_SCAN_ALWAYS = 0, /* the default */
+    STINT_ROOT_SCAN_ALWAYS = 0, /* all, the default */
     STINT_ROOT_SCAN_SAMPLED,    /* one rollback in 64, to find such libraries cheaply; the others are not protected */
     STINT_ROOT_SCAN_NEVER,      /* for programs that know their libraries */
 } stint_root_scan;
 
-/* For the whole process, from the next rollback on. Any thread. 0; EINVAL: no known value. */
+/* Choose which rollbacks scan, in the whole process, from the next one on. 0; EINVAL: no known value. Any thread. */
 STINT_API int stint_roots_set_scan(stint_root_scan scan);
 
 /* A root that kept blocks from being taken back. The strings are valid during the call only. */
@@ -44,24 +46,26 @@ typedef struct stint_root {
     bool too_much;       /* that is more than stint_roots_set_kept_limit allows */
 } stint_root;
 
+/* Told of one root; see stint_roots_set_report. */
 typedef void stint_root_report_fn(const stint_root *root, void *arg);
 
-/* Be told of every root that keeps something, once a root (of the first 256), and again when more is kept than the
- * limit allows, and whenever that has doubled since it was said. report is called on the thread of the task, after it,
- * outside its scope; it may allocate, and may not run a scope. NULL: nobody is told. Any thread. */
+/* Be told of every root that keeps blocks: once for each root (of the first 256), again when more is kept than the
+ * limit allows, and whenever that has doubled since the last report. report is called on the thread of the task, after
+ * it, outside its scope; it may allocate, and may not run a scope. NULL: nothing is reported. There is one for the
+ * whole process. Any thread. */
 STINT_API void stint_roots_set_report(stint_root_report_fn *report, void *arg);
 
-/* Bytes in blocks that roots have kept in this process and nobody has freed yet. Of more than 16,384 blocks at once the
- * others count for good. Any thread. */
+/* Bytes in blocks that roots have kept in this process and that have not been freed since. Of more than 16,384 blocks
+ * at once the others count for good. Any thread. */
 STINT_API size_t stint_roots_kept_bytes(void);
 
-/* How much of that is not worth a word: 64 MiB unless set. Nothing is refused beyond it; the report says so. Any
- * thread. */
+/* How many bytes may be kept before the report says that it is too much: 64 MiB unless set. Nothing is refused beyond
+ * it. Any thread. */
 STINT_API void stint_roots_set_kept_limit(size_t bytes);
 
 /* Between these, blocks come from the process's heap and outlive a rollback: for code that fills a cache on purpose.
- * They are charged to the allocation limit and not to the memory limit; interrupts wait. Nests; calling thread's
- * innermost scope; nothing outside of scopes. */
+ * They are charged to the allocation limit and not to the memory limit. Interrupts are deferred; the end of the
+ * outermost pair is a sample point. Nests. Any thread: of its innermost scope; outside of scopes they do nothing. */
 STINT_API void stint_keep_begin(void);
 STINT_API void stint_keep_end(void);
 

@@ -14,11 +14,11 @@ namespace stint
 {
 
 /* Tasks of a pool that run one at a time, in the order in which they are submitted. Move-only; when it goes, what has
- * been submitted goes on. */
+ * been submitted goes on. Its functions throw std::system_error. Any thread. */
 class Serial
 {
   public:
-    /* At most so many tasks wait for their turn; 0: any number. */
+    /* At most max_waiting tasks wait for their turn; 0: any number. */
     explicit Serial(const Pool &pool, std::size_t max_waiting = 0)
     {
         detail::check(stint_serial_create(pool.handle(), max_waiting, &serial_), "stint_serial_create");

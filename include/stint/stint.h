@@ -18,7 +18,10 @@
  *
  * This header includes all the others. Functions that can fail return 0 or an errno value; the library never prints
  * (but for what goes wrong with STINT_PROFILE, see stint/profile.h), never exits and never aborts on a caller's
- * mistake. */
+ * mistake. Each function says from which threads it may be called; none may be called from a signal handler, but for
+ * those that say so. What the library makes for a task's calls (futures, tokens, groups, ...) lies in the process's
+ * memory and outlives the task, but counts for its allocation limit: so ENOMEM may also mean that there is none left of
+ * that, and the call is a sample point. */
 #ifndef STINT_STINT_H
 #define STINT_STINT_H
 

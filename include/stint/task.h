@@ -20,9 +20,10 @@ typedef int stint_fn(void *arg, void **value);
 
 /* The limits of one task. 0 in a field: no such limit.
  *
- * The allocation limit is the idea of Haskell's setAllocationCounter (Marlow 2014): it bounds work, is deterministic,
- * and is exact here: the task is stopped at the first allocation that would pass it, before that allocation is made.
- * The memory limit is that of memprof-limits (Munch-Maccagnoni 2020), per task instead of per process. */
+ * The allocation limit is the idea of Haskell's setAllocationCounter (Marlow 2014): it bounds work and is
+ * deterministic. Here it is exact too: the task is stopped at the first allocation that would pass it, before that
+ * allocation is made. The memory limit is that of memprof-limits (Munch-Maccagnoni 2020), per task instead of per
+ * process. */
 typedef struct stint_budget {
     /* Bytes the task may allocate in all; a free gives nothing back. docs/metering.md says how each call is charged. */
     size_t allocation;
@@ -31,20 +32,20 @@ typedef struct stint_budget {
      * limit/128). For a task whose subtasks run on several threads see docs/design.md, of both limits. */
     size_t memory;
 
-    /* Nanoseconds it may take: from the submission, or from the call of stint_run. Looked at in sample points (at the
-     * latest every 16 KiB that are allocated, or every 128 KiB while that takes less than milliseconds, and at the
-     * first allocation after the time has come) and in stint_checkpoint. */
+    /* Nanoseconds that it may take, from the submission or from the call of stint_run. Checked in stint_checkpoint and
+     * at sample points: at the latest every 16 KiB that are allocated (every 128 KiB while that takes less than
+     * milliseconds), and at the first allocation after the time has come. */
     uint64_t wall_ns;
 
-    /* Nanoseconds of processor time, of the thread it runs on and of those that run its stolen subtasks, each of which
-     * is added when it has ended; so what runs at once may pass the limit by as much each. Looked at like the wall
-     * limit, and by the same signal where the task is preemptible. What the thread does for a task that this one waits
-     * for does not count. UINT64_MAX: only measure it. */
+    /* Nanoseconds of processor time, of the thread that it runs on and of those that run its stolen subtasks. The time
+     * of a stolen subtask is added when that has ended; so the limit may be passed by the time of those that run at
+     * once. Checked like the wall limit, and by the same signal where the task is preemptible. What the thread does for
+     * a task that this one waits for does not count. UINT64_MAX: only measure it. */
     uint64_t cpu_ns;
 
-    /* Nanoseconds it may take from the start of its function, however long it waited before: wall_ns bounds how long
-     * somebody waits for it, run_ns how long it keeps a worker. Of the two deadlines the earlier one holds; looked at
-     * in the same places. For stint_run, which never waits, both count from the call. */
+    /* Nanoseconds that it may take from the start of its function, however long it was queued before: wall_ns bounds
+     * how long its caller waits, run_ns how long it occupies a worker. The earlier of the two deadlines counts; both
+     * are checked in the same way. For stint_run, which queues nothing, both count from the call. */
     uint64_t run_ns;
 } stint_budget;
 
@@ -62,8 +63,8 @@ typedef enum stint_on_interrupt {
     STINT_UNWIND = 2,
 } stint_on_interrupt;
 
-/* Which waiting task of a pool is taken first: a high one before a normal one before a low one. But of every 8 tasks
- * that a worker takes at least one is normal, and of every 64 at least one low, where there are any: so none
+/* Which queued task of a pool is taken first: a high one before a normal one before a low one. But of every 8 tasks
+ * that a worker takes at least one is normal, and of every 64 at least one is low, where there are any: so none
  * starves. */
 typedef enum stint_priority {
     STINT_PRIORITY_NORMAL = 0,
@@ -96,11 +97,11 @@ typedef struct stint_options {
     /* Count and report the descriptors that it leaves open when it is rolled back (fd.h). */
     bool audit_fds;
 
-    /* For stint_submit; stint_run takes no notice of it. */
+    /* For stint_submit and its like; stint_run ignores it. */
     stint_priority priority;
 
-    /* Zero what the task wrote into its blocks before anybody else can get them: the blocks that it frees, and when it
-     * is rolled back all others. Left as they are: what it commits, blocks that libc made for itself and has not freed
+    /* Zero what the task wrote into its blocks before other code can get them: the blocks that it frees, and when it is
+     * rolled back all others. Left as they are: what it commits, blocks that libc made for itself and has not freed
      * when the task ends, blocks made between stint_keep_begin and stint_keep_end, its stack. Scopes inside it are
      * wiped too. While such a task runs, every free of the process zeroes its block, which costs as much as a memset of
      * it. */
@@ -108,7 +109,7 @@ typedef struct stint_options {
 
     unsigned flags; /* of STINT_UNTIMED (below) and STINT_ALLOW_UNMETERED (link.h) */
 
-    /* Roll back what it leaves if it ends Ok too: for tasks whose memory nobody wants, which need not free it then. The
+    /* Roll back its memory also if it ends Ok: for tasks that leave nothing of use, and then need not free it. The
      * value is passed on as it is, and must not point to memory of the task's. */
     bool discard;
 
@@ -116,9 +117,9 @@ typedef struct stint_options {
      * Retained while the task is unresolved. */
     stint_context *context;
 
-    /* For stint_submit and its like; stint_run takes no notice of these two. When the task has resolved, leave a
-     * completion in this queue (completions.h; NULL: none), with this data. It is as if the future had been added right
-     * after the submission, but the submission fails if it cannot be. */
+    /* For stint_submit and its like; stint_run ignores these two. When the task has resolved, leave a completion in
+     * this queue (completions.h; NULL: none), with this data: as if the future were added by stint_completions_add
+     * right after the submission, but if there is no memory for that, the submission fails. */
     stint_completions *completions;
     void *data;
 } stint_options;
@@ -129,9 +130,9 @@ typedef struct stint_options {
       false, NULL, NULL, NULL }
 /* clang-format on */
 
-/* In options.flags: nobody asks how long the task took. Where it has no limit of time either, and the process no limit
- * of memory (global.h), its start and end read no clock, which is a good part of what a short task costs where a
- * reading is slow; its usage.wall_ns and queued_ns are 0. Otherwise it changes nothing. */
+/* In options.flags: the times in its usage are not needed. Where the task has no limit of time either, and the process
+ * no limit of memory (global.h), its start and end read no clock, which is much of what a short task costs where that
+ * is slow; its usage.wall_ns and queued_ns are 0. Otherwise it changes nothing. */
 #define STINT_UNTIMED 2U
 
 typedef enum stint_status {
@@ -160,35 +161,35 @@ typedef enum stint_reason {
 /* What was measured. */
 typedef struct stint_usage {
     uint64_t allocated; /* bytes charged in all, exact and the same in every run of the same work */
-    uint64_t peak;    /* most bytes that were seen held at once: the truth is at most 1/8 and a slack above it, which is
-                       * a 16th of what was allocated, at least 64 KiB and at most 1 MiB */
-    uint64_t samples; /* times the meter left its fast path */
+    uint64_t peak;      /* maximum of bytes that it held at once, as measured: the true one is at most 1/8 and a slack
+                         * above it, which is a 16th of what was allocated, at least 64 KiB and at most 1 MiB */
+    uint64_t samples;   /* times the meter left its fast path */
     uint64_t deferred;  /* sample points at which a due interrupt had to wait */
     uint64_t kept;      /* bytes of a rolled-back task that were kept because a root leads to them: roots.h */
-    uint64_t open_fds;  /* left open by an audited task that was rolled back */
+    uint64_t open_fds;  /* descriptors that an audited task left open when it was rolled back: fd.h */
     uint64_t wall_ns;   /* from the start of the function to its end, to a microsecond; 0: STINT_UNTIMED */
     uint64_t queued_ns; /* from the submission to the start; 0 for stint_run, and STINT_UNTIMED */
-    uint64_t cpu_ns;    /* processor time of the thread; 0 unless budget.cpu_ns is set */
+    uint64_t cpu_ns;    /* processor time, as budget.cpu_ns counts it; 0 unless that is set */
     uint64_t committed; /* STINT_OK: bytes of blocks that it left allocated, which are the caller's now; otherwise 0 */
 } stint_usage;
 
-#define STINT_MESSAGE_SIZE 96
+#define STINT_MESSAGE_SIZE 96 /* bytes, with the zero at the end */
 
 typedef struct stint_outcome {
     stint_status status;
     stint_reason reason;
 
-    /* STINT_OK: 0. STINT_ERROR: the function's own code, ENOMEM for the byte limits, EDQUOT for the account and the
-     * tracker, ETIMEDOUT for the deadline, before or after the start, and for processor time; for an
-     * exception ENOMEM if it is std::bad_alloc, and -1 if not. STINT_CANCELLED: ECANCELED. */
+    /* STINT_OK: 0. STINT_CANCELLED: ECANCELED. STINT_ERROR: the function's own code; for the limits of bytes ENOMEM;
+     * for the account and the tracker EDQUOT; for a deadline, before or after the start, and for processor time
+     * ETIMEDOUT; for an exception ENOMEM if it is std::bad_alloc, and -1 if not. */
     int error;
 
     void *value; /* STINT_OK: the task's value, the caller's from now on; otherwise NULL */
     stint_usage usage;
 
-    /* STINT_ERROR by stint_fail: a copy of what the function had to say about it; otherwise NULL and 0. A future's
-     * stays until the future is released, and is the future's; that of stint_run is the caller's, to be freed with
-     * free(). */
+    /* STINT_ERROR by stint_fail: a copy of the payload that the function gave, of so many bytes; otherwise NULL and 0.
+     * In a future's outcome it belongs to the future, and lives until that is released; in that of stint_run it is the
+     * caller's, to be freed with free(). */
     const void *payload;
     size_t payload_size;
 
@@ -199,57 +200,62 @@ typedef struct stint_outcome {
 /* Run fn(arg) here, on the calling thread, in a scope of its own, and fill *outcome. options may be NULL: no limits.
  * Scopes nest: inside a task or another stint_run the new scope charges every scope around it too, can have no more
  * than what they have left, and its memory is committed into the scope around it. When a scope around it is
- * interrupted, this one ends with it and, in STINT_JUMP, the call does not return.
+ * interrupted, this one ends with it and, in STINT_JUMP, the call does not return. The end is a sample point.
  *
- * Any thread, any number at once. The function is to leave by returning or, in C++, by an exception. What it has to
- * undo before (guards, hooks, masks, stint_keep_begin, forks) it must have undone: otherwise it has failed, with
- * EINVAL. When a longjmp or setcontext leaves it, or the thread ends in it (pthread_exit, pthread_cancel), it is rolled
- * back, its guards run, and nobody hears of its outcome; not the longjmp where nothing is overridden
+ * The function must leave by returning or, in C++, by an exception, and must have ended what it began (guards, hooks,
+ * masks, stint_keep_begin, forks): otherwise it has failed, with EINVAL.
+ *
+ * When a longjmp or setcontext leaves it, or the thread ends in it (pthread_exit, pthread_cancel), it is rolled back,
+ * its guards run, and *outcome is not filled; a longjmp does so only where the library overrides it
  * (stint_malloc_is_overridden). A task of a pool, and a subtask on another worker, cannot be left like that: it fails,
- * with EINVAL, and the worker goes on; but do not jump to a landing on another thread's stack, which nobody can tell
- * from a switch of stacks. docs/debugging.md.
+ * with EINVAL, and the worker goes on. But do not jump to a landing on another thread's stack, which cannot be told
+ * from a switch of stacks (docs/debugging.md).
  *
- * 0: *outcome is filled, whatever the task's status. EINVAL: fn or outcome is NULL, or on_interrupt or flags is no
- * known value. ENOMEM: no memory for this thread's record; ENOTSUP: the program is linked so that stint cannot meter it
- * (link.h), and flags do not allow that, or the mimalloc that the loader found is not one that this library was
- * compiled for (stint_backend_version); EAGAIN: the thread that watches preemptible tasks could not be started; EBUSY:
- * the account has its maximum of running tasks (in these cases fn was not called). */
+ * 0: *outcome is filled, whatever the task's status; fn is not called where the token is set already. In the other
+ * cases fn was not called: EINVAL: fn or outcome is NULL, or on_interrupt, priority or flags is no known value. ENOMEM:
+ * there is no memory for this thread's record. ENOTSUP: the program is linked so that stint cannot meter it (link.h),
+ * and flags do not allow that; or the mimalloc
+ *   that the loader found is not one that this library was compiled for (stint_backend_version).
+ * EAGAIN: the thread that watches preemptible tasks could not be started.
+ * EBUSY: the account has its maximum of running tasks.
+ * Any thread; any number at once. */
 STINT_API int stint_run(stint_fn *fn, void *arg, const stint_options *options, stint_outcome *outcome);
 
-/* To be returned by a task's function: an error with something to say about it, a message or a struct, that survives
- * the rollback:
+/* To be returned by a task's function: an error with a payload, such as a message or a struct without pointers, that
+ * survives the rollback:
  *
  *     return stint_fail(EBADMSG, text, strlen(text) + 1);
  *
  * size bytes from payload are copied into memory of the process's, and are in the outcome if the task ends with
- * STINT_REASON_FAILED; what a later call of the task copies takes its place. They are charged to the task. It concerns
- * the innermost scope of the calling thread; called in a subtask on another thread, or outside a scope, nothing is
- * copied. Returns error, whatever becomes of the copy: if there is no memory for it, or the task must not have it, the
- * outcome has no payload. payload may be NULL when size is 0: then an earlier copy is dropped. */
+ * STINT_REASON_FAILED; a later call replaces the copy. They are charged to the task, the innermost scope of the calling
+ * thread; in a subtask on another thread, and outside a scope, nothing is copied. payload may be NULL when size is 0:
+ * then an earlier copy is dropped.
+ *
+ * Returns error, whatever becomes of the copy: if there is no memory for it, or the budget does not allow it, the
+ * outcome has no payload. Any thread. */
 STINT_API int stint_fail(int error, const void *payload, size_t size);
 
 /* What the innermost scope of the calling thread has used so far, and what is left to it of its own limits and those of
  * the scopes around it; in a task's function, in what it forks, and in what that calls. Either may be NULL, and is then
- * not measured. Of a task that forks, the numbers are what is known on this thread: what others have charged since they
- * were last asked may be missing, and up to a grant of 64 KiB each may count already. Reads the clock; used->peak, and
- * left->memory, are measured for it, which walks the task's heap: some microseconds. Of *used, kept, open_fds and
- * committed are 0.
+ * not measured. Reads the clock, and walks the task's heap for used->peak and left->memory: some microseconds. In
+ * *used, kept, open_fds and committed are 0. Of a task that forks, the numbers are what is known on this thread: what
+ * other threads have charged lately may be missing, and up to a grant of 64 KiB for each may count already.
  *
  * In *left, UINT64_MAX or SIZE_MAX: no such limit. left->wall_ns and left->run_ns are both the time until the earlier
- * deadline, left->cpu_ns is processor time. A limit that is passed has 0 left. Accounts are not looked at. (Haskell's
- * getAllocationCounter, for each limit.)
+ * deadline, left->cpu_ns is processor time. A limit that is passed has 0 left. Accounts are left out. The idea is that
+ * of Haskell's getAllocationCounter, for each limit.
+ *
  * 0; EINVAL: both are NULL; ENOENT: the calling thread is in no scope. Any thread. */
 STINT_API int stint_usage_now(stint_usage *used, stint_budget *left);
 
-/* stint_options.name of the task that the calling thread runs: its innermost scope's, or else that of the nearest scope
- * around it that has one; in what it forks too. The string is whoever's it was when the task was given it, and lives as
- * long as the task at least. NULL: none has a name, or no task is run here. Any thread. */
+/* stint_options.name of the task that the calling thread runs: that of its innermost scope, or else of the nearest
+ * scope around it that has one; in what it forks too. It is the string that the options pointed to, which must outlive
+ * the task. NULL: none has a name, or no task is run here. Any thread. */
 STINT_API const char *stint_task_name(void);
 
-/* "ok", "error", "cancelled"; and "none", "failed", "allocation-limit", "memory-limit", "deadline", "account",
- * "global-memory-limit", "token",
- * "shutdown", "outer", "tracker", "cpu", "expired", "exception". "unknown" for any other value. Static strings; any
- * thread. */
+/* The names of statuses and reasons: "ok", "error", "cancelled"; and "none", "failed", "allocation-limit",
+ * "memory-limit", "deadline", "account", "global-memory-limit", "token", "shutdown", "outer", "tracker", "cpu",
+ * "expired", "exception". "unknown" for any other value. Static strings. Any thread. */
 STINT_API const char *stint_status_name(stint_status status);
 STINT_API const char *stint_reason_name(stint_reason reason);
 

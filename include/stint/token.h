@@ -14,18 +14,20 @@ STINT_BEGIN_DECLS
  * 0; EINVAL: token is NULL; ENOMEM. Any thread. */
 STINT_API int stint_token_create(stint_token *parent, stint_token **token);
 
-/* Set the token, once and for ever. Every running task that has it or a token below it reaches a sample point at its
- * next allocation, its next stint_checkpoint or stint_unmask, and is interrupted there with STINT_REASON_TOKEN; a
- * queued one resolves without starting. NULL does nothing.
- * Any thread, also from a signal handler: one store, and one more for each thread that has run a task; where there are
- * hooks, preemptible tasks or token descriptors, a system call that wakes the thread that looks after those. */
+/* Set the token, for good. Every running task that has it or a token below it reaches a sample point at its next
+ * allocation, its next stint_checkpoint or stint_unmask, and is interrupted there with STINT_REASON_TOKEN; a queued one
+ * resolves without starting. NULL does nothing. Any thread, also from a signal handler: it costs one store, and one
+ * more for each thread that has run a task; where there are hooks, preemptible tasks or token descriptors, a system
+ * call that wakes the thread that watches those. */
 STINT_API void stint_token_set(stint_token *token);
 
 /* Whether the token, or one above it, is set. False for NULL. Any thread, also from a signal handler. */
 STINT_API bool stint_token_is_set(const stint_token *token);
 
 /* A file descriptor that becomes readable when the token, or one above it, is set: for poll and epoll. It belongs to
- * the token: do not read, write or close it. The same one at each call. 0; EINVAL: an argument is NULL; ENOMEM; EMFILE
+ * the token: do not read, write or close it. The same one at each call.
+ *
+ * 0; EINVAL: an argument is NULL; ENOMEM; EMFILE
  * or ENFILE: no more descriptors; EAGAIN: the thread that watches tokens could not be started. Any thread; not in
  * signal handlers. */
 STINT_API int stint_token_fd(stint_token *token, int *fd);

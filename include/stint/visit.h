@@ -17,7 +17,7 @@ typedef struct stint_task_view {
     const char *account; /* what its account is called; NULL: it has none */
     stint_priority priority;
     bool running;            /* its function has begun */
-    unsigned worker;         /* running: on which one (they are numbered like their threads); otherwise 0 */
+    unsigned worker;         /* running: the number of its worker, as in the thread's name; otherwise 0 */
     uint64_t age_ns;         /* since it was submitted */
     uint64_t run_ns;         /* since its function began; 0: it has not, or another task runs on top of it */
     size_t memory;           /* bytes that it holds, as they were last measured (like usage.peak); 0 as run_ns is */
@@ -30,9 +30,9 @@ typedef struct stint_task_view {
 typedef bool stint_visit_fn(const stint_task_view *view, void *arg);
 
 /* Visit the pool's tasks: first those that run, worker by worker, on each the innermost first; then those that wait, in
- * no order. What is visited is a snapshot, made before the first call: each task in it was running or waiting at some
- * moment during it. visit may do anything, but what it sees may have gone on. A task that is just being moved from one
- * queue to another, or whose submission has not returned, may be left out.
+ * no particular order. What is visited is a snapshot, made before the first call: each task in it was running or
+ * waiting at some moment during it. visit may make any call; the pool goes on meanwhile. A task that is just being
+ * moved from one queue to another, or whose submission has not returned, may be left out.
  *
  * While the snapshot is made no task in the process resolves, and no future is freed: some 100 ns for each task of this
  * pool.
@@ -40,7 +40,7 @@ typedef bool stint_visit_fn(const stint_task_view *view, void *arg);
  * process was forked from the pool's. Any thread, in tasks too. */
 STINT_API int stint_pool_visit(stint_pool *pool, stint_visit_fn *visit, void *arg);
 
-/* What is told about an overdue task (stint_pool_options.on_overdue). */
+/* What on_overdue is told about an overdue task (stint_pool_options.on_overdue). */
 struct stint_overdue_report {
     stint_task_view task; /* deferral: what its interrupt would have to wait for at that moment; NONE, with a callstack:
                              it just makes no sample point */

@@ -19,7 +19,7 @@ namespace stint
 {
 
 /* All of some futures. Move-only. It may go before they have ended: it owns none of their tasks, and they go on. Their
- * values are their futures' as ever. */
+ * values stay with their futures. */
 class All
 {
   public:
@@ -104,8 +104,8 @@ template <class T> std::vector<stint_future *> handles(const std::vector<Future<
 
 } // namespace detail
 
-/* Of futures, or of a vector of them. Throws std::system_error; EINVAL: one of them has no task, or there is none to
- * wait for the first of. */
+/* Of futures, or of a vector of them. Throw std::system_error; EINVAL: one of them has no task, or when_any is given
+ * none. */
 template <class... T> All when_all(const Future<T> &...futures)
 {
     stint_future *const handles[] = { futures.handle()... };

@@ -18,13 +18,13 @@
 #include "watch.h"
 
 #define BATCH 1000
-#define MOST_LIBRARIES 16
-#define MOST_FLIGHTS (2 * 64 + 2)
-#define MOST_FAILURES 20
+#define MAX_LIBRARIES 16
+#define MAX_FLIGHTS (2 * 64 + 2)
+#define MAX_FAILURES 20
 
 static struct chaos_options options;
-static struct chaos_clean clean[MOST_LIBRARIES][CHAOS_VARIANTS];
-static struct chaos_flight flights[MOST_FLIGHTS];
+static struct chaos_clean clean[MAX_LIBRARIES][CHAOS_VARIANTS];
+static struct chaos_flight flights[MAX_FLIGHTS];
 static size_t flight_count;
 static stint_pool *pool;
 
@@ -163,8 +163,7 @@ static void try_locks(void)
 static bool enough(void)
 {
     return (options.interrupts != 0 && chaos_tally_done() >= options.interrupts) ||
-           (options.seconds != 0 && chaos_tally_seconds() >= options.seconds) ||
-           chaos_tally_failures() >= MOST_FAILURES;
+           (options.seconds != 0 && chaos_tally_seconds() >= options.seconds) || chaos_tally_failures() >= MAX_FAILURES;
 }
 
 static void run_batch(uint64_t *state)

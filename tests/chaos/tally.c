@@ -13,8 +13,8 @@
 #include <unistd.h>
 
 #define MIB ((size_t)1 << 20)
-#define MOST_LIBRARIES 16
-#define MOST_ROOTS 64
+#define MAX_LIBRARIES 16
+#define MAX_ROOTS 64
 #define SETTLED 10000 /* interrupts until memory must not grow any more */
 #define GROWTH (16 * MIB)
 
@@ -29,7 +29,7 @@ struct count {
 
 static struct {
     const struct chaos_options *options;
-    struct count counts[MOST_LIBRARIES][CHAOS_MODES][CHAOS_REASONS];
+    struct count counts[MAX_LIBRARIES][CHAOS_MODES][CHAOS_REASONS];
     uint64_t interrupts;
     uint64_t tasks;
     uint64_t clean;
@@ -43,7 +43,7 @@ static struct {
 /* --- Roots -------------------------------------------------------------------------------------------------------- */
 
 static pthread_mutex_t roots_lock = PTHREAD_MUTEX_INITIALIZER;
-static char roots[MOST_ROOTS][160];
+static char roots[MAX_ROOTS][160];
 static size_t root_count;
 
 static void note_root(const stint_root *root, void *unused)
@@ -52,7 +52,7 @@ static void note_root(const stint_root *root, void *unused)
     const char *slash = strrchr(root->module, '/');
     const char *module = slash != NULL ? slash + 1 : root->module;
     pthread_mutex_lock(&roots_lock);
-    if (root_count < MOST_ROOTS)
+    if (root_count < MAX_ROOTS)
         snprintf(roots[root_count++], sizeof roots[0], "%s %s%s%s+0x%" PRIx64 ", first in a task of %s, %zu bytes",
                  root->where, module, root->symbol != NULL ? " " : "", root->symbol != NULL ? root->symbol : "",
                  root->offset, root->task, root->kept);

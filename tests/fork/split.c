@@ -16,7 +16,7 @@ static int empty_split(void **state)
 static void fork_some(size_t count)
 {
     for (size_t i = 0; i < count; i++) {
-        subtasks[i].arg = &subtasks[i];
+        subtasks[i].arg_ = &subtasks[i];
         assert_true(sti_split_push(&split, &subtasks[i]));
     }
 }
@@ -171,7 +171,7 @@ TEST_WITH(the_forks_of_a_task_below_are_out_of_sight, empty_split, NULL)
     struct sti_split_below below = sti_split_enter(&split);
     assert_null(steal());
     assert_false(sti_split_holds(&split, &subtasks[1]));
-    subtasks[4].arg = &subtasks[4];
+    subtasks[4].arg_ = &subtasks[4];
     assert_true(sti_split_push(&split, &subtasks[4]));
     assert_true(sti_split_holds(&split, &subtasks[4]));
     assert_true(share());

@@ -22,7 +22,7 @@
 
 struct stress {
     struct sti_split split;
-    stint_subtask subtasks[STRESS_DEPTH]; /* by place */
+    stint_subtask subtasks[STRESS_DEPTH]; /* by index */
     _Atomic uint64_t *ran;
     atomic_size_t twice;
     atomic_size_t of_others;
@@ -59,33 +59,33 @@ static void *stress_steal(void *argument)
 static void stress_fork(struct stress *stress, size_t number)
 {
     stint_subtask *subtask = &stress->subtasks[stress->split.forks.depth];
-    subtask->arg = (void *)(uintptr_t)number;
+    subtask->arg_ = (void *)(uintptr_t)number;
     assert_true(sti_split_push(&stress->split, subtask));
 }
 
 /* 1: it was taken back and run here; 0: a thief ran it. */
 static size_t stress_join(struct stress *stress, const stint_subtask *subtask)
 {
-    size_t place = subtask->place;
-    if (sti_split_take(&stress->split, place)) {
-        stress_run(stress, subtask->arg);
+    size_t index = subtask->index_;
+    if (sti_split_take(&stress->split, index)) {
+        stress_run(stress, subtask->arg_);
         return 1;
     }
-    while (atomic_load_explicit(&stress->split.offers[place].state, memory_order_acquire) != STI_OFFER_ENDED)
+    while (atomic_load_explicit(&stress->split.offers[index].state, memory_order_acquire) != STI_OFFER_ENDED)
         sched_yield();
-    sti_split_forget(&stress->split, place);
+    sti_split_forget(&stress->split, index);
     return 0;
 }
 
-/* Some place that is no hole. */
+/* Some slot that is no hole. */
 static stint_subtask *stress_choose(struct stress *stress, uint32_t random)
 {
-    size_t place = stress->split.forks.depth - 1;
+    size_t index = stress->split.forks.depth - 1;
     if (random % 16 == 0)
-        place = random / 16 % stress->split.forks.depth;
-    while (stress->split.forks.places[place] == NULL)
-        place++;
-    return stress->split.forks.places[place];
+        index = random / 16 % stress->split.forks.depth;
+    while (stress->split.forks.slots[index] == NULL)
+        index++;
+    return stress->split.forks.slots[index];
 }
 
 /* Makes this many forks and accounts for every one. */

@@ -13,7 +13,7 @@
 #define MEMBERS 2
 #define LIMIT 5
 #define GRANT 2
-#define MOST 4
+#define MAX 4
 
 byte used;    /* what the family knows */
 byte granted;
@@ -29,7 +29,7 @@ proctype member()
     byte end = 0;       /* of the grants */
     bool stopped;
     byte amount;
-    select (amount : 0 .. MOST);
+    select (amount : 0 .. MAX);
     do
     :: own < amount && !tripped ->
        if

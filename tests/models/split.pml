@@ -2,17 +2,17 @@
  *
  * The split deque (executor/fork/split.c): does each fork run exactly once?
  *
- * An owner that makes three forks in three places, shares them and joins them in any order, and two thieves. What the
- * owner writes into its places becomes visible in any order, and at the latest with a release: its changes of the bounds,
+ * An owner that makes three forks in three slots, shares them and joins them in any order, and two thieves. What the
+ * owner writes into its slots becomes visible in any order, and at the latest with a release: its changes of the bounds,
  * which are one word. Every access of that word is a step of its own. Built with
  *
- *   -DNO_RELEASE  sharing does not make the places visible first: a thief runs something else
+ *   -DNO_RELEASE  sharing does not make the slots visible first: a thief runs something else
  *   -DNO_SWAP     the owner takes back by a load and a store in place of a compare-and-swap: a fork runs twice
- *   -DNO_WAIT     the owner gives a stolen fork's place back before its thief has ended: a thief runs something else
+ *   -DNO_WAIT     the owner gives a stolen fork's slot back before its thief has ended: a thief runs something else
  *   -DHOLES       sharing does not stop at holes: a thief finds one, or what came after it
- *   -DEARLY       a thief reads the place before it moves top, and there is no tag: a fork runs twice
+ *   -DEARLY       a thief reads the slot before it moves top, and there is no tag: a fork runs twice
  */
-#define PLACES 3
+#define SLOTS 3
 #define FORKS 3
 #define STEALS 2
 #define NONE 255
@@ -21,13 +21,13 @@
 byte top;
 byte split;
 byte tag;
-byte places[PLACES];
+byte slots[SLOTS];
 byte ran[FORKS];
 bool ended[FORKS];
 
 /* The owner's own: what it knows of these, and which of its writes are not visible yet. */
-byte own_places[PLACES];
-bool pending[PLACES];
+byte own_slots[SLOTS];
+bool pending[SLOTS];
 byte own_split;
 byte depth;
 
@@ -37,11 +37,11 @@ inline execute(fork)
     ran[fork]++
 }
 
-inline write_place(place, fork)
+inline write_slot(slot, fork)
 {
     atomic {
-        own_places[place] = fork;
-        pending[place] = true
+        own_slots[slot] = fork;
+        pending[slot] = true
     }
 }
 
@@ -50,7 +50,7 @@ inline release()
 {
     i = 0;
     do
-    :: i < PLACES -> if :: pending[i] -> places[i] = own_places[i]; pending[i] = false :: else fi; i++
+    :: i < SLOTS -> if :: pending[i] -> slots[i] = own_slots[i]; pending[i] = false :: else fi; i++
     :: else -> break
     od
 }
@@ -91,7 +91,7 @@ inline share()
        p = own_split;
        d_step {
            do
-           :: p < depth && own_places[p] == NONE -> p++
+           :: p < depth && own_slots[p] == NONE -> p++
            :: else -> break
            od
        };
@@ -104,7 +104,7 @@ inline share()
 #ifdef HOLES
            :: p < depth -> p++
 #else
-           :: p < depth && own_places[p] != NONE -> p++
+           :: p < depth && own_slots[p] != NONE -> p++
 #endif
            :: else -> break
            od
@@ -126,12 +126,12 @@ inline share()
     fi
 }
 
-inline leave_hole(place)
+inline leave_hole(slot)
 {
-    write_place(place, NONE);
+    write_slot(slot, NONE);
     d_step {
         do
-        :: depth > 0 && own_places[depth - 1] == NONE -> depth--
+        :: depth > 0 && own_slots[depth - 1] == NONE -> depth--
         :: else -> break
         od
     };
@@ -141,17 +141,17 @@ inline leave_hole(place)
     fi
 }
 
-inline join(place)
+inline join(slot)
 {
     stolen = false;
     if
-    :: place < own_split ->
+    :: slot < own_split ->
        do
        :: load_bounds(t, s, g);
           if
-          :: t > place -> stolen = true; break
+          :: t > slot -> stolen = true; break
           :: else ->
-             p = t + (place - t) / 2;
+             p = t + (slot - t) / 2;
 #ifdef NO_SWAP
              atomic { release(); split = p; tag++ };
              own_split = p;
@@ -171,19 +171,19 @@ inline join(place)
     if
     :: stolen ->
 #ifndef NO_WAIT
-       ended[own_places[place]];
+       ended[own_slots[slot]];
 #endif
        skip
-    :: else -> execute(own_places[place])
+    :: else -> execute(own_slots[slot])
     fi;
-    leave_hole(place)
+    leave_hole(slot)
 }
 
 /* Fewer states. */
 inline forget_locals()
 {
     d_step {
-        place = 0;
+        slot = 0;
         t = 0;
         s = 0;
         g = 0;
@@ -195,23 +195,23 @@ inline forget_locals()
 
 proctype owner()
 {
-    byte fork, place, t, s, g, p, i;
+    byte fork, slot, t, s, g, p, i;
     bool stolen;
     do
-    :: fork < FORKS && depth < PLACES ->
+    :: fork < FORKS && depth < SLOTS ->
        atomic {
-           write_place(depth, fork);
+           write_slot(depth, fork);
            depth++;
            fork++
        }
     :: share(); forget_locals()
     :: depth > 0 ->
        if
-       :: own_places[0] != NONE -> place = 0
-       :: depth > 1 && own_places[1] != NONE -> place = 1
-       :: depth > 2 && own_places[2] != NONE -> place = 2
+       :: own_slots[0] != NONE -> slot = 0
+       :: depth > 1 && own_slots[1] != NONE -> slot = 1
+       :: depth > 2 && own_slots[2] != NONE -> slot = 2
        fi;
-       join(place);
+       join(slot);
        forget_locals()
     :: fork == FORKS && depth == 0 -> break
     od
@@ -229,7 +229,7 @@ proctype thief()
        if
        :: t < s ->
 #ifdef EARLY
-          fork = places[t];
+          fork = slots[t];
 #endif
           atomic {
               if
@@ -240,7 +240,7 @@ proctype thief()
           if
           :: won ->
 #ifndef EARLY
-             fork = places[t];
+             fork = slots[t];
 #endif
              execute(fork);
              ended[fork] = true
@@ -258,9 +258,9 @@ active proctype memory()
 {
 end_idle:
     do
-    :: atomic { pending[0] -> places[0] = own_places[0]; pending[0] = false }
-    :: atomic { pending[1] -> places[1] = own_places[1]; pending[1] = false }
-    :: atomic { pending[2] -> places[2] = own_places[2]; pending[2] = false }
+    :: atomic { pending[0] -> slots[0] = own_slots[0]; pending[0] = false }
+    :: atomic { pending[1] -> slots[1] = own_slots[1]; pending[1] = false }
+    :: atomic { pending[2] -> slots[2] = own_slots[2]; pending[2] = false }
     od
 }
 
@@ -268,9 +268,9 @@ init
 {
     byte f;
     atomic {
-        places[0] = NONE;
-        places[1] = NONE;
-        places[2] = NONE;
+        slots[0] = NONE;
+        slots[1] = NONE;
+        slots[2] = NONE;
         run owner();
         run thief();
         run thief()

@@ -270,7 +270,7 @@ TEST(destroying_a_pool_cancels_its_tasks)
 /* --- Submitting while the pool closes ----------------------------------------------------------------------------- */
 
 #define SUBMITTERS 3
-#define MOST 20000
+#define MAX_TASKS 20000
 
 struct submitter {
     stint_pool *pool;
@@ -278,7 +278,7 @@ struct submitter {
     unsigned accepted;
     int refusal;
     pthread_t thread;
-    stint_future *futures[MOST];
+    stint_future *futures[MAX_TASKS];
 };
 
 static void *submit_until_refused(void *arg)
@@ -287,7 +287,7 @@ static void *submit_until_refused(void *arg)
     for (;;) {
         submitter->refusal =
             stint_submit(submitter->pool, count_run, &submitter->ran, NULL, &submitter->futures[submitter->accepted]);
-        if (submitter->refusal == ESHUTDOWN || (submitter->refusal == 0 && ++submitter->accepted == MOST))
+        if (submitter->refusal == ESHUTDOWN || (submitter->refusal == 0 && ++submitter->accepted == MAX_TASKS))
             return NULL;
     }
 }

@@ -147,7 +147,7 @@ static int run(void *arg, void **value)
     return 0;
 }
 
-#define MOST_WORKERS 3
+#define MAX_WORKERS 3
 
 static stint_pool *make_unwarmed_pool(unsigned workers, size_t capacity)
 {
@@ -161,7 +161,7 @@ static stint_pool *make_unwarmed_pool(unsigned workers, size_t capacity)
 static void await_workers(stint_pool *pool, unsigned workers)
 {
     struct gate gate = { 0 };
-    stint_future *futures[MOST_WORKERS];
+    stint_future *futures[MAX_WORKERS];
     for (unsigned i = 0; i < workers; i++)
         assert_int_equal(stint_submit(pool, gate_hold, &gate, NULL, &futures[i]), 0);
     gate_await(&gate, workers);
@@ -182,7 +182,7 @@ static stint_pool *make_warm_pool(unsigned workers, size_t capacity)
 static int warm_up(void **state)
 {
     (void)state;
-    assert_int_equal(stint_pool_destroy(make_warm_pool(MOST_WORKERS, 0)), 0);
+    assert_int_equal(stint_pool_destroy(make_warm_pool(MAX_WORKERS, 0)), 0);
     return 0;
 }
 

@@ -226,7 +226,7 @@ TEST(the_next_sample_after_a_huge_block_is_as_far_as_any)
     (void)state;
     for (size_t i = 0; i < 100000; i++) {
         uint64_t to_next = 0;
-        sti_sampler_count(&sampler, &to_next, (uint64_t)FINE * (STI_SAMPLER_MOST_DRAWN + 1));
+        sti_sampler_count(&sampler, &to_next, (uint64_t)FINE * (STI_SAMPLER_MAX_DRAWN + 1));
         sixteenths[(size_t)(-expm1(-(double)to_next / FINE) * 16)]++;
     }
     assert_evenly_filled(sixteenths, 16, 100000);

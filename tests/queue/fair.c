@@ -9,7 +9,7 @@
 #define LOOP_NS MS
 #define GOOD_NS (200 * UINT64_C(1000))
 #define TOLERANCE 0.1
-#define PARTIES_MOST 66
+#define PARTIES_MAX 66
 
 static stint_pool *pool;
 
@@ -23,7 +23,7 @@ struct party {
     _Atomic uint64_t tasks;
 };
 
-static struct party parties[PARTIES_MOST];
+static struct party parties[PARTIES_MAX];
 static unsigned party_count;
 static _Atomic uint64_t used_in_all;
 static uint64_t enough;

@@ -9,7 +9,7 @@
 
 #define THREADS 2
 #define RING 512
-#define MOST_COMMITTED 4
+#define MAX_COMMITTED 4
 
 /* A block that says what it holds. */
 struct parcel {
@@ -86,7 +86,7 @@ static void give(const struct job *job, struct parcel *parcel)
     }
 }
 
-/* Ends Ok with up to MOST_COMMITTED parcels, or fails. */
+/* Ends Ok with up to MAX_COMMITTED parcels, or fails. */
 static int pass_parcels(void *arg, void **value)
 {
     struct job *job = arg;
@@ -112,7 +112,7 @@ static int pass_parcels(void *arg, void **value)
     if (random_below(&job->random, 4) == 0)
         return 1;
     struct parcel *committed = NULL;
-    size_t most = random_below(&job->random, MOST_COMMITTED + 1);
+    size_t most = random_below(&job->random, MAX_COMMITTED + 1);
     for (unsigned i = 0; i < 16; i++) {
         if (own[i] != NULL && most > 0) {
             own[i]->next = committed;

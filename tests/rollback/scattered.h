@@ -14,7 +14,7 @@
 #define PLACES 4096
 #define MAKERS 2
 #define FREERS 2
-#define MOST_BLOCKS 600
+#define MAX_BLOCKS 600
 
 struct scattered_block {
     size_t size;
@@ -47,7 +47,7 @@ static inline void free_scattered(struct scattered_block *block)
 struct scattered_task {
     uint64_t *random;
     size_t count;
-    struct scattered_block *results[MOST_BLOCKS];
+    struct scattered_block *results[MAX_BLOCKS];
 };
 
 /* One in eight fails; three of four blocks that it makes it frees. */
@@ -55,7 +55,7 @@ static inline int make_scattered(void *argument, void **value)
 {
     struct scattered_task *task = argument;
     (void)value;
-    size_t count = random_below(task->random, MOST_BLOCKS);
+    size_t count = random_below(task->random, MAX_BLOCKS);
     for (size_t i = 0; i < count; i++) {
         size_t size = random_size(task->random, board->size_bits);
         struct scattered_block *block = stint_malloc(sizeof *block + size);

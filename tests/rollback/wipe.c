@@ -35,12 +35,12 @@ static void *make(size_t size)
  * ------------------------------------------------------------------------------------------------ */
 
 #define LOOKED_AT (2 * MIB) /* in blocks of each size */
-#define MOST_LOOKED_AT ((size_t)40000)
+#define MAX_LOOKED_AT ((size_t)40000)
 
 static size_t count_of(size_t size)
 {
     size_t count = LOOKED_AT / size;
-    return count < 4 ? 4 : count > MOST_LOOKED_AT ? MOST_LOOKED_AT : count;
+    return count < 4 ? 4 : count > MAX_LOOKED_AT ? MAX_LOOKED_AT : count;
 }
 
 static bool shows(const uint64_t *block, size_t size)

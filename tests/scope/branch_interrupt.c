@@ -188,13 +188,13 @@ TEST_WITH_THIEVES(the_processor_time_of_branches_is_the_tasks)
     assert_true(outcome.usage.cpu_ns >= options.budget.cpu_ns);
 }
 
-#define MOST_NAPS 2000
+#define MAX_NAPS 2000
 
 /* Few sample points: only a request makes one of the next allocation. */
 static void nap_and_allocate_little(void)
 {
     struct timespec nap = { .tv_nsec = 5000000 };
-    for (int i = 0; i < MOST_NAPS; i++) {
+    for (int i = 0; i < MAX_NAPS; i++) {
         stint_free(keep(stint_malloc(16)));
         nanosleep(&nap, NULL);
     }

@@ -15,8 +15,8 @@
 #include "alloc/scope/subtask.h"
 
 #define BOARD_SLOTS 64
-#define FORKS_MOST 256
-#define THIEVES_MOST 8
+#define FORKS_MAX 256
+#define THIEVES_MAX 8
 
 struct fork {
     stint_fn *fn;
@@ -36,7 +36,7 @@ static atomic_uint forks_stolen;
 struct fork_stack {
     struct sti_forks forks;
     size_t count;
-    struct fork *entries[FORKS_MOST];
+    struct fork *entries[FORKS_MAX];
     atomic_uint wakes;
 };
 
@@ -170,7 +170,7 @@ struct thief {
     struct fork_stack stack;
 };
 
-static struct thief thieves[THIEVES_MOST];
+static struct thief thieves[THIEVES_MAX];
 static unsigned thief_count;
 static struct fork_stack main_stack;
 

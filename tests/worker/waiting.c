@@ -224,11 +224,11 @@ TEST(a_spare_runs_what_a_timed_wait_waits_for)
 
 /* --- Storms ------------------------------------------------------------------------------------------------------- */
 
-#define MOST 2000
+#define MAX_TASKS 2000
 
 struct storm {
     stint_pool *pool;
-    stint_future *_Atomic futures[MOST];
+    stint_future *_Atomic futures[MAX_TASKS];
     atomic_uint ran;
 };
 
@@ -256,15 +256,15 @@ static int await_three_before(void *arg, void **value)
 
 static void storm_once(struct storm *storm, unsigned workers, unsigned substitutes, bool backwards)
 {
-    static struct drop drops[MOST];
+    static struct drop drops[MAX_TASKS];
     memset(storm, 0, sizeof *storm);
-    storm->pool = make_pool(.workers = workers, .substitutes = substitutes, .queue_capacity = 2 * MOST);
+    storm->pool = make_pool(.workers = workers, .substitutes = substitutes, .queue_capacity = 2 * MAX_TASKS);
     struct gate gates[4] = { 0 };
     for (unsigned i = 0; i < workers; i++)
         stint_future_release(submit(storm->pool, gate_hold, &gates[i], NULL));
     for (unsigned i = 0; i < workers; i++)
         gate_await(&gates[i], 1);
-    const unsigned tasks = repeats(MOST) < MOST ? repeats(MOST) : MOST;
+    const unsigned tasks = repeats(MAX_TASKS) < MAX_TASKS ? repeats(MAX_TASKS) : MAX_TASKS;
     for (unsigned n = 0; n < tasks; n++) {
         unsigned i = backwards ? tasks - 1 - n : n;
         drops[i] = (struct drop){ storm, i };

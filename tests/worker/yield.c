@@ -4,7 +4,7 @@
  * the task has. */
 #include "pools.h"
 
-#define MOST_YIELDS 8
+#define MAX_YIELDS 8
 
 static stint_pool *pool;
 
@@ -130,7 +130,7 @@ TEST_WITH(tasks_that_yield_lie_on_each_other_in_bounded_depth, one_worker, no_wo
     for (unsigned i = 0; i < TASKS; i++)
         assert_ok(take(futures[i]));
     assert_int_equal(nest.ran, TASKS);
-    assert_int_equal(nest.deepest, MOST_YIELDS + 1);
+    assert_int_equal(nest.deepest, MAX_YIELDS + 1);
 }
 
 /* --- Not where it could want what the task has -------------------------------------------------------------------- */

@@ -19,9 +19,9 @@ struct stint_forks_ {
     size_t depth; /* outstanding forks */
     char line[64 - sizeof(size_t)];
     size_t limit; /* atomic; a fork at this depth or beyond goes the slow way */
-    size_t floor; /* atomic; a join of a place below goes the slow way */
+    size_t floor; /* atomic; a join of an index below goes the slow way */
     char lines[64 - 2 * sizeof(size_t)];
-    stint_subtask *places[STINT_FORK_SLOTS_];
+    stint_subtask *slots[STINT_FORK_SLOTS_];
 } __attribute__((aligned(64)));
 
 #define STINT_FORK_JOINED_ (SIZE_MAX - 1)
@@ -33,16 +33,16 @@ extern STINT_API __thread struct stint_forks_ *stint_thread_forks_ __attribute__
 STINT_API int stint_fork_slow_(stint_subtask *subtask, stint_fn *fn, void *arg);
 STINT_API int stint_join_slow_(stint_subtask *subtask, void **value);
 
-/* Whether a place is at a word of the second line or beyond: a relaxed load. gcc would keep an atomic load apart from
+/* Whether an index is at a word of the second line or beyond: a relaxed load. gcc would keep an atomic load apart from
  * the comparison, which is one instruction more each time. */
-static inline __attribute__((always_inline)) int stint_fork_reaches_(const size_t *word, size_t place)
+static inline __attribute__((always_inline)) int stint_fork_reaches_(const size_t *word, size_t index)
 {
 #if defined(__x86_64__) && defined(__LP64__) && defined(__GNUC__) && !defined(__clang__)
     int reaches;
-    __asm__ __volatile__("cmpq\t{%2, %1|%1, %2}" : "=@ccae"(reaches) : "r"(place), "m"(*word));
+    __asm__ __volatile__("cmpq\t{%2, %1|%1, %2}" : "=@ccae"(reaches) : "r"(index), "m"(*word));
     return reaches;
 #else
-    return place >= __atomic_load_n(word, __ATOMIC_RELAXED);
+    return index >= __atomic_load_n(word, __ATOMIC_RELAXED);
 #endif
 }
 
@@ -52,10 +52,10 @@ static inline __attribute__((always_inline)) int stint_fork_here_(struct stint_f
     size_t depth = forks->depth;
     if (__builtin_expect(stint_fork_reaches_(&forks->limit, depth), 0))
         return stint_fork_slow_(subtask, fn, arg);
-    subtask->fn = fn;
-    subtask->arg = arg;
-    subtask->place = depth;
-    forks->places[depth] = subtask;
+    subtask->fn_ = fn;
+    subtask->arg_ = arg;
+    subtask->index_ = depth;
+    forks->slots[depth] = subtask;
     /* An interrupt by a signal finds the entry whole, or does not find it. */
     __atomic_signal_fence(__ATOMIC_RELEASE);
     forks->depth = depth + 1;
@@ -65,14 +65,14 @@ static inline __attribute__((always_inline)) int stint_fork_here_(struct stint_f
 /* Take the newest fork back, to call its function. False: it has to be joined slowly. */
 static inline __attribute__((always_inline)) int stint_take_here_(struct stint_forks_ *forks, stint_subtask *subtask)
 {
-    size_t place = subtask->place;
-    if (__builtin_expect(forks->depth - 1 != place || !stint_fork_reaches_(&forks->floor, place), 0))
+    size_t index = subtask->index_;
+    if (__builtin_expect(forks->depth - 1 != index || !stint_fork_reaches_(&forks->floor, index), 0))
         return 0;
     /* The same as depth - 1, but known since the fork: the processor need not wait for all forks and joins in
      * between. */
-    __asm__("" : "+r"(place));
-    forks->depth = place;
-    subtask->place = STINT_FORK_JOINED_;
+    __asm__("" : "+r"(index));
+    forks->depth = index;
+    subtask->index_ = STINT_FORK_JOINED_;
     return 1;
 }
 
@@ -91,7 +91,7 @@ static inline int stint_join(stint_subtask *subtask, void **value)
     if (value == NULL)
         value = &unused;
     *value = NULL;
-    return subtask->fn(subtask->arg, value);
+    return subtask->fn_(subtask->arg_, value);
 }
 
 STINT_END_DECLS
