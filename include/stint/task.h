@@ -15,7 +15,8 @@ typedef struct stint_completions stint_completions;
 
 /* What a task runs. 0 is Ok with *value; anything else is Error with that code (an errno value, or a code of the task's
  * own). *value is NULL at the start; memory it points to is committed with the task on Ok and may then be freed with
- * free() from any thread. */
+ * free() from any thread. After Error and Cancelled nothing that it allocated is there any more: what it has written
+ * into structures of its caller's may point nowhere, so look at the outcome first. arg is not copied. */
 typedef int stint_fn(void *arg, void **value);
 
 /* The limits of one task. 0 in a field: no such limit.
@@ -51,7 +52,8 @@ typedef struct stint_budget {
 
 /* How an interrupt leaves the task's code. */
 typedef enum stint_on_interrupt {
-    /* Guards run, newest first, then control returns to the scope at once; for code that holds no lock. */
+    /* Guards run, newest first, then control returns to the scope at once; while the code holds a lock, it
+     * waits, and allocations fail when the grace is spent. */
     STINT_JUMP = 0,
 
     /* Every further allocation returns NULL with ENOMEM (operator new throws std::bad_alloc) until the task returns by
