@@ -290,7 +290,7 @@ struct stint_fork_result_ stint_join_typed_slow_(size_t place, const struct stin
         return not_run;
     }
     struct sti_worker *worker = sti_worker_current();
-    if (!is_held(worker, place, STINT_FORK_MARKED_(kind)))
+    if (!is_held(worker, place, &kind->odd))
         return (struct stint_fork_result_){ zeros, error_of_none() };
     size_t index = sti_split_index(place);
     if (take_back(worker, index))

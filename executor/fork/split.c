@@ -165,7 +165,7 @@ static size_t first_hole(const struct sti_split *split, size_t end)
 static const struct stint_fork_kind_ *kind_of(const struct stint_fork_slot_ *slot)
 {
     bool is_typed = ((uintptr_t)slot->fork & 1) != 0;
-    return is_typed ? (const void *)((const char *)slot->fork - 1) : NULL;
+    return is_typed ? (const void *)((const char *)slot->fork - offsetof(struct stint_fork_kind_, odd)) : NULL;
 }
 
 static void offer(struct sti_split *split, size_t index, struct sti_group *group)

@@ -69,12 +69,12 @@ static inline stint_here stint_here_current(void)
     {                                                                                                                  \
         argument_type argument;                                                                                        \
         (void)value;                                                                                                   \
-        memcpy((void *)&argument, payload, sizeof argument);                                                           \
+        memcpy(&argument, payload, sizeof argument);                                                                   \
         result_type result = name(stint_here_current(), argument);                                                     \
-        memcpy(payload, (const void *)&result, sizeof result);                                                         \
+        memcpy(payload, &result, sizeof result);                                                                       \
         return 0;                                                                                                      \
     }                                                                                                                  \
-    static const struct stint_fork_kind_ name##_kind = { name##_call };                                                \
+    static const struct stint_fork_kind_ name##_kind = { 0, 0, name##_call };                                          \
     static inline int name##_fork(stint_here here, struct name##_subtask *subtask, argument_type argument)             \
     {                                                                                                                  \
         size_t depth = here->depth;                                                                                    \
@@ -83,11 +83,11 @@ static inline stint_here stint_here_current(void)
         if (__builtin_expect(stint_fork_reaches_(&here->limit, depth), 0)) {                                           \
             struct stint_fork_slot_ *slot = stint_fork_slot_slow_();                                                   \
             if (slot != NULL)                                                                                          \
-                stint_fork_write_(slot, &name##_kind, (const void *)&argument, sizeof argument);                       \
+                stint_fork_write_(slot, &name##_kind, &argument, sizeof argument);                                     \
             subtask->place_ = stint_fork_push_slow_(slot);                                                             \
             return 0;                                                                                                  \
         }                                                                                                              \
-        stint_fork_write_(stint_fork_at_(here, depth), &name##_kind, (const void *)&argument, sizeof argument);        \
+        stint_fork_write_(stint_fork_at_(here, depth), &name##_kind, &argument, sizeof argument);                      \
         stint_fork_push_(here, depth);                                                                                 \
         return 0;                                                                                                      \
     }                                                                                                                  \
@@ -98,7 +98,7 @@ static inline stint_here stint_here_current(void)
         if (__builtin_expect(!stint_fork_take_(here, place), 0)) {                                                     \
             struct stint_fork_result_ there = stint_join_typed_slow_(place, &name##_kind);                             \
             if (there.payload != NULL) {                                                                               \
-                memcpy((void *)result, there.payload, sizeof *result);                                                 \
+                memcpy(result, there.payload, sizeof *result);                                                         \
                 return there.error;                                                                                    \
             }                                                                                                          \
         }                                                                                                              \

@@ -18,22 +18,20 @@ STINT_BEGIN_DECLS
 /* An outstanding fork. A plain one lies where its caller has put it, a typed one lies here: its argument, in whose
  * place a thief leaves the result. */
 struct stint_fork_slot_ {
-    const void *fork; /* a stint_subtask; or a typed fork's kind, marked; NULL: a hole */
+    const void *fork; /* a stint_subtask; or the odd address of a typed fork's kind; NULL: a hole */
     void *frame;      /* of whoever made the typed fork: the end of its frames */
     char payload[STINT_FORK_PAYLOAD_];
 } __attribute__((aligned(64)));
 
-/* What is known of all forks of one function. */
+/* What is known of all forks of one function. No subtask has an odd address. */
 struct stint_fork_kind_ {
+    char even, odd;
     stint_fn *call; /* with the payload */
 };
 
 /* The size of an array: negative, so that it does not compile, where the types are too large for a slot. */
 #define STINT_FORK_FITS_(argument_type, result_type)                                                                   \
     (sizeof(argument_type) <= STINT_FORK_PAYLOAD_ && sizeof(result_type) <= STINT_FORK_PAYLOAD_ ? 1 : -1)
-
-/* No subtask has an odd address. */
-#define STINT_FORK_MARKED_(kind) ((const void *)((const char *)(kind) + 1))
 
 /* The forks of a thread, as far as the fast paths know them. A fork's place is where its slot begins, in bytes from
  * here. The first line is the thread's own; of the second, others write limit and floor: to ask for work, they make
@@ -81,10 +79,16 @@ static inline __attribute__((always_inline)) int stint_fork_reaches_(const size_
 #endif
 }
 
+#ifdef __cplusplus
+#define STINT_FORK_CAST_(type, address) reinterpret_cast<type>(address)
+#else
+#define STINT_FORK_CAST_(type, address) ((type)(address))
+#endif
+
 static inline __attribute__((always_inline)) struct stint_fork_slot_ *stint_fork_at_(struct stint_forks_ *forks,
                                                                                      size_t place)
 {
-    return (struct stint_fork_slot_ *)(void *)((char *)forks + place);
+    return STINT_FORK_CAST_(struct stint_fork_slot_ *, STINT_FORK_CAST_(char *, forks) + place);
 }
 
 /* The slot at depth, which has been written, is a fork now. */
@@ -112,7 +116,7 @@ static inline __attribute__((always_inline)) int stint_fork_take_(struct stint_f
 static inline __attribute__((always_inline)) void
 stint_fork_write_(struct stint_fork_slot_ *slot, const struct stint_fork_kind_ *kind, const void *argument, size_t size)
 {
-    slot->fork = STINT_FORK_MARKED_(kind);
+    slot->fork = &kind->odd;
 #if defined(__x86_64__) && defined(__LP64__)
     __asm__("movq\t{%%rsp, %0|%0, rsp}" : "=m"(slot->frame));
 #else
