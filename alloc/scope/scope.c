@@ -342,7 +342,7 @@ static __attribute__((noinline)) bool roll_back_state(struct sti_thread *thread,
 static size_t roll_back(struct sti_thread *thread, struct sti_scope *scope, const char *task)
 {
     bool scanned = has_left_state(scope) && roll_back_state(thread, scope, task);
-    struct sti_heap *blocks = sti_nursery_take(thread, scope);
+    struct sti_heap *blocks = sti_nursery_begin_rollback(thread, scope);
     if (blocks == NULL)
         return sti_heap_rollback(thread, scope->heaps, task, scanned);
     blocks->next = scope->heaps;
