@@ -77,6 +77,27 @@ TEST(an_interrupt_waits_for_the_end_of_a_region)
     }
 }
 
+/* The runtime ends the process where it has no memory. */
+static int be_refused_and_run_region(void *arg, void **value)
+{
+    struct region *region = arg;
+    for (int i = 0; i < 4000 && !stint_is_interrupted(); i++)
+        keep(malloc(1000));
+    assert_null(malloc(1000));
+    return run_region(region, value);
+}
+
+TEST(a_runtime_is_not_refused_what_it_cannot_do_without)
+{
+    for (int threads = 8; threads <= 16; threads++) { /* more than before */
+        struct region region = { .threads = threads };
+        stint_options options = { .on_interrupt = STINT_FAIL };
+        options.budget.allocation = 2 * LIMIT;
+        assert_limit_passed(run_task(be_refused_and_run_region, &region, &options));
+        assert_int_equal(region.seen, threads);
+    }
+}
+
 static int ask_for_the_time(void *arg, void **value)
 {
     time_t when = 1700000000;
