@@ -91,7 +91,8 @@ TEST(a_runtime_is_not_refused_what_it_cannot_do_without)
 {
     for (int threads = 8; threads <= 16; threads++) { /* more than before */
         struct region region = { .threads = threads };
-        stint_options options = { .on_interrupt = STINT_FAIL };
+        stint_options options = STINT_OPTIONS_INIT;
+        options.on_interrupt = STINT_FAIL;
         options.budget.allocation = 2 * LIMIT;
         assert_limit_passed(run_task(be_refused_and_run_region, &region, &options));
         assert_int_equal(region.seen, threads);
