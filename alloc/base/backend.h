@@ -126,7 +126,8 @@ static inline bool sti_backend_add_area(const mi_heap_t *heap, const mi_heap_are
     return true;
 }
 
-/* Blocks that another thread has freed may still be counted until the next collection: never too few. Reads only. */
+/* Blocks that another thread has freed may still be counted until the next collection: never too few. mimalloc 3.6
+ * takes in what has been freed of each page, though: in one that it has given up nobody may be freeing. */
 static inline struct sti_backend_size sti_backend_heap_size(sti_backend_heap *heap)
 {
     struct sti_backend_size sum = { 0, 0, 0, 0 };
@@ -181,7 +182,7 @@ static inline bool sti_backend_visit_area(const mi_heap_t *heap, const mi_heap_a
     return true;
 }
 
-/* Reads only. */
+/* The same holds. */
 static inline void sti_backend_heap_areas(sti_backend_heap *heap, sti_backend_area_fn *visit, void *arg)
 {
     struct sti_backend_area_visit areas = { .visit = visit, .arg = arg };

@@ -19,10 +19,10 @@
  * given. Records are never freed, and those that are made later are of threads that came to no block of the heap. No
  * thread waits for another: who ends looks again later.
  *
- * This costs a free 8 instructions. So it begins only when it is first needed, by a change of the function behind free
- * (free.h), and stays: what frees a block that was made after the change has been called after it. Of a heap that was
- * taken before, blocks may be just being freed by somebody who has not said so; it is held back until the change is so
- * long ago that no free that began before it can be under way (retired.c). */
+ * This costs a free some 20 instructions. So it begins only when it is first needed, by a change of the function behind
+ * free (free.h), and stays: what frees a block that was made after the change has been called after it. Of a heap that
+ * was taken before, blocks may be just being freed by somebody who has not said so; it is held back until the change is
+ * so long ago that no free that began before it can be under way (retired.c). */
 #ifndef STI_ALLOC_ROLLBACK_FREEING_H
 #define STI_ALLOC_ROLLBACK_FREEING_H
 

@@ -14,7 +14,7 @@
 
 #define KEPT_EMPTY 8 /* so many are not ended though they are empty, until the thread gives back */
 #define LOOKED_AT 4
-#define UNTOLD_NS UINT64_C(100000000) /* no free takes as long */
+#define UNTOLD_NS UINT64_C(10000000000) /* no free takes as long */
 
 /* --- Is nobody there any more? --- */
 
