@@ -407,7 +407,7 @@ struct sti_heap *sti_nursery_list(struct sti_thread *thread, const struct sti_sc
     return list;
 }
 
-struct sti_heap *sti_nursery_take(struct sti_thread *thread, struct sti_scope *scope)
+struct sti_heap *sti_nursery_begin_rollback(struct sti_thread *thread, struct sti_scope *scope)
 {
     if (!close_part(thread, &scope->young))
         return NULL;

@@ -47,8 +47,8 @@ void *sti_nursery_malloc_result(struct sti_thread *thread, size_t size);
 /* The innermost scope's blocks are the process's from now on, or those of the scope around it. */
 void sti_nursery_commit(struct sti_thread *thread, struct sti_scope *scope);
 
-/* The same, to roll them back: returns those that live, as single blocks, or NULL: there are none. */
-struct sti_heap *sti_nursery_take(struct sti_thread *thread, struct sti_scope *scope);
+/* To roll them back: returns those that live, as single blocks, or NULL: there are none. */
+struct sti_heap *sti_nursery_begin_rollback(struct sti_thread *thread, struct sti_scope *scope);
 
 /* Those of the innermost scope that live now; nothing changes. NULL: none, or out of memory. */
 struct sti_heap *sti_nursery_list(struct sti_thread *thread, const struct sti_scope *scope);
