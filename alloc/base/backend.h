@@ -187,7 +187,7 @@ static inline bool sti_backend_visit_area(const mi_heap_t *heap, const mi_heap_a
     return true;
 }
 
-/* The same holds. */
+/* Nor here. */
 static inline void sti_backend_heap_areas(sti_backend_heap *heap, sti_backend_area_fn *visit, void *arg)
 {
     struct sti_backend_area_visit areas = { .visit = visit, .arg = arg };

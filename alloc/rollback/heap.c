@@ -3,6 +3,7 @@
  * Heaps of tasks: made, committed and rolled back; see heap.h for the callers. Those that are retired while they have
  * live blocks are retired.c's. */
 #include "heap.h"
+#include "retired.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

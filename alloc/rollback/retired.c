@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Retired heaps: of tasks that ended Ok and left live blocks there; see heap.h. Thread of the heaps, but for what is
+ * Retired heaps: of tasks that ended Ok and left live blocks there; see retired.h. Thread of the heaps, but for what is
  * the process's. */
 #include <stdatomic.h>
 #include <stddef.h>
@@ -11,6 +11,7 @@
 #include "alloc/base/thread.h"
 #include "freeing.h"
 #include "heap.h"
+#include "retired.h"
 
 #define KEPT_EMPTY 8 /* so many are not ended though they are empty, until the thread gives back */
 #define LOOKED_AT 4
