@@ -30,7 +30,7 @@
 #include "alloc/base/process.h"
 #include "alloc/base/scope_state.h"
 #include "alloc/base/thread.h"
-#include "meter.h"
+#include "record.h"
 
 #define HIGHEST_WEIGHT 10000
 #define DEFAULT_WEIGHT 100

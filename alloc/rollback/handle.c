@@ -23,6 +23,7 @@
 #include "alloc/base/thread.h"
 #include "alloc/interrupt/boundary.h"
 #include "heap.h"
+#include "mapping.h"
 #include "nursery.h"
 #include "roots.h"
 
@@ -292,17 +293,19 @@ static bool is_forgotten(const struct sti_heap *heaps, const struct sti_handle *
 static bool look_and_close(struct sti_scope *scope, struct sti_handle *all, const char *task)
 {
     struct sti_heap *young = sti_nursery_list(scope->thread, scope);
-    struct sti_heap *heaps = scope->heaps;
+    struct sti_heap *blocks = scope->heaps;
     if (young != NULL) {
         young->next = scope->heaps;
-        heaps = young;
+        blocks = young;
     }
+    struct sti_heap *heaps = sti_mapped_list(scope->mapped, blocks);
     struct groups groups;
     struct sti_heap *list = make_groups(&groups, all, heaps);
     if (list != NULL)
         sti_roots_pin(list, task);
     bool forgotten = list != NULL && is_forgotten(heaps, all);
-    drop_maps(heaps);
+    drop_maps(blocks);
+    sti_mapped_drop_list(heaps, blocks);
     sti_process_free(young);
     close_all(all, &groups, list == NULL);
     drop_groups(&groups);

@@ -34,6 +34,8 @@ struct sti_heap {
     bool wiped;                    /* when it is destroyed: free.h */
     bool pinned;                   /* whatever roots point to, all of it is kept: roots.h */
     bool is_of_libc;               /* handles: handle.h */
+    bool is_mapped;                /* mappings: mapping.h; */
+    bool is_opaque;                /* there is nothing in them that could point anywhere */
     uint64_t left;                 /* when a retired one was first seen without a page; 0: it was not */
     char task[STI_HEAP_TASK_NAME]; /* that it was rolled back with; in debug mode only */
     struct sti_heap_map map;       /* for the scan of roots */

@@ -25,7 +25,7 @@
 
 #include "alloc/base/module.h"
 #include "alloc/base/process.h"
-#include "alloc/charge/meter.h"
+#include "alloc/charge/record.h"
 #include "completions.h"
 #include "continuation.h"
 

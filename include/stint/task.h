@@ -29,8 +29,9 @@ typedef struct stint_budget {
     /* Bytes the task may allocate in all; a free gives nothing back. docs/metering.md says how each call is charged. */
     size_t allocation;
 
-    /* Bytes the task may hold at once, as blocks of its heap and of libc's for it; passed by at most max(64 KiB,
-     * limit/128). For a task whose subtasks run on several threads see docs/design.md, of both limits. */
+    /* Bytes the task may hold at once, as blocks of its heap and of libc's for it, and as pages that it has mapped;
+     * passed by at most max(64 KiB, limit/128). For a task whose subtasks run on several threads see docs/design.md, of
+     * both limits. */
     size_t memory;
 
     /* Nanoseconds that it may take, from the submission or from the call of stint_run. Checked in stint_checkpoint and
