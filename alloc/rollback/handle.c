@@ -333,6 +333,7 @@ bool sti_handles_rollback(struct sti_scope *scope, const char *task)
 #define WORD_BITS 64
 
 struct sti_open_fds {
+    struct sti_open_fds *own; /* that the task has opened itself; NULL: none */
     size_t words;
     uint64_t open[];
 };
@@ -376,6 +377,21 @@ static struct sti_open_fds *grown(struct sti_open_fds *list, unsigned descriptor
     return larger;
 }
 
+static void add(struct sti_open_fds *list, unsigned descriptor)
+{
+    if (list != NULL)
+        list->open[descriptor / WORD_BITS] |= UINT64_C(1) << descriptor % WORD_BITS;
+}
+
+void sti_open_fds_note_own(struct sti_open_fds *list, int descriptor)
+{
+    if (list->own == NULL)
+        list->own = sti_process_calloc(1, sizeof *list->own);
+    if (list->own != NULL)
+        list->own = grown(list->own, (unsigned)descriptor);
+    add(list->own, (unsigned)descriptor);
+}
+
 /* "." and ".." are none. */
 static bool is_number(const char *name, unsigned *number)
 {
@@ -398,8 +414,7 @@ static struct sti_open_fds *with_entries(struct sti_open_fds *list, const char *
             sti_resident_keeps((int)descriptor))
             continue;
         list = grown(list, descriptor);
-        if (list != NULL)
-            list->open[descriptor / WORD_BITS] |= UINT64_C(1) << descriptor % WORD_BITS;
+        add(list, descriptor);
     }
     return list;
 }
@@ -420,7 +435,7 @@ struct sti_open_fds *sti_open_fds_list(void)
     return NULL;
 }
 
-static void report(unsigned descriptor, const char *task)
+static void report(unsigned descriptor, const char *task, bool is_own)
 {
     pthread_mutex_lock(&audit_lock.mutex);
     stint_fd_report_fn *function = report_function;
@@ -433,7 +448,7 @@ static void report(unsigned descriptor, const char *task)
     snprintf(link, sizeof link, DIRECTORY "/%u", descriptor);
     ssize_t length = readlink(link, target, sizeof target - 1);
     target[length > 0 ? length : 0] = '\0';
-    stint_open_fd public = { .fd = (int)descriptor, .target = target, .task = task };
+    stint_open_fd public = { .fd = (int)descriptor, .target = target, .task = task, .opened_by_task = is_own };
     STI_BOUNDARY_CALLBACK("report", function, &public, argument, NULL);
 }
 
@@ -448,7 +463,7 @@ uint64_t sti_open_fds_left(const struct sti_open_fds *before, const char *task)
     for (unsigned descriptor = 0; descriptor < after->words * WORD_BITS; descriptor++) {
         if (is_listed(after, descriptor) && !is_listed(before, descriptor)) {
             left++;
-            report(descriptor, task);
+            report(descriptor, task, before->own != NULL && is_listed(before->own, descriptor));
         }
     }
     sti_process_free(after);
@@ -457,5 +472,6 @@ uint64_t sti_open_fds_left(const struct sti_open_fds *before, const char *task)
 
 void sti_open_fds_free(struct sti_open_fds *list)
 {
+    sti_process_free(list->own);
     sti_process_free(list);
 }

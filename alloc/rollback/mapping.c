@@ -316,7 +316,7 @@ static struct sti_heap *list_some(const struct sti_mapped *mapped, bool with_con
     heap->is_opaque = !with_contents;
     heap->next = list;
     for (const struct sti_mapping *mapping = mapped->first; mapping != NULL; mapping = mapping->next) {
-        if ((mapping->kind == STI_MAPPING_CHARGED) != with_contents)
+        if ((mapping->kind == STI_MAPPING_CHARGED) != with_contents || mapping->kind >= STI_MAPPING_DESCRIPTOR)
             continue;
         heap->singles[heap->count++] =
             (struct sti_single){ .block = (void *)mapping->begin, .size = mapping->end - mapping->begin };
@@ -373,6 +373,24 @@ struct sti_heap *sti_mapped_take(struct sti_mapped **mapped, struct sti_heap *li
     sti_mapping_unlock();
     *mapped = NULL;
     return both != NULL ? both : list;
+}
+
+struct sti_mapping *sti_mapped_take_descriptors(struct sti_mapped *mapped)
+{
+    struct sti_mapping *list = NULL;
+    struct sti_mapping *next;
+    if (mapped == NULL || !sti_mapping_lock())
+        return NULL;
+    for (struct sti_mapping *mapping = mapped->first; mapping != NULL; mapping = next) {
+        next = mapping->next;
+        if (mapping->kind < STI_MAPPING_DESCRIPTOR)
+            continue;
+        sti_mapping_take(mapping);
+        mapping->next = list;
+        list = mapping;
+    }
+    sti_mapping_unlock();
+    return list;
 }
 
 void sti_mapped_commit(struct sti_mapped **mapped, struct sti_mapped **outer)

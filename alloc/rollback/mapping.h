@@ -21,6 +21,8 @@ enum sti_mapping_kind {
     STI_MAPPING_FREE,     /* never counts: a file's pages, shared or only to be read, and what would be where it lies */
     STI_MAPPING_RESERVED, /* counts once it is made writable */
     STI_MAPPING_CHARGED,  /* counts */
+    STI_MAPPING_DESCRIPTOR, /* no pages, but a descriptor: descriptor.h. A rollback closes it, */
+    STI_MAPPING_AUDITED,    /* or does not */
 };
 
 struct sti_heap;
@@ -102,6 +104,9 @@ size_t sti_mapped_held(const struct sti_mapped *mapped);
 struct sti_heap *sti_mapped_list(const struct sti_mapped *mapped, struct sti_heap *list);
 struct sti_heap *sti_mapped_take(struct sti_mapped **mapped, struct sti_heap *list);
 void sti_mapped_drop_list(struct sti_heap *list, const struct sti_heap *end);
+
+/* Those that are descriptors, off the record, as a list by next. */
+struct sti_mapping *sti_mapped_take_descriptors(struct sti_mapped *mapped);
 
 /* It is the outer scope's from now on; NULL: nobody's. */
 void sti_mapped_commit(struct sti_mapped **mapped, struct sti_mapped **outer);

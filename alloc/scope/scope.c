@@ -27,6 +27,7 @@
 #include "alloc/interrupt/signals.h"
 #include "alloc/interrupt/token.h"
 #include "alloc/interrupt/watch.h"
+#include "alloc/rollback/descriptor.h"
 #include "alloc/rollback/free.h"
 #include "alloc/rollback/handle.h"
 #include "alloc/rollback/heap.h"
@@ -322,6 +323,7 @@ static __attribute__((noinline)) bool roll_back_state(struct sti_thread *thread,
     sti_thread_state_rollback(scope);
     bool scanned = sti_handles_rollback(scope, task);
     sti_libc_heap_end(thread, scope, NULL);
+    sti_descriptors_rollback(scope->mapped, scope->descriptors);
     scope->heaps = sti_mapped_take(&scope->mapped, scope->heaps);
     return scanned;
 }

@@ -125,12 +125,15 @@ typedef struct stint_options {
      * right after the submission, but if there is no memory for that, the submission fails. */
     stint_completions *completions;
     void *data;
+
+    /* Close the descriptors that it opened and did not close when it is rolled back (fd.h). */
+    bool owns_descriptors;
 } stint_options;
 
 /* clang-format off */
 #define STINT_OPTIONS_INIT \
     { { 0, 0, 0, 0, 0 }, NULL, STINT_JUMP, 0, NULL, false, NULL, false, STINT_PRIORITY_NORMAL, false, 0,           \
-      false, NULL, NULL, NULL }
+      false, NULL, NULL, NULL, false }
 /* clang-format on */
 
 /* In options.flags: the times in its usage are not needed. Where the task has no limit of time either, and the process
