@@ -198,7 +198,8 @@ TEST(nor_does_what_another_thread_has_unmapped)
 TEST(an_account_is_charged)
 {
     stint_account *account;
-    stint_account_limits limits = { .memory = 8 * MIB };
+    stint_account_limits limits = STINT_ACCOUNT_LIMITS_INIT;
+    limits.memory = 8 * MIB;
     assert_int_equal(stint_account_create(NULL, &limits, &account), 0);
     stint_options options = STINT_OPTIONS_INIT;
     options.account = account;
