@@ -4,7 +4,8 @@
  * its limits and goes with a rollback (mapping.h). Any thread; as little as possible where no task has mapped anything.
  *
  * libc's and the loader's own calls do not come here. mimalloc's do, and are told by their return address; where it is
- * a part of this library it makes system calls itself (subprojects/packagefiles/mimalloc). */
+ * a part of this library it makes system calls itself (subprojects/packagefiles/mimalloc). They go on to the system
+ * without a look at the record, whose lock is held where blocks are made: mimalloc may have locks of its own there. */
 /* Each name is to be its own function, not that of another one. */
 #undef _FILE_OFFSET_BITS
 #include <errno.h>
@@ -44,11 +45,16 @@ __attribute__((constructor)) static void find_backend(void)
     backend = (struct sti_caller_module){ .begin = begin, .size = (uintptr_t)found.dlfo_map_end - begin };
 }
 
+static bool is_backend(const void *caller)
+{
+    return sti_caller_in(&backend, caller);
+}
+
 /* The thread's record if it is a task that asks; otherwise NULL. */
 static struct sti_thread *thread_in_task(const void *caller)
 {
     struct sti_thread *thread = sti_thread_metered;
-    bool is_task = thread != NULL && sti_thread_counted == thread && !sti_caller_in(&backend, caller) &&
+    bool is_task = thread != NULL && sti_thread_counted == thread && !is_backend(caller) &&
                    atomic_load_explicit(&sti_link_is_good, memory_order_relaxed);
     return is_task ? thread : NULL;
 }
@@ -189,7 +195,8 @@ STI_INLINE void *map(const struct wanted *wanted, const void *caller)
     struct sti_thread *thread = thread_in_task(caller);
     if (STI_UNLIKELY(thread != NULL))
         return map_in_task(thread, wanted, caller);
-    return STI_LIKELY(!replaces(wanted->flags)) ? map_plainly(wanted, 0) : map_over(wanted);
+    bool is_plain = STI_LIKELY(!replaces(wanted->flags)) || is_backend(caller);
+    return is_plain ? map_plainly(wanted, 0) : map_over(wanted);
 }
 
 void *mmap(void *address, size_t length, int protection, int flags, int descriptor, off_t offset)
@@ -231,6 +238,8 @@ static int unmap_noted(void *address, size_t length)
 
 int munmap(void *address, size_t length)
 {
+    if (is_backend(STI_CALLER()))
+        return unmap_plainly(address, length);
     if (STI_UNLIKELY(sti_kept_may_contain(address)))
         sti_kept_forget(address);
     return STI_UNLIKELY(sti_mapping_any()) ? unmap_noted(address, length) : unmap_plainly(address, length);
@@ -270,7 +279,8 @@ static int protect(void *address, size_t length, int protection, int key, const 
     uintptr_t begin = (uintptr_t)address;
     uintptr_t end = begin + round_up(length, PAGE);
     size_t reserved = 0;
-    if ((protection & PROT_WRITE) != 0 && begin % PAGE == 0 && end > begin && !find_reserved(begin, end, &reserved))
+    if ((protection & PROT_WRITE) != 0 && begin % PAGE == 0 && end > begin && !is_backend(caller) &&
+        !find_reserved(begin, end, &reserved))
         return refuse();
     struct sti_thread *thread = reserved > 0 ? thread_in_task(caller) : NULL;
     if (thread != NULL && !sti_meter_charge_pages(thread, reserved, caller))

@@ -237,7 +237,8 @@ static bool is_there(const struct program *program, size_t page)
     return msync(address_of(program, page), PAGE, MS_ASYNC) == 0;
 }
 
-static void run_program(uint64_t seed)
+/* limit: bytes that it may be charged; 0: any number. */
+static stint_reason run_program(uint64_t seed, size_t limit)
 {
     char *begin = (char *)STRETCH;
     munmap(begin, PAGES * PAGE);
@@ -245,6 +246,8 @@ static void run_program(uint64_t seed)
     program.error = random_below(&program.random, 2) == 0 ? EIO : 0;
     stint_options options = STINT_OPTIONS_INIT;
     options.budget.memory = 64 * MIB;
+    options.budget.allocation = limit;
+    options.on_interrupt = seed % 2 == 0 ? STINT_JUMP : STINT_UNWIND;
     stint_outcome outcome = run_task(run_steps, &program, &options);
     if (program.wrong != NULL)
         print_error("seed %llu: %s\n", (unsigned long long)seed, program.wrong);
@@ -253,13 +256,24 @@ static void run_program(uint64_t seed)
         assert_int_equal(is_there(&program, i), outcome.status == STINT_OK && program.pages[i].kind != NOTHING);
     assert_true(outcome.usage.allocated >= program.charged * PAGE);
     assert_true(outcome.usage.allocated < program.charged * PAGE + 2000 * 128);
+    return outcome.reason;
 }
 
 TEST(random_programs_are_followed_to_the_page)
 {
     uint64_t random = 15;
     for (unsigned i = 0; i < repeats(400); i++)
-        run_program(random_next(&random));
+        run_program(random_next(&random), 0);
+}
+
+TEST(so_are_those_that_are_interrupted_in_any_call)
+{
+    uint64_t random = 16;
+    unsigned stopped = 0;
+    for (unsigned i = 0; i < repeats(400); i++)
+        stopped +=
+            run_program(random_next(&random), 1 + random_below(&random, 4 * MIB)) == STINT_REASON_ALLOCATION_LIMIT;
+    assert_true(stopped > repeats(400) / 4);
 }
 
 /* --- Many threads, each with its own stretch, and all with the same record --- */
