@@ -60,3 +60,11 @@ bool sti_generated_leads_on(uintptr_t instruction)
     const uint8_t *common = entry + 4 - sti_read_s32(entry + 4);
     return has_any(instructions_of(common), end_of(common));
 }
+
+/* It is asked for what it has not. */
+void sti_generated_sort(void)
+{
+    struct bases bases;
+    if (_Unwind_Find_FDE != NULL)
+        _Unwind_Find_FDE((void *)(uintptr_t)sti_generated_sort, &bases);
+}

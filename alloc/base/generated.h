@@ -15,4 +15,8 @@
  * libgcc stops by itself. */
 bool sti_generated_leads_on(uintptr_t instruction);
 
+/* libgcc sorts a table that was registered when it is first asked for something that it might have. It would do that in
+ * some task later, in memory of that task: so have it done now. */
+void sti_generated_sort(void);
+
 #endif

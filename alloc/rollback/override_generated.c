@@ -7,6 +7,7 @@
 #include <stint/api.h>
 #include <unwind.h>
 
+#include "alloc/base/generated.h"
 #include "alloc/base/module.h"
 #include "alloc/base/scope_state.h"
 #include "alloc/base/thread.h"
@@ -37,6 +38,7 @@ static void register_kept(struct sti_thread *thread, void (*plain)(void *), void
         atomic_store_explicit(&thread->limit, 0, memory_order_relaxed);
     }
     plain(table);
+    sti_generated_sort();
     if (thread != NULL)
         thread->scope->keeps--;
 }
