@@ -105,6 +105,9 @@ typedef struct stint_options {
     /* Count and report the descriptors that it leaves open when it is rolled back (fd.h). */
     bool audit_fds;
 
+    /* Close those that it opened itself and did not close when it is rolled back (fd.h). */
+    bool owns_descriptors;
+
     /* For stint_submit and its like; stint_run ignores it. */
     stint_priority priority;
 
@@ -130,9 +133,6 @@ typedef struct stint_options {
      * right after the submission, but if there is no memory for that, the submission fails. */
     stint_completions *completions;
     void *data;
-
-    /* Close the descriptors that it opened and did not close when it is rolled back (fd.h). */
-    bool owns_descriptors;
 } stint_options;
 
 #define STINT_OPTIONS_INIT STINT_SIZED_INIT_(stint_options) /* no limits */

@@ -56,7 +56,7 @@ static int allocated_after;
 
 static void allocate_until_refused(void)
 {
-    while (malloc(1000) != NULL)
+    while (keep(malloc(1000)) != NULL)
         continue;
     allocated_after = stint_is_interrupted();
 }
