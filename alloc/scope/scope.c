@@ -365,6 +365,7 @@ static void close_scope(struct sti_thread *thread, int code, void *value, const 
     bool commits = outcome->status == STINT_OK && !request->options->discard;
 
     size_t held = sti_heap_held(scope);
+    size_t mapped = sti_mapped_held(scope->mapped); /* which the system has back at once */
     if (held > scope->peak)
         scope->peak = held;
     outcome->usage = (stint_usage){
@@ -400,7 +401,7 @@ static void close_scope(struct sti_thread *thread, int code, void *value, const 
     if (scope->outer == NULL)
         sti_global_end_task(thread, request->options->name, scope->below != NULL);
     if (!commits)
-        sti_rolled_back(held);
+        sti_rolled_back(held > mapped ? held - mapped : 0);
     if (scope->account != NULL)
         sti_account_leave(scope->account, scope->charged);
     sti_scope_return(thread, scope);
