@@ -12,6 +12,7 @@ int main(int argc, char **argv)
         { "alloc.app.xml", "glibc", work_app_prepare, work_xml },
         { "alloc.app.lua", "glibc", work_app_prepare, work_lua },
         { "alloc.app.json", "glibc", work_app_prepare, work_json },
+        { "map.pair", "plain", NULL, work_map },
         { "mutex.pair", "plain", work_mutex_prepare, work_mutex },
         { "contain.job", "pthread", work_hold_much, plain_thread_job },
         { "contain.job", "fork-rlimit", work_hold_much, plain_fork_job },

@@ -19,6 +19,9 @@ size_t work_mutex(double *figures);
 /* A process that never had a second thread is no fair measure: libc leaves out the atomic instructions. */
 void work_mutex_prepare(unsigned workers);
 
+/* Nanoseconds for an mmap of 64 KiB, a write to its first page, and the munmap. */
+size_t work_map(double *figures);
+
 /* Milliseconds of processor time for some work of a library, from its first allocation to its last free. */
 size_t work_sqlite(double *figures);
 size_t work_xml(double *figures);

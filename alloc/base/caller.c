@@ -20,6 +20,7 @@
 
 #include "backend.h"
 #include "callstack.h"
+#include "generated.h"
 #include "lasting.h"
 #include "module.h"
 #include "process.h"
@@ -330,7 +331,8 @@ static STI_CALLER_UNINSTRUMENTED _Unwind_Reason_Code visit_frame(struct _Unwind_
     uintptr_t address = _Unwind_GetIPInfo(context, &before_instruction);
     /* A return address may lie behind the last instruction of its function. */
     uintptr_t instruction = address - (before_instruction ? 0 : 1);
-    if (is_protected_address(walk, instruction) || makes_thread_variables(instruction)) {
+    if (is_protected_address(walk, instruction) || makes_thread_variables(instruction) ||
+        !sti_generated_leads_on(instruction)) {
         walk->met_protected = true;
         note_met(walk, _Unwind_GetCFA(context), address);
         return _URC_END_OF_STACK;

@@ -12,6 +12,7 @@
 #include <unwind.h>
 
 #include "caller.h"
+#include "generated.h"
 
 /* --- Callstacks. Any thread.
  *
@@ -39,7 +40,8 @@ static bool visit(struct slow_walk *walk, uintptr_t address)
 static _Unwind_Reason_Code visit_frame(struct _Unwind_Context *context, void *walk)
 {
     uintptr_t address = _Unwind_GetIP(context);
-    return address != 0 && visit(walk, address) ? _URC_NO_REASON : _URC_END_OF_STACK;
+    bool goes_on = address != 0 && visit(walk, address) && sti_generated_leads_on(address - 1);
+    return goes_on ? _URC_NO_REASON : _URC_END_OF_STACK;
 }
 
 /* libgcc may be in the middle of its own lists, and wait for itself. */

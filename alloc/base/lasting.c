@@ -312,7 +312,8 @@ long sti_readable_copy(void *to, uintptr_t from, size_t size)
 
 /* --- Overrides of what forbids pages to be read: a page of a module's data that is must not be scanned for roots. In
  * every build, as it replaces no allocation. Any thread; nothing but a system call, as the first may come before any
- * constructor of ours. */
+ * constructor of ours. What the overrides of mappings have to do with it is registered here
+ * (charge/override_mapping.c). */
 
 STINT_API int mprotect(void *address, size_t length, int protection);
 STINT_API int pkey_mprotect(void *address, size_t length, int protection, int key);
@@ -323,15 +324,36 @@ static void note(const void *address, int protection)
         sti_readable_no_more();
 }
 
+static _Atomic(sti_protect_fn *) protect_by; /* NULL: nobody */
+
+void sti_protect_by(sti_protect_fn *function)
+{
+    atomic_store_explicit(&protect_by, function, memory_order_relaxed);
+}
+
+STI_CALLER_UNINSTRUMENTED int sti_protect_plainly(void *address, size_t length, int protection, int key)
+{
+    if (key == STI_NO_KEY)
+        return (int)syscall(SYS_mprotect, address, length, protection);
+    return (int)syscall(SYS_pkey_mprotect, address, length, protection, key);
+}
+
+static inline STI_CALLER_UNINSTRUMENTED int protect(void *address, size_t length, int protection, int key,
+                                                    const void *caller)
+{
+    sti_protect_fn *function = atomic_load_explicit(&protect_by, memory_order_relaxed);
+    note(address, protection);
+    return function != NULL ? function(address, length, protection, key, caller)
+                            : sti_protect_plainly(address, length, protection, key);
+}
+
 /* A sanitizer's runtime calls it before it is ready itself. */
 STI_CALLER_UNINSTRUMENTED int mprotect(void *address, size_t length, int protection)
 {
-    note(address, protection);
-    return (int)syscall(SYS_mprotect, address, length, protection);
+    return protect(address, length, protection, STI_NO_KEY, STI_CALLER());
 }
 
 int pkey_mprotect(void *address, size_t length, int protection, int key)
 {
-    note(address, protection);
-    return (int)syscall(SYS_pkey_mprotect, address, length, protection, key);
+    return protect(address, length, protection, key, STI_CALLER());
 }

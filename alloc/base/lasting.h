@@ -46,6 +46,16 @@ bool sti_readable_all(void);
  * the system does not answer such questions. */
 long sti_readable_copy(void *to, uintptr_t from, size_t size);
 
+/* --- mprotect and pkey_mprotect, which are overridden for that: what else is to be done in them. Any thread. --- */
+
+#define STI_NO_KEY (-1) /* mprotect's */
+
+typedef int sti_protect_fn(void *address, size_t length, int protection, int key, const void *caller);
+
+/* From a constructor: it does all that is left, with the next one. */
+void sti_protect_by(sti_protect_fn *function);
+int sti_protect_plainly(void *address, size_t length, int protection, int key);
+
 /* Is it that of a runtime of OpenMP, or of what stint_module_keep has added? Their blocks are the process's.
  * Cold. */
 bool sti_caller_is_kept(const void *caller);

@@ -257,6 +257,8 @@ static const struct {
     { "aligned_alloc", "aligned_alloc", false },
     { "_Znwm", "operator new", false },
     { "_ZdlPv", "operator delete", false },
+    { "mmap", "mmap", false },
+    { "munmap", "munmap", false },
     { "pthread_mutex_lock", "pthread_mutex_lock", true },
     { "pthread_mutex_unlock", "pthread_mutex_unlock", true },
 };

@@ -22,6 +22,7 @@ struct sti_callback;
 struct sti_open_fds;
 struct sti_handle;
 struct sti_heap;
+struct sti_mapped;
 struct sti_share;
 struct sti_nursery;
 struct sti_specific_undo;
@@ -185,6 +186,7 @@ struct sti_scope {
     size_t heap_count;           /* so many, since it was last looked which are empty, */
     size_t sweep_at;             /* and when it will be next */
     struct sti_heap *libc_heaps; /* never destroyed: kept.h */
+    struct sti_mapped *mapped;   /* NULL: it has mapped nothing */
     struct sti_handle *handles;  /* that it has open; with that room's lock, but for whether there are any */
     struct sti_specific_undo *specifics;
     struct sti_thread_state *thread_state; /* NULL: it has changed none */

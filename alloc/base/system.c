@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "module.h"
+#include "thread.h"
 
 /* --- The control group of this process. Any thread.
  *
@@ -384,12 +385,17 @@ static size_t read_any(void)
     size_t bytes = read_kept();
     if (bytes > 0)
         return bytes;
-    if (sti_plain_mutex_trylock(&renewing) != 0)
-        return read_once();
-    bytes = renew();
-    int error = errno;
-    sti_plain_mutex_unlock(&renewing);
-    errno = error;
+    struct sti_thread *counted = sti_thread_counted;
+    sti_thread_counted = NULL; /* what is opened here is no task's */
+    if (sti_plain_mutex_trylock(&renewing) != 0) {
+        bytes = read_once();
+    } else {
+        bytes = renew();
+        int error = errno;
+        sti_plain_mutex_unlock(&renewing);
+        errno = error;
+    }
+    sti_thread_counted = counted;
     return bytes;
 }
 

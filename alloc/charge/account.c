@@ -31,7 +31,7 @@
 #include "alloc/base/scope_state.h"
 #include "alloc/base/sized.h"
 #include "alloc/base/thread.h"
-#include "meter.h"
+#include "record.h"
 
 #define HIGHEST_WEIGHT 10000
 #define DEFAULT_WEIGHT 100

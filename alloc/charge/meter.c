@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The meter: the sample point, and the charge of the library's own records; see meter.h. Calling thread only. */
+ * The meter: the sample point; see meter.h. Calling thread only. */
 #include "meter.h"
 
 #include <errno.h>
@@ -214,12 +214,12 @@ static uint64_t measure_outwards(const struct sti_thread *thread, struct sti_sco
     return until_check;
 }
 
-/* Walk what the scope and those around it hold and set the next check; size bytes more are asked for. They count for
- * the peak too: nobody may look again before they are freed. */
-static struct passed measure(struct sti_thread *thread, size_t size)
+/* Walk what the scope and those around it hold and set the next check; so many bytes more are to be held. They count
+ * for the peak too: nobody may look again before they are freed. */
+static struct passed measure(struct sti_thread *thread, size_t wanted)
 {
-    bool possible = size <= LARGEST_CHARGE;
-    struct measurement all = { .wanted = possible ? sti_backend_block_size(size) : size, .possible = possible };
+    bool possible = wanted <= 2 * LARGEST_CHARGE;
+    struct measurement all = { .wanted = wanted, .possible = possible };
     thread->memory_check = thread->used + measure_outwards(thread, thread->scope, &all);
     const struct sti_share *share = sti_group_member(thread->scope);
     if (share != NULL)
@@ -231,18 +231,18 @@ static struct passed measure(struct sti_thread *thread, size_t size)
 }
 
 /* Blocks that other threads have freed count until they are collected: before a limit is called passed, they are. */
-static struct passed measure_exactly(struct sti_thread *thread, size_t size)
+static struct passed measure_exactly(struct sti_thread *thread, size_t wanted)
 {
-    struct passed passed = measure(thread, size);
+    struct passed passed = measure(thread, wanted);
     if (passed.scope == NULL)
         return passed;
     for (struct sti_scope *scope = thread->scope; scope != NULL; scope = scope->outer)
         sti_heap_measure_exactly(thread, scope);
-    passed = measure(thread, size);
+    passed = measure(thread, wanted);
     for (unsigned round = 0; passed.reason == STINT_REASON_MEMORY_LIMIT && passed.scope->share != NULL &&
                              sti_group_await_others(passed.scope->share, round);
          round++)
-        passed = measure(thread, size);
+        passed = measure(thread, wanted);
     return passed;
 }
 
@@ -265,7 +265,7 @@ static struct sti_scope *draw_grants(struct sti_scope *innermost, uint64_t after
 
 static uint64_t held_beyond_charge(uint64_t charge, size_t size)
 {
-    if (charge <= LARGE || charge > LARGEST_CHARGE)
+    if (charge <= LARGE || charge > LARGEST_CHARGE || size == STI_METER_PAGES)
         return 0;
     size_t held = sti_backend_block_size(size);
     return held > charge ? held - charge : 0;
@@ -407,6 +407,16 @@ static inline void collect(struct sti_thread *thread, struct asked *asked, const
     asked->samples = asked->is_drawn ? sti_sampling_draw(thread, asked->charge) : 0;
 }
 
+/* What it will hold; all that can be asked for, where it cannot be had. */
+static size_t bytes_of(const struct asked *asked)
+{
+    if (asked->is_kept)
+        return 0;
+    if (asked->size == STI_METER_PAGES)
+        return asked->possible ? asked->charge : SIZE_MAX;
+    return asked->size <= LARGEST_CHARGE ? sti_backend_block_size(asked->size) : asked->size;
+}
+
 /* Compare each budget exactly, and trip what passes one. */
 static inline void look_at_budgets(struct sti_thread *thread, const struct asked *asked)
 {
@@ -418,7 +428,7 @@ static inline void look_at_budgets(struct sti_thread *thread, const struct asked
         sti_interrupt_trip(passed, STINT_REASON_ACCOUNT);
     uint64_t beyond = asked->is_kept ? 0 : held_beyond_charge(asked->charge, asked->size);
     if (saturating_add(asked->after, beyond) > thread->memory_check) {
-        struct passed memory = measure_exactly(thread, asked->is_kept ? 0 : asked->size);
+        struct passed memory = measure_exactly(thread, bytes_of(asked));
         if (memory.scope != NULL)
             sti_interrupt_trip(memory.scope, memory.reason);
     }
@@ -474,27 +484,4 @@ bool sti_meter_sample(struct sti_thread *thread, uint64_t charge, size_t size, c
     thread->sampling.samples = allowed ? asked.samples : 0;
     errno = allowed ? saved_errno : ENOMEM;
     return allowed;
-}
-
-/* --- Charging the library's own records. A profile that runs is not told of them: it follows blocks of the
- * program's. */
-
-/* Where only the task's own limit could refuse it, and does not, that is known without a sample point: which would give
- * the scope a heap, that a task which only submits does without. */
-static bool is_free_to_charge(const struct sti_thread *thread, uint64_t after)
-{
-    const struct sti_scope *scope = thread->scope;
-    return scope->outer == NULL && scope->account == NULL && scope->share == NULL && after <= scope->allocation_end &&
-           after <= thread->sampling.next && scope->tripped == STINT_REASON_NONE;
-}
-
-bool sti_record_charge_beyond(struct sti_thread *thread, uint64_t charge, const void *caller)
-{
-    if (is_free_to_charge(thread, thread->used + charge)) {
-        thread->used += charge;
-        return true;
-    }
-    bool charged = sti_meter_sample(thread, charge, 0, caller);
-    thread->sampling.samples = 0;
-    return charged;
 }

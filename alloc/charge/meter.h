@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The meter: what an allocation is charged, and the charge of the library's own records. Calling thread only. */
+ * The meter: what an allocation is charged. Calling thread only. */
 #ifndef STI_ALLOC_CHARGE_METER_H
 #define STI_ALLOC_CHARGE_METER_H
 
@@ -19,6 +19,10 @@
  * realloc is charged like malloc of the new size, unless the new size fits the block and fills at least half of it
  * (then the block stays as it is): nothing. What libc allocates for itself is charged too, and so is a block that the
  * system then has no memory for. A free gives nothing back. */
+
+/* In place of a size: pages of the system's, which hold what they are charged. What malloc makes of such a size is the
+ * same: nothing. */
+#define STI_METER_PAGES SIZE_MAX
 
 /* A sample point of an allocation of size bytes for this caller, to be charged so much. True: it may be made, and has
  * been charged. False: it may not, and errno is ENOMEM. Does not return when an interrupt is delivered by a jump. */
@@ -87,26 +91,12 @@ static inline bool sti_meter_charge(struct sti_thread *thread, uint64_t charge, 
     return sti_meter_charge_fast(thread, charge) || sti_meter_sample(thread, charge, size, caller);
 }
 
-/* --- The library's own records that a task makes: tokens, accounts, futures, and what follows these. They come from
- * the process's heap (process.h), as others may have references to them when the task has ended; but they are charged
- * to the task like the blocks that libc makes for itself, so that no task makes more of them than its allocation limit
- * allows. Calling thread only, at the beginning of a public function: it is a sample point, which may not return. */
-
-/* When that may be a sample point. */
-bool sti_record_charge_beyond(struct sti_thread *thread, uint64_t charge, const void *caller);
-
-/* Charge a record of so many bytes to the innermost scope, if there is one. caller: who called the public function.
- * False: ENOMEM is to be returned. thread: sti_thread_metered. */
-static inline bool sti_record_charge_to(struct sti_thread *thread, size_t size, const void *caller)
+/* Pages that the system is to be asked for, which a profile that runs is not told of: it follows blocks. */
+static inline bool sti_meter_charge_pages(struct sti_thread *thread, uint64_t charge, const void *caller)
 {
-    uint64_t charge = sti_meter_rounded(size);
-    return __builtin_expect(thread == NULL, 1) || __builtin_expect(sti_meter_charge_fast(thread, charge), 1) ||
-           sti_record_charge_beyond(thread, charge, caller);
-}
-
-static inline bool sti_record_charge(size_t size, const void *caller)
-{
-    return sti_record_charge_to(sti_thread_metered, size, caller);
+    bool charged = sti_meter_charge(thread, charge, STI_METER_PAGES, caller);
+    thread->sampling.samples = 0;
+    return charged;
 }
 
 #endif

@@ -11,6 +11,7 @@
 #include "alloc/base/scope_state.h"
 #include "alloc/interrupt/left_frames.h"
 #include "alloc/rollback/heap.h"
+#include "alloc/rollback/mapping.h"
 
 /* --- What the shares of a group charge, against the allocation limit of their task. Thread of the share.
  *
@@ -259,7 +260,7 @@ void sti_group_answer_idle(struct sti_share *share)
     if (!is_asked(share))
         return;
     share->answered = atomic_load_explicit(&share->group->asked, memory_order_relaxed);
-    publish_both(share, sti_heap_list_held(share->heaps));
+    publish_both(share, sti_heap_list_held(share->heaps) + sti_mapped_held(share->mapped));
 }
 
 /* The next sample point measures again, and places the one after. */

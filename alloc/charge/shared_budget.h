@@ -33,7 +33,8 @@ struct sti_share {
     struct sti_share *next;           /* of the group; set once */
     struct sti_share *next_of_thread; /* that the thread keeps */
     struct sti_share *next_of_mail;
-    struct sti_heap *heaps;    /* that stolen subtasks left here; while one runs they are its scope's */
+    struct sti_heap *heaps;    /* that stolen subtasks left here; while one runs they are its scope's; */
+    struct sti_mapped *mapped; /* so with what they have mapped */
     uint64_t used;             /* what the group knows that it has charged */
     size_t held;               /* and held when it was measured last, */
     size_t wanted;             /* with a block that may not have been made yet, */

@@ -10,6 +10,7 @@
 #include <unistd.h>
 #include <unwind.h>
 
+#include "alloc/base/generated.h"
 #include "alloc/base/scope_state.h"
 #include "alloc/base/thread.h"
 #include "boundary.h"
@@ -45,7 +46,8 @@ static _Unwind_Reason_Code look_at_frame(struct _Unwind_Context *context, void *
         way->count++;
     }
     way->parts[way->count - 1].end = frame;
-    return is_reached(way) ? _URC_END_OF_STACK : _URC_NO_REASON;
+    bool goes_on = !is_reached(way) && sti_generated_leads_on(_Unwind_GetIP(context) - 1);
+    return goes_on ? _URC_NO_REASON : _URC_END_OF_STACK;
 }
 
 bool sti_way_find(struct sti_way *way, uintptr_t target)

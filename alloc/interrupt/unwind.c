@@ -10,6 +10,7 @@
 
 #include "alloc/base/caller.h"
 #include "alloc/base/callstack.h"
+#include "alloc/base/generated.h"
 #include "alloc/base/scope_state.h"
 #include "alloc/base/thread.h"
 #include "cxx.h"
@@ -40,7 +41,7 @@ static _Unwind_Reason_Code look_at_frame(struct _Unwind_Context *context, void *
     if (_Unwind_GetCFA(context) > look->scope)
         return _URC_END_OF_STACK;
     look->frames++;
-    look->open = sti_lsda_lets_pass(context);
+    look->open = sti_lsda_lets_pass(context) && sti_generated_leads_on(_Unwind_GetIP(context) - 1);
     return look->open ? _URC_NO_REASON : _URC_END_OF_STACK;
 }
 
@@ -64,7 +65,8 @@ static _Unwind_Reason_Code look_for_handler(struct _Unwind_Context *context, voi
         return _URC_END_OF_STACK;
     enum sti_lsda_answer answer = sti_lsda_answer(context);
     search->ends = answer == STI_LSDA_ENDS;
-    return answer == STI_LSDA_PASSES ? _URC_NO_REASON : _URC_END_OF_STACK;
+    bool goes_on = answer == STI_LSDA_PASSES && sti_generated_leads_on(_Unwind_GetIP(context) - 1);
+    return goes_on ? _URC_NO_REASON : _URC_END_OF_STACK;
 }
 
 bool sti_unwind_throwing_would_end(const struct sti_scope *scope)

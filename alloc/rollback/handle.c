@@ -23,6 +23,7 @@
 #include "alloc/base/thread.h"
 #include "alloc/interrupt/boundary.h"
 #include "heap.h"
+#include "mapping.h"
 #include "nursery.h"
 #include "roots.h"
 
@@ -292,17 +293,19 @@ static bool is_forgotten(const struct sti_heap *heaps, const struct sti_handle *
 static bool look_and_close(struct sti_scope *scope, struct sti_handle *all, const char *task)
 {
     struct sti_heap *young = sti_nursery_list(scope->thread, scope);
-    struct sti_heap *heaps = scope->heaps;
+    struct sti_heap *blocks = scope->heaps;
     if (young != NULL) {
         young->next = scope->heaps;
-        heaps = young;
+        blocks = young;
     }
+    struct sti_heap *heaps = sti_mapped_list(scope->mapped, blocks);
     struct groups groups;
     struct sti_heap *list = make_groups(&groups, all, heaps);
     if (list != NULL)
         sti_roots_pin(list, task);
     bool forgotten = list != NULL && is_forgotten(heaps, all);
-    drop_maps(heaps);
+    drop_maps(blocks);
+    sti_mapped_drop_list(heaps, blocks);
     sti_process_free(young);
     close_all(all, &groups, list == NULL);
     drop_groups(&groups);
@@ -330,6 +333,7 @@ bool sti_handles_rollback(struct sti_scope *scope, const char *task)
 #define WORD_BITS 64
 
 struct sti_open_fds {
+    struct sti_open_fds *own; /* that the task has opened itself; NULL: none */
     size_t words;
     uint64_t open[];
 };
@@ -373,6 +377,21 @@ static struct sti_open_fds *grown(struct sti_open_fds *list, unsigned descriptor
     return larger;
 }
 
+static void add(struct sti_open_fds *list, unsigned descriptor)
+{
+    if (list != NULL)
+        list->open[descriptor / WORD_BITS] |= UINT64_C(1) << descriptor % WORD_BITS;
+}
+
+void sti_open_fds_note_own(struct sti_open_fds *list, int descriptor)
+{
+    if (list->own == NULL)
+        list->own = sti_process_calloc(1, sizeof *list->own);
+    if (list->own != NULL)
+        list->own = grown(list->own, (unsigned)descriptor);
+    add(list->own, (unsigned)descriptor);
+}
+
 /* "." and ".." are none. */
 static bool is_number(const char *name, unsigned *number)
 {
@@ -395,8 +414,7 @@ static struct sti_open_fds *with_entries(struct sti_open_fds *list, const char *
             sti_resident_keeps((int)descriptor))
             continue;
         list = grown(list, descriptor);
-        if (list != NULL)
-            list->open[descriptor / WORD_BITS] |= UINT64_C(1) << descriptor % WORD_BITS;
+        add(list, descriptor);
     }
     return list;
 }
@@ -417,7 +435,7 @@ struct sti_open_fds *sti_open_fds_list(void)
     return NULL;
 }
 
-static void report(unsigned descriptor, const char *task)
+static void report(unsigned descriptor, const char *task, bool is_own)
 {
     pthread_mutex_lock(&audit_lock.mutex);
     stint_fd_report_fn *function = report_function;
@@ -430,7 +448,7 @@ static void report(unsigned descriptor, const char *task)
     snprintf(link, sizeof link, DIRECTORY "/%u", descriptor);
     ssize_t length = readlink(link, target, sizeof target - 1);
     target[length > 0 ? length : 0] = '\0';
-    stint_open_fd public = { .fd = (int)descriptor, .target = target, .task = task };
+    stint_open_fd public = { .fd = (int)descriptor, .target = target, .task = task, .opened_by_task = is_own };
     STI_BOUNDARY_CALLBACK("report", function, &public, argument, NULL);
 }
 
@@ -445,7 +463,7 @@ uint64_t sti_open_fds_left(const struct sti_open_fds *before, const char *task)
     for (unsigned descriptor = 0; descriptor < after->words * WORD_BITS; descriptor++) {
         if (is_listed(after, descriptor) && !is_listed(before, descriptor)) {
             left++;
-            report(descriptor, task);
+            report(descriptor, task, before->own != NULL && is_listed(before->own, descriptor));
         }
     }
     sti_process_free(after);
@@ -454,5 +472,6 @@ uint64_t sti_open_fds_left(const struct sti_open_fds *before, const char *task)
 
 void sti_open_fds_free(struct sti_open_fds *list)
 {
+    sti_process_free(list->own);
     sti_process_free(list);
 }

@@ -89,6 +89,9 @@ struct sti_open_fds;
 /* List those that are open. NULL: they cannot be read, or no memory. */
 struct sti_open_fds *sti_open_fds_list(void);
 
+/* The task has opened this one itself: that is told with it. */
+void sti_open_fds_note_own(struct sti_open_fds *list, int descriptor);
+
 /* How many are open now and not on the list; each is reported under the name of the task. 0 for NULL. Outside of the
  * scope. */
 uint64_t sti_open_fds_left(const struct sti_open_fds *before, const char *task);

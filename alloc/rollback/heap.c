@@ -9,6 +9,7 @@
 #include <stdatomic.h>
 #include <stddef.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "alloc/base/module.h"
 #include "alloc/base/process.h"
@@ -18,6 +19,7 @@
 #include "alloc/interrupt/hold.h"
 #include "free.h"
 #include "kept.h"
+#include "mapping.h"
 #include "nursery.h"
 #include "roots.h"
 
@@ -128,7 +130,7 @@ size_t sti_heap_list_held(const struct sti_heap *list)
 
 static __attribute__((noinline)) size_t held_in_heaps(const struct sti_scope *scope)
 {
-    size_t held = scope->young.held;
+    size_t held = scope->young.held + sti_mapped_held(scope->mapped);
     if (__builtin_expect(scope->libc_heaps != NULL, 0))
         held += sti_libc_heap_held(scope);
     for (const struct sti_heap *heap = scope->heaps; heap != NULL; heap = heap->next) {
@@ -140,7 +142,9 @@ static __attribute__((noinline)) size_t held_in_heaps(const struct sti_scope *sc
 
 size_t sti_heap_held(const struct sti_scope *scope)
 {
-    return scope->libc_heaps == NULL && scope->heaps == NULL ? scope->young.held : held_in_heaps(scope);
+    bool is_simple =
+        ((uintptr_t)scope->libc_heaps | (uintptr_t)scope->heaps | (uintptr_t)scope->mapped) == (uintptr_t)NULL;
+    return is_simple ? scope->young.held : held_in_heaps(scope);
 }
 
 static void keep_warm(struct sti_thread *thread, struct sti_heap *heap)
@@ -238,6 +242,10 @@ static void free_blocks(const struct sti_heap *heap)
 {
     for (size_t i = 0; i < heap->count; i++) {
         void *block = heap->singles[i].block;
+        if (heap->is_mapped) {
+            munmap(block, heap->singles[i].size);
+            continue;
+        }
         if (sti_sampling_may_follow(block))
             sti_sampling_end_rolled_back(block);
         sti_free(block);

@@ -37,6 +37,8 @@ struct sti_heap {
     bool wiped;                    /* when it is destroyed: free.h */
     bool pinned;                   /* whatever roots point to, all of it is kept: roots.h */
     bool is_of_libc;               /* handles: handle.h */
+    bool is_mapped;                /* mappings: mapping.h; */
+    bool is_opaque;                /* there is nothing in them that could point anywhere */
     uint64_t given_up_before;      /* pages that mimalloc had given up when it was taken */
     struct sti_freeing_wait wait;  /* of a deserted one: for those who freed then */
     char task[STI_HEAP_TASK_NAME]; /* that it was rolled back with; in debug mode only */

@@ -150,7 +150,8 @@ enum sti_heap_found sti_heap_map_mark(struct sti_heap *heap, uintptr_t address, 
     set_bit(map->marked, index);
     map->marked_bytes += area->block_size;
     *block = (struct sti_heap_block){ .begin = area->begin + (index - area->first) * area->block_size,
-                                      .size = area->block_size };
+                                      .size = area->block_size,
+                                      .is_mapped = heap->is_mapped };
     return STI_HEAP_NEW;
 }
 

@@ -35,6 +35,7 @@ bool sti_heap_map_make(struct sti_heap *heap);
 struct sti_heap_block {
     uintptr_t begin;
     size_t size;
+    bool is_mapped; /* parts of it may be out of reach */
 };
 
 enum sti_heap_found {

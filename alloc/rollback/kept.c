@@ -134,6 +134,8 @@ static void end_block(uintptr_t block, size_t size, bool is_kept, void *heap)
 {
     if (is_kept)
         watch(block, size);
+    else if (((const struct sti_heap *)heap)->is_mapped)
+        munmap((void *)block, size);
     else
         roll_back_block(heap, (void *)block);
 }

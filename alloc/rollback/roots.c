@@ -121,7 +121,7 @@ static __attribute__((noinline)) void look_at(struct scan *scan, uintptr_t word,
         return;
     if (found == STI_HEAP_UNKNOWN)
         scan->blind = true;
-    if (found == STI_HEAP_NEW && !heap->is_of_libc) /* what libc's point to is libc's */
+    if (found == STI_HEAP_NEW && !heap->is_of_libc && !heap->is_opaque) /* what libc's point to is libc's */
         push(scan, block);
     if (root->module != NULL && scan->hit_count < MAX_HITS)
         scan->hits[scan->hit_count++] = (struct hit){ .root = *root, .heap = heap };
@@ -336,7 +336,10 @@ static void scan_marked(struct scan *scan)
     const struct range range = { .module = NULL };
     while (scan->pending_count > 0) {
         struct sti_heap_block block = scan->pending[--scan->pending_count];
-        scan_range(scan, &range, block.begin, block.begin + block.size);
+        if (!block.is_mapped)
+            scan_range(scan, &range, block.begin, block.begin + block.size);
+        else if (!scan_readable(scan, &range, block.begin, block.begin + block.size))
+            scan->blind = true;
     }
     sti_process_free(scan->pending);
 }

@@ -27,13 +27,16 @@
 #include "alloc/interrupt/signals.h"
 #include "alloc/interrupt/token.h"
 #include "alloc/interrupt/watch.h"
+#include "alloc/rollback/descriptor.h"
 #include "alloc/rollback/free.h"
 #include "alloc/rollback/handle.h"
 #include "alloc/rollback/heap.h"
 #include "alloc/rollback/kept.h"
+#include "alloc/rollback/mapping.h"
 #include "alloc/rollback/nursery.h"
 #include "alloc/rollback/thread_state.h"
 #include "context.h"
+#include "float_modes.h"
 #include "subtask.h"
 
 #define DEFAULT_GRACE ((size_t)1 << 20)
@@ -107,6 +110,7 @@ inline __attribute__((always_inline)) void sti_scope_init(struct sti_scope *scop
     scope->heap_count = 0;
     scope->sweep_at = STI_SCOPE_FIRST_SWEEP;
     scope->libc_heaps = NULL;
+    scope->mapped = NULL;
     scope->handles = NULL;
     scope->specifics = NULL;
     scope->thread_state = NULL;
@@ -198,28 +202,10 @@ static int open_scope(struct sti_thread *thread, struct sti_scope *scope, const 
 
 /* --- The landing: where the interrupts of a scope end. The one place that knows what has to survive a longjmp: what is
  * read after it, and may have been written between, lies in the caller's frame and not in this one's; and the
- * floating-point modes, which have to survive a call, but which longjmp leaves as it finds them: as the interrupted
- * code had set them, or in a signal handler as the system sets them.
+ * floating-point modes (float_modes.h).
  *
  * The landing saves no signal mask (that would cost 130 ns): the one signal handler that an interrupt is delivered from
  * has only its own signal blocked, and the end of its scope lets that through again. */
-
-struct float_modes {
-    uint32_t sse;
-    uint16_t x87;
-};
-
-static inline struct float_modes float_modes_now(void)
-{
-    struct float_modes modes;
-    __asm__ volatile("stmxcsr %0\n\tfnstcw %1" : "=m"(modes.sse), "=m"(modes.x87));
-    return modes;
-}
-
-static inline void float_modes_set(const struct float_modes *modes)
-{
-    __asm__ volatile("ldmxcsr %0\n\tfldcw %1" : : "m"(modes->sse), "m"(modes->x87));
-}
 
 /* Its function has thrown, or has left something open. */
 static __attribute__((noinline)) int fail_task(struct sti_scope *scope, struct sti_landed *landed)
@@ -305,7 +291,7 @@ static inline bool has_left_state(const struct sti_scope *scope)
 {
     const void *handles = __atomic_load_n(&scope->handles, __ATOMIC_RELAXED);
     return __builtin_expect(((uintptr_t)scope->specifics | (uintptr_t)scope->thread_state |
-                             (uintptr_t)scope->libc_heaps | (uintptr_t)handles) != 0,
+                             (uintptr_t)scope->libc_heaps | (uintptr_t)scope->mapped | (uintptr_t)handles) != 0,
                             0);
 }
 
@@ -315,6 +301,7 @@ static __attribute__((noinline)) void commit_state(struct sti_thread *thread, st
     sti_thread_state_commit(scope);
     sti_handles_commit(scope, scope->outer);
     sti_libc_heap_end(thread, scope, scope->outer);
+    sti_mapped_commit(&scope->mapped, scope->outer != NULL ? &scope->outer->mapped : NULL);
 }
 
 static void commit(struct sti_thread *thread, struct sti_scope *scope)
@@ -336,6 +323,8 @@ static __attribute__((noinline)) bool roll_back_state(struct sti_thread *thread,
     sti_thread_state_rollback(scope);
     bool scanned = sti_handles_rollback(scope, task);
     sti_libc_heap_end(thread, scope, NULL);
+    sti_descriptors_rollback(scope->mapped, scope->descriptors);
+    scope->heaps = sti_mapped_take(&scope->mapped, scope->heaps);
     return scanned;
 }
 
@@ -376,6 +365,7 @@ static void close_scope(struct sti_thread *thread, int code, void *value, const 
     bool commits = outcome->status == STINT_OK && !request->options->discard;
 
     size_t held = sti_heap_held(scope);
+    size_t mapped = sti_mapped_held(scope->mapped); /* which the system has back at once */
     if (held > scope->peak)
         scope->peak = held;
     outcome->usage = (stint_usage){
@@ -411,7 +401,7 @@ static void close_scope(struct sti_thread *thread, int code, void *value, const 
     if (scope->outer == NULL)
         sti_global_end_task(thread, request->options->name, scope->below != NULL);
     if (!commits)
-        sti_rolled_back(held);
+        sti_rolled_back(held > mapped ? held - mapped : 0);
     if (scope->account != NULL)
         sti_account_leave(scope->account, scope->charged);
     sti_scope_return(thread, scope);

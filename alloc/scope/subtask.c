@@ -20,9 +20,11 @@
 #include "alloc/interrupt/interrupt.h"
 #include "alloc/interrupt/left_frames.h"
 #include "alloc/interrupt/watch.h"
+#include "alloc/rollback/descriptor.h"
 #include "alloc/rollback/handle.h"
 #include "alloc/rollback/heap.h"
 #include "alloc/rollback/kept.h"
+#include "alloc/rollback/mapping.h"
 #include "alloc/rollback/nursery.h"
 #include "alloc/rollback/thread_state.h"
 #include "scope.h"
@@ -201,7 +203,7 @@ struct sti_share *sti_share_take(struct sti_group *group, struct sti_thread *thr
 static void send(struct sti_share *share)
 {
     struct sti_thread *thread = share->thread;
-    bool is_urgent = share->heaps != NULL;
+    bool is_urgent = share->heaps != NULL || share->mapped != NULL;
     share->next_of_mail = atomic_load_explicit(&thread->mail, memory_order_relaxed);
     while (!atomic_compare_exchange_weak_explicit(&thread->mail, &share->next_of_mail, share, memory_order_release,
                                                   memory_order_relaxed))
@@ -245,8 +247,11 @@ static void carry_out(struct sti_thread *thread, struct sti_share *share)
 {
     take_off(thread, share);
     if (atomic_load_explicit(&share->state, memory_order_relaxed) == COMMITTED) {
+        sti_mapped_commit(&share->mapped, NULL);
         sti_heap_commit(thread, share->heaps);
     } else {
+        sti_descriptors_rollback(share->mapped, NULL);
+        share->heaps = sti_mapped_take(&share->mapped, share->heaps);
         sti_heap_rollback(thread, share->heaps, share->task, false);
         if (sti_group_tripped(share->group) == STINT_REASON_GLOBAL_MEMORY_LIMIT)
             sti_process_collect();
@@ -291,7 +296,7 @@ bool sti_subtask_undecided(void)
 {
     const struct sti_thread *thread = sti_thread_own();
     const struct sti_share *share = thread != NULL ? thread->shares : NULL;
-    while (share != NULL && share->heaps == NULL)
+    while (share != NULL && share->heaps == NULL && share->mapped == NULL)
         share = share->next_of_thread;
     return share != NULL;
 }
@@ -300,11 +305,13 @@ bool sti_subtask_undecided(void)
 static bool abandon(struct sti_thread *thread, struct sti_share *share)
 {
     struct sti_heap *heaps = share->heaps;
-    share->held = sti_heap_list_held(heaps);
+    struct sti_mapped *mapped = share->mapped;
+    share->held = sti_heap_list_held(heaps) + sti_mapped_held(mapped);
     int open = OPEN;
     if (!atomic_compare_exchange_strong_explicit(&share->state, &open, ABANDONED, memory_order_acq_rel,
                                                  memory_order_relaxed))
         return false;
+    sti_mapped_commit(&mapped, NULL);
     sti_heap_commit(thread, heaps);
     return true;
 }
@@ -376,6 +383,9 @@ static void begin_outermost(struct sti_thread *thread, struct sti_scope *scope)
     scope->heaps = share->heaps;
     scope->heap = share->heaps;
     share->heaps = NULL;
+    scope->mapped = share->mapped;
+    share->mapped = NULL;
+    sti_mapped_set_thread(scope->mapped, thread);
     sti_meter_begin(thread, &scope->request->options->budget);
     sti_group_begin(share, scope);
     if (sti_scope_has_limit_of_time(scope))
@@ -391,6 +401,7 @@ static void end_inside(struct sti_thread *thread, struct sti_scope *scope)
     sti_thread_state_commit(scope);
     sti_handles_commit(scope, outer);
     sti_libc_heap_end(thread, scope, outer);
+    sti_mapped_commit(&scope->mapped, &outer->mapped);
     while (scope->heaps != NULL) {
         struct sti_heap *heap = scope->heaps;
         scope->heaps = heap->next;
@@ -417,6 +428,8 @@ static void end_outermost(struct sti_thread *thread, struct sti_scope *scope)
     atomic_fetch_add_explicit(&share->group->samples, scope->samples, memory_order_relaxed);
     atomic_fetch_add_explicit(&share->group->deferred, scope->deferred, memory_order_relaxed);
     share->heaps = scope->heaps;
+    share->mapped = scope->mapped;
+    sti_mapped_set_thread(share->mapped, NULL);
     share->runs = false;
 }
 

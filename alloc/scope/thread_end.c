@@ -10,6 +10,7 @@
 #include "alloc/charge/shared_budget.h"
 #include "alloc/rollback/handle.h"
 #include "alloc/rollback/heap.h"
+#include "alloc/rollback/mapping.h"
 #include "alloc/rollback/thread_state.h"
 #include "subtask.h"
 
@@ -23,6 +24,7 @@ static void end_thread(void *record)
         return;
     sti_share_end_thread(thread);
     sti_handles_end_thread(thread);
+    sti_mapped_end_thread(thread);
     sti_heap_end_thread(thread);
     sti_sampling_end_thread(&thread->sampling);
     sti_thread_hand_on(thread);

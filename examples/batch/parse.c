@@ -65,6 +65,7 @@ stint_options parse_options(parse_kind kind)
     stint_options options = STINT_OPTIONS_INIT;
     options.on_interrupt = kinds[kind].on_interrupt;
     options.preemptible = kinds[kind].preemptible;
+    options.owns_descriptors = true;
     return options;
 }
 

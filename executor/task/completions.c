@@ -25,7 +25,8 @@
 
 #include "alloc/base/module.h"
 #include "alloc/base/process.h"
-#include "alloc/charge/meter.h"
+#include "alloc/charge/record.h"
+#include "alloc/rollback/descriptor.h"
 #include "completions.h"
 #include "continuation.h"
 
@@ -174,6 +175,7 @@ int stint_completions_create(stint_completions **queue)
     if (created == NULL)
         return ENOMEM;
     created->descriptor = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    sti_descriptor_forget(created->descriptor); /* the queue's, not the task's that makes it */
     if (created->descriptor < 0) {
         int error = errno;
         sti_process_free(created);

@@ -8,7 +8,7 @@
 
 #include "alloc/base/clock.h"
 #include "alloc/base/module.h"
-#include "alloc/charge/meter.h"
+#include "alloc/charge/record.h"
 #include "alloc/interrupt/hook.h"
 #include "alloc/scope/scope.h"
 #include "completions.h"

@@ -1,13 +1,25 @@
 /* SPDX-License-Identifier: MIT
  *
- * The audit of descriptors. A rollback takes memory back, and no descriptor: what a task opened and no guard closed
- * stays open. A task with options.audit_fds is asked: the open descriptors are listed before it starts and, if it is
- * rolled back, after its guards have run; those that are new are counted in usage.open_fds and reported. They are not
- * closed, as by then nothing tells whose they are. Meant for tests, and for finding leaks.
+ * Descriptors that a task opens. A rollback takes memory back, and libc's streams and other handles; a descriptor stays
+ * open unless somebody says whose it is.
  *
- * Descriptors are told apart by their numbers, and belong to the whole process. So one that another thread opened
- * meanwhile is counted too, and one that the task put in the place of one it closed is not. Each listing costs about 5
- * microseconds and 1 more for every 10 open descriptors. Where /proc cannot be read nothing is counted. */
+ * A task with options.owns_descriptors owns what it opens: what it has not closed when it is rolled back is closed
+ * then, after its guards and its streams; nothing half written is written out. What it leaves open when it ends Ok is
+ * its caller's. Remembered are those of open, openat, creat and mkstemp, socket, socketpair and accept, dup and
+ * F_DUPFD, pipe, eventfd, epoll_create, timerfd_create, signalfd, memfd_create and inotify_init, in all their forms,
+ * that the task's threads call, be it in a library; none of another task's or thread's is ever touched. Not remembered:
+ * what is opened between stint_keep_begin and stint_keep_end, what dup2 puts in the place of a descriptor that was
+ * there before the task, and what libc opens for itself (its streams are closed as streams). Scopes inside such a task
+ * own theirs as part of it. A library that opens a descriptor once for the process and remembers its number must do so
+ * before the first such task, in a keep region, or hand it out by stint_descriptor_keep. The overrides are this
+ * library's (stint_malloc_is_overridden).
+ *
+ * The audit, for tests and for finding leaks. A task with options.audit_fds is asked: the open descriptors are listed
+ * before it starts and, if it is rolled back, when that is done; those that are new are counted in usage.open_fds and
+ * reported, and whether the task has opened them itself, so that owns_descriptors would close them. They are told apart
+ * by their numbers, and belong to the whole process. So one that another thread opened meanwhile is counted too, and
+ * one that the task put in the place of one it closed is not. Each listing costs about 5 microseconds and 1 more for
+ * every 10 open descriptors. Where /proc cannot be read nothing is counted. */
 #ifndef STINT_FD_H
 #define STINT_FD_H
 
@@ -18,8 +30,9 @@ STINT_BEGIN_DECLS
 /* A descriptor that was left open. The strings are valid during the call only. */
 typedef struct stint_open_fd {
     int fd;
-    const char *target; /* what it refers to, as /proc has it: a path, "socket:[7]"; "" when it was closed meanwhile */
-    const char *task;   /* stint_options.name of the task; may be NULL */
+    const char *target;  /* what it refers to, as /proc has it: a path, "socket:[7]"; "" when it was closed meanwhile */
+    const char *task;    /* stint_options.name of the task; may be NULL */
+    bool opened_by_task; /* it is one that options.owns_descriptors would have closed */
 } stint_open_fd;
 
 /* Told of one descriptor that an audited task left open; see stint_fds_set_report. */
@@ -29,6 +42,12 @@ typedef void stint_fd_report_fn(const stint_open_fd *open, void *arg);
  * outside its scope; it may allocate and close the descriptor, and may not run a scope. NULL: nothing is reported.
  * There is one for the whole process. Any thread. */
 STINT_API void stint_fds_set_report(stint_fd_report_fn *report, void *arg);
+
+/* Hand a descriptor out: the task that opened it does not own it any more, and its rollback leaves it open. For one
+ * that somebody outside of the task uses from now on.
+ *
+ * 0; ENOENT: no running task owns it; EINVAL: it is negative. Any thread. */
+STINT_API int stint_descriptor_keep(int fd);
 
 STINT_END_DECLS
 

@@ -16,8 +16,9 @@ STINT_BEGIN_DECLS
 typedef struct stint_link_report {
     size_t size; /* sizeof(stint_link_report) */
 
-    bool metered; /* the malloc, free, operator new and delete that the program uses are this library's */
-    bool locked;  /* and so is its pthread_mutex_lock: what a task locks is seen */
+    /* The malloc, free, operator new and delete, mmap and munmap that the program uses are this library's. */
+    bool metered;
+    bool locked; /* and so is its pthread_mutex_lock: what a task locks is seen */
 
     /* The first function that is another's, as in "malloc" or "operator new"; NULL: none is, or this library was built
      * to replace none (stint_malloc_is_overridden). */

@@ -281,6 +281,11 @@ class Options
         options_.preemptible = on;
         return *this;
     }
+    Options &owns_descriptors(bool on = true) noexcept
+    {
+        options_.owns_descriptors = on;
+        return *this;
+    }
     Options &audit_fds(bool on = true) noexcept
     {
         options_.audit_fds = on;

@@ -13,7 +13,8 @@
  * What is kept is the process's from then on, and stays until it is freed: a library that takes it from its list gives
  * it to the next caller, which may be another task, and then it is in use although no root leads to it.
  * stint_roots_kept_bytes tells how much there is. The remedy for what is reported is to let the library make that state
- * outside of tasks, or between stint_keep_begin and stint_keep_end. Pointers in other heaps' blocks are not looked for,
+ * outside of tasks, or between stint_keep_begin and stint_keep_end. Pages that a task has mapped are treated like its
+ * blocks, each mapping as one. Pointers in other heaps' blocks are not looked for,
  * nor pointers that are made of offsets. */
 #ifndef STINT_ROOTS_H
 #define STINT_ROOTS_H

@@ -30,8 +30,9 @@ typedef struct stint_budget {
     /* Bytes the task may allocate in all; a free gives nothing back. docs/metering.md says how each call is charged. */
     size_t allocation;
 
-    /* Bytes the task may hold at once, as blocks of its heap and of libc's for it; passed by at most max(64 KiB,
-     * limit/128). For a task whose subtasks run on several threads see docs/design.md, of both limits. */
+    /* Bytes the task may hold at once, as blocks of its heap and of libc's for it, and as pages that it has mapped;
+     * passed by at most max(64 KiB, limit/128). For a task whose subtasks run on several threads see docs/design.md, of
+     * both limits. */
     size_t memory;
 
     /* Nanoseconds that it may take, from the submission or from the call of stint_run. Checked in stint_checkpoint and
@@ -103,6 +104,9 @@ typedef struct stint_options {
 
     /* Count and report the descriptors that it leaves open when it is rolled back (fd.h). */
     bool audit_fds;
+
+    /* Close those that it opened itself and did not close when it is rolled back (fd.h). */
+    bool owns_descriptors;
 
     /* For stint_submit and its like; stint_run ignores it. */
     stint_priority priority;

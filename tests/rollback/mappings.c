@@ -1,0 +1,599 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What a task maps counts for its limits, is unmapped when the task is rolled back, and stays when it is committed. */
+#include "support.h"
+
+#include <stdatomic.h>
+#include <sys/mman.h>
+
+#define PAGE ((size_t)4096)
+
+/* --- Tasks --- */
+
+/* What a task is to do, and has done; on the test's stack, which is no root. */
+struct work {
+    size_t size;
+    int error; /* that it ends with */
+    char *made;
+    char *more;
+    int seen; /* an errno value, */
+    stint_budget left;
+    void *cell; /* where it may be told of what it made; NULL: nowhere */
+};
+
+static void *map(size_t size, int protection, int flags)
+{
+    return mmap(NULL, size, protection, flags, -1, 0);
+}
+
+static char *map_memory(size_t size)
+{
+    return map(size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS);
+}
+
+static bool is_there(const void *address, size_t size)
+{
+    return msync((void *)(uintptr_t)address, size, MS_ASYNC) == 0;
+}
+
+/* Not one page. */
+static bool is_gone(const void *address, size_t size)
+{
+    for (size_t at = 0; at < size; at += PAGE) {
+        if (is_there((const char *)address + at, PAGE))
+            return false;
+    }
+    return true;
+}
+
+static int mappings_of_the_process(void)
+{
+    int count = 0;
+    int c;
+    FILE *maps = fopen("/proc/self/maps", "r");
+    while (maps != NULL && (c = fgetc(maps)) != EOF)
+        count += c == '\n';
+    fclose(maps);
+    return count;
+}
+
+static int map_some(void *arg, void **value)
+{
+    struct work *work = arg;
+    (void)value;
+    work->made = map_memory(work->size);
+    if (work->made == MAP_FAILED) {
+        work->seen = errno;
+        return 0;
+    }
+    memset(work->made, 1, work->size);
+    stint_usage_now(NULL, &work->left);
+    return work->error;
+}
+
+static stint_outcome run_limited(stint_fn *fn, struct work *work, size_t allocation, size_t memory,
+                                 stint_on_interrupt mode)
+{
+    stint_options options = STINT_OPTIONS_INIT;
+    options.budget.allocation = allocation;
+    options.budget.memory = memory;
+    options.on_interrupt = mode;
+    return run_task(fn, work, &options);
+}
+
+static stint_outcome run(stint_fn *fn, struct work *work)
+{
+    return run_limited(fn, work, 0, 64 * MIB, STINT_JUMP);
+}
+
+/* --- Limits --- */
+
+TEST(a_gibibyte_is_refused_under_a_limit_of_64_mebibytes)
+{
+    for (int mode = STINT_JUMP; mode <= STINT_UNWIND; mode++) {
+        struct work work = { .size = GIB };
+        stint_outcome outcome = run_limited(map_some, &work, 0, 64 * MIB, (stint_on_interrupt)mode);
+        assert_outcome(outcome, STINT_ERROR, STINT_REASON_MEMORY_LIMIT, ENOMEM);
+        assert_int_equal(work.seen, mode == STINT_FAIL ? ENOMEM : 0);
+        work = (struct work){ .size = GIB };
+        outcome = run_limited(map_some, &work, 64 * MIB, 0, (stint_on_interrupt)mode);
+        assert_outcome(outcome, STINT_ERROR, STINT_REASON_ALLOCATION_LIMIT, ENOMEM);
+        assert_int_equal(work.seen, mode == STINT_FAIL ? ENOMEM : 0);
+    }
+}
+
+TEST(both_limits_are_exact_to_the_page)
+{
+    struct work work = { .size = 10 * MIB };
+    stint_outcome outcome = run_limited(map_some, &work, 10 * MIB, 10 * MIB, STINT_JUMP);
+    assert_ok(outcome);
+    assert_int_equal(outcome.usage.allocated, 10 * MIB);
+    assert_int_equal(outcome.usage.peak, 10 * MIB);
+    assert_int_equal(outcome.usage.committed, 10 * MIB);
+    munmap(work.made, work.size);
+    outcome = run_limited(map_some, &work, 0, 10 * MIB - 1, STINT_JUMP);
+    assert_int_equal(outcome.reason, STINT_REASON_MEMORY_LIMIT);
+    outcome = run_limited(map_some, &work, 10 * MIB - 1, 0, STINT_JUMP);
+    assert_int_equal(outcome.reason, STINT_REASON_ALLOCATION_LIMIT);
+}
+
+static int map_for_ever(void *arg, void **value)
+{
+    struct work *work = arg;
+    (void)value;
+    for (;;) {
+        char *made = map_memory(work->size);
+        if (made == MAP_FAILED)
+            return errno;
+        made[0] = 1;
+        work->made = made;
+    }
+}
+
+TEST(many_small_ones_come_to_the_limit_and_none_is_left)
+{
+    struct work work = { .size = 2 * PAGE };
+    int before = mappings_of_the_process();
+    for (int i = 0; i < 20; i++) {
+        stint_outcome outcome = run_limited(map_for_ever, &work, 0, 4 * MIB, i % 2 == 0 ? STINT_JUMP : STINT_FAIL);
+        assert_int_equal(outcome.reason, STINT_REASON_MEMORY_LIMIT);
+        assert_in_range(outcome.usage.peak, 4 * MIB - 2 * PAGE, 4 * MIB + 64 * KIB);
+        assert_true(is_gone(work.made, work.size));
+    }
+    assert_in_range(mappings_of_the_process(), before - 2, before + 8);
+}
+
+static int map_and_unmap(void *arg, void **value)
+{
+    struct work *work = arg;
+    (void)value;
+    for (int i = 0; i < 1000; i++) {
+        char *made = map_memory(work->size);
+        if (made == MAP_FAILED || munmap(made, work->size) != 0)
+            return errno;
+    }
+    return 0;
+}
+
+TEST(what_is_unmapped_does_not_count_for_the_memory_limit)
+{
+    struct work work = { .size = MIB };
+    assert_ok(run_limited(map_and_unmap, &work, 0, 2 * MIB, STINT_JUMP));
+    stint_outcome outcome = run_limited(map_and_unmap, &work, 100 * MIB, 2 * MIB, STINT_JUMP);
+    assert_int_equal(outcome.reason, STINT_REASON_ALLOCATION_LIMIT);
+}
+
+static void *unmap_elsewhere(void *arg)
+{
+    const struct work *work = arg;
+    return munmap(work->made, work->size) == 0 ? arg : NULL;
+}
+
+static int have_another_unmap(void *arg, void **value)
+{
+    struct work *work = arg;
+    pthread_t thread;
+    void *done;
+    (void)value;
+    for (int i = 0; i < 20; i++) {
+        work->made = map_memory(work->size);
+        if (work->made == MAP_FAILED || pthread_create(&thread, NULL, unmap_elsewhere, work) != 0)
+            return errno;
+        pthread_join(thread, &done);
+        if (done == NULL)
+            return EIO;
+    }
+    stint_usage_now(NULL, &work->left);
+    return 0;
+}
+
+TEST(nor_does_what_another_thread_has_unmapped)
+{
+    struct work work = { .size = MIB };
+    stint_outcome outcome = run_limited(have_another_unmap, &work, 0, 2 * MIB, STINT_JUMP);
+    assert_ok(outcome);
+    assert_in_range(work.left.memory, 2 * MIB - 64 * KIB, 2 * MIB);
+}
+
+TEST(an_account_is_charged)
+{
+    stint_account *account;
+    stint_account_limits limits = STINT_ACCOUNT_LIMITS_INIT;
+    limits.memory = 8 * MIB;
+    assert_int_equal(stint_account_create(NULL, &limits, &account), 0);
+    stint_options options = STINT_OPTIONS_INIT;
+    options.account = account;
+    struct work work = { .size = 16 * MIB };
+    stint_outcome outcome = run_task(map_some, &work, &options);
+    assert_outcome(outcome, STINT_ERROR, STINT_REASON_ACCOUNT, EDQUOT);
+    work = (struct work){ .size = 4 * MIB, .error = EIO };
+    assert_int_equal(run_task(map_some, &work, &options).reason, STINT_REASON_FAILED);
+    assert_true(is_gone(work.made, work.size));
+    stint_account_release(account);
+}
+
+/* --- What becomes of them --- */
+
+TEST(an_error_unmaps_and_ok_does_not)
+{
+    struct work work = { .size = MIB, .error = EIO };
+    assert_int_equal(run(map_some, &work).reason, STINT_REASON_FAILED);
+    assert_true(is_gone(work.made, work.size));
+    work.error = 0;
+    assert_ok(run(map_some, &work));
+    assert_true(is_there(work.made, work.size));
+    assert_int_equal(work.made[work.size - 1], 1);
+    assert_int_equal(munmap(work.made, work.size), 0);
+}
+
+/* Its own, and that of a scope inside it. */
+static int map_in_both(void *arg, void **value)
+{
+    struct work *work = arg;
+    struct work inner = { .size = work->size, .error = work->seen };
+    stint_outcome outcome;
+    (void)value;
+    work->made = map_memory(work->size);
+    stint_run(map_some, &inner, NULL, &outcome);
+    work->more = inner.made;
+    stint_usage_now(NULL, &work->left);
+    return work->error;
+}
+
+TEST(an_inner_scope_that_ends_ok_leaves_its_own_to_the_outer_one)
+{
+    struct work work = { .size = MIB, .error = EIO };
+    assert_int_equal(run(map_in_both, &work).reason, STINT_REASON_FAILED);
+    assert_int_equal(work.left.memory, 62 * MIB);
+    assert_true(is_gone(work.made, work.size));
+    assert_true(is_gone(work.more, work.size));
+    work.error = 0;
+    assert_ok(run(map_in_both, &work));
+    assert_true(is_there(work.made, work.size) && is_there(work.more, work.size));
+    munmap(work.made, work.size);
+    munmap(work.more, work.size);
+    work.seen = EIO; /* the inner one's */
+    assert_ok(run(map_in_both, &work));
+    assert_int_equal(work.left.memory, 63 * MIB);
+    assert_true(is_there(work.made, work.size));
+    assert_true(is_gone(work.more, work.size));
+    munmap(work.made, work.size);
+}
+
+static int map_kept(void *arg, void **value)
+{
+    struct work *work = arg;
+    (void)value;
+    stint_keep_begin();
+    work->made = map_memory(work->size);
+    stint_keep_end();
+    stint_usage_now(NULL, &work->left);
+    return EIO;
+}
+
+TEST(what_is_mapped_to_be_kept_is_the_process_s)
+{
+    struct work work = { .size = MIB };
+    stint_outcome outcome = run(map_kept, &work);
+    assert_int_equal(outcome.usage.allocated, MIB);
+    assert_int_equal(work.left.memory, 64 * MIB);
+    assert_true(is_there(work.made, work.size));
+    munmap(work.made, work.size);
+}
+
+static int map_masked(void *arg, void **value)
+{
+    struct work *work = arg;
+    (void)value;
+    stint_mask();
+    work->made = map_memory(work->size);
+    work->more = map_memory(work->size);
+    work->seen = errno;
+    stint_unmask();
+    return 0;
+}
+
+TEST(a_mapping_under_a_mask_draws_on_the_grace)
+{
+    stint_options options = STINT_OPTIONS_INIT;
+    options.budget.memory = MIB;
+    options.grace = 3 * MIB;
+    struct work work = { .size = 2 * MIB };
+    stint_outcome outcome = run_task(map_masked, &work, &options);
+    assert_outcome(outcome, STINT_ERROR, STINT_REASON_MEMORY_LIMIT, ENOMEM);
+    assert_ptr_not_equal(work.made, MAP_FAILED);
+    assert_ptr_equal(work.more, MAP_FAILED);
+    assert_int_equal(work.seen, ENOMEM);
+    assert_true(is_gone(work.made, work.size));
+}
+
+static _Atomic(char *) static_cell;
+
+/* In a variable; a pointer to a block of the heap is in the pages, and one to other pages in that. */
+static int map_and_tell(void *arg, void **value)
+{
+    struct work *work = arg;
+    (void)value;
+    char *forgotten = map_memory(work->size);
+    work->made = map_memory(work->size);
+    work->more = map_memory(work->size);
+    char **block = malloc(sizeof *block);
+    *block = work->more;
+    *(char ***)(void *)(work->made + 8 * PAGE) = block;
+    if (work->cell != NULL)
+        atomic_store((_Atomic(char *) *)work->cell, work->made);
+    work->cell = forgotten;
+    return EIO;
+}
+
+TEST(what_a_variable_leads_to_is_kept)
+{
+    struct work work = { .size = MIB, .cell = &static_cell };
+    size_t kept_before = stint_roots_kept_bytes();
+    stint_outcome outcome = run(map_and_tell, &work);
+    assert_in_range(outcome.usage.kept, 2 * MIB + 8, 2 * MIB + 64);
+    assert_in_range(stint_roots_kept_bytes(), kept_before + 2 * MIB + 8, kept_before + 2 * MIB + 64);
+    assert_true(is_there(work.made, work.size) && is_there(work.more, work.size));
+    assert_true(is_gone(work.cell, work.size));
+    assert_ptr_equal(**(char ***)(void *)(work.made + 8 * PAGE), work.more);
+    static_cell = NULL;
+    free(*(char ***)(void *)(work.made + 8 * PAGE));
+    munmap(work.made, work.size);
+    munmap(work.more, work.size);
+    assert_int_equal(stint_roots_kept_bytes(), kept_before);
+    work.cell = NULL;
+    assert_int_equal(run(map_and_tell, &work).usage.kept, 0);
+    assert_true(is_gone(work.made, work.size) && is_gone(work.more, work.size));
+}
+
+/* --- Parts --- */
+
+static int unmap_parts(void *arg, void **value)
+{
+    struct work *work = arg;
+    (void)value;
+    work->made = map_memory(8 * MIB);
+    munmap(work->made + MIB, MIB);                             /* in the middle */
+    munmap(work->made, MIB / 2);                               /* at the front */
+    munmap(work->made + 7 * MIB, MIB);                         /* at the end */
+    work->seen = munmap(work->made + 1, MIB) != 0 ? errno : 0; /* nowhere */
+    stint_usage_now(NULL, &work->left);
+    return work->error;
+}
+
+TEST(parts_that_are_unmapped_do_not_count)
+{
+    struct work work = { .error = EIO };
+    run(unmap_parts, &work);
+    assert_int_equal(work.left.memory, 64 * MIB - 8 * MIB + 5 * MIB / 2);
+    assert_int_equal(work.seen, EINVAL);
+    assert_true(is_gone(work.made, 8 * MIB));
+}
+
+static int move_about(void *arg, void **value)
+{
+    struct work *work = arg;
+    (void)value;
+    work->made = map_memory(MIB);
+    work->made = mremap(work->made, MIB, 4 * MIB, MREMAP_MAYMOVE);
+    memset(work->made, 1, 4 * MIB);
+    char *place = map(8 * MIB, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS);
+    work->more = mremap(work->made, 4 * MIB, 5 * MIB, MREMAP_MAYMOVE | MREMAP_FIXED, place);
+    work->more = mremap(work->more, 5 * MIB, 3 * MIB, 0);
+    stint_usage_now(NULL, &work->left);
+    work->seen = mremap(work->more, 3 * MIB, GIB, MREMAP_MAYMOVE) == MAP_FAILED ? errno : 0;
+    return work->error;
+}
+
+TEST(what_is_moved_and_grown_and_shrunk_counts_as_it_is)
+{
+    struct work work = { .error = EIO };
+    stint_outcome outcome = run_limited(move_about, &work, 0, 64 * MIB, STINT_FAIL);
+    assert_int_equal(outcome.reason, STINT_REASON_MEMORY_LIMIT);
+    assert_int_equal(work.seen, ENOMEM);
+    assert_int_equal(work.left.memory, 61 * MIB);
+    assert_true(is_gone(work.made, 4 * MIB));
+    assert_true(is_gone(work.more, 8 * MIB)); /* what had been reserved there, too */
+    work = (struct work){ .error = EIO };
+    outcome = run(move_about, &work);
+    assert_int_equal(outcome.reason, STINT_REASON_MEMORY_LIMIT);
+    assert_true(is_gone(work.more, 8 * MIB));
+}
+
+#ifdef MREMAP_DONTUNMAP
+static int leave_the_old_place(void *arg, void **value)
+{
+    struct work *work = arg;
+    (void)value;
+    work->made = map_memory(MIB);
+    work->more = mremap(work->made, MIB, MIB, MREMAP_MAYMOVE | MREMAP_DONTUNMAP, NULL);
+    stint_usage_now(NULL, &work->left);
+    return EIO;
+}
+
+TEST(a_move_that_leaves_the_old_place_counts_twice)
+{
+    struct work work = { .size = MIB };
+    run(leave_the_old_place, &work);
+    if (work.more == MAP_FAILED)
+        skip(); /* the kernel has it from 5.7 on */
+    assert_int_equal(work.left.memory, 62 * MIB);
+    assert_true(is_gone(work.made, MIB) && is_gone(work.more, MIB));
+}
+#endif
+
+/* --- What counts --- */
+
+static int reserve(void *arg, void **value)
+{
+    struct work *work = arg;
+    (void)value;
+    work->made = map(GIB, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE);
+    if (work->made == MAP_FAILED)
+        return errno;
+    for (size_t i = 0; i < 4; i++) {
+        if (mprotect(work->made + i * 10 * MIB, 4 * MIB, PROT_READ | PROT_WRITE) != 0)
+            return errno;
+        memset(work->made + i * 10 * MIB, 1, 4 * MIB);
+    }
+    mprotect(work->made, 4 * MIB, PROT_READ); /* still there */
+    mprotect(work->made, 4 * MIB, PROT_READ | PROT_WRITE);
+    stint_usage_now(NULL, &work->left);
+    work->seen = mprotect(work->made, 100 * MIB, PROT_READ | PROT_WRITE) != 0 ? errno : 0;
+    return work->error;
+}
+
+TEST(a_reservation_counts_where_it_is_made_writable)
+{
+    struct work work = { .error = EIO };
+    stint_outcome outcome = run_limited(reserve, &work, 0, 64 * MIB, STINT_FAIL);
+    assert_outcome(outcome, STINT_ERROR, STINT_REASON_MEMORY_LIMIT, ENOMEM);
+    assert_int_equal(work.seen, ENOMEM);
+    assert_int_equal(work.left.memory, 48 * MIB);
+    assert_in_range(outcome.usage.allocated, 16 * MIB, 16 * MIB + KIB);
+    assert_true(is_gone(work.made, 100 * MIB));
+    outcome = run(reserve, &work);
+    assert_int_equal(outcome.reason, STINT_REASON_MEMORY_LIMIT);
+    assert_true(is_gone(work.made, 100 * MIB));
+}
+
+static int map_files(void *arg, void **value)
+{
+    struct work *work = arg;
+    (void)value;
+    int file = open("/proc/self/exe", O_RDONLY);
+    work->made = mmap(NULL, 64 * KIB, PROT_READ, MAP_PRIVATE, file, 0);
+    work->more = mmap(NULL, 64 * KIB, PROT_READ, MAP_SHARED, file, 0);
+    char *written = mmap(NULL, 64 * KIB, PROT_READ | PROT_WRITE, MAP_PRIVATE, file, 0);
+    work->cell = written;
+    close(file);
+    stint_usage_now(NULL, &work->left);
+    return EIO;
+}
+
+TEST(files_count_where_their_pages_are_private_and_writable)
+{
+    struct work work = { .size = 0 };
+    run(map_files, &work);
+    assert_int_equal(work.left.memory, 64 * MIB - 64 * KIB);
+    assert_true(is_gone(work.made, 64 * KIB) && is_gone(work.more, 64 * KIB) && is_gone(work.cell, 64 * KIB));
+}
+
+static int map_shared(void *arg, void **value)
+{
+    struct work *work = arg;
+    (void)value;
+    work->made = map(work->size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS);
+    work->more = mremap(work->made, 0, work->size, MREMAP_MAYMOVE); /* the same pages once more */
+    stint_usage_now(NULL, &work->left);
+    return EIO;
+}
+
+TEST(shared_memory_counts_once)
+{
+    struct work work = { .size = MIB };
+    run(map_shared, &work);
+    assert_ptr_not_equal(work.more, MAP_FAILED);
+    assert_int_equal(work.left.memory, 63 * MIB);
+    assert_true(is_gone(work.made, work.size) && is_gone(work.more, work.size));
+    work = (struct work){ .size = GIB };
+    assert_int_equal(run(map_shared, &work).reason, STINT_REASON_MEMORY_LIMIT);
+}
+
+/* --- In a given place --- */
+
+static int map_over(void *arg, void **value)
+{
+    struct work *work = arg;
+    const int fixed = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED;
+    (void)value;
+    work->made = map(8 * MIB, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS);
+    if (mmap(work->made + MIB, MIB, PROT_READ | PROT_WRITE, fixed, -1, 0) != work->made + MIB ||
+        mmap(work->made + 3 * MIB, MIB, PROT_READ | PROT_WRITE, fixed, -1, 0) != work->made + 3 * MIB ||
+        mmap(work->made + MIB, MIB / 2, PROT_NONE, fixed, -1, 0) != work->made + MIB)
+        return errno;
+    /* In a reservation of the process's. */
+    if (mmap(work->more, MIB, PROT_READ | PROT_WRITE, fixed, -1, 0) != work->more)
+        return errno;
+    stint_usage_now(NULL, &work->left);
+    return EIO;
+}
+
+TEST(a_place_in_a_reservation_is_whose_that_was)
+{
+    struct work work = { .more = map(2 * MIB, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS) };
+    run(map_over, &work);
+    assert_int_equal(work.left.memory, 64 * MIB - 3 * MIB / 2);
+    assert_true(is_gone(work.made, 8 * MIB));
+    assert_true(is_there(work.more, 2 * MIB));
+    work.more[0] = 1;
+    munmap(work.more, 2 * MIB);
+}
+
+static int map_in_a_free_place(void *arg, void **value)
+{
+    struct work *work = arg;
+    (void)value;
+    work->made = mmap(work->more, MIB, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+    return EIO;
+}
+
+TEST(a_free_place_is_the_task_s)
+{
+    struct work work = { .more = map_memory(MIB) };
+    munmap(work.more, MIB);
+    run(map_in_a_free_place, &work);
+    assert_ptr_equal(work.made, work.more);
+    assert_true(is_gone(work.made, MIB));
+}
+
+/* --- fork(2), and threads that end --- */
+
+static int fork_with_one(void *arg, void **value)
+{
+    struct work *work = arg;
+    (void)value;
+    work->made = map_memory(work->size);
+    pid_t child = fork();
+    if (child == 0) {
+        char *more = map_memory(work->size);
+        bool is_well = munmap(work->made, work->size) == 0 && more != MAP_FAILED && munmap(more, work->size) == 0;
+        _exit(is_well ? 0 : 1);
+    }
+    waitpid(child, &work->seen, 0);
+    return EIO;
+}
+
+TEST(a_child_has_its_own)
+{
+    struct work work = { .size = MIB };
+    run(fork_with_one, &work);
+    assert_int_equal(work.seen, 0);
+    assert_true(is_gone(work.made, work.size));
+}
+
+static int end_the_thread(void *arg, void **value)
+{
+    struct work *work = arg;
+    (void)value;
+    work->made = map_memory(work->size);
+    pthread_exit(NULL);
+}
+
+static void *run_to_the_end(void *arg)
+{
+    stint_outcome outcome;
+    stint_run(end_the_thread, arg, NULL, &outcome);
+    return NULL;
+}
+
+TEST(a_thread_that_ends_in_its_task_leaves_none)
+{
+    struct work work = { .size = MIB };
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, run_to_the_end, &work), 0);
+    pthread_join(thread, NULL);
+    assert_true(is_gone(work.made, work.size));
+}
+
+TEST_MAIN()

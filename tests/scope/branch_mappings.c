@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What the branches of a task map and open on other threads is the task's: charged to its limits, gone with its
+ * rollback, there after its commit. */
+#include "thieves.h"
+
+#include <sys/mman.h>
+
+#define THIEVES 2
+
+static int start(void **state)
+{
+    (void)state;
+    start_thieves(THIEVES);
+    return 0;
+}
+
+struct branch {
+    size_t size;
+    char *made;
+    int descriptor;
+    int error; /* of mmap */
+};
+
+struct work {
+    struct branch own;
+    struct branch stolen[2];
+    size_t left;
+    bool gives_back;
+    int error; /* that it ends with */
+};
+
+static int map_and_open(void *arg, void **value)
+{
+    struct branch *branch = arg;
+    (void)value;
+    branch->made = mmap(NULL, branch->size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    branch->error = branch->made == MAP_FAILED ? errno : 0;
+    branch->descriptor = open("/dev/null", O_RDONLY);
+    return branch->error;
+}
+
+static int work_in_branches(void *arg, void **value)
+{
+    struct work *work = arg;
+    struct fork forks[2];
+    int error = map_and_open(&work->own, value);
+    for (int i = 0; i < 2; i++) {
+        fork_start(&forks[i], map_and_open, &work->stolen[i]);
+        await_theft(&forks[i]);
+    }
+    for (int i = 1; i >= 0; i--) {
+        int of_branch = fork_join(&forks[i], NULL);
+        error = error != 0 ? error : of_branch;
+    }
+    if (work->gives_back && error == 0)
+        munmap(work->stolen[0].made, work->stolen[0].size);
+    if (work->gives_back && error == 0)
+        error = map_and_open(&work->own, value);
+    return error != 0 ? error : work->error;
+}
+
+static stint_outcome run_work(struct work *work, size_t size, size_t limit)
+{
+    stint_options options = STINT_OPTIONS_INIT;
+    options.budget.memory = limit;
+    options.owns_descriptors = true;
+    options.on_interrupt = STINT_FAIL;
+    work->own.size = work->stolen[0].size = work->stolen[1].size = size;
+    return run_task(work_in_branches, work, &options);
+}
+
+static bool is_there(const struct branch *branch)
+{
+    return msync(branch->made, branch->size, MS_ASYNC) == 0;
+}
+
+static bool is_open(const struct branch *branch)
+{
+    return fcntl(branch->descriptor, F_GETFD) >= 0;
+}
+
+static void assert_all(const struct work *work, bool there)
+{
+    assert_int_equal(is_there(&work->own) + is_there(&work->stolen[0]) + is_there(&work->stolen[1]), there ? 3 : 0);
+    assert_int_equal(is_open(&work->own) + is_open(&work->stolen[0]) + is_open(&work->stolen[1]), there ? 3 : 0);
+}
+
+static void end(struct branch *branch)
+{
+    munmap(branch->made, branch->size);
+    close(branch->descriptor);
+}
+
+/* The threads that ran branches take theirs back when they hear of it. */
+TEST_WITH(an_error_of_the_task_takes_all_back, start, NULL)
+{
+    struct work work = { .error = EIO };
+    stint_outcome outcome = run_work(&work, MIB, 0);
+    assert_outcome(outcome, STINT_ERROR, STINT_REASON_FAILED, EIO);
+    assert_int_equal(outcome.usage.allocated / MIB, 3);
+    assert_int_equal(no_thieves(NULL), 0);
+    assert_all(&work, false);
+}
+
+TEST_WITH(ok_leaves_all, start, no_thieves)
+{
+    struct work work = { .error = 0 };
+    assert_ok(run_work(&work, MIB, 0));
+    assert_all(&work, true);
+    end(&work.own);
+    end(&work.stolen[0]);
+    end(&work.stolen[1]);
+}
+
+TEST_WITH(they_have_one_memory_limit, start, no_thieves)
+{
+    struct work work = { .error = 0 };
+    assert_ok(run_work(&work, 4 * MIB, 12 * MIB + 256 * KIB));
+    end(&work.own);
+    end(&work.stolen[0]);
+    end(&work.stolen[1]);
+    stint_outcome outcome = run_work(&work, 4 * MIB, 11 * MIB);
+    assert_outcome(outcome, STINT_ERROR, STINT_REASON_MEMORY_LIMIT, ENOMEM);
+}
+
+/* What a branch had mapped, by the task's own thread. */
+TEST_WITH(what_another_thread_of_the_task_unmaps_does_not_count, start, no_thieves)
+{
+    struct work work = { .gives_back = true };
+    stint_outcome outcome = run_work(&work, 4 * MIB, 13 * MIB);
+    assert_ok(outcome);
+    end(&work.own);
+    end(&work.stolen[1]);
+}
+
+TEST_MAIN()
