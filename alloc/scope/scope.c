@@ -474,10 +474,10 @@ int sti_scope_run(const struct sti_scope_request *request, stint_outcome *outcom
 int stint_run(stint_fn *fn, void *arg, const stint_options *options, stint_outcome *outcome)
 {
     static const stint_options no_limits = STINT_OPTIONS_INIT;
-    if (fn == NULL || outcome == NULL || !sti_options_valid(options))
-        return EINVAL;
-    if (!sti_link_allows(options != NULL ? options->flags : 0))
-        return ENOTSUP;
+    stint_options room;
+    int error = fn != NULL && outcome != NULL ? sti_options_take(&options, &room) : EINVAL;
+    if (error != 0)
+        return error;
     /* Others may release theirs while the task runs. */
     stint_token *token = options != NULL ? stint_token_retain(options->token) : NULL;
     stint_account *account = options != NULL ? stint_account_retain(options->account) : NULL;
@@ -488,7 +488,7 @@ int stint_run(stint_fn *fn, void *arg, const stint_options *options, stint_outco
         .options = options != NULL ? options : &no_limits,
         .token = token,
     };
-    int error = sti_scope_run(&request, outcome);
+    error = sti_scope_run(&request, outcome);
     stint_token_release(token);
     stint_account_release(account);
     stint_context_release(context);
