@@ -17,6 +17,7 @@ enum owner {
     NOBODY,          /* who would have to be asked: code of the task's, and of libraries */
     LIBC,            /* a part of libc's that may have been called by one of the next */
     LIBC_AND_PASSES, /* of libc's, and holds nothing */
+    OURS,            /* this library's, which has called the task's code back, but not if it has called libc */
     SOMEBODY,
 };
 
@@ -90,7 +91,9 @@ static enum owner owner_of(uintptr_t instruction, bool past_libc)
 {
     if (past_libc && sti_caller_is_libc((const void *)instruction))
         return owner_in_libc(instruction);
-    return sti_caller_is_protected_further_out(instruction) ? SOMEBODY : NOBODY;
+    if (sti_caller_is_protected_further_out(instruction))
+        return SOMEBODY;
+    return past_libc && sti_caller_is_protected(instruction) ? OURS : NOBODY;
 }
 
 /* --- The walk, from the inside outwards. */
@@ -116,9 +119,20 @@ struct walk {
 /* The outermost of a row of libc's frames is the one that the task's code has called. */
 static bool may_pass(struct walk *walk, enum owner owner)
 {
-    bool came_from_libc = walk->last == LIBC;
+    enum owner last = walk->last;
     walk->last = owner;
-    return owner != SOMEBODY && (owner != NOBODY || !came_from_libc);
+    switch (owner) {
+    case NOBODY:
+        return last != LIBC;
+    case OURS:
+        return last != LIBC && last != LIBC_AND_PASSES;
+    case LIBC:
+    case LIBC_AND_PASSES:
+        return true;
+    case SOMEBODY:
+        break;
+    }
+    return false;
 }
 
 static const struct place *look_up(struct place *places, uintptr_t address, bool past_libc)

@@ -4,6 +4,9 @@
  * worker, the first thread, and threads of the program's own. */
 #include "support.h"
 
+#include <signal.h>
+#include <sys/time.h>
+
 static volatile bool never;
 
 /* Without allocating. A loop would do for a compiler that saw through it. */
@@ -430,6 +433,35 @@ TEST(what_a_task_used_of_a_workers_stack_is_given_back_when_that_is_idle)
         nanosleep(&nap, NULL);
     assert_true(resident() + 56 * MIB <= used);
     assert_int_equal(stint_pool_destroy(pool), 0);
+}
+
+static volatile sig_atomic_t ticks;
+
+static void tick(int number)
+{
+    volatile char room[500];
+    room[0] = (char)number;
+    ticks += room[0] != 0;
+}
+
+/* Their frames are where the stack has its end, too: put there by the kernel, or by the handler itself. */
+TEST(signals_may_come_while_a_stack_ends)
+{
+    const struct sigaction action = { .sa_handler = tick, .sa_flags = SA_RESTART };
+    struct sigaction before;
+    const struct itimerval often = { { .tv_usec = 100 }, { .tv_usec = 100 } };
+    const struct itimerval never_again = { { 0, 0 }, { 0, 0 } };
+    assert_int_equal(sigaction(SIGALRM, &action, &before), 0);
+    setitimer(ITIMER_REAL, &often, NULL);
+    for (unsigned i = 0; i < repeats(50); i++) {
+        stint_outcome outcome = run_task(recurse_for_ever, NULL, NULL);
+        assert_stack(&bombs[0], &outcome);
+        outcome = run_task(leap_for_ever, NULL, NULL);
+        assert_stack(&bombs[BOMBS - 1], &outcome);
+    }
+    setitimer(ITIMER_REAL, &never_again, NULL);
+    sigaction(SIGALRM, &before, NULL);
+    assert_true(ticks > 0);
 }
 
 TEST_MAIN()
