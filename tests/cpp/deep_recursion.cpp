@@ -30,7 +30,8 @@ struct Counted {
 NOINLINE int recurse_and_allocate(int depth)
 {
     const Counted counted;
-    const std::vector<int> numbers(10, depth);
+    std::vector<int> numbers(10, depth);
+    sink = numbers.data(); /* or clang does without */
     return never ? depth : recurse_and_allocate(depth + 1) + numbers[3];
 }
 
@@ -44,7 +45,8 @@ NOINLINE int recurse(int depth)
 NOINLINE int recurse_noexcept(int depth) noexcept
 {
     const Counted counted;
-    const std::vector<int> numbers(10, depth);
+    std::vector<int> numbers(10, depth);
+    sink = numbers.data(); /* or clang does without */
     return never ? depth : recurse_noexcept(depth + 1) + numbers[3];
 }
 

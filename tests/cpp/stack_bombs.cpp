@@ -25,6 +25,7 @@ constexpr size_t mib = 1 << 20;
 constexpr size_t in_flight = 4;
 
 volatile bool never;
+void *volatile sink;
 size_t bomb_total = 400;
 
 __attribute__((noinline)) int recurse(volatile int depth)
@@ -44,6 +45,7 @@ __attribute__((noinline)) int recurse_with_destructors(int depth)
 {
     const std::string text(40, 'a');
     const auto number = std::make_unique<int>(depth);
+    sink = number.get(); /* or clang does without */
     return never ? depth : recurse_with_destructors(depth + 1) + *number + text[3];
 }
 

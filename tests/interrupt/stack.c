@@ -105,7 +105,7 @@ static void assert_stack(const struct bomb *bomb, const stint_outcome *outcome)
 /* The last one's frames are too large for a small stack of the program's own, whose guard they pass by. */
 static void run_bombs(size_t count)
 {
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 2; i++) {
         for (size_t j = 0; j < count; j++) {
             stint_outcome outcome = run_task(bombs[j].function, NULL, NULL);
             assert_stack(&bombs[j], &outcome);
@@ -162,14 +162,14 @@ static void bomb_pool(stint_pool *pool, int times)
 
 TEST(a_recursion_on_a_worker_ends)
 {
-    static const size_t sizes[] = { 0, 64 * KIB, 1000001, 16 * MIB };
+    static const size_t sizes[] = { 0, 64 * KIB, 1000001, 10 * MIB };
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         stint_pool *pool;
         stint_pool_options options = STINT_POOL_OPTIONS_INIT;
         options.workers = 2;
         options.stack_size = sizes[i];
         assert_int_equal(stint_pool_create(&options, &pool), 0);
-        bomb_pool(pool, sizes[i] == 64 * KIB ? 100 : 3);
+        bomb_pool(pool, sizes[i] == 64 * KIB ? 50 : 1);
         assert_int_equal(stint_pool_destroy(pool), 0);
     }
 }
@@ -289,12 +289,10 @@ static int recurse_in_scopes(void *arg, void **value)
 
 TEST(a_recursion_through_scopes_ends)
 {
-    for (int i = 0; i < 3; i++) {
-        int depth = 0;
-        stint_outcome outcome = run_task(recurse_in_scopes, &depth, NULL);
-        assert_true(depth > 100);
-        assert_true(outcome.status != STINT_CANCELLED);
-    }
+    int depth = 0;
+    stint_outcome outcome = run_task(recurse_in_scopes, &depth, NULL);
+    assert_true(depth > 100);
+    assert_true(outcome.status != STINT_CANCELLED);
 }
 
 static int then_recurse(void *arg, void **value)
@@ -312,23 +310,30 @@ TEST(the_outer_scope_is_bounded_after_an_inner_one_was)
     assert_int_equal(failed, 10);
 }
 
-TEST(the_ways_of_an_interrupt_are_all_the_same_to_it)
+/* But for the last one: see run_bombs. */
+static void *run_in_all_ways(void *unused)
 {
     static const stint_on_interrupt ways[] = { STINT_JUMP, STINT_FAIL, STINT_UNWIND };
     for (size_t i = 0; i < 3; i++) {
         stint_options options = STINT_OPTIONS_INIT;
         options.on_interrupt = ways[i];
-        for (size_t j = 0; j < BOMBS; j++) {
+        for (size_t j = 0; j < BOMBS - 1; j++) {
             stint_outcome outcome = run_task(bombs[j].function, NULL, &options);
             assert_stack(&bombs[j], &outcome);
         }
         options.preemptible = true;
         options.budget.wall_ns = 60000 * MS;
-        for (size_t j = 0; j < BOMBS; j++) {
+        for (size_t j = 0; j < BOMBS - 1; j++) {
             stint_outcome outcome = run_task(bombs[j].function, NULL, &options);
             assert_stack(&bombs[j], &outcome);
         }
     }
+    return unused;
+}
+
+TEST(the_ways_of_an_interrupt_are_all_the_same_to_it)
+{
+    run_on_thread(run_in_all_ways, NULL, MIB);
 }
 
 /* Once the function has said that it ends well, there is room, and no interrupt. */
@@ -355,7 +360,7 @@ static void *use_all_outside(void *result)
     stint_outcome outcome;
     int *good = result;
     uintptr_t end = lowest_of_thread() + 10 * KIB;
-    for (size_t i = 0; i < 10; i++) {
+    for (size_t i = 0; i < 4; i++) {
         *good += stint_run(bombs[i % (BOMBS - 1)].function, NULL, NULL, &outcome) == 0 &&
                  outcome.reason == STINT_REASON_STACK && recurse_to(end, 0) > 0;
     }
@@ -368,7 +373,7 @@ TEST(outside_of_scopes_a_thread_of_the_programs_own_has_all_of_its_stack)
     for (size_t i = 0; i < 3; i++) {
         int good = 0;
         run_on_thread(use_all_outside, &good, sizes[i]);
-        assert_int_equal(good, 10);
+        assert_int_equal(good, 4);
     }
 }
 
@@ -453,7 +458,7 @@ TEST(signals_may_come_while_a_stack_ends)
     const struct itimerval never_again = { { 0, 0 }, { 0, 0 } };
     assert_int_equal(sigaction(SIGALRM, &action, &before), 0);
     setitimer(ITIMER_REAL, &often, NULL);
-    for (unsigned i = 0; i < repeats(50); i++) {
+    for (unsigned i = 0; i < repeats(25); i++) {
         stint_outcome outcome = run_task(recurse_for_ever, NULL, NULL);
         assert_stack(&bombs[0], &outcome);
         outcome = run_task(leap_for_ever, NULL, NULL);
