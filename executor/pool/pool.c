@@ -123,7 +123,7 @@ static int take_options(stint_pool_options *options, const stint_pool_options *g
 {
     if (given == NULL)
         return 0;
-    int error = sti_sized_in(options, sizeof *options, STI_SIZED_UP_TO(stint_pool_options, worker_data), given);
+    int error = sti_sized_in(options, sizeof *options, STI_SIZED_UP_TO(stint_pool_options, stack_size), given);
     return error != 0 || are_valid(options) ? error : EINVAL;
 }
 
