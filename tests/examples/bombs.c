@@ -91,7 +91,7 @@ static void write_brackets(const char *path)
 {
     FILE *file = fopen(path, "w");
     assert_non_null(file);
-    for (int i = 0; i < 200000; i++)
+    for (int i = 0; i < 1000000; i++)
         putc('(', file);
     fputs("1\n", file);
     assert_int_equal(fclose(file), 0);
