@@ -28,7 +28,7 @@
 
 static void execute(struct sti_worker *worker, sti_task *task)
 {
-    if (worker->split.forks.depth == 0) {
+    if (worker->split.forks.depth == STI_SPLIT_BOTTOM) {
         sti_task_run(task, &worker->pool->stop, &worker->tally);
     } else {
         struct sti_split_below below = sti_split_enter(&worker->split);
