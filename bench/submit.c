@@ -133,6 +133,25 @@ static size_t first_task(double *figures)
     return FIRSTS;
 }
 
+/* A pool is started, one task runs on it, and it ends: what a worker costs with all that its thread has to have. */
+static size_t start_and_end(double *figures)
+{
+    stint_pool_options options = STINT_POOL_OPTIONS_INIT;
+    options.workers = 1;
+    for (size_t i = 0; i < FIRSTS; i++) {
+        stint_pool *pool;
+        stint_future *future;
+        double begin = bench_now_ns();
+        if (stint_pool_create(&options, &pool) != 0 || stint_submit(pool, bench_empty_task, NULL, NULL, &future) != 0)
+            exit(1);
+        stint_future_release(future);
+        stint_pool_shutdown(pool, STINT_SHUTDOWN_DRAIN, STINT_FOREVER);
+        stint_pool_destroy(pool);
+        figures[i] = bench_now_ns() - begin;
+    }
+    return FIRSTS;
+}
+
 #define TBB(subject)                                                                                                   \
     {                                                                                                                  \
         subject, .program = "stint-bench-tbb", .package = "libtbb-dev"                                                 \
@@ -189,5 +208,10 @@ const struct bench bench_submitting[] = {
       .no_ratios = true,
       .subjects = { { "stint", .prepare = prepare_idle, .measure = bench_idle }, TBB("tbb") },
       .targets = { { "stint", BENCH_MEDIAN, 0.1, NULL } } },
+    { .name = "start.worker",
+      .unit = "ns",
+      .what = "a pool of one worker, from its start to its end, with one empty task",
+      .rounds = 4,
+      .subjects = { { "stint", .measure = start_and_end } } },
     { .name = NULL },
 };

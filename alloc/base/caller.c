@@ -244,7 +244,6 @@ bool sti_caller_is_this_module(const void *caller)
 
 struct walk {
     uintptr_t scope;
-    uintptr_t above;
     uintptr_t at; /* the stack pointer of the last frame */
     size_t frames;
     bool jumped; /* to another stack, it seems */
@@ -267,6 +266,11 @@ static bool is_protected_address(struct walk *walk, uintptr_t address)
     return is_protected_name(path) && !(walk->passes_cxx && is_of_cxx(path));
 }
 
+static bool makes_thread_variables(uintptr_t instruction)
+{
+    return sti_rule_is_on(STI_RULE_THREAD_INIT) && sti_thread_init_contains(instruction);
+}
+
 bool sti_caller_is_protected(uintptr_t instruction)
 {
     struct dl_find_object found;
@@ -276,6 +280,12 @@ bool sti_caller_is_protected(uintptr_t instruction)
     struct sti_caller_module module = { .begin = begin, .size = (uintptr_t)found.dlfo_map_end - begin };
     return sti_caller_in(&module, &sti_caller_system) || is_part(&module) ||
            is_protected_name(found.dlfo_link_map->l_name);
+}
+
+bool sti_caller_is_protected_further_out(uintptr_t instruction)
+{
+    struct walk walk = { .scope = 0 };
+    return is_protected_address(&walk, instruction) || makes_thread_variables(instruction);
 }
 
 #define FRAMES_A_QUESTION 8
@@ -312,17 +322,10 @@ static void count_frame(struct walk *walk, uintptr_t stack_pointer)
     walk->frames++;
 }
 
-static bool makes_thread_variables(uintptr_t instruction)
-{
-    return sti_rule_is_on(STI_RULE_THREAD_INIT) && sti_thread_init_contains(instruction);
-}
-
 static STI_CALLER_UNINSTRUMENTED _Unwind_Reason_Code visit_frame(struct _Unwind_Context *context, void *argument)
 {
     struct walk *walk = argument;
     count_frame(walk, _Unwind_GetCFA(context));
-    if (_Unwind_GetCFA(context) <= walk->above)
-        return _URC_NO_REASON;
     if (_Unwind_GetCFA(context) > walk->scope) {
         walk->reached = true;
         return _URC_END_OF_STACK;
@@ -354,12 +357,11 @@ static bool is_safe(struct walk *walk)
     return walk->reached && !walk->met_protected;
 }
 
-bool sti_caller_stack_is_safe(uintptr_t scope, uintptr_t above, struct sti_caller_met *met)
+bool sti_caller_stack_is_safe(uintptr_t scope, struct sti_caller_met *met)
 {
-    struct walk walk = { .scope = scope, .above = above };
+    struct walk walk = { .scope = scope };
     bool safe = is_safe(&walk);
-    if (met != NULL)
-        *met = walk.met;
+    *met = walk.met;
     return safe;
 }
 

@@ -98,6 +98,9 @@ bool sti_caller_is_openmp(const char *path);
 /* Is the instruction in a protected module, in this library or in the vDSO? Safe in signal handlers. */
 bool sti_caller_is_protected(uintptr_t instruction);
 
+/* The same of an instruction further out, which has called something: frames of this library do not count. */
+bool sti_caller_is_protected_further_out(uintptr_t instruction);
+
 /* Where a walk met a protected frame. The word on the stack that says so can be asked again, without a walk, as often
  * as makes the next walk cheap by comparison: it may be stale when the frame has gone. All bytes 0: nowhere. */
 struct sti_caller_met {
@@ -111,10 +114,9 @@ struct sti_caller_met {
 bool sti_caller_still_meets(struct sti_caller_met *met);
 
 /* Walk from here to the frame that runs a scope, on this stack. True: no frame of a protected module lies between;
- * otherwise met (may be NULL) says where, if that can be said. Frames up to the stack pointer above are left out: those
- * of a signal handler, for whom it is the interrupted one; otherwise 0. 2 to 15 microseconds, and 0.4 for each frame of
- * a deep stack. Safe in signal handlers. */
-bool sti_caller_stack_is_safe(uintptr_t scope, uintptr_t above, struct sti_caller_met *met);
+ * otherwise met says where, if that can be said. 2 to 15 microseconds, and 0.4 for each frame of a deep stack. (From a
+ * signal handler: stopped.h.) */
+bool sti_caller_stack_is_safe(uintptr_t scope, struct sti_caller_met *met);
 
 /* The same, but frames of the C++ runtime do not count: it counts on an exception wherever it allocates. */
 bool sti_caller_stack_is_safe_to_cut(uintptr_t scope);

@@ -115,14 +115,7 @@ static struct sti_frame_rule rule_at(uintptr_t address)
     return unpacked(word);
 }
 
-struct registers {
-    uintptr_t ip;
-    uintptr_t sp;
-    uintptr_t bp;
-};
-
-/* False: there is no such caller. */
-static bool step(struct registers *registers, const struct sti_frame_rule *rule)
+bool sti_frame_step(struct sti_registers *registers, const struct sti_frame_rule *rule)
 {
     uintptr_t from = rule->kind == STI_FRAME_BY_STACK_POINTER ? registers->sp : registers->bp;
     uintptr_t frame = from + rule->offset;
@@ -136,13 +129,13 @@ static bool step(struct registers *registers, const struct sti_frame_rule *rule)
 }
 
 /* False: there is a frame that has no simple rule. */
-static STI_CALLER_UNINSTRUMENTED bool walk_quickly(struct slow_walk *walk, struct registers registers)
+static STI_CALLER_UNINSTRUMENTED bool walk_quickly(struct slow_walk *walk, struct sti_registers registers)
 {
     for (;;) {
         struct sti_frame_rule rule = rule_at(registers.ip);
         if (rule.kind == STI_FRAME_OTHER)
             return false;
-        if (rule.kind == STI_FRAME_LAST || !step(&registers, &rule) || !visit(walk, registers.ip))
+        if (rule.kind == STI_FRAME_LAST || !sti_frame_step(&registers, &rule) || !visit(walk, registers.ip))
             return true;
     }
 }
@@ -155,7 +148,7 @@ __attribute__((noinline)) size_t sti_callstack(void **frames, size_t depth, cons
     if (depth == 0)
         return 0;
 #if defined(__x86_64__)
-    struct registers here;
+    struct sti_registers here;
     __asm__ volatile("leaq 0f(%%rip), %0\n\t"
                      "movq %%rsp, %1\n\t"
                      "movq %%rbp, %2\n"

@@ -80,6 +80,16 @@ struct sti_frame_rule {
 /* Of the frame that is at this instruction. */
 struct sti_frame_rule sti_frame_rule(uintptr_t instruction);
 
+/* A frame: where it goes on, its stack pointer and its frame pointer. */
+struct sti_registers {
+    uintptr_t ip;
+    uintptr_t sp;
+    uintptr_t bp;
+};
+
+/* Go to its caller's by one of the first two kinds of rules. False: there is no such caller. */
+bool sti_frame_step(struct sti_registers *registers, const struct sti_frame_rule *rule);
+
 /* Where the function begins and ends that the instruction is in, or the part of it that lies together. False:
  * unknown. */
 bool sti_frame_function(uintptr_t instruction, uintptr_t *begin, uintptr_t *end);

@@ -76,7 +76,8 @@ struct sti_thread {
     atomic_size_t held;             /* this and the next two for the choice of a victim (global.c): by its scopes */
     _Atomic uint64_t started;       /* when its task began; 0: it runs none */
     atomic_bool sacrificed;         /* it is the victim */
-    atomic_int deferral;            /* a stint_deferral: what its task's interrupt had to wait for last (interrupt.h) */
+    _Atomic(const struct sti_scope *) overflowed; /* a watched scope that is tripped as the stack is spent; or NULL */
+    atomic_int deferral; /* a stint_deferral: what its task's interrupt had to wait for last (interrupt.h) */
     struct sti_quick_clock clock;
     struct sti_thread *next;                     /* on the list of all records; set once */
     struct sti_share *shares;                    /* of groups (subtask.c); its own */
@@ -114,8 +115,8 @@ static inline void sti_thread_return_to(struct sti_thread *thread, const struct 
     sti_thread_counted = below != NULL ? thread : thread->sampling.outside;
 }
 
-/* The calling thread's record, made when it has none. NULL: out of memory, or this mimalloc is not the one that the
- * library was compiled for. */
+/* The calling thread's record, made when it has none, for the scopes that it is about to run. NULL: out of memory or
+ * of stack, or this mimalloc is not the one that the library was compiled for. */
 struct sti_thread *sti_thread_self(void);
 
 /* Which of the two it was: ENOMEM or ENOTSUP. */
@@ -128,7 +129,7 @@ void sti_thread_begin(void);
  * what mimalloc does in its first allocation, with a lock. */
 bool sti_thread_is_known(void);
 
-/* The record, as by sti_thread_self, but NULL while it is being made, or given up as the thread ends. */
+/* The record for whatever else, in any allocation: NULL while it is being made, or given up as the thread ends. */
 struct sti_thread *sti_thread_self_if_settled(void);
 
 /* The same, but NULL when it has none yet or no more. Safe in signal handlers. */
@@ -147,6 +148,14 @@ static inline void sti_thread_note_end(struct sti_thread *thread)
 void sti_thread_when_taken(void (*told)(struct sti_thread *thread));
 bool sti_thread_begin_end(struct sti_thread *thread);
 void sti_thread_hand_on(struct sti_thread *thread);
+
+/* Likewise: be told, on its thread, before the first scope of each, and say what it is: ready; or to be told of before
+ * the next scope again, which is what the other function asks for, of the calling thread; or unfit for any scope now,
+ * which cannot begin. The other one is safe in signal handlers. */
+enum sti_thread_readiness { STI_THREAD_READY, STI_THREAD_ASK_AGAIN, STI_THREAD_UNFIT };
+typedef enum sti_thread_readiness sti_thread_begins_fn(struct sti_thread *thread);
+void sti_thread_when_scopes_begin(sti_thread_begins_fn *told);
+void sti_thread_begin_again(void);
 
 /* The first of all records. */
 struct sti_thread *sti_thread_first(void);

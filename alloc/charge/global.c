@@ -14,6 +14,7 @@
 #include "alloc/base/system.h"
 #include "alloc/base/thread.h"
 #include "alloc/interrupt/boundary.h"
+#include "alloc/interrupt/stack.h"
 #include "alloc/interrupt/watch.h"
 #include "alloc/rollback/heap.h"
 #include "shared_budget.h"
@@ -225,6 +226,7 @@ bool sti_give_back(void)
     struct sti_thread *thread = sti_thread_own();
     if (thread != NULL)
         sti_heap_give_back(thread);
+    sti_stack_give_back();
     sti_process_collect();
     return thread != NULL && thread->retired != NULL;
 }

@@ -17,12 +17,14 @@
 #include "alloc/base/clock.h"
 #include "alloc/base/module.h"
 #include "alloc/base/scope_state.h"
+#include "alloc/base/stopped.h"
 #include "alloc/base/thread.h"
 #include "cxx.h"
 #include "guard.h"
 #include "hold.h"
 #include "hook.h"
 #include "left_frames.h"
+#include "stack.h"
 #include "token.h"
 #include "unwind.h"
 #include "watch.h"
@@ -136,10 +138,10 @@ static void find_runtimes(struct sti_scope *innermost)
 }
 
 /* Code that is told to stop by a failed allocation is not left behind, so what it holds does not matter. */
-static bool is_due(struct sti_scope *innermost)
+static bool is_due(struct sti_scope *innermost, bool refuses)
 {
     sti_hold_settle(innermost);
-    bool leaves = innermost->on_interrupt == STINT_FAIL ? innermost->masks == 0 : may_leave(innermost);
+    bool leaves = refuses ? innermost->masks == 0 : may_leave(innermost);
     struct sti_scope *scope = innermost;
     while (leaves && scope != NULL && scope->tripped == STINT_REASON_NONE) {
         scope = scope->outer;
@@ -157,9 +159,9 @@ void sti_interrupt_land(struct sti_scope *scope)
 }
 
 /* Of a frame that a signal has stopped no table tells what has to be cleaned up: from there it is always a jump. */
-static bool unwinds(const struct sti_scope *scope, uintptr_t above)
+static bool unwinds(const struct sti_scope *scope, const struct sti_stopped *stopped)
 {
-    return scope->on_interrupt == STINT_UNWIND && above == 0;
+    return scope->on_interrupt == STINT_UNWIND && stopped == NULL;
 }
 
 static struct sti_scope *outermost_tripped(struct sti_scope *scope)
@@ -192,15 +194,21 @@ static bool waits_for_better_place(struct sti_scope *scope)
            sti_interrupt_draw_grace(scope, BETTER_PLACE_CHARGE * (1 + frames / FRAMES_A_CHARGE));
 }
 
-static bool is_place_for_it(struct sti_scope *scope, uintptr_t above)
+static bool is_stack_safe(struct sti_scope *scope, const struct sti_stopped *stopped)
+{
+    return stopped != NULL ? sti_stopped_may_be_left(stopped, false)
+                           : sti_caller_stack_is_safe(scope->frame, &scope->met);
+}
+
+static bool is_place_for_it(struct sti_scope *scope, const struct sti_stopped *stopped)
 {
     if (scope->on_interrupt == STINT_FAIL)
         return true;
-    if (above == 0 && sti_caller_still_meets(&scope->met))
+    if (stopped == NULL && sti_caller_still_meets(&scope->met))
         return false;
-    if (unwinds(scope, above) && waits_for_better_place(scope))
+    if (unwinds(scope, stopped) && waits_for_better_place(scope))
         return false;
-    return sti_caller_stack_is_safe(scope->frame, above, above == 0 ? &scope->met : NULL);
+    return is_stack_safe(scope, stopped);
 }
 
 /* The frames that hooks lie on go one after the other. */
@@ -212,24 +220,31 @@ _Noreturn static void leave_by_unwind(struct sti_scope *scope)
     sti_unwind_leave(scope);
 }
 
-static bool deliver(struct sti_thread *thread, uintptr_t above)
+/* Code that is refused its blocks, and goes on all the same until there is no stack left, is left in the end. */
+static bool may_leave_at_last(struct sti_scope *scope, const struct sti_stopped *stopped)
+{
+    return sti_stack_is_nearly_spent() && is_due(scope, false) && is_stack_safe(scope, stopped);
+}
+
+/* stopped: where a signal has stopped the code; NULL: it has come here by itself. */
+static bool deliver(struct sti_thread *thread, const struct sti_stopped *stopped)
 {
     struct sti_scope *scope = thread->scope;
     /* A signal is sent by the watch, which has called the hooks; and below the handler this thread may hold its
      * lock. */
-    if (above == 0) {
+    if (stopped == NULL) {
         sti_hook_fire(scope);
         find_runtimes(scope);
     }
-    if (!is_due(scope) || !is_place_for_it(scope, above)) {
+    if (!is_due(scope, scope->on_interrupt == STINT_FAIL) || !is_place_for_it(scope, stopped)) {
         scope->deferred++;
         sti_deferral_note(thread);
         return false;
     }
     sti_interrupt_trip(scope, STINT_REASON_OUTER);
-    if (scope->on_interrupt == STINT_FAIL)
+    if (scope->on_interrupt == STINT_FAIL && !may_leave_at_last(scope, stopped))
         return true;
-    if (unwinds(scope, above))
+    if (unwinds(scope, stopped))
         leave_by_unwind(scope);
     sti_interrupt_land(scope);
 }
@@ -241,7 +256,7 @@ void sti_interrupt_last_resort(struct sti_thread *thread)
         return;
     if (scope->unwind.under_way)
         sti_unwind_give_up(scope);
-    else if (is_due(scope) && sti_caller_stack_is_safe(scope->frame, 0, &scope->met))
+    else if (is_due(scope, false) && sti_caller_stack_is_safe(scope->frame, &scope->met))
         leave_by_unwind(scope);
 }
 
@@ -273,14 +288,66 @@ bool sti_interrupt_instead_of_throwing(struct sti_thread *thread)
 
 bool sti_interrupt_deliver(struct sti_thread *thread)
 {
-    return deliver(thread, 0);
+    return deliver(thread, NULL);
 }
 
-void sti_interrupt_preempt(struct sti_thread *thread, uintptr_t stack_pointer)
+void sti_interrupt_preempt(struct sti_thread *thread, const struct sti_stopped *stopped)
 {
     sti_interrupt_look(thread->scope, sti_clock_now());
     if (sti_interrupt_is_tripped(thread->scope))
-        deliver(thread, stack_pointer);
+        deliver(thread, stopped);
+}
+
+/* --- Delivery where the stack is spent. In the handler of the fault (signals.c), but for the last. --- */
+
+static struct sti_scope *spender(struct sti_scope *innermost, uintptr_t middle)
+{
+    struct sti_scope *scope = innermost;
+    while (scope->outer != NULL && scope->frame < middle)
+        scope = scope->outer;
+    return scope;
+}
+
+/* Those who watch scopes that are interrupted with this one are told by the outermost of them. */
+static const struct sti_scope *outermost_watched(const struct sti_scope *innermost, const struct sti_scope *tripped)
+{
+    const struct sti_scope *watched = NULL;
+    for (const struct sti_scope *scope = innermost; scope != tripped->outer; scope = scope->outer) {
+        if (scope->watched)
+            watched = scope;
+    }
+    return watched;
+}
+
+void sti_interrupt_trip_overflowed(struct sti_thread *thread, uintptr_t middle)
+{
+    struct sti_scope *scope = spender(thread->scope, middle);
+    sti_interrupt_trip(scope, STINT_REASON_STACK);
+    if (scope->tripped == STINT_REASON_NONE)
+        return;
+    atomic_store_explicit(&thread->overflowed, outermost_watched(thread->scope, scope), memory_order_relaxed);
+    sti_thread_request_sample(thread);
+    sti_watch_wake();
+}
+
+bool sti_interrupt_may_leave_stopped(struct sti_thread *thread, const struct sti_stopped *stopped, bool at_last)
+{
+    struct sti_scope *scope = thread->scope;
+    bool past_libc = at_last && sti_caller_is_libc((const void *)stopped->at.ip);
+    if (!sti_interrupt_is_tripped(scope) || (sti_caller_is_protected(stopped->at.ip) && !past_libc))
+        return false;
+    bool jumps = at_last || scope->on_interrupt == STINT_JUMP;
+    if (jumps && is_due(scope, false) && sti_stopped_may_be_left(stopped, at_last))
+        return true;
+    scope->deferred++;
+    sti_deferral_note(thread);
+    return false;
+}
+
+void sti_interrupt_leave_stopped(struct sti_thread *thread)
+{
+    sti_interrupt_trip(thread->scope, STINT_REASON_OUTER);
+    sti_interrupt_land(thread->scope);
 }
 
 void sti_interrupt_point(struct sti_thread *thread)

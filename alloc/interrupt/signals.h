@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * The signals that this library sends to a thread: one preempts a task that makes no sample points, one asks a thread
- * what it is doing. A child process gets neither. Which thread may call is said at each function. */
+ * what it is doing. A child process gets neither. And the one that a thread gets by itself when its stack is spent.
+ * Which thread may call is said at each function. */
 #ifndef STI_ALLOC_INTERRUPT_SIGNALS_H
 #define STI_ALLOC_INTERRUPT_SIGNALS_H
 
@@ -67,6 +68,16 @@ struct sti_answer {
 
 /* Whether that question has been answered; then what. */
 bool sti_ask_read(struct sti_ask *ask, unsigned question, struct sti_answer *answer);
+
+/* --- Faults: the handler that hears when a thread has used up its stack (stack.h). All others go to the handler that
+ * was there before. */
+
+/* Have it in place. Any thread; false: it could not be. */
+bool sti_fault_handler_install(void);
+
+/* The program sets its own (NULL: it only asks): it takes its place behind ours. False: ours is not there. Any thread,
+ * signal handlers too. */
+bool sti_fault_action(const struct sigaction *action, struct sigaction *before);
 
 /* --- The signal mask of child processes. A thread of a pool has signals blocked so that the application's handlers run
  * on the application's threads. A program that a task starts there, or the child of its fork(2), is to have those that

@@ -287,6 +287,8 @@ const char *stint_reason_name(stint_reason reason)
         return "cpu";
     case STINT_REASON_EXPIRED:
         return "expired";
+    case STINT_REASON_STACK:
+        return "stack";
     }
     return "unknown";
 }
@@ -314,6 +316,7 @@ void sti_outcome_set_unsuccessful(stint_outcome *outcome, stint_reason reason, i
     case STINT_REASON_ALLOCATION_LIMIT:
     case STINT_REASON_MEMORY_LIMIT:
     case STINT_REASON_GLOBAL_MEMORY_LIMIT:
+    case STINT_REASON_STACK:
         outcome->error = ENOMEM;
         return;
     case STINT_REASON_ACCOUNT:

@@ -25,6 +25,7 @@
 #include "alloc/interrupt/interrupt.h"
 #include "alloc/interrupt/left_frames.h"
 #include "alloc/interrupt/signals.h"
+#include "alloc/interrupt/stack.h"
 #include "alloc/interrupt/token.h"
 #include "alloc/interrupt/watch.h"
 #include "alloc/rollback/descriptor.h"
@@ -54,9 +55,8 @@ int sti_scope_begin_preemption(struct sti_scope *scope)
 
 static bool is_untimed(const stint_options *options)
 {
-    const stint_budget *budget = &options->budget;
-    return (options->flags & STINT_UNTIMED) != 0 && (budget->wall_ns | budget->run_ns | budget->cpu_ns) == 0 &&
-           !sti_global_is_limited();
+    return (options->flags & STINT_UNTIMED) != 0 && !sti_global_is_limited() &&
+           (options->budget.wall_ns | options->budget.run_ns | options->budget.cpu_ns) == 0;
 }
 
 inline __attribute__((always_inline)) void sti_scope_init(struct sti_scope *scope, struct sti_thread *thread,
@@ -243,6 +243,7 @@ __attribute__((noinline)) void sti_scope_land(struct sti_scope *scope, stint_fn 
     } else {
         landed->value = NULL;
         float_modes_set(&modes);
+        sti_stack_settle();
     }
     if (sti_forks_are_left(scope))
         landed->code = sti_forks_give_up(scope);
@@ -332,10 +333,9 @@ static size_t roll_back(struct sti_thread *thread, struct sti_scope *scope, cons
 {
     bool scanned = has_left_state(scope) && roll_back_state(thread, scope, task);
     struct sti_heap *blocks = sti_nursery_begin_rollback(thread, scope);
-    if (blocks == NULL)
-        return sti_heap_rollback(thread, scope->heaps, task, scanned);
-    blocks->next = scope->heaps;
-    return sti_heap_rollback(thread, blocks, task, scanned);
+    if (blocks != NULL)
+        blocks->next = scope->heaps;
+    return sti_heap_rollback(thread, blocks != NULL ? blocks : scope->heaps, task, scanned);
 }
 
 /* End the thread's innermost scope and make the one below it current again. */
@@ -484,7 +484,7 @@ int stint_run(stint_fn *fn, void *arg, const stint_options *options, stint_outco
     stint_context_release(context);
     if (error == 0 && outcome->payload != NULL)
         sti_payload_settle(outcome);
-    if (error == 0 && sti_thread_metered != NULL)
+    if (sti_thread_metered != NULL)
         sti_interrupt_point(sti_thread_metered);
     return error;
 }

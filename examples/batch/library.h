@@ -17,6 +17,7 @@ int json_parse(parse_document *document, const char *text, size_t size);
 void sql_ready(void);
 int sql_parse(parse_document *document, const char *text, size_t size);
 
+int expr_parse(parse_document *document, const char *text, size_t size);
 int lua_parse(parse_document *document, const char *text, size_t size);
 
 /* Write document->detail, cut to its size, on one line. */

@@ -18,7 +18,7 @@
 static const char help[] =
     "Usage: stint-batch [OPTION]... PATH...\n"
     "Parse files, each as a task with a budget of its own: one that asks for too much is stopped, and its memory is\n"
-    "taken back. The kind is known by the ending: .xml .json .sql .lua; other files are skipped and counted.\n"
+    "taken back. The kind is known by the ending: .xml .json .sql .lua .expr; other files are skipped and counted.\n"
     "\n"
     "A PATH is a file, or a folder, which is walked in sorted order; '-' reads paths from standard input, one a line.\n"
     "\n"

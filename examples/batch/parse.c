@@ -28,6 +28,7 @@ static const struct kind {
     /* Lua keeps nothing outside its states and takes no lock, so it may be left at any instruction: its functions that
      * are written in C can run for ever without an allocation and without the hook. */
     [PARSE_LUA] = { "lua", STINT_JUMP, true, NULL, lua_parse },
+    [PARSE_EXPR] = { "expr", STINT_JUMP, true, NULL, expr_parse },
 };
 
 #define KINDS (sizeof kinds / sizeof kinds[0])

@@ -12,6 +12,7 @@ typedef enum parse_kind {
     PARSE_JSON,
     PARSE_SQL,
     PARSE_LUA,
+    PARSE_EXPR,
 } parse_kind;
 
 /* The record of one document. It belongs to whoever runs the task, and lies outside the task's memory: it outlives a
@@ -29,7 +30,7 @@ void parse_ready_libraries(void);
 /* Which kind a path's ending stands for; false: none that is known here. */
 bool parse_kind_of(const char *path, parse_kind *kind);
 
-/* "xml", "json", "sql" or "lua". */
+/* "xml", "json", "sql", "lua" or "expr". */
 const char *parse_kind_name(parse_kind kind);
 
 /* How a task that parses this kind wants to be stopped; no limits yet. */

@@ -17,6 +17,7 @@
 #include "alloc/base/sized.h"
 #include "alloc/base/system.h"
 #include "alloc/interrupt/signals.h"
+#include "alloc/interrupt/stack.h"
 #include "alloc/scope/context.h"
 #include "executor/worker/deadlock.h"
 #include "executor/worker/worker.h"
@@ -105,18 +106,24 @@ static unsigned substitutes_of(const stint_pool_options *options)
     return options->substitutes != 0 ? options->substitutes : STI_SUBSTITUTES_DEFAULT;
 }
 
+static bool is_stack_size(size_t size)
+{
+    long least = sysconf(_SC_THREAD_STACK_MIN);
+    return size == 0 || (size >= STI_STACK_MIN && size >= (size_t)least && size <= SIZE_MAX / 2);
+}
+
 static bool are_valid(const stint_pool_options *options)
 {
     return options->workers <= STI_WORKERS_MAX && options->queue_capacity <= STI_QUEUE_CAPACITY_MAX &&
            (options->substitutes <= STI_SUBSTITUTES_MAX || options->substitutes == STINT_NO_SUBSTITUTES) &&
-           sti_link_flags_valid(options->flags);
+           sti_link_flags_valid(options->flags) && is_stack_size(options->stack_size);
 }
 
 static int take_options(stint_pool_options *options, const stint_pool_options *given)
 {
     if (given == NULL)
         return 0;
-    int error = sti_sized_in(options, sizeof *options, STI_SIZED_UP_TO(stint_pool_options, worker_data), given);
+    int error = sti_sized_in(options, sizeof *options, STI_SIZED_UP_TO(stint_pool_options, stack_size), given);
     return error != 0 || are_valid(options) ? error : EINVAL;
 }
 
@@ -142,6 +149,7 @@ int stint_pool_create(const stint_pool_options *given, stint_pool **pool)
     created->worker_begins = options->worker_begins;
     created->worker_ends = options->worker_ends;
     created->worker_data = options->worker_data;
+    created->stack_size = options->stack_size;
     unsigned started = sti_start_workers(created, options->pinned);
     if (started < created->worker_count) {
         sti_shutdown_begin(created, STI_POOL_CANCELLING);
@@ -205,21 +213,31 @@ static void choose_blocked_signals(sigset_t *blocked)
         sigdelset(blocked, faults[i]);
 }
 
-static bool start_free(struct sti_worker *worker)
+/* libc's guard of the thread has the room for the stack's own (stack.h). */
+static bool set_stack(pthread_attr_t *attributes, size_t size)
 {
-    return pthread_create(&worker->thread, NULL, sti_worker_main, worker) == 0;
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    return pthread_attr_setguardsize(attributes, STI_STACK_GUARD + STI_STACK_RESERVE) == 0 &&
+           (size == 0 || pthread_attr_setstacksize(attributes, (size + page - 1) / page * page) == 0);
 }
 
-/* Where it may run is an attribute of the thread from its start: so its stack and its first pages lie near. */
+/* Where it may run (mask; NULL: anywhere) is an attribute of the thread from its start: so its stack and its first
+ * pages lie near. */
 static bool start_on(struct sti_worker *worker, const cpu_set_t *mask, size_t size)
 {
     pthread_attr_t attributes;
     if (pthread_attr_init(&attributes) != 0)
         return false;
-    bool started = pthread_attr_setaffinity_np(&attributes, size, mask) == 0 &&
+    bool started = set_stack(&attributes, worker->pool->stack_size) &&
+                   (mask == NULL || pthread_attr_setaffinity_np(&attributes, size, mask) == 0) &&
                    pthread_create(&worker->thread, &attributes, sti_worker_main, worker) == 0;
     pthread_attr_destroy(&attributes);
     return started;
+}
+
+static bool start_free(struct sti_worker *worker)
+{
+    return start_on(worker, NULL, 0);
 }
 
 static bool start_pinned(struct sti_worker *worker, cpu_set_t *only)
@@ -266,8 +284,7 @@ bool sti_start_substitute(struct sti_worker *substitute)
     struct sti_suspended_scope suspended;
     sti_scope_suspend(&suspended);
     block_signals(&before);
-    bool started =
-        processors->mask != NULL ? start_on(substitute, processors->mask, processors->size) : start_free(substitute);
+    bool started = start_on(substitute, processors->mask, processors->size);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     sti_scope_resume(&suspended);
     return started;

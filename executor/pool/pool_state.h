@@ -62,7 +62,8 @@ struct stint_pool {
     stint_worker_fn *worker_begins;
     stint_worker_fn *worker_ends;
     void *worker_data;
-    stint_token stop; /* set when cancelling; every running task's scope looks at it */
+    size_t stack_size; /* 0: the system's */
+    stint_token stop;  /* set when cancelling; every running task's scope looks at it */
     char name[STI_THREAD_NAME_SIZE];
     struct sti_child_masks signals; /* of its threads; set before they start */
 

@@ -14,6 +14,7 @@
 #include "alloc/charge/global.h"
 #include "alloc/interrupt/boundary.h"
 #include "alloc/interrupt/hook.h"
+#include "alloc/interrupt/stack.h"
 #include "alloc/scope/subtask.h"
 #include "executor/base/event.h"
 #include "executor/fork/fork.h"
@@ -351,6 +352,7 @@ static void begin(struct sti_worker *worker)
     name[STI_THREAD_NAME_SIZE - 1] = '\0';
     pthread_setname_np(pthread_self(), name);
     find_stack(worker);
+    sti_stack_is_workers();
     if (worker->pool->overdue.after_ns != 0)
         sti_ask_begin(&worker->ask);
     sti_blocking_set_lender(&lender);

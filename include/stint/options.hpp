@@ -413,6 +413,12 @@ class PoolOptions
         options_.worker_data = data;
         return *this;
     }
+    /* Bytes of stack of each worker and each substitute. */
+    PoolOptions &stack_size(size_t bytes) noexcept
+    {
+        options_.stack_size = bytes;
+        return *this;
+    }
     operator const stint_pool_options &() const noexcept
     {
         return options_;

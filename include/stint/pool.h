@@ -74,6 +74,12 @@ typedef struct stint_pool_options {
     stint_worker_fn *worker_begins;
     stint_worker_fn *worker_ends;
     void *worker_data;
+
+    /* Bytes of stack of each worker and each substitute; 0: the system's default (ulimit -s as a rule). Rounded up to
+     * whole pages; at least 64 KiB, and at least what the system has for its least (PTHREAD_STACK_MIN). A task that
+     * uses up what its frames leave of it ends with STINT_REASON_STACK (task.h); below it lie 256 KiB and a guard of 1
+     * MiB that take up addresses only. */
+    size_t stack_size;
 } stint_pool_options;
 
 #define STINT_NO_SUBSTITUTES UINT_MAX

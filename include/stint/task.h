@@ -163,7 +163,16 @@ typedef enum stint_reason {
     STINT_REASON_CPU,                 /* budget.cpu_ns: STINT_ERROR */
     STINT_REASON_EXPIRED,             /* budget.wall_ns had passed before its function was called: STINT_ERROR */
     STINT_REASON_EXCEPTION,           /* the function threw (exception.h): STINT_ERROR */
+    STINT_REASON_STACK,               /* it had used up the stack of its thread (below): STINT_ERROR */
 } stint_reason;
+
+/* The stack. A task that uses up what there is of its thread's stack ends like one that passes a limit of its budget,
+ * instead of ending the process: at once where the rules of interrupt.h allow it, as those for a preemptible task do,
+ * or else at the next place that they allow, for which there is a reserve. If it uses that up too (masked, or with a
+ * lock held, or inside a library that is protected), the program's own handler of SIGSEGV gets the fault; so it does
+ * with all other faults. Of nested scopes the innermost one ends that began above the middle of the stack.
+ * docs/escapes.md tells all about it; the idea is that of libsigsegv (Haible 2002), and of the yellow and red zones of
+ * HotSpot's stacks. */
 
 /* What was measured. This struct and the next one stay as they are; what is measured later gets a call of its own. */
 typedef struct stint_usage {
@@ -186,9 +195,9 @@ typedef struct stint_outcome {
     stint_status status;
     stint_reason reason;
 
-    /* STINT_OK: 0. STINT_CANCELLED: ECANCELED. STINT_ERROR: the function's own code; for the limits of bytes ENOMEM;
-     * for the account and the tracker EDQUOT; for a deadline, before or after the start, and for processor time
-     * ETIMEDOUT; for an exception ENOMEM if it is std::bad_alloc, and -1 if not. */
+    /* STINT_OK: 0. STINT_CANCELLED: ECANCELED. STINT_ERROR: the function's own code; for the limits of bytes and the
+     * stack ENOMEM; for the account and the tracker EDQUOT; for a deadline, before or after the start, and for
+     * processor time ETIMEDOUT; for an exception ENOMEM if it is std::bad_alloc, and -1 if not. */
     int error;
 
     void *value; /* STINT_OK: the task's value, the caller's from now on; otherwise NULL */
@@ -223,7 +232,7 @@ typedef struct stint_outcome {
  * EINVAL: fn or outcome is NULL, or on_interrupt, priority or flags is no known value, or the options have no size, as
  *   they were made without STINT_OPTIONS_INIT.
  * E2BIG: the options set a field that this library is too old to know (stint.h).
- * ENOMEM: there is no memory for this thread's record.
+ * ENOMEM: there is no memory for this thread's record, or what is left of its stack is too little.
  * ENOTSUP: the program is linked so that stint cannot meter it (link.h), and flags do not allow that; or the mimalloc
  *   that the loader found is not one that this library was compiled for (stint_backend_version).
  * EAGAIN: the thread that watches preemptible tasks could not be started.
@@ -265,7 +274,7 @@ STINT_API const char *stint_task_name(void);
 
 /* The names of statuses and reasons: "ok", "error", "cancelled"; and "none", "failed", "allocation-limit",
  * "memory-limit", "deadline", "account", "global-memory-limit", "token", "shutdown", "outer", "tracker", "cpu",
- * "expired", "exception". "unknown" for any other value. Static strings. Any thread. */
+ * "expired", "exception", "stack". "unknown" for any other value. Static strings. Any thread. */
 STINT_API const char *stint_status_name(stint_status status);
 STINT_API const char *stint_reason_name(stint_reason reason);
 

@@ -260,7 +260,7 @@ static const struct taker {
     { submit_it_next, &limited_options, LESS(stint_options, completions), 144, 1 },
     { submit_it_to_a_serial_queue, &limited_options, LESS(stint_options, completions), 144, 1 },
     { submit_it_to_a_group, &limited_options, LESS(stint_options, completions), 144, 1 },
-    { make_a_pool, &three_workers, LESS(stint_pool_options, worker_begins), 96, 0 },
+    { make_a_pool, &three_workers, LESS(stint_pool_options, worker_begins), 104, 0 },
     { make_an_account, &limits, LESS(stint_account_limits, weight), 56, 0 },
     { set_limits, &limits, LESS(stint_account_limits, weight), 56, 0 },
     { start_following, &every_block, LESS(stint_memprof_options, seed), 72, 0 },

@@ -3,6 +3,7 @@
  * Flights; see flight.h. */
 #include "flight.h"
 
+#include <alloca.h>
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
@@ -13,6 +14,8 @@
 
 #define LONGEST_SLEEP_NS 50000
 #define LONGEST_FLIGHT_NS UINT64_C(1000000000)
+#define LEAST_STACK 512
+#define MOST_STACK 16384
 
 _Thread_local const struct chaos_flight *chaos_flight_current;
 
@@ -97,13 +100,46 @@ static bool is_timed(const struct chaos_flight *flight)
     return flight->plan.reason != CHAOS_NONE && chaos_reasons[flight->plan.reason].longest_ns != 0;
 }
 
+static _Thread_local uintptr_t stack_end;
+
+void chaos_flight_begin_worker(void *unused, unsigned index)
+{
+    pthread_attr_t attributes;
+    void *lowest = NULL;
+    size_t size;
+    (void)unused;
+    (void)index;
+    chaos_watch_thread();
+    if (pthread_getattr_np(pthread_self(), &attributes) != 0)
+        return;
+    pthread_attr_getstack(&attributes, &lowest, &size);
+    pthread_attr_destroy(&attributes);
+    stack_end = (uintptr_t)lowest;
+}
+
+/* With so much of the stack left. */
+static __attribute__((noinline)) int run_near_end(const struct chaos_flight *flight, uint64_t *sum)
+{
+    size_t left = LEAST_STACK + (size_t)(flight->plan.point * MOST_STACK);
+    uintptr_t here = (uintptr_t)__builtin_frame_address(0);
+    void *skipped = alloca(here - stack_end - left);
+    __asm__ volatile("" : : "r"(skipped) : "memory");
+    return flight->plan.library->run(flight->plan.variant, sum);
+}
+
+static int run_library(const struct chaos_flight *flight, uint64_t *sum)
+{
+    return flight->plan.reason == CHAOS_STACK ? run_near_end(flight, sum)
+                                              : flight->plan.library->run(flight->plan.variant, sum);
+}
+
 /* What takes its time to be stopped repeats its work until it is. */
 static int work(struct chaos_flight *flight)
 {
     uint64_t started = now_ns();
     do {
         uint64_t sum = CHAOS_SUM_BEGIN;
-        int error = flight->plan.library->run(flight->plan.variant, &sum);
+        int error = run_library(flight, &sum);
         if (stint_is_interrupted())
             return error != 0 ? error : ECANCELED;
         if (error != 0)
@@ -139,6 +175,7 @@ static void set_limits(const struct chaos_flight *flight, stint_options *options
         options->token = flight->token;
         break;
     case CHAOS_CANCEL:
+    case CHAOS_STACK:
     case CHAOS_NONE:
         break;
     }
@@ -161,7 +198,6 @@ static int enter(void *argument, void **value)
     (void)value;
     struct chaos_flight *flight = argument;
     if (flight->entered == flight->plan.scopes) {
-        chaos_watch_thread();
         chaos_flight_current = flight;
         atomic_store_explicit(&flight->started_ns, now_ns(), memory_order_relaxed);
         return work(flight);

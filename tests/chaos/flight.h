@@ -38,6 +38,9 @@ struct chaos_flight {
     stint_outcome limited; /* of the scope that was to be stopped, where it is not the task's own */
 };
 
+/* To be called by each worker as it begins. */
+void chaos_flight_begin_worker(void *unused, unsigned index);
+
 /* Start and stop the interrupter, which looks after so many flights. */
 int chaos_interrupter_start(struct chaos_flight *flights, size_t count);
 void chaos_interrupter_stop(void);

@@ -210,6 +210,7 @@ int main(int argc, char **argv)
     flight_count = 2 * options.workers + 2;
     stint_pool_options pool_options = STINT_POOL_OPTIONS_INIT;
     pool_options.workers = options.workers;
+    pool_options.worker_begins = chaos_flight_begin_worker;
     int error = stint_pool_create(&pool_options, &pool);
     if (error == 0)
         error = chaos_watch_start(flights, flight_count, options.seed);

@@ -14,6 +14,7 @@ const struct chaos_reason_traits chaos_reasons[CHAOS_REASONS] = {
     [CHAOS_CANCEL] = { "cancel", 34, STINT_CANCELLED, STINT_REASON_TOKEN, 400000, false },
     [CHAOS_DEADLINE] = { "deadline", 2, STINT_ERROR, STINT_REASON_DEADLINE, 8000000, false },
     [CHAOS_PREEMPTION] = { "preemption", 40, STINT_ERROR, STINT_REASON_DEADLINE, 400000, true },
+    [CHAOS_STACK] = { "stack", 20, STINT_ERROR, STINT_REASON_STACK, 0, true },
 };
 
 const struct chaos_library *const chaos_libraries[] = {
@@ -87,6 +88,8 @@ struct chaos_plan chaos_plan_make(uint64_t seed, const struct chaos_options *opt
         plan.limited = 0;
     if (chaos_reasons[plan.reason].outcome == STINT_REASON_DEADLINE && plan.limited == 0)
         plan.limited = plan.scopes = 1;
+    if (plan.reason == CHAOS_STACK) /* the innermost uses it up */
+        plan.limited = plan.scopes;
     return plan;
 }
 

@@ -16,6 +16,7 @@ enum chaos_reason {
     CHAOS_CANCEL,     /* stint_future_cancel, by another thread */
     CHAOS_DEADLINE,
     CHAOS_PREEMPTION, /* a deadline, and the task may be stopped at any instruction */
+    CHAOS_STACK,      /* it begins near the end of its stack, and may be stopped wherever that is reached */
     CHAOS_REASONS,
     CHAOS_NONE = CHAOS_REASONS, /* a clean run */
 };

@@ -31,6 +31,7 @@ static const struct bomb bombs[] = {
     { BOMBS "/endless-match.lua", PARSE_LUA, STINT_REASON_DEADLINE },
     { BOMBS "/recursive-insert.sql", PARSE_SQL, STINT_REASON_MEMORY_LIMIT },
     { BOMBS "/cross-join.sql", PARSE_SQL, STINT_REASON_DEADLINE },
+    { "brackets.expr", PARSE_EXPR, STINT_REASON_STACK },
 };
 
 #define BOMB_COUNT (sizeof bombs / sizeof bombs[0])
@@ -38,7 +39,7 @@ static const struct bomb bombs[] = {
 static const struct bomb harmless[] = {
     { "good.xml", PARSE_XML, STINT_REASON_NONE },  { "good.json", PARSE_JSON, STINT_REASON_NONE },
     { "good.lua", PARSE_LUA, STINT_REASON_NONE },  { "good.sql", PARSE_SQL, STINT_REASON_NONE },
-    { "bad.xml", PARSE_XML, STINT_REASON_FAILED },
+    { "bad.xml", PARSE_XML, STINT_REASON_FAILED }, { "good.expr", PARSE_EXPR, STINT_REASON_NONE },
 };
 
 static size_t bomb_total;
@@ -86,6 +87,16 @@ static void write_json(const char *array, const char *object)
     assert_int_equal(fclose(file), 0);
 }
 
+static void write_brackets(const char *path)
+{
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    for (int i = 0; i < 1000000; i++)
+        putc('(', file);
+    fputs("1\n", file);
+    assert_int_equal(fclose(file), 0);
+}
+
 static int setup(void **state)
 {
     (void)state;
@@ -99,6 +110,8 @@ static int setup(void **state)
     write_text("good.json", "[1, {\"a\": null}]\n");
     write_text("good.lua", "return 1, 2\n");
     write_text("good.sql", "SELECT 1 UNION ALL SELECT 2;\n");
+    write_brackets("brackets.expr");
+    write_text("good.expr", "((1 + 2) * (3 + -4))\n");
     parse_ready_libraries();
     return 0;
 }
@@ -113,7 +126,9 @@ static int teardown(void **state)
                                            "bad.xml",
                                            "good.json",
                                            "good.lua",
-                                           "good.sql" };
+                                           "good.sql",
+                                           "good.expr",
+                                           "brackets.expr" };
     for (size_t i = 0; i < sizeof written / sizeof written[0]; i++)
         unlink(written[i]);
     char folder[64];

@@ -105,9 +105,21 @@ TEST(statuses_and_reasons_have_names)
     assert_string_equal(stint_status_name(STINT_ERROR), "error");
     assert_string_equal(stint_status_name(STINT_CANCELLED), "cancelled");
     assert_string_equal(stint_status_name((stint_status)99), "unknown");
-    static const char *const reasons[] = { "none",     "failed",  "allocation-limit",    "memory-limit",
-                                           "deadline", "account", "global-memory-limit", "token",
-                                           "shutdown", "outer" };
+    static const char *const reasons[] = { "none",
+                                           "failed",
+                                           "allocation-limit",
+                                           "memory-limit",
+                                           "deadline",
+                                           "account",
+                                           "global-memory-limit",
+                                           "token",
+                                           "shutdown",
+                                           "outer",
+                                           "tracker",
+                                           "cpu",
+                                           "expired",
+                                           "exception",
+                                           "stack" };
     for (unsigned i = 0; i < sizeof reasons / sizeof reasons[0]; i++)
         assert_string_equal(stint_reason_name((stint_reason)i), reasons[i]);
     assert_string_equal(stint_reason_name((stint_reason)99), "unknown");

@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Walking the frames of code that a signal has stopped; see stopped.h. Any thread. */
+#include "stopped.h"
+
+#include <pthread.h>
+#include <stddef.h>
+#include <string.h>
+#include <unwind.h>
+
+#include "caller.h"
+#include "module.h"
+
+/* --- Whose frame is it? */
+
+enum owner {
+    NOBODY,          /* who would have to be asked: code of the task's, and of libraries */
+    LIBC,            /* a part of libc's that may have been called by one of the next */
+    LIBC_AND_PASSES, /* of libc's, and holds nothing */
+    OURS,            /* this library's, which has called the task's code back, but not if it has called libc */
+    SOMEBODY,
+};
+
+/* What they have of their own, in the middle of it, is on the stack, or a block that is lost. Those without a name here
+ * may have a lock. (What is as simple, and calls nothing, has no use for a stack and is not stopped for one.) */
+static const char *const names[] = {
+    "qsort",
+    "qsort_r",
+    "bsearch",
+    "lfind",
+    "lsearch",
+    "tfind",
+    "twalk",
+    "sprintf",
+    "snprintf",
+    "vsprintf",
+    "vsnprintf",
+    "__sprintf_chk",
+    "__snprintf_chk",
+    "__vsprintf_chk",
+    "__vsnprintf_chk",
+    "sscanf",
+    "__isoc99_sscanf",
+    "__isoc23_sscanf",
+    "strtod",
+    "strtof",
+    "strtold",
+    "strtol",
+    "strtoul",
+    "strtoll",
+    "strtoull",
+    "__isoc23_strtol",
+    "__isoc23_strtoul",
+    "__isoc23_strtoll",
+    "__isoc23_strtoull",
+    "atof",
+    "atoi",
+    "atol",
+    "fnmatch",
+};
+#define NAMES (sizeof names / sizeof *names)
+
+static struct sti_caller_module passing[NAMES];
+
+static void find_passing(void)
+{
+    for (size_t i = 0; i < NAMES; i++) {
+        uintptr_t begin;
+        uintptr_t end;
+        uintptr_t function = (uintptr_t)sti_libc_function(names[i]);
+        if (function != 0 && sti_frame_function(function, &begin, &end))
+            passing[i] = (struct sti_caller_module){ .begin = begin, .size = end - begin };
+    }
+}
+
+void sti_stopped_prepare(void)
+{
+    static pthread_once_t found = PTHREAD_ONCE_INIT;
+    pthread_once(&found, find_passing);
+}
+
+static enum owner owner_in_libc(uintptr_t instruction)
+{
+    size_t i = 0;
+    while (i < NAMES && !sti_caller_in(&passing[i], (const void *)instruction))
+        i++;
+    return i < NAMES ? LIBC_AND_PASSES : LIBC;
+}
+
+static enum owner owner_of(uintptr_t instruction, bool past_libc)
+{
+    if (past_libc && sti_caller_is_libc((const void *)instruction))
+        return owner_in_libc(instruction);
+    if (sti_caller_is_protected_further_out(instruction))
+        return SOMEBODY;
+    return past_libc && sti_caller_is_protected(instruction) ? OURS : NOBODY;
+}
+
+/* --- The walk, from the inside outwards. */
+
+#define REMEMBERED 128 /* addresses; a power of two. On a signal's stack, which may be small */
+#define SLOW_FRAMES_MAX 20000
+
+struct place {
+    uintptr_t address; /* where its frame goes on; 0: no place */
+    struct sti_frame_rule rule;
+    enum owner owner;
+};
+
+struct walk {
+    const struct sti_stopped *stopped;
+    bool past_libc;
+    enum owner last; /* of the frame before */
+    size_t frames;   /* of the slow walk, */
+    bool begun;      /* which has come to the stack that was left for this one */
+    bool reached;
+};
+
+/* The outermost of a row of libc's frames is the one that the task's code has called. */
+static bool may_pass(struct walk *walk, enum owner owner)
+{
+    enum owner last = walk->last;
+    walk->last = owner;
+    switch (owner) {
+    case NOBODY:
+        return last != LIBC;
+    case OURS:
+        return last != LIBC && last != LIBC_AND_PASSES;
+    case LIBC:
+    case LIBC_AND_PASSES:
+        return true;
+    case SOMEBODY:
+        break;
+    }
+    return false;
+}
+
+static const struct place *look_up(struct place *places, uintptr_t address, bool past_libc)
+{
+    struct place *place = &places[(address ^ address >> 7) % REMEMBERED];
+    if (place->address != address) {
+        /* What returns there is the instruction before. */
+        place->address = address;
+        place->rule = sti_frame_rule(address - 1);
+        place->owner = owner_of(address - 1, past_libc);
+    }
+    return place;
+}
+
+static bool is_readable(const struct walk *walk, uintptr_t address)
+{
+    return address >= walk->stopped->lowest && address < walk->stopped->scope;
+}
+
+enum step { STEP_ON, STEP_REACHED, STEP_UNKNOWN, STEP_LOST };
+
+static STI_CALLER_UNINSTRUMENTED enum step step(const struct walk *walk, struct sti_registers *at,
+                                                const struct sti_frame_rule *rule)
+{
+    if (rule->kind == STI_FRAME_OTHER)
+        return STEP_UNKNOWN;
+    if (rule->kind == STI_FRAME_LAST)
+        return STEP_LOST;
+    uintptr_t frame = (rule->kind == STI_FRAME_BY_STACK_POINTER ? at->sp : at->bp) + rule->offset;
+    if (frame > walk->stopped->scope && frame - walk->stopped->scope < UINT32_MAX)
+        return STEP_REACHED;
+    if (!is_readable(walk, frame - sizeof frame) || (rule->saved != 0 && !is_readable(walk, frame - rule->saved)))
+        return STEP_LOST;
+    return sti_frame_step(at, rule) ? STEP_ON : STEP_LOST;
+}
+
+/* The instruction that was stopped is no return address, and is asked about by the caller of all this. */
+static enum step walk_quickly(struct walk *walk)
+{
+    struct sti_registers at = walk->stopped->at;
+    struct place places[REMEMBERED];
+    memset(places, 0, sizeof places);
+    struct sti_frame_rule rule = sti_frame_rule(at.ip);
+    enum step taken = step(walk, &at, &rule);
+    while (taken == STEP_ON) {
+        const struct place *place = look_up(places, at.ip, walk->past_libc);
+        taken = step(walk, &at, &place->rule);
+        if (taken == STEP_ON && !may_pass(walk, place->owner))
+            return STEP_LOST;
+        if (taken == STEP_REACHED)
+            return taken;
+    }
+    return taken;
+}
+
+/* From the handler's own frames, which lie on another stack. */
+static _Unwind_Reason_Code visit_frame(struct _Unwind_Context *context, void *argument)
+{
+    struct walk *walk = argument;
+    const struct sti_stopped *stopped = walk->stopped;
+    uintptr_t frame = _Unwind_GetCFA(context);
+    if (++walk->frames > SLOW_FRAMES_MAX)
+        return _URC_END_OF_STACK;
+    bool first = !walk->begun;
+    walk->begun = walk->begun || (frame > stopped->at.sp && frame <= stopped->scope);
+    if (!walk->begun)
+        return _URC_NO_REASON;
+    if (frame > stopped->scope) {
+        walk->reached = true;
+        return _URC_END_OF_STACK;
+    }
+    if (first)
+        return _URC_NO_REASON;
+    int before_instruction = 0;
+    uintptr_t address = _Unwind_GetIPInfo(context, &before_instruction);
+    enum owner owner = owner_of(address - (before_instruction ? 0 : 1), walk->past_libc);
+    return may_pass(walk, owner) ? _URC_NO_REASON : _URC_END_OF_STACK;
+}
+
+bool sti_stopped_may_be_left(const struct sti_stopped *stopped, bool past_libc)
+{
+    enum owner first = owner_of(stopped->at.ip, past_libc);
+    struct walk walk = { .stopped = stopped, .past_libc = past_libc, .last = first };
+    if (!sti_rule_is_on(STI_RULE_STACK))
+        return true;
+    if (first == SOMEBODY || stopped->at.sp >= stopped->scope)
+        return false;
+    enum step taken = walk_quickly(&walk);
+    if (taken == STEP_REACHED)
+        return walk.last != LIBC;
+    if (taken != STEP_UNKNOWN)
+        return false;
+    walk.last = first;
+    _Unwind_Backtrace(visit_frame, &walk);
+    return walk.reached && walk.last != LIBC;
+}

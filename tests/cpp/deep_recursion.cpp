@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * C++ that recurses for ever: destructors run where the code comes to an allocation, and the thread goes on in any
+ * case. */
+#include "trail.h"
+
+#include <vector>
+
+#include <stint/stint.hpp>
+
+namespace
+{
+
+volatile bool never;
+size_t alive;
+
+struct Counted {
+    Counted()
+    {
+        alive++;
+    }
+    Counted(const Counted &) = delete;
+    Counted &operator=(const Counted &) = delete;
+    NOINLINE ~Counted()
+    {
+        alive--;
+    }
+};
+
+NOINLINE int recurse_and_allocate(int depth)
+{
+    const Counted counted;
+    std::vector<int> numbers(10, depth);
+    sink = numbers.data(); /* or clang does without */
+    return never ? depth : recurse_and_allocate(depth + 1) + numbers[3];
+}
+
+NOINLINE int recurse(int depth)
+{
+    const Counted counted;
+    volatile int here = depth;
+    return never ? depth : recurse(depth + 1) + here;
+}
+
+NOINLINE int recurse_noexcept(int depth) noexcept
+{
+    const Counted counted;
+    std::vector<int> numbers(10, depth);
+    sink = numbers.data(); /* or clang does without */
+    return never ? depth : recurse_noexcept(depth + 1) + numbers[3];
+}
+
+template <int (*function)(int)> int run_function(void *, void **)
+{
+    return function(0);
+}
+
+stint_outcome run_bomb(stint_fn *function, stint_on_interrupt way)
+{
+    stint_options options = STINT_OPTIONS_INIT;
+    stint_outcome outcome;
+    options.on_interrupt = way;
+    alive = 0;
+    assert_int_equal(stint_run(function, nullptr, &options, &outcome), 0);
+    assert_int_equal(outcome.status, STINT_ERROR);
+    assert_int_equal(outcome.reason, STINT_REASON_STACK);
+    return outcome;
+}
+
+} // namespace
+
+TEST(destructors_run_of_a_recursion_that_allocates)
+{
+    for (int i = 0; i < 3; i++) {
+        run_bomb(run_function<recurse_and_allocate>, STINT_UNWIND);
+        assert_int_equal(alive, 0);
+    }
+}
+
+TEST(one_that_does_not_is_left)
+{
+    for (int i = 0; i < 10; i++) {
+        run_bomb(run_function<recurse>, STINT_UNWIND);
+        run_bomb(run_function<recurse>, STINT_JUMP);
+        run_bomb(run_function<recurse_and_allocate>, STINT_JUMP);
+    }
+}
+
+TEST(and_one_that_lets_no_exception_through)
+{
+    for (int i = 0; i < 3; i++) {
+        run_bomb(run_function<recurse_noexcept>, STINT_UNWIND);
+        run_bomb(run_function<recurse_noexcept>, STINT_JUMP);
+    }
+}
+
+TEST_MAIN()
