@@ -13,6 +13,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "alloc/base/lasting.h"
 #include "alloc/base/stopped.h"
 #include "alloc/base/thread.h"
 #include "signals.h"
@@ -54,7 +55,7 @@ static size_t round_down(size_t size)
 
 static bool set_access(uintptr_t from, uintptr_t to, int access)
 {
-    return from == to || mprotect((void *)from, to - from, access) == 0;
+    return from == to || sti_protect_plainly((void *)from, to - from, access, STI_NO_KEY) == 0;
 }
 
 /* --- Finding it. --- */
@@ -193,7 +194,7 @@ static bool make_alternate(void)
     if (mapped == MAP_FAILED)
         return false;
     const stack_t stack = { .ss_sp = mapped + PAGE, .ss_size = size - PAGE };
-    if (mprotect(mapped, PAGE, PROT_NONE) != 0 || sigaltstack(&stack, NULL) != 0) {
+    if (sti_protect_plainly(mapped, PAGE, PROT_NONE, STI_NO_KEY) != 0 || sigaltstack(&stack, NULL) != 0) {
         munmap(mapped, size);
         return false;
     }
