@@ -30,6 +30,7 @@
 #include "alloc/base/process.h"
 #include "alloc/base/scope_state.h"
 #include "alloc/base/thread.h"
+#include "label.h"
 #include "meter.h"
 
 #define HIGHEST_WEIGHT 10000
@@ -53,6 +54,7 @@ struct stint_account {
     struct counter waiting; /* written as a task is submitted, and taken out of a queue */
     stint_account *parent;
     atomic_uint weight;
+    struct sti_label *label; /* what it is counted under: label.h */
     char name[];
 };
 
@@ -387,6 +389,7 @@ int stint_account_create(stint_account *parent, const stint_account_limits *limi
     if (created == NULL)
         return ENOMEM;
     *created = (stint_account){ .parent = stint_account_retain(parent) };
+    created->label = sti_label_find(name, parent != NULL ? parent->label : NULL);
     atomic_init(&created->references, 1);
     atomic_init(&created->generation, atomic_load_explicit(&process_generation, memory_order_relaxed));
     if (name != NULL)
@@ -417,6 +420,11 @@ int stint_account_read(const stint_account *account, stint_account_usage *usage)
         .waiting = atomic_load_explicit(&account->waiting.value, memory_order_relaxed),
     };
     return 0;
+}
+
+struct sti_label *sti_account_label(const stint_account *account)
+{
+    return account->label;
 }
 
 const char *stint_account_name(const stint_account *account)

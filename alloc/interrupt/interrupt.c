@@ -203,10 +203,19 @@ static bool is_place_for_it(struct sti_scope *scope, uintptr_t above)
     return sti_caller_stack_is_safe(scope->frame, above, above == 0 ? &scope->met : NULL);
 }
 
+/* Not again for a task that is refused one allocation after another. */
+static void count_delivery(struct sti_scope *scope)
+{
+    if (!scope->refused)
+        sti_counter_add_own(&scope->thread->deliveries[scope->on_interrupt]);
+    scope->refused = true;
+}
+
 /* The frames that hooks lie on go one after the other. */
 _Noreturn static void leave_by_unwind(struct sti_scope *scope)
 {
     sti_interrupt_trip(scope, STINT_REASON_OUTER);
+    count_delivery(scope);
     sti_hook_drop(scope);
     sti_forks_settle(scope);
     sti_unwind_leave(scope);
@@ -222,15 +231,15 @@ static bool deliver(struct sti_thread *thread, uintptr_t above)
         find_runtimes(scope);
     }
     if (!is_due(scope) || !is_place_for_it(scope, above)) {
-        scope->deferred++;
         sti_deferral_note(thread);
         return false;
     }
     sti_interrupt_trip(scope, STINT_REASON_OUTER);
-    if (scope->on_interrupt == STINT_FAIL)
-        return true;
     if (unwinds(scope, above))
         leave_by_unwind(scope);
+    count_delivery(scope);
+    if (scope->on_interrupt == STINT_FAIL)
+        return true;
     sti_interrupt_land(scope);
 }
 
@@ -266,6 +275,7 @@ bool sti_interrupt_instead_of_throwing(struct sti_thread *thread)
     if (!sti_interrupt_may_cut(scope) || !sti_caller_stack_is_safe_to_cut(scope->frame))
         return true;
     sti_interrupt_trip(scope, STINT_REASON_OUTER);
+    count_delivery(scope);
     sti_hook_drop(scope);
     sti_forks_settle(scope);
     sti_unwind_cut(scope);
@@ -376,6 +386,7 @@ void sti_deferral_note(struct sti_thread *thread)
     stint_deferral deferral = sti_deferral_of(thread->scope);
     if (deferral == STINT_DEFERRAL_NONE)
         deferral = STINT_DEFERRAL_FRAME;
+    sti_deferral_count(thread, deferral);
     atomic_store_explicit(&thread->deferral, (int)deferral, memory_order_relaxed);
 }
 

@@ -59,6 +59,7 @@ struct sti_worker {
     _Alignas(64) struct sti_tally tally; /* this and what follows is written by the worker alone, and read by anybody */
     sti_counter tasks;                   /* that it has begun */
     sti_counter steals;                  /* tasks that it took from other workers' deques */
+    sti_counter forks;                   /* and subtasks of other workers' tasks */
     sti_counter parks;
     sti_counter parked_since; /* by sti_clock_now; 0: it is not parked */
     sti_counter neglected;    /* tasks that it began, which waited although some worker was idle (overdue.c) */
