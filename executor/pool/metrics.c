@@ -4,8 +4,6 @@
  *
  * The samples of a metric have to lie together, those of all pools. So the numbers are copied first, while the list of
  * pools is held, and written when nothing is. */
-#include "metrics.h"
-
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -18,6 +16,7 @@
 #include "alloc/base/thread.h"
 #include "alloc/charge/label.h"
 #include "alloc/rollback/kept.h"
+#include "pools.h"
 
 /* --- Writing: a buffer, and the first error. ---------------------------------------------------------------------- */
 

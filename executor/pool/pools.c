@@ -19,7 +19,6 @@
 #include "executor/worker/park.h"
 #include "executor/worker/substitute.h"
 #include "executor/worker/worker.h"
-#include "metrics.h"
 #include "pool_state.h"
 
 /* --- The list of the process's pools. --- */
