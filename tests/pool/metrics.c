@@ -240,6 +240,8 @@ TEST(a_substitute_is_counted_that_stands_in_for_a_sleeper)
     assert_true(look_up(text, "stint_pool_asleep_workers{pool=\"substituted\"}") == 1);
     assert_true(look_up(text, "stint_pool_substitutes{pool=\"substituted\"}") == 1);
     assert_true(look_up(text, "stint_pool_substitutions_total{pool=\"substituted\"}") == 1);
+    assert_true(look_up(text, "stint_pool_missed_substitutions_total{pool=\"substituted\"}") == 0);
+    assert_true(look_up(text, "stint_pool_neglected_tasks_total{pool=\"substituted\"}") == 0);
     free(text);
     gate_open(&gate);
     take(sleeper);
