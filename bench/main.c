@@ -229,7 +229,7 @@ int main(int argc, char **argv)
     session.chosen = 0;
     each_chosen(&session, add_job);
 
-    stint_pool_options pool_options = { .workers = 1, .name = "bench" };
+    stint_pool_options pool_options = { .size = sizeof(stint_pool_options), .workers = 1, .name = "bench" };
     int error = stint_pool_create(&pool_options, &session.pool);
     if (error != 0) {
         fprintf(stderr, "stint-bench: no pool: %s\n", strerror(error));

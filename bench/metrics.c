@@ -21,7 +21,7 @@ static void prepare(unsigned workers)
     for (int i = 0; i < ACCOUNTS; i++) {
         char name[32];
         snprintf(name, sizeof name, "account %d", i);
-        const stint_account_limits limits = { .name = name };
+        const stint_account_limits limits = { .size = sizeof limits, .name = name };
         stint_options options = STINT_OPTIONS_INIT;
         if (nowhere < 0 || stint_account_create(NULL, &limits, &options.account) != 0)
             abort();

@@ -19,7 +19,7 @@ static inline stint_pool *make_pool_of(const stint_pool_options *options)
 }
 
 /* make_pool(.workers = 2, ...): the other options are as they are by default. */
-#define make_pool(...) make_pool_of(&(stint_pool_options){ __VA_ARGS__ })
+#define make_pool(...) make_pool_of(&(stint_pool_options){ .size = sizeof(stint_pool_options), __VA_ARGS__ })
 
 static inline stint_future *submit(stint_pool *pool, stint_fn *fn, void *arg, const stint_options *options)
 {
@@ -74,7 +74,7 @@ static inline void release_all(stint_future **futures, size_t count)
 
 static inline stint_pool_statistics read_pool(const stint_pool *pool)
 {
-    stint_pool_statistics statistics;
+    stint_pool_statistics statistics = STINT_POOL_STATISTICS_INIT;
     assert_int_equal(stint_pool_read(pool, &statistics), 0);
     return statistics;
 }

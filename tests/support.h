@@ -130,7 +130,7 @@ static inline int loop_for_ever(void *arg, void **value)
 
 static inline stint_account_usage usage_of(const stint_account *account)
 {
-    stint_account_usage usage;
+    stint_account_usage usage = STINT_ACCOUNT_USAGE_INIT;
     assert_int_equal(stint_account_read(account, &usage), 0);
     return usage;
 }
@@ -143,7 +143,8 @@ static inline stint_account *make_account_of(stint_account *parent, const stint_
 }
 
 /* make_account(parent, .running = 1, ...): without the other limits. */
-#define make_account(parent, ...) make_account_of(parent, &(stint_account_limits){ __VA_ARGS__ })
+#define make_account(parent, ...)                                                                                      \
+    make_account_of(parent, &(stint_account_limits){ .size = sizeof(stint_account_limits), __VA_ARGS__ })
 
 #define assert_outcome(outcome, wanted_status, wanted_reason, wanted_error)                                            \
     do {                                                                                                               \

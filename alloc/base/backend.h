@@ -88,10 +88,15 @@ static inline void sti_backend_theap_collect(sti_backend_theap *theap, bool give
     mi_theap_collect(theap, give_back);
 }
 
-/* The same of the process's heap; the free pages of all heaps go back to the system then, at once: each by itself.
+/* The same of the calling thread's part of the process's heap. */
+static inline void sti_backend_thread_collect(void)
+{
+    mi_theap_collect(mi_theap_get_default(), true);
+}
+
+/* The same; and the free pages of all heaps go back to the system then, at once: each by itself.
  * Unless it is told otherwise, mimalloc gives 2 MiB back or nothing, where the system has pages of that size, and the
- * smallest thing that lives among many freed heaps keeps so much. Two at once: what one of them gives back may be
- * coarser. */
+ * smallest thing that lives among many freed heaps keeps so much. One thread at a time: process.c. */
 static inline void sti_backend_process_collect(void)
 {
     bool is_unasked = mi_option_get(mi_option_minimal_purge_size) == 0;

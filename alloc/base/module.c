@@ -15,6 +15,7 @@
 
 #include "backend.h"
 #include "process.h"
+#include "sized.h"
 #include "thread.h"
 
 /* --- Reading a module's table of symbols. Any thread.
@@ -298,7 +299,7 @@ static bool malloc_makes_our_blocks(void)
 
 static stint_link_report look(void)
 {
-    stint_link_report report = { .metered = true, .locked = true };
+    stint_link_report report = { .size = sizeof report, .metered = true, .locked = true };
     const struct link_map *own = sti_module_of(&sti_link_is_good);
     sti_quiet_enter();
     for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
@@ -338,7 +339,7 @@ bool sti_link_has_malloc(void)
 
 static stint_link_report look(void)
 {
-    return (stint_link_report){ .metered = false };
+    return (stint_link_report)STINT_LINK_REPORT_INIT;
 }
 
 #endif
@@ -362,8 +363,11 @@ int stint_link_check(stint_link_report *report)
 {
     if (report == NULL)
         return EINVAL;
-    *report = look();
-    return is_good(report) ? 0 : ENOTSUP;
+    const stint_link_report found = look();
+    int error = sti_sized_out(report, STI_SIZED_UP_TO(stint_link_report, module), &found, sizeof found);
+    if (error != 0)
+        return error;
+    return is_good(&found) ? 0 : ENOTSUP;
 }
 
 /* --- Which stint this is, and which mimalloc is behind it. Any thread. --- */

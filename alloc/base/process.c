@@ -7,6 +7,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
@@ -80,10 +81,50 @@ void sti_quiet_leave(void)
     sti_plain_rwlock_unlock(&others);
 }
 
+/* --- Giving back. mimalloc has one thread at a time give free pages to the system, and does not do what another asks
+ * for meanwhile, nor later if nobody allocates any more. So one of ours at a time asks it, until nobody has asked that
+ * one meanwhile:
+ *
+ *   AT_REST    -> COLLECTING   who does that asks mimalloc
+ *   COLLECTING -> ASKED        by one who comes meanwhile and has freed all that it has; then it goes away
+ *   ASKED      -> COLLECTING   by the one who asks mimalloc, which it does again
+ *   COLLECTING -> AT_REST      by the same
+ *
+ * Each is a read-modify-write, acquire and release: what was freed before ASKED is seen by what mimalloc is asked for
+ * after it. tests/models/collect.pml searches the states. None is under way in the child of a fork(2): each is inside
+ * of sti_quiet_enter(). What mimalloc does of itself at that moment, in a thread that allocates, we cannot see; such a
+ * thread comes back to it. */
+
+enum { AT_REST, COLLECTING, ASKED };
+static atomic_int collecting;
+
+static bool move_on(int from, int to)
+{
+    return atomic_compare_exchange_strong_explicit(&collecting, &from, to, memory_order_acq_rel, memory_order_relaxed);
+}
+
+/* False: somebody collects, and will do it once more. */
+static bool begin_collecting(void)
+{
+    if (move_on(AT_REST, COLLECTING))
+        return true;
+    sti_backend_thread_collect();
+    for (;;) {
+        if (move_on(COLLECTING, ASKED) || move_on(ASKED, ASKED))
+            return false;
+        if (move_on(AT_REST, COLLECTING))
+            return true;
+    }
+}
+
 void sti_process_collect(void)
 {
     sti_quiet_enter();
-    sti_backend_process_collect();
+    if (begin_collecting()) {
+        do
+            sti_backend_process_collect();
+        while (move_on(ASKED, COLLECTING) || !move_on(COLLECTING, AT_REST));
+    }
     sti_quiet_leave();
 }
 

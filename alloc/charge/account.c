@@ -29,6 +29,7 @@
 #include "alloc/base/module.h"
 #include "alloc/base/process.h"
 #include "alloc/base/scope_state.h"
+#include "alloc/base/sized.h"
 #include "alloc/base/thread.h"
 #include "label.h"
 #include "meter.h"
@@ -367,11 +368,19 @@ static void set_limits(stint_account *account, const stint_account_limits *limit
     atomic_store_explicit(&account->weight, limits->weight, memory_order_relaxed);
 }
 
+static int take_limits(stint_account_limits *limits, const stint_account_limits *given)
+{
+    int error = sti_sized_in(limits, sizeof *limits, STI_SIZED_UP_TO(stint_account_limits, waiting), given);
+    return error != 0 || limits->weight <= HIGHEST_WEIGHT ? error : EINVAL;
+}
+
 int stint_account_set_limits(stint_account *account, const stint_account_limits *limits)
 {
-    if (account == NULL || limits == NULL || limits->weight > HIGHEST_WEIGHT)
-        return EINVAL;
-    set_limits(account, limits);
+    stint_account_limits taken;
+    int error = account != NULL && limits != NULL ? take_limits(&taken, limits) : EINVAL;
+    if (error != 0)
+        return error;
+    set_limits(account, &taken);
     sti_account_tell_itself(account);
     the_listener()->has_waiting_slot();
     return 0;
@@ -379,9 +388,13 @@ int stint_account_set_limits(stint_account *account, const stint_account_limits 
 
 int stint_account_create(stint_account *parent, const stint_account_limits *limits, stint_account **account)
 {
-    if (account == NULL || (limits != NULL && limits->weight > HIGHEST_WEIGHT))
+    stint_account_limits taken = STINT_ACCOUNT_LIMITS_INIT;
+    if (account == NULL)
         return EINVAL;
-    const char *name = limits != NULL ? limits->name : NULL;
+    int error = limits != NULL ? take_limits(&taken, limits) : 0;
+    if (error != 0)
+        return error;
+    const char *name = taken.name;
     size_t name_size = name != NULL ? strlen(name) + 1 : sizeof "account 4294967295";
     if (!sti_record_charge(sizeof(stint_account) + name_size, STI_CALLER()))
         return ENOMEM;
@@ -396,8 +409,7 @@ int stint_account_create(stint_account *parent, const stint_account_limits *limi
         memcpy(created->name, name, name_size);
     else
         number_name(created->name, name_size);
-    if (limits != NULL)
-        set_limits(created, limits);
+    set_limits(created, &taken);
     *account = created;
     return 0;
 }
@@ -412,14 +424,15 @@ int stint_account_read(const stint_account *account, stint_account_usage *usage)
     if (account == NULL || usage == NULL)
         return EINVAL;
     bool counted = is_current(account);
-    *usage = (stint_account_usage){
+    const stint_account_usage now = {
+        .size = sizeof now,
         .allocated = read_counter(account, ALLOCATED),
         .memory = counted ? read_counter(account, MEMORY) : 0,
         .running = counted ? (unsigned)read_counter(account, RUNNING) : 0,
         .started = atomic_load_explicit(&account->started, memory_order_relaxed),
         .waiting = atomic_load_explicit(&account->waiting.value, memory_order_relaxed),
     };
-    return 0;
+    return sti_sized_out(usage, STI_SIZED_UP_TO(stint_account_usage, waiting), &now, sizeof now);
 }
 
 struct sti_label *sti_account_label(const stint_account *account)

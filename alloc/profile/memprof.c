@@ -13,6 +13,7 @@
 #include "alloc/base/process.h"
 #include "alloc/base/sampling.h"
 #include "alloc/base/scope_state.h"
+#include "alloc/base/sized.h"
 #include "alloc/base/thread.h"
 #include "alloc/charge/allocate.h"
 #include "alloc/interrupt/boundary.h"
@@ -65,7 +66,7 @@ static void await_users(void)
 
 static bool is_valid(const stint_memprof_options *options)
 {
-    if (options == NULL || options->tracker.alloc == NULL || options->callstack_depth > STINT_MEMPROF_DEPTH_MAX)
+    if (options->tracker.alloc == NULL || options->callstack_depth > STINT_MEMPROF_DEPTH_MAX)
         return false;
     if (options->interval != 0)
         return options->rate == 0 && options->interval >= WORD;
@@ -89,16 +90,26 @@ static void follow(bool follows)
     sti_free_by(follows ? sti_memprof_free : STI_BACKEND_FREE);
 }
 
+static int take_options(stint_memprof_options *options, const stint_memprof_options *given)
+{
+    if (given == NULL)
+        return EINVAL;
+    int error = sti_sized_in(options, sizeof *options, STI_SIZED_UP_TO(stint_memprof_options, seed), given);
+    return error != 0 || is_valid(options) ? error : EINVAL;
+}
+
 int stint_memprof_start(const stint_memprof_options *options)
 {
-    if (!is_valid(options))
-        return EINVAL;
+    stint_memprof_options taken;
+    int error = take_options(&taken, options);
+    if (error != 0)
+        return error;
     if (!change_from(IDLE))
         return EBUSY;
-    sti_memprof_settings.options = *options;
-    sti_memprof_settings.interval = options->interval != 0 ? (double)options->interval : WORD / options->rate;
+    sti_memprof_settings.options = taken;
+    sti_memprof_settings.interval = taken.interval != 0 ? (double)taken.interval : WORD / taken.rate;
     atomic_store_explicit(&sti_memprof_settings.joined, 0, memory_order_relaxed);
-    if (options->seed == 0)
+    if (taken.seed == 0)
         sti_memprof_settings.options.seed = sti_clock_now();
     follow(true);
     /* The number first, then the requests for samples: thread.h. */

@@ -18,6 +18,7 @@
 
 #include "alloc/base/clock.h"
 #include "alloc/base/module.h"
+#include "alloc/base/sized.h"
 #include "memprof.h"
 #include "sample.h"
 #include "write.h"
@@ -53,6 +54,7 @@ static int start(const stint_profile_options *options)
     if (fresh == NULL)
         return ENOMEM;
     stint_memprof_options memprof = {
+        .size = sizeof memprof,
         .rate = options->rate,
         .interval = options->interval,
         .callstack_depth = options->callstack_depth,
@@ -75,9 +77,14 @@ static int start(const stint_profile_options *options)
 
 int stint_profile_start(const stint_profile_options *options)
 {
-    static const stint_profile_options usual = STINT_PROFILE_OPTIONS_INIT;
+    stint_profile_options taken = STINT_PROFILE_OPTIONS_INIT;
+    int error = 0;
+    if (options != NULL)
+        error = sti_sized_in(&taken, sizeof taken, STI_SIZED_UP_TO(stint_profile_options, seed), options);
+    if (error != 0)
+        return error;
     lock_masked();
-    int error = start(options != NULL ? options : &usual);
+    error = start(&taken);
     unlock_masked();
     return error;
 }
@@ -96,7 +103,8 @@ int stint_profile_stop(void)
 
 static stint_profile_totals sum_of_all(void)
 {
-    stint_profile_totals totals = { .lost = atomic_load_explicit(&gathered->lost, memory_order_relaxed) };
+    stint_profile_totals totals = { .size = sizeof totals,
+                                    .lost = atomic_load_explicit(&gathered->lost, memory_order_relaxed) };
     for (size_t i = 0; i < STI_PROFILE_CHAINS; i++) {
         const struct sti_profile_site *site = atomic_load_explicit(&gathered->chains[i], memory_order_acquire);
         for (; site != NULL; site = site->next) {
@@ -115,12 +123,13 @@ int stint_profile_read(stint_profile_totals *totals)
 {
     if (totals == NULL)
         return EINVAL;
+    stint_profile_totals now = STINT_PROFILE_TOTALS_INIT;
     lock_masked();
-    int error = gathered != NULL ? 0 : EINVAL;
-    if (error == 0)
-        *totals = sum_of_all();
+    bool started = gathered != NULL;
+    if (started)
+        now = sum_of_all();
     unlock_masked();
-    return error;
+    return started ? sti_sized_out(totals, STI_SIZED_UP_TO(stint_profile_totals, lost), &now, sizeof now) : EINVAL;
 }
 
 /* In this process; from then on it remains so. */

@@ -38,10 +38,10 @@ static __attribute__((noinline)) void release(const struct references *reference
 int stint_run(stint_fn *fn, void *arg, const stint_options *options, stint_outcome *outcome)
 {
     static const stint_options no_limits = STINT_OPTIONS_INIT;
-    if (fn == NULL || outcome == NULL || !sti_options_valid(options))
-        return EINVAL;
-    if (!sti_link_allows(options != NULL ? options->flags : 0))
-        return ENOTSUP;
+    stint_options room;
+    int error = fn != NULL && outcome != NULL ? sti_options_take(&options, &room) : EINVAL;
+    if (error != 0)
+        return error;
     if (options == NULL)
         options = &no_limits;
     bool refers = ((uintptr_t)options->token | (uintptr_t)options->account | (uintptr_t)options->context) != 0;
@@ -54,7 +54,7 @@ int stint_run(stint_fn *fn, void *arg, const stint_options *options, stint_outco
         .options = options,
         .token = references.token,
     };
-    int error = sti_scope_run(&request, outcome);
+    error = sti_scope_run(&request, outcome);
     if (__builtin_expect(refers, 0))
         release(&references);
     if (error == 0 && outcome->payload != NULL)

@@ -4,11 +4,13 @@
 #ifndef STI_ALLOC_SCOPE_SCOPE_H
 #define STI_ALLOC_SCOPE_SCOPE_H
 
+#include <errno.h>
 #include <stdbool.h>
 #include <stint/task.h>
 
 #include "alloc/base/module.h"
 #include "alloc/base/scope_state.h"
+#include "alloc/base/sized.h"
 #include "alloc/interrupt/boundary.h"
 #include "context.h"
 
@@ -18,12 +20,26 @@
 
 struct sti_scope;
 
-/* Whether these options are ones that stint_run and stint_submit accept. NULL is. */
 static inline bool sti_options_valid(const stint_options *options)
 {
     return options == NULL || ((unsigned)options->on_interrupt <= (unsigned)STINT_UNWIND &&
                                (unsigned)options->priority <= (unsigned)STINT_PRIORITY_LOW &&
                                sti_link_flags_valid(options->flags & ~STINT_UNTIMED));
+}
+
+/* Take the options that a program gives; NULL is none. Those of another version's size are copied into *room, and
+ * *options points there then. 0, or what stint_run returns for such options: EINVAL, E2BIG, ENOTSUP. Any thread. */
+static inline __attribute__((always_inline)) int sti_options_take(const stint_options **options, stint_options *room)
+{
+    if (__builtin_expect(*options != NULL && (*options)->size != sizeof **options, 0)) {
+        int error = sti_sized_in(room, sizeof *room, STI_SIZED_UP_TO(stint_options, data), *options);
+        if (error != 0)
+            return error;
+        *options = room;
+    }
+    if (!sti_options_valid(*options))
+        return EINVAL;
+    return sti_link_allows(*options != NULL ? (*options)->flags : 0) ? 0 : ENOTSUP;
 }
 
 /* Run the request here and fill *outcome. 0, or before fn was called ENOMEM, ENOTSUP (sti_backend_check), or for a

@@ -54,6 +54,7 @@ struct report {
     struct sti_worker *worker;
     unsigned question;
     stint_overdue_report report;
+    stint_task_view view;   /* that the report points to */
     stint_account *account; /* retained */
     char name[STINT_NAME_SIZE];
 };
@@ -77,7 +78,7 @@ static void tell(struct sti_line_turn *turn)
     if (await_answer(report, &answer)) {
         report->report.frames = answer.frames;
         report->report.depth = answer.depth;
-        report->report.task.deferral = answer.deferral;
+        report->view.deferral = answer.deferral;
     }
     STI_BOUNDARY_CALLBACK("report", report->overdue->function, &report->report, report->overdue->arg, NULL);
     stint_account_release(report->account);
@@ -100,7 +101,8 @@ static struct report *make_report(struct sti_overdue *overdue, const struct sti_
         strncat(report->name, options->name, sizeof report->name - 1);
     report->report.late_ns = now - entry->deadline;
     report->report.replaced = entry->replaced;
-    report->report.task = (stint_task_view){
+    report->report.task = &report->view;
+    report->view = (stint_task_view){
         .name = options->name != NULL ? report->name : NULL,
         .account = options->account != NULL ? stint_account_name(options->account) : NULL,
         .priority = options->priority,

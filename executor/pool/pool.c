@@ -14,6 +14,7 @@
 
 #include "alloc/base/module.h"
 #include "alloc/base/process.h"
+#include "alloc/base/sized.h"
 #include "alloc/base/system.h"
 #include "alloc/interrupt/signals.h"
 #include "alloc/scope/context.h"
@@ -105,15 +106,28 @@ static unsigned substitutes_of(const stint_pool_options *options)
     return options->substitutes != 0 ? options->substitutes : STI_SUBSTITUTES_DEFAULT;
 }
 
-int stint_pool_create(const stint_pool_options *options, stint_pool **pool)
+static bool are_valid(const stint_pool_options *options)
 {
-    static const stint_pool_options defaults = STINT_POOL_OPTIONS_INIT;
-    if (options == NULL)
-        options = &defaults;
-    if (pool == NULL || options->workers > STI_WORKERS_MAX || options->queue_capacity > STI_QUEUE_CAPACITY_MAX ||
-        (options->substitutes > STI_SUBSTITUTES_MAX && options->substitutes != STINT_NO_SUBSTITUTES) ||
-        !sti_link_flags_valid(options->flags))
-        return EINVAL;
+    return options->workers <= STI_WORKERS_MAX && options->queue_capacity <= STI_QUEUE_CAPACITY_MAX &&
+           (options->substitutes <= STI_SUBSTITUTES_MAX || options->substitutes == STINT_NO_SUBSTITUTES) &&
+           sti_link_flags_valid(options->flags);
+}
+
+static int take_options(stint_pool_options *options, const stint_pool_options *given)
+{
+    if (given == NULL)
+        return 0;
+    int error = sti_sized_in(options, sizeof *options, STI_SIZED_UP_TO(stint_pool_options, worker_data), given);
+    return error != 0 || are_valid(options) ? error : EINVAL;
+}
+
+int stint_pool_create(const stint_pool_options *given, stint_pool **pool)
+{
+    stint_pool_options taken = STINT_POOL_OPTIONS_INIT;
+    const stint_pool_options *options = &taken;
+    int error = pool != NULL ? take_options(&taken, given) : EINVAL;
+    if (error != 0)
+        return error;
     if (sti_backend_check() != 0 || !sti_link_allows(options->flags))
         return ENOTSUP;
     stint_pool *created =

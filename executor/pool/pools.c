@@ -13,6 +13,7 @@
 #include "alloc/base/clock.h"
 #include "alloc/base/module.h"
 #include "alloc/base/process.h"
+#include "alloc/base/sized.h"
 #include "alloc/charge/account.h"
 #include "alloc/charge/global.h"
 #include "executor/task/continuation.h"
@@ -212,7 +213,8 @@ int stint_pool_read(const stint_pool *pool, stint_pool_statistics *statistics)
         return EINVAL;
     if (sti_pool_is_left_behind(pool))
         return EOWNERDEAD;
-    *statistics = (stint_pool_statistics){
+    stint_pool_statistics now = {
+        .size = sizeof now,
         .queued = sti_queue_length(&pool->queue),
         .waiting = atomic_load_explicit(&pool->fair_queue.waiting, memory_order_relaxed),
         .held_back = atomic_load_explicit(&pool->fair_queue.held, memory_order_relaxed),
@@ -222,18 +224,18 @@ int stint_pool_read(const stint_pool *pool, stint_pool_statistics *statistics)
         .replaced = atomic_load_explicit(&pool->substitutes.replaced, memory_order_relaxed),
         .unreplaced = atomic_load_explicit(&pool->substitutes.unreplaced, memory_order_relaxed),
     };
-    add_outcomes(statistics, pool->outcomes);
+    add_outcomes(&now, pool->outcomes);
     unsigned slots = sti_pool_slots(pool);
     for (unsigned i = 0; i < slots; i++) {
-        add_outcomes(statistics, pool->workers[i].tally.outcomes);
-        statistics->neglected += atomic_load_explicit(&pool->workers[i].neglected, memory_order_relaxed);
+        add_outcomes(&now, pool->workers[i].tally.outcomes);
+        now.neglected += atomic_load_explicit(&pool->workers[i].neglected, memory_order_relaxed);
         uint64_t neglect = atomic_load_explicit(&pool->workers[i].longest_neglect, memory_order_relaxed);
-        if (neglect > statistics->longest_neglect_ns)
-            statistics->longest_neglect_ns = neglect;
-        statistics->running += sti_worker_frame(&pool->workers[i]) != NULL;
-        statistics->queued += sti_deque_length(&pool->workers[i].deque);
+        if (neglect > now.longest_neglect_ns)
+            now.longest_neglect_ns = neglect;
+        now.running += sti_worker_frame(&pool->workers[i]) != NULL;
+        now.queued += sti_deque_length(&pool->workers[i].deque);
     }
-    return 0;
+    return sti_sized_out(statistics, STI_SIZED_UP_TO(stint_pool_statistics, unreplaced), &now, sizeof now);
 }
 
 int stint_pool_read_worker(const stint_pool *pool, unsigned index, stint_worker_statistics *statistics)
@@ -243,20 +245,21 @@ int stint_pool_read_worker(const stint_pool *pool, unsigned index, stint_worker_
     if (sti_pool_is_left_behind(pool))
         return EOWNERDEAD;
     const struct sti_worker *worker = &pool->workers[index];
-    *statistics = (stint_worker_statistics){
+    const stint_worker_statistics now = {
+        .size = sizeof now,
         .tasks = atomic_load_explicit(&worker->tasks, memory_order_relaxed),
         .steals = atomic_load_explicit(&worker->steals, memory_order_relaxed),
         .parks = atomic_load_explicit(&worker->parks, memory_order_relaxed),
         .queued = sti_deque_length(&worker->deque),
     };
-    return 0;
+    return sti_sized_out(statistics, STI_SIZED_UP_TO(stint_worker_statistics, queued), &now, sizeof now);
 }
 
 /* --- All numbers of all pools. ------------------------------------------------------------------------------------ */
 
 static void take_numbers(const stint_pool *pool, struct sti_pool_numbers *numbers)
 {
-    stint_pool_statistics statistics = { .queued = 0 };
+    stint_pool_statistics statistics = STINT_POOL_STATISTICS_INIT;
     stint_pool_read(pool, &statistics);
     *numbers = (struct sti_pool_numbers){
         .workers = pool->worker_count,

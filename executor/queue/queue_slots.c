@@ -109,7 +109,7 @@ static void end_line(struct sti_queue_slots *queue_slots, struct sti_slot_waiter
 {
     if (line == &queue_slots->plain)
         return;
-    const stint_options key = { .account = line->account, .priority = line->priority };
+    const stint_options key = { .size = sizeof key, .account = line->account, .priority = line->priority };
     *find(queue_slots, &key) = line->chain;
     leave_ring(line->capped ? &queue_slots->capped : &queue_slots->ring, line);
     sti_process_free(line);

@@ -327,10 +327,10 @@ static int have_watch(struct sti_delays *delays)
 int sti_delayed_create(stint_pool *pool, size_t size, stint_fn *fn, void *arg, const stint_options *options,
                        struct sti_delayed **delayed)
 {
-    if (pool == NULL || fn == NULL || !sti_options_valid(options))
-        return EINVAL;
-    if (!sti_link_allows(options != NULL ? options->flags : 0))
-        return ENOTSUP;
+    stint_options room;
+    int error = pool != NULL && fn != NULL ? sti_options_take(&options, &room) : EINVAL;
+    if (error != 0)
+        return error;
     if (!sti_pool_is_open(pool))
         return sti_pool_refusal(pool);
     sti_task *task = sti_task_create_sized(size, pool, fn, arg, options);

@@ -222,8 +222,10 @@ static int begin(struct series *series)
 int stint_submit_every(stint_pool *pool, stint_fn *fn, void *arg, const stint_options *options, uint64_t start_ns,
                        uint64_t period_ns, stint_future **future)
 {
-    if (future == NULL || start_ns == 0 || period_ns == 0)
-        return EINVAL;
+    stint_options room;
+    int error = future != NULL && start_ns != 0 && period_ns != 0 ? sti_options_take(&options, &room) : EINVAL;
+    if (error != 0)
+        return error;
     struct series *series = sti_record_charge(SERIES_SIZE, STI_CALLER()) ? make_series(pool, fn, arg, options) : NULL;
     if (series == NULL)
         return ENOMEM;
@@ -233,7 +235,7 @@ int stint_submit_every(stint_pool *pool, stint_fn *fn, void *arg, const stint_op
     stint_token_retain(series->options.token);
     stint_account_retain(series->options.account);
     stint_context_retain(series->options.context);
-    int error = begin(series);
+    error = begin(series);
     if (error == 0) {
         sti_continuation_add(&series->turn_end);
         return 0;

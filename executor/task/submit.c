@@ -37,10 +37,10 @@ static inline __attribute__((always_inline)) int
 make_task(stint_pool *pool, stint_fn *fn, void *arg, const stint_options *options, sti_task **task, const void *caller)
 {
     struct sti_thread *thread = sti_thread_metered;
-    if (pool == NULL || fn == NULL || !sti_options_valid(options))
-        return EINVAL;
-    if (!sti_link_allows(options != NULL ? options->flags : 0))
-        return ENOTSUP;
+    stint_options room;
+    int error = pool != NULL && fn != NULL ? sti_options_take(&options, &room) : EINVAL;
+    if (error != 0)
+        return error;
     if (!sti_pool_is_open(pool))
         return sti_pool_refusal(pool);
     if (!sti_record_charge_to(thread, sizeof(sti_task), caller))

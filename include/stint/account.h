@@ -17,8 +17,10 @@
 
 STINT_BEGIN_DECLS
 
-/* 0 in a field: no such limit. */
+/* 0 in a field: no such limit. Made by STINT_ACCOUNT_LIMITS_INIT; it can grow: stint.h. */
 typedef struct stint_account_limits {
+    size_t size; /* sizeof(stint_account_limits) */
+
     size_t allocation; /* bytes that its tasks may allocate in all, as long as the account lives */
 
     /* Bytes that its running tasks may hold at once. What a task has committed no longer counts once it has ended. */
@@ -42,7 +44,11 @@ typedef struct stint_account_limits {
     size_t waiting;
 } stint_account_limits;
 
+#define STINT_ACCOUNT_LIMITS_INIT STINT_SIZED_INIT_(stint_account_limits) /* none */
+
+/* Made by STINT_ACCOUNT_USAGE_INIT before it is read; it can grow: stint.h. */
 typedef struct stint_account_usage {
+    size_t size;        /* sizeof(stint_account_usage) */
     uint64_t allocated; /* bytes drawn; exact when no task of the account runs */
     uint64_t memory;    /* bytes reserved for running tasks: what they hold, and up to 1/8 + 64 KiB more each */
     unsigned running;   /* tasks that run now, or are about to */
@@ -50,23 +56,26 @@ typedef struct stint_account_usage {
     uint64_t waiting;   /* tasks that wait in pools' queues now */
 } stint_account_usage;
 
+#define STINT_ACCOUNT_USAGE_INIT STINT_SIZED_INIT_(stint_account_usage)
+
 /* Make an account below parent (NULL: none) with these limits (NULL: none; copied). The caller owns one reference; the
  * account keeps its parent alive.
  *
- * 0; EINVAL: account is NULL, or the weight above 10000; ENOMEM. Any thread. */
+ * 0; EINVAL: account is NULL, the weight above 10000, or limits without their size; E2BIG: they set one that this
+ * library is too old to know; ENOMEM. Any thread. */
 STINT_API int stint_account_create(stint_account *parent, const stint_account_limits *limits, stint_account **account);
 
 /* Replace all limits of an account; its name stays (limits->name is not read). They apply from now on. What is in use
  * beyond a lower limit is not taken back, but nothing more is granted until enough has been given back; a running task
  * may still use up its grant. Tasks that waited for what a higher limit allows begin, or are put into the queue.
  *
- * 0; EINVAL: an argument is NULL, or the weight above 10000 (nothing was changed). Any thread. */
+ * 0; EINVAL and E2BIG: as stint_account_create, and where an argument is NULL (nothing was changed). Any thread. */
 STINT_API int stint_account_set_limits(stint_account *account, const stint_account_limits *limits);
 
 /* Read the ledger while it changes: each number is right by itself, at some moment during the call. In the child of a
  * fork(2) the running tasks of the parent are left out.
  *
- * 0; EINVAL: an argument is NULL. Any thread. */
+ * 0; EINVAL: an argument is NULL, or *usage has no size. Any thread. */
 STINT_API int stint_account_read(const stint_account *account, stint_account_usage *usage);
 
 /* The account's name: a string that lives as long as the account, which must not be NULL. Any thread. */

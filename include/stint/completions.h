@@ -10,6 +10,7 @@
 
 STINT_BEGIN_DECLS
 
+/* Read into an array: it stays as it is. */
 typedef struct stint_completion {
     stint_future *future; /* which one; good only for comparing if the caller has released it */
     void *data;           /* that it was added with, or that of the task's options */

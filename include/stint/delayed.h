@@ -20,8 +20,9 @@ STINT_BEGIN_DECLS
  * after. The wall limit and usage.queued_ns count from then. It is never refused: where the queue is full, or its
  * account has its maximum of waiting tasks, it waits for a slot.
  *
- * 0; EINVAL: pool, fn or future is NULL, start_ns is 0, or an option has no known value; ENOTSUP, ESHUTDOWN, ENOMEM,
- * EOWNERDEAD: as stint_submit; EAGAIN: the thread that watches the time could not be started. Any thread. */
+ * 0; EINVAL: pool, fn or future is NULL, start_ns is 0, or the options are none that stint_submit takes; E2BIG,
+ * ENOTSUP, ESHUTDOWN, ENOMEM, EOWNERDEAD: as stint_submit; EAGAIN: the thread that watches the time could not be
+ * started. Any thread. */
 STINT_API int stint_submit_at(stint_pool *pool, stint_fn *fn, void *arg, const stint_options *options,
                               uint64_t start_ns, stint_future **future);
 
@@ -52,8 +53,8 @@ typedef int stint_next_fn(const stint_outcome *outcome, void *arg, void **value)
  * the options name no context (context.h), it has that of the calling task. The promises of the language E and Java's
  * CompletableFuture are chained like this.
  *
- * 0; EINVAL: an argument other than arg and options is NULL, or an option has no known value; ENOTSUP, ESHUTDOWN,
- * ENOMEM, EOWNERDEAD: as stint_submit. Any thread, also in callbacks. */
+ * 0; EINVAL: an argument other than arg and options is NULL, or the options are none that stint_submit takes; E2BIG,
+ * ENOTSUP, ESHUTDOWN, ENOMEM, EOWNERDEAD: as stint_submit. Any thread, also in callbacks. */
 STINT_API int stint_future_then_submit(stint_future *future, stint_pool *pool, stint_next_fn *fn, void *arg,
                                        const stint_options *options, stint_future **next);
 

@@ -12,7 +12,10 @@
 
 STINT_BEGIN_DECLS
 
+/* Made by STINT_LINK_REPORT_INIT before it is filled; it can grow: stint.h. */
 typedef struct stint_link_report {
+    size_t size; /* sizeof(stint_link_report) */
+
     bool metered; /* the malloc, free, operator new and delete that the program uses are this library's */
     bool locked;  /* and so is its pthread_mutex_lock: what a task locks is seen */
 
@@ -25,12 +28,14 @@ typedef struct stint_link_report {
     const char *module;
 } stint_link_report;
 
+#define STINT_LINK_REPORT_INIT STINT_SIZED_INIT_(stint_link_report)
+
 /* Find out whose functions the program uses, and fill *report. The library does so at its start too, and again in the
  * first call that runs a task.
  *
  * 0: all are this library's, or it was built to replace none, so that stint_run and pools can be used. ENOTSUP:
  * stint_run, stint_pool_create and stint_submit return this for options without STINT_ALLOW_UNMETERED. EINVAL: report
- * is NULL. Any thread; not from signal handlers. */
+ * is NULL, or has no size. Any thread; not from signal handlers. */
 STINT_API int stint_link_check(stint_link_report *report);
 
 /* In the flags of stint_options and stint_pool_options: go ahead where stint_link_check says ENOTSUP. Then limits and

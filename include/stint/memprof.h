@@ -85,7 +85,10 @@ typedef struct stint_memprof_tracker {
  * or from one place. It is what led from StatMemprof to memprof-limits. */
 #define STINT_MEMPROF_INTERRUPT ((void *)(uintptr_t)-1)
 
+/* Made by STINT_MEMPROF_OPTIONS_INIT; it can grow, while the tracker stays as it is: stint.h. */
 typedef struct stint_memprof_options {
+    size_t size; /* sizeof(stint_memprof_options) */
+
     /* How often: samples a word of 8 bytes, as in Memprof, above 0 and at most 1; or the mean interval between samples
      * in bytes, at least 8. Exactly one of the two is given, the other is 0. */
     double rate;
@@ -101,15 +104,21 @@ typedef struct stint_memprof_options {
 
 /* One sample in 512 KiB, 64 frames. */
 /* clang-format off */
-#define STINT_MEMPROF_OPTIONS_INIT { 0, (size_t)512 << 10, 64, { NULL, NULL, NULL }, NULL, 0 }
+#ifdef __cplusplus
+#define STINT_MEMPROF_OPTIONS_INIT stint_sized_<stint_memprof_options>(0.0, (size_t)512 << 10, (size_t)64)
+#else
+#define STINT_MEMPROF_OPTIONS_INIT \
+    { .size = sizeof(stint_memprof_options), .interval = (size_t)512 << 10, .callstack_depth = 64 }
+#endif
 /* clang-format on */
 
 /* Start a profile. It sees the calling thread's allocations and those of every task from now on; another thread that is
  * in no task joins it after some allocations (when mimalloc next leaves its own fast path, usually within 64 KiB). The
  * child of a fork(2) has no profile: it can start one. options are copied.
  *
- * 0; EINVAL: options or alloc is NULL, the rate is not in (0, 1], the interval is below 8, both or none are given, or
- * the depth is too large; EBUSY: a profile is running, or being stopped, or this is a callback of one. Any thread. */
+ * 0; EINVAL: options or alloc is NULL, the rate is not in (0, 1], the interval is below 8, both or none are given, the
+ * depth is too large, or the options have no size; E2BIG: they set one that this library is too old to know; EBUSY: a
+ * profile is running, or being stopped, or this is a callback of one. Any thread. */
 STINT_API int stint_memprof_start(const stint_memprof_options *options);
 
 /* Stop the profile: wait for the callbacks that run on other threads, then end what is still followed, with

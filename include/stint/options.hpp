@@ -145,7 +145,7 @@ class AccountLimits
     }
 
   private:
-    stint_account_limits limits_ = {};
+    stint_account_limits limits_ = STINT_ACCOUNT_LIMITS_INIT;
 };
 
 /* An account: stint/account.h. Move-only; tasks have references of their own. Its constructor and usage throw
@@ -176,7 +176,7 @@ class Account
     }
     [[nodiscard]] stint_account_usage usage() const
     {
-        stint_account_usage usage;
+        stint_account_usage usage = STINT_ACCOUNT_USAGE_INIT;
         detail::check(stint_account_read(account_, &usage), "stint_account_read");
         return usage;
     }

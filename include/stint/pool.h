@@ -23,7 +23,10 @@ typedef void stint_overdue_fn(const stint_overdue_report *report, void *arg);
 /* Called on the thread of a worker or a substitute: stint_pool_options.worker_begins and worker_ends. */
 typedef void stint_worker_fn(void *worker_data, unsigned index);
 
+/* How to make a pool. Made by STINT_POOL_OPTIONS_INIT; it can grow: stint.h. */
 typedef struct stint_pool_options {
+    size_t size; /* sizeof(stint_pool_options) */
+
     /* Worker threads; 0: one for each processor that the calling thread may run on, but no more than the quota of its
      * control group pays for (cpu.max, rounded up). At most 1024. */
     unsigned workers;
@@ -75,15 +78,14 @@ typedef struct stint_pool_options {
 
 #define STINT_NO_SUBSTITUTES UINT_MAX
 
-/* clang-format off */
-#define STINT_POOL_OPTIONS_INIT { 0, 0, NULL, false, 0, false, 0, 0, NULL, NULL, NULL, NULL, NULL }
-/* clang-format on */
+#define STINT_POOL_OPTIONS_INIT STINT_SIZED_INIT_(stint_pool_options)
 
 /* Start a pool; there may be any number of them. options may be NULL: STINT_POOL_OPTIONS_INIT. It is the caller's, to
  * be destroyed.
  *
- * 0; EINVAL: pool is NULL, or an option is out of its range; ENOMEM; ENOTSUP: as stint_run; EAGAIN: the system allows
- * no more threads (those that were started have ended). Any thread. */
+ * 0; EINVAL: pool is NULL, an option is out of its range, or the options have no size; E2BIG: they set one that this
+ * library is too old to know; ENOMEM; ENOTSUP: as stint_run; EAGAIN: the system allows no more threads (those that were
+ * started have ended). Any thread. */
 STINT_API int stint_pool_create(const stint_pool_options *options, stint_pool **pool);
 
 /* Submit fn(arg) as a task with options (NULL: no limits; copied). *future is the caller's, to be released; it is set
@@ -101,9 +103,8 @@ STINT_API int stint_pool_create(const stint_pool_options *options, stint_pool **
  * while saves nothing up. While no account has a task waiting, none is charged.
  *
  * 0.
- * EINVAL: pool, fn or future is NULL, or on_interrupt, priority or flags is no known value.
- * ENOTSUP: as stint_run.
- * EAGAIN: the queue is full (nothing was queued; wait for a future and try again).
+ * EINVAL: pool, fn or future is NULL, or on_interrupt, priority or flags is no known value, or the options have no
+ * size. E2BIG, ENOTSUP: as stint_run. EAGAIN: the queue is full (nothing was queued; wait for a future and try again).
  * EDQUOT: the account, or one above it, has its maximum of waiting tasks (nothing was queued).
  * ESHUTDOWN: the pool is being shut down.
  * ENOMEM.

@@ -21,7 +21,10 @@
 
 STINT_BEGIN_DECLS
 
+/* Made by STINT_PROFILE_OPTIONS_INIT; it can grow: stint.h. */
 typedef struct stint_profile_options {
+    size_t size; /* sizeof(stint_profile_options) */
+
     /* How often, as in stint_memprof_options: samples a word, or the mean interval in bytes; the other is 0. */
     double rate;
     size_t interval;
@@ -32,7 +35,12 @@ typedef struct stint_profile_options {
 
 /* One sample in 512 KiB, 64 frames. */
 /* clang-format off */
-#define STINT_PROFILE_OPTIONS_INIT { 0, (size_t)512 << 10, 64, 0 }
+#ifdef __cplusplus
+#define STINT_PROFILE_OPTIONS_INIT stint_sized_<stint_profile_options>(0.0, (size_t)512 << 10, (size_t)64)
+#else
+#define STINT_PROFILE_OPTIONS_INIT \
+    { .size = sizeof(stint_profile_options), .interval = (size_t)512 << 10, .callstack_depth = 64 }
+#endif
 /* clang-format on */
 
 typedef enum stint_profile_kind {
@@ -42,8 +50,10 @@ typedef enum stint_profile_kind {
 } stint_profile_kind;
 
 /* Estimates of the whole, without bias. Bytes are what the meter charges (docs/metering.md); outside of tasks, what it
- * would charge. In use: neither freed nor rolled back. */
+ * would charge. In use: neither freed nor rolled back. Made by STINT_PROFILE_TOTALS_INIT before they are read; they can
+ * grow: stint.h. */
 typedef struct stint_profile_totals {
+    size_t size; /* sizeof(stint_profile_totals) */
     uint64_t alloc_objects;
     uint64_t alloc_bytes;
     uint64_t inuse_objects;
@@ -52,10 +62,13 @@ typedef struct stint_profile_totals {
     uint64_t lost;    /* samples for whose records there was no memory; they are not in the numbers above */
 } stint_profile_totals;
 
+#define STINT_PROFILE_TOTALS_INIT STINT_SIZED_INIT_(stint_profile_totals)
+
 /* Start a profile; what an earlier one gathered is forgotten. options may be NULL: STINT_PROFILE_OPTIONS_INIT. It is a
  * tracker as in stint/memprof.h, of which there is one in a process.
  *
- * 0; EINVAL: as stint_memprof_start; EBUSY: a profile is running, this kind or one of memprof.h; ENOMEM. Any thread. */
+ * 0; EINVAL and E2BIG: as stint_memprof_start; EBUSY: a profile is running, this kind or one of memprof.h; ENOMEM. Any
+ * thread. */
 STINT_API int stint_profile_start(const stint_profile_options *options);
 
 /* Stop the profile. What it gathered can be read and written until the next start; what was in use remains so.
@@ -65,7 +78,7 @@ STINT_API int stint_profile_stop(void);
 
 /* Read the sums, while the profile runs or after it. They are those of a profile written at this moment.
  *
- * 0; EINVAL: totals is NULL, or no profile was started in this process. Any thread. */
+ * 0; EINVAL: totals is NULL, or has no size, or no profile was started in this process. Any thread. */
 STINT_API int stint_profile_read(stint_profile_totals *totals);
 
 /* Write the profile to a descriptor, which stays open, while it runs or after it; other threads go on meanwhile. What

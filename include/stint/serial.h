@@ -24,8 +24,8 @@ STINT_API int stint_serial_create(stint_pool *pool, size_t max_waiting, stint_se
 /* Submit a task to the queue, as stint_submit does; the wall limit and usage.queued_ns count from its turn. A task may
  * submit to its own queue. *future is the caller's, to be released. The pool must not have been destroyed.
  *
- * 0; EINVAL: serial, fn or future is NULL, or an option has no known value; EAGAIN: max_waiting tasks wait already;
- * ENOTSUP, ESHUTDOWN, ENOMEM, EOWNERDEAD: as stint_submit. Any thread. */
+ * 0; EINVAL: serial, fn or future is NULL, or the options are none that stint_submit takes; EAGAIN: max_waiting tasks
+ * wait already; E2BIG, ENOTSUP, ESHUTDOWN, ENOMEM, EOWNERDEAD: as stint_submit. Any thread. */
 STINT_API int stint_serial_submit(stint_serial *serial, stint_fn *fn, void *arg, const stint_options *options,
                                   stint_future **future);
 

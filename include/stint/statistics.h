@@ -12,7 +12,10 @@ STINT_BEGIN_DECLS
 #define STINT_REASONS_MAX 16                 /* no stint_reason is as large as this */
 #define STINT_NEGLECT_NS UINT64_C(100000000) /* 100 ms */
 
+/* Made by STINT_POOL_STATISTICS_INIT before they are read; they can grow: stint.h. */
 typedef struct stint_pool_statistics {
+    size_t size; /* sizeof(stint_pool_statistics) */
+
     /* Tasks that have resolved, by their reason (STINT_REASON_NONE: Ok). A task that was cancelled before it started
      * counts when its slot in the queue is given back: for tasks without account and priority, when a worker takes
      * it. */
@@ -37,18 +40,24 @@ typedef struct stint_pool_statistics {
     uint64_t unreplaced;   /* times that its place stayed empty, as none was left or could be started */
 } stint_pool_statistics;
 
+#define STINT_POOL_STATISTICS_INIT STINT_SIZED_INIT_(stint_pool_statistics)
+
+/* Made by STINT_WORKER_STATISTICS_INIT before they are read; they can grow: stint.h. */
 typedef struct stint_worker_statistics {
+    size_t size;     /* sizeof(stint_worker_statistics) */
     uint64_t tasks;  /* that it has begun */
     uint64_t steals; /* of these, taken from another worker */
     uint64_t parks;  /* times that it found no task and went to sleep */
     size_t queued;   /* entries of its own deque */
 } stint_worker_statistics;
 
+#define STINT_WORKER_STATISTICS_INIT STINT_SIZED_INIT_(stint_worker_statistics)
+
 /* Read the numbers of a pool, or of its worker number index (substitutes come after the pool's own). Each number is
  * right by itself, at some moment during the call. A task that started is counted before its future is ready.
  *
- * 0; EINVAL: an argument is NULL, or there is no such worker; EOWNERDEAD: this process was forked from the pool's. Any
- * thread. */
+ * 0; EINVAL: an argument is NULL, *statistics has no size, or there is no such worker; EOWNERDEAD: this process was
+ * forked from the pool's. Any thread. */
 STINT_API int stint_pool_read(const stint_pool *pool, stint_pool_statistics *statistics);
 STINT_API int stint_pool_read_worker(const stint_pool *pool, unsigned index, stint_worker_statistics *statistics);
 

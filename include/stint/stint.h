@@ -16,6 +16,20 @@
  * descriptors are fd. The object comes first, what a call makes or fills in last. A name that ends in an underscore is
  * not for use.
  *
+ * Structs that can grow begin with a size: the options and limits that a program fills in, and the numbers that it asks
+ * for. Make each by its macro, and then set fields by their names; or name the size first in a list of fields:
+ *
+ *     stint_options options = STINT_OPTIONS_INIT;
+ *     stint_options options = { .size = sizeof(stint_options), .name = "parse" };
+ *
+ * The size tells the library which fields the program was compiled with, so that either may be the newer one. An option
+ * that the program does not know counts as 0, which always means what was so before there was that option. Of numbers,
+ * those that the program does not know are left out, and those that the library does not know are 0. A struct without
+ * its size, such as one that was zeroed by hand, is refused with EINVAL by every function that takes it; options of
+ * which one is set that this library is too old to know, with E2BIG. Either way nothing has been done. The idea is that
+ * of Linux's clone3 and openat2. Structs without a size stay as they are, but that what a callback is given may have
+ * more at its end. In C++, compile all that uses the classes of stint.hpp with the same version.
+ *
  * This header includes all the others. Functions that can fail return 0 or an errno value; the library never prints
  * (but for what goes wrong with STINT_PROFILE, see stint/profile.h), never exits and never aborts on a caller's
  * mistake. Each function says from which threads it may be called; none may be called from a signal handler, but for

@@ -19,7 +19,8 @@ typedef struct stint_completions stint_completions;
  * into structures of its caller's may point nowhere, so look at the outcome first. arg is not copied. */
 typedef int stint_fn(void *arg, void **value);
 
-/* The limits of one task. 0 in a field: no such limit.
+/* The limits of one task. 0 in a field: no such limit. It stays as it is: a limit that is added later is a field of
+ * stint_options.
  *
  * The allocation limit is the idea of Haskell's setAllocationCounter (Marlow 2014): it bounds work and is
  * deterministic. Here it is exact too: the task is stopped at the first allocation that would pass it, before that
@@ -74,7 +75,11 @@ typedef enum stint_priority {
     STINT_PRIORITY_LOW,
 } stint_priority;
 
+/* How to run one task. Made by STINT_OPTIONS_INIT, or with .size = sizeof(stint_options): one that was only zeroed is
+ * refused with EINVAL. It can grow: stint.h. */
 typedef struct stint_options {
+    size_t size; /* sizeof(stint_options) */
+
     stint_budget budget;
 
     /* Cancels the task when set; NULL: none. Retained while the task is unresolved. */
@@ -126,11 +131,7 @@ typedef struct stint_options {
     void *data;
 } stint_options;
 
-/* clang-format off */
-#define STINT_OPTIONS_INIT \
-    { { 0, 0, 0, 0, 0 }, NULL, STINT_JUMP, 0, NULL, false, NULL, false, STINT_PRIORITY_NORMAL, false, 0,           \
-      false, NULL, NULL, NULL }
-/* clang-format on */
+#define STINT_OPTIONS_INIT STINT_SIZED_INIT_(stint_options) /* no limits */
 
 /* In options.flags: the times in its usage are not needed. Where the task has no limit of time either, and the process
  * no limit of memory (global.h), its start and end read no clock, which is much of what a short task costs where that
@@ -160,7 +161,7 @@ typedef enum stint_reason {
     STINT_REASON_EXCEPTION,           /* the function threw (exception.h): STINT_ERROR */
 } stint_reason;
 
-/* What was measured. */
+/* What was measured. This struct and the next one stay as they are; what is measured later gets a call of its own. */
 typedef struct stint_usage {
     uint64_t allocated; /* bytes charged in all, exact and the same in every run of the same work */
     uint64_t peak;      /* maximum of bytes that it held at once, as measured: the true one is at most 1/8 and a slack
@@ -214,9 +215,12 @@ typedef struct stint_outcome {
  * from a switch of stacks (docs/debugging.md).
  *
  * 0: *outcome is filled, whatever the task's status; fn is not called where the token is set already. In the other
- * cases fn was not called: EINVAL: fn or outcome is NULL, or on_interrupt, priority or flags is no known value. ENOMEM:
- * there is no memory for this thread's record. ENOTSUP: the program is linked so that stint cannot meter it (link.h),
- * and flags do not allow that; or the mimalloc
+ * cases fn was not called.
+ * EINVAL: fn or outcome is NULL, or on_interrupt, priority or flags is no known value, or the options have no size, as
+ *   they were made without STINT_OPTIONS_INIT.
+ * E2BIG: the options set a field that this library is too old to know (stint.h).
+ * ENOMEM: there is no memory for this thread's record.
+ * ENOTSUP: the program is linked so that stint cannot meter it (link.h), and flags do not allow that; or the mimalloc
  *   that the loader found is not one that this library was compiled for (stint_backend_version).
  * EAGAIN: the thread that watches preemptible tasks could not be started.
  * EBUSY: the account has its maximum of running tasks.

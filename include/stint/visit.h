@@ -12,6 +12,7 @@ STINT_BEGIN_DECLS
 
 #define STINT_NAME_SIZE 64 /* of the copy of a task's name, with its end */
 
+/* Later versions may have more at its end. */
 typedef struct stint_task_view {
     const char *name;    /* a copy of the first 63 characters; NULL: it has none */
     const char *account; /* what its account is called; NULL: it has none */
@@ -42,10 +43,10 @@ STINT_API int stint_pool_visit(stint_pool *pool, stint_visit_fn *visit, void *ar
 
 /* What on_overdue is told about an overdue task (stint_pool_options.on_overdue). */
 struct stint_overdue_report {
-    stint_task_view task; /* deferral: what its interrupt would have to wait for at that moment; NONE, with a callstack:
-                             it just makes no sample point */
-    uint64_t late_ns;     /* since its deadline */
-    bool replaced;        /* a substitute has its worker's place: the pool is as wide as it should be */
+    const stint_task_view *task; /* deferral: what its interrupt would have to wait for at that moment; NONE, with a
+                                    callstack: it just makes no sample point */
+    uint64_t late_ns;            /* since its deadline */
+    bool replaced;               /* a substitute has its worker's place: the pool is as wide as it should be */
 
     /* Where it was: return addresses, the innermost first, for dladdr or a debugger. depth 0: its thread did not
      * answer, as it does while it waits for a disk, for instance, or the task has just ended. */

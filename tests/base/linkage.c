@@ -50,7 +50,7 @@ TEST(a_module_defines_what_it_exports_and_not_what_it_uses)
 
 TEST(this_program_is_linked_well)
 {
-    stint_link_report report;
+    stint_link_report report = STINT_LINK_REPORT_INIT;
     assert_int_equal(stint_link_check(NULL), EINVAL);
     assert_int_equal(stint_link_check(&report), 0);
     assert_int_equal(report.metered, stint_malloc_is_overridden());
@@ -72,7 +72,7 @@ static int check_in_a_task(void *arg, void **value)
 
 TEST(a_task_may_ask_and_is_charged_nothing)
 {
-    stint_link_report report;
+    stint_link_report report = STINT_LINK_REPORT_INIT;
     stint_outcome outcome = run_task(check_in_a_task, &report, NULL);
     assert_ok(outcome);
     assert_int_equal(report.metered, stint_malloc_is_overridden());
@@ -81,8 +81,8 @@ TEST(a_task_may_ask_and_is_charged_nothing)
 
 TEST(unknown_flags_are_refused_and_the_known_ones_change_nothing)
 {
-    stint_options options = { .flags = STINT_UNTIMED << 1 };
-    stint_pool_options pool_options = { .workers = 1, .flags = STINT_UNTIMED };
+    stint_options options = { .size = sizeof(stint_options), .flags = STINT_UNTIMED << 1 };
+    stint_pool_options pool_options = { .size = sizeof(stint_pool_options), .workers = 1, .flags = STINT_UNTIMED };
     stint_outcome outcome;
     stint_pool *pool;
     stint_future *future;

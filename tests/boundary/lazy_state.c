@@ -359,7 +359,8 @@ static void use_twice(const struct use *use, int way, int told)
     if (way == OUTSIDE) {
         use->use(out);
     } else {
-        stint_options options = { .on_interrupt = way == UNWOUND ? STINT_UNWIND : STINT_JUMP };
+        stint_options options = { .size = sizeof(stint_options),
+                                  .on_interrupt = way == UNWOUND ? STINT_UNWIND : STINT_JUMP };
         options.budget.allocation = 4 * MIB;
         if (way == UNSCANNED && stint_roots_set_scan(STINT_ROOT_SCAN_NEVER) != 0)
             _exit(4);

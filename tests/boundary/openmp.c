@@ -38,7 +38,7 @@ static int run_region(void *arg, void **value)
 
 static stint_outcome run_in(struct region *region, stint_on_interrupt mode)
 {
-    stint_options options = { .on_interrupt = mode };
+    stint_options options = { .size = sizeof(stint_options), .on_interrupt = mode };
     options.budget.allocation = 2 * LIMIT;
     return run_task(run_region, region, &options);
 }

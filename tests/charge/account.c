@@ -36,7 +36,7 @@ static int hold(void *bytes, void **value)
 TEST(the_ledger_is_what_the_tasks_were_charged)
 {
     stint_account *account = make_account(NULL);
-    stint_options options = { .account = account };
+    stint_options options = { .size = sizeof(stint_options), .account = account };
     uint64_t charged = 0;
     for (size_t bytes = 0; bytes < 3 * MIB; bytes += 100003)
         charged += run_task(allocate_and_free, &bytes, &options).usage.allocated;
@@ -49,7 +49,7 @@ TEST(a_spent_account_stops_its_tasks_and_no_others)
     stint_account *poor = make_account(NULL, .allocation = MIB);
     stint_account *rich = make_account(NULL);
     size_t bytes = 2 * MIB;
-    stint_options options = { .account = poor };
+    stint_options options = { .size = sizeof(stint_options), .account = poor };
     stint_outcome outcome = run_task(allocate_and_free, &bytes, &options);
     assert_outcome(outcome, STINT_ERROR, STINT_REASON_ACCOUNT, EDQUOT);
     assert_true(outcome.usage.allocated <= MIB && outcome.usage.allocated > MIB - 1008);
@@ -67,7 +67,7 @@ TEST(what_a_child_is_charged_its_parent_is_charged_too)
     stint_account *first = make_account(parent);
     stint_account *second = make_account(parent);
     size_t bytes = MIB;
-    stint_options options = { .account = first };
+    stint_options options = { .size = sizeof(stint_options), .account = first };
     uint64_t charged = run_task(allocate_and_free, &bytes, &options).usage.allocated;
     assert_at_rest(first, charged, 1);
     assert_at_rest(parent, charged, 1);
@@ -87,7 +87,7 @@ TEST(what_a_child_is_charged_its_parent_is_charged_too)
 TEST(the_memory_limit_is_on_what_is_held)
 {
     stint_account *account = make_account(NULL, .memory = 4 * MIB);
-    stint_options options = { .account = account };
+    stint_options options = { .size = sizeof(stint_options), .account = account };
     size_t bytes = 40 * MIB;
     assert_ok(run_task(allocate_and_free, &bytes, &options));
     stint_outcome outcome = run_task(hold, &bytes, &options);
@@ -127,7 +127,7 @@ static int run_elsewhere(void *options, void **value)
 TEST(no_more_tasks_run_at_once_than_allowed)
 {
     stint_account *account = make_account(NULL, .running = 1);
-    stint_options options = { .account = account };
+    stint_options options = { .size = sizeof(stint_options), .account = account };
     assert_outcome(run_task(run_elsewhere, &options, &options), STINT_ERROR, STINT_REASON_FAILED, EBUSY);
     assert_ok(run_task(run_elsewhere, &options, NULL));
     assert_int_equal(usage_of(account).running, 0);
@@ -140,7 +140,7 @@ static int read_while_running(void *account, void **value)
     (void)value;
     for (int i = 0; i < 100; i++)
         keep(stint_malloc(1000));
-    stint_account_usage usage;
+    stint_account_usage usage = STINT_ACCOUNT_USAGE_INIT;
     if (stint_account_read(account, &usage) != 0 || usage.running != 1)
         return EINVAL;
     return usage.allocated >= 100 * 1008 && usage.allocated <= 100 * 1008 + GRANT ? 0 : ERANGE;
@@ -149,7 +149,7 @@ static int read_while_running(void *account, void **value)
 TEST(the_ledger_can_be_read_while_a_task_runs)
 {
     stint_account *account = make_account(NULL);
-    stint_options options = { .account = account };
+    stint_options options = { .size = sizeof(stint_options), .account = account };
     assert_ok(run_task(read_while_running, account, &options));
     stint_account_release(account);
 }
@@ -168,8 +168,8 @@ TEST(a_scope_inside_another_charges_both_accounts)
 {
     stint_account *inner = make_account(NULL);
     stint_account *outer = make_account(NULL);
-    stint_options inner_options = { .account = inner };
-    stint_options outer_options = { .account = outer };
+    stint_options inner_options = { .size = sizeof(stint_options), .account = inner };
+    stint_options outer_options = { .size = sizeof(stint_options), .account = outer };
     stint_outcome outcome = run_task(run_inner_with_account, &inner_options, &outer_options);
     assert_ok(outcome);
     assert_at_rest(inner, 100 * 1008, 1);
@@ -208,7 +208,7 @@ static void *run_many(void *argument)
     struct tenant *tenant = argument;
     uint64_t random = (uint64_t)(uintptr_t)&random;
     for (unsigned i = repeats(1000); i > 0; i--) {
-        stint_options options = { .account = tenant->account };
+        stint_options options = { .size = sizeof(stint_options), .account = tenant->account };
         if (random_below(&random, 3) == 0)
             options.budget.allocation = 1 + random_below(&random, MIB);
         uint64_t seed = random_next(&random);
@@ -217,7 +217,7 @@ static void *run_many(void *argument)
             atomic_store(&tenant->wrong, true);
         atomic_fetch_add(&tenant->charged, outcome.usage.allocated);
         atomic_fetch_add(&tenant->started, 1);
-        stint_account_usage usage;
+        stint_account_usage usage = STINT_ACCOUNT_USAGE_INIT;
         stint_account_read(tenant->account, &usage);
         if (usage.running > THREADS || usage.allocated > UINT64_MAX / 2 || usage.memory > UINT64_MAX / 2)
             atomic_store(&tenant->wrong, true);
@@ -267,7 +267,7 @@ TEST(cancelled_tasks_of_a_pool_leave_a_ledger_that_is_exact)
     enum { FUTURES = 500 };
     static stint_future *futures[FUTURES];
     stint_account *account = make_account(NULL);
-    stint_options options = { .account = account };
+    stint_options options = { .size = sizeof(stint_options), .account = account };
     stint_pool *pool;
     assert_int_equal(stint_pool_create(NULL, &pool), 0);
     for (int i = 0; i < FUTURES; i++)
@@ -290,7 +290,7 @@ TEST(cancelled_tasks_of_a_pool_leave_a_ledger_that_is_exact)
 TEST(bad_arguments_are_refused)
 {
     stint_account *account;
-    stint_account_usage usage;
+    stint_account_usage usage = STINT_ACCOUNT_USAGE_INIT;
     assert_int_equal(stint_account_create(NULL, NULL, NULL), EINVAL);
     assert_int_equal(stint_account_create(NULL, NULL, &account), 0);
     assert_int_equal(stint_account_read(NULL, &usage), EINVAL);
@@ -303,7 +303,7 @@ TEST(bad_arguments_are_refused)
 TEST(an_account_has_a_name)
 {
     char given[] = "tenant";
-    stint_account_limits limits = { .name = given };
+    stint_account_limits limits = { .size = sizeof(stint_account_limits), .name = given };
     stint_account *named;
     assert_int_equal(stint_account_create(NULL, &limits, &named), 0);
     given[0] = '\0';
@@ -336,6 +336,7 @@ static int allocate_inside(void *arg, void **value)
         if (keep(stint_malloc(1024)) == NULL)
             return ENOMEM;
     }
+    nest->inside = (stint_account_usage)STINT_ACCOUNT_USAGE_INIT;
     return stint_account_read(nest->outer, &nest->inside);
 }
 
@@ -343,19 +344,19 @@ static int open_inside(void *arg, void **value)
 {
     (void)value;
     struct nest *nest = arg;
-    const stint_options options = { .account = nest->inner };
+    const stint_options options = { .size = sizeof(stint_options), .account = nest->inner };
     nest->error = stint_run(allocate_inside, nest, &options, &nest->outcome);
     return 0;
 }
 
 static void run_nested(struct nest *nest)
 {
-    const stint_options options = { .account = nest->outer };
+    const stint_options options = { .size = sizeof(stint_options), .account = nest->outer };
     assert_ok(run_task(open_inside, nest, &options));
     assert_int_equal(nest->error, 0);
     assert_ok(nest->outcome);
     assert_int_equal(nest->inside.running, 1);
-    stint_account_usage usage;
+    stint_account_usage usage = STINT_ACCOUNT_USAGE_INIT;
     assert_int_equal(stint_account_read(nest->outer, &usage), 0);
     assert_int_equal(usage.allocated, nest->bytes);
     assert_int_equal(usage.memory, 0);
@@ -366,7 +367,9 @@ static void run_nested(struct nest *nest)
 TEST(a_scope_inside_one_of_its_account_is_charged_once)
 {
     struct nest nest = { .bytes = 6 * MIB };
-    const stint_account_limits limits = { .allocation = 10 * MIB, .memory = 10 * MIB, .running = 1 };
+    const stint_account_limits limits = {
+        .size = sizeof(stint_account_limits), .allocation = 10 * MIB, .memory = 10 * MIB, .running = 1
+    };
     assert_int_equal(stint_account_create(NULL, &limits, &nest.outer), 0);
     nest.inner = nest.outer;
     run_nested(&nest);
@@ -377,14 +380,16 @@ TEST(a_scope_inside_one_of_its_account_s_parent_charges_that_once)
 {
     struct nest nest = { .bytes = 6 * MIB };
     stint_account *between;
-    const stint_account_limits limits = { .allocation = 10 * MIB, .memory = 10 * MIB, .running = 1 };
+    const stint_account_limits limits = {
+        .size = sizeof(stint_account_limits), .allocation = 10 * MIB, .memory = 10 * MIB, .running = 1
+    };
     assert_int_equal(stint_account_create(NULL, &limits, &nest.outer), 0);
     assert_int_equal(stint_account_create(nest.outer, &limits, &between), 0);
     assert_int_equal(stint_account_create(between, NULL, &nest.inner), 0);
     run_nested(&nest);
     stint_account *const below[] = { between, nest.inner };
     for (size_t i = 0; i < 2; i++) {
-        stint_account_usage usage;
+        stint_account_usage usage = STINT_ACCOUNT_USAGE_INIT;
         assert_int_equal(stint_account_read(below[i], &usage), 0);
         assert_int_equal(usage.allocated, nest.bytes);
         assert_int_equal(usage.memory, 0);
@@ -399,11 +404,13 @@ TEST(a_scope_inside_one_of_its_account_s_parent_charges_that_once)
 TEST(a_scope_inside_one_of_an_account_below_is_charged_through_that)
 {
     struct nest nest = { .bytes = 6 * MIB };
-    const stint_account_limits limits = { .allocation = 10 * MIB, .memory = 10 * MIB, .running = 1 };
+    const stint_account_limits limits = {
+        .size = sizeof(stint_account_limits), .allocation = 10 * MIB, .memory = 10 * MIB, .running = 1
+    };
     assert_int_equal(stint_account_create(NULL, &limits, &nest.inner), 0);
     assert_int_equal(stint_account_create(nest.inner, &limits, &nest.outer), 0);
     run_nested(&nest);
-    stint_account_usage usage;
+    stint_account_usage usage = STINT_ACCOUNT_USAGE_INIT;
     assert_int_equal(stint_account_read(nest.inner, &usage), 0);
     assert_int_equal(usage.allocated, nest.bytes);
     assert_int_equal(usage.running, 0);

@@ -75,7 +75,7 @@ TEST(the_same_task_ends_the_same_on_every_worker_whatever_else_runs)
 
     pthread_t noise;
     stint_pool *pool;
-    stint_pool_options pool_options = { .workers = 3 };
+    stint_pool_options pool_options = { .size = sizeof(stint_pool_options), .workers = 3 };
     const size_t count = SEEDS * repeats(25);
     stint_future **futures = calloc(count, sizeof *futures);
     struct charged_task **tasks = calloc(count, sizeof *tasks);

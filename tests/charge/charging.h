@@ -379,7 +379,7 @@ static inline void make_accounts(struct charged_task *task)
         task->ledgers[i] = (struct model_account){ .limit = any_limit(task, 20) };
         if (i == 1)
             task->ledgers[i].parent = &task->ledgers[0];
-        stint_account_limits limits = { .allocation = task->ledgers[i].limit };
+        stint_account_limits limits = { .size = sizeof(stint_account_limits), .allocation = task->ledgers[i].limit };
         assert_int_equal(stint_account_create(i == 1 ? task->accounts[0] : NULL, &limits, &task->accounts[i]), 0);
     }
 }
@@ -390,7 +390,7 @@ static inline void close_task(struct charged_task *task)
     for (struct slot *slot = task->slots; slot < task->slots + SLOTS; slot++)
         task->family->free(slot->block);
     for (size_t i = 0; i < ACCOUNTS; i++) {
-        stint_account_usage usage;
+        stint_account_usage usage = STINT_ACCOUNT_USAGE_INIT;
         assert_int_equal(stint_account_read(task->accounts[i], &usage), 0);
         assert_int_equal(usage.allocated, task->ledgers[i].drawn);
         assert_int_equal(usage.memory, 0);

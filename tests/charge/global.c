@@ -86,10 +86,10 @@ TEST_WITH(the_hog_is_stopped_and_all_others_end_ok, setup, teardown)
     pthread_t watcher;
     atomic_store(&watching, true);
     assert_int_equal(pthread_create(&watcher, NULL, watch_resident, NULL), 0);
-    stint_pool_options two = { .workers = 2 };
+    stint_pool_options two = { .size = sizeof(stint_pool_options), .workers = 2 };
     assert_int_equal(stint_pool_create(&two, &pool), 0);
-    stint_options hog_options = { .name = "hog" };
-    stint_options options = { .name = "other" };
+    stint_options hog_options = { .size = sizeof(stint_options), .name = "hog" };
+    stint_options options = { .size = sizeof(stint_options), .name = "other" };
     for (int i = 0; i < OTHERS; i++) {
         if (i == OTHERS / 2)
             assert_int_equal(stint_submit(pool, grow_for_ever, NULL, &hog_options, &hog), 0);
@@ -122,7 +122,7 @@ TEST_WITH(one_hog_after_the_other_is_stopped, setup, teardown)
 
 TEST_WITH(a_task_that_is_told_by_failing_allocations_is_a_victim_too, setup, teardown)
 {
-    stint_options options = { .on_interrupt = STINT_FAIL };
+    stint_options options = { .size = sizeof(stint_options), .on_interrupt = STINT_FAIL };
     assert_outcome(run_task(grow_for_ever, NULL, &options), STINT_ERROR, STINT_REASON_GLOBAL_MEMORY_LIMIT, ENOMEM);
 }
 
@@ -186,7 +186,7 @@ static void *run_holder(void *arg)
     struct holder *holder = arg;
     while (!atomic_load(holder->begin) && !atomic_load(holder->end))
         usleep(1000);
-    stint_options options = { .name = holder->begin == &always ? "first" : "second" };
+    stint_options options = { .size = sizeof(stint_options), .name = holder->begin == &always ? "first" : "second" };
     if (stint_run(hold, holder, &options, &holder->outcome) != 0)
         memset(&holder->outcome, 0, sizeof holder->outcome);
     atomic_store(&either_ended, true);
@@ -266,7 +266,7 @@ TEST_WITH(the_one_that_allocates_can_be_made_the_victim, setup, teardown)
 TEST_WITH(without_a_limit_nobody_is_stopped, setup, teardown)
 {
     assert_int_equal(stint_global_set_memory_limit(0), 0);
-    stint_options options = { .budget = { .memory = LIMIT + 64 * MIB } };
+    stint_options options = { .size = sizeof(stint_options), .budget = { .memory = LIMIT + 64 * MIB } };
     assert_outcome(run_task(grow_for_ever, NULL, &options), STINT_ERROR, STINT_REASON_MEMORY_LIMIT, ENOMEM);
     assert_int_equal(atomic_load(&reports), 0);
 }

@@ -256,7 +256,7 @@ static void *submit_and_sleep(void *argument)
  * one asks, the others are not looked at.) */
 TEST_WITH(workers_may_be_called_while_they_are_asked, NULL, remove_limit)
 {
-    stint_pool_options two = { .workers = 2 };
+    stint_pool_options two = { .size = sizeof(stint_pool_options), .workers = 2 };
     struct round round = { .pool = NULL };
     pthread_t submitter;
     int stopped = 0;
@@ -282,7 +282,7 @@ TEST_WITH(what_an_idle_worker_can_give_back_stops_nobody, NULL, remove_limit)
     stint_pool *pool;
     stint_future *future;
     stint_outcome outcome;
-    stint_pool_options one = { .workers = 1 };
+    stint_pool_options one = { .size = sizeof(stint_pool_options), .workers = 1 };
     assert_int_equal(stint_pool_create(&one, &pool), 0);
     leave_room(8 * ROOM);
     for (int turn = 0; turn < 3; turn++) {

@@ -112,7 +112,7 @@ TEST(records_that_a_task_makes_count_to_its_allocation_limit)
 
 TEST(records_that_a_task_makes_count_to_its_account)
 {
-    const stint_account_limits limits = { .allocation = LIMIT };
+    const stint_account_limits limits = { .size = sizeof(stint_account_limits), .allocation = LIMIT };
     stint_account *account;
     assert_int_equal(stint_account_create(NULL, &limits, &account), 0);
     atomic_uint made = 0;
@@ -120,7 +120,7 @@ TEST(records_that_a_task_makes_count_to_its_account)
     options.account = account;
     stint_outcome outcome = run_task(make_tokens, &made, &options);
     assert_outcome(outcome, STINT_ERROR, STINT_REASON_ACCOUNT, EDQUOT);
-    stint_account_usage usage;
+    stint_account_usage usage = STINT_ACCOUNT_USAGE_INIT;
     assert_int_equal(stint_account_read(account, &usage), 0);
     assert_int_equal(usage.allocated, outcome.usage.allocated);
     stint_account_release(account);

@@ -28,6 +28,17 @@ static_assert(std::is_move_assignable_v<stint::Future<int>> && !std::is_copy_con
 static_assert(std::is_move_constructible_v<stint::Token> && !std::is_copy_constructible_v<stint::Token>);
 static_assert(std::is_nothrow_destructible_v<stint::Future<std::string>>);
 
+/* The macros are constants, with the library's own defaults. */
+static constexpr stint_options plain_options = STINT_OPTIONS_INIT;
+static_assert(plain_options.size == sizeof plain_options && plain_options.data == nullptr);
+static constexpr stint_profile_options profile_options = STINT_PROFILE_OPTIONS_INIT;
+static_assert(profile_options.size == sizeof profile_options && profile_options.rate == 0 &&
+              profile_options.interval == 512 << 10 && profile_options.callstack_depth == 64);
+static constexpr stint_memprof_options memprof_options = STINT_MEMPROF_OPTIONS_INIT;
+static_assert(memprof_options.size == sizeof memprof_options && memprof_options.rate == 0 &&
+              memprof_options.interval == 512 << 10 && memprof_options.callstack_depth == 64 &&
+              memprof_options.tracker.alloc == nullptr);
+
 namespace
 {
 

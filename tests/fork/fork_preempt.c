@@ -12,7 +12,7 @@ static stint_pool *pool;
 
 static int start(void **state)
 {
-    const stint_pool_options options = { .workers = 3 };
+    const stint_pool_options options = { .size = sizeof(stint_pool_options), .workers = 3 };
     (void)state;
     assert_int_equal(stint_pool_create(&options, &pool), 0);
     return 0;

@@ -27,7 +27,7 @@ static int run_fib(void *arg, void **value)
 
 static long fib_in_pool(unsigned workers, int n)
 {
-    stint_pool_options pool_options = { .workers = workers };
+    stint_pool_options pool_options = { .size = sizeof(stint_pool_options), .workers = workers };
     stint_pool *pool;
     stint_future *future;
     stint_outcome outcome;
@@ -100,7 +100,7 @@ static int have_one_stolen(void *arg, void **value)
 TEST(what_another_worker_returns_arrives_and_belongs_to_the_task)
 {
     for (int i = 0; i < 20; i++) {
-        stint_pool_options pool_options = { .workers = 2 };
+        stint_pool_options pool_options = { .size = sizeof(stint_pool_options), .workers = 2 };
         stint_pool *pool;
         stint_future *future;
         stint_outcome outcome;
@@ -246,7 +246,7 @@ static int allocate_for_ever(void *arg, void **value)
 
 TEST(a_limit_ends_the_task_with_all_its_forks)
 {
-    stint_pool_options pool_options = { .workers = 2 };
+    stint_pool_options pool_options = { .size = sizeof(stint_pool_options), .workers = 2 };
     stint_pool *pool;
     assert_int_equal(stint_pool_create(&pool_options, &pool), 0);
     for (int i = 0; i < 50; i++) {

@@ -11,7 +11,7 @@ static void everywhere(stint_fn *fn, void *arg, int expected)
 {
     void *value = NULL;
     for (unsigned workers = 1; workers <= 2; workers++) {
-        const stint_pool_options options = { .workers = workers };
+        const stint_pool_options options = { .size = sizeof(stint_pool_options), .workers = workers };
         assert_int_equal(stint_pool_create(&options, &pool), 0);
         const stint_outcome outcome = run_in_pool(pool, fn, arg, NULL);
         assert_int_equal(outcome.error, expected);

@@ -14,7 +14,7 @@ static stint_pool *pool;
 static inline int two_workers(void **state)
 {
     (void)state;
-    const stint_pool_options options = { .workers = 2 };
+    const stint_pool_options options = { .size = sizeof(stint_pool_options), .workers = 2 };
     return stint_pool_create(&options, &pool);
 }
 

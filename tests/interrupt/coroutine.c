@@ -52,7 +52,7 @@ static int sort(void *unused, void **value)
 
 static void *run_sort(void *outcome)
 {
-    const stint_options options = { .budget = { .allocation = 64 * KIB } };
+    const stint_options options = { .size = sizeof(stint_options), .budget = { .allocation = 64 * KIB } };
     stint_run(sort, NULL, &options, outcome);
     return NULL;
 }

@@ -125,7 +125,7 @@ static int run_inner(void *arg, void **value)
 
 TEST(what_an_inner_scope_spends_is_spent_by_the_outer_one)
 {
-    struct nested nested = { .time = 15 * MS };
+    struct nested nested = { .inner = STINT_OPTIONS_INIT, .time = 15 * MS };
     stint_options options = STINT_OPTIONS_INIT;
     options.budget.cpu_ns = 10 * MS;
     assert_int_equal(run(run_inner, &nested, &options).reason, STINT_REASON_CPU);
@@ -158,7 +158,7 @@ static int wait_for_one_that_burns(void *arg, void **value)
 TEST(what_is_run_for_a_task_that_waits_is_not_its_own)
 {
     struct waiting waiting = { .time = 30 * MS };
-    const stint_pool_options pool_options = { .workers = 1 };
+    const stint_pool_options pool_options = { .size = sizeof(stint_pool_options), .workers = 1 };
     assert_int_equal(stint_pool_create(&pool_options, &waiting.pool), 0);
     stint_options options = STINT_OPTIONS_INIT;
     options.budget.cpu_ns = 20 * MS;

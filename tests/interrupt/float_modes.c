@@ -17,7 +17,7 @@ static int change_modes_and_allocate(void *unused, void **value)
 
 TEST(a_task_that_is_interrupted_leaves_the_rounding_of_its_thread_alone)
 {
-    const stint_options options = { .budget = { .allocation = 64 * KIB } };
+    const stint_options options = { .size = sizeof(stint_options), .budget = { .allocation = 64 * KIB } };
     _MM_SET_ROUNDING_MODE(_MM_ROUND_DOWN);
     assert_limit_passed(run_task(change_modes_and_allocate, NULL, &options));
     unsigned rounding = _MM_GET_ROUNDING_MODE();
@@ -27,7 +27,9 @@ TEST(a_task_that_is_interrupted_leaves_the_rounding_of_its_thread_alone)
 
 TEST(so_does_one_that_a_signal_interrupts)
 {
-    const stint_options options = { .budget = { .wall_ns = 20000000 }, .preemptible = true };
+    const stint_options options = { .size = sizeof(stint_options),
+                                    .budget = { .wall_ns = 20000000 },
+                                    .preemptible = true };
     _MM_SET_ROUNDING_MODE(_MM_ROUND_DOWN);
     stint_outcome outcome = run_task(loop_for_ever, NULL, &options);
     unsigned rounding = _MM_GET_ROUNDING_MODE();

@@ -55,7 +55,7 @@ TEST(a_deadline_calls_the_hook_of_a_task_that_sleeps)
 {
     struct pipe_task task;
     make_pipe(&task);
-    stint_options options = { .budget = { .wall_ns = 10 * MS } };
+    stint_options options = { .size = sizeof(stint_options), .budget = { .wall_ns = 10 * MS } };
     stint_outcome outcome;
     assert_int_equal(stint_run(read_until_told, &task, &options, &outcome), 0);
     assert_int_equal(outcome.reason, STINT_REASON_DEADLINE);
@@ -84,7 +84,7 @@ TEST(a_token_above_calls_the_hook_of_a_task_that_sleeps)
         task.token = parent;
         pthread_t setter;
         assert_int_equal(pthread_create(&setter, NULL, set_when_reading, &task), 0);
-        stint_options options = { .token = child };
+        stint_options options = { .size = sizeof(stint_options), .token = child };
         stint_outcome outcome;
         assert_int_equal(stint_run(read_until_told, &task, &options, &outcome), 0);
         assert_int_equal(pthread_join(setter, NULL), 0);
@@ -116,7 +116,7 @@ TEST(a_spent_limit_calls_the_hook_once_on_the_tasks_own_thread)
 {
     struct pipe_task task;
     make_pipe(&task);
-    stint_options options = { .budget = { .allocation = 10000 } };
+    stint_options options = { .size = sizeof(stint_options), .budget = { .allocation = 10000 } };
     stint_outcome outcome;
     assert_int_equal(stint_run(allocate_for_ever, &task, &options, &outcome), 0);
     assert_int_equal(outcome.reason, STINT_REASON_ALLOCATION_LIMIT);
@@ -140,7 +140,7 @@ TEST(a_popped_hook_is_not_called)
 {
     struct pipe_task task;
     make_pipe(&task);
-    stint_options options = { .budget = { .allocation = 10000 } };
+    stint_options options = { .size = sizeof(stint_options), .budget = { .allocation = 10000 } };
     stint_outcome outcome;
     assert_int_equal(stint_run(push_and_pop, &task, &options, &outcome), 0);
     assert_int_equal(outcome.reason, STINT_REASON_ALLOCATION_LIMIT);
@@ -160,7 +160,7 @@ TEST(an_outer_deadline_calls_the_hook_of_an_inner_scope)
 {
     struct pipe_task task;
     make_pipe(&task);
-    stint_options options = { .budget = { .wall_ns = 10 * MS } };
+    stint_options options = { .size = sizeof(stint_options), .budget = { .wall_ns = 10 * MS } };
     stint_outcome outcome;
     assert_int_equal(stint_run(run_inner_reader, &task, &options, &outcome), 0);
     assert_int_equal(outcome.reason, STINT_REASON_DEADLINE);
@@ -180,7 +180,7 @@ TEST(a_token_set_before_the_hook_is_pushed_calls_it)
     struct pipe_task task;
     make_pipe(&task);
     assert_int_equal(stint_token_create(NULL, &task.token), 0);
-    stint_options options = { .token = task.token };
+    stint_options options = { .size = sizeof(stint_options), .token = task.token };
     stint_outcome outcome;
     assert_int_equal(stint_run(set_then_read, &task, &options, &outcome), 0);
     assert_int_equal(outcome.reason, STINT_REASON_TOKEN);
@@ -261,7 +261,7 @@ static int hook_around_an_inner_scope(void *telling, void **value)
     (void)value;
     stint_hook hook;
     stint_outcome outcome;
-    const stint_options inner = { .on_interrupt = STINT_FAIL };
+    const stint_options inner = { .size = sizeof(stint_options), .on_interrupt = STINT_FAIL };
     int error = stint_hook_push(&hook, tell, telling);
     if (error == 0)
         error = stint_run(allocate_until_told, telling, &inner, &outcome);
@@ -272,7 +272,9 @@ static int hook_around_an_inner_scope(void *telling, void **value)
 TEST(a_spent_limit_calls_the_hook_while_an_inner_scope_without_hooks_runs)
 {
     struct telling telling = { .told = false };
-    const stint_options options = { .budget = { .allocation = 64 * KIB }, .on_interrupt = STINT_FAIL };
+    const stint_options options = { .size = sizeof(stint_options),
+                                    .budget = { .allocation = 64 * KIB },
+                                    .on_interrupt = STINT_FAIL };
     assert_limit_passed(run_task(hook_around_an_inner_scope, &telling, &options));
     assert_true(telling.heard);
 }

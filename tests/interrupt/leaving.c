@@ -433,7 +433,9 @@ static int sleep_on_and_on(void *arg, void **value)
 static void *run_watched(void *account)
 {
     static unsigned second = 1;
-    stint_options options = { .preemptible = true, .budget = { .wall_ns = 100000000 }, .account = account };
+    stint_options options = {
+        .size = sizeof(stint_options), .preemptible = true, .budget = { .wall_ns = 100000000 }, .account = account
+    };
     stint_outcome outcome;
     stint_run(sleep_on_and_on, &second, &options, &outcome);
     return NULL;
@@ -457,7 +459,7 @@ TEST(a_watched_task_may_be_cancelled_with_its_thread)
     }
     assert_int_equal(released, 3);
     usleep(120000);
-    stint_account_usage usage;
+    stint_account_usage usage = STINT_ACCOUNT_USAGE_INIT;
     assert_int_equal(stint_account_read(account, &usage), 0);
     assert_int_equal(usage.running, 0);
     stint_account_release(account);

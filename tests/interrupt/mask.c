@@ -198,7 +198,7 @@ static int allocate_in_a_cleanup_region(void *unused, void **value)
 
 static void *interrupt_and_exit(void *outcome)
 {
-    stint_options options = { .budget = { .allocation = 10000 } };
+    stint_options options = { .size = sizeof(stint_options), .budget = { .allocation = 10000 } };
     stint_run(allocate_in_a_cleanup_region, NULL, &options, outcome);
     pthread_exit(NULL); /* libc runs what it believes is still pushed */
 }

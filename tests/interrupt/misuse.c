@@ -130,7 +130,7 @@ static stint_outcome run_somewhere(stint_fn *fn, void *arg, int place)
         return outcome;
     }
     stint_future *future;
-    const stint_pool_options one = { .workers = 1 };
+    const stint_pool_options one = { .size = sizeof(stint_pool_options), .workers = 1 };
     if (pool == NULL && stint_pool_create(&one, &pool) != 0)
         return outcome;
     if (stint_submit(pool, fn, arg, &options, &future) == 0)

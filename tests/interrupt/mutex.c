@@ -5,7 +5,7 @@
 
 #include <stdatomic.h>
 
-static const stint_options limited = { .budget = { .allocation = 10000 } };
+static const stint_options limited = { .size = sizeof(stint_options), .budget = { .allocation = 10000 } };
 
 static stint_mutex mutex;
 
@@ -192,7 +192,8 @@ static void *run_many(void *seed)
 {
     uint64_t random = *(uint64_t *)seed;
     for (int i = 0; i < 2000; i++) {
-        stint_options options = { .budget = { .allocation = 100 + random_below(&random, 20000) } };
+        stint_options options = { .size = sizeof(stint_options),
+                                  .budget = { .allocation = 100 + random_below(&random, 20000) } };
         stint_outcome outcome;
         if (stint_run(change_both, NULL, &options, &outcome) != 0 || outcome.reason != STINT_REASON_ALLOCATION_LIMIT)
             return seed;

@@ -7,7 +7,9 @@
 #include <signal.h>
 #include <stdatomic.h>
 
-static const stint_options preemptible = { .preemptible = true, .budget = { .wall_ns = 20 * MS } };
+static const stint_options preemptible = { .size = sizeof(stint_options),
+                                           .preemptible = true,
+                                           .budget = { .wall_ns = 20 * MS } };
 
 static volatile unsigned long turns;
 
@@ -47,7 +49,7 @@ TEST(an_empty_loop_ends_when_its_future_is_cancelled)
     stint_pool *pool;
     assert_int_equal(stint_pool_create(NULL, &pool), 0);
     for (int i = 0; i < 50; i++) {
-        stint_options options = { .preemptible = true };
+        stint_options options = { .size = sizeof(stint_options), .preemptible = true };
         stint_future *future;
         stint_outcome outcome;
         atomic_store(&started, 0);
@@ -219,7 +221,7 @@ TEST(a_preemptible_inner_scope_ends_alone)
 
 TEST(an_outer_deadline_ends_a_preemptible_inner_loop_and_the_outer_scope)
 {
-    stint_options inner = { .preemptible = true };
+    stint_options inner = { .size = sizeof(stint_options), .preemptible = true };
     stint_outcome outcome;
     assert_int_equal(stint_run(run_inner_loop, &inner, &preemptible, &outcome), 0);
     assert_int_equal(outcome.reason, STINT_REASON_DEADLINE);
@@ -253,7 +255,7 @@ TEST(a_task_that_is_not_preemptible_gets_no_signal)
     struct sigaction counting = { .sa_handler = count_signal };
     struct sigaction before;
     assert_int_equal(sigaction(SIGRTMAX - 2, &counting, &before), 0);
-    stint_options options = { .budget = { .wall_ns = 5 * MS } };
+    stint_options options = { .size = sizeof(stint_options), .budget = { .wall_ns = 5 * MS } };
     stint_outcome outcome;
     void *interrupted = (void *)2;
     assert_int_equal(stint_run(run_sleeper, &interrupted, &options, &outcome), 0);

@@ -55,7 +55,7 @@ static int run_with(void *resource, void **value)
     return stint_with(acquire, use, release, resource);
 }
 
-static const stint_options limited = { .budget = { .allocation = 10000 } };
+static const stint_options limited = { .size = sizeof(stint_options), .budget = { .allocation = 10000 } };
 
 TEST(a_resource_is_released_when_its_use_returns)
 {

@@ -62,7 +62,7 @@ static void expect_meter_and_locks(void)
     stint_outcome outcome;
     EXPECT(stint_run(allocate, NULL, NULL, &outcome) == 0);
     EXPECT(outcome.usage.allocated >= BLOCKS * BLOCK);
-    const stint_options limited = { .budget = { .allocation = LIMIT } };
+    const stint_options limited = { .size = sizeof(stint_options), .budget = { .allocation = LIMIT } };
     EXPECT(stint_run(pass_the_limit_with_a_lock_held, NULL, &limited, &outcome) == 0);
     EXPECT(outcome.reason == STINT_REASON_ALLOCATION_LIMIT);
     EXPECT(outcome.usage.deferred > 0);
@@ -72,8 +72,8 @@ static void expect_meter_and_locks(void)
 
 static void expect_pool(unsigned flags)
 {
-    const stint_pool_options pool_options = { .workers = 1, .flags = flags };
-    const stint_options options = { .flags = flags };
+    const stint_pool_options pool_options = { .size = sizeof(stint_pool_options), .workers = 1, .flags = flags };
+    const stint_options options = { .size = sizeof(stint_options), .flags = flags };
     stint_pool *pool;
     stint_future *future = NULL;
     stint_outcome outcome = { .status = STINT_ERROR };
@@ -119,7 +119,7 @@ static int pass_the_limit(void *arg, void **value)
  * grace. */
 static void expect_own_family(unsigned flags, bool locked)
 {
-    const stint_options limited = { .budget = { .allocation = LIMIT }, .flags = flags };
+    const stint_options limited = { .size = sizeof(stint_options), .budget = { .allocation = LIMIT }, .flags = flags };
     stint_outcome outcome;
     size_t sum = 0;
     EXPECT(stint_run(pass_the_limit, &sum, &limited, &outcome) == 0);
@@ -153,7 +153,7 @@ static void expect_that_libc_s_blocks_can_be_freed(bool behind_libc)
 int probe(const char *wanted)
 {
     bool ours = strcmp(wanted, "ours") == 0;
-    stint_link_report report = { .function = "none" };
+    stint_link_report report = { .size = sizeof(stint_link_report), .function = "none" };
     EXPECT(stint_link_check(NULL) == EINVAL);
     EXPECT(stint_link_check(&report) == (ours ? 0 : ENOTSUP));
     if (ours) {
@@ -176,7 +176,7 @@ int probe(const char *wanted)
     expect_own_family(ours ? 0 : STINT_ALLOW_UNMETERED, report.locked);
     expect_pool(ours ? 0 : STINT_ALLOW_UNMETERED);
     expect_that_libc_s_blocks_can_be_freed(strstr(wanted, ":libc.so") != NULL);
-    stint_link_report again;
+    stint_link_report again = STINT_LINK_REPORT_INIT;
     EXPECT(stint_link_check(&again) == (ours ? 0 : ENOTSUP));
     EXPECT(again.function == report.function && again.module == report.module);
     return failures;

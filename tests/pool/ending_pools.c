@@ -232,6 +232,7 @@ static void begin(uint64_t *random)
     memset(&program, 0, sizeof program);
     for (int i = 0; i < POOLS; i++) {
         const stint_pool_options options = {
+            .size = sizeof(stint_pool_options),
             .workers = (unsigned)(1 + random_below(random, 3)),
             .substitutes = random_below(random, 3) == 0 ? STINT_NO_SUBSTITUTES : 3,
             .queue_capacity = (size_t)2 << random_below(random, 5),
@@ -240,6 +241,7 @@ static void begin(uint64_t *random)
         assert_int_equal(stint_serial_create(program.pools[i], 0, &program.serials[i]), 0);
     }
     const stint_account_limits limits = {
+        .size = sizeof(stint_account_limits),
         .running = (unsigned)random_below(random, 2),
         .waiting = 4 * (unsigned)random_below(random, 2),
     };
@@ -275,7 +277,7 @@ static void shut_down(uint64_t *random, stint_pool *pool)
 /* Everything has ended. */
 static void look_at_what_is_left(void)
 {
-    stint_account_usage usage;
+    stint_account_usage usage = STINT_ACCOUNT_USAGE_INIT;
     assert_int_equal(atomic_load(&program.called), atomic_load(&program.expected));
     for (int i = 0; i < ROOTS; i++) {
         if (program.roots[i] != NULL)

@@ -271,7 +271,7 @@ TEST(an_account_s_tasks_are_counted_under_its_name_in_every_pool_and_outside_als
     uint64_t charged = 0;
     for (int i = 0; i < 8; i++) {
         stint_account *account = make_account(NULL, .name = "tenant");
-        stint_options options = { .account = account };
+        stint_options options = { .size = sizeof options, .account = account };
         charged += take(submit_for(pools[i % 2], allocate, &size, account)).usage.allocated;
         charged += take(submit_for(pools[i % 2], fall_short, NULL, account)).usage.allocated;
         charged += run_task(allocate, &size, &options).usage.allocated;
@@ -293,7 +293,7 @@ TEST(tasks_of_an_account_that_never_begin_are_counted_for_it_once)
     struct gate gate = { 0 };
     stint_future *holder = submit(pool, gate_hold, &gate, NULL);
     gate_await(&gate, 1);
-    stint_options late = { .account = account, .budget = { .wall_ns = 1 } };
+    stint_options late = { .size = sizeof late, .account = account, .budget = { .wall_ns = 1 } };
     stint_future *futures[] = { submit_for(pool, do_nothing, NULL, account), submit(pool, do_nothing, NULL, &late) };
     stint_future_cancel(futures[0]);
     assert_cancelled(take(futures[0]), STINT_REASON_TOKEN);
@@ -314,7 +314,7 @@ TEST(tasks_of_an_account_that_never_begin_are_counted_for_it_once)
 
 static void run_for(stint_account *account)
 {
-    stint_options options = { .account = account };
+    stint_options options = { .size = sizeof options, .account = account };
     assert_ok(run_task(do_nothing, NULL, &options));
 }
 
@@ -338,7 +338,7 @@ TEST(an_account_without_a_name_is_counted_with_the_one_it_lies_in)
 static int run_inner_one(void *arg, void **value)
 {
     (void)value;
-    stint_options options = { .account = arg };
+    stint_options options = { .size = sizeof options, .account = arg };
     stint_outcome outcome;
     return stint_run(do_nothing, NULL, &options, &outcome);
 }
@@ -346,7 +346,7 @@ static int run_inner_one(void *arg, void **value)
 TEST(a_scope_in_one_of_the_same_account_is_no_second_task_of_it)
 {
     stint_account *account = make_account(NULL, .name = "nested");
-    stint_options options = { .account = account };
+    stint_options options = { .size = sizeof options, .account = account };
     assert_ok(run_task(run_inner_one, account, &options));
     assert_true(read_metric("stint_account_tasks_total{account=\"nested\",reason=\"none\"}") == 1);
     stint_account_release(account);
@@ -547,13 +547,13 @@ static void *come_and_go(void *arg)
     size_t size = 500;
     while (!atomic_load(&crowd->stop)) {
         stint_pool *pool;
-        const stint_pool_options options = { .workers = 1, .name = "crowd" };
+        const stint_pool_options options = { .size = sizeof options, .workers = 1, .name = "crowd" };
         if (stint_pool_create(&options, &pool) != 0)
             continue;
         stint_account *account;
-        const stint_account_limits limits = { .name = "crowd" };
+        const stint_account_limits limits = { .size = sizeof limits, .name = "crowd" };
         if (stint_account_create(NULL, &limits, &account) == 0) {
-            stint_options with_account = { .account = account };
+            stint_options with_account = { .size = sizeof with_account, .account = account };
             stint_future *future;
             if (stint_submit(pool, allocate, &size, &with_account, &future) == 0)
                 stint_future_release(future);

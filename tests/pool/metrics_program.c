@@ -98,7 +98,10 @@ int main(void)
     for (size_t i = 0; i < ACCOUNTS; i++) {
         char name[64];
         snprintf(name, sizeof name, "tenant %zu", i);
-        const stint_account_limits limits = { .name = i < count ? names[i] : i == count ? NULL : name };
+        const stint_account_limits limits = { .size = sizeof limits,
+                                              .name = i < count    ? names[i]
+                                                      : i == count ? NULL
+                                                                   : name };
         stint_account *account;
         must(stint_account_create(NULL, &limits, &account));
         run_in(pools[i % (count + 1)], i % 3 == 0 ? allocate : fork_and_fail, 1000, account);

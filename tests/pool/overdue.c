@@ -10,6 +10,7 @@ struct told {
     char name[STINT_NAME_SIZE];
     char account[32];
     stint_overdue_report report;
+    stint_task_view task; /* that it points to, while it is told */
     void *frames[64];
 };
 
@@ -17,8 +18,9 @@ static void note(const stint_overdue_report *report, void *arg)
 {
     struct told *told = arg;
     told->report = *report;
-    snprintf(told->name, sizeof told->name, "%s", report->task.name != NULL ? report->task.name : "-");
-    snprintf(told->account, sizeof told->account, "%s", report->task.account != NULL ? report->task.account : "-");
+    told->task = *report->task;
+    snprintf(told->name, sizeof told->name, "%s", report->task->name != NULL ? report->task->name : "-");
+    snprintf(told->account, sizeof told->account, "%s", report->task->account != NULL ? report->task->account : "-");
     for (size_t i = 0; i < report->depth && i < 64; i++)
         told->frames[i] = report->frames[i];
     atomic_fetch_add(&told->count, 1);
@@ -33,9 +35,12 @@ static void await(atomic_uint *number, unsigned count)
 static stint_pool *make_watched_pool(unsigned workers, unsigned substitutes, struct told *told)
 {
     stint_pool *pool;
-    const stint_pool_options options = {
-        .workers = workers, .substitutes = substitutes, .overdue_ns = 5 * MS, .on_overdue = note, .overdue_arg = told
-    };
+    const stint_pool_options options = { .size = sizeof(stint_pool_options),
+                                         .workers = workers,
+                                         .substitutes = substitutes,
+                                         .overdue_ns = 5 * MS,
+                                         .on_overdue = note,
+                                         .overdue_arg = told };
     memset(told, 0, sizeof *told);
     assert_int_equal(stint_pool_create(&options, &pool), 0);
     return pool;
@@ -117,26 +122,29 @@ static void check_report(stint_fn *fn, stint_deferral deferral)
     stint_pool *pool = make_watched_pool(1, 0, &told);
     struct gate gate = { 0 };
     stint_account *account;
-    const stint_account_limits limits = { .name = "tenant" };
+    const stint_account_limits limits = { .size = sizeof(stint_account_limits), .name = "tenant" };
     assert_int_equal(stint_account_create(NULL, &limits, &account), 0);
-    stint_options options = { .name = "bomb", .account = account, .budget = { .run_ns = 2 * MS } };
+    stint_options options = {
+        .size = sizeof(stint_options), .name = "bomb", .account = account, .budget = { .run_ns = 2 * MS }
+    };
     stint_future *bomb = submit_with(pool, fn, &gate, options);
     await(&told.count, 1);
     assert_string_equal(told.name, "bomb");
     assert_string_equal(told.account, "tenant");
-    assert_true(told.report.task.running && told.report.task.overdue && told.report.replaced);
+    assert_true(told.task.running && told.task.overdue && told.report.replaced);
     assert_true(told.report.late_ns >= 5 * MS);
-    assert_true(told.report.task.run_ns >= 7 * MS);
-    assert_int_equal(told.report.task.limits.run_ns, 2 * MS);
+    assert_true(told.task.run_ns >= 7 * MS);
+    assert_int_equal(told.task.limits.run_ns, 2 * MS);
     if (told.report.depth > 0) { /* a thread that got no processor for a while does not answer */
         if (stint_malloc_is_overridden() ||
             deferral != STINT_DEFERRAL_FRAME) /* sanitizers have a qsort_r of their own */
-            assert_string_equal(stint_deferral_name(told.report.task.deferral), stint_deferral_name(deferral));
+            assert_string_equal(stint_deferral_name(told.task.deferral), stint_deferral_name(deferral));
         assert_true(has_frame_of(&told, spin));
     }
     /* The pool is as wide as before: a spare works in its place. */
     for (int i = 0; i < 50; i++)
-        assert_ok(take(submit_with(pool, do_nothing, NULL, (stint_options){ .name = "other" })));
+        assert_ok(take(
+            submit_with(pool, do_nothing, NULL, (stint_options){ .size = sizeof(stint_options), .name = "other" })));
     assert_false(stint_future_is_ready(bomb));
     gate_open(&gate);
     assert_outcome(take(bomb), STINT_ERROR, STINT_REASON_DEADLINE, ETIMEDOUT);
@@ -161,8 +169,8 @@ TEST(a_callstack_comes_with_it)
     for (int i = 0; i < 5; i++) {
         stint_pool *pool = make_watched_pool(1, 0, &told);
         struct gate gate = { 0 };
-        stint_future *bomb =
-            submit_with(pool, loop_without_sample_points, &gate, (stint_options){ .budget = { .run_ns = MS } });
+        stint_future *bomb = submit_with(pool, loop_without_sample_points, &gate,
+                                         (stint_options){ .size = sizeof(stint_options), .budget = { .run_ns = MS } });
         await(&told.count, 1);
         with_callstack += told.report.depth > 2;
         gate_open(&gate);
@@ -178,9 +186,11 @@ TEST(tasks_that_end_in_time_are_not_reported)
     stint_pool *pool = make_watched_pool(2, 0, &told);
     for (int i = 0; i < 500; i++)
         take(submit_with(pool, do_nothing, NULL,
-                         (stint_options){ .budget = { .wall_ns = 3600000 * MS, .run_ns = 3600000 * MS } }));
+                         (stint_options){ .size = sizeof(stint_options),
+                                          .budget = { .wall_ns = 3600000 * MS, .run_ns = 3600000 * MS } }));
     struct gate gate = { 0 };
-    stint_future *no_deadline = submit_with(pool, gate_hold, &gate, (stint_options){ .name = "no deadline" });
+    stint_future *no_deadline =
+        submit_with(pool, gate_hold, &gate, (stint_options){ .size = sizeof(stint_options), .name = "no deadline" });
     nanosleep(&(struct timespec){ .tv_nsec = 20000000 }, NULL);
     gate_open(&gate);
     take(no_deadline);
@@ -215,7 +225,8 @@ TEST(when_it_has_ended_after_all_the_pool_is_no_wider_than_before)
     stint_future *bombs[BOMBS];
     static stint_future *futures[TASKS];
     for (int i = 0; i < BOMBS; i++) /* each of them gets a worker, since those before it have been replaced */
-        bombs[i] = submit_with(pool, loop_masked, &gate, (stint_options){ .budget = { .run_ns = MS } });
+        bombs[i] = submit_with(pool, loop_masked, &gate,
+                               (stint_options){ .size = sizeof(stint_options), .budget = { .run_ns = MS } });
     await(&told.count, BOMBS);
     gate_open(&gate);
     for (int i = 0; i < BOMBS; i++)
@@ -224,7 +235,8 @@ TEST(when_it_has_ended_after_all_the_pool_is_no_wider_than_before)
     for (int lot = 0; lot < 2; lot++) {
         atomic_store(&crowd.most, 0);
         for (int i = 0; i < TASKS; i++)
-            futures[i] = submit_with(pool, be_inside, NULL, (stint_options){ .name = "inside" });
+            futures[i] =
+                submit_with(pool, be_inside, NULL, (stint_options){ .size = sizeof(stint_options), .name = "inside" });
         for (int i = 0; i < TASKS; i++)
             assert_ok(take(futures[i]));
     }
@@ -254,16 +266,19 @@ TEST(overdue_tasks_may_sleep_and_without_spares_nobody_comes)
     for (int round = 0; round < 2; round++) {
         stint_pool *pool = make_watched_pool(1, round == 0 ? 2 : STINT_NO_SUBSTITUTES, &told);
         struct gate gate = { 0 };
-        stint_future *bomb = submit_with(pool, block_then_spin, &gate, (stint_options){ .budget = { .run_ns = MS } });
+        stint_future *bomb = submit_with(pool, block_then_spin, &gate,
+                                         (stint_options){ .size = sizeof(stint_options), .budget = { .run_ns = MS } });
         await(&told.count, 1);
         gate_await(&gate, 1);
         if (round == 0)
-            assert_ok(take(submit_with(pool, do_nothing, NULL, (stint_options){ .name = "other" })));
+            assert_ok(take(submit_with(pool, do_nothing, NULL,
+                                       (stint_options){ .size = sizeof(stint_options), .name = "other" })));
         else
             assert_false(told.report.replaced);
         gate_open(&gate);
         take(bomb);
-        assert_ok(take(submit_with(pool, do_nothing, NULL, (stint_options){ .name = "other" })));
+        assert_ok(take(
+            submit_with(pool, do_nothing, NULL, (stint_options){ .size = sizeof(stint_options), .name = "other" })));
         assert_int_equal(stint_pool_destroy(pool), 0);
     }
 }
@@ -278,10 +293,12 @@ TEST(a_pool_can_be_left_to_tasks_that_do_not_end)
         struct gate gate = { 0 };
         stint_future *bombs[2], *queued[20];
         for (int i = 0; i < 2; i++)
-            bombs[i] = submit_with(pool, loop_masked, &gate, (stint_options){ .budget = { .run_ns = MS } });
+            bombs[i] = submit_with(pool, loop_masked, &gate,
+                                   (stint_options){ .size = sizeof(stint_options), .budget = { .run_ns = MS } });
         gate_await(&gate, 2);
         for (int i = 0; i < 20; i++)
-            queued[i] = submit_with(pool, do_nothing, NULL, (stint_options){ .name = "queued" });
+            queued[i] =
+                submit_with(pool, do_nothing, NULL, (stint_options){ .size = sizeof(stint_options), .name = "queued" });
         unsigned left = 99;
         assert_int_equal(stint_pool_destroy_within(pool, (uint64_t)(round % 5) * MS, &left), ETIMEDOUT);
         assert_in_range(left, 2, 3); /* the third may just be running another */
@@ -302,7 +319,8 @@ TEST(a_pool_whose_tasks_end_in_time_is_destroyed)
     unsigned left = 99;
     for (int round = 0; round < 200; round++) {
         stint_pool *pool = make_watched_pool(2, 0, &told);
-        stint_future *future = submit_with(pool, do_nothing, NULL, (stint_options){ .name = "other" });
+        stint_future *future =
+            submit_with(pool, do_nothing, NULL, (stint_options){ .size = sizeof(stint_options), .name = "other" });
         int error = stint_pool_destroy_within(pool, round % 2 == 0 ? STINT_FOREVER : 0, &left);
         if (error == 0 || round % 2 == 0) {
             assert_int_equal(error, 0);

@@ -54,10 +54,10 @@ static void *produce(void *arg)
 TEST(what_is_offered_beyond_measure_is_refused_and_the_rest_is_done)
 {
     stint_pool *pool;
-    const stint_pool_options options = { .workers = 2, .queue_capacity = CAPACITY };
+    const stint_pool_options options = { .size = sizeof(stint_pool_options), .workers = 2, .queue_capacity = CAPACITY };
     assert_int_equal(stint_pool_create(&options, &pool), 0);
     stint_account *account;
-    const stint_account_limits limits = { .running = 1 };
+    const stint_account_limits limits = { .size = sizeof(stint_account_limits), .running = 1 };
     assert_int_equal(stint_account_create(NULL, &limits, &account), 0);
     static struct producer producers[PRODUCERS];
     atomic_bool enough = false;
@@ -71,7 +71,7 @@ TEST(what_is_offered_beyond_measure_is_refused_and_the_rest_is_done)
     size_t most = before;
     do {
         gate_nap();
-        stint_pool_statistics statistics;
+        stint_pool_statistics statistics = STINT_POOL_STATISTICS_INIT;
         assert_int_equal(stint_pool_read(pool, &statistics), 0);
         assert_true(statistics.queued <= CAPACITY);
         assert_true(statistics.waiting <= CAPACITY);
@@ -84,7 +84,7 @@ TEST(what_is_offered_beyond_measure_is_refused_and_the_rest_is_done)
     for (unsigned i = 0; i < PRODUCERS; i++)
         pthread_join(producers[i].thread, NULL);
     assert_int_equal(stint_pool_shutdown(pool, STINT_SHUTDOWN_DRAIN, STINT_FOREVER), 0);
-    stint_pool_statistics statistics;
+    stint_pool_statistics statistics = STINT_POOL_STATISTICS_INIT;
     assert_int_equal(stint_pool_read(pool, &statistics), 0);
     unsigned long accepted = 0;
     for (unsigned i = 0; i < PRODUCERS; i++) {

@@ -69,7 +69,7 @@ TEST(workers_have_names)
         const char *expected;
     } cases[] = { { NULL, "stint/0" }, { "mine", "mine/0" }, { "a name that is too long", "a name that is " } };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        const stint_pool_options options = { .workers = 1, .name = cases[i].given };
+        const stint_pool_options options = { .size = sizeof(stint_pool_options), .workers = 1, .name = cases[i].given };
         stint_pool *pool;
         stint_future *future;
         char name[16] = "";

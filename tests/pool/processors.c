@@ -138,7 +138,7 @@ static int block(void *arg, void **value)
 TEST(spares_of_a_pinned_pool_may_run_wherever_its_workers_may)
 {
     stint_pool *pool;
-    const stint_pool_options options = { .workers = 1, .pinned = true };
+    const stint_pool_options options = { .size = sizeof(stint_pool_options), .workers = 1, .pinned = true };
     assert_int_equal(stint_pool_create(&options, &pool), 0);
     struct gate asleep = { 0 };
     struct gate gate = { .open = true };

@@ -307,7 +307,7 @@ static uint64_t neglected(void)
 {
     uint64_t sum = 0;
     for (int i = 0; i < POOLS; i++) {
-        stint_pool_statistics statistics;
+        stint_pool_statistics statistics = STINT_POOL_STATISTICS_INIT;
         assert_int_equal(stint_pool_read(program.pools[i], &statistics), 0);
         sum += statistics.neglected;
     }

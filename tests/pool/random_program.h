@@ -63,6 +63,7 @@ static void make_program(uint64_t *random)
     pthread_mutex_init(&program.lock, NULL);
     for (int i = 0; i < POOLS; i++) {
         const stint_pool_options options = {
+            .size = sizeof(stint_pool_options),
             .workers = (unsigned)(1 + random_below(random, 4)),
             .substitutes = substitutes[random_below(random, 4)],
             .queue_capacity = (size_t)1 << (4 + random_below(random, 6)),
@@ -72,7 +73,7 @@ static void make_program(uint64_t *random)
     }
     assert_int_equal(stint_group_create(&program.group), 0);
     for (unsigned i = 0; i < ACCOUNTS; i++) {
-        const stint_account_limits limits = { .running = i % 2 };
+        const stint_account_limits limits = { .size = sizeof(stint_account_limits), .running = i % 2 };
         stint_account *above = i == 3 ? program.accounts[1] : NULL;
         assert_int_equal(stint_account_create(above, &limits, &program.accounts[i]), 0);
     }
@@ -97,7 +98,7 @@ static void end_program(void)
     assert_int_equal(stint_group_wait_for(program.group, 0, NULL), 0);
     stint_group_release(program.group);
     for (int i = 0; i < ACCOUNTS; i++) {
-        stint_account_usage usage;
+        stint_account_usage usage = STINT_ACCOUNT_USAGE_INIT;
         assert_int_equal(stint_account_read(program.accounts[i], &usage), 0);
         assert_int_equal(usage.running, 0);
     }

@@ -5,9 +5,9 @@
 
 static stint_worker_statistics read_workers(const stint_pool *pool)
 {
-    stint_worker_statistics sum = { 0 };
+    stint_worker_statistics sum = STINT_WORKER_STATISTICS_INIT;
     for (unsigned i = 0; i < stint_pool_workers(pool); i++) {
-        stint_worker_statistics statistics;
+        stint_worker_statistics statistics = STINT_WORKER_STATISTICS_INIT;
         assert_int_equal(stint_pool_read_worker(pool, i, &statistics), 0);
         sum.tasks += statistics.tasks;
         sum.steals += statistics.steals;
@@ -36,8 +36,8 @@ static int allocate(void *arg, void **value)
 TEST(bad_arguments_are_refused)
 {
     stint_pool *pool = make_pool(.workers = 2);
-    stint_pool_statistics of_pool;
-    stint_worker_statistics of_worker;
+    stint_pool_statistics of_pool = STINT_POOL_STATISTICS_INIT;
+    stint_worker_statistics of_worker = STINT_WORKER_STATISTICS_INIT;
     assert_int_equal(stint_pool_read(NULL, &of_pool), EINVAL);
     assert_int_equal(stint_pool_read(pool, NULL), EINVAL);
     assert_int_equal(stint_pool_read_worker(NULL, 0, &of_worker), EINVAL);
@@ -71,7 +71,7 @@ TEST(what_waits_is_counted_where_it_waits)
     stint_pool *pool = make_pool(.workers = 1);
     struct gate gate = { 0 };
     stint_account *account;
-    const stint_account_limits limits = { .running = 1 };
+    const stint_account_limits limits = { .size = sizeof(stint_account_limits), .running = 1 };
     assert_int_equal(stint_account_create(NULL, &limits, &account), 0);
     stint_options options = STINT_OPTIONS_INIT;
     options.account = account;

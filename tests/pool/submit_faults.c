@@ -152,7 +152,9 @@ static int run(void *arg, void **value)
 static stint_pool *make_unwarmed_pool(unsigned workers, size_t capacity)
 {
     stint_pool *pool;
-    const stint_pool_options options = { .workers = workers, .queue_capacity = capacity };
+    const stint_pool_options options = { .size = sizeof(stint_pool_options),
+                                         .workers = workers,
+                                         .queue_capacity = capacity };
     assert_int_equal(stint_pool_create(&options, &pool), 0);
     return pool;
 }
@@ -215,7 +217,7 @@ TEST(a_worker_without_memory_fails_the_task_and_not_the_process)
 
 TEST_WITH(a_pool_that_cannot_be_made_leaves_nothing, warm_up, NULL)
 {
-    const stint_pool_options options = { .workers = 3 };
+    const stint_pool_options options = { .size = sizeof(stint_pool_options), .workers = 3 };
     unsigned threads_before = count_threads();
     unsigned without_memory = 0;
     unsigned without_threads = 0;

@@ -184,8 +184,8 @@ TEST(whose_account_has_a_place_again_is_found_behind_any_number_of_lines)
     enum { LINES = 20 };
     stint_pool *pool = make_pool(.workers = 1, .queue_capacity = CAPACITY);
     stint_pool *other;
-    const stint_pool_options other_options = { .workers = 1 };
-    const stint_account_limits limits = { .waiting = 1 };
+    const stint_pool_options other_options = { .size = sizeof(stint_pool_options), .workers = 1 };
+    const stint_account_limits limits = { .size = sizeof(stint_account_limits), .waiting = 1 };
     stint_account *accounts[LINES];
     stint_future *holder, *queued[LINES];
     struct waiter waiters[LINES];
@@ -284,10 +284,12 @@ TEST(every_submission_gets_a_place_or_its_time_out)
 {
     for (unsigned workers = 1; workers <= 2; workers++) {
         stint_pool *pool;
-        const stint_pool_options options = { .workers = workers, .queue_capacity = 2 };
+        const stint_pool_options options = { .size = sizeof(stint_pool_options),
+                                             .workers = workers,
+                                             .queue_capacity = 2 };
         assert_int_equal(stint_pool_create(&options, &pool), 0);
         stint_account *account;
-        const stint_account_limits limits = { .running = 1 };
+        const stint_account_limits limits = { .size = sizeof(stint_account_limits), .running = 1 };
         assert_int_equal(stint_account_create(NULL, &limits, &account), 0);
         struct producer producers[PRODUCERS];
         for (unsigned i = 0; i < PRODUCERS; i++) {
@@ -346,7 +348,7 @@ static double cost_of_a_task(unsigned threads, unsigned accounts)
 {
     static pthread_t ids[MANY];
     struct crowd crowd = { .pool = make_pool(.workers = 2, .queue_capacity = CAPACITY), .count = accounts };
-    const stint_account_limits limits = { .running = 1 };
+    const stint_account_limits limits = { .size = sizeof(stint_account_limits), .running = 1 };
     for (unsigned i = 0; i < accounts; i++)
         assert_int_equal(stint_account_create(NULL, i % 2 == 0 ? &limits : NULL, &crowd.accounts[i]), 0);
     pthread_attr_t attributes;

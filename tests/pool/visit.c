@@ -66,7 +66,7 @@ struct holder {
 static int hold_a_mebibyte_and_a_child(void *arg, void **value)
 {
     struct holder *holder = arg;
-    stint_options options = { .name = "child" };
+    stint_options options = { .size = sizeof(stint_options), .name = "child" };
     void *blocks[64];
     for (int i = 0; i < 64; i++)
         blocks[i] = keep(stint_malloc(64 * KIB));
@@ -85,19 +85,26 @@ TEST(what_runs_and_what_waits_is_shown_with_its_name_account_age_and_limits)
     stint_pool *pool = make_pool(.workers = 1);
     struct holder holder = { .pool = pool };
     stint_account *account;
-    const stint_account_limits limits = { .name = "tenant" };
+    const stint_account_limits limits = { .size = sizeof(stint_account_limits), .name = "tenant" };
     assert_int_equal(stint_account_create(NULL, &limits, &account), 0);
-    stint_options options = { .name = "runs",
+    stint_options options = { .size = sizeof(stint_options),
+                              .name = "runs",
                               .account = account,
                               .budget = { .memory = GIB, .wall_ns = 3600000 * MS } };
     stint_future *running = submit_with(pool, hold_a_mebibyte_and_a_child, &holder, options);
     gate_await(&holder.gate, 1);
     stint_future *waiting[5];
-    waiting[0] = submit_with(pool, do_nothing, NULL, (stint_options){ .name = "plain" });
-    waiting[1] = submit_with(pool, do_nothing, NULL, (stint_options){ .name = "of account", .account = account });
-    waiting[2] = submit_with(pool, do_nothing, NULL, (stint_options){ .name = "low", .priority = STINT_PRIORITY_LOW });
-    waiting[3] = submit_with(pool, do_nothing, NULL, (stint_options){ .name = long_name });
-    waiting[4] = submit_with(pool, do_nothing, NULL, (stint_options){ .name = "cancelled" });
+    waiting[0] = submit_with(pool, do_nothing, NULL, (stint_options){ .size = sizeof(stint_options), .name = "plain" });
+    waiting[1] =
+        submit_with(pool, do_nothing, NULL,
+                    (stint_options){ .size = sizeof(stint_options), .name = "of account", .account = account });
+    waiting[2] =
+        submit_with(pool, do_nothing, NULL,
+                    (stint_options){ .size = sizeof(stint_options), .name = "low", .priority = STINT_PRIORITY_LOW });
+    waiting[3] =
+        submit_with(pool, do_nothing, NULL, (stint_options){ .size = sizeof(stint_options), .name = long_name });
+    waiting[4] =
+        submit_with(pool, do_nothing, NULL, (stint_options){ .size = sizeof(stint_options), .name = "cancelled" });
     stint_future_cancel(waiting[4]);
     nanosleep(&(struct timespec){ .tv_nsec = 2000000 }, NULL);
 
@@ -157,7 +164,7 @@ static int visit_from_inside(void *arg, void **value)
 static int wait_for_one_that_visits(void *arg, void **value)
 {
     const struct nest *nest = arg;
-    const stint_options options = { .name = "inner" };
+    const stint_options options = { .size = sizeof(stint_options), .name = "inner" };
     stint_future *future;
     (void)value;
     int error = stint_submit(nest->pool, visit_from_inside, arg, &options, &future);
@@ -169,7 +176,8 @@ static int wait_for_one_that_visits(void *arg, void **value)
 TEST(a_task_that_runs_on_top_of_one_that_waits_for_it_is_shown_before_it)
 {
     struct nest nest = { .pool = make_pool(.workers = 1) };
-    take(submit_with(nest.pool, wait_for_one_that_visits, &nest, (stint_options){ .name = "outer" }));
+    take(submit_with(nest.pool, wait_for_one_that_visits, &nest,
+                     (stint_options){ .size = sizeof(stint_options), .name = "outer" }));
     assert_int_equal(nest.views.count, 2);
     assert_string_equal(nest.views.seen[0].name, "inner");
     assert_string_equal(nest.views.seen[1].name, "outer");
@@ -197,7 +205,8 @@ TEST(a_task_that_has_a_part_done_by_another_worker_is_shown_once)
 {
     stint_pool *pool = make_pool(.workers = 2);
     struct gate gate = { 0 };
-    stint_future *future = submit_with(pool, have_a_part_done, &gate, (stint_options){ .name = "whole" });
+    stint_future *future =
+        submit_with(pool, have_a_part_done, &gate, (stint_options){ .size = sizeof(stint_options), .name = "whole" });
     gate_await(&gate, 1);
     struct views views = visit(pool);
     assert_int_equal(views.count, 1);
@@ -237,7 +246,7 @@ static void assert_deferral(stint_fn *fn, stint_deferral deferral)
 {
     stint_pool *pool = make_pool(.workers = 1);
     struct gate gate = { 0 };
-    stint_options options = { .name = "late", .budget = { .run_ns = MS } };
+    stint_options options = { .size = sizeof(stint_options), .name = "late", .budget = { .run_ns = MS } };
     stint_future *future = submit_with(pool, fn, &gate, options);
     gate_await(&gate, 1);
     struct views views = visit(pool);

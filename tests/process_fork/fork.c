@@ -9,7 +9,9 @@
 
 static stint_reason reason_of_a_preempted_loop(void)
 {
-    const stint_options options = { .budget = { .wall_ns = 20000000 }, .preemptible = true };
+    const stint_options options = { .size = sizeof(stint_options),
+                                    .budget = { .wall_ns = 20000000 },
+                                    .preemptible = true };
     stint_outcome outcome;
     return stint_run(loop_for_ever, NULL, &options, &outcome) == 0 ? outcome.reason : STINT_REASON_FAILED;
 }
@@ -62,7 +64,7 @@ TEST(a_task_that_forked_while_its_hook_ran_ends_in_the_child_too)
 {
     struct forking forking = { .child = -1 };
     assert_int_equal(stint_token_create(NULL, &forking.token), 0);
-    const stint_options options = { .token = forking.token };
+    const stint_options options = { .size = sizeof(stint_options), .token = forking.token };
     stint_outcome outcome;
     int error = stint_run(fork_while_the_hook_runs, &forking, &options, &outcome);
     if (forking.child == 0)
@@ -97,7 +99,7 @@ static int hold_until_enough(void *arg, void **value)
 static void *hold(void *arg)
 {
     struct holding *holding = arg;
-    const stint_options options = { .account = holding->account };
+    const stint_options options = { .size = sizeof(stint_options), .account = holding->account };
     stint_outcome outcome;
     stint_run(hold_until_enough, holding, &options, &outcome);
     return NULL;
@@ -112,8 +114,8 @@ static int allocate_half(void *arg, void **value)
 
 static int use_account(stint_account *account)
 {
-    const stint_options options = { .account = account };
-    stint_account_usage usage;
+    const stint_options options = { .size = sizeof(stint_options), .account = account };
+    stint_account_usage usage = STINT_ACCOUNT_USAGE_INIT;
     stint_outcome outcome;
     if (stint_account_read(account, &usage) != 0 || usage.running != 0 || usage.memory != 0)
         return 1;
@@ -127,7 +129,7 @@ static int use_account(stint_account *account)
 TEST(the_child_s_accounts_count_no_task_of_other_threads)
 {
     struct holding holding = { 0 };
-    const stint_account_limits limits = { .running = 1, .memory = 2 * MIB };
+    const stint_account_limits limits = { .size = sizeof(stint_account_limits), .running = 1, .memory = 2 * MIB };
     stint_account *tenant;
     assert_int_equal(stint_account_create(NULL, &limits, &tenant), 0);
     assert_int_equal(stint_account_create(tenant, NULL, &holding.account), 0);
@@ -164,7 +166,7 @@ static int fork_with_account(void *arg, void **value)
     if (holding->child != 0)
         return 0;
     alarm(PATIENCE);
-    stint_account_usage usage;
+    stint_account_usage usage = STINT_ACCOUNT_USAGE_INIT;
     bool counted = stint_account_read(holding->account, &usage) == 0 && usage.running == 1 && usage.memory >= MIB / 2;
     return counted ? 0 : EINVAL;
 }
@@ -172,7 +174,7 @@ static int fork_with_account(void *arg, void **value)
 static int run_with_account(void *arg, void **value)
 {
     (void)value;
-    const stint_options options = { .account = ((struct holding *)arg)->account };
+    const stint_options options = { .size = sizeof(stint_options), .account = ((struct holding *)arg)->account };
     stint_outcome outcome;
     int error = stint_run(fork_with_account, arg, &options, &outcome);
     return error != 0 ? error : outcome.error;
@@ -181,9 +183,9 @@ static int run_with_account(void *arg, void **value)
 TEST(the_child_of_a_task_is_still_counted_until_that_ends)
 {
     struct holding holding = { 0 };
-    const stint_account_limits limits = { .running = 2, .memory = 4 * MIB };
+    const stint_account_limits limits = { .size = sizeof(stint_account_limits), .running = 2, .memory = 4 * MIB };
     assert_int_equal(stint_account_create(NULL, &limits, &holding.account), 0);
-    const stint_options options = { .account = holding.account };
+    const stint_options options = { .size = sizeof(stint_options), .account = holding.account };
     stint_outcome outcome;
     int error = stint_run(run_with_account, &holding, &options, &outcome);
     if (holding.child == 0)

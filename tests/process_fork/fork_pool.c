@@ -11,7 +11,7 @@
 static stint_pool *try_to_make_pool(void)
 {
     stint_pool *pool;
-    const stint_pool_options options = { .workers = 2 };
+    const stint_pool_options options = { .size = sizeof(stint_pool_options), .workers = 2 };
     return stint_pool_create(&options, &pool) == 0 ? pool : NULL;
 }
 
@@ -59,7 +59,7 @@ static int use_a_pool_of_its_own(void)
 static int meet_its_parent_s(stint_pool *pool, stint_future *running, stint_future *queued, stint_future *ready)
 {
     stint_future *future = NULL;
-    stint_pool_statistics statistics;
+    stint_pool_statistics statistics = STINT_POOL_STATISTICS_INIT;
     if (stint_submit(pool, allocate, NULL, NULL, &future) != EOWNERDEAD ||
         stint_submit_wait(pool, allocate, NULL, NULL, STINT_FOREVER, &future) != EOWNERDEAD || future != NULL)
         return 1;

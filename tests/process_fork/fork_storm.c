@@ -31,7 +31,9 @@ static int allocate_and_fail(void *arg, void **value)
 
 static void *roll_back_on_and_on(void *arg)
 {
-    const stint_options options = { .account = arg, .audit_fds = true, .budget = { .wall_ns = 1000000000 } };
+    const stint_options options = {
+        .size = sizeof(stint_options), .account = arg, .audit_fds = true, .budget = { .wall_ns = 1000000000 }
+    };
     stint_outcome outcome;
     for (unsigned i = 0; !atomic_load(&enough); i++) {
         stint_run(allocate_and_fail, NULL, &options, &outcome);
@@ -56,7 +58,7 @@ static int live_in_child(stint_account *account)
     dl_iterate_phdr(note_module, &modules);
     if (modules == 0)
         return 1;
-    const stint_options options = { .account = account, .audit_fds = true };
+    const stint_options options = { .size = sizeof(stint_options), .account = account, .audit_fds = true };
     for (int i = 0; i < 2; i++) {
         stint_outcome outcome;
         if (stint_run(allocate_and_fail, NULL, &options, &outcome) != 0)
@@ -64,7 +66,7 @@ static int live_in_child(stint_account *account)
         if (outcome.status != STINT_ERROR || outcome.error != EIO)
             return 3;
     }
-    stint_account_usage usage;
+    stint_account_usage usage = STINT_ACCOUNT_USAGE_INIT;
     if (stint_account_read(account, &usage) != 0 || usage.running != 0 || usage.memory != 0)
         return 4;
     stint_roots_set_report(NULL, NULL);
@@ -95,7 +97,9 @@ TEST(no_child_hangs_whatever_its_parent_rolled_back)
 {
     memset(large, 0, sizeof large);
     stint_account *account;
-    const stint_account_limits limits = { .running = THREADS, .memory = 64 * MIB };
+    const stint_account_limits limits = { .size = sizeof(stint_account_limits),
+                                          .running = THREADS,
+                                          .memory = 64 * MIB };
     assert_int_equal(stint_account_create(NULL, &limits, &account), 0);
     pthread_t threads[THREADS];
     for (int i = 0; i < THREADS; i++)
@@ -107,7 +111,7 @@ TEST(no_child_hangs_whatever_its_parent_rolled_back)
         pthread_join(threads[i], NULL);
     assert_int_equal(first, 0);
     assert_int_equal(bad, 0);
-    stint_account_usage usage;
+    stint_account_usage usage = STINT_ACCOUNT_USAGE_INIT;
     assert_int_equal(stint_account_read(account, &usage), 0);
     assert_int_equal(usage.running, 0);
     assert_int_equal(usage.memory, 0);

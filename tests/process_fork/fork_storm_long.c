@@ -70,14 +70,16 @@ static int roll_back(void)
 
 static int roll_back_in_account(void)
 {
-    const stint_options options = { .account = account, .budget = { .wall_ns = 10000000000, .memory = MIB } };
+    const stint_options options = { .size = sizeof(stint_options),
+                                    .account = account,
+                                    .budget = { .wall_ns = 10000000000, .memory = MIB } };
     return run_to_failure(allocate_and_fail, &options);
 }
 
 /* It looks into /proc, which costs the kernel most when the process ends. */
 static int audit(void)
 {
-    const stint_options options = { .audit_fds = true };
+    const stint_options options = { .size = sizeof(stint_options), .audit_fds = true };
     return run_to_failure(allocate_and_fail, &options);
 }
 
@@ -144,14 +146,14 @@ static int set_exception_report(void)
 
 static int read_profile(void)
 {
-    stint_profile_totals totals;
+    stint_profile_totals totals = STINT_PROFILE_TOTALS_INIT;
     int error = stint_profile_read(&totals);
     return error == EINVAL ? 0 : error; /* a child has none */
 }
 
 static int read_account(void)
 {
-    stint_account_usage usage;
+    stint_account_usage usage = STINT_ACCOUNT_USAGE_INIT;
     return stint_account_read(account, &usage);
 }
 
@@ -190,7 +192,7 @@ static int await_another(void *to, void **value)
 static int submit_to(stint_pool *to)
 {
     stint_future *futures[4];
-    const stint_options options = { .account = narrow };
+    const stint_options options = { .size = sizeof(stint_options), .account = narrow };
     int error = 0;
     unsigned count = 0;
     while (error == 0 && count < 4) {
@@ -216,7 +218,7 @@ static int submit(void)
 static int make_pool(void)
 {
     stint_pool *made;
-    const stint_pool_options one = { .workers = 1 };
+    const stint_pool_options one = { .size = sizeof(stint_pool_options), .workers = 1 };
     int error = stint_pool_create(&one, &made);
     return error == 0 ? stint_pool_destroy(made) : error;
 }
@@ -319,7 +321,7 @@ static int have_a_pool(void)
     stint_pool *parents = pool;
     if (stint_submit(parents, return_at_once, NULL, NULL, &(stint_future *){ NULL }) != EOWNERDEAD)
         return EPROTO;
-    const stint_pool_options options = { .workers = 2 };
+    const stint_pool_options options = { .size = sizeof(stint_pool_options), .workers = 2 };
     int error = stint_pool_create(&options, &own);
     for (int i = 0; i < 4 && error == 0; i++)
         error = submit_to(own);
@@ -340,7 +342,7 @@ static int live(const struct forking *forking)
         if (uses[i].of != OF_PARENTS && uses[i].once() != 0)
             return 1;
     }
-    stint_account_usage usage;
+    stint_account_usage usage = STINT_ACCOUNT_USAGE_INIT;
     if (stint_account_read(account, &usage) != 0 || usage.running != 0 || usage.memory != 0)
         return 2;
     atomic_store(forking->where, USES);
@@ -429,11 +431,13 @@ TEST(no_child_hangs_whatever_lock_its_parent_held)
 {
     atomic_uint *where = mmap(NULL, FORKING * sizeof *where, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     assert_ptr_not_equal(where, MAP_FAILED);
-    const stint_account_limits limits = { .running = 64, .memory = 64 * MIB };
-    const stint_pool_options two = { .workers = 2 };
-    const stint_profile_options often = { .interval = 4096, .callstack_depth = 4 };
+    const stint_account_limits limits = { .size = sizeof(stint_account_limits), .running = 64, .memory = 64 * MIB };
+    const stint_pool_options two = { .size = sizeof(stint_pool_options), .workers = 2 };
+    const stint_profile_options often = { .size = sizeof(stint_profile_options),
+                                          .interval = 4096,
+                                          .callstack_depth = 4 };
     assert_int_equal(stint_account_create(NULL, &limits, &account), 0);
-    const stint_account_limits one_at_a_time = { .running = 1 };
+    const stint_account_limits one_at_a_time = { .size = sizeof(stint_account_limits), .running = 1 };
     assert_int_equal(stint_account_create(NULL, &one_at_a_time, &narrow), 0);
     assert_int_equal(stint_pool_create(&two, &pool), 0);
     assert_int_equal(stint_profile_start(&often), 0);
@@ -446,7 +450,7 @@ TEST(no_child_hangs_whatever_lock_its_parent_held)
     assert_int_equal(stint_profile_stop(), 0);
     assert_int_equal(stint_pool_destroy(pool), 0);
     stint_roots_set_report(NULL, NULL);
-    stint_account_usage usage;
+    stint_account_usage usage = STINT_ACCOUNT_USAGE_INIT;
     assert_int_equal(stint_account_read(account, &usage), 0);
     assert_int_equal(usage.running, 0);
     assert_int_equal(usage.memory, 0);

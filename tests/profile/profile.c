@@ -19,7 +19,7 @@ static void assert_estimate(double estimate, double truth, double samples)
 TEST(what_cannot_be_is_refused)
 {
     stint_profile_options options = STINT_PROFILE_OPTIONS_INIT;
-    stint_profile_totals totals;
+    stint_profile_totals totals = STINT_PROFILE_TOTALS_INIT;
     (void)state;
     assert_int_equal(stint_profile_stop(), EINVAL);
     assert_int_equal(stint_profile_read(&totals), EINVAL);
@@ -63,7 +63,9 @@ TEST(a_rate_of_samples_a_word_gives_the_same_estimates)
 {
     size_t count = 200000;
     stint_options options = STINT_OPTIONS_INIT;
-    stint_profile_options profile = { .rate = 1e-3, .callstack_depth = 8, .seed = 5 };
+    stint_profile_options profile = {
+        .size = sizeof(stint_profile_options), .rate = 1e-3, .callstack_depth = 8, .seed = 5
+    };
     (void)state;
     assert_int_equal(stint_profile_start(&profile), 0);
     uint64_t charged = run_task(churn, &count, &options).usage.allocated;
@@ -143,7 +145,7 @@ TEST(beside_another_tracker_there_is_no_profile)
 TEST(the_child_of_a_fork_has_no_profile_but_can_start_one)
 {
     size_t count = 20000;
-    stint_profile_totals totals;
+    stint_profile_totals totals = STINT_PROFILE_TOTALS_INIT;
     (void)state;
     start_profile(8);
     churn(&count, NULL);
@@ -180,7 +182,9 @@ static void *allocate_a_little(void *arg)
 /* mimalloc calls in the midst of what it does when a thread begins, with a lock. */
 TEST(threads_start_while_a_profile_runs)
 {
-    const stint_profile_options often = { .interval = 4096, .callstack_depth = 4 };
+    const stint_profile_options often = { .size = sizeof(stint_profile_options),
+                                          .interval = 4096,
+                                          .callstack_depth = 4 };
     assert_int_equal(stint_profile_start(&often), 0);
     alarm(60); /* until one that hangs is ended */
     for (int i = 0; i < 1000; i++) {

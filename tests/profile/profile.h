@@ -10,13 +10,15 @@
 
 static inline void start_profile(uint64_t seed)
 {
-    stint_profile_options options = { .interval = INTERVAL, .callstack_depth = 32, .seed = seed };
+    stint_profile_options options = {
+        .size = sizeof(stint_profile_options), .interval = INTERVAL, .callstack_depth = 32, .seed = seed
+    };
     assert_int_equal(stint_profile_start(&options), 0);
 }
 
 static inline stint_profile_totals totals_now(void)
 {
-    stint_profile_totals totals;
+    stint_profile_totals totals = STINT_PROFILE_TOTALS_INIT;
     assert_int_equal(stint_profile_read(&totals), 0);
     assert_int_equal(totals.lost, 0);
     return totals;

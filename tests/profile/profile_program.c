@@ -48,7 +48,7 @@ static void work_in_tasks(void)
 {
     int fails;
     stint_account *account;
-    stint_account_limits limits = { .name = "tenant;one" };
+    stint_account_limits limits = { .size = sizeof(stint_account_limits), .name = "tenant;one" };
     stint_options options = STINT_OPTIONS_INIT;
     stint_outcome outcome;
     if (stint_account_create(NULL, &limits, &account) != 0)
@@ -64,7 +64,7 @@ static void work_in_tasks(void)
 
 static void print_totals(void)
 {
-    stint_profile_totals totals = { 0 };
+    stint_profile_totals totals = STINT_PROFILE_TOTALS_INIT;
     int error = stint_profile_read(&totals);
     if (error == 0)
         dprintf(STDOUT_FILENO, "%ju %ju %ju %ju\n", (uintmax_t)totals.alloc_objects, (uintmax_t)totals.alloc_bytes,

@@ -88,7 +88,7 @@ TEST(collapsed_stacks_have_the_sums_the_functions_and_the_labels)
 {
     size_t count = 20000;
     stint_account *account;
-    stint_account_limits limits = { .name = "acme\n;" };
+    stint_account_limits limits = { .size = sizeof(stint_account_limits), .name = "acme\n;" };
     stint_options options = STINT_OPTIONS_INIT;
     (void)state;
     assert_int_equal(stint_account_create(NULL, &limits, &account), 0);
@@ -127,7 +127,7 @@ TEST(a_profile_without_callstacks_still_has_tasks)
 {
     size_t count = 20000;
     stint_options options = STINT_OPTIONS_INIT;
-    stint_profile_options profile = { .interval = INTERVAL };
+    stint_profile_options profile = { .size = sizeof(stint_profile_options), .interval = INTERVAL };
     (void)state;
     options.name = "named";
     assert_int_equal(stint_profile_start(&profile), 0);
@@ -181,7 +181,9 @@ TEST(writing_is_charged_to_no_task_and_not_sampled)
     stint_options options = STINT_OPTIONS_INIT;
     options.budget = (stint_budget){ .allocation = 4096, .memory = 4096 };
     (void)state;
-    stint_profile_options profile = { .interval = 8, .callstack_depth = 16, .seed = 1 };
+    stint_profile_options profile = {
+        .size = sizeof(stint_profile_options), .interval = 8, .callstack_depth = 16, .seed = 1
+    };
     assert_int_equal(stint_profile_start(&profile), 0);
     churn(&count, NULL);
     stint_profile_totals before = totals_now();
@@ -297,7 +299,9 @@ TEST(writing_goes_on_beside_threads_that_allocate)
 static void *start_and_stop(void *unused)
 {
     while (!atomic_load_explicit(&writing_is_over, memory_order_relaxed)) {
-        stint_profile_options options = { .interval = 512, .callstack_depth = 16 };
+        stint_profile_options options = { .size = sizeof(stint_profile_options),
+                                          .interval = 512,
+                                          .callstack_depth = 16 };
         if (stint_profile_start(&options) == 0)
             stint_profile_stop();
     }

@@ -23,12 +23,16 @@ TEST(more_slots_let_begin_what_was_held_back)
     for (int i = 0; i < TASKS; i++)
         futures[i] = submit_for(pool, gate_hold, &gate, account);
     gate_await(&gate, 1);
-    assert_int_equal(stint_account_set_limits(account, &(stint_account_limits){ .running = 2 }), 0);
+    assert_int_equal(stint_account_set_limits(
+                         account, &(stint_account_limits){ .size = sizeof(stint_account_limits), .running = 2 }),
+                     0);
     gate_await(&gate, 2);
-    stint_pool_statistics statistics;
+    stint_pool_statistics statistics = STINT_POOL_STATISTICS_INIT;
     assert_int_equal(stint_pool_read(pool, &statistics), 0);
     assert_int_equal(statistics.waiting, 1);
-    assert_int_equal(stint_account_set_limits(account, &(stint_account_limits){ .running = 0 }), 0);
+    assert_int_equal(stint_account_set_limits(
+                         account, &(stint_account_limits){ .size = sizeof(stint_account_limits), .running = 0 }),
+                     0);
     gate_await(&gate, 3);
     gate_open(&gate);
     for (int i = 0; i < TASKS; i++)
@@ -50,13 +54,19 @@ TEST(other_limits_of_bytes_and_slots_hold_from_now_on)
     options.account = account;
     size_t size = 2 * MIB;
     assert_outcome(run_task(allocate_so_much, &size, &options), STINT_ERROR, STINT_REASON_ACCOUNT, EDQUOT);
-    assert_int_equal(stint_account_set_limits(account, &(stint_account_limits){ .allocation = 3 * MIB }), 0);
+    assert_int_equal(stint_account_set_limits(account, &(stint_account_limits){ .size = sizeof(stint_account_limits),
+                                                                                .allocation = 3 * MIB }),
+                     0);
     stint_outcome outcome = run_task(allocate_so_much, &size, &options);
     assert_ok(outcome);
-    assert_int_equal(stint_account_set_limits(account, &(stint_account_limits){ .allocation = MIB }), 0);
+    assert_int_equal(stint_account_set_limits(
+                         account, &(stint_account_limits){ .size = sizeof(stint_account_limits), .allocation = MIB }),
+                     0);
     size = 1; /* it has had more than that */
     assert_outcome(run_task(allocate_so_much, &size, &options), STINT_ERROR, STINT_REASON_ACCOUNT, EDQUOT);
-    assert_int_equal(stint_account_set_limits(account, &(stint_account_limits){ .memory = 64 * KIB }), 0);
+    assert_int_equal(stint_account_set_limits(
+                         account, &(stint_account_limits){ .size = sizeof(stint_account_limits), .memory = 64 * KIB }),
+                     0);
     size = MIB;
     assert_outcome(run_task(allocate_so_much, &size, &options), STINT_ERROR, STINT_REASON_ACCOUNT, EDQUOT);
     stint_account_release(account);
@@ -65,8 +75,8 @@ TEST(other_limits_of_bytes_and_slots_hold_from_now_on)
 TEST(bad_limits_are_refused)
 {
     stint_account *account;
-    const stint_account_limits heavy = { .weight = 10001 };
-    const stint_account_limits limits = { .weight = 10000 };
+    const stint_account_limits heavy = { .size = sizeof(stint_account_limits), .weight = 10001 };
+    const stint_account_limits limits = { .size = sizeof(stint_account_limits), .weight = 10000 };
     assert_int_equal(stint_account_create(NULL, &heavy, &account), EINVAL);
     assert_int_equal(stint_account_create(NULL, &limits, &account), 0);
     assert_int_equal(stint_account_set_limits(account, &heavy), EINVAL);
@@ -162,7 +172,10 @@ TEST(who_submits_and_waits_is_put_when_the_account_has_room)
         if (way == 0)
             gate_open(&gate);
         else
-            assert_int_equal(stint_account_set_limits(account, &(stint_account_limits){ .waiting = 100 }), 0);
+            assert_int_equal(
+                stint_account_set_limits(
+                    account, &(stint_account_limits){ .size = sizeof(stint_account_limits), .waiting = 100 }),
+                0);
         for (int i = 0; i < WAITERS; i++) {
             pthread_join(waiters[i].thread, NULL);
             assert_int_equal(waiters[i].error, 0);
@@ -319,7 +332,8 @@ struct producer {
 
 static stint_account_limits random_limits(uint64_t *seed)
 {
-    return (stint_account_limits){ .running = (unsigned)random_below(seed, 4),
+    return (stint_account_limits){ .size = sizeof(stint_account_limits),
+                                   .running = (unsigned)random_below(seed, 4),
                                    .waiting = random_below(seed, 3) * 8,
                                    .weight = (unsigned)random_below(seed, 3) * 100 };
 }
@@ -358,7 +372,8 @@ static void *produce(void *arg)
             stint_account_set_limits(producer->accounts[random_below(&producer->seed, ACCOUNTS)], &limits);
         }
         if (random_below(&producer->seed, 20) == 0) {
-            stint_options options = { .account = producer->accounts[random_below(&producer->seed, ACCOUNTS)] };
+            stint_options options = { .size = sizeof(stint_options),
+                                      .account = producer->accounts[random_below(&producer->seed, ACCOUNTS)] };
             stint_outcome outcome;
             stint_run(spin_a_little, producer->ran, &options, &outcome);
         }

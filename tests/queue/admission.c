@@ -276,7 +276,9 @@ TEST(cancelling_one_that_waits_with_an_account_gives_its_place_back_at_once)
 /* How long a task is queued in a pool with the option, while another one runs and the process has this limit. */
 static uint64_t queued_with_limit(size_t limit)
 {
-    const stint_pool_options options = { .workers = 2, .hold_near_memory_limit = true };
+    const stint_pool_options options = { .size = sizeof(stint_pool_options),
+                                         .workers = 2,
+                                         .hold_near_memory_limit = true };
     stint_pool *pool;
     struct gate gate = { 0 };
     assert_int_equal(stint_pool_create(&options, &pool), 0);

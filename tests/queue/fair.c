@@ -78,7 +78,7 @@ static int be_good(void *arg, void **value)
 static struct party *add_party(stint_fn *fn, unsigned weight, unsigned count)
 {
     struct party *party = &parties[party_count++];
-    const stint_account_limits limits = { .weight = weight };
+    const stint_account_limits limits = { .size = sizeof(stint_account_limits), .weight = weight };
     *party = (struct party){ .fn = fn, .outstanding = count };
     party->cpu_ns = fn == check_for_ever ? LOOP_NS : UINT64_MAX;
     assert_int_equal(stint_account_create(NULL, &limits, &party->account), 0);
@@ -103,7 +103,7 @@ static int begin(void **state)
 /* Until all together have used so much; everybody's tasks are submitted before any begins. */
 static void compete(unsigned workers, uint64_t ns)
 {
-    const stint_pool_options options = { .workers = workers };
+    const stint_pool_options options = { .size = sizeof(stint_pool_options), .workers = workers };
     struct gate gate = { 0 };
     stint_future *holders[4];
     assert_int_equal(stint_pool_create(&options, &pool), 0);

@@ -65,7 +65,7 @@ static void *read_the_ledger(void *arg)
 {
     struct reader *reader = arg;
     while (!atomic_load(&reader->done) && reader->wrong == NULL) {
-        stint_account_usage usage;
+        stint_account_usage usage = STINT_ACCOUNT_USAGE_INIT;
         uint64_t least = atomic_load(&charged_at_least);
         stint_account_read(reader->account, &usage);
         uint64_t most = atomic_load(&charged_at_most);
@@ -171,7 +171,7 @@ static void run_tenants(struct tenant *tenants, size_t count, size_t tasks)
     assert_non_null(futures);
     stint_pool *pool = make_pool(.workers = WORKERS);
     for (size_t i = 0; i < count * tasks; i++) {
-        stint_options options = { .account = tenants[i % count].account };
+        stint_options options = { .size = sizeof(stint_options), .account = tenants[i % count].account };
         assert_int_equal(stint_submit(pool, allocate_and_free, NULL, &options, &futures[i]), 0);
     }
     for (size_t i = 0; i < count * tasks; i++) {

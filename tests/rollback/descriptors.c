@@ -52,7 +52,7 @@ static int guard_one_and_be_interrupted(void *unused, void **value)
     return 0;
 }
 
-static const stint_options audited = { .audit_fds = true, .name = "opener" };
+static const stint_options audited = { .size = sizeof(stint_options), .audit_fds = true, .name = "opener" };
 
 TEST(what_a_rolled_back_task_leaves_open_is_counted_reported_and_left_open)
 {

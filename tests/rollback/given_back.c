@@ -2,6 +2,8 @@
  *
  * What stopped tasks held is not resident beside what the next ones take: it goes back to the system at once, or when
  * there are 64 MiB of it. */
+#include <pthread.h>
+
 #include "support.h"
 
 #define LEFT_MAX (72 * MIB) /* 64 of rolled back heaps, and what the program needs */
@@ -31,6 +33,50 @@ TEST(what_a_large_task_held_is_gone_when_its_outcome_is_told)
 TEST(what_many_small_tasks_held_does_not_add_up)
 {
     left_by_tasks_of(MIB, 300);
+}
+
+#define GIVERS 4
+#define PART (16 * MIB)
+
+/* A list of pages, all freed between two barriers. */
+static void *give_back(void *barrier)
+{
+    void **first = NULL;
+    for (size_t held = 0; held < PART; held += 4 * KIB) {
+        void **page = stint_malloc(4 * KIB);
+        *page = first;
+        first = page;
+    }
+    pthread_barrier_wait(barrier);
+    while (first != NULL) {
+        void **next = *first;
+        stint_free(first);
+        first = next;
+    }
+    stint_malloc_trim(0);
+    pthread_barrier_wait(barrier);
+    pthread_barrier_wait(barrier);
+    return NULL;
+}
+
+TEST(what_threads_give_back_at_the_same_time_is_all_gone)
+{
+    size_t before = resident();
+    for (int round = 0; round < 40; round++) {
+        pthread_barrier_t barrier;
+        pthread_t threads[GIVERS];
+        assert_int_equal(pthread_barrier_init(&barrier, NULL, GIVERS + 1), 0);
+        for (int i = 0; i < GIVERS; i++)
+            assert_int_equal(pthread_create(&threads[i], NULL, give_back, &barrier), 0);
+        pthread_barrier_wait(&barrier);
+        pthread_barrier_wait(&barrier);
+        size_t after = resident();
+        pthread_barrier_wait(&barrier);
+        for (int i = 0; i < GIVERS; i++)
+            assert_int_equal(pthread_join(threads[i], NULL), 0);
+        pthread_barrier_destroy(&barrier);
+        assert_true(after < before + PART / 2);
+    }
 }
 
 TEST_MAIN()

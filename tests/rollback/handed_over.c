@@ -246,7 +246,7 @@ TEST(a_rollback_takes_them_back)
     (void)state;
     for (size_t i = 0; i < sizeof makers / sizeof *makers; i++) {
         struct work work = { .make = makers[i].make, .error = EIO };
-        const stint_options options = { .on_interrupt = STINT_JUMP };
+        const stint_options options = { .size = sizeof(stint_options), .on_interrupt = STINT_JUMP };
         run_task(make, &work, &options); /* libc's caches are full */
         start_to_count();
         stint_outcome outcome = run_task(make, &work, &options);
@@ -265,7 +265,7 @@ TEST(they_are_the_caller_s_after_a_commit)
 {
     for (size_t i = 0; i < sizeof makers / sizeof *makers; i++) {
         struct work work = { .make = makers[i].make, .error = 0 };
-        const stint_options options = { .on_interrupt = STINT_JUMP };
+        const stint_options options = { .size = sizeof(stint_options), .on_interrupt = STINT_JUMP };
         assert_int_equal(run_task(make, &work, &options).status, STINT_OK);
         assert_non_null(work.made);
         void *outside = makers[i].make();
@@ -290,7 +290,7 @@ TEST(what_finds_no_room_stays_whole)
 {
     for (uint64_t limit = 100; limit < 60000; limit = limit * 5 / 4) {
         bool right = true;
-        stint_options options = { .on_interrupt = STINT_FAIL };
+        stint_options options = { .size = sizeof(stint_options), .on_interrupt = STINT_FAIL };
         options.budget.allocation = limit;
         options.grace = 1;
         run_task(make_without_room, &right, &options);
@@ -309,7 +309,7 @@ TEST(what_an_interrupt_leaves_is_taken_back_with_no_room_for_a_copy)
         run_task(make, &work, NULL); /* libc's caches are full */
         start_to_count();
         for (uint64_t limit = 16; limit < 6000; limit += limit / 8 + 16) {
-            stint_options options = { .on_interrupt = STINT_JUMP, .grace = 1 };
+            stint_options options = { .size = sizeof(stint_options), .on_interrupt = STINT_JUMP, .grace = 1 };
             options.budget.allocation = limit;
             run_task(make, &work, &options);
         }

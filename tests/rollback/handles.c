@@ -37,7 +37,7 @@ static int open_some(void *arg, void **value)
 
 static stint_outcome run_work(struct work *work, stint_on_interrupt mode)
 {
-    stint_options options = { .on_interrupt = mode };
+    stint_options options = { .size = sizeof(stint_options), .on_interrupt = mode };
     options.budget.allocation = 4 * MIB;
     return run_task(open_some, work, &options);
 }
@@ -97,7 +97,8 @@ TEST(an_interrupt_while_one_is_opened_leaves_nothing)
         int before = open_descriptors();
         start_to_count();
         for (size_t limit = 16; limit < 6000; limit += limit / 8 + 16) {
-            stint_options options = { .on_interrupt = limit % 3 == 0 ? STINT_UNWIND : STINT_JUMP };
+            stint_options options = { .size = sizeof(stint_options),
+                                      .on_interrupt = limit % 3 == 0 ? STINT_UNWIND : STINT_JUMP };
             options.budget.allocation = limit;
             run_task(open_some, &work, &options);
         }

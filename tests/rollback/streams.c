@@ -58,7 +58,7 @@ TEST(a_later_flush_changes_nothing_of_another_task)
 {
     for (enum kind kind = FIXED; kind < KINDS; kind++) {
         for (stint_on_interrupt mode = STINT_JUMP; mode <= STINT_UNWIND; mode += STINT_UNWIND - STINT_JUMP) {
-            stint_options options = { .on_interrupt = mode };
+            stint_options options = { .size = sizeof(stint_options), .on_interrupt = mode };
             options.budget.memory = MIB;
             stint_outcome outcome = run_task(write_and_fail, &kind, &options);
             assert_int_equal(outcome.reason, STINT_REASON_MEMORY_LIMIT);

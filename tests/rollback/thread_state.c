@@ -112,7 +112,7 @@ TEST(an_interrupt_puts_the_thread_s_state_back)
 
 TEST(so_does_one_of_a_preemptible_task)
 {
-    const stint_options options = { .preemptible = true };
+    const stint_options options = { .size = sizeof(stint_options), .preemptible = true };
     for (int i = 0; i < 2; i++)
         assert_put_back((struct changes){ .error = i == 0 ? EIO : -1 }, options);
     sigset_t blocked;

@@ -402,7 +402,7 @@ static int fork_and_fail(void *unused, void **value)
 TEST_WITH(what_forked_subtasks_wrote_is_wiped, change_secret, NULL)
 {
     stint_pool *pool;
-    stint_pool_options workers = { .workers = 3 };
+    stint_pool_options workers = { .size = sizeof(stint_pool_options), .workers = 3 };
     stint_options options = options_with(true);
     bool found = false;
     assert_int_equal(stint_pool_create(&workers, &pool), 0);

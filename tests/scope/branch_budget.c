@@ -244,8 +244,10 @@ TEST_WITH(an_impossible_size_passes_a_limit_and_is_merely_refused_without_one, s
 TEST_WITH(an_account_is_exact_when_a_task_of_many_threads_has_ended, start, no_thieves)
 {
     stint_account *account;
-    stint_account_limits limits = { .allocation = 0, .memory = 64 * MIB, .running = 1 };
-    stint_account_usage usage;
+    stint_account_limits limits = {
+        .size = sizeof(stint_account_limits), .allocation = 0, .memory = 64 * MIB, .running = 1
+    };
+    stint_account_usage usage = STINT_ACCOUNT_USAGE_INIT;
     uint64_t random = 9;
     uint64_t sum = 0;
     assert_int_equal(stint_account_create(NULL, &limits, &account), 0);
@@ -268,7 +270,7 @@ TEST_WITH(an_account_is_exact_when_a_task_of_many_threads_has_ended, start, no_t
 TEST_WITH(an_accounts_limit_ends_the_task_whose_branch_passes_it, start, no_thieves)
 {
     stint_account *account;
-    stint_account_limits limits = { .allocation = MIB };
+    stint_account_limits limits = { .size = sizeof(stint_account_limits), .allocation = MIB };
     assert_int_equal(stint_account_create(NULL, &limits, &account), 0);
     stint_options options = STINT_OPTIONS_INIT;
     options.account = account;

@@ -196,7 +196,7 @@ static stint_outcome run_tree(uint64_t *random, stint_account *account)
 static void test_random_trees(unsigned trees)
 {
     stint_account *account;
-    stint_account_usage usage;
+    stint_account_usage usage = STINT_ACCOUNT_USAGE_INIT;
     struct tree_sums sums = { .allocated = 0 };
     uint64_t random = 2026;
     assert_int_equal(stint_account_create(NULL, NULL, &account), 0);

@@ -64,7 +64,7 @@ TEST(a_context_follows_what_its_task_does)
     for (unsigned workers = 1; workers <= 2; workers++) {
         struct request request = { .destroyed = 0 };
         int other_value = 0;
-        const stint_pool_options pool_options = { .workers = workers };
+        const stint_pool_options pool_options = { .size = sizeof(stint_pool_options), .workers = workers };
         assert_int_equal(stint_pool_create(&pool_options, &request.pool), 0);
         stint_context *context;
         assert_int_equal(stint_context_create(&request, destroy, &context), 0);
@@ -116,7 +116,9 @@ static int hold(void *arg, void **value)
 TEST(a_task_that_is_run_by_its_waiter_has_not_the_waiters_context)
 {
     struct awaiting awaiting = { .seen = &awaiting };
-    const stint_pool_options pool_options = { .workers = 1, .substitutes = STINT_NO_SUBSTITUTES };
+    const stint_pool_options pool_options = { .size = sizeof(stint_pool_options),
+                                              .workers = 1,
+                                              .substitutes = STINT_NO_SUBSTITUTES };
     stint_context *context;
     atomic_bool open = false;
     stint_options options = STINT_OPTIONS_INIT;
@@ -153,7 +155,7 @@ TEST(a_task_gives_its_context_back_however_it_ends)
     stint_options options = STINT_OPTIONS_INIT;
     stint_future *futures[3];
     stint_outcome outcome;
-    const stint_pool_options pool_options = { .workers = 1, .queue_capacity = 2 };
+    const stint_pool_options pool_options = { .size = sizeof(stint_pool_options), .workers = 1, .queue_capacity = 2 };
     assert_int_equal(stint_pool_create(&pool_options, &request.pool), 0);
     assert_int_equal(stint_context_create(&request, destroy, &context), 0);
     options.context = context;

@@ -153,7 +153,7 @@ static int ask_for_usage(void *arg, void **value)
 
 TEST(no_clock_is_read_for_a_task_that_is_untimed_and_has_no_limit_of_time)
 {
-    stint_options options = { .flags = STINT_UNTIMED };
+    stint_options options = { .size = sizeof(stint_options), .flags = STINT_UNTIMED };
     stint_usage inside;
     stint_outcome outcome = run_task(ask_for_usage, &inside, &options);
     assert_ok(outcome);
@@ -170,7 +170,7 @@ TEST(no_clock_is_read_for_a_task_that_is_untimed_and_has_no_limit_of_time)
 static int run_untimed_until_the_deadline(void *arg, void **value)
 {
     (void)value;
-    stint_options options = { .flags = STINT_UNTIMED };
+    stint_options options = { .size = sizeof(stint_options), .flags = STINT_UNTIMED };
     stint_outcome outcome;
     int error = 0;
     while (error == 0)
@@ -180,7 +180,7 @@ static int run_untimed_until_the_deadline(void *arg, void **value)
 
 TEST(an_untimed_scope_does_not_hold_up_the_deadline_of_the_one_around_it)
 {
-    stint_options options = { .budget.wall_ns = 2000000 };
+    stint_options options = { .size = sizeof(stint_options), .budget.wall_ns = 2000000 };
     int calls = 0;
     stint_outcome outcome = run_task(run_untimed_until_the_deadline, &calls, &options);
     assert_int_equal(outcome.status, STINT_ERROR);

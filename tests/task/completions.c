@@ -295,7 +295,7 @@ static int give_argument(void *arg, void **value)
 TEST(a_task_whose_options_name_a_queue_leaves_a_completion_there)
 {
     stint_pool *pool;
-    const stint_pool_options pool_options = { .workers = 1, .queue_capacity = 2 };
+    const stint_pool_options pool_options = { .size = sizeof(stint_pool_options), .workers = 1, .queue_capacity = 2 };
     stint_completions *queue;
     struct gate gate = { 0 };
     int data[8];

@@ -80,7 +80,7 @@ TEST(a_delayed_task_can_be_cancelled)
     stint_future_cancel(future);
     stint_future_release(future);
     assert_int_equal(started, 0);
-    stint_pool_statistics statistics;
+    stint_pool_statistics statistics = STINT_POOL_STATISTICS_INIT;
     assert_int_equal(stint_pool_read(pool, &statistics), 0);
     assert_int_equal(statistics.outcomes[STINT_REASON_TOKEN], 1);
     assert_int_equal(stint_pool_destroy(pool), 0);
@@ -194,7 +194,9 @@ static int wait_for_a_delayed_one(void *arg, void **value)
 TEST(a_task_may_wait_for_a_delayed_one_that_only_its_worker_could_run)
 {
     struct waiter waiter = { .started = 0 };
-    const stint_pool_options options = { .workers = 1, .substitutes = STINT_NO_SUBSTITUTES };
+    const stint_pool_options options = { .size = sizeof(stint_pool_options),
+                                         .workers = 1,
+                                         .substitutes = STINT_NO_SUBSTITUTES };
     assert_int_equal(stint_pool_create(&options, &waiter.pool), 0);
     stint_future *future;
     stint_outcome outcome;
@@ -371,8 +373,11 @@ TEST(what_is_due_waits_until_its_account_may_have_it_waiting)
     stint_future *futures[5];
     stint_outcome outcome;
     stint_options options = STINT_OPTIONS_INIT;
-    assert_int_equal(
-        stint_account_create(NULL, &(stint_account_limits){ .running = 1, .waiting = 1 }, &options.account), 0);
+    assert_int_equal(stint_account_create(
+                         NULL,
+                         &(stint_account_limits){ .size = sizeof(stint_account_limits), .running = 1, .waiting = 1 },
+                         &options.account),
+                     0);
     assert_int_equal(stint_submit(pool, gate_hold, &gate, &options, &futures[0]), 0);
     gate_await(&gate, 1);
     assert_int_equal(stint_submit(pool, note_time, &started[0], &options, &futures[1]), 0);
@@ -405,7 +410,7 @@ TEST(those_whose_account_is_full_start_in_their_turn)
         static uint64_t started[200];
         stint_future *futures[200];
         stint_options options[2] = { STINT_OPTIONS_INIT, STINT_OPTIONS_INIT };
-        const stint_account_limits limits = { .running = 1, .waiting = 2 };
+        const stint_account_limits limits = { .size = sizeof(stint_account_limits), .running = 1, .waiting = 2 };
         memset(started, 0, sizeof started);
         for (int i = 0; i < 2; i++)
             assert_int_equal(stint_account_create(NULL, &limits, &options[i].account), 0);

@@ -324,7 +324,9 @@ static int fill_the_queue_and_wait_for_a_turn(void *arg, void **value)
 /* All the pool's threads wait for what has no place in the queue, so nobody will ever make one. */
 TEST(a_wait_for_what_will_have_no_place_is_given_up)
 {
-    const stint_pool_options options = { .workers = 1, .substitutes = STINT_NO_SUBSTITUTES, .queue_capacity = 2 };
+    const stint_pool_options options = {
+        .size = sizeof(stint_pool_options), .workers = 1, .substitutes = STINT_NO_SUBSTITUTES, .queue_capacity = 2
+    };
     struct scene scene;
     assert_int_equal(stint_pool_create(&options, &scene.pool), 0);
     assert_int_equal(stint_serial_create(scene.pool, 0, &scene.serial), 0);
@@ -336,7 +338,7 @@ TEST(a_wait_for_what_will_have_no_place_is_given_up)
 
 TEST(what_is_due_and_has_no_place_can_be_cancelled)
 {
-    const stint_pool_options options = { .workers = 1, .queue_capacity = 2 };
+    const stint_pool_options options = { .size = sizeof(stint_pool_options), .workers = 1, .queue_capacity = 2 };
     struct gate gate = { .entered = 0 };
     stint_pool *pool;
     stint_future *futures[4];
@@ -364,7 +366,7 @@ TEST(what_is_due_and_has_no_place_can_be_cancelled)
 /* The room of those with an account is full, as its one task that may run does: that holds no other up. */
 TEST(what_is_due_does_not_wait_for_places_of_another_kind)
 {
-    const stint_pool_options pool_options = { .workers = 2, .queue_capacity = 2 };
+    const stint_pool_options pool_options = { .size = sizeof(stint_pool_options), .workers = 2, .queue_capacity = 2 };
     stint_options options = STINT_OPTIONS_INIT;
     struct gate gate = { .entered = 0 };
     stint_pool *pool;
@@ -372,7 +374,10 @@ TEST(what_is_due_does_not_wait_for_places_of_another_kind)
     stint_future *plain;
     stint_future *future;
     assert_int_equal(stint_pool_create(&pool_options, &pool), 0);
-    assert_int_equal(stint_account_create(NULL, &(stint_account_limits){ .running = 1 }, &options.account), 0);
+    assert_int_equal(stint_account_create(NULL,
+                                          &(stint_account_limits){ .size = sizeof(stint_account_limits), .running = 1 },
+                                          &options.account),
+                     0);
     stint_future *held = submit(pool, gate_hold, &gate, &options);
     gate_await(&gate, 1);
     while (stint_submit(pool, do_nothing, NULL, &options, &future) == 0)
@@ -415,7 +420,7 @@ TEST(who_waits_gives_its_place_up)
         assert_int_equal(stint_group_create(&scene.group), 0);
         assert_int_equal(stint_group_add(scene.group, scene.other), 0);
         stint_future *waiter = submit(scene.pool, wait_for_what_is_held, &scene, NULL);
-        stint_pool_statistics now;
+        stint_pool_statistics now = STINT_POOL_STATISTICS_INIT;
         do {
             gate_nap();
             assert_int_equal(stint_pool_read(scene.pool, &now), 0);

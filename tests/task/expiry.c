@@ -20,7 +20,7 @@ TEST(queued_tasks_resolve_at_their_deadlines_while_every_worker_is_busy)
     stint_pool *pool = make_pool(.workers = 1);
     struct gate gate = { 0 };
     stint_account *account;
-    const stint_account_limits limits = { .running = 1 };
+    const stint_account_limits limits = { .size = sizeof(stint_account_limits), .running = 1 };
     assert_int_equal(stint_account_create(NULL, &limits, &account), 0);
     stint_options options = STINT_OPTIONS_INIT;
     options.account = account;
@@ -44,7 +44,7 @@ TEST(queued_tasks_resolve_at_their_deadlines_while_every_worker_is_busy)
     stint_future_release(holder);
     assert_int_equal(stint_future_wait(without, NULL), 0);
     stint_future_release(without);
-    stint_pool_statistics statistics;
+    stint_pool_statistics statistics = STINT_POOL_STATISTICS_INIT;
     assert_int_equal(stint_pool_shutdown(pool, STINT_SHUTDOWN_DRAIN, STINT_FOREVER), 0);
     assert_int_equal(stint_pool_read(pool, &statistics), 0);
     assert_int_equal(statistics.outcomes[STINT_REASON_EXPIRED], TASKS);
@@ -280,7 +280,7 @@ TEST(workers_cancellers_and_the_monitor_end_each_task_once)
 {
     stint_pool *pool = make_pool(.workers = 2);
     stint_account *account;
-    const stint_account_limits limits = { .running = 1 };
+    const stint_account_limits limits = { .size = sizeof(stint_account_limits), .running = 1 };
     assert_int_equal(stint_account_create(NULL, &limits, &account), 0);
     static struct producer producers[PRODUCERS];
     unsigned late = 0;
@@ -297,7 +297,7 @@ TEST(workers_cancellers_and_the_monitor_end_each_task_once)
         ended += TASKS_EACH;
     }
     assert_true(late > 0);
-    stint_pool_statistics statistics;
+    stint_pool_statistics statistics = STINT_POOL_STATISTICS_INIT;
     assert_int_equal(stint_pool_shutdown(pool, STINT_SHUTDOWN_DRAIN, STINT_FOREVER), 0);
     assert_int_equal(stint_pool_read(pool, &statistics), 0);
     assert_int_equal(statistics.outcomes[STINT_REASON_NONE] + statistics.outcomes[STINT_REASON_EXPIRED] +

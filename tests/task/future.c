@@ -232,7 +232,7 @@ static int release_its_own_future(void *arg, void **value)
 TEST(a_task_may_release_its_own_future_before_its_submission_returns)
 {
     stint_pool *pool;
-    const stint_pool_options pool_options = { .workers = 2 };
+    const stint_pool_options pool_options = { .size = sizeof(stint_pool_options), .workers = 2 };
     stint_account *account;
     assert_int_equal(stint_pool_create(&pool_options, &pool), 0);
     assert_int_equal(stint_account_create(NULL, NULL, &account), 0);

@@ -285,7 +285,7 @@ TEST(each_worker_and_spare_tells_of_its_beginning_and_its_end)
     for (int i = 0; i < 100; i++)
         assert_int_equal(stint_group_submit(group, census.pool, look_for_mark, &census, NULL), 0);
     assert_int_equal(stint_group_wait(group, NULL), 0);
-    stint_pool_statistics statistics;
+    stint_pool_statistics statistics = STINT_POOL_STATISTICS_INIT;
     assert_int_equal(stint_pool_read(census.pool, &statistics), 0);
     assert_int_equal(stint_pool_destroy(census.pool), 0);
     assert_int_equal(atomic_load(&census.begun), 2 + statistics.substitutes);

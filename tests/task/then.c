@@ -302,7 +302,7 @@ static void cancel_the_next(stint_future *future, const stint_outcome *outcome, 
 
 TEST(a_long_chain_of_callbacks_takes_no_stack)
 {
-    const stint_pool_options options = { .workers = 1, .queue_capacity = LINKS };
+    const stint_pool_options options = { .size = sizeof(stint_pool_options), .workers = 1, .queue_capacity = LINKS };
     struct chain chain = { .futures = malloc(LINKS * sizeof *chain.futures) };
     assert_non_null(chain.futures);
     assert_int_equal(stint_pool_create(&options, &chain.pool), 0);

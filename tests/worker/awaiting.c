@@ -73,7 +73,9 @@ TEST(an_awaited_queued_task_is_run_by_its_waiter_but_not_by_a_timed_wait)
 {
     struct inner inner;
     memset(&inner, 0, sizeof inner);
-    const stint_pool_options options = { .workers = 1, .substitutes = STINT_NO_SUBSTITUTES };
+    const stint_pool_options options = { .size = sizeof(stint_pool_options),
+                                         .workers = 1,
+                                         .substitutes = STINT_NO_SUBSTITUTES };
     assert_int_equal(stint_pool_create(&options, &inner.pool), 0);
     assert_int_equal(take(submit(inner.pool, only_look, &inner, NULL)).status, STINT_OK);
     assert_int_equal(inner.wait_for, ETIMEDOUT);

@@ -50,7 +50,7 @@ TEST(a_spare_takes_the_place_of_a_task_that_sleeps)
     assert_all_in_their_places(pool);
     assert_int_equal(read_pool(pool).substitutes, 1);
     assert_int_equal(read_pool(pool).replaced, 1);
-    stint_worker_statistics spare;
+    stint_worker_statistics spare = STINT_WORKER_STATISTICS_INIT;
     assert_int_equal(stint_pool_read_worker(pool, 1, &spare), 0);
     assert_int_equal(spare.tasks, 50);
     assert_int_equal(stint_pool_read_worker(pool, 2, &spare), EINVAL);
@@ -437,7 +437,9 @@ TEST(tasks_that_sleep_all_the_time_all_run)
 TEST(more_spares_than_there_may_be_are_refused)
 {
     stint_pool *pool = NULL;
-    const stint_pool_options options = { .workers = 1, .substitutes = STI_SUBSTITUTES_MAX + 1 };
+    const stint_pool_options options = { .size = sizeof(stint_pool_options),
+                                         .workers = 1,
+                                         .substitutes = STI_SUBSTITUTES_MAX + 1 };
     assert_int_equal(stint_pool_create(&options, &pool), EINVAL);
     assert_null(pool);
 }

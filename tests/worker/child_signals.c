@@ -89,7 +89,7 @@ union work {
 static pid_t start_in_pool(start_fn *const *start, bool preemptible)
 {
     stint_pool_options pool_options = STINT_POOL_OPTIONS_INIT;
-    stint_options options = { .preemptible = preemptible };
+    stint_options options = { .size = sizeof(stint_options), .preemptible = preemptible };
     stint_pool *pool;
     stint_future *future;
     stint_outcome outcome;

@@ -293,7 +293,7 @@ TEST(who_waits_over_others_makes_way_in_its_account)
         { 0, 30000 * MS, true, true },
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        const stint_account_limits limits = { .running = 1 };
+        const stint_account_limits limits = { .size = sizeof(stint_account_limits), .running = 1 };
         struct holders holders = { .timeout_ns = cases[i].timeout_ns, .all = cases[i].all };
         stint_account *above;
         stint_account *beside;
@@ -307,7 +307,7 @@ TEST(who_waits_over_others_makes_way_in_its_account)
         assert_ok(take_in_time(submit(holders.pool, submit_and_await_second, &holders, &options)));
         assert_int_equal(stint_pool_shutdown(holders.pool, STINT_SHUTDOWN_DRAIN, 60000 * MS), 0);
         assert_int_equal(stint_pool_destroy(holders.pool), 0);
-        stint_account_usage usage;
+        stint_account_usage usage = STINT_ACCOUNT_USAGE_INIT;
         assert_int_equal(stint_account_read(above, &usage), 0);
         assert_int_equal(usage.running, 0);
         stint_account_release(beside);

@@ -91,7 +91,7 @@ TEST(a_task_that_is_due_finds_its_place_wherever_its_thread_is_held_up)
 {
     stint_pool *pool;
     stint_serial *serial;
-    const stint_pool_options options = { .workers = 1, .queue_capacity = 2 };
+    const stint_pool_options options = { .size = sizeof(stint_pool_options), .workers = 1, .queue_capacity = 2 };
     assert_int_equal(stint_pool_create(&options, &pool), 0);
     assert_int_equal(stint_serial_create(pool, 0, &serial), 0);
     timer_t timer = hold_up_this_thread(NAPS);

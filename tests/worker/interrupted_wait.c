@@ -179,7 +179,7 @@ static void set_scene(struct scene *scene, int (*sleep)(struct scene *scene))
     memset(scene, 0, sizeof *scene);
     scene->sleep = sleep;
     atomic_store(&scene->answer, -1);
-    const stint_pool_options options = { .workers = 1, .queue_capacity = 2 };
+    const stint_pool_options options = { .size = sizeof(stint_pool_options), .workers = 1, .queue_capacity = 2 };
     assert_int_equal(stint_pool_create(&options, &scene->other), 0);
     scene->held = submit(scene->other, gate_hold, &scene->gate, NULL);
     gate_await(&scene->gate, 1);
@@ -395,7 +395,7 @@ TEST(a_shutdown_with_a_time_limit_returns_whatever_is_left)
     stint_future *future = submit(pool, wait_with_a_guard, &scene, NULL);
     gate_await(&scene.begun, 1);
     assert_int_equal(stint_pool_shutdown(pool, STINT_SHUTDOWN_DRAIN_THEN_CANCEL, MS), ETIMEDOUT);
-    stint_pool_statistics left;
+    stint_pool_statistics left = STINT_POOL_STATISTICS_INIT;
     assert_int_equal(stint_pool_read(pool, &left), 0);
     assert_int_equal(left.running, 1);
     assert_int_equal(left.asleep, 1);

@@ -110,7 +110,7 @@ TEST(whoever_sleeps_gives_his_place_to_others)
     for (size_t i = 0; i < 2 * WAITS; i++) {
         struct scene scene = { .pool = make_pool(.workers = 1, .substitutes = i % 2 == 0 ? 0 : 3) };
         struct sleep sleep = { &scene, all_waits[i / 2] };
-        const stint_pool_options options = { .workers = 1, .queue_capacity = 2 };
+        const stint_pool_options options = { .size = sizeof(stint_pool_options), .workers = 1, .queue_capacity = 2 };
         assert_int_equal(stint_pool_create(&options, &scene.other), 0);
         assert_int_equal(stint_mutex_init(&scene.mutex), 0);
         scene.held = submit(scene.other, gate_hold, &scene.gate, NULL);
@@ -251,7 +251,7 @@ static int submit_and_sleep(void *arg, void **value)
 TEST(what_a_sleeping_task_has_submitted_is_reached_beside_a_queue_that_is_never_empty)
 {
     for (int i = 0; i < 4; i++) {
-        const stint_pool_options options = { .workers = 2, .queue_capacity = 64 };
+        const stint_pool_options options = { .size = sizeof(stint_pool_options), .workers = 2, .queue_capacity = 64 };
         struct flood flood = { .over = false };
         struct child child = { .flood = &flood, .region = i % 2 != 0 };
         assert_int_equal(stint_pool_create(&options, &flood.pool), 0);

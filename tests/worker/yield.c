@@ -11,7 +11,7 @@ static stint_pool *pool;
 static int one_worker(void **state)
 {
     (void)state;
-    const stint_pool_options options = { .workers = 1 };
+    const stint_pool_options options = { .size = sizeof(stint_pool_options), .workers = 1 };
     return stint_pool_create(&options, &pool);
 }
 
