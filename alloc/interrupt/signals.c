@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "alloc/base/caller.h"
-#include "alloc/base/callstack.h"
+#include "alloc/base/interrupted.h"
 #include "alloc/base/scope_state.h"
 #include "alloc/base/thread.h"
 #include "interrupt.h"
@@ -138,17 +138,43 @@ static stint_deferral look(uintptr_t instruction, uintptr_t stack_pointer)
     return deferral;
 }
 
-static void answer(struct sti_ask *ask, unsigned question, const greg_t *registers)
+static void write_frames(struct sti_ask *ask, const struct sti_interrupted *at)
 {
     void *frames[STI_ASK_DEPTH];
-    size_t depth = sti_callstack(frames, STI_ASK_DEPTH, (const void *)registers[REG_RIP]);
-    stint_deferral deferral = look((uintptr_t)registers[REG_RIP], (uintptr_t)registers[REG_RSP]);
-    /* release: after the 0. */
-    atomic_store_explicit(&ask->answered, 0, memory_order_relaxed);
-    for (size_t i = 0; i < depth; i++)
+    uintptr_t tops[STI_ASK_DEPTH];
+    bool is_own = ask->stack <= at->sp && at->sp < ask->stack_end;
+    size_t depth = sti_interrupted_callstack(*at, is_own ? ask->stack_end : 0, frames, tops, STI_ASK_DEPTH);
+    for (size_t i = 0; i < depth; i++) {
         atomic_store_explicit(&ask->frames[i], frames[i], memory_order_release);
+        atomic_store_explicit(&ask->tops[i], tops[i], memory_order_release);
+    }
     atomic_store_explicit(&ask->depth, depth, memory_order_release);
-    atomic_store_explicit(&ask->deferral, (int)deferral, memory_order_release);
+    atomic_store_explicit(&ask->is_elsewhere, !is_own, memory_order_release);
+}
+
+static void write_tasks(struct sti_ask *ask)
+{
+    struct sti_ask_task tasks[STI_ASK_TASKS];
+    size_t count = ask->list(tasks, STI_ASK_TASKS);
+    for (size_t i = 0; i < count; i++) {
+        atomic_store_explicit(&ask->tasks[i], tasks[i].task, memory_order_release);
+        atomic_store_explicit(&ask->task_tops[i], tasks[i].top, memory_order_release);
+    }
+    atomic_store_explicit(&ask->task_count, count, memory_order_release);
+}
+
+static void answer(struct sti_ask *ask, unsigned question, const greg_t *registers)
+{
+    const struct sti_interrupted at = { .ip = (uintptr_t)registers[REG_RIP],
+                                        .sp = (uintptr_t)registers[REG_RSP],
+                                        .bp = (uintptr_t)registers[REG_RBP] };
+    bool wanted = atomic_load_explicit(&ask->deferral_wanted, memory_order_relaxed) != 0;
+    /* release, in all that follows: after the 0. */
+    atomic_store_explicit(&ask->answered, 0, memory_order_relaxed);
+    write_frames(ask, &at);
+    write_tasks(ask);
+    atomic_store_explicit(&ask->deferral, (int)(wanted ? look(at.ip, at.sp) : STINT_DEFERRAL_NONE),
+                          memory_order_release);
     atomic_store_explicit(&ask->answered, question, memory_order_release);
 }
 
@@ -178,8 +204,8 @@ int sti_ask_begin(struct sti_ask *ask)
     pthread_once(&installed, install_question);
     if (question_installed != 0)
         return question_installed;
-    ask->id = (int)syscall(SYS_gettid);
     mine = ask;
+    ask->id = (int)syscall(SYS_gettid);
     sigset_t set;
     sigemptyset(&set);
     sigaddset(&set, ask_signal());
@@ -191,29 +217,75 @@ void sti_ask_end(void)
     mine = NULL;
 }
 
-void sti_ask_drop(struct sti_ask *ask)
+void sti_ask_want_deferral(struct sti_ask *ask, bool wanted)
 {
-    atomic_store_explicit(&ask->question, 0, memory_order_relaxed);
+    atomic_fetch_add_explicit(&ask->deferral_wanted, wanted ? 1U : -1U, memory_order_relaxed);
+}
+
+/* They count on for ever: after two thousand million questions they begin again. */
+static bool is_later(unsigned question, unsigned than)
+{
+    return (int)(question - than) > 0;
 }
 
 unsigned sti_ask_send(struct sti_ask *ask)
 {
     static atomic_uint numbers;
-    unsigned question = atomic_fetch_add_explicit(&numbers, 1, memory_order_relaxed) * 2 + 1; /* never 0 */
-    atomic_store_explicit(&ask->question, question, memory_order_release);
-    return syscall(SYS_tgkill, getpid(), ask->id, ask_signal()) == 0 ? question : 0;
+    unsigned question = atomic_fetch_add_explicit(&numbers, 2, memory_order_relaxed) | 1; /* never 0 */
+    unsigned before = atomic_load_explicit(&ask->question, memory_order_relaxed);
+    while ((before == 0 || is_later(question, before)) &&
+           !atomic_compare_exchange_weak_explicit(&ask->question, &before, question, memory_order_release,
+                                                  memory_order_relaxed))
+        ;
+    bool sent = ask->id != 0 && syscall(SYS_tgkill, getpid(), ask->id, ask_signal()) == 0;
+    return sent ? question : 0;
+}
+
+static void read_answer(struct sti_ask *ask, struct sti_answer *answer)
+{
+    /* acquire: before the second look at the number. */
+    size_t depth = atomic_load_explicit(&ask->depth, memory_order_acquire);
+    size_t count = atomic_load_explicit(&ask->task_count, memory_order_acquire);
+    answer->depth = depth < STI_ASK_DEPTH ? depth : STI_ASK_DEPTH;
+    answer->task_count = count < STI_ASK_TASKS ? count : STI_ASK_TASKS;
+    for (size_t i = 0; i < answer->depth; i++) {
+        answer->frames[i] = atomic_load_explicit(&ask->frames[i], memory_order_acquire);
+        answer->tops[i] = atomic_load_explicit(&ask->tops[i], memory_order_acquire);
+    }
+    for (size_t i = 0; i < answer->task_count; i++) {
+        answer->tasks[i].task = atomic_load_explicit(&ask->tasks[i], memory_order_acquire);
+        answer->tasks[i].top = atomic_load_explicit(&ask->task_tops[i], memory_order_acquire);
+    }
+    answer->is_elsewhere = atomic_load_explicit(&ask->is_elsewhere, memory_order_acquire);
+    answer->deferral = (stint_deferral)atomic_load_explicit(&ask->deferral, memory_order_acquire);
 }
 
 bool sti_ask_read(struct sti_ask *ask, unsigned question, struct sti_answer *answer)
 {
-    if (question == 0 || atomic_load_explicit(&ask->answered, memory_order_acquire) != question)
+    unsigned answered = atomic_load_explicit(&ask->answered, memory_order_acquire);
+    if (question == 0 || answered == 0 || is_later(question, answered))
         return false;
-    /* acquire: before the second look. */
-    answer->depth = atomic_load_explicit(&ask->depth, memory_order_acquire);
-    for (size_t i = 0; i < answer->depth && i < STI_ASK_DEPTH; i++)
-        answer->frames[i] = atomic_load_explicit(&ask->frames[i], memory_order_acquire);
-    answer->deferral = (stint_deferral)atomic_load_explicit(&ask->deferral, memory_order_acquire);
-    return atomic_load_explicit(&ask->answered, memory_order_relaxed) == question;
+    read_answer(ask, answer);
+    return atomic_load_explicit(&ask->answered, memory_order_relaxed) == answered;
+}
+
+/* On another stack all of them are the innermost task's, whose thread it is. */
+size_t sti_answer_frames(const struct sti_answer *answer, const void *task, size_t *first)
+{
+    size_t at = 0;
+    while (at < answer->task_count && answer->tasks[at].task != task)
+        at++;
+    *first = 0;
+    if (at == answer->task_count || (answer->is_elsewhere && at > 0))
+        return 0;
+    if (answer->is_elsewhere)
+        return answer->depth;
+    while (at > 0 && *first < answer->depth && answer->tops[*first] <= answer->tasks[at - 1].top)
+        (*first)++;
+    size_t end = *first;
+    while (end < answer->depth && answer->tops[end] <= answer->tasks[at].top)
+        end++;
+    return end - *first;
 }
 
 /* --- The signal mask of child processes. Calling thread only. --- */
@@ -225,12 +297,13 @@ void sti_child_set_masks(const struct sti_child_masks *masks)
     of_thread = masks;
 }
 
-/* Apart from what nobody can block, and the signal that a preemptible task lets through. */
+/* Apart from what nobody can block, and the signals that a preemptible task and a thread that answers let through. */
 static void leave_out(sigset_t *set)
 {
     sigaddset(set, SIGKILL);
     sigaddset(set, SIGSTOP);
     sti_preempt_leave_as_before(set, true);
+    sigaddset(set, ask_signal());
 }
 
 static bool are_equal(sigset_t a, sigset_t b)

@@ -22,8 +22,8 @@
 #include "delays.h"
 #include "executor/base/event.h"
 #include "executor/pool/monitor.h"
-#include "executor/pool/overdue.h"
 #include "executor/pool/pools.h"
+#include "executor/pool/visit.h"
 #include "executor/worker/run.h"
 #include "submit.h"
 
