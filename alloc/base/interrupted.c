@@ -17,6 +17,8 @@
  * there: compilers do not tell of each pop. */
 #define RED_ZONE 128
 
+#define MOST_PUSHED 8 /* registers that a function has to save, and a bit */
+
 static STI_CALLER_UNINSTRUMENTED bool read_word(uintptr_t address, uintptr_t stack_end, uintptr_t *word)
 {
     if (stack_end != 0) {
@@ -30,9 +32,32 @@ static STI_CALLER_UNINSTRUMENTED bool read_word(uintptr_t address, uintptr_t sta
     return process_vm_readv(getpid(), &here, 1, &there, 1, 0) == (ssize_t)WORD;
 }
 
+/* A function of gcc's that aligns its stack, for vectors or a sanitizer. Its rule is an expression of its own: where
+ * its caller's frame ends it has saved among the registers that it pushes, below the frame pointer; and right above
+ * that it has pushed its return address once more. So the one is found by the other. */
+static bool go_up_aligned(struct sti_interrupted *at, uintptr_t stack_end)
+{
+    uintptr_t copy;
+    if (at->bp < at->sp || at->bp % WORD != 0 || !read_word(at->bp + WORD, stack_end, &copy))
+        return false;
+    for (uintptr_t slot = at->bp - WORD; slot >= at->bp - MOST_PUSHED * WORD && slot >= at->sp; slot -= WORD) {
+        uintptr_t top;
+        uintptr_t ip;
+        if (!read_word(slot, stack_end, &top) || top <= at->bp || top - at->bp > LARGEST_FRAME || top % WORD != 0 ||
+            !read_word(top - WORD, stack_end, &ip) || ip != copy)
+            continue;
+        at->sp = top;
+        at->ip = ip;
+        return read_word(at->bp, stack_end, &at->bp);
+    }
+    return false;
+}
+
 /* False: it has no caller, or none that can be found. */
 static bool go_up(struct sti_interrupted *at, const struct sti_frame_rule *rule, uintptr_t stack_end)
 {
+    if (rule->kind == STI_FRAME_OTHER)
+        return go_up_aligned(at, stack_end);
     bool by_stack_pointer = rule->kind == STI_FRAME_BY_STACK_POINTER;
     if (!by_stack_pointer && rule->kind != STI_FRAME_BY_FRAME_POINTER)
         return false;

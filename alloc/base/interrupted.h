@@ -19,7 +19,7 @@ struct sti_interrupted {
  *
  * The thread may be anywhere: in libc, in an unwinder, in this library. So this takes no lock, allocates nothing and
  * calls no unwinder. It goes by the call frame tables alone (callstack.h), and where a frame has no rule of the usual
- * forms, as a signal's or one that aligns its stack, the callstack ends. That bounds its time, too: half a microsecond
+ * forms, as a signal's, the callstack ends. That bounds its time, too: half a microsecond
  * a frame. It reads nothing but the stack, up to its end where that is known (0: it is not), and otherwise by a system
  * call that finds out what can be read: so whatever it takes for a frame, it makes no fault. */
 size_t sti_interrupted_callstack(struct sti_interrupted at, uintptr_t stack_end, void **frames, uintptr_t *tops,

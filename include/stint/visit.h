@@ -49,7 +49,7 @@ typedef bool stint_visit_fn(const stint_task_view *view, void *arg);
  * every signal ends (signal(7)) returns EINTR, others are restarted. It is not known where a task is that has ended or
  * has moved on by then, whose thread does not answer within 50 ms in all (as it does while it waits for a disk, or with
  * that signal blocked), or that lies below many frames of others: 64 frames are known of each thread. A callstack ends
- * early at code without call frame tables, at a signal handler, and at a function that aligns its stack.
+ * early at code without call frame tables and at a signal handler.
  *
  * In a task, an interrupt that comes meanwhile waits until this returns.
  *
