@@ -10,6 +10,7 @@
 #ifndef STI_ALLOC_BASE_BACKEND_H
 #define STI_ALLOC_BASE_BACKEND_H
 
+#include <mimalloc-stats.h>
 #include <mimalloc.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -130,7 +131,8 @@ static inline bool sti_backend_add_area(const mi_heap_t *heap, const mi_heap_are
     return true;
 }
 
-/* Blocks that another thread has freed may still be counted until the next collection: never too few. Reads only. */
+/* Blocks that another thread has freed may still be counted until the next collection: never too few. mimalloc 3.6
+ * takes in what has been freed of each page, though: in one that it has given up nobody may be freeing. */
 static inline struct sti_backend_size sti_backend_heap_size(sti_backend_heap *heap)
 {
     struct sti_backend_size sum = { 0, 0, 0, 0 };
@@ -138,23 +140,30 @@ static inline struct sti_backend_size sti_backend_heap_size(sti_backend_heap *he
     return sum;
 }
 
-static inline bool sti_backend_count_area(const mi_heap_t *heap, const mi_heap_area_t *area, void *block,
-                                          size_t block_size, void *count)
+/* The same of the calling thread's part of a heap: of all pages but those that mimalloc has given up. */
+static inline struct sti_backend_size sti_backend_theap_size(sti_backend_theap *theap)
 {
-    (void)heap;
-    (void)area;
-    (void)block;
-    (void)block_size;
-    ++*(size_t *)count;
-    return true;
+    struct sti_backend_size sum = { 0, 0, 0, 0 };
+    mi_theap_visit_blocks(theap, false, sti_backend_add_area, &sum);
+    return sum;
 }
 
-/* How many pages of its heap the calling thread's part has: all but those that mimalloc has given up. */
-static inline size_t sti_backend_theap_areas(sti_backend_theap *theap)
+/* By mimalloc's counts, which do not touch a page: so while others free in those that it has given up, too. Of the
+ * calling thread's part, and of those of threads that have ended. A page that is given back is taken off the first
+ * count before anything else is done with it. */
+struct sti_backend_pages {
+    size_t now;        /* SIZE_MAX: unknown */
+    uint64_t given_up; /* ever */
+};
+
+static inline struct sti_backend_pages sti_backend_heap_pages_counted(sti_backend_heap *heap)
 {
-    size_t count = 0;
-    mi_theap_visit_blocks(theap, false, sti_backend_count_area, &count);
-    return count;
+    mi_stats_t stats;
+    stats.size = sizeof stats;
+    stats.version = MI_STAT_VERSION;
+    if (!mi_heap_stats_get(heap, &stats))
+        return (struct sti_backend_pages){ SIZE_MAX, 0 };
+    return (struct sti_backend_pages){ (size_t)stats.pages.current, (uint64_t)stats.pages_abandoned.total };
 }
 
 /* The address ranges with live blocks of the heap, each of blocks of one size. */
@@ -178,7 +187,7 @@ static inline bool sti_backend_visit_area(const mi_heap_t *heap, const mi_heap_a
     return true;
 }
 
-/* Reads only. */
+/* Nor here. */
 static inline void sti_backend_heap_areas(sti_backend_heap *heap, sti_backend_area_fn *visit, void *arg)
 {
     struct sti_backend_area_visit areas = { .visit = visit, .arg = arg };

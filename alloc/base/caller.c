@@ -177,13 +177,22 @@ static bool is_loader(const void *caller)
     return sti_caller_in(&waiting.loader, caller);
 }
 
+static bool is_of_openmp(const void *caller)
+{
+    struct dl_find_object found;
+    return sti_caller_is_kept(caller) && _dl_find_object((void *)(uintptr_t)caller, &found) == 0 &&
+           sti_caller_is_openmp(found.dlfo_link_map->l_name);
+}
+
 bool sti_caller_ends_process(const void *caller)
 {
-    return is_loader(caller) || sti_caller_in(&thread_atexit, caller);
+    return is_loader(caller) || sti_caller_in(&thread_atexit, caller) || is_of_openmp(caller);
 }
 
 bool sti_caller_must_wait(const void *caller)
 {
+    if (sti_caller_is_kept(caller))
+        return true;
     return sti_rule_is_on(STI_RULE_CALLER) && (sti_caller_in(&waiting.libc, caller) || is_loader(caller));
 }
 

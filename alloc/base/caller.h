@@ -69,8 +69,8 @@ static inline bool sti_caller_is_system(const void *caller)
  * wait? Cold. */
 bool sti_caller_must_wait(const void *caller);
 
-/* Would it end the process if it were refused: the loader, and what in libc registers destructors of thread_local
- * variables? Cold. */
+/* Would it end the process if it were refused: the loader, what in libc registers destructors of thread_local
+ * variables, and runtimes of OpenMP? Cold. */
 bool sti_caller_ends_process(const void *caller);
 
 #if defined(__clang__)

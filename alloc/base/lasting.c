@@ -160,9 +160,11 @@ static bool append(struct sti_caller_module module)
     return true;
 }
 
+/* Its own constructor may have come before ours, and has had it kept already. */
 void sti_module_keep_at_start(struct sti_caller_module module)
 {
-    append(module);
+    if (!sti_caller_is_kept((const void *)module.begin))
+        append(module);
 }
 
 /* Others may be asking: what they find between two changes only sends them the longer way. */

@@ -144,15 +144,16 @@ void *sti_reallocate_uncommon(struct sti_thread *thread, void *block, size_t siz
     return sti_sampling_made(thread, moved, size, 0, caller);
 }
 
-/* A block that has to move, while a task that is wiped runs. */
-static void *reallocate_wiped(void *block, size_t size, const void *caller)
+/* A block that has to move and whose free must not be mimalloc's: while a task that is wiped runs, or since frees are
+ * told of. */
+static void *reallocate_and_free(void *block, size_t size, const void *caller)
 {
     void *moved = sti_allocate(size, caller);
     if (moved == NULL)
         return NULL;
     size_t before = sti_backend_usable_size(block);
     memcpy(moved, block, before < size ? before : size);
-    sti_free_watched(block);
+    sti_free(block);
     return moved;
 }
 
@@ -163,9 +164,11 @@ void *sti_reallocate_watched(struct sti_thread *thread, void *block, size_t size
     if (sti_kept_may_contain(block))
         sti_kept_forget(block);
     if (sti_wipe_is_due())
-        return reallocate_wiped(block, size, caller);
+        return reallocate_and_free(block, size, caller);
     if (atomic_load_explicit(&sti_sampling_follows, memory_order_relaxed) && sti_sampling_may_follow(block))
         return sti_sampling_reallocate(thread, block, size, caller);
+    if (sti_free_is_told())
+        return reallocate_and_free(block, size, caller);
     return sti_reallocate_plainly(thread, block, size, caller);
 }
 

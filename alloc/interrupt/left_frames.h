@@ -56,8 +56,8 @@ void sti_way_leave(uintptr_t target, const sigset_t *mask);
 struct sti_way;
 
 struct sti_forks {
-    /* How many forks of this thread are outstanding, not joined yet. Written by this thread only. Those of a scope lie
-     * above those that were there when it opened. */
+    /* How many forks of this thread are outstanding, not joined yet, in whatever unit the executor counts them. Written
+     * by this thread only. Those of a scope lie above those that were there when it opened. */
     const size_t *outstanding;
 
     /* The frames that made all forks above the first kept ones are about to be left by an interrupt, or have returned

@@ -11,6 +11,8 @@
 #include "alloc/base/thread.h"
 #include "alloc/charge/allocate.h"
 #include "alloc/interrupt/interrupt.h"
+#include "alloc/rollback/free.h"
+#include "alloc/rollback/freeing.h"
 #include "alloc/scope/scope.h"
 #include "memprof.h"
 #include "sample.h"
@@ -206,14 +208,17 @@ void sti_memprof_free(void *block)
         sti_memprof_count_thread();
     if (sti_sampling_may_follow(block))
         end_freed(block);
-    sti_backend_free(block);
+    sti_free_last(block);
 }
 
 static void *resize(struct sti_thread *thread, void *block, size_t size, const void *caller)
 {
-    return thread != NULL && sti_meter_source(thread, caller) == STI_SOURCE_TASK
-               ? sti_allocate_moved(thread, block, size)
-               : sti_backend_realloc(block, size);
+    struct sti_freer *freer = sti_free_is_told() ? sti_freeing_enter() : NULL;
+    void *moved = thread != NULL && sti_meter_source(thread, caller) == STI_SOURCE_TASK
+                      ? sti_allocate_moved(thread, block, size)
+                      : sti_backend_realloc(block, size);
+    sti_freeing_leave(freer);
+    return moved;
 }
 
 /* The block is out of the set while it moves: as soon as its memory is free, another thread's block may be there. */

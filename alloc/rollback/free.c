@@ -9,18 +9,64 @@
 #include <unistd.h>
 
 #include "alloc/base/backend.h"
+#include "alloc/base/module.h"
+#include "alloc/base/process.h"
 #include "alloc/base/sampling.h"
+#include "freeing.h"
 #include "kept.h"
 
 _Atomic(sti_free_fn *) sti_free_function = STI_BACKEND_FREE;
 
+/* Who changes it; who calls it takes no lock. */
+static struct sti_quiet_lock changing = STI_QUIET_LOCK_INIT;
+static atomic_bool told;
+
+static sti_free_fn *current(void)
+{
+    return atomic_load_explicit(&sti_free_function, memory_order_relaxed);
+}
+
+bool sti_free_is_told(void)
+{
+    return atomic_load_explicit(&told, memory_order_relaxed);
+}
+
+static void change(sti_free_fn *function)
+{
+    if (function == STI_BACKEND_FREE && sti_free_is_told())
+        function = sti_freeing_free;
+    if (current() != sti_free_watched)
+        atomic_store_explicit(&sti_free_function, function, memory_order_relaxed);
+}
+
 void sti_free_by(sti_free_fn *function)
 {
-    sti_free_fn *now = atomic_load_explicit(&sti_free_function, memory_order_relaxed);
-    while (now != sti_free_watched &&
-           !atomic_compare_exchange_weak_explicit(&sti_free_function, &now, function, memory_order_relaxed,
-                                                  memory_order_relaxed))
-        ;
+    if (current() == sti_free_watched)
+        return;
+    sti_plain_mutex_lock(&changing.mutex);
+    change(function);
+    sti_plain_mutex_unlock(&changing.mutex);
+}
+
+void sti_free_tell(void)
+{
+    sti_plain_mutex_lock(&changing.mutex);
+    atomic_store_explicit(&told, true, memory_order_relaxed);
+    change(current());
+    sti_plain_mutex_unlock(&changing.mutex);
+}
+
+void sti_free_last(void *block)
+{
+    if (sti_free_is_told())
+        sti_freeing_free(block);
+    else
+        sti_backend_free(block);
+}
+
+__attribute__((constructor)) static void be_quiet_at_forks(void)
+{
+    sti_quiet_add(&changing);
 }
 
 void sti_free_watched(void *block)
@@ -34,7 +80,7 @@ void sti_free_watched(void *block)
     if (atomic_load_explicit(&sti_sampling_follows, memory_order_relaxed))
         sti_sampling_free(block);
     else
-        sti_backend_free(block);
+        sti_free_last(block);
 }
 
 /* --- Wiping. Any thread.

@@ -18,6 +18,13 @@ void sti_free_watched(void *block);
 /* Have it be another one, unless it is that one, which stays. Any thread. */
 void sti_free_by(sti_free_fn *function);
 
+/* From now on whoever frees tells of it (freeing.h): mimalloc's function is not used any more. Any thread. */
+void sti_free_tell(void);
+bool sti_free_is_told(void);
+
+/* What the functions do in the end. */
+void sti_free_last(void *block);
+
 /* relaxed: a block that is followed or to be wiped is in the caller's hands after the change. */
 static inline __attribute__((always_inline)) void sti_free(void *block)
 {

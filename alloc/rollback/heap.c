@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT
  *
- * Heaps of tasks: made, committed, rolled back, and retired while they have live blocks; see heap.h for the callers
- * what. */
+ * Heaps of tasks: made, committed and rolled back; see heap.h for the callers. Those that are retired while they have
+ * live blocks are retired.c's. */
 #include "heap.h"
+#include "retired.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <string.h>
 
-#include "alloc/base/clock.h"
 #include "alloc/base/module.h"
 #include "alloc/base/process.h"
 #include "alloc/base/sampling.h"
@@ -24,28 +24,33 @@
 /* --- Task heaps.
  *
  * Whether a heap is empty is asked of its areas (70 ns, and 9 for each): a block that another thread has freed may
- * still count as live, so the answer "empty" is exact and the other errs to the safe side. A page without a live block
- * that is not the thread's is still being freed by whoever freed the last one.
+ * still count as live, so the answer "empty" is exact and the other errs to the safe side. But only of those that are
+ * the thread's: to look at one that mimalloc has given up changes it, and others may be freeing in it (mimalloc 3.6
+ * takes in there what has been freed, and then two own the page). Of these there is but a count (0.2 µs).
  *
  * mimalloc lists its heaps under locks that it does not look after at a fork(2): none is made or ended during one. */
 
-/* Of these pages, all are the thread's. */
-static bool are_own(const struct sti_heap *heap, struct sti_backend_size size)
+/* Out of line: what mimalloc counts is 4 KiB. */
+__attribute__((noinline)) struct sti_backend_pages sti_heap_pages(const struct sti_heap *heap)
 {
-    return size.areas == 0 || size.areas == sti_backend_theap_areas(sti_backend_heap_theap(heap->backend));
+    return sti_backend_heap_pages_counted(heap->backend);
+}
+
+/* Or it is not known. */
+bool sti_heap_has_given_up(const struct sti_heap *heap)
+{
+    struct sti_backend_pages pages = sti_heap_pages(heap);
+    return pages.now == SIZE_MAX || pages.given_up != heap->given_up_before;
+}
+
+static bool has_own_blocks(const struct sti_heap *heap)
+{
+    return sti_backend_theap_size(sti_backend_heap_theap(heap->backend)).blocks > 0;
 }
 
 bool sti_heap_is_empty(const struct sti_heap *heap)
 {
-    if (heap->backend == NULL)
-        return false;
-    struct sti_backend_size size = sti_backend_heap_size(heap->backend);
-    return size.blocks == 0 && are_own(heap, size);
-}
-
-bool sti_heap_has_given_up(const struct sti_heap *heap)
-{
-    return !are_own(heap, sti_backend_heap_size(heap->backend));
+    return heap->backend != NULL && !has_own_blocks(heap) && !sti_heap_has_given_up(heap);
 }
 
 static struct sti_quiet_lock making = STI_QUIET_LOCK_INIT;
@@ -74,6 +79,7 @@ static struct sti_heap *begin(struct sti_heap *heap)
         return NULL;
     heap->next = NULL;
     heap->wiped = false;
+    heap->told = sti_freeing_told_since() != 0;
     heap->theap = sti_backend_heap_theap(heap->backend);
     return heap;
 }
@@ -326,157 +332,4 @@ __attribute__((constructor(102))) static void prepare(void)
 {
     sti_quiet_add(&making);
     sti_backend_prepare();
-}
-
-/* --- Retired heaps. --- */
-
-#define KEPT_EMPTY 8 /* so many are not ended though they are empty, until the thread gives back */
-#define LOOKED_AT 4
-#define GRACE_NS UINT64_C(100000000)
-
-/* --- Is nobody there any more? --- */
-
-/* It has been found without a page, and now is long enough after that. */
-static bool is_deserted(struct sti_heap *heap)
-{
-    uint64_t now = sti_clock_now();
-    if (heap->left == 0)
-        heap->left = now;
-    return now - heap->left >= GRACE_NS;
-}
-
-static bool is_free(struct sti_heap *heap)
-{
-    return sti_heap_is_empty(heap) && (!heap->given_up || is_deserted(heap));
-}
-
-/* --- The thread's list: a circle in effect, looked at a few at a time --- */
-
-static void take_off(struct sti_thread *thread, struct sti_heap **link)
-{
-    *link = (*link)->next;
-    thread->retired_count--;
-}
-
-/* Of the kind, or of any where that is NULL. */
-static struct sti_heap *take_retired(struct sti_thread *thread, const bool *is_nursery)
-{
-    if (thread->retired_next == NULL || *thread->retired_next == NULL)
-        thread->retired_next = &thread->retired;
-    struct sti_heap **link = thread->retired_next;
-    struct sti_heap *found = NULL;
-    for (unsigned i = 0; i < LOOKED_AT && found == NULL && *link != NULL; i++) {
-        sti_backend_theap_collect(sti_backend_heap_theap((*link)->backend), false);
-        if ((is_nursery == NULL || (*link)->is_nursery == *is_nursery) && is_free(*link)) {
-            found = *link;
-            take_off(thread, link);
-        } else {
-            link = &(*link)->next;
-        }
-    }
-    thread->retired_next = link;
-    return found;
-}
-
-struct sti_heap *sti_retired_take(struct sti_thread *thread, bool is_nursery)
-{
-    return take_retired(thread, &is_nursery);
-}
-
-void sti_retired_put(struct sti_thread *thread, struct sti_heap *heap)
-{
-    heap->given_up = sti_heap_has_given_up(heap);
-    heap->left = 0;
-    heap->next = thread->retired;
-    thread->retired = heap;
-    if (++thread->retired_count <= KEPT_EMPTY)
-        return;
-    struct sti_heap *empty = take_retired(thread, NULL);
-    if (empty != NULL)
-        sti_heap_destroy(empty);
-}
-
-/* --- The process's list: of threads that have ended --- */
-
-/* Whoever looks takes some from its front, and puts those that stay at its end: so it costs the same however many there
- * are, and all have their turn. */
-static struct sti_quiet_lock lock = STI_QUIET_LOCK_INIT;
-static struct sti_heap *ownerless;
-static struct sti_heap *last_ownerless;
-
-#define LOOKED_AT_IN_GIVING_BACK 1024 /* half a millisecond */
-
-__attribute__((constructor)) static void be_quiet_at_forks(void)
-{
-    sti_quiet_add(&lock);
-}
-
-static void put_ownerless(struct sti_heap *heap)
-{
-    heap->next = NULL;
-    sti_plain_mutex_lock(&lock.mutex);
-    *(ownerless == NULL ? &ownerless : &last_ownerless->next) = heap;
-    last_ownerless = heap;
-    sti_plain_mutex_unlock(&lock.mutex);
-}
-
-static struct sti_heap *take_ownerless(void)
-{
-    sti_plain_mutex_lock(&lock.mutex);
-    struct sti_heap *heap = ownerless;
-    ownerless = heap != NULL ? heap->next : NULL;
-    sti_plain_mutex_unlock(&lock.mutex);
-    return heap;
-}
-
-/* Of so many at most, each once. mimalloc has given up all of their pages with their threads. */
-static void end_ownerless(size_t max)
-{
-    struct sti_heap *stay = NULL;
-    struct sti_heap *heap;
-    while (max-- > 0 && (heap = take_ownerless()) != NULL) {
-        if (sti_backend_heap_size(heap->backend).areas == 0 && is_deserted(heap)) {
-            sti_heap_destroy(heap);
-        } else {
-            heap->next = stay;
-            stay = heap;
-        }
-    }
-    while ((heap = stay) != NULL) {
-        stay = heap->next;
-        put_ownerless(heap);
-    }
-}
-
-/* --- What is given up --- */
-
-/* To the process; what goes to the system goes at once for all (global.c). */
-void sti_retired_give_back(struct sti_thread *thread)
-{
-    struct sti_heap **link = &thread->retired;
-    while (*link != NULL) {
-        struct sti_heap *heap = *link;
-        sti_backend_theap_collect(sti_backend_heap_theap(heap->backend), false);
-        if (is_free(heap)) {
-            take_off(thread, link);
-            sti_heap_destroy(heap);
-        } else {
-            link = &heap->next;
-        }
-    }
-    thread->retired_next = NULL;
-    end_ownerless(LOOKED_AT_IN_GIVING_BACK);
-}
-
-void sti_retired_end_thread(struct sti_thread *thread)
-{
-    /* Twice as many as come: there are never more for long than have live blocks. */
-    end_ownerless(LOOKED_AT + 2 * (size_t)thread->retired_count);
-    while (thread->retired != NULL) {
-        struct sti_heap *heap = thread->retired;
-        thread->retired = heap->next;
-        put_ownerless(heap);
-    }
-    thread->retired_next = NULL;
-    thread->retired_count = 0;
 }

@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "alloc/base/backend.h"
+#include "freeing.h"
 #include "heap_map.h"
 
 /* --- Task heaps: taken when a scope outgrows the nursery (nursery.h), measured, and ended by commit or rollback. All
@@ -31,10 +32,13 @@ struct sti_heap {
     struct sti_heap *next;         /* on a list: of a scope, of a thread's retired ones */
     bool is_nursery;               /* it keeps all of its full pages that it can: backend.h */
     bool given_up;                 /* it is retired, and mimalloc has given up a page of it: heap.h */
+    bool deserted;                 /* it has been retired and found without such a page */
+    bool told;                     /* whoever frees a block of it tells of that: freeing.h */
     bool wiped;                    /* when it is destroyed: free.h */
     bool pinned;                   /* whatever roots point to, all of it is kept: roots.h */
     bool is_of_libc;               /* handles: handle.h */
-    uint64_t left;                 /* when a retired one was first seen without a page; 0: it was not */
+    uint64_t given_up_before;      /* pages that mimalloc had given up when it was taken */
+    struct sti_freeing_wait wait;  /* of a deserted one: for those who freed then */
     char task[STI_HEAP_TASK_NAME]; /* that it was rolled back with; in debug mode only */
     struct sti_heap_map map;       /* for the scan of roots */
     size_t count;                  /* of single blocks */
@@ -84,11 +88,15 @@ size_t sti_heap_rollback(struct sti_thread *thread, struct sti_heap *list, const
  * time. */
 void sti_heap_hand_over(struct sti_thread *thread, struct sti_scope *inner, struct sti_scope *outer);
 
-/* It has no live block, and nobody is about to free a page of it. */
+/* It has no live block, and mimalloc has given up no page of it since it was taken: so nobody is about to free one. The
+ * heap's thread. */
 bool sti_heap_is_empty(const struct sti_heap *heap);
 
-/* It has pages that are not the thread's any more, but whoever frees in them next. */
+/* mimalloc has given up a page of it since it was taken. The heap's thread. */
 bool sti_heap_has_given_up(const struct sti_heap *heap);
+
+/* By mimalloc's counts; its own thread, or when that has ended. */
+struct sti_backend_pages sti_heap_pages(const struct sti_heap *heap);
 
 /* Drop the heaps without a live block from a list and return the rest. */
 struct sti_heap *sti_heap_drop_empty(struct sti_thread *thread, struct sti_heap *list);
@@ -101,34 +109,5 @@ void sti_heap_give_back(struct sti_thread *thread);
 
 /* The thread ends: give up all its heaps. mimalloc is still there. */
 void sti_heap_end_thread(struct sti_thread *thread);
-
-/* --- Retired heaps: of tasks that ended Ok and left live blocks there, and nurseries that are full. Each waits on its
- * thread until others have freed all of those, and is used again then; in the end on a list of the process's. Thread of
- * the heaps only.
- *
- * None is deleted with blocks in it (mi_heap_delete), which would give them and their pages to the process:
- * mimalloc 3.6 gives up each page to whoever frees in it next, and then moves it as if nobody had. A stretch of some
- * instructions on the other thread is enough to have two own a page.
- *
- * For the same reason a heap is empty only when no page is left of those that mimalloc has given up: the last block of
- * one is gone before the page is, and whoever has freed it still works there. And since he has a last look at the
- * heap's record when the page has gone, such a heap is not used again at once but 100 ms later. What he does in between
- * may be a munmap, and he may have to wait for a processor: 10 ms are not enough (test-scattered_long, four at once on
- * two processors, crashed in 4 of 12 runs; with 100 in none of 89). It takes memory, 100 KiB for each heap that waits:
- * a loop of 9,000 tasks a second, each of which leaves 400 KB that are freed at once, has 90 MiB of them. */
-
-struct sti_heap;
-
-/* Nobody's any more, with live blocks in it or not. */
-void sti_retired_put(struct sti_thread *thread, struct sti_heap *heap);
-
-/* One that has become empty. NULL: none among the few that were looked at; the next time it is the next ones' turn. */
-struct sti_heap *sti_retired_take(struct sti_thread *thread, bool is_nursery);
-
-/* End those that have become empty, and give up the free pages of the others. */
-void sti_retired_give_back(struct sti_thread *thread);
-
-/* The thread ends: what is left goes to the process's list. */
-void sti_retired_end_thread(struct sti_thread *thread);
 
 #endif

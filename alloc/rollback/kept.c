@@ -21,6 +21,7 @@
 #include "alloc/interrupt/hold.h"
 #include "free.h"
 #include "heap.h"
+#include "retired.h"
 #include "roots.h"
 
 /* --- What is kept. --- */

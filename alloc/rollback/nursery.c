@@ -11,6 +11,7 @@
 #include "alloc/base/scope_state.h"
 #include "alloc/base/thread.h"
 #include "heap.h"
+#include "retired.h"
 
 #define YOUNG_BLOCKS 256
 #define YOUNG_BYTES ((size_t)32 << 10)

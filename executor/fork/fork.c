@@ -45,27 +45,42 @@ static void answer(struct sti_worker *worker, size_t end)
 void sti_fork_share_all(struct sti_worker *worker)
 {
     struct sti_group *group;
-    if (worker->split.forks.depth == worker->split.split)
+    if (sti_split_depth(&worker->split) == worker->split.split)
         return;
     worker->split.task = sti_worker_task(worker);
     if (sti_group_open(&group) == 0 && sti_split_share_all(&worker->split, group))
         sti_park_notify_shared(worker->pool);
 }
 
+struct stint_fork_slot_ *stint_fork_slot_slow_(void)
+{
+    struct sti_worker *worker = sti_worker_current();
+    return worker != NULL ? sti_split_free_slot(&worker->split) : NULL;
+}
+
+size_t stint_fork_push_slow_(const struct stint_fork_slot_ *slot)
+{
+    if (slot == NULL) {
+        sti_forks_in_joins++;
+        return STINT_FORK_IN_JOIN_;
+    }
+    struct sti_worker *worker = sti_worker_current();
+    size_t place = sti_split_push(&worker->split);
+    if (sti_split_is_asked(&worker->split))
+        answer(worker, sti_split_depth(&worker->split));
+    return place;
+}
+
 int stint_fork_slow_(stint_subtask *subtask, stint_fn *fn, void *arg)
 {
     if (subtask == NULL || fn == NULL)
         return EINVAL;
+    struct stint_fork_slot_ *slot = stint_fork_slot_slow_();
     subtask->fn_ = fn;
     subtask->arg_ = arg;
-    struct sti_worker *worker = sti_worker_current();
-    if (worker == NULL || !sti_split_push(&worker->split, subtask)) {
-        subtask->index_ = STINT_FORK_IN_JOIN_;
-        sti_forks_in_joins++;
-        return 0;
-    }
-    if (sti_split_is_asked(&worker->split))
-        answer(worker, worker->split.forks.depth);
+    if (slot != NULL)
+        slot->fork = subtask;
+    subtask->place_ = stint_fork_push_slow_(slot);
     return 0;
 }
 
@@ -175,10 +190,10 @@ static void sleep_in_join(struct sti_worker *worker, const struct sti_offer *off
     *refused = sti_wait_run_assigned(&sleeper, !settles && !has_ended(offer));
 }
 
-/* Wait for the end of what a thief has, and give its slot back. */
-static struct sti_offer *await(struct sti_worker *worker, size_t index, bool settles)
+/* Wait for the end of what a thief has. */
+static const struct sti_offer *await(struct sti_worker *worker, size_t index, bool settles)
 {
-    struct sti_offer *offer = &worker->split.offers[index];
+    const struct sti_offer *offer = &worker->split.offers[index];
     unsigned round = 0;
     bool refused = false;
     while (!has_ended(offer)) {
@@ -190,7 +205,6 @@ static struct sti_offer *await(struct sti_worker *worker, size_t index, bool set
         else
             sleep_in_join(worker, offer, settles, &refused);
     }
-    sti_split_forget(&worker->split, index);
     return offer;
 }
 
@@ -204,58 +218,105 @@ static void end_in_join(void)
 static int run(stint_subtask *subtask, void **value)
 {
     void *result = NULL;
-    subtask->index_ = STINT_FORK_JOINED_;
+    subtask->place_ = STINT_FORK_JOINED_;
     int code = subtask->fn_(subtask->arg_, &result);
     if (value != NULL)
         *value = result;
     return code;
 }
 
-static int collect(struct sti_worker *worker, stint_subtask *subtask, void **value)
+static bool is_held(const struct sti_worker *worker, size_t place, const void *fork)
 {
-    const struct sti_offer *offer = await(worker, subtask->index_, false);
-    int code = offer->code;
-    if (value != NULL)
-        *value = offer->value;
-    subtask->index_ = STINT_FORK_JOINED_;
-    struct sti_thrown thrown = offer->thrown; /* the slot may be another's when it is thrown on */
+    return worker != NULL && sti_split_holds(&worker->split, place, fork);
+}
+
+/* Settled, or not a fork at all. */
+static int error_of_none(void)
+{
+    return stint_is_interrupted() ? ECANCELED : EINVAL;
+}
+
+/* False: a thief has it. */
+static bool take_back(struct sti_worker *worker, size_t index)
+{
+    size_t depth = sti_split_depth(&worker->split);
+    if (sti_split_is_asked(&worker->split))
+        answer(worker, index == depth - 1 ? index : depth);
+    return sti_split_take(&worker->split, index);
+}
+
+/* What a thief had. An interrupt finds the slot still occupied; what is in it stays until the next fork. */
+static const struct sti_offer *collect(struct sti_worker *worker, size_t index)
+{
+    const struct sti_offer *offer = await(worker, index, false);
+    struct sti_thrown thrown = offer->thrown;
     stint_checkpoint();
+    sti_split_forget(&worker->split, index);
     if (__builtin_expect(thrown.exception != NULL, 0))
         sti_boundary_rethrow(&thrown);
-    return code;
+    return offer;
+}
+
+static int collect_plain(struct sti_worker *worker, stint_subtask *subtask, void **value)
+{
+    size_t index = sti_split_index(subtask->place_);
+    subtask->place_ = STINT_FORK_JOINED_;
+    const struct sti_offer *offer = collect(worker, index);
+    if (value != NULL)
+        *value = offer->value;
+    return offer->code;
 }
 
 int stint_join_slow_(stint_subtask *subtask, void **value)
 {
     if (subtask == NULL)
         return EINVAL;
-    if (subtask->index_ == STINT_FORK_IN_JOIN_) {
+    if (subtask->place_ == STINT_FORK_IN_JOIN_) {
         end_in_join();
         return run(subtask, value);
     }
     struct sti_worker *worker = sti_worker_current();
-    if (worker == NULL || !sti_split_holds(&worker->split, subtask))
-        return stint_is_interrupted() ? ECANCELED : EINVAL; /* settled, or not a fork at all */
-    bool newest = subtask->index_ == worker->split.forks.depth - 1;
-    if (sti_split_is_asked(&worker->split))
-        answer(worker, newest ? subtask->index_ : worker->split.forks.depth);
-    return sti_split_take(&worker->split, subtask->index_) ? run(subtask, value) : collect(worker, subtask, value);
+    if (!is_held(worker, subtask->place_, subtask))
+        return error_of_none();
+    bool is_own = take_back(worker, sti_split_index(subtask->place_));
+    return is_own ? run(subtask, value) : collect_plain(worker, subtask, value);
+}
+
+struct stint_fork_result_ stint_join_typed_slow_(size_t place, const struct stint_fork_kind_ *kind)
+{
+    static const char zeros[STINT_FORK_PAYLOAD_];
+    const struct stint_fork_result_ not_run = { NULL, 0 };
+    if (place == STINT_FORK_IN_JOIN_) {
+        end_in_join();
+        return not_run;
+    }
+    struct sti_worker *worker = sti_worker_current();
+    if (!is_held(worker, place, &kind->odd))
+        return (struct stint_fork_result_){ zeros, error_of_none() };
+    size_t index = sti_split_index(place);
+    if (take_back(worker, index))
+        return not_run;
+    int error = collect(worker, index)->code;
+    const char *payload = worker->split.forks.slots[index].payload;
+    return (struct stint_fork_result_){ error == 0 ? payload : zeros, error };
 }
 
 void stint_fork_drop(stint_subtask *subtask)
 {
     struct sti_worker *worker = sti_worker_current();
-    if (subtask == NULL || subtask->index_ == STINT_FORK_JOINED_)
+    if (subtask == NULL || subtask->place_ == STINT_FORK_JOINED_)
         return;
-    if (subtask->index_ != STINT_FORK_IN_JOIN_ && worker != NULL && sti_split_holds(&worker->split, subtask) &&
-        !sti_split_take(&worker->split, subtask->index_)) {
-        struct sti_offer *offer = await(worker, subtask->index_, true);
-        if (offer->thrown.exception != NULL)
-            sti_boundary_drop(&offer->thrown);
+    size_t index = sti_split_index(subtask->place_);
+    if (subtask->place_ != STINT_FORK_IN_JOIN_ && is_held(worker, subtask->place_, subtask) &&
+        !sti_split_take(&worker->split, index)) {
+        struct sti_thrown thrown = await(worker, index, true)->thrown;
+        sti_split_forget(&worker->split, index);
+        if (thrown.exception != NULL)
+            sti_boundary_drop(&thrown);
     }
-    if (subtask->index_ == STINT_FORK_IN_JOIN_)
+    if (subtask->place_ == STINT_FORK_IN_JOIN_)
         end_in_join();
-    subtask->index_ = STINT_FORK_JOINED_;
+    subtask->place_ = STINT_FORK_JOINED_;
 }
 
 /* --- Settling ----------------------------------------------------------------------------------------------------- */
@@ -265,29 +326,29 @@ static struct sti_worker *worker_of(struct sti_forks *forks)
     return (struct sti_worker *)((char *)forks - offsetof(struct sti_worker, below));
 }
 
-/* Without a look at the subtasks: their frames may be gone. What they threw goes with the task's memory. */
+/* Without a look at the subtasks: their frames may be gone. What they threw goes with the task's memory. In the child
+ * of a fork(2) there are no thieves to wait for. */
 static void settle(struct sti_forks *forks, size_t kept)
 {
     struct sti_worker *worker = worker_of(forks);
-    const size_t *depth = &worker->split.forks.depth;
-    while (*depth > kept) {
-        size_t newest = *depth - 1;
-        if (sti_split_take(&worker->split, newest))
+    struct sti_split *split = &worker->split;
+    while (split->forks.depth > kept) {
+        size_t newest = sti_split_depth(split) - 1;
+        if (sti_split_take(split, newest))
             continue;
         if (sti_worker_current() == worker)
             await(worker, newest, true);
-        else
-            sti_split_forget(&worker->split, newest); /* in the child of a fork(2): its thief is not here */
+        sti_split_forget(split, newest);
     }
 }
 
 static size_t not_left(struct sti_forks *forks, size_t from, const struct sti_way *way)
 {
-    const struct stint_forks_ *own = &worker_of(forks)->split.forks;
-    size_t index = from;
-    while (index < own->depth && !sti_way_passes(way, (uintptr_t)own->slots[index]))
-        index++;
-    return index;
+    const struct sti_split *split = &worker_of(forks)->split;
+    size_t place = from;
+    while (place < split->forks.depth && !sti_way_passes(way, sti_split_frame(split, sti_split_index(place))))
+        place += sizeof(struct stint_fork_slot_);
+    return place;
 }
 
 static void wake(struct sti_forks *forks)

@@ -309,7 +309,7 @@ static int sort(void *argument, void **value);
 
 static int sort_halves(struct sort *lower, struct sort *upper)
 {
-    __attribute__((cleanup(stint_fork_drop))) stint_subtask subtask = { .index_ = STINT_FORK_JOINED_ };
+    __attribute__((cleanup(stint_fork_drop))) stint_subtask subtask = { .place_ = STINT_FORK_JOINED_ };
     bool forks = lower->count + upper->count > SORT_GRAIN;
     if (forks)
         stint_fork(&subtask, sort, upper);

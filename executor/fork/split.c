@@ -7,8 +7,9 @@
  *   top <= index < split        public: whoever moves top over it has it.
  *   split <= index < depth      private: the owner's. Or a hole.
  *
- * depth is the owner's alone, so a fork and the join of a private one are plain loads and stores. top and split are one
- * atomic word, bounds, and each change of it is a compare-and-swap of the whole:
+ * depth (there a place in bytes, here in slots) is the owner's alone, so a fork and the join of a private one are plain
+ * loads and stores. top and split are one atomic word, bounds, and each change of it is a compare-and-swap of the
+ * whole:
  *
  *   share   (owner)  split up      release: a thief that takes one of these slots sees the subtask, its offer
  *                                  and all that the task wrote before.
@@ -60,18 +61,19 @@ static struct bounds next(struct bounds bounds, size_t top, size_t split)
 
 static void set_floor(struct sti_split *split)
 {
-    __atomic_store_n(&split->forks.floor, split->holes > 0 ? SIZE_MAX : split->split, __ATOMIC_RELAXED);
+    size_t floor = split->holes > 0 ? SIZE_MAX : sti_split_place(split->split);
+    __atomic_store_n(&split->forks.floor, floor, __ATOMIC_RELAXED);
 }
 
 static void stop_asking(struct sti_split *split)
 {
-    __atomic_store_n(&split->forks.limit, STI_SPLIT_CAPACITY, __ATOMIC_RELAXED);
+    __atomic_store_n(&split->forks.limit, sti_split_place(STI_SPLIT_CAPACITY), __ATOMIC_RELAXED);
     set_floor(split);
 }
 
 void sti_split_init(struct sti_split *split)
 {
-    split->forks.depth = 0;
+    split->forks.depth = STI_SPLIT_BOTTOM;
     split->split = 0;
     split->base = 0;
     split->holes = 0;
@@ -92,15 +94,17 @@ static void update_floor(struct sti_split *split)
         set_floor(split);
 }
 
-bool sti_split_push(struct sti_split *split, stint_subtask *subtask)
+struct stint_fork_slot_ *sti_split_free_slot(struct sti_split *split)
 {
-    struct stint_forks_ *forks = &split->forks;
-    if (forks->depth >= STI_SPLIT_CAPACITY)
-        return false;
-    subtask->index_ = forks->depth;
-    split->forks.slots[forks->depth] = subtask;
-    forks->depth++;
-    return true;
+    size_t depth = sti_split_depth(split);
+    return depth < STI_SPLIT_CAPACITY ? &split->forks.slots[depth] : NULL;
+}
+
+size_t sti_split_push(struct sti_split *split)
+{
+    size_t place = split->forks.depth;
+    stint_fork_push_(&split->forks, place);
+    return place;
 }
 
 /* Where nothing is public: so only the owner changes the word. */
@@ -144,7 +148,7 @@ static bool lower_split(struct sti_split *split, size_t index)
 static void pass_holes(struct sti_split *split, size_t end)
 {
     size_t index = split->split;
-    while (split->holes > 0 && index < end && split->forks.slots[index] == NULL)
+    while (split->holes > 0 && index < end && split->forks.slots[index].fork == NULL)
         index++;
     if (index > split->split)
         set_bounds(split, index);
@@ -153,17 +157,25 @@ static void pass_holes(struct sti_split *split, size_t end)
 static size_t first_hole(const struct sti_split *split, size_t end)
 {
     size_t index = split->holes > 0 ? split->split : end;
-    while (index < end && split->forks.slots[index] != NULL)
+    while (index < end && split->forks.slots[index].fork != NULL)
         index++;
     return index;
 }
 
+static const struct stint_fork_kind_ *kind_of(const struct stint_fork_slot_ *slot)
+{
+    bool is_typed = ((uintptr_t)slot->fork & 1) != 0;
+    return is_typed ? (const void *)((const char *)slot->fork - offsetof(struct stint_fork_kind_, odd)) : NULL;
+}
+
 static void offer(struct sti_split *split, size_t index, struct sti_group *group)
 {
-    const stint_subtask *subtask = split->forks.slots[index];
+    struct stint_fork_slot_ *slot = &split->forks.slots[index];
+    const struct stint_fork_kind_ *kind = kind_of(slot);
+    const stint_subtask *subtask = slot->fork;
     struct sti_offer *made = &split->offers[index];
-    made->fn = subtask->fn_;
-    made->arg = subtask->arg_;
+    made->fn = kind != NULL ? kind->call : subtask->fn_;
+    made->arg = kind != NULL ? slot->payload : subtask->arg_;
     made->task = split->task;
     atomic_store_explicit(&made->group, group, memory_order_relaxed);
     atomic_store_explicit(&made->thief, NULL, memory_order_relaxed);
@@ -193,9 +205,10 @@ bool sti_split_share(struct sti_split *split, size_t end, struct sti_group *grou
 
 bool sti_split_share_all(struct sti_split *split, struct sti_group *group)
 {
+    size_t depth = sti_split_depth(split);
     if (!sti_split_is_public(split))
-        pass_holes(split, split->forks.depth);
-    size_t end = first_hole(split, split->forks.depth);
+        pass_holes(split, depth);
+    size_t end = first_hole(split, depth);
     if (split->split >= end)
         return false;
     make_public(split, end, group);
@@ -203,22 +216,27 @@ bool sti_split_share_all(struct sti_split *split, struct sti_group *group)
     return true;
 }
 
-bool sti_split_holds(const struct sti_split *split, const stint_subtask *subtask)
+bool sti_split_holds(const struct sti_split *split, size_t place, const void *fork)
 {
-    return subtask->index_ >= split->base && subtask->index_ < split->forks.depth &&
-           split->forks.slots[subtask->index_] == subtask;
+    return place >= sti_split_place(split->base) && place < split->forks.depth &&
+           split->forks.slots[sti_split_index(place)].fork == fork;
+}
+
+uintptr_t sti_split_frame(const struct sti_split *split, size_t index)
+{
+    const struct stint_fork_slot_ *slot = &split->forks.slots[index];
+    return (uintptr_t)(kind_of(slot) != NULL ? slot->frame : slot->fork);
 }
 
 /* The slots of holes that have nothing newer above them are free again. */
 static void give_back(struct sti_split *split)
 {
-    struct stint_forks_ *forks = &split->forks;
-    size_t depth = forks->depth;
-    while (split->holes > 0 && split->forks.slots[depth - 1] == NULL) {
+    size_t depth = sti_split_depth(split);
+    while (split->holes > 0 && split->forks.slots[depth - 1].fork == NULL) {
         depth--;
         split->holes--;
     }
-    forks->depth = depth;
+    split->forks.depth = sti_split_place(depth);
     if (depth < split->split)
         set_bounds(split, depth);
     update_floor(split);
@@ -226,7 +244,7 @@ static void give_back(struct sti_split *split)
 
 static void leave_hole(struct sti_split *split, size_t index)
 {
-    split->forks.slots[index] = NULL;
+    split->forks.slots[index].fork = NULL;
     split->holes++;
     give_back(split);
 }
@@ -247,7 +265,7 @@ void sti_split_forget(struct sti_split *split, size_t index)
 struct sti_split_below sti_split_enter(struct sti_split *split)
 {
     struct sti_split_below below = { .base = split->base, .holes = split->holes };
-    size_t depth = split->forks.depth;
+    size_t depth = sti_split_depth(split);
     uint64_t word = atomic_load_explicit(&split->bounds, memory_order_relaxed);
     while (!atomic_compare_exchange_weak_explicit(&split->bounds, &word, packed(next(unpacked(word), depth, depth)),
                                                   memory_order_release, memory_order_relaxed))

@@ -15,12 +15,13 @@
 #include "alloc/interrupt/boundary.h"
 
 #define STI_SPLIT_CAPACITY STINT_FORK_SLOTS_
+#define STI_SPLIT_BOTTOM offsetof(struct stint_forks_, slots) /* depth when there are no forks */
 
 struct sti_group;
 struct sti_worker;
 
-/* A slot that is public or stolen, as its thief sees it. The subtask itself is in a frame that its thief never touches:
- * a function may have returned without joining what it forked.
+/* A slot that is public or stolen, as its thief sees it. A plain fork's subtask is in a frame that its thief never
+ * touches: a function may have returned without joining what it forked. A typed fork's payload is its thief's, too.
  *
  *   SHARED    written by the owner, before the slot becomes public.
  *   ENDED     by the thief, after value, code and interrupted. Release: the owner, which waits for it (acquire), reads
@@ -53,10 +54,30 @@ struct sti_split {
 
 void sti_split_init(struct sti_split *split);
 
+/* A place counts bytes from the thread's forks, an index counts slots. */
+static inline size_t sti_split_index(size_t place)
+{
+    return (place - STI_SPLIT_BOTTOM) / sizeof(struct stint_fork_slot_);
+}
+
+static inline size_t sti_split_place(size_t index)
+{
+    return STI_SPLIT_BOTTOM + index * sizeof(struct stint_fork_slot_);
+}
+
+/* How many slots are outstanding forks, or holes. */
+static inline size_t sti_split_depth(const struct sti_split *split)
+{
+    return sti_split_index(split->forks.depth);
+}
+
 /* --- The owner ---------------------------------------------------------------------------------------------------- */
 
-/* Add a fork, whether somebody has asked or not. False: full. */
-bool sti_split_push(struct sti_split *split, stint_subtask *subtask);
+/* The slot of the next fork, to be written. NULL: full. */
+struct stint_fork_slot_ *sti_split_free_slot(struct sti_split *split);
+
+/* It has been written: add the fork, whether somebody has asked or not. Its place. */
+size_t sti_split_push(struct sti_split *split);
 
 /* Whether somebody has asked for work since sti_split_share shared something. */
 bool sti_split_is_asked(const struct sti_split *split);
@@ -69,8 +90,11 @@ bool sti_split_share(struct sti_split *split, size_t end, struct sti_group *grou
  * now that was not. */
 bool sti_split_share_all(struct sti_split *split, struct sti_group *group);
 
-/* Whether this is one of the outstanding forks of the running task. */
-bool sti_split_holds(const struct sti_split *split, const stint_subtask *subtask);
+/* Whether at this place there is a fork of the running task, and it is this one (stint_fork_slot_). */
+bool sti_split_holds(const struct sti_split *split, size_t place, const void *fork);
+
+/* Where on the stack its frame is. */
+uintptr_t sti_split_frame(const struct sti_split *split, size_t index);
 
 /* Take the fork with this index back, to run or to drop it. False: a thief has it. */
 bool sti_split_take(struct sti_split *split, size_t index);

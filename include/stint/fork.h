@@ -34,7 +34,7 @@ STINT_BEGIN_DECLS
 typedef struct stint_subtask {
     stint_fn *fn_;
     void *arg_;
-    size_t index_; /* its index among the thread's forks, or one of STINT_FORK_... */
+    size_t place_; /* among the thread's forks, or one of STINT_FORK_... */
 } stint_subtask;
 
 /* Fork fn(arg): from now until the join, any worker of the pool may run it. What it reads must have been written

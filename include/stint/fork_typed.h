@@ -21,9 +21,10 @@
  *     long result = fib(stint_here_current(), 30);
  *
  * A join of a fork that no worker has taken calls the function itself, not through a pointer, so that the compiler sees
- * what it calls and may inline it; and the thread's forks are handed down as an argument, and not looked up each time.
- * The form is that of Lace's tasks (van Dijk and van de Pol 2014). All that fork.h says of forks and joins holds; both
- * kinds may be mixed. */
+ * what it calls and may inline it; the thread's forks are handed down as an argument, and not looked up each time; and
+ * what other workers need is written into the thread's own stack of forks, so that the caller's variables stay in
+ * registers. The form is that of Lace's tasks (van Dijk and van de Pol 2014). All that fork.h says of forks and joins
+ * holds; both kinds may be mixed. */
 #ifndef STINT_FORK_TYPED_H
 #define STINT_FORK_TYPED_H
 
@@ -48,45 +49,61 @@ static inline stint_here stint_here_current(void)
  *
  * which is to be defined behind it, and defines
  *
- *   struct name_subtask    a fork that has not been joined; in the caller's frame, as a stint_subtask;
+ *   struct name_subtask    a fork that has not been joined: a variable of the caller's, to be copied nowhere;
  *   int name_fork(stint_here here, struct name_subtask *subtask, argument_type argument)
  *                          stint_fork: name(argument) may run from now on. 0.
  *   int name_join(stint_here here, struct name_subtask *subtask, result_type *result)
  *                          stint_join: *result is what it returned. 0, or an error of stint_join (not the function's
  *                          own: it has none); then *result is zeros.
  *
- * Types whose bytes may be copied: more than one argument is a structure. The pointers must not be NULL. In C++,
- * stint::Fork of stint.hpp takes any type. */
+ * Types whose bytes may be copied, of 48 bytes at most: more than one argument is a structure, and what is larger is
+ * handed down by its address. The pointers must not be NULL. In C++, stint::Fork of stint.hpp takes any type. */
 #define STINT_FORKABLE(name, result_type, argument_type)                                                               \
     struct name##_subtask {                                                                                            \
-        stint_subtask subtask_;                                                                                        \
+        size_t place_;                                                                                                 \
         argument_type argument_;                                                                                       \
-        result_type result_;                                                                                           \
     };                                                                                                                 \
+    typedef char name##_fits_[STINT_FORK_FITS_(argument_type, result_type)];                                           \
     static result_type name(stint_here here, argument_type argument);                                                  \
-    static inline int name##_call(void *of_subtask, void **value)                                                      \
+    static inline int name##_call(void *payload, void **value)                                                         \
     {                                                                                                                  \
-        struct name##_subtask *subtask = (struct name##_subtask *)of_subtask;                                          \
+        argument_type argument;                                                                                        \
         (void)value;                                                                                                   \
-        subtask->result_ = name(stint_here_current(), subtask->argument_);                                             \
+        memcpy(&argument, payload, sizeof argument);                                                                   \
+        result_type result = name(stint_here_current(), argument);                                                     \
+        memcpy(payload, &result, sizeof result);                                                                       \
         return 0;                                                                                                      \
     }                                                                                                                  \
+    static const struct stint_fork_kind_ name##_kind = { 0, 0, name##_call };                                          \
     static inline int name##_fork(stint_here here, struct name##_subtask *subtask, argument_type argument)             \
     {                                                                                                                  \
+        size_t depth = here->depth;                                                                                    \
+        subtask->place_ = depth;                                                                                       \
         subtask->argument_ = argument;                                                                                 \
-        return stint_fork_here_(here, &subtask->subtask_, name##_call, subtask);                                       \
+        if (__builtin_expect(stint_fork_reaches_(&here->limit, depth), 0)) {                                           \
+            struct stint_fork_slot_ *slot = stint_fork_slot_slow_();                                                   \
+            if (slot != NULL)                                                                                          \
+                stint_fork_write_(slot, &name##_kind, &argument, sizeof argument);                                     \
+            subtask->place_ = stint_fork_push_slow_(slot);                                                             \
+            return 0;                                                                                                  \
+        }                                                                                                              \
+        stint_fork_write_(stint_fork_at_(here, depth), &name##_kind, &argument, sizeof argument);                      \
+        stint_fork_push_(here, depth);                                                                                 \
+        return 0;                                                                                                      \
     }                                                                                                                  \
     static inline int name##_join(stint_here here, struct name##_subtask *subtask, result_type *result)                \
     {                                                                                                                  \
-        if (__builtin_expect(stint_take_here_(here, &subtask->subtask_), 1)) {                                         \
-            *result = name(here, subtask->argument_);                                                                  \
-            return 0;                                                                                                  \
+        size_t place = subtask->place_;                                                                                \
+        subtask->place_ = STINT_FORK_JOINED_;                                                                          \
+        if (__builtin_expect(!stint_fork_take_(here, place), 0)) {                                                     \
+            struct stint_fork_result_ there = stint_join_typed_slow_(place, &name##_kind);                             \
+            if (there.payload != NULL) {                                                                               \
+                memcpy(result, there.payload, sizeof *result);                                                         \
+                return there.error;                                                                                    \
+            }                                                                                                          \
         }                                                                                                              \
-        int error = stint_join_slow_(&subtask->subtask_, NULL);                                                        \
-        if (error != 0)                                                                                                \
-            memset((void *)&subtask->result_, 0, sizeof subtask->result_);                                             \
-        *result = subtask->result_;                                                                                    \
-        return error;                                                                                                  \
+        *result = name(here, subtask->argument_);                                                                      \
+        return 0;                                                                                                      \
     }
 
 STINT_END_DECLS

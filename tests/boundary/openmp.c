@@ -77,6 +77,53 @@ TEST(an_interrupt_waits_for_the_end_of_a_region)
     }
 }
 
+/* The runtime ends the process where it has no memory. */
+static int be_refused_and_run_region(void *arg, void **value)
+{
+    struct region *region = arg;
+    for (int i = 0; i < 4000 && !stint_is_interrupted(); i++)
+        keep(malloc(1000));
+    assert_null(malloc(1000));
+    return run_region(region, value);
+}
+
+TEST(a_runtime_is_not_refused_what_it_cannot_do_without)
+{
+    for (int threads = 8; threads <= 16; threads++) { /* more than before */
+        struct region region = { .threads = threads };
+        stint_options options = STINT_OPTIONS_INIT;
+        options.on_interrupt = STINT_FAIL;
+        options.budget.allocation = 2 * LIMIT;
+        assert_limit_passed(run_task(be_refused_and_run_region, &region, &options));
+        assert_int_equal(region.seen, threads);
+    }
+}
+
+static int ask_for_the_time(void *arg, void **value)
+{
+    time_t when = 1700000000;
+    const struct tm *local;
+    (void)value;
+    for (int i = 0; i < 1000; i++) /* so that the task has a heap by then */
+        keep(malloc(100));
+    setenv("TZ", arg, 1);
+    local = localtime(&when);
+    return local != NULL && local->tm_hour == 3 ? EAGAIN : EIO;
+}
+
+/* The runtime's constructor comes before this library's. */
+TEST(what_libc_makes_for_itself_beside_the_runtime_outlives_the_task)
+{
+    static char zones[][8] = { "ABC-5", "ABD-5", "ABE-5", "ABF-5" };
+    for (size_t i = 0; i < sizeof zones / sizeof *zones; i++) {
+        stint_outcome outcome = run_task(ask_for_the_time, zones[i], NULL);
+        assert_int_equal(outcome.error, EAGAIN);
+        assert_int_equal(outcome.usage.kept, 0); /* libc still points there */
+        run_task(fill_blocks, NULL, NULL);
+    }
+    assert_int_equal(ask_for_the_time(zones[0], NULL), EAGAIN);
+}
+
 TEST(outside_of_tasks_regions_work_too)
 {
     struct region region = { .threads = 4 };

@@ -204,6 +204,94 @@ TEST(a_second_join_is_refused_and_gives_zeros)
     run_with_two_workers(join_twice, NULL);
 }
 
+STINT_FORKABLE(count_to, int, int)
+
+static int count_to(stint_here here, int last)
+{
+    (void)here;
+    return last;
+}
+
+/* The caller's fork lies where this one would look. */
+static int join_once_too_often(stint_here here)
+{
+    struct count_to_subtask twice;
+    int result = 1;
+    count_to_fork(here, &twice, 7);
+    if (count_to_join(here, &twice, &result) != 0 || result != 7)
+        return EIO;
+    return count_to_join(here, &twice, &result) == EINVAL && result == 0 ? 0 : ERANGE;
+}
+
+static int join_more_than_was_forked(void *arg, void **value)
+{
+    stint_here here = stint_here_current();
+    struct fib_subtask outer;
+    long result;
+    (void)arg;
+    (void)value;
+    fib_fork(here, &outer, 10);
+    int error = join_once_too_often(here);
+    if (fib_join(here, &outer, &result) != 0 || result != 55)
+        return EPROTO;
+    return error;
+}
+
+TEST(a_join_too_many_leaves_the_forks_of_callers_alone)
+{
+    run_with_two_workers(join_more_than_was_forked, NULL);
+    assert_ok(run_task(join_more_than_was_forked, NULL, NULL));
+}
+
+/* As much as fits. */
+struct six {
+    uint64_t words[6];
+};
+
+STINT_FORKABLE(rotate, struct six, struct six)
+
+static struct six rotate(stint_here here, struct six six)
+{
+    struct rotate_subtask left;
+    struct six result;
+    if (six.words[5] == 0)
+        return six;
+    struct six less = six;
+    less.words[5]--;
+    rotate_fork(here, &left, less);
+    if (rotate_join(here, &left, &result) != 0)
+        return (struct six){ { 0 } };
+    for (int i = 0; i < 5; i++)
+        result.words[i] = result.words[i] * 31 + six.words[i];
+    return result;
+}
+
+static int rotate_forks(void *arg, void **value)
+{
+    stint_here here = stint_here_current();
+    struct rotate_subtask subtasks[8];
+    const struct six start = { { 1, 2, 3, 4, 5, 100 } };
+    (void)arg;
+    (void)value;
+    struct six expected = rotate(here, start);
+    for (int i = 0; i < 8; i++)
+        rotate_fork(here, &subtasks[i], start);
+    for (int i = 8; i-- > 0;) {
+        struct six result;
+        if (rotate_join(here, &subtasks[i], &result) != 0)
+            return EIO;
+        if (memcmp(&result, &expected, sizeof result) != 0)
+            return ERANGE;
+    }
+    return 0;
+}
+
+TEST(arguments_and_results_of_many_words_arrive_whole)
+{
+    for (int i = 0; i < 200; i++)
+        run_with_two_workers(rotate_forks, NULL);
+}
+
 static int fork_and_forget(void *arg, void **value)
 {
     static struct fib_subtask forgotten;

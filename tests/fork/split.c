@@ -17,13 +17,18 @@ static void fork_some(size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         subtasks[i].arg_ = &subtasks[i];
-        assert_true(sti_split_push(&split, &subtasks[i]));
+        assert_true(push_fork(&split, &subtasks[i]));
     }
 }
 
 static bool share(void)
 {
-    return sti_split_share(&split, split.forks.depth, STRESS_FAMILY);
+    return sti_split_share(&split, sti_split_depth(&split), STRESS_FAMILY);
+}
+
+static bool holds(const stint_subtask *subtask)
+{
+    return sti_split_holds(&split, subtask->place_, subtask);
 }
 
 static void *steal(void)
@@ -69,15 +74,15 @@ TEST_WITH(with_nothing_to_share_a_question_stays, empty_split, NULL)
 
 TEST_WITH(who_asks_makes_forks_and_joins_go_the_slow_way, empty_split, NULL)
 {
-    assert_int_equal(split.forks.limit, STI_SPLIT_CAPACITY);
-    assert_int_equal(split.forks.floor, 0);
+    assert_int_equal(split.forks.limit, sti_split_place(STI_SPLIT_CAPACITY));
+    assert_int_equal(split.forks.floor, sti_split_place(0));
     sti_split_ask(&split);
     assert_int_equal(split.forks.limit, 0);
     assert_int_equal(split.forks.floor, SIZE_MAX);
     fork_some(4);
     assert_true(share());
-    assert_int_equal(split.forks.limit, STI_SPLIT_CAPACITY);
-    assert_int_equal(split.forks.floor, 2);
+    assert_int_equal(split.forks.limit, sti_split_place(STI_SPLIT_CAPACITY));
+    assert_int_equal(split.forks.floor, sti_split_place(2));
 }
 
 TEST_WITH(the_owner_takes_back_what_is_public_but_not_what_is_stolen, empty_split, NULL)
@@ -90,8 +95,8 @@ TEST_WITH(the_owner_takes_back_what_is_public_but_not_what_is_stolen, empty_spli
     assert_false(sti_split_take(&split, 0));
     assert_null(steal());
     sti_split_forget(&split, 0);
-    assert_int_equal(split.forks.depth, 0);
-    assert_int_equal(split.forks.floor, 0);
+    assert_int_equal(sti_split_depth(&split), 0);
+    assert_int_equal(split.forks.floor, sti_split_place(0));
 }
 
 TEST_WITH(taking_the_newest_public_fork_leaves_older_ones_public, empty_split, NULL)
@@ -108,11 +113,11 @@ TEST_WITH(joins_in_the_order_of_the_forks_give_their_places_back, empty_split, N
     for (int round = 0; round < 3; round++) {
         fork_some(STI_SPLIT_CAPACITY);
         for (size_t i = 0; i < STI_SPLIT_CAPACITY; i++) {
-            assert_true(sti_split_holds(&split, &subtasks[i]));
+            assert_true(holds(&subtasks[i]));
             assert_true(sti_split_take(&split, i));
-            assert_false(sti_split_holds(&split, &subtasks[i]));
+            assert_false(holds(&subtasks[i]));
         }
-        assert_int_equal(split.forks.depth, 0);
+        assert_int_equal(sti_split_depth(&split), 0);
         assert_int_equal(split.holes, 0);
     }
 }
@@ -137,17 +142,17 @@ TEST_WITH(while_there_are_holes_joins_take_the_slow_way, empty_split, NULL)
     assert_true(sti_split_take(&split, 1));
     assert_int_equal(split.forks.floor, SIZE_MAX);
     assert_true(sti_split_take(&split, 2));
-    assert_int_equal(split.forks.depth, 1);
-    assert_int_equal(split.forks.floor, 0);
+    assert_int_equal(sti_split_depth(&split), 1);
+    assert_int_equal(split.forks.floor, sti_split_place(0));
 }
 
 TEST_WITH(a_full_deque_refuses, empty_split, NULL)
 {
     fork_some(STI_SPLIT_CAPACITY);
-    assert_false(sti_split_push(&split, &subtasks[STI_SPLIT_CAPACITY]));
+    assert_false(push_fork(&split, &subtasks[STI_SPLIT_CAPACITY]));
     assert_true(share());
     assert_ptr_equal(steal(), &subtasks[0]);
-    assert_false(sti_split_push(&split, &subtasks[STI_SPLIT_CAPACITY]));
+    assert_false(push_fork(&split, &subtasks[STI_SPLIT_CAPACITY]));
 }
 
 TEST_WITH(a_thief_that_wants_a_family_gets_no_other, empty_split, NULL)
@@ -170,18 +175,18 @@ TEST_WITH(the_forks_of_a_task_below_are_out_of_sight, empty_split, NULL)
     assert_ptr_equal(steal(), &subtasks[0]);
     struct sti_split_below below = sti_split_enter(&split);
     assert_null(steal());
-    assert_false(sti_split_holds(&split, &subtasks[1]));
+    assert_false(holds(&subtasks[1]));
     subtasks[4].arg_ = &subtasks[4];
-    assert_true(sti_split_push(&split, &subtasks[4]));
-    assert_true(sti_split_holds(&split, &subtasks[4]));
+    assert_true(push_fork(&split, &subtasks[4]));
+    assert_true(holds(&subtasks[4]));
     assert_true(share());
     assert_ptr_equal(steal(), &subtasks[4]);
     sti_split_forget(&split, 4);
     sti_split_leave(&split, below);
-    assert_true(sti_split_holds(&split, &subtasks[1]));
+    assert_true(holds(&subtasks[1]));
     assert_ptr_equal(steal(), &subtasks[1]);
     assert_null(steal());
-    assert_int_equal(split.forks.floor, 2);
+    assert_int_equal(split.forks.floor, sti_split_place(2));
 }
 
 TEST(each_fork_runs_exactly_once)

@@ -29,6 +29,17 @@ struct stress {
     atomic_bool done;
 };
 
+/* False: full. */
+static inline bool push_fork(struct sti_split *split, stint_subtask *subtask)
+{
+    struct stint_fork_slot_ *slot = sti_split_free_slot(split);
+    if (slot == NULL)
+        return false;
+    slot->fork = subtask;
+    subtask->place_ = sti_split_push(split);
+    return true;
+}
+
 static void stress_run(struct stress *stress, const void *arg)
 {
     size_t number = (size_t)(uintptr_t)arg;
@@ -58,15 +69,15 @@ static void *stress_steal(void *argument)
 
 static void stress_fork(struct stress *stress, size_t number)
 {
-    stint_subtask *subtask = &stress->subtasks[stress->split.forks.depth];
+    stint_subtask *subtask = &stress->subtasks[sti_split_depth(&stress->split)];
     subtask->arg_ = (void *)(uintptr_t)number;
-    assert_true(sti_split_push(&stress->split, subtask));
+    assert_true(push_fork(&stress->split, subtask));
 }
 
 /* 1: it was taken back and run here; 0: a thief ran it. */
 static size_t stress_join(struct stress *stress, const stint_subtask *subtask)
 {
-    size_t index = subtask->index_;
+    size_t index = sti_split_index(subtask->place_);
     if (sti_split_take(&stress->split, index)) {
         stress_run(stress, subtask->arg_);
         return 1;
@@ -78,14 +89,13 @@ static size_t stress_join(struct stress *stress, const stint_subtask *subtask)
 }
 
 /* Some slot that is no hole. */
-static stint_subtask *stress_choose(struct stress *stress, uint32_t random)
+static const stint_subtask *stress_choose(struct stress *stress, uint32_t random)
 {
-    size_t index = stress->split.forks.depth - 1;
-    if (random % 16 == 0)
-        index = random / 16 % stress->split.forks.depth;
-    while (stress->split.forks.slots[index] == NULL)
+    size_t depth = sti_split_depth(&stress->split);
+    size_t index = random % 16 == 0 ? random / 16 % depth : depth - 1;
+    while (stress->split.forks.slots[index].fork == NULL)
         index++;
-    return stress->split.forks.slots[index];
+    return stress->split.forks.slots[index].fork;
 }
 
 /* Makes this many forks and accounts for every one. */
@@ -116,17 +126,17 @@ static void stress_split(size_t forks)
     size_t forked = 1;
     size_t kept = 0;
     size_t answered = 0;
-    for (size_t round = 0; forked < forks || stress->split.forks.depth > 0; round++) {
+    for (size_t round = 0; forked < forks || sti_split_depth(&stress->split) > 0; round++) {
         if (round % 256 == 0)
             sched_yield(); /* on one processor too the thieves have their turn */
         random = random * 1664525 + 1013904223;
         unsigned run = random >> 27;
         bool forking = forked < forks && (random >> 16 & 1) != 0;
-        for (; forking && run > 0 && forked < forks && stress->split.forks.depth < STRESS_DEPTH; run--)
+        for (; forking && run > 0 && forked < forks && sti_split_depth(&stress->split) < STRESS_DEPTH; run--)
             stress_fork(stress, forked++);
         if (sti_split_is_asked(&stress->split))
-            answered += sti_split_share(&stress->split, stress->split.forks.depth, STRESS_FAMILY);
-        for (; !forking && run > 0 && stress->split.forks.depth > 0; run--) {
+            answered += sti_split_share(&stress->split, sti_split_depth(&stress->split), STRESS_FAMILY);
+        for (; !forking && run > 0 && sti_split_depth(&stress->split) > 0; run--) {
             random = random * 1664525 + 1013904223;
             kept += stress_join(stress, stress_choose(stress, random >> 8));
         }

@@ -4,11 +4,14 @@
  *
  * An owner that makes three forks in three slots, shares them and joins them in any order, and two thieves. What the
  * owner writes into its slots becomes visible in any order, and at the latest with a release: its changes of the bounds,
- * which are one word. Every access of that word is a step of its own. Built with
+ * which are one word. Every access of that word is a step of its own.
+ *
+ * What a thief returns it writes into the slot, as typed forks do, and the owner reads it there. Built with
  *
  *   -DNO_RELEASE  sharing does not make the slots visible first: a thief runs something else
  *   -DNO_SWAP     the owner takes back by a load and a store in place of a compare-and-swap: a fork runs twice
  *   -DNO_WAIT     the owner gives a stolen fork's slot back before its thief has ended: a thief runs something else
+ *   -DEND_FIRST   a thief says that it has ended before it has written its result: the owner reads something else
  *   -DHOLES       sharing does not stop at holes: a thief finds one, or what came after it
  *   -DEARLY       a thief reads the slot before it moves top, and there is no tag: a fork runs twice
  */
@@ -16,6 +19,7 @@
 #define FORKS 3
 #define STEALS 2
 #define NONE 255
+#define RESULT_OF(fork) (100 + (fork))
 
 /* What is in memory. */
 byte top;
@@ -172,6 +176,7 @@ inline join(slot)
     :: stolen ->
 #ifndef NO_WAIT
        ended[own_slots[slot]];
+       assert(slots[slot] == RESULT_OF(own_slots[slot]))
 #endif
        skip
     :: else -> execute(own_slots[slot])
@@ -243,7 +248,13 @@ proctype thief()
              fork = slots[t];
 #endif
              execute(fork);
+#ifdef END_FIRST
+             ended[fork] = true;
+             slots[t] = RESULT_OF(fork)
+#else
+             slots[t] = RESULT_OF(fork);
              ended[fork] = true
+#endif
           :: else
           fi
        :: else

@@ -217,31 +217,52 @@ static int use_the_frame(void *arg, void **value)
     return 0;
 }
 
+STINT_FORKABLE(use_the_cell, int, int *)
+
+static int use_the_cell(stint_here here, int *cell)
+{
+    (void)here;
+    return use_the_frame(cell, NULL);
+}
+
 #define FORKS 20
 
 static __attribute__((noinline)) void fork_and_jump(void)
 {
-    stint_subtask subtasks[FORKS];
+    stint_here here = stint_here_current();
+    stint_subtask subtasks[FORKS / 2];
+    struct use_the_cell_subtask typed[FORKS / 2];
     int cells[FORKS];
-    for (int i = 0; i < FORKS; i++) {
-        cells[i] = 7;
+    for (int i = 0; i < FORKS / 2; i++) {
+        cells[i] = cells[FORKS / 2 + i] = 7;
+        use_the_cell_fork(here, &typed[i], &cells[FORKS / 2 + i]);
         stint_fork(&subtasks[i], use_the_frame, &cells[i]);
     }
     longjmp(way_out, 1);
+}
+
+static __attribute__((noinline)) void jump_50_times(void)
+{
+    for (volatile int i = 0; i < 50; i++) {
+        if (_setjmp(way_out) == 0)
+            fork_and_jump();
+    }
 }
 
 static int jump_over_forks(void *arg, void **value)
 {
     (void)arg;
     (void)value;
+    stint_here here = stint_here_current();
     stint_subtask kept;
-    int cell = 7;
-    stint_fork(&kept, use_the_frame, &cell);
-    for (volatile int i = 0; i < 50; i++) {
-        if (_setjmp(way_out) == 0)
-            fork_and_jump();
-    }
-    return stint_join(&kept, NULL);
+    struct use_the_cell_subtask kept_too;
+    int cells[2] = { 7, 7 };
+    int result;
+    stint_fork(&kept, use_the_frame, &cells[0]);
+    use_the_cell_fork(here, &kept_too, &cells[1]);
+    jump_50_times();
+    int error = use_the_cell_join(here, &kept_too, &result);
+    return error != 0 ? error : stint_join(&kept, NULL);
 }
 
 TEST(forks_of_frames_that_a_jump_leaves_are_settled)
