@@ -4,6 +4,7 @@
  * changes nothing for them. */
 #include "pools.h"
 
+#include <alloca.h>
 #include <dlfcn.h>
 #include <signal.h>
 #include <ucontext.h>
@@ -236,19 +237,21 @@ TEST(of_a_deep_callstack_the_innermost_frames_are_shown)
     assert_int_equal(stint_pool_destroy(pool), 0);
 }
 
-/* With arguments on the stack and a local that is aligned more than that, gcc moves the frame. */
-static __attribute__((noinline)) int spin_aligned(struct gate *gate, int a, int b, int c, int d, int e, int f, int g)
+/* gcc puts such a frame below one that it does not know the size of. */
+static __attribute__((noinline)) int spin_aligned(struct gate *gate, unsigned size)
 {
-    _Alignas(128) volatile char local[128] = { (char)(a + b + c + d + e + f) };
+    _Alignas(128) volatile char local[128] = { 0 };
+    volatile char *more = alloca(size);
+    more[0] = 0;
     int error = spin(gate, NULL);
-    return error + local[g];
+    return error + local[size] + more[0];
 }
 
 FOUND_BY_ITS_CODE(call_what_aligns_its_stack)
 {
     volatile int zero = 0;
     (void)value;
-    int error = spin_aligned(arg, zero, zero, zero, zero, zero, zero, zero);
+    int error = spin_aligned(arg, (unsigned)zero + 100);
     return error + zero;
 }
 
