@@ -17,7 +17,7 @@
  * there: compilers do not tell of each pop. */
 #define RED_ZONE 128
 
-#define MOST_PUSHED 8 /* registers that a function has to save, and a bit */
+#define MAX_PUSHED 8 /* registers that a function has to save, and a bit */
 
 static STI_CALLER_UNINSTRUMENTED bool read_word(uintptr_t address, uintptr_t stack_end, uintptr_t *word)
 {
@@ -40,7 +40,7 @@ static bool go_up_aligned(struct sti_interrupted *at, uintptr_t stack_end)
     uintptr_t copy;
     if (at->bp < at->sp || at->bp % WORD != 0 || !read_word(at->bp + WORD, stack_end, &copy))
         return false;
-    for (uintptr_t slot = at->bp - WORD; slot >= at->bp - MOST_PUSHED * WORD && slot >= at->sp; slot -= WORD) {
+    for (uintptr_t slot = at->bp - WORD; slot >= at->bp - MAX_PUSHED * WORD && slot >= at->sp; slot -= WORD) {
         uintptr_t top;
         uintptr_t ip;
         if (!read_word(slot, stack_end, &top) || top <= at->bp || top - at->bp > LARGEST_FRAME || top % WORD != 0 ||
