@@ -32,18 +32,16 @@ static inline sti_backend_theap *sti_backend_heap_theap(sti_backend_heap *heap)
 
 /* A page whose blocks are all in use is mimalloc's to give up, to whoever frees one of them first. While somebody does,
  * a walk of that page's blocks, or its move to another heap, would take the page from under him, or he from under it:
- * none of this is locked. A heap keeps so many full pages of each size of small blocks, and this is the most that
- * mimalloc can be told to.
+ * none of this is locked. So a heap that is destroyed whole gives up none while its thread lives: full pages are put
+ * aside, and mimalloc does not pass them either when it looks for one with room. What other threads free there, its
+ * thread takes in when it measures, collects or gives back.
  *
- * But whenever it looks for a page with room, mimalloc passes all of these: with 32, that was half of what an
- * allocation cost a task more than outside (libxml2: 2.4 of 5.5 percent of its instructions). So a heap whose pages it
- * may give up, because it is destroyed whole, keeps fewer. Not mimalloc's own 2: a retired heap that has given one up
- * is used again later (heap.h). */
+ * A nursery must have that at once, as it is for results. It keeps so many full pages of each size of small blocks, and
+ * this is the most that mimalloc can be told to. */
 #define STI_BACKEND_FULL_PAGES 32
-#define STI_BACKEND_FEW_FULL_PAGES 8
+#define STI_BACKEND_NONE_GIVEN_UP (-1)
 #define STI_BACKEND_KEPT_BLOCK ((size_t)4 << 10) /* small is what is no larger, */
-#define STI_BACKEND_KEPT ((size_t)3 << 19)       /* and a heap with no more of them than this has given up no page, */
-                                                 /* unless it was made with few */
+#define STI_BACKEND_KEPT ((size_t)3 << 19)       /* and a nursery with no more of them than this has given up no page */
 
 /* mimalloc takes memory from the system in arenas, and a heap with a page in one has a record of 11 bytes for each 64
  * KiB of all of it. That is 180 KiB where an arena has 1 GiB, as mimalloc has it if nobody says otherwise, and half of
@@ -59,17 +57,18 @@ static inline void sti_backend_prepare(void)
         mi_option_set(mi_option_arena_reserve, STI_BACKEND_ARENA);
 }
 
-/* With the calling thread's part of it. How many full pages a part keeps is an option of the process's, read when the
- * part is made: so one at a time. A part that somebody makes meanwhile of another heap, outside of this library, keeps
- * fewer as well. NULL: out of memory. */
-static inline sti_backend_heap *sti_backend_heap_new(bool few_full_pages)
+/* With the calling thread's part of it. Whether a part gives up full pages is an option of the process's, read when the
+ * part is made: so one at a time. A part that somebody makes meanwhile of another heap, outside of this library, gives
+ * up none either: then what others free in its full pages waits until its thread collects. NULL: out of memory. */
+static inline sti_backend_heap *sti_backend_heap_new(bool gives_up)
 {
-    if (few_full_pages)
-        mi_option_set(mi_option_page_full_retain, STI_BACKEND_FEW_FULL_PAGES);
     mi_heap_t *heap = mi_heap_new();
-    if (heap != NULL)
-        mi_heap_theap(heap);
-    if (few_full_pages)
+    if (heap == NULL)
+        return NULL;
+    if (!gives_up)
+        mi_option_set(mi_option_page_full_retain, STI_BACKEND_NONE_GIVEN_UP);
+    mi_heap_theap(heap);
+    if (!gives_up)
         mi_option_set(mi_option_page_full_retain, STI_BACKEND_FULL_PAGES);
     return heap;
 }

@@ -63,7 +63,7 @@ static struct sti_heap *make(bool is_nursery)
     heap->is_nursery = is_nursery;
     sti_quiet_enter();
     pthread_mutex_lock(&making.mutex);
-    heap->backend = sti_backend_heap_new(!is_nursery);
+    heap->backend = sti_backend_heap_new(is_nursery);
     pthread_mutex_unlock(&making.mutex);
     sti_quiet_leave();
     if (heap->backend == NULL) {

@@ -30,8 +30,8 @@ struct sti_heap {
     sti_backend_heap *backend;     /* NULL: single blocks */
     sti_backend_theap *theap;      /* the calling thread's part of it, since it was taken */
     struct sti_heap *next;         /* on a list: of a scope, of a thread's retired ones */
-    bool is_nursery;               /* it keeps all of its full pages that it can: backend.h */
-    bool given_up;                 /* it is retired, and mimalloc has given up a page of it: heap.h */
+    bool is_nursery;               /* it was made for one: backend.h */
+    bool given_up;                 /* it is retired, and mimalloc has given up a page of it: its thread has ended */
     bool deserted;                 /* it has been retired and found without such a page */
     bool told;                     /* whoever frees a block of it tells of that: freeing.h */
     bool wiped;                    /* when it is destroyed: free.h */
