@@ -59,6 +59,7 @@ extern const struct bench bench_forking[];
 extern const struct bench bench_fork_typed[];
 extern const struct bench bench_machine[];
 extern const struct bench bench_map[];
+extern const struct bench bench_metrics[];
 extern const struct bench bench_mutex[];
 extern const struct bench bench_overload[];
 extern const struct bench bench_overshoot[];

@@ -99,6 +99,7 @@ struct sti_scope_request {
     const stint_options *options; /* never NULL; its token is not looked at */
     const stint_token *token;     /* when set: STINT_REASON_TOKEN. May be NULL */
     const stint_token *stop;      /* when set: STINT_REASON_SHUTDOWN. May be NULL */
+    struct sti_tally *tally;      /* where its end is counted; NULL: with its thread */
     uint64_t submitted_ns;        /* where wall_ns counts from, by sti_clock_now; 0: from the start */
     bool entered;  /* the options' account counts it already (sti_account_try_enter); the scope sees to that from now
                       on */
@@ -157,6 +158,7 @@ struct sti_scope {
                         at */
     stint_reason tripped;      /* written once; STINT_REASON_NONE until then */
     bool finished;             /* stint_finish: nothing trips it any more */
+    bool refused;              /* STINT_FAIL: an interrupt has been delivered */
     struct sti_caller_met met; /* when an interrupt last had to wait for a frame */
     unsigned masks;
     unsigned regions; /* of blocking */

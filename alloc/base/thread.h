@@ -43,9 +43,11 @@
 #include "backend.h"
 #include "clock.h"
 #include "sampling.h"
+#include "tally.h"
 
 struct sti_forks;
 struct sti_heap;
+struct sti_label_tally;
 struct sti_share;
 struct sti_nursery;
 struct sti_quarantine;
@@ -85,6 +87,11 @@ struct sti_thread {
     _Atomic(struct sti_forks *) forks;           /* the executor's; set by its own thread */
     _Atomic(struct sti_quarantine *) quarantine; /* debug mode's */
     struct sti_sampling sampling;
+    struct sti_tally tally; /* of what it ran by stint_run; this and the rest is written by it alone, read by anybody */
+    sti_counter deferrals[STI_DEFERRALS]; /* of interrupts, by stint_deferral */
+    sti_counter deliveries[STI_WAYS];     /* by stint_on_interrupt */
+    _Atomic(struct sti_label_tally *)
+        *_Atomic labelled; /* a tally for each account's label; NULL: none yet (label.h) */
 } __attribute__((aligned(64)));
 
 /* The calling thread's record while it is in a scope, otherwise NULL. */

@@ -31,6 +31,8 @@
 #include "alloc/base/scope_state.h"
 #include "alloc/base/sized.h"
 #include "alloc/base/thread.h"
+#include "label.h"
+#include "meter.h"
 #include "record.h"
 
 #define HIGHEST_WEIGHT 10000
@@ -54,6 +56,7 @@ struct stint_account {
     struct counter waiting; /* written as a task is submitted, and taken out of a queue */
     stint_account *parent;
     atomic_uint weight;
+    struct sti_label *label; /* what it is counted under: label.h */
     char name[];
 };
 
@@ -400,6 +403,7 @@ int stint_account_create(stint_account *parent, const stint_account_limits *limi
     if (created == NULL)
         return ENOMEM;
     *created = (stint_account){ .parent = stint_account_retain(parent) };
+    created->label = sti_label_find(name, parent != NULL ? parent->label : NULL);
     atomic_init(&created->references, 1);
     atomic_init(&created->generation, atomic_load_explicit(&process_generation, memory_order_relaxed));
     if (name != NULL)
@@ -430,6 +434,11 @@ int stint_account_read(const stint_account *account, stint_account_usage *usage)
         .waiting = atomic_load_explicit(&account->waiting.value, memory_order_relaxed),
     };
     return sti_sized_out(usage, STI_SIZED_UP_TO(stint_account_usage, waiting), &now, sizeof now);
+}
+
+struct sti_label *sti_account_label(const stint_account *account)
+{
+    return account->label;
 }
 
 const char *stint_account_name(const stint_account *account)

@@ -60,6 +60,10 @@ unsigned sti_account_weight(const stint_account *account);
 /* The one that it lies in; NULL: none. */
 const stint_account *sti_account_parent(const stint_account *account);
 
+/* What it is counted under (label.h). */
+struct sti_label;
+struct sti_label *sti_account_label(const stint_account *account);
+
 /* Whether inner is this account or lies below it. */
 bool sti_account_contains(const stint_account *account, const stint_account *inner);
 

@@ -368,7 +368,7 @@ static bool refuse_or_defer(struct sti_thread *thread, uint64_t charge, const vo
 {
     struct sti_scope *scope = thread->scope;
     if (sti_caller_must_wait(caller))
-        scope->deferred++;
+        sti_deferral_count(thread, STINT_DEFERRAL_FRAME);
     else if (sti_interrupt_deliver(thread))
         return false;
     if (!sti_caller_ends_process(caller) && !sti_interrupt_draw_grace(scope, charge)) {

@@ -211,10 +211,19 @@ static bool is_place_for_it(struct sti_scope *scope, const struct sti_stopped *s
     return is_stack_safe(scope, stopped);
 }
 
+/* Not again for a task that is refused one allocation after another. */
+static void count_delivery(struct sti_scope *scope)
+{
+    if (!scope->refused)
+        sti_counter_add_own(&scope->thread->deliveries[scope->on_interrupt]);
+    scope->refused = true;
+}
+
 /* The frames that hooks lie on go one after the other. */
 _Noreturn static void leave_by_unwind(struct sti_scope *scope)
 {
     sti_interrupt_trip(scope, STINT_REASON_OUTER);
+    count_delivery(scope);
     sti_hook_drop(scope);
     sti_forks_settle(scope);
     sti_unwind_leave(scope);
@@ -237,15 +246,15 @@ static bool deliver(struct sti_thread *thread, const struct sti_stopped *stopped
         find_runtimes(scope);
     }
     if (!is_due(scope, scope->on_interrupt == STINT_FAIL) || !is_place_for_it(scope, stopped)) {
-        scope->deferred++;
         sti_deferral_note(thread);
         return false;
     }
     sti_interrupt_trip(scope, STINT_REASON_OUTER);
-    if (scope->on_interrupt == STINT_FAIL && !may_leave_at_last(scope, stopped))
-        return true;
     if (unwinds(scope, stopped))
         leave_by_unwind(scope);
+    count_delivery(scope);
+    if (scope->on_interrupt == STINT_FAIL && !may_leave_at_last(scope, stopped))
+        return true;
     sti_interrupt_land(scope);
 }
 
@@ -281,6 +290,7 @@ bool sti_interrupt_instead_of_throwing(struct sti_thread *thread)
     if (!sti_interrupt_may_cut(scope) || !sti_caller_stack_is_safe_to_cut(scope->frame))
         return true;
     sti_interrupt_trip(scope, STINT_REASON_OUTER);
+    count_delivery(scope);
     sti_hook_drop(scope);
     sti_forks_settle(scope);
     sti_unwind_cut(scope);
@@ -339,7 +349,6 @@ bool sti_interrupt_may_leave_stopped(struct sti_thread *thread, const struct sti
     bool jumps = at_last || scope->on_interrupt == STINT_JUMP;
     if (jumps && is_due(scope, false) && sti_stopped_may_be_left(stopped, at_last))
         return true;
-    scope->deferred++;
     sti_deferral_note(thread);
     return false;
 }
@@ -347,6 +356,7 @@ bool sti_interrupt_may_leave_stopped(struct sti_thread *thread, const struct sti
 void sti_interrupt_leave_stopped(struct sti_thread *thread)
 {
     sti_interrupt_trip(thread->scope, STINT_REASON_OUTER);
+    count_delivery(thread->scope);
     sti_interrupt_land(thread->scope);
 }
 
@@ -443,6 +453,7 @@ void sti_deferral_note(struct sti_thread *thread)
     stint_deferral deferral = sti_deferral_of(thread->scope);
     if (deferral == STINT_DEFERRAL_NONE)
         deferral = STINT_DEFERRAL_FRAME;
+    sti_deferral_count(thread, deferral);
     atomic_store_explicit(&thread->deferral, (int)deferral, memory_order_relaxed);
 }
 

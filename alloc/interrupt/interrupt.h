@@ -99,7 +99,14 @@ void sti_interrupt_point(struct sti_thread *thread);
  * own. */
 stint_deferral sti_deferral_of(const struct sti_scope *innermost);
 
-/* An interrupt of the thread's scope could not be delivered: note why, for whoever asks. Thread of the scope only. */
+/* An interrupt of the thread's scope could not be delivered, for this: count that. Thread of the scope only. */
+static inline void sti_deferral_count(struct sti_thread *thread, stint_deferral deferral)
+{
+    thread->scope->deferred++;
+    sti_counter_add_own(&thread->deferrals[deferral]);
+}
+
+/* The same, and note why, for whoever asks. */
 void sti_deferral_note(struct sti_thread *thread);
 
 /* What was noted last in the task that the thread runs. Any thread. */

@@ -9,7 +9,7 @@
 #include <stint/api.h>
 
 #include "alloc/base/module.h"
-#include "signals.h"
+#include "fault.h"
 
 STINT_API int sigaction(int number, const struct sigaction *action, struct sigaction *before);
 STINT_API sighandler_t signal(int number, sighandler_t handler);

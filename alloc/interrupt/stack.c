@@ -16,7 +16,7 @@
 #include "alloc/base/lasting.h"
 #include "alloc/base/stopped.h"
 #include "alloc/base/thread.h"
-#include "signals.h"
+#include "fault.h"
 
 #define PAGE ((uintptr_t)4096) /* of x86-64 */
 #define LARGEST_SHARE 4        /* of a stack, that its reserve may take */

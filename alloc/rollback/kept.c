@@ -42,6 +42,7 @@ static struct watched *lists[LISTS];
 static size_t watched_count;
 
 static _Atomic size_t kept_bytes;
+static _Atomic uint64_t kept_heaps;
 
 static struct sti_quiet_lock lock = STI_QUIET_LOCK_INIT;
 
@@ -53,6 +54,11 @@ __attribute__((constructor)) static void be_quiet_at_forks(void)
 size_t sti_kept_bytes(void)
 {
     return atomic_load_explicit(&kept_bytes, memory_order_relaxed);
+}
+
+uint64_t sti_kept_heaps(void)
+{
+    return atomic_load_explicit(&kept_heaps, memory_order_relaxed);
 }
 
 size_t stint_roots_kept_bytes(void)
@@ -167,6 +173,7 @@ size_t sti_kept_look(struct sti_thread *thread, struct sti_heap **list, const ch
         } else {
             *list = heap->next;
             end_heap(thread, heap);
+            atomic_fetch_add_explicit(&kept_heaps, 1, memory_order_relaxed);
         }
     }
     return kept;

@@ -25,8 +25,9 @@ struct sti_thread;
  * bytes in blocks that are kept. */
 size_t sti_kept_look(struct sti_thread *thread, struct sti_heap **list, const char *task);
 
-/* In all that was kept and has not been freed. Any thread. */
+/* In all that was kept and has not been freed; and of how many heaps something was, so far. Any thread. */
 size_t sti_kept_bytes(void);
+uint64_t sti_kept_heaps(void);
 
 #define STI_KEPT_MARKS ((size_t)1 << 16)
 

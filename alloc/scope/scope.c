@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Opening and closing a scope: stint_run, and sti_scope_run for the executor. Any thread. */
+ * Opening and closing a scope: sti_scope_run, for stint_run and for the executor. Any thread. */
 #undef _FORTIFY_SOURCE
 #include "scope.h"
 
@@ -15,6 +15,7 @@
 #include "alloc/charge/account.h"
 #include "alloc/charge/allocate.h"
 #include "alloc/charge/global.h"
+#include "alloc/charge/label.h"
 #include "alloc/charge/meter.h"
 #include "alloc/charge/shared_budget.h"
 #include "alloc/interrupt/boundary.h"
@@ -88,6 +89,7 @@ inline __attribute__((always_inline)) void sti_scope_init(struct sti_scope *scop
     scope->looked = 0;
     scope->tripped = STINT_REASON_NONE;
     scope->finished = false;
+    scope->refused = false;
     scope->masks = 0;
     scope->met.left = 0;
     sti_cxx_note(&scope->cxx);
@@ -338,6 +340,25 @@ static size_t roll_back(struct sti_thread *thread, struct sti_scope *scope, cons
     return sti_heap_rollback(thread, blocks != NULL ? blocks : scope->heaps, task, scanned);
 }
 
+/* Where the account's slot is given back, too. */
+static __attribute__((noinline)) void leave_account(struct sti_thread *thread, const struct sti_scope *scope,
+                                                    const stint_outcome *outcome)
+{
+    sti_label_count(thread, sti_account_label(scope->account), outcome->reason, outcome->usage.allocated);
+    sti_account_leave(scope->account, scope->charged);
+}
+
+static inline void count_end(struct sti_thread *thread, const struct sti_scope_request *request, stint_reason reason,
+                             const stint_usage *usage)
+{
+    struct sti_tally *tally = request->tally;
+    if (tally == NULL)
+        tally = &thread->tally;
+    else
+        sti_histogram_add_time_own(&tally->waited, usage->queued_ns);
+    sti_tally_count(tally, reason, usage->wall_ns, usage->allocated);
+}
+
 /* End the thread's innermost scope and make the one below it current again. */
 static void close_scope(struct sti_thread *thread, int code, void *value, const struct sti_scope_request *request,
                         stint_outcome *outcome)
@@ -378,8 +399,12 @@ static void close_scope(struct sti_thread *thread, int code, void *value, const 
         .cpu_ns = request->options->budget.cpu_ns != 0 ? cpu : 0,
         .committed = commits ? held : 0,
     };
-    if (scope->share != NULL)
+    if (__builtin_expect(scope->share != NULL, 0)) {
         sti_group_add_usage(scope, &outcome->usage);
+        count_end(thread, request, reason, &outcome->usage);
+    } else {
+        count_end(thread, request, reason, &outcome->usage); /* twice: what is in registers need not be read again */
+    }
 
     if (scope->mutexes != NULL)
         sti_mutex_abandon_all(scope);
@@ -403,7 +428,7 @@ static void close_scope(struct sti_thread *thread, int code, void *value, const 
     if (!commits)
         sti_rolled_back(held > mapped ? held - mapped : 0);
     if (scope->account != NULL)
-        sti_account_leave(scope->account, scope->charged);
+        leave_account(thread, scope, outcome);
     sti_scope_return(thread, scope);
 }
 
@@ -459,32 +484,4 @@ int sti_scope_run(const struct sti_scope_request *request, stint_outcome *outcom
     if (scope.below == NULL && sti_share_has_mail(thread))
         sti_share_collect(thread);
     return 0;
-}
-
-int stint_run(stint_fn *fn, void *arg, const stint_options *options, stint_outcome *outcome)
-{
-    static const stint_options no_limits = STINT_OPTIONS_INIT;
-    stint_options room;
-    int error = fn != NULL && outcome != NULL ? sti_options_take(&options, &room) : EINVAL;
-    if (error != 0)
-        return error;
-    /* Others may release theirs while the task runs. */
-    stint_token *token = options != NULL ? stint_token_retain(options->token) : NULL;
-    stint_account *account = options != NULL ? stint_account_retain(options->account) : NULL;
-    stint_context *context = options != NULL ? stint_context_retain(options->context) : NULL;
-    struct sti_scope_request request = {
-        .fn = fn,
-        .arg = arg,
-        .options = options != NULL ? options : &no_limits,
-        .token = token,
-    };
-    error = sti_scope_run(&request, outcome);
-    stint_token_release(token);
-    stint_account_release(account);
-    stint_context_release(context);
-    if (error == 0 && outcome->payload != NULL)
-        sti_payload_settle(outcome);
-    if (sti_thread_metered != NULL)
-        sti_interrupt_point(sti_thread_metered);
-    return error;
 }

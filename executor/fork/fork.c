@@ -15,8 +15,8 @@
 #include "alloc/scope/scope.h"
 #include "alloc/scope/subtask.h"
 #include "executor/base/event.h"
-#include "executor/pool/overdue.h"
 #include "executor/pool/pool_state.h"
+#include "executor/pool/visit.h"
 #include "executor/worker/deadlock.h"
 #include "executor/worker/run.h"
 #include "executor/worker/worker.h"
@@ -120,6 +120,7 @@ void sti_fork_run(struct sti_worker *worker, struct sti_stolen stolen)
     struct sti_offer *offer = stolen.offer;
     struct sti_frame frame;
     sti_worker_enter(worker, &frame, offer->task, true);
+    sti_counter_add_own(&worker->forks);
     struct sti_group *group = atomic_load_explicit(&offer->group, memory_order_relaxed);
     offer->value = NULL;
     offer->code = sti_subtask_run(group, offer->fn, offer->arg, &offer->value, &offer->interrupted, &offer->thrown);

@@ -24,6 +24,8 @@
 #include "pools.h"
 #include "shutdown.h"
 
+#define DEFAULT_NAME "stint"
+
 /* --- Making and freeing pools. Any thread; which calls may meet is said in stint/pool.h. --- */
 
 void sti_pool_free(stint_pool *pool)
@@ -76,7 +78,6 @@ static stint_pool *make_pool(unsigned workers, unsigned substitutes, size_t queu
         return NULL;
     }
     pool->worker_count = workers;
-    pool->tally.shared = true;
     sti_queue_slots_init(&pool->queue_slots);
     sti_monitor_init(&pool->monitor);
     sti_overdue_init(&pool->overdue, &pool->monitor.expired);
@@ -139,7 +140,7 @@ int stint_pool_create(const stint_pool_options *given, stint_pool **pool)
     stint_pool *created =
         make_pool(options->workers != 0 ? options->workers : default_workers(), substitutes_of(options),
                   options->queue_capacity != 0 ? options->queue_capacity : STI_QUEUE_CAPACITY_DEFAULT,
-                  options->name != NULL ? options->name : "stint");
+                  options->name != NULL ? options->name : DEFAULT_NAME);
     if (created == NULL)
         return ENOMEM;
     created->holds_near_limit = options->hold_near_memory_limit;
@@ -157,7 +158,7 @@ int stint_pool_create(const stint_pool_options *given, stint_pool **pool)
         sti_pool_free(created);
         return EAGAIN;
     }
-    sti_pools_add(created);
+    sti_pools_add(created, options->name != NULL ? options->name : DEFAULT_NAME);
     *pool = created;
     return 0;
 }

@@ -65,7 +65,8 @@ struct stint_pool {
     size_t stack_size; /* 0: the system's */
     stint_token stop;  /* set when cancelling; every running task's scope looks at it */
     char name[STI_THREAD_NAME_SIZE];
-    struct sti_child_masks signals; /* of its threads; set before they start */
+    char label[STI_POOL_LABEL_SIZE]; /* set as it goes on the list */
+    struct sti_child_masks signals;  /* of its threads; set before they start */
 
     struct sti_lot lot;
     _Alignas(64) struct sti_queue queue;
@@ -75,8 +76,8 @@ struct stint_pool {
     struct sti_overdue overdue;
     struct sti_delays delays;
     struct sti_farewells farewells;
-    struct sti_tally tally; /* of tasks that no worker counted; shared */
-    stint_pool *next_pool;  /* in the list of all (pools.h) */
+    sti_counter outcomes[STI_REASONS]; /* of tasks that no worker counted; shared */
+    stint_pool *next_pool;             /* in the list of all (pools.h) */
     _Alignas(64) struct sti_substitutes substitutes;
 
     /* The end: each worker counts itself out of alive as the last thing it does; a thread that waits for 0 then joins
@@ -91,6 +92,11 @@ struct stint_pool {
 
 /* Nobody uses it any more: no worker, and no call. */
 void sti_pool_free(stint_pool *pool);
+
+static inline struct sti_outcomes sti_outcomes_of_all(stint_pool *pool)
+{
+    return (struct sti_outcomes){ .counters = pool->outcomes, .shared = true };
+}
 
 static inline bool sti_pool_is_open(const stint_pool *pool)
 {

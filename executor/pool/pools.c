@@ -6,10 +6,13 @@
 #include <errno.h>
 #include <pthread.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stint/statistics.h>
+#include <string.h>
 
 #include "alloc/base/clock.h"
 #include "alloc/base/module.h"
+#include "alloc/base/process.h"
 #include "alloc/base/sized.h"
 #include "alloc/charge/account.h"
 #include "alloc/charge/global.h"
@@ -32,9 +35,28 @@ static void leave_pools_behind(void);
 static struct sti_process_fork_lock lock = { .mutex = PTHREAD_MUTEX_INITIALIZER, .in_child = leave_pools_behind };
 static stint_pool *pools;
 
-void sti_pools_add(stint_pool *pool)
+/* With the lock. */
+static bool is_label_taken(const char *label)
+{
+    const stint_pool *pool = pools;
+    while (pool != NULL && strcmp(pool->label, label) != 0)
+        pool = pool->next_pool;
+    return pool != NULL;
+}
+
+static void choose_label(stint_pool *pool, const char *name)
+{
+    char plain[STI_LABEL_SIZE];
+    sti_label_copy_name(plain, sizeof plain, name);
+    strcpy(pool->label, plain);
+    for (unsigned number = 2; is_label_taken(pool->label); number++)
+        snprintf(pool->label, sizeof pool->label, "%s#%u", plain, number);
+}
+
+void sti_pools_add(stint_pool *pool, const char *name)
 {
     sti_plain_mutex_lock(&lock.mutex);
+    choose_label(pool, name);
     pool->next_pool = pools;
     pools = pool;
     sti_plain_mutex_unlock(&lock.mutex);
@@ -179,10 +201,10 @@ __attribute__((constructor)) static void prepare(void)
 
 /* --- Reading what pools and workers have counted. Any thread; nothing is locked. --- */
 
-static void add_tally(stint_pool_statistics *statistics, const struct sti_tally *tally)
+static void add_outcomes(stint_pool_statistics *statistics, const sti_counter *outcomes)
 {
     for (size_t i = 0; i < STINT_REASONS_MAX; i++)
-        statistics->outcomes[i] += atomic_load_explicit(&tally->outcomes[i], memory_order_relaxed);
+        statistics->outcomes[i] += sti_counter_read(&outcomes[i]);
 }
 
 int stint_pool_read(const stint_pool *pool, stint_pool_statistics *statistics)
@@ -202,10 +224,10 @@ int stint_pool_read(const stint_pool *pool, stint_pool_statistics *statistics)
         .replaced = atomic_load_explicit(&pool->substitutes.replaced, memory_order_relaxed),
         .unreplaced = atomic_load_explicit(&pool->substitutes.unreplaced, memory_order_relaxed),
     };
-    add_tally(&now, &pool->tally);
+    add_outcomes(&now, pool->outcomes);
     unsigned slots = sti_pool_slots(pool);
     for (unsigned i = 0; i < slots; i++) {
-        add_tally(&now, &pool->workers[i].tally);
+        add_outcomes(&now, pool->workers[i].tally.outcomes);
         now.neglected += atomic_load_explicit(&pool->workers[i].neglected, memory_order_relaxed);
         uint64_t neglect = atomic_load_explicit(&pool->workers[i].longest_neglect, memory_order_relaxed);
         if (neglect > now.longest_neglect_ns)
@@ -231,4 +253,66 @@ int stint_pool_read_worker(const stint_pool *pool, unsigned index, stint_worker_
         .queued = sti_deque_length(&worker->deque),
     };
     return sti_sized_out(statistics, STI_SIZED_UP_TO(stint_worker_statistics, queued), &now, sizeof now);
+}
+
+/* --- All numbers of all pools. ------------------------------------------------------------------------------------ */
+
+static void take_numbers(const stint_pool *pool, struct sti_pool_numbers *numbers)
+{
+    stint_pool_statistics statistics = STINT_POOL_STATISTICS_INIT;
+    stint_pool_read(pool, &statistics);
+    *numbers = (struct sti_pool_numbers){
+        .workers = pool->worker_count,
+        .waiting = statistics.queued + statistics.waiting,
+        .held_back = statistics.held_back,
+        .running = statistics.running,
+        .asleep = statistics.asleep,
+        .neglected = statistics.neglected,
+        .longest_neglect_ns = statistics.longest_neglect_ns,
+        .substitutes = statistics.substitutes,
+        .substituting = statistics.substituting,
+        .replaced = statistics.replaced,
+        .unreplaced = statistics.unreplaced,
+    };
+    strcpy(numbers->label, pool->label);
+    unsigned slots = sti_pool_slots(pool);
+    for (unsigned i = 0; i < slots; i++) {
+        const struct sti_worker *worker = &pool->workers[i];
+        sti_tally_add_to(&numbers->sum, &worker->tally);
+        numbers->started += sti_counter_read(&worker->tasks);
+        numbers->steals += sti_counter_read(&worker->steals);
+        numbers->forks += sti_counter_read(&worker->forks);
+        numbers->parks += sti_counter_read(&worker->parks);
+    }
+    for (size_t i = 0; i < STI_REASONS; i++)
+        numbers->sum.outcomes[i] += sti_counter_read(&pool->outcomes[i]);
+}
+
+/* Those of at most so many; returns how many there are. */
+static size_t take_all(struct sti_pool_numbers *numbers, size_t room)
+{
+    size_t count = 0;
+    sti_plain_mutex_lock(&lock.mutex);
+    for (const stint_pool *pool = pools; pool != NULL; pool = pool->next_pool, count++) {
+        if (count < room)
+            take_numbers(pool, &numbers[count]);
+    }
+    sti_plain_mutex_unlock(&lock.mutex);
+    return count;
+}
+
+bool sti_pools_take_numbers(struct sti_pool_numbers **numbers, size_t *count)
+{
+    size_t room;
+    *numbers = NULL;
+    *count = take_all(NULL, 0);
+    do {
+        room = *count;
+        sti_process_free(*numbers);
+        *numbers = room != 0 ? sti_process_calloc(room, sizeof **numbers) : NULL;
+        if (room != 0 && *numbers == NULL)
+            return false;
+        *count = take_all(*numbers, room);
+    } while (*count > room);
+    return true;
 }

@@ -11,6 +11,9 @@
 #include <stint/pool.h>
 #include <stint/statistics.h>
 
+#include "alloc/base/tally.h"
+#include "alloc/charge/label.h"
+
 /* --- The list of the process's pools: for what comes from outside and concerns all of them. That is a slot of an
  * account that is free again, memory that idle workers are to give back, and a fork(2). The child of a fork(2) has none
  * of its parent's workers, so it has none of its pools either: they are marked, every call on them is refused, and so
@@ -20,7 +23,11 @@
 /* Written in the child of a fork(2) only, by its one thread. */
 extern unsigned sti_pools_generation;
 
-void sti_pools_add(stint_pool *pool);
+/* What a pool is called where its numbers are written: its name, and where another on the list has that, "#" and a
+ * number. */
+#define STI_POOL_LABEL_SIZE (STI_LABEL_SIZE + sizeof "#4294967295")
+
+void sti_pools_add(stint_pool *pool, const char *name);
 void sti_pools_remove(stint_pool *pool);
 
 /* More tasks of some account may wait than before: give slots to the submitters that wait for one, in every pool. */
@@ -38,29 +45,53 @@ struct sti_process_fork_lock {
 /* From a constructor. */
 void sti_process_fork_add(struct sti_process_fork_lock *lock);
 
-/* --- A tally: how many tasks have resolved for each reason. A worker has one that only it writes, on lines of its own,
- * with plain stores; other threads add to the pool's, which is shared. Anybody may read. All orders are relaxed:
- * each number is right by itself. */
+/* --- Outcomes of tasks that never began, which a worker finds on its way: it counts them in its own tally. Other
+ * threads add to the pool's, which is shared. */
 
-typedef _Atomic uint64_t sti_counter;
+_Static_assert(STI_REASONS == STINT_REASONS_MAX, "a counter for each reason");
 
-struct sti_tally {
+struct sti_outcomes {
+    sti_counter *counters;
     bool shared;
-    sti_counter outcomes[STINT_REASONS_MAX];
 };
 
-/* The counter's only writer. */
-static inline void sti_counter_add_own(sti_counter *counter)
+static inline struct sti_outcomes sti_outcomes_of_one(struct sti_tally *tally)
 {
-    atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + 1, memory_order_relaxed);
+    return (struct sti_outcomes){ .counters = tally->outcomes, .shared = false };
 }
 
-static inline void sti_tally_count(struct sti_tally *tally, stint_reason reason)
+static inline void sti_outcomes_count(struct sti_outcomes outcomes, stint_reason reason)
 {
-    if (tally->shared)
-        atomic_fetch_add_explicit(&tally->outcomes[reason], 1, memory_order_relaxed);
+    if (outcomes.shared)
+        atomic_fetch_add_explicit(&outcomes.counters[reason], 1, memory_order_relaxed);
     else
-        sti_counter_add_own(&tally->outcomes[reason]);
+        sti_counter_add_own(&outcomes.counters[reason]);
 }
+
+/* --- The numbers of a pool, copied for stint_metrics_write. Any thread. --- */
+
+/* What has no comment is what stint/statistics.h calls so. */
+struct sti_pool_numbers {
+    char label[STI_POOL_LABEL_SIZE];
+    uint64_t workers;
+    uint64_t started; /* tasks, by workers; and the next three likewise */
+    uint64_t steals;
+    uint64_t forks;
+    uint64_t parks;
+    uint64_t waiting; /* in all queues */
+    uint64_t held_back;
+    uint64_t running;
+    uint64_t asleep;
+    uint64_t neglected;
+    uint64_t longest_neglect_ns;
+    uint64_t substitutes;
+    uint64_t substituting;
+    uint64_t replaced;
+    uint64_t unreplaced;
+    struct sti_tally_sum sum;
+};
+
+/* Of all pools; to be freed by sti_process_free, NULL where there is none. False: no memory. */
+bool sti_pools_take_numbers(struct sti_pool_numbers **numbers, size_t *count);
 
 #endif

@@ -58,7 +58,8 @@ static void leave_unstarted(struct sti_delayed *delayed, stint_reason reason, in
     stint_pool *pool = delayed->home;
     if (delayed->forget != NULL)
         delayed->forget(delayed);
-    sti_tally_count(&pool->tally, reason);
+    sti_outcomes_count(sti_outcomes_of_all(pool), reason);
+    sti_task_count_labelled(task, reason);
     task->counted = true;
     sti_farewell_note(pool, task);
     leave_list(delayed);
@@ -93,7 +94,7 @@ static bool take_offer_back(stint_pool *pool, sti_task *task)
     if (task->fair_queue != NULL || atomic_compare_exchange_strong_explicit(&task->state, &queued, STI_TASK_NEW,
                                                                             memory_order_relaxed, memory_order_relaxed))
         return true;
-    sti_farewell_drop(pool, task, &pool->tally); /* as whoever takes out its entry would */
+    sti_farewell_drop(pool, task, sti_outcomes_of_all(pool)); /* as whoever takes out its entry would */
     return false;
 }
 

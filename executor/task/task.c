@@ -13,6 +13,8 @@
 #include "alloc/base/clock.h"
 #include "alloc/base/process.h"
 #include "alloc/base/thread.h"
+#include "alloc/charge/account.h"
+#include "alloc/charge/label.h"
 #include "alloc/scope/scope.h"
 #include "completions.h"
 #include "compound.h"
@@ -20,8 +22,8 @@
 #include "delays.h"
 #include "executor/base/event.h"
 #include "executor/pool/monitor.h"
-#include "executor/pool/overdue.h"
 #include "executor/pool/pools.h"
+#include "executor/pool/visit.h"
 #include "executor/worker/run.h"
 #include "submit.h"
 
@@ -115,6 +117,14 @@ void sti_task_resolve(sti_task *task)
     sti_continuation_resolve(task);
 }
 
+static __attribute__((noinline)) void fail_unstarted(sti_task *task, int error, struct sti_tally *tally)
+{
+    task->outcome = sti_outcome_unstarted(STINT_REASON_FAILED, sti_clock_now() - task->submitted_ns);
+    task->outcome.error = error;
+    sti_counter_add_own(&tally->outcomes[STINT_REASON_FAILED]);
+    sti_task_count_labelled(task, STINT_REASON_FAILED);
+}
+
 void sti_task_run(sti_task *task, const stint_token *stop, struct sti_tally *tally)
 {
     const struct sti_scope_request request = {
@@ -123,32 +133,38 @@ void sti_task_run(sti_task *task, const stint_token *stop, struct sti_tally *tal
         .options = &task->options,
         .token = &task->token,
         .stop = stop,
+        .tally = tally,
         .submitted_ns = task->submitted_ns,
         .entered = task->entered,
         .detached = true,
     };
-    int error = sti_scope_run(&request, &task->outcome);
-    if (error != 0) {
-        task->outcome = sti_outcome_unstarted(STINT_REASON_FAILED, sti_clock_now() - task->submitted_ns);
-        task->outcome.error = error;
-    }
     task->counted = true;
-    sti_tally_count(tally, task->outcome.reason);
+    int error = sti_scope_run(&request, &task->outcome);
+    if (__builtin_expect(error != 0, 0))
+        fail_unstarted(task, error, request.tally);
 }
 
 void sti_task_end_unstarted(sti_task *task, stint_reason reason)
 {
+    if (!task->counted)
+        sti_task_count_labelled(task, reason);
     task->outcome = sti_outcome_unstarted(reason, sti_clock_now() - task->submitted_ns);
     sti_task_resolve(task);
 }
 
-bool sti_task_count_unstarted(sti_task *task, struct sti_tally *tally)
+void sti_task_count_labelled(const sti_task *task, stint_reason reason)
+{
+    if (task->options.account != NULL)
+        sti_label_count_unstarted(sti_account_label(task->options.account), reason);
+}
+
+bool sti_task_count_unstarted(sti_task *task, struct sti_outcomes outcomes)
 {
     int state = atomic_load_explicit(&task->state, memory_order_acquire);
     if (state >= STI_TASK_ENDING)
-        sti_tally_count(tally, (stint_reason)(state - STI_TASK_ENDING));
+        sti_outcomes_count(outcomes, (stint_reason)(state - STI_TASK_ENDING));
     else if (state == STI_TASK_RESOLVED && !task->counted)
-        sti_tally_count(tally, task->outcome.reason);
+        sti_outcomes_count(outcomes, task->outcome.reason);
     else
         return false;
     return true;

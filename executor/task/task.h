@@ -157,7 +157,10 @@ void sti_task_resolve(sti_task *task);
 
 /* For whoever takes out the entry of a task that it has not claimed: count the outcome of one that never starts. True:
  * it is one, or may be. */
-bool sti_task_count_unstarted(sti_task *task, struct sti_tally *tally);
+bool sti_task_count_unstarted(sti_task *task, struct sti_outcomes outcomes);
+
+/* The task, which has not resolved, never starts: count that for its account. By its claimant. */
+void sti_task_count_labelled(const sti_task *task, stint_reason reason);
 
 /* In a process that was forked since: nobody here will resolve it. */
 static inline bool sti_task_is_left_behind(const sti_task *task)

@@ -23,18 +23,22 @@
 #include "substitute.h"
 #include "worker.h"
 
-/* --- What a worker does with a task that it has claimed: run it to its outcome, shown to visitors (overdue.h), watched
+/* --- What a worker does with a task that it has claimed: run it to its outcome, shown to visitors (visit.h), watched
  * for its deadline (overdue.h) and charged to its entry (run.h) where that is asked for. By the worker's own thread. */
 
-static void execute(struct sti_worker *worker, sti_task *task)
+static __attribute__((noinline)) void execute_above_forks(struct sti_worker *worker, sti_task *task)
 {
-    if (worker->split.forks.depth == STI_SPLIT_BOTTOM) {
+    struct sti_split_below below = sti_split_enter(&worker->split);
+    sti_task_run(task, &worker->pool->stop, &worker->tally);
+    sti_split_leave(&worker->split, below);
+}
+
+static inline void execute(struct sti_worker *worker, sti_task *task)
+{
+    if (worker->split.forks.depth == STI_SPLIT_BOTTOM)
         sti_task_run(task, &worker->pool->stop, &worker->tally);
-    } else {
-        struct sti_split_below below = sti_split_enter(&worker->split);
-        sti_task_run(task, &worker->pool->stop, &worker->tally);
-        sti_split_leave(&worker->split, below);
-    }
+    else
+        execute_above_forks(worker, task);
 }
 
 static __attribute__((noinline)) void execute_watched(struct sti_worker *worker, sti_task *task)
@@ -55,6 +59,7 @@ static void run(struct sti_worker *worker, sti_task *task)
         execute(worker, task);
     else
         execute_watched(worker, task);
+    __asm__("" : "+r"(worker)); /* the addresses of its fields are not kept over the call */
     sti_worker_leave(worker, &frame);
     sti_task_resolve(task);
 }

@@ -132,7 +132,7 @@ static void *from_others(struct sti_worker *worker)
 
 static void drop(struct sti_worker *worker, sti_task *task)
 {
-    sti_farewell_drop(worker->pool, task, &worker->tally);
+    sti_farewell_drop(worker->pool, task, sti_outcomes_of_one(&worker->tally));
 }
 
 /* The source's next task that nobody has claimed yet, claimed; entries of others are dropped. */
@@ -344,6 +344,25 @@ static void be_awake(void)
         sti_substitute_awake(sti_worker_own, NULL);
 }
 
+/* In a signal's handler. A frame lies in that of the function that runs its task, above all that the task calls. */
+static size_t list_tasks(struct sti_ask_task *tasks, size_t max)
+{
+    size_t count = 0;
+    const struct sti_frame *frame = sti_worker_own != NULL ? sti_worker_frame(sti_worker_own) : NULL;
+    for (; frame != NULL && count < max; frame = frame->below)
+        tasks[count++] = (struct sti_ask_task){ .task = frame->stolen ? NULL : frame->task, .top = (uintptr_t)frame };
+    return count;
+}
+
+static void begin_to_answer(struct sti_worker *worker)
+{
+    struct sti_ask *ask = &worker->ask;
+    ask->stack = (uintptr_t)worker->stack;
+    ask->stack_end = worker->stack != NULL ? ask->stack + worker->stack_size : 0;
+    ask->list = list_tasks;
+    sti_ask_begin(ask);
+}
+
 static void begin(struct sti_worker *worker)
 {
     static const struct sti_lender lender = { .falls_asleep = fall_asleep, .is_awake = be_awake };
@@ -353,8 +372,7 @@ static void begin(struct sti_worker *worker)
     pthread_setname_np(pthread_self(), name);
     find_stack(worker);
     sti_stack_is_workers();
-    if (worker->pool->overdue.after_ns != 0)
-        sti_ask_begin(&worker->ask);
+    begin_to_answer(worker);
     sti_blocking_set_lender(&lender);
     sti_worker_own = worker;
 }

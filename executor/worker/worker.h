@@ -34,7 +34,7 @@ struct sti_worker {
     _Atomic uint64_t called_ns; /* when it was last told to get up, by sti_clock_now (overdue.c) */
     sti_event helped;           /* for a join that waits: the subtask has ended, or something was shared */
     stint_pool *pool;
-    _Atomic(struct sti_frame *) running; /* innermost; others look at it as overdue.h says */
+    _Atomic(struct sti_frame *) running; /* innermost; others look at it as visit.h says */
     _Atomic(struct sti_thread *) record; /* of the thread, on the ground floor; NULL: there was no memory */
     struct sti_ask ask;                  /* what it is doing, when somebody wants to know */
     unsigned replaced;      /* tasks on its stack that are overdue (substitute.h); under the substitutes' lock */
@@ -59,6 +59,7 @@ struct sti_worker {
     _Alignas(64) struct sti_tally tally; /* this and what follows is written by the worker alone, and read by anybody */
     sti_counter tasks;                   /* that it has begun */
     sti_counter steals;                  /* tasks that it took from other workers' deques */
+    sti_counter forks;                   /* and subtasks of other workers' tasks */
     sti_counter parks;
     sti_counter parked_since; /* by sti_clock_now; 0: it is not parked */
     sti_counter neglected;    /* tasks that it began, which waited although some worker was idle (overdue.c) */
@@ -113,7 +114,7 @@ static inline void sti_worker_enter(struct sti_worker *worker, struct sti_frame 
     atomic_store_explicit(&worker->running, frame, memory_order_release);
 }
 
-/* seq_cst, and an exchange: overdue.h. To be followed by sti_visit_let_pass, before the frame is gone. */
+/* seq_cst, and an exchange: visit.h. To be followed by sti_visit_let_pass, before the frame is gone. */
 static inline void sti_worker_leave(struct sti_worker *worker, const struct sti_frame *frame)
 {
     atomic_exchange_explicit(&worker->running, frame->below, memory_order_seq_cst);

@@ -56,6 +56,7 @@
 #include <stint/interrupt.h>
 #include <stint/link.h>
 #include <stint/memprof.h>
+#include <stint/metrics.h>
 #include <stint/mutex.h>
 #include <stint/parallel.h>
 #include <stint/pool.h>

@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The fault of a thread whose stack is spent, and of all others, which are handed on; see fault.h. */
+#include "fault.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <link.h>
+#include <pthread.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <sys/syscall.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+#include "alloc/base/module.h"
+#include "alloc/base/stopped.h"
+#include "alloc/base/thread.h"
+#include "interrupt.h"
+#include "signals.h"
+#include "stack.h"
+
+/* --- Faults.
+ *
+ * SIGSEGV's handler runs on the thread's stack for signals, as there is nothing left of the other. It finds the thread
+ * anywhere. Is it a fault of its stack, then there is room now, or the code can be left, or both. To leave it the
+ * handler returns, not to where the fault was but to leave_spent, on the landing: the part of the stack that no frame
+ * of the task's can be on, as it was of no use until then. So guards run there with the signal mask, and on the stack,
+ * that any code of the thread may expect, and the stack for signals is free.
+ *
+ * A signal frame that finds no room on the stack makes a fault without an address, at the instruction that the other
+ * signal has interrupted; that one is lost, and the preemption's is sent again.
+ *
+ * Any other fault is for whoever had the signal before: a handler is called as if the kernel did, with its mask and
+ * flags. If there is none, the default is put back in place, and the handler returns: the instruction makes the same
+ * fault again. What somebody has sent would not come again, and is sent once more with all that it said. */
+
+/* What the program has for it now, and had: a handler reads the newest while another may be set. release, acquire: it
+ * is read whole. */
+#define KEPT_ACTIONS 16
+static struct sigaction actions[KEPT_ACTIONS];
+static atomic_uint claimed_actions;
+static atomic_uint newest_action;
+static atomic_bool faults_installed;
+static __typeof__(sigaction) *plain_sigaction;
+static _Thread_local volatile sig_atomic_t handling_fault;
+
+#define KERNEL_MASK_SIZE ((size_t)8)
+
+static void set_mask(const sigset_t *mask)
+{
+    syscall(SYS_rt_sigprocmask, SIG_SETMASK, mask, NULL, KERNEL_MASK_SIZE);
+}
+
+_Noreturn static void leave_spent(struct sti_thread *thread)
+{
+    sti_interrupt_leave_stopped(thread);
+}
+
+/* A return address of 0 ends every walk there. */
+static bool return_to_landing(struct sti_thread *thread, greg_t *registers)
+{
+    const greg_t direction = 0x400;
+    uintptr_t end = sti_stack_open_landing();
+    if (end == 0)
+        return false;
+    uintptr_t *bottom = (uintptr_t *)(end - 3 * sizeof(uintptr_t));
+    *bottom = 0;
+    registers[REG_RSP] = (greg_t)bottom;
+    registers[REG_RBP] = 0;
+    registers[REG_RDI] = (greg_t)thread;
+    registers[REG_RIP] = (greg_t)(uintptr_t)leave_spent;
+    registers[REG_EFL] &= ~direction;
+    return true;
+}
+
+/* False: the fault is another's, or nothing can be done. */
+static bool take_fault(const siginfo_t *info, greg_t *registers)
+{
+    struct sti_thread *thread = sti_thread_own();
+    bool is_of_signal = info->si_code == SI_KERNEL;
+    if (thread == NULL || info->si_code <= 0)
+        return false;
+    uintptr_t stack_pointer = (uintptr_t)registers[REG_RSP];
+    uintptr_t address = is_of_signal ? 0 : (uintptr_t)info->si_addr;
+    enum sti_stack_fault fault = sti_stack_take_fault(address, stack_pointer, thread->scope != NULL);
+    if (is_of_signal)
+        atomic_store_explicit(&thread->asked, false, memory_order_relaxed);
+    if (fault == STI_STACK_NOT_OURS || fault == STI_STACK_RETURNED)
+        return fault == STI_STACK_RETURNED;
+    /* Not while the library works for a scope that begins or ends. */
+    if (sti_thread_metered != NULL) {
+        struct sti_stopped stopped = sti_signal_stopped_at(registers, thread->scope);
+        stopped.lowest = sti_stack_lowest();
+        sti_interrupt_trip_overflowed(thread, sti_stack_middle());
+        if (sti_interrupt_may_leave_stopped(thread, &stopped, fault != STI_STACK_FIRST))
+            return return_to_landing(thread, registers);
+    }
+    return fault != STI_STACK_SPENT;
+}
+
+static struct sigaction *action_of_program(void)
+{
+    return &actions[atomic_load_explicit(&newest_action, memory_order_acquire) % KEPT_ACTIONS];
+}
+
+static void restore_default(void)
+{
+    const struct sigaction action = { .sa_handler = SIG_DFL };
+    plain_sigaction(SIGSEGV, &action, NULL);
+}
+
+static void pass_on(int number, siginfo_t *info, ucontext_t *context)
+{
+    struct sigaction action = *action_of_program();
+    if (action.sa_handler == SIG_IGN && info->si_code <= 0)
+        return;
+    if (action.sa_handler == SIG_DFL || action.sa_handler == SIG_IGN) {
+        restore_default();
+        if (info->si_code <= 0)
+            syscall(SYS_rt_tgsigqueueinfo, getpid(), (pid_t)syscall(SYS_gettid), number, info);
+        return;
+    }
+    sigset_t mask = context->uc_sigmask;
+    sigorset(&mask, &mask, &action.sa_mask);
+    if ((action.sa_flags & SA_NODEFER) == 0)
+        sigaddset(&mask, number);
+    if (((unsigned)action.sa_flags & SA_RESETHAND) != 0)
+        action_of_program()->sa_handler = SIG_DFL;
+    set_mask(&mask);
+    if ((action.sa_flags & SA_SIGINFO) != 0)
+        action.sa_sigaction(number, info, context);
+    else
+        action.sa_handler(number);
+}
+
+/* What this handler reads may be broken, too. The process ends, by the same fault again. */
+static void say_where(const siginfo_t *info, uintptr_t instruction)
+{
+    struct dl_find_object found;
+    bool is_known = _dl_find_object((void *)instruction, &found) == 0;
+    const char *module = is_known ? found.dlfo_link_map->l_name : "";
+    uintptr_t begin = is_known ? found.dlfo_link_map->l_addr : 0;
+    char line[256];
+    int length =
+        snprintf(line, sizeof line, "stint: fault at %s+%#lx, of address %p, in the handler of another fault\n", module,
+                 (unsigned long)(instruction - begin), info->si_addr);
+    if (length > 0)
+        (void)!write(STDERR_FILENO, line, (size_t)length < sizeof line ? (size_t)length : sizeof line - 1);
+}
+
+static void on_fault(int number, siginfo_t *info, void *interrupted)
+{
+    ucontext_t *context = interrupted;
+    if (handling_fault) {
+        say_where(info, (uintptr_t)context->uc_mcontext.gregs[REG_RIP]);
+        restore_default();
+        return;
+    }
+    int saved_errno = errno;
+    handling_fault = true;
+    bool taken = take_fault(info, context->uc_mcontext.gregs);
+    handling_fault = false;
+    errno = saved_errno;
+    if (!taken)
+        pass_on(number, info, context);
+}
+
+/* The signal itself is let through, for a fault of the handler's. */
+static void install_faults(void)
+{
+    struct sigaction action = { .sa_sigaction = on_fault, .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER };
+    sigfillset(&action.sa_mask);
+    sigdelset(&action.sa_mask, SIGSEGV);
+#if STI_OVERRIDES
+    *(void **)&plain_sigaction = sti_libc_function("sigaction");
+#else
+    plain_sigaction = sigaction;
+#endif
+    /* First: then it has what to hand on to. */
+    bool installed = plain_sigaction(SIGSEGV, NULL, &actions[0]) == 0 && plain_sigaction(SIGSEGV, &action, NULL) == 0;
+    atomic_store_explicit(&faults_installed, installed, memory_order_release);
+}
+
+bool sti_fault_handler_install(void)
+{
+    static pthread_once_t installed = PTHREAD_ONCE_INIT;
+    pthread_once(&installed, install_faults);
+    return atomic_load_explicit(&faults_installed, memory_order_acquire);
+}
+
+bool sti_fault_action(const struct sigaction *action, struct sigaction *before)
+{
+    if (!atomic_load_explicit(&faults_installed, memory_order_acquire))
+        return false;
+    struct sigaction old = *action_of_program();
+    if (action != NULL) {
+        unsigned next = atomic_fetch_add_explicit(&claimed_actions, 1, memory_order_relaxed) + 1;
+        actions[next % KEPT_ACTIONS] = *action;
+        atomic_store_explicit(&newest_action, next, memory_order_release);
+    }
+    if (before != NULL)
+        *before = old;
+    return true;
+}

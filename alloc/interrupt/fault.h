@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Faults: the handler that hears when a thread has used up its stack (stack.h). All others go to the handler that was
+ * there before. */
+#ifndef STI_ALLOC_INTERRUPT_FAULT_H
+#define STI_ALLOC_INTERRUPT_FAULT_H
+
+#include <signal.h>
+#include <stdbool.h>
+
+/* Have it in place. Any thread; false: it could not be. */
+bool sti_fault_handler_install(void);
+
+/* The program sets its own (NULL: it only asks): it takes its place behind ours. False: ours is not there. Any thread,
+ * signal handlers too. */
+bool sti_fault_action(const struct sigaction *action, struct sigaction *before);
+
+#endif
