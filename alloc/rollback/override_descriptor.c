@@ -57,17 +57,20 @@ static int refuse(void)
     X(memfd_create, (const char *name, unsigned flags), (name, flags))                                                 \
     X(inotify_init, (void), ())                                                                                        \
     X(inotify_init1, (int flags), (flags))
+#define OPEN_AND_NOTE(call)                                                                                            \
+    struct sti_descriptor_owner owner;                                                                                 \
+    if (!sti_descriptor_begin(&owner))                                                                                 \
+        return refuse();                                                                                               \
+    int opened = call;                                                                                                 \
+    sti_descriptor_note(&owner, opened);                                                                               \
+    return opened;
+
 #define OPENING(name, parameters, arguments)                                                                           \
     STINT_API int name parameters;                                                                                     \
     int name parameters                                                                                                \
     {                                                                                                                  \
         STI_LIBC_FUNCTION(name)                                                                                        \
-        struct sti_descriptor_owner owner;                                                                             \
-        if (!sti_descriptor_begin(&owner))                                                                             \
-            return refuse();                                                                                           \
-        int opened = plain arguments;                                                                                  \
-        sti_descriptor_note(&owner, opened);                                                                           \
-        return opened;                                                                                                 \
+        OPEN_AND_NOTE(plain arguments)                                                                                 \
     }
 OPENING_FUNCTIONS(OPENING)
 
@@ -77,7 +80,6 @@ OPENING_FUNCTIONS(OPENING)
     int name parameters                                                                                                \
     {                                                                                                                  \
         STI_LIBC_FUNCTION(name)                                                                                        \
-        struct sti_descriptor_owner owner;                                                                             \
         mode_t mode = 0;                                                                                               \
         if ((last & (O_CREAT | __O_TMPFILE)) != 0) {                                                                   \
             va_list list;                                                                                              \
@@ -85,11 +87,7 @@ OPENING_FUNCTIONS(OPENING)
             mode = va_arg(list, mode_t);                                                                               \
             va_end(list);                                                                                              \
         }                                                                                                              \
-        if (!sti_descriptor_begin(&owner))                                                                             \
-            return refuse();                                                                                           \
-        int opened = plain arguments;                                                                                  \
-        sti_descriptor_note(&owner, opened);                                                                           \
-        return opened;                                                                                                 \
+        OPEN_AND_NOTE(plain arguments)                                                                                 \
     }
 OPENING_BY_MODE(open, (const char *path, int flags, ...), flags, (path, flags, mode))
 OPENING_BY_MODE(open64, (const char *path, int flags, ...), flags, (path, flags, mode))
