@@ -211,23 +211,10 @@ bool sti_freeing_is_over(struct sti_freeing_wait *wait)
     return true;
 }
 
-/* --- */
-
-static int create_key(void)
-{
-#if STI_OVERRIDES
-    int (*plain)(pthread_key_t *, void (*)(void *));
-    *(void **)&plain = sti_libc_function("pthread_key_create");
-    return plain(&record_key, end_thread);
-#else
-    return pthread_key_create(&record_key, end_thread);
-#endif
-}
-
 /* Without a key no record is handed on. */
 __attribute__((constructor(102))) static void prepare(void)
 {
-    create_key();
+    sti_specific_create_plain(&record_key, end_thread);
     sti_quiet_add(&common);
     pthread_atfork(NULL, NULL, leave_others_behind);
 }

@@ -103,18 +103,16 @@ static bool is_backend(destructor_fn *destructor)
     return destructor != NULL && module == sti_module_of(sti_backend_address());
 }
 
-/* mimalloc has one key. This library's own is made by libc's function (thread.c): it may be in the same module. A
+/* mimalloc has one key. This library's own are made by libc's function: they may be in the same module. A
  * runtime of OpenMP makes one before its first team, so that one that has come by dlopen is known by then. */
 int pthread_key_create(pthread_key_t *key, void (*destructor)(void *value))
 {
     sti_keep_openmp(STI_CALLER());
-    int (*plain)(pthread_key_t *, destructor_fn *);
-    *(void **)&plain = sti_libc_function("pthread_key_create");
     destructor_fn *none = NULL;
     if (is_backend(destructor) && atomic_compare_exchange_strong_explicit(&backend_destructor, &none, destructor,
                                                                           memory_order_relaxed, memory_order_relaxed))
         destructor = end_quietly;
-    return plain(key, destructor);
+    return sti_specific_create_plain(key, destructor);
 }
 
 /* --- Overrides of the calls that set and delete thread-specific values, so that a scope can undo them. Any thread. */

@@ -236,3 +236,14 @@ int sti_specific_set_plain(pthread_key_t key, const void *value)
     }
     return set(key, value);
 }
+
+int sti_specific_create_plain(pthread_key_t *key, void (*destructor)(void *value))
+{
+#if STI_OVERRIDES
+    int (*plain)(pthread_key_t *, void (*)(void *));
+    *(void **)&plain = sti_libc_function("pthread_key_create");
+    return plain(key, destructor);
+#else
+    return pthread_key_create(key, destructor);
+#endif
+}

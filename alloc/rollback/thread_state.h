@@ -53,7 +53,9 @@ void sti_specific_forget(struct sti_scope *innermost, pthread_key_t key);
 void sti_specific_rollback(struct sti_scope *scope);
 void sti_specific_commit(struct sti_scope *scope);
 
-/* libc's own pthread_setspecific, whatever this library overrides. Returns what that returns. */
+/* libc's own pthread_key_create and pthread_setspecific, whatever this library overrides. They return what those
+ * return. */
+int sti_specific_create_plain(pthread_key_t *key, void (*destructor)(void *value));
 int sti_specific_set_plain(pthread_key_t key, const void *value);
 
 #endif

@@ -4,7 +4,6 @@
  * thread. */
 #include <pthread.h>
 
-#include "alloc/base/module.h"
 #include "alloc/base/sampling.h"
 #include "alloc/base/thread.h"
 #include "alloc/charge/shared_budget.h"
@@ -37,19 +36,8 @@ static void have_it_ended(struct sti_thread *thread)
     sti_specific_set_plain(record_key, thread);
 }
 
-static int create_key(void)
-{
-#if STI_OVERRIDES
-    int (*plain)(pthread_key_t *, void (*)(void *));
-    *(void **)&plain = sti_libc_function("pthread_key_create");
-    return plain(&record_key, end_thread);
-#else
-    return pthread_key_create(&record_key, end_thread);
-#endif
-}
-
 __attribute__((constructor)) static void prepare(void)
 {
-    if (create_key() == 0)
+    if (sti_specific_create_plain(&record_key, end_thread) == 0)
         sti_thread_when_taken(have_it_ended);
 }
