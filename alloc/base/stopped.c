@@ -254,3 +254,58 @@ bool sti_stopped_may_be_left(const struct sti_stopped *stopped, bool past_libc)
     _Unwind_Backtrace(visit_frame, &walk);
     return walk.reached && walk.last != LIBC;
 }
+
+/* --- Where the caller is returned to. */
+
+struct search {
+    struct walk walk;
+    uintptr_t callee; /* what the frame before was executing */
+    uintptr_t place;
+};
+
+/* A return address of a frame with that stack pointer. Whether the search ends there. */
+static bool is_callers(struct search *search, uintptr_t address, uintptr_t stack_pointer)
+{
+    uintptr_t callee = search->callee;
+    uintptr_t place = stack_pointer - sizeof address;
+    search->callee = address - 1;
+    if (sti_caller_is_protected(address - 1))
+        return false;
+    search->place = sti_caller_is_loader((const void *)callee) || !is_readable(&search->walk, place) ? 0 : place;
+    return true;
+}
+
+static enum step search_quickly(struct search *search)
+{
+    struct sti_registers at = search->walk.stopped->at;
+    struct sti_frame_rule rule = sti_frame_rule(at.ip);
+    enum step taken;
+    while ((taken = step(&search->walk, &at, &rule)) == STEP_ON && !is_callers(search, at.ip, at.sp))
+        rule = sti_frame_rule(at.ip - 1);
+    return taken;
+}
+
+static _Unwind_Reason_Code search_frame(struct _Unwind_Context *context, void *argument)
+{
+    struct search *search = argument;
+    const struct sti_stopped *stopped = search->walk.stopped;
+    uintptr_t frame = _Unwind_GetCFA(context);
+    if (++search->walk.frames > SLOW_FRAMES_MAX || (search->walk.begun && frame > stopped->scope))
+        return _URC_END_OF_STACK;
+    search->walk.begun = search->walk.begun || (frame > stopped->at.sp && frame <= stopped->scope);
+    if (!search->walk.begun)
+        return _URC_NO_REASON;
+    return is_callers(search, _Unwind_GetIP(context), frame) ? _URC_END_OF_STACK : _URC_NO_REASON;
+}
+
+uintptr_t sti_stopped_return(const struct sti_stopped *stopped)
+{
+    struct search search = { .walk = { .stopped = stopped }, .callee = stopped->at.ip };
+    if (!sti_caller_is_protected(stopped->at.ip) || stopped->at.sp >= stopped->scope)
+        return 0;
+    if (search_quickly(&search) == STEP_UNKNOWN) {
+        search.callee = stopped->at.ip;
+        _Unwind_Backtrace(search_frame, &search);
+    }
+    return search.place;
+}

@@ -16,6 +16,7 @@
 #include "alloc/base/module.h"
 #include "alloc/base/stopped.h"
 #include "alloc/base/thread.h"
+#include "at_return.h"
 #include "interrupt.h"
 #include "signals.h"
 #include "stack.h"
@@ -27,6 +28,10 @@
  * handler returns, not to where the fault was but to leave_spent, on the landing: the part of the stack that no frame
  * of the task's can be on, as it was of no use until then. So guards run there with the signal mask, and on the stack,
  * that any code of the thread may expect, and the stack for signals is free.
+ *
+ * Code that cannot be left and has room now goes on, in the midst of libc as a rule. Where it returns to code that may
+ * be left it is asked again, by a fault that has been made there (at_return.h): it may be that all of a recursion's
+ * faults are in what is called at each level.
  *
  * A signal frame that finds no room on the stack makes a fault without an address, at the instruction that the other
  * signal has interrupted; that one is lost, and the preemption's is sent again.
@@ -74,11 +79,42 @@ static bool return_to_landing(struct sti_thread *thread, greg_t *registers)
     return true;
 }
 
+enum way { LEFT, GOES_ON, STUCK };
+
+/* Not while the library works for a scope that begins or ends. Code that goes on is asked again where it returns to
+ * what may be left. */
+static enum way leave(struct sti_thread *thread, greg_t *registers, bool at_last)
+{
+    if (sti_thread_metered == NULL)
+        return GOES_ON;
+    struct sti_stopped stopped = sti_signal_stopped_at(registers, thread->scope);
+    stopped.lowest = sti_stack_lowest();
+    if (sti_interrupt_may_leave_stopped(thread, &stopped, at_last))
+        return return_to_landing(thread, registers) ? LEFT : STUCK;
+    uintptr_t place = sti_stopped_return(&stopped);
+    if (place != 0)
+        sti_at_return_stop(place, stopped.lowest);
+    return GOES_ON;
+}
+
+static void take_return(greg_t *registers, uintptr_t to)
+{
+    struct sti_thread *thread = sti_thread_own();
+    registers[REG_RIP] = (greg_t)to;
+    if (thread != NULL && thread->scope != NULL)
+        leave(thread, registers, sti_stack_is_nearly_spent());
+}
+
 /* False: the fault is another's, or nothing can be done. */
 static bool take_fault(const siginfo_t *info, greg_t *registers)
 {
     struct sti_thread *thread = sti_thread_own();
     bool is_of_signal = info->si_code == SI_KERNEL;
+    uintptr_t to = is_of_signal ? sti_at_return_take((uintptr_t)registers[REG_RIP]) : 0;
+    if (to != 0) {
+        take_return(registers, to);
+        return true;
+    }
     if (thread == NULL || info->si_code <= 0)
         return false;
     uintptr_t stack_pointer = (uintptr_t)registers[REG_RSP];
@@ -88,15 +124,23 @@ static bool take_fault(const siginfo_t *info, greg_t *registers)
         atomic_store_explicit(&thread->asked, false, memory_order_relaxed);
     if (fault == STI_STACK_NOT_OURS || fault == STI_STACK_RETURNED)
         return fault == STI_STACK_RETURNED;
-    /* Not while the library works for a scope that begins or ends. */
-    if (sti_thread_metered != NULL) {
-        struct sti_stopped stopped = sti_signal_stopped_at(registers, thread->scope);
-        stopped.lowest = sti_stack_lowest();
+    if (sti_thread_metered != NULL)
         sti_interrupt_trip_overflowed(thread, sti_stack_middle());
-        if (sti_interrupt_may_leave_stopped(thread, &stopped, fault != STI_STACK_FIRST))
-            return return_to_landing(thread, registers);
-    }
-    return fault != STI_STACK_SPENT;
+    enum way way = leave(thread, registers, fault != STI_STACK_FIRST);
+    return way == LEFT || (way == GOES_ON && fault != STI_STACK_SPENT);
+}
+
+void sti_fault_ask_at_return(void)
+{
+    struct sti_thread *thread = sti_thread_metered;
+    if (thread == NULL)
+        return;
+    struct sti_stopped stopped = { .lowest = sti_stack_lowest(), .scope = thread->scope->frame };
+    __asm__("leaq 0(%%rip), %0\n\tmovq %%rsp, %1\n\tmovq %%rbp, %2"
+            : "=r"(stopped.at.ip), "=r"(stopped.at.sp), "=r"(stopped.at.bp));
+    uintptr_t place = sti_stopped_return(&stopped);
+    if (place != 0)
+        sti_at_return_stop(place, stopped.lowest);
 }
 
 static struct sigaction *action_of_program(void)

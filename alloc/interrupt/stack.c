@@ -16,6 +16,7 @@
 #include "alloc/base/lasting.h"
 #include "alloc/base/stopped.h"
 #include "alloc/base/thread.h"
+#include "at_return.h"
 #include "fault.h"
 
 #define PAGE ((uintptr_t)4096) /* of x86-64 */
@@ -255,6 +256,7 @@ static bool close_again(void)
 {
     uintptr_t here = (uintptr_t)__builtin_frame_address(0);
     uintptr_t free = is_on_it(here) ? round_down(here - MARGIN) : 0;
+    sti_at_return_forget(is_on_it(here) ? here : 0);
     uintptr_t end = free < own.limit ? free : own.limit;
     if (own.open < end) {
         madvise((void *)own.open, end - own.open, MADV_DONTNEED);
@@ -292,6 +294,11 @@ __attribute__((constructor)) static void hear_of_scopes(void)
     sti_thread_when_scopes_begin(begin_scopes);
 }
 
+bool sti_stack_is_spent(void)
+{
+    return own.open < own.limit;
+}
+
 bool sti_stack_is_nearly_spent(void)
 {
     return own.open < own.early;
@@ -306,6 +313,7 @@ void sti_stack_give_back(void)
 
 void sti_stack_end(void)
 {
+    sti_at_return_forget(UINTPTR_MAX);
     if (own.kind == WORKERS)
         close_again();
     else if (own.kind == PTHREADS)

@@ -54,7 +54,8 @@ void sti_stack_give_back(void);
  * there. Whether all of it is. */
 bool sti_stack_settle(void);
 
-/* The second part is in use. */
+/* A part of the reserve is in use; the second one is. */
+bool sti_stack_is_spent(void);
 bool sti_stack_is_nearly_spent(void);
 
 /* The thread ends: what has been changed of its stack is as it was. */
