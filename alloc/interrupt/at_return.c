@@ -76,14 +76,6 @@ static void give_up(void)
     own.stop = 0;
 }
 
-/* Read without a change where there is none: the instruction is none of old processors'. */
-static bool has_shadow_stack(void)
-{
-    uint64_t pointer = 0;
-    __asm__ volatile("rdsspq %0" : "+r"(pointer));
-    return pointer != 0;
-}
-
 static STI_CALLER_UNINSTRUMENTED void restore(uintptr_t lowest)
 {
     uintptr_t *place = (uintptr_t *)own.place;
@@ -94,7 +86,7 @@ static STI_CALLER_UNINSTRUMENTED void restore(uintptr_t lowest)
 /* A fault of the stack in the midst of it is not to change what is being changed. */
 STI_CALLER_UNINSTRUMENTED void sti_at_return_stop(uintptr_t place, uintptr_t lowest)
 {
-    if (own.is_changing || has_shadow_stack())
+    if (own.is_changing || sti_has_shadow_stack())
         return;
     own.is_changing = true;
     atomic_signal_fence(memory_order_seq_cst);

@@ -20,6 +20,14 @@
  * end their stacks at a time may need; and none where the processor keeps return addresses of its own (a shadow stack),
  * which are not to be changed. The idea of it is that of the kernel's return probes (uretprobes) */
 
+/* Read without a change where there is none: the instruction is none of old processors'. */
+static inline bool sti_has_shadow_stack(void)
+{
+    uint64_t pointer = 0;
+    __asm__ volatile("rdsspq %0" : "+r"(pointer));
+    return pointer != 0;
+}
+
 /* Stop when the address is returned to that lies there. lowest: the stack that may be read begins there. */
 void sti_at_return_stop(uintptr_t place, uintptr_t lowest);
 

@@ -9,6 +9,7 @@
 #include <pthread.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/syscall.h>
 #include <ucontext.h>
 #include <unistd.h>
@@ -37,8 +38,10 @@
  * signal has interrupted; that one is lost, and the preemption's is sent again.
  *
  * Any other fault is for whoever had the signal before: a handler is called as if the kernel did, with its mask and
- * flags. If there is none, the default is put back in place, and the handler returns: the instruction makes the same
- * fault again. What somebody has sent would not come again, and is sent once more with all that it said. */
+ * flags. On the stack for signals if it wants that, or if there is no room elsewhere. Otherwise the frame that the
+ * kernel has made for this handler is copied to where it would have made one for that, and the return from this one
+ * leads there. If there is none, the default is put back in place, and the handler returns: the instruction makes the
+ * same fault again. What somebody has sent would not come again, and is sent once more with all that it said. */
 
 /* What the program has for it now, and had: a handler reads the newest while another may be set. release, acquire: it
  * is read whole. */
@@ -51,6 +54,7 @@ static __typeof__(sigaction) *plain_sigaction;
 static _Thread_local volatile sig_atomic_t handling_fault;
 
 #define KERNEL_MASK_SIZE ((size_t)8)
+#define DIRECTION ((greg_t)0x400) /* a flag, which functions expect to be clear */
 
 static void set_mask(const sigset_t *mask)
 {
@@ -65,7 +69,6 @@ _Noreturn static void leave_spent(struct sti_thread *thread)
 /* A return address of 0 ends every walk there. */
 static bool return_to_landing(struct sti_thread *thread, greg_t *registers)
 {
-    const greg_t direction = 0x400;
     uintptr_t end = sti_stack_open_landing();
     if (end == 0)
         return false;
@@ -75,7 +78,7 @@ static bool return_to_landing(struct sti_thread *thread, greg_t *registers)
     registers[REG_RBP] = 0;
     registers[REG_RDI] = (greg_t)thread;
     registers[REG_RIP] = (greg_t)(uintptr_t)leave_spent;
-    registers[REG_EFL] &= ~direction;
+    registers[REG_EFL] &= ~DIRECTION;
     return true;
 }
 
@@ -154,6 +157,72 @@ static void restore_default(void)
     plain_sigaction(SIGSEGV, &action, NULL);
 }
 
+/* What the kernel puts on the stack for a handler: this; the ucontext_t, of which libc's headers have a larger one; the
+ * siginfo_t. And above all that the state of the floating point unit, of which its own head says how large it is. */
+struct signal_frame {
+    void *restorer;
+    ucontext_t context;
+};
+
+#define RED_ZONE ((uintptr_t)128)
+#define FRAME_SIZE_MAX ((size_t)2048)
+#define FLOATS_ALIGNMENT ((uintptr_t)64)
+#define FLOATS_PLAIN ((size_t)512)
+#define FLOATS_SAY_AT 464 /* a number that says that their size comes next */
+#define FLOATS_SAY UINT32_C(0x46505853)
+
+static size_t size_of_floats(const void *floats)
+{
+    uint32_t said[2];
+    if (floats == NULL)
+        return 0;
+    memcpy(said, (const char *)floats + FLOATS_SAY_AT, sizeof said);
+    return said[0] == FLOATS_SAY ? said[1] : FLOATS_PLAIN;
+}
+
+/* False: it has to be called here. */
+static bool return_to_handler(const struct sigaction *action, const siginfo_t *info, ucontext_t *context)
+{
+    greg_t *registers = context->uc_mcontext.gregs;
+    const struct signal_frame *frame =
+        (const struct signal_frame *)(const void *)((const char *)context - offsetof(struct signal_frame, context));
+    size_t to_info = (uintptr_t)info - (uintptr_t)frame;
+    size_t size = to_info + sizeof *info;
+    size_t floats = size_of_floats(context->uc_mcontext.fpregs);
+    uintptr_t stack_pointer = (uintptr_t)registers[REG_RSP];
+    uintptr_t floats_at = (stack_pointer - RED_ZONE - floats) & ~(FLOATS_ALIGNMENT - 1);
+    uintptr_t at = ((floats_at - size) & ~(uintptr_t)15) - sizeof(void *);
+    if (size > FRAME_SIZE_MAX || sti_has_shadow_stack() ||
+        !sti_stack_has_room(stack_pointer - RED_ZONE, at, &context->uc_stack))
+        return false;
+    memcpy((void *)floats_at, context->uc_mcontext.fpregs, floats);
+    memcpy((void *)at, frame, size);
+    struct signal_frame *copy = (struct signal_frame *)at;
+    if (floats > 0)
+        copy->context.uc_mcontext.fpregs = (fpregset_t)floats_at;
+    registers[REG_RSP] = (greg_t)at;
+    registers[REG_RIP] = (greg_t)(uintptr_t)action->sa_sigaction;
+    registers[REG_RDI] = info->si_signo;
+    registers[REG_RSI] = (greg_t)(at + to_info);
+    registers[REG_RDX] = (greg_t)(uintptr_t)&copy->context;
+    registers[REG_RAX] = 0;
+    registers[REG_EFL] &= ~DIRECTION;
+    return true;
+}
+
+static void call(const struct sigaction *action, siginfo_t *info, ucontext_t *context, const sigset_t *mask)
+{
+    if ((action->sa_flags & SA_ONSTACK) == 0 && return_to_handler(action, info, context)) {
+        memcpy(&context->uc_sigmask, mask, KERNEL_MASK_SIZE);
+        return;
+    }
+    set_mask(mask);
+    if ((action->sa_flags & SA_SIGINFO) != 0)
+        action->sa_sigaction(info->si_signo, info, context);
+    else
+        action->sa_handler(info->si_signo);
+}
+
 static void pass_on(int number, siginfo_t *info, ucontext_t *context)
 {
     struct sigaction action = *action_of_program();
@@ -171,11 +240,7 @@ static void pass_on(int number, siginfo_t *info, ucontext_t *context)
         sigaddset(&mask, number);
     if (((unsigned)action.sa_flags & SA_RESETHAND) != 0)
         action_of_program()->sa_handler = SIG_DFL;
-    set_mask(&mask);
-    if ((action.sa_flags & SA_SIGINFO) != 0)
-        action.sa_sigaction(number, info, context);
-    else
-        action.sa_handler(number);
+    call(&action, info, context, &mask);
 }
 
 /* What this handler reads may be broken, too. The process ends, by the same fault again. */

@@ -24,8 +24,8 @@
 #define WIDE ((size_t)4 << 20) /* a stack of so much has room for a guard in it */
 #define STEPS 32               /* in which the reserve is opened at most */
 #define MARGIN ((uintptr_t)16 << 10)
-#define MAIN_MAX ((size_t)1 << 30) /* a limit beyond this is none */
-#define ALTERNATE_SIZE ((size_t)64 << 10)
+#define MAIN_MAX ((size_t)1 << 30)       /* a limit beyond this is none */
+#define ALTERNATE_SIZE ((size_t)1 << 20) /* handlers of the program's run there, too */
 #define PROBES_APART ((uintptr_t)64 << 10)
 #define ALTERNATE_MIN ((size_t)16 << 10)
 
@@ -378,6 +378,22 @@ enum sti_stack_fault sti_stack_take_fault(uintptr_t address, uintptr_t stack_poi
     if (address >= own.late && open_from(from > own.late ? from : own.late))
         return STI_STACK_SECOND;
     return own.open >= own.late ? STI_STACK_SPENT : STI_STACK_NOT_OURS;
+}
+
+/* A system call that says what is blocked says it there, or that it cannot be written. */
+static bool is_writable(uintptr_t address)
+{
+    return syscall(SYS_rt_sigprocmask, SIG_BLOCK, NULL, address, sizeof(uint64_t)) == 0;
+}
+
+bool sti_stack_has_room(uintptr_t stack_pointer, uintptr_t down_to, const stack_t *for_signals)
+{
+    if (down_to >= stack_pointer || stack_pointer - (uintptr_t)for_signals->ss_sp <= for_signals->ss_size)
+        return false;
+    uintptr_t page = round_down(stack_pointer - 1);
+    while (page > down_to && is_writable(page - sizeof(uint64_t)))
+        page -= PAGE;
+    return page <= down_to && is_writable(down_to);
 }
 
 uintptr_t sti_stack_lowest(void)

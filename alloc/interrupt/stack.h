@@ -4,6 +4,7 @@
 #ifndef STI_ALLOC_INTERRUPT_STACK_H
 #define STI_ALLOC_INTERRUPT_STACK_H
 
+#include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -77,6 +78,10 @@ enum sti_stack_fault sti_stack_take_fault(uintptr_t address, uintptr_t stack_poi
 /* The lowest address that may be read, and the middle of the stack. */
 uintptr_t sti_stack_lowest(void);
 uintptr_t sti_stack_middle(void);
+
+/* Whether code with that stack pointer has so much room below it, up to this address, and stands on no stack for
+ * signals, which this handler uses itself. What lies below the stack pointer and the red zone may be changed. */
+bool sti_stack_has_room(uintptr_t stack_pointer, uintptr_t down_to, const stack_t *for_signals);
 
 /* Make the landing usable; its upper end. Only in the handler, once the task is sure to be left. */
 uintptr_t sti_stack_open_landing(void);

@@ -212,6 +212,108 @@ TEST(a_handler_for_one_time_is_called_one_time)
     assert_ends_by_fault(reset_by_first);
 }
 
+/* A page that its handler makes accessible, so that the code goes on. */
+static char *volatile closed;
+static uintptr_t of_handler;
+
+static __attribute__((noinline)) int use_stack(size_t size)
+{
+    volatile char *room = __builtin_alloca(size);
+    for (size_t i = 0; i < size; i += KIB)
+        room[i] = 1;
+    return room[0];
+}
+
+static void open_it(int number)
+{
+    sigset_t mask;
+    of_handler = (uintptr_t)__builtin_frame_address(0);
+    pthread_sigmask(SIG_SETMASK, NULL, &mask);
+    times += use_stack(500 * KIB);
+    if (sigismember(&mask, number) == 1 && sigismember(&mask, SIGUSR1) == 0)
+        mprotect(closed, 4 * KIB, PROT_READ | PROT_WRITE);
+}
+
+static void open_it_with_info(int number, siginfo_t *info, void *context)
+{
+    if (info->si_addr == closed && ((ucontext_t *)context)->uc_mcontext.gregs[REG_ERR] != 0)
+        open_it(number);
+}
+
+static double write_to_closed(double a, double b)
+{
+    closed = mmap(NULL, 4 * KIB, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    double sum = a * b;
+    *(volatile char *)closed = 1;
+    return sum + a;
+}
+
+static void use_handlers(int flags)
+{
+    char here;
+    struct sigaction action = { .sa_handler = open_it, .sa_flags = flags };
+    if ((flags & SA_SIGINFO) != 0)
+        action.sa_sigaction = open_it_with_info;
+    check_that_stacks_are_bounded();
+    sigaction(SIGSEGV, &action, NULL);
+    for (int i = 1; i < 10; i++) {
+        if (write_to_closed(i, 0.5) != i * 0.5 + i || times != i)
+            _exit(105);
+        bool is_here = (uintptr_t)&here - of_handler < MIB;
+        if (is_here != ((flags & SA_ONSTACK) == 0))
+            _exit(106);
+        check_that_stacks_are_bounded();
+    }
+    _exit(10);
+}
+
+static void use_plain_handler(void)
+{
+    use_handlers(0);
+}
+
+static void use_handler_with_info(void)
+{
+    use_handlers(SA_SIGINFO);
+}
+
+static void use_handler_on_its_stack(void)
+{
+    use_handlers(SA_SIGINFO | SA_ONSTACK);
+}
+
+TEST(a_handler_has_the_stack_that_it_would_have)
+{
+    assert_exits(use_plain_handler, 10);
+    assert_exits(use_handler_with_info, 10);
+}
+
+TEST(the_stack_for_signals_has_room_for_handlers_of_the_programs)
+{
+    assert_exits(use_handler_on_its_stack, 10);
+}
+
+static void fault_in_handler(int number)
+{
+    struct sigaction action = { .sa_handler = open_it };
+    sigaction(SIGSEGV, &action, NULL);
+    times += number;
+    _exit(write_to_closed(4, 0.5) == 6 ? 11 : 107);
+}
+
+static void fault_on_stack_for_signals(void)
+{
+    const struct sigaction action = { .sa_handler = fault_in_handler, .sa_flags = SA_ONSTACK };
+    check_that_stacks_are_bounded();
+    sigaction(SIGUSR2, &action, NULL);
+    raise(SIGUSR2);
+}
+
+TEST(so_has_one_of_a_fault_in_another_handler)
+{
+    assert_exits(fault_on_stack_for_signals, 11);
+}
+
 static int recurse_masked(void *arg, void **value)
 {
     (void)arg;
