@@ -22,7 +22,9 @@
 #define PAGE ((uintptr_t)4096) /* of x86-64 */
 #define LARGEST_SHARE 4        /* of a stack, that its reserve may take */
 #define WIDE ((size_t)4 << 20) /* a stack of so much has room for a guard in it */
-#define STEPS 32               /* in which the reserve is opened at most */
+#define RESERVE_MIN (3 * PAGE)
+#define LANDING_IN_GUARD ((size_t)256 << 10)
+#define STEPS 32 /* in which the reserve is opened at most */
 #define MARGIN ((uintptr_t)16 << 10)
 #define MAIN_MAX ((size_t)1 << 30)       /* a limit beyond this is none */
 #define ALTERNATE_SIZE ((size_t)1 << 20) /* handlers of the program's run there, too */
@@ -35,6 +37,7 @@ enum kind { UNBOUNDED, WORKERS, PTHREADS, MAIN };
 static _Thread_local struct {
     uintptr_t guard;
     uintptr_t pad;
+    uintptr_t low; /* of the reserve; the landing may begin below */
     uintptr_t late;
     uintptr_t early;
     uintptr_t limit;
@@ -61,12 +64,13 @@ static bool set_access(uintptr_t from, uintptr_t to, int access)
 
 /* --- Finding it. --- */
 
-/* The parts of the reserve, whose upper end is limit. */
-static void divide(size_t reserve)
+/* The parts of the reserve, whose upper end is limit. So much of the guard is the landing's, too. */
+static void divide(size_t reserve, size_t of_guard)
 {
-    size_t quarter = round_down(reserve / 4);
-    own.pad = own.limit - reserve;
-    own.late = own.pad + quarter;
+    size_t quarter = reserve / 4 < PAGE ? PAGE : round_down(reserve / 4);
+    own.low = own.limit - reserve;
+    own.pad = own.low - of_guard;
+    own.late = own.low + quarter;
     own.early = own.late + quarter;
     own.step = round_down(reserve / STEPS - 1) + PAGE;
     own.open = own.limit;
@@ -121,9 +125,15 @@ static bool find_main(void)
     own.guard = lowest - STI_STACK_GUARD;
     own.limit = lowest + reserve;
     own.main_limit = limit.rlim_cur;
-    divide(reserve);
-    if (is_room_above(own.limit) && map_reserve_of_main())
-        own.kind = MAIN;
+    if (!is_room_above(own.limit) || reserve < RESERVE_MIN)
+        return true;
+    divide(reserve, LANDING_IN_GUARD);
+    if (!map_reserve_of_main()) {
+        divide(reserve, 0);
+        if (!map_reserve_of_main())
+            return true;
+    }
+    own.kind = MAIN;
     return true;
 }
 
@@ -133,7 +143,7 @@ static void bound_worker(uintptr_t lowest, size_t guard)
         return;
     own.guard = lowest - STI_STACK_RESERVE - STI_STACK_GUARD;
     own.limit = lowest;
-    divide(STI_STACK_RESERVE);
+    divide(STI_STACK_RESERVE, LANDING_IN_GUARD);
     own.kind = WORKERS;
 }
 
@@ -159,7 +169,9 @@ static void bound_pthread(uintptr_t lowest, size_t size)
     size_t reserve = reserve_in(size);
     own.guard = lowest;
     own.limit = lowest + guard + reserve;
-    divide(reserve);
+    if (reserve < RESERVE_MIN)
+        return;
+    divide(reserve, guard == 0 ? 0 : LANDING_IN_GUARD);
     if (is_room_above(own.limit) && is_untouched(own.guard, own.limit) && set_access(own.guard, own.limit, PROT_NONE))
         own.kind = PTHREADS;
 }
@@ -361,7 +373,7 @@ static enum sti_stack_fault give_to_program(uintptr_t address)
         own.kind = UNBOUNDED;
         return STI_STACK_RETURNED;
     }
-    return address >= own.pad && open_from(own.pad) ? STI_STACK_RETURNED : STI_STACK_NOT_OURS;
+    return address >= own.low && open_from(own.low) ? STI_STACK_RETURNED : STI_STACK_NOT_OURS;
 }
 
 enum sti_stack_fault sti_stack_take_fault(uintptr_t address, uintptr_t stack_pointer, bool in_scope)

@@ -13,14 +13,15 @@
  * guard. The first touch of either is a fault, whose handler (signals.c) runs on a stack of its own, and has it told
  * here.
  *
- *   guard      pad      late     early    limit                       high
- *   | nobody's | landing | second | first  | the thread's stack ...... |
- *   |          |<------- reserve -------->|
+ *   guard      pad       low       late     early   limit                       high
+ *   | nobody's |  landing ......... | second | first | the thread's stack ...... |
+ *   |                    |<-------- reserve -------->|
  *
  * A fault in the first part, or in the second, makes the reserve usable from a few pages below it on: the code that was
  * stopped has room to go on in, and the next fault is another place where it may be left. So code whose stack ends in
  * libc or in mimalloc now ends in its own a moment later. The landing is never usable but for leaving a task, whose
- * frames may have used up all else.
+ * frames may have used up all else: guards run there. So a part of the guard belongs to it, where there is one of this
+ * library's; otherwise low is pad.
  *
  * Where the three lie depends on whose the thread is.
  *
