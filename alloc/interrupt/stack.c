@@ -47,6 +47,9 @@ static _Thread_local struct {
     enum kind kind;
     bool is_known;
     bool is_workers;
+    uintptr_t known; /* this and the next: where the thread's stack is, if it has been asked for */
+    size_t known_size;
+    bool is_outdated;  /* the main one's: its limit has been lowered, so it cannot grow down to the reserve */
     rlim_t main_limit; /* when its stack was bounded */
     void *alternate;   /* the stack for signals, if it is ours */
     size_t alternate_size;
@@ -102,6 +105,14 @@ static bool map_reserve_of_main(void)
     return false;
 }
 
+/* The stack has grown so far already. */
+static bool take_reserve_of_main(void)
+{
+    (void)*(const volatile char *)own.low; /* makes it grow through all of it */
+    own.guard = own.low;
+    return set_access(own.low, own.limit, PROT_NONE);
+}
+
 static bool is_room_above(uintptr_t limit)
 {
     return (uintptr_t)__builtin_frame_address(0) > limit + MARGIN;
@@ -128,12 +139,12 @@ static bool find_main(void)
     if (!is_room_above(own.limit) || reserve < RESERVE_MIN)
         return true;
     divide(reserve, LANDING_IN_GUARD);
-    if (!map_reserve_of_main()) {
-        divide(reserve, 0);
-        if (!map_reserve_of_main())
-            return true;
-    }
     own.kind = MAIN;
+    if (map_reserve_of_main())
+        return true;
+    divide(reserve, 0);
+    if (!map_reserve_of_main())
+        own.kind = take_reserve_of_main() ? PTHREADS : UNBOUNDED;
     return true;
 }
 
@@ -176,19 +187,28 @@ static void bound_pthread(uintptr_t lowest, size_t size)
         own.kind = PTHREADS;
 }
 
+/* False: the caller is on another stack than the thread's. */
+static bool is_on_known(void)
+{
+    return (uintptr_t)__builtin_frame_address(0) - own.known < own.known_size;
+}
+
 static void find_pthread(void)
 {
     pthread_attr_t attributes;
     void *lowest;
     size_t size;
     size_t guard;
-    uintptr_t here = (uintptr_t)__builtin_frame_address(0);
     if (pthread_getattr_np(pthread_self(), &attributes) != 0)
         return;
-    bool found = pthread_attr_getstack(&attributes, &lowest, &size) == 0 &&
-                 pthread_attr_getguardsize(&attributes, &guard) == 0 && here - (uintptr_t)lowest < size;
+    bool found =
+        pthread_attr_getstack(&attributes, &lowest, &size) == 0 && pthread_attr_getguardsize(&attributes, &guard) == 0;
     pthread_attr_destroy(&attributes);
     if (!found)
+        return;
+    own.known = (uintptr_t)lowest;
+    own.known_size = size;
+    if (!is_on_known())
         return;
     own.high = (uintptr_t)lowest + size;
     if (own.is_workers)
@@ -248,6 +268,7 @@ void sti_stack_is_workers(void)
 
 static void find(void)
 {
+    own.is_known = true;
     sti_stopped_prepare();
     if (!sti_fault_handler_install() || !have_alternate())
         return;
@@ -255,6 +276,17 @@ static void find(void)
         find_pthread();
     if (own.kind == UNBOUNDED)
         drop_alternate();
+    /* A coroutine says nothing of the thread's stack: another scope may. */
+    own.is_known = own.kind != UNBOUNDED || own.known_size == 0 || is_on_known();
+}
+
+/* Of the main thread, whose limit has changed: the next scope finds where it is. */
+static void forget(void)
+{
+    munmap((void *)own.pad, own.limit - own.pad);
+    own.kind = UNBOUNDED;
+    own.guard = own.limit = own.open = own.early = own.high = 0;
+    own.is_known = own.is_outdated = false;
 }
 
 /* A coroutine's, or a signal's, says nothing of how deep the thread's is in use. */
@@ -290,13 +322,13 @@ bool sti_stack_settle(void)
 static enum sti_thread_readiness begin_scopes(struct sti_thread *thread)
 {
     int saved_errno = errno;
-    if (thread->scope == NULL && !own.is_known) {
-        own.is_known = true;
+    if (thread->scope == NULL && own.is_outdated)
+        forget();
+    if (thread->scope == NULL && !own.is_known && (own.known_size == 0 || is_on_known()))
         find();
-    }
     errno = saved_errno;
     if (sti_stack_settle())
-        return STI_THREAD_READY;
+        return own.is_known ? STI_THREAD_READY : STI_THREAD_ASK_AGAIN;
     uintptr_t here = (uintptr_t)__builtin_frame_address(0);
     return is_on_it(here) && here < own.limit ? STI_THREAD_UNFIT : STI_THREAD_ASK_AGAIN;
 }
@@ -351,7 +383,7 @@ static bool is_at_end(uintptr_t address, uintptr_t stack_pointer)
 
 static bool open_from(uintptr_t from)
 {
-    if (own.kind == MAIN)
+    if (own.kind == MAIN && !own.is_outdated)
         (void)*(const volatile char *)own.limit; /* may make it grow */
     if (!set_access(from, own.open, PROT_READ | PROT_WRITE))
         return false;
@@ -369,15 +401,30 @@ static enum sti_stack_fault give_to_program(uintptr_t address)
     if (own.kind == PTHREADS)
         return open_from(own.guard) ? STI_STACK_RETURNED : STI_STACK_NOT_OURS;
     if (getrlimit(RLIMIT_STACK, &limit) == 0 && limit.rlim_cur != own.main_limit) {
-        munmap((void *)own.pad, own.limit - own.pad);
-        own.kind = UNBOUNDED;
+        forget();
+        sti_thread_begin_again();
         return STI_STACK_RETURNED;
     }
     return address >= own.low && open_from(own.low) ? STI_STACK_RETURNED : STI_STACK_NOT_OURS;
 }
 
+/* The main thread's limit may have been lowered: then the kernel lets its stack grow no farther, and nothing can be
+ * done about that but to leave. */
+static bool is_at_lowered_limit(uintptr_t address, uintptr_t stack_pointer)
+{
+    struct rlimit limit;
+    if (own.kind != MAIN || address < own.open || address >= own.high ||
+        address + BELOW_STACK_POINTER < stack_pointer || getrlimit(RLIMIT_STACK, &limit) != 0 ||
+        limit.rlim_cur >= own.main_limit)
+        return false;
+    own.is_outdated = own.high - address > limit.rlim_cur - PAGE;
+    return own.is_outdated;
+}
+
 enum sti_stack_fault sti_stack_take_fault(uintptr_t address, uintptr_t stack_pointer, bool in_scope)
 {
+    if (in_scope && is_at_lowered_limit(address, stack_pointer))
+        return STI_STACK_SPENT;
     if (address == 0 && stack_pointer < own.open + MARGIN)
         address = (stack_pointer < own.open ? stack_pointer : own.open) - sizeof address;
     if (own.kind == UNBOUNDED || !is_at_end(address, stack_pointer))

@@ -144,27 +144,7 @@ TEST(a_recursion_on_a_thread_of_the_programs_own_ends)
     run_on_thread(run_bombs_on_thread, &all, 4 * MIB);
     run_on_thread(run_bombs_on_thread, &small, MIB);
     run_on_thread(run_bombs_on_thread, &small, 64 * KIB);
-    run_on_thread(run_bombs_on_thread, &small, 48 * KIB);
-}
-
-/* That has three pages for a reserve; one with less is bounded by libc's guard only. */
-static void *run_harmless(void *good)
-{
-    for (int i = 0; i < 10; i++) {
-        stint_outcome outcome;
-        *(int *)good += stint_run(do_nothing, NULL, NULL, &outcome) == 0 && outcome.status == STINT_OK;
-    }
-    return NULL;
-}
-
-TEST(a_thread_with_the_smallest_of_stacks_runs_tasks)
-{
-    static const size_t sizes[] = { 24 * KIB, 32 * KIB, 44 * KIB };
-    for (size_t i = 0; i < 3; i++) {
-        int good = 0;
-        run_on_thread(run_harmless, &good, sizes[i]);
-        assert_int_equal(good, 10);
-    }
+    run_on_thread(run_bombs_on_thread, &small, 48 * KIB); /* of which three pages are the reserve */
 }
 
 static void bomb_pool(stint_pool *pool, int times)
@@ -276,63 +256,6 @@ TEST(guards_run_newest_first)
         assert_int_equal(outcome.reason, STINT_REASON_STACK);
         assert_int_equal(released, 21);
     }
-}
-
-static int released_with_much;
-
-static void release_with_much(void *arg)
-{
-    volatile char room[256 * KIB];
-    for (size_t i = 0; i < sizeof room; i += KIB)
-        room[i] = 1;
-    released_with_much += room[0] + *(int *)arg;
-}
-
-static int recurse_with_large_guard(void *arg, void **value)
-{
-    static int one = 1;
-    (void)arg;
-    (void)value;
-    STINT_GUARD(release_with_much, &one);
-    return recurse(0);
-}
-
-static void *run_large_guard(void *good)
-{
-    stint_outcome outcome;
-    released_with_much = 0;
-    int error = stint_run(recurse_with_large_guard, NULL, NULL, &outcome);
-    *(bool *)good = error == 0 && outcome.reason == STINT_REASON_STACK && released_with_much == 2;
-    return NULL;
-}
-
-static int run_large_guard_on_worker(void *good, void **value)
-{
-    (void)value;
-    run_large_guard(good);
-    return 0;
-}
-
-TEST(guards_have_room)
-{
-    bool good = false;
-    run_large_guard(&good);
-    assert_true(good);
-    good = false;
-    run_on_thread(run_large_guard, &good, 4 * MIB);
-    assert_true(good);
-    stint_pool *pool;
-    stint_future *future;
-    stint_pool_options options = STINT_POOL_OPTIONS_INIT;
-    options.workers = 1;
-    options.stack_size = 64 * KIB;
-    good = false;
-    assert_int_equal(stint_pool_create(&options, &pool), 0);
-    assert_int_equal(stint_submit(pool, run_large_guard_on_worker, &good, NULL, &future), 0);
-    assert_int_equal(stint_future_wait(future, NULL), 0);
-    assert_true(good);
-    stint_future_release(future);
-    assert_int_equal(stint_pool_destroy(pool), 0);
 }
 
 static int go_on_after_inner_ones(void *arg, void **value)
