@@ -266,6 +266,12 @@ void sti_stack_is_workers(void)
     own.is_workers = true;
 }
 
+static void have_no_bound(void)
+{
+    own.kind = UNBOUNDED;
+    own.guard = own.limit = own.open = own.early = own.high = 0;
+}
+
 static void find(void)
 {
     own.is_known = true;
@@ -274,8 +280,10 @@ static void find(void)
         return;
     if (own.is_workers || !find_main())
         find_pthread();
-    if (own.kind == UNBOUNDED)
+    if (own.kind == UNBOUNDED) {
         drop_alternate();
+        have_no_bound();
+    }
     /* A coroutine says nothing of the thread's stack: another scope may. */
     own.is_known = own.kind != UNBOUNDED || own.known_size == 0 || is_on_known();
 }
@@ -284,8 +292,7 @@ static void find(void)
 static void forget(void)
 {
     munmap((void *)own.pad, own.limit - own.pad);
-    own.kind = UNBOUNDED;
-    own.guard = own.limit = own.open = own.early = own.high = 0;
+    have_no_bound();
     own.is_known = own.is_outdated = false;
 }
 
