@@ -275,19 +275,27 @@ static void on_fault(int number, siginfo_t *info, void *interrupted)
         pass_on(number, info, context);
 }
 
-/* The signal itself is let through, for a fault of the handler's. */
-static void install_faults(void)
+/* The signal itself is let through, for a fault of the handler's. A system call that it interrupts, as somebody has
+ * sent it, goes on where it would go on. */
+static bool install(const struct sigaction *of_program)
 {
     struct sigaction action = { .sa_sigaction = on_fault, .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER };
     sigfillset(&action.sa_mask);
     sigdelset(&action.sa_mask, SIGSEGV);
+    if ((of_program->sa_flags & SA_RESTART) != 0 || of_program->sa_handler == SIG_IGN)
+        action.sa_flags |= SA_RESTART;
+    return plain_sigaction(SIGSEGV, &action, NULL) == 0;
+}
+
+static void install_faults(void)
+{
 #if STI_OVERRIDES
     *(void **)&plain_sigaction = sti_libc_function("sigaction");
 #else
     plain_sigaction = sigaction;
 #endif
     /* First: then it has what to hand on to. */
-    bool installed = plain_sigaction(SIGSEGV, NULL, &actions[0]) == 0 && plain_sigaction(SIGSEGV, &action, NULL) == 0;
+    bool installed = plain_sigaction(SIGSEGV, NULL, &actions[0]) == 0 && install(&actions[0]);
     atomic_store_explicit(&faults_installed, installed, memory_order_release);
 }
 
@@ -307,6 +315,7 @@ bool sti_fault_action(const struct sigaction *action, struct sigaction *before)
         unsigned next = atomic_fetch_add_explicit(&claimed_actions, 1, memory_order_relaxed) + 1;
         actions[next % KEPT_ACTIONS] = *action;
         atomic_store_explicit(&newest_action, next, memory_order_release);
+        install(action);
     }
     if (before != NULL)
         *before = old;

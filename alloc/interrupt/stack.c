@@ -454,7 +454,10 @@ static bool is_writable(uintptr_t address)
 
 bool sti_stack_has_room(uintptr_t stack_pointer, uintptr_t down_to, const stack_t *for_signals)
 {
-    if (down_to >= stack_pointer || stack_pointer - (uintptr_t)for_signals->ss_sp <= for_signals->ss_size)
+    uintptr_t here = (uintptr_t)__builtin_frame_address(0);
+    uintptr_t begin = (uintptr_t)for_signals->ss_sp;
+    size_t size = for_signals->ss_size;
+    if (down_to >= stack_pointer || here - begin > size || stack_pointer - begin <= size)
         return false;
     uintptr_t page = round_down(stack_pointer - 1);
     while (page > down_to && is_writable(page - sizeof(uint64_t)))

@@ -80,8 +80,9 @@ enum sti_stack_fault sti_stack_take_fault(uintptr_t address, uintptr_t stack_poi
 uintptr_t sti_stack_lowest(void);
 uintptr_t sti_stack_middle(void);
 
-/* Whether code with that stack pointer has so much room below it, up to this address, and stands on no stack for
- * signals, which this handler uses itself. What lies below the stack pointer and the red zone may be changed. */
+/* Whether code with that stack pointer has so much room below it, up to this address, and stands on another
+ * stack than this handler, which is on that for signals. What lies below the stack pointer and the red zone may be
+ * changed. */
 bool sti_stack_has_room(uintptr_t stack_pointer, uintptr_t down_to, const stack_t *for_signals);
 
 /* Make the landing usable; its upper end. Only in the handler, once the task is sure to be left. */

@@ -5,6 +5,7 @@
 #include "support.h"
 
 #include <signal.h>
+#include <stdatomic.h>
 #include <sys/mman.h>
 #include <ucontext.h>
 
@@ -191,6 +192,78 @@ static void see_own_handler(void)
 TEST(the_program_sees_the_handler_that_it_has_set)
 {
     assert_exits(see_own_handler, 9);
+}
+
+/* A system call that the signal interrupts. */
+static int ends[2];
+static atomic_bool reads;
+static ssize_t count_read;
+
+static void *read_one(void *unused)
+{
+    char byte;
+    atomic_store(&reads, true);
+    count_read = read(ends[0], &byte, 1);
+    return unused;
+}
+
+static void send_to_reader(void)
+{
+    pthread_t thread;
+    const struct timespec nap = { .tv_nsec = 20000000 };
+    if (pipe(ends) != 0 || pthread_create(&thread, NULL, read_one, NULL) != 0)
+        _exit(108);
+    while (!atomic_load(&reads))
+        ;
+    for (int i = 0; i < 3; i++) {
+        nanosleep(&nap, NULL);
+        pthread_kill(thread, SIGSEGV);
+    }
+    nanosleep(&nap, NULL);
+    _exit(write(ends[1], "", 1) == 1 && pthread_join(thread, NULL) == 0 && count_read == 1 ? 12 : 13);
+}
+
+static void do_nothing_about_it(int number)
+{
+    (void)number;
+}
+
+static void restart_handled_before(void)
+{
+    signal(SIGSEGV, do_nothing_about_it);
+    check_that_stacks_are_bounded();
+    send_to_reader();
+}
+
+static void restart_handled_after(void)
+{
+    check_that_stacks_are_bounded();
+    signal(SIGSEGV, do_nothing_about_it);
+    send_to_reader();
+}
+
+static void restart_ignored(void)
+{
+    check_that_stacks_are_bounded();
+    signal(SIGSEGV, SIG_IGN);
+    send_to_reader();
+}
+
+static void do_not_restart(void)
+{
+    const struct sigaction action = { .sa_handler = do_nothing_about_it };
+    signal(SIGSEGV, do_nothing_about_it);
+    check_that_stacks_are_bounded();
+    sigaction(SIGSEGV, &action, NULL);
+    send_to_reader();
+}
+
+TEST(a_system_call_goes_on_if_the_handler_wants_that)
+{
+    assert_exits(restart_handled_before, 12);
+    assert_exits(restart_handled_after, 12);
+    assert_exits(restart_ignored, 12);
+    assert_exits(do_not_restart, 13);
 }
 
 static void be_called_once(int number)
