@@ -21,6 +21,7 @@
 #include "alloc/base/scope_state.h"
 #include "alloc/rollback/kept.h"
 #include "alloc/rollback/mapping.h"
+#include "alloc/rollback/place.h"
 #include "allocate.h"
 #include "record.h"
 
@@ -123,18 +124,29 @@ static bool charge(struct sti_thread *thread, enum sti_mapping_kind kind, size_t
     return sti_record_charge_to(thread, sizeof(struct sti_mapping), caller);
 }
 
-/* In the place of whatever is there: that is still whose it was. */
-static void *map_over(const struct wanted *wanted)
+static void *map_in_place(const struct wanted *wanted, uintptr_t begin, uintptr_t end)
 {
-    uintptr_t begin = (uintptr_t)wanted->address;
-    uintptr_t end = begin + size_of(wanted);
-    if (!sti_mapping_any() || end <= begin || begin % PAGE != 0 || !sti_mapping_lock())
-        return map_plainly(wanted, 0);
-    bool is_cut = sti_mapping_cut(begin, end);
-    void *made = is_cut ? map_plainly(wanted, 0) : fail(NULL);
+    void *made = map_plainly(wanted, 0);
+    int saved_errno = errno;
+    if (made == MAP_FAILED)
+        sti_place_give_up(begin, end);
     struct sti_mapping *mapping = made != MAP_FAILED ? sti_mapping_first(begin, end) : NULL;
     for (; mapping != NULL; mapping = sti_mapping_first(mapping->end, end))
         sti_mapping_set_kind(mapping, kind_of(wanted));
+    errno = saved_errno;
+    return made;
+}
+
+/* In the place of whatever is there: that is still whose it was. What was free is the owner's; NULL: the process's. */
+static void *map_over(const struct wanted *wanted, struct sti_mapped *owner)
+{
+    uintptr_t begin = (uintptr_t)wanted->address;
+    uintptr_t end = begin + size_of(wanted);
+    bool is_noted = owner != NULL || sti_mapping_any();
+    if (!is_noted || end <= begin || begin % PAGE != 0 || !sti_mapping_lock())
+        return map_plainly(wanted, 0);
+    bool is_ready = sti_mapping_cut(begin, end) && (owner == NULL || sti_place_claim(begin, end, owner));
+    void *made = is_ready ? map_in_place(wanted, begin, end) : fail(NULL);
     sti_mapping_unlock();
     return made;
 }
@@ -174,7 +186,7 @@ static void *map_in_task(struct sti_thread *thread, const struct wanted *wanted,
     if (!charge(thread, kind_of(wanted), size_of(wanted), caller))
         return fail(NULL);
     if (is_kept)
-        return replaces(wanted->flags) ? map_over(wanted) : map_plainly(wanted, 0);
+        return replaces(wanted->flags) ? map_over(wanted, NULL) : map_plainly(wanted, 0);
     struct sti_mapped *owner = sti_mapped_of(thread->scope);
     struct sti_mapping *mapping = owner != NULL ? sti_mapping_new() : NULL;
     if (mapping == NULL)
@@ -184,7 +196,7 @@ static void *map_in_task(struct sti_thread *thread, const struct wanted *wanted,
         made = map_plainly(wanted, 0);
     } else if (!map_where_free(wanted, &made)) {
         sti_mapping_drop(mapping);
-        return map_over(wanted);
+        return map_over(wanted, owner);
     }
     note(mapping, made, wanted, owner);
     return made;
@@ -196,7 +208,7 @@ STI_INLINE void *map(const struct wanted *wanted, const void *caller)
     if (STI_UNLIKELY(thread != NULL))
         return map_in_task(thread, wanted, caller);
     bool is_plain = STI_LIKELY(!replaces(wanted->flags)) || is_backend(caller);
-    return is_plain ? map_plainly(wanted, 0) : map_over(wanted);
+    return is_plain ? map_plainly(wanted, 0) : map_over(wanted, NULL);
 }
 
 void *mmap(void *address, size_t length, int protection, int flags, int descriptor, off_t offset)
@@ -262,6 +274,7 @@ static bool find_reserved(uintptr_t begin, uintptr_t end, size_t *reserved)
     return is_cut;
 }
 
+/* A protection that fails where nothing is mapped has made writable what lies before it. */
 static void take_into_use(uintptr_t begin, uintptr_t end)
 {
     if (!sti_mapping_lock())
@@ -286,7 +299,7 @@ static int protect(void *address, size_t length, int protection, int key, const 
     if (thread != NULL && !sti_meter_charge_pages(thread, reserved, caller))
         return -1;
     int result = sti_protect_plainly(address, length, protection, key);
-    if (result == 0 && reserved > 0)
+    if (reserved > 0 && (result == 0 || errno == ENOMEM))
         take_into_use(begin, end);
     return result;
 }
@@ -313,12 +326,17 @@ static void *move_plainly(const struct move *move, size_t old_length, size_t new
     return plain((void *)move->begin, old_length, new_length, move->flags, (void *)move->to);
 }
 
+static bool has_place(const struct move *move)
+{
+    return (move->flags & MREMAP_FIXED) != 0;
+}
+
 static bool cut(const struct move *move)
 {
     size_t stays = move->size < move->new_size ? move->size : move->new_size;
     return sti_mapping_cut(move->begin, move->begin + move->size) &&
            sti_mapping_cut(move->begin, move->begin + stays) &&
-           ((move->flags & MREMAP_FIXED) == 0 || sti_mapping_cut(move->to, move->to + move->new_size));
+           (!has_place(move) || sti_mapping_cut(move->to, move->to + move->new_size));
 }
 
 /* The last of what is moved: what is added to it is of its kind. */
@@ -326,6 +344,13 @@ static struct sti_mapping *last_of(uintptr_t begin, size_t size)
 {
     uintptr_t last = size > 0 ? begin + size - 1 : begin;
     return sti_mapping_first(last, last + 1);
+}
+
+/* For what a task has mapped. */
+static bool claim_place(const struct move *move)
+{
+    const struct sti_mapping *last = has_place(move) ? last_of(move->begin, move->size) : NULL;
+    return last == NULL || sti_place_claim(move->to, move->to + move->new_size, last->owner);
 }
 
 /* What has been taken off, at its new place. Returns the rest, which is no more. */
@@ -346,12 +371,10 @@ static struct sti_mapping *put_at(const struct move *move, struct sti_mapping *l
     return rest;
 }
 
-/* It has been done, and the pages are at to. spare becomes part of the tree, or is dropped. */
-static void follow(const struct move *move, uintptr_t to, struct sti_mapping *spare)
+/* The pages are at to. spare becomes part of the tree, or is dropped. */
+static void put_moved(const struct move *move, uintptr_t to, struct sti_mapping *old, struct sti_mapping *spare)
 {
     const struct sti_mapping *last = last_of(move->begin, move->size);
-    struct sti_mapping *old = move->stays ? NULL : sti_mapping_take_all(move->begin, move->begin + move->size);
-    sti_mapping_drop_all(sti_mapping_take_all(to, to + move->new_size));
     if (move->stays && last != NULL) {
         sti_mapping_put(spare, to, to + move->new_size, move->size > 0 ? last->kind : STI_MAPPING_FREE, last->owner);
         return;
@@ -363,20 +386,40 @@ static void follow(const struct move *move, uintptr_t to, struct sti_mapping *sp
         sti_mapping_grow(grown, to + move->new_size);
 }
 
+/* It has been done. */
+static void follow(const struct move *move, uintptr_t to, struct sti_mapping *spare)
+{
+    struct sti_mapping *old = move->stays ? NULL : sti_mapping_take_all(move->begin, move->begin + move->size);
+    struct sti_mapping *before = sti_mapping_take_all(to, to + move->new_size);
+    put_moved(move, to, old, spare);
+    if (has_place(move))
+        sti_place_settle(to, to + move->new_size, before);
+    sti_mapping_drop_all(before);
+}
+
+static void *move_in_record(const struct move *move, size_t old_length, size_t new_length, struct sti_mapping *spare)
+{
+    void *made = move_plainly(move, old_length, new_length);
+    int saved_errno = errno;
+    if (made != MAP_FAILED) {
+        follow(move, (uintptr_t)made, spare);
+    } else {
+        sti_mapping_drop(spare);
+        if (has_place(move))
+            sti_place_give_up(move->to, move->to + move->new_size);
+    }
+    errno = saved_errno;
+    return made;
+}
+
 static void *move_noted(const struct move *move, size_t old_length, size_t new_length)
 {
     struct sti_mapping *spare = sti_mapping_new();
     if (spare == NULL || !sti_mapping_lock())
         return fail(spare);
-    bool is_cut = cut(move);
-    void *made = is_cut ? move_plainly(move, old_length, new_length) : MAP_FAILED;
-    int error = is_cut ? errno : ENOMEM;
-    if (made != MAP_FAILED)
-        follow(move, (uintptr_t)made, spare);
-    else
-        sti_mapping_drop(spare);
+    bool is_ready = cut(move) && claim_place(move);
+    void *made = is_ready ? move_in_record(move, old_length, new_length, spare) : fail(spare);
     sti_mapping_unlock();
-    errno = error;
     return made;
 }
 
@@ -402,6 +445,12 @@ static void *move_in_task(const struct move *move, size_t old_length, size_t new
     return move_noted(move, old_length, new_length);
 }
 
+static bool is_valid(const struct move *move)
+{
+    bool is_place = move->to % PAGE == 0 && move->to + move->new_size > move->to;
+    return move->begin % PAGE == 0 && move->new_size > 0 && move->size <= LARGEST && (is_place || !has_place(move));
+}
+
 void *mremap(void *address, size_t old_length, size_t new_length, int flags, ...)
 {
     struct move move = {
@@ -417,8 +466,7 @@ void *mremap(void *address, size_t old_length, size_t new_length, int flags, ...
         move.to = (uintptr_t)va_arg(arguments, void *);
         va_end(arguments);
     }
-    bool is_valid = move.begin % PAGE == 0 && move.new_size > 0 && move.size <= LARGEST;
-    if (STI_LIKELY(!sti_mapping_any()) || !is_valid)
+    if (STI_LIKELY(!sti_mapping_any()) || !is_valid(&move))
         return move_plainly(&move, old_length, new_length);
     return move_in_task(&move, old_length, new_length, STI_CALLER());
 }

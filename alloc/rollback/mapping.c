@@ -165,6 +165,12 @@ void sti_mapping_set_kind(struct sti_mapping *mapping, enum sti_mapping_kind kin
     give_to(mapping, owner);
 }
 
+void sti_mapping_set_owner(struct sti_mapping *mapping, struct sti_mapped *owner)
+{
+    take_from_owner(mapping);
+    give_to(mapping, owner);
+}
+
 void sti_mapping_grow(struct sti_mapping *mapping, uintptr_t end)
 {
     struct sti_mapped *owner = mapping->owner;

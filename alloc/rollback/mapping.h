@@ -21,6 +21,7 @@ enum sti_mapping_kind {
     STI_MAPPING_FREE,     /* never counts: a file's pages, shared or only to be read, and what would be where it lies */
     STI_MAPPING_RESERVED, /* counts once it is made writable */
     STI_MAPPING_CHARGED,  /* counts */
+    STI_MAPPING_CLAIMED,  /* free, until the call that is under way has filled it: place.h */
     STI_MAPPING_DESCRIPTOR, /* no pages, but a descriptor: descriptor.h. A rollback closes it, */
     STI_MAPPING_AUDITED,    /* or does not */
 };
@@ -82,9 +83,10 @@ struct sti_mapping *sti_mapping_first(uintptr_t begin, uintptr_t end);
 void sti_mapping_grow(struct sti_mapping *mapping, uintptr_t end);
 
 void sti_mapping_set_kind(struct sti_mapping *mapping, enum sti_mapping_kind kind);
+void sti_mapping_set_owner(struct sti_mapping *mapping, struct sti_mapped *owner);
 
-/* Take it, with these addresses cut out, off the tree, for its new place; or take all of them off, as a list by
- * next. */
+/* Take it, with these addresses cut out, off the tree, for its new place; or take all of them off, as a list by next,
+ * from the highest to the lowest. */
 void sti_mapping_take(struct sti_mapping *mapping);
 struct sti_mapping *sti_mapping_take_all(uintptr_t begin, uintptr_t end);
 
