@@ -208,7 +208,7 @@ static bool cut_at(uintptr_t address)
     struct sti_mapping *rest = sti_mapping_new();
     if (rest == NULL)
         return false;
-    *rest = (struct sti_mapping){ .begin = address, .end = mapping->end, .kind = mapping->kind };
+    *rest = (struct sti_mapping){ .begin = address, .end = mapping->end, .kind = mapping->kind, .continues = true };
     add(&mapping->owner->held, -counted(rest));
     mapping->end = address;
     give_to(rest, mapping->owner);
@@ -219,6 +219,27 @@ static bool cut_at(uintptr_t address)
 bool sti_mapping_cut(uintptr_t begin, uintptr_t end)
 {
     return cut_at(begin) && cut_at(end);
+}
+
+static bool are_one(const struct sti_mapping *before, const struct sti_mapping *mapping)
+{
+    return mapping->continues && before != NULL && before->end == mapping->begin && before->kind == mapping->kind &&
+           before->owner == mapping->owner;
+}
+
+void sti_mapping_join(uintptr_t begin, uintptr_t end)
+{
+    struct sti_mapping *before = sti_mapping_first(begin - 1, begin);
+    struct sti_mapping *mapping;
+    for (uintptr_t at = begin; at <= end && (mapping = sti_mapping_first(at, end + 1)) != NULL; at = before->end) {
+        if (!are_one(before, mapping)) {
+            before = mapping;
+            continue;
+        }
+        sti_mapping_take(mapping);
+        sti_mapping_grow(before, mapping->end);
+        sti_mapping_drop(mapping);
+    }
 }
 
 void sti_mapping_take(struct sti_mapping *mapping)

@@ -36,6 +36,7 @@ struct sti_mapping {
     uintptr_t begin;
     uintptr_t end;
     enum sti_mapping_kind kind;
+    bool continues; /* it has been cut off the one before it, or is mapped as one with that */
     struct sti_mapped *owner;
     uint64_t owner_id;
     struct sti_mapping *next; /* of the owner's */
@@ -75,6 +76,11 @@ void sti_mapping_put(struct sti_mapping *mapping, uintptr_t begin, uintptr_t end
 
 /* Have stretches end at these two addresses. False: out of memory. */
 bool sti_mapping_cut(uintptr_t begin, uintptr_t end);
+
+/* What was cut where these addresses begin, end or between them, and is of the same kind and the same owner, is one
+ * again: so there are no more records than the system has of its own, but for those that pages have been charged
+ * for. */
+void sti_mapping_join(uintptr_t begin, uintptr_t end);
 
 /* The lowest of those that overlap these addresses; NULL: none does. */
 struct sti_mapping *sti_mapping_first(uintptr_t begin, uintptr_t end);
