@@ -97,7 +97,9 @@ static enum sti_mapping_kind kind_of(const struct wanted *wanted)
 {
     if ((wanted->flags & MAP_TYPE) != MAP_PRIVATE)
         return (wanted->flags & MAP_ANONYMOUS) != 0 ? STI_MAPPING_CHARGED : STI_MAPPING_FREE;
-    return (wanted->protection & PROT_WRITE) != 0 ? STI_MAPPING_CHARGED : STI_MAPPING_RESERVED;
+    if ((wanted->protection & PROT_WRITE) != 0)
+        return STI_MAPPING_CHARGED;
+    return (wanted->flags & MAP_ANONYMOUS) != 0 ? STI_MAPPING_RESERVED : STI_MAPPING_READ;
 }
 
 /* Who may have as much of the rest as he likes has a record of each all the same. */
@@ -264,7 +266,7 @@ static size_t reserved_in(uintptr_t begin, uintptr_t end)
     for (; mapping != NULL; mapping = sti_mapping_first(mapping->end, end)) {
         uintptr_t first = mapping->begin > begin ? mapping->begin : begin;
         uintptr_t last = mapping->end < end ? mapping->end : end;
-        reserved += mapping->kind == STI_MAPPING_RESERVED ? last - first : 0;
+        reserved += sti_mapping_may_count(mapping->kind) ? last - first : 0;
     }
     sti_mapping_unlock();
     return reserved;
@@ -278,7 +280,7 @@ static bool take_into_use(uintptr_t begin, uintptr_t end)
     bool is_cut = sti_mapping_cut(begin, end);
     struct sti_mapping *mapping = is_cut ? sti_mapping_first(begin, end) : NULL;
     for (; mapping != NULL; mapping = sti_mapping_first(mapping->end, end)) {
-        if (mapping->kind == STI_MAPPING_RESERVED)
+        if (sti_mapping_may_count(mapping->kind))
             sti_mapping_set_kind(mapping, STI_MAPPING_CHARGED);
     }
     sti_mapping_join(begin, end);

@@ -333,17 +333,30 @@ size_t sti_mapped_held(const struct sti_mapped *mapped)
     return mapped != NULL ? atomic_load_explicit(&mapped->held, memory_order_relaxed) : 0;
 }
 
-/* Those with contents of the task's, or the others, which have none that could point anywhere; with the lock. */
-static struct sti_heap *list_some(const struct sti_mapped *mapped, bool with_contents, struct sti_heap *list)
+#define REACH ((size_t)1 << 20) /* of a reservation: any number may be an address in one of some TiB */
+
+/* Those with contents of the task's, which could point anywhere; or reservations; or the others. */
+enum content { OWN_CONTENT, NO_CONTENT, OTHER_CONTENT, CONTENTS };
+
+static enum content content_of(const struct sti_mapping *mapping)
+{
+    if (mapping->kind == STI_MAPPING_CHARGED)
+        return OWN_CONTENT;
+    return mapping->kind == STI_MAPPING_RESERVED ? NO_CONTENT : OTHER_CONTENT;
+}
+
+/* With the lock. */
+static struct sti_heap *list_some(const struct sti_mapped *mapped, enum content content, struct sti_heap *list)
 {
     struct sti_heap *heap = sti_process_calloc(1, sizeof *heap + mapped->count * sizeof heap->singles[0]);
     if (heap == NULL)
         return NULL;
     heap->is_mapped = true;
-    heap->is_opaque = !with_contents;
+    heap->is_opaque = content != OWN_CONTENT;
+    heap->reach = content == NO_CONTENT ? REACH : 0;
     heap->next = list;
     for (const struct sti_mapping *mapping = mapped->first; mapping != NULL; mapping = mapping->next) {
-        if ((mapping->kind == STI_MAPPING_CHARGED) != with_contents || mapping->kind >= STI_MAPPING_DESCRIPTOR)
+        if (mapping->kind >= STI_MAPPING_DESCRIPTOR || content_of(mapping) != content)
             continue;
         heap->singles[heap->count++] =
             (struct sti_single){ .block = (void *)mapping->begin, .size = mapping->end - mapping->begin };
@@ -362,22 +375,27 @@ void sti_mapped_drop_list(struct sti_heap *list, const struct sti_heap *end)
 }
 
 /* NULL: out of memory. With the lock. */
-static struct sti_heap *list_both(const struct sti_mapped *mapped, struct sti_heap *list)
+static struct sti_heap *list_all(const struct sti_mapped *mapped, struct sti_heap *list)
 {
-    struct sti_heap *others = list_some(mapped, false, list);
-    struct sti_heap *both = others != NULL ? list_some(mapped, true, others) : NULL;
-    if (both == NULL)
-        sti_process_free(others);
-    return both;
+    struct sti_heap *first = list;
+    for (enum content content = OWN_CONTENT; content < CONTENTS; content++) {
+        struct sti_heap *next = list_some(mapped, content, first);
+        if (next == NULL) {
+            sti_mapped_drop_list(first, list);
+            return NULL;
+        }
+        first = next;
+    }
+    return first;
 }
 
 struct sti_heap *sti_mapped_list(const struct sti_mapped *mapped, struct sti_heap *list)
 {
     if (mapped == NULL || !sti_mapping_lock())
         return list;
-    struct sti_heap *both = list_both(mapped, list);
+    struct sti_heap *all_of_it = list_all(mapped, list);
     sti_mapping_unlock();
-    return both != NULL ? both : list;
+    return all_of_it != NULL ? all_of_it : list;
 }
 
 /* With the lock. */
@@ -395,11 +413,11 @@ struct sti_heap *sti_mapped_take(struct sti_mapped **mapped, struct sti_heap *li
 {
     if (*mapped == NULL || !sti_mapping_lock())
         return list;
-    struct sti_heap *both = list_both(*mapped, list);
+    struct sti_heap *all_of_it = list_all(*mapped, list);
     forget(*mapped);
     sti_mapping_unlock();
     *mapped = NULL;
-    return both != NULL ? both : list;
+    return all_of_it != NULL ? all_of_it : list;
 }
 
 struct sti_mapping *sti_mapped_take_descriptors(struct sti_mapped *mapped)

@@ -19,12 +19,18 @@
 
 enum sti_mapping_kind {
     STI_MAPPING_FREE,     /* never counts: a file's pages, shared or only to be read, and what would be where it lies */
-    STI_MAPPING_RESERVED, /* counts once it is made writable */
+    STI_MAPPING_READ,     /* a file's, private: counts once it is made writable */
+    STI_MAPPING_RESERVED, /* likewise, and there is nothing in it: whoever uses it knows where it begins */
     STI_MAPPING_CHARGED,  /* counts */
     STI_MAPPING_CLAIMED,  /* free, until the call that is under way has filled it: place.h */
     STI_MAPPING_DESCRIPTOR, /* no pages, but a descriptor: descriptor.h. A rollback closes it, */
     STI_MAPPING_AUDITED,    /* or does not */
 };
+
+static inline bool sti_mapping_may_count(enum sti_mapping_kind kind)
+{
+    return kind == STI_MAPPING_READ || kind == STI_MAPPING_RESERVED;
+}
 
 struct sti_heap;
 struct sti_mapped;

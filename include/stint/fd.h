@@ -12,10 +12,10 @@
  * pidfd_getfd, fsopen, fsmount, fspick and open_tree, where glibc is 2.36 or later; in all their forms. None of another
  * task's or thread's is ever touched. Not remembered: what is opened between stint_keep_begin and stint_keep_end, what
  * dup2 puts in the place of a descriptor that was there before the task, what ioctl and clone hand out, system calls by
- * syscall, and what libc opens for itself (its streams are closed as streams). Scopes inside such a task
- * own theirs as part of it. A library that opens a descriptor once for the process and remembers its number must do so
- * before the first such task, in a keep region, or hand it out by stint_descriptor_keep. The overrides are this
- * library's (stint_malloc_is_overridden).
+ * syscall, and what libc opens for itself (its streams are closed as streams). Scopes inside such a task own theirs as
+ * part of it. A library that opens a descriptor once for the process and remembers its number must do so before the
+ * first such task, in a keep region, or hand it out by stint_descriptor_keep. The overrides are this library's
+ * (stint_malloc_is_overridden).
  *
  * The audit, for tests and for finding leaks. A task with options.audit_fds is asked: the open descriptors are listed
  * before it starts and, if it is rolled back, when that is done; those that are new are counted in usage.open_fds and
