@@ -155,8 +155,6 @@ void sti_way_leave(uintptr_t target, const sigset_t *mask)
 
 /* --- Settling the forks of frames that are left. Thread of the scope only. --- */
 
-_Thread_local size_t sti_forks_in_joins;
-
 int sti_forks_register(struct sti_forks *forks)
 {
     struct sti_thread *thread = sti_thread_self();
@@ -181,6 +179,7 @@ static bool are_outstanding(const struct sti_scope *scope)
 
 void sti_forks_leave(struct sti_scope *scope, const struct sti_way *way)
 {
+    sti_own_forks_leave(scope, way);
     if (!are_outstanding(scope))
         return;
     struct sti_forks *forks = atomic_load_explicit(&scope->thread->forks, memory_order_relaxed);
@@ -191,7 +190,7 @@ void sti_forks_leave(struct sti_scope *scope, const struct sti_way *way)
 
 void sti_forks_settle(struct sti_scope *scope)
 {
-    sti_forks_in_joins = scope->joins;
+    sti_own_forks_settle(scope);
     if (!are_outstanding(scope))
         return;
     struct sti_forks *forks = atomic_load_explicit(&scope->thread->forks, memory_order_relaxed);
