@@ -277,7 +277,7 @@ static const struct sti_offer *collect(struct sti_worker *worker, size_t index)
 
 static int collect_plain(struct sti_worker *worker, stint_subtask *subtask, void **value)
 {
-    size_t index = sti_split_index(subtask->place_);
+    size_t index = sti_split_index(&worker->split, subtask->place_);
     subtask->place_ = STINT_FORK_JOINED_;
     const struct sti_offer *offer = collect(worker, index);
     if (value != NULL)
@@ -294,7 +294,7 @@ int stint_join_slow_(stint_subtask *subtask, void **value)
     struct sti_worker *worker = sti_worker_current();
     if (!is_held(worker, subtask->place_, subtask))
         return error_of_none();
-    bool is_here = take_back(worker, sti_split_index(subtask->place_));
+    bool is_here = take_back(worker, sti_split_index(&worker->split, subtask->place_));
     return is_here ? run(subtask, value) : collect_plain(worker, subtask, value);
 }
 
@@ -307,7 +307,7 @@ struct stint_fork_result_ stint_join_typed_slow_(size_t place, const struct stin
     struct sti_worker *worker = sti_worker_current();
     if (!is_held(worker, place, &kind->odd))
         return (struct stint_fork_result_){ zeros, error_of_none() };
-    size_t index = sti_split_index(place);
+    size_t index = sti_split_index(&worker->split, place);
     if (take_back(worker, index))
         return not_run;
     int error = collect(worker, index)->code;
@@ -315,20 +315,25 @@ struct stint_fork_result_ stint_join_typed_slow_(size_t place, const struct stin
     return (struct stint_fork_result_){ error == 0 ? payload : zeros, error };
 }
 
+static void drop_held(struct sti_worker *worker, size_t index)
+{
+    if (sti_split_take(&worker->split, index))
+        return;
+    struct sti_thrown thrown = await(worker, index, true)->thrown;
+    sti_split_forget(&worker->split, index);
+    if (thrown.exception != NULL)
+        sti_boundary_drop(&thrown);
+}
+
 void stint_fork_drop(stint_subtask *subtask)
 {
     struct sti_worker *worker = sti_worker_current();
     if (subtask == NULL || subtask->place_ == STINT_FORK_JOINED_)
         return;
-    size_t index = sti_split_index(subtask->place_);
-    if (is_own(subtask->place_)) {
+    if (is_own(subtask->place_))
         take_own(subtask);
-    } else if (is_held(worker, subtask->place_, subtask) && !sti_split_take(&worker->split, index)) {
-        struct sti_thrown thrown = await(worker, index, true)->thrown;
-        sti_split_forget(&worker->split, index);
-        if (thrown.exception != NULL)
-            sti_boundary_drop(&thrown);
-    }
+    else if (is_held(worker, subtask->place_, subtask))
+        drop_held(worker, sti_split_index(&worker->split, subtask->place_));
     subtask->place_ = STINT_FORK_JOINED_;
 }
 
@@ -359,7 +364,7 @@ static size_t not_left(struct sti_forks *forks, size_t from, const struct sti_wa
 {
     const struct sti_split *split = &worker_of(forks)->split;
     size_t place = from;
-    while (place < split->forks.depth && !sti_way_passes(way, sti_split_frame(split, sti_split_index(place))))
+    while (place < split->forks.depth && !sti_way_passes(way, sti_split_frame(split, sti_split_index(split, place))))
         place += sizeof(struct stint_fork_slot_);
     return place;
 }

@@ -87,7 +87,7 @@ static inline stint_here stint_here_current(void)
             subtask->place_ = stint_fork_push_slow_(slot);                                                             \
             return 0;                                                                                                  \
         }                                                                                                              \
-        stint_fork_write_(stint_fork_at_(here, depth), &name##_kind, &argument, sizeof argument);                      \
+        stint_fork_write_(stint_fork_at_(depth), &name##_kind, &argument, sizeof argument);                            \
         stint_fork_push_(here, depth);                                                                                 \
         return 0;                                                                                                      \
     }                                                                                                                  \
