@@ -46,13 +46,15 @@ static _Unwind_Reason_Code look_at_frame(struct _Unwind_Context *context, void *
         way->count++;
     }
     way->parts[way->count - 1].end = frame;
+    if (frame <= way->target)
+        way->lowest = frame;
     bool goes_on = !is_reached(way) && sti_generated_leads_on(_Unwind_GetIP(context) - 1);
     return goes_on ? _URC_NO_REASON : _URC_END_OF_STACK;
 }
 
 bool sti_way_find(struct sti_way *way, uintptr_t target)
 {
-    *way = (struct sti_way){ .target = target };
+    *way = (struct sti_way){ .target = target, .lowest = target };
     _Unwind_Backtrace(look_at_frame, way);
     if (!is_reached(way))
         return false;

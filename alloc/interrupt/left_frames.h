@@ -25,6 +25,7 @@
 
 struct sti_way {
     uintptr_t target; /* the stack pointer that is jumped to */
+    uintptr_t lowest; /* the one that its frame has come to since: room that it took (alloca) lies between */
     unsigned count;
     struct {
         uintptr_t begin;
@@ -43,6 +44,13 @@ static inline bool sti_way_passes(const struct sti_way *way, uintptr_t address)
             return true;
     }
     return false;
+}
+
+/* Whether a frame is left that had this stack pointer when it called somebody, or might have. */
+static inline bool sti_way_passes_frame(const struct sti_way *way, uintptr_t stack_pointer)
+{
+    bool is_target_s = stack_pointer >= way->lowest && stack_pointer <= way->target;
+    return !is_target_s && sti_way_passes(way, stack_pointer);
 }
 
 /* Before a jump to a frame with this stack pointer: whatever it passes is ended. A scope of stint_run is rolled back;

@@ -95,10 +95,15 @@ static bool is_further_out(uintptr_t address, const struct sti_scope *scope, con
     return address >= way->target && address < scope->frame;
 }
 
+static bool is_left(uintptr_t note, const struct sti_way *way)
+{
+    return (note & TYPED) != 0 ? sti_way_passes_frame(way, note & ~TYPED) : sti_way_passes(way, note);
+}
+
 void sti_own_forks_leave(const struct sti_scope *scope, const struct sti_way *way)
 {
     for (size_t i = sti_own_forks; i-- > 0 && !is_further_out(notes[i], scope, way);) {
-        if (sti_way_passes(way, notes[i] & ~TYPED))
+        if (is_left(notes[i], way))
             notes[i] = HOLE;
     }
     pass_holes();

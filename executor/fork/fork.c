@@ -360,11 +360,17 @@ static void settle(struct sti_forks *forks, size_t kept)
     }
 }
 
+static bool is_left(const struct sti_split *split, size_t index, const struct sti_way *way)
+{
+    uintptr_t at = sti_split_frame(split, index);
+    return sti_split_is_typed(split, index) ? sti_way_passes_frame(way, at) : sti_way_passes(way, at);
+}
+
 static size_t not_left(struct sti_forks *forks, size_t from, const struct sti_way *way)
 {
     const struct sti_split *split = &worker_of(forks)->split;
     size_t place = from;
-    while (place < split->forks.depth && !sti_way_passes(way, sti_split_frame(split, sti_split_index(split, place))))
+    while (place < split->forks.depth && !is_left(split, sti_split_index(split, place), way))
         place += sizeof(struct stint_fork_slot_);
     return place;
 }

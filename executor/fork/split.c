@@ -222,6 +222,11 @@ bool sti_split_holds(const struct sti_split *split, size_t place, const void *fo
            split->forks.slots[sti_split_index(split, place)].fork == fork;
 }
 
+bool sti_split_is_typed(const struct sti_split *split, size_t index)
+{
+    return kind_of(&split->forks.slots[index]) != NULL;
+}
+
 uintptr_t sti_split_frame(const struct sti_split *split, size_t index)
 {
     const struct stint_fork_slot_ *slot = &split->forks.slots[index];

@@ -97,7 +97,8 @@ bool sti_split_share_all(struct sti_split *split, struct sti_group *group);
 /* Whether at this place there is a fork of the running task, and it is this one (stint_fork_slot_). */
 bool sti_split_holds(const struct sti_split *split, size_t place, const void *fork);
 
-/* Where on the stack its frame is. */
+/* Whether it is a typed one; then the stack pointer of the frame that made it. Otherwise its subtask's address. */
+bool sti_split_is_typed(const struct sti_split *split, size_t index);
 uintptr_t sti_split_frame(const struct sti_split *split, size_t index);
 
 /* Take the fork with this index back, to run or to drop it. False: a thief has it. */

@@ -75,7 +75,8 @@ static inline stint_here stint_here_current(void)
         return 0;                                                                                                      \
     }                                                                                                                  \
     static const struct stint_fork_kind_ name##_kind = { 0, 0, name##_call };                                          \
-    static inline int name##_fork(stint_here here, struct name##_subtask *subtask, argument_type argument)             \
+    static inline __attribute__((always_inline)) int name##_fork(stint_here here, struct name##_subtask *subtask,      \
+                                                                 argument_type argument)                               \
     {                                                                                                                  \
         size_t depth = here->depth;                                                                                    \
         subtask->place_ = depth;                                                                                       \

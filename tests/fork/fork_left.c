@@ -4,6 +4,8 @@
  * around it stay, wherever they would run, and the task goes on. */
 #include "pools.h"
 
+#include <alloca.h>
+
 #define DEPTH 20
 #define MORE_THAN_SLOTS 5000
 
@@ -61,6 +63,8 @@ static int keep_plain(void *arg, void **value)
     stint_subtask inner;
     (void)arg;
     (void)value;
+    keep(&outer);
+    keep(&inner);
     stint_fork(&outer, twice_there, (void *)21);
     if (setjmp(back) == 0) {
         stint_fork(&inner, twice_there, (void *)4);
@@ -71,18 +75,19 @@ static int keep_plain(void *arg, void **value)
     return 0;
 }
 
-static int keep_typed(void *arg, void **value)
+/* Room that the frame takes meanwhile lies below all else in it. */
+static int keep_typed_beyond(size_t room)
 {
     stint_here here = stint_here_current();
     struct twice_subtask outer;
     struct twice_subtask inner;
     long result;
-    (void)arg;
-    (void)value;
     keep(&outer);
     keep(&inner);
     twice_fork(here, &outer, 21);
     if (setjmp(back) == 0) {
+        if (room > 0)
+            keep(alloca(room));
         twice_fork(here, &inner, 4);
         fork_typed_and_jump(here, DEPTH);
     }
@@ -93,7 +98,28 @@ static int keep_typed(void *arg, void **value)
     return 0;
 }
 
-static stint_fn *const kinds[] = { keep_plain, keep_typed };
+static int keep_typed(void *arg, void **value)
+{
+    (void)arg;
+    (void)value;
+    return keep_typed_beyond(0);
+}
+
+static int keep_typed_beyond_little(void *arg, void **value)
+{
+    (void)arg;
+    (void)value;
+    return keep_typed_beyond(16);
+}
+
+static int keep_typed_beyond_much(void *arg, void **value)
+{
+    (void)arg;
+    (void)value;
+    return keep_typed_beyond(20000);
+}
+
+static stint_fn *const kinds[] = { keep_plain, keep_typed, keep_typed_beyond_little, keep_typed_beyond_much };
 
 #define KINDS (sizeof kinds / sizeof *kinds)
 
