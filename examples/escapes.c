@@ -89,10 +89,11 @@ static int walk(void *unused, void **value)
 {
     (void)unused;
     (void)value;
-    xmlNodePtr root = xmlNewNode(NULL, BAD_CAST "a");
+    static const xmlChar name[] = "a";
+    xmlNodePtr root = xmlNewNode(NULL, name);
     xmlNodePtr at = root;
     for (int i = 0; at != NULL && i < LEVELS; i++)
-        at = xmlNewChild(at, NULL, BAD_CAST "a", NULL);
+        at = xmlNewChild(at, NULL, name, NULL);
     return at == NULL || count_below(root) != LEVELS + 1;
 }
 
