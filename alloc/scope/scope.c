@@ -377,8 +377,6 @@ static __attribute__((noinline)) bool close_group(struct sti_scope *scope, int *
     if (had_threads)
         sti_joined_reap(scope, *code != 0 || scope->tripped != STINT_REASON_NONE);
     const struct sti_group *group = scope->share->group;
-    if (scope->tripped == STINT_REASON_FAILED && *code == 0)
-        *code = EINVAL; /* a stolen subtask's: left_frames.h */
     if (scope->tripped == STINT_REASON_EXCEPTION && group->thrown_error != 0 && *code == 0) {
         *code = group->thrown_error;
         memcpy(outcome->message, group->thrown, sizeof outcome->message);
@@ -400,6 +398,8 @@ static void close_scope(struct sti_thread *thread, int code, void *value, const 
         end = scope->untimed ? start : now_but_not_before(thread, start);
 
     stint_reason reason = scope->tripped;
+    if (reason == STINT_REASON_FAILED && code == 0)
+        code = EINVAL; /* a stolen subtask's: left_frames.h */
     if (reason == STINT_REASON_NONE && code != 0)
         reason = STINT_REASON_FAILED;
     sti_outcome_set_reason(outcome, reason, code);
