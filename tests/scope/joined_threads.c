@@ -109,4 +109,12 @@ TEST(threads_start_and_end_in_any_order)
         assert_int_equal(pthread_join(ids[i], NULL), 0);
 }
 
+TEST(the_option_needs_the_overrides)
+{
+    stint_options options = { .size = sizeof(stint_options), .threads = STINT_THREADS_CHARGED };
+    stint_outcome outcome;
+    bool can = stint_malloc_is_overridden();
+    assert_int_equal(stint_run(do_nothing, NULL, &options, &outcome), can ? 0 : ENOTSUP);
+}
+
 TEST_MAIN()
