@@ -15,6 +15,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
+
+#include "tsan.h"
 
 /* Five digits from 3.3 on; the macro had three and four before. */
 #if MI_MALLOC_VERSION < 30300
@@ -73,9 +76,25 @@ static inline sti_backend_heap *sti_backend_heap_new(bool gives_up)
     return heap;
 }
 
+#ifdef STI_TSAN
+static inline bool sti_backend_area_gone(const mi_heap_t *heap, const mi_heap_area_t *area, void *block,
+                                         size_t block_size, void *unused)
+{
+    (void)heap;
+    (void)block;
+    (void)block_size;
+    (void)unused;
+    sti_tsan_given_back(area->blocks, area->reserved);
+    return true;
+}
+#endif
+
 /* Live blocks are gone. */
 static inline void sti_backend_heap_destroy(sti_backend_heap *heap)
 {
+#ifdef STI_TSAN
+    mi_heap_visit_blocks(heap, false, sti_backend_area_gone, NULL);
+#endif
     mi_heap_destroy(heap);
 }
 
@@ -238,9 +257,26 @@ static inline void sti_backend_heap_blocks(sti_backend_heap *heap, sti_backend_b
     mi_heap_visit_blocks(heap, true, sti_backend_visit_block, &blocks);
 }
 
+static inline void *sti_backend_made(void *block)
+{
+#ifdef STI_TSAN
+    sti_tsan_made(block, mi_usable_size(block));
+#endif
+    return block;
+}
+
+static inline void sti_backend_given_back(void *block)
+{
+#ifdef STI_TSAN
+    sti_tsan_given_back(block, mi_usable_size(block));
+#else
+    (void)block;
+#endif
+}
+
 static inline void *sti_backend_theap_malloc(sti_backend_theap *theap, size_t size)
 {
-    return mi_theap_malloc(theap, size);
+    return sti_backend_made(mi_theap_malloc(theap, size));
 }
 
 /* The sizes of blocks that the next function makes; it has the shortest way to one. */
@@ -248,49 +284,72 @@ static inline void *sti_backend_theap_malloc(sti_backend_theap *theap, size_t si
 
 static inline void *sti_backend_theap_malloc_small(sti_backend_theap *theap, size_t size)
 {
-    return mi_theap_malloc_small(theap, size);
+    return sti_backend_made(mi_theap_malloc_small(theap, size));
 }
 
 static inline void *sti_backend_theap_zalloc(sti_backend_theap *theap, size_t size)
 {
+#ifdef STI_TSAN
+    void *block = sti_backend_theap_malloc(theap, size); /* cleared by mimalloc, it would be before it is seen made */
+    return block != NULL ? memset(block, 0, size) : NULL;
+#else
     return mi_theap_zalloc(theap, size);
+#endif
 }
 
 static inline void *sti_backend_theap_realloc(sti_backend_theap *theap, void *block, size_t size)
 {
-    return mi_theap_realloc(theap, block, size);
+    sti_backend_given_back(block);
+    return sti_backend_made(mi_theap_realloc(theap, block, size));
 }
 
 static inline void *sti_backend_theap_aligned(sti_backend_theap *theap, size_t alignment, size_t size)
 {
-    return mi_theap_malloc_aligned(theap, size, alignment);
+    return sti_backend_made(mi_theap_malloc_aligned(theap, size, alignment));
 }
 
 static inline void *sti_backend_malloc(size_t size)
 {
-    return mi_malloc(size);
+    return sti_backend_made(mi_malloc(size));
 }
 
 static inline void *sti_backend_zalloc(size_t size)
 {
+#ifdef STI_TSAN
+    void *block = sti_backend_malloc(size);
+    return block != NULL ? memset(block, 0, size) : NULL;
+#else
     return mi_zalloc(size);
+#endif
 }
 
 static inline void *sti_backend_realloc(void *block, size_t size)
 {
-    return mi_realloc(block, size);
+    sti_backend_given_back(block);
+    return sti_backend_made(mi_realloc(block, size));
 }
 
 static inline void *sti_backend_aligned(size_t alignment, size_t size)
 {
-    return mi_malloc_aligned(size, alignment);
+    return sti_backend_made(mi_malloc_aligned(size, alignment));
 }
 
+#ifdef STI_TSAN
+/* One function for the whole library: its address is compared. */
+#define STI_BACKEND_FREE sti_backend_free_seen
+__attribute__((weak, visibility("hidden"))) void sti_backend_free_seen(void *block);
+__attribute__((weak, visibility("hidden"))) void sti_backend_free_seen(void *block)
+{
+    sti_backend_given_back(block);
+    mi_free(block);
+}
+#else
 #define STI_BACKEND_FREE mi_free
+#endif
 
 static inline void sti_backend_free(void *block)
 {
-    mi_free(block);
+    STI_BACKEND_FREE(block);
 }
 
 /* Of any address. mimalloc 2 does not know the region of what the system placed beyond 20 TiB, but the heap of each

@@ -19,16 +19,9 @@
 
 /* --- Memory for the library's own records. --- */
 
-static void *made(void *block)
-{
-    if (block != NULL)
-        STI_BLOCK_MADE(block);
-    return block;
-}
-
 void *sti_process_malloc(size_t size)
 {
-    return made(sti_backend_malloc(size));
+    return sti_backend_malloc(size);
 }
 
 void *sti_process_calloc(size_t count, size_t size)
@@ -45,13 +38,11 @@ void *sti_process_realloc(void *block, size_t size)
 
 void *sti_process_aligned(size_t alignment, size_t size)
 {
-    return made(sti_backend_aligned(alignment, size));
+    return sti_backend_aligned(alignment, size);
 }
 
 void sti_process_free(void *block)
 {
-    if (block != NULL)
-        STI_BLOCK_GIVEN_BACK(block);
     sti_backend_free(block);
 }
 

@@ -22,29 +22,6 @@ void sti_process_free(void *block);
  * (below). */
 void sti_process_collect(void);
 
-/* --- What ThreadSanitizer cannot see for itself: that a block's old life ends before its new one begins, because the
- * allocator that hands it on is not instrumented. Nothing in other builds. */
-
-#if defined(__SANITIZE_THREAD__)
-#define STI_TSAN 1
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define STI_TSAN 1
-#endif
-#endif
-
-#ifdef STI_TSAN
-#include <sanitizer/tsan_interface.h>
-#include <stdint.h>
-/* By the allocator's page, which may come to hold blocks of another size. */
-#define STI_BLOCK_PAGE(block) ((void *)((uintptr_t)(block) & ~UINT64_C(0xffff)))
-#define STI_BLOCK_MADE(block) __tsan_acquire(STI_BLOCK_PAGE(block))
-#define STI_BLOCK_GIVEN_BACK(block) __tsan_release(STI_BLOCK_PAGE(block))
-#else
-#define STI_BLOCK_MADE(block) ((void)(block))
-#define STI_BLOCK_GIVEN_BACK(block) ((void)(block))
-#endif
-
 /* --- What is quiet over a fork(2). The child has one thread, and whatever another one held at that moment is held in
  * it for ever. So a fork(2) waits until no thread holds these. Locks that this library takes for a few instructions,
  * with none of its others asked for meanwhile, are named here; those with more to them have handlers of their own
