@@ -65,6 +65,7 @@ struct sti_holds {
 struct sti_unwind {
     struct _Unwind_Exception exception;
     bool under_way;
+    bool inside; /* still among frames of this library */
 };
 
 /* A thread's exceptions, as the Itanium C++ ABI lays them out. */
