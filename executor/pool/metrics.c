@@ -244,21 +244,25 @@ static struct label pool_label(const struct sti_pool_numbers *pool)
     return (struct label){ "pool", pool->label };
 }
 
-static struct label reason_label(size_t reason)
+/* One for each reason that has a name, also if nothing has ended for it; or only for those that have been there, and
+ * for success. */
+static void put_reasons(struct writer *writer, const struct metric *metric, struct label of, const uint64_t *outcomes,
+                        bool all)
 {
-    return (struct label){ "reason", stint_reason_name((stint_reason)reason) };
+    const char *no_name = stint_reason_name((stint_reason)STI_REASONS);
+    for (size_t reason = 0; reason < STI_REASONS; reason++) {
+        const char *name = stint_reason_name((stint_reason)reason);
+        bool is_shown = all || reason == STINT_REASON_NONE || outcomes[reason] != 0;
+        if (is_shown && strcmp(name, no_name) != 0)
+            put_sample(writer, metric, of, (struct label){ "reason", name }, outcomes[reason]);
+    }
 }
-
-#define REASONS ((size_t)STINT_REASON_EXCEPTION + 1)
 
 static void put_pools(struct writer *writer, const struct sti_pool_numbers *pools, size_t count)
 {
     put_head(writer, &outcomes_of_pools);
-    for (size_t i = 0; i < count; i++) {
-        for (size_t reason = 0; reason < REASONS; reason++)
-            put_sample(writer, &outcomes_of_pools, pool_label(&pools[i]), reason_label(reason),
-                       pools[i].sum.outcomes[reason]);
-    }
+    for (size_t i = 0; i < count; i++)
+        put_reasons(writer, &outcomes_of_pools, pool_label(&pools[i]), pools[i].sum.outcomes, true);
     for (size_t m = 0; m < sizeof numbers_of_pools / sizeof *numbers_of_pools; m++) {
         const struct pool_metric *metric = &numbers_of_pools[m];
         put_head(writer, &metric->metric);
@@ -282,18 +286,13 @@ static const struct metric outcomes_of_accounts = { "stint_account_tasks", COUNT
 static const struct metric charges_of_accounts = { "stint_account_charged_bytes", COUNTER, BYTES,
                                                    "What ended tasks of the account were charged for allocations." };
 
-/* Of the reasons those that have been there, and success. */
 static void put_accounts(struct writer *writer)
 {
     const struct sti_label *label;
     put_head(writer, &outcomes_of_accounts);
     for (unsigned i = 0; (label = sti_label_at(i)) != NULL; i++) {
         const struct sti_label_sum sum = sti_label_read(label);
-        for (size_t reason = 0; reason < REASONS; reason++) {
-            if (reason == STINT_REASON_NONE || sum.outcomes[reason] != 0)
-                put_sample(writer, &outcomes_of_accounts, (struct label){ "account", label->name },
-                           reason_label(reason), sum.outcomes[reason]);
-        }
+        put_reasons(writer, &outcomes_of_accounts, (struct label){ "account", label->name }, sum.outcomes, false);
     }
     put_head(writer, &charges_of_accounts);
     for (unsigned i = 0; (label = sti_label_at(i)) != NULL; i++)
@@ -330,8 +329,7 @@ static void put_runs(struct writer *writer, const struct sti_tally_sum *sum)
     static const struct metric charged = { "stint_run_charged_bytes", HISTOGRAM, BYTES,
                                            "What a stint_run was charged for allocations in all." };
     put_head(writer, &outcomes);
-    for (size_t reason = 0; reason < REASONS; reason++)
-        put_sample(writer, &outcomes, reason_label(reason), none, sum->outcomes[reason]);
+    put_reasons(writer, &outcomes, none, sum->outcomes, true);
     put_head(writer, &ran);
     put_histogram(writer, &ran, none, &sum->ran);
     put_head(writer, &charged);

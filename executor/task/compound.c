@@ -158,7 +158,9 @@ static void attach_all(struct sti_compound *compound)
 
 static int combine(bool any, stint_future *const *futures, size_t count, stint_future **future, const void *caller)
 {
-    if (future == NULL || !all_are_futures(futures, count))
+    if (future != NULL)
+        *future = NULL;
+    if (future == NULL || (any && count == 0) || !all_are_futures(futures, count))
         return EINVAL;
     if (!sti_record_charge(compound_size(count), caller))
         return ENOMEM;
@@ -189,7 +191,7 @@ int stint_when_all(stint_future *const *futures, size_t count, stint_future **al
 
 int stint_when_any(stint_future *const *futures, size_t count, stint_future **any)
 {
-    return count == 0 ? EINVAL : combine(true, futures, count, any, STI_CALLER());
+    return combine(true, futures, count, any, STI_CALLER());
 }
 
 int stint_when_any_index(const stint_future *any, size_t *index)

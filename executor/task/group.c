@@ -224,6 +224,8 @@ static struct idleness *make_idleness(void)
 
 int stint_group_when_idle(stint_group *group, stint_future **idle)
 {
+    if (idle != NULL)
+        *idle = NULL;
     if (group == NULL || idle == NULL)
         return EINVAL;
     struct idleness *made = sti_record_charge(IDLENESS_SIZE, STI_CALLER()) ? make_idleness() : NULL;

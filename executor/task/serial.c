@@ -201,6 +201,8 @@ int stint_serial_submit(stint_serial *serial, stint_fn *fn, void *arg, const sti
                         stint_future **future)
 {
     struct entry *entry;
+    if (future != NULL)
+        *future = NULL;
     if (serial == NULL || future == NULL)
         return EINVAL;
     if (!sti_record_charge(sizeof *entry, STI_CALLER()))
@@ -275,6 +277,8 @@ int stint_future_then_submit(stint_future *future, stint_pool *pool, stint_next_
                              const stint_options *options, stint_future **next)
 {
     struct sti_delayed *delayed;
+    if (next != NULL)
+        *next = NULL;
     if (future == NULL || fn == NULL || next == NULL)
         return EINVAL;
     if (!sti_record_charge(sizeof(struct next), STI_CALLER()))

@@ -223,6 +223,8 @@ int stint_submit_every(stint_pool *pool, stint_fn *fn, void *arg, const stint_op
                        uint64_t period_ns, stint_future **future)
 {
     stint_options room;
+    if (future != NULL)
+        *future = NULL;
     int error = future != NULL && start_ns != 0 && period_ns != 0 ? sti_options_take(&options, &room) : EINVAL;
     if (error != 0)
         return error;
@@ -252,6 +254,8 @@ int stint_submit_at(stint_pool *pool, stint_fn *fn, void *arg, const stint_optio
                     stint_future **future)
 {
     struct sti_delayed *delayed;
+    if (future != NULL)
+        *future = NULL;
     if (future == NULL || start_ns == 0)
         return EINVAL;
     if (!sti_record_charge(sizeof *delayed, STI_CALLER()))

@@ -116,14 +116,20 @@ static inline __attribute__((always_inline)) int put(stint_pool *pool, sti_task 
     return error;
 }
 
+static __attribute__((noinline, cold)) int refuse(int error, stint_future **future)
+{
+    if (future == NULL)
+        return EINVAL;
+    *future = NULL;
+    return error;
+}
+
 int stint_submit(stint_pool *pool, stint_fn *fn, void *arg, const stint_options *options, stint_future **future)
 {
     sti_task *task;
-    if (future == NULL)
-        return EINVAL;
-    int error = make_task(pool, fn, arg, options, &task, STI_CALLER());
+    int error = future != NULL ? make_task(pool, fn, arg, options, &task, STI_CALLER()) : EINVAL;
     if (error != 0)
-        return error;
+        return refuse(error, future);
     error = put(pool, task, future);
     if (__builtin_expect(is_full(error), 0))
         sti_task_discard(task);
@@ -162,9 +168,9 @@ int stint_submit_wait(stint_pool *pool, stint_fn *fn, void *arg, const stint_opt
     for (bool deaf = false; error == EINTR; deaf = true) {
         error = submit_once(pool, fn, arg, options, begun, deadline, deaf, STI_CALLER(), future);
         if (error == EINTR && sti_waking_deliver())
-            return ECANCELED;
+            error = ECANCELED;
     }
-    return error;
+    return error == 0 ? 0 : refuse(error, future);
 }
 
 /* --- Which of the slots where tasks wait a new one goes to, and how one is taken out of turn. --- */

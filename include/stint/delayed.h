@@ -18,7 +18,7 @@ STINT_BEGIN_DECLS
 /* Submit fn(arg) as stint_submit does, to start at start_ns, in nanoseconds of CLOCK_MONOTONIC, or as soon after it as
  * there is a worker; a time that has passed means now. It never starts before, and is put into the queue up to 2 ms
  * after. The wall limit and usage.queued_ns count from then. It is never refused: where the queue is full, or its
- * account has its maximum of waiting tasks, it waits for a slot.
+ * account has its maximum of waiting tasks, it waits for a slot. *future is NULL after any error.
  *
  * 0; EINVAL: pool, fn or future is NULL, start_ns is 0, or the options are none that stint_submit takes; E2BIG,
  * ENOTSUP, ESHUTDOWN, ENOMEM, EOWNERDEAD: as stint_submit; EAGAIN: the thread that watches the time could not be
@@ -36,7 +36,7 @@ STINT_API int stint_submit_at(stint_pool *pool, stint_fn *fn, void *arg, const s
  *   - when it is cancelled, which also cancels the turn that runs, and at a shutdown of the pool;
  *   - when there is no memory for a turn, as an Error with ENOMEM.
  * Its usage is the sum over all turns, as stint_when_all has it. options.completions gets one completion, of the
- * series.
+ * series. *future is NULL after any error.
  *
  * As stint_submit_at; EINVAL: also when period_ns is 0. Any thread. */
 STINT_API int stint_submit_every(stint_pool *pool, stint_fn *fn, void *arg, const stint_options *options,
@@ -47,11 +47,11 @@ STINT_API int stint_submit_every(stint_pool *pool, stint_fn *fn, void *arg, cons
 typedef int stint_next_fn(const stint_outcome *outcome, void *arg, void **value);
 
 /* Submit a task that starts when this future has resolved, however it did, and is given its outcome. Unlike a callback
- * it is a task: it has a budget, may block, and has a future of its own, *next. Its memory is taken here, so nothing
- * can fail later. The future may be released afterwards; cancelling *next leaves it as it is. The wall limit and
- * usage.queued_ns count from the moment at which the future resolved. The pool need not be that of the future. Where
- * the options name no context (context.h), it has that of the calling task. The promises of the language E and Java's
- * CompletableFuture are chained like this.
+ * it is a task: it has a budget, may block, and has a future of its own, *next, which is NULL after any error. Its
+ * memory is taken here, so nothing can fail later. The future may be released afterwards; cancelling *next leaves it as
+ * it is. The wall limit and usage.queued_ns count from the moment at which the future resolved. The pool need not be
+ * that of the future. Where the options name no context (context.h), it has that of the calling task. The promises of
+ * the language E and Java's CompletableFuture are chained like this.
  *
  * 0; EINVAL: an argument other than arg and options is NULL, or the options are none that stint_submit takes; E2BIG,
  * ENOTSUP, ESHUTDOWN, ENOMEM, EOWNERDEAD: as stint_submit. Any thread, also in callbacks. */

@@ -98,7 +98,7 @@ STINT_API int stint_future_remove_continuation(stint_future *future, stint_conti
  *
  * The members may be released afterwards; they may be compound futures too. stint_future_cancel of the compound cancels
  * each member; it resolves when they have. A task that waits for it runs those members that have not started (of
- * when_any: none). *all is the caller's, to be released.
+ * when_any: none). *all is the caller's, to be released, and NULL after any error.
  *
  * 0; EINVAL: all is NULL, or futures is with a count above 0, or one of them is; ENOMEM. Any thread. */
 STINT_API int stint_when_all(stint_future *const *futures, size_t count, stint_future **all);

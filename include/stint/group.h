@@ -45,7 +45,7 @@ STINT_API int stint_group_wait_for(stint_group *group, uint64_t timeout_ns, stin
 
 /* Make *idle a future that resolves when the group is idle next, now if it is, with the outcome that stint_group_wait
  * fills: for callbacks, completion queues, stint_when_any. Cancelling it does nothing. A task of the group that waits
- * for it gets EDEADLK. It is the caller's, to be released.
+ * for it gets EDEADLK. It is the caller's, to be released, and NULL after any error.
  *
  * 0; EINVAL: an argument is NULL; ENOMEM. Any thread. */
 STINT_API int stint_group_when_idle(stint_group *group, stint_future **idle);

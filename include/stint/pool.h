@@ -95,7 +95,7 @@ typedef struct stint_pool_options {
 STINT_API int stint_pool_create(const stint_pool_options *options, stint_pool **pool);
 
 /* Submit fn(arg) as a task with options (NULL: no limits; copied). *future is the caller's, to be released; it is set
- * before the task can start, and NULL after EAGAIN, EDQUOT and ESHUTDOWN. The wall limit counts from here. Never
+ * before the task can start, and NULL after any error. The wall limit counts from here. Never
  * blocks. arg is not copied: it has to live until the future has resolved; to release or cancel the future does not
  * wait for that. Inside a task of the pool, a new task without account and priority goes to that worker's own deque,
  * where idle workers steal it.

@@ -22,7 +22,8 @@ typedef struct stint_serial stint_serial;
 STINT_API int stint_serial_create(stint_pool *pool, size_t max_waiting, stint_serial **serial);
 
 /* Submit a task to the queue, as stint_submit does; the wall limit and usage.queued_ns count from its turn. A task may
- * submit to its own queue. *future is the caller's, to be released. The pool must not have been destroyed.
+ * submit to its own queue. *future is the caller's, to be released, and NULL after any error. The pool must not have
+ * been destroyed.
  *
  * 0; EINVAL: serial, fn or future is NULL, or the options are none that stint_submit takes; EAGAIN: max_waiting tasks
  * wait already; E2BIG, ENOTSUP, ESHUTDOWN, ENOMEM, EOWNERDEAD: as stint_submit. Any thread. */

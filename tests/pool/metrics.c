@@ -46,6 +46,23 @@ TEST(the_ends_of_a_pool_s_tasks_are_counted_by_reason_and_their_waits_runs_and_c
     assert_true(read_metric("stint_pool_workers{pool=\"ends\"}") == -1);
 }
 
+TEST(every_reason_that_has_a_name_has_a_counter)
+{
+    stint_pool *pool = make_pool(.workers = 1, .name = "named");
+    char *text = metrics();
+    for (int reason = 0; reason < STINT_REASONS_MAX; reason++) {
+        bool is_named = strcmp(stint_reason_name((stint_reason)reason), "unknown") != 0;
+        char sample[128];
+        snprintf(sample, sizeof sample, "stint_pool_tasks_total{pool=\"named\",reason=\"%s\"}",
+                 stint_reason_name((stint_reason)reason));
+        assert_true(look_up(text, sample) == (is_named ? 0 : -1));
+        snprintf(sample, sizeof sample, "stint_runs_total{reason=\"%s\"}", stint_reason_name((stint_reason)reason));
+        assert_int_equal(look_up(text, sample) >= 0, is_named);
+    }
+    free(text);
+    assert_int_equal(stint_pool_destroy(pool), 0);
+}
+
 TEST(a_bucket_of_bytes_holds_what_is_as_large_as_its_bound)
 {
     static const size_t sizes[] = { 0, 256, 257, 1024, 1025, 4096, 16384, 16385 };

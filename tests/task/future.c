@@ -299,4 +299,56 @@ TEST(a_compound_future_can_be_retained)
     assert_int_equal(stint_pool_destroy(pool), 0);
 }
 
+static int next_to_nothing(const stint_outcome *outcome, void *arg, void **value)
+{
+    (void)outcome;
+    return count_run(arg, value);
+}
+
+/* Each way to a future, with what it takes to be refused, and never a future that nobody has made. */
+static void assert_no_future(stint_pool *pool, stint_serial *serial, stint_future *resolved,
+                             const stint_options *options, int expected)
+{
+    stint_future *const untouched = (stint_future *)(uintptr_t)8;
+    stint_future *future[6];
+    atomic_uint counted = 0;
+    for (size_t i = 0; i < 6; i++)
+        future[i] = untouched;
+    assert_int_equal(stint_submit(pool, count_run, &counted, options, &future[0]), expected);
+    assert_int_equal(stint_submit_wait(pool, count_run, &counted, options, 0, &future[1]), expected);
+    assert_int_equal(stint_submit_at(pool, count_run, &counted, options, 1, &future[2]), expected);
+    assert_int_equal(stint_submit_every(pool, count_run, &counted, options, 1, 1, &future[3]), expected);
+    assert_int_equal(stint_serial_submit(serial, count_run, &counted, options, &future[4]), expected);
+    assert_int_equal(stint_future_then_submit(resolved, pool, next_to_nothing, &counted, options, &future[5]),
+                     expected);
+    for (size_t i = 0; i < 6; i++)
+        assert_null(future[i]);
+    assert_int_equal(atomic_load(&counted), 0);
+}
+
+TEST(no_future_is_left_by_what_was_refused)
+{
+    stint_pool *pool = make_pool(.workers = 1);
+    stint_serial *serial;
+    stint_future *resolved, *all = (stint_future *)(uintptr_t)8, *any = all, *idle = all;
+    assert_int_equal(stint_serial_create(pool, 0, &serial), 0);
+    assert_int_equal(stint_when_all(NULL, 0, &resolved), 0);
+    stint_options unknown = STINT_OPTIONS_INIT;
+    unknown.flags = ~0U;
+    assert_no_future(pool, serial, resolved, &unknown, EINVAL);
+    unknown.size = 0;
+    assert_no_future(pool, serial, resolved, &unknown, EINVAL);
+    assert_int_equal(stint_when_all(NULL, 1, &all), EINVAL);
+    assert_int_equal(stint_when_any(NULL, 0, &any), EINVAL);
+    assert_int_equal(stint_group_when_idle(NULL, &idle), EINVAL);
+    assert_null(all);
+    assert_null(any);
+    assert_null(idle);
+    assert_int_equal(stint_pool_shutdown(pool, STINT_SHUTDOWN_DRAIN, STINT_FOREVER), 0);
+    assert_no_future(pool, serial, resolved, NULL, ESHUTDOWN);
+    stint_future_release(resolved);
+    stint_serial_release(serial);
+    assert_int_equal(stint_pool_destroy(pool), 0);
+}
+
 TEST_MAIN()
