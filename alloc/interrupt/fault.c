@@ -92,7 +92,9 @@ static bool take_fault(const siginfo_t *info, greg_t *registers)
     if (sti_thread_metered != NULL) {
         struct sti_stopped stopped = sti_signal_stopped_at(registers, thread->scope);
         stopped.lowest = sti_stack_lowest();
+        thread->stopped = &stopped;
         sti_interrupt_trip_overflowed(thread, sti_stack_middle());
+        thread->stopped = NULL;
         if (sti_interrupt_may_leave_stopped(thread, &stopped, fault != STI_STACK_FIRST))
             return return_to_landing(thread, registers);
     }

@@ -24,6 +24,7 @@ static inline bool sti_options_valid(const stint_options *options)
 {
     return options == NULL || ((unsigned)options->on_interrupt <= (unsigned)STINT_UNWIND &&
                                (unsigned)options->priority <= (unsigned)STINT_PRIORITY_LOW &&
+                               (unsigned)options->report <= (unsigned)STINT_REPORT_HEAP &&
                                sti_link_flags_valid(options->flags & ~STINT_UNTIMED));
 }
 

@@ -80,6 +80,9 @@ typedef struct stint_pool_options {
      * uses up what its frames leave of it ends with STINT_REASON_STACK (task.h); below it lie 256 KiB and a guard of 1
      * MiB that take up addresses only. */
     size_t stack_size;
+
+    /* What is told of those of its tasks that do not end Ok, and do not say it themselves (report.h). */
+    stint_report_level report;
 } stint_pool_options;
 
 #define STINT_NO_SUBSTITUTES UINT_MAX

@@ -76,6 +76,13 @@ typedef enum stint_priority {
     STINT_PRIORITY_LOW,
 } stint_priority;
 
+/* What a report is to tell of a task that does not end Ok (report.h). */
+typedef enum stint_report_level {
+    STINT_REPORT_NONE = 0, /* there is none; in a task's options: what its pool's say */
+    STINT_REPORT_STACK,    /* where it was stopped, and how it came to that */
+    STINT_REPORT_HEAP,     /* and what its memory was made of */
+} stint_report_level;
+
 /* How to run one task. Made by STINT_OPTIONS_INIT, or with .size = sizeof(stint_options): one that was only zeroed is
  * refused with EINVAL. It can grow: stint.h. */
 typedef struct stint_options {
@@ -133,6 +140,9 @@ typedef struct stint_options {
      * right after the submission, but if there is no memory for that, the submission fails. */
     stint_completions *completions;
     void *data;
+
+    /* For stint_submit and its like, and stint_run_reported (report.h); stint_run ignores it. */
+    stint_report_level report;
 } stint_options;
 
 #define STINT_OPTIONS_INIT STINT_SIZED_INIT_(stint_options) /* no limits */
