@@ -95,6 +95,9 @@ typedef struct stint_options {
 
     stint_on_interrupt on_interrupt; /* STINT_JUMP unless set */
 
+    /* For stint_submit and its like, and stint_run_reported (report.h); stint_run ignores it. */
+    stint_report_level report;
+
     /* Bytes that may still be allocated where an interrupt has to wait (see interrupt.h); 0: 1 MiB. */
     size_t grace;
 
@@ -140,9 +143,6 @@ typedef struct stint_options {
      * right after the submission, but if there is no memory for that, the submission fails. */
     stint_completions *completions;
     void *data;
-
-    /* For stint_submit and its like, and stint_run_reported (report.h); stint_run ignores it. */
-    stint_report_level report;
 } stint_options;
 
 #define STINT_OPTIONS_INIT STINT_SIZED_INIT_(stint_options) /* no limits */

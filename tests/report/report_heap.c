@@ -3,8 +3,6 @@
  * What a stopped task had taken, who held it, and what was kept of it. */
 #include "reports.h"
 
-#define NOINLINE __attribute__((noinline, noclone, noipa))
-
 static volatile int sink;
 
 /* A chain of nodes, of which each fourth is lost as soon as it is made. */

@@ -3,8 +3,6 @@
  * Where a stopped task was, and what its interrupt had to wait for. */
 #include "reports.h"
 
-#define NOINLINE __attribute__((noinline, noclone, noipa))
-
 static volatile int sink;
 
 /* Each call is followed by something, so that none is a tail call. */

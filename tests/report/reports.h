@@ -9,6 +9,13 @@
 
 #include "pools.h"
 
+/* A function that has a frame of its own. */
+#if defined(__clang__)
+#define NOINLINE __attribute__((noinline))
+#else
+#define NOINLINE __attribute__((noinline, noclone, noipa))
+#endif
+
 /* So long that a machine under load finishes all that it has begun. */
 #define LONG_SEARCH (60000 * MS)
 
