@@ -69,6 +69,14 @@ bool sti_caller_module_is_ours(const struct dl_phdr_info *info)
            is_part(&module);
 }
 
+bool sti_caller_module_is_only_ours(const struct dl_phdr_info *info)
+{
+    struct sti_caller_module module = sti_caller_module_at(info);
+    return is_part(&module) ||
+           (sti_caller_module_is_ours(info) && (sti_caller_is_named(info->dlpi_name, "libstint", 8) ||
+                                                sti_caller_is_named(info->dlpi_name, "libmimalloc", 11)));
+}
+
 /* Names of protected modules: a file name is meant when it continues with '.' or '-' or ends there. The list only
  * grows; release publishes an entry, acquire finds it whole. */
 struct protected_name {

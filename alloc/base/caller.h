@@ -91,6 +91,9 @@ struct dl_phdr_info;
 struct sti_caller_module sti_caller_module_at(const struct dl_phdr_info *info);
 bool sti_caller_module_is_ours(const struct dl_phdr_info *info);
 
+/* And nobody else's? Where this library is linked into a program, its module is the program's. */
+bool sti_caller_module_is_only_ours(const struct dl_phdr_info *info);
+
 /* Is the file the module of this name: is it called so, up to a '.' or '-' or the end? A runtime of OpenMP? */
 bool sti_caller_is_named(const char *path, const char *name, size_t length);
 bool sti_caller_is_openmp(const char *path);

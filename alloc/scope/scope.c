@@ -74,7 +74,7 @@ inline __attribute__((always_inline)) void sti_scope_init(struct sti_scope *scop
     scope->is_subtask = false;
     scope->is_inner_subtask = false;
     scope->forks = sti_forks_outstanding(thread);
-    scope->joins = sti_forks_in_joins;
+    scope->own_forks = sti_own_forks;
     scope->callback = sti_callback_innermost;
     scope->peak = 0;
     scope->grace_left = options->grace != 0 ? options->grace : DEFAULT_GRACE;
@@ -260,7 +260,6 @@ void sti_scope_leave(struct sti_scope *scope)
 {
     sti_thread_suspend();
     sti_callback_innermost = scope->callback;
-    sti_forks_in_joins = scope->joins;
     if (__builtin_expect(sti_debug_is_on, 0))
         sti_misuse_look_at_holds(scope);
     if (scope->regions > 0)
@@ -449,6 +448,7 @@ static void abandon_scope(struct sti_scope *scope)
     sti_forks_give_up(scope);
     sti_guard_run_all(scope);
     sti_hook_drop(scope);
+    sti_forks_settle(scope); /* what guards have forked */
     sti_hold_end_regions(&scope->holds);
     close_scope(thread, EINVAL, NULL, request, &unheard);
     sti_process_free((void *)(uintptr_t)unheard.payload);

@@ -8,6 +8,7 @@
 #include "alloc/base/sampling.h"
 #include "alloc/base/thread.h"
 #include "alloc/charge/shared_budget.h"
+#include "alloc/interrupt/own_forks.h"
 #include "alloc/interrupt/stack.h"
 #include "alloc/rollback/handle.h"
 #include "alloc/rollback/heap.h"
@@ -29,6 +30,7 @@ static void end_thread(void *record)
     sti_heap_end_thread(thread);
     sti_sampling_end_thread(&thread->sampling);
     sti_reporting_end_thread(thread);
+    sti_own_forks_end_thread();
     sti_stack_end();
     sti_thread_hand_on(thread);
 }

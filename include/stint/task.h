@@ -196,7 +196,10 @@ typedef struct stint_usage {
     uint64_t wall_ns;   /* from the start of the function to its end, to a microsecond; 0: STINT_UNTIMED */
     uint64_t queued_ns; /* from the submission to the start; 0 for stint_run, and STINT_UNTIMED */
     uint64_t cpu_ns;    /* processor time, as budget.cpu_ns counts it; 0 unless that is set */
-    uint64_t committed; /* STINT_OK: bytes of blocks that it left allocated, which are the caller's now; otherwise 0 */
+    uint64_t committed; /* STINT_OK: bytes of blocks and pages that it left allocated, which are the caller's now;
+                         * otherwise 0. Never too few. Too many by what it has freed of its first 256 blocks, of which
+                         * 36 KiB at most are not looked at again, and by what was free around blocks that scopes inside
+                         * it left, or has been freed of these */
 } stint_usage;
 
 #define STINT_MESSAGE_SIZE 96 /* bytes, with the zero at the end */
