@@ -20,12 +20,18 @@
 
 struct sti_scope;
 
+/* Most have 0 in all of them. */
+static inline bool sti_options_are_known(const stint_options *options)
+{
+    unsigned set = (unsigned)options->on_interrupt | (unsigned)options->priority | (unsigned)options->report;
+    return __builtin_expect(set == 0, 1) || ((unsigned)options->on_interrupt <= (unsigned)STINT_UNWIND &&
+                                             (unsigned)options->priority <= (unsigned)STINT_PRIORITY_LOW &&
+                                             (unsigned)options->report <= (unsigned)STINT_REPORT_HEAP);
+}
+
 static inline bool sti_options_valid(const stint_options *options)
 {
-    return options == NULL || ((unsigned)options->on_interrupt <= (unsigned)STINT_UNWIND &&
-                               (unsigned)options->priority <= (unsigned)STINT_PRIORITY_LOW &&
-                               (unsigned)options->report <= (unsigned)STINT_REPORT_HEAP &&
-                               sti_link_flags_valid(options->flags & ~STINT_UNTIMED));
+    return options == NULL || (sti_options_are_known(options) && sti_link_flags_valid(options->flags & ~STINT_UNTIMED));
 }
 
 /* Take the options that a program gives; NULL is none. Those of another version's size are copied into *room, and

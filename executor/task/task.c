@@ -36,13 +36,18 @@ sti_task *sti_task_create_sized(size_t size, const stint_pool *pool, stint_fn *f
     return sti_task_create(size, pool, fn, arg, options, sti_thread_metered);
 }
 
+static __attribute__((noinline)) void free_what_it_left(sti_task *task)
+{
+    if (task->is_reported)
+        stint_report_release(task->report);
+    sti_process_free((void *)(uintptr_t)task->outcome.payload);
+}
+
 void sti_task_free(sti_task *task)
 {
     sti_visit_let_pass();
-    if (task->outcome.payload != NULL)
-        sti_process_free((void *)(uintptr_t)task->outcome.payload);
-    if (__builtin_expect(task->is_reported, 0))
-        stint_report_release(task->report);
+    if (__builtin_expect(((uintptr_t)task->outcome.payload | task->is_reported) != 0, 0))
+        free_what_it_left(task);
     sti_process_free(task);
 }
 
