@@ -5,6 +5,7 @@
 
 #include <stdatomic.h>
 #include <stddef.h>
+#include <unwind.h>
 
 #include "alloc/base/caller.h"
 
@@ -12,36 +13,51 @@
  * each, at the same distance from its beginning as their addresses are from the beginning of theirs. A processor may
  * not be halted by a program: that is a fault, without an address.
  *
- * By the first rule the frame has a size all the same, of one byte, or it would be taken for its caller; by the second
- * its caller has the stack pointer that it has. By the third its return address lies at
+ * The frame that each of them seems to be has no size, and its return address lies at
  *
- *   begin + *begin + (ip - begin), begin = ip & -512 */
+ *   begin + *begin + (ip - begin), begin = ip & -512
+ *
+ * libgcc tells frames by their stack pointers, and this one has that of the function that it returns to. So an
+ * exception that was on its way before the stop was made would be taken to have its handler here. It does not come
+ * farther than here: it is resumed as if the function had done so that would have returned, without a stop. */
 #define STOPS 64 /* the first is the word */
 #define WIDTH 8
 
 extern const unsigned char sti_at_return_table[] __attribute__((visibility("hidden")));
 extern uintptr_t sti_at_return_replaced[STOPS] __attribute__((visibility("hidden")));
 uintptr_t sti_at_return_replaced[STOPS] __attribute__((used));
+extern const unsigned char sti_at_return_resume[] __attribute__((visibility("hidden")));
+_Unwind_Reason_Code sti_at_return_personality(int version, _Unwind_Action actions, _Unwind_Exception_Class class,
+                                              struct _Unwind_Exception *exception, struct _Unwind_Context *context)
+    __attribute__((visibility("hidden"), used));
 
-__asm__(".pushsection .text\n"
-        ".balign 512\n"
-        ".globl sti_at_return_table\n"
-        ".hidden sti_at_return_table\n"
-        ".type sti_at_return_table, @function\n"
-        "sti_at_return_table:\n"
-        ".cfi_startproc\n"
-        ".cfi_def_cfa 7, 1\n"
-        ".cfi_escape 0x16, 7, 2, 0x77, 0\n"                                    /* rsp is rsp + 0; next: breg16 0, */
-        ".cfi_escape 0x10, 16, 16, 0x80, 0, 0x12, 0x0a, 0xff, 1, 0x1a, 0x16, " /* dup, const2u 511, and, swap, */
-        "0x0b, 0, 0xfe, 0x1a, 0x12, 0x06, 0x22, 0x22\n" /* const2s -512, and, dup, deref, plus, plus */
-        ".quad sti_at_return_replaced - .\n"
-        ".rept 63\n"
-        "hlt\n"
-        ".fill 7, 1, 0xcc\n"
-        ".endr\n"
-        ".cfi_endproc\n"
-        ".size sti_at_return_table, . - sti_at_return_table\n"
-        ".popsection\n");
+__asm__(
+    ".pushsection .text\n"
+    ".balign 512\n"
+    ".globl sti_at_return_table\n"
+    ".hidden sti_at_return_table\n"
+    ".type sti_at_return_table, @function\n"
+    "sti_at_return_table:\n"
+    ".cfi_startproc\n"
+    ".cfi_personality 0x1b, sti_at_return_personality\n"
+    ".cfi_def_cfa 7, 0\n"
+    ".cfi_escape 0x10, 16, 16, 0x80, 0, 0x12, 0x0a, 0xff, 1, 0x1a, 0x16, " /* breg16 0, dup, const2u 511, and, swap, */
+    "0x0b, 0, 0xfe, 0x1a, 0x12, 0x06, 0x22, 0x22\n" /* const2s -512, and, dup, deref, plus, plus */
+    ".quad sti_at_return_replaced - .\n"
+    ".rept 63\n"
+    "hlt\n"
+    ".fill 7, 1, 0xcc\n"
+    ".endr\n"
+    ".cfi_endproc\n"
+    ".size sti_at_return_table, . - sti_at_return_table\n"
+    ".hidden sti_at_return_resume\n"
+    ".type sti_at_return_resume, @function\n"
+    "sti_at_return_resume:\n"
+    "pushq %rdx\n" /* where it would have returned to */
+    "movq %rax, %rdi\n"
+    "jmp _Unwind_Resume@PLT\n"
+    ".size sti_at_return_resume, . - sti_at_return_resume\n"
+    ".popsection\n");
 
 /* One bit for each that is taken; who has taken it has what was replaced. relaxed: only its thread looks at that. */
 static _Atomic uint64_t taken = 1;
@@ -90,14 +106,16 @@ STI_CALLER_UNINSTRUMENTED void sti_at_return_stop(uintptr_t place, uintptr_t low
         return;
     own.is_changing = true;
     atomic_signal_fence(memory_order_seq_cst);
-    if (own.stop != 0)
-        restore(lowest);
-    else
-        own.stop = claim();
-    if (own.stop != 0) {
-        sti_at_return_replaced[own.stop] = *(uintptr_t *)place;
+    unsigned next = claim(); /* another one: who walks may just have come to the one before */
+    if (next != 0) {
+        if (own.stop != 0) {
+            restore(lowest);
+            give_up();
+        }
+        sti_at_return_replaced[next] = *(uintptr_t *)place;
+        own.stop = next;
         own.place = place;
-        *(uintptr_t *)place = instruction_of(own.stop);
+        *(uintptr_t *)place = instruction_of(next);
     }
     atomic_signal_fence(memory_order_seq_cst);
     own.is_changing = false;
@@ -110,6 +128,22 @@ uintptr_t sti_at_return_take(uintptr_t instruction)
     uintptr_t replaced = sti_at_return_replaced[own.stop];
     give_up();
     return replaced;
+}
+
+_Unwind_Reason_Code sti_at_return_personality(int version, _Unwind_Action actions, _Unwind_Exception_Class class,
+                                              struct _Unwind_Exception *exception, struct _Unwind_Context *context)
+{
+    (void)version;
+    (void)class;
+    if ((actions & _UA_CLEANUP_PHASE) == 0 || (actions & _UA_FORCE_UNWIND) != 0)
+        return _URC_CONTINUE_UNWIND;
+    uintptr_t to = sti_at_return_take(_Unwind_GetIP(context));
+    if (to == 0)
+        return _URC_CONTINUE_UNWIND;
+    _Unwind_SetGR(context, __builtin_eh_return_data_regno(0), (uintptr_t)exception);
+    _Unwind_SetGR(context, __builtin_eh_return_data_regno(1), to);
+    _Unwind_SetIP(context, (uintptr_t)sti_at_return_resume);
+    return _URC_INSTALL_CONTEXT;
 }
 
 void sti_at_return_forget(uintptr_t below)

@@ -89,6 +89,36 @@ TEST(an_exception_passes_through_it)
     assert_int_equal(ends, 100);
 }
 
+/* In the second phase of an exception whose handler was found in the first: in a cleanup on its way to there. */
+struct stops_at_end {
+    uintptr_t place;
+    ~stops_at_end()
+    {
+        stopped++;
+        sti_at_return_stop(place, 0);
+    }
+};
+
+static __attribute__((noinline)) void throw_and_stop(int number)
+{
+    stops_at_end end = { (uintptr_t)__builtin_frame_address(0) + sizeof(uintptr_t) };
+    throw_it(number + (end.place == 0));
+}
+
+TEST(a_stop_may_be_made_while_an_exception_is_on_its_way)
+{
+    volatile int caught = 0;
+    install_handler();
+    for (int i = 1; i <= 100; i++) {
+        try {
+            throw_and_stop(i);
+        } catch (int number) {
+            caught += number == i;
+        }
+    }
+    assert_int_equal(caught, 100);
+}
+
 struct seen {
     uintptr_t caller;
     bool found;
