@@ -52,8 +52,12 @@ struct sti_thread *sti_mapping_asker(const void *caller)
 void sti_mapping_charge_records(struct sti_thread *thread, size_t paid)
 {
     size_t count = atomic_load_explicit(&sti_mapping_count, memory_order_relaxed);
-    if (thread != NULL && count > paid)
-        thread->used += (count - paid) * sti_meter_rounded(sizeof(struct sti_mapping));
+    if (thread == NULL || count <= paid)
+        return;
+    uint64_t charge = (count - paid) * sti_meter_rounded(sizeof(struct sti_mapping));
+    thread->used += charge;
+    if (thread->sampling.next != UINT64_MAX) /* a profile that runs is not told of records */
+        thread->sampling.next += charge;
 }
 
 static int refuse(void)

@@ -38,7 +38,8 @@ struct chaos_library {
 /* Ends with NULL. */
 extern const struct chaos_library *const chaos_libraries[];
 extern const struct chaos_library chaos_xml, chaos_sql, chaos_lua, chaos_json, chaos_regex, chaos_deflate, chaos_expat,
-    chaos_javascript, chaos_libc, chaos_holds, chaos_thread, chaos_handles, chaos_caches, chaos_pool, chaos_cxx;
+    chaos_javascript, chaos_libc, chaos_holds, chaos_thread, chaos_handles, chaos_caches, chaos_pool, chaos_cxx,
+    chaos_mappings;
 
 /* FNV-1a */
 #define CHAOS_SUM_BEGIN UINT64_C(0xcbf29ce484222325)

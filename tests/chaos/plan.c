@@ -18,9 +18,9 @@ const struct chaos_reason_traits chaos_reasons[CHAOS_REASONS] = {
 };
 
 const struct chaos_library *const chaos_libraries[] = {
-    &chaos_xml,    &chaos_sql,        &chaos_lua,  &chaos_json,  &chaos_regex,  &chaos_deflate,
-    &chaos_expat,  &chaos_javascript, &chaos_libc, &chaos_holds, &chaos_thread, &chaos_handles,
-    &chaos_caches, &chaos_pool,       &chaos_cxx,  NULL,
+    &chaos_xml,    &chaos_sql,        &chaos_lua,  &chaos_json,     &chaos_regex,  &chaos_deflate,
+    &chaos_expat,  &chaos_javascript, &chaos_libc, &chaos_holds,    &chaos_thread, &chaos_handles,
+    &chaos_caches, &chaos_pool,       &chaos_cxx,  &chaos_mappings, NULL,
 };
 
 static uint64_t part(uint64_t seed, uint64_t which)

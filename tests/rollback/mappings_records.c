@@ -212,6 +212,44 @@ TEST(each_mapping_that_a_move_leaves_behind_is_charged_and_refused)
     assert_int_equal(work.done, (16 * KIB - 80) / 80);
 }
 
+/* In each round a little more than one sample's interval of records, which are no blocks, and some blocks. */
+static int cut_and_allocate(void *arg, void **value)
+{
+    struct work *work = arg;
+    (void)value;
+    for (size_t i = 0; i < TIMES; i++) {
+        char *made = map(16 * PAGE, PROT_NONE, MAP_PRIVATE | MAP_NORESERVE);
+        for (size_t at = 1; at < 16; at += 2)
+            munmap(made + at * PAGE, PAGE);
+        munmap(made, 16 * PAGE);
+        keep(malloc(500));
+    }
+    work->charged = charged();
+    return EIO;
+}
+
+static void *count_sample(const stint_memprof_allocation *allocation, void *arg)
+{
+    *(uint64_t *)arg += allocation->samples;
+    return NULL;
+}
+
+TEST(a_profile_goes_on_beside_records_and_samples_none)
+{
+    struct work work = { .done = 0 };
+    uint64_t samples = 0;
+    stint_memprof_options options = STINT_MEMPROF_OPTIONS_INIT;
+    options.interval = 512;
+    options.seed = 1;
+    options.tracker.alloc = count_sample;
+    options.arg = &samples;
+    assert_int_equal(stint_memprof_start(&options), 0);
+    run_limited(cut_and_allocate, &work, 0, 0);
+    stint_memprof_stop();
+    assert_true(work.charged > 2 * TIMES * 512);
+    assert_in_range(samples, TIMES / 2, 3 * TIMES / 2);
+}
+
 /* --- Of the process's --- */
 
 static int copy_of_another(void *arg, void **value)
