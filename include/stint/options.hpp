@@ -408,11 +408,11 @@ class PoolOptions
     }
     /* Report tasks that run so much longer than they may: stint_pool_options.overdue_ns. */
     template <class Rep, class Period>
-    PoolOptions &overdue(std::chrono::duration<Rep, Period> time, stint_overdue_fn *report = nullptr,
+    PoolOptions &overdue(std::chrono::duration<Rep, Period> time, stint_overdue_fn *on_overdue = nullptr,
                          void *arg = nullptr) noexcept
     {
         options_.overdue_ns = detail::nanoseconds(time);
-        options_.on_overdue = report;
+        options_.on_overdue = on_overdue;
         options_.overdue_arg = arg;
         return *this;
     }
