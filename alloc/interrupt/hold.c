@@ -5,6 +5,7 @@
 #include "hold.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -209,6 +210,24 @@ void sti_debug_say(const char *format, ...)
     (void)!write(STDERR_FILENO, line, size);
     sti_thread_counted = counted;
     errno = saved_errno;
+}
+
+#define THREAD_NAME_SIZE 16
+
+static _Thread_local char own_name[THREAD_NAME_SIZE];
+
+void sti_debug_name_thread(const struct sti_scope *scope)
+{
+    char name[THREAD_NAME_SIZE];
+    if (gettid() == getpid())
+        return;
+    if (scope != NULL && scope->below == NULL && scope->thread->scope == scope)
+        pthread_getname_np(pthread_self(), own_name, sizeof own_name);
+    while (scope != NULL && scope->request->options->name == NULL)
+        scope = scope->below;
+    snprintf(name, sizeof name, "%s", scope != NULL ? scope->request->options->name : own_name);
+    if (name[0] != '\0')
+        pthread_setname_np(pthread_self(), name);
 }
 
 static const char *name_of(const struct sti_scope *scope)

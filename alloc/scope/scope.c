@@ -192,7 +192,12 @@ static int open_scope(struct sti_thread *thread, struct sti_scope *scope, const 
     thread->scope = scope;
     if (options->wipe)
         sti_wipe_begin();
-    sti_nursery_open(thread, scope, scope->wiped || sti_debug_is_on);
+    bool barred = scope->wiped;
+    if (__builtin_expect(sti_debug_is_on, 0)) {
+        sti_debug_name_thread(scope);
+        barred = true;
+    }
+    sti_nursery_open(thread, scope, barred);
     sti_meter_begin(thread, &options->budget);
     if (scope->outer == NULL)
         sti_global_begin_task(thread, start != 0 ? start : 1); /* untimed: as the oldest */
@@ -251,13 +256,19 @@ __attribute__((noinline)) void sti_scope_land(struct sti_scope *scope, stint_fn 
         landed->code = sti_forks_give_up(scope);
 }
 
+static __attribute__((noinline, cold)) void end_debugged(struct sti_scope *scope)
+{
+    sti_misuse_look_at_holds(scope);
+    sti_debug_name_thread(scope->below);
+}
+
 void sti_scope_leave(struct sti_scope *scope)
 {
     sti_thread_suspend();
     sti_callback_innermost = scope->callback;
     sti_forks_in_joins = scope->joins;
     if (__builtin_expect(sti_debug_is_on, 0))
-        sti_misuse_look_at_holds(scope);
+        end_debugged(scope);
     if (scope->regions > 0)
         sti_blocking_close(scope);
     if (scope->watched)
