@@ -11,7 +11,7 @@ static int grow(void *size, void **value) /* a list that never ends */
 {
     void **list = NULL;
     for (;;) {
-        void **node = malloc(*(size_t *)size);
+        void **node = (void **)malloc(*(size_t *)size);
         if (node == NULL)
             return ENOMEM;
         *node = list;

@@ -390,6 +390,12 @@ static inline void sti_backend_thread_init(void)
     mi_thread_init();
 }
 
+/* As its destructor does it, which may not be called any more for what the thread has allocated since. */
+static inline void sti_backend_thread_done(void)
+{
+    mi_thread_done();
+}
+
 /* What mimalloc cannot do is told to one function, with an errno value, on the thread that asked. */
 static inline void sti_backend_on_error(void (*heard)(int error, void *unused))
 {

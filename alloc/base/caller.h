@@ -91,6 +91,9 @@ struct dl_phdr_info;
 struct sti_caller_module sti_caller_module_at(const struct dl_phdr_info *info);
 bool sti_caller_module_is_ours(const struct dl_phdr_info *info);
 
+/* And nobody else's? Where this library is linked into a program, its module is the program's. */
+bool sti_caller_module_is_only_ours(const struct dl_phdr_info *info);
+
 /* Is the file the module of this name: is it called so, up to a '.' or '-' or the end? A runtime of OpenMP? */
 bool sti_caller_is_named(const char *path, const char *name, size_t length);
 bool sti_caller_is_openmp(const char *path);
@@ -114,9 +117,10 @@ struct sti_caller_met {
 bool sti_caller_still_meets(struct sti_caller_met *met);
 
 /* Walk from here to the frame that runs a scope, on this stack. True: no frame of a protected module lies between;
- * otherwise met says where, if that can be said. 2 to 15 microseconds, and 0.4 for each frame of a deep stack. (From a
- * signal handler: stopped.h.) */
-bool sti_caller_stack_is_safe(uintptr_t scope, struct sti_caller_met *met);
+ * otherwise met says where, if that can be said. of_thread: the scope runs a whole thread; the C++ runtime's function
+ * that such a thread begins with is none, which has nothing but that thread's own. 2 to 15 microseconds, and 0.4 for
+ * each frame of a deep stack. (From a signal handler: stopped.h.) */
+bool sti_caller_stack_is_safe(uintptr_t scope, struct sti_caller_met *met, bool of_thread);
 
 /* The same, but frames of the C++ runtime do not count: it counts on an exception wherever it allocates. */
 bool sti_caller_stack_is_safe_to_cut(uintptr_t scope);

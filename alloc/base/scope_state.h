@@ -65,6 +65,7 @@ struct sti_holds {
 struct sti_unwind {
     struct _Unwind_Exception exception;
     bool under_way;
+    bool inside; /* still among frames of this library */
 };
 
 /* A thread's exceptions, as the Itanium C++ ABI lays them out. */
@@ -114,6 +115,10 @@ struct sti_shared_interrupt {
     struct sti_thread *thread; /* of the task's own scope */
 };
 
+/* What a scope is that shares another one's task. */
+#define STI_SUBTASK_STOLEN 1
+#define STI_SUBTASK_THREAD 2 /* of a thread that the task has started (scope/joined_thread.h) */
+
 #define STI_SCOPE_FIRST_SWEEP 8 /* heaps from inner scopes */
 
 struct sti_scope {
@@ -125,10 +130,10 @@ struct sti_scope {
     const struct sti_scope_request *request;
     struct sti_share *share; /* of its task's group; NULL: this is no outermost scope of one (shared_budget.h) */
     struct sti_shared_interrupt *shared; /* the group's; nothing where share is NULL */
-    bool is_subtask;                     /* a stolen subtask's */
+    unsigned char is_subtask;            /* a stolen subtask's, or what follows */
     bool is_inner_subtask;         /* a stolen subtask of the group that the scopes around it belong to (subtask.c) */
     size_t forks;                  /* outstanding on the thread when it opened (left_frames.h), */
-    size_t joins;                  /* and those that will run in their joins */
+    size_t own_forks;              /* and those that only it can run (own_forks.h) */
     struct sti_callback *callback; /* that the thread was in (boundary.h) */
 
     /* The meter's. Ends and checks are values of the thread's used. */

@@ -9,6 +9,7 @@
 #include <unwind.h>
 
 #include "caller.h"
+#include "instruction.h"
 #include "module.h"
 
 /* --- Whose frame is it? */
@@ -22,7 +23,8 @@ enum owner {
 };
 
 /* What they have of their own, in the middle of it, is on the stack, or a block that is lost. Those without a name here
- * may have a lock. (What is as simple, and calls nothing, has no use for a stack and is not stopped for one.) */
+ * may have a lock; sscanf and its like have a cleanup handler, which libc's longjmp would run. (What is as simple, and
+ * calls nothing, has no use for a stack and is not stopped for one.) */
 static const char *const names[] = {
     "qsort",
     "qsort_r",
@@ -39,9 +41,6 @@ static const char *const names[] = {
     "__snprintf_chk",
     "__vsprintf_chk",
     "__vsnprintf_chk",
-    "sscanf",
-    "__isoc99_sscanf",
-    "__isoc23_sscanf",
     "strtod",
     "strtof",
     "strtold",
@@ -60,16 +59,50 @@ static const char *const names[] = {
 };
 #define NAMES (sizeof names / sizeof *names)
 
-static struct sti_caller_module passing[NAMES];
+/* Their code. Most end in a jump to another function, which is then the one that the task's code seems to have called:
+ * that is among them, and where it jumps to if it is as short as what only hands on. */
+#define PASSING_MAX 256
+#define SHORT 64 /* bytes */
+static struct sti_caller_module passing[PASSING_MAX];
+static size_t passing_count;
+
+static bool passes(uintptr_t instruction)
+{
+    size_t i = 0;
+    while (i < passing_count && !sti_caller_in(&passing[i], (const void *)instruction))
+        i++;
+    return i < passing_count;
+}
+
+static void add_passing(uintptr_t function)
+{
+    uintptr_t begin;
+    uintptr_t end;
+    if (function != 0 && passing_count < PASSING_MAX && !passes(function) && sti_frame_function(function, &begin, &end))
+        passing[passing_count++] = (struct sti_caller_module){ .begin = begin, .size = end - begin };
+}
+
+static void add_targets(uintptr_t begin, uintptr_t end)
+{
+    struct sti_instruction instruction;
+    for (uintptr_t at = begin; at < end; at += instruction.length) {
+        instruction = sti_instruction_at(at, end);
+        if (instruction.length == 0)
+            return;
+        bool leads = instruction.flow == STI_INSTRUCTION_JUMPS || instruction.flow == STI_INSTRUCTION_BRANCHES;
+        if (leads && instruction.target - begin >= end - begin && sti_caller_is_libc((const void *)instruction.target))
+            add_passing(instruction.target);
+    }
+}
 
 static void find_passing(void)
 {
-    for (size_t i = 0; i < NAMES; i++) {
-        uintptr_t begin;
-        uintptr_t end;
-        uintptr_t function = (uintptr_t)sti_libc_function(names[i]);
-        if (function != 0 && sti_frame_function(function, &begin, &end))
-            passing[i] = (struct sti_caller_module){ .begin = begin, .size = end - begin };
+    for (size_t i = 0; i < NAMES; i++)
+        add_passing((uintptr_t)sti_libc_function(names[i]));
+    size_t listed = passing_count;
+    for (size_t i = 0; i < passing_count; i++) {
+        if (i < listed || passing[i].size <= SHORT)
+            add_targets(passing[i].begin, passing[i].begin + passing[i].size);
     }
 }
 
@@ -79,18 +112,10 @@ void sti_stopped_prepare(void)
     pthread_once(&found, find_passing);
 }
 
-static enum owner owner_in_libc(uintptr_t instruction)
-{
-    size_t i = 0;
-    while (i < NAMES && !sti_caller_in(&passing[i], (const void *)instruction))
-        i++;
-    return i < NAMES ? LIBC_AND_PASSES : LIBC;
-}
-
 static enum owner owner_of(uintptr_t instruction, bool past_libc)
 {
     if (past_libc && sti_caller_is_libc((const void *)instruction))
-        return owner_in_libc(instruction);
+        return passes(instruction) ? LIBC_AND_PASSES : LIBC;
     if (sti_caller_is_protected_further_out(instruction))
         return SOMEBODY;
     return past_libc && sti_caller_is_protected(instruction) ? OURS : NOBODY;
@@ -228,4 +253,59 @@ bool sti_stopped_may_be_left(const struct sti_stopped *stopped, bool past_libc)
     walk.last = first;
     _Unwind_Backtrace(visit_frame, &walk);
     return walk.reached && walk.last != LIBC;
+}
+
+/* --- Where the caller is returned to. */
+
+struct search {
+    struct walk walk;
+    uintptr_t callee; /* what the frame before was executing */
+    uintptr_t place;
+};
+
+/* A return address of a frame with that stack pointer. Whether the search ends there. */
+static bool is_callers(struct search *search, uintptr_t address, uintptr_t stack_pointer)
+{
+    uintptr_t callee = search->callee;
+    uintptr_t place = stack_pointer - sizeof address;
+    search->callee = address - 1;
+    if (sti_caller_is_protected(address - 1))
+        return false;
+    search->place = sti_caller_is_loader((const void *)callee) || !is_readable(&search->walk, place) ? 0 : place;
+    return true;
+}
+
+static enum step search_quickly(struct search *search)
+{
+    struct sti_registers at = search->walk.stopped->at;
+    struct sti_frame_rule rule = sti_frame_rule(at.ip);
+    enum step taken;
+    while ((taken = step(&search->walk, &at, &rule)) == STEP_ON && !is_callers(search, at.ip, at.sp))
+        rule = sti_frame_rule(at.ip - 1);
+    return taken;
+}
+
+static _Unwind_Reason_Code search_frame(struct _Unwind_Context *context, void *argument)
+{
+    struct search *search = argument;
+    const struct sti_stopped *stopped = search->walk.stopped;
+    uintptr_t frame = _Unwind_GetCFA(context);
+    if (++search->walk.frames > SLOW_FRAMES_MAX || (search->walk.begun && frame > stopped->scope))
+        return _URC_END_OF_STACK;
+    search->walk.begun = search->walk.begun || (frame > stopped->at.sp && frame <= stopped->scope);
+    if (!search->walk.begun)
+        return _URC_NO_REASON;
+    return is_callers(search, _Unwind_GetIP(context), frame) ? _URC_END_OF_STACK : _URC_NO_REASON;
+}
+
+uintptr_t sti_stopped_return(const struct sti_stopped *stopped)
+{
+    struct search search = { .walk = { .stopped = stopped }, .callee = stopped->at.ip };
+    if (!sti_caller_is_protected(stopped->at.ip) || stopped->at.sp >= stopped->scope)
+        return 0;
+    if (search_quickly(&search) == STEP_UNKNOWN) {
+        search.callee = stopped->at.ip;
+        _Unwind_Backtrace(search_frame, &search);
+    }
+    return search.place;
 }

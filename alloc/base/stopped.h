@@ -29,6 +29,11 @@ struct sti_stopped {
  * calls back or not (qsort and snprintf are such). */
 bool sti_stopped_may_be_left(const struct sti_stopped *stopped, bool past_libc);
 
+/* Where on the stack the address lies that is returned to when the innermost frame is left which is nobody's: code of
+ * the task's, and of libraries, that has called what was stopped. 0: what was stopped is that itself, or there is none
+ * that can be found, or it was the loader, which goes on with another function. */
+uintptr_t sti_stopped_return(const struct sti_stopped *stopped);
+
 /* Find these functions. Before the first of the former; not in a signal handler. */
 void sti_stopped_prepare(void);
 

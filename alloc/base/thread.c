@@ -172,6 +172,17 @@ void sti_thread_begin(void)
     changing = false;
 }
 
+int sti_thread_start(pthread_t *id, const pthread_attr_t *attributes, void *(*function)(void *arg), void *arg)
+{
+    struct sti_thread *metered = sti_thread_metered;
+    struct sti_thread *counted = sti_thread_counted;
+    sti_thread_suspend();
+    int error = pthread_create(id, attributes, function, arg);
+    sti_thread_metered = metered;
+    sti_thread_counted = counted;
+    return error;
+}
+
 struct sti_thread *sti_thread_self_if_settled(void)
 {
     if (changing)

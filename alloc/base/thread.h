@@ -36,6 +36,7 @@
 #ifndef STI_ALLOC_BASE_THREAD_H
 #define STI_ALLOC_BASE_THREAD_H
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -155,6 +156,9 @@ static inline void sti_thread_note_end(struct sti_thread *thread)
 void sti_thread_when_taken(void (*told)(struct sti_thread *thread));
 bool sti_thread_begin_end(struct sti_thread *thread);
 void sti_thread_hand_on(struct sti_thread *thread);
+
+/* A thread of the library's own, which is nothing to the task that the caller is in. As pthread_create. */
+int sti_thread_start(pthread_t *id, const pthread_attr_t *attributes, void *(*function)(void *arg), void *arg);
 
 /* Likewise: be told, on its thread, before the first scope of each, and say what it is: ready; or to be told of before
  * the next scope again, which is what the other function asks for, of the calling thread; or unfit for any scope now,

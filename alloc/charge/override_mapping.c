@@ -8,30 +8,21 @@
  * without a look at the record, whose lock is held where blocks are made: mimalloc may have locks of its own there. */
 /* Each name is to be its own function, not that of another one. */
 #undef _FILE_OFFSET_BITS
-#include <errno.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stint/api.h>
-#include <sys/mman.h>
+#include "override_mapping.h"
 
-#include "alloc/base/backend.h"
-#include "alloc/base/caller.h"
+#include <stint/api.h>
+
 #include "alloc/base/lasting.h"
 #include "alloc/base/module.h"
-#include "alloc/base/scope_state.h"
 #include "alloc/rollback/kept.h"
-#include "alloc/rollback/mapping.h"
+#include "alloc/rollback/place.h"
 #include "allocate.h"
-#include "record.h"
 
 STINT_API void *mmap(void *address, size_t length, int protection, int flags, int descriptor, off_t offset);
 STINT_API void *mmap64(void *address, size_t length, int protection, int flags, int descriptor, off64_t offset);
 STINT_API int munmap(void *address, size_t length);
-STINT_API void *mremap(void *address, size_t old_length, size_t new_length, int flags, ...);
 
-#define PAGE ((size_t)4096)
 #define HUGE_PAGE_SHIFT 21 /* where nothing else is asked for */
-#define LARGEST ((size_t)1 << 62)
 
 static struct sti_caller_module backend; /* mimalloc's module; nothing where that is this library's */
 
@@ -50,8 +41,7 @@ static bool is_backend(const void *caller)
     return sti_caller_in(&backend, caller);
 }
 
-/* The thread's record if it is a task that asks; otherwise NULL. */
-static struct sti_thread *thread_in_task(const void *caller)
+struct sti_thread *sti_mapping_asker(const void *caller)
 {
     struct sti_thread *thread = sti_thread_metered;
     bool is_task = thread != NULL && sti_thread_counted == thread && !is_backend(caller) &&
@@ -59,16 +49,15 @@ static struct sti_thread *thread_in_task(const void *caller)
     return is_task ? thread : NULL;
 }
 
-static size_t round_up(size_t length, size_t page)
+void sti_mapping_charge_records(struct sti_thread *thread, size_t paid)
 {
-    return length <= LARGEST ? (length + page - 1) & ~(page - 1) : 0;
-}
-
-static void *fail(struct sti_mapping *mapping)
-{
-    sti_mapping_drop(mapping);
-    errno = ENOMEM;
-    return MAP_FAILED;
+    size_t count = atomic_load_explicit(&sti_mapping_count, memory_order_relaxed);
+    if (thread == NULL || count <= paid)
+        return;
+    uint64_t charge = (count - paid) * sti_meter_rounded(sizeof(struct sti_mapping));
+    thread->used += charge;
+    if (thread->sampling.next != UINT64_MAX) /* a profile that runs is not told of records */
+        thread->sampling.next += charge;
 }
 
 static int refuse(void)
@@ -105,14 +94,16 @@ static size_t size_of(const struct wanted *wanted)
 {
     unsigned shift = (unsigned)wanted->flags >> MAP_HUGE_SHIFT & MAP_HUGE_MASK;
     size_t huge = (size_t)1 << (shift != 0 ? shift : HUGE_PAGE_SHIFT);
-    return round_up(wanted->length, (wanted->flags & MAP_HUGETLB) != 0 ? huge : PAGE);
+    return sti_mapping_round_up(wanted->length, (wanted->flags & MAP_HUGETLB) != 0 ? huge : STI_MAPPING_PAGE);
 }
 
 static enum sti_mapping_kind kind_of(const struct wanted *wanted)
 {
     if ((wanted->flags & MAP_TYPE) != MAP_PRIVATE)
         return (wanted->flags & MAP_ANONYMOUS) != 0 ? STI_MAPPING_CHARGED : STI_MAPPING_FREE;
-    return (wanted->protection & PROT_WRITE) != 0 ? STI_MAPPING_CHARGED : STI_MAPPING_RESERVED;
+    if ((wanted->protection & PROT_WRITE) != 0)
+        return STI_MAPPING_CHARGED;
+    return (wanted->flags & MAP_ANONYMOUS) != 0 ? STI_MAPPING_RESERVED : STI_MAPPING_READ;
 }
 
 /* Who may have as much of the rest as he likes has a record of each all the same. */
@@ -123,18 +114,36 @@ static bool charge(struct sti_thread *thread, enum sti_mapping_kind kind, size_t
     return sti_record_charge_to(thread, sizeof(struct sti_mapping), caller);
 }
 
-/* In the place of whatever is there: that is still whose it was. */
-static void *map_over(const struct wanted *wanted)
+static void *map_in_place(const struct wanted *wanted, uintptr_t begin, uintptr_t end)
+{
+    void *made = map_plainly(wanted, 0);
+    int saved_errno = errno;
+    if (made == MAP_FAILED)
+        sti_place_give_up(begin, end);
+    struct sti_mapping *mapping = made != MAP_FAILED ? sti_mapping_first(begin, end) : NULL;
+    for (; mapping != NULL; mapping = sti_mapping_first(mapping->end, end)) {
+        sti_mapping_set_kind(mapping, kind_of(wanted));
+        mapping->continues |= mapping->begin > begin;
+    }
+    sti_mapping_join(begin, end);
+    errno = saved_errno;
+    return made;
+}
+
+/* In the place of whatever is there: that is still whose it was. What was free is the owner's; NULL: the process's. The
+ * thread, of a task, is charged for what is more than one record, unless it is for the pages. */
+static void *map_over(const struct wanted *wanted, struct sti_mapped *owner, struct sti_thread *thread)
 {
     uintptr_t begin = (uintptr_t)wanted->address;
     uintptr_t end = begin + size_of(wanted);
-    if (!sti_mapping_any() || end <= begin || begin % PAGE != 0 || !sti_mapping_lock())
+    bool is_noted = owner != NULL || sti_mapping_any();
+    if (!is_noted || end <= begin || begin % STI_MAPPING_PAGE != 0 || !sti_mapping_lock())
         return map_plainly(wanted, 0);
-    bool is_cut = sti_mapping_cut(begin, end);
-    void *made = is_cut ? map_plainly(wanted, 0) : fail(NULL);
-    struct sti_mapping *mapping = made != MAP_FAILED ? sti_mapping_first(begin, end) : NULL;
-    for (; mapping != NULL; mapping = sti_mapping_first(mapping->end, end))
-        sti_mapping_set_kind(mapping, kind_of(wanted));
+    size_t paid = atomic_load_explicit(&sti_mapping_count, memory_order_relaxed) + 1;
+    bool is_ready = sti_mapping_cut(begin, end) && (owner == NULL || sti_place_claim(begin, end, owner));
+    void *made = is_ready ? map_in_place(wanted, begin, end) : sti_mapping_fail(NULL);
+    if (kind_of(wanted) != STI_MAPPING_CHARGED)
+        sti_mapping_charge_records(thread, paid);
     sti_mapping_unlock();
     return made;
 }
@@ -172,19 +181,19 @@ static void *map_in_task(struct sti_thread *thread, const struct wanted *wanted,
 {
     bool is_kept = sti_meter_is_kept_block(thread, caller);
     if (!charge(thread, kind_of(wanted), size_of(wanted), caller))
-        return fail(NULL);
+        return sti_mapping_fail(NULL);
     if (is_kept)
-        return replaces(wanted->flags) ? map_over(wanted) : map_plainly(wanted, 0);
+        return replaces(wanted->flags) ? map_over(wanted, NULL, thread) : map_plainly(wanted, 0);
     struct sti_mapped *owner = sti_mapped_of(thread->scope);
     struct sti_mapping *mapping = owner != NULL ? sti_mapping_new() : NULL;
     if (mapping == NULL)
-        return fail(NULL);
+        return sti_mapping_fail(NULL);
     void *made;
     if (!replaces(wanted->flags)) {
         made = map_plainly(wanted, 0);
     } else if (!map_where_free(wanted, &made)) {
         sti_mapping_drop(mapping);
-        return map_over(wanted);
+        return map_over(wanted, owner, thread);
     }
     note(mapping, made, wanted, owner);
     return made;
@@ -192,11 +201,11 @@ static void *map_in_task(struct sti_thread *thread, const struct wanted *wanted,
 
 STI_INLINE void *map(const struct wanted *wanted, const void *caller)
 {
-    struct sti_thread *thread = thread_in_task(caller);
+    struct sti_thread *thread = sti_mapping_asker(caller);
     if (STI_UNLIKELY(thread != NULL))
         return map_in_task(thread, wanted, caller);
     bool is_plain = STI_LIKELY(!replaces(wanted->flags)) || is_backend(caller);
-    return is_plain ? map_plainly(wanted, 0) : map_over(wanted);
+    return is_plain ? map_plainly(wanted, 0) : map_over(wanted, NULL, NULL);
 }
 
 void *mmap(void *address, size_t length, int protection, int flags, int descriptor, off_t offset)
@@ -214,14 +223,16 @@ void *mmap64(void *address, size_t length, int protection, int flags, int descri
 /* --- munmap ------------------------------------------------------------------------------------------------------- */
 
 /* Off the record first: when the system has them back, others may have the same addresses at once. */
-static int unmap_noted(void *address, size_t length)
+static int unmap_noted(void *address, size_t length, struct sti_thread *thread)
 {
     uintptr_t begin = (uintptr_t)address;
-    uintptr_t end = begin + round_up(length, PAGE);
-    if (begin % PAGE != 0 || end <= begin || !sti_mapping_lock())
+    uintptr_t end = begin + sti_mapping_round_up(length, STI_MAPPING_PAGE);
+    if (begin % STI_MAPPING_PAGE != 0 || end <= begin || !sti_mapping_lock())
         return unmap_plainly(address, length);
+    size_t paid = atomic_load_explicit(&sti_mapping_count, memory_order_relaxed);
     bool is_cut = sti_mapping_cut(begin, end);
     struct sti_mapping *list = is_cut ? sti_mapping_take_all(begin, end) : NULL;
+    sti_mapping_charge_records(thread, paid);
     sti_mapping_unlock();
     if (!is_cut)
         return refuse();
@@ -229,6 +240,7 @@ static int unmap_noted(void *address, size_t length)
     int saved_errno = errno;
     if (result != 0 && list != NULL && sti_mapping_lock()) {
         list = sti_mapping_put_back(list);
+        sti_mapping_join(begin, end);
         sti_mapping_unlock();
     }
     sti_mapping_drop_all(list);
@@ -242,183 +254,62 @@ int munmap(void *address, size_t length)
         return unmap_plainly(address, length);
     if (STI_UNLIKELY(sti_kept_may_contain(address)))
         sti_kept_forget(address);
-    return STI_UNLIKELY(sti_mapping_any()) ? unmap_noted(address, length) : unmap_plainly(address, length);
+    return STI_UNLIKELY(sti_mapping_any()) ? unmap_noted(address, length, sti_mapping_asker(STI_CALLER()))
+                                           : unmap_plainly(address, length);
 }
 
 /* --- mprotect ----------------------------------------------------------------------------------------------------- */
 
-/* Of these pages, how many bytes count once they can be written to. Their stretches end where these do. False: out of
- * memory. */
-static bool find_reserved(uintptr_t begin, uintptr_t end, size_t *reserved)
+/* Of these pages, how many bytes count once they can be written to. */
+static size_t reserved_in(uintptr_t begin, uintptr_t end)
 {
-    *reserved = 0;
+    size_t reserved = 0;
     if (!sti_mapping_any() || !sti_mapping_lock())
+        return 0;
+    const struct sti_mapping *mapping = sti_mapping_first(begin, end);
+    for (; mapping != NULL; mapping = sti_mapping_first(mapping->end, end)) {
+        uintptr_t first = mapping->begin > begin ? mapping->begin : begin;
+        uintptr_t last = mapping->end < end ? mapping->end : end;
+        reserved += sti_mapping_may_count(mapping->kind) ? last - first : 0;
+    }
+    sti_mapping_unlock();
+    return reserved;
+}
+
+/* False: out of memory. */
+static bool take_into_use(uintptr_t begin, uintptr_t end)
+{
+    if (!sti_mapping_lock())
         return true;
     bool is_cut = sti_mapping_cut(begin, end);
-    const struct sti_mapping *mapping = sti_mapping_first(begin, end);
-    for (; is_cut && mapping != NULL; mapping = sti_mapping_first(mapping->end, end))
-        *reserved += mapping->kind == STI_MAPPING_RESERVED ? mapping->end - mapping->begin : 0;
+    struct sti_mapping *mapping = is_cut ? sti_mapping_first(begin, end) : NULL;
+    for (; mapping != NULL; mapping = sti_mapping_first(mapping->end, end)) {
+        if (sti_mapping_may_count(mapping->kind))
+            sti_mapping_set_kind(mapping, STI_MAPPING_CHARGED);
+    }
+    sti_mapping_join(begin, end);
     sti_mapping_unlock();
     return is_cut;
 }
 
-static void take_into_use(uintptr_t begin, uintptr_t end)
-{
-    if (!sti_mapping_lock())
-        return;
-    struct sti_mapping *mapping = sti_mapping_first(begin, end);
-    for (; mapping != NULL; mapping = sti_mapping_first(mapping->end, end)) {
-        if (mapping->kind == STI_MAPPING_RESERVED)
-            sti_mapping_set_kind(mapping, STI_MAPPING_CHARGED);
-    }
-    sti_mapping_unlock();
-}
-
+/* Nothing is cut before it has been charged. A call that fails then counts all the same: where something is not mapped,
+ * the system has made writable what lies before it. */
 static int protect(void *address, size_t length, int protection, int key, const void *caller)
 {
     uintptr_t begin = (uintptr_t)address;
-    uintptr_t end = begin + round_up(length, PAGE);
+    uintptr_t end = begin + sti_mapping_round_up(length, STI_MAPPING_PAGE);
     size_t reserved = 0;
-    if ((protection & PROT_WRITE) != 0 && begin % PAGE == 0 && end > begin && !is_backend(caller) &&
-        !find_reserved(begin, end, &reserved))
-        return refuse();
-    struct sti_thread *thread = reserved > 0 ? thread_in_task(caller) : NULL;
+    if ((protection & PROT_WRITE) != 0 && begin % STI_MAPPING_PAGE == 0 && end > begin && !is_backend(caller))
+        reserved = reserved_in(begin, end);
+    struct sti_thread *thread = reserved > 0 ? sti_mapping_asker(caller) : NULL;
     if (thread != NULL && !sti_meter_charge_pages(thread, reserved, caller))
         return -1;
-    int result = sti_protect_plainly(address, length, protection, key);
-    if (result == 0 && reserved > 0)
-        take_into_use(begin, end);
-    return result;
+    if (reserved > 0 && !take_into_use(begin, end))
+        return refuse();
+    return sti_protect_plainly(address, length, protection, key);
 }
 
 __attribute__((constructor)) static void hear_of_protections(void)
 {
     sti_protect_by(protect);
-}
-
-/* --- mremap ------------------------------------------------------------------------------------------------------- */
-
-struct move {
-    uintptr_t begin;
-    size_t size;
-    size_t new_size;
-    int flags;
-    uintptr_t to;
-    bool stays; /* what was there */
-};
-
-static void *move_plainly(const struct move *move, size_t old_length, size_t new_length)
-{
-    STI_LIBC_FUNCTION(mremap)
-    return plain((void *)move->begin, old_length, new_length, move->flags, (void *)move->to);
-}
-
-static bool cut(const struct move *move)
-{
-    size_t stays = move->size < move->new_size ? move->size : move->new_size;
-    return sti_mapping_cut(move->begin, move->begin + move->size) &&
-           sti_mapping_cut(move->begin, move->begin + stays) &&
-           ((move->flags & MREMAP_FIXED) == 0 || sti_mapping_cut(move->to, move->to + move->new_size));
-}
-
-/* The last of what is moved: what is added to it is of its kind. */
-static struct sti_mapping *last_of(uintptr_t begin, size_t size)
-{
-    uintptr_t last = size > 0 ? begin + size - 1 : begin;
-    return sti_mapping_first(last, last + 1);
-}
-
-/* What has been taken off, at its new place. Returns the rest, which is no more. */
-static struct sti_mapping *put_at(const struct move *move, struct sti_mapping *list, uintptr_t to)
-{
-    struct sti_mapping *rest = NULL;
-    while (list != NULL) {
-        struct sti_mapping *mapping = list;
-        list = mapping->next;
-        size_t offset = mapping->begin - move->begin;
-        if (offset < move->new_size) {
-            sti_mapping_put(mapping, to + offset, to + (mapping->end - move->begin), mapping->kind, mapping->owner);
-        } else {
-            mapping->next = rest;
-            rest = mapping;
-        }
-    }
-    return rest;
-}
-
-/* It has been done, and the pages are at to. spare becomes part of the tree, or is dropped. */
-static void follow(const struct move *move, uintptr_t to, struct sti_mapping *spare)
-{
-    const struct sti_mapping *last = last_of(move->begin, move->size);
-    struct sti_mapping *old = move->stays ? NULL : sti_mapping_take_all(move->begin, move->begin + move->size);
-    sti_mapping_drop_all(sti_mapping_take_all(to, to + move->new_size));
-    if (move->stays && last != NULL) {
-        sti_mapping_put(spare, to, to + move->new_size, move->size > 0 ? last->kind : STI_MAPPING_FREE, last->owner);
-        return;
-    }
-    sti_mapping_drop(spare);
-    sti_mapping_drop_all(put_at(move, old, to));
-    struct sti_mapping *grown = move->stays ? NULL : last_of(to, move->size);
-    if (move->new_size > move->size && grown != NULL)
-        sti_mapping_grow(grown, to + move->new_size);
-}
-
-static void *move_noted(const struct move *move, size_t old_length, size_t new_length)
-{
-    struct sti_mapping *spare = sti_mapping_new();
-    if (spare == NULL || !sti_mapping_lock())
-        return fail(spare);
-    bool is_cut = cut(move);
-    void *made = is_cut ? move_plainly(move, old_length, new_length) : MAP_FAILED;
-    int error = is_cut ? errno : ENOMEM;
-    if (made != MAP_FAILED)
-        follow(move, (uintptr_t)made, spare);
-    else
-        sti_mapping_drop(spare);
-    sti_mapping_unlock();
-    errno = error;
-    return made;
-}
-
-/* Bytes that are to be charged for it. */
-static size_t growth(const struct move *move)
-{
-    if (move->size == 0 || !sti_mapping_lock())
-        return 0;
-    const struct sti_mapping *last = last_of(move->begin, move->size);
-    bool counts = last != NULL && last->kind == STI_MAPPING_CHARGED;
-    sti_mapping_unlock();
-    if (!counts)
-        return 0;
-    return move->stays ? move->new_size : move->new_size > move->size ? move->new_size - move->size : 0;
-}
-
-static void *move_in_task(const struct move *move, size_t old_length, size_t new_length, const void *caller)
-{
-    struct sti_thread *thread = thread_in_task(caller);
-    size_t grown = thread != NULL ? growth(move) : 0;
-    if (grown > 0 && !sti_meter_charge_pages(thread, grown, caller))
-        return fail(NULL);
-    return move_noted(move, old_length, new_length);
-}
-
-void *mremap(void *address, size_t old_length, size_t new_length, int flags, ...)
-{
-    struct move move = {
-        .begin = (uintptr_t)address,
-        .size = round_up(old_length, PAGE),
-        .new_size = round_up(new_length, PAGE),
-        .flags = flags,
-        .stays = old_length == 0 || (flags & MREMAP_DONTUNMAP) != 0,
-    };
-    if ((flags & (MREMAP_FIXED | MREMAP_DONTUNMAP)) != 0) {
-        va_list arguments;
-        va_start(arguments, flags);
-        move.to = (uintptr_t)va_arg(arguments, void *);
-        va_end(arguments);
-    }
-    bool is_valid = move.begin % PAGE == 0 && move.new_size > 0 && move.size <= LARGEST;
-    if (STI_LIKELY(!sti_mapping_any()) || !is_valid)
-        return move_plainly(&move, old_length, new_length);
-    return move_in_task(&move, old_length, new_length, STI_CALLER());
 }

@@ -21,6 +21,7 @@
 
 #include "alloc/base/module.h"
 #include "alloc/base/scope_state.h"
+#include "alloc/base/thread.h"
 #include "alloc/rollback/descriptor.h"
 #include "alloc/rollback/free.h"
 #include "alloc/rollback/handle.h"
@@ -128,7 +129,7 @@ static void close_pipe(void *stream, void *unused)
     sigset_t before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    pthread_create(&thread, &attributes, wait_for_child, stream);
+    sti_thread_start(&thread, &attributes, wait_for_child, stream);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     pthread_attr_destroy(&attributes);
 }

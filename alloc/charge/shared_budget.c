@@ -190,7 +190,7 @@ bool sti_group_hold(struct sti_share *share, size_t held, size_t wanted)
     share->wanted = possible ? wanted : 0;
     share->answered = atomic_load_explicit(&group->asked, memory_order_relaxed);
     share->measured_at = share->thread->used + share->wanted;
-    held += share->wanted;
+    held += share->wanted + share->fixed;
     size_t all_held = publish(&group->held, &share->held, held);
     size_t all = publish(&group->estimate, &share->estimate, held);
     if (group->memory_limit != 0 && (!possible || all > group->memory_limit)) {

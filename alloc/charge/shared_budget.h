@@ -29,7 +29,7 @@ struct sti_handle;
 /* Its thread only, but for the state, which scope/subtask.c explains. */
 struct sti_share {
     struct sti_group *group;
-    struct sti_thread *thread;
+    _Atomic(struct sti_thread *) thread;
     struct sti_share *next;           /* of the group; set once */
     struct sti_share *next_of_thread; /* that the thread keeps */
     struct sti_share *next_of_mail;
@@ -42,8 +42,10 @@ struct sti_share {
     size_t slack;              /* bytes that it may come to hold before it should be measured again */
     uint64_t measured_at;      /* the thread's used */
     unsigned answered;         /* the group's asked */
+    size_t fixed;              /* of what it holds: what a thread of the task's takes by itself */
     uint64_t account_reserved; /* for its heaps while nothing runs here */
     bool runs;                 /* a stolen subtask */
+    bool is_threads;           /* of a thread that the task has started (scope/joined_thread.h) */
     _Atomic int state;
     const char *task; /* its name: behind the share, as it outlives the task; may be NULL */
 };
@@ -61,6 +63,10 @@ struct sti_group {
     _Atomic(struct sti_share *) shares;
     struct sti_handle *handles; /* that stolen subtasks which have ended left open */
     struct sti_shared_interrupt interrupt;
+    atomic_bool has_threads; /* of its own: scope/joined_thread.h, */
+    atomic_bool is_over;     /* and nothing else any more; with that room's lock, */
+    int thrown_error;        /* what one of them threw first; 0: none has */
+    char thrown[STINT_MESSAGE_SIZE];
 
     /* What shared_budget.c explains. */
     _Alignas(64) _Atomic uint64_t used;

@@ -34,7 +34,8 @@
  *
  * A forced unwind has no first phase. Our own passes. Any other is the end of the thread: pthread_exit, thrd_exit,
  * pthread_cancel. It passes a scope of stint_run, which is rolled back on the way; the guards of frames that were not
- * compiled to be unwound run then, while those are still there. A task of a pool it does not pass, as the thread is the
+ * compiled to be unwound run then, while those are still there. So it does one of a thread that the task has started,
+ * which ends as it wanted to. A task of a pool it does not pass, as the thread is the
  * pool's, nor a callback, in whose midst something of ours may be half done: that is as if it had failed. */
 
 #ifndef __x86_64__
@@ -117,6 +118,11 @@ static void leave_scope(struct sti_scope *scope)
 static bool thread_may_end(struct sti_thrown *thrown)
 {
     struct sti_scope *scope = thrown->scope;
+    if (scope != NULL && scope->is_subtask == STI_SUBTASK_THREAD) {
+        leave_scope(scope);
+        sti_frames_abandon_scope(scope);
+        return true;
+    }
     if (scope == NULL || scope->is_subtask || scope->request->detached) {
         sti_misuse_note(scope, scope != NULL ? "called pthread_exit, or was cancelled"
                                              : "a callback called pthread_exit, or was cancelled");

@@ -9,6 +9,7 @@
 #include <pthread.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/syscall.h>
 #include <ucontext.h>
 #include <unistd.h>
@@ -16,6 +17,7 @@
 #include "alloc/base/module.h"
 #include "alloc/base/stopped.h"
 #include "alloc/base/thread.h"
+#include "at_return.h"
 #include "interrupt.h"
 #include "signals.h"
 #include "stack.h"
@@ -28,12 +30,18 @@
  * of the task's can be on, as it was of no use until then. So guards run there with the signal mask, and on the stack,
  * that any code of the thread may expect, and the stack for signals is free.
  *
+ * Code that cannot be left and has room now goes on, in the midst of libc as a rule. Where it returns to code that may
+ * be left it is asked again, by a fault that has been made there (at_return.h): it may be that all of a recursion's
+ * faults are in what is called at each level.
+ *
  * A signal frame that finds no room on the stack makes a fault without an address, at the instruction that the other
  * signal has interrupted; that one is lost, and the preemption's is sent again.
  *
  * Any other fault is for whoever had the signal before: a handler is called as if the kernel did, with its mask and
- * flags. If there is none, the default is put back in place, and the handler returns: the instruction makes the same
- * fault again. What somebody has sent would not come again, and is sent once more with all that it said. */
+ * flags. On the stack for signals if it wants that, or if there is no room elsewhere. Otherwise the frame that the
+ * kernel has made for this handler is copied to where it would have made one for that, and the return from this one
+ * leads there. If there is none, the default is put back in place, and the handler returns: the instruction makes the
+ * same fault again. What somebody has sent would not come again, and is sent once more with all that it said. */
 
 /* What the program has for it now, and had: a handler reads the newest while another may be set. release, acquire: it
  * is read whole. */
@@ -46,6 +54,7 @@ static __typeof__(sigaction) *plain_sigaction;
 static _Thread_local volatile sig_atomic_t handling_fault;
 
 #define KERNEL_MASK_SIZE ((size_t)8)
+#define DIRECTION ((greg_t)0x400) /* a flag, which functions expect to be clear */
 
 static void set_mask(const sigset_t *mask)
 {
@@ -60,7 +69,6 @@ _Noreturn static void leave_spent(struct sti_thread *thread)
 /* A return address of 0 ends every walk there. */
 static bool return_to_landing(struct sti_thread *thread, greg_t *registers)
 {
-    const greg_t direction = 0x400;
     uintptr_t end = sti_stack_open_landing();
     if (end == 0)
         return false;
@@ -70,8 +78,34 @@ static bool return_to_landing(struct sti_thread *thread, greg_t *registers)
     registers[REG_RBP] = 0;
     registers[REG_RDI] = (greg_t)thread;
     registers[REG_RIP] = (greg_t)(uintptr_t)leave_spent;
-    registers[REG_EFL] &= ~direction;
+    registers[REG_EFL] &= ~DIRECTION;
     return true;
+}
+
+enum way { LEFT, GOES_ON, STUCK };
+
+/* Not while the library works for a scope that begins or ends. Code that goes on is asked again where it returns to
+ * what may be left. */
+static enum way leave(struct sti_thread *thread, greg_t *registers, bool at_last)
+{
+    if (sti_thread_metered == NULL)
+        return GOES_ON;
+    struct sti_stopped stopped = sti_signal_stopped_at(registers, thread->scope);
+    stopped.lowest = sti_stack_lowest();
+    if (sti_interrupt_may_leave_stopped(thread, &stopped, at_last))
+        return return_to_landing(thread, registers) ? LEFT : STUCK;
+    uintptr_t place = sti_stopped_return(&stopped);
+    if (place != 0)
+        sti_at_return_stop(place, stopped.lowest);
+    return GOES_ON;
+}
+
+static void take_return(greg_t *registers, uintptr_t to)
+{
+    struct sti_thread *thread = sti_thread_own();
+    registers[REG_RIP] = (greg_t)to;
+    if (thread != NULL && thread->scope != NULL)
+        leave(thread, registers, sti_stack_is_nearly_spent());
 }
 
 /* False: the fault is another's, or nothing can be done. */
@@ -79,6 +113,11 @@ static bool take_fault(const siginfo_t *info, greg_t *registers)
 {
     struct sti_thread *thread = sti_thread_own();
     bool is_of_signal = info->si_code == SI_KERNEL;
+    uintptr_t to = is_of_signal ? sti_at_return_take((uintptr_t)registers[REG_RIP]) : 0;
+    if (to != 0) {
+        take_return(registers, to);
+        return true;
+    }
     if (thread == NULL || info->si_code <= 0)
         return false;
     uintptr_t stack_pointer = (uintptr_t)registers[REG_RSP];
@@ -88,15 +127,23 @@ static bool take_fault(const siginfo_t *info, greg_t *registers)
         atomic_store_explicit(&thread->asked, false, memory_order_relaxed);
     if (fault == STI_STACK_NOT_OURS || fault == STI_STACK_RETURNED)
         return fault == STI_STACK_RETURNED;
-    /* Not while the library works for a scope that begins or ends. */
-    if (sti_thread_metered != NULL) {
-        struct sti_stopped stopped = sti_signal_stopped_at(registers, thread->scope);
-        stopped.lowest = sti_stack_lowest();
+    if (sti_thread_metered != NULL)
         sti_interrupt_trip_overflowed(thread, sti_stack_middle());
-        if (sti_interrupt_may_leave_stopped(thread, &stopped, fault != STI_STACK_FIRST))
-            return return_to_landing(thread, registers);
-    }
-    return fault != STI_STACK_SPENT;
+    enum way way = leave(thread, registers, fault != STI_STACK_FIRST);
+    return way == LEFT || (way == GOES_ON && fault != STI_STACK_SPENT);
+}
+
+void sti_fault_ask_at_return(void)
+{
+    struct sti_thread *thread = sti_thread_metered;
+    if (thread == NULL)
+        return;
+    struct sti_stopped stopped = { .lowest = sti_stack_lowest(), .scope = thread->scope->frame };
+    __asm__("leaq 0(%%rip), %0\n\tmovq %%rsp, %1\n\tmovq %%rbp, %2"
+            : "=r"(stopped.at.ip), "=r"(stopped.at.sp), "=r"(stopped.at.bp));
+    uintptr_t place = sti_stopped_return(&stopped);
+    if (place != 0)
+        sti_at_return_stop(place, stopped.lowest);
 }
 
 static struct sigaction *action_of_program(void)
@@ -108,6 +155,72 @@ static void restore_default(void)
 {
     const struct sigaction action = { .sa_handler = SIG_DFL };
     plain_sigaction(SIGSEGV, &action, NULL);
+}
+
+/* What the kernel puts on the stack for a handler: this; the ucontext_t, of which libc's headers have a larger one; the
+ * siginfo_t. And above all that the state of the floating point unit, of which its own head says how large it is. */
+struct signal_frame {
+    void *restorer;
+    ucontext_t context;
+};
+
+#define RED_ZONE ((uintptr_t)128)
+#define FRAME_SIZE_MAX ((size_t)2048)
+#define FLOATS_ALIGNMENT ((uintptr_t)64)
+#define FLOATS_PLAIN ((size_t)512)
+#define FLOATS_SAY_AT 464 /* a number that says that their size comes next */
+#define FLOATS_SAY UINT32_C(0x46505853)
+
+static size_t size_of_floats(const void *floats)
+{
+    uint32_t said[2];
+    if (floats == NULL)
+        return 0;
+    memcpy(said, (const char *)floats + FLOATS_SAY_AT, sizeof said);
+    return said[0] == FLOATS_SAY ? said[1] : FLOATS_PLAIN;
+}
+
+/* False: it has to be called here. */
+static bool return_to_handler(const struct sigaction *action, const siginfo_t *info, ucontext_t *context)
+{
+    greg_t *registers = context->uc_mcontext.gregs;
+    const struct signal_frame *frame =
+        (const struct signal_frame *)(const void *)((const char *)context - offsetof(struct signal_frame, context));
+    size_t to_info = (uintptr_t)info - (uintptr_t)frame;
+    size_t size = to_info + sizeof *info;
+    size_t floats = size_of_floats(context->uc_mcontext.fpregs);
+    uintptr_t stack_pointer = (uintptr_t)registers[REG_RSP];
+    uintptr_t floats_at = (stack_pointer - RED_ZONE - floats) & ~(FLOATS_ALIGNMENT - 1);
+    uintptr_t at = ((floats_at - size) & ~(uintptr_t)15) - sizeof(void *);
+    if (size > FRAME_SIZE_MAX || sti_has_shadow_stack() ||
+        !sti_stack_has_room(stack_pointer - RED_ZONE, at, &context->uc_stack))
+        return false;
+    memcpy((void *)floats_at, context->uc_mcontext.fpregs, floats);
+    memcpy((void *)at, frame, size);
+    struct signal_frame *copy = (struct signal_frame *)at;
+    if (floats > 0)
+        copy->context.uc_mcontext.fpregs = (fpregset_t)floats_at;
+    registers[REG_RSP] = (greg_t)at;
+    registers[REG_RIP] = (greg_t)(uintptr_t)action->sa_sigaction;
+    registers[REG_RDI] = info->si_signo;
+    registers[REG_RSI] = (greg_t)(at + to_info);
+    registers[REG_RDX] = (greg_t)(uintptr_t)&copy->context;
+    registers[REG_RAX] = 0;
+    registers[REG_EFL] &= ~DIRECTION;
+    return true;
+}
+
+static void call(const struct sigaction *action, siginfo_t *info, ucontext_t *context, const sigset_t *mask)
+{
+    if ((action->sa_flags & SA_ONSTACK) == 0 && return_to_handler(action, info, context)) {
+        memcpy(&context->uc_sigmask, mask, KERNEL_MASK_SIZE);
+        return;
+    }
+    set_mask(mask);
+    if ((action->sa_flags & SA_SIGINFO) != 0)
+        action->sa_sigaction(info->si_signo, info, context);
+    else
+        action->sa_handler(info->si_signo);
 }
 
 static void pass_on(int number, siginfo_t *info, ucontext_t *context)
@@ -127,11 +240,7 @@ static void pass_on(int number, siginfo_t *info, ucontext_t *context)
         sigaddset(&mask, number);
     if (((unsigned)action.sa_flags & SA_RESETHAND) != 0)
         action_of_program()->sa_handler = SIG_DFL;
-    set_mask(&mask);
-    if ((action.sa_flags & SA_SIGINFO) != 0)
-        action.sa_sigaction(number, info, context);
-    else
-        action.sa_handler(number);
+    call(&action, info, context, &mask);
 }
 
 /* What this handler reads may be broken, too. The process ends, by the same fault again. */
@@ -166,19 +275,27 @@ static void on_fault(int number, siginfo_t *info, void *interrupted)
         pass_on(number, info, context);
 }
 
-/* The signal itself is let through, for a fault of the handler's. */
-static void install_faults(void)
+/* The signal itself is let through, for a fault of the handler's. A system call that it interrupts, as somebody has
+ * sent it, goes on where it would go on. */
+static bool install(const struct sigaction *of_program)
 {
     struct sigaction action = { .sa_sigaction = on_fault, .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER };
     sigfillset(&action.sa_mask);
     sigdelset(&action.sa_mask, SIGSEGV);
+    if ((of_program->sa_flags & SA_RESTART) != 0 || of_program->sa_handler == SIG_IGN)
+        action.sa_flags |= SA_RESTART;
+    return plain_sigaction(SIGSEGV, &action, NULL) == 0;
+}
+
+static void install_faults(void)
+{
 #if STI_OVERRIDES
     *(void **)&plain_sigaction = sti_libc_function("sigaction");
 #else
     plain_sigaction = sigaction;
 #endif
     /* First: then it has what to hand on to. */
-    bool installed = plain_sigaction(SIGSEGV, NULL, &actions[0]) == 0 && plain_sigaction(SIGSEGV, &action, NULL) == 0;
+    bool installed = plain_sigaction(SIGSEGV, NULL, &actions[0]) == 0 && install(&actions[0]);
     atomic_store_explicit(&faults_installed, installed, memory_order_release);
 }
 
@@ -198,6 +315,7 @@ bool sti_fault_action(const struct sigaction *action, struct sigaction *before)
         unsigned next = atomic_fetch_add_explicit(&claimed_actions, 1, memory_order_relaxed) + 1;
         actions[next % KEPT_ACTIONS] = *action;
         atomic_store_explicit(&newest_action, next, memory_order_release);
+        install(action);
     }
     if (before != NULL)
         *before = old;

@@ -46,13 +46,15 @@ static _Unwind_Reason_Code look_at_frame(struct _Unwind_Context *context, void *
         way->count++;
     }
     way->parts[way->count - 1].end = frame;
+    if (frame <= way->target)
+        way->lowest = frame;
     bool goes_on = !is_reached(way) && sti_generated_leads_on(_Unwind_GetIP(context) - 1);
     return goes_on ? _URC_NO_REASON : _URC_END_OF_STACK;
 }
 
 bool sti_way_find(struct sti_way *way, uintptr_t target)
 {
-    *way = (struct sti_way){ .target = target };
+    *way = (struct sti_way){ .target = target, .lowest = target };
     _Unwind_Backtrace(look_at_frame, way);
     if (!is_reached(way))
         return false;
@@ -155,8 +157,6 @@ void sti_way_leave(uintptr_t target, const sigset_t *mask)
 
 /* --- Settling the forks of frames that are left. Thread of the scope only. --- */
 
-_Thread_local size_t sti_forks_in_joins;
-
 int sti_forks_register(struct sti_forks *forks)
 {
     struct sti_thread *thread = sti_thread_self();
@@ -181,6 +181,7 @@ static bool are_outstanding(const struct sti_scope *scope)
 
 void sti_forks_leave(struct sti_scope *scope, const struct sti_way *way)
 {
+    sti_own_forks_leave(scope, way);
     if (!are_outstanding(scope))
         return;
     struct sti_forks *forks = atomic_load_explicit(&scope->thread->forks, memory_order_relaxed);
@@ -191,7 +192,7 @@ void sti_forks_leave(struct sti_scope *scope, const struct sti_way *way)
 
 void sti_forks_settle(struct sti_scope *scope)
 {
-    sti_forks_in_joins = scope->joins;
+    sti_own_forks_settle(scope);
     if (!are_outstanding(scope))
         return;
     struct sti_forks *forks = atomic_load_explicit(&scope->thread->forks, memory_order_relaxed);

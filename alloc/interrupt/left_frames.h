@@ -12,6 +12,7 @@
 
 #include "alloc/base/scope_state.h"
 #include "alloc/base/thread.h"
+#include "own_forks.h"
 
 /* --- The way of a jump: which frames it leaves. A longjmp or setcontext passes frames without a word to them; but what
  * this library keeps of them (scopes, guards, hooks, forks, callbacks) knows where on the stack it lies. Calling thread
@@ -24,6 +25,7 @@
 
 struct sti_way {
     uintptr_t target; /* the stack pointer that is jumped to */
+    uintptr_t lowest; /* the one that its frame has come to since: room that it took (alloca) lies between */
     unsigned count;
     struct {
         uintptr_t begin;
@@ -42,6 +44,13 @@ static inline bool sti_way_passes(const struct sti_way *way, uintptr_t address)
             return true;
     }
     return false;
+}
+
+/* Whether a frame is left that had this stack pointer when it called somebody, or might have. */
+static inline bool sti_way_passes_frame(const struct sti_way *way, uintptr_t stack_pointer)
+{
+    bool is_target_s = stack_pointer >= way->lowest && stack_pointer <= way->target;
+    return !is_target_s && sti_way_passes(way, stack_pointer);
 }
 
 /* Before a jump to a frame with this stack pointer: whatever it passes is ended. A scope of stint_run is rolled back;
@@ -80,9 +89,6 @@ struct sti_forks {
  * (sti_backend_check). */
 int sti_forks_register(struct sti_forks *forks);
 
-/* Forks of this thread that nobody else can take, and which have not been joined: such as those outside of pools. */
-extern _Thread_local size_t sti_forks_in_joins __attribute__((visibility("hidden")));
-
 /* --- For scopes, and wake for any thread --- */
 
 static inline size_t sti_forks_outstanding(struct sti_thread *thread)
@@ -94,7 +100,7 @@ static inline size_t sti_forks_outstanding(struct sti_thread *thread)
 static inline bool sti_forks_are_left(const struct sti_scope *scope)
 {
     return __builtin_expect(sti_forks_outstanding(scope->thread) != scope->forks, 0) ||
-           __builtin_expect(sti_forks_in_joins > scope->joins, 0);
+           __builtin_expect(sti_own_forks > scope->own_forks, 0);
 }
 
 void sti_forks_wake(struct sti_thread *thread);

@@ -16,15 +16,18 @@
 #include "alloc/base/lasting.h"
 #include "alloc/base/stopped.h"
 #include "alloc/base/thread.h"
+#include "at_return.h"
 #include "fault.h"
 
 #define PAGE ((uintptr_t)4096) /* of x86-64 */
 #define LARGEST_SHARE 4        /* of a stack, that its reserve may take */
 #define WIDE ((size_t)4 << 20) /* a stack of so much has room for a guard in it */
-#define STEPS 32               /* in which the reserve is opened at most */
+#define RESERVE_MIN (3 * PAGE)
+#define LANDING_IN_GUARD ((size_t)256 << 10)
+#define STEPS 32 /* in which the reserve is opened at most */
 #define MARGIN ((uintptr_t)16 << 10)
-#define MAIN_MAX ((size_t)1 << 30) /* a limit beyond this is none */
-#define ALTERNATE_SIZE ((size_t)64 << 10)
+#define MAIN_MAX ((size_t)1 << 30)       /* a limit beyond this is none */
+#define ALTERNATE_SIZE ((size_t)1 << 20) /* handlers of the program's run there, too */
 #define PROBES_APART ((uintptr_t)64 << 10)
 #define ALTERNATE_MIN ((size_t)16 << 10)
 
@@ -34,6 +37,7 @@ enum kind { UNBOUNDED, WORKERS, PTHREADS, MAIN };
 static _Thread_local struct {
     uintptr_t guard;
     uintptr_t pad;
+    uintptr_t low; /* of the reserve; the landing may begin below */
     uintptr_t late;
     uintptr_t early;
     uintptr_t limit;
@@ -43,6 +47,9 @@ static _Thread_local struct {
     enum kind kind;
     bool is_known;
     bool is_workers;
+    uintptr_t known; /* this and the next: where the thread's stack is, if it has been asked for */
+    size_t known_size;
+    bool is_outdated;  /* the main one's: its limit has been lowered, so it cannot grow down to the reserve */
     rlim_t main_limit; /* when its stack was bounded */
     void *alternate;   /* the stack for signals, if it is ours */
     size_t alternate_size;
@@ -60,12 +67,13 @@ static bool set_access(uintptr_t from, uintptr_t to, int access)
 
 /* --- Finding it. --- */
 
-/* The parts of the reserve, whose upper end is limit. */
-static void divide(size_t reserve)
+/* The parts of the reserve, whose upper end is limit. So much of the guard is the landing's, too. */
+static void divide(size_t reserve, size_t of_guard)
 {
-    size_t quarter = round_down(reserve / 4);
-    own.pad = own.limit - reserve;
-    own.late = own.pad + quarter;
+    size_t quarter = reserve / 4 < PAGE ? PAGE : round_down(reserve / 4);
+    own.low = own.limit - reserve;
+    own.pad = own.low - of_guard;
+    own.late = own.low + quarter;
     own.early = own.late + quarter;
     own.step = round_down(reserve / STEPS - 1) + PAGE;
     own.open = own.limit;
@@ -97,6 +105,14 @@ static bool map_reserve_of_main(void)
     return false;
 }
 
+/* The stack has grown so far already. */
+static bool take_reserve_of_main(void)
+{
+    (void)*(const volatile char *)own.low; /* makes it grow through all of it */
+    own.guard = own.low;
+    return set_access(own.low, own.limit, PROT_NONE);
+}
+
 static bool is_room_above(uintptr_t limit)
 {
     return (uintptr_t)__builtin_frame_address(0) > limit + MARGIN;
@@ -120,9 +136,15 @@ static bool find_main(void)
     own.guard = lowest - STI_STACK_GUARD;
     own.limit = lowest + reserve;
     own.main_limit = limit.rlim_cur;
-    divide(reserve);
-    if (is_room_above(own.limit) && map_reserve_of_main())
-        own.kind = MAIN;
+    if (!is_room_above(own.limit) || reserve < RESERVE_MIN)
+        return true;
+    divide(reserve, LANDING_IN_GUARD);
+    own.kind = MAIN;
+    if (map_reserve_of_main())
+        return true;
+    divide(reserve, 0);
+    if (!map_reserve_of_main())
+        own.kind = take_reserve_of_main() ? PTHREADS : UNBOUNDED;
     return true;
 }
 
@@ -132,7 +154,7 @@ static void bound_worker(uintptr_t lowest, size_t guard)
         return;
     own.guard = lowest - STI_STACK_RESERVE - STI_STACK_GUARD;
     own.limit = lowest;
-    divide(STI_STACK_RESERVE);
+    divide(STI_STACK_RESERVE, LANDING_IN_GUARD);
     own.kind = WORKERS;
 }
 
@@ -158,9 +180,17 @@ static void bound_pthread(uintptr_t lowest, size_t size)
     size_t reserve = reserve_in(size);
     own.guard = lowest;
     own.limit = lowest + guard + reserve;
-    divide(reserve);
+    if (reserve < RESERVE_MIN)
+        return;
+    divide(reserve, guard == 0 ? 0 : LANDING_IN_GUARD);
     if (is_room_above(own.limit) && is_untouched(own.guard, own.limit) && set_access(own.guard, own.limit, PROT_NONE))
         own.kind = PTHREADS;
+}
+
+/* False: the caller is on another stack than the thread's. */
+static bool is_on_known(void)
+{
+    return (uintptr_t)__builtin_frame_address(0) - own.known < own.known_size;
 }
 
 static void find_pthread(void)
@@ -169,13 +199,16 @@ static void find_pthread(void)
     void *lowest;
     size_t size;
     size_t guard;
-    uintptr_t here = (uintptr_t)__builtin_frame_address(0);
     if (pthread_getattr_np(pthread_self(), &attributes) != 0)
         return;
-    bool found = pthread_attr_getstack(&attributes, &lowest, &size) == 0 &&
-                 pthread_attr_getguardsize(&attributes, &guard) == 0 && here - (uintptr_t)lowest < size;
+    bool found =
+        pthread_attr_getstack(&attributes, &lowest, &size) == 0 && pthread_attr_getguardsize(&attributes, &guard) == 0;
     pthread_attr_destroy(&attributes);
     if (!found)
+        return;
+    own.known = (uintptr_t)lowest;
+    own.known_size = size;
+    if (!is_on_known())
         return;
     own.high = (uintptr_t)lowest + size;
     if (own.is_workers)
@@ -233,15 +266,34 @@ void sti_stack_is_workers(void)
     own.is_workers = true;
 }
 
+static void have_no_bound(void)
+{
+    own.kind = UNBOUNDED;
+    own.guard = own.limit = own.open = own.early = own.high = 0;
+}
+
 static void find(void)
 {
+    own.is_known = true;
     sti_stopped_prepare();
     if (!sti_fault_handler_install() || !have_alternate())
         return;
     if (own.is_workers || !find_main())
         find_pthread();
-    if (own.kind == UNBOUNDED)
+    if (own.kind == UNBOUNDED) {
         drop_alternate();
+        have_no_bound();
+    }
+    /* A coroutine says nothing of the thread's stack: another scope may. */
+    own.is_known = own.kind != UNBOUNDED || own.known_size == 0 || is_on_known();
+}
+
+/* Of the main thread, whose limit has changed: the next scope finds where it is. */
+static void forget(void)
+{
+    munmap((void *)own.pad, own.limit - own.pad);
+    have_no_bound();
+    own.is_known = own.is_outdated = false;
 }
 
 /* A coroutine's, or a signal's, says nothing of how deep the thread's is in use. */
@@ -255,6 +307,7 @@ static bool close_again(void)
 {
     uintptr_t here = (uintptr_t)__builtin_frame_address(0);
     uintptr_t free = is_on_it(here) ? round_down(here - MARGIN) : 0;
+    sti_at_return_forget(is_on_it(here) ? here : 0);
     uintptr_t end = free < own.limit ? free : own.limit;
     if (own.open < end) {
         madvise((void *)own.open, end - own.open, MADV_DONTNEED);
@@ -276,13 +329,13 @@ bool sti_stack_settle(void)
 static enum sti_thread_readiness begin_scopes(struct sti_thread *thread)
 {
     int saved_errno = errno;
-    if (thread->scope == NULL && !own.is_known) {
-        own.is_known = true;
+    if (thread->scope == NULL && own.is_outdated)
+        forget();
+    if (thread->scope == NULL && !own.is_known && (own.known_size == 0 || is_on_known()))
         find();
-    }
     errno = saved_errno;
     if (sti_stack_settle())
-        return STI_THREAD_READY;
+        return own.is_known ? STI_THREAD_READY : STI_THREAD_ASK_AGAIN;
     uintptr_t here = (uintptr_t)__builtin_frame_address(0);
     return is_on_it(here) && here < own.limit ? STI_THREAD_UNFIT : STI_THREAD_ASK_AGAIN;
 }
@@ -290,6 +343,11 @@ static enum sti_thread_readiness begin_scopes(struct sti_thread *thread)
 __attribute__((constructor)) static void hear_of_scopes(void)
 {
     sti_thread_when_scopes_begin(begin_scopes);
+}
+
+bool sti_stack_is_spent(void)
+{
+    return own.open < own.limit;
 }
 
 bool sti_stack_is_nearly_spent(void)
@@ -306,6 +364,7 @@ void sti_stack_give_back(void)
 
 void sti_stack_end(void)
 {
+    sti_at_return_forget(UINTPTR_MAX);
     if (own.kind == WORKERS)
         close_again();
     else if (own.kind == PTHREADS)
@@ -331,7 +390,7 @@ static bool is_at_end(uintptr_t address, uintptr_t stack_pointer)
 
 static bool open_from(uintptr_t from)
 {
-    if (own.kind == MAIN)
+    if (own.kind == MAIN && !own.is_outdated)
         (void)*(const volatile char *)own.limit; /* may make it grow */
     if (!set_access(from, own.open, PROT_READ | PROT_WRITE))
         return false;
@@ -349,15 +408,30 @@ static enum sti_stack_fault give_to_program(uintptr_t address)
     if (own.kind == PTHREADS)
         return open_from(own.guard) ? STI_STACK_RETURNED : STI_STACK_NOT_OURS;
     if (getrlimit(RLIMIT_STACK, &limit) == 0 && limit.rlim_cur != own.main_limit) {
-        munmap((void *)own.pad, own.limit - own.pad);
-        own.kind = UNBOUNDED;
+        forget();
+        sti_thread_begin_again();
         return STI_STACK_RETURNED;
     }
-    return address >= own.pad && open_from(own.pad) ? STI_STACK_RETURNED : STI_STACK_NOT_OURS;
+    return address >= own.low && open_from(own.low) ? STI_STACK_RETURNED : STI_STACK_NOT_OURS;
+}
+
+/* The main thread's limit may have been lowered: then the kernel lets its stack grow no farther, and nothing can be
+ * done about that but to leave. */
+static bool is_at_lowered_limit(uintptr_t address, uintptr_t stack_pointer)
+{
+    struct rlimit limit;
+    if (own.kind != MAIN || address < own.open || address >= own.high ||
+        address + BELOW_STACK_POINTER < stack_pointer || getrlimit(RLIMIT_STACK, &limit) != 0 ||
+        limit.rlim_cur >= own.main_limit)
+        return false;
+    own.is_outdated = own.high - address > limit.rlim_cur - PAGE;
+    return own.is_outdated;
 }
 
 enum sti_stack_fault sti_stack_take_fault(uintptr_t address, uintptr_t stack_pointer, bool in_scope)
 {
+    if (in_scope && is_at_lowered_limit(address, stack_pointer))
+        return STI_STACK_SPENT;
     if (address == 0 && stack_pointer < own.open + MARGIN)
         address = (stack_pointer < own.open ? stack_pointer : own.open) - sizeof address;
     if (own.kind == UNBOUNDED || !is_at_end(address, stack_pointer))
@@ -370,6 +444,25 @@ enum sti_stack_fault sti_stack_take_fault(uintptr_t address, uintptr_t stack_poi
     if (address >= own.late && open_from(from > own.late ? from : own.late))
         return STI_STACK_SECOND;
     return own.open >= own.late ? STI_STACK_SPENT : STI_STACK_NOT_OURS;
+}
+
+/* A system call that says what is blocked says it there, or that it cannot be written. */
+static bool is_writable(uintptr_t address)
+{
+    return syscall(SYS_rt_sigprocmask, SIG_BLOCK, NULL, address, sizeof(uint64_t)) == 0;
+}
+
+bool sti_stack_has_room(uintptr_t stack_pointer, uintptr_t down_to, const stack_t *for_signals)
+{
+    uintptr_t here = (uintptr_t)__builtin_frame_address(0);
+    uintptr_t begin = (uintptr_t)for_signals->ss_sp;
+    size_t size = for_signals->ss_size;
+    if (down_to >= stack_pointer || here - begin > size || stack_pointer - begin <= size)
+        return false;
+    uintptr_t page = round_down(stack_pointer - 1);
+    while (page > down_to && is_writable(page - sizeof(uint64_t)))
+        page -= PAGE;
+    return page <= down_to && is_writable(down_to);
 }
 
 uintptr_t sti_stack_lowest(void)

@@ -4,6 +4,7 @@
 #ifndef STI_ALLOC_INTERRUPT_STACK_H
 #define STI_ALLOC_INTERRUPT_STACK_H
 
+#include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -12,14 +13,15 @@
  * guard. The first touch of either is a fault, whose handler (signals.c) runs on a stack of its own, and has it told
  * here.
  *
- *   guard      pad      late     early    limit                       high
- *   | nobody's | landing | second | first  | the thread's stack ...... |
- *   |          |<------- reserve -------->|
+ *   guard      pad       low       late     early   limit                       high
+ *   | nobody's |  landing ......... | second | first | the thread's stack ...... |
+ *   |                    |<-------- reserve -------->|
  *
  * A fault in the first part, or in the second, makes the reserve usable from a few pages below it on: the code that was
  * stopped has room to go on in, and the next fault is another place where it may be left. So code whose stack ends in
  * libc or in mimalloc now ends in its own a moment later. The landing is never usable but for leaving a task, whose
- * frames may have used up all else.
+ * frames may have used up all else: guards run there. So a part of the guard belongs to it, where there is one of this
+ * library's; otherwise low is pad.
  *
  * Where the three lie depends on whose the thread is.
  *
@@ -54,7 +56,8 @@ void sti_stack_give_back(void);
  * there. Whether all of it is. */
 bool sti_stack_settle(void);
 
-/* The second part is in use. */
+/* A part of the reserve is in use; the second one is. */
+bool sti_stack_is_spent(void);
 bool sti_stack_is_nearly_spent(void);
 
 /* The thread ends: what has been changed of its stack is as it was. */
@@ -76,6 +79,11 @@ enum sti_stack_fault sti_stack_take_fault(uintptr_t address, uintptr_t stack_poi
 /* The lowest address that may be read, and the middle of the stack. */
 uintptr_t sti_stack_lowest(void);
 uintptr_t sti_stack_middle(void);
+
+/* Whether code with that stack pointer has so much room below it, up to this address, and stands on another
+ * stack than this handler, which is on that for signals. What lies below the stack pointer and the red zone may be
+ * changed. */
+bool sti_stack_has_room(uintptr_t stack_pointer, uintptr_t down_to, const stack_t *for_signals);
 
 /* Make the landing usable; its upper end. Only in the handler, once the task is sure to be left. */
 uintptr_t sti_stack_open_landing(void);

@@ -18,6 +18,7 @@
 #include "hold.h"
 #include "interrupt.h"
 #include "landing_pad.h"
+#include "plain_call.h"
 
 /* --- The forced unwind. Thread of the scope only.
  *
@@ -29,9 +30,19 @@
  * before the scope is set aside meanwhile. And std::uncaught_exceptions() is one more than before in all that runs, so
  * that destructors which ask it know that they are being unwound; throw; alone would raise it at each block. */
 
+/* Of the frames from here outwards: inside is true until one has been asked that is not this library's, which is its
+ * caller. */
+static bool lets_pass(struct _Unwind_Context *context, bool *inside)
+{
+    bool is_caller = *inside;
+    *inside = is_caller && sti_caller_is_this_module((const void *)(_Unwind_GetIP(context) - 1));
+    return sti_lsda_lets_pass(context, is_caller);
+}
+
 struct look {
     uintptr_t scope;
     size_t frames;
+    bool inside;
     bool open;
 };
 
@@ -41,13 +52,13 @@ static _Unwind_Reason_Code look_at_frame(struct _Unwind_Context *context, void *
     if (_Unwind_GetCFA(context) > look->scope)
         return _URC_END_OF_STACK;
     look->frames++;
-    look->open = sti_lsda_lets_pass(context) && sti_generated_leads_on(_Unwind_GetIP(context) - 1);
+    look->open = lets_pass(context, &look->inside) && sti_generated_leads_on(_Unwind_GetIP(context) - 1);
     return look->open ? _URC_NO_REASON : _URC_END_OF_STACK;
 }
 
 bool sti_unwind_is_open(const struct sti_scope *scope, size_t *frames)
 {
-    struct look look = { .scope = scope->frame, .open = true };
+    struct look look = { .scope = scope->frame, .inside = true, .open = true };
     _Unwind_Backtrace(look_at_frame, &look);
     *frames = look.frames;
     return look.open;
@@ -92,7 +103,7 @@ static _Unwind_Reason_Code stop(int version, _Unwind_Action actions, _Unwind_Exc
     struct sti_scope *scope = unwound;
     uintptr_t frame = _Unwind_GetCFA(context);
     sti_guard_run_below(scope, frame);
-    if (frame > scope->frame || (actions & _UA_END_OF_STACK) != 0 || !sti_lsda_lets_pass(context))
+    if (frame > scope->frame || (actions & _UA_END_OF_STACK) != 0 || !lets_pass(context, &scope->unwind.inside))
         land(scope);
     sti_cxx_set_uncaught(&scope->cxx, 1);
     return _URC_NO_REASON;
@@ -128,6 +139,7 @@ _Noreturn void sti_unwind_leave(struct sti_scope *scope)
     scope->masks++;
     sti_mutex_poison_all(scope);
     unwind->under_way = true;
+    unwind->inside = true;
     sti_cxx_forget_caught();
     unwind->exception = (struct _Unwind_Exception){ .exception_cleanup = on_kept };
     unwind->exception.exception_class = own_class();
@@ -139,7 +151,7 @@ void sti_unwind_give_up(struct sti_scope *scope)
 {
     sti_hold_settle(scope);
     if (scope->masks == 1 && !sti_hold_any(&scope->holds) && !sti_cxx_catches_any() &&
-        sti_caller_stack_is_safe(scope->frame, &scope->met))
+        sti_caller_stack_is_safe(scope->frame, &scope->met, scope->is_subtask == STI_SUBTASK_THREAD))
         land(scope);
 }
 
@@ -250,7 +262,7 @@ static bool read_type(const struct types *types, int64_t filter, const struct ty
 }
 
 /* What the frame is asked about. */
-enum asked { BAD_ALLOC, FORCED_UNWIND };
+enum asked { BAD_ALLOC, FORCED_UNWIND, FORCED_UNWIND_OF_CALLER };
 
 /* bad_alloc has bases. */
 static bool catches(const struct types *types, int64_t filter, enum asked asked)
@@ -312,6 +324,9 @@ static enum sti_lsda_answer site_answer(const uint8_t *table, uintptr_t function
         uint64_t action = sti_leb128_read(&table, false);
         if (instruction - begin >= size)
             continue;
+        if (landing_pad != 0 && asked == FORCED_UNWIND_OF_CALLER &&
+            sti_plain_call_returns_to(function + instruction + 1))
+            return STI_LSDA_ENDS;
         int64_t filter = action == 0 ? 0 : taker(actions + action - 1, &types, asked);
         return answer_of(filter, landing_pad == 0 || pads_are_elsewhere ? 0 : function + landing_pad);
     }
@@ -335,7 +350,7 @@ enum sti_lsda_answer sti_lsda_answer(struct _Unwind_Context *context)
     return answer(context, BAD_ALLOC);
 }
 
-bool sti_lsda_lets_pass(struct _Unwind_Context *context)
+bool sti_lsda_lets_pass(struct _Unwind_Context *context, bool is_caller)
 {
-    return answer(context, FORCED_UNWIND) != STI_LSDA_ENDS;
+    return answer(context, is_caller ? FORCED_UNWIND_OF_CALLER : FORCED_UNWIND) != STI_LSDA_ENDS;
 }

@@ -70,7 +70,8 @@ enum sti_lsda_answer {
 /* Of a std::bad_alloc that is thrown. */
 enum sti_lsda_answer sti_lsda_answer(struct _Unwind_Context *context);
 
-/* Whether a forced unwind may go on: it passes by the blocks that catch a type. */
-bool sti_lsda_lets_pass(struct _Unwind_Context *context);
+/* Whether a forced unwind may go on: it passes by the blocks that catch a type. The caller of this library may have
+ * called what its compiler knows to throw nothing (plain_call.h): then what the table says is not meant for it. */
+bool sti_lsda_lets_pass(struct _Unwind_Context *context, bool is_caller);
 
 #endif

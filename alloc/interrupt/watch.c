@@ -11,6 +11,7 @@
 #include <stddef.h>
 
 #include "alloc/base/clock.h"
+#include "alloc/base/module.h"
 #include "alloc/base/scope_state.h"
 #include "alloc/base/thread.h"
 #include "boundary.h"
@@ -83,7 +84,7 @@ static int start(void)
     pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     pthread_t thread;
-    error = pthread_create(&thread, &attributes, keep_watch, NULL);
+    error = sti_thread_start(&thread, &attributes, keep_watch, NULL);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     pthread_attr_destroy(&attributes);
     if (error == 0) {
@@ -182,7 +183,7 @@ void sti_watch_call(struct sti_watch *watch, void (*function)(void *arg), void *
 void sti_watch_await_calls(const struct sti_watch *watch)
 {
     while (watch->calls > 0)
-        pthread_cond_wait(&calls_ended, &lock);
+        sti_plain_cond_wait(&calls_ended, &lock);
 }
 
 void sti_watch_hasten(uint64_t time)

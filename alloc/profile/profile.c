@@ -19,6 +19,7 @@
 #include "alloc/base/clock.h"
 #include "alloc/base/module.h"
 #include "alloc/base/sized.h"
+#include "alloc/base/thread.h"
 #include "memprof.h"
 #include "sample.h"
 #include "write.h"
@@ -299,7 +300,7 @@ static void hear_signal(void)
     sem_init(&asked, 0, 0);
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, &before);
-    int error = pthread_create(&thread, NULL, write_when_asked, NULL);
+    int error = sti_thread_start(&thread, NULL, write_when_asked, NULL);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (error != 0) {
         complain("SIGUSR2", strerror(error));

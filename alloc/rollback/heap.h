@@ -39,6 +39,7 @@ struct sti_heap {
     bool is_of_libc;               /* handles: handle.h */
     bool is_mapped;                /* mappings: mapping.h; */
     bool is_opaque;                /* there is nothing in them that could point anywhere */
+    size_t reach;                  /* a pointer further into one is none; 0: there is no such end */
     uint64_t given_up_before;      /* pages that mimalloc had given up when it was taken */
     struct sti_freeing_wait wait;  /* of a deserted one: for those who freed then */
     char task[STI_HEAP_TASK_NAME]; /* that it was rolled back with; in debug mode only */

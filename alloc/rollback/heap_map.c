@@ -12,20 +12,27 @@
 
 struct sti_heap_area {
     uintptr_t begin;
-    uintptr_t end;
+    uintptr_t end; /* of what pointers may point to */
     size_t block_size;
+    size_t blocks;
     size_t first; /* the bit of its first block */
 };
 
 /* areas is NULL while they are only counted. */
+static void add_area(struct sti_heap_map *map, struct sti_heap_area area)
+{
+    area.first = map->blocks;
+    if (map->areas != NULL)
+        map->areas[map->count] = area;
+    map->count++;
+    map->blocks += area.blocks;
+}
+
 static void list_area(uintptr_t begin, uintptr_t end, size_t block_size, void *argument)
 {
-    struct sti_heap_map *map = argument;
-    if (map->areas != NULL)
-        map->areas[map->count] =
-            (struct sti_heap_area){ .begin = begin, .end = end, .block_size = block_size, .first = map->blocks };
-    map->count++;
-    map->blocks += (end - begin) / block_size;
+    add_area(argument,
+             (struct sti_heap_area){
+                 .begin = begin, .end = end, .block_size = block_size, .blocks = (end - begin) / block_size });
 }
 
 static void list_areas(struct sti_heap *heap)
@@ -40,7 +47,8 @@ static void list_areas(struct sti_heap *heap)
     for (size_t i = 0; i < heap->count; i++) {
         uintptr_t block = (uintptr_t)heap->singles[i].block;
         size_t size = heap->singles[i].size;
-        list_area(block, block + size, size, map);
+        size_t reach = heap->reach != 0 && heap->reach < size ? heap->reach : size;
+        add_area(map, (struct sti_heap_area){ .begin = block, .end = block + reach, .block_size = size, .blocks = 1 });
     }
 }
 
@@ -161,8 +169,7 @@ void sti_heap_map_visit(struct sti_heap *heap, sti_heap_block_fn *visit, void *a
     if (map->areas == NULL || (map->live == NULL && !find_live(heap)))
         return;
     for (const struct sti_heap_area *area = map->areas; area < map->areas + map->count; area++) {
-        size_t count = (area->end - area->begin) / area->block_size;
-        for (size_t i = 0; i < count; i++) {
+        for (size_t i = 0; i < area->blocks; i++) {
             if (is_set(map->live, area->first + i))
                 visit(area->begin + i * area->block_size, area->block_size,
                       heap->pinned || is_set(map->marked, area->first + i), arg);

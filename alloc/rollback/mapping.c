@@ -165,6 +165,12 @@ void sti_mapping_set_kind(struct sti_mapping *mapping, enum sti_mapping_kind kin
     give_to(mapping, owner);
 }
 
+void sti_mapping_set_owner(struct sti_mapping *mapping, struct sti_mapped *owner)
+{
+    take_from_owner(mapping);
+    give_to(mapping, owner);
+}
+
 void sti_mapping_grow(struct sti_mapping *mapping, uintptr_t end)
 {
     struct sti_mapped *owner = mapping->owner;
@@ -202,7 +208,7 @@ static bool cut_at(uintptr_t address)
     struct sti_mapping *rest = sti_mapping_new();
     if (rest == NULL)
         return false;
-    *rest = (struct sti_mapping){ .begin = address, .end = mapping->end, .kind = mapping->kind };
+    *rest = (struct sti_mapping){ .begin = address, .end = mapping->end, .kind = mapping->kind, .continues = true };
     add(&mapping->owner->held, -counted(rest));
     mapping->end = address;
     give_to(rest, mapping->owner);
@@ -213,6 +219,27 @@ static bool cut_at(uintptr_t address)
 bool sti_mapping_cut(uintptr_t begin, uintptr_t end)
 {
     return cut_at(begin) && cut_at(end);
+}
+
+static bool are_one(const struct sti_mapping *before, const struct sti_mapping *mapping)
+{
+    return mapping->continues && before != NULL && before->end == mapping->begin && before->kind == mapping->kind &&
+           before->owner == mapping->owner;
+}
+
+void sti_mapping_join(uintptr_t begin, uintptr_t end)
+{
+    struct sti_mapping *before = sti_mapping_first(begin - 1, begin);
+    struct sti_mapping *mapping;
+    for (uintptr_t at = begin; at <= end && (mapping = sti_mapping_first(at, end + 1)) != NULL; at = before->end) {
+        if (!are_one(before, mapping)) {
+            before = mapping;
+            continue;
+        }
+        sti_mapping_take(mapping);
+        sti_mapping_grow(before, mapping->end);
+        sti_mapping_drop(mapping);
+    }
 }
 
 void sti_mapping_take(struct sti_mapping *mapping)
@@ -306,17 +333,30 @@ size_t sti_mapped_held(const struct sti_mapped *mapped)
     return mapped != NULL ? atomic_load_explicit(&mapped->held, memory_order_relaxed) : 0;
 }
 
-/* Those with contents of the task's, or the others, which have none that could point anywhere; with the lock. */
-static struct sti_heap *list_some(const struct sti_mapped *mapped, bool with_contents, struct sti_heap *list)
+#define REACH ((size_t)1 << 20) /* of a reservation: any number may be an address in one of some TiB */
+
+/* Those with contents of the task's, which could point anywhere; or reservations; or the others. */
+enum content { OWN_CONTENT, NO_CONTENT, OTHER_CONTENT, CONTENTS };
+
+static enum content content_of(const struct sti_mapping *mapping)
+{
+    if (mapping->kind == STI_MAPPING_CHARGED)
+        return OWN_CONTENT;
+    return mapping->kind == STI_MAPPING_RESERVED ? NO_CONTENT : OTHER_CONTENT;
+}
+
+/* With the lock. */
+static struct sti_heap *list_some(const struct sti_mapped *mapped, enum content content, struct sti_heap *list)
 {
     struct sti_heap *heap = sti_process_calloc(1, sizeof *heap + mapped->count * sizeof heap->singles[0]);
     if (heap == NULL)
         return NULL;
     heap->is_mapped = true;
-    heap->is_opaque = !with_contents;
+    heap->is_opaque = content != OWN_CONTENT;
+    heap->reach = content == NO_CONTENT ? REACH : 0;
     heap->next = list;
     for (const struct sti_mapping *mapping = mapped->first; mapping != NULL; mapping = mapping->next) {
-        if ((mapping->kind == STI_MAPPING_CHARGED) != with_contents || mapping->kind >= STI_MAPPING_DESCRIPTOR)
+        if (mapping->kind >= STI_MAPPING_DESCRIPTOR || content_of(mapping) != content)
             continue;
         heap->singles[heap->count++] =
             (struct sti_single){ .block = (void *)mapping->begin, .size = mapping->end - mapping->begin };
@@ -335,22 +375,27 @@ void sti_mapped_drop_list(struct sti_heap *list, const struct sti_heap *end)
 }
 
 /* NULL: out of memory. With the lock. */
-static struct sti_heap *list_both(const struct sti_mapped *mapped, struct sti_heap *list)
+static struct sti_heap *list_all(const struct sti_mapped *mapped, struct sti_heap *list)
 {
-    struct sti_heap *others = list_some(mapped, false, list);
-    struct sti_heap *both = others != NULL ? list_some(mapped, true, others) : NULL;
-    if (both == NULL)
-        sti_process_free(others);
-    return both;
+    struct sti_heap *first = list;
+    for (enum content content = OWN_CONTENT; content < CONTENTS; content++) {
+        struct sti_heap *next = list_some(mapped, content, first);
+        if (next == NULL) {
+            sti_mapped_drop_list(first, list);
+            return NULL;
+        }
+        first = next;
+    }
+    return first;
 }
 
 struct sti_heap *sti_mapped_list(const struct sti_mapped *mapped, struct sti_heap *list)
 {
     if (mapped == NULL || !sti_mapping_lock())
         return list;
-    struct sti_heap *both = list_both(mapped, list);
+    struct sti_heap *all_of_it = list_all(mapped, list);
     sti_mapping_unlock();
-    return both != NULL ? both : list;
+    return all_of_it != NULL ? all_of_it : list;
 }
 
 /* With the lock. */
@@ -368,11 +413,11 @@ struct sti_heap *sti_mapped_take(struct sti_mapped **mapped, struct sti_heap *li
 {
     if (*mapped == NULL || !sti_mapping_lock())
         return list;
-    struct sti_heap *both = list_both(*mapped, list);
+    struct sti_heap *all_of_it = list_all(*mapped, list);
     forget(*mapped);
     sti_mapping_unlock();
     *mapped = NULL;
-    return both != NULL ? both : list;
+    return all_of_it != NULL ? all_of_it : list;
 }
 
 struct sti_mapping *sti_mapped_take_descriptors(struct sti_mapped *mapped)

@@ -19,11 +19,18 @@
 
 enum sti_mapping_kind {
     STI_MAPPING_FREE,     /* never counts: a file's pages, shared or only to be read, and what would be where it lies */
-    STI_MAPPING_RESERVED, /* counts once it is made writable */
+    STI_MAPPING_READ,     /* a file's, private: counts once it is made writable */
+    STI_MAPPING_RESERVED, /* likewise, and there is nothing in it: whoever uses it knows where it begins */
     STI_MAPPING_CHARGED,  /* counts */
+    STI_MAPPING_CLAIMED,  /* free, until the call that is under way has filled it: place.h */
     STI_MAPPING_DESCRIPTOR, /* no pages, but a descriptor: descriptor.h. A rollback closes it, */
     STI_MAPPING_AUDITED,    /* or does not */
 };
+
+static inline bool sti_mapping_may_count(enum sti_mapping_kind kind)
+{
+    return kind == STI_MAPPING_READ || kind == STI_MAPPING_RESERVED;
+}
 
 struct sti_heap;
 struct sti_mapped;
@@ -35,6 +42,7 @@ struct sti_mapping {
     uintptr_t begin;
     uintptr_t end;
     enum sti_mapping_kind kind;
+    bool continues; /* it has been cut off the one before it, or is mapped as one with that */
     struct sti_mapped *owner;
     uint64_t owner_id;
     struct sti_mapping *next; /* of the owner's */
@@ -75,6 +83,11 @@ void sti_mapping_put(struct sti_mapping *mapping, uintptr_t begin, uintptr_t end
 /* Have stretches end at these two addresses. False: out of memory. */
 bool sti_mapping_cut(uintptr_t begin, uintptr_t end);
 
+/* What was cut where these addresses begin, end or between them, and is of the same kind and the same owner, is one
+ * again: so there are no more records than the system has of its own, but for those that pages have been charged
+ * for. */
+void sti_mapping_join(uintptr_t begin, uintptr_t end);
+
 /* The lowest of those that overlap these addresses; NULL: none does. */
 struct sti_mapping *sti_mapping_first(uintptr_t begin, uintptr_t end);
 
@@ -82,9 +95,10 @@ struct sti_mapping *sti_mapping_first(uintptr_t begin, uintptr_t end);
 void sti_mapping_grow(struct sti_mapping *mapping, uintptr_t end);
 
 void sti_mapping_set_kind(struct sti_mapping *mapping, enum sti_mapping_kind kind);
+void sti_mapping_set_owner(struct sti_mapping *mapping, struct sti_mapped *owner);
 
-/* Take it, with these addresses cut out, off the tree, for its new place; or take all of them off, as a list by
- * next. */
+/* Take it, with these addresses cut out, off the tree, for its new place; or take all of them off, as a list by next,
+ * from the highest to the lowest. */
 void sti_mapping_take(struct sti_mapping *mapping);
 struct sti_mapping *sti_mapping_take_all(uintptr_t begin, uintptr_t end);
 

@@ -275,7 +275,7 @@ static void add_thread_local(struct scan *scan, const struct dl_phdr_info *info)
 static int add_module(struct dl_phdr_info *info, size_t size, void *scan)
 {
     (void)size;
-    if (!sti_caller_module_is_ours(info)) {
+    if (!sti_caller_module_is_only_ours(info)) {
         add_data(scan, info, sti_module_lasts(info));
         add_thread_local(scan, info);
     }
@@ -287,7 +287,7 @@ static int scan_module(struct dl_phdr_info *info, size_t size, void *argument)
 {
     struct scan *scan = argument;
     (void)size;
-    if (sti_caller_module_is_ours(info) || sti_module_lasts(info))
+    if (sti_caller_module_is_only_ours(info) || sti_module_lasts(info))
         return 0;
     size_t known = scan->part_count;
     add_data(scan, info, true);

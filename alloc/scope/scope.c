@@ -39,9 +39,19 @@
 #include "alloc/rollback/thread_state.h"
 #include "context.h"
 #include "float_modes.h"
+#include "joined_thread.h"
 #include "subtask.h"
 
 #define DEFAULT_GRACE ((size_t)1 << 20)
+
+int sti_options_look(const stint_options *options)
+{
+    if ((unsigned)options->on_interrupt > (unsigned)STINT_UNWIND ||
+        (unsigned)options->priority > (unsigned)STINT_PRIORITY_LOW ||
+        (unsigned)options->threads > (unsigned)STINT_THREADS_REFUSED)
+        return EINVAL;
+    return STI_OVERRIDES || options->threads == STINT_THREADS_FREE ? 0 : ENOTSUP;
+}
 
 int sti_scope_begin_preemption(struct sti_scope *scope)
 {
@@ -71,7 +81,7 @@ inline __attribute__((always_inline)) void sti_scope_init(struct sti_scope *scop
     scope->is_subtask = false;
     scope->is_inner_subtask = false;
     scope->forks = sti_forks_outstanding(thread);
-    scope->joins = sti_forks_in_joins;
+    scope->own_forks = sti_own_forks;
     scope->callback = sti_callback_innermost;
     scope->peak = 0;
     scope->grace_left = options->grace != 0 ? options->grace : DEFAULT_GRACE;
@@ -266,7 +276,6 @@ void sti_scope_leave(struct sti_scope *scope)
 {
     sti_thread_suspend();
     sti_callback_innermost = scope->callback;
-    sti_forks_in_joins = scope->joins;
     if (__builtin_expect(sti_debug_is_on, 0))
         end_debugged(scope);
     if (scope->regions > 0)
@@ -370,6 +379,22 @@ static inline void count_end(struct sti_thread *thread, const struct sti_scope_r
     sti_tally_count(tally, reason, usage->wall_ns, usage->allocated);
 }
 
+/* What other threads of the task have come to is its own. True: there were some that it had started. */
+static __attribute__((noinline)) bool close_group(struct sti_scope *scope, int *code, uint64_t cpu,
+                                                  stint_outcome *outcome)
+{
+    bool had_threads = sti_joined_await(scope, *code != 0 && scope->tripped == STINT_REASON_NONE);
+    sti_group_close(scope, cpu);
+    if (had_threads)
+        sti_joined_reap(scope, *code != 0 || scope->tripped != STINT_REASON_NONE);
+    const struct sti_group *group = scope->share->group;
+    if (scope->tripped == STINT_REASON_EXCEPTION && group->thrown_error != 0 && *code == 0) {
+        *code = group->thrown_error;
+        memcpy(outcome->message, group->thrown, sizeof outcome->message);
+    }
+    return had_threads;
+}
+
 /* End the thread's innermost scope and make the one below it current again. */
 static void close_scope(struct sti_thread *thread, int code, void *value, const struct sti_scope_request *request,
                         stint_outcome *outcome)
@@ -380,8 +405,8 @@ static void close_scope(struct sti_thread *thread, int code, void *value, const 
     uint64_t end = scope->untimed ? start : now_but_not_before(thread, start);
     sti_interrupt_look_again(scope, end);
     uint64_t cpu = scope->cpu.limit != 0 ? sti_cpu_end(scope) : 0;
-    if (scope->share != NULL)
-        sti_group_close(scope, cpu);
+    if (scope->share != NULL && close_group(scope, &code, cpu, outcome))
+        end = scope->untimed ? start : now_but_not_before(thread, start);
 
     stint_reason reason = scope->tripped;
     if (reason == STINT_REASON_FAILED && code == 0)
@@ -446,6 +471,10 @@ static void close_scope(struct sti_thread *thread, int code, void *value, const 
 static void abandon_scope(struct sti_scope *scope)
 {
     struct sti_thread *thread = scope->thread;
+    if (scope->is_subtask == STI_SUBTASK_THREAD) {
+        sti_joined_leave(scope);
+        return;
+    }
     const struct sti_scope_request *request = scope->request;
     stint_token *token = (stint_token *)(uintptr_t)request->token; /* stint_run's, which will not return */
     stint_account *account = request->options->account;
@@ -453,6 +482,7 @@ static void abandon_scope(struct sti_scope *scope)
     sti_forks_give_up(scope);
     sti_guard_run_all(scope);
     sti_hook_drop(scope);
+    sti_forks_settle(scope); /* what guards have forked */
     sti_hold_end_regions(&scope->holds);
     close_scope(thread, EINVAL, NULL, request, &unheard);
     sti_process_free((void *)(uintptr_t)unheard.payload);

@@ -20,11 +20,21 @@
 
 struct sti_scope;
 
-static inline bool sti_options_valid(const stint_options *options)
+/* They have something other than 0 where only a few values are known: is it one of those, and can it be had? 0, EINVAL,
+ * ENOTSUP. Any thread. */
+int sti_options_look(const stint_options *options);
+
+static inline int sti_options_check(const stint_options *options)
 {
-    return options == NULL || ((unsigned)options->on_interrupt <= (unsigned)STINT_UNWIND &&
-                               (unsigned)options->priority <= (unsigned)STINT_PRIORITY_LOW &&
-                               sti_link_flags_valid(options->flags & ~STINT_UNTIMED));
+    if (options == NULL)
+        return 0;
+    unsigned set = (unsigned)options->on_interrupt | (unsigned)options->priority | (unsigned)options->threads;
+    if (__builtin_expect(set != 0, 0)) {
+        int error = sti_options_look(options);
+        if (error != 0)
+            return error;
+    }
+    return sti_link_flags_valid(options->flags & ~STINT_UNTIMED) ? 0 : EINVAL;
 }
 
 /* Take the options that a program gives; NULL is none. Those of another version's size are copied into *room, and
@@ -37,8 +47,9 @@ static inline __attribute__((always_inline)) int sti_options_take(const stint_op
             return error;
         *options = room;
     }
-    if (!sti_options_valid(*options))
-        return EINVAL;
+    int error = sti_options_check(*options);
+    if (error != 0)
+        return error;
     return sti_link_allows(*options != NULL ? (*options)->flags : 0) ? 0 : ENOTSUP;
 }
 

@@ -27,6 +27,7 @@
 #include "alloc/rollback/mapping.h"
 #include "alloc/rollback/nursery.h"
 #include "alloc/rollback/thread_state.h"
+#include "joined_thread.h"
 #include "scope.h"
 #include "subtask.h"
 
@@ -66,29 +67,48 @@ static void join(struct sti_scope *scope, struct sti_share *share)
         sti_watch_unlock();
 }
 
-int sti_group_open(struct sti_group **group)
+/* The task's own scope is the innermost, or around it: then the innermost ones have to draw from now on, too. */
+static int find_or_make(struct sti_scope *innermost, struct sti_group **group)
 {
-    struct sti_thread *thread = sti_thread_metered;
-    if (thread == NULL)
-        return ENOTSUP;
-    struct sti_scope *scope = thread->scope;
-    struct sti_share *share = sti_group_member(scope);
-    if (scope->outer != NULL && !scope->is_inner_subtask)
-        return ENOTSUP;
-    for (const struct sti_scope *at = scope; at != NULL; at = at->outer) {
-        if (at->masks > 0 || at->tripped != STINT_REASON_NONE)
-            return EBUSY;
-    }
+    struct sti_share *share = sti_group_member(innermost);
     if (share == NULL) {
+        struct sti_scope *scope = innermost;
+        while (scope->outer != NULL)
+            scope = scope->outer;
         struct sti_group *made = make_group(scope);
         if (made == NULL)
             return ENOMEM;
         join(scope, made->own);
         sti_group_begin(made->own, scope);
+        for (struct sti_scope *inside = innermost; inside != scope; inside = inside->outer)
+            inside->allocation_end = 0;
         share = made->own;
     }
     *group = share->group;
     return 0;
+}
+
+static bool is_inside(const struct sti_scope *scope)
+{
+    return scope->outer != NULL && !scope->is_inner_subtask;
+}
+
+int sti_group_open(struct sti_group **group)
+{
+    struct sti_thread *thread = sti_thread_metered;
+    if (thread == NULL || is_inside(thread->scope))
+        return ENOTSUP;
+    for (const struct sti_scope *at = thread->scope; at != NULL; at = at->outer) {
+        if (at->masks > 0 || at->tripped != STINT_REASON_NONE)
+            return EBUSY;
+    }
+    return find_or_make(thread->scope, group);
+}
+
+int sti_group_open_for_thread(struct sti_group **group, bool inside)
+{
+    struct sti_scope *scope = sti_thread_metered->scope;
+    return inside || !is_inside(scope) ? find_or_make(scope, group) : ENOTSUP;
 }
 
 uint64_t sti_group_cpu_left(struct sti_group *group)
@@ -158,15 +178,19 @@ void sti_group_release(struct sti_group *group)
  *                                           takes it out, does that, and frees it
  *   OPEN ----> ABANDONED                    by the share's thread, which ends, and has taken the heaps out; the task's
  *                                           thread frees it when it comes to decide
+ *   OPEN <---> ORPHANED                     by the share's thread, which ends and was the task's (joined_thread.h); and
+ *                                           back by the next such thread, if nothing was left there. What is left the
+ *                                           task's thread takes over, as it waits for the ends of all such threads
  *
- * Both are compare-and-swaps, so one of them wins, and whoever did not win frees the share. acq_rel: each sees what the
- * other had written. A thread that ends and finds its share decided waits for the mail: it is a few instructions away.
+ * The first two are compare-and-swaps, so one of them wins, and whoever did not win frees the share. acq_rel: each sees
+ * what the other had written. A thread that ends and finds its share decided waits for the mail: it is a few
+ * instructions away.
  *
  * The list of a group's shares is pushed to while stolen subtasks begin, and walked when all of them have ended. The
  * mail is pushed to by any thread and taken out whole by its own. For both: release to push, acquire to read. Whoever
  * pushed a share does not touch it again. */
 
-enum { OPEN, COMMITTED, ROLLED_BACK, ABANDONED };
+enum { OPEN, COMMITTED, ROLLED_BACK, ABANDONED, ORPHANED };
 
 static struct sti_share *make_share(struct sti_group *group, struct sti_thread *thread)
 {
@@ -188,11 +212,38 @@ static struct sti_share *make_share(struct sti_group *group, struct sti_thread *
     return share;
 }
 
+static bool change_state(struct sti_share *share, int from, int to)
+{
+    return atomic_compare_exchange_strong_explicit(&share->state, &from, to, memory_order_acq_rel,
+                                                   memory_order_relaxed);
+}
+
+/* Of a thread that has ended: so a task has no more of them than threads at a time, and those that left something. */
+static struct sti_share *reuse_share(struct sti_group *group, struct sti_thread *thread)
+{
+    struct sti_share *share = atomic_load_explicit(&group->shares, memory_order_acquire);
+    for (; share != NULL; share = share->next) {
+        if (!change_state(share, ORPHANED, OPEN))
+            continue;
+        if (share->heaps == NULL && share->mapped == NULL)
+            break;
+        atomic_store_explicit(&share->state, ORPHANED, memory_order_release);
+    }
+    if (share == NULL)
+        return NULL;
+    share->thread = thread;
+    share->next_of_thread = thread->shares;
+    thread->shares = share;
+    return share;
+}
+
 struct sti_share *sti_share_take(struct sti_group *group, struct sti_thread *thread)
 {
     struct sti_share *share = thread->shares;
     while (share != NULL && (share->group != group || share->runs))
         share = share->next_of_thread;
+    if (share == NULL)
+        share = reuse_share(group, thread);
     if (share == NULL)
         share = make_share(group, thread);
     if (share != NULL)
@@ -301,9 +352,35 @@ bool sti_subtask_undecided(void)
     return share != NULL;
 }
 
+static void take_over(struct sti_share *share, struct sti_scope *scope)
+{
+    while (share->heaps != NULL) {
+        struct sti_heap *heap = share->heaps;
+        share->heaps = heap->next;
+        heap->theap = sti_backend_heap_theap(heap->backend);
+        heap->next = scope->heaps;
+        scope->heaps = heap;
+    }
+    sti_mapped_commit(&share->mapped, &scope->mapped);
+    share->held = 0;
+}
+
+void sti_share_adopt(struct sti_scope *scope)
+{
+    struct sti_share *share = atomic_load_explicit(&scope->share->group->shares, memory_order_acquire);
+    for (; share != NULL; share = share->next) {
+        if (atomic_load_explicit(&share->state, memory_order_acquire) == ORPHANED)
+            take_over(share, scope);
+    }
+}
+
 /* False: it is decided, and in the mail or about to be. */
 static bool abandon(struct sti_thread *thread, struct sti_share *share)
 {
+    if (share->is_threads) {
+        atomic_store_explicit(&share->state, ORPHANED, memory_order_release);
+        return true;
+    }
     struct sti_heap *heaps = share->heaps;
     struct sti_mapped *mapped = share->mapped;
     share->held = sti_heap_list_held(heaps) + sti_mapped_held(mapped);
@@ -417,13 +494,19 @@ static void end_inside(struct sti_thread *thread, struct sti_scope *scope)
 static void end_outermost(struct sti_thread *thread, struct sti_scope *scope)
 {
     struct sti_share *share = scope->share;
-    sti_specific_rollback(scope);
+    if (scope->is_subtask == STI_SUBTASK_THREAD)
+        sti_specific_commit(scope); /* for their destructors, as it ends */
+    else
+        sti_specific_rollback(scope);
     sti_thread_state_rollback(scope);
     sti_handles_move(&scope->handles, &share->group->handles, NULL);
     sti_libc_heap_end(thread, scope, NULL);
     sti_group_add_cpu(share->group, sti_cpu_end(scope));
     sti_nursery_commit(thread, scope);
     scope->heaps = sti_heap_drop_empty(thread, scope->heaps);
+    share->fixed = 0;
+    if (scope->is_subtask == STI_SUBTASK_THREAD)
+        scope->heap = NULL; /* nobody allocates there any more, so all of its pages count */
     sti_group_settle(share, scope);
     atomic_fetch_add_explicit(&share->group->samples, scope->samples, memory_order_relaxed);
     atomic_fetch_add_explicit(&share->group->deferred, scope->deferred, memory_order_relaxed);
@@ -433,14 +516,19 @@ static void end_outermost(struct sti_thread *thread, struct sti_scope *scope)
     share->runs = false;
 }
 
-static int begin(struct sti_thread *thread, struct sti_scope *scope, struct sti_group *group)
+/* held: by a thread of the task's, for itself; otherwise 0. */
+static int begin(struct sti_thread *thread, struct sti_scope *scope, struct sti_group *group, size_t held)
 {
     sti_scope_init(scope, thread, group->request);
-    scope->is_subtask = true;
+    scope->is_subtask = held == 0 ? STI_SUBTASK_STOLEN : STI_SUBTASK_THREAD;
     scope->start = sti_clock_now();
     int error = place(scope, group);
     if (error != 0)
         return error;
+    if (scope->share != NULL) {
+        scope->share->fixed = held;
+        scope->share->is_threads = held > 0;
+    }
     error = scope->preemptible ? sti_scope_begin_preemption(scope) : 0;
     if (error != 0) {
         if (scope->share != NULL)
@@ -460,6 +548,8 @@ static int begin(struct sti_thread *thread, struct sti_scope *scope, struct sti_
 static void end(struct sti_thread *thread, struct sti_scope *scope)
 {
     sti_scope_leave(scope);
+    if (scope->is_subtask == STI_SUBTASK_STOLEN && !scope->is_inner_subtask)
+        sti_joined_end_openmp();
     sti_mutex_abandon_all(scope);
     if (scope->is_inner_subtask)
         end_inside(thread, scope);
@@ -467,6 +557,16 @@ static void end(struct sti_thread *thread, struct sti_scope *scope)
         end_outermost(thread, scope);
     sti_meter_end(thread);
     sti_scope_return(thread, scope);
+}
+
+int sti_subtask_open(struct sti_thread *thread, struct sti_scope *scope, struct sti_group *group, size_t held)
+{
+    return begin(thread, scope, group, held);
+}
+
+void sti_subtask_close(struct sti_thread *thread, struct sti_scope *scope)
+{
+    end(thread, scope);
 }
 
 int sti_subtask_run(struct sti_group *group, stint_fn *fn, void *arg, void **value, bool *interrupted,
@@ -480,7 +580,7 @@ int sti_subtask_run(struct sti_group *group, stint_fn *fn, void *arg, void **val
         return sti_thread_missing();
     struct sti_scope scope;
     scope.frame = (uintptr_t)__builtin_frame_address(0);
-    int error = begin(thread, &scope, group);
+    int error = begin(thread, &scope, group, 0);
     if (error != 0)
         return error;
 

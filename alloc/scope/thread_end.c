@@ -4,9 +4,11 @@
  * thread. */
 #include <pthread.h>
 
+#include "alloc/base/backend.h"
 #include "alloc/base/sampling.h"
 #include "alloc/base/thread.h"
 #include "alloc/charge/shared_budget.h"
+#include "alloc/interrupt/own_forks.h"
 #include "alloc/interrupt/stack.h"
 #include "alloc/rollback/handle.h"
 #include "alloc/rollback/heap.h"
@@ -15,6 +17,7 @@
 #include "subtask.h"
 
 static pthread_key_t record_key;
+static _Thread_local bool has_ended; /* in an earlier round of destructors */
 
 /* mimalloc may have given up the thread's parts of its heaps already. */
 static void end_thread(void *record)
@@ -27,8 +30,12 @@ static void end_thread(void *record)
     sti_mapped_end_thread(thread);
     sti_heap_end_thread(thread);
     sti_sampling_end_thread(&thread->sampling);
+    sti_own_forks_end_thread();
     sti_stack_end();
     sti_thread_hand_on(thread);
+    if (has_ended)
+        sti_backend_thread_done();
+    has_ended = true;
 }
 
 static void have_it_ended(struct sti_thread *thread)
@@ -36,8 +43,26 @@ static void have_it_ended(struct sti_thread *thread)
     sti_specific_set_plain(record_key, thread);
 }
 
+/* libc calls destructors in rounds, and in each by the keys' numbers. Those of the program may run scopes, in the last
+ * round too: then ours has to come later. So it is the last of the keys whose values lie in the thread itself. */
+#define LAST 31
+
+static bool create_late_key(void)
+{
+    pthread_key_t keys[LAST + 1];
+    size_t count = 0;
+    while (count <= LAST && sti_specific_create_plain(&keys[count], end_thread) == 0 && keys[count++] < LAST)
+        ;
+    if (count == 0)
+        return false;
+    record_key = keys[--count];
+    while (count > 0)
+        pthread_key_delete(keys[--count]);
+    return true;
+}
+
 __attribute__((constructor)) static void prepare(void)
 {
-    if (sti_specific_create_plain(&record_key, end_thread) == 0)
+    if (create_late_key())
         sti_thread_when_taken(have_it_ended);
 }

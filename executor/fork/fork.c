@@ -12,6 +12,7 @@
 #include "alloc/charge/shared_budget.h"
 #include "alloc/interrupt/hook.h"
 #include "alloc/interrupt/left_frames.h"
+#include "alloc/interrupt/own_forks.h"
 #include "alloc/scope/scope.h"
 #include "alloc/scope/subtask.h"
 #include "executor/base/event.h"
@@ -23,6 +24,9 @@
 
 /* How often a join looks for something to help with before it sleeps: some 10 microseconds in all. */
 #define AWAIT_ROUNDS 40
+
+/* The place of a fork that runs in its join, and was not noted down. */
+#define UNNOTED (SIZE_MAX - 2)
 
 /* Then it counts among those who have slept for long (deadlock.h). */
 #define SHORT_SLEEP_NS UINT64_C(10000000)
@@ -52,6 +56,27 @@ void sti_fork_share_all(struct sti_worker *worker)
         sti_park_notify_shared(worker->pool);
 }
 
+/* --- Forking ------------------------------------------------------------------------------------------------------ */
+
+/* Of those that only this thread can run (own_forks.h). */
+static size_t place_of_own(size_t note)
+{
+    return note != STI_OWN_FORK_UNNOTED ? STINT_FORK_IN_JOIN_ + note : UNNOTED;
+}
+
+static bool is_own(size_t place)
+{
+    return place >= STINT_FORK_IN_JOIN_ && place != STINT_FORK_JOINED_;
+}
+
+static size_t push(struct sti_worker *worker)
+{
+    size_t place = sti_split_push(&worker->split);
+    if (sti_split_is_asked(&worker->split))
+        answer(worker, sti_split_depth(&worker->split));
+    return place;
+}
+
 struct stint_fork_slot_ *stint_fork_slot_slow_(void)
 {
     struct sti_worker *worker = sti_worker_current();
@@ -60,15 +85,9 @@ struct stint_fork_slot_ *stint_fork_slot_slow_(void)
 
 size_t stint_fork_push_slow_(const struct stint_fork_slot_ *slot)
 {
-    if (slot == NULL) {
-        sti_forks_in_joins++;
-        return STINT_FORK_IN_JOIN_;
-    }
-    struct sti_worker *worker = sti_worker_current();
-    size_t place = sti_split_push(&worker->split);
-    if (sti_split_is_asked(&worker->split))
-        answer(worker, sti_split_depth(&worker->split));
-    return place;
+    if (slot == NULL)
+        return place_of_own(sti_own_fork_note_typed((uintptr_t)__builtin_dwarf_cfa()));
+    return push(sti_worker_current());
 }
 
 int stint_fork_slow_(stint_subtask *subtask, stint_fn *fn, void *arg)
@@ -80,7 +99,7 @@ int stint_fork_slow_(stint_subtask *subtask, stint_fn *fn, void *arg)
     subtask->arg_ = arg;
     if (slot != NULL)
         slot->fork = subtask;
-    subtask->place_ = stint_fork_push_slow_(slot);
+    subtask->place_ = slot != NULL ? push(sti_worker_current()) : place_of_own(sti_own_fork_note_plain(subtask));
     return 0;
 }
 
@@ -208,13 +227,6 @@ static const struct sti_offer *await(struct sti_worker *worker, size_t index, bo
     return offer;
 }
 
-/* An interrupt, or whoever ended the scope, may have settled it already. */
-static void end_in_join(void)
-{
-    if (sti_forks_in_joins > 0)
-        sti_forks_in_joins--;
-}
-
 static int run(stint_subtask *subtask, void **value)
 {
     void *result = NULL;
@@ -234,6 +246,12 @@ static bool is_held(const struct sti_worker *worker, size_t place, const void *f
 static int error_of_none(void)
 {
     return stint_is_interrupted() ? ECANCELED : EINVAL;
+}
+
+/* An interrupt, or whoever ended the scope, may have settled it already. */
+static bool take_own(const stint_subtask *subtask)
+{
+    return subtask->place_ == UNNOTED || sti_own_fork_take_plain(subtask->place_ - STINT_FORK_IN_JOIN_, subtask);
 }
 
 /* False: a thief has it. */
@@ -259,7 +277,7 @@ static const struct sti_offer *collect(struct sti_worker *worker, size_t index)
 
 static int collect_plain(struct sti_worker *worker, stint_subtask *subtask, void **value)
 {
-    size_t index = sti_split_index(subtask->place_);
+    size_t index = sti_split_index(&worker->split, subtask->place_);
     subtask->place_ = STINT_FORK_JOINED_;
     const struct sti_offer *offer = collect(worker, index);
     if (value != NULL)
@@ -271,29 +289,25 @@ int stint_join_slow_(stint_subtask *subtask, void **value)
 {
     if (subtask == NULL)
         return EINVAL;
-    if (subtask->place_ == STINT_FORK_IN_JOIN_) {
-        end_in_join();
-        return run(subtask, value);
-    }
+    if (is_own(subtask->place_))
+        return take_own(subtask) ? run(subtask, value) : error_of_none();
     struct sti_worker *worker = sti_worker_current();
     if (!is_held(worker, subtask->place_, subtask))
         return error_of_none();
-    bool is_own = take_back(worker, sti_split_index(subtask->place_));
-    return is_own ? run(subtask, value) : collect_plain(worker, subtask, value);
+    bool is_here = take_back(worker, sti_split_index(&worker->split, subtask->place_));
+    return is_here ? run(subtask, value) : collect_plain(worker, subtask, value);
 }
 
 struct stint_fork_result_ stint_join_typed_slow_(size_t place, const struct stint_fork_kind_ *kind)
 {
     static const char zeros[STINT_FORK_PAYLOAD_];
     const struct stint_fork_result_ not_run = { NULL, 0 };
-    if (place == STINT_FORK_IN_JOIN_) {
-        end_in_join();
+    if (place == UNNOTED || (is_own(place) && sti_own_fork_take_typed(place - STINT_FORK_IN_JOIN_)))
         return not_run;
-    }
     struct sti_worker *worker = sti_worker_current();
     if (!is_held(worker, place, &kind->odd))
         return (struct stint_fork_result_){ zeros, error_of_none() };
-    size_t index = sti_split_index(place);
+    size_t index = sti_split_index(&worker->split, place);
     if (take_back(worker, index))
         return not_run;
     int error = collect(worker, index)->code;
@@ -301,21 +315,25 @@ struct stint_fork_result_ stint_join_typed_slow_(size_t place, const struct stin
     return (struct stint_fork_result_){ error == 0 ? payload : zeros, error };
 }
 
+static void drop_held(struct sti_worker *worker, size_t index)
+{
+    if (sti_split_take(&worker->split, index))
+        return;
+    struct sti_thrown thrown = await(worker, index, true)->thrown;
+    sti_split_forget(&worker->split, index);
+    if (thrown.exception != NULL)
+        sti_boundary_drop(&thrown);
+}
+
 void stint_fork_drop(stint_subtask *subtask)
 {
     struct sti_worker *worker = sti_worker_current();
     if (subtask == NULL || subtask->place_ == STINT_FORK_JOINED_)
         return;
-    size_t index = sti_split_index(subtask->place_);
-    if (subtask->place_ != STINT_FORK_IN_JOIN_ && is_held(worker, subtask->place_, subtask) &&
-        !sti_split_take(&worker->split, index)) {
-        struct sti_thrown thrown = await(worker, index, true)->thrown;
-        sti_split_forget(&worker->split, index);
-        if (thrown.exception != NULL)
-            sti_boundary_drop(&thrown);
-    }
-    if (subtask->place_ == STINT_FORK_IN_JOIN_)
-        end_in_join();
+    if (is_own(subtask->place_))
+        take_own(subtask);
+    else if (is_held(worker, subtask->place_, subtask))
+        drop_held(worker, sti_split_index(&worker->split, subtask->place_));
     subtask->place_ = STINT_FORK_JOINED_;
 }
 
@@ -342,11 +360,17 @@ static void settle(struct sti_forks *forks, size_t kept)
     }
 }
 
+static bool is_left(const struct sti_split *split, size_t index, const struct sti_way *way)
+{
+    uintptr_t at = sti_split_frame(split, index);
+    return sti_split_is_typed(split, index) ? sti_way_passes_frame(way, at) : sti_way_passes(way, at);
+}
+
 static size_t not_left(struct sti_forks *forks, size_t from, const struct sti_way *way)
 {
     const struct sti_split *split = &worker_of(forks)->split;
     size_t place = from;
-    while (place < split->forks.depth && !sti_way_passes(way, sti_split_frame(split, sti_split_index(place))))
+    while (place < split->forks.depth && !is_left(split, sti_split_index(split, place), way))
         place += sizeof(struct stint_fork_slot_);
     return place;
 }

@@ -7,8 +7,8 @@
  *   top <= index < split        public: whoever moves top over it has it.
  *   split <= index < depth      private: the owner's. Or a hole.
  *
- * depth (there a place in bytes, here in slots) is the owner's alone, so a fork and the join of a private one are plain
- * loads and stores. top and split are one atomic word, bounds, and each change of it is a compare-and-swap of the
+ * depth (there the address of a slot, here its index) is the owner's alone, so a fork and the join of a private one are
+ * plain loads and stores. top and split are one atomic word, bounds, and each change of it is a compare-and-swap of the
  * whole:
  *
  *   share   (owner)  split up      release: a thief that takes one of these slots sees the subtask, its offer
@@ -61,19 +61,19 @@ static struct bounds next(struct bounds bounds, size_t top, size_t split)
 
 static void set_floor(struct sti_split *split)
 {
-    size_t floor = split->holes > 0 ? SIZE_MAX : sti_split_place(split->split);
+    size_t floor = split->holes > 0 ? SIZE_MAX : sti_split_place(split, split->split);
     __atomic_store_n(&split->forks.floor, floor, __ATOMIC_RELAXED);
 }
 
 static void stop_asking(struct sti_split *split)
 {
-    __atomic_store_n(&split->forks.limit, sti_split_place(STI_SPLIT_CAPACITY), __ATOMIC_RELAXED);
+    __atomic_store_n(&split->forks.limit, sti_split_place(split, STI_SPLIT_CAPACITY), __ATOMIC_RELAXED);
     set_floor(split);
 }
 
 void sti_split_init(struct sti_split *split)
 {
-    split->forks.depth = STI_SPLIT_BOTTOM;
+    split->forks.depth = sti_split_place(split, 0);
     split->split = 0;
     split->base = 0;
     split->holes = 0;
@@ -218,8 +218,13 @@ bool sti_split_share_all(struct sti_split *split, struct sti_group *group)
 
 bool sti_split_holds(const struct sti_split *split, size_t place, const void *fork)
 {
-    return place >= sti_split_place(split->base) && place < split->forks.depth &&
-           split->forks.slots[sti_split_index(place)].fork == fork;
+    return place >= sti_split_place(split, split->base) && place < split->forks.depth &&
+           split->forks.slots[sti_split_index(split, place)].fork == fork;
+}
+
+bool sti_split_is_typed(const struct sti_split *split, size_t index)
+{
+    return kind_of(&split->forks.slots[index]) != NULL;
 }
 
 uintptr_t sti_split_frame(const struct sti_split *split, size_t index)
@@ -236,7 +241,7 @@ static void give_back(struct sti_split *split)
         depth--;
         split->holes--;
     }
-    split->forks.depth = sti_split_place(depth);
+    split->forks.depth = sti_split_place(split, depth);
     if (depth < split->split)
         set_bounds(split, depth);
     update_floor(split);

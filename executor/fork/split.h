@@ -15,7 +15,6 @@
 #include "alloc/interrupt/boundary.h"
 
 #define STI_SPLIT_CAPACITY STINT_FORK_SLOTS_
-#define STI_SPLIT_BOTTOM offsetof(struct stint_forks_, slots) /* depth when there are no forks */
 
 struct sti_group;
 struct sti_worker;
@@ -54,21 +53,26 @@ struct sti_split {
 
 void sti_split_init(struct sti_split *split);
 
-/* A place counts bytes from the thread's forks, an index counts slots. */
-static inline size_t sti_split_index(size_t place)
+/* A place is the address of a slot, an index counts slots. */
+static inline size_t sti_split_place(const struct sti_split *split, size_t index)
 {
-    return (place - STI_SPLIT_BOTTOM) / sizeof(struct stint_fork_slot_);
+    return (size_t)(uintptr_t)&split->forks.slots[index];
 }
 
-static inline size_t sti_split_place(size_t index)
+static inline size_t sti_split_index(const struct sti_split *split, size_t place)
 {
-    return STI_SPLIT_BOTTOM + index * sizeof(struct stint_fork_slot_);
+    return (place - sti_split_place(split, 0)) / sizeof(struct stint_fork_slot_);
 }
 
 /* How many slots are outstanding forks, or holes. */
 static inline size_t sti_split_depth(const struct sti_split *split)
 {
-    return sti_split_index(split->forks.depth);
+    return sti_split_index(split, split->forks.depth);
+}
+
+static inline bool sti_split_is_empty(const struct sti_split *split)
+{
+    return split->forks.depth == sti_split_place(split, 0);
 }
 
 /* --- The owner ---------------------------------------------------------------------------------------------------- */
@@ -93,7 +97,8 @@ bool sti_split_share_all(struct sti_split *split, struct sti_group *group);
 /* Whether at this place there is a fork of the running task, and it is this one (stint_fork_slot_). */
 bool sti_split_holds(const struct sti_split *split, size_t place, const void *fork);
 
-/* Where on the stack its frame is. */
+/* Whether it is a typed one; then the stack pointer of the frame that made it. Otherwise its subtask's address. */
+bool sti_split_is_typed(const struct sti_split *split, size_t index);
 uintptr_t sti_split_frame(const struct sti_split *split, size_t index);
 
 /* Take the fork with this index back, to run or to drop it. False: a thief has it. */

@@ -10,6 +10,7 @@
 
 #include "alloc/base/clock.h"
 #include "alloc/base/module.h"
+#include "alloc/base/thread.h"
 #include "alloc/interrupt/watch.h"
 #include "executor/queue/fair_queue.h"
 #include "executor/task/continuation.h"
@@ -275,7 +276,7 @@ static struct sti_line_turn *take_line(struct sti_expired *expired)
 {
     pthread_mutex_lock(&expired->lock);
     while (expired->first == NULL && !expired->ending)
-        pthread_cond_wait(&expired->changed, &expired->lock);
+        sti_plain_cond_wait(&expired->changed, &expired->lock);
     struct sti_line_turn *line = expired->first;
     expired->first = NULL;
     pthread_mutex_unlock(&expired->lock);
@@ -293,7 +294,7 @@ static void *run_lines(void *argument)
 
 static bool have_thread(struct sti_expired *expired)
 {
-    if (!expired->started && pthread_create(&expired->thread, NULL, run_lines, expired) == 0) {
+    if (!expired->started && sti_thread_start(&expired->thread, NULL, run_lines, expired) == 0) {
         pthread_setname_np(expired->thread, "stint-expired");
         expired->started = true;
     }

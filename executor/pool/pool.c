@@ -16,6 +16,7 @@
 #include "alloc/base/process.h"
 #include "alloc/base/sized.h"
 #include "alloc/base/system.h"
+#include "alloc/base/thread.h"
 #include "alloc/interrupt/signals.h"
 #include "alloc/interrupt/stack.h"
 #include "alloc/scope/context.h"
@@ -231,7 +232,7 @@ static bool start_on(struct sti_worker *worker, const cpu_set_t *mask, size_t si
         return false;
     bool started = set_stack(&attributes, worker->pool->stack_size) &&
                    (mask == NULL || pthread_attr_setaffinity_np(&attributes, size, mask) == 0) &&
-                   pthread_create(&worker->thread, &attributes, sti_worker_main, worker) == 0;
+                   sti_thread_start(&worker->thread, &attributes, sti_worker_main, worker) == 0;
     pthread_attr_destroy(&attributes);
     return started;
 }

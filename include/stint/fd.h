@@ -5,14 +5,17 @@
  *
  * A task with options.owns_descriptors owns what it opens: what it has not closed when it is rolled back is closed
  * then, after its guards and its streams; nothing half written is written out. What it leaves open when it ends Ok is
- * its caller's. Remembered are those of open, openat, creat and mkstemp, socket, socketpair and accept, dup and
- * F_DUPFD, pipe, eventfd, epoll_create, timerfd_create, signalfd, memfd_create and inotify_init, in all their forms,
- * that the task's threads call, be it in a library; none of another task's or thread's is ever touched. Not remembered:
- * what is opened between stint_keep_begin and stint_keep_end, what dup2 puts in the place of a descriptor that was
- * there before the task, and what libc opens for itself (its streams are closed as streams). Scopes inside such a task
- * own theirs as part of it. A library that opens a descriptor once for the process and remembers its number must do so
- * before the first such task, in a keep region, or hand it out by stint_descriptor_keep. The overrides are this
- * library's (stint_malloc_is_overridden).
+ * its caller's. Remembered is what the functions of libc hand out that the task's threads call, be it in a library:
+ * open, openat, creat, mkstemp, open_by_handle_at and shm_open; socket, socketpair, accept, rresvport, rcmd and rexec,
+ * and what recvmsg and recvmmsg receive; dup and F_DUPFD, pipe, eventfd, epoll_create, timerfd_create, signalfd,
+ * memfd_create, mq_open, inotify_init and fanotify_init; posix_openpt, getpt, openpty and forkpty; pidfd_open and
+ * pidfd_getfd, fsopen, fsmount, fspick and open_tree, where glibc is 2.36 or later; in all their forms. None of another
+ * task's or thread's is ever touched. Not remembered: what is opened between stint_keep_begin and stint_keep_end, what
+ * dup2 puts in the place of a descriptor that was there before the task, what ioctl and clone hand out, system calls by
+ * syscall, and what libc opens for itself (its streams are closed as streams). Scopes inside such a task own theirs as
+ * part of it. A library that opens a descriptor once for the process and remembers its number must do so before the
+ * first such task, in a keep region, or hand it out by stint_descriptor_keep. The overrides are this library's
+ * (stint_malloc_is_overridden).
  *
  * The audit, for tests and for finding leaks. A task with options.audit_fds is asked: the open descriptors are listed
  * before it starts and, if it is rolled back, when that is done; those that are new are counted in usage.open_fds and

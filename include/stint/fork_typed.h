@@ -75,7 +75,8 @@ static inline stint_here stint_here_current(void)
         return 0;                                                                                                      \
     }                                                                                                                  \
     static const struct stint_fork_kind_ name##_kind = { 0, 0, name##_call };                                          \
-    static inline int name##_fork(stint_here here, struct name##_subtask *subtask, argument_type argument)             \
+    static inline __attribute__((always_inline)) int name##_fork(stint_here here, struct name##_subtask *subtask,      \
+                                                                 argument_type argument)                               \
     {                                                                                                                  \
         size_t depth = here->depth;                                                                                    \
         subtask->place_ = depth;                                                                                       \
@@ -87,7 +88,7 @@ static inline stint_here stint_here_current(void)
             subtask->place_ = stint_fork_push_slow_(slot);                                                             \
             return 0;                                                                                                  \
         }                                                                                                              \
-        stint_fork_write_(stint_fork_at_(here, depth), &name##_kind, &argument, sizeof argument);                      \
+        stint_fork_write_(stint_fork_at_(depth), &name##_kind, &argument, sizeof argument);                            \
         stint_fork_push_(here, depth);                                                                                 \
         return 0;                                                                                                      \
     }                                                                                                                  \

@@ -286,6 +286,11 @@ class Options
         options_.owns_descriptors = on;
         return *this;
     }
+    Options &threads(stint_threads threads) noexcept
+    {
+        options_.threads = threads;
+        return *this;
+    }
     Options &audit_fds(bool on = true) noexcept
     {
         options_.audit_fds = on;

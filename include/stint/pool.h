@@ -76,7 +76,7 @@ typedef struct stint_pool_options {
     void *worker_data;
 
     /* Bytes of stack of each worker and each substitute; 0: the system's default (ulimit -s as a rule). Rounded up to
-     * whole pages; at least 64 KiB, and at least what the system has for its least (PTHREAD_STACK_MIN). A task that
+     * whole pages. EINVAL: less than 64 KiB, or than what the system has for its least (PTHREAD_STACK_MIN). A task that
      * uses up what its frames leave of it ends with STINT_REASON_STACK (task.h); below it lie 256 KiB and a guard of 1
      * MiB that take up addresses only. */
     size_t stack_size;
@@ -88,6 +88,11 @@ typedef struct stint_pool_options {
 
 /* Start a pool; there may be any number of them. options may be NULL: STINT_POOL_OPTIONS_INIT. It is the caller's, to
  * be destroyed.
+ *
+ * The pool's threads block all signals but those of faults and the library's own, so that the program's handlers run on
+ * its own threads. So a signal to the process waits for a thread of the program's: where the last of these has ended by
+ * pthread_exit and the pool lives on, SIGTERM and its like do nothing, not even what they do by default. Keep a thread
+ * for them (sigwait), or unblock in options->worker_begins what shall end the process.
  *
  * 0; EINVAL: pool is NULL, an option is out of its range, or the options have no size; E2BIG: they set one that this
  * library is too old to know; ENOMEM; ENOTSUP: as stint_run; EAGAIN: the system allows no more threads (those that were

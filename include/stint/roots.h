@@ -14,8 +14,10 @@
  * it to the next caller, which may be another task, and then it is in use although no root leads to it.
  * stint_roots_kept_bytes tells how much there is. The remedy for what is reported is to let the library make that state
  * outside of tasks, or between stint_keep_begin and stint_keep_end. Pages that a task has mapped are treated like its
- * blocks, each mapping as one. Pointers in other heaps' blocks are not looked for,
- * nor pointers that are made of offsets. */
+ * blocks, each mapping as one, or each part that counts otherwise than the next (docs/metering.md). Of a reservation,
+ * in which there is nothing, only pointers into its first MiB count: some are as large as a good part of all addresses,
+ * and any number may look like one in them. Pointers in other heaps' blocks are not looked for, nor pointers that are
+ * made of offsets. */
 #ifndef STINT_ROOTS_H
 #define STINT_ROOTS_H
 
@@ -66,7 +68,8 @@ STINT_API void stint_roots_set_kept_limit(size_t bytes);
 
 /* Between these, blocks come from the process's heap and outlive a rollback: for code that fills a cache on purpose.
  * They are charged to the allocation limit and not to the memory limit. Interrupts are deferred; the end of the
- * outermost pair is a sample point. Nests. Any thread: of its innermost scope; outside of scopes they do nothing. */
+ * outermost pair is a sample point. Nests. A thread that is started there is the process's, whatever
+ * stint_options.threads says. Any thread: of its innermost scope; outside of scopes they do nothing. */
 STINT_API void stint_keep_begin(void);
 STINT_API void stint_keep_end(void);
 

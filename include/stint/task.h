@@ -76,6 +76,30 @@ typedef enum stint_priority {
     STINT_PRIORITY_LOW,
 } stint_priority;
 
+/* What becomes of the threads that a task starts: by pthread_create or thrd_create, or by what comes to those
+ * (std::thread, libgomp, the workers of libzstd). Not by itself means a thread that code starts between
+ * stint_keep_begin and stint_keep_end (roots.h), that a module does which stint_module_keep has named, or that this
+ * library starts: it is the process's, whatever the option says. Scopes inside the task are bound by the strictest that
+ * one around them says. The idea of the second is that of nurseries (Smith 2018) and of Java's StructuredTaskScope: no
+ * thread outlives what has started it. docs/escapes.md tells all about it. */
+typedef enum stint_threads {
+    /* They are nothing to the task: not charged, not stopped, and not waited for. */
+    STINT_THREADS_FREE = 0,
+
+    /* They are the task's, as subtasks on other threads are: what they allocate and map is charged to its budget and
+     * rolled back or committed with it, an interrupt of it ends them, and it does not end before they have. One that
+     * throws, or passes a limit, ends the task. Each is charged 64 KiB for what libc and the system have for it. A
+     * thread that is interrupted ends as if it were cancelled: who joins it gets PTHREAD_CANCELED. In STINT_JUMP and
+     * STINT_UNWIND the waits for conditions and semaphores of all the task's threads are places for an interrupt, which
+     * is a jump there. Where the task ends other than Ok, its threads cannot be joined any more. pthread_create returns
+     * EAGAIN where the budget has no room for a thread, and in a stint_run inside of a task or of another stint_run. */
+    STINT_THREADS_CHARGED,
+
+    /* There are none: pthread_create returns EAGAIN. Only the threads of libgomp, which would end the process for that,
+     * are charged. */
+    STINT_THREADS_REFUSED,
+} stint_threads;
+
 /* How to run one task. Made by STINT_OPTIONS_INIT, or with .size = sizeof(stint_options): one that was only zeroed is
  * refused with EINVAL. It can grow: stint.h. */
 typedef struct stint_options {
@@ -123,6 +147,10 @@ typedef struct stint_options {
     /* Roll back its memory also if it ends Ok: for tasks that leave nothing of use, and then need not free it. The
      * value is passed on as it is, and must not point to memory of the task's. */
     bool discard;
+
+    /* What becomes of the threads that it starts: free unless set. Without the overrides (-Doverrides=false) nothing
+     * else can be had: ENOTSUP. */
+    stint_threads threads;
 
     /* What belongs to its request (context.h); NULL: the context of the task that submits or runs it, if that has one.
      * Retained while the task is unresolved. */
@@ -186,7 +214,10 @@ typedef struct stint_usage {
     uint64_t wall_ns;   /* from the start of the function to its end, to a microsecond; 0: STINT_UNTIMED */
     uint64_t queued_ns; /* from the submission to the start; 0 for stint_run, and STINT_UNTIMED */
     uint64_t cpu_ns;    /* processor time, as budget.cpu_ns counts it; 0 unless that is set */
-    uint64_t committed; /* STINT_OK: bytes of blocks that it left allocated, which are the caller's now; otherwise 0 */
+    uint64_t committed; /* STINT_OK: bytes of blocks and pages that it left allocated, which are the caller's now;
+                         * otherwise 0. Never too few. Too many by what it has freed of its first 256 blocks, of which
+                         * 36 KiB at most are not looked at again, and by what was free around blocks that scopes inside
+                         * it left, or has been freed of these */
 } stint_usage;
 
 #define STINT_MESSAGE_SIZE 96 /* bytes, with the zero at the end */
@@ -229,12 +260,13 @@ typedef struct stint_outcome {
  *
  * 0: *outcome is filled, whatever the task's status; fn is not called where the token is set already. In the other
  * cases fn was not called.
- * EINVAL: fn or outcome is NULL, or on_interrupt, priority or flags is no known value, or the options have no size, as
- *   they were made without STINT_OPTIONS_INIT.
+ * EINVAL: fn or outcome is NULL, or on_interrupt, priority, threads or flags is no known value, or the options have no
+ *   size, as they were made without STINT_OPTIONS_INIT.
  * E2BIG: the options set a field that this library is too old to know (stint.h).
  * ENOMEM: there is no memory for this thread's record, or what is left of its stack is too little.
  * ENOTSUP: the program is linked so that stint cannot meter it (link.h), and flags do not allow that; or the mimalloc
- *   that the loader found is not one that this library was compiled for (stint_backend_version).
+ *   that the loader found is not one that this library was compiled for (stint_backend_version); or threads is set, and
+ *   the library was built without its overrides.
  * EAGAIN: the thread that watches preemptible tasks could not be started.
  * EBUSY: the account has its maximum of running tasks.
  * Any thread; any number at once. */

@@ -8,10 +8,16 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <stint/stint.h>
 #include <string.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 #define CHAOS_VARIANTS 6
+#define CHAOS_LIBRARIES 32 /* at most */
 
 #define CHAOS_IN(mode) (1u << (mode))
 #define CHAOS_LEAVING (CHAOS_IN(STINT_JUMP) | CHAOS_IN(STINT_UNWIND))
@@ -32,14 +38,15 @@ struct chaos_library {
 /* Ends with NULL. */
 extern const struct chaos_library *const chaos_libraries[];
 extern const struct chaos_library chaos_xml, chaos_sql, chaos_lua, chaos_json, chaos_regex, chaos_deflate, chaos_expat,
-    chaos_javascript, chaos_libc;
+    chaos_javascript, chaos_libc, chaos_holds, chaos_thread, chaos_handles, chaos_caches, chaos_pool, chaos_cxx,
+    chaos_mappings;
 
 /* FNV-1a */
 #define CHAOS_SUM_BEGIN UINT64_C(0xcbf29ce484222325)
 
 static inline void chaos_add(uint64_t *sum, const void *bytes, size_t size)
 {
-    const unsigned char *byte = bytes;
+    const unsigned char *byte = (const unsigned char *)bytes;
     for (size_t i = 0; i < size; i++)
         *sum = (*sum ^ byte[i]) * UINT64_C(0x100000001b3);
 }
@@ -54,6 +61,19 @@ static inline void chaos_add_number(uint64_t *sum, uint64_t number)
     chaos_add(sum, &number, sizeof number);
 }
 
+/* So many blocks come and go, each of them a place for an interrupt. 0, or -1 if one was refused: then none follows. */
+static inline int chaos_pass(unsigned count)
+{
+    for (unsigned i = 0; i < count; i++) {
+        void *block = malloc(1000);
+        __asm__ volatile("" : "+r"(block) : : "memory"); /* it is really made */
+        if (block == NULL)
+            return -1;
+        free(block);
+    }
+    return 0;
+}
+
 /* splitmix64 */
 static inline uint64_t chaos_random(uint64_t *state)
 {
@@ -62,5 +82,9 @@ static inline uint64_t chaos_random(uint64_t *state)
     z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
     return z ^ (z >> 31);
 }
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -18,12 +18,11 @@
 #include "watch.h"
 
 #define BATCH 1000
-#define MAX_LIBRARIES 16
 #define MAX_FLIGHTS (2 * 64 + 2)
 #define MAX_FAILURES 20
 
 static struct chaos_options options;
-static struct chaos_clean clean[MAX_LIBRARIES][CHAOS_VARIANTS];
+static struct chaos_clean clean[CHAOS_LIBRARIES][CHAOS_VARIANTS];
 static struct chaos_flight flights[MAX_FLIGHTS];
 static size_t flight_count;
 static stint_pool *pool;
@@ -160,10 +159,24 @@ static void try_locks(void)
     }
 }
 
+/* What belongs to a thread is made anew. */
+static void start_workers(void)
+{
+    stint_pool_options pool_options = STINT_POOL_OPTIONS_INIT;
+    pool_options.workers = options.workers;
+    pool_options.worker_begins = chaos_flight_begin_worker;
+    int error = pool != NULL ? stint_pool_destroy(pool) : 0;
+    if (error == 0)
+        error = stint_pool_create(&pool_options, &pool);
+    if (error != 0)
+        give_up("cannot start workers", error);
+}
+
 static bool enough(void)
 {
     return (options.interrupts != 0 && chaos_tally_done() >= options.interrupts) ||
-           (options.seconds != 0 && chaos_tally_seconds() >= options.seconds) || chaos_tally_failures() >= MAX_FAILURES;
+           (options.seconds != 0 && chaos_tally_seconds() >= options.seconds) ||
+           chaos_tally_failures() >= (options.without != 0 ? 1 : MAX_FAILURES);
 }
 
 static void run_batch(uint64_t *state)
@@ -177,6 +190,7 @@ static void run_batch(uint64_t *state)
     land_all();
     try_locks();
     run_clean();
+    start_workers();
     chaos_tally_batch();
 }
 
@@ -208,12 +222,8 @@ int main(int argc, char **argv)
     measure();
 
     flight_count = 2 * options.workers + 2;
-    stint_pool_options pool_options = STINT_POOL_OPTIONS_INIT;
-    pool_options.workers = options.workers;
-    pool_options.worker_begins = chaos_flight_begin_worker;
-    int error = stint_pool_create(&pool_options, &pool);
-    if (error == 0)
-        error = chaos_watch_start(flights, flight_count, options.seed);
+    start_workers();
+    int error = chaos_watch_start(flights, flight_count, &options);
     if (error == 0)
         error = chaos_interrupter_start(flights, flight_count);
     if (error != 0)

@@ -23,7 +23,7 @@ const char *chaos_mode_name(stint_on_interrupt mode)
 static void print_usage(void)
 {
     puts("usage: chaos [--interrupts N] [--seconds S] [--seed X] [--library NAME] [--mode MODE] [--reason REASON]\n"
-         "             [--workers N] [--task SEED] [--verbose]\n"
+         "             [--workers N] [--task SEED] [--patience S] [--verbose]\n"
          "\n"
          "Runs real libraries in tasks on a pool and stops each task at a random point. After every 1,000 interrupts\n"
          "each library must still give the answers that a fresh process gives, and every lock must be free.\n"
@@ -33,8 +33,10 @@ static void print_usage(void)
          "  --seed X          the seed of the whole run (random)\n"
          "  --workers N       worker threads (2)\n"
          "  --task SEED       repeat the one task that has this seed, as a failure report says\n"
+         "  --patience S      after so long without the end of a task one hangs (60)\n"
          "  --verbose         one line for each batch\n"
-         "  --without BITS    switch rules of alloc/base/caller.h off (chaos-rules only)\n"
+         "  --without BITS    switch rules of alloc/base/caller.h off and end at the first\n"
+         "                    failure (chaos-rules only)\n"
          "  --library NAME, --mode MODE, --reason REASON   only this one:");
     for (size_t i = 0; chaos_libraries[i] != NULL; i++)
         printf("%s%s", i == 0 ? "    libraries: " : ", ", chaos_libraries[i]->name);
@@ -99,7 +101,21 @@ static int reason_called(const char *name)
 
 void chaos_options_read(struct chaos_options *options, int argc, char **argv)
 {
-    enum { INTERRUPTS, SECONDS, SEED, LIBRARY, MODE, REASON, WORKERS, TASK, WITHOUT, REFERENCE, VERBOSE, HELP };
+    enum {
+        INTERRUPTS,
+        SECONDS,
+        SEED,
+        LIBRARY,
+        MODE,
+        REASON,
+        WORKERS,
+        TASK,
+        PATIENCE,
+        WITHOUT,
+        REFERENCE,
+        VERBOSE,
+        HELP
+    };
     static const struct option known[] = {
         { "interrupts", required_argument, NULL, INTERRUPTS },
         { "seconds", required_argument, NULL, SECONDS },
@@ -109,13 +125,14 @@ void chaos_options_read(struct chaos_options *options, int argc, char **argv)
         { "reason", required_argument, NULL, REASON },
         { "workers", required_argument, NULL, WORKERS },
         { "task", required_argument, NULL, TASK },
+        { "patience", required_argument, NULL, PATIENCE },
         { "without", required_argument, NULL, WITHOUT },
         { "reference", no_argument, NULL, REFERENCE },
         { "verbose", no_argument, NULL, VERBOSE },
         { "help", no_argument, NULL, HELP },
         { NULL, 0, NULL, 0 },
     };
-    *options = (struct chaos_options){ .workers = 2, .mode = -1, .reason = -1 };
+    *options = (struct chaos_options){ .workers = 2, .patience = 60, .mode = -1, .reason = -1 };
     if (getrandom(&options->seed, sizeof options->seed, 0) < 0)
         options->seed = 1;
 
@@ -146,6 +163,9 @@ void chaos_options_read(struct chaos_options *options, int argc, char **argv)
         case TASK:
             options->one_task = true;
             options->task = number(optarg);
+            break;
+        case PATIENCE:
+            options->patience = duration(optarg);
             break;
         case WITHOUT:
             options->without = (unsigned)number(optarg);

@@ -9,6 +9,7 @@
 struct chaos_options {
     uint64_t interrupts; /* to be delivered; 0: as many as come in that time */
     double seconds;      /* at most; 0: until there were that many */
+    double patience;     /* a task hangs when none has ended for so many seconds */
     uint64_t seed;
     unsigned workers;
     const struct chaos_library *library; /* this one only; NULL: all */

@@ -18,8 +18,9 @@ const struct chaos_reason_traits chaos_reasons[CHAOS_REASONS] = {
 };
 
 const struct chaos_library *const chaos_libraries[] = {
-    &chaos_xml,     &chaos_sql,   &chaos_lua,        &chaos_json, &chaos_regex,
-    &chaos_deflate, &chaos_expat, &chaos_javascript, &chaos_libc, NULL,
+    &chaos_xml,    &chaos_sql,        &chaos_lua,  &chaos_json,     &chaos_regex,  &chaos_deflate,
+    &chaos_expat,  &chaos_javascript, &chaos_libc, &chaos_holds,    &chaos_thread, &chaos_handles,
+    &chaos_caches, &chaos_pool,       &chaos_cxx,  &chaos_mappings, NULL,
 };
 
 static uint64_t part(uint64_t seed, uint64_t which)
@@ -38,7 +39,7 @@ static bool is_possible(const struct chaos_library *library, const struct chaos_
 
 static size_t pick_library(uint64_t random, const struct chaos_options *options)
 {
-    size_t possible[16];
+    size_t possible[CHAOS_LIBRARIES];
     size_t count = 0;
     for (size_t i = 0; chaos_libraries[i] != NULL; i++) {
         if (is_possible(chaos_libraries[i], options))

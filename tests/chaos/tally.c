@@ -13,10 +13,10 @@
 #include <unistd.h>
 
 #define MIB ((size_t)1 << 20)
-#define MAX_LIBRARIES 16
 #define MAX_ROOTS 64
-#define SETTLED 10000 /* interrupts until memory must not grow any more */
+#define SETTLED 4000 /* interrupts until memory must not grow any more */
 #define GROWTH (16 * MIB)
+#define FAR_TOO_MUCH (256 * MIB)
 
 struct count {
     uint64_t stopped; /* in the middle of the work */
@@ -29,12 +29,13 @@ struct count {
 
 static struct {
     const struct chaos_options *options;
-    struct count counts[MAX_LIBRARIES][CHAOS_MODES][CHAOS_REASONS];
+    struct count counts[CHAOS_LIBRARIES][CHAOS_MODES][CHAOS_REASONS];
     uint64_t interrupts;
     uint64_t tasks;
     uint64_t clean;
     unsigned failures;
     struct timespec begin;
+    size_t resident_first; /* after the first batch */
     size_t resident_settled;
     size_t descriptors;
     bool terminal;
@@ -147,11 +148,34 @@ void chaos_tally_flight(const struct chaos_flight *flight, const stint_outcome *
     }
 }
 
+/* --- What is judged ----------------------------------------------------------------------------------------------- */
+
+static void judge_memory(size_t before, size_t memory, size_t growth)
+{
+    char text[128];
+    snprintf(text, sizeof text, "%.1f MiB, %.1f MiB now", (double)before / (double)MIB, (double)memory / (double)MIB);
+    if (before != 0 && memory > before + growth)
+        chaos_tally_failure("memory grew", text);
+}
+
+static void judge_descriptors(void)
+{
+    char text[128];
+    size_t open_now = descriptors();
+    snprintf(text, sizeof text, "%zu before, %zu now", tally.descriptors, open_now);
+    if (open_now != tally.descriptors)
+        chaos_tally_failure("descriptors were left open", text);
+}
+
 void chaos_tally_batch(void)
 {
     size_t memory = resident();
     if (tally.resident_settled == 0 && tally.interrupts >= SETTLED)
         tally.resident_settled = memory;
+    if (tally.resident_first == 0)
+        tally.resident_first = memory;
+    judge_memory(tally.resident_first, memory, FAR_TOO_MUCH);
+    judge_descriptors();
     if (!tally.terminal && !tally.options->verbose)
         return;
     fprintf(stderr, "%s%" PRIu64 " interrupts, %.0f/s, %zu MiB resident, %u failed%s", tally.terminal ? "\r" : "",
@@ -159,22 +183,7 @@ void chaos_tally_batch(void)
             tally.terminal && !tally.options->verbose ? "   " : "\n");
 }
 
-static void judge_process(void)
-{
-    size_t memory = resident();
-    char text[128];
-    snprintf(text, sizeof text, "%.1f MiB after the %dth interrupt, %.1f MiB at the end",
-             (double)tally.resident_settled / (double)MIB, SETTLED, (double)memory / (double)MIB);
-    if (tally.resident_settled != 0) {
-        printf("resident: %s\n", text);
-        if (memory > tally.resident_settled + GROWTH)
-            chaos_tally_failure("memory grew", text);
-    }
-    size_t open_now = descriptors();
-    snprintf(text, sizeof text, "%zu before, %zu now", tally.descriptors, open_now);
-    if (open_now != tally.descriptors)
-        chaos_tally_failure("descriptors were left open", text);
-}
+/* --- The summary -------------------------------------------------------------------------------------------------- */
 
 static void print_row(size_t library, stint_on_interrupt mode, struct count *sum)
 {
@@ -218,7 +227,10 @@ unsigned chaos_tally_end(void)
     }
     for (size_t i = 0; i < root_count; i++)
         printf("root: %s\n", roots[i]);
-    judge_process();
+    size_t memory = resident();
+    printf("resident: %.1f MiB after the %dth interrupt, %.1f MiB at the end\n",
+           (double)tally.resident_settled / (double)MIB, SETTLED, (double)memory / (double)MIB);
+    judge_memory(tally.resident_settled, memory, GROWTH);
     double seconds = chaos_tally_seconds();
     printf("%" PRIu64 " interrupts of %" PRIu64 " tasks (%" PRIu64 " after the work, %" PRIu64 " ran through), %" PRIu64
            " clean runs, %" PRIu64 " sample points at which one had to wait, %" PRIu64 " heaps kept with %" PRIu64

@@ -14,7 +14,7 @@ void chaos_tally_flight(const struct chaos_flight *flight, const stint_outcome *
 /* Something was wrong outside of tasks. */
 void chaos_tally_failure(const char *what, const char *which);
 
-/* At the end of a batch. */
+/* At the end of a batch, when no task runs: judges descriptors, and memory that has run away. */
 void chaos_tally_batch(void);
 
 /* Interrupts so far; when one task is repeated, tasks, since that one may always run through. */
@@ -22,7 +22,7 @@ uint64_t chaos_tally_done(void);
 double chaos_tally_seconds(void);
 unsigned chaos_tally_failures(void);
 
-/* Judges memory and descriptors, prints all, returns the number of failures. */
+/* Judges memory, prints all, returns the number of failures. */
 unsigned chaos_tally_end(void);
 
 #endif

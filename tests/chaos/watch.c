@@ -12,11 +12,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#define PATIENCE_SECONDS 60
-
 static struct {
     const struct chaos_flight *flights;
     size_t count;
+    double patience;
     char run[64];
     atomic_ulong alive;
     atomic_bool ending;
@@ -59,14 +58,14 @@ static void *look_for_hangs(void *unused)
 {
     (void)unused;
     unsigned long seen = 0;
-    unsigned quiet = 0;
+    unsigned quiet = 0; /* tenths of a second */
     const struct timespec pause = { .tv_nsec = 100000000 };
     while (!atomic_load_explicit(&watch.ending, memory_order_relaxed)) {
         nanosleep(&pause, NULL);
         unsigned long alive = atomic_load_explicit(&watch.alive, memory_order_relaxed);
         quiet = alive == seen ? quiet + 1 : 0;
         seen = alive;
-        if (quiet == PATIENCE_SECONDS * 10) {
+        if (quiet >= watch.patience * 10) {
             report_hang();
             _exit(3);
         }
@@ -74,11 +73,12 @@ static void *look_for_hangs(void *unused)
     return NULL;
 }
 
-int chaos_watch_start(const struct chaos_flight *flights, size_t count, uint64_t seed)
+int chaos_watch_start(const struct chaos_flight *flights, size_t count, const struct chaos_options *options)
 {
     watch.flights = flights;
     watch.count = count;
-    snprintf(watch.run, sizeof watch.run, "in the run with --seed 0x%" PRIx64, seed);
+    watch.patience = options->patience;
+    snprintf(watch.run, sizeof watch.run, "in the run with --seed 0x%" PRIx64, options->seed);
     static const int crashes[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT };
     struct sigaction action = { .sa_handler = report_crash, .sa_flags = (int)SA_RESETHAND | SA_NODEFER | SA_ONSTACK };
     for (size_t i = 0; i < sizeof crashes / sizeof crashes[0]; i++)

@@ -7,8 +7,8 @@
 
 #include "flight.h"
 
-/* The seed of the run is printed with each report. */
-int chaos_watch_start(const struct chaos_flight *flights, size_t count, uint64_t seed);
+/* The seed of the run is printed with each report; after how long one is due, the options say. */
+int chaos_watch_start(const struct chaos_flight *flights, size_t count, const struct chaos_options *options);
 
 /* On each thread that runs tasks, so that a crash can be told of when its stack has overflowed. Cheap but for the first
  * time. */

@@ -223,6 +223,72 @@ TEST(a_fork_of_another_thread_is_not_joined)
     stint_pool_destroy(pool);
 }
 
+TEST(nor_is_one_that_would_run_in_its_join)
+{
+    struct foreign foreign;
+    const stint_outcome outcome = run_task(let_another_thread_join, &foreign, NULL);
+    assert_ok(outcome);
+    assert_ptr_equal(outcome.value, &foreign);
+    assert_int_equal(foreign.error, EINVAL);
+}
+
+/* As deep in the thread's forks as the newest of the other thread's. */
+struct parent {
+    pthread_t thread;
+    stint_subtask stolen;
+    stint_subtask newest;
+    atomic_uint ran; /* of the newest */
+    int error;       /* of the join by the thief */
+    atomic_uint thief_ran;
+    atomic_bool is_done;
+};
+
+static int join_the_parent_s(void *arg, void **value)
+{
+    struct parent *parent = arg;
+    stint_subtask own[2];
+    (void)value;
+    if (!pthread_equal(pthread_self(), parent->thread)) {
+        for (int i = 0; i < 2; i++)
+            stint_fork(&own[i], count_run, &parent->thief_ran);
+        parent->error = stint_join(&parent->newest, NULL);
+        for (int i = 2; i-- > 0;) {
+            if (stint_join(&own[i], NULL) != 0)
+                parent->error = EPROTO;
+        }
+    }
+    atomic_store(&parent->is_done, true);
+    return 0;
+}
+
+static int let_a_thief_join(void *arg, void **value)
+{
+    struct parent *parent = arg;
+    (void)value;
+    parent->thread = pthread_self();
+    stint_fork(&parent->stolen, join_the_parent_s, parent);
+    stint_fork(&parent->newest, count_run, &parent->ran);
+    while (!atomic_load(&parent->is_done)) {
+        stint_subtask nothing;
+        stint_fork(&nothing, leave_value, NULL);
+        stint_join(&nothing, NULL);
+        sched_yield();
+    }
+    int error = stint_join(&parent->newest, NULL);
+    return error != 0 ? error : stint_join(&parent->stolen, NULL);
+}
+
+TEST(a_thief_does_not_join_a_fork_of_its_parent_s)
+{
+    struct parent parent = { .error = -1 };
+    stint_pool *pool = make_pool(.workers = 2);
+    assert_ok(run_in_pool(pool, let_a_thief_join, &parent, NULL));
+    assert_int_equal(parent.error, EINVAL);
+    assert_int_equal(atomic_load(&parent.thief_ran), 2);
+    assert_int_equal(atomic_load(&parent.ran), 1);
+    stint_pool_destroy(pool);
+}
+
 /* Two subtasks that each wait for the other to have begun: only two threads at once get past. Who waits goes on
  * forking, as an idle worker is served at a fork. */
 struct meeting {

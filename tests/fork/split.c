@@ -74,15 +74,15 @@ TEST_WITH(with_nothing_to_share_a_question_stays, empty_split, NULL)
 
 TEST_WITH(who_asks_makes_forks_and_joins_go_the_slow_way, empty_split, NULL)
 {
-    assert_int_equal(split.forks.limit, sti_split_place(STI_SPLIT_CAPACITY));
-    assert_int_equal(split.forks.floor, sti_split_place(0));
+    assert_int_equal(split.forks.limit, sti_split_place(&split, STI_SPLIT_CAPACITY));
+    assert_int_equal(split.forks.floor, sti_split_place(&split, 0));
     sti_split_ask(&split);
     assert_int_equal(split.forks.limit, 0);
     assert_int_equal(split.forks.floor, SIZE_MAX);
     fork_some(4);
     assert_true(share());
-    assert_int_equal(split.forks.limit, sti_split_place(STI_SPLIT_CAPACITY));
-    assert_int_equal(split.forks.floor, sti_split_place(2));
+    assert_int_equal(split.forks.limit, sti_split_place(&split, STI_SPLIT_CAPACITY));
+    assert_int_equal(split.forks.floor, sti_split_place(&split, 2));
 }
 
 TEST_WITH(the_owner_takes_back_what_is_public_but_not_what_is_stolen, empty_split, NULL)
@@ -96,7 +96,7 @@ TEST_WITH(the_owner_takes_back_what_is_public_but_not_what_is_stolen, empty_spli
     assert_null(steal());
     sti_split_forget(&split, 0);
     assert_int_equal(sti_split_depth(&split), 0);
-    assert_int_equal(split.forks.floor, sti_split_place(0));
+    assert_int_equal(split.forks.floor, sti_split_place(&split, 0));
 }
 
 TEST_WITH(taking_the_newest_public_fork_leaves_older_ones_public, empty_split, NULL)
@@ -143,7 +143,7 @@ TEST_WITH(while_there_are_holes_joins_take_the_slow_way, empty_split, NULL)
     assert_int_equal(split.forks.floor, SIZE_MAX);
     assert_true(sti_split_take(&split, 2));
     assert_int_equal(sti_split_depth(&split), 1);
-    assert_int_equal(split.forks.floor, sti_split_place(0));
+    assert_int_equal(split.forks.floor, sti_split_place(&split, 0));
 }
 
 TEST_WITH(a_full_deque_refuses, empty_split, NULL)
@@ -186,7 +186,7 @@ TEST_WITH(the_forks_of_a_task_below_are_out_of_sight, empty_split, NULL)
     assert_true(holds(&subtasks[1]));
     assert_ptr_equal(steal(), &subtasks[1]);
     assert_null(steal());
-    assert_int_equal(split.forks.floor, sti_split_place(2));
+    assert_int_equal(split.forks.floor, sti_split_place(&split, 2));
 }
 
 TEST(each_fork_runs_exactly_once)

@@ -77,7 +77,7 @@ static void stress_fork(struct stress *stress, size_t number)
 /* 1: it was taken back and run here; 0: a thief ran it. */
 static size_t stress_join(struct stress *stress, const stint_subtask *subtask)
 {
-    size_t index = sti_split_index(subtask->place_);
+    size_t index = sti_split_index(&stress->split, subtask->place_);
     if (sti_split_take(&stress->split, index)) {
         stress_run(stress, subtask->arg_);
         return 1;

@@ -144,6 +144,7 @@ TEST(a_recursion_on_a_thread_of_the_programs_own_ends)
     run_on_thread(run_bombs_on_thread, &all, 4 * MIB);
     run_on_thread(run_bombs_on_thread, &small, MIB);
     run_on_thread(run_bombs_on_thread, &small, 64 * KIB);
+    run_on_thread(run_bombs_on_thread, &small, 48 * KIB); /* of which three pages are the reserve */
 }
 
 static void bomb_pool(stint_pool *pool, int times)

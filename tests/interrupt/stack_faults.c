@@ -5,6 +5,7 @@
 #include "support.h"
 
 #include <signal.h>
+#include <stdatomic.h>
 #include <sys/mman.h>
 #include <ucontext.h>
 
@@ -193,6 +194,78 @@ TEST(the_program_sees_the_handler_that_it_has_set)
     assert_exits(see_own_handler, 9);
 }
 
+/* A system call that the signal interrupts. */
+static int ends[2];
+static atomic_bool reads;
+static ssize_t count_read;
+
+static void *read_one(void *unused)
+{
+    char byte;
+    atomic_store(&reads, true);
+    count_read = read(ends[0], &byte, 1);
+    return unused;
+}
+
+static void send_to_reader(void)
+{
+    pthread_t thread;
+    const struct timespec nap = { .tv_nsec = 20000000 };
+    if (pipe(ends) != 0 || pthread_create(&thread, NULL, read_one, NULL) != 0)
+        _exit(108);
+    while (!atomic_load(&reads))
+        ;
+    for (int i = 0; i < 3; i++) {
+        nanosleep(&nap, NULL);
+        pthread_kill(thread, SIGSEGV);
+    }
+    nanosleep(&nap, NULL);
+    _exit(write(ends[1], "", 1) == 1 && pthread_join(thread, NULL) == 0 && count_read == 1 ? 12 : 13);
+}
+
+static void do_nothing_about_it(int number)
+{
+    (void)number;
+}
+
+static void restart_handled_before(void)
+{
+    signal(SIGSEGV, do_nothing_about_it);
+    check_that_stacks_are_bounded();
+    send_to_reader();
+}
+
+static void restart_handled_after(void)
+{
+    check_that_stacks_are_bounded();
+    signal(SIGSEGV, do_nothing_about_it);
+    send_to_reader();
+}
+
+static void restart_ignored(void)
+{
+    check_that_stacks_are_bounded();
+    signal(SIGSEGV, SIG_IGN);
+    send_to_reader();
+}
+
+static void do_not_restart(void)
+{
+    const struct sigaction action = { .sa_handler = do_nothing_about_it };
+    signal(SIGSEGV, do_nothing_about_it);
+    check_that_stacks_are_bounded();
+    sigaction(SIGSEGV, &action, NULL);
+    send_to_reader();
+}
+
+TEST(a_system_call_goes_on_if_the_handler_wants_that)
+{
+    assert_exits(restart_handled_before, 12);
+    assert_exits(restart_handled_after, 12);
+    assert_exits(restart_ignored, 12);
+    assert_exits(do_not_restart, 13);
+}
+
 static void be_called_once(int number)
 {
     (void)number;
@@ -210,6 +283,108 @@ static void reset_by_first(void)
 TEST(a_handler_for_one_time_is_called_one_time)
 {
     assert_ends_by_fault(reset_by_first);
+}
+
+/* A page that its handler makes accessible, so that the code goes on. */
+static char *volatile closed;
+static uintptr_t of_handler;
+
+static __attribute__((noinline)) int use_stack(size_t size)
+{
+    volatile char *room = __builtin_alloca(size);
+    for (size_t i = 0; i < size; i += KIB)
+        room[i] = 1;
+    return room[0];
+}
+
+static void open_it(int number)
+{
+    sigset_t mask;
+    of_handler = (uintptr_t)__builtin_frame_address(0);
+    pthread_sigmask(SIG_SETMASK, NULL, &mask);
+    times += use_stack(500 * KIB);
+    if (sigismember(&mask, number) == 1 && sigismember(&mask, SIGUSR1) == 0)
+        mprotect(closed, 4 * KIB, PROT_READ | PROT_WRITE);
+}
+
+static void open_it_with_info(int number, siginfo_t *info, void *context)
+{
+    if (info->si_addr == closed && ((ucontext_t *)context)->uc_mcontext.gregs[REG_ERR] != 0)
+        open_it(number);
+}
+
+static double write_to_closed(double a, double b)
+{
+    closed = mmap(NULL, 4 * KIB, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    double sum = a * b;
+    *(volatile char *)closed = 1;
+    return sum + a;
+}
+
+static void use_handlers(int flags)
+{
+    char here;
+    struct sigaction action = { .sa_handler = open_it, .sa_flags = flags };
+    if ((flags & SA_SIGINFO) != 0)
+        action.sa_sigaction = open_it_with_info;
+    check_that_stacks_are_bounded();
+    sigaction(SIGSEGV, &action, NULL);
+    for (int i = 1; i < 10; i++) {
+        if (write_to_closed(i, 0.5) != i * 0.5 + i || times != i)
+            _exit(105);
+        bool is_here = (uintptr_t)&here - of_handler < MIB;
+        if (is_here != ((flags & SA_ONSTACK) == 0))
+            _exit(106);
+        check_that_stacks_are_bounded();
+    }
+    _exit(10);
+}
+
+static void use_plain_handler(void)
+{
+    use_handlers(0);
+}
+
+static void use_handler_with_info(void)
+{
+    use_handlers(SA_SIGINFO);
+}
+
+static void use_handler_on_its_stack(void)
+{
+    use_handlers(SA_SIGINFO | SA_ONSTACK);
+}
+
+TEST(a_handler_has_the_stack_that_it_would_have)
+{
+    assert_exits(use_plain_handler, 10);
+    assert_exits(use_handler_with_info, 10);
+}
+
+TEST(the_stack_for_signals_has_room_for_handlers_of_the_programs)
+{
+    assert_exits(use_handler_on_its_stack, 10);
+}
+
+static void fault_in_handler(int number)
+{
+    struct sigaction action = { .sa_handler = open_it };
+    sigaction(SIGSEGV, &action, NULL);
+    times += number;
+    _exit(write_to_closed(4, 0.5) == 6 ? 11 : 107);
+}
+
+static void fault_on_stack_for_signals(void)
+{
+    const struct sigaction action = { .sa_handler = fault_in_handler, .sa_flags = SA_ONSTACK };
+    check_that_stacks_are_bounded();
+    sigaction(SIGUSR2, &action, NULL);
+    raise(SIGUSR2);
+}
+
+TEST(so_has_one_of_a_fault_in_another_handler)
+{
+    assert_exits(fault_on_stack_for_signals, 11);
 }
 
 static int recurse_masked(void *arg, void **value)

@@ -127,6 +127,56 @@ static void expect_own_family(unsigned flags, bool locked)
     EXPECT(sum <= LIMIT || !locked);
 }
 
+/* A block that a failing task leaves in this module's variables stays; any other goes. */
+#define LETTERS 300
+
+static char *in_variable;
+static _Thread_local char *in_thread;
+enum left { NOWHERE, IN_VARIABLE, IN_THREAD };
+
+static int leave_block(void *arg, void **value)
+{
+    (void)value;
+    char *block = stint_malloc(LETTERS);
+    char *other = stint_malloc(LETTERS);
+    if (block == NULL || other == NULL)
+        return ENOMEM;
+    memset(block, 'x', LETTERS);
+    memset(other, 'y', LETTERS);
+    if (*(enum left *)arg == IN_VARIABLE)
+        in_variable = block;
+    else if (*(enum left *)arg == IN_THREAD)
+        in_thread = block;
+    return EIO;
+}
+
+static bool is_whole(const char *block)
+{
+    size_t i = 0;
+    while (block != NULL && i < LETTERS && block[i] == 'x')
+        i++;
+    return i == LETTERS;
+}
+
+static void expect_roots(unsigned flags)
+{
+    const stint_options options = { .size = sizeof(stint_options), .flags = flags };
+    for (enum left left = NOWHERE; left <= IN_THREAD; left++) {
+        stint_outcome outcome;
+        EXPECT(stint_run(leave_block, &left, &options, &outcome) == 0);
+        EXPECT(outcome.error == EIO);
+        EXPECT((outcome.usage.kept != 0) == (left != NOWHERE));
+        EXPECT(outcome.usage.kept < 2 * LETTERS);
+    }
+    for (int i = 0; i < BLOCKS; i++)
+        stint_free(stint_malloc(LETTERS));
+    EXPECT(is_whole(in_variable));
+    EXPECT(is_whole(in_thread));
+    stint_free(in_variable);
+    stint_free(in_thread);
+    in_variable = in_thread = NULL;
+}
+
 /* What libc makes for its caller is freed by the free that the program uses. The one realpath of a program that is
  * linked with stint and loaded behind libc is libc's oldest, which makes no block. */
 static void expect_that_libc_s_blocks_can_be_freed(bool behind_libc)
@@ -175,6 +225,7 @@ int probe(const char *wanted)
         fprintf(stderr, "check: %s of %s\n", report.function, report.module);
     expect_own_family(ours ? 0 : STINT_ALLOW_UNMETERED, report.locked);
     expect_pool(ours ? 0 : STINT_ALLOW_UNMETERED);
+    expect_roots(ours ? 0 : STINT_ALLOW_UNMETERED);
     expect_that_libc_s_blocks_can_be_freed(strstr(wanted, ":libc.so") != NULL);
     stint_link_report again = STINT_LINK_REPORT_INIT;
     EXPECT(stint_link_check(&again) == (ours ? 0 : ENOTSUP));

@@ -4,8 +4,12 @@
  * heap too; destroying that heap must not take the dead thread's blocks along. */
 #include "support.h"
 
-#define THREADS 8
+#include <fcntl.h>
+#include <limits.h>
+#include <sys/mman.h>
 #include <time.h>
+
+#define THREADS 8
 #define BLOCKS 200
 #define BLOCK_SIZE 600
 
@@ -176,6 +180,73 @@ TEST(what_another_thread_has_freed_is_not_freed_again_beside_blocks_of_ended_thr
     }
     free(own);
     free(made);
+}
+
+/* A key whose destructor runs a scope in each of the rounds in which libc calls them, the last one, too. */
+static pthread_key_t key;
+
+static int allocate_some(void *arg, void **value)
+{
+    (void)arg;
+    (void)value;
+    stint_free(stint_malloc(10));
+    return 0;
+}
+
+static void run_in_destructor(void *rounds)
+{
+    stint_outcome outcome;
+    if ((uintptr_t)rounds > 1)
+        pthread_setspecific(key, (void *)((uintptr_t)rounds - 1));
+    assert_int_equal(stint_run(allocate_some, NULL, NULL, &outcome), 0);
+}
+
+static void *set_key(void *runs_before)
+{
+    stint_outcome outcome;
+    if (runs_before != NULL)
+        stint_run(allocate_some, NULL, NULL, &outcome);
+    pthread_setspecific(key, (void *)(uintptr_t)PTHREAD_DESTRUCTOR_ITERATIONS);
+    return NULL;
+}
+
+static void run_thread(const pthread_attr_t *attributes, bool runs_before)
+{
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, attributes, set_key, runs_before ? &key : NULL), 0);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+}
+
+TEST(a_scope_in_the_last_destructor_of_a_thread_leaves_nothing_behind)
+{
+    assert_int_equal(pthread_key_create(&key, run_in_destructor), 0);
+    for (int i = 0; i < 20; i++)
+        run_thread(NULL, i % 2 == 0);
+    size_t before = resident();
+    for (int i = 0; i < 200; i++)
+        run_thread(NULL, i % 2 == 0);
+    assert_true(resident() < before + 14 * MIB); /* half of what 200 threads left */
+    assert_int_equal(pthread_key_delete(key), 0);
+}
+
+TEST(nor_does_it_leave_the_stack_bounded)
+{
+    pthread_attr_t attributes;
+    char *stack = mmap(NULL, MIB, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    int zeros = open("/dev/zero", O_RDONLY);
+    assert_true(stack != MAP_FAILED && zeros >= 0);
+    assert_int_equal(pthread_key_create(&key, run_in_destructor), 0);
+    assert_int_equal(pthread_attr_init(&attributes), 0);
+    assert_int_equal(pthread_attr_setstack(&attributes, stack, MIB), 0);
+    for (int i = 0; i < 2; i++) {
+        run_thread(&attributes, i % 2 == 0);
+        for (size_t at = 0; at < MIB; at += 4 * KIB)
+            assert_int_equal(read(zeros, stack + at, 1), 1);
+    }
+    pthread_attr_destroy(&attributes);
+    assert_int_equal(pthread_key_delete(key), 0);
+    close(zeros);
+    munmap(stack, MIB);
 }
 
 TEST_MAIN()

@@ -11,7 +11,7 @@
 #define STRETCH ((uintptr_t)1 << 40) /* where neither the system nor mimalloc puts anything by itself */
 #define DEPTH 3
 
-enum kind { NOTHING, SHARED, RESERVED, COUNTED };
+enum kind { NOTHING, FOREIGN, RESERVED, COUNTED }; /* the second is the process's, whatever is done to it */
 
 struct page {
     enum kind kind;
@@ -87,29 +87,28 @@ static void set(struct program *program, struct stretch stretch, enum kind kind,
         program->pages[i] = (struct page){ kind, depth };
 }
 
-/* In its place: whose that was, and of a new kind; where nothing was it stays the process's, which the model leaves
- * out, so that is not asked for. */
+/* In its place: whose that was, and of a new kind; where nothing was it is this scope's. */
+static void fill(struct program *program, struct stretch stretch, const struct page page)
+{
+    for (size_t i = stretch.first; i < stretch.first + stretch.count; i++) {
+        struct page *there = &program->pages[i];
+        if (there->kind != FOREIGN)
+            *there = (struct page){ page.kind,
+                                    there->kind == NOTHING || page.depth < there->depth ? page.depth : there->depth };
+    }
+}
+
 static void map_there(struct program *program)
 {
-    static const int protections[] = {
-        [SHARED] = PROT_READ, [RESERVED] = PROT_READ, [COUNTED] = PROT_READ | PROT_WRITE
-    };
     struct stretch stretch = random_stretch(program);
-    enum kind kind = RESERVED + (enum kind)random_below(&program->random, 2);
-    bool was_free = is_free(program, stretch);
-    for (size_t i = stretch.first; !was_free && i < stretch.first + stretch.count; i++) {
-        if (program->pages[i].kind == NOTHING)
-            return;
-    }
+    bool counts = random_below(&program->random, 2) == 1;
+    int protection = counts ? PROT_READ | PROT_WRITE : PROT_READ;
     int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED;
-    char *made = mmap(address_of(program, stretch.first), stretch.count * PAGE, protections[kind], flags, -1, 0);
+    char *made = mmap(address_of(program, stretch.first), stretch.count * PAGE, protection, flags, -1, 0);
     if (made != address_of(program, stretch.first))
         wrong(program, "a mapping in its place failed");
-    program->charged += kind == COUNTED ? stretch.count : 0;
-    for (size_t i = stretch.first; i < stretch.first + stretch.count; i++) {
-        unsigned depth = was_free ? program->depth : program->pages[i].depth;
-        program->pages[i] = (struct page){ kind, depth };
-    }
+    program->charged += counts ? stretch.count : 0;
+    fill(program, stretch, (struct page){ counts ? COUNTED : RESERVED, program->depth });
 }
 
 static void unmap_there(struct program *program)
@@ -161,7 +160,10 @@ static void move_there(struct program *program)
     if (made != place)
         wrong(program, "a move failed");
     set(program, from, NOTHING, 0);
-    set(program, to, page.kind, page.depth);
+    if (in_place)
+        set(program, to, page.kind, page.depth);
+    else
+        fill(program, to, page);
     program->charged += page.kind == COUNTED ? grown : 0;
 }
 
@@ -232,6 +234,18 @@ static int run_steps(void *arg, void **value)
     return error;
 }
 
+/* Some of it is the process's, sometimes. */
+static void prepare(struct program *program)
+{
+    munmap(program->begin, PAGES * PAGE);
+    for (size_t i = random_below(&program->random, 4); i > 0; i--) {
+        struct stretch stretch = random_stretch(program);
+        mmap(address_of(program, stretch.first), stretch.count * PAGE, PROT_READ | PROT_WRITE,
+             MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+        set(program, stretch, FOREIGN, 0);
+    }
+}
+
 static bool is_there(const struct program *program, size_t page)
 {
     return msync(address_of(program, page), PAGE, MS_ASYNC) == 0;
@@ -240,9 +254,8 @@ static bool is_there(const struct program *program, size_t page)
 /* limit: bytes that it may be charged; 0: any number. */
 static stint_reason run_program(uint64_t seed, size_t limit)
 {
-    char *begin = (char *)STRETCH;
-    munmap(begin, PAGES * PAGE);
-    struct program program = { .random = seed, .begin = begin, .steps = 100 };
+    struct program program = { .random = seed, .begin = (char *)STRETCH, .steps = 100 };
+    prepare(&program);
     program.error = random_below(&program.random, 2) == 0 ? EIO : 0;
     stint_options options = STINT_OPTIONS_INIT;
     options.budget.memory = 64 * MIB;
@@ -252,8 +265,10 @@ static stint_reason run_program(uint64_t seed, size_t limit)
     if (program.wrong != NULL)
         print_error("seed %llu: %s\n", (unsigned long long)seed, program.wrong);
     assert_null(program.wrong);
-    for (size_t i = 0; i < PAGES; i++)
-        assert_int_equal(is_there(&program, i), outcome.status == STINT_OK && program.pages[i].kind != NOTHING);
+    for (size_t i = 0; i < PAGES; i++) {
+        enum kind kind = program.pages[i].kind;
+        assert_int_equal(is_there(&program, i), kind == FOREIGN || (outcome.status == STINT_OK && kind != NOTHING));
+    }
     assert_true(outcome.usage.allocated >= program.charged * PAGE);
     assert_true(outcome.usage.allocated < program.charged * PAGE + 2000 * 128);
     return outcome.reason;
@@ -288,7 +303,7 @@ static void *run_some(void *arg)
     for (unsigned i = 0; i < repeats(40) && program.wrong == NULL; i++) {
         stint_outcome outcome;
         program = (struct program){ .random = random_next(&random), .begin = begin, .steps = 100 };
-        munmap(begin, PAGES * PAGE);
+        prepare(&program);
         if (stint_run(run_steps, &program, &options, &outcome) != 0)
             break;
     }

@@ -33,9 +33,9 @@ struct stint_fork_kind_ {
 #define STINT_FORK_FITS_(argument_type, result_type)                                                                   \
     (sizeof(argument_type) <= STINT_FORK_PAYLOAD_ && sizeof(result_type) <= STINT_FORK_PAYLOAD_ ? 1 : -1)
 
-/* The forks of a thread, as far as the fast paths know them. A fork's place is where its slot begins, in bytes from
- * here. The first line is the thread's own; of the second, others write limit and floor: to ask for work, they make
- * them such that the next fork or join takes its slow path. */
+/* The forks of a thread, as far as the fast paths know them. A fork's place is its slot's address, which tells it from
+ * those of all other threads, too. The first line is the thread's own; of the second, others write limit and floor: to
+ * ask for work, they make them such that the next fork or join takes its slow path. */
 struct stint_forks_ {
     size_t depth; /* the place of the next fork */
     char line[64 - sizeof(size_t)];
@@ -46,7 +46,7 @@ struct stint_forks_ {
 } __attribute__((aligned(64)));
 
 #define STINT_FORK_JOINED_ (SIZE_MAX - 1)
-#define STINT_FORK_IN_JOIN_ (SIZE_MAX - 2) /* it runs in its join */
+#define STINT_FORK_IN_JOIN_ (SIZE_MAX / 2 + 1) /* from there on it runs in its join */
 
 /* The calling thread's; never NULL. */
 extern STINT_API __thread struct stint_forks_ *stint_thread_forks_ __attribute__((tls_model("initial-exec")));
@@ -85,10 +85,9 @@ static inline __attribute__((always_inline)) int stint_fork_reaches_(const size_
 #define STINT_FORK_CAST_(type, address) ((type)(address))
 #endif
 
-static inline __attribute__((always_inline)) struct stint_fork_slot_ *stint_fork_at_(struct stint_forks_ *forks,
-                                                                                     size_t place)
+static inline __attribute__((always_inline)) struct stint_fork_slot_ *stint_fork_at_(size_t place)
 {
-    return STINT_FORK_CAST_(struct stint_fork_slot_ *, STINT_FORK_CAST_(char *, forks) + place);
+    return STINT_FORK_CAST_(struct stint_fork_slot_ *, place);
 }
 
 /* The slot at depth, which has been written, is a fork now. */
@@ -136,7 +135,7 @@ static inline int stint_fork(stint_subtask *subtask, stint_fn *fn, void *arg)
     subtask->fn_ = fn;
     subtask->arg_ = arg;
     subtask->place_ = depth;
-    stint_fork_at_(forks, depth)->fork = subtask;
+    stint_fork_at_(depth)->fork = subtask;
     stint_fork_push_(forks, depth);
     return 0;
 }

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Stops at the return of a function: the next best place for code that cannot be left where its stack has come to its
+ * end. Calling thread only. */
+#ifndef STI_ALLOC_INTERRUPT_AT_RETURN_H
+#define STI_ALLOC_INTERRUPT_AT_RETURN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* --- A function of libc's, or of another protected module, which has run out of stack, cannot be left, and goes on in
+ * the reserve. When it has returned its caller could be left; but a caller that calls it at each level of a recursion
+ * is never found there by a fault of its own, as what it calls is always deeper. So the return itself is made a fault:
+ * the place on the stack where the return address lies gets that of an instruction which nobody may execute, in a table
+ * of such. The handler finds there what it was, and all registers as the caller is to have them.
+ *
+ * Whoever unwinds through such an address goes on where it would have: the table has a rule in the unwind tables, by
+ * which the frame without a size that it seems to be returns to what was there (DWARF 5, 6.4). A thread has one stop at
+ * a time: it is moved. In the place of a frame that was jumped over it does nothing. There are as many as threads that
+ * end their stacks at a time may need; and none where the processor keeps return addresses of its own (a shadow stack),
+ * which are not to be changed. The idea of it is that of the kernel's return probes (uretprobes) */
+
+/* Read without a change where there is none: the instruction is none of old processors'. */
+static inline bool sti_has_shadow_stack(void)
+{
+    uint64_t pointer = 0;
+    __asm__ volatile("rdsspq %0" : "+r"(pointer));
+    return pointer != 0;
+}
+
+/* Stop when the address is returned to that lies there. lowest: the stack that may be read begins there. */
+void sti_at_return_stop(uintptr_t place, uintptr_t lowest);
+
+/* Where the stopped code goes on, if the instruction is a stop's, which there is no more then; 0: it is none. In the
+ * handler. */
+uintptr_t sti_at_return_take(uintptr_t instruction);
+
+/* The frames below this address are gone. */
+void sti_at_return_forget(uintptr_t below);
+
+#endif

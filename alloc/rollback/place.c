@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Mappings in a given place; see place.h. By system calls, as the overrides would take the lock again. */
+#include "place.h"
+
+#include <errno.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define PAGE ((size_t)4096)
+
+static uintptr_t map_if_free(uintptr_t begin, uintptr_t end)
+{
+    const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE;
+    return (uintptr_t)syscall(SYS_mmap, begin, end - begin, PROT_NONE, flags, -1, 0);
+}
+
+static void unmap(uintptr_t begin, uintptr_t end)
+{
+    syscall(SYS_munmap, begin, end - begin);
+}
+
+/* MS_ASYNC does nothing but to look. */
+static bool has_hole(uintptr_t begin, uintptr_t end)
+{
+    return syscall(SYS_msync, begin, end - begin, MS_ASYNC) != 0 && errno == ENOMEM;
+}
+
+static bool put_claim(uintptr_t begin, uintptr_t end, struct sti_mapped *owner)
+{
+    struct sti_mapping *mapping = sti_mapping_new();
+    if (mapping == NULL) {
+        unmap(begin, end);
+        return false;
+    }
+    sti_mapping_put(mapping, begin, end, STI_MAPPING_CLAIMED, owner);
+    return true;
+}
+
+/* Of which no task has anything. Where it is free in parts, each half is looked at; a call that fails otherwise than
+ * because of what is there will fail as a whole. */
+static bool claim_free(uintptr_t begin, uintptr_t end, struct sti_mapped *owner)
+{
+    uintptr_t made = map_if_free(begin, end);
+    if (made == begin)
+        return put_claim(begin, end, owner);
+    if (made == (uintptr_t)MAP_FAILED && errno != EEXIST)
+        return errno != ENOMEM;
+    if (made != (uintptr_t)MAP_FAILED)
+        unmap(made, made + (end - begin)); /* a kernel that does not know the flag takes it for a hint */
+    uintptr_t middle = begin + (end - begin) / PAGE / 2 * PAGE;
+    return middle == begin || !has_hole(begin, end) ||
+           (claim_free(begin, middle, owner) && claim_free(middle, end, owner));
+}
+
+bool sti_place_claim(uintptr_t begin, uintptr_t end, struct sti_mapped *owner)
+{
+    bool is_claimed = true;
+    uintptr_t next;
+    for (uintptr_t at = begin; is_claimed && at < end; at = next) {
+        const struct sti_mapping *mapping = sti_mapping_first(at, end);
+        uintptr_t gap_end = mapping != NULL ? mapping->begin : end;
+        next = mapping != NULL ? mapping->end : end;
+        is_claimed = gap_end == at || claim_free(at, gap_end, owner);
+    }
+    if (!is_claimed)
+        sti_place_give_up(begin, end);
+    return is_claimed;
+}
+
+void sti_place_give_up(uintptr_t begin, uintptr_t end)
+{
+    struct sti_mapping *mapping = sti_mapping_first(begin, end);
+    while (mapping != NULL) {
+        uintptr_t next = mapping->end;
+        bool is_claimed = mapping->kind == STI_MAPPING_CLAIMED;
+        if (is_claimed)
+            unmap(mapping->begin, mapping->end);
+        if (is_claimed || has_hole(mapping->begin, mapping->end)) {
+            sti_mapping_take(mapping);
+            sti_mapping_drop(mapping);
+        }
+        mapping = sti_mapping_first(next, end);
+    }
+}
+
+/* Without memory to cut there more goes than has to. */
+static void leave_to_process(uintptr_t begin, uintptr_t end)
+{
+    if (begin == end)
+        return;
+    sti_mapping_cut(begin, end);
+    sti_mapping_drop_all(sti_mapping_take_all(begin, end));
+}
+
+static void leave_to_older(const struct sti_mapping *before)
+{
+    sti_mapping_cut(before->begin, before->end);
+    struct sti_mapping *mapping = sti_mapping_first(before->begin, before->end);
+    for (; mapping != NULL; mapping = sti_mapping_first(mapping->end, before->end)) {
+        if (before->owner_id < mapping->owner_id)
+            sti_mapping_set_owner(mapping, before->owner);
+    }
+}
+
+void sti_place_settle(uintptr_t begin, uintptr_t end, const struct sti_mapping *before)
+{
+    uintptr_t behind = end;
+    for (; before != NULL; before = before->next) {
+        leave_to_process(before->end, behind);
+        leave_to_older(before);
+        behind = before->begin;
+    }
+    leave_to_process(begin, behind);
+}

@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Recursions that call libc at each level, or from within it, and whose stack ends there: the task ends with an Error
+ * all the same. */
+#include "support.h"
+
+#include <fnmatch.h>
+#include <search.h>
+#include <stdarg.h>
+#include <wchar.h>
+
+static volatile bool never;
+static volatile long sink;
+static char text[1000];
+static int numbers[] = { 4, 3, 2, 1 };
+static const char *volatile number = "12.5e3";
+
+static int compare(const void *left, const void *right)
+{
+    return *(const int *)left - *(const int *)right;
+}
+
+static int compare_with(const void *left, const void *right, void *unused)
+{
+    (void)unused;
+    return compare(left, right);
+}
+
+static void print_list(size_t size, const char *format, ...)
+{
+    va_list list;
+    va_start(list, format);
+    if (size == 0)
+        vsprintf(text, format, list);
+    else
+        vsnprintf(text, size, format, list);
+    va_end(list);
+}
+
+/* Those that can be left in their midst (stopped.c), one after the other. */
+static void call_qsort(int n)
+{
+    numbers[0] = n;
+    qsort(numbers, 4, sizeof *numbers, compare);
+}
+
+static void call_qsort_r(int n)
+{
+    numbers[0] = n;
+    qsort_r(numbers, 4, sizeof *numbers, compare_with, NULL);
+}
+
+static void call_bsearch(int n)
+{
+    sink += bsearch(&n, numbers, 4, sizeof *numbers, compare) != NULL;
+}
+
+static void call_lfind(int n)
+{
+    size_t count = 4;
+    sink += lfind(&n, numbers, &count, sizeof *numbers, compare) != NULL;
+}
+
+static void call_lsearch(int n)
+{
+    size_t count = 3;
+    sink += lsearch(&n, numbers, &count, sizeof *numbers, compare) != NULL;
+}
+
+static void *tree;
+
+static void call_tfind(int n)
+{
+    sink += tfind(&n, &tree, compare) != NULL;
+}
+
+static void see_node(const void *node, VISIT which, int depth)
+{
+    (void)node;
+    (void)which;
+    sink += depth;
+}
+
+static void call_twalk(int n)
+{
+    sink += n;
+    twalk(tree, see_node);
+}
+
+#define CALLING(name, ...)                                                                                             \
+    static void call_##name(int n)                                                                                     \
+    {                                                                                                                  \
+        sink += n;                                                                                                     \
+        __VA_ARGS__;                                                                                                   \
+    }
+CALLING(sprintf, sprintf(text, "%d %f", n, n / 3.0))
+CALLING(snprintf, snprintf(text, sizeof text, "%d %f", n, n / 3.0))
+CALLING(vsprintf, print_list(0, "%d %f", n, n / 3.0))
+CALLING(vsnprintf, print_list(sizeof text, "%d %f", n, n / 3.0))
+CALLING(strtod, sink += (long)strtod(number, NULL))
+CALLING(strtof, sink += (long)strtof(number, NULL))
+CALLING(strtold, sink += (long)strtold(number, NULL))
+CALLING(strtol, sink += strtol(number, NULL, 10))
+CALLING(strtoul, sink += (long)strtoul(number, NULL, 10))
+CALLING(strtoll, sink += (long)strtoll(number, NULL, 10))
+CALLING(strtoull, sink += (long)strtoull(number, NULL, 10))
+CALLING(atof, sink += (long)atof(number))
+CALLING(atoi, sink += atoi(number))
+CALLING(atol, sink += atol(number))
+CALLING(fnmatch, sink += fnmatch("*[a-z]?.c", number, 0))
+
+struct callee {
+    const char *name;
+    void (*call)(int);
+};
+
+#define CALLEE(name)                                                                                                   \
+    {                                                                                                                  \
+#name, call_##name                                                                                             \
+    }
+static const struct callee simple[] = {
+    CALLEE(qsort),  CALLEE(qsort_r), CALLEE(bsearch),  CALLEE(lfind),    CALLEE(lsearch),   CALLEE(tfind),
+    CALLEE(twalk),  CALLEE(sprintf), CALLEE(snprintf), CALLEE(vsprintf), CALLEE(vsnprintf), CALLEE(strtod),
+    CALLEE(strtof), CALLEE(strtold), CALLEE(strtol),   CALLEE(strtoul),  CALLEE(strtoll),   CALLEE(strtoull),
+    CALLEE(atof),   CALLEE(atoi),    CALLEE(atol),     CALLEE(fnmatch),
+};
+#define SIMPLE (sizeof simple / sizeof *simple)
+
+static __attribute__((noinline)) int recurse(const struct callee *callee, volatile int depth)
+{
+    if (callee != NULL)
+        callee->call(depth);
+    return never ? depth : recurse(callee, depth + 1) + depth;
+}
+
+static int recurse_for_ever(void *callee, void **value)
+{
+    (void)value;
+    return recurse(callee, 0) > 0 ? EIO : EINVAL;
+}
+
+static void assert_stack(const char *name, const stint_outcome *outcome)
+{
+    if (outcome->reason != STINT_REASON_STACK || outcome->status != STINT_ERROR)
+        fprintf(stderr, "%s: %s, %s\n", name, stint_status_name(outcome->status), stint_reason_name(outcome->reason));
+    assert_int_equal(outcome->status, STINT_ERROR);
+    assert_int_equal(outcome->reason, STINT_REASON_STACK);
+    assert_int_equal(outcome->error, ENOMEM);
+}
+
+/* In all ways to be interrupted. */
+static void run_callees(const struct callee *callees, size_t count)
+{
+    static const stint_on_interrupt ways[] = { STINT_JUMP, STINT_FAIL, STINT_UNWIND };
+    for (size_t i = 0; i < 3 * count; i++) {
+        stint_options options = STINT_OPTIONS_INIT;
+        options.on_interrupt = ways[i % 3];
+        struct callee callee = callees[i / 3];
+        stint_outcome outcome = run_task(recurse_for_ever, &callee, &options);
+        assert_stack(callee.name, &outcome);
+    }
+}
+
+static void run_on_thread(void *(*function)(void *))
+{
+    pthread_t thread;
+    pthread_attr_t attributes;
+    assert_int_equal(pthread_attr_init(&attributes), 0);
+    assert_int_equal(pthread_attr_setstacksize(&attributes, MIB), 0);
+    assert_int_equal(pthread_create(&thread, &attributes, function, NULL), 0);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    pthread_attr_destroy(&attributes);
+}
+
+static void *run_simple(void *unused)
+{
+    run_callees(simple, SIMPLE);
+    return unused;
+}
+
+/* Those that cannot: they have a lock, or a state that others see, or a cleanup handler. */
+static FILE *nowhere;
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static pthread_rwlock_t rwlock = PTHREAD_RWLOCK_INITIALIZER;
+static wchar_t wide[100];
+static const struct tm noon = { .tm_hour = 12 };
+CALLING(fprintf, fprintf(nowhere, "%d %f\n", n, n / 3.0))
+CALLING(fputs, fputs("text", nowhere))
+CALLING(putc, putc('x', nowhere))
+CALLING(fwrite, sink += (long)fwrite(text, 1, 10, nowhere))
+CALLING(strftime, sink += (long)strftime(text, sizeof text, "%c", &noon))
+CALLING(localtime, time_t now = n; sink += localtime(&now)->tm_min)
+CALLING(mbstowcs, sink += (long)mbstowcs(wide, "text", 10))
+CALLING(mblen, sink += mblen("text", 4))
+CALLING(strerror, sink += *strerror(n))
+CALLING(strerror_r, sink += *strerror_r(n + 1000, text, sizeof text))
+CALLING(swprintf, sink += swprintf(wide, 100, L"%d", n))
+CALLING(sscanf, sink += sscanf(number, "%d", &n))
+CALLING(mutex, pthread_mutex_lock(&mutex); pthread_mutex_unlock(&mutex))
+CALLING(rwlock, pthread_rwlock_wrlock(&rwlock); pthread_rwlock_unlock(&rwlock))
+CALLING(print_locked, pthread_mutex_lock(&mutex); fprintf(nowhere, "%d\n", n); pthread_mutex_unlock(&mutex))
+CALLING(flockfile, flockfile(nowhere); fprintf(nowhere, "%d\n", n); funlockfile(nowhere))
+CALLING(free, free(NULL))
+
+static const struct callee stateful[] = {
+    CALLEE(fprintf),  CALLEE(fputs),  CALLEE(putc),         CALLEE(fwrite),     CALLEE(strftime), CALLEE(localtime),
+    CALLEE(mbstowcs), CALLEE(mblen),  CALLEE(strerror),     CALLEE(strerror_r), CALLEE(swprintf), CALLEE(sscanf),
+    CALLEE(mutex),    CALLEE(rwlock), CALLEE(print_locked), CALLEE(flockfile),  CALLEE(free),
+};
+#define STATEFUL (sizeof stateful / sizeof *stateful)
+
+static int keys[] = { 5, 2, 8 };
+
+static void make_tree(void)
+{
+    for (size_t i = 0; tree == NULL || i < 3; i++)
+        assert_non_null(tsearch(&keys[i], &tree, compare));
+}
+
+TEST(a_recursion_through_any_function_that_holds_nothing_ends)
+{
+    make_tree();
+    run_on_thread(run_simple);
+}
+
+static void *run_stateful(void *unused)
+{
+    run_callees(stateful, STATEFUL);
+    return unused;
+}
+
+/* When these have returned. */
+TEST(and_so_does_one_through_those_that_hold_something)
+{
+    nowhere = fopen("/dev/null", "w");
+    assert_non_null(nowhere);
+    run_on_thread(run_stateful);
+    assert_int_equal(pthread_mutex_trylock(&mutex), 0);
+    assert_int_equal(pthread_mutex_unlock(&mutex), 0);
+    assert_true(fprintf(nowhere, "and it can be used") > 0);
+    assert_int_equal(fclose(nowhere), 0);
+}
+
+static int compare_for_ever(const void *left, const void *right)
+{
+    return compare(left, right) + recurse(NULL, 0);
+}
+
+static int compare_for_ever_with(const void *left, const void *right, void *unused)
+{
+    (void)unused;
+    return compare_for_ever(left, right);
+}
+
+static void see_for_ever(const void *node, VISIT which, int depth)
+{
+    see_node(node, which, recurse(NULL, depth));
+}
+
+#define CALLED_BACK_BY(name, call)                                                                                     \
+    static int name##_for_ever(void *arg, void **value)                                                                \
+    {                                                                                                                  \
+        size_t count = 3;                                                                                              \
+        (void)arg;                                                                                                     \
+        (void)value;                                                                                                   \
+        sink += (long)count;                                                                                           \
+        call;                                                                                                          \
+        return EIO;                                                                                                    \
+    }
+CALLED_BACK_BY(qsort, qsort(numbers, 4, sizeof *numbers, compare_for_ever))
+CALLED_BACK_BY(qsort_r, qsort_r(numbers, 4, sizeof *numbers, compare_for_ever_with, NULL))
+CALLED_BACK_BY(bsearch, sink += bsearch(keys, numbers, 4, sizeof *numbers, compare_for_ever) != NULL)
+CALLED_BACK_BY(lfind, sink += lfind(keys, numbers, &count, sizeof *numbers, compare_for_ever) != NULL)
+CALLED_BACK_BY(lsearch, sink += lsearch(keys, numbers, &count, sizeof *numbers, compare_for_ever) != NULL)
+CALLED_BACK_BY(tfind, sink += tfind(keys, &tree, compare_for_ever) != NULL)
+CALLED_BACK_BY(twalk, twalk(tree, see_for_ever))
+
+static void *run_called_back(void *unused)
+{
+    static const struct {
+        const char *name;
+        stint_fn *function;
+    } callers[] = {
+        { "qsort", qsort_for_ever }, { "qsort_r", qsort_r_for_ever }, { "bsearch", bsearch_for_ever },
+        { "lfind", lfind_for_ever }, { "lsearch", lsearch_for_ever }, { "tfind", tfind_for_ever },
+        { "twalk", twalk_for_ever },
+    };
+    for (size_t i = 0; i < sizeof callers / sizeof *callers; i++) {
+        stint_outcome outcome = run_task(callers[i].function, NULL, NULL);
+        assert_stack(callers[i].name, &outcome);
+    }
+    return unused;
+}
+
+TEST(and_so_does_one_that_such_a_function_has_called_back)
+{
+    make_tree();
+    run_on_thread(run_called_back);
+}
+
+TEST_MAIN()

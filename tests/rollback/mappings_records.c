@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The records of what a task has mapped: each is charged, or pages are, and calls that fail or change nothing leave
+ * none behind. */
+#include "support.h"
+
+#include <sys/mman.h>
+
+#include "alloc/rollback/mapping.h"
+
+#define PAGE ((size_t)4096)
+#define BOTH (PROT_READ | PROT_WRITE)
+#define TIMES 1000
+
+/* What a task has done; on the test's stack, which is no root. */
+struct work {
+    size_t records; /* more than there were, when all was done */
+    size_t done;    /* calls */
+    uint64_t charged;
+    const char *outside; /* of the process's, */
+    char *made;
+};
+
+static char *map(size_t size, int protection, int flags)
+{
+    return mmap(NULL, size, protection, MAP_ANONYMOUS | flags, -1, 0);
+}
+
+static size_t records(void)
+{
+    return atomic_load(&sti_mapping_count);
+}
+
+static uint64_t charged(void)
+{
+    stint_usage used;
+    stint_usage_now(&used, NULL);
+    return used.allocated;
+}
+
+static stint_outcome run_limited(stint_fn *fn, struct work *work, size_t allocation, size_t memory)
+{
+    stint_options options = STINT_OPTIONS_INIT;
+    options.budget.allocation = allocation;
+    options.budget.memory = memory;
+    options.on_interrupt = STINT_FAIL;
+    stint_outcome outcome = run_task(fn, work, &options);
+    assert_int_equal(records(), 0);
+    return outcome;
+}
+
+/* --- None is left behind --- */
+
+static int be_refused(void *arg, void **value)
+{
+    struct work *work = arg;
+    (void)value;
+    char *made = map(GIB, PROT_NONE, MAP_PRIVATE | MAP_NORESERVE);
+    mprotect(made, MIB, BOTH);
+    size_t before = records();
+    for (size_t i = 0; i < TIMES; i++)
+        work->done += mprotect(made + 2 * MIB + 2 * i * PAGE, PAGE, BOTH) != 0 && errno == ENOMEM;
+    work->records = records() - before;
+    return EIO;
+}
+
+TEST(protections_that_are_refused_leave_none)
+{
+    struct work work = { .done = 0 };
+    stint_outcome outcome = run_limited(be_refused, &work, 0, MIB);
+    assert_int_equal(outcome.reason, STINT_REASON_MEMORY_LIMIT);
+    assert_int_equal(work.done, TIMES);
+    assert_int_equal(work.records, 0);
+}
+
+static int protect_in_a_row(void *arg, void **value)
+{
+    struct work *work = arg;
+    (void)value;
+    char *made = map(GIB, PROT_NONE, MAP_PRIVATE | MAP_NORESERVE);
+    size_t before = records();
+    for (size_t i = 0; i < TIMES; i++)
+        work->done += mprotect(made + i * PAGE, PAGE, BOTH) == 0;
+    for (size_t i = 0; i < TIMES; i += 2) /* they are already */
+        work->done += mprotect(made + i * PAGE, PAGE, BOTH) == 0;
+    char *read_only = map(MIB, PROT_READ, MAP_SHARED);
+    work->done += mprotect(read_only + PAGE, PAGE, BOTH) == 0;
+    work->records = records() - before;
+    return EIO;
+}
+
+TEST(what_has_been_made_writable_piece_by_piece_is_one)
+{
+    struct work work = { .done = 0 };
+    run_limited(protect_in_a_row, &work, 0, 64 * MIB);
+    assert_int_equal(work.done, TIMES + TIMES / 2 + 1);
+    assert_int_equal(work.records, 2); /* that, and the shared one */
+}
+
+static int move_in_vain(void *arg, void **value)
+{
+    struct work *work = arg;
+    (void)value;
+    char *made = map(GIB, PROT_NONE, MAP_PRIVATE | MAP_NORESERVE);
+    size_t before = records();
+    for (size_t i = 0; i < TIMES; i++)
+        work->done += mremap(made + 2 * i * PAGE, PAGE, 2 * PAGE, 0) == MAP_FAILED;
+    for (size_t i = 0; i < TIMES; i++) /* onto itself */
+        work->done += mremap(made + 2 * i * PAGE, 2 * PAGE, 2 * PAGE, MREMAP_MAYMOVE | MREMAP_FIXED,
+                             made + (2 * i + 1) * PAGE) == MAP_FAILED;
+    work->records = records() - before;
+    return EIO;
+}
+
+TEST(moves_that_fail_leave_none)
+{
+    struct work work = { .done = 0 };
+    run_limited(move_in_vain, &work, 0, 0);
+    assert_int_equal(work.done, 2 * TIMES);
+    assert_int_equal(work.records, 0);
+}
+
+static int map_in_place(void *arg, void **value)
+{
+    struct work *work = arg;
+    (void)value;
+    char *made = map(GIB, PROT_NONE, MAP_PRIVATE | MAP_NORESERVE);
+    size_t before = records();
+    uint64_t charged_before = charged();
+    for (size_t i = 0; i < TIMES; i++)
+        work->done +=
+            mmap(made + 2 * i * PAGE, PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) != MAP_FAILED;
+    work->records = records() - before;
+    work->charged = charged() - charged_before;
+    return EIO;
+}
+
+TEST(what_is_mapped_in_its_own_place_as_it_was_is_one_with_what_lies_around)
+{
+    struct work work = { .done = 0 };
+    run_limited(map_in_place, &work, 0, 0);
+    assert_int_equal(work.done, TIMES);
+    assert_int_equal(work.records, 0);
+    assert_int_equal(work.charged, TIMES * 80);
+}
+
+/* --- Each is charged --- */
+
+static int cut_to_pieces(void *arg, void **value)
+{
+    struct work *work = arg;
+    (void)value;
+    char *made = map(GIB, PROT_NONE, MAP_PRIVATE | MAP_NORESERVE);
+    size_t before = records();
+    uint64_t charged_before = charged();
+    for (size_t i = 0; i < TIMES; i++) {
+        char *page = made + (2 * i + 1) * PAGE;
+        if (i % 2 == 0)
+            work->done += munmap(page, PAGE) == 0;
+        else
+            work->done += mmap(page, PAGE, PROT_READ, MAP_SHARED | MAP_FIXED, *(const int *)(const void *)work->outside,
+                               0) != MAP_FAILED;
+    }
+    work->records = records() - before;
+    work->charged = charged() - charged_before;
+    return malloc(PAGE) != NULL ? EIO : ENOMEM;
+}
+
+TEST(each_piece_that_a_reservation_is_cut_into_is_charged_and_nothing_refused)
+{
+    int file = open("/proc/self/exe", O_RDONLY);
+    struct work work = { .outside = (const char *)&file };
+    assert_int_equal(run_limited(cut_to_pieces, &work, 0, 0).reason, STINT_REASON_FAILED);
+    assert_int_equal(work.done, TIMES);
+    assert_int_equal(work.records, TIMES / 2 + TIMES);
+    assert_int_equal(work.charged, work.records * 80);
+    work.done = 0;
+    stint_outcome outcome = run_limited(cut_to_pieces, &work, 64 * KIB, 0);
+    assert_int_equal(outcome.reason, STINT_REASON_ALLOCATION_LIMIT);
+    assert_in_range(work.done, 500, TIMES - 1);
+    close(file);
+}
+
+/* Of pages that are shared, or of a reservation. */
+static int copy(void *arg, void **value)
+{
+    struct work *work = arg;
+    (void)value;
+    char *made = map(PAGE, BOTH, MAP_SHARED);
+    while (work->done < TIMES && mremap(made, 0, PAGE, MREMAP_MAYMOVE) != MAP_FAILED)
+        work->done++;
+    return EIO;
+}
+
+static int leave_old_places(void *arg, void **value)
+{
+    struct work *work = arg;
+    (void)value;
+    char *made = map(PAGE, PROT_NONE, MAP_PRIVATE);
+    while (work->done < TIMES && mremap(made, PAGE, PAGE, MREMAP_MAYMOVE | MREMAP_DONTUNMAP, NULL) != MAP_FAILED)
+        work->done++;
+    return EIO;
+}
+
+TEST(each_mapping_that_a_move_leaves_behind_is_charged_and_refused)
+{
+    struct work work = { .done = 0 };
+    assert_int_equal(run_limited(copy, &work, 16 * KIB, 0).reason, STINT_REASON_ALLOCATION_LIMIT);
+    assert_int_equal(work.done, (16 * KIB - PAGE) / 80);
+    work.done = 0;
+    assert_int_equal(run_limited(leave_old_places, &work, 16 * KIB, 0).reason, STINT_REASON_ALLOCATION_LIMIT);
+    assert_int_equal(work.done, (16 * KIB - 80) / 80);
+}
+
+/* In each round a little more than one sample's interval of records, which are no blocks, and some blocks. */
+static int cut_and_allocate(void *arg, void **value)
+{
+    struct work *work = arg;
+    (void)value;
+    for (size_t i = 0; i < TIMES; i++) {
+        char *made = map(16 * PAGE, PROT_NONE, MAP_PRIVATE | MAP_NORESERVE);
+        for (size_t at = 1; at < 16; at += 2)
+            munmap(made + at * PAGE, PAGE);
+        munmap(made, 16 * PAGE);
+        keep(malloc(500));
+    }
+    work->charged = charged();
+    return EIO;
+}
+
+static void *count_sample(const stint_memprof_allocation *allocation, void *arg)
+{
+    *(uint64_t *)arg += allocation->samples;
+    return NULL;
+}
+
+TEST(a_profile_goes_on_beside_records_and_samples_none)
+{
+    struct work work = { .done = 0 };
+    uint64_t samples = 0;
+    stint_memprof_options options = STINT_MEMPROF_OPTIONS_INIT;
+    options.interval = 512;
+    options.seed = 1;
+    options.tracker.alloc = count_sample;
+    options.arg = &samples;
+    assert_int_equal(stint_memprof_start(&options), 0);
+    run_limited(cut_and_allocate, &work, 0, 0);
+    stint_memprof_stop();
+    assert_true(work.charged > 2 * TIMES * 512);
+    assert_in_range(samples, TIMES / 2, 3 * TIMES / 2);
+}
+
+/* --- Of the process's --- */
+
+static int copy_of_another(void *arg, void **value)
+{
+    struct work *work = arg;
+    (void)value;
+    uint64_t before = charged();
+    work->made = mremap((void *)(uintptr_t)work->outside, 0, MIB, MREMAP_MAYMOVE);
+    work->charged = charged() - before;
+    return EIO;
+}
+
+TEST(pages_of_the_process_s_that_a_task_maps_once_more_are_the_task_s)
+{
+    struct work work = { .outside = map(MIB, BOTH, MAP_SHARED) };
+    run_limited(copy_of_another, &work, 0, 0);
+    assert_ptr_not_equal(work.made, MAP_FAILED);
+    assert_int_equal(work.charged, 80);
+    assert_int_not_equal(msync(work.made, MIB, MS_ASYNC), 0);
+    assert_int_equal(msync((void *)(uintptr_t)work.outside, MIB, MS_ASYNC), 0);
+    munmap((void *)(uintptr_t)work.outside, MIB);
+}
+
+TEST_MAIN()
