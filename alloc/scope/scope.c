@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "alloc/base/module.h"
+#include "alloc/base/probe.h"
 #include "alloc/base/process.h"
 #include "alloc/base/scope_state.h"
 #include "alloc/charge/account.h"
@@ -329,6 +330,7 @@ static __attribute__((noinline)) void commit_state(struct sti_thread *thread, st
 
 static void commit(struct sti_thread *thread, struct sti_scope *scope)
 {
+    STI_PROBE1(commit, scope);
     if (has_left_state(scope))
         commit_state(thread, scope);
     sti_nursery_commit(thread, scope);
@@ -353,6 +355,7 @@ static __attribute__((noinline)) bool roll_back_state(struct sti_thread *thread,
 
 static size_t roll_back(struct sti_thread *thread, struct sti_scope *scope, const char *task)
 {
+    STI_PROBE3(rollback, scope, task, scope->tripped);
     bool scanned = has_left_state(scope) && roll_back_state(thread, scope, task);
     struct sti_heap *blocks = sti_nursery_begin_rollback(thread, scope);
     if (blocks != NULL)
