@@ -64,6 +64,7 @@ extern const struct bench bench_mutex[];
 extern const struct bench bench_overload[];
 extern const struct bench bench_overshoot[];
 extern const struct bench bench_profile[];
+extern const struct bench bench_report[];
 extern const struct bench bench_roots[];
 extern const struct bench bench_run[];
 extern const struct bench bench_start[];

@@ -257,6 +257,58 @@ static inline void sti_backend_heap_blocks(sti_backend_heap *heap, sti_backend_b
     mi_heap_visit_blocks(heap, true, sti_backend_visit_block, &blocks);
 }
 
+/* The same as long as visit says so. */
+typedef bool sti_backend_block_while_fn(void *block, void *arg);
+
+struct sti_backend_block_while {
+    sti_backend_block_while_fn *visit;
+    void *arg;
+};
+
+static inline bool sti_backend_visit_block_while(const mi_heap_t *heap, const mi_heap_area_t *area, void *block,
+                                                 size_t block_size, void *visit)
+{
+    (void)heap;
+    (void)area;
+    (void)block_size;
+    const struct sti_backend_block_while *blocks = visit;
+    return block == NULL || blocks->visit(block, blocks->arg);
+}
+
+/* False: it was stopped. */
+static inline bool sti_backend_heap_blocks_while(sti_backend_heap *heap, sti_backend_block_while_fn *visit, void *arg)
+{
+    struct sti_backend_block_while blocks = { .visit = visit, .arg = arg };
+    return mi_heap_visit_blocks(heap, true, sti_backend_visit_block_while, &blocks);
+}
+
+/* The address ranges, as above, and how many blocks live in each. */
+typedef void sti_backend_used_fn(uintptr_t begin, uintptr_t end, size_t block_size, size_t used, void *arg);
+
+struct sti_backend_used_visit {
+    sti_backend_used_fn *visit;
+    void *arg;
+};
+
+static inline bool sti_backend_visit_used(const mi_heap_t *heap, const mi_heap_area_t *area, void *block,
+                                          size_t block_size, void *visit)
+{
+    (void)heap;
+    (void)block;
+    (void)block_size;
+    const struct sti_backend_used_visit *areas = visit;
+    if (area->used > 0 && area->full_block_size > 0)
+        areas->visit((uintptr_t)area->blocks, (uintptr_t)area->blocks + area->committed, area->full_block_size,
+                     area->used, areas->arg);
+    return true;
+}
+
+static inline void sti_backend_heap_used(sti_backend_heap *heap, sti_backend_used_fn *visit, void *arg)
+{
+    struct sti_backend_used_visit areas = { .visit = visit, .arg = arg };
+    mi_heap_visit_blocks(heap, false, sti_backend_visit_used, &areas);
+}
+
 static inline void *sti_backend_made(void *block)
 {
 #ifdef STI_TSAN

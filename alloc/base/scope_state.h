@@ -25,6 +25,7 @@ struct sti_heap;
 struct sti_mapped;
 struct sti_share;
 struct sti_nursery;
+struct stint_report;
 struct sti_specific_undo;
 struct sti_thread;
 struct sti_thread_state;
@@ -112,7 +113,8 @@ struct sti_scope_request {
  * (interrupt/interrupt.h). */
 struct sti_shared_interrupt {
     _Atomic stint_reason tripped;
-    struct sti_thread *thread; /* of the task's own scope */
+    struct sti_thread *thread;             /* of the task's own scope */
+    _Atomic(struct stint_report *) report; /* by the thread that tripped it, if it was not that one */
 };
 
 /* What a scope is that shares another one's task. */
@@ -164,6 +166,8 @@ struct sti_scope {
     stint_reason tripped;      /* written once; STINT_REASON_NONE until then */
     bool finished;             /* stint_finish: nothing trips it any more */
     bool refused;              /* STINT_FAIL: an interrupt has been delivered */
+    bool has_report;           /* one on its thread's list is its own */
+    bool never_began;          /* its function was not called */
     struct sti_caller_met met; /* when an interrupt last had to wait for a frame */
     unsigned masks;
     unsigned regions; /* of blocking */

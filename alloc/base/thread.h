@@ -40,6 +40,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <stint/task.h>
 
 #include "backend.h"
 #include "clock.h"
@@ -52,7 +53,9 @@ struct sti_label_tally;
 struct sti_share;
 struct sti_nursery;
 struct sti_quarantine;
+struct stint_report;
 struct sti_scope;
+struct sti_stopped;
 
 struct sti_thread {
     uint64_t used;                 /* bytes charged on this thread; only differences count */
@@ -88,6 +91,10 @@ struct sti_thread {
     _Atomic(struct sti_forks *) forks;           /* the executor's; set by its own thread */
     _Atomic(struct sti_quarantine *) quarantine; /* debug mode's */
     struct sti_sampling sampling;
+    struct stint_report *reports;      /* of its open scopes that have one; and those that are free for the next */
+    struct stint_report *reporting;    /* of the scope that is being rolled back; or NULL */
+    const struct sti_stopped *stopped; /* while a signal's handler looks what has tripped; otherwise NULL */
+    stint_report_level report_level;   /* of tasks that do not say it themselves: its pool's */
     struct sti_tally tally; /* of what it ran by stint_run; this and the rest is written by it alone, read by anybody */
     sti_counter deferrals[STI_DEFERRALS]; /* of interrupts, by stint_deferral */
     sti_counter deliveries[STI_WAYS];     /* by stint_on_interrupt */

@@ -9,6 +9,7 @@
 #include "alloc/base/caller.h"
 #include "alloc/base/clock.h"
 #include "alloc/base/lasting.h"
+#include "alloc/base/reporting.h"
 #include "alloc/base/sampling.h"
 #include "alloc/base/scope_state.h"
 #include "alloc/interrupt/interrupt.h"
@@ -198,6 +199,7 @@ static uint64_t measure_outwards(const struct sti_thread *thread, struct sti_sco
     if (passes)
         all->passed = (struct passed){ scope, STINT_REASON_MEMORY_LIMIT };
     scope->peak = max(scope->peak, all->possible && !passes ? held + all->wanted : held);
+    sti_reporting_measured(scope, held);
     uint64_t until_check = until_peak_check(scope, thread->used - scope->begin, held);
     if (scope->memory_limit != 0)
         until_check = min(until_check, until_limit_check(scope, held));
@@ -363,12 +365,19 @@ bool sti_meter_is_kept_block(const struct sti_thread *thread, const void *caller
            sti_caller_is_kept(caller);
 }
 
+/* libc's or the loader's own code. */
+static void wait_for(struct sti_thread *thread, const void *caller)
+{
+    sti_deferral_count(thread, STINT_DEFERRAL_FRAME);
+    sti_reporting_deferred(thread, STINT_DEFERRAL_FRAME, caller, NULL);
+}
+
 /* An interrupt is due, or waits for one that is not. */
 static bool refuse_or_defer(struct sti_thread *thread, uint64_t charge, const void *caller)
 {
     struct sti_scope *scope = thread->scope;
     if (sti_caller_must_wait(caller))
-        sti_deferral_count(thread, STINT_DEFERRAL_FRAME);
+        wait_for(thread, caller);
     else if (sti_interrupt_deliver(thread))
         return false;
     if (!sti_caller_ends_process(caller) && !sti_interrupt_draw_grace(scope, charge)) {

@@ -100,6 +100,15 @@ static enum way leave(struct sti_thread *thread, greg_t *registers, bool at_last
     return GOES_ON;
 }
 
+static void trip(struct sti_thread *thread, const greg_t *registers)
+{
+    struct sti_stopped stopped = sti_signal_stopped_at(registers, thread->scope);
+    stopped.lowest = sti_stack_lowest();
+    thread->stopped = &stopped;
+    sti_interrupt_trip_overflowed(thread, sti_stack_middle());
+    thread->stopped = NULL;
+}
+
 static void take_return(greg_t *registers, uintptr_t to)
 {
     struct sti_thread *thread = sti_thread_own();
@@ -128,7 +137,7 @@ static bool take_fault(const siginfo_t *info, greg_t *registers)
     if (fault == STI_STACK_NOT_OURS || fault == STI_STACK_RETURNED)
         return fault == STI_STACK_RETURNED;
     if (sti_thread_metered != NULL)
-        sti_interrupt_trip_overflowed(thread, sti_stack_middle());
+        trip(thread, registers);
     enum way way = leave(thread, registers, fault != STI_STACK_FIRST);
     return way == LEFT || (way == GOES_ON && fault != STI_STACK_SPENT);
 }

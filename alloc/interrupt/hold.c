@@ -126,6 +126,15 @@ static __attribute__((noinline)) void begin_naming(struct sti_scope *scope)
     sti_hold_locks += STI_HOLD_NAMED;
 }
 
+void sti_hold_name_locks(struct sti_scope *innermost)
+{
+    if (sti_hold_locks < 0)
+        return;
+    sti_hold_settle(innermost);
+    innermost->names_locks = true;
+    sti_hold_locks += STI_HOLD_NAMED;
+}
+
 void sti_hold_begin(struct sti_scope *scope)
 {
     scope->holds.named = 0;

@@ -110,6 +110,10 @@ void sti_hold_end_regions(struct sti_holds *holds);
 /* Put what is counted on the list of the innermost scope, which is to be looked at. */
 void sti_hold_settle(struct sti_scope *innermost);
 
+/* From now on the locks of the scope, which is the thread's innermost, are remembered by address, for whoever asks
+ * which it holds. */
+void sti_hold_name_locks(struct sti_scope *innermost);
+
 /* The scope opens, or ends: what it still holds is held in the one below. */
 void sti_hold_begin(struct sti_scope *scope);
 void sti_hold_hand_down(struct sti_scope *scope);

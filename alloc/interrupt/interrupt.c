@@ -17,6 +17,7 @@
 #include "alloc/base/clock.h"
 #include "alloc/base/module.h"
 #include "alloc/base/probe.h"
+#include "alloc/base/reporting.h"
 #include "alloc/base/scope_state.h"
 #include "alloc/base/stopped.h"
 #include "alloc/base/thread.h"
@@ -57,6 +58,7 @@ void sti_interrupt_trip(struct sti_scope *scope, stint_reason reason)
         return;
     scope->tripped = scope->share != NULL ? sti_interrupt_trip_shared(scope->shared, reason) : reason;
     STI_PROBE2(tripped, scope, scope->tripped);
+    sti_reporting_tripped(scope);
 }
 
 bool sti_interrupt_is_sacrificed(const struct sti_scope *scope)
@@ -227,6 +229,7 @@ static void count_delivery(struct sti_scope *scope)
 /* The frames that hooks lie on go one after the other. */
 _Noreturn static void leave_by_unwind(struct sti_scope *scope)
 {
+    sti_reporting_delivered(scope->thread, NULL);
     sti_interrupt_trip(scope, STINT_REASON_OUTER);
     count_delivery(scope);
     sti_hook_drop(scope);
@@ -252,8 +255,10 @@ static bool deliver(struct sti_thread *thread, const struct sti_stopped *stopped
     }
     if (!is_due(scope, scope->on_interrupt == STINT_FAIL) || !is_place_for_it(scope, stopped)) {
         sti_deferral_note(thread);
+        sti_reporting_deferred(thread, sti_deferral_noted(thread), NULL, stopped);
         return false;
     }
+    sti_reporting_delivered(thread, stopped);
     sti_interrupt_trip(scope, STINT_REASON_OUTER);
     if (unwinds(scope, stopped))
         leave_by_unwind(scope);
@@ -309,6 +314,7 @@ bool sti_interrupt_instead_of_throwing(struct sti_thread *thread)
         return false;
     if (!sti_interrupt_may_cut(scope) || !sti_caller_stack_is_safe_to_cut(scope->frame))
         return true;
+    sti_reporting_delivered(thread, NULL);
     sti_interrupt_trip(scope, STINT_REASON_OUTER);
     count_delivery(scope);
     sti_hook_drop(scope);
@@ -323,7 +329,9 @@ bool sti_interrupt_deliver(struct sti_thread *thread)
 
 void sti_interrupt_preempt(struct sti_thread *thread, const struct sti_stopped *stopped)
 {
+    thread->stopped = stopped;
     sti_interrupt_look(thread->scope, sti_clock_now());
+    thread->stopped = NULL;
     if (sti_interrupt_is_tripped(thread->scope))
         deliver(thread, stopped);
 }
@@ -367,10 +375,14 @@ bool sti_interrupt_may_leave_stopped(struct sti_thread *thread, const struct sti
     if (!sti_interrupt_is_tripped(scope) || (sti_caller_is_protected(stopped->at.ip) && !past_libc))
         return false;
     bool jumps = at_last || scope->on_interrupt == STINT_JUMP;
-    if (jumps && is_due(scope, false) && sti_stopped_may_be_left(stopped, at_last))
-        return true;
-    sti_deferral_note(thread);
-    return false;
+    bool may = jumps && is_due(scope, false) && sti_stopped_may_be_left(stopped, at_last);
+    if (!may)
+        sti_deferral_note(thread);
+    if (may)
+        sti_reporting_delivered(thread, stopped);
+    else
+        sti_reporting_deferred(thread, sti_deferral_noted(thread), NULL, stopped);
+    return may;
 }
 
 void sti_interrupt_leave_stopped(struct sti_thread *thread)

@@ -334,6 +334,20 @@ void sti_memprof_log_block(struct sti_sampling *sampling, uintptr_t block, const
     sampling->log->blocks[sampling->logged++] = (struct logged){ .block = block, .heap = heap };
 }
 
+/* The profile's options stay while it has a user. */
+bool sti_memprof_show_logged(const struct sti_sampling *sampling, const stint_memprof_tracker *tracker,
+                             void (*show)(uintptr_t block, const void *metadata, void *arg), void *arg)
+{
+    uint64_t profile = sampling->profile;
+    if (profile == 0 || !sti_memprof_enter(profile))
+        return false;
+    bool is_its = sti_memprof_settings.options.tracker.alloc == tracker->alloc;
+    for (size_t i = 0; is_its && i < sampling->logged; i++)
+        sti_tracked_show(sampling->log->blocks[i].block, sampling->log->blocks[i].heap, show, arg);
+    sti_memprof_leave();
+    return is_its;
+}
+
 static bool is_on(const struct sti_heap *list, const sti_backend_heap *heap)
 {
     while (list != NULL && list->backend != heap)

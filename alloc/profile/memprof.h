@@ -59,6 +59,11 @@ void sti_memprof_call_dealloc(struct sti_tracked *entry);
 bool sti_memprof_reserve_log(struct sti_sampling *sampling);
 void sti_memprof_log_block(struct sti_sampling *sampling, uintptr_t block, const sti_backend_heap *heap);
 
+/* Show the metadata of all followed blocks in heaps of the thread's, while the profile runs of which this tracker is
+ * (sample.h). False: it does not. The thread's own. */
+bool sti_memprof_show_logged(const struct sti_sampling *sampling, const stint_memprof_tracker *tracker,
+                             void (*show)(uintptr_t block, const void *metadata, void *arg), void *arg);
+
 /* What the rest of the library has done through sampling.h, of blocks that are followed. */
 void sti_memprof_end_logged(struct sti_thread *thread, const struct sti_heap *list, bool committed);
 void sti_memprof_end_rolled_back(const void *block);

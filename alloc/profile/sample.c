@@ -367,6 +367,15 @@ bool sti_tracked_is_of(uintptr_t block, const sti_backend_heap *heap)
     return found;
 }
 
+void sti_tracked_show(uintptr_t block, const sti_backend_heap *heap, sti_tracked_show_fn *show, void *arg)
+{
+    struct spin_lock *taken = lock(list_of(block));
+    const struct sti_tracked *entry = *link_to(list_of(block), block);
+    if (entry != NULL && entry->heap == heap && entry->metadata != NULL)
+        show(block, entry->metadata, arg);
+    unlock(taken);
+}
+
 void sti_tracked_add(struct sti_tracked *entry)
 {
     size_t list = list_of(entry->block);

@@ -51,6 +51,10 @@ bool sti_tracked_end_promotion(struct sti_tracked *entry, void *metadata);
 /* Is there such a block in the set? */
 bool sti_tracked_is_of(uintptr_t block, const sti_backend_heap *heap);
 
+/* Show the metadata of such a block, under the set's lock. */
+typedef void sti_tracked_show_fn(uintptr_t block, const void *metadata, void *arg);
+void sti_tracked_show(uintptr_t block, const sti_backend_heap *heap, sti_tracked_show_fn *show, void *arg);
+
 /* Take out all of them, chained by next; the end of those that are being promoted is told to whoever does that. */
 struct sti_tracked *sti_tracked_take_all(stint_memprof_end end);
 

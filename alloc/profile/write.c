@@ -169,15 +169,8 @@ int sti_profile_write(const struct sti_profile_means *means, const struct sti_ga
  * first what has ended (acquire) never finds more of that than of what was allocated. Objects are counted in parts of
  * 1/65536, for a sample in a large block stands for a fraction of it. */
 
-#define OBJECT 65536
+#define OBJECT STI_PROFILE_OBJECT
 #define NAME_MAX 255
-
-/* What a followed block adds to its site, and takes away at its end. */
-struct share {
-    struct sti_profile_site *site;
-    uint64_t samples;
-    uint64_t objects;
-};
 
 struct key {
     uint64_t hash;
@@ -295,13 +288,13 @@ static void *note_allocation(const stint_memprof_allocation *allocation, void *a
 {
     struct sti_gathered *gathered = arg;
     struct sti_profile_site *site = site_for(gathered, allocation);
-    struct share *share = site != NULL ? sti_process_malloc(sizeof *share) : NULL;
+    struct sti_profile_share *share = site != NULL ? sti_process_malloc(sizeof *share) : NULL;
     if (share == NULL) {
         atomic_fetch_add_explicit(&gathered->lost, allocation->samples, memory_order_relaxed);
         return NULL;
     }
     double objects = (double)allocation->samples * allocation->interval / (double)allocation->charged;
-    *share = (struct share){
+    *share = (struct sti_profile_share){
         .site = site,
         .samples = allocation->samples,
         .objects = (uint64_t)(objects * OBJECT + 0.5),
@@ -313,7 +306,7 @@ static void *note_allocation(const stint_memprof_allocation *allocation, void *a
 
 static void note_end(void *metadata, stint_memprof_end end, void *arg)
 {
-    struct share *share = metadata;
+    struct sti_profile_share *share = metadata;
     (void)arg;
     if (end != STINT_MEMPROF_STOPPED) {
         atomic_fetch_add_explicit(&share->site->ended_samples, share->samples, memory_order_release);

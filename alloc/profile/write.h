@@ -47,6 +47,15 @@ void sti_gathered_free(struct sti_gathered *gathered);
 
 extern const stint_memprof_tracker sti_gathered_tracker;
 
+/* What one followed block stands for, of its metadata. */
+struct sti_profile_share {
+    struct sti_profile_site *site;
+    uint64_t samples;
+    uint64_t objects; /* in parts of 1/STI_PROFILE_OBJECT */
+};
+
+#define STI_PROFILE_OBJECT 65536
+
 /* Estimates for one site, at this moment. */
 struct sti_profile_values {
     uint64_t alloc_objects;

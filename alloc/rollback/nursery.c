@@ -408,6 +408,46 @@ struct sti_heap *sti_nursery_list(struct sti_thread *thread, const struct sti_sc
     return list;
 }
 
+static size_t logged_in(const struct sti_thread *thread, const struct sti_young *young)
+{
+    size_t logged = 0;
+    for (const struct sti_nursery *nursery = thread->nursery; nursery != NULL; nursery = nursery->below) {
+        logged += nursery->count - begin_in(nursery, young);
+        if (nursery == young->nursery)
+            break;
+    }
+    return logged;
+}
+
+/* With room for it behind what is listed already. */
+static void list_copied(const struct sti_nursery *nursery, size_t begin, struct sti_heap *list)
+{
+    size_t count = nursery->count - begin;
+    void **copy = sti_process_malloc((count + 1) * sizeof *copy);
+    if (copy == NULL)
+        return;
+    memcpy(copy, nursery->log + begin, count * sizeof *copy);
+    struct sti_heap_part part = sti_heap_part_mark(nursery->heap->backend, copy, count);
+    for (size_t i = 0; i < count; i++) {
+        if ((part.addresses[i] & STI_HEAP_LIVES) != 0)
+            list_block(&list->singles[list->count++], (void *)(part.addresses[i] & ~STI_HEAP_LIVES));
+    }
+    sti_process_free(copy);
+}
+
+struct sti_heap *sti_nursery_list_inwards(struct sti_thread *thread, const struct sti_scope *scope)
+{
+    const struct sti_young *young = &scope->young;
+    size_t logged = is_logged(thread, young) ? logged_in(thread, young) : 0;
+    struct sti_heap *list = logged != 0 ? sti_process_calloc(1, sizeof *list + logged * sizeof list->singles[0]) : NULL;
+    for (struct sti_nursery *nursery = thread->nursery; list != NULL && nursery != NULL; nursery = nursery->below) {
+        list_copied(nursery, begin_in(nursery, young), list);
+        if (nursery == young->nursery)
+            break;
+    }
+    return list;
+}
+
 struct sti_heap *sti_nursery_begin_rollback(struct sti_thread *thread, struct sti_scope *scope)
 {
     if (!close_part(thread, &scope->young))

@@ -53,6 +53,9 @@ struct sti_heap *sti_nursery_begin_rollback(struct sti_thread *thread, struct st
 /* Those of the innermost scope that live now; nothing changes. NULL: none, or out of memory. */
 struct sti_heap *sti_nursery_list(struct sti_thread *thread, const struct sti_scope *scope);
 
+/* The same of a scope and all that are open inside it; the log stays in its order. */
+struct sti_heap *sti_nursery_list_inwards(struct sti_thread *thread, const struct sti_scope *scope);
+
 /* Bring what is known of the scope's held up to date. It, and scopes inside it, are open. */
 void sti_nursery_measure(struct sti_thread *thread, struct sti_scope *scope);
 

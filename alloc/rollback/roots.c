@@ -19,6 +19,7 @@
 #include "alloc/base/caller.h"
 #include "alloc/base/lasting.h"
 #include "alloc/base/process.h"
+#include "alloc/base/reporting.h"
 #include "alloc/interrupt/boundary.h"
 #include "heap.h"
 #include "kept.h"
@@ -70,6 +71,7 @@ struct scan {
     struct hit {
         struct sti_root root;
         const struct sti_heap *heap;
+        size_t size; /* of the block; 0: another root led to it before */
     } hits[MAX_HITS];
     size_t hit_count;
     struct sti_heap_block *pending; /* marked, and not looked at yet */
@@ -124,7 +126,8 @@ static __attribute__((noinline)) void look_at(struct scan *scan, uintptr_t word,
     if (found == STI_HEAP_NEW && !heap->is_of_libc && !heap->is_opaque) /* what libc's point to is libc's */
         push(scan, block);
     if (root->module != NULL && scan->hit_count < MAX_HITS)
-        scan->hits[scan->hit_count++] = (struct hit){ .root = *root, .heap = heap };
+        scan->hits[scan->hit_count++] =
+            (struct hit){ .root = *root, .heap = heap, .size = found == STI_HEAP_NEW ? block.size : 0 };
 }
 
 /* Variables that belong together; the offset of a root counts from base. */
@@ -392,8 +395,10 @@ size_t sti_roots_pin(struct sti_heap *list, const char *task)
     if (scan.blind)
         pin_all(list, true);
     size_t kept = sum_kept(list);
-    for (size_t i = 0; i < scan.hit_count; i++)
+    for (size_t i = 0; i < scan.hit_count; i++) {
+        sti_reporting_kept(sti_thread_own(), &scan.hits[i].root, scan.hits[i].size);
         sti_roots_report(&scan.hits[i].root, sti_heap_kept(scan.hits[i].heap), sti_kept_bytes() + kept, task);
+    }
     drop_parts(&scan);
     return kept;
 }

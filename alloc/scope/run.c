@@ -12,6 +12,7 @@
 #include "alloc/base/thread.h"
 #include "alloc/interrupt/interrupt.h"
 #include "context.h"
+#include "run.h"
 #include "scope.h"
 
 /* What the options refer to; others may release theirs while the task runs. */
@@ -35,15 +36,10 @@ static __attribute__((noinline)) void release(const struct references *reference
     stint_context_release(references->context);
 }
 
-int stint_run(stint_fn *fn, void *arg, const stint_options *options, stint_outcome *outcome)
+/* With options that have been taken; a sample point is to follow. */
+static inline __attribute__((always_inline)) int run(stint_fn *fn, void *arg, const stint_options *options,
+                                                     stint_outcome *outcome)
 {
-    static const stint_options no_limits = STINT_OPTIONS_INIT;
-    stint_options room;
-    int error = fn != NULL && outcome != NULL ? sti_options_take(&options, &room) : EINVAL;
-    if (error != 0)
-        return error;
-    if (options == NULL)
-        options = &no_limits;
     bool refers = ((uintptr_t)options->token | (uintptr_t)options->account | (uintptr_t)options->context) != 0;
     struct references references = { .token = NULL };
     if (__builtin_expect(refers, 0))
@@ -54,12 +50,28 @@ int stint_run(stint_fn *fn, void *arg, const stint_options *options, stint_outco
         .options = options,
         .token = references.token,
     };
-    error = sti_scope_run(&request, outcome);
+    int error = sti_scope_run(&request, outcome);
     if (__builtin_expect(refers, 0))
         release(&references);
     if (error == 0 && outcome->payload != NULL)
         sti_payload_settle(outcome);
+    return error;
+}
+
+int stint_run(stint_fn *fn, void *arg, const stint_options *options, stint_outcome *outcome)
+{
+    static const stint_options no_limits = STINT_OPTIONS_INIT;
+    stint_options room;
+    int error = fn != NULL && outcome != NULL ? sti_options_take(&options, &room) : EINVAL;
+    if (error != 0)
+        return error;
+    error = run(fn, arg, options != NULL ? options : &no_limits, outcome);
     if (sti_thread_metered != NULL)
         sti_interrupt_point(sti_thread_metered);
     return error;
+}
+
+int sti_run_taken(stint_fn *fn, void *arg, const stint_options *options, stint_outcome *outcome)
+{
+    return run(fn, arg, options, outcome);
 }

@@ -12,6 +12,7 @@
 #include "alloc/base/module.h"
 #include "alloc/base/probe.h"
 #include "alloc/base/process.h"
+#include "alloc/base/reporting.h"
 #include "alloc/base/scope_state.h"
 #include "alloc/charge/account.h"
 #include "alloc/charge/allocate.h"
@@ -49,7 +50,8 @@ int sti_options_look(const stint_options *options)
 {
     if ((unsigned)options->on_interrupt > (unsigned)STINT_UNWIND ||
         (unsigned)options->priority > (unsigned)STINT_PRIORITY_LOW ||
-        (unsigned)options->threads > (unsigned)STINT_THREADS_REFUSED)
+        (unsigned)options->threads > (unsigned)STINT_THREADS_REFUSED ||
+        (unsigned)options->report > (unsigned)STINT_REPORT_HEAP)
         return EINVAL;
     return STI_OVERRIDES || options->threads == STINT_THREADS_FREE ? 0 : ENOTSUP;
 }
@@ -59,6 +61,8 @@ int sti_scope_begin_preemption(struct sti_scope *scope)
     int error = sti_preempt_open(scope->thread, &scope->signal_was_blocked);
     if (error != 0)
         return error;
+    if (sti_reporting_is_on(scope))
+        sti_reporting_hooks->begin(scope);
     error = sti_hook_watch_scope(scope);
     if (error != 0)
         sti_preempt_close(scope->signal_was_blocked);
@@ -101,6 +105,8 @@ inline __attribute__((always_inline)) void sti_scope_init(struct sti_scope *scop
     scope->tripped = STINT_REASON_NONE;
     scope->finished = false;
     scope->refused = false;
+    scope->has_report = false;
+    scope->never_began = false;
     scope->masks = 0;
     scope->met.left = 0;
     sti_cxx_note(&scope->cxx);
@@ -452,8 +458,10 @@ static void close_scope(struct sti_thread *thread, int code, void *value, const 
     if (commits) {
         commit(thread, scope);
     } else {
+        sti_reporting_begin_end(scope, reason);
         outcome->usage.kept = roll_back(thread, scope, request->options->name);
         outcome->usage.open_fds = sti_open_fds_left(scope->descriptors, request->options->name);
+        sti_reporting_end(scope, outcome);
     }
     if (scope->share != NULL)
         outcome->usage.kept += sti_group_end(scope, commits);
@@ -524,6 +532,8 @@ int sti_scope_run(const struct sti_scope_request *request, stint_outcome *outcom
         scope.tripped = STINT_REASON_EXPIRED;
     if (scope.tripped == STINT_REASON_NONE)
         sti_scope_land(&scope, request->fn, request->arg, &landed);
+    else
+        scope.never_began = true;
     close_scope(thread, landed.code, landed.value, request, outcome);
     if (scope.below == NULL && sti_share_has_mail(thread))
         sti_share_collect(thread);

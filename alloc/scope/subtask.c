@@ -8,6 +8,7 @@
 
 #include "alloc/base/clock.h"
 #include "alloc/base/process.h"
+#include "alloc/base/reporting.h"
 #include "alloc/base/scope_state.h"
 #include "alloc/base/thread.h"
 #include "alloc/charge/account.h"
@@ -165,8 +166,10 @@ uint64_t sti_group_end(struct sti_scope *scope, bool commits)
 void sti_group_release(struct sti_group *group)
 {
     /* acq_rel: the last one sees that the others are done with it. */
-    if (atomic_fetch_sub_explicit(&group->references, 1, memory_order_acq_rel) == 1)
-        sti_process_free(group);
+    if (atomic_fetch_sub_explicit(&group->references, 1, memory_order_acq_rel) > 1)
+        return;
+    sti_reporting_drop(&group->interrupt);
+    sti_process_free(group);
 }
 
 /* --- The shares of groups that threads keep: what stolen subtasks left there, until the task's outcome is known. Each

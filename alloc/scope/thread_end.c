@@ -5,6 +5,7 @@
 #include <pthread.h>
 
 #include "alloc/base/backend.h"
+#include "alloc/base/reporting.h"
 #include "alloc/base/sampling.h"
 #include "alloc/base/thread.h"
 #include "alloc/charge/shared_budget.h"
@@ -30,6 +31,7 @@ static void end_thread(void *record)
     sti_mapped_end_thread(thread);
     sti_heap_end_thread(thread);
     sti_sampling_end_thread(&thread->sampling);
+    sti_reporting_end_thread(thread);
     sti_own_forks_end_thread();
     sti_stack_end();
     sti_thread_hand_on(thread);

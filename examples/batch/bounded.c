@@ -15,6 +15,7 @@ struct job {
     stint_outcome outcome;
     const stint_budget *budget;
     stint_future *future;
+    stint_report *why; /* it was not Ok; NULL: it was, or never ran */
 };
 
 struct window {
@@ -39,7 +40,8 @@ static int run_in_scope(void *argument, void **value)
     stint_options options = parse_options(job->document.kind);
     options.budget = *job->budget;
     options.name = job->document.path;
-    return stint_run(parse_document_run, &job->document, &options, &job->outcome);
+    options.report = STINT_REPORT_HEAP;
+    return stint_run_reported(parse_document_run, &job->document, &options, &job->outcome, &job->why);
 }
 
 static int submit(struct window *window, size_t index)
@@ -86,7 +88,8 @@ static void report_oldest(struct window *window)
     stint_future_wait(job->future, &task);
     stint_future_release(job->future);
     stint_outcome outcome = settle(job, &task);
-    report_document(window->run->report, &job->document, &outcome);
+    report_document(window->run->report, &job->document, &outcome, job->why);
+    stint_report_release(job->why);
 }
 
 /* Give the tasks some time, until the newest has ended at most, and report what has ended, from the oldest on. To wait
@@ -119,7 +122,7 @@ static void submit_next(struct window *window)
     if (error) {
         collect_all(window);
         stint_outcome outcome = { .status = STINT_ERROR, .reason = STINT_REASON_FAILED, .error = error };
-        report_document(window->run->report, &job_at(window, window->next)->document, &outcome);
+        report_document(window->run->report, &job_at(window, window->next)->document, &outcome, NULL);
         window->oldest++;
     }
     window->next++;

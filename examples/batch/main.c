@@ -57,6 +57,7 @@ static int run_all(const struct options *options, const struct paths *paths, FIL
         .workers = options->workers,
         .unbounded = options->unbounded,
         .quiet = options->quiet,
+        .why = options->why,
         .json = json,
         .text = json == stdout ? stderr : stdout,
     });
@@ -66,6 +67,8 @@ static int run_all(const struct options *options, const struct paths *paths, FIL
     int error = options->unbounded ? run_unbounded(&run) : run_bounded(&run);
     if (error)
         complain("cannot start", error);
+    if (report_why_error(report))
+        error = complain(options->why, report_why_error(report));
     report_tally tally = report_end(report);
     if (json && (fflush(json) || ferror(json)))
         error = complain(options->json, errno ? errno : EIO);

@@ -28,6 +28,7 @@ static const char help[] =
     "      --timeout DURATION  time a file may take; default 10s\n"
     "      --unbounded         the same work without tasks and limits, to measure against\n"
     "      --json FILE         write a JSON line for each file, and one for the summary; '-': to standard output\n"
+    "      --report DIR        write to this folder why each file that was not ok was stopped, a file for each\n"
     "  -0, --null              paths on standard input end with a zero byte\n"
     "  -q, --quiet             no progress bar and no table, only the summary line\n"
     "  -h, --help              show this\n"
@@ -38,7 +39,7 @@ static const char help[] =
     "On a terminal a progress bar is shown. Ctrl-C cancels what is left and still reports; a second one ends at once.\n"
     "Exit status: 0 all ok, 1 some were not, 2 unusable arguments, 130 cancelled by Ctrl-C.\n";
 
-enum { OPTION_ALLOCATION = 256, OPTION_MEMORY, OPTION_TIMEOUT, OPTION_UNBOUNDED, OPTION_JSON };
+enum { OPTION_ALLOCATION = 256, OPTION_MEMORY, OPTION_TIMEOUT, OPTION_UNBOUNDED, OPTION_JSON, OPTION_REPORT };
 
 static const struct option known[] = {
     { "workers", required_argument, NULL, 'j' },
@@ -47,6 +48,7 @@ static const struct option known[] = {
     { "timeout", required_argument, NULL, OPTION_TIMEOUT },
     { "unbounded", no_argument, NULL, OPTION_UNBOUNDED },
     { "json", required_argument, NULL, OPTION_JSON },
+    { "report", required_argument, NULL, OPTION_REPORT },
     { "null", no_argument, NULL, '0' },
     { "quiet", no_argument, NULL, 'q' },
     { "help", no_argument, NULL, 'h' },
@@ -130,6 +132,9 @@ static options_next read_option(struct options *options, int option, char **argv
         return OPTIONS_RUN;
     case OPTION_JSON:
         options->json = optarg;
+        return OPTIONS_RUN;
+    case OPTION_REPORT:
+        options->why = optarg;
         return OPTIONS_RUN;
     case '0':
         options->zero_separated = true;

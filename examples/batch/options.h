@@ -13,6 +13,7 @@ struct options {
     bool quiet;
     bool zero_separated;
     const char *json; /* NULL: none wanted; "-": standard output */
+    const char *why;  /* a folder; NULL: none wanted */
     char **paths;
     int path_count;
 };

@@ -4,6 +4,7 @@
 #include "report.h"
 #include "lines.h"
 #include "text.h"
+#include "why.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +20,7 @@
 struct row {
     const char *path;
     char *detail; /* NULL: nothing to add */
+    char *why;    /* likewise */
     stint_status status;
     stint_reason reason;
     uint64_t allocated, wall_ns;
@@ -33,6 +35,8 @@ struct report {
     struct row *rows;
     size_t row_count, row_room;
     size_t rows_lost; /* for want of memory */
+    size_t files;     /* so far */
+    int why_error;    /* the first */
 };
 
 static uint64_t now(void)
@@ -60,7 +64,8 @@ void report_count(report_tally *tally, stint_status status)
     tally->cancelled += status == STINT_CANCELLED;
 }
 
-static void keep_row(struct report *report, const parse_document *document, const stint_outcome *outcome)
+static void keep_row(struct report *report, const parse_document *document, const stint_outcome *outcome,
+                     const stint_report *why)
 {
     if (report->row_count == report->row_room) {
         size_t room = report->row_room ? 2 * report->row_room : 64;
@@ -75,6 +80,7 @@ static void keep_row(struct report *report, const parse_document *document, cons
     report->rows[report->row_count++] = (struct row){
         .path = document->path,
         .detail = outcome->reason == STINT_REASON_FAILED ? text_clean(document->detail, true) : NULL,
+        .why = why && outcome->reason != STINT_REASON_FAILED ? why_line(why) : NULL,
         .status = outcome->status,
         .reason = outcome->reason,
         .allocated = outcome->usage.allocated,
@@ -82,14 +88,25 @@ static void keep_row(struct report *report, const parse_document *document, cons
     };
 }
 
-void report_document(struct report *report, const parse_document *document, const stint_outcome *outcome)
+static void save_why(struct report *report, const parse_document *document, const stint_report *why)
 {
+    int error = why_save(why, report->options.why, report->files, document->path);
+    if (error && !report->why_error)
+        report->why_error = error;
+}
+
+void report_document(struct report *report, const parse_document *document, const stint_outcome *outcome,
+                     const stint_report *why)
+{
+    report->files++;
     report_count(&report->tally, outcome->status);
     report->allocated += outcome->usage.allocated;
     if (outcome->status == STINT_OK)
         report->items += document->items;
     else if (!report->options.quiet)
-        keep_row(report, document, outcome);
+        keep_row(report, document, outcome, why);
+    if (why && report->options.why)
+        save_why(report, document, why);
     if (report->options.json)
         lines_document(report->options.json, document, outcome);
 }
@@ -142,6 +159,8 @@ static void write_table(const struct report *report)
                 text_write_size(size, row->allocated), text_write_duration(duration, row->wall_ns));
         if (row->detail)
             fprintf(text, "    %s\n", row->detail);
+        if (row->why)
+            fprintf(text, "    %s\n", row->why);
         free(name);
     }
     if (report->rows_lost)
@@ -170,6 +189,11 @@ static void write_summary(const struct report *report, uint64_t wall_ns)
             options->workers, options->workers == 1 ? "" : "s", text_write_size(rss, max_rss()));
 }
 
+int report_why_error(const struct report *report)
+{
+    return report->why_error;
+}
+
 report_tally report_end(struct report *report)
 {
     uint64_t wall_ns = now() - report->begun_ns;
@@ -183,8 +207,10 @@ report_tally report_end(struct report *report)
         lines_summary(options->json, &(lines_totals){ report->tally, options->files, options->skipped, options->workers,
                                                       wall_ns, max_rss() });
     report_tally tally = report->tally;
-    for (size_t i = 0; i < report->row_count; i++)
+    for (size_t i = 0; i < report->row_count; i++) {
         free(report->rows[i].detail);
+        free(report->rows[i].why);
+    }
     free(report->rows);
     free(report);
     return tally;

@@ -20,15 +20,17 @@ typedef struct report_options {
     unsigned workers;
     bool unbounded;
     bool quiet;
-    FILE *json; /* NULL: none */
-    FILE *text; /* for table and summary */
+    const char *why; /* a folder for what is known of each that was not Ok; NULL: none is wanted */
+    FILE *json;      /* NULL: none */
+    FILE *text;      /* for table and summary */
 } report_options;
 
 /* NULL: out of memory. */
 struct report *report_begin(const report_options *options);
 
-/* The next result of the list. The path is kept, not copied. */
-void report_document(struct report *report, const parse_document *document, const stint_outcome *outcome);
+/* The next result of the list. The path is kept, not copied. why: of what was not Ok; may be NULL. */
+void report_document(struct report *report, const parse_document *document, const stint_outcome *outcome,
+                     const stint_report *why);
 
 void report_count(report_tally *tally, stint_status status);
 
@@ -37,6 +39,9 @@ bool report_progress_due(const struct report *report);
 
 /* Draw it: what was reported, and what has ended ahead of that. */
 void report_progress(struct report *report, const report_tally *ahead);
+
+/* Whether why could not be saved of all: 0, or the first errno value. */
+int report_why_error(const struct report *report);
 
 /* Table and summaries; frees the report. Returns what was counted. */
 report_tally report_end(struct report *report);

@@ -95,7 +95,7 @@ static void report_oldest(struct window *window)
 {
     struct job job = *job_at(window, window->oldest++);
     pthread_mutex_unlock(&window->lock);
-    report_document(window->run->report, &job.document, &job.outcome);
+    report_document(window->run->report, &job.document, &job.outcome, NULL);
     pthread_mutex_lock(&window->lock);
 }
 
@@ -115,7 +115,7 @@ static void report_unbegun(const struct run *run, size_t index)
 {
     parse_document document = { .path = run->paths->files[index].path, .kind = run->paths->files[index].kind };
     stint_outcome outcome = { .status = STINT_CANCELLED, .reason = STINT_REASON_TOKEN, .error = ECANCELED };
-    report_document(run->report, &document, &outcome);
+    report_document(run->report, &document, &outcome, NULL);
 }
 
 static void collect_all(struct window *window)

@@ -73,7 +73,7 @@ static void stop_asking(struct sti_split *split)
 
 void sti_split_init(struct sti_split *split)
 {
-    split->forks.depth = sti_split_place(split, 0);
+    split->forks.depth = STI_SPLIT_BOTTOM(split);
     split->split = 0;
     split->base = 0;
     split->holes = 0;

@@ -15,6 +15,7 @@
 #include "alloc/interrupt/boundary.h"
 
 #define STI_SPLIT_CAPACITY STINT_FORK_SLOTS_
+#define STI_SPLIT_BOTTOM(split) ((size_t)(uintptr_t)(split)->forks.slots) /* depth when there are no forks */
 
 struct sti_group;
 struct sti_worker;
@@ -61,18 +62,13 @@ static inline size_t sti_split_place(const struct sti_split *split, size_t index
 
 static inline size_t sti_split_index(const struct sti_split *split, size_t place)
 {
-    return (place - sti_split_place(split, 0)) / sizeof(struct stint_fork_slot_);
+    return (place - STI_SPLIT_BOTTOM(split)) / sizeof(struct stint_fork_slot_);
 }
 
 /* How many slots are outstanding forks, or holes. */
 static inline size_t sti_split_depth(const struct sti_split *split)
 {
     return sti_split_index(split, split->forks.depth);
-}
-
-static inline bool sti_split_is_empty(const struct sti_split *split)
-{
-    return split->forks.depth == sti_split_place(split, 0);
 }
 
 /* --- The owner ---------------------------------------------------------------------------------------------------- */

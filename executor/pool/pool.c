@@ -118,7 +118,8 @@ static bool are_valid(const stint_pool_options *options)
 {
     return options->workers <= STI_WORKERS_MAX && options->queue_capacity <= STI_QUEUE_CAPACITY_MAX &&
            (options->substitutes <= STI_SUBSTITUTES_MAX || options->substitutes == STINT_NO_SUBSTITUTES) &&
-           sti_link_flags_valid(options->flags) && is_stack_size(options->stack_size);
+           sti_link_flags_valid(options->flags) && is_stack_size(options->stack_size) &&
+           (unsigned)options->report <= (unsigned)STINT_REPORT_HEAP;
 }
 
 static int take_options(stint_pool_options *options, const stint_pool_options *given)
@@ -152,6 +153,7 @@ int stint_pool_create(const stint_pool_options *given, stint_pool **pool)
     created->worker_ends = options->worker_ends;
     created->worker_data = options->worker_data;
     created->stack_size = options->stack_size;
+    created->report_level = options->report;
     unsigned started = sti_start_workers(created, options->pinned);
     if (started < created->worker_count) {
         sti_shutdown_begin(created, STI_POOL_CANCELLING);

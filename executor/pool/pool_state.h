@@ -63,7 +63,8 @@ struct stint_pool {
     stint_worker_fn *worker_ends;
     void *worker_data;
     size_t stack_size; /* 0: the system's */
-    stint_token stop;  /* set when cancelling; every running task's scope looks at it */
+    stint_report_level report_level;
+    stint_token stop; /* set when cancelling; every running task's scope looks at it */
     char name[STI_THREAD_NAME_SIZE];
     char label[STI_POOL_LABEL_SIZE]; /* set as it goes on the list */
     struct sti_child_masks signals;  /* of its threads; set before they start */

@@ -91,10 +91,15 @@ static int begin_turn(struct series *series, uint64_t due_ns)
     return 0;
 }
 
-/* Its turn has ended like this. Of a payload, which nobody else has seen, the future is the owner now. */
+/* Its turn has ended like this. Of a payload and a report, which nobody else has seen, the future is
+ * the owner now. */
 static void end_series(struct series *series, stint_outcome outcome, sti_task *turn)
 {
     turn->outcome.payload = NULL;
+    if (turn->is_reported)
+        series->compound->future.report = turn->report;
+    series->compound->future.is_reported = turn->is_reported;
+    turn->is_reported = false;
     outcome.usage = series->usage;
     series->compound->future.outcome = outcome;
     series->compound->owns_payload = outcome.payload != NULL;

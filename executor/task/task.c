@@ -15,6 +15,7 @@
 #include "alloc/base/thread.h"
 #include "alloc/charge/account.h"
 #include "alloc/charge/label.h"
+#include "alloc/report/report.h"
 #include "alloc/scope/scope.h"
 #include "completions.h"
 #include "compound.h"
@@ -35,11 +36,18 @@ sti_task *sti_task_create_sized(size_t size, const stint_pool *pool, stint_fn *f
     return sti_task_create(size, pool, fn, arg, options, sti_thread_metered);
 }
 
+static __attribute__((noinline)) void free_what_it_left(sti_task *task)
+{
+    if (task->is_reported)
+        stint_report_release(task->report);
+    sti_process_free((void *)(uintptr_t)task->outcome.payload);
+}
+
 void sti_task_free(sti_task *task)
 {
     sti_visit_let_pass();
-    if (task->outcome.payload != NULL)
-        sti_process_free((void *)(uintptr_t)task->outcome.payload);
+    if (__builtin_expect(((uintptr_t)task->outcome.payload | task->is_reported) != 0, 0))
+        free_what_it_left(task);
     sti_process_free(task);
 }
 
@@ -214,6 +222,33 @@ void stint_future_cancel(stint_future *future)
         sti_task_end_unstarted(future, STINT_REASON_TOKEN);
     else if (!sti_delayed_end(future, STINT_REASON_TOKEN))
         stint_token_set(&future->token);
+}
+
+/* A report lies with its task, whose outcome this is. */
+static void take_report(stint_outcome *outcome, struct stint_report *report)
+{
+    sti_task *task = (sti_task *)(void *)((char *)outcome - offsetof(sti_task, outcome));
+    if (task->is_reported)
+        stint_report_release(task->report); /* of an earlier turn */
+    task->report = report;
+    task->is_reported = true;
+}
+
+__attribute__((constructor)) static void take_reports(void)
+{
+    sti_report_taken_by(take_report);
+}
+
+int stint_future_report(stint_future *future, stint_report **report)
+{
+    if (future == NULL || report == NULL)
+        return EINVAL;
+    if (!sti_task_is_resolved(future))
+        return EAGAIN;
+    if (!future->is_reported)
+        return ENODATA;
+    *report = stint_report_retain(future->report);
+    return 0;
 }
 
 stint_future *stint_future_retain(stint_future *future)

@@ -36,6 +36,7 @@
 #include <stint/account.h>
 #include <stint/context.h>
 #include <stint/pool.h>
+#include <stint/report.h>
 #include <string.h>
 
 #include "alloc/base/clock.h"
@@ -87,7 +88,8 @@ struct stint_future {
     bool stood_in_line;                  /* it got its slot later than it was submitted (queue_slots.h) */
     bool entered;                        /* its account counts it as running: for the claimant */
     bool counted; /* among the pool's outcomes, or not to be: for whoever has its queue entry, when it has resolved */
-    stint_fn *fn; /* NULL: a compound future. All before this is 0 in a new task, but for references */
+    bool is_reported; /* there is a report */
+    stint_fn *fn;     /* NULL: a compound future. All before this is 0 in a new task, but for references */
     void *arg;
     const stint_pool *pool;
     uint64_t submitted_ns;
@@ -106,6 +108,7 @@ struct stint_future {
     unsigned generation; /* of the process, see pools.h */
     stint_token token;   /* what stint_future_cancel sets; its parent, until resolved, is the options' token */
     stint_outcome outcome;
+    stint_report *report;
 };
 
 /* A NEW task with both its references, in a block of so many bytes, or NULL. */

@@ -36,7 +36,7 @@ static __attribute__((noinline)) void execute_above_forks(struct sti_worker *wor
 
 static inline void execute(struct sti_worker *worker, sti_task *task)
 {
-    if (sti_split_is_empty(&worker->split))
+    if (worker->split.forks.depth == STI_SPLIT_BOTTOM(&worker->split))
         sti_task_run(task, &worker->pool->stop, &worker->tally);
     else
         execute_above_forks(worker, task);

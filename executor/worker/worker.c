@@ -16,6 +16,7 @@
 #include "alloc/interrupt/boundary.h"
 #include "alloc/interrupt/hook.h"
 #include "alloc/interrupt/stack.h"
+#include "alloc/report/report.h"
 #include "alloc/scope/subtask.h"
 #include "executor/base/event.h"
 #include "executor/fork/fork.h"
@@ -414,6 +415,7 @@ void *sti_worker_main(void *argument)
     tell_application(worker, pool->worker_begins);
     sti_fork_begin_thread(worker);
     atomic_store_explicit(&worker->record, sti_thread_own(), memory_order_release);
+    sti_report_set_thread_level(pool->report_level);
     if (worker->index >= pool->worker_count)
         sti_substitute_begin(worker);
     struct found found;

@@ -337,6 +337,12 @@ class Options
         return *this;
     }
     Options &completions(const Completions &queue, void *data = nullptr) noexcept;
+    /* What is told of it if it does not end well: stint_future_report, of the future's handle. */
+    Options &report(stint_report_level level) noexcept
+    {
+        options_.report = level;
+        return *this;
+    }
     [[nodiscard]] const stint_options &get() const noexcept
     {
         return options_;
@@ -422,6 +428,12 @@ class PoolOptions
     PoolOptions &stack_size(size_t bytes) noexcept
     {
         options_.stack_size = bytes;
+        return *this;
+    }
+    /* What is told of its tasks that do not say it themselves. */
+    PoolOptions &report(stint_report_level level) noexcept
+    {
+        options_.report = level;
         return *this;
     }
     operator const stint_pool_options &() const noexcept

@@ -31,6 +31,9 @@ typedef struct stint_pool_options {
      * control group pays for (cpu.max, rounded up). At most 1024. */
     unsigned workers;
 
+    /* What is told of those of its tasks that do not end Ok, and do not say it themselves (report.h). */
+    stint_report_level report;
+
     /* Tasks that may wait at once in the submission queue; 0: 4096. Rounded up to a power of two, at least 2, at most
      * 2^24. Tasks that have an account or a priority wait beside it, in as many slots again (not rounded). There one
      * account may take at most eight times as many slots as are left: so of nine slots or more, one account alone

@@ -61,6 +61,7 @@
 #include <stint/parallel.h>
 #include <stint/pool.h>
 #include <stint/profile.h>
+#include <stint/report.h>
 #include <stint/result.h>
 #include <stint/roots.h>
 #include <stint/serial.h>

@@ -76,6 +76,13 @@ typedef enum stint_priority {
     STINT_PRIORITY_LOW,
 } stint_priority;
 
+/* What a report is to tell of a task that does not end Ok (report.h). */
+typedef enum stint_report_level {
+    STINT_REPORT_NONE = 0, /* there is none; in a task's options: what its pool's say */
+    STINT_REPORT_STACK,    /* where it was stopped, and how it came to that */
+    STINT_REPORT_HEAP,     /* and what its memory was made of */
+} stint_report_level;
+
 /* What becomes of the threads that a task starts: by pthread_create or thrd_create, or by what comes to those
  * (std::thread, libgomp, the workers of libzstd). Not by itself means a thread that code starts between
  * stint_keep_begin and stint_keep_end (roots.h), that a module does which stint_module_keep has named, or that this
@@ -111,6 +118,9 @@ typedef struct stint_options {
     stint_token *token;
 
     stint_on_interrupt on_interrupt; /* STINT_JUMP unless set */
+
+    /* For stint_submit and its like, and stint_run_reported (report.h); stint_run ignores it. */
+    stint_report_level report;
 
     /* Bytes that may still be allocated where an interrupt has to wait (see interrupt.h); 0: 1 MiB. */
     size_t grace;

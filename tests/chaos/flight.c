@@ -187,6 +187,7 @@ static stint_options options_of(const struct chaos_flight *flight, unsigned scop
     options.on_interrupt = flight->plan.mode;
     options.name = flight->plan.library->name;
     options.preemptible = flight->plan.reason != CHAOS_NONE && chaos_reasons[flight->plan.reason].preempting;
+    options.report = (stint_report_level)(flight->plan.seed % (STINT_REPORT_HEAP + 1));
     if (scope == flight->plan.limited)
         set_limits(flight, &options);
     return options;
@@ -205,9 +206,11 @@ static int enter(void *argument, void **value)
     unsigned scope = ++flight->entered;
     stint_options options = options_of(flight, scope);
     stint_outcome outcome;
-    int error = stint_run(enter, flight, &options, &outcome);
+    stint_report *report;
+    int error = stint_run_reported(enter, flight, &options, &outcome, &report);
     if (error != 0)
         return error;
+    stint_report_release(report);
     if (scope == flight->plan.limited) {
         flight->limited = outcome;
         return 0;

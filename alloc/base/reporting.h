@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What the rest of the library tells those who make reports of stopped tasks, which stand above it all (report/) and
+ * register what they want to be told. Nothing is called but of a task with a report, and then off the common path:
+ * where it is tripped, where its interrupt has to wait or is delivered, where its memory is measured, and where it ends
+ * without being Ok. Thread of the scope only, unless a function says otherwise. */
+#ifndef STI_ALLOC_BASE_REPORTING_H
+#define STI_ALLOC_BASE_REPORTING_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stint/interrupt.h>
+#include <stint/task.h>
+
+#include "scope_state.h"
+#include "stopped.h"
+#include "thread.h"
+
+struct stint_report;
+struct sti_root;
+
+/* In the options of a stint_run whose caller takes the report; no program can set it. */
+#define STI_OPTIONS_REPORTED (1U << 31)
+
+/* What is not explained below: before a scope begins that a signal may stop. */
+struct sti_reporting_hooks {
+    void (*begin)(struct sti_scope *scope);
+    void (*tripped)(struct sti_scope *scope);
+    void (*deferred)(struct sti_thread *thread, stint_deferral rule, const void *culprit,
+                     const struct sti_stopped *stopped);
+    void (*delivered)(struct sti_thread *thread, const struct sti_stopped *stopped);
+    void (*measured)(struct sti_scope *scope, size_t held);
+    void (*kept)(struct stint_report *report, const struct sti_root *root, size_t size);
+    void (*begin_end)(struct sti_scope *scope);
+    void (*end)(struct sti_scope *scope, stint_outcome *outcome);
+    void (*drop)(struct stint_report *report);
+    void (*end_thread)(struct sti_thread *thread);
+};
+extern const struct sti_reporting_hooks *sti_reporting_hooks;
+
+/* From a constructor. */
+void sti_reporting_register(const struct sti_reporting_hooks *hooks);
+
+/* What is to be told of the scope's task: what its options say, or else its pool. Of a stint_run only where somebody
+ * takes it. */
+static inline stint_report_level sti_reporting_level(const struct sti_scope *scope)
+{
+    const struct sti_scope_request *request = scope->request;
+    bool is_of_pool = request->tally != NULL;
+    if (!is_of_pool && (request->options->flags & STI_OPTIONS_REPORTED) == 0)
+        return STINT_REPORT_NONE;
+    stint_report_level level = request->options->report;
+    return level != STINT_REPORT_NONE || !is_of_pool ? level : scope->thread->report_level;
+}
+
+static inline bool sti_reporting_is_on(const struct sti_scope *scope)
+{
+    return __builtin_expect(sti_reporting_level(scope) != STINT_REPORT_NONE, 0);
+}
+
+/* Of the scope, or of one around it. */
+static inline bool sti_reporting_is_on_around(const struct sti_scope *scope)
+{
+    while (scope != NULL && !sti_reporting_is_on(scope))
+        scope = scope->outer;
+    return __builtin_expect(scope != NULL, 0);
+}
+
+/* It has just been tripped: here, or by another thread of its task. */
+static inline void sti_reporting_tripped(struct sti_scope *scope)
+{
+    if (sti_reporting_is_on(scope))
+        sti_reporting_hooks->tripped(scope);
+}
+
+/* The interrupt of the innermost scope, or of one around it, has to wait for this, which is at that address (NULL: not
+ * known); or is delivered. stopped: where a signal has stopped the code, in whose handler this is; NULL: it has come
+ * here by itself. */
+static inline void sti_reporting_deferred(struct sti_thread *thread, stint_deferral rule, const void *culprit,
+                                          const struct sti_stopped *stopped)
+{
+    if (sti_reporting_is_on_around(thread->scope))
+        sti_reporting_hooks->deferred(thread, rule, culprit, stopped);
+}
+
+static inline void sti_reporting_delivered(struct sti_thread *thread, const struct sti_stopped *stopped)
+{
+    if (sti_reporting_is_on_around(thread->scope))
+        sti_reporting_hooks->delivered(thread, stopped);
+}
+
+/* It holds so much, with what scopes inside it hold. */
+static inline void sti_reporting_measured(struct sti_scope *scope, size_t held)
+{
+    if (sti_reporting_is_on(scope))
+        sti_reporting_hooks->measured(scope, held);
+}
+
+/* The scope's function has ended, or was never called, for this reason: before and after its rollback. */
+static inline void sti_reporting_begin_end(struct sti_scope *scope, stint_reason reason)
+{
+    if (sti_reporting_is_on(scope) && reason != STINT_REASON_NONE && !scope->never_began)
+        sti_reporting_hooks->begin_end(scope);
+}
+
+static inline void sti_reporting_end(struct sti_scope *scope, stint_outcome *outcome)
+{
+    if (__builtin_expect(scope->thread->reporting != NULL, 0))
+        sti_reporting_hooks->end(scope, outcome);
+}
+
+/* A root keeps a block of so many bytes of the scope that is being rolled back. */
+static inline void sti_reporting_kept(const struct sti_thread *thread, const struct sti_root *root, size_t size)
+{
+    if (thread != NULL && thread->reporting != NULL)
+        sti_reporting_hooks->kept(thread->reporting, root, size);
+}
+
+/* Nobody uses the group any more, whose task may not have come to its end. */
+static inline void sti_reporting_drop(struct sti_shared_interrupt *shared)
+{
+    struct stint_report *report = atomic_load_explicit(&shared->report, memory_order_acquire);
+    if (report != NULL)
+        sti_reporting_hooks->drop(report);
+}
+
+static inline void sti_reporting_end_thread(struct sti_thread *thread)
+{
+    if (sti_reporting_hooks != NULL)
+        sti_reporting_hooks->end_thread(thread);
+}
+
+#endif

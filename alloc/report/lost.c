@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The search for blocks that nothing in the task's memory points to any more: the marking of a conservative collector,
+ * in one pass without its roots. Each live block is read once, word by word; what a word points into is marked. What is
+ * not marked in the end has been lost, or is held by a variable, by a register, or on another stack: so the scope's own
+ * stack is read too. Thread of the scope only. */
+#include <stdatomic.h>
+#include <stint/report.h>
+#include <string.h>
+
+#include "alloc/base/backend.h"
+#include "alloc/base/caller.h"
+#include "alloc/base/clock.h"
+#include "alloc/base/process.h"
+#include "alloc/base/scope_state.h"
+#include "alloc/base/thread.h"
+#include "alloc/interrupt/stack.h"
+#include "alloc/rollback/heap.h"
+#include "lost.h"
+
+#define USUAL_TIME UINT64_C(400000)
+#define STRETCHES_MAX ((size_t)1 << 16)
+#define FIRST_SHIFT 16
+#define WORDS_A_LOOK 2048 /* at the clock: some microseconds, */
+#define WORDS_A_BLOCK 8   /* and for a block in itself */
+#define STACK_MAX ((uintptr_t)1 << 20)
+#define ADDRESS_BITS (UINTPTR_MAX >> 16) /* some keep a type in the others */
+
+static _Atomic uint64_t search_time = USUAL_TIME;
+
+void stint_reports_set_search_time(uint64_t nanoseconds)
+{
+    atomic_store_explicit(&search_time, nanoseconds, memory_order_relaxed);
+}
+
+/* --- Finding an area. */
+
+bool sti_report_areas_index(struct sti_report_index *index, const struct sti_report_areas *areas)
+{
+    *index = (struct sti_report_index){ .areas = areas, .shift = FIRST_SHIFT };
+    index->begin = areas->list[0].begin;
+    for (size_t i = 0; i < areas->count; i++) {
+        if (areas->list[i].end > index->end)
+            index->end = areas->list[i].end;
+    }
+    while ((index->end - index->begin) >> index->shift >= STRETCHES_MAX)
+        index->shift++;
+    size_t stretches = ((index->end - index->begin) >> index->shift) + 1;
+    index->firsts = sti_process_malloc(stretches * sizeof *index->firsts);
+    if (index->firsts == NULL)
+        return false;
+    size_t area = 0;
+    for (size_t i = 0; i < stretches; i++) {
+        while (area + 1 < areas->count && areas->list[area].end <= index->begin + (i << index->shift))
+            area++;
+        index->firsts[i] = (uint32_t)area;
+    }
+    return true;
+}
+
+const struct sti_report_area *sti_report_area_around(const struct sti_report_index *index, uintptr_t address)
+{
+    if (address - index->begin >= index->end - index->begin)
+        return NULL;
+    const struct sti_report_area *area = &index->areas->list[index->firsts[(address - index->begin) >> index->shift]];
+    const struct sti_report_area *last = index->areas->list + index->areas->count - 1;
+    while (area < last && area->end <= address)
+        area++;
+    return address >= area->begin && address < area->end ? area : NULL;
+}
+
+/* --- The search. */
+
+struct search {
+    struct stint_report *report;
+    struct sti_report_index index;
+    const struct sti_report_area *area; /* of the last block: the next one most often lies there too */
+    sti_report_show_fn *show;
+    uint64_t *live; /* a bit for each block, and behind those */
+    uint64_t *held; /* another one: something points to it */
+    uint64_t end;   /* by the clock */
+    size_t words;   /* until it is looked at again */
+};
+
+static void set_bit(uint64_t *bits, size_t bit)
+{
+    bits[bit / 64] |= UINT64_C(1) << bit % 64;
+}
+
+static size_t number_of(const struct sti_report_area *area, uintptr_t address)
+{
+    return area->first + (address - area->begin) / area->size;
+}
+
+static bool has_time(struct search *search, size_t words)
+{
+    if (search->words > words) {
+        search->words -= words;
+        return true;
+    }
+    search->words = WORDS_A_LOOK;
+    return sti_clock_now() < search->end;
+}
+
+static void mark(struct search *search, uintptr_t word)
+{
+    const struct sti_report_area *area = sti_report_area_around(&search->index, word);
+    if (area != NULL && (word - area->begin) / area->size < (area->end - area->begin) / area->size)
+        set_bit(search->held, number_of(area, word));
+}
+
+/* Blocks that point to themselves, as the heads of rings do, are held by that. */
+STI_CALLER_UNINSTRUMENTED static void read_words(struct search *search, const uintptr_t *words, size_t count)
+{
+    uintptr_t begin = search->index.begin;
+    uintptr_t size = search->index.end - begin;
+    for (size_t i = 0; i < count; i++) {
+        uintptr_t word = words[i] & ADDRESS_BITS;
+        if (__builtin_expect(word - begin < size, 0))
+            mark(search, word);
+    }
+}
+
+/* False: time is up. */
+static bool read_all(struct search *search, uintptr_t begin, size_t size)
+{
+    const uintptr_t *words = (const uintptr_t *)begin;
+    size_t count = size / sizeof *words;
+    while (count > WORDS_A_LOOK) {
+        read_words(search, words, WORDS_A_LOOK);
+        words += WORDS_A_LOOK;
+        count -= WORDS_A_LOOK;
+        if (!has_time(search, WORDS_A_LOOK))
+            return false;
+    }
+    read_words(search, words, count);
+    return has_time(search, count + WORDS_A_BLOCK);
+}
+
+static bool visit(void *block, void *argument)
+{
+    struct search *search = argument;
+    uintptr_t address = (uintptr_t)block;
+    const struct sti_report_area *area = search->area;
+    if (area == NULL || address - area->begin >= area->end - area->begin)
+        search->area = area = sti_report_area_around(&search->index, address);
+    if (area == NULL)
+        return true;
+    search->report->heap.live_blocks++;
+    search->report->heap.live_bytes += area->size;
+    set_bit(search->live, number_of(area, address));
+    search->show(search->report, area, address);
+    return read_all(search, address, area->size);
+}
+
+static bool visit_singles(struct search *search, const struct sti_heap *singles)
+{
+    bool goes_on = true;
+    for (size_t i = 0; singles != NULL && i < singles->count && goes_on; i++)
+        goes_on = visit(singles->singles[i].block, search);
+    return goes_on;
+}
+
+static bool visit_heaps(struct search *search, const struct sti_scope *scope)
+{
+    bool goes_on = true;
+    for (const struct sti_scope *at = scope->thread->scope; at != NULL; at = at == scope ? NULL : at->outer) {
+        for (const struct sti_heap *heap = at->heaps; heap != NULL && goes_on; heap = heap->next) {
+            if (heap->backend != NULL)
+                goes_on = sti_backend_heap_blocks_while(heap->backend, visit, search);
+        }
+    }
+    return goes_on;
+}
+
+/* From the innermost frame that is not this library's: in those lies what was there before. Where the scope's frames
+ * have been left there is nothing. */
+static bool visit_stack(struct search *search, const struct sti_scope *scope)
+{
+    const struct stint_report *report = search->report;
+    uintptr_t begin = (report->delivered.length > 0 ? &report->delivered : &report->tripped)->begin & ~(uintptr_t)7;
+    if (begin < sti_stack_lowest() || begin >= scope->frame || sti_thread_metered == NULL)
+        return true;
+    return read_all(search, begin, scope->frame - begin < STACK_MAX ? scope->frame - begin : STACK_MAX);
+}
+
+static void count_lost(const struct search *search, const struct sti_report_area *area)
+{
+    struct sti_report_heap *heap = &search->report->heap;
+    size_t count = (area->end - area->begin) / area->size;
+    for (size_t i = area->first; i < area->first + count; i++) {
+        uint64_t lost = search->live[i / 64] & ~search->held[i / 64];
+        if (lost == 0) {
+            i |= 63;
+        } else if ((lost >> i % 64 & 1) != 0) {
+            heap->lost_blocks++;
+            heap->lost_bytes += area->size;
+        }
+    }
+}
+
+static void look(struct search *search, const struct sti_scope *scope, const struct sti_heap *singles)
+{
+    struct sti_report_heap *heap = &search->report->heap;
+    heap->is_searched = visit_stack(search, scope) && visit_singles(search, singles) && visit_heaps(search, scope);
+    for (size_t i = 0; heap->is_searched && i < search->index.areas->count; i++)
+        count_lost(search, &search->index.areas->list[i]);
+}
+
+void sti_report_search(struct stint_report *report, struct sti_scope *scope, const struct sti_report_index *index,
+                       const struct sti_heap *singles, sti_report_show_fn *show)
+{
+    uint64_t begin = sti_clock_now();
+    uint64_t allowed = atomic_load_explicit(&search_time, memory_order_relaxed);
+    struct search search = { .report = report, .index = *index, .show = show, .words = WORDS_A_LOOK };
+    size_t words = index->areas->blocks / 64 + 1;
+    if (allowed == 0)
+        return;
+    search.end = begin + (allowed < UINT64_MAX - begin ? allowed : UINT64_MAX - begin);
+    search.live = sti_process_calloc(2 * words, sizeof *search.live);
+    if (search.live == NULL)
+        return;
+    search.held = search.live + words;
+    look(&search, scope, singles);
+    sti_process_free(search.live);
+}

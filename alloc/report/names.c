@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Names and numbers of a report, and the module's part of its writing; see names.h. */
+#include "json.h"
+#include "text.h"
+#include "write.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* --- Names. */
+
+struct addresses {
+    uintptr_t *list; /* NULL: they are only counted */
+    size_t count;
+};
+
+static void add(struct addresses *addresses, uintptr_t address)
+{
+    if (addresses->list != NULL)
+        addresses->list[addresses->count] = address;
+    addresses->count++;
+}
+
+static void add_calls(struct addresses *addresses, const uintptr_t *frames, size_t length)
+{
+    for (size_t i = 0; i < length; i++)
+        add(addresses, frames[i] - 1);
+}
+
+static void add_contents(struct addresses *addresses, const struct sti_report_contents *contents)
+{
+    if (contents->kind == STI_REPORT_POINTER)
+        add(addresses, contents->address);
+}
+
+static bool is_of_code(const struct sti_report_wait *wait)
+{
+    return wait->rule == STINT_DEFERRAL_FRAME;
+}
+
+static void add_heap(struct addresses *addresses, const struct sti_report_heap *heap)
+{
+    for (size_t i = 0; i < heap->class_count; i++) {
+        for (size_t j = 0; j < heap->classes[i].content_count; j++)
+            add_contents(addresses, &heap->classes[i].contents[j]);
+    }
+    for (size_t i = 0; i < heap->largest_count; i++)
+        add_contents(addresses, &heap->largest[i].contents);
+}
+
+static void add_all(struct addresses *addresses, const struct stint_report *report)
+{
+    addresses->count = 0;
+    add(addresses, report->function - 1);
+    add_calls(addresses, report->tripped.frames, report->tripped.length);
+    add_calls(addresses, report->delivered.frames, report->delivered.length);
+    for (size_t i = 0; i < report->wait_count; i++)
+        add(addresses, report->waits[i].at - is_of_code(&report->waits[i]));
+    add_heap(addresses, &report->heap);
+    for (size_t i = 0; i < report->root_count; i++)
+        add(addresses, report->roots[i].address);
+    for (size_t i = 0; i < report->holder_count; i++)
+        add_calls(addresses, report->holders[i].frames, report->holders[i].length);
+}
+
+int sti_report_names_open(struct sti_symbols *symbols, const struct stint_report *report, sti_demangle_fn *demangle)
+{
+    struct addresses addresses = { .list = NULL };
+    add_all(&addresses, report);
+    addresses.list = malloc(addresses.count * sizeof *addresses.list);
+    if (addresses.list == NULL)
+        return ENOMEM;
+    add_all(&addresses, report);
+    int error = sti_symbols_open(symbols, addresses.list, addresses.count, demangle);
+    free(addresses.list);
+    return error;
+}
+
+const struct sti_frame *sti_report_data(const struct sti_symbols *symbols, uintptr_t address)
+{
+    return sti_symbols_frame(symbols, address);
+}
+
+const struct sti_frame *sti_report_call(const struct sti_symbols *symbols, uintptr_t return_address)
+{
+    return sti_symbols_frame(symbols, return_address - 1);
+}
+
+const struct sti_frame *sti_report_awaited(const struct sti_symbols *symbols, const struct sti_report_wait *wait)
+{
+    return wait->at != 0 ? sti_symbols_frame(symbols, wait->at - is_of_code(wait)) : NULL;
+}
+
+const char *sti_report_module(const struct sti_symbols *symbols, const struct sti_frame *frame)
+{
+    if (frame->module >= symbols->module_count)
+        return NULL;
+    const char *path = symbols->modules[frame->module].path;
+    const char *slash = strrchr(path, '/');
+    return slash != NULL ? slash + 1 : path;
+}
+
+#define SHOWN 16
+
+static void write_function(FILE *stream, const struct sti_symbols *symbols, const struct sti_frame *frame)
+{
+    const char *module = sti_report_module(symbols, frame);
+    if (frame->function != NULL)
+        fputs(frame->function, stream);
+    else
+        fprintf(stream, "[%s]", module != NULL ? module : "unknown");
+}
+
+static bool is_same(const struct sti_frame *a, const struct sti_frame *b)
+{
+    if (a->function == NULL || b->function == NULL)
+        return a->function == b->function && a->module == b->module;
+    return strcmp(a->function, b->function) == 0;
+}
+
+static bool is_shown(const struct sti_frame *const *shown, size_t count, const struct sti_frame *frame)
+{
+    size_t i = 0;
+    while (i < count && !is_same(shown[i], frame))
+        i++;
+    return i < count;
+}
+
+/* What comes again, in a recursion, is said once. */
+void sti_report_chain(FILE *stream, const struct sti_symbols *symbols, const uintptr_t *frames, size_t length,
+                      size_t innermost)
+{
+    const struct sti_frame *shown[SHOWN];
+    size_t count = 0;
+    size_t at = 0;
+    for (; at < length && count < innermost && count < SHOWN - 1; at++) {
+        const struct sti_frame *frame = sti_report_call(symbols, frames[at]);
+        if (is_shown(shown, count, frame))
+            continue;
+        shown[count++] = frame;
+        if (count > 1)
+            fputs(" < ", stream);
+        write_function(stream, symbols, frame);
+    }
+    const struct sti_frame *last = length > 0 ? sti_report_call(symbols, frames[length - 1]) : NULL;
+    if (last == NULL || at >= length || is_shown(shown, count, last))
+        return;
+    fputs(at + 1 < length ? " < ... < " : " < ", stream);
+    write_function(stream, symbols, last);
+}
+
+/* --- Numbers. */
+
+struct sti_report_bulk sti_report_bulk_of(const struct sti_report_heap *heap)
+{
+    bool taken[STI_REPORT_CLASSES] = { false };
+    struct sti_report_bulk bulk = { .above = SIZE_MAX };
+    size_t bytes = 0;
+    while (bytes < heap->bytes / 4 * 3) {
+        size_t largest = STI_REPORT_CLASSES;
+        for (size_t i = 0; i < heap->class_count; i++) {
+            if (!taken[i] && (largest == STI_REPORT_CLASSES || heap->classes[i].bytes > heap->classes[largest].bytes))
+                largest = i;
+        }
+        if (largest == STI_REPORT_CLASSES)
+            break;
+        const struct sti_report_class *class = &heap->classes[largest];
+        taken[largest] = true;
+        bytes += class->bytes;
+        bulk.blocks += class->blocks;
+        bulk.above = class->above < bulk.above ? class->above : bulk.above;
+        bulk.up_to = class->size > bulk.up_to ? class->size : bulk.up_to;
+    }
+    return bulk;
+}
+
+unsigned sti_report_error_percent(uint64_t samples)
+{
+    unsigned percent = 1;
+    while (percent < 100 && percent * percent * samples < 10000)
+        percent++;
+    return percent;
+}
+
+const char *sti_report_bytes(char *room, uint64_t bytes)
+{
+    static const char *const units[] = { "bytes", "KiB", "MiB", "GiB", "TiB" };
+    double value = (double)bytes;
+    size_t unit = 0;
+    while (value >= 1024 && unit < sizeof units / sizeof *units - 1) {
+        value /= 1024;
+        unit++;
+    }
+    snprintf(room, STI_REPORT_ROOM, unit == 0 ? "%.0f %s" : "%.1f %s", value, units[unit]);
+    return room;
+}
+
+const char *sti_report_time(char *room, uint64_t ns)
+{
+    double value = (double)ns;
+    const char *unit = "ns";
+    if (ns >= UINT64_C(1000000000)) {
+        value /= 1e9;
+        unit = "s";
+    } else if (ns >= 1000000) {
+        value /= 1e6;
+        unit = "ms";
+    } else if (ns >= 1000) {
+        value /= 1e3;
+        unit = "us";
+    }
+    snprintf(room, STI_REPORT_ROOM, ns < 1000 ? "%.0f %s" : "%.2f %s", value, unit);
+    return room;
+}
+
+const char *sti_report_number(char *room, uint64_t number)
+{
+    char digits[STI_REPORT_ROOM];
+    size_t length = (size_t)snprintf(digits, sizeof digits, "%" PRIu64, number);
+    size_t filled = 0;
+    for (size_t i = 0; i < length; i++) {
+        if (i > 0 && (length - i) % 3 == 0)
+            room[filled++] = ',';
+        room[filled++] = digits[i];
+    }
+    room[filled] = '\0';
+    return room;
+}
+
+/* --- The module's part. */
+
+static int write_bytes(int fd, const char *text, size_t size)
+{
+    while (size > 0) {
+        ssize_t written = write(fd, text, size);
+        if (written < 0 && errno != EINTR)
+            return errno;
+        if (written > 0) {
+            text += written;
+            size -= (size_t)written;
+        }
+    }
+    return 0;
+}
+
+static void write_kind(FILE *stream, const struct stint_report *report, const struct sti_symbols *symbols,
+                       stint_report_kind kind)
+{
+    if (kind == STINT_REPORT_JSON)
+        sti_report_write_json(stream, report, symbols);
+    else if (kind == STINT_REPORT_LINE)
+        sti_report_write_line(stream, report, symbols);
+    else
+        sti_report_write_text(stream, report, symbols);
+}
+
+STINT_API sti_report_writer_fn sti_report_writer;
+
+int sti_report_writer(const struct stint_report *report, sti_demangle_fn *demangle, int fd, stint_report_kind kind)
+{
+    struct sti_symbols symbols;
+    char *text = NULL;
+    size_t size = 0;
+    int error = sti_report_names_open(&symbols, report, demangle);
+    if (error != 0)
+        return error;
+    FILE *stream = open_memstream(&text, &size);
+    if (stream != NULL) {
+        write_kind(stream, report, &symbols, kind);
+        if (fclose(stream) == 0)
+            error = write_bytes(fd, text, size);
+        else
+            error = ENOMEM;
+    } else {
+        error = ENOMEM;
+    }
+    free(text);
+    sti_symbols_close(&symbols);
+    return error;
+}

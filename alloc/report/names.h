@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What the addresses of a report are called, and how its numbers are said. In the module that writes profiles. One
+ * thread. */
+#ifndef STI_ALLOC_REPORT_NAMES_H
+#define STI_ALLOC_REPORT_NAMES_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "alloc/profile/symbols.h"
+#include "alloc/profile/write.h"
+#include "report.h"
+
+/* Look up all addresses of the report. 0; ENOMEM. */
+int sti_report_names_open(struct sti_symbols *symbols, const struct stint_report *report, sti_demangle_fn *demangle);
+
+/* What is called there, or executed right before a return address. */
+const struct sti_frame *sti_report_data(const struct sti_symbols *symbols, uintptr_t address);
+const struct sti_frame *sti_report_call(const struct sti_symbols *symbols, uintptr_t return_address);
+
+/* That a wait was for; NULL: it is not known. */
+const struct sti_frame *sti_report_awaited(const struct sti_symbols *symbols, const struct sti_report_wait *wait);
+
+/* The file of its module, without folders; NULL: it is in none. */
+const char *sti_report_module(const struct sti_symbols *symbols, const struct sti_frame *frame);
+
+/* The classes that hold most, together three quarters of all: those from first to last among others. False: the heap is
+ * empty. */
+struct sti_report_bulk {
+    size_t blocks;
+    size_t above; /* bytes of a block: more than this, */
+    size_t up_to; /* and no more than this */
+};
+struct sti_report_bulk sti_report_bulk_of(const struct sti_report_heap *heap);
+
+/* The relative error of a number that so many samples tell: one in the root of that, in percent, rounded up. */
+unsigned sti_report_error_percent(uint64_t samples);
+
+/* A number of bytes for people. The text is in the room. */
+#define STI_REPORT_ROOM 48
+const char *sti_report_bytes(char *room, uint64_t bytes);
+const char *sti_report_time(char *room, uint64_t ns);
+const char *sti_report_number(char *room, uint64_t number); /* with commas */
+
+/* The innermost functions, and the outermost one: a < b < c. */
+void sti_report_chain(FILE *stream, const struct sti_symbols *symbols, const uintptr_t *frames, size_t length,
+                      size_t innermost);
+
+#endif

@@ -1,0 +1,317 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The life of a report: made, found again while its task runs, finished, taken and written. Each function says its
+ * thread. */
+#include "report.h"
+#include "heap.h"
+#include "where.h"
+
+#include <errno.h>
+#include <stint/account.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "alloc/base/clock.h"
+#include "alloc/base/module.h"
+#include "alloc/base/process.h"
+#include "alloc/base/reporting.h"
+#include "alloc/base/scope_state.h"
+#include "alloc/base/thread.h"
+#include "alloc/charge/account.h"
+#include "alloc/interrupt/hold.h"
+#include "alloc/interrupt/interrupt.h"
+#include "alloc/rollback/roots.h"
+#include "alloc/scope/run.h"
+#include "alloc/scope/scope.h"
+
+/* --- Making one. Thread of the scope. */
+
+/* All but where it lies, and the lists, of which none has anything. */
+static void clear(struct stint_report *report)
+{
+    bool is_mapped = report->is_mapped;
+    memset(report, 0, offsetof(struct stint_report, tripped));
+    memset(&report->heap, 0, offsetof(struct sti_report_heap, classes));
+    report->is_mapped = is_mapped;
+    report->stride = 1;
+    report->tripped.length = report->delivered.length = 0;
+    atomic_init(&report->references, 1);
+}
+
+/* A handler may have found the thread in the midst of the allocator, and of this library. */
+static void *map_pages(void)
+{
+    long pages = syscall(SYS_mmap, NULL, sizeof(struct stint_report), PROT_READ | PROT_WRITE,
+                         MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    return pages != -1 ? (void *)pages : NULL;
+}
+
+struct stint_report *sti_report_make(bool in_handler)
+{
+    struct stint_report *report = in_handler ? map_pages() : sti_process_malloc(sizeof *report);
+    if (report == NULL)
+        return NULL;
+    report->is_mapped = in_handler;
+    clear(report);
+    return report;
+}
+
+void sti_report_free(struct stint_report *report)
+{
+    if (report->is_mapped)
+        syscall(SYS_munmap, report, sizeof *report);
+    else
+        sti_process_free(report);
+}
+
+/* A scope that has ended had its own; one that has the same place since is told by its has_report. */
+static bool is_of(const struct stint_report *report, const struct sti_scope *scope)
+{
+    return report->scope == scope && scope->has_report;
+}
+
+static bool is_free(const struct stint_report *report, const struct sti_thread *thread)
+{
+    for (const struct sti_scope *scope = thread->scope; scope != NULL; scope = scope->below) {
+        if (is_of(report, scope))
+            return false;
+    }
+    return true;
+}
+
+static struct stint_report *find_free(const struct sti_thread *thread)
+{
+    struct stint_report *report = thread->reports;
+    while (report != NULL && !is_free(report, thread))
+        report = report->next;
+    return report;
+}
+
+/* What a task has locked is told from now on, not only that it has. */
+static void begin(struct stint_report *report, struct sti_scope *scope)
+{
+    report->scope = scope;
+    report->cpu_begin = sti_clock_read(CLOCK_THREAD_CPUTIME_ID);
+    scope->has_report = true;
+    if (sti_thread_metered != NULL && scope->thread->scope == scope && scope->thread->stopped == NULL)
+        sti_hold_name_locks(scope);
+}
+
+static struct stint_report *begin_free(struct sti_thread *thread)
+{
+    struct stint_report *report = find_free(thread);
+    if (report == NULL)
+        return NULL;
+    struct stint_report *next = report->next;
+    clear(report);
+    report->next = next;
+    return report;
+}
+
+static struct stint_report *begin_new(struct sti_thread *thread, bool in_handler)
+{
+    struct stint_report *report = sti_report_make(in_handler);
+    if (report == NULL)
+        return NULL;
+    report->next = thread->reports;
+    thread->reports = report;
+    return report;
+}
+
+struct stint_report *sti_report_of(struct sti_scope *scope, bool in_handler)
+{
+    struct sti_thread *thread = scope->thread;
+    struct stint_report *report = thread->reports;
+    while (report != NULL && !is_of(report, scope))
+        report = report->next;
+    if (report != NULL)
+        return report;
+    report = begin_free(thread);
+    if (report == NULL)
+        report = begin_new(thread, in_handler);
+    if (report != NULL)
+        begin(report, scope);
+    return report;
+}
+
+static void take_off(struct sti_thread *thread, struct stint_report *report)
+{
+    struct stint_report **link = &thread->reports;
+    while (*link != report)
+        link = &(*link)->next;
+    *link = report->next;
+    report->next = NULL;
+    report->scope->has_report = false;
+    report->scope = NULL;
+}
+
+/* --- Its end: with the task's. Thread of the scope, outside of it. */
+
+static void (*taken_by)(stint_outcome *outcome, struct stint_report *report);
+
+void sti_report_taken_by(void (*taken)(stint_outcome *outcome, struct stint_report *report))
+{
+    taken_by = taken;
+}
+
+void sti_report_set_thread_level(stint_report_level level)
+{
+    struct sti_thread *thread = sti_thread_own();
+    if (thread != NULL)
+        thread->report_level = level;
+}
+
+static void copy_name(char *copy, size_t size, const char *name)
+{
+    copy[0] = '\0';
+    if (name != NULL)
+        strncat(copy, name, size - 1);
+}
+
+/* Of all that another thread saw, only where it was outlives that thread's part of the task. */
+static void merge_group(struct stint_report *report, const struct sti_scope *scope)
+{
+    struct stint_report *other =
+        scope->share != NULL ? atomic_exchange_explicit(&scope->shared->report, NULL, memory_order_acquire) : NULL;
+    if (other == NULL)
+        return;
+    if (report->tripped.length > 0 && !report->has_waited)
+        report->delivered = report->tripped;
+    report->tripped = other->tripped;
+    report->was_elsewhere = true;
+    sti_report_free(other);
+}
+
+static void note_begin(struct sti_scope *scope)
+{
+    if (!scope->is_subtask)
+        sti_report_of(scope, false);
+}
+
+static void note_begin_of_end(struct sti_scope *scope)
+{
+    struct stint_report *report = scope->tripped != STINT_REASON_OUTER ? sti_report_of(scope, false) : NULL;
+    scope->thread->reporting = report;
+    if (report == NULL)
+        return;
+    if (sti_reporting_level(scope) == STINT_REPORT_HEAP && !report->heap.is_taken)
+        sti_report_take_heap(report, scope);
+}
+
+static void describe(struct stint_report *report, const struct sti_scope *scope, const stint_outcome *outcome)
+{
+    const stint_options *options = scope->request->options;
+    report->level = sti_reporting_level(scope);
+    report->status = outcome->status;
+    report->reason = outcome->reason;
+    report->error = outcome->error;
+    report->usage = outcome->usage;
+    report->budget = options->budget;
+    report->on_interrupt = options->on_interrupt;
+    if (scope->deadline != UINT64_MAX && scope->deadline > scope->start)
+        report->deadline_ns = scope->deadline - scope->start;
+    report->function = (uintptr_t)scope->request->fn + 1;
+    report->is_named = options->name != NULL;
+    copy_name(report->name, sizeof report->name, options->name);
+    copy_name(report->account, sizeof report->account,
+              options->account != NULL ? stint_account_name(options->account) : NULL);
+    merge_group(report, scope);
+}
+
+/* The reported options of a stint_run lie in this. */
+struct reported {
+    stint_options options;
+    struct stint_report *report;
+};
+
+static void note_end(struct sti_scope *scope, stint_outcome *outcome)
+{
+    struct stint_report *report = scope->thread->reporting;
+    const struct sti_scope_request *request = scope->request;
+    scope->thread->reporting = NULL;
+    describe(report, scope, outcome);
+    take_off(scope->thread, report);
+    if (request->tally != NULL)
+        taken_by(outcome, report);
+    else
+        ((struct reported *)(uintptr_t)request->options)->report = report;
+}
+
+static void note_kept(struct stint_report *report, const struct sti_root *root, size_t size)
+{
+    if (report->root_count == STI_REPORT_ROOTS)
+        return;
+    struct sti_report_root *kept = &report->roots[report->root_count++];
+    kept->address = root->address;
+    kept->offset = root->offset;
+    kept->size = size;
+    kept->where = root->where;
+    copy_name(kept->module, sizeof kept->module, root->module);
+}
+
+static void end_thread(struct sti_thread *thread)
+{
+    while (thread->reports != NULL) {
+        struct stint_report *report = thread->reports;
+        thread->reports = report->next;
+        sti_report_free(report);
+    }
+    thread->report_level = STINT_REPORT_NONE;
+}
+
+__attribute__((constructor)) static void register_hooks(void)
+{
+    static const struct sti_reporting_hooks hooks = {
+        .begin = note_begin,
+        .tripped = sti_report_note_trip,
+        .deferred = sti_report_note_deferral,
+        .delivered = sti_report_note_delivery,
+        .measured = sti_report_note_measurement,
+        .kept = note_kept,
+        .begin_end = note_begin_of_end,
+        .end = note_end,
+        .drop = sti_report_free,
+        .end_thread = end_thread,
+    };
+    sti_reporting_register(&hooks);
+}
+
+/* --- The public functions. Any thread. --- */
+
+stint_report *stint_report_retain(stint_report *report)
+{
+    if (report != NULL)
+        atomic_fetch_add_explicit(&report->references, 1, memory_order_relaxed);
+    return report;
+}
+
+void stint_report_release(stint_report *report)
+{
+    /* acq_rel: the last one sees all that the others did with it before it frees it. */
+    if (report != NULL && atomic_fetch_sub_explicit(&report->references, 1, memory_order_acq_rel) == 1)
+        sti_report_free(report);
+}
+
+/* Its options are the run's alone: what they refer to is retained by stint_run. */
+int stint_run_reported(stint_fn *fn, void *arg, const stint_options *options, stint_outcome *outcome,
+                       stint_report **report)
+{
+    struct reported reported = { .options = STINT_OPTIONS_INIT, .report = NULL };
+    stint_options room;
+    int error = fn != NULL && outcome != NULL && report != NULL ? sti_options_take(&options, &room) : EINVAL;
+    if (error != 0)
+        return error;
+    if (options != NULL)
+        reported.options = *options;
+    *report = NULL;
+    if (reported.options.report != STINT_REPORT_NONE)
+        reported.options.flags |= STI_OPTIONS_REPORTED;
+    error = sti_run_taken(fn, arg, &reported.options, outcome);
+    *report = reported.report;
+    if (error == 0 && reported.report == NULL && sti_thread_metered != NULL)
+        sti_interrupt_point(sti_thread_metered);
+    return error;
+}

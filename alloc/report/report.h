@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The report of a task that did not end Ok: what is taken down, by whom, and where it goes. include/stint/report.h says
+ * what it is for.
+ *
+ * A report is made when a task that asks for one is first measured, tripped or ends, and is filled on the task's thread
+ * while the task lives (where.c, when it is tripped, waits and is delivered; heap.c, what its heaps hold; holders.c,
+ * who holds it). Everything in it is addresses and numbers; what they are called is looked up when it is written, in
+ * the module that writes profiles (text.c, json.c, pprof.c). One of a task that ends Ok is not even looked at at its
+ * end: it stays on its thread's list for the next task. When the task has ended, the report is its taker's, and is
+ * never changed again. */
+#ifndef STI_ALLOC_REPORT_REPORT_H
+#define STI_ALLOC_REPORT_REPORT_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stint/interrupt.h>
+#include <stint/report.h>
+#include <stint/task.h>
+
+struct sti_heap;
+struct sti_root;
+struct sti_scope;
+struct sti_stopped;
+struct sti_thread;
+
+#define STI_REPORT_DEPTH 64 /* frames of a callstack */
+#define STI_REPORT_POINTS 64
+#define STI_REPORT_WAITS 4
+#define STI_REPORT_CLASSES 72
+#define STI_REPORT_CONTENTS 4 /* kinds of contents of one size class, */
+#define STI_REPORT_TEXT 24    /* bytes of a string among them */
+#define STI_REPORT_LARGEST 8
+#define STI_REPORT_ROOTS 16
+#define STI_REPORT_HOLDERS 16
+#define STI_REPORT_HOLDER_DEPTH 32
+#define STI_REPORT_NAME 64
+#define STI_REPORT_PATH 128
+
+/* The innermost first; each as a return address: the instruction before it was executed last. */
+struct sti_report_stack {
+    size_t length;
+    bool is_cut;     /* there are more, further out */
+    uintptr_t begin; /* of the innermost frame, on the stack */
+    uintptr_t frames[STI_REPORT_DEPTH];
+};
+
+/* What an interrupt had to wait for. */
+struct sti_report_wait {
+    stint_deferral rule;
+    uintptr_t at; /* a lock, or a return address into a protected module; 0: not known */
+    uint64_t times;
+};
+
+struct sti_report_point {
+    uint64_t ns;     /* since its start */
+    uint64_t cpu_ns; /* that the thread has had of the processor since it was first looked at */
+    uint64_t held;
+    uint64_t allocated;
+};
+
+/* What the first words of some blocks are. */
+enum sti_report_content {
+    STI_REPORT_OTHER,
+    STI_REPORT_ZEROS,
+    STI_REPORT_STRING,
+    STI_REPORT_POINTER, /* into a module */
+};
+
+struct sti_report_contents {
+    enum sti_report_content kind;
+    unsigned count;    /* of the blocks that were looked at */
+    unsigned word;     /* POINTER: which of them, */
+    uintptr_t address; /* and where to */
+    char text[STI_REPORT_TEXT];
+};
+
+/* Blocks of one size: of above the next smaller one up to this. */
+struct sti_report_class {
+    size_t above;
+    size_t size;
+    size_t blocks;
+    size_t bytes;
+    unsigned looked_at; /* blocks, for what they contain */
+    size_t content_count;
+    struct sti_report_contents contents[STI_REPORT_CONTENTS];
+};
+
+struct sti_report_block {
+    size_t size;
+    uintptr_t address; /* 0: one of several in a page of which it is not known which live */
+    struct sti_report_contents contents;
+};
+
+struct sti_report_heap {
+    bool is_taken;
+    uint64_t took_ns;
+    size_t bytes; /* in all classes */
+    size_t blocks;
+    size_t libc_bytes;   /* and what libc has for it, */
+    size_t mapped_bytes; /* and pages that it has mapped */
+    size_t class_count;
+    size_t largest_count;
+
+    /* Blocks that nothing in the heap points to. */
+    bool is_searched;   /* all of it; otherwise time ran out before it was known */
+    size_t live_blocks; /* that were looked at */
+    size_t live_bytes;
+    size_t lost_blocks; /* that no block points to */
+    size_t lost_bytes;
+
+    struct sti_report_class classes[STI_REPORT_CLASSES]; /* by size */
+    struct sti_report_block largest[STI_REPORT_LARGEST];
+};
+
+struct sti_report_root {
+    uintptr_t address; /* 0: a specific value */
+    uint64_t offset;
+    size_t size; /* of the block */
+    const char *where;
+    char module[STI_REPORT_PATH];
+};
+
+/* A callstack that holds blocks, as far as samples tell. */
+struct sti_report_holder {
+    uint64_t samples;
+    uint64_t bytes;
+    uint64_t blocks;
+    size_t length;
+    uintptr_t frames[STI_REPORT_HOLDER_DEPTH];
+};
+
+struct stint_report {
+    /* While the task runs. */
+    struct stint_report *next; /* on its thread's list */
+    struct sti_scope *scope;   /* NULL: none */
+    bool is_delivered;
+    bool is_mapped; /* made in a signal's handler: pages of its own */
+    bool has_waited;
+    uint64_t cpu_begin;
+    uint64_t stride; /* every so many-th measurement is a point */
+    uint64_t measured;
+
+    atomic_uint references;
+    stint_report_level level;
+    stint_status status;
+    stint_reason reason;
+    int error;
+    stint_usage usage;
+    stint_budget budget;
+    stint_on_interrupt on_interrupt;
+    uint64_t deadline_ns; /* since its start; 0: none */
+    uintptr_t function;
+    bool is_named;
+    char name[STI_REPORT_NAME];
+    char account[STI_REPORT_NAME]; /* empty: none */
+
+    bool was_elsewhere; /* another thread of the task tripped it */
+    size_t wait_count;
+    size_t point_count;
+    size_t root_count;
+    size_t holder_count;
+    bool is_sampled;
+    double interval; /* bytes from one sample to the next */
+    uint64_t samples;
+
+    /* The lists that these count, which are not cleared for the next task: those of the heap lie at its end. */
+    struct sti_report_stack tripped; /* on that other thread, then */
+    struct sti_report_stack delivered;
+    struct sti_report_wait waits[STI_REPORT_WAITS];
+    struct sti_report_point points[STI_REPORT_POINTS];
+    struct sti_report_root roots[STI_REPORT_ROOTS];
+    struct sti_report_holder holders[STI_REPORT_HOLDERS]; /* those that hold most first */
+    struct sti_report_heap heap;
+};
+
+/* --- While the task runs. Thread of the scope. --- */
+
+/* The scope's report, made if it has none. In a signal's handler: without the allocator. NULL: no memory. */
+struct stint_report *sti_report_of(struct sti_scope *scope, bool in_handler);
+
+/* One of nobody's, empty. NULL: no memory. */
+struct stint_report *sti_report_make(bool in_handler);
+
+/* --- What was taken down. Any thread. --- */
+
+/* What it held in all, as far as that is known. */
+static inline uint64_t sti_report_held(const struct stint_report *report)
+{
+    const struct sti_report_heap *heap = &report->heap;
+    if (heap->is_taken)
+        return heap->bytes + heap->libc_bytes + heap->mapped_bytes;
+    return report->point_count > 0 ? report->points[report->point_count - 1].held : report->usage.peak;
+}
+
+void sti_report_free(struct stint_report *report);
+
+/* Of the calling thread's tasks that do not say it themselves. */
+void sti_report_set_thread_level(stint_report_level level);
+
+/* Told of each report of a task of a pool, with the outcome that it belongs to. From a constructor. */
+void sti_report_taken_by(void (*taken)(stint_outcome *outcome, struct stint_report *report));
+
+#endif

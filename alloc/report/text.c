@@ -1,0 +1,326 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A report for people: whole, and as one line; see names.h. In the module that writes profiles. One thread. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "text.h"
+
+#define LINE_INNERMOST 3 /* functions of a chain in one line, beside the outermost; */
+#define HOLDER_INNERMOST 6
+
+static void write_place(FILE *stream, const struct sti_symbols *symbols, const struct sti_frame *frame)
+{
+    const char *module = sti_report_module(symbols, frame);
+    if (frame->function != NULL)
+        fputs(frame->function, stream);
+    else
+        fprintf(stream, "0x%" PRIxPTR, frame->address);
+    if (frame->file != NULL)
+        fprintf(stream, " (%s:%d)", frame->file, frame->line);
+    else if (module != NULL)
+        fprintf(stream, " (in %s)", module);
+}
+
+static void write_stack(FILE *stream, const struct sti_symbols *symbols, const struct sti_report_stack *stack)
+{
+    for (size_t i = 0; i < stack->length; i++) {
+        fprintf(stream, "    #%-2zu ", i);
+        write_place(stream, symbols, sti_report_call(symbols, stack->frames[i]));
+        fputc('\n', stream);
+    }
+    if (stack->is_cut)
+        fputs("    ... and further out\n", stream);
+}
+
+/* --- What each rule is called here. */
+
+static void write_lock(FILE *stream, const char *what, const struct sti_symbols *symbols,
+                       const struct sti_frame *object)
+{
+    fputs(what, stream);
+    if (object == NULL)
+        return;
+    const char *module = sti_report_module(symbols, object);
+    fprintf(stream, " at 0x%" PRIxPTR, object->address);
+    if (module != NULL)
+        fprintf(stream, " (%s in %s)", object->function != NULL ? object->function : "a variable", module);
+}
+
+static void write_wait(FILE *stream, const struct sti_symbols *symbols, const struct sti_report_wait *wait)
+{
+    const struct sti_frame *awaited = sti_report_awaited(symbols, wait);
+    char number[STI_REPORT_ROOM];
+    fputs("    ", stream);
+    switch (wait->rule) {
+    case STINT_DEFERRAL_MASK:
+        fputs("the end of a mask", stream);
+        break;
+    case STINT_DEFERRAL_LOCK:
+        write_lock(stream, "the release of a lock", symbols, awaited);
+        break;
+    case STINT_DEFERRAL_ONCE:
+        write_lock(stream, "the end of a once or a cleanup handler", symbols, awaited);
+        break;
+    case STINT_DEFERRAL_STATIC:
+        write_lock(stream, "the end of a static initialiser", symbols, awaited);
+        break;
+    case STINT_DEFERRAL_THROW:
+        fputs("the arrival of a C++ exception at its handler", stream);
+        break;
+    case STINT_DEFERRAL_CATCH:
+        fputs("the end of a catch block", stream);
+        break;
+    case STINT_DEFERRAL_FRAME:
+        fputs("the return of ", stream);
+        if (awaited != NULL)
+            write_place(stream, symbols, awaited);
+        else
+            fputs("a frame that may not be left", stream);
+        break;
+    case STINT_DEFERRAL_NONE:
+        break;
+    }
+    fprintf(stream, ", at %s sample point%s\n", sti_report_number(number, wait->times), wait->times == 1 ? "" : "s");
+}
+
+/* --- The sections. */
+
+static void write_limit(FILE *stream, const struct stint_report *report)
+{
+    char room[STI_REPORT_ROOM];
+    if (report->budget.memory != 0)
+        fprintf(stream, " of %s", sti_report_bytes(room, report->budget.memory));
+}
+
+static void write_head(FILE *stream, const struct stint_report *report, const struct sti_symbols *symbols)
+{
+    char room[STI_REPORT_ROOM];
+    char other[STI_REPORT_ROOM];
+    fprintf(stream, "task %s: %s, %s, error %d (%s)\n", report->is_named ? report->name : "(without a name)",
+            stint_status_name(report->status), stint_reason_name(report->reason), report->error,
+            strerror(report->error));
+    fputs("  function   ", stream);
+    write_place(stream, symbols, sti_report_call(symbols, report->function));
+    if (report->account[0] != '\0')
+        fprintf(stream, "\n  account    %s", report->account);
+    fprintf(stream, "\n  held       %s", sti_report_bytes(room, sti_report_held(report)));
+    write_limit(stream, report);
+    fprintf(stream, ", at most %s\n", sti_report_bytes(room, report->usage.peak));
+    fprintf(stream, "  allocated  %s in all", sti_report_bytes(room, report->usage.allocated));
+    if (report->budget.allocation != 0)
+        fprintf(stream, " of %s", sti_report_bytes(room, report->budget.allocation));
+    fprintf(stream, "\n  time       %s", sti_report_time(room, report->usage.wall_ns));
+    if (report->deadline_ns != 0)
+        fprintf(stream, ", with a deadline at %s", sti_report_time(other, report->deadline_ns));
+    fputc('\n', stream);
+}
+
+static void write_where(FILE *stream, const struct stint_report *report, const struct sti_symbols *symbols)
+{
+    if (report->tripped.length == 0)
+        fputs("\nwhere: it had returned when it failed\n", stream);
+    else if (report->was_elsewhere)
+        fputs("\nwhere it was stopped, on another thread of the task:\n", stream);
+    else
+        fputs("\nwhere it was stopped:\n", stream);
+    write_stack(stream, symbols, &report->tripped);
+    if (report->wait_count > 0)
+        fputs("\nwhat its interrupt had to wait for:\n", stream);
+    for (size_t i = 0; i < report->wait_count; i++)
+        write_wait(stream, symbols, &report->waits[i]);
+    if (!report->is_delivered || report->delivered.length == 0)
+        return;
+    fputs("\nwhere it was left:\n", stream);
+    write_stack(stream, symbols, &report->delivered);
+}
+
+static void write_when(FILE *stream, const struct stint_report *report)
+{
+    char room[STI_REPORT_ROOM];
+    if (report->point_count == 0)
+        return;
+    fprintf(stream, "\nwhen:\n    %12s %12s %12s %12s\n", "time", "processor", "held", "allocated");
+    for (size_t i = 0; i < report->point_count; i++) {
+        const struct sti_report_point *point = &report->points[i];
+        fprintf(stream, "    %12s", sti_report_time(room, point->ns));
+        fprintf(stream, " %12s", sti_report_time(room, point->cpu_ns));
+        fprintf(stream, " %12s", sti_report_bytes(room, point->held));
+        fprintf(stream, " %12s\n", sti_report_bytes(room, point->allocated));
+    }
+}
+
+static void write_contents(FILE *stream, const struct sti_symbols *symbols, const struct sti_report_contents *contents)
+{
+    switch (contents->kind) {
+    case STI_REPORT_ZEROS:
+        fputs("zeros", stream);
+        break;
+    case STI_REPORT_STRING:
+        fputs("text: \"", stream);
+        for (const char *c = contents->text; *c != '\0'; c++)
+            fputc(*c == '\n' || *c == '\t' ? ' ' : *c, stream);
+        fputc('"', stream);
+        break;
+    case STI_REPORT_POINTER:
+        write_place(stream, symbols, sti_report_data(symbols, contents->address));
+        break;
+    case STI_REPORT_OTHER:
+        break;
+    }
+}
+
+static void write_class(FILE *stream, const struct sti_symbols *symbols, const struct sti_report_heap *heap,
+                        const struct sti_report_class *class)
+{
+    char room[STI_REPORT_ROOM];
+    fprintf(stream, "    %8zu to %8zu", class->above + 1, class->size);
+    fprintf(stream, " %14s", sti_report_number(room, class->blocks));
+    fprintf(stream, " %12s %5.1f %%", sti_report_bytes(room, class->bytes),
+            100.0 * (double)class->bytes / (double)heap->bytes);
+    for (size_t i = 0; i < class->content_count; i++) {
+        unsigned percent = 100 * class->contents[i].count / class->looked_at;
+        fprintf(stream, "%s%u %% ", i == 0 ? "  " : ", ", percent);
+        write_contents(stream, symbols, &class->contents[i]);
+    }
+    fputc('\n', stream);
+}
+
+static double percent_of(uint64_t part, uint64_t all)
+{
+    return all > 0 ? 100.0 * (double)part / (double)all : 0;
+}
+
+static void write_lost(FILE *stream, const struct sti_report_heap *heap)
+{
+    char room[STI_REPORT_ROOM];
+    if (heap->live_blocks == 0)
+        return;
+    if (heap->is_searched)
+        fprintf(stream, "\nlost: nothing points to %s blocks any more, %.1f %% of them (%.1f %% of the bytes)\n",
+                sti_report_number(room, heap->lost_blocks), percent_of(heap->lost_blocks, heap->live_blocks),
+                percent_of(heap->lost_bytes, heap->live_bytes));
+    else
+        fprintf(stream, "\nlost: not known; there was time to look at %.1f %% of the bytes\n",
+                percent_of(heap->live_bytes, heap->bytes));
+}
+
+static size_t count_alike(const struct sti_report_heap *heap, size_t first)
+{
+    size_t count = 1;
+    while (first + count < heap->largest_count && heap->largest[first + count].size == heap->largest[first].size)
+        count++;
+    return count;
+}
+
+static void write_largest(FILE *stream, const struct sti_symbols *symbols, const struct sti_report_heap *heap)
+{
+    char room[STI_REPORT_ROOM];
+    size_t count;
+    if (heap->largest_count > 0)
+        fputs("\nthe largest blocks:\n", stream);
+    for (size_t i = 0; i < heap->largest_count; i += count) {
+        count = count_alike(heap, i);
+        fprintf(stream, "    %12s", sti_report_bytes(room, heap->largest[i].size));
+        if (count > 1)
+            fprintf(stream, "  %zu of them", count);
+        if (heap->largest[i].contents.kind != STI_REPORT_OTHER)
+            fputs("  ", stream);
+        write_contents(stream, symbols, &heap->largest[i].contents);
+        fputc('\n', stream);
+    }
+}
+
+static void write_what(FILE *stream, const struct stint_report *report, const struct sti_symbols *symbols)
+{
+    const struct sti_report_heap *heap = &report->heap;
+    char room[STI_REPORT_ROOM];
+    if (!heap->is_taken)
+        return;
+    fprintf(stream, "\nwhat it held: %s blocks", sti_report_number(room, heap->blocks));
+    fprintf(stream, " of %s in all", sti_report_bytes(room, heap->bytes));
+    fprintf(stream, "; %s of libc's", sti_report_bytes(room, heap->libc_bytes));
+    fprintf(stream, "; %s mapped\n", sti_report_bytes(room, heap->mapped_bytes));
+    for (size_t i = heap->class_count; i-- > 0;)
+        write_class(stream, symbols, heap, &heap->classes[i]);
+    write_largest(stream, symbols, heap);
+    write_lost(stream, heap);
+}
+
+static void write_who(FILE *stream, const struct stint_report *report, const struct sti_symbols *symbols)
+{
+    char room[STI_REPORT_ROOM];
+    if (!report->is_sampled)
+        return;
+    fprintf(stream, "\nwho held it, by %s samples", sti_report_number(room, report->samples));
+    fprintf(stream, " of %s each:\n", sti_report_bytes(room, (uint64_t)report->interval));
+    for (size_t i = 0; i < report->holder_count; i++) {
+        const struct sti_report_holder *holder = &report->holders[i];
+        fprintf(stream, "    %12s +- %3u %%  ", sti_report_bytes(room, holder->bytes),
+                sti_report_error_percent(holder->samples));
+        sti_report_chain(stream, symbols, holder->frames, holder->length, HOLDER_INNERMOST);
+        fputc('\n', stream);
+    }
+}
+
+static void write_kept(FILE *stream, const struct stint_report *report, const struct sti_symbols *symbols)
+{
+    char room[STI_REPORT_ROOM];
+    if (report->root_count == 0)
+        return;
+    fprintf(stream, "\nkept back from the rollback: %s, by\n", sti_report_bytes(room, report->usage.kept));
+    for (size_t i = 0; i < report->root_count; i++) {
+        const struct sti_report_root *root = &report->roots[i];
+        const char *symbol = root->address != 0 ? sti_report_data(symbols, root->address)->function : NULL;
+        fprintf(stream, "    %s of %s", symbol != NULL ? symbol : "a variable",
+                root->module[0] != '\0' ? root->module : "the program");
+        fprintf(stream, " (%s + 0x%" PRIx64 ")", root->where, root->offset);
+        if (root->size != 0)
+            fprintf(stream, ": a block of %s", sti_report_bytes(room, root->size));
+        fputc('\n', stream);
+    }
+}
+
+void sti_report_write_text(FILE *stream, const struct stint_report *report, const struct sti_symbols *symbols)
+{
+    write_head(stream, report, symbols);
+    write_where(stream, report, symbols);
+    write_when(stream, report);
+    write_what(stream, report, symbols);
+    write_who(stream, report, symbols);
+    write_kept(stream, report, symbols);
+}
+
+/* --- One line. */
+
+static void write_held(FILE *stream, const struct stint_report *report)
+{
+    char room[STI_REPORT_ROOM];
+    char limit[STI_REPORT_ROOM];
+    const char *held = sti_report_bytes(room, sti_report_held(report));
+    if (report->budget.memory == 0) {
+        fputs(held, stream);
+        return;
+    }
+    /* One unit for both where they have the same. */
+    sti_report_bytes(limit, report->budget.memory);
+    const char *unit = strchr(held, ' ');
+    const char *unit_of_limit = strchr(limit, ' ');
+    int length = strcmp(unit, unit_of_limit) == 0 ? (int)(unit - held) : (int)strlen(held);
+    fprintf(stream, "%.*s of %s", length, held, limit);
+}
+
+void sti_report_write_line(FILE *stream, const struct stint_report *report, const struct sti_symbols *symbols)
+{
+    struct sti_report_bulk bulk = sti_report_bulk_of(&report->heap);
+    char room[STI_REPORT_ROOM];
+    write_held(stream, report);
+    if (bulk.blocks > 0)
+        fprintf(stream, " in %s block%s of %zu to %zu bytes", sti_report_number(room, bulk.blocks),
+                bulk.blocks == 1 ? "" : "s", bulk.above + 1, bulk.up_to);
+    if (report->tripped.length > 0) {
+        fputs("; in ", stream);
+        sti_report_chain(stream, symbols, report->tripped.frames, report->tripped.length, LINE_INNERMOST);
+    }
+    fputc('\n', stream);
+}

@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Where a task was, why it went on from there, and how it came to that: its callstacks, what its interrupt waited for,
+ * and the points of its time line. Thread of the scope; a part of it in handlers of signals that have stopped it
+ * there. */
+#include <string.h>
+#include <time.h>
+
+#include "alloc/base/caller.h"
+#include "alloc/base/clock.h"
+#include "alloc/base/interrupted.h"
+#include "alloc/base/reporting.h"
+#include "alloc/base/scope_state.h"
+#include "alloc/base/stopped.h"
+#include "alloc/base/thread.h"
+#include "alloc/interrupt/hold.h"
+#include "alloc/interrupt/interrupt.h"
+#include "alloc/interrupt/stack.h"
+#include "alloc/rollback/heap.h"
+#include "heap.h"
+#include "where.h"
+
+/* --- Callstacks. The frames of this library at both ends are no part of it: below, those that took it; above, those
+ * that called the task's function. */
+
+#define OWN_FRAMES 24 /* at both ends, at most */
+
+/* Code that has been stopped may be at an instruction of its own; all others are about to return there. */
+static bool is_own(uintptr_t address)
+{
+    return sti_caller_is_this_module((const void *)(address - 1));
+}
+
+static bool is_on_own_stack(uintptr_t stack_pointer, const struct sti_scope *scope)
+{
+    return stack_pointer >= sti_stack_lowest() && stack_pointer < scope->frame;
+}
+
+/* Where this library is a part of the program, all of it looks like this library's. */
+static void trim(struct sti_report_stack *stack, const uintptr_t *frames, const uintptr_t *tops, size_t length)
+{
+    size_t first = 0;
+    size_t last = length;
+    while (first < length && is_own(frames[first]))
+        first++;
+    while (last > first && is_own(frames[last - 1]))
+        last--;
+    if (first == last) {
+        first = 0;
+        last = length;
+    }
+    stack->begin = first > 0 ? tops[first - 1] : stack->begin;
+    stack->is_cut = length == STI_REPORT_DEPTH + OWN_FRAMES || last - first > STI_REPORT_DEPTH;
+    stack->length = last - first < STI_REPORT_DEPTH ? last - first : STI_REPORT_DEPTH;
+    memcpy(stack->frames, frames + first, stack->length * sizeof *frames);
+}
+
+static __attribute__((noinline)) void take_stack(struct sti_report_stack *stack, const struct sti_scope *scope,
+                                                 const struct sti_stopped *stopped)
+{
+    void *frames[STI_REPORT_DEPTH + OWN_FRAMES];
+    uintptr_t tops[STI_REPORT_DEPTH + OWN_FRAMES];
+    struct sti_interrupted at;
+    if (stopped != NULL)
+        at = (struct sti_interrupted){ .ip = stopped->at.ip, .sp = stopped->at.sp, .bp = stopped->at.bp };
+    else
+        __asm__ volatile("leaq 0f(%%rip), %0\n\t"
+                         "movq %%rsp, %1\n\t"
+                         "movq %%rbp, %2\n"
+                         "0:"
+                         : "=&r"(at.ip), "=&r"(at.sp), "=&r"(at.bp));
+    uintptr_t end = is_on_own_stack(at.sp, scope) ? scope->frame : 0;
+    size_t length = sti_interrupted_callstack(at, end, frames, tops, STI_REPORT_DEPTH + OWN_FRAMES);
+    if (length > 0)
+        frames[0] = (char *)frames[0] + 1;
+    stack->begin = at.sp;
+    trim(stack, (const uintptr_t *)(void *)frames, tops, length);
+}
+
+/* --- The time line. When it is full, each second point goes, and the next ones come half as often. */
+
+static void thin_out(struct stint_report *report)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < report->point_count; i += 2)
+        report->points[kept++] = report->points[i];
+    report->point_count = kept;
+    report->stride *= 2;
+}
+
+static uint64_t since(uint64_t begin, uint64_t now)
+{
+    return begin != 0 && now > begin ? now - begin : 0;
+}
+
+static void take_point(struct stint_report *report, const struct sti_scope *scope, uint64_t held, bool always)
+{
+    if (!always && report->measured++ % report->stride != 0)
+        return;
+    if (report->point_count == STI_REPORT_POINTS)
+        thin_out(report);
+    report->points[report->point_count++] = (struct sti_report_point){
+        .ns = since(scope->start, sti_clock_now()),
+        .cpu_ns = sti_clock_read(CLOCK_THREAD_CPUTIME_ID) - report->cpu_begin,
+        .held = held,
+        .allocated = scope->thread->used - scope->begin,
+    };
+}
+
+void sti_report_note_measurement(struct sti_scope *scope, size_t held)
+{
+    struct stint_report *report = !scope->is_subtask ? sti_report_of(scope, false) : NULL;
+    if (report != NULL && scope->tripped == STINT_REASON_NONE)
+        take_point(report, scope, held, false);
+}
+
+/* --- What is tripped. */
+
+static size_t held_from(const struct sti_scope *scope)
+{
+    size_t held = 0;
+    for (const struct sti_scope *at = scope->thread->scope; at != NULL; at = at == scope ? NULL : at->outer)
+        held += sti_heap_held(at);
+    return held;
+}
+
+static bool wants_heap(const struct sti_scope *scope)
+{
+    return sti_reporting_level(scope) == STINT_REPORT_HEAP;
+}
+
+/* By a subtask's thread: it ends before the task does, and then only this is left. */
+static void publish(const struct sti_scope *scope)
+{
+    struct stint_report *report = sti_report_make(scope->thread->stopped != NULL);
+    struct stint_report *none = NULL;
+    if (report == NULL)
+        return;
+    take_stack(&report->tripped, scope, scope->thread->stopped);
+    /* release: who takes it sees it whole. */
+    if (!atomic_compare_exchange_strong_explicit(&scope->shared->report, &none, report, memory_order_release,
+                                                 memory_order_relaxed))
+        sti_report_free(report);
+}
+
+void sti_report_note_trip(struct sti_scope *scope)
+{
+    const struct sti_stopped *stopped = scope->thread->stopped;
+    if (scope->tripped == STINT_REASON_OUTER)
+        return;
+    if (scope->is_subtask) {
+        if (scope->share != NULL)
+            publish(scope);
+        return;
+    }
+    struct stint_report *report = sti_report_of(scope, stopped != NULL);
+    if (report == NULL)
+        return;
+    take_stack(&report->tripped, scope, stopped);
+    if (stopped != NULL)
+        return;
+    take_point(report, scope, held_from(scope), true);
+    if (wants_heap(scope))
+        sti_report_take_heap(report, scope);
+}
+
+/* --- What an interrupt has to wait for. */
+
+static uintptr_t lock_of(const struct sti_holds *holds)
+{
+    return holds->named > 0 ? (uintptr_t)holds->objects[holds->named - 1] & ~(uintptr_t)STI_HOLD_KINDS : 0;
+}
+
+/* The innermost one that is held. */
+static uintptr_t object_held(const struct sti_scope *innermost)
+{
+    uintptr_t object = 0;
+    for (const struct sti_scope *scope = innermost; scope != NULL && object == 0; scope = scope->outer)
+        object = lock_of(&scope->holds);
+    return object;
+}
+
+/* Of the innermost frames that may not be left, in a row, the outermost: it is what the task's code has called. */
+static uintptr_t protected_frame(const struct sti_report_stack *stack)
+{
+    uintptr_t found = 0;
+    for (size_t i = 0; i < stack->length; i++) {
+        bool is_protected = sti_caller_is_protected_further_out(stack->frames[i] - 1);
+        if (!is_protected && found != 0)
+            break;
+        if (is_protected)
+            found = stack->frames[i];
+    }
+    return found;
+}
+
+static uintptr_t what_holds(const struct sti_scope *innermost, stint_deferral rule,
+                            const struct sti_report_stack *stack)
+{
+    switch (rule) {
+    case STINT_DEFERRAL_LOCK:
+    case STINT_DEFERRAL_ONCE:
+    case STINT_DEFERRAL_STATIC:
+        return object_held(innermost);
+    case STINT_DEFERRAL_FRAME:
+        return protected_frame(stack);
+    default:
+        return 0;
+    }
+}
+
+static struct sti_report_wait *wait_for(struct stint_report *report, stint_deferral rule)
+{
+    for (size_t i = 0; i < report->wait_count; i++) {
+        if (report->waits[i].rule == rule)
+            return &report->waits[i];
+    }
+    if (report->wait_count == STI_REPORT_WAITS)
+        return NULL;
+    struct sti_report_wait *wait = &report->waits[report->wait_count++];
+    *wait = (struct sti_report_wait){ .rule = rule };
+    return wait;
+}
+
+/* Another thread's trip is found here first. */
+static void note_wait(struct stint_report *report, struct sti_scope *scope, stint_deferral rule, const void *culprit,
+                      const struct sti_stopped *stopped)
+{
+    struct sti_report_wait *wait = wait_for(report, rule);
+    report->has_waited = true;
+    if (wait == NULL || wait->times++ > 0)
+        return;
+    struct sti_report_stack *stack = report->tripped.length > 0 ? &report->delivered : &report->tripped;
+    take_stack(stack, scope, stopped);
+    wait->at = culprit != NULL ? (uintptr_t)culprit : what_holds(scope->thread->scope, rule, stack);
+}
+
+static bool is_told(const struct sti_scope *scope)
+{
+    return scope->tripped != STINT_REASON_NONE && scope->tripped != STINT_REASON_OUTER && !scope->is_subtask &&
+           sti_reporting_is_on(scope);
+}
+
+void sti_report_note_deferral(struct sti_thread *thread, stint_deferral rule, const void *culprit,
+                              const struct sti_stopped *stopped)
+{
+    for (struct sti_scope *scope = thread->scope; scope != NULL; scope = scope->outer) {
+        struct stint_report *report = is_told(scope) ? sti_report_of(scope, stopped != NULL) : NULL;
+        if (report != NULL && !report->is_delivered)
+            note_wait(report, scope, rule, culprit, stopped);
+    }
+}
+
+/* Where it has not waited, it is where it was tripped. */
+static void note_its_delivery(struct stint_report *report, struct sti_scope *scope, const struct sti_stopped *stopped)
+{
+    report->is_delivered = true;
+    if (report->tripped.length == 0)
+        take_stack(&report->tripped, scope, stopped);
+    else if (report->has_waited)
+        take_stack(&report->delivered, scope, stopped);
+    if (stopped == NULL && wants_heap(scope) && !report->heap.is_taken)
+        sti_report_take_heap(report, scope);
+}
+
+void sti_report_note_delivery(struct sti_thread *thread, const struct sti_stopped *stopped)
+{
+    for (struct sti_scope *scope = thread->scope; scope != NULL; scope = scope->outer) {
+        struct stint_report *report = is_told(scope) ? sti_report_of(scope, stopped != NULL) : NULL;
+        if (report != NULL && !report->is_delivered)
+            note_its_delivery(report, scope, stopped);
+    }
+}

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Why a task was stopped; see why.h. */
+#include "why.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+static char *contents(int file)
+{
+    off_t size = lseek(file, 0, SEEK_END);
+    char *text = size > 0 ? malloc((size_t)size + 1) : NULL;
+    if (!text)
+        return NULL;
+    ssize_t length = pread(file, text, (size_t)size, 0);
+    text[length > 0 ? length : 0] = 0;
+    text[strcspn(text, "\n")] = 0;
+    return text;
+}
+
+char *why_line(const stint_report *why)
+{
+    int file = memfd_create("why", MFD_CLOEXEC);
+    if (file < 0)
+        return NULL;
+    char *line = stint_report_write(why, file, STINT_REPORT_LINE) == 0 ? contents(file) : NULL;
+    close(file);
+    return line;
+}
+
+static int save_as(const stint_report *why, const char *name)
+{
+    int file = open(name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if (file < 0)
+        return errno;
+    int error = stint_report_write(why, file, STINT_REPORT_TEXT);
+    if (close(file) && !error)
+        error = errno;
+    return error;
+}
+
+int why_save(const stint_report *why, const char *folder, size_t number, const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    char *name;
+    if (asprintf(&name, "%s/%zu-%s.txt", folder, number, slash ? slash + 1 : path) < 0)
+        return ENOMEM;
+    int error = save_as(why, name);
+    free(name);
+    return error;
+}

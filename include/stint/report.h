@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The post-mortem: where a task was that did not end Ok, what it had taken, and who held it. A report is asked for by
+ * stint_options.report, of a task or, for all of a pool's tasks, by stint_pool_options.report. docs/postmortem.md shows
+ * one and says how it is read.
+ *
+ *   where   the callstack at which the limit was found passed or the token set, and the one at which the task was left
+ *           if that was later, with what its interrupt had to wait for until then
+ *   when    up to 64 points in its life: bytes held, time, and processor time
+ *   what    STINT_REPORT_HEAP: its blocks by size, what they begin with, the largest ones, and how many of them nothing
+ *           in its memory points to any more
+ *   who     STINT_REPORT_HEAP, while a profile runs (profile.h): the callstacks whose blocks it held
+ *   kept    the variables that held blocks of its back from the rollback (roots.h)
+ *
+ * Taken down are addresses and numbers, at the moment of the stop: for STINT_REPORT_STACK in some 20 microseconds, for
+ * STINT_REPORT_HEAP in up to a millisecond more (stint_reports_set_search_time). Nothing of it lies in the task's heap
+ * or is charged to it. A task that ends Ok costs a clock's reading whenever its memory is measured, and nothing else.
+ * Names are looked up when the report is written.
+ *
+ * Why a report: a post-mortem in place of a core file, taken in the process that goes on, at the one moment when the
+ * heap of the task is all there and nobody works in it. The search for lost blocks is that of a conservative collector
+ * (Boehm and Weiser 1988), without its roots. */
+#ifndef STINT_REPORT_H
+#define STINT_REPORT_H
+
+#include <stint/future.h>
+
+STINT_BEGIN_DECLS
+
+typedef struct stint_report stint_report;
+
+/* The report of the task whose future has resolved; *report is the caller's, to be released, and outlives the future.
+ * There may be any number of calls, each for a reference of its own.
+ *
+ * 0; EINVAL: an argument is NULL; EAGAIN: the future has not resolved; ENODATA: the task ended Ok, or never began; none
+ * was asked for; or it is a compound future; or there was no memory for it. Any thread. */
+STINT_API int stint_future_report(stint_future *future, stint_report **report);
+
+/* As stint_run, with the level of the options' report for this run, and *report the caller's, to be released; NULL
+ * where stint_future_report would say ENODATA. When a scope around it is what was interrupted, the report is that
+ * scope's, and *report is NULL. In place of stint_run's sample point at the end, where *report is set, the next one
+ * does: so it is not lost to a jump.
+ *
+ * As stint_run; EINVAL: also when report is NULL. Any thread. */
+STINT_API int stint_run_reported(stint_fn *fn, void *arg, const stint_options *options, stint_outcome *outcome,
+                                 stint_report **report);
+
+typedef enum stint_report_kind {
+    STINT_REPORT_TEXT = 0, /* for people */
+    STINT_REPORT_LINE,     /* one line of it, for a log: what it held, and where it was */
+    STINT_REPORT_JSON,     /* for machines: one object, whose fields docs/postmortem.md lists */
+    STINT_REPORT_PPROF,    /* a profile of what it held (profile.h): by its holders, or else by where it was stopped */
+} stint_report_kind;
+
+/* Write the report to a descriptor, which stays open. The functions' names come from the symbols of the modules that
+ * are loaded now. What this allocates is charged to no task; an interrupt of the calling task waits. Takes milliseconds
+ * to seconds, and loads the same module as stint_profile_write does.
+ *
+ * 0; EINVAL: report is NULL, or there is no such kind; ENOTSUP, ELIBACC, EDEADLK: as stint_profile_write; ENOMEM; and
+ * whatever write() reports (ENOSPC and so on): then a part has been written, and it can be written again. Any thread;
+ * not from signal handlers. */
+STINT_API int stint_report_write(const stint_report *report, int fd, stint_report_kind kind);
+
+/* Take another reference; returns report. NULL is passed through. Any thread. */
+STINT_API stint_report *stint_report_retain(stint_report *report);
+
+/* Give one back; the last one frees it. NULL does nothing. Any thread. */
+STINT_API void stint_report_release(stint_report *report);
+
+/* How long the search for lost blocks may take of each report, in nanoseconds: 400,000 unless set; 0: none is made.
+ * When it has not come to its end by then, the report says so. 64 MiB take some 30 ms. For the whole process. Any
+ * thread. */
+STINT_API void stint_reports_set_search_time(uint64_t nanoseconds);
+
+STINT_END_DECLS
+
+#endif

@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Whose a report is, who has one and who has none, and what goes wrong when it is written. */
+#include "reports.h"
+
+static volatile int sink;
+
+static int grow(void *arg, void **value)
+{
+    for (void **node; (node = malloc(1000)) != NULL; *value = node)
+        *node = *value;
+    sink += *(volatile int *)arg;
+    return ENOMEM;
+}
+
+static int number = 1;
+
+static stint_future *submit_growing(stint_pool *pool, stint_report_level level, size_t allocation)
+{
+    stint_options options = options_of(level, 0);
+    options.budget.allocation = allocation;
+    stint_future *future = submit(pool, grow, &number, &options);
+    assert_int_equal(stint_future_wait(future, NULL), 0);
+    return future;
+}
+
+TEST(a_report_outlives_its_future_and_its_pool)
+{
+    (void)state;
+    stint_pool *pool = make_pool(.workers = 1);
+    stint_future *future = submit_growing(pool, STINT_REPORT_HEAP, MIB);
+    stint_report *first;
+    stint_report *second;
+    assert_int_equal(stint_future_report(future, &first), 0);
+    assert_int_equal(stint_future_report(future, &second), 0);
+    assert_ptr_equal(first, second);
+    stint_future_release(future);
+    assert_int_equal(stint_pool_destroy(pool), 0);
+    stint_report_release(first);
+    json_t *report = report_read(second);
+    assert_true(is_in(json_at(report, "where", "stopped"), "grow"));
+    assert_string_equal(json_string_value(json_at(report, "reason")), "allocation-limit");
+    json_decref(report);
+    assert_ptr_equal(stint_report_retain(second), second);
+    stint_report_release(second);
+    stint_report_release(second);
+}
+
+TEST(a_pool_has_a_level_for_tasks_that_do_not_say_one)
+{
+    (void)state;
+    stint_report *report;
+    stint_pool *silent = make_pool(.workers = 1);
+    stint_future *future = submit_growing(silent, STINT_REPORT_NONE, MIB);
+    assert_int_equal(stint_future_report(future, &report), ENODATA);
+    stint_future_release(future);
+    stint_pool *pool = make_pool(.workers = 1, .report = STINT_REPORT_STACK);
+    future = submit_growing(pool, STINT_REPORT_NONE, MIB);
+    assert_int_equal(stint_future_report(future, &report), 0);
+    stint_future_release(future);
+    json_t *read = report_read(report);
+    assert_null(json_object_get(read, "what"));
+    json_decref(read);
+    stint_report_release(report);
+    future = submit_growing(pool, STINT_REPORT_HEAP, MIB);
+    assert_int_equal(stint_future_report(future, &report), 0);
+    stint_future_release(future);
+    read = report_read(report);
+    assert_true(number_of(json_at(read, "what", "bytes")) > MIB / 2);
+    json_decref(read);
+    stint_report_release(report);
+    assert_int_equal(stint_pool_destroy(pool), 0);
+    assert_int_equal(stint_pool_destroy(silent), 0);
+}
+
+static int allocate_much(void *arg, void **value)
+{
+    (void)value;
+    for (int i = 0; i < 5000; i++)
+        *(void **)arg = malloc(1000);
+    return 0;
+}
+
+TEST(a_task_that_ends_ok_or_never_begins_has_none)
+{
+    (void)state;
+    void *block = NULL;
+    stint_report *report = NULL;
+    stint_pool *pool = make_pool(.workers = 1, .report = STINT_REPORT_HEAP);
+    stint_options options = STINT_OPTIONS_INIT;
+    options.discard = true;
+    stint_future *future = submit(pool, allocate_much, &block, &options);
+    assert_int_equal(stint_future_wait(future, NULL), 0);
+    assert_int_equal(stint_future_report(future, &report), ENODATA);
+    stint_future_release(future);
+    block = NULL;
+    stint_token *token;
+    assert_int_equal(stint_token_create(NULL, &token), 0);
+    stint_token_set(token);
+    options.token = token;
+    future = submit(pool, allocate_much, &block, &options);
+    stint_outcome outcome;
+    assert_int_equal(stint_future_wait(future, &outcome), 0);
+    assert_int_equal(outcome.reason, STINT_REASON_TOKEN);
+    assert_int_equal(stint_future_report(future, &report), ENODATA);
+    stint_future_release(future);
+    options.report = STINT_REPORT_HEAP;
+    report = (stint_report *)(uintptr_t)&sink;
+    assert_int_equal(stint_run_reported(allocate_much, &block, &options, &outcome, &report), 0);
+    assert_int_equal(outcome.reason, STINT_REASON_TOKEN);
+    assert_null(report);
+    stint_token_release(token);
+    assert_null(block);
+    assert_int_equal(stint_pool_destroy(pool), 0);
+}
+
+TEST(a_run_without_a_level_has_none_and_a_plain_run_needs_none)
+{
+    (void)state;
+    stint_options options = options_of(STINT_REPORT_NONE, MIB);
+    stint_report *report = (stint_report *)(uintptr_t)&sink;
+    stint_outcome outcome;
+    assert_int_equal(stint_run_reported(grow, &number, &options, &outcome, &report), 0);
+    assert_int_equal(outcome.reason, STINT_REASON_MEMORY_LIMIT);
+    assert_null(report);
+    assert_int_equal(stint_run_reported(grow, &number, &options, &outcome, &report), 0);
+    options.report = STINT_REPORT_HEAP;
+    assert_outcome(run_task(grow, &number, &options), STINT_ERROR, STINT_REASON_MEMORY_LIMIT, ENOMEM);
+}
+
+static bool release_early;
+
+static int wait_until_told(void *arg, void **value)
+{
+    (void)value;
+    while (!atomic_load((atomic_bool *)arg))
+        sched_yield();
+    return release_early ? 0 : EBADMSG;
+}
+
+TEST(what_is_asked_wrongly_is_refused)
+{
+    (void)state;
+    atomic_bool go_on = false;
+    stint_report *report = NULL;
+    stint_outcome outcome;
+    stint_pool *pool = make_pool(.workers = 1, .report = STINT_REPORT_STACK);
+    stint_future *future = submit(pool, wait_until_told, &go_on, NULL);
+    assert_int_equal(stint_future_report(future, &report), EAGAIN);
+    atomic_store(&go_on, true);
+    assert_int_equal(stint_future_wait(future, &outcome), 0);
+    assert_int_equal(stint_future_report(NULL, &report), EINVAL);
+    assert_int_equal(stint_future_report(future, NULL), EINVAL);
+    assert_int_equal(stint_future_report(future, &report), 0);
+    assert_int_equal(stint_report_write(NULL, 1, STINT_REPORT_TEXT), EINVAL);
+    assert_int_equal(stint_report_write(report, 1, (stint_report_kind)4), EINVAL);
+    assert_int_equal(stint_report_write(report, 1, (stint_report_kind)-1), EINVAL);
+    assert_int_equal(stint_report_write(report, -1, STINT_REPORT_TEXT), EBADF);
+    stint_options options = options_of((stint_report_level)3, 0);
+    assert_int_equal(stint_run(do_nothing, NULL, &options, &outcome), EINVAL);
+    stint_future *none;
+    assert_int_equal(stint_submit(pool, do_nothing, NULL, &options, &none), EINVAL);
+    stint_report *nothing;
+    assert_int_equal(stint_run_reported(NULL, NULL, NULL, &outcome, &nothing), EINVAL);
+    assert_int_equal(stint_run_reported(do_nothing, NULL, NULL, NULL, &nothing), EINVAL);
+    assert_int_equal(stint_run_reported(do_nothing, NULL, NULL, &outcome, NULL), EINVAL);
+    stint_pool_options pool_options = STINT_POOL_OPTIONS_INIT;
+    pool_options.report = (stint_report_level)3;
+    stint_pool *refused;
+    assert_int_equal(stint_pool_create(&pool_options, &refused), EINVAL);
+    stint_future *all;
+    assert_int_equal(stint_when_all(&future, 1, &all), 0);
+    assert_int_equal(stint_future_wait(all, NULL), 0);
+    assert_int_equal(stint_future_report(all, &nothing), ENODATA);
+    stint_future_release(all);
+    stint_future_release(future);
+    stint_report_release(report);
+    stint_report_release(NULL);
+    assert_null(stint_report_retain(NULL));
+    assert_int_equal(stint_pool_destroy(pool), 0);
+}
+
+TEST(a_full_disk_is_reported_and_the_report_can_be_written_again)
+{
+    (void)state;
+    stint_options options = options_of(STINT_REPORT_HEAP, MIB);
+    stint_report *report = report_of(grow, &number, &options, STINT_REASON_MEMORY_LIMIT);
+    int full = open("/dev/full", O_WRONLY);
+    assert_true(full >= 0);
+    for (int kind = STINT_REPORT_TEXT; kind <= STINT_REPORT_PPROF; kind++)
+        assert_int_equal(stint_report_write(report, full, (stint_report_kind)kind), ENOSPC);
+    close(full);
+    json_decref(report_read(report));
+    stint_report_release(report);
+}
+
+static stint_report *to_write;
+
+static int write_in_task(void *arg, void **value)
+{
+    (void)value;
+    return stint_report_write(to_write, *(int *)arg, STINT_REPORT_JSON);
+}
+
+TEST(a_report_is_written_in_a_task_that_may_allocate_nothing)
+{
+    (void)state;
+    stint_options options = options_of(STINT_REPORT_HEAP, MIB);
+    to_write = report_of(grow, &number, &options, STINT_REASON_MEMORY_LIMIT);
+    int file = memfd_create("report", MFD_CLOEXEC);
+    options.budget = (stint_budget){ .allocation = 64, .memory = 64 };
+    assert_outcome(run_task(write_in_task, &file, &options), STINT_OK, STINT_REASON_NONE, 0);
+    assert_true(lseek(file, 0, SEEK_CUR) > 1000);
+    close(file);
+    stint_report_release(to_write);
+}
+
+/* Some 28 KiB each: what is not to_write back would show. */
+TEST(reports_of_many_tasks_leave_nothing)
+{
+    (void)state;
+    size_t count = (size_t)repeats(2000);
+    stint_pool *pool = make_pool(.workers = 2, .report = STINT_REPORT_HEAP);
+    size_t before = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (i == count / 4)
+            before = resident();
+        stint_future *future = submit_growing(pool, STINT_REPORT_NONE, 100000);
+        stint_report *report;
+        if (i % 2 == 0) {
+            assert_int_equal(stint_future_report(future, &report), 0);
+            stint_report_release(report);
+        }
+        stint_future_release(future);
+        stint_outcome outcome;
+        stint_options options = options_of(STINT_REPORT_STACK, 0);
+        options.budget.allocation = 10000;
+        assert_int_equal(stint_run_reported(grow, &number, &options, &outcome, &report), 0);
+        stint_report_release(report);
+    }
+    assert_true(resident() < before + 16 * MIB + quarantine_room(100000));
+    assert_int_equal(stint_pool_destroy(pool), 0);
+}
+
+TEST_MAIN()

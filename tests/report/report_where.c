@@ -1,0 +1,453 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Where a stopped task was, and what its interrupt had to wait for. */
+#include "reports.h"
+
+static volatile int sink;
+
+/* Each call is followed by something, so that none is a tail call. */
+NOINLINE static void *grow_list(void *list, size_t size)
+{
+    void **node = malloc(size);
+    if (node == NULL)
+        return NULL;
+    *node = list;
+    sink++;
+    return node;
+}
+
+NOINLINE static int grow_for_ever(void *list)
+{
+    while (list != NULL)
+        list = grow_list(list, 1000);
+    sink++;
+    return ENOMEM;
+}
+
+static int grow(void *arg, void **value)
+{
+    (void)value;
+    int error = grow_for_ever(arg);
+    sink++;
+    return error;
+}
+
+TEST(a_task_at_its_memory_limit_is_where_it_allocated_last)
+{
+    (void)state;
+    stint_options options = options_of(STINT_REPORT_STACK, MIB);
+    options.name = "grows \"\\\n\xff";
+    json_t *report = read_of(grow, (void *)(uintptr_t)&sink, &options, STINT_REASON_MEMORY_LIMIT);
+    json_t *stopped = json_at(report, "where", "stopped");
+    assert_int_equal(place_of(stopped, "grow_list"), 0);
+    assert_int_equal(place_of(stopped, "grow_for_ever"), 1);
+    assert_int_equal(place_of(stopped, "grow"), 2);
+    assert_int_equal(json_array_size(stopped), 3);
+    assert_string_equal(json_string_value(json_at(report, "function", "function")), "grow");
+    assert_string_equal(json_string_value(json_at(report, "task")), "grows \"\\\n\xef\xbf\xbd");
+    assert_int_equal(json_array_size(json_at(report, "where", "waited_for")), 0);
+    assert_int_equal(json_array_size(json_at(report, "where", "left")), 0);
+    assert_int_equal(number_of(json_at(report, "limits", "memory")), MIB);
+    assert_null(json_object_get(report, "what"));
+    json_decref(report);
+}
+
+TEST(the_time_line_leads_up_to_the_limit_in_at_most_64_points)
+{
+    (void)state;
+    stint_options options = options_of(STINT_REPORT_STACK, 64 * MIB);
+    json_t *report = read_of(grow, (void *)(uintptr_t)&sink, &options, STINT_REASON_MEMORY_LIMIT);
+    json_t *points = json_at(report, "when");
+    size_t count = json_array_size(points);
+    assert_in_range(count, 16, 64);
+    for (size_t i = 1; i < count; i++) {
+        json_t *point = json_array_get(points, i);
+        json_t *before = json_array_get(points, i - 1);
+        assert_true(number_of(json_object_get(point, "ns")) >= number_of(json_object_get(before, "ns")));
+        assert_true(number_of(json_object_get(point, "held")) >= number_of(json_object_get(before, "held")));
+        assert_true(number_of(json_object_get(point, "cpu_ns")) >= number_of(json_object_get(before, "cpu_ns")));
+    }
+    uint64_t last = number_of(json_object_get(json_array_get(points, count - 1), "held"));
+    assert_in_range(last, 63 * MIB, 65 * MIB);
+    json_decref(report);
+}
+
+/* --- What it had to wait for. --- */
+
+static int compare(const void *left, const void *right)
+{
+    (void)left;
+    (void)right;
+    sink += grow_for_ever((void *)(uintptr_t)&sink) != 0;
+    return 0;
+}
+
+static int sort_numbers(void *arg, void **value)
+{
+    (void)value;
+    int numbers[] = { 3, 1, 2 };
+    qsort(numbers, 3, sizeof *numbers, compare);
+    sink++;
+    return grow_for_ever(arg);
+}
+
+TEST(a_task_stopped_in_a_comparator_under_qsort_says_so)
+{
+    (void)state;
+    stint_options options = options_of(STINT_REPORT_STACK, MIB);
+    json_t *report = read_of(sort_numbers, (void *)(uintptr_t)&sink, &options, STINT_REASON_MEMORY_LIMIT);
+    json_t *stopped = json_at(report, "where", "stopped");
+    assert_true(is_in(stopped, "compare"));
+    json_t *wait = wait_for_rule(report, "frame");
+    assert_non_null(wait);
+    assert_non_null(strstr(json_string_value(json_at(wait, "at", "function")), "qsort"));
+    assert_non_null(strstr(json_string_value(json_at(wait, "at", "module")), "libc.so"));
+    assert_true(number_of(json_at(wait, "times")) > 0);
+    json_t *left = json_at(report, "where", "left");
+    assert_true(is_in(left, "sort_numbers"));
+    assert_false(is_in(left, "compare"));
+    json_decref(report);
+}
+
+static pthread_mutex_t the_lock = PTHREAD_MUTEX_INITIALIZER;
+
+NOINLINE static void grow_locked(void *list)
+{
+    pthread_mutex_lock(&the_lock);
+    grow_for_ever(list);
+    pthread_mutex_unlock(&the_lock);
+    sink++;
+}
+
+NOINLINE static int go_on_unlocked(void *list)
+{
+    int error = grow_for_ever(list);
+    sink++;
+    return error;
+}
+
+static int lock_and_grow(void *arg, void **value)
+{
+    (void)value;
+    void *volatile first = malloc(200000); /* so that it has been measured before */
+    grow_locked(arg);
+    free(first);
+    return go_on_unlocked(arg);
+}
+
+TEST(a_task_stopped_under_a_lock_says_which)
+{
+    (void)state;
+    stint_options options = options_of(STINT_REPORT_STACK, MIB);
+    json_t *report = read_of(lock_and_grow, (void *)(uintptr_t)&sink, &options, STINT_REASON_MEMORY_LIMIT);
+    assert_true(is_in(json_at(report, "where", "stopped"), "grow_locked"));
+    json_t *wait = wait_for_rule(report, "lock");
+    assert_non_null(wait);
+    assert_string_equal(json_string_value(json_at(wait, "at", "function")), "the_lock");
+    json_t *left = json_at(report, "where", "left");
+    assert_true(is_in(left, "go_on_unlocked"));
+    assert_false(is_in(left, "grow_locked"));
+    json_decref(report);
+    /* What was remembered by address is not held any more, nor counted. */
+    assert_int_equal(pthread_mutex_trylock(&the_lock), 0);
+    pthread_mutex_unlock(&the_lock);
+    json_decref(read_of(grow, (void *)(uintptr_t)&sink, &options, STINT_REASON_MEMORY_LIMIT));
+}
+
+NOINLINE static void grow_masked(void *list)
+{
+    stint_mask();
+    grow_for_ever(list);
+    stint_unmask();
+    sink++;
+}
+
+static int mask_and_grow(void *arg, void **value)
+{
+    (void)value;
+    grow_masked(arg);
+    sink++;
+    return 0;
+}
+
+TEST(a_masked_task_says_so_and_is_left_at_the_end_of_the_mask)
+{
+    (void)state;
+    stint_options options = options_of(STINT_REPORT_STACK, MIB);
+    json_t *report = read_of(mask_and_grow, (void *)(uintptr_t)&sink, &options, STINT_REASON_MEMORY_LIMIT);
+    assert_non_null(wait_for_rule(report, "mask"));
+    assert_true(is_in(json_at(report, "where", "stopped"), "grow_for_ever"));
+    assert_int_equal(place_of(json_at(report, "where", "left"), "grow_masked"), 0);
+    json_decref(report);
+}
+
+static pthread_once_t the_once = PTHREAD_ONCE_INIT;
+
+static void grow_once(void)
+{
+    grow_for_ever((void *)(uintptr_t)&sink);
+}
+
+static int once_and_grow(void *arg, void **value)
+{
+    (void)value;
+    pthread_once(&the_once, grow_once);
+    return go_on_unlocked(arg);
+}
+
+TEST(a_task_stopped_in_a_once_says_which)
+{
+    (void)state;
+    stint_options options = options_of(STINT_REPORT_STACK, MIB);
+    json_t *report = read_of(once_and_grow, (void *)(uintptr_t)&sink, &options, STINT_REASON_MEMORY_LIMIT);
+    json_t *wait = wait_for_rule(report, "once");
+    assert_non_null(wait);
+    assert_string_equal(json_string_value(json_at(wait, "at", "function")), "the_once");
+    json_decref(report);
+}
+
+/* --- The ways in which a task is stopped. --- */
+
+NOINLINE static int return_refused(void *list)
+{
+    int error = grow_for_ever(list);
+    sink++;
+    return error;
+}
+
+static int refuse(void *arg, void **value)
+{
+    (void)value;
+    int error = return_refused(arg);
+    sink++;
+    return error;
+}
+
+TEST(a_task_that_is_refused_memory_is_where_it_first_was)
+{
+    (void)state;
+    stint_options options = options_of(STINT_REPORT_HEAP, MIB);
+    options.on_interrupt = STINT_FAIL;
+    json_t *report = read_of(refuse, (void *)(uintptr_t)&sink, &options, STINT_REASON_MEMORY_LIMIT);
+    assert_int_equal(place_of(json_at(report, "where", "stopped"), "grow_list"), 0);
+    assert_true(is_in(json_at(report, "where", "stopped"), "return_refused"));
+    assert_in_range(number_of(json_at(report, "what", "bytes")), MIB / 2, 2 * MIB);
+    json_decref(report);
+}
+
+NOINLINE static void look_for_ever(void)
+{
+    for (;;) {
+        stint_checkpoint();
+        sink++;
+    }
+}
+
+static int wait_for_deadline(void *arg, void **value)
+{
+    (void)arg;
+    (void)value;
+    look_for_ever();
+    sink++;
+    return 0;
+}
+
+TEST(a_task_past_its_deadline_is_where_it_looked)
+{
+    (void)state;
+    stint_options options = options_of(STINT_REPORT_STACK, 0);
+    options.budget.wall_ns = 2 * MS;
+    json_t *report = read_of(wait_for_deadline, NULL, &options, STINT_REASON_DEADLINE);
+    assert_int_equal(place_of(json_at(report, "where", "stopped"), "look_for_ever"), 0);
+    assert_true(is_in(json_at(report, "where", "stopped"), "wait_for_deadline"));
+    assert_int_equal(number_of(json_at(report, "limits", "deadline_ns")), 2 * MS);
+    json_decref(report);
+}
+
+NOINLINE static void spin_for_ever(void)
+{
+    for (;;)
+        sink++;
+}
+
+static int spin_silently(void *arg, void **value)
+{
+    (void)arg;
+    (void)value;
+    spin_for_ever();
+    sink++;
+    return 0;
+}
+
+TEST(a_preempted_task_is_where_the_signal_found_it)
+{
+    (void)state;
+    stint_options options = options_of(STINT_REPORT_HEAP, 0);
+    options.budget.wall_ns = 2 * MS;
+    options.preemptible = true;
+    json_t *report = read_of(spin_silently, NULL, &options, STINT_REASON_DEADLINE);
+    assert_int_equal(place_of(json_at(report, "where", "stopped"), "spin_for_ever"), 0);
+    assert_int_equal(place_of(json_at(report, "where", "stopped"), "spin_silently"), 1);
+    json_decref(report);
+}
+
+NOINLINE static int recurse(int depth)
+{
+    volatile char room[256];
+    room[0] = (char)depth;
+    int below = depth < INT32_MAX ? recurse(depth + 1) : 0;
+    return below + room[0];
+}
+
+static int recurse_for_ever(void *arg, void **value)
+{
+    (void)arg;
+    (void)value;
+    sink = recurse(0);
+    return 0;
+}
+
+TEST(a_task_without_stack_left_is_deep_in_its_recursion)
+{
+    (void)state;
+    stint_options options = options_of(STINT_REPORT_STACK, 0);
+    json_t *report = read_of(recurse_for_ever, NULL, &options, STINT_REASON_STACK);
+    json_t *stopped = json_at(report, "where", "stopped");
+    assert_true(json_is_true(json_at(report, "where", "stopped_is_cut")));
+    assert_int_equal(place_of(stopped, "recurse"), 0);
+    assert_int_equal(json_array_size(stopped), 64);
+    json_decref(report);
+}
+
+static int fail_at_once(void *arg, void **value)
+{
+    (void)value;
+    return malloc(*(size_t *)arg) != NULL ? EBADMSG : ENOMEM;
+}
+
+TEST(a_task_that_fails_by_itself_is_nowhere)
+{
+    (void)state;
+    size_t size = 100;
+    stint_options options = options_of(STINT_REPORT_HEAP, 0);
+    json_t *report = read_of(fail_at_once, &size, &options, STINT_REASON_FAILED);
+    assert_int_equal(json_array_size(json_at(report, "where", "stopped")), 0);
+    assert_int_equal(json_integer_value(json_at(report, "error")), EBADMSG);
+    assert_int_equal(number_of(json_at(report, "what", "blocks")), 1);
+    assert_true(number_of(json_at(report, "what", "bytes")) >= 100);
+    json_decref(report);
+}
+
+/* --- Scopes in scopes. --- */
+
+static stint_report *inner_report;
+static stint_outcome inner_outcome;
+
+static int run_inside(void *arg, void **value)
+{
+    (void)value;
+    stint_options options = options_of(STINT_REPORT_HEAP, 0);
+    options.on_interrupt = STINT_JUMP;
+    void *own = malloc(5000);
+    sink += own != NULL;
+    stint_run_reported(grow, arg, &options, &inner_outcome, &inner_report);
+    return 0;
+}
+
+TEST(the_report_is_that_of_the_scope_whose_limit_was_passed)
+{
+    (void)state;
+    inner_report = NULL;
+    stint_options options = options_of(STINT_REPORT_HEAP, MIB);
+    json_t *report = read_of(run_inside, (void *)(uintptr_t)&sink, &options, STINT_REASON_MEMORY_LIMIT);
+    json_t *stopped = json_at(report, "where", "stopped");
+    assert_int_equal(place_of(stopped, "grow_list"), 0);
+    assert_true(is_in(stopped, "run_inside"));
+    assert_null(inner_report);
+    assert_int_equal(inner_outcome.reason, STINT_REASON_OUTER);
+    /* With what the inner scope held, and what it had itself. */
+    assert_in_range(number_of(json_at(report, "what", "bytes")), MIB * 7 / 8, MIB * 9 / 8);
+    assert_non_null(class_for(report, 5000));
+    json_decref(report);
+}
+
+static int run_limited_inside(void *arg, void **value)
+{
+    (void)value;
+    stint_options options = options_of(STINT_REPORT_STACK, MIB);
+    stint_report *report = NULL;
+    stint_outcome outcome;
+    int error = stint_run_reported(grow, arg, &options, &outcome, &report);
+    inner_report = report;
+    return error;
+}
+
+TEST(an_inner_scope_has_a_report_of_its_own)
+{
+    (void)state;
+    inner_report = NULL;
+    stint_options options = options_of(STINT_REPORT_STACK, 8 * MIB);
+    stint_report *outer = (stint_report *)(uintptr_t)&sink;
+    stint_outcome outcome;
+    assert_int_equal(stint_run_reported(run_limited_inside, (void *)(uintptr_t)&sink, &options, &outcome, &outer), 0);
+    assert_int_equal(outcome.status, STINT_OK);
+    assert_null(outer);
+    assert_non_null(inner_report);
+    json_t *report = report_read(inner_report);
+    assert_false(is_in(json_at(report, "where", "stopped"), "run_limited_inside"));
+    assert_true(is_in(json_at(report, "where", "stopped"), "grow"));
+    json_decref(report);
+    stint_report_release(inner_report);
+}
+
+/* --- Subtasks. --- */
+
+static atomic_bool has_begun;
+
+static int tell_and_grow(void *arg, void **value)
+{
+    (void)value;
+    atomic_store(&has_begun, true);
+    int error = grow_for_ever(arg);
+    sink++;
+    return error;
+}
+
+static int fork_and_wait(void *arg, void **value)
+{
+    (void)value;
+    stint_subtask subtask;
+    stint_subtask other;
+    int error = stint_fork(&subtask, tell_and_grow, arg);
+    /* Others are served at forks and joins. */
+    while (error == 0 && !atomic_load(&has_begun)) {
+        error = stint_fork(&other, do_nothing, NULL);
+        if (error == 0)
+            error = stint_join(&other, NULL);
+        sched_yield();
+    }
+    return error != 0 ? error : stint_join(&subtask, NULL);
+}
+
+TEST(a_task_that_is_stopped_on_another_thread_is_where_that_was)
+{
+    (void)state;
+    stint_pool *pool = make_pool(.workers = 2, .report = STINT_REPORT_STACK);
+    stint_options options = STINT_OPTIONS_INIT;
+    options.budget.allocation = MIB;
+    stint_future *future = submit(pool, fork_and_wait, (void *)(uintptr_t)&sink, &options);
+    stint_outcome outcome;
+    assert_int_equal(stint_future_wait(future, &outcome), 0);
+    assert_int_equal(outcome.reason, STINT_REASON_ALLOCATION_LIMIT);
+    stint_report *report;
+    assert_int_equal(stint_future_report(future, &report), 0);
+    json_t *read = report_read(report);
+    assert_true(json_is_true(json_at(read, "where", "on_other_thread")));
+    assert_true(is_in(json_at(read, "where", "stopped"), "tell_and_grow"));
+    json_decref(read);
+    stint_report_release(report);
+    stint_future_release(future);
+    assert_int_equal(stint_pool_destroy(pool), 0);
+}
+
+TEST_MAIN()
