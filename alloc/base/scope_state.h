@@ -175,10 +175,10 @@ struct sti_scope {
     struct sti_holds holds;
     bool names_locks; /* it is this scope for which the thread's locks are remembered by address: hold.h */
     stint_guard *guards;
-    stint_mutex *mutexes;      /* held, newest first */
-    uint64_t pushes;           /* of both */
-    struct sti_thread *thread; /* this and what follows, for the watch */
-    stint_hook *hooks;
+    stint_mutex *mutexes; /* held, newest first */
+    uint64_t pushes;      /* of both */
+    stint_hook *hooks;    /* this and what follows, for the watch */
+    struct sti_thread *thread;
     struct sti_watch watch;
     bool watched; /* watch is on the list */
     bool preemptible;
@@ -194,8 +194,7 @@ struct sti_scope {
     struct sti_young young;      /* what it has in the nursery */
     struct sti_heap *heap;       /* its own; NULL while it is young */
     struct sti_heap *heaps;      /* its own and those that inner scopes committed into it, */
-    size_t heap_count;           /* so many, since it was last looked which are empty, */
-    size_t sweep_at;             /* and when it will be next */
+    size_t heap_count;           /* so many, since it was last looked which are empty */
     struct sti_heap *libc_heaps; /* never destroyed: kept.h */
     struct sti_mapped *mapped;   /* NULL: it has mapped nothing */
     struct sti_handle *handles;  /* that it has open; with that room's lock, but for whether there are any */
@@ -205,6 +204,7 @@ struct sti_scope {
     struct sti_open_fds *descriptors; /* that were open before; NULL: nobody asked */
     void *payload;                    /* of its error (context.h); NULL: none */
     size_t payload_size;
+    size_t sweep_at; /* when it will be next */
 };
 
 static inline bool sti_scope_has_limit_of_time(const struct sti_scope *scope)

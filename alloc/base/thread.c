@@ -18,7 +18,7 @@ _Thread_local struct sti_thread *sti_thread_counted;
 static _Thread_local struct sti_thread *own_record;
 static _Thread_local struct sti_thread *ready_record; /* NULL: it has none, or is to begin again */
 static _Thread_local bool changing;                   /* it is being found, or given up */
-static _Atomic(struct sti_thread *) all_records;
+_Atomic(struct sti_thread *) sti_thread_records;
 
 _Alignas(64) _Atomic uint64_t sti_thread_requests = 1; /* on a line that nobody else writes to */
 
@@ -30,7 +30,7 @@ static sti_thread_begins_fn *scopes_begin;
 
 static struct sti_thread *adopt_record(void)
 {
-    for (struct sti_thread *thread = atomic_load_explicit(&all_records, memory_order_acquire); thread != NULL;
+    for (struct sti_thread *thread = atomic_load_explicit(&sti_thread_records, memory_order_acquire); thread != NULL;
          thread = thread->next) {
         bool owned = false;
         if (!atomic_load_explicit(&thread->owned, memory_order_relaxed) &&
@@ -50,9 +50,9 @@ static struct sti_thread *make_record(void)
     thread->used = 1; /* beyond a limit of 0, even with a charge that wrapped round to nothing */
     thread->sampling.next = UINT64_MAX;
     atomic_init(&thread->owned, true);
-    thread->next = atomic_load_explicit(&all_records, memory_order_relaxed);
+    thread->next = atomic_load_explicit(&sti_thread_records, memory_order_relaxed);
     /* release: whoever finds the record on the list sees it initialised. */
-    while (!atomic_compare_exchange_weak_explicit(&all_records, &thread->next, thread, memory_order_release,
+    while (!atomic_compare_exchange_weak_explicit(&sti_thread_records, &thread->next, thread, memory_order_release,
                                                   memory_order_relaxed))
         ;
     return thread;
@@ -192,7 +192,7 @@ struct sti_thread *sti_thread_self_if_settled(void)
 
 struct sti_thread *sti_thread_first(void)
 {
-    return atomic_load_explicit(&all_records, memory_order_acquire);
+    return atomic_load_explicit(&sti_thread_records, memory_order_acquire);
 }
 
 void sti_thread_request_sample(struct sti_thread *thread)

@@ -175,8 +175,9 @@ typedef enum sti_thread_readiness sti_thread_begins_fn(struct sti_thread *thread
 void sti_thread_when_scopes_begin(sti_thread_begins_fn *told);
 void sti_thread_begin_again(void);
 
-/* The first of all records. */
+/* The first of all records; and where it is found, for debuggers. */
 struct sti_thread *sti_thread_first(void);
+extern _Atomic(struct sti_thread *) sti_thread_records __attribute__((visibility("hidden")));
 
 /* After a flag has been set: make every thread that is in a scope reach a sample point at its next allocation; or this
  * one. Safe in signal handlers. */

@@ -23,6 +23,7 @@
 
 #include <errno.h>
 #include <stdatomic.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -59,6 +60,8 @@ struct stint_account {
     struct sti_label *label; /* what it is counted under: label.h */
     char name[];
 };
+
+const size_t sti_account_name_offset = offsetof(struct stint_account, name);
 
 static uint64_t limit_of(const struct counter *counter)
 {

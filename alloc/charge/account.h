@@ -5,6 +5,7 @@
 #define STI_ALLOC_CHARGE_ACCOUNT_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <stint/account.h>
 
@@ -78,5 +79,8 @@ void sti_account_settle(stint_account *account, const stint_account *end, uint64
 
 /* Change what a task reserves of the memory limit; a smaller reservation is always granted. */
 bool sti_account_reserve(stint_account *account, const stint_account *end, uint64_t before, uint64_t now);
+
+/* Where its name lies, for debuggers. */
+extern const size_t sti_account_name_offset __attribute__((visibility("hidden")));
 
 #endif

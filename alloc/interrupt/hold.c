@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include "alloc/base/caller.h"
@@ -222,6 +223,24 @@ void sti_debug_say(const char *format, ...)
     (void)!write(STDERR_FILENO, line, size);
     sti_thread_counted = counted;
     errno = saved_errno;
+}
+
+#define THREAD_NAME_SIZE 16
+
+static _Thread_local char own_name[THREAD_NAME_SIZE];
+
+void sti_debug_name_thread(const struct sti_scope *scope)
+{
+    char name[THREAD_NAME_SIZE];
+    if (gettid() == getpid())
+        return;
+    if (scope != NULL && scope->below == NULL && scope->thread->scope == scope)
+        prctl(PR_GET_NAME, own_name);
+    while (scope != NULL && scope->request->options->name == NULL)
+        scope = scope->below;
+    snprintf(name, sizeof name, "%s", scope != NULL ? scope->request->options->name : own_name);
+    if (name[0] != '\0')
+        prctl(PR_SET_NAME, name); /* AddressSanitizer takes no notice of pthread_setname_np */
 }
 
 static const char *name_of(const struct sti_scope *scope)

@@ -139,6 +139,11 @@ extern bool sti_debug_is_on __attribute__((visibility("hidden")));
 /* A line on standard error, in debug mode only; as printf. Allocates nothing; safe in signal handlers but for that. */
 void sti_debug_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+/* The calling thread, unless it is the process's first, is called after the innermost task from this scope outwards
+ * that has a name; outside of those, as it was before: so valgrind and AddressSanitizer name the task. In debug mode
+ * only. */
+void sti_debug_name_thread(const struct sti_scope *scope);
+
 /* Say what the task of this scope has done; NULL: the calling thread, which runs none. */
 void sti_misuse_note(const struct sti_scope *scope, const char *what);
 

@@ -16,6 +16,7 @@
 #include "alloc/base/caller.h"
 #include "alloc/base/clock.h"
 #include "alloc/base/module.h"
+#include "alloc/base/probe.h"
 #include "alloc/base/reporting.h"
 #include "alloc/base/scope_state.h"
 #include "alloc/base/stopped.h"
@@ -56,6 +57,7 @@ void sti_interrupt_trip(struct sti_scope *scope, stint_reason reason)
     if (scope->tripped != STINT_REASON_NONE || scope->finished)
         return;
     scope->tripped = scope->share != NULL ? sti_interrupt_trip_shared(scope->shared, reason) : reason;
+    STI_PROBE2(tripped, scope, scope->tripped);
     sti_reporting_tripped(scope);
 }
 
@@ -217,8 +219,10 @@ static bool is_place_for_it(struct sti_scope *scope, const struct sti_stopped *s
 /* Not again for a task that is refused one allocation after another. */
 static void count_delivery(struct sti_scope *scope)
 {
-    if (!scope->refused)
+    if (!scope->refused) {
+        STI_PROBE2(delivered, scope, scope->on_interrupt);
         sti_counter_add_own(&scope->thread->deliveries[scope->on_interrupt]);
+    }
     scope->refused = true;
 }
 
@@ -483,6 +487,7 @@ void sti_deferral_note(struct sti_thread *thread)
         deferral = STINT_DEFERRAL_FRAME;
     sti_deferral_count(thread, deferral);
     atomic_store_explicit(&thread->deferral, (int)deferral, memory_order_relaxed);
+    STI_PROBE2(deferred, thread->scope, deferral);
 }
 
 stint_deferral sti_deferral_noted(const struct sti_thread *thread)

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "alloc/base/module.h"
+#include "alloc/base/probe.h"
 #include "alloc/base/process.h"
 #include "alloc/base/reporting.h"
 #include "alloc/base/scope_state.h"
@@ -208,7 +209,12 @@ static int open_scope(struct sti_thread *thread, struct sti_scope *scope, const 
     thread->scope = scope;
     if (options->wipe)
         sti_wipe_begin();
-    sti_nursery_open(thread, scope, scope->wiped || sti_debug_is_on);
+    bool barred = scope->wiped;
+    if (__builtin_expect(sti_debug_is_on, 0)) {
+        sti_debug_name_thread(scope);
+        barred = true;
+    }
+    sti_nursery_open(thread, scope, barred);
     sti_meter_begin(thread, &options->budget);
     if (scope->outer == NULL)
         sti_global_begin_task(thread, start != 0 ? start : 1); /* untimed: as the oldest */
@@ -267,12 +273,18 @@ __attribute__((noinline)) void sti_scope_land(struct sti_scope *scope, stint_fn 
         landed->code = sti_forks_give_up(scope);
 }
 
+static __attribute__((noinline, cold)) void end_debugged(struct sti_scope *scope)
+{
+    sti_misuse_look_at_holds(scope);
+    sti_debug_name_thread(scope->below);
+}
+
 void sti_scope_leave(struct sti_scope *scope)
 {
     sti_thread_suspend();
     sti_callback_innermost = scope->callback;
     if (__builtin_expect(sti_debug_is_on, 0))
-        sti_misuse_look_at_holds(scope);
+        end_debugged(scope);
     if (scope->regions > 0)
         sti_blocking_close(scope);
     if (scope->watched)
@@ -324,6 +336,7 @@ static __attribute__((noinline)) void commit_state(struct sti_thread *thread, st
 
 static void commit(struct sti_thread *thread, struct sti_scope *scope)
 {
+    STI_PROBE1(commit, scope);
     if (has_left_state(scope))
         commit_state(thread, scope);
     sti_nursery_commit(thread, scope);
@@ -348,6 +361,7 @@ static __attribute__((noinline)) bool roll_back_state(struct sti_thread *thread,
 
 static size_t roll_back(struct sti_thread *thread, struct sti_scope *scope, const char *task)
 {
+    STI_PROBE3(rollback, scope, task, scope->tripped);
     bool scanned = has_left_state(scope) && roll_back_state(thread, scope, task);
     struct sti_heap *blocks = sti_nursery_begin_rollback(thread, scope);
     if (blocks != NULL)

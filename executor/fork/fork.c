@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <stint/interrupt.h>
 
+#include "alloc/base/probe.h"
 #include "alloc/charge/shared_budget.h"
 #include "alloc/interrupt/hook.h"
 #include "alloc/interrupt/left_frames.h"
@@ -140,6 +141,7 @@ void sti_fork_run(struct sti_worker *worker, struct sti_stolen stolen)
     struct sti_frame frame;
     sti_worker_enter(worker, &frame, offer->task, true);
     sti_counter_add_own(&worker->forks);
+    STI_PROBE3(fork_taken, offer->task, worker, stolen.owner);
     struct sti_group *group = atomic_load_explicit(&offer->group, memory_order_relaxed);
     offer->value = NULL;
     offer->code = sti_subtask_run(group, offer->fn, offer->arg, &offer->value, &offer->interrupted, &offer->thrown);

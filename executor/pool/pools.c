@@ -33,12 +33,12 @@ unsigned sti_pools_generation;
 static void leave_pools_behind(void);
 
 static struct sti_process_fork_lock lock = { .mutex = PTHREAD_MUTEX_INITIALIZER, .in_child = leave_pools_behind };
-static stint_pool *pools;
+stint_pool *sti_pools_all;
 
 /* With the lock. */
 static bool is_label_taken(const char *label)
 {
-    const stint_pool *pool = pools;
+    const stint_pool *pool = sti_pools_all;
     while (pool != NULL && strcmp(pool->label, label) != 0)
         pool = pool->next_pool;
     return pool != NULL;
@@ -57,15 +57,15 @@ void sti_pools_add(stint_pool *pool, const char *name)
 {
     sti_plain_mutex_lock(&lock.mutex);
     choose_label(pool, name);
-    pool->next_pool = pools;
-    pools = pool;
+    pool->next_pool = sti_pools_all;
+    sti_pools_all = pool;
     sti_plain_mutex_unlock(&lock.mutex);
 }
 
 void sti_pools_remove(stint_pool *pool)
 {
     sti_plain_mutex_lock(&lock.mutex);
-    stint_pool **link = &pools;
+    stint_pool **link = &sti_pools_all;
     while (*link != pool)
         link = &(*link)->next_pool;
     *link = pool->next_pool;
@@ -80,7 +80,7 @@ static stint_pool *choose(const stint_account *account, const stint_pool *own, u
 {
     stint_pool *chosen = NULL;
     uint64_t now = sti_clock_now();
-    for (stint_pool *pool = pools; pool != NULL; pool = pool->next_pool) {
+    for (stint_pool *pool = sti_pools_all; pool != NULL; pool = pool->next_pool) {
         uint64_t since = sti_fair_queue_refused_since(&pool->fair_queue, account);
         if (since == 0 || (chosen != NULL && since >= *longest))
             continue;
@@ -94,7 +94,7 @@ static stint_pool *choose(const stint_account *account, const stint_pool *own, u
 
 static void offer_to_all(const stint_account *account)
 {
-    for (stint_pool *pool = pools; pool != NULL; pool = pool->next_pool) {
+    for (stint_pool *pool = sti_pools_all; pool != NULL; pool = pool->next_pool) {
         if (sti_fair_queue_release(&pool->fair_queue, account))
             sti_park_notify(pool);
     }
@@ -128,7 +128,7 @@ void sti_pools_fill(void)
     if (!follows)
         sti_continuation_begin_callback();
     sti_plain_mutex_lock(&lock.mutex);
-    for (stint_pool *pool = pools; pool != NULL; pool = pool->next_pool) {
+    for (stint_pool *pool = sti_pools_all; pool != NULL; pool = pool->next_pool) {
         if (sti_queue_slots_are_wanted(&pool->queue_slots))
             sti_queue_slots_fill_capped(pool);
     }
@@ -142,7 +142,7 @@ static void wake_idle(uint32_t round)
 {
     if (sti_plain_mutex_trylock(&lock.mutex) != 0)
         return;
-    for (stint_pool *pool = pools; pool != NULL; pool = pool->next_pool) {
+    for (stint_pool *pool = sti_pools_all; pool != NULL; pool = pool->next_pool) {
         for (unsigned i = 0; i < sti_pool_slots(pool); i++)
             sti_idle_ask(&pool->workers[i], round);
     }
@@ -182,9 +182,9 @@ static void after_process_fork_in_child(void)
 
 static void leave_pools_behind(void)
 {
-    for (stint_pool *pool = pools; pool != NULL; pool = pool->next_pool)
+    for (stint_pool *pool = sti_pools_all; pool != NULL; pool = pool->next_pool)
         atomic_store_explicit(&pool->phase, STI_POOL_LEFT_BEHIND, memory_order_relaxed);
-    pools = NULL;
+    sti_pools_all = NULL;
     sti_pools_generation++;
     sti_worker_leave_behind();
 }
@@ -293,7 +293,7 @@ static size_t take_all(struct sti_pool_numbers *numbers, size_t room)
 {
     size_t count = 0;
     sti_plain_mutex_lock(&lock.mutex);
-    for (const stint_pool *pool = pools; pool != NULL; pool = pool->next_pool, count++) {
+    for (const stint_pool *pool = sti_pools_all; pool != NULL; pool = pool->next_pool, count++) {
         if (count < room)
             take_numbers(pool, &numbers[count]);
     }

@@ -27,6 +27,9 @@ extern unsigned sti_pools_generation;
  * number. */
 #define STI_POOL_LABEL_SIZE (STI_LABEL_SIZE + sizeof "#4294967295")
 
+/* The first on the list; under its lock, and for debuggers. */
+extern stint_pool *sti_pools_all __attribute__((visibility("hidden")));
+
 void sti_pools_add(stint_pool *pool, const char *name);
 void sti_pools_remove(stint_pool *pool);
 

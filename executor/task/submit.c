@@ -8,6 +8,7 @@
 
 #include "alloc/base/clock.h"
 #include "alloc/base/module.h"
+#include "alloc/base/probe.h"
 #include "alloc/charge/record.h"
 #include "alloc/interrupt/hook.h"
 #include "alloc/scope/scope.h"
@@ -56,6 +57,7 @@ static inline __attribute__((always_inline)) int offer(stint_pool *pool, struct 
                                                        stint_future **future)
 {
     *future = task;
+    STI_PROBE2(submit, task, pool);
     int error = sti_admission_put(pool, worker, task);
     if (error == 0)
         sti_park_notify(pool);

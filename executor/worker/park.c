@@ -4,6 +4,7 @@
  * ThreadSanitizer, which does not know fences: nothing but sleep depends on what is stored here. */
 #include "park.h"
 
+#include "alloc/base/probe.h"
 #include "alloc/scope/subtask.h"
 #include "deadlock.h"
 #include "executor/pool/pool_state.h"
@@ -222,7 +223,9 @@ bool sti_park_wait(struct sti_worker *worker)
         return work;
     }
     /* Nothing to do; or somebody else cleared the bit, and the call is on its way. */
+    STI_PROBE1(park, worker);
     sti_idle_sleep(worker, calls);
+    STI_PROBE1(unpark, worker);
     sti_park_note_awake(worker);
     return true;
 }

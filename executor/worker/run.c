@@ -10,6 +10,7 @@
 #include <stint/pool.h>
 
 #include "alloc/base/clock.h"
+#include "alloc/base/probe.h"
 #include "alloc/base/thread.h"
 #include "alloc/interrupt/hook.h"
 #include "alloc/interrupt/interrupt.h"
@@ -55,6 +56,7 @@ static void run(struct sti_worker *worker, sti_task *task)
     sti_worker_enter(worker, &frame, task, false);
     atomic_store_explicit(&task->runner, worker, memory_order_release);
     sti_counter_add_own(&worker->tasks);
+    STI_PROBE2(start, task, worker);
     if (__builtin_expect(worker->pool->overdue.after_ns == 0, 1))
         execute(worker, task);
     else

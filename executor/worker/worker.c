@@ -10,6 +10,7 @@
 #include <time.h>
 
 #include "alloc/base/clock.h"
+#include "alloc/base/probe.h"
 #include "alloc/base/thread.h"
 #include "alloc/charge/global.h"
 #include "alloc/interrupt/boundary.h"
@@ -150,6 +151,12 @@ static void *from_deque_s_other_end(struct sti_worker *worker)
     return sti_deque_steal(&worker->deque);
 }
 
+static void note_theft(struct sti_worker *worker, const sti_task *task)
+{
+    STI_PROBE2(steal, task, worker);
+    sti_counter_add_own(&worker->steals);
+}
+
 static sti_task *claim_from_next_other(struct sti_worker *worker)
 {
     unsigned victim = worker->next_victim++ % sti_pool_slots(worker->pool);
@@ -160,7 +167,7 @@ static sti_task *claim_from_next_other(struct sti_worker *worker)
     while ((task = sti_deque_steal(deque)) != NULL && !sti_task_claim(task))
         drop(worker, task);
     if (task != NULL)
-        sti_counter_add_own(&worker->steals);
+        note_theft(worker, task);
     return task;
 }
 
@@ -266,7 +273,7 @@ static bool look_everywhere(struct sti_worker *worker, struct found *found)
     if (found->task == NULL)
         found->stolen = sti_fork_steal(worker, NULL);
     if (found->task == NULL && found->stolen.offer == NULL && (found->task = claim_from(worker, from_others)) != NULL)
-        sti_counter_add_own(&worker->steals);
+        note_theft(worker, found->task);
     return found->task != NULL || found->stolen.offer != NULL;
 }
 
