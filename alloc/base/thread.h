@@ -86,7 +86,7 @@ struct sti_thread {
     atomic_int deferral; /* a stint_deferral: what its task's interrupt had to wait for last (interrupt.h) */
     struct sti_quick_clock clock;
     struct sti_thread *next;                     /* on the list of all records; set once */
-    struct sti_share *shares;                    /* of groups (subtask.c); its own */
+    struct sti_share *shares;                    /* of groups (share.c); its own */
     _Atomic(struct sti_share *) mail;            /* of those, which their tasks' threads have decided */
     _Atomic(struct sti_forks *) forks;           /* the executor's; set by its own thread */
     _Atomic(struct sti_quarantine *) quarantine; /* debug mode's */

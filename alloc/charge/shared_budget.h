@@ -26,7 +26,7 @@
 struct sti_group;
 struct sti_handle;
 
-/* Its thread only, but for the state, which scope/subtask.c explains. */
+/* Its thread only, but for the state, which scope/share.c explains. */
 struct sti_share {
     struct sti_group *group;
     _Atomic(struct sti_thread *) thread;

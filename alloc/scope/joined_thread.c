@@ -27,6 +27,7 @@
 #include "alloc/interrupt/hold.h"
 #include "alloc/interrupt/watch.h"
 #include "scope.h"
+#include "share.h"
 #include "subtask.h"
 
 /* What libc and the kernel have for a thread: its record, the first pages of its stack, the kernel's stack. */

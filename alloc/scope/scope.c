@@ -42,6 +42,7 @@
 #include "context.h"
 #include "float_modes.h"
 #include "joined_thread.h"
+#include "share.h"
 #include "subtask.h"
 
 #define DEFAULT_GRACE ((size_t)1 << 20)

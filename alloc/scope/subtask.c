@@ -1,27 +1,21 @@
 /* SPDX-License-Identifier: MIT
  *
- * A task on several threads: the life of its group and of the shares that threads have of it, and the running of stolen
- * subtasks; see shared_budget.h and subtask.h. Each function says whose thread it is for. */
+ * A task on several threads: the life of its group, and the running of stolen subtasks; see shared_budget.h and
+ * subtask.h. Each function says whose thread it is for. */
 #include <errno.h>
-#include <sched.h>
-#include <string.h>
 
 #include "alloc/base/clock.h"
 #include "alloc/base/process.h"
-#include "alloc/base/reporting.h"
 #include "alloc/base/scope_state.h"
 #include "alloc/base/thread.h"
 #include "alloc/charge/account.h"
-#include "alloc/charge/global.h"
 #include "alloc/charge/meter.h"
 #include "alloc/charge/shared_budget.h"
 #include "alloc/interrupt/boundary.h"
 #include "alloc/interrupt/guard.h"
 #include "alloc/interrupt/hold.h"
 #include "alloc/interrupt/interrupt.h"
-#include "alloc/interrupt/left_frames.h"
 #include "alloc/interrupt/watch.h"
-#include "alloc/rollback/descriptor.h"
 #include "alloc/rollback/handle.h"
 #include "alloc/rollback/heap.h"
 #include "alloc/rollback/kept.h"
@@ -30,6 +24,7 @@
 #include "alloc/rollback/thread_state.h"
 #include "joined_thread.h"
 #include "scope.h"
+#include "share.h"
 #include "subtask.h"
 
 /* --- The life of a group. On the thread of the task's own scope, unless shared_budget.h says otherwise. --- */
@@ -163,167 +158,7 @@ uint64_t sti_group_end(struct sti_scope *scope, bool commits)
     return kept;
 }
 
-void sti_group_release(struct sti_group *group)
-{
-    /* acq_rel: the last one sees that the others are done with it. */
-    if (atomic_fetch_sub_explicit(&group->references, 1, memory_order_acq_rel) > 1)
-        return;
-    sti_reporting_drop(&group->interrupt);
-    sti_process_free(group);
-}
-
-/* --- The shares of groups that threads keep: what stolen subtasks left there, until the task's outcome is known. Each
- * function says whose thread it is for.
- *
- * A heap can be ended by its own thread only. So each share waits on its thread for what the task's own thread decides:
- *
- *   OPEN ----> COMMITTED or ROLLED_BACK     by the task's thread, which then puts it into the thread's mail; the thread
- *                                           takes it out, does that, and frees it
- *   OPEN ----> ABANDONED                    by the share's thread, which ends, and has taken the heaps out; the task's
- *                                           thread frees it when it comes to decide
- *   OPEN <---> ORPHANED                     by the share's thread, which ends and was the task's (joined_thread.h); and
- *                                           back by the next such thread, if nothing was left there. What is left the
- *                                           task's thread takes over, as it waits for the ends of all such threads
- *
- * The first two are compare-and-swaps, so one of them wins, and whoever did not win frees the share. acq_rel: each sees
- * what the other had written. A thread that ends and finds its share decided waits for the mail: it is a few
- * instructions away.
- *
- * The list of a group's shares is pushed to while stolen subtasks begin, and walked when all of them have ended. The
- * mail is pushed to by any thread and taken out whole by its own. For both: release to push, acquire to read. Whoever
- * pushed a share does not touch it again. */
-
-enum { OPEN, COMMITTED, ROLLED_BACK, ABANDONED, ORPHANED };
-
-static struct sti_share *make_share(struct sti_group *group, struct sti_thread *thread)
-{
-    const char *task = group->request->options->name;
-    size_t length = task != NULL ? strlen(task) + 1 : 0;
-    struct sti_share *share = sti_process_malloc(sizeof *share + length);
-    if (share == NULL)
-        return NULL;
-    *share = (struct sti_share){ .group = group, .thread = thread, .next_of_thread = thread->shares };
-    if (task != NULL)
-        share->task = memcpy(share + 1, task, length);
-    atomic_init(&share->state, OPEN);
-    thread->shares = share;
-    atomic_fetch_add_explicit(&group->references, 1, memory_order_relaxed);
-    share->next = atomic_load_explicit(&group->shares, memory_order_relaxed);
-    while (!atomic_compare_exchange_weak_explicit(&group->shares, &share->next, share, memory_order_release,
-                                                  memory_order_relaxed))
-        ;
-    return share;
-}
-
-static bool change_state(struct sti_share *share, int from, int to)
-{
-    return atomic_compare_exchange_strong_explicit(&share->state, &from, to, memory_order_acq_rel,
-                                                   memory_order_relaxed);
-}
-
-/* Of a thread that has ended: so a task has no more of them than threads at a time, and those that left something. */
-static struct sti_share *reuse_share(struct sti_group *group, struct sti_thread *thread)
-{
-    struct sti_share *share = atomic_load_explicit(&group->shares, memory_order_acquire);
-    for (; share != NULL; share = share->next) {
-        if (!change_state(share, ORPHANED, OPEN))
-            continue;
-        if (share->heaps == NULL && share->mapped == NULL)
-            break;
-        atomic_store_explicit(&share->state, ORPHANED, memory_order_release);
-    }
-    if (share == NULL)
-        return NULL;
-    share->thread = thread;
-    share->next_of_thread = thread->shares;
-    thread->shares = share;
-    return share;
-}
-
-struct sti_share *sti_share_take(struct sti_group *group, struct sti_thread *thread)
-{
-    struct sti_share *share = thread->shares;
-    while (share != NULL && (share->group != group || share->runs))
-        share = share->next_of_thread;
-    if (share == NULL)
-        share = reuse_share(group, thread);
-    if (share == NULL)
-        share = make_share(group, thread);
-    if (share != NULL)
-        share->runs = true;
-    return share;
-}
-
-static void send(struct sti_share *share)
-{
-    struct sti_thread *thread = share->thread;
-    bool is_urgent = share->heaps != NULL || share->mapped != NULL;
-    share->next_of_mail = atomic_load_explicit(&thread->mail, memory_order_relaxed);
-    while (!atomic_compare_exchange_weak_explicit(&thread->mail, &share->next_of_mail, share, memory_order_release,
-                                                  memory_order_relaxed))
-        ;
-    if (is_urgent)
-        sti_forks_wake(thread);
-}
-
-static void discard(struct sti_share *share)
-{
-    sti_group_release(share->group);
-    sti_process_free(share);
-}
-
-void sti_share_decide(struct sti_group *group, bool commits)
-{
-    struct sti_share *share = atomic_exchange_explicit(&group->shares, NULL, memory_order_acquire);
-    while (share != NULL) {
-        struct sti_share *next = share->next;
-        int open = OPEN;
-        if (atomic_compare_exchange_strong_explicit(&share->state, &open, commits ? COMMITTED : ROLLED_BACK,
-                                                    memory_order_acq_rel, memory_order_acquire)) {
-            send(share);
-        } else {
-            atomic_fetch_add_explicit(&group->kept, commits ? 0 : share->held, memory_order_relaxed);
-            discard(share);
-        }
-        share = next;
-    }
-}
-
-static void take_off(struct sti_thread *thread, const struct sti_share *share)
-{
-    struct sti_share **link = &thread->shares;
-    while (*link != share)
-        link = &(*link)->next_of_thread;
-    *link = share->next_of_thread;
-}
-
-static void carry_out(struct sti_thread *thread, struct sti_share *share)
-{
-    take_off(thread, share);
-    if (atomic_load_explicit(&share->state, memory_order_relaxed) == COMMITTED) {
-        sti_mapped_commit(&share->mapped, NULL);
-        sti_heap_commit(thread, share->heaps);
-    } else {
-        sti_descriptors_rollback(share->mapped, NULL);
-        share->heaps = sti_mapped_take(&share->mapped, share->heaps);
-        sti_heap_rollback(thread, share->heaps, share->task, false);
-        if (sti_group_tripped(share->group) == STINT_REASON_GLOBAL_MEMORY_LIMIT)
-            sti_process_collect();
-        else
-            sti_rolled_back(share->held);
-    }
-    discard(share);
-}
-
-void sti_share_collect(struct sti_thread *thread)
-{
-    struct sti_share *share = atomic_exchange_explicit(&thread->mail, NULL, memory_order_acquire);
-    while (share != NULL) {
-        struct sti_share *next = share->next_of_mail;
-        carry_out(thread, share);
-        share = next;
-    }
-}
+/* --- What a thread keeps of groups, and answers for: as it waits, and between tasks. Calling thread. --- */
 
 void sti_subtask_collect(void)
 {
@@ -353,65 +188,6 @@ bool sti_subtask_undecided(void)
     while (share != NULL && share->heaps == NULL && share->mapped == NULL)
         share = share->next_of_thread;
     return share != NULL;
-}
-
-static void take_over(struct sti_share *share, struct sti_scope *scope)
-{
-    while (share->heaps != NULL) {
-        struct sti_heap *heap = share->heaps;
-        share->heaps = heap->next;
-        heap->theap = sti_backend_heap_theap(heap->backend);
-        heap->next = scope->heaps;
-        scope->heaps = heap;
-    }
-    sti_mapped_commit(&share->mapped, &scope->mapped);
-    share->held = 0;
-}
-
-void sti_share_adopt(struct sti_scope *scope)
-{
-    struct sti_share *share = atomic_load_explicit(&scope->share->group->shares, memory_order_acquire);
-    for (; share != NULL; share = share->next) {
-        if (atomic_load_explicit(&share->state, memory_order_acquire) == ORPHANED)
-            take_over(share, scope);
-    }
-}
-
-/* False: it is decided, and in the mail or about to be. */
-static bool abandon(struct sti_thread *thread, struct sti_share *share)
-{
-    if (share->is_threads) {
-        atomic_store_explicit(&share->state, ORPHANED, memory_order_release);
-        return true;
-    }
-    struct sti_heap *heaps = share->heaps;
-    struct sti_mapped *mapped = share->mapped;
-    share->held = sti_heap_list_held(heaps) + sti_mapped_held(mapped);
-    int open = OPEN;
-    if (!atomic_compare_exchange_strong_explicit(&share->state, &open, ABANDONED, memory_order_acq_rel,
-                                                 memory_order_relaxed))
-        return false;
-    sti_mapped_commit(&mapped, NULL);
-    sti_heap_commit(thread, heaps);
-    return true;
-}
-
-void sti_share_end_thread(struct sti_thread *thread)
-{
-    struct sti_share *decided = NULL;
-    while (thread->shares != NULL) {
-        struct sti_share *share = thread->shares;
-        thread->shares = share->next_of_thread;
-        if (!abandon(thread, share)) {
-            share->next_of_thread = decided;
-            decided = share;
-        }
-    }
-    thread->shares = decided;
-    while (thread->shares != NULL) {
-        sti_share_collect(thread);
-        sched_yield();
-    }
 }
 
 /* --- Running a stolen subtask. Any thread.
@@ -519,8 +295,7 @@ static void end_outermost(struct sti_thread *thread, struct sti_scope *scope)
     share->runs = false;
 }
 
-/* held: by a thread of the task's, for itself; otherwise 0. */
-static int begin(struct sti_thread *thread, struct sti_scope *scope, struct sti_group *group, size_t held)
+int sti_subtask_open(struct sti_thread *thread, struct sti_scope *scope, struct sti_group *group, size_t held)
 {
     sti_scope_init(scope, thread, group->request);
     scope->is_subtask = held == 0 ? STI_SUBTASK_STOLEN : STI_SUBTASK_THREAD;
@@ -548,7 +323,7 @@ static int begin(struct sti_thread *thread, struct sti_scope *scope, struct sti_
     return 0;
 }
 
-static void end(struct sti_thread *thread, struct sti_scope *scope)
+void sti_subtask_close(struct sti_thread *thread, struct sti_scope *scope)
 {
     sti_scope_leave(scope);
     if (scope->is_subtask == STI_SUBTASK_STOLEN && !scope->is_inner_subtask)
@@ -562,16 +337,6 @@ static void end(struct sti_thread *thread, struct sti_scope *scope)
     sti_scope_return(thread, scope);
 }
 
-int sti_subtask_open(struct sti_thread *thread, struct sti_scope *scope, struct sti_group *group, size_t held)
-{
-    return begin(thread, scope, group, held);
-}
-
-void sti_subtask_close(struct sti_thread *thread, struct sti_scope *scope)
-{
-    end(thread, scope);
-}
-
 int sti_subtask_run(struct sti_group *group, stint_fn *fn, void *arg, void **value, bool *interrupted,
                     struct sti_thrown *thrown)
 {
@@ -583,7 +348,7 @@ int sti_subtask_run(struct sti_group *group, stint_fn *fn, void *arg, void **val
         return sti_thread_missing();
     struct sti_scope scope;
     scope.frame = (uintptr_t)__builtin_frame_address(0);
-    int error = begin(thread, &scope, group, 0);
+    int error = sti_subtask_open(thread, &scope, group, 0);
     if (error != 0)
         return error;
 
@@ -591,7 +356,7 @@ int sti_subtask_run(struct sti_group *group, stint_fn *fn, void *arg, void **val
     sti_interrupt_look(&scope, 0);
     if (!sti_interrupt_is_tripped(&scope))
         sti_scope_land(&scope, fn, arg, &landed);
-    end(thread, &scope);
+    sti_subtask_close(thread, &scope);
     *value = landed.value;
     *thrown = landed.thrown;
     *interrupted = !landed.returned;

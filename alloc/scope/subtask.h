@@ -6,15 +6,13 @@
 #ifndef STI_ALLOC_SCOPE_SUBTASK_H
 #define STI_ALLOC_SCOPE_SUBTASK_H
 
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stint/task.h>
 
-#include "alloc/base/thread.h"
-
 struct sti_group;
 struct sti_scope;
+struct sti_thread;
 struct sti_thrown;
 
 /* The group that the calling thread's innermost scope belongs to, made if there is none yet. Call it whenever something
@@ -46,9 +44,9 @@ int sti_subtask_run(struct sti_group *group, stint_fn *fn, void *arg, void **val
                     struct sti_thrown *thrown);
 
 /* The scope of a thread that has joined the group (joined_thread.h) opens, and closes: a stolen subtask's, but for what
- * such a thread takes by itself (so many bytes are held), what it leaves in thread-specific values, and that the heaps
- * which it leaves are the task's own thread's when it has ended. 0; ENOMEM, EAGAIN as above. Its thread, which is in no
- * scope. */
+ * such a thread takes by itself (so many bytes are held; 0: it is a stolen one), what it leaves in thread-specific
+ * values, and that the heaps which it leaves are the task's own thread's when it has ended. 0; ENOMEM, EAGAIN as above.
+ * Its thread, which is in no scope. */
 int sti_subtask_open(struct sti_thread *thread, struct sti_scope *scope, struct sti_group *group, size_t held);
 void sti_subtask_close(struct sti_thread *thread, struct sti_scope *scope);
 
@@ -75,27 +73,6 @@ bool sti_subtask_undecided(void);
 uint64_t sti_group_cpu_left(struct sti_group *group);
 void sti_group_add_cpu(struct sti_group *group, uint64_t used);
 
-/* --- Shares. Calling thread. --- */
-
-/* The calling thread's share of the group, made if it has none that is free; runs is set. NULL: no memory. */
-struct sti_share *sti_share_take(struct sti_group *group, struct sti_thread *thread);
-
-/* The task has ended, and no thread but this one uses the group. Let the shares' threads commit or roll back. */
-void sti_share_decide(struct sti_group *group, bool commits);
-
-/* What threads left that had joined the group, and are gone, is the task's own scope's now. Thread of that, at its
- * end. */
-void sti_share_adopt(struct sti_scope *scope);
-
-/* Carry out what has been decided (sti_subtask_collect); what is still open is abandoned when the thread ends. */
-void sti_share_collect(struct sti_thread *thread);
-void sti_share_end_thread(struct sti_thread *thread);
-
-static inline bool sti_share_has_mail(struct sti_thread *thread)
-{
-    return __builtin_expect(atomic_load_explicit(&thread->mail, memory_order_relaxed) != NULL, 0);
-}
-
 /* --- Of the task's own scope. --- */
 
 /* The task's code has ended, after so much processor time, and its forks are settled: now it is known what all shares
@@ -107,7 +84,5 @@ void sti_group_add_usage(const struct sti_scope *scope, stint_usage *usage);
 
 /* The scope lets go of it. Returns the bytes of a rollback that threads which have ended had kept. */
 uint64_t sti_group_end(struct sti_scope *scope, bool commits);
-
-void sti_group_release(struct sti_group *group);
 
 #endif

@@ -15,7 +15,7 @@
 #include "alloc/rollback/heap.h"
 #include "alloc/rollback/mapping.h"
 #include "alloc/rollback/thread_state.h"
-#include "subtask.h"
+#include "share.h"
 
 static pthread_key_t record_key;
 static _Thread_local bool has_ended; /* in an earlier round of destructors */

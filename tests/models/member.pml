@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The members of families (alloc/scope/subtask.c): is each heap ended once, and by its own thread; is each member freed once, and
+ * The members of families (alloc/scope/share.c): is each heap ended once, and by its own thread; is each member freed once, and
  * never touched after?
  *
  * A task's thread, which decides, and two threads that keep a member each. Those collect what has been decided, or end
