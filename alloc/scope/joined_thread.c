@@ -26,7 +26,7 @@
 #include "alloc/interrupt/boundary.h"
 #include "alloc/interrupt/hold.h"
 #include "alloc/interrupt/watch.h"
-#include "scope.h"
+#include "landing.h"
 #include "share.h"
 #include "subtask.h"
 

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
  * Opening and closing a scope: sti_scope_run, for stint_run and for the executor. Any thread. */
-#undef _FORTIFY_SOURCE
 #include "scope.h"
 
 #include <errno.h>
-#include <setjmp.h>
 #include <stint/context.h>
 #include <string.h>
 
@@ -28,7 +26,6 @@
 #include "alloc/interrupt/interrupt.h"
 #include "alloc/interrupt/left_frames.h"
 #include "alloc/interrupt/signals.h"
-#include "alloc/interrupt/stack.h"
 #include "alloc/interrupt/token.h"
 #include "alloc/interrupt/watch.h"
 #include "alloc/rollback/descriptor.h"
@@ -40,8 +37,8 @@
 #include "alloc/rollback/nursery.h"
 #include "alloc/rollback/thread_state.h"
 #include "context.h"
-#include "float_modes.h"
 #include "joined_thread.h"
+#include "landing.h"
 #include "share.h"
 #include "subtask.h"
 
@@ -225,55 +222,6 @@ static int open_scope(struct sti_thread *thread, struct sti_scope *scope, const 
     return 0;
 }
 
-/* --- The landing: where the interrupts of a scope end. The one place that knows what has to survive a longjmp: what is
- * read after it, and may have been written between, lies in the caller's frame and not in this one's; and the
- * floating-point modes (float_modes.h).
- *
- * The landing saves no signal mask (that would cost 130 ns): the one signal handler that an interrupt is delivered from
- * has only its own signal blocked, and the end of its scope lets that through again. */
-
-/* Its function has thrown, or has left something open. */
-static __attribute__((noinline)) int fail_task(struct sti_scope *scope, struct sti_landed *landed)
-{
-    if (landed->thrown.exception != NULL)
-        return sti_boundary_fail(scope, &landed->thrown, landed->outcome);
-    return sti_misuse_fail(scope, landed->code);
-}
-
-/* An exception is for whoever joins it. */
-static __attribute__((noinline)) int fail_subtask(struct sti_scope *scope, struct sti_landed *landed)
-{
-    struct sti_thrown *thrown = &landed->thrown;
-    if (sti_boundary_was_left(thrown)) {
-        thrown->exception = NULL;
-        return sti_boundary_end_left(scope);
-    }
-    if (thrown->exception == NULL)
-        return sti_misuse_fail_task(scope, landed->code);
-    sti_boundary_note(scope, thrown);
-    return landed->code;
-}
-
-__attribute__((noinline)) void sti_scope_land(struct sti_scope *scope, stint_fn *fn, void *arg,
-                                              struct sti_landed *landed)
-{
-    const struct float_modes modes = float_modes_now();
-    /* The frame that is jumped to: an unwind that went past it would leave it before. */
-    scope->frame = (uintptr_t)__builtin_frame_address(0);
-    landed->returned = _setjmp(scope->landing) == 0;
-    if (landed->returned) {
-        landed->code = sti_boundary_run(scope, fn, arg, &landed->value, &landed->thrown);
-        if (__builtin_expect(landed->thrown.exception != NULL || sti_misuse_is_left(scope), 0))
-            landed->code = scope->is_subtask ? fail_subtask(scope, landed) : fail_task(scope, landed);
-    } else {
-        landed->value = NULL;
-        float_modes_set(&modes);
-        sti_stack_settle();
-    }
-    if (sti_forks_are_left(scope))
-        landed->code = sti_forks_give_up(scope);
-}
-
 static __attribute__((noinline, cold)) void end_debugged(struct sti_scope *scope)
 {
     sti_misuse_look_at_holds(scope);
@@ -326,7 +274,7 @@ static inline bool has_left_state(const struct sti_scope *scope)
                             0);
 }
 
-static __attribute__((noinline)) void commit_state(struct sti_thread *thread, struct sti_scope *scope)
+__attribute__((noinline)) void sti_scope_commit_state(struct sti_thread *thread, struct sti_scope *scope)
 {
     sti_specific_commit(scope);
     sti_thread_state_commit(scope);
@@ -339,7 +287,7 @@ static void commit(struct sti_thread *thread, struct sti_scope *scope)
 {
     STI_PROBE1(commit, scope);
     if (has_left_state(scope))
-        commit_state(thread, scope);
+        sti_scope_commit_state(thread, scope);
     sti_nursery_commit(thread, scope);
     if (scope->outer != NULL)
         sti_heap_hand_over(thread, scope, scope->outer);

@@ -68,20 +68,11 @@ void sti_scope_init(struct sti_scope *scope, struct sti_thread *thread, const st
 /* Have a preemptible one watched. 0 or an errno value. */
 int sti_scope_begin_preemption(struct sti_scope *scope);
 
-/* What the function of a scope has come to. */
-struct sti_landed {
-    bool returned; /* false: it was interrupted; then the code is as it was before, and the value NULL */
-    int code;
-    void *value;
-    struct sti_thrown thrown; /* of a subtask: its exception, for whoever joins it */
-    stint_outcome *outcome;   /* of a task: for the message of its exception */
-};
-
-/* Run fn(arg, &landed->value) in the scope, which is open. */
-void sti_scope_land(struct sti_scope *scope, stint_fn *fn, void *arg, struct sti_landed *landed);
-
 /* The scope's code has ended, however it did: the thread is in no scope, and nothing watches or preempts it. */
 void sti_scope_leave(struct sti_scope *scope);
+
+/* What it has left in the thread and in libc, and has mapped, is kept: the scope's around it, if there is one. */
+void sti_scope_commit_state(struct sti_thread *thread, struct sti_scope *scope);
 
 /* And what it was made of has: the scope below is the thread's again. */
 void sti_scope_return(struct sti_thread *thread, struct sti_scope *scope);

@@ -23,6 +23,7 @@
 #include "alloc/rollback/nursery.h"
 #include "alloc/rollback/thread_state.h"
 #include "joined_thread.h"
+#include "landing.h"
 #include "scope.h"
 #include "share.h"
 #include "subtask.h"
@@ -253,11 +254,7 @@ static void begin_outermost(struct sti_thread *thread, struct sti_scope *scope)
 static void end_inside(struct sti_thread *thread, struct sti_scope *scope)
 {
     struct sti_scope *outer = scope->outer;
-    sti_specific_commit(scope);
-    sti_thread_state_commit(scope);
-    sti_handles_commit(scope, outer);
-    sti_libc_heap_end(thread, scope, outer);
-    sti_mapped_commit(&scope->mapped, &outer->mapped);
+    sti_scope_commit_state(thread, scope);
     while (scope->heaps != NULL) {
         struct sti_heap *heap = scope->heaps;
         scope->heaps = heap->next;
