@@ -27,6 +27,7 @@
 #include "alloc/interrupt/hold.h"
 #include "alloc/interrupt/watch.h"
 #include "landing.h"
+#include "openmp.h"
 #include "share.h"
 #include "subtask.h"
 
@@ -186,11 +187,7 @@ static struct sti_joined *find(pthread_t id)
 
 static int call_function(void *argument, void **value)
 {
-    const struct sti_start *start = argument;
-    if (start->function != NULL)
-        *value = start->function(start->arg);
-    else
-        *value = (void *)(intptr_t)start->c11_function(start->arg);
+    *value = sti_start_call(argument);
     return 0;
 }
 
@@ -255,26 +252,6 @@ void sti_joined_leave(struct sti_scope *scope)
 
 /* --- Its start. Thread of the task. --- */
 
-/* libgomp keeps its threads for the thread that it has started them on, and ends them there. */
-typedef int pause_fn(int kind);
-#define PAUSE_SOFTLY 1
-static _Thread_local pause_fn *pause_openmp;
-
-static const struct link_map *openmp_of(const void *caller)
-{
-    const struct link_map *module = sti_module_of(caller);
-    return module != NULL && sti_caller_is_openmp(module->l_name) ? module : NULL;
-}
-
-/* NULL: a runtime whose threads are the process's, as those of LLVM's are, or cannot be ended. */
-static pause_fn *pause_of(const struct link_map *openmp)
-{
-    struct sti_module module = sti_module_loaded(openmp);
-    pause_fn *pause;
-    *(void **)&pause = sti_module_symbol(module, "omp_pause_resource_all");
-    return sti_module_symbol(module, "__kmpc_fork_call") == NULL ? pause : NULL;
-}
-
 stint_threads sti_joined_mode(const void *caller)
 {
     const struct sti_thread *thread = sti_thread_metered;
@@ -285,19 +262,10 @@ stint_threads sti_joined_mode(const void *caller)
     }
     if (mode == STINT_THREADS_FREE || thread->scope->keeps > 0)
         return STINT_THREADS_FREE;
-    const struct link_map *openmp = openmp_of(caller);
+    const struct link_map *openmp = sti_openmp_of(caller);
     if (openmp != NULL)
-        return pause_of(openmp) != NULL ? STINT_THREADS_CHARGED : STINT_THREADS_FREE;
+        return sti_openmp_can_end(openmp) ? STINT_THREADS_CHARGED : STINT_THREADS_FREE;
     return sti_caller_is_kept(caller) ? STINT_THREADS_FREE : mode;
-}
-
-void sti_joined_end_openmp(void)
-{
-    pause_fn *pause = pause_openmp;
-    if (__builtin_expect(pause == NULL, 1))
-        return;
-    pause_openmp = NULL;
-    pause(PAUSE_SOFTLY);
 }
 
 /* One that has ended, which nobody but the task joins; NULL: none. Off the list. */
@@ -371,42 +339,33 @@ static int start_and_wait(pthread_t *id, const pthread_attr_t *attributes, struc
     return error == 0 ? EAGAIN : error;
 }
 
-/* What is waited for here is not the program's: no place for its cancellation. */
-static int hold_cancellation(void)
+/* Returns what it was. What is waited for here is not the program's: no place for its cancellation. */
+static int set_cancellation(int state)
 {
     int before = PTHREAD_CANCEL_ENABLE;
     struct sti_thread *metered = sti_thread_metered;
     sti_thread_metered = NULL;
-    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
+    pthread_setcancelstate(state, &before);
     sti_thread_metered = metered;
     return before;
 }
 
-static void restore_cancellation(int before)
-{
-    struct sti_thread *metered = sti_thread_metered;
-    int unused;
-    sti_thread_metered = NULL;
-    pthread_setcancelstate(before, &unused);
-    sti_thread_metered = metered;
-}
-
 int sti_joined_start(pthread_t *id, const pthread_attr_t *attributes, const struct sti_start *start, const void *caller)
 {
-    const struct link_map *openmp = openmp_of(caller);
+    const struct link_map *openmp = sti_openmp_of(caller);
     struct sti_group *group;
     if (!sti_record_charge(OWN_SIZE, caller) || sti_group_open_for_thread(&group, openmp != NULL) != 0)
         return EAGAIN;
     struct sti_joined *joined = make(group, start, openmp != NULL);
     if (joined == NULL)
         return EAGAIN;
-    int cancellation = hold_cancellation();
+    int cancellation = set_cancellation(PTHREAD_CANCEL_DISABLE);
     join_ended(group);
     put(joined);
     int error = start_and_wait(id, attributes, joined);
-    restore_cancellation(cancellation);
+    set_cancellation(cancellation);
     if (error == 0 && openmp != NULL)
-        pause_openmp = pause_of(openmp);
+        sti_openmp_keeps(openmp);
     return error;
 }
 
@@ -467,7 +426,7 @@ static bool any_runs(const struct sti_group *group)
 bool sti_joined_await(struct sti_scope *scope, bool failed)
 {
     struct sti_group *group = scope->share->group;
-    sti_joined_end_openmp();
+    sti_openmp_end();
     if (!atomic_load_explicit(&group->has_threads, memory_order_relaxed))
         return false;
     if (failed)
@@ -522,9 +481,9 @@ static bool end_one(const struct sti_group *group, bool fails)
 void sti_joined_reap(struct sti_scope *scope, bool fails)
 {
     struct sti_group *group = scope->share->group;
-    int cancellation = hold_cancellation();
+    int cancellation = set_cancellation(PTHREAD_CANCEL_DISABLE);
     while (end_one(group, fails))
         ;
     sti_share_adopt(scope);
-    restore_cancellation(cancellation);
+    set_cancellation(cancellation);
 }

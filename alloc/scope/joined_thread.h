@@ -9,6 +9,8 @@
 
 #include <pthread.h>
 #include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <stint/task.h>
 #include <threads.h>
 
@@ -22,6 +24,13 @@ struct sti_start {
     thrd_start_t c11_function;
     void *arg;
 };
+
+static inline void *sti_start_call(const struct sti_start *start)
+{
+    if (start->function != NULL)
+        return start->function(start->arg);
+    return (void *)(intptr_t)start->c11_function(start->arg);
+}
 
 /* libc's own pthread_create and pthread_join, whatever this library overrides. */
 int sti_plain_create(pthread_t *id, const pthread_attr_t *attributes, void *(*function)(void *arg), void *arg);
@@ -47,10 +56,6 @@ bool sti_joined_detach(pthread_t id, int *error);
 
 /* The calling thread's scope, which is one of these, is left by the thread's end: it ends here. */
 void sti_joined_leave(struct sti_scope *scope);
-
-/* The code of the calling thread's scope has ended: so do the threads that libgomp keeps for the calling thread, if
- * they are a task's. */
-void sti_joined_end_openmp(void);
 
 /* The task's own scope, which has a group, closes; its code has failed, or not. Wait until the scopes of all its
  * threads have closed; those of a task that has failed are interrupted. False: there were none. */

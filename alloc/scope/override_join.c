@@ -40,9 +40,7 @@ static void *begin(void *argument)
     sti_thread_begin();
     sti_quiet_leave();
     sti_process_free(argument);
-    if (start.function != NULL)
-        return start.function(start.arg);
-    return (void *)(intptr_t)start.c11_function(start.arg);
+    return sti_start_call(&start);
 }
 
 static int create_free(pthread_t *thread, const pthread_attr_t *attributes, const struct sti_start *wanted)

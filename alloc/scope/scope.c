@@ -18,7 +18,6 @@
 #include "alloc/charge/label.h"
 #include "alloc/charge/meter.h"
 #include "alloc/charge/shared_budget.h"
-#include "alloc/interrupt/boundary.h"
 #include "alloc/interrupt/cxx.h"
 #include "alloc/interrupt/guard.h"
 #include "alloc/interrupt/hold.h"

@@ -11,7 +11,6 @@
 #include "alloc/base/module.h"
 #include "alloc/base/scope_state.h"
 #include "alloc/base/sized.h"
-#include "alloc/interrupt/boundary.h"
 #include "context.h"
 
 /* --- The scope: the boundary a task runs in. Here are the two ways to run one (its state, which the

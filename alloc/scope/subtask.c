@@ -22,8 +22,8 @@
 #include "alloc/rollback/mapping.h"
 #include "alloc/rollback/nursery.h"
 #include "alloc/rollback/thread_state.h"
-#include "joined_thread.h"
 #include "landing.h"
+#include "openmp.h"
 #include "scope.h"
 #include "share.h"
 #include "subtask.h"
@@ -324,7 +324,7 @@ void sti_subtask_close(struct sti_thread *thread, struct sti_scope *scope)
 {
     sti_scope_leave(scope);
     if (scope->is_subtask == STI_SUBTASK_STOLEN && !scope->is_inner_subtask)
-        sti_joined_end_openmp();
+        sti_openmp_end();
     sti_mutex_abandon_all(scope);
     if (scope->is_inner_subtask)
         end_inside(thread, scope);
