@@ -22,6 +22,7 @@
 #include "executor/task/continuation.h"
 #include "executor/task/submit.h"
 #include "substitute.h"
+#include "thread.h"
 #include "worker.h"
 
 /* --- What a worker does with a task that it has claimed: run it to its outcome, shown to visitors (visit.h), watched
