@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 
-GDB, PROGRAM, LIBRARY = sys.argv[1:4]
+GDB, PROGRAM, LIBRARY = sys.argv[1], os.path.abspath(sys.argv[2]), os.path.abspath(sys.argv[3])
 HEX = r"0x[0-9a-f]+"
 TIME = r"[0-9.]+ (?:s|ms|us|ns)"
 
