@@ -22,6 +22,7 @@
 #include "alloc/base/stopped.h"
 #include "alloc/base/thread.h"
 #include "cxx.h"
+#include "deferral.h"
 #include "guard.h"
 #include "hold.h"
 #include "hook.h"
@@ -115,24 +116,6 @@ bool sti_interrupt_is_tripped(const struct sti_scope *innermost)
     return scope != NULL;
 }
 
-/* A C++ exception is on its way. It has to arrive: the runtime counts it, and may have made it in its reserve of
- * memory. */
-static bool is_throwing(const struct sti_scope *scope)
-{
-    return sti_rule_is_on(STI_RULE_THROW) && sti_cxx_is_throwing(&scope->cxx);
-}
-
-/* A jump out of a catch block would leave its exception on the runtime's list of the thread. */
-static bool is_catching(const struct sti_scope *scope)
-{
-    return sti_rule_is_on(STI_RULE_CATCH) && sti_cxx_is_catching(&scope->cxx);
-}
-
-static bool may_leave(const struct sti_scope *scope)
-{
-    return scope->masks == 0 && !sti_rules_hold(&scope->holds) && !is_throwing(scope) && !is_catching(scope);
-}
-
 /* A module that was loaded since the scope opened may have brought one. */
 static void find_runtimes(struct sti_scope *innermost)
 {
@@ -145,11 +128,11 @@ static void find_runtimes(struct sti_scope *innermost)
 static bool is_due(struct sti_scope *innermost, bool refuses)
 {
     sti_hold_settle(innermost);
-    bool leaves = refuses ? innermost->masks == 0 : may_leave(innermost);
+    bool leaves = refuses ? innermost->masks == 0 : sti_deferral_of_one(innermost) == STINT_DEFERRAL_NONE;
     struct sti_scope *scope = innermost;
     while (leaves && scope != NULL && scope->tripped == STINT_REASON_NONE) {
         scope = scope->outer;
-        leaves = scope != NULL && may_leave(scope);
+        leaves = scope != NULL && sti_deferral_of_one(scope) == STINT_DEFERRAL_NONE;
     }
     return leaves;
 }
@@ -440,59 +423,6 @@ void stint_unmask(void)
     struct sti_thread *thread = sti_thread_metered;
     if (thread != NULL && thread->scope->masks > 0 && --thread->scope->masks == 0)
         sti_interrupt_point(thread);
-}
-
-/* --- What an interrupt has to wait for. --- */
-
-static stint_deferral of_holds(const struct sti_holds *holds)
-{
-    static const stint_deferral kinds[] = {
-        [STI_HOLD_LOCK] = STINT_DEFERRAL_LOCK,
-        [STI_HOLD_ONCE] = STINT_DEFERRAL_ONCE,
-        [STI_HOLD_STATIC] = STINT_DEFERRAL_STATIC,
-        [STI_HOLD_SEMAPHORE] = STINT_DEFERRAL_LOCK,
-    };
-    if (!sti_rules_hold(holds))
-        return STINT_DEFERRAL_NONE;
-    return holds->named > 0 ? kinds[(uintptr_t)holds->objects[holds->named - 1] & STI_HOLD_KINDS] : STINT_DEFERRAL_LOCK;
-}
-
-static stint_deferral of_one(const struct sti_scope *scope)
-{
-    if (scope->masks > 0)
-        return STINT_DEFERRAL_MASK;
-    if (sti_rule_is_on(STI_RULE_THROW) && sti_cxx_is_throwing(&scope->cxx))
-        return STINT_DEFERRAL_THROW;
-    if (sti_rule_is_on(STI_RULE_CATCH) && sti_cxx_is_catching(&scope->cxx))
-        return STINT_DEFERRAL_CATCH;
-    return of_holds(&scope->holds);
-}
-
-stint_deferral sti_deferral_of(const struct sti_scope *innermost)
-{
-    stint_deferral deferral = innermost->masks == 0 && sti_hold_locks > 0 && sti_rule_is_on(STI_RULE_LOCK)
-                                  ? STINT_DEFERRAL_LOCK
-                                  : STINT_DEFERRAL_NONE;
-    for (const struct sti_scope *scope = innermost; deferral == STINT_DEFERRAL_NONE && scope != NULL;) {
-        deferral = of_one(scope);
-        scope = scope->tripped == STINT_REASON_NONE ? scope->outer : NULL;
-    }
-    return deferral;
-}
-
-void sti_deferral_note(struct sti_thread *thread)
-{
-    stint_deferral deferral = sti_deferral_of(thread->scope);
-    if (deferral == STINT_DEFERRAL_NONE)
-        deferral = STINT_DEFERRAL_FRAME;
-    sti_deferral_count(thread, deferral);
-    atomic_store_explicit(&thread->deferral, (int)deferral, memory_order_relaxed);
-    STI_PROBE2(deferred, thread->scope, deferral);
-}
-
-stint_deferral sti_deferral_noted(const struct sti_thread *thread)
-{
-    return (stint_deferral)atomic_load_explicit(&thread->deferral, memory_order_relaxed);
 }
 
 /* --- Regions whose blocks outlive a rollback. Calling thread's innermost scope. While there is one every allocation is

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Interrupts, and what they have to wait for. Thread of the scope only, unless a function says otherwise. */
+ * Interrupts; what they have to wait for: deferral.h. Thread of the scope only, unless a function says otherwise. */
 #ifndef STI_ALLOC_INTERRUPT_INTERRUPT_H
 #define STI_ALLOC_INTERRUPT_INTERRUPT_H
 
@@ -95,25 +95,5 @@ _Noreturn void sti_interrupt_land(struct sti_scope *scope);
 
 /* A sample point that allocates nothing: look, and deliver what is due. */
 void sti_interrupt_point(struct sti_thread *thread);
-
-/* --- What an interrupt has to wait for, told to those who ask: the rules are caller.h's and interrupt.c's. */
-
-/* What would defer an interrupt of the scope, or of one around it that is tripped, at this moment, but for frames on
- * the stack: STINT_DEFERRAL_NONE, then. Thread of the scope only; also in a signal handler that found it in code of its
- * own. */
-stint_deferral sti_deferral_of(const struct sti_scope *innermost);
-
-/* An interrupt of the thread's scope could not be delivered, for this: count that. Thread of the scope only. */
-static inline void sti_deferral_count(struct sti_thread *thread, stint_deferral deferral)
-{
-    thread->scope->deferred++;
-    sti_counter_add_own(&thread->deferrals[deferral]);
-}
-
-/* The same, and note why, for whoever asks. */
-void sti_deferral_note(struct sti_thread *thread);
-
-/* What was noted last in the task that the thread runs. Any thread. */
-stint_deferral sti_deferral_noted(const struct sti_thread *thread);
 
 #endif

@@ -19,6 +19,7 @@
 #include "alloc/base/scope_state.h"
 #include "alloc/base/stopped.h"
 #include "alloc/base/thread.h"
+#include "deferral.h"
 #include "interrupt.h"
 
 /* --- Preemption by signal.

@@ -12,8 +12,8 @@
 #include "alloc/base/clock.h"
 #include "alloc/base/probe.h"
 #include "alloc/base/thread.h"
+#include "alloc/interrupt/deferral.h"
 #include "alloc/interrupt/hook.h"
-#include "alloc/interrupt/interrupt.h"
 #include "deadlock.h"
 #include "executor/base/event.h"
 #include "executor/fork/fork.h"
@@ -22,6 +22,7 @@
 #include "executor/task/continuation.h"
 #include "executor/task/submit.h"
 #include "substitute.h"
+#include "thread.h"
 #include "worker.h"
 
 /* --- What a worker does with a task that it has claimed: run it to its outcome, shown to visitors (visit.h), watched

@@ -135,9 +135,6 @@ bool sti_worker_put(struct sti_worker *worker, sti_task *task);
 /* Whether the task is on this thread's stack: whoever waits for it here waits for itself. */
 bool sti_worker_is_inside(const struct sti_worker *worker, const sti_task *task);
 
-/* Whether this much of the thread's stack is left; false on any other stack. */
-bool sti_worker_has_stack(const struct sti_worker *worker, size_t size);
-
 /* Find and claim a task for one that yields: whose turn it is, the oldest first. NULL: there is none. */
 sti_task *sti_worker_claim_other(struct sti_worker *worker);
 

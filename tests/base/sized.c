@@ -1,80 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * Structs that can grow, made by programs of other versions: smaller ones, which end where nothing can be read or
- * written behind them; larger ones; and those that have no size. As there has been one release only, the wrapper of
- * sti_sized_in and sti_sized_out makes that an earlier one, which knew less. */
-#include "pools.h"
-
-#include <sys/mman.h>
-#include <unistd.h>
-
-#include "alloc/base/sized.h"
-
-/* --- The first release -------------------------------------------------------------------------------------------- */
-
-static size_t earlier;  /* the size of a struct in a release before the first; 0: there was none */
-static size_t as_first; /* and in the first one */
-
-int __real_sti_sized_in(void *ours, size_t size, size_t first, const void *given);
-int __wrap_sti_sized_in(void *ours, size_t size, size_t first, const void *given);
-int __real_sti_sized_out(void *given, size_t first, const void *ours, size_t size);
-int __wrap_sti_sized_out(void *given, size_t first, const void *ours, size_t size);
-
-int __wrap_sti_sized_in(void *ours, size_t size, size_t first, const void *given)
-{
-    as_first = first;
-    return __real_sti_sized_in(ours, size, earlier != 0 ? earlier : first, given);
-}
-
-int __wrap_sti_sized_out(void *given, size_t first, const void *ours, size_t size)
-{
-    as_first = first;
-    return __real_sti_sized_out(given, earlier != 0 ? earlier : first, ours, size);
-}
-
-/* --- Structs of programs ------------------------------------------------------------------------------------------ */
-
-#define ROOM 8192 /* more than any struct may have */
-#define BEYOND 64 /* more bytes than we know */
-
-/* Of so many bytes, none of which is 0, with a page behind them that is not there. */
-static char *make_struct(size_t size)
-{
-    static char *room;
-    size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    size_t whole = (ROOM + page - 1) / page * page;
-    if (room == NULL) {
-        room = mmap(NULL, whole + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-        assert_ptr_not_equal(room, MAP_FAILED);
-        assert_int_equal(mprotect(room + whole, page, PROT_NONE), 0);
-    }
-    memset(room, 0xa5, whole);
-    return room + whole - size;
-}
-
-static void set_size(char *given, size_t size)
-{
-    memcpy(given, &size, sizeof size);
-}
-
-static size_t size_of(const char *given)
-{
-    size_t size;
-    memcpy(&size, given, sizeof size);
-    return size;
-}
-
-static void assert_all(const char *from, size_t size, char wanted)
-{
-    for (size_t i = 0; i < size; i++)
-        assert_int_equal(from[i], wanted);
-}
+ * Functions that take a struct of the program's which can grow: each with one of an older program, of a newer one, and
+ * with one that has no size. */
+#include "sized.h"
 
 /* --- What takes structs ------------------------------------------------------------------------------------------- */
 
 #define LIMIT 10000 /* bytes that a task may allocate, in all of them */
 
-static stint_pool *the_pool;
 static unsigned calls;
 
 static int allocate_beyond_limit(void *arg, void **value)
@@ -242,8 +175,6 @@ static const stint_memprof_options every_block = {
 };
 static const stint_profile_options often = { .size = sizeof(stint_profile_options), .interval = 8 };
 
-#define LESS(type, field) sizeof(type), offsetof(type, field)
-
 static const struct taker {
     int (*call)(const void *given);
     const void *ours;
@@ -267,8 +198,6 @@ static const struct taker {
     { start_a_profile, &often, LESS(stint_profile_options, seed), 40, 0 },
 };
 
-#define FOR_EACH(each, table) for (size_t i = 0; i < sizeof table / sizeof *table && (each = &table[i]); i++)
-
 /* What this one gives when it is given the struct, whose first bytes are those of ours. */
 static int give_it(const struct taker *taker, char *given, size_t bytes, size_t size)
 {
@@ -278,26 +207,6 @@ static int give_it(const struct taker *taker, char *given, size_t bytes, size_t 
     int error = taker->call(given);
     assert_int_equal(calls - before, error == 0 ? taker->calls : 0);
     return error;
-}
-
-static int make_the_pool(void **state)
-{
-    (void)state;
-    the_pool = make_pool(.workers = 1);
-    return 0;
-}
-
-static int destroy_the_pool(void **state)
-{
-    (void)state;
-    return stint_pool_destroy(the_pool);
-}
-
-static int end_earlier_release(void **state)
-{
-    (void)state;
-    earlier = 0;
-    return 0;
 }
 
 TEST_WITH(an_older_smaller_struct_is_taken_and_works, NULL, end_earlier_release)
@@ -367,138 +276,6 @@ TEST(what_the_first_release_takes_stays_as_large_as_it_was)
     {
         give_it(taker, make_struct(taker->size), taker->size, 0);
         assert_int_equal(as_first, taker->first);
-    }
-}
-
-/* --- What fills structs ------------------------------------------------------------------------------------------- */
-
-static stint_account *the_account;
-
-static int read_account(void *usage)
-{
-    return stint_account_read(the_account, usage);
-}
-
-static int read_pool_s(void *statistics)
-{
-    return stint_pool_read(the_pool, statistics);
-}
-
-static int read_worker_s(void *statistics)
-{
-    return stint_pool_read_worker(the_pool, 0, statistics);
-}
-
-static int check_linkage(void *report)
-{
-    return stint_link_check(report);
-}
-
-static int read_profile(void *totals)
-{
-    return stint_profile_read(totals);
-}
-
-static const struct filler {
-    int (*call)(void *given);
-    size_t size;
-    size_t older;
-    size_t first; /* as above */
-} fillers[] = {
-    { read_account, LESS(stint_account_usage, waiting), 48 },
-    { read_pool_s, LESS(stint_pool_statistics, substitutes), 208 },
-    { read_worker_s, LESS(stint_worker_statistics, queued), 40 },
-    { check_linkage, LESS(stint_link_report, module), 32 },
-    { read_profile, LESS(stint_profile_totals, lost), 56 },
-};
-
-/* There is something to be read. */
-static int make_numbers(void **state)
-{
-    stint_options options = STINT_OPTIONS_INIT;
-    stint_outcome outcome;
-    (void)state;
-    if (stint_account_create(NULL, NULL, &the_account) != 0)
-        return -1;
-    options.account = the_account;
-    stint_profile_options profile = STINT_PROFILE_OPTIONS_INIT;
-    profile.interval = 64;
-    if (stint_profile_start(&profile) != 0 || stint_run(allocate_beyond_limit, NULL, &options, &outcome) != 0)
-        return -1;
-    release_all((stint_future *[]){ submit(the_pool, do_nothing, NULL, NULL) }, 1);
-    return stint_profile_stop();
-}
-
-static int end_numbers(void **state)
-{
-    end_earlier_release(state);
-    stint_account_release(the_account);
-    return 0;
-}
-
-/* Read into a struct of so many bytes what is the same before and after in one of ours. */
-static const char *fill_it(const struct filler *filler, size_t size)
-{
-    _Alignas(16) char ours[ROOM];
-    _Alignas(16) char again[ROOM];
-    char *given;
-    size_t known = size < filler->size ? size : filler->size;
-    do {
-        given = make_struct(size);
-        set_size(ours, filler->size);
-        set_size(again, filler->size);
-        set_size(given, size);
-        assert_int_equal(filler->call(ours), 0);
-        assert_int_equal(filler->call(given), 0);
-        assert_int_equal(filler->call(again), 0);
-    } while (memcmp(ours, again, filler->size) != 0);
-    assert_int_equal(size_of(ours), filler->size);
-    assert_int_equal(size_of(given), size);
-    assert_memory_equal(given + sizeof(size_t), ours + sizeof(size_t), known - sizeof(size_t));
-    return given;
-}
-
-TEST_WITH(an_older_smaller_struct_is_filled_and_nothing_behind_it, make_numbers, end_numbers)
-{
-    const struct filler *filler;
-    FOR_EACH(filler, fillers)
-    {
-        earlier = filler->older;
-        const char *given = fill_it(filler, filler->older);
-        assert_all(given - BEYOND, BEYOND, (char)0xa5);
-    }
-}
-
-TEST_WITH(what_only_a_newer_struct_has_is_filled_with_zeros, make_numbers, end_numbers)
-{
-    const struct filler *filler;
-    FOR_EACH(filler, fillers)
-    assert_all(fill_it(filler, filler->size + BEYOND) + filler->size, BEYOND, 0);
-}
-
-TEST_WITH(a_struct_without_a_size_is_not_filled, make_numbers, end_numbers)
-{
-    const struct filler *filler;
-    FOR_EACH(filler, fillers)
-    {
-        const size_t sizes[] = { 0, 1, sizeof(size_t), filler->older, filler->size - 1, STI_SIZED_MAX + 1, SIZE_MAX };
-        for (size_t j = 0; j < sizeof sizes / sizeof *sizes; j++) {
-            char *given = make_struct(ROOM);
-            set_size(given, sizes[j]);
-            assert_int_equal(filler->call(given), EINVAL);
-            assert_true(size_of(given) == sizes[j]);
-            assert_all(given + sizeof(size_t), ROOM - sizeof(size_t), (char)0xa5);
-        }
-    }
-}
-
-TEST_WITH(what_the_first_release_fills_stays_as_large_as_it_was, make_numbers, end_numbers)
-{
-    const struct filler *filler;
-    FOR_EACH(filler, fillers)
-    {
-        fill_it(filler, filler->size);
-        assert_int_equal(as_first, filler->first);
     }
 }
 
