@@ -237,6 +237,7 @@ struct parent {
     pthread_t thread;
     stint_subtask stolen;
     stint_subtask newest;
+    atomic_bool are_forked;
     atomic_uint ran; /* of the newest */
     int error;       /* of the join by the thief */
     atomic_uint thief_ran;
@@ -251,6 +252,8 @@ static int join_the_parent_s(void *arg, void **value)
     if (!pthread_equal(pthread_self(), parent->thread)) {
         for (int i = 0; i < 2; i++)
             stint_fork(&own[i], count_run, &parent->thief_ran);
+        while (!atomic_load(&parent->are_forked))
+            sched_yield();
         parent->error = stint_join(&parent->newest, NULL);
         for (int i = 2; i-- > 0;) {
             if (stint_join(&own[i], NULL) != 0)
@@ -268,6 +271,7 @@ static int let_a_thief_join(void *arg, void **value)
     parent->thread = pthread_self();
     stint_fork(&parent->stolen, join_the_parent_s, parent);
     stint_fork(&parent->newest, count_run, &parent->ran);
+    atomic_store(&parent->are_forked, true);
     while (!atomic_load(&parent->is_done)) {
         stint_subtask nothing;
         stint_fork(&nothing, leave_value, NULL);
