@@ -20,10 +20,11 @@
 #define LEVELS 1000000
 #define STREAMS 100
 
+/* volatile: or a compiler that sees that nobody reads the blocks makes none, and loops for ever. */
 static void fill(void)
 {
     for (;;) {
-        char *block = malloc(1000);
+        char *volatile block = malloc(1000);
         if (block == NULL)
             return;
         memset(block, 1, 1000);
