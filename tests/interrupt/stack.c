@@ -2,25 +2,10 @@
  *
  * Tasks that recurse for ever end with an Error, wherever their stack comes to its end, and the thread goes on: a
  * worker, the first thread, and threads of the program's own. */
-#include "support.h"
+#include "recursing.h"
 
 #include <signal.h>
 #include <sys/time.h>
-
-static volatile bool never;
-
-/* Without allocating. A loop would do for a compiler that saw through it. */
-static __attribute__((noinline)) int recurse(volatile int depth)
-{
-    return never ? depth : recurse(depth + 1) + depth;
-}
-
-static int recurse_for_ever(void *arg, void **value)
-{
-    (void)arg;
-    (void)value;
-    return recurse(0) > 0 ? EIO : EINVAL;
-}
 
 static __attribute__((noinline)) int recurse_and_allocate(int depth)
 {

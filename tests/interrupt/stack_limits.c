@@ -2,26 +2,12 @@
  *
  * Where the bound of a stack is found: not on another stack, nor on the smallest; again when the limit of the first one
  * has changed; and with room for guards. */
-#include "support.h"
+#include "recursing.h"
 
 #include <sys/resource.h>
 #include <ucontext.h>
 
 #define BOMBS 8
-
-static volatile bool never;
-
-static __attribute__((noinline)) int recurse(volatile int depth)
-{
-    return never ? depth : recurse(depth + 1) + depth;
-}
-
-static int recurse_for_ever(void *arg, void **value)
-{
-    (void)arg;
-    (void)value;
-    return recurse(0) > 0 ? EIO : EINVAL;
-}
 
 static __attribute__((noinline)) int recurse_to(uintptr_t end, volatile int depth)
 {

@@ -3,7 +3,7 @@
  * A task that owns its descriptors owns those too that the rarer functions of libc open: terminals, queues, shared
  * memory, handles of processes and file systems, and what another process has sent. */
 #undef _FORTIFY_SOURCE
-#include "support.h"
+#include "openers.h"
 
 #include <mqueue.h>
 #include <netdb.h>
@@ -28,28 +28,8 @@ extern mqd_t __mq_open_2(const char *name, int flags);
 
 #define NAME "/stint-opened-otherwise"
 
-static int open_descriptors(void)
-{
-    int count = 0;
-    for (int i = 0; i < 256; i++)
-        count += fcntl(i, F_GETFD) >= 0;
-    return count;
-}
-
-static bool is_open(int descriptor)
-{
-    return fcntl(descriptor, F_GETFD) >= 0;
-}
-
 /* --- Each way to open one --- */
 
-typedef int open_fn(void);
-
-#define OPENER(name, expression)                                                                                       \
-    static int open_by_##name(void)                                                                                    \
-    {                                                                                                                  \
-        return expression;                                                                                             \
-    }
 OPENER(other_open, __open("/dev/null", O_RDONLY))
 OPENER(other_open64, __open64("/dev/null", O_RDONLY))
 OPENER(other_dup2, __dup2(1, 200))

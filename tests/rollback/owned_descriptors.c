@@ -2,7 +2,7 @@
  *
  * A task that owns its descriptors loses, when it is rolled back, what it opened and did not close, by whatever call
  * and in whatever library, and nothing of anybody else's. */
-#include "support.h"
+#include "openers.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -18,28 +18,8 @@
 #include <sys/timerfd.h>
 #include <zlib.h>
 
-static int open_descriptors(void)
-{
-    int count = 0;
-    for (int i = 0; i < 256; i++)
-        count += fcntl(i, F_GETFD) >= 0;
-    return count;
-}
-
-static bool is_open(int descriptor)
-{
-    return fcntl(descriptor, F_GETFD) >= 0;
-}
-
 /* --- Each way to open one --- */
 
-typedef int open_fn(void);
-
-#define OPENER(name, expression)                                                                                       \
-    static int open_by_##name(void)                                                                                    \
-    {                                                                                                                  \
-        return expression;                                                                                             \
-    }
 OPENER(open, open("/dev/null", O_RDONLY))
 OPENER(open64, open64("/dev/null", O_RDONLY))
 OPENER(openat, openat(AT_FDCWD, "/dev/null", O_RDONLY))
