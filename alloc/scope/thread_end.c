@@ -19,11 +19,16 @@
 
 static pthread_key_t record_key;
 static _Thread_local bool has_ended; /* in an earlier round of destructors */
+static char unrecorded;              /* what stands for the record of a thread that has none */
 
 /* mimalloc may have given up the thread's parts of its heaps already. */
 static void end_thread(void *record)
 {
     struct sti_thread *thread = record;
+    if (record == &unrecorded) {
+        sti_thread_end_unrecorded();
+        return;
+    }
     if (!sti_thread_begin_end(thread))
         return;
     sti_share_end_thread(thread);
@@ -42,7 +47,7 @@ static void end_thread(void *record)
 
 static void have_it_ended(struct sti_thread *thread)
 {
-    sti_specific_set_plain(record_key, thread);
+    sti_specific_set_plain(record_key, thread != NULL ? (void *)thread : &unrecorded);
 }
 
 /* libc calls destructors in rounds, and in each by the keys' numbers. Those of the program may run scopes, in the last
