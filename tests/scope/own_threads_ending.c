@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The ends of threads that a task has started: what their thread-specific values' destructors wait for, who waits for
+ * them, and what counts of what they leave. */
+#include "own_threads.h"
+
+#include <semaphore.h>
+#include <sys/mman.h>
+
+static pthread_key_t key; /* with a destructor */
+static sem_t destructor_runs;
+
+static void *set_value(void *value)
+{
+    pthread_setspecific(key, value);
+    return NULL;
+}
+
+static void await(sem_t *semaphore)
+{
+    while (sem_wait(semaphore) != 0)
+        ;
+}
+
+/* --- Destructors that wait for a lock --- */
+
+static pthread_mutex_t registry = PTHREAD_MUTEX_INITIALIZER;
+static bool entered_in_time;
+
+static void leave_the_registry(void *unused)
+{
+    struct timespec late;
+    (void)unused;
+    sem_post(&destructor_runs);
+    clock_gettime(CLOCK_REALTIME, &late);
+    late.tv_sec += 3;
+    entered_in_time = pthread_mutex_timedlock(&registry, &late) == 0;
+    if (entered_in_time)
+        pthread_mutex_unlock(&registry);
+}
+
+static void *nothing_to_do(void *unused)
+{
+    return unused;
+}
+
+static int start_two_with_the_lock(void *unused, void **value)
+{
+    pthread_t first;
+    pthread_t second;
+    (void)value;
+    (void)unused;
+    pthread_mutex_lock(&registry);
+    int error = pthread_create(&first, NULL, set_value, &key);
+    if (error == 0)
+        error = pthread_detach(first);
+    if (error == 0)
+        await(&destructor_runs);
+    usleep(2000); /* until it waits for the lock */
+    if (error == 0)
+        error = pthread_create(&second, NULL, nothing_to_do, NULL);
+    pthread_mutex_unlock(&registry);
+    return error != 0 ? error : pthread_join(second, NULL);
+}
+
+TEST(starting_a_thread_waits_for_no_destructors_of_another)
+{
+    sem_init(&destructor_runs, 0, 0);
+    assert_int_equal(pthread_key_create(&key, leave_the_registry), 0);
+    assert_ok(run_with(start_two_with_the_lock, NULL, STINT_THREADS_CHARGED));
+    assert_true(entered_in_time);
+    pthread_key_delete(key);
+}
+
+/* --- One that somebody outside waits for, for a time, when the task fails --- */
+
+static pthread_t waited_for;
+static char *its_stack;
+static sem_t is_started;
+static sem_t nobody_waits;
+
+static void wait_until_nobody_does(void *unused)
+{
+    (void)unused;
+    sem_post(&destructor_runs);
+    await(&nobody_waits);
+}
+
+static void *show_itself(void *value)
+{
+    char here[1];
+    its_stack = (char *)((uintptr_t)here & ~(uintptr_t)4095);
+    pthread_setspecific(key, value);
+    waited_for = pthread_self();
+    sem_post(&is_started);
+    sem_post(&is_started);
+    return NULL;
+}
+
+static int start_one_and_fail(void *unused, void **value)
+{
+    pthread_t id;
+    pthread_attr_t attributes;
+    (void)unused;
+    (void)value;
+    pthread_attr_init(&attributes);
+    pthread_attr_setstacksize(&attributes, 64 * MIB); /* libc keeps none that is so large */
+    int error = pthread_create(&id, &attributes, show_itself, &key);
+    pthread_attr_destroy(&attributes);
+    if (error == 0)
+        await(&is_started);
+    usleep(10000);
+    return error != 0 ? error : EIO;
+}
+
+static void *wait_for_a_time(void *unused)
+{
+    struct timespec late;
+    (void)unused;
+    await(&is_started);
+    clock_gettime(CLOCK_REALTIME, &late);
+    late.tv_sec += late.tv_nsec >= 900000000;
+    late.tv_nsec = (late.tv_nsec + 100000000) % 1000000000;
+    int error = pthread_timedjoin_np(waited_for, NULL, &late);
+    sem_post(&nobody_waits);
+    return (void *)(uintptr_t)error;
+}
+
+TEST(of_one_that_somebody_waits_for_in_vain_nothing_stays_either)
+{
+    sem_init(&destructor_runs, 0, 0);
+    sem_init(&is_started, 0, 0);
+    sem_init(&nobody_waits, 0, 0);
+    assert_int_equal(pthread_key_create(&key, wait_until_nobody_does), 0);
+    pthread_t waiting;
+    void *error;
+    assert_int_equal(pthread_create(&waiting, NULL, wait_for_a_time, NULL), 0);
+    assert_int_equal(run_with(start_one_and_fail, NULL, STINT_THREADS_CHARGED).status, STINT_ERROR);
+    pthread_join(waiting, &error);
+    assert_int_equal((uintptr_t)error, ETIMEDOUT);
+    assert_int_not_equal(msync(its_stack, 4096, MS_ASYNC), 0);
+    pthread_key_delete(key);
+}
+
+TEST_MAIN()
