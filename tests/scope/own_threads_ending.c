@@ -142,4 +142,94 @@ TEST(of_one_that_somebody_waits_for_in_vain_nothing_stays_either)
     pthread_key_delete(key);
 }
 
+/* --- What they leave counts as long as it is there, and no longer --- */
+
+#define PIECE MIB
+
+static void *map_a_piece(void *unused)
+{
+    (void)unused;
+    void *piece = mmap(NULL, PIECE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    return piece != MAP_FAILED ? piece : NULL;
+}
+
+static void *allocate_a_piece(void *unused)
+{
+    (void)unused;
+    return malloc(PIECE);
+}
+
+static void *allocate_small_pieces(void *unused)
+{
+    void **last = NULL;
+    (void)unused;
+    for (size_t i = 0; i < PIECE / 1000; i++) {
+        void **piece = malloc(1000);
+        if (piece == NULL)
+            return NULL;
+        *piece = last;
+        last = piece;
+    }
+    return last;
+}
+
+struct pieces {
+    void *(*make)(void *unused);
+    bool frees;
+    unsigned made;
+};
+
+static void free_pieces(const struct pieces *pieces, void *made)
+{
+    if (pieces->make == map_a_piece) {
+        munmap(made, PIECE);
+        return;
+    }
+    void *next = pieces->make == allocate_small_pieces ? *(void **)made : NULL;
+    free(made);
+    if (next != NULL)
+        free_pieces(pieces, next);
+}
+
+static int have_pieces_made(void *arg, void **value)
+{
+    struct pieces *pieces = arg;
+    (void)value;
+    for (pieces->made = 0; pieces->made < 80; pieces->made++) {
+        pthread_t id;
+        void *made;
+        int error = pthread_create(&id, NULL, pieces->make, NULL);
+        if (error != 0 || pthread_join(id, &made) != 0)
+            return EAGAIN;
+        if (made == NULL || made == PTHREAD_CANCELED)
+            return ENOMEM;
+        if (pieces->frees)
+            free_pieces(pieces, made);
+    }
+    return 0;
+}
+
+static stint_outcome run_pieces(struct pieces *pieces)
+{
+    stint_options options = with(STINT_THREADS_CHARGED, 0, LIMIT);
+    return run_task(have_pieces_made, pieces, &options);
+}
+
+TEST(what_they_left_and_others_have_freed_does_not_count)
+{
+    assert_ok(run_pieces(&(struct pieces){ .make = map_a_piece, .frees = true }));
+    assert_ok(run_pieces(&(struct pieces){ .make = allocate_a_piece, .frees = true }));
+    assert_ok(run_pieces(&(struct pieces){ .make = allocate_small_pieces, .frees = true }));
+}
+
+TEST(what_they_left_and_nobody_has_freed_counts)
+{
+    void *(*const makers[])(void *unused) = { map_a_piece, allocate_a_piece, allocate_small_pieces };
+    for (size_t i = 0; i < 3; i++) {
+        struct pieces pieces = { .make = makers[i] };
+        assert_outcome(run_pieces(&pieces), STINT_ERROR, STINT_REASON_MEMORY_LIMIT, ENOMEM);
+        assert_true(pieces.made <= LIMIT / PIECE && pieces.made >= LIMIT / PIECE / 2);
+    }
+}
+
 TEST_MAIN()
