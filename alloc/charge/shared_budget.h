@@ -138,8 +138,12 @@ void sti_group_hold_no_more(struct sti_share *share);
 /* In a sample point that would take the thread's used to after: whether what it holds must be measured now. */
 bool sti_group_must_measure(struct sti_share *share, uint64_t after);
 
-/* The limit is about to be called passed: wait for a moment, the first time after measuring what threads that have
- * ended left, and asking the others to be measured. False: that has been enough. */
+/* A limit is about to be called passed, the task's or its account's: measure what threads that have ended left to the
+ * task of the calling thread's innermost scope. False: there were none. */
+bool sti_group_measure_left(const struct sti_scope *innermost);
+
+/* The limit is about to be called passed: wait for a moment, the first time after asking the others to be measured.
+ * False: that has been enough. */
 bool sti_group_await_others(const struct sti_share *share, unsigned round);
 
 /* If it has been asked: while nothing runs there; and while this scope waits there for a subtask. */

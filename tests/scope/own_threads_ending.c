@@ -222,6 +222,23 @@ TEST(what_they_left_and_others_have_freed_does_not_count)
     assert_ok(run_pieces(&(struct pieces){ .make = allocate_small_pieces, .frees = true }));
 }
 
+TEST(nor_does_it_for_an_account)
+{
+    const stint_account_limits limits = { .size = sizeof(stint_account_limits), .memory = LIMIT };
+    stint_account *account;
+    assert_int_equal(stint_account_create(NULL, &limits, &account), 0);
+    void *(*const makers[])(void *unused) = { map_a_piece, allocate_a_piece, allocate_small_pieces };
+    for (size_t i = 0; i < 3; i++) {
+        struct pieces pieces = { .make = makers[i], .frees = true };
+        stint_options options = with(STINT_THREADS_CHARGED, 0, 0);
+        options.account = account;
+        assert_ok(run_task(have_pieces_made, &pieces, &options));
+        pieces.frees = false;
+        assert_outcome(run_task(have_pieces_made, &pieces, &options), STINT_ERROR, STINT_REASON_ACCOUNT, EDQUOT);
+    }
+    stint_account_release(account);
+}
+
 TEST(what_they_left_and_nobody_has_freed_counts)
 {
     void *(*const makers[])(void *unused) = { map_a_piece, allocate_a_piece, allocate_small_pieces };
