@@ -249,4 +249,48 @@ TEST(what_they_left_and_nobody_has_freed_counts)
     }
 }
 
+/* Shares that are taken to be used again and to be measured, put back, and left, all at once. */
+#define STARTERS 4
+
+static void *start_one_after_the_other(void *first)
+{
+    for (size_t i = 0; i < repeats(30); i++) {
+        pthread_t id;
+        void *made;
+        bool maps = (i + (uintptr_t)first) % 3 == 0;
+        if (pthread_create(&id, NULL, maps ? map_a_piece : allocate_a_piece, NULL) != 0 || pthread_join(id, &made) != 0)
+            return NULL;
+        if (made == NULL || made == PTHREAD_CANCELED)
+            return NULL;
+        if (maps)
+            munmap(made, PIECE);
+        else
+            free(made);
+    }
+    return &registry; /* anything */
+}
+
+static int start_starters(void *unused, void **value)
+{
+    pthread_t ids[STARTERS];
+    bool good = true;
+    (void)unused;
+    (void)value;
+    for (uintptr_t i = 0; i < STARTERS; i++) {
+        if (pthread_create(&ids[i], NULL, start_one_after_the_other, (void *)i) != 0)
+            return EAGAIN;
+    }
+    for (int i = 0; i < STARTERS; i++) {
+        void *value_of_it;
+        good = pthread_join(ids[i], &value_of_it) == 0 && value_of_it == &registry && good;
+    }
+    return good ? 0 : EIO;
+}
+
+TEST(so_it_is_where_many_start_them_at_once)
+{
+    stint_options options = with(STINT_THREADS_CHARGED, 0, LIMIT);
+    assert_ok(run_task(start_starters, NULL, &options));
+}
+
 TEST_MAIN()
