@@ -105,13 +105,13 @@ struct sti_mapping *sti_mapping_take_all(uintptr_t begin, uintptr_t end);
 /* Drop a list that was taken. Without the lock. */
 void sti_mapping_drop_all(struct sti_mapping *list);
 
-/* They have not been unmapped after all: what is still somebody's is put back, the rest is returned. */
-struct sti_mapping *sti_mapping_put_back(struct sti_mapping *list);
-
 /* --- What one scope has mapped, of which NULL is nothing. Thread of the scope, outside of it, and without the lock. */
 
 /* Bytes that count. Never too few; what another thread unmaps at this moment may still count. */
 size_t sti_mapped_held(const struct sti_mapped *mapped);
+
+/* It has mapped nothing, or nothing of it is left. */
+bool sti_mapped_is_empty(const struct sti_mapped *mapped);
 
 /* As lists of single blocks, for the scan of roots (heap.h), in front of this list: to look at; or to unmap, as
  * sti_heap_destroy does, and nobody's from now on. Without memory for the lists they are left as they are. */
