@@ -266,6 +266,7 @@ static void what(struct json *json, const struct sti_report_heap *heap)
     number(json, "bytes", heap->lost_bytes);
     number(json, "of_blocks", heap->live_blocks);
     number(json, "of_bytes", heap->live_bytes);
+    number(json, "unread_bytes", heap->unread_bytes);
     end(json, '}');
     end(json, '}');
 }

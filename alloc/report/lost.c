@@ -22,7 +22,9 @@
 #define STRETCHES_MAX ((size_t)1 << 16)
 #define FIRST_SHIFT 16
 #define WORDS_A_LOOK 2048 /* at the clock: some microseconds, */
-#define WORDS_A_BLOCK 8   /* and for a block in itself */
+#define WORDS_A_BLOCK 8   /* and for a block in itself, */
+#define WORDS_A_ROOM 4    /* or where one may be */
+#define PAGE ((uintptr_t)4096)
 #define STACK_MAX ((uintptr_t)1 << 20)
 #define ADDRESS_BITS (UINTPTR_MAX >> 16) /* some keep a type in the others */
 
@@ -121,36 +123,50 @@ STI_CALLER_UNINSTRUMENTED static void read_words(struct search *search, const ui
     }
 }
 
-/* False: time is up. */
-static bool read_all(struct search *search, uintptr_t begin, size_t size)
+/* What lies before end is of use, too. False: time is up. */
+static bool read_all(struct search *search, uintptr_t begin, size_t size, uintptr_t end)
 {
-    const uintptr_t *words = (const uintptr_t *)begin;
-    size_t count = size / sizeof *words;
-    while (count > WORDS_A_LOOK) {
-        read_words(search, words, WORDS_A_LOOK);
-        words += WORDS_A_LOOK;
-        count -= WORDS_A_LOOK;
-        if (!has_time(search, WORDS_A_LOOK))
-            return false;
+    bool goes_on = true;
+    while (goes_on && size >= sizeof(uintptr_t)) {
+        size_t part = size < STI_REPORT_VIEW * sizeof(uintptr_t) ? size : STI_REPORT_VIEW * sizeof(uintptr_t);
+        const uintptr_t *words = sti_report_read(search->index.areas->view, begin, &part, end - begin);
+        if (words != NULL) {
+            read_words(search, words, part / sizeof *words);
+        } else {
+            size_t page = PAGE - begin % PAGE;
+            part = size < page ? size : page;
+            search->report->heap.unread_bytes += part;
+        }
+        begin += part;
+        size -= part;
+        goes_on = has_time(search, part / sizeof *words + WORDS_A_BLOCK);
     }
-    read_words(search, words, count);
-    return has_time(search, count + WORDS_A_BLOCK);
+    return goes_on;
+}
+
+/* mimalloc goes through all blocks of a page before it shows the first, and those that are free take it longest. */
+static bool go_to_area_of(struct search *search, uintptr_t block)
+{
+    const struct sti_report_area *area = search->area;
+    if (area != NULL && block - area->begin < area->end - area->begin)
+        return true;
+    search->area = area = sti_report_area_around(&search->index, block);
+    return area == NULL || has_time(search, (area->end - area->begin) / area->size * WORDS_A_ROOM);
 }
 
 static bool visit(void *block, void *argument)
 {
     struct search *search = argument;
     uintptr_t address = (uintptr_t)block;
+    bool has_more_time = go_to_area_of(search, address);
     const struct sti_report_area *area = search->area;
-    if (area == NULL || address - area->begin >= area->end - area->begin)
-        search->area = area = sti_report_area_around(&search->index, address);
-    if (area == NULL)
-        return true;
+    if (!has_more_time || area == NULL)
+        return has_more_time;
     search->report->heap.live_blocks++;
     search->report->heap.live_bytes += area->size;
     set_bit(search->live, number_of(area, address));
-    search->show(search->report, area, address);
-    return read_all(search, address, area->size);
+    search->show(search->report, search->index.areas->view, area, address);
+    return read_all(search, address, area->size, area->end);
 }
 
 static bool visit_singles(struct search *search, const struct sti_heap *singles)
@@ -181,7 +197,7 @@ static bool visit_stack(struct search *search, const struct sti_scope *scope)
     uintptr_t begin = (report->delivered.length > 0 ? &report->delivered : &report->tripped)->begin & ~(uintptr_t)7;
     if (begin < sti_stack_lowest() || begin >= scope->frame || sti_thread_metered == NULL)
         return true;
-    return read_all(search, begin, scope->frame - begin < STACK_MAX ? scope->frame - begin : STACK_MAX);
+    return read_all(search, begin, scope->frame - begin < STACK_MAX ? scope->frame - begin : STACK_MAX, scope->frame);
 }
 
 static void count_lost(const struct search *search, const struct sti_report_area *area)

@@ -25,7 +25,8 @@ const struct sti_report_area *sti_report_area_around(const struct sti_report_ind
 
 /* Look for blocks that no other one, and nothing on the scope's stack, points to; for no longer than is allowed. Each
  * live block that is come across is shown, as long as there is time. */
-typedef void sti_report_show_fn(struct stint_report *report, const struct sti_report_area *area, uintptr_t block);
+typedef void sti_report_show_fn(struct stint_report *report, struct sti_report_view *view,
+                                const struct sti_report_area *area, uintptr_t block);
 void sti_report_search(struct stint_report *report, struct sti_scope *scope, const struct sti_report_index *index,
                        const struct sti_heap *singles, sti_report_show_fn *show);
 

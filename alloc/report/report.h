@@ -110,6 +110,7 @@ struct sti_report_heap {
     size_t live_bytes;
     size_t lost_blocks; /* that no block points to */
     size_t lost_bytes;
+    size_t unread_bytes; /* of blocks, in pages that the task has forbidden to be read */
 
     struct sti_report_class classes[STI_REPORT_CLASSES]; /* by size */
     struct sti_report_block largest[STI_REPORT_LARGEST];

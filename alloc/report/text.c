@@ -197,12 +197,15 @@ static void write_lost(FILE *stream, const struct sti_report_heap *heap)
     if (heap->live_blocks == 0)
         return;
     if (heap->is_searched)
-        fprintf(stream, "\nlost: nothing points to %s blocks any more, %.1f %% of them (%.1f %% of the bytes)\n",
+        fprintf(stream, "\nlost: nothing points to %s blocks any more, %.1f %% of them (%.1f %% of the bytes)",
                 sti_report_number(room, heap->lost_blocks), percent_of(heap->lost_blocks, heap->live_blocks),
                 percent_of(heap->lost_bytes, heap->live_bytes));
     else
-        fprintf(stream, "\nlost: not known; there was time to look at %.1f %% of the bytes\n",
+        fprintf(stream, "\nlost: not known; there was time to look at %.1f %% of the bytes",
                 percent_of(heap->live_bytes, heap->bytes));
+    if (heap->unread_bytes > 0)
+        fprintf(stream, "; %s could not be read", sti_report_bytes(room, heap->unread_bytes));
+    fputc('\n', stream);
 }
 
 static size_t count_alike(const struct sti_report_heap *heap, size_t first)

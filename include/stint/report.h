@@ -13,8 +13,8 @@
  *   kept    the variables that held blocks of its back from the rollback (roots.h)
  *
  * Taken down are addresses and numbers, at the moment of the stop: for STINT_REPORT_STACK in some 20 microseconds, for
- * STINT_REPORT_HEAP in up to a millisecond more (stint_reports_set_search_time). Nothing of it lies in the task's heap
- * or is charged to it. A task that ends Ok costs a clock's reading whenever its memory is measured, and nothing else.
+ * STINT_REPORT_HEAP in up to a millisecond more (stint_reports_set_search_time), and as much again for each GiB of small
+ * blocks. Nothing of it lies in the task's heap or is charged to it. A task that ends Ok costs a clock's reading whenever its memory is measured, and nothing else.
  * Names are looked up when the report is written.
  *
  * Why a report: a post-mortem in place of a core file, taken in the process that goes on, at the one moment when the
