@@ -11,7 +11,7 @@
 #include "alloc/base/thread.h"
 #include "alloc/profile/memprof.h"
 #include "alloc/profile/write.h"
-#include "holders.h"
+#include "heap.h"
 
 #define SITES 1024 /* callstacks; a power of two. What comes when half of the room is taken is only summed up */
 

@@ -16,7 +16,7 @@
 #include "alloc/base/thread.h"
 #include "alloc/interrupt/stack.h"
 #include "alloc/rollback/heap.h"
-#include "lost.h"
+#include "heap.h"
 
 #define USUAL_TIME UINT64_C(400000)
 #define STRETCHES_MAX ((size_t)1 << 16)

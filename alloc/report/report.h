@@ -16,6 +16,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stint/interrupt.h>
 #include <stint/report.h>
 #include <stint/task.h>
@@ -185,6 +186,14 @@ struct stint_report *sti_report_of(struct sti_scope *scope, bool in_handler);
 /* One of nobody's, empty. NULL: no memory. */
 struct stint_report *sti_report_make(bool in_handler);
 
+/* What the rest of the library tells (base/reporting.h): where.c. The first three also in handlers of signals that have
+ * stopped the thread. */
+void sti_report_note_trip(struct sti_scope *scope);
+void sti_report_note_deferral(struct sti_thread *thread, stint_deferral rule, const void *culprit,
+                              const struct sti_stopped *stopped);
+void sti_report_note_delivery(struct sti_thread *thread, const struct sti_stopped *stopped);
+void sti_report_note_measurement(struct sti_scope *scope, size_t held);
+
 /* --- What was taken down. Any thread. --- */
 
 /* What it held in all, as far as that is known. */
@@ -203,5 +212,13 @@ void sti_report_set_thread_level(stint_report_level level);
 
 /* Told of each report of a task of a pool, with the outcome that it belongs to. From a constructor. */
 void sti_report_taken_by(void (*taken)(stint_outcome *outcome, struct stint_report *report));
+
+/* --- The writing, between the library and the module that writes profiles: what writes all kinds but PPROF, found
+ * there by this name. Into memory. 0; ENOMEM. One thread at a time. --- */
+
+typedef int sti_report_writer_fn(const struct stint_report *report,
+                                 char *(*demangle)(const char *, char *, size_t *, int *), FILE *stream,
+                                 stint_report_kind kind);
+#define STI_REPORT_WRITER "sti_report_writer"
 
 #endif

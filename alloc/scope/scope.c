@@ -440,6 +440,7 @@ static void abandon_scope(struct sti_scope *scope)
     stint_token *token = (stint_token *)(uintptr_t)request->token; /* stint_run's, which will not return */
     stint_account *account = request->options->account;
     stint_outcome unheard;
+    sti_reporting_abandoned(scope);
     sti_forks_give_up(scope);
     sti_guard_run_all(scope);
     sti_hook_drop(scope);

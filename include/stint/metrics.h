@@ -28,7 +28,8 @@ STINT_BEGIN_DECLS
  *
  * 0; ENOMEM: nothing was written; and whatever write() reports (EBADF, ENOSPC, EFBIG, EAGAIN, EPIPE where SIGPIPE is
  * ignored or blocked, and so on): then a part has been written, without the "# EOF" that ends a whole one. Any thread,
- * in tasks too, where an interrupt that comes meanwhile waits for the end of the call. */
+ * in tasks too, where an interrupt that comes meanwhile waits until the text is there, and is delivered where write()
+ * would wait. */
 STINT_API int stint_metrics_write(int fd);
 
 STINT_END_DECLS
