@@ -8,6 +8,7 @@
  * does it for as long as it may. So what blocks contain is read where a page has no free block; of other pages, where
  * the search comes across one. */
 #include "heap.h"
+#include "lost.h"
 
 #include <dlfcn.h>
 #include <stdlib.h>

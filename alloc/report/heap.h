@@ -11,7 +11,6 @@
 
 #include "report.h"
 
-struct sti_heap;
 struct sti_scope;
 
 /* Blocks of one size side by side. */
@@ -52,31 +51,5 @@ static inline const void *sti_report_read(struct sti_report_view *view, uintptr_
 
 /* What the scope and those inside it hold, when no allocation is under way. */
 void sti_report_take_heap(struct stint_report *report, struct sti_scope *scope);
-
-/* --- Finding blocks, and looking for lost ones: lost.c. --- */
-
-/* The one that the address lies in; NULL: none. Its shortcut is made by sti_report_areas_index. */
-struct sti_report_index {
-    const struct sti_report_areas *areas;
-    uintptr_t begin; /* of all of them, */
-    uintptr_t end;
-    unsigned shift;
-    uint32_t *firsts; /* for each stretch of 2^shift bytes: the first one that ends behind its beginning */
-};
-bool sti_report_areas_index(struct sti_report_index *index, const struct sti_report_areas *areas);
-const struct sti_report_area *sti_report_area_around(const struct sti_report_index *index, uintptr_t address);
-
-/* Look for blocks that no other one, and nothing on the scope's stack, points to; for no longer than is allowed. Each
- * live block that is come across is shown, as long as there is time. */
-typedef void sti_report_show_fn(struct stint_report *report, struct sti_report_view *view,
-                                const struct sti_report_area *area, uintptr_t block);
-void sti_report_search(struct stint_report *report, struct sti_scope *scope, const struct sti_report_index *index,
-                       const struct sti_heap *singles, sti_report_show_fn *show);
-
-/* --- holders.c --- */
-
-/* Who holds the blocks, from the running profile, if there is one. */
-void sti_report_take_holders(struct stint_report *report, const struct sti_scope *scope,
-                             const struct sti_report_index *index);
 
 #endif

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "alloc/base/utf8.h"
-#include "names.h"
+#include "json.h"
 
 /* --- JSON, as far as it is needed. What stands before a value is its key's, or nothing in an array; the comma belongs
  * to what follows. */

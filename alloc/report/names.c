@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * Names and numbers of a report, and the module's part of its writing; see names.h. */
-#include "names.h"
+#include "json.h"
+#include "text.h"
 
 #include <errno.h>
 #include <inttypes.h>

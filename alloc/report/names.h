@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The writing of a report in its kinds: what its addresses are called, and how its numbers are said. In the module that
- * writes profiles. One thread. */
+ * What the addresses of a report are called, and how its names and numbers are said. In the module that writes
+ * profiles. One thread. */
 #ifndef STI_ALLOC_REPORT_NAMES_H
 #define STI_ALLOC_REPORT_NAMES_H
 
@@ -50,14 +50,5 @@ void sti_report_chain(FILE *stream, const struct sti_symbols *symbols, const uin
 
 /* A name for people: what is no character, or would do something to a terminal, as its bytes in hexadecimal. */
 void sti_report_put(FILE *stream, const char *name);
-
-/* --- The kinds of reports. --- */
-
-/* For people: whole (text.c), and the one line. */
-void sti_report_write_text(FILE *stream, const struct stint_report *report, const struct sti_symbols *symbols);
-void sti_report_write_line(FILE *stream, const struct stint_report *report, const struct sti_symbols *symbols);
-
-/* For machines: one object, and a newline (json.c). */
-void sti_report_write_json(FILE *stream, const struct stint_report *report, const struct sti_symbols *symbols);
 
 #endif

@@ -4,6 +4,7 @@
  * thread. */
 #include "report.h"
 #include "heap.h"
+#include "where.h"
 
 #include <errno.h>
 #include <stint/account.h>

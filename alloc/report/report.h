@@ -4,8 +4,8 @@
  * what it is for.
  *
  * A report is made when a task that asks for one is first measured, tripped or ends, and is filled on the task's thread
- * while the task lives (where.c, when it is tripped, waits and is delivered; heap.c, what its heaps hold; holders.c,
- * who holds it). Everything in it is addresses and numbers; what they are called is looked up when it is written, in
+ * while the task lives (where.c, when it is tripped, waits and is delivered; heap.c, what its heaps hold; lost.c, who
+ * holds it). Everything in it is addresses and numbers; what they are called is looked up when it is written, in
  * the module that writes profiles (text.c, json.c, pprof.c). One of a task that ends Ok is not even looked at at its
  * end: it stays on its thread's list for the next task. When the task has ended, the report is its taker's, and is
  * never changed again. */
@@ -185,14 +185,6 @@ struct stint_report *sti_report_of(struct sti_scope *scope, bool in_handler);
 
 /* One of nobody's, empty. NULL: no memory. */
 struct stint_report *sti_report_make(bool in_handler);
-
-/* What the rest of the library tells (base/reporting.h): where.c. The first three also in handlers of signals that have
- * stopped the thread. */
-void sti_report_note_trip(struct sti_scope *scope);
-void sti_report_note_deferral(struct sti_thread *thread, stint_deferral rule, const void *culprit,
-                              const struct sti_stopped *stopped);
-void sti_report_note_delivery(struct sti_thread *thread, const struct sti_stopped *stopped);
-void sti_report_note_measurement(struct sti_scope *scope, size_t held);
 
 /* --- What was taken down. Any thread. --- */
 

@@ -4,7 +4,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "names.h"
+#include "text.h"
 
 #define LINE_INNERMOST 3 /* functions of a chain in one line, beside the outermost; */
 #define HOLDER_INNERMOST 6

@@ -19,6 +19,7 @@
 #include "alloc/interrupt/stack.h"
 #include "alloc/rollback/heap.h"
 #include "heap.h"
+#include "where.h"
 
 /* --- Callstacks. The frames of this library are no part of it: below, those that took it; above, those that called the
  * task's function. */
