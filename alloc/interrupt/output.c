@@ -34,21 +34,28 @@ int sti_output_close(struct sti_output *output, int error)
     return error;
 }
 
-/* A sleep in write() has no sample points. Who does not want to sleep is told so by write(). */
-static void await(int descriptor)
+/* An interrupt that need not wait for a reader waits for the end of what is written. A sleep in write() has no sample
+ * points. Who does not want to sleep is told so by write(). False: the task is to
+ * stop. */
+static bool await(int descriptor)
 {
     struct pollfd polled = { .fd = descriptor, .events = POLLOUT };
     int flags = fcntl(descriptor, F_GETFL);
-    while (flags >= 0 && (flags & O_NONBLOCK) == 0 && poll(&polled, 1, LOOK_EVERY) <= 0)
-        stint_checkpoint();
+    bool goes_on = true;
+    while (goes_on && flags >= 0 && (flags & O_NONBLOCK) == 0 && poll(&polled, 1, LOOK_EVERY) <= 0) {
+        stint_unmask();
+        stint_mask();
+        goes_on = !stint_is_interrupted();
+    }
+    return goes_on;
 }
 
 static int write_all(int descriptor, const char *bytes, size_t size)
 {
     while (size > 0) {
         bool is_in_task = sti_thread_metered != NULL;
-        if (is_in_task)
-            await(descriptor);
+        if (is_in_task && !await(descriptor))
+            return ECANCELED;
         ssize_t written = write(descriptor, bytes, is_in_task && size > AT_A_TIME ? AT_A_TIME : size);
         if (written < 0 && errno != EINTR)
             return errno;
@@ -62,14 +69,14 @@ static int write_all(int descriptor, const char *bytes, size_t size)
     return 0;
 }
 
-int sti_output_unmask_and_write(struct sti_output *output, int descriptor)
+int sti_output_write_and_unmask(struct sti_output *output, int descriptor)
 {
     int saved_errno = errno;
     stint_guard guard;
     stint_guard_push(&guard, free, output->bytes);
-    stint_unmask();
     int error = write_all(descriptor, output->bytes, output->size);
     errno = saved_errno;
     stint_guard_pop(&guard, true);
+    stint_unmask();
     return error;
 }

@@ -21,8 +21,8 @@ bool sti_output_open(struct sti_output *output);
 /* The stream is complete, or there was an error, which is returned; ENOMEM. Nothing is left of it then. */
 int sti_output_close(struct sti_output *output, int error);
 
-/* The end of the caller's mask: write it all and free it, also where a task is interrupted meanwhile, which it may be
- * wherever write() would block. 0, and what write() reports. */
-int sti_output_unmask_and_write(struct sti_output *output, int descriptor);
+/* Write it all and free it; then the caller's mask ends. In between it is lifted where write() would wait for a reader,
+ * so that a task may be interrupted there. 0; ECANCELED: in STINT_FAIL, it was; and what write() reports. */
+int sti_output_write_and_unmask(struct sti_output *output, int descriptor);
 
 #endif

@@ -176,7 +176,7 @@ int stint_profile_write(int fd, stint_profile_kind kind)
     stint_mask();
     int error = is_started() ? make_started(&output, kind) : EINVAL;
     if (error == 0)
-        return sti_output_unmask_and_write(&output, fd);
+        return sti_output_write_and_unmask(&output, fd);
     stint_unmask();
     return error;
 }

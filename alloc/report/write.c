@@ -146,7 +146,7 @@ int stint_report_write(const stint_report *report, int fd, stint_report_kind kin
     stint_mask();
     int error = make(&output, report, kind);
     if (error == 0)
-        return sti_output_unmask_and_write(&output, fd);
+        return sti_output_write_and_unmask(&output, fd);
     stint_unmask();
     return error;
 }

@@ -360,7 +360,7 @@ int stint_metrics_write(int fd)
     sti_thread_counted = counted;
     errno = saved_errno;
     if (error == 0)
-        return sti_output_unmask_and_write(&output, fd);
+        return sti_output_write_and_unmask(&output, fd);
     stint_unmask();
     return error;
 }

@@ -90,9 +90,10 @@ STINT_API int stint_profile_read(stint_profile_totals *totals);
  *
  * 0; EINVAL: no profile was started, or there is no such kind; ENOTSUP: stint was built without profiles, which need
  * protobuf-c, zlib and libdw; ELIBACC: the module, which must be of the same version as the library, or a library that
- * it needs cannot be loaded; EDEADLK: called from a tracker's callback; ENOMEM; and whatever write() reports (ENOSPC,
- * EBADF, EAGAIN, EPIPE where SIGPIPE is ignored, and so on): then a part of the profile has been written, and it can be
- * written again. Any thread; not from signal handlers. */
+ * it needs cannot be loaded; EDEADLK: called from a tracker's callback; ENOMEM; ECANCELED: the calling task, in
+ * STINT_FAIL, is to stop, and nobody reads; and whatever write() reports (ENOSPC, EBADF, EAGAIN, EPIPE where SIGPIPE is
+ * ignored, and so on): then a part of the profile has been written, and it can be written again. Any thread; not from
+ * signal handlers. */
 STINT_API int stint_profile_write(int fd, stint_profile_kind kind);
 
 STINT_END_DECLS

@@ -61,9 +61,9 @@ typedef enum stint_report_kind {
  * as that takes: a reader that does not read keeps no other report waiting, and a task that waits for one is
  * interrupted as in any wait. Loads the same module as stint_profile_write does.
  *
- * 0; EINVAL: report is NULL, or there is no such kind; ENOTSUP, ELIBACC, EDEADLK: as stint_profile_write; ENOMEM; and
- * whatever write() reports (ENOSPC and so on): then a part has been written, and it can be written again. Any thread;
- * not from signal handlers. */
+ * 0; EINVAL: report is NULL, or there is no such kind; ENOTSUP, ELIBACC, EDEADLK: as stint_profile_write; ENOMEM;
+ * ECANCELED: the calling task, in STINT_FAIL, is to stop, and nobody reads; and whatever write() reports (ENOSPC and so
+ * on): then a part has been written, and it can be written again. Any thread; not from signal handlers. */
 STINT_API int stint_report_write(const stint_report *report, int fd, stint_report_kind kind);
 
 /* Take another reference; returns report. NULL is passed through. Any thread. */
