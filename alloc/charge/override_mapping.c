@@ -16,6 +16,7 @@
 #include "alloc/base/module.h"
 #include "alloc/rollback/kept.h"
 #include "alloc/rollback/place.h"
+#include "alloc/rollback/protection.h"
 #include "allocate.h"
 
 STINT_API void *mmap(void *address, size_t length, int protection, int flags, int descriptor, off_t offset);
@@ -336,21 +337,42 @@ static bool take_into_use(uintptr_t begin, uintptr_t end)
     return is_cut;
 }
 
+/* A task that protects pages of its heap is charged for the record. False: out of memory. */
+static bool note_protection(uintptr_t begin, uintptr_t end, const void *caller)
+{
+    struct sti_thread *thread = sti_mapping_asker(caller);
+    if (thread == NULL || !sti_protection_concerns(thread, begin))
+        return true;
+    return sti_record_charge_to(thread, sizeof(struct sti_mapping), caller) &&
+           sti_protection_note(thread->scope, begin, end);
+}
+
+static int protect_noted(void *address, size_t length, int protection, int key, bool is_open)
+{
+    uintptr_t begin = (uintptr_t)address;
+    int result = sti_protect_plainly(address, length, protection, key);
+    if (result == 0 && is_open && sti_mapping_any())
+        sti_protection_forget(begin, begin + sti_mapping_round_up(length, STI_MAPPING_PAGE));
+    return result;
+}
+
 /* Nothing is cut before it has been charged. A call that fails then counts all the same: where something is not mapped,
  * the system has made writable what lies before it. */
 static int protect(void *address, size_t length, int protection, int key, const void *caller)
 {
     uintptr_t begin = (uintptr_t)address;
     uintptr_t end = begin + sti_mapping_round_up(length, STI_MAPPING_PAGE);
-    size_t reserved = 0;
-    if ((protection & PROT_WRITE) != 0 && begin % STI_MAPPING_PAGE == 0 && end > begin && !is_backend(caller))
-        reserved = reserved_in(begin, end);
+    bool is_open = (protection & (PROT_READ | PROT_WRITE)) == (PROT_READ | PROT_WRITE);
+    bool is_noted = begin % STI_MAPPING_PAGE == 0 && end > begin && !is_backend(caller);
+    if (!is_noted)
+        return sti_protect_plainly(address, length, protection, key);
+    size_t reserved = (protection & PROT_WRITE) != 0 ? reserved_in(begin, end) : 0;
     struct sti_thread *thread = reserved > 0 ? sti_mapping_asker(caller) : NULL;
     if (thread != NULL && !sti_meter_charge_pages(thread, reserved, caller))
         return -1;
-    if (reserved > 0 && !take_into_use(begin, end))
+    if ((reserved > 0 && !take_into_use(begin, end)) || (!is_open && !note_protection(begin, end, caller)))
         return refuse();
-    return sti_protect_plainly(address, length, protection, key);
+    return protect_noted(address, length, protection, key, is_open);
 }
 
 __attribute__((constructor)) static void hear_of_protections(void)

@@ -406,7 +406,8 @@ struct sti_heap *sti_mapped_take(struct sti_mapped **mapped, struct sti_heap *li
     return all_of_it != NULL ? all_of_it : list;
 }
 
-struct sti_mapping *sti_mapped_take_descriptors(struct sti_mapped *mapped)
+struct sti_mapping *sti_mapped_take_kinds(struct sti_mapped *mapped, enum sti_mapping_kind first,
+                                          enum sti_mapping_kind last)
 {
     struct sti_mapping *list = NULL;
     struct sti_mapping *next;
@@ -414,7 +415,7 @@ struct sti_mapping *sti_mapped_take_descriptors(struct sti_mapped *mapped)
         return NULL;
     for (struct sti_mapping *mapping = mapped->first; mapping != NULL; mapping = next) {
         next = mapping->next;
-        if (mapping->kind < STI_MAPPING_DESCRIPTOR)
+        if (mapping->kind < first || mapping->kind > last)
             continue;
         sti_mapping_take(mapping);
         mapping->next = list;

@@ -25,6 +25,7 @@ enum sti_mapping_kind {
     STI_MAPPING_CLAIMED,  /* free, until the call that is under way has filled it: place.h */
     STI_MAPPING_DESCRIPTOR, /* no pages, but a descriptor: descriptor.h. A rollback closes it, */
     STI_MAPPING_AUDITED,    /* or does not */
+    STI_MAPPING_PROTECTED,  /* no mapping either, but pages of a heap that the task has protected: protection.h */
 };
 
 static inline bool sti_mapping_may_count(enum sti_mapping_kind kind)
@@ -119,8 +120,9 @@ struct sti_heap *sti_mapped_list(const struct sti_mapped *mapped, struct sti_hea
 struct sti_heap *sti_mapped_take(struct sti_mapped **mapped, struct sti_heap *list);
 void sti_mapped_drop_list(struct sti_heap *list, const struct sti_heap *end);
 
-/* Those that are descriptors, off the record, as a list by next. */
-struct sti_mapping *sti_mapped_take_descriptors(struct sti_mapped *mapped);
+/* Those of these kinds, off the record, as a list by next. */
+struct sti_mapping *sti_mapped_take_kinds(struct sti_mapped *mapped, enum sti_mapping_kind first,
+                                          enum sti_mapping_kind last);
 
 /* It is the outer scope's from now on; NULL: nobody's. */
 void sti_mapped_commit(struct sti_mapped **mapped, struct sti_mapped **outer);

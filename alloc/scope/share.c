@@ -39,6 +39,7 @@
 #include "alloc/rollback/heap.h"
 #include "alloc/rollback/kept.h"
 #include "alloc/rollback/mapping.h"
+#include "alloc/rollback/protection.h"
 
 static struct sti_share *make_share(struct sti_group *group, struct sti_thread *thread)
 {
@@ -154,6 +155,7 @@ static void carry_out(struct sti_thread *thread, struct sti_share *share)
         sti_mapped_commit(&share->mapped, NULL);
         sti_heap_commit(thread, share->heaps);
     } else {
+        sti_protections_rollback(share->mapped);
         sti_descriptors_rollback(share->mapped, NULL);
         share->heaps = sti_mapped_take(&share->mapped, share->heaps);
         sti_heap_rollback(thread, share->heaps, share->task, false);
