@@ -100,9 +100,11 @@ TEST(the_child_of_a_fork_has_no_trace_and_may_begin_one)
     assert_int_equal(stint_run(do_nothing, NULL, NULL, &outcome), 0);
     pid_t child = fork();
     if (child == 0) {
-        bool good = stint_trace_stop() == EINVAL && stint_run(do_nothing, NULL, NULL, &outcome) == 0 &&
-                    stint_trace_start(nowhere) == 0 && stint_run(do_nothing, NULL, NULL, &outcome) == 0 &&
-                    stint_trace_stop() == 0;
+        bool good = stint_trace_stop() == EINVAL && stint_run(do_nothing, NULL, NULL, &outcome) == 0;
+#ifndef __SANITIZE_THREAD__ /* which lets no such child start a thread */
+        good = good && stint_trace_start(nowhere) == 0 && stint_run(do_nothing, NULL, NULL, &outcome) == 0 &&
+               stint_trace_stop() == 0;
+#endif
         _exit(good ? 0 : 1);
     }
     int status;
