@@ -150,7 +150,13 @@ static void do_everything(void)
 {
     stint_pool *pool = make_pool(3);
     finish(submit(pool, "quick \"one\" \\ \xc3\xa9\xff\n", do_nothing, NULL, 0));
-    usleep(2000); /* so that workers sleep */
+    stint_worker_statistics statistics = STINT_WORKER_STATISTICS_INIT;
+    for (unsigned i = 0; i < 3; i++) {
+        do
+            must(stint_pool_read_worker(pool, i, &statistics));
+        while (statistics.parks == 0 && sched_yield() == 0);
+    }
+    usleep(20000); /* so that they sleep */
     finish(submit(pool, NULL, do_nothing, NULL, 0));
     finish(submit(pool, "a name of more bytes than a trace has room for", do_nothing, NULL, 0));
     finish(submit(pool, "keeps", keep_some, (void *)10000, 0));
