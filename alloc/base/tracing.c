@@ -165,7 +165,7 @@ static uint64_t time_of(uint64_t ns)
 
 static void copy_name(struct sti_trace_record *record, const char *name)
 {
-    size_t length = name != NULL ? strnlen(name, sizeof record->name - 1) : 0;
+    size_t length = strnlen(name, sizeof record->name - 1);
     memcpy(record->name, name, length);
     record->name[length] = '\0';
 }
@@ -236,7 +236,10 @@ static struct sti_trace_record *open_slice(enum sti_trace_mark mark, const void 
     struct sti_trace_record *record = next(*ring, mark, time_of(ns));
     record->depth = (uint8_t)(*ring)->open;
     (*ring)->keys[(*ring)->open++] = key;
-    copy_name(record, name);
+    if (name != NULL)
+        copy_name(record, name);
+    else
+        record->name[0] = '\0';
     return record;
 }
 
@@ -275,7 +278,7 @@ static __attribute__((noinline)) void find_place(struct sti_trace_ring *ring, st
 
 static const char *place_of(struct sti_trace_ring *ring, stint_fn *fn)
 {
-    if (ring->unnamed != fn)
+    if (__builtin_expect(ring->unnamed != fn, 0))
         find_place(ring, fn);
     return ring->place;
 }
@@ -289,7 +292,7 @@ void sti_trace_begin_task(const void *key, uint64_t ns, const char *name, stint_
     record->flow = ring->flow_epoch == ring->epoch ? ring->flow : 0;
     ring->flow = 0; /* not of those that it runs inside */
     if (name == NULL || name[0] == '\0')
-        copy_name(record, place_of(ring, fn));
+        memcpy(record->name, place_of(ring, fn), sizeof record->name); /* of one size, so without a call */
     put(ring);
 }
 

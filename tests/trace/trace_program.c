@@ -2,12 +2,14 @@
  *
  * trace_program MODE [PATH]: what trace_read.py reads a trace of. With a path the program traces itself; without one
  * it knows nothing of traces. */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
 #include <semaphore.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -136,15 +138,53 @@ static int have_fork_taken(void *arg, void **value)
     return stint_join(&part, NULL);
 }
 
+struct sleeper {
+    sem_t begun;
+    sem_t release;
+};
+
+static void await(sem_t *semaphore)
+{
+    while (sem_wait(semaphore) != 0)
+        ;
+}
+
 static int sleep_until_posted(void *arg, void **value)
 {
+    struct sleeper *sleeper = arg;
     (void)value;
-    while (sem_wait(arg) != 0)
-        ;
+    sem_post(&sleeper->begun);
+    await(&sleeper->release);
     return 0;
 }
 
 /* --- Modes. --- */
+
+/* As the kernel has it. */
+static bool is_sleeping_worker(const char *thread)
+{
+    char path[64];
+    char line[128];
+    snprintf(path, sizeof path, "/proc/self/task/%.20s/stat", thread);
+    FILE *file = fopen(path, "r");
+    if (file == NULL)
+        return false;
+    const char *read = fgets(line, sizeof line, file);
+    fclose(file);
+    return read != NULL && strstr(line, "(traced/") != NULL && strstr(line, ") S ") != NULL;
+}
+
+static int sleeping_workers(void)
+{
+    int count = 0;
+    DIR *threads = opendir("/proc/self/task");
+    if (threads == NULL)
+        must(errno);
+    for (const struct dirent *entry; (entry = readdir(threads)) != NULL;)
+        count += is_sleeping_worker(entry->d_name);
+    closedir(threads);
+    return count;
+}
 
 static void do_everything(void)
 {
@@ -156,7 +196,8 @@ static void do_everything(void)
             must(stint_pool_read_worker(pool, i, &statistics));
         while (statistics.parks == 0 && sched_yield() == 0);
     }
-    usleep(20000); /* so that they sleep */
+    while (sleeping_workers() < 3)
+        sched_yield();
     finish(submit(pool, NULL, do_nothing, NULL, 0));
     finish(submit(pool, "a name of more bytes than a trace has room for", do_nothing, NULL, 0));
     finish(submit(pool, "keeps", keep_some, (void *)10000, 0));
@@ -255,19 +296,17 @@ static int open_new(const char *path)
 static void go_on(const char *path)
 {
     stint_pool *pool = make_pool(1);
-    sem_t release;
-    sem_init(&release, 0, 0);
+    struct sleeper sleeper;
+    sem_init(&sleeper.begun, 0, 0);
+    sem_init(&sleeper.release, 0, 0);
     for (int turn = 0; turn < 2; turn++) {
         int fd = open_new(path);
         must(stint_trace_start(fd));
-        stint_future *future = submit(pool, "goes on", sleep_until_posted, &release, 0);
-        stint_pool_statistics statistics = STINT_POOL_STATISTICS_INIT;
-        while (statistics.running == 0)
-            must(stint_pool_read(pool, &statistics));
-        usleep(1000);
+        stint_future *future = submit(pool, "goes on", sleep_until_posted, &sleeper, 0);
+        await(&sleeper.begun);
         must(stint_trace_stop());
         close(fd);
-        sem_post(&release);
+        sem_post(&sleeper.release);
         finish(future);
     }
     stint_pool_destroy(pool);
