@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A browser by the WebDriver protocol: chromium through Debian's chromedriver, with nothing but Python's own modules."""
+"""A browser by the WebDriver protocol: chromium through Debian's chromedriver, by Python's own modules alone."""
 import json
 import os
 import shutil
@@ -56,8 +56,8 @@ class Browser:
         raise Missing("chromedriver does not start")
 
     def _call(self, method, path, body=None):
-        request = urllib.request.Request(self.address + path, method=method, headers={"Content-Type": "application/json"},
-                                         data=None if method == "GET" else json.dumps(body or {}).encode())
+        data = None if method == "GET" else json.dumps(body or {}).encode()
+        request = urllib.request.Request(self.address + path, data, {"Content-Type": "application/json"}, method=method)
         # Not by the proxy of the environment.
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
         try:
