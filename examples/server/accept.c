@@ -34,7 +34,10 @@ static void look(struct wish *wish, const char *range, size_t length, double qua
     size_t slash = strcspn(type, "/");
     memcpy(family, type, slash + 1);
     memcpy(family + slash + 1, "*", 2);
-    int precision = names(range, length, type) ? 3 : names(range, length, family) ? 2 : names(range, length, "*/*") ? 1 : 0;
+    int precision = names(range, length, type)     ? 3
+                    : names(range, length, family) ? 2
+                    : names(range, length, "*/*")  ? 1
+                                                   : 0;
     if (precision > wish->precision)
         *wish = (struct wish){ precision, quality };
 }

@@ -124,8 +124,8 @@ int channel_end_row(struct channel *channel)
     channel->in_row = false;
     if (!channel->filling)
         return 0;
-    bool due = atomic_load_explicit(&channel->streaming, memory_order_relaxed) &&
-               clock_now() - channel->pushed_ns > FLUSH_NS;
+    bool due =
+        atomic_load_explicit(&channel->streaming, memory_order_relaxed) && clock_now() - channel->pushed_ns > FLUSH_NS;
     return due ? push(channel) : 0;
 }
 

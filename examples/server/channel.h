@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * The channel: the bytes of one answer on their way from the query, on a worker, to the event loop, which sends them. It
- * holds four chunks at most. When they are full the query sleeps in a blocking region, so that a slow reader costs its
- * own query time, and nobody else a worker.
+ * The channel: the bytes of one answer on their way from the query, on a worker, to the event loop, which sends them.
+ * It holds four chunks at most. When they are full the query sleeps in a blocking region, so that a slow reader costs
+ * its own query time, and nobody else a worker.
  *
  * Chunks outlive the task, as the loop may be sending one when the task is rolled back: so they are made in a keep
- * region. They are charged to the task's allocation limit, so an answer counts as work; what of them lies in the channel
- * is not charged to its memory limit, and is bounded by the channel itself.
+ * region. They are charged to the task's allocation limit, so an answer counts as work; what of them lies in the
+ * channel is not charged to its memory limit, and is bounded by the channel itself.
  *
  * One thread writes, one reads. pushed and taken count chunks since the beginning; the writer stores a chunk, then
  * pushed (release), the reader loads pushed (acquire), then the chunk; taken goes the other way. Before it sleeps the

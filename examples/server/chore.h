@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Chores: what the event loop has done elsewhere because it would block: reading files, writing profiles. Each is a task
- * without limits of a pool of their own; its end comes back as a completion. */
+ * Chores: what the event loop has done elsewhere because it would block: reading files, writing profiles. Each is a
+ * task without limits of a pool of their own; its end comes back as a completion. */
 #ifndef SERVER_CHORE_H
 #define SERVER_CHORE_H
 
@@ -11,8 +11,8 @@
 struct chore {
     struct arrival arrival; /* first: what its completion points to */
     struct server *server;
-    stint_fn *run; /* with the record, on a thread of the chores; what it leaves allocated is the process's if it is Ok */
-    void (*done)(struct chore *chore, bool ok); /* the loop */
+    stint_fn *run;                              /* with the record; what it leaves is the process's if it is Ok */
+    void (*done)(struct chore *chore, bool ok); /* on the loop */
 };
 
 /* The loop. 0; or as stint_submit: then done will not be called. */

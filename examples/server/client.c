@@ -42,7 +42,8 @@ static void begin(struct server *server, struct MHD_Connection *connection, void
     client->watch.ready = hang_up;
     client->server = server;
     client->socket = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
-    client->loopback = is_loopback(MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS)->client_addr);
+    client->loopback =
+        is_loopback(MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS)->client_addr);
     client->next = server->clients;
     client->link = &server->clients;
     if (client->next)

@@ -16,9 +16,9 @@ struct client {
     struct client *next, **link;
     int socket;
     bool loopback;
-    bool gone;              /* it has closed its side */
-    uint64_t since_ns;      /* when what is timed began; 0: nothing is */
-    struct request *request; /* whose query may have to be stopped */
+    bool gone;                 /* it has closed its side */
+    uint64_t since_ns;         /* when what is timed began; 0: nothing is */
+    struct request *request;   /* whose query may have to be stopped */
     struct listener *listener; /* of the page's events */
 };
 

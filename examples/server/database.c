@@ -4,7 +4,6 @@
 #include "database.h"
 #include "vfs.h"
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
 
@@ -33,9 +32,9 @@ static bool is_function_refused(const char *name)
 /* Those that tell of the schema, and take nothing but the name of what they tell of. */
 static bool is_pragma_allowed(const char *name)
 {
-    static const char *const allowed[] = { "table_info",  "table_xinfo", "table_list",       "index_list", "index_info",
-                                           "index_xinfo", "encoding",    "foreign_key_list", "page_count", "page_size",
-                                           "user_version" };
+    static const char *const allowed[] = { "table_info", "table_xinfo", "table_list",  "index_list",
+                                           "index_info", "index_xinfo", "encoding",    "foreign_key_list",
+                                           "page_count", "page_size",   "user_version" };
     for (size_t i = 0; i < sizeof allowed / sizeof *allowed; i++) {
         if (sqlite3_stricmp(name, allowed[i]) == 0)
             return true;
@@ -43,27 +42,34 @@ static bool is_pragma_allowed(const char *name)
     return false;
 }
 
-static int authorize(void *unused, int action, const char *first, const char *second, const char *database,
-                     const char *inner)
+static bool is_allowed(int action, const char *first, const char *second)
 {
-    (void)unused;
-    (void)database;
-    (void)inner;
     switch (action) {
     case SQLITE_SELECT:
     case SQLITE_READ:
     case SQLITE_RECURSIVE:
-        return SQLITE_OK;
+        return true;
     case SQLITE_FUNCTION:
-        return is_function_refused(second) ? SQLITE_DENY : SQLITE_OK;
+        return !is_function_refused(second);
     case SQLITE_PRAGMA:
-        return is_pragma_allowed(first) ? SQLITE_OK : SQLITE_DENY;
+        return is_pragma_allowed(first);
     default:
-        return SQLITE_DENY;
+        return false;
     }
 }
 
-static int confine(sqlite3 *database)
+static int authorize(void *refused, int action, const char *first, const char *second, const char *database,
+                     const char *inner)
+{
+    (void)database;
+    (void)inner;
+    if (is_allowed(action, first, second))
+        return SQLITE_OK;
+    *(bool *)refused = true;
+    return SQLITE_DENY;
+}
+
+static int confine(sqlite3 *database, bool *refused)
 {
     sqlite3_extended_result_codes(database, 1);
     sqlite3_limit(database, SQLITE_LIMIT_ATTACHED, 0);
@@ -74,12 +80,12 @@ static int confine(sqlite3 *database)
     sqlite3_db_config(database, SQLITE_DBCONFIG_ENABLE_FTS3_TOKENIZER, 0, NULL);
     /* What is sorted and grouped is memory, and so is charged. */
     int result = sqlite3_exec(database, "PRAGMA temp_store = MEMORY", NULL, NULL, NULL);
-    return result == SQLITE_OK ? sqlite3_set_authorizer(database, authorize, NULL) : result;
+    return result == SQLITE_OK ? sqlite3_set_authorizer(database, authorize, refused) : result;
 }
 
-int database_open(const char *path, sqlite3 **database)
+int database_open(const char *path, bool *refused, sqlite3 **database)
 {
     int flags = SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_PRIVATECACHE;
     int result = sqlite3_open_v2(path, database, flags, VFS_NAME);
-    return result == SQLITE_OK ? confine(*database) : result;
+    return result == SQLITE_OK ? confine(*database, refused) : result;
 }

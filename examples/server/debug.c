@@ -25,8 +25,9 @@ static void print_gauge(FILE *file, const char *name, const char *help, uint64_t
 
 static void print_server(const struct server *server, FILE *file)
 {
-    fputs("# TYPE sqld_queries counter\n# HELP sqld_queries Queries that have ended or were refused, by their outcome.\n",
-          file);
+    fputs(
+        "# TYPE sqld_queries counter\n# HELP sqld_queries Queries that have ended or were refused, by their outcome.\n",
+        file);
     for (int kind = 0; kind < VERDICT_KINDS; kind++)
         fprintf(file, "sqld_queries_total{outcome=\"%s\"} %" PRIu64 "\n", verdict_kind_name((verdict_kind)kind),
                 server->tally[kind]);

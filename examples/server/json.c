@@ -14,7 +14,10 @@ size_t json_character(const unsigned char *bytes, size_t left)
     unsigned char first = bytes[0];
     if (first < 0x80)
         return 1;
-    size_t length = first >= 0xc2 && first <= 0xdf ? 2 : (first & 0xf0) == 0xe0 ? 3 : first >= 0xf0 && first <= 0xf4 ? 4 : 0;
+    size_t length = first >= 0xc2 && first <= 0xdf   ? 2
+                    : (first & 0xf0) == 0xe0         ? 3
+                    : first >= 0xf0 && first <= 0xf4 ? 4
+                                                     : 0;
     if (length == 0 || length > left)
         return 0;
     unsigned char lowest = first == 0xe0 ? 0xa0 : first == 0xf0 ? 0x90 : 0x80;

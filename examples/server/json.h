@@ -4,8 +4,8 @@
 #ifndef SERVER_JSON_H
 #define SERVER_JSON_H
 
-#include <stddef.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdio.h>
 
 /* Takes some bytes; 0, or an errno value, which ends the string there. */

@@ -19,9 +19,9 @@
 
 #define EVENTS 64
 #define COMPLETIONS 64
-#define LOOK_MS 50                         /* between two looks whether a phase of the end is over */
-#define CANCEL_NS UINT64_C(5000000000)     /* for cancelled queries to notice it */
-#define FAREWELL_NS UINT64_C(2000000000)   /* for the last answers to be taken */
+#define LOOK_MS 50                       /* between two looks whether a phase of the end is over */
+#define CANCEL_NS UINT64_C(5000000000)   /* for cancelled queries to notice it */
+#define FAREWELL_NS UINT64_C(2000000000) /* for the last answers to be taken */
 
 typedef enum phase {
     PHASE_SERVING,
@@ -231,8 +231,8 @@ static int open_sources(struct loop *loop)
     struct server *server = loop->server;
     sigset_t set;
     fill_set(&set);
-    int error = add(loop, &loop->http, MHD_get_daemon_info(server->daemon, MHD_DAEMON_INFO_EPOLL_FD)->epoll_fd,
-                    take_http);
+    int error =
+        add(loop, &loop->http, MHD_get_daemon_info(server->daemon, MHD_DAEMON_INFO_EPOLL_FD)->epoll_fd, take_http);
     if (!error)
         error = add(loop, &loop->completions, stint_completions_fd(server->completions), take_completions);
     if (!error)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * The event loop: one epoll over MHD's own, the completion queue's descriptor, the mailbox's, signals, the page's timer,
- * and the sockets of clients, of which only the end is looked for. Nothing in it blocks.
+ * The event loop: one epoll over MHD's own, the completion queue's descriptor, the mailbox's, signals, the page's
+ * timer, and the sockets of clients, of which only the end is looked for. Nothing in it blocks.
  *
- * SIGTERM and SIGINT: no further connection and no further query; those that are under way get their time, then they are
- * cancelled; a second signal does not wait. SIGHUP: the tenants' file is read again. */
+ * SIGTERM and SIGINT: no further connection and no further query; those that are under way get their time, then they
+ * are cancelled; a second signal does not wait. SIGHUP: the tenants' file is read again. */
 #ifndef SERVER_LOOP_H
 #define SERVER_LOOP_H
 

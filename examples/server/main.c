@@ -35,6 +35,7 @@ struct program {
     struct server server;
     char *sample;    /* its path; NULL: there is none */
     sqlite3 *keeper; /* keeps what SQLite has for a file that is open from being made anew for each query */
+    bool keeper_refused;
     int listening;
     char key[TENANTS_KEY_MAX + 2];
 };
@@ -64,7 +65,7 @@ static bool open_database(struct program *program)
         return complain("%s", message);
     const char *path = program->sample ? program->sample : program->options.database;
     program->server.database = path;
-    result = database_open(path, &program->keeper);
+    result = database_open(path, &program->keeper_refused, &program->keeper);
     if (result == SQLITE_OK)
         result = sqlite3_exec(program->keeper, "SELECT count(*) FROM sqlite_schema", NULL, NULL, NULL);
     return result == SQLITE_OK || complain("%s: %s", path, sqlite3_errmsg(program->keeper));
@@ -170,16 +171,17 @@ static bool start_http(struct program *program)
 {
     struct server *server = &program->server;
     const struct options *options = &program->options;
-    unsigned flags = MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | (options->address.ss_family == AF_INET6 ? MHD_USE_IPv6 : 0);
+    unsigned flags =
+        MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | (options->address.ss_family == AF_INET6 ? MHD_USE_IPv6 : 0);
     server->poll = epoll_create1(EPOLL_CLOEXEC);
     if (server->poll < 0 || page_create(server) != 0)
         return complain("cannot start: %s", strerror(errno));
-    server->daemon = MHD_start_daemon(
-        flags, 0, NULL, NULL, http_handle, server, MHD_OPTION_LISTEN_SOCKET, program->listening,
-        MHD_OPTION_CONNECTION_LIMIT, options->connections, MHD_OPTION_CONNECTION_TIMEOUT,
-        (unsigned)(options->idle_ns / UINT64_C(1000000000)), MHD_OPTION_CONNECTION_MEMORY_LIMIT, CONNECTION_MEMORY,
-        MHD_OPTION_NOTIFY_COMPLETED, http_completed, server, MHD_OPTION_NOTIFY_CONNECTION, client_notify, server,
-        MHD_OPTION_END);
+    server->daemon =
+        MHD_start_daemon(flags, 0, NULL, NULL, http_handle, server, MHD_OPTION_LISTEN_SOCKET, program->listening,
+                         MHD_OPTION_CONNECTION_LIMIT, options->connections, MHD_OPTION_CONNECTION_TIMEOUT,
+                         (unsigned)(options->idle_ns / UINT64_C(1000000000)), MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+                         CONNECTION_MEMORY, MHD_OPTION_NOTIFY_COMPLETED, http_completed, server,
+                         MHD_OPTION_NOTIFY_CONNECTION, client_notify, server, MHD_OPTION_END);
     return server->daemon || complain("libmicrohttpd does not start");
 }
 

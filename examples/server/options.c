@@ -21,7 +21,8 @@
 
 static const char help[] =
     "Usage: stint-sqld [OPTION]... [DATABASE.db]\n"
-    "Answer SQL over HTTP from a SQLite database, which is opened read-only. Each query is a task with a budget of its\n"
+    "Answer SQL over HTTP from a SQLite database, which is opened read-only. Each query is a task with a budget of "
+    "its\n"
     "own: one that asks for too much costs its sender an error, and nobody else anything. Without a DATABASE a sample\n"
     "one is made of the countries, languages, currencies and scripts of ISO.\n"
     "\n"
@@ -131,9 +132,8 @@ static options_next read_statement(const char *text, size_t *size)
 
 static options_next read_duration(const char *option, const char *text, uint64_t *nanoseconds)
 {
-    return text_read_duration(text, nanoseconds)
-               ? OPTIONS_RUN
-               : bad("%s: '%s' is no duration, such as 500ms or 2s", option, text);
+    return text_read_duration(text, nanoseconds) ? OPTIONS_RUN
+                                                 : bad("%s: '%s' is no duration, such as 500ms or 2s", option, text);
 }
 
 static options_next read_idle(const char *text, uint64_t *nanoseconds)

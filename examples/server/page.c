@@ -176,8 +176,8 @@ enum MHD_Result page_handle_events(struct server *server, struct MHD_Connection 
     struct listener *listener = calloc(1, sizeof *listener);
     if (!listener)
         return MHD_NO;
-    struct MHD_Response *response = MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, BLOCK, read_events, listener,
-                                                                      free_listener);
+    struct MHD_Response *response =
+        MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, BLOCK, read_events, listener, free_listener);
     if (!response) {
         free(listener);
         return MHD_NO;

@@ -3,12 +3,12 @@
  * The task of this program: open the database, run one statement, write its rows into the channel. On any thread, in a
  * task or without one.
  *
- * It is stopped by a jump, at whatever instruction it is: there are functions of SQL that neither allocate nor come back
- * to SQLite's machine for hours (instr of two long strings takes the product of their lengths), and neither a failed
- * allocation nor a progress handler would end those. This is sound because the connection is the query's own, made and
- * dropped here, without a mutex, and never used again after a jump; what SQLite shares between connections is either
- * under a mutex of pthread's, which the jump waits for, or behind the VFS (vfs.h). To have the connection made anew each
- * time costs some tens of microseconds; one that is kept would hold memory of the tasks that used it. */
+ * It is stopped by a jump, at whatever instruction it is: there are functions of SQL that neither allocate nor come
+ * back to SQLite's machine for hours (instr of two long strings takes the product of their lengths), and neither a
+ * failed allocation nor a progress handler would end those. This is sound because the connection is the query's own,
+ * made and dropped here, without a mutex, and never used again after a jump; what SQLite shares between connections is
+ * either under a mutex of pthread's, which the jump waits for, or behind the VFS (vfs.h). To have the connection made
+ * anew each time costs some tens of microseconds; one that is kept would hold memory of the tasks that used it. */
 #include "query.h"
 #include "database.h"
 #include "vfs.h"
@@ -68,7 +68,8 @@ static int error_of(int result)
 
 static int fail_by_sqlite(query_record *record, sqlite3 *database, int result)
 {
-    return fail(record, error_of(result), database ? sqlite3_errmsg(database) : sqlite3_errstr(result));
+    return fail(record, record->refused ? EACCES : error_of(result),
+                database ? sqlite3_errmsg(database) : sqlite3_errstr(result));
 }
 
 static int write_rows(query_record *record, sqlite3 *database, sqlite3_stmt *statement)
@@ -129,7 +130,7 @@ int query_run(void *argument, void **value)
     stint_guard guard;
     stint_guard_push(&guard, vfs_close_all, NULL);
     atomic_store_explicit(&record->begun, true, memory_order_relaxed);
-    int result = database_open(record->path, &database);
+    int result = database_open(record->path, &record->refused, &database);
     if (result == SQLITE_OK)
         sqlite3_progress_handler(database, TELL_STEPS, tell, record);
     int error = result == SQLITE_OK ? run(record, database) : fail_by_sqlite(record, database, result);

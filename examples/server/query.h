@@ -15,10 +15,11 @@ typedef struct query_record {
     const char *statement;
     rows_format format;
     struct channel *channel;
+    bool refused;      /* what it wanted is not allowed */
     char message[512]; /* what was wrong, where the function returns an error */
 
-    /* For those who look on: it has begun; somebody wants to know what it has allocated; and what that was when somebody
-     * last wanted to. */
+    /* For those who look on: it has begun; somebody wants to know what it has allocated; and what that was when
+     * somebody last wanted to. */
     atomic_bool begun;
     atomic_bool asked;
     atomic_size_t allocated;

@@ -194,8 +194,8 @@ void request_mail(struct mail *mail)
 
 static void name(struct request *request)
 {
-    int written = snprintf(request->name, sizeof request->name, "%llu %s", (unsigned long long)request->id,
-                           request->body);
+    int written =
+        snprintf(request->name, sizeof request->name, "%llu %s", (unsigned long long)request->id, request->body);
     if (written >= (int)sizeof request->name)
         strcpy(request->name + sizeof request->name - 4, "...");
 }

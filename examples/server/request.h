@@ -31,7 +31,7 @@ struct request {
     stint_budget budget;
     stint_account *account;
     stint_token *token;
-    stint_future *future; /* of a task that has not resolved */
+    stint_future *future;   /* of a task that has not resolved */
     struct request *queued; /* an unbounded query: the next that waits */
     atomic_bool finished;   /* it has ended, with this error */
     int error;

@@ -29,8 +29,8 @@ static int put_base64(struct rows *rows, const unsigned char *bytes, size_t leng
     int error = 0;
     for (size_t i = 0; i < length && !error; i += 3) {
         size_t left = length - i;
-        unsigned group = (unsigned)bytes[i] << 16 | (left > 1 ? (unsigned)bytes[i + 1] << 8 : 0) |
-                         (left > 2 ? bytes[i + 2] : 0);
+        unsigned group =
+            (unsigned)bytes[i] << 16 | (left > 1 ? (unsigned)bytes[i + 1] << 8 : 0) | (left > 2 ? bytes[i + 2] : 0);
         char four[4] = { digits[group >> 18], digits[group >> 12 & 63], left > 1 ? digits[group >> 6 & 63] : '=',
                          left > 2 ? digits[group & 63] : '=' };
         error = channel_write(rows->channel, four, sizeof four);

@@ -19,7 +19,8 @@ static const struct table {
     const char *fill; /* ?1 is the file */
 } tables[] = {
     { FOLDER "iso_3166-1.json",
-      "CREATE TABLE country (code TEXT PRIMARY KEY, code3 TEXT, number INTEGER, name TEXT, official_name TEXT, flag TEXT)",
+      "CREATE TABLE country (code TEXT PRIMARY KEY, code3 TEXT, number INTEGER, name TEXT, official_name TEXT, flag "
+      "TEXT)",
       "INSERT INTO country SELECT value->>'alpha_2', value->>'alpha_3', CAST(value->>'numeric' AS INTEGER),"
       " value->>'name', value->>'official_name', value->>'flag' FROM json_each(?1, '$.\"3166-1\"')" },
     { FOLDER "iso_3166-2.json",
@@ -28,7 +29,8 @@ static const struct table {
       " FROM json_each(?1, '$.\"3166-2\"')" },
     { FOLDER "iso_639-3.json",
       "CREATE TABLE language (code TEXT PRIMARY KEY, code2 TEXT, name TEXT, scope TEXT, type TEXT)",
-      "INSERT INTO language SELECT value->>'alpha_3', value->>'alpha_2', value->>'name', value->>'scope', value->>'type'"
+      "INSERT INTO language SELECT value->>'alpha_3', value->>'alpha_2', value->>'name', value->>'scope', "
+      "value->>'type'"
       " FROM json_each(?1, '$.\"639-3\"')" },
     { FOLDER "iso_4217.json", "CREATE TABLE currency (code TEXT PRIMARY KEY, number INTEGER, name TEXT)",
       "INSERT INTO currency SELECT value->>'alpha_3', CAST(value->>'numeric' AS INTEGER), value->>'name'"

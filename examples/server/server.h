@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What there is one of in the server. It belongs to the event loop, which is main's thread, and so do all functions that
- * take it, unless they say something else. */
+ * What there is one of in the server. It belongs to the event loop, which is main's thread, and so do all functions
+ * that take it, unless they say something else. */
 #ifndef SERVER_SERVER_H
 #define SERVER_SERVER_H
 

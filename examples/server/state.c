@@ -94,8 +94,7 @@ static void print_state(FILE *file, struct server *server, const struct question
     fprintf(file, "],\"waiting\":%zu,\"outcomes\":{",
             server->unresolved_count > running ? server->unresolved_count - running : 0);
     for (int kind = 0; kind < VERDICT_KINDS; kind++)
-        fprintf(file, "%s\"%s\":%" PRIu64, kind ? "," : "", verdict_kind_name((verdict_kind)kind),
-                server->tally[kind]);
+        fprintf(file, "%s\"%s\":%" PRIu64, kind ? "," : "", verdict_kind_name((verdict_kind)kind), server->tally[kind]);
     fprintf(file, "},\"stopped\":%" PRIu64 "}\n\n", stopped_count(server->stopped));
 }
 

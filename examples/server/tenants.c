@@ -163,7 +163,8 @@ static bool parse(struct tenants_file *file, const char *path, char message[TENA
     if (line == 0 && check_all(file))
         return true;
     if (line > 0)
-        snprintf(message, TENANTS_MESSAGE, "%.100s:%d: %.120s", path, line, reason[0] ? reason : "no line of an INI file");
+        snprintf(message, TENANTS_MESSAGE, "%.100s:%d: %.120s", path, line,
+                 reason[0] ? reason : "no line of an INI file");
     else
         snprintf(message, TENANTS_MESSAGE, "%.100s: %.120s", path, reason[0] ? reason : "it cannot be read");
     return false;

@@ -69,10 +69,10 @@ static struct verdict of_deadline(const stint_budget *budget, const stint_usage 
     uint64_t used = usage->queued_ns + usage->wall_ns;
     /* One that expired in the queue was not measured: it has waited for all of its time. */
     return (struct verdict){ .status = HTTP_TIMEOUT,
-                      .kind = VERDICT_DEADLINE,
-                      .unit = "ms",
-                      .limit = budget->wall_ns / NS_PER_MS,
-                      .used = (used > budget->wall_ns ? used : budget->wall_ns) / NS_PER_MS };
+                             .kind = VERDICT_DEADLINE,
+                             .unit = "ms",
+                             .limit = budget->wall_ns / NS_PER_MS,
+                             .used = (used > budget->wall_ns ? used : budget->wall_ns) / NS_PER_MS };
 }
 
 static struct verdict of_account(const stint_account_limits *account, const stint_usage *usage)
@@ -87,7 +87,7 @@ static struct verdict of_account(const stint_account_limits *account, const stin
 }
 
 static struct verdict of_reason(const stint_outcome *outcome, const stint_budget *budget, const char *message,
-                         const stint_account_limits *account)
+                                const stint_account_limits *account)
 {
     const stint_usage *usage = &outcome->usage;
     switch (outcome->reason) {
@@ -107,11 +107,11 @@ static struct verdict of_reason(const stint_outcome *outcome, const stint_budget
         return of_account(account, usage);
     case STINT_REASON_GLOBAL_MEMORY_LIMIT:
         return (struct verdict){ .status = HTTP_UNAVAILABLE,
-                          .kind = VERDICT_MEMORY,
-                          .unit = "bytes",
-                          .limit = stint_global_memory_limit(),
-                          .used = usage->peak,
-                          .retry = true };
+                                 .kind = VERDICT_MEMORY,
+                                 .unit = "bytes",
+                                 .limit = stint_global_memory_limit(),
+                                 .used = usage->peak,
+                                 .retry = true };
     case STINT_REASON_TOKEN:
         return (struct verdict){ .status = HTTP_CANCELLED, .kind = VERDICT_CANCELLED };
     case STINT_REASON_SHUTDOWN:
@@ -124,7 +124,7 @@ static struct verdict of_reason(const stint_outcome *outcome, const stint_budget
 }
 
 struct verdict verdict_of(const stint_outcome *outcome, const stint_budget *budget, const char *message,
-                   const stint_account_limits *account)
+                          const stint_account_limits *account)
 {
     struct verdict verdict = of_reason(outcome, budget, message, account);
     verdict.outcome = stint_status_name(outcome->status);
@@ -134,7 +134,9 @@ struct verdict verdict_of(const stint_outcome *outcome, const stint_budget *budg
 
 struct verdict verdict_of_refusal(int error, size_t queue, const stint_account_limits *account)
 {
-    struct verdict verdict = { .status = HTTP_UNAVAILABLE, .kind = VERDICT_REFUSED, .outcome = "refused", .retry = true };
+    struct verdict verdict = {
+        .status = HTTP_UNAVAILABLE, .kind = VERDICT_REFUSED, .outcome = "refused", .retry = true
+    };
     switch (error) {
     case EDQUOT:
         verdict.status = HTTP_TOO_MANY;

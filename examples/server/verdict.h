@@ -36,7 +36,7 @@ const char *verdict_kind_name(verdict_kind kind);
 
 /* message: what the query's function said. account: its account's limits; NULL: not known. */
 struct verdict verdict_of(const stint_outcome *outcome, const stint_budget *budget, const char *message,
-                   const stint_account_limits *account);
+                          const stint_account_limits *account);
 
 /* Of a query that could not be submitted; error is what stint_submit returned. */
 struct verdict verdict_of_refusal(int error, size_t queue, const stint_account_limits *account);

@@ -32,12 +32,12 @@ static struct file *ours_of(sqlite3_file *file)
 }
 
 /* KEPT(call): its result, made in a keep region. */
-#define KEPT(call) \
-    ({ \
-        stint_keep_begin(); \
-        int kept_result = (call); \
-        stint_keep_end(); \
-        kept_result; \
+#define KEPT(call)                                                                                                     \
+    ({                                                                                                                 \
+        stint_keep_begin();                                                                                            \
+        int kept_result = (call);                                                                                      \
+        stint_keep_end();                                                                                              \
+        kept_result;                                                                                                   \
     })
 
 static void forget(struct file *file)
