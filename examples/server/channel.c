@@ -59,38 +59,61 @@ static void sleep_until_room(struct channel *channel)
     stint_hook_pop(&hook);
 }
 
-/* Masked: a chunk is in the ring, or being filled, and never both. */
-static void push_filled(struct channel *channel)
+static struct chunk *make_chunk(void)
 {
-    stint_mask();
+    struct chunk *chunk = malloc(sizeof *chunk + CHANNEL_CHUNK);
+    if (chunk)
+        chunk->length = 0;
+    return chunk;
+}
+
+static void hand_over(struct channel *channel)
+{
     unsigned pushed = atomic_load_explicit(&channel->pushed, memory_order_relaxed);
     channel->ring[pushed % CHANNEL_CHUNKS] = channel->filling;
     channel->in_row = channel->whole < channel->filling->length;
-    channel->filling = NULL;
-    channel->whole = 0;
     channel->pushed_ns = clock_now();
     atomic_store_explicit(&channel->pushed, pushed + 1, memory_order_release);
     if (is_full(channel) || atomic_load_explicit(&channel->streaming, memory_order_acquire))
         mailbox_post(channel->mailbox, channel->mail);
-    stint_unmask();
 }
 
+/* Rows stay in one piece where they can: so that an answer that is stopped, often for want of the next chunk, ends
+ * behind one. The beginning of a row goes into the next chunk. */
+static int hand_over_rows(struct channel *channel)
+{
+    size_t begun = channel->whole ? channel->filling->length - channel->whole : 0;
+    struct chunk *next = begun ? make_chunk() : NULL;
+    if (begun && !next)
+        return ENOMEM;
+    if (begun) {
+        memcpy(next->bytes, channel->filling->bytes + channel->whole, begun);
+        next->length = begun;
+        channel->filling->length = channel->whole;
+    }
+    hand_over(channel);
+    channel->filling = next;
+    channel->whole = 0;
+    return 0;
+}
+
+/* In the keep region it is masked too: a chunk is in the ring, or being filled, and never both. */
 static int push(struct channel *channel)
 {
     if (is_full(channel))
         sleep_until_room(channel);
     if (is_closed(channel))
         return ECANCELED;
-    push_filled(channel);
-    return 0;
+    stint_keep_begin();
+    int error = hand_over_rows(channel);
+    stint_keep_end();
+    return error;
 }
 
-static int make_chunk(struct channel *channel)
+static int begin_chunk(struct channel *channel)
 {
     stint_keep_begin();
-    channel->filling = malloc(sizeof(struct chunk) + CHANNEL_CHUNK);
-    if (channel->filling)
-        channel->filling->length = 0;
+    channel->filling = make_chunk();
     stint_keep_end();
     return channel->filling ? 0 : ENOMEM;
 }
@@ -99,7 +122,7 @@ int channel_write(struct channel *channel, const void *bytes, size_t length)
 {
     const char *from = bytes;
     while (length) {
-        int error = channel->filling ? 0 : make_chunk(channel);
+        int error = channel->filling ? 0 : begin_chunk(channel);
         if (error)
             return error;
         struct chunk *chunk = channel->filling;

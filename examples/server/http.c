@@ -172,10 +172,34 @@ static const char *match(const struct route *route, const char *path)
     return path + length;
 }
 
+/* localhost, 127.0.0.1 or [::1], with a port or without. */
+static bool is_name_of_loopback(const char *host)
+{
+    static const char *const names[] = { "localhost", "127.0.0.1", "[::1]" };
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        size_t length = strlen(names[i]);
+        if (strncasecmp(host, names[i], length) == 0 && (!host[length] || host[length] == ':'))
+            return true;
+    }
+    return false;
+}
+
+/* Where loopback is enough, so would be any site's page in a browser of this machine: by asking here, or by a name of
+ * its own that leads here. */
+static bool is_from_here(struct MHD_Connection *connection, const struct client *client)
+{
+    const char *host = header(connection, MHD_HTTP_HEADER_HOST);
+    const char *origin = header(connection, MHD_HTTP_HEADER_ORIGIN);
+    const char *site = header(connection, "Sec-Fetch-Site");
+    return client->loopback && (!host || is_name_of_loopback(host)) &&
+           (!origin || (strncmp(origin, "http://", 7) == 0 && is_name_of_loopback(origin + 7))) &&
+           (!site || strcmp(site, "same-origin") == 0 || strcmp(site, "none") == 0);
+}
+
 static bool may_see(const struct server *server, struct MHD_Connection *connection, const struct client *client)
 {
     if (!server->page_key)
-        return client->loopback;
+        return is_from_here(connection, client);
     const char *key = key_of(connection);
     if (!key)
         key = MHD_lookup_connection_value(connection, MHD_GET_ARGUMENT_KIND, "key");

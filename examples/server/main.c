@@ -122,7 +122,7 @@ static bool open_socket(struct program *program)
 
 static bool open_what_was_named(struct program *program)
 {
-    return open_database(program) && read_tenants(program) && read_page_key(program) && open_socket(program);
+    return read_tenants(program) && read_page_key(program) && open_socket(program) && open_database(program);
 }
 
 /* What the machine has to give */
