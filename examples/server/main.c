@@ -136,6 +136,7 @@ static bool start_queries(struct program *program)
     pool.workers = options->workers;
     pool.queue_capacity = options->queue;
     pool.substitutes = SUBSTITUTES;
+    pool.worker_begins = query_give_way;
     int error = stint_pool_create(&pool, &server->pool);
     if (error)
         return complain("the pool cannot be started: %s", strerror(error));

@@ -201,10 +201,7 @@ enum MHD_Result page_handle(struct server *server, struct MHD_Connection *connec
         MHD_create_response_from_buffer(page_html_length, (void *)(uintptr_t)page_html, MHD_RESPMEM_PERSISTENT);
     if (response) {
         MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, "text/html; charset=utf-8");
-        MHD_add_response_header(response, "Content-Security-Policy",
-                                "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; "
-                                "connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; "
-                                "frame-ancestors 'none'");
+        MHD_add_response_header(response, "Content-Security-Policy", page_policy);
         MHD_add_response_header(response, "Referrer-Policy", "no-referrer");
     }
     return reply_send(connection, MHD_HTTP_OK, response);

@@ -15,9 +15,19 @@
 
 #include <errno.h>
 #include <string.h>
+#include <sys/resource.h>
+
+#define NICE 5 /* a third of the weight */
 
 /* Steps of SQLite's machine between two looks whether somebody asks. */
 #define TELL_STEPS 10000
+
+void query_give_way(void *unused, unsigned index)
+{
+    (void)unused;
+    (void)index;
+    setpriority(PRIO_PROCESS, 0, NICE);
+}
 
 stint_options query_options(void)
 {

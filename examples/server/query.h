@@ -31,6 +31,11 @@ typedef struct query_record {
  * process; ENOMEM; ECANCELED: nobody reads the answer; EIO: the database cannot be read. */
 int query_run(void *record, void **value);
 
+/* A stint_worker_fn, for each thread that runs queries: they come after the event loop. Everything goes through that,
+ * in pieces of some microseconds, and beside as many busy threads as there are workers it would wait for its turn each
+ * time. Linux: setpriority is about the calling thread. */
+void query_give_way(void *unused, unsigned index);
+
 /* How a task that runs one wants to be stopped; no limits yet. */
 stint_options query_options(void);
 

@@ -45,6 +45,7 @@ static void *work(void *argument)
 {
     struct threads *threads = argument;
     struct request *request;
+    query_give_way(NULL, 0);
     while ((request = take(threads))) {
         void *value = NULL;
         finish(request, query_run(&request->record, &value));
