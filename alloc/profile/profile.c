@@ -17,9 +17,11 @@
 #include <unistd.h>
 
 #include "alloc/base/clock.h"
+#include "alloc/base/environment.h"
 #include "alloc/base/module.h"
 #include "alloc/base/sized.h"
 #include "alloc/base/thread.h"
+#include "alloc/interrupt/output.h"
 #include "memprof.h"
 #include "sample.h"
 #include "write.h"
@@ -142,16 +144,24 @@ static bool is_started(void)
     return started;
 }
 
-static int write_started(int fd, stint_profile_kind kind)
+static int make_quietly(struct sti_output *output, const struct sti_profile_means *means, stint_profile_kind kind)
+{
+    uint64_t end = atomic_load(&stopped);
+    uint64_t duration = (end != 0 ? end : sti_clock_now()) - gathered->began;
+    if (!sti_output_open(output))
+        return ENOMEM;
+    return sti_output_close(output, sti_profile_write(means, gathered, duration, output->stream, kind));
+}
+
+static int make_started(struct sti_output *output, stint_profile_kind kind)
 {
     struct sti_profile_means means;
     int error = sti_profile_prepare(&means);
     if (error != 0)
         return error;
     lock_masked();
-    uint64_t end = atomic_load(&stopped);
     struct sti_quiet quiet = sti_memprof_be_quiet();
-    error = sti_profile_write(&means, gathered, (end != 0 ? end : sti_clock_now()) - gathered->began, fd, kind);
+    error = make_quietly(output, &means, kind);
     sti_memprof_end_quiet(&quiet);
     unlock_masked();
     return error;
@@ -159,12 +169,15 @@ static int write_started(int fd, stint_profile_kind kind)
 
 int stint_profile_write(int fd, stint_profile_kind kind)
 {
+    struct sti_output output;
     if ((unsigned)kind > STINT_PROFILE_COLLAPSED_INUSE)
         return EINVAL;
     if (sti_memprof_is_calling())
         return EDEADLK;
     stint_mask();
-    int error = is_started() ? write_started(fd, kind) : EINVAL;
+    int error = is_started() ? make_started(&output, kind) : EINVAL;
+    if (error == 0)
+        return sti_output_write_and_unmask(&output, fd);
     stint_unmask();
     return error;
 }
@@ -196,10 +209,7 @@ static sem_t asked;
 
 static void complain(const char *about, const char *what)
 {
-    char line[PATH_MAX + 256];
-    int length = snprintf(line, sizeof line, "stint: " VARIABLE ": %s: %s\n", about, what);
-    if (length > 0 && write(STDERR_FILENO, line, (size_t)length) < 0)
-        return; /* then there is nobody to tell */
+    sti_environment_complain(VARIABLE, about, what);
 }
 
 /* 0: it is none. */
@@ -213,24 +223,6 @@ static size_t read_interval(const char *text, const char **end)
     unsigned shift = *behind == 'k' || *behind == 'K' ? 10 : *behind == 'm' || *behind == 'M' ? 20 : 0;
     *end = behind + (shift > 0);
     return number <= SIZE_MAX >> shift ? (size_t)number << shift : 0;
-}
-
-/* NULL: no memory. */
-static char *expanded(const char *pattern)
-{
-    char *expanded = NULL;
-    size_t size;
-    FILE *stream = open_memstream(&expanded, &size);
-    if (stream == NULL)
-        return NULL;
-    const char *mark;
-    while ((mark = strstr(pattern, "%p")) != NULL) {
-        fwrite(pattern, 1, (size_t)(mark - pattern), stream);
-        fprintf(stream, "%d", getpid());
-        pattern = mark + 2;
-    }
-    fputs(pattern, stream);
-    return fclose(stream) == 0 ? expanded : NULL;
 }
 
 static stint_profile_kind kind_of_path(void)
@@ -332,7 +324,7 @@ __attribute__((constructor)) static void begin(void)
         complain(value, "not of the form interval:path");
         return;
     }
-    path = expanded(behind + 1);
+    path = sti_environment_path(behind + 1);
     int error = path != NULL ? stint_profile_start(&options) : ENOMEM;
     if (error != 0) {
         complain(value, strerror(error));

@@ -40,6 +40,7 @@ struct chaos_flight {
 
 /* To be called by each worker as it begins. */
 void chaos_flight_begin_worker(void *unused, unsigned index);
+void chaos_flight_end_worker(void *unused, unsigned index);
 
 /* Start and stop the interrupter, which looks after so many flights. */
 int chaos_interrupter_start(struct chaos_flight *flights, size_t count);
@@ -47,6 +48,9 @@ void chaos_interrupter_stop(void);
 
 /* Fill a flight and submit it. The plan and clean are the caller's to have set. 0, or why not. */
 int chaos_flight_launch(struct chaos_flight *flight, stint_pool *pool);
+
+/* Of tasks that have landed: each is taken and given back, and some are written. By main. */
+extern uint64_t chaos_flight_reports;
 
 /* Wait for it. *outcome is that of the scope that was to be stopped. Gives back a complaint, or NULL. */
 const char *chaos_flight_land(struct chaos_flight *flight, stint_outcome *outcome);
