@@ -4,7 +4,7 @@
  * task or without one.
  *
  * It is stopped by a jump, at whatever instruction it is: there are functions of SQL that neither allocate nor come
- * back to SQLite's machine for hours (instr of two long strings takes the product of their lengths), and neither a
+ * back to SQLite's machine for hours (trim of two long strings takes the product of their lengths), and neither a
  * failed allocation nor a progress handler would end those. This is sound because the connection is the query's own,
  * made and dropped here, without a mutex, and never used again after a jump; what SQLite shares between connections is
  * either under a mutex of pthread's, which the jump waits for, or behind the VFS (vfs.h). To have the connection made
