@@ -129,6 +129,9 @@ static enum MHD_Result go_on_with_query(struct request *request, const char *byt
         return reply_error(request->connection, MHD_HTTP_BAD_REQUEST, NULL, NULL, "a statement has no zero bytes");
     client_leave_time(request->client);
     request_submit(request);
+    /* It closed its side before its request was read: that is told once. */
+    if (request->client->gone)
+        request_cancel(request);
     return MHD_YES;
 }
 

@@ -170,6 +170,9 @@ class Server:
     def wait_for_queries(self, count):
         self.wait_until(lambda: self.metric("sqld_unresolved_queries") == count, f"{count} queries")
 
+    def wait_for_running(self, count):
+        self.wait_until(lambda: self.metric('stint_pool_running_workers{pool="queries"}') == count, f"{count} running")
+
     def wait_for_connections(self, count):
         """With the one that asks."""
         self.wait_until(lambda: self.metric("sqld_connections") == count, f"{count} connections")

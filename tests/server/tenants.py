@@ -74,6 +74,7 @@ class Keys(ServerTest):
         """One runs, one waits; the third is refused, and another tenant is not."""
         with self.server.connect() as one, self.server.connect() as two:
             one.query(ENDLESS, **SMALL)
+            self.server.wait_for_running(1)
             two.query(ENDLESS, **SMALL)
             self.server.wait_for_queries(2)
             answer = self.server.ask("SELECT 1", **SMALL)
@@ -98,7 +99,7 @@ class Keys(ServerTest):
     def test_limits_change_while_queries_run(self):
         with self.server.connect() as one, self.server.connect() as two:
             one.query(ENDLESS, **SMALL)
-            self.server.wait_for_queries(1)
+            self.server.wait_for_running(1)
             two.query("SELECT 2", **SMALL)
             self.server.wait_for_queries(2)
             self.read_again(TENANTS.replace("running = 1", "running = 2"), "mark-of-more-running")
