@@ -61,7 +61,7 @@ class Browser:
         # Not by the proxy of the environment.
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
         try:
-            with opener.open(request, timeout=30) as answer:
+            with opener.open(request, timeout=100) as answer:
                 return json.load(answer)["value"]
         except urllib.error.HTTPError as error:
             value = json.load(error)["value"]
@@ -77,7 +77,7 @@ class Browser:
         """What the function body returns."""
         return self.call("POST", "/execute/sync", {"script": script, "args": list(arguments)})
 
-    def until(self, script, *arguments, seconds=10):
+    def until(self, script, *arguments, seconds=40):
         """Waits until the function body returns something true, and returns it."""
         end = time.monotonic() + seconds
         while True:
