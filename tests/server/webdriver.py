@@ -28,7 +28,8 @@ def find(*names):
 
 class Browser:
     def __init__(self, width=1200, height=900):
-        driver, chromium = find("chromedriver"), find("chromium", "chromium-browser", "google-chrome")
+        # The first has no window to be without, and starts in a fraction of the time.
+        driver, chromium = find("chromedriver"), find("chromium-headless-shell", "chromium", "google-chrome")
         if not driver or not chromium:
             raise Missing("there is no chromium with chromedriver: scripts/setup --tests installs them")
         self.session = None
@@ -39,7 +40,7 @@ class Browser:
                                        env={**os.environ, "HOME": self.home, "TMPDIR": self.home})
         try:
             self.address = self._address()
-            arguments = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--mute-audio",
+            arguments = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--mute-audio",
                          "--no-first-run", "--disable-background-networking", "--disable-component-update",
                          "--no-proxy-server", f"--window-size={width},{height}"]
             self.session = self._call("POST", "/session", {"capabilities": {"alwaysMatch": {
