@@ -8,7 +8,7 @@
  * failed allocation nor a progress handler would end those. This is sound because the connection is the query's own,
  * made and dropped here, without a mutex, and never used again after a jump; what SQLite shares between connections is
  * either under a mutex of pthread's, which the jump waits for, or behind the VFS (vfs.h). To have the connection made
- * anew each time costs some tens of microseconds; one that is kept would hold memory of the tasks that used it. */
+ * anew each time costs some 100 microseconds; one that is kept would hold memory of the tasks that used it. */
 #include "query.h"
 #include "database.h"
 #include "vfs.h"
