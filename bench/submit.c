@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * submit.*, idle.*: what it costs to hand a task to the pool, and what a pool costs that has nothing to do. */
+ * submit.*, idle.*, trace.*: what it costs to hand a task to the pool, what a pool costs that has nothing to do, and
+ * what it costs more while a trace runs. */
+#include <fcntl.h>
 #include <semaphore.h>
 #include <stdlib.h>
+#include <stint/trace.h>
 #include <unistd.h>
 
 #include "bench.h"
@@ -30,6 +33,14 @@ static size_t stream(double *figures)
     }
     figures[0] = (bench_now_ns() - begin) / STREAM;
     return 1;
+}
+
+/* The trace ends with the process. */
+static void prepare_traced(unsigned workers)
+{
+    bench_prepare_pool(workers);
+    if (stint_trace_start(open("/dev/null", O_WRONLY)) != 0)
+        exit(1);
 }
 
 static int wait_for_release(void *release, void **value)
@@ -208,6 +219,14 @@ const struct bench bench_submitting[] = {
       .no_ratios = true,
       .subjects = { { "stint", .prepare = prepare_idle, .measure = bench_idle }, TBB("tbb") },
       .targets = { { "stint", BENCH_MEDIAN, 0.1, NULL } } },
+    { .name = "trace.submit",
+      .unit = "ns/op",
+      .what = "submit.future while a trace runs that is written to /dev/null; and while none does",
+      .rounds = 12,
+      .workers = BENCH_ALL,
+      .subjects = { { "stint", .prepare = prepare_traced, .measure = stream },
+                    { "no-trace", .prepare = bench_prepare_pool, .measure = stream } },
+      .targets = { { "stint", BENCH_RATIO, 1.05, "no-trace" } } },
     { .name = "start.worker",
       .unit = "ns",
       .what = "a pool of one worker, from its start to its end, with one empty task",

@@ -56,6 +56,7 @@ struct sti_quarantine;
 struct stint_report;
 struct sti_scope;
 struct sti_stopped;
+struct sti_trace_ring;
 
 struct sti_thread {
     uint64_t used;                 /* bytes charged on this thread; only differences count */
@@ -99,7 +100,8 @@ struct sti_thread {
     sti_counter deferrals[STI_DEFERRALS]; /* of interrupts, by stint_deferral */
     sti_counter deliveries[STI_WAYS];     /* by stint_on_interrupt */
     _Atomic(struct sti_label_tally *)
-        *_Atomic labelled; /* a tally for each account's label; NULL: none yet (label.h) */
+        *_Atomic labelled;                  /* a tally for each account's label; NULL: none yet (label.h) */
+    _Atomic(struct sti_trace_ring *) trace; /* NULL: none yet (tracing.h) */
 } __attribute__((aligned(64)));
 
 /* The calling thread's record while it is in a scope, otherwise NULL. */

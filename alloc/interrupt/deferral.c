@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "alloc/base/probe.h"
+#include "alloc/base/tracing.h"
 #include "cxx.h"
 #include "hold.h"
 
@@ -58,6 +59,8 @@ void sti_deferral_note(struct sti_thread *thread)
     sti_deferral_count(thread, deferral);
     atomic_store_explicit(&thread->deferral, (int)deferral, memory_order_relaxed);
     STI_PROBE2(deferred, thread->scope, deferral);
+    if (sti_trace_runs())
+        sti_trace_interrupt(STI_TRACE_DEFERRED, (int)deferral);
 }
 
 stint_deferral sti_deferral_noted(const struct sti_thread *thread)

@@ -17,6 +17,7 @@
 #include "alloc/base/caller.h"
 #include "alloc/base/scope_state.h"
 #include "alloc/base/thread.h"
+#include "alloc/base/tracing.h"
 #include "fault.h"
 #include "left_frames.h"
 #include "stack.h"
@@ -203,6 +204,8 @@ __attribute__((constructor(101))) static void ask_environment(void)
 {
     const char *value = secure_getenv("STINT_DEBUG");
     sti_debug_is_on = value != NULL && strcmp(value, "") != 0 && strcmp(value, "0") != 0;
+    if (sti_debug_is_on)
+        atomic_fetch_or_explicit(&sti_scopes_observed, STI_OBSERVED_DEBUG, memory_order_relaxed);
 }
 
 /* Whatever the task's limits are, and without a sample point in what libc does here. */

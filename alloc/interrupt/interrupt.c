@@ -21,6 +21,7 @@
 #include "alloc/base/scope_state.h"
 #include "alloc/base/stopped.h"
 #include "alloc/base/thread.h"
+#include "alloc/base/tracing.h"
 #include "cxx.h"
 #include "deferral.h"
 #include "guard.h"
@@ -59,6 +60,8 @@ void sti_interrupt_trip(struct sti_scope *scope, stint_reason reason)
         return;
     scope->tripped = scope->share != NULL ? sti_interrupt_trip_shared(scope->shared, reason) : reason;
     STI_PROBE2(tripped, scope, scope->tripped);
+    if (sti_trace_runs())
+        sti_trace_interrupt(STI_TRACE_TRIPPED, (int)scope->tripped);
     sti_reporting_tripped(scope);
 }
 
@@ -204,6 +207,8 @@ static void count_delivery(struct sti_scope *scope)
 {
     if (!scope->refused) {
         STI_PROBE2(delivered, scope, scope->on_interrupt);
+        if (sti_trace_runs())
+            sti_trace_interrupt(STI_TRACE_DELIVERED, (int)scope->on_interrupt);
         sti_counter_add_own(&scope->thread->deliveries[scope->on_interrupt]);
     }
     scope->refused = true;

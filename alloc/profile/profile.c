@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "alloc/base/clock.h"
+#include "alloc/base/environment.h"
 #include "alloc/base/module.h"
 #include "alloc/base/sized.h"
 #include "alloc/base/thread.h"
@@ -208,10 +209,7 @@ static sem_t asked;
 
 static void complain(const char *about, const char *what)
 {
-    char line[PATH_MAX + 256];
-    int length = snprintf(line, sizeof line, "stint: " VARIABLE ": %s: %s\n", about, what);
-    if (length > 0 && write(STDERR_FILENO, line, (size_t)length) < 0)
-        return; /* then there is nobody to tell */
+    sti_environment_complain(VARIABLE, about, what);
 }
 
 /* 0: it is none. */
@@ -225,24 +223,6 @@ static size_t read_interval(const char *text, const char **end)
     unsigned shift = *behind == 'k' || *behind == 'K' ? 10 : *behind == 'm' || *behind == 'M' ? 20 : 0;
     *end = behind + (shift > 0);
     return number <= SIZE_MAX >> shift ? (size_t)number << shift : 0;
-}
-
-/* NULL: no memory. */
-static char *expanded(const char *pattern)
-{
-    char *expanded = NULL;
-    size_t size;
-    FILE *stream = open_memstream(&expanded, &size);
-    if (stream == NULL)
-        return NULL;
-    const char *mark;
-    while ((mark = strstr(pattern, "%p")) != NULL) {
-        fwrite(pattern, 1, (size_t)(mark - pattern), stream);
-        fprintf(stream, "%d", getpid());
-        pattern = mark + 2;
-    }
-    fputs(pattern, stream);
-    return fclose(stream) == 0 ? expanded : NULL;
 }
 
 static stint_profile_kind kind_of_path(void)
@@ -344,7 +324,7 @@ __attribute__((constructor)) static void begin(void)
         complain(value, "not of the form interval:path");
         return;
     }
-    path = expanded(behind + 1);
+    path = sti_environment_path(behind + 1);
     int error = path != NULL ? stint_profile_start(&options) : ENOMEM;
     if (error != 0) {
         complain(value, strerror(error));

@@ -12,6 +12,7 @@
 #include "alloc/base/process.h"
 #include "alloc/base/reporting.h"
 #include "alloc/base/scope_state.h"
+#include "alloc/base/tracing.h"
 #include "alloc/charge/account.h"
 #include "alloc/charge/allocate.h"
 #include "alloc/charge/global.h"
@@ -39,6 +40,7 @@
 #include "context.h"
 #include "joined_thread.h"
 #include "landing.h"
+#include "observed.h"
 #include "share.h"
 #include "subtask.h"
 
@@ -208,10 +210,8 @@ static int open_scope(struct sti_thread *thread, struct sti_scope *scope, const 
     if (options->wipe)
         sti_wipe_begin();
     bool barred = scope->wiped;
-    if (__builtin_expect(sti_debug_is_on, 0)) {
-        sti_debug_name_thread(scope);
-        barred = true;
-    }
+    if (sti_scopes_are_observed())
+        barred = sti_scope_begin_observed(scope) || barred;
     sti_nursery_open(thread, scope, barred);
     sti_meter_begin(thread, &options->budget);
     if (scope->outer == NULL)
@@ -222,18 +222,10 @@ static int open_scope(struct sti_thread *thread, struct sti_scope *scope, const 
     return 0;
 }
 
-static __attribute__((noinline, cold)) void end_debugged(struct sti_scope *scope)
-{
-    sti_misuse_look_at_holds(scope);
-    sti_debug_name_thread(scope->below);
-}
-
 void sti_scope_leave(struct sti_scope *scope)
 {
     sti_thread_suspend();
     sti_callback_innermost = scope->callback;
-    if (__builtin_expect(sti_debug_is_on, 0))
-        end_debugged(scope);
     if (scope->regions > 0)
         sti_blocking_close(scope);
     if (scope->watched)
@@ -319,6 +311,15 @@ static size_t roll_back(struct sti_thread *thread, struct sti_scope *scope, cons
     return sti_heap_rollback(thread, blocks != NULL ? blocks : scope->heaps, task, scanned);
 }
 
+static __attribute__((noinline, cold)) size_t roll_back_traced(struct sti_thread *thread, struct sti_scope *scope,
+                                                               const char *task, uint64_t end)
+{
+    sti_trace_begin_rollback(scope, scope->untimed ? 0 : end, task);
+    size_t kept = roll_back(thread, scope, task);
+    sti_trace_end_rollback(scope, kept);
+    return kept;
+}
+
 /* Where the account's slot is given back, too. */
 static __attribute__((noinline)) void leave_account(struct sti_thread *thread, const struct sti_scope *scope,
                                                     const stint_outcome *outcome)
@@ -401,6 +402,8 @@ static void close_scope(struct sti_thread *thread, int code, void *value, const 
         count_end(thread, request, reason, &outcome->usage); /* twice: what is in registers need not be read again */
     }
 
+    if (sti_scopes_are_observed())
+        sti_scope_end_observed(scope, end, outcome);
     if (scope->mutexes != NULL)
         sti_mutex_abandon_all(scope);
     if (scope->share != NULL)
@@ -409,7 +412,9 @@ static void close_scope(struct sti_thread *thread, int code, void *value, const 
         commit(thread, scope);
     } else {
         sti_reporting_begin_end(scope, reason);
-        outcome->usage.kept = roll_back(thread, scope, request->options->name);
+        const char *name = request->options->name;
+        outcome->usage.kept =
+            sti_trace_runs() ? roll_back_traced(thread, scope, name, end) : roll_back(thread, scope, name);
         outcome->usage.open_fds = sti_open_fds_left(scope->descriptors, request->options->name);
         sti_reporting_end(scope, outcome);
     }

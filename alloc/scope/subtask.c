@@ -23,6 +23,7 @@
 #include "alloc/rollback/nursery.h"
 #include "alloc/rollback/thread_state.h"
 #include "landing.h"
+#include "observed.h"
 #include "openmp.h"
 #include "scope.h"
 #include "share.h"
@@ -325,6 +326,8 @@ int sti_subtask_open(struct sti_thread *thread, struct sti_scope *scope, struct 
 void sti_subtask_close(struct sti_thread *thread, struct sti_scope *scope)
 {
     sti_scope_leave(scope);
+    if (__builtin_expect(sti_debug_is_on, 0))
+        sti_scope_end_debugged(scope);
     if (scope->is_subtask == STI_SUBTASK_STOLEN && !scope->is_inner_subtask)
         sti_openmp_end();
     sti_mutex_abandon_all(scope);

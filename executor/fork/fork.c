@@ -10,6 +10,7 @@
 #include <stint/interrupt.h>
 
 #include "alloc/base/probe.h"
+#include "alloc/base/tracing.h"
 #include "alloc/charge/shared_budget.h"
 #include "alloc/interrupt/hook.h"
 #include "alloc/interrupt/left_frames.h"
@@ -135,6 +136,13 @@ const stint_options *sti_fork_options(struct sti_stolen stolen)
     return group->request->options;
 }
 
+/* The owner's thread has a record, which stays. */
+static __attribute__((noinline, cold)) void trace_begin(struct sti_stolen stolen)
+{
+    const struct sti_thread *owner = atomic_load_explicit(&stolen.owner->record, memory_order_acquire);
+    sti_trace_begin_fork(stolen.offer, owner, sti_fork_options(stolen)->name);
+}
+
 void sti_fork_run(struct sti_worker *worker, struct sti_stolen stolen)
 {
     struct sti_offer *offer = stolen.offer;
@@ -144,7 +152,11 @@ void sti_fork_run(struct sti_worker *worker, struct sti_stolen stolen)
     STI_PROBE3(fork_taken, offer->task, worker, stolen.owner);
     struct sti_group *group = atomic_load_explicit(&offer->group, memory_order_relaxed);
     offer->value = NULL;
+    if (sti_trace_runs())
+        trace_begin(stolen);
     offer->code = sti_subtask_run(group, offer->fn, offer->arg, &offer->value, &offer->interrupted, &offer->thrown);
+    if (sti_trace_runs())
+        sti_trace_end_fork(offer);
     sti_worker_leave(worker, &frame);
     sti_visit_let_pass();
     /* Before the owner can go on: what it forks next is for this worker, which would ask too late. */

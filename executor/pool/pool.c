@@ -17,6 +17,7 @@
 #include "alloc/base/sized.h"
 #include "alloc/base/system.h"
 #include "alloc/base/thread.h"
+#include "alloc/base/tracing.h"
 #include "alloc/interrupt/signals.h"
 #include "alloc/interrupt/stack.h"
 #include "alloc/scope/context.h"
@@ -147,6 +148,8 @@ int stint_pool_create(const stint_pool_options *given, stint_pool **pool)
         return ENOMEM;
     created->holds_near_limit = options->hold_near_memory_limit;
     created->overdue.after_ns = options->overdue_ns;
+    if (options->overdue_ns != 0)
+        atomic_fetch_or_explicit(&sti_tasks_observed, STI_OBSERVED_OVERDUE, memory_order_relaxed);
     created->overdue.function = options->on_overdue;
     created->overdue.arg = options->overdue_arg;
     created->worker_begins = options->worker_begins;

@@ -24,7 +24,10 @@ static inline bool sti_admission_is_plain(const sti_task *task)
 int sti_admission_put_uncommon(stint_pool *pool, struct sti_worker *worker, sti_task *task);
 static inline int sti_admission_put(stint_pool *pool, struct sti_worker *worker, sti_task *task)
 {
-    if (__builtin_expect(!sti_admission_is_plain(task) || task->options.budget.wall_ns != 0, 0))
+    uint64_t uncommon = (uintptr_t)task->options.account | task->options.budget.wall_ns |
+                        (unsigned)task->options.priority | /* STINT_PRIORITY_NORMAL is 0 */
+                        atomic_load_explicit(&sti_trace_epoch, memory_order_relaxed);
+    if (__builtin_expect(uncommon != 0, 0))
         return sti_admission_put_uncommon(pool, worker, task);
     sti_task_offer(task);
     bool put = worker != NULL ? sti_worker_put(worker, task) : sti_queue_push(&pool->queue, task);

@@ -42,6 +42,7 @@
 #include "alloc/base/clock.h"
 #include "alloc/base/process.h"
 #include "alloc/base/thread.h"
+#include "alloc/base/tracing.h"
 #include "alloc/interrupt/token.h"
 #include "alloc/scope/context.h"
 #include "alloc/scope/scope.h"
@@ -89,6 +90,7 @@ struct stint_future {
     bool entered;                        /* its account counts it as running: for the claimant */
     bool counted; /* among the pool's outcomes, or not to be: for whoever has its queue entry, when it has resolved */
     bool is_reported; /* there is a report */
+    unsigned traced;  /* its submission is in this trace; for the submitter, then the claimant */
     stint_fn *fn;     /* NULL: a compound future. All before this is 0 in a new task, but for references */
     void *arg;
     const stint_pool *pool;
@@ -149,6 +151,12 @@ bool sti_task_claim_to_end(sti_task *task, stint_reason reason);
 
 /* The same by the monitor, which has taken its timer out before. */
 bool sti_task_mark_ending(sti_task *task, stint_reason reason);
+
+/* From its submission to its start, in a trace. */
+static inline uint64_t sti_task_flow(const sti_task *task)
+{
+    return sti_trace_flow(task, task->submitted_ns);
+}
 
 /* For the claimant: run the task to its outcome in a scope of its own, and count that; sti_task_resolve is to follow.
  * Or give it one without a start. */

@@ -5,6 +5,7 @@
 #include "park.h"
 
 #include "alloc/base/probe.h"
+#include "alloc/base/tracing.h"
 #include "alloc/scope/subtask.h"
 #include "deadlock.h"
 #include "executor/pool/pool_state.h"
@@ -54,13 +55,24 @@ static bool uncount_searcher(stint_pool *pool)
     return last;
 }
 
+/* Seen by the worker once it has been called. */
+static __attribute__((noinline, cold)) void trace_wake(struct sti_worker *worker, uint64_t now)
+{
+    uint64_t flow = sti_trace_flow(worker, now);
+    atomic_store_explicit(&worker->woken_in, sti_trace_wake(now, flow), memory_order_relaxed);
+    atomic_store_explicit(&worker->woken_by, flow, memory_order_relaxed);
+}
+
 /* Counted before it is awake, so that the next submitter does not wake another. From here on it is not idle any more,
  * even if it is long until it gets a processor. */
 static void wake(stint_pool *pool, unsigned index)
 {
     struct sti_worker *worker = &pool->workers[index];
     count_searcher(pool);
-    atomic_store_explicit(&worker->called_ns, sti_clock_now(), memory_order_relaxed);
+    uint64_t now = sti_clock_now();
+    atomic_store_explicit(&worker->called_ns, now, memory_order_relaxed);
+    if (sti_trace_runs())
+        trace_wake(worker, now);
     sti_idle_call(worker);
 }
 
@@ -201,9 +213,18 @@ void sti_park_end_search(stint_pool *pool)
         wake_one(pool);
 }
 
+static void sleep_traced(struct sti_worker *worker, uint32_t calls)
+{
+    sti_trace_begin_park(worker);
+    sti_idle_sleep(worker, calls);
+    sti_trace_end_park(worker, atomic_load_explicit(&worker->woken_by, memory_order_relaxed),
+                       atomic_load_explicit(&worker->woken_in, memory_order_relaxed));
+}
+
 bool sti_park_wait(struct sti_worker *worker)
 {
     stint_pool *pool = worker->pool;
+    atomic_store_explicit(&worker->woken_in, 0, memory_order_relaxed);
     /* Before the bit is set: whoever clears it calls. */
     uint32_t calls = sti_idle_calls(worker);
     note_parked(worker, sti_clock_now());
@@ -224,7 +245,10 @@ bool sti_park_wait(struct sti_worker *worker)
     }
     /* Nothing to do; or somebody else cleared the bit, and the call is on its way. */
     STI_PROBE1(park, worker);
-    sti_idle_sleep(worker, calls);
+    if (sti_trace_runs())
+        sleep_traced(worker, calls);
+    else
+        sti_idle_sleep(worker, calls);
     STI_PROBE1(unpark, worker);
     sti_park_note_awake(worker);
     return true;

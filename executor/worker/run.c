@@ -12,6 +12,7 @@
 #include "alloc/base/clock.h"
 #include "alloc/base/probe.h"
 #include "alloc/base/thread.h"
+#include "alloc/base/tracing.h"
 #include "alloc/interrupt/deferral.h"
 #include "alloc/interrupt/hook.h"
 #include "deadlock.h"
@@ -51,6 +52,20 @@ static __attribute__((noinline)) void execute_watched(struct sti_worker *worker,
     sti_overdue_end_task(&worker->pool->overdue, &entry);
 }
 
+static __attribute__((noinline)) void execute_observed(struct sti_worker *worker, sti_task *task)
+{
+    unsigned traced = task->traced;
+    if (traced != 0)
+        sti_trace_expect(sti_task_flow(task), traced);
+    task->traced = 0; /* its next turn, if it has one, is no submission */
+    if (worker->pool->overdue.after_ns == 0)
+        execute(worker, task);
+    else
+        execute_watched(worker, task);
+    if (traced != 0)
+        sti_trace_expect(0, 0); /* it may not have been written */
+}
+
 static void run(struct sti_worker *worker, sti_task *task)
 {
     struct sti_frame frame;
@@ -58,10 +73,10 @@ static void run(struct sti_worker *worker, sti_task *task)
     atomic_store_explicit(&task->runner, worker, memory_order_release);
     sti_counter_add_own(&worker->tasks);
     STI_PROBE2(start, task, worker);
-    if (__builtin_expect(worker->pool->overdue.after_ns == 0, 1))
+    if (__builtin_expect(atomic_load_explicit(&sti_tasks_observed, memory_order_relaxed) == 0, 1))
         execute(worker, task);
     else
-        execute_watched(worker, task);
+        execute_observed(worker, task);
     __asm__("" : "+r"(worker)); /* the addresses of its fields are not kept over the call */
     sti_worker_leave(worker, &frame);
     sti_task_resolve(task);

@@ -11,6 +11,7 @@
 #include "alloc/base/clock.h"
 #include "alloc/base/probe.h"
 #include "alloc/base/thread.h"
+#include "alloc/base/tracing.h"
 #include "alloc/charge/global.h"
 #include "alloc/interrupt/boundary.h"
 #include "alloc/report/report.h"
@@ -51,6 +52,8 @@ void sti_worker_init(struct sti_worker *worker, stint_pool *pool, unsigned index
     atomic_init(&worker->asked, 0);
     atomic_init(&worker->idle, false);
     atomic_init(&worker->called_ns, 0);
+    atomic_init(&worker->woken_by, 0);
+    atomic_init(&worker->woken_in, 0);
     worker->pool = pool;
     atomic_init(&worker->running, NULL);
     atomic_init(&worker->record, NULL);
@@ -152,6 +155,8 @@ static void *from_deque_s_other_end(struct sti_worker *worker)
 static void note_theft(struct sti_worker *worker, const sti_task *task)
 {
     STI_PROBE2(steal, task, worker);
+    if (sti_trace_runs())
+        sti_trace_steal(sti_task_flow(task), task->traced);
     sti_counter_add_own(&worker->steals);
 }
 

@@ -32,6 +32,8 @@ struct sti_worker {
     _Atomic uint32_t asked;
     atomic_bool idle;
     _Atomic uint64_t called_ns; /* when it was last told to get up, by sti_clock_now (overdue.c) */
+    _Atomic uint64_t woken_by;  /* the flow of that, */
+    atomic_uint woken_in;       /* in this trace; 0: in none */
     sti_event helped;           /* for a join that waits: the subtask has ended, or something was shared */
     stint_pool *pool;
     _Atomic(struct sti_frame *) running; /* innermost; others look at it as visit.h says */

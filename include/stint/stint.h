@@ -68,6 +68,7 @@
 #include <stint/statistics.h>
 #include <stint/task.h>
 #include <stint/token.h>
+#include <stint/trace.h>
 #include <stint/version.h>
 #include <stint/visit.h>
 

@@ -49,6 +49,9 @@ void chaos_interrupter_stop(void);
 /* Fill a flight and submit it. The plan and clean are the caller's to have set. 0, or why not. */
 int chaos_flight_launch(struct chaos_flight *flight, stint_pool *pool);
 
+/* Of tasks that have landed: each is taken and given back, and some are written. By main. */
+extern uint64_t chaos_flight_reports;
+
 /* Wait for it. *outcome is that of the scope that was to be stopped. Gives back a complaint, or NULL. */
 const char *chaos_flight_land(struct chaos_flight *flight, stint_outcome *outcome);
 

@@ -265,8 +265,8 @@ unsigned chaos_tally_end(void)
     double seconds = chaos_tally_seconds();
     printf("%" PRIu64 " interrupts of %" PRIu64 " tasks (%" PRIu64 " after the work, %" PRIu64 " ran through), %" PRIu64
            " clean runs, %" PRIu64 " sample points at which one had to wait, %" PRIu64 " heaps kept with %" PRIu64
-           " bytes; %.1f s, %.0f interrupts/s; seed 0x%" PRIx64 "; %u failed\n",
+           " bytes, %" PRIu64 " reports taken; %.1f s, %.0f interrupts/s; seed 0x%" PRIx64 "; %u failed\n",
            tally.interrupts, tally.tasks, sum.late, sum.through, tally.clean, sum.deferred, sum.kept, sum.kept_bytes,
-           seconds, (double)tally.interrupts / seconds, tally.options->seed, tally.failures);
+           chaos_flight_reports, seconds, (double)tally.interrupts / seconds, tally.options->seed, tally.failures);
     return tally.failures;
 }

@@ -1,0 +1,341 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The writer's half of a trace: the protocol is in tracing.h. The calling thread's ring. */
+#include "tracing.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+
+#include "clock.h"
+#include "module.h"
+#include "process.h"
+#include "thread.h"
+
+atomic_uint sti_scopes_observed;
+atomic_uint sti_tasks_observed;
+atomic_uint sti_trace_epoch;
+_Atomic uint64_t sti_trace_homeless;
+
+/* --- One record. -------------------------------------------------------------------------------------------------- */
+
+static void lose(struct sti_trace_ring *ring)
+{
+    if (ring != NULL)
+        sti_counter_add_own(&ring->lost);
+    else
+        atomic_fetch_add_explicit(&sti_trace_homeless, 1, memory_order_relaxed);
+}
+
+static struct sti_trace_ring *make_ring(struct sti_thread *thread)
+{
+    struct sti_trace_ring *ring = sti_process_aligned(_Alignof(struct sti_trace_ring), sizeof *ring);
+    if (ring == NULL)
+        return NULL;
+    memset(ring, 0, offsetof(struct sti_trace_ring, records));
+    atomic_store_explicit(&thread->trace, ring, memory_order_release);
+    return ring;
+}
+
+/* NULL: it has none. */
+static struct sti_trace_ring *ring_of(struct sti_thread *thread, bool may_make)
+{
+    struct sti_trace_ring *ring = thread != NULL ? atomic_load_explicit(&thread->trace, memory_order_relaxed) : NULL;
+    return ring == NULL && thread != NULL && may_make ? make_ring(thread) : ring;
+}
+
+static bool has_room(struct sti_trace_ring *ring, uint64_t head, unsigned needed)
+{
+    if (head + needed - ring->known_tail <= STI_TRACE_RECORDS)
+        return true;
+    ring->known_tail = atomic_load_explicit(&ring->tail, memory_order_acquire);
+    return head + needed - ring->known_tail <= STI_TRACE_RECORDS;
+}
+
+static struct sti_trace_record *at(struct sti_trace_ring *ring, uint64_t index)
+{
+    return &ring->records[index % STI_TRACE_RECORDS];
+}
+
+static void publish(struct sti_trace_ring *ring, uint64_t head)
+{
+    atomic_store_explicit(&ring->head, head + 1, memory_order_release);
+}
+
+/* The thread's first record of the trace. */
+static bool begin(struct sti_trace_ring *ring, const struct sti_thread *thread, unsigned epoch, unsigned needed)
+{
+    uint64_t head = atomic_load_explicit(&ring->head, memory_order_relaxed);
+    if (!has_room(ring, head, 1 + needed))
+        return false;
+    struct sti_trace_record *record = at(ring, head);
+    record->ns = 0; /* before what follows */
+    record->mark = STI_TRACE_THREAD;
+    record->number = thread->id;
+    record->number_of = epoch;
+    memset(record->name, 0, sizeof record->name);
+    prctl(PR_GET_NAME, record->name);
+    publish(ring, head);
+    ring->epoch = epoch;
+    ring->id = thread->id;
+    ring->open = 0;
+    return true;
+}
+
+static void release(struct sti_trace_ring *ring)
+{
+    atomic_signal_fence(memory_order_release);
+    ring->writing = false;
+}
+
+/* The thread's ring, to be written to up to release, with room for so many records beside the ends of what is open.
+ * NULL: there is none, and the record is lost. */
+static struct sti_trace_ring *acquire(struct sti_thread *thread, bool may_make, unsigned needed)
+{
+    unsigned epoch = atomic_load_explicit(&sti_trace_epoch, memory_order_relaxed);
+    if (epoch == 0)
+        return NULL;
+    struct sti_trace_ring *ring = ring_of(thread, may_make);
+    if (ring == NULL || ring->writing) {
+        lose(ring);
+        return NULL;
+    }
+    ring->writing = true;
+    atomic_signal_fence(memory_order_acquire);
+    bool is_begun = ring->epoch == epoch && ring->id == thread->id;
+    unsigned ends = is_begun ? ring->open : 0;
+    uint64_t head = atomic_load_explicit(&ring->head, memory_order_relaxed);
+    if (__builtin_expect((is_begun || begin(ring, thread, epoch, needed)), 1) &&
+        has_room(ring, is_begun ? head : head + 1, needed + ends))
+        return ring;
+    lose(ring);
+    release(ring);
+    return NULL;
+}
+
+static struct sti_trace_record *next(struct sti_trace_ring *ring, enum sti_trace_mark mark, uint64_t ns)
+{
+    struct sti_trace_record *record = at(ring, atomic_load_explicit(&ring->head, memory_order_relaxed));
+    record->ns = ns;
+    record->mark = (uint8_t)mark;
+    record->number = 0;
+    return record;
+}
+
+static void put(struct sti_trace_ring *ring)
+{
+    publish(ring, atomic_load_explicit(&ring->head, memory_order_relaxed));
+    release(ring);
+}
+
+static struct sti_thread *self(void)
+{
+    struct sti_thread *thread = sti_thread_own();
+    return thread != NULL ? thread : sti_thread_self_if_settled();
+}
+
+static uint64_t time_of(uint64_t ns)
+{
+    return ns != 0 ? ns : sti_clock_now();
+}
+
+static void copy_name(struct sti_trace_record *record, const char *name)
+{
+    size_t length = name != NULL ? strnlen(name, sizeof record->name - 1) : 0;
+    memcpy(record->name, name, length);
+    record->name[length] = '\0';
+}
+
+/* --- Marks. ------------------------------------------------------------------------------------------------------- */
+
+static unsigned begin_flow(enum sti_trace_mark mark, uint64_t ns, uint64_t flow)
+{
+    struct sti_trace_ring *ring = acquire(self(), true, 1);
+    if (ring == NULL)
+        return 0;
+    unsigned epoch = ring->epoch;
+    next(ring, mark, ns)->flow = flow;
+    put(ring);
+    return epoch;
+}
+
+unsigned sti_trace_submission(uint64_t ns, uint64_t flow)
+{
+    return begin_flow(STI_TRACE_SUBMIT, ns, flow);
+}
+
+unsigned sti_trace_wake(uint64_t ns, uint64_t flow)
+{
+    return begin_flow(STI_TRACE_WAKE, ns, flow);
+}
+
+void sti_trace_steal(uint64_t flow, unsigned epoch)
+{
+    struct sti_trace_ring *ring = acquire(self(), true, 1);
+    if (ring == NULL)
+        return;
+    next(ring, STI_TRACE_STEAL, sti_clock_now())->flow = epoch == ring->epoch ? flow : 0;
+    put(ring);
+}
+
+void sti_trace_interrupt(enum sti_trace_mark mark, int number)
+{
+    struct sti_trace_ring *ring = acquire(sti_thread_own(), false, 1);
+    if (ring == NULL)
+        return;
+    next(ring, mark, sti_clock_now())->number = number;
+    put(ring);
+}
+
+void sti_trace_expect(uint64_t flow, unsigned epoch)
+{
+    struct sti_trace_ring *ring = ring_of(self(), true);
+    if (ring == NULL)
+        return;
+    ring->flow = flow;
+    ring->flow_epoch = epoch;
+}
+
+/* --- Slices. ------------------------------------------------------------------------------------------------------ */
+
+static struct sti_trace_record *open_slice(enum sti_trace_mark mark, const void *key, uint64_t ns, const char *name,
+                                           struct sti_trace_ring **ring)
+{
+    *ring = acquire(self(), true, 2);
+    if (*ring == NULL)
+        return NULL;
+    if ((*ring)->open == STI_TRACE_OPEN) {
+        lose(*ring);
+        release(*ring);
+        return NULL;
+    }
+    struct sti_trace_record *record = next(*ring, mark, time_of(ns));
+    record->depth = (uint8_t)(*ring)->open;
+    (*ring)->keys[(*ring)->open++] = key;
+    copy_name(record, name);
+    return record;
+}
+
+/* NULL: it was never begun. Its end has room. */
+static struct sti_trace_record *close_slice(enum sti_trace_mark mark, const void *key, uint64_t ns,
+                                            struct sti_trace_ring **ring)
+{
+    struct sti_thread *thread = sti_thread_own();
+    *ring = ring_of(thread, false);
+    unsigned epoch = atomic_load_explicit(&sti_trace_epoch, memory_order_relaxed);
+    if (*ring == NULL || (*ring)->epoch != epoch || (*ring)->id != thread->id || (*ring)->writing)
+        return NULL;
+    unsigned depth = (*ring)->open;
+    while (depth > 0 && (*ring)->keys[depth - 1] != key)
+        depth--;
+    if (depth == 0)
+        return NULL;
+    (*ring)->writing = true;
+    atomic_signal_fence(memory_order_acquire);
+    (*ring)->open = depth - 1;
+    struct sti_trace_record *record = next(*ring, mark, time_of(ns));
+    record->depth = (uint8_t)(depth - 1);
+    return record;
+}
+
+/* Here, where the module is sure to be loaded. */
+static __attribute__((noinline)) void find_place(struct sti_trace_ring *ring, stint_fn *fn)
+{
+    const struct link_map *module = sti_module_of((const void *)(uintptr_t)fn);
+    const char *path = module != NULL && module->l_name[0] != '\0' ? module->l_name : program_invocation_short_name;
+    const char *name = strrchr(path, '/');
+    snprintf(ring->place, sizeof ring->place, "%.17s+%#llx", name != NULL ? name + 1 : path,
+             (unsigned long long)((uintptr_t)fn - (module != NULL ? module->l_addr : 0)));
+    ring->unnamed = fn;
+}
+
+static const char *place_of(struct sti_trace_ring *ring, stint_fn *fn)
+{
+    if (ring->unnamed != fn)
+        find_place(ring, fn);
+    return ring->place;
+}
+
+void sti_trace_begin_task(const void *key, uint64_t ns, const char *name, stint_fn *fn)
+{
+    struct sti_trace_ring *ring;
+    struct sti_trace_record *record = open_slice(STI_TRACE_BEGIN_TASK, key, ns, name, &ring);
+    if (record == NULL)
+        return;
+    record->flow = ring->flow_epoch == ring->epoch ? ring->flow : 0;
+    ring->flow = 0; /* not of those that it runs inside */
+    if (name == NULL || name[0] == '\0')
+        copy_name(record, place_of(ring, fn));
+    put(ring);
+}
+
+void sti_trace_end_task(const void *key, uint64_t ns, const stint_outcome *outcome)
+{
+    struct sti_trace_ring *ring;
+    struct sti_trace_record *record = close_slice(STI_TRACE_END_TASK, key, ns, &ring);
+    if (record == NULL)
+        return;
+    record->reason = (uint8_t)outcome->reason;
+    record->status = (uint8_t)outcome->status;
+    record->number = outcome->error;
+    record->allocated = outcome->usage.allocated;
+    record->peak = outcome->usage.peak;
+    record->bytes = outcome->usage.committed;
+    record->queued = outcome->usage.queued_ns;
+    record->samples = outcome->usage.samples;
+    record->deferred = outcome->usage.deferred;
+    put(ring);
+}
+
+void sti_trace_begin_rollback(const void *key, uint64_t ns, const char *name)
+{
+    struct sti_trace_ring *ring;
+    if (open_slice(STI_TRACE_BEGIN_ROLLBACK, key, ns, name, &ring) != NULL)
+        put(ring);
+}
+
+void sti_trace_end_rollback(const void *key, size_t kept)
+{
+    struct sti_trace_ring *ring;
+    struct sti_trace_record *record = close_slice(STI_TRACE_END_ROLLBACK, key, 0, &ring);
+    if (record == NULL)
+        return;
+    record->bytes = kept;
+    put(ring);
+}
+
+void sti_trace_begin_fork(const void *key, const struct sti_thread *owner, const char *name)
+{
+    struct sti_trace_ring *ring;
+    struct sti_trace_record *record = open_slice(STI_TRACE_BEGIN_FORK, key, 0, name, &ring);
+    if (record == NULL)
+        return;
+    record->flow = owner != NULL ? sti_trace_flow(key, record->ns) : 0;
+    record->number = owner != NULL ? owner->id : 0;
+    put(ring);
+}
+
+void sti_trace_end_fork(const void *key)
+{
+    struct sti_trace_ring *ring;
+    if (close_slice(STI_TRACE_END_FORK, key, 0, &ring) != NULL)
+        put(ring);
+}
+
+void sti_trace_begin_park(const void *key)
+{
+    struct sti_trace_ring *ring;
+    if (open_slice(STI_TRACE_BEGIN_PARK, key, 0, NULL, &ring) != NULL)
+        put(ring);
+}
+
+void sti_trace_end_park(const void *key, uint64_t flow, unsigned epoch)
+{
+    struct sti_trace_ring *ring;
+    struct sti_trace_record *record = close_slice(STI_TRACE_END_PARK, key, 0, &ring);
+    if (record == NULL)
+        return;
+    record->flow = epoch == ring->epoch ? flow : 0;
+    put(ring);
+}

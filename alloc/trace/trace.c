@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * stint_trace_start and stint_trace_stop, the tracer's thread, and STINT_TRACE in the environment (stint/trace.h). Any
+ * thread.
+ *
+ * Who starts or stops says so in state, which is all that two callers share:
+ *
+ *   IDLE --start--> CHANGING --> RUNNING --stop--> CHANGING --> IDLE
+ *
+ * Release, acquire: the next one finds what the last one has left. The tracer's thread alone reads rings and writes to
+ * the descriptor; stop waits for its end. No lock is held by anybody meanwhile, so a fork(2) waits for nothing here:
+ * its child is IDLE, and nobody in it writes to the descriptor. */
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <stint/interrupt.h>
+#include <stint/trace.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "alloc/base/clock.h"
+#include "alloc/base/environment.h"
+#include "alloc/base/thread.h"
+#include "alloc/base/tracing.h"
+#include "write.h"
+
+enum state { IDLE, CHANGING, RUNNING };
+
+static atomic_int state;
+static struct sti_trace_file file;
+static pthread_t tracer;
+static sem_t stopped;
+static unsigned last_epoch;
+
+/* --- The tracer's thread. ----------------------------------------------------------------------------------------- */
+
+/* It takes a twentieth of one processor at most: so much a pool's throughput falls by, where every processor is busy;
+ * and looks often enough that a ring is not full of a busy worker's tasks before. */
+#define SHARE 20
+#define MIN_REST_NS UINT64_C(5000000)
+
+static bool sleep_after(uint64_t began)
+{
+    uint64_t now = sti_clock_now();
+    uint64_t rest = (now - began) * (SHARE - 1);
+    uint64_t until = now + (rest > MIN_REST_NS ? rest : MIN_REST_NS);
+    struct timespec time = { .tv_sec = (time_t)(until / 1000000000), .tv_nsec = (long)(until % 1000000000) };
+    int result;
+    while ((result = sem_clockwait(&stopped, CLOCK_MONOTONIC, &time)) != 0 && errno == EINTR)
+        ;
+    return result != 0;
+}
+
+/* When it has been stopped: once more, for what others have published meanwhile that belongs to what has been read. */
+static void *trace(void *unused)
+{
+    (void)unused;
+    uint64_t began;
+    sti_trace_file_write_head(&file);
+    do {
+        began = sti_clock_now();
+        sti_trace_file_drain(&file);
+    } while (sleep_after(began));
+    sti_trace_file_drain(&file);
+    file.closing = true;
+    sti_trace_file_drain(&file);
+    sti_trace_file_write_end(&file);
+    return NULL;
+}
+
+/* Signals of the program are for its own threads. */
+static int start_tracer(void)
+{
+    sigset_t all;
+    sigset_t before;
+    sem_init(&stopped, 0, 0);
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int error = sti_thread_start(&tracer, NULL, trace, NULL);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (error == 0)
+        pthread_setname_np(tracer, "stint-trace");
+    return error;
+}
+
+/* --- Start and stop. ---------------------------------------------------------------------------------------------- */
+
+static bool change(int from)
+{
+    return atomic_compare_exchange_strong_explicit(&state, &from, CHANGING, memory_order_acquire, memory_order_relaxed);
+}
+
+static void become(int next)
+{
+    atomic_store_explicit(&state, next, memory_order_release);
+}
+
+static void observe(unsigned epoch)
+{
+    if (epoch != 0) {
+        atomic_store_explicit(&sti_trace_epoch, epoch, memory_order_relaxed);
+        atomic_fetch_or_explicit(&sti_scopes_observed, STI_OBSERVED_TRACE, memory_order_relaxed);
+        atomic_fetch_or_explicit(&sti_tasks_observed, STI_OBSERVED_TRACE, memory_order_relaxed);
+    } else {
+        atomic_fetch_and_explicit(&sti_scopes_observed, ~(unsigned)STI_OBSERVED_TRACE, memory_order_relaxed);
+        atomic_fetch_and_explicit(&sti_tasks_observed, ~(unsigned)STI_OBSERVED_TRACE, memory_order_relaxed);
+        atomic_store_explicit(&sti_trace_epoch, 0, memory_order_relaxed);
+    }
+}
+
+static bool can_be_written(int fd)
+{
+    int flags = fcntl(fd, F_GETFL);
+    return flags >= 0 && (flags & O_PATH) == 0 && (flags & O_ACCMODE) != O_RDONLY;
+}
+
+static int start(int fd)
+{
+    if (!change(IDLE))
+        return EBUSY;
+    if (++last_epoch == 0)
+        last_epoch = 1;
+    sti_trace_file_begin(&file, fd, last_epoch);
+    int error = start_tracer();
+    if (error == 0)
+        observe(last_epoch);
+    become(error == 0 ? RUNNING : IDLE);
+    return error;
+}
+
+int stint_trace_start(int fd)
+{
+    int saved_errno = errno;
+    stint_mask();
+    int error = can_be_written(fd) ? start(fd) : EINVAL;
+    errno = saved_errno;
+    stint_unmask();
+    return error;
+}
+
+static int stop(void)
+{
+    if (!change(RUNNING))
+        return EINVAL;
+    observe(0);
+    sem_post(&stopped);
+    pthread_join(tracer, NULL);
+    sem_destroy(&stopped);
+    int error = file.error;
+    become(IDLE);
+    return error;
+}
+
+int stint_trace_stop(void)
+{
+    int saved_errno = errno;
+    stint_mask();
+    int error = stop();
+    errno = saved_errno;
+    stint_unmask();
+    return error;
+}
+
+/* --- STINT_TRACE=path. -------------------------------------------------------------------------------------------- */
+
+#define VARIABLE "STINT_TRACE"
+
+static char *path;
+static int descriptor = -1; /* of the trace that the variable has started, in this process */
+
+static void end_in_child(void)
+{
+    observe(0);
+    become(IDLE);
+    descriptor = -1;
+}
+
+__attribute__((constructor)) static void begin(void)
+{
+    pthread_atfork(NULL, NULL, end_in_child);
+    const char *value = secure_getenv(VARIABLE);
+    if (value == NULL || value[0] == '\0')
+        return;
+    path = sti_environment_path(value);
+    int error = path != NULL ? 0 : ENOMEM;
+    if (error == 0 && (descriptor = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666)) < 0)
+        error = errno;
+    if (error == 0)
+        error = stint_trace_start(descriptor);
+    if (error != 0) {
+        sti_environment_complain(VARIABLE, value, strerror(error));
+        descriptor = -1;
+    }
+}
+
+__attribute__((destructor)) static void end(void)
+{
+    if (descriptor < 0)
+        return;
+    int error = stint_trace_stop();
+    if (error == EINVAL) /* the program has stopped it itself */
+        error = 0;
+    if (close(descriptor) != 0 && error == 0)
+        error = errno;
+    if (error != 0)
+        sti_environment_complain(VARIABLE, path, strerror(error));
+}

@@ -1,0 +1,420 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Reading the rings and writing events; see write.h. The tracer's thread. */
+#include "write.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stint/interrupt.h>
+#include <stint/task.h>
+#include <stint/version.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "alloc/base/clock.h"
+#include "alloc/base/thread.h"
+#include "alloc/base/tracing.h"
+#include "alloc/charge/label.h"
+
+/* --- Text: a buffer, and the first error. Numbers are put by hand, which is most of what there is to do. ---------- */
+
+static void flush(struct sti_trace_file *file)
+{
+    size_t written = 0;
+    while (file->error == 0 && written < file->length) {
+        ssize_t count = write(file->fd, file->buffer + written, file->length - written);
+        if (count > 0)
+            written += (size_t)count;
+        else if (count == 0 || errno != EINTR)
+            file->error = count == 0 ? EIO : errno;
+    }
+    file->length = 0;
+}
+
+#define LONGEST_EVENT 1024
+
+static void put_bytes(struct sti_trace_file *file, const char *bytes, size_t size)
+{
+    memcpy(file->buffer + file->length, bytes, size);
+    file->length += size;
+}
+
+#define PUT(file, text) put_bytes(file, text, sizeof(text) - 1)
+
+static void put_text(struct sti_trace_file *file, const char *text)
+{
+    put_bytes(file, text, strlen(text));
+}
+
+/* With at least so many digits. */
+static void put_digits(struct sti_trace_file *file, uint64_t number, unsigned least)
+{
+    char digits[20];
+    unsigned count = 0;
+    for (; number > 0 || count < least; number /= 10)
+        digits[sizeof digits - ++count] = (char)('0' + number % 10);
+    put_bytes(file, digits + sizeof digits - count, count);
+}
+
+static void put_number(struct sti_trace_file *file, uint64_t number)
+{
+    put_digits(file, number, 1);
+}
+
+static void put_hex(struct sti_trace_file *file, uint64_t number)
+{
+    PUT(file, "\"0x");
+    for (int shift = 60; shift >= 0; shift -= 4)
+        file->buffer[file->length++] = "0123456789abcdef"[number >> shift & 15];
+    PUT(file, "\"");
+}
+
+/* Of names, which are short. */
+static void put_string(struct sti_trace_file *file, const char *text)
+{
+    char clean[STI_TRACE_NAME * 4];
+    sti_label_copy_name(clean, sizeof clean, text);
+    PUT(file, "\"");
+    for (const char *at = clean; *at != '\0'; at++) {
+        if ((unsigned char)*at < ' ') {
+            PUT(file, "?");
+            continue;
+        }
+        if (*at == '"' || *at == '\\')
+            PUT(file, "\\");
+        put_bytes(file, at, 1);
+    }
+    PUT(file, "\"");
+}
+
+/* --- Events. ------------------------------------------------------------------------------------------------------ */
+
+/* What each begins with. Its name is to follow, and the rest. */
+static void begin_event(struct sti_trace_file *file, char phase, int tid)
+{
+    if (file->length > sizeof file->buffer - LONGEST_EVENT)
+        flush(file);
+    file->events++;
+    PUT(file, ",\n{\"ph\":\"");
+    put_bytes(file, &phase, 1);
+    PUT(file, "\",\"pid\":");
+    put_number(file, (uint64_t)file->pid);
+    PUT(file, ",\"tid\":");
+    put_number(file, (uint64_t)tid);
+}
+
+static void begin_timed_event(struct sti_trace_file *file, char phase, int tid, uint64_t ns)
+{
+    begin_event(file, phase, tid);
+    PUT(file, ",\"ts\":");
+    put_number(file, ns / 1000);
+    PUT(file, ".");
+    put_digits(file, ns % 1000, 3);
+}
+
+static void put_name(struct sti_trace_file *file, const char *category, const char *name)
+{
+    PUT(file, ",\"cat\":\"");
+    put_text(file, category);
+    PUT(file, "\",\"name\":");
+    put_string(file, name);
+}
+
+static void put_flow(struct sti_trace_file *file, uint64_t flow, bool in, bool out)
+{
+    if (flow == 0 || (!in && !out))
+        return;
+    PUT(file, ",\"bind_id\":");
+    put_hex(file, flow);
+    if (in)
+        PUT(file, ",\"flow_in\":true");
+    if (out)
+        PUT(file, ",\"flow_out\":true");
+}
+
+/* A slice of no length, which flows begin and end in. */
+static void put_mark(struct sti_trace_file *file, int tid, uint64_t ns, const char *category, const char *name,
+                     uint64_t flow, bool in, bool out)
+{
+    begin_timed_event(file, 'X', tid, ns);
+    PUT(file, ",\"dur\":0");
+    put_name(file, category, name);
+    put_flow(file, flow, in, out);
+}
+
+static void put_instant(struct sti_trace_file *file, int tid, uint64_t ns, const char *category, const char *name,
+                        const char *argument, const char *value)
+{
+    begin_timed_event(file, 'i', tid, ns);
+    PUT(file, ",\"s\":\"t\"");
+    put_name(file, category, name);
+    PUT(file, ",\"args\":{\"");
+    put_text(file, argument);
+    PUT(file, "\":");
+    put_string(file, value);
+    PUT(file, "}}");
+}
+
+static void put_metadata(struct sti_trace_file *file, int tid, const char *name, const char *value)
+{
+    begin_event(file, 'M', tid);
+    put_name(file, "__metadata", name);
+    PUT(file, ",\"args\":{\"name\":");
+    put_string(file, value);
+    PUT(file, "}}");
+}
+
+static void put_argument(struct sti_trace_file *file, const char *before, uint64_t number)
+{
+    put_text(file, before);
+    put_number(file, number);
+}
+
+static void put_begin(struct sti_trace_file *file, const struct sti_trace_ring *ring,
+                      const struct sti_trace_record *record, const char *category, const char *name)
+{
+    begin_timed_event(file, 'B', ring->read_id, ring->read_ns);
+    put_name(file, category, name);
+    if (record->mark == STI_TRACE_BEGIN_TASK || record->mark == STI_TRACE_BEGIN_FORK)
+        put_flow(file, record->flow, !file->closing || record->mark == STI_TRACE_BEGIN_FORK, false);
+    PUT(file, "}");
+}
+
+static void put_end(struct sti_trace_file *file, const struct sti_trace_ring *ring)
+{
+    begin_timed_event(file, 'E', ring->read_id, ring->read_ns);
+}
+
+static void put_task_end(struct sti_trace_file *file, const struct sti_trace_ring *ring,
+                         const struct sti_trace_record *record)
+{
+    if (record->bytes > 0) {
+        char bytes[24];
+        snprintf(bytes, sizeof bytes, "%llu", (unsigned long long)record->bytes);
+        put_instant(file, ring->read_id, ring->read_ns, "memory", "commit", "bytes", bytes);
+    }
+    put_end(file, ring);
+    PUT(file, ",\"args\":{\"outcome\":");
+    put_string(file, stint_status_name((stint_status)record->status));
+    PUT(file, ",\"reason\":");
+    put_string(file, stint_reason_name((stint_reason)record->reason));
+    PUT(file, ",\"error\":");
+    if (record->number < 0)
+        PUT(file, "-");
+    put_number(file, (uint64_t)(record->number < 0 ? -(int64_t)record->number : record->number));
+    put_argument(file, ",\"allocated_bytes\":", record->allocated);
+    put_argument(file, ",\"peak_bytes\":", record->peak);
+    put_argument(file, ",\"committed_bytes\":", record->bytes);
+    put_argument(file, ",\"queued_ns\":", record->queued);
+    put_argument(file, ",\"samples\":", record->samples);
+    put_argument(file, ",\"deferred\":", record->deferred);
+    PUT(file, "}}");
+}
+
+/* --- Rings. ------------------------------------------------------------------------------------------------------- */
+
+static void end_unfinished(struct sti_trace_file *file, struct sti_trace_ring *ring, unsigned depth)
+{
+    for (; ring->read_open > depth; ring->read_open--) {
+        put_end(file, ring);
+        PUT(file, ",\"args\":{\"unfinished\":true}}");
+    }
+}
+
+static void read_thread(struct sti_trace_file *file, struct sti_trace_ring *ring, const struct sti_trace_record *record)
+{
+    if (ring->read_epoch == file->epoch)
+        end_unfinished(file, ring, 0);
+    ring->read_epoch = record->number_of == file->epoch ? file->epoch : 0;
+    ring->read_open = 0;
+    ring->read_id = record->number;
+    if (ring->read_epoch == file->epoch)
+        put_metadata(file, ring->read_id, "thread_name", record->name);
+}
+
+/* The slice is open before its end comes, and all that lies in it has ended. */
+static void read_end(struct sti_trace_file *file, struct sti_trace_ring *ring, const struct sti_trace_record *record)
+{
+    end_unfinished(file, ring, record->depth + 1U);
+    ring->read_open = record->depth;
+    if (record->mark == STI_TRACE_END_TASK) {
+        put_task_end(file, ring, record);
+        return;
+    }
+    put_end(file, ring);
+    if (record->mark == STI_TRACE_END_ROLLBACK) {
+        put_argument(file, ",\"args\":{\"kept_bytes\":", record->bytes);
+        PUT(file, "}");
+    }
+    PUT(file, "}");
+    if (record->mark == STI_TRACE_END_PARK && record->flow != 0) {
+        put_mark(file, ring->read_id, ring->read_ns, "worker", "woken", record->flow, !file->closing, false);
+        PUT(file, "}");
+    }
+}
+
+static void read_begin(struct sti_trace_file *file, struct sti_trace_ring *ring, const struct sti_trace_record *record)
+{
+    char name[STI_TRACE_NAME + sizeof "rollback of "];
+    end_unfinished(file, ring, record->depth);
+    ring->read_open = record->depth + 1U;
+    switch (record->mark) {
+    case STI_TRACE_BEGIN_FORK:
+        if (record->flow != 0) {
+            put_mark(file, record->number, ring->read_ns, "fork", "stolen from here", record->flow, false, true);
+            PUT(file, "}");
+        }
+        snprintf(name, sizeof name, "fork of %s", record->name[0] != '\0' ? record->name : "a task");
+        put_begin(file, ring, record, "fork", name);
+        break;
+    case STI_TRACE_BEGIN_ROLLBACK:
+        snprintf(name, sizeof name, "rollback of %s", record->name[0] != '\0' ? record->name : "a task");
+        put_begin(file, ring, record, "memory", name);
+        break;
+    case STI_TRACE_BEGIN_PARK:
+        put_begin(file, ring, record, "worker", "parked");
+        break;
+    default:
+        put_begin(file, ring, record, "task", record->name);
+    }
+}
+
+static void read_mark(struct sti_trace_file *file, struct sti_trace_ring *ring, const struct sti_trace_record *record)
+{
+    static const char *const ways[] = { [STINT_JUMP] = "jump", [STINT_FAIL] = "fail", [STINT_UNWIND] = "unwind" };
+    switch (record->mark) {
+    case STI_TRACE_SUBMIT:
+        put_mark(file, ring->read_id, ring->read_ns, "task", "submit", record->flow, false, true);
+        break;
+    case STI_TRACE_WAKE:
+        put_mark(file, ring->read_id, ring->read_ns, "worker", "wake", record->flow, false, true);
+        break;
+    case STI_TRACE_STEAL:
+        put_mark(file, ring->read_id, ring->read_ns, "task", "steal", record->flow, !file->closing, !file->closing);
+        break;
+    case STI_TRACE_TRIPPED:
+        put_instant(file, ring->read_id, ring->read_ns, "interrupt", "tripped", "reason",
+                    stint_reason_name((stint_reason)record->number));
+        return;
+    case STI_TRACE_DEFERRED:
+        put_instant(file, ring->read_id, ring->read_ns, "interrupt", "deferred", "rule",
+                    stint_deferral_name((stint_deferral)record->number));
+        return;
+    default:
+        put_instant(file, ring->read_id, ring->read_ns, "interrupt", "delivered", "way", ways[record->number]);
+        return;
+    }
+    PUT(file, "}");
+}
+
+static void read_record(struct sti_trace_file *file, struct sti_trace_ring *ring, const struct sti_trace_record *record)
+{
+    if (record->mark != STI_TRACE_THREAD && ring->read_epoch != file->epoch)
+        return;
+    /* The clocks of scopes may be a little off (clock.h). */
+    if (record->ns > ring->read_ns)
+        ring->read_ns = record->ns;
+    if (record->mark == STI_TRACE_THREAD)
+        read_thread(file, ring, record);
+    else if (record->mark < STI_TRACE_THREAD)
+        read_mark(file, ring, record);
+    else if (record->mark < STI_TRACE_END_TASK)
+        read_begin(file, ring, record);
+    else
+        read_end(file, ring, record);
+}
+
+static void tell_lost(struct sti_trace_file *file, struct sti_trace_ring *ring)
+{
+    uint64_t lost = atomic_load_explicit(&ring->lost, memory_order_relaxed) - ring->read_lost;
+    if (lost == 0)
+        return;
+    ring->read_lost += lost;
+    file->lost += lost;
+    if (ring->read_epoch != file->epoch)
+        return;
+    char number[24];
+    snprintf(number, sizeof number, "%llu", (unsigned long long)lost);
+    put_instant(file, ring->read_id, ring->read_ns, "trace", "lost", "events", number);
+}
+
+/* The writer has room again as soon as may be. */
+#define AT_ONCE 1024
+
+static void drain_ring(struct sti_trace_file *file, struct sti_trace_ring *ring)
+{
+    uint64_t tail = atomic_load_explicit(&ring->tail, memory_order_relaxed);
+    uint64_t head = atomic_load_explicit(&ring->head, memory_order_acquire);
+    while (tail != head) {
+        read_record(file, ring, &ring->records[tail % STI_TRACE_RECORDS]);
+        if (++tail % AT_ONCE == 0)
+            atomic_store_explicit(&ring->tail, tail, memory_order_release);
+    }
+    atomic_store_explicit(&ring->tail, tail, memory_order_release);
+    tell_lost(file, ring);
+}
+
+static struct sti_trace_ring *ring_of(const struct sti_thread *thread)
+{
+    return atomic_load_explicit(&thread->trace, memory_order_acquire);
+}
+
+void sti_trace_file_drain(struct sti_trace_file *file)
+{
+    for (const struct sti_thread *thread = sti_thread_first(); thread != NULL; thread = thread->next) {
+        if (ring_of(thread) != NULL)
+            drain_ring(file, ring_of(thread));
+    }
+    flush(file);
+}
+
+/* --- The file. ---------------------------------------------------------------------------------------------------- */
+
+void sti_trace_file_begin(struct sti_trace_file *file, int fd, unsigned epoch)
+{
+    file->fd = fd;
+    file->error = 0;
+    file->pid = getpid();
+    file->epoch = epoch;
+    file->closing = false;
+    file->events = 0;
+    file->lost = 0;
+    file->homeless = atomic_load_explicit(&sti_trace_homeless, memory_order_relaxed);
+    file->length = 0;
+    for (const struct sti_thread *thread = sti_thread_first(); thread != NULL; thread = thread->next) {
+        struct sti_trace_ring *ring = ring_of(thread);
+        if (ring != NULL)
+            ring->read_lost = atomic_load_explicit(&ring->lost, memory_order_relaxed);
+    }
+}
+
+void sti_trace_file_write_head(struct sti_trace_file *file)
+{
+    PUT(file, "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n{\"ph\":\"M\",\"pid\":");
+    put_number(file, (uint64_t)file->pid);
+    PUT(file, ",\"name\":\"process_name\",\"args\":{\"name\":");
+    put_string(file, program_invocation_short_name);
+    PUT(file, "}}");
+    flush(file);
+}
+
+void sti_trace_file_write_end(struct sti_trace_file *file)
+{
+    uint64_t now = sti_clock_now();
+    for (const struct sti_thread *thread = sti_thread_first(); thread != NULL; thread = thread->next) {
+        struct sti_trace_ring *ring = ring_of(thread);
+        if (ring == NULL || ring->read_epoch != file->epoch)
+            continue;
+        if (now > ring->read_ns)
+            ring->read_ns = now;
+        end_unfinished(file, ring, 0);
+        ring->read_epoch = 0;
+    }
+    uint64_t homeless = atomic_load_explicit(&sti_trace_homeless, memory_order_relaxed) - file->homeless;
+    PUT(file, "\n],\"otherData\":{\"producer\":\"stint ");
+    put_text(file, stint_version());
+    put_argument(file, "\",\"written_events\":", file->events);
+    put_argument(file, ",\"lost_events\":", file->lost + homeless);
+    PUT(file, "}}\n");
+    flush(file);
+}

@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * stint_trace_start and stint_trace_stop: what they refuse, what a full disk does, and that neither a task nor a child
+ * of the process notices. What is in a trace trace_read.py reads. */
+#include <sys/resource.h>
+
+#include "../pools.h"
+
+static int nowhere;
+
+static int open_nowhere(void **state)
+{
+    (void)state;
+    nowhere = open("/dev/null", O_WRONLY);
+    return nowhere < 0;
+}
+
+TEST(a_descriptor_that_cannot_be_written_to_is_refused)
+{
+    int read_only = open("/dev/null", O_RDONLY);
+    int path_only = open("/dev/null", O_PATH);
+    assert_int_equal(stint_trace_start(-1), EINVAL);
+    assert_int_equal(stint_trace_start(1000000), EINVAL);
+    assert_int_equal(stint_trace_start(read_only), EINVAL);
+    assert_int_equal(stint_trace_start(path_only), EINVAL);
+    close(read_only);
+    close(path_only);
+    assert_int_equal(stint_trace_stop(), EINVAL);
+}
+
+TEST(there_is_one_trace_at_a_time)
+{
+    assert_int_equal(stint_trace_start(nowhere), 0);
+    assert_int_equal(stint_trace_start(nowhere), EBUSY);
+    assert_int_equal(stint_trace_stop(), 0);
+    assert_int_equal(stint_trace_stop(), EINVAL);
+    assert_int_equal(stint_trace_start(nowhere), 0);
+    assert_int_equal(stint_trace_stop(), 0);
+}
+
+static void run_some(stint_pool *pool)
+{
+    for (int i = 0; i < 100; i++)
+        assert_int_equal(run_in_pool(pool, do_nothing, NULL, NULL).status, STINT_OK);
+}
+
+TEST(a_full_disk_is_told_at_the_stop_and_harms_nobody)
+{
+    int full = open("/dev/full", O_WRONLY);
+    stint_pool *pool = make_pool(.workers = 2);
+    assert_int_equal(stint_trace_start(full), 0);
+    run_some(pool);
+    assert_int_equal(stint_trace_stop(), ENOSPC);
+    assert_int_equal(stint_trace_start(nowhere), 0);
+    run_some(pool);
+    assert_int_equal(stint_trace_stop(), 0);
+    assert_int_equal(fcntl(full, F_GETFD), 0);
+    stint_pool_destroy(pool);
+    close(full);
+}
+
+TEST(a_pipe_that_nobody_reads_is_told_at_the_stop)
+{
+    int ends[2];
+    stint_outcome outcome;
+    assert_int_equal(pipe(ends), 0);
+    close(ends[0]);
+    assert_int_equal(stint_trace_start(ends[1]), 0); /* SIGPIPE would end the process */
+    assert_int_equal(stint_run(do_nothing, NULL, NULL, &outcome), 0);
+    assert_int_equal(stint_trace_stop(), EPIPE);
+    close(ends[1]);
+}
+
+static int trace_inside(void *arg, void **value)
+{
+    stint_token *token = arg;
+    (void)value;
+    int error = stint_trace_start(nowhere);
+    stint_token_set(token);
+    return error != 0 ? error : stint_trace_stop(); /* not before it has ended is the interrupt delivered */
+}
+
+TEST(an_interrupt_waits_for_the_end_of_a_call)
+{
+    stint_options options = STINT_OPTIONS_INIT;
+    stint_outcome outcome;
+    assert_int_equal(stint_token_create(NULL, &options.token), 0);
+    assert_int_equal(stint_run(trace_inside, options.token, &options, &outcome), 0);
+    assert_int_equal(outcome.reason, STINT_REASON_TOKEN);
+    assert_int_equal(stint_trace_stop(), EINVAL);
+    stint_token_release(options.token);
+}
+
+TEST(the_child_of_a_fork_has_no_trace_and_may_begin_one)
+{
+    stint_outcome outcome;
+    int ends[2];
+    assert_int_equal(pipe(ends), 0);
+    assert_int_equal(stint_trace_start(ends[1]), 0);
+    assert_int_equal(stint_run(do_nothing, NULL, NULL, &outcome), 0);
+    pid_t child = fork();
+    if (child == 0) {
+        bool good = stint_trace_stop() == EINVAL && stint_run(do_nothing, NULL, NULL, &outcome) == 0;
+#ifndef __SANITIZE_THREAD__ /* which lets no such child start a thread */
+        good = good && stint_trace_start(nowhere) == 0 && stint_run(do_nothing, NULL, NULL, &outcome) == 0 &&
+               stint_trace_stop() == 0;
+#endif
+        _exit(good ? 0 : 1);
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    assert_int_equal(stint_trace_stop(), 0);
+    close(ends[1]);
+    /* A document, of one process, with one end. */
+    static char text[100000];
+    size_t size = 0;
+    ssize_t count;
+    while ((count = read(ends[0], text + size, sizeof text - 1 - size)) > 0)
+        size += (size_t)count;
+    close(ends[0]);
+    const char *end = strstr(text, "otherData");
+    assert_non_null(end);
+    assert_null(strstr(end + 1, "otherData"));
+    char other[32];
+    snprintf(other, sizeof other, "\"pid\":%d,", child);
+    assert_null(strstr(text, other));
+}
+
+TEST(a_ring_is_charged_to_no_task)
+{
+    stint_options options = STINT_OPTIONS_INIT;
+    options.budget.memory = 64 << 10; /* a ring is larger */
+    stint_outcome outcome;
+    assert_int_equal(stint_trace_start(nowhere), 0);
+    stint_pool *pool = make_pool(.workers = 1);
+    outcome = run_in_pool(pool, do_nothing, NULL, &options);
+    assert_int_equal(outcome.status, STINT_OK);
+    assert_int_equal(outcome.usage.allocated, 0);
+    assert_int_equal(stint_trace_stop(), 0);
+    stint_pool_destroy(pool);
+}
+
+TEST_MAIN_WITH(open_nowhere, NULL)
