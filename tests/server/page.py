@@ -64,7 +64,7 @@ class Client(threading.Thread):
             self.status = 0
 
     def answer(self):
-        self.join(10)
+        self.join(40)
         assert not self.is_alive(), "the client has no answer"
         return self.status, self.body
 

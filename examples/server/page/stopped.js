@@ -81,7 +81,7 @@ async function stopped(count) {
   try {
     const response = await fetch(address("/debug/stopped"));
     if (response.ok) {
-      found = (await response.json()).sort((a, b) => b.time - a.time || Number(b.id) - Number(a.id));
+      found = (await response.json()).sort((a, b) => new Date(b.time) - new Date(a.time));
       known = count;
       listed();
     }
