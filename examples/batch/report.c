@@ -213,6 +213,16 @@ int report_why_error(const struct report *report)
     return report->why_error;
 }
 
+void report_abandon(struct report *report)
+{
+    for (size_t i = 0; i < report->row_count; i++) {
+        free(report->rows[i].detail);
+        free(report->rows[i].why);
+    }
+    free(report->rows);
+    free(report);
+}
+
 report_tally report_end(struct report *report)
 {
     uint64_t wall_ns = now() - report->begun_ns;
@@ -226,11 +236,6 @@ report_tally report_end(struct report *report)
         lines_summary(options->json, &(lines_totals){ report->tally, options->files, options->skipped, options->workers,
                                                       wall_ns, max_rss() });
     report_tally tally = report->tally;
-    for (size_t i = 0; i < report->row_count; i++) {
-        free(report->rows[i].detail);
-        free(report->rows[i].why);
-    }
-    free(report->rows);
-    free(report);
+    report_abandon(report);
     return tally;
 }

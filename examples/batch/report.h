@@ -49,6 +49,9 @@ void report_progress(struct report *report, const report_tally *ahead);
 /* Whether why could not be saved of all: 0, or the first errno value. */
 int report_why_error(const struct report *report);
 
+/* Frees the report without a word: nothing was run. */
+void report_abandon(struct report *report);
+
 /* Table and summaries; frees the report. Returns what was counted. */
 report_tally report_end(struct report *report);
 
