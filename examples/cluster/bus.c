@@ -28,7 +28,10 @@ const char *bus_error(natsStatus status)
 {
     natsStatus last = NATS_OK;
     const char *words = nats_GetLastError(&last);
-    return words && words[0] && last == status ? words : natsStatus_GetText(status);
+    if (!words || !words[0] || last != status)
+        return natsStatus_GetText(status);
+    const char *place = words[0] == '(' ? strstr(words, "): ") : NULL; /* of the client's source, in front */
+    return place ? place + 3 : words;
 }
 
 static const char *server_of(natsConnection *connection, char *room, size_t size)

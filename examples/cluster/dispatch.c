@@ -57,10 +57,10 @@ struct dispatch {
     struct results results;
     struct report *report;
     size_t oldest; /* of the list; all before it are reported */
-    size_t done;   /* of the different ones */
     char **workers;
     size_t worker_count;
     uint64_t result_ns; /* when the last one came */
+    bool wondered;      /* since then, why there is none */
 };
 
 static void note_worker(struct dispatch *dispatch, const char *name)
@@ -89,6 +89,7 @@ static void on_result(void *argument, const char *hash, struct record *record)
         parcel->state = PARCEL_DONE;
         parcel->record = *record;
         dispatch->result_ns = now_ns();
+        dispatch->wondered = false;
     }
     pthread_mutex_unlock(&dispatch->sender.lock);
     if (first)
@@ -147,10 +148,10 @@ static void collect(struct dispatch *dispatch)
 
 static void wonder(struct dispatch *dispatch)
 {
-    if (now_ns() - dispatch->result_ns < WORDLESS_NS)
+    if (dispatch->wondered || now_ns() - dispatch->result_ns < WORDLESS_NS)
         return;
     bus_say(dispatch->bus, "no result for 10 s; is a worker running?");
-    dispatch->result_ns = UINT64_MAX / 2; /* said once, until one comes */
+    dispatch->wondered = true;
 }
 
 static bool all_reported(const struct dispatch *dispatch)

@@ -18,7 +18,7 @@ static const char help[] =
     "      --durable NAME       its consumer, which all workers share; default workers\n"
     "      --replicas N         copies of each stream, 1 to 5; default: as they are, and of what is made 1\n"
     "      --max-jobs N         of a stream that is made: jobs that may wait in it; default 1000000; 0: no limit\n"
-    "      --max-bytes SIZE     likewise bytes; default 4G\n"
+    "      --max-bytes SIZE     likewise bytes, which the servers set aside; default 1G\n"
     "      --ack-wait DURATION  of a consumer that is made: a job of which its worker says nothing for so long goes "
     "to\n"
     "                           another one; default 30s\n"
@@ -172,7 +172,7 @@ dispatch_options_next dispatch_options_read(struct dispatch_options *options, in
         .streams = { .name = "JOBS",
                      .durable = "workers",
                      .max_jobs = 1000000,
-                     .max_bytes = INT64_C(4) << 30,
+                     .max_bytes = INT64_C(1) << 30,
                      .ack_wait_ns = INT64_C(30000000000),
                      .keep_ns = INT64_C(86400000000000) },
     };

@@ -1,6 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * Sending the parcels; see send.h. The first goes alone: if that is refused, nothing has been sent. */
+ * Sending the parcels; see send.h. The first goes alone: if that is refused, nothing has been sent.
+ *
+ * That a stream is full the sender sees beforehand: it asks how much room there is, and sends no more than that. The
+ * servers would refuse what is too much as well, but each replica by what it has itself acknowledged by then, and up to
+ * 2.9 at least a stream whose replicas do not agree has to mend itself first. Two senders may still take the same room:
+ * what is refused then is sent again. */
 #include "send.h"
 #include "job.h"
 #include "streams.h"
@@ -52,8 +57,8 @@ static void note_refusal(struct sender *sender, struct parcel *parcel, const jsP
     } else if (full && sender->confirmed == 0) {
         snprintf(sender->refused, sizeof sender->refused, "the stream %s is full: %s", sender->stream,
                  refusal->ErrText);
-    } else if (full || refusal->ErrCode == 0 || refusal->ErrCode == JSClusterNotAvailErr) {
-        sender->full = full;
+    } else if (full || refusal->ErrCode == 0 || refusal->ErrCode == JSClusterNotAvailErr ||
+               refusal->ErrCode == JSStreamSequenceNotMatchErr) {
         wait_again(sender, parcel);
     } else {
         snprintf(sender->refused, sizeof sender->refused, "the stream %s refuses a job: %s", sender->stream,
@@ -71,7 +76,6 @@ static void on_confirmation(jsCtx *js, natsMsg *message, jsPubAck *ack, jsPubAck
     sender->sending_bytes -= (size_t)natsMsg_GetDataLength(message);
     if (ack) {
         sender->confirmed++;
-        sender->full = false;
         if (parcel && parcel->state == PARCEL_SENDING)
             parcel->state = PARCEL_SENT;
     } else if (parcel) {
@@ -104,6 +108,62 @@ bool sender_open(struct sender *sender, struct bus *bus, const char *stream, con
 void sender_close(struct sender *sender)
 {
     jsCtx_Destroy(sender->js);
+}
+
+/* A message takes more of a stream than its document: its subject, its headers, and some words for the server. */
+static uint64_t stored_size(size_t size)
+{
+    return size + 1024;
+}
+
+static uint64_t room_of(int64_t most, uint64_t taken)
+{
+    return most <= 0 ? UINT64_MAX : (uint64_t)most > taken ? (uint64_t)most - taken : 0;
+}
+
+/* Ask how much room there is, with nothing under way, and not too often. */
+static void ask_for_room(struct sender *sender)
+{
+    jsStreamInfo *info = NULL;
+    pthread_mutex_lock(&sender->lock);
+    bool quiet = sender->sending == 0;
+    pthread_mutex_unlock(&sender->lock);
+    if (!quiet || now_ns() - sender->asked_ns < PAUSE_NS)
+        return;
+    if (js_GetStreamInfo(&info, sender->bus->js, sender->stream, NULL, NULL) == NATS_OK) {
+        sender->room_jobs = room_of(info->Config->MaxMsgs, info->State.Msgs);
+        sender->room_bytes = room_of(info->Config->MaxBytes, info->State.Bytes);
+    }
+    jsStreamInfo_Destroy(info);
+    sender->asked_ns = now_ns();
+}
+
+/* Whether there is room for a document of this size. One that would not even fit into the empty stream is refused by
+ * the servers, with a reason. */
+static bool take_room(struct sender *sender, size_t size)
+{
+    if (sender->room_jobs == 0 || sender->room_bytes < stored_size(size))
+        ask_for_room(sender);
+    if (sender->room_jobs == 0 || sender->room_bytes < stored_size(size))
+        return false;
+    sender->room_jobs -= sender->room_jobs != UINT64_MAX;
+    sender->room_bytes -= sender->room_bytes != UINT64_MAX ? stored_size(size) : 0;
+    return true;
+}
+
+/* No room, and nothing sent: it is an error. Else there will be some. */
+static void note_full(struct sender *sender, struct parcel *parcel)
+{
+    pthread_mutex_lock(&sender->lock);
+    wait_again(sender, parcel);
+    if (sender->confirmed == 0 && sender->asked_ns && sender->sending == 0)
+        snprintf(sender->refused, sizeof sender->refused, "the stream %s is full: no more jobs may wait in it",
+                 sender->stream);
+    bool say = !sender->said_full && !sender->refused[0];
+    sender->said_full = true;
+    pthread_mutex_unlock(&sender->lock);
+    if (say)
+        bus_say(sender->bus, "the stream %s is full; waiting for room", sender->stream);
 }
 
 /* The next that waits, as being sent; NULL: none does, or no more may be under way. */
@@ -188,8 +248,10 @@ static void send_one(struct sender *sender, struct parcel *parcel)
         snprintf(detail, sizeof detail, "%zu bytes; the servers let a message have %zu (max_payload)", size,
                  sender->most_bytes);
         fail(sender, parcel, EMSGSIZE, detail);
-    } else {
+    } else if (take_room(sender, size)) {
         publish(sender, parcel, data, size);
+    } else {
+        note_full(sender, parcel);
     }
     free(data);
 }
@@ -200,13 +262,10 @@ bool sender_send(struct sender *sender)
     while ((parcel = take_next(sender)))
         send_one(sender, parcel);
     pthread_mutex_lock(&sender->lock);
-    bool full = sender->full, refused = sender->refused[0];
+    bool refused = sender->refused[0];
     pthread_mutex_unlock(&sender->lock);
     if (refused)
         bus_say(sender->bus, "%s", sender->refused);
-    else if (full && !sender->said_full)
-        bus_say(sender->bus, "the stream %s is full; waiting for room", sender->stream);
-    sender->said_full = sender->said_full || full;
     return !refused;
 }
 

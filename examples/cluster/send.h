@@ -22,7 +22,9 @@ struct sender {
     size_t next;            /* before it nothing waits */
     size_t sending, sending_bytes, confirmed;
     uint64_t not_before_ns;
-    bool full, said_full;
+    bool said_full;
+    /* The main thread's: what the stream has room for, as far as is known, without a limit as much as can be. */
+    uint64_t room_jobs, room_bytes, asked_ns;
     char refused[256]; /* why no more can be sent; empty: it can */
 };
 

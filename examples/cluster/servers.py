@@ -7,6 +7,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import time
 import urllib.request
 
@@ -22,6 +23,11 @@ def free_ports(count):
     for listener in sockets:
         listener.close()
     return ports
+
+
+def end_cleanly():
+    """Have a SIGTERM end the program as an exception does: so the servers that it has started end too."""
+    signal.signal(signal.SIGTERM, lambda *unused: sys.exit(143))
 
 
 class Server:

@@ -7,10 +7,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #define COUNT 3
 #define DUPLICATES_NS INT64_C(120000000000) /* for so long a repeated message is known by its id */
 #define MAX_REQUESTS 4096                   /* of workers that wait for jobs, at once */
+#define ATTEMPTS 6                          /* of questions that nobody answers; each takes up to 5 s */
+#define PAUSE_NS 500000000L
 
 /* A stream of the three, and what was found of it. */
 struct stream {
@@ -122,11 +125,29 @@ static bool say_failed(const struct set *set, const char *doing, const char *nam
     return false;
 }
 
+/* Whether it may be that the servers are just choosing a leader, and another attempt is left. All that is asked can be
+ * asked again: what is made twice with one shape is made once. */
+static bool try_again(const struct set *set, natsStatus status, jsErrCode code, int *attempt)
+{
+    bool choosing = status == NATS_TIMEOUT || code == JSClusterNotAvailErr || code == JSClusterNotLeaderErr ||
+                    status == NATS_CONNECTION_DISCONNECTED;
+    if (!choosing || ++*attempt == ATTEMPTS)
+        return false;
+    if (*attempt == 1)
+        bus_say(set->bus, "the servers do not answer: %s; trying again", bus_error(status));
+    nanosleep(&(struct timespec){ .tv_nsec = PAUSE_NS }, NULL);
+    return true;
+}
+
 static bool look_at_stream(struct set *set, struct stream *stream)
 {
     jsStreamInfo *info = NULL;
     jsErrCode code = 0;
-    natsStatus status = js_GetStreamInfo(&info, set->bus->js, stream->name, NULL, &code);
+    natsStatus status;
+    int attempt = 0;
+    do {
+        status = js_GetStreamInfo(&info, set->bus->js, stream->name, NULL, &code);
+    } while (try_again(set, status, code, &attempt));
     if (status == NATS_NOT_FOUND)
         return true;
     if (status != NATS_OK)
@@ -142,7 +163,11 @@ static bool look_at_consumer(struct set *set)
     jsConsumerInfo *info = NULL;
     jsErrCode code = 0;
     const char *stream = set->streams[0].name, *durable = set->wanted->durable;
-    natsStatus status = js_GetConsumerInfo(&info, set->bus->js, stream, durable, NULL, &code);
+    natsStatus status;
+    int attempt = 0;
+    do {
+        status = js_GetConsumerInfo(&info, set->bus->js, stream, durable, NULL, &code);
+    } while (try_again(set, status, code, &attempt));
     if (status == NATS_NOT_FOUND)
         return true;
     if (status != NATS_OK)
@@ -186,7 +211,11 @@ static bool make_stream(struct set *set, struct stream *stream)
             config.Duplicates = config.MaxAge;
     }
     jsErrCode code = 0;
-    natsStatus status = js_AddStream(NULL, set->bus->js, &config, NULL, &code);
+    natsStatus status;
+    int attempt = 0;
+    do {
+        status = js_AddStream(NULL, set->bus->js, &config, NULL, &code);
+    } while (try_again(set, status, code, &attempt));
     stream->made = status == NATS_OK;
     return stream->made || say_failed(set, "make the stream", stream->name, status, code);
 }
@@ -205,7 +234,11 @@ static bool make_consumer(struct set *set)
     config.MaxAckPending = STREAMS_MAX_PENDING;
     config.MaxWaiting = MAX_REQUESTS;
     jsErrCode code = 0;
-    natsStatus status = js_AddConsumer(NULL, set->bus->js, set->streams[0].name, &config, NULL, &code);
+    natsStatus status;
+    int attempt = 0;
+    do {
+        status = js_AddConsumer(NULL, set->bus->js, set->streams[0].name, &config, NULL, &code);
+    } while (try_again(set, status, code, &attempt));
     return status == NATS_OK || say_failed(set, "make the consumer", wanted->durable, status, code);
 }
 
