@@ -416,10 +416,16 @@ static inline size_t sti_backend_usable_size(const void *block)
     return mi_usable_size(block);
 }
 
-/* That a live block lies in. */
+/* That a live block lies in, of any address in that. */
 static inline sti_backend_heap *sti_backend_heap_of(const void *block)
 {
     return mi_heap_of(block);
+}
+
+/* The process's. */
+static inline sti_backend_heap *sti_backend_heap_main(void)
+{
+    return mi_heap_main();
 }
 
 /* What a block of this size will hold once made, at most. mi_good_size does not tell it of those that have a page to

@@ -19,6 +19,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "backend.h"
 #include "caller.h"
 #include "module.h"
 #include "process.h"
@@ -286,6 +287,7 @@ void sti_keep_openmp(const void *caller)
  * asks until a page has been forbidden. */
 
 static atomic_bool forbidden;
+static atomic_bool forbidden_in_heaps;
 
 void sti_readable_no_more(void)
 {
@@ -296,6 +298,11 @@ void sti_readable_no_more(void)
 bool sti_readable_all(void)
 {
     return __builtin_expect(!atomic_load_explicit(&forbidden, memory_order_seq_cst), 1);
+}
+
+bool sti_readable_heaps(void)
+{
+    return __builtin_expect(!atomic_load_explicit(&forbidden_in_heaps, memory_order_seq_cst), 1);
 }
 
 long sti_readable_copy(void *to, uintptr_t from, size_t size)
@@ -318,10 +325,15 @@ long sti_readable_copy(void *to, uintptr_t from, size_t size)
 STINT_API int mprotect(void *address, size_t length, int protection);
 STINT_API int pkey_mprotect(void *address, size_t length, int protection, int key);
 
+/* Before there is a task nobody asks for blocks, and mimalloc may not be ready to. */
 static void note(const void *address, int protection)
 {
-    if ((protection & PROT_READ) == 0 && sti_module_of(address) != NULL)
+    if ((protection & PROT_READ) != 0)
+        return;
+    if (sti_module_of(address) != NULL)
         sti_readable_no_more();
+    else if (sti_thread_first() != NULL && sti_backend_has_made(address))
+        atomic_store_explicit(&forbidden_in_heaps, true, memory_order_seq_cst); /* before it is, too */
 }
 
 static _Atomic(sti_protect_fn *) protect_by; /* NULL: nobody */

@@ -33,14 +33,17 @@ size_t sti_kept_modules(struct sti_caller_module *modules);
  * module. */
 void sti_keep_openmp(const void *caller);
 
-/* --- Whether the process's variables can be read where they lie: a program may forbid it to pages of its own data, a
- * guard page in a static array or a secret. Any thread. */
+/* --- Whether the process's variables and blocks can be read where they lie: a program may forbid it to pages of its
+ * own data, a guard page in a static array or a secret. Any thread. */
 
 /* The program has forbidden some page of a module's data to be read (lasting.c). Once is for ever. */
 void sti_readable_no_more(void);
 
 /* Has it not? */
 bool sti_readable_all(void);
+
+/* The same of what mimalloc has made: no guard page, say, has been put below a stack that was allocated. */
+bool sti_readable_heaps(void);
 
 /* Copy a page's words, asking the system whether they can be read. The bytes copied, 0 where they cannot be; negative:
  * the system does not answer such questions. */

@@ -34,6 +34,7 @@ struct sti_reporting_hooks {
     void (*kept)(struct stint_report *report, const struct sti_root *root, size_t size);
     void (*begin_end)(struct sti_scope *scope);
     void (*end)(struct sti_scope *scope, stint_outcome *outcome);
+    void (*abandoned)(struct sti_scope *scope);
     void (*drop)(struct stint_report *report);
     void (*end_thread)(struct sti_thread *thread);
 };
@@ -108,6 +109,13 @@ static inline void sti_reporting_end(struct sti_scope *scope, stint_outcome *out
 {
     if (__builtin_expect(scope->thread->reporting != NULL, 0))
         sti_reporting_hooks->end(scope, outcome);
+}
+
+/* Its frames are about to be left for good, by a jump or with their thread: nobody will take a report. */
+static inline void sti_reporting_abandoned(struct sti_scope *scope)
+{
+    if (sti_reporting_is_on(scope))
+        sti_reporting_hooks->abandoned(scope);
 }
 
 /* A root keeps a block of so many bytes of the scope that is being rolled back. */

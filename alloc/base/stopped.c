@@ -221,7 +221,6 @@ static _Unwind_Reason_Code visit_frame(struct _Unwind_Context *context, void *ar
     uintptr_t frame = _Unwind_GetCFA(context);
     if (++walk->frames > SLOW_FRAMES_MAX)
         return _URC_END_OF_STACK;
-    bool first = !walk->begun;
     walk->begun = walk->begun || (frame > stopped->at.sp && frame <= stopped->scope);
     if (!walk->begun)
         return _URC_NO_REASON;
@@ -229,8 +228,6 @@ static _Unwind_Reason_Code visit_frame(struct _Unwind_Context *context, void *ar
         walk->reached = true;
         return _URC_END_OF_STACK;
     }
-    if (first)
-        return _URC_NO_REASON;
     int before_instruction = 0;
     uintptr_t address = _Unwind_GetIPInfo(context, &before_instruction);
     enum owner owner = owner_of(address - (before_instruction ? 0 : 1), walk->past_libc);

@@ -18,11 +18,13 @@ _Thread_local struct sti_thread *sti_thread_counted;
 static _Thread_local struct sti_thread *own_record;
 static _Thread_local struct sti_thread *ready_record; /* NULL: it has none, or is to begin again */
 static _Thread_local bool changing;                   /* it is being found, or given up */
+static _Thread_local bool known;                      /* its end will be told */
+static _Thread_local bool over;                       /* it was: nobody ends what it begins from now on */
 _Atomic(struct sti_thread *) sti_thread_records;
 
 _Alignas(64) _Atomic uint64_t sti_thread_requests = 1; /* on a line that nobody else writes to */
 
-/* Told of each record that a thread takes for itself; set by a constructor. */
+/* Told of each record that a thread takes for itself, and before of the thread, with NULL; set by a constructor. */
 static void (*record_taken)(struct sti_thread *thread);
 
 /* And of each thread that begins with scopes; likewise. */
@@ -120,7 +122,13 @@ bool sti_thread_begin_end(struct sti_thread *thread)
     own_record = NULL;
     ready_record = NULL;
     changing = true;
+    over = true;
     return true;
+}
+
+void sti_thread_end_unrecorded(void)
+{
+    over = true;
 }
 
 void sti_thread_hand_on(struct sti_thread *thread)
@@ -155,20 +163,26 @@ struct sti_thread *sti_thread_self(void)
     return __builtin_expect(thread != NULL, 1) ? thread : begin_scopes();
 }
 
-static _Thread_local bool known;
+static void make_known(void)
+{
+    known = true;
+    if (record_taken != NULL)
+        record_taken(NULL);
+}
 
 bool sti_thread_is_known(void)
 {
-    bool was_known = known || own_record != NULL;
-    known = true;
-    return was_known;
+    if (known || own_record != NULL)
+        return true;
+    make_known();
+    return false;
 }
 
 void sti_thread_begin(void)
 {
     changing = true;
     sti_backend_thread_init();
-    known = true;
+    make_known();
     changing = false;
 }
 
@@ -185,9 +199,9 @@ int sti_thread_start(pthread_t *id, const pthread_attr_t *attributes, void *(*fu
 
 struct sti_thread *sti_thread_self_if_settled(void)
 {
-    if (changing)
-        return NULL;
-    return own_record != NULL ? own_record : first_record();
+    if (own_record != NULL)
+        return changing ? NULL : own_record;
+    return changing || over ? NULL : first_record();
 }
 
 struct sti_thread *sti_thread_first(void)

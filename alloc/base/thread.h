@@ -144,7 +144,8 @@ void sti_thread_begin(void);
  * what mimalloc does in its first allocation, with a lock. */
 bool sti_thread_is_known(void);
 
-/* The record for whatever else, in any allocation: NULL while it is being made, or given up as the thread ends. */
+/* The record for whatever else, in any allocation and free: NULL while it is being made, and from the thread's end on:
+ * libc frees what it has of a thread after the last destructor, and who began anew there would never be ended. */
 struct sti_thread *sti_thread_self_if_settled(void);
 
 /* The same, but NULL when it has none yet or no more. Safe in signal handlers. */
@@ -158,11 +159,12 @@ static inline void sti_thread_note_end(struct sti_thread *thread)
 }
 
 /* For the code that ends what a thread leaves. A constructor: be told, on its thread, of each record that one takes for
- * itself. Then, as it ends: the record is not its own any more (false: it was not before), and what is left of it may
- * be ended; and another thread may have it. */
+ * itself; and of a thread that may take one, with NULL. Then, as it ends: the record is not its own any more (false: it
+ * was not before), and what is left of it may be ended; and another thread may have it. Or it has none. */
 void sti_thread_when_taken(void (*told)(struct sti_thread *thread));
 bool sti_thread_begin_end(struct sti_thread *thread);
 void sti_thread_hand_on(struct sti_thread *thread);
+void sti_thread_end_unrecorded(void);
 
 /* A thread of the library's own, which is nothing to the task that the caller is in. As pthread_create. */
 int sti_thread_start(pthread_t *id, const pthread_attr_t *attributes, void *(*function)(void *arg), void *arg);

@@ -12,6 +12,7 @@
 #include "alloc/base/module.h"
 #include "alloc/base/process.h"
 #include "alloc/base/thread.h"
+#include "alloc/base/utf8.h"
 
 #define CHAINS 64
 
@@ -163,38 +164,12 @@ struct sti_label_sum sti_label_read(const struct sti_label *label)
 
 /* --- Names: what is written as UTF-8 has to be that. -------------------------------------------------------------- */
 
-static size_t bytes_announced(unsigned char first)
-{
-    if (first < 0x80)
-        return 1;
-    return first >= 0xc2 && first < 0xe0   ? 2
-           : first >= 0xe0 && first < 0xf0 ? 3
-           : first >= 0xf0 && first < 0xf5 ? 4
-                                           : 0;
-}
-
-/* Of the character at the beginning of a text that is not empty; 0: there is none. Table 3-7 of the Unicode Standard:
- * the second byte keeps out what is longer than it need be, surrogates, and what lies beyond the last character. */
-static size_t bytes_of_character(const unsigned char *text)
-{
-    size_t bytes = bytes_announced(text[0]);
-    unsigned char lowest = text[0] == 0xe0 ? 0xa0 : text[0] == 0xf0 ? 0x90 : 0x80;
-    unsigned char highest = text[0] == 0xed ? 0x9f : text[0] == 0xf4 ? 0x8f : 0xbf;
-    for (size_t i = 1; i < bytes; i++) {
-        if (text[i] < lowest || text[i] > highest)
-            return 0;
-        lowest = 0x80;
-        highest = 0xbf;
-    }
-    return bytes;
-}
-
 void sti_label_copy_name(char *copy, size_t size, const char *name)
 {
-    const unsigned char *from = (const unsigned char *)name;
+    const char *from = name;
     char *end = copy + size - 1;
     while (*from != '\0') {
-        size_t bytes = bytes_of_character(from);
+        size_t bytes = sti_utf8_character(from);
         if (copy + (bytes != 0 ? bytes : 1) > end)
             break;
         if (bytes == 0) {

@@ -242,6 +242,8 @@ static struct passed measure_exactly(struct sti_thread *thread, size_t wanted)
     for (struct sti_scope *scope = thread->scope; scope != NULL; scope = scope->outer)
         sti_heap_measure_exactly(thread, scope);
     passed = measure(thread, wanted);
+    if (passed.scope != NULL && sti_group_measure_left(thread->scope))
+        passed = measure(thread, wanted);
     for (unsigned round = 0; passed.reason == STINT_REASON_MEMORY_LIMIT && passed.scope->share != NULL &&
                              sti_group_await_others(passed.scope->share, round);
          round++)

@@ -16,6 +16,7 @@
 #include "alloc/base/module.h"
 #include "alloc/rollback/kept.h"
 #include "alloc/rollback/place.h"
+#include "alloc/rollback/protection.h"
 #include "allocate.h"
 
 STINT_API void *mmap(void *address, size_t length, int protection, int flags, int descriptor, off_t offset);
@@ -131,19 +132,27 @@ static void *map_in_place(const struct wanted *wanted, uintptr_t begin, uintptr_
 }
 
 /* In the place of whatever is there: that is still whose it was. What was free is the owner's; NULL: the process's. The
- * thread, of a task, is charged for what is more than one record, unless it is for the pages. */
+ * thread, of a task, is charged for what is more than one record, unless it is for the pages. With the lock. */
 static void *map_over(const struct wanted *wanted, struct sti_mapped *owner, struct sti_thread *thread)
 {
     uintptr_t begin = (uintptr_t)wanted->address;
     uintptr_t end = begin + size_of(wanted);
-    bool is_noted = owner != NULL || sti_mapping_any();
-    if (!is_noted || end <= begin || begin % STI_MAPPING_PAGE != 0 || !sti_mapping_lock())
+    if (end <= begin || begin % STI_MAPPING_PAGE != 0)
         return map_plainly(wanted, 0);
     size_t paid = atomic_load_explicit(&sti_mapping_count, memory_order_relaxed) + 1;
     bool is_ready = sti_mapping_cut(begin, end) && (owner == NULL || sti_place_claim(begin, end, owner));
     void *made = is_ready ? map_in_place(wanted, begin, end) : sti_mapping_fail(NULL);
     if (kind_of(wanted) != STI_MAPPING_CHARGED)
         sti_mapping_charge_records(thread, paid);
+    return made;
+}
+
+/* What was free is the process's. */
+static void *map_over_for_process(const struct wanted *wanted, struct sti_thread *thread)
+{
+    if (!sti_mapping_any() || !sti_mapping_lock())
+        return map_plainly(wanted, 0);
+    void *made = map_over(wanted, NULL, thread);
     sti_mapping_unlock();
     return made;
 }
@@ -151,6 +160,11 @@ static void *map_over(const struct wanted *wanted, struct sti_mapped *owner, str
 static bool replaces(int flags)
 {
     return (flags & (MAP_FIXED | MAP_FIXED_NOREPLACE)) == MAP_FIXED;
+}
+
+static bool has_place(int flags)
+{
+    return (flags & (MAP_FIXED | MAP_FIXED_NOREPLACE)) != 0;
 }
 
 /* A task that maps where something is may not own that: an allocator of the process's has reserved it, which takes a
@@ -167,14 +181,46 @@ static bool map_where_free(const struct wanted *wanted, void **made)
     return false;
 }
 
-static void note(struct sti_mapping *mapping, void *made, const struct wanted *wanted, struct sti_mapped *owner)
+/* With the lock. */
+static void put(struct sti_mapping *mapping, void *made, const struct wanted *wanted, struct sti_mapped *owner)
 {
+    if (made == MAP_FAILED)
+        sti_mapping_drop(mapping);
+    else
+        sti_mapping_put(mapping, (uintptr_t)made, (uintptr_t)made + size_of(wanted), kind_of(wanted), owner);
+}
+
+static void *map_anywhere(const struct wanted *wanted, struct sti_mapping *mapping, struct sti_mapped *owner)
+{
+    void *made = map_plainly(wanted, 0);
     if (made == MAP_FAILED || !sti_mapping_lock()) {
         sti_mapping_drop(mapping);
-        return;
+        return made;
     }
-    sti_mapping_put(mapping, (uintptr_t)made, (uintptr_t)made + size_of(wanted), kind_of(wanted), owner);
+    put(mapping, made, wanted, owner);
     sti_mapping_unlock();
+    return made;
+}
+
+/* Where other threads know that it is going to be: whatever they do there, they do it before or after. */
+static void *map_there(const struct wanted *wanted, struct sti_mapping *mapping, struct sti_mapped *owner,
+                       struct sti_thread *thread)
+{
+    if (!sti_mapping_lock()) {
+        sti_mapping_drop(mapping);
+        return map_plainly(wanted, 0);
+    }
+    void *made = MAP_FAILED;
+    if (!replaces(wanted->flags)) {
+        put(mapping, made = map_plainly(wanted, 0), wanted, owner);
+    } else if (map_where_free(wanted, &made)) {
+        put(mapping, made, wanted, owner);
+    } else {
+        sti_mapping_drop(mapping);
+        made = map_over(wanted, owner, thread);
+    }
+    sti_mapping_unlock();
+    return made;
 }
 
 static void *map_in_task(struct sti_thread *thread, const struct wanted *wanted, const void *caller)
@@ -183,20 +229,12 @@ static void *map_in_task(struct sti_thread *thread, const struct wanted *wanted,
     if (!charge(thread, kind_of(wanted), size_of(wanted), caller))
         return sti_mapping_fail(NULL);
     if (is_kept)
-        return replaces(wanted->flags) ? map_over(wanted, NULL, thread) : map_plainly(wanted, 0);
+        return replaces(wanted->flags) ? map_over_for_process(wanted, thread) : map_plainly(wanted, 0);
     struct sti_mapped *owner = sti_mapped_of(thread->scope);
     struct sti_mapping *mapping = owner != NULL ? sti_mapping_new() : NULL;
     if (mapping == NULL)
         return sti_mapping_fail(NULL);
-    void *made;
-    if (!replaces(wanted->flags)) {
-        made = map_plainly(wanted, 0);
-    } else if (!map_where_free(wanted, &made)) {
-        sti_mapping_drop(mapping);
-        return map_over(wanted, owner, thread);
-    }
-    note(mapping, made, wanted, owner);
-    return made;
+    return has_place(wanted->flags) ? map_there(wanted, mapping, owner, thread) : map_anywhere(wanted, mapping, owner);
 }
 
 STI_INLINE void *map(const struct wanted *wanted, const void *caller)
@@ -205,7 +243,7 @@ STI_INLINE void *map(const struct wanted *wanted, const void *caller)
     if (STI_UNLIKELY(thread != NULL))
         return map_in_task(thread, wanted, caller);
     bool is_plain = STI_LIKELY(!replaces(wanted->flags)) || is_backend(caller);
-    return is_plain ? map_plainly(wanted, 0) : map_over(wanted, NULL, NULL);
+    return is_plain ? map_plainly(wanted, 0) : map_over_for_process(wanted, NULL);
 }
 
 void *mmap(void *address, size_t length, int protection, int flags, int descriptor, off_t offset)
@@ -222,27 +260,34 @@ void *mmap64(void *address, size_t length, int protection, int flags, int descri
 
 /* --- munmap ------------------------------------------------------------------------------------------------------- */
 
-/* Off the record first: when the system has them back, others may have the same addresses at once. */
+/* With the lock: before it is off the record others may have the same addresses, but enter none; and what others map in
+ * this place meanwhile would be taken for what is still there. */
+static int unmap_in_record(void *address, size_t length, struct sti_mapping **list)
+{
+    uintptr_t begin = (uintptr_t)address;
+    uintptr_t end = begin + sti_mapping_round_up(length, STI_MAPPING_PAGE);
+    if (!sti_mapping_cut(begin, end))
+        return refuse();
+    int result = unmap_plainly(address, length);
+    if (result == 0)
+        *list = sti_mapping_take_all(begin, end);
+    else
+        sti_mapping_join(begin, end);
+    return result;
+}
+
 static int unmap_noted(void *address, size_t length, struct sti_thread *thread)
 {
     uintptr_t begin = (uintptr_t)address;
     uintptr_t end = begin + sti_mapping_round_up(length, STI_MAPPING_PAGE);
     if (begin % STI_MAPPING_PAGE != 0 || end <= begin || !sti_mapping_lock())
         return unmap_plainly(address, length);
+    struct sti_mapping *list = NULL;
     size_t paid = atomic_load_explicit(&sti_mapping_count, memory_order_relaxed);
-    bool is_cut = sti_mapping_cut(begin, end);
-    struct sti_mapping *list = is_cut ? sti_mapping_take_all(begin, end) : NULL;
+    int result = unmap_in_record(address, length, &list);
+    int saved_errno = errno;
     sti_mapping_charge_records(thread, paid);
     sti_mapping_unlock();
-    if (!is_cut)
-        return refuse();
-    int result = unmap_plainly(address, length);
-    int saved_errno = errno;
-    if (result != 0 && list != NULL && sti_mapping_lock()) {
-        list = sti_mapping_put_back(list);
-        sti_mapping_join(begin, end);
-        sti_mapping_unlock();
-    }
     sti_mapping_drop_all(list);
     errno = saved_errno;
     return result;
@@ -292,21 +337,42 @@ static bool take_into_use(uintptr_t begin, uintptr_t end)
     return is_cut;
 }
 
+/* A task that protects pages of its heap is charged for the record. False: out of memory. */
+static bool note_protection(uintptr_t begin, uintptr_t end, const void *caller)
+{
+    struct sti_thread *thread = sti_mapping_asker(caller);
+    if (thread == NULL || !sti_protection_concerns(thread, begin))
+        return true;
+    return sti_record_charge_to(thread, sizeof(struct sti_mapping), caller) &&
+           sti_protection_note(thread->scope, begin, end);
+}
+
+static int protect_noted(void *address, size_t length, int protection, int key, bool is_open)
+{
+    uintptr_t begin = (uintptr_t)address;
+    int result = sti_protect_plainly(address, length, protection, key);
+    if (result == 0 && is_open && sti_mapping_any())
+        sti_protection_forget(begin, begin + sti_mapping_round_up(length, STI_MAPPING_PAGE));
+    return result;
+}
+
 /* Nothing is cut before it has been charged. A call that fails then counts all the same: where something is not mapped,
  * the system has made writable what lies before it. */
 static int protect(void *address, size_t length, int protection, int key, const void *caller)
 {
     uintptr_t begin = (uintptr_t)address;
     uintptr_t end = begin + sti_mapping_round_up(length, STI_MAPPING_PAGE);
-    size_t reserved = 0;
-    if ((protection & PROT_WRITE) != 0 && begin % STI_MAPPING_PAGE == 0 && end > begin && !is_backend(caller))
-        reserved = reserved_in(begin, end);
+    bool is_open = (protection & (PROT_READ | PROT_WRITE)) == (PROT_READ | PROT_WRITE);
+    bool is_noted = begin % STI_MAPPING_PAGE == 0 && end > begin && !is_backend(caller);
+    if (!is_noted)
+        return sti_protect_plainly(address, length, protection, key);
+    size_t reserved = (protection & PROT_WRITE) != 0 ? reserved_in(begin, end) : 0;
     struct sti_thread *thread = reserved > 0 ? sti_mapping_asker(caller) : NULL;
     if (thread != NULL && !sti_meter_charge_pages(thread, reserved, caller))
         return -1;
-    if (reserved > 0 && !take_into_use(begin, end))
+    if ((reserved > 0 && !take_into_use(begin, end)) || (!is_open && !note_protection(begin, end, caller)))
         return refuse();
-    return sti_protect_plainly(address, length, protection, key);
+    return protect_noted(address, length, protection, key, is_open);
 }
 
 __attribute__((constructor)) static void hear_of_protections(void)

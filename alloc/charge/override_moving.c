@@ -21,6 +21,8 @@ struct move {
     uintptr_t to;
     bool stays;                /* what was there */
     struct sti_mapped *copier; /* whose the same pages are once more; NULL: the process's, or nobody's as none are */
+    struct sti_mapping *parts; /* what there will be, where it is now, from the lowest to the highest; the process's
+                                  have no owner */
     struct sti_thread *thread; /* of the task that asks, */
     size_t paid;               /* which has been charged for so many records */
 };
@@ -36,6 +38,13 @@ static bool has_place(const struct move *move)
     return (move->flags & MREMAP_FIXED) != 0;
 }
 
+/* Since Linux 6.17 such a call moves one mapping after the other, and leaves alone what is in its place where there is
+ * none; it may fail at any. Each other call moves one mapping or fails. */
+static bool may_have_holes(const struct move *move)
+{
+    return has_place(move) && move->size == move->new_size;
+}
+
 static bool cut(const struct move *move)
 {
     size_t stays = move->size < move->new_size ? move->size : move->new_size;
@@ -44,100 +53,171 @@ static bool cut(const struct move *move)
            (!has_place(move) || sti_mapping_cut(move->to, move->to + move->new_size));
 }
 
-/* The last of what is moved: what is added to it is of its kind. */
-static struct sti_mapping *last_of(uintptr_t begin, size_t size)
+/* --- The parts. Each belongs to whoever the record says, or else to the process; holes are none. --- */
+
+/* of: what it is a part of; NULL: of the process's. Returns where the next goes; NULL: out of memory. */
+static struct sti_mapping **add_part(struct sti_mapping **link, uintptr_t begin, uintptr_t end,
+                                     const struct sti_mapping *of)
 {
-    uintptr_t last = size > 0 ? begin + size - 1 : begin;
-    return sti_mapping_first(last, last + 1);
+    struct sti_mapping *part = sti_mapping_new();
+    *link = part;
+    if (part == NULL)
+        return NULL;
+    *part = (struct sti_mapping){ .begin = begin, .end = end };
+    if (of != NULL) {
+        part->kind = of->kind;
+        part->owner = of->owner;
+        part->continues = of->continues;
+    }
+    return &part->next;
 }
 
-/* For what a task has mapped. */
-static bool claim_place(const struct move *move)
+/* Of which no task has anything. It matters where there are holes only if a task has something in its place. */
+static struct sti_mapping **add_gap(const struct move *move, struct sti_mapping **link, uintptr_t begin, uintptr_t end)
 {
-    const struct sti_mapping *last = last_of(move->begin, move->size);
-    struct sti_mapped *owner = last != NULL && move->size > 0 ? last->owner : move->copier;
-    return !has_place(move) || owner == NULL || sti_place_claim(move->to, move->to + move->new_size, owner);
+    if (!may_have_holes(move))
+        return add_part(link, begin, end, NULL);
+    uintptr_t place = move->to + (begin - move->begin);
+    if (sti_mapping_first(place, place + (end - begin)) == NULL)
+        return link;
+    while (link != NULL && begin < end) {
+        uintptr_t there = sti_place_mapped_end(begin, end);
+        if (there > begin)
+            link = add_part(link, begin, there, NULL);
+        begin = there < end ? sti_place_free_end(there, end) : end;
+    }
+    return link;
 }
 
-/* What has been taken off, at its new place. Returns the rest, which is no more. */
-static struct sti_mapping *put_at(const struct move *move, struct sti_mapping *list, uintptr_t to)
+/* Of the record, which has been cut at both ends. What is added to the last one is of its kind. */
+static bool list_parts(struct move *move)
 {
-    struct sti_mapping *rest = NULL;
-    while (list != NULL) {
-        struct sti_mapping *mapping = list;
-        list = mapping->next;
-        size_t offset = mapping->begin - move->begin;
-        if (offset < move->new_size) {
-            bool continues = mapping->continues && offset > 0;
-            sti_mapping_put(mapping, to + offset, to + (mapping->end - move->begin), mapping->kind, mapping->owner);
-            mapping->continues = continues;
-        } else {
-            mapping->next = rest;
-            rest = mapping;
+    struct sti_mapping **link = &move->parts;
+    const struct sti_mapping copy = { .kind = STI_MAPPING_FREE, .owner = move->copier };
+    if (move->size == 0)
+        return add_part(link, move->begin, move->begin + move->new_size, &copy) != NULL;
+    uintptr_t end = move->begin + (move->size < move->new_size ? move->size : move->new_size);
+    struct sti_mapping *last = NULL;
+    for (uintptr_t at = move->begin; link != NULL && at < end;) {
+        const struct sti_mapping *mapping = sti_mapping_first(at, end);
+        uintptr_t next = mapping == NULL ? end : mapping->begin > at ? mapping->begin : mapping->end;
+        link =
+            mapping != NULL && mapping->begin <= at ? add_part(link, at, next, mapping) : add_gap(move, link, at, next);
+        at = next;
+    }
+    for (struct sti_mapping *part = move->parts; part != NULL; part = part->next)
+        last = part;
+    if (last != NULL && move->new_size > move->size)
+        last->end = move->begin + move->new_size;
+    return link != NULL;
+}
+
+static uintptr_t place_of(const struct move *move, const struct sti_mapping *part)
+{
+    return move->to + (part->begin - move->begin);
+}
+
+/* For what tasks have mapped. */
+static bool claim_places(const struct move *move)
+{
+    for (const struct sti_mapping *part = has_place(move) ? move->parts : NULL; part != NULL; part = part->next) {
+        uintptr_t place = place_of(move, part);
+        uintptr_t end = place + (part->end - part->begin);
+        if (!sti_mapping_cut(place, end) || (part->owner != NULL && !sti_place_claim(place, end, part->owner))) {
+            sti_place_give_up(move->to, move->to + move->new_size);
+            return false;
         }
     }
-    return rest;
+    return true;
 }
 
-/* The pages are at to, and still where they were, or once more there. spare becomes part of the tree, or is dropped. */
-static void put_second(const struct move *move, uintptr_t to, struct sti_mapping *spare)
+/* It is at its place, and becomes a part of the tree, or is dropped. */
+static void put(const struct move *move, uintptr_t to, struct sti_mapping *part)
 {
-    const struct sti_mapping *last = move->size > 0 ? last_of(move->begin, move->size) : NULL;
-    if (last != NULL)
-        sti_mapping_put(spare, to, to + move->new_size, last->kind, last->owner);
-    else if (move->copier != NULL)
-        sti_mapping_put(spare, to, to + move->new_size, STI_MAPPING_FREE, move->copier);
-    else
-        sti_mapping_drop(spare);
-}
-
-static void put_moved(const struct move *move, uintptr_t to, struct sti_mapping *old)
-{
-    sti_mapping_drop_all(put_at(move, old, to));
-    struct sti_mapping *last = last_of(to, move->size);
-    if (move->new_size > move->size && last != NULL)
-        sti_mapping_grow(last, to + move->new_size);
-}
-
-/* It has been done. */
-static void follow(const struct move *move, uintptr_t to, struct sti_mapping *spare)
-{
-    struct sti_mapping *old = move->stays ? NULL : sti_mapping_take_all(move->begin, move->begin + move->size);
-    struct sti_mapping *before = sti_mapping_take_all(to, to + move->new_size);
-    if (move->stays) {
-        put_second(move, to, spare);
+    uintptr_t offset = part->begin - move->begin;
+    uintptr_t place = to + offset;
+    uintptr_t end = place + (part->end - part->begin);
+    bool continues = part->continues && offset > 0;
+    struct sti_mapping *before = sti_mapping_take_all(place, end);
+    if (part->owner != NULL) {
+        sti_mapping_put(part, place, end, part->kind, part->owner);
+        part->continues = continues;
     } else {
-        put_moved(move, to, old);
-        sti_mapping_drop(spare);
+        sti_mapping_drop(part);
     }
     if (has_place(move))
-        sti_place_settle(to, to + move->new_size, before);
+        sti_place_settle(place, end, before);
     sti_mapping_drop_all(before);
 }
 
-static void *move_in_record(const struct move *move, size_t old_length, size_t new_length, struct sti_mapping *spare)
+static void put_all(const struct move *move, uintptr_t to, struct sti_mapping *list)
+{
+    while (list != NULL) {
+        struct sti_mapping *part = list;
+        list = part->next;
+        put(move, to, part);
+    }
+}
+
+/* It has been done. */
+static void follow(const struct move *move, uintptr_t to)
+{
+    struct sti_mapping *old = move->stays ? NULL : sti_mapping_take_all(move->begin, move->begin + move->size);
+    put_all(move, to, move->parts);
+    sti_mapping_drop_all(old);
+}
+
+/* These pages are where they were to go. */
+static void follow_some(const struct move *move, const struct sti_mapping *part, uintptr_t begin, uintptr_t end)
+{
+    uintptr_t place = move->to + (begin - move->begin);
+    sti_mapping_cut(begin, end);
+    sti_mapping_cut(place, place + (end - begin));
+    if (part->owner == NULL)
+        sti_mapping_drop_all(sti_mapping_take_all(place, place + (end - begin)));
+    put_all(move, move->to, sti_mapping_take_all(begin, end));
+}
+
+/* It has failed, and may have been done in part. What is left behind by one that leaves the old pages cannot be told
+ * from what was claimed. */
+static void follow_failed(const struct move *move)
+{
+    const struct sti_mapping *parts = may_have_holes(move) && !move->stays ? move->parts : NULL;
+    for (const struct sti_mapping *part = parts; part != NULL; part = part->next) {
+        for (uintptr_t at = sti_place_mapped_end(part->begin, part->end), next; at < part->end;) {
+            next = sti_place_free_end(at, part->end);
+            follow_some(move, part, at, next);
+            at = sti_place_mapped_end(next, part->end);
+        }
+    }
+    if (move->new_size < move->size)
+        sti_place_give_up(move->begin + move->new_size, move->begin + move->size);
+    if (has_place(move))
+        sti_place_give_up(move->to, move->to + move->new_size);
+}
+
+static void *move_in_record(struct move *move, size_t old_length, size_t new_length)
 {
     void *made = move_plainly(move, old_length, new_length);
     int saved_errno = errno;
     if (made != MAP_FAILED) {
-        follow(move, (uintptr_t)made, spare);
+        follow(move, (uintptr_t)made);
+        move->parts = NULL;
     } else {
-        sti_mapping_drop(spare);
-        if (has_place(move))
-            sti_place_give_up(move->to, move->to + move->new_size);
+        follow_failed(move);
     }
     errno = saved_errno;
     return made;
 }
 
-static void *move_noted(const struct move *move, size_t old_length, size_t new_length)
+static void *move_noted(struct move *move, size_t old_length, size_t new_length)
 {
-    struct sti_mapping *spare = sti_mapping_new();
-    if (spare == NULL || !sti_mapping_lock())
-        return sti_mapping_fail(spare);
+    if (!sti_mapping_lock())
+        return sti_mapping_fail(NULL);
     size_t paid = atomic_load_explicit(&sti_mapping_count, memory_order_relaxed) + move->paid;
-    bool is_ready = cut(move) && claim_place(move);
-    void *made = is_ready ? move_in_record(move, old_length, new_length, spare) : sti_mapping_fail(spare);
+    bool is_ready = cut(move) && list_parts(move) && claim_places(move);
+    void *made = is_ready ? move_in_record(move, old_length, new_length) : sti_mapping_fail(NULL);
+    sti_mapping_drop_all(move->parts);
     sti_mapping_join(move->begin, move->begin + move->size);
     if (has_place(move))
         sti_mapping_join(move->to, move->to + move->new_size);
@@ -146,17 +226,29 @@ static void *move_noted(const struct move *move, size_t old_length, size_t new_l
     return made;
 }
 
+/* Bytes that count. With the lock. */
+static size_t counted(uintptr_t begin, uintptr_t end)
+{
+    size_t count = 0;
+    const struct sti_mapping *mapping = sti_mapping_first(begin, end);
+    for (; mapping != NULL; mapping = sti_mapping_first(mapping->end, end)) {
+        uintptr_t first = mapping->begin > begin ? mapping->begin : begin;
+        uintptr_t last = mapping->end < end ? mapping->end : end;
+        count += mapping->kind == STI_MAPPING_CHARGED ? last - first : 0;
+    }
+    return count;
+}
+
 /* Bytes that are to be charged for it: pages, or the record of a second mapping, in which are the same ones or none. */
 static size_t growth(const struct move *move)
 {
-    if (move->size == 0 || !sti_mapping_lock())
+    if (move->size == 0 || (!move->stays && move->new_size <= move->size) || !sti_mapping_lock())
         return 0;
-    const struct sti_mapping *last = last_of(move->begin, move->size);
-    bool counts = last != NULL && last->kind == STI_MAPPING_CHARGED;
+    uintptr_t end = move->begin + move->size;
+    size_t last = counted(end - STI_MAPPING_PAGE, end);
+    size_t grown = move->stays ? counted(move->begin, end) : last > 0 ? move->new_size - move->size : 0;
     sti_mapping_unlock();
-    if (!counts)
-        return 0;
-    return move->stays ? move->new_size : move->new_size > move->size ? move->new_size - move->size : 0;
+    return grown;
 }
 
 static bool charge(struct move *move, const void *caller)

@@ -147,6 +147,8 @@ void sti_group_settle(struct sti_share *share, struct sti_scope *scope)
  * the same reason); and when the sum is still too high, the others are asked: those that allocate find at their next
  * sample point, which is requested of it, that they are to be measured, those that wait for a subtask or keep heaps and
  * have nothing to do are woken (subtask.h). The one that asks gives them a millisecond or so; then the limit is passed.
+ * For the shares of threads that have ended nobody answers: the one that asks, before it does, takes each for a moment,
+ * as such a thread that begins would (share.c), and measures what is mapped there, and which heaps have a page left.
  *
  * So the limit is passed by at most a floor, and what is charged between two sample points, for each share. And a task
  * is stopped below it only if one of its threads has freed much and now computes without allocating, for longer than
@@ -238,6 +240,35 @@ static void ask(struct sti_group *group)
         atomic_store_explicit(&share->thread->limit, 0, memory_order_seq_cst);
         sti_forks_wake(share->thread);
     }
+}
+
+/* No more stays reserved for what was left than that. */
+static void release_account(struct sti_share *share, const struct sti_scope *scope)
+{
+    uint64_t before = share->account_reserved;
+    if (share->held >= before)
+        return;
+    share->account_reserved = share->held;
+    sti_account_reserve(scope->account, scope->charged, before, share->account_reserved);
+    atomic_fetch_sub_explicit(&share->group->account_reserved, before - share->account_reserved, memory_order_relaxed);
+}
+
+bool sti_group_measure_left(const struct sti_scope *innermost)
+{
+    const struct sti_scope *scope = innermost;
+    while (scope->outer != NULL)
+        scope = scope->outer;
+    if (scope->share == NULL || !atomic_load_explicit(&scope->share->group->has_threads, memory_order_relaxed))
+        return false;
+    struct sti_share *share = atomic_load_explicit(&scope->share->group->shares, memory_order_acquire);
+    for (; share != NULL; share = share->next) {
+        if (!sti_share_change_state(share, STI_SHARE_ORPHANED, STI_SHARE_OPEN))
+            continue;
+        publish_both(share, sti_heap_list_left(share->heaps) + sti_mapped_held(share->mapped));
+        release_account(share, scope);
+        atomic_store_explicit(&share->state, STI_SHARE_ORPHANED, memory_order_release);
+    }
+    return true;
 }
 
 bool sti_group_await_others(const struct sti_share *share, unsigned round)

@@ -26,7 +26,16 @@
 struct sti_group;
 struct sti_handle;
 
-/* Its thread only, but for the state, which scope/share.c explains. */
+/* Explained in scope/share.c. */
+enum sti_share_state {
+    STI_SHARE_OPEN,
+    STI_SHARE_COMMITTED,
+    STI_SHARE_ROLLED_BACK,
+    STI_SHARE_ABANDONED,
+    STI_SHARE_ORPHANED,
+};
+
+/* Its thread only, but for the state; and whoever has taken it, once it is orphaned. */
 struct sti_share {
     struct sti_group *group;
     _Atomic(struct sti_thread *) thread;
@@ -86,6 +95,12 @@ struct sti_group {
     _Atomic uint64_t kept;
 };
 
+static inline bool sti_share_change_state(struct sti_share *share, int from, int to)
+{
+    return atomic_compare_exchange_strong_explicit(&share->state, &from, to, memory_order_acq_rel,
+                                                   memory_order_relaxed);
+}
+
 /* --- Interrupts. Any thread of the group. --- */
 
 /* Trip it unless it is already. Returns the present reason. */
@@ -122,6 +137,10 @@ void sti_group_hold_no_more(struct sti_share *share);
 
 /* In a sample point that would take the thread's used to after: whether what it holds must be measured now. */
 bool sti_group_must_measure(struct sti_share *share, uint64_t after);
+
+/* A limit is about to be called passed, the task's or its account's: measure what threads that have ended left to the
+ * task of the calling thread's innermost scope. False: there were none. */
+bool sti_group_measure_left(const struct sti_scope *innermost);
 
 /* The limit is about to be called passed: wait for a moment, the first time after asking the others to be measured.
  * False: that has been enough. */

@@ -3,6 +3,7 @@
  * Stops at the return of a function; see at_return.h. Calling thread only. */
 #include "at_return.h"
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <unwind.h>
@@ -67,6 +68,17 @@ static _Thread_local struct {
     uintptr_t place;
     bool is_changing;
 } own;
+
+/* The others' threads are not there in the child of a fork(2). */
+static void give_up_those_of_others(void)
+{
+    atomic_store_explicit(&taken, 1 | (uint64_t)1 << own.stop, memory_order_relaxed);
+}
+
+__attribute__((constructor)) static void hear_of_forks(void)
+{
+    pthread_atfork(NULL, NULL, give_up_those_of_others);
+}
 
 static uintptr_t instruction_of(unsigned stop)
 {

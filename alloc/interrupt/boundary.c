@@ -42,8 +42,6 @@
 #error "the frame of the boundary is written for x86-64"
 #endif
 
-extern const char sti_boundary_landing[] __attribute__((visibility("hidden")));
-
 _Unwind_Reason_Code sti_boundary_personality(int version, _Unwind_Action actions, _Unwind_Exception_Class class,
                                              struct _Unwind_Exception *exception, struct _Unwind_Context *context)
     __attribute__((visibility("hidden"), used)); /* by the frame below, which link-time optimisation does not read */

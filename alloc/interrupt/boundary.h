@@ -53,6 +53,9 @@ typedef int sti_boundary_fn(void *a, void *b, void *c);
  * it as on its way any more, and the result means nothing. thrown->exception has to be NULL before. */
 int sti_boundary_call(void *a, void *b, void *c, sti_boundary_fn *fn, struct sti_thrown *thrown);
 
+/* What is called returns to here: it is in every walk of the stack that has come from inside. */
+extern const char sti_boundary_landing[] __attribute__((visibility("hidden")));
+
 /* The same with a stint_fn, in this scope. */
 static inline int sti_boundary_run(struct sti_scope *scope, stint_fn *fn, void *arg, void **value,
                                    struct sti_thrown *thrown)

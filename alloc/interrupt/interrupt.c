@@ -262,13 +262,18 @@ void sti_interrupt_last_resort(struct sti_thread *thread)
         leave_by_unwind(scope);
 }
 
+bool sti_interrupt_may_break_wait(struct sti_thread *thread)
+{
+    find_runtimes(thread->scope);
+    return is_due(thread->scope, false) && sti_caller_stack_is_safe_to_cut(thread->scope->frame);
+}
+
 void sti_interrupt_break_wait(struct sti_thread *thread)
 {
     struct sti_scope *scope = thread->scope;
     scope->samples++;
     sti_hook_fire(scope);
-    find_runtimes(scope);
-    if (!is_due(scope, false) || !sti_caller_stack_is_safe_to_cut(scope->frame)) {
+    if (!sti_interrupt_may_break_wait(thread)) {
         sti_deferral_note(thread);
         return;
     }

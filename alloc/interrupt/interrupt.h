@@ -77,6 +77,9 @@ bool sti_interrupt_draw_grace(struct sti_scope *innermost, uint64_t charge);
  * is due, in STINT_UNWIND too. What waits in the C++ runtime holds nothing either. */
 void sti_interrupt_break_wait(struct sti_thread *thread);
 
+/* Whether it would be left. */
+bool sti_interrupt_may_break_wait(struct sti_thread *thread);
+
 /* An allocation of a task whose grace is spent, and which has not been delivered its interrupt, is about to fail. In
  * STINT_UNWIND this may still be a place to end the task instead: see unwind.h. */
 void sti_interrupt_last_resort(struct sti_thread *thread);

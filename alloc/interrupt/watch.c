@@ -58,6 +58,7 @@ static void sleep_until(uint64_t time)
 static _Noreturn void *keep_watch(void *unused)
 {
     (void)unused;
+    pthread_setname_np(pthread_self(), "stint-watch"); /* of another thread it would go by /proc */
     pthread_mutex_lock(&lock);
     for (;;) {
         while (sem_trywait(&woken) == 0)
@@ -87,10 +88,8 @@ static int start(void)
     error = sti_thread_start(&thread, &attributes, keep_watch, NULL);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     pthread_attr_destroy(&attributes);
-    if (error == 0) {
-        pthread_setname_np(thread, "stint-watch");
+    if (error == 0)
         started = true;
-    }
     return error;
 }
 

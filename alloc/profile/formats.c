@@ -18,65 +18,33 @@
 /* --- A buffered stream to a descriptor, gzipped or plain. --- */
 
 struct output {
-    int fd;
-    int error; /* the first; what is written after it is dropped */
+    FILE *stream;
+    int error; /* of zlib's; the stream keeps its own */
     bool gzipped;
     z_stream zip;
-    size_t filled;
     unsigned char buffer[16384];
 };
 
 #define GZIP (15 + 16) /* the largest window, in gzip's wrapping */
 #define MEMORY_LEVEL 8
 
-static void output_begin(struct output *output, int fd, bool gzipped)
+static void output_begin(struct output *output, FILE *stream, bool gzipped)
 {
-    *output = (struct output){ .fd = fd, .gzipped = gzipped };
+    *output = (struct output){ .stream = stream, .gzipped = gzipped };
     if (gzipped &&
         deflateInit2(&output->zip, Z_DEFAULT_COMPRESSION, Z_DEFLATED, GZIP, MEMORY_LEVEL, Z_DEFAULT_STRATEGY) != Z_OK)
         output->error = ENOMEM;
-}
-
-static void flush_buffer(struct output *output)
-{
-    const unsigned char *next = output->buffer;
-    while (output->filled > 0 && output->error == 0) {
-        ssize_t written = write(output->fd, next, output->filled);
-        if (written >= 0) {
-            next += written;
-            output->filled -= (size_t)written;
-        } else if (errno != EINTR) {
-            output->error = errno;
-        }
-    }
-    output->filled = 0;
-}
-
-static void copy(struct output *output, const unsigned char *data, size_t size)
-{
-    while (size > 0 && output->error == 0) {
-        size_t room = sizeof output->buffer - output->filled;
-        size_t part = size < room ? size : room;
-        memcpy(output->buffer + output->filled, data, part);
-        output->filled += part;
-        data += part;
-        size -= part;
-        if (output->filled == sizeof output->buffer)
-            flush_buffer(output);
-    }
 }
 
 static void zip(struct output *output, int flush)
 {
     int status;
     do {
-        output->zip.next_out = output->buffer + output->filled;
-        output->zip.avail_out = (uInt)(sizeof output->buffer - output->filled);
+        output->zip.next_out = output->buffer;
+        output->zip.avail_out = sizeof output->buffer;
         status = deflate(&output->zip, flush);
-        output->filled = sizeof output->buffer - output->zip.avail_out;
-        if (output->filled == sizeof output->buffer)
-            flush_buffer(output);
-    } while (output->error == 0 && (output->zip.avail_in > 0 || (flush == Z_FINISH && status == Z_OK)));
+        fwrite(output->buffer, 1, sizeof output->buffer - output->zip.avail_out, output->stream);
+    } while (output->zip.avail_in > 0 || (flush == Z_FINISH && status == Z_OK));
 }
 
 static void output_write(struct output *output, const void *data, size_t size)
@@ -84,7 +52,7 @@ static void output_write(struct output *output, const void *data, size_t size)
     if (output->error != 0)
         return;
     if (!output->gzipped) {
-        copy(output, data, size);
+        fwrite(data, 1, size, output->stream);
         return;
     }
     output->zip.next_in = (z_const Bytef *)(uintptr_t)data;
@@ -94,14 +62,12 @@ static void output_write(struct output *output, const void *data, size_t size)
 
 static int output_end(struct output *output)
 {
-    if (output->gzipped && output->error == 0) {
-        output->zip.avail_in = 0;
-        zip(output, Z_FINISH);
-    }
-    flush_buffer(output);
-    if (output->gzipped)
-        deflateEnd(&output->zip);
-    return output->error;
+    if (!output->gzipped || output->error != 0)
+        return output->error;
+    output->zip.avail_in = 0;
+    zip(output, Z_FINISH);
+    deflateEnd(&output->zip);
+    return 0;
 }
 
 /* --- A profile as collapsed stacks: for each callstack a line with the account and the task, the functions from the
@@ -181,7 +147,7 @@ static void write_line(struct output *output, const struct sti_symbols *symbols,
     output_write(output, "\n", 1);
 }
 
-static int write_collapsed(const struct sti_profile_snapshot *snapshot, int fd, stint_profile_kind kind)
+static int write_collapsed(const struct sti_profile_snapshot *snapshot, FILE *stream, stint_profile_kind kind)
 {
     struct output *output = malloc(sizeof *output);
     struct sti_symbols symbols;
@@ -189,7 +155,7 @@ static int write_collapsed(const struct sti_profile_snapshot *snapshot, int fd, 
         free(output);
         return ENOMEM;
     }
-    output_begin(output, fd, false);
+    output_begin(output, stream, false);
     for (size_t i = 0; i < snapshot->count; i++) {
         const struct sti_profile_values *values = &snapshot->entries[i].values;
         uint64_t bytes = kind == STINT_PROFILE_COLLAPSED ? values->alloc_bytes : values->inuse_bytes;
@@ -414,7 +380,7 @@ static void write_sample(struct writing *writing, const struct sti_symbols *symb
     put(writing, &part);
 }
 
-static int write_pprof(const struct sti_profile_snapshot *snapshot, int fd)
+static int write_pprof(const struct sti_profile_snapshot *snapshot, FILE *stream)
 {
     struct writing *writing = calloc(1, sizeof *writing);
     struct sti_symbols symbols;
@@ -423,7 +389,7 @@ static int write_pprof(const struct sti_profile_snapshot *snapshot, int fd)
         return ENOMEM;
     }
     writing->buffer.append = append;
-    output_begin(&writing->output, fd, true);
+    output_begin(&writing->output, stream, true);
     write_head(writing, snapshot);
     for (size_t i = 0; i < symbols.module_count; i++)
         write_module(writing, &symbols.modules[i], i + 1);
@@ -443,9 +409,9 @@ static int write_pprof(const struct sti_profile_snapshot *snapshot, int fd)
 
 /* --- The module that writes profiles, as the library sees it (write.h). Thread of the caller. --- */
 
-static int write_kind(const struct sti_profile_snapshot *snapshot, int fd, stint_profile_kind kind)
+static int write_kind(const struct sti_profile_snapshot *snapshot, FILE *stream, stint_profile_kind kind)
 {
-    return kind == STINT_PROFILE_PPROF ? write_pprof(snapshot, fd) : write_collapsed(snapshot, fd, kind);
+    return kind == STINT_PROFILE_PPROF ? write_pprof(snapshot, stream) : write_collapsed(snapshot, stream, kind);
 }
 
 STINT_API const struct sti_profile_writer sti_profile_writer = { .write = write_kind };

@@ -20,6 +20,7 @@
 #include "alloc/base/module.h"
 #include "alloc/base/sized.h"
 #include "alloc/base/thread.h"
+#include "alloc/interrupt/output.h"
 #include "memprof.h"
 #include "sample.h"
 #include "write.h"
@@ -142,16 +143,24 @@ static bool is_started(void)
     return started;
 }
 
-static int write_started(int fd, stint_profile_kind kind)
+static int make_quietly(struct sti_output *output, const struct sti_profile_means *means, stint_profile_kind kind)
+{
+    uint64_t end = atomic_load(&stopped);
+    uint64_t duration = (end != 0 ? end : sti_clock_now()) - gathered->began;
+    if (!sti_output_open(output))
+        return ENOMEM;
+    return sti_output_close(output, sti_profile_write(means, gathered, duration, output->stream, kind));
+}
+
+static int make_started(struct sti_output *output, stint_profile_kind kind)
 {
     struct sti_profile_means means;
     int error = sti_profile_prepare(&means);
     if (error != 0)
         return error;
     lock_masked();
-    uint64_t end = atomic_load(&stopped);
     struct sti_quiet quiet = sti_memprof_be_quiet();
-    error = sti_profile_write(&means, gathered, (end != 0 ? end : sti_clock_now()) - gathered->began, fd, kind);
+    error = make_quietly(output, &means, kind);
     sti_memprof_end_quiet(&quiet);
     unlock_masked();
     return error;
@@ -159,12 +168,15 @@ static int write_started(int fd, stint_profile_kind kind)
 
 int stint_profile_write(int fd, stint_profile_kind kind)
 {
+    struct sti_output output;
     if ((unsigned)kind > STINT_PROFILE_COLLAPSED_INUSE)
         return EINVAL;
     if (sti_memprof_is_calling())
         return EDEADLK;
     stint_mask();
-    int error = is_started() ? write_started(fd, kind) : EINVAL;
+    int error = is_started() ? make_started(&output, kind) : EINVAL;
+    if (error == 0)
+        return sti_output_write_and_unmask(&output, fd);
     stint_unmask();
     return error;
 }

@@ -204,7 +204,7 @@ static __attribute__((noinline)) void end_freed(void *block)
 
 void sti_memprof_free(void *block)
 {
-    if (__builtin_expect(sti_thread_counted == NULL, 0))
+    if (__builtin_expect(sti_thread_counted == NULL, 0) && block != NULL && sti_thread_is_known())
         sti_memprof_count_thread();
     if (sti_sampling_may_follow(block))
         end_freed(block);

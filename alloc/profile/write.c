@@ -121,7 +121,7 @@ static struct sti_profile_snapshot *take_snapshot(const struct sti_gathered *gat
 }
 
 int sti_profile_write(const struct sti_profile_means *means, const struct sti_gathered *gathered, uint64_t duration,
-                      int fd, stint_profile_kind kind)
+                      FILE *stream, stint_profile_kind kind)
 {
     struct sti_profile_snapshot *snapshot = take_snapshot(gathered);
     if (snapshot == NULL)
@@ -130,7 +130,7 @@ int sti_profile_write(const struct sti_profile_means *means, const struct sti_ga
     snapshot->started = gathered->started;
     snapshot->duration = duration;
     snapshot->interval = gathered->interval;
-    int error = means->writer->write(snapshot, fd, kind);
+    int error = means->writer->write(snapshot, stream, kind);
     free(snapshot);
     return error;
 }
@@ -146,12 +146,12 @@ int sti_profile_prepare(struct sti_profile_means *means)
 }
 
 int sti_profile_write(const struct sti_profile_means *means, const struct sti_gathered *gathered, uint64_t duration,
-                      int fd, stint_profile_kind kind)
+                      FILE *stream, stint_profile_kind kind)
 {
     (void)means;
     (void)gathered;
     (void)duration;
-    (void)fd;
+    (void)stream;
     (void)kind;
     return ENOTSUP;
 }

@@ -7,6 +7,7 @@
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stint/memprof.h>
 #include <stint/profile.h>
 
@@ -94,9 +95,9 @@ static inline uintptr_t sti_profile_call(const void *return_address)
  * protobuf-c and zlib only when it first writes one. The module calls nothing of this library's but what it is handed.
  * A program that links the inner parts has it linked in. */
 
-/* 0, or what went wrong. One thread at a time, with sampling and charging off. */
+/* 0; ENOMEM. Into memory, one thread at a time, with sampling and charging off. */
 struct sti_profile_writer {
-    int (*write)(const struct sti_profile_snapshot *snapshot, int fd, stint_profile_kind kind);
+    int (*write)(const struct sti_profile_snapshot *snapshot, FILE *stream, stint_profile_kind kind);
 };
 
 /* In the module, which is found by this name. */
@@ -117,8 +118,8 @@ struct sti_profile_means {
 int sti_profile_prepare(struct sti_profile_means *means);
 
 /* A profile that took so many nanoseconds. Thread of the caller, while sampling and charging are off.
- * 0; ENOMEM, and what write() reports. */
+ * 0; ENOMEM. What the stream has met with, it knows itself. */
 int sti_profile_write(const struct sti_profile_means *means, const struct sti_gathered *gathered, uint64_t duration,
-                      int fd, stint_profile_kind kind);
+                      FILE *stream, stint_profile_kind kind);
 
 #endif

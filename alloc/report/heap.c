@@ -8,7 +8,6 @@
  * does it for as long as it may. So what blocks contain is read where a page has no free block; of other pages, where
  * the search comes across one. */
 #include "heap.h"
-#include "holders.h"
 #include "lost.h"
 
 #include <dlfcn.h>
@@ -18,6 +17,7 @@
 #include "alloc/base/backend.h"
 #include "alloc/base/caller.h"
 #include "alloc/base/clock.h"
+#include "alloc/base/lasting.h"
 #include "alloc/base/process.h"
 #include "alloc/base/scope_state.h"
 #include "alloc/base/thread.h"
@@ -26,14 +26,30 @@
 #include "alloc/rollback/mapping.h"
 #include "alloc/rollback/nursery.h"
 
-#define WORDS 4             /* of a block that are looked at */
-#define SHORTEST_STRING 3   /* characters */
-#define LOOKS ((size_t)512) /* at blocks of full pages */
+#define WORDS 4 /* of a block that are looked at */
+#define LOOKED_AT ((size_t)WORDS * sizeof(uintptr_t))
+#define SHORTEST_STRING 3          /* characters */
+#define LOOKS ((size_t)512)        /* at blocks of full pages */
+#define LOOKS_COPIED ((size_t)128) /* where each is a system call */
 #define LOOKS_A_CLASS 64U
 #define ADDRESSES_END ((uintptr_t)1 << 47)
 #define FIRST_CAPACITY 256
 
 /* --- What a block begins with. */
+
+const void *sti_report_copy(struct sti_report_view *view, uintptr_t address, size_t *wanted, size_t ahead)
+{
+    if (*wanted > sizeof view->words)
+        *wanted = sizeof view->words;
+    if (address < view->begin || address + *wanted > view->begin + view->size) {
+        long copied = sti_readable_copy(view->words, address, ahead < sizeof view->words ? ahead : sizeof view->words);
+        view->begin = address;
+        view->size = copied > 0 ? (size_t)copied : 0;
+    }
+    if (*wanted > view->size - (address - view->begin))
+        *wanted = view->size - (address - view->begin);
+    return *wanted > 0 ? (const char *)view->words + (address - view->begin) : NULL;
+}
 
 static bool is_printable(char c)
 {
@@ -61,15 +77,15 @@ static bool leads_into_module(uintptr_t word)
 }
 
 /* Reads what the task may just be writing, on this thread, and what it never wrote. */
-STI_CALLER_UNINSTRUMENTED static struct sti_report_contents contents_of(uintptr_t block, size_t size)
+STI_CALLER_UNINSTRUMENTED static struct sti_report_contents contents_of(const void *block, size_t size)
 {
     struct sti_report_contents contents = { .kind = STI_REPORT_OTHER };
     uintptr_t words[WORDS];
     size_t count = size / sizeof *words < WORDS ? size / sizeof *words : WORDS;
     uintptr_t all = 0;
-    if (read_string((const char *)block, size, &contents))
+    if (read_string(block, size, &contents))
         return contents;
-    memcpy(words, (const void *)block, count * sizeof *words);
+    memcpy(words, block, count * sizeof *words);
     for (size_t i = 0; i < count; i++) {
         all |= words[i];
         if (!leads_into_module(words[i]))
@@ -88,9 +104,13 @@ static bool is_same(const struct sti_report_contents *a, const struct sti_report
 }
 
 /* What is of no kind is what is left of those that were looked at. */
-static void look_at(struct sti_report_class *class, uintptr_t block)
+static void look_at(struct sti_report_class *class, struct sti_report_view *view, uintptr_t block, size_t ahead)
 {
-    struct sti_report_contents contents = contents_of(block, class->size);
+    size_t size = class->size < LOOKED_AT ? class->size : LOOKED_AT;
+    const void *words = sti_report_read(view, block, &size, ahead);
+    if (words == NULL)
+        return;
+    struct sti_report_contents contents = contents_of(words, size);
     class->looked_at++;
     if (contents.kind == STI_REPORT_OTHER)
         return;
@@ -161,33 +181,36 @@ static bool is_full(const struct sti_report_area *area)
 }
 
 /* Spread over the page. */
-static void look_into(struct sti_report_heap *heap, const struct sti_report_area *area, size_t looks)
+static void look_into(struct sti_report_heap *heap, struct sti_report_view *view, const struct sti_report_area *area,
+                      size_t looks)
 {
     struct sti_report_class *class = class_of(heap, area->size);
     size_t step = area->used / looks;
     for (size_t i = 0; i < looks && class->looked_at < LOOKS_A_CLASS; i++)
-        look_at(class, area->begin + (i * step + i % (step > 1 ? step : 1)) * area->size);
+        look_at(class, view, area->begin + (i * step + i % (step > 1 ? step : 1)) * area->size, LOOKED_AT);
 }
 
 static void look_into_full_pages(struct sti_report_heap *heap, const struct sti_report_areas *areas)
 {
-    size_t each = areas->count > 0 ? LOOKS / areas->count + 1 : 1;
-    size_t every = areas->count / LOOKS + 1;
+    size_t all = areas->view == NULL ? LOOKS : LOOKS_COPIED;
+    size_t each = areas->count > 0 ? all / areas->count + 1 : 1;
+    size_t every = areas->count / all + 1;
     for (size_t i = 0; i < areas->count; i += every) {
         const struct sti_report_area *area = &areas->list[i];
         if (is_full(area))
-            look_into(heap, area, each < area->used ? each : area->used);
+            look_into(heap, areas->view, area, each < area->used ? each : area->used);
     }
 }
 
 /* By the search. */
-static void look_at_live(struct stint_report *report, const struct sti_report_area *area, uintptr_t block)
+static void look_at_live(struct stint_report *report, struct sti_report_view *view, const struct sti_report_area *area,
+                         uintptr_t block)
 {
     if (is_full(area))
         return;
     struct sti_report_class *class = class_of(&report->heap, area->size);
     if (class->looked_at < LOOKS_A_CLASS)
-        look_at(class, block);
+        look_at(class, view, block, area->end - block);
 }
 
 /* --- The largest blocks. */
@@ -218,8 +241,10 @@ static void find_largest(struct sti_report_heap *heap, const struct sti_report_a
     }
     for (size_t i = 0; i < heap->largest_count; i++) {
         struct sti_report_block *block = &heap->largest[i];
-        if (block->address != 0)
-            block->contents = contents_of(block->address, block->size);
+        size_t size = block->size < LOOKED_AT ? block->size : LOOKED_AT;
+        const void *words = block->address != 0 ? sti_report_read(areas->view, block->address, &size, size) : NULL;
+        if (words != NULL)
+            block->contents = contents_of(words, size);
     }
 }
 
@@ -290,10 +315,35 @@ static void sort(const struct sti_report_areas *areas)
     sti_thread_counted = counted;
 }
 
+static void look_into_blocks(struct stint_report *report, struct sti_scope *scope, const struct sti_report_areas *areas,
+                             const struct sti_heap *singles)
+{
+    struct sti_report_index index;
+    look_into_full_pages(&report->heap, areas);
+    find_largest(&report->heap, areas);
+    if (!sti_report_areas_index(&index, areas))
+        return;
+    sti_report_take_holders(report, scope, &index);
+    sti_report_search(report, scope, &index, singles, look_at_live);
+    sti_process_free(index.firsts);
+}
+
+/* False: out of memory. */
+static bool make_view(struct sti_report_areas *areas)
+{
+    if (sti_readable_heaps())
+        return true;
+    areas->view = sti_process_malloc(sizeof *areas->view);
+    if (areas->view == NULL)
+        return false;
+    areas->view->begin = areas->view->size = 0;
+    return true;
+}
+
 void sti_report_take_heap(struct stint_report *report, struct sti_scope *scope)
 {
     uint64_t begin = sti_clock_now();
-    struct sti_report_areas areas = { .list = NULL };
+    struct sti_report_areas areas = { .view = NULL };
     struct sti_heap *singles = sti_nursery_list_inwards(scope->thread, scope);
     report->heap.is_taken = true;
     add_singles(&areas, singles);
@@ -301,15 +351,10 @@ void sti_report_take_heap(struct stint_report *report, struct sti_scope *scope)
     if (areas.count > 0) {
         sort(&areas);
         sum_up(&report->heap, &areas);
-        look_into_full_pages(&report->heap, &areas);
-        find_largest(&report->heap, &areas);
+        if (make_view(&areas))
+            look_into_blocks(report, scope, &areas, singles);
     }
-    struct sti_report_index index;
-    if (areas.count > 0 && sti_report_areas_index(&index, &areas)) {
-        sti_report_take_holders(report, scope, &index);
-        sti_report_search(report, scope, &index, singles, look_at_live);
-        sti_process_free(index.firsts);
-    }
+    sti_process_free(areas.view);
     sti_process_free(areas.list);
     sti_process_free(singles);
     report->heap.took_ns = sti_clock_now() - begin;

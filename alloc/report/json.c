@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "alloc/base/utf8.h"
 #include "json.h"
 
 /* --- JSON, as far as it is needed. What stands before a value is its key's, or nothing in an array; the comma belongs
@@ -16,38 +17,20 @@ struct json {
     bool is_first; /* in what was opened last */
 };
 
-/* The length of the UTF-8 sequence that begins there; 0: it is none. */
-static size_t sequence(const unsigned char *text)
-{
-    size_t length = *text < 0x80                     ? 1
-                    : *text >= 0xc2 && *text <= 0xdf ? 2
-                    : (*text & 0xf0) == 0xe0         ? 3
-                    : *text >= 0xf0 && *text <= 0xf4 ? 4
-                                                     : 0;
-    for (size_t i = 1; i < length; i++) {
-        if ((text[i] & 0xc0) != 0x80)
-            return 0;
-    }
-    bool is_wrong = (*text == 0xe0 && text[1] < 0xa0) || (*text == 0xed && text[1] > 0x9f) ||
-                    (*text == 0xf0 && text[1] < 0x90) || (*text == 0xf4 && text[1] > 0x8f);
-    return is_wrong ? 0 : length;
-}
-
 static void put_string(FILE *stream, const char *text)
 {
-    const unsigned char *at = (const unsigned char *)text;
     fputc('"', stream);
-    while (*at != '\0') {
-        size_t length = sequence(at);
+    while (*text != '\0') {
+        size_t length = sti_utf8_character(text);
         if (length == 0)
             fputs("\\ufffd", stream);
-        else if (*at == '"' || *at == '\\')
-            fprintf(stream, "\\%c", *at);
-        else if (*at < ' ' || *at == 0x7f)
-            fprintf(stream, "\\u%04x", *at);
+        else if (*text == '"' || *text == '\\')
+            fprintf(stream, "\\%c", *text);
+        else if (length == 1 && (*text < ' ' || *text == 0x7f))
+            fprintf(stream, "\\u%04x", (unsigned)*text);
         else
-            fwrite(at, 1, length, stream);
-        at += length > 0 ? length : 1;
+            fwrite(text, 1, length, stream);
+        text += length > 0 ? length : 1;
     }
     fputc('"', stream);
 }
@@ -266,6 +249,7 @@ static void what(struct json *json, const struct sti_report_heap *heap)
     number(json, "bytes", heap->lost_bytes);
     number(json, "of_blocks", heap->live_blocks);
     number(json, "of_bytes", heap->live_bytes);
+    number(json, "unread_bytes", heap->unread_bytes);
     end(json, '}');
     end(json, '}');
 }

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * The search for blocks that nothing in the task's memory points to any more: the marking of a conservative collector,
- * in one pass without its roots. Each live block is read once, word by word; what a word points into is marked. What is
- * not marked in the end has been lost, or is held by a variable, by a register, or on another stack: so the scope's own
- * stack is read too. Thread of the scope only. */
+ * Who holds a task's blocks; see lost.h.
+ *
+ * The search for blocks that nothing in the task's memory points to any more is the marking of a conservative
+ * collector, in one pass without its roots. Each live block is read once, word by word; what a word points into is
+ * marked. What is not marked in the end has been lost, or is held by a variable, by a register, or on another stack: so
+ * the scope's own stack is read too. Thread of the scope only. */
 #include <stdatomic.h>
+#include <stdlib.h>
 #include <stint/report.h>
 #include <string.h>
 
@@ -15,6 +18,8 @@
 #include "alloc/base/scope_state.h"
 #include "alloc/base/thread.h"
 #include "alloc/interrupt/stack.h"
+#include "alloc/profile/memprof.h"
+#include "alloc/profile/write.h"
 #include "alloc/rollback/heap.h"
 #include "lost.h"
 
@@ -22,7 +27,9 @@
 #define STRETCHES_MAX ((size_t)1 << 16)
 #define FIRST_SHIFT 16
 #define WORDS_A_LOOK 2048 /* at the clock: some microseconds, */
-#define WORDS_A_BLOCK 8   /* and for a block in itself */
+#define WORDS_A_BLOCK 8   /* and for a block in itself, */
+#define WORDS_A_ROOM 4    /* or where one may be */
+#define PAGE ((uintptr_t)4096)
 #define STACK_MAX ((uintptr_t)1 << 20)
 #define ADDRESS_BITS (UINTPTR_MAX >> 16) /* some keep a type in the others */
 
@@ -121,36 +128,50 @@ STI_CALLER_UNINSTRUMENTED static void read_words(struct search *search, const ui
     }
 }
 
-/* False: time is up. */
-static bool read_all(struct search *search, uintptr_t begin, size_t size)
+/* What lies before end is of use, too. False: time is up. */
+static bool read_all(struct search *search, uintptr_t begin, size_t size, uintptr_t end)
 {
-    const uintptr_t *words = (const uintptr_t *)begin;
-    size_t count = size / sizeof *words;
-    while (count > WORDS_A_LOOK) {
-        read_words(search, words, WORDS_A_LOOK);
-        words += WORDS_A_LOOK;
-        count -= WORDS_A_LOOK;
-        if (!has_time(search, WORDS_A_LOOK))
-            return false;
+    bool goes_on = true;
+    while (goes_on && size >= sizeof(uintptr_t)) {
+        size_t part = size < STI_REPORT_VIEW * sizeof(uintptr_t) ? size : STI_REPORT_VIEW * sizeof(uintptr_t);
+        const uintptr_t *words = sti_report_read(search->index.areas->view, begin, &part, end - begin);
+        if (words != NULL) {
+            read_words(search, words, part / sizeof *words);
+        } else {
+            size_t page = PAGE - begin % PAGE;
+            part = size < page ? size : page;
+            search->report->heap.unread_bytes += part;
+        }
+        begin += part;
+        size -= part;
+        goes_on = has_time(search, part / sizeof *words + WORDS_A_BLOCK);
     }
-    read_words(search, words, count);
-    return has_time(search, count + WORDS_A_BLOCK);
+    return goes_on;
+}
+
+/* mimalloc goes through all blocks of a page before it shows the first, and those that are free take it longest. */
+static bool go_to_area_of(struct search *search, uintptr_t block)
+{
+    const struct sti_report_area *area = search->area;
+    if (area != NULL && block - area->begin < area->end - area->begin)
+        return true;
+    search->area = area = sti_report_area_around(&search->index, block);
+    return area == NULL || has_time(search, (area->end - area->begin) / area->size * WORDS_A_ROOM);
 }
 
 static bool visit(void *block, void *argument)
 {
     struct search *search = argument;
     uintptr_t address = (uintptr_t)block;
+    bool has_more_time = go_to_area_of(search, address);
     const struct sti_report_area *area = search->area;
-    if (area == NULL || address - area->begin >= area->end - area->begin)
-        search->area = area = sti_report_area_around(&search->index, address);
-    if (area == NULL)
-        return true;
+    if (!has_more_time || area == NULL)
+        return has_more_time;
     search->report->heap.live_blocks++;
     search->report->heap.live_bytes += area->size;
     set_bit(search->live, number_of(area, address));
-    search->show(search->report, area, address);
-    return read_all(search, address, area->size);
+    search->show(search->report, search->index.areas->view, area, address);
+    return read_all(search, address, area->size, area->end);
 }
 
 static bool visit_singles(struct search *search, const struct sti_heap *singles)
@@ -181,7 +202,7 @@ static bool visit_stack(struct search *search, const struct sti_scope *scope)
     uintptr_t begin = (report->delivered.length > 0 ? &report->delivered : &report->tripped)->begin & ~(uintptr_t)7;
     if (begin < sti_stack_lowest() || begin >= scope->frame || sti_thread_metered == NULL)
         return true;
-    return read_all(search, begin, scope->frame - begin < STACK_MAX ? scope->frame - begin : STACK_MAX);
+    return read_all(search, begin, scope->frame - begin < STACK_MAX ? scope->frame - begin : STACK_MAX, scope->frame);
 }
 
 static void count_lost(const struct search *search, const struct sti_report_area *area)
@@ -223,4 +244,106 @@ void sti_report_search(struct stint_report *report, struct sti_scope *scope, con
     search.held = search.live + words;
     look(&search, scope, singles);
     sti_process_free(search.live);
+}
+
+/* --- Who holds a task's memory, as the running profile tells: of its samples those whose blocks live in the task, by
+ * their callstacks. --- */
+
+#define SITES 1024 /* callstacks; a power of two. What comes when half of the room is taken is only summed up */
+
+struct found {
+    const struct sti_profile_site *site; /* NULL: none */
+    uint64_t samples;
+    uint64_t objects;
+};
+
+struct finding {
+    const struct sti_report_index *index;
+    uint64_t samples;
+    size_t count;
+    struct found found[SITES];
+};
+
+static struct found *found_for(struct finding *finding, const struct sti_profile_site *site)
+{
+    size_t at = site->hash % SITES;
+    while (finding->found[at].site != NULL && finding->found[at].site != site)
+        at = (at + 1) % SITES;
+    if (finding->found[at].site == NULL && finding->count == SITES / 2)
+        return NULL;
+    finding->count += finding->found[at].site == NULL;
+    return &finding->found[at];
+}
+
+/* Others may free the block at this moment: so what is kept of it is a copy, and the site, which lives on. */
+static void note_sample(uintptr_t block, const void *metadata, void *argument)
+{
+    struct finding *finding = argument;
+    const struct sti_profile_share *share = metadata;
+    if (sti_report_area_around(finding->index, block) == NULL)
+        return;
+    finding->samples += share->samples;
+    struct found *found = found_for(finding, share->site);
+    if (found == NULL)
+        return;
+    found->site = share->site;
+    found->samples += share->samples;
+    found->objects += share->objects;
+}
+
+static int by_samples(const void *left, const void *right)
+{
+    const struct found *a = left;
+    const struct found *b = right;
+    return (a->samples < b->samples) - (a->samples > b->samples);
+}
+
+/* What lies above the task is no part of it. */
+static size_t length_in_task(const struct sti_profile_site *site)
+{
+    size_t length = 0;
+    while (length < site->length && length < STI_REPORT_HOLDER_DEPTH &&
+           !sti_caller_is_this_module(site->callstack[length]))
+        length++;
+    if (length == 0)
+        length = site->length < STI_REPORT_HOLDER_DEPTH ? site->length : (size_t)STI_REPORT_HOLDER_DEPTH;
+    return length;
+}
+
+static void take_holder(struct stint_report *report, const struct found *found)
+{
+    struct sti_report_holder *holder = &report->holders[report->holder_count++];
+    holder->samples = found->samples;
+    holder->bytes = (uint64_t)((double)found->samples * report->interval + 0.5);
+    holder->blocks = (found->objects + STI_PROFILE_OBJECT / 2) / STI_PROFILE_OBJECT;
+    holder->length = length_in_task(found->site);
+    memcpy(holder->frames, found->site->callstack, holder->length * sizeof holder->frames[0]);
+}
+
+/* libc's sort may allocate: for nobody. */
+static void sort_by_samples(struct finding *finding)
+{
+    struct sti_thread *counted = sti_thread_counted;
+    sti_thread_counted = NULL;
+    qsort(finding->found, SITES, sizeof finding->found[0], by_samples);
+    sti_thread_counted = counted;
+}
+
+void sti_report_take_holders(struct stint_report *report, const struct sti_scope *scope,
+                             const struct sti_report_index *index)
+{
+    const struct sti_sampling *sampling = &scope->thread->sampling;
+    struct finding *finding = sampling->profile != 0 ? sti_process_calloc(1, sizeof *finding) : NULL;
+    if (finding == NULL)
+        return;
+    finding->index = index;
+    sti_memprof_hold(); /* the sites stay */
+    report->interval = sti_memprof_settings.interval;
+    report->is_sampled = sti_memprof_show_logged(sampling, &sti_gathered_tracker, note_sample, finding);
+    report->samples = finding->samples;
+    sort_by_samples(finding);
+    for (size_t i = 0; i < STI_REPORT_HOLDERS && finding->found[i].samples > 0; i++)
+        take_holder(report, &finding->found[i]);
+    sti_memprof_leave();
+    sti_process_free(finding);
 }

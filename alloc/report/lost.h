@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The search for blocks that nothing in a task's memory points to any more. Thread of the scope only. */
+ * Who holds a task's blocks: callstacks, as samples tell; and which of them nothing in its memory points to any more.
+ * Thread of the scope only. */
 #ifndef STI_ALLOC_REPORT_LOST_H
 #define STI_ALLOC_REPORT_LOST_H
 
@@ -25,8 +26,13 @@ const struct sti_report_area *sti_report_area_around(const struct sti_report_ind
 
 /* Look for blocks that no other one, and nothing on the scope's stack, points to; for no longer than is allowed. Each
  * live block that is come across is shown, as long as there is time. */
-typedef void sti_report_show_fn(struct stint_report *report, const struct sti_report_area *area, uintptr_t block);
+typedef void sti_report_show_fn(struct stint_report *report, struct sti_report_view *view,
+                                const struct sti_report_area *area, uintptr_t block);
 void sti_report_search(struct stint_report *report, struct sti_scope *scope, const struct sti_report_index *index,
                        const struct sti_heap *singles, sti_report_show_fn *show);
+
+/* Who holds the blocks, from the running profile, if there is one. */
+void sti_report_take_holders(struct stint_report *report, const struct sti_scope *scope,
+                             const struct sti_report_index *index);
 
 #endif

@@ -3,13 +3,13 @@
  * Names and numbers of a report, and the module's part of its writing; see names.h. */
 #include "json.h"
 #include "text.h"
-#include "write.h"
 
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
+
+#include "alloc/base/utf8.h"
 
 /* --- Names. */
 
@@ -104,15 +104,34 @@ const char *sti_report_module(const struct sti_symbols *symbols, const struct st
     return slash != NULL ? slash + 1 : path;
 }
 
+static bool is_control(const char *character, size_t length)
+{
+    unsigned char first = (unsigned char)character[0];
+    return first < ' ' || first == 0x7f || (length == 2 && first == 0xc2 && (unsigned char)character[1] < 0xa0);
+}
+
+void sti_report_put(FILE *stream, const char *name)
+{
+    while (*name != '\0') {
+        size_t length = sti_utf8_character(name);
+        bool is_shown = length > 0 && !is_control(name, length);
+        size_t bytes = length > 0 ? length : 1;
+        for (size_t i = 0; i < bytes; i++)
+            fprintf(stream, is_shown ? "%c" : "\\x%02x", (unsigned char)name[i]);
+        name += bytes;
+    }
+}
+
 #define SHOWN 16
 
 static void write_function(FILE *stream, const struct sti_symbols *symbols, const struct sti_frame *frame)
 {
     const char *module = sti_report_module(symbols, frame);
-    if (frame->function != NULL)
-        fputs(frame->function, stream);
-    else
-        fprintf(stream, "[%s]", module != NULL ? module : "unknown");
+    if (frame->function == NULL)
+        fputc('[', stream);
+    sti_report_put(stream, frame->function != NULL ? frame->function : module != NULL ? module : "unknown");
+    if (frame->function == NULL)
+        fputc(']', stream);
 }
 
 static bool is_same(const struct sti_frame *a, const struct sti_frame *b)
@@ -233,52 +252,21 @@ const char *sti_report_number(char *room, uint64_t number)
 
 /* --- The module's part. */
 
-static int write_bytes(int fd, const char *text, size_t size)
-{
-    while (size > 0) {
-        ssize_t written = write(fd, text, size);
-        if (written < 0 && errno != EINTR)
-            return errno;
-        if (written > 0) {
-            text += written;
-            size -= (size_t)written;
-        }
-    }
-    return 0;
-}
-
-static void write_kind(FILE *stream, const struct stint_report *report, const struct sti_symbols *symbols,
-                       stint_report_kind kind)
-{
-    if (kind == STINT_REPORT_JSON)
-        sti_report_write_json(stream, report, symbols);
-    else if (kind == STINT_REPORT_LINE)
-        sti_report_write_line(stream, report, symbols);
-    else
-        sti_report_write_text(stream, report, symbols);
-}
-
 STINT_API sti_report_writer_fn sti_report_writer;
 
-int sti_report_writer(const struct stint_report *report, sti_demangle_fn *demangle, int fd, stint_report_kind kind)
+int sti_report_writer(const struct stint_report *report, sti_demangle_fn *demangle, FILE *stream,
+                      stint_report_kind kind)
 {
     struct sti_symbols symbols;
-    char *text = NULL;
-    size_t size = 0;
     int error = sti_report_names_open(&symbols, report, demangle);
     if (error != 0)
         return error;
-    FILE *stream = open_memstream(&text, &size);
-    if (stream != NULL) {
-        write_kind(stream, report, &symbols, kind);
-        if (fclose(stream) == 0)
-            error = write_bytes(fd, text, size);
-        else
-            error = ENOMEM;
-    } else {
-        error = ENOMEM;
-    }
-    free(text);
+    if (kind == STINT_REPORT_JSON)
+        sti_report_write_json(stream, report, &symbols);
+    else if (kind == STINT_REPORT_LINE)
+        sti_report_write_line(stream, report, &symbols);
+    else
+        sti_report_write_text(stream, report, &symbols);
     sti_symbols_close(&symbols);
-    return error;
+    return 0;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the addresses of a report are called, and how its numbers are said. In the module that writes profiles. One
- * thread. */
+ * What the addresses of a report are called, and how its names and numbers are said. In the module that writes
+ * profiles. One thread. */
 #ifndef STI_ALLOC_REPORT_NAMES_H
 #define STI_ALLOC_REPORT_NAMES_H
 
@@ -47,5 +47,8 @@ const char *sti_report_number(char *room, uint64_t number); /* with commas */
 /* The innermost functions, and the outermost one: a < b < c. */
 void sti_report_chain(FILE *stream, const struct sti_symbols *symbols, const uintptr_t *frames, size_t length,
                       size_t innermost);
+
+/* A name for people: what is no character, or would do something to a terminal, as its bytes in hexadecimal. */
+void sti_report_put(FILE *stream, const char *name);
 
 #endif

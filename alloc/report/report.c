@@ -20,6 +20,7 @@
 #include "alloc/base/reporting.h"
 #include "alloc/base/scope_state.h"
 #include "alloc/base/thread.h"
+#include "alloc/base/utf8.h"
 #include "alloc/charge/account.h"
 #include "alloc/interrupt/hold.h"
 #include "alloc/interrupt/interrupt.h"
@@ -166,9 +167,7 @@ void sti_report_set_thread_level(stint_report_level level)
 
 static void copy_name(char *copy, size_t size, const char *name)
 {
-    copy[0] = '\0';
-    if (name != NULL)
-        strncat(copy, name, size - 1);
+    sti_utf8_copy(copy, size, name != NULL ? name : "");
 }
 
 /* Of all that another thread saw, only where it was outlives that thread's part of the task. */
@@ -240,6 +239,13 @@ static void note_end(struct sti_scope *scope, stint_outcome *outcome)
         ((struct reported *)(uintptr_t)request->options)->report = report;
 }
 
+/* What it has on its thread's list is the next scope's. A task of a pool is never left so. */
+static void note_abandoned(struct sti_scope *scope)
+{
+    if (scope->request->tally == NULL)
+        ((struct reported *)(uintptr_t)scope->request->options)->options.flags &= ~STI_OPTIONS_REPORTED;
+}
+
 static void note_kept(struct stint_report *report, const struct sti_root *root, size_t size)
 {
     if (report->root_count == STI_REPORT_ROOTS)
@@ -273,6 +279,7 @@ __attribute__((constructor)) static void register_hooks(void)
         .kept = note_kept,
         .begin_end = note_begin_of_end,
         .end = note_end,
+        .abandoned = note_abandoned,
         .drop = sti_report_free,
         .end_thread = end_thread,
     };

@@ -4,8 +4,8 @@
  * what it is for.
  *
  * A report is made when a task that asks for one is first measured, tripped or ends, and is filled on the task's thread
- * while the task lives (where.c, when it is tripped, waits and is delivered; heap.c, what its heaps hold; holders.c,
- * who holds it). Everything in it is addresses and numbers; what they are called is looked up when it is written, in
+ * while the task lives (where.c, when it is tripped, waits and is delivered; heap.c, what its heaps hold; lost.c, who
+ * holds it). Everything in it is addresses and numbers; what they are called is looked up when it is written, in
  * the module that writes profiles (text.c, json.c, pprof.c). One of a task that ends Ok is not even looked at at its
  * end: it stays on its thread's list for the next task. When the task has ended, the report is its taker's, and is
  * never changed again. */
@@ -16,6 +16,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stint/interrupt.h>
 #include <stint/report.h>
 #include <stint/task.h>
@@ -110,6 +111,7 @@ struct sti_report_heap {
     size_t live_bytes;
     size_t lost_blocks; /* that no block points to */
     size_t lost_bytes;
+    size_t unread_bytes; /* of blocks, in pages that the task has forbidden to be read */
 
     struct sti_report_class classes[STI_REPORT_CLASSES]; /* by size */
     struct sti_report_block largest[STI_REPORT_LARGEST];
@@ -202,5 +204,13 @@ void sti_report_set_thread_level(stint_report_level level);
 
 /* Told of each report of a task of a pool, with the outcome that it belongs to. From a constructor. */
 void sti_report_taken_by(void (*taken)(stint_outcome *outcome, struct stint_report *report));
+
+/* --- The writing, between the library and the module that writes profiles: what writes all kinds but PPROF, found
+ * there by this name. Into memory. 0; ENOMEM. One thread at a time. --- */
+
+typedef int sti_report_writer_fn(const struct stint_report *report,
+                                 char *(*demangle)(const char *, char *, size_t *, int *), FILE *stream,
+                                 stint_report_kind kind);
+#define STI_REPORT_WRITER "sti_report_writer"
 
 #endif

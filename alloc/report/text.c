@@ -13,13 +13,16 @@ static void write_place(FILE *stream, const struct sti_symbols *symbols, const s
 {
     const char *module = sti_report_module(symbols, frame);
     if (frame->function != NULL)
-        fputs(frame->function, stream);
+        sti_report_put(stream, frame->function);
     else
         fprintf(stream, "0x%" PRIxPTR, frame->address);
+    if (frame->file == NULL && module == NULL)
+        return;
+    fputs(frame->file != NULL ? " (" : " (in ", stream);
+    sti_report_put(stream, frame->file != NULL ? frame->file : module);
     if (frame->file != NULL)
-        fprintf(stream, " (%s:%d)", frame->file, frame->line);
-    else if (module != NULL)
-        fprintf(stream, " (in %s)", module);
+        fprintf(stream, ":%d", frame->line);
+    fputc(')', stream);
 }
 
 static void write_stack(FILE *stream, const struct sti_symbols *symbols, const struct sti_report_stack *stack)
@@ -43,8 +46,13 @@ static void write_lock(FILE *stream, const char *what, const struct sti_symbols 
         return;
     const char *module = sti_report_module(symbols, object);
     fprintf(stream, " at 0x%" PRIxPTR, object->address);
-    if (module != NULL)
-        fprintf(stream, " (%s in %s)", object->function != NULL ? object->function : "a variable", module);
+    if (module == NULL)
+        return;
+    fputs(" (", stream);
+    sti_report_put(stream, object->function != NULL ? object->function : "a variable");
+    fputs(" in ", stream);
+    sti_report_put(stream, module);
+    fputc(')', stream);
 }
 
 static void write_wait(FILE *stream, const struct sti_symbols *symbols, const struct sti_report_wait *wait)
@@ -97,13 +105,16 @@ static void write_head(FILE *stream, const struct stint_report *report, const st
 {
     char room[STI_REPORT_ROOM];
     char other[STI_REPORT_ROOM];
-    fprintf(stream, "task %s: %s, %s, error %d (%s)\n", report->is_named ? report->name : "(without a name)",
-            stint_status_name(report->status), stint_reason_name(report->reason), report->error,
-            strerror(report->error));
+    fputs("task ", stream);
+    sti_report_put(stream, report->is_named ? report->name : "(without a name)");
+    fprintf(stream, ": %s, %s, error %d (%s)\n", stint_status_name(report->status), stint_reason_name(report->reason),
+            report->error, strerror(report->error));
     fputs("  function   ", stream);
     write_place(stream, symbols, sti_report_call(symbols, report->function));
-    if (report->account[0] != '\0')
-        fprintf(stream, "\n  account    %s", report->account);
+    if (report->account[0] != '\0') {
+        fputs("\n  account    ", stream);
+        sti_report_put(stream, report->account);
+    }
     fprintf(stream, "\n  held       %s", sti_report_bytes(room, sti_report_held(report)));
     write_limit(stream, report);
     fprintf(stream, ", at most %s\n", sti_report_bytes(room, report->usage.peak));
@@ -116,10 +127,19 @@ static void write_head(FILE *stream, const struct stint_report *report, const st
     fputc('\n', stream);
 }
 
+/* Its frames had gone. */
+static const char *what_it_had_done(const struct stint_report *report)
+{
+    if (report->reason == STINT_REASON_EXCEPTION)
+        return "it had thrown an exception";
+    return report->reason == STINT_REASON_FAILED ? "it had returned when it failed"
+                                                 : "it had returned when this was found";
+}
+
 static void write_where(FILE *stream, const struct stint_report *report, const struct sti_symbols *symbols)
 {
     if (report->tripped.length == 0)
-        fputs("\nwhere: it had returned when it failed\n", stream);
+        fprintf(stream, "\nwhere: %s\n", what_it_had_done(report));
     else if (report->was_elsewhere)
         fputs("\nwhere it was stopped, on another thread of the task:\n", stream);
     else
@@ -197,12 +217,15 @@ static void write_lost(FILE *stream, const struct sti_report_heap *heap)
     if (heap->live_blocks == 0)
         return;
     if (heap->is_searched)
-        fprintf(stream, "\nlost: nothing points to %s blocks any more, %.1f %% of them (%.1f %% of the bytes)\n",
+        fprintf(stream, "\nlost: nothing points to %s blocks any more, %.1f %% of them (%.1f %% of the bytes)",
                 sti_report_number(room, heap->lost_blocks), percent_of(heap->lost_blocks, heap->live_blocks),
                 percent_of(heap->lost_bytes, heap->live_bytes));
     else
-        fprintf(stream, "\nlost: not known; there was time to look at %.1f %% of the bytes\n",
+        fprintf(stream, "\nlost: not known; there was time to look at %.1f %% of the bytes",
                 percent_of(heap->live_bytes, heap->bytes));
+    if (heap->unread_bytes > 0)
+        fprintf(stream, "; %s could not be read", sti_report_bytes(room, heap->unread_bytes));
+    fputc('\n', stream);
 }
 
 static size_t count_alike(const struct sti_report_heap *heap, size_t first)
@@ -272,8 +295,10 @@ static void write_kept(FILE *stream, const struct stint_report *report, const st
     for (size_t i = 0; i < report->root_count; i++) {
         const struct sti_report_root *root = &report->roots[i];
         const char *symbol = root->address != 0 ? sti_report_data(symbols, root->address)->function : NULL;
-        fprintf(stream, "    %s of %s", symbol != NULL ? symbol : "a variable",
-                root->module[0] != '\0' ? root->module : "the program");
+        fputs("    ", stream);
+        sti_report_put(stream, symbol != NULL ? symbol : "a variable");
+        fputs(" of ", stream);
+        sti_report_put(stream, root->module[0] != '\0' ? root->module : "the program");
         fprintf(stream, " (%s + 0x%" PRIx64 ")", root->where, root->offset);
         if (root->size != 0)
             fprintf(stream, ": a block of %s", sti_report_bytes(room, root->size));

@@ -13,6 +13,7 @@
 #include "alloc/base/scope_state.h"
 #include "alloc/base/stopped.h"
 #include "alloc/base/thread.h"
+#include "alloc/interrupt/boundary.h"
 #include "alloc/interrupt/hold.h"
 #include "alloc/interrupt/interrupt.h"
 #include "alloc/interrupt/stack.h"
@@ -20,8 +21,8 @@
 #include "heap.h"
 #include "where.h"
 
-/* --- Callstacks. The frames of this library at both ends are no part of it: below, those that took it; above, those
- * that called the task's function. */
+/* --- Callstacks. The frames of this library are no part of it: below, those that took it; above, those that called the
+ * task's function. */
 
 #define OWN_FRAMES 24 /* at both ends, at most */
 
@@ -36,21 +37,41 @@ static bool is_on_own_stack(uintptr_t stack_pointer, const struct sti_scope *sco
     return stack_pointer >= sti_stack_lowest() && stack_pointer < scope->frame;
 }
 
-/* Where this library is a part of the program, all of it looks like this library's. */
-static void trim(struct sti_report_stack *stack, const uintptr_t *frames, const uintptr_t *tops, size_t length)
+/* Where this library is a part of the program, all of it looks like this library's. But the task's frames lie within a
+ * boundary; where there is none, they have been left. */
+static bool is_in_boundary(const uintptr_t *frames, size_t length)
+{
+    size_t i = 0;
+    while (i < length && frames[i] != (uintptr_t)sti_boundary_landing)
+        i++;
+    return i < length;
+}
+
+static size_t leave_own_out(uintptr_t *frames, size_t first, size_t last)
+{
+    size_t kept = first;
+    for (size_t i = first; i < last; i++) {
+        if (!is_own(frames[i]))
+            frames[kept++] = frames[i];
+    }
+    return kept;
+}
+
+/* In the midst are those of a stint_run in the task. */
+static void trim(struct sti_report_stack *stack, uintptr_t *frames, const uintptr_t *tops, size_t length)
 {
     size_t first = 0;
-    size_t last = length;
     while (first < length && is_own(frames[first]))
         first++;
-    while (last > first && is_own(frames[last - 1]))
-        last--;
-    if (first == last) {
-        first = 0;
-        last = length;
-    }
-    stack->begin = first > 0 ? tops[first - 1] : stack->begin;
-    stack->is_cut = length == STI_REPORT_DEPTH + OWN_FRAMES || last - first > STI_REPORT_DEPTH;
+    bool is_cut = length == STI_REPORT_DEPTH + OWN_FRAMES;
+    size_t last = first < length ? leave_own_out(frames, first, length) : length;
+    if (first == length)
+        first = is_cut || is_in_boundary(frames, length) ? 0 : length;
+    if (first == length)
+        stack->begin = 0;
+    else if (first > 0)
+        stack->begin = tops[first - 1];
+    stack->is_cut = is_cut || last - first > STI_REPORT_DEPTH;
     stack->length = last - first < STI_REPORT_DEPTH ? last - first : STI_REPORT_DEPTH;
     memcpy(stack->frames, frames + first, stack->length * sizeof *frames);
 }
@@ -74,7 +95,7 @@ static __attribute__((noinline)) void take_stack(struct sti_report_stack *stack,
     if (length > 0)
         frames[0] = (char *)frames[0] + 1;
     stack->begin = at.sp;
-    trim(stack, (const uintptr_t *)(void *)frames, tops, length);
+    trim(stack, (uintptr_t *)(void *)frames, tops, length);
 }
 
 /* --- The time line. When it is full, each second point goes, and the next ones come half as often. */

@@ -12,9 +12,12 @@
 #include <string.h>
 
 #include "alloc/base/module.h"
+#include "alloc/interrupt/output.h"
 #include "alloc/profile/memprof.h"
 #include "alloc/profile/write.h"
-#include "write.h"
+#include "report.h"
+
+#if STI_PROFILES
 
 /* --- A report as a profile. */
 
@@ -54,7 +57,7 @@ static bool fill(struct sti_profile_snapshot *snapshot, const struct stint_repor
     return snapshot->count == 1;
 }
 
-static int write_profile(const struct sti_profile_means *means, const struct stint_report *report, int fd)
+static int write_profile(const struct sti_profile_means *means, const struct stint_report *report, FILE *stream)
 {
     struct sti_profile_snapshot *snapshot =
         calloc(1, sizeof *snapshot + STI_REPORT_HOLDERS * sizeof snapshot->entries[0]);
@@ -63,7 +66,7 @@ static int write_profile(const struct sti_profile_means *means, const struct sti
     snapshot->demangle = means->demangle;
     snapshot->duration = report->usage.wall_ns;
     snapshot->interval = report->interval;
-    int error = fill(snapshot, report) ? means->writer->write(snapshot, fd, STINT_PROFILE_PPROF) : ENOMEM;
+    int error = fill(snapshot, report) ? means->writer->write(snapshot, stream, STINT_PROFILE_PPROF) : ENOMEM;
     for (size_t i = 0; i < snapshot->count; i++)
         free((void *)(uintptr_t)snapshot->entries[i].site);
     free(snapshot);
@@ -88,12 +91,13 @@ static sti_report_writer_fn *find_writer(const struct sti_profile_means *means)
     return found;
 }
 
-static int write_kind(const struct sti_profile_means *means, const stint_report *report, int fd, stint_report_kind kind)
+static int write_kind(const struct sti_profile_means *means, const stint_report *report, FILE *stream,
+                      stint_report_kind kind)
 {
     if (kind == STINT_REPORT_PPROF)
-        return write_profile(means, report, fd);
+        return write_profile(means, report, stream);
     sti_report_writer_fn *writer = find_writer(means);
-    return writer != NULL ? writer(report, means->demangle, fd, kind) : ELIBACC;
+    return writer != NULL ? writer(report, means->demangle, stream, kind) : ELIBACC;
 }
 
 /* --- One at a time, as profiles are: what looks names up is not made for more. */
@@ -110,7 +114,15 @@ __attribute__((constructor)) static void hear_of_forks(void)
     pthread_atfork(NULL, NULL, renew_lock);
 }
 
-static int write_prepared(const stint_report *report, int fd, stint_report_kind kind)
+static int make_quietly(struct sti_output *output, const struct sti_profile_means *means, const stint_report *report,
+                        stint_report_kind kind)
+{
+    if (!sti_output_open(output))
+        return ENOMEM;
+    return sti_output_close(output, write_kind(means, report, output->stream, kind));
+}
+
+static int make(struct sti_output *output, const stint_report *report, stint_report_kind kind)
 {
     struct sti_profile_means means;
     int error = sti_profile_prepare(&means);
@@ -118,7 +130,7 @@ static int write_prepared(const stint_report *report, int fd, stint_report_kind 
         return error;
     sti_plain_mutex_lock(&writing);
     struct sti_quiet quiet = sti_memprof_be_quiet();
-    error = write_kind(&means, report, fd, kind);
+    error = make_quietly(output, &means, report, kind);
     sti_memprof_end_quiet(&quiet);
     sti_plain_mutex_unlock(&writing);
     return error;
@@ -126,12 +138,27 @@ static int write_prepared(const stint_report *report, int fd, stint_report_kind 
 
 int stint_report_write(const stint_report *report, int fd, stint_report_kind kind)
 {
+    struct sti_output output;
     if (report == NULL || (unsigned)kind > STINT_REPORT_PPROF)
         return EINVAL;
     if (sti_memprof_is_calling())
         return EDEADLK;
     stint_mask();
-    int error = write_prepared(report, fd, kind);
+    int error = make(&output, report, kind);
+    if (error == 0)
+        return sti_output_write_and_unmask(&output, fd);
     stint_unmask();
     return error;
 }
+
+#else
+
+/* --- In place of it, where the libraries for it are missing (docs/profiling.md). */
+
+int stint_report_write(const stint_report *report, int fd, stint_report_kind kind)
+{
+    (void)fd;
+    return report == NULL || (unsigned)kind > STINT_REPORT_PPROF ? EINVAL : ENOTSUP;
+}
+
+#endif

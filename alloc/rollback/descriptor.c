@@ -117,7 +117,7 @@ int stint_descriptor_keep(int descriptor)
 
 void sti_descriptors_rollback(struct sti_mapped *mapped, struct sti_open_fds *audited)
 {
-    struct sti_mapping *list = sti_mapped_take_descriptors(mapped);
+    struct sti_mapping *list = sti_mapped_take_kinds(mapped, STI_MAPPING_DESCRIPTOR, STI_MAPPING_AUDITED);
     while (list != NULL) {
         struct sti_mapping *next = list->next;
         int descriptor = (int)(list->begin - FIRST);

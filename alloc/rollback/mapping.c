@@ -272,31 +272,6 @@ void sti_mapping_put(struct sti_mapping *mapping, uintptr_t begin, uintptr_t end
     insert(mapping);
 }
 
-static bool is_open(const struct sti_mapping *mapping)
-{
-    const struct sti_mapped *mapped = all;
-    while (mapped != NULL && mapped->id != mapping->owner_id)
-        mapped = mapped->next;
-    return mapped != NULL;
-}
-
-struct sti_mapping *sti_mapping_put_back(struct sti_mapping *list)
-{
-    struct sti_mapping *rest = NULL;
-    while (list != NULL) {
-        struct sti_mapping *mapping = list;
-        list = mapping->next;
-        if (is_open(mapping)) {
-            give_to(mapping, mapping->owner);
-            insert(mapping);
-        } else {
-            mapping->next = rest;
-            rest = mapping;
-        }
-    }
-    return rest;
-}
-
 /* --- What one scope has mapped --- */
 
 struct sti_mapped *sti_mapped_of(struct sti_scope *scope)
@@ -331,6 +306,17 @@ static void end(struct sti_mapped *mapped)
 size_t sti_mapped_held(const struct sti_mapped *mapped)
 {
     return mapped != NULL ? atomic_load_explicit(&mapped->held, memory_order_relaxed) : 0;
+}
+
+bool sti_mapped_is_empty(const struct sti_mapped *mapped)
+{
+    if (mapped == NULL)
+        return true;
+    if (!sti_mapping_lock())
+        return false;
+    bool is_empty = mapped->count == 0;
+    sti_mapping_unlock();
+    return is_empty;
 }
 
 #define REACH ((size_t)1 << 20) /* of a reservation: any number may be an address in one of some TiB */
@@ -420,7 +406,8 @@ struct sti_heap *sti_mapped_take(struct sti_mapped **mapped, struct sti_heap *li
     return all_of_it != NULL ? all_of_it : list;
 }
 
-struct sti_mapping *sti_mapped_take_descriptors(struct sti_mapped *mapped)
+struct sti_mapping *sti_mapped_take_kinds(struct sti_mapped *mapped, enum sti_mapping_kind first,
+                                          enum sti_mapping_kind last)
 {
     struct sti_mapping *list = NULL;
     struct sti_mapping *next;
@@ -428,7 +415,7 @@ struct sti_mapping *sti_mapped_take_descriptors(struct sti_mapped *mapped)
         return NULL;
     for (struct sti_mapping *mapping = mapped->first; mapping != NULL; mapping = next) {
         next = mapping->next;
-        if (mapping->kind < STI_MAPPING_DESCRIPTOR)
+        if (mapping->kind < first || mapping->kind > last)
             continue;
         sti_mapping_take(mapping);
         mapping->next = list;

@@ -25,6 +25,7 @@ enum sti_mapping_kind {
     STI_MAPPING_CLAIMED,  /* free, until the call that is under way has filled it: place.h */
     STI_MAPPING_DESCRIPTOR, /* no pages, but a descriptor: descriptor.h. A rollback closes it, */
     STI_MAPPING_AUDITED,    /* or does not */
+    STI_MAPPING_PROTECTED,  /* no mapping either, but pages of a heap that the task has protected: protection.h */
 };
 
 static inline bool sti_mapping_may_count(enum sti_mapping_kind kind)
@@ -105,13 +106,13 @@ struct sti_mapping *sti_mapping_take_all(uintptr_t begin, uintptr_t end);
 /* Drop a list that was taken. Without the lock. */
 void sti_mapping_drop_all(struct sti_mapping *list);
 
-/* They have not been unmapped after all: what is still somebody's is put back, the rest is returned. */
-struct sti_mapping *sti_mapping_put_back(struct sti_mapping *list);
-
 /* --- What one scope has mapped, of which NULL is nothing. Thread of the scope, outside of it, and without the lock. */
 
 /* Bytes that count. Never too few; what another thread unmaps at this moment may still count. */
 size_t sti_mapped_held(const struct sti_mapped *mapped);
+
+/* It has mapped nothing, or nothing of it is left. */
+bool sti_mapped_is_empty(const struct sti_mapped *mapped);
 
 /* As lists of single blocks, for the scan of roots (heap.h), in front of this list: to look at; or to unmap, as
  * sti_heap_destroy does, and nobody's from now on. Without memory for the lists they are left as they are. */
@@ -119,8 +120,9 @@ struct sti_heap *sti_mapped_list(const struct sti_mapped *mapped, struct sti_hea
 struct sti_heap *sti_mapped_take(struct sti_mapped **mapped, struct sti_heap *list);
 void sti_mapped_drop_list(struct sti_heap *list, const struct sti_heap *end);
 
-/* Those that are descriptors, off the record, as a list by next. */
-struct sti_mapping *sti_mapped_take_descriptors(struct sti_mapped *mapped);
+/* Those of these kinds, off the record, as a list by next. */
+struct sti_mapping *sti_mapped_take_kinds(struct sti_mapped *mapped, enum sti_mapping_kind first,
+                                          enum sti_mapping_kind last);
 
 /* It is the outer scope's from now on; NULL: nobody's. */
 void sti_mapped_commit(struct sti_mapped **mapped, struct sti_mapped **outer);

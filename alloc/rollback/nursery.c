@@ -103,6 +103,14 @@ static struct sti_nursery *push(struct sti_thread *thread)
     return nursery;
 }
 
+bool sti_nursery_has(const struct sti_thread *thread, const sti_backend_heap *backend)
+{
+    const struct sti_nursery *nursery = thread->nursery;
+    while (nursery != NULL && nursery->heap->backend != backend)
+        nursery = nursery->below;
+    return nursery != NULL;
+}
+
 /* --- Which of the logged blocks live? --- */
 
 /* Sort this part of the log, and mark what lives, each block once. */

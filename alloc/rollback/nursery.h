@@ -23,6 +23,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "alloc/base/backend.h"
 #include "alloc/base/scope_state.h"
 
 struct sti_heap;
@@ -55,6 +56,9 @@ struct sti_heap *sti_nursery_list(struct sti_thread *thread, const struct sti_sc
 
 /* The same of a scope and all that are open inside it; the log stays in its order. */
 struct sti_heap *sti_nursery_list_inwards(struct sti_thread *thread, const struct sti_scope *scope);
+
+/* Is it the heap of one that the thread has in use? */
+bool sti_nursery_has(const struct sti_thread *thread, const sti_backend_heap *backend);
 
 /* Bring what is known of the scope's held up to date. It, and scopes inside it, are open. */
 void sti_nursery_measure(struct sti_thread *thread, struct sti_scope *scope);

@@ -21,10 +21,51 @@ static void unmap(uintptr_t begin, uintptr_t end)
     syscall(SYS_munmap, begin, end - begin);
 }
 
+static bool is_free(uintptr_t begin, uintptr_t end)
+{
+    uintptr_t made = map_if_free(begin, end);
+    if (made != (uintptr_t)MAP_FAILED)
+        unmap(made, made + (end - begin));
+    return made == begin;
+}
+
 /* MS_ASYNC does nothing but to look. */
 static bool has_hole(uintptr_t begin, uintptr_t end)
 {
     return syscall(SYS_msync, begin, end - begin, MS_ASYNC) != 0 && errno == ENOMEM;
+}
+
+static bool is_mapped(uintptr_t begin, uintptr_t end)
+{
+    return !has_hole(begin, end);
+}
+
+/* The end of what is like this from the beginning on. */
+static uintptr_t end_of(uintptr_t begin, uintptr_t end, bool is_like_this(uintptr_t begin, uintptr_t end))
+{
+    if (begin == end || is_like_this(begin, end))
+        return end;
+    uintptr_t is = begin;
+    uintptr_t is_not = end;
+    while (is_not - is > PAGE) {
+        uintptr_t middle = is + (is_not - is) / PAGE / 2 * PAGE;
+        if (is_like_this(is, middle))
+            is = middle;
+        else
+            is_not = middle;
+    }
+    return is;
+}
+
+uintptr_t sti_place_mapped_end(uintptr_t begin, uintptr_t end)
+{
+    return end_of(begin, end, is_mapped);
+}
+
+uintptr_t sti_place_free_end(uintptr_t begin, uintptr_t end)
+{
+    uintptr_t free_end = end_of(begin, end, is_free);
+    return free_end > begin ? free_end : begin + PAGE;
 }
 
 static bool put_claim(uintptr_t begin, uintptr_t end, struct sti_mapped *owner)

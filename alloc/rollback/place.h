@@ -15,6 +15,11 @@
  * no rollback leaves a hole in it. What was free is the task's, and has to be found out before: afterwards it looks
  * like the process's. Any thread, with the lock of the record, in which stretches end at both ends of the place. */
 
+/* Where the mappings that begin at the one address end, whosever they are, or what is free there and no less than a
+ * page; at most the other address. */
+uintptr_t sti_place_mapped_end(uintptr_t begin, uintptr_t end);
+uintptr_t sti_place_free_end(uintptr_t begin, uintptr_t end);
+
 /* Map what is free of it, without access, and put it into the record as this owner's. False: out of memory; it has been
  * given up again. */
 bool sti_place_claim(uintptr_t begin, uintptr_t end, struct sti_mapped *owner);

@@ -186,11 +186,17 @@ void sti_retired_end_thread(struct sti_thread *thread)
     /* Out of memory: they are left as they are. */
     if (thread->retired != NULL && !sti_freeing_stay_to_end())
         thread->retired = NULL;
+    for (struct sti_heap *heap = thread->retired; heap != NULL; heap = heap->next) {
+        note_given_up(heap, true);
+        sti_heap_pages(heap); /* the thread's part is counted in the heap from now on */
+    }
+}
+
+void sti_retired_hand_over(struct sti_thread *thread)
+{
     while (thread->retired != NULL) {
         struct sti_heap *heap = thread->retired;
         thread->retired = heap->next;
-        note_given_up(heap, true);
-        sti_heap_pages(heap); /* the thread's part is counted in the heap from now on */
         put_ownerless(heap);
     }
     thread->retired_next = NULL;

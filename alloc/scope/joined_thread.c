@@ -28,32 +28,13 @@
 #include "alloc/interrupt/watch.h"
 #include "landing.h"
 #include "openmp.h"
+#include "plain_thread.h"
 #include "share.h"
 #include "subtask.h"
 
 /* What libc and the kernel have for a thread: its record, the first pages of its stack, the kernel's stack. */
 #define OWN_SIZE ((size_t)64 << 10)
 #define LOOK_NS 50000
-
-int sti_plain_create(pthread_t *id, const pthread_attr_t *attributes, void *(*function)(void *arg), void *arg)
-{
-#if STI_OVERRIDES
-    STI_LIBC_FUNCTION(pthread_create)
-    return plain(id, attributes, function, arg);
-#else
-    return pthread_create(id, attributes, function, arg);
-#endif
-}
-
-int sti_plain_join(pthread_t id, void **value)
-{
-#if STI_OVERRIDES
-    STI_LIBC_FUNCTION(pthread_join)
-    return plain(id, value);
-#else
-    return pthread_join(id, value);
-#endif
-}
 
 /* --- The life of such a thread. Any thread, under one lock that is held for a few instructions.
  *
@@ -90,6 +71,7 @@ struct sti_joined {
     bool is_openmp;
     bool detached;
     bool awaited;
+    bool is_lost; /* its task has failed: who waits for it is the last who may join it */
 };
 
 static struct sti_quiet_lock lock = STI_QUIET_LOCK_INIT;
@@ -268,26 +250,42 @@ stint_threads sti_joined_mode(const void *caller)
     return sti_caller_is_kept(caller) ? STINT_THREADS_FREE : mode;
 }
 
-/* One that has ended, which nobody but the task joins; NULL: none. Off the list. */
-static struct sti_joined *take_ended(const struct sti_group *group)
+static bool is_left(const struct sti_joined *joined, const struct sti_group *group)
 {
-    take_lock();
-    struct sti_joined *joined = list;
-    while (joined != NULL && (joined->group != group || joined->state != ENDED || !joined->detached ||
-                              joined->awaited || joined->starter_waits))
-        joined = joined->next;
-    if (joined != NULL)
-        take_off(joined);
-    give_lock();
-    return joined;
+    return joined->group == group && joined->state == ENDED && joined->detached && !joined->awaited &&
+           !joined->starter_waits;
 }
 
+/* Those that have ended, which nobody but the task joins. Off the list, as one of their own. */
+static struct sti_joined *take_ended(const struct sti_group *group)
+{
+    struct sti_joined *ended = NULL;
+    struct sti_joined *next;
+    take_lock();
+    for (struct sti_joined *joined = list; joined != NULL; joined = next) {
+        next = joined->next;
+        if (is_left(joined, group)) {
+            take_off(joined);
+            joined->next = ended;
+            ended = joined;
+        }
+    }
+    give_lock();
+    return ended;
+}
+
+/* Without a wait: one whose scope has closed calls its thread-specific values' destructors next, which may wait for
+ * what the calling thread holds. */
 static void join_ended(const struct sti_group *group)
 {
-    struct sti_joined *joined;
-    while ((joined = take_ended(group)) != NULL) {
-        sti_plain_join(joined->id, NULL);
-        sti_process_free(joined);
+    struct sti_joined *joined = take_ended(group);
+    while (joined != NULL) {
+        struct sti_joined *next = joined->next;
+        if (sti_plain_tryjoin(joined->id, NULL) == 0)
+            sti_process_free(joined);
+        else
+            put(joined);
+        joined = next;
     }
 }
 
@@ -396,7 +394,14 @@ void sti_joined_end_join(struct sti_joined *joined, bool is_joined)
     }
     take_lock();
     joined->awaited = false;
+    bool is_left = joined->group == NULL && (joined->is_lost || joined->detached);
+    if (is_left)
+        take_off(joined);
     give_lock();
+    if (is_left) {
+        sti_plain_detach(joined->id);
+        sti_process_free(joined);
+    }
 }
 
 bool sti_joined_detach(pthread_t id, int *error)
@@ -406,10 +411,15 @@ bool sti_joined_detach(pthread_t id, int *error)
     take_lock();
     struct sti_joined *joined = find(id);
     *error = joined != NULL && joined->detached ? EINVAL : 0;
-    if (joined != NULL)
+    bool is_left = joined != NULL && joined->group == NULL && !joined->awaited;
+    if (is_left)
+        take_off(joined);
+    else if (joined != NULL)
         joined->detached = true;
     give_lock();
-    return joined != NULL;
+    if (is_left)
+        sti_process_free(joined);
+    return joined != NULL && !is_left;
 }
 
 /* --- The end of the task. Its own thread, in no scope of it any more. --- */
@@ -466,6 +476,7 @@ static bool end_one(const struct sti_group *group, bool fails)
     bool joins = !is_others && (fails || joined->detached);
     int kernel_id = joined->kernel_id;
     joined->group = NULL;
+    joined->is_lost = fails;
     if (!is_others)
         take_off(joined);
     give_lock();

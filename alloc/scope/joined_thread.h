@@ -32,10 +32,6 @@ static inline void *sti_start_call(const struct sti_start *start)
     return (void *)(intptr_t)start->c11_function(start->arg);
 }
 
-/* libc's own pthread_create and pthread_join, whatever this library overrides. */
-int sti_plain_create(pthread_t *id, const pthread_attr_t *attributes, void *(*function)(void *arg), void *arg);
-int sti_plain_join(pthread_t id, void **value);
-
 /* What the calling thread's scopes say of a thread that this caller is about to start. */
 stint_threads sti_joined_mode(const void *caller);
 

@@ -20,6 +20,7 @@
 #include "alloc/base/process.h"
 #include "alloc/base/thread.h"
 #include "joined_thread.h"
+#include "plain_thread.h"
 
 STINT_API int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*function)(void *), void *arg);
 STINT_API int thrd_create(thrd_t *thread, thrd_start_t function, void *arg);

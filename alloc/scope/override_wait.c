@@ -18,6 +18,8 @@
 #include "alloc/base/scope_state.h"
 #include "alloc/base/thread.h"
 #include "alloc/charge/shared_budget.h"
+#include "alloc/interrupt/deferral.h"
+#include "alloc/interrupt/hold.h"
 #include "alloc/interrupt/hook.h"
 #include "alloc/interrupt/interrupt.h"
 #include "alloc/interrupt/watch.h"
@@ -43,8 +45,8 @@ STINT_API int cnd_timedwait(cnd_t *condition, mtx_t *mutex, const struct timespe
  *
  * The condition is there while the wait is on the list, since the thread is in libc's wait or about to be. Who takes it
  * off has the lock, so that no broadcast is under way behind it. Once it is awake the thread gives up the mutex, which
- * it would have to give up to go on waiting, and has the interrupt delivered; if that has to wait for something else,
- * it takes the mutex again and returns. */
+ * it would have to give up to go on waiting, and has the interrupt delivered. If that has to wait for something else it
+ * keeps the mutex: whoever tells it something between its look at that and its wait would not be heard. */
 
 #define FIRST_AGAIN_NS UINT64_C(250000)
 #define LAST_AGAIN_NS UINT64_C(64000000)
@@ -103,13 +105,35 @@ static inline struct sti_thread *breakable(void)
     return __builtin_expect(thread != NULL, 0) && is_breakable(thread) ? thread : NULL;
 }
 
-static void deliver(struct sti_thread *thread, pthread_mutex_t *mutex)
+/* NEVER: as long as it waits here, whatever else is interrupted: its own code has masked interrupts, or holds more than
+ * the mutex. */
+enum cut { NOT_DUE, NOW, NOT_NOW, NEVER };
+
+static enum cut cut_without(struct sti_thread *thread, pthread_mutex_t *mutex)
 {
     if (!is_due(thread))
-        return;
-    pthread_mutex_unlock(mutex);
-    sti_interrupt_break_wait(thread);
-    pthread_mutex_lock(mutex);
+        return NOT_DUE;
+    sti_hold_release_lock(mutex); /* and it stays locked */
+    enum cut cut = sti_interrupt_may_break_wait(thread)                        ? NOW
+                   : sti_deferral_of_one(thread->scope) == STINT_DEFERRAL_NONE ? NOT_NOW
+                                                                               : NEVER;
+    sti_hold_take_lock(mutex);
+    return cut;
+}
+
+/* NOW: it has come back all the same, and the mutex has been given up meanwhile. */
+static enum cut deliver(struct sti_thread *thread, pthread_mutex_t *mutex)
+{
+    enum cut cut = cut_without(thread, mutex);
+    if (cut == NOW) {
+        pthread_mutex_unlock(mutex);
+        sti_interrupt_break_wait(thread);
+        pthread_mutex_lock(mutex);
+    } else if (cut != NOT_DUE) {
+        thread->scope->samples++;
+        sti_deferral_note(thread);
+    }
+    return cut;
 }
 
 typedef int wait_fn(pthread_cond_t *condition, pthread_mutex_t *mutex, clockid_t clock, const struct timespec *until);
@@ -134,8 +158,11 @@ static __attribute__((noinline)) int wait_breakably(struct sti_thread *thread, w
                                                     pthread_cond_t *condition, pthread_mutex_t *mutex, clockid_t clock,
                                                     const struct timespec *until)
 {
-    deliver(thread, mutex);
-    int result = wait_on_list(thread, plain, condition, mutex, clock, until);
+    enum cut cut = deliver(thread, mutex);
+    if (cut == NOW)
+        return 0; /* as if woken for nothing */
+    int result = cut == NEVER ? plain(condition, mutex, clock, until)
+                              : wait_on_list(thread, plain, condition, mutex, clock, until);
     deliver(thread, mutex);
     return result;
 }

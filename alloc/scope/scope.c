@@ -34,6 +34,7 @@
 #include "alloc/rollback/kept.h"
 #include "alloc/rollback/mapping.h"
 #include "alloc/rollback/nursery.h"
+#include "alloc/rollback/protection.h"
 #include "alloc/rollback/thread_state.h"
 #include "context.h"
 #include "joined_thread.h"
@@ -298,6 +299,7 @@ static void commit(struct sti_thread *thread, struct sti_scope *scope)
 static __attribute__((noinline)) bool roll_back_state(struct sti_thread *thread, struct sti_scope *scope,
                                                       const char *task)
 {
+    sti_protections_rollback(scope->mapped);
     sti_specific_rollback(scope);
     sti_thread_state_rollback(scope);
     bool scanned = sti_handles_rollback(scope, task);
@@ -438,6 +440,7 @@ static void abandon_scope(struct sti_scope *scope)
     stint_token *token = (stint_token *)(uintptr_t)request->token; /* stint_run's, which will not return */
     stint_account *account = request->options->account;
     stint_outcome unheard;
+    sti_reporting_abandoned(scope);
     sti_forks_give_up(scope);
     sti_guard_run_all(scope);
     sti_hook_drop(scope);

@@ -10,8 +10,11 @@
  *   OPEN ----> ABANDONED                    by the share's thread, which ends, and has taken the heaps out; the task's
  *                                           thread frees it when it comes to decide
  *   OPEN <---> ORPHANED                     by the share's thread, which ends and was the task's (joined_thread.h); and
- *                                           back by the next such thread, if nothing was left there. What is left the
- *                                           task's thread takes over, as it waits for the ends of all such threads
+ *                                           back by the next such thread, if nothing is left there, or for a moment by
+ *                                           one that measures what is. What is left in the end the task's thread takes
+ *                                           over, as it waits for the ends of all such threads
+ *
+ * Whoever takes an orphaned one, by a compare-and-swap too, has it for itself until it puts it back (release), or ends.
  *
  * The first two are compare-and-swaps, so one of them wins, and whoever did not win frees the share. acq_rel: each sees
  * what the other had written. A thread that ends and finds its share decided waits for the mail: it is a few
@@ -36,8 +39,7 @@
 #include "alloc/rollback/heap.h"
 #include "alloc/rollback/kept.h"
 #include "alloc/rollback/mapping.h"
-
-enum { OPEN, COMMITTED, ROLLED_BACK, ABANDONED, ORPHANED };
+#include "alloc/rollback/protection.h"
 
 static struct sti_share *make_share(struct sti_group *group, struct sti_thread *thread)
 {
@@ -49,7 +51,7 @@ static struct sti_share *make_share(struct sti_group *group, struct sti_thread *
     *share = (struct sti_share){ .group = group, .thread = thread, .next_of_thread = thread->shares };
     if (task != NULL)
         share->task = memcpy(share + 1, task, length);
-    atomic_init(&share->state, OPEN);
+    atomic_init(&share->state, STI_SHARE_OPEN);
     thread->shares = share;
     atomic_fetch_add_explicit(&group->references, 1, memory_order_relaxed);
     share->next = atomic_load_explicit(&group->shares, memory_order_relaxed);
@@ -59,22 +61,17 @@ static struct sti_share *make_share(struct sti_group *group, struct sti_thread *
     return share;
 }
 
-static bool change_state(struct sti_share *share, int from, int to)
-{
-    return atomic_compare_exchange_strong_explicit(&share->state, &from, to, memory_order_acq_rel,
-                                                   memory_order_relaxed);
-}
-
 /* Of a thread that has ended: so a task has no more of them than threads at a time, and those that left something. */
 static struct sti_share *reuse_share(struct sti_group *group, struct sti_thread *thread)
 {
     struct sti_share *share = atomic_load_explicit(&group->shares, memory_order_acquire);
     for (; share != NULL; share = share->next) {
-        if (!change_state(share, ORPHANED, OPEN))
+        if (!sti_share_change_state(share, STI_SHARE_ORPHANED, STI_SHARE_OPEN))
             continue;
-        if (share->heaps == NULL && share->mapped == NULL)
+        share->heaps = sti_heap_retire_left(thread, share->heaps);
+        if (share->heaps == NULL && sti_mapped_is_empty(share->mapped))
             break;
-        atomic_store_explicit(&share->state, ORPHANED, memory_order_release);
+        atomic_store_explicit(&share->state, STI_SHARE_ORPHANED, memory_order_release);
     }
     if (share == NULL)
         return NULL;
@@ -130,8 +127,9 @@ void sti_share_decide(struct sti_group *group, bool commits)
     struct sti_share *share = atomic_exchange_explicit(&group->shares, NULL, memory_order_acquire);
     while (share != NULL) {
         struct sti_share *next = share->next;
-        int open = OPEN;
-        if (atomic_compare_exchange_strong_explicit(&share->state, &open, commits ? COMMITTED : ROLLED_BACK,
+        int open = STI_SHARE_OPEN;
+        if (atomic_compare_exchange_strong_explicit(&share->state, &open,
+                                                    commits ? STI_SHARE_COMMITTED : STI_SHARE_ROLLED_BACK,
                                                     memory_order_acq_rel, memory_order_acquire)) {
             send(share);
         } else {
@@ -153,10 +151,11 @@ static void take_off(struct sti_thread *thread, const struct sti_share *share)
 static void carry_out(struct sti_thread *thread, struct sti_share *share)
 {
     take_off(thread, share);
-    if (atomic_load_explicit(&share->state, memory_order_relaxed) == COMMITTED) {
+    if (atomic_load_explicit(&share->state, memory_order_relaxed) == STI_SHARE_COMMITTED) {
         sti_mapped_commit(&share->mapped, NULL);
         sti_heap_commit(thread, share->heaps);
     } else {
+        sti_protections_rollback(share->mapped);
         sti_descriptors_rollback(share->mapped, NULL);
         share->heaps = sti_mapped_take(&share->mapped, share->heaps);
         sti_heap_rollback(thread, share->heaps, share->task, false);
@@ -195,7 +194,7 @@ void sti_share_adopt(struct sti_scope *scope)
 {
     struct sti_share *share = atomic_load_explicit(&scope->share->group->shares, memory_order_acquire);
     for (; share != NULL; share = share->next) {
-        if (atomic_load_explicit(&share->state, memory_order_acquire) == ORPHANED)
+        if (atomic_load_explicit(&share->state, memory_order_acquire) == STI_SHARE_ORPHANED)
             take_over(share, scope);
     }
 }
@@ -204,13 +203,14 @@ void sti_share_adopt(struct sti_scope *scope)
 static bool abandon(struct sti_thread *thread, struct sti_share *share)
 {
     if (share->is_threads) {
-        atomic_store_explicit(&share->state, ORPHANED, memory_order_release);
+        sti_heap_complete_counts(share->heaps);
+        atomic_store_explicit(&share->state, STI_SHARE_ORPHANED, memory_order_release);
         return true;
     }
     struct sti_heap *heaps = share->heaps;
     struct sti_mapped *mapped = share->mapped;
     share->held = sti_heap_list_held(heaps) + sti_mapped_held(mapped);
-    if (!change_state(share, OPEN, ABANDONED))
+    if (!sti_share_change_state(share, STI_SHARE_OPEN, STI_SHARE_ABANDONED))
         return false;
     sti_mapped_commit(&mapped, NULL);
     sti_heap_commit(thread, heaps);

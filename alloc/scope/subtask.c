@@ -286,6 +286,8 @@ static void end_outermost(struct sti_thread *thread, struct sti_scope *scope)
     sti_group_settle(share, scope);
     atomic_fetch_add_explicit(&share->group->samples, scope->samples, memory_order_relaxed);
     atomic_fetch_add_explicit(&share->group->deferred, scope->deferred, memory_order_relaxed);
+    if (scope->is_subtask == STI_SUBTASK_THREAD)
+        sti_heap_note_left(scope->heaps);
     share->heaps = scope->heaps;
     share->mapped = scope->mapped;
     sti_mapped_set_thread(share->mapped, NULL);

@@ -5,6 +5,7 @@
 #include <pthread.h>
 
 #include "alloc/base/backend.h"
+#include "alloc/base/process.h"
 #include "alloc/base/reporting.h"
 #include "alloc/base/sampling.h"
 #include "alloc/base/thread.h"
@@ -14,16 +15,30 @@
 #include "alloc/rollback/handle.h"
 #include "alloc/rollback/heap.h"
 #include "alloc/rollback/mapping.h"
+#include "alloc/rollback/retired.h"
 #include "alloc/rollback/thread_state.h"
 #include "share.h"
 
 static pthread_key_t record_key;
-static _Thread_local bool has_ended; /* in an earlier round of destructors */
+static char unrecorded; /* what stands for the record of a thread that has none */
+
+/* As mimalloc's own destructor does, which has been called already, and may not be again for what was done since; and
+ * which a fork(2) does not wait for. */
+static void end_in_mimalloc(void)
+{
+    sti_quiet_enter();
+    sti_backend_thread_done();
+    sti_quiet_leave();
+}
 
 /* mimalloc may have given up the thread's parts of its heaps already. */
 static void end_thread(void *record)
 {
     struct sti_thread *thread = record;
+    if (record == &unrecorded) {
+        sti_thread_end_unrecorded();
+        return;
+    }
     if (!sti_thread_begin_end(thread))
         return;
     sti_share_end_thread(thread);
@@ -34,15 +49,14 @@ static void end_thread(void *record)
     sti_reporting_end_thread(thread);
     sti_own_forks_end_thread();
     sti_stack_end();
+    end_in_mimalloc();
+    sti_retired_hand_over(thread);
     sti_thread_hand_on(thread);
-    if (has_ended)
-        sti_backend_thread_done();
-    has_ended = true;
 }
 
 static void have_it_ended(struct sti_thread *thread)
 {
-    sti_specific_set_plain(record_key, thread);
+    sti_specific_set_plain(record_key, thread != NULL ? (void *)thread : &unrecorded);
 }
 
 /* libc calls destructors in rounds, and in each by the keys' numbers. Those of the program may run scopes, in the last

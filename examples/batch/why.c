@@ -11,6 +11,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#define LONGEST_NAME 200 /* of 255 bytes */
+
 static char *contents(int file)
 {
     off_t size = lseek(file, 0, SEEK_END);
@@ -44,11 +46,40 @@ static int save_as(const stint_report *why, const char *name)
     return error;
 }
 
-int why_save(const stint_report *why, const char *folder, size_t number, const char *path)
+/* What follows is to fit into the longest name of a file; and no newline or escape goes into one. */
+static void make_plain(char *name)
+{
+    size_t length = strlen(name);
+    if (length > LONGEST_NAME) {
+        length = LONGEST_NAME;
+        while (length > 0 && ((unsigned char)name[length] & 0xc0) == 0x80)
+            length--;
+        name[length] = 0;
+    }
+    for (; *name; name++) {
+        if ((unsigned char)*name < ' ' || *name == 0x7f)
+            *name = '_';
+    }
+}
+
+static char *name_of(const char *path)
 {
     const char *slash = strrchr(path, '/');
+    char *name = strdup(slash ? slash + 1 : path);
+    if (name)
+        make_plain(name);
+    return name;
+}
+
+int why_save(const stint_report *why, const char *folder, size_t number, const char *path)
+{
+    char *base = name_of(path);
     char *name;
-    if (asprintf(&name, "%s/%zu-%s.txt", folder, number, slash ? slash + 1 : path) < 0)
+    if (!base)
+        return ENOMEM;
+    int length = asprintf(&name, "%s/%zu-%s.txt", folder, number, base);
+    free(base);
+    if (length < 0)
         return ENOMEM;
     int error = save_as(why, name);
     free(name);

@@ -5,72 +5,24 @@
  * The samples of a metric have to lie together, those of all pools. So the numbers are copied first, while the list of
  * pools is held, and written when nothing is. */
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stint/interrupt.h>
 #include <stint/metrics.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "alloc/base/process.h"
 #include "alloc/base/thread.h"
 #include "alloc/charge/label.h"
+#include "alloc/interrupt/output.h"
 #include "alloc/rollback/kept.h"
 #include "pools.h"
 
-/* --- Writing: a buffer, and the first error. ---------------------------------------------------------------------- */
-
-struct writer {
-    int fd;
-    int error;
-    size_t length;
-    char buffer[4096];
-};
-
-static void flush(struct writer *writer)
-{
-    size_t written = 0;
-    while (writer->error == 0 && written < writer->length) {
-        ssize_t count = write(writer->fd, writer->buffer + written, writer->length - written);
-        if (count > 0)
-            written += (size_t)count;
-        else if (count == 0 || errno != EINTR)
-            writer->error = count == 0 ? EIO : errno;
-    }
-    writer->length = 0;
-}
-
-static void put_bytes(struct writer *writer, const char *bytes, size_t size)
-{
-    while (size > 0) {
-        size_t room = sizeof writer->buffer - writer->length;
-        size_t part = size < room ? size : room;
-        memcpy(writer->buffer + writer->length, bytes, part);
-        writer->length += part;
-        bytes += part;
-        size -= part;
-        if (writer->length == sizeof writer->buffer)
-            flush(writer);
-    }
-}
-
-/* At most 255 bytes. */
-static __attribute__((format(printf, 2, 3))) void put(struct writer *writer, const char *format, ...)
-{
-    char text[256];
-    va_list arguments;
-    va_start(arguments, format);
-    int length = vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
-    put_bytes(writer, text, (size_t)length);
-}
-
-static void put_escaped(struct writer *writer, const char *text)
+static void put_escaped(FILE *stream, const char *text)
 {
     for (; *text != '\0'; text++) {
         if (*text == '\\' || *text == '"' || *text == '\n')
-            put_bytes(writer, "\\", 1);
-        put_bytes(writer, *text == '\n' ? "n" : text, 1);
+            fputc('\\', stream);
+        fputc(*text == '\n' ? 'n' : *text, stream);
     }
 }
 
@@ -84,14 +36,14 @@ struct metric {
     const char *help;
 };
 
-static void put_head(struct writer *writer, const struct metric *metric)
+static void put_head(FILE *stream, const struct metric *metric)
 {
     static const char *const types[] = { "counter", "gauge", "histogram" };
     static const char *const units[] = { NULL, "seconds", "bytes" };
-    put(writer, "# TYPE %s %s\n", metric->name, types[metric->type]);
+    fprintf(stream, "# TYPE %s %s\n", metric->name, types[metric->type]);
     if (metric->unit != NO_UNIT)
-        put(writer, "# UNIT %s %s\n", metric->name, units[metric->unit]);
-    put(writer, "# HELP %s %s\n", metric->name, metric->help);
+        fprintf(stream, "# UNIT %s %s\n", metric->name, units[metric->unit]);
+    fprintf(stream, "# HELP %s %s\n", metric->name, metric->help);
 }
 
 struct label {
@@ -99,38 +51,38 @@ struct label {
     const char *value;
 };
 
-static void put_labels(struct writer *writer, struct label first, struct label second)
+static void put_labels(FILE *stream, struct label first, struct label second)
 {
     const struct label labels[] = { first, second };
     const char *before = "{";
     for (size_t i = 0; i < 2; i++) {
         if (labels[i].name == NULL)
             continue;
-        put(writer, "%s%s=\"", before, labels[i].name);
-        put_escaped(writer, labels[i].value);
-        put_bytes(writer, "\"", 1);
+        fprintf(stream, "%s%s=\"", before, labels[i].name);
+        put_escaped(stream, labels[i].value);
+        fputc('"', stream);
         before = ",";
     }
     if (before[0] == ',')
-        put_bytes(writer, "}", 1);
+        fputc('}', stream);
 }
 
 /* Of metrics in seconds it is nanoseconds. */
-static void put_value(struct writer *writer, const struct metric *metric, uint64_t value)
+static void put_value(FILE *stream, const struct metric *metric, uint64_t value)
 {
     if (metric->unit == SECONDS)
-        put(writer, " %llu.%09llu\n", (unsigned long long)(value / 1000000000),
-            (unsigned long long)(value % 1000000000));
+        fprintf(stream, " %llu.%09llu\n", (unsigned long long)(value / 1000000000),
+                (unsigned long long)(value % 1000000000));
     else
-        put(writer, " %llu\n", (unsigned long long)value);
+        fprintf(stream, " %llu\n", (unsigned long long)value);
 }
 
-static void put_sample(struct writer *writer, const struct metric *metric, struct label first, struct label second,
+static void put_sample(FILE *stream, const struct metric *metric, struct label first, struct label second,
                        uint64_t value)
 {
-    put(writer, "%s%s", metric->name, metric->type == COUNTER ? "_total" : "");
-    put_labels(writer, first, second);
-    put_value(writer, metric, value);
+    fprintf(stream, "%s%s", metric->name, metric->type == COUNTER ? "_total" : "");
+    put_labels(stream, first, second);
+    put_value(stream, metric, value);
 }
 
 static const struct label none = { .name = NULL };
@@ -142,15 +94,14 @@ static const struct label none = { .name = NULL };
 #define FIRST_NUMBER 8 /* 256 bytes, */
 #define LAST_NUMBER 34 /* to 16 GiB */
 
-static void put_bucket(struct writer *writer, const struct metric *metric, struct label label, const char *bound,
-                       uint64_t count)
+static void put_bucket(FILE *stream, const struct metric *metric, struct label label, const char *bound, uint64_t count)
 {
-    put(writer, "%s_bucket", metric->name);
-    put_labels(writer, label, (struct label){ "le", bound });
-    put(writer, " %llu\n", (unsigned long long)count);
+    fprintf(stream, "%s_bucket", metric->name);
+    put_labels(stream, label, (struct label){ "le", bound });
+    fprintf(stream, " %llu\n", (unsigned long long)count);
 }
 
-static void put_bucket_up_to(struct writer *writer, const struct metric *metric, struct label label, unsigned power,
+static void put_bucket_up_to(FILE *stream, const struct metric *metric, struct label label, unsigned power,
                              uint64_t count)
 {
     unsigned long long bound = 1ULL << power;
@@ -159,10 +110,10 @@ static void put_bucket_up_to(struct writer *writer, const struct metric *metric,
         snprintf(text, sizeof text, "%llu.%09llu", bound / 1000000000, bound % 1000000000);
     else
         snprintf(text, sizeof text, "%llu.0", bound);
-    put_bucket(writer, metric, label, text, count);
+    put_bucket(stream, metric, label, text, count);
 }
 
-static void put_histogram(struct writer *writer, const struct metric *metric, struct label label,
+static void put_histogram(FILE *stream, const struct metric *metric, struct label label,
                           const struct sti_histogram_sum *histogram)
 {
     bool is_time = metric->unit == SECONDS;
@@ -172,16 +123,16 @@ static void put_histogram(struct writer *writer, const struct metric *metric, st
     for (unsigned power = is_time ? FIRST_TIME : FIRST_NUMBER; power <= last; power += 2) {
         while (bucket < power)
             count += histogram->buckets[bucket++];
-        put_bucket_up_to(writer, metric, label, power, count);
+        put_bucket_up_to(stream, metric, label, power, count);
     }
     while (bucket < (is_time ? STI_BUCKETS : STI_BUCKET_OF_NONE))
         count += histogram->buckets[bucket++];
-    put_bucket(writer, metric, label, "+Inf", count);
-    put(writer, "%s_count", metric->name);
-    put_labels(writer, label, none);
-    put(writer, " %llu\n%s_sum", (unsigned long long)count, metric->name);
-    put_labels(writer, label, none);
-    put_value(writer, metric, histogram->sum);
+    put_bucket(stream, metric, label, "+Inf", count);
+    fprintf(stream, "%s_count", metric->name);
+    put_labels(stream, label, none);
+    fprintf(stream, " %llu\n%s_sum", (unsigned long long)count, metric->name);
+    put_labels(stream, label, none);
+    put_value(stream, metric, histogram->sum);
 }
 
 /* --- Pools. ------------------------------------------------------------------------------------------------------- */
@@ -246,35 +197,34 @@ static struct label pool_label(const struct sti_pool_numbers *pool)
 
 /* One for each reason that has a name, also if nothing has ended for it; or only for those that have been there, and
  * for success. */
-static void put_reasons(struct writer *writer, const struct metric *metric, struct label of, const uint64_t *outcomes,
-                        bool all)
+static void put_reasons(FILE *stream, const struct metric *metric, struct label of, const uint64_t *outcomes, bool all)
 {
     const char *no_name = stint_reason_name((stint_reason)STI_REASONS);
     for (size_t reason = 0; reason < STI_REASONS; reason++) {
         const char *name = stint_reason_name((stint_reason)reason);
         bool is_shown = all || reason == STINT_REASON_NONE || outcomes[reason] != 0;
         if (is_shown && strcmp(name, no_name) != 0)
-            put_sample(writer, metric, of, (struct label){ "reason", name }, outcomes[reason]);
+            put_sample(stream, metric, of, (struct label){ "reason", name }, outcomes[reason]);
     }
 }
 
-static void put_pools(struct writer *writer, const struct sti_pool_numbers *pools, size_t count)
+static void put_pools(FILE *stream, const struct sti_pool_numbers *pools, size_t count)
 {
-    put_head(writer, &outcomes_of_pools);
+    put_head(stream, &outcomes_of_pools);
     for (size_t i = 0; i < count; i++)
-        put_reasons(writer, &outcomes_of_pools, pool_label(&pools[i]), pools[i].sum.outcomes, true);
+        put_reasons(stream, &outcomes_of_pools, pool_label(&pools[i]), pools[i].sum.outcomes, true);
     for (size_t m = 0; m < sizeof numbers_of_pools / sizeof *numbers_of_pools; m++) {
         const struct pool_metric *metric = &numbers_of_pools[m];
-        put_head(writer, &metric->metric);
+        put_head(stream, &metric->metric);
         for (size_t i = 0; i < count; i++)
-            put_sample(writer, &metric->metric, pool_label(&pools[i]), none,
+            put_sample(stream, &metric->metric, pool_label(&pools[i]), none,
                        *(const uint64_t *)((const char *)&pools[i] + metric->offset));
     }
     for (size_t m = 0; m < sizeof histograms_of_pools / sizeof *histograms_of_pools; m++) {
         const struct pool_metric *metric = &histograms_of_pools[m];
-        put_head(writer, &metric->metric);
+        put_head(stream, &metric->metric);
         for (size_t i = 0; i < count; i++)
-            put_histogram(writer, &metric->metric, pool_label(&pools[i]),
+            put_histogram(stream, &metric->metric, pool_label(&pools[i]),
                           (const struct sti_histogram_sum *)((const char *)&pools[i] + metric->offset));
     }
 }
@@ -286,17 +236,17 @@ static const struct metric outcomes_of_accounts = { "stint_account_tasks", COUNT
 static const struct metric charges_of_accounts = { "stint_account_charged_bytes", COUNTER, BYTES,
                                                    "What ended tasks of the account were charged for allocations." };
 
-static void put_accounts(struct writer *writer)
+static void put_accounts(FILE *stream)
 {
     const struct sti_label *label;
-    put_head(writer, &outcomes_of_accounts);
+    put_head(stream, &outcomes_of_accounts);
     for (unsigned i = 0; (label = sti_label_at(i)) != NULL; i++) {
         const struct sti_label_sum sum = sti_label_read(label);
-        put_reasons(writer, &outcomes_of_accounts, (struct label){ "account", label->name }, sum.outcomes, false);
+        put_reasons(stream, &outcomes_of_accounts, (struct label){ "account", label->name }, sum.outcomes, false);
     }
-    put_head(writer, &charges_of_accounts);
+    put_head(stream, &charges_of_accounts);
     for (unsigned i = 0; (label = sti_label_at(i)) != NULL; i++)
-        put_sample(writer, &charges_of_accounts, (struct label){ "account", label->name }, none,
+        put_sample(stream, &charges_of_accounts, (struct label){ "account", label->name }, none,
                    sti_label_read(label).charged);
 }
 
@@ -320,7 +270,7 @@ static void add_up_threads(struct process_numbers *numbers)
     }
 }
 
-static void put_runs(struct writer *writer, const struct sti_tally_sum *sum)
+static void put_runs(FILE *stream, const struct sti_tally_sum *sum)
 {
     static const struct metric outcomes = { "stint_runs", COUNTER, NO_UNIT,
                                             "Calls of stint_run that have ended, by their reason; none: ok." };
@@ -328,15 +278,15 @@ static void put_runs(struct writer *writer, const struct sti_tally_sum *sum)
                                        "From the start of a stint_run to its end." };
     static const struct metric charged = { "stint_run_charged_bytes", HISTOGRAM, BYTES,
                                            "What a stint_run was charged for allocations in all." };
-    put_head(writer, &outcomes);
-    put_reasons(writer, &outcomes, none, sum->outcomes, true);
-    put_head(writer, &ran);
-    put_histogram(writer, &ran, none, &sum->ran);
-    put_head(writer, &charged);
-    put_histogram(writer, &charged, none, &sum->charged);
+    put_head(stream, &outcomes);
+    put_reasons(stream, &outcomes, none, sum->outcomes, true);
+    put_head(stream, &ran);
+    put_histogram(stream, &ran, none, &sum->ran);
+    put_head(stream, &charged);
+    put_histogram(stream, &charged, none, &sum->charged);
 }
 
-static void put_interrupts(struct writer *writer, const struct process_numbers *numbers)
+static void put_interrupts(FILE *stream, const struct process_numbers *numbers)
 {
     static const struct metric delivered = {
         "stint_interrupts_delivered", COUNTER, NO_UNIT,
@@ -351,56 +301,66 @@ static void put_interrupts(struct writer *writer, const struct process_numbers *
         [STINT_FAIL] = "fail",
         [STINT_UNWIND] = "unwind",
     };
-    put_head(writer, &delivered);
+    put_head(stream, &delivered);
     for (size_t i = 0; i < STI_WAYS; i++)
-        put_sample(writer, &delivered, (struct label){ "way", ways[i] }, none, numbers->deliveries[i]);
-    put_head(writer, &deferred);
+        put_sample(stream, &delivered, (struct label){ "way", ways[i] }, none, numbers->deliveries[i]);
+    put_head(stream, &deferred);
     for (size_t i = STINT_DEFERRAL_NONE + 1; i < STI_DEFERRALS; i++)
-        put_sample(writer, &deferred, (struct label){ "rule", stint_deferral_name((stint_deferral)i) }, none,
+        put_sample(stream, &deferred, (struct label){ "rule", stint_deferral_name((stint_deferral)i) }, none,
                    numbers->deferrals[i]);
 }
 
-static void put_kept(struct writer *writer)
+static void put_kept(FILE *stream)
 {
     static const struct metric heaps = { "stint_kept_heaps", COUNTER, NO_UNIT,
                                          "Heaps of stopped tasks of which blocks were kept, as a root led to them." };
     static const struct metric bytes = { "stint_kept_bytes", GAUGE, BYTES,
                                          "In blocks of stopped tasks that were kept and have not been freed." };
-    put_head(writer, &heaps);
-    put_sample(writer, &heaps, none, none, sti_kept_heaps());
-    put_head(writer, &bytes);
-    put_sample(writer, &bytes, none, none, sti_kept_bytes());
+    put_head(stream, &heaps);
+    put_sample(stream, &heaps, none, none, sti_kept_heaps());
+    put_head(stream, &bytes);
+    put_sample(stream, &bytes, none, none, sti_kept_bytes());
 }
 
 /* --- All of it. --------------------------------------------------------------------------------------------------- */
 
-static void put_all(struct writer *writer, const struct sti_pool_numbers *pools, size_t count)
+static void put_all(FILE *stream, const struct sti_pool_numbers *pools, size_t count)
 {
     struct process_numbers numbers;
     add_up_threads(&numbers);
-    put_pools(writer, pools, count);
-    put_accounts(writer);
-    put_runs(writer, &numbers.sum);
-    put_interrupts(writer, &numbers);
-    put_kept(writer);
-    put(writer, "# EOF\n");
-    flush(writer);
+    put_pools(stream, pools, count);
+    put_accounts(stream);
+    put_runs(stream, &numbers.sum);
+    put_interrupts(stream, &numbers);
+    put_kept(stream);
+    fprintf(stream, "# EOF\n");
+}
+
+static int make_quietly(struct sti_output *output)
+{
+    struct sti_pool_numbers *pools;
+    size_t count;
+    if (!sti_pools_take_numbers(&pools, &count))
+        return ENOMEM;
+    bool is_open = sti_output_open(output);
+    if (is_open)
+        put_all(output->stream, pools, count);
+    sti_process_free(pools);
+    return is_open ? sti_output_close(output, 0) : ENOMEM;
 }
 
 int stint_metrics_write(int fd)
 {
-    struct sti_pool_numbers *pools;
-    size_t count;
-    struct writer writer = { .fd = fd };
+    struct sti_output output;
     int saved_errno = errno;
     stint_mask();
-    if (sti_pools_take_numbers(&pools, &count)) {
-        put_all(&writer, pools, count);
-        sti_process_free(pools);
-    } else {
-        writer.error = ENOMEM;
-    }
+    struct sti_thread *counted = sti_thread_counted;
+    sti_thread_counted = NULL;
+    int error = make_quietly(&output);
+    sti_thread_counted = counted;
     errno = saved_errno;
+    if (error == 0)
+        return sti_output_write_and_unmask(&output, fd);
     stint_unmask();
-    return writer.error;
+    return error;
 }

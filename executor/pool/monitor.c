@@ -287,6 +287,7 @@ static void *run_lines(void *argument)
 {
     struct sti_expired *expired = argument;
     struct sti_line_turn *line;
+    pthread_setname_np(pthread_self(), "stint-expired");
     while ((line = take_line(expired)) != NULL)
         sti_continuation_run(line);
     return NULL;
@@ -294,10 +295,8 @@ static void *run_lines(void *argument)
 
 static bool have_thread(struct sti_expired *expired)
 {
-    if (!expired->started && sti_thread_start(&expired->thread, NULL, run_lines, expired) == 0) {
-        pthread_setname_np(expired->thread, "stint-expired");
+    if (!expired->started && sti_thread_start(&expired->thread, NULL, run_lines, expired) == 0)
         expired->started = true;
-    }
     return expired->started;
 }
 

@@ -26,9 +26,10 @@ STINT_BEGIN_DECLS
  * Waits as write() does where the descriptor blocks; holds no lock of the library's meanwhile. Allocates nothing in a
  * task's heap, and charges nothing to it.
  *
- * 0; ENOMEM: nothing was written; and whatever write() reports (EBADF, ENOSPC, EFBIG, EAGAIN, EPIPE where SIGPIPE is
- * ignored or blocked, and so on): then a part has been written, without the "# EOF" that ends a whole one. Any thread,
- * in tasks too, where an interrupt that comes meanwhile waits for the end of the call. */
+ * 0; ENOMEM: nothing was written; ECANCELED: the calling task, in STINT_FAIL, is to stop, and nobody reads; and
+ * whatever write() reports (EBADF, ENOSPC, EFBIG, EAGAIN, EPIPE where SIGPIPE is ignored or blocked, and so on): then a
+ * part has been written, without the "# EOF" that ends a whole one. Any thread, in tasks too, where an interrupt that
+ * comes meanwhile waits for the end of the call, but where write() would wait for a reader. */
 STINT_API int stint_metrics_write(int fd);
 
 STINT_END_DECLS

@@ -82,16 +82,18 @@ STINT_API int stint_profile_stop(void);
 STINT_API int stint_profile_read(stint_profile_totals *totals);
 
 /* Write the profile to a descriptor, which stays open, while it runs or after it; other threads go on meanwhile. What
- * this allocates is charged to no task, and not sampled; an interrupt of the calling task waits. Takes milliseconds to
- * seconds, for the symbols of all modules are read. The first call loads the part of the library that writes profiles,
- * a module in the folder stint/ beside it, and with that protobuf-c, zlib and libdw; they stay loaded. One call runs at
- * a time, a second one waits.
+ * this allocates is charged to no task, and not sampled. First the profile is put together in memory, during which an
+ * interrupt of the calling task waits: milliseconds to seconds, for the symbols of all modules are read. Then it is
+ * written, holding no lock; a task that waits for a reader meanwhile is interrupted as in any wait. The first call
+ * loads the part of the library that writes profiles, a module in the folder stint/ beside it, and with that
+ * protobuf-c, zlib and libdw; they stay loaded. One profile is put together at a time, a second one waits.
  *
  * 0; EINVAL: no profile was started, or there is no such kind; ENOTSUP: stint was built without profiles, which need
  * protobuf-c, zlib and libdw; ELIBACC: the module, which must be of the same version as the library, or a library that
- * it needs cannot be loaded; EDEADLK: called from a tracker's callback; ENOMEM; and whatever write() reports (ENOSPC,
- * EBADF, EAGAIN, EPIPE where SIGPIPE is ignored, and so on): then a part of the profile has been written, and it can be
- * written again. Any thread; not from signal handlers. */
+ * it needs cannot be loaded; EDEADLK: called from a tracker's callback; ENOMEM; ECANCELED: the calling task, in
+ * STINT_FAIL, is to stop, and nobody reads; and whatever write() reports (ENOSPC, EBADF, EAGAIN, EPIPE where SIGPIPE is
+ * ignored, and so on): then a part of the profile has been written, and it can be written again. Any thread; not from
+ * signal handlers. */
 STINT_API int stint_profile_write(int fd, stint_profile_kind kind);
 
 STINT_END_DECLS

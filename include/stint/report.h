@@ -13,9 +13,9 @@
  *   kept    the variables that held blocks of its back from the rollback (roots.h)
  *
  * Taken down are addresses and numbers, at the moment of the stop: for STINT_REPORT_STACK in some 20 microseconds, for
- * STINT_REPORT_HEAP in up to a millisecond more (stint_reports_set_search_time). Nothing of it lies in the task's heap
- * or is charged to it. A task that ends Ok costs a clock's reading whenever its memory is measured, and nothing else.
- * Names are looked up when the report is written.
+ * STINT_REPORT_HEAP in up to a millisecond more (stint_reports_set_search_time), and as much again for each GiB of
+ * small blocks. Nothing of it lies in the task's heap or is charged to it. A task that ends Ok costs a clock's reading
+ * whenever its memory is measured, and nothing else. Names are looked up when the report is written.
  *
  * Why a report: a post-mortem in place of a core file, taken in the process that goes on, at the one moment when the
  * heap of the task is all there and nobody works in it. The search for lost blocks is that of a conservative collector
@@ -41,7 +41,9 @@ STINT_API int stint_future_report(stint_future *future, stint_report **report);
  * scope's, and *report is NULL. In place of stint_run's sample point at the end, where *report is set, the next one
  * does: so it is not lost to a jump.
  *
- * As stint_run; EINVAL: also when report is NULL. Any thread. */
+ * As stint_run; EINVAL: also when report is NULL. *report is left as it is where the options, or an argument, are
+ * refused; after any other error it is NULL. Left by longjmp, or with its thread, the run leaves no report. Any
+ * thread. */
 STINT_API int stint_run_reported(stint_fn *fn, void *arg, const stint_options *options, stint_outcome *outcome,
                                  stint_report **report);
 
@@ -53,12 +55,15 @@ typedef enum stint_report_kind {
 } stint_report_kind;
 
 /* Write the report to a descriptor, which stays open. The functions' names come from the symbols of the modules that
- * are loaded now. What this allocates is charged to no task; an interrupt of the calling task waits. Takes milliseconds
- * to seconds, and loads the same module as stint_profile_write does.
+ * are loaded now. In names, what is no character or would do something to a terminal is written as its bytes, \x1b and
+ * so on; in JSON as JSON has it. First it is put together in memory, one report at a time, which takes milliseconds to
+ * seconds, is charged to no task, and during which an interrupt of the calling task waits. Then it is written, as long
+ * as that takes: a reader that does not read keeps no other report waiting, and a task that waits for one is
+ * interrupted as in any wait. Loads the same module as stint_profile_write does.
  *
- * 0; EINVAL: report is NULL, or there is no such kind; ENOTSUP, ELIBACC, EDEADLK: as stint_profile_write; ENOMEM; and
- * whatever write() reports (ENOSPC and so on): then a part has been written, and it can be written again. Any thread;
- * not from signal handlers. */
+ * 0; EINVAL: report is NULL, or there is no such kind; ENOTSUP, ELIBACC, EDEADLK: as stint_profile_write; ENOMEM;
+ * ECANCELED: the calling task, in STINT_FAIL, is to stop, and nobody reads; and whatever write() reports (ENOSPC and so
+ * on): then a part has been written, and it can be written again. Any thread; not from signal handlers. */
 STINT_API int stint_report_write(const stint_report *report, int fd, stint_report_kind kind);
 
 /* Take another reference; returns report. NULL is passed through. Any thread. */

@@ -117,6 +117,13 @@ void chaos_flight_begin_worker(void *unused, unsigned index)
     stack_end = (uintptr_t)lowest;
 }
 
+void chaos_flight_end_worker(void *unused, unsigned index)
+{
+    (void)unused;
+    (void)index;
+    chaos_watch_thread_end();
+}
+
 /* With so much of the stack left. */
 static __attribute__((noinline)) int run_near_end(const struct chaos_flight *flight, uint64_t *sum)
 {

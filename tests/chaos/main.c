@@ -165,6 +165,7 @@ static void start_workers(void)
     stint_pool_options pool_options = STINT_POOL_OPTIONS_INIT;
     pool_options.workers = options.workers;
     pool_options.worker_begins = chaos_flight_begin_worker;
+    pool_options.worker_ends = chaos_flight_end_worker;
     int error = pool != NULL ? stint_pool_destroy(pool) : 0;
     if (error == 0)
         error = stint_pool_create(&pool_options, &pool);

@@ -14,7 +14,7 @@
 
 #define MIB ((size_t)1 << 20)
 #define MAX_ROOTS 64
-#define SETTLED 4000 /* interrupts until memory must not grow any more */
+#define SETTLED 3000 /* interrupts until memory must not grow any more */
 #define GROWTH (16 * MIB)
 #define FAR_TOO_MUCH (256 * MIB)
 
@@ -36,7 +36,8 @@ static struct {
     unsigned failures;
     struct timespec begin;
     size_t resident_first; /* after the first batch */
-    size_t resident_settled;
+    size_t *settled;       /* resident memory after each batch from the SETTLEDth interrupt on */
+    size_t settled_count;
     size_t descriptors;
     bool terminal;
 } tally;
@@ -158,6 +159,39 @@ static void judge_memory(size_t before, size_t memory, size_t growth)
         chaos_tally_failure("memory grew", text);
 }
 
+static void note_settled(size_t memory)
+{
+    size_t *grown = realloc(tally.settled, (tally.settled_count + 1) * sizeof *grown);
+    if (grown == NULL)
+        abort();
+    tally.settled = grown;
+    tally.settled[tally.settled_count++] = memory;
+}
+
+/* The least of a quarter of the settled batches: from one batch to the next memory goes up and down by what libraries
+ * cache, but only what is lost for good lifts the least. */
+static size_t floor_of_quarter(size_t from, size_t count)
+{
+    size_t least = SIZE_MAX;
+    for (size_t i = from; i < from + count; i++) {
+        if (tally.settled[i] < least)
+            least = tally.settled[i];
+    }
+    return least;
+}
+
+static void judge_floors(void)
+{
+    size_t quarter = (tally.settled_count + 3) / 4;
+    if (quarter == 0)
+        return;
+    size_t first = floor_of_quarter(0, quarter);
+    size_t last = floor_of_quarter(tally.settled_count - quarter, quarter);
+    printf("resident: at least %.1f MiB in the first quarter of the settled run, %.1f MiB in the last\n",
+           (double)first / (double)MIB, (double)last / (double)MIB);
+    judge_memory(first, last, GROWTH);
+}
+
 static void judge_descriptors(void)
 {
     char text[128];
@@ -170,8 +204,8 @@ static void judge_descriptors(void)
 void chaos_tally_batch(void)
 {
     size_t memory = resident();
-    if (tally.resident_settled == 0 && tally.interrupts >= SETTLED)
-        tally.resident_settled = memory;
+    if (tally.interrupts >= SETTLED)
+        note_settled(memory);
     if (tally.resident_first == 0)
         tally.resident_first = memory;
     judge_memory(tally.resident_first, memory, FAR_TOO_MUCH);
@@ -227,10 +261,7 @@ unsigned chaos_tally_end(void)
     }
     for (size_t i = 0; i < root_count; i++)
         printf("root: %s\n", roots[i]);
-    size_t memory = resident();
-    printf("resident: %.1f MiB after the %dth interrupt, %.1f MiB at the end\n",
-           (double)tally.resident_settled / (double)MIB, SETTLED, (double)memory / (double)MIB);
-    judge_memory(tally.resident_settled, memory, GROWTH);
+    judge_floors();
     double seconds = chaos_tally_seconds();
     printf("%" PRIu64 " interrupts of %" PRIu64 " tasks (%" PRIu64 " after the work, %" PRIu64 " ran through), %" PRIu64
            " clean runs, %" PRIu64 " sample points at which one had to wait, %" PRIu64 " heaps kept with %" PRIu64

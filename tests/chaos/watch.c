@@ -86,14 +86,25 @@ int chaos_watch_start(const struct chaos_flight *flights, size_t count, const st
     return pthread_create(&watch.thread, NULL, look_for_hangs, NULL);
 }
 
+#define HANDLER_STACK ((size_t)32768)
+
+static _Thread_local void *handler_stack;
+
 /* Where no roots are looked for: what handlers leave there leads to blocks of tasks. */
 void chaos_watch_thread(void)
 {
-    const size_t size = 32768;
-    void *room = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    const stack_t stack = { .ss_sp = room, .ss_size = size };
-    if (room != MAP_FAILED)
-        sigaltstack(&stack, NULL);
+    void *room = mmap(NULL, HANDLER_STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    const stack_t stack = { .ss_sp = room, .ss_size = HANDLER_STACK };
+    if (room != MAP_FAILED && sigaltstack(&stack, NULL) == 0)
+        handler_stack = room;
+}
+
+void chaos_watch_thread_end(void)
+{
+    const stack_t none = { .ss_flags = SS_DISABLE };
+    if (handler_stack != NULL && sigaltstack(&none, NULL) == 0)
+        munmap(handler_stack, HANDLER_STACK);
+    handler_stack = NULL;
 }
 
 void chaos_watch_alive(void)

@@ -52,7 +52,7 @@ def check_tasks(shown, age):
               r"pool books: 2 workers, 2 running, 3 waiting",
               rf"  waiting {HEX} \"words\" index_words: the submission queue{age}",
               rf"  waiting {HEX} \"billed\" index_words: the fair queue{age}, account acme",
-              rf"  waiting {HEX} \"later\" index_words: for its time.*")
+              rf"  waiting {HEX} \"la\\x0ater\\x1b\[1m\" index_words: for its time.*")
     must_show(shown, "tasks", rf"  running {HEX} \"document\" parse_document: worker \d, thread \d.* when last measured.*")
     must_show(shown, "tasks", rf"  running {HEX} \"reader\" wait_for_document: worker \d, thread \d.*")
 
@@ -97,6 +97,7 @@ def check_live(core):
                 ("page", "frame function parse_document"), ("token", "print token"), ("options", "print options"),
                 ("main", "thread 1"), ("idle", "stint scopes"), ("away", "stint backtrace"), ("up", "frame function main"),
                 ("futures", "stint futures"), ("cover", "print *cover"), ("pointer", "print document"),
+                ("stale", "print (stint_future *) &main"),
                 ("pool", "print pool"), ("account", "print account"), ("outcome", "print outcome"),
                 ("help", "help stint"), f"generate-core-file {core}", "delete", "continue",
                 before=[f"file {PROGRAM}", "handle SIG62 SIG63 SIG64 nostop noprint pass"])
@@ -114,11 +115,12 @@ def check_live(core):
     must_show(shown, "futures", rf"{HEX} \"document\" parse_document: running on worker \d \(thread \d\); "
               r"awaited by worker \d \(thread \d\); 1 continuation; variable document in main")
     must_show(shown, "futures", rf"{HEX} \"words\" index_words: queued; 1 continuation; variable words in main")
-    must_show(shown, "futures", rf"{HEX} \"later\" index_words: delayed; variable later in main")
+    must_show(shown, "futures", rf"{HEX} \"la\\x0ater\\x1b\[1m\" index_words: delayed; variable later in main")
     must_show(shown, "futures", rf"{HEX} all of 2 futures: unresolved; variable both in main")
     must_show(shown, "futures", rf"{HEX} \"cover\" draw_cover: error: allocation-limit, code 12; variable cover in main")
     must_show(shown, "cover", r".* = task \"cover\" draw_cover, error: allocation-limit, code 12 .*allocation 1.0 MiB.*")
     must_show(shown, "pointer", rf".* = {HEX} <\"document\" parse_document, running on worker \d \(thread \d\)>")
+    must_show(shown, "stale", rf".* = .*{HEX} <no future>")
     must_show(shown, "pool", rf".* = {HEX} <pool books, 2 workers>")
     must_show(shown, "account", rf".* = {HEX} <account acme>")
     must_show(shown, "outcome", r".* = error: allocation-limit, code 12 .*usage = {peak 2.0 MiB, .*wall_ns .*")

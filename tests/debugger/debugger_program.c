@@ -149,7 +149,7 @@ int main(void)
     options.name = "billed";
     must(stint_submit(pool, index_words, NULL, &options, &billed));
     options.account = NULL;
-    options.name = "later";
+    options.name = "la\nter\033[1m";
     must(stint_submit_at(pool, index_words, NULL, &options, now_ns() + HOUR_NS, &later));
     must(stint_when_all((stint_future *[]){ document, words }, 2, &both));
     if (write(everything_is_there[1], "", 1) != 1)

@@ -5,6 +5,8 @@
 #include <pthread.h>
 #include <setjmp.h>
 #include <stint/stint.h>
+#include <sys/wait.h>
+#include <unistd.h>
 #include <unwind.h>
 
 #include "test.h"
@@ -197,6 +199,47 @@ TEST(many_threads_have_their_own)
         assert_true(good[i]);
     }
     assert_true(stopped > 0);
+}
+
+static pthread_barrier_t barrier;
+
+static void *hold_a_stop(void *unused)
+{
+    STOP_AT_RETURN();
+    pthread_barrier_wait(&barrier);
+    pthread_barrier_wait(&barrier);
+    return unused;
+}
+
+static bool may_stop()
+{
+    uintptr_t place = 1;
+    sti_at_return_stop((uintptr_t)&place, 0);
+    bool has_stop = place != 1;
+    sti_at_return_forget(UINTPTR_MAX);
+    return has_stop;
+}
+
+/* None is left here, and in the child all but its own are. */
+TEST(the_stops_of_others_are_not_those_of_a_child)
+{
+    install_handler();
+    bool any = may_stop();
+    pthread_t threads[100];
+    pthread_barrier_init(&barrier, nullptr, 101);
+    for (auto &thread : threads)
+        assert_int_equal(pthread_create(&thread, nullptr, hold_a_stop, nullptr), 0);
+    pthread_barrier_wait(&barrier);
+    assert_false(may_stop());
+    pid_t child = fork();
+    if (child == 0)
+        _exit(may_stop() == any ? 0 : 1);
+    pthread_barrier_wait(&barrier);
+    for (auto thread : threads)
+        pthread_join(thread, nullptr);
+    int status = -1;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
 }
 
 TEST_MAIN()

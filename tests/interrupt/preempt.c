@@ -4,6 +4,7 @@
  * else. */
 #include "support.h"
 
+#include <search.h>
 #include <signal.h>
 #include <stdatomic.h>
 
@@ -350,5 +351,59 @@ TEST(signals_do_not_pile_up_on_a_thread_that_cannot_take_them)
     pthread_attr_destroy(&attributes);
     assert_int_equal(outcome.reason, STINT_REASON_DEADLINE);
 }
+
+#if defined(__x86_64__)
+/* Called back by libc, with a frame of its own that no simple rule describes: so only libgcc can walk there. */
+int turn_oddly(const void *a, const void *b);
+extern atomic_int odd_turns_end;
+atomic_int odd_turns_end;
+
+__asm__(".pushsection .text\n"
+        ".globl turn_oddly\n"
+        ".type turn_oddly, @function\n"
+        "turn_oddly:\n"
+        ".cfi_startproc\n"
+        ".cfi_escape 0x0f, 2, 0x77, 8\n" /* breg7 8, as an expression */
+        "movq odd_turns_end@GOTPCREL(%rip), %rcx\n"
+        "1: cmpl $0, (%rcx)\n"
+        "je 1b\n"
+        "xorl %eax, %eax\n"
+        "ret\n"
+        ".cfi_endproc\n"
+        ".size turn_oddly, . - turn_oddly\n"
+        ".popsection\n");
+
+static volatile bool found;
+
+static int find_oddly(void *unused, void **value)
+{
+    int numbers[2] = { 1, 0 };
+    size_t count = 2;
+    found = lfind(numbers, numbers, &count, sizeof *numbers, turn_oddly) != NULL;
+    return turn_in_a_task(unused, value);
+}
+
+static void *end_odd_turns(void *unused)
+{
+    usleep(60000); /* the deadline is past */
+    atomic_store(&odd_turns_end, 1);
+    return unused;
+}
+
+TEST(nor_where_libc_has_called_a_function_that_only_libgcc_can_walk)
+{
+    for (int i = 0; i < 3; i++) {
+        pthread_t ender;
+        stint_outcome outcome;
+        found = false;
+        atomic_store(&odd_turns_end, 0);
+        assert_int_equal(pthread_create(&ender, NULL, end_odd_turns, NULL), 0);
+        assert_int_equal(stint_run(find_oddly, NULL, &preemptible, &outcome), 0);
+        pthread_join(ender, NULL);
+        assert_int_equal(outcome.reason, STINT_REASON_DEADLINE);
+        assert_true(found);
+    }
+}
+#endif
 
 TEST_MAIN()

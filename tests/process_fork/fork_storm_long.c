@@ -172,8 +172,11 @@ static int watch_token(void)
 static int return_at_once(void *arg, void **value)
 {
     (void)value;
-    keep(stint_malloc(100));
-    return arg != NULL ? EIO : 0;
+    void *block = keep(stint_malloc(100));
+    if (arg != NULL)
+        return EIO;
+    stint_free(block);
+    return 0;
 }
 
 static int await_another(void *to, void **value)

@@ -198,4 +198,32 @@ TEST(threads_start_while_a_profile_runs)
     assert_int_equal(stint_profile_stop(), 0);
 }
 
+static void *leave_at_once(void *arg)
+{
+    return arg;
+}
+
+static void start_and_join(void *(*function)(void *arg))
+{
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, function, NULL), 0);
+    pthread_join(thread, NULL);
+}
+
+/* libc frees what it had of a thread after the thread's last destructor. */
+TEST(ended_threads_leave_nothing_while_a_profile_runs)
+{
+    const stint_profile_options often = { .size = sizeof(stint_profile_options),
+                                          .interval = 4096,
+                                          .callstack_depth = 4 };
+    assert_int_equal(stint_profile_start(&often), 0);
+    for (int i = 0; i < 100; i++)
+        start_and_join(i % 2 == 0 ? leave_at_once : allocate_a_little);
+    size_t before = resident();
+    for (int i = 0; i < 1000; i++)
+        start_and_join(i % 2 == 0 ? leave_at_once : allocate_a_little);
+    assert_in_range(resident(), 0, before + 4 * MIB);
+    assert_int_equal(stint_profile_stop(), 0);
+}
+
 TEST_MAIN()

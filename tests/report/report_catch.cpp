@@ -5,6 +5,7 @@
 #include <cstring>
 #include <fcntl.h>
 #include <memory>
+#include <stdexcept>
 #include <string>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -96,7 +97,26 @@ int only_grow(void *, void **)
     return 0;
 }
 
+int throw_it(void *, void **)
+{
+    throw std::runtime_error("boom");
+}
+
 } // namespace
+
+TEST(a_task_that_has_thrown_is_nowhere)
+{
+    stint_options options = STINT_OPTIONS_INIT;
+    options.report = STINT_REPORT_HEAP;
+    stint_outcome outcome;
+    stint_report *report;
+    assert_int_equal(stint_run_reported(throw_it, nullptr, &options, &outcome, &report), 0);
+    assert_int_equal(outcome.reason, STINT_REASON_EXCEPTION);
+    std::string text = written(report, STINT_REPORT_TEXT);
+    assert_true(is_in(text, "\nwhere: it had thrown an exception\n"));
+    assert_false(is_in(text, "#0"));
+    stint_report_release(report);
+}
 
 TEST(a_task_stopped_in_a_catch_block_says_so)
 {

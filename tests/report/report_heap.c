@@ -36,6 +36,12 @@ NOINLINE static struct node *make_node(struct node *next)
 
 static struct node *volatile last_lost;
 
+static void stop_here(void)
+{
+    stint_token_set(stint_context_value(stint_context_current()));
+    stint_checkpoint();
+}
+
 static int make_chain(void *arg, void **value)
 {
     const struct chain *chain = arg;
@@ -47,13 +53,12 @@ static int make_chain(void *arg, void **value)
     }
     last_lost = NULL;
     *value = newest;
-    stint_token_set(stint_context_value(stint_context_current()));
-    stint_checkpoint();
+    stop_here();
     return 0;
 }
 
 /* A token that the task sets itself when it has made what it makes: so the numbers are exact. */
-static json_t *report_on_chain(struct chain chain)
+static json_t *report_at_checkpoint(stint_fn *fn, void *arg)
 {
     stint_token *token;
     stint_context *context;
@@ -62,10 +67,15 @@ static json_t *report_on_chain(struct chain chain)
     assert_int_equal(stint_context_create(token, NULL, &context), 0);
     options.token = token;
     options.context = context;
-    json_t *report = read_of(make_chain, &chain, &options, STINT_REASON_TOKEN);
+    json_t *report = read_of(fn, arg, &options, STINT_REASON_TOKEN);
     stint_context_release(context);
     stint_token_release(token);
     return report;
+}
+
+static json_t *report_on_chain(struct chain chain)
+{
+    return report_at_checkpoint(make_chain, &chain);
 }
 
 TEST(blocks_are_counted_by_their_size_class)
@@ -110,6 +120,88 @@ TEST(what_nothing_points_to_any_more_is_counted_as_lost)
     report = report_on_chain((struct chain){ .nodes = 100, .lost_every = 2 });
     assert_in_range(number_of(json_at(report, "what", "lost", "blocks")), 45, 51);
     assert_int_equal(number_of(json_at(report, "what", "lost", "of_blocks")), 150);
+    json_decref(report);
+    stint_reports_set_search_time(400000);
+}
+
+/* What a stack of a coroutine has at its end; the rest of the block leads to others. */
+static int guard_pages(void *arg, void **value)
+{
+    const size_t *size = arg;
+    enum { PAGE = 4096 };
+    void **blocks = NULL;
+    for (size_t i = 0; i < 20; i++) {
+        void *block;
+        if (posix_memalign(&block, PAGE, *size) != 0)
+            return ENOMEM;
+        memset(block, 1, *size);
+        *(void **)((char *)block + *size - 64) = blocks;
+        if (mprotect(block, PAGE, PROT_NONE) != 0)
+            return errno;
+        blocks = block;
+    }
+    *value = blocks;
+    stop_here();
+    return 0;
+}
+
+TEST(pages_that_the_task_has_forbidden_to_be_read_are_left_out_and_counted)
+{
+    (void)state;
+    stint_reports_set_search_time(LONG_SEARCH);
+    size_t sizes[] = { 8192, 65536, 1 << 20 };
+    for (size_t i = 0; i < 3; i++) {
+        json_t *report = report_at_checkpoint(guard_pages, &sizes[i]);
+        json_t *lost = json_at(report, "what", "lost");
+        assert_true(json_is_true(json_at(lost, "is_known")));
+        assert_int_equal(number_of(json_at(lost, "of_blocks")), 20);
+        assert_int_equal(number_of(json_at(lost, "unread_bytes")), 20 * 4096);
+        assert_in_range(number_of(json_at(lost, "blocks")), 0, 1);
+        json_decref(report);
+    }
+    /* And what comes after it, which is read by copies now. */
+    json_t *report = report_on_chain((struct chain){ .nodes = 60000, .lost_every = 4 });
+    assert_int_equal(number_of(json_at(report, "what", "lost", "of_blocks")), 75000);
+    assert_int_equal(number_of(json_at(report, "what", "lost", "unread_bytes")), 0);
+    assert_in_range(number_of(json_at(report, "what", "lost", "blocks")), 14990, 15001);
+    json_decref(report);
+    stint_reports_set_search_time(400000);
+}
+
+/* Of blocks side by side one in so many lives. */
+struct remains {
+    size_t bytes;
+    size_t size;
+    size_t every;
+};
+
+static int leave_remains(void *arg, void **value)
+{
+    const struct remains *remains = arg;
+    size_t count = remains->bytes / remains->size;
+    void **blocks = malloc(count * sizeof *blocks);
+    for (size_t i = 0; blocks != NULL && i < count; i++)
+        blocks[i] = malloc(remains->size);
+    for (size_t i = 0; blocks != NULL && i < count; i++) {
+        if (i % remains->every != 0)
+            free(blocks[i]);
+    }
+    free(blocks);
+    *value = NULL;
+    stop_here();
+    return 0;
+}
+
+TEST(the_search_ends_in_time_where_most_of_the_room_is_free)
+{
+    (void)state;
+    struct remains remains = { .bytes = 64 << 20, .size = 16, .every = 4096 };
+    stint_reports_set_search_time(100000);
+    json_t *report = report_at_checkpoint(leave_remains, &remains);
+    /* A page of 64 KiB at a time, of a thousand: it does not get far. */
+    assert_true(number_of(json_at(report, "what", "blocks")) >= 1000);
+    assert_false(json_is_true(json_at(report, "what", "lost", "is_known")));
+    assert_true(number_of(json_at(report, "what", "lost", "of_blocks")) < 600);
     json_decref(report);
     stint_reports_set_search_time(400000);
 }

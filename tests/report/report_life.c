@@ -3,6 +3,9 @@
  * Whose a report is, who has one and who has none, and what goes wrong when it is written. */
 #include "reports.h"
 
+#include <setjmp.h>
+#include <signal.h>
+
 static volatile int sink;
 
 static int grow(void *arg, void **value)
@@ -215,6 +218,120 @@ TEST(a_report_is_written_in_a_task_that_may_allocate_nothing)
     stint_report_release(to_write);
 }
 
+/* --- A reader that does not read --- */
+
+static int write_report(int descriptor)
+{
+    return stint_report_write(to_write, descriptor, STINT_REPORT_TEXT);
+}
+
+static int write_as_profile(int descriptor)
+{
+    return stint_report_write(to_write, descriptor, STINT_REPORT_PPROF);
+}
+
+static int write_profile(int descriptor)
+{
+    return stint_profile_write(descriptor, STINT_PROFILE_PPROF);
+}
+
+typedef int write_fn(int descriptor);
+static write_fn *const writers[] = { write_report, write_as_profile, write_profile, stint_metrics_write };
+
+struct writing {
+    write_fn *write;
+    int descriptor;
+    int error;
+};
+
+static void *write_on_thread(void *arg)
+{
+    struct writing *writing = arg;
+    writing->error = writing->write(writing->descriptor);
+    return NULL;
+}
+
+static int write_as_task(void *arg, void **value)
+{
+    struct writing *writing = arg;
+    (void)value;
+    return writing->error = writing->write(writing->descriptor);
+}
+
+static void fill(int descriptor)
+{
+    static const char zeros[4096];
+    int flags = fcntl(descriptor, F_GETFL);
+    fcntl(descriptor, F_SETFL, flags | O_NONBLOCK);
+    while (write(descriptor, zeros, sizeof zeros) > 0)
+        ;
+    fcntl(descriptor, F_SETFL, flags);
+}
+
+static void begin_writing(void)
+{
+    stint_profile_options profile = STINT_PROFILE_OPTIONS_INIT;
+    stint_options options = options_of(STINT_REPORT_HEAP, MIB);
+    profile.interval = 4096;
+    assert_int_equal(stint_profile_start(&profile), 0);
+    to_write = report_of(grow, &number, &options, STINT_REASON_MEMORY_LIMIT);
+    assert_int_equal(stint_profile_stop(), 0);
+}
+
+TEST(a_reader_that_does_not_read_stops_nobody_but_who_writes_to_it)
+{
+    (void)state;
+    begin_writing();
+    signal(SIGPIPE, SIG_IGN);
+    for (size_t i = 0; i < sizeof writers / sizeof *writers; i++) {
+        int ends[2];
+        pthread_t thread;
+        struct writing blocked = { .write = writers[i] };
+        assert_int_equal(pipe(ends), 0);
+        fill(ends[1]);
+        blocked.descriptor = ends[1];
+        assert_int_equal(pthread_create(&thread, NULL, write_on_thread, &blocked), 0);
+        nap_ms(50);
+        int file = memfd_create("other", MFD_CLOEXEC);
+        assert_int_equal(writers[i](file), 0);
+        assert_true(lseek(file, 0, SEEK_CUR) > 0);
+        close(file);
+        close(ends[0]);
+        assert_int_equal(pthread_join(thread, NULL), 0);
+        assert_int_equal(blocked.error, EPIPE);
+        close(ends[1]);
+    }
+    stint_report_release(to_write);
+}
+
+TEST(a_task_that_writes_to_a_reader_that_does_not_read_has_its_deadline)
+{
+    (void)state;
+    begin_writing();
+    stint_pool *pool = make_pool(.workers = 1);
+    stint_options options = STINT_OPTIONS_INIT;
+    options.budget.wall_ns = 100 * MS;
+    for (size_t i = 0; i < 2 * sizeof writers / sizeof *writers; i++) {
+        int ends[2];
+        assert_int_equal(pipe(ends), 0);
+        fill(ends[1]);
+        struct writing writing = { .write = writers[i / 2], .descriptor = ends[1] };
+        stint_outcome outcome;
+        options.on_interrupt = i % 2 == 0 ? STINT_JUMP : STINT_FAIL;
+        stint_future *future = submit(pool, write_as_task, &writing, &options);
+        assert_int_equal(stint_future_wait(future, &outcome), 0);
+        assert_int_equal(outcome.reason, STINT_REASON_DEADLINE);
+        assert_int_equal(writing.error, i % 2 == 0 ? 0 : ECANCELED);
+        stint_future_release(future);
+        close(ends[0]);
+        close(ends[1]);
+    }
+    assert_int_equal(stint_pool_destroy(pool), 0);
+    stint_report_release(to_write);
+}
+
+/* --- What is left behind --- */
+
 /* Some 28 KiB each: what is not to_write back would show. */
 TEST(reports_of_many_tasks_leave_nothing)
 {
@@ -240,6 +357,58 @@ TEST(reports_of_many_tasks_leave_nothing)
     }
     assert_true(resident() < before + 16 * MIB + quarantine_room(100000));
     assert_int_equal(stint_pool_destroy(pool), 0);
+}
+
+static jmp_buf outside;
+
+static int jump_out(void *arg, void **value)
+{
+    (void)arg;
+    (void)value;
+    longjmp(outside, 1);
+}
+
+static int end_thread(void *arg, void **value)
+{
+    (void)arg;
+    (void)value;
+    pthread_exit(NULL);
+}
+
+static void *run_on_thread(void *fn)
+{
+    stint_options options = options_of(STINT_REPORT_STACK, 0);
+    stint_outcome outcome;
+    stint_report *report;
+    stint_run_reported(*(stint_fn **)fn, NULL, &options, &outcome, &report);
+    return NULL;
+}
+
+/* Some 34 KiB each. */
+TEST(a_run_that_is_left_by_a_jump_or_with_its_thread_leaves_no_report)
+{
+    (void)state;
+    enum { JUMPS = 2000, THREADS = 600, FIRST = 100 };
+    static size_t before;
+    stint_fn *ends = end_thread;
+    for (volatile int i = 0; i < JUMPS; i++) {
+        stint_options options = options_of(STINT_REPORT_STACK, 0);
+        stint_outcome outcome;
+        stint_report *report;
+        if (i == FIRST)
+            before = resident();
+        if (setjmp(outside) == 0)
+            stint_run_reported(jump_out, NULL, &options, &outcome, &report);
+    }
+    assert_true(resident() < before + 8 * MIB);
+    for (int i = 0; i < THREADS; i++) {
+        pthread_t thread;
+        if (i == FIRST)
+            before = resident();
+        assert_int_equal(pthread_create(&thread, NULL, run_on_thread, &ends), 0);
+        assert_int_equal(pthread_join(thread, NULL), 0);
+    }
+    assert_true(resident() < before + 8 * MIB);
 }
 
 TEST_MAIN()

@@ -339,6 +339,133 @@ TEST(a_task_that_fails_by_itself_is_nowhere)
     json_decref(report);
 }
 
+/* --- What is found when its frames have gone. --- */
+
+static int oversleep(void *arg, void **value)
+{
+    (void)arg;
+    (void)value;
+    nap_ms(20);
+    return 0;
+}
+
+static int set_token(void *arg, void **value)
+{
+    (void)value;
+    stint_token_set(arg);
+    return 0;
+}
+
+static int end_its_thread(void *arg, void **value)
+{
+    (void)arg;
+    (void)value;
+    pthread_exit(NULL);
+}
+
+static void assert_nowhere(stint_pool *pool, stint_fn *fn, void *arg, const stint_options *options, stint_reason reason,
+                           const char *said)
+{
+    stint_outcome outcome;
+    stint_report *report;
+    stint_future *future = submit(pool, fn, arg, options);
+    assert_int_equal(stint_future_wait(future, &outcome), 0);
+    assert_int_equal(outcome.reason, reason);
+    assert_int_equal(stint_future_report(future, &report), 0);
+    json_t *read = report_read(report);
+    assert_int_equal(json_array_size(json_at(read, "where", "stopped")), 0);
+    json_decref(read);
+    char *text = report_written(report, STINT_REPORT_TEXT);
+    assert_non_null(strstr(text, said));
+    test_free(text);
+    stint_report_release(report);
+    stint_future_release(future);
+}
+
+TEST(a_task_whose_interrupt_is_found_at_its_end_is_nowhere)
+{
+    (void)state;
+    stint_pool *pool = make_pool(.workers = 1);
+    stint_options options = options_of(STINT_REPORT_HEAP, 0);
+    stint_token *token;
+    options.budget.run_ns = 10 * MS;
+    assert_nowhere(pool, oversleep, NULL, &options, STINT_REASON_DEADLINE,
+                   "where: it had returned when this was found\n");
+    assert_int_equal(stint_token_create(NULL, &token), 0);
+    options = options_of(STINT_REPORT_HEAP, 0);
+    options.token = token;
+    assert_nowhere(pool, set_token, token, &options, STINT_REASON_TOKEN,
+                   "where: it had returned when this was found\n");
+    stint_token_release(token);
+    options = options_of(STINT_REPORT_HEAP, 0);
+    assert_nowhere(pool, end_its_thread, NULL, &options, STINT_REASON_FAILED,
+                   "where: it had returned when it failed\n");
+    assert_int_equal(stint_pool_destroy(pool), 0);
+}
+
+static int run_growing(void *arg, void **value)
+{
+    stint_outcome outcome;
+    (void)value;
+    int error = stint_run(grow, arg, NULL, &outcome);
+    sink++;
+    return error;
+}
+
+TEST(frames_of_the_library_between_those_of_the_task_are_left_out)
+{
+    (void)state;
+    stint_options options = options_of(STINT_REPORT_STACK, MIB);
+    json_t *report = read_of(run_growing, (void *)(uintptr_t)&sink, &options, STINT_REASON_MEMORY_LIMIT);
+    json_t *stopped = json_at(report, "where", "stopped");
+    assert_int_equal(json_array_size(stopped), 4);
+    assert_int_equal(place_of(stopped, "grow"), 2);
+    assert_int_equal(place_of(stopped, "run_growing"), 3);
+    json_decref(report);
+}
+
+/* --- Names. --- */
+
+TEST(a_name_does_nothing_to_a_terminal)
+{
+    (void)state;
+    stint_account *account;
+    stint_options options = options_of(STINT_REPORT_STACK, MIB);
+    options.name = "two\nlines \033[31m \xc2\x9b \xff \xc3\xa9";
+    stint_account_limits limits = STINT_ACCOUNT_LIMITS_INIT;
+    limits.name = "a\rb";
+    assert_int_equal(stint_account_create(NULL, &limits, &account), 0);
+    options.account = account;
+    stint_report *report = report_of(grow, (void *)(uintptr_t)&sink, &options, STINT_REASON_MEMORY_LIMIT);
+    char *text = report_written(report, STINT_REPORT_TEXT);
+    const char *head = "task two\\x0alines \\x1b[31m \\xc2\\x9b \\xff \xc3\xa9: ";
+    assert_int_equal(strncmp(text, head, strlen(head)), 0);
+    assert_non_null(strstr(text, "\n  account    a\\x0db\n"));
+    test_free(text);
+    stint_report_release(report);
+    stint_account_release(account);
+}
+
+TEST(a_long_name_is_cut_between_characters)
+{
+    (void)state;
+    static const char *const ends[] = { "\xc3\xa9", "\xe2\x82\xac", "\xf0\x9f\x98\x80" };
+    for (size_t i = 0; i < 12; i++) {
+        char name[128];
+        memset(name, 'a', 60 + i % 4);
+        strcpy(name + 60 + i % 4, ends[i / 4]);
+        size_t length = strlen(name) < 64 ? strlen(name) : 60 + i % 4;
+        strcat(name, "zz");
+        stint_options options = options_of(STINT_REPORT_STACK, MIB);
+        options.name = name;
+        json_t *report = read_of(grow, (void *)(uintptr_t)&sink, &options, STINT_REASON_MEMORY_LIMIT);
+        const char *task = json_string_value(json_at(report, "task"));
+        assert_true(strlen(task) >= length && strlen(task) < 64);
+        assert_int_equal(strncmp(task, name, strlen(task)), 0);
+        json_decref(report);
+    }
+}
+
 /* --- Scopes in scopes. --- */
 
 static stint_report *inner_report;

@@ -8,6 +8,7 @@
 #include <stdatomic.h>
 
 #include "alloc/scope/joined_thread.h"
+#include "alloc/scope/plain_thread.h"
 
 #define ROUNDS 60
 #define TASKS 3

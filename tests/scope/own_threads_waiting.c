@@ -145,6 +145,112 @@ TEST(in_a_task_that_fails_by_itself_they_do_too)
     }
 }
 
+/* --- Code that an interrupt has to wait for, and that waits: it hears of all that it waits for. --- */
+
+#define WAITS 400
+
+static pthread_mutex_t other = PTHREAD_MUTEX_INITIALIZER;
+static sem_t asked;
+static int wanted; /* under the mutex, as the next one */
+static int answered;
+
+/* Not of the task. */
+static void *answer(void *unused)
+{
+    do {
+        while (sem_wait(&asked) != 0)
+            ;
+        pthread_mutex_lock(&mutex);
+        answered = wanted;
+        pthread_cond_signal(&condition);
+        pthread_mutex_unlock(&mutex);
+    } while (answered < WAITS);
+    return unused;
+}
+
+/* Each time the other one is about to take the mutex. False: what it did was not heard. */
+static bool wait_for_answers(void)
+{
+    struct timespec late;
+    clock_gettime(CLOCK_REALTIME, &late);
+    late.tv_sec += 10;
+    int error = 0;
+    for (int i = 1; i <= WAITS && error == 0; i++) {
+        pthread_mutex_lock(&mutex);
+        wanted = i;
+        sem_post(&asked);
+        for (int turns = 0; turns < 50; turns++)
+            sched_yield();
+        while (answered < i && error == 0)
+            error = pthread_cond_timedwait(&condition, &mutex, &late);
+        pthread_mutex_unlock(&mutex);
+    }
+    return error == 0;
+}
+
+struct held_up {
+    bool is_masked;
+    bool all_heard;
+};
+
+static int pass_the_limit_and_wait(void *arg, void **value)
+{
+    struct held_up *held_up = arg;
+    (void)value;
+    if (held_up->is_masked)
+        stint_mask();
+    else
+        pthread_mutex_lock(&other);
+    for (int i = 0; i < 300; i++)
+        keep(malloc(1000));
+    held_up->all_heard = wait_for_answers();
+    if (held_up->is_masked)
+        stint_unmask();
+    else
+        pthread_mutex_unlock(&other);
+    return 0;
+}
+
+static void *end_at_once(void *unused)
+{
+    return unused;
+}
+
+static int be_held_up_inside(void *arg, void **value)
+{
+    pthread_t id;
+    (void)value;
+    if (pthread_create(&id, NULL, end_at_once, NULL) != 0 || pthread_join(id, NULL) != 0)
+        return EAGAIN;
+    stint_options options = STINT_OPTIONS_INIT;
+    options.budget.allocation = 100000;
+    stint_outcome outcome = run_task(pass_the_limit_and_wait, arg, &options);
+    return outcome.reason == STINT_REASON_ALLOCATION_LIMIT ? 0 : EIO;
+}
+
+static void wait_held_up(bool is_masked)
+{
+    struct held_up held_up = { .is_masked = is_masked };
+    pthread_t answerer;
+    sem_init(&asked, 0, 0);
+    answered = 0;
+    assert_int_equal(pthread_create(&answerer, NULL, answer, NULL), 0);
+    stint_options options = with(STINT_THREADS_CHARGED, 0, 0);
+    assert_int_equal(run_task(be_held_up_inside, &held_up, &options).status, STINT_OK);
+    assert_true(held_up.all_heard);
+    pthread_join(answerer, NULL);
+}
+
+TEST(masked_code_hears_of_all_that_it_waits_for)
+{
+    wait_held_up(true);
+}
+
+TEST(so_does_code_that_holds_another_lock)
+{
+    wait_held_up(false);
+}
+
 static int start_without_end(void *unused, void **value)
 {
     pthread_t id;

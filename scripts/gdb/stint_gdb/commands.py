@@ -7,7 +7,7 @@ from gdb.FrameDecorator import FrameDecorator
 
 from stint_gdb.memory import (UNLIMITED, Trouble, account_name, array_text, known, linked, names_of, pointer_to, since, size)
 from stint_gdb.scopes import counted_locks, describe_scope, scope_title
-from stint_gdb.tasks import (frames_on, pools, record_of, running_on, sleepers, slots, state_text, task_title, thread_text,
+from stint_gdb.tasks import (frames_on, is_future, pools, record_of, running_on, sleepers, slots, state_text, task_title, thread_text,
                              waiting_in)
 
 
@@ -198,7 +198,7 @@ class Futures(gdb.Command):
                     try:
                         address = int(one.value(frame))
                         task = gdb.Value(address).cast(task_type)
-                        if address != 0 and int(task["state"]) < 64 and int(task["references"]) < 1 << 20:
+                        if address != 0 and is_future(task):
                             found.setdefault(address, []).append(f"{one.name} in {frame.name()}")
                     except (gdb.error, gdb.MemoryError):
                         pass

@@ -49,18 +49,24 @@ def linked(first, link="next"):
         first, count = first[link], count + 1
 
 
+def plain(name):
+    """Without what would do something to a terminal."""
+    return "".join(c if c.isprintable() else "".join(f"\\x{byte:02x}" for byte in c.encode()) for c in name)
+
+
 def text(pointer):
     """A string of the program's that may be nowhere, or already gone."""
     if int(pointer) == 0:
         return None
     try:
-        return pointer.string("utf-8", "replace", length=-1)
+        return plain(pointer.string("utf-8", "replace", length=-1))
     except gdb.error:
         return "(unreadable name)"
 
 
 def array_text(array):
-    return bytes(int(array[i]) & 255 for i in range(array.type.range()[1] + 1)).split(b"\0")[0].decode("utf-8", "replace")
+    name = bytes(int(array[i]) & 255 for i in range(array.type.range()[1] + 1)).split(b"\0")[0]
+    return plain(name.decode("utf-8", "replace"))
 
 
 def size(count):

@@ -4,7 +4,7 @@ import gdb
 
 from stint_gdb.memory import UNLIMITED, Trouble, account_name, array_text, duration, known, size
 from stint_gdb.scopes import token_is_set
-from stint_gdb.tasks import outcome_text, state_text, task_title
+from stint_gdb.tasks import is_future, outcome_text, state_text, task_title
 
 
 class OfTask:
@@ -44,7 +44,7 @@ class OfPointer:
 class ToTask(OfPointer):
     def tell(self):
         task = self.value.cast(known()["delayed"].dereference()["task"].type.pointer())
-        return f"<{task_title(task)}, {state_text(task)}>"
+        return f"<{task_title(task)}, {state_text(task)}>" if is_future(task) else "<no future>"
 
 
 class ToPool(OfPointer):

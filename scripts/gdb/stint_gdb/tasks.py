@@ -121,6 +121,11 @@ def outcome_text(outcome):
     return f"{status}: {reason}, code {int(outcome['error'])}" + (f', "{message}"' if reason == "exception" else "")
 
 
+def is_future(task):
+    """Of an address that may be any: its memory looks like one that has not been freed."""
+    return int(task["state"]) < 64 and 0 < int(task["references"]) < 1 << 20
+
+
 def state_text(task, running=None):
     states = names_of("task_state")
     state = int(task["state"])

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Text that the library writes to somebody's descriptor: put together in memory first, under whatever locks that takes,
+ * and written when none is held, so that a reader that does not read stops nobody but who writes to it. Any thread. */
+#ifndef STI_ALLOC_INTERRUPT_OUTPUT_H
+#define STI_ALLOC_INTERRUPT_OUTPUT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+
+struct sti_output {
+    FILE *stream;
+    char *bytes;
+    size_t size;
+};
+
+/* While nothing is charged (sti_memprof_be_quiet). False: ENOMEM. */
+bool sti_output_open(struct sti_output *output);
+
+/* The stream is complete, or there was an error, which is returned; ENOMEM. Nothing is left of it then. */
+int sti_output_close(struct sti_output *output, int error);
+
+/* Write it all and free it; then the caller's mask ends. In between it is lifted where write() would wait for a reader,
+ * so that a task may be interrupted there. 0; ECANCELED: in STINT_FAIL, it was; and what write() reports. */
+int sti_output_write_and_unmask(struct sti_output *output, int descriptor);
+
+#endif

@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Pages of its heap that a task has protected: a rollback gives access back before others get them. */
+#include "support.h"
+
+#include <sys/mman.h>
+
+#include "alloc/rollback/mapping.h"
+
+#define PAGE ((size_t)4096)
+#define BOTH (PROT_READ | PROT_WRITE)
+#define STACKS 200
+#define STACK (64 * KIB)
+
+/* On the test's stack, which is no root. */
+struct work {
+    size_t size;
+    int protection;
+    int error; /* that it ends with */
+    char *block;
+    char *other; /* of whoever began it */
+    size_t records;
+};
+
+static size_t records(void)
+{
+    return atomic_load(&sti_mapping_count);
+}
+
+/* Whether the system could read there, and write. */
+static bool is_readable(const char *page)
+{
+    int ends[2];
+    assert_int_equal(pipe(ends), 0);
+    bool could = write(ends[1], page, 1) == 1;
+    close(ends[0]);
+    close(ends[1]);
+    return could;
+}
+
+static char *new_stack(size_t size)
+{
+    void *stack = NULL;
+    if (posix_memalign(&stack, PAGE, size) != 0)
+        return NULL;
+    memset(stack, 1, size);
+    return stack;
+}
+
+static void allocate_everywhere(size_t size)
+{
+    enum { BLOCKS = 2000 };
+    static char *blocks[BLOCKS];
+    for (size_t i = 0; i < BLOCKS; i++) {
+        blocks[i] = malloc(size);
+        assert_non_null(blocks[i]);
+        memset(blocks[i], 1, size);
+    }
+    for (size_t i = 0; i < BLOCKS; i++)
+        free(blocks[i]);
+}
+
+static int protect_one(void *arg, void **value)
+{
+    struct work *work = arg;
+    (void)value;
+    char *stack = new_stack(work->size);
+    if (stack == NULL || mprotect(stack, PAGE, work->protection) != 0)
+        return ENOMEM;
+    work->records = records();
+    return work->error;
+}
+
+TEST(what_a_rolled_back_task_has_protected_can_be_used_by_whoever_comes_next)
+{
+    (void)state;
+    const size_t sizes[] = { PAGE, STACK, 4 * MIB };
+    const int protections[] = { PROT_NONE, PROT_READ, PROT_READ | PROT_EXEC };
+    for (size_t i = 0; i < 9; i++) {
+        struct work work = { .size = sizes[i / 3], .protection = protections[i % 3], .error = EIO };
+        assert_int_equal(run_task(protect_one, &work, NULL).error, EIO);
+        assert_int_equal(work.records, 1);
+        assert_int_equal(records(), 0);
+        allocate_everywhere(8000);
+        allocate_everywhere(4096);
+    }
+}
+
+static int have_coroutines(void *arg, void **value)
+{
+    const struct work *work = arg;
+    (void)value;
+    for (size_t i = 0; i < STACKS; i++) {
+        char *stack = new_stack(STACK);
+        if (stack == NULL || mprotect(stack, PAGE, PROT_NONE) != 0)
+            return ENOMEM;
+        if (i % 2 == 0)
+            continue;
+        mprotect(stack, PAGE, BOTH);
+        free(stack);
+    }
+    stint_usage used;
+    stint_usage_now(&used, NULL);
+    while (work->error == 0) {
+        char *more = malloc(KIB);
+        if (more != NULL)
+            memset(more, 1, KIB);
+    }
+    return work->error;
+}
+
+TEST(coroutines_stacks_with_guard_pages_go_with_their_task)
+{
+    (void)state;
+    struct work failing = { .error = EIO };
+    struct work growing = { .error = 0 };
+    stint_options options = STINT_OPTIONS_INIT;
+    options.budget.memory = 16 * MIB;
+    for (size_t i = 0; i < 4; i++) {
+        assert_int_equal(run_task(have_coroutines, &failing, NULL).error, EIO);
+        allocate_everywhere(8000);
+        assert_int_equal(run_task(have_coroutines, &growing, &options).reason, STINT_REASON_MEMORY_LIMIT);
+        allocate_everywhere(8000);
+        assert_int_equal(records(), 0);
+    }
+}
+
+static int protect_and_open(void *arg, void **value)
+{
+    struct work *work = arg;
+    (void)value;
+    char *stack = new_stack(STACK);
+    if (stack == NULL)
+        return ENOMEM;
+    for (size_t i = 0; i < 100; i++) {
+        mprotect(stack, STACK, PROT_READ);
+        mprotect(stack + PAGE, PAGE, BOTH);
+        mprotect(stack, STACK, BOTH);
+    }
+    work->records = records();
+    return 0;
+}
+
+TEST(no_record_is_left_of_pages_to_which_the_task_has_given_access_back)
+{
+    (void)state;
+    struct work work = { .size = STACK };
+    assert_int_equal(run_task(protect_and_open, &work, NULL).reason, STINT_REASON_NONE);
+    assert_int_equal(work.records, 0);
+}
+
+static int hand_over(void *arg, void **value)
+{
+    struct work *work = arg;
+    (void)value;
+    work->block = new_stack(STACK);
+    return work->block != NULL && mprotect(work->block, PAGE, PROT_NONE) == 0 ? 0 : ENOMEM;
+}
+
+TEST(what_a_task_that_ends_well_has_protected_stays_so)
+{
+    (void)state;
+    struct work work = { .size = STACK };
+    assert_int_equal(run_task(hand_over, &work, NULL).reason, STINT_REASON_NONE);
+    assert_int_equal(records(), 0);
+    assert_false(is_readable(work.block));
+    assert_true(is_readable(work.block + PAGE));
+    assert_int_equal(mprotect(work.block, PAGE, BOTH), 0);
+    free(work.block);
+}
+
+static int protect_of_others(void *arg, void **value)
+{
+    const struct work *work = arg;
+    (void)value;
+    return mprotect(work->other, PAGE, PROT_NONE) == 0 ? EIO : ENOMEM;
+}
+
+TEST(what_was_not_the_tasks_is_left_as_it_has_protected_it)
+{
+    (void)state;
+    struct work work = { .size = STACK };
+    work.other = new_stack(STACK);
+    assert_non_null(work.other);
+    assert_int_equal(run_task(protect_of_others, &work, NULL).error, EIO);
+    assert_false(is_readable(work.other));
+    assert_int_equal(mprotect(work.other, PAGE, BOTH), 0);
+    free(work.other);
+}
+
+static int run_inner(void *arg, void **value)
+{
+    struct work *work = arg;
+    (void)value;
+    struct work inner = { .size = STACK, .protection = PROT_NONE, .error = EIO };
+    struct work handing = { .size = STACK };
+    stint_outcome outcome;
+    int error = hand_over(work, NULL);
+    if (error == 0)
+        error = stint_run(protect_one, &inner, NULL, &outcome);
+    if (error == 0)
+        error = stint_run(hand_over, &handing, NULL, &outcome);
+    work->records = records();
+    work->other = handing.block;
+    return error;
+}
+
+TEST(a_scope_inside_another_gives_back_its_own_or_leaves_them_to_that)
+{
+    (void)state;
+    struct work work = { .size = STACK };
+    assert_int_equal(run_task(run_inner, &work, NULL).reason, STINT_REASON_NONE);
+    assert_int_equal(work.records, 2);
+    assert_false(is_readable(work.block));
+    assert_false(is_readable(work.other));
+    mprotect(work.block, PAGE, BOTH);
+    mprotect(work.other, PAGE, BOTH);
+    free(work.block);
+    free(work.other);
+}
+
+TEST_MAIN()
