@@ -20,6 +20,7 @@
 enum { EXIT_ALL_OK = 0, EXIT_NOT_ALL_OK = 1, EXIT_UNUSABLE = 2, EXIT_INTERRUPTED = 130 };
 
 #define TICK_MS 100
+#define EARLIER_MS 500                    /* in which a first result of an earlier part of the run comes */
 #define WORDLESS_NS UINT64_C(10000000000) /* without a result, somebody may want to know why */
 #define CANCEL_TICKS 30                   /* how often running jobs are told to stop: until they have said so */
 #define CANCEL_QUIET_TICKS 10             /* after so many without a result nobody will say anything */
@@ -159,10 +160,19 @@ static bool all_reported(const struct dispatch *dispatch)
     return dispatch->oldest == dispatch->parcels.count;
 }
 
+/* A run that is gone on with: what has a record is not sent again. */
+static void read_earlier(struct dispatch *dispatch)
+{
+    while (results_take(&dispatch->results, EARLIER_MS, on_result, dispatch) && !interrupted)
+        ;
+}
+
 /* 0, or the status to exit with: nothing was sent. */
 static int send_and_collect(struct dispatch *dispatch)
 {
     dispatch->result_ns = now_ns();
+    if (dispatch->options->run)
+        read_earlier(dispatch);
     report_finished(dispatch);
     while (!all_reported(dispatch) && !interrupted && !atomic_load(&dispatch->bus->closed)) {
         if (!sender_send(&dispatch->sender))
