@@ -15,7 +15,7 @@ import urllib.request
 from programs import Client, Cluster, Dispatch, Worker, check, end_cleanly, free_ports, kill_all, wait_until, write_documents
 
 WORKER, DISPATCH, BOMBS = sys.argv[1:]
-LIMITS = ["--timeout", "1s", "--memory", "32M"]
+LIMITS = ["--timeout", "4s", "--memory", "32M"]  # so long that a busy machine gets to the memory
 LOOP = "while true do end"
 
 
@@ -148,8 +148,8 @@ def a_job_whose_workers_die_is_a_dead_letter_and_the_others_go_on(cluster, folde
 
 
 def a_long_job_is_in_progress_and_runs_once(cluster, folder):
-    stream = Stream(cluster, "LONG", "--ack-wait", "500ms")
-    workers = [stream.worker("--timeout", "2s", "--concurrency", "2") for _ in range(2)]
+    stream = Stream(cluster, "LONG", "--ack-wait", "2s")
+    workers = [stream.worker("--timeout", "4500ms", "--concurrency", "2") for _ in range(2)]
     path = write(folder, "long.lua", LOOP)
     _, lines, _, _ = stream.dispatch(path).end()
     check(lines[path]["reason"] == "deadline", lines)

@@ -12,7 +12,7 @@ import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../examples/cluster"))
 from servers import Client, Cluster, end_cleanly, free_ports  # noqa: E402,F401
 
-PATIENCE = 60  # seconds for what takes one on a quiet machine
+PATIENCE = 150  # seconds for what takes one or two on a quiet machine
 
 
 def check(condition, what):
