@@ -15,7 +15,7 @@ MANY = "SELECT a.name, b.name FROM language a, subdivision b LIMIT 20000"
 
 
 class Outcomes(ServerTest):
-    OPTIONS = ("--memory", "16M", "--allocation", "256M", "--timeout", "30s")
+    OPTIONS = ("--memory", "16M", "--allocation", "8G", "--timeout", "60s")
 
     def verdict(self, statement, status, reason, **headers):
         answer = self.server.ask(statement, **headers)

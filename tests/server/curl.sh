@@ -3,7 +3,7 @@
 # curl.sh STINT-SQLD: what the guide shows of the server, as somebody would type it.
 set -eu
 where=$(mktemp -d)
-"$1" --listen 127.0.0.1:0 --workers 2 >"$where/said" 2>&1 &
+"$1" --listen 127.0.0.1:0 --workers 2 --timeout 60s >"$where/said" 2>&1 &
 server=$!
 trap 'kill $server 2>/dev/null || true; wait $server 2>/dev/null || true; rm -rf "$where"' EXIT
 tries=0
