@@ -99,9 +99,14 @@ static inline void sti_reporting_measured(struct sti_scope *scope, size_t held)
 }
 
 /* The scope's function has ended, or was never called, for this reason: before and after its rollback. */
+static inline bool sti_reporting_will_begin_end(const struct sti_scope *scope, stint_reason reason)
+{
+    return sti_reporting_is_on(scope) && reason != STINT_REASON_NONE && !scope->never_began;
+}
+
 static inline void sti_reporting_begin_end(struct sti_scope *scope, stint_reason reason)
 {
-    if (sti_reporting_is_on(scope) && reason != STINT_REASON_NONE && !scope->never_began)
+    if (sti_reporting_will_begin_end(scope, reason))
         sti_reporting_hooks->begin_end(scope);
 }
 

@@ -48,13 +48,21 @@ uint64_t sti_sampler_count(struct sti_sampler *sampler, uint64_t *to_next, uint6
  * comes to the slow path, for as long as the profile runs. */
 
 struct sti_heap;
+struct sti_rate;
+struct sti_scope;
 struct sti_thread;
 struct sti_tracked_log;
 
 /* What a thread's record has for the profile. */
 struct sti_sampling {
-    uint64_t next;             /* value of used from which the byte that is sampled next follows; UINT64_MAX: none */
+    uint64_t next;            /* value of used from which the byte that is sampled next follows; UINT64_MAX: none */
+    uint64_t profile_behind;  /* so far behind it is the profile's, */
+    uint64_t rate_behind;     /* and that of the rate; one of them is 0. UINT64_MAX: none */
+    uint64_t profile_samples; /* of those that were drawn last */
+    uint64_t rate_samples;
     uint64_t samples;          /* in the block that the last sample point was for, until it is made; mostly 0 */
+    struct sti_rate *rates;    /* of its scopes, the innermost first; NULL: none has one */
+    struct sti_rate *rate;     /* of the scope that it is in, or of one around that; NULL: none */
     uint64_t profile;          /* the one it has joined; 0: none */
     struct sti_sampler random; /* of it */
     void **callstack;          /* room for as many frames as that asks for */
@@ -67,11 +75,12 @@ struct sti_sampling {
 /* Number of the running profile; 0: none runs. The profiler changes it. */
 extern _Atomic uint64_t sti_sampling_profile;
 
-/* Blocks may be followed: free and realloc have to ask. The profiler changes it. */
+/* Blocks may be followed: free and realloc have to ask. Changed with the function behind free (free.h). */
 extern atomic_bool sti_sampling_follows;
 
-/* What the profiler does. All of it is off the common path: nothing is called before a profile has run, but
- * end_thread. */
+/* What the profiler does. All of it is off the common path: nothing is called before a profile has run, or a task with
+ * a rate of its own, but end_thread. The last two are called of such tasks, and of what begins and ends above them:
+ * before the scope's first allocation, and when its report has been taken or none will be. */
 struct sti_sampling_hooks {
     void (*join)(struct sti_thread *thread);
     uint64_t (*draw)(struct sti_thread *thread, uint64_t charge);
@@ -83,6 +92,8 @@ struct sti_sampling_hooks {
     void (*end_logged)(struct sti_thread *thread, const struct sti_heap *list, bool committed);
     void (*end_rolled_back)(const void *block);
     void (*end_thread)(struct sti_sampling *sampling);
+    void (*begin_scope)(const struct sti_scope *scope);
+    void (*end_scope)(const struct sti_scope *scope);
 };
 extern const struct sti_sampling_hooks *sti_sampling_hooks;
 
@@ -156,7 +167,7 @@ void sti_sampling_end_thread(struct sti_sampling *sampling);
 #define STI_SAMPLING_LISTS ((size_t)1 << 17)
 #define STI_SAMPLING_MARKS (STI_SAMPLING_LISTS << 2)
 
-/* A mark for each stretch of addresses in which a block that is followed may begin: profile/sample.h. In this library's
+/* A mark for each stretch of addresses in which a block that is followed may begin: profile/followed.h. In this library's
  * data, which no scan for roots looks at; pages of it that nobody writes to cost nothing. */
 extern _Atomic uint8_t sti_sampling_marks[STI_SAMPLING_MARKS];
 

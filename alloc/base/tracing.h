@@ -48,6 +48,7 @@ struct sti_thread;
 #define STI_OBSERVED_TRACE 1
 #define STI_OBSERVED_DEBUG 2   /* scopes */
 #define STI_OBSERVED_OVERDUE 4 /* tasks: there is, or was, a pool with overdue_ns */
+#define STI_OBSERVED_RATE 8    /* scopes: there is, or was, a task with a sample_rate */
 
 extern atomic_uint sti_scopes_observed __attribute__((visibility("hidden")));
 extern atomic_uint sti_tasks_observed __attribute__((visibility("hidden")));

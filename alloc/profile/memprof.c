@@ -19,6 +19,8 @@
 #include "alloc/interrupt/boundary.h"
 #include "alloc/rollback/free.h"
 #include "alloc/rollback/heap.h"
+#include "followed.h"
+#include "rate.h"
 #include "sample.h"
 
 /* --- The profile: started, stopped, ended by a fork(2). One thread at a time changes its state. Any thread. --- */
@@ -84,12 +86,6 @@ static void change_to(enum state to)
     atomic_store_explicit(&state, to, memory_order_release);
 }
 
-static void follow(bool follows)
-{
-    atomic_store_explicit(&sti_sampling_follows, follows, memory_order_relaxed);
-    sti_free_by(follows ? sti_memprof_free : STI_BACKEND_FREE);
-}
-
 static int take_options(stint_memprof_options *options, const stint_memprof_options *given)
 {
     if (given == NULL)
@@ -111,7 +107,7 @@ int stint_memprof_start(const stint_memprof_options *options)
     atomic_store_explicit(&sti_memprof_settings.joined, 0, memory_order_relaxed);
     if (taken.seed == 0)
         sti_memprof_settings.options.seed = sti_clock_now();
-    follow(true);
+    sti_free_follow(sti_memprof_free, true);
     /* The number first, then the requests for samples: thread.h. */
     atomic_store_explicit(&sti_sampling_profile, ++profiles, memory_order_seq_cst);
     sti_thread_request_samples();
@@ -147,7 +143,7 @@ int stint_memprof_stop(void)
         await_users();
     while (end_all());
     await_users();
-    follow(false);
+    sti_free_follow(sti_memprof_free, false);
     sti_thread_request_samples();
     change_to(IDLE);
     stint_unmask();
@@ -161,7 +157,8 @@ static void end_in_child(void)
     atomic_store_explicit(&users, sti_memprof_is_calling() ? 1 : 0, memory_order_relaxed);
     sti_backend_on_heartbeat(NULL);
     sti_tracked_forget_all();
-    follow(false);
+    sti_rate_forget_all();
+    sti_free_follow_none();
     change_to(IDLE);
 }
 
@@ -296,6 +293,7 @@ struct sti_tracked_log {
     struct logged {
         uintptr_t block;
         const sti_backend_heap *heap;
+        const struct sti_rate *rate; /* NULL: the profile's */
     } blocks[];
 };
 
@@ -304,7 +302,7 @@ static void drop_freed(struct sti_sampling *sampling)
     struct logged *blocks = sampling->log->blocks;
     size_t kept = 0;
     for (size_t i = 0; i < sampling->logged; i++) {
-        if (sti_tracked_is_of(blocks[i].block, blocks[i].heap))
+        if (sti_tracked_is_of(blocks[i].block, blocks[i].heap, blocks[i].rate))
             blocks[kept++] = blocks[i];
     }
     sampling->logged = kept;
@@ -329,9 +327,20 @@ bool sti_memprof_reserve_log(struct sti_sampling *sampling)
     return true;
 }
 
-void sti_memprof_log_block(struct sti_sampling *sampling, uintptr_t block, const sti_backend_heap *heap)
+void sti_memprof_log_block(struct sti_sampling *sampling, uintptr_t block, const sti_backend_heap *heap,
+                           const struct sti_rate *rate)
 {
-    sampling->log->blocks[sampling->logged++] = (struct logged){ .block = block, .heap = heap };
+    sampling->log->blocks[sampling->logged++] = (struct logged){ .block = block, .heap = heap, .rate = rate };
+}
+
+void sti_memprof_show_logged_of(const struct sti_sampling *sampling, const struct sti_rate *rate,
+                                sti_tracked_show_fn *show, void *arg)
+{
+    for (size_t i = 0; i < sampling->logged; i++) {
+        const struct logged *logged = &sampling->log->blocks[i];
+        if (logged->rate == rate)
+            sti_tracked_show(logged->block, logged->heap, rate, show, arg);
+    }
 }
 
 /* The profile's options stay while it has a user. */
@@ -342,8 +351,8 @@ bool sti_memprof_show_logged(const struct sti_sampling *sampling, const stint_me
     if (profile == 0 || !sti_memprof_enter(profile))
         return false;
     bool is_its = sti_memprof_settings.options.tracker.alloc == tracker->alloc;
-    for (size_t i = 0; is_its && i < sampling->logged; i++)
-        sti_tracked_show(sampling->log->blocks[i].block, sampling->log->blocks[i].heap, show, arg);
+    if (is_its)
+        sti_memprof_show_logged_of(sampling, NULL, show, arg);
     sti_memprof_leave();
     return is_its;
 }
@@ -369,13 +378,33 @@ void sti_memprof_end_rolled_back(const void *block)
     if (entry != NULL)
         sti_memprof_call_dealloc(entry);
     sti_memprof_leave();
+    sti_process_free(sti_tracked_take_rated((uintptr_t)block, STI_TRACKED_ANY));
 }
 
 static void end_rolled_back(const struct logged *logged)
 {
-    struct sti_tracked *entry = sti_tracked_take_of(logged->block, logged->heap, STINT_MEMPROF_ROLLED_BACK);
+    struct sti_tracked *entry = sti_tracked_take_of(logged->block, logged->heap, NULL, STINT_MEMPROF_ROLLED_BACK);
     if (entry != NULL)
         sti_memprof_call_dealloc(entry);
+}
+
+static void end_rated(const struct logged *logged)
+{
+    sti_process_free(sti_tracked_take_of(logged->block, logged->heap, logged->rate, STINT_MEMPROF_FREED));
+}
+
+void sti_memprof_drop_logged(struct sti_sampling *sampling, const struct sti_rate *rate)
+{
+    struct logged *blocks = sampling->logged > 0 ? sampling->log->blocks : NULL;
+    size_t kept = 0;
+    for (size_t i = 0; i < sampling->logged; i++) {
+        const struct logged logged = blocks[i];
+        if (logged.rate == rate)
+            end_rated(&logged);
+        else
+            blocks[kept++] = logged;
+    }
+    sampling->logged = kept;
 }
 
 void sti_memprof_end_logged(struct sti_thread *thread, const struct sti_heap *list, bool committed)
@@ -388,6 +417,8 @@ void sti_memprof_end_logged(struct sti_thread *thread, const struct sti_heap *li
         const struct logged logged = blocks[i];
         if (!is_on(list, logged.heap))
             blocks[kept++] = logged;
+        else if (logged.rate != NULL)
+            end_rated(&logged);
         else if (committed)
             promote(&logged);
         else
@@ -407,7 +438,7 @@ void sti_memprof_end_thread(struct sti_sampling *sampling)
     sampling->depth = 0;
     sampling->outside = NULL;
     sampling->profile = 0; /* the next one joins anew */
-    sampling->next = UINT64_MAX;
+    sampling->next = sampling->profile_behind = sampling->rate_behind = UINT64_MAX;
 }
 
 /* --- What the rest of the library knows of the profiler. --- */
@@ -425,6 +456,8 @@ __attribute__((constructor)) static void register_hooks(void)
         .end_logged = sti_memprof_end_logged,
         .end_rolled_back = sti_memprof_end_rolled_back,
         .end_thread = sti_memprof_end_thread,
+        .begin_scope = sti_rate_begin_scope,
+        .end_scope = sti_rate_end_scope,
     };
     sti_sampling_register(&hooks);
 }

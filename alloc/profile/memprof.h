@@ -21,6 +21,7 @@
 #include "alloc/base/backend.h"
 #include "alloc/base/sampling.h"
 
+struct sti_rate;
 struct sti_tracked;
 
 /* The profile's options, with the interval filled in. Constant while it has users, but for the count. */
@@ -57,7 +58,14 @@ void sti_memprof_call_dealloc(struct sti_tracked *entry);
 
 /* Make room in the log of the thread for one more block; then note it. The thread's own. */
 bool sti_memprof_reserve_log(struct sti_sampling *sampling);
-void sti_memprof_log_block(struct sti_sampling *sampling, uintptr_t block, const sti_backend_heap *heap);
+void sti_memprof_log_block(struct sti_sampling *sampling, uintptr_t block, const sti_backend_heap *heap,
+                           const struct sti_rate *rate);
+
+/* Of a rate (rate.h; NULL: the profile): show the metadata of all its followed blocks in heaps of the thread's; and
+ * take those of a rate's out of the set, and out of the log. The thread's own. */
+void sti_memprof_show_logged_of(const struct sti_sampling *sampling, const struct sti_rate *rate,
+                                void (*show)(uintptr_t block, const void *metadata, void *arg), void *arg);
+void sti_memprof_drop_logged(struct sti_sampling *sampling, const struct sti_rate *rate);
 
 /* Show the metadata of all followed blocks in heaps of the thread's, while the profile runs of which this tracker is
  * (sample.h). False: it does not. The thread's own. */

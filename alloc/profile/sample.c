@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * A thread's samples, and the set of the blocks that are followed; see sampling.h and sample.h. */
+ * A thread's samples; see sampling.h and sample.h. */
 #include <errno.h>
-#include <sched.h>
 
 #include "alloc/base/callstack.h"
 #include "alloc/base/process.h"
@@ -14,7 +13,9 @@
 #include "alloc/rollback/free.h"
 #include "alloc/rollback/freeing.h"
 #include "alloc/scope/scope.h"
+#include "followed.h"
 #include "memprof.h"
+#include "rate.h"
 #include "sample.h"
 
 /* --- A thread's samples: where the next one is, and what the tracker is told of a block that has some. Thread of the
@@ -34,11 +35,41 @@ static bool have_callstack(struct sti_sampling *sampling, size_t depth)
     return true;
 }
 
+/* Two streams, the profile's and that of a rate: what lies between their next samples stays where used and next are
+ * moved together. UINT64_MAX: there is none. */
+static uint64_t next_behind(const struct sti_sampling *sampling, uint64_t behind)
+{
+    return behind != UINT64_MAX ? sampling->next + behind : UINT64_MAX;
+}
+
+static void set_nexts(struct sti_sampling *sampling, uint64_t profile, uint64_t rate)
+{
+    sampling->next = profile < rate ? profile : rate;
+    sampling->profile_behind = profile != UINT64_MAX ? profile - sampling->next : UINT64_MAX;
+    sampling->rate_behind = rate != UINT64_MAX ? rate - sampling->next : UINT64_MAX;
+}
+
+static void set_profile_next(struct sti_sampling *sampling, uint64_t profile)
+{
+    set_nexts(sampling, profile, next_behind(sampling, sampling->rate_behind));
+}
+
+void sti_memprof_set_rate(struct sti_thread *thread, struct sti_rate *rate)
+{
+    struct sti_sampling *sampling = &thread->sampling;
+    if (sampling->rate == rate)
+        return;
+    sampling->rate = rate;
+    set_nexts(sampling, next_behind(sampling, sampling->profile_behind),
+              rate != NULL ? sti_rate_next(rate, thread->used) : UINT64_MAX);
+    atomic_store_explicit(&thread->limit, 0, memory_order_relaxed);
+}
+
 void sti_memprof_join(struct sti_thread *thread)
 {
     struct sti_sampling *sampling = &thread->sampling;
     uint64_t profile = atomic_load_explicit(&sti_sampling_profile, memory_order_seq_cst);
-    sampling->next = UINT64_MAX;
+    set_profile_next(sampling, UINT64_MAX);
     sampling->profile = profile;
     if (profile == 0 || !sti_memprof_enter(profile))
         return;
@@ -46,30 +77,46 @@ void sti_memprof_join(struct sti_thread *thread)
         uint64_t number = atomic_fetch_add_explicit(&sti_memprof_settings.joined, 1, memory_order_relaxed);
         uint64_t seed = sti_memprof_settings.options.seed + (number << 32);
         sti_sampler_init(&sampling->random, seed, sti_memprof_settings.interval);
-        sampling->next = thread->used + sti_sampler_interval(&sampling->random);
+        set_profile_next(sampling, thread->used + sti_sampler_interval(&sampling->random));
     }
     sti_memprof_leave();
+}
+
+uint64_t sti_memprof_draw_from(struct sti_sampler *random, uint64_t *next, uint64_t used, uint64_t charge)
+{
+    if (used + charge <= *next)
+        return 0;
+    uint64_t to_next = *next - used;
+    uint64_t samples = sti_sampler_count(random, &to_next, charge);
+    *next = used + charge + to_next;
+    return samples;
 }
 
 uint64_t sti_memprof_draw(struct sti_thread *thread, uint64_t charge)
 {
     struct sti_sampling *sampling = &thread->sampling;
-    uint64_t to_next = sampling->next - thread->used;
-    uint64_t samples = sti_sampler_count(&sampling->random, &to_next, charge);
-    sampling->next = thread->used + charge + to_next;
-    return sti_memprof_is_calling() ? 0 : samples;
+    uint64_t profile = next_behind(sampling, sampling->profile_behind);
+    uint64_t rate = next_behind(sampling, sampling->rate_behind);
+    sampling->profile_samples = sti_memprof_draw_from(&sampling->random, &profile, thread->used, charge);
+    sampling->rate_samples = sampling->rate != NULL ? sti_rate_draw(sampling->rate, &rate, thread->used, charge) : 0;
+    set_nexts(sampling, profile, rate);
+    return sti_memprof_is_calling() ? 0 : sampling->profile_samples + sampling->rate_samples;
 }
 
 void sti_memprof_draw_again(struct sti_thread *thread)
 {
     struct sti_sampling *sampling = &thread->sampling;
-    sampling->next = thread->used + sti_sampler_interval(&sampling->random);
+    bool has_profile = sampling->profile_behind != UINT64_MAX;
+    set_nexts(sampling, has_profile ? thread->used + sti_sampler_interval(&sampling->random) : UINT64_MAX,
+              sampling->rate != NULL ? sti_rate_next(sampling->rate, thread->used) : UINT64_MAX);
 }
 
 void sti_memprof_count_thread(void)
 {
     if (sti_thread_counted != NULL || sti_memprof_is_calling())
         return;
+    if (atomic_load_explicit(&sti_sampling_profile, memory_order_relaxed) == 0)
+        return; /* blocks are followed for a task's rate */
     struct sti_thread *thread = sti_thread_self_if_settled();
     if (thread == NULL || thread->scope != NULL)
         return;
@@ -158,22 +205,16 @@ static void tell(struct sti_thread *thread, void *block, const stint_memprof_all
     *entry = (struct sti_tracked){ .block = (uintptr_t)block, .heap = heap, .metadata = metadata };
     sti_tracked_add(entry);
     if (heap != NULL)
-        sti_memprof_log_block(&thread->sampling, entry->block, heap);
+        sti_memprof_log_block(&thread->sampling, entry->block, heap, NULL);
 }
 
-void *sti_memprof_made_sampled(struct sti_thread *thread, void *block, size_t size, size_t alignment,
-                               const void *caller)
+/* The thread is a user of the profile. */
+static void tell_profile(struct sti_thread *thread, void *block, size_t size, size_t alignment, const void *caller,
+                         bool in_task_heap)
 {
     struct sti_sampling *sampling = &thread->sampling;
-    uint64_t samples = sampling->samples;
-    sampling->samples = 0;
-    if (block == NULL || !sti_memprof_enter(sampling->profile))
-        return block;
-    bool in_scope = sti_thread_metered != NULL;
-    bool in_task_heap = in_scope && sti_meter_source(thread, caller) == STI_SOURCE_TASK;
-    int saved_errno = errno;
     stint_memprof_allocation allocation = {
-        .samples = samples,
+        .samples = sampling->profile_samples,
         .size = size,
         .charged = sti_meter_rounded(size + alignment),
         .interval = sti_memprof_settings.interval,
@@ -182,10 +223,26 @@ void *sti_memprof_made_sampled(struct sti_thread *thread, void *block, size_t si
         .callstack = sampling->callstack,
         .callstack_length = sti_callstack(sampling->callstack, sti_memprof_settings.options.callstack_depth, caller),
     };
-    if (in_scope)
+    if (sti_thread_metered != NULL)
         describe_task(&allocation, thread->scope);
     tell(thread, block, &allocation);
-    sti_memprof_leave();
+}
+
+void *sti_memprof_made_sampled(struct sti_thread *thread, void *block, size_t size, size_t alignment,
+                               const void *caller)
+{
+    struct sti_sampling *sampling = &thread->sampling;
+    sampling->samples = 0;
+    if (block == NULL)
+        return NULL;
+    bool in_task_heap = sti_thread_metered != NULL && sti_meter_source(thread, caller) == STI_SOURCE_TASK;
+    int saved_errno = errno;
+    if (sampling->rate_samples > 0 && sampling->rate != NULL && in_task_heap)
+        sti_rate_follow(thread, block, size, alignment, caller);
+    if (sampling->profile_samples > 0 && sti_memprof_enter(sampling->profile)) {
+        tell_profile(thread, block, size, alignment, caller, in_task_heap);
+        sti_memprof_leave();
+    }
     errno = saved_errno;
     return block;
 }
@@ -199,6 +256,7 @@ static __attribute__((noinline)) void end_freed(void *block)
     if (entry != NULL)
         sti_memprof_call_dealloc(entry);
     sti_memprof_leave();
+    sti_process_free(sti_tracked_take_rated((uintptr_t)block, STI_TRACKED_ANY));
     errno = saved_errno;
 }
 
@@ -221,12 +279,16 @@ static void *resize(struct sti_thread *thread, void *block, size_t size, const v
     return moved;
 }
 
-/* The block is out of the set while it moves: as soon as its memory is free, another thread's block may be there. */
+/* The block is out of the set while it moves: as soon as its memory is free, another thread's block may be there. A
+ * rate's stays, as its task may end meanwhile, and is told from such a block's by its number. */
 static void *move(struct sti_thread *thread, void *block, size_t size, const void *caller)
 {
     sti_memprof_hold();
     struct sti_tracked *entry = sti_tracked_take((uintptr_t)block, STINT_MEMPROF_FREED);
+    uint64_t number = sti_tracked_number((uintptr_t)block);
     void *moved = resize(thread, block, size, caller);
+    if (number != 0 && moved != NULL && moved != block)
+        sti_process_free(sti_tracked_take_rated((uintptr_t)block, number));
     if (entry != NULL && (moved == NULL || moved == block)) {
         sti_tracked_add(entry);
     } else if (entry != NULL) {
@@ -245,184 +307,4 @@ void *sti_memprof_reallocate(struct sti_thread *thread, void *block, size_t size
     if (!sti_meter_charge(thread, sti_meter_rounded(size), size, caller))
         return NULL;
     return sti_sampling_made(thread, move(thread, block, size, caller), size, 0, caller);
-}
-
-/* --- The set of sampled blocks. Any thread. Nothing is called with a lock held. --- */
-
-#define LOCKS 64
-#define SPINS 100
-
-static struct sti_tracked *lists[STI_SAMPLING_LISTS];
-
-static struct spin_lock {
-    _Alignas(64) atomic_bool taken;
-} locks[LOCKS];
-
-static size_t list_of(uintptr_t block)
-{
-    return block >> 10 & (STI_SAMPLING_LISTS - 1);
-}
-
-static struct spin_lock *lock(size_t list)
-{
-    struct spin_lock *taken = &locks[list % LOCKS];
-    int spins = 0;
-    while (atomic_exchange_explicit(&taken->taken, true, memory_order_acquire)) {
-        if (++spins > SPINS)
-            sched_yield();
-    }
-    return taken;
-}
-
-static void unlock(struct spin_lock *taken)
-{
-    atomic_store_explicit(&taken->taken, false, memory_order_release);
-}
-
-/* With the list's lock: the link to the block's entry, or to the end of the list. */
-static struct sti_tracked **link_to(size_t list, uintptr_t block)
-{
-    struct sti_tracked **link = &lists[list];
-    while (*link != NULL && (*link)->block != block)
-        link = &(*link)->next;
-    return link;
-}
-
-/* With the list's lock: after a change. */
-static void set_mark(size_t list, uintptr_t block)
-{
-    size_t mark = sti_sampling_mark(block);
-    const struct sti_tracked *entry = lists[list];
-    while (entry != NULL && sti_sampling_mark(entry->block) != mark)
-        entry = entry->next;
-    atomic_store_explicit(&sti_sampling_marks[mark], entry != NULL, memory_order_relaxed);
-}
-
-static struct sti_tracked *unlink_entry(size_t list, struct sti_tracked **link, stint_memprof_end end)
-{
-    struct sti_tracked *entry = *link;
-    *link = entry->next;
-    entry->end = end;
-    entry->gone = true;
-    set_mark(list, entry->block);
-    return entry->promoting ? NULL : entry;
-}
-
-struct sti_tracked *sti_tracked_take(uintptr_t block, stint_memprof_end end)
-{
-    size_t list = list_of(block);
-    struct spin_lock *taken = lock(list);
-    struct sti_tracked **link = link_to(list, block);
-    struct sti_tracked *entry = *link != NULL ? unlink_entry(list, link, end) : NULL;
-    unlock(taken);
-    return entry;
-}
-
-struct sti_tracked *sti_tracked_take_of(uintptr_t block, const sti_backend_heap *heap, stint_memprof_end end)
-{
-    size_t list = list_of(block);
-    struct spin_lock *taken = lock(list);
-    struct sti_tracked **link = link_to(list, block);
-    bool found = *link != NULL && (*link)->heap == heap;
-    struct sti_tracked *entry = found ? unlink_entry(list, link, end) : NULL;
-    unlock(taken);
-    return entry;
-}
-
-struct sti_tracked *sti_tracked_begin_promotion(uintptr_t block, const sti_backend_heap *heap)
-{
-    size_t list = list_of(block);
-    struct spin_lock *taken = lock(list);
-    struct sti_tracked *entry = *link_to(list, block);
-    if (entry != NULL && entry->heap == heap) {
-        entry->heap = NULL;
-        entry->promoting = true;
-    } else {
-        entry = NULL;
-    }
-    unlock(taken);
-    return entry;
-}
-
-bool sti_tracked_end_promotion(struct sti_tracked *entry, void *metadata)
-{
-    size_t list = list_of(entry->block);
-    struct spin_lock *taken = lock(list);
-    entry->promoting = false;
-    entry->metadata = metadata;
-    if (metadata == NULL && !entry->gone)
-        unlink_entry(list, link_to(list, entry->block), STINT_MEMPROF_FREED);
-    bool gone = entry->gone;
-    unlock(taken);
-    return gone;
-}
-
-bool sti_tracked_is_of(uintptr_t block, const sti_backend_heap *heap)
-{
-    size_t list = list_of(block);
-    struct spin_lock *taken = lock(list);
-    const struct sti_tracked *entry = *link_to(list, block);
-    bool found = entry != NULL && entry->heap == heap;
-    unlock(taken);
-    return found;
-}
-
-void sti_tracked_show(uintptr_t block, const sti_backend_heap *heap, sti_tracked_show_fn *show, void *arg)
-{
-    struct spin_lock *taken = lock(list_of(block));
-    const struct sti_tracked *entry = *link_to(list_of(block), block);
-    if (entry != NULL && entry->heap == heap && entry->metadata != NULL)
-        show(block, entry->metadata, arg);
-    unlock(taken);
-}
-
-void sti_tracked_add(struct sti_tracked *entry)
-{
-    size_t list = list_of(entry->block);
-    struct spin_lock *taken = lock(list);
-    entry->gone = false;
-    entry->next = lists[list];
-    lists[list] = entry;
-    set_mark(list, entry->block);
-    unlock(taken);
-}
-
-/* Onto the chain. With the list's lock. */
-static struct sti_tracked *take_all_of(size_t list, stint_memprof_end end, struct sti_tracked *chain)
-{
-    struct sti_tracked **link = &lists[list];
-    while (*link != NULL) {
-        struct sti_tracked *entry = unlink_entry(list, link, end);
-        if (entry == NULL)
-            continue;
-        entry->next = chain;
-        chain = entry;
-    }
-    return chain;
-}
-
-struct sti_tracked *sti_tracked_take_all(stint_memprof_end end)
-{
-    struct sti_tracked *chain = NULL;
-    for (size_t first = 0; first < LOCKS; first++) {
-        struct spin_lock *taken = lock(first);
-        for (size_t list = first; list < STI_SAMPLING_LISTS; list += LOCKS)
-            chain = take_all_of(list, end, chain);
-        unlock(taken);
-    }
-    return chain;
-}
-
-void sti_tracked_forget_all(void)
-{
-    for (size_t i = 0; i < LOCKS; i++)
-        atomic_store_explicit(&locks[i].taken, false, memory_order_relaxed);
-    for (size_t list = 0; list < STI_SAMPLING_LISTS; list++) {
-        if (lists[list] != NULL)
-            lists[list] = NULL;
-    }
-    for (size_t mark = 0; mark < STI_SAMPLING_MARKS; mark++) {
-        if (atomic_load_explicit(&sti_sampling_marks[mark], memory_order_relaxed) != 0)
-            atomic_store_explicit(&sti_sampling_marks[mark], 0, memory_order_relaxed);
-    }
 }

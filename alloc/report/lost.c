@@ -19,6 +19,7 @@
 #include "alloc/base/thread.h"
 #include "alloc/interrupt/stack.h"
 #include "alloc/profile/memprof.h"
+#include "alloc/profile/rate.h"
 #include "alloc/profile/write.h"
 #include "alloc/rollback/heap.h"
 #include "lost.h"
@@ -246,8 +247,8 @@ void sti_report_search(struct stint_report *report, struct sti_scope *scope, con
     sti_process_free(search.live);
 }
 
-/* --- Who holds a task's memory, as the running profile tells: of its samples those whose blocks live in the task, by
- * their callstacks. --- */
+/* --- Who holds a task's memory, as samples tell, of its own or else of the running profile's: those whose blocks live
+ * in the task, by their callstacks. --- */
 
 #define SITES 1024 /* callstacks; a power of two. What comes when half of the room is taken is only summed up */
 
@@ -333,13 +334,17 @@ void sti_report_take_holders(struct stint_report *report, const struct sti_scope
                              const struct sti_report_index *index)
 {
     const struct sti_sampling *sampling = &scope->thread->sampling;
-    struct finding *finding = sampling->profile != 0 ? sti_process_calloc(1, sizeof *finding) : NULL;
+    bool may_be_sampled = sampling->profile != 0 || sampling->rates != NULL;
+    struct finding *finding = may_be_sampled ? sti_process_calloc(1, sizeof *finding) : NULL;
     if (finding == NULL)
         return;
     finding->index = index;
     sti_memprof_hold(); /* the sites stay */
-    report->interval = sti_memprof_settings.interval;
-    report->is_sampled = sti_memprof_show_logged(sampling, &sti_gathered_tracker, note_sample, finding);
+    report->is_sampled = sti_rate_show(scope, &report->interval, note_sample, finding);
+    if (!report->is_sampled) {
+        report->interval = sti_memprof_settings.interval;
+        report->is_sampled = sti_memprof_show_logged(sampling, &sti_gathered_tracker, note_sample, finding);
+    }
     report->samples = finding->samples;
     sort_by_samples(finding);
     for (size_t i = 0; i < STI_REPORT_HOLDERS && finding->found[i].samples > 0; i++)

@@ -31,7 +31,7 @@ typedef void sti_report_show_fn(struct stint_report *report, struct sti_report_v
 void sti_report_search(struct stint_report *report, struct sti_scope *scope, const struct sti_report_index *index,
                        const struct sti_heap *singles, sti_report_show_fn *show);
 
-/* Who holds the blocks, from the running profile, if there is one. */
+/* Who holds the blocks, from the samples of its own rate, or else of the running profile, if there is one. */
 void sti_report_take_holders(struct stint_report *report, const struct sti_scope *scope,
                              const struct sti_report_index *index);
 

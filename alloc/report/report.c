@@ -18,6 +18,7 @@
 #include "alloc/base/module.h"
 #include "alloc/base/process.h"
 #include "alloc/base/reporting.h"
+#include "alloc/base/sampling.h"
 #include "alloc/base/scope_state.h"
 #include "alloc/base/thread.h"
 #include "alloc/base/utf8.h"
@@ -194,10 +195,10 @@ static void note_begin_of_end(struct sti_scope *scope)
 {
     struct stint_report *report = scope->tripped != STINT_REASON_OUTER ? sti_report_of(scope, false) : NULL;
     scope->thread->reporting = report;
-    if (report == NULL)
-        return;
-    if (sti_reporting_level(scope) == STINT_REPORT_HEAP && !report->heap.is_taken)
+    if (report != NULL && sti_reporting_level(scope) == STINT_REPORT_HEAP && !report->heap.is_taken)
         sti_report_take_heap(report, scope);
+    if (scope->thread->sampling.rates != NULL)
+        sti_sampling_hooks->end_scope(scope);
 }
 
 static void describe(struct stint_report *report, const struct sti_scope *scope, const stint_outcome *outcome)

@@ -20,6 +20,7 @@ _Atomic(sti_free_fn *) sti_free_function = STI_BACKEND_FREE;
 /* Who changes it; who calls it takes no lock. */
 static struct sti_quiet_lock changing = STI_QUIET_LOCK_INIT;
 static atomic_bool told;
+static unsigned followers; /* with the lock */
 
 static sti_free_fn *current(void)
 {
@@ -45,6 +46,28 @@ void sti_free_by(sti_free_fn *function)
         return;
     sti_plain_mutex_lock(&changing.mutex);
     change(function);
+    sti_plain_mutex_unlock(&changing.mutex);
+}
+
+/* With the lock. */
+static void set_followers(unsigned count, sti_free_fn *function)
+{
+    followers = count;
+    atomic_store_explicit(&sti_sampling_follows, count > 0, memory_order_relaxed);
+    change(count > 0 ? function : STI_BACKEND_FREE);
+}
+
+void sti_free_follow(sti_free_fn *function, bool more)
+{
+    sti_plain_mutex_lock(&changing.mutex);
+    set_followers(more ? followers + 1 : followers - 1, function);
+    sti_plain_mutex_unlock(&changing.mutex);
+}
+
+void sti_free_follow_none(void)
+{
+    sti_plain_mutex_lock(&changing.mutex);
+    set_followers(0, STI_BACKEND_FREE);
     sti_plain_mutex_unlock(&changing.mutex);
 }
 

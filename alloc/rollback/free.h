@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* What gives a block back: mimalloc's function, the profiler's while a profile runs; and for good, once a task has been
+/* What gives a block back: mimalloc's function, the profiler's while it follows any; and for good, once a task has been
  * wiped or blocks of the nursery had to be kept, the one that looks for all of these. */
 typedef void sti_free_fn(void *block);
 extern _Atomic(sti_free_fn *) sti_free_function __attribute__((visibility("hidden"))); /* as in caller.h */
@@ -17,6 +17,11 @@ void sti_free_watched(void *block);
 
 /* Have it be another one, unless it is that one, which stays. Any thread. */
 void sti_free_by(sti_free_fn *function);
+
+/* The profiler follows blocks for one more reason, a profile or a task with a rate, by this function; or for one less.
+ * The child of a fork(2) has none. Any thread. */
+void sti_free_follow(sti_free_fn *function, bool more);
+void sti_free_follow_none(void);
 
 /* From now on whoever frees tells of it (freeing.h): mimalloc's function is not used any more. Any thread. */
 void sti_free_tell(void);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What debug mode and a trace see of scopes as they begin and end, off the common path. Thread of the scope. */
+ * What debug mode, a trace and the rates of samples see of scopes as they begin and end, off the common path. Thread of
+ * the scope. */
 #ifndef STI_ALLOC_SCOPE_OBSERVED_H
 #define STI_ALLOC_SCOPE_OBSERVED_H
 

@@ -51,8 +51,11 @@ int sti_options_look(const stint_options *options)
     if ((unsigned)options->on_interrupt > (unsigned)STINT_UNWIND ||
         (unsigned)options->priority > (unsigned)STINT_PRIORITY_LOW ||
         (unsigned)options->threads > (unsigned)STINT_THREADS_REFUSED ||
-        (unsigned)options->report > (unsigned)STINT_REPORT_HEAP)
+        (unsigned)options->report > (unsigned)STINT_REPORT_HEAP ||
+        !(options->sample_rate >= 0 && options->sample_rate <= 1)) /* it may be no number */
         return EINVAL;
+    if (options->sample_rate > 0)
+        atomic_fetch_or_explicit(&sti_scopes_observed, STI_OBSERVED_RATE, memory_order_relaxed);
     return STI_OVERRIDES || options->threads == STINT_THREADS_FREE ? 0 : ENOTSUP;
 }
 

@@ -6,7 +6,10 @@
 
 #include <errno.h>
 #include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <stint/task.h>
+#include <string.h>
 
 #include "alloc/base/module.h"
 #include "alloc/base/scope_state.h"
@@ -23,12 +26,22 @@ struct sti_scope;
  * ENOTSUP. Any thread. */
 int sti_options_look(const stint_options *options);
 
+/* Two of them side by side, or one. */
+static inline uint64_t sti_options_word(const stint_options *options, size_t offset)
+{
+    uint64_t word;
+    memcpy(&word, (const char *)options + offset, sizeof word);
+    return word;
+}
+
 static inline int sti_options_check(const stint_options *options)
 {
+    _Static_assert(offsetof(stint_options, report) == offsetof(stint_options, on_interrupt) + 4, "side by side");
     if (options == NULL)
         return 0;
-    unsigned set = (unsigned)options->on_interrupt | (unsigned)options->priority | (unsigned)options->threads |
-                   (unsigned)options->report;
+    uint64_t set = (unsigned)options->priority | (unsigned)options->threads |
+                   sti_options_word(options, offsetof(stint_options, on_interrupt)) |
+                   sti_options_word(options, offsetof(stint_options, sample_rate));
     if (__builtin_expect(set != 0, 0)) {
         int error = sti_options_look(options);
         if (error != 0)

@@ -343,6 +343,13 @@ class Options
         options_.report = level;
         return *this;
     }
+    /* Samples a word of what it allocates, for that of the level STINT_REPORT_HEAP. */
+    Options &sample_rate(double rate) noexcept
+    {
+        options_.sample_rate = rate;
+        return *this;
+    }
+
     [[nodiscard]] const stint_options &get() const noexcept
     {
         return options_;

@@ -9,7 +9,8 @@
  *   when    up to 64 points in its life: bytes held, time, and processor time
  *   what    STINT_REPORT_HEAP: its blocks by size, what they begin with, the largest ones, and how many of them nothing
  *           in its memory points to any more
- *   who     STINT_REPORT_HEAP, while a profile runs (profile.h): the callstacks whose blocks it held
+ *   who     STINT_REPORT_HEAP, of a task with stint_options.sample_rate, or else while a profile runs (profile.h): the
+ *           callstacks whose blocks it held
  *   kept    the variables that held blocks of its back from the rollback (roots.h)
  *
  * Taken down are addresses and numbers, at the moment of the stop: for STINT_REPORT_STACK in some 20 microseconds, for

@@ -171,6 +171,11 @@ typedef struct stint_options {
      * right after the submission, but if there is no memory for that, the submission fails. */
     stint_completions *completions;
     void *data;
+
+    /* For its STINT_REPORT_HEAP alone (report.h): so many samples a word of 8 bytes that it allocates, as in memprof.h,
+     * up to 1; 0: none. Without such a report it changes nothing. What inner scopes allocate is sampled with it, at
+     * this rate. */
+    double sample_rate;
 } stint_options;
 
 #define STINT_OPTIONS_INIT STINT_SIZED_INIT_(stint_options) /* no limits */
@@ -270,8 +275,8 @@ typedef struct stint_outcome {
  *
  * 0: *outcome is filled, whatever the task's status; fn is not called where the token is set already. In the other
  * cases fn was not called.
- * EINVAL: fn or outcome is NULL, or on_interrupt, priority, threads or flags is no known value, or the options have no
- *   size, as they were made without STINT_OPTIONS_INIT.
+ * EINVAL: fn or outcome is NULL, or on_interrupt, priority, threads, report or flags is no known value, or sample_rate
+ *   is not from 0 to 1, or the options have no size, as they were made without STINT_OPTIONS_INIT.
  * E2BIG: the options set a field that this library is too old to know (stint.h).
  * ENOMEM: there is no memory for this thread's record, or what is left of its stack is too little.
  * ENOTSUP: the program is linked so that stint cannot meter it (link.h), and flags do not allow that; or the mimalloc

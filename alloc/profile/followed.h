@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The set of sampled blocks that are followed, by address. Any thread; no callback is called in here, and nothing of it
+ * is held when a function returns.
+ *
+ * Whoever frees a block has to know whether it is in the set, and nearly none is. So there is a mark for each 256 bytes
+ * of address space, modulo 128 MiB, that is set exactly while a block that begins in such 256 bytes is in the set: a
+ * free looks at one byte, and marks that lie together belong to blocks that lie together. The blocks of each KiB are on
+ * a list, under one of a few locks.
+ *
+ * A block's free happens after it was handed out, and it was in the set before: so the mark needs no order of its
+ * own. */
+#ifndef STI_ALLOC_PROFILE_FOLLOWED_H
+#define STI_ALLOC_PROFILE_FOLLOWED_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stint/memprof.h>
+
+#include "alloc/base/backend.h"
+
+struct sti_rate;
+
+struct sti_tracked {
+    uintptr_t block;
+    sti_backend_heap *heap; /* NULL: the process's */
+    void *metadata;
+    const struct sti_rate *rate; /* of a task's that it is a sample; NULL: the profile's */
+    uint64_t number;             /* of a rate's: no other one ever has the same */
+    bool promoting;              /* its promote callback is running, or about to */
+    bool gone;                   /* meanwhile it was taken out, with this end */
+    stint_memprof_end end;
+    struct sti_tracked *next; /* on its list; once it is out of the set, its holder's */
+};
+
+/* Its gone need not be set. A block may be in the set twice: as a sample of the profile's, and as one of a rate's
+ * (rate.h), whose entry is nothing but memory. Where a function does not say so, it knows of the profile's only. */
+void sti_tracked_add(struct sti_tracked *entry);
+
+/* A rate's: its number, 0: there is none; and take it out if it has this number, or whatever it has. NULL: there is
+ * none. */
+#define STI_TRACKED_ANY 0
+uint64_t sti_tracked_number(uintptr_t block);
+struct sti_tracked *sti_tracked_take_rated(uintptr_t block, uint64_t number);
+
+/* Take the block out. NULL: it is not in the set, or it is being promoted: then whoever does that hears of its end. */
+struct sti_tracked *sti_tracked_take(uintptr_t block, stint_memprof_end end);
+
+/* The same if it lies in this heap; of this rate, or of the profile's (NULL). */
+struct sti_tracked *sti_tracked_take_of(uintptr_t block, const sti_backend_heap *heap, const struct sti_rate *rate,
+                                        stint_memprof_end end);
+
+/* A block of this heap becomes the process's. Returns it for its promotion, or NULL. It stays in the set. */
+struct sti_tracked *sti_tracked_begin_promotion(uintptr_t block, const sti_backend_heap *heap);
+
+/* The promotion is done; it is followed with this metadata (NULL: no more). True: it is out of the set, since it has
+ * come to its end meanwhile or is not followed any more, and is the caller's. */
+bool sti_tracked_end_promotion(struct sti_tracked *entry, void *metadata);
+
+/* Is there such a block in the set? Of a rate's, too. */
+bool sti_tracked_is_of(uintptr_t block, const sti_backend_heap *heap, const struct sti_rate *rate);
+
+/* Show the metadata of such a block, under the set's lock. Of a rate's, too. */
+typedef void sti_tracked_show_fn(uintptr_t block, const void *metadata, void *arg);
+void sti_tracked_show(uintptr_t block, const sti_backend_heap *heap, const struct sti_rate *rate,
+                      sti_tracked_show_fn *show, void *arg);
+
+/* Take out all of them, chained by next; the end of those that are being promoted is told to whoever does that. */
+struct sti_tracked *sti_tracked_take_all(stint_memprof_end end);
+
+/* In the child of a fork(2), where nobody else runs: empty the set, of all. */
+void sti_tracked_forget_all(void);
+
+#endif
