@@ -18,7 +18,7 @@
 
 #include <stint/stint.h>
 
-#define FLOOD 200000
+#define FLOOD 80000
 #define WINDOW 1024
 #define WORKERS 2
 
