@@ -89,9 +89,9 @@ static void release(struct sti_trace_ring *ring)
     ring->writing = false;
 }
 
-/* The thread's ring, to be written to up to release, with room for so many records beside the ends of what is open.
- * NULL: there is none, and the record is lost. */
-static struct sti_trace_ring *acquire(struct sti_thread *thread, bool may_make, unsigned needed)
+/* For a thread that has no ring, whose ring is not begun in this trace or is full, or which writes already. */
+static __attribute__((noinline)) struct sti_trace_ring *acquire_slowly(struct sti_thread *thread, bool may_make,
+                                                                       unsigned needed)
 {
     unsigned epoch = atomic_load_explicit(&sti_trace_epoch, memory_order_relaxed);
     if (epoch == 0)
@@ -106,12 +106,35 @@ static struct sti_trace_ring *acquire(struct sti_thread *thread, bool may_make, 
     bool is_begun = ring->epoch == epoch && ring->id == thread->id;
     unsigned ends = is_begun ? ring->open : 0;
     uint64_t head = atomic_load_explicit(&ring->head, memory_order_relaxed);
-    if (__builtin_expect((is_begun || begin(ring, thread, epoch, needed)), 1) &&
-        has_room(ring, is_begun ? head : head + 1, needed + ends))
+    if ((is_begun || begin(ring, thread, epoch, needed)) && has_room(ring, is_begun ? head : head + 1, needed + ends))
         return ring;
     lose(ring);
     release(ring);
     return NULL;
+}
+
+/* Whether the ring is the thread's in this trace, and has so much room by what is known of its tail. */
+static inline bool is_ready(const struct sti_trace_ring *ring, const struct sti_thread *thread, unsigned needed)
+{
+    uint64_t head = atomic_load_explicit(&ring->head, memory_order_relaxed);
+    return ring->epoch == atomic_load_explicit(&sti_trace_epoch, memory_order_relaxed) && ring->epoch != 0 &&
+           ring->id == thread->id && head + needed + ring->open - ring->known_tail <= STI_TRACE_RECORDS;
+}
+
+/* The thread's ring, to be written to up to release, with room for so many records beside the ends of what is open.
+ * NULL: there is none, and the record is lost. */
+static inline __attribute__((always_inline)) struct sti_trace_ring *acquire(struct sti_thread *thread, bool may_make,
+                                                                            unsigned needed)
+{
+    struct sti_trace_ring *ring = thread != NULL ? atomic_load_explicit(&thread->trace, memory_order_relaxed) : NULL;
+    if (__builtin_expect(ring == NULL || ring->writing, 0))
+        return acquire_slowly(thread, may_make, needed);
+    ring->writing = true; /* before its room is looked at: a handler may take some */
+    atomic_signal_fence(memory_order_acquire);
+    if (__builtin_expect(is_ready(ring, thread, needed), 1))
+        return ring;
+    release(ring);
+    return acquire_slowly(thread, may_make, needed);
 }
 
 static struct sti_trace_record *next(struct sti_trace_ring *ring, enum sti_trace_mark mark, uint64_t ns)

@@ -3,9 +3,12 @@
  * Stops at the return of a function; see at_return.h. Calling thread only. */
 #include "at_return.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stddef.h>
+#include <sys/uio.h>
+#include <unistd.h>
 #include <unwind.h>
 
 #include "alloc/base/caller.h"
@@ -60,19 +63,39 @@ __asm__(
     ".size sti_at_return_resume, . - sti_at_return_resume\n"
     ".popsection\n");
 
-/* One bit for each that is taken; who has taken it has what was replaced. relaxed: only its thread looks at that. */
-static _Atomic uint64_t taken = 1;
+/* Who has each: 0, nobody, or a number that no other has had, which its maker knows. A stop on the stack of the thread
+ * that makes it is the maker's, to be moved and forgotten: what lies there the thread knows. One on another stack, a
+ * coroutine's, is left to whoever returns there: that may be another thread, or nobody, as the stack is unmapped or
+ * used for something else. So it is looked at only where none is free any more, by a system call that says where
+ * nothing is mapped: whose place holds another address than its instruction's is free.
+ *
+ *   0 -> n        its maker; then it writes what was replaced, and the place
+ *   n -> n + 1    the same: it is left
+ *   n -> 0        its maker: moved or forgotten. A thread that returns there, any: taken
+ *   n + 1 -> 0    any that returns there; and who finds that it is none any more
+ *
+ * Each end is a compare-and-swap of the number that was read: acquire, release, as a new maker writes what this one has
+ * read. A maker whose stop another thread has taken finds another number there, and lets it be. */
+static _Atomic uint64_t holders[STOPS];
+static _Atomic uintptr_t places[STOPS];
+static _Atomic uint64_t last_number;
+
+#define LEFT UINT64_C(1)
 
 static _Thread_local struct {
-    unsigned stop; /* 0: none */
+    unsigned stop; /* that is its own; 0: none */
+    uint64_t number;
     uintptr_t place;
     bool is_changing;
 } own;
 
-/* The others' threads are not there in the child of a fork(2). */
+/* The others' threads are not there in the child of a fork(2); coroutines are. */
 static void give_up_those_of_others(void)
 {
-    atomic_store_explicit(&taken, 1 | (uint64_t)1 << own.stop, memory_order_relaxed);
+    for (unsigned stop = 1; stop < STOPS; stop++) {
+        if (stop != own.stop && (atomic_load_explicit(&holders[stop], memory_order_relaxed) & LEFT) == 0)
+            atomic_store_explicit(&holders[stop], 0, memory_order_relaxed);
+    }
 }
 
 __attribute__((constructor)) static void hear_of_forks(void)
@@ -85,49 +108,99 @@ static uintptr_t instruction_of(unsigned stop)
     return (uintptr_t)sti_at_return_table + (size_t)stop * WIDTH;
 }
 
-static unsigned claim(void)
+static bool change_holder(unsigned stop, uint64_t from, uint64_t to)
 {
-    uint64_t before = atomic_load_explicit(&taken, memory_order_relaxed);
-    unsigned stop;
-    do {
-        if (before == UINT64_MAX)
-            return 0;
-        stop = (unsigned)__builtin_ctzll(~before);
-    } while (!atomic_compare_exchange_weak_explicit(&taken, &before, before | (uint64_t)1 << stop, memory_order_relaxed,
-                                                    memory_order_relaxed));
-    return stop;
+    return atomic_compare_exchange_strong_explicit(&holders[stop], &from, to, memory_order_acq_rel,
+                                                   memory_order_relaxed);
+}
+
+static unsigned claim_free(uint64_t number)
+{
+    unsigned stop = 1;
+    while (stop < STOPS && !change_holder(stop, 0, number))
+        stop++;
+    return stop < STOPS ? stop : 0;
+}
+
+/* Where the system does not say, it does. */
+static bool may_hold(uintptr_t place, uintptr_t instruction)
+{
+    uintptr_t held = instruction;
+    struct iovec to = { .iov_base = &held, .iov_len = sizeof held };
+    struct iovec from = { .iov_base = (void *)place, .iov_len = sizeof held };
+    return process_vm_readv(getpid(), &to, 1, &from, 1, 0) < 0 ? errno != EFAULT : held == instruction;
+}
+
+static void free_those_that_are_gone(void)
+{
+    int saved_errno = errno;
+    for (unsigned stop = 1; stop < STOPS; stop++) {
+        uint64_t holder = atomic_load_explicit(&holders[stop], memory_order_acquire);
+        uintptr_t place = atomic_load_explicit(&places[stop], memory_order_relaxed);
+        if ((holder & LEFT) != 0 && !may_hold(place, instruction_of(stop)))
+            change_holder(stop, holder, 0);
+    }
+    errno = saved_errno;
+}
+
+/* 0: there is none. */
+static unsigned claim(uint64_t number)
+{
+    unsigned stop = claim_free(number);
+    if (stop != 0)
+        return stop;
+    free_those_that_are_gone();
+    return claim_free(number);
+}
+
+static bool is_own(unsigned stop)
+{
+    return stop == own.stop && atomic_load_explicit(&holders[stop], memory_order_relaxed) == own.number;
 }
 
 static void give_up(void)
 {
-    atomic_fetch_and_explicit(&taken, ~((uint64_t)1 << own.stop), memory_order_relaxed);
+    change_holder(own.stop, own.number, 0);
     own.stop = 0;
 }
 
 static STI_CALLER_UNINSTRUMENTED void restore(uintptr_t lowest)
 {
     uintptr_t *place = (uintptr_t *)own.place;
-    if (own.place >= lowest && *place == instruction_of(own.stop))
+    if (own.place >= lowest && is_own(own.stop) && *place == instruction_of(own.stop))
         *place = sti_at_return_replaced[own.stop];
 }
 
+static STI_CALLER_UNINSTRUMENTED void make(unsigned stop, uint64_t number, uintptr_t place, bool is_left)
+{
+    sti_at_return_replaced[stop] = *(uintptr_t *)place;
+    atomic_store_explicit(&places[stop], place, memory_order_relaxed);
+    *(uintptr_t *)place = instruction_of(stop);
+    if (is_left) {
+        atomic_store_explicit(&holders[stop], number | LEFT, memory_order_release);
+        return;
+    }
+    own.stop = stop;
+    own.number = number;
+    own.place = place;
+}
+
 /* A fault of the stack in the midst of it is not to change what is being changed. */
-STI_CALLER_UNINSTRUMENTED void sti_at_return_stop(uintptr_t place, uintptr_t lowest)
+STI_CALLER_UNINSTRUMENTED void sti_at_return_stop(uintptr_t place, uintptr_t lowest, uintptr_t end)
 {
     if (own.is_changing || sti_has_shadow_stack())
         return;
     own.is_changing = true;
     atomic_signal_fence(memory_order_seq_cst);
-    unsigned next = claim(); /* another one: who walks may just have come to the one before */
+    uint64_t number = atomic_fetch_add_explicit(&last_number, 2, memory_order_relaxed) + 2;
+    unsigned next = claim(number); /* another one: who walks may just have come to the one before */
+    bool is_left = place < lowest || place >= end;
     if (next != 0) {
-        if (own.stop != 0) {
+        if (own.stop != 0 && !is_left) {
             restore(lowest);
             give_up();
         }
-        sti_at_return_replaced[next] = *(uintptr_t *)place;
-        own.stop = next;
-        own.place = place;
-        *(uintptr_t *)place = instruction_of(next);
+        make(next, number, place, is_left);
     }
     atomic_signal_fence(memory_order_seq_cst);
     own.is_changing = false;
@@ -135,10 +208,15 @@ STI_CALLER_UNINSTRUMENTED void sti_at_return_stop(uintptr_t place, uintptr_t low
 
 uintptr_t sti_at_return_take(uintptr_t instruction)
 {
-    if (own.stop == 0 || instruction != instruction_of(own.stop))
+    uintptr_t offset = instruction - (uintptr_t)sti_at_return_table;
+    unsigned stop = offset < (uintptr_t)STOPS * WIDTH && offset % WIDTH == 0 ? (unsigned)(offset / WIDTH) : 0;
+    uint64_t holder = stop != 0 ? atomic_load_explicit(&holders[stop], memory_order_acquire) : 0;
+    if (holder == 0)
         return 0;
-    uintptr_t replaced = sti_at_return_replaced[own.stop];
-    give_up();
+    uintptr_t replaced = sti_at_return_replaced[stop];
+    if (is_own(stop))
+        own.stop = 0;
+    change_holder(stop, holder, 0);
     return replaced;
 }
 

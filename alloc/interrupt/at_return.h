@@ -16,9 +16,11 @@
  *
  * Whoever unwinds through such an address goes on where it would have: the table has a rule in the unwind tables, by
  * which the frame without a size that it seems to be returns to what was there (DWARF 5, 6.4). A thread has one stop at
- * a time: it is moved. In the place of a frame that was jumped over it does nothing. There are as many as threads that
- * end their stacks at a time may need; and none where the processor keeps return addresses of its own (a shadow stack),
- * which are not to be changed. The idea of it is that of the kernel's return probes (uretprobes) */
+ * a time on its stack: it is moved. In the place of a frame that was jumped over it does nothing. One on another stack
+ * stays where it is, as a coroutine may go on in another thread, or never: any thread may return there. There are as
+ * many as threads that end their stacks at a time may need; and none where the processor keeps return addresses of its
+ * own (a shadow stack), which are not to be changed. The idea of it is that of the kernel's return probes
+ * (uretprobes) */
 
 /* Read without a change where there is none: the instruction is none of old processors'. */
 static inline bool sti_has_shadow_stack(void)
@@ -28,14 +30,15 @@ static inline bool sti_has_shadow_stack(void)
     return pointer != 0;
 }
 
-/* Stop when the address is returned to that lies there. lowest: the stack that may be read begins there. */
-void sti_at_return_stop(uintptr_t place, uintptr_t lowest);
+/* Stop when the address is returned to that lies there. From lowest up to end is the thread's stack, as far as it may
+ * be read. */
+void sti_at_return_stop(uintptr_t place, uintptr_t lowest, uintptr_t end);
 
-/* Where the stopped code goes on, if the instruction is a stop's, which there is no more then; 0: it is none. In the
- * handler. */
+/* Where the stopped code goes on, if the instruction is a stop's, of whichever thread, which there is no more then; 0:
+ * it is none. In the handler. */
 uintptr_t sti_at_return_take(uintptr_t instruction);
 
-/* The frames below this address are gone. */
+/* The thread's stack has no frames below this address any more. */
 void sti_at_return_forget(uintptr_t below);
 
 #endif

@@ -96,7 +96,7 @@ static enum way leave(struct sti_thread *thread, greg_t *registers, bool at_last
         return return_to_landing(thread, registers) ? LEFT : STUCK;
     uintptr_t place = sti_stopped_return(&stopped);
     if (place != 0)
-        sti_at_return_stop(place, stopped.lowest);
+        sti_at_return_stop(place, stopped.lowest, sti_stack_highest());
     return GOES_ON;
 }
 
@@ -152,7 +152,7 @@ void sti_fault_ask_at_return(void)
             : "=r"(stopped.at.ip), "=r"(stopped.at.sp), "=r"(stopped.at.bp));
     uintptr_t place = sti_stopped_return(&stopped);
     if (place != 0)
-        sti_at_return_stop(place, stopped.lowest);
+        sti_at_return_stop(place, stopped.lowest, sti_stack_highest());
 }
 
 static struct sigaction *action_of_program(void)

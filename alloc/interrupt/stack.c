@@ -475,6 +475,11 @@ uintptr_t sti_stack_middle(void)
     return own.limit + (own.high - own.limit) / 2;
 }
 
+uintptr_t sti_stack_highest(void)
+{
+    return own.high;
+}
+
 uintptr_t sti_stack_open_landing(void)
 {
     return open_from(own.pad) ? own.late : 0;

@@ -76,9 +76,10 @@ enum sti_stack_fault {
  * in_scope: the thread is in one. Only in its handler. */
 enum sti_stack_fault sti_stack_take_fault(uintptr_t address, uintptr_t stack_pointer, bool in_scope);
 
-/* The lowest address that may be read, and the middle of the stack. */
+/* The lowest address that may be read, the middle of the stack, and its upper end (0: it is not known). */
 uintptr_t sti_stack_lowest(void);
 uintptr_t sti_stack_middle(void);
+uintptr_t sti_stack_highest(void);
 
 /* Whether code with that stack pointer has so much room below it, up to this address, and stands on another
  * stack than this handler, which is on that for signals. What lies below the stack pointer and the red zone may be

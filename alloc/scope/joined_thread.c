@@ -71,7 +71,7 @@ struct sti_joined {
     bool is_openmp;
     bool detached;
     bool awaited;
-    bool is_lost; /* its task has failed: who waits for it is the last who may join it */
+    bool is_lost; /* its task has failed: only a join that has begun already may still take it */
 };
 
 static struct sti_quiet_lock lock = STI_QUIET_LOCK_INIT;

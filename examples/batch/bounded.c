@@ -3,6 +3,7 @@
  * The list as tasks of a pool. The main thread submits and collects; records live in an array of its own, each touched
  * by its task until the task's future has resolved, and by the main thread from then on. */
 #include "run.h"
+#include "task.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -10,60 +11,25 @@
 /* Between two attempts to submit to a full queue: time for workers to take some of it, not to empty it. */
 #define RETRY_NS UINT64_C(5000000)
 
-struct job {
-    parse_document document;
-    stint_outcome outcome;
-    const stint_budget *budget;
-    stint_future *future;
-    stint_report *why; /* it was not Ok; NULL: it was, or never ran */
-};
-
 struct window {
     const struct run *run;
     stint_pool *pool;
-    struct job jobs[RUN_WINDOW];
+    parse_task jobs[RUN_WINDOW];
     size_t oldest, next; /* indices into the list; a record is at its index modulo RUN_WINDOW */
 };
 
-static struct job *job_at(struct window *window, size_t index)
+static parse_task *job_at(struct window *window, size_t index)
 {
     return &window->jobs[index % RUN_WINDOW];
-}
-
-/* What the pool runs: the document in a scope of its own. The budget is the inner scope's: a wall limit given to the
- * pool counts from the submission, and a file shall not pay for the time that it waited behind others. The token is the
- * outer scope's: once it is set, a jump leaves both at once, and the future knows the outcome. */
-static int run_in_scope(void *argument, void **value)
-{
-    (void)value;
-    struct job *job = argument;
-    stint_options options = parse_options(job->document.kind);
-    options.budget = *job->budget;
-    options.name = job->document.path;
-    options.report = STINT_REPORT_HEAP;
-    return stint_run_reported(parse_document_run, &job->document, &options, &job->outcome, &job->why);
 }
 
 static int submit(struct window *window, size_t index)
 {
     const struct run *run = window->run;
     const paths_file *file = &run->paths->files[index];
-    struct job *job = job_at(window, index);
-    *job = (struct job){ .document = { .path = file->path, .kind = file->kind }, .budget = &run->budget };
-    stint_options options = parse_options(file->kind);
-    options.token = run->root;
-    options.name = file->path;
-    return stint_submit(window->pool, run_in_scope, job, &options, &job->future);
-}
-
-/* The outcome of a job whose future has resolved: the scope's own where the task came to its end. */
-static stint_outcome settle(const struct job *job, const stint_outcome *task)
-{
-    if (task->status != STINT_OK)
-        return *task;
-    stint_outcome outcome = job->outcome;
-    outcome.usage.queued_ns = task->usage.queued_ns;
-    return outcome;
+    parse_task *job = job_at(window, index);
+    *job = (parse_task){ .document = { .path = file->path, .kind = file->kind }, .budget = &run->budget };
+    return parse_task_submit(job, window->pool, run->root);
 }
 
 /* Also count what has ended behind the oldest, else one slow file would make the bar stand still. */
@@ -73,21 +39,21 @@ static void show_progress(struct window *window)
         return;
     report_tally ahead = { 0, 0, 0 };
     for (size_t i = window->oldest; i < window->next; i++) {
-        const struct job *job = job_at(window, i);
+        const parse_task *job = job_at(window, i);
         stint_outcome task;
         if (stint_future_wait_for(job->future, 0, &task) == 0)
-            report_count(&ahead, settle(job, &task).status);
+            report_count(&ahead, parse_task_outcome(job, &task).status);
     }
     report_progress(window->run->report, &ahead);
 }
 
 static void report_oldest(struct window *window)
 {
-    struct job *job = job_at(window, window->oldest++);
+    parse_task *job = job_at(window, window->oldest++);
     stint_outcome task;
     stint_future_wait(job->future, &task);
     stint_future_release(job->future);
-    stint_outcome outcome = settle(job, &task);
+    stint_outcome outcome = parse_task_outcome(job, &task);
     report_document(window->run->report, &job->document, &outcome, job->why);
     stint_report_release(job->why);
 }
@@ -96,8 +62,8 @@ static void report_oldest(struct window *window)
  * for one after the other would wake this thread as often as there are files, at the cost of the workers. */
 static void collect(struct window *window, uint64_t time_ns)
 {
-    const struct job *newest = job_at(window, window->next - 1);
-    const struct job *oldest = job_at(window, window->oldest);
+    const parse_task *newest = job_at(window, window->next - 1);
+    const parse_task *oldest = job_at(window, window->oldest);
     stint_future_wait_for(stint_future_is_ready(newest->future) ? oldest->future : newest->future, time_ns, NULL);
     while (window->oldest < window->next && stint_future_is_ready(job_at(window, window->oldest)->future))
         report_oldest(window);

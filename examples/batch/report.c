@@ -64,14 +64,15 @@ void report_count(report_tally *tally, stint_status status)
     tally->cancelled += status == STINT_CANCELLED;
 }
 
-static void keep_row(struct report *report, const parse_document *document, const stint_outcome *outcome,
-                     const stint_report *why)
+/* why: a line, and from here on the row's; may be NULL. */
+static void keep_row(struct report *report, const parse_document *document, const stint_outcome *outcome, char *why)
 {
     if (report->row_count == report->row_room) {
         size_t room = report->row_room ? 2 * report->row_room : 64;
         struct row *rows = reallocarray(report->rows, room, sizeof *rows);
         if (!rows) {
             report->rows_lost++;
+            free(why);
             return;
         }
         report->rows = rows;
@@ -80,7 +81,7 @@ static void keep_row(struct report *report, const parse_document *document, cons
     report->rows[report->row_count++] = (struct row){
         .path = document->path,
         .detail = outcome->reason == STINT_REASON_FAILED ? text_clean(document->detail, true) : NULL,
-        .why = why && outcome->reason != STINT_REASON_FAILED ? why_line(why) : NULL,
+        .why = why,
         .status = outcome->status,
         .reason = outcome->reason,
         .allocated = outcome->usage.allocated,
@@ -95,20 +96,38 @@ static void save_why(struct report *report, const parse_document *document, cons
         report->why_error = error;
 }
 
-void report_document(struct report *report, const parse_document *document, const stint_outcome *outcome,
-                     const stint_report *why)
+static bool wants_row(const struct report *report, const stint_outcome *outcome)
+{
+    return outcome->status != STINT_OK && !report->options.quiet;
+}
+
+void report_line(struct report *report, const parse_document *document, const stint_outcome *outcome, char *why)
 {
     report->files++;
     report_count(&report->tally, outcome->status);
     report->allocated += outcome->usage.allocated;
     if (outcome->status == STINT_OK)
         report->items += document->items;
-    else if (!report->options.quiet)
+    if (wants_row(report, outcome))
         keep_row(report, document, outcome, why);
-    if (why && report->options.why)
-        save_why(report, document, why);
+    else
+        free(why);
     if (report->options.json)
         lines_document(report->options.json, document, outcome);
+}
+
+void report_document(struct report *report, const parse_document *document, const stint_outcome *outcome,
+                     const stint_report *why)
+{
+    bool line = why && outcome->reason != STINT_REASON_FAILED && wants_row(report, outcome);
+    report_line(report, document, outcome, line ? why_line(why) : NULL);
+    if (why && report->options.why)
+        save_why(report, document, why);
+}
+
+void report_workers(struct report *report, unsigned workers)
+{
+    report->options.workers = workers;
 }
 
 bool report_progress_due(const struct report *report)
@@ -194,6 +213,16 @@ int report_why_error(const struct report *report)
     return report->why_error;
 }
 
+void report_abandon(struct report *report)
+{
+    for (size_t i = 0; i < report->row_count; i++) {
+        free(report->rows[i].detail);
+        free(report->rows[i].why);
+    }
+    free(report->rows);
+    free(report);
+}
+
 report_tally report_end(struct report *report)
 {
     uint64_t wall_ns = now() - report->begun_ns;
@@ -207,11 +236,6 @@ report_tally report_end(struct report *report)
         lines_summary(options->json, &(lines_totals){ report->tally, options->files, options->skipped, options->workers,
                                                       wall_ns, max_rss() });
     report_tally tally = report->tally;
-    for (size_t i = 0; i < report->row_count; i++) {
-        free(report->rows[i].detail);
-        free(report->rows[i].why);
-    }
-    free(report->rows);
-    free(report);
+    report_abandon(report);
     return tally;
 }

@@ -32,6 +32,12 @@ struct report *report_begin(const report_options *options);
 void report_document(struct report *report, const parse_document *document, const stint_outcome *outcome,
                      const stint_report *why);
 
+/* The same, of what ran elsewhere: why is the line that why_line made there, and is freed here; may be NULL. */
+void report_line(struct report *report, const parse_document *document, const stint_outcome *outcome, char *why);
+
+/* What ran them, where that is known only at the end. */
+void report_workers(struct report *report, unsigned workers);
+
 void report_count(report_tally *tally, stint_status status);
 
 /* Whether the bar is shown and it is time to draw it again. */
@@ -42,6 +48,9 @@ void report_progress(struct report *report, const report_tally *ahead);
 
 /* Whether why could not be saved of all: 0, or the first errno value. */
 int report_why_error(const struct report *report);
+
+/* Frees the report without a word: nothing was run. */
+void report_abandon(struct report *report);
 
 /* Table and summaries; frees the report. Returns what was counted. */
 report_tally report_end(struct report *report);

@@ -21,7 +21,7 @@ static volatile int stopped;
 #define STOP_AT_RETURN()                                                                                               \
     do {                                                                                                               \
         stopped++;                                                                                                     \
-        sti_at_return_stop((uintptr_t)__builtin_frame_address(0) + sizeof(uintptr_t), 0);                              \
+        sti_at_return_stop((uintptr_t)__builtin_frame_address(0) + sizeof(uintptr_t), 0, UINTPTR_MAX);                 \
     } while (0)
 
 static __attribute__((noinline)) double give_back(int a, double b)
@@ -97,7 +97,7 @@ struct stops_at_end {
     ~stops_at_end()
     {
         stopped++;
-        sti_at_return_stop(place, 0);
+        sti_at_return_stop(place, 0, UINTPTR_MAX);
     }
 };
 
@@ -214,7 +214,7 @@ static void *hold_a_stop(void *unused)
 static bool may_stop()
 {
     uintptr_t place = 1;
-    sti_at_return_stop((uintptr_t)&place, 0);
+    sti_at_return_stop((uintptr_t)&place, 0, UINTPTR_MAX);
     bool has_stop = place != 1;
     sti_at_return_forget(UINTPTR_MAX);
     return has_stop;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * XML in rare encodings. In a task or without a scope; any thread. */
-#ifndef BATCH_XML_ENCODING_H
-#define BATCH_XML_ENCODING_H
+#ifndef JOBS_XML_ENCODING_H
+#define JOBS_XML_ENCODING_H
 
 #include "library.h"
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * Documents and what parses them: one function that reads a file and hands it to the library of its kind. It can run as
- * a task of stint, on any thread, or without a scope. The libraries must have been readied first, by main. */
-#ifndef BATCH_PARSE_H
-#define BATCH_PARSE_H
+ * Documents and what parses them, for all programs that do: one function that takes a file, or a text that somebody
+ * sent, and hands it to the library of its kind. It can run as a task of stint, on any thread, or without a scope. The
+ * libraries must have been readied first, by main. */
+#ifndef JOBS_PARSE_H
+#define JOBS_PARSE_H
 
 #include <stint/stint.h>
 
@@ -20,6 +21,8 @@ typedef enum parse_kind {
 typedef struct parse_document {
     const char *path;
     parse_kind kind;
+    const char *text; /* what to parse, of size bytes; NULL: what the file at the path holds */
+    size_t size;
     uint64_t items;   /* out: nodes, values, rows or results, whatever the kind counts */
     char detail[160]; /* out: what was wrong, in the words of the library; empty if nothing was */
 } parse_document;
@@ -29,6 +32,9 @@ void parse_ready_libraries(void);
 
 /* Which kind a path's ending stands for; false: none that is known here. */
 bool parse_kind_of(const char *path, parse_kind *kind);
+
+/* Which kind has this name. */
+bool parse_kind_named(const char *name, parse_kind *kind);
 
 /* "xml", "json", "sql", "lua" or "expr". */
 const char *parse_kind_name(parse_kind kind);

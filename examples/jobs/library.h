@@ -3,8 +3,8 @@
  * What a library's file gives to parse.c, and what it may use of it. Each parses a text of size bytes with a zero byte
  * behind it, counts into document->items, and returns 0, or an errno value with document->detail filled. Ready
  * functions run on the main thread, outside any task; parse functions in a task. */
-#ifndef BATCH_LIBRARY_H
-#define BATCH_LIBRARY_H
+#ifndef JOBS_LIBRARY_H
+#define JOBS_LIBRARY_H
 
 #include "parse.h"
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The task of this program: read a file, hand it to its library. Runs on any thread, inside a scope or without one. */
+ * The task of these programs: get a document, hand it to its library. Runs on any thread, inside a scope or without
+ * one. */
 #include "library.h"
 
 #include <errno.h>
@@ -43,17 +44,22 @@ void parse_ready_libraries(void)
     }
 }
 
-bool parse_kind_of(const char *path, parse_kind *kind)
+bool parse_kind_named(const char *name, parse_kind *kind)
 {
-    const char *name = strrchr(path, '/');
-    const char *dot = strrchr(name ? name + 1 : path, '.');
-    for (size_t i = 0; dot && i < KINDS; i++) {
-        if (strcasecmp(dot + 1, kinds[i].name) == 0) {
+    for (size_t i = 0; i < KINDS; i++) {
+        if (strcasecmp(name, kinds[i].name) == 0) {
             *kind = (parse_kind)i;
             return true;
         }
     }
     return false;
+}
+
+bool parse_kind_of(const char *path, parse_kind *kind)
+{
+    const char *name = strrchr(path, '/');
+    const char *dot = strrchr(name ? name + 1 : path, '.');
+    return dot && parse_kind_named(dot + 1, kind);
 }
 
 const char *parse_kind_name(parse_kind kind)
@@ -136,13 +142,26 @@ static int read_file(const char *path, char **text, size_t *size)
     return error;
 }
 
+/* A block of the task's own, as for a file: a text that was sent costs what a file of its size costs. */
+static int copy_text(const parse_document *document, char **text, size_t *size)
+{
+    char *block = malloc(document->size + 1);
+    if (!block)
+        return ENOMEM;
+    memcpy(block, document->text, document->size);
+    block[document->size] = 0;
+    *text = block;
+    *size = document->size;
+    return 0;
+}
+
 int parse_document_run(void *argument, void **value)
 {
     (void)value; /* all that is wanted of it goes into the record */
     parse_document *document = argument;
     char *text = NULL;
     size_t size = 0;
-    int error = read_file(document->path, &text, &size);
+    int error = document->text ? copy_text(document, &text, &size) : read_file(document->path, &text, &size);
     if (error) {
         parse_explain(document, "cannot read it: %s", strerror(error));
         return error;

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Reading the arguments of options; see arguments.h. */
+#include "arguments.h"
+#include "text.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <sched.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+bool arguments_bad(const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    fprintf(stderr, "%s: ", program_invocation_short_name);
+    vfprintf(stderr, format, arguments);
+    fprintf(stderr, " (see %s --help)\n", program_invocation_short_name);
+    va_end(arguments);
+    return false;
+}
+
+/* getopt_long says little of what it found wrong, so the argument itself is looked at. */
+bool arguments_bad_option(const struct option *known, int kind, char **argv)
+{
+    const char *argument = argv[optind - 1];
+    if (kind == ':')
+        return arguments_bad("%s: its argument is missing", argument);
+    if (optopt == 0)
+        return arguments_bad("'%s' is no option", argument);
+    for (const struct option *option = known; option->name; option++) {
+        if (option->val == optopt && option->has_arg == no_argument)
+            return arguments_bad("--%s takes no argument", option->name);
+    }
+    return arguments_bad("'-%c' is no option", optopt);
+}
+
+bool arguments_number(const char *option, const char *text, uint64_t least, uint64_t most, uint64_t *number)
+{
+    char *end;
+    errno = 0;
+    *number = strtoull(text, &end, 10);
+    if (errno || *end || strspn(text, "0123456789") == 0 || *number < least || *number > most)
+        return arguments_bad("%s: '%s' is no number from %" PRIu64 " to %" PRIu64, option, text, least, most);
+    return true;
+}
+
+bool arguments_size(const char *option, const char *text, size_t *size)
+{
+    return text_read_size(text, size) || arguments_bad("%s: '%s' is no size, such as 64M or 1GiB", option, text);
+}
+
+bool arguments_duration(const char *option, const char *text, uint64_t *nanoseconds)
+{
+    return text_read_duration(text, nanoseconds) ||
+           arguments_bad("%s: '%s' is no duration, such as 500ms or 2s", option, text);
+}
+
+bool arguments_name(const char *option, const char *text, const char **name)
+{
+    size_t length = strspn(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_");
+    if (length == 0 || length > 64 || text[length])
+        return arguments_bad("%s: '%s' is no name of up to 64 letters, digits, - and _", option, text);
+    *name = text;
+    return true;
+}
+
+unsigned arguments_processors(void)
+{
+    cpu_set_t set;
+    return sched_getaffinity(0, sizeof set, &set) ? 1 : (unsigned)CPU_COUNT(&set);
+}

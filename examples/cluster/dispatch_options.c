@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The command line of stint-dispatch: reads it into the options, or says in one line what is wrong with it. */
+#include "dispatch_options.h"
+#include "arguments.h"
+
+#include <stdio.h>
+#include <stint/version.h>
+#include <string.h>
+
+static const char help[] =
+    "Usage: stint-dispatch --server URL[,URL...] [OPTION]... PATH...\n"
+    "Send files as jobs to a JetStream work queue, from which stint-worker takes them, and report what came of each.\n"
+    "The queue is made if it is missing. Files are found and known as by stint-batch; equal files are sent once.\n"
+    "\n"
+    "  -s, --server URL[,...]   servers of one cluster, such as nats://127.0.0.1:4222\n"
+    "      --stream NAME        the stream of jobs; default JOBS\n"
+    "      --durable NAME       its consumer, which all workers share; default workers\n"
+    "      --replicas N         copies of each stream, 1 to 5; default: as they are, and of what is made 1\n"
+    "      --max-jobs N         of a stream that is made: jobs that may wait in it; default 1000000; 0: no limit\n"
+    "      --max-bytes SIZE     likewise bytes, which the servers set aside; default 1G\n"
+    "      --ack-wait DURATION  of a consumer that is made: a job of which its worker says nothing for so long goes "
+    "to\n"
+    "                           another one; default 30s\n"
+    "      --keep DURATION      of a stream that is made: results are kept for so long; default 24h\n"
+    "      --run NAME           go on with the run of this name: what it has sent is not sent again; default: a new "
+    "one\n"
+    "      --create             only make what is missing\n"
+    "      --creds FILE         credentials\n"
+    "      --tls-ca FILE        use TLS, and trust these certificates\n"
+    "      --json FILE          write a JSON line for each file, and one for the summary; '-': to standard output\n"
+    "  -0, --null               paths on standard input end with a zero byte\n"
+    "  -q, --quiet              no progress bar and no table, only the summary line\n"
+    "  -h, --help               show this\n"
+    "  -V, --version            show the version\n"
+    "\n"
+    "SIZE is a number with k, M, G or T (powers of 1024), DURATION one with us, ms, s, m or h.\n"
+    "\n"
+    "Ctrl-C cancels what was sent, on whichever worker it runs, and still reports; a second one ends at once.\n"
+    "Exit status: 0 all ok, 1 some were not, 2 nothing could be sent, 130 cancelled by Ctrl-C.\n";
+
+enum {
+    OPTION_STREAM = 256,
+    OPTION_DURABLE,
+    OPTION_REPLICAS,
+    OPTION_MAX_JOBS,
+    OPTION_MAX_BYTES,
+    OPTION_ACK_WAIT,
+    OPTION_KEEP,
+    OPTION_RUN,
+    OPTION_CREATE,
+    OPTION_CREDS,
+    OPTION_TLS_CA,
+    OPTION_JSON,
+};
+
+static const struct option known[] = {
+    { "server", required_argument, NULL, 's' },
+    { "stream", required_argument, NULL, OPTION_STREAM },
+    { "durable", required_argument, NULL, OPTION_DURABLE },
+    { "replicas", required_argument, NULL, OPTION_REPLICAS },
+    { "max-jobs", required_argument, NULL, OPTION_MAX_JOBS },
+    { "max-bytes", required_argument, NULL, OPTION_MAX_BYTES },
+    { "ack-wait", required_argument, NULL, OPTION_ACK_WAIT },
+    { "keep", required_argument, NULL, OPTION_KEEP },
+    { "run", required_argument, NULL, OPTION_RUN },
+    { "create", no_argument, NULL, OPTION_CREATE },
+    { "creds", required_argument, NULL, OPTION_CREDS },
+    { "tls-ca", required_argument, NULL, OPTION_TLS_CA },
+    { "json", required_argument, NULL, OPTION_JSON },
+    { "null", no_argument, NULL, '0' },
+    { "quiet", no_argument, NULL, 'q' },
+    { "help", no_argument, NULL, 'h' },
+    { "version", no_argument, NULL, 'V' },
+    { NULL, 0, NULL, 0 },
+};
+
+/* At least a millisecond: the servers count in nanoseconds, but take 0 for a default of theirs. */
+static bool read_time(const char *option, const char *text, int64_t *nanoseconds)
+{
+    uint64_t time = 0;
+    if (!arguments_duration(option, text, &time))
+        return false;
+    *nanoseconds = (int64_t)time;
+    return (time >= 1000000 && time <= INT64_MAX) || arguments_bad("%s: '%s' is no time of 1ms or more", option, text);
+}
+
+static bool read_stream(struct streams *streams, int option)
+{
+    uint64_t number = 0;
+    size_t size = 0;
+    bool good;
+    switch (option) {
+    case OPTION_STREAM:
+        return arguments_name("--stream", optarg, &streams->name);
+    case OPTION_DURABLE:
+        return arguments_name("--durable", optarg, &streams->durable);
+    case OPTION_REPLICAS:
+        good = arguments_number("--replicas", optarg, 1, 5, &number);
+        streams->replicas = (int)number;
+        return good;
+    case OPTION_MAX_JOBS:
+        good = arguments_number("--max-jobs", optarg, 0, INT64_MAX, &number);
+        streams->max_jobs = (int64_t)number;
+        return good;
+    case OPTION_MAX_BYTES:
+        good = arguments_size("--max-bytes", optarg, &size);
+        streams->max_bytes = (int64_t)(size < INT64_MAX ? size : INT64_MAX);
+        return good;
+    case OPTION_ACK_WAIT:
+        return read_time("--ack-wait", optarg, &streams->ack_wait_ns);
+    default:
+        return read_time("--keep", optarg, &streams->keep_ns);
+    }
+}
+
+static bool read_option(struct dispatch_options *options, int option, char **argv)
+{
+    switch (option) {
+    case 's':
+        options->bus.servers = optarg;
+        return true;
+    case OPTION_RUN:
+        return arguments_name("--run", optarg, &options->run);
+    case OPTION_CREATE:
+        return options->create = true;
+    case OPTION_CREDS:
+        options->bus.creds = optarg;
+        return true;
+    case OPTION_TLS_CA:
+        options->bus.tls_ca = optarg;
+        return true;
+    case OPTION_JSON:
+        options->json = optarg;
+        return true;
+    case '0':
+        return options->zero_separated = true;
+    case 'q':
+        return options->quiet = true;
+    case ':':
+    case '?':
+        return arguments_bad_option(known, option, argv);
+    default:
+        return read_stream(&options->streams, option);
+    }
+}
+
+static bool has_dash(const struct dispatch_options *options)
+{
+    for (int i = 0; i < options->path_count; i++) {
+        if (strcmp(options->paths[i], "-") == 0)
+            return true;
+    }
+    return false;
+}
+
+static bool fits_together(const struct dispatch_options *options)
+{
+    if (!options->bus.servers)
+        return arguments_bad("no --server was given");
+    if (options->create && options->path_count)
+        return arguments_bad("--create sends nothing: '%s' is too much", options->paths[0]);
+    if (!options->create && !options->path_count)
+        return arguments_bad("no PATH was given");
+    return !options->zero_separated || has_dash(options) || arguments_bad("-0 is of use only where a PATH is '-'");
+}
+
+dispatch_options_next dispatch_options_read(struct dispatch_options *options, int argc, char **argv)
+{
+    *options = (struct dispatch_options){
+        .bus = { .program = "stint-dispatch" },
+        .streams = { .name = "JOBS",
+                     .durable = "workers",
+                     .max_jobs = 1000000,
+                     .max_bytes = INT64_C(1) << 30,
+                     .ack_wait_ns = INT64_C(30000000000),
+                     .keep_ns = INT64_C(86400000000000) },
+    };
+    opterr = 0;
+    int option;
+    while ((option = getopt_long(argc, argv, ":s:0qhV", known, NULL)) != -1) {
+        if (option == 'h')
+            return fputs(help, stdout), DISPATCH_OPTIONS_DONE;
+        if (option == 'V')
+            return printf("stint-dispatch %s\n", stint_version()), DISPATCH_OPTIONS_DONE;
+        if (!read_option(options, option, argv))
+            return DISPATCH_OPTIONS_BAD;
+    }
+    options->paths = argv + optind;
+    options->path_count = argc - optind;
+    return fits_together(options) ? DISPATCH_OPTIONS_RUN : DISPATCH_OPTIONS_BAD;
+}

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A client; see client.h. */
+#include "client.h"
+#include "clock.h"
+#include "page.h"
+#include "request.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+static bool is_loopback(const struct sockaddr *address)
+{
+    if (address->sa_family == AF_INET)
+        return ntohl(((const struct sockaddr_in *)(const void *)address)->sin_addr.s_addr) >> 24 == 127;
+    const struct in6_addr *six = &((const struct sockaddr_in6 *)(const void *)address)->sin6_addr;
+    return address->sa_family == AF_INET6 &&
+           (IN6_IS_ADDR_LOOPBACK(six) || (IN6_IS_ADDR_V4MAPPED(six) && six->s6_addr[12] == 127));
+}
+
+/* It has closed its side, or both: who only closed the sending one is taken for gone, as the two cannot be told apart
+ * before something is sent. */
+static void hang_up(struct watch *watch)
+{
+    struct client *client = (struct client *)(void *)watch;
+    client->gone = true;
+    if (client->request)
+        request_cancel(client->request);
+    if (client->listener)
+        page_drop(client->listener);
+}
+
+static void begin(struct server *server, struct MHD_Connection *connection, void **context)
+{
+    struct client *client = calloc(1, sizeof *client);
+    *context = client;
+    if (!client)
+        return;
+    client->watch.ready = hang_up;
+    client->server = server;
+    client->socket = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
+    client->loopback =
+        is_loopback(MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS)->client_addr);
+    client->next = server->clients;
+    client->link = &server->clients;
+    if (client->next)
+        client->next->link = &client->next;
+    server->clients = client;
+    server->client_count++;
+    client_time(client);
+    struct epoll_event event = { .events = EPOLLRDHUP | EPOLLET, .data.ptr = &client->watch };
+    /* Without it the query of one that hangs up is stopped when its answer cannot be sent. */
+    epoll_ctl(server->poll, EPOLL_CTL_ADD, client->socket, &event);
+}
+
+static void end(struct client *client)
+{
+    struct server *server = client->server;
+    *client->link = client->next;
+    if (client->next)
+        client->next->link = client->link;
+    server->client_count--;
+    client->request = NULL;
+    client->listener = NULL;
+    client->next = server->dead_clients;
+    server->dead_clients = client;
+}
+
+void client_notify(void *server, struct MHD_Connection *connection, void **context,
+                   enum MHD_ConnectionNotificationCode code)
+{
+    if (code == MHD_CONNECTION_NOTIFY_STARTED)
+        begin(server, connection, context);
+    else if (*context)
+        end(*context);
+}
+
+struct client *client_of(struct MHD_Connection *connection)
+{
+    return MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context;
+}
+
+void client_time(struct client *client)
+{
+    client->since_ns = clock_now();
+}
+
+void client_leave_time(struct client *client)
+{
+    client->since_ns = 0;
+}
+
+void client_shut(struct client *client)
+{
+    shutdown(client->socket, SHUT_RDWR);
+}
+
+void clients_sweep(struct server *server)
+{
+    uint64_t now = clock_now();
+    for (struct client *client = server->clients; client; client = client->next) {
+        if (client->since_ns && now - client->since_ns > server->options->idle_ns) {
+            client->since_ns = 0;
+            client_shut(client);
+        }
+    }
+}
+
+void clients_bury(struct server *server)
+{
+    while (server->dead_clients) {
+        struct client *client = server->dead_clients;
+        server->dead_clients = client->next;
+        free(client);
+    }
+}

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The command line. Read once by main, and only read from then on: any thread. */
+#ifndef SERVER_OPTIONS_H
+#define SERVER_OPTIONS_H
+
+#include <stint/stint.h>
+#include <sys/socket.h>
+
+struct options {
+    const char *listen; /* as it was given */
+    struct sockaddr_storage address;
+    socklen_t address_length;
+    unsigned workers; /* 0: as many as the pool thinks fit */
+    stint_budget budget;
+    size_t queue;
+    size_t global_memory; /* STINT_MEMORY_LIMIT_OF_CGROUP unless given */
+    size_t statement;     /* bytes of SQL in one request */
+    unsigned connections;
+    uint64_t idle_ns;     /* to send a request, and to take the end of an answer */
+    uint64_t drain_ns;    /* at SIGTERM */
+    const char *tenants;  /* a file; NULL: one tenant, and no keys */
+    const char *page_key; /* a file; NULL: the page is for loopback only */
+    const char *database; /* NULL: a sample one */
+    bool unbounded;
+};
+
+typedef enum options_next {
+    OPTIONS_RUN,
+    OPTIONS_DONE, /* help or version was asked for, and printed */
+    OPTIONS_BAD,  /* a line on standard error has said what is wrong */
+} options_next;
+
+options_next options_read(struct options *options, int argc, char **argv);
+
+#endif

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The task of this program: open the database, run one statement, write its rows into the channel. On any thread, in a
+ * task or without one.
+ *
+ * It is stopped by a jump, at whatever instruction it is: there are functions of SQL that neither allocate nor come
+ * back to SQLite's machine for hours (trim of two long strings takes the product of their lengths), and neither a
+ * failed allocation nor a progress handler would end those. This is sound because the connection is the query's own,
+ * made and dropped here, without a mutex, and never used again after a jump; what SQLite shares between connections is
+ * either under a mutex of pthread's, which the jump waits for, or behind the VFS (vfs.h). To have the connection made
+ * anew each time costs some 100 microseconds; one that is kept would hold memory of the tasks that used it. */
+#include "query.h"
+#include "database.h"
+#include "vfs.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#define NICE 5 /* a third of the weight */
+
+/* Steps of SQLite's machine between two looks whether somebody asks. */
+#define TELL_STEPS 10000
+
+void query_give_way(void *unused, unsigned index)
+{
+    (void)unused;
+    (void)index;
+    setpriority(PRIO_PROCESS, 0, NICE);
+}
+
+stint_options query_options(void)
+{
+    stint_options options = STINT_OPTIONS_INIT;
+    options.on_interrupt = STINT_JUMP;
+    options.preemptible = true;
+    return options;
+}
+
+/* To ask costs some microseconds, so it is done when somebody looks. */
+static int tell(void *argument)
+{
+    query_record *record = argument;
+    stint_usage usage;
+    if (atomic_load_explicit(&record->asked, memory_order_relaxed) && stint_usage_now(&usage, NULL) == 0) {
+        atomic_store_explicit(&record->asked, false, memory_order_relaxed);
+        atomic_store_explicit(&record->allocated, usage.allocated, memory_order_relaxed);
+    }
+    return 0;
+}
+
+static int fail(query_record *record, int error, const char *message)
+{
+    strncpy(record->message, message, sizeof record->message - 1);
+    return error;
+}
+
+static int error_of(int result)
+{
+    switch (result & 0xff) {
+    case SQLITE_NOMEM:
+        return ENOMEM;
+    case SQLITE_AUTH:
+        return EACCES;
+    case SQLITE_BUSY:
+    case SQLITE_LOCKED:
+        return EBUSY;
+    case SQLITE_IOERR:
+    case SQLITE_CORRUPT:
+    case SQLITE_CANTOPEN:
+    case SQLITE_NOTADB:
+    case SQLITE_PROTOCOL:
+        return EIO;
+    default:
+        return EBADMSG;
+    }
+}
+
+static int fail_by_sqlite(query_record *record, sqlite3 *database, int result)
+{
+    return fail(record, record->refused ? EACCES : error_of(result),
+                database ? sqlite3_errmsg(database) : sqlite3_errstr(result));
+}
+
+static int write_rows(query_record *record, sqlite3 *database, sqlite3_stmt *statement)
+{
+    struct rows rows = { .channel = record->channel, .format = record->format };
+    int result = SQLITE_ROW;
+    int error = 0;
+    bool begun = false;
+    while (!error && (result = sqlite3_step(statement)) == SQLITE_ROW) {
+        /* Not before the first step: most that is wrong with a statement is known by then. */
+        if (!begun)
+            error = rows_begin(&rows, statement);
+        begun = true;
+        if (!error)
+            error = rows_add(&rows, statement);
+    }
+    if (!error && result != SQLITE_DONE)
+        return fail_by_sqlite(record, database, result);
+    if (!error && !begun)
+        error = rows_begin(&rows, statement);
+    if (!error)
+        error = rows_end(&rows);
+    return error ? fail(record, error, strerror(error)) : 0;
+}
+
+/* What is behind the statement may be blank or a comment. */
+static bool is_last(sqlite3 *database, const char *rest)
+{
+    sqlite3_stmt *next = NULL;
+    int result = sqlite3_prepare_v2(database, rest, -1, &next, NULL);
+    sqlite3_finalize(next);
+    return result == SQLITE_OK && !next;
+}
+
+static int run(query_record *record, sqlite3 *database)
+{
+    sqlite3_stmt *statement = NULL;
+    const char *rest = NULL;
+    int result = sqlite3_prepare_v2(database, record->statement, -1, &statement, &rest);
+    if (result != SQLITE_OK)
+        return fail_by_sqlite(record, database, result);
+    int error;
+    if (!statement)
+        error = fail(record, EBADMSG, "there is no statement");
+    else if (*rest && !is_last(database, rest))
+        error = fail(record, EBADMSG, "there is more than one statement");
+    else
+        error = write_rows(record, database, statement);
+    sqlite3_finalize(statement);
+    return error;
+}
+
+int query_run(void *argument, void **value)
+{
+    (void)value;
+    query_record *record = argument;
+    sqlite3 *database = NULL;
+    stint_guard guard;
+    stint_guard_push(&guard, vfs_close_all, NULL);
+    atomic_store_explicit(&record->begun, true, memory_order_relaxed);
+    int result = database_open(record->path, &record->refused, &database);
+    if (result == SQLITE_OK)
+        sqlite3_progress_handler(database, TELL_STEPS, tell, record);
+    int error = result == SQLITE_OK ? run(record, database) : fail_by_sqlite(record, database, result);
+    sqlite3_close(database);
+    stint_guard_pop(&guard, false);
+    return error;
+}

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The tenants: who may ask, by which key, and how much all queries of one may take together. Each has an account, which
+ * queries charge. */
+#ifndef SERVER_TENANTS_H
+#define SERVER_TENANTS_H
+
+#include <stint/stint.h>
+
+#define TENANTS_KEY_MAX 128
+#define TENANTS_MESSAGE 256
+
+struct tenants;
+struct tenants_file; /* what a file says, not yet in force */
+
+/* Read a tenants file. It blocks as files do; any thread. NULL: message says what is wrong, with the file and line. */
+struct tenants_file *tenants_file_read(const char *path, char message[TENANTS_MESSAGE]);
+void tenants_file_free(struct tenants_file *file);
+
+/* One tenant without key, called "default" and without limits. The rest of these are for the loop only. NULL: out of
+ * memory. */
+struct tenants *tenants_create(void);
+void tenants_free(struct tenants *tenants);
+
+/* Put a file in force: those that are known get their new keys and limits, others are added, and those that it does not
+ * name are dropped, whose queries go on. 0, or ENOMEM: nothing was changed. */
+int tenants_apply(struct tenants *tenants, const struct tenants_file *file);
+
+/* The account of the tenant with this key (NULL: none was given), which is the table's; NULL: there is none. Takes the
+ * same time for each key of the same length, whatever it begins with. */
+stint_account *tenants_find(const struct tenants *tenants, const char *key);
+
+/* Whether two keys are the same, likewise. */
+bool tenants_keys_equal(const char *key, const char *other);
+
+/* Its limits, to be told to who has passed them; NULL: it has been dropped meanwhile. */
+const stint_account_limits *tenants_limits(const struct tenants *tenants, const stint_account *account);
+
+#endif

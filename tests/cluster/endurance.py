@@ -1,0 +1,125 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Many jobs, while workers are killed every few seconds and the leader of the stream twice: each job ends with exactly
+one result, and a dead letter if that is an error; none is lost, none is counted twice.
+
+endurance.py WORKER DISPATCH [JOBS]"""
+import os
+import random
+import shutil
+import sys
+import tempfile
+import threading
+import time
+
+from programs import Client, Cluster, Dispatch, Worker, check, end_cleanly, kill_all, wait_until, write_documents
+
+JOBS = int(sys.argv[3]) if len(sys.argv) > 3 else 20000
+WORKERS = 3
+KILL_EVERY = 3.0  # seconds
+BOMBS_EVERY = 500
+
+
+class Chaos(threading.Thread):
+    """Keeps the workers and the servers dying, and comes to an end when told to."""
+
+    def __init__(self, cluster, program):
+        super().__init__(daemon=True)
+        self.cluster, self.program = cluster, program
+        self.random = random.Random(1)
+        self.ended = threading.Event()
+        self.workers = [self.start_worker() for _ in range(WORKERS)]
+        self.kills = self.leader_kills = 0
+
+    def start_worker(self):
+        return Worker(self.program, self.cluster, "--concurrency", "8", "--timeout", "2s", "--memory", "64M",
+                      "--max-runs", "20")
+
+    def kill_worker(self):
+        index = self.random.randrange(WORKERS)
+        self.workers[index].kill()
+        self.kills += 1
+        self.workers[index] = self.start_worker()
+
+    def kill_leader(self):
+        name = self.cluster.streams()["JOBS"]["leader"]
+        server = next(server for server in self.cluster.servers if server.name == name)
+        server.kill()
+        self.leader_kills += 1
+        time.sleep(5)
+        server.start()
+
+    def run(self):
+        while not self.ended.wait(KILL_EVERY * self.random.uniform(0.5, 1.5)):
+            self.kill_worker()
+            done = self.cluster.count("JOBS_DONE")[0]
+            if self.leader_kills < 2 and done > JOBS * (self.leader_kills + 1) / 3:
+                self.kill_leader()
+
+
+def write_all(folder):
+    paths = write_documents(folder, JOBS - JOBS // BOMBS_EVERY)
+    bombs = []
+    for i in range(JOBS // BOMBS_EVERY):
+        bombs.append(os.path.join(folder, f"bomb{i:03}.lua"))
+        with open(bombs[-1], "w") as file:
+            file.write(f"local t = {{{i}}} while true do t[#t + 1] = {{}} end")
+    return paths, bombs
+
+
+def records_of(cluster, stream):
+    """Every message of a stream, by its subject: (count, its data)."""
+    found = {}
+    client = Client(cluster.servers[0])
+    state = client.api(f"STREAM.INFO.{stream}")["state"]
+    for sequence in range(state["first_seq"], state["last_seq"] + 1):
+        answer = client.api(f"STREAM.MSG.GET.{stream}", {"seq": sequence})
+        if "message" in answer:
+            found.setdefault(answer["message"]["subject"].split(".", 2)[2], []).append(answer["message"])
+    client.close()
+    return found
+
+
+def main():
+    end_cleanly()
+    folder = tempfile.mkdtemp(prefix="stint-endurance-")
+    try:
+        paths, bombs = write_all(os.path.join(folder, "jobs"))
+        with Cluster(os.path.join(folder, "servers"), 3) as cluster:
+            made = Dispatch(sys.argv[2], cluster.urls, "--create", "--replicas", "3", "--ack-wait", "4s").end()
+            check(made[0] == 0, made)
+            chaos = Chaos(cluster, sys.argv[1])
+            begun = time.monotonic()
+            dispatch = Dispatch(sys.argv[2], cluster.urls, os.path.join(folder, "jobs"))
+            chaos.start()
+            status, lines, summary, errors = dispatch.end(3600)
+            seconds = time.monotonic() - begun
+            chaos.ended.set()
+            chaos.join()
+            try:
+                wait_until(lambda: cluster.count("JOBS")[0] == 0, "the queue is empty")
+            except AssertionError:
+                stream = cluster.streams()["JOBS"]
+                print(stream["leader"], stream["state"], stream.get("consumer_detail"))
+            for worker in chaos.workers:
+                worker.wait_for("ready:")
+                check(worker.stop() == 0, f"a worker ends with 0: {worker.lines[-5:]}")
+            done, dead = records_of(cluster, "JOBS_DONE"), records_of(cluster, "JOBS_DEAD")
+            left = cluster.count("JOBS")[0]
+        print(f"{JOBS} jobs in {seconds:.0f} s, {chaos.kills} workers and {chaos.leader_kills} leaders killed: "
+              f"{summary['ok']} ok, {summary['error']} errors; {sum(map(len, done.values()))} records of {len(done)} "
+              f"jobs, {sum(map(len, dead.values()))} dead letters of {len(dead)}; {left} left in the queue")
+        check(status == 1 and len(lines) == JOBS, (status, len(lines), errors))
+        check({path: lines[path]["outcome"] for path in paths} == {path: "ok" for path in paths},
+              [lines[path] for path in paths if lines[path]["outcome"] != "ok"])
+        check(all(lines[path]["outcome"] == "error" for path in bombs), "every bomb is an error")
+        check(len(done) == JOBS and all(len(of) == 1 for of in done.values()), "one record of each job")
+        check(len(dead) == len(bombs) and all(len(of) == 1 for of in dead.values()), "one dead letter of each bomb")
+        check(left == 0, "the queue is empty")
+        check(chaos.leader_kills == 2 or JOBS < 20000, "two leaders were killed")
+    finally:
+        kill_all()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+main()
