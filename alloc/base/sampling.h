@@ -167,8 +167,8 @@ void sti_sampling_end_thread(struct sti_sampling *sampling);
 #define STI_SAMPLING_LISTS ((size_t)1 << 17)
 #define STI_SAMPLING_MARKS (STI_SAMPLING_LISTS << 2)
 
-/* A mark for each stretch of addresses in which a block that is followed may begin: profile/followed.h. In this library's
- * data, which no scan for roots looks at; pages of it that nobody writes to cost nothing. */
+/* A mark for each stretch of addresses in which a block that is followed may begin: profile/followed.h. In this
+ * library's data, which no scan for roots looks at; pages of it that nobody writes to cost nothing. */
 extern _Atomic uint8_t sti_sampling_marks[STI_SAMPLING_MARKS];
 
 static inline size_t sti_sampling_mark(uintptr_t block)
