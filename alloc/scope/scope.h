@@ -6,7 +6,6 @@
 
 #include <errno.h>
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 #include <stint/task.h>
 #include <string.h>
@@ -26,22 +25,20 @@ struct sti_scope;
  * ENOTSUP. Any thread. */
 int sti_options_look(const stint_options *options);
 
-/* Two of them side by side, or one. */
-static inline uint64_t sti_options_word(const stint_options *options, size_t offset)
+/* Not 0 where it has a rate. One of less than 2^-1042 is none: such a task would never be sampled. */
+static inline unsigned sti_options_rate(const stint_options *options)
 {
-    uint64_t word;
-    memcpy(&word, (const char *)options + offset, sizeof word);
-    return word;
+    uint64_t bits;
+    memcpy(&bits, &options->sample_rate, sizeof bits);
+    return (unsigned)(bits >> 32);
 }
 
 static inline int sti_options_check(const stint_options *options)
 {
-    _Static_assert(offsetof(stint_options, report) == offsetof(stint_options, on_interrupt) + 4, "side by side");
     if (options == NULL)
         return 0;
-    uint64_t set = (unsigned)options->priority | (unsigned)options->threads |
-                   sti_options_word(options, offsetof(stint_options, on_interrupt)) |
-                   sti_options_word(options, offsetof(stint_options, sample_rate));
+    unsigned set = (unsigned)options->on_interrupt | (unsigned)options->priority | (unsigned)options->threads |
+                   (unsigned)options->report | sti_options_rate(options);
     if (__builtin_expect(set != 0, 0)) {
         int error = sti_options_look(options);
         if (error != 0)

@@ -249,7 +249,7 @@ TEST(a_struct_without_a_size_is_refused)
     const struct taker *taker;
     FOR_EACH(taker, takers)
     {
-        const size_t sizes[] = { 0, 1, sizeof(size_t), taker->older, taker->size - 1, STI_SIZED_MAX + 1, SIZE_MAX };
+        const size_t sizes[] = { 0, 1, sizeof(size_t), taker->older, taker->first - 1, STI_SIZED_MAX + 1, SIZE_MAX };
         for (size_t j = 0; j < sizeof sizes / sizeof *sizes; j++) {
             char *given = make_struct(ROOM);
             memset(given, 0, ROOM);

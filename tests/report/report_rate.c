@@ -210,7 +210,7 @@ TEST(a_rate_that_is_none_is_refused)
         stint_outcome outcome;
         assert_int_equal(stint_run(hold_and_end_ok, NULL, &options, &outcome), EINVAL);
     }
-    const double good[] = { 0.0, -0.0, 5e-324, 1 };
+    const double good[] = { 0.0, -0.0, 1e-300, 1 };
     for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
         stint_options options = rated(good[i]);
         json_t *report = read_of(hold, NULL, &options, STINT_REASON_FAILED);
