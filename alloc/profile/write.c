@@ -83,7 +83,8 @@ static void look_for(struct sti_profile_means *means)
     if (atomic_load_explicit(&loaded, memory_order_acquire) == NULL)
         atomic_store_explicit(&loaded, find(), memory_order_release);
     means->writer = atomic_load_explicit(&loaded, memory_order_acquire);
-    sti_caller_note_part(means->writer);
+    if (means->writer != &sti_profile_writer) /* or the whole program would count as a part of the library */
+        sti_caller_note_part(means->writer);
     *(void **)&means->demangle = dlsym(RTLD_DEFAULT, "__cxa_demangle");
     dlerror(); /* what was not found is nobody else's to hear of */
 }
