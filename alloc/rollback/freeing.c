@@ -90,24 +90,21 @@ static void end_thread(void *freer)
     give_record_back(freer);
 }
 
-static uint64_t left_amid; /* written in children of a fork(2), by their one thread */
+static uint64_t forks; /* written in children of a fork(2), by their one thread */
 
-uint64_t sti_freeing_left_amid(void)
+uint64_t sti_freeing_forks(void)
 {
-    return left_amid;
+    return forks;
 }
 
 static void leave_others_behind(void)
 {
-    bool amid = sti_freeing_told_since() == 0; /* who knows? */
     struct sti_freer *freer = atomic_load_explicit(&all_records, memory_order_acquire);
     for (; freer != NULL; freer = freer->next) {
-        if (freer == own_record)
-            continue;
-        amid = amid || atomic_load_explicit(&freer->number, memory_order_relaxed) & 1;
-        give_record_back(freer);
+        if (freer != own_record)
+            give_record_back(freer);
     }
-    left_amid += amid;
+    forks++;
 }
 
 /* --- Saying so --- */

@@ -58,9 +58,9 @@ struct sti_freeing_wait sti_freeing_wait(void);
 /* Have all left who were there when it began? */
 bool sti_freeing_is_over(struct sti_freeing_wait *wait);
 
-/* How many forks (fork(2)), of this process and of those that it comes from, have left a thread behind that may have
- * been freeing. In the child nobody does the rest: of a heap from before, a page may be half given back for ever, and
- * mimalloc would wait for that. */
-uint64_t sti_freeing_left_amid(void);
+/* How many forks (fork(2)) lead to this process. Of a heap from before the last of them a page may be half given back
+ * for ever, and mimalloc would wait for whoever does the rest. Whether somebody was freeing does not tell: the system
+ * copies a process page by page, so the child may see the end of a free in one page and its beginning in another. */
+uint64_t sti_freeing_forks(void);
 
 #endif

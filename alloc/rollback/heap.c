@@ -82,7 +82,7 @@ static struct sti_heap *begin(struct sti_heap *heap)
     heap->next = NULL;
     heap->wiped = false;
     heap->told = sti_freeing_told_since() != 0;
-    heap->left_amid = sti_freeing_left_amid();
+    heap->forks = sti_freeing_forks();
     heap->theap = sti_backend_heap_theap(heap->backend);
     return heap;
 }

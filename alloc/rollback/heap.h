@@ -42,7 +42,7 @@ struct sti_heap {
     size_t reach;                  /* a pointer further into one is none; 0: there is no such end */
     size_t left;                   /* bytes that a thread of a task which has ended left in it */
     uint64_t given_up_before;      /* pages that mimalloc had given up when it was taken */
-    uint64_t left_amid;            /* such forks when it was taken: freeing.h */
+    uint64_t forks;                /* that led to the process when it was taken: freeing.h */
     struct sti_freeing_wait wait;  /* of a deserted one: for those who freed then */
     char task[STI_HEAP_TASK_NAME]; /* that it was rolled back with; in debug mode only */
     struct sti_heap_map map;       /* for the scan of roots */

@@ -31,7 +31,7 @@ static bool is_told(const struct sti_heap *heap)
  * has. */
 static bool is_deserted(struct sti_heap *heap, size_t own)
 {
-    if (heap->left_amid != sti_freeing_left_amid())
+    if (heap->forks != sti_freeing_forks())
         return false;
     if (!heap->deserted) {
         if (!is_told(heap) || sti_heap_pages(heap).now != own)
