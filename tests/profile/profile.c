@@ -222,7 +222,8 @@ TEST(ended_threads_leave_nothing_while_a_profile_runs)
     size_t before = resident();
     for (int i = 0; i < 1000; i++)
         start_and_join(i % 2 == 0 ? leave_at_once : allocate_a_little);
-    assert_in_range(resident(), 0, before + 32 * MIB); /* of 75 */
+    /* 75 MiB with what each left. A sanitizer keeps some of what is freed. */
+    assert_in_range(resident(), 0, before + (stint_malloc_is_overridden() ? 4 * MIB : 32 * MIB));
     assert_int_equal(stint_profile_stop(), 0);
 }
 

@@ -351,7 +351,7 @@ TEST(what_ended_threads_have_left_goes_as_others_free_it_and_end)
         if (i == 100)
             before = resident();
     }
-    assert_true(resident() < before + 64 * MIB); /* of 140; a sanitizer keeps some */
+    assert_true(resident() < before + 32 * MIB); /* of 140 */
     for (int i = 0; i < LEFT_BY_EACH; i++)
         stint_free(left[i]);
 }
