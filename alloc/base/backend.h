@@ -17,7 +17,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "tsan.h"
+#include "instrumentation.h"
 
 /* Five digits from 3.3 on; the macro had three and four before. */
 #if MI_MALLOC_VERSION < 30300

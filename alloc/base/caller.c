@@ -126,6 +126,8 @@ bool sti_caller_is_openmp(const char *path)
     return entry != NULL;
 }
 
+static bool is_module_ours; /* the one that this library is in is nothing else */
+
 static int classify(struct dl_phdr_info *info, size_t size, void *unused)
 {
     (void)size;
@@ -139,6 +141,8 @@ static int classify(struct dl_phdr_info *info, size_t size, void *unused)
         sti_caller_system.libc = module;
     else if (info->dlpi_addr == _r_debug.r_ldbase)
         sti_caller_system.loader = module;
+    else if (sti_caller_in(&module, &sti_caller_system))
+        is_module_ours = sti_caller_module_is_only_ours(info);
     return 0;
 }
 
@@ -248,6 +252,11 @@ bool sti_caller_is_this_module(const void *caller)
         return false;
     uintptr_t begin = (uintptr_t)found.dlfo_map_start;
     return (uintptr_t)caller - begin < (uintptr_t)found.dlfo_map_end - begin;
+}
+
+bool sti_caller_is_surely_ours(const void *caller)
+{
+    return is_module_ours && sti_caller_is_this_module(caller);
 }
 
 struct walk {

@@ -86,6 +86,10 @@ void sti_caller_note_part(const void *address);
 /* Is it in the module that this library is in? */
 bool sti_caller_is_this_module(const void *caller);
 
+/* The same where that module is this library; where it is a program's, or another library's, which this one is linked
+ * into, no code can be told to be this one's. */
+bool sti_caller_is_surely_ours(const void *caller);
+
 /* Is it this library with its module (write.h), or mimalloc? */
 struct dl_phdr_info;
 struct sti_caller_module sti_caller_module_at(const struct dl_phdr_info *info);

@@ -305,12 +305,13 @@ bool sti_readable_heaps(void)
     return __builtin_expect(!atomic_load_explicit(&forbidden_in_heaps, memory_order_seq_cst), 1);
 }
 
+/* Of this thread, as all have the same memory: the main thread has none any more when it has ended. */
 long sti_readable_copy(void *to, uintptr_t from, size_t size)
 {
     struct iovec here = { .iov_base = to, .iov_len = size };
     struct iovec there = { .iov_base = (void *)from, .iov_len = size };
     int saved_errno = errno;
-    ssize_t copied = process_vm_readv(getpid(), &here, 1, &there, 1, 0);
+    ssize_t copied = process_vm_readv(gettid(), &here, 1, &there, 1, 0);
     if (copied < 0 && errno == EFAULT)
         copied = 0;
     errno = saved_errno;
@@ -326,7 +327,7 @@ STINT_API int mprotect(void *address, size_t length, int protection);
 STINT_API int pkey_mprotect(void *address, size_t length, int protection, int key);
 
 /* Before there is a task nobody asks for blocks, and mimalloc may not be ready to. */
-static void note(const void *address, int protection)
+void sti_readable_note(const void *address, int protection)
 {
     if ((protection & PROT_READ) != 0)
         return;
@@ -354,7 +355,7 @@ static inline STI_CALLER_UNINSTRUMENTED int protect(void *address, size_t length
                                                     const void *caller)
 {
     sti_protect_fn *function = atomic_load_explicit(&protect_by, memory_order_relaxed);
-    note(address, protection);
+    sti_readable_note(address, protection);
     return function != NULL ? function(address, length, protection, key, caller)
                             : sti_protect_plainly(address, length, protection, key);
 }

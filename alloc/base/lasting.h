@@ -49,6 +49,9 @@ bool sti_readable_heaps(void);
  * the system does not answer such questions. */
 long sti_readable_copy(void *to, uintptr_t from, size_t size);
 
+/* The page there is about to have this protection: note whether one is forbidden. */
+void sti_readable_note(const void *address, int protection);
+
 /* --- mprotect and pkey_mprotect, which are overridden for that: what else is to be done in them. Any thread. --- */
 
 #define STI_NO_KEY (-1) /* mprotect's */

@@ -233,6 +233,17 @@ void *sti_libc_function(const char *name)
     return sti_module_symbol(sti_module_loaded(sti_module_of((const void *)(uintptr_t)abs)), name);
 }
 
+uintptr_t sti_libc_code(const char *name)
+{
+    struct sti_module libc = sti_module_loaded(sti_module_of((const void *)(uintptr_t)abs));
+    struct tables tables;
+    const ElfW(Sym) *symbol = read_tables(&libc, &tables) ? find(&tables, name) : NULL;
+    if (symbol == NULL || symbol->st_value == 0)
+        return 0;
+    uintptr_t address = tables.base + symbol->st_value;
+    return ELF64_ST_TYPE(symbol->st_info) == STT_GNU_IFUNC ? ((uintptr_t(*)(void))address)() : address;
+}
+
 /* --- Looking whose functions the program uses. Any thread; two at once find the same.
  *
  * The loader is asked for each name as it is when it binds the program's own references, and then whose module the

@@ -56,6 +56,9 @@ void sti_module_visit_functions(struct sti_module module, sti_module_visit_fn *v
 /* libc's own function, for the overrides that go on to it. */
 void *sti_libc_function(const char *name);
 
+/* The same, of an indirect function too: the code that it has chosen for this processor. Only to be compared. */
+uintptr_t sti_libc_code(const char *name);
+
 /* --- libc's own function of the same name, for an override of it that goes on to that. Any thread. --- */
 
 /* Declares plain, which is it. Found at the first call; two threads at once find the same. */

@@ -135,7 +135,7 @@ struct sti_scope {
     unsigned char is_subtask;            /* a stolen subtask's, or what follows */
     bool is_inner_subtask;         /* a stolen subtask of the group that the scopes around it belong to (subtask.c) */
     size_t forks;                  /* outstanding on the thread when it opened (left_frames.h), */
-    size_t own_forks;              /* and those that only it can run (own_forks.h) */
+    size_t own_forks;              /* and those that only it can run (left_frames.h) */
     struct sti_callback *callback; /* that the thread was in (boundary.h) */
 
     /* The meter's. Ends and checks are values of the thread's used. */

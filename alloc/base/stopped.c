@@ -4,11 +4,15 @@
 #include "stopped.h"
 
 #include <pthread.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
+#include <sys/uio.h>
+#include <unistd.h>
 #include <unwind.h>
 
 #include "caller.h"
+#include "callstack.h"
 #include "instruction.h"
 #include "module.h"
 
@@ -59,30 +63,48 @@ static const char *const names[] = {
 };
 #define NAMES (sizeof names / sizeof *names)
 
+/* Those that only look at memory or copy it: they call nothing but each other, and have nothing, not even for a
+ * while. */
+static const char *const plain_names[] = {
+    "memcmp",       "bcmp",          "memcpy",       "memmove",       "mempcpy",      "memset",       "bzero",
+    "memccpy",      "memchr",        "memrchr",      "rawmemchr",     "memmem",       "strlen",       "strnlen",
+    "strcmp",       "strncmp",       "strcasecmp",   "strncasecmp",   "strchr",       "strrchr",      "strchrnul",
+    "strstr",       "strcasestr",    "strspn",       "strcspn",       "strpbrk",      "strcpy",       "strncpy",
+    "stpcpy",       "stpncpy",       "strcat",       "strncat",       "wmemset",      "wmemcmp",      "wmemchr",
+    "wcslen",       "wcscmp",        "__memcpy_chk", "__memmove_chk", "__memset_chk", "__strcpy_chk", "__strncpy_chk",
+    "__strcat_chk", "__strncat_chk",
+};
+#define PLAIN_NAMES (sizeof plain_names / sizeof *plain_names)
+
 /* Their code. Most end in a jump to another function, which is then the one that the task's code seems to have called:
  * that is among them, and where it jumps to if it is as short as what only hands on. */
-#define PASSING_MAX 256
+#define FUNCTIONS_MAX 256
 #define SHORT 64 /* bytes */
-static struct sti_caller_module passing[PASSING_MAX];
-static size_t passing_count;
+struct functions {
+    struct sti_caller_module code[FUNCTIONS_MAX];
+    size_t count;
+};
+static struct functions passing;
+static struct functions plain;
 
-static bool passes(uintptr_t instruction)
+static bool is_in(const struct functions *functions, uintptr_t instruction)
 {
     size_t i = 0;
-    while (i < passing_count && !sti_caller_in(&passing[i], (const void *)instruction))
+    while (i < functions->count && !sti_caller_in(&functions->code[i], (const void *)instruction))
         i++;
-    return i < passing_count;
+    return i < functions->count;
 }
 
-static void add_passing(uintptr_t function)
+static void add(struct functions *functions, uintptr_t function)
 {
     uintptr_t begin;
     uintptr_t end;
-    if (function != 0 && passing_count < PASSING_MAX && !passes(function) && sti_frame_function(function, &begin, &end))
-        passing[passing_count++] = (struct sti_caller_module){ .begin = begin, .size = end - begin };
+    if (function != 0 && functions->count < FUNCTIONS_MAX && !is_in(functions, function) &&
+        sti_frame_function(function, &begin, &end))
+        functions->code[functions->count++] = (struct sti_caller_module){ .begin = begin, .size = end - begin };
 }
 
-static void add_targets(uintptr_t begin, uintptr_t end)
+static void add_targets(struct functions *functions, uintptr_t begin, uintptr_t end)
 {
     struct sti_instruction instruction;
     for (uintptr_t at = begin; at < end; at += instruction.length) {
@@ -91,31 +113,38 @@ static void add_targets(uintptr_t begin, uintptr_t end)
             return;
         bool leads = instruction.flow == STI_INSTRUCTION_JUMPS || instruction.flow == STI_INSTRUCTION_BRANCHES;
         if (leads && instruction.target - begin >= end - begin && sti_caller_is_libc((const void *)instruction.target))
-            add_passing(instruction.target);
+            add(functions, instruction.target);
     }
 }
 
-static void find_passing(void)
+static void find_named(struct functions *functions, const char *const *list, size_t length)
 {
-    for (size_t i = 0; i < NAMES; i++)
-        add_passing((uintptr_t)sti_libc_function(names[i]));
-    size_t listed = passing_count;
-    for (size_t i = 0; i < passing_count; i++) {
-        if (i < listed || passing[i].size <= SHORT)
-            add_targets(passing[i].begin, passing[i].begin + passing[i].size);
+    for (size_t i = 0; i < length; i++)
+        add(functions, sti_libc_code(list[i]));
+    size_t listed = functions->count;
+    for (size_t i = 0; i < functions->count; i++) {
+        const struct sti_caller_module code = functions->code[i];
+        if (i < listed || code.size <= SHORT)
+            add_targets(functions, code.begin, code.begin + code.size);
     }
+}
+
+static void find_all(void)
+{
+    find_named(&passing, names, NAMES);
+    find_named(&plain, plain_names, PLAIN_NAMES);
 }
 
 void sti_stopped_prepare(void)
 {
     static pthread_once_t found = PTHREAD_ONCE_INIT;
-    pthread_once(&found, find_passing);
+    pthread_once(&found, find_all);
 }
 
 static enum owner owner_of(uintptr_t instruction, bool past_libc)
 {
     if (past_libc && sti_caller_is_libc((const void *)instruction))
-        return passes(instruction) ? LIBC_AND_PASSES : LIBC;
+        return is_in(&passing, instruction) ? LIBC_AND_PASSES : LIBC;
     if (sti_caller_is_protected_further_out(instruction))
         return SOMEBODY;
     return past_libc && sti_caller_is_protected(instruction) ? OURS : NOBODY;
@@ -234,7 +263,35 @@ static _Unwind_Reason_Code visit_frame(struct _Unwind_Context *context, void *ar
     return may_pass(walk, owner) ? _URC_NO_REASON : _URC_END_OF_STACK;
 }
 
-bool sti_stopped_may_be_left(const struct sti_stopped *stopped, bool past_libc)
+static bool is_in_plain(uintptr_t instruction)
+{
+    return sti_caller_is_libc((const void *)instruction) && is_in(&plain, instruction);
+}
+
+/* Out of such functions, to the call of the first one. False: that cannot be found, or is the scope's own. */
+static bool leave_plain(struct sti_stopped *stopped)
+{
+    const struct walk walk = { .stopped = stopped };
+    while (is_in_plain(stopped->at.ip)) {
+        struct sti_registers at = stopped->at;
+        struct sti_frame_rule rule = sti_frame_rule(at.ip);
+        if (step(&walk, &at, &rule) != STEP_ON)
+            return false;
+        at.ip--; /* what returns there is the instruction before */
+        stopped->at = at;
+    }
+    return true;
+}
+
+bool sti_stopped_in_own_code(const struct sti_stopped *stopped)
+{
+    struct sti_stopped out = *stopped;
+    if (!sti_caller_is_protected(out.at.ip))
+        return true;
+    return is_in_plain(out.at.ip) && out.at.sp < out.scope && leave_plain(&out) && !sti_caller_is_protected(out.at.ip);
+}
+
+static bool may_be_left(const struct sti_stopped *stopped, bool past_libc)
 {
     enum owner first = owner_of(stopped->at.ip, past_libc);
     struct walk walk = { .stopped = stopped, .past_libc = past_libc, .last = first };
@@ -250,6 +307,14 @@ bool sti_stopped_may_be_left(const struct sti_stopped *stopped, bool past_libc)
     walk.last = first;
     _Unwind_Backtrace(visit_frame, &walk);
     return walk.reached && walk.last != LIBC;
+}
+
+bool sti_stopped_may_be_left(const struct sti_stopped *stopped, bool past_libc)
+{
+    struct sti_stopped out = *stopped;
+    if (!past_libc && sti_rule_is_on(STI_RULE_STACK) && out.at.sp < out.scope && !leave_plain(&out))
+        return false;
+    return may_be_left(&out, past_libc);
 }
 
 /* --- Where the caller is returned to. */
@@ -305,4 +370,98 @@ uintptr_t sti_stopped_return(const struct sti_stopped *stopped)
         _Unwind_Backtrace(search_frame, &search);
     }
     return search.place;
+}
+
+/* --- Its callstack. --- */
+
+#define WORD sizeof(uintptr_t)
+#define LARGEST_FRAME ((uintptr_t)1 << 20)
+
+/* Below the stack pointer, which a signal leaves as it is. In an epilogue what has just been popped is still read from
+ * there: compilers do not tell of each pop. */
+#define RED_ZONE 128
+
+#define MAX_PUSHED 8 /* registers that a function has to save, and a bit */
+
+static STI_CALLER_UNINSTRUMENTED bool read_word(uintptr_t address, uintptr_t stack_end, uintptr_t *word)
+{
+    if (stack_end != 0) {
+        bool is_on_stack = address <= stack_end - WORD;
+        if (is_on_stack)
+            *word = *(const uintptr_t *)address;
+        return is_on_stack;
+    }
+    const struct iovec here = { .iov_base = word, .iov_len = WORD };
+    const struct iovec there = { .iov_base = (void *)address, .iov_len = WORD };
+    return process_vm_readv(gettid(), &here, 1, &there, 1, 0) == (ssize_t)WORD;
+}
+
+/* A function of gcc's that aligns its stack, for vectors or a sanitizer. Its rule is an expression of its own: where
+ * its caller's frame ends it has saved among the registers that it pushes, below the frame pointer; and right above
+ * that it has pushed its return address once more. So the one is found by the other. */
+static bool go_up_aligned(struct sti_registers *at, uintptr_t stack_end)
+{
+    uintptr_t copy;
+    if (at->bp < at->sp || at->bp % WORD != 0 || !read_word(at->bp + WORD, stack_end, &copy))
+        return false;
+    for (uintptr_t slot = at->bp - WORD; slot >= at->bp - MAX_PUSHED * WORD && slot >= at->sp; slot -= WORD) {
+        uintptr_t top;
+        uintptr_t ip;
+        if (!read_word(slot, stack_end, &top) || top <= at->bp || top - at->bp > LARGEST_FRAME || top % WORD != 0 ||
+            !read_word(top - WORD, stack_end, &ip) || ip != copy)
+            continue;
+        at->sp = top;
+        at->ip = ip;
+        return read_word(at->bp, stack_end, &at->bp);
+    }
+    return false;
+}
+
+/* False: it has no caller, or none that can be found. */
+static bool go_up(struct sti_registers *at, const struct sti_frame_rule *rule, uintptr_t stack_end)
+{
+    if (rule->kind == STI_FRAME_OTHER)
+        return go_up_aligned(at, stack_end);
+    bool by_stack_pointer = rule->kind == STI_FRAME_BY_STACK_POINTER;
+    if (!by_stack_pointer && rule->kind != STI_FRAME_BY_FRAME_POINTER)
+        return false;
+    uintptr_t top = (by_stack_pointer ? at->sp : at->bp) + rule->offset;
+    uintptr_t size = top - at->sp;
+    if (top <= at->sp || size > LARGEST_FRAME || top % WORD != 0 || rule->saved > size + RED_ZONE)
+        return false;
+    at->sp = top;
+    if (rule->saved != 0 && !read_word(top - rule->saved, stack_end, &at->bp))
+        return false;
+    return read_word(top - WORD, stack_end, &at->ip) && at->ip != 0;
+}
+
+/* In a stub by which one module calls another: the linker's tables have an expression for those, as their second
+ * instruction pushes a number. */
+static STI_CALLER_UNINSTRUMENTED bool is_in_stub(uintptr_t ip)
+{
+    const uint8_t *stub = (const uint8_t *)(ip & ~(uintptr_t)15);
+    return stub[0] == 0xff && stub[1] == 0x25; /* jmp *slot(%rip): 6 bytes, and the push 5 */
+}
+
+static struct sti_frame_rule rule_of_interrupted(uintptr_t ip)
+{
+    struct sti_frame_rule rule = sti_frame_rule(ip);
+    if (rule.kind == STI_FRAME_OTHER && is_in_stub(ip))
+        rule = (struct sti_frame_rule){ .kind = STI_FRAME_BY_STACK_POINTER, .offset = (ip & 15) >= 11 ? 16 : 8 };
+    return rule;
+}
+
+size_t sti_stopped_callstack(struct sti_registers at, uintptr_t stack_end, void **frames, uintptr_t *tops, size_t depth)
+{
+    size_t length = 0;
+    bool goes_on = depth > 0;
+    while (goes_on) {
+        /* What returns to an address is the instruction before. */
+        struct sti_frame_rule rule = length == 0 ? rule_of_interrupted(at.ip) : sti_frame_rule(at.ip - 1);
+        frames[length] = (void *)at.ip;
+        goes_on = go_up(&at, &rule, stack_end);
+        tops[length++] = at.sp;
+        goes_on = goes_on && length < depth;
+    }
+    return length;
 }

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * Walking the frames of code that a signal has stopped, from a handler on another stack. */
+ * Walking the frames of code that a signal has stopped, by its handler: may they be left, and which are they? Any
+ * thread. */
 #ifndef STI_ALLOC_BASE_STOPPED_H
 #define STI_ALLOC_BASE_STOPPED_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "callstack.h"
@@ -34,7 +36,25 @@ bool sti_stopped_may_be_left(const struct sti_stopped *stopped, bool past_libc);
  * that can be found, or it was the loader, which goes on with another function. */
 uintptr_t sti_stopped_return(const struct sti_stopped *stopped);
 
-/* Find these functions. Before the first of the former; not in a signal handler. */
+/* Whether it was stopped in no code that is protected (caller.h), or in a function of libc's that only looks at memory
+ * or copies it (memcmp, strlen), called by no such code: it has nothing, so it can be left at any instruction as if it
+ * were its caller. What libc or this library calls it for is half done. */
+bool sti_stopped_in_own_code(const struct sti_stopped *stopped);
+
+/* Find these functions. Before the first of the others; not in a signal handler. */
 void sti_stopped_prepare(void);
+
+/* --- Its callstack. Any thread, without what the others need. --- */
+
+/* Fill in at most depth frames, the innermost first, and say how many: frames[0] is where the code was, the others are
+ * return addresses; tops[i] is where the i-th frame ends on the stack.
+ *
+ * The thread may be anywhere: in libc, in an unwinder, in this library. So this takes no lock, allocates nothing and
+ * calls no unwinder. It goes by the call frame tables alone (callstack.h), and where a frame has no rule of the usual
+ * forms, as a signal's, the callstack ends. That bounds its time, too: half a
+ * microsecond a frame. It reads nothing but the stack, up to its end where that is known (0: it is not), and otherwise
+ * by a system call that finds out what can be read: so whatever it takes for a frame, it makes no fault. */
+size_t sti_stopped_callstack(struct sti_registers at, uintptr_t stack_end, void **frames, uintptr_t *tops,
+                             size_t depth);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the system says of this process: its control group, and how much of it is in memory; see system.h. Any
- * thread. */
+ * What the system says of this process: its control group, how much of it is in memory, and its threads; see system.h.
+ * Any thread. */
 #include "system.h"
 
 #include <errno.h>
@@ -15,6 +15,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include "module.h"
@@ -434,4 +435,55 @@ static void renew_in_child(void)
 __attribute__((constructor)) static void hear_of_forks_for_resident(void)
 {
     pthread_atfork(NULL, NULL, renew_in_child);
+}
+
+/* --- The last threads. --- */
+
+static atomic_uint services; /* relaxed: who sees too few looks again */
+
+void sti_service_begin(void)
+{
+    atomic_fetch_add_explicit(&services, 1, memory_order_relaxed);
+}
+
+void sti_service_end(void)
+{
+    atomic_fetch_sub_explicit(&services, 1, memory_order_relaxed);
+}
+
+static void have_none_in_child(void)
+{
+    atomic_store_explicit(&services, 0, memory_order_relaxed);
+}
+
+__attribute__((constructor)) static void hear_of_forks_for_services(void)
+{
+    pthread_atfork(NULL, NULL, have_none_in_child);
+}
+
+/* In its name the system answers no more. */
+bool sti_main_thread_has_ended(void)
+{
+    char byte = 0;
+    const struct iovec memory = { .iov_base = &byte, .iov_len = 1 };
+    return process_vm_readv(getpid(), &memory, 1, &memory, 1, 0) < 0 && errno == ESRCH;
+}
+
+/* proc(5). It counts the main thread. */
+bool sti_services_are_alone(void)
+{
+    static const char format[] = ") Z %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %u";
+    char text[512] = "";
+    if (!sti_main_thread_has_ended())
+        return false;
+    int status = open("/proc/self/stat", O_RDONLY | O_CLOEXEC);
+    if (status < 0)
+        return false;
+    ssize_t size = read(status, text, sizeof text - 1);
+    close(status);
+    text[size > 0 ? size : 0] = '\0';
+    const char *behind_name = strrchr(text, ')');
+    unsigned threads = 0;
+    return behind_name != NULL && sscanf(behind_name, format, &threads) == 1 &&
+           threads == 1 + atomic_load_explicit(&services, memory_order_relaxed);
 }

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the system says of this process: its control group, and how much of it is in memory. Any thread. */
+ * What the system says of this process: its control group, how much of it is in memory, and whether the program has any
+ * thread left. Any thread. */
 #ifndef STI_ALLOC_BASE_SYSTEM_H
 #define STI_ALLOC_BASE_SYSTEM_H
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /* --- The control group that this process runs in, of either version: where its directory is, what its files say. Any
  * thread; allocates nothing.
@@ -58,5 +60,16 @@ size_t sti_resident(void);
 
 /* Is it the descriptor that is kept? */
 bool sti_resident_keeps(int descriptor);
+
+/* --- Is no thread left but those of this library that nobody ends (the watch, the tracer)? libc ends the process with
+ * its last thread, and for them it never would: so each of them looks now and then, and returns. Any thread. */
+
+/* The calling thread is such a one, from here to there. */
+void sti_service_begin(void);
+void sti_service_end(void);
+
+/* The main thread has ended: 0.3 µs. Only then another 20, to ask whether that holds for all others. */
+bool sti_main_thread_has_ended(void);
+bool sti_services_are_alone(void);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * The records of threads: made, found, handed on, asked for samples. What ends with a thread is
- * scope/thread_end.c's. The protocol is in thread.h. Any thread. */
+ * scope/share.c's. The protocol is in thread.h. Any thread. */
 #include "thread.h"
 
 #include <errno.h>
@@ -11,6 +11,7 @@
 
 #include "module.h"
 #include "process.h"
+#include "reporting.h"
 
 _Thread_local struct sti_thread *sti_thread_metered;
 _Thread_local struct sti_thread *sti_thread_counted;
@@ -26,6 +27,9 @@ _Alignas(64) _Atomic uint64_t sti_thread_requests = 1; /* on a line that nobody 
 
 /* Told of each record that a thread takes for itself, and before of the thread, with NULL; set by a constructor. */
 static void (*record_taken)(struct sti_thread *thread);
+
+/* Of what happens in its scopes; likewise (reporting.h). */
+const struct sti_reporting_hooks *sti_reporting_hooks;
 
 /* And of each thread that begins with scopes; likewise. */
 static sti_thread_begins_fn *scopes_begin;
@@ -195,6 +199,17 @@ int sti_thread_start(pthread_t *id, const pthread_attr_t *attributes, void *(*fu
     sti_thread_metered = metered;
     sti_thread_counted = counted;
     return error;
+}
+
+/* Nothing of a task's, which a rollback would put back. */
+int sti_thread_set_cancellation(int state)
+{
+    int before = PTHREAD_CANCEL_ENABLE;
+    struct sti_thread *metered = sti_thread_metered;
+    sti_thread_metered = NULL;
+    pthread_setcancelstate(state, &before);
+    sti_thread_metered = metered;
+    return before;
 }
 
 struct sti_thread *sti_thread_self_if_settled(void)

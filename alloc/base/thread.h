@@ -171,9 +171,14 @@ void sti_thread_end_unrecorded(void);
 /* A thread of the library's own, which is nothing to the task that the caller is in. As pthread_create. */
 int sti_thread_start(pthread_t *id, const pthread_attr_t *attributes, void *(*function)(void *arg), void *arg);
 
-/* Likewise: be told, on its thread, before the first scope of each, and say what it is: ready; or to be told of before
- * the next scope again, which is what the other function asks for, of the calling thread; or unfit for any scope now,
- * which cannot begin. The other one is safe in signal handlers. */
+/* PTHREAD_CANCEL_DISABLE or ENABLE, for the calling thread; what it was. A thread that is cancelled in the midst of
+ * this library leaves what it holds, so nothing that has a place for that in it is called with a lock but between the
+ * two. */
+int sti_thread_set_cancellation(int state);
+
+/* A constructor: be told, on its thread, before the first scope of each, and say what it is: ready; or to be told of
+ * before the next scope again, which is what the other function asks for, of the calling thread; or unfit for any scope
+ * now, which cannot begin. The other one is safe in signal handlers. */
 enum sti_thread_readiness { STI_THREAD_READY, STI_THREAD_ASK_AGAIN, STI_THREAD_UNFIT };
 typedef enum sti_thread_readiness sti_thread_begins_fn(struct sti_thread *thread);
 void sti_thread_when_scopes_begin(sti_thread_begins_fn *told);

@@ -11,12 +11,14 @@
 #include "clock.h"
 #include "module.h"
 #include "process.h"
+#include "scope_state.h"
 #include "thread.h"
 
 atomic_uint sti_scopes_observed;
 atomic_uint sti_tasks_observed;
 atomic_uint sti_trace_epoch;
 _Atomic uint64_t sti_trace_homeless;
+_Thread_local struct sti_trace_submitters sti_trace_submitters;
 
 /* --- One record. -------------------------------------------------------------------------------------------------- */
 
@@ -34,6 +36,7 @@ static struct sti_trace_ring *make_ring(struct sti_thread *thread)
     if (ring == NULL)
         return NULL;
     memset(ring, 0, offsetof(struct sti_trace_ring, records));
+    ring->full_at = UINT64_MAX;
     atomic_store_explicit(&thread->trace, ring, memory_order_release);
     return ring;
 }
@@ -80,6 +83,7 @@ static bool begin(struct sti_trace_ring *ring, const struct sti_thread *thread, 
     ring->epoch = epoch;
     ring->id = thread->id;
     ring->open = 0;
+    ring->full_at = UINT64_MAX;
     return true;
 }
 
@@ -113,28 +117,31 @@ static __attribute__((noinline)) struct sti_trace_ring *acquire_slowly(struct st
     return NULL;
 }
 
-/* Whether the ring is the thread's in this trace, and has so much room by what is known of its tail. */
-static inline bool is_ready(const struct sti_trace_ring *ring, const struct sti_thread *thread, unsigned needed)
+/* Whether the ring is the thread's in the trace that runs. */
+static inline bool is_begun(const struct sti_trace_ring *ring, const struct sti_thread *thread)
 {
-    uint64_t head = atomic_load_explicit(&ring->head, memory_order_relaxed);
     return ring->epoch == atomic_load_explicit(&sti_trace_epoch, memory_order_relaxed) && ring->epoch != 0 &&
-           ring->id == thread->id && head + needed + ring->open - ring->known_tail <= STI_TRACE_RECORDS;
+           ring->id == thread->id;
 }
 
 /* The thread's ring, to be written to up to release, with room for so many records beside the ends of what is open.
- * NULL: there is none, and the record is lost. */
+ * NULL: there is none, and the record is lost: quickly where the ring is full, as a flood of tasks fills it for most of
+ * the time. */
 static inline __attribute__((always_inline)) struct sti_trace_ring *acquire(struct sti_thread *thread, bool may_make,
                                                                             unsigned needed)
 {
     struct sti_trace_ring *ring = thread != NULL ? atomic_load_explicit(&thread->trace, memory_order_relaxed) : NULL;
-    if (__builtin_expect(ring == NULL || ring->writing, 0))
+    if (__builtin_expect(ring == NULL || ring->writing || !is_begun(ring, thread), 0))
         return acquire_slowly(thread, may_make, needed);
     ring->writing = true; /* before its room is looked at: a handler may take some */
     atomic_signal_fence(memory_order_acquire);
-    if (__builtin_expect(is_ready(ring, thread, needed), 1))
+    if (has_room(ring, atomic_load_explicit(&ring->head, memory_order_relaxed), needed + ring->open))
         return ring;
+    if (needed > 1)
+        ring->full_at = ring->known_tail;
+    lose(ring);
     release(ring);
-    return acquire_slowly(thread, may_make, needed);
+    return NULL;
 }
 
 static struct sti_trace_record *next(struct sti_trace_ring *ring, enum sti_trace_mark mark, uint64_t ns)
@@ -172,34 +179,49 @@ static void copy_name(struct sti_trace_record *record, const char *name)
 
 /* --- Marks. ------------------------------------------------------------------------------------------------------- */
 
-static unsigned begin_flow(enum sti_trace_mark mark, uint64_t ns, uint64_t flow)
+unsigned sti_trace_wake(uint64_t ns, uint64_t flow)
 {
     struct sti_trace_ring *ring = acquire(self(), true, 1);
     if (ring == NULL)
         return 0;
     unsigned epoch = ring->epoch;
-    next(ring, mark, ns)->flow = flow;
+    next(ring, STI_TRACE_WAKE, ns)->flow = flow;
     put(ring);
     return epoch;
 }
 
-unsigned sti_trace_submission(uint64_t ns, uint64_t flow)
+/* Its first one in the trace: its track has to have a name. */
+__attribute__((noinline)) unsigned sti_trace_begin_submitter(unsigned epoch)
 {
-    return begin_flow(STI_TRACE_SUBMIT, ns, flow);
+    struct sti_thread *thread = self();
+    struct sti_trace_ring *ring = acquire(thread, true, 0);
+    if (ring == NULL)
+        return 0;
+    bool is_same = ring->epoch == epoch;
+    release(ring);
+    if (!is_same)
+        return 0;
+    sti_trace_submitters.epoch = epoch;
+    sti_trace_submitters.own = sti_trace_submitter_in(epoch) | (unsigned)thread->id;
+    return sti_trace_submitters.own;
 }
 
-unsigned sti_trace_wake(uint64_t ns, uint64_t flow)
+static void put_submission(struct sti_trace_record *record, const stint_options *options, uint64_t ns,
+                           unsigned submitter)
 {
-    return begin_flow(STI_TRACE_WAKE, ns, flow);
+    record->number = (int32_t)submitter;
+    record->flow = (uintptr_t)options;
+    record->number_of = ns;
 }
 
-void sti_trace_steal(uint64_t flow, unsigned epoch)
+unsigned sti_trace_steal(const stint_options *options, uint64_t submitted_ns, unsigned submitter)
 {
     struct sti_trace_ring *ring = acquire(self(), true, 1);
     if (ring == NULL)
-        return;
-    next(ring, STI_TRACE_STEAL, sti_clock_now())->flow = epoch == ring->epoch ? flow : 0;
+        return submitter;
+    put_submission(next(ring, STI_TRACE_STEAL, sti_clock_now()), options, submitted_ns, submitter);
     put(ring);
+    return submitter & ~STI_TRACE_THREAD_MASK;
 }
 
 void sti_trace_interrupt(enum sti_trace_mark mark, int number)
@@ -211,23 +233,34 @@ void sti_trace_interrupt(enum sti_trace_mark mark, int number)
     put(ring);
 }
 
-void sti_trace_expect(uint64_t flow, unsigned epoch)
-{
-    struct sti_trace_ring *ring = ring_of(self(), true);
-    if (ring == NULL)
-        return;
-    ring->flow = flow;
-    ring->flow_epoch = epoch;
-}
-
 /* --- Slices. ------------------------------------------------------------------------------------------------------ */
 
-static struct sti_trace_record *open_slice(enum sti_trace_mark mark, const void *key, uint64_t ns, const char *name,
-                                           struct sti_trace_ring **ring)
+/* Behind what is missing, of a slice that has room. False: not for this as well, so it is lost. */
+static __attribute__((noinline, cold)) bool put_lost(struct sti_trace_ring *ring)
 {
-    *ring = acquire(self(), true, 2);
+    if (!has_room(ring, atomic_load_explicit(&ring->head, memory_order_relaxed), 3 + ring->open)) {
+        ring->full_at = ring->known_tail;
+        lose(ring);
+        return false;
+    }
+    struct sti_trace_record *record = next(ring, STI_TRACE_LOST, 0);
+    record->flow = sti_counter_read(&ring->lost);
+    publish(ring, atomic_load_explicit(&ring->head, memory_order_relaxed));
+    ring->full_at = UINT64_MAX;
+    return true;
+}
+
+static inline __attribute__((always_inline)) struct sti_trace_record *
+open_slice(struct sti_thread *thread, enum sti_trace_mark mark, const void *key, uint64_t ns, const char *name,
+           struct sti_trace_ring **ring)
+{
+    *ring = acquire(thread, true, 2);
     if (*ring == NULL)
         return NULL;
+    if (__builtin_expect((*ring)->full_at != UINT64_MAX, 0) && !put_lost(*ring)) {
+        release(*ring);
+        return NULL;
+    }
     if ((*ring)->open == STI_TRACE_OPEN) {
         lose(*ring);
         release(*ring);
@@ -244,15 +277,15 @@ static struct sti_trace_record *open_slice(enum sti_trace_mark mark, const void 
 }
 
 /* NULL: it was never begun. Its end has room. */
-static struct sti_trace_record *close_slice(enum sti_trace_mark mark, const void *key, uint64_t ns,
-                                            struct sti_trace_ring **ring)
+static inline __attribute__((always_inline)) struct sti_trace_record *close_slice(struct sti_thread *thread,
+                                                                                  enum sti_trace_mark mark,
+                                                                                  const void *key, uint64_t ns,
+                                                                                  struct sti_trace_ring **ring)
 {
-    struct sti_thread *thread = sti_thread_own();
     *ring = ring_of(thread, false);
-    unsigned epoch = atomic_load_explicit(&sti_trace_epoch, memory_order_relaxed);
-    if (*ring == NULL || (*ring)->epoch != epoch || (*ring)->id != thread->id || (*ring)->writing)
+    unsigned depth = *ring != NULL ? (*ring)->open : 0;
+    if (depth == 0 || !is_begun(*ring, thread) || (*ring)->writing)
         return NULL;
-    unsigned depth = (*ring)->open;
     while (depth > 0 && (*ring)->keys[depth - 1] != key)
         depth--;
     if (depth == 0)
@@ -283,23 +316,25 @@ static const char *place_of(struct sti_trace_ring *ring, stint_fn *fn)
     return ring->place;
 }
 
-void sti_trace_begin_task(const void *key, uint64_t ns, const char *name, stint_fn *fn)
+void sti_trace_begin_task(struct sti_thread *thread, const void *key, uint64_t ns,
+                          const struct sti_scope_request *request)
 {
+    const stint_options *options = request->options;
+    const char *name = options->name;
     struct sti_trace_ring *ring;
-    struct sti_trace_record *record = open_slice(STI_TRACE_BEGIN_TASK, key, ns, name, &ring);
+    struct sti_trace_record *record = open_slice(thread, STI_TRACE_BEGIN_TASK, key, ns, name, &ring);
     if (record == NULL)
         return;
-    record->flow = ring->flow_epoch == ring->epoch ? ring->flow : 0;
-    ring->flow = 0; /* not of those that it runs inside */
+    put_submission(record, options, request->submitted_ns, sti_trace_submitters.of_next);
     if (name == NULL || name[0] == '\0')
-        memcpy(record->name, place_of(ring, fn), sizeof record->name); /* of one size, so without a call */
+        memcpy(record->name, place_of(ring, request->fn), sizeof record->name); /* of one size, so without a call */
     put(ring);
 }
 
-void sti_trace_end_task(const void *key, uint64_t ns, const stint_outcome *outcome)
+void sti_trace_end_task(struct sti_thread *thread, const void *key, uint64_t ns, const stint_outcome *outcome)
 {
     struct sti_trace_ring *ring;
-    struct sti_trace_record *record = close_slice(STI_TRACE_END_TASK, key, ns, &ring);
+    struct sti_trace_record *record = close_slice(thread, STI_TRACE_END_TASK, key, ns, &ring);
     if (record == NULL)
         return;
     record->reason = (uint8_t)outcome->reason;
@@ -317,14 +352,14 @@ void sti_trace_end_task(const void *key, uint64_t ns, const stint_outcome *outco
 void sti_trace_begin_rollback(const void *key, uint64_t ns, const char *name)
 {
     struct sti_trace_ring *ring;
-    if (open_slice(STI_TRACE_BEGIN_ROLLBACK, key, ns, name, &ring) != NULL)
+    if (open_slice(self(), STI_TRACE_BEGIN_ROLLBACK, key, ns, name, &ring) != NULL)
         put(ring);
 }
 
 void sti_trace_end_rollback(const void *key, size_t kept)
 {
     struct sti_trace_ring *ring;
-    struct sti_trace_record *record = close_slice(STI_TRACE_END_ROLLBACK, key, 0, &ring);
+    struct sti_trace_record *record = close_slice(sti_thread_own(), STI_TRACE_END_ROLLBACK, key, 0, &ring);
     if (record == NULL)
         return;
     record->bytes = kept;
@@ -334,7 +369,7 @@ void sti_trace_end_rollback(const void *key, size_t kept)
 void sti_trace_begin_fork(const void *key, const struct sti_thread *owner, const char *name)
 {
     struct sti_trace_ring *ring;
-    struct sti_trace_record *record = open_slice(STI_TRACE_BEGIN_FORK, key, 0, name, &ring);
+    struct sti_trace_record *record = open_slice(self(), STI_TRACE_BEGIN_FORK, key, 0, name, &ring);
     if (record == NULL)
         return;
     record->flow = owner != NULL ? sti_trace_flow(key, record->ns) : 0;
@@ -345,21 +380,21 @@ void sti_trace_begin_fork(const void *key, const struct sti_thread *owner, const
 void sti_trace_end_fork(const void *key)
 {
     struct sti_trace_ring *ring;
-    if (close_slice(STI_TRACE_END_FORK, key, 0, &ring) != NULL)
+    if (close_slice(sti_thread_own(), STI_TRACE_END_FORK, key, 0, &ring) != NULL)
         put(ring);
 }
 
 void sti_trace_begin_park(const void *key)
 {
     struct sti_trace_ring *ring;
-    if (open_slice(STI_TRACE_BEGIN_PARK, key, 0, NULL, &ring) != NULL)
+    if (open_slice(self(), STI_TRACE_BEGIN_PARK, key, 0, NULL, &ring) != NULL)
         put(ring);
 }
 
 void sti_trace_end_park(const void *key, uint64_t flow, unsigned epoch)
 {
     struct sti_trace_ring *ring;
-    struct sti_trace_record *record = close_slice(STI_TRACE_END_PARK, key, 0, &ring);
+    struct sti_trace_record *record = close_slice(sti_thread_own(), STI_TRACE_END_PARK, key, 0, &ring);
     if (record == NULL)
         return;
     record->flow = epoch == ring->epoch ? flow : 0;

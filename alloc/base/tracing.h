@@ -12,7 +12,9 @@
  *   reader   head (acquire: sees the records before it whole); copies them; tail = head (release)
  *
  * A record that finds no room is lost: counted, by the writer. The reader never waits for the writer, nor this one for
- * it.
+ * it. A slice that finds none is lost with all that begin after it until the tail has moved, which is all that is
+ * looked at: head + open, up to which room is taken, never falls. The next one that has room is written behind a LOST
+ * record, which says how many were lost before it.
  *
  * Handlers. A signal's handler may write in the midst of a write of its own thread. So writing is set around each, and
  * whoever finds it set loses its record. That is between a thread and itself: compiler fences are enough. Nothing
@@ -22,6 +24,9 @@
  * slices are open. So ends are never lost, and what is read is nested whatever is left out. The writer keeps the keys
  * of those that are open; what ends finds its own there, or was never begun and is nothing. Ends name the depth, so
  * where a thread's ones in between never come (it was ended), the reader ends them with it.
+ *
+ * Submissions. Nobody writes anything for them: a task carries who has submitted it, and in which trace, and the thread
+ * that starts or steals it writes that with its own record, from which the reader makes the submission as well.
  *
  * Traces. sti_trace_epoch is the number of the one that runs, or 0. A thread that has not written anything in that one
  * forgets which slices are open and begins with a THREAD record, which has the number and says who it is: the ring goes
@@ -40,8 +45,9 @@
 #include <stint/task.h>
 
 #include "tally.h"
+#include "thread.h"
 
-struct sti_thread;
+struct sti_scope_request;
 
 /* --- Who looks at scopes, and at tasks of pools: bits, mostly none. Their rare paths ask more. Any thread. */
 
@@ -76,12 +82,12 @@ static inline uint64_t sti_trace_flow(const void *what, uint64_t ns)
 }
 
 enum sti_trace_mark {
-    STI_TRACE_SUBMIT = 1,
-    STI_TRACE_WAKE,
+    STI_TRACE_WAKE = 1,
     STI_TRACE_STEAL,
     STI_TRACE_TRIPPED,    /* a stint_reason; this and the next two: safe in signal handlers */
     STI_TRACE_DEFERRED,   /* a stint_deferral */
     STI_TRACE_DELIVERED,  /* a stint_on_interrupt */
+    STI_TRACE_LOST,       /* so many in all */
     STI_TRACE_THREAD,     /* the rest is written and read here: first this, */
     STI_TRACE_BEGIN_TASK, /* then what begins, */
     STI_TRACE_BEGIN_FORK,
@@ -93,24 +99,54 @@ enum sti_trace_mark {
     STI_TRACE_END_PARK,
 };
 
-/* Of these marks, with a flow that begins there. In which trace it is; 0: it is not. */
-unsigned sti_trace_submission(uint64_t ns, uint64_t flow);
+/* Who submits what, in which trace: the kernel's number of the thread, which has so many bits at most (PID_MAX_LIMIT),
+ * and above it the number of the trace, of which those bits are enough beside the time of the submission. 0: in none; a
+ * thread of the number 0: that has been written. */
+#define STI_TRACE_THREAD_BITS 22
+#define STI_TRACE_THREAD_MASK ((1U << STI_TRACE_THREAD_BITS) - 1)
+
+static inline unsigned sti_trace_submitter_in(unsigned epoch)
+{
+    return (epoch % (UINT32_MAX >> STI_TRACE_THREAD_BITS) + 1) << STI_TRACE_THREAD_BITS;
+}
+
+/* Of the calling thread: its own number, in the trace that it was found for; and who has submitted its next task of a
+ * pool. */
+struct sti_trace_submitters {
+    unsigned epoch;
+    unsigned own;
+    unsigned of_next; /* 0: nobody */
+};
+extern _Thread_local struct sti_trace_submitters sti_trace_submitters __attribute__((visibility("hidden")));
+unsigned sti_trace_begin_submitter(unsigned epoch);
+
+/* Of what the calling thread submits, in this trace. */
+static inline unsigned sti_trace_submitter(unsigned epoch)
+{
+    if (__builtin_expect(sti_trace_submitters.epoch != epoch, 0))
+        return sti_trace_begin_submitter(epoch);
+    return sti_trace_submitters.own;
+}
+
+static inline void sti_trace_expect(unsigned submitter)
+{
+    sti_trace_submitters.of_next = submitter;
+}
+
+/* A task is stolen; options: its own, by which its start is found. What it carries from now on. */
+unsigned sti_trace_steal(const stint_options *options, uint64_t submitted_ns, unsigned submitter);
+
+/* With a flow that begins there. In which trace it is; 0: it is not. */
 unsigned sti_trace_wake(uint64_t ns, uint64_t flow);
-
-/* What follows is told in which trace its flow began: in another one it has none. */
-
-/* With one that goes through it. */
-void sti_trace_steal(uint64_t flow, unsigned epoch);
 
 /* An interrupt is tripped, deferred or delivered. Safe in signal handlers. */
 void sti_trace_interrupt(enum sti_trace_mark mark, int number);
 
-/* The thread's next task has this flow that ends in it; 0: none. */
-void sti_trace_expect(uint64_t flow, unsigned epoch);
-
-/* Slices; key: who it is, while it lasts. */
-void sti_trace_begin_task(const void *key, uint64_t ns, const char *name, stint_fn *fn);
-void sti_trace_end_task(const void *key, uint64_t ns, const stint_outcome *outcome);
+/* Slices; key: who it is, while it lasts. Tasks': on their own thread, of which this is the record. The end of parking
+ * is told in which trace its flow began: in another one it has none. */
+void sti_trace_begin_task(struct sti_thread *thread, const void *key, uint64_t ns,
+                          const struct sti_scope_request *request);
+void sti_trace_end_task(struct sti_thread *thread, const void *key, uint64_t ns, const stint_outcome *outcome);
 void sti_trace_begin_rollback(const void *key, uint64_t ns, const char *name);
 void sti_trace_end_rollback(const void *key, size_t kept);
 void sti_trace_begin_fork(const void *key, const struct sti_thread *owner, const char *name);
@@ -130,11 +166,12 @@ struct sti_trace_record {
     uint8_t depth; /* of a slice, from 0 on */
     uint8_t reason;
     uint8_t status; /* of the end of a task */
-    int32_t number; /* an error, a reason, a rule, a way, a thread's id */
+    int32_t number; /* an error, a reason, a rule, a way, a thread's id, a submitter */
     union {
         struct {
-            uint64_t flow;      /* 0: none */
-            uint64_t number_of; /* the trace, in a THREAD record */
+            uint64_t flow;      /* 0: none; where there is a submitter, the address of the task's options;
+                                   in a LOST record, how many */
+            uint64_t number_of; /* the trace, in a THREAD record; where there is a submitter, when it was submitted */
             char name[STI_TRACE_NAME];
         };
         struct {
@@ -153,11 +190,10 @@ struct sti_trace_ring {
     _Atomic uint64_t head; /* this and what follows are the writer's */
     _Atomic uint64_t lost; /* to be read by anybody */
     uint64_t known_tail;
-    uint64_t flow;       /* of the next task, */
-    unsigned flow_epoch; /* in this trace */
     unsigned epoch;
     int id; /* of the thread that it has been begun for */
     unsigned open;
+    uint64_t full_at; /* the tail by which the last slice had no room; UINT64_MAX: it had */
     volatile bool writing;
     stint_fn *unnamed;          /* the last function of a task without a name, */
     char place[STI_TRACE_NAME]; /* and where it is */
@@ -170,6 +206,23 @@ struct sti_trace_ring {
     uint64_t read_lost;                 /* so many it has told */
     _Alignas(64) struct sti_trace_record records[STI_TRACE_RECORDS];
 };
+
+/* A task of this thread need not be begun: it is lost, and counted. Most are where tasks are a flood. */
+static inline bool sti_trace_loses_task(const struct sti_thread *thread)
+{
+    struct sti_trace_ring *ring = atomic_load_explicit(&thread->trace, memory_order_relaxed);
+    if (ring == NULL || atomic_load_explicit(&ring->tail, memory_order_relaxed) != ring->full_at)
+        return false;
+    sti_counter_add_own(&ring->lost);
+    return true;
+}
+
+/* A slice of this thread may be open: others need not be ended. */
+static inline bool sti_trace_has_open(const struct sti_thread *thread)
+{
+    const struct sti_trace_ring *ring = atomic_load_explicit(&thread->trace, memory_order_relaxed);
+    return ring != NULL && ring->open > 0;
+}
 
 /* Records of threads that could have no ring. */
 extern _Atomic uint64_t sti_trace_homeless __attribute__((visibility("hidden")));

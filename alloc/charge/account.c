@@ -32,9 +32,9 @@
 #include "alloc/base/scope_state.h"
 #include "alloc/base/sized.h"
 #include "alloc/base/thread.h"
+#include "allocate.h"
 #include "label.h"
 #include "meter.h"
-#include "record.h"
 
 #define HIGHEST_WEIGHT 10000
 #define DEFAULT_WEIGHT 100

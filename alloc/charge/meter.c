@@ -12,7 +12,7 @@
 #include "alloc/base/reporting.h"
 #include "alloc/base/sampling.h"
 #include "alloc/base/scope_state.h"
-#include "alloc/interrupt/deferral.h"
+#include "alloc/interrupt/hold.h"
 #include "alloc/interrupt/interrupt.h"
 #include "alloc/interrupt/watch.h"
 #include "alloc/rollback/heap.h"

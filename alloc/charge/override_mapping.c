@@ -15,8 +15,7 @@
 #include "alloc/base/lasting.h"
 #include "alloc/base/module.h"
 #include "alloc/rollback/kept.h"
-#include "alloc/rollback/place.h"
-#include "alloc/rollback/protection.h"
+#include "alloc/rollback/pages.h"
 #include "allocate.h"
 
 STINT_API void *mmap(void *address, size_t length, int protection, int flags, int descriptor, off_t offset);
@@ -223,6 +222,29 @@ static void *map_there(const struct wanted *wanted, struct sti_mapping *mapping,
     return made;
 }
 
+/* A task that protects pages of its heap is charged for the record. False: out of memory. */
+static bool note_protection(uintptr_t begin, uintptr_t end, const void *caller)
+{
+    struct sti_thread *thread = sti_mapping_asker(caller);
+    if (thread == NULL || !sti_protection_concerns(thread, begin))
+        return true;
+    return sti_record_charge_to(thread, sizeof(struct sti_mapping), caller) &&
+           sti_protection_note(thread->scope, begin, end);
+}
+
+static bool is_open(int protection)
+{
+    return (protection & (PROT_READ | PROT_WRITE)) == (PROT_READ | PROT_WRITE);
+}
+
+/* Pages of its heap are protected, too, where something is put in their place that is. */
+static bool note_place(const struct wanted *wanted, const void *caller)
+{
+    uintptr_t begin = (uintptr_t)wanted->address;
+    bool is_noted = begin % STI_MAPPING_PAGE == 0 && replaces(wanted->flags) && !is_open(wanted->protection);
+    return !is_noted || note_protection(begin, begin + size_of(wanted), caller);
+}
+
 static void *map_in_task(struct sti_thread *thread, const struct wanted *wanted, const void *caller)
 {
     bool is_kept = sti_meter_is_kept_block(thread, caller);
@@ -231,7 +253,7 @@ static void *map_in_task(struct sti_thread *thread, const struct wanted *wanted,
     if (is_kept)
         return replaces(wanted->flags) ? map_over_for_process(wanted, thread) : map_plainly(wanted, 0);
     struct sti_mapped *owner = sti_mapped_of(thread->scope);
-    struct sti_mapping *mapping = owner != NULL ? sti_mapping_new() : NULL;
+    struct sti_mapping *mapping = owner != NULL && note_place(wanted, caller) ? sti_mapping_new() : NULL;
     if (mapping == NULL)
         return sti_mapping_fail(NULL);
     return has_place(wanted->flags) ? map_there(wanted, mapping, owner, thread) : map_anywhere(wanted, mapping, owner);
@@ -240,6 +262,8 @@ static void *map_in_task(struct sti_thread *thread, const struct wanted *wanted,
 STI_INLINE void *map(const struct wanted *wanted, const void *caller)
 {
     struct sti_thread *thread = sti_mapping_asker(caller);
+    if (STI_UNLIKELY(replaces(wanted->flags)) && !is_backend(caller))
+        sti_readable_note(wanted->address, wanted->protection);
     if (STI_UNLIKELY(thread != NULL))
         return map_in_task(thread, wanted, caller);
     bool is_plain = STI_LIKELY(!replaces(wanted->flags)) || is_backend(caller);
@@ -337,21 +361,11 @@ static bool take_into_use(uintptr_t begin, uintptr_t end)
     return is_cut;
 }
 
-/* A task that protects pages of its heap is charged for the record. False: out of memory. */
-static bool note_protection(uintptr_t begin, uintptr_t end, const void *caller)
-{
-    struct sti_thread *thread = sti_mapping_asker(caller);
-    if (thread == NULL || !sti_protection_concerns(thread, begin))
-        return true;
-    return sti_record_charge_to(thread, sizeof(struct sti_mapping), caller) &&
-           sti_protection_note(thread->scope, begin, end);
-}
-
-static int protect_noted(void *address, size_t length, int protection, int key, bool is_open)
+static int protect_noted(void *address, size_t length, int protection, int key, bool opens)
 {
     uintptr_t begin = (uintptr_t)address;
     int result = sti_protect_plainly(address, length, protection, key);
-    if (result == 0 && is_open && sti_mapping_any())
+    if (result == 0 && opens && sti_mapping_any())
         sti_protection_forget(begin, begin + sti_mapping_round_up(length, STI_MAPPING_PAGE));
     return result;
 }
@@ -362,7 +376,7 @@ static int protect(void *address, size_t length, int protection, int key, const 
 {
     uintptr_t begin = (uintptr_t)address;
     uintptr_t end = begin + sti_mapping_round_up(length, STI_MAPPING_PAGE);
-    bool is_open = (protection & (PROT_READ | PROT_WRITE)) == (PROT_READ | PROT_WRITE);
+    bool opens = is_open(protection);
     bool is_noted = begin % STI_MAPPING_PAGE == 0 && end > begin && !is_backend(caller);
     if (!is_noted)
         return sti_protect_plainly(address, length, protection, key);
@@ -370,9 +384,9 @@ static int protect(void *address, size_t length, int protection, int key, const 
     struct sti_thread *thread = reserved > 0 ? sti_mapping_asker(caller) : NULL;
     if (thread != NULL && !sti_meter_charge_pages(thread, reserved, caller))
         return -1;
-    if ((reserved > 0 && !take_into_use(begin, end)) || (!is_open && !note_protection(begin, end, caller)))
+    if ((reserved > 0 && !take_into_use(begin, end)) || (!opens && !note_protection(begin, end, caller)))
         return refuse();
-    return protect_noted(address, length, protection, key, is_open);
+    return protect_noted(address, length, protection, key, opens);
 }
 
 __attribute__((constructor)) static void hear_of_protections(void)

@@ -12,7 +12,7 @@
 #include "alloc/base/caller.h"
 #include "alloc/base/scope_state.h"
 #include "alloc/rollback/mapping.h"
-#include "record.h"
+#include "allocate.h"
 
 #define STI_MAPPING_PAGE ((size_t)4096)
 #define STI_MAPPING_LARGEST ((size_t)1 << 62)

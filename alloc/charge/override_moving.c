@@ -8,7 +8,7 @@
 #include <stint/api.h>
 
 #include "alloc/base/module.h"
-#include "alloc/rollback/place.h"
+#include "alloc/rollback/pages.h"
 #include "allocate.h"
 
 STINT_API void *mremap(void *address, size_t old_length, size_t new_length, int flags, ...);

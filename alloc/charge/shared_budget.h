@@ -60,8 +60,11 @@ struct sti_share {
 };
 
 struct sti_group {
-    /* Set when it is made; the task's, valid while its scope is open. */
+    /* Set when it is made; the task's, valid while its scope is open. What the scope was opened by lies on its thread's
+     * stack, which is another's in the child of a fork(2) that is made on one of its other threads: so it is copied. */
     const struct sti_scope_request *request;
+    struct sti_scope_request copy;
+    stint_options options;
     struct sti_thread *thread;
     struct sti_share *own;
     uint64_t deadline;

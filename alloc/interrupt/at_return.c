@@ -128,7 +128,7 @@ static bool may_hold(uintptr_t place, uintptr_t instruction)
     uintptr_t held = instruction;
     struct iovec to = { .iov_base = &held, .iov_len = sizeof held };
     struct iovec from = { .iov_base = (void *)place, .iov_len = sizeof held };
-    return process_vm_readv(getpid(), &to, 1, &from, 1, 0) < 0 ? errno != EFAULT : held == instruction;
+    return process_vm_readv(gettid(), &to, 1, &from, 1, 0) < 0 ? errno != EFAULT : held == instruction;
 }
 
 static void free_those_that_are_gone(void)

@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: MIT
  *
- * The fault of a thread whose stack is spent, and of all others, which are handed on; see fault.h. */
+ * The fault of a thread whose stack is spent, and of all others, which are handed on, to the handlers that the program
+ * sets; see fault.h. */
 #include "fault.h"
 
 #include <dlfcn.h>
 #include <errno.h>
 #include <link.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <stint/api.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <ucontext.h>
@@ -47,7 +50,9 @@
  * is read whole. */
 #define KEPT_ACTIONS 16
 static struct sigaction actions[KEPT_ACTIONS];
+#if STI_OVERRIDES
 static atomic_uint claimed_actions;
+#endif
 static atomic_uint newest_action;
 static atomic_bool faults_installed;
 static __typeof__(sigaction) *plain_sigaction;
@@ -315,7 +320,21 @@ bool sti_fault_handler_install(void)
     return atomic_load_explicit(&faults_installed, memory_order_acquire);
 }
 
-bool sti_fault_action(const struct sigaction *action, struct sigaction *before)
+#if STI_OVERRIDES
+
+/* --- The functions of libc's that set the handler of a fault. A program's handler of SIGSEGV takes the place that it
+ * would have if this library had none: behind ours, which hands on to it whatever is no stack's end (signals.h). Any
+ * thread, signal handlers too. */
+
+STINT_API int sigaction(int number, const struct sigaction *action, struct sigaction *before);
+STINT_API sighandler_t signal(int number, sighandler_t handler);
+STINT_API sighandler_t ssignal(int number, sighandler_t handler);
+STINT_API sighandler_t bsd_signal(int number, sighandler_t handler);
+STINT_API sighandler_t sysv_signal(int number, sighandler_t handler);
+STINT_API sighandler_t __sysv_signal(int number, sighandler_t handler);
+
+/* The program sets its own (NULL: it only asks): it takes its place behind ours. False: ours is not there. */
+static bool set_action(const struct sigaction *action, struct sigaction *before)
 {
     if (!atomic_load_explicit(&faults_installed, memory_order_acquire))
         return false;
@@ -330,3 +349,53 @@ bool sti_fault_action(const struct sigaction *action, struct sigaction *before)
         *before = old;
     return true;
 }
+
+int sigaction(int number, const struct sigaction *action, struct sigaction *before)
+{
+    STI_LIBC_FUNCTION(sigaction);
+    if (number == SIGSEGV && set_action(action, before))
+        return 0;
+    return plain(number, action, before);
+}
+
+static sighandler_t set(int number, sighandler_t handler, int flags)
+{
+    struct sigaction action = { .sa_handler = handler, .sa_flags = flags };
+    struct sigaction before;
+    sigemptyset(&action.sa_mask);
+    if (handler == SIG_ERR) {
+        errno = EINVAL;
+        return SIG_ERR;
+    }
+    return sigaction(number, &action, &before) == 0 ? before.sa_handler : SIG_ERR;
+}
+
+/* Of others than SIGSEGV siginterrupt has a say. */
+sighandler_t signal(int number, sighandler_t handler)
+{
+    STI_LIBC_FUNCTION(signal);
+    return number == SIGSEGV ? set(number, handler, SA_RESTART) : plain(number, handler);
+}
+
+sighandler_t ssignal(int number, sighandler_t handler)
+{
+    return signal(number, handler);
+}
+
+sighandler_t bsd_signal(int number, sighandler_t handler)
+{
+    return signal(number, handler);
+}
+
+sighandler_t __sysv_signal(int number, sighandler_t handler)
+{
+    STI_LIBC_FUNCTION(__sysv_signal);
+    return number == SIGSEGV ? set(number, handler, (int)(SA_RESETHAND | SA_NODEFER)) : plain(number, handler);
+}
+
+sighandler_t sysv_signal(int number, sighandler_t handler)
+{
+    return __sysv_signal(number, handler);
+}
+
+#endif

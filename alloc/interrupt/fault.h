@@ -5,7 +5,6 @@
 #ifndef STI_ALLOC_INTERRUPT_FAULT_H
 #define STI_ALLOC_INTERRUPT_FAULT_H
 
-#include <signal.h>
 #include <stdbool.h>
 
 /* Have it in place. Any thread; false: it could not be. */
@@ -14,9 +13,5 @@ bool sti_fault_handler_install(void);
 /* The calling thread's stack is spent, and what its interrupt waited for has ended: it is asked again as soon as this
  * library returns. */
 void sti_fault_ask_at_return(void);
-
-/* The program sets its own (NULL: it only asks): it takes its place behind ours. False: ours is not there. Any thread,
- * signal handlers too. */
-bool sti_fault_action(const struct sigaction *action, struct sigaction *before);
 
 #endif

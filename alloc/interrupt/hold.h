@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * What the task's code holds at this instant, and what it has left open: locks, a once or a static initialiser that is
- * being run. While a scope holds anything, interrupts of it and of the scopes around it have to wait. Thread of the
- * scope only.
+ * being run. While a scope holds anything, interrupts of it and of the scopes around it have to wait: for what, is told
+ * to those who ask. Thread of the scope only, unless a function says otherwise.
  *
  * Objects are remembered by address, so that a lock from before the scope that is released inside it is not taken for
  * one of the scope's. A few are; beyond that they are only counted.
@@ -23,8 +23,10 @@
 
 #include <limits.h>
 #include <stdbool.h>
+#include <stint/interrupt.h>
 
 #include "alloc/base/scope_state.h"
+#include "alloc/base/thread.h"
 
 #define STI_HOLD_NAMED (INT_MIN / 2)
 
@@ -161,5 +163,30 @@ int sti_misuse_fail_task(struct sti_scope *branch, int code);
 
 /* Before the scope ends, however it does: what it still holds is told. */
 void sti_misuse_look_at_holds(struct sti_scope *scope);
+
+/* --- What an interrupt has to wait for: the rules of what a scope's code may hold (those of frames on its stack are
+ * caller.h's), and what is told to those who ask. Thread of the scope only, unless a function says otherwise. */
+
+/* What the code of this scope alone has masked or holds, settled; STINT_DEFERRAL_NONE: as far as that goes it
+ * may be left. */
+stint_deferral sti_deferral_of_one(const struct sti_scope *scope);
+
+/* What would defer an interrupt of the scope, or of one around it that is tripped, at this moment, but for frames on
+ * the stack: STINT_DEFERRAL_NONE, then. Thread of the scope only; also in a signal handler that found it in code of its
+ * own. */
+stint_deferral sti_deferral_of(const struct sti_scope *innermost);
+
+/* An interrupt of the thread's scope could not be delivered, for this: count that. Thread of the scope only. */
+static inline void sti_deferral_count(struct sti_thread *thread, stint_deferral deferral)
+{
+    thread->scope->deferred++;
+    sti_counter_add_own(&thread->deferrals[deferral]);
+}
+
+/* The same, and note why, for whoever asks. */
+void sti_deferral_note(struct sti_thread *thread);
+
+/* What was noted last in the task that the thread runs. Any thread. */
+stint_deferral sti_deferral_noted(const struct sti_thread *thread);
 
 #endif

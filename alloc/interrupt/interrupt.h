@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Interrupts; what they have to wait for: deferral.h. Thread of the scope only, unless a function says otherwise. */
+ * Interrupts; what they have to wait for: hold.h. Thread of the scope only, unless a function says otherwise. */
 #ifndef STI_ALLOC_INTERRUPT_INTERRUPT_H
 #define STI_ALLOC_INTERRUPT_INTERRUPT_H
 

@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: MIT
  *
- * Writing to somebody's descriptor; see output.h. Any thread. */
+ * Writing to somebody's descriptor, and where the environment says; see output.h. Any thread. */
 #include "output.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <stint/guard.h>
 #include <stint/interrupt.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "alloc/base/thread.h"
@@ -34,15 +37,21 @@ int sti_output_close(struct sti_output *output, int error)
     return error;
 }
 
-/* An interrupt that need not wait for a reader waits for the end of what is written. A sleep in write() has no sample
- * points. Who does not want to sleep is told so by write(). False: the task is to
- * stop. */
-static bool await(int descriptor)
+/* Where the system does not say, write() will. */
+static bool must_wait(int descriptor)
 {
     struct pollfd polled = { .fd = descriptor, .events = POLLOUT };
+    int ready = poll(&polled, 1, LOOK_EVERY);
+    return ready == 0 || (ready < 0 && errno == EINTR);
+}
+
+/* An interrupt that need not wait for a reader waits for the end of what is written. A sleep in write() has no sample
+ * points. Who does not want to sleep is told so by write(). False: the task is to stop. */
+static bool await(int descriptor)
+{
     int flags = fcntl(descriptor, F_GETFL);
     bool goes_on = true;
-    while (goes_on && flags >= 0 && (flags & O_NONBLOCK) == 0 && poll(&polled, 1, LOOK_EVERY) <= 0) {
+    while (goes_on && flags >= 0 && (flags & O_NONBLOCK) == 0 && must_wait(descriptor)) {
         stint_unmask();
         stint_mask();
         goes_on = !stint_is_interrupted();
@@ -79,4 +88,32 @@ int sti_output_write_and_unmask(struct sti_output *output, int descriptor)
     stint_guard_pop(&guard, true);
     stint_unmask();
     return error;
+}
+
+/* --- For the environment. --- */
+
+char *sti_environment_path(const char *pattern)
+{
+    char *expanded = NULL;
+    size_t size;
+    FILE *stream = open_memstream(&expanded, &size);
+    if (stream == NULL)
+        return NULL;
+    const char *mark;
+    while ((mark = strstr(pattern, "%p")) != NULL) {
+        fwrite(pattern, 1, (size_t)(mark - pattern), stream);
+        fprintf(stream, "%d", getpid());
+        pattern = mark + 2;
+    }
+    fputs(pattern, stream);
+    return fclose(stream) == 0 ? expanded : NULL;
+}
+
+void sti_environment_complain(const char *variable, const char *about, const char *what)
+{
+    char line[PATH_MAX + 256];
+    int length = snprintf(line, sizeof line, "stint: %s: %s: %s\n", variable, about, what);
+    size_t size = length < (int)sizeof line ? (size_t)length : sizeof line - 1;
+    if (length > 0 && write(STDERR_FILENO, line, size) < 0)
+        return; /* then there is nobody to tell */
 }

@@ -14,12 +14,11 @@
 #include <unistd.h>
 
 #include "alloc/base/caller.h"
-#include "alloc/base/interrupted.h"
 #include "alloc/base/module.h"
 #include "alloc/base/scope_state.h"
 #include "alloc/base/stopped.h"
 #include "alloc/base/thread.h"
-#include "deferral.h"
+#include "hold.h"
 #include "interrupt.h"
 
 /* --- Preemption by signal.
@@ -28,6 +27,7 @@
  * find the thread anywhere. So first of all it asks where the interrupted instruction lies: in libc, the loader, the
  * C++ runtime, mimalloc, Concurrency Kit (which runs in the midst of this library's functions), the vDSO or this
  * library it does nothing, because any lock or list of theirs may be half changed; the watch asks again shortly after.
+ * Of libc's functions those that only look at memory or copy it are as the code that has called them.
  * Elsewhere none of their code is running at the top of the stack, so this library's state is whole, and what remains
  * is what every sample point asks too: masks, holds, and the walk of the stack, which starts at the interrupted frame.
  * The signal is blocked while its handler runs: to a thread that could not take it for a while many come at once, and
@@ -65,10 +65,10 @@ static void on_preemption(int number, siginfo_t *info, void *context)
     if (sti_thread_metered == NULL || !thread->scope->preemptible)
         return;
     const greg_t *registers = ((const ucontext_t *)context)->uc_mcontext.gregs;
-    if (sti_caller_is_protected((uintptr_t)registers[REG_RIP]))
+    struct sti_stopped stopped = sti_signal_stopped_at(registers, thread->scope);
+    if (!sti_stopped_in_own_code(&stopped))
         return;
     int saved_errno = errno;
-    struct sti_stopped stopped = sti_signal_stopped_at(registers, thread->scope);
     sti_interrupt_preempt(thread, &stopped);
     errno = saved_errno;
 }
@@ -79,6 +79,7 @@ static void install_preemption(void)
 {
     struct sigaction action = { .sa_sigaction = on_preemption, .sa_flags = SA_SIGINFO };
     sigemptyset(&action.sa_mask);
+    sti_stopped_prepare();
     preemption_installed = sigaction(preempt_signal(), &action, NULL) == 0 ? 0 : errno;
 }
 
@@ -149,16 +150,16 @@ static stint_deferral look(const greg_t *registers)
     if (deferral != STINT_DEFERRAL_NONE)
         return deferral;
     const struct sti_stopped stopped = sti_signal_stopped_at(registers, thread->scope);
-    bool is_free = !sti_caller_is_protected(stopped.at.ip) && sti_stopped_may_be_left(&stopped, false);
+    bool is_free = sti_stopped_in_own_code(&stopped) && sti_stopped_may_be_left(&stopped, false);
     return is_free ? STINT_DEFERRAL_NONE : STINT_DEFERRAL_FRAME;
 }
 
-static void write_frames(struct sti_ask *ask, const struct sti_interrupted *at)
+static void write_frames(struct sti_ask *ask, const struct sti_registers *at)
 {
     void *frames[STI_ASK_DEPTH];
     uintptr_t tops[STI_ASK_DEPTH];
     bool is_own = ask->stack <= at->sp && at->sp < ask->stack_end;
-    size_t depth = sti_interrupted_callstack(*at, is_own ? ask->stack_end : 0, frames, tops, STI_ASK_DEPTH);
+    size_t depth = sti_stopped_callstack(*at, is_own ? ask->stack_end : 0, frames, tops, STI_ASK_DEPTH);
     for (size_t i = 0; i < depth; i++) {
         atomic_store_explicit(&ask->frames[i], frames[i], memory_order_release);
         atomic_store_explicit(&ask->tops[i], tops[i], memory_order_release);
@@ -180,9 +181,9 @@ static void write_tasks(struct sti_ask *ask)
 
 static void answer(struct sti_ask *ask, unsigned question, const greg_t *registers)
 {
-    const struct sti_interrupted at = { .ip = (uintptr_t)registers[REG_RIP],
-                                        .sp = (uintptr_t)registers[REG_RSP],
-                                        .bp = (uintptr_t)registers[REG_RBP] };
+    const struct sti_registers at = { .ip = (uintptr_t)registers[REG_RIP],
+                                      .sp = (uintptr_t)registers[REG_RSP],
+                                      .bp = (uintptr_t)registers[REG_RBP] };
     bool wanted = atomic_load_explicit(&ask->deferral_wanted, memory_order_relaxed) != 0;
     /* release, in all that follows: after the 0. */
     atomic_store_explicit(&ask->answered, 0, memory_order_relaxed);

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
  * Leaving a task's frames by unwinding them, so that their cleanups run, and reading from a frame's exception table
- * what it does then. */
+ * what it does then, and from a call what it throws. */
 #ifndef STI_ALLOC_INTERRUPT_UNWIND_H
 #define STI_ALLOC_INTERRUPT_UNWIND_H
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <unwind.h>
 
 #include "alloc/base/scope_state.h"
@@ -71,7 +72,19 @@ enum sti_lsda_answer {
 enum sti_lsda_answer sti_lsda_answer(struct _Unwind_Context *context);
 
 /* Whether a forced unwind may go on: it passes by the blocks that catch a type. The caller of this library may have
- * called what its compiler knows to throw nothing (plain_call.h): then what the table says is not meant for it. */
+ * called what its compiler knows to throw nothing (below): then what the table says is not meant for it. */
 bool sti_lsda_lets_pass(struct _Unwind_Context *context, bool is_caller);
+
+/* --- Which calls a compiler counts on to throw nothing, read from the instruction that calls. C++ headers say so of
+ * malloc and its like, and an exception's table then says nothing of such a call: where the calls before and behind it
+ * have one landing pad, or there is none behind it, its instruction lies in their range, though what they clean up is
+ * gone by then, or is not made yet. So an interrupt that comes in malloc must not go that way.
+ *
+ * Known of a call of the function itself and of one by a table of the linker's (call *entry(%rip) of -fno-plt, too);
+ * not of one by a register, as where a loop holds malloc's address there. Takes no lock, allocates nothing. Any
+ * thread. */
+
+/* Does the code that goes on at behind, in a caller of this library's, call such a function of it? */
+bool sti_plain_call_returns_to(uintptr_t behind);
 
 #endif

@@ -13,6 +13,7 @@
 #include "alloc/base/clock.h"
 #include "alloc/base/module.h"
 #include "alloc/base/scope_state.h"
+#include "alloc/base/system.h"
 #include "alloc/base/thread.h"
 #include "boundary.h"
 
@@ -45,22 +46,42 @@ static uint64_t look_at_all(void)
     return next;
 }
 
+/* The process is to end with the program's last thread, which says nothing. Until the main thread has ended, which says
+ * so where it has a record, there is no need to look often. */
+#define LONGEST_SLEEP_NS UINT64_C(1000000000)
+#define LAST_SLEEP_NS UINT64_C(10000000)
+
+static atomic_bool main_thread_ends; /* relaxed: the wake-up comes behind it */
+
+static bool is_last(void)
+{
+    return atomic_load_explicit(&main_thread_ends, memory_order_relaxed) && sti_services_are_alone();
+}
+
+void sti_watch_main_thread_ends(void)
+{
+    atomic_store_explicit(&main_thread_ends, true, memory_order_relaxed);
+    sem_post(&woken);
+}
+
 static void sleep_until(uint64_t time)
 {
-    if (time == STI_WATCH_NEVER) {
-        sem_wait(&woken);
-        return;
-    }
+    if (!atomic_load_explicit(&main_thread_ends, memory_order_relaxed) && sti_main_thread_has_ended())
+        atomic_store_explicit(&main_thread_ends, true, memory_order_relaxed);
+    bool ends = atomic_load_explicit(&main_thread_ends, memory_order_relaxed);
+    uint64_t latest = sti_clock_now() + (ends ? LAST_SLEEP_NS : LONGEST_SLEEP_NS);
+    time = time < latest ? time : latest;
     struct timespec until = { .tv_sec = (time_t)(time / 1000000000), .tv_nsec = (long)(time % 1000000000) };
     sem_clockwait(&woken, CLOCK_MONOTONIC, &until);
 }
 
-static _Noreturn void *keep_watch(void *unused)
+static void *keep_watch(void *unused)
 {
     (void)unused;
     pthread_setname_np(pthread_self(), "stint-watch"); /* of another thread it would go by /proc */
+    sti_service_begin();
     pthread_mutex_lock(&lock);
-    for (;;) {
+    while (!is_last()) {
         while (sem_trywait(&woken) == 0)
             ; /* one look answers all who have called so far */
         atomic_store_explicit(&next_look, STI_WATCH_NEVER, memory_order_seq_cst);
@@ -70,6 +91,10 @@ static _Noreturn void *keep_watch(void *unused)
         sleep_until(until);
         pthread_mutex_lock(&lock);
     }
+    started = false;
+    pthread_mutex_unlock(&lock);
+    sti_service_end();
+    return NULL;
 }
 
 /* Signals of the program are for its own threads. */
@@ -115,6 +140,7 @@ static void after_fork_in_child(void)
     pthread_cond_init(&calls_ended, NULL); /* those who waited are not there either */
     atomic_store_explicit(&count, 0, memory_order_relaxed);
     started = false;
+    atomic_store_explicit(&main_thread_ends, false, memory_order_relaxed);
     atomic_store_explicit(&next_look, STI_WATCH_NEVER, memory_order_relaxed);
     pthread_mutex_unlock(&lock);
 }

@@ -58,6 +58,9 @@ void sti_watch_hasten(uint64_t time);
 /* Let the thread look at everything now. Safe in signal handlers; next to nothing when nobody is watched. */
 void sti_watch_wake(void);
 
+/* The main thread is about to end: from now on the watch looks often whether it is alone, and ends then. */
+void sti_watch_main_thread_ends(void);
+
 /* --- When a running task has to be looked at. A task that allocates looks at the clock in its sample points; one that
  * allocates rarely would do so late. So a thread whose scopes have limits of time publishes when the next of these is
  * due, and the watch requests a sample of it then: its next allocation is a sample point, which reads the exact clock.

@@ -1,13 +1,28 @@
 /* SPDX-License-Identifier: MIT
  *
- * The set of the blocks that are followed; see followed.h. Any thread. Nothing is called with a lock held. */
+ * The set of the blocks that are followed, and the samples of a task with a rate of its own; see followed.h. */
 #include "followed.h"
 
 #include <sched.h>
 #include <stdatomic.h>
 #include <stddef.h>
+#include <stint/task.h>
+#include <string.h>
 
+#include "alloc/base/callstack.h"
+#include "alloc/base/clock.h"
+#include "alloc/base/process.h"
+#include "alloc/base/reporting.h"
 #include "alloc/base/sampling.h"
+#include "alloc/base/scope_state.h"
+#include "alloc/base/thread.h"
+#include "alloc/charge/meter.h"
+#include "alloc/rollback/free.h"
+#include "memprof.h"
+#include "sample.h"
+#include "write.h"
+
+/* --- The set. Any thread. Nothing is called with a lock held. --- */
 
 #define LOCKS 64
 #define SPINS 100
@@ -223,4 +238,211 @@ void sti_tracked_forget_all(void)
         if (atomic_load_explicit(&sti_sampling_marks[mark], memory_order_relaxed) != 0)
             atomic_store_explicit(&sti_sampling_marks[mark], 0, memory_order_relaxed);
     }
+}
+
+/* --- Samples of one task alone. --- */
+
+#define WORD 8
+#define LONGEST_INTERVAL 0x1p62
+#define DEPTH 64
+#define CHAINS 256
+#define SITES_MAX 16384 /* what comes from more callstacks than that is counted together */
+
+struct sti_rate {
+    struct sti_rate *below; /* of a scope of the same thread's */
+    const struct sti_scope *scope;
+    double interval;
+    bool is_over; /* it is the child of a fork(2) */
+    struct sti_sampler random;
+    size_t sites;
+    struct sti_profile_site *chains[CHAINS];
+};
+
+/* --- Which one is in force. --- */
+
+static struct sti_rate *rate_of(const struct sti_thread *thread, const struct sti_scope *scope)
+{
+    struct sti_rate *rate = thread->sampling.rates;
+    while (rate != NULL && rate->scope != scope)
+        rate = rate->below;
+    return rate;
+}
+
+static struct sti_rate *rate_around(const struct sti_thread *thread, const struct sti_scope *scope)
+{
+    struct sti_rate *rate = NULL;
+    for (; scope != NULL && rate == NULL; scope = scope->outer)
+        rate = rate_of(thread, scope);
+    return rate != NULL && !rate->is_over ? rate : NULL;
+}
+
+static bool wants_rate(const struct sti_scope *scope)
+{
+    return scope->request->options->sample_rate > 0 && sti_reporting_level(scope) == STINT_REPORT_HEAP;
+}
+
+static struct sti_rate *make_rate(const struct sti_scope *scope)
+{
+    struct sti_rate *rate = sti_process_calloc(1, sizeof *rate);
+    if (rate == NULL)
+        return NULL;
+    double interval = WORD / scope->request->options->sample_rate;
+    rate->interval = interval < LONGEST_INTERVAL ? interval : LONGEST_INTERVAL;
+    rate->scope = scope;
+    rate->below = scope->thread->sampling.rates;
+    sti_sampler_init(&rate->random, sti_clock_now() ^ (uintptr_t)rate, rate->interval);
+    return rate;
+}
+
+void sti_rate_begin_scope(const struct sti_scope *scope)
+{
+    struct sti_thread *thread = scope->thread;
+    struct sti_rate *rate = rate_around(thread, scope->outer);
+    if (rate == NULL && wants_rate(scope) && (rate = make_rate(scope)) != NULL) {
+        thread->sampling.rates = rate;
+        sti_free_follow(sti_memprof_free, true);
+    }
+    sti_memprof_set_rate(thread, rate);
+}
+
+static void free_sites(struct sti_rate *rate)
+{
+    for (size_t i = 0; i < CHAINS; i++) {
+        while (rate->chains[i] != NULL) {
+            struct sti_profile_site *site = rate->chains[i];
+            rate->chains[i] = site->next;
+            sti_process_free(site);
+        }
+    }
+}
+
+static void end_rate(struct sti_thread *thread, struct sti_rate *rate)
+{
+    struct sti_rate **link = &thread->sampling.rates;
+    while (*link != rate)
+        link = &(*link)->below;
+    *link = rate->below;
+    sti_memprof_drop_logged(&thread->sampling, rate);
+    if (!rate->is_over)
+        sti_free_follow(sti_memprof_free, false);
+    free_sites(rate);
+    sti_process_free(rate);
+}
+
+void sti_rate_end_scope(const struct sti_scope *scope)
+{
+    struct sti_thread *thread = scope->thread;
+    struct sti_rate *rate = rate_of(thread, scope);
+    sti_memprof_set_rate(thread, rate_around(thread, scope->below));
+    if (rate != NULL)
+        end_rate(thread, rate);
+}
+
+void sti_rate_forget_all(void)
+{
+    struct sti_thread *thread = sti_thread_own();
+    if (thread == NULL)
+        return;
+    for (struct sti_rate *rate = thread->sampling.rates; rate != NULL; rate = rate->below)
+        rate->is_over = true;
+    sti_memprof_set_rate(thread, NULL);
+}
+
+/* --- Its samples. --- */
+
+uint64_t sti_rate_next(struct sti_rate *rate, uint64_t used)
+{
+    return used + sti_sampler_interval(&rate->random);
+}
+
+uint64_t sti_rate_draw(struct sti_rate *rate, uint64_t *next, uint64_t used, uint64_t charge)
+{
+    return sti_memprof_draw_from(&rate->random, next, used, charge);
+}
+
+static uint64_t hash_of(void *const *callstack, size_t length)
+{
+    uint64_t hash = length;
+    for (size_t i = 0; i < length; i++) {
+        hash = (hash ^ (uintptr_t)callstack[i]) * UINT64_C(0x9e3779b97f4a7c15);
+        hash ^= hash >> 32;
+    }
+    return hash;
+}
+
+static struct sti_profile_site *site_for(struct sti_rate *rate, void *const *callstack, size_t length)
+{
+    length = rate->sites < SITES_MAX ? length : 0;
+    uint64_t hash = hash_of(callstack, length);
+    struct sti_profile_site **chain = &rate->chains[hash % CHAINS];
+    struct sti_profile_site *site = *chain;
+    while (site != NULL && (site->hash != hash || site->length != length ||
+                            memcmp(site->callstack, callstack, length * sizeof *callstack) != 0))
+        site = site->next;
+    if (site != NULL)
+        return site;
+    site = sti_process_calloc(1, sizeof *site + length * sizeof *callstack);
+    if (site == NULL)
+        return NULL;
+    site->hash = hash;
+    site->length = length;
+    memcpy(site->callstack, callstack, length * sizeof *callstack);
+    site->next = *chain;
+    *chain = site;
+    rate->sites++;
+    return site;
+}
+
+/* A block that is followed, with what it stands for. */
+struct rated {
+    struct sti_tracked tracked;
+    struct sti_profile_share share;
+};
+
+static struct rated *make_rated(struct sti_thread *thread, const void *caller)
+{
+    void *callstack[DEPTH];
+    size_t length = sti_callstack(callstack, DEPTH, caller);
+    struct sti_profile_site *site = site_for(thread->sampling.rate, callstack, length);
+    if (site == NULL || !sti_memprof_reserve_log(&thread->sampling))
+        return NULL;
+    struct rated *rated = sti_process_malloc(sizeof *rated);
+    if (rated != NULL)
+        rated->share.site = site;
+    return rated;
+}
+
+/* Each block that is followed has a number: blocks made at one address are told apart by it. */
+static _Atomic uint64_t followed;
+
+void sti_rate_follow(struct sti_thread *thread, void *block, size_t size, size_t alignment, const void *caller)
+{
+    struct sti_sampling *sampling = &thread->sampling;
+    struct rated *rated = make_rated(thread, caller);
+    sti_process_free(sti_tracked_take_rated((uintptr_t)block, STI_TRACKED_ANY)); /* gone as nobody has seen */
+    if (rated == NULL)
+        return;
+    double objects =
+        (double)sampling->rate_samples * sampling->rate->interval / (double)sti_meter_rounded(size + alignment);
+    rated->share.samples = sampling->rate_samples;
+    rated->share.objects = (uint64_t)(objects * STI_PROFILE_OBJECT + 0.5);
+    rated->tracked = (struct sti_tracked){
+        .block = (uintptr_t)block,
+        .heap = sti_backend_heap_of(block),
+        .metadata = &rated->share,
+        .rate = sampling->rate,
+        .number = atomic_fetch_add_explicit(&followed, 1, memory_order_relaxed) + 1,
+    };
+    sti_memprof_log_block(sampling, rated->tracked.block, rated->tracked.heap, sampling->rate);
+    sti_tracked_add(&rated->tracked);
+}
+
+bool sti_rate_show(const struct sti_scope *scope, double *interval, sti_tracked_show_fn *show, void *arg)
+{
+    const struct sti_rate *rate = rate_around(scope->thread, scope);
+    if (rate == NULL)
+        return false;
+    *interval = rate->interval;
+    sti_memprof_show_logged_of(&scope->thread->sampling, rate, show, arg);
+    return true;
 }

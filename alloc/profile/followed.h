@@ -1,7 +1,19 @@
 /* SPDX-License-Identifier: MIT
  *
- * The set of sampled blocks that are followed, by address. Any thread; no callback is called in here, and nothing of it
- * is held when a function returns.
+ * Sampled blocks that are followed: the set of them all, and those of one task that has a rate of its own. */
+#ifndef STI_ALLOC_PROFILE_FOLLOWED_H
+#define STI_ALLOC_PROFILE_FOLLOWED_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stint/memprof.h>
+
+#include "alloc/base/backend.h"
+#include "alloc/base/sampling.h"
+
+/* --- The set of sampled blocks that are followed, by address. Any thread; no callback is called in here, and nothing
+ * of it is held when a function returns.
  *
  * Whoever frees a block has to know whether it is in the set, and nearly none is. So there is a mark for each 256 bytes
  * of address space, modulo 128 MiB, that is set exactly while a block that begins in such 256 bytes is in the set: a
@@ -10,16 +22,10 @@
  *
  * A block's free happens after it was handed out, and it was in the set before: so the mark needs no order of its
  * own. */
-#ifndef STI_ALLOC_PROFILE_FOLLOWED_H
-#define STI_ALLOC_PROFILE_FOLLOWED_H
-
-#include <stdbool.h>
-#include <stdint.h>
-#include <stint/memprof.h>
-
-#include "alloc/base/backend.h"
 
 struct sti_rate;
+struct sti_scope;
+struct sti_thread;
 
 struct sti_tracked {
     uintptr_t block;
@@ -34,7 +40,7 @@ struct sti_tracked {
 };
 
 /* Its gone need not be set. A block may be in the set twice: as a sample of the profile's, and as one of a rate's
- * (rate.h), whose entry is nothing but memory. Where a function does not say so, it knows of the profile's only. */
+ * (below), whose entry is nothing but memory. Where a function does not say so, it knows of the profile's only. */
 void sti_tracked_add(struct sti_tracked *entry);
 
 /* A rate's: its number, 0: there is none; and take it out if it has this number, or whatever it has. NULL: there is
@@ -70,5 +76,35 @@ struct sti_tracked *sti_tracked_take_all(stint_memprof_end end);
 
 /* In the child of a fork(2), where nobody else runs: empty the set, of all. */
 void sti_tracked_forget_all(void);
+
+/* --- Samples of one task alone, at a rate of its own (stint_options.sample_rate), for its report: no profile need run,
+ * and one that does knows nothing of them. Thread of the scope, unless a function says otherwise.
+ *
+ * A scope with a rate and a report of its heap has a struct sti_rate on its thread's list from its beginning until its
+ * report has been taken, or none will be. It is in force on that thread in the scope and in those inside it, and not in
+ * what the thread runs meanwhile that is independent of it. Its samples are drawn from a stream of their own, beside
+ * the profile's (sample.c): a Poisson process has no memory, so the place of the next one may be drawn anew whenever
+ * another rate comes into force.
+ *
+ * What is sampled lies in the set of followed blocks, apart from the profile's: whoever frees a block
+ * takes it out and gives back its memory, knowing nothing of callstacks. Those are the rate's, and only its thread
+ * reads them. While there is a rate the function behind free is the profiler's. */
+
+/* The scope begins, or has ended: on a thread that has a rate, or is about to have one. */
+void sti_rate_begin_scope(const struct sti_scope *scope);
+void sti_rate_end_scope(const struct sti_scope *scope);
+
+/* Follow the block, with the samples that the thread has drawn last. */
+void sti_rate_follow(struct sti_thread *thread, void *block, size_t size, size_t alignment, const void *caller);
+
+/* So many samples fall in what is charged next; *next: as in struct sti_sampling. */
+uint64_t sti_rate_draw(struct sti_rate *rate, uint64_t *next, uint64_t used, uint64_t charge);
+uint64_t sti_rate_next(struct sti_rate *rate, uint64_t used);
+
+/* Show what the scope's rate has of blocks that live, each with a struct sti_profile_share. False: it has no rate. */
+bool sti_rate_show(const struct sti_scope *scope, double *interval, sti_tracked_show_fn *show, void *arg);
+
+/* In the child of a fork(2), where nobody else runs: what has been sampled is not followed any more. */
+void sti_rate_forget_all(void);
 
 #endif

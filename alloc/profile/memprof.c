@@ -20,7 +20,6 @@
 #include "alloc/rollback/free.h"
 #include "alloc/rollback/heap.h"
 #include "followed.h"
-#include "rate.h"
 #include "sample.h"
 
 /* --- The profile: started, stopped, ended by a fork(2). One thread at a time changes its state. Any thread. --- */

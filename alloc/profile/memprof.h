@@ -61,7 +61,7 @@ bool sti_memprof_reserve_log(struct sti_sampling *sampling);
 void sti_memprof_log_block(struct sti_sampling *sampling, uintptr_t block, const sti_backend_heap *heap,
                            const struct sti_rate *rate);
 
-/* Of a rate (rate.h; NULL: the profile): show the metadata of all its followed blocks in heaps of the thread's; and
+/* Of a rate (followed.h; NULL: the profile): show the metadata of all its followed blocks in heaps of the thread's; and
  * take those of a rate's out of the set, and out of the log. The thread's own. */
 void sti_memprof_show_logged_of(const struct sti_sampling *sampling, const struct sti_rate *rate,
                                 void (*show)(uintptr_t block, const void *metadata, void *arg), void *arg);

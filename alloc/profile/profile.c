@@ -17,7 +17,6 @@
 #include <unistd.h>
 
 #include "alloc/base/clock.h"
-#include "alloc/base/environment.h"
 #include "alloc/base/module.h"
 #include "alloc/base/sized.h"
 #include "alloc/base/thread.h"
@@ -175,7 +174,9 @@ int stint_profile_write(int fd, stint_profile_kind kind)
     if (sti_memprof_is_calling())
         return EDEADLK;
     stint_mask();
+    int cancellation = sti_thread_set_cancellation(PTHREAD_CANCEL_DISABLE);
     int error = is_started() ? make_started(&output, kind) : EINVAL;
+    sti_thread_set_cancellation(cancellation);
     if (error == 0)
         return sti_output_write_and_unmask(&output, fd);
     stint_unmask();
@@ -204,7 +205,7 @@ __attribute__((constructor)) static void hear_of_forks(void)
 #define PART ".part"
 
 static char *path;
-static bool profiled; /* by the variable, and not a child of the process that is */
+static pid_t profiled; /* the process, by the variable; 0: none. A child is not, whoever forked it (_Fork, clone) */
 static sem_t asked;
 
 static void complain(const char *about, const char *what)
@@ -307,7 +308,7 @@ static void hear_signal(void)
 static void end_writing_in_child(void)
 {
     struct sigaction action;
-    profiled = false;
+    profiled = 0;
     if (sigaction(SIGUSR2, NULL, &action) == 0 && action.sa_handler == ask)
         signal(SIGUSR2, SIG_DFL);
 }
@@ -330,13 +331,13 @@ __attribute__((constructor)) static void begin(void)
         complain(value, strerror(error));
         return;
     }
-    profiled = true;
+    profiled = getpid();
     pthread_atfork(NULL, NULL, end_writing_in_child);
     hear_signal();
 }
 
 __attribute__((destructor)) static void end(void)
 {
-    if (profiled)
+    if (profiled == getpid())
         write_profile();
 }

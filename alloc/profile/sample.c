@@ -11,11 +11,9 @@
 #include "alloc/charge/allocate.h"
 #include "alloc/interrupt/interrupt.h"
 #include "alloc/rollback/free.h"
-#include "alloc/rollback/freeing.h"
 #include "alloc/scope/scope.h"
 #include "followed.h"
 #include "memprof.h"
-#include "rate.h"
 #include "sample.h"
 
 /* --- A thread's samples: where the next one is, and what the tracker is told of a block that has some. Thread of the

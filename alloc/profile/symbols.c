@@ -20,12 +20,13 @@ static const Dwfl_Callbacks callbacks = {
     .find_debuginfo = dwfl_build_id_find_debuginfo,
 };
 
+/* By this thread: of a process whose main thread has ended the system says nothing. */
 static Dwfl *open_process(void)
 {
     Dwfl *dwfl = dwfl_begin(&callbacks);
     if (dwfl == NULL)
         return NULL;
-    if (dwfl_linux_proc_report(dwfl, getpid()) == 0 && dwfl_report_end(dwfl, NULL, NULL) == 0)
+    if (dwfl_linux_proc_report(dwfl, gettid()) == 0 && dwfl_report_end(dwfl, NULL, NULL) == 0)
         return dwfl;
     dwfl_end(dwfl);
     return NULL;

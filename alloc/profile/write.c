@@ -202,22 +202,31 @@ static size_t length_of(const char *name)
     return name != NULL ? strnlen(name, NAME_MAX) : 0;
 }
 
+static struct key key_with_hash(struct key key)
+{
+    for (size_t i = 0; i < key.length; i++)
+        key.hash = mixed(key.hash, (uintptr_t)key.callstack[i]);
+    key.hash = mixed_name(key.hash, key.task, key.task_length);
+    key.hash = mixed_name(key.hash, key.account, key.account_length);
+    return key;
+}
+
 static struct key key_of(const stint_memprof_allocation *allocation)
 {
     const char *account = allocation->account != NULL ? stint_account_name(allocation->account) : NULL;
-    struct key key = {
+    return key_with_hash((struct key){
         .task = allocation->task,
         .account = account,
         .task_length = length_of(allocation->task),
         .account_length = length_of(account),
         .length = allocation->callstack_length,
         .callstack = allocation->callstack,
-    };
-    for (size_t i = 0; i < key.length; i++)
-        key.hash = mixed(key.hash, (uintptr_t)key.callstack[i]);
-    key.hash = mixed_name(key.hash, key.task, key.task_length);
-    key.hash = mixed_name(key.hash, key.account, key.account_length);
-    return key;
+    });
+}
+
+static struct key key_without_names(const struct key *key)
+{
+    return key_with_hash((struct key){ .length = key->length, .callstack = key->callstack });
 }
 
 static bool is_name(const char *stored, const char *name, size_t length)
@@ -261,28 +270,46 @@ static struct sti_profile_site *new_site(const struct key *key)
     return site;
 }
 
-static struct sti_profile_site *site_of(struct sti_gathered *gathered, const struct key *key)
+static _Atomic(struct sti_profile_site *) *chain_of(struct sti_gathered *gathered, const struct key *key)
 {
-    _Atomic(struct sti_profile_site *) *chain = &gathered->chains[key->hash % STI_PROFILE_CHAINS];
-    struct sti_profile_site *newest = atomic_load_explicit(chain, memory_order_acquire);
-    struct sti_profile_site *site = newest;
+    return &gathered->chains[key->hash % STI_PROFILE_CHAINS];
+}
+
+static struct sti_profile_site *find_site(struct sti_gathered *gathered, const struct key *key)
+{
+    struct sti_profile_site *site = atomic_load_explicit(chain_of(gathered, key), memory_order_acquire);
     while (site != NULL && !is_site_of(site, key))
         site = site->next;
-    if (site != NULL || (site = new_site(key)) == NULL)
-        return site;
-    do
-        site->next = newest;
-    while (!atomic_compare_exchange_weak_explicit(chain, &newest, site, memory_order_release, memory_order_relaxed));
+    return site;
+}
+
+static struct sti_profile_site *add_site(struct sti_gathered *gathered, const struct key *key)
+{
+    _Atomic(struct sti_profile_site *) *chain = chain_of(gathered, key);
+    struct sti_profile_site *site = new_site(key);
+    if (site == NULL)
+        return NULL;
+    site->next = atomic_load_explicit(chain, memory_order_relaxed);
+    while (!atomic_compare_exchange_weak_explicit(chain, &site->next, site, memory_order_release, memory_order_relaxed))
+        ;
     atomic_fetch_add_explicit(&gathered->sites, 1, memory_order_relaxed);
     return site;
 }
 
 static struct sti_profile_site *site_for(struct sti_gathered *gathered, const stint_memprof_allocation *allocation)
 {
+    uint64_t sites = atomic_load_explicit(&gathered->sites, memory_order_relaxed);
     struct key key = key_of(allocation);
-    if (atomic_load_explicit(&gathered->sites, memory_order_relaxed) >= STI_PROFILE_SITES_MAX)
+    struct sti_profile_site *site = find_site(gathered, &key);
+    if (site == NULL && sites >= STI_PROFILE_NAMED_MAX) {
+        key = key_without_names(&key);
+        site = find_site(gathered, &key);
+    }
+    if (site == NULL && sites >= STI_PROFILE_SITES_MAX) {
         key = (struct key){ .callstack = key.callstack };
-    return site_of(gathered, &key);
+        site = find_site(gathered, &key);
+    }
+    return site != NULL ? site : add_site(gathered, &key);
 }
 
 static void *note_allocation(const stint_memprof_allocation *allocation, void *arg)

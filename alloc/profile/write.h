@@ -16,7 +16,9 @@
 
 #define STI_PROFILE_CHAINS 16384
 
-/* Where names or callstacks are more than this, as with a name for every request, new ones are counted together. */
+/* With a name for every request there is no end of sites. Where there are so many, what is new is counted without its
+ * names, by its callstack alone; and where callstacks are as many as the second says, together. */
+#define STI_PROFILE_NAMED_MAX 8192
 #define STI_PROFILE_SITES_MAX 262144
 
 /* Constant but for its numbers, and freed with the whole. */

@@ -340,6 +340,13 @@ static bool make_view(struct sti_report_areas *areas)
     return true;
 }
 
+/* Of a part of it nobody would know what it is of. */
+static void forget(struct sti_report_heap *heap)
+{
+    heap->is_taken = false;
+    heap->libc_bytes = heap->mapped_bytes = 0;
+}
+
 void sti_report_take_heap(struct stint_report *report, struct sti_scope *scope)
 {
     uint64_t begin = sti_clock_now();
@@ -348,7 +355,9 @@ void sti_report_take_heap(struct stint_report *report, struct sti_scope *scope)
     report->heap.is_taken = true;
     add_singles(&areas, singles);
     add_heaps(report, &areas, scope);
-    if (areas.count > 0) {
+    if (areas.failed) {
+        forget(&report->heap);
+    } else if (areas.count > 0) {
         sort(&areas);
         sum_up(&report->heap, &areas);
         if (make_view(&areas))

@@ -17,9 +17,10 @@
 #include "alloc/base/process.h"
 #include "alloc/base/scope_state.h"
 #include "alloc/base/thread.h"
+#include "alloc/interrupt/boundary.h"
 #include "alloc/interrupt/stack.h"
+#include "alloc/profile/followed.h"
 #include "alloc/profile/memprof.h"
-#include "alloc/profile/rate.h"
 #include "alloc/profile/write.h"
 #include "alloc/rollback/heap.h"
 #include "lost.h"
@@ -168,11 +169,12 @@ static bool visit(void *block, void *argument)
     const struct sti_report_area *area = search->area;
     if (!has_more_time || area == NULL)
         return has_more_time;
-    search->report->heap.live_blocks++;
-    search->report->heap.live_bytes += area->size;
     set_bit(search->live, number_of(area, address));
     search->show(search->report, search->index.areas->view, area, address);
-    return read_all(search, address, area->size, area->end);
+    bool is_read = read_all(search, address, area->size, area->end);
+    search->report->heap.live_blocks += is_read;
+    search->report->heap.live_bytes += is_read ? area->size : 0;
+    return is_read;
 }
 
 static bool visit_singles(struct search *search, const struct sti_heap *singles)
@@ -299,12 +301,17 @@ static int by_samples(const void *left, const void *right)
     return (a->samples < b->samples) - (a->samples > b->samples);
 }
 
+/* Above it are this library's frames, first of all that of its boundary. */
+static bool is_above_task(const void *frame)
+{
+    return frame == sti_boundary_landing || sti_caller_is_surely_ours(frame);
+}
+
 /* What lies above the task is no part of it. */
 static size_t length_in_task(const struct sti_profile_site *site)
 {
     size_t length = 0;
-    while (length < site->length && length < STI_REPORT_HOLDER_DEPTH &&
-           !sti_caller_is_this_module(site->callstack[length]))
+    while (length < site->length && length < STI_REPORT_HOLDER_DEPTH && !is_above_task(site->callstack[length]))
         length++;
     if (length == 0)
         length = site->length < STI_REPORT_HOLDER_DEPTH ? site->length : (size_t)STI_REPORT_HOLDER_DEPTH;

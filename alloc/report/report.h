@@ -107,7 +107,7 @@ struct sti_report_heap {
 
     /* Blocks that nothing in the heap points to. */
     bool is_searched;   /* all of it; otherwise time ran out before it was known */
-    size_t live_blocks; /* that were looked at */
+    size_t live_blocks; /* that were looked at, to their ends */
     size_t live_bytes;
     size_t lost_blocks; /* that no block points to */
     size_t lost_bytes;

@@ -214,7 +214,7 @@ static double percent_of(uint64_t part, uint64_t all)
 static void write_lost(FILE *stream, const struct sti_report_heap *heap)
 {
     char room[STI_REPORT_ROOM];
-    if (heap->live_blocks == 0)
+    if (heap->blocks == 0)
         return;
     if (heap->is_searched)
         fprintf(stream, "\nlost: nothing points to %s blocks any more, %.1f %% of them (%.1f %% of the bytes)",

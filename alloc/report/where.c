@@ -8,7 +8,6 @@
 
 #include "alloc/base/caller.h"
 #include "alloc/base/clock.h"
-#include "alloc/base/interrupted.h"
 #include "alloc/base/reporting.h"
 #include "alloc/base/scope_state.h"
 #include "alloc/base/stopped.h"
@@ -29,7 +28,7 @@
 /* Code that has been stopped may be at an instruction of its own; all others are about to return there. */
 static bool is_own(uintptr_t address)
 {
-    return sti_caller_is_this_module((const void *)(address - 1));
+    return sti_caller_is_surely_ours((const void *)(address - 1));
 }
 
 static bool is_on_own_stack(uintptr_t stack_pointer, const struct sti_scope *scope)
@@ -37,14 +36,23 @@ static bool is_on_own_stack(uintptr_t stack_pointer, const struct sti_scope *sco
     return stack_pointer >= sti_stack_lowest() && stack_pointer < scope->frame;
 }
 
-/* Where this library is a part of the program, all of it looks like this library's. But the task's frames lie within a
- * boundary; where there is none, they have been left. */
-static bool is_in_boundary(const uintptr_t *frames, size_t length)
+/* Of the outermost of the boundaries that the task's frames lie in; length: there is none. */
+static size_t boundary_of(const uintptr_t *frames, size_t length)
 {
-    size_t i = 0;
-    while (i < length && frames[i] != (uintptr_t)sti_boundary_landing)
-        i++;
-    return i < length;
+    size_t i = length;
+    while (i > 0 && frames[i - 1] != (uintptr_t)sti_boundary_landing)
+        i--;
+    return i > 0 ? i - 1 : length;
+}
+
+/* Where this library is linked into a program, no frame can be told to be its own. But the task's lie within a
+ * boundary; where there is none on the scope's stack, they have been left. */
+static size_t length_in_task(const uintptr_t *frames, size_t length, bool may_be_elsewhere)
+{
+    if (is_own((uintptr_t)sti_boundary_landing + 1))
+        return length;
+    size_t boundary = boundary_of(frames, length);
+    return boundary < length || may_be_elsewhere ? boundary : 0;
 }
 
 static size_t leave_own_out(uintptr_t *frames, size_t first, size_t last)
@@ -58,15 +66,17 @@ static size_t leave_own_out(uintptr_t *frames, size_t first, size_t last)
 }
 
 /* In the midst are those of a stint_run in the task. */
-static void trim(struct sti_report_stack *stack, uintptr_t *frames, const uintptr_t *tops, size_t length)
+static void trim(struct sti_report_stack *stack, uintptr_t *frames, const uintptr_t *tops, size_t walked,
+                 bool is_elsewhere)
 {
+    size_t length = length_in_task(frames, walked, is_elsewhere || walked == STI_REPORT_DEPTH + OWN_FRAMES);
+    bool is_cut = length == STI_REPORT_DEPTH + OWN_FRAMES;
     size_t first = 0;
     while (first < length && is_own(frames[first]))
         first++;
-    bool is_cut = length == STI_REPORT_DEPTH + OWN_FRAMES;
     size_t last = first < length ? leave_own_out(frames, first, length) : length;
     if (first == length)
-        first = is_cut || is_in_boundary(frames, length) ? 0 : length;
+        first = is_cut || boundary_of(frames, length) < length ? 0 : length;
     if (first == length)
         stack->begin = 0;
     else if (first > 0)
@@ -81,9 +91,9 @@ static __attribute__((noinline)) void take_stack(struct sti_report_stack *stack,
 {
     void *frames[STI_REPORT_DEPTH + OWN_FRAMES];
     uintptr_t tops[STI_REPORT_DEPTH + OWN_FRAMES];
-    struct sti_interrupted at;
+    struct sti_registers at;
     if (stopped != NULL)
-        at = (struct sti_interrupted){ .ip = stopped->at.ip, .sp = stopped->at.sp, .bp = stopped->at.bp };
+        at = stopped->at;
     else
         __asm__ volatile("leaq 0f(%%rip), %0\n\t"
                          "movq %%rsp, %1\n\t"
@@ -91,11 +101,11 @@ static __attribute__((noinline)) void take_stack(struct sti_report_stack *stack,
                          "0:"
                          : "=&r"(at.ip), "=&r"(at.sp), "=&r"(at.bp));
     uintptr_t end = is_on_own_stack(at.sp, scope) ? scope->frame : 0;
-    size_t length = sti_interrupted_callstack(at, end, frames, tops, STI_REPORT_DEPTH + OWN_FRAMES);
+    size_t length = sti_stopped_callstack(at, end, frames, tops, STI_REPORT_DEPTH + OWN_FRAMES);
     if (length > 0)
         frames[0] = (char *)frames[0] + 1;
     stack->begin = at.sp;
-    trim(stack, (uintptr_t *)(void *)frames, tops, length);
+    trim(stack, (uintptr_t *)(void *)frames, tops, length, end == 0);
 }
 
 /* --- The time line. When it is full, each second point goes, and the next ones come half as often. */

@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 #include "alloc/base/backend.h"
-#include "freeing.h"
+#include "free.h"
 #include "heap_map.h"
 
 /* --- Task heaps: taken when a scope outgrows the nursery (nursery.h), measured, and ended by commit or rollback. All
@@ -33,7 +33,7 @@ struct sti_heap {
     bool is_nursery;               /* it was made for one: backend.h */
     bool given_up;                 /* it is retired, and mimalloc has given up a page of it: its thread has ended */
     bool deserted;                 /* it has been retired and found without such a page */
-    bool told;                     /* whoever frees a block of it tells of that: freeing.h */
+    bool told;                     /* whoever frees a block of it tells of that: free.h */
     bool wiped;                    /* when it is destroyed: free.h */
     bool pinned;                   /* whatever roots point to, all of it is kept: roots.h */
     bool is_of_libc;               /* handles: handle.h */
@@ -42,7 +42,7 @@ struct sti_heap {
     size_t reach;                  /* a pointer further into one is none; 0: there is no such end */
     size_t left;                   /* bytes that a thread of a task which has ended left in it */
     uint64_t given_up_before;      /* pages that mimalloc had given up when it was taken */
-    uint64_t forks;                /* that led to the process when it was taken: freeing.h */
+    uint64_t forks;                /* that led to the process when it was taken: free.h */
     struct sti_freeing_wait wait;  /* of a deserted one: for those who freed then */
     char task[STI_HEAP_TASK_NAME]; /* that it was rolled back with; in debug mode only */
     struct sti_heap_map map;       /* for the scan of roots */

@@ -22,10 +22,10 @@ enum sti_mapping_kind {
     STI_MAPPING_READ,     /* a file's, private: counts once it is made writable */
     STI_MAPPING_RESERVED, /* likewise, and there is nothing in it: whoever uses it knows where it begins */
     STI_MAPPING_CHARGED,  /* counts */
-    STI_MAPPING_CLAIMED,  /* free, until the call that is under way has filled it: place.h */
+    STI_MAPPING_CLAIMED,  /* free, until the call that is under way has filled it: pages.h */
     STI_MAPPING_DESCRIPTOR, /* no pages, but a descriptor: descriptor.h. A rollback closes it, */
     STI_MAPPING_AUDITED,    /* or does not */
-    STI_MAPPING_PROTECTED,  /* no mapping either, but pages of a heap that the task has protected: protection.h */
+    STI_MAPPING_PROTECTED,  /* no mapping either, but pages of a heap that the task has protected: pages.h */
 };
 
 static inline bool sti_mapping_may_count(enum sti_mapping_kind kind)

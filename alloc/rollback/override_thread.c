@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Overrides of what makes child processes, and of what changes a thread's state and its specific values. (What makes
- * threads is scope/override_join.c's.) Any thread. */
+ * threads is scope/override_wait.c's.) Any thread. */
 #include <errno.h>
 #include <locale.h>
 #include <pthread.h>

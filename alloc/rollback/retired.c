@@ -2,6 +2,7 @@
  *
  * Retired heaps: of tasks that ended Ok and left live blocks there; see retired.h. Thread of the heaps, but for what is
  * the process's. */
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stddef.h>
 
@@ -9,7 +10,7 @@
 #include "alloc/base/module.h"
 #include "alloc/base/process.h"
 #include "alloc/base/thread.h"
-#include "freeing.h"
+#include "free.h"
 #include "heap.h"
 #include "retired.h"
 
@@ -43,6 +44,13 @@ static bool is_deserted(struct sti_heap *heap, size_t own)
         return false;
     heap->given_up_before = sti_heap_pages(heap).given_up;
     return true;
+}
+
+/* Of those from before a fork(2), in the child: never again (free.h). So it is dropped, and its record is left, as
+ * nothing that others were working in is to be touched. */
+static bool is_lost(const struct sti_heap *heap)
+{
+    return heap->given_up && heap->forks != sti_freeing_forks();
 }
 
 static void note_given_up(struct sti_heap *heap, bool given_up)
@@ -80,6 +88,10 @@ static struct sti_heap *take_retired(struct sti_thread *thread, const bool *is_n
     struct sti_heap **link = thread->retired_next;
     struct sti_heap *found = NULL;
     for (unsigned i = 0; i < LOOKED_AT && found == NULL && *link != NULL; i++) {
+        if (is_lost(*link)) {
+            take_off(thread, link);
+            continue;
+        }
         sti_backend_theap_collect(sti_backend_heap_theap((*link)->backend), false);
         if ((is_nursery == NULL || (*link)->is_nursery == *is_nursery) && is_free(*link)) {
             found = *link;
@@ -119,9 +131,16 @@ static struct sti_heap *last_ownerless;
 
 #define LOOKED_AT_IN_GIVING_BACK 1024 /* half a millisecond */
 
-__attribute__((constructor)) static void be_quiet_at_forks(void)
+/* The child of a fork(2) ends none of these: it has a list of its own. */
+static void leave_list_behind(void)
+{
+    ownerless = last_ownerless = NULL;
+}
+
+__attribute__((constructor)) static void hear_of_forks(void)
 {
     sti_quiet_add(&lock);
+    pthread_atfork(NULL, NULL, leave_list_behind);
 }
 
 static void put_ownerless(struct sti_heap *heap)
@@ -169,6 +188,10 @@ void sti_retired_give_back(struct sti_thread *thread)
     struct sti_heap **link = &thread->retired;
     while (*link != NULL) {
         struct sti_heap *heap = *link;
+        if (is_lost(heap)) {
+            take_off(thread, link);
+            continue;
+        }
         sti_backend_theap_collect(sti_backend_heap_theap(heap->backend), false);
         if (is_free(heap)) {
             take_off(thread, link);
@@ -199,7 +222,8 @@ void sti_retired_hand_over(struct sti_thread *thread)
     while (thread->retired != NULL) {
         struct sti_heap *heap = thread->retired;
         thread->retired = heap->next;
-        put_ownerless(heap);
+        if (!is_lost(heap))
+            put_ownerless(heap);
     }
     thread->retired_next = NULL;
     thread->retired_count = 0;

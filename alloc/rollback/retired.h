@@ -16,7 +16,7 @@
  *
  * For the same reason a heap of which mimalloc has given up a page is looked at only through its thread's own pages,
  * and mimalloc's count of all. When none is left but its thread's, whoever freed the last blocks may still be at work
- * in what is left of their pages: so it is not used again before all have left who freed a block then (freeing.h). A
+ * in what is left of their pages: so it is not used again before all have left who freed a block then (free.h). A
  * heap that was taken before the process's frees were told of waits for 10 s from then on: those of one moment in the
  * process's life, when such a heap is retired for the first time. */
 

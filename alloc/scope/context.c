@@ -20,7 +20,6 @@
 #include "alloc/base/scope_state.h"
 #include "alloc/charge/account.h"
 #include "alloc/charge/allocate.h"
-#include "alloc/charge/record.h"
 #include "alloc/charge/shared_budget.h"
 #include "alloc/interrupt/boundary.h"
 #include "alloc/interrupt/watch.h"

@@ -15,21 +15,18 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "alloc/base/caller.h"
-#include "alloc/base/lasting.h"
 #include "alloc/base/module.h"
 #include "alloc/base/process.h"
 #include "alloc/base/scope_state.h"
 #include "alloc/base/thread.h"
-#include "alloc/charge/record.h"
+#include "alloc/charge/allocate.h"
 #include "alloc/charge/shared_budget.h"
 #include "alloc/interrupt/boundary.h"
 #include "alloc/interrupt/hold.h"
 #include "alloc/interrupt/watch.h"
-#include "landing.h"
-#include "openmp.h"
-#include "plain_thread.h"
+#include "run.h"
 #include "share.h"
+#include "started_thread.h"
 #include "subtask.h"
 
 /* What libc and the kernel have for a thread: its record, the first pages of its stack, the kernel's stack. */
@@ -65,13 +62,14 @@ struct sti_joined {
     struct sti_group *group;  /* NULL: its task has ended */
     struct sti_start start;
     pthread_t id;
-    int kernel_id;
+    int kernel_id; /* 0: another thread has it, */
     enum state state;
     bool starter_waits;
     bool is_openmp;
     bool detached;
     bool awaited;
     bool is_lost; /* its task has failed: only a join that has begun already may still take it */
+    bool is_gone; /* or its id, as it has been joined */
 };
 
 static struct sti_quiet_lock lock = STI_QUIET_LOCK_INIT;
@@ -160,9 +158,25 @@ static void await_change(void)
 static struct sti_joined *find(pthread_t id)
 {
     struct sti_joined *joined = list;
-    while (joined != NULL && (joined->state == STARTING || !pthread_equal(joined->id, id)))
+    while (joined != NULL && (joined->state == STARTING || joined->is_gone || !pthread_equal(joined->id, id)))
         joined = joined->next;
     return joined;
+}
+
+/* libc gives an id out again as soon as it has joined the thread, and the system its own as soon as that has ended: who
+ * joins it may still be about to take the record off. */
+void sti_joined_take_ids(pthread_t id, int kernel_id)
+{
+    if (atomic_load_explicit(&count, memory_order_relaxed) == 0)
+        return;
+    take_lock();
+    for (struct sti_joined *joined = list; joined != NULL; joined = joined->next) {
+        if (joined->state == ENDED && joined->kernel_id == kernel_id)
+            joined->kernel_id = 0;
+        if (joined->state == ENDED && pthread_equal(joined->id, id) && (joined->awaited || kernel_id != 0))
+            joined->is_gone = true;
+    }
+    give_lock();
 }
 
 /* --- The thread itself. --- */
@@ -202,6 +216,7 @@ static void *run(void *argument)
 {
     struct sti_joined *joined = argument;
     own = joined;
+    sti_joined_take_ids(pthread_self(), gettid());
     sti_quiet_enter();
     sti_thread_begin();
     sti_quiet_leave();
@@ -233,22 +248,6 @@ void sti_joined_leave(struct sti_scope *scope)
 }
 
 /* --- Its start. Thread of the task. --- */
-
-stint_threads sti_joined_mode(const void *caller)
-{
-    const struct sti_thread *thread = sti_thread_metered;
-    stint_threads mode = STINT_THREADS_FREE;
-    for (const struct sti_scope *scope = thread != NULL ? thread->scope : NULL; scope != NULL; scope = scope->outer) {
-        if (scope->request->options->threads > mode)
-            mode = scope->request->options->threads;
-    }
-    if (mode == STINT_THREADS_FREE || thread->scope->keeps > 0)
-        return STINT_THREADS_FREE;
-    const struct link_map *openmp = sti_openmp_of(caller);
-    if (openmp != NULL)
-        return sti_openmp_can_end(openmp) ? STINT_THREADS_CHARGED : STINT_THREADS_FREE;
-    return sti_caller_is_kept(caller) ? STINT_THREADS_FREE : mode;
-}
 
 static bool is_left(const struct sti_joined *joined, const struct sti_group *group)
 {
@@ -337,17 +336,6 @@ static int start_and_wait(pthread_t *id, const pthread_attr_t *attributes, struc
     return error == 0 ? EAGAIN : error;
 }
 
-/* Returns what it was. What is waited for here is not the program's: no place for its cancellation. */
-static int set_cancellation(int state)
-{
-    int before = PTHREAD_CANCEL_ENABLE;
-    struct sti_thread *metered = sti_thread_metered;
-    sti_thread_metered = NULL;
-    pthread_setcancelstate(state, &before);
-    sti_thread_metered = metered;
-    return before;
-}
-
 int sti_joined_start(pthread_t *id, const pthread_attr_t *attributes, const struct sti_start *start, const void *caller)
 {
     const struct link_map *openmp = sti_openmp_of(caller);
@@ -357,11 +345,12 @@ int sti_joined_start(pthread_t *id, const pthread_attr_t *attributes, const stru
     struct sti_joined *joined = make(group, start, openmp != NULL);
     if (joined == NULL)
         return EAGAIN;
-    int cancellation = set_cancellation(PTHREAD_CANCEL_DISABLE);
+    int cancellation =
+        sti_thread_set_cancellation(PTHREAD_CANCEL_DISABLE); /* what is waited for is not the program's */
     join_ended(group);
     put(joined);
     int error = start_and_wait(id, attributes, joined);
-    set_cancellation(cancellation);
+    sti_thread_set_cancellation(cancellation);
     if (error == 0 && openmp != NULL)
         sti_openmp_keeps(openmp);
     return error;
@@ -453,7 +442,7 @@ bool sti_joined_await(struct sti_scope *scope, bool failed)
 static void await_end(int kernel_id)
 {
     const struct timespec moment = { .tv_nsec = LOOK_NS };
-    for (unsigned round = 0; syscall(SYS_tgkill, getpid(), kernel_id, 0) == 0; round++) {
+    for (unsigned round = 0; kernel_id != 0 && syscall(SYS_tgkill, getpid(), kernel_id, 0) == 0; round++) {
         if (round < 16)
             sched_yield();
         else
@@ -473,7 +462,7 @@ static bool end_one(const struct sti_group *group, bool fails)
         return false;
     }
     bool is_others = joined->awaited;
-    bool joins = !is_others && (fails || joined->detached);
+    bool joins = !is_others && !joined->is_gone && (fails || joined->detached);
     int kernel_id = joined->kernel_id;
     joined->group = NULL;
     joined->is_lost = fails;
@@ -492,9 +481,9 @@ static bool end_one(const struct sti_group *group, bool fails)
 void sti_joined_reap(struct sti_scope *scope, bool fails)
 {
     struct sti_group *group = scope->share->group;
-    int cancellation = set_cancellation(PTHREAD_CANCEL_DISABLE);
+    int cancellation = sti_thread_set_cancellation(PTHREAD_CANCEL_DISABLE);
     while (end_one(group, fails))
         ;
     sti_share_adopt(scope);
-    set_cancellation(cancellation);
+    sti_thread_set_cancellation(cancellation);
 }

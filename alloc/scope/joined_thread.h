@@ -2,7 +2,7 @@
  *
  * Threads that a task has started and that are the task's (STINT_THREADS_CHARGED). Such a thread joins the task's group
  * (shared_budget.h): its function runs in a scope like a stolen subtask's, which has the thread for itself. The
- * overrides of what starts threads and waits for their end (override_join.c) call this; so does the end of a task's own
+ * overrides of what starts threads and waits for their end (override_wait.c) call this; so does the end of a task's own
  * scope. */
 #ifndef STI_ALLOC_SCOPE_JOINED_THREAD_H
 #define STI_ALLOC_SCOPE_JOINED_THREAD_H
@@ -32,9 +32,6 @@ static inline void *sti_start_call(const struct sti_start *start)
     return (void *)(intptr_t)start->c11_function(start->arg);
 }
 
-/* What the calling thread's scopes say of a thread that this caller is about to start. */
-stint_threads sti_joined_mode(const void *caller);
-
 /* Start one that joins the task which the calling thread runs. As pthread_create: 0; EAGAIN: also where the task must
  * not have it. A sample point, which may not return. */
 int sti_joined_start(pthread_t *id, const pthread_attr_t *attributes, const struct sti_start *start,
@@ -47,6 +44,10 @@ void sti_joined_end_join(struct sti_joined *joined, bool is_joined);
 
 /* The thread is detached. False: it is none of these; otherwise *error is what pthread_detach returns. Any thread. */
 bool sti_joined_detach(pthread_t id, int *error);
+
+/* A thread has these ids, so no other one has them any more. Of the calling thread, which begins; or of one that it has
+ * started: then the kernel's is 0. A load where no task has such threads. */
+void sti_joined_take_ids(pthread_t id, int kernel_id);
 
 /* --- Of scopes --- */
 

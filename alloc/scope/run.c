@@ -1,19 +1,34 @@
 /* SPDX-License-Identifier: MIT
  *
- * stint_run: a task on the thread that asks for it. Any thread. */
+ * Running code in a scope; see run.h. */
+#undef _FORTIFY_SOURCE
+#include "run.h"
+
 #include <errno.h>
+#include <setjmp.h>
 #include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <stint/account.h>
 #include <stint/context.h>
 #include <stint/task.h>
 #include <stint/token.h>
 
 #include "alloc/base/module.h"
+#include "alloc/base/reporting.h"
+#include "alloc/base/sampling.h"
+#include "alloc/base/scope_state.h"
 #include "alloc/base/thread.h"
+#include "alloc/base/tracing.h"
+#include "alloc/interrupt/boundary.h"
+#include "alloc/interrupt/hold.h"
 #include "alloc/interrupt/interrupt.h"
+#include "alloc/interrupt/left_frames.h"
+#include "alloc/interrupt/stack.h"
 #include "context.h"
-#include "run.h"
 #include "scope.h"
+
+/* --- stint_run. Any thread. --- */
 
 /* What the options refer to; others may release theirs while the task runs. */
 struct references {
@@ -74,4 +89,140 @@ int stint_run(stint_fn *fn, void *arg, const stint_options *options, stint_outco
 int sti_run_taken(stint_fn *fn, void *arg, const stint_options *options, stint_outcome *outcome)
 {
     return run(fn, arg, options, outcome);
+}
+
+/* --- The landing: where the interrupts of a scope end. The one place that knows what has to survive a longjmp: what is
+ * read after it, and may have been written between, lies in the caller's frame and not in this one's; and the
+ * floating-point modes.
+ *
+ * The landing saves no signal mask (that would cost 130 ns): the one signal handler that an interrupt is delivered from
+ * has only its own signal blocked, and the end of its scope lets that through again. Thread of the scope. */
+
+/* The floating-point modes of the calling thread: how is rounded, and what traps. They have to survive a call, but
+ * longjmp leaves them as it finds them: as the interrupted code had set them, or in a signal handler as the system sets
+ * them. So a landing puts them back. */
+struct float_modes {
+    uint32_t sse;
+    uint16_t x87;
+};
+
+static inline struct float_modes float_modes_now(void)
+{
+    struct float_modes modes;
+    __asm__ volatile("stmxcsr %0\n\tfnstcw %1" : "=m"(modes.sse), "=m"(modes.x87));
+    return modes;
+}
+
+static inline void float_modes_set(const struct float_modes *modes)
+{
+    __asm__ volatile("ldmxcsr %0\n\tfldcw %1" : : "m"(modes->sse), "m"(modes->x87));
+}
+
+/* Its function has thrown, or has left something open. */
+static __attribute__((noinline)) int fail_task(struct sti_scope *scope, struct sti_landed *landed)
+{
+    if (landed->thrown.exception != NULL)
+        return sti_boundary_fail(scope, &landed->thrown, landed->outcome);
+    return sti_misuse_fail(scope, landed->code);
+}
+
+/* An exception is for whoever joins it. */
+static __attribute__((noinline)) int fail_subtask(struct sti_scope *scope, struct sti_landed *landed)
+{
+    struct sti_thrown *thrown = &landed->thrown;
+    if (sti_boundary_was_left(thrown)) {
+        thrown->exception = NULL;
+        return sti_boundary_end_left(scope);
+    }
+    if (thrown->exception == NULL)
+        return sti_misuse_fail_task(scope, landed->code);
+    sti_boundary_note(scope, thrown);
+    return landed->code;
+}
+
+__attribute__((noinline)) void sti_scope_land(struct sti_scope *scope, stint_fn *fn, void *arg,
+                                              struct sti_landed *landed)
+{
+    const struct float_modes modes = float_modes_now();
+    /* The frame that is jumped to: an unwind that went past it would leave it before. */
+    scope->frame = (uintptr_t)__builtin_frame_address(0);
+    landed->returned = _setjmp(scope->landing) == 0;
+    if (landed->returned) {
+        landed->code = sti_boundary_run(scope, fn, arg, &landed->value, &landed->thrown);
+        if (__builtin_expect(landed->thrown.exception != NULL || sti_misuse_is_left(scope), 0))
+            landed->code = scope->is_subtask ? fail_subtask(scope, landed) : fail_task(scope, landed);
+    } else {
+        landed->value = NULL;
+        float_modes_set(&modes);
+        sti_stack_settle();
+    }
+    if (sti_forks_are_left(scope))
+        landed->code = sti_forks_give_up(scope);
+}
+
+/* --- What debug mode, a trace and the rates of samples see of scopes. Thread of the scope. --- */
+
+/* By a trace alone: the quickest of these, as it may be on while everything is as usual. */
+static bool by_trace_alone(void)
+{
+    return atomic_load_explicit(&sti_scopes_observed, memory_order_relaxed) == STI_OBSERVED_TRACE;
+}
+
+/* Of a scope that nobody has looked at the clock for, it is now. */
+static uint64_t time_of(const struct sti_scope *scope, uint64_t ns)
+{
+    return scope->untimed ? 0 : ns;
+}
+
+static inline void trace_begin(const struct sti_scope *scope)
+{
+    if (sti_trace_runs() && !sti_trace_loses_task(scope->thread))
+        sti_trace_begin_task(scope->thread, scope, time_of(scope, scope->start), scope->request);
+}
+
+static inline void trace_end(const struct sti_scope *scope, uint64_t end, const stint_outcome *outcome)
+{
+    if (sti_trace_runs() && sti_trace_has_open(scope->thread))
+        sti_trace_end_task(scope->thread, scope, time_of(scope, end), outcome);
+}
+
+static __attribute__((noinline)) bool begin(const struct sti_scope *scope)
+{
+    if (scope->request->options->sample_rate > 0 || scope->thread->sampling.rates != NULL)
+        sti_sampling_hooks->begin_scope(scope);
+    trace_begin(scope);
+    if (sti_debug_is_on)
+        sti_debug_name_thread(scope);
+    return sti_debug_is_on;
+}
+
+bool sti_scope_begin_observed(const struct sti_scope *scope)
+{
+    if (!by_trace_alone())
+        return begin(scope);
+    trace_begin(scope);
+    return false;
+}
+
+void sti_scope_end_debugged(struct sti_scope *scope)
+{
+    sti_misuse_look_at_holds(scope);
+    sti_debug_name_thread(scope->below);
+}
+
+static __attribute__((noinline)) void end(struct sti_scope *scope, uint64_t ns, const stint_outcome *outcome)
+{
+    if (scope->thread->sampling.rates != NULL && !sti_reporting_will_begin_end(scope, outcome->reason))
+        sti_sampling_hooks->end_scope(scope);
+    if (sti_debug_is_on)
+        sti_scope_end_debugged(scope);
+    trace_end(scope, ns, outcome);
+}
+
+void sti_scope_end_observed(struct sti_scope *scope, uint64_t ns, const stint_outcome *outcome)
+{
+    if (by_trace_alone())
+        trace_end(scope, ns, outcome);
+    else
+        end(scope, ns, outcome);
 }

@@ -1,12 +1,47 @@
 /* SPDX-License-Identifier: MIT
  *
- * stint_run, for those who do more with what comes of it. Any thread. */
+ * Running code in a scope: stint_run, for those who do more with what comes of it; and for the scopes of tasks and of
+ * subtasks alike, the landing, and what is seen of them as they begin and end. */
 #ifndef STI_ALLOC_SCOPE_RUN_H
 #define STI_ALLOC_SCOPE_RUN_H
 
+#include <stdbool.h>
+#include <stdint.h>
 #include <stint/task.h>
 
-/* With valid arguments and options that have been taken (scope.h), and without the sample point at its end. */
+#include "alloc/interrupt/boundary.h"
+
+struct sti_scope;
+
+/* stint_run with valid arguments and options that have been taken (scope.h), and without the sample point at its end.
+ * Any thread. */
 int sti_run_taken(stint_fn *fn, void *arg, const stint_options *options, stint_outcome *outcome);
+
+/* --- The landing of a scope: its function is run above it, and its interrupts end there. For a task's own scope, a
+ * stolen subtask's and a thread's of the task. Thread of the scope. --- */
+
+/* What the function of a scope has come to. */
+struct sti_landed {
+    bool returned; /* false: it was interrupted; then the code is as it was before, and the value NULL */
+    int code;
+    void *value;
+    struct sti_thrown thrown; /* of a subtask: its exception, for whoever joins it */
+    stint_outcome *outcome;   /* of a task: for the message of its exception */
+};
+
+/* Run fn(arg, &landed->value) in the scope, which is open. */
+void sti_scope_land(struct sti_scope *scope, stint_fn *fn, void *arg, struct sti_landed *landed);
+
+/* --- What debug mode, a trace and the rates of samples see of scopes as they begin and end, off the common path.
+ * Thread of the scope. --- */
+
+/* The scope is being opened. True: it is barred from the nursery. */
+bool sti_scope_begin_observed(const struct sti_scope *scope);
+
+/* Its function has ended then (by sti_clock_now), and this is known of its outcome. */
+void sti_scope_end_observed(struct sti_scope *scope, uint64_t end, const stint_outcome *outcome);
+
+/* Debug mode's part of it: look what it holds, and have the thread called as it was. */
+void sti_scope_end_debugged(struct sti_scope *scope);
 
 #endif

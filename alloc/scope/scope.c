@@ -7,8 +7,8 @@
 #include <stint/context.h>
 #include <string.h>
 
+#include "alloc/base/instrumentation.h"
 #include "alloc/base/module.h"
-#include "alloc/base/probe.h"
 #include "alloc/base/process.h"
 #include "alloc/base/reporting.h"
 #include "alloc/base/scope_state.h"
@@ -35,12 +35,11 @@
 #include "alloc/rollback/kept.h"
 #include "alloc/rollback/mapping.h"
 #include "alloc/rollback/nursery.h"
-#include "alloc/rollback/protection.h"
+#include "alloc/rollback/pages.h"
 #include "alloc/rollback/thread_state.h"
 #include "context.h"
 #include "joined_thread.h"
-#include "landing.h"
-#include "observed.h"
+#include "run.h"
 #include "share.h"
 #include "subtask.h"
 

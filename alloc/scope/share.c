@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * The shares of groups that threads keep: what stolen subtasks left there, until the task's outcome is known; see
- * share.h. Each function says whose thread it is for.
+ * share.h. And the end of a thread, with all that it keeps. Each function says whose thread it is for.
  *
  * A heap can be ended by its own thread only. So each share waits on its thread for what the task's own thread decides:
  *
@@ -25,21 +25,31 @@
  * pushed a share does not touch it again. */
 #include "share.h"
 
+#include <pthread.h>
 #include <sched.h>
 #include <stddef.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "alloc/base/backend.h"
 #include "alloc/base/process.h"
 #include "alloc/base/reporting.h"
+#include "alloc/base/sampling.h"
 #include "alloc/base/scope_state.h"
+#include "alloc/base/thread.h"
 #include "alloc/charge/global.h"
 #include "alloc/charge/shared_budget.h"
 #include "alloc/interrupt/left_frames.h"
+#include "alloc/interrupt/stack.h"
+#include "alloc/interrupt/watch.h"
 #include "alloc/rollback/descriptor.h"
+#include "alloc/rollback/handle.h"
 #include "alloc/rollback/heap.h"
 #include "alloc/rollback/kept.h"
 #include "alloc/rollback/mapping.h"
-#include "alloc/rollback/protection.h"
+#include "alloc/rollback/pages.h"
+#include "alloc/rollback/retired.h"
+#include "alloc/rollback/thread_state.h"
 
 static struct sti_share *make_share(struct sti_group *group, struct sti_thread *thread)
 {
@@ -233,4 +243,73 @@ void sti_share_end_thread(struct sti_thread *thread)
         sti_share_collect(thread);
         sched_yield();
     }
+}
+
+/* --- The end of a thread that has a record (thread.h): what it leaves is ended, then the record is handed on. Its
+ * thread. --- */
+
+static pthread_key_t record_key;
+static char unrecorded; /* what stands for the record of a thread that has none */
+
+/* As mimalloc's own destructor does, which has been called already, and may not be again for what was done since; and
+ * which a fork(2) does not wait for. */
+static void end_in_mimalloc(void)
+{
+    sti_quiet_enter();
+    sti_backend_thread_done();
+    sti_quiet_leave();
+}
+
+/* mimalloc may have given up the thread's parts of its heaps already. */
+static void end_thread(void *record)
+{
+    struct sti_thread *thread = record;
+    if (gettid() == getpid())
+        sti_watch_main_thread_ends();
+    if (record == &unrecorded) {
+        sti_thread_end_unrecorded();
+        return;
+    }
+    if (!sti_thread_begin_end(thread))
+        return;
+    sti_share_end_thread(thread);
+    sti_handles_end_thread(thread);
+    sti_mapped_end_thread(thread);
+    sti_heap_end_thread(thread);
+    sti_sampling_end_thread(&thread->sampling);
+    sti_reporting_end_thread(thread);
+    sti_own_forks_end_thread();
+    sti_stack_end();
+    end_in_mimalloc();
+    sti_retired_hand_over(thread);
+    sti_thread_hand_on(thread);
+}
+
+static void have_it_ended(struct sti_thread *thread)
+{
+    sti_specific_set_plain(record_key, thread != NULL ? (void *)thread : &unrecorded);
+}
+
+/* libc calls destructors in rounds, and in each by the keys' numbers. Those of the program may run scopes, in the last
+ * round too: then ours has to come later. So it is the last of the keys whose values lie in the thread itself. */
+#define LAST 31
+
+static bool create_late_key(void)
+{
+    pthread_key_t keys[LAST + 1];
+    size_t count = 0;
+    while (count <= LAST && sti_specific_create_plain(&keys[count], end_thread) == 0 && keys[count++] < LAST)
+        ;
+    if (count == 0)
+        return false;
+    record_key = keys[--count];
+    while (count > 0)
+        pthread_key_delete(keys[--count]);
+    return true;
+}
+
+__attribute__((constructor)) static void prepare(void)
+{
+    if (create_late_key())
+        sti_thread_when_taken(have_it_ended);
 }

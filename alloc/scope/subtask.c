@@ -22,11 +22,10 @@
 #include "alloc/rollback/mapping.h"
 #include "alloc/rollback/nursery.h"
 #include "alloc/rollback/thread_state.h"
-#include "landing.h"
-#include "observed.h"
-#include "openmp.h"
+#include "run.h"
 #include "scope.h"
 #include "share.h"
+#include "started_thread.h"
 #include "subtask.h"
 
 /* --- The life of a group. On the thread of the task's own scope, unless shared_budget.h says otherwise. --- */
@@ -41,7 +40,9 @@ static struct sti_group *make_group(struct sti_scope *scope)
         return NULL;
     }
     *group = (struct sti_group){
-        .request = scope->request,
+        .request = &group->copy,
+        .copy = *scope->request,
+        .options = *scope->request->options,
         .thread = scope->thread,
         .interrupt.thread = scope->thread,
         .own = own,
@@ -49,6 +50,7 @@ static struct sti_group *make_group(struct sti_scope *scope)
         .allocation_limit = scope->own_end != UINT64_MAX ? scope->own_end - scope->begin : 0,
         .memory_limit = scope->memory_limit,
     };
+    group->copy.options = &group->options;
     atomic_init(&group->references, 1);
     *own = (struct sti_share){ .group = group, .thread = scope->thread, .runs = true };
     return group;

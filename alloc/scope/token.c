@@ -8,7 +8,7 @@
 
 #include "alloc/base/process.h"
 #include "alloc/base/thread.h"
-#include "alloc/charge/record.h"
+#include "alloc/charge/allocate.h"
 #include "alloc/interrupt/token.h"
 #include "alloc/interrupt/watch.h"
 #include "alloc/rollback/descriptor.h"

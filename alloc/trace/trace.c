@@ -17,6 +17,7 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <stint/interrupt.h>
 #include <stint/trace.h>
@@ -24,9 +25,10 @@
 #include <unistd.h>
 
 #include "alloc/base/clock.h"
-#include "alloc/base/environment.h"
+#include "alloc/base/system.h"
 #include "alloc/base/thread.h"
 #include "alloc/base/tracing.h"
+#include "alloc/interrupt/output.h"
 #include "write.h"
 
 enum state { IDLE, CHANGING, RUNNING };
@@ -39,16 +41,16 @@ static unsigned last_epoch;
 
 /* --- The tracer's thread. ----------------------------------------------------------------------------------------- */
 
-/* It takes a twentieth of one processor at most: so much a pool's throughput falls by, where every processor is busy;
- * and looks often enough that a ring is not full of a busy worker's tasks before. */
-#define SHARE 20
+/* It takes a fortieth of one processor at most, in any few milliseconds: so much a pool's throughput falls by, where
+ * every processor is busy; and looks often enough that a ring is not full of a busy worker's tasks before. By its
+ * processor time: a reader that has kept it waiting, or others on its processor, cost nobody anything. */
+#define SHARE 40
 #define MIN_REST_NS UINT64_C(5000000)
 
-static bool sleep_after(uint64_t began)
+static bool sleep_after(uint64_t worked)
 {
-    uint64_t now = sti_clock_now();
-    uint64_t rest = (now - began) * (SHARE - 1);
-    uint64_t until = now + (rest > MIN_REST_NS ? rest : MIN_REST_NS);
+    uint64_t rest = worked * (SHARE - 1);
+    uint64_t until = sti_clock_now() + (rest > MIN_REST_NS ? rest : MIN_REST_NS);
     struct timespec time = { .tv_sec = (time_t)(until / 1000000000), .tv_nsec = (long)(until % 1000000000) };
     int result;
     while ((result = sem_clockwait(&stopped, CLOCK_MONOTONIC, &time)) != 0 && errno == EINTR)
@@ -57,19 +59,33 @@ static bool sleep_after(uint64_t began)
 }
 
 /* When it has been stopped: once more, for what others have published meanwhile that belongs to what has been read. */
-static void *trace(void *unused)
+static void finish(void)
 {
-    (void)unused;
-    uint64_t began;
-    sti_trace_file_write_head(&file);
-    do {
-        began = sti_clock_now();
-        sti_trace_file_drain(&file);
-    } while (sleep_after(began));
     sti_trace_file_drain(&file);
     file.closing = true;
     sti_trace_file_drain(&file);
     sti_trace_file_write_end(&file);
+}
+
+/* As the last thread of all it ends: then libc ends the process on it, as it would without a trace. */
+static void *trace(void *unused)
+{
+    (void)unused;
+    uint64_t began;
+    uint64_t events;
+    sti_service_begin();
+    sti_trace_file_write_head(&file);
+    do {
+        began = sti_clock_read(CLOCK_THREAD_CPUTIME_ID);
+        events = file.events;
+        sti_trace_file_drain_a_little(&file);
+        if (file.events == events && sti_services_are_alone()) {
+            sti_service_end();
+            return NULL;
+        }
+    } while (sleep_after(sti_clock_read(CLOCK_THREAD_CPUTIME_ID) - began));
+    finish();
+    sti_service_end();
     return NULL;
 }
 
@@ -125,8 +141,9 @@ static int start(int fd)
         return EBUSY;
     if (++last_epoch == 0)
         last_epoch = 1;
-    sti_trace_file_begin(&file, fd, last_epoch);
-    int error = start_tracer();
+    int error = sti_trace_file_begin(&file, fd, last_epoch);
+    if (error == 0)
+        error = start_tracer();
     if (error == 0)
         observe(last_epoch);
     become(error == 0 ? RUNNING : IDLE);
@@ -143,13 +160,24 @@ int stint_trace_start(int fd)
     return error;
 }
 
+static void end_in_child(void);
+
 static int stop(void)
 {
     if (!change(RUNNING))
         return EINVAL;
+    if (file.pid != getpid()) { /* a fork that tells nobody: _Fork, clone */
+        end_in_child();
+        return EINVAL;
+    }
     observe(0);
+    int cancellation = sti_thread_set_cancellation(PTHREAD_CANCEL_DISABLE);
     sem_post(&stopped);
-    pthread_join(tracer, NULL);
+    if (pthread_equal(tracer, pthread_self()))
+        finish(); /* at the end of the process */
+    else
+        pthread_join(tracer, NULL);
+    sti_thread_set_cancellation(cancellation);
     sem_destroy(&stopped);
     int error = file.error;
     become(IDLE);
@@ -170,6 +198,8 @@ int stint_trace_stop(void)
 
 #define VARIABLE "STINT_TRACE"
 
+#define FIRST_FREE (STDERR_FILENO + 1)
+
 static char *path;
 static int descriptor = -1; /* of the trace that the variable has started, in this process */
 
@@ -180,6 +210,17 @@ static void end_in_child(void)
     descriptor = -1;
 }
 
+/* Not in the place of a standard stream that is closed: what the program writes there would be in the trace. */
+static int open_file(void)
+{
+    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if (fd < 0 || fd >= FIRST_FREE)
+        return fd;
+    int moved = fcntl(fd, F_DUPFD_CLOEXEC, FIRST_FREE);
+    close(fd);
+    return moved;
+}
+
 __attribute__((constructor)) static void begin(void)
 {
     pthread_atfork(NULL, NULL, end_in_child);
@@ -188,7 +229,7 @@ __attribute__((constructor)) static void begin(void)
         return;
     path = sti_environment_path(value);
     int error = path != NULL ? 0 : ENOMEM;
-    if (error == 0 && (descriptor = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666)) < 0)
+    if (error == 0 && (descriptor = open_file()) < 0)
         error = errno;
     if (error == 0)
         error = stint_trace_start(descriptor);
@@ -203,9 +244,11 @@ __attribute__((destructor)) static void end(void)
     if (descriptor < 0)
         return;
     int error = stint_trace_stop();
+    if (descriptor < 0) /* nor had this process one */
+        return;
     if (error == EINVAL) /* the program has stopped it itself */
         error = 0;
-    if (close(descriptor) != 0 && error == 0)
+    if (error != EBADF && close(descriptor) != 0 && error == 0) /* it may be the program's now */
         error = errno;
     if (error != 0)
         sti_environment_complain(VARIABLE, path, strerror(error));

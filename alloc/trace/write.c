@@ -9,18 +9,31 @@
 #include <stint/task.h>
 #include <stint/version.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "alloc/base/clock.h"
 #include "alloc/base/thread.h"
 #include "alloc/base/tracing.h"
-#include "alloc/charge/label.h"
+#include "text.h"
 
-/* --- Text: a buffer, and the first error. Numbers are put by hand, which is most of what there is to do. ---------- */
+/* --- The descriptor, and the first error.
+ * --------------------------------------------------------------------------- */
+
+/* A program that closes descriptors which are not its own may get the same number for a file of its own. */
+static int look_at(const struct sti_trace_file *file)
+{
+    struct stat status;
+    if (fstat(file->fd, &status) != 0)
+        return errno;
+    return status.st_dev == file->device && status.st_ino == file->number ? 0 : EBADF;
+}
 
 static void flush(struct sti_trace_file *file)
 {
     size_t written = 0;
+    if (file->error == 0 && file->length > 0)
+        file->error = look_at(file);
     while (file->error == 0 && written < file->length) {
         ssize_t count = write(file->fd, file->buffer + written, file->length - written);
         if (count > 0)
@@ -33,60 +46,6 @@ static void flush(struct sti_trace_file *file)
 
 #define LONGEST_EVENT 1024
 
-static void put_bytes(struct sti_trace_file *file, const char *bytes, size_t size)
-{
-    memcpy(file->buffer + file->length, bytes, size);
-    file->length += size;
-}
-
-#define PUT(file, text) put_bytes(file, text, sizeof(text) - 1)
-
-static void put_text(struct sti_trace_file *file, const char *text)
-{
-    put_bytes(file, text, strlen(text));
-}
-
-/* With at least so many digits. */
-static void put_digits(struct sti_trace_file *file, uint64_t number, unsigned least)
-{
-    char digits[20];
-    unsigned count = 0;
-    for (; number > 0 || count < least; number /= 10)
-        digits[sizeof digits - ++count] = (char)('0' + number % 10);
-    put_bytes(file, digits + sizeof digits - count, count);
-}
-
-static void put_number(struct sti_trace_file *file, uint64_t number)
-{
-    put_digits(file, number, 1);
-}
-
-static void put_hex(struct sti_trace_file *file, uint64_t number)
-{
-    PUT(file, "\"0x");
-    for (int shift = 60; shift >= 0; shift -= 4)
-        file->buffer[file->length++] = "0123456789abcdef"[number >> shift & 15];
-    PUT(file, "\"");
-}
-
-/* Of names, which are short. */
-static void put_string(struct sti_trace_file *file, const char *text)
-{
-    char clean[STI_TRACE_NAME * 4];
-    sti_label_copy_name(clean, sizeof clean, text);
-    PUT(file, "\"");
-    for (const char *at = clean; *at != '\0'; at++) {
-        if ((unsigned char)*at < ' ') {
-            PUT(file, "?");
-            continue;
-        }
-        if (*at == '"' || *at == '\\')
-            PUT(file, "\\");
-        put_bytes(file, at, 1);
-    }
-    PUT(file, "\"");
-}
-
 /* --- Events. ------------------------------------------------------------------------------------------------------ */
 
 /* What each begins with. Its name is to follow, and the rest. */
@@ -96,10 +55,8 @@ static void begin_event(struct sti_trace_file *file, char phase, int tid)
         flush(file);
     file->events++;
     PUT(file, ",\n{\"ph\":\"");
-    put_bytes(file, &phase, 1);
-    PUT(file, "\",\"pid\":");
-    put_number(file, (uint64_t)file->pid);
-    PUT(file, ",\"tid\":");
+    file->buffer[file->length++] = phase;
+    put_bytes(file, file->process, file->process_length);
     put_number(file, (uint64_t)tid);
 }
 
@@ -117,7 +74,24 @@ static void put_name(struct sti_trace_file *file, const char *category, const ch
     PUT(file, ",\"cat\":\"");
     put_text(file, category);
     PUT(file, "\",\"name\":");
+    put_word(file, name);
+}
+
+/* A task's: mostly it is that of the one before. */
+static void put_task_name(struct sti_trace_file *file, const char *category, const char *name)
+{
+    PUT(file, ",\"cat\":\"");
+    put_text(file, category);
+    PUT(file, "\",\"name\":");
+    if (strcmp(name, file->name) == 0) {
+        put_bytes(file, file->name_written, file->name_length);
+        return;
+    }
+    size_t begin = file->length;
     put_string(file, name);
+    file->name_length = file->length - begin;
+    memcpy(file->name_written, file->buffer + begin, file->name_length);
+    memcpy(file->name, name, strlen(name) + 1);
 }
 
 static void put_flow(struct sti_trace_file *file, uint64_t flow, bool in, bool out)
@@ -151,7 +125,7 @@ static void put_instant(struct sti_trace_file *file, int tid, uint64_t ns, const
     PUT(file, ",\"args\":{\"");
     put_text(file, argument);
     PUT(file, "\":");
-    put_string(file, value);
+    put_word(file, value);
     PUT(file, "}}");
 }
 
@@ -170,14 +144,29 @@ static void put_argument(struct sti_trace_file *file, const char *before, uint64
     put_number(file, number);
 }
 
-static void put_begin(struct sti_trace_file *file, const struct sti_trace_ring *ring,
-                      const struct sti_trace_record *record, const char *category, const char *name)
+static void put_begin(struct sti_trace_file *file, const struct sti_trace_ring *ring, const char *category,
+                      const char *name, uint64_t flow)
 {
     begin_timed_event(file, 'B', ring->read_id, ring->read_ns);
-    put_name(file, category, name);
-    if (record->mark == STI_TRACE_BEGIN_TASK || record->mark == STI_TRACE_BEGIN_FORK)
-        put_flow(file, record->flow, !file->closing || record->mark == STI_TRACE_BEGIN_FORK, false);
+    put_task_name(file, category, name);
+    put_flow(file, flow, true, false);
     PUT(file, "}");
+}
+
+/* The flow from a task's submission in this trace, which is written now unless it has been before; 0: there is none. */
+static uint64_t put_submission(struct sti_trace_file *file, const struct sti_trace_record *record)
+{
+    unsigned submitter = (unsigned)record->number;
+    int tid = (int)(submitter & STI_TRACE_THREAD_MASK);
+    if ((submitter & ~STI_TRACE_THREAD_MASK) != sti_trace_submitter_in(file->epoch) ||
+        record->number_of < file->begun_ns || (tid == 0 && file->closing))
+        return 0;
+    uint64_t flow = sti_trace_flow((const void *)(uintptr_t)record->flow, record->number_of);
+    if (tid != 0) {
+        put_mark(file, tid, record->number_of, "task", "submit", flow, false, true);
+        PUT(file, "}");
+    }
+    return flow;
 }
 
 static void put_end(struct sti_trace_file *file, const struct sti_trace_ring *ring)
@@ -195,9 +184,9 @@ static void put_task_end(struct sti_trace_file *file, const struct sti_trace_rin
     }
     put_end(file, ring);
     PUT(file, ",\"args\":{\"outcome\":");
-    put_string(file, stint_status_name((stint_status)record->status));
+    put_word(file, stint_status_name((stint_status)record->status));
     PUT(file, ",\"reason\":");
-    put_string(file, stint_reason_name((stint_reason)record->reason));
+    put_word(file, stint_reason_name((stint_reason)record->reason));
     PUT(file, ",\"error\":");
     if (record->number < 0)
         PUT(file, "-");
@@ -255,7 +244,7 @@ static void read_end(struct sti_trace_file *file, struct sti_trace_ring *ring, c
 
 static void read_begin(struct sti_trace_file *file, struct sti_trace_ring *ring, const struct sti_trace_record *record)
 {
-    char name[STI_TRACE_NAME + sizeof "rollback of "];
+    char name[STI_TRACE_LONG_NAME];
     end_unfinished(file, ring, record->depth);
     ring->read_open = record->depth + 1U;
     switch (record->mark) {
@@ -265,33 +254,49 @@ static void read_begin(struct sti_trace_file *file, struct sti_trace_ring *ring,
             PUT(file, "}");
         }
         snprintf(name, sizeof name, "fork of %s", record->name[0] != '\0' ? record->name : "a task");
-        put_begin(file, ring, record, "fork", name);
+        put_begin(file, ring, "fork", name, record->flow);
         break;
     case STI_TRACE_BEGIN_ROLLBACK:
         snprintf(name, sizeof name, "rollback of %s", record->name[0] != '\0' ? record->name : "a task");
-        put_begin(file, ring, record, "memory", name);
+        put_begin(file, ring, "memory", name, 0);
         break;
     case STI_TRACE_BEGIN_PARK:
-        put_begin(file, ring, record, "worker", "parked");
+        put_begin(file, ring, "worker", "parked", 0);
         break;
     default:
-        put_begin(file, ring, record, "task", record->name);
+        put_begin(file, ring, "task", record->name, put_submission(file, record));
     }
+}
+
+static void tell_lost(struct sti_trace_file *file, struct sti_trace_ring *ring, uint64_t in_all)
+{
+    if (in_all <= ring->read_lost)
+        return;
+    uint64_t lost = in_all - ring->read_lost;
+    ring->read_lost += lost;
+    file->lost += lost;
+    if (ring->read_epoch != file->epoch)
+        return;
+    char number[24];
+    snprintf(number, sizeof number, "%llu", (unsigned long long)lost);
+    put_instant(file, ring->read_id, ring->read_ns, "trace", "lost", "events", number);
 }
 
 static void read_mark(struct sti_trace_file *file, struct sti_trace_ring *ring, const struct sti_trace_record *record)
 {
+    uint64_t flow;
     static const char *const ways[] = { [STINT_JUMP] = "jump", [STINT_FAIL] = "fail", [STINT_UNWIND] = "unwind" };
     switch (record->mark) {
-    case STI_TRACE_SUBMIT:
-        put_mark(file, ring->read_id, ring->read_ns, "task", "submit", record->flow, false, true);
-        break;
     case STI_TRACE_WAKE:
         put_mark(file, ring->read_id, ring->read_ns, "worker", "wake", record->flow, false, true);
         break;
     case STI_TRACE_STEAL:
-        put_mark(file, ring->read_id, ring->read_ns, "task", "steal", record->flow, !file->closing, !file->closing);
+        flow = put_submission(file, record);
+        put_mark(file, ring->read_id, ring->read_ns, "task", "steal", flow, true, true);
         break;
+    case STI_TRACE_LOST:
+        tell_lost(file, ring, record->flow);
+        return;
     case STI_TRACE_TRIPPED:
         put_instant(file, ring->read_id, ring->read_ns, "interrupt", "tripped", "reason",
                     stint_reason_name((stint_reason)record->number));
@@ -324,34 +329,21 @@ static void read_record(struct sti_trace_file *file, struct sti_trace_ring *ring
         read_end(file, ring, record);
 }
 
-static void tell_lost(struct sti_trace_file *file, struct sti_trace_ring *ring)
-{
-    uint64_t lost = atomic_load_explicit(&ring->lost, memory_order_relaxed) - ring->read_lost;
-    if (lost == 0)
-        return;
-    ring->read_lost += lost;
-    file->lost += lost;
-    if (ring->read_epoch != file->epoch)
-        return;
-    char number[24];
-    snprintf(number, sizeof number, "%llu", (unsigned long long)lost);
-    put_instant(file, ring->read_id, ring->read_ns, "trace", "lost", "events", number);
-}
-
-/* The writer has room again as soon as may be. */
 #define AT_ONCE 1024
 
-static void drain_ring(struct sti_trace_file *file, struct sti_trace_ring *ring)
+/* So many at most. The writer has room again when they have been read. */
+static size_t drain_ring(struct sti_trace_file *file, struct sti_trace_ring *ring, size_t most)
 {
     uint64_t tail = atomic_load_explicit(&ring->tail, memory_order_relaxed);
     uint64_t head = atomic_load_explicit(&ring->head, memory_order_acquire);
-    while (tail != head) {
+    uint64_t end = head - tail > most ? tail + most : head;
+    size_t count = end - tail;
+    for (; tail != end; tail++)
         read_record(file, ring, &ring->records[tail % STI_TRACE_RECORDS]);
-        if (++tail % AT_ONCE == 0)
-            atomic_store_explicit(&ring->tail, tail, memory_order_release);
-    }
     atomic_store_explicit(&ring->tail, tail, memory_order_release);
-    tell_lost(file, ring);
+    if (tail == head)
+        tell_lost(file, ring, sti_counter_read(&ring->lost));
+    return count;
 }
 
 static struct sti_trace_ring *ring_of(const struct sti_thread *thread)
@@ -363,29 +355,59 @@ void sti_trace_file_drain(struct sti_trace_file *file)
 {
     for (const struct sti_thread *thread = sti_thread_first(); thread != NULL; thread = thread->next) {
         if (ring_of(thread) != NULL)
-            drain_ring(file, ring_of(thread));
+            drain_ring(file, ring_of(thread), STI_TRACE_RECORDS);
     }
+    flush(file);
+}
+
+/* Round by round: each ring in its turn. */
+void sti_trace_file_drain_a_little(struct sti_trace_file *file)
+{
+    const struct sti_thread *first = file->next != NULL ? file->next : sti_thread_first();
+    const struct sti_thread *thread = first;
+    size_t left = AT_ONCE;
+    while (thread != NULL) {
+        if (ring_of(thread) != NULL)
+            left -= drain_ring(file, ring_of(thread), left);
+        if (left == 0)
+            break;
+        thread = thread->next != NULL ? thread->next : sti_thread_first();
+        if (thread == first)
+            break;
+    }
+    file->next = thread != NULL && thread->next != NULL ? thread->next : NULL;
     flush(file);
 }
 
 /* --- The file. ---------------------------------------------------------------------------------------------------- */
 
-void sti_trace_file_begin(struct sti_trace_file *file, int fd, unsigned epoch)
+int sti_trace_file_begin(struct sti_trace_file *file, int fd, unsigned epoch)
 {
+    struct stat status;
+    if (fstat(fd, &status) != 0)
+        return errno;
     file->fd = fd;
+    file->device = status.st_dev;
+    file->number = status.st_ino;
     file->error = 0;
     file->pid = getpid();
     file->epoch = epoch;
+    file->begun_ns = sti_clock_now();
     file->closing = false;
     file->events = 0;
     file->lost = 0;
     file->homeless = atomic_load_explicit(&sti_trace_homeless, memory_order_relaxed);
     file->length = 0;
+    file->process_length = (size_t)sprintf(file->process, "\",\"pid\":%d,\"tid\":", file->pid);
+    file->name[0] = '\0';
+    file->name_length = 0;
+    file->next = NULL;
     for (const struct sti_thread *thread = sti_thread_first(); thread != NULL; thread = thread->next) {
         struct sti_trace_ring *ring = ring_of(thread);
         if (ring != NULL)
             ring->read_lost = atomic_load_explicit(&ring->lost, memory_order_relaxed);
     }
+    return 0;
 }
 
 void sti_trace_file_write_head(struct sti_trace_file *file)

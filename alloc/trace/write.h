@@ -7,26 +7,42 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
+
+#include "alloc/base/tracing.h"
+
+#define STI_TRACE_LONG_NAME (STI_TRACE_NAME + sizeof "rollback of ")
 
 struct sti_trace_file {
     int fd;
-    int error; /* the first; nothing is written any more */
+    dev_t device; /* what it is of, */
+    ino_t number; /* in there: the program may close it, and open another */
+    int error;    /* the first; nothing is written any more */
     int pid;
     unsigned epoch;
+    uint64_t begun_ns;
     bool closing;    /* what an event follows from may be left out: no flow ends in it */
     uint64_t events; /* that were written */
     uint64_t lost;
     uint64_t homeless; /* STI_TRACE_HOMELESS as it began */
+    char process[32];  /* what each event says of it */
+    size_t process_length;
+    char name[STI_TRACE_LONG_NAME]; /* of the last slice, and as it was written */
+    char name_written[STI_TRACE_LONG_NAME * 4];
+    size_t name_length;
+    const struct sti_thread *next; /* whose ring is drained next; NULL: the first one's */
     size_t length;
     char buffer[(size_t)1 << 16];
 };
 
-/* A new trace, with that descriptor. Before any thread knows its number. */
-void sti_trace_file_begin(struct sti_trace_file *file, int fd, unsigned epoch);
+/* A new trace, with that descriptor. Before any thread knows its number. 0; or why the descriptor cannot be looked
+ * at. */
+int sti_trace_file_begin(struct sti_trace_file *file, int fd, unsigned epoch);
 
 /* What all rings hold; and the head before it, the rest behind. */
 void sti_trace_file_write_head(struct sti_trace_file *file);
 void sti_trace_file_drain(struct sti_trace_file *file);
+void sti_trace_file_drain_a_little(struct sti_trace_file *file);
 void sti_trace_file_write_end(struct sti_trace_file *file);
 
 #endif

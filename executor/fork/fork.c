@@ -9,12 +9,11 @@
 #include <errno.h>
 #include <stint/interrupt.h>
 
-#include "alloc/base/probe.h"
+#include "alloc/base/instrumentation.h"
 #include "alloc/base/tracing.h"
 #include "alloc/charge/shared_budget.h"
 #include "alloc/interrupt/hook.h"
 #include "alloc/interrupt/left_frames.h"
-#include "alloc/interrupt/own_forks.h"
 #include "alloc/scope/scope.h"
 #include "alloc/scope/subtask.h"
 #include "executor/base/event.h"
@@ -60,7 +59,7 @@ void sti_fork_share_all(struct sti_worker *worker)
 
 /* --- Forking ------------------------------------------------------------------------------------------------------ */
 
-/* Of those that only this thread can run (own_forks.h). */
+/* Of those that only this thread can run (left_frames.h). */
 static size_t place_of_own(size_t note)
 {
     return note != STI_OWN_FORK_UNNOTED ? STINT_FORK_IN_JOIN_ + note : UNNOTED;

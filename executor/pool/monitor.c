@@ -14,7 +14,6 @@
 #include "alloc/interrupt/watch.h"
 #include "executor/queue/fair_queue.h"
 #include "executor/task/continuation.h"
-#include "timers.h"
 
 /* --- The timing wheel. --- */
 

@@ -1,18 +1,61 @@
 /* SPDX-License-Identifier: MIT
  *
  * The monitor of a pool: it ends tasks whose deadline passes while they wait, on the watch's thread
- * (alloc/interrupt/watch.h), and has what follows those run. */
+ * (alloc/interrupt/watch.h), and has what follows those run; and the timers that it, delays and overdue tasks are kept
+ * by. */
 #ifndef STI_EXECUTOR_POOL_MONITOR_H
 #define STI_EXECUTOR_POOL_MONITOR_H
 
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
-#include <stint/pool.h>
+#include <stddef.h>
+#include <stdint.h>
 
 #include "alloc/interrupt/watch.h"
-#include "executor/task/task.h"
-#include "timers.h"
+
+/* --- Timers: a hierarchical wheel (Varghese and Lauck 1987). To put one in and to take it out again costs a few dozen
+ * instructions, however many there are; both happen to every task that waits with a deadline, and hardly one expires.
+ * The caller locks.
+ *
+ * Time is counted in ticks of about a millisecond. Of a tick's number each 6 bits are a digit, and each digit is a
+ * level with 64 slots. A timer lies on the level of the highest digit in which its tick differs from the present one,
+ * in the slot of its own digit there; so what is on a level comes before all that is on the levels above. When the
+ * present reaches a slot, its timers go to lower levels, or have expired. */
+
+#define STI_TIMER_LEVELS 8
+#define STI_TIMER_SLOTS 64
+#define STI_TIMERS_NONE UINT64_MAX
+
+struct sti_timer {
+    struct sti_timer *next;
+    struct sti_timer **link; /* NULL: it is not in */
+    uint64_t tick;           /* at whose beginning its deadline has passed */
+    unsigned char level, slot;
+};
+
+struct sti_timers {
+    uint64_t tick; /* the present */
+    size_t count;
+    uint64_t used[STI_TIMER_LEVELS]; /* slots with something in, a bit each */
+    struct sti_timer *slots[STI_TIMER_LEVELS][STI_TIMER_SLOTS];
+};
+
+/* All times by sti_clock_now. */
+void sti_timers_init(struct sti_timers *timers, uint64_t now);
+
+/* A timer that is not in. Returns when somebody has to look, if that is earlier than without it; otherwise
+ * STI_TIMERS_NONE. */
+uint64_t sti_timers_add(struct sti_timers *timers, struct sti_timer *timer, uint64_t deadline);
+
+/* Nothing if it is not in. */
+void sti_timers_remove(struct sti_timers *timers, struct sti_timer *timer);
+
+/* Let time go on to now; take out those whose deadline has passed, up to a tick ago, linked by next. */
+struct sti_timer *sti_timers_expire(struct sti_timers *timers, uint64_t now);
+
+/* When to look next; STI_TIMERS_NONE. */
+uint64_t sti_timers_next(const struct sti_timers *timers);
 
 /* --- What follows tasks that expired. The watch's thread, which ends them (monitor.h), is one for the process and
  * keeps all its deadlines: so it resolves the futures and wakes their waiters, and hands what follows, which may be the
@@ -20,6 +63,7 @@
  * pool. One pool's slow callbacks delay nobody's deadline; they delay those of the same pool that come after them. */
 
 struct sti_line_turn;
+struct stint_future;
 
 struct sti_expired {
     pthread_mutex_t lock; /* for the rest */
@@ -65,9 +109,9 @@ void sti_monitor_init(struct sti_monitor *monitor);
 void sti_monitor_end(struct sti_monitor *monitor);
 
 /* The task, which has a monitor, has been put where it waits. The caller has a reference to it. */
-void sti_monitor_await(sti_task *task);
+void sti_monitor_await(struct stint_future *task);
 
 /* The task, which has a monitor, has been claimed by the calling thread. */
-void sti_monitor_forget(sti_task *task);
+void sti_monitor_forget(struct stint_future *task);
 
 #endif

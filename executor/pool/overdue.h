@@ -11,7 +11,7 @@
 
 #include "alloc/interrupt/watch.h"
 #include "executor/task/task.h"
-#include "timers.h"
+#include "monitor.h"
 
 /* --- Overdue tasks: those that still run when their deadline has passed for longer than the pool's overdue_ns. Nothing
  * ends them, so at least the pool goes on: a substitute takes the worker's place (substitute.h), and the application is

@@ -17,7 +17,7 @@
 #include "alloc/base/module.h"
 #include "alloc/base/process.h"
 #include "alloc/base/thread.h"
-#include "alloc/interrupt/deferral.h"
+#include "alloc/interrupt/hold.h"
 #include "alloc/interrupt/signals.h"
 #include "executor/base/event.h"
 #include "executor/worker/substitute.h"

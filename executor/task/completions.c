@@ -13,19 +13,21 @@
  * arrived before may ring late, when it has been read already: then the descriptor is readable for nothing once.
  * Nothing can lie on the stack without a ring after the last silence: the first push since the taking rings.
  *
- * The lock is the readers', and that of the descriptor: who rings must not write to a number that destroy has closed.
- * It is taken for the first completion of a batch only. The queue's memory goes with the last of: its owner, and the
- * futures that were added and have not resolved. */
+ * One lock is the readers'. The other is of those who ring: they must not write to a number that destroy has closed. It
+ * is taken for the first completion of a batch only, and never by a reader that has just been woken by that ring, who
+ * would take the processor from the ringer and then wait for it. The queue's memory goes with the last of: its owner,
+ * and the futures that were added and have not resolved. */
 #include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stint/completions.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "alloc/base/module.h"
 #include "alloc/base/process.h"
-#include "alloc/charge/record.h"
+#include "alloc/charge/allocate.h"
 #include "alloc/rollback/descriptor.h"
 #include "completions.h"
 #include "continuation.h"
@@ -42,7 +44,8 @@ struct stint_completions {
     _Atomic(struct entry *) arrived; /* newest first */
     pthread_mutex_t lock;
     struct entry *first; /* taken, oldest first; under the lock */
-    int descriptor;      /* written and closed under the lock; -1: closed */
+    pthread_mutex_t ringing;
+    int descriptor; /* rung and closed under ringing; -1: closed */
 };
 
 /* --- The list ----------------------------------------------------------------------------------------------------- */
@@ -88,16 +91,18 @@ static void release(stint_completions *queue)
         return;
     forget_all(queue);
     pthread_mutex_destroy(&queue->lock);
+    pthread_mutex_destroy(&queue->ringing);
     sti_process_free(queue);
 }
 
 /* --- The descriptor ----------------------------------------------------------------------------------------------- */
 
-/* Under the lock. */
 static void ring(stint_completions *queue)
 {
+    sti_plain_mutex_lock(&queue->ringing);
     if (queue->descriptor >= 0)
         eventfd_write(queue->descriptor, 1);
+    sti_plain_mutex_unlock(&queue->ringing);
 }
 
 static void silence(stint_completions *queue)
@@ -118,11 +123,8 @@ static void arrive(struct sti_continuation *continuation)
         entry->next = before;
     } while (!atomic_compare_exchange_weak_explicit(&queue->arrived, &before, entry, memory_order_release,
                                                     memory_order_relaxed));
-    if (before == NULL) {
-        sti_plain_mutex_lock(&queue->lock);
+    if (before == NULL)
         ring(queue);
-        sti_plain_mutex_unlock(&queue->lock);
-    }
     release(queue);
 }
 
@@ -184,6 +186,7 @@ int stint_completions_create(stint_completions **queue)
     atomic_init(&created->references, 1);
     atomic_init(&created->arrived, NULL);
     pthread_mutex_init(&created->lock, NULL);
+    pthread_mutex_init(&created->ringing, NULL);
     created->first = NULL;
     *queue = created;
     return 0;
@@ -194,11 +197,13 @@ int stint_completions_fd(const stint_completions *queue)
     return queue != NULL ? queue->descriptor : -1;
 }
 
-static struct entry *next_entry(stint_completions *queue)
+/* Once it is silent, it need not be silenced again before something arrives. */
+static struct entry *next_entry(stint_completions *queue, bool *is_silent)
 {
-    if (queue->first == NULL) {
+    if (queue->first == NULL && (!*is_silent || atomic_load_explicit(&queue->arrived, memory_order_relaxed) != NULL)) {
         silence(queue);
         take_arrived(queue);
+        *is_silent = true;
     }
     return take_first(queue);
 }
@@ -210,8 +215,9 @@ int stint_completions_read(stint_completions *queue, stint_completion *array, si
     if (queue == NULL || count == NULL || (array == NULL && max > 0))
         return EINVAL;
     struct entry *entry;
+    bool is_silent = false;
     sti_plain_mutex_lock(&queue->lock);
-    while (*count < max && (entry = next_entry(queue)) != NULL) {
+    while (*count < max && (entry = next_entry(queue, &is_silent)) != NULL) {
         array[(*count)++] = entry->completion;
         free_entry(entry);
     }
@@ -225,9 +231,11 @@ void stint_completions_destroy(stint_completions *queue)
 {
     if (queue == NULL)
         return;
-    sti_plain_mutex_lock(&queue->lock);
+    sti_plain_mutex_lock(&queue->ringing);
     close(queue->descriptor);
     queue->descriptor = -1;
+    sti_plain_mutex_unlock(&queue->ringing);
+    sti_plain_mutex_lock(&queue->lock);
     forget_all(queue);
     sti_plain_mutex_unlock(&queue->lock);
     release(queue);

@@ -7,7 +7,7 @@
 #include <stint/future.h>
 
 #include "alloc/base/process.h"
-#include "alloc/charge/record.h"
+#include "alloc/charge/allocate.h"
 #include "alloc/scope/scope.h"
 #include "delays.h"
 #include "executor/pool/pools.h"

@@ -8,7 +8,7 @@
 #include <stint/future.h>
 
 #include "alloc/base/process.h"
-#include "alloc/charge/record.h"
+#include "alloc/charge/allocate.h"
 #include "alloc/interrupt/boundary.h"
 #include "alloc/scope/context.h"
 #include "executor/base/event.h"

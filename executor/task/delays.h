@@ -32,7 +32,7 @@
 
 #include "alloc/interrupt/watch.h"
 #include "continuation.h"
-#include "executor/pool/timers.h"
+#include "executor/pool/monitor.h"
 #include "task.h"
 
 struct sti_delayed {

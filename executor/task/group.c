@@ -15,7 +15,7 @@
 
 #include "alloc/base/module.h"
 #include "alloc/base/process.h"
-#include "alloc/charge/record.h"
+#include "alloc/charge/allocate.h"
 #include "compound.h"
 #include "continuation.h"
 #include "executor/worker/run.h"

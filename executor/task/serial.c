@@ -9,7 +9,7 @@
 
 #include "alloc/base/module.h"
 #include "alloc/base/process.h"
-#include "alloc/charge/record.h"
+#include "alloc/charge/allocate.h"
 #include "delays.h"
 
 /* --- Serial queues. Any thread.

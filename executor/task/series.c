@@ -10,7 +10,7 @@
 #include "alloc/base/clock.h"
 #include "alloc/base/module.h"
 #include "alloc/base/process.h"
-#include "alloc/charge/record.h"
+#include "alloc/charge/allocate.h"
 #include "alloc/scope/context.h"
 #include "alloc/scope/scope.h"
 #include "completions.h"

@@ -7,9 +7,9 @@
 #include <stint/pool.h>
 
 #include "alloc/base/clock.h"
+#include "alloc/base/instrumentation.h"
 #include "alloc/base/module.h"
-#include "alloc/base/probe.h"
-#include "alloc/charge/record.h"
+#include "alloc/charge/allocate.h"
 #include "alloc/interrupt/hook.h"
 #include "alloc/scope/scope.h"
 #include "completions.h"
@@ -219,16 +219,8 @@ int sti_admission_put_prepared(stint_pool *pool, struct sti_worker *worker, sti_
     return task->monitor != NULL ? put_monitored(pool, worker, task) : put_anywhere(pool, worker, task);
 }
 
-static void trace(sti_task *task)
-{
-    task->traced = sti_trace_submission(task->submitted_ns, sti_task_flow(task));
-}
-
-/* One that has waited for its slot has been submitted before. */
 int sti_admission_put_uncommon(stint_pool *pool, struct sti_worker *worker, sti_task *task)
 {
-    if (sti_trace_runs() && task->traced == 0)
-        trace(task);
     prepare(pool, task);
     return task->monitor != NULL ? put_monitored(pool, worker, task) : put_anywhere(pool, worker, task);
 }

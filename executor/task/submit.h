@@ -18,6 +18,14 @@ static inline bool sti_admission_is_plain(const sti_task *task)
     return task->options.account == NULL && task->options.priority == STINT_PRIORITY_NORMAL;
 }
 
+/* One that has waited for its slot has been submitted before. */
+static inline void sti_admission_trace(sti_task *task)
+{
+    unsigned epoch = atomic_load_explicit(&sti_trace_epoch, memory_order_relaxed);
+    if (epoch != 0 && task->submitter == 0)
+        task->submitter = sti_trace_submitter(epoch);
+}
+
 /* Offer a new task, to which the caller has a reference, and put it where it is to wait. worker is the calling
  * thread's, if it is one of the pool's. 0; EAGAIN: there is no slot; EDQUOT: none for its account; ESHUTDOWN;
  * ENOMEM. */
@@ -27,8 +35,11 @@ static inline int sti_admission_put(stint_pool *pool, struct sti_worker *worker,
     uint64_t uncommon = (uintptr_t)task->options.account | task->options.budget.wall_ns |
                         (unsigned)task->options.priority | /* STINT_PRIORITY_NORMAL is 0 */
                         atomic_load_explicit(&sti_trace_epoch, memory_order_relaxed);
-    if (__builtin_expect(uncommon != 0, 0))
-        return sti_admission_put_uncommon(pool, worker, task);
+    if (__builtin_expect(uncommon != 0, 0)) {
+        sti_admission_trace(task);
+        if (!sti_admission_is_plain(task) || task->options.budget.wall_ns != 0)
+            return sti_admission_put_uncommon(pool, worker, task);
+    }
     sti_task_offer(task);
     bool put = worker != NULL ? sti_worker_put(worker, task) : sti_queue_push(&pool->queue, task);
     return put ? 0 : EAGAIN;

@@ -47,8 +47,8 @@
 #include "alloc/scope/context.h"
 #include "alloc/scope/scope.h"
 #include "executor/base/event.h"
+#include "executor/pool/monitor.h"
 #include "executor/pool/pools.h"
-#include "executor/pool/timers.h"
 
 typedef struct stint_future sti_task;
 
@@ -89,9 +89,9 @@ struct stint_future {
     bool stood_in_line;                  /* it got its slot later than it was submitted (queue_slots.h) */
     bool entered;                        /* its account counts it as running: for the claimant */
     bool counted; /* among the pool's outcomes, or not to be: for whoever has its queue entry, when it has resolved */
-    bool is_reported; /* there is a report */
-    unsigned traced;  /* its submission is in this trace; for the submitter, then the claimant */
-    stint_fn *fn;     /* NULL: a compound future. All before this is 0 in a new task, but for references */
+    bool is_reported;   /* there is a report */
+    unsigned submitter; /* in a trace (tracing.h); for the submitter, then the claimant */
+    stint_fn *fn;       /* NULL: a compound future. All before this is 0 in a new task, but for references */
     void *arg;
     const stint_pool *pool;
     uint64_t submitted_ns;
@@ -151,12 +151,6 @@ bool sti_task_claim_to_end(sti_task *task, stint_reason reason);
 
 /* The same by the monitor, which has taken its timer out before. */
 bool sti_task_mark_ending(sti_task *task, stint_reason reason);
-
-/* From its submission to its start, in a trace. */
-static inline uint64_t sti_task_flow(const sti_task *task)
-{
-    return sti_trace_flow(task, task->submitted_ns);
-}
 
 /* For the claimant: run the task to its outcome in a scope of its own, and count that; sti_task_resolve is to follow.
  * Or give it one without a start. */

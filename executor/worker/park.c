@@ -4,7 +4,7 @@
  * ThreadSanitizer, which does not know fences: nothing but sleep depends on what is stored here. */
 #include "park.h"
 
-#include "alloc/base/probe.h"
+#include "alloc/base/instrumentation.h"
 #include "alloc/base/tracing.h"
 #include "alloc/scope/subtask.h"
 #include "deadlock.h"

@@ -10,10 +10,10 @@
 #include <stint/pool.h>
 
 #include "alloc/base/clock.h"
-#include "alloc/base/probe.h"
+#include "alloc/base/instrumentation.h"
 #include "alloc/base/thread.h"
 #include "alloc/base/tracing.h"
-#include "alloc/interrupt/deferral.h"
+#include "alloc/interrupt/hold.h"
 #include "alloc/interrupt/hook.h"
 #include "deadlock.h"
 #include "executor/base/event.h"
@@ -23,7 +23,6 @@
 #include "executor/task/continuation.h"
 #include "executor/task/submit.h"
 #include "substitute.h"
-#include "thread.h"
 #include "worker.h"
 
 /* --- What a worker does with a task that it has claimed: run it to its outcome, shown to visitors (visit.h), watched
@@ -54,16 +53,12 @@ static __attribute__((noinline)) void execute_watched(struct sti_worker *worker,
 
 static __attribute__((noinline)) void execute_observed(struct sti_worker *worker, sti_task *task)
 {
-    unsigned traced = task->traced;
-    if (traced != 0)
-        sti_trace_expect(sti_task_flow(task), traced);
-    task->traced = 0; /* its next turn, if it has one, is no submission */
+    sti_trace_expect(task->submitter);
+    task->submitter = 0; /* its next turn, if it has one, is no submission */
     if (worker->pool->overdue.after_ns == 0)
         execute(worker, task);
     else
         execute_watched(worker, task);
-    if (traced != 0)
-        sti_trace_expect(0, 0); /* it may not have been written */
 }
 
 static void run(struct sti_worker *worker, sti_task *task)

@@ -1,12 +1,17 @@
 /* SPDX-License-Identifier: MIT
  *
- * Substitute workers, and the sleep of a worker that has nothing to do; see substitute.h. */
+ * Threads of workers: what each has, substitutes, and the sleep of one that has nothing to do; see substitute.h. */
 #include "substitute.h"
 
+#include <pthread.h>
 #include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
 
 #include "alloc/base/module.h"
 #include "alloc/charge/global.h"
+#include "alloc/interrupt/hook.h"
+#include "alloc/interrupt/stack.h"
 #include "alloc/scope/subtask.h"
 #include "deadlock.h"
 #include "executor/fork/fork.h"
@@ -384,4 +389,68 @@ void sti_idle_ask(struct sti_worker *worker, uint32_t round)
     sti_event_signal(&worker->wake);
     if (!atomic_load_explicit(&worker->idle, memory_order_seq_cst) && (round = take_asked(worker)) != 0)
         sti_give_back_answer(round);
+}
+
+/* --- What a worker's thread has. --- */
+
+bool sti_worker_has_stack(const struct sti_worker *worker, size_t size)
+{
+    uintptr_t left = (uintptr_t)__builtin_frame_address(0) - (uintptr_t)worker->stack;
+    return worker->stack == NULL || (left >= size && left < worker->stack_size);
+}
+
+static void find_stack(struct sti_worker *worker)
+{
+    pthread_attr_t attributes;
+    void *lowest;
+    if (pthread_getattr_np(pthread_self(), &attributes) != 0)
+        return;
+    if (pthread_attr_getstack(&attributes, &lowest, &worker->stack_size) == 0)
+        worker->stack = lowest;
+    pthread_attr_destroy(&attributes);
+}
+
+static void lend_place(void)
+{
+    if (sti_worker_own != NULL)
+        sti_substitute_fall_asleep(sti_worker_own, NULL);
+}
+
+static void take_place_back(void)
+{
+    if (sti_worker_own != NULL)
+        sti_substitute_awake(sti_worker_own, NULL);
+}
+
+/* In a signal's handler. A frame lies in that of the function that runs its task, above all that the task calls. */
+static size_t list_tasks(struct sti_ask_task *tasks, size_t max)
+{
+    size_t count = 0;
+    const struct sti_frame *frame = sti_worker_own != NULL ? sti_worker_frame(sti_worker_own) : NULL;
+    for (; frame != NULL && count < max; frame = frame->below)
+        tasks[count++] = (struct sti_ask_task){ .task = frame->stolen ? NULL : frame->task, .top = (uintptr_t)frame };
+    return count;
+}
+
+static void begin_to_answer(struct sti_worker *worker)
+{
+    struct sti_ask *ask = &worker->ask;
+    ask->stack = (uintptr_t)worker->stack;
+    ask->stack_end = worker->stack != NULL ? ask->stack + worker->stack_size : 0;
+    ask->list = list_tasks;
+    sti_ask_begin(ask);
+}
+
+void sti_worker_begin(struct sti_worker *worker)
+{
+    static const struct sti_lender lender = { .falls_asleep = lend_place, .is_awake = take_place_back };
+    char name[STI_THREAD_NAME_SIZE + sizeof "/2047"];
+    snprintf(name, sizeof name, "%s/%u", worker->pool->name, worker->index);
+    name[STI_THREAD_NAME_SIZE - 1] = '\0';
+    pthread_setname_np(pthread_self(), name);
+    find_stack(worker);
+    sti_stack_is_workers();
+    begin_to_answer(worker);
+    sti_blocking_set_lender(&lender);
+    sti_worker_own = worker;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Substitute workers, and the sleep of a worker that has nothing to do. */
+ * The threads of workers: what each is given as it begins, substitutes for those that sleep in the midst of a task, and
+ * the sleep of a worker that has nothing to do. */
 #ifndef STI_EXECUTOR_WORKER_SUBSTITUTE_H
 #define STI_EXECUTOR_WORKER_SUBSTITUTE_H
 
@@ -11,6 +12,7 @@
 #include <stint/pool.h>
 
 #include "executor/pool/pools.h"
+#include "worker.h"
 
 /* --- Substitute workers. A pool has as many places as workers were asked for, and each thread that runs or looks for
  * tasks holds one. A worker that falls asleep in the midst of a task, in a blocking region or a wait, gives its place
@@ -132,5 +134,14 @@ void sti_idle_call(struct sti_worker *worker);
 
 /* If it is idle, have it give back. Any thread, while its pool is there. */
 void sti_idle_ask(struct sti_worker *worker, uint32_t round);
+
+/* --- A thread that becomes a worker's. By that thread. --- */
+
+/* Name it, find its stack, begin to answer for it, have somebody to lend its place to, and make it sti_worker_own.
+ * Once, before all else; sti_worker_main takes it back. */
+void sti_worker_begin(struct sti_worker *worker);
+
+/* Whether this much of the thread's stack is left; false on any other stack. */
+bool sti_worker_has_stack(const struct sti_worker *worker, size_t size);
 
 #endif

@@ -9,7 +9,7 @@
 #include <time.h>
 
 #include "alloc/base/clock.h"
-#include "alloc/base/probe.h"
+#include "alloc/base/instrumentation.h"
 #include "alloc/base/thread.h"
 #include "alloc/base/tracing.h"
 #include "alloc/charge/global.h"
@@ -23,7 +23,7 @@
 #include "executor/pool/shutdown.h"
 #include "executor/task/continuation.h"
 #include "run.h"
-#include "thread.h"
+#include "substitute.h"
 
 /* How often a searcher looks at every source before it parks: some 10 microseconds in all, about what sleeping and
  * being woken cost. */
@@ -152,11 +152,11 @@ static void *from_deque_s_other_end(struct sti_worker *worker)
     return sti_deque_steal(&worker->deque);
 }
 
-static void note_theft(struct sti_worker *worker, const sti_task *task)
+static void note_theft(struct sti_worker *worker, sti_task *task)
 {
     STI_PROBE2(steal, task, worker);
     if (sti_trace_runs())
-        sti_trace_steal(sti_task_flow(task), task->traced);
+        task->submitter = sti_trace_steal(&task->options, task->submitted_ns, task->submitter);
     sti_counter_add_own(&worker->steals);
 }
 

@@ -22,7 +22,9 @@
 STINT_BEGIN_DECLS
 
 /* Start a trace that is written to a descriptor, which stays the caller's and has to stay open until stint_trace_stop.
- * There is one trace in a process. In a child of fork(2) it has ended, and the descriptor is not written to.
+ * Where it is closed all the same, and its number given to another file, that is not written to: the trace ends there
+ * with EBADF, and so does that of STINT_TRACE in a program that closes all descriptors. There is one trace in a
+ * process. In a child of fork(2) it has ended, and the descriptor is not written to.
  *
  * What has begun before, and what the child of a fork(2) does, is not in it. Times are those of CLOCK_MONOTONIC. Of the
  * names of tasks 31 bytes count; where there is none it is the module of the task's function and the place in that.

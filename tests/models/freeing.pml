@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Ending a heap that others free in (alloc/rollback/freeing.h): is nobody left in it?
+ * Ending a heap that others free in (alloc/rollback/free.h): is nobody left in it?
  *
  * Two threads free a block of the heap each, and go on to free others; whoever frees the last takes the page off and has
  * a last look at the heap. Another one frees blocks of no interest here all the time. The owner ends the heap when it has

@@ -10,6 +10,7 @@
  *   -DNO_ROOM     what is written leaves no room for the ends of what is open
  *   -DNO_RESET    a thread does not forget what is open when another trace has begun
  *   -DNO_NUMBER   the reader takes what comes behind any thread's first record
+ *   -DLATE_TAIL   the tail by which there was no room is read after the look at the room
  */
 #define RECORDS 4
 #define SLICES 3
@@ -28,6 +29,7 @@ byte epoch = 1;
 bool ended;
 
 byte ring_epoch, open, handled;
+byte full_at = 255; /* the tail by which no slice had room; none is as large as this */
 bool writing;
 
 #define ROOM (RECORDS - (head - tail))
@@ -88,36 +90,50 @@ inline begin()
         ring_epoch = now;
         put(THREAD);
 #ifndef NO_RESET
-        open = 0
+        open = 0;
 #endif
+        full_at = 255
     :: else -> skip
     fi
 }
 
 proctype thread()
 {
-    byte i, at, now, old, seen;
+    byte i, at, now, old, seen, known;
     bool is_mine;
     for (i : 1 .. SLICES) {
         is_mine = false;
         atomic { now = epoch };
         if
         :: now != 0 ->
-            writing = true;
-            handler();
-            begin();
             if
+            :: atomic { tail == full_at -> assert(ring_epoch != now || ROOM < 2 + open) } /* lost at a look */
+            :: else ->
+                writing = true;
+                handler();
+                begin();
+                known = tail;
+                if
 #ifdef NO_ROOM
-            :: ring_epoch == now && ROOM >= 1 ->
+                :: ring_epoch == now && RECORDS - (head - known) >= 1 ->
 #else
-            :: ring_epoch == now && ROOM >= 2 + open ->
+                :: ring_epoch == now && RECORDS - (head - known) >= 2 + open ->
 #endif
-                open++;
-                is_mine = true;
-                put(BEGIN)
-            :: else -> skip /* lost, and its end with it */
-            fi;
-            writing = false
+                    open++;
+                    is_mine = true;
+                    put(BEGIN)
+                :: else -> /* lost, and its end with it */
+                    if
+#ifdef LATE_TAIL
+                    :: ring_epoch == now -> full_at = tail
+#else
+                    :: ring_epoch == now -> full_at = known
+#endif
+                    :: else -> skip
+                    fi
+                fi;
+                writing = false
+            fi
         :: else -> skip
         fi;
         handler();

@@ -4,6 +4,7 @@
 #include "metrics.h"
 
 #include <signal.h>
+#include <sys/resource.h>
 
 /* --- Writing ------------------------------------------------------------------------------------------------------ */
 
@@ -193,6 +194,31 @@ TEST(the_child_of_a_fork_shows_no_pool_of_its_parent)
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_int_equal(status, 0);
     assert_int_equal(stint_pool_destroy(pool), 0);
+}
+
+static int write_where_arg_says(void *arg, void **value)
+{
+    (void)value;
+    return stint_metrics_write(*(const int *)arg);
+}
+
+/* Then poll(2) refuses all, and cannot say whether write() would wait. */
+TEST(a_task_writes_where_its_process_may_open_no_descriptor)
+{
+    int nowhere = open("/dev/null", O_WRONLY);
+    pid_t child = fork();
+    if (child == 0) {
+        struct rlimit none = { .rlim_cur = 0, .rlim_max = 0 };
+        stint_outcome outcome;
+        alarm(30);
+        bool is_good = setrlimit(RLIMIT_NOFILE, &none) == 0 &&
+                       stint_run(write_where_arg_says, &nowhere, NULL, &outcome) == 0 && outcome.error == 0;
+        _exit(is_good ? 0 : 1);
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    close(nowhere);
 }
 
 TEST_MAIN()

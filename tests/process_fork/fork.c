@@ -27,6 +27,24 @@ TEST(a_loop_in_the_child_is_preempted)
     assert_ends_well(child);
 }
 
+/* As in every process that nobody has called exit in; its main thread here is the one that has forked. */
+TEST(the_child_ends_with_its_last_thread)
+{
+    pid_t child = fork();
+    if (child == 0) {
+        reason_of_a_preempted_loop();
+        pthread_exit(NULL);
+    }
+    bool has_ended = false;
+    for (int i = 0; i < 1000 && !has_ended; i++) {
+        usleep(10000);
+        has_ended = waitpid(child, NULL, WNOHANG) == child;
+    }
+    if (!has_ended)
+        kill(child, SIGKILL);
+    assert_true(has_ended);
+}
+
 struct forking {
     stint_token *token;
     atomic_bool in_hook;

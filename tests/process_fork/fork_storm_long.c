@@ -3,7 +3,8 @@
  * Forks at any moment of what other threads do with this library: they take the locks that it looks after over a fork,
  * in turn, over and over, while tasks run in a pool, threads start and end, and a profile is taken. Several threads
  * fork, some of the time inside a task. Each child takes those locks itself, runs tasks that are rolled back, and now
- * and then has a pool of its own; none hangs, and each says so. 100,000 children, or as many as the argument says.
+ * and then has a pool of its own; none hangs, and each says so. 100,000 children, or as many as the first argument
+ * says; one in 16 has a pool, or one in as many as the second says.
  *
  * It is cheap: a small process, and children that write to few pages and leave by _exit. One lock is taken many times
  * in a row by all, so that forks come upon it held; a child that stood still tells by a shared page at what. */
@@ -20,8 +21,8 @@
 #define BUSY 2
 #define SLICE_NS 1000000
 #define IN_A_ROW 8
-#define POOL_EVERY 16 /* children, of which one has a pool and threads of its own */
 
+static unsigned pool_every = 16; /* children, of which one has a pool and threads of its own */
 static atomic_bool enough;
 static stint_account *account;
 static stint_account *narrow; /* one task at a time: the others wait for its slot */
@@ -349,7 +350,7 @@ static int live(const struct forking *forking)
     if (stint_account_read(account, &usage) != 0 || usage.running != 0 || usage.memory != 0)
         return 2;
     atomic_store(forking->where, USES);
-    return forking->forks % POOL_EVERY == 0 && have_a_pool() != 0 ? 3 : 0;
+    return forking->forks % pool_every == 0 && have_a_pool() != 0 ? 3 : 0;
 }
 
 static int fork_once(struct forking *forking)
@@ -466,5 +467,7 @@ int main(int count, char **arguments)
 {
     if (count > 1)
         forks = (unsigned)strtoul(arguments[1], NULL, 10);
+    if (count > 2)
+        pool_every = (unsigned)strtoul(arguments[2], NULL, 10);
     return run_all_tests(NULL, NULL);
 }

@@ -140,6 +140,54 @@ TEST(a_profile_without_callstacks_still_has_tasks)
     assert_int_equal(stint_profile_stop(), 0);
 }
 
+static char *collapsed_now(void)
+{
+    int file = new_file();
+    assert_int_equal(stint_profile_write(file, STINT_PROFILE_COLLAPSED), 0);
+    return contents(file);
+}
+
+static size_t lines_with(const char *collapsed, const char *with)
+{
+    size_t lines = 0;
+    while ((collapsed = strstr(collapsed, with)) != NULL) {
+        lines++;
+        collapsed += strlen(with);
+    }
+    return lines;
+}
+
+/* Without callstacks, so that each name makes a line of its own. */
+TEST(names_that_never_come_again_are_kept_up_to_a_number_and_the_sums_are_whole)
+{
+    enum { NAMES = 12000, NAMED_MAX = 8192 };
+    size_t count = 20;
+    char name[32];
+    stint_options options = STINT_OPTIONS_INIT;
+    stint_profile_options profile = { .size = sizeof(stint_profile_options), .interval = 16, .seed = 11 };
+    (void)state;
+    options.name = name;
+    assert_int_equal(stint_profile_start(&profile), 0);
+    for (int i = 0; i < NAMES; i++) {
+        snprintf(name, sizeof name, "request %d", i);
+        run_task(churn, &count, &options);
+    }
+    char *text = collapsed_now();
+    assert_in_range(lines_with(text, "[task request "), NAMED_MAX / 2, NAMED_MAX);
+    uint64_t of_first = sum_of_lines(text, "[task request 0];");
+    assert_true(of_first > 0);
+    test_free(text);
+    strcpy(name, "request 0");
+    run_task(churn, &count, &options);
+    uint64_t charged = totals_now().alloc_bytes;
+    text = collapsed_now();
+    assert_true(sum_of_lines(text, "[task request 0];") > of_first);
+    uint64_t sum = sum_of_lines(text, "");
+    assert_in_range(sum, charged - NAMED_MAX - 1, charged + NAMED_MAX + 1); /* each line is rounded */
+    test_free(text);
+    assert_int_equal(stint_profile_stop(), 0);
+}
+
 TEST(a_failed_write_is_reported_and_loses_nothing_else)
 {
     size_t count = 20000;

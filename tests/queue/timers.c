@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "test.h"
-#include <executor/pool/timers.h>
+#include <executor/pool/monitor.h>
 
 #define TICK ((uint64_t)1 << 20)
 #define TIMERS 500

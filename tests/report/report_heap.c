@@ -218,6 +218,29 @@ TEST(a_search_without_time_says_that_it_does_not_know)
     stint_reports_set_search_time(400000);
 }
 
+static int make_one_large(void *arg, void **value)
+{
+    (void)arg;
+    *value = calloc(1, 256 * MIB);
+    return EBADMSG;
+}
+
+TEST(a_block_that_was_not_read_to_its_end_is_not_counted_as_looked_at)
+{
+    (void)state;
+    stint_options options = options_of(STINT_REPORT_HEAP, 0);
+    stint_report *report = report_of(make_one_large, NULL, &options, STINT_REASON_FAILED);
+    json_t *read = report_read(report);
+    assert_true(json_is_false(json_at(read, "what", "lost", "is_known")));
+    assert_int_equal(number_of(json_at(read, "what", "lost", "of_blocks")), 0);
+    assert_int_equal(number_of(json_at(read, "what", "lost", "of_bytes")), 0);
+    json_decref(read);
+    char *text = report_written(report, STINT_REPORT_TEXT);
+    assert_non_null(strstr(text, "lost: not known; there was time to look at 0.0 % of the bytes"));
+    test_free(text);
+    stint_report_release(report);
+}
+
 /* --- Contents. --- */
 
 static void *volatile kept_alive;

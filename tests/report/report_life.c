@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Whose a report is, who has one and who has none, and what goes wrong when it is written. */
+#include "mainless.h"
 #include "reports.h"
 
 #include <setjmp.h>
@@ -47,6 +48,45 @@ TEST(a_report_outlives_its_future_and_its_pool)
     assert_ptr_equal(stint_report_retain(second), second);
     stint_report_release(second);
     stint_report_release(second);
+}
+
+struct target {
+    stint_report *report; /* NULL: the profile */
+    int fd;
+};
+
+static void *write_cancelled(void *arg)
+{
+    const struct target *target = arg;
+    pthread_cancel(pthread_self());
+    if (target->report != NULL)
+        stint_report_write(target->report, target->fd, STINT_REPORT_TEXT);
+    else
+        stint_profile_write(target->fd, STINT_PROFILE_PPROF);
+    return NULL;
+}
+
+/* It reads files of symbols, where a thread may be cancelled. */
+TEST(where_a_cancelled_thread_was_writing_others_still_can)
+{
+    (void)state;
+    stint_options options = options_of(STINT_REPORT_STACK, MIB);
+    stint_profile_options profile = STINT_PROFILE_OPTIONS_INIT;
+    struct target target = { .fd = open("/dev/null", O_WRONLY) };
+    assert_int_equal(stint_profile_start(&profile), 0);
+    target.report = report_of(grow, &number, &options, STINT_REASON_MEMORY_LIMIT);
+    stint_report *report = target.report;
+    for (int i = 0; i < 2; i++) {
+        pthread_t thread;
+        assert_int_equal(pthread_create(&thread, NULL, write_cancelled, &target), 0);
+        assert_int_equal(pthread_join(thread, NULL), 0);
+        assert_int_equal(stint_report_write(report, target.fd, STINT_REPORT_TEXT), 0);
+        assert_int_equal(stint_profile_write(target.fd, STINT_PROFILE_PPROF), 0);
+        target.report = NULL;
+    }
+    assert_int_equal(stint_profile_stop(), 0);
+    stint_report_release(report);
+    close(target.fd);
 }
 
 TEST(a_pool_has_a_level_for_tasks_that_do_not_say_one)
@@ -409,6 +449,23 @@ TEST(a_run_that_is_left_by_a_jump_or_with_its_thread_leaves_no_report)
         assert_int_equal(pthread_join(thread, NULL), 0);
     }
     assert_true(resident() < before + 8 * MIB);
+}
+
+static bool is_written_with_names(void)
+{
+    stint_options options = options_of(STINT_REPORT_STACK, MIB);
+    stint_report *report = report_of(grow, &number, &options, STINT_REASON_MEMORY_LIMIT);
+    json_t *read = report_read(report);
+    bool is_named = is_in(json_at(read, "where", "stopped"), "grow");
+    json_decref(read);
+    stint_report_release(report);
+    return is_named;
+}
+
+TEST(names_are_found_when_the_main_thread_has_ended)
+{
+    (void)state;
+    assert_without_main_thread(is_written_with_names);
 }
 
 TEST_MAIN()

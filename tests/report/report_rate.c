@@ -122,6 +122,14 @@ TEST(beside_a_running_profile_the_rate_counts_and_the_profile_is_as_without)
     assert_true(totals.inuse_bytes < 256 * 1024);
 }
 
+static void assert_holders_of(stint_fn *fn)
+{
+    stint_options options = rated(RATE);
+    json_t *report = read_of(fn, NULL, &options, STINT_REASON_FAILED);
+    assert_holders(report, 4096);
+    json_decref(report);
+}
+
 static int hold_over_a_profile(void *arg, void **value)
 {
     stint_profile_options profile = STINT_PROFILE_OPTIONS_INIT;
@@ -136,10 +144,7 @@ static int hold_over_a_profile(void *arg, void **value)
 TEST(a_profile_that_comes_and_goes_meanwhile_takes_no_samples_away)
 {
     (void)state;
-    stint_options options = rated(RATE);
-    json_t *report = read_of(hold_over_a_profile, NULL, &options, STINT_REASON_FAILED);
-    assert_holders(report, 4096);
-    json_decref(report);
+    assert_holders_of(hold_over_a_profile);
 }
 
 TEST(tasks_at_once_have_each_its_own_rate)
@@ -178,10 +183,7 @@ static int hold_in_scopes(void *arg, void **value)
 TEST(what_an_inner_scope_has_rolled_back_is_held_by_nobody)
 {
     (void)state;
-    stint_options options = rated(RATE);
-    json_t *report = read_of(hold_in_scopes, NULL, &options, STINT_REASON_FAILED);
-    assert_holders(report, 4096);
-    json_decref(report);
+    assert_holders_of(hold_in_scopes);
 }
 
 TEST(a_rate_without_a_report_changes_nothing)

@@ -86,6 +86,35 @@ TEST(what_a_rolled_back_task_has_protected_can_be_used_by_whoever_comes_next)
     }
 }
 
+static int map_over_one(void *arg, void **value)
+{
+    struct work *work = arg;
+    (void)value;
+    char *stack = new_stack(work->size);
+    if (stack == NULL || mmap(stack, PAGE, work->protection, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) != stack)
+        return ENOMEM;
+    return work->error;
+}
+
+TEST(so_can_pages_in_whose_place_it_has_mapped_some_that_are_and_its_report_is_taken)
+{
+    (void)state;
+    const size_t sizes[] = { PAGE, STACK, 4 * MIB };
+    for (size_t i = 0; i < 3; i++) {
+        struct work work = { .size = sizes[i], .protection = PROT_NONE, .error = EIO };
+        stint_options options = STINT_OPTIONS_INIT;
+        options.report = STINT_REPORT_HEAP;
+        stint_outcome outcome;
+        stint_report *report;
+        assert_int_equal(stint_run_reported(map_over_one, &work, &options, &outcome, &report), 0);
+        assert_int_equal(outcome.error, EIO);
+        stint_report_release(report);
+        assert_int_equal(records(), 0);
+        allocate_everywhere(8000);
+        allocate_everywhere(4096);
+    }
+}
+
 static int have_coroutines(void *arg, void **value)
 {
     const struct work *work = arg;
@@ -102,7 +131,7 @@ static int have_coroutines(void *arg, void **value)
     stint_usage used;
     stint_usage_now(&used, NULL);
     while (work->error == 0) {
-        char *more = malloc(KIB);
+        char *more = keep(malloc(KIB));
         if (more != NULL)
             memset(more, 1, KIB);
     }

@@ -2,7 +2,7 @@
  *
  * The scan of roots beside other threads: it has no lock of the loader's while it reads, and modules may go
  * meanwhile. */
-#include "support.h"
+#include "mainless.h"
 
 #include <dlfcn.h>
 #include <link.h>
@@ -207,6 +207,41 @@ TEST(a_standard_stream_that_a_task_has_replaced_stays_open)
     assert_ptr_not_equal(after, before);
     assert_true(fcntl(fileno(after), F_GETFD) >= 0);
     assert_int_equal(fclose(after), 0);
+}
+
+/* --- Where the main thread has ended. --- */
+
+static _Alignas(4096) char forbidden[2 * 4096] = { 1 }; /* among others that can be read */
+static void *volatile in_data_of_many = forbidden;
+
+static int leave_in_data(void *arg, void **value)
+{
+    (void)arg;
+    (void)value;
+    in_data_of_many = stint_calloc(1, 1000);
+    return EIO;
+}
+
+static int leave_nowhere(void *arg, void **value)
+{
+    (void)arg;
+    *value = stint_calloc(1, 1000);
+    return EIO;
+}
+
+static bool is_kept_beside_what_is_forbidden(void)
+{
+    stint_outcome outcome;
+    bool is_kept = mprotect(forbidden, 4096, PROT_NONE) == 0 && stint_run(leave_in_data, NULL, NULL, &outcome) == 0 &&
+                   outcome.usage.kept >= 1000;
+    return is_kept && stint_run(leave_nowhere, NULL, NULL, &outcome) == 0 && outcome.usage.kept == 0;
+}
+
+/* Where the system did not say what can be read, all would be kept. */
+TEST(roots_are_found_beside_what_cannot_be_read_when_the_main_thread_has_ended)
+{
+    (void)state;
+    assert_without_main_thread(is_kept_beside_what_is_forbidden);
 }
 
 TEST_MAIN()

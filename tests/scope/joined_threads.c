@@ -8,7 +8,7 @@
 #include <stdatomic.h>
 
 #include "alloc/scope/joined_thread.h"
-#include "alloc/scope/plain_thread.h"
+#include "alloc/scope/started_thread.h"
 
 #define ROUNDS 60
 #define TASKS 3

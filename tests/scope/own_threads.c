@@ -317,4 +317,77 @@ TEST(tasks_of_a_pool_have_threads_of_their_own)
     assert_int_equal(stint_pool_destroy(pool), 0);
 }
 
+/* --- One that forks goes on alone in the child: the stacks of the others are those of the child's new threads --- */
+
+#define CHILDS_THREADS 8
+
+static void *write_over_the_stack(void *unused)
+{
+    char room[64 * KIB];
+    memset(keep(room), 0xff, sizeof room);
+    usleep(1000);
+    return unused;
+}
+
+static char failure; /* what says that there was one */
+
+static int allocate_until_it_ends(void *unused, void **value)
+{
+    (void)value;
+    allocate_for_ever(unused);
+    return 0;
+}
+
+static int go_on_in_child(void)
+{
+    pthread_t ids[CHILDS_THREADS];
+    for (int i = 0; i < CHILDS_THREADS; i++) {
+        if (pthread_create(&ids[i], NULL, write_over_the_stack, NULL) != 0)
+            return 2;
+    }
+    for (int i = 0; i < CHILDS_THREADS; i++)
+        pthread_join(ids[i], NULL);
+    for (int i = 0; i < 1000; i++)
+        keep(malloc(1000));
+    return run_with(allocate_until_it_ends, NULL, STINT_THREADS_CHARGED).status == STINT_ERROR ? 0 : 3;
+}
+
+static void *fork_and_go_on(void *unused)
+{
+    pid_t child = fork();
+    if (child == 0) {
+        alarm(20);
+        _exit(go_on_in_child());
+    }
+    int status = -1;
+    waitpid(child, &status, 0);
+    return status == 0 ? unused : &failure;
+}
+
+static int have_one_fork(void *unused, void **value)
+{
+    pthread_t id;
+    void *failed = NULL;
+    (void)value;
+    int error = pthread_create(&id, NULL, fork_and_go_on, unused);
+    if (error == 0)
+        error = pthread_join(id, &failed);
+    return failed != NULL ? EIO : error;
+}
+
+static void *run_have_one_fork(void *unused)
+{
+    stint_options options = with(STINT_THREADS_CHARGED, 0, 64 * MIB);
+    return run_task(have_one_fork, unused, &options).status == STINT_OK ? NULL : &failure;
+}
+
+TEST(one_that_forks_goes_on_in_the_child)
+{
+    pthread_t task;
+    void *failed;
+    assert_int_equal(pthread_create(&task, NULL, run_have_one_fork, NULL), 0);
+    assert_int_equal(pthread_join(task, &failed), 0);
+    assert_null(failed);
+}
+
 TEST_MAIN()

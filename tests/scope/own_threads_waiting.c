@@ -103,6 +103,38 @@ TEST(so_does_a_token)
     }
 }
 
+/* --- A time that is none: libc says so at once --- */
+
+static int wait_until_no_time(void *unused, void **value)
+{
+    sem_t none;
+    pthread_t id;
+    (void)value;
+    sem_init(&none, 0, 0);
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    time_t now = until.tv_sec;
+    until = (struct timespec){ .tv_sec = now + 3600, .tv_nsec = 1000000000L };
+    if (pthread_create(&id, NULL, set_after_a_while, unused) != 0)
+        return EAGAIN;
+    int error = sem_timedwait(&none, &until) == 0 ? 0 : errno;
+    until.tv_nsec = -1;
+    int other_error = sem_clockwait(&none, CLOCK_MONOTONIC, &until) == 0 ? 0 : errno;
+    pthread_join(id, NULL);
+    return error == EINVAL && other_error == EINVAL ? EDOM : error;
+}
+
+TEST(a_wait_for_a_semaphore_until_no_time_is_refused)
+{
+    stint_token *never_heard;
+    assert_int_equal(stint_token_create(NULL, &never_heard), 0);
+    stint_options options = with(STINT_THREADS_CHARGED, 0, 0);
+    options.budget.wall_ns = 2000 * MS;
+    stint_outcome outcome = run_task(wait_until_no_time, never_heard, &options);
+    assert_int_equal(outcome.error, EDOM);
+    stint_token_release(never_heard);
+}
+
 /* Its threads come to their ends by themselves, as nobody is left by a jump. */
 static void *allocate_until_refused(void *counter)
 {
@@ -249,6 +281,147 @@ TEST(masked_code_hears_of_all_that_it_waits_for)
 TEST(so_does_code_that_holds_another_lock)
 {
     wait_held_up(false);
+}
+
+/* --- What wakes one of them for all is not lost with it
+ * ------------------------------------------------------------ */
+
+#define GIFTS 100
+
+static pthread_cond_t gift_given = PTHREAD_COND_INITIALIZER;
+static int waiting; /* under the mutex, as the next two */
+static int gifts;
+static bool is_over;
+static sem_t taken;
+
+static void *take_one(void *unused)
+{
+    pthread_mutex_lock(&mutex);
+    waiting++;
+    while (gifts == 0 && !is_over)
+        pthread_cond_wait(&gift_given, &mutex);
+    if (gifts > 0) {
+        gifts--;
+        sem_post(&taken);
+    }
+    pthread_mutex_unlock(&mutex);
+    return unused;
+}
+
+static int take_one_in_a_thread(void *unused, void **value)
+{
+    pthread_t id;
+    (void)value;
+    int error = pthread_create(&id, NULL, take_one, unused);
+    return error != 0 ? error : pthread_join(id, NULL);
+}
+
+static void *take_one_in_a_task(void *token)
+{
+    stint_options options = with(STINT_THREADS_CHARGED, 0, 0);
+    options.token = token;
+    run_task(take_one_in_a_thread, NULL, &options);
+    return NULL;
+}
+
+static void await_waiting(int many)
+{
+    for (int seen = 0; seen < many;) {
+        usleep(100);
+        pthread_mutex_lock(&mutex);
+        seen = waiting;
+        pthread_mutex_unlock(&mutex);
+    }
+}
+
+/* The task's waits first, so it is woken; and is interrupted at that moment. */
+static bool give_to_two(void)
+{
+    pthread_t of_task;
+    pthread_t other_one;
+    stint_token *token;
+    waiting = gifts = 0;
+    is_over = false;
+    assert_int_equal(stint_token_create(NULL, &token), 0);
+    assert_int_equal(pthread_create(&of_task, NULL, take_one_in_a_task, token), 0);
+    await_waiting(1);
+    assert_int_equal(pthread_create(&other_one, NULL, take_one, NULL), 0);
+    await_waiting(2);
+    stint_token_set(token);
+    pthread_mutex_lock(&mutex);
+    gifts = 1;
+    pthread_cond_signal(&gift_given);
+    pthread_mutex_unlock(&mutex);
+
+    struct timespec late;
+    clock_gettime(CLOCK_REALTIME, &late);
+    late.tv_sec += 5;
+    bool is_taken = sem_timedwait(&taken, &late) == 0;
+    pthread_mutex_lock(&mutex);
+    is_over = true;
+    pthread_cond_broadcast(&gift_given);
+    pthread_mutex_unlock(&mutex);
+    pthread_join(other_one, NULL);
+    pthread_join(of_task, NULL);
+    stint_token_release(token);
+    return is_taken;
+}
+
+TEST(what_wakes_one_that_is_interrupted_is_not_lost)
+{
+    sem_init(&taken, 0, 0);
+    for (int i = 0; i < GIFTS; i++)
+        assert_true(give_to_two());
+}
+
+/* --- A condition that is gone when those whom it has woken have the mutex --- */
+
+static pthread_cond_t *brief;
+
+static int wait_once(void *unused, void **value)
+{
+    pthread_t id;
+    (void)value;
+    if (pthread_create(&id, NULL, end_at_once, unused) != 0 || pthread_join(id, NULL) != 0)
+        return EAGAIN;
+    pthread_mutex_lock(&mutex);
+    waiting++;
+    pthread_cond_wait(brief, &mutex);
+    pthread_mutex_unlock(&mutex);
+    return 0;
+}
+
+static void *wait_once_in_a_task(void *token)
+{
+    stint_options options = with(STINT_THREADS_CHARGED, 0, 0);
+    options.token = token;
+    run_task(wait_once, NULL, &options);
+    return NULL;
+}
+
+TEST(a_condition_is_left_alone_once_they_are_awake)
+{
+    pthread_t task;
+    stint_token *token;
+    pthread_cond_t condition_or_not = PTHREAD_COND_INITIALIZER;
+    brief = &condition_or_not;
+    waiting = 0;
+    assert_int_equal(stint_token_create(NULL, &token), 0);
+    assert_int_equal(pthread_create(&task, NULL, wait_once_in_a_task, token), 0);
+    await_waiting(1);
+    pthread_mutex_lock(&mutex);
+    stint_token_set(token);
+    usleep(5000); /* until it is awake */
+    pthread_cond_broadcast(brief);
+    pthread_cond_destroy(brief);
+    memset(brief, 0xff, sizeof *brief); /* who broadcasts there now sleeps for ever */
+    usleep(5000);
+    pthread_mutex_unlock(&mutex);
+    struct timespec late;
+    clock_gettime(CLOCK_REALTIME, &late);
+    late.tv_sec += 5;
+    assert_int_equal(pthread_timedjoin_np(task, NULL, &late), 0);
+    stint_token_release(token);
 }
 
 static int start_without_end(void *unused, void **value)

@@ -80,8 +80,9 @@ def read_events(document, trace):
             continue
         tid = event["tid"]
         stack = open_slices.setdefault(tid, [])
-        # What a thief has taken is marked on the track of whom it took it from, which others write too.
-        if event["ph"] == "X" and event["cat"] == "fork":
+        # What a thief has taken is marked on the track of whom it took it from, which others write too; so is what a
+        # thread has submitted, when that has been started.
+        if event["ph"] == "X" and (event["cat"] == "fork" or event["name"] == "submit"):
             trace.marks.append(event)
             continue
         if event["ns"] < last.get(tid, 0):
@@ -113,6 +114,7 @@ def check_flows(trace, total):
         if mark.get("flow_out") and not mark.get("flow_in"):
             assert mark["bind_id"] not in begins, f"begins twice: {mark}"
             begins[mark["bind_id"]] = mark["ns"]
+            assert mark["name"] != "submit" or mark["tid"] in trace.threads, f"track has no name: {mark}"
     ends = [(one.flow, one.begin, one.name) for one in trace.slices if one.flow]
     ends += [(mark["bind_id"], mark["ns"], mark["name"]) for mark in trace.marks if mark.get("flow_in")]
     for flow, ns, name in ends:

@@ -2,6 +2,8 @@
  *
  * stint_trace_start and stint_trace_stop: what they refuse, what a full disk does, and that neither a task nor a child
  * of the process notices. What is in a trace trace_read.py reads. */
+#include <poll.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 
 #include "../pools.h"
@@ -81,6 +83,70 @@ TRACE_TEST(a_pipe_that_nobody_reads_is_told_at_the_stop)
     close(ends[1]);
 }
 
+TRACE_TEST(a_descriptor_that_has_become_another_file_is_not_written_to)
+{
+    int trace = memfd_create("trace", 0);
+    int another = memfd_create("another", 0);
+    stint_pool *pool = make_pool(.workers = 1);
+    assert_int_equal(stint_trace_start(trace), 0);
+    run_some(pool);
+    assert_int_equal(dup2(another, trace), trace); /* the program has closed it, and opened something else */
+    run_some(pool);
+    assert_int_equal(stint_trace_stop(), EBADF);
+    assert_int_equal(lseek(another, 0, SEEK_END), 0);
+    stint_pool_destroy(pool);
+    close(trace);
+    close(another);
+}
+
+static void read_all_there_is(int fd)
+{
+    static char bytes[1 << 16];
+    struct pollfd polled = { .fd = fd, .events = POLLIN };
+    while (poll(&polled, 1, 50) > 0)
+        assert_true(read(fd, bytes, sizeof bytes) > 0);
+}
+
+/* The tracer rests for long only after work, and a wait is none. */
+TRACE_TEST(a_reader_that_was_slow_is_not_kept_waiting_for_it)
+{
+    int ends[2];
+    stint_pool *pool = make_pool(.workers = 1);
+    assert_int_equal(pipe(ends), 0);
+    assert_int_equal(fcntl(ends[1], F_SETPIPE_SZ, 4096), 4096);
+    assert_int_equal(stint_trace_start(ends[1]), 0);
+    run_some(pool);
+    nanosleep(&(struct timespec){ .tv_nsec = 300000000 }, NULL);
+    read_all_there_is(ends[0]);
+    run_some(pool);
+    struct pollfd polled = { .fd = ends[0], .events = POLLIN };
+    assert_int_equal(poll(&polled, 1, 3000), 1);
+    close(ends[0]);
+    stint_trace_stop();
+    close(ends[1]);
+    stint_pool_destroy(pool);
+}
+
+static void *cancel_itself_and_stop(void *arg)
+{
+    pthread_cancel(pthread_self());
+    *(int *)arg = stint_trace_stop();
+    return NULL;
+}
+
+TRACE_TEST(a_thread_that_is_cancelled_meanwhile_stops_the_trace_first)
+{
+    pthread_t thread;
+    void *end;
+    int stopped = -1;
+    assert_int_equal(stint_trace_start(nowhere), 0);
+    assert_int_equal(pthread_create(&thread, NULL, cancel_itself_and_stop, &stopped), 0);
+    assert_int_equal(pthread_join(thread, &end), 0);
+    assert_int_equal(stopped, 0);
+    assert_int_equal(stint_trace_start(nowhere), 0);
+    assert_int_equal(stint_trace_stop(), 0);
+}
+
 static int trace_inside(void *arg, void **value)
 {
     stint_token *token = arg;
@@ -135,6 +201,20 @@ TRACE_TEST(the_child_of_a_fork_has_no_trace_and_may_begin_one)
     char other[32];
     snprintf(other, sizeof other, "\"pid\":%d,", child);
     assert_null(strstr(text, other));
+}
+
+TRACE_TEST(nor_has_the_child_of_a_fork_that_nobody_is_told_of)
+{
+    int status;
+    assert_int_equal(stint_trace_start(nowhere), 0);
+    pid_t child = _Fork();
+    if (child == 0) {
+        alarm(10);
+        _exit(stint_trace_stop() == EINVAL ? 0 : 1);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    assert_int_equal(stint_trace_stop(), 0);
 }
 
 TRACE_TEST(a_ring_is_charged_to_no_task)

@@ -272,6 +272,42 @@ static void come_and_go(void)
         must(pthread_create(&thread, NULL, run_outside, &options));
         pthread_join(thread, NULL);
     }
+    puts("all have come and gone");
+    fflush(stdout);
+}
+
+/* The child of a fork that tells nobody ends as any other. */
+static void fork_silently(void)
+{
+    stint_outcome outcome;
+    int status;
+    must(stint_run(do_nothing, NULL, NULL, &outcome));
+    pid_t child = _Fork();
+    if (child == 0) {
+        alarm(20);
+        exit(0);
+    }
+    if (waitpid(child, &status, 0) != child || status != 0)
+        exit(1);
+}
+
+static void *outlive_main(void *main_thread)
+{
+    stint_options options = STINT_OPTIONS_INIT;
+    options.name = "last";
+    pthread_join(*(pthread_t *)main_thread, NULL);
+    return run_outside(&options);
+}
+
+/* The process ends with its last thread, as nobody has called exit. */
+static void end_main_first(void)
+{
+    static pthread_t main_thread;
+    pthread_t other;
+    main_thread = pthread_self();
+    must(pthread_create(&other, NULL, outlive_main, &main_thread));
+    pthread_detach(other);
+    pthread_exit(NULL);
 }
 
 static void do_mode(const char *mode)
@@ -284,6 +320,10 @@ static void do_mode(const char *mode)
         fork_child();
     else if (strcmp(mode, "threads") == 0)
         come_and_go();
+    else if (strcmp(mode, "silent") == 0)
+        fork_silently();
+    else if (strcmp(mode, "mainless") == 0)
+        end_main_first();
 }
 
 static int open_new(const char *path)

@@ -1,13 +1,47 @@
 /* SPDX-License-Identifier: MIT
  *
- * The threads of an OpenMP runtime as those of a task; see openmp.h. Calling thread only. */
-#include "openmp.h"
+ * What threads of a task's own are started by; see started_thread.h. */
+#include "started_thread.h"
 
 #include <link.h>
 #include <stddef.h>
 
 #include "alloc/base/caller.h"
 #include "alloc/base/module.h"
+
+/* --- libc's own functions for threads. --- */
+
+#if STI_OVERRIDES
+#define PLAIN(name) STI_LIBC_FUNCTION(name)
+#else
+#define PLAIN(name) static __typeof__(name) *const plain = name;
+#endif
+
+int sti_plain_create(pthread_t *id, const pthread_attr_t *attributes, void *(*function)(void *arg), void *arg)
+{
+    PLAIN(pthread_create)
+    return plain(id, attributes, function, arg);
+}
+
+int sti_plain_join(pthread_t id, void **value)
+{
+    PLAIN(pthread_join)
+    return plain(id, value);
+}
+
+int sti_plain_tryjoin(pthread_t id, void **value)
+{
+    PLAIN(pthread_tryjoin_np)
+    return plain(id, value);
+}
+
+int sti_plain_detach(pthread_t id)
+{
+    PLAIN(pthread_detach)
+    return plain(id);
+}
+
+/* --- OpenMP. --- */
 
 typedef int pause_fn(int kind);
 #define PAUSE_SOFTLY 1

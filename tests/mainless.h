@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * For tests of a process whose main thread has ended by pthread_exit: the system then has a zombie in its place, which
+ * has no memory. */
+#ifndef TESTS_MAINLESS_H
+#define TESTS_MAINLESS_H
+
+#include "support.h"
+
+static inline bool main_thread_has_gone(void)
+{
+    char text[256];
+    FILE *file = fopen("/proc/self/stat", "r");
+    bool has_gone = file != NULL && fgets(text, sizeof text, file) != NULL && strstr(text, ") Z ") != NULL;
+    if (file != NULL)
+        fclose(file);
+    return has_gone;
+}
+
+static inline void *check_mainless(void *arg)
+{
+    bool (*is_good)(void) = *(bool (**)(void))arg;
+    alarm(30);
+    while (!main_thread_has_gone())
+        nanosleep(&(struct timespec){ .tv_nsec = 100000 }, NULL);
+    _exit(is_good() ? 0 : 1);
+}
+
+/* In a child process. */
+static inline void assert_without_main_thread(bool (*is_good)(void))
+{
+    static bool (*check)(void);
+    pthread_t thread;
+    int status;
+    check = is_good;
+    pid_t child = fork();
+    if (child == 0) {
+        if (pthread_create(&thread, NULL, check_mainless, &check) != 0)
+            _exit(2);
+        pthread_exit(NULL);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+}
+
+#endif
