@@ -2,23 +2,30 @@
  *
  * The machine's report, written with jansson. */
 #include "lines.h"
-#include "text.h"
+#include "arguments.h"
+#include "fields.h"
 
-#include <jansson.h>
-#include <stdlib.h>
+#include <errno.h>
+#include <string.h>
 
-/* What is missing from a line for want of memory is left out of it: the line stays one that can be read. */
-static void set_text(json_t *object, const char *key, const char *text)
+int lines_open(const char *name, FILE **stream)
 {
-    char *clean = text_clean(text, false);
-    if (clean)
-        json_object_set_new(object, key, json_string(clean));
-    free(clean);
+    *stream = !name ? NULL : strcmp(name, "-") == 0 ? stdout : fopen(name, "we");
+    return !name || *stream ? 0 : arguments_complain(name, errno);
 }
 
-static void set_number(json_t *object, const char *key, uint64_t number)
+int lines_check(const char *name, FILE *stream)
 {
-    json_object_set_new(object, key, json_integer((json_int_t)number));
+    errno = 0;
+    if (!stream || (fflush(stream) == 0 && !ferror(stream)))
+        return 0;
+    return arguments_complain(name, errno ? errno : EIO);
+}
+
+void lines_close(FILE *stream)
+{
+    if (stream && stream != stdout)
+        fclose(stream);
 }
 
 static void write_line(FILE *stream, json_t *object)
@@ -32,31 +39,31 @@ static void write_line(FILE *stream, json_t *object)
 void lines_document(FILE *stream, const parse_document *document, const stint_outcome *outcome)
 {
     json_t *line = json_object();
-    set_text(line, "file", document->path);
-    set_text(line, "kind", parse_kind_name(document->kind));
-    set_text(line, "outcome", stint_status_name(outcome->status));
-    set_text(line, "reason", stint_reason_name(outcome->reason));
-    set_number(line, "error", (uint64_t)outcome->error);
+    fields_set_text(line, "file", document->path);
+    fields_set_text(line, "kind", parse_kind_name(document->kind));
+    fields_set_text(line, "outcome", stint_status_name(outcome->status));
+    fields_set_text(line, "reason", stint_reason_name(outcome->reason));
+    fields_set_number(line, "error", (uint64_t)outcome->error);
     /* What a library says when it is stopped adds nothing to the reason. */
-    set_text(line, "detail", outcome->reason == STINT_REASON_FAILED ? document->detail : "");
-    set_number(line, "allocated", outcome->usage.allocated);
-    set_number(line, "peak", outcome->usage.peak);
-    set_number(line, "wall_ns", outcome->usage.wall_ns);
-    set_number(line, "queued_ns", outcome->usage.queued_ns);
+    fields_set_text(line, "detail", outcome->reason == STINT_REASON_FAILED ? document->detail : "");
+    fields_set_number(line, "allocated", outcome->usage.allocated);
+    fields_set_number(line, "peak", outcome->usage.peak);
+    fields_set_number(line, "wall_ns", outcome->usage.wall_ns);
+    fields_set_number(line, "queued_ns", outcome->usage.queued_ns);
     write_line(stream, line);
 }
 
 void lines_summary(FILE *stream, const lines_totals *totals)
 {
     json_t *summary = json_object();
-    set_number(summary, "files", totals->files);
-    set_number(summary, "ok", totals->tally.ok);
-    set_number(summary, "error", totals->tally.error);
-    set_number(summary, "cancelled", totals->tally.cancelled);
-    set_number(summary, "skipped", totals->skipped);
-    set_number(summary, "wall_ns", totals->wall_ns);
-    set_number(summary, "workers", totals->workers);
-    set_number(summary, "max_rss", totals->max_rss);
+    fields_set_number(summary, "files", totals->files);
+    fields_set_number(summary, "ok", totals->tally.ok);
+    fields_set_number(summary, "error", totals->tally.error);
+    fields_set_number(summary, "cancelled", totals->tally.cancelled);
+    fields_set_number(summary, "skipped", totals->skipped);
+    fields_set_number(summary, "wall_ns", totals->wall_ns);
+    fields_set_number(summary, "workers", totals->workers);
+    fields_set_number(summary, "max_rss", totals->max_rss);
     json_t *line = json_object();
     json_object_set_new(line, "summary", summary);
     write_line(stream, line);

@@ -2,15 +2,10 @@
  *
  * The command line: reads it into the options, or says in one line which argument is wrong and why. */
 #include "options.h"
-#include "text.h"
+#include "arguments.h"
+#include "paths.h"
 
-#include <getopt.h>
-#include <sched.h>
-#include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include <stint/version.h>
 
 #define MAX_WORKERS 1024
@@ -56,130 +51,66 @@ static const struct option known[] = {
     { NULL, 0, NULL, 0 },
 };
 
-static options_next bad(const char *format, ...) __attribute__((format(printf, 1, 2)));
-
-static options_next bad(const char *format, ...)
+static bool read_workers(const char *text, unsigned *workers)
 {
-    va_list arguments;
-    va_start(arguments, format);
-    fputs("stint-batch: ", stderr);
-    vfprintf(stderr, format, arguments);
-    fputs(" (see stint-batch --help)\n", stderr);
-    va_end(arguments);
-    return OPTIONS_BAD;
-}
-
-static unsigned processors(void)
-{
-    cpu_set_t set;
-    if (sched_getaffinity(0, sizeof set, &set))
-        return 1;
-    return (unsigned)CPU_COUNT(&set);
-}
-
-static options_next read_workers(const char *text, unsigned *workers)
-{
-    char *end;
-    unsigned long number = strtoul(text, &end, 10);
-    if (*end || strspn(text, "0123456789") == 0 || number < 1 || number > MAX_WORKERS)
-        return bad("-j: '%s' is no number from 1 to %d", text, MAX_WORKERS);
+    uint64_t number = 0;
+    bool good = arguments_number("-j", text, 1, MAX_WORKERS, &number);
     *workers = (unsigned)number;
-    return OPTIONS_RUN;
+    return good;
 }
 
-static options_next read_size(const char *option, const char *text, size_t *size)
-{
-    if (!text_read_size(text, size))
-        return bad("%s: '%s' is no size, such as 64M or 1GiB", option, text);
-    return OPTIONS_RUN;
-}
-
-static options_next read_timeout(const char *text, uint64_t *nanoseconds)
-{
-    if (!text_read_duration(text, nanoseconds))
-        return bad("--timeout: '%s' is no duration, such as 500ms or 2s", text);
-    return OPTIONS_RUN;
-}
-
-/* What getopt_long found wrong: it says little, so the argument itself is looked at. */
-static options_next bad_option(int kind, char **argv)
-{
-    const char *argument = argv[optind - 1];
-    if (kind == ':')
-        return bad("%s: its argument is missing", argument);
-    if (optopt == 0)
-        return bad("'%s' is no option", argument);
-    for (const struct option *option = known; option->name; option++) {
-        if (option->val == optopt && option->has_arg == no_argument)
-            return bad("--%s takes no argument", option->name);
-    }
-    return bad("'-%c' is no option", optopt);
-}
-
-static options_next read_option(struct options *options, int option, char **argv)
+static bool read_option(struct options *options, int option, char **argv)
 {
     switch (option) {
     case 'j':
         return read_workers(optarg, &options->workers);
     case OPTION_ALLOCATION:
-        return read_size("--allocation", optarg, &options->budget.allocation);
+        return arguments_size("--allocation", optarg, &options->budget.allocation);
     case OPTION_MEMORY:
-        return read_size("--memory", optarg, &options->budget.memory);
+        return arguments_size("--memory", optarg, &options->budget.memory);
     case OPTION_TIMEOUT:
-        return read_timeout(optarg, &options->budget.wall_ns);
+        return arguments_duration("--timeout", optarg, &options->budget.wall_ns);
     case OPTION_UNBOUNDED:
-        options->unbounded = true;
-        return OPTIONS_RUN;
+        return options->unbounded = true;
     case OPTION_JSON:
         options->json = optarg;
-        return OPTIONS_RUN;
+        return true;
     case OPTION_REPORT:
         options->why = optarg;
-        return OPTIONS_RUN;
+        return true;
     case '0':
-        options->zero_separated = true;
-        return OPTIONS_RUN;
+        return options->zero_separated = true;
     case 'q':
-        options->quiet = true;
-        return OPTIONS_RUN;
-    case 'h':
-        fputs(help, stdout);
-        return OPTIONS_DONE;
-    case 'V':
-        printf("stint-batch %s\n", stint_version());
-        return OPTIONS_DONE;
+        return options->quiet = true;
     default:
-        return bad_option(option, argv);
+        return arguments_bad_option(known, option, argv);
     }
 }
 
-static bool has_dash(const struct options *options)
+static bool fits_together(const struct options *options)
 {
-    for (int i = 0; i < options->path_count; i++) {
-        if (strcmp(options->paths[i], "-") == 0)
-            return true;
-    }
-    return false;
+    if (options->path_count == 0)
+        return arguments_bad("no PATH was given");
+    return paths_separator_fits(options->zero_separated, options->paths, options->path_count);
 }
 
 options_next options_read(struct options *options, int argc, char **argv)
 {
     *options = (struct options){
-        .workers = processors(),
+        .workers = arguments_processors(),
         .budget = { .allocation = (size_t)4 << 30, .memory = (size_t)256 << 20, .wall_ns = UINT64_C(10000000000) }
     };
     opterr = 0;
     int option;
     while ((option = getopt_long(argc, argv, ":j:0qhV", known, NULL)) != -1) {
-        options_next next = read_option(options, option, argv);
-        if (next != OPTIONS_RUN)
-            return next;
+        if (option == 'h')
+            return fputs(help, stdout), OPTIONS_DONE;
+        if (option == 'V')
+            return printf("stint-batch %s\n", stint_version()), OPTIONS_DONE;
+        if (!read_option(options, option, argv))
+            return OPTIONS_BAD;
     }
     options->paths = argv + optind;
     options->path_count = argc - optind;
-    if (options->path_count == 0)
-        return bad("no PATH was given");
-    if (options->zero_separated && !has_dash(options))
-        return bad("-0 is of use only where a PATH is '-'");
-    return OPTIONS_RUN;
+    return fits_together(options) ? OPTIONS_RUN : OPTIONS_BAD;
 }

@@ -2,6 +2,7 @@
  *
  * The list of files to parse: from arguments, folders and standard input. */
 #include "paths.h"
+#include "arguments.h"
 
 #include <errno.h>
 #include <fts.h>
@@ -113,6 +114,31 @@ int paths_add_from_input(struct paths *paths, int separator)
         error = EIO;
     free(line);
     return error;
+}
+
+static bool is_input(const char *name)
+{
+    return strcmp(name, "-") == 0;
+}
+
+int paths_gather(struct paths *paths, char *const *names, int count, bool zero_separated)
+{
+    for (int i = 0; i < count; i++) {
+        bool input = is_input(names[i]);
+        int error = input ? paths_add_from_input(paths, zero_separated ? 0 : '\n') : paths_add(paths, names[i]);
+        if (error)
+            return arguments_complain(input ? "standard input" : names[i], error);
+    }
+    return 0;
+}
+
+bool paths_separator_fits(bool zero_separated, char *const *names, int count)
+{
+    for (int i = 0; zero_separated && i < count; i++) {
+        if (is_input(names[i]))
+            return true;
+    }
+    return !zero_separated || arguments_bad("-0 is of use only where a PATH is '-'");
 }
 
 void paths_free(struct paths *paths)

@@ -30,6 +30,13 @@ int paths_add(struct paths *paths, const char *path);
  * same, so that its task reports it: a long list is not refused for one file that has gone. */
 int paths_add_from_input(struct paths *paths, int separator);
 
+/* All names of a command line, of which "-" is standard input. zero_separated: what that names ends with zero bytes. 0,
+ * or an errno value after a line on standard error has said what is wrong. */
+int paths_gather(struct paths *paths, char *const *names, int count, bool zero_separated);
+
+/* Whether there is a "-" where one has to be. False: a line on standard error has said that there is none. */
+bool paths_separator_fits(bool zero_separated, char *const *names, int count);
+
 void paths_free(struct paths *paths);
 
 #endif

@@ -2,6 +2,7 @@
  *
  * The connection to the servers; see bus.h. The client calls back on threads of its own. */
 #include "bus.h"
+#include "text.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -21,7 +22,30 @@ void bus_say(const struct bus *bus, const char *format, ...)
     va_start(arguments, format);
     vsnprintf(line, sizeof line, format, arguments);
     va_end(arguments);
-    fprintf(stderr, "%s: %s\n", bus->program, line);
+    /* Names of jobs are others' words, and could steer a terminal. */
+    char *clean = text_clean(line, true);
+    fprintf(stderr, "%s: %s\n", bus->program, clean ? clean : "out of memory");
+    free(clean);
+}
+
+/* The addresses of a list of URLs: without users, passwords and tokens, which are nobody's who reads a log. */
+static char *addresses_of(const char *list)
+{
+    char *copy = strdup(list), *to = copy;
+    for (const char *from = list; copy && *from;) {
+        size_t length = strcspn(from, ",");
+        const char *next = from + length + (from[length] == ',');
+        const char *at = memrchr(from, '@', length);
+        const char *scheme = at ? memmem(from, (size_t)(at - from), "://", 3) : NULL;
+        const char *host = at ? at + 1 : from;
+        if (scheme)
+            to = mempcpy(to, from, (size_t)(scheme + 3 - from));
+        to = mempcpy(to, host, (size_t)(next - host));
+        from = next;
+    }
+    if (copy)
+        *to = 0;
+    return copy;
 }
 
 const char *bus_error(natsStatus status)
@@ -32,11 +56,6 @@ const char *bus_error(natsStatus status)
         return natsStatus_GetText(status);
     const char *place = words[0] == '(' ? strstr(words, "): ") : NULL; /* of the client's source, in front */
     return place ? place + 3 : words;
-}
-
-static const char *server_of(natsConnection *connection, char *room, size_t size)
-{
-    return natsConnection_GetConnectedUrl(connection, room, size) == NATS_OK ? room : "a server";
 }
 
 static void on_disconnected(natsConnection *connection, void *closure)
@@ -50,10 +69,13 @@ static void on_disconnected(natsConnection *connection, void *closure)
 static void on_reconnected(natsConnection *connection, void *closure)
 {
     struct bus *bus = closure;
-    char room[256];
+    char room[512];
+    bool named = natsConnection_GetConnectedUrl(connection, room, sizeof room) == NATS_OK;
+    char *address = named ? addresses_of(room) : NULL;
     atomic_store(&bus->connected, true);
     atomic_fetch_add(&bus->reconnects, 1);
-    bus_say(bus, "connected again, to %s", server_of(connection, room, sizeof room));
+    bus_say(bus, "connected again, to %s", address ? address : "a server");
+    free(address);
 }
 
 static void on_closed(natsConnection *connection, void *closure)
@@ -76,12 +98,12 @@ static void on_error(natsConnection *connection, natsSubscription *subscription,
 
 static natsStatus set_servers(natsOptions *options, const char *list)
 {
-    const char *servers[64];
+    const char *servers[BUS_SERVERS_MAX];
     int count = 0;
     char *copy = strdup(list), *rest = copy, *server;
     if (!copy)
         return NATS_NO_MEMORY;
-    while ((server = strsep(&rest, ",")) && count < 64) {
+    while ((server = strsep(&rest, ",")) && count < BUS_SERVERS_MAX) {
         if (server[0])
             servers[count++] = server;
     }
@@ -140,12 +162,16 @@ static bool readable(const struct bus *bus, const char *file)
 
 static void say_unconnected(const struct bus *bus, const char *servers, natsStatus status)
 {
-    if (status == NATS_NO_SERVER)
-        bus_say(bus, "no server answers at %s", servers);
+    char *addresses = addresses_of(servers);
+    if (!addresses)
+        bus_say(bus, "out of memory");
+    else if (status == NATS_NO_SERVER)
+        bus_say(bus, "no server answers at %s", addresses);
     else if (status == NATS_CONNECTION_AUTH_FAILED)
         bus_say(bus, "the server refuses the credentials: %s", bus_error(status));
     else
-        bus_say(bus, "cannot connect to %s: %s", servers, bus_error(status));
+        bus_say(bus, "cannot connect to %s: %s", addresses, bus_error(status));
+    free(addresses);
 }
 
 bool bus_open(struct bus *bus, const bus_options *wanted)
@@ -182,4 +208,10 @@ void bus_close(struct bus *bus)
     jsCtx_Destroy(bus->js);
     natsConnection_Destroy(bus->connection);
     nats_CloseAndWait(0); /* no callback may come once what it is given has gone */
+}
+
+size_t bus_most_bytes(const struct bus *bus, size_t headers)
+{
+    int64_t most = natsConnection_GetMaxPayload(bus->connection);
+    return most > (int64_t)headers ? (size_t)most - headers : 0;
 }

@@ -9,6 +9,8 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
+#define BUS_SERVERS_MAX 64
+
 typedef struct bus_options {
     const char *program; /* begins each line on standard error */
     const char *servers; /* URL[,URL...] */
@@ -34,6 +36,9 @@ void bus_close(struct bus *bus);
 
 /* A line on standard error. Any thread. */
 void bus_say(const struct bus *bus, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* Bytes that a document may have for a message to have room for it. */
+size_t bus_most_bytes(const struct bus *bus, size_t headers);
 
 /* What a failed call's status means, with the client's own words of the calling thread's last error. */
 const char *bus_error(natsStatus status);

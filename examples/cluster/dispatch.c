@@ -2,7 +2,11 @@
  *
  * stint-dispatch: sends files as jobs to a JetStream work queue, and reports what came of them as stint-batch does.
  * This file puts the parts together. */
+#include "arguments.h"
+#include "clock.h"
 #include "dispatch_options.h"
+#include "job.h"
+#include "lines.h"
 #include "report.h"
 #include "results.h"
 #include "send.h"
@@ -14,7 +18,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { EXIT_ALL_OK = 0, EXIT_NOT_ALL_OK = 1, EXIT_UNUSABLE = 2, EXIT_INTERRUPTED = 130 };
@@ -34,19 +37,6 @@ static void interrupt(int signal)
     if (interrupted)
         _exit(EXIT_INTERRUPTED);
     interrupted = 1;
-}
-
-static int complain(const char *about, int error)
-{
-    fprintf(stderr, "stint-dispatch: %s: %s\n", about, strerror(error));
-    return error;
-}
-
-static uint64_t now_ns(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (uint64_t)time.tv_sec * UINT64_C(1000000000) + (uint64_t)time.tv_nsec;
 }
 
 struct dispatch {
@@ -89,7 +79,7 @@ static void on_result(void *argument, const char *hash, struct record *record)
     if (first) {
         parcel->state = PARCEL_DONE;
         parcel->record = *record;
-        dispatch->result_ns = now_ns();
+        dispatch->result_ns = clock_now();
         dispatch->wondered = false;
     }
     pthread_mutex_unlock(&dispatch->sender.lock);
@@ -149,7 +139,7 @@ static void collect(struct dispatch *dispatch)
 
 static void wonder(struct dispatch *dispatch)
 {
-    if (dispatch->wondered || now_ns() - dispatch->result_ns < WORDLESS_NS)
+    if (dispatch->wondered || clock_now() - dispatch->result_ns < WORDLESS_NS)
         return;
     bus_say(dispatch->bus, "no result for 10 s; is a worker running?");
     dispatch->wondered = true;
@@ -170,7 +160,7 @@ static void read_earlier(struct dispatch *dispatch)
 /* 0, or the status to exit with: nothing was sent. */
 static int send_and_collect(struct dispatch *dispatch)
 {
-    dispatch->result_ns = now_ns();
+    dispatch->result_ns = clock_now();
     if (dispatch->options->run)
         read_earlier(dispatch);
     report_finished(dispatch);
@@ -244,7 +234,7 @@ static bool open_report(struct dispatch *dispatch, const struct paths *paths, FI
         .text = json == stdout ? stderr : stdout,
     });
     if (!dispatch->report)
-        complain("report", ENOMEM);
+        arguments_complain("report", ENOMEM);
     return dispatch->report;
 }
 
@@ -252,9 +242,7 @@ static int end_report(struct dispatch *dispatch, FILE *json)
 {
     report_workers(dispatch->report, (unsigned)dispatch->worker_count);
     report_tally tally = report_end(dispatch->report);
-    int error = 0;
-    if (json && (fflush(json) || ferror(json)))
-        error = complain(dispatch->options->json, errno ? errno : EIO);
+    int error = lines_check(dispatch->options->json, json);
     if (interrupted)
         return EXIT_INTERRUPTED;
     return error || tally.error || tally.cancelled ? EXIT_NOT_ALL_OK : EXIT_ALL_OK;
@@ -282,12 +270,12 @@ static int run(struct bus *bus, const struct dispatch_options *options, const st
     char name[17];
     uint64_t random = 0;
     if (getrandom(&random, sizeof random, 0) != sizeof random)
-        return complain("random", errno), EXIT_UNUSABLE;
+        return arguments_complain("random", errno), EXIT_UNUSABLE;
     snprintf(name, sizeof name, "%016" PRIx64, random);
     struct dispatch *dispatch = calloc(1, sizeof *dispatch);
-    if (!dispatch || !parcels_open(&dispatch->parcels, paths)) {
+    if (!dispatch || !parcels_open(&dispatch->parcels, paths, bus_most_bytes(bus, JOB_HEADERS_ROOM))) {
         free(dispatch);
-        return complain("files", ENOMEM), EXIT_UNUSABLE;
+        return arguments_complain("files", ENOMEM), EXIT_UNUSABLE;
     }
     dispatch->bus = bus;
     dispatch->options = options;
@@ -306,26 +294,6 @@ static int run(struct bus *bus, const struct dispatch_options *options, const st
     free(dispatch->workers);
     free(dispatch);
     return status;
-}
-
-static int gather(const struct dispatch_options *options, struct paths *paths)
-{
-    for (int i = 0; i < options->path_count; i++) {
-        const char *path = options->paths[i];
-        bool input = strcmp(path, "-") == 0;
-        int error = input ? paths_add_from_input(paths, options->zero_separated ? 0 : '\n') : paths_add(paths, path);
-        if (error)
-            return complain(input ? "standard input" : path, error);
-    }
-    return 0;
-}
-
-static int open_json(const struct dispatch_options *options, FILE **json)
-{
-    if (!options->json)
-        return 0;
-    *json = strcmp(options->json, "-") == 0 ? stdout : fopen(options->json, "we");
-    return *json ? 0 : complain(options->json, errno);
 }
 
 static int connect_and_run(const struct dispatch_options *options, const struct paths *paths, FILE *json)
@@ -349,13 +317,13 @@ int main(int argc, char **argv)
     struct paths paths = PATHS_INIT;
     FILE *json = NULL;
     int status = EXIT_UNUSABLE;
-    if (!gather(&options, &paths) && !open_json(&options, &json)) {
+    if (!paths_gather(&paths, options.paths, options.path_count, options.zero_separated) &&
+        !lines_open(options.json, &json)) {
         struct sigaction action = { .sa_handler = interrupt, .sa_flags = SA_RESTART };
         sigaction(SIGINT, &action, NULL);
         status = connect_and_run(&options, &paths, json);
     }
-    if (json && json != stdout)
-        fclose(json);
+    lines_close(json);
     paths_free(&paths);
     return status;
 }

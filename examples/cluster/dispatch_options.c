@@ -3,19 +3,17 @@
  * The command line of stint-dispatch: reads it into the options, or says in one line what is wrong with it. */
 #include "dispatch_options.h"
 #include "arguments.h"
+#include "paths.h"
+#include "queue_options.h"
 
 #include <stdio.h>
 #include <stint/version.h>
-#include <string.h>
 
 static const char help[] =
     "Usage: stint-dispatch --server URL[,URL...] [OPTION]... PATH...\n"
     "Send files as jobs to a JetStream work queue, from which stint-worker takes them, and report what came of each.\n"
     "The queue is made if it is missing. Files are found and known as by stint-batch; equal files are sent once.\n"
-    "\n"
-    "  -s, --server URL[,...]   servers of one cluster, such as nats://127.0.0.1:4222\n"
-    "      --stream NAME        the stream of jobs; default JOBS\n"
-    "      --durable NAME       its consumer, which all workers share; default workers\n"
+    "\n" QUEUE_OPTIONS_HELP
     "      --replicas N         copies of each stream, 1 to 5; default: as they are, and of what is made 1\n"
     "      --max-jobs N         of a stream that is made: jobs that may wait in it; default 1000000; 0: no limit\n"
     "      --max-bytes SIZE     likewise bytes, which the servers set aside; default 1G\n"
@@ -26,8 +24,6 @@ static const char help[] =
     "      --run NAME           go on with the run of this name: what it has sent is not sent again; default: a new "
     "one\n"
     "      --create             only make what is missing\n"
-    "      --creds FILE         credentials\n"
-    "      --tls-ca FILE        use TLS, and trust these certificates\n"
     "      --json FILE          write a JSON line for each file, and one for the summary; '-': to standard output\n"
     "  -0, --null               paths on standard input end with a zero byte\n"
     "  -q, --quiet              no progress bar and no table, only the summary line\n"
@@ -40,24 +36,18 @@ static const char help[] =
     "Exit status: 0 all ok, 1 some were not, 2 nothing could be sent, 130 cancelled by Ctrl-C.\n";
 
 enum {
-    OPTION_STREAM = 256,
-    OPTION_DURABLE,
-    OPTION_REPLICAS,
+    OPTION_REPLICAS = 256,
     OPTION_MAX_JOBS,
     OPTION_MAX_BYTES,
     OPTION_ACK_WAIT,
     OPTION_KEEP,
     OPTION_RUN,
     OPTION_CREATE,
-    OPTION_CREDS,
-    OPTION_TLS_CA,
     OPTION_JSON,
 };
 
 static const struct option known[] = {
-    { "server", required_argument, NULL, 's' },
-    { "stream", required_argument, NULL, OPTION_STREAM },
-    { "durable", required_argument, NULL, OPTION_DURABLE },
+    QUEUE_OPTIONS,
     { "replicas", required_argument, NULL, OPTION_REPLICAS },
     { "max-jobs", required_argument, NULL, OPTION_MAX_JOBS },
     { "max-bytes", required_argument, NULL, OPTION_MAX_BYTES },
@@ -65,8 +55,6 @@ static const struct option known[] = {
     { "keep", required_argument, NULL, OPTION_KEEP },
     { "run", required_argument, NULL, OPTION_RUN },
     { "create", no_argument, NULL, OPTION_CREATE },
-    { "creds", required_argument, NULL, OPTION_CREDS },
-    { "tls-ca", required_argument, NULL, OPTION_TLS_CA },
     { "json", required_argument, NULL, OPTION_JSON },
     { "null", no_argument, NULL, '0' },
     { "quiet", no_argument, NULL, 'q' },
@@ -91,10 +79,6 @@ static bool read_stream(struct streams *streams, int option)
     size_t size = 0;
     bool good;
     switch (option) {
-    case OPTION_STREAM:
-        return arguments_name("--stream", optarg, &streams->name);
-    case OPTION_DURABLE:
-        return arguments_name("--durable", optarg, &streams->durable);
     case OPTION_REPLICAS:
         good = arguments_number("--replicas", optarg, 1, 5, &number);
         streams->replicas = (int)number;
@@ -116,20 +100,13 @@ static bool read_stream(struct streams *streams, int option)
 
 static bool read_option(struct dispatch_options *options, int option, char **argv)
 {
+    if (queue_options_has(option))
+        return queue_options_read(option, &options->bus, &options->streams);
     switch (option) {
-    case 's':
-        options->bus.servers = optarg;
-        return true;
     case OPTION_RUN:
         return arguments_name("--run", optarg, &options->run);
     case OPTION_CREATE:
         return options->create = true;
-    case OPTION_CREDS:
-        options->bus.creds = optarg;
-        return true;
-    case OPTION_TLS_CA:
-        options->bus.tls_ca = optarg;
-        return true;
     case OPTION_JSON:
         options->json = optarg;
         return true;
@@ -145,32 +122,23 @@ static bool read_option(struct dispatch_options *options, int option, char **arg
     }
 }
 
-static bool has_dash(const struct dispatch_options *options)
-{
-    for (int i = 0; i < options->path_count; i++) {
-        if (strcmp(options->paths[i], "-") == 0)
-            return true;
-    }
-    return false;
-}
-
 static bool fits_together(const struct dispatch_options *options)
 {
-    if (!options->bus.servers)
-        return arguments_bad("no --server was given");
+    if (!queue_options_end(&options->bus))
+        return false;
     if (options->create && options->path_count)
         return arguments_bad("--create sends nothing: '%s' is too much", options->paths[0]);
     if (!options->create && !options->path_count)
         return arguments_bad("no PATH was given");
-    return !options->zero_separated || has_dash(options) || arguments_bad("-0 is of use only where a PATH is '-'");
+    return paths_separator_fits(options->zero_separated, options->paths, options->path_count);
 }
 
 dispatch_options_next dispatch_options_read(struct dispatch_options *options, int argc, char **argv)
 {
     *options = (struct dispatch_options){
         .bus = { .program = "stint-dispatch" },
-        .streams = { .name = "JOBS",
-                     .durable = "workers",
+        .streams = { .name = QUEUE_STREAM_DEFAULT,
+                     .durable = QUEUE_DURABLE_DEFAULT,
                      .max_jobs = 1000000,
                      .max_bytes = INT64_C(1) << 30,
                      .ack_wait_ns = INT64_C(30000000000),

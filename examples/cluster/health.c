@@ -2,6 +2,7 @@
  *
  * What watches a worker; see health.h. */
 #include "health.h"
+#include "clock.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -15,12 +16,13 @@
 #include <sys/sendfile.h>
 #include <sys/socket.h>
 #include <sys/time.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <stint/stint.h>
 
 #define MAX_REQUEST 4096
-#define CLIENT_SECONDS 5
+#define CLIENT_NS UINT64_C(1000000000) /* that one client may take, as others wait for it */
 
 struct health {
     struct bus *bus;
@@ -31,12 +33,26 @@ struct health {
     pthread_t thread;
 };
 
+/* Have a receive or send on the socket take no longer than until then. False: it is over. */
+static bool set_time_left(int client, int option, uint64_t until_ns)
+{
+    uint64_t now = clock_now();
+    if (now >= until_ns)
+        return false;
+    uint64_t microseconds = (until_ns - now) / 1000 + 1;
+    struct timeval left = { .tv_sec = (time_t)(microseconds / 1000000),
+                            .tv_usec = (suseconds_t)(microseconds % 1000000) };
+    return setsockopt(client, SOL_SOCKET, option, &left, sizeof left) == 0;
+}
+
 /* Read the first line of a request. False: none came in time. */
-static bool read_request(int client, char room[MAX_REQUEST + 1])
+static bool read_request(int client, uint64_t until_ns, char room[MAX_REQUEST + 1])
 {
     size_t length = 0;
     room[0] = 0;
     while (length < MAX_REQUEST && !strstr(room, "\r\n\r\n") && !strstr(room, "\n\n")) {
+        if (!set_time_left(client, SO_RCVTIMEO, until_ns))
+            return false;
         ssize_t count = recv(client, room + length, MAX_REQUEST - length, 0);
         if (count <= 0)
             return false;
@@ -103,12 +119,10 @@ static void answer_metrics(int client, struct health *health, int body)
 
 static void talk(int client, struct health *health)
 {
-    struct timeval patience = { .tv_sec = CLIENT_SECONDS };
-    setsockopt(client, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
-    setsockopt(client, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
+    uint64_t until_ns = clock_now() + CLIENT_NS;
     char request[MAX_REQUEST + 1];
     int body = memfd_create("answer", MFD_CLOEXEC);
-    if (body >= 0 && read_request(client, request)) {
+    if (body >= 0 && read_request(client, until_ns, request) && set_time_left(client, SO_SNDTIMEO, until_ns)) {
         if (strncmp(request, "GET /healthz ", 13) == 0)
             answer_health(client, health, body);
         else if (strncmp(request, "GET /metrics ", 13) == 0)
@@ -131,6 +145,9 @@ static void *serve(void *argument)
         if (client >= 0) {
             talk(client, health);
             close(client);
+        } else if (errno != EAGAIN) {
+            /* Without a descriptor for it the client stays, and poll would return at once. */
+            nanosleep(&(struct timespec){ .tv_nsec = 100000000 }, NULL);
         }
     }
     return NULL;

@@ -13,14 +13,16 @@
 #include <unistd.h>
 
 /* The whole of a regular file. */
-static int read_all(int file, char **data, size_t *size)
+static int read_all(int file, size_t most, char **data, size_t *size)
 {
     struct stat status;
     if (fstat(file, &status))
         return errno;
     if (!S_ISREG(status.st_mode))
         return S_ISDIR(status.st_mode) ? EISDIR : EINVAL;
-    size_t room = (size_t)status.st_size;
+    size_t room = *size = (size_t)status.st_size;
+    if (room > most)
+        return EMSGSIZE;
     *data = malloc(room + 1);
     *size = 0;
     ssize_t count = 1;
@@ -48,13 +50,13 @@ static int hash_of(parse_kind kind, const char *data, size_t size, char hash[PAR
     return done ? 0 : ENOMEM;
 }
 
-int parcel_read(const paths_file *file, char **data, size_t *size, char hash[PARCEL_HASH + 1])
+int parcel_read(const paths_file *file, size_t most, char **data, size_t *size, char hash[PARCEL_HASH + 1])
 {
     *data = NULL;
     int descriptor = open(file->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (descriptor < 0)
         return errno;
-    int error = read_all(descriptor, data, size);
+    int error = read_all(descriptor, most, data, size);
     close(descriptor);
     if (!error)
         error = hash_of(file->kind, *data, *size, hash);
@@ -81,17 +83,25 @@ void parcel_cancel(struct parcel *parcel)
     finish(parcel, (stint_outcome){ .status = STINT_CANCELLED, .reason = STINT_REASON_TOKEN, .error = ECANCELED }, "");
 }
 
-static void fill(struct parcel *parcel, const paths_file *file)
+void parcel_fail_unread(struct parcel *parcel, int error, size_t size, size_t most)
 {
-    char *data, detail[160];
-    size_t size;
-    *parcel = (struct parcel){ .file = file };
-    int error = parcel_read(file, &data, &size, parcel->hash);
-    free(data);
-    if (error) {
+    char detail[160];
+    if (error == EMSGSIZE)
+        snprintf(detail, sizeof detail, "%zu bytes; the servers let a message have %zu (max_payload)", size, most);
+    else
         snprintf(detail, sizeof detail, "cannot read it: %s", strerror(error));
-        parcel_fail(parcel, error, detail);
-    }
+    parcel_fail(parcel, error, detail);
+}
+
+static void fill(struct parcel *parcel, const paths_file *file, size_t most)
+{
+    char *data;
+    size_t size = 0;
+    *parcel = (struct parcel){ .file = file };
+    int error = parcel_read(file, most, &data, &size, parcel->hash);
+    free(data);
+    if (error)
+        parcel_fail_unread(parcel, error, size, most);
 }
 
 /* By hash, and of the same in the order of the list. */
@@ -118,7 +128,7 @@ static void sort(struct parcels *parcels)
     parcels->different = parcels->different ? first + 1 : 0;
 }
 
-bool parcels_open(struct parcels *parcels, const struct paths *paths)
+bool parcels_open(struct parcels *parcels, const struct paths *paths, size_t most)
 {
     *parcels = (struct parcels){ .count = paths->count };
     parcels->list = calloc(paths->count + 1, sizeof parcels->list[0]);
@@ -129,7 +139,7 @@ bool parcels_open(struct parcels *parcels, const struct paths *paths)
         return false;
     }
     for (size_t i = 0; i < paths->count; i++)
-        fill(&parcels->list[i], &paths->files[i]);
+        fill(&parcels->list[i], &paths->files[i], most);
     sort(parcels);
     return true;
 }

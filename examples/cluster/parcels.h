@@ -32,15 +32,20 @@ struct parcels {
     size_t different;
 };
 
-/* Read every file once for its hash. One that cannot be read is done: its record says why. False: out of memory. */
-bool parcels_open(struct parcels *parcels, const struct paths *paths);
+/* Read every file once for its hash. One that cannot be read, or that has more than most bytes, is done: its record
+ * says why. False: out of memory. */
+bool parcels_open(struct parcels *parcels, const struct paths *paths, size_t most);
 void parcels_close(struct parcels *parcels);
 
 /* The parcel of this hash; NULL: none is. Any thread. */
 struct parcel *parcels_find(const struct parcels *parcels, const char *hash);
 
-/* The whole file and its hash; to be freed. 0, or an errno value. Any thread. */
-int parcel_read(const paths_file *file, char **data, size_t *size, char hash[PARCEL_HASH + 1]);
+/* The whole file and its hash; to be freed. 0, or an errno value; EMSGSIZE: it has more than most bytes, and is not
+ * read. Any thread. */
+int parcel_read(const paths_file *file, size_t most, char **data, size_t *size, char hash[PARCEL_HASH + 1]);
+
+/* It is done, as parcel_read has failed, which has set the size where it is EMSGSIZE. */
+void parcel_fail_unread(struct parcel *parcel, int error, size_t size, size_t most);
 
 /* It is done, and it failed here: error is an errno value; the detail is copied. */
 void parcel_fail(struct parcel *parcel, int error, const char *detail);

@@ -2,44 +2,30 @@
  *
  * What came of a job, as JSON; see record.h. */
 #include "record.h"
-#include "text.h"
+#include "fields.h"
 
-#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define STATUSES (STINT_CANCELLED + 1)
 #define REASONS (STINT_REASON_STACK + 1)
 
-static void set_text(json_t *object, const char *key, const char *text)
-{
-    char *clean = text ? text_clean(text, false) : NULL;
-    if (clean)
-        json_object_set_new(object, key, json_string(clean));
-    free(clean);
-}
-
-static void set_number(json_t *object, const char *key, uint64_t number)
-{
-    json_object_set_new(object, key, json_integer((json_int_t)number));
-}
-
 char *record_write(const struct record *record)
 {
     const stint_outcome *outcome = &record->outcome;
     json_t *object = json_object();
-    set_text(object, "outcome", stint_status_name(outcome->status));
-    set_text(object, "reason", stint_reason_name(outcome->reason));
-    set_number(object, "error", (uint64_t)outcome->error);
-    set_text(object, "detail", record->detail);
-    set_text(object, "why", record->why);
-    set_number(object, "items", record->items);
-    set_number(object, "allocated", outcome->usage.allocated);
-    set_number(object, "peak", outcome->usage.peak);
-    set_number(object, "wall_ns", outcome->usage.wall_ns);
-    set_number(object, "queued_ns", outcome->usage.queued_ns);
-    set_number(object, "deliveries", record->deliveries);
-    set_text(object, "worker", record->worker);
+    fields_set_text(object, "outcome", stint_status_name(outcome->status));
+    fields_set_text(object, "reason", stint_reason_name(outcome->reason));
+    fields_set_number(object, "error", (uint64_t)outcome->error);
+    fields_set_text(object, "detail", record->detail);
+    fields_set_text(object, "why", record->why);
+    fields_set_number(object, "items", record->items);
+    fields_set_number(object, "allocated", outcome->usage.allocated);
+    fields_set_number(object, "peak", outcome->usage.peak);
+    fields_set_number(object, "wall_ns", outcome->usage.wall_ns);
+    fields_set_number(object, "queued_ns", outcome->usage.queued_ns);
+    fields_set_number(object, "deliveries", record->deliveries);
+    fields_set_text(object, "worker", record->worker);
     char *text = json_dumps(object, JSON_COMPACT | JSON_ENSURE_ASCII);
     json_decref(object);
     return text;

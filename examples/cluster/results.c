@@ -3,6 +3,7 @@
  * The records of a run; see results.h. The consumer is light: kept in the memory of one server, as all that it knows
  * can be read again from the stream. */
 #include "results.h"
+#include "clock.h"
 #include "streams.h"
 
 #include <stdio.h>
@@ -14,13 +15,6 @@
 #define IDLE_NS INT64_C(60000000000)    /* after so long without a request the servers forget the consumer */
 #define SILENCE_NS UINT64_C(3000000000) /* after so long without a sign of life it is looked after */
 #define LOOK_MS 2000
-
-static uint64_t now_ns(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (uint64_t)time.tv_sec * UINT64_C(1000000000) + (uint64_t)time.tv_nsec;
-}
 
 static natsStatus subscribe(struct results *results)
 {
@@ -34,7 +28,7 @@ static natsStatus subscribe(struct results *results)
     options.Config.InactiveThreshold = IDLE_NS;
     options.Config.Replicas = 1;
     options.Config.MemoryStorage = true;
-    results->heard_ns = now_ns();
+    results->heard_ns = clock_now();
     return js_PullSubscribe(&results->subscription, results->bus->js, results->subject, NULL, NULL, &options, NULL);
 }
 
@@ -75,7 +69,7 @@ static void look_after(struct results *results)
                             ? natsSubscription_GetConsumerInfo(&info, results->subscription, &options, NULL)
                             : NATS_NOT_FOUND;
     jsConsumerInfo_Destroy(info);
-    results->heard_ns = now_ns();
+    results->heard_ns = clock_now();
     if (status == NATS_OK || !atomic_load(&results->bus->connected))
         return;
     natsSubscription_Destroy(results->subscription);
@@ -108,10 +102,10 @@ unsigned results_take(struct results *results, unsigned timeout_ms, results_fn *
     unsigned count = (unsigned)list.Count;
     natsMsgList_Destroy(&list);
     if (status == NATS_OK)
-        results->heard_ns = now_ns();
+        results->heard_ns = clock_now();
     else if (status != NATS_TIMEOUT)
         nanosleep(&(struct timespec){ .tv_nsec = (long)(timeout_ms % 1000) * 1000000L }, NULL);
-    if (now_ns() - results->heard_ns >= SILENCE_NS)
+    if (clock_now() - results->heard_ns >= SILENCE_NS)
         look_after(results);
     return count;
 }

@@ -7,6 +7,7 @@
  * 2.9 at least a stream whose replicas do not agree has to mend itself first. Two senders may still take the same room:
  * what is refused then is sent again. */
 #include "send.h"
+#include "clock.h"
 #include "job.h"
 #include "streams.h"
 
@@ -19,13 +20,6 @@
 #define MOST_SENDING_BYTES ((size_t)16 << 20)
 #define CONFIRM_MS 5000
 #define PAUSE_NS UINT64_C(100000000) /* after a refusal that time may mend */
-
-static uint64_t now_ns(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (uint64_t)time.tv_sec * UINT64_C(1000000000) + (uint64_t)time.tv_nsec;
-}
 
 static struct parcel *parcel_of(const struct sender *sender, natsMsg *message)
 {
@@ -40,7 +34,7 @@ static void wait_again(struct sender *sender, struct parcel *parcel)
         parcel->state = PARCEL_WAITING;
     if (index < sender->next)
         sender->next = index;
-    sender->not_before_ns = now_ns() + PAUSE_NS;
+    sender->not_before_ns = clock_now() + PAUSE_NS;
 }
 
 /* A refusal. A queue that is full will have room again, and servers that are choosing a leader will answer; with what
@@ -98,8 +92,7 @@ bool sender_open(struct sender *sender, struct bus *bus, const char *stream, con
     options.PublishAsync.AckHandlerClosure = sender;
     options.PublishAsync.MaxPending = 2 * MOST_SENDING;
     natsStatus status = natsConnection_JetStream(&sender->js, bus->connection, &options);
-    int64_t most = natsConnection_GetMaxPayload(bus->connection) - JOB_HEADERS_ROOM;
-    sender->most_bytes = most > 0 ? (size_t)most : 0;
+    sender->most_bytes = bus_most_bytes(bus, JOB_HEADERS_ROOM);
     if (status != NATS_OK)
         bus_say(bus, "%s", bus_error(status));
     return status == NATS_OK;
@@ -128,14 +121,14 @@ static void ask_for_room(struct sender *sender)
     pthread_mutex_lock(&sender->lock);
     bool quiet = sender->sending == 0;
     pthread_mutex_unlock(&sender->lock);
-    if (!quiet || now_ns() - sender->asked_ns < PAUSE_NS)
+    if (!quiet || clock_now() - sender->asked_ns < PAUSE_NS)
         return;
     if (js_GetStreamInfo(&info, sender->bus->js, sender->stream, NULL, NULL) == NATS_OK) {
         sender->room_jobs = room_of(info->Config->MaxMsgs, info->State.Msgs);
         sender->room_bytes = room_of(info->Config->MaxBytes, info->State.Bytes);
     }
     jsStreamInfo_Destroy(info);
-    sender->asked_ns = now_ns();
+    sender->asked_ns = clock_now();
 }
 
 /* Whether there is room for a document of this size. One that would not even fit into the empty stream is refused by
@@ -173,7 +166,7 @@ static struct parcel *take_next(struct sender *sender)
     pthread_mutex_lock(&sender->lock);
     size_t most = sender->confirmed ? MOST_SENDING : 1;
     bool may = !sender->refused[0] && sender->sending < most && sender->sending_bytes < MOST_SENDING_BYTES &&
-               now_ns() >= sender->not_before_ns;
+               clock_now() >= sender->not_before_ns;
     for (; may && !found && sender->next < sender->parcels->count; sender->next++) {
         struct parcel *parcel = &sender->parcels->list[sender->next];
         if (parcel->same == parcel && parcel->state == PARCEL_WAITING)
@@ -185,10 +178,14 @@ static struct parcel *take_next(struct sender *sender)
     return found;
 }
 
-static void fail(struct sender *sender, struct parcel *parcel, int error, const char *detail)
+/* It is not what it was when its hash was made. */
+static void fail(struct sender *sender, struct parcel *parcel, int error, size_t size)
 {
     pthread_mutex_lock(&sender->lock);
-    parcel_fail(parcel, error, detail);
+    if (error)
+        parcel_fail_unread(parcel, error, size, sender->most_bytes);
+    else
+        parcel_fail(parcel, EBUSY, "it was changed while it was being sent");
     pthread_mutex_unlock(&sender->lock);
 }
 
@@ -234,20 +231,11 @@ static void publish(struct sender *sender, struct parcel *parcel, const char *da
 
 static void send_one(struct sender *sender, struct parcel *parcel)
 {
-    char *data, hash[PARCEL_HASH + 1], detail[160];
-    size_t size;
-    int error = parcel_read(parcel->file, &data, &size, hash);
-    if (error) {
-        snprintf(detail, sizeof detail, "cannot read it: %s", strerror(error));
-        fail(sender, parcel, error, detail);
-        return;
-    }
-    if (strcmp(hash, parcel->hash) != 0) {
-        fail(sender, parcel, EBUSY, "it was changed while it was being sent");
-    } else if (size > sender->most_bytes) {
-        snprintf(detail, sizeof detail, "%zu bytes; the servers let a message have %zu (max_payload)", size,
-                 sender->most_bytes);
-        fail(sender, parcel, EMSGSIZE, detail);
+    char *data, hash[PARCEL_HASH + 1];
+    size_t size = 0;
+    int error = parcel_read(parcel->file, sender->most_bytes, &data, &size, hash);
+    if (error || strcmp(hash, parcel->hash) != 0) {
+        fail(sender, parcel, error, size);
     } else if (take_room(sender, size)) {
         publish(sender, parcel, data, size);
     } else {

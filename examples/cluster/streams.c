@@ -12,6 +12,7 @@
 #define COUNT 3
 #define DUPLICATES_NS INT64_C(120000000000) /* for so long a repeated message is known by its id */
 #define MAX_REQUESTS 4096                   /* of workers that wait for jobs, at once */
+#define LEAST_MESSAGE 8192                  /* a record, with what its headers need */
 #define ATTEMPTS 6                          /* of questions that nobody answers; each takes up to 5 s */
 #define PAUSE_NS 500000000L
 
@@ -93,6 +94,11 @@ static bool check_stream(const struct set *set, const struct stream *stream, con
         snprintf(shape, sizeof shape, "it does not acknowledge what is published");
     } else if (stream->retention == js_WorkQueuePolicy && config->Discard != js_DiscardNew) {
         snprintf(shape, sizeof shape, "when it is full it drops old jobs, and has to refuse new ones");
+    } else if (stream->retention == js_WorkQueuePolicy && config->MaxAge > 0) {
+        snprintf(shape, sizeof shape, "it drops jobs that are older than max_age, and has to keep them");
+    } else if (config->MaxMsgSize > 0 && config->MaxMsgSize < LEAST_MESSAGE) {
+        snprintf(shape, sizeof shape, "max_msg_size is %" PRId64 ", and a record may need %d",
+                 (int64_t)config->MaxMsgSize, LEAST_MESSAGE);
     } else if (set->wanted->replicas && config->Replicas != set->wanted->replicas) {
         snprintf(shape, sizeof shape, "it has %" PRId64 " replicas, and not %d", config->Replicas,
                  set->wanted->replicas);

@@ -3,6 +3,7 @@
  * The command line of stint-worker: reads it into the options, or says in one line what is wrong with it. */
 #include "worker_options.h"
 #include "arguments.h"
+#include "queue_options.h"
 
 #include <stdio.h>
 #include <stint/version.h>
@@ -13,18 +14,12 @@ static const char help[] =
     "Usage: stint-worker --server URL[,URL...] [OPTION]...\n"
     "Take jobs from a JetStream work queue, run each as a task with a budget of its own, and report what came of it.\n"
     "stint-dispatch makes the queue and fills it.\n"
-    "\n"
-    "  -s, --server URL[,...]   servers of one cluster, such as nats://127.0.0.1:4222\n"
-    "      --stream NAME        the stream of jobs; default JOBS\n"
-    "      --durable NAME       its consumer, which all workers share; default workers\n"
-    "  -c, --concurrency N      jobs in hand at once; default: twice the number of processors\n"
+    "\n" QUEUE_OPTIONS_HELP "  -c, --concurrency N      jobs in hand at once; default: twice the number of processors\n"
     "      --allocation SIZE    bytes a job may allocate in all; default 4G\n"
     "      --memory SIZE        bytes a job may hold at once; default 256M\n"
     "      --timeout DURATION   time a job may take; default 10s\n"
     "      --max-runs N         a job whose worker has died N times is a dead letter; default 5\n"
     "      --drain DURATION     after SIGTERM running jobs may go on for so long, then they go to others; default 10s\n"
-    "      --creds FILE         credentials\n"
-    "      --tls-ca FILE        use TLS, and trust these certificates\n"
     "      --health ADDR:PORT   answer /healthz, and /metrics as OpenMetrics\n"
     "  -v, --verbose            a line for each job that begins\n"
     "  -h, --help               show this\n"
@@ -35,30 +30,22 @@ static const char help[] =
     "Exit status: 0 after SIGTERM or SIGINT, 1 the servers refuse to take it back, 2 it cannot begin.\n";
 
 enum {
-    OPTION_STREAM = 256,
-    OPTION_DURABLE,
-    OPTION_ALLOCATION,
+    OPTION_ALLOCATION = 256,
     OPTION_MEMORY,
     OPTION_TIMEOUT,
     OPTION_MAX_RUNS,
     OPTION_DRAIN,
-    OPTION_CREDS,
-    OPTION_TLS_CA,
     OPTION_HEALTH,
 };
 
 static const struct option known[] = {
-    { "server", required_argument, NULL, 's' },
-    { "stream", required_argument, NULL, OPTION_STREAM },
-    { "durable", required_argument, NULL, OPTION_DURABLE },
+    QUEUE_OPTIONS,
     { "concurrency", required_argument, NULL, 'c' },
     { "allocation", required_argument, NULL, OPTION_ALLOCATION },
     { "memory", required_argument, NULL, OPTION_MEMORY },
     { "timeout", required_argument, NULL, OPTION_TIMEOUT },
     { "max-runs", required_argument, NULL, OPTION_MAX_RUNS },
     { "drain", required_argument, NULL, OPTION_DRAIN },
-    { "creds", required_argument, NULL, OPTION_CREDS },
-    { "tls-ca", required_argument, NULL, OPTION_TLS_CA },
     { "health", required_argument, NULL, OPTION_HEALTH },
     { "verbose", no_argument, NULL, 'v' },
     { "help", no_argument, NULL, 'h' },
@@ -77,16 +64,11 @@ static bool read_unsigned(const char *option, const char *text, uint64_t most, u
 /* An option with an argument. */
 static bool read_argument(struct worker_options *options, int option, char **argv)
 {
+    if (queue_options_has(option))
+        return queue_options_read(option, &options->bus, &options->streams);
     switch (option) {
-    case 's':
-        options->bus.servers = optarg;
-        return true;
     case 'c':
         return read_unsigned("--concurrency", optarg, MAX_CONCURRENCY, &options->concurrency);
-    case OPTION_STREAM:
-        return arguments_name("--stream", optarg, &options->streams.name);
-    case OPTION_DURABLE:
-        return arguments_name("--durable", optarg, &options->streams.durable);
     case OPTION_ALLOCATION:
         return arguments_size("--allocation", optarg, &options->budget.allocation);
     case OPTION_MEMORY:
@@ -97,12 +79,6 @@ static bool read_argument(struct worker_options *options, int option, char **arg
         return read_unsigned("--max-runs", optarg, 1000, &options->max_runs);
     case OPTION_DRAIN:
         return arguments_duration("--drain", optarg, &options->drain_ns);
-    case OPTION_CREDS:
-        options->bus.creds = optarg;
-        return true;
-    case OPTION_TLS_CA:
-        options->bus.tls_ca = optarg;
-        return true;
     case OPTION_HEALTH:
         options->health = optarg;
         return true;
@@ -115,7 +91,7 @@ worker_options_next worker_options_read(struct worker_options *options, int argc
 {
     *options = (struct worker_options){
         .bus = { .program = "stint-worker" },
-        .streams = { .name = "JOBS", .durable = "workers" },
+        .streams = { .name = QUEUE_STREAM_DEFAULT, .durable = QUEUE_DURABLE_DEFAULT },
         .concurrency = 2 * arguments_processors(),
         .max_runs = 5,
         .drain_ns = UINT64_C(10000000000),
@@ -135,7 +111,5 @@ worker_options_next worker_options_read(struct worker_options *options, int argc
     }
     if (optind < argc)
         return arguments_bad("'%s' is no option", argv[optind]), WORKER_OPTIONS_BAD;
-    if (!options->bus.servers)
-        return arguments_bad("no --server was given"), WORKER_OPTIONS_BAD;
-    return WORKER_OPTIONS_RUN;
+    return queue_options_end(&options->bus) ? WORKER_OPTIONS_RUN : WORKER_OPTIONS_BAD;
 }

@@ -46,6 +46,7 @@ static void wake_writer(void *argument)
 static void sleep_until_room(struct channel *channel)
 {
     stint_hook hook;
+    turn_leave(channel->turn);
     stint_hook_push(&hook, wake_writer, channel);
     stint_blocking_begin();
     while (true) {

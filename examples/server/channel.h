@@ -16,6 +16,7 @@
 #define SERVER_CHANNEL_H
 
 #include "mailbox.h"
+#include "turns.h"
 
 #include <semaphore.h>
 #include <stddef.h>
@@ -38,6 +39,7 @@ struct channel {
     size_t whole;          /* bytes in it up to the end of the last row */
     bool in_row;           /* the chunk before it ended in the midst of a row */
     uint64_t pushed_ns;
+    struct turn *turn; /* its query's: given back before it sleeps */
 
     /* Of both. */
     struct chunk *ring[CHANNEL_CHUNKS];

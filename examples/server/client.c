@@ -41,6 +41,7 @@ static void begin(struct server *server, struct MHD_Connection *connection, void
         return;
     client->watch.ready = hang_up;
     client->server = server;
+    client->connection = connection;
     client->socket = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
     client->loopback =
         is_loopback(MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS)->client_addr);
@@ -98,10 +99,24 @@ void client_shut(struct client *client)
     shutdown(client->socket, SHUT_RDWR);
 }
 
+void client_fail(struct client *client)
+{
+    client->failed = true;
+}
+
+/* libmicrohttpd (0.9.75) may find a connection broken while that is not among those that it watches, and then looks at
+ * it at its time-out only; at one that has a time-out of its own it looks each time. */
+static void have_looked_at(const struct client *client)
+{
+    MHD_set_connection_option(client->connection, MHD_CONNECTION_OPTION_TIMEOUT, 1U);
+}
+
 void clients_sweep(struct server *server)
 {
     uint64_t now = clock_now();
     for (struct client *client = server->clients; client; client = client->next) {
+        if (client->failed)
+            have_looked_at(client);
         if (client->since_ns && now - client->since_ns > server->options->idle_ns) {
             client->since_ns = 0;
             client_shut(client);

@@ -14,8 +14,10 @@ struct client {
     struct watch watch; /* first: what its event points to */
     struct server *server;
     struct client *next, **link;
+    struct MHD_Connection *connection;
     int socket;
     bool loopback;
+    bool failed;               /* its request has ended with the connection, which may still be there */
     bool gone;                 /* it has closed its side */
     uint64_t since_ns;         /* when what is timed began; 0: nothing is */
     struct request *request;   /* whose query may have to be stopped */
@@ -35,6 +37,9 @@ void client_leave_time(struct client *client);
 
 /* End the connection as soon as MHD looks at it again. */
 void client_shut(struct client *client);
+
+/* Its request could not be answered to its end: the connection is to go. */
+void client_fail(struct client *client);
 
 /* Shut those whose time is up: about once a second. */
 void clients_sweep(struct server *server);

@@ -6,6 +6,7 @@
 #include "client.h"
 #include "reply.h"
 #include "stopped.h"
+#include "turns.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -32,6 +33,8 @@ static void print_server(const struct server *server, FILE *file)
         fprintf(file, "sqld_queries_total{outcome=\"%s\"} %" PRIu64 "\n", verdict_kind_name((verdict_kind)kind),
                 server->tally[kind]);
     print_gauge(file, "unresolved_queries", "Queries that run or wait.", server->unresolved_count);
+    print_gauge(file, "waiting_for_turn", "Queries that have run for some time and wait for their next turn.",
+                turns_awaited());
     print_gauge(file, "connections", "Connections of clients.", server->client_count);
 }
 
@@ -91,6 +94,8 @@ static void answer(struct chore *chore, bool ok)
                            strerror(file->error ? file->error : ENOMEM));
     }
     struct client *client = client_of(file->connection);
+    if (client)
+        client_time(client);
     if (sent != MHD_YES && client)
         client_shut(client);
     MHD_resume_connection(file->connection);

@@ -5,6 +5,7 @@
 #include "accept.h"
 #include "client.h"
 #include "debug.h"
+#include "framing.h"
 #include "page.h"
 #include "reply.h"
 #include "request.h"
@@ -35,6 +36,43 @@ static enum MHD_Result refuse_key(struct MHD_Connection *connection)
 {
     return reply_error(connection, MHD_HTTP_UNAUTHORIZED, MHD_HTTP_HEADER_WWW_AUTHENTICATE, "Bearer",
                        "a key is needed, as in Authorization: Bearer KEY, and one that is known here");
+}
+
+/* Where a request comes from */
+
+/* localhost, 127.0.0.1 or another one of its net, or [::1], with a port or without. */
+static bool is_name_of_loopback(const char *host)
+{
+    size_t length = strncmp(host, "[::1]", 5) == 0           ? 5
+                    : strncmp(host, "127.", 4) == 0          ? strspn(host, "0123456789.")
+                    : strncasecmp(host, "localhost", 9) == 0 ? 9
+                                                             : 0;
+    return length && (!host[length] || host[length] == ':');
+}
+
+/* A browser says which site's page has made it ask. */
+static bool is_origin_of(const char *origin, const char *host)
+{
+    const char *scheme = strstr(origin, "://");
+    return scheme && host && strcasecmp(scheme + 3, host) == 0;
+}
+
+/* Where no key is asked for, any site's page in a browser of this machine could ask: here, or by a name of its own that
+ * it has lead here. */
+static bool is_of_another_site(struct MHD_Connection *connection, const struct client *client)
+{
+    const char *host = header(connection, MHD_HTTP_HEADER_HOST);
+    const char *origin = header(connection, MHD_HTTP_HEADER_ORIGIN);
+    const char *site = header(connection, "Sec-Fetch-Site");
+    return (client->loopback && host && !is_name_of_loopback(host)) || (origin && !is_origin_of(origin, host)) ||
+           (site && strcmp(site, "same-origin") != 0 && strcmp(site, "none") != 0);
+}
+
+/* What a proxy of this machine has handed on comes from anywhere. */
+static bool is_from_here(struct MHD_Connection *connection, const struct client *client)
+{
+    return client->loopback && !header(connection, "Forwarded") && !header(connection, "X-Forwarded-For") &&
+           !header(connection, "Via") && !is_of_another_site(connection, client);
 }
 
 /* Queries */
@@ -96,6 +134,10 @@ static enum MHD_Result begin_query(struct server *server, struct MHD_Connection 
     rows_format format;
     if (!account)
         return refuse_key(connection);
+    if (tenants_need_no_key(server->tenants) && is_of_another_site(connection, client))
+        return reply_error(connection, MHD_HTTP_FORBIDDEN, NULL, NULL,
+                           "without keys a query is not for another site's page: the host is to be localhost where the "
+                           "client is here, and the origin is to be the host");
     if (is_length_too_great(connection, server->options->statement))
         return refuse_length(server, connection);
     if (!accept_choose(header(connection, MHD_HTTP_HEADER_ACCEPT), &format))
@@ -175,30 +217,6 @@ static const char *match(const struct route *route, const char *path)
     return path + length;
 }
 
-/* localhost, 127.0.0.1 or [::1], with a port or without. */
-static bool is_name_of_loopback(const char *host)
-{
-    static const char *const names[] = { "localhost", "127.0.0.1", "[::1]" };
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        size_t length = strlen(names[i]);
-        if (strncasecmp(host, names[i], length) == 0 && (!host[length] || host[length] == ':'))
-            return true;
-    }
-    return false;
-}
-
-/* Where loopback is enough, so would be any site's page in a browser of this machine: by asking here, or by a name of
- * its own that leads here. */
-static bool is_from_here(struct MHD_Connection *connection, const struct client *client)
-{
-    const char *host = header(connection, MHD_HTTP_HEADER_HOST);
-    const char *origin = header(connection, MHD_HTTP_HEADER_ORIGIN);
-    const char *site = header(connection, "Sec-Fetch-Site");
-    return client->loopback && (!host || is_name_of_loopback(host)) &&
-           (!origin || (strncmp(origin, "http://", 7) == 0 && is_name_of_loopback(origin + 7))) &&
-           (!site || strcmp(site, "same-origin") == 0 || strcmp(site, "none") == 0);
-}
-
 static bool may_see(const struct server *server, struct MHD_Connection *connection, const struct client *client)
 {
     if (!server->page_key)
@@ -229,6 +247,9 @@ static enum MHD_Result begin(struct server *server, struct MHD_Connection *conne
     struct client *client = client_of(connection);
     if (!client)
         return MHD_NO;
+    const char *fault = framing_fault(connection);
+    if (fault)
+        return reply_error(connection, MHD_HTTP_BAD_REQUEST, MHD_HTTP_HEADER_CONNECTION, "close", "%s", fault);
     if (strcmp(path, "/query") == 0) {
         return strcmp(method, MHD_HTTP_METHOD_POST) == 0
                    ? begin_query(server, connection, client, context)
@@ -254,11 +275,12 @@ void http_completed(void *server, struct MHD_Connection *connection, void **cont
                     enum MHD_RequestTerminationCode code)
 {
     (void)server;
-    (void)code;
     struct client *client = client_of(connection);
     if (client) {
         client->request = NULL;
         client_time(client);
+        if (code != MHD_REQUEST_TERMINATED_COMPLETED_OK)
+            client_fail(client);
     }
     if (*context)
         request_leave(*context);

@@ -2,34 +2,12 @@
  *
  * JSON's strings; see json.h. */
 #include "json.h"
+#include "text.h"
 
 #include <errno.h>
 #include <string.h>
 
 #define REPLACEMENT "\xef\xbf\xbd"
-
-/* By the table of well-formed sequences in the Unicode standard (3-7). */
-size_t json_character(const unsigned char *bytes, size_t left)
-{
-    unsigned char first = bytes[0];
-    if (first < 0x80)
-        return 1;
-    size_t length = first >= 0xc2 && first <= 0xdf   ? 2
-                    : (first & 0xf0) == 0xe0         ? 3
-                    : first >= 0xf0 && first <= 0xf4 ? 4
-                                                     : 0;
-    if (length == 0 || length > left)
-        return 0;
-    unsigned char lowest = first == 0xe0 ? 0xa0 : first == 0xf0 ? 0x90 : 0x80;
-    unsigned char highest = first == 0xed ? 0x9f : first == 0xf4 ? 0x8f : 0xbf;
-    if (bytes[1] < lowest || bytes[1] > highest)
-        return 0;
-    for (size_t i = 2; i < length; i++) {
-        if ((bytes[i] & 0xc0) != 0x80)
-            return 0;
-    }
-    return length;
-}
 
 static int write_odd(json_sink *sink, void *arg, unsigned char byte)
 {
@@ -53,7 +31,7 @@ static size_t plain_run(const unsigned char *bytes, size_t length)
 {
     size_t run = 0;
     while (run < length && is_plain(bytes[run])) {
-        size_t character = json_character(bytes + run, length - run);
+        size_t character = text_character(bytes + run, length - run);
         if (character == 0)
             break;
         run += character;

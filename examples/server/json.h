@@ -18,7 +18,4 @@ int json_write_string(json_sink *sink, void *arg, const void *bytes, size_t leng
 /* The same to a stream, of a string that ends with a zero byte. */
 void json_print_string(FILE *file, const char *string);
 
-/* Bytes of the character of UTF-8 that begins here; 0: none does. left is at least 1. */
-size_t json_character(const unsigned char *bytes, size_t left);
-
 #endif

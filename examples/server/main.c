@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * stint-sqld: SQL over HTTP, each query as a task with a budget of its own. This file puts the parts together. */
+#include "arguments.h"
 #include "chore.h"
 #include "client.h"
 #include "database.h"
@@ -12,6 +13,7 @@
 #include "sample.h"
 #include "stopped.h"
 #include "threads.h"
+#include "turns.h"
 
 #include <errno.h>
 #include <netdb.h>
@@ -20,6 +22,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 enum { EXIT_ENDED = 0, EXIT_FAILED = 1, EXIT_UNUSABLE = 2 };
@@ -28,6 +31,9 @@ enum { EXIT_ENDED = 0, EXIT_FAILED = 1, EXIT_UNUSABLE = 2 };
 #define CHORE_WORKERS 2
 #define SUBSTITUTES 1024 /* as many as there can be: a query for each connection may wait for its reader */
 #define CONNECTION_MEMORY ((size_t)32 << 10)
+#define CONNECTION_DESCRIPTORS                                                                                         \
+    4 /* its own, and those of a query that waits for its reader: a database, its WAL, the index */
+#define OTHER_DESCRIPTORS 64
 
 /* What has been opened, in the order of its opening; closed in the other. */
 struct program {
@@ -127,13 +133,32 @@ static bool open_what_was_named(struct program *program)
 
 /* What the machine has to give */
 
+/* Where there are too few, slow readers would take them all, and a good query could not open the database. */
+static void make_room_for_descriptors(struct program *program)
+{
+    struct options *options = &program->options;
+    struct rlimit limit;
+    rlim_t wanted = OTHER_DESCRIPTORS + (rlim_t)options->connections * CONNECTION_DESCRIPTORS;
+    if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur >= wanted)
+        return;
+    limit.rlim_cur = limit.rlim_max < wanted ? limit.rlim_max : wanted;
+    if (setrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur == wanted)
+        return;
+    rlim_t left = limit.rlim_cur > OTHER_DESCRIPTORS ? limit.rlim_cur - OTHER_DESCRIPTORS : 0;
+    options->connections = left < CONNECTION_DESCRIPTORS ? 1 : (unsigned)(left / CONNECTION_DESCRIPTORS);
+    complain("%u connections at once: it may have %llu descriptors only", options->connections,
+             (unsigned long long)limit.rlim_cur);
+}
+
+/* Half of the workers are for the queries that have just begun, where there are more than one: the others take
+ * turns. */
 static bool start_queries(struct program *program)
 {
     struct server *server = &program->server;
     const struct options *options = &program->options;
     stint_pool_options pool = STINT_POOL_OPTIONS_INIT;
     pool.name = "queries";
-    pool.workers = options->workers;
+    pool.workers = options->workers ? options->workers : 2 * arguments_processors();
     pool.queue_capacity = options->queue;
     pool.substitutes = SUBSTITUTES;
     pool.worker_begins = query_give_way;
@@ -141,6 +166,8 @@ static bool start_queries(struct program *program)
     if (error)
         return complain("the pool cannot be started: %s", strerror(error));
     server->workers = stint_pool_workers(server->pool);
+    unsigned half = server->workers / 2, most = arguments_processors();
+    turns_open(half == 0 ? 1 : half < most ? half : most);
     if (!options->unbounded)
         return true;
     /* It was asked for how many workers it would have. */
@@ -225,6 +252,7 @@ static int serve(struct program *program)
     struct server *server = &program->server;
     /* Profiles are worth having where the library can write them; without, their paths say so. */
     stint_profile_start(NULL);
+    make_room_for_descriptors(program);
     if (!start_queries(program) || !start_chores(program) || !start_http(program))
         return EXIT_FAILED;
     announce(program);

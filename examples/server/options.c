@@ -2,12 +2,9 @@
  *
  * The command line: reads it into the options, or says in one line which argument is wrong and why. */
 #include "options.h"
-#include "text.h"
+#include "arguments.h"
 
-#include <errno.h>
-#include <getopt.h>
 #include <netdb.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +14,9 @@
 /* Each may have a query that waits for its reader, and each of those wants a substitute, of which a pool has 1024. */
 #define MAX_CONNECTIONS 1000
 #define MAX_STATEMENT ((size_t)16 << 20)
+/* libmicrohttpd counts in seconds. */
+#define LEAST_IDLE_NS UINT64_C(1000000000)
+#define MOST_IDLE_NS UINT64_C(86400000000000)
 #define LISTEN "127.0.0.1:8080"
 
 static const char help[] =
@@ -27,7 +27,7 @@ static const char help[] =
     "one is made of the countries, languages, currencies and scripts of ISO.\n"
     "\n"
     "      --listen ADDR:PORT    default " LISTEN "; port 0 takes a free one\n"
-    "      --workers N           run N queries at once; default: the number of processors\n"
+    "      --workers N           run N queries at once; default: twice the processors\n"
     "      --memory SIZE         bytes a query may hold at once; default 64M\n"
     "      --allocation SIZE     bytes a query may allocate in all, with those of its answer; default 1G\n"
     "      --timeout DURATION    time from a query's arrival to its last row; default 5s\n"
@@ -85,152 +85,100 @@ static const struct option known[] = {
     { NULL, 0, NULL, 0 },
 };
 
-static options_next bad(const char *format, ...) __attribute__((format(printf, 1, 2)));
-
-static options_next bad(const char *format, ...)
+static bool read_number(const char *option, uint64_t most, unsigned long *number)
 {
-    va_list arguments;
-    va_start(arguments, format);
-    fputs("stint-sqld: ", stderr);
-    vfprintf(stderr, format, arguments);
-    fputs(" (see stint-sqld --help)\n", stderr);
-    va_end(arguments);
-    return OPTIONS_BAD;
+    uint64_t wide = 0;
+    bool good = arguments_number(option, optarg, 1, most, &wide);
+    *number = (unsigned long)wide;
+    return good;
 }
 
-static options_next read_number(const char *option, const char *text, unsigned long most, unsigned long *number)
+static bool read_unsigned(const char *option, unsigned most, unsigned *number)
 {
-    char *end;
-    errno = 0;
-    *number = strtoul(text, &end, 10);
-    if (*end || strspn(text, "0123456789") == 0 || errno || *number < 1 || *number > most)
-        return bad("%s: '%s' is no number from 1 to %lu", option, text, most);
-    return OPTIONS_RUN;
+    unsigned long wide = 0;
+    bool good = read_number(option, most, &wide);
+    *number = (unsigned)wide;
+    return good;
 }
 
-static options_next read_unsigned(const char *option, const char *text, unsigned most, unsigned *number)
+static bool read_statement(size_t *size)
 {
-    unsigned long wide;
-    options_next next = read_number(option, text, most, &wide);
-    if (next == OPTIONS_RUN)
-        *number = (unsigned)wide;
-    return next;
+    return arguments_size("--statement", optarg, size) &&
+           ((*size >= 1 && *size <= MAX_STATEMENT) || arguments_bad("--statement: '%s' is not from 1 to 16M", optarg));
 }
 
-static options_next read_size(const char *option, const char *text, size_t *size)
+static bool read_idle(uint64_t *nanoseconds)
 {
-    return text_read_size(text, size) ? OPTIONS_RUN : bad("%s: '%s' is no size, such as 64M or 1GiB", option, text);
-}
-
-static options_next read_statement(const char *text, size_t *size)
-{
-    options_next next = read_size("--statement", text, size);
-    if (next == OPTIONS_RUN && (*size < 1 || *size > MAX_STATEMENT))
-        return bad("--statement: '%s' is not from 1 to 16M", text);
-    return next;
-}
-
-static options_next read_duration(const char *option, const char *text, uint64_t *nanoseconds)
-{
-    return text_read_duration(text, nanoseconds) ? OPTIONS_RUN
-                                                 : bad("%s: '%s' is no duration, such as 500ms or 2s", option, text);
-}
-
-static options_next read_idle(const char *text, uint64_t *nanoseconds)
-{
-    options_next next = read_duration("--idle", text, nanoseconds);
-    if (next == OPTIONS_RUN && *nanoseconds < UINT64_C(1000000000))
-        return bad("--idle: '%s' is less than a second", text);
-    return next;
+    return arguments_duration("--idle", optarg, nanoseconds) &&
+           ((*nanoseconds >= LEAST_IDLE_NS && *nanoseconds <= MOST_IDLE_NS) ||
+            arguments_bad("--idle: '%s' is not from 1s to 24h", optarg));
 }
 
 /* 127.0.0.1:8080, [::1]:8080. No names: what they stand for may change. */
-static options_next read_address(struct options *options, const char *text)
+static bool read_address(struct options *options, const char *text)
 {
     const char *colon = strrchr(text, ':');
     char host[64];
     size_t length = colon ? (size_t)(colon - text) : 0;
     bool brackets = length > 2 && text[0] == '[' && text[length - 1] == ']';
     if (length == 0 || length >= sizeof host)
-        return bad("--listen: '%s' is no address with a port, such as " LISTEN " or [::1]:8080", text);
+        return arguments_bad("--listen: '%s' is no address with a port, such as " LISTEN " or [::1]:8080", text);
     memcpy(host, text + brackets, length);
     host[length - 2 * (size_t)brackets] = 0;
     struct addrinfo hints = { .ai_flags = AI_NUMERICHOST | AI_NUMERICSERV | AI_PASSIVE, .ai_socktype = SOCK_STREAM };
     struct addrinfo *found = NULL;
     if (strspn(colon + 1, "0123456789") != strlen(colon + 1) || !colon[1] || atol(colon + 1) > 65535 ||
         (!brackets && strchr(host, ':')) || getaddrinfo(host, colon + 1, &hints, &found))
-        return bad("--listen: '%s' is no address with a port, such as " LISTEN " or [::1]:8080", text);
+        return arguments_bad("--listen: '%s' is no address with a port, such as " LISTEN " or [::1]:8080", text);
     options->listen = text;
     options->address_length = found->ai_addrlen;
     memcpy(&options->address, found->ai_addr, found->ai_addrlen);
     freeaddrinfo(found);
-    return OPTIONS_RUN;
+    return true;
 }
 
-/* What getopt_long found wrong: it says little, so the argument itself is looked at. */
-static options_next bad_option(int kind, char **argv)
-{
-    const char *argument = argv[optind - 1];
-    if (kind == ':')
-        return bad("%s: its argument is missing", argument);
-    if (optopt == 0)
-        return bad("'%s' is no option", argument);
-    for (const struct option *option = known; option->name; option++) {
-        if (option->val == optopt && option->has_arg == no_argument)
-            return bad("--%s takes no argument", option->name);
-    }
-    return bad("'-%c' is no option", optopt);
-}
-
-static options_next read_limit(struct options *options, int option)
+static bool read_limit(struct options *options, int option)
 {
     switch (option) {
     case OPTION_MEMORY:
-        return read_size("--memory", optarg, &options->budget.memory);
+        return arguments_size("--memory", optarg, &options->budget.memory);
     case OPTION_ALLOCATION:
-        return read_size("--allocation", optarg, &options->budget.allocation);
+        return arguments_size("--allocation", optarg, &options->budget.allocation);
     case OPTION_TIMEOUT:
-        return read_duration("--timeout", optarg, &options->budget.wall_ns);
+        return arguments_duration("--timeout", optarg, &options->budget.wall_ns);
     case OPTION_GLOBAL_MEMORY:
-        return read_size("--global-memory", optarg, &options->global_memory);
+        return arguments_size("--global-memory", optarg, &options->global_memory);
     case OPTION_STATEMENT:
-        return read_statement(optarg, &options->statement);
+        return read_statement(&options->statement);
     case OPTION_CONNECTIONS:
-        return read_unsigned("--connections", optarg, MAX_CONNECTIONS, &options->connections);
+        return read_unsigned("--connections", MAX_CONNECTIONS, &options->connections);
     case OPTION_IDLE:
-        return read_idle(optarg, &options->idle_ns);
+        return read_idle(&options->idle_ns);
     default:
-        return read_duration("--drain", optarg, &options->drain_ns);
+        return arguments_duration("--drain", optarg, &options->drain_ns);
     }
 }
 
-static options_next read_option(struct options *options, int option, char **argv)
+static bool read_option(struct options *options, int option, char **argv)
 {
     switch (option) {
     case OPTION_LISTEN:
         return read_address(options, optarg);
     case OPTION_WORKERS:
-        return read_unsigned("--workers", optarg, MAX_WORKERS, &options->workers);
+        return read_unsigned("--workers", MAX_WORKERS, &options->workers);
     case OPTION_QUEUE:
-        return read_number("--queue", optarg, MAX_QUEUE, &options->queue);
+        return read_number("--queue", MAX_QUEUE, &options->queue);
     case OPTION_TENANTS:
         options->tenants = optarg;
-        return OPTIONS_RUN;
+        return true;
     case OPTION_PAGE_KEY:
         options->page_key = optarg;
-        return OPTIONS_RUN;
+        return true;
     case OPTION_UNBOUNDED:
-        options->unbounded = true;
-        return OPTIONS_RUN;
-    case 'h':
-        fputs(help, stdout);
-        return OPTIONS_DONE;
-    case 'V':
-        printf("stint-sqld %s\n", stint_version());
-        return OPTIONS_DONE;
+        return options->unbounded = true;
     case ':':
     case '?':
-        return bad_option(option, argv);
+        return arguments_bad_option(known, option, argv);
     default:
         return read_limit(options, option);
     }
@@ -251,12 +199,15 @@ options_next options_read(struct options *options, int argc, char **argv)
     opterr = 0;
     int option;
     while ((option = getopt_long(argc, argv, ":hV", known, NULL)) != -1) {
-        options_next next = read_option(options, option, argv);
-        if (next != OPTIONS_RUN)
-            return next;
+        if (option == 'h')
+            return fputs(help, stdout), OPTIONS_DONE;
+        if (option == 'V')
+            return printf("stint-sqld %s\n", stint_version()), OPTIONS_DONE;
+        if (!read_option(options, option, argv))
+            return OPTIONS_BAD;
     }
     if (argc - optind > 1)
-        return bad("'%s': there can be one DATABASE only", argv[optind + 1]);
+        return arguments_bad("'%s': there can be one DATABASE only", argv[optind + 1]), OPTIONS_BAD;
     options->database = argv[optind];
     return OPTIONS_RUN;
 }

@@ -11,7 +11,7 @@ struct options {
     const char *listen; /* as it was given */
     struct sockaddr_storage address;
     socklen_t address_length;
-    unsigned workers; /* 0: as many as the pool thinks fit */
+    unsigned workers; /* 0: two for each processor */
     stint_budget budget;
     size_t queue;
     size_t global_memory; /* STINT_MEMORY_LIMIT_OF_CGROUP unless given */

@@ -19,8 +19,8 @@
 
 #define NICE 5 /* a third of the weight */
 
-/* Steps of SQLite's machine between two looks whether somebody asks. */
-#define TELL_STEPS 10000
+/* Steps of SQLite's machine between two looks whether it is others' turn, or somebody asks. */
+#define LOOK_STEPS 10000
 
 void query_give_way(void *unused, unsigned index)
 {
@@ -37,15 +37,21 @@ stint_options query_options(void)
     return options;
 }
 
-/* To ask costs some microseconds, so it is done when somebody looks. */
-static int tell(void *argument)
+/* To ask what it has used costs some microseconds, so it is done when somebody looks on. */
+static void tell(query_record *record)
 {
-    query_record *record = argument;
     stint_usage usage;
     if (atomic_load_explicit(&record->asked, memory_order_relaxed) && stint_usage_now(&usage, NULL) == 0) {
         atomic_store_explicit(&record->asked, false, memory_order_relaxed);
         atomic_store_explicit(&record->allocated, usage.allocated, memory_order_relaxed);
     }
+}
+
+static int look(void *argument)
+{
+    query_record *record = argument;
+    tell(record);
+    turn_take(&record->turn);
     return 0;
 }
 
@@ -137,14 +143,18 @@ int query_run(void *argument, void **value)
     (void)value;
     query_record *record = argument;
     sqlite3 *database = NULL;
-    stint_guard guard;
-    stint_guard_push(&guard, vfs_close_all, NULL);
+    stint_guard files, turn;
+    stint_guard_push(&files, vfs_close_all, NULL);
+    turn_begin(&record->turn);
+    record->channel->turn = &record->turn;
+    stint_guard_push(&turn, turn_leave, &record->turn);
     atomic_store_explicit(&record->begun, true, memory_order_relaxed);
     int result = database_open(record->path, &record->refused, &database);
     if (result == SQLITE_OK)
-        sqlite3_progress_handler(database, TELL_STEPS, tell, record);
+        sqlite3_progress_handler(database, LOOK_STEPS, look, record);
     int error = result == SQLITE_OK ? run(record, database) : fail_by_sqlite(record, database, result);
     sqlite3_close(database);
-    stint_guard_pop(&guard, false);
+    stint_guard_pop(&turn, true);
+    stint_guard_pop(&files, false);
     return error;
 }

@@ -7,6 +7,7 @@
 
 #include "channel.h"
 #include "rows.h"
+#include "turns.h"
 
 #include <stint/stint.h>
 
@@ -15,6 +16,7 @@ typedef struct query_record {
     const char *statement;
     rows_format format;
     struct channel *channel;
+    struct turn turn;
     bool refused;      /* what it wanted is not allowed */
     char message[512]; /* what was wrong, where the function returns an error */
 

@@ -3,6 +3,7 @@
  * The rows of an answer; see rows.h. */
 #include "rows.h"
 #include "json.h"
+#include "text.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -94,7 +95,7 @@ static int put_field(struct rows *rows, const char *text, size_t length)
         quoted = text[i] == '"' || text[i] == ',' || text[i] == '\n' || text[i] == '\r';
     int error = quoted ? put_string(rows, "\"") : 0;
     for (size_t i = 0; i < length && !error;) {
-        size_t character = json_character((const unsigned char *)text + i, length - i);
+        size_t character = text_character((const unsigned char *)text + i, length - i);
         if (character == 0)
             error = put_string(rows, "\xef\xbf\xbd");
         else if (text[i] == '"')

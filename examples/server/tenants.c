@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <ini.h>
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,6 +32,8 @@ struct tenants {
 struct tenants_file {
     struct tenants tenants;
     char *message;
+    FILE *stream;
+    bool cut; /* a line that says something has more characters than inih takes */
 };
 
 /* Reading */
@@ -91,20 +94,16 @@ static int read_size(struct tenants_file *file, const char *name, const char *va
     return text_read_size(value, size) ? 1 : wrong(file, "%s: '%s' is no size, such as 64M or 1GiB", name, value);
 }
 
-static int read_number(struct tenants_file *file, const char *name, const char *value, unsigned long most,
-                       unsigned long *number)
+static int read_number(struct tenants_file *file, const char *name, const char *value, uint64_t most, uint64_t *number)
 {
-    char *end;
-    errno = 0;
-    *number = strtoul(value, &end, 10);
-    if (*end || strspn(value, "0123456789") == 0 || errno || *number > most)
-        return wrong(file, "%s: '%s' is no number up to %lu", name, value, most);
-    return 1;
+    return text_read_number(value, number) && *number <= most
+               ? 1
+               : wrong(file, "%s: '%s' is no number up to %" PRIu64, name, value, most);
 }
 
 static int read_value(struct tenants_file *file, struct tenant *tenant, const char *name, const char *value)
 {
-    unsigned long number = 0;
+    uint64_t number = 0;
     int good;
     if (strcmp(name, "key") == 0)
         return read_key(file, tenant, value);
@@ -149,18 +148,36 @@ static int check_all(struct tenants_file *file)
     return file->tenants.count ? 1 : wrong(file, "there is no [TENANT] in it");
 }
 
+/* As fgets, but no line becomes two: the end of a long comment could be taken for a setting. */
+static char *read_line(char *line, int room, void *argument)
+{
+    struct tenants_file *file = argument;
+    int end = 0;
+    if (!fgets(line, room, file->stream))
+        return NULL;
+    if (!strchr(line, '\n'))
+        end = fgetc(file->stream);
+    if (end > 0 && end != '\n' && !strchr(";#", line[strspn(line, " \t")]))
+        file->cut = true;
+    while (end > 0 && end != '\n')
+        end = fgetc(file->stream);
+    return line;
+}
+
 static bool parse(struct tenants_file *file, const char *path, char message[TENANTS_MESSAGE])
 {
     char reason[TENANTS_MESSAGE] = "";
     file->message = reason;
-    FILE *stream = fopen(path, "re");
-    if (!stream) {
+    file->stream = fopen(path, "re");
+    if (!file->stream) {
         snprintf(message, TENANTS_MESSAGE, "%.100s: %s", path, strerror(errno));
         return false;
     }
-    int line = ini_parse_file(stream, take_line, file);
-    fclose(stream);
-    if (line == 0 && check_all(file))
+    int line = ini_parse_stream(read_line, file, take_line, file);
+    fclose(file->stream);
+    if (file->cut)
+        wrong(file, "a line is too long");
+    if (line == 0 && !file->cut && check_all(file))
         return true;
     if (line > 0)
         snprintf(message, TENANTS_MESSAGE, "%.100s:%d: %.120s", path, line,
@@ -287,6 +304,11 @@ stint_account *tenants_find(const struct tenants *tenants, const char *key)
             found = tenants->list[i].account;
     }
     return found;
+}
+
+bool tenants_need_no_key(const struct tenants *tenants)
+{
+    return tenants->open;
 }
 
 const stint_account_limits *tenants_limits(const struct tenants *tenants, const stint_account *account)

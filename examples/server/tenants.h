@@ -30,6 +30,9 @@ int tenants_apply(struct tenants *tenants, const struct tenants_file *file);
  * same time for each key of the same length, whatever it begins with. */
 stint_account *tenants_find(const struct tenants *tenants, const char *key);
 
+/* Whether there is but the one tenant of a server without a file. */
+bool tenants_need_no_key(const struct tenants *tenants);
+
 /* Whether two keys are the same, likewise. */
 bool tenants_keys_equal(const char *key, const char *other);
 

@@ -2,7 +2,7 @@
  *
  * A completion queue: many futures, one file descriptor, for loops around poll and epoll. Each future that has resolved
  * leaves a completion in the queue; the descriptor is readable while there is one. The idea is that of io_uring's and
- * of Windows' completion ports. examples/epoll.c is such a loop. */
+ * of Windows' completion ports. examples/loops/epoll.c is such a loop. */
 #ifndef STINT_COMPLETIONS_H
 #define STINT_COMPLETIONS_H
 

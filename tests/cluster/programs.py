@@ -75,10 +75,10 @@ class Worker:
 class Dispatch:
     """A stint-dispatch that runs."""
 
-    def __init__(self, program, servers, *arguments):
+    def __init__(self, program, servers, *arguments, input=None):
         self.json = tempfile.NamedTemporaryFile("r", suffix=".json")
         self.process = subprocess.Popen([program, "--server", servers, "--json", self.json.name, *arguments],
-                                        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+                                        stdin=input, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         started.append(self.process)
 
     def end(self, seconds=PATIENCE):

@@ -108,14 +108,14 @@ class Clients(HostileTest):
 
     def test_large_bodies_are_refused(self):
         with self.server.connect() as connection:
-            connection.send(f"POST /query HTTP/1.1\r\nHost: x\r\nContent-Length: {1 << 30}\r\n\r\nSELECT")
+            connection.send(f"POST /query HTTP/1.1\r\nHost: localhost\r\nContent-Length: {1 << 30}\r\n\r\nSELECT")
             self.assertEqual(connection.answer().status, 413)
         self.assertEqual(self.server.ask("SELECT 1" + " " * 65529).status, 413)
         self.assertEqual(self.server.ask("SELECT 1" + " " * 65528).status, 200)
 
     def test_large_bodies_without_a_length_are_refused(self):
         chunk = b"8000\r\n" + b" " * 0x8000 + b"\r\n"
-        start = b"POST /query HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+        start = b"POST /query HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
         with self.server.connect() as connection:
             connection.send(start + 4 * chunk + b"0\r\n\r\n")
             self.assertEqual(connection.answer().status, 413)
@@ -182,9 +182,9 @@ class Fuzz(HostileTest):
     """A good request, of which something is changed, cut, or sent twice."""
 
     OPTIONS = ("--idle", "1s", "--timeout", "1s")
-    GOOD = (b"POST /query HTTP/1.1\r\nHost: x\r\nStint-Memory: 1M\r\nAccept: text/csv;q=0.5, */*\r\nContent-Length: 8\r\n\r\n"
+    GOOD = (b"POST /query HTTP/1.1\r\nHost: localhost\r\nStint-Memory: 1M\r\nAccept: text/csv;q=0.5, */*\r\nContent-Length: 8\r\n\r\n"
             b"SELECT 1",
-            b"POST /query HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nSEL\r\n5\r\nECT 1\r\n0\r\n\r\n",
+            b"POST /query HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nSEL\r\n5\r\nECT 1\r\n0\r\n\r\n",
             b"GET /metrics?a=b&c HTTP/1.1\r\nHost: localhost\r\n\r\n", b"POST /cancel/1 HTTP/1.0\r\n\r\n",
             b"GET /debug/stopped HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer x\r\n\r\n")
     PIECES = (b"\r\n", b"\0", b"%00", b"%", b":", b" ", b"-1", b"99999999999999999999", b"\xff", b"HTTP/9.9", b"\n", b",;=q",

@@ -133,7 +133,10 @@ class Files(unittest.TestCase):
     BAD = (("key = 12345678\n", "before the first"), ("[a]\nmemory = 1M\n", "no key"), ("[a]\nkey = short\n", "characters"),
            ("[a]\nkey = 12345678\n[b]\nkey = 12345678\n", "the same key"), ("[a]\nkey = 12345678\nmemory = much\n", "no size"),
            ("[a]\nkey = 12345678\nrunning = -1\n", "no number"), ("[a]\nkey = 12345678\nweight = 10001\n", "no number"),
-           ("[a]\nkey = 12345678\ncolour = red\n", "none of"), ("nonsense\n", "no line"), ("", "no [TENANT]"))
+           ("[a]\nkey = 12345678\ncolour = red\n", "none of"), ("nonsense\n", "no line"), ("", "no [TENANT]"),
+           ("[a]\nkey = 12345678\ncolour = " + "x" * 300 + "\n", "none of"), ("[a]\nkey = " + 300 * "x" + "\n", "key"),
+           ("[a]\nkey = 12345678" + 300 * " " + "\n", "too long"))
+    LONG_COMMENT = "[a]\nkey = 12345678\n; " + 400 * "x" + "\n#" + 198 * "x" + "memory = 1\n  ; " + 500 * "="
 
     def test_what_is_wrong_is_said_with_its_line(self):
         for text, words in self.BAD:
@@ -143,6 +146,14 @@ class Files(unittest.TestCase):
             os.unlink(path)
             self.assertIn(words, str(caught.exception))
             self.assertIn(path, str(caught.exception))
+
+
+    def test_a_long_comment_is_one(self):
+        path = running.write_file(self.LONG_COMMENT)
+        server = Server("--tenants", path)
+        os.unlink(path)
+        self.assertEqual(server.ask("SELECT 1", **bearer("12345678")).status, 200)
+        self.assertEqual(server.stop(), (0, ""))
 
 
 class PageKey(unittest.TestCase):

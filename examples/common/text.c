@@ -53,6 +53,12 @@ static bool read_amount(const char *text, const struct unit *units, size_t count
     return false;
 }
 
+bool text_read_number(const char *text, uint64_t *number)
+{
+    static const struct unit ones[] = { { "", 1 } };
+    return read_amount(text, ones, 1, number);
+}
+
 bool text_read_size(const char *text, size_t *size)
 {
     uint64_t amount;
@@ -101,23 +107,27 @@ const char *text_write_duration(char room[TEXT_ROOM], uint64_t nanoseconds)
     return room;
 }
 
-/* Bytes of the UTF-8 character that starts here; 0 if none does. Overlong forms, surrogates and what lies past U+10FFFF
- * are none. */
-static size_t character_size(const unsigned char *at)
+/* By the table of well-formed sequences in the Unicode standard (3-7). */
+size_t text_character(const unsigned char *bytes, size_t left)
 {
-    unsigned char first = at[0];
+    unsigned char first = bytes[0];
     if (first < 0x80)
         return 1;
-    size_t size = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
-    unsigned char min = first == 0xe0 ? 0xa0 : first == 0xf0 ? 0x90 : 0x80;
-    unsigned char max = first == 0xed ? 0x9f : first == 0xf4 ? 0x8f : 0xbf;
-    if (first < 0xc2 || first > 0xf4 || at[1] < min || at[1] > max)
+    size_t length = first >= 0xc2 && first <= 0xdf   ? 2
+                    : (first & 0xf0) == 0xe0         ? 3
+                    : first >= 0xf0 && first <= 0xf4 ? 4
+                                                     : 0;
+    if (length == 0 || length > left)
         return 0;
-    for (size_t i = 2; i < size; i++) {
-        if ((at[i] & 0xc0) != 0x80)
+    unsigned char lowest = first == 0xe0 ? 0xa0 : first == 0xf0 ? 0x90 : 0x80;
+    unsigned char highest = first == 0xed ? 0x9f : first == 0xf4 ? 0x8f : 0xbf;
+    if (bytes[1] < lowest || bytes[1] > highest)
+        return 0;
+    for (size_t i = 2; i < length; i++) {
+        if ((bytes[i] & 0xc0) != 0x80)
             return 0;
     }
-    return size;
+    return length;
 }
 
 char *text_clean(const char *text, bool printable)
@@ -127,8 +137,9 @@ char *text_clean(const char *text, bool printable)
     if (!copy)
         return NULL;
     char *to = copy;
-    for (const unsigned char *from = (const unsigned char *)text; *from;) {
-        size_t size = character_size(from);
+    const unsigned char *from = (const unsigned char *)text, *end = from + strlen(text);
+    while (from < end) {
+        size_t size = text_character(from, (size_t)(end - from));
         bool control = *from < 0x20 || *from == 0x7f || (*from == 0xc2 && from[1] < 0xa0); /* C0, DEL, C1 */
         if (size == 0)
             to = stpcpy(to, replacement);

@@ -9,7 +9,6 @@
 #include <sched.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 bool arguments_bad(const char *format, ...)
@@ -40,12 +39,8 @@ bool arguments_bad_option(const struct option *known, int kind, char **argv)
 
 bool arguments_number(const char *option, const char *text, uint64_t least, uint64_t most, uint64_t *number)
 {
-    char *end;
-    errno = 0;
-    *number = strtoull(text, &end, 10);
-    if (errno || *end || strspn(text, "0123456789") == 0 || *number < least || *number > most)
-        return arguments_bad("%s: '%s' is no number from %" PRIu64 " to %" PRIu64, option, text, least, most);
-    return true;
+    return (text_read_number(text, number) && *number >= least && *number <= most) ||
+           arguments_bad("%s: '%s' is no number from %" PRIu64 " to %" PRIu64, option, text, least, most);
 }
 
 bool arguments_size(const char *option, const char *text, size_t *size)
@@ -57,6 +52,12 @@ bool arguments_duration(const char *option, const char *text, uint64_t *nanoseco
 {
     return text_read_duration(text, nanoseconds) ||
            arguments_bad("%s: '%s' is no duration, such as 500ms or 2s", option, text);
+}
+
+int arguments_complain(const char *about, int error)
+{
+    fprintf(stderr, "%s: %s: %s\n", program_invocation_short_name, about, strerror(error));
+    return error;
 }
 
 bool arguments_name(const char *option, const char *text, const char **name)

@@ -1,0 +1,185 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""requests.py STINT-SQLD: requests that could be read in two ways, that another site's page has made a browser send, or
+that leave no descriptor for others."""
+import os
+import resource
+import signal
+import subprocess
+import sys
+import unittest
+
+sys.dont_write_bytecode = True
+import running  # noqa: E402
+from running import Server, ServerTest  # noqa: E402
+
+LONG = "SELECT a.name, b.name FROM language a, subdivision b"
+BEHIND = "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n"
+
+
+class Framing(ServerTest):
+    TWICE = ("Content-Length: 8\r\nContent-Length: 8", "Content-Length: 8\r\nContent-Length: 60",
+             "Content-Length: 60\r\nContent-Length: 8", "Content-Length: 8\r\nTransfer-Encoding: chunked",
+             "Transfer-Encoding: chunked\r\nContent-Length: 8", "Transfer-Encoding: gzip, chunked",
+             "Transfer-Encoding: identity\r\nContent-Length: 8", "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked",
+             "Transfer-Encoding: xchunked", "Content-Length : 8", "Content-Length\t: 8", "Content-Length: 8\r\nHost: other",
+             "Content-Length: 8\r\nStint-Memory: 1M\r\nStint-Memory: 2M",
+             "Content-Length: 8\r\nAuthorization: Bearer one\r\nAuthorization: Bearer two",
+             "Content-Length: +8", "Content-Length: 0x8", "Content-Length: -8", "Content-Length: 8, 8",
+             "Content-Length: 18446744073709551624")
+
+    def test_what_can_be_read_in_two_ways_is_refused_and_nothing_behind_it_is_answered(self):
+        for headers in self.TWICE:
+            with self.server.connect() as connection:
+                connection.send(f"POST /query HTTP/1.1\r\nHost: localhost\r\n{headers}\r\n\r\nSELECT 1" + BEHIND)
+                try:
+                    answer = connection.answer()
+                except ConnectionError:
+                    answer = None
+                self.assertIn(answer and answer.status, (None, 400, 413), headers)
+                self.assertTrue(connection.is_closed(), headers)
+                self.assertNotIn(b"sqld_queries", connection.buffer, headers)
+
+    def test_what_is_framed_once_is_answered_and_so_is_what_follows(self):
+        for headers, body in (("Content-Length: 8", "SELECT 1"), ("content-length: 8", "SELECT 1"),
+                              ("Transfer-Encoding: Chunked", "3\r\nSEL\r\n5;x=y\r\nECT 1\r\n0\r\n\r\n")):
+            with self.server.connect() as connection:
+                connection.send(f"POST /query HTTP/1.1\r\nHost: localhost\r\n{headers}\r\n\r\n{body}" + BEHIND)
+                self.assertEqual(connection.answer().json()["rows"], [[1]])
+                self.assertIn(b"sqld_queries", connection.answer().body)
+
+    def test_wishes_that_are_nonsense_are_refused(self):
+        for value in ("99999999999999999999", "18446744073709551615", "17592186044417M", "-1", "1e9", "0x10", "1 M", "NaN",
+                      "1M;", "\xff", "M", "1.5M", "9" * 5000):
+            for name in ("Stint_Memory", "Stint_Allocation", "Stint_Timeout"):
+                self.assertEqual(self.server.ask("SELECT 1", **{name: value}).status, 400, (name, value))
+
+
+class Sites(unittest.TestCase):
+    """A page of any site can have a browser send a query here, or, by a name that it has lead here, read its answer."""
+
+    FOREIGN = ({"Origin": "http://elsewhere.example"}, {"Origin": "null"}, {"Sec_Fetch_Site": "cross-site"},
+               {"Sec_Fetch_Site": "same-site"}, {"Origin": "http://localhost:3000"}, {"Origin": "https://localhost.example"})
+    OWN = ({}, {"Origin": "http://localhost"}, {"Sec_Fetch_Site": "same-origin"}, {"Sec_Fetch_Site": "none"})
+    HOSTS = {"localhost": 200, "LOCALHOST:8080": 200, "127.0.0.1": 200, "127.0.0.1:80": 200, "127.1.2.3:80": 200,
+             "[::1]:80": 200, "elsewhere.example": 403, "localhost.example": 403, "127.0.0.1.example": 403,
+             "127.example": 403, "[::1].example": 403}
+
+    def status_of(self, server, host, key=""):
+        with server.connect() as connection:
+            connection.send(f"POST /query HTTP/1.1\r\nHost: {host}\r\nContent-Length: 8\r\n{key}\r\nSELECT 1")
+            return connection.answer().status
+
+    def test_without_keys_only_this_machine_s_own_pages_may_ask(self):
+        server = Server()
+        for headers in self.FOREIGN:
+            self.assertEqual(server.ask("SELECT 1", **headers).status, 403, headers)
+            self.assertEqual(server.get("/cancel/1", "POST", **headers).status, 403, headers)
+        for headers in self.OWN:
+            self.assertEqual(server.ask("SELECT 1", **headers).status, 200, headers)
+            self.assertEqual(server.get("/cancel/1", "POST", **headers).status, 404, headers)
+        for host, status in self.HOSTS.items():
+            self.assertEqual(self.status_of(server, host), status, host)
+        with server.connect() as connection:
+            connection.send("POST /query HTTP/1.0\r\nContent-Length: 8\r\n\r\nSELECT 1")
+            self.assertEqual(connection.head()[0], 200)
+        self.assertEqual(server.stop(), (0, ""))
+
+    def test_what_a_proxy_hands_on_is_not_from_this_machine(self):
+        server = Server()
+        for headers in ({"X_Forwarded_For": "192.0.2.1"}, {"Forwarded": "for=192.0.2.1"}, {"Via": "1.1 proxy"}):
+            self.assertEqual(server.get("/", **headers).status, 403, headers)
+            self.assertEqual(server.ask("SELECT 1", **headers).status, 200, headers)
+        self.assertEqual(server.get("/").status, 200)
+        self.assertEqual(server.stop(), (0, ""))
+
+    def test_with_a_key_it_may_ask_from_anywhere(self):
+        path = running.write_file("[a]\nkey = key-of-tenant-a\n")
+        server = Server("--tenants", path)
+        os.unlink(path)
+        self.assertEqual(self.status_of(server, "elsewhere.example", "Authorization: Bearer key-of-tenant-a\r\n"), 200)
+        self.assertEqual(self.status_of(server, "elsewhere.example"), 401)
+        self.assertEqual(server.stop(), (0, ""))
+
+
+class Descriptors(unittest.TestCase):
+    def start(self, soft, hard, *options):
+        before = resource.getrlimit(resource.RLIMIT_NOFILE)
+        popen = subprocess.Popen
+
+        def limited(*arguments, **words):
+            return popen(*arguments, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard)), **words)
+        subprocess.Popen = limited
+        try:
+            return Server(*options)
+        finally:
+            subprocess.Popen = popen
+            self.assertEqual(resource.getrlimit(resource.RLIMIT_NOFILE), before)
+
+    def test_slow_readers_leave_descriptors_for_others(self):
+        server = self.start(64, resource.getrlimit(resource.RLIMIT_NOFILE)[1], "--timeout", "60s", "--queue", "1000")
+        readers = [server.connect(SO_RCVBUF=4096) for _ in range(32)]
+        for reader in readers:
+            reader.query(LONG)
+            self.assertEqual(reader.head()[0], 200)
+        self.assertEqual(server.ask("SELECT 1").status, 200)
+        for reader in readers:
+            reader.socket.close()
+        self.assertEqual(server.stop(), (0, ""))
+
+    def test_where_there_are_few_it_takes_fewer_connections(self):
+        server = self.start(100, 100, "--timeout", "60s", "--idle", "1h")
+        readers = [server.connect(SO_RCVBUF=4096) for _ in range(8)]
+        for reader in readers:
+            reader.query(LONG)
+            self.assertEqual(reader.head()[0], 200)
+        self.assertEqual(server.ask("SELECT 1").status, 200)
+        with server.connect() as last:  # the ninth, which is the last; the tenth waits
+            last.query("SELECT 1")
+            self.assertEqual(last.answer().status, 200)
+            with server.connect() as late:
+                late.query("SELECT 2")
+                readers.pop().socket.close()
+                self.assertEqual(late.answer().json()["rows"], [[2]])
+        for reader in readers:
+            reader.socket.close()
+        status, said = server.stop()
+        self.assertEqual((status, said), (0, "stint-sqld: 9 connections at once: it may have 100 descriptors only\n"))
+
+
+class Places(ServerTest):
+    OPTIONS = ("--connections", "9", "--idle", "1h", "--timeout", "60s")
+
+    def test_who_is_gone_leaves_a_place_to_who_waits_for_one(self):
+        """Whatever the server was about to do with them, and long before they could be taken for idle."""
+        for number in range(8):
+            readers = [self.server.connect(SO_RCVBUF=4096) for _ in range(8)]
+            for reader in readers:
+                reader.query(LONG)
+                reader.head()
+            with self.server.connect() as last, self.server.connect() as late:
+                last.query("SELECT 1")
+                self.assertEqual(last.answer().status, 200)
+                late.query(f"SELECT {number}")
+                readers.pop().socket.close()
+                self.assertEqual(late.answer().json()["rows"], [[number]])
+            for reader in readers:
+                reader.socket.close()
+        self.server.wait_for_connections(1)
+
+
+class Streams(unittest.TestCase):
+    def test_it_ends_while_an_answer_is_streamed_and_not_read(self):
+        for options in (("--drain", "1ms"), ("--drain", "1ms", "--timeout", "0")):
+            server = Server(*options)
+            with server.connect(SO_RCVBUF=4096) as reader, server.connect(SO_RCVBUF=4096) as page:
+                page.request("GET", "/events")
+                page.head()
+                reader.query(LONG)
+                reader.head()
+                server.signal(signal.SIGTERM)
+                self.assertEqual(server.stop(), (0, ""))
+
+
+if __name__ == "__main__":
+    running.main()

@@ -1,0 +1,74 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""turns.py STINT-SQLD: queries that run for long take turns, and short ones need not wait for theirs."""
+import sys
+
+sys.dont_write_bytecode = True
+import running  # noqa: E402
+from running import ENDLESS, ServerTest  # noqa: E402
+
+LONG = 12  # queries, on the two workers of the server: one of them computes
+STREAM = "SELECT a.name, b.name FROM language a, subdivision b"
+
+
+class Turns(ServerTest):
+    OPTIONS = ("--timeout", "60s")
+
+    def tearDown(self):
+        self.server.wait_for_queries(0)
+        self.assertEqual(self.awaited(), 0)
+
+    def awaited(self):
+        return self.server.metric("sqld_waiting_for_turn")
+
+    def begin(self, statement, count, **options):
+        connections = [self.server.connect(**options) for _ in range(count)]
+        for connection in connections:
+            connection.query(statement)
+        return connections
+
+    def wait_for_awaited(self, count):
+        self.server.wait_until(lambda: self.awaited() == count, f"{count} queries that wait for their turn")
+
+    def test_all_long_queries_but_one_wait_and_short_ones_are_answered(self):
+        connections = self.begin(ENDLESS, LONG)
+        self.wait_for_awaited(LONG - 1)
+        for _ in range(20):
+            self.assertEqual(self.server.ask("SELECT count(*) FROM country").json()["rows"], [[249]])
+        self.assertEqual(self.server.metric("sqld_unresolved_queries"), LONG)
+        for left in reversed(range(LONG)):
+            connections[left].socket.close()
+            self.server.wait_for_queries(left)
+            self.wait_for_awaited(max(left - 1, 0))
+
+    def test_each_of_them_gets_its_turn(self):
+        count = "SELECT count(*) FROM language a, subdivision b"
+        rows = self.server.ask(count).json()["rows"]
+        endless = self.begin(ENDLESS, 4)
+        self.wait_for_awaited(3)
+        for connection in self.begin(count, 4):
+            with connection:
+                self.assertEqual(connection.answer().json()["rows"], rows)
+        for connection in endless:
+            connection.socket.close()
+
+    def test_one_that_is_stopped_while_it_waits_says_its_own_reason(self):
+        endless = self.begin(ENDLESS, 4)
+        self.wait_for_awaited(3)
+        answer = self.server.ask(ENDLESS, Stint_Timeout="300ms")
+        self.assertEqual((answer.status, answer.json()["reason"]), (504, "deadline"))
+        for connection in endless:
+            connection.socket.close()
+
+    def test_one_whose_reader_is_slow_keeps_no_turn(self):
+        readers = self.begin(STREAM, 4, SO_RCVBUF=4096)
+        self.wait_for_awaited(0)
+        with self.server.connect() as connection:
+            connection.query("SELECT count(*) FROM language a, subdivision b")
+            self.assertEqual(connection.answer().status, 200)
+        for reader in readers:
+            reader.socket.close()
+
+
+if __name__ == "__main__":
+    running.main()
