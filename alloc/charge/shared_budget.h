@@ -56,12 +56,14 @@ struct sti_share {
     bool runs;                 /* a stolen subtask */
     bool is_threads;           /* of a thread that the task has started (scope/joined_thread.h) */
     _Atomic int state;
+    uint64_t forks;   /* that led to the process when the thread took it: rollback/free.h */
     const char *task; /* its name: behind the share, as it outlives the task; may be NULL */
 };
 
 struct sti_group {
     /* Set when it is made; the task's, valid while its scope is open. What the scope was opened by lies on its thread's
-     * stack, which is another's in the child of a fork(2) that is made on one of its other threads: so it is copied. */
+     * stack, which is another's in the child of a fork(2) that is made on one of its other threads: so it is copied,
+     * and the task's name, which may lie there too, behind the group. */
     const struct sti_scope_request *request;
     struct sti_scope_request copy;
     stint_options options;

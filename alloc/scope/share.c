@@ -18,7 +18,8 @@
  *
  * The first two are compare-and-swaps, so one of them wins, and whoever did not win frees the share. acq_rel: each sees
  * what the other had written. A thread that ends and finds its share decided waits for the mail: it is a few
- * instructions away.
+ * instructions away. In the child of a fork(2) that came between, it never comes: a share from before that, decided and
+ * not in the mail, is carried out without.
  *
  * The list of a group's shares is pushed to while stolen subtasks begin, and walked when all of them have ended. The
  * mail is pushed to by any thread and taken out whole by its own. For both: release to push, acquire to read. Whoever
@@ -43,6 +44,7 @@
 #include "alloc/interrupt/stack.h"
 #include "alloc/interrupt/watch.h"
 #include "alloc/rollback/descriptor.h"
+#include "alloc/rollback/free.h"
 #include "alloc/rollback/handle.h"
 #include "alloc/rollback/heap.h"
 #include "alloc/rollback/kept.h"
@@ -59,6 +61,7 @@ static struct sti_share *make_share(struct sti_group *group, struct sti_thread *
     if (share == NULL)
         return NULL;
     *share = (struct sti_share){ .group = group, .thread = thread, .next_of_thread = thread->shares };
+    share->forks = sti_freeing_forks();
     if (task != NULL)
         share->task = memcpy(share + 1, task, length);
     atomic_init(&share->state, STI_SHARE_OPEN);
@@ -86,6 +89,7 @@ static struct sti_share *reuse_share(struct sti_group *group, struct sti_thread 
     if (share == NULL)
         return NULL;
     share->thread = thread;
+    share->forks = sti_freeing_forks();
     share->next_of_thread = thread->shares;
     thread->shares = share;
     return share;
@@ -227,6 +231,18 @@ static bool abandon(struct sti_thread *thread, struct sti_share *share)
     return true;
 }
 
+/* Their tasks' threads are not there. */
+static void carry_out_unsent(struct sti_thread *thread)
+{
+    struct sti_share *share = thread->shares;
+    while (share != NULL) {
+        struct sti_share *next = share->next_of_thread;
+        if (share->forks != sti_freeing_forks())
+            carry_out(thread, share);
+        share = next;
+    }
+}
+
 void sti_share_end_thread(struct sti_thread *thread)
 {
     struct sti_share *decided = NULL;
@@ -241,6 +257,7 @@ void sti_share_end_thread(struct sti_thread *thread)
     thread->shares = decided;
     while (thread->shares != NULL) {
         sti_share_collect(thread);
+        carry_out_unsent(thread);
         sched_yield();
     }
 }

@@ -3,6 +3,7 @@
  * A task on several threads: the life of its group, and the running of stolen subtasks; see shared_budget.h and
  * subtask.h. Each function says whose thread it is for. */
 #include <errno.h>
+#include <string.h>
 
 #include "alloc/base/clock.h"
 #include "alloc/base/process.h"
@@ -32,7 +33,9 @@
 
 static struct sti_group *make_group(struct sti_scope *scope)
 {
-    struct sti_group *group = sti_process_aligned(_Alignof(struct sti_group), sizeof *group);
+    const char *name = scope->request->options->name;
+    size_t name_size = name != NULL ? strlen(name) + 1 : 0;
+    struct sti_group *group = sti_process_aligned(_Alignof(struct sti_group), sizeof *group + name_size);
     struct sti_share *own = sti_process_malloc(sizeof *own);
     if (group == NULL || own == NULL) {
         sti_process_free(group);
@@ -51,6 +54,8 @@ static struct sti_group *make_group(struct sti_scope *scope)
         .memory_limit = scope->memory_limit,
     };
     group->copy.options = &group->options;
+    if (name != NULL)
+        group->options.name = memcpy(group + 1, name, name_size);
     atomic_init(&group->references, 1);
     *own = (struct sti_share){ .group = group, .thread = scope->thread, .runs = true };
     return group;

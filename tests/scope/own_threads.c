@@ -320,6 +320,7 @@ TEST(tasks_of_a_pool_have_threads_of_their_own)
 /* --- One that forks goes on alone in the child: the stacks of the others are those of the child's new threads --- */
 
 #define CHILDS_THREADS 8
+#define NAME "one of whose threads forks"
 
 static void *write_over_the_stack(void *unused)
 {
@@ -349,6 +350,8 @@ static int go_on_in_child(void)
         pthread_join(ids[i], NULL);
     for (int i = 0; i < 1000; i++)
         keep(malloc(1000));
+    if (stint_task_name() == NULL || strcmp(stint_task_name(), NAME) != 0)
+        return 4;
     return run_with(allocate_until_it_ends, NULL, STINT_THREADS_CHARGED).status == STINT_ERROR ? 0 : 3;
 }
 
@@ -378,6 +381,8 @@ static int have_one_fork(void *unused, void **value)
 static void *run_have_one_fork(void *unused)
 {
     stint_options options = with(STINT_THREADS_CHARGED, 0, 64 * MIB);
+    char name[] = NAME; /* on the stack, as all that the task was opened by */
+    options.name = name;
     return run_task(have_one_fork, unused, &options).status == STINT_OK ? NULL : &failure;
 }
 
