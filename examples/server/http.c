@@ -242,12 +242,12 @@ static enum MHD_Result follow(struct server *server, struct MHD_Connection *conn
 }
 
 static enum MHD_Result begin(struct server *server, struct MHD_Connection *connection, const char *path,
-                             const char *method, void **context)
+                             const char *method, const char *version, void **context)
 {
     struct client *client = client_of(connection);
     if (!client)
         return MHD_NO;
-    const char *fault = framing_fault(connection);
+    const char *fault = framing_fault(connection, version);
     if (fault)
         return reply_error(connection, MHD_HTTP_BAD_REQUEST, MHD_HTTP_HEADER_CONNECTION, "close", "%s", fault);
     if (strcmp(path, "/query") == 0) {
@@ -267,8 +267,8 @@ static enum MHD_Result begin(struct server *server, struct MHD_Connection *conne
 enum MHD_Result http_handle(void *server, struct MHD_Connection *connection, const char *path, const char *method,
                             const char *version, const char *bytes, size_t *length, void **context)
 {
-    (void)version;
-    return *context ? go_on_with_query(*context, bytes, length) : begin(server, connection, path, method, context);
+    return *context ? go_on_with_query(*context, bytes, length)
+                    : begin(server, connection, path, method, version, context);
 }
 
 void http_completed(void *server, struct MHD_Connection *connection, void **context,

@@ -26,19 +26,34 @@ class Framing(ServerTest):
              "Content-Length: 8\r\nStint-Memory: 1M\r\nStint-Memory: 2M",
              "Content-Length: 8\r\nAuthorization: Bearer one\r\nAuthorization: Bearer two",
              "Content-Length: +8", "Content-Length: 0x8", "Content-Length: -8", "Content-Length: 8, 8",
-             "Content-Length: 18446744073709551624")
+             "Content-Length: 18446744073709551624", "Content-Length:\r\n 8", "Content-Lengt: 8\r\n h",
+             "Transfer-Encoding:\r\n\tchunked", "Content-Length: 8\r\nX: a\r\n b", "X: a\rContent-Length: 8",
+             "Content-Length\x0b: 8", "Content-Length: 8\r\nX: \x0b", "X\xa0: y\r\nContent-Length: 8", "X(: y\r\nContent-Length: 8")
 
     def test_what_can_be_read_in_two_ways_is_refused_and_nothing_behind_it_is_answered(self):
         for headers in self.TWICE:
             with self.server.connect() as connection:
-                connection.send(f"POST /query HTTP/1.1\r\nHost: localhost\r\n{headers}\r\n\r\nSELECT 1" + BEHIND)
+                request = f"POST /query HTTP/1.1\r\nHost: localhost\r\n{headers}\r\n\r\nSELECT 1" + BEHIND
+                connection.send(request.encode("latin-1"))
                 try:
                     answer = connection.answer()
                 except ConnectionError:
                     answer = None
                 self.assertIn(answer and answer.status, (None, 400, 413), headers)
+                self.assertIn(answer and answer.headers.get("connection"), (None, "close"), headers)
+                self.assertNotIn(b"no statement", answer.body if answer else b"", headers)
                 self.assertTrue(connection.is_closed(), headers)
                 self.assertNotIn(b"sqld_queries", connection.buffer, headers)
+
+    def test_a_chunked_body_of_http_1_0_is_refused_and_nothing_behind_it_is_answered(self):
+        """Whoever speaks that version only takes the chunks for something else."""
+        for keep in ("Connection: keep-alive\r\n", ""):
+            with self.server.connect() as connection:
+                connection.send(f"POST /query HTTP/1.0\r\nHost: localhost\r\n{keep}Transfer-Encoding: chunked\r\n\r\n"
+                                "8\r\nSELECT 1\r\n0\r\n\r\n" + BEHIND)
+                self.assertEqual(connection.answer().status, 400)
+                self.assertTrue(connection.is_closed())
+                self.assertNotIn(b"sqld_queries", connection.buffer)
 
     def test_what_is_framed_once_is_answered_and_so_is_what_follows(self):
         for headers, body in (("Content-Length: 8", "SELECT 1"), ("content-length: 8", "SELECT 1"),
