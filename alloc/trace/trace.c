@@ -67,7 +67,8 @@ static void finish(void)
     sti_trace_file_write_end(&file);
 }
 
-/* As the last thread of all it ends: then libc ends the process on it, as it would without a trace. */
+/* As the last thread of all it ends: then libc ends the process on it, as it would without a trace; or on another of
+ * the library's, which was found to be one of the last as well. Whoever stops then has to finish: the value says so. */
 static void *trace(void *unused)
 {
     (void)unused;
@@ -81,7 +82,7 @@ static void *trace(void *unused)
         sti_trace_file_drain_a_little(&file);
         if (file.events == events && sti_services_are_alone()) {
             sti_service_end();
-            return NULL;
+            return &file;
         }
     } while (sleep_after(sti_clock_read(CLOCK_THREAD_CPUTIME_ID) - began));
     finish();
@@ -173,10 +174,11 @@ static int stop(void)
     observe(0);
     int cancellation = sti_thread_set_cancellation(PTHREAD_CANCEL_DISABLE);
     sem_post(&stopped);
-    if (pthread_equal(tracer, pthread_self()))
-        finish(); /* at the end of the process */
-    else
-        pthread_join(tracer, NULL);
+    void *unfinished = &file; /* as on the tracer itself, at the end of the process */
+    if (!pthread_equal(tracer, pthread_self()))
+        pthread_join(tracer, &unfinished);
+    if (unfinished != NULL)
+        finish();
     sti_thread_set_cancellation(cancellation);
     sem_destroy(&stopped);
     int error = file.error;

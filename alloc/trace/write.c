@@ -17,8 +17,7 @@
 #include "alloc/base/tracing.h"
 #include "text.h"
 
-/* --- The descriptor, and the first error.
- * --------------------------------------------------------------------------- */
+/* --- The descriptor, and the first error. ------------------------------------------------------------------------- */
 
 /* A program that closes descriptors which are not its own may get the same number for a file of its own. */
 static int look_at(const struct sti_trace_file *file)

@@ -291,19 +291,23 @@ static void fork_silently(void)
         exit(1);
 }
 
+static bool is_watched; /* by a thread of the library's that may be the last one in the tracer's place */
+
 static void *outlive_main(void *main_thread)
 {
     stint_options options = STINT_OPTIONS_INIT;
     options.name = "last";
+    options.preemptible = is_watched;
     pthread_join(*(pthread_t *)main_thread, NULL);
     return run_outside(&options);
 }
 
 /* The process ends with its last thread, as nobody has called exit. */
-static void end_main_first(void)
+static void end_main_first(bool watched)
 {
     static pthread_t main_thread;
     pthread_t other;
+    is_watched = watched;
     main_thread = pthread_self();
     must(pthread_create(&other, NULL, outlive_main, &main_thread));
     pthread_detach(other);
@@ -323,7 +327,9 @@ static void do_mode(const char *mode)
     else if (strcmp(mode, "silent") == 0)
         fork_silently();
     else if (strcmp(mode, "mainless") == 0)
-        end_main_first();
+        end_main_first(false);
+    else if (strcmp(mode, "watched") == 0)
+        end_main_first(true);
 }
 
 static int open_new(const char *path)

@@ -151,8 +151,9 @@ def a_trace_takes_no_standard_streams_place():
 def a_process_ends_with_its_last_thread():
     if b"__tsan_init" in open(PROGRAM, "rb").read():
         return  # its own thread is the last
-    subprocess.run([PROGRAM, "mainless"], env=os.environ | {"STINT_TRACE": "mainless.json"}, check=True, timeout=20)
-    assert len(check("mainless.json").named("last")) == 1
+    for mode in ("mainless", *["watched"] * 5):
+        subprocess.run([PROGRAM, mode], env=os.environ | {"STINT_TRACE": "mainless.json"}, check=True, timeout=20)
+        assert len(check("mainless.json").named("last")) == 1
 
 
 def traces_come_and_go():
