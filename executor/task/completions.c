@@ -18,19 +18,18 @@
  * would take the processor from the ringer and then wait for it. The queue's memory goes with the last of: its owner,
  * and the futures that were added and have not resolved. */
 #include <errno.h>
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stint/completions.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "alloc/base/module.h"
 #include "alloc/base/process.h"
 #include "alloc/charge/allocate.h"
 #include "alloc/rollback/descriptor.h"
 #include "completions.h"
 #include "continuation.h"
+#include "executor/base/object_lock.h"
 
 struct entry {
     struct sti_continuation continuation;
@@ -42,9 +41,9 @@ struct entry {
 struct stint_completions {
     atomic_uint references;
     _Atomic(struct entry *) arrived; /* newest first */
-    pthread_mutex_t lock;
+    struct sti_object_lock lock;
     struct entry *first; /* taken, oldest first; under the lock */
-    pthread_mutex_t ringing;
+    struct sti_object_lock ringing;
     int descriptor; /* rung and closed under ringing; -1: closed */
 };
 
@@ -90,8 +89,8 @@ static void release(stint_completions *queue)
     if (atomic_fetch_sub_explicit(&queue->references, 1, memory_order_acq_rel) > 1)
         return;
     forget_all(queue);
-    pthread_mutex_destroy(&queue->lock);
-    pthread_mutex_destroy(&queue->ringing);
+    sti_object_lock_end(&queue->lock);
+    sti_object_lock_end(&queue->ringing);
     sti_process_free(queue);
 }
 
@@ -99,10 +98,10 @@ static void release(stint_completions *queue)
 
 static void ring(stint_completions *queue)
 {
-    sti_plain_mutex_lock(&queue->ringing);
+    sti_object_lock_take(&queue->ringing);
     if (queue->descriptor >= 0)
         eventfd_write(queue->descriptor, 1);
-    sti_plain_mutex_unlock(&queue->ringing);
+    sti_object_lock_give(&queue->ringing);
 }
 
 static void silence(stint_completions *queue)
@@ -185,8 +184,8 @@ int stint_completions_create(stint_completions **queue)
     }
     atomic_init(&created->references, 1);
     atomic_init(&created->arrived, NULL);
-    pthread_mutex_init(&created->lock, NULL);
-    pthread_mutex_init(&created->ringing, NULL);
+    sti_object_lock_init(&created->lock);
+    sti_object_lock_init(&created->ringing);
     created->first = NULL;
     *queue = created;
     return 0;
@@ -216,14 +215,14 @@ int stint_completions_read(stint_completions *queue, stint_completion *array, si
         return EINVAL;
     struct entry *entry;
     bool is_silent = false;
-    sti_plain_mutex_lock(&queue->lock);
+    sti_object_lock_take(&queue->lock);
     while (*count < max && (entry = next_entry(queue, &is_silent)) != NULL) {
         array[(*count)++] = entry->completion;
         free_entry(entry);
     }
     if (queue->first != NULL)
         ring(queue);
-    sti_plain_mutex_unlock(&queue->lock);
+    sti_object_lock_give(&queue->lock);
     return 0;
 }
 
@@ -231,12 +230,12 @@ void stint_completions_destroy(stint_completions *queue)
 {
     if (queue == NULL)
         return;
-    sti_plain_mutex_lock(&queue->ringing);
+    sti_object_lock_take(&queue->ringing);
     close(queue->descriptor);
     queue->descriptor = -1;
-    sti_plain_mutex_unlock(&queue->ringing);
-    sti_plain_mutex_lock(&queue->lock);
+    sti_object_lock_give(&queue->ringing);
+    sti_object_lock_take(&queue->lock);
     forget_all(queue);
-    sti_plain_mutex_unlock(&queue->lock);
+    sti_object_lock_give(&queue->lock);
     release(queue);
 }

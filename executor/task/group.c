@@ -7,17 +7,16 @@
  * nothing, which resolves by hand; it knows the group until then, for those who look what waits for what
  * (compound.h). */
 #include <errno.h>
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stint/group.h>
 #include <stint/guard.h>
 #include <stint/interrupt.h>
 
-#include "alloc/base/module.h"
 #include "alloc/base/process.h"
 #include "alloc/charge/allocate.h"
 #include "compound.h"
 #include "continuation.h"
+#include "executor/base/object_lock.h"
 #include "executor/worker/run.h"
 #include "executor/worker/worker.h"
 
@@ -38,7 +37,7 @@ struct idleness {
 
 struct stint_group {
     atomic_uint references; /* the owner's, and each member's that has not resolved */
-    pthread_mutex_t lock;
+    struct sti_object_lock lock;
     struct member *oldest;
     struct member *newest;
     struct idleness *idle; /* NULL: nobody has asked */
@@ -55,7 +54,7 @@ int stint_group_create(stint_group **group)
     if (created == NULL)
         return ENOMEM;
     atomic_init(&created->references, 1);
-    pthread_mutex_init(&created->lock, NULL);
+    sti_object_lock_init(&created->lock);
     *group = created;
     return 0;
 }
@@ -67,7 +66,7 @@ void stint_group_release(stint_group *group)
         return;
     if (group->failed != NULL)
         sti_task_release(group->failed);
-    pthread_mutex_destroy(&group->lock);
+    sti_object_lock_end(&group->lock);
     sti_process_free(group);
 }
 
@@ -117,7 +116,7 @@ static void member_resolved(struct sti_continuation *continuation)
     stint_group *group = member->group;
     struct idleness *idle = NULL;
     stint_outcome outcome;
-    sti_plain_mutex_lock(&group->lock);
+    sti_object_lock_take(&group->lock);
     note_outcome(group, continuation->task);
     take_out(group, member);
     if (group->oldest == NULL) {
@@ -125,7 +124,7 @@ static void member_resolved(struct sti_continuation *continuation)
         group->idle = NULL;
         outcome = group->outcome;
     }
-    sti_plain_mutex_unlock(&group->lock);
+    sti_object_lock_give(&group->lock);
     sti_process_free(member);
     if (idle != NULL)
         resolve_idle(idle, &outcome);
@@ -138,9 +137,9 @@ static void add(stint_group *group, struct member *member, stint_future *future)
     member->group = group;
     member->continuation.task = future;
     member->continuation.run = member_resolved;
-    sti_plain_mutex_lock(&group->lock);
+    sti_object_lock_take(&group->lock);
     put_newest(group, member);
-    sti_plain_mutex_unlock(&group->lock);
+    sti_object_lock_give(&group->lock);
     sti_continuation_add(&member->continuation);
 }
 
@@ -200,13 +199,13 @@ static sti_task **find_awaited(struct sti_compound *compound, size_t *count)
     if (group == NULL)
         return NULL;
     sti_task **awaited = sti_process_malloc(STI_LOOK_FUTURES * sizeof *awaited);
-    sti_plain_mutex_lock(&group->lock);
+    sti_object_lock_take(&group->lock);
     const struct member *member = awaited != NULL ? group->oldest : NULL;
     for (; member != NULL && *count < STI_LOOK_FUTURES; member = member->newer) {
         sti_task_retain(member->continuation.task);
         awaited[(*count)++] = member->continuation.task;
     }
-    sti_plain_mutex_unlock(&group->lock);
+    sti_object_lock_give(&group->lock);
     stint_group_release(group);
     return awaited;
 }
@@ -234,7 +233,7 @@ int stint_group_when_idle(stint_group *group, stint_future **idle)
     *idle = &made->future->future;
     struct idleness *unneeded = NULL;
     stint_outcome outcome;
-    sti_plain_mutex_lock(&group->lock);
+    sti_object_lock_take(&group->lock);
     bool is_idle = group->oldest == NULL;
     outcome = group->outcome;
     if (!is_idle && group->idle != NULL) {
@@ -245,7 +244,7 @@ int stint_group_when_idle(stint_group *group, stint_future **idle)
         group->idle = made;
     }
     sti_task_retain(*idle);
-    sti_plain_mutex_unlock(&group->lock);
+    sti_object_lock_give(&group->lock);
     if (unneeded != NULL)
         sti_task_release(&unneeded->future->future);
     if (is_idle)
@@ -256,13 +255,13 @@ int stint_group_when_idle(stint_group *group, stint_future **idle)
 /* One of them, retained; NULL: the group is idle. The newest is most likely to be one that nobody has started. */
 static sti_task *find_newest(stint_group *group, stint_outcome *outcome)
 {
-    sti_plain_mutex_lock(&group->lock);
+    sti_object_lock_take(&group->lock);
     sti_task *task = group->newest != NULL ? group->newest->continuation.task : NULL;
     if (task != NULL)
         sti_task_retain(task);
     else if (outcome != NULL)
         *outcome = group->outcome;
-    sti_plain_mutex_unlock(&group->lock);
+    sti_object_lock_give(&group->lock);
     return task;
 }
 
@@ -331,7 +330,7 @@ int stint_group_wait_for(stint_group *group, uint64_t timeout_ns, stint_outcome 
 static sti_task *turn_over(stint_group *group)
 {
     sti_task *task = NULL;
-    sti_plain_mutex_lock(&group->lock);
+    sti_object_lock_take(&group->lock);
     struct member *oldest = group->oldest;
     if (oldest != NULL) {
         take_out(group, oldest);
@@ -339,17 +338,17 @@ static sti_task *turn_over(stint_group *group)
         task = oldest->continuation.task;
         sti_task_retain(task);
     }
-    sti_plain_mutex_unlock(&group->lock);
+    sti_object_lock_give(&group->lock);
     return task;
 }
 
 static size_t count_members(stint_group *group)
 {
     size_t count = 0;
-    sti_plain_mutex_lock(&group->lock);
+    sti_object_lock_take(&group->lock);
     for (const struct member *member = group->oldest; member != NULL; member = member->newer)
         count++;
-    sti_plain_mutex_unlock(&group->lock);
+    sti_object_lock_give(&group->lock);
     return count;
 }
 

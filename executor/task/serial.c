@@ -2,15 +2,14 @@
  *
  * Tasks that wait for another one to end: in a serial queue, or after a future. Any thread. */
 #include <errno.h>
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stint/delayed.h>
 #include <stint/serial.h>
 
-#include "alloc/base/module.h"
 #include "alloc/base/process.h"
 #include "alloc/charge/allocate.h"
 #include "delays.h"
+#include "executor/base/object_lock.h"
 
 /* --- Serial queues. Any thread.
  *
@@ -33,7 +32,7 @@ struct stint_serial {
     atomic_uint references; /* the owner's and each entry's that has not ended */
     stint_pool *pool;
     size_t max_waiting;
-    pthread_mutex_t lock;
+    struct sti_object_lock lock;
     size_t waiting; /* or about to */
     struct entry *first;
     struct entry *last;
@@ -51,7 +50,7 @@ int stint_serial_create(stint_pool *pool, size_t max_waiting, stint_serial **ser
     atomic_init(&created->references, 1);
     created->pool = pool;
     created->max_waiting = max_waiting != 0 ? max_waiting : SIZE_MAX;
-    pthread_mutex_init(&created->lock, NULL);
+    sti_object_lock_init(&created->lock);
     *serial = created;
     return 0;
 }
@@ -61,7 +60,7 @@ void stint_serial_release(stint_serial *serial)
     /* acq_rel: the last one sees all that the others did with the queue before it frees it. */
     if (serial == NULL || atomic_fetch_sub_explicit(&serial->references, 1, memory_order_acq_rel) > 1)
         return;
-    pthread_mutex_destroy(&serial->lock);
+    sti_object_lock_end(&serial->lock);
     sti_process_free(serial);
 }
 
@@ -107,11 +106,11 @@ static sti_task *find_current(struct sti_delayed *delayed)
     sti_continuation_unlock(&delayed->task);
     if (serial == NULL)
         return NULL;
-    sti_plain_mutex_lock(&serial->lock);
+    sti_object_lock_take(&serial->lock);
     sti_task *current = serial->current != NULL && serial->current != entry ? &serial->current->delayed.task : NULL;
     if (current != NULL)
         sti_task_retain(current);
-    sti_plain_mutex_unlock(&serial->lock);
+    sti_object_lock_give(&serial->lock);
     stint_serial_release(serial);
     return current;
 }
@@ -131,13 +130,13 @@ static void turn_has_ended(struct sti_continuation *continuation)
     struct entry *entry = (struct entry *)((char *)continuation - offsetof(struct entry, ended));
     stint_serial *serial = entry->serial;
     struct entry *next = NULL;
-    sti_plain_mutex_lock(&serial->lock);
+    sti_object_lock_take(&serial->lock);
     entry->over = true;
     if (entry->in_line)
         leave_line(serial, entry);
     else if (serial->current == entry)
         next = pass_turn(serial);
-    sti_plain_mutex_unlock(&serial->lock);
+    sti_object_lock_give(&serial->lock);
     start(next);
     sti_continuation_lock(&entry->delayed.task);
     entry->serial = NULL;
@@ -147,18 +146,18 @@ static void turn_has_ended(struct sti_continuation *continuation)
 
 static bool reserve(stint_serial *serial)
 {
-    sti_plain_mutex_lock(&serial->lock);
+    sti_object_lock_take(&serial->lock);
     bool free = serial->waiting < serial->max_waiting;
     serial->waiting += free;
-    sti_plain_mutex_unlock(&serial->lock);
+    sti_object_lock_give(&serial->lock);
     return free;
 }
 
 static void give_back_reserved(stint_serial *serial)
 {
-    sti_plain_mutex_lock(&serial->lock);
+    sti_object_lock_take(&serial->lock);
     serial->waiting--;
-    sti_plain_mutex_unlock(&serial->lock);
+    sti_object_lock_give(&serial->lock);
 }
 
 /* *made is retained. */
@@ -186,14 +185,14 @@ static int make(stint_serial *serial, stint_fn *fn, void *arg, const stint_optio
 static void take_turn(stint_serial *serial, struct entry *entry)
 {
     struct entry *next = NULL;
-    sti_plain_mutex_lock(&serial->lock);
+    sti_object_lock_take(&serial->lock);
     if (entry->over)
         serial->waiting--;
     else
         enter_line(serial, entry);
     if (serial->current == NULL)
         next = pass_turn(serial);
-    sti_plain_mutex_unlock(&serial->lock);
+    sti_object_lock_give(&serial->lock);
     start(next);
 }
 

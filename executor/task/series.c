@@ -2,13 +2,11 @@
  *
  * Tasks that wait for a time: once, or again and again. Any thread. */
 #include <errno.h>
-#include <pthread.h>
 #include <stint/account.h>
 #include <stint/context.h>
 #include <stint/delayed.h>
 
 #include "alloc/base/clock.h"
-#include "alloc/base/module.h"
 #include "alloc/base/process.h"
 #include "alloc/charge/allocate.h"
 #include "alloc/scope/context.h"
@@ -16,6 +14,7 @@
 #include "completions.h"
 #include "compound.h"
 #include "delays.h"
+#include "executor/base/object_lock.h"
 
 /* --- stint_submit_every: a series of delayed tasks. Any thread.
  *
@@ -36,7 +35,7 @@ struct series {
     stint_options options; /* of each turn; what they name is retained */
     uint64_t start_ns;
     uint64_t period_ns;
-    pthread_mutex_t lock;
+    struct sti_object_lock lock;
     sti_task *turn; /* retained; NULL: the series has ended */
     uint64_t due_ns;
     bool cancelled;
@@ -139,10 +138,10 @@ static void turn_has_ended(struct sti_continuation *continuation)
     stint_outcome outcome = turn->outcome;
     struct sti_suspended_scope suspended;
     sti_scope_suspend(&suspended);
-    sti_plain_mutex_lock(&series->lock);
+    sti_object_lock_take(&series->lock);
     sti_compound_add_usage(&series->usage, &outcome.usage);
     bool goes_on = go_on(series, &outcome);
-    sti_plain_mutex_unlock(&series->lock);
+    sti_object_lock_give(&series->lock);
     if (goes_on)
         sti_continuation_add(&series->turn_end);
     else
@@ -156,12 +155,12 @@ static void turn_has_ended(struct sti_continuation *continuation)
 static void cancel_series(struct sti_line_turn *cancelling)
 {
     struct series *series = series_of(sti_compound_of(cancelling->task));
-    sti_plain_mutex_lock(&series->lock);
+    sti_object_lock_take(&series->lock);
     series->cancelled = true;
     sti_task *turn = series->turn;
     if (turn != NULL)
         sti_task_retain(turn);
-    sti_plain_mutex_unlock(&series->lock);
+    sti_object_lock_give(&series->lock);
     if (turn == NULL)
         return;
     stint_future_cancel(turn);
@@ -175,13 +174,13 @@ static sti_task **find_awaited(struct sti_compound *compound, size_t *count)
     sti_task **awaited = sti_process_malloc(sizeof *awaited);
     if (awaited == NULL)
         return NULL;
-    sti_plain_mutex_lock(&series->lock);
+    sti_object_lock_take(&series->lock);
     *count = series->turn != NULL;
     if (series->turn != NULL) {
         sti_task_retain(series->turn);
         awaited[0] = series->turn;
     }
-    sti_plain_mutex_unlock(&series->lock);
+    sti_object_lock_give(&series->lock);
     return awaited;
 }
 
@@ -205,7 +204,7 @@ static struct series *make_series(stint_pool *pool, stint_fn *fn, void *arg, con
     series->options = options != NULL ? *options : no_limits;
     if (series->options.context == NULL)
         series->options.context = stint_context_current();
-    pthread_mutex_init(&series->lock, NULL);
+    sti_object_lock_init(&series->lock);
     compound->future.options.completions = series->options.completions;
     compound->future.options.data = series->options.data;
     series->options.completions = NULL;
