@@ -19,6 +19,7 @@
 #include "alloc/base/clock.h"
 #include "alloc/base/module.h"
 #include "alloc/base/sized.h"
+#include "alloc/base/system.h"
 #include "alloc/base/thread.h"
 #include "alloc/interrupt/output.h"
 #include "memprof.h"
@@ -263,13 +264,28 @@ static void write_profile(void)
         complain(path, strerror(error));
 }
 
+#define LOOK_NS UINT64_C(100000000)
+
+static bool is_asked_in_time(void)
+{
+    uint64_t until = sti_clock_now() + LOOK_NS;
+    struct timespec time = { .tv_sec = (time_t)(until / 1000000000), .tv_nsec = (long)(until % 1000000000) };
+    int result;
+    while ((result = sem_clockwait(&asked, CLOCK_MONOTONIC, &time)) != 0 && errno == EINTR)
+        ;
+    return result == 0;
+}
+
+/* As the last thread of all it ends: then libc ends the process on it, as it would without a profile. */
 static void *write_when_asked(void *arg)
 {
-    for (;;) {
-        while (sem_wait(&asked) != 0)
-            ;
-        write_profile();
+    bool is_asked;
+    sti_service_begin();
+    while ((is_asked = is_asked_in_time()) || !sti_services_are_alone()) {
+        if (is_asked)
+            write_profile();
     }
+    sti_service_end();
     return arg;
 }
 

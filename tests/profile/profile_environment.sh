@@ -27,6 +27,12 @@ STINT_PROFILE=1m:%p.%p.gz "$program" >totals
 ls [0-9]*.[0-9]*.gz >/dev/null || fail "no file is called after the process"
 [ ! -e end.gz.part ] || fail "left a part behind"
 
+# With its last thread, where the main one has ended before. (ThreadSanitizer's own is the last.)
+if ! grep -q __tsan_init "$program"; then
+  STINT_PROFILE=2k:last.collapsed timeout 10 "$program" mainless || fail "the process did not end with its last thread"
+  grep -q allocate_and_keep last.collapsed || fail "the profile of the last thread is incomplete"
+fi
+
 # On the signal, while the program runs on, as often as one likes.
 mkfifo input output
 STINT_PROFILE=2k:signal.collapsed "$program" wait <input >output &

@@ -2,6 +2,7 @@
  *
  * What the scripts that test profiles from outside run: allocates in tasks, then does what its first argument says. */
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -105,6 +106,24 @@ static void work_in_child(void)
         exit(1);
 }
 
+static void *outlive_main(void *main_thread)
+{
+    pthread_join(*(pthread_t *)main_thread, NULL);
+    work_in_tasks();
+    return NULL;
+}
+
+/* The process ends with its last thread, as nobody has called exit. */
+static void end_main_first(void)
+{
+    static pthread_t main_thread;
+    pthread_t other;
+    main_thread = pthread_self();
+    if (pthread_create(&other, NULL, outlive_main, &main_thread) != 0)
+        exit(1);
+    pthread_exit(NULL);
+}
+
 int main(int argc, char **argv)
 {
     const char *what = argc > 1 ? argv[1] : "";
@@ -129,6 +148,8 @@ int main(int argc, char **argv)
         return 1;
     if (strcmp(what, "exit") == 0)
         _exit(0);
+    if (strcmp(what, "mainless") == 0)
+        end_main_first();
     stint_profile_stop();
     print_totals();
     if (strcmp(what, "write") == 0 && argc == 5) {
