@@ -61,9 +61,9 @@ size_t sti_resident(void);
 /* Is it the descriptor that is kept? */
 bool sti_resident_keeps(int descriptor);
 
-/* --- Is no thread left but those of this library that nobody ends (the watch, the tracer, and who
- * writes a profile when it is asked)? libc ends the process with
- * its last thread, and for them it never would: so each of them looks now and then, and returns. Any thread. */
+/* --- Is no thread left but those of this library that nobody ends (the watch, the tracer, the one that writes a
+ * profile when it is asked to)? libc ends the process with its last thread, and for them it never would: so each of
+ * them looks now and then, and returns. Any thread. */
 
 /* The calling thread is such a one, from here to there. */
 void sti_service_begin(void);
