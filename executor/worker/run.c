@@ -380,10 +380,24 @@ static int sleep_for_a_time(struct sti_worker *worker, sti_task *task, uint64_t 
     return error;
 }
 
+static bool is_of_parent(struct sti_look *look, sti_task *task)
+{
+    (void)look;
+    return sti_task_is_left_behind(task) && !sti_task_is_resolved(task);
+}
+
+/* Nobody in this process will resolve it, or what it waits for. */
+static bool is_left_behind(sti_task *task)
+{
+    struct sti_look look = { .is_it = is_of_parent, .every = true };
+    bool is_forked = sti_pools_generation != 0;
+    return __builtin_expect(is_forked, 0) && (sti_task_is_left_behind(task) || sti_look_at(&look, task));
+}
+
 /* 0: it has to be waited for. */
 static int refuse(const struct sti_worker *worker, sti_task *task)
 {
-    if (sti_task_is_left_behind(task))
+    if (is_left_behind(task))
         return EOWNERDEAD;
     return sti_continuation_is_running() || (worker != NULL && is_below(worker, task)) ? EDEADLK : 0;
 }

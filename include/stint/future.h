@@ -32,7 +32,8 @@ STINT_API bool stint_future_is_ready(const stint_future *future);
  *   time-out: then one of them is told, some ten milliseconds after the last has fallen asleep. Also in a callback,
  *   where the future has not resolved.
  * ECANCELED: the calling task, in STINT_FAIL, is to stop.
- * EOWNERDEAD: the future has not resolved, and this process was forked from that of its pool.
+ * EOWNERDEAD: the future has not resolved, and this process was forked from that of its pool, or of the pool of one
+ *   that has to resolve before.
  * EAGAIN: every thread of the pool waits, no substitute is left, and no stack has room for the awaited task; or the
  *   awaited task was delayed (delayed.h), and there is no slot for it in the queue. Try again later.
  * Any thread. */

@@ -235,8 +235,7 @@ TEST(a_task_may_fork)
     }
 }
 
-/* --- With subtasks outstanding
- * ------------------------------------------------------------------------------------- */
+/* --- With subtasks outstanding ------------------------------------------------------------------------------------ */
 
 struct outstanding {
     struct gate gate;
@@ -364,6 +363,58 @@ TEST(what_a_parent_s_tasks_wait_for_is_nothing_to_its_child)
         assert_int_equal(stint_future_wait(waiting[i], NULL), 0);
         stint_future_release(waiting[i]);
     }
+    stint_future_release(held);
+    assert_int_equal(stint_pool_destroy(pool), 0);
+}
+
+static int follow(const stint_outcome *before, void *arg, void **value)
+{
+    (void)before;
+    return do_nothing(arg, value);
+}
+
+/* Of what is made in the child, and waits for that. */
+static int wait_for_what_follows(stint_future *parents)
+{
+    stint_pool *pool = try_to_make_pool();
+    stint_future *own, *made[4];
+    stint_group *group;
+    if (pool == NULL || stint_submit(pool, do_nothing, NULL, NULL, &own) != 0 || stint_group_create(&group) != 0 ||
+        stint_group_add(group, parents) != 0)
+        return 2;
+    stint_future *const both[] = { own, parents };
+    stint_future *nested[] = { NULL, parents };
+    if (stint_when_all(both, 2, &made[0]) != 0 || stint_when_any(&parents, 1, &made[1]) != 0 ||
+        stint_group_when_idle(group, &made[2]) != 0 ||
+        stint_future_then_submit(made[0], pool, follow, NULL, NULL, &made[3]) != 0)
+        return 3;
+    for (int i = 0; i < 4; i++) {
+        if (stint_future_wait(made[i], NULL) != EOWNERDEAD ||
+            stint_future_wait_for(made[i], 1000 * MS, NULL) != EOWNERDEAD)
+            return 4 + i;
+    }
+    if (stint_group_wait(group, NULL) != EOWNERDEAD)
+        return 8;
+    nested[0] = made[0];
+    if (stint_when_any(nested, 2, &made[1]) != 0 || stint_future_wait(made[1], NULL) != EOWNERDEAD)
+        return 9;
+    return stint_when_any(both, 2, &made[2]) == 0 && stint_future_wait(made[2], NULL) == 0 ? 0 : 10;
+}
+
+TEST(what_follows_a_parent_s_future_is_not_waited_for_in_the_child)
+{
+    stint_pool *pool = try_to_make_pool();
+    struct gate gate = { 0 };
+    stint_future *held;
+    assert_int_equal(stint_submit(pool, gate_hold, &gate, NULL, &held), 0);
+    pid_t child = fork();
+    if (child == 0) {
+        alarm(PATIENCE);
+        _exit(wait_for_what_follows(held));
+    }
+    assert_ends_well(child);
+    gate_open(&gate);
+    assert_int_equal(stint_future_wait(held, NULL), 0);
     stint_future_release(held);
     assert_int_equal(stint_pool_destroy(pool), 0);
 }
