@@ -12,18 +12,12 @@ import tempfile
 import urllib.error
 import urllib.request
 
-from programs import Client, Cluster, Dispatch, Worker, check, end_cleanly, free_ports, kill_all, wait_until, write_documents
+from programs import (Client, Cluster, Dispatch, Worker, check, end_cleanly, free_ports, kill_all, wait_until, write,
+                      write_documents)
 
 WORKER, DISPATCH, BOMBS = sys.argv[1:]
 LIMITS = ["--timeout", "4s", "--memory", "32M"]  # so long that a busy machine gets to the memory
 LOOP = "while true do end"
-
-
-def write(folder, name, text):
-    path = os.path.join(folder, name)
-    with open(path, "w") as file:
-        file.write(text)
-    return path
 
 
 def dispatch(cluster, *arguments):
