@@ -31,8 +31,8 @@ enum { EXIT_ENDED = 0, EXIT_FAILED = 1, EXIT_UNUSABLE = 2 };
 #define CHORE_WORKERS 2
 #define SUBSTITUTES 1024 /* as many as there can be: a query for each connection may wait for its reader */
 #define CONNECTION_MEMORY ((size_t)32 << 10)
-#define CONNECTION_DESCRIPTORS                                                                                         \
-    4 /* its own, and those of a query that waits for its reader: a database, its WAL, the index */
+/* Its own, and those of a query that waits for its reader: a database, its WAL, the index. */
+#define CONNECTION_DESCRIPTORS 4
 #define OTHER_DESCRIPTORS 64
 
 /* What has been opened, in the order of its opening; closed in the other. */
@@ -270,9 +270,9 @@ static int serve(struct program *program)
 int main(int argc, char **argv)
 {
     struct program program = { .listening = -1 };
-    options_next next = options_read(&program.options, argc, argv);
-    if (next != OPTIONS_RUN)
-        return next == OPTIONS_DONE ? EXIT_ENDED : EXIT_UNUSABLE;
+    arguments_next next = options_read(&program.options, argc, argv);
+    if (next != ARGUMENTS_RUN)
+        return next == ARGUMENTS_DONE ? EXIT_ENDED : EXIT_UNUSABLE;
     program.server.options = &program.options;
     loop_block_signals();
     int status = open_what_was_named(&program) ? serve(&program) : EXIT_UNUSABLE;
