@@ -113,17 +113,8 @@ static bool read_page_key(struct program *program)
 
 static bool open_socket(struct program *program)
 {
-    const struct options *options = &program->options;
-    int one = 1;
-    int listening = socket(options->address.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (listening < 0)
-        return complain("--listen %s: %s", options->listen, strerror(errno));
-    program->listening = listening;
-    setsockopt(listening, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
-    if (bind(listening, (const struct sockaddr *)&options->address, options->address_length) ||
-        listen(listening, BACKLOG))
-        return complain("--listen %s: %s", options->listen, strerror(errno));
-    return true;
+    program->listening = address_listen(&program->options.address, BACKLOG);
+    return program->listening >= 0 || complain("--listen %s: %s", program->options.listen, strerror(errno));
 }
 
 static bool open_what_was_named(struct program *program)
@@ -200,7 +191,7 @@ static bool start_http(struct program *program)
     struct server *server = &program->server;
     const struct options *options = &program->options;
     unsigned flags =
-        MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | (options->address.ss_family == AF_INET6 ? MHD_USE_IPv6 : 0);
+        MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | (options->address.socket.ss_family == AF_INET6 ? MHD_USE_IPv6 : 0);
     server->poll = epoll_create1(EPOLL_CLOEXEC);
     if (server->poll < 0 || page_create(server) != 0)
         return complain("cannot start: %s", strerror(errno));

@@ -5,7 +5,6 @@
 #include "budget_options.h"
 
 #include <netdb.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define MAX_WORKERS 1024
@@ -89,27 +88,13 @@ static bool read_idle(uint64_t *nanoseconds)
             arguments_bad("--idle: '%s' is not from 1s to 24h", optarg));
 }
 
-/* 127.0.0.1:8080, [::1]:8080. No names: what they stand for may change. */
+/* No names: what they stand for may change. */
 static bool read_address(struct options *options, const char *text)
 {
-    const char *colon = strrchr(text, ':');
-    char host[64];
-    size_t length = colon ? (size_t)(colon - text) : 0;
-    bool brackets = length > 2 && text[0] == '[' && text[length - 1] == ']';
-    if (length == 0 || length >= sizeof host)
-        return arguments_bad("--listen: '%s' is no address with a port, such as " LISTEN " or [::1]:8080", text);
-    memcpy(host, text + brackets, length);
-    host[length - 2 * (size_t)brackets] = 0;
-    struct addrinfo hints = { .ai_flags = AI_NUMERICHOST | AI_NUMERICSERV | AI_PASSIVE, .ai_socktype = SOCK_STREAM };
-    struct addrinfo *found = NULL;
-    if (strspn(colon + 1, "0123456789") != strlen(colon + 1) || !colon[1] || atol(colon + 1) > 65535 ||
-        (!brackets && strchr(host, ':')) || getaddrinfo(host, colon + 1, &hints, &found))
-        return arguments_bad("--listen: '%s' is no address with a port, such as " LISTEN " or [::1]:8080", text);
     options->listen = text;
-    options->address_length = found->ai_addrlen;
-    memcpy(&options->address, found->ai_addr, found->ai_addrlen);
-    freeaddrinfo(found);
-    return true;
+    bool whole = text[0] != ':' && (text[0] == '[' || strchr(text, ':') == strrchr(text, ':'));
+    return (whole && address_read(&options->address, text, AI_NUMERICHOST | AI_NUMERICSERV) == 0) ||
+           arguments_bad("--listen: '%s' is no address with a port, such as " LISTEN " or [::1]:8080", text);
 }
 
 static bool read_limit(struct options *options, int option)

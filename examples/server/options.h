@@ -4,15 +4,14 @@
 #ifndef SERVER_OPTIONS_H
 #define SERVER_OPTIONS_H
 
+#include "address.h"
 #include "arguments.h"
 
 #include <stint/stint.h>
-#include <sys/socket.h>
 
 struct options {
     const char *listen; /* as it was given */
-    struct sockaddr_storage address;
-    socklen_t address_length;
+    struct address address;
     unsigned workers; /* 0: two for each processor */
     stint_budget budget;
     unsigned queue;
