@@ -26,19 +26,24 @@ static inline void *check_mainless(void *arg)
     _exit(is_good() ? 0 : 1);
 }
 
-/* In a child process. */
-static inline void assert_without_main_thread(bool (*is_good)(void))
+/* The process ends with 0 where it is good afterwards. */
+static inline _Noreturn void end_main_thread(bool (*is_good)(void))
 {
     static bool (*check)(void);
     pthread_t thread;
-    int status;
     check = is_good;
+    if (pthread_create(&thread, NULL, check_mainless, &check) != 0)
+        _exit(2);
+    pthread_exit(NULL);
+}
+
+/* In a child process. */
+static inline void assert_without_main_thread(bool (*is_good)(void))
+{
+    int status;
     pid_t child = fork();
-    if (child == 0) {
-        if (pthread_create(&thread, NULL, check_mainless, &check) != 0)
-            _exit(2);
-        pthread_exit(NULL);
-    }
+    if (child == 0)
+        end_main_thread(is_good);
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_int_equal(status, 0);
 }

@@ -75,4 +75,35 @@ static inline uint64_t sti_quick_clock_now(struct sti_quick_clock *clock)
 
 #endif
 
+/* --- How long the calling thread has had a processor. To read that is a system call which takes a lock of the
+ * scheduler's, 0.6 microseconds where an empty one takes 0.2; so for a millisecond after a reading the time that has
+ * passed stands in for it: more than that the thread cannot have had. Its thread, and handlers of signals there. */
+
+/* Zeros at first. */
+struct sti_processor_clock {
+    uint64_t used; /* by the last reading, */
+    uint64_t at;   /* which was made then, by sti_clock_now */
+    uint64_t told; /* the largest one that was told: it never goes back */
+};
+
+#define STI_PROCESSOR_CLOCK_TRUSTED_NS UINT64_C(1000000)
+
+/* Exact. */
+static inline uint64_t sti_processor_clock_read(struct sti_processor_clock *clock, uint64_t now)
+{
+    clock->at = now;
+    return clock->used = sti_clock_read(CLOCK_THREAD_CPUTIME_ID);
+}
+
+/* No less than it is, nor a millisecond more. */
+static inline uint64_t sti_processor_clock_about(struct sti_processor_clock *clock, uint64_t now)
+{
+    if (now - clock->at >= STI_PROCESSOR_CLOCK_TRUSTED_NS)
+        sti_processor_clock_read(clock, now);
+    uint64_t used = clock->used + (now - clock->at);
+    if (used > clock->told)
+        clock->told = used;
+    return clock->told;
+}
+
 #endif

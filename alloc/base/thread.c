@@ -80,6 +80,7 @@ static __attribute__((noinline)) struct sti_thread *first_record(void)
         thread = make_record();
     if (thread != NULL) {
         thread->id = gettid();
+        thread->processor = (struct sti_processor_clock){ 0 };
         atomic_store_explicit(&thread->ending, false, memory_order_relaxed);
         own_record = thread;
         if (record_taken != NULL)
@@ -93,8 +94,10 @@ static __attribute__((noinline)) struct sti_thread *first_record(void)
  * theirs to end. Their records are left, with heaps that are no other thread's to use. */
 static void leave_others_behind(void)
 {
-    if (own_record != NULL)
+    if (own_record != NULL) {
         own_record->id = gettid();
+        own_record->processor = (struct sti_processor_clock){ 0 };
+    }
     for (struct sti_thread *thread = sti_thread_first(); thread != NULL; thread = thread->next) {
         if (thread == own_record)
             continue;

@@ -86,6 +86,7 @@ struct sti_thread {
     _Atomic(const struct sti_scope *) overflowed; /* a watched scope that is tripped as the stack is spent; or NULL */
     atomic_int deferral; /* a stint_deferral: what its task's interrupt had to wait for last (interrupt.h) */
     struct sti_quick_clock clock;
+    struct sti_processor_clock processor;
     struct sti_thread *next;                     /* on the list of all records; set once */
     struct sti_share *shares;                    /* of groups (share.c); its own */
     _Atomic(struct sti_share *) mail;            /* of those, which their tasks' threads have decided */

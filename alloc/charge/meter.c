@@ -119,7 +119,6 @@ void sti_meter_begin(struct sti_thread *thread, const stint_budget *budget)
         scope->allocation_end = scope->own_end;
         thread->memory_check = check;
     }
-    thread->global_check = thread->used;
     sti_meter_allocate_from(thread, NULL);
     atomic_store_explicit(&thread->limit, 0, memory_order_relaxed);
 }
@@ -134,12 +133,13 @@ void sti_meter_end(struct sti_thread *thread)
         sti_account_reserve(scope->account, scope->charged, scope->reserved, 0);
     }
     if (scope->outer == NULL) {
+        uint64_t charged = thread->used - scope->begin;
         if (thread->sampling.next != UINT64_MAX)
-            thread->sampling.next -= thread->used - scope->begin;
+            thread->sampling.next -= charged;
+        thread->global_check -= min(charged, thread->global_check);
         thread->used = scope->begin;
     }
     thread->memory_check = scope->below_memory_check;
-    thread->global_check = thread->used;
     sti_meter_allocate_from(thread, below != NULL ? sti_heap_own(below) : NULL);
     atomic_store_explicit(&thread->limit, 0, memory_order_relaxed);
 }

@@ -104,7 +104,7 @@ static struct stint_report *find_free(const struct sti_thread *thread)
 static void begin(struct stint_report *report, struct sti_scope *scope)
 {
     report->scope = scope;
-    report->cpu_begin = sti_clock_read(CLOCK_THREAD_CPUTIME_ID);
+    report->cpu_begin = sti_processor_clock_about(&scope->thread->processor, sti_clock_now());
     scope->has_report = true;
     if (sti_thread_metered != NULL && scope->thread->scope == scope && scope->thread->stopped == NULL)
         sti_hold_name_locks(scope);

@@ -57,7 +57,7 @@ struct sti_report_wait {
 
 struct sti_report_point {
     uint64_t ns;     /* since its start */
-    uint64_t cpu_ns; /* that the thread has had of the processor since it was first looked at */
+    uint64_t cpu_ns; /* that the thread has had of the processor since it was first looked at, to 1 ms */
     uint64_t held;
     uint64_t allocated;
 };

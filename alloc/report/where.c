@@ -130,9 +130,10 @@ static void take_point(struct stint_report *report, const struct sti_scope *scop
         return;
     if (report->point_count == STI_REPORT_POINTS)
         thin_out(report);
+    uint64_t now = sti_clock_now();
     report->points[report->point_count++] = (struct sti_report_point){
-        .ns = since(scope->start, sti_clock_now()),
-        .cpu_ns = sti_clock_read(CLOCK_THREAD_CPUTIME_ID) - report->cpu_begin,
+        .ns = since(scope->start, now),
+        .cpu_ns = since(report->cpu_begin, sti_processor_clock_about(&scope->thread->processor, now)),
         .held = held,
         .allocated = scope->thread->used - scope->begin,
     };

@@ -305,6 +305,8 @@ void sti_heap_destroy(struct sti_heap *heap)
         free_blocks(heap);
     } else {
         wipe(heap);
+        if (heap->forks != sti_freeing_forks())
+            return;
         sti_quiet_enter();
         sti_backend_heap_destroy(heap->backend);
         sti_quiet_leave();
@@ -375,6 +377,7 @@ void sti_heap_give_back(struct sti_thread *thread)
 
 void sti_heap_end_thread(struct sti_thread *thread)
 {
+    sti_quarantine_end_thread(thread);
     sti_nursery_end_thread(thread);
     give_warm_back(thread);
     sti_libc_heap_give_back(thread);

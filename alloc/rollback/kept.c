@@ -425,7 +425,6 @@ static void make_room(struct sti_quarantine *quarantine)
     }
 }
 
-/* Before mimalloc looks through the thread's pages: destructors of thread_local variables come first. */
 static void end_thread(void *argument)
 {
     struct sti_quarantine *quarantine = argument;
@@ -434,11 +433,23 @@ static void end_thread(void *argument)
         let_out(&quarantine->entries[i]);
 }
 
-/* mimalloc in the child of a fork(2) may find what the parent's other threads had. */
+void sti_quarantine_end_thread(struct sti_thread *thread)
+{
+    struct sti_quarantine *quarantine = atomic_load_explicit(&thread->quarantine, memory_order_relaxed);
+    if (quarantine == NULL)
+        return;
+    quarantine->owner = thread->id;
+    end_thread(quarantine);
+}
+
+/* mimalloc in the child of a fork(2) may find what the parent's other threads had. The one thread that is left has
+ * another id. */
 static void open_up_in_child(void)
 {
     for (struct sti_thread *thread = sti_thread_first(); thread != NULL; thread = thread->next) {
         struct sti_quarantine *quarantine = atomic_load_explicit(&thread->quarantine, memory_order_acquire);
+        if (quarantine != NULL && thread == sti_thread_own())
+            quarantine->owner = gettid();
         for (unsigned i = 0; quarantine != NULL && thread != sti_thread_own() && i < MAX_HEAPS; i++)
             open_up(&quarantine->entries[i]);
     }

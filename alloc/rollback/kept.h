@@ -78,4 +78,9 @@ void sti_libc_heap_end(struct sti_thread *thread, struct sti_scope *scope, struc
 /* In place of sti_heap_destroy, which follows later. False: it cannot be kept. */
 bool sti_quarantine_put(struct sti_thread *thread, struct sti_heap *heap);
 
+/* Before mimalloc looks through the pages of the thread that ends: from the first of the destructors of thread-specific
+ * values on. Destructors of thread_local variables, among which it ends by itself, come earlier, but libc calls none
+ * for a main thread that ends by pthread_exit, and what comes after them may run scopes. */
+void sti_quarantine_end_thread(struct sti_thread *thread);
+
 #endif

@@ -23,6 +23,7 @@
 #include "alloc/base/process.h"
 #include "alloc/base/thread.h"
 #include "alloc/interrupt/signals.h"
+#include "kept.h"
 #include "thread_state.h"
 
 /* --- The end of threads: mimalloc takes locks there that it does not look after at a fork(2), so none happens
@@ -36,6 +37,9 @@ static destructor_fn *_Atomic backend_destructor;
 
 static void end_quietly(void *value)
 {
+    struct sti_thread *thread = sti_thread_own();
+    if (thread != NULL)
+        sti_quarantine_end_thread(thread);
     sti_quiet_enter();
     atomic_load_explicit(&backend_destructor, memory_order_relaxed)(value);
     sti_quiet_leave();

@@ -41,15 +41,8 @@ void lines_document(FILE *stream, const parse_document *document, const stint_ou
     json_t *line = json_object();
     fields_set_text(line, "file", document->path);
     fields_set_text(line, "kind", parse_kind_name(document->kind));
-    fields_set_text(line, "outcome", stint_status_name(outcome->status));
-    fields_set_text(line, "reason", stint_reason_name(outcome->reason));
-    fields_set_number(line, "error", (uint64_t)outcome->error);
     /* What a library says when it is stopped adds nothing to the reason. */
-    fields_set_text(line, "detail", outcome->reason == STINT_REASON_FAILED ? document->detail : "");
-    fields_set_number(line, "allocated", outcome->usage.allocated);
-    fields_set_number(line, "peak", outcome->usage.peak);
-    fields_set_number(line, "wall_ns", outcome->usage.wall_ns);
-    fields_set_number(line, "queued_ns", outcome->usage.queued_ns);
+    fields_set_outcome(line, outcome, outcome->reason == STINT_REASON_FAILED ? document->detail : "");
     write_line(stream, line);
 }
 

@@ -55,9 +55,9 @@ static int run_all(const struct options *options, const struct paths *paths, FIL
 int main(int argc, char **argv)
 {
     struct options options;
-    options_next next = options_read(&options, argc, argv);
-    if (next != OPTIONS_RUN)
-        return next == OPTIONS_DONE ? EXIT_ALL_OK : EXIT_UNUSABLE;
+    arguments_next next = options_read(&options, argc, argv);
+    if (next != ARGUMENTS_RUN)
+        return next == ARGUMENTS_DONE ? EXIT_ALL_OK : EXIT_UNUSABLE;
     struct paths paths = PATHS_INIT;
     FILE *json = NULL;
     if (paths_gather(&paths, options.paths, options.path_count, options.zero_separated) ||

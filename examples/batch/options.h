@@ -4,6 +4,8 @@
 #ifndef BATCH_OPTIONS_H
 #define BATCH_OPTIONS_H
 
+#include "arguments.h"
+
 #include <stint/task.h>
 
 struct options {
@@ -18,12 +20,6 @@ struct options {
     int path_count;
 };
 
-typedef enum options_next {
-    OPTIONS_RUN,
-    OPTIONS_DONE, /* help or version was asked for, and printed */
-    OPTIONS_BAD,  /* a line on standard error has said what is wrong */
-} options_next;
-
-options_next options_read(struct options *options, int argc, char **argv);
+arguments_next options_read(struct options *options, int argc, char **argv);
 
 #endif

@@ -2,6 +2,7 @@
  *
  * What the user sees: progress, table and summary, on the main thread. The JSON lines are written in lines.c. */
 #include "report.h"
+#include "clock.h"
 #include "lines.h"
 #include "text.h"
 #include "why.h"
@@ -9,7 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <time.h>
 #include <unistd.h>
 
 #define DRAW_EVERY_NS UINT64_C(100000000)
@@ -39,20 +39,13 @@ struct report {
     int why_error;    /* the first */
 };
 
-static uint64_t now(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (uint64_t)time.tv_sec * UINT64_C(1000000000) + (uint64_t)time.tv_nsec;
-}
-
 struct report *report_begin(const report_options *options)
 {
     struct report *report = calloc(1, sizeof *report);
     if (report) {
         report->options = *options;
         report->bar = !options->quiet && isatty(STDERR_FILENO);
-        report->begun_ns = now();
+        report->begun_ns = clock_now();
     }
     return report;
 }
@@ -132,12 +125,12 @@ void report_workers(struct report *report, unsigned workers)
 
 bool report_progress_due(const struct report *report)
 {
-    return report->bar && now() - report->drawn_ns >= DRAW_EVERY_NS;
+    return report->bar && clock_now() - report->drawn_ns >= DRAW_EVERY_NS;
 }
 
 void report_progress(struct report *report, const report_tally *ahead)
 {
-    report->drawn_ns = now();
+    report->drawn_ns = clock_now();
     size_t ok = report->tally.ok + ahead->ok;
     size_t error = report->tally.error + ahead->error;
     size_t cancelled = report->tally.cancelled + ahead->cancelled;
@@ -225,7 +218,7 @@ void report_abandon(struct report *report)
 
 report_tally report_end(struct report *report)
 {
-    uint64_t wall_ns = now() - report->begun_ns;
+    uint64_t wall_ns = clock_now() - report->begun_ns;
     const report_options *options = &report->options;
     if (report->bar)
         fputs("\r\033[K", stderr);

@@ -2,12 +2,12 @@
  *
  * The list on plain threads that take the next file from a shared counter: the same work without tasks, scopes and
  * limits. What Ctrl-C does here is all that can be done without them: no further file is begun. */
+#include "clock.h"
 #include "run.h"
 
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
-#include <time.h>
 
 struct job {
     parse_document document;
@@ -24,13 +24,6 @@ struct window {
     struct job jobs[RUN_WINDOW];
 };
 
-static uint64_t now(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (uint64_t)time.tv_sec * UINT64_C(1000000000) + (uint64_t)time.tv_nsec;
-}
-
 static struct job *job_at(struct window *window, size_t index)
 {
     return &window->jobs[index % RUN_WINDOW];
@@ -38,12 +31,12 @@ static struct job *job_at(struct window *window, size_t index)
 
 static void run_job(struct job *job)
 {
-    uint64_t start = now();
+    uint64_t start = clock_now();
     void *value = NULL;
     int error = parse_document_run(&job->document, &value);
     if (error)
         job->outcome = (stint_outcome){ .status = STINT_ERROR, .reason = STINT_REASON_FAILED, .error = error };
-    job->outcome.usage.wall_ns = now() - start;
+    job->outcome.usage.wall_ns = clock_now() - start;
 }
 
 /* Take the next file; NULL when there is none, or when no further one shall be begun. Called with the lock held. */
@@ -102,9 +95,8 @@ static void report_oldest(struct window *window)
 /* Give the threads some time, and report what has ended, from the oldest on. Called with the lock held. */
 static void collect(struct window *window)
 {
-    uint64_t until = now() + RUN_TICK_NS;
-    struct timespec time = { (time_t)(until / 1000000000), (long)(until % 1000000000) };
-    pthread_cond_clockwait(&window->stuck, &window->lock, CLOCK_MONOTONIC, &time);
+    struct timespec until = clock_after_ms(RUN_TICK_NS / 1000000);
+    pthread_cond_clockwait(&window->stuck, &window->lock, CLOCK_MONOTONIC, &until);
     while (window->oldest < window->next && job_at(window, window->oldest)->done)
         report_oldest(window);
     pthread_cond_broadcast(&window->freed);

@@ -311,9 +311,9 @@ static int connect_and_run(const struct dispatch_options *options, const struct 
 int main(int argc, char **argv)
 {
     struct dispatch_options options;
-    dispatch_options_next next = dispatch_options_read(&options, argc, argv);
-    if (next != DISPATCH_OPTIONS_RUN)
-        return next == DISPATCH_OPTIONS_DONE ? EXIT_ALL_OK : EXIT_UNUSABLE;
+    arguments_next next = dispatch_options_read(&options, argc, argv);
+    if (next != ARGUMENTS_RUN)
+        return next == ARGUMENTS_DONE ? EXIT_ALL_OK : EXIT_UNUSABLE;
     struct paths paths = PATHS_INIT;
     FILE *json = NULL;
     int status = EXIT_UNUSABLE;

@@ -2,12 +2,8 @@
  *
  * The command line of stint-dispatch: reads it into the options, or says in one line what is wrong with it. */
 #include "dispatch_options.h"
-#include "arguments.h"
 #include "paths.h"
 #include "queue_options.h"
-
-#include <stdio.h>
-#include <stint/version.h>
 
 static const char help[] =
     "Usage: stint-dispatch --server URL[,URL...] [OPTION]... PATH...\n"
@@ -29,8 +25,7 @@ static const char help[] =
     "  -q, --quiet              no progress bar and no table, only the summary line\n"
     "  -h, --help               show this\n"
     "  -V, --version            show the version\n"
-    "\n"
-    "SIZE is a number with k, M, G or T (powers of 1024), DURATION one with us, ms, s, m or h.\n"
+    "\n" ARGUMENTS_UNITS_HELP ".\n"
     "\n"
     "Ctrl-C cancels what was sent, on whichever worker it runs, and still reports; a second one ends at once.\n"
     "Exit status: 0 all ok, 1 some were not, 2 nothing could be sent, 130 cancelled by Ctrl-C.\n";
@@ -58,9 +53,7 @@ static const struct option known[] = {
     { "json", required_argument, NULL, OPTION_JSON },
     { "null", no_argument, NULL, '0' },
     { "quiet", no_argument, NULL, 'q' },
-    { "help", no_argument, NULL, 'h' },
-    { "version", no_argument, NULL, 'V' },
-    { NULL, 0, NULL, 0 },
+    ARGUMENTS_LAST,
 };
 
 /* At least a millisecond: the servers count in nanoseconds, but take 0 for a default of theirs. */
@@ -98,8 +91,9 @@ static bool read_stream(struct streams *streams, int option)
     }
 }
 
-static bool read_option(struct dispatch_options *options, int option, char **argv)
+static bool read_option(void *all, int option)
 {
+    struct dispatch_options *options = all;
     if (queue_options_has(option))
         return queue_options_read(option, &options->bus, &options->streams);
     switch (option) {
@@ -114,9 +108,6 @@ static bool read_option(struct dispatch_options *options, int option, char **arg
         return options->zero_separated = true;
     case 'q':
         return options->quiet = true;
-    case ':':
-    case '?':
-        return arguments_bad_option(known, option, argv);
     default:
         return read_stream(&options->streams, option);
     }
@@ -133,8 +124,9 @@ static bool fits_together(const struct dispatch_options *options)
     return paths_separator_fits(options->zero_separated, options->paths, options->path_count);
 }
 
-dispatch_options_next dispatch_options_read(struct dispatch_options *options, int argc, char **argv)
+arguments_next dispatch_options_read(struct dispatch_options *options, int argc, char **argv)
 {
+    static const struct arguments arguments = { "stint-dispatch", help, ":s:0qhV", known, read_option };
     *options = (struct dispatch_options){
         .bus = { .program = "stint-dispatch" },
         .streams = { .name = QUEUE_STREAM_DEFAULT,
@@ -144,17 +136,10 @@ dispatch_options_next dispatch_options_read(struct dispatch_options *options, in
                      .ack_wait_ns = INT64_C(30000000000),
                      .keep_ns = INT64_C(86400000000000) },
     };
-    opterr = 0;
-    int option;
-    while ((option = getopt_long(argc, argv, ":s:0qhV", known, NULL)) != -1) {
-        if (option == 'h')
-            return fputs(help, stdout), DISPATCH_OPTIONS_DONE;
-        if (option == 'V')
-            return printf("stint-dispatch %s\n", stint_version()), DISPATCH_OPTIONS_DONE;
-        if (!read_option(options, option, argv))
-            return DISPATCH_OPTIONS_BAD;
-    }
+    arguments_next next = arguments_read(&arguments, options, argc, argv);
+    if (next != ARGUMENTS_RUN)
+        return next;
     options->paths = argv + optind;
     options->path_count = argc - optind;
-    return fits_together(options) ? DISPATCH_OPTIONS_RUN : DISPATCH_OPTIONS_BAD;
+    return fits_together(options) ? ARGUMENTS_RUN : ARGUMENTS_BAD;
 }

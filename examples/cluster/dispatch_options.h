@@ -4,6 +4,7 @@
 #ifndef CLUSTER_DISPATCH_OPTIONS_H
 #define CLUSTER_DISPATCH_OPTIONS_H
 
+#include "arguments.h"
 #include "bus.h"
 #include "streams.h"
 
@@ -19,12 +20,6 @@ struct dispatch_options {
     int path_count;
 };
 
-typedef enum dispatch_options_next {
-    DISPATCH_OPTIONS_RUN,
-    DISPATCH_OPTIONS_DONE, /* help or version was asked for, and printed */
-    DISPATCH_OPTIONS_BAD,  /* a line on standard error has said what is wrong */
-} dispatch_options_next;
-
-dispatch_options_next dispatch_options_read(struct dispatch_options *options, int argc, char **argv);
+arguments_next dispatch_options_read(struct dispatch_options *options, int argc, char **argv);
 
 #endif

@@ -2,6 +2,7 @@
  *
  * What watches a worker; see health.h. */
 #include "health.h"
+#include "address.h"
 #include "clock.h"
 
 #include <errno.h>
@@ -21,6 +22,7 @@
 
 #include <stint/stint.h>
 
+#define BACKLOG 16
 #define MAX_REQUEST 4096
 #define CLIENT_NS UINT64_C(1000000000) /* that one client may take, as others wait for it */
 
@@ -153,45 +155,16 @@ static void *serve(void *argument)
     return NULL;
 }
 
-static int listen_at(const struct addrinfo *address)
-{
-    int listener =
-        socket(address->ai_family, address->ai_socktype | SOCK_CLOEXEC | SOCK_NONBLOCK, address->ai_protocol);
-    if (listener < 0)
-        return -1;
-    setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &(int){ 1 }, sizeof(int));
-    if (bind(listener, address->ai_addr, address->ai_addrlen) == 0 && listen(listener, 16) == 0)
-        return listener;
-    int error = errno;
-    close(listener);
-    errno = error;
-    return -1;
-}
-
 /* -1: a line has said why. */
 static int open_listener(const char *text, const struct bus *bus)
 {
-    char *copy = strdup(text), *colon = copy ? strrchr(copy, ':') : NULL;
-    struct addrinfo hints = { .ai_flags = AI_PASSIVE, .ai_socktype = SOCK_STREAM }, *found = NULL;
-    int listener = -1;
-    if (!colon) {
-        bus_say(bus, "--health: '%s' is not ADDR:PORT", text);
-    } else {
-        *colon = 0;
-        char *host = copy;
-        if (host[0] == '[' && colon[-1] == ']') {
-            host++;
-            colon[-1] = 0;
-        }
-        int error = getaddrinfo(host[0] ? host : NULL, colon + 1, &hints, &found);
-        if (error)
-            bus_say(bus, "--health: %s: %s", text, gai_strerror(error));
-        else if ((listener = listen_at(found)) < 0)
-            bus_say(bus, "--health: %s: %s", text, strerror(errno));
-    }
-    if (found)
-        freeaddrinfo(found);
-    free(copy);
+    struct address address;
+    if (!strchr(text, ':'))
+        return bus_say(bus, "--health: '%s' is not ADDR:PORT", text), -1;
+    int error = address_read(&address, text, 0);
+    int listener = error ? -1 : address_listen(&address, BACKLOG);
+    if (listener < 0)
+        bus_say(bus, "--health: %s: %s", text, error ? gai_strerror(error) : strerror(errno));
     return listener;
 }
 

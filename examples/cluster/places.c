@@ -3,6 +3,7 @@
  * The places of a worker; see places.h. Under the lock is what others than a place's own thread look at: which message
  * it holds, whether that is still to be said to be in progress, and by which token its task is cancelled. */
 #include "places.h"
+#include "clock.h"
 #include "settle.h"
 #include "task.h"
 #include "why.h"
@@ -11,7 +12,6 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #define SETTLE_GRACE_MS 5000 /* after a cancelled drain: for tasks to end, and for words to the servers */
@@ -44,16 +44,6 @@ struct places {
     places_counts counts;
     struct place places[];
 };
-
-static struct timespec after_ms(uint64_t milliseconds)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    uint64_t nanoseconds = (uint64_t)time.tv_nsec + milliseconds % 1000 * 1000000;
-    time.tv_sec += (time_t)(milliseconds / 1000 + nanoseconds / 1000000000);
-    time.tv_nsec = (long)(nanoseconds % 1000000000);
-    return time;
-}
 
 static void stop_progress(void *argument)
 {
@@ -239,7 +229,7 @@ static void *tell_progress(void *argument)
     uint64_t pause_ms = (uint64_t)places->options.ack_wait_ns / 3000000;
     pthread_mutex_lock(&places->lock);
     while (!places->end) {
-        struct timespec until = after_ms(pause_ms ? pause_ms : 1);
+        struct timespec until = clock_after_ms(pause_ms ? pause_ms : 1);
         if (pthread_cond_clockwait(&places->ending, &places->lock, CLOCK_MONOTONIC, &until) != ETIMEDOUT)
             continue;
         for (unsigned i = 0; i < places->options.count; i++) {
@@ -253,7 +243,7 @@ static void *tell_progress(void *argument)
 
 unsigned places_wait_free(struct places *places, unsigned timeout_ms)
 {
-    struct timespec until = after_ms(timeout_ms);
+    struct timespec until = clock_after_ms(timeout_ms);
     pthread_mutex_lock(&places->lock);
     while (places->counts.busy == places->options.count &&
            pthread_cond_clockwait(&places->freed, &places->lock, CLOCK_MONOTONIC, &until) != ETIMEDOUT)
@@ -299,7 +289,7 @@ void places_read(struct places *places, places_counts *counts)
 /* Whether all are free. */
 static bool wait_idle(struct places *places, uint64_t timeout_ms)
 {
-    struct timespec until = after_ms(timeout_ms);
+    struct timespec until = clock_after_ms(timeout_ms);
     pthread_mutex_lock(&places->lock);
     while (places->counts.busy &&
            pthread_cond_clockwait(&places->freed, &places->lock, CLOCK_MONOTONIC, &until) != ETIMEDOUT)

@@ -12,18 +12,10 @@
 
 char *record_write(const struct record *record)
 {
-    const stint_outcome *outcome = &record->outcome;
     json_t *object = json_object();
-    fields_set_text(object, "outcome", stint_status_name(outcome->status));
-    fields_set_text(object, "reason", stint_reason_name(outcome->reason));
-    fields_set_number(object, "error", (uint64_t)outcome->error);
-    fields_set_text(object, "detail", record->detail);
+    fields_set_outcome(object, &record->outcome, record->detail);
     fields_set_text(object, "why", record->why);
     fields_set_number(object, "items", record->items);
-    fields_set_number(object, "allocated", outcome->usage.allocated);
-    fields_set_number(object, "peak", outcome->usage.peak);
-    fields_set_number(object, "wall_ns", outcome->usage.wall_ns);
-    fields_set_number(object, "queued_ns", outcome->usage.queued_ns);
     fields_set_number(object, "deliveries", record->deliveries);
     fields_set_text(object, "worker", record->worker);
     char *text = json_dumps(object, JSON_COMPACT | JSON_ENSURE_ASCII);

@@ -14,7 +14,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #define MOST_SENDING 256
 #define MOST_SENDING_BYTES ((size_t)16 << 20)
@@ -259,9 +258,7 @@ bool sender_send(struct sender *sender)
 
 void sender_settle(struct sender *sender, unsigned timeout_ms)
 {
-    struct timespec until;
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_sec += timeout_ms / 1000;
+    struct timespec until = clock_after_ms(timeout_ms);
     pthread_mutex_lock(&sender->lock);
     while (sender->sending && pthread_cond_clockwait(&sender->settled, &sender->lock, CLOCK_MONOTONIC, &until) == 0)
         ;

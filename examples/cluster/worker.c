@@ -176,9 +176,9 @@ static int run(struct bus *bus, const struct worker_options *options)
 int main(int argc, char **argv)
 {
     struct worker_options options;
-    worker_options_next next = worker_options_read(&options, argc, argv);
-    if (next != WORKER_OPTIONS_RUN)
-        return next == WORKER_OPTIONS_DONE ? EXIT_ENDED : EXIT_UNUSABLE;
+    arguments_next next = worker_options_read(&options, argc, argv);
+    if (next != ARGUMENTS_RUN)
+        return next == ARGUMENTS_DONE ? EXIT_ENDED : EXIT_UNUSABLE;
     setlinebuf(stderr);
     parse_ready_libraries();
     catch_signals();

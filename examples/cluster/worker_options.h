@@ -4,6 +4,7 @@
 #ifndef CLUSTER_WORKER_OPTIONS_H
 #define CLUSTER_WORKER_OPTIONS_H
 
+#include "arguments.h"
 #include "bus.h"
 #include "streams.h"
 
@@ -20,12 +21,6 @@ struct worker_options {
     bool verbose;
 };
 
-typedef enum worker_options_next {
-    WORKER_OPTIONS_RUN,
-    WORKER_OPTIONS_DONE, /* help or version was asked for, and printed */
-    WORKER_OPTIONS_BAD,  /* a line on standard error has said what is wrong */
-} worker_options_next;
-
-worker_options_next worker_options_read(struct worker_options *options, int argc, char **argv);
+arguments_next worker_options_read(struct worker_options *options, int argc, char **argv);
 
 #endif

@@ -9,6 +9,7 @@
 #include <sched.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stint/version.h>
 #include <string.h>
 
 bool arguments_bad(const char *format, ...)
@@ -23,7 +24,7 @@ bool arguments_bad(const char *format, ...)
 }
 
 /* getopt_long says little of what it found wrong, so the argument itself is looked at. */
-bool arguments_bad_option(const struct option *known, int kind, char **argv)
+static bool bad_option(const struct option *known, int kind, char **argv)
 {
     const char *argument = argv[optind - 1];
     if (kind == ':')
@@ -37,10 +38,34 @@ bool arguments_bad_option(const struct option *known, int kind, char **argv)
     return arguments_bad("'-%c' is no option", optopt);
 }
 
+arguments_next arguments_read(const struct arguments *arguments, void *options, int argc, char **argv)
+{
+    opterr = 0;
+    int option;
+    while ((option = getopt_long(argc, argv, arguments->letters, arguments->known, NULL)) != -1) {
+        if (option == 'h')
+            return fputs(arguments->help, stdout), ARGUMENTS_DONE;
+        if (option == 'V')
+            return printf("%s %s\n", arguments->program, stint_version()), ARGUMENTS_DONE;
+        bool odd = option == ':' || option == '?';
+        if (!(odd ? bad_option(arguments->known, option, argv) : arguments->read(options, option)))
+            return ARGUMENTS_BAD;
+    }
+    return ARGUMENTS_RUN;
+}
+
 bool arguments_number(const char *option, const char *text, uint64_t least, uint64_t most, uint64_t *number)
 {
     return (text_read_number(text, number) && *number >= least && *number <= most) ||
            arguments_bad("%s: '%s' is no number from %" PRIu64 " to %" PRIu64, option, text, least, most);
+}
+
+bool arguments_count(const char *option, const char *text, unsigned most, unsigned *count)
+{
+    uint64_t number = 0;
+    bool good = arguments_number(option, text, 1, most, &number);
+    *count = (unsigned)number;
+    return good;
 }
 
 bool arguments_size(const char *option, const char *text, size_t *size)

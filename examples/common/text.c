@@ -132,7 +132,6 @@ size_t text_character(const unsigned char *bytes, size_t left)
 
 char *text_clean(const char *text, bool printable)
 {
-    static const char replacement[] = "\xef\xbf\xbd";
     char *copy = malloc(3 * strlen(text) + 1);
     if (!copy)
         return NULL;
@@ -142,7 +141,7 @@ char *text_clean(const char *text, bool printable)
         size_t size = text_character(from, (size_t)(end - from));
         bool control = *from < 0x20 || *from == 0x7f || (*from == 0xc2 && from[1] < 0xa0); /* C0, DEL, C1 */
         if (size == 0)
-            to = stpcpy(to, replacement);
+            to = stpcpy(to, TEXT_REPLACEMENT);
         else if (control && printable)
             *to++ = '?';
         else

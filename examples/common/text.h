@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #define TEXT_ROOM 24
+#define TEXT_REPLACEMENT "\xef\xbf\xbd" /* U+FFFD: what is no character becomes */
 
 /* Digits and nothing else. False if it is no number, or too large for 64 bits. */
 bool text_read_number(const char *text, uint64_t *number);

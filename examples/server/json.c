@@ -7,14 +7,12 @@
 #include <errno.h>
 #include <string.h>
 
-#define REPLACEMENT "\xef\xbf\xbd"
-
 static int write_odd(json_sink *sink, void *arg, unsigned char byte)
 {
     static const char named[] = "\"\\\b\f\n\r\t", names[] = "\"\\bfnrt";
     char text[8];
     if (byte >= 0x80)
-        return sink(arg, REPLACEMENT, strlen(REPLACEMENT));
+        return sink(arg, TEXT_REPLACEMENT, strlen(TEXT_REPLACEMENT));
     const char *found = byte ? strchr(named, byte) : NULL;
     int length = found ? snprintf(text, sizeof text, "\\%c", names[found - named])
                        : snprintf(text, sizeof text, "\\u%04x", byte);

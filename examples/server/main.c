@@ -31,8 +31,8 @@ enum { EXIT_ENDED = 0, EXIT_FAILED = 1, EXIT_UNUSABLE = 2 };
 #define CHORE_WORKERS 2
 #define SUBSTITUTES 1024 /* as many as there can be: a query for each connection may wait for its reader */
 #define CONNECTION_MEMORY ((size_t)32 << 10)
-#define CONNECTION_DESCRIPTORS                                                                                         \
-    4 /* its own, and those of a query that waits for its reader: a database, its WAL, the index */
+/* Its own, and those of a query that waits for its reader: a database, its WAL, the index. */
+#define CONNECTION_DESCRIPTORS 4
 #define OTHER_DESCRIPTORS 64
 
 /* What has been opened, in the order of its opening; closed in the other. */
@@ -113,17 +113,8 @@ static bool read_page_key(struct program *program)
 
 static bool open_socket(struct program *program)
 {
-    const struct options *options = &program->options;
-    int one = 1;
-    int listening = socket(options->address.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (listening < 0)
-        return complain("--listen %s: %s", options->listen, strerror(errno));
-    program->listening = listening;
-    setsockopt(listening, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
-    if (bind(listening, (const struct sockaddr *)&options->address, options->address_length) ||
-        listen(listening, BACKLOG))
-        return complain("--listen %s: %s", options->listen, strerror(errno));
-    return true;
+    program->listening = address_listen(&program->options.address, BACKLOG);
+    return program->listening >= 0 || complain("--listen %s: %s", program->options.listen, strerror(errno));
 }
 
 static bool open_what_was_named(struct program *program)
@@ -200,7 +191,7 @@ static bool start_http(struct program *program)
     struct server *server = &program->server;
     const struct options *options = &program->options;
     unsigned flags =
-        MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | (options->address.ss_family == AF_INET6 ? MHD_USE_IPv6 : 0);
+        MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | (options->address.socket.ss_family == AF_INET6 ? MHD_USE_IPv6 : 0);
     server->poll = epoll_create1(EPOLL_CLOEXEC);
     if (server->poll < 0 || page_create(server) != 0)
         return complain("cannot start: %s", strerror(errno));
@@ -270,9 +261,9 @@ static int serve(struct program *program)
 int main(int argc, char **argv)
 {
     struct program program = { .listening = -1 };
-    options_next next = options_read(&program.options, argc, argv);
-    if (next != OPTIONS_RUN)
-        return next == OPTIONS_DONE ? EXIT_ENDED : EXIT_UNUSABLE;
+    arguments_next next = options_read(&program.options, argc, argv);
+    if (next != ARGUMENTS_RUN)
+        return next == ARGUMENTS_DONE ? EXIT_ENDED : EXIT_UNUSABLE;
     program.server.options = &program.options;
     loop_block_signals();
     int status = open_what_was_named(&program) ? serve(&program) : EXIT_UNUSABLE;

@@ -2,11 +2,9 @@
  *
  * The command line: reads it into the options, or says in one line which argument is wrong and why. */
 #include "options.h"
-#include "arguments.h"
+#include "budget_options.h"
 
 #include <netdb.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define MAX_WORKERS 1024
@@ -44,16 +42,12 @@ static const char help[] =
     "  -V, --version             show the version\n"
     "\n"
     "    curl -d 'SELECT name FROM country LIMIT 3' http://" LISTEN "/query\n"
-    "\n"
-    "SIZE is a number with k, M, G or T (powers of 1024), DURATION one with us, ms, s, m or h; 0 is no limit.\n"
+    "\n" ARGUMENTS_UNITS_HELP "; 0 is no limit.\n"
     "docs/server.md tells the rest. Exit status: 0 it was told to stop, 1 it could not go on, 2 unusable arguments.\n";
 
 enum {
     OPTION_LISTEN = 256,
     OPTION_WORKERS,
-    OPTION_MEMORY,
-    OPTION_ALLOCATION,
-    OPTION_TIMEOUT,
     OPTION_QUEUE,
     OPTION_GLOBAL_MEMORY,
     OPTION_TENANTS,
@@ -68,9 +62,7 @@ enum {
 static const struct option known[] = {
     { "listen", required_argument, NULL, OPTION_LISTEN },
     { "workers", required_argument, NULL, OPTION_WORKERS },
-    { "memory", required_argument, NULL, OPTION_MEMORY },
-    { "allocation", required_argument, NULL, OPTION_ALLOCATION },
-    { "timeout", required_argument, NULL, OPTION_TIMEOUT },
+    BUDGET_OPTIONS,
     { "queue", required_argument, NULL, OPTION_QUEUE },
     { "global-memory", required_argument, NULL, OPTION_GLOBAL_MEMORY },
     { "tenants", required_argument, NULL, OPTION_TENANTS },
@@ -80,26 +72,8 @@ static const struct option known[] = {
     { "idle", required_argument, NULL, OPTION_IDLE },
     { "drain", required_argument, NULL, OPTION_DRAIN },
     { "unbounded", no_argument, NULL, OPTION_UNBOUNDED },
-    { "help", no_argument, NULL, 'h' },
-    { "version", no_argument, NULL, 'V' },
-    { NULL, 0, NULL, 0 },
+    ARGUMENTS_LAST,
 };
-
-static bool read_number(const char *option, uint64_t most, unsigned long *number)
-{
-    uint64_t wide = 0;
-    bool good = arguments_number(option, optarg, 1, most, &wide);
-    *number = (unsigned long)wide;
-    return good;
-}
-
-static bool read_unsigned(const char *option, unsigned most, unsigned *number)
-{
-    unsigned long wide = 0;
-    bool good = read_number(option, most, &wide);
-    *number = (unsigned)wide;
-    return good;
-}
 
 static bool read_statement(size_t *size)
 {
@@ -114,60 +88,43 @@ static bool read_idle(uint64_t *nanoseconds)
             arguments_bad("--idle: '%s' is not from 1s to 24h", optarg));
 }
 
-/* 127.0.0.1:8080, [::1]:8080. No names: what they stand for may change. */
+/* No names: what they stand for may change. */
 static bool read_address(struct options *options, const char *text)
 {
-    const char *colon = strrchr(text, ':');
-    char host[64];
-    size_t length = colon ? (size_t)(colon - text) : 0;
-    bool brackets = length > 2 && text[0] == '[' && text[length - 1] == ']';
-    if (length == 0 || length >= sizeof host)
-        return arguments_bad("--listen: '%s' is no address with a port, such as " LISTEN " or [::1]:8080", text);
-    memcpy(host, text + brackets, length);
-    host[length - 2 * (size_t)brackets] = 0;
-    struct addrinfo hints = { .ai_flags = AI_NUMERICHOST | AI_NUMERICSERV | AI_PASSIVE, .ai_socktype = SOCK_STREAM };
-    struct addrinfo *found = NULL;
-    if (strspn(colon + 1, "0123456789") != strlen(colon + 1) || !colon[1] || atol(colon + 1) > 65535 ||
-        (!brackets && strchr(host, ':')) || getaddrinfo(host, colon + 1, &hints, &found))
-        return arguments_bad("--listen: '%s' is no address with a port, such as " LISTEN " or [::1]:8080", text);
     options->listen = text;
-    options->address_length = found->ai_addrlen;
-    memcpy(&options->address, found->ai_addr, found->ai_addrlen);
-    freeaddrinfo(found);
-    return true;
+    bool whole = text[0] != ':' && (text[0] == '[' || strchr(text, ':') == strrchr(text, ':'));
+    return (whole && address_read(&options->address, text, AI_NUMERICHOST | AI_NUMERICSERV) == 0) ||
+           arguments_bad("--listen: '%s' is no address with a port, such as " LISTEN " or [::1]:8080", text);
 }
 
 static bool read_limit(struct options *options, int option)
 {
     switch (option) {
-    case OPTION_MEMORY:
-        return arguments_size("--memory", optarg, &options->budget.memory);
-    case OPTION_ALLOCATION:
-        return arguments_size("--allocation", optarg, &options->budget.allocation);
-    case OPTION_TIMEOUT:
-        return arguments_duration("--timeout", optarg, &options->budget.wall_ns);
     case OPTION_GLOBAL_MEMORY:
         return arguments_size("--global-memory", optarg, &options->global_memory);
     case OPTION_STATEMENT:
         return read_statement(&options->statement);
     case OPTION_CONNECTIONS:
-        return read_unsigned("--connections", MAX_CONNECTIONS, &options->connections);
+        return arguments_count("--connections", optarg, MAX_CONNECTIONS, &options->connections);
     case OPTION_IDLE:
         return read_idle(&options->idle_ns);
-    default:
+    case OPTION_DRAIN:
         return arguments_duration("--drain", optarg, &options->drain_ns);
+    default:
+        return budget_options_read(option, &options->budget);
     }
 }
 
-static bool read_option(struct options *options, int option, char **argv)
+static bool read_option(void *all, int option)
 {
+    struct options *options = all;
     switch (option) {
     case OPTION_LISTEN:
         return read_address(options, optarg);
     case OPTION_WORKERS:
-        return read_unsigned("--workers", MAX_WORKERS, &options->workers);
+        return arguments_count("--workers", optarg, MAX_WORKERS, &options->workers);
     case OPTION_QUEUE:
-        return read_number("--queue", MAX_QUEUE, &options->queue);
+        return arguments_count("--queue", optarg, MAX_QUEUE, &options->queue);
     case OPTION_TENANTS:
         options->tenants = optarg;
         return true;
@@ -176,16 +133,14 @@ static bool read_option(struct options *options, int option, char **argv)
         return true;
     case OPTION_UNBOUNDED:
         return options->unbounded = true;
-    case ':':
-    case '?':
-        return arguments_bad_option(known, option, argv);
     default:
         return read_limit(options, option);
     }
 }
 
-options_next options_read(struct options *options, int argc, char **argv)
+arguments_next options_read(struct options *options, int argc, char **argv)
 {
+    static const struct arguments arguments = { "stint-sqld", help, ":hV", known, read_option };
     *options = (struct options){
         .budget = { .memory = (size_t)64 << 20, .allocation = (size_t)1 << 30, .wall_ns = UINT64_C(5000000000) },
         .queue = 256,
@@ -196,18 +151,11 @@ options_next options_read(struct options *options, int argc, char **argv)
         .drain_ns = UINT64_C(10000000000),
     };
     read_address(options, LISTEN);
-    opterr = 0;
-    int option;
-    while ((option = getopt_long(argc, argv, ":hV", known, NULL)) != -1) {
-        if (option == 'h')
-            return fputs(help, stdout), OPTIONS_DONE;
-        if (option == 'V')
-            return printf("stint-sqld %s\n", stint_version()), OPTIONS_DONE;
-        if (!read_option(options, option, argv))
-            return OPTIONS_BAD;
-    }
+    arguments_next next = arguments_read(&arguments, options, argc, argv);
+    if (next != ARGUMENTS_RUN)
+        return next;
     if (argc - optind > 1)
-        return arguments_bad("'%s': there can be one DATABASE only", argv[optind + 1]), OPTIONS_BAD;
+        return arguments_bad("'%s': there can be one DATABASE only", argv[optind + 1]), ARGUMENTS_BAD;
     options->database = argv[optind];
-    return OPTIONS_RUN;
+    return ARGUMENTS_RUN;
 }

@@ -4,16 +4,17 @@
 #ifndef SERVER_OPTIONS_H
 #define SERVER_OPTIONS_H
 
+#include "address.h"
+#include "arguments.h"
+
 #include <stint/stint.h>
-#include <sys/socket.h>
 
 struct options {
     const char *listen; /* as it was given */
-    struct sockaddr_storage address;
-    socklen_t address_length;
+    struct address address;
     unsigned workers; /* 0: two for each processor */
     stint_budget budget;
-    size_t queue;
+    unsigned queue;
     size_t global_memory; /* STINT_MEMORY_LIMIT_OF_CGROUP unless given */
     size_t statement;     /* bytes of SQL in one request */
     unsigned connections;
@@ -25,12 +26,6 @@ struct options {
     bool unbounded;
 };
 
-typedef enum options_next {
-    OPTIONS_RUN,
-    OPTIONS_DONE, /* help or version was asked for, and printed */
-    OPTIONS_BAD,  /* a line on standard error has said what is wrong */
-} options_next;
-
-options_next options_read(struct options *options, int argc, char **argv);
+arguments_next options_read(struct options *options, int argc, char **argv);
 
 #endif

@@ -60,31 +60,14 @@ static int put_integer(struct rows *rows, sqlite3_int64 integer)
     return put_string(rows, text);
 }
 
-static int put_json_blob(struct rows *rows, sqlite3_stmt *statement, int column)
+static int put_blob(struct rows *rows, sqlite3_stmt *statement, int column)
 {
     const unsigned char *bytes = sqlite3_column_blob(statement, column);
-    int error = put_string(rows, "{\"base64\":\"");
+    bool csv = rows->format == ROWS_CSV;
+    int error = csv ? 0 : put_string(rows, "{\"base64\":\"");
     if (!error)
         error = put_base64(rows, bytes, (size_t)sqlite3_column_bytes(statement, column));
-    return error ? error : put_string(rows, "\"}");
-}
-
-static int put_json(struct rows *rows, sqlite3_stmt *statement, int column)
-{
-    switch (sqlite3_column_type(statement, column)) {
-    case SQLITE_INTEGER:
-        return put_integer(rows, sqlite3_column_int64(statement, column));
-    case SQLITE_FLOAT:
-        return put_real(rows, sqlite3_column_double(statement, column));
-    case SQLITE_NULL:
-        return put_string(rows, "null");
-    case SQLITE_BLOB:
-        return put_json_blob(rows, statement, column);
-    default: {
-        const unsigned char *text = sqlite3_column_text(statement, column);
-        return json_write_string(put, rows->channel, text, (size_t)sqlite3_column_bytes(statement, column));
-    }
-    }
+    return error || csv ? error : put_string(rows, "\"}");
 }
 
 /* Quoted where it has to be; a quote is doubled. */
@@ -97,7 +80,7 @@ static int put_field(struct rows *rows, const char *text, size_t length)
     for (size_t i = 0; i < length && !error;) {
         size_t character = text_character((const unsigned char *)text + i, length - i);
         if (character == 0)
-            error = put_string(rows, "\xef\xbf\xbd");
+            error = put_string(rows, TEXT_REPLACEMENT);
         else if (text[i] == '"')
             error = put_string(rows, "\"\"");
         else
@@ -107,7 +90,19 @@ static int put_field(struct rows *rows, const char *text, size_t length)
     return error || !quoted ? error : put_string(rows, "\"");
 }
 
-static int put_csv(struct rows *rows, sqlite3_stmt *statement, int column)
+static int put_text(struct rows *rows, const void *text, size_t length)
+{
+    return rows->format == ROWS_CSV ? put_field(rows, text, length)
+                                    : json_write_string(put, rows->channel, text, length);
+}
+
+static int put_name(struct rows *rows, sqlite3_stmt *statement, int column)
+{
+    const char *name = sqlite3_column_name(statement, column);
+    return put_text(rows, name ? name : "", name ? strlen(name) : 0);
+}
+
+static int put_value(struct rows *rows, sqlite3_stmt *statement, int column)
 {
     switch (sqlite3_column_type(statement, column)) {
     case SQLITE_INTEGER:
@@ -115,29 +110,14 @@ static int put_csv(struct rows *rows, sqlite3_stmt *statement, int column)
     case SQLITE_FLOAT:
         return put_real(rows, sqlite3_column_double(statement, column));
     case SQLITE_NULL:
-        return 0;
-    case SQLITE_BLOB: {
-        const unsigned char *bytes = sqlite3_column_blob(statement, column);
-        return put_base64(rows, bytes, (size_t)sqlite3_column_bytes(statement, column));
-    }
+        return put_string(rows, rows->format == ROWS_CSV ? "" : "null");
+    case SQLITE_BLOB:
+        return put_blob(rows, statement, column);
     default: {
         const unsigned char *text = sqlite3_column_text(statement, column);
-        return put_field(rows, (const char *)text, (size_t)sqlite3_column_bytes(statement, column));
+        return put_text(rows, text, (size_t)sqlite3_column_bytes(statement, column));
     }
     }
-}
-
-static int put_name(struct rows *rows, sqlite3_stmt *statement, int column)
-{
-    const char *name = sqlite3_column_name(statement, column);
-    size_t length = name ? strlen(name) : 0;
-    return rows->format == ROWS_CSV ? put_field(rows, name ? name : "", length)
-                                    : json_write_string(put, rows->channel, name ? name : "", length);
-}
-
-static int put_value(struct rows *rows, sqlite3_stmt *statement, int column)
-{
-    return rows->format == ROWS_CSV ? put_csv(rows, statement, column) : put_json(rows, statement, column);
 }
 
 static int put_all(struct rows *rows, sqlite3_stmt *statement,

@@ -88,7 +88,7 @@ static void print_state(FILE *file, struct server *server, const struct question
 {
     struct timespec time;
     clock_gettime(CLOCK_REALTIME, &time);
-    fprintf(file, "event: state\ndata: {\"time\":%lld,\"workers\":%u,\"queue\":%zu,\"running\":[",
+    fprintf(file, "event: state\ndata: {\"time\":%lld,\"workers\":%u,\"queue\":%u,\"running\":[",
             (long long)time.tv_sec * 1000 + time.tv_nsec / NS_PER_MS, server->workers, server->options->queue);
     size_t running = print_all_running(file, server, question);
     fprintf(file, "],\"waiting\":%zu,\"outcomes\":{",

@@ -117,9 +117,18 @@ void sti_worker_run_stolen(struct sti_worker *worker, struct sti_stolen stolen)
 /* --- Billing. To read a thread's processor time is a system call, so the reading at one's end does for the next
  * one's beginning as well, where the worker goes from one to the other; to have found it is part of its cost then. */
 
+/* It does for the ground floor, too. */
+static uint64_t read_clock(const struct sti_worker *worker)
+{
+    struct sti_thread *record = atomic_load_explicit(&worker->record, memory_order_relaxed);
+    if (record == NULL)
+        return sti_clock_read(CLOCK_THREAD_CPUTIME_ID);
+    return sti_processor_clock_read(&record->processor, sti_clock_now());
+}
+
 struct sti_stretch sti_bill_begin(struct sti_worker *worker, struct sti_bill bill)
 {
-    uint64_t now = worker->clock != 0 ? worker->clock : sti_clock_read(CLOCK_THREAD_CPUTIME_ID);
+    uint64_t now = worker->clock != 0 ? worker->clock : read_clock(worker);
     struct sti_stretch stretch = { .begin = now, .inner = worker->inner, .bill = bill };
     worker->bill.fair_entry = NULL;
     worker->clock = 0;
@@ -129,7 +138,7 @@ struct sti_stretch sti_bill_begin(struct sti_worker *worker, struct sti_bill bil
 
 void sti_bill_end(struct sti_worker *worker, const struct sti_stretch *stretch)
 {
-    uint64_t now = sti_clock_read(CLOCK_THREAD_CPUTIME_ID);
+    uint64_t now = read_clock(worker);
     uint64_t used = now - stretch->begin;
     sti_fair_queue_settle(&worker->pool->fair_queue, stretch->bill, used - worker->inner);
     worker->inner = stretch->inner + used;

@@ -16,7 +16,7 @@ import sys
 import tempfile
 import time
 
-from programs import Client, Cluster, Dispatch, Worker, check, end_cleanly, free_ports, kill_all, wait_until
+from programs import Client, Cluster, Dispatch, Worker, check, end_cleanly, free_ports, kill_all, wait_until, write
 
 WORKER, DISPATCH = sys.argv[1:]
 
@@ -30,13 +30,6 @@ class At:
 
     def __init__(self, urls):
         self.urls = urls
-
-
-def write(folder, name, text):
-    path = os.path.join(folder, name)
-    with open(path, "w") as file:
-        file.write(text)
-    return path
 
 
 def run_one(urls, folder, *arguments):

@@ -12,18 +12,12 @@ import tempfile
 import urllib.error
 import urllib.request
 
-from programs import Client, Cluster, Dispatch, Worker, check, end_cleanly, free_ports, kill_all, wait_until, write_documents
+from programs import (Client, Cluster, Dispatch, Worker, check, end_cleanly, free_ports, kill_all, wait_until, write,
+                      write_documents)
 
 WORKER, DISPATCH, BOMBS = sys.argv[1:]
 LIMITS = ["--timeout", "4s", "--memory", "32M"]  # so long that a busy machine gets to the memory
 LOOP = "while true do end"
-
-
-def write(folder, name, text):
-    path = os.path.join(folder, name)
-    with open(path, "w") as file:
-        file.write(text)
-    return path
 
 
 def dispatch(cluster, *arguments):
@@ -194,6 +188,14 @@ def sigterm_drains_and_then_hands_jobs_to_another_worker(cluster, folder):
     check(process.end()[0] == (0 if second.has_said("1 ok") else 1), "it has a record")
 
 
+def a_port_that_is_none_is_refused(cluster, _folder):
+    make(cluster, "--stream", "PORT", "--max-bytes", "16M")
+    for port in ("65536", "70000", "-1", "99999999999999999999", ""):
+        worker = Worker(WORKER, cluster, "--stream", "PORT", "--health", "127.0.0.1:" + port)
+        wait_until(lambda: worker.has_said("ready:") or worker.process.poll() is not None, "it begins, or does not")
+        check(worker.stop() == 2 and worker.has_said("--health: "), (port, worker.lines))
+
+
 def health_and_metrics_are_answered(cluster, folder):
     stream = Stream(cluster, "HEALTH")
     address = f"127.0.0.1:{free_ports(1)[0]}"
@@ -362,6 +364,7 @@ TESTS = [
     ctrl_c_cancels_what_runs_and_what_waits,
     sigterm_drains_and_then_hands_jobs_to_another_worker,
     health_and_metrics_are_answered,
+    a_port_that_is_none_is_refused,
     a_stream_that_is_missing_is_an_error_of_the_worker,
     a_stream_of_another_shape_is_an_error_and_nothing_is_made,
     a_consumer_that_gives_up_is_an_error,

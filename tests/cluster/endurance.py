@@ -12,7 +12,7 @@ import tempfile
 import threading
 import time
 
-from programs import Client, Cluster, Dispatch, Worker, check, end_cleanly, kill_all, wait_until, write_documents
+from programs import Client, Cluster, Dispatch, Worker, check, end_cleanly, kill_all, wait_until, write, write_documents
 
 JOBS = int(sys.argv[3]) if len(sys.argv) > 3 else 20000
 WORKERS = 3
@@ -59,11 +59,8 @@ class Chaos(threading.Thread):
 
 def write_all(folder):
     paths = write_documents(folder, JOBS - JOBS // BOMBS_EVERY)
-    bombs = []
-    for i in range(JOBS // BOMBS_EVERY):
-        bombs.append(os.path.join(folder, f"bomb{i:03}.lua"))
-        with open(bombs[-1], "w") as file:
-            file.write(f"local t = {{{i}}} while true do t[#t + 1] = {{}} end")
+    bombs = [write(folder, f"bomb{i:03}.lua", f"local t = {{{i}}} while true do t[#t + 1] = {{}} end")
+             for i in range(JOBS // BOMBS_EVERY)]
     return paths, bombs
 
 

@@ -94,6 +94,13 @@ class Dispatch:
         return self.process.returncode, {line["file"]: line for line in lines}, summary, errors
 
 
+def write(folder, name, text):
+    path = os.path.join(folder, name)
+    with open(path, "w") as file:
+        file.write(text)
+    return path
+
+
 def write_documents(folder, count, start=0):
     """Small documents of several kinds, no two the same."""
     os.makedirs(folder, exist_ok=True)
@@ -104,7 +111,5 @@ def write_documents(folder, count, start=0):
                       ("sql", f"select {i}; select {i} + 1;"),
                       ("lua", f"return {i}, {i} * 2"),
                       ("expr", f"({i} + 1) * 2")][i % 5]
-        paths.append(os.path.join(folder, f"{i:05}.{kind}"))
-        with open(paths[-1], "w") as file:
-            file.write(text)
+        paths.append(write(folder, f"{i:05}.{kind}", text))
     return paths

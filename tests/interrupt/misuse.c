@@ -3,7 +3,7 @@
  * Misuse of the interface, without debug mode and in it (STINT_DEBUG=1 in the environment). Each kind happens in a
  * process of its own, which tells its outcome by its exit status. Without debug mode nothing is printed; in it there is
  * a line that names the task and what it did. */
-#include "support.h"
+#include "mainless.h"
 
 #include <signal.h>
 
@@ -363,6 +363,30 @@ TEST(threads_and_processes_end_while_heaps_are_in_quarantine)
 }
 
 TEST_MAIN()
+static bool rolls_back(void)
+{
+    uintptr_t size = 100;
+    return run_somewhere(lend_a_block, &size, IN_PLACE).error == EIO;
+}
+
+TEST(the_main_thread_ends_while_heaps_are_in_quarantine)
+{
+    int status;
+    pid_t child = fork();
+    if (child == 0) {
+        roll_back_often(NULL);
+        end_main_thread(rolls_back);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+}
+
+TEST(it_ends_with_those_from_before_a_fork_of_its)
+{
+    roll_back_often(NULL);
+    assert_without_main_thread(rolls_back);
+}
+
 /* No two of the task's pages lie side by side. */
 static int scatter(void *arg, void **value)
 {
