@@ -12,7 +12,7 @@
 #define BLOCKS 1000
 #define SIZE ((size_t)1000)
 
-static enum sti_share_state decision;
+static int decision; /* a state of a share (shared_budget.h) */
 static void *blocks[BLOCKS];
 
 static int make_blocks(void *unused, void **value)
@@ -76,7 +76,7 @@ static int have_one_help(void *unused, void **child)
 
 TEST(a_thread_that_was_about_to_be_told_ends_in_the_child)
 {
-    static const enum sti_share_state decisions[] = { STI_SHARE_COMMITTED, STI_SHARE_ROLLED_BACK };
+    static const int decisions[] = { STI_SHARE_COMMITTED, STI_SHARE_ROLLED_BACK };
     for (int i = 0; i < 2; i++) {
         decision = decisions[i];
         stint_outcome outcome = run_task(have_one_help, NULL, NULL);
