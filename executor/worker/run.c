@@ -15,6 +15,7 @@
 #include "alloc/base/tracing.h"
 #include "alloc/interrupt/hold.h"
 #include "alloc/interrupt/hook.h"
+#include "alloc/rollback/free.h"
 #include "deadlock.h"
 #include "executor/base/event.h"
 #include "executor/fork/fork.h"
@@ -399,7 +400,7 @@ static bool is_of_parent(struct sti_look *look, sti_task *task)
 static bool is_left_behind(sti_task *task)
 {
     struct sti_look look = { .is_it = is_of_parent, .every = true };
-    bool is_forked = sti_pools_generation != 0;
+    bool is_forked = sti_freeing_forks() != 0;
     return __builtin_expect(is_forked, 0) && (sti_task_is_left_behind(task) || sti_look_at(&look, task));
 }
 
