@@ -173,6 +173,12 @@ static inline bool sti_task_is_left_behind(const sti_task *task)
     return task->generation != sti_pools_generation;
 }
 
+/* No fork(2) has led to this process: then none is. */
+static inline bool sti_task_none_is_left_behind(void)
+{
+    return __builtin_expect(sti_pools_generation == 0, 1);
+}
+
 static inline bool sti_task_is_queued(sti_task *task)
 {
     return atomic_load_explicit(&task->state, memory_order_relaxed) == STI_TASK_QUEUED;

@@ -15,7 +15,6 @@
 #include "alloc/base/tracing.h"
 #include "alloc/interrupt/hold.h"
 #include "alloc/interrupt/hook.h"
-#include "alloc/rollback/free.h"
 #include "deadlock.h"
 #include "executor/base/event.h"
 #include "executor/fork/fork.h"
@@ -397,17 +396,16 @@ static bool is_of_parent(struct sti_look *look, sti_task *task)
 }
 
 /* Nobody in this process will resolve it, or what it waits for. */
-static bool is_left_behind(sti_task *task)
+static __attribute__((noinline)) bool is_left_behind(sti_task *task)
 {
     struct sti_look look = { .is_it = is_of_parent, .every = true };
-    bool is_forked = sti_freeing_forks() != 0;
-    return __builtin_expect(is_forked, 0) && (sti_task_is_left_behind(task) || sti_look_at(&look, task));
+    return sti_task_is_left_behind(task) || sti_look_at(&look, task);
 }
 
 /* 0: it has to be waited for. */
 static int refuse(const struct sti_worker *worker, sti_task *task)
 {
-    if (is_left_behind(task))
+    if (!sti_task_none_is_left_behind() && is_left_behind(task))
         return EOWNERDEAD;
     return sti_continuation_is_running() || (worker != NULL && is_below(worker, task)) ? EDEADLK : 0;
 }
