@@ -341,10 +341,25 @@ bool sti_wait_run_assigned(const struct sti_sleeper *sleeper, bool may_run)
 
 /* --- Waiting ------------------------------------------------------------------------------------------------------ */
 
+static bool is_of_parent(struct sti_look *look, sti_task *task)
+{
+    (void)look;
+    return sti_task_is_left_behind(task) && !sti_task_is_resolved(task);
+}
+
+/* Nobody in this process will resolve it: before anybody sleeps. */
+static bool waits_for_parents(sti_task *task)
+{
+    struct sti_look look = { .is_it = is_of_parent, .every = true };
+    return !sti_task_none_is_left_behind() && sti_look_at(&look, task);
+}
+
 /* A rescue may find nothing but a task whose account lets nobody begin it now. Then the next sleep is not for rescues,
  * but counts as a long one from the start, and is short: nobody may be there to notice when the task may begin. */
 static int sleep_as_worker(struct sti_worker *worker, sti_task *task, bool deaf, bool *refused)
 {
+    if (waits_for_parents(task))
+        return EOWNERDEAD;
     struct sti_sleeper sleeper = { .worker = worker, .task = task };
     struct sti_sleeper *for_rescue = *refused ? NULL : &sleeper;
     sti_wait_measure_room(&sleeper);
@@ -375,6 +390,8 @@ static int wait_in_worker(struct sti_worker *worker, sti_task *task, bool deaf)
 
 static int sleep_for_a_time(struct sti_worker *worker, sti_task *task, uint64_t deadline_ns, bool deaf)
 {
+    if (waits_for_parents(task))
+        return EOWNERDEAD;
     struct sti_sleeper sleeper = { .worker = worker, .task = task, .timed = deadline_ns != STI_NEVER };
     int error;
     if (worker != NULL)
@@ -389,23 +406,10 @@ static int sleep_for_a_time(struct sti_worker *worker, sti_task *task, uint64_t 
     return error;
 }
 
-static bool is_of_parent(struct sti_look *look, sti_task *task)
-{
-    (void)look;
-    return sti_task_is_left_behind(task) && !sti_task_is_resolved(task);
-}
-
-/* Nobody in this process will resolve it, or what it waits for. */
-static __attribute__((noinline)) bool is_left_behind(sti_task *task)
-{
-    struct sti_look look = { .is_it = is_of_parent, .every = true };
-    return sti_task_is_left_behind(task) || sti_look_at(&look, task);
-}
-
 /* 0: it has to be waited for. */
 static int refuse(const struct sti_worker *worker, sti_task *task)
 {
-    if (!sti_task_none_is_left_behind() && is_left_behind(task))
+    if (sti_task_is_left_behind(task))
         return EOWNERDEAD;
     return sti_continuation_is_running() || (worker != NULL && is_below(worker, task)) ? EDEADLK : 0;
 }
