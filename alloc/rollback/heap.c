@@ -52,7 +52,7 @@ static bool has_own_blocks(const struct sti_heap *heap)
 
 bool sti_heap_is_empty(const struct sti_heap *heap)
 {
-    return heap->backend != NULL && !has_own_blocks(heap) && !sti_heap_has_given_up(heap);
+    return heap->found_empty || (heap->backend != NULL && !has_own_blocks(heap) && !sti_heap_has_given_up(heap));
 }
 
 static struct sti_quiet_lock making = STI_QUIET_LOCK_INIT;
@@ -80,6 +80,7 @@ static struct sti_heap *begin(struct sti_heap *heap)
     if (heap == NULL)
         return NULL;
     heap->next = NULL;
+    heap->found_empty = false;
     heap->wiped = false;
     heap->told = sti_freeing_told_since() != 0;
     heap->forks = sti_freeing_forks();
@@ -191,6 +192,24 @@ size_t sti_heap_held(const struct sti_scope *scope)
     bool is_simple =
         ((uintptr_t)scope->libc_heaps | (uintptr_t)scope->heaps | (uintptr_t)scope->mapped) == (uintptr_t)NULL;
     return is_simple ? scope->young.held : held_in_heaps(scope);
+}
+
+/* All of its pages are its thread's own, so one look tells what it holds and whether it is empty. */
+static __attribute__((noinline)) size_t held_by_one(const struct sti_scope *scope, struct sti_heap *heap)
+{
+    struct sti_backend_size own = sti_backend_theap_size(heap->theap);
+    heap->found_empty = own.blocks == 0;
+    return scope->young.held + own.held;
+}
+
+size_t sti_heap_held_at_end(const struct sti_scope *scope)
+{
+    struct sti_heap *heap = scope->heap;
+    bool has_others =
+        ((uintptr_t)scope->libc_heaps | (uintptr_t)scope->mapped | (uintptr_t)scope->share) != (uintptr_t)NULL;
+    if (heap == NULL || has_others || scope->heaps != heap || heap->next != NULL || sti_heap_has_given_up(heap))
+        return sti_heap_held(scope);
+    return held_by_one(scope, heap);
 }
 
 static void keep_warm(struct sti_thread *thread, struct sti_heap *heap)

@@ -33,6 +33,7 @@ struct sti_heap {
     bool is_nursery;               /* it was made for one: backend.h */
     bool given_up;                 /* it is retired, and mimalloc has given up a page of it: its thread has ended */
     bool deserted;                 /* it has been retired and found without such a page */
+    bool found_empty;              /* at the end of its scope: it need not be looked at once more */
     bool told;                     /* whoever frees a block of it tells of that: free.h */
     bool wiped;                    /* when it is destroyed: free.h */
     bool pinned;                   /* whatever roots point to, all of it is kept: roots.h */
@@ -66,6 +67,9 @@ struct sti_heap *sti_heap_own(const struct sti_scope *scope);
  * have left to it the pages, as nobody else can have those; of young blocks what was allocated, be it freed. Never too
  * few. */
 size_t sti_heap_held(const struct sti_scope *scope);
+
+/* The same when nothing is allocated any more: what has been seen of its own heap does for its commit or rollback. */
+size_t sti_heap_held_at_end(const struct sti_scope *scope);
 
 /* What the last scan of roots found in it. */
 static inline size_t sti_heap_kept(const struct sti_heap *heap)
