@@ -16,7 +16,7 @@
 
 #define MEMORY ((size_t)64 << 20)
 #define LARGE ((size_t)1 << 30)
-#define TWO_SECONDS UINT64_C(2000000000)
+#define TEN_SECONDS UINT64_C(10000000000)
 #define LEVELS 1000000
 #define STREAMS 100
 
@@ -103,7 +103,7 @@ static int walk(void *unused, void **value)
 static stint_outcome run(stint_fn *fn, size_t memory)
 {
     stint_options options = STINT_OPTIONS_INIT;
-    options.budget = (stint_budget){ .memory = memory, .run_ns = TWO_SECONDS };
+    options.budget = (stint_budget){ .memory = memory, .run_ns = TEN_SECONDS };
     options.owns_descriptors = true;
     options.threads = STINT_THREADS_CHARGED;
     stint_outcome outcome;

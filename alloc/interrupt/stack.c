@@ -4,6 +4,7 @@
 #include "stack.h"
 
 #include <errno.h>
+#include <gnu/libc-version.h>
 #include <pthread.h>
 #include <signal.h>
 #include <string.h>
@@ -35,19 +36,16 @@ enum kind { UNBOUNDED, WORKERS, PTHREADS, MAIN };
 
 /* limit is 0 where there is no bound. */
 static _Thread_local struct {
-    uintptr_t guard;
-    uintptr_t pad;
+    uintptr_t guard, pad;
     uintptr_t low; /* of the reserve; the landing may begin below */
-    uintptr_t late;
-    uintptr_t early;
-    uintptr_t limit;
-    uintptr_t high;
+    uintptr_t late, early;
+    uintptr_t limit, high;
     uintptr_t open; /* usable from here on; limit: the reserve is closed */
     size_t step;
     enum kind kind;
-    bool is_known;
-    bool is_workers;
-    uintptr_t known; /* this and the next: where the thread's stack is, if it has been asked for */
+    bool is_known, is_workers;
+    bool has_kernels_guard; /* a worker's, until it was bounded */
+    uintptr_t known;        /* this and the next: where the thread's stack is, if it has been asked for */
     size_t known_size;
     bool is_outdated;  /* the main one's: its limit has been lowered, so it cannot grow down to the reserve */
     rlim_t main_limit; /* when its stack was bounded */
@@ -148,6 +146,16 @@ static bool find_main(void)
     return true;
 }
 
+/* From glibc 2.42 on a thread's guard is the kernel's (MADV_GUARD_INSTALL), in pages that anybody might use otherwise:
+ * no access that is given opens it, and who has the stack next expects it there. */
+#define GUARD_INSTALL 102
+#define GUARD_REMOVE 103
+
+static bool set_kernels_guard(int advice)
+{
+    return madvise((void *)own.pad, own.limit - own.pad, advice) == 0;
+}
+
 static void bound_worker(uintptr_t lowest, size_t guard)
 {
     if (guard < STI_STACK_GUARD + STI_STACK_RESERVE)
@@ -155,7 +163,12 @@ static void bound_worker(uintptr_t lowest, size_t guard)
     own.guard = lowest - STI_STACK_RESERVE - STI_STACK_GUARD;
     own.limit = lowest;
     divide(STI_STACK_RESERVE, LANDING_IN_GUARD);
-    own.kind = WORKERS;
+    bool is_kernels = strverscmp(gnu_get_libc_version(), "2.42") >= 0 && set_kernels_guard(GUARD_REMOVE);
+    own.has_kernels_guard = is_kernels && set_access(own.pad, own.limit, PROT_NONE);
+    if (own.has_kernels_guard || !is_kernels)
+        own.kind = WORKERS;
+    else
+        set_kernels_guard(GUARD_INSTALL);
 }
 
 /* Whether it can be read, without a touch of it: a system call that does nothing says so. */
@@ -197,8 +210,7 @@ static void find_pthread(void)
 {
     pthread_attr_t attributes;
     void *lowest;
-    size_t size;
-    size_t guard;
+    size_t size, guard;
     if (pthread_getattr_np(pthread_self(), &attributes) != 0)
         return;
     bool found =
@@ -367,8 +379,10 @@ void sti_stack_end(void)
     sti_at_return_forget(UINTPTR_MAX);
     if (own.kind == WORKERS)
         close_again();
-    else if (own.kind == PTHREADS)
-        set_access(own.guard, own.limit, PROT_READ | PROT_WRITE);
+    if (own.kind == PTHREADS || own.has_kernels_guard)
+        set_access(own.has_kernels_guard ? own.pad : own.guard, own.limit, PROT_READ | PROT_WRITE);
+    if (own.has_kernels_guard)
+        set_kernels_guard(GUARD_INSTALL);
     if (own.kind != UNBOUNDED)
         drop_alternate();
     bool is_workers = own.is_workers;

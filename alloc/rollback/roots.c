@@ -85,8 +85,7 @@ struct scan {
 };
 
 /* libc's own lists of what it has open keep nothing open, but these variables of its are anybody's to set; nor does the
- * loader, which opens none, but remembers where it had mapped files, in whose places a semaphore may be mapped
- * since. */
+ * loader, which opens none. */
 static bool is_of_libc(uintptr_t address)
 {
     if (sti_caller_in(&sti_caller_system.loader, (const void *)address))
@@ -231,7 +230,8 @@ static void add_part(struct scan *scan, const struct dl_phdr_info *info, struct 
     scan->parts[scan->part_count++] = part;
 }
 
-/* Writable, but for the part that is read-only once relocated. */
+/* Writable, but for the part that is read-only once relocated; and for the loader's that begins as zeros: it
+ * says there where files had been mapped, and a task may have mapped something in their place. */
 static void add_data(struct scan *scan, const struct dl_phdr_info *info, bool lasts)
 {
     struct part part = { .lasts = lasts };
@@ -251,7 +251,7 @@ static void add_data(struct scan *scan, const struct dl_phdr_info *info, bool la
         if (segment->p_type != PT_LOAD || !(segment->p_flags & PF_W))
             continue;
         part.begin = info->dlpi_addr + segment->p_vaddr;
-        part.end = part.begin + segment->p_memsz;
+        part.end = part.begin + (sti_caller_is_loader((void *)part.begin) ? segment->p_filesz : segment->p_memsz);
         if (constant_end > part.begin && constant <= part.begin && constant_end <= part.end)
             part.begin = constant_end;
         add_part(scan, info, part);

@@ -81,7 +81,9 @@ int call_with_destructors(void *, void **)
 
 char nested[4001];
 
-/* As deep as libxml2 allows takes megabytes of stack. */
+/* As deep as libxml2 2.9 allows takes megabytes of stack; 2.15 refuses it, and copies without a recursion. */
+constexpr bool has_no_bombs = LIBXML_VERSION >= 21000;
+
 int compile_path(void *, void **)
 {
     xmlXPathFreeCompExpr(xmlXPathCompile(reinterpret_cast<const xmlChar *>(nested)));
@@ -104,10 +106,14 @@ const struct bomb {
     const char *name;
     stint_fn *function;
     stint_on_interrupt way;
+    bool may_end_well = false;
 } bombs[] = {
-    { "no allocation", call_plainly, STINT_JUMP },   { "allocations", call_allocating, STINT_JUMP },
-    { "a comparator", call_sorting, STINT_JUMP },    { "destructors", call_with_destructors, STINT_UNWIND },
-    { "libxml2's paths", compile_path, STINT_JUMP }, { "libxml2's copies", copy_deep_document, STINT_JUMP },
+    { "no allocation", call_plainly, STINT_JUMP },
+    { "allocations", call_allocating, STINT_JUMP },
+    { "a comparator", call_sorting, STINT_JUMP },
+    { "destructors", call_with_destructors, STINT_UNWIND },
+    { "libxml2's paths", compile_path, STINT_JUMP, has_no_bombs },
+    { "libxml2's copies", copy_deep_document, STINT_JUMP, has_no_bombs },
 };
 constexpr size_t bomb_count = sizeof bombs / sizeof *bombs;
 
@@ -133,11 +139,13 @@ void await(stint_future *future, const bomb &bomb)
 {
     stint_outcome outcome;
     assert_int_equal(stint_future_wait(future, &outcome), 0);
+    stint_future_release(future);
+    if (bomb.may_end_well && outcome.status == STINT_OK)
+        return;
     if (outcome.status != STINT_ERROR || outcome.reason != STINT_REASON_STACK)
         print_error("%s: %s, %s\n", bomb.name, stint_status_name(outcome.status), stint_reason_name(outcome.reason));
     assert_int_equal(outcome.status, STINT_ERROR);
     assert_int_equal(outcome.reason, STINT_REASON_STACK);
-    stint_future_release(future);
 }
 
 } // namespace

@@ -78,7 +78,7 @@ static int keep_plain(void *arg, void **value)
 /* Room that the frame takes meanwhile lies below all else in it. */
 static int keep_typed_beyond(size_t room)
 {
-    stint_here here = stint_here_current();
+    stint_here volatile here = stint_here_current(); /* not clobbered by the jump */
     struct twice_subtask outer;
     struct twice_subtask inner;
     long result;

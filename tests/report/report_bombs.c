@@ -40,7 +40,7 @@ static json_t *explode(const struct bomb *bomb)
     stint_options options = parse_options(bomb->kind);
     options.report = STINT_REPORT_HEAP;
     options.budget.memory = 16 * MIB;
-    options.budget.run_ns = bomb->reason == STINT_REASON_DEADLINE ? 20 * MS : 0;
+    options.budget.run_ns = bomb->reason == STINT_REASON_DEADLINE ? 200 * MS : 0;
     return read_of(parse_document_run, &document, &options, bomb->reason);
 }
 

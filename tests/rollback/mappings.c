@@ -3,6 +3,7 @@
  * What a task maps counts for its limits, is unmapped when the task is rolled back, and stays when it is committed. */
 #include "mappings.h"
 
+#include <link.h>
 #include <stdatomic.h>
 
 static int mappings_of_the_process(void)
@@ -268,6 +269,43 @@ static int map_and_tell(void *arg, void **value)
         atomic_store((_Atomic(char *) *)work->cell, work->made);
     work->cell = forgotten;
     return EIO;
+}
+
+/* An address in which nothing is, but which a variable of the loader's that was zero when it started holds since. */
+static int find_stale(struct dl_phdr_info *info, size_t size, void *found)
+{
+    (void)size;
+    for (int i = 0; i < info->dlpi_phnum && strstr(info->dlpi_name, "/ld-linux") != NULL; i++) {
+        const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
+        if (segment->p_type != PT_LOAD || (segment->p_flags & PF_W) == 0)
+            continue;
+        uintptr_t at = (info->dlpi_addr + segment->p_vaddr + segment->p_filesz + 7) & ~(uintptr_t)7;
+        uintptr_t end = info->dlpi_addr + segment->p_vaddr + segment->p_memsz;
+        for (; at + sizeof(uintptr_t) <= end; at += sizeof(uintptr_t)) {
+            uintptr_t word = *(volatile uintptr_t *)at;
+            if (word > 64 * MIB && word % PAGE == 0 && word < (uintptr_t)1 << 47 && is_gone((void *)word, PAGE))
+                *(void **)found = (void *)word;
+        }
+    }
+    return 0;
+}
+
+static int map_there(void *place, void **value)
+{
+    *value = mmap(place, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+    return EIO;
+}
+
+TEST(what_the_loader_remembers_of_files_keeps_nothing_that_is_mapped_in_their_place)
+{
+    void *stale = NULL;
+    dl_iterate_phdr(find_stale, &stale);
+    if (stale == NULL) /* not in every glibc */
+        skip();
+    stint_outcome outcome = run_task(map_there, stale, NULL);
+    assert_outcome(outcome, STINT_ERROR, STINT_REASON_FAILED, EIO);
+    assert_int_equal(outcome.usage.kept, 0);
+    assert_true(is_gone(stale, PAGE));
 }
 
 TEST(what_a_variable_leads_to_is_kept)
