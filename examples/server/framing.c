@@ -3,7 +3,8 @@
  * How a request is framed; see framing.h. libmicrohttpd goes by the first of several lengths, by the chunks where there
  * is a length as well, in HTTP/1.0 too, reads to the end of the connection where the coding is one that it does not
  * know, and knows no name that has a space before its colon. A line that goes on with the next one it joins to that at
- * its name, and not at its value (0.9.75), so that any name can come of it. */
+ * its name, and not at its value (0.9.75), so that any name can come of it; from 1.0 on it refuses one where it is to
+ * be strict. */
 #include "framing.h"
 
 #include <stdbool.h>

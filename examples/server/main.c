@@ -199,8 +199,8 @@ static bool start_http(struct program *program)
         MHD_start_daemon(flags, 0, NULL, NULL, http_handle, server, MHD_OPTION_LISTEN_SOCKET, program->listening,
                          MHD_OPTION_CONNECTION_LIMIT, options->connections, MHD_OPTION_CONNECTION_TIMEOUT,
                          (unsigned)(options->idle_ns / UINT64_C(1000000000)), MHD_OPTION_CONNECTION_MEMORY_LIMIT,
-                         CONNECTION_MEMORY, MHD_OPTION_NOTIFY_COMPLETED, http_completed, server,
-                         MHD_OPTION_NOTIFY_CONNECTION, client_notify, server, MHD_OPTION_END);
+                         CONNECTION_MEMORY, MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_NOTIFY_COMPLETED,
+                         http_completed, server, MHD_OPTION_NOTIFY_CONNECTION, client_notify, server, MHD_OPTION_END);
     return server->daemon || complain("libmicrohttpd does not start");
 }
 
