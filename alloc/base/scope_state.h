@@ -123,6 +123,8 @@ struct sti_shared_interrupt {
 
 #define STI_SCOPE_FIRST_SWEEP 8 /* heaps from inner scopes */
 
+#define STI_LOOKED_TIMED (UINT64_C(1) << 63)
+
 struct sti_scope {
     struct sti_scope *below; /* what the thread was in before */
     uintptr_t frame; /* of the function that runs it, then of its landing: frames below it are the task's. Not the
@@ -161,8 +163,8 @@ struct sti_scope {
     const stint_token *token;
     const stint_token *stop;
     stint_on_interrupt on_interrupt;
-    uint64_t looked; /* sti_thread_requests when nothing that it counts was found; 0: or when the clock has to be looked
-                        at */
+    uint64_t looked; /* sti_thread_requests when nothing that it counts was found; with a bit where there is a limit of
+                        time: then the clock has to be looked at, too */
     stint_reason tripped;      /* written once; STINT_REASON_NONE until then */
     bool finished;             /* stint_finish: nothing trips it any more */
     bool refused;              /* STINT_FAIL: an interrupt has been delivered */
@@ -170,8 +172,9 @@ struct sti_scope {
     bool never_began;          /* its function was not called */
     struct sti_caller_met met; /* when an interrupt last had to wait for a frame */
     unsigned masks;
-    unsigned regions; /* of blocking */
-    unsigned keeps;   /* regions whose blocks go to the process's heap; each is masked too */
+    unsigned regions;            /* of blocking */
+    uint64_t limit_outside_keep; /* its thread's, when the outermost of them began */
+    unsigned keeps;              /* regions whose blocks go to the process's heap; each is masked too */
     struct sti_holds holds;
     bool names_locks; /* it is this scope for which the thread's locks are remembered by address: hold.h */
     stint_guard *guards;

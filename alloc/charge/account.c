@@ -343,6 +343,16 @@ uint64_t sti_account_draw(stint_account *account, const stint_account *end, uint
     return add(account, end, ALLOCATED, need) ? need : 0;
 }
 
+void sti_account_draw_back(struct sti_scope *innermost, uint64_t granted_end)
+{
+    for (struct sti_scope *scope = innermost; scope != NULL; scope = scope->outer) {
+        if (scope->account == NULL || scope->granted_end <= granted_end)
+            continue;
+        subtract(scope->account, scope->charged, ALLOCATED, scope->granted_end - granted_end);
+        scope->granted_end = granted_end;
+    }
+}
+
 void sti_account_settle(stint_account *account, const stint_account *end, uint64_t drawn, uint64_t used)
 {
     subtract(account, end, ALLOCATED, drawn - used);

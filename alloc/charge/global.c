@@ -37,6 +37,7 @@
 #define GROWTH_SHIFT 6 /* a 64th of the limit more: patience ends */
 
 atomic_size_t sti_global_limit;
+static _Atomic uint64_t times_set;
 
 static _Atomic stint_victim victim_policy;
 static _Atomic uint64_t since;
@@ -59,6 +60,7 @@ int stint_global_set_memory_limit(size_t bytes)
     if (error != 0)
         return error;
     atomic_store_explicit(&sti_global_limit, bytes, memory_order_seq_cst);
+    atomic_fetch_add_explicit(&times_set, 1, memory_order_seq_cst);
     sti_thread_request_samples();
     return 0;
 }
@@ -137,7 +139,8 @@ static void stop(struct sti_thread *victim, size_t held)
     sti_watch_wake(); /* it may be asleep */
 }
 
-uint64_t sti_global_look(struct sti_thread *thread)
+/* After how many bytes to look again. */
+static uint64_t look(struct sti_thread *thread)
 {
     size_t limit = atomic_load_explicit(&sti_global_limit, memory_order_relaxed);
     size_t interval = limit >> INTERVAL_SHIFT;
@@ -156,6 +159,19 @@ uint64_t sti_global_look(struct sti_thread *thread)
     if (victim != NULL)
         stop(victim, held);
     return interval;
+}
+
+/* A limit that is new to the thread is looked at at once. The next look counts from what has been charged: what is
+ * asked for now may be refused. And no thread is cancelled in the midst of a malloc. */
+void sti_global_look(struct sti_thread *thread, uint64_t after)
+{
+    uint64_t times = atomic_load_explicit(&times_set, memory_order_relaxed);
+    if (after <= thread->global_check && times == thread->global_times_set)
+        return;
+    thread->global_times_set = times;
+    int cancellation = sti_thread_set_cancellation(PTHREAD_CANCEL_DISABLE);
+    thread->global_check = thread->used + look(thread);
+    sti_thread_set_cancellation(cancellation);
 }
 
 bool sti_global_is_near(void)

@@ -23,8 +23,8 @@ static inline bool sti_global_is_limited(void)
     return __builtin_expect(atomic_load_explicit(&sti_global_limit, memory_order_relaxed) != 0, 0);
 }
 
-/* Calling thread, in a sample point: look if it is time, and say after how many bytes to look again. */
-uint64_t sti_global_look(struct sti_thread *thread);
+/* Calling thread, in a sample point that would take its used so far: look if it is time. */
+void sti_global_look(struct sti_thread *thread, uint64_t after);
 
 /* Any thread: whether the process holds more than seven eighths of its limit while some task runs. */
 bool sti_global_is_near(void);

@@ -446,8 +446,8 @@ static inline void look_at_budgets(struct sti_thread *thread, const struct asked
     }
     if (beyond > 0)
         bring_memory_checks_nearer(thread, beyond);
-    if (sti_global_is_limited() && asked->after > thread->global_check)
-        thread->global_check = asked->after + sti_global_look(thread);
+    if (sti_global_is_limited())
+        sti_global_look(thread, asked->after);
 }
 
 /* And at what others have set, once the next sample point has its place: the new limit first, then the flags
@@ -471,6 +471,7 @@ static inline bool decide(struct sti_thread *thread, const struct asked *asked, 
         atomic_store_explicit(&thread->limit, 0, memory_order_relaxed);
         if (asked->share != NULL)
             sti_group_hold_no_more(asked->share);
+        sti_account_draw_back(thread->scope, thread->used + GRANT);
         return refuse_or_defer(thread, asked->charge, caller);
     }
     if (asked->possible)

@@ -5,7 +5,9 @@
 #include "shared_budget.h"
 
 #include <sched.h>
+#include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "account.h"
 #include "alloc/base/scope_state.h"
@@ -282,7 +284,7 @@ bool sti_group_await_others(const struct sti_share *share, unsigned round)
     if (round < SHORT_WAITS)
         sched_yield();
     else
-        nanosleep(&moment, NULL);
+        syscall(SYS_nanosleep, &moment, NULL); /* libc's is where threads are cancelled; this is in a malloc */
     return true;
 }
 

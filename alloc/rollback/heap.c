@@ -22,6 +22,7 @@
 #include "mapping.h"
 #include "nursery.h"
 #include "roots.h"
+#include "thread_state.h"
 
 /* --- Task heaps.
  *
@@ -38,9 +39,31 @@ __attribute__((noinline)) struct sti_backend_pages sti_heap_pages(const struct s
     return sti_backend_heap_pages_counted(heap->backend);
 }
 
+/* As long as mimalloc has not ended a thread it gives up no page of a heap that the thread has made for a scope
+ * (backend.h), and nobody need ask its counts. What ends a thread in it is a destructor of a key, and the program's
+ * own, which come later, may run scopes, in further rounds too. Ours comes right behind mimalloc's, since its key does,
+ * in each round: so whatever runs then finds it noted. */
+static pthread_key_t behind_mimalloc_s;
+static bool is_told_of_ends;
+static _Thread_local bool has_ended;
+
+static void note_end(void *unused)
+{
+    (void)unused;
+    has_ended = true;
+}
+
+static void have_end_noted(void)
+{
+    if (is_told_of_ends && !has_ended)
+        sti_specific_set_plain(behind_mimalloc_s, &has_ended);
+}
+
 /* Or it is not known. */
 bool sti_heap_has_given_up(const struct sti_heap *heap)
 {
+    if (!heap->may_give_up && !has_ended)
+        return false;
     struct sti_backend_pages pages = sti_heap_pages(heap);
     return pages.now == SIZE_MAX || pages.given_up != heap->given_up_before;
 }
@@ -63,6 +86,8 @@ static struct sti_heap *make(bool is_nursery)
     if (heap == NULL)
         return NULL;
     heap->is_nursery = is_nursery;
+    heap->may_give_up = is_nursery || !is_told_of_ends;
+    have_end_noted();
     sti_quiet_enter();
     pthread_mutex_lock(&making.mutex);
     heap->backend = sti_backend_heap_new(is_nursery);
@@ -171,6 +196,7 @@ struct sti_heap *sti_heap_retire_left(struct sti_thread *thread, struct sti_heap
             link = &heap->next;
         } else {
             *link = heap->next;
+            heap->may_give_up = true;
             sti_retired_put(thread, heap);
         }
     }
@@ -194,9 +220,15 @@ size_t sti_heap_held(const struct sti_scope *scope)
     return is_simple ? scope->young.held : held_in_heaps(scope);
 }
 
-/* All of its pages are its thread's own, so one look tells what it holds and whether it is empty. */
-static __attribute__((noinline)) size_t held_by_one(const struct sti_scope *scope, struct sti_heap *heap)
+/* One look tells what a heap holds and whether it is empty, where all of its pages are its thread's own and the task
+ * has memory nowhere else. */
+static __attribute__((noinline)) size_t held_by_one(const struct sti_scope *scope)
 {
+    struct sti_heap *heap = scope->heap;
+    bool has_others =
+        ((uintptr_t)scope->libc_heaps | (uintptr_t)scope->mapped | (uintptr_t)scope->share) != (uintptr_t)NULL;
+    if (has_others || scope->heaps != heap || heap->next != NULL || sti_heap_has_given_up(heap))
+        return sti_heap_held(scope);
     struct sti_backend_size own = sti_backend_theap_size(heap->theap);
     heap->found_empty = own.blocks == 0;
     return scope->young.held + own.held;
@@ -204,12 +236,7 @@ static __attribute__((noinline)) size_t held_by_one(const struct sti_scope *scop
 
 size_t sti_heap_held_at_end(const struct sti_scope *scope)
 {
-    struct sti_heap *heap = scope->heap;
-    bool has_others =
-        ((uintptr_t)scope->libc_heaps | (uintptr_t)scope->mapped | (uintptr_t)scope->share) != (uintptr_t)NULL;
-    if (heap == NULL || has_others || scope->heaps != heap || heap->next != NULL || sti_heap_has_given_up(heap))
-        return sti_heap_held(scope);
-    return held_by_one(scope, heap);
+    return scope->heap != NULL ? held_by_one(scope) : sti_heap_held(scope);
 }
 
 static void keep_warm(struct sti_thread *thread, struct sti_heap *heap)
@@ -336,6 +363,8 @@ void sti_heap_destroy(struct sti_heap *heap)
 void sti_heap_commit(struct sti_thread *thread, struct sti_heap *list)
 {
     list = sti_heap_drop_empty(thread, list);
+    if (list == NULL)
+        return;
     sti_sampling_end_heaps(thread, list, true);
     while (list != NULL) {
         struct sti_heap *next = list->next;
@@ -408,4 +437,6 @@ __attribute__((constructor(102))) static void prepare(void)
 {
     sti_quiet_add(&making);
     sti_backend_prepare();
+    sti_backend_thread_init(); /* it has its key by now */
+    is_told_of_ends = sti_specific_create_plain(&behind_mimalloc_s, note_end) == 0;
 }

@@ -31,6 +31,7 @@ struct sti_heap {
     sti_backend_theap *theap;      /* the calling thread's part of it, since it was taken */
     struct sti_heap *next;         /* on a list: of a scope, of a thread's retired ones */
     bool is_nursery;               /* it was made for one: backend.h */
+    bool may_give_up;              /* mimalloc, pages of it while its thread lives: heap.c */
     bool given_up;                 /* it is retired, and mimalloc has given up a page of it: its thread has ended */
     bool deserted;                 /* it has been retired and found without such a page */
     bool found_empty;              /* at the end of its scope: it need not be looked at once more */

@@ -197,6 +197,7 @@ static void take_over(struct sti_share *share, struct sti_scope *scope)
         struct sti_heap *heap = share->heaps;
         share->heaps = heap->next;
         heap->theap = sti_backend_heap_theap(heap->backend);
+        heap->may_give_up = true;
         heap->next = scope->heaps;
         scope->heaps = heap;
     }

@@ -18,9 +18,9 @@ typedef enum stint_victim {
 } stint_victim;
 
 /* Limit the process's resident memory to so many bytes, as the kernel counts it: shared pages and the program's own
- * count too. 0: no limit. Threads that run tasks compare, each whenever its tasks have allocated a 256th of the limit
- * (at least 256 KiB, at most 4 MiB). So the limit can be passed by that much for each running task, and by what the
- * others allocate until the victim has ended.
+ * count too. 0: no limit. Threads that run tasks compare, each at once and whenever its tasks have allocated a 256th of
+ * the limit (at least 256 KiB, at most 4 MiB). So it can be passed by that much for each such thread, by large blocks
+ * that are filled later, and by what the others allocate until the victim has ended.
  *
  * Before a task is stopped, free memory of the thread that looks and of idle workers is given back to the system, which
  * may be enough. The victim ends as STINT_ERROR with STINT_REASON_GLOBAL_MEMORY_LIMIT, and its memory is then given

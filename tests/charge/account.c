@@ -44,6 +44,33 @@ TEST(the_ledger_is_what_the_tasks_were_charged)
     stint_account_release(account);
 }
 
+struct asking {
+    stint_account *account;
+    uint64_t drawn;
+};
+
+static int ask_and_read(void *arg, void **value)
+{
+    struct asking *asking = arg;
+    (void)value;
+    keep(stint_malloc((size_t)1 << 40));
+    asking->drawn = usage_of(asking->account).allocated;
+    return 0;
+}
+
+TEST(what_a_task_is_refused_is_not_its_account_s)
+{
+    stint_account *account = make_account(NULL);
+    stint_options options = {
+        .size = sizeof(stint_options), .account = account, .on_interrupt = STINT_FAIL, .budget.memory = MIB
+    };
+    struct asking asking = { .account = account, .drawn = UINT64_MAX };
+    assert_int_equal(run_task(ask_and_read, &asking, &options).reason, STINT_REASON_MEMORY_LIMIT);
+    assert_true(asking.drawn <= GRANT);
+    assert_at_rest(account, 0, 1);
+    stint_account_release(account);
+}
+
 TEST(a_spent_account_stops_its_tasks_and_no_others)
 {
     stint_account *poor = make_account(NULL, .allocation = MIB);

@@ -297,4 +297,70 @@ TEST_WITH(what_an_idle_worker_can_give_back_stops_nobody, NULL, remove_limit)
     assert_int_equal(stint_pool_destroy(pool), 0);
 }
 
+/* --- Between tasks ------------------------------------------------------------------------------------------------ */
+
+static int ask_for(void *size, void **value)
+{
+    (void)value;
+    return stint_malloc(*(size_t *)size) == NULL ? 0 : EINVAL;
+}
+
+/* By the limit of a task, and for want of an address space. */
+TEST_WITH(what_was_refused_to_one_task_does_not_hide_what_the_next_one_takes, NULL, remove_limit)
+{
+    stint_options options = { .size = sizeof(stint_options), .on_interrupt = STINT_FAIL, .budget.memory = MIB };
+    size_t sizes[] = { (size_t)1 << 40, (size_t)1 << 60 };
+    leave_room(ROOM);
+    assert_int_equal(run_task(ask_for, &sizes[0], &options).reason, STINT_REASON_MEMORY_LIMIT);
+    assert_true(is_stopped(stint_global_memory_limit()));
+    assert_ok(run_task(ask_for, &sizes[1], NULL));
+    assert_true(is_stopped(stint_global_memory_limit()));
+}
+
+TEST_WITH(a_limit_that_was_lowered_is_looked_at_by_the_next_task, NULL, remove_limit)
+{
+    leave_room((size_t)2 << 30);
+    assert_false(is_stopped(100 * KIB));
+    assert_int_equal(stint_global_set_memory_limit(resident() / 2), 0);
+    assert_true(is_stopped(100 * KIB));
+}
+
+/* --- A thread that is to be cancelled, which it is not in a malloc --- */
+
+static void *hold_while_cancelled(void *outcome)
+{
+    size_t bytes = stint_global_memory_limit();
+    pthread_cancel(pthread_self());
+    *(stint_outcome *)outcome = run_task(hold, &bytes, NULL);
+    pthread_testcancel();
+    return NULL;
+}
+
+TEST_WITH(a_thread_that_is_cancelled_is_not_while_others_give_memory_back, NULL, remove_limit)
+{
+    enum { WORKERS = 4 };
+    size_t bytes = MIB;
+    stint_pool *pool;
+    stint_future *futures[WORKERS * 4];
+    const stint_pool_options idle = { .size = sizeof(stint_pool_options), .workers = WORKERS };
+    assert_int_equal(stint_pool_create(&idle, &pool), 0);
+    for (int i = 0; i < WORKERS * 4; i++)
+        assert_int_equal(stint_submit(pool, build_and_drop, &bytes, NULL, &futures[i]), 0);
+    for (int i = 0; i < WORKERS * 4; i++) {
+        assert_int_equal(stint_future_wait(futures[i], NULL), 0);
+        stint_future_release(futures[i]);
+    }
+    leave_room(ROOM);
+    for (int i = 0; i < 3; i++) {
+        stint_outcome outcome = { .reason = STINT_REASON_NONE };
+        pthread_t thread;
+        void *result;
+        assert_int_equal(pthread_create(&thread, NULL, hold_while_cancelled, &outcome), 0);
+        assert_int_equal(pthread_join(thread, &result), 0);
+        assert_ptr_equal(result, PTHREAD_CANCELED);
+        assert_int_equal(outcome.reason, STINT_REASON_GLOBAL_MEMORY_LIMIT);
+    }
+    assert_int_equal(stint_pool_destroy(pool), 0);
+}
+
 TEST_MAIN()

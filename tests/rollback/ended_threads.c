@@ -249,6 +249,89 @@ TEST(nor_does_it_leave_the_stack_bounded)
     munmap(stack, MIB);
 }
 
+/* So many pages of one size that mimalloc gives some up, where it gives up any. */
+#define IN_A_PAGE 1024
+#define PAGES 48
+#define SIZE 64
+
+static char **made_late;
+static int live; /* its page is left as it is */
+
+static bool is_left(int i)
+{
+    return (uintptr_t)made_late[i] / (64 * KIB) == (uintptr_t)made_late[live] / (64 * KIB);
+}
+
+static int make_pages(void *arg, void **value)
+{
+    (void)arg;
+    (void)value;
+    for (int i = 0; i < PAGES * IN_A_PAGE; i++)
+        made_late[i] = memset(keep(stint_malloc(SIZE)), 1, SIZE);
+    for (int i = 0; i < PAGES * IN_A_PAGE; i++) {
+        if (!is_left(i))
+            stint_free(made_late[i]);
+    }
+    return 0;
+}
+
+static int overwrite_and_fail(void *arg, void **value)
+{
+    (void)arg;
+    (void)value;
+    for (int i = 0; i < PAGES * IN_A_PAGE; i++)
+        memset(keep(stint_malloc(SIZE)), 2, SIZE);
+    return 1;
+}
+
+static int outgrow(void *arg, void **value)
+{
+    (void)arg;
+    (void)value;
+    stint_free(keep(stint_malloc(100 * KIB)));
+    return 0;
+}
+
+static void commit_and_roll_back(void *unused)
+{
+    stint_outcome outcome;
+    (void)unused;
+    assert_int_equal(stint_run(make_pages, NULL, NULL, &outcome), 0);
+    assert_int_equal(outcome.status, STINT_OK);
+    for (int i = 0; i < 2; i++) { /* the second one in what the first has given back */
+        assert_int_equal(stint_run(overwrite_and_fail, NULL, NULL, &outcome), 0);
+        assert_int_equal(outcome.status, STINT_ERROR);
+    }
+    for (int i = 0; i < PAGES * IN_A_PAGE; i++) {
+        if (!is_left(i) || i == live)
+            continue;
+        assert_int_equal(made_late[i][0], 1);
+        assert_int_equal(made_late[i][SIZE - 1], 1);
+        stint_free(made_late[i]);
+    }
+    stint_free(made_late[live]);
+}
+
+static void *leave_a_heap_for_the_destructor(void *unused)
+{
+    stint_outcome outcome;
+    (void)unused;
+    assert_int_equal(stint_run(outgrow, NULL, NULL, &outcome), 0);
+    pthread_setspecific(key, &key);
+    return NULL;
+}
+
+/* The thread's part of its heaps has been ended in mimalloc by then, and what it is given anew may give up pages. */
+TEST(what_a_scope_in_a_thread_s_last_destructors_commits_survives_the_next_rollback)
+{
+    assert_int_equal(pthread_key_create(&key, commit_and_roll_back), 0);
+    made_late = calloc((size_t)PAGES * IN_A_PAGE, sizeof *made_late);
+    for (live = IN_A_PAGE / 2; live < PAGES * IN_A_PAGE; live += IN_A_PAGE)
+        on_a_thread(leave_a_heap_for_the_destructor, NULL);
+    free(made_late);
+    assert_int_equal(pthread_key_delete(key), 0);
+}
+
 TEST_MAIN()
 /* --- What many ended threads have left ---------------------------------------------------------------------------- */
 

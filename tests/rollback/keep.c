@@ -125,6 +125,71 @@ TEST_WITH(kept_blocks_count_for_the_allocation_limit_and_not_for_the_memory_limi
     assert_limit_passed(run_task(keep_much, NULL, &options));
 }
 
+#define REGIONS 1000
+
+static int keep_nothing(void *arg, void **value)
+{
+    (void)arg;
+    (void)value;
+    for (int i = 0; i < REGIONS; i++) {
+        stint_keep_begin();
+        stint_keep_end();
+        stint_free(stint_malloc(16));
+    }
+    return 0;
+}
+
+TEST(a_region_in_which_nothing_is_allocated_leaves_the_next_sample_point_where_it_was)
+{
+    stint_options options = STINT_OPTIONS_INIT;
+    options.budget.wall_ns = UINT64_C(1000000000000);
+    stint_outcome outcome = run_task(keep_nothing, NULL, &options);
+    assert_ok(outcome);
+    assert_int_equal(outcome.usage.allocated, 16 * REGIONS);
+    assert_true(outcome.usage.samples < REGIONS / 10);
+    options.budget.allocation = 16 * (REGIONS - 1);
+    outcome = run_task(keep_nothing, NULL, &options);
+    assert_limit_passed(outcome);
+    assert_int_equal(outcome.usage.allocated, 16 * (REGIONS - 1));
+}
+
+struct region {
+    stint_token *token;
+    bool sleeps; /* until its deadline has passed */
+    bool ended;
+};
+
+static int be_late_in_a_region(void *arg, void **value)
+{
+    (void)value;
+    struct region *region = arg;
+    stint_free(stint_malloc(16));
+    stint_keep_begin();
+    if (region->sleeps)
+        nap_ms(60);
+    else
+        stint_token_set(region->token);
+    stint_keep_end();
+    region->ended = true;
+    return 0;
+}
+
+TEST(what_comes_in_a_region_without_an_allocation_interrupts_at_its_end)
+{
+    struct region region = { .sleeps = true };
+    stint_options options = STINT_OPTIONS_INIT;
+    options.budget.wall_ns = 20000000;
+    stint_outcome outcome = run_task(be_late_in_a_region, &region, &options);
+    assert_int_equal(outcome.reason, STINT_REASON_DEADLINE);
+    region.sleeps = false;
+    assert_int_equal(stint_token_create(NULL, &region.token), 0);
+    options.token = region.token;
+    options.budget.wall_ns = 0;
+    assert_cancelled(run_task(be_late_in_a_region, &region, &options), STINT_REASON_TOKEN);
+    stint_token_release(region.token);
+    assert_false(region.ended);
+}
+
 struct progress {
     stint_token *token;
     size_t allocated; /* in the region, after the token was set */
