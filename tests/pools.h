@@ -6,6 +6,7 @@
 #define TESTS_POOLS_H
 
 #include <sched.h>
+#include <signal.h>
 #include <stdatomic.h>
 
 #include "gate.h"
@@ -120,6 +121,16 @@ static inline int count_run(void *counter, void **value)
     *value = counter;
     atomic_fetch_add((atomic_uint *)counter, 1);
     return 0;
+}
+
+/* In the child of a fork(2) that a task made: a worker has all signals blocked. */
+static inline void end_if_it_hangs(unsigned seconds)
+{
+    sigset_t alarms;
+    sigemptyset(&alarms);
+    sigaddset(&alarms, SIGALRM);
+    pthread_sigmask(SIG_UNBLOCK, &alarms, NULL);
+    alarm(seconds);
 }
 
 #endif

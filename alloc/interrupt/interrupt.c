@@ -89,6 +89,7 @@ static void look_at_time(struct sti_scope *scope, const struct sti_scope *innerm
 void sti_interrupt_look(struct sti_scope *innermost, uint64_t now)
 {
     uint64_t looked = atomic_load_explicit(&sti_thread_requests, memory_order_seq_cst); /* before the flags: thread.h */
+    uint64_t timed = 0;
     for (struct sti_scope *scope = innermost; scope != NULL; scope = scope->outer) {
         if (scope->tripped != STINT_REASON_NONE || scope->finished)
             continue;
@@ -104,10 +105,10 @@ void sti_interrupt_look(struct sti_scope *innermost, uint64_t now)
             if (now == 0)
                 now = sti_next_deadline_clock(innermost->thread);
             look_at_time(scope, innermost, now);
-            looked = 0;
+            timed = STI_LOOKED_TIMED;
         }
     }
-    innermost->looked = looked;
+    innermost->looked = looked | timed;
 }
 
 bool sti_interrupt_is_tripped(const struct sti_scope *innermost)
@@ -391,13 +392,22 @@ void sti_interrupt_point(struct sti_thread *thread)
         sti_interrupt_deliver(thread);
 }
 
+/* In line for the most of scopes: none around it, no limit of time, not interrupted, and nothing has been requested. */
+static inline void point(struct sti_thread *thread)
+{
+    const struct sti_scope *scope = thread->scope;
+    if (atomic_load_explicit(&sti_thread_requests, memory_order_seq_cst) != scope->looked ||
+        scope->tripped != STINT_REASON_NONE || scope->outer != NULL)
+        sti_interrupt_point(thread);
+}
+
 void stint_checkpoint(void)
 {
     struct sti_thread *thread = sti_thread_metered;
     if (thread == NULL)
         return;
     thread->scope->samples++;
-    sti_interrupt_point(thread);
+    point(thread);
 }
 
 bool stint_finish(void)
@@ -431,20 +441,31 @@ void stint_unmask(void)
 {
     struct sti_thread *thread = sti_thread_metered;
     if (thread != NULL && thread->scope->masks > 0 && --thread->scope->masks == 0)
-        sti_interrupt_point(thread);
+        point(thread);
 }
 
 /* --- Regions whose blocks outlive a rollback. Calling thread's innermost scope. While there is one every allocation is
- * a sample point, so the fast path knows nothing of them. */
+ * a sample point, so the fast path knows nothing of them.
+ *
+ * Most have no allocation in them. Then the next sample point stays where it was: the thread's limit is what marks the
+ * region, a value that nobody else stores. Whatever has been stored meanwhile, by a sample point in the region or by
+ * whoever requests one, stays. */
+
+#define LIMIT_IN_KEEP UINT64_C(1) /* every allocation is charged more */
 
 void stint_keep_begin(void)
 {
     struct sti_thread *thread = sti_thread_metered;
     if (thread == NULL)
         return;
-    stint_mask();
-    thread->scope->keeps++;
-    atomic_store_explicit(&thread->limit, 0, memory_order_relaxed);
+    struct sti_scope *scope = thread->scope;
+    scope->masks++;
+    if (scope->keeps++ > 0)
+        return;
+    scope->limit_outside_keep = atomic_load_explicit(&thread->limit, memory_order_relaxed);
+    if (scope->limit_outside_keep > LIMIT_IN_KEEP) /* fails where somebody has stored 0 */
+        atomic_compare_exchange_strong_explicit(&thread->limit, &scope->limit_outside_keep, LIMIT_IN_KEEP,
+                                                memory_order_relaxed, memory_order_relaxed);
 }
 
 void stint_keep_end(void)
@@ -452,6 +473,10 @@ void stint_keep_end(void)
     struct sti_thread *thread = sti_thread_metered;
     if (thread == NULL || thread->scope->keeps == 0)
         return;
-    thread->scope->keeps--;
+    struct sti_scope *scope = thread->scope;
+    uint64_t limit = LIMIT_IN_KEEP;
+    if (--scope->keeps == 0)
+        atomic_compare_exchange_strong_explicit(&thread->limit, &limit, scope->limit_outside_keep, memory_order_seq_cst,
+                                                memory_order_relaxed);
     stint_unmask();
 }

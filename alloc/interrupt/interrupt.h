@@ -9,6 +9,7 @@
 #include <stint/interrupt.h>
 #include <stint/task.h>
 
+#include "alloc/base/clock.h"
 #include "alloc/base/scope_state.h"
 #include "alloc/base/thread.h"
 
@@ -27,10 +28,22 @@ void sti_interrupt_trip(struct sti_scope *scope, stint_reason reason);
  * 0: the cheap clock will do. */
 void sti_interrupt_look(struct sti_scope *innermost, uint64_t now);
 
-/* The same, where nothing may have changed since the last look: then it is one load. */
+/* Nothing has been requested since the last look, and no limit of time can have been reached by now: what is due first
+ * is known (watch.h). */
+static inline bool sti_interrupt_is_too_early(const struct sti_scope *innermost, uint64_t requests, uint64_t now)
+{
+    if ((requests | STI_LOOKED_TIMED) != innermost->looked)
+        return false;
+    uint64_t due = atomic_load_explicit(&innermost->thread->next_deadline, memory_order_relaxed);
+    return due > (now != 0 ? now : sti_clock_coarse());
+}
+
+/* The same, where nothing may have changed since the last look: then it is a load, and where there is a limit of time
+ * one more and the clock. */
 static inline void sti_interrupt_look_again(struct sti_scope *innermost, uint64_t now)
 {
-    if (__builtin_expect(atomic_load_explicit(&sti_thread_requests, memory_order_seq_cst) != innermost->looked, 0))
+    uint64_t requests = atomic_load_explicit(&sti_thread_requests, memory_order_seq_cst);
+    if (__builtin_expect(requests != innermost->looked, 0) && !sti_interrupt_is_too_early(innermost, requests, now))
         sti_interrupt_look(innermost, now);
 }
 

@@ -118,11 +118,24 @@ static int start(void)
     return error;
 }
 
+static uint64_t processor_time_at_fork; /* of the thread that forks; under the lock */
+
+/* It begins at 0 in the child: what was used before still counts. */
+static void set_processor_time_back(void)
+{
+    const struct sti_thread *thread = sti_thread_own();
+    for (struct sti_scope *scope = thread != NULL ? thread->scope : NULL; scope != NULL; scope = scope->below) {
+        if (scope->cpu.limit != 0)
+            atomic_fetch_sub_explicit(&scope->cpu.begin, processor_time_at_fork, memory_order_relaxed);
+    }
+}
+
 /* The child of a fork(2) has no such thread: it starts one at its next need. What was watched at the fork is not
  * watched in the child. The lock is held over the fork(2), so that the list is whole. */
 static void before_fork(void)
 {
     pthread_mutex_lock(&lock);
+    processor_time_at_fork = sti_clock_read(CLOCK_THREAD_CPUTIME_ID);
 }
 
 static void after_fork_in_parent(void)
@@ -142,6 +155,7 @@ static void after_fork_in_child(void)
     started = false;
     atomic_store_explicit(&main_thread_ends, false, memory_order_relaxed);
     atomic_store_explicit(&next_look, STI_WATCH_NEVER, memory_order_relaxed);
+    set_processor_time_back();
     pthread_mutex_unlock(&lock);
 }
 
@@ -205,10 +219,13 @@ void sti_watch_call(struct sti_watch *watch, void (*function)(void *arg), void *
         pthread_cond_broadcast(&calls_ended);
 }
 
+/* The lock would be the cancelled thread's for ever. */
 void sti_watch_await_calls(const struct sti_watch *watch)
 {
+    int cancellation = sti_thread_set_cancellation(PTHREAD_CANCEL_DISABLE);
     while (watch->calls > 0)
         sti_plain_cond_wait(&calls_ended, &lock);
+    sti_thread_set_cancellation(cancellation);
 }
 
 void sti_watch_hasten(uint64_t time)
@@ -326,10 +343,11 @@ void sti_cpu_begin(struct sti_scope *scope, uint64_t limit, uint64_t now)
         atomic_store_explicit(&scope->cpu.begin, sti_clock_read(CLOCK_THREAD_CPUTIME_ID), memory_order_relaxed);
 }
 
+/* The beginning may lie before 0, in the child of a fork(2). */
 static uint64_t used_by(const struct sti_scope *scope, uint64_t reading)
 {
-    uint64_t begin = atomic_load_explicit(&scope->cpu.begin, memory_order_relaxed);
-    return reading > begin ? reading - begin : 0;
+    uint64_t used = reading - atomic_load_explicit(&scope->cpu.begin, memory_order_relaxed);
+    return used <= INT64_MAX ? used : 0;
 }
 
 uint64_t sti_cpu_end(struct sti_scope *scope)

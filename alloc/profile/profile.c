@@ -22,6 +22,7 @@
 #include "alloc/base/system.h"
 #include "alloc/base/thread.h"
 #include "alloc/interrupt/output.h"
+#include "alloc/rollback/thread_state.h"
 #include "memprof.h"
 #include "sample.h"
 #include "write.h"
@@ -206,8 +207,10 @@ __attribute__((constructor)) static void hear_of_forks(void)
 #define PART ".part"
 
 static char *path;
-static pid_t profiled; /* the process, by the variable; 0: none. A child is not, whoever forked it (_Fork, clone) */
-static sem_t asked;
+static pid_t profiled;    /* the process, by the variable; 0: none. A child is not, whoever forked it (_Fork, clone) */
+static sem_t woken;       /* the thread that writes when it is asked to */
+static atomic_uint asked; /* and has not been answered */
+static atomic_bool main_may_end = true; /* without a word */
 
 static void complain(const char *about, const char *what)
 {
@@ -264,27 +267,50 @@ static void write_profile(void)
         complain(path, strerror(error));
 }
 
-#define LOOK_NS UINT64_C(100000000)
+/* --- The thread that waits. It has to look now and then whether it is the last one, once the main thread has ended;
+ * until then that keeps the process. So it sleeps until it is asked, where the main thread's end will be told: by the
+ * destructor of a key, whose value is set where the main thread loads the library. Handlers of signals post. */
 
-static bool is_asked_in_time(void)
+#define LOOK_NS UINT64_C(100000000)
+#define LONG_NS UINT64_C(86400000000000)
+
+static void main_thread_ends(void *unused)
 {
-    uint64_t until = sti_clock_now() + LOOK_NS;
+    (void)unused;
+    atomic_store(&main_may_end, true);
+    sem_post(&woken);
+}
+
+static void have_its_end_told(void)
+{
+    pthread_key_t key;
+    if (gettid() == getpid() && sti_specific_create_plain(&key, main_thread_ends) == 0 &&
+        sti_specific_set_plain(key, &woken) == 0)
+        atomic_store(&main_may_end, false);
+}
+
+static void sleep_a_while(void)
+{
+    uint64_t until = sti_clock_now() + (atomic_load(&main_may_end) ? LOOK_NS : LONG_NS);
     struct timespec time = { .tv_sec = (time_t)(until / 1000000000), .tv_nsec = (long)(until % 1000000000) };
-    int result;
-    while ((result = sem_clockwait(&asked, CLOCK_MONOTONIC, &time)) != 0 && errno == EINTR)
-        ;
-    return result == 0;
+    sem_clockwait(&woken, CLOCK_MONOTONIC, &time);
+}
+
+static bool is_last(void)
+{
+    return atomic_load(&main_may_end) && sti_services_are_alone();
 }
 
 /* As the last thread of all it ends: then libc ends the process on it, as it would without a profile. */
 static void *write_when_asked(void *arg)
 {
-    bool is_asked;
+    pthread_setname_np(pthread_self(), "stint-profile");
     sti_service_begin();
-    while ((is_asked = is_asked_in_time()) || !sti_services_are_alone()) {
-        if (is_asked)
+    do {
+        sleep_a_while();
+        for (; atomic_load(&asked) > 0; atomic_fetch_sub(&asked, 1))
             write_profile();
-    }
+    } while (!is_last());
     sti_service_end();
     return arg;
 }
@@ -293,7 +319,8 @@ static void ask(int signal)
 {
     int saved_errno = errno;
     (void)signal;
-    sem_post(&asked);
+    atomic_fetch_add(&asked, 1);
+    sem_post(&woken);
     errno = saved_errno;
 }
 
@@ -306,7 +333,8 @@ static void hear_signal(void)
     sigset_t before;
     if (sigaction(SIGUSR2, NULL, &action) != 0 || action.sa_handler != SIG_DFL)
         return;
-    sem_init(&asked, 0, 0);
+    sem_init(&woken, 0, 0);
+    have_its_end_told();
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, &before);
     int error = sti_thread_start(&thread, NULL, write_when_asked, NULL);

@@ -186,6 +186,7 @@ static void leave_pools_behind(void)
         atomic_store_explicit(&pool->phase, STI_POOL_LEFT_BEHIND, memory_order_relaxed);
     sti_pools_all = NULL;
     sti_pools_generation++;
+    sti_continuation_go_on_in_child();
     sti_worker_leave_behind();
 }
 

@@ -4,10 +4,12 @@
 #include "shutdown.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <sched.h>
 #include <stddef.h>
 
 #include "alloc/base/module.h"
+#include "alloc/base/thread.h"
 #include "alloc/interrupt/hook.h"
 #include "executor/task/continuation.h"
 #include "executor/worker/substitute.h"
@@ -327,14 +329,17 @@ static void await(sti_task *task)
     pthread_cond_destroy(&farewell.told);
 }
 
+/* What is awaited knows of this frame: a thread that is cancelled here goes on until it has come. */
 void sti_farewell_await_all(stint_pool *pool)
 {
     sti_task *task = pool->farewells.first;
+    int cancellation = sti_thread_set_cancellation(PTHREAD_CANCEL_DISABLE);
     while (task != NULL) {
         sti_task *next = task->next_noted;
         await(task);
         sti_task_release(task);
         task = next;
     }
+    sti_thread_set_cancellation(cancellation);
     pool->farewells.first = NULL;
 }

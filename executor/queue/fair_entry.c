@@ -180,6 +180,8 @@ uint64_t sti_fair_entry_begin_task(struct sti_fair_queue *fair_queue, struct sti
     struct sti_fair_entry_ring *ring = ring_of(fair_queue, fair_entry);
     if (in_turn)
         ring->now = sti_time_later(ring->now, fair_entry->turn.time);
+    if (fair_entry == fair_queue->plain)
+        atomic_store_explicit(&fair_queue->contended, true, memory_order_relaxed);
     fair_entry->running++;
     ring->running++;
     fair_entry->since = 0;
@@ -304,6 +306,7 @@ struct sti_fair_entry *sti_fair_entry_find_or_make(struct sti_fair_queue *fair_q
     struct sti_fair_entry **link = fair_entry_link(fair_queue, account, priority);
     fair_entry->chain = *link;
     *link = fair_entry;
+    atomic_store_explicit(&fair_queue->contended, fair_queue->count > 0, memory_order_relaxed);
     fair_queue->count++;
     return fair_entry;
 }
@@ -357,6 +360,7 @@ void sti_fair_entry_leave_refused(struct sti_fair_queue *fair_queue, struct sti_
 bool sti_fair_entry_tables_init(struct sti_fair_queue *fair_queue)
 {
     fair_queue->count = 0;
+    atomic_init(&fair_queue->contended, false);
     fair_queue->table_size = SMALLEST_TABLE;
     fair_queue->table = sti_process_calloc(SMALLEST_TABLE, sizeof *fair_queue->table);
     fair_queue->refused = sti_process_calloc(SMALLEST_TABLE, sizeof *fair_queue->refused);

@@ -92,6 +92,7 @@ struct sti_fair_queue {
     atomic_size_t waiting;                                         /* tasks, of those held back too */
     atomic_size_t held;                                            /* of these */
     _Atomic uint64_t plain_time;                                   /* of the plain tasks' entry */
+    atomic_bool contended;                                         /* sti_fair_queue_is_contended */
     _Alignas(64) pthread_mutex_t lock;                             /* for all of it */
     struct sti_fair_entry *plain;
     uint64_t typical_cost;         /* nanoseconds; of an entry that is not known yet */
@@ -132,6 +133,13 @@ struct sti_bill sti_fair_queue_bill_fork(struct sti_fair_queue *fair_queue, cons
 static inline struct sti_bill sti_fair_queue_bill(const sti_task *task)
 {
     return (struct sti_bill){ .fair_entry = task->fair_entry, .charged = task->charged };
+}
+
+/* There has been more than one entry since there was none, the plain tasks' included: then what is charged decides
+ * whose turn it is. Any thread; a hint. */
+static inline bool sti_fair_queue_is_contended(const struct sti_fair_queue *fair_queue)
+{
+    return atomic_load_explicit(&fair_queue->contended, memory_order_relaxed);
 }
 
 /* It has ended, and used so much processor time. The task may be gone. Any thread. */

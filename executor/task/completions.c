@@ -22,9 +22,11 @@
 #include <stdbool.h>
 #include <stint/completions.h>
 #include <sys/eventfd.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "alloc/base/process.h"
+#include "alloc/base/thread.h"
 #include "alloc/charge/allocate.h"
 #include "alloc/rollback/descriptor.h"
 #include "completions.h"
@@ -94,20 +96,21 @@ static void release(stint_completions *queue)
     sti_process_free(queue);
 }
 
-/* --- The descriptor ----------------------------------------------------------------------------------------------- */
+/* --- The descriptor. Under a lock: so nothing of libc's is called in which a thread can be cancelled. --- */
 
 static void ring(stint_completions *queue)
 {
+    eventfd_t once = 1;
     sti_object_lock_take(&queue->ringing);
     if (queue->descriptor >= 0)
-        eventfd_write(queue->descriptor, 1);
+        syscall(SYS_write, queue->descriptor, &once, sizeof once);
     sti_object_lock_give(&queue->ringing);
 }
 
 static void silence(stint_completions *queue)
 {
     eventfd_t rings;
-    eventfd_read(queue->descriptor, &rings);
+    syscall(SYS_read, queue->descriptor, &rings, sizeof rings);
 }
 
 /* --- Arriving ----------------------------------------------------------------------------------------------------- */
@@ -230,6 +233,7 @@ void stint_completions_destroy(stint_completions *queue)
 {
     if (queue == NULL)
         return;
+    int cancellation = sti_thread_set_cancellation(PTHREAD_CANCEL_DISABLE); /* by close */
     sti_object_lock_take(&queue->ringing);
     close(queue->descriptor);
     queue->descriptor = -1;
@@ -238,4 +242,5 @@ void stint_completions_destroy(stint_completions *queue)
     forget_all(queue);
     sti_object_lock_give(&queue->lock);
     release(queue);
+    sti_thread_set_cancellation(cancellation);
 }

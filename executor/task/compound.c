@@ -305,6 +305,8 @@ static bool look_at_compound(struct sti_look *look, struct sti_compound *compoun
 {
     if (sti_task_is_resolved(&compound->future))
         return false;
+    if (look->left_behind && sti_task_is_left_behind(&compound->future))
+        return true;
     if (!sti_look_enter(look))
         return look->beyond;
     bool is_it = false;
@@ -316,18 +318,37 @@ static bool look_at_compound(struct sti_look *look, struct sti_compound *compoun
     return is_it;
 }
 
-/* It and what it waits for, which is retained meanwhile. */
+static bool may_look_further(struct sti_look *look)
+{
+    if (look->entered == STI_LOOK_FUTURES)
+        return false;
+    look->entered++;
+    return true;
+}
+
+static void let_go(sti_task *task)
+{
+    if (task != NULL)
+        sti_task_release(task);
+}
+
+/* It and what it waits for, which is retained meanwhile. Of a chain of them no end is too deep. */
 static bool look_at_delayed(struct sti_look *look, sti_task *task)
 {
-    if (look->is_it(look, task))
-        return true;
-    if (!sti_look_enter(look))
-        return look->beyond;
-    sti_task *awaited = sti_delayed_awaited(task);
-    bool is_it = awaited != NULL && sti_look_at(look, awaited);
-    if (awaited != NULL)
-        sti_task_release(awaited);
-    sti_look_leave(look);
+    sti_task *held = NULL;
+    bool is_it = false;
+    while (task != NULL && sti_task_is_delayed(task) && !(is_it = look->is_it(look, task))) {
+        if (!may_look_further(look)) {
+            let_go(held);
+            return look->beyond;
+        }
+        task = sti_delayed_awaited(task);
+        let_go(held);
+        held = task;
+    }
+    if (task != NULL && !is_it)
+        is_it = sti_look_at(look, task);
+    let_go(held);
     return is_it;
 }
 

@@ -28,7 +28,8 @@ struct line {
 
 static _Thread_local struct {
     struct line usual;
-    struct line last; /* for when the other is empty */
+    struct line last;            /* for when the other is empty */
+    struct sti_line_turn *taken; /* which runs */
     bool running;
 } lines;
 
@@ -54,7 +55,9 @@ static void run_what_is_in_line(void)
     struct sti_line_turn *turn;
     while ((turn = take(&lines.usual)) != NULL || (turn = take(&lines.last)) != NULL) {
         sti_task *task = turn->task;
+        lines.taken = turn;
         turn->run(turn);
+        lines.taken = NULL;
         sti_task_release(task);
     }
 }
@@ -166,6 +169,23 @@ static bool become_teller(sti_task *task)
     return true;
 }
 
+static void keep_teller(const struct sti_line_turn *turn)
+{
+    sti_task *task = turn->task;
+    if (turn == &task->turn && task->teller == own_mark() - 1)
+        task->teller = own_mark();
+}
+
+void sti_continuation_go_on_in_child(void)
+{
+    if (lines.taken != NULL)
+        keep_teller(lines.taken);
+    for (const struct sti_line_turn *turn = lines.usual.first; turn != NULL; turn = turn->next)
+        keep_teller(turn);
+    for (const struct sti_line_turn *turn = lines.last.first; turn != NULL; turn = turn->next)
+        keep_teller(turn);
+}
+
 /* NULL: there is none; and if this was the end, the thread is not the teller any more. */
 static struct sti_continuation *take_next(sti_task *task, bool ends)
 {
@@ -220,7 +240,7 @@ int sti_continuation_remove(struct sti_continuation *continuation)
     if (continuation->link != NULL)
         take_out(task, continuation);
     else
-        error = task->teller != 0 && task->told == continuation ? EBUSY : EALREADY;
+        error = task->teller == own_mark() && task->told == continuation ? EBUSY : EALREADY;
     sti_continuation_unlock(task);
     return error;
 }

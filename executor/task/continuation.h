@@ -57,7 +57,7 @@ struct sti_continuation {
 void sti_continuation_add(struct sti_continuation *continuation);
 
 /* Take a record back that was given to sti_continuation_add, or has no link; the caller keeps it and the task alive. 0:
- * it will not be run. EBUSY: it is being run right now. EALREADY: it is not on the list. */
+ * it will not be run. EBUSY: it is being run right now, in this process. EALREADY: it is not on the list. */
 int sti_continuation_remove(struct sti_continuation *continuation);
 
 /* Whether there is anything on the list of a task that has not resolved. */
@@ -81,6 +81,10 @@ void sti_continuation_resolve(sti_task *task);
  * reason: false. value is what sti_wake_word gave before the caller looked for whatever else it waits for. */
 uint32_t sti_wake_word(const sti_task *task);
 bool sti_wake_word_sleep(sti_task *task, uint32_t value, uint64_t deadline_ns);
+
+/* In the child of a fork(2), which the thread may have made in a callback, and where it is another process's teller by
+ * its marks: it stays the teller of what is in its line. */
+void sti_continuation_go_on_in_child(void);
 
 /* For a thread that ends tasks for others and must not be delayed: from now on, what follows the futures that it
  * resolves is only put in line. The second call ends that and gives the line, linked by next, to be run by a thread

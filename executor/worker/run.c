@@ -115,7 +115,8 @@ void sti_worker_run_stolen(struct sti_worker *worker, struct sti_stolen stolen)
 }
 
 /* --- Billing. To read a thread's processor time is a system call, so the reading at one's end does for the next
- * one's beginning as well, where the worker goes from one to the other; to have found it is part of its cost then. */
+ * one's beginning as well, where the worker goes from one to the other; to have found it is part of its cost then.
+ * While nobody takes turns, once a millisecond does: what one task has too much then the next has too little. */
 
 /* It does for the ground floor, too. */
 static uint64_t read_clock(const struct sti_worker *worker)
@@ -123,7 +124,14 @@ static uint64_t read_clock(const struct sti_worker *worker)
     struct sti_thread *record = atomic_load_explicit(&worker->record, memory_order_relaxed);
     if (record == NULL)
         return sti_clock_read(CLOCK_THREAD_CPUTIME_ID);
-    return sti_processor_clock_read(&record->processor, sti_clock_now());
+    uint64_t now = sti_clock_now();
+    return sti_fair_queue_is_contended(&worker->pool->fair_queue) ? sti_processor_clock_read(&record->processor, now)
+                                                                  : sti_processor_clock_about(&record->processor, now);
+}
+
+static uint64_t since(uint64_t earlier, uint64_t now)
+{
+    return now > earlier ? now - earlier : 0; /* that may have been ahead */
 }
 
 struct sti_stretch sti_bill_begin(struct sti_worker *worker, struct sti_bill bill)
@@ -138,9 +146,11 @@ struct sti_stretch sti_bill_begin(struct sti_worker *worker, struct sti_bill bil
 
 void sti_bill_end(struct sti_worker *worker, const struct sti_stretch *stretch)
 {
+    if (sti_worker_is_left(worker))
+        return;
     uint64_t now = read_clock(worker);
-    uint64_t used = now - stretch->begin;
-    sti_fair_queue_settle(&worker->pool->fair_queue, stretch->bill, used - worker->inner);
+    uint64_t used = since(stretch->begin, now);
+    sti_fair_queue_settle(&worker->pool->fair_queue, stretch->bill, since(worker->inner, used));
     worker->inner = stretch->inner + used;
     worker->clock = now;
 }
@@ -222,7 +232,7 @@ static void run_members(struct sti_worker *worker, const sti_task *awaited, sti_
     const struct sti_compound *compound = sti_compound_of(task);
     if (sti_task_is_resolved(task) || (compound->any && compound->count > 1) || !sti_look_enter(look))
         return;
-    for (size_t i = 0; i < compound->count && !sti_task_is_resolved(awaited); i++) {
+    for (size_t i = 0; i < compound->count && !sti_task_is_resolved(awaited) && !sti_worker_is_left(worker); i++) {
         sti_task *member = sti_compound_member(compound, i);
         if (sti_task_is_compound(member))
             run_members(worker, awaited, member, look);
@@ -350,7 +360,7 @@ static bool is_of_parent(struct sti_look *look, sti_task *task)
 /* Nobody in this process will resolve it: before anybody sleeps. */
 static bool waits_for_parents(sti_task *task)
 {
-    struct sti_look look = { .is_it = is_of_parent, .every = true };
+    struct sti_look look = { .is_it = is_of_parent, .every = true, .left_behind = true };
     return !sti_task_none_is_left_behind() && sti_look_at(&look, task);
 }
 
@@ -373,6 +383,8 @@ static int sleep_as_worker(struct sti_worker *worker, sti_task *task, bool deaf,
     *refused = sti_wait_run_assigned(&sleeper, !resolved && error == 0);
     if (resolved)
         return 0;
+    if (sti_worker_is_left(worker))
+        return sti_task_is_resolved(task) ? 0 : EOWNERDEAD;
     return error == 0 && sleeper.hopeless ? EAGAIN : error;
 }
 

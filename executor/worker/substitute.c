@@ -178,9 +178,12 @@ static bool holds_place(const struct sti_worker *worker)
     return worker->asleep == 0 && worker->replaced == 0;
 }
 
+/* Both do nothing in the child of a fork(2) that a task made which was run in the midst of a sleep. */
 static void fall_asleep(struct sti_worker *worker, unsigned depth, struct sti_sleeper *sleeper)
 {
     stint_pool *pool = worker->pool;
+    if (sti_pool_is_left_behind(pool))
+        return;
     sti_fork_share_all(worker);
     struct sti_substitutes *substitutes = lock(pool);
     struct sti_worker *substitute = holds_place(worker) ? give_up_place(pool) : NULL;
@@ -197,6 +200,8 @@ static void fall_asleep(struct sti_worker *worker, unsigned depth, struct sti_sl
 static void wake_up(struct sti_worker *worker, unsigned depth, struct sti_sleeper *sleeper)
 {
     stint_pool *pool = worker->pool;
+    if (sti_pool_is_left_behind(pool))
+        return;
     lock(pool);
     worker->asleep -= depth;
     if (holds_place(worker))

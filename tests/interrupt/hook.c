@@ -279,4 +279,65 @@ TEST(a_spent_limit_calls_the_hook_while_an_inner_scope_without_hooks_runs)
     assert_true(telling.heard);
 }
 
+/* --- A thread that is cancelled while it waits for its hook to return --- */
+
+struct slow_hook {
+    stint_token *token;
+    atomic_bool called;
+    atomic_bool popping;
+};
+
+static void stay_a_moment(void *arg)
+{
+    struct slow_hook *slow = arg;
+    atomic_store(&slow->called, true);
+    while (!atomic_load(&slow->popping))
+        usleep(100);
+    usleep(50000);
+}
+
+static int pop_while_cancelled(void *arg, void **value)
+{
+    struct slow_hook *slow = arg;
+    stint_hook hook;
+    (void)value;
+    assert_int_equal(stint_hook_push(&hook, stay_a_moment, slow), 0);
+    stint_token_set(slow->token);
+    while (!atomic_load(&slow->called))
+        usleep(100);
+    stint_mask();
+    pthread_cancel(pthread_self());
+    atomic_store(&slow->popping, true);
+    stint_hook_pop(&hook);
+    pthread_testcancel();
+    return 0;
+}
+
+static void *run_while_cancelled(void *arg)
+{
+    struct slow_hook *slow = arg;
+    stint_options options = { .size = sizeof(stint_options), .token = slow->token };
+    run_task(pop_while_cancelled, slow, &options);
+    return NULL;
+}
+
+TEST(a_thread_that_is_cancelled_leaves_the_watch_to_the_others)
+{
+    struct slow_hook slow = { .called = false };
+    struct pipe_task task;
+    pthread_t thread;
+    void *result;
+    assert_int_equal(stint_token_create(NULL, &slow.token), 0);
+    assert_int_equal(pthread_create(&thread, NULL, run_while_cancelled, &slow), 0);
+    assert_int_equal(pthread_join(thread, &result), 0);
+    assert_ptr_equal(result, PTHREAD_CANCELED);
+    alarm(20); /* it would wait for ever */
+    make_pipe(&task);
+    stint_options options = { .size = sizeof(stint_options), .budget.wall_ns = 20 * MS };
+    assert_int_equal(run_task(read_until_told, &task, &options).reason, STINT_REASON_DEADLINE);
+    close_pipe(&task);
+    alarm(0);
+    stint_token_release(slow.token);
+}
+
 TEST_MAIN()

@@ -215,4 +215,46 @@ TEST(the_child_of_a_task_is_still_counted_until_that_ends)
     stint_account_release(holding.account);
 }
 
+/* --- Processor time, which begins at 0 in the child --- */
+
+#define PROCESSOR_LIMIT (100 * MS)
+
+static uint64_t processor_time(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+    return (uint64_t)time.tv_sec * 1000 * MS + (uint64_t)time.tv_nsec;
+}
+
+static void spend(uint64_t time)
+{
+    uint64_t end = processor_time() + time;
+    while (processor_time() < end)
+        stint_free(keep(stint_malloc(1000)));
+}
+
+static int spend_in_child(void *forked, void **value)
+{
+    (void)value;
+    spend(PROCESSOR_LIMIT * 6 / 10);
+    *(pid_t *)forked = fork();
+    if (*(pid_t *)forked == 0)
+        spend(PROCESSOR_LIMIT * 5);
+    return 0;
+}
+
+TEST(what_a_task_has_used_of_the_processor_counts_in_the_child)
+{
+    const stint_options options = { .size = sizeof(stint_options), .budget = { .cpu_ns = PROCESSOR_LIMIT } };
+    stint_outcome outcome;
+    pid_t child = -1;
+    spend(PROCESSOR_LIMIT);
+    int error = stint_run(spend_in_child, &child, &options, &outcome);
+    if (child == 0)
+        _exit(error == 0 && outcome.reason == STINT_REASON_CPU && processor_time() < PROCESSOR_LIMIT * 9 / 10 ? 0 : 1);
+    assert_int_equal(error, 0);
+    assert_ok(outcome);
+    assert_ends_well(child);
+}
+
 TEST_MAIN()

@@ -183,22 +183,12 @@ TEST(a_child_never_hangs_whatever_was_under_way)
 
 /* --- From inside a task ------------------------------------------------------------------------------------------- */
 
-/* A worker has all signals blocked. */
-static void end_if_it_hangs(void)
-{
-    sigset_t alarms;
-    sigemptyset(&alarms);
-    sigaddset(&alarms, SIGALRM);
-    pthread_sigmask(SIG_UNBLOCK, &alarms, NULL);
-    alarm(PATIENCE);
-}
-
 static int fork_inside(void *arg, void **value)
 {
     stint_pool *pool = arg;
     pid_t child = fork();
     if (child == 0) {
-        end_if_it_hangs();
+        end_if_it_hangs(PATIENCE);
         stint_future *future;
         if (stint_submit(pool, allocate, NULL, NULL, &future) != EOWNERDEAD)
             _exit(1);
@@ -213,7 +203,7 @@ static int fork_and_return(void *arg, void **value)
     (void)arg;
     pid_t child = fork();
     if (child == 0)
-        end_if_it_hangs();
+        end_if_it_hangs(PATIENCE);
     *value = (void *)(intptr_t)child;
     return child >= 0 ? 0 : errno;
 }
@@ -258,7 +248,7 @@ static int fork_with_a_subtask_taken(void *arg, void **value)
     }
     outstanding->child = fork();
     if (outstanding->child == 0)
-        end_if_it_hangs();
+        end_if_it_hangs(PATIENCE);
     else
         gate_open(&outstanding->gate);
     if (outstanding->child != 0 || outstanding->joins)
@@ -373,6 +363,19 @@ static int follow(const stint_outcome *before, void *arg, void **value)
     return do_nothing(arg, value);
 }
 
+#define CHAIN 200
+
+/* The last of many, of which each follows the one before. */
+static int wait_for_the_last(stint_pool *pool, stint_future *parents)
+{
+    stint_future *last = parents;
+    for (int i = 0; i < CHAIN; i++) {
+        if (stint_future_then_submit(last, pool, follow, NULL, NULL, &last) != 0)
+            return 11;
+    }
+    return stint_future_wait(last, NULL) == EOWNERDEAD ? 0 : 12;
+}
+
 /* Of what is made in the child, and waits for that. */
 static int wait_for_what_follows(stint_future *parents)
 {
@@ -398,7 +401,9 @@ static int wait_for_what_follows(stint_future *parents)
     nested[0] = made[0];
     if (stint_when_any(nested, 2, &made[1]) != 0 || stint_future_wait(made[1], NULL) != EOWNERDEAD)
         return 9;
-    return stint_when_any(both, 2, &made[2]) == 0 && stint_future_wait(made[2], NULL) == 0 ? 0 : 10;
+    if (stint_when_any(both, 2, &made[2]) != 0 || stint_future_wait(made[2], NULL) != 0)
+        return 10;
+    return wait_for_the_last(pool, parents);
 }
 
 TEST(what_follows_a_parent_s_future_is_not_waited_for_in_the_child)

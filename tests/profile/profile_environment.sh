@@ -33,13 +33,24 @@ if ! grep -q __tsan_init "$program"; then
   grep -q allocate_and_keep last.collapsed || fail "the profile of the last thread is incomplete"
 fi
 
-# On the signal, while the program runs on, as often as one likes.
+# How often the thread has slept that waits for the signal.
+sleeps() { # PID
+  for task in "/proc/$1"/task/*; do
+    [ "$(cat "$task/comm")" != stint-profile ] || sed -n 's/^voluntary_ctxt_switches:[[:space:]]*//p' "$task/status"
+  done
+}
+
+# On the signal, while the program runs on, as often as one likes; until then it sleeps.
 mkfifo input output
 STINT_PROFILE=2k:signal.collapsed "$program" wait <input >output &
 child=$!
 exec 3>input 4<output
 read -r line <&4
 [ "$line" = ready ]
+sleep 1
+slept=$(sleeps $child)
+sleep 1
+[ -n "$slept" ] && [ "$(sleeps $child)" = "$slept" ] || fail "woke up for nothing: $slept, then $(sleeps $child)"
 for round in 1 2; do
   rm -f signal.collapsed
   kill -USR2 $child

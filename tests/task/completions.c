@@ -344,4 +344,39 @@ TEST(a_task_whose_options_name_a_queue_leaves_a_completion_there)
     stint_completions_destroy(queue);
 }
 
+/* --- Threads that are cancelled, which none of these calls does --- */
+
+static void *use_while_cancelled(void *arg)
+{
+    stint_completions *queue = arg;
+    stint_completion completion;
+    stint_pool *pool = make_pool(.workers = 1);
+    stint_future *future = submit(pool, do_nothing, NULL, NULL);
+    assert_int_equal(stint_future_wait(future, NULL), 0);
+    assert_int_equal(stint_pool_destroy(pool), 0);
+    stint_completions *other = make_queue();
+    pthread_cancel(pthread_self());
+    stint_completions_add(queue, future, NULL); /* rings */
+    read_some(queue, &completion, 1);
+    stint_completions_destroy(other);
+    stint_future_release(future);
+    pthread_testcancel();
+    return NULL;
+}
+
+TEST(a_thread_that_is_cancelled_leaves_the_queue_to_the_others)
+{
+    stint_completions *queue = make_queue();
+    stint_completion completion;
+    pthread_t thread;
+    void *result;
+    assert_int_equal(pthread_create(&thread, NULL, use_while_cancelled, queue), 0);
+    assert_int_equal(pthread_join(thread, &result), 0);
+    assert_ptr_equal(result, PTHREAD_CANCELED);
+    alarm(20); /* it would wait for ever */
+    assert_int_equal(read_some(queue, &completion, 1), 0);
+    stint_completions_destroy(queue);
+    alarm(0);
+}
+
 TEST_MAIN()
