@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "module.h"
@@ -213,6 +214,15 @@ int sti_thread_set_cancellation(int state)
     pthread_setcancelstate(state, &before);
     sti_thread_metered = metered;
     return before;
+}
+
+void sti_thread_nap(long ns)
+{
+    int saved_errno = errno;
+    int cancellation = sti_thread_set_cancellation(PTHREAD_CANCEL_DISABLE);
+    nanosleep(&(struct timespec){ .tv_nsec = ns }, NULL);
+    sti_thread_set_cancellation(cancellation);
+    errno = saved_errno;
 }
 
 struct sti_thread *sti_thread_self_if_settled(void)

@@ -178,6 +178,9 @@ int sti_thread_start(pthread_t *id, const pthread_attr_t *attributes, void *(*fu
  * two. */
 int sti_thread_set_cancellation(int state);
 
+/* Sleep for less than a second; here no thread is cancelled, and errno stays. */
+void sti_thread_nap(long ns);
+
 /* A constructor: be told, on its thread, before the first scope of each, and say what it is: ready; or to be told of
  * before the next scope again, which is what the other function asks for, of the calling thread; or unfit for any scope
  * now, which cannot begin. The other one is safe in signal handlers. */

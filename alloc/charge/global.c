@@ -6,7 +6,6 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <time.h>
 
 #include "alloc/base/backend.h"
 #include "alloc/base/clock.h"
@@ -226,6 +225,7 @@ void sti_global_end_task(struct sti_thread *thread, const char *task, bool anoth
  * answered yet. An answer to a round that is over changes nothing. */
 
 #define ANSWER_PATIENCE_NS UINT64_C(1000000000)
+#define ANSWER_NAP_NS 50000
 #define ROUND_SHIFT 32
 
 static _Atomic uint64_t state;
@@ -280,10 +280,9 @@ static bool all_have_answered(void)
 
 static void await_answers(void)
 {
-    static const struct timespec nap = { .tv_nsec = 50000 };
     uint64_t end = sti_clock_now() + ANSWER_PATIENCE_NS;
     while (!all_have_answered() && sti_clock_now() < end)
-        nanosleep(&nap, NULL);
+        sti_thread_nap(ANSWER_NAP_NS);
 }
 
 bool sti_give_back_all(void)

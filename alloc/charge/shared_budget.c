@@ -5,9 +5,6 @@
 #include "shared_budget.h"
 
 #include <sched.h>
-#include <sys/syscall.h>
-#include <time.h>
-#include <unistd.h>
 
 #include "account.h"
 #include "alloc/base/scope_state.h"
@@ -280,11 +277,10 @@ bool sti_group_await_others(const struct sti_share *share, unsigned round)
         return false;
     if (round == 0)
         ask(group);
-    const struct timespec moment = { .tv_nsec = LONG_WAIT_NS };
     if (round < SHORT_WAITS)
         sched_yield();
     else
-        syscall(SYS_nanosleep, &moment, NULL); /* libc's is where threads are cancelled; this is in a malloc */
+        sti_thread_nap(LONG_WAIT_NS);
     return true;
 }
 

@@ -12,7 +12,6 @@
 #include <stdatomic.h>
 #include <stddef.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "alloc/base/module.h"
@@ -441,12 +440,11 @@ bool sti_joined_await(struct sti_scope *scope, bool failed)
 
 static void await_end(int kernel_id)
 {
-    const struct timespec moment = { .tv_nsec = LOOK_NS };
     for (unsigned round = 0; kernel_id != 0 && syscall(SYS_tgkill, getpid(), kernel_id, 0) == 0; round++) {
         if (round < 16)
             sched_yield();
         else
-            syscall(SYS_nanosleep, &moment, NULL);
+            sti_thread_nap(LOOK_NS);
     }
 }
 

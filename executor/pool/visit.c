@@ -11,7 +11,6 @@
 #include <stint/interrupt.h>
 #include <stint/visit.h>
 #include <string.h>
-#include <time.h>
 
 #include "alloc/base/clock.h"
 #include "alloc/base/module.h"
@@ -202,14 +201,13 @@ uint64_t sti_answer_deadline(void)
 
 bool sti_answer_await(struct sti_ask *ask, unsigned question, uint64_t deadline, struct sti_answer *answer)
 {
-    static const struct timespec nap = { .tv_nsec = 100000 };
     for (unsigned round = 0; !sti_ask_read(ask, question, answer); round++) {
         if (question == 0 || sti_clock_now() >= deadline)
             return false;
         if (round < REST_ROUNDS)
             sti_rest(round);
         else
-            nanosleep(&nap, NULL);
+            sti_thread_nap(100000);
     }
     return true;
 }

@@ -6,7 +6,6 @@
 #include <sched.h>
 #include <stddef.h>
 #include <string.h>
-#include <time.h>
 
 #include "alloc/base/clock.h"
 #include "alloc/base/instrumentation.h"
@@ -339,12 +338,11 @@ static void tell_application(const struct sti_worker *worker, stint_worker_fn *f
  * ever: they may be waiting for this one. */
 static void hold_back(const stint_pool *pool)
 {
-    static const struct timespec nap = { .tv_nsec = 1000000 };
     uint64_t end = sti_clock_now() + LONGEST_HOLD_NS;
     if (sti_global_is_near())
         sti_give_back_all();
     while (sti_pool_is_open(pool) && sti_global_is_near() && sti_clock_now() < end)
-        nanosleep(&nap, NULL);
+        sti_thread_nap(1000000);
 }
 
 void *sti_worker_main(void *argument)
