@@ -154,7 +154,7 @@ void sti_group_settle(struct sti_share *share, struct sti_scope *scope)
  * that.
  *
  * Each number is one counter, and nothing is published through it: relaxed. asked is stored before the requests for
- * samples, and read in the sample points after: seq_cst both, as any flag (thread.h). */
+ * samples, and read once more in a sample point when the next one has its place: seq_cst both, as any flag (thread.h). */
 
 #define SMALLEST_FLOOR ((size_t)64 << 10)
 #define FLOOR_SHIFT 7 /* and a 128th of the limit */
@@ -210,7 +210,7 @@ void sti_group_hold_no_more(struct sti_share *share)
     share->wanted = 0;
 }
 
-static bool is_asked(const struct sti_share *share)
+bool sti_group_is_asked(const struct sti_share *share)
 {
     return share->answered != atomic_load_explicit(&share->group->asked, memory_order_seq_cst);
 }
@@ -226,7 +226,7 @@ bool sti_group_must_measure(struct sti_share *share, uint64_t after)
     uint64_t charged = after > share->measured_at ? after - share->measured_at : 0;
     size_t grown = charged + charged / 4;
     size_t all = publish(&group->estimate, &share->estimate, share->held + grown);
-    return is_asked(share) || (all > group->memory_limit && grown >= floor);
+    return sti_group_is_asked(share) || (all > group->memory_limit && grown >= floor);
 }
 
 static void ask(struct sti_group *group)
@@ -286,7 +286,7 @@ bool sti_group_await_others(const struct sti_share *share, unsigned round)
 
 void sti_group_answer_idle(struct sti_share *share)
 {
-    if (!is_asked(share))
+    if (!sti_group_is_asked(share))
         return;
     share->answered = atomic_load_explicit(&share->group->asked, memory_order_relaxed);
     publish_both(share, sti_heap_list_held(share->heaps) + sti_mapped_held(share->mapped));
@@ -295,7 +295,7 @@ void sti_group_answer_idle(struct sti_share *share)
 /* The next sample point measures again, and places the one after. */
 void sti_group_answer_waiting(struct sti_share *share, struct sti_scope *innermost)
 {
-    if (!is_asked(share))
+    if (!sti_group_is_asked(share))
         return;
     size_t held = 0;
     for (struct sti_scope *scope = innermost; scope != NULL; scope = scope->outer) {

@@ -151,7 +151,10 @@ bool sti_group_measure_left(const struct sti_scope *innermost);
  * False: that has been enough. */
 bool sti_group_await_others(const struct sti_share *share, unsigned round);
 
-/* If it has been asked: while nothing runs there; and while this scope waits there for a subtask. */
+/* Whether another has asked it to be measured, and it has not been. */
+bool sti_group_is_asked(const struct sti_share *share);
+
+/* If it has: while nothing runs there; and while this scope waits there for a subtask. */
 void sti_group_answer_idle(struct sti_share *share);
 void sti_group_answer_waiting(struct sti_share *share, struct sti_scope *innermost);
 
