@@ -315,8 +315,9 @@ static int go_round(stint_pool *pool)
     for (int i = 0; i < 2; i++) {
         if (stint_future_wait(futures[i], NULL) != 0)
             return 32;
-        stint_future_release(futures[i]);
     }
+    for (int i = 0; i < 2; i++)
+        stint_future_release(futures[i]); /* not before nobody waits for it any more */
     return atomic_load(&deadlocks) == 1 ? 0 : 33;
 }
 
