@@ -154,7 +154,8 @@ void sti_group_settle(struct sti_share *share, struct sti_scope *scope)
  * that.
  *
  * Each number is one counter, and nothing is published through it: relaxed. asked is stored before the requests for
- * samples, and read once more in a sample point when the next one has its place: seq_cst both, as any flag (thread.h). */
+ * samples, and read once more in a sample point when the next one has its place: seq_cst both, as any flag
+ * (thread.h). */
 
 #define SMALLEST_FLOOR ((size_t)64 << 10)
 #define FLOOR_SHIFT 7 /* and a 128th of the limit */

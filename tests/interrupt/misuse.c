@@ -363,7 +363,6 @@ TEST(threads_and_processes_end_while_heaps_are_in_quarantine)
     assert_int_equal(run_somewhere(lend_a_block, &size, IN_POOL).error, EIO); /* a worker is there until the end */
 }
 
-TEST_MAIN()
 /* mimalloc's own end of a thread is heard of by an override; and 3.6.0 looks at all heaps in the child of a fork(2). */
 static void skip_where_mimalloc_looks(void)
 {
@@ -436,3 +435,5 @@ TEST(heaps_in_quarantine_leave_the_process_most_of_its_mappings)
         assert_outcome(run_task(scatter, NULL, NULL), STINT_ERROR, STINT_REASON_FAILED, EIO);
     assert_in_range(mappings(), 1, 20000); /* of 65530, unless the system is told otherwise */
 }
+
+TEST_MAIN()
