@@ -68,12 +68,12 @@ static struct sti_tracked **link_to(size_t list, uintptr_t block)
     return find(list, block, false);
 }
 
-/* The same if it is one of those; otherwise NULL. */
-static struct sti_tracked **find_of(size_t list, uintptr_t block, const sti_backend_heap *heap,
-                                    const struct sti_rate *rate)
+static struct sti_tracked **find_numbered(size_t list, uint64_t number)
 {
-    struct sti_tracked **link = find(list, block, rate != NULL);
-    return *link != NULL && (*link)->heap == heap && (*link)->rate == rate ? link : NULL;
+    struct sti_tracked **link = &lists[list];
+    while (*link != NULL && (*link)->number != number)
+        link = &(*link)->next;
+    return link;
 }
 
 /* With the list's lock: after a change. */
@@ -106,15 +106,20 @@ struct sti_tracked *sti_tracked_take(uintptr_t block, stint_memprof_end end)
     return entry;
 }
 
-struct sti_tracked *sti_tracked_take_of(uintptr_t block, const sti_backend_heap *heap, const struct sti_rate *rate,
-                                        stint_memprof_end end)
+struct sti_tracked *sti_tracked_take_numbered(uintptr_t block, uint64_t number, stint_memprof_end end)
 {
     size_t list = list_of(block);
     struct spin_lock *taken = lock(list);
-    struct sti_tracked **link = find_of(list, block, heap, rate);
-    struct sti_tracked *entry = link != NULL ? unlink_entry(list, link, end) : NULL;
+    struct sti_tracked **link = find_numbered(list, number);
+    struct sti_tracked *entry = *link != NULL ? unlink_entry(list, link, end) : NULL;
     unlock(taken);
     return entry;
+}
+
+uint64_t sti_tracked_new_number(void)
+{
+    static _Atomic uint64_t last;
+    return atomic_fetch_add_explicit(&last, 1, memory_order_relaxed) + 1;
 }
 
 uint64_t sti_tracked_number(uintptr_t block)
@@ -127,28 +132,23 @@ uint64_t sti_tracked_number(uintptr_t block)
     return number;
 }
 
-struct sti_tracked *sti_tracked_take_rated(uintptr_t block, uint64_t number)
+struct sti_tracked *sti_tracked_take_rated(uintptr_t block)
 {
     size_t list = list_of(block);
     struct spin_lock *taken = lock(list);
     struct sti_tracked **link = find(list, block, true);
-    bool found = *link != NULL && (number == STI_TRACKED_ANY || (*link)->number == number);
-    struct sti_tracked *entry = found ? unlink_entry(list, link, STINT_MEMPROF_FREED) : NULL;
+    struct sti_tracked *entry = *link != NULL ? unlink_entry(list, link, STINT_MEMPROF_FREED) : NULL;
     unlock(taken);
     return entry;
 }
 
-struct sti_tracked *sti_tracked_begin_promotion(uintptr_t block, const sti_backend_heap *heap)
+struct sti_tracked *sti_tracked_begin_promotion(uintptr_t block, uint64_t number)
 {
     size_t list = list_of(block);
     struct spin_lock *taken = lock(list);
-    struct sti_tracked *entry = *link_to(list, block);
-    if (entry != NULL && entry->heap == heap) {
-        entry->heap = NULL;
+    struct sti_tracked *entry = *find_numbered(list, number);
+    if (entry != NULL)
         entry->promoting = true;
-    } else {
-        entry = NULL;
-    }
     unlock(taken);
     return entry;
 }
@@ -166,22 +166,21 @@ bool sti_tracked_end_promotion(struct sti_tracked *entry, void *metadata)
     return gone;
 }
 
-bool sti_tracked_is_of(uintptr_t block, const sti_backend_heap *heap, const struct sti_rate *rate)
+bool sti_tracked_has(uintptr_t block, uint64_t number)
 {
     size_t list = list_of(block);
     struct spin_lock *taken = lock(list);
-    bool found = find_of(list, block, heap, rate) != NULL;
+    bool found = *find_numbered(list, number) != NULL;
     unlock(taken);
     return found;
 }
 
-void sti_tracked_show(uintptr_t block, const sti_backend_heap *heap, const struct sti_rate *rate,
-                      sti_tracked_show_fn *show, void *arg)
+void sti_tracked_show(uintptr_t block, uint64_t number, sti_tracked_show_fn *show, void *arg)
 {
     struct spin_lock *taken = lock(list_of(block));
-    struct sti_tracked **link = find_of(list_of(block), block, heap, rate);
-    if (link != NULL && (*link)->metadata != NULL)
-        show(block, (*link)->metadata, arg);
+    const struct sti_tracked *entry = *find_numbered(list_of(block), number);
+    if (entry != NULL && entry->metadata != NULL)
+        show(block, entry->metadata, arg);
     unlock(taken);
 }
 
@@ -412,14 +411,11 @@ static struct rated *make_rated(struct sti_thread *thread, const void *caller)
     return rated;
 }
 
-/* Each block that is followed has a number: blocks made at one address are told apart by it. */
-static _Atomic uint64_t followed;
-
 void sti_rate_follow(struct sti_thread *thread, void *block, size_t size, size_t alignment, const void *caller)
 {
     struct sti_sampling *sampling = &thread->sampling;
     struct rated *rated = make_rated(thread, caller);
-    sti_process_free(sti_tracked_take_rated((uintptr_t)block, STI_TRACKED_ANY)); /* gone as nobody has seen */
+    sti_process_free(sti_tracked_take_rated((uintptr_t)block)); /* gone as nobody has seen */
     if (rated == NULL)
         return;
     double objects =
@@ -428,12 +424,11 @@ void sti_rate_follow(struct sti_thread *thread, void *block, size_t size, size_t
     rated->share.objects = (uint64_t)(objects * STI_PROFILE_OBJECT + 0.5);
     rated->tracked = (struct sti_tracked){
         .block = (uintptr_t)block,
-        .heap = sti_backend_heap_of(block),
         .metadata = &rated->share,
         .rate = sampling->rate,
-        .number = atomic_fetch_add_explicit(&followed, 1, memory_order_relaxed) + 1,
+        .number = sti_tracked_new_number(),
     };
-    sti_memprof_log_block(sampling, rated->tracked.block, rated->tracked.heap, sampling->rate);
+    sti_memprof_log(sampling, &rated->tracked, sti_backend_heap_of(block));
     sti_tracked_add(&rated->tracked);
 }
 

@@ -29,10 +29,9 @@ struct sti_thread;
 
 struct sti_tracked {
     uintptr_t block;
-    sti_backend_heap *heap; /* NULL: the process's */
     void *metadata;
     const struct sti_rate *rate; /* of a task's that it is a sample; NULL: the profile's */
-    uint64_t number;             /* of a rate's: no other one ever has the same */
+    uint64_t number;             /* never 0: blocks that were made at one address are told apart by it */
     bool promoting;              /* its promote callback is running, or about to */
     bool gone;                   /* meanwhile it was taken out, with this end */
     stint_memprof_end end;
@@ -43,33 +42,32 @@ struct sti_tracked {
  * (below), whose entry is nothing but memory. Where a function does not say so, it knows of the profile's only. */
 void sti_tracked_add(struct sti_tracked *entry);
 
-/* A rate's: its number, 0: there is none; and take it out if it has this number, or whatever it has. NULL: there is
- * none. */
-#define STI_TRACKED_ANY 0
+/* A number that no other has. */
+uint64_t sti_tracked_new_number(void);
+
+/* A rate's: its number, 0: there is none; and take it out. NULL: there is none. */
 uint64_t sti_tracked_number(uintptr_t block);
-struct sti_tracked *sti_tracked_take_rated(uintptr_t block, uint64_t number);
+struct sti_tracked *sti_tracked_take_rated(uintptr_t block);
 
 /* Take the block out. NULL: it is not in the set, or it is being promoted: then whoever does that hears of its end. */
 struct sti_tracked *sti_tracked_take(uintptr_t block, stint_memprof_end end);
 
-/* The same if it lies in this heap; of this rate, or of the profile's (NULL). */
-struct sti_tracked *sti_tracked_take_of(uintptr_t block, const sti_backend_heap *heap, const struct sti_rate *rate,
-                                        stint_memprof_end end);
+/* The same of the one with this number, if it is there still; of a rate's, too. */
+struct sti_tracked *sti_tracked_take_numbered(uintptr_t block, uint64_t number, stint_memprof_end end);
 
-/* A block of this heap becomes the process's. Returns it for its promotion, or NULL. It stays in the set. */
-struct sti_tracked *sti_tracked_begin_promotion(uintptr_t block, const sti_backend_heap *heap);
+/* A task's block becomes the process's. Returns it for its promotion, or NULL. It stays in the set. */
+struct sti_tracked *sti_tracked_begin_promotion(uintptr_t block, uint64_t number);
 
 /* The promotion is done; it is followed with this metadata (NULL: no more). True: it is out of the set, since it has
  * come to its end meanwhile or is not followed any more, and is the caller's. */
 bool sti_tracked_end_promotion(struct sti_tracked *entry, void *metadata);
 
-/* Is there such a block in the set? Of a rate's, too. */
-bool sti_tracked_is_of(uintptr_t block, const sti_backend_heap *heap, const struct sti_rate *rate);
+/* Is this one in the set? Of a rate's, too. */
+bool sti_tracked_has(uintptr_t block, uint64_t number);
 
-/* Show the metadata of such a block, under the set's lock. Of a rate's, too. */
+/* Show its metadata, under the set's lock. Of a rate's, too. */
 typedef void sti_tracked_show_fn(uintptr_t block, const void *metadata, void *arg);
-void sti_tracked_show(uintptr_t block, const sti_backend_heap *heap, const struct sti_rate *rate,
-                      sti_tracked_show_fn *show, void *arg);
+void sti_tracked_show(uintptr_t block, uint64_t number, sti_tracked_show_fn *show, void *arg);
 
 /* Take out all of them, chained by next; the end of those that are being promoted is told to whoever does that. */
 struct sti_tracked *sti_tracked_take_all(stint_memprof_end end);

@@ -282,8 +282,8 @@ void sti_memprof_call_dealloc(struct sti_tracked *entry)
 /* --- What becomes of the followed blocks of a task's heap when that ends. Thread of the heap only.
  *
  * Each thread has a log of the blocks in its heaps that were sampled: to find those of a heap, nobody walks it. A block
- * that has been freed stays in the log; it is told by the set, which has no such block of that heap any more. So a
- * free, which comes from any thread, need not touch the log. When it is full, those are dropped. */
+ * that has been freed stays in the log; it is told by the set, which has none of its number any more. So a free, which
+ * comes from any thread, need not touch the log. When it is full, those are dropped. */
 
 #define FIRST_CAPACITY 64
 
@@ -291,6 +291,7 @@ struct sti_tracked_log {
     size_t capacity;
     struct logged {
         uintptr_t block;
+        uint64_t number;
         const sti_backend_heap *heap;
         const struct sti_rate *rate; /* NULL: the profile's */
     } blocks[];
@@ -301,7 +302,7 @@ static void drop_freed(struct sti_sampling *sampling)
     struct logged *blocks = sampling->log->blocks;
     size_t kept = 0;
     for (size_t i = 0; i < sampling->logged; i++) {
-        if (sti_tracked_is_of(blocks[i].block, blocks[i].heap, blocks[i].rate))
+        if (sti_tracked_has(blocks[i].block, blocks[i].number))
             blocks[kept++] = blocks[i];
     }
     sampling->logged = kept;
@@ -326,10 +327,10 @@ bool sti_memprof_reserve_log(struct sti_sampling *sampling)
     return true;
 }
 
-void sti_memprof_log_block(struct sti_sampling *sampling, uintptr_t block, const sti_backend_heap *heap,
-                           const struct sti_rate *rate)
+void sti_memprof_log(struct sti_sampling *sampling, const struct sti_tracked *entry, const sti_backend_heap *heap)
 {
-    sampling->log->blocks[sampling->logged++] = (struct logged){ .block = block, .heap = heap, .rate = rate };
+    sampling->log->blocks[sampling->logged++] =
+        (struct logged){ .block = entry->block, .number = entry->number, .heap = heap, .rate = entry->rate };
 }
 
 void sti_memprof_show_logged_of(const struct sti_sampling *sampling, const struct sti_rate *rate,
@@ -338,7 +339,7 @@ void sti_memprof_show_logged_of(const struct sti_sampling *sampling, const struc
     for (size_t i = 0; i < sampling->logged; i++) {
         const struct logged *logged = &sampling->log->blocks[i];
         if (logged->rate == rate)
-            sti_tracked_show(logged->block, logged->heap, rate, show, arg);
+            sti_tracked_show(logged->block, logged->number, show, arg);
     }
 }
 
@@ -365,7 +366,7 @@ static bool is_on(const struct sti_heap *list, const sti_backend_heap *heap)
 
 static void promote(const struct logged *logged)
 {
-    struct sti_tracked *entry = sti_tracked_begin_promotion(logged->block, logged->heap);
+    struct sti_tracked *entry = sti_tracked_begin_promotion(logged->block, logged->number);
     if (entry != NULL && sti_tracked_end_promotion(entry, sti_memprof_call_promote(entry->metadata)))
         sti_memprof_call_dealloc(entry);
 }
@@ -377,19 +378,19 @@ void sti_memprof_end_rolled_back(const void *block)
     if (entry != NULL)
         sti_memprof_call_dealloc(entry);
     sti_memprof_leave();
-    sti_process_free(sti_tracked_take_rated((uintptr_t)block, STI_TRACKED_ANY));
+    sti_process_free(sti_tracked_take_rated((uintptr_t)block));
 }
 
 static void end_rolled_back(const struct logged *logged)
 {
-    struct sti_tracked *entry = sti_tracked_take_of(logged->block, logged->heap, NULL, STINT_MEMPROF_ROLLED_BACK);
+    struct sti_tracked *entry = sti_tracked_take_numbered(logged->block, logged->number, STINT_MEMPROF_ROLLED_BACK);
     if (entry != NULL)
         sti_memprof_call_dealloc(entry);
 }
 
 static void end_rated(const struct logged *logged)
 {
-    sti_process_free(sti_tracked_take_of(logged->block, logged->heap, logged->rate, STINT_MEMPROF_FREED));
+    sti_process_free(sti_tracked_take_numbered(logged->block, logged->number, STINT_MEMPROF_FREED));
 }
 
 void sti_memprof_drop_logged(struct sti_sampling *sampling, const struct sti_rate *rate)

@@ -56,10 +56,9 @@ void *sti_memprof_call_alloc(const stint_memprof_allocation *allocation);
 void *sti_memprof_call_promote(void *metadata);
 void sti_memprof_call_dealloc(struct sti_tracked *entry);
 
-/* Make room in the log of the thread for one more block; then note it. The thread's own. */
+/* Make room in the log of the thread for one more block; then note it, before it is in the set. The thread's own. */
 bool sti_memprof_reserve_log(struct sti_sampling *sampling);
-void sti_memprof_log_block(struct sti_sampling *sampling, uintptr_t block, const sti_backend_heap *heap,
-                           const struct sti_rate *rate);
+void sti_memprof_log(struct sti_sampling *sampling, const struct sti_tracked *entry, const sti_backend_heap *heap);
 
 /* Of a rate (followed.h; NULL: the profile): show the metadata of all its followed blocks in heaps of the thread's; and
  * take those of a rate's out of the set, and out of the log. The thread's own. */

@@ -200,10 +200,11 @@ static void tell(struct sti_thread *thread, void *block, const stint_memprof_all
         }
         return;
     }
-    *entry = (struct sti_tracked){ .block = (uintptr_t)block, .heap = heap, .metadata = metadata };
-    sti_tracked_add(entry);
+    *entry = (struct sti_tracked){ .block = (uintptr_t)block, .metadata = metadata };
+    entry->number = sti_tracked_new_number();
     if (heap != NULL)
-        sti_memprof_log_block(&thread->sampling, entry->block, heap, NULL);
+        sti_memprof_log(&thread->sampling, entry, heap);
+    sti_tracked_add(entry);
 }
 
 /* The thread is a user of the profile. */
@@ -254,7 +255,7 @@ static __attribute__((noinline)) void end_freed(void *block)
     if (entry != NULL)
         sti_memprof_call_dealloc(entry);
     sti_memprof_leave();
-    sti_process_free(sti_tracked_take_rated((uintptr_t)block, STI_TRACKED_ANY));
+    sti_process_free(sti_tracked_take_rated((uintptr_t)block));
     errno = saved_errno;
 }
 
@@ -286,7 +287,7 @@ static void *move(struct sti_thread *thread, void *block, size_t size, const voi
     uint64_t number = sti_tracked_number((uintptr_t)block);
     void *moved = resize(thread, block, size, caller);
     if (number != 0 && moved != NULL && moved != block)
-        sti_process_free(sti_tracked_take_rated((uintptr_t)block, number));
+        sti_process_free(sti_tracked_take_numbered((uintptr_t)block, number, STINT_MEMPROF_FREED));
     if (entry != NULL && (moved == NULL || moved == block)) {
         sti_tracked_add(entry);
     } else if (entry != NULL) {

@@ -7,8 +7,8 @@
 
 #include "reports.h"
 
-static volatile int sink;
-static void *volatile passing;
+static _Thread_local volatile int sink;
+static _Thread_local void *volatile passing; /* tasks run at once */
 
 #define RATE (8.0 / 4096)
 
@@ -79,7 +79,8 @@ static void assert_holders(json_t *report, double interval)
         assert_true(is_in(json_at(holder, "frames"), names[i]));
         double expected = counts[i] * 1008 / interval;
         uint64_t samples = number_of(json_at(holder, "samples"));
-        assert_true(fabs((double)samples - expected) <= 6 * sqrt(expected));
+        double room = 6 * sqrt(expected);
+        assert_in_range(samples, expected - room, expected + room);
         assert_int_equal(number_of(json_at(holder, "bytes")), samples * (uint64_t)interval);
         assert_true(number_of(json_at(holder, "error_percent")) >= (uint64_t)(100 / sqrt((double)samples)));
         all += samples;
@@ -184,6 +185,42 @@ TEST(what_an_inner_scope_has_rolled_back_is_held_by_nobody)
 {
     (void)state;
     assert_holders_of(hold_in_scopes);
+}
+
+/* All of them at one place. */
+static int hold_the_last_of_many(void *arg, void **value)
+{
+    (void)arg;
+    for (int i = 0; i < 1000; i++) {
+        *value = malloc(1000);
+        if (i < 999)
+            free(*value);
+    }
+    return EBADMSG;
+}
+
+/* It is charged 1,008 bytes. */
+static void assert_held_once(double rate, double interval)
+{
+    stint_options options = rated(rate);
+    json_t *report = read_of(hold_the_last_of_many, NULL, &options, STINT_REASON_FAILED);
+    json_t *holders = json_at(report, "who", "holders");
+    double expected = 1008 / interval;
+    double room = 6 * sqrt(expected);
+    assert_int_equal(json_array_size(holders), 1);
+    assert_in_range(number_of(json_at(report, "who", "samples")), expected - room, expected + room);
+    json_decref(report);
+}
+
+TEST(a_block_where_sampled_ones_were_before_is_held_once)
+{
+    (void)state;
+    assert_held_once(8.0 / 16, 16);
+    stint_profile_options profile = STINT_PROFILE_OPTIONS_INIT;
+    profile.interval = 16;
+    assert_int_equal(stint_profile_start(&profile), 0);
+    assert_held_once(0, 16);
+    assert_int_equal(stint_profile_stop(), 0);
 }
 
 TEST(a_rate_without_a_report_changes_nothing)
