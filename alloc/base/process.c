@@ -180,10 +180,10 @@ static int owner_of(const pthread_mutex_t *mutex)
     return __atomic_load_n(&mutex->__data.__owner, __ATOMIC_RELAXED);
 }
 
-static bool is_gone(int owner)
+bool sti_process_thread_is_gone(int id)
 {
     int saved_errno = errno;
-    bool gone = tgkill(getpid(), owner, 0) != 0 && errno == ESRCH;
+    bool gone = tgkill(getpid(), id, 0) != 0 && errno == ESRCH;
     errno = saved_errno;
     return gone;
 }
@@ -197,7 +197,7 @@ static bool is_left(const pthread_mutex_t *mutex)
             return false;
         int owner = owner_of(mutex);
         if (owner != 0)
-            return is_gone(owner);
+            return sti_process_thread_is_gone(owner);
         syscall(SYS_nanosleep, &nap, NULL); /* libc's is a place where threads are cancelled */
     }
     return true;

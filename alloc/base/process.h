@@ -6,6 +6,7 @@
 #define STI_ALLOC_BASE_PROCESS_H
 
 #include <pthread.h>
+#include <stdbool.h>
 #include <stddef.h>
 
 /* --- Memory for the library's own records: from the process's heap, charged to nobody, no sample point. Any thread; a
@@ -44,6 +45,10 @@ void sti_quiet_add(struct sti_quiet_lock *lock);
  * does not nest. */
 void sti_quiet_enter(void);
 void sti_quiet_leave(void);
+
+/* A thread of this process, by the system's number of it (gettid): it has ended, and no new one has got that number.
+ * Any thread. */
+bool sti_process_thread_is_gone(int id);
 
 /* --- mimalloc's locks in the child of a fork(2). It does not look after them: one that another thread held at that
  * moment, in the midst of an allocation, is held in the child for ever. */

@@ -165,6 +165,7 @@ void sti_wipe_end(void)
 struct sti_freer {
     _Atomic uint64_t number; /* odd: its thread frees */
     atomic_bool owned;
+    atomic_int thread;      /* the system's number of its thread */
     struct sti_freer *next; /* set once */
 } __attribute__((aligned(64)));
 
@@ -210,8 +211,11 @@ static __attribute__((noinline)) struct sti_freer *first_record(void)
     if (freer == NULL)
         freer = make_record();
     own_record = freer;
-    if (freer != NULL)
-        sti_specific_set_plain(record_key, freer);
+    if (freer == NULL)
+        return NULL;
+    atomic_store_explicit(&freer->thread, gettid(), memory_order_relaxed);
+    atomic_thread_fence(memory_order_release); /* before the first odd number */
+    sti_specific_set_plain(record_key, freer);
     return freer;
 }
 
@@ -252,6 +256,8 @@ static void leave_others_behind(void)
         if (freer != own_record)
             give_record_back(freer);
     }
+    if (own_record != NULL)
+        atomic_store_explicit(&own_record->thread, gettid(), memory_order_relaxed);
     forks++;
 }
 
@@ -356,11 +362,25 @@ static struct sti_freer *behind(const struct sti_freer *freer)
     return freer == &common_record ? atomic_load_explicit(&all_records, memory_order_acquire) : freer->next;
 }
 
+/* libc gives up after some rounds of destructors: then a thread that stays to its end has ended without ours. Whoever
+ * finds that gives its record back; the number tells who was first. */
+static bool has_ended(struct sti_freer *freer, uint64_t number)
+{
+    if (freer == &common_record ||
+        !sti_process_thread_is_gone(atomic_load_explicit(&freer->thread, memory_order_relaxed)))
+        return false;
+    if (atomic_compare_exchange_strong_explicit(&freer->number, &number, number + 1, memory_order_acq_rel,
+                                                memory_order_relaxed))
+        atomic_store_explicit(&freer->owned, false, memory_order_release);
+    return true;
+}
+
 bool sti_freeing_is_over(struct sti_freeing_wait *wait)
 {
     while (wait->freer != NULL) {
         bool frees = wait->number & 1;
-        if (frees && atomic_load_explicit(&wait->freer->number, memory_order_acquire) == wait->number)
+        if (frees && atomic_load_explicit(&wait->freer->number, memory_order_acquire) == wait->number &&
+            !has_ended(wait->freer, wait->number))
             return false;
         look_at(wait, behind(wait->freer));
     }

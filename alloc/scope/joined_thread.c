@@ -440,7 +440,7 @@ bool sti_joined_await(struct sti_scope *scope, bool failed)
 
 static void await_end(int kernel_id)
 {
-    for (unsigned round = 0; kernel_id != 0 && syscall(SYS_tgkill, getpid(), kernel_id, 0) == 0; round++) {
+    for (unsigned round = 0; kernel_id != 0 && !sti_process_thread_is_gone(kernel_id); round++) {
         if (round < 16)
             sched_yield();
         else
