@@ -223,8 +223,10 @@ static struct passed measure(struct sti_thread *thread, size_t wanted)
 {
     bool possible = wanted <= 2 * LARGEST_CHARGE;
     struct measurement all = { .wanted = wanted, .possible = possible };
+    struct sti_share *share = sti_group_member(thread->scope);
+    if (share != NULL)
+        sti_group_note_asked(share);
     thread->memory_check = thread->used + measure_outwards(thread, thread->scope, &all);
-    const struct sti_share *share = sti_group_member(thread->scope);
     if (share != NULL)
         all.held = atomic_load_explicit(&share->group->held, memory_order_relaxed);
     else if (possible)
@@ -233,21 +235,36 @@ static struct passed measure(struct sti_thread *thread, size_t wanted)
     return all.passed;
 }
 
-/* Blocks that other threads have freed count until they are collected: before a limit is called passed, they are. */
+/* As long as what the task's other threads may hold could be less. */
+static struct passed measure_with_others(struct sti_thread *thread, size_t wanted, struct passed passed)
+{
+    struct sti_share *share = passed.scope->share;
+    sti_group_begin_wait(share);
+    for (unsigned round = 0; passed.reason == STINT_REASON_MEMORY_LIMIT && sti_group_await_others(share, round, wanted);
+         round++)
+        passed = measure(thread, wanted);
+    sti_group_end_wait(share);
+    return passed;
+}
+
+/* Blocks that other threads have freed count until they are collected: before a limit is called passed, they are; and
+ * where another thread of the task asks, whose limit it may be. */
 static struct passed measure_exactly(struct sti_thread *thread, size_t wanted)
 {
-    struct passed passed = measure(thread, wanted);
-    if (passed.scope == NULL)
-        return passed;
+    const struct sti_share *share = sti_group_member(thread->scope);
+    struct passed passed = { .scope = NULL };
+    if (share == NULL || !sti_group_is_asked(share)) {
+        passed = measure(thread, wanted);
+        if (passed.scope == NULL)
+            return passed;
+    }
     for (struct sti_scope *scope = thread->scope; scope != NULL; scope = scope->outer)
         sti_heap_measure_exactly(thread, scope);
     passed = measure(thread, wanted);
     if (passed.scope != NULL && sti_group_measure_left(thread->scope))
         passed = measure(thread, wanted);
-    for (unsigned round = 0; passed.reason == STINT_REASON_MEMORY_LIMIT && passed.scope->share != NULL &&
-                             sti_group_await_others(passed.scope->share, round);
-         round++)
-        passed = measure(thread, wanted);
+    if (passed.reason == STINT_REASON_MEMORY_LIMIT && passed.scope->share != NULL)
+        passed = measure_with_others(thread, wanted, passed);
     return passed;
 }
 

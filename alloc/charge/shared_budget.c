@@ -109,6 +109,7 @@ void sti_group_begin(struct sti_share *share, struct sti_scope *scope)
         scope->reserved = share->account_reserved;
         share->account_reserved = 0;
     }
+    sti_group_note_asked(share);
     sti_group_hold(share, sti_heap_held(scope), 0);
     thread->memory_check = 0;
     atomic_store_explicit(&thread->limit, 0, memory_order_relaxed);
@@ -129,6 +130,7 @@ void sti_group_settle(struct sti_share *share, struct sti_scope *scope)
 {
     struct sti_group *group = share->group;
     settle_allocation(share, scope);
+    sti_group_note_asked(share);
     sti_group_hold(share, sti_heap_held(scope), 0);
     settle_account(share, scope);
     if (group->allocation_limit != 0 &&
@@ -145,24 +147,29 @@ void sti_group_settle(struct sti_share *share, struct sti_scope *scope)
  * beyond, it is measured, if it has been charged a floor since the last time (the one that a single thread has too, for
  * the same reason); and when the sum is still too high, the others are asked: those that allocate find at their next
  * sample point, which is requested of it, that they are to be measured, those that wait for a subtask or keep heaps and
- * have nothing to do are woken (subtask.h). The one that asks gives them a millisecond or so; then the limit is passed.
- * For the shares of threads that have ended nobody answers: the one that asks, before it does, takes each for a moment,
- * as such a thread that begins would (share.c), and measures what is mapped there, and which heaps have a page left.
+ * have nothing to do are woken (subtask.h). The one that asks waits until all have answered and hold too much,
+ * and no longer than 25 milliseconds; then the limit is passed. While one waits, the others are measured whenever they
+ * have been charged a floor, so that no estimate grows meanwhile; and when all have answered and it is their estimates
+ * that are too high, they are asked again. For the shares of threads that have ended nobody answers: the one that asks,
+ * before it does, takes each for a moment, as such a thread that begins would (share.c), and measures what is mapped
+ * there, and which heaps have a page left.
  *
  * So the limit is passed by at most a floor, and what is charged between two sample points, for each share. And a task
  * is stopped below it only if one of its threads has freed much and now computes without allocating, for longer than
  * that.
  *
  * Each number is one counter, and nothing is published through it: relaxed. asked is stored before the requests for
- * samples, and read once more in a sample point when the next one has its place: seq_cst both, as any flag
- * (thread.h). */
+ * samples, and read once more in a sample point when the next one has its place: seq_cst both, as any flag (thread.h).
+ * A share reads it before it is measured (acquire: it sees what was freed before that was asked), and answers when the
+ * numbers are there (release); who has asked reads the answers (acquire), and then the sums. */
 
 #define SMALLEST_FLOOR ((size_t)64 << 10)
 #define FLOOR_SHIFT 7 /* and a 128th of the limit */
 #define LARGEST_SIZE ((size_t)1 << 47)
 #define SHORT_WAITS 64
 #define LONG_WAITS 20
-#define LONG_WAIT_NS 50000
+#define LONG_WAIT_NS 50000 /* twice as long each time, */
+#define LONGEST_SHIFT 5    /* so often: 25 milliseconds in all */
 
 static size_t publish(atomic_size_t *sum, size_t *part, size_t now)
 {
@@ -185,16 +192,21 @@ static void publish_both(struct sti_share *share, size_t held)
     publish(&share->group->estimate, &share->estimate, held);
 }
 
+static void answer(struct sti_share *share)
+{
+    atomic_store_explicit(&share->answered, share->asked, memory_order_release);
+}
+
 bool sti_group_hold(struct sti_share *share, size_t held, size_t wanted)
 {
     struct sti_group *group = share->group;
     bool possible = wanted <= LARGEST_SIZE;
     share->wanted = possible ? wanted : 0;
-    share->answered = atomic_load_explicit(&group->asked, memory_order_relaxed);
     share->measured_at = share->thread->used + share->wanted;
     held += share->wanted + share->fixed;
     size_t all_held = publish(&group->held, &share->held, held);
     size_t all = publish(&group->estimate, &share->estimate, held);
+    answer(share);
     if (group->memory_limit != 0 && (!possible || all > group->memory_limit)) {
         sti_group_hold_no_more(share);
         return false;
@@ -213,7 +225,8 @@ void sti_group_hold_no_more(struct sti_share *share)
 
 bool sti_group_is_asked(const struct sti_share *share)
 {
-    return share->answered != atomic_load_explicit(&share->group->asked, memory_order_seq_cst);
+    return atomic_load_explicit(&share->answered, memory_order_relaxed) !=
+           atomic_load_explicit(&share->group->asked, memory_order_seq_cst);
 }
 
 bool sti_group_must_measure(struct sti_share *share, uint64_t after)
@@ -227,7 +240,8 @@ bool sti_group_must_measure(struct sti_share *share, uint64_t after)
     uint64_t charged = after > share->measured_at ? after - share->measured_at : 0;
     size_t grown = charged + charged / 4;
     size_t all = publish(&group->estimate, &share->estimate, share->held + grown);
-    return sti_group_is_asked(share) || (all > group->memory_limit && grown >= floor);
+    bool counts = all > group->memory_limit || atomic_load_explicit(&group->waiting, memory_order_relaxed) > 0;
+    return sti_group_is_asked(share) || (counts && grown >= floor);
 }
 
 static void ask(struct sti_group *group)
@@ -271,26 +285,64 @@ bool sti_group_measure_left(const struct sti_scope *innermost)
     return true;
 }
 
-bool sti_group_await_others(const struct sti_share *share, unsigned round)
+static bool has_answered(const struct sti_share *share)
+{
+    return atomic_load_explicit(&share->state, memory_order_acquire) != STI_SHARE_OPEN ||
+           atomic_load_explicit(&share->answered, memory_order_acquire) ==
+               atomic_load_explicit(&share->group->asked, memory_order_relaxed);
+}
+
+static bool have_others_answered(const struct sti_share *asking)
+{
+    const struct sti_share *share = atomic_load_explicit(&asking->group->shares, memory_order_acquire);
+    while (share != NULL && (share == asking || has_answered(share)))
+        share = share->next;
+    return share == NULL && (asking == asking->group->own || has_answered(asking->group->own));
+}
+
+static bool is_surely_passed(const struct sti_group *group, size_t wanted)
+{
+    size_t held = atomic_load_explicit(&group->held, memory_order_relaxed);
+    return wanted > LARGEST_SIZE || held + wanted > group->memory_limit;
+}
+
+void sti_group_begin_wait(struct sti_share *share)
+{
+    atomic_fetch_add_explicit(&share->group->waiting, 1, memory_order_relaxed);
+    ask(share->group);
+}
+
+bool sti_group_await_others(const struct sti_share *share, unsigned round, size_t wanted)
 {
     struct sti_group *group = share->group;
     if (round >= SHORT_WAITS + LONG_WAITS || sti_group_tripped(group) != STINT_REASON_NONE)
         return false;
-    if (round == 0)
+    if (have_others_answered(share)) {
+        if (is_surely_passed(group, wanted))
+            return false;
         ask(group);
-    if (round < SHORT_WAITS)
+    }
+    if (round < SHORT_WAITS) {
         sched_yield();
-    else
-        sti_thread_nap(LONG_WAIT_NS);
+    } else {
+        unsigned shift = round - SHORT_WAITS;
+        sti_thread_nap((long)LONG_WAIT_NS << (shift < LONGEST_SHIFT ? shift : LONGEST_SHIFT));
+    }
     return true;
+}
+
+void sti_group_end_wait(struct sti_share *share)
+{
+    atomic_fetch_sub_explicit(&share->group->waiting, 1, memory_order_relaxed);
 }
 
 void sti_group_answer_idle(struct sti_share *share)
 {
     if (!sti_group_is_asked(share))
         return;
-    share->answered = atomic_load_explicit(&share->group->asked, memory_order_relaxed);
+    sti_group_note_asked(share);
     publish_both(share, sti_heap_list_held(share->heaps) + sti_mapped_held(share->mapped));
+    answer(share);
 }
 
 /* The next sample point measures again, and places the one after. */
@@ -299,6 +351,7 @@ void sti_group_answer_waiting(struct sti_share *share, struct sti_scope *innermo
     if (!sti_group_is_asked(share))
         return;
     size_t held = 0;
+    sti_group_note_asked(share);
     for (struct sti_scope *scope = innermost; scope != NULL; scope = scope->outer) {
         sti_heap_measure_exactly(innermost->thread, scope);
         held += sti_heap_held(scope);

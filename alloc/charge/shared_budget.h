@@ -50,7 +50,8 @@ struct sti_share {
     size_t estimate;           /* and may hold now */
     size_t slack;              /* bytes that it may come to hold before it should be measured again */
     uint64_t measured_at;      /* the thread's used */
-    unsigned answered;         /* the group's asked */
+    unsigned asked;            /* the group's, before it was measured, */
+    atomic_uint answered;      /* and when that has been published */
     size_t fixed;              /* of what it holds: what a thread of the task's takes by itself */
     uint64_t account_reserved; /* for its heaps while nothing runs here */
     bool runs;                 /* a stolen subtask */
@@ -91,6 +92,7 @@ struct sti_group {
     atomic_size_t estimate;
     atomic_size_t peak;
     atomic_uint asked;
+    atomic_uint waiting;
 
     /* Sums of what shares that have ended had. */
     _Atomic uint64_t account_reserved;
@@ -133,7 +135,13 @@ bool sti_group_draw(struct sti_share *share, struct sti_scope *scope, uint64_t a
 
 /* --- The memory limit. Thread of the share. --- */
 
-/* The share has been measured: it holds so much, and wants so much more. False: the task would pass its memory
+/* The share is about to be measured, and that has answered, once it is published, what has been asked until now. */
+static inline void sti_group_note_asked(struct sti_share *share)
+{
+    share->asked = atomic_load_explicit(&share->group->asked, memory_order_acquire);
+}
+
+/* It has been measured: it holds so much, and wants so much more. False: the task would pass its memory
  * limit. */
 bool sti_group_hold(struct sti_share *share, size_t held, size_t wanted);
 
@@ -147,9 +155,12 @@ bool sti_group_must_measure(struct sti_share *share, uint64_t after);
  * task of the calling thread's innermost scope. False: there were none. */
 bool sti_group_measure_left(const struct sti_scope *innermost);
 
-/* The limit is about to be called passed: wait for a moment, the first time after asking the others to be measured.
- * False: that has been enough. */
-bool sti_group_await_others(const struct sti_share *share, unsigned round);
+/* The limit is about to be called passed, by a share that wants so much more: in between, wait for a moment for the
+ * others, which are asked to be measured; then the share is measured again. False: it is passed, or that has been
+ * enough. */
+void sti_group_begin_wait(struct sti_share *share);
+bool sti_group_await_others(const struct sti_share *share, unsigned round, size_t wanted);
+void sti_group_end_wait(struct sti_share *share);
 
 /* Whether another has asked it to be measured, and it has not been. */
 bool sti_group_is_asked(const struct sti_share *share);

@@ -1,40 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
  * One budget for all branches of a task: nobody is stopped below it, everybody above it, on however many threads. */
+#include "patience.h"
 #include "thieves.h"
-
-#include <sched.h>
-#include <sys/syscall.h>
-#include <time.h>
-#include <unistd.h>
 
 #define THIEVES 3
 #define GRANT ((size_t)64 << 10)
 #define SMALLEST_SLACK ((size_t)64 << 10)
 #define LONGEST_FAST ((size_t)128 << 10) /* the fast path allocates no more without a sample point */
-
-/* Before it calls a limit passed, the library gives a task's other threads a moment to be measured: it yields, then
- * sleeps a few times. These stand in the place of libc's, so that the result does not depend on the machine's mood:
- * each of those sleeps is twice as long as the one before. */
-static atomic_bool is_patient;
-static _Thread_local unsigned sleeps;
-
-int sched_yield(void)
-{
-    sleeps = 0;
-    return (int)syscall(SYS_sched_yield);
-}
-
-int nanosleep(const struct timespec *wanted, struct timespec *left)
-{
-    struct timespec time = *wanted;
-    uint64_t ns = (uint64_t)time.tv_nsec << sleeps;
-    if (atomic_load(&is_patient) && time.tv_sec == 0 && ns < UINT64_C(1000000000)) {
-        time.tv_nsec = (long)ns;
-        sleeps += sleeps < 14;
-    }
-    return clock_nanosleep(CLOCK_MONOTONIC, 0, &time, left);
-}
 
 static int start(void **state)
 {
@@ -424,6 +397,47 @@ TEST_WITH(blocks_of_an_ended_branch_that_were_freed_elsewhere_do_not_count, star
     atomic_store(&is_patient, true);
     for (int round = 0; round < 20; round++)
         assert_ok(run_task(free_what_a_branch_made, &size, &options));
+}
+
+static void *made_by_a_branch;
+
+/* Its block is freed by the task's own thread, while it runs. */
+static int make_one_and_go_on(void *arg, void **value)
+{
+    (void)value;
+    made_by_a_branch = stint_malloc(*(size_t *)arg);
+    atomic_store(&turn, 1);
+    while (atomic_load(&turn) == 1)
+        stint_free(keep(stint_malloc(16)));
+    return 0;
+}
+
+static int free_what_a_running_branch_made(void *arg, void **value)
+{
+    struct fork fork;
+    (void)value;
+    atomic_store(&turn, 0);
+    fork_start(&fork, make_one_and_go_on, arg);
+    await_theft(&fork);
+    while (atomic_load(&turn) == 0)
+        stint_checkpoint();
+    stint_free(made_by_a_branch);
+    void *block = stint_malloc(*(size_t *)arg);
+    atomic_store(&turn, 2);
+    int error = fork_join(&fork, NULL);
+    return block != NULL ? error : ENOMEM;
+}
+
+TEST_WITH(blocks_of_a_running_branch_that_were_freed_elsewhere_do_not_count, start, no_thieves)
+{
+    size_t size = 10 * MIB;
+    stint_options options = STINT_OPTIONS_INIT;
+    options.budget.memory = 12 * MIB;
+    atomic_store(&is_patient, true);
+    for (int round = 0; round < 20; round++) {
+        assert_ok(run_task(free_what_a_running_branch_made, &size, &options));
+        await_collection();
+    }
 }
 
 TEST_MAIN()

@@ -2,9 +2,10 @@
  *
  * What the branches of a task map and open on other threads is the task's: charged to its limits, gone with its
  * rollback, there after its commit. */
-#include "thieves.h"
-
 #include <sys/mman.h>
+
+#include "patience.h"
+#include "thieves.h"
 
 #define THIEVES 2
 
@@ -128,6 +129,7 @@ TEST_WITH(they_have_one_memory_limit, start, no_thieves)
 TEST_WITH(what_another_thread_of_the_task_unmaps_does_not_count, start, no_thieves)
 {
     struct work work = { .gives_back = true };
+    atomic_store(&is_patient, true);
     stint_outcome outcome = run_work(&work, 4 * MIB, 13 * MIB);
     assert_ok(outcome);
     end(&work.own);
