@@ -136,4 +136,49 @@ TEST(what_a_forking_task_is_awaited_with_is_not_run_in_the_child_as_well)
     munmap(seen, sizeof *seen);
 }
 
+/* --- What a thief had --------------------------------------------------------------------------------------------- */
+
+static atomic_uint thief_begun, forked;
+
+static int fork_where_it_is_joined(void *arg, void **value)
+{
+    fork_and_return(arg, value);
+    atomic_fetch_add(&forked, 1);
+    return 0;
+}
+
+static int have_one_stolen_back(void *arg, void **value)
+{
+    stint_subtask inner;
+    (void)value;
+    atomic_fetch_add(&thief_begun, 1);
+    stint_fork(&inner, fork_where_it_is_joined, arg);
+    have_stolen(&forked);
+    return stint_join(&inner, NULL);
+}
+
+static int join_stolen(void *arg, void **value)
+{
+    stint_subtask outer;
+    (void)value;
+    stint_fork(&outer, have_one_stolen_back, arg);
+    have_stolen(&thief_begun);
+    int error = stint_join(&outer, NULL);
+    if (child == 0)
+        atomic_store(&seen->error, error);
+    return error;
+}
+
+TEST(a_join_in_the_child_waits_for_no_thief_of_the_parent_s)
+{
+    seen = mmap(NULL, sizeof *seen, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_ptr_not_equal(seen, MAP_FAILED);
+    stint_pool *pool = make_pool(.workers = 2);
+    assert_ok(run_in_pool(pool, join_stolen, NULL, NULL));
+    assert_ends_well(child);
+    assert_int_equal(atomic_load(&seen->error), EOWNERDEAD);
+    assert_int_equal(stint_pool_destroy(pool), 0);
+    munmap(seen, sizeof *seen);
+}
+
 TEST_MAIN()
