@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * A task that forks and returns in the child, where its worker's thread is the only one: it waits for no lock of the
- * pool's that another thread had, and begins nothing else. */
+ * pool's that another thread had, and begins nothing else. The same of what threads of the library's call. */
 #include <signal.h>
 #include <sys/mman.h>
 
@@ -80,7 +80,7 @@ struct seen { /* by both processes */
 };
 
 static struct seen *seen;
-static pid_t child;
+static _Atomic pid_t child;
 
 static int fork_and_return(void *arg, void **value)
 {
@@ -179,6 +179,62 @@ TEST(a_join_in_the_child_waits_for_no_thief_of_the_parent_s)
     assert_int_equal(atomic_load(&seen->error), EOWNERDEAD);
     assert_int_equal(stint_pool_destroy(pool), 0);
     munmap(seen, sizeof *seen);
+}
+
+/* --- Threads of the library's, which in the child are of no use: so they end, and the process with them
+ * ------------- */
+
+static void fork_in_report(const stint_overdue_report *report, void *arg)
+{
+    (void)report;
+    fork_and_return(arg, NULL);
+}
+
+static int be_overdue(void *arg, void **value)
+{
+    (void)value;
+    stint_mask();
+    while (child == 0)
+        nap_ms(1);
+    stint_unmask();
+    return do_nothing(arg, value);
+}
+
+TEST(the_thread_of_overdue_reports_ends_in_the_child)
+{
+    child = 0;
+    stint_pool *pool = make_pool(.workers = 1, .overdue_ns = MS, .on_overdue = fork_in_report);
+    stint_options options = STINT_OPTIONS_INIT;
+    options.budget.run_ns = MS;
+    assert_int_equal(run_in_pool(pool, be_overdue, NULL, &options).reason, STINT_REASON_DEADLINE);
+    assert_ends_well(child);
+    assert_int_equal(stint_pool_destroy(pool), 0);
+}
+
+static void fork_in_hook(void *arg)
+{
+    fork_and_return(arg, NULL);
+}
+
+static int sleep_with_a_hook(void *arg, void **value)
+{
+    stint_hook hook;
+    if (stint_hook_push(&hook, fork_in_hook, arg) != 0)
+        return EAGAIN;
+    while (child == 0)
+        nap_ms(1);
+    stint_checkpoint();
+    stint_hook_pop(&hook);
+    return do_nothing(arg, value);
+}
+
+TEST(the_watch_of_tasks_ends_in_the_child)
+{
+    child = 0;
+    stint_options options = STINT_OPTIONS_INIT;
+    options.budget.wall_ns = MS;
+    assert_int_equal(run_task(sleep_with_a_hook, NULL, &options).reason, STINT_REASON_DEADLINE);
+    assert_ends_well(child);
 }
 
 TEST_MAIN()
