@@ -14,17 +14,35 @@
 
 struct locked {
     pthread_mutex_t *mutex;
-    struct gate gate;
+    struct gate wanted, gate;
     pid_t child;
 };
+
+static struct locked *_Atomic lock_at_fork;
 
 static void *take_and_stay(void *arg)
 {
     struct locked *locked = arg;
+    gate_hold(&locked->wanted, NULL);
     pthread_mutex_lock(locked->mutex);
     gate_hold(&locked->gate, NULL);
     pthread_mutex_unlock(locked->mutex);
     return NULL;
+}
+
+/* With the library's locks of its own for the fork: a thread of its that has one may wait for this one. */
+static void have_it_locked(void)
+{
+    struct locked *locked = atomic_exchange(&lock_at_fork, NULL);
+    if (locked == NULL)
+        return;
+    gate_open(&locked->wanted);
+    gate_await(&locked->gate, 1);
+}
+
+__attribute__((constructor(101))) static void be_the_last_before_a_fork(void)
+{
+    pthread_atfork(have_it_locked, NULL, NULL);
 }
 
 /* While another thread has it. In the child that returns, its thread ends, which is the last one. */
@@ -35,7 +53,8 @@ static int fork_while_locked(void *arg, void **value)
     (void)value;
     if (pthread_create(&other, NULL, take_and_stay, locked) != 0)
         return EAGAIN;
-    gate_await(&locked->gate, 1);
+    gate_await(&locked->wanted, 1);
+    atomic_store(&lock_at_fork, locked);
     locked->child = fork();
     if (locked->child == 0) {
         end_if_it_hangs(PATIENCE);
@@ -173,7 +192,7 @@ TEST(a_join_in_the_child_waits_for_no_thief_of_the_parent_s)
 {
     seen = mmap(NULL, sizeof *seen, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     assert_ptr_not_equal(seen, MAP_FAILED);
-    stint_pool *pool = make_pool(.workers = 2);
+    stint_pool *pool = make_pool(.workers = 2, .substitutes = STINT_NO_SUBSTITUTES);
     assert_ok(run_in_pool(pool, join_stolen, NULL, NULL));
     assert_ends_well(child);
     assert_int_equal(atomic_load(&seen->error), EOWNERDEAD);
