@@ -385,21 +385,16 @@ bool sti_meter_is_kept_block(const struct sti_thread *thread, const void *caller
            sti_caller_is_kept(caller);
 }
 
-/* libc's or the loader's own code. */
-static void wait_for(struct sti_thread *thread, const void *caller)
-{
-    sti_deferral_count(thread, STINT_DEFERRAL_FRAME);
-    sti_reporting_deferred(thread, STINT_DEFERRAL_FRAME, caller, NULL);
-}
-
 /* An interrupt is due, or waits for one that is not. */
 static bool refuse_or_defer(struct sti_thread *thread, uint64_t charge, const void *caller)
 {
     struct sti_scope *scope = thread->scope;
-    if (sti_caller_must_wait(caller))
-        wait_for(thread, caller);
-    else if (sti_interrupt_deliver(thread))
+    if (sti_caller_must_wait(caller)) { /* libc's or the loader's own code */
+        sti_deferral_count(thread, STINT_DEFERRAL_FRAME);
+        sti_reporting_deferred(thread, STINT_DEFERRAL_FRAME, caller, NULL);
+    } else if (sti_interrupt_deliver(thread)) {
         return false;
+    }
     if (!sti_caller_ends_process(caller) && !sti_interrupt_draw_grace(scope, charge)) {
         sti_interrupt_last_resort(thread);
         return false;
@@ -416,7 +411,8 @@ struct asked {
     struct sti_share *share;
     uint64_t samples;       /* of the running profile that fall in it, */
     bool is_drawn;          /* and have been drawn */
-    bool is_kept, possible; /* its block is the process's; can be had */
+    bool is_kept, possible; /* its block is the process's; can be had; */
+    bool is_measured;       /* what the scopes hold has been, with it */
 };
 
 /* What there is to know before anything is compared: of the profile, and whether the threads of the task are to
@@ -447,7 +443,7 @@ static size_t bytes_of(const struct asked *asked)
 }
 
 /* Compare each budget exactly, and trip what passes one. */
-static inline void look_at_budgets(struct sti_thread *thread, const struct asked *asked)
+static inline void look_at_budgets(struct sti_thread *thread, struct asked *asked)
 {
     struct sti_scope *scope = thread->scope;
     struct sti_scope *passed = outermost_passed(scope, asked->after);
@@ -458,6 +454,7 @@ static inline void look_at_budgets(struct sti_thread *thread, const struct asked
     uint64_t beyond = asked->is_kept ? 0 : held_beyond_charge(asked->charge, asked->size);
     if (saturating_add(asked->after, beyond) > thread->memory_check) {
         struct passed memory = measure_exactly(thread, bytes_of(asked));
+        asked->is_measured = true;
         if (memory.scope != NULL)
             sti_interrupt_trip(memory.scope, memory.reason);
     }
@@ -481,11 +478,13 @@ static inline void look_at_flags(struct sti_thread *thread, const struct asked *
         draw_from_group(scope, asked->share, asked->charge);
 }
 
-/* Charge it, refuse it, or deliver an interrupt. */
+/* Charge it, refuse it, or deliver an interrupt: then what it drew and reserved goes back, but for a little. */
 static inline bool decide(struct sti_thread *thread, const struct asked *asked, const void *caller)
 {
     if (__builtin_expect(sti_interrupt_is_tripped(thread->scope), 0)) {
         atomic_store_explicit(&thread->limit, 0, memory_order_relaxed);
+        if (asked->is_measured && asked->charge > LARGE)
+            measure(thread, 0);
         if (asked->share != NULL)
             sti_group_hold_no_more(asked->share);
         sti_account_draw_back(thread->scope, thread->used + GRANT);

@@ -25,6 +25,7 @@ static struct sti_watch *watches;
 static atomic_size_t count; /* of watches */
 static sem_t woken;         /* initialised before count is ever above 0 */
 static bool started;        /* the rest under the lock */
+static unsigned forks;      /* that have led to this process */
 static _Atomic uint64_t next_look = STI_WATCH_NEVER;
 
 static uint64_t look_at_all(void)
@@ -75,17 +76,23 @@ static void sleep_until(uint64_t time)
     sem_clockwait(&woken, CLOCK_MONOTONIC, &until);
 }
 
+/* A user function that it calls may fork(2): in the child it is no watch any more, and there may be another. */
 static void *keep_watch(void *unused)
 {
     (void)unused;
     pthread_setname_np(pthread_self(), "stint-watch"); /* of another thread it would go by /proc */
     sti_service_begin();
     pthread_mutex_lock(&lock);
+    unsigned before = forks;
     while (!is_last()) {
         while (sem_trywait(&woken) == 0)
             ; /* one look answers all who have called so far */
         atomic_store_explicit(&next_look, STI_WATCH_NEVER, memory_order_seq_cst);
         uint64_t until = look_at_all();
+        if (forks != before) {
+            pthread_mutex_unlock(&lock);
+            return NULL;
+        }
         atomic_store_explicit(&next_look, until, memory_order_seq_cst);
         pthread_mutex_unlock(&lock);
         sleep_until(until);
@@ -150,6 +157,7 @@ static void after_fork_in_child(void)
         watch->calls = 0;
     }
     watches = NULL;
+    forks++;
     pthread_cond_init(&calls_ended, NULL); /* those who waited are not there either */
     atomic_store_explicit(&count, 0, memory_order_relaxed);
     started = false;
@@ -211,11 +219,12 @@ void sti_watch_unlock(void)
 
 void sti_watch_call(struct sti_watch *watch, void (*function)(void *arg), void *arg)
 {
+    unsigned before = forks;
     watch->calls++;
     pthread_mutex_unlock(&lock);
     STI_BOUNDARY_CALLBACK("hook", function, arg, NULL, NULL);
     pthread_mutex_lock(&lock);
-    if (--watch->calls == 0)
+    if (forks == before && --watch->calls == 0)
         pthread_cond_broadcast(&calls_ended);
 }
 

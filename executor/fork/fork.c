@@ -222,13 +222,14 @@ static void sleep_in_join(struct sti_worker *worker, const struct sti_offer *off
     *refused = sti_wait_run_assigned(&sleeper, !settles && !has_ended(offer));
 }
 
-/* Wait for the end of what a thief has. */
+/* Wait for the end of what a thief has; or until what is run meanwhile has forked, and this is the child, in which
+ * there is no thief. */
 static const struct sti_offer *await(struct sti_worker *worker, size_t index, bool settles)
 {
     const struct sti_offer *offer = &worker->split.offers[index];
     unsigned round = 0;
     bool refused = false;
-    while (!has_ended(offer)) {
+    while (!has_ended(offer) && !sti_worker_is_left(worker)) {
         sti_subtask_answer();
         if (leapfrog(worker, offer))
             round = 0;
@@ -277,25 +278,25 @@ static bool take_back(struct sti_worker *worker, size_t index)
 }
 
 /* What a thief had. An interrupt finds the slot still occupied; what is in it stays until the next fork. */
-static const struct sti_offer *collect(struct sti_worker *worker, size_t index)
+static int collect(struct sti_worker *worker, size_t index, void **value)
 {
     const struct sti_offer *offer = await(worker, index, false);
+    bool ended = has_ended(offer);
     struct sti_thrown thrown = offer->thrown;
     stint_checkpoint();
     sti_split_forget(&worker->split, index);
-    if (__builtin_expect(thrown.exception != NULL, 0))
+    if (__builtin_expect(ended && thrown.exception != NULL, 0))
         sti_boundary_rethrow(&thrown);
-    return offer;
+    if (value != NULL)
+        *value = ended ? offer->value : NULL;
+    return ended ? offer->code : EOWNERDEAD;
 }
 
 static int collect_plain(struct sti_worker *worker, stint_subtask *subtask, void **value)
 {
     size_t index = sti_split_index(&worker->split, subtask->place_);
     subtask->place_ = STINT_FORK_JOINED_;
-    const struct sti_offer *offer = collect(worker, index);
-    if (value != NULL)
-        *value = offer->value;
-    return offer->code;
+    return collect(worker, index, value);
 }
 
 int stint_join_slow_(stint_subtask *subtask, void **value)
@@ -323,7 +324,7 @@ struct stint_fork_result_ stint_join_typed_slow_(size_t place, const struct stin
     size_t index = sti_split_index(&worker->split, place);
     if (take_back(worker, index))
         return not_run;
-    int error = collect(worker, index)->code;
+    int error = collect(worker, index, NULL);
     const char *payload = worker->split.forks.slots[index].payload;
     return (struct stint_fork_result_){ error == 0 ? payload : zeros, error };
 }
@@ -332,9 +333,11 @@ static void drop_held(struct sti_worker *worker, size_t index)
 {
     if (sti_split_take(&worker->split, index))
         return;
-    struct sti_thrown thrown = await(worker, index, true)->thrown;
+    const struct sti_offer *offer = await(worker, index, true);
+    bool ended = has_ended(offer);
+    struct sti_thrown thrown = offer->thrown;
     sti_split_forget(&worker->split, index);
-    if (thrown.exception != NULL)
+    if (ended && thrown.exception != NULL)
         sti_boundary_drop(&thrown);
 }
 

@@ -46,7 +46,7 @@ TEST(the_ledger_is_what_the_tasks_were_charged)
 
 struct asking {
     stint_account *account;
-    uint64_t drawn;
+    uint64_t drawn, reserved;
 };
 
 static int ask_and_read(void *arg, void **value)
@@ -55,6 +55,7 @@ static int ask_and_read(void *arg, void **value)
     (void)value;
     keep(stint_malloc((size_t)1 << 40));
     asking->drawn = usage_of(asking->account).allocated;
+    asking->reserved = usage_of(asking->account).memory;
     return 0;
 }
 
@@ -68,6 +69,11 @@ TEST(what_a_task_is_refused_is_not_its_account_s)
     assert_int_equal(run_task(ask_and_read, &asking, &options).reason, STINT_REASON_MEMORY_LIMIT);
     assert_true(asking.drawn <= GRANT);
     assert_at_rest(account, 0, 1);
+    options.budget = (stint_budget){ .allocation = MIB };
+    assert_limit_passed(run_task(ask_and_read, &asking, &options));
+    assert_true(asking.drawn <= GRANT);
+    assert_true(asking.reserved <= MIB);
+    assert_at_rest(account, 0, 2);
     stint_account_release(account);
 }
 

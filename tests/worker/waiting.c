@@ -295,4 +295,41 @@ TEST(tasks_that_wait_for_each_other_across_workers_all_end)
     }
 }
 
+/* --- Limits of time ----------------------------------------------------------------------------------------------- */
+
+static int run_with_a_limit(void *arg, void **value)
+{
+    stint_options options = STINT_OPTIONS_INIT;
+    options.budget.wall_ns = 1000000 * MS;
+    stint_outcome outcome;
+    (void)value;
+    return stint_run(do_nothing, arg, &options, &outcome);
+}
+
+/* Without an allocation after the wait. */
+static int check_after_a_wait(void *pool, void **value)
+{
+    stint_outcome outcome;
+    stint_future *future;
+    (void)value;
+    if (stint_submit(pool, run_with_a_limit, NULL, NULL, &future) != 0)
+        return EIO;
+    int error = stint_future_wait(future, &outcome);
+    stint_future_release(future);
+    for (int i = 0; i < 1000 && error == 0; i++) {
+        nap_ms(10);
+        stint_checkpoint();
+    }
+    return error;
+}
+
+TEST(a_wait_in_which_a_task_ran_one_with_a_limit_of_time_leaves_the_waiter_its_deadline)
+{
+    stint_pool *pool = make_pool(.workers = 1);
+    stint_options options = STINT_OPTIONS_INIT;
+    options.budget.run_ns = 50 * MS;
+    assert_int_equal(run_in_pool(pool, check_after_a_wait, pool, &options).reason, STINT_REASON_DEADLINE);
+    assert_int_equal(stint_pool_destroy(pool), 0);
+}
+
 TEST_MAIN()
