@@ -336,20 +336,33 @@ bool sti_account_have_common(const stint_account *one, const stint_account *othe
     return one != NULL;
 }
 
-uint64_t sti_account_draw(stint_account *account, const stint_account *end, uint64_t need, uint64_t wanted)
+#define GRANT ((uint64_t)256 << 10) /* beyond what is needed, where there is so much */
+
+struct sti_scope *sti_account_draw(struct sti_scope *innermost, uint64_t after)
 {
-    if (add(account, end, ALLOCATED, wanted))
-        return wanted;
-    return add(account, end, ALLOCATED, need) ? need : 0;
+    struct sti_scope *refused = NULL;
+    for (struct sti_scope *scope = innermost; scope != NULL; scope = scope->outer) {
+        if (scope->account == NULL || after <= scope->granted_end)
+            continue;
+        uint64_t need = after - scope->granted_end;
+        if (add(scope->account, scope->charged, ALLOCATED, need + GRANT))
+            scope->granted_end += need + GRANT;
+        else if (add(scope->account, scope->charged, ALLOCATED, need))
+            scope->granted_end += need;
+        else
+            refused = scope;
+    }
+    return refused;
 }
 
-void sti_account_draw_back(struct sti_scope *innermost, uint64_t granted_end)
+void sti_account_draw_back(struct sti_scope *innermost)
 {
+    uint64_t end = innermost->thread->used + GRANT;
     for (struct sti_scope *scope = innermost; scope != NULL; scope = scope->outer) {
-        if (scope->account == NULL || scope->granted_end <= granted_end)
+        if (scope->account == NULL || scope->granted_end <= end)
             continue;
-        subtract(scope->account, scope->charged, ALLOCATED, scope->granted_end - granted_end);
-        scope->granted_end = granted_end;
+        subtract(scope->account, scope->charged, ALLOCATED, scope->granted_end - end);
+        scope->granted_end = end;
     }
 }
 

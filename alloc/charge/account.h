@@ -71,12 +71,12 @@ bool sti_account_contains(const stint_account *account, const stint_account *inn
 /* Whether some account contains both. */
 bool sti_account_have_common(const stint_account *one, const stint_account *other);
 
-/* Draw bytes for allocations, at least need and at most wanted. Returns how many; 0: there are not so many left. */
-uint64_t sti_account_draw(stint_account *account, const stint_account *end, uint64_t need, uint64_t wanted);
-
-/* What scopes have drawn beyond this, for what they were refused. */
+/* Draw from the scopes' accounts, by grants, what their thread needs for its used to become after. Returns the
+ * outermost scope whose account refuses, or NULL. And back, what has been drawn for more than a grant, as it was
+ * refused. */
 struct sti_scope;
-void sti_account_draw_back(struct sti_scope *innermost, uint64_t granted_end);
+struct sti_scope *sti_account_draw(struct sti_scope *innermost, uint64_t after);
+void sti_account_draw_back(struct sti_scope *innermost);
 
 /* The task has ended: it drew so much and used so much, which may be more (the grace). */
 void sti_account_settle(stint_account *account, const stint_account *end, uint64_t drawn, uint64_t used);

@@ -52,7 +52,6 @@
 #define PEAK_SLACK_SHIFT 4 /* a 16th of what was charged */
 #define LARGEST_PEAK_SLACK ((uint64_t)1 << 20)
 #define LONGEST_INTERVAL ((uint64_t)128 << 10)
-#define GRANT ((uint64_t)256 << 10)
 #define LARGE ((uint64_t)128 << 10)
 #define LARGEST_ROUNDED ((uint64_t)16 << 10)
 #define LARGEST_CHARGE ((uint64_t)1 << 47) /* no address space has room for more: refused, and not charged */
@@ -268,23 +267,6 @@ static struct passed measure_exactly(struct sti_thread *thread, size_t wanted)
     return passed;
 }
 
-/* Draw from the accounts what this allocation needs, with a grant for the next ones. Returns the outermost scope whose
- * account refuses, or NULL. */
-static struct sti_scope *draw_grants(struct sti_scope *innermost, uint64_t after)
-{
-    struct sti_scope *refused = NULL;
-    for (struct sti_scope *scope = innermost; scope != NULL; scope = scope->outer) {
-        if (scope->account == NULL || after <= scope->granted_end)
-            continue;
-        uint64_t need = after - scope->granted_end;
-        uint64_t drawn = sti_account_draw(scope->account, scope->charged, need, need + GRANT);
-        scope->granted_end += drawn;
-        if (drawn == 0)
-            refused = scope;
-    }
-    return refused;
-}
-
 static uint64_t held_beyond_charge(uint64_t charge, size_t size)
 {
     if (charge <= LARGE || charge > LARGEST_CHARGE || size == STI_METER_PAGES)
@@ -449,7 +431,7 @@ static inline void look_at_budgets(struct sti_thread *thread, struct asked *aske
     struct sti_scope *passed = outermost_passed(scope, asked->after);
     if (passed != NULL)
         sti_interrupt_trip(passed, STINT_REASON_ALLOCATION_LIMIT);
-    else if (asked->possible && (passed = draw_grants(scope, asked->after)) != NULL)
+    else if (asked->possible && (passed = sti_account_draw(scope, asked->after)) != NULL)
         sti_interrupt_trip(passed, STINT_REASON_ACCOUNT);
     uint64_t beyond = asked->is_kept ? 0 : held_beyond_charge(asked->charge, asked->size);
     if (saturating_add(asked->after, beyond) > thread->memory_check) {
@@ -487,7 +469,7 @@ static inline bool decide(struct sti_thread *thread, const struct asked *asked, 
             measure(thread, 0);
         if (asked->share != NULL)
             sti_group_hold_no_more(asked->share);
-        sti_account_draw_back(thread->scope, thread->used + GRANT);
+        sti_account_draw_back(thread->scope);
         return refuse_or_defer(thread, asked->charge, caller);
     }
     if (asked->possible)

@@ -323,8 +323,7 @@ static int sleep_until_resolved(struct sti_sleeper *sleeper, uint64_t deadline_n
     return error == ETIMEDOUT && soon < deadline_ns ? sleep_long(sleeper, deadline_ns, deaf) : error;
 }
 
-/* --- Assigned tasks
- * ------------------------------------------------------------------------------------------------ */
+/* --- Assigned tasks --- */
 
 void sti_wait_measure_room(struct sti_sleeper *sleeper)
 {
