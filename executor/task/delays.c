@@ -230,7 +230,7 @@ void sti_delays_fill_capped(stint_pool *pool)
 static void start_claimed(struct sti_delayed *delayed)
 {
     stint_pool *pool = delayed->home;
-    if (sti_pool_is_left_behind(pool))
+    if (sti_task_is_left_behind(&delayed->task))
         return;
     if (delayed->start_ns == 0)
         delayed->task.submitted_ns = sti_clock_now();
