@@ -239,8 +239,7 @@ void sti_scope_leave(struct sti_scope *scope)
 /* Scopes inside one that is detached have renewed what is due without those below it. */
 void sti_scope_return(struct sti_thread *thread, struct sti_scope *scope)
 {
-    bool has_hidden = scope->outer == NULL && scope->below != NULL;
-    if (has_hidden || sti_scope_has_limit_of_time(scope))
+    if (sti_scope_has_limit_of_time(scope) || (scope->outer == NULL && scope->below != NULL))
         sti_next_deadline_renew(thread, scope->below);
     sti_hold_hand_down(scope);
     thread->scope = scope->below;

@@ -225,10 +225,13 @@ void sti_delays_fill_capped(stint_pool *pool)
     sti_delays_fill(pool);
 }
 
-/* One after the other, also where there are slots: so none overtakes another. */
+/* One after the other, also where there are slots: so none overtakes another. In the child of a fork(2), by a task that
+ * it was to follow, nobody would run it. */
 static void start_claimed(struct sti_delayed *delayed)
 {
     stint_pool *pool = delayed->home;
+    if (sti_task_is_left_behind(&delayed->task))
+        return;
     if (delayed->start_ns == 0)
         delayed->task.submitted_ns = sti_clock_now();
     else if (delayed->start_ns > delayed->task.submitted_ns)

@@ -340,7 +340,6 @@ bool sti_wait_run_assigned(const struct sti_sleeper *sleeper, bool may_run)
         sti_task_release(sleeper->beyond);
     }
     if (sleeper->assigned != NULL) {
-        may_run = may_run && !sti_worker_is_left(sleeper->worker);
         refused = may_run && !sti_admission_claim_awaited(sleeper->assigned);
         if (may_run && !refused)
             run_here(sleeper->worker, sleeper->assigned);

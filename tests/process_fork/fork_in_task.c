@@ -56,6 +56,22 @@ TEST(a_task_that_is_watched_ends_in_the_child)
     assert_int_equal(stint_pool_destroy(pool), 0);
 }
 
+TEST(a_task_that_another_waits_for_to_be_started_ends_in_the_child)
+{
+    stint_pool *pool = make_pool(.workers = 1);
+    struct gate gate = { .open = false };
+    struct locked locked = { .mutex = &pool->delays.lock };
+    stint_future *held = submit(pool, gate_hold, &gate, NULL);
+    stint_future *next, *future = submit(pool, fork_while_locked, &locked, NULL);
+    assert_int_equal(stint_future_then_submit(future, pool, do_nothing_next, NULL, NULL, &next), 0);
+    gate_open(&gate);
+    assert_ok(take(next));
+    assert_ok(take(future));
+    assert_ok(take(held));
+    assert_ends_well(locked.child);
+    assert_int_equal(stint_pool_destroy(pool), 0);
+}
+
 /* --- What its worker would have run next -------------------------------------------------------------------------- */
 
 struct seen { /* by both processes */
