@@ -53,10 +53,9 @@ static void note_end(void *unused)
     has_ended = true;
 }
 
-static void have_end_noted(void)
+static bool is_end_noted(void)
 {
-    if (is_told_of_ends && !has_ended)
-        sti_specific_set_plain(behind_mimalloc_s, &has_ended);
+    return has_ended || (is_told_of_ends && sti_specific_set_plain(behind_mimalloc_s, &has_ended) == 0);
 }
 
 /* Or it is not known. */
@@ -86,8 +85,7 @@ static struct sti_heap *make(bool is_nursery)
     if (heap == NULL)
         return NULL;
     heap->is_nursery = is_nursery;
-    heap->may_give_up = is_nursery || !is_told_of_ends;
-    have_end_noted();
+    heap->may_give_up = !is_end_noted() || is_nursery;
     sti_quiet_enter();
     pthread_mutex_lock(&making.mutex);
     heap->backend = sti_backend_heap_new(is_nursery);
