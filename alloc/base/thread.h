@@ -77,6 +77,7 @@ struct sti_thread {
     atomic_bool ending;             /* libc believes so: an end of it (pthread_exit) has been stopped */
     atomic_bool asked;              /* a preemption signal has been sent and not been taken yet */
     _Atomic uint64_t next_deadline; /* when its scopes have to be looked at: watch.h */
+    bool hides_deadlines;           /* and it is not of those below a detached one, whose return looks at them */
     uint64_t deadline_interval;     /* bytes from one look at the clock to the next */
     uint64_t last_tick;             /* what it showed */
     uint64_t global_check;          /* value of used beyond which what the process holds must be looked at */

@@ -297,7 +297,9 @@ static void have_watch(void)
 void sti_next_deadline_renew(struct sti_thread *thread, const struct sti_scope *scope)
 {
     uint64_t due = STI_DEADLINE_NEVER;
+    thread->hides_deadlines = false;
     for (; scope != NULL; scope = scope->outer) {
+        thread->hides_deadlines = scope->outer == NULL && scope->below != NULL;
         if (scope->tripped != STINT_REASON_NONE)
             continue;
         due = scope->deadline < due ? scope->deadline : due;

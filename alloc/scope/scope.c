@@ -236,10 +236,9 @@ void sti_scope_leave(struct sti_scope *scope)
         sti_preempt_close(scope->signal_was_blocked);
 }
 
-/* Scopes inside one that is detached have renewed what is due without those below it. */
 void sti_scope_return(struct sti_thread *thread, struct sti_scope *scope)
 {
-    if (sti_scope_has_limit_of_time(scope) || (scope->outer == NULL && scope->below != NULL))
+    if (sti_scope_has_limit_of_time(scope) || thread->hides_deadlines)
         sti_next_deadline_renew(thread, scope->below);
     sti_hold_hand_down(scope);
     thread->scope = scope->below;
