@@ -332,7 +332,8 @@ STI_CALLER_UNINSTRUMENTED bool sti_caller_still_meets(struct sti_caller_met *met
         return false;
     met->left--;
     uintptr_t here = (uintptr_t)__builtin_frame_address(0);
-    return here < (uintptr_t)met->word && here + FARTHEST > met->from && *met->word == met->address;
+    met->again = here < (uintptr_t)met->word && here + FARTHEST > met->from && *met->word == met->address;
+    return met->again;
 }
 
 static void count_frame(struct walk *walk, uintptr_t stack_pointer)

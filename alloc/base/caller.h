@@ -115,6 +115,7 @@ struct sti_caller_met {
     uintptr_t address;     /* this one */
     uintptr_t from;        /* where the walk began */
     size_t left;
+    bool again; /* the last answer was not a walk's */
 };
 
 /* Is it still there? No, too, when it has been asked often enough. */

@@ -256,9 +256,14 @@ static bool deliver(struct sti_thread *thread, const struct sti_stopped *stopped
     sti_interrupt_land(scope);
 }
 
+/* No block is refused for a frame that may have gone since it was met. */
 void sti_interrupt_last_resort(struct sti_thread *thread)
 {
     struct sti_scope *scope = thread->scope;
+    if (scope->met.again) {
+        scope->met.left = 0;
+        deliver(thread, NULL);
+    }
     if (scope->on_interrupt != STINT_UNWIND)
         return;
     if (scope->unwind.under_way)

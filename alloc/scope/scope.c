@@ -111,6 +111,7 @@ inline __attribute__((always_inline)) void sti_scope_init(struct sti_scope *scop
     scope->never_began = false;
     scope->masks = 0;
     scope->met.left = 0;
+    scope->met.again = false;
     sti_cxx_note(&scope->cxx);
     scope->keeps = 0;
     scope->regions = 0;
