@@ -222,16 +222,25 @@ static struct passed measure(struct sti_thread *thread, size_t wanted)
 {
     bool possible = wanted <= 2 * LARGEST_CHARGE;
     struct measurement all = { .wanted = wanted, .possible = possible };
-    struct sti_share *share = sti_group_member(thread->scope);
-    if (share != NULL)
-        sti_group_note_asked(share);
     thread->memory_check = thread->used + measure_outwards(thread, thread->scope, &all);
+    const struct sti_share *share = sti_group_member(thread->scope);
     if (share != NULL)
         all.held = atomic_load_explicit(&share->group->held, memory_order_relaxed);
     else if (possible)
         all.held += all.wanted;
     atomic_store_explicit(&(share != NULL ? share->group->thread : thread)->held, all.held, memory_order_relaxed);
     return all.passed;
+}
+
+/* With what other threads have freed, which counts until it is collected: only that answers those who ask. */
+static struct passed measure_collected(struct sti_thread *thread, size_t wanted)
+{
+    struct sti_share *share = sti_group_member(thread->scope);
+    if (share != NULL)
+        sti_group_note_asked(share);
+    for (struct sti_scope *scope = thread->scope; scope != NULL; scope = scope->outer)
+        sti_heap_measure_exactly(thread, scope);
+    return measure(thread, wanted);
 }
 
 /* As long as what the task's other threads may hold could be less. */
@@ -241,25 +250,19 @@ static struct passed measure_with_others(struct sti_thread *thread, size_t wante
     sti_group_begin_wait(share);
     for (unsigned round = 0; passed.reason == STINT_REASON_MEMORY_LIMIT && sti_group_await_others(share, round, wanted);
          round++)
-        passed = measure(thread, wanted);
+        passed = measure_collected(thread, wanted);
     sti_group_end_wait(share);
     return passed;
 }
 
-/* Blocks that other threads have freed count until they are collected: before a limit is called passed, they are; and
- * where another thread of the task asks, whose limit it may be. */
+/* Before a limit is called passed, and where another thread of the task asks, whose limit it may be. */
 static struct passed measure_exactly(struct sti_thread *thread, size_t wanted)
 {
     const struct sti_share *share = sti_group_member(thread->scope);
     struct passed passed = { .scope = NULL };
-    if (share == NULL || !sti_group_is_asked(share)) {
-        passed = measure(thread, wanted);
-        if (passed.scope == NULL)
-            return passed;
-    }
-    for (struct sti_scope *scope = thread->scope; scope != NULL; scope = scope->outer)
-        sti_heap_measure_exactly(thread, scope);
-    passed = measure(thread, wanted);
+    if ((share == NULL || !sti_group_is_asked(share)) && (passed = measure(thread, wanted)).scope == NULL)
+        return passed;
+    passed = measure_collected(thread, wanted);
     if (passed.scope != NULL && sti_group_measure_left(thread->scope))
         passed = measure(thread, wanted);
     if (passed.reason == STINT_REASON_MEMORY_LIMIT && passed.scope->share != NULL)
@@ -398,8 +401,7 @@ struct asked {
     bool is_measured;       /* what the scopes hold has been, with it */
 };
 
-/* What there is to know before anything is compared: of the profile, and whether the threads of the task are to
- * measure. */
+/* What there is to know before anything is compared: of the profile, and of the task's other threads. */
 static inline void collect(struct sti_thread *thread, struct asked *asked, const void *caller)
 {
     asked->after = saturating_add(thread->used, asked->charge);
@@ -447,8 +449,7 @@ static inline void look_at_budgets(struct sti_thread *thread, struct asked *aske
         sti_global_look(thread, asked->after);
 }
 
-/* And at what others have set, once the next sample point has its place: the new limit first, then the flags
- * (thread.h). */
+/* And at what others have set: first the new limit is stored, then the flags are read (thread.h). */
 static inline void look_at_flags(struct sti_thread *thread, const struct asked *asked)
 {
     struct sti_scope *scope = thread->scope;

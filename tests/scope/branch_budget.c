@@ -336,31 +336,46 @@ static int hold_for_a_while(void *arg, void **value)
     return block != NULL ? 0 : ENOMEM;
 }
 
-static int hold_one_after_the_other(void *arg, void **value)
+static void *left_to_the_task; /* by its branch */
+
+/* With a branch that says when its turn is over, and goes on. */
+static int hold_beside(stint_fn *branch, void *arg)
 {
     struct fork fork;
-    (void)value;
     atomic_store(&turn, 0);
-    fork_start(&fork, hold_for_a_while, arg);
+    left_to_the_task = NULL;
+    fork_start(&fork, branch, arg);
     await_theft(&fork);
     while (atomic_load(&turn) == 0)
         stint_checkpoint();
+    stint_free(left_to_the_task);
     void *block = stint_malloc(*(size_t *)arg);
     atomic_store(&turn, 2);
     int error = fork_join(&fork, NULL);
     return block != NULL ? error : ENOMEM;
 }
 
-TEST_WITH(what_one_branch_has_freed_another_may_hold, start, no_thieves)
+static int hold_one_after_the_other(void *arg, void **value)
+{
+    (void)value;
+    return hold_beside(hold_for_a_while, arg);
+}
+
+static void assert_there_is_room(stint_fn *fn)
 {
     size_t size = 10 * MIB;
     stint_options options = STINT_OPTIONS_INIT;
     options.budget.memory = 12 * MIB;
     atomic_store(&is_patient, true);
     for (int round = 0; round < 20; round++) {
-        assert_ok(run_task(hold_one_after_the_other, &size, &options));
+        assert_ok(run_task(fn, &size, &options));
         await_collection();
     }
+}
+
+TEST_WITH(what_one_branch_has_freed_another_may_hold, start, no_thieves)
+{
+    assert_there_is_room(hold_one_after_the_other);
 }
 
 static int make_one(void *arg, void **value)
@@ -399,13 +414,11 @@ TEST_WITH(blocks_of_an_ended_branch_that_were_freed_elsewhere_do_not_count, star
         assert_ok(run_task(free_what_a_branch_made, &size, &options));
 }
 
-static void *made_by_a_branch;
-
 /* Its block is freed by the task's own thread, while it runs. */
 static int make_one_and_go_on(void *arg, void **value)
 {
     (void)value;
-    made_by_a_branch = stint_malloc(*(size_t *)arg);
+    left_to_the_task = stint_malloc(*(size_t *)arg);
     atomic_store(&turn, 1);
     while (atomic_load(&turn) == 1)
         stint_free(keep(stint_malloc(16)));
@@ -414,30 +427,13 @@ static int make_one_and_go_on(void *arg, void **value)
 
 static int free_what_a_running_branch_made(void *arg, void **value)
 {
-    struct fork fork;
     (void)value;
-    atomic_store(&turn, 0);
-    fork_start(&fork, make_one_and_go_on, arg);
-    await_theft(&fork);
-    while (atomic_load(&turn) == 0)
-        stint_checkpoint();
-    stint_free(made_by_a_branch);
-    void *block = stint_malloc(*(size_t *)arg);
-    atomic_store(&turn, 2);
-    int error = fork_join(&fork, NULL);
-    return block != NULL ? error : ENOMEM;
+    return hold_beside(make_one_and_go_on, arg);
 }
 
 TEST_WITH(blocks_of_a_running_branch_that_were_freed_elsewhere_do_not_count, start, no_thieves)
 {
-    size_t size = 10 * MIB;
-    stint_options options = STINT_OPTIONS_INIT;
-    options.budget.memory = 12 * MIB;
-    atomic_store(&is_patient, true);
-    for (int round = 0; round < 20; round++) {
-        assert_ok(run_task(free_what_a_running_branch_made, &size, &options));
-        await_collection();
-    }
+    assert_there_is_room(free_what_a_running_branch_made);
 }
 
 TEST_MAIN()
