@@ -79,7 +79,7 @@ static inline void sti_histogram_add_time_own(struct sti_histogram *histogram, u
  * took, in nanoseconds, and how many bytes they were charged. A thread writes its own (thread.h), or that of the worker
  * that it is; what no such thread has counted is in one that is shared. */
 
-#define STI_REASONS 16
+#define STI_REASONS 32
 #define STI_DEFERRALS 8
 #define STI_WAYS 3
 

@@ -288,6 +288,14 @@ const char *stint_reason_name(stint_reason reason)
         return "expired";
     case STINT_REASON_STACK:
         return "stack";
+    case STINT_REASON_CRASH:
+        return "crash";
+    case STINT_REASON_EXIT:
+        return "exit";
+    case STINT_REASON_KILLED:
+        return "killed";
+    case STINT_REASON_BROKEN:
+        return "broken";
     }
     return "unknown";
 }
@@ -326,6 +334,16 @@ void sti_outcome_set_unsuccessful(stint_outcome *outcome, stint_reason reason, i
     case STINT_REASON_CPU:
     case STINT_REASON_EXPIRED:
         outcome->error = ETIMEDOUT;
+        return;
+    case STINT_REASON_CRASH:
+        outcome->error = EFAULT;
+        return;
+    case STINT_REASON_EXIT:
+    case STINT_REASON_KILLED:
+        outcome->error = ECHILD;
+        return;
+    case STINT_REASON_BROKEN:
+        outcome->error = EPROTO;
         return;
     case STINT_REASON_TOKEN:
     case STINT_REASON_SHUTDOWN:

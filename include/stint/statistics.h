@@ -9,7 +9,7 @@
 
 STINT_BEGIN_DECLS
 
-#define STINT_REASONS_MAX 16                 /* no stint_reason is as large as this */
+#define STINT_REASONS_MAX 32                 /* no stint_reason is as large as this */
 #define STINT_NEGLECT_NS UINT64_C(100000000) /* 100 ms */
 
 /* Made by STINT_POOL_STATISTICS_INIT before they are read; they can grow: stint.h. */

@@ -71,5 +71,6 @@
 #include <stint/trace.h>
 #include <stint/version.h>
 #include <stint/visit.h>
+#include <stint/wall.h>
 
 #endif

@@ -207,6 +207,10 @@ typedef enum stint_reason {
     STINT_REASON_EXPIRED,             /* budget.wall_ns had passed before its function was called: STINT_ERROR */
     STINT_REASON_EXCEPTION,           /* the function threw (exception.h): STINT_ERROR */
     STINT_REASON_STACK,               /* it had used up the stack of its thread (below): STINT_ERROR */
+    STINT_REASON_CRASH,               /* walled (wall.h): its process was ended by a fault or an abort: STINT_ERROR */
+    STINT_REASON_EXIT,                /* walled: its code ended its process by exit: STINT_ERROR */
+    STINT_REASON_KILLED,              /* walled: somebody else, such as the kernel, killed its process: STINT_ERROR */
+    STINT_REASON_BROKEN,              /* walled: its process has said what cannot be true: STINT_ERROR */
 } stint_reason;
 
 /* The stack. A task that uses up what there is of its thread's stack ends like one that passes a limit of its budget,
@@ -243,7 +247,8 @@ typedef struct stint_outcome {
 
     /* STINT_OK: 0. STINT_CANCELLED: ECANCELED. STINT_ERROR: the function's own code; for the limits of bytes and the
      * stack ENOMEM; for the account and the tracker EDQUOT; for a deadline, before or after the start, and for
-     * processor time ETIMEDOUT; for an exception ENOMEM if it is std::bad_alloc, and -1 if not. */
+     * processor time ETIMEDOUT; for an exception ENOMEM if it is std::bad_alloc, and -1 if not; of a walled task for a
+     * crash EFAULT, for an exit and a kill ECHILD, for a broken reply EPROTO. */
     int error;
 
     void *value; /* STINT_OK: the task's value, the caller's from now on; otherwise NULL */
@@ -251,7 +256,8 @@ typedef struct stint_outcome {
 
     /* STINT_ERROR by stint_fail: a copy of the payload that the function gave, of so many bytes; otherwise NULL and 0.
      * In a future's outcome it belongs to the future, and lives until that is released; in that of stint_run it is the
-     * caller's, to be freed with free(). */
+     * caller's, to be freed with free(). Of a walled task (wall.h): for the reasons that only such a one has a
+     * stint_wall_death; and for STINT_OK payload_size is the size of the value. */
     const void *payload;
     size_t payload_size;
 
@@ -321,7 +327,7 @@ STINT_API const char *stint_task_name(void);
 
 /* The names of statuses and reasons: "ok", "error", "cancelled"; and "none", "failed", "allocation-limit",
  * "memory-limit", "deadline", "account", "global-memory-limit", "token", "shutdown", "outer", "tracker", "cpu",
- * "expired", "exception", "stack". "unknown" for any other value. Static strings. Any thread. */
+ * "expired", "exception", "stack", "crash", "exit", "killed", "broken". "unknown" for any other value. Static strings. Any thread. */
 STINT_API const char *stint_status_name(stint_status status);
 STINT_API const char *stint_reason_name(stint_reason reason);
 
