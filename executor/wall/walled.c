@@ -40,6 +40,9 @@
 int sti_report_adopt(const void *bytes, size_t size, struct stint_report **report);
 #define TRIES 8
 
+#define CPU_LOOK_NS 20000
+#define SOON_NS UINT64_C(1000000)
+
 /* Drawn before the child has to ask. */
 #define FIRST_GRANT ((uint64_t)256 << 10)
 #define LARGEST_GRANT ((uint64_t)1 << 47)
@@ -141,7 +144,8 @@ static int answer_draw(struct sti_walled *walled, const struct sti_wall_message 
         walled->drawn[asked->draw.number] += amount;
         answer.draw.amount = amount;
     }
-    return sti_wall_send(walled->driver->child->socket, &answer, NULL, 0, false) == 0 ? 0 : EPROTO;
+    int error = sti_wall_send(walled->driver->child->socket, &answer, NULL, 0, false);
+    return error == 0 || error == EPIPE ? 0 : EPROTO; /* it may have died meanwhile */
 }
 
 /* What a child may end with by itself; all else is the program's to find. */
@@ -221,42 +225,54 @@ enum end {
     NO_ROOM,     /* for the reply, in the program */
 };
 
-/* What is left of the processor time; UINT64_MAX: no limit. */
-static uint64_t cpu_left(const struct sti_walled *walled)
+static bool has_cpu_limit(const struct sti_walled *walled)
 {
     uint64_t limit = walled->task.options.budget.cpu_ns;
-    if (limit == 0 || limit == UINT64_MAX || walled->driver->child->process < 0)
-        return limit == 0 || limit == UINT64_MAX ? UINT64_MAX : limit;
-    uint64_t used = sti_wall_child_clock(walled->driver->child) - walled->clock_begin;
-    return used < limit ? limit - used : 0;
+    return limit != 0 && limit != UINT64_MAX;
 }
 
-/* Until there is something to look at. Processor time passes no faster than the clock times the child's threads. */
-static void sleep_on(const struct sti_walled *walled, uint64_t left)
+/* What the child's process has used for the task; 0: not known yet. */
+static uint64_t cpu_used(const struct sti_walled *walled)
+{
+    uint64_t now = sti_wall_child_clock(walled->driver->child);
+    return now > walled->clock_begin ? now - walled->clock_begin : 0;
+}
+
+/* Until the processor time may be used up: it passes no faster than the clock times the child's threads. UINT64_MAX:
+ * there is no limit. 0: it is used up. */
+static uint64_t until_cpu_look(struct sti_walled *walled)
+{
+    uint64_t limit = walled->task.options.budget.cpu_ns;
+    if (!has_cpu_limit(walled))
+        return UINT64_MAX;
+    walled->done.usage.cpu_ns = cpu_used(walled);
+    if (walled->done.usage.cpu_ns >= limit)
+        return 0;
+    return (limit - walled->done.usage.cpu_ns) / (walled->wall->config.processes + UINT64_C(1)) + CPU_LOOK_NS;
+}
+
+struct signs {
+    bool has_spoken; /* the child */
+    bool is_rung;    /* the driver's ring: a token, a deadline, a shutdown */
+    bool is_dead;    /* the child's process */
+};
+
+/* Until there is something to look at, at most so long (UINT64_MAX: as long as it takes). */
+static struct signs sleep_on(const struct sti_walled *walled, uint64_t ns)
 {
     const struct sti_wall_child *child = walled->driver->child;
     struct pollfd sources[3] = { { .fd = child->socket, .events = POLLIN },
                                  { .fd = walled->driver->ring, .events = POLLIN },
                                  { .fd = child->process, .events = POLLIN } };
-    struct timespec timeout;
-    uint64_t threads = walled->wall->config.processes + UINT64_C(1);
-    uint64_t soonest = left / threads + 10000;
-    timeout.tv_sec = (time_t)(soonest / 1000000000);
-    timeout.tv_nsec = (long)(soonest % 1000000000);
-    syscall(SYS_ppoll, sources, 3, left != UINT64_MAX ? &timeout : NULL, NULL, 0);
-}
-
-static void stop_ringing(const struct sti_wall_driver *driver)
-{
+    struct timespec timeout = { .tv_sec = (time_t)(ns / 1000000000), .tv_nsec = (long)(ns % 1000000000) };
     uint64_t rung;
-    syscall(SYS_read, driver->ring, &rung, sizeof rung);
-}
-
-static bool is_dead(const struct sti_wall_child *child)
-{
-    struct pollfd process = { .fd = child->process, .events = POLLIN };
-    struct timespec none = { 0 };
-    return child->process >= 0 && syscall(SYS_ppoll, &process, 1, &none, NULL, 0) > 0;
+    if (syscall(SYS_ppoll, sources, 3, ns != UINT64_MAX ? &timeout : NULL, NULL, 0) <= 0)
+        return (struct signs){ .has_spoken = false };
+    if (sources[1].revents != 0)
+        syscall(SYS_read, walled->driver->ring, &rung, sizeof rung);
+    return (struct signs){ .has_spoken = sources[0].revents != 0,
+                           .is_rung = sources[1].revents != 0,
+                           .is_dead = child->process >= 0 && sources[2].revents != 0 };
 }
 
 static enum end end_of_dead(const struct sti_walled *walled)
@@ -288,34 +304,41 @@ static int listen_to_child(struct sti_walled *walled, enum end *end)
     return 0;
 }
 
-/* Told by the ring: a token, a deadline, a shutdown. */
-static bool is_interrupted(struct sti_walled *walled, uint64_t left)
+static bool listen_to_all(struct sti_walled *walled, enum end *end)
+{
+    int error;
+    do
+        error = listen_to_child(walled, end);
+    while (error == EINTR);
+    return error == 0;
+}
+
+static bool is_interrupted(struct sti_walled *walled)
 {
     if (sti_wall_is_ending(walled->wall))
         sti_interrupt_trip(walled->scope, STINT_REASON_SHUTDOWN);
-    if (left == 0)
-        sti_interrupt_trip(walled->scope, STINT_REASON_CPU);
     return sti_waking_is_due();
 }
 
-static enum end await_child(struct sti_walled *walled)
+/* An answer counts, whatever has come meanwhile: the scope looks once more at its end. Who has been woken for an
+ * interrupt is woken once, so if it is not due yet it looks again soon. */
+static enum end await_child(struct sti_walled *walled, const struct sti_waking *waking)
 {
     enum end end;
     for (;;) {
-        int error = listen_to_child(walled, &end);
-        if (error == 0)
-            return end;
-        uint64_t left = cpu_left(walled);
-        if (is_interrupted(walled, left))
+        uint64_t ns = until_cpu_look(walled);
+        if (ns == 0) {
+            sti_interrupt_trip(walled->scope, STINT_REASON_CPU);
             return INTERRUPTED;
-        if (error == EINTR)
-            continue;
-        if (is_dead(walled->driver->child)) {
-            error = listen_to_child(walled, &end); /* it may have answered just before */
-            return error == 0 ? end : end_of_dead(walled);
         }
-        sleep_on(walled, left);
-        stop_ringing(walled->driver);
+        bool has_come = sti_waking_has_come(waking);
+        struct signs signs = sleep_on(walled, has_come && ns > SOON_NS ? SOON_NS : ns);
+        if ((signs.has_spoken || signs.is_dead) && listen_to_all(walled, &end))
+            return end;
+        if (signs.is_dead)
+            return end_of_dead(walled);
+        if ((signs.is_rung || has_come) && is_interrupted(walled))
+            return INTERRUPTED;
     }
 }
 
@@ -333,7 +356,7 @@ static int offer(struct sti_walled *walled)
     struct sti_wall_message message;
     if (walled->input_size != 0)
         memcpy(input_of(child), walled->input, walled->input_size);
-    walled->clock_begin = child->tasks != 0 ? sti_wall_child_clock(child) : 0;
+    walled->clock_begin = has_cpu_limit(walled) && child->tasks != 0 ? sti_wall_child_clock(child) : 0;
     write_task(walled, &message);
     return sti_wall_child_offer(child, &message, walled->fds);
 }
@@ -341,6 +364,10 @@ static int offer(struct sti_walled *walled)
 static enum end try_once(struct sti_walled *walled)
 {
     struct sti_waking waking;
+    if (sti_wall_is_ending(walled->wall)) {
+        sti_interrupt_trip(walled->scope, STINT_REASON_SHUTDOWN);
+        return INTERRUPTED;
+    }
     int error = offer(walled);
     sti_wall_refill(walled->wall);
     if (error == EPIPE)
@@ -348,7 +375,7 @@ static enum end try_once(struct sti_walled *walled)
     if (error != 0)
         return LIED;
     sti_waking_begin(&waking, ring, walled->driver);
-    enum end end = await_child(walled);
+    enum end end = await_child(walled, &waking);
     sti_waking_end(&waking);
     return end;
 }
@@ -532,13 +559,13 @@ static void finish_outcome(struct sti_walled *walled, stint_outcome *outcome)
 {
     const struct sti_wall_done *done = &walled->done;
     const stint_usage *used = &done->usage;
+    outcome->usage.cpu_ns = walled->task.options.budget.cpu_ns != 0 ? used->cpu_ns : 0;
     if (walled->answered) {
         outcome->usage.allocated = used->allocated;
         outcome->usage.peak = used->peak;
         outcome->usage.samples = used->samples;
         outcome->usage.deferred = used->deferred;
         outcome->usage.kept = used->kept;
-        outcome->usage.cpu_ns = walled->task.options.budget.cpu_ns != 0 ? used->cpu_ns : 0;
     }
     if (outcome->status == STINT_OK) {
         outcome->value = walled->reply;
