@@ -53,7 +53,7 @@ static int send_request(struct sti_wall_child *child, int control, int its_end, 
     unsigned count = 2;
     if (child->group != NULL)
         count += (unsigned)sti_wall_group_fds(child->group, fds + count);
-    return sti_wall_send(control, &request, fds, count, true);
+    return sti_wall_send(control, &request, fds, count, false);
 }
 
 static int make_ends(struct sti_wall_child *child, const struct sti_wall_config *config, int control)

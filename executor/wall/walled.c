@@ -223,6 +223,9 @@ enum end {
     INTERRUPTED, /* the task */
     LIED,        /* the child */
     NO_ROOM,     /* for the reply, in the program */
+    BUSY,        /* the template: try again */
+    ALONE,       /* the program: there is no template, and there will be none */
+    REFUSED,     /* by the system, with errno: there can be no child now */
 };
 
 static bool has_cpu_limit(const struct sti_walled *walled)
@@ -361,23 +364,26 @@ static int offer(struct sti_walled *walled)
     return sti_wall_child_offer(child, &message, walled->fds);
 }
 
-static enum end try_once(struct sti_walled *walled)
+/* The template does not read: it has been stopped, or there is none at the moment. */
+static enum end await_template(struct sti_walled *walled)
 {
-    struct sti_waking waking;
-    if (sti_wall_is_ending(walled->wall)) {
-        sti_interrupt_trip(walled->scope, STINT_REASON_SHUTDOWN);
+    struct timespec soon = { .tv_nsec = SOON_NS };
+    struct pollfd rung = { .fd = walled->driver->ring, .events = POLLIN };
+    syscall(SYS_ppoll, &rung, 1, &soon, NULL, 0);
+    return is_interrupted(walled) ? INTERRUPTED : BUSY;
+}
+
+static enum end try_once(struct sti_walled *walled, const struct sti_waking *waking)
+{
+    if (sti_wall_is_ending(walled->wall) && is_interrupted(walled))
         return INTERRUPTED;
-    }
+    if (sti_wall_take_child(walled->wall, walled->driver) == NULL)
+        return errno == EAGAIN || errno == ETOOMANYREFS ? await_template(walled) : errno == EPIPE ? ALONE : REFUSED;
     int error = offer(walled);
     sti_wall_refill(walled->wall);
     if (error == EPIPE)
         return UNBEGUN;
-    if (error != 0)
-        return LIED;
-    sti_waking_begin(&waking, ring, walled->driver);
-    enum end end = await_child(walled, &waking);
-    sti_waking_end(&waking);
-    return end;
+    return error == 0 ? await_child(walled, waking) : LIED;
 }
 
 /* What no task that ends by itself has: how its process ended. */
@@ -439,7 +445,7 @@ static void tell_death(struct sti_walled *walled)
     sti_interrupt_trip(walled->scope, reason);
 }
 
-static void kill_child(struct sti_walled *walled)
+static void kill_child(const struct sti_walled *walled)
 {
     sti_wall_child_kill(walled->driver->child);
     sti_wall_count(&walled->wall->killed);
@@ -475,51 +481,72 @@ static int take_answered(struct sti_walled *walled)
     return done->error;
 }
 
-static int break_off(struct sti_walled *walled, stint_reason reason, const char *text)
+static int break_off(struct sti_walled *walled, stint_reason reason, int error, const char *text)
 {
-    kill_child(walled);
+    if (walled->driver->child != NULL)
+        kill_child(walled);
     sti_wall_drop_child(walled->driver);
-    if (text != NULL)
-        copy_text(walled->done.message, sizeof walled->done.message, text);
+    copy_text(walled->done.message, sizeof walled->done.message, text);
     if (reason != STINT_REASON_NONE)
         sti_interrupt_trip(walled->scope, reason);
-    return EPROTO;
+    return error;
+}
+
+/* False: try again. Otherwise *error is what the task's function returns. */
+static bool settle(struct sti_walled *walled, enum end end, unsigned *tried, int *error)
+{
+    switch (end) {
+    case ANSWERED:
+        *error = take_answered(walled);
+        return true;
+    case DIED:
+        tell_death(walled);
+        sti_wall_drop_child(walled->driver);
+        *error = ECHILD;
+        return true;
+    case INTERRUPTED:
+        *error = break_off(walled, STINT_REASON_NONE, ECANCELED, NULL);
+        return true;
+    case LIED:
+        *error = break_off(walled, STINT_REASON_BROKEN, EPROTO, "its process has said what cannot be true");
+        return true;
+    case NO_ROOM:
+        *error = break_off(walled, STINT_REASON_NONE, ENOMEM, NULL);
+        return true;
+    case ALONE:
+        *error = break_off(walled, STINT_REASON_KILLED, ECHILD, "the wall has no template any more");
+        return true;
+    case REFUSED:
+        *error = errno;
+        return true;
+    case UNBEGUN:
+        sti_wall_count(&walled->wall->retried);
+        sti_wall_drop_child(walled->driver);
+        if (++*tried < TRIES)
+            return false;
+        *error = break_off(walled, STINT_REASON_KILLED, ECHILD, "no child of the wall lived to begin it");
+        return true;
+    case BUSY:
+        break;
+    }
+    return false;
 }
 
 /* The task's function, to its scope. */
 static int drive(void *arg, void **value)
 {
     struct sti_walled *walled = arg;
+    struct sti_waking waking;
+    unsigned tried = 0;
+    int error = 0;
     (void)value;
     walled->scope = sti_thread_metered->scope;
-    for (unsigned tried = 0; tried < TRIES; tried++) {
-        if (sti_wall_take_child(walled->wall, walled->driver) == NULL)
-            return errno == EPIPE ? ECHILD : errno;
-        if (tried == 0)
-            sti_wall_count(&walled->wall->tasks);
-        switch (try_once(walled)) {
-        case ANSWERED:
-            return take_answered(walled);
-        case DIED:
-            tell_death(walled);
-            sti_wall_drop_child(walled->driver);
-            return ECHILD;
-        case INTERRUPTED:
-            return break_off(walled, STINT_REASON_NONE, NULL);
-        case LIED:
-            return break_off(walled, STINT_REASON_BROKEN, "its process has said what cannot be true");
-        case NO_ROOM:
-            break_off(walled, STINT_REASON_NONE, "there is no memory for the reply");
-            return ENOMEM;
-        case UNBEGUN:
-            sti_wall_count(&walled->wall->retried);
-            sti_wall_drop_child(walled->driver);
-            break;
-        }
-    }
-    copy_text(walled->done.message, sizeof walled->done.message, "no child of the wall lived to begin it");
-    sti_interrupt_trip(walled->scope, STINT_REASON_KILLED);
-    return ECHILD;
+    sti_wall_count(&walled->wall->tasks);
+    sti_waking_begin(&waking, ring, walled->driver);
+    while (!settle(walled, try_once(walled, &waking), &tried, &error))
+        ;
+    sti_waking_end(&waking);
+    return error;
 }
 
 /* --- The account: entered, drawn from and left here. --- */

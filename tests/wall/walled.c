@@ -114,6 +114,26 @@ TEST(an_error_of_the_function_comes_with_its_payload_and_without_its_reply)
     end(fixture);
 }
 
+static int fail_as_asked(const void *input, size_t size, stint_reply *reply)
+{
+    (void)reply;
+    return size == sizeof(int) ? *(const int *)input : 0;
+}
+
+TEST(an_error_may_be_any_number)
+{
+    static const int errors[] = { EINTR, EAGAIN, -1, 1000000, INT_MIN };
+    struct fixture fixture = begin();
+    for (size_t i = 0; i < sizeof errors / sizeof *errors; i++) {
+        stint_future *future =
+            submit_walled(fixture.pool, fixture.wall, fail_as_asked, &errors[i], sizeof errors[i], NULL);
+        stint_outcome outcome = take_in_time(future);
+        assert_ended(&outcome, STINT_ERROR, STINT_REASON_FAILED);
+        assert_int_equal(outcome.error, errors[i]);
+    }
+    end(fixture);
+}
+
 struct death {
     stint_wall_fn *fn;
     stint_reason reason;
