@@ -196,7 +196,7 @@ uint64_t sti_wall_child_clock(const struct sti_wall_child *child)
     return (uint64_t)now.tv_sec * 1000000000U + (uint64_t)now.tv_nsec;
 }
 
-/* The process lives, or is at least not reaped by anybody who waits for this number. */
+/* Of a process that lives: the number is its own. */
 unsigned sti_wall_child_threads(const struct sti_wall_child *child)
 {
     char path[64];

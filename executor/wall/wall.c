@@ -24,7 +24,6 @@
 #include "alloc/base/module.h"
 #include "alloc/base/process.h"
 #include "alloc/base/sized.h"
-#include "alloc/base/tracing.h"
 #include "executor/pool/pools.h"
 #include "executor/pool/shutdown.h"
 #include "executor/task/continuation.h"
@@ -32,6 +31,7 @@
 #include "sandbox.h"
 #include "serve.h"
 #include "template.h"
+#include "walled.h"
 
 #define DEFAULT_LIMIT ((size_t)64 << 20)
 #define LARGEST_LIMIT ((size_t)4 << 30)
@@ -492,11 +492,9 @@ static int make_pool(stint_wall *wall, const stint_pool *first, stint_pool **poo
     };
     int error = wall->drivers == NULL ? make_drivers(wall, options.workers) : 0;
     if (error == 0)
-        error = sti_pool_create_walled(&options, wall, pool);
-    if (error == 0) {
-        atomic_fetch_or_explicit(&sti_tasks_observed, STI_OBSERVED_WALL, memory_order_relaxed);
+        error = sti_pool_create_hooked(&options, &sti_walled_hooks, pool);
+    if (error == 0)
         atomic_store_explicit(&wall->pool, *pool, memory_order_release);
-    }
     return error;
 }
 
@@ -584,19 +582,18 @@ void sti_wall_drop_child(struct sti_wall_driver *driver)
 
 void sti_wall_leave_pool(stint_wall *wall, stint_pool *pool)
 {
-    sti_plain_mutex_lock(&list_lock.mutex);
     pool->next_pool = atomic_load_explicit(&wall->left, memory_order_relaxed);
-    atomic_store_explicit(&wall->left, pool, memory_order_relaxed);
-    sti_plain_mutex_unlock(&list_lock.mutex);
+    /* release: whoever takes it sees all that its workers did. */
+    while (!atomic_compare_exchange_weak_explicit(&wall->left, &pool->next_pool, pool, memory_order_release,
+                                                  memory_order_relaxed))
+        ;
 }
 
 void sti_wall_free_left(stint_wall *wall)
 {
     if (atomic_load_explicit(&wall->left, memory_order_relaxed) == NULL)
         return;
-    sti_plain_mutex_lock(&list_lock.mutex);
-    stint_pool *pool = atomic_exchange_explicit(&wall->left, NULL, memory_order_relaxed);
-    sti_plain_mutex_unlock(&list_lock.mutex);
+    stint_pool *pool = atomic_exchange_explicit(&wall->left, NULL, memory_order_acquire);
     while (pool != NULL) {
         stint_pool *next = pool->next_pool;
         sti_pool_free(pool);

@@ -32,9 +32,11 @@
 #include "executor/pool/pool_state.h"
 #include "executor/pool/shutdown.h"
 #include "executor/task/completions.h"
+#include "executor/task/continuation.h"
 #include "executor/task/submit.h"
 #include "executor/worker/worker.h"
 #include "group.h"
+#include "wall.h"
 
 /* Children that may die, or never come, before one begins the task. */
 int sti_report_adopt(const void *bytes, size_t size, struct stint_report **report);
@@ -79,7 +81,8 @@ static struct sti_walled *walled_of(sti_task *task)
     return (struct sti_walled *)task;
 }
 
-int sti_walled_fn(void *arg, void **value)
+/* Not called: the pool's hook runs the task. */
+static int walled_fn(void *arg, void **value)
 {
     (void)arg;
     (void)value;
@@ -639,7 +642,7 @@ static int run_in_scope(struct sti_walled *walled)
         .on_interrupt = STINT_FAIL,
         .name = given->name,
         .context = given->context,
-        .flags = given->flags,
+        .flags = given->flags & ~STI_OPTIONS_HOOKED,
     };
     const stint_pool *home = atomic_load_explicit(&walled->home, memory_order_relaxed);
     const struct sti_scope_request request = {
@@ -662,7 +665,7 @@ static void count(struct sti_tally *tally, const stint_outcome *outcome)
     sti_tally_count(tally, outcome->reason, outcome->usage.wall_ns, outcome->usage.allocated);
 }
 
-void sti_walled_run(struct sti_worker *worker, sti_task *task)
+static void run_walled(struct sti_worker *worker, sti_task *task)
 {
     struct sti_walled *walled = walled_of(task);
     task->counted = true;
@@ -685,13 +688,16 @@ void sti_walled_run(struct sti_worker *worker, sti_task *task)
     leave_account(walled, &task->outcome);
 }
 
-void sti_walled_settle(sti_task *task)
+/* Its pool is let go. */
+static void settle_walled(sti_task *task)
 {
     struct sti_walled *walled = walled_of(task);
     stint_pool *home = atomic_exchange_explicit(&walled->home, NULL, memory_order_acq_rel);
     if (home != NULL && sti_shutdown_leave_to_free(home))
         sti_wall_leave_pool(walled->wall, home);
 }
+
+const struct sti_pool_hooks sti_walled_hooks = { .run = run_walled, .settle = settle_walled };
 
 /* --- Submitting. Any thread. --- */
 
@@ -703,7 +709,7 @@ static void follow(struct sti_continuation *follower)
 static int make_task(stint_pool *pool, stint_pool *drivers, stint_wall *wall, const stint_wall_call *call,
                      const stint_options *options, sti_task **task)
 {
-    *task = sti_task_create_sized(sizeof(struct sti_walled), drivers, sti_walled_fn, NULL, options);
+    *task = sti_task_create_sized(sizeof(struct sti_walled), drivers, walled_fn, NULL, options);
     if (*task == NULL)
         return ENOMEM;
     struct sti_walled *walled = walled_of(*task);
@@ -721,6 +727,7 @@ static int make_task(stint_pool *pool, stint_pool *drivers, stint_wall *wall, co
         sti_task_discard(*task);
         return ENOMEM;
     }
+    (*task)->options.flags |= STI_OPTIONS_HOOKED;
     atomic_init(&walled->home, pool);
     walled->follower = (struct sti_continuation){ .task = *task, .run = follow };
     sti_continuation_add(&walled->follower);
