@@ -25,6 +25,7 @@
 #include <unistd.h>
 
 #include "alloc/base/clock.h"
+#include "alloc/base/process.h"
 #include "alloc/base/system.h"
 #include "alloc/base/thread.h"
 #include "alloc/base/tracing.h"
@@ -130,6 +131,13 @@ static void observe(unsigned epoch)
     }
 }
 
+static bool is_observed(void)
+{
+    unsigned observed = atomic_load_explicit(&sti_scopes_observed, memory_order_relaxed) |
+                        atomic_load_explicit(&sti_tasks_observed, memory_order_relaxed);
+    return (observed & STI_OBSERVED_TRACE) != 0 || atomic_load_explicit(&sti_trace_epoch, memory_order_relaxed) != 0;
+}
+
 static bool can_be_written(int fd)
 {
     int flags = fcntl(fd, F_GETFL);
@@ -205,11 +213,13 @@ int stint_trace_stop(void)
 static char *path;
 static int descriptor = -1; /* of the trace that the variable has started, in this process */
 
-static void end_in_child(void)
+static STI_FORK_HANDLER void end_in_child(void)
 {
-    observe(0);
-    become(IDLE);
-    descriptor = -1;
+    if (is_observed())
+        observe(0);
+    STI_SET_IN_CHILD(state, IDLE);
+    if (descriptor >= 0)
+        descriptor = -1;
 }
 
 /* Not in the place of a standard stream that is closed: what the program writes there would be in the trace. */
