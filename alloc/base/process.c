@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
+#include <sys/single_threaded.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -120,8 +121,18 @@ void sti_process_collect(void)
     sti_quiet_leave();
 }
 
+bool sti_process_has_one_thread(void)
+{
+    return __libc_single_threaded != 0;
+}
+
+static _Thread_local bool locks_nothing; /* at its fork(2) */
+
 static STI_FORK_HANDLER void before_fork(void)
 {
+    locks_nothing = sti_process_has_one_thread();
+    if (locks_nothing)
+        return;
     sti_plain_rwlock_wrlock(&others);
     for (struct sti_quiet_lock *lock = locks; lock != NULL; lock = lock->next)
         sti_plain_mutex_lock(&lock->mutex);
@@ -135,12 +146,16 @@ static STI_FORK_HANDLER void unlock_all(void)
 
 static STI_FORK_HANDLER void after_fork_in_parent(void)
 {
+    if (locks_nothing)
+        return;
     unlock_all();
     sti_plain_rwlock_unlock(&others);
 }
 
 static STI_FORK_HANDLER void after_fork_in_child(void)
 {
+    if (locks_nothing)
+        return;
     unlock_all();
     others = (pthread_rwlock_t)PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP;
 }

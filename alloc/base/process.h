@@ -62,6 +62,9 @@ void sti_quiet_leave(void);
             atomic_store_explicit(&(variable), (value), memory_order_relaxed);                                         \
     } while (0)
 
+/* The process has one thread, and had no other before; so no lock is anybody else's. That thread. */
+bool sti_process_has_one_thread(void);
+
 /* A thread of this process, by the system's number of it (gettid): it has ended, and no new one has got that number.
  * Any thread. */
 bool sti_process_thread_is_gone(int id);

@@ -428,7 +428,7 @@ bool sti_resident_keeps(int descriptor)
 /* At once: it may be about to change the root, and see no /proc any more. */
 static STI_FORK_HANDLER void renew_in_child(void)
 {
-    pthread_mutex_init(&renewing, NULL);
+    renewing = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
     if (atomic_load_explicit(&kept, memory_order_relaxed) != NONE)
         sti_resident_begin();
 }

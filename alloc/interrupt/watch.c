@@ -143,18 +143,23 @@ static void set_processor_time_back(void)
     }
 }
 
+static _Thread_local bool locks_nothing; /* at its fork(2) */
+
 /* The child of a fork(2) has no such thread: it starts one at its next need. What was watched at the fork is not
  * watched in the child. The lock is held over the fork(2), so that the list is whole. */
 static STI_FORK_HANDLER void before_fork(void)
 {
-    sti_plain_mutex_lock(&lock);
+    locks_nothing = sti_process_has_one_thread();
+    if (!locks_nothing)
+        sti_plain_mutex_lock(&lock);
     if (innermost_scope() != NULL)
         processor_time_at_fork = sti_clock_read(CLOCK_THREAD_CPUTIME_ID);
 }
 
 static STI_FORK_HANDLER void after_fork_in_parent(void)
 {
-    sti_plain_mutex_unlock(&lock);
+    if (!locks_nothing)
+        sti_plain_mutex_unlock(&lock);
 }
 
 static STI_FORK_HANDLER void after_fork_in_child(void)
@@ -166,14 +171,14 @@ static STI_FORK_HANDLER void after_fork_in_child(void)
     if (watches != NULL)
         watches = NULL;
     forks++;
-    pthread_cond_init(&calls_ended, NULL); /* those who waited are not there either */
+    calls_ended = (pthread_cond_t)PTHREAD_COND_INITIALIZER; /* those who waited are not there either */
     STI_SET_IN_CHILD(count, 0);
     if (started)
         started = false;
     STI_SET_IN_CHILD(main_thread_ends, false);
     STI_SET_IN_CHILD(next_look, STI_WATCH_NEVER);
     set_processor_time_back();
-    sti_plain_mutex_unlock(&lock);
+    after_fork_in_parent();
 }
 
 __attribute__((constructor)) static void prepare(void)

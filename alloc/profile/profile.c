@@ -190,7 +190,7 @@ int stint_profile_write(int fd, stint_profile_kind kind)
  * to it, and the memory is shared until it is written to. */
 static STI_FORK_HANDLER void end_in_child(void)
 {
-    pthread_mutex_init(&lock, NULL);
+    lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
     if (gathered != NULL)
         gathered = NULL;
     STI_SET_IN_CHILD(running, false);

@@ -425,7 +425,7 @@ static STI_AT_FORKS pthread_mutex_t writing = PTHREAD_MUTEX_INITIALIZER;
 
 static STI_FORK_HANDLER void renew_lock(void)
 {
-    pthread_mutex_init(&writing, NULL);
+    writing = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
 }
 
 __attribute__((constructor)) static void hear_of_forks(void)

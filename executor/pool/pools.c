@@ -160,14 +160,21 @@ void sti_process_fork_add(struct sti_process_fork_lock *added)
     fork_locks = added;
 }
 
+static _Thread_local bool locks_nothing; /* at its fork(2) */
+
 static STI_FORK_HANDLER void before_process_fork(void)
 {
+    locks_nothing = sti_process_has_one_thread();
+    if (locks_nothing)
+        return;
     for (struct sti_process_fork_lock *each = fork_locks; each != NULL; each = each->next)
         sti_plain_mutex_lock(&each->mutex);
 }
 
 static STI_FORK_HANDLER void after_process_fork_in_parent(void)
 {
+    if (locks_nothing)
+        return;
     for (struct sti_process_fork_lock *each = fork_locks; each != NULL; each = each->next)
         sti_plain_mutex_unlock(&each->mutex);
 }
