@@ -52,7 +52,8 @@ void sti_quiet_leave(void);
  * seldom changes is written only where it is to change. */
 #define STI_AT_FORKS __attribute__((section("sti_forks")))
 
-/* Pages of code are mapped anew in the child, too, as it comes to them: functions that are seldom called lie together. */
+/* Pages of code are mapped anew in the child, too, as it comes to them: functions that are seldom called lie
+ * together. */
 #define STI_FORK_HANDLER __attribute__((cold))
 
 /* In the child of a fork(2), where nobody else runs. */

@@ -452,6 +452,11 @@ void sti_service_end(void)
     atomic_fetch_sub_explicit(&services, 1, memory_order_relaxed);
 }
 
+unsigned sti_process_own_threads(void)
+{
+    return atomic_load_explicit(&services, memory_order_relaxed);
+}
+
 static STI_FORK_HANDLER void have_none_in_child(void)
 {
     STI_SET_IN_CHILD(services, 0);
@@ -486,5 +491,5 @@ bool sti_services_are_alone(void)
     const char *behind_name = strrchr(text, ')');
     unsigned threads = 0;
     return behind_name != NULL && sscanf(behind_name, format, &threads) == 1 &&
-           threads == 1 + atomic_load_explicit(&services, memory_order_relaxed);
+           threads == 1 + sti_process_own_threads();
 }

@@ -82,7 +82,6 @@ static void *keep_watch(void *unused)
 {
     (void)unused;
     pthread_setname_np(pthread_self(), "stint-watch"); /* of another thread it would go by /proc */
-    sti_service_begin();
     pthread_mutex_lock(&lock);
     unsigned before = forks;
     while (!is_last()) {
@@ -118,11 +117,14 @@ static int start(void)
     pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     pthread_t thread;
+    sti_service_begin();
     error = sti_thread_start(&thread, &attributes, keep_watch, NULL);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     pthread_attr_destroy(&attributes);
     if (error == 0)
         started = true;
+    else
+        sti_service_end();
     return error;
 }
 

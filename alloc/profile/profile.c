@@ -307,7 +307,6 @@ static bool is_last(void)
 static void *write_when_asked(void *arg)
 {
     pthread_setname_np(pthread_self(), "stint-profile");
-    sti_service_begin();
     do {
         sleep_a_while();
         for (; atomic_load(&asked) > 0; atomic_fetch_sub(&asked, 1))
@@ -339,9 +338,11 @@ static void hear_signal(void)
     have_its_end_told();
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, &before);
+    sti_service_begin();
     int error = sti_thread_start(&thread, NULL, write_when_asked, NULL);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (error != 0) {
+        sti_service_end();
         complain("SIGUSR2", strerror(error));
         return;
     }

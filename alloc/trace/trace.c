@@ -75,7 +75,6 @@ static void *trace(void *unused)
     (void)unused;
     uint64_t began;
     uint64_t events;
-    sti_service_begin();
     sti_trace_file_write_head(&file);
     do {
         began = sti_clock_read(CLOCK_THREAD_CPUTIME_ID);
@@ -99,10 +98,13 @@ static int start_tracer(void)
     sem_init(&stopped, 0, 0);
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
+    sti_service_begin();
     int error = sti_thread_start(&tracer, NULL, trace, NULL);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (error == 0)
         pthread_setname_np(tracer, "stint-trace");
+    else
+        sti_service_end();
     return error;
 }
 
