@@ -56,6 +56,11 @@ void sti_quiet_leave(void);
  * together. */
 #define STI_FORK_HANDLER __attribute__((cold))
 
+/* A large table, of which most pages are never written to. They come behind all other variables, which so have few
+ * pages: a fork(2) copies what the parent has of each. Such a table is never static, and has a name that is like those
+ * between files. */
+#define STI_TABLE __attribute__((common, visibility("hidden")))
+
 /* In the child of a fork(2), where nobody else runs. */
 #define STI_SET_IN_CHILD(variable, value)                                                                              \
     do {                                                                                                               \

@@ -97,6 +97,8 @@ int stint_memprof_start(const stint_memprof_options *options)
 {
     stint_memprof_options taken;
     int error = take_options(&taken, options);
+    if (error == 0)
+        error = sti_tracked_prepare();
     if (error != 0)
         return error;
     if (!change_from(IDLE))

@@ -35,11 +35,11 @@
 atomic_size_t sti_handle_count;
 
 static STI_AT_FORKS struct sti_quiet_lock lock = STI_QUIET_LOCK_INIT; /* for all that follows */
-static struct sti_handle *table[LISTS];
+STI_TABLE struct sti_handle *sti_handle_table[LISTS];
 
 static struct sti_handle **list_of(const void *key)
 {
-    return &table[(uintptr_t)key * UINT64_C(0x9e3779b97f4a7c15) >> 52];
+    return &sti_handle_table[(uintptr_t)key * UINT64_C(0x9e3779b97f4a7c15) >> 52];
 }
 _Static_assert(LISTS == 1 << 12, "the hash has as many bits");
 
@@ -165,7 +165,7 @@ void sti_handles_commit(struct sti_scope *scope, struct sti_scope *outer)
 static void forget_all(const struct sti_thread *thread, bool others)
 {
     for (size_t i = 0; i < LISTS; i++) {
-        struct sti_handle **link = &table[i];
+        struct sti_handle **link = &sti_handle_table[i];
         while (*link != NULL) {
             struct sti_handle *handle = *link;
             if (handle->thread == NULL || (handle->thread == thread) == others) {

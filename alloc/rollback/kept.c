@@ -31,14 +31,14 @@
 #define LISTS ((size_t)1 << 12)
 #define MAX_WATCHED ((size_t)1 << 14) /* what is kept beyond that counts for good */
 
-_Atomic uint8_t sti_kept_marks[STI_KEPT_MARKS];
+STI_TABLE _Atomic uint8_t sti_kept_marks[STI_KEPT_MARKS];
 
 struct watched {
     uintptr_t block;
     size_t size;
     struct watched *next;
 };
-static struct watched *lists[LISTS];
+STI_TABLE struct watched *sti_kept_lists[LISTS];
 static size_t watched_count;
 
 static _Atomic size_t kept_bytes;
@@ -68,7 +68,7 @@ size_t stint_roots_kept_bytes(void)
 
 static struct watched **list_of(uintptr_t block)
 {
-    return &lists[block >> 4 & (LISTS - 1)];
+    return &sti_kept_lists[block >> 4 & (LISTS - 1)];
 }
 
 /* Once it has come to the most that it can count, a mark stays. */

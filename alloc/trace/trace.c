@@ -35,7 +35,7 @@
 enum state { IDLE, CHANGING, RUNNING };
 
 static atomic_int state;
-static struct sti_trace_file file;
+STI_TABLE struct sti_trace_file sti_trace_current;
 static pthread_t tracer;
 static sem_t stopped;
 static unsigned last_epoch;
@@ -62,10 +62,10 @@ static bool sleep_after(uint64_t worked)
 /* When it has been stopped: once more, for what others have published meanwhile that belongs to what has been read. */
 static void finish(void)
 {
-    sti_trace_file_drain(&file);
-    file.closing = true;
-    sti_trace_file_drain(&file);
-    sti_trace_file_write_end(&file);
+    sti_trace_file_drain(&sti_trace_current);
+    sti_trace_current.closing = true;
+    sti_trace_file_drain(&sti_trace_current);
+    sti_trace_file_write_end(&sti_trace_current);
 }
 
 /* As the last thread of all it ends: then libc ends the process on it, as it would without a trace; or on another of
@@ -75,14 +75,14 @@ static void *trace(void *unused)
     (void)unused;
     uint64_t began;
     uint64_t events;
-    sti_trace_file_write_head(&file);
+    sti_trace_file_write_head(&sti_trace_current);
     do {
         began = sti_clock_read(CLOCK_THREAD_CPUTIME_ID);
-        events = file.events;
-        sti_trace_file_drain_a_little(&file);
-        if (file.events == events && sti_services_are_alone()) {
+        events = sti_trace_current.events;
+        sti_trace_file_drain_a_little(&sti_trace_current);
+        if (sti_trace_current.events == events && sti_services_are_alone()) {
             sti_service_end();
-            return &file;
+            return &sti_trace_current;
         }
     } while (sleep_after(sti_clock_read(CLOCK_THREAD_CPUTIME_ID) - began));
     finish();
@@ -152,7 +152,7 @@ static int start(int fd)
         return EBUSY;
     if (++last_epoch == 0)
         last_epoch = 1;
-    int error = sti_trace_file_begin(&file, fd, last_epoch);
+    int error = sti_trace_file_begin(&sti_trace_current, fd, last_epoch);
     if (error == 0)
         error = start_tracer();
     if (error == 0)
@@ -177,21 +177,21 @@ static int stop(void)
 {
     if (!change(RUNNING))
         return EINVAL;
-    if (file.pid != getpid()) { /* a fork that tells nobody: _Fork, clone */
+    if (sti_trace_current.pid != getpid()) { /* a fork that tells nobody: _Fork, clone */
         end_in_child();
         return EINVAL;
     }
     observe(0);
     int cancellation = sti_thread_set_cancellation(PTHREAD_CANCEL_DISABLE);
     sem_post(&stopped);
-    void *unfinished = &file; /* as on the tracer itself, at the end of the process */
+    void *unfinished = &sti_trace_current; /* as on the tracer itself, at the end of the process */
     if (!pthread_equal(tracer, pthread_self()))
         pthread_join(tracer, &unfinished);
     if (unfinished != NULL)
         finish();
     sti_thread_set_cancellation(cancellation);
     sem_destroy(&stopped);
-    int error = file.error;
+    int error = sti_trace_current.error;
     become(IDLE);
     return error;
 }
