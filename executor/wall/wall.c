@@ -3,7 +3,6 @@
  * A wall from its making to its end; see wall.h. Any thread, but for stint_wall_create. */
 #include "wall.h"
 
-#include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -24,6 +23,7 @@
 #include "alloc/base/module.h"
 #include "alloc/base/process.h"
 #include "alloc/base/sized.h"
+#include "alloc/base/system.h"
 #include "executor/pool/pools.h"
 #include "executor/pool/shutdown.h"
 #include "executor/task/continuation.h"
@@ -252,22 +252,11 @@ static int take_options(struct sti_wall_config *config, const stint_wall_options
 
 /* --- Starting its processes. --- */
 
-static unsigned count_threads(void)
-{
-    unsigned count = 0;
-    DIR *threads = opendir("/proc/self/task");
-    struct dirent *entry;
-    while (threads != NULL && (entry = readdir(threads)) != NULL)
-        count += entry->d_name[0] != '.';
-    if (threads != NULL)
-        closedir(threads);
-    return count;
-}
-
+/* A fork takes one thread along. */
 static int refuse_threads(const stint_wall_options *options)
 {
-    unsigned count = count_threads();
-    if (count <= 2)
+    unsigned count = sti_process_threads();
+    if (count <= 1)
         return 0;
     return complain(
         options, EBUSY,
