@@ -135,6 +135,18 @@ static void write_limit(FILE *stream, const struct stint_report *report)
         fprintf(stream, " of %s", sti_report_bytes(room, report->budget.memory));
 }
 
+/* What a process that has ended had taken, it has not said. */
+static void write_bytes(FILE *stream, const struct stint_report *report)
+{
+    char room[STI_REPORT_ROOM];
+    fprintf(stream, "\n  held       %s", sti_report_bytes(room, sti_report_held(report)));
+    write_limit(stream, report);
+    fprintf(stream, ", at most %s\n", sti_report_bytes(room, report->usage.peak));
+    fprintf(stream, "  allocated  %s in all", sti_report_bytes(room, report->usage.allocated));
+    if (report->budget.allocation != 0)
+        fprintf(stream, " of %s", sti_report_bytes(room, report->budget.allocation));
+}
+
 static void write_head(FILE *stream, const struct stint_report *report, const struct sti_symbols *symbols)
 {
     char room[STI_REPORT_ROOM];
@@ -151,12 +163,8 @@ static void write_head(FILE *stream, const struct stint_report *report, const st
         fputs("\n  account    ", stream);
         sti_report_put(stream, report->account);
     }
-    fprintf(stream, "\n  held       %s", sti_report_bytes(room, sti_report_held(report)));
-    write_limit(stream, report);
-    fprintf(stream, ", at most %s\n", sti_report_bytes(room, report->usage.peak));
-    fprintf(stream, "  allocated  %s in all", sti_report_bytes(room, report->usage.allocated));
-    if (report->budget.allocation != 0)
-        fprintf(stream, " of %s", sti_report_bytes(room, report->budget.allocation));
+    if (!report->is_dead)
+        write_bytes(stream, report);
     fprintf(stream, "\n  time       %s", sti_report_time(room, report->usage.wall_ns));
     if (report->deadline_ns != 0)
         fprintf(stream, ", with a deadline at %s", sti_report_time(other, report->deadline_ns));
