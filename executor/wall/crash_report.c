@@ -35,6 +35,7 @@ bool sti_crash_check(struct sti_crash_record *copy)
 
 /* --- The modules. */
 
+/* Those that are known first, so that no record takes the place of one. */
 struct others {
     struct sti_other_module list[STI_CRASH_KNOWN + STI_CRASH_MODULES];
     size_t count;
@@ -58,19 +59,10 @@ static bool is_loaded_here(uintptr_t begin, uintptr_t end, const char *path)
     return here == NULL || here[0] == '\0' || strcmp(file_of(here), file_of(path)) == 0;
 }
 
-/* Two do not overlap: the first one that was named stays. */
-static bool overlaps(const struct others *others, uintptr_t begin, uintptr_t end)
-{
-    size_t i = 0;
-    while (i < others->count && (others->list[i].end <= begin || others->list[i].begin >= end))
-        i++;
-    return i < others->count;
-}
-
 static void add(struct others *others, uintptr_t begin, uintptr_t end, const char *path, bool may_be_read)
 {
     bool is_here = !others->alone && is_loaded_here(begin, end, path);
-    if (begin < end && !is_here && !overlaps(others, begin, end))
+    if (begin < end && !is_here)
         others->list[others->count++] =
             (struct sti_other_module){ .begin = begin, .end = end, .path = path, .may_be_read = may_be_read };
 }
