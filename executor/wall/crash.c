@@ -32,11 +32,11 @@
 static const int faults[] = { SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGTRAP, SIGSYS };
 #define FAULTS (sizeof faults / sizeof *faults)
 
-/* Written before the handlers are in place. */
 static struct {
-    struct sti_crash_record *record;
+    struct sti_crash_record *record; /* NULL: nothing is taken down */
     pid_t process;
     __typeof__(sigaction) *sigaction; /* libc's own */
+    bool is_prepared;
 } watched;
 
 static char program[STI_CRASH_KNOWN_PATH_SIZE]; /* the file of the main module, which the loader has no name for */
@@ -234,10 +234,10 @@ static bool claim(int number)
     return true;
 }
 
-/* A child of the child's own has the record in common with it, and is nobody's business. */
+/* A child of the child's own has the record in common with it, and is nobody's business; the template has none. */
 static void on_crash(int number, siginfo_t *info, void *context)
 {
-    if (getpid() != watched.process) {
+    if (watched.record == NULL || getpid() != watched.process) {
         end(number);
         return;
     }
@@ -278,11 +278,9 @@ static void install(int number, sigset_t *all)
     sigaddset(all, number);
 }
 
-void sti_crash_watch(struct sti_crash_record *record)
+static void prepare(void)
 {
     sigset_t all;
-    watched.record = record;
-    watched.process = getpid();
     *(void **)&watched.sigaction = sti_libc_function("sigaction");
     find_program();
     have_stack();
@@ -291,4 +289,13 @@ void sti_crash_watch(struct sti_crash_record *record)
         install(faults[i], &all);
     install(STI_CRASH_ASK, &all);
     pthread_sigmask(SIG_UNBLOCK, &all, NULL);
+    watched.is_prepared = true;
+}
+
+void sti_crash_watch(struct sti_crash_record *record)
+{
+    if (!watched.is_prepared)
+        prepare();
+    watched.record = record;
+    watched.process = getpid();
 }
