@@ -46,8 +46,10 @@ struct sti_crash_record {
 
 /* In a child, before its first task: have faults, aborts and the question taken down in the record, on a stack of their
  * own, before they end the process as they would have. Of faults that end a task's use of its stack, and of those that
- * the task's own handlers take, nothing is taken down. On other threads than the calling one the stack is the
- * thread's. */
+ * the task's own handlers take, nothing is taken down. On other threads than the calling one the stack is the thread's.
+ *
+ * With NULL, in the template, after its setup: all is made ready for the children, to which it costs nothing then, and
+ * the template itself ends by its faults as it would have. */
 void sti_crash_watch(struct sti_crash_record *record);
 
 /* In the program: an untrusted record, which has been copied, made safe to read (counts within bounds, strings ended).

@@ -621,6 +621,39 @@ TEST(of_threads_that_crash_at_once_one_is_told)
     forget(shared);
 }
 
+/* --- Made ready by a template. */
+
+static int status_in_template(crash_fn *crash, struct sti_crash_record *record)
+{
+    int status;
+    pid_t template = fork();
+    if (template == 0) {
+        prepare(NULL);
+        status = status_of(crash, record);
+        _exit(WIFSIGNALED(status) ? WTERMSIG(status) : 0);
+    }
+    assert_int_equal(waitpid(template, &status, 0), template);
+    return status;
+}
+
+TEST(a_child_of_a_template_that_was_made_ready_tells_its_crash)
+{
+    struct shared *shared = share();
+    int status = status_in_template(recurse_alone, &shared->record);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), SIGSEGV);
+    assert_true(sti_crash_check(&shared->record));
+    assert_says(line_of(&shared->record, SIGSEGV), " in recurse");
+    forget(shared);
+}
+
+TEST(a_template_that_crashes_itself_ends_by_its_signal)
+{
+    int status = status_of(write_to_null, NULL);
+    assert_true(WIFSIGNALED(status));
+    assert_int_equal(WTERMSIG(status), SIGSEGV);
+}
+
 /* --- Faults of the handler's own. */
 
 TEST(a_record_that_cannot_be_written_leaves_the_first_signal)
