@@ -61,7 +61,7 @@ static void prepare(struct sti_crash_record *record)
 typedef void crash_fn(void);
 
 /* Fork a child that watches, and then calls the function. The status with which it ended. */
-static int status_of(crash_fn *crash, struct sti_crash_record *record)
+NOINLINE static int status_of(crash_fn *crash, struct sti_crash_record *record)
 {
     int status;
     pid_t child = fork();
@@ -466,7 +466,7 @@ TEST(a_task_that_spends_its_stack_ends_as_it_does_without_the_watch)
     forget(shared);
 }
 
-static void run_recursion_and_crash(void)
+NOINLINE static void run_recursion_and_crash(void)
 {
     for (int i = 0; i < 3; i++) {
         if (reason_of_recursion() != STINT_REASON_STACK)
@@ -739,7 +739,7 @@ TEST(a_signal_that_was_sent_has_no_address)
     crash_by(kill_self, SIGSEGV, shared);
     assert_int_equal(shared->record.code, SI_USER);
     assert_int_equal(shared->record.address, 0);
-    assert_does_not_say(line_of(&shared->record, SIGSEGV), "address");
+    assert_does_not_say(line_of(&shared->record, SIGSEGV), "at address");
     forget(shared);
 }
 
@@ -788,7 +788,7 @@ TEST(a_child_that_is_asked_says_where_it_is_and_ends)
 
 static struct shared *set_up;
 
-static void crash_in_plugin(void)
+NOINLINE static void crash_in_plugin(void)
 {
     int (*parse)(volatile int *);
     *(void **)&parse = of_plugin("plugin_parse");
