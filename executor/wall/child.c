@@ -21,6 +21,7 @@
 
 #define KILL_PATIENCE_MS 100
 #define DEATH_PATIENCE_MS 200
+#define ASK_PATIENCE_MS 10
 
 static void close_fd(int fd)
 {
@@ -175,6 +176,14 @@ void sti_wall_child_kill(struct sti_wall_child *child)
         return;
     syscall(SYS_pidfd_send_signal, child->process, SIGKILL, NULL, 0);
     poll_one(child->process, KILL_PATIENCE_MS);
+}
+
+bool sti_wall_child_ask_where(struct sti_wall_child *child)
+{
+    if (child->process < 0 || !sti_wall_child_has_begun(child))
+        return false;
+    syscall(SYS_pidfd_send_signal, child->process, STI_CRASH_ASK, NULL, 0);
+    return poll_one(child->process, ASK_PATIENCE_MS);
 }
 
 void sti_wall_child_await_death(struct sti_wall_child *child)

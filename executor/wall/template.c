@@ -275,6 +275,8 @@ static bool hold_lifeline(void)
            fcntl(own.lifeline, F_SETFL, O_ASYNC | O_NONBLOCK) == 0 && !program_is_gone();
 }
 
+static struct sti_crash_modules modules; /* to be told with READY */
+
 static int prepare_template(char *text, size_t size)
 {
     const struct sti_wall_config *config = own.config;
@@ -284,6 +286,8 @@ static int prepare_template(char *text, size_t size)
         return error;
     }
     fflush(NULL);
+    sti_crash_list_modules(&modules);
+    sti_crash_watch(NULL);
     return sti_sandbox_close(config, text, size);
 }
 
@@ -308,6 +312,7 @@ __attribute__((noreturn)) static void template_main(void)
     say(error, getpid(), text);
     if (error != 0)
         _exit(1);
+    sti_wall_send_modules(own.control, &modules);
     serve_requests(ended);
 }
 

@@ -344,8 +344,13 @@ static int await_ready(stint_wall *wall, const stint_wall_options *options)
     if (error != 0)
         return complain(options, error, "the template has said nothing that can be understood");
     message.ready.text[sizeof message.ready.text - 1] = '\0';
+    if (message.ready.error != 0)
+        return complain(options, message.ready.error, "%s", message.ready.text);
     wall->template_pid = message.ready.pid;
-    return message.ready.error == 0 ? 0 : complain(options, message.ready.error, "%s", message.ready.text);
+    wall->known = sti_process_malloc(sizeof *wall->known);
+    if (wall->known == NULL || !sti_wall_receive_modules(wall->control, wall->known))
+        return complain(options, wall->known == NULL ? ENOMEM : ECHILD, "the template ended before it was ready");
+    return 0;
 }
 
 /* First by their own means, then by the kernel's. */
@@ -373,6 +378,7 @@ static void free_wall(stint_wall *wall)
         close_number(&wall->drivers[i].ring);
     sti_process_free(wall->drivers);
     free_modules(wall->modules);
+    sti_process_free(wall->known);
     pthread_mutex_destroy(&wall->lock);
     sti_process_free(wall);
 }
