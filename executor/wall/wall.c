@@ -649,12 +649,12 @@ int stint_wall_read(stint_wall *wall, stint_wall_statistics *statistics)
     sti_plain_mutex_lock(&list_lock.mutex);
     const stint_wall_statistics now = {
         .size = sizeof now,
+        .running = atomic_load_explicit(&wall->running, memory_order_acquire), /* first: what runs has been counted */
         .tasks = atomic_load_explicit(&wall->tasks, memory_order_relaxed),
         .children = atomic_load_explicit(&wall->started, memory_order_relaxed),
         .killed = atomic_load_explicit(&wall->killed, memory_order_relaxed),
         .crashed = atomic_load_explicit(&wall->crashed, memory_order_relaxed),
         .retried = atomic_load_explicit(&wall->retried, memory_order_relaxed),
-        .running = atomic_load_explicit(&wall->running, memory_order_relaxed),
         .spare = wall->spare_count,
         .template_pid = wall->template_pid,
     };

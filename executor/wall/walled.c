@@ -567,7 +567,6 @@ static int drive(void *arg, void **value)
     int error = 0;
     (void)value;
     walled->scope = sti_thread_metered->scope;
-    sti_wall_count(&walled->wall->tasks);
     sti_waking_begin(&waking, ring, walled->driver);
     while (!settle(walled, try_once(walled, &waking), &tried, &error))
         ;
@@ -641,7 +640,8 @@ static void finish_report(struct sti_walled *walled)
 {
     sti_task *task = &walled->task;
     if (task->outcome.status != STINT_OK && walled->report == NULL && report_level(walled) != STINT_REPORT_NONE)
-        walled->report = sti_crash_report(walled->crash, &task->outcome, &task->options, walled->fn, walled->wall->known);
+        walled->report =
+            sti_crash_report(walled->crash, &task->outcome, &task->options, walled->fn, walled->wall->known);
     sti_process_free(walled->crash);
     if (task->outcome.status == STINT_OK) {
         stint_report_release(walled->report);
@@ -702,7 +702,8 @@ static void run_walled(struct sti_worker *worker, sti_task *task)
         sti_counter_add_own(&worker->tally.outcomes[STINT_REASON_FAILED]);
         return;
     }
-    atomic_fetch_add_explicit(&walled->wall->running, 1, memory_order_relaxed);
+    sti_wall_count(&walled->wall->tasks);
+    atomic_fetch_add_explicit(&walled->wall->running, 1, memory_order_release);
     int error = run_in_scope(walled);
     atomic_fetch_sub_explicit(&walled->wall->running, 1, memory_order_relaxed);
     if (error != 0)
