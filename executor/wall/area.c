@@ -80,10 +80,6 @@ static size_t size_of(uint32_t kind)
         return head + sizeof none->hello;
     case STI_WALL_DONE:
         return head + sizeof none->done;
-    case STI_WALL_DEATH:
-        return head + sizeof none->death;
-    case STI_WALL_UNBORN:
-        return head + sizeof none->unborn;
     default:
         return 0;
     }

@@ -42,6 +42,7 @@
 #define TRIES 8
 
 #define CPU_LOOK_NS 20000
+#define HEARD_AT_ONCE 64
 #define SOON_NS UINT64_C(1000000)
 
 /* Drawn before the child has to ask. */
@@ -292,22 +293,25 @@ static enum end end_of_dead(const struct sti_walled *walled)
     return sti_wall_child_has_begun(walled->driver->child) ? DIED : UNBEGUN;
 }
 
-/* All that it has said so far. A child may have answered and died: then the answer counts. EAGAIN: there is nothing
- * more. */
+/* A process that lives has no reason to close its socket. */
+static enum end end_of_silent(const struct sti_walled *walled)
+{
+    return sti_wall_child_has_ended(walled->driver->child) ? end_of_dead(walled) : LIED;
+}
+
+/* 0: this is its end. EINTR: there may be more to hear. EAGAIN: there is not. */
 static int listen_to_child(struct sti_walled *walled, enum end *end)
 {
     struct sti_wall_child *child = walled->driver->child;
     struct sti_wall_message message;
     int error = sti_wall_child_hear(child, &message);
     if (error == EPIPE) {
-        *end = end_of_dead(walled);
+        *end = end_of_silent(walled);
     } else if (error == 0 && message.kind == STI_WALL_DONE) {
         error = take_answer(walled, &message);
         *end = error == 0 ? ANSWERED : error == ENOMEM ? NO_ROOM : LIED;
     } else if (error == 0 && message.kind == STI_WALL_DRAW) {
         return answer_draw(walled, &message) == 0 ? EINTR : (*end = LIED, 0);
-    } else if (error == 0 && message.kind == STI_WALL_UNBORN) {
-        *end = UNBEGUN;
     } else if (error == EAGAIN) {
         return EAGAIN;
     } else {
@@ -316,13 +320,14 @@ static int listen_to_child(struct sti_walled *walled, enum end *end)
     return 0;
 }
 
-static bool listen_to_all(struct sti_walled *walled, enum end *end)
+/* All that it has said so far: it may have answered and died, and then the answer counts. But one that talks without
+ * end is not listened to without end: as the one above. */
+static int listen_to_all(struct sti_walled *walled, enum end *end)
 {
-    int error;
-    do
+    int error = EINTR;
+    for (int heard = 0; error == EINTR && heard < HEARD_AT_ONCE; heard++)
         error = listen_to_child(walled, end);
-    while (error == EINTR);
-    return error == 0;
+    return error;
 }
 
 static bool is_interrupted(struct sti_walled *walled)
@@ -345,9 +350,10 @@ static enum end await_child(struct sti_walled *walled, const struct sti_waking *
         }
         bool has_come = sti_waking_has_come(waking);
         struct signs signs = sleep_on(walled, has_come && ns > SOON_NS ? SOON_NS : ns);
-        if ((signs.has_spoken || signs.is_dead) && listen_to_all(walled, &end))
+        int error = signs.has_spoken || signs.is_dead ? listen_to_all(walled, &end) : EAGAIN;
+        if (error == 0)
             return end;
-        if (signs.is_dead)
+        if (signs.is_dead && error == EAGAIN)
             return end_of_dead(walled);
         if ((signs.is_rung || has_come) && is_interrupted(walled))
             return INTERRUPTED;
@@ -399,16 +405,15 @@ static enum end try_once(struct sti_walled *walled, const struct sti_waking *wak
 static stint_reason read_death(struct sti_walled *walled, const struct sti_crash_record *crash, stint_wall_death *death)
 {
     static const int crashes[] = { SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGTRAP, SIGSYS };
-    struct sti_wall_child *child = walled->driver->child;
-    sti_wall_child_await_death(child);
-    death->known = child->is_known;
-    if (!child->is_known)
+    struct sti_wall_ending ending;
+    death->known = sti_wall_child_await_ending(walled->driver->child, &ending);
+    if (!death->known)
         return STINT_REASON_KILLED;
-    if (child->end_code == CLD_EXITED) {
-        death->status = child->end_status;
+    if (ending.code == CLD_EXITED) {
+        death->status = ending.status;
         return STINT_REASON_EXIT;
     }
-    death->signal = child->end_status;
+    death->signal = ending.status;
     if (crash->signal == death->signal) {
         death->code = crash->code;
         death->address = crash->address;
@@ -428,7 +433,7 @@ static void say_how(struct sti_walled *walled, const stint_wall_death *death, st
     if (reason == STINT_REASON_EXIT)
         snprintf(text, size, "exit status %d", death->status);
     else if (!death->known)
-        snprintf(text, size, "its process is gone, and its template too");
+        snprintf(text, size, "its process is gone, and no template says how");
     else if (death->instruction != 0 && (death->signal == SIGSEGV || death->signal == SIGBUS))
         snprintf(text, size, "SIG%s at address %#llx", sigabbrev_np(death->signal), (unsigned long long)death->address);
     else if (walled->driver->child->group != NULL && sti_wall_group_ran_out(walled->driver->child->group))
