@@ -44,7 +44,7 @@ static size_t watched_count;
 static _Atomic size_t kept_bytes;
 static _Atomic uint64_t kept_heaps;
 
-static struct sti_quiet_lock lock = STI_QUIET_LOCK_INIT;
+static STI_AT_FORKS struct sti_quiet_lock lock = STI_QUIET_LOCK_INIT;
 
 __attribute__((constructor)) static void be_quiet_at_forks(void)
 {
@@ -444,7 +444,7 @@ void sti_quarantine_end_thread(struct sti_thread *thread)
 
 /* mimalloc in the child of a fork(2) may find what the parent's other threads had. The one thread that is left has
  * another id. */
-static void open_up_in_child(void)
+static STI_FORK_HANDLER void open_up_in_child(void)
 {
     for (struct sti_thread *thread = sti_thread_first(); thread != NULL; thread = thread->next) {
         struct sti_quarantine *quarantine = atomic_load_explicit(&thread->quarantine, memory_order_acquire);

@@ -25,6 +25,7 @@
 #include <unistd.h>
 
 #include "alloc/base/clock.h"
+#include "alloc/base/process.h"
 #include "alloc/base/system.h"
 #include "alloc/base/thread.h"
 #include "alloc/base/tracing.h"
@@ -74,7 +75,6 @@ static void *trace(void *unused)
     (void)unused;
     uint64_t began;
     uint64_t events;
-    sti_service_begin();
     sti_trace_file_write_head(&file);
     do {
         began = sti_clock_read(CLOCK_THREAD_CPUTIME_ID);
@@ -98,10 +98,13 @@ static int start_tracer(void)
     sem_init(&stopped, 0, 0);
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
+    sti_service_begin();
     int error = sti_thread_start(&tracer, NULL, trace, NULL);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (error == 0)
         pthread_setname_np(tracer, "stint-trace");
+    else
+        sti_service_end();
     return error;
 }
 
@@ -128,6 +131,13 @@ static void observe(unsigned epoch)
         atomic_fetch_and_explicit(&sti_tasks_observed, ~(unsigned)STI_OBSERVED_TRACE, memory_order_relaxed);
         atomic_store_explicit(&sti_trace_epoch, 0, memory_order_relaxed);
     }
+}
+
+static bool is_observed(void)
+{
+    unsigned observed = atomic_load_explicit(&sti_scopes_observed, memory_order_relaxed) |
+                        atomic_load_explicit(&sti_tasks_observed, memory_order_relaxed);
+    return (observed & STI_OBSERVED_TRACE) != 0 || atomic_load_explicit(&sti_trace_epoch, memory_order_relaxed) != 0;
 }
 
 static bool can_be_written(int fd)
@@ -205,11 +215,13 @@ int stint_trace_stop(void)
 static char *path;
 static int descriptor = -1; /* of the trace that the variable has started, in this process */
 
-static void end_in_child(void)
+static STI_FORK_HANDLER void end_in_child(void)
 {
-    observe(0);
-    become(IDLE);
-    descriptor = -1;
+    if (is_observed())
+        observe(0);
+    STI_SET_IN_CHILD(state, IDLE);
+    if (descriptor >= 0)
+        descriptor = -1;
 }
 
 /* Not in the place of a standard stream that is closed: what the program writes there would be in the trace. */
