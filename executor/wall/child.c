@@ -209,6 +209,8 @@ void sti_wall_child_end(struct sti_wall_child *child)
 {
     if (child == NULL)
         return;
+    if (child->process >= 0)
+        syscall(SYS_pidfd_send_signal, child->process, SIGKILL, NULL, 0); /* it may be hostile, and go on */
     if (child->area != NULL)
         sti_wall_area_unmap(child->area, &child->layout);
     close_fd(child->socket);

@@ -56,7 +56,8 @@ uint64_t sti_wall_child_clock(const struct sti_wall_child *child);
 /* How many threads its process has; 0: not known. */
 unsigned sti_wall_child_threads(const struct sti_wall_child *child);
 
-/* Let go of it. A child that is not dead ends, as its socket closes. NULL does nothing. */
+/* Let go of it. A child that is not dead is killed; one that has not said hello ends, as its socket closes. NULL does
+ * nothing. */
 void sti_wall_child_end(struct sti_wall_child *child);
 
 /* In the child of a fork(2) of the program: only its descriptors are closed. */
