@@ -285,6 +285,11 @@ static int prepare_template(char *text, size_t size)
         snprintf(text, size, "setup returned %d", error);
         return error;
     }
+    error = sti_inside_prepare(config);
+    if (error != 0) {
+        snprintf(text, size, "no task can be run in the template: %s", strerror(error));
+        return error;
+    }
     fflush(NULL);
     sti_crash_list_modules(&modules);
     sti_crash_watch(NULL);
