@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * seccomp: which system calls a wall's processes make; see system_calls.h, and seccomp(2).
+ * seccomp: which system calls a wall's template and all its children make; see system_calls.h, and seccomp(2).
  *
- * The template's filter is made by libseccomp. It lists what ordinary library code asks of the kernel for itself; a
- * call that takes another process's number, or that can be turned against one, is bounded by its arguments or not
- * there. All its children have it, too, and each adds a small one, put together here, for what only the template needs:
- * that one has the child's own process number in it, and what it takes to load it is part of what a fresh child
- * costs. */
+ * The filter is made by libseccomp. It lists what ordinary library code asks of the kernel for itself; a call that
+ * takes another process's number, or that can be turned against one, is bounded by its arguments or not there. Those
+ * that are bounded by the child's own number are bounded in the child (child_calls.h). */
 #include "system_calls.h"
 
 #include <asm/ioctls.h>
