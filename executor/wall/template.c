@@ -11,6 +11,9 @@
  *       F_SETOWN, F_SETSIG, O_ASYNC). The guardian and the template keep that end open, and the children have it not
  *   when the template ends: the guardian kills the group, and makes another template
  *   when the guardian ends: the template goes on. It will not be made again
+ *   when both have ended, at once or one after the other: the kernel kills each child as its parent has ended
+ *       (PR_SET_PDEATHSIG, which minds the thread that forked: the template has one). Nobody else would, and the
+ *       lifeline has no holder left
  *
  * Where children may start processes, each is a group of its own, that the template kills when the child has ended, and
  * what has left even that is adopted by the template and killed there. */
@@ -206,9 +209,12 @@ __attribute__((noreturn)) static void end_template(void)
 }
 
 /* The child's descriptors take the places of the wall's. */
-__attribute__((noreturn)) static void become_child(int socket, int area, const int *groups, unsigned group_count)
+__attribute__((noreturn)) static void become_child(pid_t template_pid, int socket, int area, const int *groups,
+                                                   unsigned group_count)
 {
     sigset_t none;
+    if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) != 0 || getppid() != template_pid)
+        _exit(1);
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
     if (dup2(socket, own.control) < 0)
@@ -230,9 +236,10 @@ static void close_request(const int *fds, unsigned count, int kept)
  * comes of them they are closed, which tells the program so. */
 static void start_child(const int *fds, unsigned count)
 {
+    pid_t template_pid = getpid();
     pid_t pid = count >= 3 ? fork() : -1;
     if (pid == 0)
-        become_child(fds[0], fds[1], fds + 3, count - 3);
+        become_child(template_pid, fds[0], fds[1], fds + 3, count - 3);
     bool is_known = pid > 0 && remember(pid, fds[2]);
     if (pid > 0 && !is_known)
         kill(pid, SIGKILL);
