@@ -52,6 +52,13 @@ static struct {
     int ready; /* an eventfd: the template has become ready */
 } own;
 
+/* A process that ignores SIGCHLD is not told of its children's ends. */
+static void hear_of_ends(void)
+{
+    const struct sigaction action = { .sa_handler = SIG_DFL };
+    sigaction(SIGCHLD, &action, NULL);
+}
+
 /* The program's handlers are not for these processes: one might jump to a frame of the program's. */
 static void reset_signals(void)
 {
@@ -63,6 +70,7 @@ static void reset_signals(void)
         action = (struct sigaction){ .sa_handler = SIG_DFL };
         sigaction(number, &action, NULL);
     }
+    hear_of_ends();
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
 }
@@ -304,6 +312,7 @@ __attribute__((noreturn)) static void template_main(void)
     if (!hold_lifeline())
         _exit(1);
     int error = prepare_template(text, sizeof text);
+    hear_of_ends(); /* setup may have thought otherwise */
     sigemptyset(&end);
     sigaddset(&end, SIGCHLD);
     sigaddset(&end, SIGPIPE); /* of the pipe of a child that nobody asks about any more */
@@ -383,6 +392,8 @@ void sti_guardian_main(const struct sti_wall_config *config, const struct sti_wa
     own.config = config;
     own.entries = entries;
     reset_signals();
+    if (!sti_inside_exit_at_once())
+        _exit(1);
     setpgid(0, 0);
     arrange_descriptors(config, control, lifeline);
     prctl(PR_SET_NAME, "stint-guardian", 0, 0, 0);
