@@ -91,10 +91,29 @@ static void subtract(stint_account *account, const stint_account *end, enum numb
         atomic_fetch_sub_explicit(&account->counters[number].value, amount, memory_order_relaxed);
 }
 
+/* In a child of a wall: what follows another process's account, and how it asks that for more. */
+static struct {
+    stint_account *account;
+    bool (*ask)(unsigned number, uint64_t bytes);
+} follower;
+
+static __attribute__((noinline, cold)) bool add_after_asking(stint_account *account, enum number number,
+                                                             uint64_t amount)
+{
+    struct counter *counter = &account->counters[number];
+    uint64_t limit = limit_of(counter);
+    uint64_t value = atomic_load_explicit(&counter->value, memory_order_relaxed);
+    uint64_t missing = amount - (value < limit ? limit - value : 0);
+    if (account != follower.account || !follower.ask(number, missing))
+        return false;
+    atomic_fetch_add_explicit(&counter->limit, missing, memory_order_relaxed);
+    return add_within(counter, amount);
+}
+
 static bool add(stint_account *account, const stint_account *end, enum number number, uint64_t amount)
 {
     for (stint_account *at = account; at != end; at = at->parent) {
-        if (!add_within(&at->counters[number], amount)) {
+        if (!add_within(&at->counters[number], amount) && !add_after_asking(at, number, amount)) {
             subtract(account, at, number, amount);
             return false;
         }
@@ -363,6 +382,24 @@ void sti_account_draw_back(struct sti_scope *innermost)
             continue;
         subtract(scope->account, scope->charged, ALLOCATED, scope->granted_end - end);
         scope->granted_end = end;
+    }
+}
+
+bool sti_account_take(stint_account *account, unsigned number, uint64_t bytes)
+{
+    make_current(account);
+    return add(account, NULL, (enum number)number, bytes);
+}
+
+void sti_account_follow(stint_account *account, const uint64_t granted[2], bool (*ask)(unsigned number, uint64_t bytes))
+{
+    follower.account = account;
+    follower.ask = ask;
+    for (int number = ALLOCATED; number <= MEMORY; number++) {
+        atomic_store_explicit(&account->counters[number].value, 0, memory_order_relaxed);
+        /* 0 would be no limit, and one byte is less than anything is charged. */
+        atomic_store_explicit(&account->counters[number].limit, granted[number] != 0 ? granted[number] : 1,
+                              memory_order_relaxed);
     }
 }
 

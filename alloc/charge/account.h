@@ -81,6 +81,16 @@ void sti_account_draw_back(struct sti_scope *innermost);
 /* The task has ended: it drew so much and used so much, which may be more (the grace). */
 void sti_account_settle(stint_account *account, const stint_account *end, uint64_t drawn, uint64_t used);
 
+/* So many bytes more, of what it has been charged (0) or of memory (1), as for a task of the account's. False: it, or
+ * one above it, has not so much left. */
+bool sti_account_take(stint_account *account, unsigned number, uint64_t bytes);
+
+/* In a child of a wall: the account stands for one of which another process has the ledger. It has so much of each of
+ * the two, and when that is used up it asks for more; ask returns whether that has been granted. One account a process;
+ * its one thread. */
+void sti_account_follow(stint_account *account, const uint64_t granted[2],
+                        bool (*ask)(unsigned number, uint64_t bytes));
+
 /* Change what a task reserves of the memory limit; a smaller reservation is always granted. */
 bool sti_account_reserve(stint_account *account, const stint_account *end, uint64_t before, uint64_t now);
 

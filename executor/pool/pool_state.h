@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stint/pool.h>
+#include <stint/wall.h>
 
 #include "alloc/interrupt/signals.h"
 #include "alloc/interrupt/token.h"
@@ -79,6 +80,7 @@ struct stint_pool {
     struct sti_farewells farewells;
     sti_counter outcomes[STI_REASONS]; /* of tasks that no worker counted; shared */
     stint_pool *next_pool;             /* in the list of all (pools.h) */
+    stint_wall *wall;                  /* whose children its workers drive (wall/wall.h); NULL: it is no wall's */
     _Alignas(64) struct sti_substitutes substitutes;
 
     /* The end: each worker counts itself out of alive as the last thing it does; a thread that waits for 0 then joins
@@ -90,6 +92,9 @@ struct stint_pool {
     pthread_mutex_t joining;
     bool joined; /* under joining */
 };
+
+/* As stint_pool_create, for the workers that drive a wall's children. */
+int sti_pool_create_walled(const stint_pool_options *options, stint_wall *wall, stint_pool **pool);
 
 /* Nobody uses it any more: no worker, and no call. */
 void sti_pool_free(stint_pool *pool);

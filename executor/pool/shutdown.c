@@ -138,19 +138,24 @@ void sti_shutdown_join(stint_pool *pool, unsigned count)
         pthread_join(pool->workers[i].thread, NULL);
 }
 
-void sti_shutdown_leave(stint_pool *pool)
+bool sti_shutdown_leave_to_free(stint_pool *pool)
 {
     /* acq_rel: whoever waits for 0 sees all that the workers did, and the last one whether anybody waits. */
     if (atomic_fetch_sub_explicit(&pool->alive, 1, memory_order_acq_rel) != 1)
-        return;
+        return false;
     if (atomic_load_explicit(&pool->abandoned, memory_order_relaxed))
-        sti_pool_free(pool);
-    else
-        sti_event_signal(&pool->ended);
+        return true;
+    sti_event_signal(&pool->ended);
+    return false;
 }
 
-/* Be counted among the workers, so that the pool stays. False: there is none any more. */
-static bool keep(stint_pool *pool)
+void sti_shutdown_leave(stint_pool *pool)
+{
+    if (sti_shutdown_leave_to_free(pool))
+        sti_pool_free(pool);
+}
+
+bool sti_shutdown_keep(stint_pool *pool)
 {
     unsigned alive = atomic_load_explicit(&pool->alive, memory_order_relaxed);
     while (alive != 0 && !atomic_compare_exchange_weak_explicit(&pool->alive, &alive, alive + 1, memory_order_relaxed,
@@ -170,7 +175,7 @@ static void let_go(const struct sti_worker *worker)
 
 bool sti_shutdown_abandon(stint_pool *pool, unsigned *running)
 {
-    if (!keep(pool)) {
+    if (!sti_shutdown_keep(pool)) {
         sti_shutdown_join(pool, sti_pool_slots(pool));
         sti_pool_free(pool);
         return false;

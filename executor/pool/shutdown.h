@@ -30,6 +30,11 @@ void sti_shutdown_join(stint_pool *pool, unsigned count);
 /* A worker's thread has done its last: from now on it must not touch the pool. */
 void sti_shutdown_leave(stint_pool *pool);
 
+/* Be counted among the workers, so that the pool stays. False: there is none any more. Then: be counted no more. True:
+ * this was the last one, and nobody waits for the pool's end: the caller frees it, or has it freed. Any thread. */
+bool sti_shutdown_keep(stint_pool *pool);
+bool sti_shutdown_leave_to_free(stint_pool *pool);
+
 /* Of a pool that is cancelled: leave it to the workers that still run, of which *running have a task; the last one
  * frees it. False: there was none left, and the pool is freed. */
 bool sti_shutdown_abandon(stint_pool *pool, unsigned *running);

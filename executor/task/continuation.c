@@ -12,6 +12,7 @@
 #include "alloc/interrupt/boundary.h"
 #include "alloc/scope/context.h"
 #include "executor/base/event.h"
+#include "executor/wall/walled.h"
 
 /* --- The list of continuations and the line of the tasks whose continuations are told. --- */
 
@@ -214,8 +215,11 @@ static void tell_all(struct sti_line_turn *turn)
 static void tell_last(struct sti_line_turn *turn)
 {
     struct sti_continuation *continuation = take_next(turn->task, true);
-    if (continuation == NULL)
+    if (continuation == NULL) {
+        if (sti_task_is_walled(turn->task))
+            sti_walled_settle(turn->task);
         return;
+    }
     continuation->run(continuation);
     tell_all(turn);
 }

@@ -111,9 +111,7 @@ static inline __attribute__((always_inline)) int put(stint_pool *pool, sti_task 
                                                                : offer(pool, worker, task, future);
     if (__builtin_expect(error == 0, 1))
         return 0;
-    if (error == TAKEN_BACK)
-        return ESHUTDOWN;
-    if (!is_full(error))
+    if (!is_full(error) && error != TAKEN_BACK)
         sti_task_discard(task);
     return error;
 }
@@ -135,6 +133,22 @@ int stint_submit(stint_pool *pool, stint_fn *fn, void *arg, const stint_options 
     error = put(pool, task, future);
     if (__builtin_expect(is_full(error), 0))
         sti_task_discard(task);
+    return error != TAKEN_BACK ? error : ESHUTDOWN;
+}
+
+int sti_submit_made(stint_pool *pool, sti_task *task, uint64_t deadline_ns, bool deaf, stint_future **future,
+                    bool *settles)
+{
+    int error = put(pool, task, future);
+    *settles = error == TAKEN_BACK;
+    if (!is_full(error))
+        return error == TAKEN_BACK ? ESHUTDOWN : error;
+    if (deadline_ns != 0 && (sti_worker_of(pool) != NULL || sti_continuation_is_running()))
+        error = EDEADLK;
+    else if (deadline_ns != 0)
+        error = sti_queue_slots_await(pool, task, deadline_ns, deaf, future);
+    if (error != 0)
+        sti_task_discard(task);
     return error;
 }
 
@@ -146,17 +160,9 @@ static int submit_once(stint_pool *pool, stint_fn *fn, void *arg, const stint_op
     int error = make_task(pool, fn, arg, options, &task, caller);
     if (error != 0)
         return error;
+    bool settles;
     task->submitted_ns = begun;
-    error = put(pool, task, future);
-    if (!is_full(error))
-        return error;
-    if (sti_worker_of(pool) != NULL || sti_continuation_is_running())
-        error = EDEADLK;
-    else
-        error = sti_queue_slots_await(pool, task, deadline, deaf, future);
-    if (error != 0)
-        sti_task_discard(task);
-    return error;
+    return sti_submit_made(pool, task, deadline, deaf, future, &settles);
 }
 
 int stint_submit_wait(stint_pool *pool, stint_fn *fn, void *arg, const stint_options *options, uint64_t timeout_ns,

@@ -22,6 +22,7 @@
 #include "executor/task/compound.h"
 #include "executor/task/continuation.h"
 #include "executor/task/submit.h"
+#include "executor/wall/walled.h"
 #include "substitute.h"
 #include "worker.h"
 
@@ -55,7 +56,9 @@ static __attribute__((noinline)) void execute_observed(struct sti_worker *worker
 {
     sti_trace_expect(task->submitter);
     task->submitter = 0; /* its next turn, if it has one, is no submission */
-    if (worker->pool->overdue.after_ns == 0)
+    if (worker->pool->wall != NULL)
+        sti_walled_run(worker, task);
+    else if (worker->pool->overdue.after_ns == 0)
         execute(worker, task);
     else
         execute_watched(worker, task);
@@ -121,6 +124,8 @@ void sti_worker_run_stolen(struct sti_worker *worker, struct sti_stolen stolen)
 /* It does for the ground floor, too. */
 static uint64_t read_clock(const struct sti_worker *worker)
 {
+    if (worker->pool->wall != NULL) /* it sleeps while its child works: what counts is for how long it has the child */
+        return sti_clock_now();
     struct sti_thread *record = atomic_load_explicit(&worker->record, memory_order_relaxed);
     if (record == NULL)
         return sti_clock_read(CLOCK_THREAD_CPUTIME_ID);

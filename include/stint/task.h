@@ -327,7 +327,8 @@ STINT_API const char *stint_task_name(void);
 
 /* The names of statuses and reasons: "ok", "error", "cancelled"; and "none", "failed", "allocation-limit",
  * "memory-limit", "deadline", "account", "global-memory-limit", "token", "shutdown", "outer", "tracker", "cpu",
- * "expired", "exception", "stack", "crash", "exit", "killed", "broken". "unknown" for any other value. Static strings. Any thread. */
+ * "expired", "exception", "stack", "crash", "exit", "killed", "broken". "unknown" for any other value. Static strings.
+ * Any thread. */
 STINT_API const char *stint_status_name(stint_status status);
 STINT_API const char *stint_reason_name(stint_reason reason);
 

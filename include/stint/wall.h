@@ -120,7 +120,7 @@ typedef struct stint_wall_options {
 
     stint_wall_sandbox sandbox; /* STINT_WALL_CLOSED unless set */
     const stint_wall_path *paths;
-    size_t path_count; /* at most 64 */
+    size_t path_count;            /* at most 64 */
     stint_wall_filter_fn *filter; /* NULL: none */
     void *filter_arg;
 
@@ -156,8 +156,9 @@ typedef struct stint_wall_options {
 
 #define STINT_WALL_REUSED UINT_MAX
 
-/* Make a wall: fork its guardian and its template, run setup, and wait until that has returned. options may be NULL. The
- * wall is the caller's, to be destroyed. Make walls first, and then pools and threads: a fork takes one thread along.
+/* Make a wall: fork its guardian and its template, run setup, and wait until that has returned. options may be NULL.
+ * The wall is the caller's, to be destroyed. Make walls first, and then pools and threads: a fork takes one thread
+ * along.
  *
  * 0.
  * EINVAL: wall is NULL, or an option is out of its range.
@@ -248,15 +249,15 @@ typedef struct stint_wall_death {
 
 /* Made by STINT_WALL_STATISTICS_INIT before it is read; it can grow: stint.h. */
 typedef struct stint_wall_statistics {
-    size_t size;        /* sizeof(stint_wall_statistics) */
-    uint64_t tasks;     /* that have been given to a child */
-    uint64_t children;  /* that have been started */
-    uint64_t killed;    /* children that the wall has killed: deadlines, tokens, shutdowns */
-    uint64_t crashed;   /* children that ended by themselves, or were killed by somebody else */
-    uint64_t retried;   /* times that a task was given to another child, as the first died before it began */
-    unsigned running;   /* tasks that run now */
-    unsigned spare;     /* children that wait for a first task */
-    long template_pid;  /* 0: not known */
+    size_t size;       /* sizeof(stint_wall_statistics) */
+    uint64_t tasks;    /* that have been given to a child */
+    uint64_t children; /* that have been started */
+    uint64_t killed;   /* children that the wall has killed: deadlines, tokens, shutdowns */
+    uint64_t crashed;  /* children that ended by themselves, or were killed by somebody else */
+    uint64_t retried;  /* times that a task was given to another child, as the first died before it began */
+    unsigned running;  /* tasks that run now */
+    unsigned spare;    /* children that wait for a first task */
+    long template_pid; /* 0: not known */
 } stint_wall_statistics;
 
 #define STINT_WALL_STATISTICS_INIT STINT_SIZED_INIT_(stint_wall_statistics)

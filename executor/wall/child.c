@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The program's end of a child; see child.h. By system calls themselves where the library replaces them: the caller is
+ * in the midst of a task, to which none of this belongs. */
+#include "child.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "alloc/base/process.h"
+#include "group.h"
+
+#define KILL_PATIENCE_MS 100
+#define DEATH_PATIENCE_MS 200
+
+static void close_fd(int fd)
+{
+    if (fd >= 0)
+        syscall(SYS_close, fd);
+}
+
+static bool poll_one(int fd, int timeout_ms)
+{
+    struct pollfd source = { .fd = fd, .events = POLLIN };
+    struct timespec timeout = { .tv_sec = timeout_ms / 1000, .tv_nsec = timeout_ms % 1000 * 1000000L };
+    return syscall(SYS_ppoll, &source, 1, &timeout, NULL, 0) > 0;
+}
+
+/* --- Asking for one. --- */
+
+static int make_group(struct sti_wall_child *child, const struct sti_wall_config *config)
+{
+    if (config->cgroup[0] == '\0')
+        return 0;
+    child->group = sti_wall_group_make(config);
+    return child->group != NULL ? 0 : errno;
+}
+
+/* Its socket's end and its area, for the template. */
+static int send_request(struct sti_wall_child *child, int control, int its_end, int area)
+{
+    struct sti_wall_message request = { .kind = STI_WALL_SPAWN };
+    int fds[STINT_WALL_FDS_MAX] = { its_end, area };
+    unsigned count = 2;
+    if (child->group != NULL)
+        count += (unsigned)sti_wall_group_fds(child->group, fds + count);
+    return sti_wall_send(control, &request, fds, count, true);
+}
+
+static int make_ends(struct sti_wall_child *child, const struct sti_wall_config *config, int control)
+{
+    int ends[2];
+    if (syscall(SYS_socketpair, AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
+        return errno;
+    child->socket = ends[0];
+    int area = sti_wall_area_make(&child->layout);
+    int error = area < 0 ? errno : 0;
+    if (error == 0 && (child->area = sti_wall_area_map(area, &child->layout)) == NULL)
+        error = errno;
+    if (error == 0)
+        error = make_group(child, config);
+    if (error == 0)
+        error = send_request(child, control, ends[1], area);
+    close_fd(area);
+    close_fd(ends[1]);
+    return error;
+}
+
+struct sti_wall_child *sti_wall_child_ask(const struct sti_wall_config *config, int control)
+{
+    struct sti_wall_child *child = sti_process_calloc(1, sizeof *child);
+    if (child == NULL) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    child->socket = child->process = -1;
+    child->layout = sti_wall_layout(config);
+    int error = make_ends(child, config, control);
+    if (error == 0)
+        return child;
+    sti_wall_child_end(child);
+    errno = error == ECONNRESET ? EPIPE : error;
+    return NULL;
+}
+
+/* --- Talking to it. --- */
+
+int sti_wall_child_offer(struct sti_wall_child *child, const struct sti_wall_message *task, const int *fds)
+{
+    atomic_store_explicit(&child->area->state, STI_WALL_OFFERED, memory_order_release);
+    child->tasks++;
+    int error = sti_wall_send(child->socket, task, fds, task->task.fd_count, false);
+    return error == ECONNRESET ? EPIPE : error;
+}
+
+bool sti_wall_child_withdraw(struct sti_wall_child *child)
+{
+    uint32_t offered = STI_WALL_OFFERED;
+    return atomic_compare_exchange_strong_explicit(&child->area->state, &offered, STI_WALL_WITHDRAWN,
+                                                   memory_order_acq_rel, memory_order_relaxed);
+}
+
+bool sti_wall_child_has_begun(const struct sti_wall_child *child)
+{
+    return atomic_load_explicit(&child->area->state, memory_order_acquire) == STI_WALL_PICKED;
+}
+
+/* The first that a child says, before it has run anything of others'. */
+static int take_hello(struct sti_wall_child *child, const struct sti_wall_message *message, const int *fds,
+                      unsigned count)
+{
+    if (child->process >= 0 || count != 1 || message->hello.pid <= 0) {
+        for (unsigned i = 0; i < count; i++)
+            close_fd(fds[i]);
+        return EPROTO;
+    }
+    child->process = fds[0];
+    child->pid = message->hello.pid;
+    return EAGAIN;
+}
+
+/* A lie about its own end gains a child nothing: it only counts when the process is dead. */
+static void take_death(struct sti_wall_child *child, const struct sti_wall_message *message)
+{
+    child->is_known = true;
+    child->end_code = message->death.code;
+    child->end_status = message->death.status;
+}
+
+static int hear_once(struct sti_wall_child *child, struct sti_wall_message *message)
+{
+    int fds[1];
+    unsigned count = 1;
+    bool may_have = child->process < 0;
+    int error = sti_wall_receive(child->socket, message, may_have ? fds : NULL, &count, false);
+    if (error != 0)
+        return error;
+    if (message->kind == STI_WALL_HELLO)
+        return take_hello(child, message, fds, count);
+    for (unsigned i = 0; i < count; i++)
+        close_fd(fds[i]);
+    if (message->kind != STI_WALL_DEATH)
+        return 0;
+    take_death(child, message);
+    return EAGAIN;
+}
+
+int sti_wall_child_hear(struct sti_wall_child *child, struct sti_wall_message *message)
+{
+    bool had_hello = child->process >= 0;
+    int error = hear_once(child, message);
+    if (error == EAGAIN && !had_hello && child->process >= 0)
+        error = hear_once(child, message);
+    return error;
+}
+
+/* --- Its end. --- */
+
+/* One that has not said hello ends when it finds that its task has been withdrawn, or its socket closed. */
+void sti_wall_child_kill(struct sti_wall_child *child)
+{
+    struct sti_wall_message message;
+    if (child->process < 0 && !sti_wall_child_withdraw(child))
+        sti_wall_child_hear(child, &message); /* it has begun: so it has said hello */
+    if (child->process < 0)
+        return;
+    syscall(SYS_pidfd_send_signal, child->process, SIGKILL, NULL, 0);
+    poll_one(child->process, KILL_PATIENCE_MS);
+}
+
+void sti_wall_child_await_death(struct sti_wall_child *child)
+{
+    struct sti_wall_message message;
+    for (int round = 0; !child->is_known && round < 1000; round++) {
+        int error = sti_wall_child_hear(child, &message);
+        if (error == EPIPE || (error == EAGAIN && !child->is_known && !poll_one(child->socket, DEATH_PATIENCE_MS)))
+            return;
+    }
+}
+
+uint64_t sti_wall_child_clock(const struct sti_wall_child *child)
+{
+    clockid_t clock;
+    struct timespec now;
+    if (child->pid <= 0 || clock_getcpuclockid(child->pid, &clock) != 0 || clock_gettime(clock, &now) != 0)
+        return 0;
+    return (uint64_t)now.tv_sec * 1000000000U + (uint64_t)now.tv_nsec;
+}
+
+/* The process lives, or is at least not reaped by anybody who waits for this number. */
+unsigned sti_wall_child_threads(const struct sti_wall_child *child)
+{
+    char path[64];
+    struct stat folder;
+    snprintf(path, sizeof path, "/proc/%d/task", child->pid);
+    return child->pid > 0 && stat(path, &folder) == 0 ? (unsigned)folder.st_nlink - 2 : 0;
+}
+
+void sti_wall_child_end(struct sti_wall_child *child)
+{
+    if (child == NULL)
+        return;
+    if (child->area != NULL)
+        sti_wall_area_unmap(child->area, &child->layout);
+    close_fd(child->socket);
+    close_fd(child->process);
+    sti_wall_group_end(child->group);
+    sti_process_free(child);
+}
+
+void sti_wall_child_close_in_fork(struct sti_wall_child *child)
+{
+    close_fd(child->socket);
+    close_fd(child->process);
+    child->socket = child->process = -1;
+}

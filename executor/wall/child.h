@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The program's end of a child: its socket, its area, the descriptor of its process. In the program. A child belongs to
+ * one thread at a time, the one that gives it tasks. */
+#ifndef STI_EXECUTOR_WALL_CHILD_H
+#define STI_EXECUTOR_WALL_CHILD_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "area.h"
+
+struct sti_wall_group;
+
+struct sti_wall_child {
+    struct sti_wall_child *next; /* of spare ones */
+    int socket;
+    int process; /* a pidfd; -1: it has not said hello */
+    pid_t pid;   /* for its clock; never to kill it */
+    struct sti_wall_area *area;
+    struct sti_wall_layout layout;
+    struct sti_wall_group *group; /* NULL: it has none */
+    unsigned tasks;               /* that it has been given */
+    bool is_known;                /* how it has ended, by the template */
+    int end_code;
+    int end_status;
+};
+
+/* Ask the template for one: it may not be there yet when this returns, or never come, but what is sent to it is not
+ * lost before. NULL with errno; EPIPE: there is no template, and there will be none. */
+struct sti_wall_child *sti_wall_child_ask(const struct sti_wall_config *config, int control);
+
+/* Give it a task, whose input lies in the area already. 0; EPIPE: it is gone. */
+int sti_wall_child_offer(struct sti_wall_child *child, const struct sti_wall_message *task, const int *fds);
+
+/* It is not to begin what it was offered. False: it has. */
+bool sti_wall_child_withdraw(struct sti_wall_child *child);
+
+/* Whether it has begun it. */
+bool sti_wall_child_has_begun(const struct sti_wall_child *child);
+
+/* The next message, unless there is none yet; what concerns the child itself is taken down here: HELLO, DEATH.
+ * 0; EAGAIN; EPIPE: the last one has come; EPROTO: it has said what it cannot say. */
+int sti_wall_child_hear(struct sti_wall_child *child, struct sti_wall_message *message);
+
+/* Kill it, wherever it is, and wait until it is gone: a tenth of a second at most. */
+void sti_wall_child_kill(struct sti_wall_child *child);
+
+/* It has ended: wait for the template's word on how, a fifth of a second at most. */
+void sti_wall_child_await_death(struct sti_wall_child *child);
+
+/* Processor time that its process has used; 0: not known. */
+uint64_t sti_wall_child_clock(const struct sti_wall_child *child);
+
+/* How many threads its process has; 0: not known. */
+unsigned sti_wall_child_threads(const struct sti_wall_child *child);
+
+/* Let go of it. A child that is not dead ends, as its socket closes. NULL does nothing. */
+void sti_wall_child_end(struct sti_wall_child *child);
+
+/* In the child of a fork(2) of the program: only its descriptors are closed. */
+void sti_wall_child_close_in_fork(struct sti_wall_child *child);
+
+#endif

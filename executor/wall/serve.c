@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A template that is a program of its own; see serve.h. What it is told is what a fork would have inherited, so it is
+ * checked as little. */
+#include "serve.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "inside.h"
+#include "template.h"
+
+int sti_wall_send_config(int control, const struct sti_wall_config *config)
+{
+    return send(control, config, sizeof *config, MSG_NOSIGNAL) == (ssize_t)sizeof *config ? 0 : errno;
+}
+
+static bool are_valid(const stint_wall_entry *entries, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (entries[i].fn == NULL || entries[i].name == NULL || entries[i].name[0] == '\0' ||
+            strlen(entries[i].name) >= STI_WALL_ENTRY_SIZE)
+            return false;
+    }
+    return true;
+}
+
+static bool has_one_thread(void)
+{
+    unsigned count = 0;
+    DIR *threads = opendir("/proc/self/task");
+    struct dirent *entry;
+    while (threads != NULL && (entry = readdir(threads)) != NULL)
+        count += entry->d_name[0] != '.';
+    if (threads != NULL)
+        closedir(threads);
+    return count <= 1;
+}
+
+int stint_wall_serve(const stint_wall_entry *entries, size_t count)
+{
+    static struct sti_wall_config config;
+    static struct sti_wall_entries served;
+    const char *told = getenv(STI_WALL_VARIABLE);
+    if (entries == NULL || !are_valid(entries, count))
+        return EINVAL;
+    if (told == NULL)
+        return ENOTCONN;
+    if (!has_one_thread())
+        return EBUSY;
+    int control = atoi(told);
+    ssize_t size = recv(control, &config, sizeof config, MSG_WAITALL);
+    if (size != (ssize_t)sizeof config || control != sti_wall_first_own_fd(&config))
+        return ENOTCONN;
+    unsetenv(STI_WALL_VARIABLE);
+    served = (struct sti_wall_entries){ entries, count };
+    sti_guardian_main(&config, &served, control, control + 1);
+}

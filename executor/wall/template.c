@@ -1,0 +1,406 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The guardian and the template; see template.h. In them, on their one thread.
+ *
+ * Who ends when. The template and its children are one process group. All of them end
+ *
+ *   when the program closes the control socket, or ends, however it does: the template sees the socket closed, kills
+ *       its children, reaps them and exits; the guardian kills what is left of the group
+ *   when the program has ended: the kernel kills the whole group, whatever it is doing. The lifeline is a pipe of which
+ *       only the program has the end to write; for the other end the group is owner, SIGKILL the signal (fcntl(2):
+ *       F_SETOWN, F_SETSIG, O_ASYNC). The guardian and the template keep that end open, and the children have it not
+ *   when the template ends: the guardian kills the group, and makes another template
+ *   when the guardian ends: the template goes on. It will not be made again
+ *
+ * Where children may start processes, each is a group of its own, that the template kills when the child has ended, and
+ * what has left even that is adopted by the template and killed there. */
+#include "template.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "area.h"
+#include "sandbox.h"
+
+/* A template that has not become ready so often in a row will not. */
+#define FAILURES_MAX 8
+#define FIRST_PAUSE_MS 10
+
+/* --- What the two have in common. --- */
+
+static struct {
+    const struct sti_wall_config *config;
+    const struct sti_wall_entries *entries;
+    int control;
+    int lifeline;
+    int ready; /* an eventfd: the template has become ready */
+} own;
+
+static void reset_signals(void)
+{
+    static const int faults[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGABRT };
+    sigset_t none;
+    for (int number = 1; number < __SIGRTMIN; number++) {
+        struct sigaction action;
+        bool is_fault = false;
+        for (size_t i = 0; i < sizeof faults / sizeof *faults; i++)
+            is_fault = is_fault || number == faults[i];
+        if (is_fault || sigaction(number, NULL, &action) != 0 || action.sa_handler == SIG_IGN)
+            continue;
+        action = (struct sigaction){ .sa_handler = SIG_DFL };
+        sigaction(number, &action, NULL);
+    }
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+}
+
+static bool is_named(const struct sti_wall_config *config, int fd)
+{
+    for (size_t i = 0; i < config->fd_count; i++) {
+        if (config->fds[i] == fd)
+            return true;
+    }
+    return false;
+}
+
+/* What is not named leads nowhere. */
+static void open_standard(const struct sti_wall_config *config)
+{
+    int nowhere = open("/dev/null", O_RDWR | O_CLOEXEC);
+    for (int fd = 0; fd < 3; fd++) {
+        if (!is_named(config, fd) && nowhere >= 0)
+            dup2(nowhere, fd);
+    }
+    if (nowhere > 2)
+        close(nowhere);
+}
+
+/* The wall's own descriptors to where they are known to be, and all others closed. */
+static void arrange_descriptors(const struct sti_wall_config *config, int control, int lifeline)
+{
+    int first = sti_wall_first_own_fd(config);
+    int moved = fcntl(control, F_DUPFD_CLOEXEC, first + 3); /* out of each other's way */
+    int moved_line = fcntl(lifeline, F_DUPFD_CLOEXEC, first + 3);
+    if (moved < 0 || moved_line < 0 || dup2(moved, first) < 0 || dup2(moved_line, first + 1) < 0)
+        _exit(1);
+    own.control = first;
+    own.lifeline = first + 1;
+    own.ready = first + 2;
+    sti_wall_close_others(config, first, first + 2);
+    open_standard(config);
+    int ready = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (ready < 0 || (ready != own.ready && (dup2(ready, own.ready) < 0 || close(ready) != 0)))
+        _exit(1);
+}
+
+static bool program_is_gone(void)
+{
+    struct pollfd ends[2] = { { .fd = own.control }, { .fd = own.lifeline } };
+    return poll(ends, 2, 0) > 0 && ((ends[0].revents | ends[1].revents) & (POLLHUP | POLLERR | POLLNVAL)) != 0;
+}
+
+static void say(int error, int pid, const char *text)
+{
+    struct sti_wall_message message = { .kind = STI_WALL_READY, .ready = { .error = error, .pid = pid } };
+    snprintf(message.ready.text, sizeof message.ready.text, "%s", text);
+    sti_wall_send(own.control, &message, NULL, 0, false); /* after the first one nobody may read */
+}
+
+/* Kill what has been adopted: /proc tells who that is. */
+static void kill_adopted(void)
+{
+    char path[64];
+    int pid;
+    snprintf(path, sizeof path, "/proc/self/task/%d/children", getpid());
+    FILE *children = fopen(path, "re");
+    if (children == NULL)
+        return;
+    while (fscanf(children, "%d", &pid) == 1)
+        kill(pid, SIGKILL);
+    fclose(children);
+}
+
+/* --- The template. --- */
+
+/* A child that lives: what is to be told when it has ended. */
+struct known {
+    pid_t pid;
+    int socket;
+};
+
+static struct {
+    struct known *known;
+    size_t count;
+    size_t room;
+} children;
+
+static bool remember(pid_t pid, int socket)
+{
+    if (children.count == children.room) {
+        size_t room = children.room != 0 ? 2 * children.room : 16;
+        struct known *more = realloc(children.known, room * sizeof *more);
+        if (more == NULL)
+            return false;
+        children.known = more;
+        children.room = room;
+    }
+    children.known[children.count++] = (struct known){ pid, socket };
+    return true;
+}
+
+static struct known *find(pid_t pid)
+{
+    for (size_t i = 0; i < children.count; i++) {
+        if (children.known[i].pid == pid)
+            return &children.known[i];
+    }
+    return NULL;
+}
+
+static void tell_death(const siginfo_t *end)
+{
+    struct known *child = find(end->si_pid);
+    if (child == NULL)
+        return; /* adopted */
+    struct sti_wall_message message = { .kind = STI_WALL_DEATH,
+                                        .death = { .code = end->si_code, .status = end->si_status } };
+    sti_wall_send(child->socket, &message, NULL, 0, false);
+    close(child->socket);
+    *child = children.known[--children.count];
+}
+
+static void reap(void)
+{
+    siginfo_t end;
+    for (;;) {
+        end.si_pid = 0;
+        if (waitid(P_ALL, 0, &end, WEXITED | WNOHANG | WNOWAIT) != 0 || end.si_pid == 0)
+            return;
+        if (own.config->processes > 0)
+            kill(-end.si_pid, SIGKILL); /* the number is the group's until the child has been reaped */
+        waitid(P_PID, (id_t)end.si_pid, &end, WEXITED | WNOHANG);
+        tell_death(&end);
+    }
+}
+
+__attribute__((noreturn)) static void end_template(void)
+{
+    for (size_t i = 0; i < children.count; i++) {
+        kill(children.known[i].pid, SIGKILL);
+        if (own.config->processes > 0)
+            kill(-children.known[i].pid, SIGKILL);
+    }
+    while (waitpid(-1, NULL, 0) > 0 || errno == EINTR)
+        ;
+    _exit(0);
+}
+
+/* The child's descriptors take the places of the wall's. */
+__attribute__((noreturn)) static void become_child(int socket, int area, const int *groups, unsigned group_count)
+{
+    sigset_t none;
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    if (dup2(socket, own.control) < 0)
+        _exit(1);
+    close(own.lifeline);
+    sti_inside_serve(own.config, own.entries, own.control, area, groups, group_count);
+}
+
+static void tell_unborn(int socket, int error)
+{
+    struct sti_wall_message message = { .kind = STI_WALL_UNBORN, .unborn = { .error = error } };
+    sti_wall_send(socket, &message, NULL, 0, false);
+}
+
+/* The descriptors: the child's socket and area, then its control groups. */
+static void start_child(const int *fds, unsigned count)
+{
+    if (count < 2)
+        return;
+    pid_t pid = fork();
+    if (pid == 0)
+        become_child(fds[0], fds[1], fds + 2, count - 2);
+    if (pid < 0)
+        tell_unborn(fds[0], errno);
+    if (pid > 0 && !remember(pid, fds[0]))
+        kill(pid, SIGKILL);
+    for (unsigned i = pid > 0 && find(pid) != NULL ? 1 : 0; i < count; i++)
+        close(fds[i]);
+}
+
+static void read_request(void)
+{
+    struct sti_wall_message message;
+    int fds[STINT_WALL_FDS_MAX];
+    unsigned count = STINT_WALL_FDS_MAX;
+    int error = sti_wall_receive(own.control, &message, fds, &count, false);
+    if (error == EPIPE)
+        end_template();
+    if (error == 0 && message.kind == STI_WALL_SPAWN)
+        start_child(fds, count);
+}
+
+__attribute__((noreturn)) static void serve_requests(int ended)
+{
+    struct pollfd sources[2] = { { .fd = own.control, .events = POLLIN }, { .fd = ended, .events = POLLIN } };
+    for (;;) {
+        if (poll(sources, 2, -1) < 0)
+            continue;
+        if (sources[1].revents != 0) {
+            struct signalfd_siginfo signals[8];
+            while (read(ended, signals, sizeof signals) > 0)
+                ;
+            reap();
+        }
+        if (sources[0].revents != 0)
+            read_request();
+    }
+}
+
+/* So that the kernel kills the group when the program has ended, whatever its processes are doing. */
+static bool hold_lifeline(void)
+{
+    return fcntl(own.lifeline, F_SETOWN, -getpgrp()) == 0 && fcntl(own.lifeline, F_SETSIG, SIGKILL) == 0 &&
+           fcntl(own.lifeline, F_SETFL, O_ASYNC | O_NONBLOCK) == 0 && !program_is_gone();
+}
+
+static int prepare_template(char *text, size_t size)
+{
+    const struct sti_wall_config *config = own.config;
+    int error = config->setup != NULL ? config->setup(config->setup_arg) : 0;
+    if (error != 0) {
+        snprintf(text, size, "setup returned %d", error);
+        return error;
+    }
+    fflush(NULL);
+    return sti_sandbox_close(config, text, size);
+}
+
+__attribute__((noreturn)) static void template_main(void)
+{
+    char text[STI_WALL_MESSAGE_SIZE] = "";
+    sigset_t end;
+    setpgid(0, 0);
+    prctl(PR_SET_NAME, "stint-template", 0, 0, 0);
+    prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
+    if (!hold_lifeline())
+        _exit(1);
+    int error = prepare_template(text, sizeof text);
+    sigemptyset(&end);
+    sigaddset(&end, SIGCHLD);
+    sigprocmask(SIG_BLOCK, &end, NULL);
+    int ended = error == 0 ? signalfd(-1, &end, SFD_CLOEXEC | SFD_NONBLOCK) : -1;
+    if (error == 0 && ended < 0)
+        error = errno;
+    if (error == 0)
+        eventfd_write(own.ready, 1);
+    say(error, getpid(), text);
+    if (error != 0)
+        _exit(1);
+    serve_requests(ended);
+}
+
+/* --- The guardian. --- */
+
+static pid_t start_template(void)
+{
+    pid_t pid = fork();
+    if (pid == 0)
+        template_main();
+    if (pid > 0)
+        setpgid(pid, pid); /* as it does itself: whoever comes first */
+    return pid;
+}
+
+/* The program's end comes first, as the template's follows from it. */
+static void await_end_of(pid_t template_pid)
+{
+    int end = (int)syscall(SYS_pidfd_open, template_pid, 0);
+    struct pollfd sources[3] = { { .fd = end, .events = POLLIN }, { .fd = own.control }, { .fd = own.lifeline } };
+    while (poll(sources, 3, -1) < 0)
+        ;
+    if (program_is_gone()) {
+        /* The template ends its children itself; it is given a moment. */
+        poll(sources, 1, 1000);
+    }
+    close(end);
+}
+
+/* And all that it has left. */
+static int end_template_group(pid_t template_pid)
+{
+    int status = 0;
+    kill(-template_pid, SIGKILL); /* the number is the group's until the template has been reaped */
+    kill(template_pid, SIGKILL);
+    while (waitpid(template_pid, &status, 0) < 0 && errno == EINTR)
+        ;
+    do
+        kill_adopted();
+    while (waitpid(-1, NULL, 0) > 0 || errno == EINTR);
+    return status;
+}
+
+static void pause_after(unsigned failures)
+{
+    struct pollfd end = { .fd = own.control };
+    if (failures > 0)
+        poll(&end, 1, FIRST_PAUSE_MS << (failures < 7 ? failures : 7));
+}
+
+static void tell_first_failure(int status)
+{
+    char text[STI_WALL_MESSAGE_SIZE];
+    if (WIFSIGNALED(status))
+        snprintf(text, sizeof text, "the template was ended by signal %d (%s) in its setup", WTERMSIG(status),
+                 strsignal(WTERMSIG(status)));
+    else
+        snprintf(text, sizeof text, "the template exited with status %d in its setup", WEXITSTATUS(status));
+    say(ECHILD, 0, text);
+}
+
+void sti_guardian_main(const struct sti_wall_config *config, const struct sti_wall_entries *entries, int control,
+                       int lifeline)
+{
+    own.config = config;
+    own.entries = entries;
+    reset_signals();
+    setpgid(0, 0);
+    arrange_descriptors(config, control, lifeline);
+    prctl(PR_SET_NAME, "stint-guardian", 0, 0, 0);
+    prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0); /* one bit written would copy 2 MiB */
+    prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
+    bool was_ready = false;
+    for (unsigned failures = 0; failures < FAILURES_MAX && !program_is_gone();) {
+        eventfd_t ready;
+        pid_t template_pid = start_template();
+        if (template_pid < 0) {
+            pause_after(++failures);
+            continue;
+        }
+        await_end_of(template_pid);
+        int status = end_template_group(template_pid);
+        bool became_ready = eventfd_read(own.ready, &ready) == 0;
+        failures = became_ready ? 0 : failures + 1;
+        was_ready = was_ready || became_ready;
+        if (!was_ready) {
+            tell_first_failure(status);
+            break;
+        }
+        pause_after(failures);
+    }
+    _exit(0);
+}

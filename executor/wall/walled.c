@@ -1,0 +1,758 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Walled tasks: submitted by any thread, driven by the workers of the wall's own pool; see walled.h.
+ *
+ * A driver runs a walled task in a scope of its own, in which it waits for the child: so a token, a deadline and a
+ * shutdown reach it as they reach any task that waits. What the child is charged is the task's: its account is drawn
+ * from here, where the ledger is, and its usage is added when the scope has ended.
+ *
+ * A task keeps its pool as a worker would, from its submission until all of its callbacks have returned: so a shutdown
+ * of the pool waits for it. */
+#include "walled.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "alloc/base/clock.h"
+#include "alloc/base/process.h"
+#include "alloc/base/thread.h"
+#include "alloc/charge/account.h"
+#include "alloc/charge/allocate.h"
+#include "alloc/charge/label.h"
+#include "alloc/interrupt/hook.h"
+#include "alloc/interrupt/interrupt.h"
+#include "alloc/report/report.h"
+#include "alloc/scope/context.h"
+#include "alloc/scope/scope.h"
+#include "executor/pool/pool_state.h"
+#include "executor/pool/shutdown.h"
+#include "executor/task/completions.h"
+#include "executor/task/submit.h"
+#include "executor/worker/worker.h"
+#include "group.h"
+
+/* Children that may die, or never come, before one begins the task. */
+int sti_report_adopt(const void *bytes, size_t size, struct stint_report **report);
+#define TRIES 8
+
+/* Drawn before the child has to ask. */
+#define FIRST_GRANT ((uint64_t)256 << 10)
+#define LARGEST_GRANT ((uint64_t)1 << 47)
+#define DEFAULT_GRACE ((uint64_t)1 << 20)
+
+struct sti_walled {
+    sti_task task; /* first: it is one block, that the task frees */
+    stint_wall *wall;
+    _Atomic(stint_pool *) home; /* that it was submitted to; NULL: let go */
+    struct sti_continuation follower;
+    stint_wall_fn *fn;
+    char entry[STI_WALL_ENTRY_SIZE];
+    const void *input;
+    size_t input_size;
+    int fds[STINT_WALL_FDS_MAX];
+    unsigned fd_count;
+
+    /* While it runs, by its driver. */
+    struct sti_wall_driver *driver;
+    struct sti_scope *scope;
+    uint64_t drawn[2]; /* of the account, as STI_WALL_ALLOCATED and so on number it */
+    uint64_t clock_begin;
+    bool answered;
+    struct sti_wall_done done;
+    void *reply;
+    void *payload;
+    size_t payload_size;
+    stint_report *report;
+    struct sti_crash_record *crash; /* of a child that has died, where a report is wanted */
+};
+
+static struct sti_walled *walled_of(sti_task *task)
+{
+    return (struct sti_walled *)task;
+}
+
+int sti_walled_fn(void *arg, void **value)
+{
+    (void)arg;
+    (void)value;
+    return EINVAL;
+}
+
+/* --- What a driver and a child say to each other. --- */
+
+static void copy_text(char *copy, size_t size, const char *text)
+{
+    snprintf(copy, size, "%s", text != NULL ? text : "");
+}
+
+static stint_report_level report_level(const struct sti_walled *walled)
+{
+    const stint_pool *home = atomic_load_explicit(&walled->home, memory_order_relaxed);
+    stint_report_level level = walled->task.options.report;
+    return level != STINT_REPORT_NONE ? level : home->report_level;
+}
+
+static void write_task(const struct sti_walled *walled, struct sti_wall_message *message)
+{
+    const stint_options *options = &walled->task.options;
+    memset(message, 0, sizeof *message);
+    message->kind = STI_WALL_TASK;
+    struct sti_wall_task *task = &message->task;
+    task->fn = walled->fn;
+    copy_text(task->entry, sizeof task->entry, walled->entry);
+    copy_text(task->name, sizeof task->name, options->name);
+    task->input_size = walled->input_size;
+    task->allocation = options->budget.allocation;
+    task->memory = options->budget.memory;
+    task->grace = options->grace;
+    task->on_interrupt = options->on_interrupt;
+    task->report = report_level(walled);
+    task->sample_rate = options->sample_rate;
+    task->wipe = options->wipe;
+    task->has_account = options->account != NULL;
+    task->fd_count = walled->fd_count;
+    memcpy(task->granted, walled->drawn, sizeof task->granted);
+}
+
+static char *input_of(const struct sti_wall_child *child)
+{
+    return (char *)child->area + child->layout.input;
+}
+
+static char *reply_of(const struct sti_wall_child *child)
+{
+    return (char *)child->area + child->layout.reply;
+}
+
+/* What the child draws from the account. A liar gets no more than the account has. */
+static int answer_draw(struct sti_walled *walled, const struct sti_wall_message *asked)
+{
+    struct sti_wall_message answer = { .kind = STI_WALL_GRANT, .draw = { .number = asked->draw.number } };
+    stint_account *account = walled->task.options.account;
+    uint64_t amount = asked->draw.amount;
+    if (account == NULL || asked->draw.number > STI_WALL_MEMORY || amount == 0)
+        return EPROTO;
+    if (amount <= LARGEST_GRANT && sti_account_take(account, asked->draw.number, amount)) {
+        walled->drawn[asked->draw.number] += amount;
+        answer.draw.amount = amount;
+    }
+    return sti_wall_send(walled->driver->child->socket, &answer, NULL, 0, false) == 0 ? 0 : EPROTO;
+}
+
+/* What a child may end with by itself; all else is the program's to find. */
+static bool is_childs_reason(const struct sti_walled *walled, const struct sti_wall_done *done)
+{
+    switch (done->reason) {
+    case STINT_REASON_NONE:
+        return done->error == 0;
+    case STINT_REASON_FAILED:
+    case STINT_REASON_EXCEPTION:
+        return done->error != 0;
+    case STINT_REASON_ALLOCATION_LIMIT:
+        return walled->task.options.budget.allocation != 0;
+    case STINT_REASON_MEMORY_LIMIT:
+        return walled->task.options.budget.memory != 0;
+    case STINT_REASON_ACCOUNT:
+        return walled->task.options.account != NULL;
+    case STINT_REASON_GLOBAL_MEMORY_LIMIT:
+    case STINT_REASON_STACK:
+    case STINT_REASON_TRACKER:
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* The message is a copy of the program's own; what it says about the area is checked against the area's layout. */
+static bool is_true(const struct sti_walled *walled, struct sti_wall_done *done)
+{
+    const struct sti_wall_layout *layout = &walled->driver->child->layout;
+    size_t room = layout->size - layout->reply;
+    size_t limit = walled->wall->config.reply_limit < room ? walled->wall->config.reply_limit : room;
+    done->message[sizeof done->message - 1] = '\0';
+    if (!is_childs_reason(walled, done) || done->reply_size > limit || done->payload_size > limit ||
+        done->report_size > layout->report_room)
+        return false;
+    return walled->task.options.account == NULL ||
+           done->usage.allocated <= walled->drawn[STI_WALL_ALLOCATED] + walled->task.options.grace + DEFAULT_GRACE;
+}
+
+static bool copy_out(const char *from, size_t size, void **copy)
+{
+    *copy = sti_process_malloc(size != 0 ? size : 1);
+    if (*copy != NULL)
+        memcpy(*copy, from, size);
+    return *copy != NULL;
+}
+
+/* 0; EPROTO; ENOMEM: the program has no room for the reply. */
+static int take_answer(struct sti_walled *walled, const struct sti_wall_message *message)
+{
+    const struct sti_wall_child *child = walled->driver->child;
+    struct sti_wall_done *done = &walled->done;
+    *done = message->done;
+    if (!is_true(walled, done))
+        return EPROTO;
+    if (done->reason == STINT_REASON_NONE) {
+        if (!copy_out(reply_of(child), done->reply_size, &walled->reply))
+            return ENOMEM;
+    } else if (done->payload_size != 0 && copy_out(reply_of(child), done->payload_size, &walled->payload)) {
+        walled->payload_size = done->payload_size;
+    }
+    if (done->report_size != 0)
+        sti_report_adopt((const char *)child->area + child->layout.report, done->report_size, &walled->report);
+    walled->answered = true;
+    return 0;
+}
+
+/* --- Waiting for the child. --- */
+
+enum end {
+    ANSWERED,
+    DIED,        /* the child, having begun the task */
+    UNBEGUN,     /* the child is gone, and has not begun it */
+    INTERRUPTED, /* the task */
+    LIED,        /* the child */
+    NO_ROOM,     /* for the reply, in the program */
+};
+
+/* What is left of the processor time; UINT64_MAX: no limit. */
+static uint64_t cpu_left(const struct sti_walled *walled)
+{
+    uint64_t limit = walled->task.options.budget.cpu_ns;
+    if (limit == 0 || limit == UINT64_MAX || walled->driver->child->process < 0)
+        return limit == 0 || limit == UINT64_MAX ? UINT64_MAX : limit;
+    uint64_t used = sti_wall_child_clock(walled->driver->child) - walled->clock_begin;
+    return used < limit ? limit - used : 0;
+}
+
+/* Until there is something to look at. Processor time passes no faster than the clock times the child's threads. */
+static void sleep_on(const struct sti_walled *walled, uint64_t left)
+{
+    const struct sti_wall_child *child = walled->driver->child;
+    struct pollfd sources[3] = { { .fd = child->socket, .events = POLLIN },
+                                 { .fd = walled->driver->ring, .events = POLLIN },
+                                 { .fd = child->process, .events = POLLIN } };
+    struct timespec timeout;
+    uint64_t threads = walled->wall->config.processes + UINT64_C(1);
+    uint64_t soonest = left / threads + 10000;
+    timeout.tv_sec = (time_t)(soonest / 1000000000);
+    timeout.tv_nsec = (long)(soonest % 1000000000);
+    syscall(SYS_ppoll, sources, 3, left != UINT64_MAX ? &timeout : NULL, NULL, 0);
+}
+
+static void stop_ringing(const struct sti_wall_driver *driver)
+{
+    uint64_t rung;
+    syscall(SYS_read, driver->ring, &rung, sizeof rung);
+}
+
+static bool is_dead(const struct sti_wall_child *child)
+{
+    struct pollfd process = { .fd = child->process, .events = POLLIN };
+    struct timespec none = { 0 };
+    return child->process >= 0 && syscall(SYS_ppoll, &process, 1, &none, NULL, 0) > 0;
+}
+
+static enum end end_of_dead(const struct sti_walled *walled)
+{
+    return sti_wall_child_has_begun(walled->driver->child) ? DIED : UNBEGUN;
+}
+
+/* All that it has said so far. A child may have answered and died: then the answer counts. EAGAIN: there is nothing
+ * more. */
+static int listen_to_child(struct sti_walled *walled, enum end *end)
+{
+    struct sti_wall_child *child = walled->driver->child;
+    struct sti_wall_message message;
+    int error = sti_wall_child_hear(child, &message);
+    if (error == EPIPE) {
+        *end = end_of_dead(walled);
+    } else if (error == 0 && message.kind == STI_WALL_DONE) {
+        error = take_answer(walled, &message);
+        *end = error == 0 ? ANSWERED : error == ENOMEM ? NO_ROOM : LIED;
+    } else if (error == 0 && message.kind == STI_WALL_DRAW) {
+        return answer_draw(walled, &message) == 0 ? EINTR : (*end = LIED, 0);
+    } else if (error == 0 && message.kind == STI_WALL_UNBORN) {
+        *end = UNBEGUN;
+    } else if (error == EAGAIN) {
+        return EAGAIN;
+    } else {
+        *end = LIED;
+    }
+    return 0;
+}
+
+/* Told by the ring: a token, a deadline, a shutdown. */
+static bool is_interrupted(struct sti_walled *walled, uint64_t left)
+{
+    if (sti_wall_is_ending(walled->wall))
+        sti_interrupt_trip(walled->scope, STINT_REASON_SHUTDOWN);
+    if (left == 0)
+        sti_interrupt_trip(walled->scope, STINT_REASON_CPU);
+    return sti_waking_is_due();
+}
+
+static enum end await_child(struct sti_walled *walled)
+{
+    enum end end;
+    for (;;) {
+        int error = listen_to_child(walled, &end);
+        if (error == 0)
+            return end;
+        uint64_t left = cpu_left(walled);
+        if (is_interrupted(walled, left))
+            return INTERRUPTED;
+        if (error == EINTR)
+            continue;
+        if (is_dead(walled->driver->child)) {
+            error = listen_to_child(walled, &end); /* it may have answered just before */
+            return error == 0 ? end : end_of_dead(walled);
+        }
+        sleep_on(walled, left);
+        stop_ringing(walled->driver);
+    }
+}
+
+static void ring(void *driver)
+{
+    const uint64_t one = 1;
+    syscall(SYS_write, ((const struct sti_wall_driver *)driver)->ring, &one, sizeof one);
+}
+
+/* --- Driving: in the task's scope, on the driver. --- */
+
+static int offer(struct sti_walled *walled)
+{
+    struct sti_wall_child *child = walled->driver->child;
+    struct sti_wall_message message;
+    if (walled->input_size != 0)
+        memcpy(input_of(child), walled->input, walled->input_size);
+    walled->clock_begin = child->tasks != 0 ? sti_wall_child_clock(child) : 0;
+    write_task(walled, &message);
+    return sti_wall_child_offer(child, &message, walled->fds);
+}
+
+static enum end try_once(struct sti_walled *walled)
+{
+    struct sti_waking waking;
+    int error = offer(walled);
+    sti_wall_refill(walled->wall);
+    if (error == EPIPE)
+        return UNBEGUN;
+    if (error != 0)
+        return LIED;
+    sti_waking_begin(&waking, ring, walled->driver);
+    enum end end = await_child(walled);
+    sti_waking_end(&waking);
+    return end;
+}
+
+/* What no task that ends by itself has: how its process ended. */
+static stint_reason read_death(struct sti_walled *walled, const struct sti_crash_record *crash, stint_wall_death *death)
+{
+    static const int crashes[] = { SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGTRAP, SIGSYS };
+    struct sti_wall_child *child = walled->driver->child;
+    sti_wall_child_await_death(child);
+    death->known = child->is_known;
+    if (!child->is_known)
+        return STINT_REASON_KILLED;
+    if (child->end_code == CLD_EXITED) {
+        death->status = child->end_status;
+        return STINT_REASON_EXIT;
+    }
+    death->signal = child->end_status;
+    if (crash->signal == death->signal) {
+        death->code = crash->code;
+        death->address = crash->address;
+        death->instruction = crash->instruction;
+    }
+    for (size_t i = 0; i < sizeof crashes / sizeof *crashes; i++) {
+        if (death->signal == crashes[i])
+            return STINT_REASON_CRASH;
+    }
+    return STINT_REASON_KILLED;
+}
+
+static void say_how(struct sti_walled *walled, const stint_wall_death *death, stint_reason reason)
+{
+    char *text = walled->done.message;
+    size_t size = sizeof walled->done.message;
+    if (reason == STINT_REASON_EXIT)
+        snprintf(text, size, "exit status %d", death->status);
+    else if (!death->known)
+        snprintf(text, size, "its process is gone, and its template too");
+    else if (death->instruction != 0 && (death->signal == SIGSEGV || death->signal == SIGBUS))
+        snprintf(text, size, "SIG%s at address %#llx", sigabbrev_np(death->signal), (unsigned long long)death->address);
+    else if (walled->driver->child->group != NULL && sti_wall_group_ran_out(walled->driver->child->group))
+        snprintf(text, size, "killed by the kernel, for want of memory in its control group");
+    else
+        snprintf(text, size, "SIG%s", sigabbrev_np(death->signal) != NULL ? sigabbrev_np(death->signal) : "?");
+}
+
+/* The report of a crash is made when the outcome is known. */
+static void tell_death(struct sti_walled *walled)
+{
+    stint_wall_death death = { 0 };
+    struct sti_crash_record crash = walled->driver->child->area->crash; /* a copy, then a check */
+    if (!sti_crash_check(&crash))
+        memset(&crash, 0, sizeof crash);
+    stint_reason reason = read_death(walled, &crash, &death);
+    say_how(walled, &death, reason);
+    if (report_level(walled) != STINT_REPORT_NONE && (walled->crash = sti_process_malloc(sizeof crash)) != NULL)
+        *walled->crash = crash;
+    if (copy_out((const char *)&death, sizeof death, &walled->payload))
+        walled->payload_size = sizeof death;
+    sti_wall_count(&walled->wall->crashed);
+    sti_interrupt_trip(walled->scope, reason);
+}
+
+static void kill_child(struct sti_walled *walled)
+{
+    sti_wall_child_kill(walled->driver->child);
+    sti_wall_count(&walled->wall->killed);
+}
+
+/* After an answer a child may have another task, unless its task did not end Ok, or it has threads left that it may not
+ * have. What was in the area of a task that is wiped goes. */
+static bool may_keep_child(const struct sti_walled *walled)
+{
+    const struct sti_wall_child *child = walled->driver->child;
+    if (!walled->wall->config.reuses || walled->done.reason != STINT_REASON_NONE ||
+        child->tasks >= walled->wall->tasks_per_child)
+        return false;
+    return walled->wall->config.processes == 0 || sti_wall_child_threads(child) == 1;
+}
+
+static void wipe_area(const struct sti_walled *walled)
+{
+    const struct sti_wall_child *child = walled->driver->child;
+    explicit_bzero(input_of(child), walled->input_size);
+    explicit_bzero(reply_of(child), walled->done.reply_size + walled->done.payload_size);
+}
+
+static int take_answered(struct sti_walled *walled)
+{
+    const struct sti_wall_done *done = &walled->done;
+    if (walled->task.options.wipe)
+        wipe_area(walled);
+    if (!may_keep_child(walled))
+        sti_wall_drop_child(walled->driver);
+    if (done->reason != STINT_REASON_NONE && done->reason != STINT_REASON_FAILED)
+        sti_interrupt_trip(walled->scope, done->reason);
+    return done->error;
+}
+
+static int break_off(struct sti_walled *walled, stint_reason reason, const char *text)
+{
+    kill_child(walled);
+    sti_wall_drop_child(walled->driver);
+    if (text != NULL)
+        copy_text(walled->done.message, sizeof walled->done.message, text);
+    if (reason != STINT_REASON_NONE)
+        sti_interrupt_trip(walled->scope, reason);
+    return EPROTO;
+}
+
+/* The task's function, to its scope. */
+static int drive(void *arg, void **value)
+{
+    struct sti_walled *walled = arg;
+    (void)value;
+    walled->scope = sti_thread_metered->scope;
+    for (unsigned tried = 0; tried < TRIES; tried++) {
+        if (sti_wall_take_child(walled->wall, walled->driver) == NULL)
+            return errno == EPIPE ? ECHILD : errno;
+        if (tried == 0)
+            sti_wall_count(&walled->wall->tasks);
+        switch (try_once(walled)) {
+        case ANSWERED:
+            return take_answered(walled);
+        case DIED:
+            tell_death(walled);
+            sti_wall_drop_child(walled->driver);
+            return ECHILD;
+        case INTERRUPTED:
+            return break_off(walled, STINT_REASON_NONE, NULL);
+        case LIED:
+            return break_off(walled, STINT_REASON_BROKEN, "its process has said what cannot be true");
+        case NO_ROOM:
+            break_off(walled, STINT_REASON_NONE, "there is no memory for the reply");
+            return ENOMEM;
+        case UNBEGUN:
+            sti_wall_count(&walled->wall->retried);
+            sti_wall_drop_child(walled->driver);
+            break;
+        }
+    }
+    copy_text(walled->done.message, sizeof walled->done.message, "no child of the wall lived to begin it");
+    sti_interrupt_trip(walled->scope, STINT_REASON_KILLED);
+    return ECHILD;
+}
+
+/* --- The account: entered, drawn from and left here. --- */
+
+static bool enter_account(struct sti_walled *walled)
+{
+    stint_account *account = walled->task.options.account;
+    memset(walled->drawn, 0, sizeof walled->drawn);
+    if (account == NULL)
+        return true;
+    if (!walled->task.entered && !sti_account_enter(account, NULL))
+        return false;
+    for (unsigned number = STI_WALL_ALLOCATED; number <= STI_WALL_MEMORY; number++) {
+        if (sti_account_take(account, number, FIRST_GRANT))
+            walled->drawn[number] = FIRST_GRANT;
+    }
+    return true;
+}
+
+static void leave_account(struct sti_walled *walled, const stint_outcome *outcome)
+{
+    stint_account *account = walled->task.options.account;
+    if (account == NULL)
+        return;
+    struct sti_thread *thread = sti_thread_own();
+    uint64_t used = walled->answered ? walled->done.usage.allocated : walled->drawn[STI_WALL_ALLOCATED];
+    sti_account_settle(account, NULL, walled->drawn[STI_WALL_ALLOCATED], used);
+    sti_account_reserve(account, NULL, walled->drawn[STI_WALL_MEMORY], 0);
+    if (thread != NULL)
+        sti_label_count(thread, sti_account_label(account), outcome->reason, outcome->usage.allocated);
+    sti_account_leave(account, NULL);
+}
+
+/* --- Running it, as sti_task_run runs another. --- */
+
+static void finish_outcome(struct sti_walled *walled, stint_outcome *outcome)
+{
+    const struct sti_wall_done *done = &walled->done;
+    const stint_usage *used = &done->usage;
+    if (walled->answered) {
+        outcome->usage.allocated = used->allocated;
+        outcome->usage.peak = used->peak;
+        outcome->usage.samples = used->samples;
+        outcome->usage.deferred = used->deferred;
+        outcome->usage.kept = used->kept;
+        outcome->usage.cpu_ns = walled->task.options.budget.cpu_ns != 0 ? used->cpu_ns : 0;
+    }
+    if (outcome->status == STINT_OK) {
+        outcome->value = walled->reply;
+        outcome->payload_size = done->reply_size;
+        outcome->usage.committed = done->reply_size;
+        return;
+    }
+    sti_process_free(walled->reply);
+    if (outcome->status == STINT_ERROR) {
+        outcome->payload = walled->payload;
+        outcome->payload_size = walled->payload_size;
+        memcpy(outcome->message, done->message, sizeof outcome->message);
+    } else {
+        sti_process_free(walled->payload);
+    }
+}
+
+static void take_report(struct sti_walled *walled)
+{
+    sti_task *task = &walled->task;
+    if (walled->crash != NULL)
+        walled->report = sti_crash_report(walled->crash, &task->outcome, &task->options, walled->fn);
+    sti_process_free(walled->crash);
+    if (walled->report == NULL || task->outcome.status == STINT_OK)
+        return;
+    task->report = walled->report;
+    task->is_reported = true;
+}
+
+static void fail_unstarted(sti_task *task, int error)
+{
+    task->outcome = sti_outcome_unstarted(STINT_REASON_FAILED, sti_clock_now() - task->submitted_ns);
+    task->outcome.error = error;
+    sti_task_count_labelled(task, STINT_REASON_FAILED);
+}
+
+static int run_in_scope(struct sti_walled *walled)
+{
+    const stint_options *given = &walled->task.options;
+    struct sti_tally unread; /* what is counted there does not know of the child */
+    const stint_options options = {
+        .size = sizeof options,
+        .budget = { .wall_ns = given->budget.wall_ns, .run_ns = given->budget.run_ns },
+        .on_interrupt = STINT_FAIL,
+        .name = given->name,
+        .context = given->context,
+        .flags = given->flags,
+    };
+    const stint_pool *home = atomic_load_explicit(&walled->home, memory_order_relaxed);
+    const struct sti_scope_request request = {
+        .fn = drive,
+        .arg = walled,
+        .options = &options,
+        .token = &walled->task.token,
+        .stop = &home->stop,
+        .tally = &unread,
+        .submitted_ns = walled->task.submitted_ns,
+        .detached = true,
+    };
+    memset(&unread, 0, sizeof unread);
+    return sti_scope_run(&request, &walled->task.outcome);
+}
+
+static void count(struct sti_tally *tally, const stint_outcome *outcome)
+{
+    sti_histogram_add_time_own(&tally->waited, outcome->usage.queued_ns);
+    sti_tally_count(tally, outcome->reason, outcome->usage.wall_ns, outcome->usage.allocated);
+}
+
+void sti_walled_run(struct sti_worker *worker, sti_task *task)
+{
+    struct sti_walled *walled = walled_of(task);
+    task->counted = true;
+    sti_wall_free_left(walled->wall);
+    walled->driver = &walled->wall->drivers[worker->index];
+    if (!enter_account(walled)) {
+        fail_unstarted(task, EBUSY);
+        sti_counter_add_own(&worker->tally.outcomes[STINT_REASON_FAILED]);
+        return;
+    }
+    atomic_fetch_add_explicit(&walled->wall->running, 1, memory_order_relaxed);
+    int error = run_in_scope(walled);
+    atomic_fetch_sub_explicit(&walled->wall->running, 1, memory_order_relaxed);
+    if (error != 0)
+        fail_unstarted(task, error);
+    else
+        finish_outcome(walled, &task->outcome);
+    take_report(walled);
+    count(&worker->tally, &task->outcome);
+    leave_account(walled, &task->outcome);
+}
+
+void sti_walled_settle(sti_task *task)
+{
+    struct sti_walled *walled = walled_of(task);
+    stint_pool *home = atomic_exchange_explicit(&walled->home, NULL, memory_order_acq_rel);
+    if (home != NULL && sti_shutdown_leave_to_free(home))
+        sti_wall_leave_pool(walled->wall, home);
+}
+
+/* --- Submitting. Any thread. --- */
+
+static void follow(struct sti_continuation *follower)
+{
+    (void)follower; /* it is there so that somebody tells, and then settles */
+}
+
+static int make_task(stint_pool *pool, stint_pool *drivers, stint_wall *wall, const stint_wall_call *call,
+                     const stint_options *options, sti_task **task)
+{
+    *task = sti_task_create_sized(sizeof(struct sti_walled), drivers, sti_walled_fn, NULL, options);
+    if (*task == NULL)
+        return ENOMEM;
+    struct sti_walled *walled = walled_of(*task);
+    memset((char *)walled + sizeof walled->task, 0, sizeof *walled - sizeof walled->task);
+    walled->wall = wall;
+    walled->fn = call->fn;
+    copy_text(walled->entry, sizeof walled->entry, call->entry);
+    walled->input = call->input;
+    walled->input_size = call->input_size;
+    walled->fd_count = (unsigned)call->fd_count;
+    if (call->fd_count != 0)
+        memcpy(walled->fds, call->fds, call->fd_count * sizeof *walled->fds);
+    if ((*task)->options.completions != NULL && sti_completions_expect(*task) != 0) {
+        (*task)->options.completions = NULL;
+        sti_task_discard(*task);
+        return ENOMEM;
+    }
+    atomic_init(&walled->home, pool);
+    walled->follower = (struct sti_continuation){ .task = *task, .run = follow };
+    sti_continuation_add(&walled->follower);
+    return 0;
+}
+
+/* The pool stays until the task has settled, or was never submitted. */
+static int submit_once(stint_pool *pool, stint_pool *drivers, stint_wall *wall, const stint_wall_call *call,
+                       const stint_options *options, uint64_t begun, uint64_t deadline, bool deaf, const void *caller,
+                       stint_future **future)
+{
+    sti_task *task;
+    bool settles = false;
+    if (!sti_record_charge(sizeof(struct sti_walled), caller)) /* may not return: so nothing is kept yet */
+        return ENOMEM;
+    if (!sti_pool_is_open(pool) || !sti_shutdown_keep(pool))
+        return sti_pool_refusal(pool);
+    int error = sti_pool_is_open(pool) ? make_task(pool, drivers, wall, call, options, &task) : ESHUTDOWN;
+    if (error == 0) {
+        task->submitted_ns = begun;
+        error = sti_submit_made(drivers, task, deadline, deaf, future, &settles);
+    }
+    if (error != 0 && !settles && sti_shutdown_leave_to_free(pool))
+        sti_wall_leave_pool(wall, pool);
+    return error;
+}
+
+static int check_call(const stint_wall *wall, const stint_wall_call *call)
+{
+    if ((call->input == NULL && call->input_size > 0) || (call->fds == NULL && call->fd_count > 0) ||
+        call->fd_count > STINT_WALL_FDS_MAX || (call->fn == NULL) == (call->entry == NULL))
+        return EINVAL;
+    if (wall->is_program != (call->entry != NULL))
+        return EINVAL;
+    if (call->entry != NULL && (call->entry[0] == '\0' || strlen(call->entry) >= STI_WALL_ENTRY_SIZE))
+        return EINVAL;
+    if (call->fn != NULL && !sti_wall_knows_function(wall, call->fn))
+        return EINVAL;
+    return call->input_size <= wall->config.input_limit ? 0 : EMSGSIZE;
+}
+
+static int submit(stint_pool *pool, stint_wall *wall, const stint_wall_call *call, const stint_options *options,
+                  const void *caller, stint_future **future)
+{
+    stint_options room;
+    stint_pool *drivers;
+    uint64_t begun = sti_clock_now();
+    uint64_t deadline = call->wait_ns != 0 ? sti_deadline_after(call->wait_ns) : 0;
+    if (pool == NULL || wall == NULL)
+        return EINVAL;
+    if (wall->generation != sti_pools_generation)
+        return EOWNERDEAD;
+    int error = sti_options_take(&options, &room);
+    if (error == 0)
+        error = check_call(wall, call);
+    if (error == 0)
+        error = sti_wall_open_pool(wall, pool, &drivers);
+    if (error != 0)
+        return error;
+    error = EINTR;
+    for (bool deaf = false; error == EINTR; deaf = true) {
+        error = submit_once(pool, drivers, wall, call, options, begun, deadline, deaf, caller, future);
+        if (error == EINTR && sti_waking_deliver())
+            error = ECANCELED;
+    }
+    return error;
+}
+
+int stint_submit_walled(stint_pool *pool, stint_wall *wall, stint_wall_fn *fn, const void *input, size_t size,
+                        const stint_options *options, stint_future **future)
+{
+    const stint_wall_call call = { .size = sizeof call, .fn = fn, .input = input, .input_size = size };
+    if (future == NULL)
+        return EINVAL;
+    *future = NULL;
+    return submit(pool, wall, &call, options, STI_CALLER(), future);
+}
+
+int stint_submit_walled_call(stint_pool *pool, stint_wall *wall, const stint_wall_call *call,
+                             const stint_options *options, stint_future **future)
+{
+    stint_wall_call taken = STINT_WALL_CALL_INIT;
+    if (future == NULL)
+        return EINVAL;
+    *future = NULL;
+    int error =
+        call != NULL ? sti_sized_in(&taken, sizeof taken, STI_SIZED_UP_TO(stint_wall_call, wait_ns), call) : EINVAL;
+    return error == 0 ? submit(pool, wall, &taken, options, STI_CALLER(), future) : error;
+}
