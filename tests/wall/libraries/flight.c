@@ -212,10 +212,12 @@ enum landing flight_land(struct flight *flight)
 
 void flight_describe(const struct flight *flight, char *line, size_t size)
 {
-    static const char *const stops[] = { "not stopped", "deadline", "cancelled", "allocation limit", "memory limit" };
-    snprintf(line, size, "seed %u, %s %" PRIu64 "%s", flight->input.seed, stops[flight->stop],
-             flight->limit != 0 ? (uint64_t)flight->limit : flight->after_ns,
-             flight->limit == 0           ? " ns"
-             : flight->mode == STINT_JUMP ? " bytes, jump"
-                                          : " bytes, fail");
+    static const char *const stops[] = { "not stopped", "deadline after", "cancelled after", "allocation limit of",
+                                         "memory limit of" };
+    int length = snprintf(line, size, "seed %u, %s", flight->input.seed, stops[flight->stop]);
+    if (flight->limit != 0)
+        snprintf(line + length, size - (size_t)length, " %zu bytes, in STINT_%s", flight->limit,
+                 flight->mode == STINT_JUMP ? "JUMP" : "FAIL");
+    else if (flight->stop != STOP_NOT)
+        snprintf(line + length, size - (size_t)length, " %" PRIu64 " ns", flight->after_ns);
 }

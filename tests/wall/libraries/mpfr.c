@@ -42,6 +42,26 @@ static void sum_functions(mpfr_ptr number, uint32_t seed, uint64_t *sum)
     mpfr_clear(result);
 }
 
+/* Numbers that are there at once, each made of the one before. */
+static void sum_table(uint32_t seed, uint64_t *sum)
+{
+    mpfr_t table[80];
+    mpfr_init2(table[0], 8192);
+    mpfr_set_ui(table[0], seed + 2, MPFR_RNDN);
+    mpfr_sqrt(table[0], table[0], MPFR_RNDN);
+    for (unsigned i = 1; i < 80; i++) {
+        mpfr_init2(table[i], 8192 + 64 * i);
+        mpfr_mul(table[i], table[i - 1], table[i / 2], MPFR_RNDN);
+        mpfr_frac(table[i], table[i], MPFR_RNDN);
+        mpfr_add_ui(table[i], table[i], 1, MPFR_RNDN);
+    }
+    for (unsigned i = 0; i < 80; i++) {
+        if (i % 13 == 0)
+            sum_value(sum, table[i]);
+        mpfr_clear(table[i]);
+    }
+}
+
 static int work(uint32_t seed, uint64_t *sum)
 {
     static const mpfr_prec_t precisions[] = { 53, 200, 1200, 113, 800 };
@@ -59,6 +79,7 @@ static int work(uint32_t seed, uint64_t *sum)
         mpfr_free_str(text);
         mpfr_clear(number);
     }
+    sum_table(seed, sum);
     if (seed % 4 == 0)
         mpfr_free_cache();
     return 0;

@@ -48,6 +48,27 @@ static bool digest_plain(const unsigned char *plain, uint64_t *sum)
     return well;
 }
 
+/* Written for a letter, into memory that grows. */
+static bool armour(const unsigned char *plain, uint64_t *sum)
+{
+    unsigned char digest[EVP_MAX_MD_SIZE];
+    unsigned length = 0;
+    char *text;
+    BIO *memory = BIO_new(BIO_s_mem());
+    BIO *encoder = BIO_new(BIO_f_base64());
+    bool well = memory != NULL && encoder != NULL && BIO_push(encoder, memory) != NULL;
+    for (unsigned i = 0; i < 32 && well; i++)
+        well = BIO_write(encoder, plain, PLAIN) == PLAIN;
+    if (well && BIO_flush(encoder) == 1) {
+        long size = BIO_get_mem_data(memory, &text);
+        well = EVP_Digest(text, (size_t)size, digest, &length, EVP_sha1(), NULL) == 1;
+        sum_bytes(sum, digest, length);
+    }
+    BIO_free(encoder);
+    BIO_free(memory);
+    return well;
+}
+
 static bool encrypt(const unsigned char *plain, uint64_t *sum)
 {
     unsigned char secret[PLAIN + 16], back[PLAIN + 16], tag[16];
@@ -139,8 +160,8 @@ static int work(uint32_t seed, uint64_t *sum)
     for (size_t i = 0; i < sizeof plain / sizeof plain[0]; i++)
         plain[i] = random_of(&random);
     const unsigned char *bytes = (const unsigned char *)plain;
-    if (digest_plain(bytes, sum) && encrypt(bytes, sum) && verify(seed, sum) && sign_surely(bytes, sum) &&
-        sign_at_random(bytes, sum))
+    if (digest_plain(bytes, sum) && armour(bytes, sum) && encrypt(bytes, sum) && verify(seed, sum) &&
+        sign_surely(bytes, sum) && sign_at_random(bytes, sum))
         return 0;
     unsigned long error = ERR_peek_error();
     return ERR_GET_REASON(error) == ERR_R_MALLOC_FAILURE ? ENOMEM : EBADMSG;
