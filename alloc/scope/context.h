@@ -79,7 +79,8 @@ static inline void sti_outcome_copy(stint_outcome *to, const stint_outcome *from
 {
     memcpy(to, from, offsetof(stint_outcome, message));
     sti_outcome_clear_message(to);
-    if (__builtin_expect(from->reason == STINT_REASON_EXCEPTION, 0))
+    if (__builtin_expect(from->reason >= STINT_REASON_EXCEPTION,
+                         0)) /* that, and how the process of a walled one ended */
         memcpy(to->message, from->message, sizeof to->message);
 }
 
