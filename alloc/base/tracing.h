@@ -54,7 +54,7 @@ struct sti_scope_request;
 #define STI_OBSERVED_TRACE 1
 #define STI_OBSERVED_DEBUG 2   /* scopes */
 #define STI_OBSERVED_OVERDUE 4 /* tasks: there is, or was, a pool with overdue_ns */
-#define STI_OBSERVED_WALL 16   /* tasks: there is, or was, a wall with a pool of its own */
+#define STI_OBSERVED_HOOKED 16 /* tasks: there is, or was, a pool with hooks */
 #define STI_OBSERVED_RATE 8    /* scopes: there is, or was, a task with a sample_rate */
 
 extern atomic_uint sti_scopes_observed __attribute__((visibility("hidden")));

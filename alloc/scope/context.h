@@ -73,14 +73,14 @@ static inline void sti_outcome_clear_message(stint_outcome *outcome)
         part[i] = (vector){ 0 };
 }
 
-/* The message is worth a copy only where there is one. Without it there is nothing of a stack's past in it either,
- * which would be a root of some task's heap where the caller keeps it. */
+/* The message is worth a copy only where there may be one: of an exception, and of the reasons behind it. Without it
+ * there is nothing of a stack's past in it either, which would be a root of some task's heap where the caller keeps
+ * it. */
 static inline void sti_outcome_copy(stint_outcome *to, const stint_outcome *from)
 {
     memcpy(to, from, offsetof(stint_outcome, message));
     sti_outcome_clear_message(to);
-    if (__builtin_expect(from->reason >= STINT_REASON_EXCEPTION,
-                         0)) /* that, and how the process of a walled one ended */
+    if (__builtin_expect(from->reason >= STINT_REASON_EXCEPTION, 0))
         memcpy(to->message, from->message, sizeof to->message);
 }
 

@@ -131,7 +131,7 @@ static int take_options(stint_pool_options *options, const stint_pool_options *g
     return error != 0 || are_valid(options) ? error : EINVAL;
 }
 
-static int create(const stint_pool_options *given, stint_wall *wall, stint_pool **pool)
+static int create(const stint_pool_options *given, const struct sti_pool_hooks *hooks, stint_pool **pool)
 {
     stint_pool_options taken = STINT_POOL_OPTIONS_INIT;
     const stint_pool_options *options = &taken;
@@ -157,7 +157,9 @@ static int create(const stint_pool_options *given, stint_wall *wall, stint_pool 
     created->worker_data = options->worker_data;
     created->stack_size = options->stack_size;
     created->report_level = options->report;
-    created->wall = wall;
+    created->hooks = hooks;
+    if (hooks != NULL)
+        atomic_fetch_or_explicit(&sti_tasks_observed, STI_OBSERVED_HOOKED, memory_order_relaxed);
     unsigned started = sti_start_workers(created, options->pinned);
     if (started < created->worker_count) {
         sti_shutdown_begin(created, STI_POOL_CANCELLING);
@@ -175,9 +177,9 @@ int stint_pool_create(const stint_pool_options *options, stint_pool **pool)
     return create(options, NULL, pool);
 }
 
-int sti_pool_create_walled(const stint_pool_options *options, stint_wall *wall, stint_pool **pool)
+int sti_pool_create_hooked(const stint_pool_options *options, const struct sti_pool_hooks *hooks, stint_pool **pool)
 {
-    return create(options, wall, pool);
+    return create(options, hooks, pool);
 }
 
 stint_pool *stint_pool_current(void)

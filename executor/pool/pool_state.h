@@ -12,7 +12,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stint/pool.h>
-#include <stint/wall.h>
 
 #include "alloc/interrupt/signals.h"
 #include "alloc/interrupt/token.h"
@@ -54,6 +53,15 @@ unsigned sti_processors_usable(const char *root);
 
 struct sti_worker;
 
+/* For a pool whose workers run its tasks elsewhere: behind a wall (wall/walled.h). */
+struct sti_pool_hooks {
+    /* For the claimant: as sti_task_run. */
+    void (*run)(struct sti_worker *worker, sti_task *task);
+
+    /* The task has resolved, and all who followed have been told; perhaps again. Under the task's lock. */
+    void (*settle)(sti_task *task);
+};
+
 struct stint_pool {
     atomic_int phase;
     unsigned worker_count;
@@ -78,9 +86,9 @@ struct stint_pool {
     struct sti_overdue overdue;
     struct sti_delays delays;
     struct sti_farewells farewells;
-    sti_counter outcomes[STI_REASONS]; /* of tasks that no worker counted; shared */
-    stint_pool *next_pool;             /* in the list of all (pools.h) */
-    stint_wall *wall;                  /* whose children its workers drive (wall/wall.h); NULL: it is no wall's */
+    sti_counter outcomes[STI_REASONS];  /* of tasks that no worker counted; shared */
+    stint_pool *next_pool;              /* in the list of all (pools.h) */
+    const struct sti_pool_hooks *hooks; /* NULL: its workers run tasks as all do */
     _Alignas(64) struct sti_substitutes substitutes;
 
     /* The end: each worker counts itself out of alive as the last thing it does; a thread that waits for 0 then joins
@@ -93,8 +101,8 @@ struct stint_pool {
     bool joined; /* under joining */
 };
 
-/* As stint_pool_create, for the workers that drive a wall's children. */
-int sti_pool_create_walled(const stint_pool_options *options, stint_wall *wall, stint_pool **pool);
+/* As stint_pool_create. */
+int sti_pool_create_hooked(const stint_pool_options *options, const struct sti_pool_hooks *hooks, stint_pool **pool);
 
 /* Nobody uses it any more: no worker, and no call. */
 void sti_pool_free(stint_pool *pool);

@@ -12,7 +12,7 @@
 #include "alloc/interrupt/boundary.h"
 #include "alloc/scope/context.h"
 #include "executor/base/event.h"
-#include "executor/wall/walled.h"
+#include "executor/pool/pool_state.h"
 
 /* --- The list of continuations and the line of the tasks whose continuations are told. --- */
 
@@ -187,6 +187,14 @@ void sti_continuation_go_on_in_child(void)
         keep_teller(turn);
 }
 
+/* Under the lock: so the hook is called before anybody can find the task settled, while its pool is there. */
+static void settle(sti_task *task)
+{
+    if (sti_task_is_hooked(task))
+        task->pool->hooks->settle(task);
+    task->teller = 0;
+}
+
 /* NULL: there is none; and if this was the end, the thread is not the teller any more. */
 static struct sti_continuation *take_next(sti_task *task, bool ends)
 {
@@ -195,7 +203,7 @@ static struct sti_continuation *take_next(sti_task *task, bool ends)
     if (continuation != NULL)
         take_out(task, continuation);
     else if (ends)
-        task->teller = 0;
+        settle(task);
     task->told = continuation;
     sti_continuation_unlock(task);
     return continuation;
@@ -215,11 +223,8 @@ static void tell_all(struct sti_line_turn *turn)
 static void tell_last(struct sti_line_turn *turn)
 {
     struct sti_continuation *continuation = take_next(turn->task, true);
-    if (continuation == NULL) {
-        if (sti_task_is_walled(turn->task))
-            sti_walled_settle(turn->task);
+    if (continuation == NULL)
         return;
-    }
     continuation->run(continuation);
     tell_all(turn);
 }

@@ -184,6 +184,14 @@ static inline bool sti_task_is_queued(sti_task *task)
     return atomic_load_explicit(&task->state, memory_order_relaxed) == STI_TASK_QUEUED;
 }
 
+/* In the options of a task that its pool has hooks for (pool_state.h); no program can set it. */
+#define STI_OPTIONS_HOOKED (1U << 30)
+
+static inline bool sti_task_is_hooked(const sti_task *task)
+{
+    return (task->options.flags & STI_OPTIONS_HOOKED) != 0;
+}
+
 static inline bool sti_task_is_compound(const sti_task *task)
 {
     return task->fn == NULL;

@@ -53,7 +53,7 @@ static int send_request(struct sti_wall_child *child, int control, int its_end, 
     unsigned count = 2;
     if (child->group != NULL)
         count += (unsigned)sti_wall_group_fds(child->group, fds + count);
-    return sti_wall_send(control, &request, fds, count, true);
+    return sti_wall_send(control, &request, fds, count, false);
 }
 
 static int make_ends(struct sti_wall_child *child, const struct sti_wall_config *config, int control)
@@ -196,7 +196,7 @@ uint64_t sti_wall_child_clock(const struct sti_wall_child *child)
     return (uint64_t)now.tv_sec * 1000000000U + (uint64_t)now.tv_nsec;
 }
 
-/* The process lives, or is at least not reaped by anybody who waits for this number. */
+/* Of a process that lives: the number is its own. */
 unsigned sti_wall_child_threads(const struct sti_wall_child *child)
 {
     char path[64];

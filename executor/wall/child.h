@@ -28,7 +28,8 @@ struct sti_wall_child {
 };
 
 /* Ask the template for one: it may not be there yet when this returns, or never come, but what is sent to it is not
- * lost before. NULL with errno; EPIPE: there is no template, and there will be none. */
+ * lost before. NULL with errno; EAGAIN: the template does not read what it has been asked already; EPIPE: there is no
+ * template, and there will be none. */
 struct sti_wall_child *sti_wall_child_ask(const struct sti_wall_config *config, int control);
 
 /* Give it a task, whose input lies in the area already. 0; EPIPE: it is gone. */

@@ -24,7 +24,6 @@
 #include "alloc/base/module.h"
 #include "alloc/base/process.h"
 #include "alloc/base/sized.h"
-#include "alloc/base/tracing.h"
 #include "executor/pool/pools.h"
 #include "executor/pool/shutdown.h"
 #include "executor/task/continuation.h"
@@ -32,6 +31,7 @@
 #include "sandbox.h"
 #include "serve.h"
 #include "template.h"
+#include "walled.h"
 
 #define DEFAULT_LIMIT ((size_t)64 << 20)
 #define LARGEST_LIMIT ((size_t)4 << 30)
@@ -42,7 +42,7 @@
 #define END_PATIENCE_MS 2000
 
 /* --- The list of all walls: in the child of a fork(2) their descriptors are closed, so that the end of this process is
- * still seen by the wall's. --- */
+ * still seen by the wall's. Its lock is that of each wall's spare children too, as nobody holds it at a fork(2). --- */
 
 static stint_wall *all;
 
@@ -267,7 +267,7 @@ static unsigned count_threads(void)
 static int refuse_threads(const stint_wall_options *options)
 {
     unsigned count = count_threads();
-    if (count <= 1)
+    if (count <= 2)
         return 0;
     return complain(
         options, EBUSY,
@@ -492,11 +492,9 @@ static int make_pool(stint_wall *wall, const stint_pool *first, stint_pool **poo
     };
     int error = wall->drivers == NULL ? make_drivers(wall, options.workers) : 0;
     if (error == 0)
-        error = sti_pool_create_walled(&options, wall, pool);
-    if (error == 0) {
-        atomic_fetch_or_explicit(&sti_tasks_observed, STI_OBSERVED_WALL, memory_order_relaxed);
+        error = sti_pool_create_hooked(&options, &sti_walled_hooks, pool);
+    if (error == 0)
         atomic_store_explicit(&wall->pool, *pool, memory_order_release);
-    }
     return error;
 }
 
@@ -524,33 +522,33 @@ static struct sti_wall_child *ask(stint_wall *wall)
 
 static struct sti_wall_child *take_spare(stint_wall *wall)
 {
-    sti_plain_mutex_lock(&wall->lock);
+    sti_plain_mutex_lock(&list_lock.mutex);
     struct sti_wall_child *child = wall->spares;
     if (child != NULL) {
         wall->spares = child->next;
         wall->spare_count--;
     }
-    sti_plain_mutex_unlock(&wall->lock);
+    sti_plain_mutex_unlock(&list_lock.mutex);
     return child;
 }
 
 static void put_spare(stint_wall *wall, struct sti_wall_child *child)
 {
-    sti_plain_mutex_lock(&wall->lock);
+    sti_plain_mutex_lock(&list_lock.mutex);
     struct sti_wall_child **link = &wall->spares; /* the oldest is taken first: it is the most likely to be there */
     while (*link != NULL)
         link = &(*link)->next;
     child->next = NULL;
     *link = child;
     wall->spare_count++;
-    sti_plain_mutex_unlock(&wall->lock);
+    sti_plain_mutex_unlock(&list_lock.mutex);
 }
 
 static bool wants_spare(stint_wall *wall)
 {
-    sti_plain_mutex_lock(&wall->lock);
+    sti_plain_mutex_lock(&list_lock.mutex);
     bool wants = wall->spare_count < wall->spare_wanted;
-    sti_plain_mutex_unlock(&wall->lock);
+    sti_plain_mutex_unlock(&list_lock.mutex);
     return wants;
 }
 
@@ -584,19 +582,18 @@ void sti_wall_drop_child(struct sti_wall_driver *driver)
 
 void sti_wall_leave_pool(stint_wall *wall, stint_pool *pool)
 {
-    sti_plain_mutex_lock(&wall->lock);
     pool->next_pool = atomic_load_explicit(&wall->left, memory_order_relaxed);
-    atomic_store_explicit(&wall->left, pool, memory_order_relaxed);
-    sti_plain_mutex_unlock(&wall->lock);
+    /* release: whoever takes it sees all that its workers did. */
+    while (!atomic_compare_exchange_weak_explicit(&wall->left, &pool->next_pool, pool, memory_order_release,
+                                                  memory_order_relaxed))
+        ;
 }
 
 void sti_wall_free_left(stint_wall *wall)
 {
     if (atomic_load_explicit(&wall->left, memory_order_relaxed) == NULL)
         return;
-    sti_plain_mutex_lock(&wall->lock);
-    stint_pool *pool = atomic_exchange_explicit(&wall->left, NULL, memory_order_relaxed);
-    sti_plain_mutex_unlock(&wall->lock);
+    stint_pool *pool = atomic_exchange_explicit(&wall->left, NULL, memory_order_acquire);
     while (pool != NULL) {
         stint_pool *next = pool->next_pool;
         sti_pool_free(pool);
@@ -652,7 +649,9 @@ int stint_wall_read(stint_wall *wall, stint_wall_statistics *statistics)
 {
     if (wall == NULL || statistics == NULL)
         return EINVAL;
-    sti_plain_mutex_lock(&wall->lock);
+    if (is_left_behind(wall))
+        return EOWNERDEAD;
+    sti_plain_mutex_lock(&list_lock.mutex);
     const stint_wall_statistics now = {
         .size = sizeof now,
         .tasks = atomic_load_explicit(&wall->tasks, memory_order_relaxed),
@@ -664,6 +663,6 @@ int stint_wall_read(stint_wall *wall, stint_wall_statistics *statistics)
         .spare = wall->spare_count,
         .template_pid = wall->template_pid,
     };
-    sti_plain_mutex_unlock(&wall->lock);
+    sti_plain_mutex_unlock(&list_lock.mutex);
     return sti_sized_out(statistics, STI_SIZED_UP_TO(stint_wall_statistics, template_pid), &now, sizeof now);
 }

@@ -36,10 +36,10 @@ struct stint_wall {
     struct sti_wall_modules *modules; /* that were loaded when it was made */
 
     atomic_bool ending;
-    pthread_mutex_t lock;       /* for what follows */
+    pthread_mutex_t lock;       /* for the next two */
     _Atomic(stint_pool *) pool; /* whose workers are the drivers; NULL until the first task. Release, acquire */
     struct sti_wall_driver *drivers;
-    struct sti_wall_child *spares;
+    struct sti_wall_child *spares; /* this and the next one: under the lock of the list of all walls */
     unsigned spare_count;
     _Atomic(stint_pool *) left; /* pools that have been destroyed while tasks of theirs ran here; to be freed */
     stint_wall *next;           /* in the list of all */

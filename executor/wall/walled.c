@@ -32,13 +32,18 @@
 #include "executor/pool/pool_state.h"
 #include "executor/pool/shutdown.h"
 #include "executor/task/completions.h"
+#include "executor/task/continuation.h"
 #include "executor/task/submit.h"
 #include "executor/worker/worker.h"
 #include "group.h"
+#include "wall.h"
 
 /* Children that may die, or never come, before one begins the task. */
 int sti_report_adopt(const void *bytes, size_t size, struct stint_report **report);
 #define TRIES 8
+
+#define CPU_LOOK_NS 20000
+#define SOON_NS UINT64_C(1000000)
 
 /* Drawn before the child has to ask. */
 #define FIRST_GRANT ((uint64_t)256 << 10)
@@ -76,7 +81,8 @@ static struct sti_walled *walled_of(sti_task *task)
     return (struct sti_walled *)task;
 }
 
-int sti_walled_fn(void *arg, void **value)
+/* Not called: the pool's hook runs the task. */
+static int walled_fn(void *arg, void **value)
 {
     (void)arg;
     (void)value;
@@ -141,7 +147,8 @@ static int answer_draw(struct sti_walled *walled, const struct sti_wall_message 
         walled->drawn[asked->draw.number] += amount;
         answer.draw.amount = amount;
     }
-    return sti_wall_send(walled->driver->child->socket, &answer, NULL, 0, false) == 0 ? 0 : EPROTO;
+    int error = sti_wall_send(walled->driver->child->socket, &answer, NULL, 0, false);
+    return error == 0 || error == EPIPE ? 0 : EPROTO; /* it may have died meanwhile */
 }
 
 /* What a child may end with by itself; all else is the program's to find. */
@@ -219,44 +226,59 @@ enum end {
     INTERRUPTED, /* the task */
     LIED,        /* the child */
     NO_ROOM,     /* for the reply, in the program */
+    BUSY,        /* the template: try again */
+    ALONE,       /* the program: there is no template, and there will be none */
+    REFUSED,     /* by the system, with errno: there can be no child now */
 };
 
-/* What is left of the processor time; UINT64_MAX: no limit. */
-static uint64_t cpu_left(const struct sti_walled *walled)
+static bool has_cpu_limit(const struct sti_walled *walled)
 {
     uint64_t limit = walled->task.options.budget.cpu_ns;
-    if (limit == 0 || limit == UINT64_MAX || walled->driver->child->process < 0)
-        return limit == 0 || limit == UINT64_MAX ? UINT64_MAX : limit;
-    uint64_t used = sti_wall_child_clock(walled->driver->child) - walled->clock_begin;
-    return used < limit ? limit - used : 0;
+    return limit != 0 && limit != UINT64_MAX;
 }
 
-/* Until there is something to look at. Processor time passes no faster than the clock times the child's threads. */
-static void sleep_on(const struct sti_walled *walled, uint64_t left)
+/* What the child's process has used for the task; 0: not known yet. */
+static uint64_t cpu_used(const struct sti_walled *walled)
+{
+    uint64_t now = sti_wall_child_clock(walled->driver->child);
+    return now > walled->clock_begin ? now - walled->clock_begin : 0;
+}
+
+/* Until the processor time may be used up: it passes no faster than the clock times the child's threads. UINT64_MAX:
+ * there is no limit. 0: it is used up. */
+static uint64_t until_cpu_look(struct sti_walled *walled)
+{
+    uint64_t limit = walled->task.options.budget.cpu_ns;
+    if (!has_cpu_limit(walled))
+        return UINT64_MAX;
+    walled->done.usage.cpu_ns = cpu_used(walled);
+    if (walled->done.usage.cpu_ns >= limit)
+        return 0;
+    return (limit - walled->done.usage.cpu_ns) / (walled->wall->config.processes + UINT64_C(1)) + CPU_LOOK_NS;
+}
+
+struct signs {
+    bool has_spoken; /* the child */
+    bool is_rung;    /* the driver's ring: a token, a deadline, a shutdown */
+    bool is_dead;    /* the child's process */
+};
+
+/* Until there is something to look at, at most so long (UINT64_MAX: as long as it takes). */
+static struct signs sleep_on(const struct sti_walled *walled, uint64_t ns)
 {
     const struct sti_wall_child *child = walled->driver->child;
     struct pollfd sources[3] = { { .fd = child->socket, .events = POLLIN },
                                  { .fd = walled->driver->ring, .events = POLLIN },
                                  { .fd = child->process, .events = POLLIN } };
-    struct timespec timeout;
-    uint64_t threads = walled->wall->config.processes + UINT64_C(1);
-    uint64_t soonest = left / threads + 10000;
-    timeout.tv_sec = (time_t)(soonest / 1000000000);
-    timeout.tv_nsec = (long)(soonest % 1000000000);
-    syscall(SYS_ppoll, sources, 3, left != UINT64_MAX ? &timeout : NULL, NULL, 0);
-}
-
-static void stop_ringing(const struct sti_wall_driver *driver)
-{
+    struct timespec timeout = { .tv_sec = (time_t)(ns / 1000000000), .tv_nsec = (long)(ns % 1000000000) };
     uint64_t rung;
-    syscall(SYS_read, driver->ring, &rung, sizeof rung);
-}
-
-static bool is_dead(const struct sti_wall_child *child)
-{
-    struct pollfd process = { .fd = child->process, .events = POLLIN };
-    struct timespec none = { 0 };
-    return child->process >= 0 && syscall(SYS_ppoll, &process, 1, &none, NULL, 0) > 0;
+    if (syscall(SYS_ppoll, sources, 3, ns != UINT64_MAX ? &timeout : NULL, NULL, 0) <= 0)
+        return (struct signs){ .has_spoken = false };
+    if (sources[1].revents != 0)
+        syscall(SYS_read, walled->driver->ring, &rung, sizeof rung);
+    return (struct signs){ .has_spoken = sources[0].revents != 0,
+                           .is_rung = sources[1].revents != 0,
+                           .is_dead = child->process >= 0 && sources[2].revents != 0 };
 }
 
 static enum end end_of_dead(const struct sti_walled *walled)
@@ -288,34 +310,41 @@ static int listen_to_child(struct sti_walled *walled, enum end *end)
     return 0;
 }
 
-/* Told by the ring: a token, a deadline, a shutdown. */
-static bool is_interrupted(struct sti_walled *walled, uint64_t left)
+static bool listen_to_all(struct sti_walled *walled, enum end *end)
+{
+    int error;
+    do
+        error = listen_to_child(walled, end);
+    while (error == EINTR);
+    return error == 0;
+}
+
+static bool is_interrupted(struct sti_walled *walled)
 {
     if (sti_wall_is_ending(walled->wall))
         sti_interrupt_trip(walled->scope, STINT_REASON_SHUTDOWN);
-    if (left == 0)
-        sti_interrupt_trip(walled->scope, STINT_REASON_CPU);
     return sti_waking_is_due();
 }
 
-static enum end await_child(struct sti_walled *walled)
+/* An answer counts, whatever has come meanwhile: the scope looks once more at its end. Who has been woken for an
+ * interrupt is woken once, so if it is not due yet it looks again soon. */
+static enum end await_child(struct sti_walled *walled, const struct sti_waking *waking)
 {
     enum end end;
     for (;;) {
-        int error = listen_to_child(walled, &end);
-        if (error == 0)
-            return end;
-        uint64_t left = cpu_left(walled);
-        if (is_interrupted(walled, left))
+        uint64_t ns = until_cpu_look(walled);
+        if (ns == 0) {
+            sti_interrupt_trip(walled->scope, STINT_REASON_CPU);
             return INTERRUPTED;
-        if (error == EINTR)
-            continue;
-        if (is_dead(walled->driver->child)) {
-            error = listen_to_child(walled, &end); /* it may have answered just before */
-            return error == 0 ? end : end_of_dead(walled);
         }
-        sleep_on(walled, left);
-        stop_ringing(walled->driver);
+        bool has_come = sti_waking_has_come(waking);
+        struct signs signs = sleep_on(walled, has_come && ns > SOON_NS ? SOON_NS : ns);
+        if ((signs.has_spoken || signs.is_dead) && listen_to_all(walled, &end))
+            return end;
+        if (signs.is_dead)
+            return end_of_dead(walled);
+        if ((signs.is_rung || has_come) && is_interrupted(walled))
+            return INTERRUPTED;
     }
 }
 
@@ -333,24 +362,31 @@ static int offer(struct sti_walled *walled)
     struct sti_wall_message message;
     if (walled->input_size != 0)
         memcpy(input_of(child), walled->input, walled->input_size);
-    walled->clock_begin = child->tasks != 0 ? sti_wall_child_clock(child) : 0;
+    walled->clock_begin = has_cpu_limit(walled) && child->tasks != 0 ? sti_wall_child_clock(child) : 0;
     write_task(walled, &message);
     return sti_wall_child_offer(child, &message, walled->fds);
 }
 
-static enum end try_once(struct sti_walled *walled)
+/* The template does not read: it has been stopped, or there is none at the moment. */
+static enum end await_template(struct sti_walled *walled)
 {
-    struct sti_waking waking;
+    struct timespec soon = { .tv_nsec = SOON_NS };
+    struct pollfd rung = { .fd = walled->driver->ring, .events = POLLIN };
+    syscall(SYS_ppoll, &rung, 1, &soon, NULL, 0);
+    return is_interrupted(walled) ? INTERRUPTED : BUSY;
+}
+
+static enum end try_once(struct sti_walled *walled, const struct sti_waking *waking)
+{
+    if (sti_wall_is_ending(walled->wall) && is_interrupted(walled))
+        return INTERRUPTED;
+    if (sti_wall_take_child(walled->wall, walled->driver) == NULL)
+        return errno == EAGAIN || errno == ETOOMANYREFS ? await_template(walled) : errno == EPIPE ? ALONE : REFUSED;
     int error = offer(walled);
     sti_wall_refill(walled->wall);
     if (error == EPIPE)
         return UNBEGUN;
-    if (error != 0)
-        return LIED;
-    sti_waking_begin(&waking, ring, walled->driver);
-    enum end end = await_child(walled);
-    sti_waking_end(&waking);
-    return end;
+    return error == 0 ? await_child(walled, waking) : LIED;
 }
 
 /* What no task that ends by itself has: how its process ended. */
@@ -412,7 +448,7 @@ static void tell_death(struct sti_walled *walled)
     sti_interrupt_trip(walled->scope, reason);
 }
 
-static void kill_child(struct sti_walled *walled)
+static void kill_child(const struct sti_walled *walled)
 {
     sti_wall_child_kill(walled->driver->child);
     sti_wall_count(&walled->wall->killed);
@@ -448,51 +484,72 @@ static int take_answered(struct sti_walled *walled)
     return done->error;
 }
 
-static int break_off(struct sti_walled *walled, stint_reason reason, const char *text)
+static int break_off(struct sti_walled *walled, stint_reason reason, int error, const char *text)
 {
-    kill_child(walled);
+    if (walled->driver->child != NULL)
+        kill_child(walled);
     sti_wall_drop_child(walled->driver);
-    if (text != NULL)
-        copy_text(walled->done.message, sizeof walled->done.message, text);
+    copy_text(walled->done.message, sizeof walled->done.message, text);
     if (reason != STINT_REASON_NONE)
         sti_interrupt_trip(walled->scope, reason);
-    return EPROTO;
+    return error;
+}
+
+/* False: try again. Otherwise *error is what the task's function returns. */
+static bool settle(struct sti_walled *walled, enum end end, unsigned *tried, int *error)
+{
+    switch (end) {
+    case ANSWERED:
+        *error = take_answered(walled);
+        return true;
+    case DIED:
+        tell_death(walled);
+        sti_wall_drop_child(walled->driver);
+        *error = ECHILD;
+        return true;
+    case INTERRUPTED:
+        *error = break_off(walled, STINT_REASON_NONE, ECANCELED, NULL);
+        return true;
+    case LIED:
+        *error = break_off(walled, STINT_REASON_BROKEN, EPROTO, "its process has said what cannot be true");
+        return true;
+    case NO_ROOM:
+        *error = break_off(walled, STINT_REASON_NONE, ENOMEM, NULL);
+        return true;
+    case ALONE:
+        *error = break_off(walled, STINT_REASON_KILLED, ECHILD, "the wall has no template any more");
+        return true;
+    case REFUSED:
+        *error = errno;
+        return true;
+    case UNBEGUN:
+        sti_wall_count(&walled->wall->retried);
+        sti_wall_drop_child(walled->driver);
+        if (++*tried < TRIES)
+            return false;
+        *error = break_off(walled, STINT_REASON_KILLED, ECHILD, "no child of the wall lived to begin it");
+        return true;
+    case BUSY:
+        break;
+    }
+    return false;
 }
 
 /* The task's function, to its scope. */
 static int drive(void *arg, void **value)
 {
     struct sti_walled *walled = arg;
+    struct sti_waking waking;
+    unsigned tried = 0;
+    int error = 0;
     (void)value;
     walled->scope = sti_thread_metered->scope;
-    for (unsigned tried = 0; tried < TRIES; tried++) {
-        if (sti_wall_take_child(walled->wall, walled->driver) == NULL)
-            return errno == EPIPE ? ECHILD : errno;
-        if (tried == 0)
-            sti_wall_count(&walled->wall->tasks);
-        switch (try_once(walled)) {
-        case ANSWERED:
-            return take_answered(walled);
-        case DIED:
-            tell_death(walled);
-            sti_wall_drop_child(walled->driver);
-            return ECHILD;
-        case INTERRUPTED:
-            return break_off(walled, STINT_REASON_NONE, NULL);
-        case LIED:
-            return break_off(walled, STINT_REASON_BROKEN, "its process has said what cannot be true");
-        case NO_ROOM:
-            break_off(walled, STINT_REASON_NONE, "there is no memory for the reply");
-            return ENOMEM;
-        case UNBEGUN:
-            sti_wall_count(&walled->wall->retried);
-            sti_wall_drop_child(walled->driver);
-            break;
-        }
-    }
-    copy_text(walled->done.message, sizeof walled->done.message, "no child of the wall lived to begin it");
-    sti_interrupt_trip(walled->scope, STINT_REASON_KILLED);
-    return ECHILD;
+    sti_wall_count(&walled->wall->tasks);
+    sti_waking_begin(&waking, ring, walled->driver);
+    while (!settle(walled, try_once(walled, &waking), &tried, &error))
+        ;
+    sti_waking_end(&waking);
+    return error;
 }
 
 /* --- The account: entered, drawn from and left here. --- */
@@ -532,13 +589,13 @@ static void finish_outcome(struct sti_walled *walled, stint_outcome *outcome)
 {
     const struct sti_wall_done *done = &walled->done;
     const stint_usage *used = &done->usage;
+    outcome->usage.cpu_ns = walled->task.options.budget.cpu_ns != 0 ? used->cpu_ns : 0;
     if (walled->answered) {
         outcome->usage.allocated = used->allocated;
         outcome->usage.peak = used->peak;
         outcome->usage.samples = used->samples;
         outcome->usage.deferred = used->deferred;
         outcome->usage.kept = used->kept;
-        outcome->usage.cpu_ns = walled->task.options.budget.cpu_ns != 0 ? used->cpu_ns : 0;
     }
     if (outcome->status == STINT_OK) {
         outcome->value = walled->reply;
@@ -585,7 +642,7 @@ static int run_in_scope(struct sti_walled *walled)
         .on_interrupt = STINT_FAIL,
         .name = given->name,
         .context = given->context,
-        .flags = given->flags,
+        .flags = given->flags & ~STI_OPTIONS_HOOKED,
     };
     const stint_pool *home = atomic_load_explicit(&walled->home, memory_order_relaxed);
     const struct sti_scope_request request = {
@@ -608,7 +665,7 @@ static void count(struct sti_tally *tally, const stint_outcome *outcome)
     sti_tally_count(tally, outcome->reason, outcome->usage.wall_ns, outcome->usage.allocated);
 }
 
-void sti_walled_run(struct sti_worker *worker, sti_task *task)
+static void run_walled(struct sti_worker *worker, sti_task *task)
 {
     struct sti_walled *walled = walled_of(task);
     task->counted = true;
@@ -631,13 +688,16 @@ void sti_walled_run(struct sti_worker *worker, sti_task *task)
     leave_account(walled, &task->outcome);
 }
 
-void sti_walled_settle(sti_task *task)
+/* Its pool is let go. */
+static void settle_walled(sti_task *task)
 {
     struct sti_walled *walled = walled_of(task);
     stint_pool *home = atomic_exchange_explicit(&walled->home, NULL, memory_order_acq_rel);
     if (home != NULL && sti_shutdown_leave_to_free(home))
         sti_wall_leave_pool(walled->wall, home);
 }
+
+const struct sti_pool_hooks sti_walled_hooks = { .run = run_walled, .settle = settle_walled };
 
 /* --- Submitting. Any thread. --- */
 
@@ -649,7 +709,7 @@ static void follow(struct sti_continuation *follower)
 static int make_task(stint_pool *pool, stint_pool *drivers, stint_wall *wall, const stint_wall_call *call,
                      const stint_options *options, sti_task **task)
 {
-    *task = sti_task_create_sized(sizeof(struct sti_walled), drivers, sti_walled_fn, NULL, options);
+    *task = sti_task_create_sized(sizeof(struct sti_walled), drivers, walled_fn, NULL, options);
     if (*task == NULL)
         return ENOMEM;
     struct sti_walled *walled = walled_of(*task);
@@ -667,6 +727,7 @@ static int make_task(stint_pool *pool, stint_pool *drivers, stint_wall *wall, co
         sti_task_discard(*task);
         return ENOMEM;
     }
+    (*task)->options.flags |= STI_OPTIONS_HOOKED;
     atomic_init(&walled->home, pool);
     walled->follower = (struct sti_continuation){ .task = *task, .run = follow };
     sti_continuation_add(&walled->follower);

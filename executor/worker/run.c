@@ -22,7 +22,6 @@
 #include "executor/task/compound.h"
 #include "executor/task/continuation.h"
 #include "executor/task/submit.h"
-#include "executor/wall/walled.h"
 #include "substitute.h"
 #include "worker.h"
 
@@ -56,8 +55,8 @@ static __attribute__((noinline)) void execute_observed(struct sti_worker *worker
 {
     sti_trace_expect(task->submitter);
     task->submitter = 0; /* its next turn, if it has one, is no submission */
-    if (worker->pool->wall != NULL)
-        sti_walled_run(worker, task);
+    if (worker->pool->hooks != NULL)
+        worker->pool->hooks->run(worker, task);
     else if (worker->pool->overdue.after_ns == 0)
         execute(worker, task);
     else
@@ -124,7 +123,7 @@ void sti_worker_run_stolen(struct sti_worker *worker, struct sti_stolen stolen)
 /* It does for the ground floor, too. */
 static uint64_t read_clock(const struct sti_worker *worker)
 {
-    if (worker->pool->wall != NULL) /* it sleeps while its child works: what counts is for how long it has the child */
+    if (worker->pool->hooks != NULL) /* it sleeps while the task runs elsewhere: what counts is for how long it does */
         return sti_clock_now();
     struct sti_thread *record = atomic_load_explicit(&worker->record, memory_order_relaxed);
     if (record == NULL)

@@ -261,8 +261,8 @@ typedef struct stint_outcome {
     const void *payload;
     size_t payload_size;
 
-    /* STINT_REASON_EXCEPTION: what the exception says, as far as there is room. For the reasons that only a walled task
-     * has: how its process ended, in words. Otherwise empty. */
+    /* STINT_REASON_EXCEPTION: what the exception says, as far as there is room. STINT_REASON_CRASH, _EXIT, _KILLED and
+     * _BROKEN: how the process ended. Otherwise empty. */
     char message[STINT_MESSAGE_SIZE];
 } stint_outcome;
 

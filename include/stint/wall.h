@@ -262,7 +262,8 @@ typedef struct stint_wall_statistics {
 
 #define STINT_WALL_STATISTICS_INIT STINT_SIZED_INIT_(stint_wall_statistics)
 
-/* 0; EINVAL: an argument is NULL, or *statistics has no size. Any thread. */
+/* 0; EINVAL: an argument is NULL, or *statistics has no size; EOWNERDEAD: this process was forked from the wall's. Any
+ * thread. */
 STINT_API int stint_wall_read(stint_wall *wall, stint_wall_statistics *statistics);
 
 /* --- The template as a program of its own. --- */
