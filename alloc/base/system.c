@@ -451,6 +451,11 @@ void sti_service_end(void)
     atomic_fetch_sub_explicit(&services, 1, memory_order_relaxed);
 }
 
+unsigned sti_service_count(void)
+{
+    return atomic_load_explicit(&services, memory_order_relaxed);
+}
+
 static void have_none_in_child(void)
 {
     atomic_store_explicit(&services, 0, memory_order_relaxed);
@@ -484,6 +489,5 @@ bool sti_services_are_alone(void)
     text[size > 0 ? size : 0] = '\0';
     const char *behind_name = strrchr(text, ')');
     unsigned threads = 0;
-    return behind_name != NULL && sscanf(behind_name, format, &threads) == 1 &&
-           threads == 1 + atomic_load_explicit(&services, memory_order_relaxed);
+    return behind_name != NULL && sscanf(behind_name, format, &threads) == 1 && threads == 1 + sti_service_count();
 }

@@ -69,6 +69,9 @@ bool sti_resident_keeps(int descriptor);
 void sti_service_begin(void);
 void sti_service_end(void);
 
+/* How many there are: a fork(2) may leave them behind, as they begin anew in its child. Any thread. */
+unsigned sti_service_count(void);
+
 /* The main thread has ended: 0.3 µs. Only then another 20, to ask whether that holds for all others. */
 bool sti_main_thread_has_ended(void);
 bool sti_services_are_alone(void);

@@ -24,6 +24,7 @@
 #include "alloc/base/module.h"
 #include "alloc/base/process.h"
 #include "alloc/base/sized.h"
+#include "alloc/base/system.h"
 #include "executor/pool/pools.h"
 #include "executor/pool/shutdown.h"
 #include "executor/task/continuation.h"
@@ -264,10 +265,11 @@ static unsigned count_threads(void)
     return count;
 }
 
+/* But the library's own, which are used to a fork(2). */
 static int refuse_threads(const stint_wall_options *options)
 {
-    unsigned count = count_threads();
-    if (count <= 2)
+    unsigned count = count_threads() - sti_service_count();
+    if (count <= 1)
         return 0;
     return complain(
         options, EBUSY,
