@@ -386,7 +386,11 @@ static enum end try_once(struct sti_walled *walled, const struct sti_waking *wak
     sti_wall_refill(walled->wall);
     if (error == EPIPE)
         return UNBEGUN;
-    return error == 0 ? await_child(walled, waking) : LIED;
+    if (error == 0)
+        return await_child(walled, waking);
+    sti_wall_drop_child(walled->driver); /* it has not heard of the task */
+    errno = error;                       /* such as EBADF: a descriptor that is not open */
+    return REFUSED;
 }
 
 /* What no task that ends by itself has: how its process ended. */

@@ -220,7 +220,8 @@ typedef struct stint_wall_call {
     size_t input_size;
 
     /* Descriptors that the child gets copies of, such as an uploaded file or a socket. They have to stay open until the
-     * future has resolved. At most STINT_WALL_FDS_MAX. */
+     * future has resolved; a task that was to get one that is not open has failed, with EBADF. At most
+     * STINT_WALL_FDS_MAX. */
     const int *fds;
     size_t fd_count;
 
