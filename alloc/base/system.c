@@ -451,9 +451,20 @@ void sti_service_end(void)
     atomic_fetch_sub_explicit(&services, 1, memory_order_relaxed);
 }
 
-unsigned sti_service_count(void)
+#define THREAD_LOOKS 100
+
+unsigned sti_count_threads(void)
 {
-    return atomic_load_explicit(&services, memory_order_relaxed);
+    const struct timespec pause = { .tv_nsec = 1000000 };
+    for (int looks = 1;; looks++) {
+        struct stat tasks;
+        if (stat("/proc/self/task", &tasks) != 0)
+            return 1;
+        unsigned count = (unsigned)tasks.st_nlink - 2 - atomic_load_explicit(&services, memory_order_relaxed);
+        if (count <= 1 || looks == THREAD_LOOKS)
+            return count;
+        nanosleep(&pause, NULL);
+    }
 }
 
 static void have_none_in_child(void)
@@ -489,5 +500,6 @@ bool sti_services_are_alone(void)
     text[size > 0 ? size : 0] = '\0';
     const char *behind_name = strrchr(text, ')');
     unsigned threads = 0;
-    return behind_name != NULL && sscanf(behind_name, format, &threads) == 1 && threads == 1 + sti_service_count();
+    return behind_name != NULL && sscanf(behind_name, format, &threads) == 1 &&
+           threads == 1 + atomic_load_explicit(&services, memory_order_relaxed);
 }

@@ -69,8 +69,9 @@ bool sti_resident_keeps(int descriptor);
 void sti_service_begin(void);
 void sti_service_end(void);
 
-/* How many there are: a fork(2) may leave them behind, as they begin anew in its child. Any thread. */
-unsigned sti_service_count(void);
+/* Threads of the process but these: they begin anew in the child of a fork(2), the others would be missing. Where there
+ * are several it looks again for a tenth of a second, as one that has been joined is there for a moment. Any thread. */
+unsigned sti_count_threads(void);
 
 /* The main thread has ended: 0.3 µs. Only then another 20, to ask whether that holds for all others. */
 bool sti_main_thread_has_ended(void);

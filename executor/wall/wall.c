@@ -3,7 +3,6 @@
  * A wall from its making to its end; see wall.h. Any thread, but for stint_wall_create. */
 #include "wall.h"
 
-#include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -253,22 +252,9 @@ static int take_options(struct sti_wall_config *config, const stint_wall_options
 
 /* --- Starting its processes. --- */
 
-static unsigned count_threads(void)
-{
-    unsigned count = 0;
-    DIR *threads = opendir("/proc/self/task");
-    struct dirent *entry;
-    while (threads != NULL && (entry = readdir(threads)) != NULL)
-        count += entry->d_name[0] != '.';
-    if (threads != NULL)
-        closedir(threads);
-    return count;
-}
-
-/* But the library's own, which are used to a fork(2). */
 static int refuse_threads(const stint_wall_options *options)
 {
-    unsigned count = count_threads() - sti_service_count();
+    unsigned count = sti_count_threads();
     if (count <= 1)
         return 0;
     return complain(

@@ -415,6 +415,14 @@ static void *wait_for_end(void *end)
     return NULL;
 }
 
+static int start_a_thread(void *unused)
+{
+    static sem_t never;
+    pthread_t thread;
+    (void)unused;
+    return pthread_create(&thread, NULL, wait_for_end, &never);
+}
+
 TEST(a_wall_is_not_made_beside_other_threads)
 {
     char message[256];
@@ -431,6 +439,10 @@ TEST(a_wall_is_not_made_beside_other_threads)
     assert_non_null(strstr(message, "2 threads"));
     sem_post(&end);
     pthread_join(thread, NULL);
+    options.setup = start_a_thread;
+    assert_int_equal(stint_wall_create(&options, &wall), EBUSY);
+    assert_non_null(strstr(message, "left 1 thread running"));
+    options.setup = NULL;
     assert_int_equal(stint_wall_create(&options, &wall), 0);
     assert_int_equal(stint_wall_destroy(wall), 0);
 }
