@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * start.*: what a library costs a process that does nothing, by being loaded. */
+ * start.*: what a library costs a process that does nothing, by being loaded; at its start, and when it forks. */
 #include "bench.h"
 
 #define START(subject)                                                                                                 \
     {                                                                                                                  \
         subject, .program = "stint-bench-start-" subject                                                               \
     }
+
+#define FORK_MAX 1.1 /* of what it costs beside mimalloc */
 
 const struct bench bench_start[] = {
     { .name = "start.empty",
@@ -17,5 +19,14 @@ const struct bench bench_start[] = {
                     { "profiler", .program = "stint-bench-start-profiler", .package = "libdw-dev" },
                     START("mimalloc"),
                     START("nothing") } },
+    { .name = "start.fork",
+      .unit = "us",
+      .what = "fork(2) of a process with one thread, the end of the child, and the wait for it",
+      .rounds = 10,
+      .subjects = { START("stint"),
+                    { "stint-used", .program = "stint-bench-start-stint" },
+                    START("mimalloc"),
+                    START("nothing") },
+      .targets = { { "stint", BENCH_RATIO, FORK_MAX, "mimalloc" } } },
     { .name = NULL },
 };

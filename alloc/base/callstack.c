@@ -13,6 +13,7 @@
 
 #include "caller.h"
 #include "generated.h"
+#include "process.h"
 
 /* --- Callstacks. Any thread.
  *
@@ -74,7 +75,7 @@ static void walk_slowly(struct slow_walk *walk)
 #define UNIT 8 /* of offsets */
 #define LARGEST_FRAME ((uintptr_t)1 << 20)
 
-static _Atomic uint64_t cache[1 << CACHE_BITS];
+STI_TABLE _Atomic uint64_t sti_callstack_rules[1 << CACHE_BITS];
 
 static uint64_t packed(const struct sti_frame_rule *rule)
 {
@@ -108,7 +109,7 @@ static __attribute__((noinline)) uint64_t fill(_Atomic uint64_t *entry, uintptr_
 static struct sti_frame_rule rule_at(uintptr_t address)
 {
     uintptr_t upper = address >> CACHE_BITS;
-    _Atomic uint64_t *entry = &cache[(address ^ upper) & ((1 << CACHE_BITS) - 1)];
+    _Atomic uint64_t *entry = &sti_callstack_rules[(address ^ upper) & ((1 << CACHE_BITS) - 1)];
     uint64_t word = atomic_load_explicit(entry, memory_order_relaxed);
     if (__builtin_expect(word >> RULE_BITS != upper, 0))
         word = fill(entry, address);

@@ -127,7 +127,7 @@ bool sti_module_lasts(const struct dl_phdr_info *info)
 /* The list only grows; release publishes an entry, acquire finds it whole. */
 static struct sti_caller_module kept[STI_KEPT_MODULES];
 static atomic_size_t kept_count;
-static struct sti_quiet_lock lock = STI_QUIET_LOCK_INIT; /* for those that add */
+static STI_AT_FORKS struct sti_quiet_lock lock = STI_QUIET_LOCK_INIT; /* for those that add */
 
 __attribute__((constructor)) static void be_quiet_at_forks(void)
 {

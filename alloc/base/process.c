@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
+#include <sys/single_threaded.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -55,7 +56,7 @@ void sti_process_free(void *block)
 
 static struct sti_quiet_lock *locks;
 
-static pthread_rwlock_t others = PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP;
+static STI_AT_FORKS pthread_rwlock_t others = PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP;
 
 void sti_quiet_add(struct sti_quiet_lock *lock)
 {
@@ -120,27 +121,41 @@ void sti_process_collect(void)
     sti_quiet_leave();
 }
 
-static void before_fork(void)
+bool sti_process_has_one_thread(void)
 {
+    return __libc_single_threaded != 0;
+}
+
+static _Thread_local bool locks_nothing; /* at its fork(2) */
+
+static STI_FORK_HANDLER void before_fork(void)
+{
+    locks_nothing = sti_process_has_one_thread();
+    if (locks_nothing)
+        return;
     sti_plain_rwlock_wrlock(&others);
     for (struct sti_quiet_lock *lock = locks; lock != NULL; lock = lock->next)
         sti_plain_mutex_lock(&lock->mutex);
 }
 
-static void unlock_all(void)
+static STI_FORK_HANDLER void unlock_all(void)
 {
     for (struct sti_quiet_lock *lock = locks; lock != NULL; lock = lock->next)
         sti_plain_mutex_unlock(&lock->mutex);
 }
 
-static void after_fork_in_parent(void)
+static STI_FORK_HANDLER void after_fork_in_parent(void)
 {
+    if (locks_nothing)
+        return;
     unlock_all();
     sti_plain_rwlock_unlock(&others);
 }
 
-static void after_fork_in_child(void)
+static STI_FORK_HANDLER void after_fork_in_child(void)
 {
+    if (locks_nothing)
+        return;
     unlock_all();
     others = (pthread_rwlock_t)PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP;
 }
@@ -161,7 +176,7 @@ __attribute__((constructor)) static void hear_of_forks(void)
 #define PATIENCE_MS 1000
 
 /* Two who find the same must not release it twice: the second finds that the first has it. */
-static struct sti_quiet_lock one_at_a_time = STI_QUIET_LOCK_INIT;
+static STI_AT_FORKS struct sti_quiet_lock one_at_a_time = STI_QUIET_LOCK_INIT;
 
 static bool is_of_backend(const void *caller)
 {

@@ -6,6 +6,7 @@
 #define STI_ALLOC_BASE_PROCESS_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -29,7 +30,7 @@ void sti_process_collect(void);
  * (watch.c), or are among those of the executor (pools.h). Any thread. */
 
 struct sti_quiet_lock {
-    pthread_mutex_t mutex;
+    _Alignas(64) pthread_mutex_t mutex; /* they lie side by side: no two share a line of the cache */
     struct sti_quiet_lock *next;
 };
 
@@ -45,6 +46,30 @@ void sti_quiet_add(struct sti_quiet_lock *lock);
  * does not nest. */
 void sti_quiet_enter(void);
 void sti_quiet_leave(void);
+
+/* --- What a fork(2) costs: a page that a handler writes to is copied, half a microsecond in the parent and as much in
+ * the child. So all that is written at each fork(2) lies together in this section of the library's data, and what
+ * seldom changes is written only where it is to change. */
+#define STI_AT_FORKS __attribute__((section("sti_forks")))
+
+/* Pages of code are mapped anew in the child, too, as it comes to them: functions that are seldom called lie
+ * together. */
+#define STI_FORK_HANDLER __attribute__((cold))
+
+/* A large table, of which most pages are never written to. They come behind all other variables, which so have few
+ * pages: a fork(2) copies what the parent has of each. Such a table is never static, and has a name that is like those
+ * between files. */
+#define STI_TABLE __attribute__((common, visibility("hidden")))
+
+/* In the child of a fork(2), where nobody else runs. */
+#define STI_SET_IN_CHILD(variable, value)                                                                              \
+    do {                                                                                                               \
+        if (atomic_load_explicit(&(variable), memory_order_relaxed) != (value))                                        \
+            atomic_store_explicit(&(variable), (value), memory_order_relaxed);                                         \
+    } while (0)
+
+/* The process has one thread, and had no other before; so no lock is anybody else's. That thread. */
+bool sti_process_has_one_thread(void);
 
 /* A thread of this process, by the system's number of it (gettid): it has ended, and no new one has got that number.
  * Any thread. */

@@ -167,9 +167,9 @@ void sti_sampling_end_thread(struct sti_sampling *sampling);
 #define STI_SAMPLING_LISTS ((size_t)1 << 17)
 #define STI_SAMPLING_MARKS (STI_SAMPLING_LISTS << 2)
 
-/* A mark for each stretch of addresses in which a block that is followed may begin: profile/followed.h. In this
- * library's data, which no scan for roots looks at; pages of it that nobody writes to cost nothing. */
-extern _Atomic uint8_t sti_sampling_marks[STI_SAMPLING_MARKS];
+/* A mark for each stretch of addresses in which a block that is followed may begin: profile/followed.h. NULL: none was
+ * ever followed. No scan for roots looks at them; pages that nobody writes to cost nothing. */
+extern _Atomic(_Atomic uint8_t *) sti_sampling_marks;
 
 static inline size_t sti_sampling_mark(uintptr_t block)
 {
@@ -179,8 +179,10 @@ static inline size_t sti_sampling_mark(uintptr_t block)
 /* False: it is not followed. */
 static inline bool sti_sampling_may_follow(const void *block)
 {
+    const _Atomic uint8_t *marks = atomic_load_explicit(&sti_sampling_marks, memory_order_relaxed);
     return __builtin_expect(
-        atomic_load_explicit(&sti_sampling_marks[sti_sampling_mark((uintptr_t)block)], memory_order_relaxed) != 0, 0);
+        marks != NULL && atomic_load_explicit(&marks[sti_sampling_mark((uintptr_t)block)], memory_order_relaxed) != 0,
+        0);
 }
 
 #endif

@@ -4,6 +4,7 @@
  * Any thread. */
 #include "system.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -19,6 +20,7 @@
 #include <unistd.h>
 
 #include "module.h"
+#include "process.h"
 #include "thread.h"
 
 /* --- The control group of this process. Any thread.
@@ -287,7 +289,7 @@ static atomic_int kept = NONE;
 static atomic_ulong kept_device;
 static atomic_ulong kept_inode; /* the kernel gives it to no other file while this one is open */
 static atomic_int kept_by;      /* the process */
-static pthread_mutex_t renewing = PTHREAD_MUTEX_INITIALIZER;
+static STI_AT_FORKS pthread_mutex_t renewing = PTHREAD_MUTEX_INITIALIZER;
 
 static bool is_ours(int descriptor)
 {
@@ -425,9 +427,9 @@ bool sti_resident_keeps(int descriptor)
 }
 
 /* At once: it may be about to change the root, and see no /proc any more. */
-static void renew_in_child(void)
+static STI_FORK_HANDLER void renew_in_child(void)
 {
-    pthread_mutex_init(&renewing, NULL);
+    renewing = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
     if (atomic_load_explicit(&kept, memory_order_relaxed) != NONE)
         sti_resident_begin();
 }
@@ -451,25 +453,38 @@ void sti_service_end(void)
     atomic_fetch_sub_explicit(&services, 1, memory_order_relaxed);
 }
 
-#define THREAD_LOOKS 100
-
-unsigned sti_count_threads(void)
+unsigned sti_process_own_threads(void)
 {
-    const struct timespec pause = { .tv_nsec = 1000000 };
-    for (int looks = 1;; looks++) {
-        struct stat tasks;
-        if (stat("/proc/self/task", &tasks) != 0)
-            return 1;
-        unsigned count = (unsigned)tasks.st_nlink - 2 - atomic_load_explicit(&services, memory_order_relaxed);
-        if (count <= 1 || looks == THREAD_LOOKS)
-            return count;
-        nanosleep(&pause, NULL);
-    }
+    return atomic_load_explicit(&services, memory_order_relaxed);
 }
 
-static void have_none_in_child(void)
+static unsigned count_threads(void)
 {
-    atomic_store_explicit(&services, 0, memory_order_relaxed);
+    unsigned count = 0;
+    DIR *threads = opendir("/proc/self/task");
+    const struct dirent *entry;
+    if (threads == NULL)
+        return 0;
+    while ((entry = readdir(threads)) != NULL)
+        count += entry->d_name[0] != '.';
+    closedir(threads);
+    return count;
+}
+
+unsigned sti_process_threads(void)
+{
+    unsigned count = count_threads();
+    for (int patience = 100; count > 1 + sti_process_own_threads() && patience > 0; patience--) {
+        sti_thread_nap(1000000);
+        count = count_threads();
+    }
+    unsigned own = sti_process_own_threads();
+    return count > own ? count - own : count;
+}
+
+static STI_FORK_HANDLER void have_none_in_child(void)
+{
+    STI_SET_IN_CHILD(services, 0);
 }
 
 __attribute__((constructor)) static void hear_of_forks_for_services(void)
@@ -501,5 +516,5 @@ bool sti_services_are_alone(void)
     const char *behind_name = strrchr(text, ')');
     unsigned threads = 0;
     return behind_name != NULL && sscanf(behind_name, format, &threads) == 1 &&
-           threads == 1 + atomic_load_explicit(&services, memory_order_relaxed);
+           threads == 1 + sti_process_own_threads();
 }

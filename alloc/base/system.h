@@ -65,13 +65,18 @@ bool sti_resident_keeps(int descriptor);
  * profile when it is asked to)? libc ends the process with its last thread, and for them it never would: so each of
  * them looks now and then, and returns. Any thread. */
 
-/* The calling thread is such a one, from here to there. */
+/* Such a thread is about to be started, by the calling one; and it ends, or could not be started. */
 void sti_service_begin(void);
 void sti_service_end(void);
 
-/* Threads of the process but these: they begin anew in the child of a fork(2), the others would be missing. Where there
- * are several it looks again for a tenth of a second, as one that has been joined is there for a moment. Any thread. */
-unsigned sti_count_threads(void);
+/* How many there are at this moment; workers of pools, and what else goes on behind a pool's back, are the program's.
+ * One that has been counted may not be there yet, and one that is counted no more may be there for some microseconds.
+ * A fork(2) beside them is safe: the child has none of them, and starts its own when it needs one. */
+unsigned sti_process_own_threads(void);
+
+/* How many threads the process has without those: those of the program, and of pools. One that has been joined may be
+ * there a little longer, so it is given a moment to go: a tenth of a second. 0: /proc does not tell. */
+unsigned sti_process_threads(void);
 
 /* The main thread has ended: 0.3 µs. Only then another 20, to ask whether that holds for all others. */
 bool sti_main_thread_has_ended(void);

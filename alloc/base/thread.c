@@ -93,7 +93,7 @@ static __attribute__((noinline)) struct sti_thread *first_record(void)
 
 /* In the child of a fork(2) the calling thread has another id, and the others are gone: nobody waits for a task of
  * theirs to end. Their records are left, with heaps that are no other thread's to use. */
-static void leave_others_behind(void)
+static STI_FORK_HANDLER void leave_others_behind(void)
 {
     if (own_record != NULL) {
         own_record->id = gettid();

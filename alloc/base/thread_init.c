@@ -27,6 +27,7 @@
 #include "callstack.h"
 #include "instruction.h"
 #include "module.h"
+#include "process.h"
 
 #define LARGEST ((uintptr_t)16 << 10) /* function that is read */
 #define WORDS (LARGEST / 64)
@@ -371,12 +372,14 @@ static __attribute__((noinline)) bool look(const struct module *module, uintptr_
     return read_function(&function) && initialises(&function, instruction);
 }
 
+STI_TABLE _Atomic uintptr_t sti_thread_init_answers[1 << CACHE_BITS];
+
 /* An answer is one word: the address and a bit. */
 bool sti_thread_init_contains(uintptr_t instruction)
 {
-    static _Atomic uintptr_t cache[1 << CACHE_BITS];
     struct module module;
-    _Atomic uintptr_t *entry = &cache[(instruction ^ instruction >> CACHE_BITS) & ((1 << CACHE_BITS) - 1)];
+    _Atomic uintptr_t *entry =
+        &sti_thread_init_answers[(instruction ^ instruction >> CACHE_BITS) & ((1 << CACHE_BITS) - 1)];
     uintptr_t word = atomic_load_explicit(entry, memory_order_relaxed);
     if (word >> 1 == instruction)
         return (word & 1) != 0;

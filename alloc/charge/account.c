@@ -121,8 +121,8 @@ static bool add(stint_account *account, const stint_account *end, enum number nu
     return true;
 }
 
-static atomic_uint process_generation; /* changed while there is one thread */
-static struct sti_quiet_lock emptying = STI_QUIET_LOCK_INIT;
+static STI_AT_FORKS atomic_uint process_generation; /* changed while there is one thread */
+static STI_AT_FORKS struct sti_quiet_lock emptying = STI_QUIET_LOCK_INIT;
 
 static bool is_current(const stint_account *account)
 {
@@ -165,7 +165,7 @@ static void count_again(const struct sti_scope *scope)
     }
 }
 
-static void start_again_in_child(void)
+static STI_FORK_HANDLER void start_again_in_child(void)
 {
     atomic_fetch_add_explicit(&process_generation, 1, memory_order_relaxed);
     const struct sti_thread *thread = sti_thread_own();

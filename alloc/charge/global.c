@@ -42,7 +42,7 @@ static _Atomic stint_victim victim_policy;
 static _Atomic uint64_t since;
 static atomic_size_t seen; /* when the victim was chosen */
 
-static struct sti_quiet_lock report_lock = STI_QUIET_LOCK_INIT;
+static STI_AT_FORKS struct sti_quiet_lock report_lock = STI_QUIET_LOCK_INIT;
 static stint_global_report_fn *report_function;
 static void *report_argument;
 
@@ -302,9 +302,9 @@ bool sti_give_back_all(void)
 }
 
 /* The round of a thread that the child does not have. */
-static void end_in_child(void)
+static STI_FORK_HANDLER void end_in_child(void)
 {
-    atomic_store_explicit(&under_way, false, memory_order_relaxed);
+    STI_SET_IN_CHILD(under_way, false);
 }
 
 __attribute__((constructor)) static void hear_of_forks(void)

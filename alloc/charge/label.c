@@ -20,7 +20,7 @@ static _Atomic(struct sti_label *) chains[CHAINS];
 static _Atomic(struct sti_label *) labels[STI_LABELS_MAX];
 static unsigned label_count = 1; /* with that of the others, which is the first */
 static struct sti_label others = { .name = STI_LABEL_OTHERS };
-static struct sti_quiet_lock lock = STI_QUIET_LOCK_INIT;
+static STI_AT_FORKS struct sti_quiet_lock lock = STI_QUIET_LOCK_INIT;
 
 static uint64_t hash_of(const char *name)
 {

@@ -12,6 +12,7 @@
 #include <unwind.h>
 
 #include "alloc/base/caller.h"
+#include "alloc/base/process.h"
 
 /* The table: a word that says how far away the addresses are that were replaced, and then the instructions, of 8 bytes
  * each, at the same distance from its beginning as their addresses are from the beginning of theirs. A processor may
@@ -90,11 +91,11 @@ static _Thread_local struct {
 } own;
 
 /* The others' threads are not there in the child of a fork(2); coroutines are. */
-static void give_up_those_of_others(void)
+static STI_FORK_HANDLER void give_up_those_of_others(void)
 {
     for (unsigned stop = 1; stop < STOPS; stop++) {
         if (stop != own.stop && (atomic_load_explicit(&holders[stop], memory_order_relaxed) & LEFT) == 0)
-            atomic_store_explicit(&holders[stop], 0, memory_order_relaxed);
+            STI_SET_IN_CHILD(holders[stop], 0);
     }
 }
 

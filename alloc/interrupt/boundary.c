@@ -212,7 +212,7 @@ void sti_boundary_drop(struct sti_thrown *thrown)
 
 /* --- Callbacks ---------------------------------------------------------------------------------------------------- */
 
-static struct sti_quiet_lock lock = STI_QUIET_LOCK_INIT;
+static STI_AT_FORKS struct sti_quiet_lock lock = STI_QUIET_LOCK_INIT;
 static stint_exception_report_fn *report_function;
 static void *report_argument;
 

@@ -79,7 +79,7 @@ LOCK_FUNCTIONS(FIRST_CALL)
 
 /* In the child of a fork(2) this stands in the place of libc's: every one of the overrides ends in a tail call, so what
  * has called that is the caller here. */
-static int (*libc_lock_of_parent)(pthread_mutex_t *mutex);
+static STI_AT_FORKS int (*libc_lock_of_parent)(pthread_mutex_t *mutex);
 
 static int lock_in_child(pthread_mutex_t *mutex)
 {
@@ -87,7 +87,7 @@ static int lock_in_child(pthread_mutex_t *mutex)
     return libc_lock_of_parent(mutex);
 }
 
-static void be_careful_in_child(void)
+static STI_FORK_HANDLER void be_careful_in_child(void)
 {
     if (libc_lock_of_parent != NULL)
         return;

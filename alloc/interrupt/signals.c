@@ -15,6 +15,7 @@
 
 #include "alloc/base/caller.h"
 #include "alloc/base/module.h"
+#include "alloc/base/process.h"
 #include "alloc/base/scope_state.h"
 #include "alloc/base/stopped.h"
 #include "alloc/base/thread.h"
@@ -338,7 +339,7 @@ const sigset_t *sti_child_mask(const sigset_t *mask)
     return is_own && sti_rule_is_on(STI_RULE_CHILD_MASK) ? &of_thread->child : mask;
 }
 
-static void set_mask_in_child(void)
+static STI_FORK_HANDLER void set_mask_in_child(void)
 {
     sigset_t mask;
     if (of_thread == NULL || pthread_sigmask(SIG_SETMASK, NULL, &mask) != 0)

@@ -12,6 +12,7 @@
 
 #include "alloc/base/clock.h"
 #include "alloc/base/module.h"
+#include "alloc/base/process.h"
 #include "alloc/base/scope_state.h"
 #include "alloc/base/system.h"
 #include "alloc/base/thread.h"
@@ -19,13 +20,13 @@
 
 /* --- The watch thread; the protocol is in watch.h. --- */
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t calls_ended = PTHREAD_COND_INITIALIZER;
+static STI_AT_FORKS pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static STI_AT_FORKS pthread_cond_t calls_ended = PTHREAD_COND_INITIALIZER;
 static struct sti_watch *watches;
-static atomic_size_t count; /* of watches */
-static sem_t woken;         /* initialised before count is ever above 0 */
-static bool started;        /* the rest under the lock */
-static unsigned forks;      /* that have led to this process */
+static atomic_size_t count;         /* of watches */
+static sem_t woken;                 /* initialised before count is ever above 0 */
+static bool started;                /* the rest under the lock */
+static STI_AT_FORKS unsigned forks; /* that have led to this process */
 static _Atomic uint64_t next_look = STI_WATCH_NEVER;
 
 static uint64_t look_at_all(void)
@@ -81,7 +82,6 @@ static void *keep_watch(void *unused)
 {
     (void)unused;
     pthread_setname_np(pthread_self(), "stint-watch"); /* of another thread it would go by /proc */
-    sti_service_begin();
     pthread_mutex_lock(&lock);
     unsigned before = forks;
     while (!is_last()) {
@@ -117,54 +117,70 @@ static int start(void)
     pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     pthread_t thread;
+    sti_service_begin();
     error = sti_thread_start(&thread, &attributes, keep_watch, NULL);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     pthread_attr_destroy(&attributes);
     if (error == 0)
         started = true;
+    else
+        sti_service_end();
     return error;
 }
 
-static uint64_t processor_time_at_fork; /* of the thread that forks; under the lock */
+static STI_AT_FORKS uint64_t processor_time_at_fork; /* of the thread that forks; under the lock */
+
+static struct sti_scope *innermost_scope(void)
+{
+    const struct sti_thread *thread = sti_thread_own();
+    return thread != NULL ? thread->scope : NULL;
+}
 
 /* It begins at 0 in the child: what was used before still counts. */
 static void set_processor_time_back(void)
 {
-    const struct sti_thread *thread = sti_thread_own();
-    for (struct sti_scope *scope = thread != NULL ? thread->scope : NULL; scope != NULL; scope = scope->below) {
+    for (struct sti_scope *scope = innermost_scope(); scope != NULL; scope = scope->below) {
         if (scope->cpu.limit != 0)
             atomic_fetch_sub_explicit(&scope->cpu.begin, processor_time_at_fork, memory_order_relaxed);
     }
 }
 
+static _Thread_local bool locks_nothing; /* at its fork(2) */
+
 /* The child of a fork(2) has no such thread: it starts one at its next need. What was watched at the fork is not
  * watched in the child. The lock is held over the fork(2), so that the list is whole. */
-static void before_fork(void)
+static STI_FORK_HANDLER void before_fork(void)
 {
-    pthread_mutex_lock(&lock);
-    processor_time_at_fork = sti_clock_read(CLOCK_THREAD_CPUTIME_ID);
+    locks_nothing = sti_process_has_one_thread();
+    if (!locks_nothing)
+        sti_plain_mutex_lock(&lock);
+    if (innermost_scope() != NULL)
+        processor_time_at_fork = sti_clock_read(CLOCK_THREAD_CPUTIME_ID);
 }
 
-static void after_fork_in_parent(void)
+static STI_FORK_HANDLER void after_fork_in_parent(void)
 {
-    pthread_mutex_unlock(&lock);
+    if (!locks_nothing)
+        sti_plain_mutex_unlock(&lock);
 }
 
-static void after_fork_in_child(void)
+static STI_FORK_HANDLER void after_fork_in_child(void)
 {
     for (struct sti_watch *watch = watches; watch != NULL; watch = watch->next) {
         watch->link = NULL;
         watch->calls = 0;
     }
-    watches = NULL;
+    if (watches != NULL)
+        watches = NULL;
     forks++;
-    pthread_cond_init(&calls_ended, NULL); /* those who waited are not there either */
-    atomic_store_explicit(&count, 0, memory_order_relaxed);
-    started = false;
-    atomic_store_explicit(&main_thread_ends, false, memory_order_relaxed);
-    atomic_store_explicit(&next_look, STI_WATCH_NEVER, memory_order_relaxed);
+    calls_ended = (pthread_cond_t)PTHREAD_COND_INITIALIZER; /* those who waited are not there either */
+    STI_SET_IN_CHILD(count, 0);
+    if (started)
+        started = false;
+    STI_SET_IN_CHILD(main_thread_ends, false);
+    STI_SET_IN_CHILD(next_look, STI_WATCH_NEVER);
     set_processor_time_back();
-    pthread_mutex_unlock(&lock);
+    after_fork_in_parent();
 }
 
 __attribute__((constructor)) static void prepare(void)
@@ -273,9 +289,9 @@ static struct sti_watch watch = { .look = look_at_threads, .only_time = true };
 static atomic_bool watched;
 
 /* The child of a fork(2) has no watch. */
-static void forget_watch(void)
+static STI_FORK_HANDLER void forget_watch(void)
 {
-    atomic_store_explicit(&watched, false, memory_order_relaxed);
+    STI_SET_IN_CHILD(watched, false);
 }
 
 __attribute__((constructor)) static void hear_of_forks(void)

@@ -3,11 +3,15 @@
  * The set of the blocks that are followed, and the samples of a task with a rate of its own; see followed.h. */
 #include "followed.h"
 
+#include <errno.h>
 #include <sched.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stint/task.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "alloc/base/callstack.h"
 #include "alloc/base/clock.h"
@@ -27,11 +31,46 @@
 #define LOCKS 64
 #define SPINS 100
 
-static struct sti_tracked *lists[STI_SAMPLING_LISTS];
-
-static struct spin_lock {
+struct spin_lock {
     _Alignas(64) atomic_bool taken;
-} locks[LOCKS];
+};
+
+/* Mapped before the first block is followed, for good. */
+struct set {
+    struct spin_lock locks[LOCKS];
+    _Atomic uint8_t marks[STI_SAMPLING_MARKS];
+    struct sti_tracked *lists[STI_SAMPLING_LISTS];
+};
+
+static struct set *_Atomic mapped;
+
+static struct set *map_set(void)
+{
+    long pages = syscall(SYS_mmap, NULL, sizeof(struct set), PROT_READ | PROT_WRITE,
+                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    return pages != -1 ? (struct set *)pages : NULL;
+}
+
+int sti_tracked_prepare(void)
+{
+    struct set *set = NULL;
+    if (atomic_load_explicit(&sti_sampling_marks, memory_order_acquire) != NULL)
+        return 0;
+    struct set *fresh = map_set();
+    if (fresh == NULL)
+        return ENOMEM;
+    if (atomic_compare_exchange_strong_explicit(&mapped, &set, fresh, memory_order_acq_rel, memory_order_acquire))
+        set = fresh;
+    else
+        syscall(SYS_munmap, fresh, sizeof *fresh);
+    atomic_store_explicit(&sti_sampling_marks, set->marks, memory_order_release);
+    return 0;
+}
+
+static struct set *the_set(void)
+{
+    return atomic_load_explicit(&mapped, memory_order_relaxed);
+}
 
 static size_t list_of(uintptr_t block)
 {
@@ -40,7 +79,7 @@ static size_t list_of(uintptr_t block)
 
 static struct spin_lock *lock(size_t list)
 {
-    struct spin_lock *taken = &locks[list % LOCKS];
+    struct spin_lock *taken = &the_set()->locks[list % LOCKS];
     int spins = 0;
     while (atomic_exchange_explicit(&taken->taken, true, memory_order_acquire)) {
         if (++spins > SPINS)
@@ -57,7 +96,7 @@ static void unlock(struct spin_lock *taken)
 /* With the list's lock: the link to the block's entry of the profile's, or of a rate's, or to the end of the list. */
 static struct sti_tracked **find(size_t list, uintptr_t block, bool is_rated)
 {
-    struct sti_tracked **link = &lists[list];
+    struct sti_tracked **link = &the_set()->lists[list];
     while (*link != NULL && ((*link)->block != block || ((*link)->rate != NULL) != is_rated))
         link = &(*link)->next;
     return link;
@@ -70,7 +109,7 @@ static struct sti_tracked **link_to(size_t list, uintptr_t block)
 
 static struct sti_tracked **find_numbered(size_t list, uint64_t number)
 {
-    struct sti_tracked **link = &lists[list];
+    struct sti_tracked **link = &the_set()->lists[list];
     while (*link != NULL && (*link)->number != number)
         link = &(*link)->next;
     return link;
@@ -80,10 +119,10 @@ static struct sti_tracked **find_numbered(size_t list, uint64_t number)
 static void set_mark(size_t list, uintptr_t block)
 {
     size_t mark = sti_sampling_mark(block);
-    const struct sti_tracked *entry = lists[list];
+    const struct sti_tracked *entry = the_set()->lists[list];
     while (entry != NULL && sti_sampling_mark(entry->block) != mark)
         entry = entry->next;
-    atomic_store_explicit(&sti_sampling_marks[mark], entry != NULL, memory_order_relaxed);
+    atomic_store_explicit(&the_set()->marks[mark], entry != NULL, memory_order_relaxed);
 }
 
 static struct sti_tracked *unlink_entry(size_t list, struct sti_tracked **link, stint_memprof_end end)
@@ -189,8 +228,8 @@ void sti_tracked_add(struct sti_tracked *entry)
     size_t list = list_of(entry->block);
     struct spin_lock *taken = lock(list);
     entry->gone = false;
-    entry->next = lists[list];
-    lists[list] = entry;
+    entry->next = the_set()->lists[list];
+    the_set()->lists[list] = entry;
     set_mark(list, entry->block);
     unlock(taken);
 }
@@ -198,7 +237,7 @@ void sti_tracked_add(struct sti_tracked *entry)
 /* Onto the chain. With the list's lock. */
 static struct sti_tracked *take_all_of(size_t list, stint_memprof_end end, struct sti_tracked *chain)
 {
-    struct sti_tracked **link = &lists[list];
+    struct sti_tracked **link = &the_set()->lists[list];
     while (*link != NULL) {
         if ((*link)->rate != NULL) {
             link = &(*link)->next;
@@ -227,16 +266,9 @@ struct sti_tracked *sti_tracked_take_all(stint_memprof_end end)
 
 void sti_tracked_forget_all(void)
 {
-    for (size_t i = 0; i < LOCKS; i++)
-        atomic_store_explicit(&locks[i].taken, false, memory_order_relaxed);
-    for (size_t list = 0; list < STI_SAMPLING_LISTS; list++) {
-        if (lists[list] != NULL)
-            lists[list] = NULL;
-    }
-    for (size_t mark = 0; mark < STI_SAMPLING_MARKS; mark++) {
-        if (atomic_load_explicit(&sti_sampling_marks[mark], memory_order_relaxed) != 0)
-            atomic_store_explicit(&sti_sampling_marks[mark], 0, memory_order_relaxed);
-    }
+    struct set *set = the_set();
+    if (set != NULL && madvise(set, sizeof *set, MADV_DONTNEED) != 0)
+        memset(set, 0, sizeof *set);
 }
 
 /* --- Samples of one task alone. --- */
@@ -297,7 +329,7 @@ void sti_rate_begin_scope(const struct sti_scope *scope)
 {
     struct sti_thread *thread = scope->thread;
     struct sti_rate *rate = rate_around(thread, scope->outer);
-    if (rate == NULL && wants_rate(scope) && (rate = make_rate(scope)) != NULL) {
+    if (rate == NULL && wants_rate(scope) && sti_tracked_prepare() == 0 && (rate = make_rate(scope)) != NULL) {
         thread->sampling.rates = rate;
         sti_free_follow(sti_memprof_free, true);
     }

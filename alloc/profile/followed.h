@@ -38,6 +38,10 @@ struct sti_tracked {
     struct sti_tracked *next; /* on its list; once it is out of the set, its holder's */
 };
 
+/* Before a block is followed, in this process or one that it was forked from: nothing below is called before. 0 or
+ * ENOMEM. */
+int sti_tracked_prepare(void);
+
 /* Its gone need not be set. A block may be in the set twice: as a sample of the profile's, and as one of a rate's
  * (below), whose entry is nothing but memory. Where a function does not say so, it knows of the profile's only. */
 void sti_tracked_add(struct sti_tracked *entry);

@@ -97,6 +97,8 @@ int stint_memprof_start(const stint_memprof_options *options)
 {
     stint_memprof_options taken;
     int error = take_options(&taken, options);
+    if (error == 0)
+        error = sti_tracked_prepare();
     if (error != 0)
         return error;
     if (!change_from(IDLE))
@@ -149,16 +151,19 @@ int stint_memprof_stop(void)
     return 0;
 }
 
-/* The other threads are gone, whatever they were about to do. */
-static void end_in_child(void)
+/* The other threads are gone, whatever they were about to do. Who follows a block has said so before, under a lock that
+ * nobody has at a fork(2): where nobody ever has, nothing is to be emptied. */
+static STI_FORK_HANDLER void end_in_child(void)
 {
+    uint64_t own_use = sti_memprof_is_calling() ? 1 : 0;
+    STI_SET_IN_CHILD(state, IDLE);
+    STI_SET_IN_CHILD(users, own_use);
+    if (!sti_free_follow_none())
+        return;
     atomic_store_explicit(&sti_sampling_profile, 0, memory_order_relaxed);
-    atomic_store_explicit(&users, sti_memprof_is_calling() ? 1 : 0, memory_order_relaxed);
     sti_backend_on_heartbeat(NULL);
     sti_tracked_forget_all();
     sti_rate_forget_all();
-    sti_free_follow_none();
-    change_to(IDLE);
 }
 
 __attribute__((constructor)) static void hear_of_forks(void)

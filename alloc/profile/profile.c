@@ -18,6 +18,7 @@
 
 #include "alloc/base/clock.h"
 #include "alloc/base/module.h"
+#include "alloc/base/process.h"
 #include "alloc/base/sized.h"
 #include "alloc/base/system.h"
 #include "alloc/base/thread.h"
@@ -33,7 +34,7 @@
 
 /* Of whoever replaces what was gathered, or reads it. Nobody waits for a callback while holding it, so that a callback
  * may wait for it. */
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static STI_AT_FORKS pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct sti_gathered *gathered; /* by the last profile */
 
 static atomic_bool running;
@@ -187,11 +188,12 @@ int stint_profile_write(int fd, stint_profile_kind kind)
 
 /* The child has no profile. What its parent's gathered is left where it is: another thread may have been about to add
  * to it, and the memory is shared until it is written to. */
-static void end_in_child(void)
+static STI_FORK_HANDLER void end_in_child(void)
 {
-    pthread_mutex_init(&lock, NULL);
-    gathered = NULL;
-    atomic_store(&running, false);
+    lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+    if (gathered != NULL)
+        gathered = NULL;
+    STI_SET_IN_CHILD(running, false);
 }
 
 __attribute__((constructor)) static void hear_of_forks(void)
@@ -305,7 +307,6 @@ static bool is_last(void)
 static void *write_when_asked(void *arg)
 {
     pthread_setname_np(pthread_self(), "stint-profile");
-    sti_service_begin();
     do {
         sleep_a_while();
         for (; atomic_load(&asked) > 0; atomic_fetch_sub(&asked, 1))
@@ -337,9 +338,11 @@ static void hear_signal(void)
     have_its_end_told();
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, &before);
+    sti_service_begin();
     int error = sti_thread_start(&thread, NULL, write_when_asked, NULL);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (error != 0) {
+        sti_service_end();
         complain("SIGUSR2", strerror(error));
         return;
     }
@@ -349,7 +352,7 @@ static void hear_signal(void)
 }
 
 /* There is no thread in the child that would answer the signal. */
-static void end_writing_in_child(void)
+static STI_FORK_HANDLER void end_writing_in_child(void)
 {
     struct sigaction action;
     profiled = 0;

@@ -421,11 +421,11 @@ static int write_kind(const struct sti_profile_means *means, const stint_report 
 
 /* --- One at a time, as profiles are: what looks names up is not made for more. */
 
-static pthread_mutex_t writing = PTHREAD_MUTEX_INITIALIZER;
+static STI_AT_FORKS pthread_mutex_t writing = PTHREAD_MUTEX_INITIALIZER;
 
-static void renew_lock(void)
+static STI_FORK_HANDLER void renew_lock(void)
 {
-    pthread_mutex_init(&writing, NULL);
+    writing = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
 }
 
 __attribute__((constructor)) static void hear_of_forks(void)

@@ -9,6 +9,7 @@
 #include <stint/fd.h>
 #include <unistd.h>
 
+#include "alloc/base/process.h"
 #include "alloc/base/scope_state.h"
 #include "alloc/base/thread.h"
 #include "handle.h"
@@ -22,9 +23,9 @@ static uintptr_t key_of(unsigned descriptor)
 
 /* The child of a vfork(2) has this memory and descriptors of its own: what it does with them before it calls exec is
  * nothing to the parent's. */
-static _Atomic pid_t process;
+static STI_AT_FORKS _Atomic pid_t process;
 
-__attribute__((constructor)) static void note_process(void)
+__attribute__((constructor)) static STI_FORK_HANDLER void note_process(void)
 {
     atomic_store_explicit(&process, getpid(), memory_order_relaxed);
 }

@@ -21,9 +21,10 @@
 _Atomic(sti_free_fn *) sti_free_function = STI_BACKEND_FREE;
 
 /* Who changes it; who calls it takes no lock. */
-static struct sti_quiet_lock changing = STI_QUIET_LOCK_INIT;
+static STI_AT_FORKS struct sti_quiet_lock changing = STI_QUIET_LOCK_INIT;
 static atomic_bool told;
 static unsigned followers; /* with the lock */
+static bool has_followers; /* now, or had some before; likewise */
 
 static sti_free_fn *current(void)
 {
@@ -56,6 +57,7 @@ void sti_free_by(sti_free_fn *function)
 static void set_followers(unsigned count, sti_free_fn *function)
 {
     followers = count;
+    has_followers |= count > 0;
     atomic_store_explicit(&sti_sampling_follows, count > 0, memory_order_relaxed);
     change(count > 0 ? function : STI_BACKEND_FREE);
 }
@@ -67,11 +69,14 @@ void sti_free_follow(sti_free_fn *function, bool more)
     sti_plain_mutex_unlock(&changing.mutex);
 }
 
-void sti_free_follow_none(void)
+STI_FORK_HANDLER bool sti_free_follow_none(void)
 {
-    sti_plain_mutex_lock(&changing.mutex);
-    set_followers(0, STI_BACKEND_FREE);
-    sti_plain_mutex_unlock(&changing.mutex);
+    bool had_some = has_followers;
+    if (had_some) {
+        set_followers(0, STI_BACKEND_FREE);
+        has_followers = false;
+    }
+    return had_some;
 }
 
 void sti_free_tell(void)
@@ -175,7 +180,7 @@ static pthread_key_t record_key;
 
 /* For threads that have no memory for one: one of them at a time. */
 static struct sti_freer common_record = { .owned = true };
-static struct sti_quiet_lock common = STI_QUIET_LOCK_INIT;
+static STI_AT_FORKS struct sti_quiet_lock common = STI_QUIET_LOCK_INIT;
 
 static struct sti_freer *adopt_record(void)
 {
@@ -242,14 +247,14 @@ static void end_thread(void *freer)
     give_record_back(freer);
 }
 
-static uint64_t forks; /* written in children of a fork(2), by their one thread */
+static STI_AT_FORKS uint64_t forks; /* written in children of a fork(2), by their one thread */
 
 uint64_t sti_freeing_forks(void)
 {
     return forks;
 }
 
-static void leave_others_behind(void)
+static STI_FORK_HANDLER void leave_others_behind(void)
 {
     struct sti_freer *freer = atomic_load_explicit(&all_records, memory_order_acquire);
     for (; freer != NULL; freer = freer->next) {

@@ -21,9 +21,11 @@ void sti_free_watched(void *block);
 void sti_free_by(sti_free_fn *function);
 
 /* The profiler follows blocks for one more reason, a profile or a task with a rate, by this function; or for one less.
- * The child of a fork(2) has none. Any thread. */
+ * Any thread. */
 void sti_free_follow(sti_free_fn *function, bool more);
-void sti_free_follow_none(void);
+
+/* In the child of a fork(2), where nobody else runs: for no reason. False: nor was there one ever before. */
+bool sti_free_follow_none(void);
 
 /* From now on whoever frees tells of it (below): mimalloc's function is not used any more. Any thread. */
 void sti_free_tell(void);

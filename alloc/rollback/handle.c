@@ -34,12 +34,12 @@
 
 atomic_size_t sti_handle_count;
 
-static struct sti_quiet_lock lock = STI_QUIET_LOCK_INIT; /* for all that follows */
-static struct sti_handle *table[LISTS];
+static STI_AT_FORKS struct sti_quiet_lock lock = STI_QUIET_LOCK_INIT; /* for all that follows */
+STI_TABLE struct sti_handle *sti_handle_table[LISTS];
 
 static struct sti_handle **list_of(const void *key)
 {
-    return &table[(uintptr_t)key * UINT64_C(0x9e3779b97f4a7c15) >> 52];
+    return &sti_handle_table[(uintptr_t)key * UINT64_C(0x9e3779b97f4a7c15) >> 52];
 }
 _Static_assert(LISTS == 1 << 12, "the hash has as many bits");
 
@@ -165,7 +165,7 @@ void sti_handles_commit(struct sti_scope *scope, struct sti_scope *outer)
 static void forget_all(const struct sti_thread *thread, bool others)
 {
     for (size_t i = 0; i < LISTS; i++) {
-        struct sti_handle **link = &table[i];
+        struct sti_handle **link = &sti_handle_table[i];
         while (*link != NULL) {
             struct sti_handle *handle = *link;
             if (handle->thread == NULL || (handle->thread == thread) == others) {
@@ -188,9 +188,10 @@ void sti_handles_end_thread(const struct sti_thread *thread)
 }
 
 /* Its one thread is the one that forked, and the lock was free. */
-static void forget_others_in_child(void)
+static STI_FORK_HANDLER void forget_others_in_child(void)
 {
-    forget_all(sti_thread_own(), true);
+    if (atomic_load_explicit(&sti_handle_count, memory_order_relaxed) > 0)
+        forget_all(sti_thread_own(), true);
 }
 
 __attribute__((constructor)) static void hear_of_forks(void)
@@ -338,7 +339,7 @@ struct sti_open_fds {
     uint64_t open[];
 };
 
-static struct sti_quiet_lock audit_lock = STI_QUIET_LOCK_INIT;
+static STI_AT_FORKS struct sti_quiet_lock audit_lock = STI_QUIET_LOCK_INIT;
 static stint_fd_report_fn *report_function;
 static void *report_argument;
 

@@ -77,7 +77,7 @@ bool sti_heap_is_empty(const struct sti_heap *heap)
     return heap->found_empty || (heap->backend != NULL && !has_own_blocks(heap) && !sti_heap_has_given_up(heap));
 }
 
-static struct sti_quiet_lock making = STI_QUIET_LOCK_INIT;
+static STI_AT_FORKS struct sti_quiet_lock making = STI_QUIET_LOCK_INIT;
 
 static struct sti_heap *make(bool is_nursery)
 {

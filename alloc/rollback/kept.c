@@ -31,20 +31,20 @@
 #define LISTS ((size_t)1 << 12)
 #define MAX_WATCHED ((size_t)1 << 14) /* what is kept beyond that counts for good */
 
-_Atomic uint8_t sti_kept_marks[STI_KEPT_MARKS];
+STI_TABLE _Atomic uint8_t sti_kept_marks[STI_KEPT_MARKS];
 
 struct watched {
     uintptr_t block;
     size_t size;
     struct watched *next;
 };
-static struct watched *lists[LISTS];
+STI_TABLE struct watched *sti_kept_lists[LISTS];
 static size_t watched_count;
 
 static _Atomic size_t kept_bytes;
 static _Atomic uint64_t kept_heaps;
 
-static struct sti_quiet_lock lock = STI_QUIET_LOCK_INIT;
+static STI_AT_FORKS struct sti_quiet_lock lock = STI_QUIET_LOCK_INIT;
 
 __attribute__((constructor)) static void be_quiet_at_forks(void)
 {
@@ -68,7 +68,7 @@ size_t stint_roots_kept_bytes(void)
 
 static struct watched **list_of(uintptr_t block)
 {
-    return &lists[block >> 4 & (LISTS - 1)];
+    return &sti_kept_lists[block >> 4 & (LISTS - 1)];
 }
 
 /* Once it has come to the most that it can count, a mark stays. */
@@ -444,7 +444,7 @@ void sti_quarantine_end_thread(struct sti_thread *thread)
 
 /* mimalloc in the child of a fork(2) may find what the parent's other threads had. The one thread that is left has
  * another id. */
-static void open_up_in_child(void)
+static STI_FORK_HANDLER void open_up_in_child(void)
 {
     for (struct sti_thread *thread = sti_thread_first(); thread != NULL; thread = thread->next) {
         struct sti_quarantine *quarantine = atomic_load_explicit(&thread->quarantine, memory_order_acquire);

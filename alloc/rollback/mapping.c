@@ -26,9 +26,9 @@ struct sti_mapped {
 
 atomic_size_t sti_mapping_count;
 
-static struct sti_quiet_lock lock = STI_QUIET_LOCK_INIT; /* for all that follows */
+static STI_AT_FORKS struct sti_quiet_lock lock = STI_QUIET_LOCK_INIT; /* for all that follows */
 static struct sti_mapping *root;
-static struct sti_mapped *all;
+static STI_AT_FORKS struct sti_mapped *all;
 static uint64_t last_id;
 static _Thread_local bool inside;
 
@@ -474,7 +474,7 @@ void sti_mapped_end_thread(const struct sti_thread *thread)
 }
 
 /* Its one thread is the one that forked, and the lock was free. */
-static void forget_others_in_child(void)
+static STI_FORK_HANDLER void forget_others_in_child(void)
 {
     forget_all(sti_thread_own(), true);
 }

@@ -125,16 +125,17 @@ void sti_retired_put(struct sti_thread *thread, struct sti_heap *heap)
 
 /* Whoever looks takes some from its front, and puts those that stay at its end: so it costs the same however many there
  * are, and all have their turn. */
-static struct sti_quiet_lock lock = STI_QUIET_LOCK_INIT;
+static STI_AT_FORKS struct sti_quiet_lock lock = STI_QUIET_LOCK_INIT;
 static struct sti_heap *ownerless;
 static struct sti_heap *last_ownerless;
 
 #define LOOKED_AT_IN_GIVING_BACK 1024 /* half a millisecond */
 
 /* The child of a fork(2) ends none of these: it has a list of its own. */
-static void leave_list_behind(void)
+static STI_FORK_HANDLER void leave_list_behind(void)
 {
-    ownerless = last_ownerless = NULL;
+    if (ownerless != NULL)
+        ownerless = last_ownerless = NULL;
 }
 
 __attribute__((constructor)) static void hear_of_forks(void)

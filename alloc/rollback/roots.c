@@ -407,7 +407,7 @@ size_t sti_roots_pin(struct sti_heap *list, const char *task)
 
 #define REMEMBERED 256
 
-static struct sti_quiet_lock lock = STI_QUIET_LOCK_INIT;
+static STI_AT_FORKS struct sti_quiet_lock lock = STI_QUIET_LOCK_INIT;
 static stint_root_report_fn *report_function;
 static void *report_argument;
 static uintptr_t told[REMEMBERED];

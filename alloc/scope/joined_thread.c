@@ -71,20 +71,20 @@ struct sti_joined {
     bool is_gone; /* or its id, as it has been joined */
 };
 
-static struct sti_quiet_lock lock = STI_QUIET_LOCK_INIT;
+static STI_AT_FORKS struct sti_quiet_lock lock = STI_QUIET_LOCK_INIT;
 static struct sti_joined *list;
 static atomic_size_t count; /* of those on it */
 static atomic_uint changes;
 static _Thread_local struct sti_joined *own;
 
 /* The others are not there in the child of a fork(2). */
-static void forget_all(void)
+static STI_FORK_HANDLER void forget_all(void)
 {
     while (list != NULL) {
         list->link = NULL;
         list = list->next;
     }
-    atomic_store_explicit(&count, 0, memory_order_relaxed);
+    STI_SET_IN_CHILD(count, 0);
 }
 
 __attribute__((constructor)) static void hear_of_forks(void)

@@ -25,6 +25,7 @@
 #include <unistd.h>
 
 #include "alloc/base/clock.h"
+#include "alloc/base/process.h"
 #include "alloc/base/system.h"
 #include "alloc/base/thread.h"
 #include "alloc/base/tracing.h"
@@ -34,7 +35,7 @@
 enum state { IDLE, CHANGING, RUNNING };
 
 static atomic_int state;
-static struct sti_trace_file file;
+STI_TABLE struct sti_trace_file sti_trace_current;
 static pthread_t tracer;
 static sem_t stopped;
 static unsigned last_epoch;
@@ -61,10 +62,10 @@ static bool sleep_after(uint64_t worked)
 /* When it has been stopped: once more, for what others have published meanwhile that belongs to what has been read. */
 static void finish(void)
 {
-    sti_trace_file_drain(&file);
-    file.closing = true;
-    sti_trace_file_drain(&file);
-    sti_trace_file_write_end(&file);
+    sti_trace_file_drain(&sti_trace_current);
+    sti_trace_current.closing = true;
+    sti_trace_file_drain(&sti_trace_current);
+    sti_trace_file_write_end(&sti_trace_current);
 }
 
 /* As the last thread of all it ends: then libc ends the process on it, as it would without a trace; or on another of
@@ -74,15 +75,14 @@ static void *trace(void *unused)
     (void)unused;
     uint64_t began;
     uint64_t events;
-    sti_service_begin();
-    sti_trace_file_write_head(&file);
+    sti_trace_file_write_head(&sti_trace_current);
     do {
         began = sti_clock_read(CLOCK_THREAD_CPUTIME_ID);
-        events = file.events;
-        sti_trace_file_drain_a_little(&file);
-        if (file.events == events && sti_services_are_alone()) {
+        events = sti_trace_current.events;
+        sti_trace_file_drain_a_little(&sti_trace_current);
+        if (sti_trace_current.events == events && sti_services_are_alone()) {
             sti_service_end();
-            return &file;
+            return &sti_trace_current;
         }
     } while (sleep_after(sti_clock_read(CLOCK_THREAD_CPUTIME_ID) - began));
     finish();
@@ -98,10 +98,13 @@ static int start_tracer(void)
     sem_init(&stopped, 0, 0);
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
+    sti_service_begin();
     int error = sti_thread_start(&tracer, NULL, trace, NULL);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (error == 0)
         pthread_setname_np(tracer, "stint-trace");
+    else
+        sti_service_end();
     return error;
 }
 
@@ -130,6 +133,13 @@ static void observe(unsigned epoch)
     }
 }
 
+static bool is_observed(void)
+{
+    unsigned observed = atomic_load_explicit(&sti_scopes_observed, memory_order_relaxed) |
+                        atomic_load_explicit(&sti_tasks_observed, memory_order_relaxed);
+    return (observed & STI_OBSERVED_TRACE) != 0 || atomic_load_explicit(&sti_trace_epoch, memory_order_relaxed) != 0;
+}
+
 static bool can_be_written(int fd)
 {
     int flags = fcntl(fd, F_GETFL);
@@ -142,7 +152,7 @@ static int start(int fd)
         return EBUSY;
     if (++last_epoch == 0)
         last_epoch = 1;
-    int error = sti_trace_file_begin(&file, fd, last_epoch);
+    int error = sti_trace_file_begin(&sti_trace_current, fd, last_epoch);
     if (error == 0)
         error = start_tracer();
     if (error == 0)
@@ -167,21 +177,21 @@ static int stop(void)
 {
     if (!change(RUNNING))
         return EINVAL;
-    if (file.pid != getpid()) { /* a fork that tells nobody: _Fork, clone */
+    if (sti_trace_current.pid != getpid()) { /* a fork that tells nobody: _Fork, clone */
         end_in_child();
         return EINVAL;
     }
     observe(0);
     int cancellation = sti_thread_set_cancellation(PTHREAD_CANCEL_DISABLE);
     sem_post(&stopped);
-    void *unfinished = &file; /* as on the tracer itself, at the end of the process */
+    void *unfinished = &sti_trace_current; /* as on the tracer itself, at the end of the process */
     if (!pthread_equal(tracer, pthread_self()))
         pthread_join(tracer, &unfinished);
     if (unfinished != NULL)
         finish();
     sti_thread_set_cancellation(cancellation);
     sem_destroy(&stopped);
-    int error = file.error;
+    int error = sti_trace_current.error;
     become(IDLE);
     return error;
 }
@@ -205,11 +215,13 @@ int stint_trace_stop(void)
 static char *path;
 static int descriptor = -1; /* of the trace that the variable has started, in this process */
 
-static void end_in_child(void)
+static STI_FORK_HANDLER void end_in_child(void)
 {
-    observe(0);
-    become(IDLE);
-    descriptor = -1;
+    if (is_observed())
+        observe(0);
+    STI_SET_IN_CHILD(state, IDLE);
+    if (descriptor >= 0)
+        descriptor = -1;
 }
 
 /* Not in the place of a standard stream that is closed: what the program writes there would be in the trace. */

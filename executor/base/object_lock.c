@@ -7,7 +7,7 @@
 #include "alloc/base/process.h"
 #include "alloc/rollback/free.h"
 
-static struct sti_quiet_lock renewing = STI_QUIET_LOCK_INIT;
+static STI_AT_FORKS struct sti_quiet_lock renewing = STI_QUIET_LOCK_INIT;
 
 __attribute__((constructor)) static void be_quiet_at_forks(void)
 {

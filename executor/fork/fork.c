@@ -10,6 +10,7 @@
 #include <stint/interrupt.h>
 
 #include "alloc/base/instrumentation.h"
+#include "alloc/base/process.h"
 #include "alloc/base/tracing.h"
 #include "alloc/charge/shared_budget.h"
 #include "alloc/interrupt/hook.h"
@@ -33,8 +34,8 @@
 #define SHORT_SLEEP_NS UINT64_C(10000000)
 
 /* Of threads that are no workers: every fork and join takes the slow path. */
-static struct stint_forks_ no_forks;
-__thread struct stint_forks_ *stint_thread_forks_ = &no_forks;
+STI_TABLE struct stint_forks_ sti_no_forks;
+__thread struct stint_forks_ *stint_thread_forks_ = &sti_no_forks;
 
 /* --- Sharing ------------------------------------------------------------------------------------------------------ */
 
@@ -409,6 +410,6 @@ void sti_fork_begin_thread(struct sti_worker *worker)
 
 void sti_fork_end_thread(void)
 {
-    stint_thread_forks_ = &no_forks;
+    stint_thread_forks_ = &sti_no_forks;
     sti_forks_register(NULL);
 }

@@ -28,11 +28,12 @@
  * nobody else has the slot. */
 #define LONG_WAIT_NS UINT64_C(100000000)
 
-unsigned sti_pools_generation;
+STI_AT_FORKS unsigned sti_pools_generation;
 
 static void leave_pools_behind(void);
 
-static struct sti_process_fork_lock lock = { .mutex = PTHREAD_MUTEX_INITIALIZER, .in_child = leave_pools_behind };
+static STI_AT_FORKS struct sti_process_fork_lock lock = { .mutex = PTHREAD_MUTEX_INITIALIZER,
+                                                          .in_child = leave_pools_behind };
 stint_pool *sti_pools_all;
 
 /* With the lock. */
@@ -159,19 +160,26 @@ void sti_process_fork_add(struct sti_process_fork_lock *added)
     fork_locks = added;
 }
 
-static void before_process_fork(void)
+static _Thread_local bool locks_nothing; /* at its fork(2) */
+
+static STI_FORK_HANDLER void before_process_fork(void)
 {
+    locks_nothing = sti_process_has_one_thread();
+    if (locks_nothing)
+        return;
     for (struct sti_process_fork_lock *each = fork_locks; each != NULL; each = each->next)
         sti_plain_mutex_lock(&each->mutex);
 }
 
-static void after_process_fork_in_parent(void)
+static STI_FORK_HANDLER void after_process_fork_in_parent(void)
 {
+    if (locks_nothing)
+        return;
     for (struct sti_process_fork_lock *each = fork_locks; each != NULL; each = each->next)
         sti_plain_mutex_unlock(&each->mutex);
 }
 
-static void after_process_fork_in_child(void)
+static STI_FORK_HANDLER void after_process_fork_in_child(void)
 {
     for (struct sti_process_fork_lock *each = fork_locks; each != NULL; each = each->next) {
         if (each->in_child != NULL)
@@ -180,11 +188,12 @@ static void after_process_fork_in_child(void)
     after_process_fork_in_parent();
 }
 
-static void leave_pools_behind(void)
+static STI_FORK_HANDLER void leave_pools_behind(void)
 {
     for (stint_pool *pool = sti_pools_all; pool != NULL; pool = pool->next_pool)
         atomic_store_explicit(&pool->phase, STI_POOL_LEFT_BEHIND, memory_order_relaxed);
-    sti_pools_all = NULL;
+    if (sti_pools_all != NULL)
+        sti_pools_all = NULL;
     sti_pools_generation++;
     sti_continuation_go_on_in_child();
     sti_worker_leave_behind();

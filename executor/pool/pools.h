@@ -40,7 +40,7 @@ void sti_pools_fill(void);
  * them: under these others may be taken, so all of them are taken first; the last added before the others. --- */
 
 struct sti_process_fork_lock {
-    pthread_mutex_t mutex;
+    _Alignas(64) pthread_mutex_t mutex;
     void (*in_child)(void); /* before the child lets go of it; may be NULL */
     struct sti_process_fork_lock *next;
 };

@@ -27,7 +27,7 @@
 atomic_uint sti_visits;
 
 /* Held by the visitor. */
-static struct sti_process_fork_lock turn = { .mutex = PTHREAD_MUTEX_INITIALIZER };
+static STI_AT_FORKS struct sti_process_fork_lock turn = { .mutex = PTHREAD_MUTEX_INITIALIZER };
 
 void sti_visit_await(void)
 {

@@ -177,7 +177,7 @@ static void keep_teller(const struct sti_line_turn *turn)
         task->teller = own_mark();
 }
 
-void sti_continuation_go_on_in_child(void)
+STI_FORK_HANDLER void sti_continuation_go_on_in_child(void)
 {
     if (lines.taken != NULL)
         keep_teller(lines.taken);

@@ -38,7 +38,7 @@ int stint_wall_serve(const stint_wall_entry *entries, size_t count)
         return EINVAL;
     if (told == NULL)
         return ENOTCONN;
-    if (sti_count_threads() > 1)
+    if (sti_process_threads() > 1)
         return EBUSY;
     int control = atoi(told);
     ssize_t size = recv(control, &config, sizeof config, MSG_WAITALL);

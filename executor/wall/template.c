@@ -284,7 +284,7 @@ static int prepare_template(char *text, size_t size)
         snprintf(text, size, "setup returned %d", error);
         return error;
     }
-    unsigned threads = sti_count_threads();
+    unsigned threads = sti_process_threads();
     if (threads > 1) {
         snprintf(text, size, "setup has left %u thread%s running: no child would have it", threads - 1,
                  threads > 2 ? "s" : "");

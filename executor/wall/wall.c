@@ -252,9 +252,10 @@ static int take_options(struct sti_wall_config *config, const stint_wall_options
 
 /* --- Starting its processes. --- */
 
+/* A fork takes one thread along. */
 static int refuse_threads(const stint_wall_options *options)
 {
-    unsigned count = sti_count_threads();
+    unsigned count = sti_process_threads();
     if (count <= 1)
         return 0;
     return complain(

@@ -7,6 +7,7 @@
 #include <stddef.h>
 
 #include "alloc/base/module.h"
+#include "alloc/base/process.h"
 #include "alloc/charge/account.h"
 #include "executor/fork/split.h"
 #include "executor/pool/pool_state.h"
@@ -29,7 +30,8 @@
 
 static void forget_sleepers(void);
 
-static struct sti_process_fork_lock lock = { .mutex = PTHREAD_MUTEX_INITIALIZER, .in_child = forget_sleepers };
+static STI_AT_FORKS struct sti_process_fork_lock lock = { .mutex = PTHREAD_MUTEX_INITIALIZER,
+                                                          .in_child = forget_sleepers };
 static struct sti_sleeper *sleepers;
 static uint64_t looks; /* so far */
 
@@ -252,9 +254,10 @@ void sti_deadlock_forget(void)
 /* --- fork(2) ------------------------------------------------------------------------------------------------------ */
 
 /* The sleepers are the parent's; in the child the stacks on which they lie are used again. */
-static void forget_sleepers(void)
+static STI_FORK_HANDLER void forget_sleepers(void)
 {
-    sleepers = NULL;
+    if (sleepers != NULL)
+        sleepers = NULL;
 }
 
 __attribute__((constructor)) static void prepare(void)

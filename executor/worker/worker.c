@@ -9,6 +9,7 @@
 
 #include "alloc/base/clock.h"
 #include "alloc/base/instrumentation.h"
+#include "alloc/base/process.h"
 #include "alloc/base/thread.h"
 #include "alloc/base/tracing.h"
 #include "alloc/charge/global.h"
@@ -77,9 +78,10 @@ void sti_worker_init(struct sti_worker *worker, stint_pool *pool, unsigned index
     memset(&worker->tally, 0, sizeof *worker - offsetof(struct sti_worker, tally));
 }
 
-void sti_worker_leave_behind(void)
+STI_FORK_HANDLER void sti_worker_leave_behind(void)
 {
-    sti_worker_own = NULL;
+    if (sti_worker_own != NULL)
+        sti_worker_own = NULL;
 }
 
 /* --- Finding a task ----------------------------------------------------------------------------------------------- */

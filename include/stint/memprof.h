@@ -118,7 +118,7 @@ typedef struct stint_memprof_options {
  *
  * 0; EINVAL: options or alloc is NULL, the rate is not in (0, 1], the interval is below 8, both or none are given, the
  * depth is too large, or the options have no size; E2BIG: they set one that this library is too old to know; EBUSY: a
- * profile is running, or being stopped, or this is a callback of one. Any thread. */
+ * profile is running, or being stopped, or this is a callback of one; ENOMEM. Any thread. */
 STINT_API int stint_memprof_start(const stint_memprof_options *options);
 
 /* Stop the profile: wait for the callbacks that run on other threads, then end what is still followed, with
