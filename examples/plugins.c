@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * plugins MODULE...: a host of native plugins. Each is a shared module of whoever it may be, each runs behind a wall,
- * and whatever it does, the host lives. It prints a line for each: what came of it.
+ * plugins [-g FOLDER] MODULE...: a host of native plugins. Each is a shared module of whoever it may be, each runs
+ * behind a wall, and whatever it does, the host lives. It prints a line for each: what came of it. Plugins start no
+ * threads and no processes, unless -g names a folder of control groups in which the host may make some: then eight,
+ * which end with the plugin.
  *
  * One wall a plugin. The module is loaded in the wall's setup, so in the template, and never in the host: as its
  * constructors may do anything, too, and the host has no use for its code. What is submitted is run_plugin, a function
@@ -28,7 +30,7 @@
 #define ANSWER 100
 #define MESSAGE 200
 #define MEMORY ((size_t)64 << 20)
-#define HALF_A_SECOND UINT64_C(500000000)
+#define TWO_SECONDS UINT64_C(2000000000)
 
 static const char text[] = "the answer is 42, and 58 more make 100";
 
@@ -63,7 +65,7 @@ static int run_plugin(const void *input, size_t size, stint_reply *reply)
 
 /* --- In the host. --- */
 
-static void take_in(struct guest *guest, char *path)
+static void take_in(struct guest *guest, char *path, const char *groups)
 {
     char message[MESSAGE];
     stint_wall_options options = STINT_WALL_OPTIONS_INIT;
@@ -72,7 +74,8 @@ static void take_in(struct guest *guest, char *path)
     options.setup = load;
     options.setup_arg = path;
     options.children = 1;
-    options.processes = 8; /* a plugin may have threads, and so processes: they end with it */
+    options.cgroup = groups;
+    options.processes = groups != NULL ? 8 : 0;
     options.message = message;
     options.message_size = sizeof message;
     if (stint_wall_create(&options, &guest->wall) != 0)
@@ -84,7 +87,7 @@ static int ask(stint_pool *pool, struct guest *guest)
     stint_options options = STINT_OPTIONS_INIT;
     options.name = guest->name;
     options.budget.memory = MEMORY;
-    options.budget.run_ns = HALF_A_SECOND;
+    options.budget.run_ns = TWO_SECONDS;
     return stint_submit_walled(pool, guest->wall, run_plugin, text, sizeof text - 1, &options, &guest->future);
 }
 
@@ -132,13 +135,15 @@ static bool is_anything_left(void)
 
 int main(int argc, char **argv)
 {
-    int count = argc - 1;
+    bool has_groups = argc > 2 && strcmp(argv[1], "-g") == 0;
+    char **modules = argv + (has_groups ? 3 : 1);
+    int count = (int)(argv + argc - modules);
     stint_pool *pool;
     struct guest *guests = calloc((size_t)argc, sizeof *guests);
     if (guests == NULL || prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0)
         return 1;
     for (int i = 0; i < count; i++)
-        take_in(&guests[i], argv[1 + i]);
+        take_in(&guests[i], modules[i], has_groups ? argv[2] : NULL);
     int error = stint_pool_create(NULL, &pool);
     if (error == 0)
         error = run_all(pool, guests, count);
@@ -151,7 +156,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "plugins: %s\n", strerror(error));
         return 1;
     }
-    printf("%d plugins, and the host lives; %s left running\n", count,
-           is_anything_left() ? "something is" : "nothing is");
-    return is_anything_left();
+    bool is_left = is_anything_left();
+    printf("%d plugins, and the host lives; %s left running\n", count, is_left ? "something is" : "nothing is");
+    return is_left;
 }

@@ -18,7 +18,7 @@ static int start_python(void *unused)
     if (PyStatus_Exception(status))
         return ENOEXEC;
     /* What a closed wall's children could not load any more. */
-    return PyRun_SimpleString("import json, math, random, re, os, ctypes") == 0 ? 0 : ENOEXEC;
+    return PyRun_SimpleString("import ctypes, json, math, os, random, re, socket") == 0 ? 0 : ENOEXEC;
 }
 
 /* The script says what it wants to say in the variable `answer`. */
@@ -97,6 +97,18 @@ TEST(an_exception_is_an_error_with_its_text)
     assert_ended(&outcome, STINT_ERROR, STINT_REASON_FAILED);
     assert_string_equal(outcome.payload, "division by zero");
     stint_future_release(future);
+    end(fixture);
+}
+
+TEST(a_script_opens_no_files_and_makes_no_sockets)
+{
+    static const char *const scripts[] = {
+        "try: open('/etc/passwd'); answer = 'done'\nexcept OSError as error: answer = type(error).__name__",
+        "try: socket.socket(); answer = 'done'\nexcept OSError as error: answer = type(error).__name__",
+    };
+    struct fixture fixture = begin(make_script_wall);
+    for (size_t i = 0; i < sizeof scripts / sizeof *scripts; i++)
+        assert_replied(run(fixture, scripts[i]), "PermissionError");
     end(fixture);
 }
 
