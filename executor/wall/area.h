@@ -4,8 +4,9 @@
  * share. Any process of a wall, any thread.
  *
  *   control socket   program -> template: SPAWN, with the child's ends. Template -> program: READY, at each start
- *   child's socket   program -> child: TASK, GRANT. Child -> program: HELLO, DRAW, DONE. Template -> program, when it
- *                    has reaped the child: DEATH; or when there is none: UNBORN
+ *   child's socket   program -> child: TASK, GRANT. Child -> program: HELLO, DRAW, DONE
+ *   child's pipe     template -> program, when it has reaped the child: how that ended. The child has it not, so it
+ *                    cannot lie about it
  *   area             a sealed memfd: its size cannot change. Header, crash record, report, input, reply
  *
  * A message is a packet: it is read whole, into the reader's own memory, and then checked. The area is written by the
@@ -63,8 +64,6 @@ enum sti_wall_kind {
     STI_WALL_HELLO,
     STI_WALL_DRAW,
     STI_WALL_DONE,
-    STI_WALL_DEATH,
-    STI_WALL_UNBORN,
 };
 
 #define STI_WALL_ENTRY_SIZE 64
@@ -116,14 +115,13 @@ struct sti_wall_message {
             int pid;
         } hello;
         struct sti_wall_done done;
-        struct {
-            int code; /* CLD_EXITED, ... */
-            int status;
-        } death;
-        struct {
-            int error;
-        } unborn;
     };
+};
+
+/* What the template writes into a child's pipe. */
+struct sti_wall_ending {
+    int code; /* CLD_EXITED, ... */
+    int status;
 };
 
 /* Send a message of this kind, all of it or nothing, with descriptors (count at most STINT_WALL_FDS_MAX). Waits where
@@ -133,5 +131,10 @@ int sti_wall_send(int socket, const struct sti_wall_message *message, const int 
 /* Receive one. fds: room for *count descriptors, or NULL: those that come are dropped; *count becomes how many came.
  * 0; EAGAIN: there is none (where wait is false); EPIPE: nobody writes any more; EPROTO: it was none of ours. */
 int sti_wall_receive(int socket, struct sti_wall_message *message, int *fds, unsigned *count, bool wait);
+
+/* Behind READY, where that says 0: the modules that the template has loaded, as they are. The program only reads those
+ * of its first template. False: that is not what has come. */
+void sti_wall_send_modules(int socket, const struct sti_crash_modules *modules);
+bool sti_wall_receive_modules(int socket, struct sti_crash_modules *modules);
 
 #endif

@@ -5,6 +5,7 @@
 #include "child.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stddef.h>
@@ -20,7 +21,9 @@
 #include "group.h"
 
 #define KILL_PATIENCE_MS 100
-#define DEATH_PATIENCE_MS 200
+#define ASK_PATIENCE_MS 10
+#define END_PATIENCE_MS 200
+#define ENDING_PATIENCE_MS 500
 
 static void close_fd(int fd)
 {
@@ -45,12 +48,12 @@ static int make_group(struct sti_wall_child *child, const struct sti_wall_config
     return child->group != NULL ? 0 : errno;
 }
 
-/* Its socket's end and its area, for the template. */
-static int send_request(struct sti_wall_child *child, int control, int its_end, int area)
+/* Its socket's end and its area, and the end of its pipe, for the template. */
+static int send_request(struct sti_wall_child *child, int control, int its_end, int area, int ending)
 {
     struct sti_wall_message request = { .kind = STI_WALL_SPAWN };
-    int fds[STINT_WALL_FDS_MAX] = { its_end, area };
-    unsigned count = 2;
+    int fds[STINT_WALL_FDS_MAX] = { its_end, area, ending };
+    unsigned count = 3;
     if (child->group != NULL)
         count += (unsigned)sti_wall_group_fds(child->group, fds + count);
     return sti_wall_send(control, &request, fds, count, false);
@@ -59,18 +62,23 @@ static int send_request(struct sti_wall_child *child, int control, int its_end, 
 static int make_ends(struct sti_wall_child *child, const struct sti_wall_config *config, int control)
 {
     int ends[2];
+    int line[2] = { -1, -1 };
     if (syscall(SYS_socketpair, AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
         return errno;
     child->socket = ends[0];
-    int area = sti_wall_area_make(&child->layout);
-    int error = area < 0 ? errno : 0;
+    int error = syscall(SYS_pipe2, line, O_CLOEXEC | O_NONBLOCK) == 0 ? 0 : errno;
+    child->ending = line[0];
+    int area = error == 0 ? sti_wall_area_make(&child->layout) : -1;
+    if (error == 0 && area < 0)
+        error = errno;
     if (error == 0 && (child->area = sti_wall_area_map(area, &child->layout)) == NULL)
         error = errno;
     if (error == 0)
         error = make_group(child, config);
     if (error == 0)
-        error = send_request(child, control, ends[1], area);
+        error = send_request(child, control, ends[1], area, line[1]);
     close_fd(area);
+    close_fd(line[1]);
     close_fd(ends[1]);
     return error;
 }
@@ -82,7 +90,7 @@ struct sti_wall_child *sti_wall_child_ask(const struct sti_wall_config *config, 
         errno = ENOMEM;
         return NULL;
     }
-    child->socket = child->process = -1;
+    child->socket = child->process = child->ending = -1;
     child->layout = sti_wall_layout(config);
     int error = make_ends(child, config, control);
     if (error == 0)
@@ -128,17 +136,9 @@ static int take_hello(struct sti_wall_child *child, const struct sti_wall_messag
     return EAGAIN;
 }
 
-/* A lie about its own end gains a child nothing: it only counts when the process is dead. */
-static void take_death(struct sti_wall_child *child, const struct sti_wall_message *message)
-{
-    child->is_known = true;
-    child->end_code = message->death.code;
-    child->end_status = message->death.status;
-}
-
 static int hear_once(struct sti_wall_child *child, struct sti_wall_message *message)
 {
-    int fds[1];
+    int fds[1] = { -1 };
     unsigned count = 1;
     bool may_have = child->process < 0;
     int error = sti_wall_receive(child->socket, message, may_have ? fds : NULL, &count, false);
@@ -148,10 +148,7 @@ static int hear_once(struct sti_wall_child *child, struct sti_wall_message *mess
         return take_hello(child, message, fds, count);
     for (unsigned i = 0; i < count; i++)
         close_fd(fds[i]);
-    if (message->kind != STI_WALL_DEATH)
-        return 0;
-    take_death(child, message);
-    return EAGAIN;
+    return 0;
 }
 
 int sti_wall_child_hear(struct sti_wall_child *child, struct sti_wall_message *message)
@@ -177,14 +174,23 @@ void sti_wall_child_kill(struct sti_wall_child *child)
     poll_one(child->process, KILL_PATIENCE_MS);
 }
 
-void sti_wall_child_await_death(struct sti_wall_child *child)
+bool sti_wall_child_ask_where(struct sti_wall_child *child)
 {
-    struct sti_wall_message message;
-    for (int round = 0; !child->is_known && round < 1000; round++) {
-        int error = sti_wall_child_hear(child, &message);
-        if (error == EPIPE || (error == EAGAIN && !child->is_known && !poll_one(child->socket, DEATH_PATIENCE_MS)))
-            return;
-    }
+    if (child->process < 0 || !sti_wall_child_has_begun(child))
+        return false;
+    syscall(SYS_pidfd_send_signal, child->process, STI_CRASH_ASK, NULL, 0);
+    return poll_one(child->process, ASK_PATIENCE_MS);
+}
+
+bool sti_wall_child_has_ended(const struct sti_wall_child *child)
+{
+    return child->process < 0 || poll_one(child->process, END_PATIENCE_MS);
+}
+
+bool sti_wall_child_await_ending(const struct sti_wall_child *child, struct sti_wall_ending *ending)
+{
+    poll_one(child->ending, ENDING_PATIENCE_MS);
+    return syscall(SYS_read, child->ending, ending, sizeof *ending) == (long)sizeof *ending;
 }
 
 uint64_t sti_wall_child_clock(const struct sti_wall_child *child)
@@ -209,10 +215,13 @@ void sti_wall_child_end(struct sti_wall_child *child)
 {
     if (child == NULL)
         return;
+    if (child->process >= 0)
+        syscall(SYS_pidfd_send_signal, child->process, SIGKILL, NULL, 0);
     if (child->area != NULL)
         sti_wall_area_unmap(child->area, &child->layout);
     close_fd(child->socket);
     close_fd(child->process);
+    close_fd(child->ending);
     sti_wall_group_end(child->group);
     sti_process_free(child);
 }
@@ -221,5 +230,6 @@ void sti_wall_child_close_in_fork(struct sti_wall_child *child)
 {
     close_fd(child->socket);
     close_fd(child->process);
-    child->socket = child->process = -1;
+    close_fd(child->ending);
+    child->socket = child->process = child->ending = -1;
 }

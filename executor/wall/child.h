@@ -17,14 +17,12 @@ struct sti_wall_child {
     struct sti_wall_child *next; /* of spare ones */
     int socket;
     int process; /* a pidfd; -1: it has not said hello */
+    int ending;  /* the pipe on which the template tells how it has ended */
     pid_t pid;   /* for its clock; never to kill it */
     struct sti_wall_area *area;
     struct sti_wall_layout layout;
     struct sti_wall_group *group; /* NULL: it has none */
     unsigned tasks;               /* that it has been given */
-    bool is_known;                /* how it has ended, by the template */
-    int end_code;
-    int end_status;
 };
 
 /* Ask the template for one: it may not be there yet when this returns, or never come, but what is sent to it is not
@@ -41,15 +39,22 @@ bool sti_wall_child_withdraw(struct sti_wall_child *child);
 /* Whether it has begun it. */
 bool sti_wall_child_has_begun(const struct sti_wall_child *child);
 
-/* The next message, unless there is none yet; what concerns the child itself is taken down here: HELLO, DEATH.
- * 0; EAGAIN; EPIPE: the last one has come; EPROTO: it has said what it cannot say. */
+/* The next message, unless there is none yet; HELLO is taken down here. 0; EAGAIN; EPIPE: the last one has come;
+ * EPROTO: it has said what it cannot say. */
 int sti_wall_child_hear(struct sti_wall_child *child, struct sti_wall_message *message);
+
+/* Have it take down where it is, and end. True: it has ended. Given a hundredth of a second. */
+bool sti_wall_child_ask_where(struct sti_wall_child *child);
 
 /* Kill it, wherever it is, and wait until it is gone: a tenth of a second at most. */
 void sti_wall_child_kill(struct sti_wall_child *child);
 
-/* It has ended: wait for the template's word on how, a fifth of a second at most. */
-void sti_wall_child_await_death(struct sti_wall_child *child);
+/* Its socket is closed. Whether that is because its process has ended, which may take it a moment: a fifth of a second
+ * at most. False: it has closed the socket itself. */
+bool sti_wall_child_has_ended(const struct sti_wall_child *child);
+
+/* It has ended: wait for the template's word on how, half a second at most. False: there is none. */
+bool sti_wall_child_await_ending(const struct sti_wall_child *child, struct sti_wall_ending *ending);
 
 /* Processor time that its process has used; 0: not known. */
 uint64_t sti_wall_child_clock(const struct sti_wall_child *child);
@@ -57,7 +62,8 @@ uint64_t sti_wall_child_clock(const struct sti_wall_child *child);
 /* How many threads its process has; 0: not known. */
 unsigned sti_wall_child_threads(const struct sti_wall_child *child);
 
-/* Let go of it. A child that is not dead ends, as its socket closes. NULL does nothing. */
+/* Let go of it: it is killed, as its code may do anything after its answer. One that has not said hello ends as it
+ * finds its socket closed. NULL does nothing. */
 void sti_wall_child_end(struct sti_wall_child *child);
 
 /* In the child of a fork(2) of the program: only its descriptors are closed. */

@@ -26,6 +26,10 @@ static inline int sti_wall_first_own_fd(const struct sti_wall_config *config)
  * guardian, and in a child. */
 void sti_wall_close_others(const struct sti_wall_config *config, int first_own, int end);
 
+/* In the template, after its setup: run a task that does nothing, so that what is made for the first task of a process
+ * is made once, and every child has it. 0 or an errno value. */
+int sti_inside_prepare(const struct sti_wall_config *config);
+
 /* Serve tasks on this socket, which is the first of the wall's own descriptors, until the program closes it. Does not
  * return. Between the two comes all that a process of its own needs: seeds, limits, handlers. */
 __attribute__((noreturn)) void sti_inside_serve(const struct sti_wall_config *config,

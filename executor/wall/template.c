@@ -133,10 +133,10 @@ static void kill_adopted(void)
 
 /* --- The template. --- */
 
-/* A child that lives: what is to be told when it has ended. */
+/* A child that lives: where to tell it when it has ended. */
 struct known {
     pid_t pid;
-    int socket;
+    int ending; /* the end to write of its pipe */
 };
 
 static struct {
@@ -145,7 +145,7 @@ static struct {
     size_t room;
 } children;
 
-static bool remember(pid_t pid, int socket)
+static bool remember(pid_t pid, int ending)
 {
     if (children.count == children.room) {
         size_t room = children.room != 0 ? 2 * children.room : 16;
@@ -155,7 +155,7 @@ static bool remember(pid_t pid, int socket)
         children.known = more;
         children.room = room;
     }
-    children.known[children.count++] = (struct known){ pid, socket };
+    children.known[children.count++] = (struct known){ pid, ending };
     return true;
 }
 
@@ -173,10 +173,10 @@ static void tell_death(const siginfo_t *end)
     struct known *child = find(end->si_pid);
     if (child == NULL)
         return; /* adopted */
-    struct sti_wall_message message = { .kind = STI_WALL_DEATH,
-                                        .death = { .code = end->si_code, .status = end->si_status } };
-    sti_wall_send(child->socket, &message, NULL, 0, false);
-    close(child->socket);
+    const struct sti_wall_ending ending = { .code = end->si_code, .status = end->si_status };
+    ssize_t written = write(child->ending, &ending, sizeof ending);
+    (void)written; /* nobody may want to know */
+    close(child->ending);
     *child = children.known[--children.count];
 }
 
@@ -218,26 +218,26 @@ __attribute__((noreturn)) static void become_child(int socket, int area, const i
     sti_inside_serve(own.config, own.entries, own.control, area, groups, group_count);
 }
 
-static void tell_unborn(int socket, int error)
+/* The child has its descriptors itself now. */
+static void close_request(const int *fds, unsigned count, int kept)
 {
-    struct sti_wall_message message = { .kind = STI_WALL_UNBORN, .unborn = { .error = error } };
-    sti_wall_send(socket, &message, NULL, 0, false);
+    for (unsigned i = 0; i < count; i++) {
+        if (fds[i] != kept)
+            close(fds[i]);
+    }
 }
 
-/* The descriptors: the child's socket and area, then its control groups. */
+/* The descriptors: the child's socket and area, the end to write of its pipe, then its control groups. Where no child
+ * comes of them they are closed, which tells the program so. */
 static void start_child(const int *fds, unsigned count)
 {
-    if (count < 2)
-        return;
-    pid_t pid = fork();
+    pid_t pid = count >= 3 ? fork() : -1;
     if (pid == 0)
-        become_child(fds[0], fds[1], fds + 2, count - 2);
-    if (pid < 0)
-        tell_unborn(fds[0], errno);
-    if (pid > 0 && !remember(pid, fds[0]))
+        become_child(fds[0], fds[1], fds + 3, count - 3);
+    bool is_known = pid > 0 && remember(pid, fds[2]);
+    if (pid > 0 && !is_known)
         kill(pid, SIGKILL);
-    for (unsigned i = pid > 0 && find(pid) != NULL ? 1 : 0; i < count; i++)
-        close(fds[i]);
+    close_request(fds, count, is_known ? fds[2] : -1);
 }
 
 static void read_request(void)
@@ -276,6 +276,8 @@ static bool hold_lifeline(void)
            fcntl(own.lifeline, F_SETFL, O_ASYNC | O_NONBLOCK) == 0 && !program_is_gone();
 }
 
+static struct sti_crash_modules modules; /* to be told with READY */
+
 static int prepare_template(char *text, size_t size)
 {
     const struct sti_wall_config *config = own.config;
@@ -290,7 +292,14 @@ static int prepare_template(char *text, size_t size)
                  threads > 2 ? "s" : "");
         return EBUSY;
     }
+    error = sti_inside_prepare(config);
+    if (error != 0) {
+        snprintf(text, size, "no task can be run in the template: %s", strerror(error));
+        return error;
+    }
     fflush(NULL);
+    sti_crash_list_modules(&modules);
+    sti_crash_watch(NULL);
     return sti_sandbox_close(config, text, size);
 }
 
@@ -306,6 +315,7 @@ __attribute__((noreturn)) static void template_main(void)
     int error = prepare_template(text, sizeof text);
     sigemptyset(&end);
     sigaddset(&end, SIGCHLD);
+    sigaddset(&end, SIGPIPE); /* of the pipe of a child that nobody asks about any more */
     sigprocmask(SIG_BLOCK, &end, NULL);
     int ended = error == 0 ? signalfd(-1, &end, SFD_CLOEXEC | SFD_NONBLOCK) : -1;
     if (error == 0 && ended < 0)
@@ -315,6 +325,7 @@ __attribute__((noreturn)) static void template_main(void)
     say(error, getpid(), text);
     if (error != 0)
         _exit(1);
+    sti_wall_send_modules(own.control, &modules);
     serve_requests(ended);
 }
 

@@ -39,10 +39,10 @@
 #include "wall.h"
 
 /* Children that may die, or never come, before one begins the task. */
-int sti_report_adopt(const void *bytes, size_t size, struct stint_report **report);
 #define TRIES 8
 
 #define CPU_LOOK_NS 20000
+#define HEARD_AT_ONCE 64
 #define SOON_NS UINT64_C(1000000)
 
 /* Drawn before the child has to ask. */
@@ -197,6 +197,13 @@ static bool copy_out(const char *from, size_t size, void **copy)
     return *copy != NULL;
 }
 
+/* One that cannot be true, or that there is no memory for, is left out. */
+static void take_report(struct sti_walled *walled, const void *bytes, size_t size)
+{
+    if (sti_report_adopt(bytes, size, &walled->report) == 0)
+        sti_crash_name_modules(walled->report, walled->fn, walled->wall->known);
+}
+
 /* 0; EPROTO; ENOMEM: the program has no room for the reply. */
 static int take_answer(struct sti_walled *walled, const struct sti_wall_message *message)
 {
@@ -212,7 +219,7 @@ static int take_answer(struct sti_walled *walled, const struct sti_wall_message 
         walled->payload_size = done->payload_size;
     }
     if (done->report_size != 0)
-        sti_report_adopt((const char *)child->area + child->layout.report, done->report_size, &walled->report);
+        take_report(walled, (const char *)child->area + child->layout.report, done->report_size);
     walled->answered = true;
     return 0;
 }
@@ -286,22 +293,25 @@ static enum end end_of_dead(const struct sti_walled *walled)
     return sti_wall_child_has_begun(walled->driver->child) ? DIED : UNBEGUN;
 }
 
-/* All that it has said so far. A child may have answered and died: then the answer counts. EAGAIN: there is nothing
- * more. */
+/* A process that lives has no reason to close its socket. */
+static enum end end_of_silent(const struct sti_walled *walled)
+{
+    return sti_wall_child_has_ended(walled->driver->child) ? end_of_dead(walled) : LIED;
+}
+
+/* 0: this is its end. EINTR: there may be more to hear. EAGAIN: there is not. */
 static int listen_to_child(struct sti_walled *walled, enum end *end)
 {
     struct sti_wall_child *child = walled->driver->child;
     struct sti_wall_message message;
     int error = sti_wall_child_hear(child, &message);
     if (error == EPIPE) {
-        *end = end_of_dead(walled);
+        *end = end_of_silent(walled);
     } else if (error == 0 && message.kind == STI_WALL_DONE) {
         error = take_answer(walled, &message);
         *end = error == 0 ? ANSWERED : error == ENOMEM ? NO_ROOM : LIED;
     } else if (error == 0 && message.kind == STI_WALL_DRAW) {
         return answer_draw(walled, &message) == 0 ? EINTR : (*end = LIED, 0);
-    } else if (error == 0 && message.kind == STI_WALL_UNBORN) {
-        *end = UNBEGUN;
     } else if (error == EAGAIN) {
         return EAGAIN;
     } else {
@@ -310,13 +320,14 @@ static int listen_to_child(struct sti_walled *walled, enum end *end)
     return 0;
 }
 
-static bool listen_to_all(struct sti_walled *walled, enum end *end)
+/* All that it has said so far: it may have answered and died, and then the answer counts. But one that talks without
+ * end is not listened to without end: as the one above. */
+static int listen_to_all(struct sti_walled *walled, enum end *end)
 {
-    int error;
-    do
+    int error = EINTR;
+    for (int heard = 0; error == EINTR && heard < HEARD_AT_ONCE; heard++)
         error = listen_to_child(walled, end);
-    while (error == EINTR);
-    return error == 0;
+    return error;
 }
 
 static bool is_interrupted(struct sti_walled *walled)
@@ -339,9 +350,10 @@ static enum end await_child(struct sti_walled *walled, const struct sti_waking *
         }
         bool has_come = sti_waking_has_come(waking);
         struct signs signs = sleep_on(walled, has_come && ns > SOON_NS ? SOON_NS : ns);
-        if ((signs.has_spoken || signs.is_dead) && listen_to_all(walled, &end))
+        int error = signs.has_spoken || signs.is_dead ? listen_to_all(walled, &end) : EAGAIN;
+        if (error == 0)
             return end;
-        if (signs.is_dead)
+        if (signs.is_dead && error == EAGAIN)
             return end_of_dead(walled);
         if ((signs.is_rung || has_come) && is_interrupted(walled))
             return INTERRUPTED;
@@ -397,16 +409,15 @@ static enum end try_once(struct sti_walled *walled, const struct sti_waking *wak
 static stint_reason read_death(struct sti_walled *walled, const struct sti_crash_record *crash, stint_wall_death *death)
 {
     static const int crashes[] = { SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGTRAP, SIGSYS };
-    struct sti_wall_child *child = walled->driver->child;
-    sti_wall_child_await_death(child);
-    death->known = child->is_known;
-    if (!child->is_known)
+    struct sti_wall_ending ending;
+    death->known = sti_wall_child_await_ending(walled->driver->child, &ending);
+    if (!death->known)
         return STINT_REASON_KILLED;
-    if (child->end_code == CLD_EXITED) {
-        death->status = child->end_status;
+    if (ending.code == CLD_EXITED) {
+        death->status = ending.status;
         return STINT_REASON_EXIT;
     }
-    death->signal = child->end_status;
+    death->signal = ending.status;
     if (crash->signal == death->signal) {
         death->code = crash->code;
         death->address = crash->address;
@@ -426,7 +437,7 @@ static void say_how(struct sti_walled *walled, const stint_wall_death *death, st
     if (reason == STINT_REASON_EXIT)
         snprintf(text, size, "exit status %d", death->status);
     else if (!death->known)
-        snprintf(text, size, "its process is gone, and its template too");
+        snprintf(text, size, "its process is gone, and no template says how");
     else if (death->instruction != 0 && (death->signal == SIGSEGV || death->signal == SIGBUS))
         snprintf(text, size, "SIG%s at address %#llx", sigabbrev_np(death->signal), (unsigned long long)death->address);
     else if (walled->driver->child->group != NULL && sti_wall_group_ran_out(walled->driver->child->group))
@@ -435,7 +446,13 @@ static void say_how(struct sti_walled *walled, const stint_wall_death *death, st
         snprintf(text, size, "SIG%s", sigabbrev_np(death->signal) != NULL ? sigabbrev_np(death->signal) : "?");
 }
 
-/* The report of a crash is made when the outcome is known. */
+/* The report is made when the outcome is known. */
+static void keep_crash(struct sti_walled *walled, const struct sti_crash_record *crash)
+{
+    if (report_level(walled) != STINT_REPORT_NONE && (walled->crash = sti_process_malloc(sizeof *crash)) != NULL)
+        *walled->crash = *crash;
+}
+
 static void tell_death(struct sti_walled *walled)
 {
     stint_wall_death death = { 0 };
@@ -444,12 +461,21 @@ static void tell_death(struct sti_walled *walled)
         memset(&crash, 0, sizeof crash);
     stint_reason reason = read_death(walled, &crash, &death);
     say_how(walled, &death, reason);
-    if (report_level(walled) != STINT_REPORT_NONE && (walled->crash = sti_process_malloc(sizeof crash)) != NULL)
-        *walled->crash = crash;
+    keep_crash(walled, &crash);
     if (copy_out((const char *)&death, sizeof death, &walled->payload))
         walled->payload_size = sizeof death;
     sti_wall_count(&walled->wall->crashed);
     sti_interrupt_trip(walled->scope, reason);
+}
+
+/* Where it was when its time was up, for the report: it is given a moment to say that. */
+static void ask_where(struct sti_walled *walled)
+{
+    if (report_level(walled) == STINT_REPORT_NONE || !sti_wall_child_ask_where(walled->driver->child))
+        return;
+    struct sti_crash_record crash = walled->driver->child->area->crash; /* a copy, then a check */
+    if (sti_crash_check(&crash))
+        keep_crash(walled, &crash);
 }
 
 static void kill_child(const struct sti_walled *walled)
@@ -512,6 +538,8 @@ static bool settle(struct sti_walled *walled, enum end end, unsigned *tried, int
         *error = ECHILD;
         return true;
     case INTERRUPTED:
+        if (walled->driver->child != NULL)
+            ask_where(walled);
         *error = break_off(walled, STINT_REASON_NONE, ECANCELED, NULL);
         return true;
     case LIED:
@@ -548,7 +576,6 @@ static int drive(void *arg, void **value)
     int error = 0;
     (void)value;
     walled->scope = sti_thread_metered->scope;
-    sti_wall_count(&walled->wall->tasks);
     sti_waking_begin(&waking, ring, walled->driver);
     while (!settle(walled, try_once(walled, &waking), &tried, &error))
         ;
@@ -617,16 +644,20 @@ static void finish_outcome(struct sti_walled *walled, stint_outcome *outcome)
     }
 }
 
-static void take_report(struct sti_walled *walled)
+/* The child's own, or what the program can tell of its end. */
+static void finish_report(struct sti_walled *walled)
 {
     sti_task *task = &walled->task;
-    if (walled->crash != NULL)
-        walled->report = sti_crash_report(walled->crash, &task->outcome, &task->options, walled->fn);
+    if (task->outcome.status != STINT_OK && walled->report == NULL && report_level(walled) != STINT_REPORT_NONE)
+        walled->report =
+            sti_crash_report(walled->crash, &task->outcome, &task->options, walled->fn, walled->wall->known);
     sti_process_free(walled->crash);
-    if (walled->report == NULL || task->outcome.status == STINT_OK)
-        return;
-    task->report = walled->report;
-    task->is_reported = true;
+    if (task->outcome.status == STINT_OK) {
+        stint_report_release(walled->report);
+    } else if (walled->report != NULL) {
+        task->report = walled->report;
+        task->is_reported = true;
+    }
 }
 
 static void fail_unstarted(sti_task *task, int error)
@@ -680,14 +711,15 @@ static void run_walled(struct sti_worker *worker, sti_task *task)
         sti_counter_add_own(&worker->tally.outcomes[STINT_REASON_FAILED]);
         return;
     }
-    atomic_fetch_add_explicit(&walled->wall->running, 1, memory_order_relaxed);
+    sti_wall_count(&walled->wall->tasks);
+    atomic_fetch_add_explicit(&walled->wall->running, 1, memory_order_release);
     int error = run_in_scope(walled);
     atomic_fetch_sub_explicit(&walled->wall->running, 1, memory_order_relaxed);
     if (error != 0)
         fail_unstarted(task, error);
     else
         finish_outcome(walled, &task->outcome);
-    take_report(walled);
+    finish_report(walled);
     count(&worker->tally, &task->outcome);
     leave_account(walled, &task->outcome);
 }

@@ -69,7 +69,8 @@ class Payload
 };
 
 /* What get() throws for a task that did not return. what() is the message of the exception that the task threw, or else
- * the name of the reason: "memory-limit". */
+ * the name of the reason: "memory-limit". For the reasons that only a walled task has (wall.h), payload() is a
+ * stint_wall_death. */
 class failure : public std::runtime_error
 {
   public:

@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A child that means ill: it knows the descriptor of its socket and where its area lies, and says and writes what it
+ * likes. Whatever it does, its own task ends, its process is gone, and the next task is none the worse for it. */
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+
+#include "../walls.h"
+#include "executor/wall/area.h"
+
+/* The first of the wall's own descriptors, where none is named. */
+#define SOCKET 3
+
+struct fixture {
+    stint_wall *wall;
+    stint_pool *pool;
+    size_t descriptors;
+};
+
+static struct fixture begin_with(stint_wall_options options)
+{
+    struct fixture fixture = { .descriptors = count_descriptors() };
+    fixture.wall = make_wall_of(&options);
+    fixture.pool = make_pool(.workers = 1);
+    return fixture;
+}
+
+#define begin(...) begin_with((stint_wall_options){ .size = sizeof(stint_wall_options), .children = 1, __VA_ARGS__ })
+
+static size_t count_children_of(long pid)
+{
+    size_t count = 0;
+    int child;
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%ld/task/%ld/children", pid, pid);
+    FILE *children = fopen(path, "r");
+    while (children != NULL && fscanf(children, "%d", &child) == 1)
+        count++;
+    if (children != NULL)
+        fclose(children);
+    return count;
+}
+
+/* The template's children, when those that are ending have ended: up to five seconds. */
+static size_t count_left(stint_wall *wall)
+{
+    size_t count = 1;
+    for (int round = 0; round < 500 && count > 0; round++) {
+        count = count_children_of(read_wall(wall).template_pid);
+        if (count > 0)
+            usleep(10000);
+    }
+    return count;
+}
+
+static void assert_goes_on(struct fixture fixture)
+{
+    assert_replied(take_in_time(submit_walled(fixture.pool, fixture.wall, echo, "on", 2, NULL)), "on");
+}
+
+static void end(struct fixture fixture)
+{
+    assert_int_equal(stint_pool_destroy(fixture.pool), 0);
+    assert_int_equal(stint_wall_destroy(fixture.wall), 0);
+    assert_int_equal(count_processes(), 0);
+    assert_int_equal(count_descriptors(), fixture.descriptors);
+}
+
+/* --- What the child does. --- */
+
+static void say(struct sti_wall_message *message)
+{
+    sti_wall_send(SOCKET, message, NULL, 0, true);
+}
+
+static void say_done(void)
+{
+    struct sti_wall_message message = { .kind = STI_WALL_DONE };
+    say(&message);
+}
+
+static void linger(void)
+{
+    volatile bool for_ever = true;
+    while (for_ever)
+        ;
+}
+
+static int answer_and_linger(const void *input, size_t size, stint_reply *reply)
+{
+    say_done();
+    linger();
+    return echo(input, size, reply);
+}
+
+static int shut_and_linger(const void *input, size_t size, stint_reply *reply)
+{
+    shutdown(SOCKET, SHUT_RDWR);
+    linger();
+    return echo(input, size, reply);
+}
+
+static int say_nothing_and_linger(const void *input, size_t size, stint_reply *reply)
+{
+    send(SOCKET, "", 0, 0);
+    linger();
+    return echo(input, size, reply);
+}
+
+static int speak_for_the_template(const void *input, size_t size, stint_reply *reply)
+{
+    struct sti_wall_message message = { .kind = STI_WALL_READY };
+    say(&message);
+    linger();
+    return echo(input, size, reply);
+}
+
+/* It has asked for the next before it is answered the last, so that there is always something to hear. */
+static int draw_for_ever(const void *input, size_t size, stint_reply *reply)
+{
+    struct sti_wall_message message = { .kind = STI_WALL_DRAW, .draw = { .number = 0, .amount = 1 } };
+    for (int ahead = 0; ahead < 100; ahead++)
+        say(&message);
+    while (sti_wall_receive(SOCKET, &message, NULL, NULL, true) == 0) {
+        message.kind = STI_WALL_DRAW;
+        message.draw.amount = 1;
+        say(&message);
+    }
+    return echo(input, size, reply);
+}
+
+/* Any kind, any size, any bytes, with descriptors or without; then it goes on. The seed is its input. */
+static int babble(const void *input, size_t size, stint_reply *reply)
+{
+    uint64_t seed = *(const uint64_t *)input;
+    static union {
+        struct sti_wall_message message;
+        unsigned char bytes[2 * sizeof(struct sti_wall_message)];
+    } said;
+    int fds[STINT_WALL_FDS_MAX];
+    for (unsigned i = 0; i < STINT_WALL_FDS_MAX; i++)
+        fds[i] = (int)random_below(&seed, 3);
+    for (size_t i = 0; i < sizeof said; i++)
+        said.bytes[i] = random_below(&seed, 2) == 0 ? 0 : (unsigned char)random_next(&seed);
+    said.message.kind = (uint32_t)random_below(&seed, 10);
+    if (random_below(&seed, 2) == 0)
+        sti_wall_send(SOCKET, &said.message, fds, (unsigned)random_below(&seed, STINT_WALL_FDS_MAX + 1), true);
+    else
+        send(SOCKET, &said, random_below(&seed, sizeof said + 1), 0);
+    return random_below(&seed, 2) == 0 ? echo(input, size, reply) : (linger(), 0);
+}
+
+/* More than the socket holds, and nothing is read. */
+static int talk_for_ever(const void *input, size_t size, stint_reply *reply)
+{
+    struct sti_wall_message message = { .kind = STI_WALL_DRAW, .draw = { .number = 1, .amount = 1 } };
+    for (;;)
+        say(&message);
+    return echo(input, size, reply);
+}
+
+/* --- */
+
+static stint_outcome run_for(struct fixture fixture, stint_wall_fn *fn, uint64_t run_ns, stint_account *account)
+{
+    stint_options options = STINT_OPTIONS_INIT;
+    options.budget.run_ns = run_ns;
+    options.account = account;
+    return run_walled(fixture.pool, fixture.wall, fn, &options);
+}
+
+TEST(a_child_that_goes_on_after_its_answer_is_killed)
+{
+    struct fixture fixture = begin();
+    stint_outcome outcome = run_for(fixture, answer_and_linger, 0, NULL);
+    assert_int_equal(outcome.status, STINT_OK);
+    stint_free(outcome.value);
+    assert_int_equal(count_left(fixture.wall), 0);
+    assert_goes_on(fixture);
+    end(fixture);
+}
+
+TEST(a_child_that_shuts_its_socket_is_killed)
+{
+    struct fixture fixture = begin();
+    stint_outcome outcome = run_for(fixture, shut_and_linger, 0, NULL);
+    assert_ended(&outcome, STINT_ERROR, STINT_REASON_BROKEN);
+    assert_int_equal(count_left(fixture.wall), 0);
+    assert_goes_on(fixture);
+    end(fixture);
+}
+
+TEST(a_message_of_no_bytes_is_no_end)
+{
+    struct fixture fixture = begin();
+    stint_outcome outcome = run_for(fixture, say_nothing_and_linger, 0, NULL);
+    assert_ended(&outcome, STINT_ERROR, STINT_REASON_BROKEN);
+    assert_int_equal(count_left(fixture.wall), 0);
+    assert_goes_on(fixture);
+    end(fixture);
+}
+
+TEST(a_child_cannot_speak_for_its_template)
+{
+    struct fixture fixture = begin();
+    stint_outcome outcome = run_for(fixture, speak_for_the_template, 0, NULL);
+    assert_ended(&outcome, STINT_ERROR, STINT_REASON_BROKEN);
+    assert_int_equal(read_wall(fixture.wall).retried, 0);
+    assert_int_equal(count_left(fixture.wall), 0);
+    assert_goes_on(fixture);
+    end(fixture);
+}
+
+TEST(a_deadline_is_kept_while_a_child_draws_without_end)
+{
+    struct fixture fixture = begin();
+    stint_account *account = make_account(NULL, .memory = GIB);
+    stint_outcome outcome = run_for(fixture, draw_for_ever, 50 * MS, account);
+    assert_ended(&outcome, STINT_ERROR, STINT_REASON_DEADLINE);
+    assert_int_equal(count_left(fixture.wall), 0);
+    assert_goes_on(fixture);
+    stint_account_release(account);
+    end(fixture);
+}
+
+TEST(a_child_that_asks_and_does_not_listen_has_broken_its_word)
+{
+    struct fixture fixture = begin();
+    stint_account *account = make_account(NULL, .memory = GIB);
+    stint_outcome outcome = run_for(fixture, talk_for_ever, 0, account);
+    assert_ended(&outcome, STINT_ERROR, STINT_REASON_BROKEN);
+    assert_int_equal(usage_of(account).memory, 0);
+    assert_goes_on(fixture);
+    stint_account_release(account);
+    end(fixture);
+}
+
+TEST(whatever_a_child_says_its_task_ends_and_nothing_is_left)
+{
+    struct fixture fixture = begin();
+    stint_options options = STINT_OPTIONS_INIT;
+    options.budget.run_ns = 100 * MS;
+    size_t descriptors = 0;
+    for (uint64_t seed = 0; seed < 300; seed++) {
+        stint_outcome outcome =
+            take_in_time(submit_walled(fixture.pool, fixture.wall, babble, &seed, sizeof seed, &options));
+        if (outcome.status == STINT_OK)
+            stint_free(outcome.value);
+        else if (outcome.reason != STINT_REASON_DEADLINE && outcome.reason != STINT_REASON_FAILED &&
+                 outcome.reason != STINT_REASON_EXIT)
+            assert_ended(&outcome, STINT_ERROR, STINT_REASON_BROKEN);
+        if (seed == 0)
+            descriptors = count_descriptors();
+        assert_in_range(count_descriptors(), descriptors - 3, descriptors + 3);
+    }
+    assert_int_equal(count_left(fixture.wall), 0);
+    assert_goes_on(fixture);
+    end(fixture);
+}
+
+TEST_MAIN()
