@@ -35,6 +35,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "alloc/base/system.h"
 #include "area.h"
 #include "sandbox.h"
 
@@ -299,6 +300,12 @@ static int prepare_template(char *text, size_t size)
     if (error != 0) {
         snprintf(text, size, "setup returned %d", error);
         return error;
+    }
+    unsigned threads = sti_process_threads();
+    if (threads > 1) {
+        snprintf(text, size, "setup has left %u thread%s running: no child would have it", threads - 1,
+                 threads > 2 ? "s" : "");
+        return EBUSY;
     }
     error = sti_inside_prepare(config);
     if (error != 0) {

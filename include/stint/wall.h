@@ -84,8 +84,8 @@ typedef struct stint_wall_path {
     bool writable; /* also to be written, made, renamed and deleted; otherwise only to be read */
 } stint_wall_path;
 
-/* Called once in each template, before the sandbox closes: load libraries, warm them up, open what is needed. 0, or an
- * error with which stint_wall_create fails. */
+/* Called once in each template, before the sandbox closes: load libraries, warm them up, open what is needed. It leaves
+ * no threads running, as no child would have them. 0, or an error with which stint_wall_create fails. */
 typedef int stint_wall_setup_fn(void *arg);
 
 /* Called in each template just before its filter is loaded, with libseccomp's scmp_filter_ctx, to add rules to it. In a
@@ -176,7 +176,7 @@ typedef struct stint_wall_options {
  * EINVAL: wall is NULL, or an option is out of its range.
  * E2BIG: the options set one that this library is too old to know.
  * EBUSY: the process has other threads, of its own or of a pool (the message says how many). options.program does not
- *   mind.
+ *   mind. Or setup has left threads running.
  * ENOTSUP: the kernel, or the way in which this library was built, cannot do what the options ask for (the message says
  *   what); or as stint_run.
  * ENOMEM, EAGAIN, EMFILE, ENFILE, ENOENT, ...: as fork, posix_spawn and socketpair.
@@ -232,7 +232,8 @@ typedef struct stint_wall_call {
     size_t input_size;
 
     /* Descriptors that the child gets copies of, such as an uploaded file or a socket. They have to stay open until the
-     * future has resolved. At most STINT_WALL_FDS_MAX. */
+     * future has resolved; a task that was to get one that is not open has failed, with EBADF. At most
+     * STINT_WALL_FDS_MAX. */
     const int *fds;
     size_t fd_count;
 
