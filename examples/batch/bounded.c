@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * The list as tasks of a pool. The main thread submits and collects; records live in an array of its own, each touched
- * by its task until the task's future has resolved, and by the main thread from then on. */
+ * The list as tasks of a pool, in place or behind a wall. The main thread submits and collects; records live in an
+ * array of its own, each touched by its task until the task's future has resolved, and by the main thread from then
+ * on. */
 #include "run.h"
 #include "task.h"
 
@@ -28,7 +29,9 @@ static int submit(struct window *window, size_t index)
     const struct run *run = window->run;
     const paths_file *file = &run->paths->files[index];
     parse_task *job = job_at(window, index);
-    *job = (parse_task){ .document = { .path = file->path, .kind = file->kind }, .budget = &run->budget };
+    *job = (parse_task){ .document = { .path = file->path, .kind = file->kind },
+                         .budget = &run->budget,
+                         .wall = run->wall };
     return parse_task_submit(job, window->pool, run->root);
 }
 
@@ -50,10 +53,7 @@ static void show_progress(struct window *window)
 static void report_oldest(struct window *window)
 {
     parse_task *job = job_at(window, window->oldest++);
-    stint_outcome task;
-    stint_future_wait(job->future, &task);
-    stint_future_release(job->future);
-    stint_outcome outcome = parse_task_outcome(job, &task);
+    stint_outcome outcome = parse_task_take(job);
     report_document(window->run->report, &job->document, &outcome, job->why);
     stint_report_release(job->why);
 }

@@ -36,13 +36,12 @@ static void write_line(FILE *stream, json_t *object)
     json_decref(object);
 }
 
-void lines_document(FILE *stream, const parse_document *document, const stint_outcome *outcome)
+void lines_document(FILE *stream, const parse_document *document, const stint_outcome *outcome, const char *detail)
 {
     json_t *line = json_object();
     fields_set_text(line, "file", document->path);
     fields_set_text(line, "kind", parse_kind_name(document->kind));
-    /* What a library says when it is stopped adds nothing to the reason. */
-    fields_set_outcome(line, outcome, outcome->reason == STINT_REASON_FAILED ? document->detail : "");
+    fields_set_outcome(line, outcome, detail);
     write_line(stream, line);
 }
 

@@ -22,7 +22,8 @@ int lines_check(const char *name, FILE *stream);
 
 void lines_close(FILE *stream);
 
-void lines_document(FILE *stream, const parse_document *document, const stint_outcome *outcome);
+/* detail: what is said of it beside its reason; may be empty. */
+void lines_document(FILE *stream, const parse_document *document, const stint_outcome *outcome, const char *detail);
 void lines_summary(FILE *stream, const lines_totals *totals);
 
 #endif

@@ -2,6 +2,7 @@
  *
  * stint-batch: parse many files, each as a task with a budget of its own. This file puts the parts together. */
 #include "arguments.h"
+#include "budget_options.h"
 #include "lines.h"
 #include "options.h"
 #include "run.h"
@@ -10,9 +11,12 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 enum { EXIT_ALL_OK = 0, EXIT_NOT_ALL_OK = 1, EXIT_UNUSABLE = 2, EXIT_INTERRUPTED = 130 };
+
+#define OTHER_DESCRIPTORS 512
 
 static stint_token *root;
 
@@ -25,7 +29,32 @@ static void interrupt(int signal)
     stint_token_set(root);
 }
 
-static int run_all(const struct options *options, const struct paths *paths, FILE *json)
+/* Each child takes three. */
+static void make_room_for_descriptors(unsigned workers)
+{
+    struct rlimit limit;
+    rlim_t wanted = OTHER_DESCRIPTORS + (rlim_t)workers * 3;
+    if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur >= wanted)
+        return;
+    limit.rlim_cur = limit.rlim_max < wanted ? limit.rlim_max : wanted;
+    setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+/* Before any thread. */
+static bool open_wall(const struct options *options, stint_wall **wall)
+{
+    char message[256] = "";
+    parse_wall_options wanted = { options->workers, options->wall_reuse, budget_backstop(&options->budget) };
+    if (!options->wall)
+        return true;
+    make_room_for_descriptors(options->workers);
+    int error = parse_wall_create(&wanted, wall, message, sizeof message);
+    if (error)
+        fprintf(stderr, "stint-batch: --wall: %s\n", message[0] ? message : strerror(error));
+    return error == 0;
+}
+
+static int run_all(const struct options *options, const struct paths *paths, FILE *json, stint_wall *wall)
 {
     struct report *report = report_begin(&(report_options){
         .files = paths->count,
@@ -39,7 +68,7 @@ static int run_all(const struct options *options, const struct paths *paths, FIL
     });
     if (!report)
         return arguments_complain("report", ENOMEM), EXIT_NOT_ALL_OK;
-    struct run run = { paths, report, options->workers, options->budget, root };
+    struct run run = { paths, report, options->workers, options->budget, wall, root };
     int error = options->unbounded ? run_unbounded(&run) : run_bounded(&run);
     if (error)
         arguments_complain("cannot start", error);
@@ -70,7 +99,9 @@ int main(int argc, char **argv)
         return arguments_complain("token", ENOMEM), EXIT_NOT_ALL_OK;
     struct sigaction action = { .sa_handler = interrupt, .sa_flags = SA_RESTART };
     sigaction(SIGINT, &action, NULL);
-    int status = run_all(&options, &paths, json);
+    stint_wall *wall = NULL;
+    int status = open_wall(&options, &wall) ? run_all(&options, &paths, json, wall) : EXIT_UNUSABLE;
+    stint_wall_destroy(wall);
     lines_close(json);
     paths_free(&paths);
     stint_token_release(root);

@@ -6,17 +6,21 @@
 #include "paths.h"
 
 #define MAX_WORKERS 1024
+#define MAX_REUSE 1000000
 #define BUDGET_HELP BUDGET_OF_DOCUMENT_HELP("  ", "file")
 
 static const char help[] =
     "Usage: stint-batch [OPTION]... PATH...\n"
     "Parse files, each as a task with a budget of its own: one that asks for too much is stopped, and its memory is\n"
-    "taken back. The kind is known by the ending: .xml .json .sql .lua .expr; other files are skipped and counted.\n"
+    "taken back. The kind is known by the ending: .xml .json .sql .lua .expr, and with --wall .bad; other files are\n"
+    "skipped and counted.\n"
     "\n"
     "A PATH is a file, or a folder, which is walked in sorted order; '-' reads paths from standard input, one a line.\n"
     "\n"
     "  -j, --workers N         run N files at once; default: the number of processors\n" BUDGET_HELP
     "      --unbounded         the same work without tasks and limits, to measure against\n"
+    "      --wall              parse each file in a process of its own, for what nothing in this one can stop\n"
+    "      --wall-reuse N      so many files in one process, one after the other; default 1\n"
     "      --json FILE         write a JSON line for each file, and one for the summary; '-': to standard output\n"
     "      --report DIR        write to this folder why each file that was not ok was stopped, a file for each\n"
     "  -0, --null              paths on standard input end with a zero byte\n"
@@ -28,12 +32,14 @@ static const char help[] =
     "On a terminal a progress bar is shown. Ctrl-C cancels what is left and still reports; a second one ends at once.\n"
     "Exit status: 0 all ok, 1 some were not, 2 unusable arguments, 130 cancelled by Ctrl-C.\n";
 
-enum { OPTION_UNBOUNDED = 256, OPTION_JSON, OPTION_REPORT };
+enum { OPTION_UNBOUNDED = 256, OPTION_JSON, OPTION_REPORT, OPTION_WALL, OPTION_WALL_REUSE };
 
 static const struct option known[] = {
     { "workers", required_argument, NULL, 'j' },
     BUDGET_OPTIONS,
     { "unbounded", no_argument, NULL, OPTION_UNBOUNDED },
+    { "wall", no_argument, NULL, OPTION_WALL },
+    { "wall-reuse", required_argument, NULL, OPTION_WALL_REUSE },
     { "json", required_argument, NULL, OPTION_JSON },
     { "report", required_argument, NULL, OPTION_REPORT },
     { "null", no_argument, NULL, '0' },
@@ -49,6 +55,10 @@ static bool read_option(void *all, int option)
         return arguments_count("-j", optarg, MAX_WORKERS, &options->workers);
     case OPTION_UNBOUNDED:
         return options->unbounded = true;
+    case OPTION_WALL:
+        return options->wall = true;
+    case OPTION_WALL_REUSE:
+        return arguments_count("--wall-reuse", optarg, MAX_REUSE, &options->wall_reuse);
     case OPTION_JSON:
         options->json = optarg;
         return true;
@@ -68,6 +78,10 @@ static bool fits_together(const struct options *options)
 {
     if (options->path_count == 0)
         return arguments_bad("no PATH was given");
+    if (options->wall && options->unbounded)
+        return arguments_bad("--wall and --unbounded: what is walled is bounded");
+    if (options->wall_reuse && !options->wall)
+        return arguments_bad("--wall-reuse is of use only with --wall");
     return paths_separator_fits(options->zero_separated, options->paths, options->path_count);
 }
 

@@ -12,6 +12,8 @@ struct options {
     unsigned workers;
     stint_budget budget;
     bool unbounded;
+    bool wall;
+    unsigned wall_reuse; /* documents that one child parses */
     bool quiet;
     bool zero_separated;
     const char *json; /* NULL: none wanted; "-": standard output */

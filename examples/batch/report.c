@@ -57,6 +57,15 @@ void report_count(report_tally *tally, stint_status status)
     tally->cancelled += status == STINT_CANCELLED;
 }
 
+/* What there is to say of it beside its reason; empty: nothing. What a library says when it is stopped adds nothing.
+ * why: of a crash it says more than the message does; may be NULL. */
+static const char *detail_of(const parse_document *document, const stint_outcome *outcome, const char *why)
+{
+    if (outcome->reason == STINT_REASON_FAILED)
+        return document->detail;
+    return outcome->reason == STINT_REASON_CRASH && why ? why : outcome->message;
+}
+
 /* why: a line, and from here on the row's; may be NULL. */
 static void keep_row(struct report *report, const parse_document *document, const stint_outcome *outcome, char *why)
 {
@@ -73,7 +82,7 @@ static void keep_row(struct report *report, const parse_document *document, cons
     }
     report->rows[report->row_count++] = (struct row){
         .path = document->path,
-        .detail = outcome->reason == STINT_REASON_FAILED ? text_clean(document->detail, true) : NULL,
+        .detail = why ? NULL : text_clean(detail_of(document, outcome, NULL), true),
         .why = why,
         .status = outcome->status,
         .reason = outcome->reason,
@@ -89,6 +98,14 @@ static void save_why(struct report *report, const parse_document *document, cons
         report->why_error = error;
 }
 
+/* Whether a report's line says something: where it was, of a crash; and what it held, which nobody knows of a walled
+ * one that was killed. */
+static bool has_line(const stint_outcome *outcome)
+{
+    return outcome->reason == STINT_REASON_CRASH ||
+           (outcome->reason != STINT_REASON_FAILED && outcome->usage.allocated > 0);
+}
+
 static bool wants_row(const struct report *report, const stint_outcome *outcome)
 {
     return outcome->status != STINT_OK && !report->options.quiet;
@@ -101,18 +118,19 @@ void report_line(struct report *report, const parse_document *document, const st
     report->allocated += outcome->usage.allocated;
     if (outcome->status == STINT_OK)
         report->items += document->items;
+    if (report->options.json)
+        lines_document(report->options.json, document, outcome, detail_of(document, outcome, why));
     if (wants_row(report, outcome))
         keep_row(report, document, outcome, why);
     else
         free(why);
-    if (report->options.json)
-        lines_document(report->options.json, document, outcome);
 }
 
 void report_document(struct report *report, const parse_document *document, const stint_outcome *outcome,
                      const stint_report *why)
 {
-    bool line = why && outcome->reason != STINT_REASON_FAILED && wants_row(report, outcome);
+    bool wanted = wants_row(report, outcome) || (report->options.json && outcome->reason == STINT_REASON_CRASH);
+    bool line = why && wanted && has_line(outcome);
     report_line(report, document, outcome, line ? why_line(why) : NULL);
     if (why && report->options.why)
         save_why(report, document, why);
@@ -169,7 +187,7 @@ static void write_table(const struct report *report)
         fprintf(text, "%s%*s  %-9s  %-12s  %8s  %8s\n", name ? name : "", length < width ? (int)(width - length) : 0,
                 "", stint_status_name(row->status), stint_reason_name(row->reason),
                 text_write_size(size, row->allocated), text_write_duration(duration, row->wall_ns));
-        if (row->detail)
+        if (row->detail && row->detail[0])
             fprintf(text, "    %s\n", row->detail);
         if (row->why)
             fprintf(text, "    %s\n", row->why);

@@ -8,6 +8,7 @@
 
 #include "paths.h"
 #include "report.h"
+#include "wall.h"
 
 #define RUN_WINDOW 16384
 #define RUN_TICK_NS UINT64_C(100000000) /* between two looks at the progress while the oldest is waited for */
@@ -17,6 +18,7 @@ struct run {
     struct report *report;
     unsigned workers;
     stint_budget budget;
+    stint_wall *wall;  /* NULL: documents are parsed in place */
     stint_token *root; /* set by Ctrl-C */
 };
 

@@ -31,4 +31,8 @@ enum { BUDGET_OPTION_ALLOCATION = 768, BUDGET_OPTION_MEMORY, BUDGET_OPTION_TIMEO
 /* One of them, with getopt's argument. False: a line on standard error has said what is wrong. */
 bool budget_options_read(int option, stint_budget *budget);
 
+/* Bytes of memory that the kernel is to allow a walled process whose task has this budget (stint_wall_options.memory):
+ * enough for the budget's limit, which is exact, to come first. */
+size_t budget_backstop(const stint_budget *budget);
+
 #endif

@@ -20,6 +20,9 @@ int sql_parse(parse_document *document, const char *text, size_t size);
 int expr_parse(parse_document *document, const char *text, size_t size);
 int lua_parse(parse_document *document, const char *text, size_t size);
 
+/* In a process of its own only. */
+int bad_parse(parse_document *document, const char *text, size_t size);
+
 /* Write document->detail, cut to its size, on one line. */
 void parse_explain(parse_document *document, const char *format, ...) __attribute__((format(printf, 2, 3)));
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * The task of these programs: get a document, hand it to its library. Runs on any thread, inside a scope or without
- * one. */
+ * one, and in the children of a wall. */
 #include "library.h"
 
 #include <errno.h>
@@ -20,16 +20,20 @@ static const struct kind {
     bool preemptible;
     void (*ready)(void);
     int (*parse)(parse_document *document, const char *text, size_t size);
+    const char *sample; /* NULL: none is of use */
 } kinds[] = {
-    [PARSE_XML] = { "xml", STINT_JUMP, false, xml_ready, xml_parse },
-    [PARSE_JSON] = { "json", STINT_JUMP, false, json_ready, json_parse },
+    [PARSE_XML] = { "xml", STINT_JUMP, false, xml_ready, xml_parse,
+                    "<?xml version='1.0' encoding='ISO-8859-1'?><!DOCTYPE a [<!ENTITY b 'c'>]><a d='e'>&b;</a>" },
+    [PARSE_JSON] = { "json", STINT_JUMP, false, json_ready, json_parse, "{\"a\": [1, 2.5, null]}" },
     /* SQLite holds its connection's mutex through every call, so a jump would leave it locked. It handles allocations
      * that fail very well: so that is how it is stopped. */
-    [PARSE_SQL] = { "sql", STINT_FAIL, false, sql_ready, sql_parse },
+    [PARSE_SQL] = { "sql", STINT_FAIL, false, sql_ready, sql_parse,
+                    "CREATE TABLE a (b); INSERT INTO a VALUES (1); SELECT sum(b) FROM a;" },
     /* Lua keeps nothing outside its states and takes no lock, so it may be left at any instruction: its functions that
      * are written in C can run for ever without an allocation and without the hook. */
-    [PARSE_LUA] = { "lua", STINT_JUMP, true, NULL, lua_parse },
-    [PARSE_EXPR] = { "expr", STINT_JUMP, true, NULL, expr_parse },
+    [PARSE_LUA] = { "lua", STINT_JUMP, true, NULL, lua_parse, "return ('a'):rep(2), { 1 }" },
+    [PARSE_EXPR] = { "expr", STINT_JUMP, true, NULL, expr_parse, "1 + 2" },
+    [PARSE_BAD] = { "bad", STINT_JUMP, false, NULL, bad_parse, NULL },
 };
 
 #define KINDS (sizeof kinds / sizeof kinds[0])
@@ -155,13 +159,9 @@ static int copy_text(const parse_document *document, char **text, size_t *size)
     return 0;
 }
 
-int parse_document_run(void *argument, void **value)
+/* What could be got of it; the text is the task's, and goes. */
+static int parse_text(parse_document *document, int error, char *text, size_t size)
 {
-    (void)value; /* all that is wanted of it goes into the record */
-    parse_document *document = argument;
-    char *text = NULL;
-    size_t size = 0;
-    int error = document->text ? copy_text(document, &text, &size) : read_file(document->path, &text, &size);
     if (error) {
         parse_explain(document, "cannot read it: %s", strerror(error));
         return error;
@@ -169,4 +169,35 @@ int parse_document_run(void *argument, void **value)
     error = kinds[document->kind].parse(document, text, size);
     free(text); /* on Ok it would stay allocated, and nobody would own it */
     return error;
+}
+
+int parse_document_run(void *argument, void **value)
+{
+    (void)value; /* all that is wanted of it goes into the record */
+    parse_document *document = argument;
+    char *text = NULL;
+    size_t size = 0;
+    if (document->kind == PARSE_BAD) {
+        parse_explain(document, "it is parsed behind a wall only: --wall");
+        return EPERM;
+    }
+    int error = document->text ? copy_text(document, &text, &size) : read_file(document->path, &text, &size);
+    return parse_text(document, error, text, size);
+}
+
+int parse_document_behind_wall(parse_document *document, int descriptor)
+{
+    char *text = NULL;
+    size_t size = 0;
+    int error = read_all(descriptor, &text, &size);
+    return parse_text(document, error, text, size);
+}
+
+void parse_warm_up(void)
+{
+    for (size_t i = 0; i < KINDS; i++) {
+        parse_document document = { .kind = (parse_kind)i };
+        if (kinds[i].sample)
+            kinds[i].parse(&document, kinds[i].sample, strlen(kinds[i].sample));
+    }
 }

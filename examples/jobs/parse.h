@@ -14,6 +14,7 @@ typedef enum parse_kind {
     PARSE_SQL,
     PARSE_LUA,
     PARSE_EXPR,
+    PARSE_BAD, /* for a process of its own only: bad.c */
 } parse_kind;
 
 /* The record of one document. It belongs to whoever runs the task, and lies outside the task's memory: it outlives a
@@ -36,7 +37,7 @@ bool parse_kind_of(const char *path, parse_kind *kind);
 /* Which kind has this name. */
 bool parse_kind_named(const char *name, parse_kind *kind);
 
-/* "xml", "json", "sql", "lua" or "expr". */
+/* "xml", "json", "sql", "lua", "expr" or "bad". */
 const char *parse_kind_name(parse_kind kind);
 
 /* How a task that parses this kind wants to be stopped; no limits yet. */
@@ -44,5 +45,11 @@ stint_options parse_options(parse_kind kind);
 
 /* A stint_fn: document is a parse_document. 0, or an errno value with document->detail filled. */
 int parse_document_run(void *document, void **value);
+
+/* The same in a process of its own (wall.h), of what is in the descriptor: text and path are not looked at. */
+int parse_document_behind_wall(parse_document *document, int descriptor);
+
+/* Parse a small document of each kind, outside of any task, so that what is done at a first use has been done. */
+void parse_warm_up(void);
 
 #endif

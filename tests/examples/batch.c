@@ -104,6 +104,9 @@ TEST_IN_FOLDER(an_unusable_argument_is_named_in_one_line)
         { "-0 .", "-0" },
         { "no/such/path", "no/such/path" },
         { "--json no/such/file .", "no/such/file" },
+        { "--wall --unbounded .", "--unbounded" },
+        { "--wall-reuse 2 .", "--wall" },
+        { "--wall --wall-reuse 0 .", "--wall-reuse" },
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         char line[256];
