@@ -106,15 +106,29 @@ static ssize_t read_answer(void *argument, uint64_t position, char *to, size_t r
     return 0;
 }
 
-static struct MHD_Response *create_response(struct request *request, uint64_t length)
+static struct MHD_Response *describe(const struct request *request, struct MHD_Response *response)
 {
-    struct MHD_Response *response = MHD_create_response_from_callback(length, BLOCK, read_answer, request, NULL);
     if (response) {
         MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, rows_type(request->record.format));
         MHD_add_response_header(response, MHD_HTTP_HEADER_VARY, MHD_HTTP_HEADER_ACCEPT);
         add_number(request, response);
     }
     return response;
+}
+
+static struct MHD_Response *create_response(struct request *request, uint64_t length)
+{
+    return describe(request, MHD_create_response_from_callback(length, BLOCK, read_answer, request, NULL));
+}
+
+/* Of what a walled query has answered, which goes with the response. */
+static struct MHD_Response *create_response_of_reply(struct request *request)
+{
+    struct MHD_Response *response =
+        MHD_create_response_from_buffer(request->reply_length, request->reply, MHD_RESPMEM_MUST_FREE);
+    if (response)
+        request->reply = NULL;
+    return describe(request, response);
 }
 
 /* Without memory for an answer the connection is closed: nothing can be said. */
@@ -129,7 +143,8 @@ static void send_response(struct request *request, unsigned status, struct MHD_R
 
 static void send_rows(struct request *request)
 {
-    struct MHD_Response *response = create_response(request, channel_length(&request->channel));
+    struct MHD_Response *response = request->reply ? create_response_of_reply(request)
+                                                   : create_response(request, channel_length(&request->channel));
     if (response)
         add_usage(request, response, MHD_add_response_header);
     send_response(request, MHD_HTTP_OK, response);

@@ -2,7 +2,8 @@
  *
  * The answer to a query. While what has come of it fits into the channel it is held back, so that its status says how
  * it ended, and its headers what it took. When there is more it is streamed: status 200 has gone out by then, so
- * trailers say what it took, and one that is stopped says so in its last object, of JSON, and is broken off.
+ * trailers say what it took, and one that is stopped says so in its last object, of JSON, and is broken off. That of a
+ * walled query is always whole.
  *
  * The loop's. */
 #ifndef SERVER_ANSWER_H

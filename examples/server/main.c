@@ -14,6 +14,7 @@
 #include "stopped.h"
 #include "threads.h"
 #include "turns.h"
+#include "walled.h"
 
 #include <errno.h>
 #include <netdb.h>
@@ -61,6 +62,31 @@ static bool complain(const char *format, ...)
 
 /* What the user has to put right */
 
+static bool open_keeper(struct program *program)
+{
+    const char *path = program->server.database;
+    int result = database_open(path, &program->keeper_refused, &program->keeper);
+    if (result == SQLITE_OK)
+        result = sqlite3_exec(program->keeper, "SELECT count(*) FROM sqlite_schema", NULL, NULL, NULL);
+    return result == SQLITE_OK || complain("%s: %s", path, sqlite3_errmsg(program->keeper));
+}
+
+static void close_keeper(struct program *program)
+{
+    sqlite3_close(program->keeper);
+    program->keeper = NULL;
+}
+
+/* Before any thread, and without the keeper: a child that knew of the keeper's locks, and did not have them, would read
+ * what is being written. But the keeper has been open, so that all files of the database are there. */
+static bool open_wall(struct program *program)
+{
+    char message[256] = "";
+    close_keeper(program);
+    int error = walled_open(&program->server, message, sizeof message);
+    return error == 0 || complain("--wall: %s", message[0] ? message : strerror(error));
+}
+
 static bool open_database(struct program *program)
 {
     char message[256];
@@ -69,12 +95,10 @@ static bool open_database(struct program *program)
         return complain("SQLite: %s", sqlite3_errstr(result));
     if (!program->options.database && !(program->sample = sample_create(message, sizeof message)))
         return complain("%s", message);
-    const char *path = program->sample ? program->sample : program->options.database;
-    program->server.database = path;
-    result = database_open(path, &program->keeper_refused, &program->keeper);
-    if (result == SQLITE_OK)
-        result = sqlite3_exec(program->keeper, "SELECT count(*) FROM sqlite_schema", NULL, NULL, NULL);
-    return result == SQLITE_OK || complain("%s: %s", path, sqlite3_errmsg(program->keeper));
+    program->server.database = program->sample ? program->sample : program->options.database;
+    if (!open_keeper(program))
+        return false;
+    return !program->options.wall || (open_wall(program) && open_keeper(program));
 }
 
 static bool read_tenants(struct program *program)
@@ -228,13 +252,14 @@ static void close_all(struct program *program)
     if (server->threads)
         threads_destroy(server->threads);
     stint_pool_destroy(server->pool);
+    stint_wall_destroy(server->wall);
     stint_pool_destroy(server->chores);
     if (server->stopped)
         mailbox_close(&server->mailbox);
     stint_completions_destroy(server->completions);
     stopped_free(server->stopped);
     tenants_free(server->tenants);
-    sqlite3_close(program->keeper);
+    close_keeper(program);
     sample_remove(program->sample);
 }
 

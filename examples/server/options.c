@@ -12,6 +12,8 @@
 /* Each may have a query that waits for its reader, and each of those wants a substitute, of which a pool has 1024. */
 #define MAX_CONNECTIONS 1000
 #define MAX_STATEMENT ((size_t)16 << 20)
+#define MAX_ANSWER ((size_t)1 << 30)
+#define ANSWER ((size_t)16 << 20)
 /* libmicrohttpd counts in seconds. */
 #define LEAST_IDLE_NS UINT64_C(1000000000)
 #define MOST_IDLE_NS UINT64_C(86400000000000)
@@ -37,6 +39,9 @@ static const char help[] =
     "      --connections N       connections at once; default and at most 1000\n"
     "      --idle DURATION       time to send a request in, or to take the end of an answer; default 30s\n"
     "      --drain DURATION      time that queries get to end in at SIGTERM; default 10s\n"
+    "      --wall                each query in a process of its own, for what nothing in this one can stop; answers\n"
+    "                            then come whole, and rows are not sent before the last one is there\n"
+    "      --answer SIZE         with --wall: bytes of an answer; default 16M, at most 1G\n"
     "      --unbounded           queries without tasks and limits, to measure against\n"
     "  -h, --help                show this\n"
     "  -V, --version             show the version\n"
@@ -57,6 +62,8 @@ enum {
     OPTION_IDLE,
     OPTION_DRAIN,
     OPTION_UNBOUNDED,
+    OPTION_WALL,
+    OPTION_ANSWER,
 };
 
 static const struct option known[] = {
@@ -72,6 +79,8 @@ static const struct option known[] = {
     { "idle", required_argument, NULL, OPTION_IDLE },
     { "drain", required_argument, NULL, OPTION_DRAIN },
     { "unbounded", no_argument, NULL, OPTION_UNBOUNDED },
+    { "wall", no_argument, NULL, OPTION_WALL },
+    { "answer", required_argument, NULL, OPTION_ANSWER },
     ARGUMENTS_LAST,
 };
 
@@ -79,6 +88,12 @@ static bool read_statement(size_t *size)
 {
     return arguments_size("--statement", optarg, size) &&
            ((*size >= 1 && *size <= MAX_STATEMENT) || arguments_bad("--statement: '%s' is not from 1 to 16M", optarg));
+}
+
+static bool read_answer(size_t *size)
+{
+    return arguments_size("--answer", optarg, size) &&
+           ((*size >= 1 && *size <= MAX_ANSWER) || arguments_bad("--answer: '%s' is not from 1 to 1G", optarg));
 }
 
 static bool read_idle(uint64_t *nanoseconds)
@@ -104,6 +119,8 @@ static bool read_limit(struct options *options, int option)
         return arguments_size("--global-memory", optarg, &options->global_memory);
     case OPTION_STATEMENT:
         return read_statement(&options->statement);
+    case OPTION_ANSWER:
+        return read_answer(&options->answer);
     case OPTION_CONNECTIONS:
         return arguments_count("--connections", optarg, MAX_CONNECTIONS, &options->connections);
     case OPTION_IDLE:
@@ -133,9 +150,25 @@ static bool read_option(void *all, int option)
         return true;
     case OPTION_UNBOUNDED:
         return options->unbounded = true;
+    case OPTION_WALL:
+        return options->wall = true;
     default:
         return read_limit(options, option);
     }
+}
+
+/* What cannot be had together. */
+static bool fits_together(struct options *options)
+{
+    if (options->wall && options->unbounded)
+        return arguments_bad("--wall and --unbounded: what is walled is bounded");
+    if (options->wall && options->global_memory != STINT_MEMORY_LIMIT_OF_CGROUP)
+        return arguments_bad("--wall and --global-memory: that is of this process, and walled queries have their own");
+    if (options->answer && !options->wall)
+        return arguments_bad("--answer is of use only with --wall");
+    if (!options->answer)
+        options->answer = ANSWER;
+    return true;
 }
 
 arguments_next options_read(struct options *options, int argc, char **argv)
@@ -157,5 +190,5 @@ arguments_next options_read(struct options *options, int argc, char **argv)
     if (argc - optind > 1)
         return arguments_bad("'%s': there can be one DATABASE only", argv[optind + 1]), ARGUMENTS_BAD;
     options->database = argv[optind];
-    return ARGUMENTS_RUN;
+    return fits_together(options) ? ARGUMENTS_RUN : ARGUMENTS_BAD;
 }

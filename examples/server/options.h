@@ -24,6 +24,8 @@ struct options {
     const char *page_key; /* a file; NULL: the page is for loopback only */
     const char *database; /* NULL: a sample one */
     bool unbounded;
+    bool wall;
+    size_t answer; /* bytes of one, with wall */
 };
 
 arguments_next options_read(struct options *options, int argc, char **argv);

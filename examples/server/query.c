@@ -88,9 +88,9 @@ static int fail_by_sqlite(query_record *record, sqlite3 *database, int result)
                 database ? sqlite3_errmsg(database) : sqlite3_errstr(result));
 }
 
-static int write_rows(query_record *record, sqlite3 *database, sqlite3_stmt *statement)
+static int write_rows(query_record *record, const struct sink *sink, sqlite3 *database, sqlite3_stmt *statement)
 {
-    struct rows rows = { .channel = record->channel, .format = record->format };
+    struct rows rows = { .sink = sink, .format = record->format };
     int result = SQLITE_ROW;
     int error = 0;
     bool begun = false;
@@ -120,7 +120,7 @@ static bool is_last(sqlite3 *database, const char *rest)
     return result == SQLITE_OK && !next;
 }
 
-static int run(query_record *record, sqlite3 *database)
+static int run(query_record *record, const struct sink *sink, sqlite3 *database)
 {
     sqlite3_stmt *statement = NULL;
     const char *rest = NULL;
@@ -133,28 +133,51 @@ static int run(query_record *record, sqlite3 *database)
     else if (*rest && !is_last(database, rest))
         error = fail(record, EBADMSG, "there is more than one statement");
     else
-        error = write_rows(record, database, statement);
+        error = write_rows(record, sink, database, statement);
     sqlite3_finalize(statement);
     return error;
+}
+
+/* look_now: called now and then by SQLite's machine; NULL: nobody looks. */
+static int open_and_run(query_record *record, const struct sink *sink, int (*look_now)(void *))
+{
+    sqlite3 *database = NULL;
+    int result = database_open(record->path, &record->refused, &database);
+    if (result == SQLITE_OK)
+        sqlite3_progress_handler(database, LOOK_STEPS, look_now, record);
+    int error = result == SQLITE_OK ? run(record, sink, database) : fail_by_sqlite(record, database, result);
+    sqlite3_close(database);
+    return error;
+}
+
+static int write_to_channel(void *channel, const void *bytes, size_t length)
+{
+    return channel_write(channel, bytes, length);
+}
+
+static int end_row_in_channel(void *channel)
+{
+    return channel_end_row(channel);
 }
 
 int query_run(void *argument, void **value)
 {
     (void)value;
     query_record *record = argument;
-    sqlite3 *database = NULL;
+    const struct sink sink = { write_to_channel, end_row_in_channel, record->channel };
     stint_guard files, turn;
     stint_guard_push(&files, vfs_close_all, NULL);
     turn_begin(&record->turn);
     record->channel->turn = &record->turn;
     stint_guard_push(&turn, turn_leave, &record->turn);
     atomic_store_explicit(&record->begun, true, memory_order_relaxed);
-    int result = database_open(record->path, &record->refused, &database);
-    if (result == SQLITE_OK)
-        sqlite3_progress_handler(database, LOOK_STEPS, look, record);
-    int error = result == SQLITE_OK ? run(record, database) : fail_by_sqlite(record, database, result);
-    sqlite3_close(database);
+    int error = open_and_run(record, &sink, look);
     stint_guard_pop(&turn, true);
     stint_guard_pop(&files, false);
     return error;
+}
+
+int query_run_to(query_record *record, const struct sink *sink)
+{
+    return open_and_run(record, sink, NULL);
 }

@@ -33,6 +33,10 @@ typedef struct query_record {
  * process; ENOMEM; ECANCELED: nobody reads the answer; EIO: the database cannot be read. */
 int query_run(void *record, void **value);
 
+/* The same for a walled query, whose answer goes to the sink, and which has no channel, no turn and nobody who looks
+ * on: in a process of its own. */
+int query_run_to(query_record *record, const struct sink *sink);
+
 /* A stint_worker_fn, for each thread that runs queries: they come after the event loop. Everything goes through that,
  * in pieces of some microseconds, and beside as many busy threads as there are workers it would wait for its turn each
  * time. Linux: setpriority is about the calling thread. */

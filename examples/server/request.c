@@ -6,6 +6,7 @@
 #include "clock.h"
 #include "stopped.h"
 #include "threads.h"
+#include "walled.h"
 
 #include <errno.h>
 #include <stddef.h>
@@ -91,6 +92,7 @@ static void free_request(struct request *request)
     free(request->sending);
     stint_token_release(request->token);
     stint_account_release(request->account);
+    free(request->reply);
     free(request->body);
     free(request);
 }
@@ -150,10 +152,25 @@ static void remember_if_stopped(struct request *request)
     stint_future_release(request->future);
 }
 
+/* Of a walled one all that it has said comes with the outcome, and may be anything. */
+static void take_walled(struct request *request)
+{
+    const stint_outcome *outcome = &request->outcome;
+    if (outcome->status == STINT_OK) {
+        request->reply = outcome->value;
+        request->reply_length = outcome->payload_size;
+    } else if (outcome->reason == STINT_REASON_FAILED && outcome->payload) {
+        snprintf(request->record.message, sizeof request->record.message, "%.*s", (int)outcome->payload_size,
+                 (const char *)outcome->payload);
+    }
+}
+
 static void resolve(struct request *request, const stint_outcome *outcome)
 {
     unlink_request(request);
     request->outcome = *outcome;
+    if (request->server->wall)
+        take_walled(request);
     judge(request);
     remember_if_stopped(request);
     if (request->connection)
@@ -210,7 +227,9 @@ static int submit_task(struct request *request)
     options.report = STINT_REPORT_HEAP;
     options.completions = request->server->completions;
     options.data = &request->arrival;
-    return stint_submit(request->server->pool, query_run, &request->record, &options, &request->future);
+    return request->server->wall
+               ? walled_submit(request->server, &request->record, request->length, &options, &request->future)
+               : stint_submit(request->server->pool, query_run, &request->record, &options, &request->future);
 }
 
 static void refuse(struct request *request, int error)

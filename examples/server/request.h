@@ -36,6 +36,10 @@ struct request {
     atomic_bool finished;   /* it has ended, with this error */
     int error;
 
+    /* What a walled query has answered; NULL: nothing, or it has been handed on. */
+    void *reply;
+    size_t reply_length;
+
     bool resolved; /* it will not run, or not any more, with this outcome and verdict */
     stint_outcome outcome;
     struct verdict verdict;

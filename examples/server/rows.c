@@ -2,7 +2,6 @@
  *
  * The rows of an answer; see rows.h. */
 #include "rows.h"
-#include "json.h"
 #include "text.h"
 
 #include <math.h>
@@ -14,14 +13,14 @@ const char *rows_type(rows_format format)
     return format == ROWS_CSV ? "text/csv; charset=utf-8; header=present" : "application/json";
 }
 
-static int put(void *channel, const void *bytes, size_t length)
+static int put(const struct rows *rows, const void *bytes, size_t length)
 {
-    return channel_write(channel, bytes, length);
+    return rows->sink->write(rows->sink->to, bytes, length);
 }
 
 static int put_string(struct rows *rows, const char *string)
 {
-    return channel_write(rows->channel, string, strlen(string));
+    return put(rows, string, strlen(string));
 }
 
 static int put_base64(struct rows *rows, const unsigned char *bytes, size_t length)
@@ -34,7 +33,7 @@ static int put_base64(struct rows *rows, const unsigned char *bytes, size_t leng
             (unsigned)bytes[i] << 16 | (left > 1 ? (unsigned)bytes[i + 1] << 8 : 0) | (left > 2 ? bytes[i + 2] : 0);
         char four[4] = { digits[group >> 18], digits[group >> 12 & 63], left > 1 ? digits[group >> 6 & 63] : '=',
                          left > 2 ? digits[group & 63] : '=' };
-        error = channel_write(rows->channel, four, sizeof four);
+        error = put(rows, four, sizeof four);
     }
     return error;
 }
@@ -84,7 +83,7 @@ static int put_field(struct rows *rows, const char *text, size_t length)
         else if (text[i] == '"')
             error = put_string(rows, "\"\"");
         else
-            error = channel_write(rows->channel, text + i, character);
+            error = put(rows, text + i, character);
         i += character ? character : 1;
     }
     return error || !quoted ? error : put_string(rows, "\"");
@@ -93,7 +92,7 @@ static int put_field(struct rows *rows, const char *text, size_t length)
 static int put_text(struct rows *rows, const void *text, size_t length)
 {
     return rows->format == ROWS_CSV ? put_field(rows, text, length)
-                                    : json_write_string(put, rows->channel, text, length);
+                                    : json_write_string(rows->sink->write, rows->sink->to, text, length);
 }
 
 static int put_name(struct rows *rows, sqlite3_stmt *statement, int column)
@@ -143,7 +142,7 @@ int rows_begin(struct rows *rows, sqlite3_stmt *statement)
         error = put_all(rows, statement, put_name);
     if (!error)
         error = put_string(rows, csv ? "\r\n" : "],\"rows\":[");
-    return error ? error : channel_end_row(rows->channel);
+    return error ? error : rows->sink->end_row(rows->sink->to);
 }
 
 int rows_add(struct rows *rows, sqlite3_stmt *statement)
@@ -155,7 +154,7 @@ int rows_add(struct rows *rows, sqlite3_stmt *statement)
         error = put_all(rows, statement, put_value);
     if (!error)
         error = put_string(rows, csv ? "\r\n" : "]");
-    return error ? error : channel_end_row(rows->channel);
+    return error ? error : rows->sink->end_row(rows->sink->to);
 }
 
 int rows_end(struct rows *rows)

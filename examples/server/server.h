@@ -12,6 +12,7 @@
 
 #include <microhttpd.h>
 #include <stint/stint.h>
+#include <stint/wall.h>
 
 struct request;
 struct client;
@@ -38,6 +39,7 @@ struct server {
     struct MHD_Daemon *daemon;
     stint_completions *completions;
     stint_pool *pool;        /* of the queries; NULL: they are unbounded */
+    stint_wall *wall;        /* that the queries run behind; NULL: they run in place */
     struct threads *threads; /* of the unbounded queries */
     stint_pool *chores;      /* what the loop has others do for it, as it blocks */
     struct mailbox mailbox;

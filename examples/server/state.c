@@ -128,6 +128,21 @@ static void see_unbounded(const struct server *server, struct question *question
     }
 }
 
+/* Nor does anybody tell which of the walled ones have a child: those that wait are taken to be the newest. */
+static void see_walled(const struct server *server, struct question *question)
+{
+    stint_wall_statistics wall = STINT_WALL_STATISTICS_INIT;
+    stint_wall_read(server->wall, &wall);
+    size_t waiting = server->unresolved_count > wall.running ? server->unresolved_count - wall.running : 0;
+    for (struct request *request = server->unresolved; request && question->count < RUNNING_MAX;
+         request = request->next) {
+        if (waiting > 0)
+            waiting--;
+        else
+            question->seen[question->count++].id = request->id;
+    }
+}
+
 int state_ask(struct server *server, state_told_fn *told)
 {
     struct question *question = calloc(1, sizeof *question);
@@ -135,8 +150,11 @@ int state_ask(struct server *server, state_told_fn *told)
         return ENOMEM;
     question->chore = (struct chore){ .server = server, .run = visit, .done = tell };
     question->told = told;
-    if (!server->pool) {
-        see_unbounded(server, question);
+    if (!server->pool || server->wall) {
+        if (server->wall)
+            see_walled(server, question);
+        else
+            see_unbounded(server, question);
         tell(&question->chore, true);
         return EALREADY;
     }

@@ -51,6 +51,9 @@ static struct verdict of_failure(int error, const char *message)
         verdict.status = HTTP_CANCELLED;
         verdict.kind = VERDICT_CANCELLED;
         break;
+    case EMSGSIZE:
+        verdict.status = HTTP_UNPROCESSABLE;
+        break;
     case EBADMSG:
         break;
     default:
@@ -86,6 +89,15 @@ static struct verdict of_account(const stint_account_limits *account, const stin
     return verdict;
 }
 
+/* Of a walled one whose process has ended it says how. */
+static struct verdict of_death(unsigned status, const stint_outcome *outcome)
+{
+    return (struct verdict){ .status = status,
+                             .kind = VERDICT_FAILED,
+                             .message = outcome->message[0] ? outcome->message : NULL,
+                             .retry = status == HTTP_UNAVAILABLE };
+}
+
 static struct verdict of_reason(const stint_outcome *outcome, const stint_budget *budget, const char *message,
                                 const stint_account_limits *account)
 {
@@ -118,10 +130,10 @@ static struct verdict of_reason(const stint_outcome *outcome, const stint_budget
         return (struct verdict){ .status = HTTP_UNAVAILABLE, .kind = VERDICT_CANCELLED, .retry = true };
     case STINT_REASON_STACK:
         return (struct verdict){ .status = HTTP_UNPROCESSABLE, .kind = VERDICT_FAILED };
-    case STINT_REASON_KILLED:
-        return (struct verdict){ .status = HTTP_UNAVAILABLE, .kind = VERDICT_FAILED, .retry = true };
+    case STINT_REASON_KILLED: /* by the kernel, for one, when there is too little memory */
+        return of_death(HTTP_UNAVAILABLE, outcome);
     default:
-        return (struct verdict){ .status = HTTP_INTERNAL, .kind = VERDICT_FAILED };
+        return of_death(HTTP_INTERNAL, outcome);
     }
 }
 

@@ -25,7 +25,7 @@ struct verdict {
     verdict_kind kind;
     const char *outcome; /* "ok", "error", "cancelled", "refused" */
     const char *reason;
-    const char *message; /* NULL: there is none; else it is the caller's of verdict_of */
+    const char *message; /* NULL: there is none; else it lies in what verdict_of was given */
     const char *unit;    /* of limit and used: "bytes", "ms", "queries"; NULL: there are none */
     uint64_t limit, used;
     bool retry; /* it may be worth while to try again in a second */
