@@ -287,11 +287,15 @@ static bool are_kept(void)
 
 /* --- The child. --- */
 
-/* exit() would run what the program has registered for its own end. What the task has registered since has been run. */
 static void end_at_once(int status, void *unused)
 {
     (void)unused;
     _exit(status);
+}
+
+bool sti_inside_exit_at_once(void)
+{
+    return on_exit(end_at_once, NULL) == 0;
 }
 
 static void seed_random_numbers(void)
@@ -320,7 +324,8 @@ static void begin(const int *groups, unsigned group_count)
     if (own.config->processes > 0)
         setpgid(0, 0); /* the template kills what is left of it */
     seed_random_numbers();
-    if (on_exit(end_at_once, NULL) != 0 || sti_sandbox_enter_child(own.config, groups, group_count) != 0)
+    /* Once more: setup may have registered something. */
+    if (!sti_inside_exit_at_once() || sti_sandbox_enter_child(own.config, groups, group_count) != 0)
         _exit(1);
     sti_crash_watch(&own.area->crash);
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "child_calls.h"
 #include "group.h"
 #include "limits.h"
 #include "paths.h"
@@ -112,5 +113,5 @@ int sti_sandbox_enter_child(const struct sti_wall_config *config, const int *gro
     bool signals_are_kept = error == 0 && starts_others && sti_paths_enter_child() == 0;
     if (error == 0)
         error = sti_limits_enter_child(config);
-    return error != 0 ? error : sti_system_calls_enter_child(config, signals_are_kept);
+    return error != 0 ? error : sti_child_calls_refuse(config, signals_are_kept);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * seccomp: which system calls a wall's processes make. One thread, in the process that is named. */
+ * seccomp: which system calls a wall's template and all its children make. One thread, in the process that is named. */
 #ifndef STI_EXECUTOR_WALL_SYSTEM_CALLS_H
 #define STI_EXECUTOR_WALL_SYSTEM_CALLS_H
 
@@ -22,9 +22,5 @@ int sti_system_calls_give_up_privileges(char *message, size_t size);
 /* In the template: load the list of a closed wall, and the rules of config->filter. 0; an errno value and a
  * sentence. */
 int sti_system_calls_enter_template(const struct sti_wall_config *config, char *message, size_t size);
-
-/* In the child: refuse what only the template needs. signals_are_kept: Landlock keeps the child's signals from others.
- * 0 or an errno value. */
-int sti_system_calls_enter_child(const struct sti_wall_config *config, bool signals_are_kept);
 
 #endif

@@ -11,6 +11,9 @@
  *       F_SETOWN, F_SETSIG, O_ASYNC). The guardian and the template keep that end open, and the children have it not
  *   when the template ends: the guardian kills the group, and makes another template
  *   when the guardian ends: the template goes on. It will not be made again
+ *   when both have ended, at once or one after the other: the kernel kills each child as its parent has ended
+ *       (PR_SET_PDEATHSIG, which minds the thread that forked: the template has one). Nobody else would, and the
+ *       lifeline has no holder left
  *
  * Where children may start processes, each is a group of its own, that the template kills when the child has ended, and
  * what has left even that is adopted by the template and killed there. */
@@ -50,6 +53,13 @@ static struct {
     int ready; /* an eventfd: the template has become ready */
 } own;
 
+/* A process that ignores SIGCHLD is not told of its children's ends. */
+static void hear_of_ends(void)
+{
+    const struct sigaction action = { .sa_handler = SIG_DFL };
+    sigaction(SIGCHLD, &action, NULL);
+}
+
 /* The program's handlers are not for these processes: one might jump to a frame of the program's. */
 static void reset_signals(void)
 {
@@ -61,6 +71,7 @@ static void reset_signals(void)
         action = (struct sigaction){ .sa_handler = SIG_DFL };
         sigaction(number, &action, NULL);
     }
+    hear_of_ends();
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
 }
@@ -207,9 +218,12 @@ __attribute__((noreturn)) static void end_template(void)
 }
 
 /* The child's descriptors take the places of the wall's. */
-__attribute__((noreturn)) static void become_child(int socket, int area, const int *groups, unsigned group_count)
+__attribute__((noreturn)) static void become_child(pid_t template_pid, int socket, int area, const int *groups,
+                                                   unsigned group_count)
 {
     sigset_t none;
+    if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) != 0 || getppid() != template_pid)
+        _exit(1);
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
     if (dup2(socket, own.control) < 0)
@@ -231,9 +245,10 @@ static void close_request(const int *fds, unsigned count, int kept)
  * comes of them they are closed, which tells the program so. */
 static void start_child(const int *fds, unsigned count)
 {
+    pid_t template_pid = getpid();
     pid_t pid = count >= 3 ? fork() : -1;
     if (pid == 0)
-        become_child(fds[0], fds[1], fds + 3, count - 3);
+        become_child(template_pid, fds[0], fds[1], fds + 3, count - 3);
     bool is_known = pid > 0 && remember(pid, fds[2]);
     if (pid > 0 && !is_known)
         kill(pid, SIGKILL);
@@ -313,6 +328,7 @@ __attribute__((noreturn)) static void template_main(void)
     if (!hold_lifeline())
         _exit(1);
     int error = prepare_template(text, sizeof text);
+    hear_of_ends(); /* setup may have thought otherwise */
     sigemptyset(&end);
     sigaddset(&end, SIGCHLD);
     sigaddset(&end, SIGPIPE); /* of the pipe of a child that nobody asks about any more */
@@ -393,6 +409,8 @@ void sti_guardian_main(const struct sti_wall_config *config, const struct sti_wa
     own.config = config;
     own.entries = entries;
     reset_signals();
+    if (!sti_inside_exit_at_once())
+        _exit(1);
     setpgid(0, 0);
     arrange_descriptors(config, control, lifeline);
     prctl(PR_SET_NAME, "stint-guardian", 0, 0, 0);

@@ -640,6 +640,16 @@ int stint_wall_destroy(stint_wall *wall)
 
 /* --- Its numbers. --- */
 
+/* Each template has said its number; the last one that did is the one that is. Under the lock. */
+static void read_template_pid(stint_wall *wall)
+{
+    struct sti_wall_message message;
+    while (sti_wall_receive(wall->control, &message, NULL, NULL, false) == 0) {
+        if (message.kind == STI_WALL_READY)
+            wall->template_pid = message.ready.error == 0 ? message.ready.pid : 0;
+    }
+}
+
 int stint_wall_read(stint_wall *wall, stint_wall_statistics *statistics)
 {
     if (wall == NULL || statistics == NULL)
@@ -647,6 +657,7 @@ int stint_wall_read(stint_wall *wall, stint_wall_statistics *statistics)
     if (is_left_behind(wall))
         return EOWNERDEAD;
     sti_plain_mutex_lock(&list_lock.mutex);
+    read_template_pid(wall);
     const stint_wall_statistics now = {
         .size = sizeof now,
         .running = atomic_load_explicit(&wall->running, memory_order_acquire), /* first: what runs has been counted */

@@ -388,6 +388,14 @@ static enum end await_template(struct sti_walled *walled)
     return is_interrupted(walled) ? INTERRUPTED : BUSY;
 }
 
+/* By the system: such as a descriptor that is not open. */
+static enum end refuse_offer(struct sti_walled *walled, int error)
+{
+    sti_wall_drop_child(walled->driver);
+    errno = error;
+    return REFUSED;
+}
+
 static enum end try_once(struct sti_walled *walled, const struct sti_waking *waking)
 {
     if (sti_wall_is_ending(walled->wall) && is_interrupted(walled))
@@ -398,11 +406,9 @@ static enum end try_once(struct sti_walled *walled, const struct sti_waking *wak
     sti_wall_refill(walled->wall);
     if (error == EPIPE)
         return UNBEGUN;
-    if (error == 0)
-        return await_child(walled, waking);
-    sti_wall_drop_child(walled->driver); /* it has not heard of the task */
-    errno = error;                       /* such as EBADF: a descriptor that is not open */
-    return REFUSED;
+    if (error == EAGAIN) /* it has not read what it had asked for */
+        return LIED;
+    return error == 0 ? await_child(walled, waking) : refuse_offer(walled, error);
 }
 
 /* What no task that ends by itself has: how its process ended. */

@@ -562,7 +562,8 @@ TEST(ordinary_code_goes_on)
 static int allow_sockets(void *filter, void *arg)
 {
     *(bool *)arg = true;
-    return seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(socket), 1, SCMP_A0(SCMP_CMP_EQ, AF_UNIX));
+    const struct scmp_arg_cmp local = { .arg = 0, .op = SCMP_CMP_EQ, .datum_a = AF_UNIX };
+    return seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(socket), 1, local);
 }
 
 static int use_allowed_sockets(void)

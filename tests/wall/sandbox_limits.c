@@ -109,7 +109,7 @@ static int warm_up(void)
 TEST(the_meter_stops_a_task_before_the_kernel_does)
 {
     static const struct eater eaters[] = {
-        { 16, 16 * MIB },          { 24, 250 * MIB },        { 5000, 250 * MIB },      { 200000, 3000 * MIB },
+        { 16, 16 * MIB },          { 24, 100 * MIB },        { 5000, 250 * MIB },      { 200000, 500 * MIB },
         { 3 * MIB, 4000 * MIB },   { 9 * MIB, 1000 * MIB },  { 17 * MIB, 1000 * MIB }, { 17 * MIB, 4000 * MIB },
         { 33 * MIB, 1000 * MIB },  { 33 * MIB, 4000 * MIB }, { 40 * MIB, 4000 * MIB }, { 65 * MIB, 4000 * MIB },
         { 129 * MIB, 4000 * MIB },
