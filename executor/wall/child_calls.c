@@ -13,6 +13,7 @@
 #include <linux/seccomp.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -28,6 +29,7 @@ enum verdict {
     UNKNOWN,  /* ENOSYS */
     FOR_SELF, /* allowed where the first argument is the process's own number */
     ASKING,   /* allowed where the third is NULL: prlimit64 that sets nothing */
+    BOUND,    /* prctl, but for what would let it outlive its template */
     VERDICTS,
 };
 
@@ -49,6 +51,7 @@ static const struct rule rules[] = {
     { SYS_setpgid, SYS_setpgid, REFUSED, 0 },
     { SYS_setsid, SYS_setsid, REFUSED, 0 },
     { SYS_rt_sigqueueinfo, SYS_rt_sigqueueinfo, FOR_SELF, CLOSED | SIGNALS_PASS },
+    { SYS_prctl, SYS_prctl, BOUND, 0 },
     { SYS_tkill, SYS_tkill, FOR_SELF, CLOSED | SIGNALS_PASS },
     { SYS_tgkill, SYS_tgkill, FOR_SELF, CLOSED | SIGNALS_PASS },
     { SYS_rt_tgsigqueueinfo, SYS_rt_tgsigqueueinfo, FOR_SELF, CLOSED | SIGNALS_PASS },
@@ -137,6 +140,9 @@ static void put_ends(struct program *program)
     put_jump(program, BPF_JEQ, 0, 0, TO(REFUSED));
     put_load(program, argument_at(2) + sizeof(uint32_t));
     put_jump(program, BPF_JEQ, 0, TO(ALLOWED), TO(REFUSED));
+    begin_end(program, BOUND);
+    put_load(program, argument_at(0));
+    put_jump(program, BPF_JEQ, PR_SET_PDEATHSIG, TO(REFUSED), TO(ALLOWED));
     put_end(program, ALLOWED, SECCOMP_RET_ALLOW);
     put_end(program, REFUSED, SECCOMP_RET_ERRNO | EPERM);
     put_end(program, AGAIN, SECCOMP_RET_ERRNO | EAGAIN);
