@@ -93,8 +93,8 @@ typedef struct stint_wall_path {
 typedef int stint_wall_setup_fn(void *arg);
 
 /* Called in each template just before its filter is loaded, with libseccomp's scmp_filter_ctx, to add rules to it. In a
- * wall that is OPEN the filter allows all that it has no rule for; in a CLOSED one it refuses that with EPERM. 0, or an
- * error as setup's. */
+ * wall that is OPEN the filter allows all that it has no rule for; in a CLOSED one it refuses that with EPERM, and
+ * rules for what it allows already change nothing. 0, or an error as setup's. */
 typedef int stint_wall_filter_fn(void *filter, void *arg);
 
 /* How to make a wall. Made by STINT_WALL_OPTIONS_INIT; it can grow: stint.h. */
