@@ -69,6 +69,7 @@ extern const struct bench bench_roots[];
 extern const struct bench bench_run[];
 extern const struct bench bench_start[];
 extern const struct bench bench_submitting[];
+extern const struct bench bench_wall[];
 extern const struct bench bench_wipe[];
 
 #endif

@@ -3,18 +3,28 @@
  * What the machine's primitives cost, and sums of them; see machine.h. */
 #include "machine.h"
 
+#include <linux/futex.h>
 #include <pthread.h>
 #include <sched.h>
 #include <semaphore.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define OPERATIONS 2000 /* a slice */
 #define WAKES 15        /* a measurement */
 #define SLEEP_US 5000
 #define LOOKS 20000
+#define TRIPS 300
+#define PACED_TRIPS 20
+#define FORKS 30
+#define BYTES ((size_t)16 << 20)
 
 static int do_nothing(int argument)
 {
@@ -130,4 +140,134 @@ size_t machine_two_wakes(double *figures)
 size_t machine_submission(double *figures)
 {
     return give(figures, 16 * cost(call_slice) + 2 * cost(clock_slice) + 8 * cost(locked_slice));
+}
+
+/* --- Two processes. --- */
+
+struct turn {
+    atomic_uint asked; /* each is a futex */
+    atomic_uint answered;
+};
+
+static void *share(size_t size)
+{
+    void *shared = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (shared == MAP_FAILED)
+        exit(1);
+    return shared;
+}
+
+static void await_turn(atomic_uint *word, unsigned turn)
+{
+    while (atomic_load_explicit(word, memory_order_acquire) != turn)
+        syscall(SYS_futex, word, FUTEX_WAIT, turn - 1, NULL, NULL, 0);
+}
+
+static void give_turn(atomic_uint *word, unsigned turn)
+{
+    atomic_store_explicit(word, turn, memory_order_release);
+    syscall(SYS_futex, word, FUTEX_WAKE, 1, NULL, NULL, 0);
+}
+
+/* Microseconds of the trip. */
+static double trip(struct turn *turns, unsigned turn)
+{
+    double begin = bench_now_ns();
+    give_turn(&turns->asked, turn);
+    await_turn(&turns->answered, turn);
+    return (bench_now_ns() - begin) / 1e3;
+}
+
+static pid_t start_answering(struct turn *turns, unsigned trips)
+{
+    pid_t other = fork();
+    if (other != 0)
+        return other;
+    for (unsigned turn = 1; turn <= trips; turn++) {
+        await_turn(&turns->asked, turn);
+        give_turn(&turns->answered, turn);
+    }
+    _exit(0);
+}
+
+/* The first trip, on which the other process comes to be, does not count. */
+static bool make_trips(unsigned pause_us, unsigned trips, double *figures)
+{
+    struct turn *turns = share(sizeof *turns);
+    pid_t other = start_answering(turns, trips + 1);
+    if (other < 0)
+        return false;
+    trip(turns, 1);
+    for (unsigned i = 0; i < trips; i++) {
+        if (pause_us != 0)
+            usleep(pause_us);
+        figures[i] = trip(turns, i + 2);
+    }
+    waitpid(other, NULL, 0);
+    munmap(turns, sizeof *turns);
+    return true;
+}
+
+static size_t give_mean(const double *list, size_t count, double *figures)
+{
+    double sum = 0;
+    for (size_t i = 0; i < count; i++)
+        sum += list[i];
+    return give(figures, sum / (double)count);
+}
+
+size_t machine_trip(double *figures)
+{
+    double all[TRIPS];
+    return make_trips(0, TRIPS, all) ? give_mean(all, TRIPS, figures) : 0;
+}
+
+size_t machine_paced_trip(double *figures)
+{
+    return make_trips(MACHINE_PACE_US, PACED_TRIPS, figures) ? PACED_TRIPS : 0;
+}
+
+static bool fork_once(void)
+{
+    int status;
+    pid_t child = fork();
+    if (child == 0)
+        _exit(0);
+    return child > 0 && waitpid(child, &status, 0) == child && status == 0;
+}
+
+size_t machine_fork(double *figures)
+{
+    double begin = bench_now_ns();
+    for (int i = 0; i < FORKS; i++) {
+        if (!fork_once())
+            return 0;
+    }
+    return give(figures, (bench_now_ns() - begin) / FORKS / 1e3);
+}
+
+static char *source;
+static char *shared;
+
+void machine_copies_prepare(unsigned workers)
+{
+    (void)workers;
+    source = malloc(BYTES);
+    shared = share(BYTES);
+    if (source == NULL)
+        exit(1);
+    memset(source, 1, BYTES);
+    memset(shared, 1, BYTES);
+}
+
+size_t machine_copies(double *figures)
+{
+    double begin = bench_now_ns();
+    memcpy(shared, source, BYTES);
+    char *volatile copy = malloc(BYTES);
+    if (copy == NULL)
+        return 0;
+    memcpy(copy, shared, BYTES);
+    free(copy);
+    return give(figures, (bench_now_ns() - begin) / 1e6);
 }

@@ -8,6 +8,8 @@
 
 #include "serve.h"
 
+#define MACHINE_PACE_US 2000
+
 /* Nanoseconds for a call of a function that does nothing, by a pointer. */
 size_t machine_call(double *figures);
 
@@ -24,5 +26,17 @@ size_t machine_wake(double *figures);
 /* The sums: of what a task needs that is submitted, run elsewhere and awaited, and of two wake-ups. */
 size_t machine_submission(double *figures);
 size_t machine_two_wakes(double *figures);
+
+/* Microseconds for a round trip between two processes, each of which wakes the other by a futex: one after the other,
+ * and each after a pause of MACHINE_PACE_US. */
+size_t machine_trip(double *figures);
+size_t machine_paced_trip(double *figures);
+
+/* Microseconds for a fork of this process, the end of the child, which does nothing, and the wait for it. */
+size_t machine_fork(double *figures);
+
+/* Milliseconds for two copies of 16 MiB: to memory that others see too, and from there to a block that is freed. */
+size_t machine_copies(double *figures);
+void machine_copies_prepare(unsigned workers);
 
 #endif

@@ -22,9 +22,10 @@
 #define PROGRESS_NS 200000000
 
 static const struct bench *const bench_groups[] = {
-    bench_machine, bench_alloc,   bench_map,     bench_mutex,      bench_run,     bench_account,    bench_overshoot,
-    bench_roots,   bench_wipe,    bench_cancel,  bench_submitting, bench_forking, bench_fork_typed, bench_overload,
-    bench_fair,    bench_contain, bench_metrics, bench_profile,    bench_report,  bench_start,      NULL,
+    bench_machine,    bench_alloc,    bench_map,  bench_mutex,   bench_run,        bench_account,
+    bench_overshoot,  bench_roots,    bench_wipe, bench_cancel,  bench_submitting, bench_forking,
+    bench_fork_typed, bench_overload, bench_fair, bench_contain, bench_metrics,    bench_profile,
+    bench_report,     bench_start,    bench_wall, NULL,
 };
 
 struct session {

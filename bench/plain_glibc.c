@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * The peer that is plain glibc, and what the bare machine takes: stint-bench-glibc. */
+#include <string.h>
+
 #include "machine.h"
 #include "plain.h"
 #include "work.h"
@@ -29,7 +31,15 @@ int main(int argc, char **argv)
         { "idle.first", "machine", NULL, machine_wake },
         { "cancel.allocating", "machine", NULL, machine_wake },
         { "cancel.looping", "machine", NULL, machine_two_wakes },
+        { "wall.reused", "machine", NULL, machine_trip },
+        { "wall.spare", "machine", NULL, machine_paced_trip },
+        { "wall.fresh", "fork-glibc", NULL, machine_fork },
+        { "wall.job", "fork-rlimit", work_hold_much, plain_fork_parse },
+        { "wall.job", "posix_spawn", work_hold_much, plain_spawn_parse },
+        { "wall.throughput", "fork-rlimit", NULL, plain_fork_throughput },
         { NULL, NULL, NULL, NULL },
     };
+    if (argc == 2 && strcmp(argv[1], PLAIN_PARSE) == 0)
+        return plain_parse_main();
     return bench_serve_main(works, argc, argv);
 }

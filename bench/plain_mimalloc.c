@@ -5,6 +5,7 @@
  * mimalloc 2. */
 #include <mimalloc.h>
 
+#include "machine.h"
 #include "serve.h"
 #include "work.h"
 
@@ -87,6 +88,8 @@ int main(int argc, char **argv)
         { "run.empty", "new-heap", NULL, heap_empty },
         { "run.alloc10", "raw", NULL, raw_ten },
         { "run.alloc10", "new-heap", NULL, heap_ten },
+        { "wall.fresh", "fork", NULL, machine_fork },
+        { "wall.bytes", "copies", machine_copies_prepare, machine_copies },
 #endif
         { NULL, NULL, NULL, NULL },
     };

@@ -3,6 +3,7 @@
  * What has to be contained, and what the process around it holds meanwhile. */
 #include <libxml/parser.h>
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -47,4 +48,41 @@ void work_billion_laughs(void)
     xmlFreeDoc(xmlCtxtReadMemory(context, bomb, sizeof bomb - 1, NULL, NULL,
                                  XML_PARSE_NOENT | XML_PARSE_HUGE | XML_PARSE_NOERROR));
     xmlFreeParserCtxt(context);
+}
+
+#define ORDER_SIZE 4096
+
+const char *work_order(size_t *size)
+{
+    static char order[ORDER_SIZE];
+    static size_t length;
+    if (length == 0) {
+        length = (size_t)snprintf(order, sizeof order, "<order number='17'>\n");
+        for (int line = 0; length < ORDER_SIZE - 200; line++)
+            length += (size_t)snprintf(order + length, sizeof order - length,
+                                       "<line number='%d'><article>A%d</article><note>Some <b>words</b> &amp; "
+                                       "more of them</note><price currency='EUR'>%d.50</price></line>\n",
+                                       line, 100 + line, 7 * line);
+        length += (size_t)snprintf(order + length, sizeof order - length, "</order>\n");
+    }
+    *size = length;
+    return order;
+}
+
+static int count_elements(const xmlNode *node)
+{
+    int count = 0;
+    for (; node != NULL; node = node->next)
+        count += node->type == XML_ELEMENT_NODE ? 1 + count_elements(node->children) : 0;
+    return count;
+}
+
+int work_parse_order(const char *order, size_t size)
+{
+    xmlDoc *tree = xmlReadMemory(order, (int)size, NULL, NULL, XML_PARSE_NONET);
+    if (tree == NULL)
+        return -1;
+    int count = count_elements(xmlDocGetRootElement(tree));
+    xmlFreeDoc(tree);
+    return count;
 }

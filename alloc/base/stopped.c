@@ -3,10 +3,13 @@
  * Walking the frames of code that a signal has stopped; see stopped.h. Any thread. */
 #include "stopped.h"
 
+#include <errno.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
 #include <unwind.h>
@@ -383,17 +386,35 @@ uintptr_t sti_stopped_return(const struct sti_stopped *stopped)
 
 #define MAX_PUSHED 8 /* registers that a function has to save, and a bit */
 
-static STI_CALLER_UNINSTRUMENTED bool read_word(uintptr_t address, uintptr_t stack_end, uintptr_t *word)
+/* By a system call that would do nothing, but reads it first. */
+static bool is_readable_word(uintptr_t address)
 {
-    if (stack_end != 0) {
-        bool is_on_stack = address <= stack_end - WORD;
-        if (is_on_stack)
-            *word = *(const uintptr_t *)address;
-        return is_on_stack;
-    }
+    const int no_change = -1;
+    return syscall(SYS_rt_sigprocmask, no_change, address, NULL, sizeof(uint64_t)) == 0 || errno != EFAULT;
+}
+
+/* A sandbox may refuse the one call that reads and makes no fault: then it is asked first. */
+STI_CALLER_UNINSTRUMENTED bool sti_stopped_word(uintptr_t address, uintptr_t *word)
+{
     const struct iovec here = { .iov_base = word, .iov_len = WORD };
     const struct iovec there = { .iov_base = (void *)address, .iov_len = WORD };
-    return process_vm_readv(gettid(), &here, 1, &there, 1, 0) == (ssize_t)WORD;
+    ssize_t copied = process_vm_readv(gettid(), &here, 1, &there, 1, 0);
+    if (copied >= 0 || errno == EFAULT)
+        return copied == (ssize_t)WORD;
+    bool is_readable = is_readable_word(address);
+    if (is_readable)
+        *word = *(const uintptr_t *)address;
+    return is_readable;
+}
+
+static STI_CALLER_UNINSTRUMENTED bool read_word(uintptr_t address, uintptr_t stack_end, uintptr_t *word)
+{
+    if (stack_end == 0)
+        return sti_stopped_word(address, word);
+    bool is_on_stack = address <= stack_end - WORD;
+    if (is_on_stack)
+        *word = *(const uintptr_t *)address;
+    return is_on_stack;
 }
 
 /* A function of gcc's that aligns its stack, for vectors or a sanitizer. Its rule is an expression of its own: where

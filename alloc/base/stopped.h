@@ -57,4 +57,7 @@ void sti_stopped_prepare(void);
 size_t sti_stopped_callstack(struct sti_registers at, uintptr_t stack_end, void **frames, uintptr_t *tops,
                              size_t depth);
 
+/* Read a word that may not be readable. False: it is not. Changes errno. */
+bool sti_stopped_word(uintptr_t address, uintptr_t *word);
+
 #endif

@@ -4,6 +4,7 @@
  * Any thread. */
 #include "system.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -455,6 +456,30 @@ void sti_service_end(void)
 unsigned sti_process_own_threads(void)
 {
     return atomic_load_explicit(&services, memory_order_relaxed);
+}
+
+static unsigned count_threads(void)
+{
+    unsigned count = 0;
+    DIR *threads = opendir("/proc/self/task");
+    const struct dirent *entry;
+    if (threads == NULL)
+        return 0;
+    while ((entry = readdir(threads)) != NULL)
+        count += entry->d_name[0] != '.';
+    closedir(threads);
+    return count;
+}
+
+unsigned sti_process_threads(void)
+{
+    unsigned count = count_threads();
+    for (int patience = 100; count > 1 + sti_process_own_threads() && patience > 0; patience--) {
+        sti_thread_nap(1000000);
+        count = count_threads();
+    }
+    unsigned own = sti_process_own_threads();
+    return count > own ? count - own : count;
 }
 
 static STI_FORK_HANDLER void have_none_in_child(void)

@@ -74,6 +74,10 @@ void sti_service_end(void);
  * A fork(2) beside them is safe: the child has none of them, and starts its own when it needs one. */
 unsigned sti_process_own_threads(void);
 
+/* How many threads the process has without those: those of the program, and of pools. One that has been joined may be
+ * there a little longer, so it is given a moment to go: a tenth of a second. 0: /proc does not tell. */
+unsigned sti_process_threads(void);
+
 /* The main thread has ended: 0.3 µs. Only then another 20, to ask whether that holds for all others. */
 bool sti_main_thread_has_ended(void);
 bool sti_services_are_alone(void);

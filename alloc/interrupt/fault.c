@@ -50,9 +50,7 @@
  * is read whole. */
 #define KEPT_ACTIONS 16
 static struct sigaction actions[KEPT_ACTIONS];
-#if STI_OVERRIDES
 static atomic_uint claimed_actions;
-#endif
 static atomic_uint newest_action;
 static atomic_bool faults_installed;
 static __typeof__(sigaction) *plain_sigaction;
@@ -320,21 +318,7 @@ bool sti_fault_handler_install(void)
     return atomic_load_explicit(&faults_installed, memory_order_acquire);
 }
 
-#if STI_OVERRIDES
-
-/* --- The functions of libc's that set the handler of a fault. A program's handler of SIGSEGV takes the place that it
- * would have if this library had none: behind ours, which hands on to it whatever is no stack's end (signals.h). Any
- * thread, signal handlers too. */
-
-STINT_API int sigaction(int number, const struct sigaction *action, struct sigaction *before);
-STINT_API sighandler_t signal(int number, sighandler_t handler);
-STINT_API sighandler_t ssignal(int number, sighandler_t handler);
-STINT_API sighandler_t bsd_signal(int number, sighandler_t handler);
-STINT_API sighandler_t sysv_signal(int number, sighandler_t handler);
-STINT_API sighandler_t __sysv_signal(int number, sighandler_t handler);
-
-/* The program sets its own (NULL: it only asks): it takes its place behind ours. False: ours is not there. */
-static bool set_action(const struct sigaction *action, struct sigaction *before)
+bool sti_fault_set_action(const struct sigaction *action, struct sigaction *before)
 {
     if (!atomic_load_explicit(&faults_installed, memory_order_acquire))
         return false;
@@ -350,10 +334,23 @@ static bool set_action(const struct sigaction *action, struct sigaction *before)
     return true;
 }
 
+#if STI_OVERRIDES
+
+/* --- The functions of libc's that set the handler of a fault. A program's handler of SIGSEGV takes the place that it
+ * would have if this library had none: behind ours, which hands on to it whatever is no stack's end (signals.h). Any
+ * thread, signal handlers too. */
+
+STINT_API int sigaction(int number, const struct sigaction *action, struct sigaction *before);
+STINT_API sighandler_t signal(int number, sighandler_t handler);
+STINT_API sighandler_t ssignal(int number, sighandler_t handler);
+STINT_API sighandler_t bsd_signal(int number, sighandler_t handler);
+STINT_API sighandler_t sysv_signal(int number, sighandler_t handler);
+STINT_API sighandler_t __sysv_signal(int number, sighandler_t handler);
+
 int sigaction(int number, const struct sigaction *action, struct sigaction *before)
 {
     STI_LIBC_FUNCTION(sigaction);
-    if (number == SIGSEGV && set_action(action, before))
+    if (number == SIGSEGV && sti_fault_set_action(action, before))
         return 0;
     return plain(number, action, before);
 }

@@ -88,7 +88,7 @@ static int open_symbols(const struct sti_profile_snapshot *snapshot, struct sti_
         for (size_t j = 0; j < site->length; j++)
             addresses[count++] = sti_profile_call(site->callstack[j]);
     }
-    int error = sti_symbols_open(symbols, addresses, count, snapshot->demangle);
+    int error = sti_symbols_open(symbols, addresses, count, &snapshot->others, snapshot->demangle);
     free(addresses);
     return error;
 }

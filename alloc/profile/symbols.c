@@ -5,11 +5,13 @@
 
 #include <elfutils/libdwfl.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <gelf.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define PAGE ((uintptr_t)4096)
@@ -60,17 +62,25 @@ static void note_code(struct sti_module *module, Dwfl_Module *from)
     }
 }
 
+/* NULL: no memory. */
+static struct sti_module *add_module(struct sti_symbols *symbols)
+{
+    struct sti_module *more = realloc(symbols->modules, (symbols->module_count + 1) * sizeof *more);
+    if (more == NULL)
+        return NULL;
+    symbols->modules = more;
+    return &more[symbols->module_count++];
+}
+
 static int note_module(Dwfl_Module *from, void **user, const char *name, Dwarf_Addr start, void *arg)
 {
     struct sti_symbols *symbols = arg;
-    struct sti_module *more = realloc(symbols->modules, (symbols->module_count + 1) * sizeof *more);
-    if (more == NULL)
+    struct sti_module *module = add_module(symbols);
+    if (module == NULL)
         return DWARF_CB_ABORT;
-    symbols->modules = more;
-    struct sti_module *module = &more[symbols->module_count++];
     const char *file = NULL;
     Dwarf_Addr end;
-    *module = (struct sti_module){ .start = start, .functions_known = true, .lines_known = true };
+    *module = (struct sti_module){ .begin = start, .start = start, .functions_known = true, .lines_known = true };
     note_code(module, from);
     dwfl_module_info(from, NULL, NULL, &end, NULL, NULL, &file, NULL);
     if (module->limit == 0)
@@ -81,6 +91,86 @@ static int note_module(Dwfl_Module *from, void **user, const char *name, Dwarf_A
     return DWARF_CB_OK;
 }
 
+/* --- The modules of another process. The files are there, as a rule, but that process may be gone, and this one has
+ * not mapped them: so libdwfl is told of each file where it lay. */
+
+/* A file, and nothing that would wait for somebody. -1: it is none. */
+static int open_file(const char *path)
+{
+    struct stat status;
+    int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (file >= 0 && fstat(file, &status) == 0 && S_ISREG(status.st_mode))
+        return file;
+    if (file >= 0)
+        close(file);
+    return -1;
+}
+
+static void report_others(Dwfl *dwfl, const struct sti_other_modules *others)
+{
+    for (size_t i = 0; i < others->count; i++) {
+        const struct sti_other_module *other = &others->list[i];
+        int file = other->may_be_read ? open_file(other->path) : -1;
+        /* It closes the file, but for where it fails. */
+        if (file >= 0 && dwfl_report_elf(dwfl, other->path, other->path, file, other->begin, false) == NULL)
+            close(file);
+    }
+}
+
+/* Those alone that may not be read, or cannot. False: no memory. */
+static bool add_unread(struct sti_symbols *symbols, const struct sti_other_modules *others)
+{
+    for (size_t i = 0; i < others->count; i++) {
+        const struct sti_other_module *other = &others->list[i];
+        if (symbols->dwfl_of_others != NULL && dwfl_addrmodule(symbols->dwfl_of_others, other->begin) != NULL)
+            continue;
+        struct sti_module *module = add_module(symbols);
+        if (module == NULL)
+            return false;
+        *module = (struct sti_module){
+            .begin = other->begin, .start = other->begin, .limit = other->end, .path = other->path
+        };
+    }
+    return true;
+}
+
+/* False: no memory. */
+static bool note_others(struct sti_symbols *symbols, const struct sti_other_modules *others)
+{
+    if (others->count > 0)
+        symbols->dwfl_of_others = dwfl_begin(&callbacks);
+    if (symbols->dwfl_of_others != NULL) {
+        report_others(symbols->dwfl_of_others, others);
+        dwfl_report_end(symbols->dwfl_of_others, NULL, NULL);
+        if (dwfl_getmodules(symbols->dwfl_of_others, note_module, symbols, 0) != 0)
+            return false;
+    }
+    return add_unread(symbols, others);
+}
+
+static bool is_in_others(uintptr_t address, const struct sti_other_modules *others)
+{
+    size_t i = 0;
+    while (i < others->count && (address < others->list[i].begin || address >= others->list[i].end))
+        i++;
+    return i < others->count;
+}
+
+/* NULL: it cannot be read. */
+static Dwfl_Module *find_in_others(struct sti_frame *frame, const struct sti_symbols *symbols)
+{
+    Dwfl_Module *found =
+        symbols->dwfl_of_others != NULL ? dwfl_addrmodule(symbols->dwfl_of_others, frame->address) : NULL;
+    for (size_t i = 0; found == NULL && i < symbols->module_count; i++) {
+        const struct sti_module *module = &symbols->modules[i];
+        if (!module->functions_known && frame->address >= module->begin && frame->address < module->limit)
+            frame->module = i;
+    }
+    return found;
+}
+
+/* --- Looking up. */
+
 /* A version behind an @ is cut off. NULL: no memory. */
 static char *readable(const char *name, sti_demangle_fn *demangle)
 {
@@ -90,15 +180,11 @@ static char *readable(const char *name, sti_demangle_fn *demangle)
 }
 
 /* False: no memory. */
-static bool look_up(struct sti_frame *frame, const struct sti_symbols *symbols)
+static bool name_in(Dwfl_Module *module, struct sti_frame *frame, const struct sti_symbols *symbols)
 {
-    Dwfl *dwfl = symbols->dwfl;
     GElf_Off offset;
     GElf_Sym symbol;
     void **user;
-    Dwfl_Module *module = dwfl_addrmodule(dwfl, frame->address);
-    if (module == NULL)
-        return true;
     dwfl_module_info(module, &user, NULL, NULL, NULL, NULL, NULL, NULL);
     frame->module = (size_t)*user - 1;
     Dwfl_Line *line = dwfl_module_getsrc(module, frame->address);
@@ -109,6 +195,17 @@ static bool look_up(struct sti_frame *frame, const struct sti_symbols *symbols)
         return true;
     frame->function = readable(name, symbols->demangle);
     return frame->function != NULL;
+}
+
+/* False: no memory. */
+static bool look_up(struct sti_frame *frame, const struct sti_symbols *symbols, const struct sti_other_modules *others)
+{
+    Dwfl_Module *module = NULL;
+    if (is_in_others(frame->address, others))
+        module = find_in_others(frame, symbols);
+    else if (symbols->dwfl != NULL && !others->alone)
+        module = dwfl_addrmodule(symbols->dwfl, frame->address);
+    return module == NULL || name_in(module, frame, symbols);
 }
 
 static void note_what_is_missing(struct sti_symbols *symbols)
@@ -142,19 +239,25 @@ static void make_frames(struct sti_symbols *symbols, const uintptr_t *addresses,
     }
 }
 
-int sti_symbols_open(struct sti_symbols *symbols, const uintptr_t *addresses, size_t count, sti_demangle_fn *demangle)
+/* False: no memory. Without /proc the addresses are all there is. */
+static bool look_all_up(struct sti_symbols *symbols, const struct sti_other_modules *others)
+{
+    symbols->dwfl = open_process();
+    bool enough = symbols->dwfl == NULL || dwfl_getmodules(symbols->dwfl, note_module, symbols, 0) == 0;
+    enough = enough && note_others(symbols, others);
+    for (size_t i = 0; enough && i < symbols->frame_count; i++)
+        enough = look_up(&symbols->frames[i], symbols, others);
+    return enough;
+}
+
+int sti_symbols_open(struct sti_symbols *symbols, const uintptr_t *addresses, size_t count,
+                     const struct sti_other_modules *others, sti_demangle_fn *demangle)
 {
     *symbols = (struct sti_symbols){ .frames = malloc((count + 1) * sizeof *symbols->frames), .demangle = demangle };
     if (symbols->frames == NULL)
         return ENOMEM;
     make_frames(symbols, addresses, count);
-    symbols->dwfl = open_process();
-    if (symbols->dwfl == NULL) /* no /proc: the addresses are all there is */
-        return 0;
-    bool enough = dwfl_getmodules(symbols->dwfl, note_module, symbols, 0) == 0;
-    for (size_t i = 0; enough && i < symbols->frame_count; i++)
-        enough = look_up(&symbols->frames[i], symbols);
-    if (!enough) {
+    if (!look_all_up(symbols, others)) {
         sti_symbols_close(symbols);
         return ENOMEM;
     }
@@ -169,6 +272,7 @@ void sti_symbols_close(struct sti_symbols *symbols)
     free(symbols->frames);
     free(symbols->modules);
     dwfl_end(symbols->dwfl);
+    dwfl_end(symbols->dwfl_of_others);
 }
 
 const struct sti_frame *sti_symbols_frame(const struct sti_symbols *symbols, uintptr_t address)

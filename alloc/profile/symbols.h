@@ -15,7 +15,8 @@
 #define STI_BUILD_ID_MAX 64 /* bytes */
 
 struct sti_module {
-    uintptr_t start; /* of its code in memory */
+    uintptr_t begin; /* of all of it in memory */
+    uintptr_t start; /* of its code */
     uintptr_t limit;
     uint64_t file_offset;
     const char *path;
@@ -38,11 +39,14 @@ struct sti_symbols {
     size_t module_count;
     struct sti_module *modules;
     void *dwfl;
+    void *dwfl_of_others; /* NULL: there are none, or none may be read */
     sti_demangle_fn *demangle;
 };
 
-/* Look up the addresses, of which some may be equal. 0; ENOMEM. */
-int sti_symbols_open(struct sti_symbols *symbols, const uintptr_t *addresses, size_t count, sti_demangle_fn *demangle);
+/* Look up the addresses, of which some may be equal: in the other modules, which stay as long as the table, and where
+ * these are not alone in the process's own. 0; ENOMEM. */
+int sti_symbols_open(struct sti_symbols *symbols, const uintptr_t *addresses, size_t count,
+                     const struct sti_other_modules *others, sti_demangle_fn *demangle);
 void sti_symbols_close(struct sti_symbols *symbols);
 
 /* One of those that were looked up. */

@@ -110,6 +110,7 @@ static struct sti_profile_snapshot *take_snapshot(const struct sti_gathered *gat
     struct sti_profile_snapshot *snapshot = malloc(sizeof *snapshot + max * sizeof snapshot->entries[0]);
     if (snapshot == NULL)
         return NULL;
+    snapshot->others = (struct sti_other_modules){ .count = 0 };
     snapshot->count = 0;
     for (size_t i = 0; i < STI_PROFILE_CHAINS; i++) {
         const struct sti_profile_site *site = atomic_load_explicit(&gathered->chains[i], memory_order_acquire);

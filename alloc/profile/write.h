@@ -5,6 +5,7 @@
 #define STI_ALLOC_PROFILE_WRITE_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -75,10 +76,25 @@ struct sti_profile_values sti_profile_values(const struct sti_gathered *gathered
 /* Of the C++ runtime: a name for people. */
 typedef char *sti_demangle_fn(const char *name, char *buffer, size_t *size, int *status);
 
+/* A module of another process, whose addresses a report has: one that this process has not loaded, or has elsewhere. */
+struct sti_other_module {
+    uintptr_t begin; /* in that process's memory */
+    uintptr_t end;
+    const char *path;
+    bool may_be_read; /* its file, for its symbols: nobody who may want to do harm has named it */
+};
+
+struct sti_other_modules {
+    const struct sti_other_module *list;
+    size_t count;
+    bool alone; /* no address is one of this process's */
+};
+
 struct sti_profile_snapshot {
     sti_demangle_fn *demangle; /* NULL: the process has none */
-    uint64_t started;          /* nanoseconds since 1970 */
-    uint64_t duration;         /* nanoseconds */
+    struct sti_other_modules others;
+    uint64_t started;  /* nanoseconds since 1970 */
+    uint64_t duration; /* nanoseconds */
     double interval;
     size_t count;
     struct sti_profile_entry {

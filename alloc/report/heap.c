@@ -31,7 +31,6 @@
 #define SHORTEST_STRING 3          /* characters */
 #define LOOKS ((size_t)512)        /* at blocks of full pages */
 #define LOOKS_COPIED ((size_t)128) /* where each is a system call */
-#define LOOKS_A_CLASS 64U
 #define ADDRESSES_END ((uintptr_t)1 << 47)
 #define FIRST_CAPACITY 256
 
@@ -186,7 +185,7 @@ static void look_into(struct sti_report_heap *heap, struct sti_report_view *view
 {
     struct sti_report_class *class = class_of(heap, area->size);
     size_t step = area->used / looks;
-    for (size_t i = 0; i < looks && class->looked_at < LOOKS_A_CLASS; i++)
+    for (size_t i = 0; i < looks && class->looked_at < STI_REPORT_LOOKS; i++)
         look_at(class, view, area->begin + (i * step + i % (step > 1 ? step : 1)) * area->size, LOOKED_AT);
 }
 
@@ -209,7 +208,7 @@ static void look_at_live(struct stint_report *report, struct sti_report_view *vi
     if (is_full(area))
         return;
     struct sti_report_class *class = class_of(&report->heap, area->size);
-    if (class->looked_at < LOOKS_A_CLASS)
+    if (class->looked_at < STI_REPORT_LOOKS)
         look_at(class, view, block, area->end - block);
 }
 

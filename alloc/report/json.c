@@ -65,6 +65,12 @@ static void number(struct json *json, const char *name, uint64_t value)
     fprintf(json->stream, "%" PRIu64, value);
 }
 
+static void integer(struct json *json, const char *name, int value)
+{
+    key(json, name);
+    fprintf(json->stream, "%d", value);
+}
+
 static void boolean(struct json *json, const char *name, bool value)
 {
     key(json, name);
@@ -83,15 +89,22 @@ static void string(struct json *json, const char *name, const char *value)
 
 /* --- The parts of a report. */
 
+/* Whose digits a reader's number may not hold. */
+static void hexadecimal(struct json *json, const char *name, uint64_t value)
+{
+    char digits[32];
+    snprintf(digits, sizeof digits, "0x%" PRIx64, value);
+    string(json, name, digits);
+}
+
 /* The fields of what is already open. */
 static void place(struct json *json, const struct sti_frame *frame)
 {
-    char address[32];
-    snprintf(address, sizeof address, "0x%" PRIxPTR, frame->address);
-    string(json, "address", address);
+    hexadecimal(json, "address", frame->address);
     string(json, "function", frame->function);
     string(json, "module",
            frame->module < json->symbols->module_count ? json->symbols->modules[frame->module].path : NULL);
+    number(json, "offset", sti_report_offset(json->symbols, frame));
     string(json, "file", frame->file);
     number(json, "line", frame->file != NULL ? (uint64_t)frame->line : 0);
 }
@@ -113,8 +126,7 @@ static void head(struct json *json, const struct stint_report *report)
     string(json, "account", report->account[0] != '\0' ? report->account : NULL);
     string(json, "status", stint_status_name(report->status));
     string(json, "reason", stint_reason_name(report->reason));
-    key(json, "error");
-    fprintf(json->stream, "%d", report->error);
+    integer(json, "error", report->error);
     begin(json, "function", '{');
     place(json, sti_report_call(json->symbols, report->function));
     end(json, '}');
@@ -136,6 +148,29 @@ static void head(struct json *json, const struct stint_report *report)
     number(json, "wall_ns", report->usage.wall_ns);
     number(json, "queued_ns", report->usage.queued_ns);
     number(json, "cpu_ns", report->usage.cpu_ns);
+    end(json, '}');
+}
+
+static void death(struct json *json, const stint_wall_death *of)
+{
+    char room[STI_REPORT_ROOM];
+    begin(json, "death", '{');
+    boolean(json, "is_known", of->known);
+    integer(json, "status", of->status);
+    integer(json, "signal", of->signal);
+    string(json, "signal_name", of->signal != 0 ? sti_report_signal(room, of->signal) : NULL);
+    integer(json, "code", of->code);
+    if (sti_report_has_address(of))
+        hexadecimal(json, "address", of->address);
+    else
+        string(json, "address", NULL);
+    if (of->instruction != 0) {
+        begin(json, "instruction", '{');
+        place(json, sti_report_data(json->symbols, of->instruction));
+        end(json, '}');
+    } else {
+        string(json, "instruction", NULL);
+    }
     end(json, '}');
 }
 
@@ -295,6 +330,8 @@ void sti_report_write_json(FILE *stream, const struct stint_report *report, cons
     struct json json = { .stream = stream, .symbols = symbols, .is_first = true };
     begin(&json, NULL, '{');
     head(&json, report);
+    if (report->is_dead)
+        death(&json, &report->death);
     where(&json, report);
     when(&json, report);
     if (report->heap.is_taken)

@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -56,6 +57,7 @@ static void add_all(struct addresses *addresses, const struct stint_report *repo
 {
     addresses->count = 0;
     add(addresses, report->function - 1);
+    add(addresses, report->death.instruction);
     add_calls(addresses, report->tripped.frames, report->tripped.length);
     add_calls(addresses, report->delivered.frames, report->delivered.length);
     for (size_t i = 0; i < report->wait_count; i++)
@@ -75,7 +77,7 @@ int sti_report_names_open(struct sti_symbols *symbols, const struct stint_report
     if (addresses.list == NULL)
         return ENOMEM;
     add_all(&addresses, report);
-    int error = sti_symbols_open(symbols, addresses.list, addresses.count, demangle);
+    int error = sti_symbols_open(symbols, addresses.list, addresses.count, &report->others, demangle);
     free(addresses.list);
     return error;
 }
@@ -102,6 +104,11 @@ const char *sti_report_module(const struct sti_symbols *symbols, const struct st
     const char *path = symbols->modules[frame->module].path;
     const char *slash = strrchr(path, '/');
     return slash != NULL ? slash + 1 : path;
+}
+
+uintptr_t sti_report_offset(const struct sti_symbols *symbols, const struct sti_frame *frame)
+{
+    return frame->module < symbols->module_count ? frame->address - symbols->modules[frame->module].begin : 0;
 }
 
 static bool is_control(const char *character, size_t length)
@@ -170,6 +177,27 @@ void sti_report_chain(FILE *stream, const struct sti_symbols *symbols, const uin
         return;
     fputs(at + 1 < length ? " < ... < " : " < ", stream);
     write_function(stream, symbols, last);
+}
+
+/* --- How its process ended. */
+
+#define SAYS_MAX 20 /* bytes of a signal's name */
+
+const char *sti_report_signal(char *room, int number)
+{
+    const char *name = sigabbrev_np(number);
+    if (name != NULL && strlen(name) <= SAYS_MAX)
+        snprintf(room, STI_REPORT_ROOM, "SIG%s", name);
+    else
+        snprintf(room, STI_REPORT_ROOM, "signal %d", number);
+    return room;
+}
+
+bool sti_report_has_address(const stint_wall_death *death)
+{
+    bool is_fault =
+        death->signal == SIGSEGV || death->signal == SIGBUS || death->signal == SIGFPE || death->signal == SIGILL;
+    return is_fault && death->code > 0 && death->code != SI_KERNEL;
 }
 
 /* --- Numbers. */

@@ -5,6 +5,7 @@
 #ifndef STI_ALLOC_REPORT_NAMES_H
 #define STI_ALLOC_REPORT_NAMES_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -25,6 +26,15 @@ const struct sti_frame *sti_report_awaited(const struct sti_symbols *symbols, co
 
 /* The file of its module, without folders; NULL: it is in none. */
 const char *sti_report_module(const struct sti_symbols *symbols, const struct sti_frame *frame);
+
+/* How far from the beginning of its module it is. */
+uintptr_t sti_report_offset(const struct sti_symbols *symbols, const struct sti_frame *frame);
+
+/* The name of a signal, or its number. The text is in the room. */
+const char *sti_report_signal(char *room, int number);
+
+/* Whether it is known at which address the fault was that ended the process. */
+bool sti_report_has_address(const stint_wall_death *death);
 
 /* The classes that hold most, together three quarters of all: those from first to last among others. False: the heap is
  * empty. */

@@ -48,6 +48,7 @@ static void clear(struct stint_report *report)
     report->is_mapped = is_mapped;
     report->stride = 1;
     report->tripped.length = report->delivered.length = 0;
+    report->tripped.is_cut = report->delivered.is_cut = false;
     atomic_init(&report->references, 1);
 }
 
@@ -71,10 +72,36 @@ struct stint_report *sti_report_make(bool in_handler)
 
 void sti_report_free(struct stint_report *report)
 {
+    sti_process_free((void *)(uintptr_t)report->others.list);
     if (report->is_mapped)
         syscall(SYS_munmap, report, sizeof *report);
     else
         sti_process_free(report);
+}
+
+/* The list, and behind it the paths. */
+static size_t size_of_others(const struct sti_other_modules *others)
+{
+    size_t size = others->count * sizeof *others->list;
+    for (size_t i = 0; i < others->count; i++)
+        size += strlen(others->list[i].path) + 1;
+    return size;
+}
+
+int sti_report_set_others(struct stint_report *report, const struct sti_other_modules *others)
+{
+    struct sti_other_module *list = sti_process_malloc(size_of_others(others));
+    if (list == NULL)
+        return ENOMEM;
+    char *room = (char *)&list[others->count];
+    for (size_t i = 0; i < others->count; i++) {
+        list[i] = others->list[i];
+        list[i].path = room;
+        room = stpcpy(room, others->list[i].path) + 1;
+    }
+    sti_process_free((void *)(uintptr_t)report->others.list);
+    report->others = (struct sti_other_modules){ .list = list, .count = others->count, .alone = others->alone };
+    return 0;
 }
 
 /* A scope that has ended had its own; one that has the same place since is told by its has_report. */
@@ -209,23 +236,30 @@ static void note_begin_of_end(struct sti_scope *scope)
         sti_sampling_hooks->end_scope(scope);
 }
 
-static void describe(struct stint_report *report, const struct sti_scope *scope, const stint_outcome *outcome)
+void sti_report_describe(struct stint_report *report, const stint_options *options, const stint_outcome *outcome)
 {
-    const stint_options *options = scope->request->options;
-    report->level = sti_reporting_level(scope);
     report->status = outcome->status;
     report->reason = outcome->reason;
     report->error = outcome->error;
     report->usage = outcome->usage;
+    if (options == NULL)
+        return;
+    report->level = options->report;
     report->budget = options->budget;
     report->on_interrupt = options->on_interrupt;
-    if (scope->deadline != UINT64_MAX && scope->deadline > scope->start)
-        report->deadline_ns = scope->deadline - scope->start;
-    report->function = (uintptr_t)scope->request->fn + 1;
     report->is_named = options->name != NULL;
     copy_name(report->name, sizeof report->name, options->name);
     copy_name(report->account, sizeof report->account,
               options->account != NULL ? stint_account_name(options->account) : NULL);
+}
+
+static void describe(struct stint_report *report, const struct sti_scope *scope, const stint_outcome *outcome)
+{
+    sti_report_describe(report, scope->request->options, outcome);
+    report->level = sti_reporting_level(scope);
+    if (scope->deadline != UINT64_MAX && scope->deadline > scope->start)
+        report->deadline_ns = scope->deadline - scope->start;
+    report->function = (uintptr_t)scope->request->fn + 1;
     merge_group(report, scope);
 }
 
@@ -263,7 +297,7 @@ static void note_kept(struct stint_report *report, const struct sti_root *root, 
     kept->address = root->address;
     kept->offset = root->offset;
     kept->size = size;
-    kept->where = root->where;
+    copy_name(kept->where, sizeof kept->where, root->where);
     copy_name(kept->module, sizeof kept->module, root->module);
 }
 
@@ -385,6 +419,7 @@ static int write_profile(const struct sti_profile_means *means, const struct sti
     snapshot->demangle = means->demangle;
     snapshot->duration = report->usage.wall_ns;
     snapshot->interval = report->interval;
+    snapshot->others = report->others;
     int error = fill(snapshot, report) ? means->writer->write(snapshot, stream, STINT_PROFILE_PPROF) : ENOMEM;
     for (size_t i = 0; i < snapshot->count; i++)
         free((void *)(uintptr_t)snapshot->entries[i].site);

@@ -20,6 +20,9 @@
 #include <stint/interrupt.h>
 #include <stint/report.h>
 #include <stint/task.h>
+#include <stint/wall.h>
+
+#include "alloc/profile/write.h"
 
 struct sti_heap;
 struct sti_root;
@@ -31,6 +34,7 @@ struct sti_thread;
 #define STI_REPORT_POINTS 64
 #define STI_REPORT_WAITS 4
 #define STI_REPORT_CLASSES 72
+#define STI_REPORT_LOOKS 64   /* at blocks of one size class, */
 #define STI_REPORT_CONTENTS 4 /* kinds of contents of one size class, */
 #define STI_REPORT_TEXT 24    /* bytes of a string among them */
 #define STI_REPORT_LARGEST 8
@@ -39,6 +43,7 @@ struct sti_thread;
 #define STI_REPORT_HOLDER_DEPTH 32
 #define STI_REPORT_NAME 64
 #define STI_REPORT_PATH 128
+#define STI_REPORT_WHERE 16
 
 /* The innermost first; each as a return address: the instruction before it was executed last. */
 struct sti_report_stack {
@@ -120,8 +125,8 @@ struct sti_report_heap {
 struct sti_report_root {
     uintptr_t address; /* 0: a specific value */
     uint64_t offset;
-    size_t size; /* of the block */
-    const char *where;
+    size_t size;                  /* of the block */
+    char where[STI_REPORT_WHERE]; /* as stint_root.where */
     char module[STI_REPORT_PATH];
 };
 
@@ -146,6 +151,10 @@ struct stint_report {
     uint64_t measured;
 
     atomic_uint references;
+
+    /* Of one whose addresses are another process's: freed with it. */
+    struct sti_other_modules others;
+
     stint_report_level level;
     stint_status status;
     stint_reason reason;
@@ -158,6 +167,10 @@ struct stint_report {
     bool is_named;
     char name[STI_REPORT_NAME];
     char account[STI_REPORT_NAME]; /* empty: none */
+
+    /* How its process ended, for the reasons that say that it did. */
+    bool is_dead;
+    stint_wall_death death;
 
     bool was_elsewhere; /* another thread of the task tripped it */
     size_t wait_count;
@@ -198,6 +211,21 @@ static inline uint64_t sti_report_held(const struct stint_report *report)
 }
 
 void sti_report_free(struct stint_report *report);
+
+/* What all reports say of a task that is not running here: of its options, which may be NULL, and its outcome. */
+void sti_report_describe(struct stint_report *report, const stint_options *options, const stint_outcome *outcome);
+
+/* Have its addresses looked up in these modules, which are copied. 0; ENOMEM. Its maker's thread. */
+int sti_report_set_others(struct stint_report *report, const struct sti_other_modules *others);
+
+/* --- Of another process (adopt.c). Any thread. --- */
+
+/* What there is to be copied of a report, in the process that has it. */
+const void *sti_report_bytes_of(const struct stint_report *report, size_t *size);
+
+/* Make a report of this process's from such bytes, wherever they come from: what they say may be wrong, but the report
+ * can be read and written as any other. 0; EPROTO: what they say cannot be true; ENOMEM. */
+int sti_report_adopt(const void *bytes, size_t size, struct stint_report **report);
 
 /* Of the calling thread's tasks that do not say it themselves. */
 void sti_report_set_thread_level(stint_report_level level);

@@ -2,13 +2,16 @@
  *
  * A report for people: whole, and as one line; see names.h. In the module that writes profiles. One thread. */
 #include <inttypes.h>
+#include <signal.h>
 #include <string.h>
 
 #include "text.h"
 
 #define LINE_INNERMOST 3 /* functions of a chain in one line, beside the outermost; */
 #define HOLDER_INNERMOST 6
+#define LIBC "libc.so."
 
+/* An address without a name can be looked up where there are symbols: by how far into its module it is. */
 static void write_place(FILE *stream, const struct sti_symbols *symbols, const struct sti_frame *frame)
 {
     const char *module = sti_report_module(symbols, frame);
@@ -22,6 +25,8 @@ static void write_place(FILE *stream, const struct sti_symbols *symbols, const s
     sti_report_put(stream, frame->file != NULL ? frame->file : module);
     if (frame->file != NULL)
         fprintf(stream, ":%d", frame->line);
+    else if (frame->function == NULL)
+        fprintf(stream, "+0x%" PRIxPTR, sti_report_offset(symbols, frame));
     fputc(')', stream);
 }
 
@@ -94,11 +99,52 @@ static void write_wait(FILE *stream, const struct sti_symbols *symbols, const st
 
 /* --- The sections. */
 
+/* "SIGSEGV at address 0x0": as much as is known. */
+static void write_death(FILE *stream, const struct stint_report *report)
+{
+    const stint_wall_death *death = &report->death;
+    char room[STI_REPORT_ROOM];
+    if (report->reason == STINT_REASON_BROKEN)
+        fputs("what it said cannot be true", stream);
+    else if (!death->known)
+        fputs("not known", stream);
+    else if (death->signal == 0)
+        fprintf(stream, "exit status %d", death->status);
+    else
+        fprintf(stream, "%s%s", report->reason == STINT_REASON_KILLED ? "killed by " : "",
+                sti_report_signal(room, death->signal));
+    if (sti_report_has_address(death))
+        fprintf(stream, " at address 0x%" PRIx64, death->address);
+}
+
+static void write_end_of_process(FILE *stream, const struct stint_report *report, const struct sti_symbols *symbols)
+{
+    fputs("  process    ", stream);
+    write_death(stream, report);
+    if (report->death.instruction != 0) {
+        fputs("\n  at         ", stream);
+        write_place(stream, symbols, sti_report_data(symbols, report->death.instruction));
+    }
+    fputc('\n', stream);
+}
+
 static void write_limit(FILE *stream, const struct stint_report *report)
 {
     char room[STI_REPORT_ROOM];
     if (report->budget.memory != 0)
         fprintf(stream, " of %s", sti_report_bytes(room, report->budget.memory));
+}
+
+/* What a process that has ended had taken, it has not said. */
+static void write_bytes(FILE *stream, const struct stint_report *report)
+{
+    char room[STI_REPORT_ROOM];
+    fprintf(stream, "\n  held       %s", sti_report_bytes(room, sti_report_held(report)));
+    write_limit(stream, report);
+    fprintf(stream, ", at most %s\n", sti_report_bytes(room, report->usage.peak));
+    fprintf(stream, "  allocated  %s in all", sti_report_bytes(room, report->usage.allocated));
+    if (report->budget.allocation != 0)
+        fprintf(stream, " of %s", sti_report_bytes(room, report->budget.allocation));
 }
 
 static void write_head(FILE *stream, const struct stint_report *report, const struct sti_symbols *symbols)
@@ -109,31 +155,41 @@ static void write_head(FILE *stream, const struct stint_report *report, const st
     sti_report_put(stream, report->is_named ? report->name : "(without a name)");
     fprintf(stream, ": %s, %s, error %d (%s)\n", stint_status_name(report->status), stint_reason_name(report->reason),
             report->error, strerror(report->error));
+    if (report->is_dead)
+        write_end_of_process(stream, report, symbols);
     fputs("  function   ", stream);
     write_place(stream, symbols, sti_report_call(symbols, report->function));
     if (report->account[0] != '\0') {
         fputs("\n  account    ", stream);
         sti_report_put(stream, report->account);
     }
-    fprintf(stream, "\n  held       %s", sti_report_bytes(room, sti_report_held(report)));
-    write_limit(stream, report);
-    fprintf(stream, ", at most %s\n", sti_report_bytes(room, report->usage.peak));
-    fprintf(stream, "  allocated  %s in all", sti_report_bytes(room, report->usage.allocated));
-    if (report->budget.allocation != 0)
-        fprintf(stream, " of %s", sti_report_bytes(room, report->budget.allocation));
+    if (!report->is_dead)
+        write_bytes(stream, report);
     fprintf(stream, "\n  time       %s", sti_report_time(room, report->usage.wall_ns));
     if (report->deadline_ns != 0)
         fprintf(stream, ", with a deadline at %s", sti_report_time(other, report->deadline_ns));
     fputc('\n', stream);
 }
 
-/* Its frames had gone. */
+/* Its frames had gone, or nobody has seen them. */
 static const char *what_it_had_done(const struct stint_report *report)
 {
-    if (report->reason == STINT_REASON_EXCEPTION)
+    switch (report->reason) {
+    case STINT_REASON_EXCEPTION:
         return "it had thrown an exception";
-    return report->reason == STINT_REASON_FAILED ? "it had returned when it failed"
-                                                 : "it had returned when this was found";
+    case STINT_REASON_FAILED:
+        return "it had returned when it failed";
+    case STINT_REASON_CRASH:
+        return "its process could not say";
+    case STINT_REASON_EXIT:
+        return "its process had ended when this was found";
+    case STINT_REASON_KILLED:
+        return "its process was killed without a chance to say";
+    case STINT_REASON_BROKEN:
+        return "what its process has said is not to be believed";
+    default:
+        return "it had returned when this was found";
+    }
 }
 
 static void write_where(FILE *stream, const struct stint_report *report, const struct sti_symbols *symbols)
@@ -142,6 +198,8 @@ static void write_where(FILE *stream, const struct stint_report *report, const s
         fprintf(stream, "\nwhere: %s\n", what_it_had_done(report));
     else if (report->was_elsewhere)
         fputs("\nwhere it was stopped, on another thread of the task:\n", stream);
+    else if (report->reason == STINT_REASON_CRASH)
+        fputs("\nwhere it crashed:\n", stream);
     else
         fputs("\nwhere it was stopped:\n", stream);
     write_stack(stream, symbols, &report->tripped);
@@ -335,7 +393,7 @@ static void write_held(FILE *stream, const struct stint_report *report)
     fprintf(stream, "%.*s of %s", length, held, limit);
 }
 
-void sti_report_write_line(FILE *stream, const struct stint_report *report, const struct sti_symbols *symbols)
+static void write_blocks(FILE *stream, const struct stint_report *report)
 {
     struct sti_report_bulk bulk = sti_report_bulk_of(&report->heap);
     char room[STI_REPORT_ROOM];
@@ -343,9 +401,34 @@ void sti_report_write_line(FILE *stream, const struct stint_report *report, cons
     if (bulk.blocks > 0)
         fprintf(stream, " in %s block%s of %zu to %zu bytes", sti_report_number(room, bulk.blocks),
                 bulk.blocks == 1 ? "" : "s", bulk.above + 1, bulk.up_to);
+}
+
+/* Of an abort, the one that has called libc for it. */
+static size_t first_of_line(const struct stint_report *report, const struct sti_symbols *symbols)
+{
+    size_t first = 0;
+    if (!report->is_dead || report->death.signal != SIGABRT)
+        return 0;
+    while (first < report->tripped.length) {
+        const char *module = sti_report_module(symbols, sti_report_call(symbols, report->tripped.frames[first]));
+        if (module == NULL || strncmp(module, LIBC, strlen(LIBC)) != 0)
+            return first;
+        first++;
+    }
+    return 0;
+}
+
+void sti_report_write_line(FILE *stream, const struct stint_report *report, const struct sti_symbols *symbols)
+{
+    size_t first = first_of_line(report, symbols);
+    if (report->is_dead)
+        write_death(stream, report);
+    else
+        write_blocks(stream, report);
     if (report->tripped.length > 0) {
-        fputs("; in ", stream);
-        sti_report_chain(stream, symbols, report->tripped.frames, report->tripped.length, LINE_INNERMOST);
+        fputs(report->is_dead ? " in " : "; in ", stream);
+        sti_report_chain(stream, symbols, report->tripped.frames + first, report->tripped.length - first,
+                         LINE_INNERMOST);
     }
     fputc('\n', stream);
 }

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #define STATUSES (STINT_CANCELLED + 1)
-#define REASONS (STINT_REASON_STACK + 1)
+#define REASONS (STINT_REASON_BROKEN + 1)
 
 char *record_write(const struct record *record)
 {

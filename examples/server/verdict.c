@@ -118,6 +118,8 @@ static struct verdict of_reason(const stint_outcome *outcome, const stint_budget
         return (struct verdict){ .status = HTTP_UNAVAILABLE, .kind = VERDICT_CANCELLED, .retry = true };
     case STINT_REASON_STACK:
         return (struct verdict){ .status = HTTP_UNPROCESSABLE, .kind = VERDICT_FAILED };
+    case STINT_REASON_KILLED:
+        return (struct verdict){ .status = HTTP_UNAVAILABLE, .kind = VERDICT_FAILED, .retry = true };
     default:
         return (struct verdict){ .status = HTTP_INTERNAL, .kind = VERDICT_FAILED };
     }

@@ -159,3 +159,17 @@ int sti_wall_receive(int socket, struct sti_wall_message *message, int *fds, uns
     close_all(fds, came);
     return EPROTO;
 }
+
+void sti_wall_send_modules(int socket, const struct sti_crash_modules *modules)
+{
+    send(socket, modules, sizeof *modules, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+bool sti_wall_receive_modules(int socket, struct sti_crash_modules *modules)
+{
+    if (recv(socket, modules, sizeof *modules, 0) != (ssize_t)sizeof *modules || modules->count > STI_CRASH_KNOWN)
+        return false;
+    for (size_t i = 0; i < modules->count; i++)
+        modules->list[i].path[sizeof modules->list[i].path - 1] = '\0';
+    return true;
+}

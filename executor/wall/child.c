@@ -21,6 +21,7 @@
 #include "group.h"
 
 #define KILL_PATIENCE_MS 100
+#define ASK_PATIENCE_MS 10
 #define END_PATIENCE_MS 200
 #define ENDING_PATIENCE_MS 500
 
@@ -171,6 +172,14 @@ void sti_wall_child_kill(struct sti_wall_child *child)
         return;
     syscall(SYS_pidfd_send_signal, child->process, SIGKILL, NULL, 0);
     poll_one(child->process, KILL_PATIENCE_MS);
+}
+
+bool sti_wall_child_ask_where(struct sti_wall_child *child)
+{
+    if (child->process < 0 || !sti_wall_child_has_begun(child))
+        return false;
+    syscall(SYS_pidfd_send_signal, child->process, STI_CRASH_ASK, NULL, 0);
+    return poll_one(child->process, ASK_PATIENCE_MS);
 }
 
 bool sti_wall_child_has_ended(const struct sti_wall_child *child)

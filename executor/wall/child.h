@@ -43,6 +43,9 @@ bool sti_wall_child_has_begun(const struct sti_wall_child *child);
  * EPROTO: it has said what it cannot say. */
 int sti_wall_child_hear(struct sti_wall_child *child, struct sti_wall_message *message);
 
+/* Have it take down where it is, and end. True: it has ended. Given a hundredth of a second. */
+bool sti_wall_child_ask_where(struct sti_wall_child *child);
+
 /* Kill it, wherever it is, and wait until it is gone: a tenth of a second at most. */
 void sti_wall_child_kill(struct sti_wall_child *child);
 

@@ -207,6 +207,22 @@ static int run_in_scope(const struct sti_wall_task *task, struct call *call, sti
     return stint_run(call_function, call, &options, outcome);
 }
 
+static int do_nothing(const void *input, size_t size, stint_reply *reply)
+{
+    (void)input;
+    (void)size;
+    (void)reply;
+    return 0;
+}
+
+int sti_inside_prepare(const struct sti_wall_config *config)
+{
+    const struct sti_wall_task task = { .memory = config->memory };
+    struct call call = { .fn = do_nothing };
+    stint_outcome outcome;
+    return run_in_scope(&task, &call, &outcome, NULL);
+}
+
 static void run_task(const struct sti_wall_task *task, stint_reply *reply)
 {
     static struct sti_wall_message answer;
@@ -350,7 +366,7 @@ void sti_inside_serve(const struct sti_wall_config *config, const struct sti_wal
         reply.size = 0;
         run_task(&message.task, &reply);
         if (!config->reuses)
-            _exit(0);
+            continue; /* until the program lets go of it: the program wakes sooner where this process sleeps than ends */
         sti_wall_close_others(config, socket, socket + 1);
         if (!are_kept())
             break;

@@ -26,6 +26,10 @@ static inline int sti_wall_first_own_fd(const struct sti_wall_config *config)
  * guardian, and in a child. */
 void sti_wall_close_others(const struct sti_wall_config *config, int first_own, int end);
 
+/* In the template, after its setup: run a task that does nothing, so that what is made for the first task of a process
+ * is made once, and every child has it. 0 or an errno value. */
+int sti_inside_prepare(const struct sti_wall_config *config);
+
 /* From here on exit() ends this process and all that are forked from it at once: it would run what the program has
  * registered for its own end. What is registered after this is still run. */
 bool sti_inside_exit_at_once(void);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * The sandbox of a wall's processes: what the kernel lets them do (system_calls.h, paths.h), and how much it lets them
- * take (limits.h, group.h). Each function says which process calls it; in the template and in a child there is one
- * thread.
+ * The sandbox of a wall's processes: what the kernel lets them do (system_calls.h, child_calls.h, paths.h), and how
+ * much it lets them take (limits.h, group.h). Each function says which process calls it; in the template and in a child
+ * there is one thread.
  *
  *                   CLOSED                                          OPEN
  *     template      limits, PR_SET_NO_NEW_PRIVS, Landlock,          limits, PR_SET_NO_NEW_PRIVS, the

@@ -4,13 +4,13 @@
  * checked as little. */
 #include "serve.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "alloc/base/system.h"
 #include "inside.h"
 #include "template.h"
 
@@ -29,18 +29,6 @@ static bool are_valid(const stint_wall_entry *entries, size_t count)
     return true;
 }
 
-static bool has_one_thread(void)
-{
-    unsigned count = 0;
-    DIR *threads = opendir("/proc/self/task");
-    struct dirent *entry;
-    while (threads != NULL && (entry = readdir(threads)) != NULL)
-        count += entry->d_name[0] != '.';
-    if (threads != NULL)
-        closedir(threads);
-    return count <= 1;
-}
-
 int stint_wall_serve(const stint_wall_entry *entries, size_t count)
 {
     static struct sti_wall_config config;
@@ -50,7 +38,7 @@ int stint_wall_serve(const stint_wall_entry *entries, size_t count)
         return EINVAL;
     if (told == NULL)
         return ENOTCONN;
-    if (!has_one_thread())
+    if (sti_process_threads() > 1)
         return EBUSY;
     int control = atoi(told);
     ssize_t size = recv(control, &config, sizeof config, MSG_WAITALL);

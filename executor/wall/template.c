@@ -35,6 +35,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "alloc/base/system.h"
 #include "area.h"
 #include "sandbox.h"
 
@@ -290,6 +291,8 @@ static bool hold_lifeline(void)
            fcntl(own.lifeline, F_SETFL, O_ASYNC | O_NONBLOCK) == 0 && !program_is_gone();
 }
 
+static struct sti_crash_modules modules; /* to be told with READY */
+
 static int prepare_template(char *text, size_t size)
 {
     const struct sti_wall_config *config = own.config;
@@ -298,7 +301,20 @@ static int prepare_template(char *text, size_t size)
         snprintf(text, size, "setup returned %d", error);
         return error;
     }
+    unsigned threads = sti_process_threads();
+    if (threads > 1) {
+        snprintf(text, size, "setup has left %u thread%s running: no child would have it", threads - 1,
+                 threads > 2 ? "s" : "");
+        return EBUSY;
+    }
+    error = sti_inside_prepare(config);
+    if (error != 0) {
+        snprintf(text, size, "no task can be run in the template: %s", strerror(error));
+        return error;
+    }
     fflush(NULL);
+    sti_crash_list_modules(&modules);
+    sti_crash_watch(NULL);
     return sti_sandbox_close(config, text, size);
 }
 
@@ -325,6 +341,7 @@ __attribute__((noreturn)) static void template_main(void)
     say(error, getpid(), text);
     if (error != 0)
         _exit(1);
+    sti_wall_send_modules(own.control, &modules);
     serve_requests(ended);
 }
 

@@ -3,7 +3,6 @@
  * A wall from its making to its end; see wall.h. Any thread, but for stint_wall_create. */
 #include "wall.h"
 
-#include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -24,6 +23,7 @@
 #include "alloc/base/module.h"
 #include "alloc/base/process.h"
 #include "alloc/base/sized.h"
+#include "alloc/base/system.h"
 #include "executor/pool/pools.h"
 #include "executor/pool/shutdown.h"
 #include "executor/task/continuation.h"
@@ -252,22 +252,11 @@ static int take_options(struct sti_wall_config *config, const stint_wall_options
 
 /* --- Starting its processes. --- */
 
-static unsigned count_threads(void)
-{
-    unsigned count = 0;
-    DIR *threads = opendir("/proc/self/task");
-    struct dirent *entry;
-    while (threads != NULL && (entry = readdir(threads)) != NULL)
-        count += entry->d_name[0] != '.';
-    if (threads != NULL)
-        closedir(threads);
-    return count;
-}
-
+/* A fork takes one thread along. */
 static int refuse_threads(const stint_wall_options *options)
 {
-    unsigned count = count_threads();
-    if (count <= 2)
+    unsigned count = sti_process_threads();
+    if (count <= 1)
         return 0;
     return complain(
         options, EBUSY,
@@ -355,8 +344,13 @@ static int await_ready(stint_wall *wall, const stint_wall_options *options)
     if (error != 0)
         return complain(options, error, "the template has said nothing that can be understood");
     message.ready.text[sizeof message.ready.text - 1] = '\0';
+    if (message.ready.error != 0)
+        return complain(options, message.ready.error, "%s", message.ready.text);
     wall->template_pid = message.ready.pid;
-    return message.ready.error == 0 ? 0 : complain(options, message.ready.error, "%s", message.ready.text);
+    wall->known = sti_process_malloc(sizeof *wall->known);
+    if (wall->known == NULL || !sti_wall_receive_modules(wall->control, wall->known))
+        return complain(options, wall->known == NULL ? ENOMEM : ECHILD, "the template ended before it was ready");
+    return 0;
 }
 
 /* First by their own means, then by the kernel's. */
@@ -384,6 +378,7 @@ static void free_wall(stint_wall *wall)
         close_number(&wall->drivers[i].ring);
     sti_process_free(wall->drivers);
     free_modules(wall->modules);
+    sti_process_free(wall->known);
     pthread_mutex_destroy(&wall->lock);
     sti_process_free(wall);
 }
@@ -665,12 +660,12 @@ int stint_wall_read(stint_wall *wall, stint_wall_statistics *statistics)
     read_template_pid(wall);
     const stint_wall_statistics now = {
         .size = sizeof now,
+        .running = atomic_load_explicit(&wall->running, memory_order_acquire), /* first: what runs has been counted */
         .tasks = atomic_load_explicit(&wall->tasks, memory_order_relaxed),
         .children = atomic_load_explicit(&wall->started, memory_order_relaxed),
         .killed = atomic_load_explicit(&wall->killed, memory_order_relaxed),
         .crashed = atomic_load_explicit(&wall->crashed, memory_order_relaxed),
         .retried = atomic_load_explicit(&wall->retried, memory_order_relaxed),
-        .running = atomic_load_explicit(&wall->running, memory_order_relaxed),
         .spare = wall->spare_count,
         .template_pid = wall->template_pid,
     };

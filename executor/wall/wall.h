@@ -34,6 +34,7 @@ struct stint_wall {
     int guardian; /* a pidfd */
     long template_pid;
     struct sti_wall_modules *modules; /* that were loaded when it was made */
+    struct sti_crash_modules *known;  /* that its first template had; NULL: not known */
 
     atomic_bool ending;
     pthread_mutex_t lock;       /* for the next two */

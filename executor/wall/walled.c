@@ -39,7 +39,6 @@
 #include "wall.h"
 
 /* Children that may die, or never come, before one begins the task. */
-int sti_report_adopt(const void *bytes, size_t size, struct stint_report **report);
 #define TRIES 8
 
 #define CPU_LOOK_NS 20000
@@ -198,6 +197,13 @@ static bool copy_out(const char *from, size_t size, void **copy)
     return *copy != NULL;
 }
 
+/* One that cannot be true, or that there is no memory for, is left out. */
+static void take_report(struct sti_walled *walled, const void *bytes, size_t size)
+{
+    if (sti_report_adopt(bytes, size, &walled->report) == 0)
+        sti_crash_name_modules(walled->report, walled->fn, walled->wall->known);
+}
+
 /* 0; EPROTO; ENOMEM: the program has no room for the reply. */
 static int take_answer(struct sti_walled *walled, const struct sti_wall_message *message)
 {
@@ -213,7 +219,7 @@ static int take_answer(struct sti_walled *walled, const struct sti_wall_message 
         walled->payload_size = done->payload_size;
     }
     if (done->report_size != 0)
-        sti_report_adopt((const char *)child->area + child->layout.report, done->report_size, &walled->report);
+        take_report(walled, (const char *)child->area + child->layout.report, done->report_size);
     walled->answered = true;
     return 0;
 }
@@ -446,7 +452,13 @@ static void say_how(struct sti_walled *walled, const stint_wall_death *death, st
         snprintf(text, size, "SIG%s", sigabbrev_np(death->signal) != NULL ? sigabbrev_np(death->signal) : "?");
 }
 
-/* The report of a crash is made when the outcome is known. */
+/* The report is made when the outcome is known. */
+static void keep_crash(struct sti_walled *walled, const struct sti_crash_record *crash)
+{
+    if (report_level(walled) != STINT_REPORT_NONE && (walled->crash = sti_process_malloc(sizeof *crash)) != NULL)
+        *walled->crash = *crash;
+}
+
 static void tell_death(struct sti_walled *walled)
 {
     stint_wall_death death = { 0 };
@@ -455,12 +467,21 @@ static void tell_death(struct sti_walled *walled)
         memset(&crash, 0, sizeof crash);
     stint_reason reason = read_death(walled, &crash, &death);
     say_how(walled, &death, reason);
-    if (report_level(walled) != STINT_REPORT_NONE && (walled->crash = sti_process_malloc(sizeof crash)) != NULL)
-        *walled->crash = crash;
+    keep_crash(walled, &crash);
     if (copy_out((const char *)&death, sizeof death, &walled->payload))
         walled->payload_size = sizeof death;
     sti_wall_count(&walled->wall->crashed);
     sti_interrupt_trip(walled->scope, reason);
+}
+
+/* Where it was when its time was up, for the report: it is given a moment to say that. */
+static void ask_where(struct sti_walled *walled)
+{
+    if (report_level(walled) == STINT_REPORT_NONE || !sti_wall_child_ask_where(walled->driver->child))
+        return;
+    struct sti_crash_record crash = walled->driver->child->area->crash; /* a copy, then a check */
+    if (sti_crash_check(&crash))
+        keep_crash(walled, &crash);
 }
 
 static void kill_child(const struct sti_walled *walled)
@@ -523,6 +544,8 @@ static bool settle(struct sti_walled *walled, enum end end, unsigned *tried, int
         *error = ECHILD;
         return true;
     case INTERRUPTED:
+        if (walled->driver->child != NULL)
+            ask_where(walled);
         *error = break_off(walled, STINT_REASON_NONE, ECANCELED, NULL);
         return true;
     case LIED:
@@ -559,7 +582,6 @@ static int drive(void *arg, void **value)
     int error = 0;
     (void)value;
     walled->scope = sti_thread_metered->scope;
-    sti_wall_count(&walled->wall->tasks);
     sti_waking_begin(&waking, ring, walled->driver);
     while (!settle(walled, try_once(walled, &waking), &tried, &error))
         ;
@@ -628,16 +650,20 @@ static void finish_outcome(struct sti_walled *walled, stint_outcome *outcome)
     }
 }
 
-static void take_report(struct sti_walled *walled)
+/* The child's own, or what the program can tell of its end. */
+static void finish_report(struct sti_walled *walled)
 {
     sti_task *task = &walled->task;
-    if (walled->crash != NULL)
-        walled->report = sti_crash_report(walled->crash, &task->outcome, &task->options, walled->fn);
+    if (task->outcome.status != STINT_OK && walled->report == NULL && report_level(walled) != STINT_REPORT_NONE)
+        walled->report =
+            sti_crash_report(walled->crash, &task->outcome, &task->options, walled->fn, walled->wall->known);
     sti_process_free(walled->crash);
-    if (walled->report == NULL || task->outcome.status == STINT_OK)
-        return;
-    task->report = walled->report;
-    task->is_reported = true;
+    if (task->outcome.status == STINT_OK) {
+        stint_report_release(walled->report);
+    } else if (walled->report != NULL) {
+        task->report = walled->report;
+        task->is_reported = true;
+    }
 }
 
 static void fail_unstarted(sti_task *task, int error)
@@ -691,14 +717,15 @@ static void run_walled(struct sti_worker *worker, sti_task *task)
         sti_counter_add_own(&worker->tally.outcomes[STINT_REASON_FAILED]);
         return;
     }
-    atomic_fetch_add_explicit(&walled->wall->running, 1, memory_order_relaxed);
+    sti_wall_count(&walled->wall->tasks);
+    atomic_fetch_add_explicit(&walled->wall->running, 1, memory_order_release);
     int error = run_in_scope(walled);
     atomic_fetch_sub_explicit(&walled->wall->running, 1, memory_order_relaxed);
     if (error != 0)
         fail_unstarted(task, error);
     else
         finish_outcome(walled, &task->outcome);
-    take_report(walled);
+    finish_report(walled);
     count(&worker->tally, &task->outcome);
     leave_account(walled, &task->outcome);
 }

@@ -126,6 +126,8 @@ template <class T = void> class [[nodiscard]] Future
                 stint_future_release(future);
             }
         } after{ std::move(record_), std::exchange(future_, nullptr) };
+        if (raw.status == STINT_OK)
+            after.record->arrive(raw);
         return { raw, *after.record };
     }
     /* Wait, and take the value; or throw stint::error or stint::cancelled. */
@@ -157,12 +159,20 @@ template <class T = void> class [[nodiscard]] Future
         if (stint_future_wait(future, &raw) != 0) {
             leave(future);
         } else {
-            if (raw.status == STINT_OK)
-                record_->drop();
+            drop(*record_, raw);
             record_.reset();
             stint_future_release(future);
         }
         stint_unmask();
+    }
+
+    /* The value, if there is one, is nobody's. */
+    static void drop(detail::record<T> &record, const stint_outcome &outcome) noexcept
+    {
+        if (outcome.status != STINT_OK)
+            return;
+        record.arrive(outcome);
+        record.drop();
     }
 
     /* The record is freed when the task has ended; never, if there is no memory to say so. */
@@ -172,8 +182,7 @@ template <class T = void> class [[nodiscard]] Future
             future,
             [](stint_future *, const stint_outcome *outcome, void *kept) {
                 std::unique_ptr<detail::record<T>> record(static_cast<detail::record<T> *>(kept));
-                if (outcome->status == STINT_OK)
-                    record->drop();
+                drop(*record, *outcome);
             },
             record_.release());
         stint_future_release(future);

@@ -69,7 +69,8 @@ class Payload
 };
 
 /* What get() throws for a task that did not return. what() is the message of the exception that the task threw, or else
- * the name of the reason: "memory-limit". */
+ * the name of the reason: "memory-limit". For the reasons that only a walled task has (wall.h), payload() is a
+ * stint_wall_death. */
 class failure : public std::runtime_error
 {
   public:
@@ -170,6 +171,10 @@ class record_base
         return code;
     }
 
+    /* The task has ended Ok: a value that comes with the outcome is there from now on. Once, before take or drop. */
+    virtual void arrive(const stint_outcome &) noexcept
+    {
+    }
     /* Destroy the value, which is there. */
     virtual void drop() noexcept = 0;
 
@@ -425,8 +430,7 @@ template <class T> class Outcome
     {
         raw_.payload = nullptr; /* the future's, which may be gone */
         if (raw.status != STINT_OK) {
-            if (raw.reason == STINT_REASON_FAILED)
-                message_ = record.message();
+            message_ = raw.reason == STINT_REASON_FAILED ? record.message() : raw.message;
         } else if constexpr (std::is_void_v<T>) {
             value_.emplace();
         } else if constexpr (std::is_reference_v<T>) {

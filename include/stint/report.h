@@ -4,6 +4,8 @@
  * stint_options.report, of a task or, for all of a pool's tasks, by stint_pool_options.report. docs/postmortem.md shows
  * one and says how it is read.
  *
+ *   how     of a walled task (wall.h) whose process has ended: its signal, with the address and the instruction of a
+ *           fault, or its exit status
  *   where   the callstack at which the limit was found passed or the token set, and the one at which the task was left
  *           if that was later, with what its interrupt had to wait for until then
  *   when    up to 64 points in its life: bytes held, time, and processor time

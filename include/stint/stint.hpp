@@ -35,6 +35,7 @@
 #include <stint/pool.hpp>
 #include <stint/serial.hpp>
 #include <stint/stint.h>
+#include <stint/wall.hpp>
 #include <stint/when.hpp>
 
 #endif

@@ -84,8 +84,8 @@ typedef struct stint_wall_path {
     bool writable; /* also to be written, made, renamed and deleted; otherwise only to be read */
 } stint_wall_path;
 
-/* Called once in each template, before the sandbox closes: load libraries, warm them up, open what is needed. 0, or an
- * error with which stint_wall_create fails. */
+/* Called once in each template, before the sandbox closes: load libraries, warm them up, open what is needed. It leaves
+ * no threads running, as no child would have them. 0, or an error with which stint_wall_create fails. */
 typedef int stint_wall_setup_fn(void *arg);
 
 /* Called in each template just before its filter is loaded, with libseccomp's scmp_filter_ctx, to add rules to it. In a
@@ -132,16 +132,28 @@ typedef struct stint_wall_options {
     size_t input_limit; /* bytes of a task's input; 0: 64 MiB. At most 4 GiB, as the next one */
     size_t reply_limit; /* bytes of a reply; 0: 64 MiB */
 
-    /* What the kernel allows a child, beside the task's budget. */
-    size_t memory;        /* bytes of memory that a child may add to the template's; 0: 4 GiB. Of address space, and
-                           * where control groups may be made (below) of memory in use */
-    unsigned descriptors; /* open at once; 0: 64 */
-    unsigned processes;   /* processes and threads that it may start; 0: none */
-    size_t file_size;     /* bytes of a file that it writes; 0: none may be written to. SIZE_MAX: no limit */
+    /* What the kernel allows a child, beside the task's budget. Nobody raises it again, root neither. */
+    size_t memory;        /* bytes of memory that a child may add to the template's; 0: 4 GiB. The kernel's limits lie
+                           * above it, so that a budget is met first: allocators take more than they give out. They are
+                           * three times as much of address space, and 256 MiB; and in a control group (below) an
+                           * eighth more in use, and 16 MiB. Input and reply come on top */
+    unsigned descriptors; /* that it may open, beside those that it is given; 0: 64. About: it bounds their numbers, and
+                           * up to two dozen more may fit */
+    unsigned processes;   /* processes and threads that it may start; 0: none. Who is not root needs no control group
+                           * for that; then all that the whole system runs counts as his, so more may be started. Where
+                           * the kernel is older than 6.12, they are sent no signals in a wall that is CLOSED */
+    size_t file_size;     /* bytes of a file that it writes, memfds too; 0: none may be written to. SIZE_MAX: no limit.
+                           * A write beyond it fails with EFBIG */
     size_t stack;         /* bytes of the main thread's stack; 0: 8 MiB */
 
-    /* A folder of a control group hierarchy (/sys/fs/cgroup/...) in which this process may make groups: each child gets
-     * a group with limits on memory and processes. NULL: none. */
+    /* A folder of a control group hierarchy in which this process may make groups: each child gets a group with limits
+     * on memory and processes. NULL: none.
+     *   version 2   a folder that is delegated (cgroups(7)), with no process in it, such as systemd makes with
+     *               Delegate=yes: /sys/fs/cgroup/system.slice/app.service/walls. Its memory and pids controllers are
+     *               given to the groups below it
+     *   version 1   a folder of the memory or the pids hierarchy: /sys/fs/cgroup/memory/app. Where the other one has a
+     *               folder with the same name, groups are made there, too; where it has not, its limit is not set
+     * With processes above 0 there has to be a pids hierarchy or controller. */
     const char *cgroup;
 
     /* Where to write one sentence that says what is wrong when stint_wall_create fails; NULL: nowhere. */
@@ -164,7 +176,7 @@ typedef struct stint_wall_options {
  * EINVAL: wall is NULL, or an option is out of its range.
  * E2BIG: the options set one that this library is too old to know.
  * EBUSY: the process has other threads, of its own or of a pool (the message says how many). options.program does not
- *   mind.
+ *   mind. Or setup has left threads running.
  * ENOTSUP: the kernel, or the way in which this library was built, cannot do what the options ask for (the message says
  *   what); or as stint_run.
  * ENOMEM, EAGAIN, EMFILE, ENFILE, ENOENT, ...: as fork, posix_spawn and socketpair.
@@ -220,7 +232,8 @@ typedef struct stint_wall_call {
     size_t input_size;
 
     /* Descriptors that the child gets copies of, such as an uploaded file or a socket. They have to stay open until the
-     * future has resolved. At most STINT_WALL_FDS_MAX. */
+     * future has resolved; a task that was to get one that is not open has failed, with EBADF. At most
+     * STINT_WALL_FDS_MAX. */
     const int *fds;
     size_t fd_count;
 

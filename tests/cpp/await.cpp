@@ -10,6 +10,7 @@
 #include <semaphore.h>
 #include <string>
 #include <thread>
+#include <unistd.h>
 
 #include <stint/stint.hpp>
 
@@ -81,6 +82,40 @@ Job await_all(stint::Pool &pool, std::string &seen, Ended &ended)
     auto ready = pool.submit([] { return std::string(" ready"); });
     seen += co_await std::move(ready);
     ended.post();
+}
+
+Job await_walled(const stint::Wall &wall, const stint::Pool &pool, std::string &seen, Ended &ended)
+{
+    auto echo = [](const void *input, size_t size, stint_reply *reply) {
+        return stint_reply_write(reply, input, size);
+    };
+    seen += (co_await wall.submit(pool, echo, std::string("reply "))).view();
+    try {
+        co_await wall.submit(
+            pool, [](const void *, size_t, stint_reply *) -> int { throw std::runtime_error("thrown "); }, {});
+    } catch (stint::error &error) {
+        seen += error.what();
+    }
+    try {
+        co_await wall.submit(pool, [](const void *, size_t, stint_reply *) -> int { _exit(3); }, {});
+    } catch (stint::error &error) {
+        seen += error.what();
+    }
+    ended.post();
+}
+
+/* The first one, as a wall is made while there are no other threads. */
+TEST(what_a_wall_gives_arrives_too)
+{
+    stint::Wall wall;
+    stint::Pool pool(stint::PoolOptions().workers(1));
+    for (int i = 0; i < 5; i++) {
+        std::string seen;
+        Ended ended;
+        await_walled(wall, pool, seen, ended);
+        ended.wait();
+        assert_string_equal(seen.c_str(), "reply thrown exit status 3");
+    }
 }
 
 TEST(values_and_exceptions_arrive)

@@ -355,4 +355,48 @@ TEST(promotion_may_end_the_following)
     assert_int_equal(seen.ends[0] + seen.ends[1] + seen.ends[2], 1);
 }
 
+/* 0, or the number of what went wrong. */
+static int follow_anew(const struct seen *of_parent, void *first, void *second)
+{
+    struct seen seen = { .silent = false };
+    stint_memprof_options options = options_for(&seen);
+    stint_free(first);
+    if (stint_memprof_stop() != EINVAL || stint_memprof_start(&options) != 0)
+        return 1;
+    stint_free(second);
+    void *block = keep(stint_malloc(LARGE_BLOCK));
+    void *left = keep(stint_malloc(LARGE_BLOCK));
+    stint_free(block);
+    if (stint_memprof_stop() != 0)
+        return 2;
+    stint_free(left);
+    if (seen.allocs != 2 || seen.ends[STINT_MEMPROF_FREED] != 1 || seen.ends[STINT_MEMPROF_STOPPED] != 1)
+        return 3;
+    return seen.unknown != 0 || of_parent->ends[STINT_MEMPROF_FREED] != 0 ? 4 : 0;
+}
+
+TEST(the_child_of_a_fork_follows_no_block_of_its_parent_s_and_can_follow_its_own)
+{
+    struct seen seen = { .silent = false };
+    start(&seen);
+    void *first = keep(stint_malloc(LARGE_BLOCK));
+    void *second = keep(stint_malloc(LARGE_BLOCK));
+    assert_int_equal(seen.allocs, 2);
+    pid_t child = fork();
+    if (child == 0) {
+        int wrong = follow_anew(&seen, first, second);
+        pid_t grandchild = wrong == 0 ? fork() : -1;
+        if (grandchild == 0)
+            _exit(follow_anew(&seen, NULL, NULL));
+        int status = 1;
+        _exit(wrong != 0 || waitpid(grandchild, &status, 0) != grandchild ? wrong : WEXITSTATUS(status));
+    }
+    assert_ends_well(child);
+    stint_free(first);
+    assert_int_equal(seen.ends[STINT_MEMPROF_FREED], 1);
+    stop_profile();
+    assert_int_equal(seen.ends[STINT_MEMPROF_STOPPED], 1);
+    stint_free(second);
+}
+
 TEST_MAIN()

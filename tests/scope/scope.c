@@ -119,7 +119,11 @@ TEST(statuses_and_reasons_have_names)
                                            "cpu",
                                            "expired",
                                            "exception",
-                                           "stack" };
+                                           "stack",
+                                           "crash",
+                                           "exit",
+                                           "killed",
+                                           "broken" };
     for (unsigned i = 0; i < sizeof reasons / sizeof reasons[0]; i++)
         assert_string_equal(stint_reason_name((stint_reason)i), reasons[i]);
     assert_string_equal(stint_reason_name((stint_reason)99), "unknown");

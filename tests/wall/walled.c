@@ -3,6 +3,8 @@
  * Walled tasks: what comes of each way in which a child's code can end, and that the program goes on. */
 #include "../walls.h"
 
+#include <semaphore.h>
+
 static int fail_with_payload(const void *input, size_t size, stint_reply *reply)
 {
     (void)stint_reply_write(reply, "half a reply", 12);
@@ -387,6 +389,62 @@ TEST(wrong_calls_are_refused_and_lose_nothing)
     assert_null(future);
     assert_goes_on(fixture);
     end(fixture);
+}
+
+TEST(a_descriptor_that_is_not_open_is_an_error_of_the_task)
+{
+    struct fixture fixture = begin();
+    const int fds[] = { 999 };
+    stint_wall_call call = STINT_WALL_CALL_INIT;
+    stint_future *future;
+    call.fn = reply_nothing;
+    call.fds = fds;
+    call.fd_count = 1;
+    assert_int_equal(stint_submit_walled_call(fixture.pool, fixture.wall, &call, NULL, &future), 0);
+    stint_outcome outcome = take_in_time(future);
+    assert_ended(&outcome, STINT_ERROR, STINT_REASON_FAILED);
+    assert_int_equal(outcome.error, EBADF);
+    assert_goes_on(fixture);
+    end(fixture);
+}
+
+static void *wait_for_end(void *end)
+{
+    while (sem_wait(end) != 0)
+        ;
+    return NULL;
+}
+
+static int start_a_thread(void *unused)
+{
+    static sem_t never;
+    pthread_t thread;
+    (void)unused;
+    return pthread_create(&thread, NULL, wait_for_end, &never);
+}
+
+TEST(a_wall_is_not_made_beside_other_threads)
+{
+    char message[256];
+    pthread_t thread;
+    sem_t end;
+    stint_wall *wall = NULL;
+    stint_wall_options options = STINT_WALL_OPTIONS_INIT;
+    options.message = message;
+    options.message_size = sizeof message;
+    sem_init(&end, 0, 0);
+    assert_int_equal(pthread_create(&thread, NULL, wait_for_end, &end), 0);
+    assert_int_equal(stint_wall_create(&options, &wall), EBUSY);
+    assert_null(wall);
+    assert_non_null(strstr(message, "2 threads"));
+    sem_post(&end);
+    pthread_join(thread, NULL);
+    options.setup = start_a_thread;
+    assert_int_equal(stint_wall_create(&options, &wall), EBUSY);
+    assert_non_null(strstr(message, "left 1 thread running"));
+    options.setup = NULL;
+    assert_int_equal(stint_wall_create(&options, &wall), 0);
+    assert_int_equal(stint_wall_destroy(wall), 0);
 }
 
 TEST_MAIN()

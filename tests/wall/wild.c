@@ -113,7 +113,7 @@ static int resize_area(const void *input, size_t size, stint_reply *reply)
     int fd = open(path, O_RDWR);
     if (fd < 0)
         return errno;
-    if (ftruncate(fd, 0) == 0 || errno != EPERM || ftruncate(fd, 1 << 30) == 0 || errno != EPERM ||
+    if (ftruncate(fd, 0) == 0 || errno != EPERM || ftruncate(fd, 1 << 30) == 0 || (errno != EPERM && errno != EFBIG) ||
         fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE) == 0)
         return EINVAL;
     return stint_reply_write(reply, "kept", 4);
