@@ -276,7 +276,7 @@ static struct signs sleep_on(const struct sti_walled *walled, uint64_t ns)
     const struct sti_wall_child *child = walled->driver->child;
     struct pollfd sources[3] = { { .fd = child->socket, .events = POLLIN },
                                  { .fd = walled->driver->ring, .events = POLLIN },
-                                 { .fd = child->process, .events = POLLIN } };
+                                 { .fd = sti_wall_child_end_fd(child), .events = POLLIN } };
     struct timespec timeout = { .tv_sec = (time_t)(ns / 1000000000), .tv_nsec = (long)(ns % 1000000000) };
     uint64_t rung;
     if (syscall(SYS_ppoll, sources, 3, ns != UINT64_MAX ? &timeout : NULL, NULL, 0) <= 0)
@@ -285,7 +285,7 @@ static struct signs sleep_on(const struct sti_walled *walled, uint64_t ns)
         syscall(SYS_read, walled->driver->ring, &rung, sizeof rung);
     return (struct signs){ .has_spoken = sources[0].revents != 0,
                            .is_rung = sources[1].revents != 0,
-                           .is_dead = child->process >= 0 && sources[2].revents != 0 };
+                           .is_dead = sources[2].revents != 0 };
 }
 
 static enum end end_of_dead(const struct sti_walled *walled)
