@@ -27,6 +27,9 @@
 #include "crash.h"
 #include "sandbox.h"
 
+#define PREPARED_BLOCKS 64 /* more than the nursery takes */
+#define PREPARED_SIZE 1024
+
 struct stint_reply {
     char *bytes; /* in the area */
     size_t size;
@@ -273,18 +276,24 @@ static bool are_kept(void)
 
 /* --- Before the first child: in the template. --- */
 
-static int do_nothing(const void *input, size_t size, stint_reply *reply)
+/* A heap that is left empty is kept for the next task: each child has its copy. */
+static int fill_and_empty(const void *input, size_t size, stint_reply *reply)
 {
+    void *volatile blocks[PREPARED_BLOCKS];
     (void)input;
     (void)size;
     (void)reply;
+    for (size_t i = 0; i < PREPARED_BLOCKS; i++)
+        blocks[i] = malloc(PREPARED_SIZE);
+    for (size_t i = 0; i < PREPARED_BLOCKS; i++)
+        free(blocks[i]);
     return 0;
 }
 
 int sti_inside_prepare(const struct sti_wall_config *config)
 {
     const struct sti_wall_task task = { .memory = config->memory };
-    struct call call = { .fn = do_nothing };
+    struct call call = { .fn = fill_and_empty };
     stint_outcome outcome;
     note_kept(config);
     return run_in_scope(&task, &call, &outcome, NULL);
