@@ -15,6 +15,7 @@ size_t plain_fork_bomb(double *figures);
 /* The parsing of wall.*, in a process for each order: a fork with a limit, or this program again with PLAIN_PARSE,
  * whose main function plain_parse_main is then. */
 #define PLAIN_PARSE "--parse"
+void plain_fork_parse_prepare(unsigned workers);
 size_t plain_fork_parse(double *figures);
 size_t plain_spawn_parse(double *figures);
 size_t plain_fork_throughput(double *figures);

@@ -33,10 +33,9 @@ int main(int argc, char **argv)
         { "cancel.looping", "machine", NULL, machine_two_wakes },
         { "wall.reused", "machine", NULL, machine_trip },
         { "wall.spare", "machine", NULL, machine_paced_trip },
-        { "wall.fresh", "fork-glibc", NULL, machine_fork },
-        { "wall.job", "fork-rlimit", work_hold_much, plain_fork_parse },
+        { "wall.job", "fork-rlimit", plain_fork_parse_prepare, plain_fork_parse },
         { "wall.job", "posix_spawn", work_hold_much, plain_spawn_parse },
-        { "wall.throughput", "fork-rlimit", NULL, plain_fork_throughput },
+        { "wall.throughput", "fork-rlimit", work_parse_first, plain_fork_throughput },
         { NULL, NULL, NULL, NULL },
     };
     if (argc == 2 && strcmp(argv[1], PLAIN_PARSE) == 0)

@@ -88,7 +88,7 @@ int main(int argc, char **argv)
         { "run.empty", "new-heap", NULL, heap_empty },
         { "run.alloc10", "raw", NULL, raw_ten },
         { "run.alloc10", "new-heap", NULL, heap_ten },
-        { "wall.fresh", "fork", NULL, machine_fork },
+        { "wall.fresh", "fork-mimalloc", NULL, machine_fork },
         { "wall.bytes", "copies", machine_copies_prepare, machine_copies },
 #endif
         { NULL, NULL, NULL, NULL },

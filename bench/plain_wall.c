@@ -38,6 +38,12 @@ static pid_t fork_parse(rlim_t limit)
     _exit(work_parse_order(order, size) > 0 ? 0 : 1);
 }
 
+void plain_fork_parse_prepare(unsigned workers)
+{
+    work_parse_first(workers);
+    work_hold_much(workers);
+}
+
 size_t plain_fork_parse(double *figures)
 {
     rlim_t limit = plain_limit(MEMORY_LIMIT);

@@ -40,6 +40,7 @@ void work_ten_pairs(void);
 /* A document of 4 KB, always the same, and its parsing: how many elements it has, or -1. */
 const char *work_order(size_t *size);
 int work_parse_order(const char *order, size_t size);
+void work_parse_first(unsigned workers);
 
 /* Parse a billion laughs, which takes more memory than there is. Returns if an allocation fails. */
 void work_billion_laughs(void);

@@ -86,3 +86,12 @@ int work_parse_order(const char *order, size_t size)
     xmlFreeDoc(tree);
     return count;
 }
+
+void work_parse_first(unsigned workers)
+{
+    size_t size;
+    const char *order = work_order(&size);
+    (void)workers;
+    if (work_parse_order(order, size) < 0)
+        exit(1);
+}

@@ -28,7 +28,7 @@
 #include "guests/plugin.h"
 
 #define ANSWER 100
-#define MESSAGE 200
+#define MESSAGE 512
 #define MEMORY ((size_t)64 << 20)
 #define TWO_SECONDS UINT64_C(2000000000)
 

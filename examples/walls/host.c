@@ -34,7 +34,7 @@ static int ask(stint_pool *pool, stint_wall *wall, const char *entry, const char
 
 int main(int argc, char **argv)
 {
-    char message[256] = "";
+    char message[512] = "";
     stint_wall_options options = STINT_WALL_OPTIONS_INIT;
     stint_wall *wall = NULL;
     stint_pool *pool;

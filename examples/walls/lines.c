@@ -42,7 +42,7 @@ static int ask(stint_pool *pool, stint_wall *wall, const void *input, size_t siz
 
 int main(void)
 {
-    char message[256];
+    char message[512];
     stint_wall_options options = STINT_WALL_OPTIONS_INIT;
     stint_wall *wall;
     stint_pool *pool;

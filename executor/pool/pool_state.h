@@ -60,6 +60,9 @@ struct sti_pool_hooks {
 
     /* The task has resolved, and all who followed have been told; perhaps again. Under the task's lock. */
     void (*settle)(sti_task *task);
+
+    /* The worker that has run it comes here when it has resolved, and who waited has been woken. */
+    void (*tidy)(struct sti_worker *worker, sti_task *task);
 };
 
 struct stint_pool {

@@ -11,6 +11,7 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -73,6 +74,8 @@ static int make_ends(struct sti_wall_child *child, const struct sti_wall_config 
         error = errno;
     if (error == 0 && (child->area = sti_wall_area_map(area, &child->layout)) == NULL)
         error = errno;
+    if (error == 0 && syscall(SYS_madvise, child->area, child->layout.size, MADV_DONTFORK) != 0)
+        error = errno; /* the children of another wall, which is made later, would have it too */
     if (error == 0)
         error = make_group(child, config);
     if (error == 0)

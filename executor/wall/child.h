@@ -49,6 +49,13 @@ bool sti_wall_child_ask_where(struct sti_wall_child *child);
 /* Kill it, wherever it is, and wait until it is gone: a tenth of a second at most. */
 void sti_wall_child_kill(struct sti_wall_child *child);
 
+/* What can be read when its process has ended: before it has said hello, the template's word. A fork(2) of the program
+ * may have copies of the socket's ends, so that does not tell. */
+static inline int sti_wall_child_end_fd(const struct sti_wall_child *child)
+{
+    return child->process >= 0 ? child->process : child->ending;
+}
+
 /* Its socket is closed. Whether that is because its process has ended, which may take it a moment: a fifth of a second
  * at most. False: it has closed the socket itself. */
 bool sti_wall_child_has_ended(const struct sti_wall_child *child);

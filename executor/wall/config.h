@@ -14,7 +14,7 @@
 #define STI_WALL_PATHS_MAX 64
 #define STI_WALL_PATH_SIZE 256
 #define STI_WALL_FDS_MAX 64
-#define STI_WALL_MESSAGE_SIZE 256
+#define STI_WALL_MESSAGE_SIZE 512 /* as wall.h promises */
 
 struct sti_wall_config {
     char name[STI_WALL_NAME_SIZE];
@@ -30,7 +30,7 @@ struct sti_wall_config {
     size_t stack;
     unsigned descriptors;
     unsigned processes;
-    bool reuses; /* a child may get a second task */
+    bool reuses;                     /* a child may get a second task */
     char cgroup[STI_WALL_PATH_SIZE]; /* empty: none */
     size_t path_count;
     struct {

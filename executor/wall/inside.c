@@ -27,6 +27,9 @@
 #include "crash.h"
 #include "sandbox.h"
 
+#define PREPARED_BLOCKS 64 /* more than the nursery takes */
+#define PREPARED_SIZE 1024
+
 struct stint_reply {
     char *bytes; /* in the area */
     size_t size;
@@ -163,7 +166,7 @@ static stint_wall_fn *find_entry(const char *name)
 static uint64_t processor_time(void)
 {
     struct timespec now;
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+    syscall(SYS_clock_gettime, CLOCK_PROCESS_CPUTIME_ID, &now);
     return (uint64_t)now.tv_sec * 1000000000U + (uint64_t)now.tv_nsec;
 }
 
@@ -207,22 +210,6 @@ static int run_in_scope(const struct sti_wall_task *task, struct call *call, sti
     return stint_run(call_function, call, &options, outcome);
 }
 
-static int do_nothing(const void *input, size_t size, stint_reply *reply)
-{
-    (void)input;
-    (void)size;
-    (void)reply;
-    return 0;
-}
-
-int sti_inside_prepare(const struct sti_wall_config *config)
-{
-    const struct sti_wall_task task = { .memory = config->memory };
-    struct call call = { .fn = do_nothing };
-    stint_outcome outcome;
-    return run_in_scope(&task, &call, &outcome, NULL);
-}
-
 static void run_task(const struct sti_wall_task *task, stint_reply *reply)
 {
     static struct sti_wall_message answer;
@@ -258,19 +245,21 @@ static void run_task(const struct sti_wall_task *task, stint_reply *reply)
 
 /* --- Between two tasks. --- */
 
-/* What the standard and the named descriptors are, to be compared when a task has ended. */
+/* What the standard and the named descriptors are, in the template and all children, to be compared when a task has
+ * ended. */
 static struct {
     int fds[3 + STI_WALL_FDS_MAX];
     struct stat are[3 + STI_WALL_FDS_MAX];
     size_t count;
 } kept;
 
-static void note_kept(void)
+static void note_kept(const struct sti_wall_config *config)
 {
+    kept.count = 0;
     for (int fd = 0; fd < 3; fd++)
         kept.fds[kept.count++] = fd;
-    for (size_t i = 0; i < own.config->fd_count; i++)
-        kept.fds[kept.count++] = own.config->fds[i];
+    for (size_t i = 0; i < config->fd_count; i++)
+        kept.fds[kept.count++] = config->fds[i];
     for (size_t i = 0; i < kept.count; i++)
         fstat(kept.fds[i], &kept.are[i]);
 }
@@ -283,6 +272,31 @@ static bool are_kept(void)
             return false;
     }
     return true;
+}
+
+/* --- Before the first child: in the template. --- */
+
+/* A heap that is left empty is kept for the next task: each child has its copy. */
+static int fill_and_empty(const void *input, size_t size, stint_reply *reply)
+{
+    void *volatile blocks[PREPARED_BLOCKS];
+    (void)input;
+    (void)size;
+    (void)reply;
+    for (size_t i = 0; i < PREPARED_BLOCKS; i++)
+        blocks[i] = malloc(PREPARED_SIZE);
+    for (size_t i = 0; i < PREPARED_BLOCKS; i++)
+        free(blocks[i]);
+    return 0;
+}
+
+int sti_inside_prepare(const struct sti_wall_config *config)
+{
+    const struct sti_wall_task task = { .memory = config->memory };
+    struct call call = { .fn = fill_and_empty };
+    stint_outcome outcome;
+    note_kept(config);
+    return run_in_scope(&task, &call, &outcome, NULL);
 }
 
 /* --- The child. --- */
@@ -312,10 +326,10 @@ static void seed_random_numbers(void)
 static void say_hello(void)
 {
     struct sti_wall_message message = { .kind = STI_WALL_HELLO, .hello = { .pid = getpid() } };
-    int own_pid = (int)syscall(SYS_pidfd_open, getpid(), 0);
+    int own_pid = (int)syscall(SYS_pidfd_open, message.hello.pid, 0);
     if (own_pid < 0 || sti_wall_send(own.socket, &message, &own_pid, 1, true) != 0)
         _exit(1);
-    close(own_pid);
+    syscall(SYS_close, own_pid);
 }
 
 static void begin(const int *groups, unsigned group_count)
@@ -360,13 +374,13 @@ void sti_inside_serve(const struct sti_wall_config *config, const struct sti_wal
     say_hello();
     begin(groups, group_count);
     sti_wall_close_others(config, socket, socket + 1);
-    note_kept();
     while (receive_task(&message, &reply)) {
         reply.bytes = (char *)own.area + own.layout.reply;
         reply.size = 0;
         run_task(&message.task, &reply);
         if (!config->reuses)
-            continue; /* until the program lets go of it: the program wakes sooner where this process sleeps than ends */
+            continue; /* until the program lets go of it: the program wakes sooner where this process sleeps than
+                         ends */
         sti_wall_close_others(config, socket, socket + 1);
         if (!are_kept())
             break;

@@ -217,18 +217,18 @@ __attribute__((noreturn)) static void end_template(void)
     _exit(0);
 }
 
-/* The child's descriptors take the places of the wall's. */
+/* The child's descriptors take the places of the wall's. By system calls themselves: each function of the library's and
+ * of libc's lies in a page that a new process has to ask for, and of those there are many. */
 __attribute__((noreturn)) static void become_child(pid_t template_pid, int socket, int area, const int *groups,
                                                    unsigned group_count)
 {
-    sigset_t none;
+    const uint64_t none = 0;
     if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) != 0 || getppid() != template_pid)
         _exit(1);
-    sigemptyset(&none);
-    sigprocmask(SIG_SETMASK, &none, NULL);
-    if (dup2(socket, own.control) < 0)
+    syscall(SYS_rt_sigprocmask, SIG_SETMASK, &none, NULL, sizeof none);
+    if (syscall(SYS_dup2, socket, own.control) < 0)
         _exit(1);
-    close(own.lifeline);
+    syscall(SYS_close, own.lifeline);
     sti_inside_serve(own.config, own.entries, own.control, area, groups, group_count);
 }
 
@@ -270,17 +270,14 @@ static void read_request(void)
 __attribute__((noreturn)) static void serve_requests(int ended)
 {
     struct pollfd sources[2] = { { .fd = own.control, .events = POLLIN }, { .fd = ended, .events = POLLIN } };
+    struct signalfd_siginfo signals; /* one stands for all that have ended */
     for (;;) {
         if (poll(sources, 2, -1) < 0)
             continue;
-        if (sources[1].revents != 0) {
-            struct signalfd_siginfo signals[8];
-            while (read(ended, signals, sizeof signals) > 0)
-                ;
-            reap();
-        }
         if (sources[0].revents != 0)
-            read_request();
+            read_request(); /* first: somebody waits for that */
+        if (sources[1].revents != 0 && read(ended, &signals, sizeof signals) > 0)
+            reap();
     }
 }
 

@@ -73,6 +73,8 @@ static void leave_behind(stint_wall *wall)
         close_number(&wall->drivers[i].ring);
         if (wall->drivers[i].child != NULL)
             sti_wall_child_close_in_fork(wall->drivers[i].child);
+        if (wall->drivers[i].used != NULL)
+            sti_wall_child_close_in_fork(wall->drivers[i].used);
     }
 }
 
@@ -570,6 +572,13 @@ void sti_wall_drop_child(struct sti_wall_driver *driver)
 {
     struct sti_wall_child *child = driver->child;
     driver->child = NULL;
+    sti_wall_child_end(child);
+}
+
+void sti_wall_end_used(struct sti_wall_driver *driver)
+{
+    struct sti_wall_child *child = driver->used;
+    driver->used = NULL;
     sti_wall_child_end(child);
 }
 

@@ -15,6 +15,7 @@
 /* What one driver has: a thread of the wall's own pool, which drives one child at a time. */
 struct sti_wall_driver {
     struct sti_wall_child *child; /* that runs its task, or waits for its next one; NULL: none */
+    struct sti_wall_child *used;  /* that has answered, and gets no other task: to be let go of; NULL: none */
     int ring;                     /* an eventfd that ends its sleep */
 };
 
@@ -80,6 +81,9 @@ void sti_wall_refill(stint_wall *wall);
 
 /* The driver's child is not to be used again. */
 void sti_wall_drop_child(struct sti_wall_driver *driver);
+
+/* Let go of the one that it has used up, if there is one. */
+void sti_wall_end_used(struct sti_wall_driver *driver);
 
 /* A task of this pool has ended that its destruction did not wait for, as the last one: the pool is to be freed by a
  * driver. Then by a driver, between two tasks: free those. */

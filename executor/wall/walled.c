@@ -276,7 +276,7 @@ static struct signs sleep_on(const struct sti_walled *walled, uint64_t ns)
     const struct sti_wall_child *child = walled->driver->child;
     struct pollfd sources[3] = { { .fd = child->socket, .events = POLLIN },
                                  { .fd = walled->driver->ring, .events = POLLIN },
-                                 { .fd = child->process, .events = POLLIN } };
+                                 { .fd = sti_wall_child_end_fd(child), .events = POLLIN } };
     struct timespec timeout = { .tv_sec = (time_t)(ns / 1000000000), .tv_nsec = (long)(ns % 1000000000) };
     uint64_t rung;
     if (syscall(SYS_ppoll, sources, 3, ns != UINT64_MAX ? &timeout : NULL, NULL, 0) <= 0)
@@ -285,7 +285,7 @@ static struct signs sleep_on(const struct sti_walled *walled, uint64_t ns)
         syscall(SYS_read, walled->driver->ring, &rung, sizeof rung);
     return (struct signs){ .has_spoken = sources[0].revents != 0,
                            .is_rung = sources[1].revents != 0,
-                           .is_dead = child->process >= 0 && sources[2].revents != 0 };
+                           .is_dead = sources[2].revents != 0 };
 }
 
 static enum end end_of_dead(const struct sti_walled *walled)
@@ -338,10 +338,12 @@ static bool is_interrupted(struct sti_walled *walled)
 }
 
 /* An answer counts, whatever has come meanwhile: the scope looks once more at its end. Who has been woken for an
- * interrupt is woken once, so if it is not due yet it looks again soon. */
+ * interrupt is woken once, so if it is not due yet it looks again soon. Where the task takes long, others get new spare
+ * children meanwhile. */
 static enum end await_child(struct sti_walled *walled, const struct sti_waking *waking)
 {
     enum end end;
+    bool is_refilled = walled->wall->spare_wanted == 0;
     for (;;) {
         uint64_t ns = until_cpu_look(walled);
         if (ns == 0) {
@@ -349,7 +351,7 @@ static enum end await_child(struct sti_walled *walled, const struct sti_waking *
             return INTERRUPTED;
         }
         bool has_come = sti_waking_has_come(waking);
-        struct signs signs = sleep_on(walled, has_come && ns > SOON_NS ? SOON_NS : ns);
+        struct signs signs = sleep_on(walled, (has_come || !is_refilled) && ns > SOON_NS ? SOON_NS : ns);
         int error = signs.has_spoken || signs.is_dead ? listen_to_all(walled, &end) : EAGAIN;
         if (error == 0)
             return end;
@@ -357,6 +359,9 @@ static enum end await_child(struct sti_walled *walled, const struct sti_waking *
             return end_of_dead(walled);
         if ((signs.is_rung || has_come) && is_interrupted(walled))
             return INTERRUPTED;
+        if (!is_refilled)
+            sti_wall_refill(walled->wall);
+        is_refilled = true;
     }
 }
 
@@ -403,7 +408,6 @@ static enum end try_once(struct sti_walled *walled, const struct sti_waking *wak
     if (sti_wall_take_child(walled->wall, walled->driver) == NULL)
         return errno == EAGAIN || errno == ETOOMANYREFS ? await_template(walled) : errno == EPIPE ? ALONE : REFUSED;
     int error = offer(walled);
-    sti_wall_refill(walled->wall);
     if (error == EPIPE)
         return UNBEGUN;
     if (error == EAGAIN) /* it has not read what it had asked for */
@@ -513,8 +517,10 @@ static int take_answered(struct sti_walled *walled)
     const struct sti_wall_done *done = &walled->done;
     if (walled->task.options.wipe)
         wipe_area(walled);
-    if (!may_keep_child(walled))
-        sti_wall_drop_child(walled->driver);
+    if (!may_keep_child(walled)) {
+        walled->driver->used = walled->driver->child;
+        walled->driver->child = NULL;
+    }
     if (done->reason != STINT_REASON_NONE && done->reason != STINT_REASON_FAILED)
         sti_interrupt_trip(walled->scope, done->reason);
     return done->error;
@@ -739,7 +745,15 @@ static void settle_walled(sti_task *task)
         sti_wall_leave_pool(walled->wall, home);
 }
 
-const struct sti_pool_hooks sti_walled_hooks = { .run = run_walled, .settle = settle_walled };
+/* To start a process and to end one take long: nobody who waits for the answer waits for that. */
+static void tidy_walled(struct sti_worker *worker, sti_task *task)
+{
+    stint_wall *wall = walled_of(task)->wall;
+    sti_wall_end_used(&wall->drivers[worker->index]);
+    sti_wall_refill(wall);
+}
+
+const struct sti_pool_hooks sti_walled_hooks = { .run = run_walled, .settle = settle_walled, .tidy = tidy_walled };
 
 /* --- Submitting. Any thread. --- */
 

@@ -367,6 +367,8 @@ void *sti_worker_main(void *argument)
             sti_worker_run(worker, found.task);
             if (__builtin_expect(found.task->outcome.usage.queued_ns >= STINT_NEGLECT_NS / 100, 0))
                 sti_neglect_note(worker, found.task);
+            if (pool->hooks != NULL)
+                pool->hooks->tidy(worker, found.task);
             sti_task_release(found.task);
         } else {
             sti_worker_run_stolen(worker, found.stolen);

@@ -24,8 +24,9 @@
  *         template                                   runs setup once, and forks the children
  *           child, child, ...                        run the tasks
  *
- * A child sees the program as it was when the wall was made, and what setup has done since. It gets bytes and
- * descriptors, and gives bytes back. docs/wall.md says when to use it, what it contains, and what it costs.
+ * A child sees the program as it was when the wall was made, and what setup has done since; what the program shares at
+ * that moment with other processes (MAP_SHARED) it shares with the children. A task gets bytes and descriptors, and
+ * gives bytes back. docs/wall.md says when to use it, what it contains, and what it costs.
  *
  * The template is the idea of Android's and chromium's zygotes and of PostgreSQL's postmaster; the sandbox that of
  * sandboxed-api. */
@@ -49,14 +50,17 @@ typedef struct stint_reply stint_reply;
  * it; futures, tokens and pools of the parent do not. */
 typedef int stint_wall_fn(const void *input, size_t size, stint_reply *reply);
 
-/* Add size bytes to the end of the reply. They are charged to the task.
+/* Add size bytes to the end of the reply. They are charged to the task: they count for its allocation limit, and not
+ * for its memory limit, as they are none of its heap.
  *
  * 0; EMSGSIZE: the reply would be larger than the wall's reply_limit; ENOMEM: the budget does not allow it; EINVAL:
  * reply is NULL, or bytes is with a size above 0. The task's own thread. */
 STINT_API int stint_reply_write(stint_reply *reply, const void *bytes, size_t size);
 
 /* The same, but returns where the size bytes lie, for the task to fill in: so a large reply is not copied in the child.
- * What lies there at first is not defined. NULL, with errno as stint_reply_write's errors. The task's own thread. */
+ * What lies there at first is not defined: in a child that is used again it may be an earlier task's, so fill in all of
+ * it. It is aligned as far as what was written before has kept it so; the first is to a page. NULL, with errno as
+ * stint_reply_write's errors. The task's own thread. */
 STINT_API void *stint_reply_reserve(stint_reply *reply, size_t size);
 
 /* The bytes of the reply so far. The task's own thread. */
@@ -89,8 +93,8 @@ typedef struct stint_wall_path {
 typedef int stint_wall_setup_fn(void *arg);
 
 /* Called in each template just before its filter is loaded, with libseccomp's scmp_filter_ctx, to add rules to it. In a
- * wall that is OPEN the filter allows all that it has no rule for; in a CLOSED one it refuses that with EPERM. 0, or an
- * error as setup's. */
+ * wall that is OPEN the filter allows all that it has no rule for; in a CLOSED one it refuses that with EPERM, and
+ * rules for what it allows already change nothing. 0, or an error as setup's. */
 typedef int stint_wall_filter_fn(void *filter, void *arg);
 
 /* How to make a wall. Made by STINT_WALL_OPTIONS_INIT; it can grow: stint.h. */
@@ -113,7 +117,8 @@ typedef struct stint_wall_options {
 
     /* How many tasks a child runs before it is replaced; 0: 1, so that each task has a fresh one. STINT_WALL_REUSED:
      * until a task does not end Ok. Between two tasks the child's heap is rolled back and its descriptors are closed;
-     * what a task has written into static variables stays for the next one. */
+     * what a task has written into static variables stays for the next one, and so do its timers, its handlers of
+     * signals, and processes that it has left. */
     unsigned tasks_per_child;
 
     unsigned spare; /* children that are made ahead and wait for a task */
@@ -156,7 +161,8 @@ typedef struct stint_wall_options {
      * With processes above 0 there has to be a pids hierarchy or controller. */
     const char *cgroup;
 
-    /* Where to write one sentence that says what is wrong when stint_wall_create fails; NULL: nowhere. */
+    /* Where to write one sentence that says what is wrong when stint_wall_create fails; NULL: nowhere. There is none
+     * where the struct itself is wrong. 512 bytes are enough. */
     char *message;
     size_t message_size;
 

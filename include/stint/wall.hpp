@@ -422,7 +422,7 @@ class Wall
     /* What is thrown says what is wrong in its what(). */
     explicit Wall(const WallOptions &options = WallOptions())
     {
-        char message[256] = "";
+        char message[512] = "";
         stint_wall_options raw = options.get();
         raw.message = message;
         raw.message_size = sizeof message;

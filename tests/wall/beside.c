@@ -68,6 +68,13 @@ static size_t count_children_of(long pid)
 
 /* --- fork(2) of the program. --- */
 
+/* In a fork: until it is killed; where the test fails, and does not kill it, for a minute. */
+__attribute__((noreturn)) static void live_on(void)
+{
+    sleep(60);
+    _exit(0);
+}
+
 static int ask_everything(struct fixture fixture)
 {
     stint_wall_statistics statistics = STINT_WALL_STATISTICS_INIT;
@@ -139,8 +146,7 @@ TEST(forks_that_live_on_keep_nothing_of_the_wall_alive)
             submit_walled(fixture.pool, fixture.wall, i % 5 == 0 ? write_to_null : reply_nothing, NULL, 0, &options);
         forks[i] = fork();
         if (forks[i] == 0)
-            for (;;)
-                pause();
+            live_on();
     }
     for (int i = 0; i < 40; i++) {
         stint_outcome outcome = take_in_time(futures[i]);
@@ -183,8 +189,7 @@ TEST(the_wall_ends_with_the_program_though_a_fork_of_that_lives_on)
         pids[0] = (pid_t)read_wall(fixture.wall).template_pid;
         pids[1] = fork();
         if (pids[1] == 0)
-            for (;;)
-                pause();
+            live_on();
         ssize_t written = write(ends[1], pids, sizeof pids);
         _exit(written == sizeof pids ? 0 : 1);
     }

@@ -2,6 +2,8 @@
  *
  * Control groups for a wall's children, where this machine lets them be made. */
 
+#include <dirent.h>
+
 #include "boxed.h"
 
 /* Folders of this test's, in both hierarchies of version 1, or in version 2 where that has the controllers. */
@@ -37,12 +39,24 @@ static int make_folders(void **state)
     return 0;
 }
 
-/* Fails where a group is left in it. */
+/* With what a test that has failed has left in it. */
+static int remove_folder(const char *path)
+{
+    DIR *folder = opendir(path);
+    if (folder == NULL)
+        return -1;
+    for (struct dirent *entry; (entry = readdir(folder)) != NULL;)
+        if (strncmp(entry->d_name, "stint-", 6) == 0)
+            unlinkat(dirfd(folder), entry->d_name, AT_REMOVEDIR);
+    closedir(folder);
+    return rmdir(path);
+}
+
 static int remove_folders(void **state)
 {
     (void)state;
-    int failed = named[0] != '\0' ? rmdir(named) : 0;
-    return other[0] != '\0' && rmdir(other) != 0 ? -1 : failed;
+    int failed = named[0] != '\0' ? remove_folder(named) : 0;
+    return other[0] != '\0' && remove_folder(other) != 0 ? -1 : failed;
 }
 
 #define TEST_WITH_FOLDERS(name) TEST_WITH(name, make_folders, remove_folders)
@@ -74,6 +88,19 @@ static struct sti_wall_group *make_group(const struct sti_wall_config *config)
     struct sti_wall_group *group = sti_wall_group_make(config);
     assert_non_null(group);
     return group;
+}
+
+static bool is_empty(const char *path)
+{
+    struct stat status;
+    return stat(path, &status) == 0 && status.st_nlink == 2;
+}
+
+static void end_group(struct sti_wall_group *group)
+{
+    sti_wall_group_end(group);
+    assert_true(is_empty(named));
+    assert_true(other[0] == '\0' || is_empty(other));
 }
 
 /* --- Processes. --- */
@@ -113,7 +140,7 @@ TEST_WITH_FOLDERS(a_fork_bomb_is_bounded_by_the_group)
     result = in_group(&config, group, count_forks); /* one child after the other */
     assert_int_equal(result.answer, 5);
     assert_false(sti_wall_group_ran_out(group));
-    sti_wall_group_end(group);
+    end_group(group);
 }
 
 static void *wait_for_ever(void *arg)
@@ -139,7 +166,7 @@ TEST_WITH_FOLDERS(a_thread_bomb_is_bounded_by_the_group)
     struct sti_wall_group *group = make_group(&config);
     struct boxed result = in_group(&config, group, count_threads);
     assert_int_equal(result.answer, 5);
-    sti_wall_group_end(group);
+    end_group(group);
 }
 
 TEST_WITH_FOLDERS(either_hierarchy_names_both)
@@ -152,7 +179,7 @@ TEST_WITH_FOLDERS(either_hierarchy_names_both)
     struct sti_wall_group *group = make_group(&config);
     int fds[STI_WALL_GROUP_FDS];
     assert_int_equal(sti_wall_group_fds(group, fds), 2);
-    sti_wall_group_end(group);
+    end_group(group);
 }
 
 TEST_WITH_FOLDERS(a_hierarchy_without_the_folder_is_not_used)
@@ -166,6 +193,7 @@ TEST_WITH_FOLDERS(a_hierarchy_without_the_folder_is_not_used)
     int fds[STI_WALL_GROUP_FDS];
     assert_int_equal(sti_wall_group_fds(group, fds), 1);
     sti_wall_group_end(group);
+    assert_true(is_empty(named));
     config.processes = 5; /* which memory's cannot bound */
     char message[STI_WALL_MESSAGE_SIZE];
     assert_int_equal(sti_sandbox_check(&config, message, sizeof message), ENOTSUP);
@@ -207,7 +235,7 @@ TEST_WITH_FOLDERS(who_takes_more_memory_than_the_group_has_is_killed_and_that_is
     result = in_group(&config, group, do_little);
     assert_int_equal(result.answer, 0);
     assert_false(sti_wall_group_ran_out(group));
-    sti_wall_group_end(group);
+    end_group(group);
 }
 
 static int fill_less(void)
@@ -229,7 +257,7 @@ TEST_WITH_FOLDERS(what_the_options_give_can_be_taken)
     assert_int_equal(result.status, 0);
     assert_int_equal(result.answer, 0);
     assert_false(sti_wall_group_ran_out(group));
-    sti_wall_group_end(group);
+    end_group(group);
 }
 
 /* --- Ending. --- */
@@ -257,7 +285,7 @@ TEST_WITH_FOLDERS(an_end_kills_what_is_left_in_the_group)
     assert_int_equal(read(ends[0], &byte, 1), 1);
     close(ends[0]);
     close(ends[1]);
-    sti_wall_group_end(group);
+    end_group(group);
     assert_int_equal(waitpid(left, &status, 0), left);
     assert_true(WIFSIGNALED(status));
     assert_int_equal(WTERMSIG(status), SIGKILL);

@@ -3,6 +3,7 @@
  * What a wall's child may take: it is told so by errors, and lives on; and what the meter says comes before what the
  * kernel says. */
 #include <executor/wall/limits.h>
+#include <linux/capability.h>
 #include <sched.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -29,13 +30,18 @@ TEST(a_flood_of_descriptors_ends)
 }
 
 #define HIGH 700
+#define LOW 10
+#define LOW_COUNT 40
 
-static int open_high(void)
+static int open_named(void)
 {
-    return dup2(0, HIGH) == HIGH && dup2(0, 20) == 20 ? 0 : -1;
+    for (int fd = LOW; fd < LOW + LOW_COUNT; fd++)
+        if (dup2(0, fd) != fd)
+            return -1;
+    return dup2(0, HIGH) == HIGH ? 0 : -1;
 }
 
-static int use_high(void)
+static int use_named(void)
 {
     return fcntl(HIGH, F_GETFD) >= 0 ? flood_descriptors() : -1;
 }
@@ -43,13 +49,14 @@ static int use_high(void)
 TEST(named_descriptors_take_none_away)
 {
     struct sti_wall_config config = closed();
-    config.descriptors = 10;
-    config.fd_count = 2;
-    config.fds[0] = HIGH;
-    config.fds[1] = 20;
-    struct boxed result = boxed_in(&config, NO_GROUPS, open_high, use_high);
-    assert_true(result.answer >= 10);
-    assert_true(result.answer <= 12 + STINT_WALL_FDS_MAX + 7);
+    config.descriptors = 20;
+    config.fd_count = LOW_COUNT + 1;
+    for (int i = 0; i < LOW_COUNT; i++)
+        config.fds[i] = LOW + i;
+    config.fds[LOW_COUNT] = HIGH;
+    struct boxed result = boxed_in(&config, NO_GROUPS, open_named, use_named);
+    assert_true(result.answer >= 20);
+    assert_true(result.answer <= 21 + STINT_WALL_FDS_MAX + 7);
 }
 
 /* --- Memory. --- */
@@ -207,6 +214,38 @@ static int read_oom(void)
     CHECK(file >= 0 && read(file, text, sizeof text - 1) > 0);
     CHECK(atoi(text) == 1000);
     return 0;
+}
+
+static int lower_limits(void)
+{
+    struct rlimit limit;
+    CHECK(getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur > 3);
+    limit.rlim_cur = 3;
+    REFUSED(EPERM, setrlimit(RLIMIT_NOFILE, &limit));
+    return 0;
+}
+
+TEST(a_closed_child_lowers_no_limit_for_the_next_task)
+{
+    struct sti_wall_config config = closed();
+    assert_passes(&config, lower_limits);
+}
+
+/* What may be raised may be had back. */
+static int take_privilege_back(void)
+{
+    struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
+    struct __user_cap_data_struct data[2];
+    CHECK(syscall(SYS_capget, &header, data) == 0);
+    data[0].effective |= 1U << CAP_SYS_RESOURCE;
+    REFUSED(EPERM, syscall(SYS_capset, &header, data));
+    return 0;
+}
+
+TEST(the_privilege_to_raise_limits_is_gone)
+{
+    struct sti_wall_config config = open_config();
+    assert_passes(&config, take_privilege_back);
 }
 
 TEST(children_go_first_when_memory_is_short)

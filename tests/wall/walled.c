@@ -447,4 +447,27 @@ TEST(a_wall_is_not_made_beside_other_threads)
     assert_int_equal(stint_wall_destroy(wall), 0);
 }
 
+static int count_areas(const void *input, size_t size, stint_reply *reply)
+{
+    char line[256];
+    size_t count = 0;
+    (void)input;
+    (void)size;
+    FILE *maps = fopen("/proc/self/maps", "r");
+    while (maps != NULL && fgets(line, sizeof line, maps) != NULL)
+        count += strstr(line, "stint-wall") != NULL;
+    return stint_reply_write(reply, count == 1 ? "one" : "others", count == 1 ? 3 : 6);
+}
+
+TEST(a_child_shares_no_memory_with_the_children_of_another_wall)
+{
+    stint_wall *other = make_wall(.children = 1, .spare = 2);
+    stint_wall *wall = make_wall(.children = 1, .sandbox = STINT_WALL_OPEN);
+    stint_pool *pool = make_pool(.workers = 1);
+    assert_replied(run_walled(pool, wall, count_areas, NULL), "one");
+    assert_int_equal(stint_pool_destroy(pool), 0);
+    assert_int_equal(stint_wall_destroy(wall), 0);
+    assert_int_equal(stint_wall_destroy(other), 0);
+}
+
 TEST_MAIN()

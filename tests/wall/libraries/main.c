@@ -33,6 +33,7 @@ static struct {
     const char *library; /* NULL: all */
     unsigned children;
     bool reused;
+    bool open; /* walls that are not closed */
     uint64_t seed;
 } wanted = { .interrupts = 60, .children = 2, .seed = 1 };
 
@@ -139,6 +140,7 @@ static void make_wall(struct course *course)
     options.name = course->library->name;
     options.children = wanted.children;
     options.tasks_per_child = wanted.reused ? STINT_WALL_REUSED : 1;
+    options.sandbox = wanted.open ? STINT_WALL_OPEN : STINT_WALL_CLOSED;
     options.message = message;
     options.message_size = sizeof message;
     if (course->warm) {
@@ -325,7 +327,7 @@ static void run_course(struct course *course)
 static _Noreturn void print_usage(int status)
 {
     fprintf(status == 0 ? stdout : stderr,
-            "usage: walled-libraries [--interrupts N] [--library NAME] [--reused] [--children N] [--seed N]\n"
+            "usage: walled-libraries [--interrupts N] [--library NAME] [--reused] [--open] [--children N] [--seed N]\n"
             "libraries:");
     for (size_t i = 0; libraries[i] != NULL; i++)
         fprintf(status == 0 ? stdout : stderr, " %s", libraries[i]->name);
@@ -337,10 +339,15 @@ static _Noreturn void print_usage(int status)
 static bool read_options(int argc, char **argv)
 {
     static const struct option known[] = {
-        { "answers", no_argument, NULL, 'a' },       { "children", required_argument, NULL, 'c' },
-        { "help", no_argument, NULL, 'h' },          { "interrupts", required_argument, NULL, 'i' },
-        { "library", required_argument, NULL, 'l' }, { "reused", no_argument, NULL, 'r' },
-        { "seed", required_argument, NULL, 's' },    { NULL, 0, NULL, 0 },
+        { "answers", no_argument, NULL, 'a' },
+        { "children", required_argument, NULL, 'c' },
+        { "help", no_argument, NULL, 'h' },
+        { "interrupts", required_argument, NULL, 'i' },
+        { "library", required_argument, NULL, 'l' },
+        { "open", no_argument, NULL, 'o' },
+        { "reused", no_argument, NULL, 'r' },
+        { "seed", required_argument, NULL, 's' },
+        { NULL, 0, NULL, 0 },
     };
     bool answers = false;
     int option;
@@ -353,6 +360,8 @@ static bool read_options(int argc, char **argv)
             wanted.interrupts = strtoull(optarg, NULL, 0);
         else if (option == 'l')
             wanted.library = optarg;
+        else if (option == 'o')
+            wanted.open = true;
         else if (option == 'r')
             wanted.reused = true;
         else if (option == 's')

@@ -15,6 +15,7 @@
 #include <memory>
 #include <new>
 #include <string>
+#include <vector>
 
 #include "tree.pb.h"
 
@@ -103,7 +104,11 @@ bool use_made_up_type(uint32_t seed, uint64_t *sum)
 bool run(uint32_t seed, uint64_t *sum)
 {
     pb::Arena arena;
-    walled::Node *node = pb::Arena::CreateMessage<walled::Node>(&arena);
+#if GOOGLE_PROTOBUF_VERSION < 4000000
+    auto *node = pb::Arena::CreateMessage<walled::Node>(&arena);
+#else
+    auto *node = pb::Arena::Create<walled::Node>(&arena);
+#endif
     fill(node, seed, 3);
     std::string bytes = serialize(*node);
     sum_bytes(sum, bytes.data(), bytes.size());
