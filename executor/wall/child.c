@@ -9,11 +9,9 @@
 #include <poll.h>
 #include <signal.h>
 #include <stddef.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -203,15 +201,6 @@ uint64_t sti_wall_child_clock(const struct sti_wall_child *child)
     if (child->pid <= 0 || clock_getcpuclockid(child->pid, &clock) != 0 || clock_gettime(clock, &now) != 0)
         return 0;
     return (uint64_t)now.tv_sec * 1000000000U + (uint64_t)now.tv_nsec;
-}
-
-/* Of a process that lives: the number is its own. */
-unsigned sti_wall_child_threads(const struct sti_wall_child *child)
-{
-    char path[64];
-    struct stat folder;
-    snprintf(path, sizeof path, "/proc/%d/task", child->pid);
-    return child->pid > 0 && stat(path, &folder) == 0 ? (unsigned)folder.st_nlink - 2 : 0;
 }
 
 void sti_wall_child_end(struct sti_wall_child *child)

@@ -66,9 +66,6 @@ bool sti_wall_child_await_ending(const struct sti_wall_child *child, struct sti_
 /* Processor time that its process has used; 0: not known. */
 uint64_t sti_wall_child_clock(const struct sti_wall_child *child);
 
-/* How many threads its process has; 0: not known. */
-unsigned sti_wall_child_threads(const struct sti_wall_child *child);
-
 /* Let go of it: it is killed, as its code may do anything after its answer. One that has not said hello ends as it
  * finds its socket closed. NULL does nothing. */
 void sti_wall_child_end(struct sti_wall_child *child);

@@ -20,7 +20,9 @@
 
 #include "alloc/base/caller.h"
 #include "alloc/base/module.h"
+#include "alloc/base/scope_state.h"
 #include "alloc/base/stopped.h"
+#include "alloc/base/thread.h"
 #include "alloc/interrupt/boundary.h"
 #include "alloc/interrupt/fault.h"
 
@@ -35,6 +37,7 @@ static const int faults[] = { SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGTRAP,
 static struct {
     struct sti_crash_record *record; /* NULL: nothing is taken down */
     pid_t process;
+    const struct sti_thread *thread;  /* that runs the task */
     __typeof__(sigaction) *sigaction; /* libc's own */
     bool is_prepared;
 } watched;
@@ -202,6 +205,17 @@ static void publish(struct sti_crash_record *record)
     atomic_store_explicit((_Atomic uint32_t *)&record->taken, 1, memory_order_release);
 }
 
+static void write_usage(struct sti_crash_record *record)
+{
+    const struct sti_scope *scope = watched.thread != NULL ? watched.thread->scope : NULL;
+    while (scope != NULL && scope->outer != NULL)
+        scope = scope->outer;
+    if (scope == NULL)
+        return;
+    record->allocated = watched.thread->used - scope->begin;
+    record->peak = scope->peak;
+}
+
 static void take_down(int number, const siginfo_t *info, const ucontext_t *context)
 {
     struct sti_crash_record *record = watched.record;
@@ -213,6 +227,7 @@ static void take_down(int number, const siginfo_t *info, const ucontext_t *conte
     record->frames[0] = record->instruction;
     record->length = 1;
     write_frames(record, registers);
+    write_usage(record);
     publish(record);
 }
 
@@ -298,4 +313,5 @@ void sti_crash_watch(struct sti_crash_record *record)
         prepare();
     watched.record = record;
     watched.process = getpid();
+    watched.thread = record != NULL ? sti_thread_own() : NULL;
 }

@@ -33,6 +33,8 @@ struct sti_crash_record {
     uint32_t length;
     uint64_t address;
     uint64_t instruction;
+    uint64_t allocated; /* by the task, in bytes, up to there; and the peak of what it held */
+    uint64_t peak;
     uint64_t frames[STI_CRASH_DEPTH]; /* instructions, innermost first: of the fault, then return addresses */
 
     /* The modules that the frames lie in, for those that the program has not loaded itself. */

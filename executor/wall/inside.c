@@ -17,6 +17,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -299,6 +300,14 @@ int sti_inside_prepare(const struct sti_wall_config *config)
     return run_in_scope(&task, &call, &outcome, NULL);
 }
 
+static void stop_timers(void)
+{
+    static const __itimer_which_t timers[] = { ITIMER_REAL, ITIMER_VIRTUAL, ITIMER_PROF };
+    static const struct itimerval never;
+    for (size_t i = 0; i < sizeof timers / sizeof *timers; i++)
+        setitimer(timers[i], &never, NULL);
+}
+
 /* --- The child. --- */
 
 static void end_at_once(int status, void *unused)
@@ -382,6 +391,7 @@ void sti_inside_serve(const struct sti_wall_config *config, const struct sti_wal
             continue; /* until the program lets go of it: the program wakes sooner where this process sleeps than
                          ends */
         sti_wall_close_others(config, socket, socket + 1);
+        stop_timers();
         if (!are_kept())
             break;
     }

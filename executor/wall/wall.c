@@ -226,6 +226,11 @@ static int take_options(struct sti_wall_config *config, const stint_wall_options
         return complain(options, EINVAL, "sandbox: neither STINT_WALL_CLOSED nor STINT_WALL_OPEN");
     if (options->children > CHILDREN_MAX || options->spare > CHILDREN_MAX)
         return complain(options, EINVAL, "children, spare: at most %d", CHILDREN_MAX);
+    if (options->processes > 0 && options->tasks_per_child > 1)
+        return complain(
+            options, EINVAL,
+            "tasks_per_child: a child that may start processes and threads is not used again, as they could "
+            "outlive a task");
     if (options->input_limit > LARGEST_LIMIT || options->reply_limit > LARGEST_LIMIT)
         return complain(options, EINVAL, "input_limit, reply_limit: at most 4 GiB");
     if (!sti_link_flags_valid(options->flags))

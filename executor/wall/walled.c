@@ -459,6 +459,8 @@ static void say_how(struct sti_walled *walled, const stint_wall_death *death, st
 /* The report is made when the outcome is known. */
 static void keep_crash(struct sti_walled *walled, const struct sti_crash_record *crash)
 {
+    walled->done.usage.allocated = crash->allocated;
+    walled->done.usage.peak = crash->peak;
     if (report_level(walled) != STINT_REPORT_NONE && (walled->crash = sti_process_malloc(sizeof *crash)) != NULL)
         *walled->crash = *crash;
 }
@@ -494,15 +496,11 @@ static void kill_child(const struct sti_walled *walled)
     sti_wall_count(&walled->wall->killed);
 }
 
-/* After an answer a child may have another task, unless its task did not end Ok, or it has threads left that it may not
- * have. What was in the area of a task that is wiped goes. */
 static bool may_keep_child(const struct sti_walled *walled)
 {
     const struct sti_wall_child *child = walled->driver->child;
-    if (!walled->wall->config.reuses || walled->done.reason != STINT_REASON_NONE ||
-        child->tasks >= walled->wall->tasks_per_child)
-        return false;
-    return walled->wall->config.processes == 0 || sti_wall_child_threads(child) == 1;
+    return walled->wall->config.reuses && walled->done.reason == STINT_REASON_NONE &&
+           child->tasks < walled->wall->tasks_per_child;
 }
 
 static void wipe_area(const struct sti_walled *walled)
@@ -633,13 +631,11 @@ static void finish_outcome(struct sti_walled *walled, stint_outcome *outcome)
     const struct sti_wall_done *done = &walled->done;
     const stint_usage *used = &done->usage;
     outcome->usage.cpu_ns = walled->task.options.budget.cpu_ns != 0 ? used->cpu_ns : 0;
-    if (walled->answered) {
-        outcome->usage.allocated = used->allocated;
-        outcome->usage.peak = used->peak;
-        outcome->usage.samples = used->samples;
-        outcome->usage.deferred = used->deferred;
-        outcome->usage.kept = used->kept;
-    }
+    outcome->usage.allocated = used->allocated;
+    outcome->usage.peak = used->peak;
+    outcome->usage.samples = used->samples;
+    outcome->usage.deferred = used->deferred;
+    outcome->usage.kept = used->kept;
     if (outcome->status == STINT_OK) {
         outcome->value = walled->reply;
         outcome->payload_size = done->reply_size;

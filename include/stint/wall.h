@@ -116,9 +116,10 @@ typedef struct stint_wall_options {
     unsigned children; /* tasks that run at once, each in its child; 0: as many as the first task's pool has workers */
 
     /* How many tasks a child runs before it is replaced; 0: 1, so that each task has a fresh one. STINT_WALL_REUSED:
-     * until a task does not end Ok. Between two tasks the child's heap is rolled back and its descriptors are closed;
-     * what a task has written into static variables stays for the next one, and so do its timers, its handlers of
-     * signals, and processes that it has left. */
+     * until a task does not end Ok. Between two tasks the child's heap is rolled back, its descriptors are closed, and
+     * its interval timers (alarm, setitimer) are stopped. What a task has written into static variables stays for the
+     * next one, and so do its handlers of signals, its environment and its other timers. Above 1 only where processes
+     * is 0. */
     unsigned tasks_per_child;
 
     unsigned spare; /* children that are made ahead and wait for a task */

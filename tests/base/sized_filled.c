@@ -38,7 +38,7 @@ static const struct filler {
     size_t first; /* of release 0.1.0: never to be changed when that is out */
 } fillers[] = {
     { read_account, LESS(stint_account_usage, waiting), 48 },
-    { read_pool_s, LESS(stint_pool_statistics, substitutes), 208 },
+    { read_pool_s, LESS(stint_pool_statistics, substitutes), 336 },
     { read_worker_s, LESS(stint_worker_statistics, queued), 40 },
     { check_linkage, LESS(stint_link_report, module), 32 },
     { read_profile, LESS(stint_profile_totals, lost), 56 },

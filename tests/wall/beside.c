@@ -447,4 +447,33 @@ TEST(a_child_whose_standard_descriptors_have_changed_is_not_used_again)
     end(fixture);
 }
 
+static int set_alarm(const void *input, size_t size, stint_reply *reply)
+{
+    (void)input;
+    (void)size;
+    (void)reply;
+    ualarm(5000, 0);
+    return 0;
+}
+
+static int sleep_a_little(const void *input, size_t size, stint_reply *reply)
+{
+    (void)input;
+    (void)size;
+    (void)reply;
+    nanosleep(&(struct timespec){ .tv_nsec = 20000000 }, NULL);
+    return 0;
+}
+
+TEST(an_alarm_of_one_task_does_not_end_the_next)
+{
+    stint_wall *wall = make_wall(.children = 1, .tasks_per_child = STINT_WALL_REUSED);
+    stint_pool *pool = make_pool(.workers = 1);
+    assert_replied(run_walled(pool, wall, set_alarm, NULL), "");
+    assert_replied(run_walled(pool, wall, sleep_a_little, NULL), "");
+    assert_int_equal(read_wall(wall).children, 1);
+    assert_int_equal(stint_pool_destroy(pool), 0);
+    assert_int_equal(stint_wall_destroy(wall), 0);
+}
+
 TEST_MAIN()

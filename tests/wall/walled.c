@@ -35,7 +35,7 @@ static int kill_itself(const void *input, size_t size, stint_reply *reply)
     return kill(getpid(), SIGKILL);
 }
 
-static int allocate_ten_blocks(const void *input, size_t size, stint_reply *reply)
+__attribute__((noinline)) static int allocate_ten_blocks(const void *input, size_t size, stint_reply *reply)
 {
     (void)input;
     (void)size;
@@ -185,6 +185,21 @@ TEST(the_allocation_limit_is_exact_behind_the_wall)
     outcome = run_walled(fixture.pool, fixture.wall, allocate_ten_blocks, &options);
     assert_ended(&outcome, STINT_ERROR, STINT_REASON_ALLOCATION_LIMIT);
     assert_int_equal(outcome.usage.allocated, 9 * 112);
+    end(fixture);
+}
+
+static int allocate_and_crash(const void *input, size_t size, stint_reply *reply)
+{
+    int error = allocate_ten_blocks(input, size, reply);
+    return error != 0 ? error : write_to_null(input, size, reply);
+}
+
+TEST(what_a_task_had_allocated_when_it_crashed_is_told)
+{
+    struct fixture fixture = begin();
+    stint_outcome outcome = run_walled(fixture.pool, fixture.wall, allocate_and_crash, NULL);
+    assert_ended(&outcome, STINT_ERROR, STINT_REASON_CRASH);
+    assert_int_equal(outcome.usage.allocated, 10 * 112);
     end(fixture);
 }
 
