@@ -30,7 +30,7 @@ struct sti_wall_config {
     size_t stack;
     unsigned descriptors;
     unsigned processes;
-    bool reuses; /* a child may get a second task */
+    bool reuses;                     /* a child may get a second task */
     char cgroup[STI_WALL_PATH_SIZE]; /* empty: none */
     size_t path_count;
     struct {

@@ -366,7 +366,8 @@ void sti_inside_serve(const struct sti_wall_config *config, const struct sti_wal
         reply.size = 0;
         run_task(&message.task, &reply);
         if (!config->reuses)
-            continue; /* until the program lets go of it: the program wakes sooner where this process sleeps than ends */
+            continue; /* until the program lets go of it: the program wakes sooner where this process sleeps than
+                         ends */
         sti_wall_close_others(config, socket, socket + 1);
         if (!are_kept())
             break;
