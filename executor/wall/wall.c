@@ -542,24 +542,34 @@ static void put_spare(stint_wall *wall, struct sti_wall_child *child)
         link = &(*link)->next;
     child->next = NULL;
     *link = child;
-    wall->spare_count++;
     sti_plain_mutex_unlock(&list_lock.mutex);
 }
 
-static bool wants_spare(stint_wall *wall)
+/* Counted before it is there, or two drivers would both make the last one. */
+static bool count_spare(stint_wall *wall)
 {
     sti_plain_mutex_lock(&list_lock.mutex);
     bool wants = wall->spare_count < wall->spare_wanted;
+    wall->spare_count += wants;
     sti_plain_mutex_unlock(&list_lock.mutex);
     return wants;
 }
 
+static void uncount_spare(stint_wall *wall)
+{
+    sti_plain_mutex_lock(&list_lock.mutex);
+    wall->spare_count--;
+    sti_plain_mutex_unlock(&list_lock.mutex);
+}
+
 void sti_wall_refill(stint_wall *wall)
 {
-    while (wall->spare_wanted != 0 && wants_spare(wall)) {
+    while (wall->spare_wanted != 0 && count_spare(wall)) {
         struct sti_wall_child *child = ask(wall);
-        if (child == NULL)
+        if (child == NULL) {
+            uncount_spare(wall);
             return;
+        }
         put_spare(wall, child);
     }
 }
