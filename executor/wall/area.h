@@ -80,6 +80,7 @@ struct sti_wall_task {
     stint_report_level report;
     double sample_rate;
     bool wipe;
+    bool discard;
     bool has_account;
     unsigned fd_count;
     uint64_t granted[2]; /* of the account, before the first DRAW */

@@ -23,6 +23,7 @@ struct sti_wall_child {
     struct sti_wall_layout layout;
     struct sti_wall_group *group; /* NULL: it has none */
     unsigned tasks;               /* that it has been given */
+    uint64_t committed;           /* bytes that they have left allocated, as it says */
 };
 
 /* Ask the template for one: it may not be there yet when this returns, or never come, but what is sent to it is not

@@ -202,7 +202,7 @@ static int run_in_scope(const struct sti_wall_task *task, struct call *call, sti
         .wipe = task->wipe,
         .sample_rate = task->sample_rate,
         .flags = STINT_ALLOW_UNMETERED, /* the program has looked */
-        .discard = true,
+        .discard = task->discard,
     };
     if (task->has_account && options.account == NULL)
         return ENOMEM;

@@ -50,6 +50,9 @@
 #define LARGEST_GRANT ((uint64_t)1 << 47)
 #define DEFAULT_GRACE ((uint64_t)1 << 20)
 
+/* What a child's tasks may leave allocated before it is replaced: so what they leak is bounded. */
+#define COMMITTED_MAX ((uint64_t)64 << 20)
+
 struct sti_walled {
     sti_task task; /* first: it is one block, that the task frees */
     stint_wall *wall;
@@ -120,6 +123,7 @@ static void write_task(const struct sti_walled *walled, struct sti_wall_message 
     task->report = report_level(walled);
     task->sample_rate = options->sample_rate;
     task->wipe = options->wipe;
+    task->discard = options->discard;
     task->has_account = options->account != NULL;
     task->fd_count = walled->fd_count;
     memcpy(task->granted, walled->drawn, sizeof task->granted);
@@ -500,7 +504,7 @@ static bool may_keep_child(const struct sti_walled *walled)
 {
     const struct sti_wall_child *child = walled->driver->child;
     return walled->wall->config.reuses && walled->done.reason == STINT_REASON_NONE &&
-           child->tasks < walled->wall->tasks_per_child;
+           child->tasks < walled->wall->tasks_per_child && child->committed < COMMITTED_MAX;
 }
 
 static void wipe_area(const struct sti_walled *walled)
@@ -513,6 +517,7 @@ static void wipe_area(const struct sti_walled *walled)
 static int take_answered(struct sti_walled *walled)
 {
     const struct sti_wall_done *done = &walled->done;
+    walled->driver->child->committed += done->usage.committed;
     if (walled->task.options.wipe)
         wipe_area(walled);
     if (!may_keep_child(walled)) {

@@ -116,10 +116,11 @@ typedef struct stint_wall_options {
     unsigned children; /* tasks that run at once, each in its child; 0: as many as the first task's pool has workers */
 
     /* How many tasks a child runs before it is replaced; 0: 1, so that each task has a fresh one. STINT_WALL_REUSED:
-     * until a task does not end Ok. Between two tasks the child's heap is rolled back, its descriptors are closed, and
-     * its interval timers (alarm, setitimer) are stopped. What a task has written into static variables stays for the
-     * next one, and so do its handlers of signals, its environment and its other timers. Above 1 only where processes
-     * is 0. */
+     * until a task does not end Ok. Between two tasks the child's descriptors are closed, and its interval timers
+     * (alarm, setitimer) are stopped. What a task has left allocated, or written into static variables, stays for the
+     * next one, as libraries keep caches there; with stint_options.discard its memory is rolled back. A child whose
+     * tasks have left 64 MiB is replaced. Handlers of signals, the environment and other timers stay too. Above 1 only
+     * where processes is 0. */
     unsigned tasks_per_child;
 
     unsigned spare; /* children that are made ahead and wait for a task */
@@ -214,7 +215,9 @@ STINT_API int stint_wall_destroy(stint_wall *wall);
  *                   shutdown kill the child
  *   account         allocations and memory are drawn from it as in place
  *   wipe            the input and the reply are zeroed, too
- *   preemptible, audit_fds, owns_descriptors, threads, discard    have no effect
+ *   discard         in a child that is used again: after Ok too, its heap is rolled back. For code that keeps nothing
+ *                   between calls: a cache that it keeps would point nowhere
+ *   preemptible, audit_fds, owns_descriptors, threads    have no effect
  *
  * Ok: the outcome's value is the reply, a block of outcome.payload_size bytes that is the caller's, to be freed with
  * free(); never NULL. Error: the new reasons are STINT_REASON_CRASH, _EXIT, _KILLED and _BROKEN (task.h), and the
