@@ -4,12 +4,12 @@
  * relies on is looked at here: numbers of entries, texts that end, values that have a name, divisors, and truth values
  * that are 0 or 1. What only belongs to the report's life is not taken over. Addresses are mere numbers to all who read
  * them. Any thread. */
+#include "adopt.h"
+
 #include <errno.h>
 #include <math.h>
 #include <stddef.h>
 #include <string.h>
-
-#include "report.h"
 
 #define INTERVAL_MAX 1e18 /* bytes from one sample to the next, which an integer holds */
 

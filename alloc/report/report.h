@@ -218,15 +218,6 @@ void sti_report_describe(struct stint_report *report, const stint_options *optio
 /* Have its addresses looked up in these modules, which are copied. 0; ENOMEM. Its maker's thread. */
 int sti_report_set_others(struct stint_report *report, const struct sti_other_modules *others);
 
-/* --- Of another process (adopt.c). Any thread. --- */
-
-/* What there is to be copied of a report, in the process that has it. */
-const void *sti_report_bytes_of(const struct stint_report *report, size_t *size);
-
-/* Make a report of this process's from such bytes, wherever they come from: what they say may be wrong, but the report
- * can be read and written as any other. 0; EPROTO: what they say cannot be true; ENOMEM. */
-int sti_report_adopt(const void *bytes, size_t size, struct stint_report **report);
-
 /* Of the calling thread's tasks that do not say it themselves. */
 void sti_report_set_thread_level(stint_report_level level);
 

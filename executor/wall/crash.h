@@ -54,10 +54,6 @@ struct sti_crash_record {
  * the template itself ends by its faults as it would have. */
 void sti_crash_watch(struct sti_crash_record *record);
 
-/* In the program: an untrusted record, which has been copied, made safe to read (counts within bounds, strings ended).
- * False: nothing was taken down. Any thread. */
-bool sti_crash_check(struct sti_crash_record *copy);
-
 /* The modules of the template, for the symbols of its children's addresses. Has no pointers: to be sent as it is. */
 #define STI_CRASH_KNOWN 64
 #define STI_CRASH_KNOWN_PATH_SIZE 256
@@ -72,16 +68,5 @@ struct sti_crash_modules {
 
 /* In the template, when its setup has returned, before the sandbox closes. The only thread. */
 void sti_crash_list_modules(struct sti_crash_modules *modules);
-
-/* In the program: a report that tells of this end, or NULL: no memory. checked may be NULL: nothing was taken down.
- * options may be NULL; fn is NULL where the wall has a program, whose addresses mean nothing here; known may be NULL.
- * Any thread. */
-struct stint_report *sti_crash_report(const struct sti_crash_record *checked, const stint_outcome *outcome,
-                                      const stint_options *options, stint_wall_fn *fn,
-                                      const struct sti_crash_modules *known);
-
-/* In the program: the same modules for a report that the child has made itself (sti_report_adopt). 0; ENOMEM. The
- * report's maker's thread. */
-int sti_crash_name_modules(struct stint_report *report, stint_wall_fn *fn, const struct sti_crash_modules *known);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * What the program makes of a child's end: a report (alloc/report), of a record that may say anything, and of what the
- * kernel has said; see crash.h. In the program; any thread. */
-#include "crash.h"
+ * kernel has said; see crash_report.h. In the program; any thread. */
+#include "crash_report.h"
 
 #include <dlfcn.h>
 #include <errno.h>

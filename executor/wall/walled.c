@@ -26,9 +26,10 @@
 #include "alloc/charge/label.h"
 #include "alloc/interrupt/hook.h"
 #include "alloc/interrupt/interrupt.h"
-#include "alloc/report/report.h"
+#include "alloc/report/adopt.h"
 #include "alloc/scope/context.h"
 #include "alloc/scope/scope.h"
+#include "crash_report.h"
 #include "executor/pool/pool_state.h"
 #include "executor/pool/shutdown.h"
 #include "executor/task/completions.h"
@@ -746,7 +747,7 @@ static void settle_walled(sti_task *task)
         sti_wall_leave_pool(walled->wall, home);
 }
 
-/* To start a process and to end one take long: nobody who waits for the answer waits for that. */
+/* To start a process and to end one take long: no waiter for the answer has to wait for that. */
 static void tidy_walled(struct sti_worker *worker, sti_task *task)
 {
     stint_wall *wall = walled_of(task)->wall;

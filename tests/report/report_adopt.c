@@ -8,7 +8,7 @@
 #include <signal.h>
 #include <sys/mman.h>
 
-#include "alloc/report/report.h"
+#include "alloc/report/adopt.h"
 
 #define ROUNDS 20000
 #define WRITTEN 200 /* of those that are taken over, in all kinds */

@@ -18,7 +18,7 @@
 #include <sys/wait.h>
 #include <ucontext.h>
 
-#include "executor/wall/crash.h"
+#include "executor/wall/crash_report.h"
 #include "support.h"
 
 #include "alloc/report/report.h"
