@@ -12,6 +12,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -364,8 +365,9 @@ static enum end await_child(struct sti_walled *walled, const struct sti_waking *
             return end_of_dead(walled);
         if ((signs.is_rung || has_come) && is_interrupted(walled))
             return INTERRUPTED;
-        if (!is_refilled)
-            sti_wall_refill(walled->wall);
+        if (is_refilled || signs.has_spoken)
+            continue;
+        sti_wall_refill(walled->wall);
         is_refilled = true;
     }
 }
@@ -751,7 +753,10 @@ static void settle_walled(sti_task *task)
 static void tidy_walled(struct sti_worker *worker, sti_task *task)
 {
     stint_wall *wall = walled_of(task)->wall;
-    sti_wall_end_used(&wall->drivers[worker->index]);
+    struct sti_wall_driver *driver = &wall->drivers[worker->index];
+    if (driver->used != NULL)
+        sched_yield(); /* to who waits, if they have only this processor */
+    sti_wall_end_used(driver);
     sti_wall_refill(wall);
 }
 
