@@ -291,12 +291,24 @@ static int fill_and_empty(const void *input, size_t size, stint_reply *reply)
     return 0;
 }
 
+void sti_inside_seed(void)
+{
+    unsigned seeds[3];
+    if (getrandom(seeds, sizeof seeds, 0) != (ssize_t)sizeof seeds)
+        _exit(1);
+    srandom(seeds[0]); /* rand() too */
+    srand48((long)seeds[1]);
+    unsigned short seed[3] = { (unsigned short)seeds[1], (unsigned short)(seeds[1] >> 16), (unsigned short)seeds[2] };
+    seed48(seed);
+}
+
 int sti_inside_prepare(const struct sti_wall_config *config)
 {
     const struct sti_wall_task task = { .memory = config->memory };
     struct call call = { .fn = fill_and_empty };
     stint_outcome outcome;
     note_kept(config);
+    sti_inside_seed();
     return run_in_scope(&task, &call, &outcome, NULL);
 }
 
@@ -321,17 +333,6 @@ bool sti_inside_exit_at_once(void)
     return on_exit(end_at_once, NULL) == 0;
 }
 
-static void seed_random_numbers(void)
-{
-    unsigned seeds[3];
-    if (getrandom(seeds, sizeof seeds, 0) != (ssize_t)sizeof seeds)
-        _exit(1);
-    srandom(seeds[0]); /* rand() too */
-    srand48((long)seeds[1]);
-    unsigned short seed[3] = { (unsigned short)seeds[1], (unsigned short)(seeds[1] >> 16), (unsigned short)seeds[2] };
-    seed48(seed);
-}
-
 static void say_hello(void)
 {
     struct sti_wall_message message = { .kind = STI_WALL_HELLO, .hello = { .pid = getpid() } };
@@ -346,7 +347,6 @@ static void begin(const int *groups, unsigned group_count)
     prctl(PR_SET_NAME, "stint-child", 0, 0, 0);
     if (own.config->processes > 0)
         setpgid(0, 0); /* the template kills what is left of it */
-    seed_random_numbers();
     /* Once more: setup may have registered something. */
     if (!sti_inside_exit_at_once() || sti_sandbox_enter_child(own.config, groups, group_count) != 0)
         _exit(1);

@@ -34,6 +34,10 @@ int sti_inside_prepare(const struct sti_wall_config *config);
  * registered for its own end. What is registered after this is still run. */
 bool sti_inside_exit_at_once(void);
 
+/* In the template, after each fork: give random(3), rand(3) and drand48(3) another seed for the next child, as long as
+ * nobody waits for that. No child knows another's. */
+void sti_inside_seed(void);
+
 /* Serve tasks on this socket, which is the first of the wall's own descriptors, until the program closes it. Does not
  * return. Between the two comes all that a process of its own needs: seeds, limits, handlers. */
 __attribute__((noreturn)) void sti_inside_serve(const struct sti_wall_config *config,

@@ -253,6 +253,7 @@ static void start_child(const int *fds, unsigned count)
     if (pid > 0 && !is_known)
         kill(pid, SIGKILL);
     close_request(fds, count, is_known ? fds[2] : -1);
+    sti_inside_seed();
 }
 
 static void read_request(void)
