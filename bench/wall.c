@@ -335,7 +335,7 @@ const struct bench bench_wall[] = {
       .what = "16 MiB to a child that is used again, and 16 MiB back",
       .rounds = 8,
       .subjects = { { "stint", .prepare = prepare_bytes, .measure = give_bytes },
-                    { "copies", .program = "stint-bench-mimalloc", .bare = true } },
+                    { "copies", .prepare = machine_copies_prepare, .measure = machine_copies, .bare = true } },
       .targets = { { "stint", BENCH_RATIO, 1.2, "copies" } } },
     { .name = "wall.job",
       .unit = "us",
