@@ -13,6 +13,12 @@
 /* The first of the wall's own descriptors, where none is named. */
 #define SOCKET 3
 
+#define LIMIT ((size_t)1 << 20)
+
+/* What a child is granted at once, and how often before its sum is more than can be. */
+#define LARGEST_GRANT ((uint64_t)1 << 47)
+#define MOST_GRANTS 512
+
 struct fixture {
     stint_wall *wall;
     stint_pool *pool;
@@ -161,6 +167,51 @@ static int talk_for_ever(const void *input, size_t size, stint_reply *reply)
     return echo(input, size, reply);
 }
 
+/* A reply and a payload, each as large as one may be: but there is one place for both. */
+static int answer_twice(const void *input, size_t size, stint_reply *reply)
+{
+    struct sti_wall_message message = { .kind = STI_WALL_DONE };
+    message.done.reply_size = message.done.payload_size = LIMIT;
+    say(&message);
+    linger();
+    return echo(input, size, reply);
+}
+
+/* More than anybody has used, in the number at this place. */
+static int say_used(size_t at)
+{
+    struct sti_wall_message message = { .kind = STI_WALL_DONE };
+    const uint64_t much = UINT64_MAX / 2;
+    memcpy((char *)&message.done.usage + at, &much, sizeof much);
+    say(&message);
+    linger();
+    return 0;
+}
+
+static int have_used(const void *input, size_t size, stint_reply *reply)
+{
+    (void)size;
+    (void)reply;
+    return say_used(*(const size_t *)input);
+}
+
+/* All that there is, over and over: the sum would begin anew. The grants are counted. */
+static int draw_all(const void *input, size_t size, stint_reply *reply)
+{
+    struct sti_wall_message message = { .kind = STI_WALL_DRAW };
+    (void)input;
+    (void)size;
+    for (unsigned granted = 0; granted < 2 * MOST_GRANTS; granted++) {
+        message.kind = STI_WALL_DRAW;
+        message.draw.number = STI_WALL_MEMORY;
+        message.draw.amount = LARGEST_GRANT;
+        say(&message);
+        if (sti_wall_receive(SOCKET, &message, NULL, NULL, true) != 0 || message.draw.amount == 0)
+            return stint_reply_write(reply, &granted, sizeof granted);
+    }
+    return ERANGE;
+}
+
 /* --- */
 
 static stint_outcome run_for(struct fixture fixture, stint_wall_fn *fn, uint64_t run_ns, stint_account *account)
@@ -231,6 +282,49 @@ TEST(a_child_that_asks_and_does_not_listen_has_broken_its_word)
     stint_account *account = make_account(NULL, .memory = GIB);
     stint_outcome outcome = run_for(fixture, talk_for_ever, 0, account);
     assert_ended(&outcome, STINT_ERROR, STINT_REASON_BROKEN);
+    assert_int_equal(usage_of(account).memory, 0);
+    assert_goes_on(fixture);
+    stint_account_release(account);
+    end(fixture);
+}
+
+TEST(an_answer_that_is_twice_as_large_as_its_place_is_not_wiped)
+{
+    struct fixture fixture = begin(.input_limit = LIMIT, .reply_limit = LIMIT);
+    stint_options options = STINT_OPTIONS_INIT;
+    options.wipe = true;
+    stint_outcome outcome = run_walled(fixture.pool, fixture.wall, answer_twice, &options);
+    assert_ended(&outcome, STINT_ERROR, STINT_REASON_BROKEN);
+    assert_goes_on(fixture);
+    end(fixture);
+}
+
+TEST(numbers_that_cannot_be_spoil_no_sum)
+{
+    static const size_t numbers[] = { offsetof(stint_usage, allocated), offsetof(stint_usage, peak),
+                                      offsetof(stint_usage, samples),   offsetof(stint_usage, deferred),
+                                      offsetof(stint_usage, kept),      offsetof(stint_usage, cpu_ns),
+                                      offsetof(stint_usage, committed) };
+    struct fixture fixture = begin();
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        stint_outcome outcome =
+            take_in_time(submit_walled(fixture.pool, fixture.wall, have_used, &numbers[i], sizeof numbers[i], NULL));
+        assert_ended(&outcome, STINT_ERROR, STINT_REASON_BROKEN);
+        assert_int_equal(outcome.usage.allocated, 0);
+    }
+    assert_goes_on(fixture);
+    end(fixture);
+}
+
+TEST(what_a_child_draws_has_a_sum_that_can_be)
+{
+    struct fixture fixture = begin();
+    stint_account *account = make_account(NULL, .memory = 0);
+    stint_outcome outcome = run_for(fixture, draw_all, 0, account);
+    assert_int_equal(outcome.status, STINT_OK);
+    assert_int_equal(outcome.payload_size, sizeof(unsigned));
+    assert_int_equal(*(unsigned *)outcome.value, MOST_GRANTS - 1);
+    stint_free(outcome.value);
     assert_int_equal(usage_of(account).memory, 0);
     assert_goes_on(fixture);
     stint_account_release(account);
