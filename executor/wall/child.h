@@ -23,6 +23,8 @@ struct sti_wall_child {
     struct sti_wall_layout layout;
     struct sti_wall_group *group; /* NULL: it has none */
     unsigned tasks;               /* that it has been given */
+    bool has_spoken;              /* since it was given the last one: HELLO does not count */
+    bool has_left_unread;         /* its socket was closed with something unread in it */
     uint64_t committed;           /* bytes that they have left allocated, as it says */
 };
 
@@ -37,7 +39,8 @@ int sti_wall_child_offer(struct sti_wall_child *child, const struct sti_wall_mes
 /* It is not to begin what it was offered. False: it has. */
 bool sti_wall_child_withdraw(struct sti_wall_child *child);
 
-/* Whether it has begun it. */
+/* Whether it has begun it, that is read it: one that ends between the two counts as if it had. What lies in the area
+ * says nothing, as the child may have written it. */
 bool sti_wall_child_has_begun(const struct sti_wall_child *child);
 
 /* The next message, unless there is none yet; HELLO is taken down here. 0; EAGAIN; EPIPE: the last one has come;

@@ -346,7 +346,7 @@ static int await_ready(stint_wall *wall, const stint_wall_options *options)
     int error = sti_wall_receive(wall->control, &message, NULL, NULL, true);
     if (error == 0 && message.kind != STI_WALL_READY)
         error = EPROTO;
-    if (error == EPIPE)
+    if (error == EPIPE || error == ECONNRESET)
         return complain(options, ECHILD, "the template ended before it was ready");
     if (error != 0)
         return complain(options, error, "the template has said nothing that can be understood");

@@ -61,6 +61,32 @@ static size_t count_left(stint_wall *wall)
     return count;
 }
 
+/* A child of the template that is in this state: S, it sleeps; T, it is stopped. */
+static pid_t await_child_in(stint_wall *wall, char wanted)
+{
+    char path[64];
+    for (;;) {
+        int child = 0;
+        char state = 0;
+        long template_pid = read_wall(wall).template_pid;
+        snprintf(path, sizeof path, "/proc/%ld/task/%ld/children", template_pid, template_pid);
+        FILE *children = fopen(path, "r");
+        while (children != NULL && state != wanted && fscanf(children, "%d", &child) == 1) {
+            snprintf(path, sizeof path, "/proc/%d/stat", child);
+            FILE *status = fopen(path, "r");
+            if (status == NULL || fscanf(status, "%*d (stint-child) %c", &state) != 1)
+                state = 0;
+            if (status != NULL)
+                fclose(status);
+        }
+        if (children != NULL)
+            fclose(children);
+        if (state == wanted)
+            return child;
+        usleep(1000);
+    }
+}
+
 static void assert_goes_on(struct fixture fixture)
 {
     assert_replied(take_in_time(submit_walled(fixture.pool, fixture.wall, echo, "on", 2, NULL)), "on");
@@ -212,6 +238,33 @@ static int draw_all(const void *input, size_t size, stint_reply *reply)
     return ERANGE;
 }
 
+static atomic_uint *begun; /* shared with all processes: how often the next two have been begun */
+
+/* What the state was when the task had not begun. */
+static int unbegin_and_end(const void *input, size_t size, stint_reply *reply)
+{
+    struct sti_wall_config config = { .input_limit = LIMIT, .reply_limit = LIMIT };
+    struct sti_wall_area *area = (struct sti_wall_area *)((uintptr_t)input - sti_wall_layout(&config).input);
+    (void)size;
+    (void)reply;
+    atomic_fetch_add(begun, 1);
+    atomic_store(&area->state, STI_WALL_OFFERED);
+    _exit(3);
+}
+
+/* What it is granted stays unread, as its task would if it had not begun. */
+static int draw_and_end(const void *input, size_t size, stint_reply *reply)
+{
+    struct sti_wall_message message = { .kind = STI_WALL_DRAW, .draw = { .number = 0, .amount = 1 } };
+    int waiting = 0;
+    (void)reply;
+    atomic_fetch_add(begun, 1);
+    say(&message);
+    while (ioctl(SOCKET, FIONREAD, &waiting) == 0 && waiting == 0)
+        ;
+    return unbegin_and_end(input, size, reply);
+}
+
 /* --- */
 
 static stint_outcome run_for(struct fixture fixture, stint_wall_fn *fn, uint64_t run_ns, stint_account *account)
@@ -328,6 +381,47 @@ TEST(what_a_child_draws_has_a_sum_that_can_be)
     assert_int_equal(usage_of(account).memory, 0);
     assert_goes_on(fixture);
     stint_account_release(account);
+    end(fixture);
+}
+
+static void assert_begun_once(stint_wall_fn *fn, unsigned times)
+{
+    struct fixture fixture = begin(.input_limit = LIMIT, .reply_limit = LIMIT);
+    stint_account *account = make_account(NULL, .memory = GIB);
+    atomic_store(begun, 0);
+    stint_outcome outcome = run_for(fixture, fn, 0, account);
+    assert_ended(&outcome, STINT_ERROR, STINT_REASON_EXIT);
+    assert_string_equal(outcome.message, "exit status 3");
+    assert_int_equal(atomic_load(begun), times);
+    assert_int_equal(read_wall(fixture.wall).retried, 0);
+    assert_goes_on(fixture);
+    stint_account_release(account);
+    end(fixture);
+}
+
+TEST(a_task_that_says_it_has_not_begun_is_not_begun_again)
+{
+    begun = mmap(NULL, sizeof *begun, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_begun_once(unbegin_and_end, 1);
+    assert_begun_once(draw_and_end, 2); /* the one in the other */
+    munmap(begun, sizeof *begun);
+}
+
+TEST(a_task_that_its_child_has_not_read_is_given_to_another)
+{
+    struct fixture fixture = begin(.spare = 1);
+    for (int round = 0; round < 20; round++) {
+        pid_t spare = await_child_in(fixture.wall, 'S');
+        kill(spare, SIGSTOP);
+        assert_int_equal(await_child_in(fixture.wall, 'T'), spare);
+        stint_future *future = submit_walled(fixture.pool, fixture.wall, echo, "on", 2, NULL);
+        while (read_wall(fixture.wall).tasks == (uint64_t)round)
+            sched_yield();
+        usleep((unsigned)round * 100);
+        kill(spare, SIGKILL);
+        assert_replied(take_in_time(future), "on");
+    }
+    assert_int_not_equal(read_wall(fixture.wall).retried, 0);
     end(fixture);
 }
 
