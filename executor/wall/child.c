@@ -223,25 +223,33 @@ uint64_t sti_wall_child_clock(const struct sti_wall_child *child)
     return (uint64_t)now.tv_sec * 1000000000U + (uint64_t)now.tv_nsec;
 }
 
-void sti_wall_child_end(struct sti_wall_child *child)
+static void close_descriptors(struct sti_wall_child *child)
 {
-    if (child == NULL)
-        return;
-    if (child->process >= 0)
-        syscall(SYS_pidfd_send_signal, child->process, SIGKILL, NULL, 0);
-    if (child->area != NULL)
-        sti_wall_area_unmap(child->area, &child->layout);
     close_fd(child->socket);
     close_fd(child->process);
     close_fd(child->ending);
+    child->socket = child->process = child->ending = -1;
+}
+
+void sti_wall_child_close(struct sti_wall_child *child)
+{
+    if (child->process >= 0)
+        syscall(SYS_pidfd_send_signal, child->process, SIGKILL, NULL, 0);
+    close_descriptors(child);
+}
+
+void sti_wall_child_end(struct sti_wall_child *child)
+{
+    sti_wall_child_close(child);
+    if (child->area != NULL)
+        sti_wall_area_unmap(child->area, &child->layout);
     sti_wall_group_end(child->group);
     sti_process_free(child);
 }
 
 void sti_wall_child_close_in_fork(struct sti_wall_child *child)
 {
-    close_fd(child->socket);
-    close_fd(child->process);
-    close_fd(child->ending);
-    child->socket = child->process = child->ending = -1;
+    close_descriptors(child);
+    if (child->group != NULL)
+        sti_wall_group_close_in_fork(child->group);
 }

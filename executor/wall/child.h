@@ -70,8 +70,11 @@ bool sti_wall_child_await_ending(const struct sti_wall_child *child, struct sti_
 /* Processor time that its process has used; 0: not known. */
 uint64_t sti_wall_child_clock(const struct sti_wall_child *child);
 
-/* Let go of it: it is killed, as its code may do anything after its answer. One that has not said hello ends as it
- * finds its socket closed. NULL does nothing. */
+/* It is killed, as its code may do anything after its answer, and its descriptors are closed. One that has not said
+ * hello ends as it finds its socket closed. */
+void sti_wall_child_close(struct sti_wall_child *child);
+
+/* The same, and its record is freed. */
 void sti_wall_child_end(struct sti_wall_child *child);
 
 /* In the child of a fork(2) of the program: only its descriptors are closed. */
