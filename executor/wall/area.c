@@ -150,7 +150,7 @@ int sti_wall_receive(int socket, struct sti_wall_message *message, int *fds, uns
     if (count != NULL)
         *count = came;
     if (received < 0)
-        return errno == ECONNRESET ? EPIPE : errno;
+        return errno;
     if (received == 0)
         return EPIPE;
     size_t size = (size_t)received >= sizeof message->kind ? size_of(message->kind) : 0;

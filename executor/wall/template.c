@@ -262,7 +262,7 @@ static void read_request(void)
     int fds[STINT_WALL_FDS_MAX];
     unsigned count = STINT_WALL_FDS_MAX;
     int error = sti_wall_receive(own.control, &message, fds, &count, false);
-    if (error == EPIPE)
+    if (error == EPIPE || error == ECONNRESET)
         end_template();
     if (error == 0 && message.kind == STI_WALL_SPAWN)
         start_child(fds, count);

@@ -42,7 +42,8 @@
 #define END_PATIENCE_MS 2000
 
 /* --- The list of all walls: in the child of a fork(2) their descriptors are closed, so that the end of this process is
- * still seen by the wall's. Its lock is that of each wall's spare children too, as nobody holds it at a fork(2). --- */
+ * still seen by the wall's. Nobody holds its lock at a fork(2). So it is that of each wall's spare children too, and is
+ * held while a child's descriptors are made or closed: the fork finds all of them where it looks. --- */
 
 static stint_wall *all;
 
@@ -60,6 +61,13 @@ static void close_number(int *fd)
     if (*fd >= 0)
         syscall(SYS_close, *fd);
     *fd = -1;
+}
+
+static void close_listed(int *fd)
+{
+    sti_plain_mutex_lock(&list_lock.mutex);
+    close_number(fd);
+    sti_plain_mutex_unlock(&list_lock.mutex);
 }
 
 static void leave_behind(stint_wall *wall)
@@ -83,6 +91,24 @@ static void leave_walls_behind(void)
     for (stint_wall *wall = all; wall != NULL; wall = wall->next)
         leave_behind(wall);
     all = NULL;
+}
+
+static void put_on_list(stint_wall *wall)
+{
+    sti_plain_mutex_lock(&list_lock.mutex);
+    wall->next = all;
+    all = wall;
+    sti_plain_mutex_unlock(&list_lock.mutex);
+}
+
+static void take_off_list(stint_wall *wall)
+{
+    sti_plain_mutex_lock(&list_lock.mutex);
+    stint_wall **link = &all;
+    while (*link != wall)
+        link = &(*link)->next;
+    *link = wall->next;
+    sti_plain_mutex_unlock(&list_lock.mutex);
 }
 
 static bool is_left_behind(const stint_wall *wall)
@@ -322,7 +348,7 @@ static int spawn_program(stint_wall *wall, const stint_wall_options *options, in
     return wall->guardian >= 0 ? sti_wall_send_config(wall->control, &wall->config) : errno;
 }
 
-static int start_processes(stint_wall *wall, const stint_wall_options *options)
+static int start_unlocked(stint_wall *wall, const stint_wall_options *options)
 {
     int ends[2] = { -1, -1 };
     int line[2] = { -1, -1 };
@@ -339,6 +365,17 @@ static int start_processes(stint_wall *wall, const stint_wall_options *options)
     return error;
 }
 
+/* To start a program is no fork(2), but there may be threads that fork. */
+static int start_processes(stint_wall *wall, const stint_wall_options *options)
+{
+    if (options->program == NULL)
+        return start_unlocked(wall, options);
+    sti_plain_mutex_lock(&list_lock.mutex);
+    int error = start_unlocked(wall, options);
+    sti_plain_mutex_unlock(&list_lock.mutex);
+    return error;
+}
+
 /* Until setup has returned, in the template. */
 static int await_ready(stint_wall *wall, const stint_wall_options *options)
 {
@@ -346,7 +383,7 @@ static int await_ready(stint_wall *wall, const stint_wall_options *options)
     int error = sti_wall_receive(wall->control, &message, NULL, NULL, true);
     if (error == 0 && message.kind != STI_WALL_READY)
         error = EPROTO;
-    if (error == EPIPE)
+    if (error == EPIPE || error == ECONNRESET)
         return complain(options, ECHILD, "the template ended before it was ready");
     if (error != 0)
         return complain(options, error, "the template has said nothing that can be understood");
@@ -364,17 +401,17 @@ static int await_ready(stint_wall *wall, const stint_wall_options *options)
 static void end_processes(stint_wall *wall)
 {
     siginfo_t end;
-    close_number(&wall->control);
+    close_listed(&wall->control);
     if (wall->guardian >= 0) {
         struct pollfd guardian = { .fd = wall->guardian, .events = POLLIN };
         poll(&guardian, 1, END_PATIENCE_MS);
-        close_number(&wall->lifeline);
+        close_listed(&wall->lifeline);
         syscall(SYS_pidfd_send_signal, wall->guardian, SIGKILL, NULL, 0);
         while (waitid(P_PIDFD, (id_t)wall->guardian, &end, WEXITED) != 0 && errno == EINTR)
             ;
     }
-    close_number(&wall->lifeline);
-    close_number(&wall->guardian);
+    close_listed(&wall->lifeline);
+    close_listed(&wall->guardian);
 }
 
 /* --- Making it. --- */
@@ -435,16 +472,14 @@ static int create(const stint_wall_options *options, stint_wall **wall)
     stint_wall *made = make_wall(options, &error);
     if (made == NULL)
         return error;
+    put_on_list(made);
     error = start(made, options);
     if (error != 0) {
         end_processes(made);
+        take_off_list(made);
         free_wall(made);
         return error;
     }
-    sti_plain_mutex_lock(&list_lock.mutex);
-    made->next = all;
-    all = made;
-    sti_plain_mutex_unlock(&list_lock.mutex);
     sti_wall_refill(made);
     *wall = made;
     return 0;
@@ -470,16 +505,25 @@ int stint_wall_create(const stint_wall_options *given, stint_wall **wall)
 
 /* --- Its own pool. --- */
 
+/* All or none: a driver without a ring would sleep through its task's deadline. */
 static int make_drivers(stint_wall *wall, unsigned count)
 {
     struct sti_wall_driver *drivers = sti_process_calloc(count, sizeof *drivers);
+    unsigned made = 0;
     if (drivers == NULL)
         return ENOMEM;
-    for (unsigned i = 0; i < count; i++)
-        drivers[i].ring = (int)syscall(SYS_eventfd2, 0, EFD_CLOEXEC | EFD_NONBLOCK);
+    while (made < count && (drivers[made].ring = (int)syscall(SYS_eventfd2, 0, EFD_CLOEXEC | EFD_NONBLOCK)) >= 0)
+        made++;
+    if (made < count) {
+        int error = errno;
+        while (made > 0)
+            close_number(&drivers[--made].ring);
+        sti_process_free(drivers);
+        return error;
+    }
     wall->drivers = drivers;
     wall->children = count;
-    return drivers[count - 1].ring >= 0 ? 0 : EMFILE;
+    return 0;
 }
 
 static int make_pool(stint_wall *wall, const stint_pool *first, stint_pool **pool)
@@ -514,6 +558,7 @@ int sti_wall_open_pool(stint_wall *wall, const stint_pool *first, stint_pool **p
 
 /* --- Children. --- */
 
+/* The next three under the lock of the list. */
 static struct sti_wall_child *ask(stint_wall *wall)
 {
     struct sti_wall_child *child = sti_wall_child_ask(&wall->config, wall->control);
@@ -524,77 +569,80 @@ static struct sti_wall_child *ask(stint_wall *wall)
 
 static struct sti_wall_child *take_spare(stint_wall *wall)
 {
-    sti_plain_mutex_lock(&list_lock.mutex);
     struct sti_wall_child *child = wall->spares;
     if (child != NULL) {
         wall->spares = child->next;
         wall->spare_count--;
     }
-    sti_plain_mutex_unlock(&list_lock.mutex);
     return child;
 }
 
-static void put_spare(stint_wall *wall, struct sti_wall_child *child)
+/* False: there are enough, or there can be none now. */
+static bool add_spare(stint_wall *wall)
 {
-    sti_plain_mutex_lock(&list_lock.mutex);
+    struct sti_wall_child *child = wall->spare_count < wall->spare_wanted ? ask(wall) : NULL;
     struct sti_wall_child **link = &wall->spares; /* the oldest is taken first: it is the most likely to be there */
+    if (child == NULL)
+        return false;
     while (*link != NULL)
         link = &(*link)->next;
-    child->next = NULL;
     *link = child;
-    sti_plain_mutex_unlock(&list_lock.mutex);
-}
-
-/* Counted before it is there, or two drivers would both make the last one. */
-static bool count_spare(stint_wall *wall)
-{
-    sti_plain_mutex_lock(&list_lock.mutex);
-    bool wants = wall->spare_count < wall->spare_wanted;
-    wall->spare_count += wants;
-    sti_plain_mutex_unlock(&list_lock.mutex);
-    return wants;
-}
-
-static void uncount_spare(stint_wall *wall)
-{
-    sti_plain_mutex_lock(&list_lock.mutex);
-    wall->spare_count--;
-    sti_plain_mutex_unlock(&list_lock.mutex);
+    wall->spare_count++;
+    return true;
 }
 
 void sti_wall_refill(stint_wall *wall)
 {
-    while (wall->spare_wanted != 0 && count_spare(wall)) {
-        struct sti_wall_child *child = ask(wall);
-        if (child == NULL) {
-            uncount_spare(wall);
-            return;
-        }
-        put_spare(wall, child);
+    bool is_added = wall->spare_wanted != 0;
+    while (is_added) {
+        sti_plain_mutex_lock(&list_lock.mutex);
+        is_added = add_spare(wall);
+        sti_plain_mutex_unlock(&list_lock.mutex);
     }
 }
 
 struct sti_wall_child *sti_wall_take_child(stint_wall *wall, struct sti_wall_driver *driver)
 {
-    if (driver->child == NULL)
-        driver->child = take_spare(wall);
+    if (driver->child != NULL)
+        return driver->child;
+    sti_plain_mutex_lock(&list_lock.mutex);
+    driver->child = take_spare(wall);
     if (driver->child == NULL)
         driver->child = ask(wall);
+    sti_plain_mutex_unlock(&list_lock.mutex);
     return driver->child;
+}
+
+static void end_child(struct sti_wall_child **place)
+{
+    if (*place == NULL)
+        return;
+    sti_plain_mutex_lock(&list_lock.mutex);
+    struct sti_wall_child *child = *place;
+    *place = NULL;
+    sti_wall_child_close(child);
+    sti_plain_mutex_unlock(&list_lock.mutex);
+    sti_wall_child_end(child);
+}
+
+/* Nobody else uses the wall any more. */
+static void end_spares(stint_wall *wall)
+{
+    while (wall->spares != NULL) {
+        struct sti_wall_child *next = wall->spares->next;
+        end_child(&wall->spares);
+        wall->spares = next;
+    }
 }
 
 void sti_wall_drop_child(struct sti_wall_driver *driver)
 {
-    struct sti_wall_child *child = driver->child;
-    driver->child = NULL;
-    sti_wall_child_end(child);
+    end_child(&driver->child);
 }
 
 void sti_wall_end_used(struct sti_wall_driver *driver)
 {
-    struct sti_wall_child *child = driver->used;
-    driver->used = NULL;
-    sti_wall_child_end(child);
+    end_child(&driver->used);
 }
 
 /* --- Its end. --- */
@@ -620,16 +668,6 @@ void sti_wall_free_left(stint_wall *wall)
     }
 }
 
-static void take_off_list(stint_wall *wall)
-{
-    sti_plain_mutex_lock(&list_lock.mutex);
-    stint_wall **link = &all;
-    while (*link != wall)
-        link = &(*link)->next;
-    *link = wall->next;
-    sti_plain_mutex_unlock(&list_lock.mutex);
-}
-
 static void ring_drivers(stint_wall *wall)
 {
     const uint64_t one = 1;
@@ -652,12 +690,11 @@ int stint_wall_destroy(stint_wall *wall)
     if (error != 0)
         return error;
     sti_wall_free_left(wall);
-    take_off_list(wall);
     for (unsigned i = 0; wall->drivers != NULL && i < wall->children; i++)
         sti_wall_drop_child(&wall->drivers[i]);
-    for (struct sti_wall_child *child; (child = take_spare(wall)) != NULL;)
-        sti_wall_child_end(child);
+    end_spares(wall);
     end_processes(wall);
+    take_off_list(wall);
     free_wall(wall);
     return 0;
 }

@@ -52,6 +52,10 @@
 #define LARGEST_GRANT ((uint64_t)1 << 47)
 #define DEFAULT_GRACE ((uint64_t)1 << 20)
 
+/* No number of bytes or nanoseconds that a task may really have used is above this, and what the program adds up of
+ * them does not overflow soon. */
+#define POSSIBLE ((uint64_t)1 << 56)
+
 /* What a child's tasks may leave allocated before it is replaced: so what they leak is bounded. */
 #define COMMITTED_MAX ((uint64_t)64 << 20)
 
@@ -141,18 +145,24 @@ static char *reply_of(const struct sti_wall_child *child)
     return (char *)child->area + child->layout.reply;
 }
 
-/* What the child draws from the account. A liar gets no more than the account has. */
+/* What the child draws from the account. A liar gets no more than the account has, nor so much that its sum would begin
+ * anew. */
+static bool grant(struct sti_walled *walled, unsigned number, uint64_t amount)
+{
+    if (amount > LARGEST_GRANT || walled->drawn[number] > POSSIBLE - amount ||
+        !sti_account_take(walled->task.options.account, number, amount))
+        return false;
+    walled->drawn[number] += amount;
+    return true;
+}
+
 static int answer_draw(struct sti_walled *walled, const struct sti_wall_message *asked)
 {
     struct sti_wall_message answer = { .kind = STI_WALL_GRANT, .draw = { .number = asked->draw.number } };
-    stint_account *account = walled->task.options.account;
-    uint64_t amount = asked->draw.amount;
-    if (account == NULL || asked->draw.number > STI_WALL_MEMORY || amount == 0)
+    if (walled->task.options.account == NULL || asked->draw.number > STI_WALL_MEMORY || asked->draw.amount == 0)
         return EPROTO;
-    if (amount <= LARGEST_GRANT && sti_account_take(account, asked->draw.number, amount)) {
-        walled->drawn[asked->draw.number] += amount;
-        answer.draw.amount = amount;
-    }
+    if (grant(walled, asked->draw.number, asked->draw.amount))
+        answer.draw.amount = asked->draw.amount;
     int error = sti_wall_send(walled->driver->child->socket, &answer, NULL, 0, false);
     return error == 0 || error == EPIPE ? 0 : EPROTO; /* it may have died meanwhile */
 }
@@ -181,18 +191,32 @@ static bool is_childs_reason(const struct sti_walled *walled, const struct sti_w
     }
 }
 
-/* The message is a copy of the program's own; what it says about the area is checked against the area's layout. */
-static bool is_true(const struct sti_walled *walled, struct sti_wall_done *done)
+/* The reply and the payload lie in the same place, so there is one of them. */
+static bool fits_area(const struct sti_walled *walled, const struct sti_wall_done *done)
 {
     const struct sti_wall_layout *layout = &walled->driver->child->layout;
     size_t room = layout->size - layout->reply;
     size_t limit = walled->wall->config.reply_limit < room ? walled->wall->config.reply_limit : room;
-    done->message[sizeof done->message - 1] = '\0';
-    if (!is_childs_reason(walled, done) || done->reply_size > limit || done->payload_size > limit ||
-        done->report_size > layout->report_room)
+    size_t other = done->reason == STINT_REASON_NONE ? done->payload_size : done->reply_size;
+    return other == 0 && done->reply_size <= limit && done->payload_size <= limit &&
+           done->report_size <= layout->report_room;
+}
+
+static bool is_possible(const struct sti_walled *walled, const stint_usage *usage)
+{
+    if (usage->allocated > POSSIBLE || usage->peak > POSSIBLE || usage->committed > POSSIBLE ||
+        usage->cpu_ns > POSSIBLE || usage->samples > POSSIBLE || usage->deferred > POSSIBLE || usage->kept > POSSIBLE)
         return false;
-    return walled->task.options.account == NULL ||
-           done->usage.allocated <= walled->drawn[STI_WALL_ALLOCATED] + walled->task.options.grace + DEFAULT_GRACE;
+    size_t grace = walled->task.options.grace;
+    return walled->task.options.account == NULL || grace > POSSIBLE ||
+           usage->allocated <= walled->drawn[STI_WALL_ALLOCATED] + grace + DEFAULT_GRACE;
+}
+
+/* The message is a copy of the program's own. */
+static bool is_true(const struct sti_walled *walled, struct sti_wall_done *done)
+{
+    done->message[sizeof done->message - 1] = '\0';
+    return is_childs_reason(walled, done) && fits_area(walled, done) && is_possible(walled, &done->usage);
 }
 
 static bool copy_out(const char *from, size_t size, void **copy)
@@ -211,13 +235,13 @@ static void take_report(struct sti_walled *walled, const void *bytes, size_t siz
 }
 
 /* 0; EPROTO; ENOMEM: the program has no room for the reply. */
-static int take_answer(struct sti_walled *walled, const struct sti_wall_message *message)
+static int take_answer(struct sti_walled *walled, struct sti_wall_message *message)
 {
     const struct sti_wall_child *child = walled->driver->child;
     struct sti_wall_done *done = &walled->done;
-    *done = message->done;
-    if (!is_true(walled, done))
+    if (!is_true(walled, &message->done))
         return EPROTO;
+    *done = message->done;
     if (done->reason == STINT_REASON_NONE) {
         if (!copy_out(reply_of(child), done->reply_size, &walled->reply))
             return ENOMEM;
@@ -466,8 +490,8 @@ static void say_how(struct sti_walled *walled, const stint_wall_death *death, st
 /* The report is made when the outcome is known. */
 static void keep_crash(struct sti_walled *walled, const struct sti_crash_record *crash)
 {
-    walled->done.usage.allocated = crash->allocated;
-    walled->done.usage.peak = crash->peak;
+    walled->done.usage.allocated = crash->allocated < POSSIBLE ? crash->allocated : POSSIBLE;
+    walled->done.usage.peak = crash->peak < POSSIBLE ? crash->peak : POSSIBLE;
     if (report_level(walled) != STINT_REPORT_NONE && (walled->crash = sti_process_malloc(sizeof *crash)) != NULL)
         *walled->crash = *crash;
 }
