@@ -80,6 +80,7 @@ struct sti_wall_task {
     stint_on_interrupt on_interrupt;
     stint_report_level report;
     double sample_rate;
+    bool measures_cpu; /* its processor time is wanted */
     bool wipe;
     bool discard;
     bool has_account;

@@ -17,7 +17,6 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/time.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -225,12 +224,12 @@ static void run_task(const struct sti_wall_task *task, stint_reply *reply)
     stint_report *report = NULL;
     memset(&answer, 0, sizeof answer);
     answer.kind = STI_WALL_DONE;
-    uint64_t begun = processor_time();
+    uint64_t begun = task->measures_cpu ? processor_time() : 0;
     int error = call.fn != NULL ? run_in_scope(task, &call, &outcome, &report) : ENOENT;
     done->reason = error == 0 ? outcome.reason : STINT_REASON_FAILED;
     done->error = error == 0 ? outcome.error : error;
     done->usage = outcome.usage;
-    done->usage.cpu_ns = processor_time() - begun;
+    done->usage.cpu_ns = task->measures_cpu ? processor_time() - begun : 0;
     memcpy(done->message, outcome.message, sizeof done->message);
     if (error == 0 && outcome.status == STINT_OK)
         done->reply_size = reply->size;
@@ -312,14 +311,6 @@ int sti_inside_prepare(const struct sti_wall_config *config)
     return run_in_scope(&task, &call, &outcome, NULL);
 }
 
-static void stop_timers(void)
-{
-    static const __itimer_which_t timers[] = { ITIMER_REAL, ITIMER_VIRTUAL, ITIMER_PROF };
-    static const struct itimerval never;
-    for (size_t i = 0; i < sizeof timers / sizeof *timers; i++)
-        setitimer(timers[i], &never, NULL);
-}
-
 /* --- The child. --- */
 
 static void end_at_once(int status, void *unused)
@@ -391,7 +382,7 @@ void sti_inside_serve(const struct sti_wall_config *config, const struct sti_wal
             continue; /* until the program lets go of it: the program wakes sooner where this process sleeps than
                          ends */
         sti_wall_close_others(config, socket, socket + 1);
-        stop_timers();
+        alarm(0);
         if (!are_kept())
             break;
     }

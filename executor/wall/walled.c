@@ -128,6 +128,7 @@ static void write_task(const struct sti_walled *walled, struct sti_wall_message 
     task->on_interrupt = options->on_interrupt;
     task->report = report_level(walled);
     task->sample_rate = options->sample_rate;
+    task->measures_cpu = options->budget.cpu_ns != 0;
     task->wipe = options->wipe;
     task->discard = options->discard;
     task->has_account = options->account != NULL;
