@@ -564,6 +564,16 @@ static int break_off(struct sti_walled *walled, stint_reason reason, int error, 
     return error;
 }
 
+/* No child has begun it, so often. */
+static int give_up(struct sti_walled *walled)
+{
+    char text[STINT_MESSAGE_SIZE] = "no child of the wall lived to begin it";
+    struct sti_wall_ending ending;
+    if (sti_wall_child_await_ending(walled->driver->child, &ending) && ending.code == STI_WALL_NOT_FORKED)
+        snprintf(text, sizeof text, "the template can start no child: %s", strerrordesc_np(ending.status));
+    return break_off(walled, STINT_REASON_KILLED, ECHILD, text);
+}
+
 /* False: try again. Otherwise *error is what the task's function returns. */
 static bool settle(struct sti_walled *walled, enum end end, unsigned *tried, int *error)
 {
@@ -595,11 +605,12 @@ static bool settle(struct sti_walled *walled, enum end end, unsigned *tried, int
         return true;
     case UNBEGUN:
         sti_wall_count(&walled->wall->retried);
+        if (++*tried == TRIES) {
+            *error = give_up(walled);
+            return true;
+        }
         sti_wall_drop_child(walled->driver);
-        if (++*tried < TRIES)
-            return false;
-        *error = break_off(walled, STINT_REASON_KILLED, ECHILD, "no child of the wall lived to begin it");
-        return true;
+        return false;
     case BUSY:
         break;
     }
