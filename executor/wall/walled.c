@@ -316,9 +316,16 @@ static struct signs sleep_on(const struct sti_walled *walled, uint64_t ns)
                            .is_dead = sources[2].revents != 0 };
 }
 
+/* Where the template has died before the child has said hello, the kernel is about to kill the child, but may not have
+ * done it. So the task is withdrawn: first, so that what the child has not read then it never begins. And if it has
+ * begun it is killed here. */
 static enum end end_of_dead(const struct sti_walled *walled)
 {
-    return sti_wall_child_has_begun(walled->driver->child) ? DIED : UNBEGUN;
+    struct sti_wall_child *child = walled->driver->child;
+    if (sti_wall_child_withdraw(child) && !sti_wall_child_has_begun(child))
+        return UNBEGUN;
+    sti_wall_child_kill(child);
+    return DIED;
 }
 
 /* A process that lives has no reason to close its socket. */
