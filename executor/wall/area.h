@@ -122,9 +122,11 @@ struct sti_wall_message {
 };
 
 /* What the template writes into a child's pipe. */
+#define STI_WALL_NOT_FORKED (-1)
+
 struct sti_wall_ending {
-    int code; /* CLD_EXITED, ... */
-    int status;
+    int code;   /* CLD_EXITED, ...; or STI_WALL_NOT_FORKED */
+    int status; /* of a fork that has failed: its errno */
 };
 
 /* Send a message of this kind, all of it or nothing, with descriptors (count at most STINT_WALL_FDS_MAX). Waits where

@@ -121,15 +121,22 @@ bool sti_wall_child_withdraw(struct sti_wall_child *child)
                                                    memory_order_acq_rel, memory_order_relaxed);
 }
 
-/* Where somebody else still has its end of the socket, a fork(2) or the template, that is not closed. */
-static bool has_unread(const struct sti_wall_child *child)
+/* Where somebody else still has its end of the socket, a fork(2) or the template, that is not closed, and holds what is
+ * unread. When it is closed that is told first and then thrown away: so it is asked for in the other order. */
+static bool has_unread(struct sti_wall_child *child)
 {
     int bytes = 0;
-    return child->has_left_unread || (syscall(SYS_ioctl, child->socket, SIOCOUTQ, &bytes) == 0 && bytes > 0);
+    int error = 0;
+    socklen_t size = sizeof error;
+    if (child->has_left_unread || (syscall(SYS_ioctl, child->socket, SIOCOUTQ, &bytes) == 0 && bytes > 0))
+        return true;
+    child->has_left_unread =
+        syscall(SYS_getsockopt, child->socket, SOL_SOCKET, SO_ERROR, &error, &size) == 0 && error == ECONNRESET;
+    return child->has_left_unread;
 }
 
 /* What is unread is the task, unless it has been answered since: to be answered it has to speak. */
-bool sti_wall_child_has_begun(const struct sti_wall_child *child)
+bool sti_wall_child_has_begun(struct sti_wall_child *child)
 {
     return child->has_spoken || !has_unread(child);
 }

@@ -41,7 +41,7 @@ bool sti_wall_child_withdraw(struct sti_wall_child *child);
 
 /* Whether it has begun it, that is read it: one that ends between the two counts as if it had. What lies in the area
  * says nothing, as the child may have written it. */
-bool sti_wall_child_has_begun(const struct sti_wall_child *child);
+bool sti_wall_child_has_begun(struct sti_wall_child *child);
 
 /* The next message, unless there is none yet; HELLO is taken down here. 0; EAGAIN; EPIPE: the last one has come;
  * EPROTO: it has said what it cannot say. */

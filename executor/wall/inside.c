@@ -319,9 +319,15 @@ static void end_at_once(int status, void *unused)
     _exit(status);
 }
 
+/* Who calls quick_exit() tells it no status. */
+static void end_quickly(void)
+{
+    _exit(EXIT_FAILURE);
+}
+
 bool sti_inside_exit_at_once(void)
 {
-    return on_exit(end_at_once, NULL) == 0;
+    return on_exit(end_at_once, NULL) == 0 && at_quick_exit(end_quickly) == 0;
 }
 
 static void say_hello(void)

@@ -310,6 +310,14 @@ static int fork_guardian(stint_wall *wall, int control, int lifeline)
     return wall->guardian >= 0 ? 0 : errno;
 }
 
+/* Until the program says for itself what becomes of it then (template.c), it does not outlive this process. */
+static void kill_when_alone(int lifeline, pid_t group)
+{
+    fcntl(lifeline, F_SETOWN, -group);
+    fcntl(lifeline, F_SETSIG, SIGKILL);
+    fcntl(lifeline, F_SETFL, O_ASYNC | O_NONBLOCK);
+}
+
 /* Its descriptors are where stint_wall_serve is told to look for them. */
 static int spawn_program(stint_wall *wall, const stint_wall_options *options, int control, int lifeline)
 {
@@ -345,6 +353,7 @@ static int spawn_program(stint_wall *wall, const stint_wall_options *options, in
     if (error != 0)
         return error;
     wall->guardian = (int)syscall(SYS_pidfd_open, pid, 0);
+    kill_when_alone(lifeline, pid);
     return wall->guardian >= 0 ? sti_wall_send_config(wall->control, &wall->config) : errno;
 }
 
@@ -403,8 +412,8 @@ static void end_processes(stint_wall *wall)
     siginfo_t end;
     close_listed(&wall->control);
     if (wall->guardian >= 0) {
-        struct pollfd guardian = { .fd = wall->guardian, .events = POLLIN };
-        poll(&guardian, 1, END_PATIENCE_MS);
+        struct pollfd held = { .fd = wall->lifeline }; /* by the guardian and the template, until they have ended */
+        poll(&held, 1, END_PATIENCE_MS);
         close_listed(&wall->lifeline);
         syscall(SYS_pidfd_send_signal, wall->guardian, SIGKILL, NULL, 0);
         while (waitid(P_PIDFD, (id_t)wall->guardian, &end, WEXITED) != 0 && errno == EINTR)

@@ -319,9 +319,16 @@ static struct signs sleep_on(const struct sti_walled *walled, uint64_t ns)
                            .is_dead = sources[2].revents != 0 };
 }
 
+/* Where the template has died before the child has said hello, the kernel is about to kill the child, but may not have
+ * done it. So the task is withdrawn: first, so that what the child has not read then it never begins. And if it has
+ * begun it is killed here. */
 static enum end end_of_dead(const struct sti_walled *walled)
 {
-    return sti_wall_child_has_begun(walled->driver->child) ? DIED : UNBEGUN;
+    struct sti_wall_child *child = walled->driver->child;
+    if (sti_wall_child_withdraw(child) && !sti_wall_child_has_begun(child))
+        return UNBEGUN;
+    sti_wall_child_kill(child);
+    return DIED;
 }
 
 /* A process that lives has no reason to close its socket. */
@@ -568,6 +575,16 @@ static int break_off(struct sti_walled *walled, stint_reason reason, int error, 
     return error;
 }
 
+/* No child has begun it, so often. */
+static int give_up(struct sti_walled *walled)
+{
+    char text[STINT_MESSAGE_SIZE] = "no child of the wall lived to begin it";
+    struct sti_wall_ending ending;
+    if (sti_wall_child_await_ending(walled->driver->child, &ending) && ending.code == STI_WALL_NOT_FORKED)
+        snprintf(text, sizeof text, "the template can start no child: %s", strerrordesc_np(ending.status));
+    return break_off(walled, STINT_REASON_KILLED, ECHILD, text);
+}
+
 /* False: try again. Otherwise *error is what the task's function returns. */
 static bool settle(struct sti_walled *walled, enum end end, unsigned *tried, int *error)
 {
@@ -599,11 +616,12 @@ static bool settle(struct sti_walled *walled, enum end end, unsigned *tried, int
         return true;
     case UNBEGUN:
         sti_wall_count(&walled->wall->retried);
+        if (++*tried == TRIES) {
+            *error = give_up(walled);
+            return true;
+        }
         sti_wall_drop_child(walled->driver);
-        if (++*tried < TRIES)
-            return false;
-        *error = break_off(walled, STINT_REASON_KILLED, ECHILD, "no child of the wall lived to begin it");
-        return true;
+        return false;
     case BUSY:
         break;
     }

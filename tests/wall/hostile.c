@@ -2,12 +2,14 @@
  *
  * A child that means ill: it knows the descriptor of its socket and where its area lies, and says and writes what it
  * likes. Whatever it does, its own task ends, its process is gone, and the next task is none the worse for it. */
+#include <fcntl.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 
 #include "../walls.h"
+#include "alloc/report/report.h"
 #include "executor/wall/area.h"
 
 /* The first of the wall's own descriptors, where none is named. */
@@ -238,13 +240,56 @@ static int draw_all(const void *input, size_t size, stint_reply *reply)
     return ERANGE;
 }
 
+static struct sti_wall_layout layout(void)
+{
+    struct sti_wall_config config = { .input_limit = LIMIT, .reply_limit = LIMIT };
+    return sti_wall_layout(&config);
+}
+
+/* After its answer it goes on to change what it has answered. */
+static int answer_and_change(const void *input, size_t size, stint_reply *reply)
+{
+    struct sti_wall_message message = { .kind = STI_WALL_DONE };
+    volatile unsigned char *bytes = stint_reply_reserve(reply, LIMIT);
+    (void)input;
+    (void)size;
+    message.done.reply_size = LIMIT;
+    say(&message);
+    for (unsigned char number = 1;; number++) {
+        for (size_t i = 0; i < LIMIT; i += 64)
+            bytes[i] = number;
+    }
+    return 0;
+}
+
+/* The same with a report of a task that has failed: numbers that are each true for a moment. */
+static int report_and_change(const void *input, size_t size, stint_reply *reply)
+{
+    struct sti_wall_message message = { .kind = STI_WALL_DONE };
+    uint64_t seed = *(const uint64_t *)input;
+    char *report = (char *)(uintptr_t)input - layout().input + layout().report;
+    (void)size;
+    (void)reply;
+    memset(report, 0, sizeof(struct stint_report));
+    message.done.reason = STINT_REASON_FAILED;
+    message.done.error = 1;
+    message.done.report_size = sizeof(struct stint_report);
+    say(&message);
+    for (;;) {
+        size_t at = random_below(&seed, sizeof(struct stint_report));
+        unsigned char was = (unsigned char)report[at];
+        *(volatile unsigned char *)&report[at] = (unsigned char)random_next(&seed);
+        *(volatile unsigned char *)&report[at] = was;
+    }
+    return 0;
+}
+
 static atomic_uint *begun; /* shared with all processes: how often the next two have been begun */
 
 /* What the state was when the task had not begun. */
 static int unbegin_and_end(const void *input, size_t size, stint_reply *reply)
 {
-    struct sti_wall_config config = { .input_limit = LIMIT, .reply_limit = LIMIT };
-    struct sti_wall_area *area = (struct sti_wall_area *)((uintptr_t)input - sti_wall_layout(&config).input);
+    struct sti_wall_area *area = (struct sti_wall_area *)((uintptr_t)input - layout().input);
     (void)size;
     (void)reply;
     atomic_fetch_add(begun, 1);
@@ -422,6 +467,58 @@ TEST(a_task_that_its_child_has_not_read_is_given_to_another)
         assert_replied(take_in_time(future), "on");
     }
     assert_int_not_equal(read_wall(fixture.wall).retried, 0);
+    end(fixture);
+}
+
+static uint64_t sum_of(const unsigned char *bytes, size_t size)
+{
+    uint64_t sum = 0;
+    for (size_t i = 0; i < size; i++)
+        sum = sum * 31 + bytes[i];
+    return sum;
+}
+
+TEST(a_reply_that_changes_while_it_is_read_is_the_programs_own_then)
+{
+    struct fixture fixture = begin(.input_limit = LIMIT, .reply_limit = LIMIT, .tasks_per_child = 2);
+    for (int round = 0; round < 10; round++) {
+        stint_outcome outcome = run_walled(fixture.pool, fixture.wall, answer_and_change, NULL);
+        assert_int_equal(outcome.status, STINT_OK);
+        assert_int_equal(outcome.payload_size, LIMIT);
+        uint64_t sum = sum_of(outcome.value, LIMIT);
+        usleep(2000); /* the child is used again, so it goes on */
+        assert_int_equal(sum_of(outcome.value, LIMIT), sum);
+        stint_free(outcome.value);
+        stint_options options = STINT_OPTIONS_INIT;
+        options.budget.run_ns = MS;
+        outcome = run_walled(fixture.pool, fixture.wall, reply_nothing, &options);
+        assert_ended(&outcome, STINT_ERROR, STINT_REASON_DEADLINE);
+    }
+    end(fixture);
+}
+
+TEST(a_report_that_changes_while_it_is_read_is_possible_or_none)
+{
+    struct fixture fixture = begin(.input_limit = LIMIT, .reply_limit = LIMIT);
+    stint_options options = STINT_OPTIONS_INIT;
+    int nowhere = open("/dev/null", O_WRONLY);
+    options.report = STINT_REPORT_HEAP;
+    for (uint64_t seed = 0; seed < 100; seed++) {
+        stint_future *future =
+            submit_walled(fixture.pool, fixture.wall, report_and_change, &seed, sizeof seed, &options);
+        stint_outcome outcome;
+        assert_int_equal(stint_future_wait_for(future, 60000 * MS, &outcome), 0);
+        assert_ended(&outcome, STINT_ERROR, STINT_REASON_FAILED);
+        stint_report *report = NULL;
+        if (stint_future_report(future, &report) == 0) {
+            for (int kind = STINT_REPORT_TEXT; kind <= STINT_REPORT_JSON; kind++)
+                assert_int_equal(stint_report_write(report, nowhere, (stint_report_kind)kind), 0);
+            stint_report_release(report);
+        }
+        stint_future_release(future);
+    }
+    close(nowhere);
+    assert_goes_on(fixture);
     end(fixture);
 }
 
