@@ -798,7 +798,7 @@ static void tidy_walled(struct sti_worker *worker, sti_task *task)
     stint_wall *wall = walled_of(task)->wall;
     struct sti_wall_driver *driver = &wall->drivers[worker->index];
     if (driver->used != NULL)
-        sched_yield(); /* to who waits, if they have only this processor */
+        sched_yield(); /* to the waiter, if there is one processor for both */
     sti_wall_end_used(driver);
     sti_wall_refill(wall);
 }
