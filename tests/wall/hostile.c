@@ -388,6 +388,7 @@ TEST(a_child_that_asks_and_does_not_listen_has_broken_its_word)
     stint_account *account = make_account(NULL, .memory = GIB);
     stint_outcome outcome = run_for(fixture, talk_for_ever, 0, account);
     assert_ended(&outcome, STINT_ERROR, STINT_REASON_BROKEN);
+    assert_int_equal(outcome.payload_size, sizeof(stint_wall_death));
     assert_int_equal(usage_of(account).memory, 0);
     assert_goes_on(fixture);
     stint_account_release(account);
