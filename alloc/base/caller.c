@@ -177,7 +177,7 @@ static void find_room_between(void)
     }
 }
 
-__attribute__((constructor)) static void find_modules(void)
+void sti_caller_start(void)
 {
     thread_atexit = code_of((const void *)(uintptr_t)register_destructor);
     dl_iterate_phdr(classify, NULL);

@@ -336,7 +336,7 @@ static stint_link_report look(void)
     return report;
 }
 
-__attribute__((constructor)) static void look_at_start(void)
+void sti_link_start(void)
 {
     look();
 }
@@ -458,13 +458,18 @@ bool stint_malloc_is_overridden(void)
 
 PLAIN_FUNCTIONS(POINTER)
 
-__attribute__((constructor)) static void find_all(void)
+static void find_all(void)
 {
     PLAIN_FUNCTIONS(FIND)
 }
 
 PLAIN_FUNCTIONS(FIRST_CALL)
 PLAIN_FUNCTIONS(PLAIN)
+
+void sti_plain_start(void)
+{
+    find_all();
+}
 
 /* siglongjmp is what libc calls all of them. Two threads at once find the same. */
 _Noreturn void sti_plain_longjmp(struct __jmp_buf_tag *landing, int value)

@@ -20,7 +20,7 @@
 
 /* --- What a module defines itself and lets others see, asked of the module. dlsym cannot be asked that: it goes on
  * from one module to others, in an order that depends on how the program is linked; it takes the loader's lock; and
- * where it is given a module that nobody has opened it ends the process. Any thread, before this library's constructors
+ * where it is given a module that nobody has opened it ends the process. Any thread, before this library's start
  * too; the module must stay loaded. Takes no lock, allocates nothing. */
 
 struct sti_module {
@@ -92,8 +92,11 @@ static inline bool sti_link_flags_valid(unsigned flags)
 }
 
 /* Is the malloc that the program uses ours? Where it is not, what we make for a caller to free has to come from that
- * one. Before this library's constructors too. */
+ * one. Before this library's start too. */
 bool sti_link_has_malloc(void);
+
+/* At start. */
+void sti_link_start(void);
 
 /* --- Is the mimalloc that runs the one that this library was compiled for? Any thread. --- */
 
@@ -106,6 +109,7 @@ int sti_backend_check(void);
  * wait. Any thread. Without overrides they are called by their names, so that a sanitizer sees them. */
 
 #if STI_OVERRIDES
+void sti_plain_start(void); /* at start: find them */
 int sti_plain_mutex_lock(pthread_mutex_t *mutex);
 int sti_plain_mutex_trylock(pthread_mutex_t *mutex);
 int sti_plain_mutex_clocklock(pthread_mutex_t *mutex, clockid_t clock, const struct timespec *until);

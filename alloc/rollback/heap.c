@@ -77,7 +77,7 @@ bool sti_heap_is_empty(const struct sti_heap *heap)
     return heap->found_empty || (heap->backend != NULL && !has_own_blocks(heap) && !sti_heap_has_given_up(heap));
 }
 
-static STI_AT_FORKS struct sti_quiet_lock making = STI_QUIET_LOCK_INIT;
+static pthread_mutex_t *const making = &sti_quiet_locks[STI_QUIET_HEAPS].mutex;
 
 static struct sti_heap *make(bool is_nursery)
 {
@@ -87,9 +87,9 @@ static struct sti_heap *make(bool is_nursery)
     heap->is_nursery = is_nursery;
     heap->may_give_up = !is_end_noted() || is_nursery;
     sti_quiet_enter();
-    pthread_mutex_lock(&making.mutex);
+    pthread_mutex_lock(making);
     heap->backend = sti_backend_heap_new(is_nursery);
-    pthread_mutex_unlock(&making.mutex);
+    pthread_mutex_unlock(making);
     sti_quiet_leave();
     if (heap->backend == NULL) {
         sti_process_free(heap);
@@ -430,10 +430,8 @@ void sti_heap_end_thread(struct sti_thread *thread)
     sti_retired_end_thread(thread);
 }
 
-/* Before the other constructors: some allocate. */
-__attribute__((constructor(102))) static void prepare(void)
+void sti_heap_start(void)
 {
-    sti_quiet_add(&making);
     sti_backend_prepare();
     sti_backend_thread_init(); /* it has its key by now */
     is_told_of_ends = sti_specific_create_plain(&behind_mimalloc_s, note_end) == 0;

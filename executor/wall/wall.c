@@ -24,6 +24,7 @@
 #include "alloc/base/process.h"
 #include "alloc/base/sized.h"
 #include "alloc/base/system.h"
+#include "executor/base/outer_lock.h"
 #include "executor/pool/pools.h"
 #include "executor/pool/shutdown.h"
 #include "executor/task/continuation.h"
@@ -46,14 +47,7 @@
 
 static stint_wall *all;
 
-static void leave_walls_behind(void);
-
-static struct sti_process_fork_lock list_lock = { .mutex = PTHREAD_MUTEX_INITIALIZER, .in_child = leave_walls_behind };
-
-__attribute__((constructor)) static void hear_of_forks(void)
-{
-    sti_process_fork_add(&list_lock);
-}
+static pthread_mutex_t *const list_lock = &sti_outer_locks[STI_OUTER_WALLS].mutex;
 
 static void close_number(int *fd)
 {
@@ -78,11 +72,12 @@ static void leave_behind(stint_wall *wall)
     }
 }
 
-static void leave_walls_behind(void)
+STI_FORK_HANDLER void sti_walls_in_child(void)
 {
     for (stint_wall *wall = all; wall != NULL; wall = wall->next)
         leave_behind(wall);
-    all = NULL;
+    if (all != NULL)
+        all = NULL;
 }
 
 static bool is_left_behind(const stint_wall *wall)
@@ -441,10 +436,10 @@ static int create(const stint_wall_options *options, stint_wall **wall)
         free_wall(made);
         return error;
     }
-    sti_plain_mutex_lock(&list_lock.mutex);
+    sti_plain_mutex_lock(list_lock);
     made->next = all;
     all = made;
-    sti_plain_mutex_unlock(&list_lock.mutex);
+    sti_plain_mutex_unlock(list_lock);
     sti_wall_refill(made);
     *wall = made;
     return 0;
@@ -524,42 +519,42 @@ static struct sti_wall_child *ask(stint_wall *wall)
 
 static struct sti_wall_child *take_spare(stint_wall *wall)
 {
-    sti_plain_mutex_lock(&list_lock.mutex);
+    sti_plain_mutex_lock(list_lock);
     struct sti_wall_child *child = wall->spares;
     if (child != NULL) {
         wall->spares = child->next;
         wall->spare_count--;
     }
-    sti_plain_mutex_unlock(&list_lock.mutex);
+    sti_plain_mutex_unlock(list_lock);
     return child;
 }
 
 static void put_spare(stint_wall *wall, struct sti_wall_child *child)
 {
-    sti_plain_mutex_lock(&list_lock.mutex);
+    sti_plain_mutex_lock(list_lock);
     struct sti_wall_child **link = &wall->spares; /* the oldest is taken first: it is the most likely to be there */
     while (*link != NULL)
         link = &(*link)->next;
     child->next = NULL;
     *link = child;
-    sti_plain_mutex_unlock(&list_lock.mutex);
+    sti_plain_mutex_unlock(list_lock);
 }
 
 /* Counted before it is there, or two drivers would both make the last one. */
 static bool count_spare(stint_wall *wall)
 {
-    sti_plain_mutex_lock(&list_lock.mutex);
+    sti_plain_mutex_lock(list_lock);
     bool wants = wall->spare_count < wall->spare_wanted;
     wall->spare_count += wants;
-    sti_plain_mutex_unlock(&list_lock.mutex);
+    sti_plain_mutex_unlock(list_lock);
     return wants;
 }
 
 static void uncount_spare(stint_wall *wall)
 {
-    sti_plain_mutex_lock(&list_lock.mutex);
+    sti_plain_mutex_lock(list_lock);
     wall->spare_count--;
-    sti_plain_mutex_unlock(&list_lock.mutex);
+    sti_plain_mutex_unlock(list_lock);
 }
 
 void sti_wall_refill(stint_wall *wall)
@@ -622,12 +617,12 @@ void sti_wall_free_left(stint_wall *wall)
 
 static void take_off_list(stint_wall *wall)
 {
-    sti_plain_mutex_lock(&list_lock.mutex);
+    sti_plain_mutex_lock(list_lock);
     stint_wall **link = &all;
     while (*link != wall)
         link = &(*link)->next;
     *link = wall->next;
-    sti_plain_mutex_unlock(&list_lock.mutex);
+    sti_plain_mutex_unlock(list_lock);
 }
 
 static void ring_drivers(stint_wall *wall)
@@ -680,7 +675,7 @@ int stint_wall_read(stint_wall *wall, stint_wall_statistics *statistics)
         return EINVAL;
     if (is_left_behind(wall))
         return EOWNERDEAD;
-    sti_plain_mutex_lock(&list_lock.mutex);
+    sti_plain_mutex_lock(list_lock);
     read_template_pid(wall);
     const stint_wall_statistics now = {
         .size = sizeof now,
@@ -693,6 +688,6 @@ int stint_wall_read(stint_wall *wall, stint_wall_statistics *statistics)
         .spare = wall->spare_count,
         .template_pid = wall->template_pid,
     };
-    sti_plain_mutex_unlock(&list_lock.mutex);
+    sti_plain_mutex_unlock(list_lock);
     return sti_sized_out(statistics, STI_SIZED_UP_TO(stint_wall_statistics, template_pid), &now, sizeof now);
 }
