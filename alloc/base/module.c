@@ -143,11 +143,16 @@ static bool has_address(const ElfW(Sym) * symbol)
     return symbol->st_value != 0 && (type == STT_FUNC || type == STT_OBJECT || type == STT_NOTYPE);
 }
 
+static void *address_of(const struct tables *tables, const char *name)
+{
+    const ElfW(Sym) *symbol = find(tables, name);
+    return symbol != NULL && has_address(symbol) ? (void *)(tables->base + symbol->st_value) : NULL;
+}
+
 void *sti_module_symbol(struct sti_module module, const char *name)
 {
     struct tables tables;
-    const ElfW(Sym) *symbol = read_tables(&module, &tables) ? find(&tables, name) : NULL;
-    return symbol != NULL && has_address(symbol) ? (void *)(tables.base + symbol->st_value) : NULL;
+    return read_tables(&module, &tables) ? address_of(&tables, name) : NULL;
 }
 
 /* A table of relocations: its entry in the dynamic section, and that of its size. */
@@ -227,20 +232,45 @@ void sti_module_visit_functions(struct sti_module module, sti_module_visit_fn *v
     }
 }
 
-/* abs can be nobody's but libc's. */
+/* libc's tables are read once: by the first who asks, at start. release, acquire: whoever finds them read sees all of
+ * them; whoever comes before reads them for itself. */
+static struct tables libc_tables;
+enum { NOT_READ, BEING_READ, READ };
+static atomic_int libc_tables_are;
+
+/* NULL: they cannot be read. own: where they may be put. */
+static const struct tables *tables_of_libc(struct tables *own)
+{
+    if (atomic_load_explicit(&libc_tables_are, memory_order_acquire) == READ)
+        return &libc_tables;
+    /* abs can be nobody's but libc's. */
+    const struct sti_module libc = sti_module_loaded(sti_module_of((const void *)(uintptr_t)abs));
+    if (!read_tables(&libc, own))
+        return NULL;
+    int before = NOT_READ;
+    if (atomic_compare_exchange_strong_explicit(&libc_tables_are, &before, BEING_READ, memory_order_relaxed,
+                                                memory_order_relaxed)) {
+        libc_tables = *own;
+        atomic_store_explicit(&libc_tables_are, READ, memory_order_release);
+    }
+    return own;
+}
+
 void *sti_libc_function(const char *name)
 {
-    return sti_module_symbol(sti_module_loaded(sti_module_of((const void *)(uintptr_t)abs)), name);
+    struct tables own;
+    const struct tables *tables = tables_of_libc(&own);
+    return tables != NULL ? address_of(tables, name) : NULL;
 }
 
 uintptr_t sti_libc_code(const char *name)
 {
-    struct sti_module libc = sti_module_loaded(sti_module_of((const void *)(uintptr_t)abs));
-    struct tables tables;
-    const ElfW(Sym) *symbol = read_tables(&libc, &tables) ? find(&tables, name) : NULL;
+    struct tables own;
+    const struct tables *tables = tables_of_libc(&own);
+    const ElfW(Sym) *symbol = tables != NULL ? find(tables, name) : NULL;
     if (symbol == NULL || symbol->st_value == 0)
         return 0;
-    uintptr_t address = tables.base + symbol->st_value;
+    uintptr_t address = tables->base + symbol->st_value;
     return ELF64_ST_TYPE(symbol->st_info) == STT_GNU_IFUNC ? ((uintptr_t(*)(void))address)() : address;
 }
 
