@@ -13,6 +13,7 @@
 #include <stint/version.h>
 #include <string.h>
 
+#include "assumption.h"
 #include "backend.h"
 #include "process.h"
 #include "sized.h"
@@ -402,20 +403,29 @@ __attribute__((cold)) bool sti_link_allows_uncommon(unsigned flags)
     return atomic_load_explicit(&sti_link_is_good, memory_order_relaxed) || (flags & STINT_ALLOW_UNMETERED) != 0;
 }
 
+#define DIGITS_PER_MAJOR 10000 /* 30601 is 3.6.1 */
+
+#define OTHER_BACKEND "all tasks: the mimalloc that runs is not the one that this library was compiled for\n"
+
+static bool is_known_backend(void)
+{
+    int running = sti_backend_version();
+    return running >= MI_MALLOC_VERSION && running / DIGITS_PER_MAJOR == MI_MALLOC_VERSION / DIGITS_PER_MAJOR;
+}
+
 int stint_link_check(stint_link_report *report)
 {
     if (report == NULL)
         return EINVAL;
-    const stint_link_report found = look();
-    int error = sti_sized_out(report, STI_SIZED_UP_TO(stint_link_report, module), &found, sizeof found);
+    stint_link_report found = look();
+    found.off = is_known_backend() ? sti_assumptions_tell() : OTHER_BACKEND;
+    int error = sti_sized_out(report, STI_SIZED_UP_TO(stint_link_report, off), &found, sizeof found);
     if (error != 0)
         return error;
-    return is_good(&found) ? 0 : ENOTSUP;
+    return is_good(&found) && sti_backend_check() == 0 ? 0 : ENOTSUP;
 }
 
 /* --- Which stint this is, and which mimalloc is behind it. Any thread. --- */
-
-#define DIGITS_PER_MAJOR 10000 /* 30601 is 3.6.1 */
 
 const char *stint_version(void)
 {
@@ -429,9 +439,10 @@ int stint_backend_version(void)
 
 int sti_backend_check(void)
 {
-    int running = sti_backend_version();
-    bool fits = running >= MI_MALLOC_VERSION && running / DIGITS_PER_MAJOR == MI_MALLOC_VERSION / DIGITS_PER_MAJOR;
-    return fits ? 0 : ENOTSUP;
+    if (!is_known_backend())
+        return ENOTSUP;
+    sti_assumptions_before_use();
+    return sti_assumption_fails(STI_ASSUMED_HEAPS) || sti_assumption_fails(STI_ASSUMED_SIZES) ? ENOTSUP : 0;
 }
 
 bool stint_malloc_is_overridden(void)
@@ -499,6 +510,18 @@ PLAIN_FUNCTIONS(PLAIN)
 void sti_plain_start(void)
 {
     find_all();
+}
+
+#ifndef __x86_64__
+#error "where a jump goes is read for x86-64"
+#endif
+
+/* glibc keeps it disguised. */
+uintptr_t sti_landing_stack_pointer(const struct __jmp_buf_tag *landing)
+{
+    uintptr_t pointer = (uintptr_t)landing->__jmpbuf[6];
+    __asm__("rorq $17, %0\n\txorq %%fs:0x30, %0" : "+r"(pointer));
+    return pointer;
 }
 
 /* siglongjmp is what libc calls all of them. Two threads at once find the same. */

@@ -100,9 +100,9 @@ void sti_link_start(void);
 
 /* --- Is the mimalloc that runs the one that this library was compiled for? Any thread. --- */
 
-/* 0; ENOTSUP: the loader found one that is older than the header that this library was compiled with, or of another
- * major version: what the header says of its heaps is not true of it. A newer one is what its packagers call
- * compatible, so that an upgrade needs no new build. */
+/* 0; ENOTSUP: its heaps are not as this library knows them (assumption.h); or the loader found one that is older than
+ * the header that this library was compiled with, or of another major version: what the header says of its heaps is not
+ * true of it. A newer one is what its packagers call compatible, so that an upgrade needs no new build. */
 int sti_backend_check(void);
 
 /* --- libc's own functions of locks, whatever this library overrides: a lock taken with these does not make interrupts
@@ -147,6 +147,9 @@ static inline int sti_timed_out(pthread_mutex_t *mutex)
 
 #if STI_OVERRIDES
 _Noreturn void sti_plain_longjmp(struct __jmp_buf_tag *landing, int value);
+
+/* The stack pointer that the code at the landing has: libc does not say where it keeps it (assumption.h). */
+uintptr_t sti_landing_stack_pointer(const struct __jmp_buf_tag *landing);
 #else
 #define sti_plain_longjmp longjmp
 #endif

@@ -16,6 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "assumption.h"
 #include "backend.h"
 #include "module.h"
 
@@ -174,12 +175,12 @@ static bool is_of_backend(const void *caller)
            caller >= ours.dlfo_map_start && caller < ours.dlfo_map_end;
 }
 
-static bool is_held(const pthread_mutex_t *mutex)
+bool sti_mutex_is_held(const pthread_mutex_t *mutex)
 {
     return __atomic_load_n(&mutex->__data.__lock, __ATOMIC_ACQUIRE) != 0;
 }
 
-static int owner_of(const pthread_mutex_t *mutex)
+int sti_mutex_owner(const pthread_mutex_t *mutex)
 {
     return __atomic_load_n(&mutex->__data.__owner, __ATOMIC_RELAXED);
 }
@@ -197,9 +198,9 @@ static bool is_left(const pthread_mutex_t *mutex)
 {
     static const struct timespec nap = { .tv_nsec = 1000000 };
     for (int i = 0; i < PATIENCE_MS; i++) {
-        if (!is_held(mutex))
+        if (!sti_mutex_is_held(mutex))
             return false;
-        int owner = owner_of(mutex);
+        int owner = sti_mutex_owner(mutex);
         if (owner != 0)
             return sti_process_thread_is_gone(owner);
         syscall(SYS_nanosleep, &nap, NULL); /* libc's is a place where threads are cancelled */
@@ -209,7 +210,8 @@ static bool is_left(const pthread_mutex_t *mutex)
 
 void sti_lock_in_child(pthread_mutex_t *mutex, const void *caller)
 {
-    if (mutex == one_at_a_time || !is_held(mutex) || !is_of_backend(caller))
+    if (mutex == one_at_a_time || sti_assumption_fails(STI_ASSUMED_MUTEX) || !sti_mutex_is_held(mutex) ||
+        !is_of_backend(caller))
         return;
     sti_plain_mutex_lock(one_at_a_time);
     if (is_left(mutex))

@@ -30,23 +30,24 @@ void sti_process_collect(void);
  * (watch.c), or are among those of the executor (outer_lock.h). Any thread. */
 
 enum sti_quiet_lock {
-    STI_QUIET_ACCOUNTS,   /* account.c: emptying one that was a parent process's */
-    STI_QUIET_AUDITS,     /* handle.c: who is told of descriptors that stay open */
-    STI_QUIET_BACKEND,    /* process.c: mimalloc's locks in a child, which may call fork(2), too */
-    STI_QUIET_EXCEPTIONS, /* boundary.c: who is told of them */
-    STI_QUIET_FREE,       /* free.c: which function it is */
-    STI_QUIET_FREERS,     /* free.c: the record for threads without one */
-    STI_QUIET_GLOBAL,     /* global.c: who is told */
-    STI_QUIET_HANDLES,    /* handle.c */
-    STI_QUIET_HEAPS,      /* heap.c: making one */
-    STI_QUIET_JOINED,     /* joined_thread.c */
-    STI_QUIET_KEPT,       /* kept.c */
-    STI_QUIET_LABELS,     /* label.c */
-    STI_QUIET_MAPPINGS,   /* mapping.c */
-    STI_QUIET_MODULES,    /* lasting.c: adding one that is kept */
-    STI_QUIET_OBJECTS,    /* object_lock.c: making one anew in a child */
-    STI_QUIET_RETIRED,    /* retired.c */
-    STI_QUIET_ROOTS,      /* roots.c: who is told */
+    STI_QUIET_ACCOUNTS,    /* account.c: emptying one that was a parent process's */
+    STI_QUIET_AUDITS,      /* handle.c: who is told of descriptors that stay open */
+    STI_QUIET_BACKEND,     /* process.c: mimalloc's locks in a child, which may call fork(2), too */
+    STI_QUIET_EXCEPTIONS,  /* boundary.c: who is told of them */
+    STI_QUIET_FREE,        /* free.c: which function it is */
+    STI_QUIET_FREERS,      /* free.c: the record for threads without one */
+    STI_QUIET_GLOBAL,      /* global.c: who is told */
+    STI_QUIET_HANDLES,     /* handle.c */
+    STI_QUIET_HEAPS,       /* heap.c: making one */
+    STI_QUIET_JOINED,      /* joined_thread.c */
+    STI_QUIET_KEPT,        /* kept.c */
+    STI_QUIET_LABELS,      /* label.c */
+    STI_QUIET_MAPPINGS,    /* mapping.c */
+    STI_QUIET_MODULES,     /* lasting.c: adding one that is kept */
+    STI_QUIET_ASSUMPTIONS, /* assumption.c: what is told of them */
+    STI_QUIET_OBJECTS,     /* object_lock.c: making one anew in a child */
+    STI_QUIET_RETIRED,     /* retired.c */
+    STI_QUIET_ROOTS,       /* roots.c: who is told */
     STI_QUIET_LOCKS,
 };
 
@@ -99,6 +100,11 @@ bool sti_process_has_one_thread(void);
 /* A thread of this process, by the system's number of it (gettid): it has ended, and no new one has got that number.
  * Any thread. */
 bool sti_process_thread_is_gone(int id);
+
+/* libc's mutex is held, by the thread with this number (gettid; 0: by none, or it is about to be taken or released).
+ * libc's headers do not promise that: assumption.h. */
+bool sti_mutex_is_held(const pthread_mutex_t *mutex);
+int sti_mutex_owner(const pthread_mutex_t *mutex);
 
 /* --- mimalloc's locks in the child of a fork(2). It does not look after them: one that another thread held at that
  * moment, in the midst of an allocation, is held in the child for ever. */

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "alloc/base/assumption.h"
 #include "alloc/base/module.h"
 #include "alloc/base/process.h"
 #include "alloc/base/sampling.h"
@@ -36,6 +37,8 @@
 /* Out of line: what mimalloc counts is 4 KiB. */
 __attribute__((noinline)) struct sti_backend_pages sti_heap_pages(const struct sti_heap *heap)
 {
+    if (sti_assumption_fails(STI_ASSUMED_COUNTS))
+        return (struct sti_backend_pages){ SIZE_MAX, 0 };
     return sti_backend_heap_pages_counted(heap->backend);
 }
 

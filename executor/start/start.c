@@ -7,6 +7,7 @@
  * what it needs at its first call, if that comes earlier (module.h), and a scope may even have been run. The list only
  * has what must not wait for a first call, or costs less here. To add something: a line, and why it stands where it
  * does, where that matters. What can be made at its first use is not among these: each process pays for them. */
+#include "alloc/base/assumption.h"
 #include "alloc/base/caller.h"
 #include "alloc/base/lasting.h"
 #include "alloc/base/module.h"
@@ -46,6 +47,8 @@ __attribute__((constructor(101))) static void start(void)
     sti_plain_start();
     sti_override_lock_start();
 #endif
+
+    sti_assumptions_start(); /* of libc's insides, before anything is built on them */
 
     /* Modules: what is loaded, and whose functions the program calls. */
     sti_caller_start();
