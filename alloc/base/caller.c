@@ -18,6 +18,7 @@
 #include <string.h>
 #include <unwind.h>
 
+#include "assumption.h"
 #include "backend.h"
 #include "callstack.h"
 #include "generated.h"
@@ -177,7 +178,7 @@ static void find_room_between(void)
     }
 }
 
-__attribute__((constructor)) static void find_modules(void)
+void sti_caller_start(void)
 {
     thread_atexit = code_of((const void *)(uintptr_t)register_destructor);
     dl_iterate_phdr(classify, NULL);
@@ -385,6 +386,8 @@ static bool is_safe(struct walk *walk)
 {
     if (!sti_rule_is_on(STI_RULE_STACK))
         return true;
+    if (sti_assumption_fails(STI_ASSUMED_UNWINDER))
+        return false;
     /* A coroutine's stack, or a signal's, that lies above: what is below it on the scope's own is not seen from
      * here. */
     uintptr_t here = (uintptr_t)__builtin_frame_address(0);

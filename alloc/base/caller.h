@@ -174,4 +174,7 @@ bool sti_handed_over(const void *caller);
 /* The thread is in a tsearch that somebody else than libc has called, which has trees of its own. */
 extern __thread bool sti_handed_over_search __attribute__((visibility("hidden")));
 
+/* At start. */
+void sti_caller_start(void);
+
 #endif

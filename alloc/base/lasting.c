@@ -31,7 +31,7 @@
 
 #define MAX_MODULES 256
 
-/* Where they begin. Written by a constructor. */
+/* Where they begin. Written at start. */
 static uintptr_t bases[MAX_MODULES];
 static size_t base_count;
 
@@ -97,7 +97,7 @@ static bool mark_needed(struct candidates *all, const struct candidate *by)
     return added;
 }
 
-__attribute__((constructor)) static void find_modules(void)
+void sti_lasting_start(void)
 {
     struct candidates all = { .count = 0 };
     dl_iterate_phdr(note_module, &all);
@@ -127,12 +127,7 @@ bool sti_module_lasts(const struct dl_phdr_info *info)
 /* The list only grows; release publishes an entry, acquire finds it whole. */
 static struct sti_caller_module kept[STI_KEPT_MODULES];
 static atomic_size_t kept_count;
-static STI_AT_FORKS struct sti_quiet_lock lock = STI_QUIET_LOCK_INIT; /* for those that add */
-
-__attribute__((constructor)) static void be_quiet_at_forks(void)
-{
-    sti_quiet_add(&lock);
-}
+static pthread_mutex_t *const lock = &sti_quiet_locks[STI_QUIET_MODULES].mutex; /* for those that add */
 
 bool sti_caller_is_kept(const void *caller)
 {
@@ -195,14 +190,14 @@ static int keep(const char *path, struct sti_caller_module module)
         return 0;
     if (!pin(path, &module))
         return ENOENT;
-    pthread_mutex_lock(&lock.mutex);
+    pthread_mutex_lock(lock);
     if (sti_caller_is_kept((const void *)module.begin))
         error = 0;
     else if (append(module))
         leave_no_short_way_to(&module);
     else
         error = ENOSPC;
-    pthread_mutex_unlock(&lock.mutex);
+    pthread_mutex_unlock(lock);
     return error;
 }
 
@@ -319,8 +314,8 @@ long sti_readable_copy(void *to, uintptr_t from, size_t size)
 }
 
 /* --- Overrides of what forbids pages to be read: a page of a module's data that is must not be scanned for roots. In
- * every build, as it replaces no allocation. Any thread; nothing but a system call, as the first may come before any
- * constructor of ours. What the overrides of mappings have to do with it is registered here
+ * every build, as it replaces no allocation. Any thread; nothing but a system call, as the first may come before
+ * this library's start. What the overrides of mappings have to do with it is registered here
  * (charge/override_mapping.c). */
 
 STINT_API int mprotect(void *address, size_t length, int protection);

@@ -58,12 +58,15 @@ void sti_readable_note(const void *address, int protection);
 
 typedef int sti_protect_fn(void *address, size_t length, int protection, int key, const void *caller);
 
-/* From a constructor: it does all that is left, with the next one. */
+/* At start: it does all that is left, with the next one. */
 void sti_protect_by(sti_protect_fn *function);
 int sti_protect_plainly(void *address, size_t length, int protection, int key);
 
 /* Is it that of a runtime of OpenMP, or of what stint_module_keep has added? Their blocks are the process's.
  * Cold. */
 bool sti_caller_is_kept(const void *caller);
+
+/* At start. */
+void sti_lasting_start(void);
 
 #endif

@@ -13,6 +13,7 @@
 #include <stint/version.h>
 #include <string.h>
 
+#include "assumption.h"
 #include "backend.h"
 #include "process.h"
 #include "sized.h"
@@ -143,11 +144,16 @@ static bool has_address(const ElfW(Sym) * symbol)
     return symbol->st_value != 0 && (type == STT_FUNC || type == STT_OBJECT || type == STT_NOTYPE);
 }
 
+static void *address_of(const struct tables *tables, const char *name)
+{
+    const ElfW(Sym) *symbol = find(tables, name);
+    return symbol != NULL && has_address(symbol) ? (void *)(tables->base + symbol->st_value) : NULL;
+}
+
 void *sti_module_symbol(struct sti_module module, const char *name)
 {
     struct tables tables;
-    const ElfW(Sym) *symbol = read_tables(&module, &tables) ? find(&tables, name) : NULL;
-    return symbol != NULL && has_address(symbol) ? (void *)(tables.base + symbol->st_value) : NULL;
+    return read_tables(&module, &tables) ? address_of(&tables, name) : NULL;
 }
 
 /* A table of relocations: its entry in the dynamic section, and that of its size. */
@@ -227,20 +233,45 @@ void sti_module_visit_functions(struct sti_module module, sti_module_visit_fn *v
     }
 }
 
-/* abs can be nobody's but libc's. */
+/* libc's tables are read once: by the first who asks, at start. release, acquire: whoever finds them read sees all of
+ * them; whoever comes before reads them for itself. */
+static struct tables libc_tables;
+enum { NOT_READ, BEING_READ, READ };
+static atomic_int libc_tables_are;
+
+/* NULL: they cannot be read. own: where they may be put. */
+static const struct tables *tables_of_libc(struct tables *own)
+{
+    if (atomic_load_explicit(&libc_tables_are, memory_order_acquire) == READ)
+        return &libc_tables;
+    /* abs can be nobody's but libc's. */
+    const struct sti_module libc = sti_module_loaded(sti_module_of((const void *)(uintptr_t)abs));
+    if (!read_tables(&libc, own))
+        return NULL;
+    int before = NOT_READ;
+    if (atomic_compare_exchange_strong_explicit(&libc_tables_are, &before, BEING_READ, memory_order_relaxed,
+                                                memory_order_relaxed)) {
+        libc_tables = *own;
+        atomic_store_explicit(&libc_tables_are, READ, memory_order_release);
+    }
+    return own;
+}
+
 void *sti_libc_function(const char *name)
 {
-    return sti_module_symbol(sti_module_loaded(sti_module_of((const void *)(uintptr_t)abs)), name);
+    struct tables own;
+    const struct tables *tables = tables_of_libc(&own);
+    return tables != NULL ? address_of(tables, name) : NULL;
 }
 
 uintptr_t sti_libc_code(const char *name)
 {
-    struct sti_module libc = sti_module_loaded(sti_module_of((const void *)(uintptr_t)abs));
-    struct tables tables;
-    const ElfW(Sym) *symbol = read_tables(&libc, &tables) ? find(&tables, name) : NULL;
+    struct tables own;
+    const struct tables *tables = tables_of_libc(&own);
+    const ElfW(Sym) *symbol = tables != NULL ? find(tables, name) : NULL;
     if (symbol == NULL || symbol->st_value == 0)
         return 0;
-    uintptr_t address = tables.base + symbol->st_value;
+    uintptr_t address = tables->base + symbol->st_value;
     return ELF64_ST_TYPE(symbol->st_info) == STT_GNU_IFUNC ? ((uintptr_t(*)(void))address)() : address;
 }
 
@@ -336,7 +367,7 @@ static stint_link_report look(void)
     return report;
 }
 
-__attribute__((constructor)) static void look_at_start(void)
+void sti_link_start(void)
 {
     look();
 }
@@ -372,20 +403,29 @@ __attribute__((cold)) bool sti_link_allows_uncommon(unsigned flags)
     return atomic_load_explicit(&sti_link_is_good, memory_order_relaxed) || (flags & STINT_ALLOW_UNMETERED) != 0;
 }
 
+#define DIGITS_PER_MAJOR 10000 /* 30601 is 3.6.1 */
+
+#define OTHER_BACKEND "all tasks: the mimalloc that runs is not the one that this library was compiled for\n"
+
+static bool is_known_backend(void)
+{
+    int running = sti_backend_version();
+    return running >= MI_MALLOC_VERSION && running / DIGITS_PER_MAJOR == MI_MALLOC_VERSION / DIGITS_PER_MAJOR;
+}
+
 int stint_link_check(stint_link_report *report)
 {
     if (report == NULL)
         return EINVAL;
-    const stint_link_report found = look();
-    int error = sti_sized_out(report, STI_SIZED_UP_TO(stint_link_report, module), &found, sizeof found);
+    stint_link_report found = look();
+    found.off = is_known_backend() ? sti_assumptions_tell() : OTHER_BACKEND;
+    int error = sti_sized_out(report, STI_SIZED_UP_TO(stint_link_report, off), &found, sizeof found);
     if (error != 0)
         return error;
-    return is_good(&found) ? 0 : ENOTSUP;
+    return is_good(&found) && sti_backend_check() == 0 ? 0 : ENOTSUP;
 }
 
 /* --- Which stint this is, and which mimalloc is behind it. Any thread. --- */
-
-#define DIGITS_PER_MAJOR 10000 /* 30601 is 3.6.1 */
 
 const char *stint_version(void)
 {
@@ -399,9 +439,10 @@ int stint_backend_version(void)
 
 int sti_backend_check(void)
 {
-    int running = sti_backend_version();
-    bool fits = running >= MI_MALLOC_VERSION && running / DIGITS_PER_MAJOR == MI_MALLOC_VERSION / DIGITS_PER_MAJOR;
-    return fits ? 0 : ENOTSUP;
+    if (!is_known_backend())
+        return ENOTSUP;
+    sti_assumptions_before_use();
+    return sti_assumption_fails(STI_ASSUMED_HEAPS) || sti_assumption_fails(STI_ASSUMED_SIZES) ? ENOTSUP : 0;
 }
 
 bool stint_malloc_is_overridden(void)
@@ -458,13 +499,30 @@ bool stint_malloc_is_overridden(void)
 
 PLAIN_FUNCTIONS(POINTER)
 
-__attribute__((constructor)) static void find_all(void)
+static void find_all(void)
 {
     PLAIN_FUNCTIONS(FIND)
 }
 
 PLAIN_FUNCTIONS(FIRST_CALL)
 PLAIN_FUNCTIONS(PLAIN)
+
+void sti_plain_start(void)
+{
+    find_all();
+}
+
+#ifndef __x86_64__
+#error "where a jump goes is read for x86-64"
+#endif
+
+/* glibc keeps it disguised. */
+uintptr_t sti_landing_stack_pointer(const struct __jmp_buf_tag *landing)
+{
+    uintptr_t pointer = (uintptr_t)landing->__jmpbuf[6];
+    __asm__("rorq $17, %0\n\txorq %%fs:0x30, %0" : "+r"(pointer));
+    return pointer;
+}
 
 /* siglongjmp is what libc calls all of them. Two threads at once find the same. */
 _Noreturn void sti_plain_longjmp(struct __jmp_buf_tag *landing, int value)

@@ -20,7 +20,7 @@
 
 /* --- What a module defines itself and lets others see, asked of the module. dlsym cannot be asked that: it goes on
  * from one module to others, in an order that depends on how the program is linked; it takes the loader's lock; and
- * where it is given a module that nobody has opened it ends the process. Any thread, before this library's constructors
+ * where it is given a module that nobody has opened it ends the process. Any thread, before this library's start
  * too; the module must stay loaded. Takes no lock, allocates nothing. */
 
 struct sti_module {
@@ -92,20 +92,24 @@ static inline bool sti_link_flags_valid(unsigned flags)
 }
 
 /* Is the malloc that the program uses ours? Where it is not, what we make for a caller to free has to come from that
- * one. Before this library's constructors too. */
+ * one. Before this library's start too. */
 bool sti_link_has_malloc(void);
+
+/* At start. */
+void sti_link_start(void);
 
 /* --- Is the mimalloc that runs the one that this library was compiled for? Any thread. --- */
 
-/* 0; ENOTSUP: the loader found one that is older than the header that this library was compiled with, or of another
- * major version: what the header says of its heaps is not true of it. A newer one is what its packagers call
- * compatible, so that an upgrade needs no new build. */
+/* 0; ENOTSUP: its heaps are not as this library knows them (assumption.h); or the loader found one that is older than
+ * the header that this library was compiled with, or of another major version: what the header says of its heaps is not
+ * true of it. A newer one is what its packagers call compatible, so that an upgrade needs no new build. */
 int sti_backend_check(void);
 
 /* --- libc's own functions of locks, whatever this library overrides: a lock taken with these does not make interrupts
  * wait. Any thread. Without overrides they are called by their names, so that a sanitizer sees them. */
 
 #if STI_OVERRIDES
+void sti_plain_start(void); /* at start: find them */
 int sti_plain_mutex_lock(pthread_mutex_t *mutex);
 int sti_plain_mutex_trylock(pthread_mutex_t *mutex);
 int sti_plain_mutex_clocklock(pthread_mutex_t *mutex, clockid_t clock, const struct timespec *until);
@@ -143,6 +147,9 @@ static inline int sti_timed_out(pthread_mutex_t *mutex)
 
 #if STI_OVERRIDES
 _Noreturn void sti_plain_longjmp(struct __jmp_buf_tag *landing, int value);
+
+/* The stack pointer that the code at the landing has: libc does not say where it keeps it (assumption.h). */
+uintptr_t sti_landing_stack_pointer(const struct __jmp_buf_tag *landing);
 #else
 #define sti_plain_longjmp longjmp
 #endif

@@ -16,6 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "assumption.h"
 #include "backend.h"
 #include "module.h"
 
@@ -54,15 +55,10 @@ void sti_process_free(void *block)
  * side, which goes first where both wait: or threads that roll back one task after another would never let one happen.
  * A thread that waits for either at a fork(2) is not there in the child; so the child's lock is a new one. */
 
-static struct sti_quiet_lock *locks;
+STI_AT_FORKS struct sti_quiet_mutex sti_quiet_locks[STI_QUIET_LOCKS] = { [0 ... STI_QUIET_LOCKS -
+                                                                          1] = { PTHREAD_MUTEX_INITIALIZER } };
 
 static STI_AT_FORKS pthread_rwlock_t others = PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP;
-
-void sti_quiet_add(struct sti_quiet_lock *lock)
-{
-    lock->next = locks;
-    locks = lock;
-}
 
 void sti_quiet_enter(void)
 {
@@ -126,43 +122,37 @@ bool sti_process_has_one_thread(void)
     return __libc_single_threaded != 0;
 }
 
-static _Thread_local bool locks_nothing; /* at its fork(2) */
+_Thread_local bool sti_fork_takes_locks;
 
-static STI_FORK_HANDLER void before_fork(void)
+STI_FORK_HANDLER void sti_quiet_before_fork(void)
 {
-    locks_nothing = sti_process_has_one_thread();
-    if (locks_nothing)
+    if (!sti_fork_takes_locks)
         return;
     sti_plain_rwlock_wrlock(&others);
-    for (struct sti_quiet_lock *lock = locks; lock != NULL; lock = lock->next)
-        sti_plain_mutex_lock(&lock->mutex);
+    for (size_t i = 0; i < STI_QUIET_LOCKS; i++)
+        sti_plain_mutex_lock(&sti_quiet_locks[i].mutex);
 }
 
 static STI_FORK_HANDLER void unlock_all(void)
 {
-    for (struct sti_quiet_lock *lock = locks; lock != NULL; lock = lock->next)
-        sti_plain_mutex_unlock(&lock->mutex);
+    for (size_t i = 0; i < STI_QUIET_LOCKS; i++)
+        sti_plain_mutex_unlock(&sti_quiet_locks[i].mutex);
 }
 
-static STI_FORK_HANDLER void after_fork_in_parent(void)
+STI_FORK_HANDLER void sti_quiet_after_fork(void)
 {
-    if (locks_nothing)
+    if (!sti_fork_takes_locks)
         return;
     unlock_all();
     sti_plain_rwlock_unlock(&others);
 }
 
-static STI_FORK_HANDLER void after_fork_in_child(void)
+STI_FORK_HANDLER void sti_quiet_in_child(void)
 {
-    if (locks_nothing)
+    if (!sti_fork_takes_locks)
         return;
     unlock_all();
     others = (pthread_rwlock_t)PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP;
-}
-
-__attribute__((constructor)) static void hear_of_forks(void)
-{
-    pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
 }
 
 /* --- mimalloc's locks in the child of a fork(2).
@@ -176,7 +166,7 @@ __attribute__((constructor)) static void hear_of_forks(void)
 #define PATIENCE_MS 1000
 
 /* Two who find the same must not release it twice: the second finds that the first has it. */
-static STI_AT_FORKS struct sti_quiet_lock one_at_a_time = STI_QUIET_LOCK_INIT;
+static pthread_mutex_t *const one_at_a_time = &sti_quiet_locks[STI_QUIET_BACKEND].mutex;
 
 static bool is_of_backend(const void *caller)
 {
@@ -185,12 +175,12 @@ static bool is_of_backend(const void *caller)
            caller >= ours.dlfo_map_start && caller < ours.dlfo_map_end;
 }
 
-static bool is_held(const pthread_mutex_t *mutex)
+bool sti_mutex_is_held(const pthread_mutex_t *mutex)
 {
     return __atomic_load_n(&mutex->__data.__lock, __ATOMIC_ACQUIRE) != 0;
 }
 
-static int owner_of(const pthread_mutex_t *mutex)
+int sti_mutex_owner(const pthread_mutex_t *mutex)
 {
     return __atomic_load_n(&mutex->__data.__owner, __ATOMIC_RELAXED);
 }
@@ -208,9 +198,9 @@ static bool is_left(const pthread_mutex_t *mutex)
 {
     static const struct timespec nap = { .tv_nsec = 1000000 };
     for (int i = 0; i < PATIENCE_MS; i++) {
-        if (!is_held(mutex))
+        if (!sti_mutex_is_held(mutex))
             return false;
-        int owner = owner_of(mutex);
+        int owner = sti_mutex_owner(mutex);
         if (owner != 0)
             return sti_process_thread_is_gone(owner);
         syscall(SYS_nanosleep, &nap, NULL); /* libc's is a place where threads are cancelled */
@@ -220,16 +210,11 @@ static bool is_left(const pthread_mutex_t *mutex)
 
 void sti_lock_in_child(pthread_mutex_t *mutex, const void *caller)
 {
-    if (mutex == &one_at_a_time.mutex || !is_held(mutex) || !is_of_backend(caller))
+    if (mutex == one_at_a_time || sti_assumption_fails(STI_ASSUMED_MUTEX) || !sti_mutex_is_held(mutex) ||
+        !is_of_backend(caller))
         return;
-    sti_plain_mutex_lock(&one_at_a_time.mutex);
+    sti_plain_mutex_lock(one_at_a_time);
     if (is_left(mutex))
         *mutex = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
-    sti_plain_mutex_unlock(&one_at_a_time.mutex);
-}
-
-/* The child may call fork(2), too. */
-__attribute__((constructor)) static void be_quiet_at_forks(void)
-{
-    sti_quiet_add(&one_at_a_time);
+    sti_plain_mutex_unlock(one_at_a_time);
 }

@@ -26,26 +26,52 @@ void sti_process_collect(void);
 
 /* --- What is quiet over a fork(2). The child has one thread, and whatever another one held at that moment is held in
  * it for ever. So a fork(2) waits until no thread holds these. Locks that this library takes for a few instructions,
- * with none of its others asked for meanwhile, are named here; those with more to them have handlers of their own
- * (watch.c), or are among those of the executor (pools.h). Any thread. */
+ * with none of its others asked for meanwhile, are listed here; those with more to them have handlers of their own
+ * (watch.c), or are among those of the executor (outer_lock.h). Any thread. */
 
-struct sti_quiet_lock {
-    _Alignas(64) pthread_mutex_t mutex; /* they lie side by side: no two share a line of the cache */
-    struct sti_quiet_lock *next;
+enum sti_quiet_lock {
+    STI_QUIET_ACCOUNTS,    /* account.c: emptying one that was a parent process's */
+    STI_QUIET_AUDITS,      /* handle.c: who is told of descriptors that stay open */
+    STI_QUIET_BACKEND,     /* process.c: mimalloc's locks in a child, which may call fork(2), too */
+    STI_QUIET_EXCEPTIONS,  /* boundary.c: who is told of them */
+    STI_QUIET_FREE,        /* free.c: which function it is */
+    STI_QUIET_FREERS,      /* free.c: the record for threads without one */
+    STI_QUIET_GLOBAL,      /* global.c: who is told */
+    STI_QUIET_HANDLES,     /* handle.c */
+    STI_QUIET_HEAPS,       /* heap.c: making one */
+    STI_QUIET_JOINED,      /* joined_thread.c */
+    STI_QUIET_KEPT,        /* kept.c */
+    STI_QUIET_LABELS,      /* label.c */
+    STI_QUIET_MAPPINGS,    /* mapping.c */
+    STI_QUIET_MODULES,     /* lasting.c: adding one that is kept */
+    STI_QUIET_ASSUMPTIONS, /* assumption.c: what is told of them */
+    STI_QUIET_OBJECTS,     /* object_lock.c: making one anew in a child */
+    STI_QUIET_RETIRED,     /* retired.c */
+    STI_QUIET_ROOTS,       /* roots.c: who is told */
+    STI_QUIET_LOCKS,
 };
 
-/* clang-format off */
-#define STI_QUIET_LOCK_INIT { PTHREAD_MUTEX_INITIALIZER, NULL }
-/* clang-format on */
-
-/* From a constructor: nobody holds this lock at a fork(2), in the child neither. */
-void sti_quiet_add(struct sti_quiet_lock *lock);
+/* No two share a line of the cache. */
+extern struct sti_quiet_mutex {
+    _Alignas(64) pthread_mutex_t mutex;
+} sti_quiet_locks[STI_QUIET_LOCKS] __attribute__((visibility("hidden")));
 
 /* While the calling thread is where others have locks that they do not look after: in the loader for this library, in
  * dl_iterate_phdr or dlopen; or where mimalloc makes or ends a heap, or what it has of a thread. Any number at once;
  * does not nest. */
 void sti_quiet_enter(void);
 void sti_quiet_leave(void);
+
+/* --- Handlers of a fork(2). What the library does around one is one list, executor/start/forks.c; what it calls is
+ * declared beside what it is about, as sti_NOUN_before_fork, sti_NOUN_after_fork, which is called in the parent, and
+ * sti_NOUN_in_child. */
+
+/* Does the thread that forks take locks over that? Not where the process has no other. To be read by the handlers. */
+extern _Thread_local bool sti_fork_takes_locks __attribute__((visibility("hidden")));
+
+void sti_quiet_before_fork(void);
+void sti_quiet_after_fork(void);
+void sti_quiet_in_child(void);
 
 /* --- What a fork(2) costs: a page that a handler writes to is copied, half a microsecond in the parent and as much in
  * the child. So all that is written at each fork(2) lies together in this section of the library's data, and what
@@ -74,6 +100,11 @@ bool sti_process_has_one_thread(void);
 /* A thread of this process, by the system's number of it (gettid): it has ended, and no new one has got that number.
  * Any thread. */
 bool sti_process_thread_is_gone(int id);
+
+/* libc's mutex is held, by the thread with this number (gettid; 0: by none, or it is about to be taken or released).
+ * libc's headers do not promise that: assumption.h. */
+bool sti_mutex_is_held(const pthread_mutex_t *mutex);
+int sti_mutex_owner(const pthread_mutex_t *mutex);
 
 /* --- mimalloc's locks in the child of a fork(2). It does not look after them: one that another thread held at that
  * moment, in the midst of an allocation, is held in the child for ever. */

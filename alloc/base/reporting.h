@@ -38,7 +38,7 @@ struct sti_reporting_hooks {
     void (*drop)(struct stint_report *report);
     void (*end_thread)(struct sti_thread *thread);
 };
-extern const struct sti_reporting_hooks *sti_reporting_hooks; /* set by a constructor */
+extern const struct sti_reporting_hooks *sti_reporting_hooks; /* set at start */
 
 /* What is to be told of the scope's task: what its options say, or else its pool. Of a stint_run only where somebody
  * takes it. */

@@ -97,7 +97,7 @@ struct sti_sampling_hooks {
 };
 extern const struct sti_sampling_hooks *sti_sampling_hooks;
 
-/* From a constructor. */
+/* At start. */
 void sti_sampling_register(const struct sti_sampling_hooks *hooks);
 
 /* False: the thread is to join the running profile, or to leave one that has been stopped. */

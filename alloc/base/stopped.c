@@ -14,6 +14,7 @@
 #include <unistd.h>
 #include <unwind.h>
 
+#include "assumption.h"
 #include "caller.h"
 #include "callstack.h"
 #include "instruction.h"
@@ -315,6 +316,8 @@ static bool may_be_left(const struct sti_stopped *stopped, bool past_libc)
 bool sti_stopped_may_be_left(const struct sti_stopped *stopped, bool past_libc)
 {
     struct sti_stopped out = *stopped;
+    if (sti_assumption_fails(STI_ASSUMED_UNWINDER))
+        return false;
     if (!past_libc && sti_rule_is_on(STI_RULE_STACK) && out.at.sp < out.scope && !leave_plain(&out))
         return false;
     return may_be_left(&out, past_libc);

@@ -428,16 +428,11 @@ bool sti_resident_keeps(int descriptor)
 }
 
 /* At once: it may be about to change the root, and see no /proc any more. */
-static STI_FORK_HANDLER void renew_in_child(void)
+static STI_FORK_HANDLER void renew_resident_in_child(void)
 {
     renewing = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
     if (atomic_load_explicit(&kept, memory_order_relaxed) != NONE)
         sti_resident_begin();
-}
-
-__attribute__((constructor)) static void hear_of_forks_for_resident(void)
-{
-    pthread_atfork(NULL, NULL, renew_in_child);
 }
 
 /* --- The last threads. --- */
@@ -483,14 +478,10 @@ unsigned sti_process_threads(void)
     return count > own ? count - own : count;
 }
 
-static STI_FORK_HANDLER void have_none_in_child(void)
+STI_FORK_HANDLER void sti_system_in_child(void)
 {
+    renew_resident_in_child();
     STI_SET_IN_CHILD(services, 0);
-}
-
-__attribute__((constructor)) static void hear_of_forks_for_services(void)
-{
-    pthread_atfork(NULL, NULL, have_none_in_child);
 }
 
 /* In its name the system answers no more. */

@@ -82,4 +82,7 @@ unsigned sti_process_threads(void);
 bool sti_main_thread_has_ended(void);
 bool sti_services_are_alone(void);
 
+/* In the child of a fork(2). */
+void sti_system_in_child(void);
+
 #endif

@@ -26,7 +26,7 @@ _Atomic(struct sti_thread *) sti_thread_records;
 
 _Alignas(64) _Atomic uint64_t sti_thread_requests = 1; /* on a line that nobody else writes to */
 
-/* Told of each record that a thread takes for itself, and before of the thread, with NULL; set by a constructor. */
+/* Told of each record that a thread takes for itself, and before of the thread, with NULL; set at start. */
 static void (*record_taken)(struct sti_thread *thread);
 
 /* Of what happens in its scopes; likewise (reporting.h). */
@@ -93,7 +93,7 @@ static __attribute__((noinline)) struct sti_thread *first_record(void)
 
 /* In the child of a fork(2) the calling thread has another id, and the others are gone: nobody waits for a task of
  * theirs to end. Their records are left, with heaps that are no other thread's to use. */
-static STI_FORK_HANDLER void leave_others_behind(void)
+STI_FORK_HANDLER void sti_thread_in_child(void)
 {
     if (own_record != NULL) {
         own_record->id = gettid();
@@ -144,11 +144,6 @@ void sti_thread_hand_on(struct sti_thread *thread)
     /* release: the next owner, who acquires, sees the record as it was left. */
     atomic_store_explicit(&thread->owned, false, memory_order_release);
     changing = false;
-}
-
-__attribute__((constructor)) static void hear_of_forks(void)
-{
-    pthread_atfork(NULL, NULL, leave_others_behind);
 }
 
 struct sti_thread *sti_thread_own(void)

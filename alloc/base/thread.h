@@ -163,7 +163,7 @@ static inline void sti_thread_note_end(struct sti_thread *thread)
         atomic_store_explicit(&thread->ending, true, memory_order_relaxed);
 }
 
-/* For the code that ends what a thread leaves. A constructor: be told, on its thread, of each record that one takes for
+/* For the code that ends what a thread leaves. At start: be told, on its thread, of each record that one takes for
  * itself; and of a thread that may take one, with NULL. Then, as it ends: the record is not its own any more (false: it
  * was not before), and what is left of it may be ended; and another thread may have it. Or it has none. */
 void sti_thread_when_taken(void (*told)(struct sti_thread *thread));
@@ -182,7 +182,7 @@ int sti_thread_set_cancellation(int state);
 /* Sleep for less than a second; here no thread is cancelled, and errno stays. */
 void sti_thread_nap(long ns);
 
-/* A constructor: be told, on its thread, before the first scope of each, and say what it is: ready; or to be told of
+/* At start: be told, on its thread, before the first scope of each, and say what it is: ready; or to be told of
  * before the next scope again, which is what the other function asks for, of the calling thread; or unfit for any scope
  * now, which cannot begin. The other one is safe in signal handlers. */
 enum sti_thread_readiness { STI_THREAD_READY, STI_THREAD_ASK_AGAIN, STI_THREAD_UNFIT };
@@ -201,5 +201,8 @@ void sti_thread_request_sample(struct sti_thread *thread);
 
 /* How often that was done, from 1 on. */
 extern _Atomic uint64_t sti_thread_requests;
+
+/* In the child of a fork(2). */
+void sti_thread_in_child(void);
 
 #endif

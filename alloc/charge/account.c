@@ -122,7 +122,7 @@ static bool add(stint_account *account, const stint_account *end, enum number nu
 }
 
 static STI_AT_FORKS atomic_uint process_generation; /* changed while there is one thread */
-static STI_AT_FORKS struct sti_quiet_lock emptying = STI_QUIET_LOCK_INIT;
+static pthread_mutex_t *const emptying = &sti_quiet_locks[STI_QUIET_ACCOUNTS].mutex;
 
 static bool is_current(const stint_account *account)
 {
@@ -145,9 +145,9 @@ static void empty_if_left_behind(stint_account *account)
 
 static __attribute__((noinline)) void empty_with_lock(stint_account *account)
 {
-    sti_plain_mutex_lock(&emptying.mutex);
+    sti_plain_mutex_lock(emptying);
     empty_if_left_behind(account);
-    sti_plain_mutex_unlock(&emptying.mutex);
+    sti_plain_mutex_unlock(emptying);
 }
 
 static void make_current(stint_account *account)
@@ -165,18 +165,12 @@ static void count_again(const struct sti_scope *scope)
     }
 }
 
-static STI_FORK_HANDLER void start_again_in_child(void)
+STI_FORK_HANDLER void sti_account_in_child(void)
 {
     atomic_fetch_add_explicit(&process_generation, 1, memory_order_relaxed);
     const struct sti_thread *thread = sti_thread_own();
     for (const struct sti_scope *scope = thread != NULL ? thread->scope : NULL; scope != NULL; scope = scope->below)
         count_again(scope);
-}
-
-__attribute__((constructor)) static void hear_of_forks(void)
-{
-    sti_quiet_add(&emptying);
-    pthread_atfork(NULL, NULL, start_again_in_child);
 }
 
 static _Atomic(const struct sti_account_listener *) listener;

@@ -182,7 +182,7 @@ static void set_errno(int error, void *unused)
     errno = error == EOVERFLOW ? ENOMEM : error;
 }
 
-__attribute__((constructor)) static void hear_errors(void)
+void sti_allocate_start(void)
 {
     sti_backend_on_error(set_errno);
 }

@@ -184,4 +184,7 @@ static inline bool sti_record_charge(size_t size, const void *caller)
     return sti_record_charge_to(sti_thread_metered, size, caller);
 }
 
+/* At start. */
+void sti_allocate_start(void);
+
 #endif

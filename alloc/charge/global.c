@@ -42,14 +42,9 @@ static _Atomic stint_victim victim_policy;
 static _Atomic uint64_t since;
 static atomic_size_t seen; /* when the victim was chosen */
 
-static STI_AT_FORKS struct sti_quiet_lock report_lock = STI_QUIET_LOCK_INIT;
+static pthread_mutex_t *const report_lock = &sti_quiet_locks[STI_QUIET_GLOBAL].mutex;
 static stint_global_report_fn *report_function;
 static void *report_argument;
-
-__attribute__((constructor)) static void be_quiet_at_forks(void)
-{
-    sti_quiet_add(&report_lock);
-}
 
 int stint_global_set_memory_limit(size_t bytes)
 {
@@ -79,10 +74,10 @@ int stint_global_set_victim(stint_victim victim)
 
 void stint_global_set_report(stint_global_report_fn *report, void *arg)
 {
-    pthread_mutex_lock(&report_lock.mutex);
+    pthread_mutex_lock(report_lock);
     report_function = report;
     report_argument = arg;
-    pthread_mutex_unlock(&report_lock.mutex);
+    pthread_mutex_unlock(report_lock);
 }
 
 static bool is_better(const struct sti_thread *thread, const struct sti_thread *best, stint_victim policy)
@@ -194,10 +189,10 @@ void sti_global_begin_task(struct sti_thread *thread, uint64_t start)
 
 static void report(size_t held, const char *task)
 {
-    pthread_mutex_lock(&report_lock.mutex);
+    pthread_mutex_lock(report_lock);
     stint_global_report_fn *function = report_function;
     void *argument = report_argument;
-    pthread_mutex_unlock(&report_lock.mutex);
+    pthread_mutex_unlock(report_lock);
     if (function == NULL)
         return;
     stint_global_event event = {
@@ -302,12 +297,7 @@ bool sti_give_back_all(void)
 }
 
 /* The round of a thread that the child does not have. */
-static STI_FORK_HANDLER void end_in_child(void)
+STI_FORK_HANDLER void sti_global_in_child(void)
 {
     STI_SET_IN_CHILD(under_way, false);
-}
-
-__attribute__((constructor)) static void hear_of_forks(void)
-{
-    pthread_atfork(NULL, NULL, end_in_child);
 }

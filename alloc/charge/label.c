@@ -20,7 +20,7 @@ static _Atomic(struct sti_label *) chains[CHAINS];
 static _Atomic(struct sti_label *) labels[STI_LABELS_MAX];
 static unsigned label_count = 1; /* with that of the others, which is the first */
 static struct sti_label others = { .name = STI_LABEL_OTHERS };
-static STI_AT_FORKS struct sti_quiet_lock lock = STI_QUIET_LOCK_INIT;
+static pthread_mutex_t *const lock = &sti_quiet_locks[STI_QUIET_LABELS].mutex;
 
 static uint64_t hash_of(const char *name)
 {
@@ -47,11 +47,10 @@ static void add(struct sti_label *label)
     atomic_store_explicit(&labels[label->number], label, memory_order_release);
 }
 
-__attribute__((constructor)) static void prepare(void)
+void sti_label_start(void)
 {
     others.hash = hash_of(others.name);
     add(&others);
-    sti_quiet_add(&lock);
 }
 
 /* NULL: there is no room. */
@@ -64,14 +63,14 @@ static __attribute__((noinline)) struct sti_label *make(const char *name, uint64
         return NULL;
     made->hash = hash;
     strcpy(made->name, name);
-    sti_plain_mutex_lock(&lock.mutex);
+    sti_plain_mutex_lock(lock);
     struct sti_label *label = look_up(name, hash);
     if (label == NULL && label_count < STI_LABELS_MAX) {
         label = made;
         label->number = label_count++;
         add(label);
     }
-    sti_plain_mutex_unlock(&lock.mutex);
+    sti_plain_mutex_unlock(lock);
     if (label != made)
         sti_process_free(made);
     return label;

@@ -60,4 +60,7 @@ struct sti_label_sum sti_label_read(const struct sti_label *label);
 /* Copy a name, as far as it fits, with what is not UTF-8 replaced by question marks. */
 void sti_label_copy_name(char *copy, size_t size, const char *name);
 
+/* At start. */
+void sti_label_start(void);
+
 #endif

@@ -26,7 +26,7 @@ STINT_API int munmap(void *address, size_t length);
 
 static struct sti_caller_module backend; /* mimalloc's module; nothing where that is this library's */
 
-__attribute__((constructor)) static void find_backend(void)
+static void find_backend(void)
 {
     struct dl_find_object found;
     if (_dl_find_object((void *)(uintptr_t)sti_backend_address(), &found) != 0 ||
@@ -389,7 +389,8 @@ static int protect(void *address, size_t length, int protection, int key, const 
     return protect_noted(address, length, protection, key, opens);
 }
 
-__attribute__((constructor)) static void hear_of_protections(void)
+void sti_override_mapping_start(void)
 {
+    find_backend();
     sti_protect_by(protect);
 }

@@ -36,4 +36,7 @@ static inline void *sti_mapping_fail(struct sti_mapping *mapping)
     return MAP_FAILED;
 }
 
+/* At start. */
+void sti_override_mapping_start(void);
+
 #endif

@@ -91,17 +91,12 @@ static _Thread_local struct {
 } own;
 
 /* The others' threads are not there in the child of a fork(2); coroutines are. */
-static STI_FORK_HANDLER void give_up_those_of_others(void)
+STI_FORK_HANDLER void sti_at_return_in_child(void)
 {
     for (unsigned stop = 1; stop < STOPS; stop++) {
         if (stop != own.stop && (atomic_load_explicit(&holders[stop], memory_order_relaxed) & LEFT) == 0)
             STI_SET_IN_CHILD(holders[stop], 0);
     }
-}
-
-__attribute__((constructor)) static void hear_of_forks(void)
-{
-    pthread_atfork(NULL, NULL, give_up_those_of_others);
 }
 
 static uintptr_t instruction_of(unsigned stop)

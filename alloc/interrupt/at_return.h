@@ -41,4 +41,7 @@ uintptr_t sti_at_return_take(uintptr_t instruction);
 /* The thread's stack has no frames below this address any more. */
 void sti_at_return_forget(uintptr_t below);
 
+/* In the child of a fork(2). */
+void sti_at_return_in_child(void);
+
 #endif

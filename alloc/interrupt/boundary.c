@@ -212,29 +212,24 @@ void sti_boundary_drop(struct sti_thrown *thrown)
 
 /* --- Callbacks ---------------------------------------------------------------------------------------------------- */
 
-static STI_AT_FORKS struct sti_quiet_lock lock = STI_QUIET_LOCK_INIT;
+static pthread_mutex_t *const lock = &sti_quiet_locks[STI_QUIET_EXCEPTIONS].mutex;
 static stint_exception_report_fn *report_function;
 static void *report_argument;
 
-__attribute__((constructor)) static void be_quiet_at_forks(void)
-{
-    sti_quiet_add(&lock);
-}
-
 void stint_exceptions_set_report(stint_exception_report_fn *report, void *arg)
 {
-    sti_plain_mutex_lock(&lock.mutex);
+    sti_plain_mutex_lock(lock);
     report_function = report;
     report_argument = arg;
-    sti_plain_mutex_unlock(&lock.mutex);
+    sti_plain_mutex_unlock(lock);
 }
 
 static void report(const char *where, const char *message)
 {
-    sti_plain_mutex_lock(&lock.mutex);
+    sti_plain_mutex_lock(lock);
     stint_exception_report_fn *function = report_function;
     void *argument = report_argument;
-    sti_plain_mutex_unlock(&lock.mutex);
+    sti_plain_mutex_unlock(lock);
     if (function != NULL)
         function(where, message, argument);
 }

@@ -184,11 +184,6 @@ bool sti_cxx_look(void)
     return any;
 }
 
-__attribute__((constructor)) static void find_linked(void)
-{
-    sti_cxx_look();
-}
-
 /* --- Records ------------------------------------------------------------------------------------------------------ */
 
 /* Of the first runtimes; NULL: there are no more. */

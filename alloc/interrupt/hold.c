@@ -203,7 +203,7 @@ bool sti_rules_hold(const struct sti_holds *holds)
 
 bool sti_debug_is_on;
 
-__attribute__((constructor(101))) static void ask_environment(void)
+void sti_debug_ask_environment(void)
 {
     const char *value = secure_getenv("STINT_DEBUG");
     sti_debug_is_on = value != NULL && strcmp(value, "") != 0 && strcmp(value, "0") != 0;

@@ -135,8 +135,9 @@ static inline bool sti_scope_release_hold(struct sti_scope *innermost, const vol
  * nothing; in debug mode (STINT_DEBUG=1 in the environment, docs/debugging.md) it is told on standard error, too. Any
  * thread. */
 
-/* Constant from the first constructor on. */
+/* Constant from the start on. */
 extern bool sti_debug_is_on __attribute__((visibility("hidden")));
+void sti_debug_ask_environment(void);
 
 /* A line on standard error, in debug mode only; as printf. Allocates nothing; safe in signal handlers but for that. */
 void sti_debug_say(const char *format, ...) __attribute__((format(printf, 1, 2)));

@@ -10,6 +10,7 @@
 #include <unistd.h>
 #include <unwind.h>
 
+#include "alloc/base/assumption.h"
 #include "alloc/base/generated.h"
 #include "alloc/base/process.h"
 #include "alloc/base/scope_state.h"
@@ -56,7 +57,8 @@ static _Unwind_Reason_Code look_at_frame(struct _Unwind_Context *context, void *
 bool sti_way_find(struct sti_way *way, uintptr_t target)
 {
     *way = (struct sti_way){ .target = target, .lowest = target };
-    _Unwind_Backtrace(look_at_frame, way);
+    if (!sti_assumption_fails(STI_ASSUMED_UNWINDER))
+        _Unwind_Backtrace(look_at_frame, way);
     if (!is_reached(way))
         return false;
     way->parts[way->count - 1].end = target;

@@ -145,7 +145,7 @@ int sti_forks_give_up(struct sti_scope *scope);
  * hears of its outcome. Thread of the scope. */
 void sti_frames_abandon_scope(struct sti_scope *scope);
 
-/* How that is done, by the code that closes scopes. A constructor. */
+/* How that is done, by the code that closes scopes. At start. */
 void sti_frames_abandon_by(void (*abandon)(struct sti_scope *scope));
 
 #endif

@@ -16,6 +16,7 @@
 #include <ucontext.h>
 #include <unistd.h>
 
+#include "alloc/base/assumption.h"
 #include "alloc/base/caller.h"
 #include "alloc/base/module.h"
 #include "alloc/base/scope_state.h"
@@ -29,10 +30,6 @@
  * What this library keeps of those frames is ended first (left_frames.h). swapcontext leaves none, as it can be come
  * back from. Any thread. */
 
-#ifndef __x86_64__
-#error "where a jump goes is read for x86-64"
-#endif
-
 typedef struct __jmp_buf_tag landing;
 typedef void jump_fn(landing *, int);
 typedef int context_fn(const ucontext_t *);
@@ -43,18 +40,11 @@ STINT_API _Noreturn void siglongjmp(landing to[1], int value);
 STINT_API _Noreturn void __longjmp_chk(landing to[1], int value);
 STINT_API int setcontext(const ucontext_t *context);
 
-/* glibc keeps it disguised. */
-static uintptr_t stack_pointer(const landing *to)
-{
-    uintptr_t pointer = (uintptr_t)to->__jmpbuf[6];
-    __asm__("rorq $17, %0\n\txorq %%fs:0x30, %0" : "+r"(pointer));
-    return pointer;
-}
-
 static void leave(const landing *to)
 {
     const sigset_t *mask = to->__mask_was_saved != 0 ? (const sigset_t *)(const void *)&to->__saved_mask : NULL;
-    sti_way_leave(stack_pointer(to), mask);
+    if (!sti_assumption_fails(STI_ASSUMED_JUMPS))
+        sti_way_leave(sti_landing_stack_pointer(to), mask);
 }
 
 _Noreturn void longjmp(landing to[1], int value)

@@ -16,6 +16,7 @@
 #include "alloc/base/scope_state.h"
 #include "alloc/base/thread.h"
 #include "hold.h"
+#include "override_lock.h"
 
 /* One line for each: X(name, result, parameters, arguments). */
 #define TIME const struct timespec *until
@@ -70,7 +71,7 @@
 
 LOCK_FUNCTIONS(POINTER)
 
-__attribute__((constructor)) static void find_all(void)
+static void find_all(void)
 {
     LOCK_FUNCTIONS(FIND)
 }
@@ -87,17 +88,12 @@ static int lock_in_child(pthread_mutex_t *mutex)
     return libc_lock_of_parent(mutex);
 }
 
-static STI_FORK_HANDLER void be_careful_in_child(void)
+STI_FORK_HANDLER void sti_override_lock_in_child(void)
 {
     if (libc_lock_of_parent != NULL)
         return;
     libc_lock_of_parent = LIBC(pthread_mutex_lock);
     atomic_store_explicit(&libc_pthread_mutex_lock, lock_in_child, memory_order_relaxed);
-}
-
-__attribute__((constructor)) static void hear_of_forks(void)
-{
-    pthread_atfork(NULL, NULL, be_careful_in_child);
 }
 
 /* A function that takes the lock when it returns success or, for a robust mutex, EOWNERDEAD. */
@@ -236,8 +232,9 @@ static void do_nothing(void)
 {
 }
 
-__attribute__((constructor)) static void learn_once_done(void)
+void sti_override_lock_start(void)
 {
+    find_all();
     LIBC(pthread_once)(&once_done, do_nothing);
 }
 

@@ -339,15 +339,10 @@ const sigset_t *sti_child_mask(const sigset_t *mask)
     return is_own && sti_rule_is_on(STI_RULE_CHILD_MASK) ? &of_thread->child : mask;
 }
 
-static STI_FORK_HANDLER void set_mask_in_child(void)
+STI_FORK_HANDLER void sti_signals_in_child(void)
 {
     sigset_t mask;
     if (of_thread == NULL || pthread_sigmask(SIG_SETMASK, NULL, &mask) != 0)
         return;
     pthread_sigmask(SIG_SETMASK, sti_child_mask(&mask), NULL);
-}
-
-__attribute__((constructor)) static void hear_of_forks(void)
-{
-    pthread_atfork(NULL, NULL, set_mask_in_child);
 }

@@ -120,4 +120,7 @@ void sti_child_set_masks(const struct sti_child_masks *masks);
 /* What a child has blocked whose parent, the calling thread, has this, or asks for this. */
 const sigset_t *sti_child_mask(const sigset_t *mask);
 
+/* In the child of a fork(2). */
+void sti_signals_in_child(void);
+
 #endif

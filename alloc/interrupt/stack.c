@@ -352,7 +352,7 @@ static enum sti_thread_readiness begin_scopes(struct sti_thread *thread)
     return is_on_it(here) && here < own.limit ? STI_THREAD_UNFIT : STI_THREAD_ASK_AGAIN;
 }
 
-__attribute__((constructor)) static void hear_of_scopes(void)
+void sti_stack_start(void)
 {
     sti_thread_when_scopes_begin(begin_scopes);
 }

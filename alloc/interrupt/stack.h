@@ -89,4 +89,7 @@ bool sti_stack_has_room(uintptr_t stack_pointer, uintptr_t down_to, const stack_
 /* Make the landing usable; its upper end. Only in the handler, once the task is sure to be left. */
 uintptr_t sti_stack_open_landing(void);
 
+/* At start. */
+void sti_stack_start(void);
+
 #endif

@@ -28,6 +28,7 @@ static sem_t woken;                 /* initialised before count is ever above 0 
 static bool started;                /* the rest under the lock */
 static STI_AT_FORKS unsigned forks; /* that have led to this process */
 static _Atomic uint64_t next_look = STI_WATCH_NEVER;
+static atomic_bool watched; /* does it look at running tasks? */
 
 static uint64_t look_at_all(void)
 {
@@ -145,26 +146,23 @@ static void set_processor_time_back(void)
     }
 }
 
-static _Thread_local bool locks_nothing; /* at its fork(2) */
-
 /* The child of a fork(2) has no such thread: it starts one at its next need. What was watched at the fork is not
  * watched in the child. The lock is held over the fork(2), so that the list is whole. */
-static STI_FORK_HANDLER void before_fork(void)
+STI_FORK_HANDLER void sti_watch_before_fork(void)
 {
-    locks_nothing = sti_process_has_one_thread();
-    if (!locks_nothing)
+    if (sti_fork_takes_locks)
         sti_plain_mutex_lock(&lock);
     if (innermost_scope() != NULL)
         processor_time_at_fork = sti_clock_read(CLOCK_THREAD_CPUTIME_ID);
 }
 
-static STI_FORK_HANDLER void after_fork_in_parent(void)
+STI_FORK_HANDLER void sti_watch_after_fork(void)
 {
-    if (!locks_nothing)
+    if (sti_fork_takes_locks)
         sti_plain_mutex_unlock(&lock);
 }
 
-static STI_FORK_HANDLER void after_fork_in_child(void)
+STI_FORK_HANDLER void sti_watch_in_child(void)
 {
     for (struct sti_watch *watch = watches; watch != NULL; watch = watch->next) {
         watch->link = NULL;
@@ -179,14 +177,14 @@ static STI_FORK_HANDLER void after_fork_in_child(void)
         started = false;
     STI_SET_IN_CHILD(main_thread_ends, false);
     STI_SET_IN_CHILD(next_look, STI_WATCH_NEVER);
+    STI_SET_IN_CHILD(watched, false);
     set_processor_time_back();
-    after_fork_in_parent();
+    sti_watch_after_fork();
 }
 
-__attribute__((constructor)) static void prepare(void)
+void sti_watch_start(void)
 {
     sem_init(&woken, 0, 0);
-    pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
 }
 
 int sti_watch_begin(struct sti_watch *watch, uint64_t time)
@@ -286,18 +284,6 @@ static uint64_t look_at_threads(struct sti_watch *unused, uint64_t now)
 }
 
 static struct sti_watch watch = { .look = look_at_threads, .only_time = true };
-static atomic_bool watched;
-
-/* The child of a fork(2) has no watch. */
-static STI_FORK_HANDLER void forget_watch(void)
-{
-    STI_SET_IN_CHILD(watched, false);
-}
-
-__attribute__((constructor)) static void hear_of_forks(void)
-{
-    pthread_atfork(NULL, NULL, forget_watch);
-}
 
 /* Where no thread can be started, such tasks are stopped late, as they are without this. */
 static void have_watch(void)

@@ -106,4 +106,12 @@ bool sti_cpu_is_spent(struct sti_scope *scope, uint64_t now);
 /* For the watch: when the limit is reached at the earliest, or a time that has passed. UINT64_MAX: there is none. */
 uint64_t sti_cpu_watch(const struct sti_scope *scope, uint64_t now);
 
+/* At start. */
+void sti_watch_start(void);
+
+/* Handlers of a fork(2). */
+void sti_watch_before_fork(void);
+void sti_watch_after_fork(void);
+void sti_watch_in_child(void);
+
 #endif

@@ -153,7 +153,7 @@ int stint_memprof_stop(void)
 
 /* The other threads are gone, whatever they were about to do. Who follows a block has said so before, under a lock that
  * nobody has at a fork(2): where nobody ever has, nothing is to be emptied. */
-static STI_FORK_HANDLER void end_in_child(void)
+STI_FORK_HANDLER void sti_memprof_in_child(void)
 {
     uint64_t own_use = sti_memprof_is_calling() ? 1 : 0;
     STI_SET_IN_CHILD(state, IDLE);
@@ -164,11 +164,6 @@ static STI_FORK_HANDLER void end_in_child(void)
     sti_backend_on_heartbeat(NULL);
     sti_tracked_forget_all();
     sti_rate_forget_all();
-}
-
-__attribute__((constructor)) static void hear_of_forks(void)
-{
-    pthread_atfork(NULL, NULL, end_in_child);
 }
 
 /* --- Calls of the user's tracker. Calling thread.
@@ -448,7 +443,7 @@ void sti_memprof_end_thread(struct sti_sampling *sampling)
 
 /* --- What the rest of the library knows of the profiler. --- */
 
-__attribute__((constructor)) static void register_hooks(void)
+void sti_memprof_start(void)
 {
     static const struct sti_sampling_hooks hooks = {
         .join = sti_memprof_join,

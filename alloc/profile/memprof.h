@@ -76,4 +76,10 @@ void sti_memprof_end_logged(struct sti_thread *thread, const struct sti_heap *li
 void sti_memprof_end_rolled_back(const void *block);
 void sti_memprof_end_thread(struct sti_sampling *sampling);
 
+/* At start. */
+void sti_memprof_start(void);
+
+/* In the child of a fork(2). */
+void sti_memprof_in_child(void);
+
 #endif

@@ -25,6 +25,7 @@
 #include "alloc/interrupt/output.h"
 #include "alloc/rollback/thread_state.h"
 #include "memprof.h"
+#include "profile.h"
 #include "sample.h"
 #include "write.h"
 
@@ -186,21 +187,6 @@ int stint_profile_write(int fd, stint_profile_kind kind)
     return error;
 }
 
-/* The child has no profile. What its parent's gathered is left where it is: another thread may have been about to add
- * to it, and the memory is shared until it is written to. */
-static STI_FORK_HANDLER void end_in_child(void)
-{
-    lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
-    if (gathered != NULL)
-        gathered = NULL;
-    STI_SET_IN_CHILD(running, false);
-}
-
-__attribute__((constructor)) static void hear_of_forks(void)
-{
-    pthread_atfork(NULL, NULL, end_in_child);
-}
-
 /* --- STINT_PROFILE=interval:path: a profile of a program that knows nothing of it (stint/profile.h). Begun when this
  * library is loaded; written at the end of the process and, by a thread that waits for it, on SIGUSR2. */
 
@@ -355,12 +341,25 @@ static void hear_signal(void)
 static STI_FORK_HANDLER void end_writing_in_child(void)
 {
     struct sigaction action;
+    if (profiled == 0)
+        return;
     profiled = 0;
     if (sigaction(SIGUSR2, NULL, &action) == 0 && action.sa_handler == ask)
         signal(SIGUSR2, SIG_DFL);
 }
 
-__attribute__((constructor)) static void begin(void)
+/* The child has no profile. What its parent's gathered is left where it is: another thread may have been about to add
+ * to it, and the memory is shared until it is written to. */
+STI_FORK_HANDLER void sti_profile_in_child(void)
+{
+    lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+    if (gathered != NULL)
+        gathered = NULL;
+    STI_SET_IN_CHILD(running, false);
+    end_writing_in_child();
+}
+
+void sti_profile_ask_environment(void)
 {
     const char *value = secure_getenv(VARIABLE);
     const char *behind = "";
@@ -379,7 +378,6 @@ __attribute__((constructor)) static void begin(void)
         return;
     }
     profiled = getpid();
-    pthread_atfork(NULL, NULL, end_writing_in_child);
     hear_signal();
 }
 

@@ -311,7 +311,7 @@ static void end_thread(struct sti_thread *thread)
     thread->report_level = STINT_REPORT_NONE;
 }
 
-__attribute__((constructor)) static void set_hooks(void)
+void sti_report_start(void)
 {
     static const struct sti_reporting_hooks hooks = {
         .begin = note_begin,
@@ -458,14 +458,9 @@ static int write_kind(const struct sti_profile_means *means, const stint_report 
 
 static STI_AT_FORKS pthread_mutex_t writing = PTHREAD_MUTEX_INITIALIZER;
 
-static STI_FORK_HANDLER void renew_lock(void)
+STI_FORK_HANDLER void sti_report_in_child(void)
 {
     writing = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
-}
-
-__attribute__((constructor)) static void hear_of_forks(void)
-{
-    pthread_atfork(NULL, NULL, renew_lock);
 }
 
 static int make_quietly(struct sti_output *output, const struct sti_profile_means *means, const stint_report *report,

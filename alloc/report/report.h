@@ -221,8 +221,14 @@ int sti_report_set_others(struct stint_report *report, const struct sti_other_mo
 /* Of the calling thread's tasks that do not say it themselves. */
 void sti_report_set_thread_level(stint_report_level level);
 
-/* Told of each report of a task of a pool, with the outcome that it belongs to. From a constructor. */
+/* Told of each report of a task of a pool, with the outcome that it belongs to. At start. */
 void sti_report_taken_by(void (*taken)(stint_outcome *outcome, struct stint_report *report));
+
+/* At start. */
+void sti_report_start(void);
+
+/* In the child of a fork(2). */
+void sti_report_in_child(void);
 
 /* --- The writing, between the library and the module that writes profiles: what writes all kinds but PPROF, found
  * there by this name. Into memory. 0; ENOMEM. One thread at a time. --- */

@@ -25,14 +25,9 @@ static uintptr_t key_of(unsigned descriptor)
  * nothing to the parent's. */
 static STI_AT_FORKS _Atomic pid_t process;
 
-__attribute__((constructor)) static STI_FORK_HANDLER void note_process(void)
+STI_FORK_HANDLER void sti_descriptor_note_process(void)
 {
     atomic_store_explicit(&process, getpid(), memory_order_relaxed);
-}
-
-__attribute__((constructor)) static void hear_of_forks(void)
-{
-    pthread_atfork(NULL, NULL, note_process);
 }
 
 static bool is_this_process(void)

@@ -42,4 +42,7 @@ static inline void sti_descriptor_forget(int descriptor)
  * would if it did. Its thread, outside of it. */
 void sti_descriptors_rollback(struct sti_mapped *mapped, struct sti_open_fds *audited);
 
+/* At start, and in the child of a fork(2). */
+void sti_descriptor_note_process(void);
+
 #endif

@@ -21,7 +21,7 @@
 _Atomic(sti_free_fn *) sti_free_function = STI_BACKEND_FREE;
 
 /* Who changes it; who calls it takes no lock. */
-static STI_AT_FORKS struct sti_quiet_lock changing = STI_QUIET_LOCK_INIT;
+static pthread_mutex_t *const changing = &sti_quiet_locks[STI_QUIET_FREE].mutex;
 static atomic_bool told;
 static unsigned followers; /* with the lock */
 static bool has_followers; /* now, or had some before; likewise */
@@ -48,9 +48,9 @@ void sti_free_by(sti_free_fn *function)
 {
     if (current() == sti_free_watched)
         return;
-    sti_plain_mutex_lock(&changing.mutex);
+    sti_plain_mutex_lock(changing);
     change(function);
-    sti_plain_mutex_unlock(&changing.mutex);
+    sti_plain_mutex_unlock(changing);
 }
 
 /* With the lock. */
@@ -64,9 +64,9 @@ static void set_followers(unsigned count, sti_free_fn *function)
 
 void sti_free_follow(sti_free_fn *function, bool more)
 {
-    sti_plain_mutex_lock(&changing.mutex);
+    sti_plain_mutex_lock(changing);
     set_followers(more ? followers + 1 : followers - 1, function);
-    sti_plain_mutex_unlock(&changing.mutex);
+    sti_plain_mutex_unlock(changing);
 }
 
 STI_FORK_HANDLER bool sti_free_follow_none(void)
@@ -81,10 +81,10 @@ STI_FORK_HANDLER bool sti_free_follow_none(void)
 
 void sti_free_tell(void)
 {
-    sti_plain_mutex_lock(&changing.mutex);
+    sti_plain_mutex_lock(changing);
     atomic_store_explicit(&told, true, memory_order_relaxed);
     change(current());
-    sti_plain_mutex_unlock(&changing.mutex);
+    sti_plain_mutex_unlock(changing);
 }
 
 void sti_free_last(void *block)
@@ -93,11 +93,6 @@ void sti_free_last(void *block)
         sti_freeing_free(block);
     else
         sti_backend_free(block);
-}
-
-__attribute__((constructor)) static void be_quiet_at_forks(void)
-{
-    sti_quiet_add(&changing);
 }
 
 void sti_free_watched(void *block)
@@ -180,7 +175,7 @@ static pthread_key_t record_key;
 
 /* For threads that have no memory for one: one of them at a time. */
 static struct sti_freer common_record = { .owned = true };
-static STI_AT_FORKS struct sti_quiet_lock common = STI_QUIET_LOCK_INIT;
+static pthread_mutex_t *const common = &sti_quiet_locks[STI_QUIET_FREERS].mutex;
 
 static struct sti_freer *adopt_record(void)
 {
@@ -254,7 +249,7 @@ uint64_t sti_freeing_forks(void)
     return forks;
 }
 
-static STI_FORK_HANDLER void leave_others_behind(void)
+STI_FORK_HANDLER void sti_freeing_in_child(void)
 {
     struct sti_freer *freer = atomic_load_explicit(&all_records, memory_order_acquire);
     for (; freer != NULL; freer = freer->next) {
@@ -286,7 +281,7 @@ static void leave(struct sti_freer *freer)
 
 static __attribute__((noinline)) struct sti_freer *enter_with_common(void)
 {
-    sti_plain_mutex_lock(&common.mutex);
+    sti_plain_mutex_lock(common);
     return enter(&common_record);
 }
 
@@ -304,7 +299,7 @@ void sti_freeing_leave(struct sti_freer *freer)
         return;
     leave(freer);
     if (__builtin_expect(freer == &common_record, 0))
-        sti_plain_mutex_unlock(&common.mutex);
+        sti_plain_mutex_unlock(common);
 }
 
 bool sti_freeing_stay_to_end(void)
@@ -393,9 +388,7 @@ bool sti_freeing_is_over(struct sti_freeing_wait *wait)
 }
 
 /* Without a key no record is handed on. */
-__attribute__((constructor(102))) static void prepare(void)
+void sti_freeing_start(void)
 {
     sti_specific_create_plain(&record_key, end_thread);
-    sti_quiet_add(&common);
-    pthread_atfork(NULL, NULL, leave_others_behind);
 }

@@ -115,4 +115,10 @@ bool sti_freeing_is_over(struct sti_freeing_wait *wait);
  * copies a process page by page, so the child may see the end of a free in one page and its beginning in another. */
 uint64_t sti_freeing_forks(void);
 
+/* At start. */
+void sti_freeing_start(void);
+
+/* In the child of a fork(2). */
+void sti_freeing_in_child(void);
+
 #endif

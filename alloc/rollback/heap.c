@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "alloc/base/assumption.h"
 #include "alloc/base/module.h"
 #include "alloc/base/process.h"
 #include "alloc/base/sampling.h"
@@ -36,6 +37,8 @@
 /* Out of line: what mimalloc counts is 4 KiB. */
 __attribute__((noinline)) struct sti_backend_pages sti_heap_pages(const struct sti_heap *heap)
 {
+    if (sti_assumption_fails(STI_ASSUMED_COUNTS))
+        return (struct sti_backend_pages){ SIZE_MAX, 0 };
     return sti_backend_heap_pages_counted(heap->backend);
 }
 
@@ -77,7 +80,7 @@ bool sti_heap_is_empty(const struct sti_heap *heap)
     return heap->found_empty || (heap->backend != NULL && !has_own_blocks(heap) && !sti_heap_has_given_up(heap));
 }
 
-static STI_AT_FORKS struct sti_quiet_lock making = STI_QUIET_LOCK_INIT;
+static pthread_mutex_t *const making = &sti_quiet_locks[STI_QUIET_HEAPS].mutex;
 
 static struct sti_heap *make(bool is_nursery)
 {
@@ -87,9 +90,9 @@ static struct sti_heap *make(bool is_nursery)
     heap->is_nursery = is_nursery;
     heap->may_give_up = !is_end_noted() || is_nursery;
     sti_quiet_enter();
-    pthread_mutex_lock(&making.mutex);
+    pthread_mutex_lock(making);
     heap->backend = sti_backend_heap_new(is_nursery);
-    pthread_mutex_unlock(&making.mutex);
+    pthread_mutex_unlock(making);
     sti_quiet_leave();
     if (heap->backend == NULL) {
         sti_process_free(heap);
@@ -430,10 +433,8 @@ void sti_heap_end_thread(struct sti_thread *thread)
     sti_retired_end_thread(thread);
 }
 
-/* Before the other constructors: some allocate. */
-__attribute__((constructor(102))) static void prepare(void)
+void sti_heap_start(void)
 {
-    sti_quiet_add(&making);
     sti_backend_prepare();
     sti_backend_thread_init(); /* it has its key by now */
     is_told_of_ends = sti_specific_create_plain(&behind_mimalloc_s, note_end) == 0;

@@ -130,4 +130,7 @@ void sti_heap_give_back(struct sti_thread *thread);
 /* The thread ends: give up all its heaps. mimalloc is still there. */
 void sti_heap_end_thread(struct sti_thread *thread);
 
+/* At start. */
+void sti_heap_start(void);
+
 #endif

@@ -44,12 +44,7 @@ static size_t watched_count;
 static _Atomic size_t kept_bytes;
 static _Atomic uint64_t kept_heaps;
 
-static STI_AT_FORKS struct sti_quiet_lock lock = STI_QUIET_LOCK_INIT;
-
-__attribute__((constructor)) static void be_quiet_at_forks(void)
-{
-    sti_quiet_add(&lock);
-}
+static pthread_mutex_t *const lock = &sti_quiet_locks[STI_QUIET_KEPT].mutex;
 
 size_t sti_kept_bytes(void)
 {
@@ -97,9 +92,9 @@ static struct watched *take_out(uintptr_t block)
 
 void sti_kept_forget(const void *block)
 {
-    sti_plain_mutex_lock(&lock.mutex);
+    sti_plain_mutex_lock(lock);
     struct watched *entry = take_out((uintptr_t)block);
-    sti_plain_mutex_unlock(&lock.mutex);
+    sti_plain_mutex_unlock(lock);
     if (entry == NULL)
         return;
     atomic_fetch_sub_explicit(&kept_bytes, entry->size, memory_order_relaxed);
@@ -112,7 +107,7 @@ static void watch(uintptr_t block, size_t size)
     struct watched *entry = sti_process_malloc(sizeof *entry);
     if (entry == NULL)
         return;
-    sti_plain_mutex_lock(&lock.mutex);
+    sti_plain_mutex_lock(lock);
     bool has_room = watched_count < MAX_WATCHED;
     if (has_room) {
         *entry = (struct watched){ .block = block, .size = size, .next = *list_of(block) };
@@ -120,7 +115,7 @@ static void watch(uintptr_t block, size_t size)
         watched_count++;
         count_mark(block, 1);
     }
-    sti_plain_mutex_unlock(&lock.mutex);
+    sti_plain_mutex_unlock(lock);
     if (!has_room)
         sti_process_free(entry);
 }
@@ -444,7 +439,7 @@ void sti_quarantine_end_thread(struct sti_thread *thread)
 
 /* mimalloc in the child of a fork(2) may find what the parent's other threads had. The one thread that is left has
  * another id. */
-static STI_FORK_HANDLER void open_up_in_child(void)
+STI_FORK_HANDLER void sti_quarantine_in_child(void)
 {
     for (struct sti_thread *thread = sti_thread_first(); thread != NULL; thread = thread->next) {
         struct sti_quarantine *quarantine = atomic_load_explicit(&thread->quarantine, memory_order_acquire);
@@ -453,11 +448,6 @@ static STI_FORK_HANDLER void open_up_in_child(void)
         for (unsigned i = 0; quarantine != NULL && thread != sti_thread_own() && i < MAX_HEAPS; i++)
             open_up(&quarantine->entries[i]);
     }
-}
-
-__attribute__((constructor)) static void hear_of_forks(void)
-{
-    pthread_atfork(NULL, NULL, open_up_in_child);
 }
 
 static struct sti_quarantine *make(struct sti_thread *thread)

@@ -83,4 +83,7 @@ bool sti_quarantine_put(struct sti_thread *thread, struct sti_heap *heap);
  * for a main thread that ends by pthread_exit, and what comes after them may run scopes. */
 void sti_quarantine_end_thread(struct sti_thread *thread);
 
+/* In the child of a fork(2). */
+void sti_quarantine_in_child(void);
+
 #endif

@@ -26,7 +26,7 @@ struct sti_mapped {
 
 atomic_size_t sti_mapping_count;
 
-static STI_AT_FORKS struct sti_quiet_lock lock = STI_QUIET_LOCK_INIT; /* for all that follows */
+static pthread_mutex_t *const lock = &sti_quiet_locks[STI_QUIET_MAPPINGS].mutex; /* for all that follows */
 static struct sti_mapping *root;
 static STI_AT_FORKS struct sti_mapped *all;
 static uint64_t last_id;
@@ -44,13 +44,13 @@ bool sti_mapping_lock(void)
         return false;
     inside = true;
     atomic_signal_fence(memory_order_seq_cst);
-    sti_plain_mutex_lock(&lock.mutex);
+    sti_plain_mutex_lock(lock);
     return true;
 }
 
 void sti_mapping_unlock(void)
 {
-    sti_plain_mutex_unlock(&lock.mutex);
+    sti_plain_mutex_unlock(lock);
     atomic_signal_fence(memory_order_seq_cst);
     inside = false;
 }
@@ -474,13 +474,7 @@ void sti_mapped_end_thread(const struct sti_thread *thread)
 }
 
 /* Its one thread is the one that forked, and the lock was free. */
-static STI_FORK_HANDLER void forget_others_in_child(void)
+STI_FORK_HANDLER void sti_mapped_in_child(void)
 {
     forget_all(sti_thread_own(), true);
-}
-
-__attribute__((constructor)) static void hear_of_forks(void)
-{
-    sti_quiet_add(&lock);
-    pthread_atfork(NULL, NULL, forget_others_in_child);
 }

@@ -125,40 +125,34 @@ void sti_retired_put(struct sti_thread *thread, struct sti_heap *heap)
 
 /* Whoever looks takes some from its front, and puts those that stay at its end: so it costs the same however many there
  * are, and all have their turn. */
-static STI_AT_FORKS struct sti_quiet_lock lock = STI_QUIET_LOCK_INIT;
+static pthread_mutex_t *const lock = &sti_quiet_locks[STI_QUIET_RETIRED].mutex;
 static struct sti_heap *ownerless;
 static struct sti_heap *last_ownerless;
 
 #define LOOKED_AT_IN_GIVING_BACK 1024 /* half a millisecond */
 
 /* The child of a fork(2) ends none of these: it has a list of its own. */
-static STI_FORK_HANDLER void leave_list_behind(void)
+STI_FORK_HANDLER void sti_retired_in_child(void)
 {
     if (ownerless != NULL)
         ownerless = last_ownerless = NULL;
 }
 
-__attribute__((constructor)) static void hear_of_forks(void)
-{
-    sti_quiet_add(&lock);
-    pthread_atfork(NULL, NULL, leave_list_behind);
-}
-
 static void put_ownerless(struct sti_heap *heap)
 {
     heap->next = NULL;
-    sti_plain_mutex_lock(&lock.mutex);
+    sti_plain_mutex_lock(lock);
     *(ownerless == NULL ? &ownerless : &last_ownerless->next) = heap;
     last_ownerless = heap;
-    sti_plain_mutex_unlock(&lock.mutex);
+    sti_plain_mutex_unlock(lock);
 }
 
 static struct sti_heap *take_ownerless(void)
 {
-    sti_plain_mutex_lock(&lock.mutex);
+    sti_plain_mutex_lock(lock);
     struct sti_heap *heap = ownerless;
     ownerless = heap != NULL ? heap->next : NULL;
-    sti_plain_mutex_unlock(&lock.mutex);
+    sti_plain_mutex_unlock(lock);
     return heap;
 }
 

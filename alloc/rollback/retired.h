@@ -38,4 +38,7 @@ void sti_retired_give_back(struct sti_thread *thread);
 void sti_retired_end_thread(struct sti_thread *thread);
 void sti_retired_hand_over(struct sti_thread *thread);
 
+/* In the child of a fork(2). */
+void sti_retired_in_child(void);
+
 #endif

@@ -407,7 +407,7 @@ size_t sti_roots_pin(struct sti_heap *list, const char *task)
 
 #define REMEMBERED 256
 
-static STI_AT_FORKS struct sti_quiet_lock lock = STI_QUIET_LOCK_INIT;
+static pthread_mutex_t *const lock = &sti_quiet_locks[STI_QUIET_ROOTS].mutex;
 static stint_root_report_fn *report_function;
 static void *report_argument;
 static uintptr_t told[REMEMBERED];
@@ -415,18 +415,13 @@ static size_t told_count;
 static size_t limit = (size_t)64 << 20;
 static size_t said; /* the bytes that were too many the last time it was said; 0: they were not */
 
-__attribute__((constructor)) static void be_quiet_at_forks(void)
-{
-    sti_quiet_add(&lock);
-}
-
 void stint_roots_set_report(stint_root_report_fn *report, void *arg)
 {
-    pthread_mutex_lock(&lock.mutex);
+    pthread_mutex_lock(lock);
     report_function = report;
     report_argument = arg;
     told_count = 0;
-    pthread_mutex_unlock(&lock.mutex);
+    pthread_mutex_unlock(lock);
 }
 
 /* Only a symbol that the address really lies in: dladdr alone would name the nearest one below it. */
@@ -456,10 +451,10 @@ static bool first_time(const struct sti_root *root)
 
 void stint_roots_set_kept_limit(size_t bytes)
 {
-    pthread_mutex_lock(&lock.mutex);
+    pthread_mutex_lock(lock);
     limit = bytes;
     said = 0;
-    pthread_mutex_unlock(&lock.mutex);
+    pthread_mutex_unlock(lock);
 }
 
 /* With the lock. */
@@ -475,13 +470,13 @@ static bool must_say_too_much(size_t all)
 
 void sti_roots_report(const struct sti_root *root, size_t kept, size_t all, const char *task)
 {
-    pthread_mutex_lock(&lock.mutex);
+    pthread_mutex_lock(lock);
     stint_root_report_fn *function = report_function;
     void *argument = report_argument;
     bool too_much = all > limit;
     bool must = must_say_too_much(all);
     bool tell = function != NULL && (first_time(root) || must);
-    pthread_mutex_unlock(&lock.mutex);
+    pthread_mutex_unlock(lock);
     if (!tell)
         return;
     stint_root public = {

@@ -71,14 +71,14 @@ struct sti_joined {
     bool is_gone; /* or its id, as it has been joined */
 };
 
-static STI_AT_FORKS struct sti_quiet_lock lock = STI_QUIET_LOCK_INIT;
+static pthread_mutex_t *const lock = &sti_quiet_locks[STI_QUIET_JOINED].mutex;
 static struct sti_joined *list;
 static atomic_size_t count; /* of those on it */
 static atomic_uint changes;
 static _Thread_local struct sti_joined *own;
 
 /* The others are not there in the child of a fork(2). */
-static STI_FORK_HANDLER void forget_all(void)
+STI_FORK_HANDLER void sti_joined_in_child(void)
 {
     while (list != NULL) {
         list->link = NULL;
@@ -87,20 +87,14 @@ static STI_FORK_HANDLER void forget_all(void)
     STI_SET_IN_CHILD(count, 0);
 }
 
-__attribute__((constructor)) static void hear_of_forks(void)
-{
-    sti_quiet_add(&lock);
-    pthread_atfork(NULL, NULL, forget_all);
-}
-
 static void take_lock(void)
 {
-    sti_plain_mutex_lock(&lock.mutex);
+    sti_plain_mutex_lock(lock);
 }
 
 static void give_lock(void)
 {
-    sti_plain_mutex_unlock(&lock.mutex);
+    sti_plain_mutex_unlock(lock);
 }
 
 static void put(struct sti_joined *joined)

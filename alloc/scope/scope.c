@@ -462,7 +462,7 @@ static void abandon_scope(struct sti_scope *scope)
         sti_share_collect(thread);
 }
 
-__attribute__((constructor)) static void abandon_scopes(void)
+void sti_scope_start(void)
 {
     sti_frames_abandon_by(abandon_scope);
 }

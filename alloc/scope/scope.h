@@ -86,4 +86,7 @@ void sti_scope_commit_state(struct sti_thread *thread, struct sti_scope *scope);
 /* And what it was made of has: the scope below is the thread's again. */
 void sti_scope_return(struct sti_thread *thread, struct sti_scope *scope);
 
+/* At start. */
+void sti_scope_start(void);
+
 #endif

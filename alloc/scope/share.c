@@ -326,7 +326,7 @@ static bool create_late_key(void)
     return true;
 }
 
-__attribute__((constructor)) static void prepare(void)
+void sti_share_start(void)
 {
     if (create_late_key())
         sti_thread_when_taken(have_it_ended);

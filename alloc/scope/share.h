@@ -38,4 +38,7 @@ static inline bool sti_share_has_mail(struct sti_thread *thread)
 /* The task's own scope, or a share, lets go of the group: the last one frees it. Any thread. */
 void sti_group_release(struct sti_group *group);
 
+/* At start. */
+void sti_share_start(void);
+
 #endif

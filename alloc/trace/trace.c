@@ -30,6 +30,7 @@
 #include "alloc/base/thread.h"
 #include "alloc/base/tracing.h"
 #include "alloc/interrupt/output.h"
+#include "trace.h"
 #include "write.h"
 
 enum state { IDLE, CHANGING, RUNNING };
@@ -171,14 +172,12 @@ int stint_trace_start(int fd)
     return error;
 }
 
-static void end_in_child(void);
-
 static int stop(void)
 {
     if (!change(RUNNING))
         return EINVAL;
     if (sti_trace_current.pid != getpid()) { /* a fork that tells nobody: _Fork, clone */
-        end_in_child();
+        sti_trace_in_child();
         return EINVAL;
     }
     observe(0);
@@ -215,7 +214,7 @@ int stint_trace_stop(void)
 static char *path;
 static int descriptor = -1; /* of the trace that the variable has started, in this process */
 
-static STI_FORK_HANDLER void end_in_child(void)
+STI_FORK_HANDLER void sti_trace_in_child(void)
 {
     if (is_observed())
         observe(0);
@@ -235,9 +234,8 @@ static int open_file(void)
     return moved;
 }
 
-__attribute__((constructor)) static void begin(void)
+void sti_trace_ask_environment(void)
 {
-    pthread_atfork(NULL, NULL, end_in_child);
     const char *value = secure_getenv(VARIABLE);
     if (value == NULL || value[0] == '\0')
         return;

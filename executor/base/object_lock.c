@@ -7,12 +7,7 @@
 #include "alloc/base/process.h"
 #include "alloc/rollback/free.h"
 
-static STI_AT_FORKS struct sti_quiet_lock renewing = STI_QUIET_LOCK_INIT;
-
-__attribute__((constructor)) static void be_quiet_at_forks(void)
-{
-    sti_quiet_add(&renewing);
-}
+static pthread_mutex_t *const renewing = &sti_quiet_locks[STI_QUIET_OBJECTS].mutex;
 
 void sti_object_lock_init(struct sti_object_lock *lock)
 {
@@ -28,13 +23,13 @@ void sti_object_lock_end(struct sti_object_lock *lock)
 /* Who had it in the parent is not there. Threads of the child that find this at once have it made anew once. */
 static __attribute__((noinline)) void renew(struct sti_object_lock *lock)
 {
-    sti_plain_mutex_lock(&renewing.mutex);
+    sti_plain_mutex_lock(renewing);
     if (atomic_load_explicit(&lock->forks, memory_order_relaxed) != sti_freeing_forks()) {
         pthread_mutex_init(&lock->mutex, NULL);
         /* release: whoever sees it, by an acquire, sees the mutex as it is now. */
         atomic_store_explicit(&lock->forks, sti_freeing_forks(), memory_order_release);
     }
-    sti_plain_mutex_unlock(&renewing.mutex);
+    sti_plain_mutex_unlock(renewing);
 }
 
 void sti_object_lock_take(struct sti_object_lock *lock)

@@ -16,6 +16,7 @@
 #include "alloc/base/sized.h"
 #include "alloc/charge/account.h"
 #include "alloc/charge/global.h"
+#include "executor/base/outer_lock.h"
 #include "executor/task/continuation.h"
 #include "executor/worker/park.h"
 #include "executor/worker/substitute.h"
@@ -30,10 +31,7 @@
 
 STI_AT_FORKS unsigned sti_pools_generation;
 
-static void leave_pools_behind(void);
-
-static STI_AT_FORKS struct sti_process_fork_lock lock = { .mutex = PTHREAD_MUTEX_INITIALIZER,
-                                                          .in_child = leave_pools_behind };
+static pthread_mutex_t *const lock = &sti_outer_locks[STI_OUTER_POOLS].mutex;
 stint_pool *sti_pools_all;
 
 /* With the lock. */
@@ -56,21 +54,21 @@ static void choose_label(stint_pool *pool, const char *name)
 
 void sti_pools_add(stint_pool *pool, const char *name)
 {
-    sti_plain_mutex_lock(&lock.mutex);
+    sti_plain_mutex_lock(lock);
     choose_label(pool, name);
     pool->next_pool = sti_pools_all;
     sti_pools_all = pool;
-    sti_plain_mutex_unlock(&lock.mutex);
+    sti_plain_mutex_unlock(lock);
 }
 
 void sti_pools_remove(stint_pool *pool)
 {
-    sti_plain_mutex_lock(&lock.mutex);
+    sti_plain_mutex_lock(lock);
     stint_pool **link = &sti_pools_all;
     while (*link != pool)
         link = &(*link)->next_pool;
     *link = pool->next_pool;
-    sti_plain_mutex_unlock(&lock.mutex);
+    sti_plain_mutex_unlock(lock);
 }
 
 /* --- Slots of accounts that are free again ------------------------------------------------------------------------ */
@@ -109,14 +107,14 @@ static void on_free_slot(stint_account *account)
     stint_pool *own = worker != NULL ? worker->pool : NULL;
     struct sti_slots tried = { .account = NULL };
     uint64_t longest = 0;
-    sti_plain_mutex_lock(&lock.mutex);
+    sti_plain_mutex_lock(lock);
     stint_pool *pool = choose(account, own, &longest);
     if (pool == NULL)
         offer_to_all(account);
     else if (pool == own ? sti_fair_queue_release(&pool->fair_queue, account)
                          : sti_fair_queue_grant(&pool->fair_queue, account, &tried))
         sti_park_notify(pool);
-    sti_plain_mutex_unlock(&lock.mutex);
+    sti_plain_mutex_unlock(lock);
     if (tried.account != NULL)
         sti_account_tell(tried.account, tried.end);
     stint_account_release(tried.account);
@@ -128,12 +126,12 @@ void sti_pools_fill(void)
     bool follows = sti_continuation_is_running();
     if (!follows)
         sti_continuation_begin_callback();
-    sti_plain_mutex_lock(&lock.mutex);
+    sti_plain_mutex_lock(lock);
     for (stint_pool *pool = sti_pools_all; pool != NULL; pool = pool->next_pool) {
         if (sti_queue_slots_are_wanted(&pool->queue_slots))
             sti_queue_slots_fill_capped(pool);
     }
-    sti_plain_mutex_unlock(&lock.mutex);
+    sti_plain_mutex_unlock(lock);
     if (!follows)
         sti_continuation_end_callback();
 }
@@ -141,54 +139,18 @@ void sti_pools_fill(void)
 /* Where another holds the list, it may be this very thread, in whose midst somebody allocated too much. */
 static void wake_idle(uint32_t round)
 {
-    if (sti_plain_mutex_trylock(&lock.mutex) != 0)
+    if (sti_plain_mutex_trylock(lock) != 0)
         return;
     for (stint_pool *pool = sti_pools_all; pool != NULL; pool = pool->next_pool) {
         for (unsigned i = 0; i < sti_pool_slots(pool); i++)
             sti_idle_ask(&pool->workers[i], round);
     }
-    sti_plain_mutex_unlock(&lock.mutex);
+    sti_plain_mutex_unlock(lock);
 }
 
 /* --- fork(2) ------------------------------------------------------------------------------------------------------ */
 
-static struct sti_process_fork_lock *fork_locks;
-
-void sti_process_fork_add(struct sti_process_fork_lock *added)
-{
-    added->next = fork_locks;
-    fork_locks = added;
-}
-
-static _Thread_local bool locks_nothing; /* at its fork(2) */
-
-static STI_FORK_HANDLER void before_process_fork(void)
-{
-    locks_nothing = sti_process_has_one_thread();
-    if (locks_nothing)
-        return;
-    for (struct sti_process_fork_lock *each = fork_locks; each != NULL; each = each->next)
-        sti_plain_mutex_lock(&each->mutex);
-}
-
-static STI_FORK_HANDLER void after_process_fork_in_parent(void)
-{
-    if (locks_nothing)
-        return;
-    for (struct sti_process_fork_lock *each = fork_locks; each != NULL; each = each->next)
-        sti_plain_mutex_unlock(&each->mutex);
-}
-
-static STI_FORK_HANDLER void after_process_fork_in_child(void)
-{
-    for (struct sti_process_fork_lock *each = fork_locks; each != NULL; each = each->next) {
-        if (each->in_child != NULL)
-            each->in_child();
-    }
-    after_process_fork_in_parent();
-}
-
-static STI_FORK_HANDLER void leave_pools_behind(void)
+STI_FORK_HANDLER void sti_pools_in_child(void)
 {
     for (stint_pool *pool = sti_pools_all; pool != NULL; pool = pool->next_pool)
         atomic_store_explicit(&pool->phase, STI_POOL_LEFT_BEHIND, memory_order_relaxed);
@@ -199,14 +161,12 @@ static STI_FORK_HANDLER void leave_pools_behind(void)
     sti_worker_leave_behind();
 }
 
-__attribute__((constructor)) static void prepare(void)
+void sti_pools_start(void)
 {
     static const struct sti_account_listener listener = { .has_slot = on_free_slot,
                                                           .has_waiting_slot = sti_pools_fill };
     sti_account_listen(&listener);
     sti_give_back_listen(wake_idle);
-    sti_process_fork_add(&lock);
-    pthread_atfork(before_process_fork, after_process_fork_in_parent, after_process_fork_in_child);
 }
 
 /* --- Reading what pools and workers have counted. Any thread; nothing is locked. --- */
@@ -302,12 +262,12 @@ static void take_numbers(const stint_pool *pool, struct sti_pool_numbers *number
 static size_t take_all(struct sti_pool_numbers *numbers, size_t room)
 {
     size_t count = 0;
-    sti_plain_mutex_lock(&lock.mutex);
+    sti_plain_mutex_lock(lock);
     for (const stint_pool *pool = sti_pools_all; pool != NULL; pool = pool->next_pool, count++) {
         if (count < room)
             take_numbers(pool, &numbers[count]);
     }
-    sti_plain_mutex_unlock(&lock.mutex);
+    sti_plain_mutex_unlock(lock);
     return count;
 }
 

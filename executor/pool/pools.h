@@ -36,18 +36,6 @@ void sti_pools_remove(stint_pool *pool);
 /* More tasks of some account may wait than before: give slots to the submitters that wait for one, in every pool. */
 void sti_pools_fill(void);
 
-/* --- Locks of the executor's that nobody holds at a fork(2), in the child neither. Not as alloc/base/process.h has
- * them: under these others may be taken, so all of them are taken first; the last added before the others. --- */
-
-struct sti_process_fork_lock {
-    _Alignas(64) pthread_mutex_t mutex;
-    void (*in_child)(void); /* before the child lets go of it; may be NULL */
-    struct sti_process_fork_lock *next;
-};
-
-/* From a constructor. */
-void sti_process_fork_add(struct sti_process_fork_lock *lock);
-
 /* --- Outcomes of tasks that never began, which a worker finds on its way: it counts them in its own tally. Other
  * threads add to the pool's, which is shared. */
 
@@ -96,5 +84,11 @@ struct sti_pool_numbers {
 
 /* Of all pools; to be freed by sti_process_free, NULL where there is none. False: no memory. */
 bool sti_pools_take_numbers(struct sti_pool_numbers **numbers, size_t *count);
+
+/* At start. */
+void sti_pools_start(void);
+
+/* In the child of a fork(2). */
+void sti_pools_in_child(void);
 
 #endif

@@ -19,6 +19,7 @@
 #include "alloc/interrupt/hold.h"
 #include "alloc/interrupt/signals.h"
 #include "executor/base/event.h"
+#include "executor/base/outer_lock.h"
 #include "executor/worker/substitute.h"
 #include "executor/worker/worker.h"
 #include "overdue.h"
@@ -27,7 +28,7 @@
 atomic_uint sti_visits;
 
 /* Held by the visitor. */
-static STI_AT_FORKS struct sti_process_fork_lock turn = { .mutex = PTHREAD_MUTEX_INITIALIZER };
+static pthread_mutex_t *const turn = &sti_outer_locks[STI_OUTER_VISIT].mutex;
 
 void sti_visit_await(void)
 {
@@ -38,7 +39,7 @@ void sti_visit_await(void)
 
 static void begin(void)
 {
-    sti_plain_mutex_lock(&turn.mutex);
+    sti_plain_mutex_lock(turn);
     atomic_exchange_explicit(&sti_visits, 1, memory_order_seq_cst);
     ck_pr_fence_atomic_load();
 }
@@ -47,12 +48,7 @@ static void end(void)
 {
     atomic_store_explicit(&sti_visits, 0, memory_order_release);
     sti_futex_wake_all(&sti_visits);
-    sti_plain_mutex_unlock(&turn.mutex);
-}
-
-__attribute__((constructor)) static void prepare(void)
-{
-    sti_process_fork_add(&turn);
+    sti_plain_mutex_unlock(turn);
 }
 
 /* --- The snapshot ------------------------------------------------------------------------------------------------- */

@@ -234,7 +234,7 @@ static void take_report(stint_outcome *outcome, struct stint_report *report)
     task->is_reported = true;
 }
 
-__attribute__((constructor)) static void take_reports(void)
+void sti_task_take_reports(void)
 {
     sti_report_taken_by(take_report);
 }

@@ -244,4 +244,7 @@ static inline __attribute__((always_inline)) sti_task *sti_task_create(size_t si
     return task;
 }
 
+/* At start. */
+void sti_task_take_reports(void);
+
 #endif

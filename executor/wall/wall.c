@@ -24,6 +24,7 @@
 #include "alloc/base/process.h"
 #include "alloc/base/sized.h"
 #include "alloc/base/system.h"
+#include "executor/base/outer_lock.h"
 #include "executor/pool/pools.h"
 #include "executor/pool/shutdown.h"
 #include "executor/task/continuation.h"
@@ -47,14 +48,7 @@
 
 static stint_wall *all;
 
-static void leave_walls_behind(void);
-
-static struct sti_process_fork_lock list_lock = { .mutex = PTHREAD_MUTEX_INITIALIZER, .in_child = leave_walls_behind };
-
-__attribute__((constructor)) static void hear_of_forks(void)
-{
-    sti_process_fork_add(&list_lock);
-}
+static pthread_mutex_t *const list_lock = &sti_outer_locks[STI_OUTER_WALLS].mutex;
 
 static void close_number(int *fd)
 {
@@ -65,9 +59,9 @@ static void close_number(int *fd)
 
 static void close_listed(int *fd)
 {
-    sti_plain_mutex_lock(&list_lock.mutex);
+    sti_plain_mutex_lock(list_lock);
     close_number(fd);
-    sti_plain_mutex_unlock(&list_lock.mutex);
+    sti_plain_mutex_unlock(list_lock);
 }
 
 static void leave_behind(stint_wall *wall)
@@ -86,29 +80,30 @@ static void leave_behind(stint_wall *wall)
     }
 }
 
-static void leave_walls_behind(void)
+STI_FORK_HANDLER void sti_walls_in_child(void)
 {
     for (stint_wall *wall = all; wall != NULL; wall = wall->next)
         leave_behind(wall);
-    all = NULL;
+    if (all != NULL)
+        all = NULL;
 }
 
 static void put_on_list(stint_wall *wall)
 {
-    sti_plain_mutex_lock(&list_lock.mutex);
+    sti_plain_mutex_lock(list_lock);
     wall->next = all;
     all = wall;
-    sti_plain_mutex_unlock(&list_lock.mutex);
+    sti_plain_mutex_unlock(list_lock);
 }
 
 static void take_off_list(stint_wall *wall)
 {
-    sti_plain_mutex_lock(&list_lock.mutex);
+    sti_plain_mutex_lock(list_lock);
     stint_wall **link = &all;
     while (*link != wall)
         link = &(*link)->next;
     *link = wall->next;
-    sti_plain_mutex_unlock(&list_lock.mutex);
+    sti_plain_mutex_unlock(list_lock);
 }
 
 static bool is_left_behind(const stint_wall *wall)
@@ -398,9 +393,9 @@ static int start_processes(stint_wall *wall, const stint_wall_options *options)
 {
     if (options->program == NULL)
         return start_unlocked(wall, options);
-    sti_plain_mutex_lock(&list_lock.mutex);
+    sti_plain_mutex_lock(list_lock);
     int error = start_unlocked(wall, options);
-    sti_plain_mutex_unlock(&list_lock.mutex);
+    sti_plain_mutex_unlock(list_lock);
     return error;
 }
 
@@ -624,9 +619,9 @@ void sti_wall_refill(stint_wall *wall)
 {
     bool is_added = wall->spare_wanted != 0;
     while (is_added) {
-        sti_plain_mutex_lock(&list_lock.mutex);
+        sti_plain_mutex_lock(list_lock);
         is_added = add_spare(wall);
-        sti_plain_mutex_unlock(&list_lock.mutex);
+        sti_plain_mutex_unlock(list_lock);
     }
 }
 
@@ -634,11 +629,11 @@ struct sti_wall_child *sti_wall_take_child(stint_wall *wall, struct sti_wall_dri
 {
     if (driver->child != NULL)
         return driver->child;
-    sti_plain_mutex_lock(&list_lock.mutex);
+    sti_plain_mutex_lock(list_lock);
     driver->child = take_spare(wall);
     if (driver->child == NULL)
         driver->child = ask(wall);
-    sti_plain_mutex_unlock(&list_lock.mutex);
+    sti_plain_mutex_unlock(list_lock);
     return driver->child;
 }
 
@@ -646,11 +641,11 @@ static void end_child(struct sti_wall_child **place)
 {
     if (*place == NULL)
         return;
-    sti_plain_mutex_lock(&list_lock.mutex);
+    sti_plain_mutex_lock(list_lock);
     struct sti_wall_child *child = *place;
     *place = NULL;
     sti_wall_child_close(child);
-    sti_plain_mutex_unlock(&list_lock.mutex);
+    sti_plain_mutex_unlock(list_lock);
     sti_wall_child_end(child);
 }
 
@@ -746,7 +741,7 @@ int stint_wall_read(stint_wall *wall, stint_wall_statistics *statistics)
         return EINVAL;
     if (is_left_behind(wall))
         return EOWNERDEAD;
-    sti_plain_mutex_lock(&list_lock.mutex);
+    sti_plain_mutex_lock(list_lock);
     read_template_pid(wall);
     const stint_wall_statistics now = {
         .size = sizeof now,
@@ -759,6 +754,6 @@ int stint_wall_read(stint_wall *wall, stint_wall_statistics *statistics)
         .spare = wall->spare_count,
         .template_pid = wall->template_pid,
     };
-    sti_plain_mutex_unlock(&list_lock.mutex);
+    sti_plain_mutex_unlock(list_lock);
     return sti_sized_out(statistics, STI_SIZED_UP_TO(stint_wall_statistics, template_pid), &now, sizeof now);
 }

@@ -90,4 +90,7 @@ void sti_wall_end_used(struct sti_wall_driver *driver);
 void sti_wall_leave_pool(stint_wall *wall, stint_pool *pool);
 void sti_wall_free_left(stint_wall *wall);
 
+/* In the child of a fork(2). */
+void sti_walls_in_child(void);
+
 #endif

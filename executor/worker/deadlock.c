@@ -9,6 +9,7 @@
 #include "alloc/base/module.h"
 #include "alloc/base/process.h"
 #include "alloc/charge/account.h"
+#include "executor/base/outer_lock.h"
 #include "executor/fork/split.h"
 #include "executor/pool/pool_state.h"
 #include "executor/task/compound.h"
@@ -28,10 +29,7 @@
  *
  * Under the lock nothing is run, and nobody waits for more than that others are woken. */
 
-static void forget_sleepers(void);
-
-static STI_AT_FORKS struct sti_process_fork_lock lock = { .mutex = PTHREAD_MUTEX_INITIALIZER,
-                                                          .in_child = forget_sleepers };
+static pthread_mutex_t *const lock = &sti_outer_locks[STI_OUTER_WAITS].mutex;
 static struct sti_sleeper *sleepers;
 static uint64_t looks; /* so far */
 
@@ -219,50 +217,45 @@ static enum sti_verdict look(struct sti_sleeper *sleeper)
 
 void sti_deadlock_enter(struct sti_sleeper *sleeper)
 {
-    sti_plain_mutex_lock(&lock.mutex);
+    sti_plain_mutex_lock(lock);
     sleeper->next_long = sleepers;
     sleeper->link_long = &sleepers;
     if (sleepers != NULL)
         sleepers->link_long = &sleeper->next_long;
     sleepers = sleeper;
     sleeper->worker->slept = sleeper;
-    sti_plain_mutex_unlock(&lock.mutex);
+    sti_plain_mutex_unlock(lock);
 }
 
 enum sti_verdict sti_deadlock_look(struct sti_sleeper *sleeper)
 {
-    sti_plain_mutex_lock(&lock.mutex);
+    sti_plain_mutex_lock(lock);
     atomic_store_explicit(&sleeper->nudged, false, memory_order_relaxed);
     enum sti_verdict verdict = look(sleeper);
-    sti_plain_mutex_unlock(&lock.mutex);
+    sti_plain_mutex_unlock(lock);
     return verdict;
 }
 
 void sti_deadlock_leave(struct sti_sleeper *sleeper)
 {
-    sti_plain_mutex_lock(&lock.mutex);
+    sti_plain_mutex_lock(lock);
     take_off_list(sleeper);
-    sti_plain_mutex_unlock(&lock.mutex);
+    sti_plain_mutex_unlock(lock);
 }
 
 void sti_deadlock_forget(void)
 {
-    sti_plain_mutex_lock(&lock.mutex);
-    sti_plain_mutex_unlock(&lock.mutex);
+    sti_plain_mutex_lock(lock);
+    sti_plain_mutex_unlock(lock);
 }
 
 /* --- fork(2) ------------------------------------------------------------------------------------------------------ */
 
 /* The sleepers are the parent's; in the child the stacks on which they lie are used again. */
-static STI_FORK_HANDLER void forget_sleepers(void)
+STI_FORK_HANDLER void sti_deadlock_in_child(void)
 {
     if (sleepers != NULL)
         sleepers = NULL;
-}
-
-__attribute__((constructor)) static void prepare(void)
-{
-    sti_process_fork_add(&lock);
 }
 
 /* --- Tasks assigned to threads that all wait. Under the lock of the pool's substitutes. --- */

@@ -27,6 +27,11 @@ typedef struct stint_link_report {
     /* The file of the module that has it, the program's own is ""; NULL: there is no such function, or it was replaced
      * where no module shows. Valid while that module is loaded. */
     const char *module;
+
+    /* The library knows some things of libc, mimalloc and the unwinder that they do not promise, and tries them out.
+     * Where one is not so, what needs it is off: "what: why" and a line feed for each; NULL: nothing is. What begins
+     * with "all tasks" is refused. Of the process. */
+    const char *off;
 } stint_link_report;
 
 #define STINT_LINK_REPORT_INIT STINT_SIZED_INIT_(stint_link_report)
@@ -35,8 +40,9 @@ typedef struct stint_link_report {
  * first call that runs a task.
  *
  * 0: all are this library's, or it was built to replace none, so that stint_run and pools can be used. ENOTSUP:
- * stint_run, stint_pool_create and stint_submit return this for options without STINT_ALLOW_UNMETERED. EINVAL: report
- * is NULL, or has no size. Any thread; not from signal handlers. */
+ * stint_run, stint_pool_create and stint_submit return this for options without STINT_ALLOW_UNMETERED; or for any,
+ * where this mimalloc cannot be used (stint_backend_version, or off says so). EINVAL: report is NULL, or has no size.
+ * Any thread; not from signal handlers. */
 STINT_API int stint_link_check(stint_link_report *report);
 
 /* In the flags of stint_options and stint_pool_options: go ahead where stint_link_check says ENOTSUP. Then limits and

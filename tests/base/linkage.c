@@ -57,6 +57,7 @@ TEST(this_program_is_linked_well)
     assert_int_equal(report.locked, stint_malloc_is_overridden());
     assert_null(report.function);
     assert_null(report.module);
+    assert_null(report.off);
 }
 
 static int check_in_a_task(void *arg, void **value)

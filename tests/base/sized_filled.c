@@ -40,7 +40,7 @@ static const struct filler {
     { read_account, LESS(stint_account_usage, waiting), 48 },
     { read_pool_s, LESS(stint_pool_statistics, substitutes), 336 },
     { read_worker_s, LESS(stint_worker_statistics, queued), 40 },
-    { check_linkage, LESS(stint_link_report, module), 32 },
+    { check_linkage, LESS(stint_link_report, off), 40 },
     { read_profile, LESS(stint_profile_totals, lost), 56 },
 };
 

@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Trying out what is assumed of somebody else's insides; see assumption.h. Any thread. */
+#undef _FORTIFY_SOURCE
+
+#include "assumption.h"
+
+#include <pthread.h>
+#include <setjmp.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stint/version.h>
+#include <string.h>
+#include <unistd.h>
+#include <unwind.h>
+
+#include "backend.h"
+#include "callstack.h"
+#include "module.h"
+#include "process.h"
+
+/* --- mimalloc: of a heap with more full pages than it would keep to itself if it were not told to. Pages of the system
+ * that nobody has written to yet are what costs most here, so few are. --- */
+
+#define BLOCK ((size_t)8 << 10)
+#define BLOCKS 32
+
+struct seen {
+    size_t count;
+    uintptr_t sum; /* of addresses */
+    bool lies_in_page;
+};
+
+static void see(void *block, uintptr_t page, void *arg)
+{
+    struct seen *seen = arg;
+    seen->count++;
+    seen->sum += (uintptr_t)block;
+    seen->lies_in_page &= (uintptr_t)block >= page;
+}
+
+static bool sees_each_once(sti_backend_heap *heap, size_t count, uintptr_t sum)
+{
+    struct seen seen = { .lies_in_page = true };
+    sti_backend_heap_blocks(heap, see, &seen);
+    return seen.count == count && seen.sum == sum && seen.lies_in_page;
+}
+
+static bool counts(struct sti_backend_size size, size_t count)
+{
+    return size.blocks == count && size.held >= count * BLOCK && size.held < 2 * count * BLOCK && size.areas > 0 &&
+           size.pages >= size.held;
+}
+
+/* Each block is the heap's; then one is freed. */
+static bool knows_heaps(sti_backend_heap *heap)
+{
+    sti_backend_theap *theap = sti_backend_heap_theap(heap);
+    void *last = NULL;
+    uintptr_t sum = 0;
+    for (size_t i = 0; i < BLOCKS; i++) {
+        void *block = sti_backend_theap_malloc(theap, BLOCK);
+        if (block == NULL)
+            return true; /* what is known of it is not what fails */
+        if (sti_backend_heap_of(block) != heap || !sti_backend_has_made(block))
+            return false;
+        last = block;
+        sum += (uintptr_t)block;
+    }
+    if (!counts(sti_backend_theap_size(theap), BLOCKS) || !counts(sti_backend_heap_size(heap), BLOCKS) ||
+        !sees_each_once(heap, BLOCKS, sum))
+        return false;
+    if (!stint_malloc_is_overridden()) /* so may be the free that we call, as valgrind has it */
+        return true;
+    sti_backend_free(last);
+    return counts(sti_backend_theap_size(theap), BLOCKS - 1) && sees_each_once(heap, BLOCKS - 1, sum - (uintptr_t)last);
+}
+
+/* Of pages that it has; none has been given up. */
+static bool knows_counts(sti_backend_heap *heap)
+{
+    size_t areas = sti_backend_heap_size(heap).areas;
+    struct sti_backend_pages pages = sti_backend_heap_pages_counted(heap);
+    return pages.now == areas && pages.given_up == 0;
+}
+
+/* Of blocks that share a page, and of one that has a page of its own. */
+static bool knows_sizes(sti_backend_heap *heap)
+{
+    static const size_t sizes[] = { 1, 100, 1000, ((size_t)700 << 10) + 1 };
+    bool known = true;
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes && known; i++) {
+        void *block = sti_backend_theap_malloc(sti_backend_heap_theap(heap), sizes[i]);
+        size_t usable = block != NULL ? sti_backend_usable_size(block) : sizes[i];
+        known = usable >= sizes[i] && usable <= sti_backend_block_size(sizes[i]);
+    }
+    return known;
+}
+
+/* As heap.c makes and ends one. */
+static sti_backend_heap *make_heap(void)
+{
+    sti_quiet_enter();
+    sti_plain_mutex_lock(&sti_quiet_locks[STI_QUIET_HEAPS].mutex);
+    sti_backend_heap *heap = sti_backend_heap_new(false);
+    sti_plain_mutex_unlock(&sti_quiet_locks[STI_QUIET_HEAPS].mutex);
+    sti_quiet_leave();
+    return heap;
+}
+
+static void end_heap(sti_backend_heap *heap)
+{
+    sti_quiet_enter();
+    sti_backend_heap_destroy(heap);
+    sti_quiet_leave();
+}
+
+/* --- The unwinder, of the frame that has called ours. --- */
+
+struct frame {
+    uintptr_t ip; /* where it goes on */
+    uintptr_t sp; /* with this stack pointer */
+    bool found;
+};
+
+static _Unwind_Reason_Code compare(struct _Unwind_Context *context, void *arg)
+{
+    struct frame *frame = arg;
+    frame->found = _Unwind_GetIP(context) == frame->ip && _Unwind_GetCFA(context) == frame->sp;
+    return frame->found || _Unwind_GetCFA(context) > frame->sp ? _URC_END_OF_STACK : _URC_NO_REASON;
+}
+
+/* Whoever calls goes on at the second of these. */
+static __attribute__((noinline)) bool finds_both(void *behind)
+{
+    void *const wanted[] = { __builtin_return_address(0), behind };
+    void *frames[2] = { NULL, NULL };
+    return sti_callstack(frames, 2, wanted[0]) == 2 && memcmp(frames, wanted, sizeof wanted) == 0;
+}
+
+static __attribute__((noinline)) bool knows_unwinder(void)
+{
+    struct frame caller = { .ip = (uintptr_t)__builtin_return_address(0),
+                            .sp = (uintptr_t)__builtin_frame_address(0) + 2 * sizeof(void *) };
+    _Unwind_Backtrace(compare, &caller);
+    bool both = finds_both(__builtin_return_address(0));
+    __asm__ volatile(""); /* so that this is no tail call, whose frame would be gone */
+    return caller.found && both;
+}
+
+/* --- libc. --- */
+
+#if STI_OVERRIDES
+static __attribute__((noinline)) bool knows_jumps(void)
+{
+    struct __jmp_buf_tag here[1];
+    uintptr_t stack_pointer;
+    if (_setjmp(here) != 0)
+        return false;
+    __asm__ volatile("movq %%rsp, %0" : "=r"(stack_pointer));
+    return sti_landing_stack_pointer(here) == stack_pointer;
+}
+#else
+static bool knows_jumps(void)
+{
+    return true; /* none is looked at */
+}
+#endif
+
+static bool knows_mutex(void)
+{
+    pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+    bool is_free = !sti_mutex_is_held(&mutex) && sti_mutex_owner(&mutex) == 0;
+    sti_plain_mutex_lock(&mutex);
+    bool is_held = sti_mutex_is_held(&mutex) && sti_mutex_owner(&mutex) == gettid();
+    sti_plain_mutex_unlock(&mutex);
+    return is_free && is_held && !sti_mutex_is_held(&mutex) && sti_mutex_owner(&mutex) == 0;
+}
+
+/* --- All of them. --- */
+
+atomic_bool sti_assumption_failures[STI_ASSUMPTIONS];
+static atomic_bool all_have_run; /* release, acquire: whoever finds it so finds their results */
+
+static void note(enum sti_assumption assumption, bool holds)
+{
+    if (!holds)
+        atomic_store_explicit(&sti_assumption_failures[assumption], true, memory_order_relaxed);
+}
+
+void sti_assumptions_start(void)
+{
+    note(STI_ASSUMED_JUMPS, knows_jumps());
+    note(STI_ASSUMED_MUTEX, knows_mutex());
+}
+
+static __attribute__((noinline, cold)) void run_the_others(void)
+{
+    sti_backend_heap *heap = make_heap();
+    if (heap == NULL)
+        return; /* nor is there memory for whoever wants to use it: the next one tries again */
+    note(STI_ASSUMED_HEAPS, knows_heaps(heap));
+    note(STI_ASSUMED_COUNTS, knows_counts(heap));
+    note(STI_ASSUMED_SIZES, knows_sizes(heap));
+    end_heap(heap);
+    note(STI_ASSUMED_UNWINDER, knows_unwinder());
+    atomic_store_explicit(&all_have_run, true, memory_order_release);
+}
+
+void sti_assumptions_before_use(void)
+{
+    if (__builtin_expect(!atomic_load_explicit(&all_have_run, memory_order_acquire), 0))
+        run_the_others();
+}
+
+/* --- Telling. --- */
+
+static const char *const lines[STI_ASSUMPTIONS] = {
+    [STI_ASSUMED_HEAPS] = "all tasks: this mimalloc's heaps cannot be walked as they are to be\n",
+    [STI_ASSUMED_SIZES] = "all tasks: this mimalloc's blocks are larger than what is charged for them\n",
+    [STI_ASSUMED_COUNTS] =
+        "giving back what mimalloc has given up of a heap: this mimalloc counts a heap's pages otherwise\n",
+    [STI_ASSUMED_UNWINDER] =
+        "leaving a task's code, whose allocations fail instead: the unwinder does not find the frame "
+        "that has called another\n",
+    [STI_ASSUMED_JUMPS] = "ending what a longjmp passes: this libc keeps the stack pointer of a jump otherwise\n",
+    [STI_ASSUMED_MUTEX] =
+        "malloc in the child of a fork(2) beside other threads, which may hang there: this libc's mutexes "
+        "do not tell who holds them\n",
+};
+
+static char text[1024]; /* under the lock; not written to again once it has been told */
+
+const char *sti_assumptions_tell(void)
+{
+    pthread_mutex_t *lock = &sti_quiet_locks[STI_QUIET_ASSUMPTIONS].mutex;
+    sti_assumptions_before_use();
+    sti_plain_mutex_lock(lock);
+    bool is_made = text[0] != '\0';
+    for (size_t i = 0; i < STI_ASSUMPTIONS && !is_made; i++) {
+        if (sti_assumption_fails((enum sti_assumption)i))
+            strncat(text, lines[i], sizeof text - 1 - strlen(text));
+    }
+    sti_plain_mutex_unlock(lock);
+    return text[0] != '\0' ? text : NULL;
+}

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What happens when the library is loaded: one list, for the whole library, and its only constructor. One thread, but
+ * for those of programs that load the library by dlopen while others run.
+ *
+ * Constructors of other modules may have run before, and called what this library overrides; so each override finds
+ * what it needs at its first call, if that comes earlier (module.h), and a scope may even have been run. The list only
+ * has what must not wait for a first call, or costs less here. To add something: a line, and why it stands where it
+ * does, where that matters. What can be made at its first use is not among these: each process pays for them. */
+#include "alloc/base/assumption.h"
+#include "alloc/base/caller.h"
+#include "alloc/base/lasting.h"
+#include "alloc/base/module.h"
+#include "alloc/charge/allocate.h"
+#include "alloc/charge/label.h"
+#include "alloc/charge/override_mapping.h"
+#include "alloc/interrupt/cxx.h"
+#include "alloc/interrupt/hold.h"
+#include "alloc/interrupt/override_lock.h"
+#include "alloc/interrupt/stack.h"
+#include "alloc/interrupt/watch.h"
+#include "alloc/profile/memprof.h"
+#include "alloc/profile/profile.h"
+#include "alloc/report/report.h"
+#include "alloc/rollback/descriptor.h"
+#include "alloc/rollback/free.h"
+#include "alloc/rollback/heap.h"
+#include "alloc/scope/scope.h"
+#include "alloc/scope/share.h"
+#include "alloc/trace/trace.h"
+#include "executor/pool/pools.h"
+#include "executor/task/task.h"
+#include "forks.h"
+
+__attribute__((constructor(101))) static void start(void)
+{
+    sti_debug_ask_environment(); /* before the first block is made: in debug mode some are made otherwise */
+
+    /* mimalloc's options before this library has it make a block; its key for thread-specific values, and right behind
+     * that ours (heap.c), before any other. */
+    sti_heap_start();
+    sti_freeing_start();
+    sti_allocate_start();
+
+    /* libc's own functions: what follows takes locks by them. */
+#if STI_OVERRIDES
+    sti_plain_start();
+    sti_override_lock_start();
+#endif
+
+    sti_assumptions_start(); /* of libc's insides, before anything is built on them */
+
+    /* Modules: what is loaded, and whose functions the program calls. */
+    sti_caller_start();
+    sti_lasting_start();
+#if STI_OVERRIDES
+    sti_link_start();
+    sti_override_mapping_start();
+#endif
+
+    /* What parts of the library have others call: each is in a folder that the caller must not name. */
+    sti_stack_start();
+    sti_memprof_start();
+    sti_report_start();
+    sti_scope_start();
+    sti_pools_start();
+    sti_task_take_reports();
+
+    sti_label_start();
+    sti_watch_start();
+    sti_descriptor_note_process();
+    sti_share_start(); /* its key is to be among the last that a thread's end comes to: behind those above */
+
+    sti_cxx_look(); /* runs code of the C++ runtime, which may allocate */
+
+    sti_forks_start();
+
+    /* Last: these begin a profile and a trace, with a thread that needs all of the above. */
+    sti_profile_ask_environment();
+    sti_trace_ask_environment();
+}
