@@ -81,7 +81,7 @@ static STI_AT_FORKS struct sti_quiet_lock making = STI_QUIET_LOCK_INIT;
 
 static struct sti_heap *make(bool is_nursery)
 {
-    struct sti_heap *heap = sti_process_calloc(1, sizeof *heap);
+    struct sti_heap *heap = sti_process_lasting_calloc(1, sizeof *heap);
     if (heap == NULL)
         return NULL;
     heap->is_nursery = is_nursery;
