@@ -233,7 +233,7 @@ int stint_module_protect(const char *name)
     if (is_protected_name(name))
         return 0;
     size_t length = strlen(name);
-    struct protected_name *entry = sti_process_malloc(sizeof *entry + length + 1);
+    struct protected_name *entry = sti_process_lasting_malloc(sizeof *entry + length + 1);
     if (entry == NULL)
         return ENOMEM;
     char *copy = (char *)(entry + 1);

@@ -217,7 +217,7 @@ static int seek(struct dl_phdr_info *info, size_t size, void *argument)
     if (!sti_caller_is_named(info->dlpi_name, sought->name, strlen(sought->name)) || sought->count == STI_KEPT_MODULES)
         return 0;
     size_t length = strlen(info->dlpi_name) + 1;
-    char *path = sti_process_malloc(length);
+    char *path = sti_process_lasting_malloc(length);
     sought->no_memory |= path == NULL;
     if (path == NULL)
         return 1;

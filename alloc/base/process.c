@@ -49,6 +49,26 @@ void sti_process_free(void *block)
     sti_backend_free(block);
 }
 
+void *sti_process_lasting_malloc(size_t size)
+{
+    return sti_process_malloc(size);
+}
+
+void *sti_process_lasting_calloc(size_t count, size_t size)
+{
+    return sti_process_calloc(count, size);
+}
+
+void *sti_process_lasting_realloc(void *block, size_t size)
+{
+    return sti_process_realloc(block, size);
+}
+
+void *sti_process_lasting_aligned(size_t alignment, size_t size)
+{
+    return sti_process_aligned(alignment, size);
+}
+
 /* --- Waiting, before a fork(2), for what must not be under way in it. Any thread.
  *
  * A thread that is in the loader, or in mimalloc's lists of heaps, has the read side of a lock, and a fork(2) the write

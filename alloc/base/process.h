@@ -19,6 +19,13 @@ void *sti_process_realloc(void *block, size_t size);
 void *sti_process_aligned(size_t alignment, size_t size); /* uninitialised */
 void sti_process_free(void *block);
 
+/* The same for records that stay when nobody uses them: those of threads, heaps and names, which the next one takes
+ * over, and what the program is given. Tests look whether any of the others has been left behind (tests/live/). */
+void *sti_process_lasting_malloc(size_t size);
+void *sti_process_lasting_calloc(size_t count, size_t size);
+void *sti_process_lasting_realloc(void *block, size_t size);
+void *sti_process_lasting_aligned(size_t alignment, size_t size);
+
 /* Give the free pages of the process's heap to all others, and those of all heaps back to the system. Not while
  * somebody forks: mimalloc does not look after what it is in the midst of. Some milliseconds; not from a quiet region
  * (below). */

@@ -50,7 +50,7 @@ static struct sti_thread *adopt_record(void)
 
 static struct sti_thread *make_record(void)
 {
-    struct sti_thread *thread = sti_process_aligned(_Alignof(struct sti_thread), sizeof *thread);
+    struct sti_thread *thread = sti_process_lasting_aligned(_Alignof(struct sti_thread), sizeof *thread);
     if (thread == NULL)
         return NULL;
     memset(thread, 0, sizeof *thread);

@@ -32,7 +32,7 @@ static void lose(struct sti_trace_ring *ring)
 
 static struct sti_trace_ring *make_ring(struct sti_thread *thread)
 {
-    struct sti_trace_ring *ring = sti_process_aligned(_Alignof(struct sti_trace_ring), sizeof *ring);
+    struct sti_trace_ring *ring = sti_process_lasting_aligned(_Alignof(struct sti_trace_ring), sizeof *ring);
     if (ring == NULL)
         return NULL;
     memset(ring, 0, offsetof(struct sti_trace_ring, records));

@@ -58,7 +58,7 @@ static __attribute__((noinline)) struct sti_label *make(const char *name, uint64
 {
     if (atomic_load_explicit(&labels[STI_LABELS_MAX - 1], memory_order_relaxed) != NULL)
         return NULL;
-    struct sti_label *made = sti_process_calloc(1, sizeof *made);
+    struct sti_label *made = sti_process_lasting_calloc(1, sizeof *made);
     if (made == NULL)
         return NULL;
     made->hash = hash;
@@ -99,12 +99,12 @@ static __attribute__((noinline)) struct sti_label_tally *make_tally(struct sti_t
 {
     _Atomic(struct sti_label_tally *) *table = atomic_load_explicit(&thread->labelled, memory_order_relaxed);
     if (table == NULL) {
-        table = sti_process_calloc(STI_LABELS_MAX, sizeof *table);
+        table = sti_process_lasting_calloc(STI_LABELS_MAX, sizeof *table);
         if (table == NULL)
             return NULL;
         atomic_store_explicit(&thread->labelled, table, memory_order_release);
     }
-    struct sti_label_tally *tally = sti_process_aligned(64, (sizeof *tally + 63) / 64 * 64);
+    struct sti_label_tally *tally = sti_process_lasting_aligned(64, (sizeof *tally + 63) / 64 * 64);
     if (tally == NULL)
         return NULL;
     memset(tally, 0, sizeof *tally);

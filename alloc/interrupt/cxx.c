@@ -438,9 +438,9 @@ void sti_cxx_caches_learn(struct sti_module module, const char *path, struct sti
     if (slash == NULL || strncmp(slash, "/libstdc++.so", 13) != 0 ||
         atomic_load_explicit(&sti_cxx_code, memory_order_relaxed) != &unknown)
         return;
-    struct sti_cxx_code *made = sti_process_malloc(sizeof *made);
-    uint64_t *caches = sti_process_calloc(code.size / 1024 + 1, sizeof *caches);
-    uint64_t *named = sti_process_calloc(code.size / 1024 + 1, sizeof *named);
+    struct sti_cxx_code *made = sti_process_lasting_malloc(sizeof *made);
+    uint64_t *caches = sti_process_lasting_calloc(code.size / 1024 + 1, sizeof *caches);
+    uint64_t *named = sti_process_lasting_calloc(code.size / 1024 + 1, sizeof *named);
     if (made == NULL || caches == NULL || named == NULL) {
         sti_process_free(made);
         sti_process_free(caches);

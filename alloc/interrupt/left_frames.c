@@ -237,7 +237,7 @@ static bool make_room(void)
     if (sti_own_forks < capacity)
         return true;
     size_t wanted = capacity == 0 ? FIRST_CAPACITY : 2 * capacity;
-    uintptr_t *grown = wanted <= CAPACITY_MAX ? sti_process_realloc(notes, wanted * sizeof *notes) : NULL;
+    uintptr_t *grown = wanted <= CAPACITY_MAX ? sti_process_lasting_realloc(notes, wanted * sizeof *notes) : NULL;
     if (grown == NULL)
         return false;
     notes = grown;

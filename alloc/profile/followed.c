@@ -314,7 +314,7 @@ static bool wants_rate(const struct sti_scope *scope)
 
 static struct sti_rate *make_rate(const struct sti_scope *scope)
 {
-    struct sti_rate *rate = sti_process_calloc(1, sizeof *rate);
+    struct sti_rate *rate = sti_process_lasting_calloc(1, sizeof *rate);
     if (rate == NULL)
         return NULL;
     double interval = WORD / scope->request->options->sample_rate;
@@ -412,7 +412,7 @@ static struct sti_profile_site *site_for(struct sti_rate *rate, void *const *cal
         site = site->next;
     if (site != NULL)
         return site;
-    site = sti_process_calloc(1, sizeof *site + length * sizeof *callstack);
+    site = sti_process_lasting_calloc(1, sizeof *site + length * sizeof *callstack);
     if (site == NULL)
         return NULL;
     site->hash = hash;
@@ -437,7 +437,7 @@ static struct rated *make_rated(struct sti_thread *thread, const void *caller)
     struct sti_profile_site *site = site_for(thread->sampling.rate, callstack, length);
     if (site == NULL || !sti_memprof_reserve_log(&thread->sampling))
         return NULL;
-    struct rated *rated = sti_process_malloc(sizeof *rated);
+    struct rated *rated = sti_process_lasting_malloc(sizeof *rated);
     if (rated != NULL)
         rated->share.site = site;
     return rated;

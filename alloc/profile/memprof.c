@@ -319,7 +319,7 @@ bool sti_memprof_reserve_log(struct sti_sampling *sampling)
     if (sampling->logged < capacity / 2)
         return true;
     size_t larger = capacity == 0 ? FIRST_CAPACITY : capacity * 2;
-    log = sti_process_realloc(log, sizeof *log + larger * sizeof log->blocks[0]);
+    log = sti_process_lasting_realloc(log, sizeof *log + larger * sizeof log->blocks[0]);
     if (log == NULL)
         return sampling->logged < capacity;
     log->capacity = larger;

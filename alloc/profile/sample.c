@@ -25,7 +25,7 @@ static bool have_callstack(struct sti_sampling *sampling, size_t depth)
 {
     if (depth <= sampling->depth)
         return true;
-    void **larger = sti_process_realloc(sampling->callstack, depth * sizeof *larger);
+    void **larger = sti_process_lasting_realloc(sampling->callstack, depth * sizeof *larger);
     if (larger == NULL)
         return false;
     sampling->callstack = larger;
@@ -183,7 +183,7 @@ static void end_stale(const void *block)
 static void tell(struct sti_thread *thread, void *block, const stint_memprof_allocation *allocation)
 {
     sti_backend_heap *heap = allocation->in_task_heap ? sti_backend_heap_of(block) : NULL;
-    struct sti_tracked *entry = sti_process_malloc(sizeof *entry);
+    struct sti_tracked *entry = sti_process_lasting_malloc(sizeof *entry);
     if (entry == NULL)
         return;
     if (heap != NULL && !sti_memprof_reserve_log(&thread->sampling)) {

@@ -259,7 +259,7 @@ static struct sti_profile_site *new_site(const struct key *key)
 {
     size_t callstack = key->length * sizeof *key->callstack;
     struct sti_profile_site *site =
-        sti_process_calloc(1, sizeof *site + callstack + key->task_length + key->account_length + 2);
+        sti_process_lasting_calloc(1, sizeof *site + callstack + key->task_length + key->account_length + 2);
     if (site == NULL)
         return NULL;
     char *room = (char *)site->callstack + callstack;
@@ -317,7 +317,7 @@ static void *note_allocation(const stint_memprof_allocation *allocation, void *a
 {
     struct sti_gathered *gathered = arg;
     struct sti_profile_site *site = site_for(gathered, allocation);
-    struct sti_profile_share *share = site != NULL ? sti_process_malloc(sizeof *share) : NULL;
+    struct sti_profile_share *share = site != NULL ? sti_process_lasting_malloc(sizeof *share) : NULL;
     if (share == NULL) {
         atomic_fetch_add_explicit(&gathered->lost, allocation->samples, memory_order_relaxed);
         return NULL;
@@ -348,7 +348,7 @@ const stint_memprof_tracker sti_gathered_tracker = { .alloc = note_allocation, .
 
 struct sti_gathered *sti_gathered_create(double interval)
 {
-    struct sti_gathered *gathered = sti_process_calloc(1, sizeof *gathered);
+    struct sti_gathered *gathered = sti_process_lasting_calloc(1, sizeof *gathered);
     if (gathered == NULL)
         return NULL;
     gathered->interval = interval;

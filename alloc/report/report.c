@@ -62,7 +62,7 @@ static void *map_pages(void)
 
 struct stint_report *sti_report_make(bool in_handler)
 {
-    struct stint_report *report = in_handler ? map_pages() : sti_process_malloc(sizeof *report);
+    struct stint_report *report = in_handler ? map_pages() : sti_process_lasting_malloc(sizeof *report);
     if (report == NULL)
         return NULL;
     report->is_mapped = in_handler;

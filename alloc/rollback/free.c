@@ -192,7 +192,7 @@ static struct sti_freer *adopt_record(void)
 
 static struct sti_freer *make_record(void)
 {
-    struct sti_freer *freer = sti_process_aligned(_Alignof(struct sti_freer), sizeof *freer);
+    struct sti_freer *freer = sti_process_lasting_aligned(_Alignof(struct sti_freer), sizeof *freer);
     if (freer == NULL)
         return NULL;
     atomic_init(&freer->number, 0);

@@ -84,7 +84,7 @@ static pthread_mutex_t *const making = &sti_quiet_locks[STI_QUIET_HEAPS].mutex;
 
 static struct sti_heap *make(bool is_nursery)
 {
-    struct sti_heap *heap = sti_process_calloc(1, sizeof *heap);
+    struct sti_heap *heap = sti_process_lasting_calloc(1, sizeof *heap);
     if (heap == NULL)
         return NULL;
     heap->is_nursery = is_nursery;

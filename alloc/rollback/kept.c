@@ -104,7 +104,7 @@ void sti_kept_forget(const void *block)
 /* Without memory for it, it counts for good. */
 static void watch(uintptr_t block, size_t size)
 {
-    struct watched *entry = sti_process_malloc(sizeof *entry);
+    struct watched *entry = sti_process_lasting_malloc(sizeof *entry);
     if (entry == NULL)
         return;
     sti_plain_mutex_lock(lock);
@@ -453,7 +453,7 @@ STI_FORK_HANDLER void sti_quarantine_in_child(void)
 static struct sti_quarantine *make(struct sti_thread *thread)
 {
     static pthread_once_t heard = PTHREAD_ONCE_INIT;
-    struct sti_quarantine *quarantine = sti_process_calloc(1, sizeof *quarantine);
+    struct sti_quarantine *quarantine = sti_process_lasting_calloc(1, sizeof *quarantine);
     pthread_once(&heard, hear_faults);
     atomic_store_explicit(&thread->quarantine, quarantine, memory_order_release);
     return quarantine;

@@ -56,7 +56,7 @@ static void free_nursery(struct sti_nursery *nursery)
 
 static struct sti_nursery *make(struct sti_thread *thread)
 {
-    struct sti_nursery *nursery = sti_process_calloc(1, sizeof *nursery);
+    struct sti_nursery *nursery = sti_process_lasting_calloc(1, sizeof *nursery);
     if (nursery == NULL)
         return NULL;
     nursery->heap = sti_heap_take_for_nursery(thread);
@@ -173,7 +173,7 @@ void sti_nursery_open(struct sti_thread *thread, struct sti_scope *scope, bool b
 static bool grow_log(struct sti_nursery *nursery)
 {
     size_t larger = nursery->capacity == 0 ? FIRST_CAPACITY : nursery->capacity * 2;
-    void **log = sti_process_realloc(nursery->log, larger * sizeof *log);
+    void **log = sti_process_lasting_realloc(nursery->log, larger * sizeof *log);
     if (log == NULL)
         return false;
     nursery->log = log;

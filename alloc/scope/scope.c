@@ -447,6 +447,7 @@ static void abandon_scope(struct sti_scope *scope)
     const struct sti_scope_request *request = scope->request;
     stint_token *token = (stint_token *)(uintptr_t)request->token; /* stint_run's, which will not return */
     stint_account *account = request->options->account;
+    stint_context *context = request->options->context;
     stint_outcome unheard;
     sti_reporting_abandoned(scope);
     sti_forks_give_up(scope);
@@ -458,6 +459,7 @@ static void abandon_scope(struct sti_scope *scope)
     sti_process_free((void *)(uintptr_t)unheard.payload);
     stint_token_release(token);
     stint_account_release(account);
+    stint_context_release(context);
     if (thread->scope == NULL && sti_share_has_mail(thread))
         sti_share_collect(thread);
 }

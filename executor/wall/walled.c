@@ -222,7 +222,7 @@ static bool is_true(const struct sti_walled *walled, struct sti_wall_done *done)
 
 static bool copy_out(const char *from, size_t size, void **copy)
 {
-    *copy = sti_process_malloc(size != 0 ? size : 1);
+    *copy = sti_process_lasting_malloc(size != 0 ? size : 1);
     if (*copy != NULL)
         memcpy(*copy, from, size);
     return *copy != NULL;

@@ -58,6 +58,7 @@ static int submit_it_and_wait(const void *options)
 
 static int submit_it_at(const void *options)
 {
+    leaves_records(); /* the watch looks after the pool from now on */
     stint_future *future;
     int error = stint_submit_at(the_pool, allocate_beyond_limit, NULL, options, 1, &future);
     return end_limited(error, future);

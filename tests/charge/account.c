@@ -117,6 +117,54 @@ TEST(what_a_child_is_charged_its_parent_is_charged_too)
     stint_account_release(second);
 }
 
+/* Were its memory another account's by then, that one would be charged. */
+TEST(an_account_that_was_released_is_there_while_it_has_a_child)
+{
+    enum { OTHERS = 2000 };
+    static stint_account *others[OTHERS];
+    stint_account *parent = make_account(NULL);
+    stint_account *child = make_account(parent);
+    size_t bytes = 10000;
+    stint_account_release(parent);
+    for (int i = 0; i < OTHERS; i++)
+        others[i] = make_account(NULL);
+    stint_options options = { .size = sizeof(stint_options), .account = child };
+    assert_ok(run_task(allocate_and_free, &bytes, &options));
+    for (int i = 0; i < OTHERS; i++) {
+        assert_at_rest(others[i], 0, 0);
+        stint_account_release(others[i]);
+    }
+    stint_account_release(child);
+}
+
+static int allocate_once(void *bytes, void **value)
+{
+    (void)value;
+    return keep(stint_malloc(*(size_t *)bytes)) != NULL ? 0 : ENOMEM;
+}
+
+TEST(an_account_can_be_used_to_the_last_byte)
+{
+    size_t bytes = 160016;
+    stint_account *account = make_account(NULL, .allocation = bytes);
+    stint_options options = { .size = sizeof(stint_options), .account = account };
+    assert_ok(run_task(allocate_once, &bytes, &options));
+    assert_at_rest(account, bytes, 1);
+    bytes = 1;
+    assert_outcome(run_task(allocate_once, &bytes, &options), STINT_ERROR, STINT_REASON_ACCOUNT, EDQUOT);
+    stint_account_release(account);
+}
+
+TEST(nothing_is_refused_for_which_an_account_has_room_but_not_for_more)
+{
+    stint_account *account = make_account(NULL, .memory = 4 * MIB);
+    stint_options options = { .size = sizeof(stint_options), .account = account };
+    size_t bytes = 4 * MIB - 256 * KIB;
+    assert_ok(run_task(hold, &bytes, &options));
+    assert_int_equal(usage_of(account).memory, 0);
+    stint_account_release(account);
+}
+
 TEST(the_memory_limit_is_on_what_is_held)
 {
     stint_account *account = make_account(NULL, .memory = 4 * MIB);

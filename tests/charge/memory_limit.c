@@ -169,6 +169,64 @@ static int churn(void *arg, void **value)
     return 0;
 }
 
+/* --- Large blocks, which take whole slices --- */
+
+#define SLICED (129 * KIB)
+
+struct sliced {
+    unsigned count;
+    bool inside;
+    size_t limit;
+    size_t held;
+};
+
+static int hold_sliced(void *arg, void **value)
+{
+    struct sliced *sliced = arg;
+    (void)value;
+    for (unsigned i = 0; i < sliced->count; i++) {
+        void *block = keep(stint_malloc(SLICED));
+        if (block == NULL)
+            return ENOMEM;
+        sliced->held += stint_malloc_usable_size(block);
+    }
+    return 0;
+}
+
+static int hold_sliced_and_more(void *arg, void **value)
+{
+    struct sliced *sliced = arg;
+    stint_outcome outcome;
+    int error = sliced->inside ? stint_run(hold_sliced, sliced, NULL, &outcome) : hold_sliced(sliced, value);
+    for (void *block; error == 0 && (block = keep(stint_malloc(1000))) != NULL;)
+        sliced->held += stint_malloc_usable_size(block);
+    return 0;
+}
+
+static void assert_limit_for_sliced(bool inside)
+{
+    const size_t limit = 64 * MIB;
+    for (unsigned part = 950; part < 1000; part += 2) {
+        unsigned count = (unsigned)(limit / 1000 * part / (192 * KIB));
+        struct sliced sliced = { .count = count, .inside = inside, .limit = limit };
+        stint_options options = { .size = sizeof(stint_options), .on_interrupt = STINT_FAIL, .budget.memory = limit };
+        stint_outcome outcome = run_task(hold_sliced_and_more, &sliced, &options);
+        assert_int_equal(outcome.reason, STINT_REASON_MEMORY_LIMIT);
+        assert_true(sliced.held <= limit + floor_of(limit) + 1024);
+        assert_true(sliced.held >= limit - floor_of(limit));
+    }
+}
+
+TEST(what_large_blocks_take_beyond_what_was_asked_for_counts_at_once)
+{
+    assert_limit_for_sliced(false);
+}
+
+TEST(so_it_does_for_the_scope_around_the_one_that_made_them)
+{
+    assert_limit_for_sliced(true);
+}
+
 TEST(a_task_that_frees_as_it_goes_is_never_stopped)
 {
     stint_options options = STINT_OPTIONS_INIT;

@@ -487,4 +487,73 @@ TEST(tasks_that_fork_and_tasks_that_do_not_share_a_pool)
     stint_pool_destroy(pool);
 }
 
+/* --- When a thief has ended --------------------------------------------------------------------------------------- */
+
+struct theft {
+    stint_token *token;
+    atomic_uint begun;
+    atomic_bool ended;
+    bool ended_before; /* the fork was dropped */
+    bool went_on;      /* from the join */
+};
+
+static int end_late(void *arg, void **value)
+{
+    struct theft *theft = arg;
+    (void)value;
+    atomic_fetch_add(&theft->begun, 1);
+    nap_ms(50);
+    stint_token_set(theft->token);
+    atomic_store(&theft->ended, true);
+    return 0;
+}
+
+static int drop_what_was_stolen(void *arg, void **value)
+{
+    struct theft *theft = arg;
+    stint_subtask subtask;
+    (void)value;
+    stint_fork(&subtask, end_late, theft);
+    have_stolen(&theft->begun);
+    stint_fork_drop(&subtask);
+    theft->ended_before = atomic_load(&theft->ended);
+    return 0;
+}
+
+TEST(a_fork_that_is_dropped_has_ended)
+{
+    stint_pool *pool = make_pool(.workers = 2);
+    struct theft theft = { .token = NULL };
+    assert_ok(run_in_pool(pool, drop_what_was_stolen, &theft, NULL));
+    assert_true(theft.ended_before);
+    assert_int_equal(stint_pool_destroy(pool), 0);
+}
+
+static int join_what_was_stolen(void *arg, void **value)
+{
+    struct theft *theft = arg;
+    stint_subtask subtask;
+    (void)value;
+    stint_fork(&subtask, end_late, theft);
+    have_stolen(&theft->begun);
+    while (!atomic_load(&theft->ended))
+        sched_yield();
+    stint_join(&subtask, NULL);
+    theft->went_on = true;
+    return 0;
+}
+
+TEST(the_join_of_what_was_stolen_is_a_sample_point)
+{
+    stint_pool *pool = make_pool(.workers = 2);
+    struct theft theft = { .token = NULL };
+    stint_options options = STINT_OPTIONS_INIT;
+    assert_int_equal(stint_token_create(NULL, &theft.token), 0);
+    options.token = theft.token;
+    assert_cancelled(run_in_pool(pool, join_what_was_stolen, &theft, &options), STINT_REASON_TOKEN);
+    assert_false(theft.went_on);
+    assert_int_equal(stint_pool_destroy(pool), 0);
+    stint_token_release(theft.token);
+}
+
 TEST_MAIN()

@@ -295,6 +295,66 @@ static int reduce_from_nothing(void *arg, void **value)
     return stint_reduce(0, LENGTH, 1, &reduction, NULL, &sum);
 }
 
+/* --- In two halves at least: there is time for another worker to ask
+ * ----------------------------------------------- */
+
+#define SLOW_PIECES 400
+
+struct slow {
+    atomic_uint calls;
+    size_t fails_at;
+    pthread_t first; /* who did the first piece */
+    atomic_uint by_others;
+};
+
+static int add_slowly(size_t begin, size_t end, void *accumulator, void *arg)
+{
+    struct slow *slow = arg;
+    if (begin == 0)
+        slow->first = pthread_self();
+    else if (!pthread_equal(slow->first, pthread_self()))
+        atomic_fetch_add(&slow->by_others, 1);
+    atomic_fetch_add(&slow->calls, 1);
+    nap_ms(1);
+    return begin == slow->fails_at ? EILSEQ : stretch_add(begin, end, accumulator, NULL);
+}
+
+static int reduce_slowly(void *arg, void **value)
+{
+    const stint_reduction reduction = {
+        .size = sizeof(struct stretch), .neutral = &no_stretch, .accumulate = add_slowly, .combine = stretch_combine
+    };
+    struct stretch stretch;
+    (void)value;
+    int error = stint_reduce(0, SLOW_PIECES, 1, &reduction, arg, &stretch);
+    bool whole = stretch.begin == 0 && stretch.end == SLOW_PIECES && stretch.sum == SLOW_PIECES * (SLOW_PIECES - 1) / 2;
+    return error != 0 ? error : whole ? 0 : EPROTO;
+}
+
+static stint_outcome reduce_on_two(struct slow *slow)
+{
+    const stint_pool_options options = { .size = sizeof(stint_pool_options), .workers = 2 };
+    assert_int_equal(stint_pool_create(&options, &pool), 0);
+    stint_outcome outcome = run_in_pool(pool, reduce_slowly, slow, NULL);
+    assert_int_equal(stint_pool_destroy(pool), 0);
+    return outcome;
+}
+
+TEST(both_halves_of_a_reduction_are_in_its_result)
+{
+    struct slow slow = { .fails_at = SIZE_MAX };
+    assert_ok(reduce_on_two(&slow));
+    assert_int_equal(atomic_load(&slow.calls), SLOW_PIECES);
+    assert_true(atomic_load(&slow.by_others) > 0);
+}
+
+TEST(after_an_error_no_piece_is_begun)
+{
+    struct slow slow = { .fails_at = 20 };
+    assert_int_equal(reduce_on_two(&slow).error, EILSEQ);
+    assert_true(atomic_load(&slow.calls) < SLOW_PIECES / 4);
+}
+
 TEST(a_reduction_begins_as_neutral_and_passes_an_error_on)
 {
     everywhere(reduce_from_nothing, NULL, EILSEQ);
@@ -424,6 +484,30 @@ TEST(what_makes_no_sense_is_refused)
     assert_int_equal(stint_sort(&number, SIZE_MAX / 2, sizeof number, by_key, NULL), ENOMEM);
     assert_int_equal(stint_sort(NULL, 0, sizeof number, by_key, NULL), 0);
     assert_int_equal(number, 1);
+}
+
+static int compare_numbers(const void *a, const void *b, void *arg)
+{
+    (void)arg;
+    return *(const int *)a < *(const int *)b ? -1 : *(const int *)a > *(const int *)b;
+}
+
+static int sort_many(void *arg, void **value)
+{
+    static int numbers[LENGTH];
+    (void)arg;
+    (void)value;
+    for (size_t i = 0; i < LENGTH; i++)
+        numbers[i] = (int)(LENGTH - i);
+    return stint_sort(numbers, LENGTH, sizeof numbers[0], compare_numbers, NULL);
+}
+
+TEST(a_sort_leaves_no_memory_behind)
+{
+    stint_outcome outcome = run_task(sort_many, NULL, NULL);
+    assert_ok(outcome);
+    assert_true(outcome.usage.peak >= LENGTH * sizeof(int));
+    assert_true(outcome.usage.committed < LENGTH * sizeof(int) / 2);
 }
 
 TEST_MAIN()

@@ -189,6 +189,22 @@ TEST_WITH(the_forks_of_a_task_below_are_out_of_sight, empty_split, NULL)
     assert_int_equal(split.forks.floor, sti_split_place(&split, 2));
 }
 
+TEST_WITH(holes_of_the_task_below_are_there_again_when_it_goes_on, empty_split, NULL)
+{
+    fork_some(4);
+    assert_true(sti_split_take(&split, 1));
+    struct sti_split_below below = sti_split_enter(&split);
+    subtasks[4].arg_ = &subtasks[4];
+    assert_true(push_fork(&split, &subtasks[4]));
+    assert_true(sti_split_take(&split, 4));
+    sti_split_leave(&split, below);
+    assert_int_equal(split.forks.floor, SIZE_MAX);
+    assert_true(sti_split_take(&split, 3));
+    assert_true(sti_split_take(&split, 2));
+    assert_int_equal(sti_split_depth(&split), 1);
+    assert_int_equal(split.forks.floor, sti_split_place(&split, 0));
+}
+
 TEST(each_fork_runs_exactly_once)
 {
     stress_split(1000000);

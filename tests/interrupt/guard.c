@@ -294,4 +294,17 @@ TEST(no_descriptor_leaks_in_interrupted_tasks)
     }
 }
 
+static int forget_a_guard_and_fail(void *guard, void **value)
+{
+    (void)value;
+    stint_guard_push(guard, NULL, NULL);
+    return EIO;
+}
+
+TEST(a_task_that_has_forgotten_a_guard_keeps_its_own_error)
+{
+    stint_guard guard;
+    assert_outcome(run_task(forget_a_guard_and_fail, &guard, NULL), STINT_ERROR, STINT_REASON_FAILED, EIO);
+}
+
 TEST_MAIN()

@@ -274,4 +274,40 @@ TEST(any_number_of_locks_may_be_held)
     pthread_mutex_unlock(&first);
 }
 
+/* --- An inner scope that is interrupted while it holds a lock ----------------------------------------------------- */
+
+static int lock_and_be_cancelled(void *token, void **value)
+{
+    (void)value;
+    pthread_mutex_lock(&first);
+    stint_token_set(token);
+    free(keep(malloc(100))); /* where it is found to be due, and to hold something */
+    return 0;
+}
+
+static int go_on_with_the_inner_one_s_lock(void *arg, void **value)
+{
+    struct task *task = arg;
+    stint_outcome outcome;
+    stint_options options = STINT_OPTIONS_INIT;
+    (void)value;
+    if (stint_token_create(NULL, &options.token) != 0)
+        return ENOMEM;
+    int error = stint_run(lock_and_be_cancelled, options.token, &options, &outcome);
+    stint_token_release(options.token);
+    if (error != 0 || outcome.reason != STINT_REASON_TOKEN)
+        return EPROTO;
+    stint_token_set(task->token);
+    allocate_and_go_on(task);
+    pthread_mutex_unlock(&first);
+    allocate_and_stop(task);
+    return 0;
+}
+
+TEST(what_an_interrupted_scope_leaves_locked_is_held_by_the_one_around_it)
+{
+    run_cancelled(go_on_with_the_inner_one_s_lock, 1);
+    assert_free(&first);
+}
+
 TEST_MAIN()

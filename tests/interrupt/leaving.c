@@ -465,4 +465,81 @@ TEST(a_watched_task_may_be_cancelled_with_its_thread)
     stint_account_release(account);
 }
 
+/* --- What a scope that is left gives back, and how --------------------------------------------------------------- */
+
+static int leave_from_a_task(void *arg, void **value)
+{
+    (void)arg;
+    (void)value;
+    leave_by_longjmp();
+    return 0;
+}
+
+static void run_and_leave(void *options)
+{
+    stint_outcome outcome;
+    stint_run(leave_from_a_task, NULL, options, &outcome);
+}
+
+static void count_destroyed(void *count)
+{
+    ++*(int *)count;
+}
+
+TEST(a_scope_that_is_left_gives_back_what_its_options_name)
+{
+    if (!stint_malloc_is_overridden())
+        skip();
+    int destroyed = 0;
+    stint_options options = STINT_OPTIONS_INIT;
+    options.account = make_account(NULL);
+    assert_int_equal(stint_token_create(NULL, &options.token), 0);
+    assert_int_equal(stint_context_create(&destroyed, count_destroyed, &options.context), 0);
+    catch_jump(run_and_leave, &options);
+    assert_int_equal(usage_of(options.account).running, 0);
+    stint_account_release(options.account);
+    stint_token_release(options.token);
+    stint_context_release(options.context);
+    assert_int_equal(destroyed, 1);
+}
+
+static volatile bool has_finished;
+static jmp_buf inside;
+
+static void set_and_look(void *token)
+{
+    stint_token_set(token);
+    stint_checkpoint();
+    has_finished = true;
+}
+
+static __attribute__((noinline)) void guard_and_jump(void *token)
+{
+    stint_guard guard;
+    stint_guard_push(&guard, set_and_look, token);
+    longjmp(inside, 1);
+}
+
+static int jump_over_a_guard(void *token, void **value)
+{
+    (void)value;
+    if (_setjmp(inside) == 0)
+        guard_and_jump(token);
+    use_the_stack(20);
+    stint_checkpoint();
+    return EIO;
+}
+
+TEST(a_guard_of_a_frame_that_is_left_ends_before_an_interrupt)
+{
+    if (!stint_malloc_is_overridden())
+        skip();
+    stint_options options = STINT_OPTIONS_INIT;
+    assert_int_equal(stint_token_create(NULL, &options.token), 0);
+    has_finished = false;
+    assert_cancelled(run_task(jump_over_a_guard, options.token, &options), STINT_REASON_TOKEN);
+    assert_true(has_finished);
+    stint_token_release(options.token);
+}
+
 TEST_MAIN()

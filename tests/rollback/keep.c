@@ -139,6 +139,27 @@ static int keep_nothing(void *arg, void **value)
     return 0;
 }
 
+/* With a heap of its own, from which it allocates without a look where no sample point is due. */
+static int keep_beside_a_heap(void *arg, void **value)
+{
+    (void)arg;
+    (void)value;
+    for (int i = 0; i < 1000; i++)
+        keep(stint_malloc(100));
+    stint_keep_begin();
+    for (size_t i = 0; i < sizeof left / sizeof left[0]; i++)
+        leave(stint_strdup("kept"));
+    stint_keep_end();
+    return 1;
+}
+
+TEST_WITH(all_blocks_of_a_region_are_kept_of_a_task_that_has_many_others, NULL, forget_all)
+{
+    run_unscanned(keep_beside_a_heap, NULL);
+    for (size_t i = 0; i < sizeof left / sizeof left[0]; i++)
+        assert_string_equal(left[i], "kept");
+}
+
 TEST(a_region_in_which_nothing_is_allocated_leaves_the_next_sample_point_where_it_was)
 {
     stint_options options = STINT_OPTIONS_INIT;

@@ -5,6 +5,8 @@
  * would test nothing. */
 #include "support.h"
 
+#include <sys/uio.h>
+
 /* Another one for each trial, so that what one leaves is no part of the next. */
 static uint64_t secret = UINT64_C(0x5ec2e7f00d5ec2e7);
 
@@ -260,6 +262,49 @@ static int leave_blocks_inside_and_fail(void *unused, void **value)
     stint_options options = options_with(true);
     stint_outcome inner;
     return stint_run(leave_blocks_and_fail, NULL, &options, &inner) == 0 ? 1 : 2;
+}
+
+#define NOTED 200
+
+static uintptr_t noted[NOTED]; /* the opposite of each address: no root */
+static size_t shown;
+
+static int note_blocks_and_fail(void *unused, void **value)
+{
+    (void)unused;
+    (void)value;
+    for (size_t i = 0; i < NOTED; i++)
+        noted[i] = ~(uintptr_t)make(5000);
+    return 1;
+}
+
+/* While the outer one still runs. What has gone back to the system cannot be read. */
+static int look_where_the_inner_one_was(void *unused, void **value)
+{
+    (void)unused;
+    (void)value;
+    stint_outcome inner;
+    shown = 0;
+    if (stint_run(note_blocks_and_fail, NULL, NULL, &inner) != 0)
+        return 2;
+    for (size_t i = 0; i < NOTED; i++) {
+        uint64_t word = 0;
+        struct iovec here = { &word, sizeof word };
+        struct iovec there = { (void *)(~noted[i] + 1000), sizeof word };
+        bool is_read = process_vm_readv(getpid(), &here, 1, &there, 1, 0) == (ssize_t)sizeof word;
+        shown += is_read && word == secret;
+    }
+    return 0;
+}
+
+TEST_WITH(where_a_scope_inside_a_wiped_one_was_nothing_is_left, change_secret, NULL)
+{
+    stint_options options = options_with(false);
+    assert_ok(run_task(look_where_the_inner_one_was, NULL, &options));
+    assert_true(shown > 0 || in_debug_mode());
+    options = options_with(true);
+    assert_ok(run_task(look_where_the_inner_one_was, NULL, &options));
+    assert_int_equal(shown, 0);
 }
 
 TEST_WITH(a_scope_inside_one_that_is_not_wiped_is_wiped, change_secret, NULL)

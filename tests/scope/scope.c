@@ -262,6 +262,30 @@ TEST(a_peak_that_is_over_before_the_end_is_seen_as_exactly)
     }
 }
 
+/* What it holds is measured again long after that. */
+static int hold_much_then_go_on(void *arg, void **value)
+{
+    (void)arg;
+    (void)value;
+    enum { BLOCKS = 64 };
+    void *blocks[BLOCKS];
+    for (int i = 0; i < BLOCKS; i++)
+        blocks[i] = keep(stint_malloc(64 * KIB));
+    for (int i = 0; i < BLOCKS; i++)
+        stint_free(blocks[i]);
+    for (int i = 0; i < 10000; i++)
+        stint_free(keep(stint_malloc(10 * KIB)));
+    return 0;
+}
+
+TEST(a_peak_stays_the_peak_however_long_the_task_goes_on)
+{
+    stint_outcome outcome = run_task(hold_much_then_go_on, NULL, NULL);
+    assert_ok(outcome);
+    assert_true(most_behind(&outcome.usage) >= 4 * MIB);
+    assert_true(outcome.usage.peak <= 5 * MIB);
+}
+
 TEST(a_task_that_allocates_nothing_uses_nothing)
 {
     int calls = 0;

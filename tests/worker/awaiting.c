@@ -8,6 +8,7 @@ struct inner {
     stint_pool *pool;
     struct gate gate; /* opened when future below is set */
     stint_future *future;
+    stint_future *child; /* of those that it has submitted */
     atomic_uint ran;
     int wait, wait_for;
     stint_outcome outcome;
@@ -148,11 +149,10 @@ static int await_a_child_that_cancels_me(void *arg, void **value)
 {
     struct inner *inner = arg;
     (void)value;
-    stint_future *child;
-    int error = stint_submit(inner->pool, cancel_my_waiter, inner, NULL, &child);
+    int error = stint_submit(inner->pool, cancel_my_waiter, inner, NULL, &inner->child);
     if (error != 0)
         return error;
-    inner->wait = stint_future_wait(child, &inner->outcome);
+    inner->wait = stint_future_wait(inner->child, &inner->outcome);
     atomic_fetch_add(&inner->ran, 1000); /* not reached by a task that jumps */
     return 0;
 }
@@ -170,6 +170,7 @@ TEST(an_interrupt_of_the_waiter_is_delivered_when_the_wait_has_ended)
         assert_int_equal(inner.outcome.status, STINT_OK);
         assert_ptr_equal(inner.outcome.value, &inner);
         assert_int_equal(atomic_load(&inner.ran), modes[i] == STINT_JUMP ? 1 : 1001);
+        stint_future_release(inner.child);
         assert_int_equal(stint_pool_destroy(inner.pool), 0);
     }
 }

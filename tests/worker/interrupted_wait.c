@@ -414,6 +414,7 @@ TEST(a_shutdown_with_a_time_limit_returns_whatever_is_left)
 struct nested {
     stint_pool *pool;
     int interrupted; /* system calls of the task on top */
+    stint_future *future;
 };
 
 static int sleep_in_a_system_call(void *arg, void **value)
@@ -429,25 +430,22 @@ static int sleep_in_a_system_call(void *arg, void **value)
 static int submit_and_await_a_sleeper(void *arg, void **value)
 {
     struct nested *nested = arg;
-    stint_future *future;
     (void)value;
-    int error = stint_submit(nested->pool, sleep_in_a_system_call, nested, NULL, &future);
-    if (error == 0)
-        error = stint_future_wait(future, NULL);
-    stint_future_release(future);
-    return error;
+    int error = stint_submit(nested->pool, sleep_in_a_system_call, nested, NULL, &nested->future);
+    return error != 0 ? error : stint_future_wait(nested->future, NULL);
 }
 
 /* The one below is due for most of the time, and is interrupted when it goes on. */
 TEST(what_runs_on_top_of_a_task_that_is_due_is_left_alone)
 {
-    struct nested nested = { make_pool(.workers = 1), 0 };
+    struct nested nested = { make_pool(.workers = 1), 0, NULL };
     stint_options options = STINT_OPTIONS_INIT;
     options.preemptible = true;
     options.budget.run_ns = 50 * MS;
     const stint_outcome outcome = take_in_time(submit(nested.pool, submit_and_await_a_sleeper, &nested, &options));
     assert_int_equal(outcome.reason, STINT_REASON_DEADLINE);
     assert_int_equal(nested.interrupted, 0);
+    stint_future_release(nested.future);
     assert_int_equal(stint_pool_destroy(nested.pool), 0);
 }
 
