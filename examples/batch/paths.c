@@ -11,13 +11,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-static int add_file(struct paths *paths, const char *path)
+static int add(struct paths *paths, const char *path, parse_kind kind, int problem)
 {
-    parse_kind kind;
-    if (!parse_kind_of(path, &kind)) {
-        paths->skipped++;
-        return 0;
-    }
     if (paths->count == paths->room) {
         size_t room = paths->room ? 2 * paths->room : 256;
         paths_file *files = reallocarray(paths->files, room, sizeof *files);
@@ -29,7 +24,16 @@ static int add_file(struct paths *paths, const char *path)
     char *copy = strdup(path);
     if (!copy)
         return ENOMEM;
-    paths->files[paths->count++] = (paths_file){ copy, kind };
+    paths->files[paths->count++] = (paths_file){ copy, kind, problem };
+    return 0;
+}
+
+static int add_file(struct paths *paths, const char *path)
+{
+    parse_kind kind;
+    if (parse_kind_of(path, &kind))
+        return add(paths, path, kind, 0);
+    paths->skipped++;
     return 0;
 }
 
@@ -52,9 +56,10 @@ static int add_entry(struct paths *paths, const FTSENT *entry)
     case FTS_DEFAULT: /* a device, a socket, a pipe */
         paths->skipped++;
         return 0;
-    case FTS_DNR:
+    case FTS_DNR: /* not to be read, or not there any more */
+    case FTS_NS:
     case FTS_ERR:
-        return entry->fts_errno;
+        return add(paths, entry->fts_path, PARSE_UNKNOWN, entry->fts_errno);
     default:
         return 0;
     }
@@ -95,6 +100,13 @@ int paths_add(struct paths *paths, const char *path)
     return 0;
 }
 
+/* What is known to be a file is tried once more in its turn; else nobody knows what it was. */
+static int add_unreached(struct paths *paths, const char *path, int problem)
+{
+    parse_kind kind;
+    return parse_kind_of(path, &kind) ? add(paths, path, kind, 0) : add(paths, path, PARSE_UNKNOWN, problem);
+}
+
 int paths_add_from_input(struct paths *paths, int separator)
 {
     char *line = NULL;
@@ -108,7 +120,7 @@ int paths_add_from_input(struct paths *paths, int separator)
             continue;
         error = paths_add(paths, line);
         if (error && error != ENOMEM)
-            error = add_file(paths, line);
+            error = add_unreached(paths, line, error);
     }
     if (!error && ferror(stdin))
         error = EIO;

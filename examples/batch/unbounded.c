@@ -11,6 +11,7 @@
 
 struct job {
     parse_document document;
+    int unread; /* 0; an errno value: it cannot be looked at */
     stint_outcome outcome;
     bool done;
 };
@@ -33,7 +34,7 @@ static void run_job(struct job *job)
 {
     uint64_t start = clock_now();
     void *value = NULL;
-    int error = parse_document_run(&job->document, &value);
+    int error = job->unread ? parse_unread(&job->document, job->unread) : parse_document_run(&job->document, &value);
     if (error)
         job->outcome = (stint_outcome){ .status = STINT_ERROR, .reason = STINT_REASON_FAILED, .error = error };
     job->outcome.usage.wall_ns = clock_now() - start;
@@ -53,7 +54,7 @@ static struct job *take(struct window *window)
     }
     const paths_file *file = &paths->files[window->next];
     struct job *job = job_at(window, window->next++);
-    *job = (struct job){ .document = { .path = file->path, .kind = file->kind } };
+    *job = (struct job){ .document = { .path = file->path, .kind = file->kind }, .unread = file->error };
     return job;
 }
 

@@ -77,7 +77,7 @@ static int submit_walled(parse_task *task, stint_pool *pool, stint_token *token)
     if (error == 0) {
         close_at_end(task->future, file);
     } else {
-        snprintf(task->document.detail, sizeof task->document.detail, "cannot read it: %s", strerror(error));
+        parse_unread(&task->document, error);
         if (file >= 0)
             close(file);
     }

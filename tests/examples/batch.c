@@ -3,6 +3,9 @@
  * stint-batch as its user meets it: arguments, paths, report, exit status, Ctrl-C. */
 #include "batch.h"
 
+#include <linux/capability.h>
+#include <sys/prctl.h>
+
 TEST_IN_FOLDER(every_file_of_a_folder_is_reported_in_sorted_order)
 {
     assert_int_equal(mkdir("d", 0700), 0);
@@ -61,6 +64,67 @@ TEST_IN_FOLDER(a_listed_file_that_has_gone_is_an_error_of_its_own)
     json_t *report = read_report("report");
     assert_string_equal(word(report, 0, "reason"), "failed");
     assert_non_null(strstr(word(report, 0, "detail"), "No such file"));
+    assert_string_equal(word(report, 1, "outcome"), "ok");
+    json_decref(report);
+}
+
+/* Run a line of the shell's as somebody who may not look everywhere; root may not then either. */
+static int run_unprivileged(const char *line)
+{
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        if (geteuid() == 0 && (prctl(PR_CAPBSET_DROP, CAP_DAC_OVERRIDE) || prctl(PR_CAPBSET_DROP, CAP_DAC_READ_SEARCH)))
+            _exit(126);
+        if (freopen("out", "w", stdout) && freopen("err", "w", stderr))
+            execl("/bin/sh", "sh", "-c", line, NULL);
+        _exit(127);
+    }
+    return finish(child);
+}
+
+TEST_IN_FOLDER(a_folder_that_cannot_be_looked_into_is_a_line_and_all_else_is_parsed)
+{
+    static const char *const modes[] = { "", "--unbounded", "--wall", "-0" };
+    assert_int_equal(mkdir("d", 0700), 0);
+    assert_int_equal(mkdir("d/closed", 0700), 0);
+    assert_int_equal(mkdir("d/names", 0700), 0);
+    write_file("d/a.json", "1");
+    write_file("d/closed/b.json", "1");
+    write_file("d/names/c.json", "1");
+    write_file("d/z.json", "1");
+    assert_int_equal(chmod("d/closed", 0), 0);
+    assert_int_equal(chmod("d/names", 0400), 0); /* what is in it can be listed, and not be looked at */
+    for (size_t i = 0; i < sizeof modes / sizeof *modes; i++) {
+        char line[128];
+        snprintf(line, sizeof line, "printf 'd\\0' | \"$B\" %s --json report %s", modes[i],
+                 strcmp(modes[i], "-0") == 0 ? "-" : "d");
+        assert_int_equal(run_unprivileged(line), 1);
+        json_t *report = read_report("report");
+        static const char *const files[] = { "d/a.json", "d/closed", "d/names/c.json", "d/z.json" };
+        assert_int_equal(json_array_size(report), 5);
+        for (size_t n = 0; n < 4; n++) {
+            bool bad = n == 1 || n == 2;
+            assert_string_equal(word(report, n, "file"), files[n]);
+            assert_string_equal(word(report, n, "kind"), bad ? "unknown" : "json");
+            assert_string_equal(word(report, n, "reason"), bad ? "failed" : "none");
+            assert_string_equal(word(report, n, "detail"), bad ? "cannot read it: Permission denied" : "");
+        }
+        assert_int_equal(summary(report, "ok"), 2);
+        assert_int_equal(summary(report, "error"), 2);
+        json_decref(report);
+    }
+    assert_int_equal(chmod("d/closed", 0700), 0);
+    assert_int_equal(chmod("d/names", 0700), 0);
+}
+
+TEST_IN_FOLDER(a_listed_path_of_no_kind_that_has_gone_is_a_line)
+{
+    write_file("a.json", "1");
+    assert_int_equal(run("printf 'gone\\na.json\\n' | \"$B\" --json report -"), 1);
+    json_t *report = read_report("report");
+    assert_string_equal(word(report, 0, "kind"), "unknown");
+    assert_string_equal(word(report, 0, "detail"), "cannot read it: No such file or directory");
     assert_string_equal(word(report, 1, "outcome"), "ok");
     json_decref(report);
 }
