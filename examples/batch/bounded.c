@@ -3,6 +3,7 @@
  * The list as tasks of a pool, in place or behind a wall. The main thread submits and collects; records live in an
  * array of its own, each touched by its task until the task's future has resolved, and by the main thread from then
  * on. */
+#include "interrupt.h"
 #include "run.h"
 #include "task.h"
 
@@ -18,7 +19,7 @@ struct job {
 };
 
 struct window {
-    const struct run *run;
+    struct run *run;
     stint_pool *pool;
     struct job jobs[RUN_WINDOW];
     size_t oldest, next; /* indices into the list; a record is at its index modulo RUN_WINDOW */
@@ -32,6 +33,12 @@ static struct job *job_at(struct window *window, size_t index)
 static bool has_ended(const struct job *job)
 {
     return job->error || stint_future_is_ready(job->task.future);
+}
+
+/* Behind a wall nobody here knows. */
+static bool is_begun(const struct job *job)
+{
+    return job->task.wall || atomic_load_explicit(&job->task.begun, memory_order_relaxed);
 }
 
 static stint_outcome outcome_of_unsubmitted(const struct job *job)
@@ -90,17 +97,46 @@ static void collect(struct window *window, uint64_t time_ns)
     show_progress(window);
 }
 
-/* A full queue is no error: after a little time there is room. Should there be no memory for a task, its file fails. */
-static void submit_next(struct window *window)
+/* A full queue is no error: after a little time there is room. Should there be no memory for a task, its file fails.
+ * False: there was no room yet. */
+static bool submit_next(struct window *window)
 {
-    while (window->next - window->oldest == RUN_WINDOW)
-        collect(window, RETRY_NS);
-    while (submit(window, window->next) == EAGAIN && window->oldest < window->next)
-        collect(window, RETRY_NS);
+    if (window->next - window->oldest == RUN_WINDOW)
+        return false;
+    if (submit(window, window->next) == EAGAIN && window->oldest < window->next)
+        return false;
     window->next++;
+    return true;
 }
 
-int run_bounded(const struct run *run)
+static void submit_all(struct window *window)
+{
+    while (window->next < window->run->paths->count && !interrupt_came()) {
+        if (!submit_next(window))
+            collect(window, RETRY_NS);
+    }
+}
+
+static void collect_all(struct window *window)
+{
+    while (window->oldest < window->next && !interrupt_is_over())
+        collect(window, RUN_TICK_NS);
+}
+
+/* What has not stopped in its time runs, or waits behind what does. */
+static void leave(struct window *window)
+{
+    while (window->oldest < window->next) {
+        const struct job *job = job_at(window, window->oldest);
+        if (has_ended(job))
+            report_oldest(window);
+        else
+            run_report_left(window->run, window->oldest++, is_begun(job));
+    }
+    run_report_unbegun(window->run, window->next);
+}
+
+int run_bounded(struct run *run)
 {
     struct window *window = calloc(1, sizeof *window);
     if (!window)
@@ -111,10 +147,11 @@ int run_bounded(const struct run *run)
     options.name = "batch";
     int error = stint_pool_create(&options, &window->pool);
     if (!error) {
-        while (window->next < run->paths->count)
-            submit_next(window);
-        while (window->oldest < window->next)
-            collect(window, RUN_TICK_NS);
+        submit_all(window);
+        collect_all(window);
+        leave(window);
+        if (run->left)
+            return 0; /* with all of it: it is in use */
         stint_pool_destroy(window->pool);
     }
     free(window);

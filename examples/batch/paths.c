@@ -3,6 +3,7 @@
  * The list of files to parse: from arguments, folders and standard input. */
 #include "paths.h"
 #include "arguments.h"
+#include "interrupt.h"
 
 #include <errno.h>
 #include <fts.h>
@@ -10,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 static int add(struct paths *paths, const char *path, parse_kind kind, int problem)
 {
@@ -75,9 +77,9 @@ static int add_folder(struct paths *paths, const char *path)
     if (walk) {
         FTSENT *entry;
         errno = 0;
-        while (!error && (entry = fts_read(walk)))
+        while (!error && !interrupt_came() && (entry = fts_read(walk)))
             error = add_entry(paths, entry);
-        if (!error)
+        if (!error && !interrupt_came())
             error = errno;
         fts_close(walk);
     } else {
@@ -107,13 +109,19 @@ static int add_unreached(struct paths *paths, const char *path, int problem)
     return parse_kind_of(path, &kind) ? add(paths, path, kind, 0) : add(paths, path, PARSE_UNKNOWN, problem);
 }
 
-int paths_add_from_input(struct paths *paths, int separator)
+static ssize_t read_input(void *unused, char *to, size_t size)
+{
+    (void)unused;
+    return interrupt_read(STDIN_FILENO, to, size);
+}
+
+static int add_lines(struct paths *paths, FILE *input, int separator)
 {
     char *line = NULL;
     size_t room = 0;
     int error = 0;
     ssize_t length;
-    while (!error && (length = getdelim(&line, &room, separator, stdin)) > 0) {
+    while (!error && !interrupt_came() && (length = getdelim(&line, &room, separator, input)) > 0) {
         if (line[length - 1] == separator)
             line[length - 1] = 0;
         if (!line[0])
@@ -122,9 +130,19 @@ int paths_add_from_input(struct paths *paths, int separator)
         if (error && error != ENOMEM)
             error = add_unreached(paths, line, error);
     }
-    if (!error && ferror(stdin))
+    if (!error && ferror(input))
         error = EIO;
     free(line);
+    return error;
+}
+
+int paths_add_from_input(struct paths *paths, int separator)
+{
+    FILE *input = fopencookie(NULL, "r", (cookie_io_functions_t){ .read = read_input });
+    if (!input)
+        return ENOMEM;
+    int error = add_lines(paths, input, separator);
+    fclose(input);
     return error;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The list of files to parse, in order. Main thread only. */
+ * The list of files to parse, in order. Once Ctrl-C came, folders and standard input hold no more. Main thread only. */
 #ifndef BATCH_PATHS_H
 #define BATCH_PATHS_H
 

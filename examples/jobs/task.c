@@ -19,6 +19,7 @@ static int run_in_scope(void *argument, void **value)
 {
     (void)value;
     parse_task *task = argument;
+    atomic_store_explicit(&task->begun, true, memory_order_relaxed);
     stint_options options = parse_options(task->document.kind);
     options.budget = *task->budget;
     options.name = task->document.path;
