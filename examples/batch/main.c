@@ -3,12 +3,12 @@
  * stint-batch: parse many files, each as a task with a budget of its own. This file puts the parts together. */
 #include "arguments.h"
 #include "budget_options.h"
+#include "interrupt.h"
 #include "lines.h"
 #include "options.h"
 #include "run.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -17,17 +17,6 @@
 enum { EXIT_ALL_OK = 0, EXIT_NOT_ALL_OK = 1, EXIT_UNUSABLE = 2, EXIT_INTERRUPTED = 130 };
 
 #define OTHER_DESCRIPTORS 512
-
-static stint_token *root;
-
-/* Setting a token is allowed in a signal handler. Who presses twice does not want to wait. */
-static void interrupt(int signal)
-{
-    (void)signal;
-    if (stint_token_is_set(root))
-        _exit(EXIT_INTERRUPTED);
-    stint_token_set(root);
-}
 
 /* Each child takes three. */
 static void make_room_for_descriptors(unsigned workers)
@@ -54,7 +43,9 @@ static bool open_wall(const struct options *options, stint_wall **wall)
     return error == 0;
 }
 
-static int run_all(const struct options *options, const struct paths *paths, FILE *json, stint_wall *wall)
+/* *left: something still runs, which only the end of the process stops. */
+static int run_all(const struct options *options, const struct paths *paths, FILE *json, stint_wall *wall,
+                   stint_token *root, bool *left)
 {
     struct report *report = report_begin(&(report_options){
         .files = paths->count,
@@ -68,7 +59,7 @@ static int run_all(const struct options *options, const struct paths *paths, FIL
     });
     if (!report)
         return arguments_complain("report", ENOMEM), EXIT_NOT_ALL_OK;
-    struct run run = { paths, report, options->workers, options->budget, wall, root };
+    struct run run = { paths, report, options->workers, options->budget, wall, root, false };
     int error = options->unbounded ? run_unbounded(&run) : run_bounded(&run);
     if (error)
         arguments_complain("cannot start", error);
@@ -76,13 +67,36 @@ static int run_all(const struct options *options, const struct paths *paths, FIL
         error = arguments_complain(options->why, report_why_error(report));
     report_tally tally = report_end(report);
     int lines_error = lines_check(options->json, json);
-    if (stint_token_is_set(root))
+    *left = run.left;
+    if (interrupt_came())
         return EXIT_INTERRUPTED;
     return error || lines_error || tally.error || tally.cancelled ? EXIT_NOT_ALL_OK : EXIT_ALL_OK;
 }
 
+/* All that was gathered. */
+static int run_opened(const struct options *options, const struct paths *paths, FILE *json)
+{
+    stint_wall *wall = NULL;
+    stint_token *root;
+    bool left = false;
+    parse_ready_libraries();
+    if (stint_token_create(NULL, &root))
+        return arguments_complain("token", ENOMEM), EXIT_NOT_ALL_OK;
+    interrupt_sets(root);
+    int status = open_wall(options, &wall) ? run_all(options, paths, json, wall, root, &left) : EXIT_UNUSABLE;
+    if (left) {
+        fflush(NULL);
+        _exit(status);
+    }
+    stint_wall_destroy(wall);
+    interrupt_sets(NULL);
+    stint_token_release(root);
+    return status;
+}
+
 int main(int argc, char **argv)
 {
+    interrupt_catch();
     struct options options;
     arguments_next next = options_read(&options, argc, argv);
     if (next != ARGUMENTS_RUN)
@@ -94,16 +108,8 @@ int main(int argc, char **argv)
         paths_free(&paths);
         return EXIT_UNUSABLE;
     }
-    parse_ready_libraries();
-    if (stint_token_create(NULL, &root))
-        return arguments_complain("token", ENOMEM), EXIT_NOT_ALL_OK;
-    struct sigaction action = { .sa_handler = interrupt, .sa_flags = SA_RESTART };
-    sigaction(SIGINT, &action, NULL);
-    stint_wall *wall = NULL;
-    int status = open_wall(&options, &wall) ? run_all(&options, &paths, json, wall) : EXIT_UNUSABLE;
-    stint_wall_destroy(wall);
+    int status = run_opened(&options, &paths, json);
     lines_close(json);
     paths_free(&paths);
-    stint_token_release(root);
     return status;
 }

@@ -29,7 +29,7 @@ static const char help[] =
     "  -V, --version           show the version\n"
     "\n" ARGUMENTS_UNITS_HELP "; 0 is no limit.\n"
     "\n"
-    "On a terminal a progress bar is shown. Ctrl-C cancels what is left and still reports; a second one ends at once.\n"
+    "On a terminal a progress bar is shown. Ctrl-C cancels what is left; within a second it reports, and ends.\n"
     "Exit status: 0 all ok, 1 some were not, 2 unusable arguments, 130 cancelled by Ctrl-C.\n";
 
 enum { OPTION_UNBOUNDED = 256, OPTION_JSON, OPTION_REPORT, OPTION_WALL, OPTION_WALL_REUSE };

@@ -3,6 +3,7 @@
  * The list of files to parse: from arguments, folders and standard input. */
 #include "paths.h"
 #include "arguments.h"
+#include "interrupt.h"
 
 #include <errno.h>
 #include <fts.h>
@@ -10,14 +11,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
-static int add_file(struct paths *paths, const char *path)
+static int add(struct paths *paths, const char *path, parse_kind kind, int problem)
 {
-    parse_kind kind;
-    if (!parse_kind_of(path, &kind)) {
-        paths->skipped++;
-        return 0;
-    }
     if (paths->count == paths->room) {
         size_t room = paths->room ? 2 * paths->room : 256;
         paths_file *files = reallocarray(paths->files, room, sizeof *files);
@@ -29,7 +26,16 @@ static int add_file(struct paths *paths, const char *path)
     char *copy = strdup(path);
     if (!copy)
         return ENOMEM;
-    paths->files[paths->count++] = (paths_file){ copy, kind };
+    paths->files[paths->count++] = (paths_file){ copy, kind, problem };
+    return 0;
+}
+
+static int add_file(struct paths *paths, const char *path)
+{
+    parse_kind kind;
+    if (parse_kind_of(path, &kind))
+        return add(paths, path, kind, 0);
+    paths->skipped++;
     return 0;
 }
 
@@ -52,9 +58,10 @@ static int add_entry(struct paths *paths, const FTSENT *entry)
     case FTS_DEFAULT: /* a device, a socket, a pipe */
         paths->skipped++;
         return 0;
-    case FTS_DNR:
+    case FTS_DNR: /* not to be read, or not there any more */
+    case FTS_NS:
     case FTS_ERR:
-        return entry->fts_errno;
+        return add(paths, entry->fts_path, PARSE_UNKNOWN, entry->fts_errno);
     default:
         return 0;
     }
@@ -70,9 +77,9 @@ static int add_folder(struct paths *paths, const char *path)
     if (walk) {
         FTSENT *entry;
         errno = 0;
-        while (!error && (entry = fts_read(walk)))
+        while (!error && !interrupt_came() && (entry = fts_read(walk)))
             error = add_entry(paths, entry);
-        if (!error)
+        if (!error && !interrupt_came())
             error = errno;
         fts_close(walk);
     } else {
@@ -95,24 +102,47 @@ int paths_add(struct paths *paths, const char *path)
     return 0;
 }
 
-int paths_add_from_input(struct paths *paths, int separator)
+/* What is known to be a file is tried once more in its turn; else nobody knows what it was. */
+static int add_unreached(struct paths *paths, const char *path, int problem)
+{
+    parse_kind kind;
+    return parse_kind_of(path, &kind) ? add(paths, path, kind, 0) : add(paths, path, PARSE_UNKNOWN, problem);
+}
+
+static ssize_t read_input(void *unused, char *to, size_t size)
+{
+    (void)unused;
+    return interrupt_read(STDIN_FILENO, to, size);
+}
+
+static int add_lines(struct paths *paths, FILE *input, int separator)
 {
     char *line = NULL;
     size_t room = 0;
     int error = 0;
     ssize_t length;
-    while (!error && (length = getdelim(&line, &room, separator, stdin)) > 0) {
+    while (!error && !interrupt_came() && (length = getdelim(&line, &room, separator, input)) > 0) {
         if (line[length - 1] == separator)
             line[length - 1] = 0;
         if (!line[0])
             continue;
         error = paths_add(paths, line);
         if (error && error != ENOMEM)
-            error = add_file(paths, line);
+            error = add_unreached(paths, line, error);
     }
-    if (!error && ferror(stdin))
+    if (!error && ferror(input))
         error = EIO;
     free(line);
+    return error;
+}
+
+int paths_add_from_input(struct paths *paths, int separator)
+{
+    FILE *input = fopencookie(NULL, "r", (cookie_io_functions_t){ .read = read_input });
+    if (!input)
+        return ENOMEM;
+    int error = add_lines(paths, input, separator);
+    fclose(input);
     return error;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The list of files to parse, in order. Main thread only. */
+ * The list of files to parse, in order. Once Ctrl-C came, folders and standard input hold no more. Main thread only. */
 #ifndef BATCH_PATHS_H
 #define BATCH_PATHS_H
 
@@ -9,6 +9,7 @@
 typedef struct paths_file {
     char *path;
     parse_kind kind;
+    int error; /* 0; an errno value: it cannot be looked at, and may be a folder. Its kind is PARSE_UNKNOWN then */
 } paths_file;
 
 struct paths {
@@ -23,7 +24,8 @@ struct paths {
         NULL, 0, 0, 0                                                                                                  \
     }
 
-/* Add a file, or what a folder holds. 0 or an errno value: the path cannot be reached, or memory is out. */
+/* Add a file, or what a folder holds; of that, what cannot be looked at is added with its error. 0 or an errno value:
+ * the path itself cannot be reached, or memory is out. */
 int paths_add(struct paths *paths, const char *path);
 
 /* Add every path that standard input names, each ended by the separator. One that cannot be reached is added all the

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
  * The list on plain threads that take the next file from a shared counter: the same work without tasks, scopes and
- * limits. What Ctrl-C does here is all that can be done without them: no further file is begun. */
+ * limits. What Ctrl-C does here is all that can be done without them: no further file is begun, and what runs is
+ * left. */
 #include "clock.h"
+#include "interrupt.h"
 #include "run.h"
 
 #include <errno.h>
@@ -11,12 +13,13 @@
 
 struct job {
     parse_document document;
+    int unread; /* 0; an errno value: it cannot be looked at */
     stint_outcome outcome;
     bool done;
 };
 
 struct window {
-    const struct run *run;
+    struct run *run;
     pthread_mutex_t lock; /* over all below, and over done in every record */
     pthread_cond_t stuck; /* a thread has nothing to take */
     pthread_cond_t freed; /* records were collected */
@@ -33,7 +36,7 @@ static void run_job(struct job *job)
 {
     uint64_t start = clock_now();
     void *value = NULL;
-    int error = parse_document_run(&job->document, &value);
+    int error = job->unread ? parse_unread(&job->document, job->unread) : parse_document_run(&job->document, &value);
     if (error)
         job->outcome = (stint_outcome){ .status = STINT_ERROR, .reason = STINT_REASON_FAILED, .error = error };
     job->outcome.usage.wall_ns = clock_now() - start;
@@ -47,13 +50,13 @@ static struct job *take(struct window *window)
         pthread_cond_signal(&window->stuck);
         pthread_cond_wait(&window->freed, &window->lock);
     }
-    if (window->next == paths->count || stint_token_is_set(window->run->root)) {
+    if (window->next == paths->count || interrupt_came()) {
         pthread_cond_signal(&window->stuck);
         return NULL;
     }
     const paths_file *file = &paths->files[window->next];
     struct job *job = job_at(window, window->next++);
-    *job = (struct job){ .document = { .path = file->path, .kind = file->kind } };
+    *job = (struct job){ .document = { .path = file->path, .kind = file->kind }, .unread = file->error };
     return job;
 }
 
@@ -103,48 +106,67 @@ static void collect(struct window *window)
     show_progress(window);
 }
 
-static void report_unbegun(const struct run *run, size_t index)
-{
-    parse_document document = { .path = run->paths->files[index].path, .kind = run->paths->files[index].kind };
-    stint_outcome outcome = { .status = STINT_CANCELLED, .reason = STINT_REASON_TOKEN, .error = ECANCELED };
-    report_document(run->report, &document, &outcome, NULL);
-}
-
 static void collect_all(struct window *window)
 {
     const struct run *run = window->run;
-    pthread_mutex_lock(&window->lock);
-    while (window->oldest < window->next || (window->next < run->paths->count && !stint_token_is_set(run->root)))
+    while (!interrupt_is_over() &&
+           (window->oldest < window->next || (window->next < run->paths->count && !interrupt_came())))
         collect(window);
-    pthread_mutex_unlock(&window->lock);
-    for (size_t i = window->oldest; i < run->paths->count; i++)
-        report_unbegun(run, i);
 }
 
-int run_unbounded(const struct run *run)
+/* What has not ended by now does not stop. */
+static void leave(struct window *window)
+{
+    while (window->oldest < window->next) {
+        if (job_at(window, window->oldest)->done)
+            report_oldest(window);
+        else
+            run_report_left(window->run, window->oldest++, true);
+    }
+    run_report_unbegun(window->run, window->next);
+}
+
+static int start_threads(struct window *window, pthread_t *threads, unsigned *started)
+{
+    int error = 0;
+    *started = 0;
+    while (*started < window->run->workers && !error) {
+        error = pthread_create(&threads[*started], NULL, work, window);
+        if (!error)
+            ++*started;
+    }
+    return *started ? 0 : error; /* fewer threads are enough */
+}
+
+static int run_threads(struct window *window, pthread_t *threads)
+{
+    unsigned started;
+    pthread_mutex_init(&window->lock, NULL);
+    pthread_cond_init(&window->stuck, NULL);
+    pthread_cond_init(&window->freed, NULL);
+    int error = start_threads(window, threads, &started);
+    if (error)
+        return error;
+    pthread_mutex_lock(&window->lock);
+    collect_all(window);
+    leave(window);
+    pthread_mutex_unlock(&window->lock);
+    while (started && !window->run->left)
+        pthread_join(threads[--started], NULL);
+    return 0;
+}
+
+int run_unbounded(struct run *run)
 {
     struct window *window = calloc(1, sizeof *window);
     pthread_t *threads = calloc(run->workers, sizeof *threads);
     int error = window && threads ? 0 : ENOMEM;
     if (!error) {
         window->run = run;
-        pthread_mutex_init(&window->lock, NULL);
-        pthread_cond_init(&window->stuck, NULL);
-        pthread_cond_init(&window->freed, NULL);
-        unsigned started = 0;
-        while (started < run->workers && !error) {
-            error = pthread_create(&threads[started], NULL, work, window);
-            if (!error)
-                started++;
-        }
-        if (started) {
-            error = 0; /* fewer threads are enough */
-            collect_all(window);
-        }
-        while (started)
-            pthread_join(threads[--started], NULL);
+        error = run_threads(window, threads);
     }
     free(threads);
-    free(window);
+    if (!run->left)
+        free(window);
     return error;
 }

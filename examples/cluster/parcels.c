@@ -53,6 +53,8 @@ static int hash_of(parse_kind kind, const char *data, size_t size, char hash[PAR
 int parcel_read(const paths_file *file, size_t most, char **data, size_t *size, char hash[PARCEL_HASH + 1])
 {
     *data = NULL;
+    if (file->error)
+        return file->error;
     int descriptor = open(file->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (descriptor < 0)
         return errno;

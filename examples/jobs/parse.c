@@ -68,7 +68,7 @@ bool parse_kind_of(const char *path, parse_kind *kind)
 
 const char *parse_kind_name(parse_kind kind)
 {
-    return kinds[kind].name;
+    return kind == PARSE_UNKNOWN ? "unknown" : kinds[kind].name;
 }
 
 stint_options parse_options(parse_kind kind)
@@ -92,6 +92,12 @@ void parse_explain(parse_document *document, const char *format, ...)
     }
     for (size_t end = strlen(document->detail); end && document->detail[end - 1] == ' '; end--)
         document->detail[end - 1] = 0;
+}
+
+int parse_unread(parse_document *document, int error)
+{
+    parse_explain(document, "cannot read it: %s", strerror(error));
+    return error;
 }
 
 static void close_descriptor(void *descriptor)
@@ -162,10 +168,8 @@ static int copy_text(const parse_document *document, char **text, size_t *size)
 /* What could be got of it; the text is the task's, and goes. */
 static int parse_text(parse_document *document, int error, char *text, size_t size)
 {
-    if (error) {
-        parse_explain(document, "cannot read it: %s", strerror(error));
-        return error;
-    }
+    if (error)
+        return parse_unread(document, error);
     error = kinds[document->kind].parse(document, text, size);
     free(text); /* on Ok it would stay allocated, and nobody would own it */
     return error;

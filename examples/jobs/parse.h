@@ -14,7 +14,8 @@ typedef enum parse_kind {
     PARSE_SQL,
     PARSE_LUA,
     PARSE_EXPR,
-    PARSE_BAD, /* for a process of its own only: bad.c */
+    PARSE_BAD,     /* for a process of its own only: bad.c */
+    PARSE_UNKNOWN, /* nothing parses it: it stands in reports, of what could not be looked at */
 } parse_kind;
 
 /* The record of one document. It belongs to whoever runs the task, and lies outside the task's memory: it outlives a
@@ -37,7 +38,7 @@ bool parse_kind_of(const char *path, parse_kind *kind);
 /* Which kind has this name. */
 bool parse_kind_named(const char *name, parse_kind *kind);
 
-/* "xml", "json", "sql", "lua", "expr" or "bad". */
+/* "xml", "json", "sql", "lua", "expr", "bad" or "unknown". */
 const char *parse_kind_name(parse_kind kind);
 
 /* How a task that parses this kind wants to be stopped; no limits yet. */
@@ -48,6 +49,9 @@ int parse_document_run(void *document, void **value);
 
 /* The same in a process of its own (wall.h), of what is in the descriptor: text and path are not looked at. */
 int parse_document_behind_wall(parse_document *document, int descriptor);
+
+/* Say in document->detail that it cannot be read, and why. Returns the errno value. */
+int parse_unread(parse_document *document, int error);
 
 /* Parse a small document of each kind, outside of any task, so that what is done at a first use has been done. */
 void parse_warm_up(void);

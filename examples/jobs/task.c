@@ -19,6 +19,7 @@ static int run_in_scope(void *argument, void **value)
 {
     (void)value;
     parse_task *task = argument;
+    atomic_store_explicit(&task->begun, true, memory_order_relaxed);
     stint_options options = parse_options(task->document.kind);
     options.budget = *task->budget;
     options.name = task->document.path;
@@ -77,7 +78,7 @@ static int submit_walled(parse_task *task, stint_pool *pool, stint_token *token)
     if (error == 0) {
         close_at_end(task->future, file);
     } else {
-        snprintf(task->document.detail, sizeof task->document.detail, "cannot read it: %s", strerror(error));
+        parse_unread(&task->document, error);
         if (file >= 0)
             close(file);
     }

@@ -7,6 +7,9 @@
 
 #include "wall.h"
 
+#include <stdatomic.h>
+#include <stdbool.h>
+
 typedef struct parse_task {
     parse_document document;    /* in, and out */
     const stint_budget *budget; /* in */
@@ -14,6 +17,7 @@ typedef struct parse_task {
     stint_future *future;       /* out: to be released */
     stint_report *why;          /* out: it was not Ok; NULL: it was, or never ran; to be released */
     stint_outcome inner;        /* for parse_task_outcome */
+    atomic_bool begun;          /* out: in place it has been begun; any thread */
 } parse_task;
 
 /* Submit it. As stint_submit and, of a file that cannot be opened, open, with the document's detail filled. The time
