@@ -372,7 +372,7 @@ static bool is_subtask(const struct sti_scope *scope)
 /* NULL: there is no memory, or the task must not have it. */
 static void *copy_charged(const void *payload, size_t size, const void *caller)
 {
-    void *copy = sti_record_charge(size, caller) ? sti_process_lasting_malloc(size) : NULL;
+    void *copy = sti_record_charge(size, caller) ? sti_process_malloc(size) : NULL;
     return copy != NULL ? memcpy(copy, payload, size) : NULL;
 }
 

@@ -274,6 +274,35 @@ TEST(any_number_of_locks_may_be_held)
     pthread_mutex_unlock(&first);
 }
 
+static int lock_second_inside(void *arg, void **value)
+{
+    (void)arg;
+    (void)value;
+    return pthread_mutex_lock(&second);
+}
+
+static int go_on_with_the_inner_one_s_second_lock(void *arg, void **value)
+{
+    struct task *task = arg;
+    stint_outcome outcome;
+    (void)value;
+    pthread_mutex_lock(&first);
+    stint_run(lock_second_inside, NULL, NULL, &outcome);
+    pthread_mutex_unlock(&first);
+    stint_token_set(task->token);
+    allocate_and_go_on(task);
+    pthread_mutex_unlock(&second);
+    allocate_and_stop(task);
+    return 0;
+}
+
+TEST(so_is_what_it_leaves_locked_beside_a_lock_of_that_one)
+{
+    run_cancelled(go_on_with_the_inner_one_s_second_lock, 1);
+    assert_free(&first);
+    assert_free(&second);
+}
+
 /* --- An inner scope that is interrupted while it holds a lock ----------------------------------------------------- */
 
 static int lock_and_be_cancelled(void *token, void **value)

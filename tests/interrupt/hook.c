@@ -168,6 +168,28 @@ TEST(an_outer_deadline_calls_the_hook_of_an_inner_scope)
     close_pipe(&task);
 }
 
+static void *set_soon(void *token)
+{
+    nap_ms(20);
+    stint_token_set(token);
+    return NULL;
+}
+
+TEST(a_token_of_the_scope_around_calls_the_hook_of_an_inner_scope)
+{
+    struct pipe_task task;
+    pthread_t thread;
+    make_pipe(&task);
+    stint_options options = STINT_OPTIONS_INIT;
+    assert_int_equal(stint_token_create(NULL, &options.token), 0);
+    assert_int_equal(pthread_create(&thread, NULL, set_soon, options.token), 0);
+    assert_cancelled(run_task(run_inner_reader, &task, &options), STINT_REASON_TOKEN);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_int_equal(atomic_load(&task.calls), 1);
+    stint_token_release(options.token);
+    close_pipe(&task);
+}
+
 static int set_then_read(void *argument, void **value)
 {
     struct pipe_task *task = argument;

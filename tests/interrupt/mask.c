@@ -216,4 +216,87 @@ TEST(a_cleanup_region_is_left_before_the_interrupt)
     assert_int_equal(cleanups, 1);
 }
 
+/* --- A task that has finished ------------------------------------------------------------------------------------- */
+
+struct finishing {
+    stint_token *token;
+    bool finished;
+    bool went_on;
+};
+
+static void go_on(struct finishing *finishing)
+{
+    stint_free(keep(stint_malloc(MIB)));
+    stint_checkpoint();
+    finishing->went_on = true;
+}
+
+static int finish_and_go_on(void *arg, void **value)
+{
+    struct finishing *finishing = arg;
+    (void)value;
+    finishing->finished = stint_finish();
+    stint_token_set(finishing->token);
+    go_on(finishing);
+    return 0;
+}
+
+static void make_finishing(struct finishing *finishing, stint_options *options)
+{
+    *finishing = (struct finishing){ .token = NULL };
+    *options = (stint_options)STINT_OPTIONS_INIT;
+    assert_int_equal(stint_token_create(NULL, &finishing->token), 0);
+    options->token = finishing->token;
+}
+
+TEST(a_task_that_has_finished_is_not_interrupted_any_more)
+{
+    struct finishing finishing;
+    stint_options options;
+    make_finishing(&finishing, &options);
+    assert_ok(run_task(finish_and_go_on, &finishing, &options));
+    assert_true(finishing.finished && finishing.went_on);
+    stint_token_release(finishing.token);
+}
+
+static int finish_inside(void *arg, void **value)
+{
+    stint_outcome inner;
+    (void)value;
+    int error = stint_run(finish_and_go_on, arg, NULL, &inner);
+    return error != 0 || inner.status != STINT_OK ? EPROTO : 0;
+}
+
+TEST(nor_is_one_inside_another_that_is)
+{
+    struct finishing finishing;
+    stint_options options;
+    make_finishing(&finishing, &options);
+    assert_cancelled(run_task(finish_inside, &finishing, &options), STINT_REASON_TOKEN);
+    assert_true(finishing.finished && finishing.went_on);
+    stint_token_release(finishing.token);
+}
+
+static int finish_too_late(void *arg, void **value)
+{
+    struct finishing *finishing = arg;
+    (void)value;
+    stint_mask();
+    stint_token_set(finishing->token);
+    finishing->finished = stint_finish();
+    stint_unmask();
+    go_on(finishing);
+    return 0;
+}
+
+TEST(a_task_that_is_interrupted_cannot_finish)
+{
+    struct finishing finishing;
+    stint_options options;
+    make_finishing(&finishing, &options);
+    assert_cancelled(run_task(finish_too_late, &finishing, &options), STINT_REASON_TOKEN);
+    assert_false(finishing.finished || finishing.went_on);
+    stint_token_release(finishing.token);
+}
+
 TEST_MAIN()

@@ -14,6 +14,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stint/task.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -109,6 +110,8 @@ void *__wrap_sti_process_aligned(size_t alignment, size_t size);
 void __wrap_sti_process_free(void *block);
 int __wrap_sti_watch_begin(struct sti_watch *watch, uint64_t time);
 void __wrap_sti_watch_end(struct sti_watch *watch);
+void __real_sti_payload_settle(stint_outcome *outcome);
+void __wrap_sti_payload_settle(stint_outcome *outcome);
 
 void *__wrap_sti_process_malloc(size_t size)
 {
@@ -158,6 +161,13 @@ void __wrap_sti_watch_end(struct sti_watch *watch)
 {
     __real_sti_watch_end(watch);
     drop(watch);
+}
+
+/* Outside of tasks the block is the program's from now on. */
+void __wrap_sti_payload_settle(stint_outcome *outcome)
+{
+    __real_sti_payload_settle(outcome);
+    drop(outcome->payload);
 }
 
 /* --- Looking ------------------------------------------------------------------------------------------------------ */
