@@ -9,6 +9,7 @@
 #include "serve.h"
 
 #define MACHINE_PACE_US 2000
+#define MACHINE_COPIES 7 /* a measurement: after a pause a process has given memory back, and must have it again */
 
 /* Nanoseconds for a call of a function that does nothing, by a pointer. */
 size_t machine_call(double *figures);

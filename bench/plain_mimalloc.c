@@ -89,7 +89,6 @@ int main(int argc, char **argv)
         { "run.alloc10", "raw", NULL, raw_ten },
         { "run.alloc10", "new-heap", NULL, heap_ten },
         { "wall.fresh", "fork-mimalloc", NULL, machine_fork },
-        { "wall.bytes", "copies", machine_copies_prepare, machine_copies },
 #endif
         { NULL, NULL, NULL, NULL },
     };

@@ -22,22 +22,14 @@
 
 static stint_wall *wall;
 
-/* As a setup function: a library has much to make when it is first used. */
-static int parse_first(void *unused)
-{
-    (void)unused;
-    work_parse_first(1);
-    return 0;
-}
-
-static void make_wall(unsigned children, unsigned tasks_per_child, unsigned spare)
+static void make_wall(unsigned children, unsigned tasks_per_child, unsigned spare, stint_wall_setup_fn *setup)
 {
     char message[256] = "";
     stint_wall_options options = STINT_WALL_OPTIONS_INIT;
     options.children = children;
     options.tasks_per_child = tasks_per_child;
     options.spare = spare;
-    options.setup = parse_first;
+    options.setup = setup;
     options.message = message;
     options.message_size = sizeof message;
     int error = stint_wall_create(&options, &wall);
@@ -86,7 +78,7 @@ static size_t measure_trips(size_t trips, double *figures)
 
 static void prepare_reused(unsigned workers)
 {
-    make_wall(1, STINT_WALL_REUSED, 0);
+    make_wall(1, STINT_WALL_REUSED, 0, NULL);
     bench_prepare_pool(workers);
 }
 
@@ -97,7 +89,7 @@ static size_t reused(double *figures)
 
 static void prepare_fresh(unsigned workers)
 {
-    make_wall(1, 1, 0);
+    make_wall(1, 1, 0, NULL);
     bench_prepare_pool(workers);
 }
 
@@ -108,7 +100,7 @@ static size_t fresh(double *figures)
 
 static void prepare_spare(unsigned workers)
 {
-    make_wall(1, 1, 4);
+    make_wall(1, 1, 4, NULL);
     bench_prepare_pool(workers);
 }
 
@@ -140,7 +132,7 @@ static int give_as_much(const void *input, size_t size, stint_reply *reply)
 
 static void prepare_bytes(unsigned workers)
 {
-    make_wall(1, STINT_WALL_REUSED, 0);
+    make_wall(1, STINT_WALL_REUSED, 0, NULL);
     bench_prepare_pool(workers);
     bytes = malloc(BYTES);
     if (bytes == NULL)
@@ -150,13 +142,23 @@ static void prepare_bytes(unsigned workers)
 
 static size_t give_bytes(double *figures)
 {
-    double begin = bench_now_ns();
-    finish(submit(give_as_much, bytes, BYTES));
-    figures[0] = (bench_now_ns() - begin) / 1e6;
-    return 1;
+    for (size_t i = 0; i < MACHINE_COPIES; i++) {
+        double begin = bench_now_ns();
+        finish(submit(give_as_much, bytes, BYTES));
+        figures[i] = (bench_now_ns() - begin) / 1e6;
+    }
+    return MACHINE_COPIES;
 }
 
 /* --- A job. --- */
+
+/* As a setup function: a library has much to make when it is first used. */
+static int parse_first(void *unused)
+{
+    (void)unused;
+    work_parse_first(1);
+    return 0;
+}
 
 static int parse(const void *input, size_t size, stint_reply *reply)
 {
@@ -173,11 +175,35 @@ static int parse_in_place(void *arg, void **value)
 }
 
 /* What the process comes to hold later is not the template's. */
-static void prepare_job(unsigned workers)
+static void prepare_job_with(unsigned spare, unsigned workers)
 {
-    make_wall(1, 1, 0);
+    make_wall(1, 1, spare, parse_first);
     work_hold_much(workers);
     bench_prepare_pool(workers);
+}
+
+static void prepare_job(unsigned workers)
+{
+    prepare_job_with(4, workers);
+}
+
+static void prepare_fresh_job(unsigned workers)
+{
+    prepare_job_with(0, workers);
+}
+
+/* As a request comes now and then: the spare child is made meanwhile. */
+static size_t paced_job(double *figures)
+{
+    size_t size;
+    const char *order = work_order(&size);
+    for (size_t i = 0; i < PACED_TRIPS; i++) {
+        usleep(MACHINE_PACE_US);
+        double begin = bench_now_ns();
+        finish(submit(parse, order, size));
+        figures[i] = (bench_now_ns() - begin) / 1e3;
+    }
+    return PACED_TRIPS;
 }
 
 static size_t job(double *figures)
@@ -216,13 +242,13 @@ static size_t throughput(bool walled, size_t jobs, double *figures)
 
 static void prepare_fresh_throughput(unsigned workers)
 {
-    make_wall(workers, 1, 0);
+    make_wall(workers, 1, 0, parse_first);
     bench_prepare_pool(workers);
 }
 
 static void prepare_reused_throughput(unsigned workers)
 {
-    make_wall(workers, STINT_WALL_REUSED, 0);
+    make_wall(workers, STINT_WALL_REUSED, 0, parse_first);
     bench_prepare_pool(workers);
 }
 
@@ -282,7 +308,7 @@ static double size_of_family(long process, size_t *count)
 static double size_with_spares(unsigned spare)
 {
     size_t count = 0;
-    make_wall(1, 1, spare);
+    make_wall(1, 1, spare, NULL);
     usleep(SETTLE_US); /* until they wait for a task */
     double size = size_of_family(getpid(), &count);
     if (stint_wall_destroy(wall) != 0 || count != 3 + spare) /* this process, the guardian, the template */
@@ -333,13 +359,16 @@ const struct bench bench_wall[] = {
       .what = "16 MiB to a child that is used again, and 16 MiB back",
       .rounds = 8,
       .subjects = { { "stint", .prepare = prepare_bytes, .measure = give_bytes },
-                    { "copies", .program = "stint-bench-mimalloc", .bare = true } },
+                    { "copies", .prepare = machine_copies_prepare, .measure = machine_copies, .bare = true } },
       .targets = { { "stint", BENCH_RATIO, 1.2, "copies" } } },
     { .name = "wall.job",
       .unit = "us",
-      .what = "parse 4 KB of XML in a new child, in a process that holds 256 MB",
+      .what = "parse 4 KB of XML in a new child, made ahead or (fresh) not, in a process that holds 256 MB",
       .rounds = 6,
-      .subjects = { { "stint", .prepare = prepare_job, .measure = job }, GLIBC("fork-rlimit"), GLIBC("posix_spawn") },
+      .subjects = { { "stint", .prepare = prepare_job, .measure = paced_job },
+                    { "stint-fresh", .prepare = prepare_fresh_job, .measure = job },
+                    GLIBC("fork-rlimit"),
+                    GLIBC("posix_spawn") },
       .targets = { { "stint", BENCH_RATIO, 0.05, "fork-rlimit" } } },
     { .name = "wall.throughput",
       .unit = "us",

@@ -35,6 +35,22 @@
 #endif
 #endif
 
+/* ThreadSanitizer has a thread of its own, which nobody meets. */
+#ifdef STI_TSAN
+#define STI_TOOL_THREADS 1
+#else
+#define STI_TOOL_THREADS 0
+#endif
+
+/* A sanitizer that has to see which memory is mapped anew. */
+#if defined(STI_TSAN) || defined(__SANITIZE_ADDRESS__)
+#define STI_SANITIZED 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define STI_SANITIZED 1
+#endif
+#endif
+
 #ifdef STI_TSAN
 #include <sanitizer/tsan_interface.h>
 

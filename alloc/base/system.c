@@ -19,6 +19,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "instrumentation.h"
 #include "module.h"
 #include "process.h"
 #include "thread.h"
@@ -469,11 +470,11 @@ static unsigned count_threads(void)
 unsigned sti_process_threads(void)
 {
     unsigned count = count_threads();
-    for (int patience = 100; count > 1 + sti_process_own_threads() && patience > 0; patience--) {
+    for (int patience = 100; count > 1 + STI_TOOL_THREADS + sti_process_own_threads() && patience > 0; patience--) {
         sti_thread_nap(1000000);
         count = count_threads();
     }
-    unsigned own = sti_process_own_threads();
+    unsigned own = sti_process_own_threads() + STI_TOOL_THREADS;
     return count > own ? count - own : count;
 }
 

@@ -11,6 +11,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "alloc/base/instrumentation.h"
 #include "alloc/report/report.h"
 
 #define PAGE ((size_t)4096)
@@ -50,13 +51,22 @@ int sti_wall_area_make(const struct sti_wall_layout *layout)
 
 struct sti_wall_area *sti_wall_area_map(int fd, const struct sti_wall_layout *layout)
 {
+#ifdef STI_SANITIZED
+    void *area = mmap(NULL, layout->size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    return area != MAP_FAILED ? area : NULL;
+#else
     long area = syscall(SYS_mmap, NULL, layout->size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     return area != -1 ? (struct sti_wall_area *)area : NULL;
+#endif
 }
 
 void sti_wall_area_unmap(struct sti_wall_area *area, const struct sti_wall_layout *layout)
 {
+#ifdef STI_SANITIZED
+    munmap(area, layout->size);
+#else
     syscall(SYS_munmap, area, layout->size);
+#endif
 }
 
 /* --- Messages. --- */
@@ -150,7 +160,7 @@ int sti_wall_receive(int socket, struct sti_wall_message *message, int *fds, uns
     if (count != NULL)
         *count = came;
     if (received < 0)
-        return errno == ECONNRESET ? EPIPE : errno;
+        return errno;
     if (received == 0)
         return EPIPE;
     size_t size = (size_t)received >= sizeof message->kind ? size_of(message->kind) : 0;

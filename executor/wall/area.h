@@ -17,7 +17,8 @@
  *   OFFERED   -> PICKED      by the child, which begins it
  *   OFFERED   -> WITHDRAWN   by the program, which gives it to another child or to none: this child ends
  *
- * So a child that has died before PICKED has not begun the task, and one that is WITHDRAWN never will. */
+ * So one that is WITHDRAWN never begins it. Whether a child that has died had begun is not asked of the area, where it
+ * may have written anything: the kernel tells whether it had read the task (sti_wall_child_has_begun). */
 #ifndef STI_EXECUTOR_WALL_AREA_H
 #define STI_EXECUTOR_WALL_AREA_H
 
@@ -79,6 +80,7 @@ struct sti_wall_task {
     stint_on_interrupt on_interrupt;
     stint_report_level report;
     double sample_rate;
+    bool measures_cpu; /* its processor time is wanted */
     bool wipe;
     bool discard;
     bool has_account;
@@ -120,9 +122,11 @@ struct sti_wall_message {
 };
 
 /* What the template writes into a child's pipe. */
+#define STI_WALL_NOT_FORKED (-1)
+
 struct sti_wall_ending {
-    int code; /* CLD_EXITED, ... */
-    int status;
+    int code;   /* CLD_EXITED, ...; or STI_WALL_NOT_FORKED */
+    int status; /* of a fork that has failed: its errno */
 };
 
 /* Send a message of this kind, all of it or nothing, with descriptors (count at most STINT_WALL_FDS_MAX). Waits where
@@ -130,7 +134,8 @@ struct sti_wall_ending {
 int sti_wall_send(int socket, const struct sti_wall_message *message, const int *fds, unsigned count, bool wait);
 
 /* Receive one. fds: room for *count descriptors, or NULL: those that come are dropped; *count becomes how many came.
- * 0; EAGAIN: there is none (where wait is false); EPIPE: nobody writes any more; EPROTO: it was none of ours. */
+ * 0; EAGAIN: there is none (where wait is false); EPIPE: nobody writes any more; ECONNRESET: the same, told once, where
+ * the other end was closed with something unread in it, and before what it had sent; EPROTO: it was none of ours. */
 int sti_wall_receive(int socket, struct sti_wall_message *message, int *fds, unsigned *count, bool wait);
 
 /* Behind READY, where that says 0: the modules that the template has loaded, as they are. The program only reads those

@@ -6,10 +6,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/sockios.h>
 #include <poll.h>
 #include <signal.h>
 #include <stddef.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -107,6 +109,7 @@ int sti_wall_child_offer(struct sti_wall_child *child, const struct sti_wall_mes
 {
     atomic_store_explicit(&child->area->state, STI_WALL_OFFERED, memory_order_release);
     child->tasks++;
+    child->has_spoken = false;
     int error = sti_wall_send(child->socket, task, fds, task->task.fd_count, false);
     return error == ECONNRESET ? EPIPE : error;
 }
@@ -118,9 +121,24 @@ bool sti_wall_child_withdraw(struct sti_wall_child *child)
                                                    memory_order_acq_rel, memory_order_relaxed);
 }
 
-bool sti_wall_child_has_begun(const struct sti_wall_child *child)
+/* Where somebody else still has its end of the socket, a fork(2) or the template, that is not closed, and holds what is
+ * unread. When it is closed that is told first and then thrown away: so it is asked for in the other order. */
+static bool has_unread(struct sti_wall_child *child)
 {
-    return atomic_load_explicit(&child->area->state, memory_order_acquire) == STI_WALL_PICKED;
+    int bytes = 0;
+    int error = 0;
+    socklen_t size = sizeof error;
+    if (child->has_left_unread || (syscall(SYS_ioctl, child->socket, SIOCOUTQ, &bytes) == 0 && bytes > 0))
+        return true;
+    child->has_left_unread =
+        syscall(SYS_getsockopt, child->socket, SOL_SOCKET, SO_ERROR, &error, &size) == 0 && error == ECONNRESET;
+    return child->has_left_unread;
+}
+
+/* What is unread is the task, unless it has been answered since: to be answered it has to speak. */
+bool sti_wall_child_has_begun(struct sti_wall_child *child)
+{
+    return child->has_spoken || !has_unread(child);
 }
 
 /* The first that a child says, before it has run anything of others'. */
@@ -140,15 +158,21 @@ static int take_hello(struct sti_wall_child *child, const struct sti_wall_messag
 static int hear_once(struct sti_wall_child *child, struct sti_wall_message *message)
 {
     int fds[1] = { -1 };
-    unsigned count = 1;
+    unsigned count;
     bool may_have = child->process < 0;
-    int error = sti_wall_receive(child->socket, message, may_have ? fds : NULL, &count, false);
+    int error;
+    do {
+        count = 1;
+        error = sti_wall_receive(child->socket, message, may_have ? fds : NULL, &count, false);
+        child->has_left_unread = child->has_left_unread || error == ECONNRESET;
+    } while (error == ECONNRESET);
     if (error != 0)
         return error;
     if (message->kind == STI_WALL_HELLO)
         return take_hello(child, message, fds, count);
     for (unsigned i = 0; i < count; i++)
         close_fd(fds[i]);
+    child->has_spoken = true;
     return 0;
 }
 
@@ -163,12 +187,15 @@ int sti_wall_child_hear(struct sti_wall_child *child, struct sti_wall_message *m
 
 /* --- Its end. --- */
 
-/* One that has not said hello ends when it finds that its task has been withdrawn, or its socket closed. */
+/* One that has not said hello ends when it finds that its task has been withdrawn, or its socket closed. One that has
+ * begun has said hello, whatever it has made of the state since. */
 void sti_wall_child_kill(struct sti_wall_child *child)
 {
     struct sti_wall_message message;
-    if (child->process < 0 && !sti_wall_child_withdraw(child))
-        sti_wall_child_hear(child, &message); /* it has begun: so it has said hello */
+    if (child->process < 0) {
+        sti_wall_child_withdraw(child);
+        sti_wall_child_hear(child, &message);
+    }
     if (child->process < 0)
         return;
     syscall(SYS_pidfd_send_signal, child->process, SIGKILL, NULL, 0);
@@ -203,25 +230,33 @@ uint64_t sti_wall_child_clock(const struct sti_wall_child *child)
     return (uint64_t)now.tv_sec * 1000000000U + (uint64_t)now.tv_nsec;
 }
 
-void sti_wall_child_end(struct sti_wall_child *child)
+static void close_descriptors(struct sti_wall_child *child)
 {
-    if (child == NULL)
-        return;
-    if (child->process >= 0)
-        syscall(SYS_pidfd_send_signal, child->process, SIGKILL, NULL, 0);
-    if (child->area != NULL)
-        sti_wall_area_unmap(child->area, &child->layout);
     close_fd(child->socket);
     close_fd(child->process);
     close_fd(child->ending);
+    child->socket = child->process = child->ending = -1;
+}
+
+void sti_wall_child_close(struct sti_wall_child *child)
+{
+    if (child->process >= 0)
+        syscall(SYS_pidfd_send_signal, child->process, SIGKILL, NULL, 0);
+    close_descriptors(child);
+}
+
+void sti_wall_child_end(struct sti_wall_child *child)
+{
+    sti_wall_child_close(child);
+    if (child->area != NULL)
+        sti_wall_area_unmap(child->area, &child->layout);
     sti_wall_group_end(child->group);
     sti_process_free(child);
 }
 
 void sti_wall_child_close_in_fork(struct sti_wall_child *child)
 {
-    close_fd(child->socket);
-    close_fd(child->process);
-    close_fd(child->ending);
-    child->socket = child->process = child->ending = -1;
+    close_descriptors(child);
+    if (child->group != NULL)
+        sti_wall_group_close_in_fork(child->group);
 }

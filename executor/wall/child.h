@@ -23,6 +23,8 @@ struct sti_wall_child {
     struct sti_wall_layout layout;
     struct sti_wall_group *group; /* NULL: it has none */
     unsigned tasks;               /* that it has been given */
+    bool has_spoken;              /* since it was given the last one: HELLO does not count */
+    bool has_left_unread;         /* its socket was closed with something unread in it */
     uint64_t committed;           /* bytes that they have left allocated, as it says */
 };
 
@@ -37,8 +39,9 @@ int sti_wall_child_offer(struct sti_wall_child *child, const struct sti_wall_mes
 /* It is not to begin what it was offered. False: it has. */
 bool sti_wall_child_withdraw(struct sti_wall_child *child);
 
-/* Whether it has begun it. */
-bool sti_wall_child_has_begun(const struct sti_wall_child *child);
+/* Whether it has begun it, that is read it: one that ends between the two counts as if it had. What lies in the area
+ * says nothing, as the child may have written it. */
+bool sti_wall_child_has_begun(struct sti_wall_child *child);
 
 /* The next message, unless there is none yet; HELLO is taken down here. 0; EAGAIN; EPIPE: the last one has come;
  * EPROTO: it has said what it cannot say. */
@@ -67,8 +70,11 @@ bool sti_wall_child_await_ending(const struct sti_wall_child *child, struct sti_
 /* Processor time that its process has used; 0: not known. */
 uint64_t sti_wall_child_clock(const struct sti_wall_child *child);
 
-/* Let go of it: it is killed, as its code may do anything after its answer. One that has not said hello ends as it
- * finds its socket closed. NULL does nothing. */
+/* It is killed, as its code may do anything after its answer, and its descriptors are closed. One that has not said
+ * hello ends as it finds its socket closed. */
+void sti_wall_child_close(struct sti_wall_child *child);
+
+/* The same, and its record is freed. */
 void sti_wall_child_end(struct sti_wall_child *child);
 
 /* In the child of a fork(2) of the program: only its descriptors are closed. */

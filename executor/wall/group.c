@@ -116,6 +116,7 @@ static void close_folder(struct folder *folder)
         close(folder->members);
     if (folder->directory >= 0)
         close(folder->directory);
+    folder->members = folder->directory = -1;
 }
 
 static int open_folder(struct folder *folder)
@@ -327,6 +328,12 @@ static void end_folder(struct folder *folder)
         nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
     }
     close_folder(folder);
+}
+
+void sti_wall_group_close_in_fork(struct sti_wall_group *group)
+{
+    for (size_t i = 0; i < group->count; i++)
+        close_folder(&group->folders[i]);
 }
 
 void sti_wall_group_end(struct sti_wall_group *group)

@@ -25,6 +25,9 @@ size_t sti_wall_group_fds(const struct sti_wall_group *group, int fds[STI_WALL_G
 /* Whether a process of the group was killed for want of memory since this was last asked. */
 bool sti_wall_group_ran_out(struct sti_wall_group *group);
 
+/* In the child of a fork(2) of the program: only its descriptors are closed. */
+void sti_wall_group_close_in_fork(struct sti_wall_group *group);
+
 /* Kill all that is in the group, and remove it: that takes a moment while something still ends there, a second at most;
  * then the empty folder is left. NULL does nothing. */
 void sti_wall_group_end(struct sti_wall_group *group);

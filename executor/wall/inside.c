@@ -17,7 +17,6 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/time.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -225,12 +224,12 @@ static void run_task(const struct sti_wall_task *task, stint_reply *reply)
     stint_report *report = NULL;
     memset(&answer, 0, sizeof answer);
     answer.kind = STI_WALL_DONE;
-    uint64_t begun = processor_time();
+    uint64_t begun = task->measures_cpu ? processor_time() : 0;
     int error = call.fn != NULL ? run_in_scope(task, &call, &outcome, &report) : ENOENT;
     done->reason = error == 0 ? outcome.reason : STINT_REASON_FAILED;
     done->error = error == 0 ? outcome.error : error;
     done->usage = outcome.usage;
-    done->usage.cpu_ns = processor_time() - begun;
+    done->usage.cpu_ns = task->measures_cpu ? processor_time() - begun : 0;
     memcpy(done->message, outcome.message, sizeof done->message);
     if (error == 0 && outcome.status == STINT_OK)
         done->reply_size = reply->size;
@@ -291,21 +290,25 @@ static int fill_and_empty(const void *input, size_t size, stint_reply *reply)
     return 0;
 }
 
+void sti_inside_seed(void)
+{
+    unsigned seeds[3];
+    if (getrandom(seeds, sizeof seeds, 0) != (ssize_t)sizeof seeds)
+        _exit(1);
+    srandom(seeds[0]); /* rand() too */
+    srand48((long)seeds[1]);
+    unsigned short seed[3] = { (unsigned short)seeds[1], (unsigned short)(seeds[1] >> 16), (unsigned short)seeds[2] };
+    seed48(seed);
+}
+
 int sti_inside_prepare(const struct sti_wall_config *config)
 {
     const struct sti_wall_task task = { .memory = config->memory };
     struct call call = { .fn = fill_and_empty };
     stint_outcome outcome;
     note_kept(config);
+    sti_inside_seed();
     return run_in_scope(&task, &call, &outcome, NULL);
-}
-
-static void stop_timers(void)
-{
-    static const __itimer_which_t timers[] = { ITIMER_REAL, ITIMER_VIRTUAL, ITIMER_PROF };
-    static const struct itimerval never;
-    for (size_t i = 0; i < sizeof timers / sizeof *timers; i++)
-        setitimer(timers[i], &never, NULL);
 }
 
 /* --- The child. --- */
@@ -316,20 +319,15 @@ static void end_at_once(int status, void *unused)
     _exit(status);
 }
 
-bool sti_inside_exit_at_once(void)
+/* Who calls quick_exit() tells it no status. */
+static void end_quickly(void)
 {
-    return on_exit(end_at_once, NULL) == 0;
+    _exit(EXIT_FAILURE);
 }
 
-static void seed_random_numbers(void)
+bool sti_inside_exit_at_once(void)
 {
-    unsigned seeds[3];
-    if (getrandom(seeds, sizeof seeds, 0) != (ssize_t)sizeof seeds)
-        _exit(1);
-    srandom(seeds[0]); /* rand() too */
-    srand48((long)seeds[1]);
-    unsigned short seed[3] = { (unsigned short)seeds[1], (unsigned short)(seeds[1] >> 16), (unsigned short)seeds[2] };
-    seed48(seed);
+    return on_exit(end_at_once, NULL) == 0 && at_quick_exit(end_quickly) == 0;
 }
 
 static void say_hello(void)
@@ -346,7 +344,6 @@ static void begin(const int *groups, unsigned group_count)
     prctl(PR_SET_NAME, "stint-child", 0, 0, 0);
     if (own.config->processes > 0)
         setpgid(0, 0); /* the template kills what is left of it */
-    seed_random_numbers();
     /* Once more: setup may have registered something. */
     if (!sti_inside_exit_at_once() || sti_sandbox_enter_child(own.config, groups, group_count) != 0)
         _exit(1);
@@ -391,7 +388,7 @@ void sti_inside_serve(const struct sti_wall_config *config, const struct sti_wal
             continue; /* until the program lets go of it: the program wakes sooner where this process sleeps than
                          ends */
         sti_wall_close_others(config, socket, socket + 1);
-        stop_timers();
+        alarm(0);
         if (!are_kept())
             break;
     }

@@ -30,9 +30,13 @@ void sti_wall_close_others(const struct sti_wall_config *config, int first_own, 
  * is made once, and every child has it. 0 or an errno value. */
 int sti_inside_prepare(const struct sti_wall_config *config);
 
-/* From here on exit() ends this process and all that are forked from it at once: it would run what the program has
- * registered for its own end. What is registered after this is still run. */
+/* From here on exit() and quick_exit() end this process and all that are forked from it at once: they would run what
+ * the program has registered for its own end. What is registered after this is still run. */
 bool sti_inside_exit_at_once(void);
+
+/* In the template, after each fork: give random(3), rand(3) and drand48(3) another seed for the next child, as long as
+ * nobody waits for that. No child knows another's. */
+void sti_inside_seed(void);
 
 /* Serve tasks on this socket, which is the first of the wall's own descriptors, until the program closes it. Does not
  * return. Between the two comes all that a process of its own needs: seeds, limits, handlers. */

@@ -11,6 +11,8 @@
  *       F_SETOWN, F_SETSIG, O_ASYNC). The guardian and the template keep that end open, and the children have it not
  *   when the template ends: the guardian kills the group, and makes another template
  *   when the guardian ends: the template goes on. It will not be made again
+ *   when the guardian is stopped as the program ends: the kernel has it go on, by a lifeline of its own, which is the
+ *       same pipe opened once more
  *   when both have ended, at once or one after the other: the kernel kills each child as its parent has ended
  *       (PR_SET_PDEATHSIG, which minds the thread that forked: the template has one). Nobody else would, and the
  *       lifeline has no holder left
@@ -103,7 +105,7 @@ static void arrange_descriptors(const struct sti_wall_config *config, int contro
     int first = sti_wall_first_own_fd(config);
     int moved = fcntl(control, F_DUPFD_CLOEXEC, first + 3); /* out of each other's way */
     int moved_line = fcntl(lifeline, F_DUPFD_CLOEXEC, first + 3);
-    if (moved < 0 || moved_line < 0 || dup2(moved, first) < 0 || dup2(moved_line, first + 1) < 0)
+    if (moved < 0 || moved_line < 0 || dup3(moved, first, O_CLOEXEC) < 0 || dup3(moved_line, first + 1, O_CLOEXEC) < 0)
         _exit(1);
     own.control = first;
     own.lifeline = first + 1;
@@ -111,8 +113,15 @@ static void arrange_descriptors(const struct sti_wall_config *config, int contro
     sti_wall_close_others(config, first, first + 2);
     open_standard(config);
     int ready = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (ready < 0 || (ready != own.ready && (dup2(ready, own.ready) < 0 || close(ready) != 0)))
+    if (ready < 0 || (ready != own.ready && (dup3(ready, own.ready, O_CLOEXEC) < 0 || close(ready) != 0)))
         _exit(1);
+}
+
+/* When the program ends, to a process or a group. */
+static bool ask_for_signal(int lifeline, int signal, pid_t owner)
+{
+    return fcntl(lifeline, F_SETOWN, owner) == 0 && fcntl(lifeline, F_SETSIG, signal) == 0 &&
+           fcntl(lifeline, F_SETFL, O_ASYNC | O_NONBLOCK) == 0;
 }
 
 static bool program_is_gone(void)
@@ -179,14 +188,19 @@ static struct known *find(pid_t pid)
     return NULL;
 }
 
+static void tell(int pipe, int code, int status)
+{
+    const struct sti_wall_ending ending = { .code = code, .status = status };
+    ssize_t written = write(pipe, &ending, sizeof ending);
+    (void)written; /* nobody may want to know */
+}
+
 static void tell_death(const siginfo_t *end)
 {
     struct known *child = find(end->si_pid);
     if (child == NULL)
         return; /* adopted */
-    const struct sti_wall_ending ending = { .code = end->si_code, .status = end->si_status };
-    ssize_t written = write(child->ending, &ending, sizeof ending);
-    (void)written; /* nobody may want to know */
+    tell(child->ending, end->si_code, end->si_status);
     close(child->ending);
     *child = children.known[--children.count];
 }
@@ -226,7 +240,7 @@ __attribute__((noreturn)) static void become_child(pid_t template_pid, int socke
     if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) != 0 || getppid() != template_pid)
         _exit(1);
     syscall(SYS_rt_sigprocmask, SIG_SETMASK, &none, NULL, sizeof none);
-    if (syscall(SYS_dup2, socket, own.control) < 0)
+    if (syscall(SYS_dup3, socket, own.control, O_CLOEXEC) < 0)
         _exit(1);
     syscall(SYS_close, own.lifeline);
     sti_inside_serve(own.config, own.entries, own.control, area, groups, group_count);
@@ -242,17 +256,21 @@ static void close_request(const int *fds, unsigned count, int kept)
 }
 
 /* The descriptors: the child's socket and area, the end to write of its pipe, then its control groups. Where no child
- * comes of them they are closed, which tells the program so. */
+ * comes of them they are closed, which tells the program so; that they are too few is for want of room for them
+ * here. */
 static void start_child(const int *fds, unsigned count)
 {
     pid_t template_pid = getpid();
     pid_t pid = count >= 3 ? fork() : -1;
     if (pid == 0)
         become_child(template_pid, fds[0], fds[1], fds + 3, count - 3);
+    if (pid < 0 && count >= 3)
+        tell(fds[2], STI_WALL_NOT_FORKED, errno);
     bool is_known = pid > 0 && remember(pid, fds[2]);
     if (pid > 0 && !is_known)
         kill(pid, SIGKILL);
     close_request(fds, count, is_known ? fds[2] : -1);
+    sti_inside_seed();
 }
 
 static void read_request(void)
@@ -261,7 +279,7 @@ static void read_request(void)
     int fds[STINT_WALL_FDS_MAX];
     unsigned count = STINT_WALL_FDS_MAX;
     int error = sti_wall_receive(own.control, &message, fds, &count, false);
-    if (error == EPIPE)
+    if (error == EPIPE || error == ECONNRESET)
         end_template();
     if (error == 0 && message.kind == STI_WALL_SPAWN)
         start_child(fds, count);
@@ -284,8 +302,7 @@ __attribute__((noreturn)) static void serve_requests(int ended)
 /* So that the kernel kills the group when the program has ended, whatever its processes are doing. */
 static bool hold_lifeline(void)
 {
-    return fcntl(own.lifeline, F_SETOWN, -getpgrp()) == 0 && fcntl(own.lifeline, F_SETSIG, SIGKILL) == 0 &&
-           fcntl(own.lifeline, F_SETFL, O_ASYNC | O_NONBLOCK) == 0 && !program_is_gone();
+    return ask_for_signal(own.lifeline, SIGKILL, -getpgrp()) && !program_is_gone();
 }
 
 static struct sti_crash_modules modules; /* to be told with READY */
@@ -343,6 +360,17 @@ __attribute__((noreturn)) static void template_main(void)
 }
 
 /* --- The guardian. --- */
+
+/* It is not killed with the group, as it ends what is left of that; but if it is stopped it has to go on. Where /proc
+ * is not there it stays as it is. */
+static void hold_own_lifeline(void)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/proc/self/fd/%d", own.lifeline);
+    int line = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    if (line >= 0)
+        ask_for_signal(line, SIGCONT, getpid());
+}
 
 static pid_t start_template(void)
 {
@@ -413,6 +441,7 @@ void sti_guardian_main(const struct sti_wall_config *config, const struct sti_wa
     prctl(PR_SET_NAME, "stint-guardian", 0, 0, 0);
     prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0); /* one bit written would copy 2 MiB */
     prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
+    hold_own_lifeline();
     bool was_ready = false;
     for (unsigned failures = 0; failures < FAILURES_MAX && !program_is_gone();) {
         eventfd_t ready;

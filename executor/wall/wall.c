@@ -43,7 +43,8 @@
 #define END_PATIENCE_MS 2000
 
 /* --- The list of all walls: in the child of a fork(2) their descriptors are closed, so that the end of this process is
- * still seen by the wall's. Its lock is that of each wall's spare children too, as nobody holds it at a fork(2). --- */
+ * still seen by the wall's. Nobody holds its lock at a fork(2). So it is that of each wall's spare children too, and is
+ * held while a child's descriptors are made or closed: the fork finds all of them where it looks. --- */
 
 static stint_wall *all;
 
@@ -54,6 +55,13 @@ static void close_number(int *fd)
     if (*fd >= 0)
         syscall(SYS_close, *fd);
     *fd = -1;
+}
+
+static void close_listed(int *fd)
+{
+    sti_plain_mutex_lock(list_lock);
+    close_number(fd);
+    sti_plain_mutex_unlock(list_lock);
 }
 
 static void leave_behind(stint_wall *wall)
@@ -78,6 +86,24 @@ STI_FORK_HANDLER void sti_walls_in_child(void)
         leave_behind(wall);
     if (all != NULL)
         all = NULL;
+}
+
+static void put_on_list(stint_wall *wall)
+{
+    sti_plain_mutex_lock(list_lock);
+    wall->next = all;
+    all = wall;
+    sti_plain_mutex_unlock(list_lock);
+}
+
+static void take_off_list(stint_wall *wall)
+{
+    sti_plain_mutex_lock(list_lock);
+    stint_wall **link = &all;
+    while (*link != wall)
+        link = &(*link)->next;
+    *link = wall->next;
+    sti_plain_mutex_unlock(list_lock);
 }
 
 static bool is_left_behind(const stint_wall *wall)
@@ -279,6 +305,14 @@ static int fork_guardian(stint_wall *wall, int control, int lifeline)
     return wall->guardian >= 0 ? 0 : errno;
 }
 
+/* Until the program says for itself what becomes of it then (template.c), it does not outlive this process. */
+static void kill_when_alone(int lifeline, pid_t group)
+{
+    fcntl(lifeline, F_SETOWN, -group);
+    fcntl(lifeline, F_SETSIG, SIGKILL);
+    fcntl(lifeline, F_SETFL, O_ASYNC | O_NONBLOCK);
+}
+
 /* Its descriptors are where stint_wall_serve is told to look for them. */
 static int spawn_program(stint_wall *wall, const stint_wall_options *options, int control, int lifeline)
 {
@@ -314,10 +348,11 @@ static int spawn_program(stint_wall *wall, const stint_wall_options *options, in
     if (error != 0)
         return error;
     wall->guardian = (int)syscall(SYS_pidfd_open, pid, 0);
+    kill_when_alone(lifeline, pid);
     return wall->guardian >= 0 ? sti_wall_send_config(wall->control, &wall->config) : errno;
 }
 
-static int start_processes(stint_wall *wall, const stint_wall_options *options)
+static int start_unlocked(stint_wall *wall, const stint_wall_options *options)
 {
     int ends[2] = { -1, -1 };
     int line[2] = { -1, -1 };
@@ -334,6 +369,17 @@ static int start_processes(stint_wall *wall, const stint_wall_options *options)
     return error;
 }
 
+/* To start a program is no fork(2), but there may be threads that fork. */
+static int start_processes(stint_wall *wall, const stint_wall_options *options)
+{
+    if (options->program == NULL)
+        return start_unlocked(wall, options);
+    sti_plain_mutex_lock(list_lock);
+    int error = start_unlocked(wall, options);
+    sti_plain_mutex_unlock(list_lock);
+    return error;
+}
+
 /* Until setup has returned, in the template. */
 static int await_ready(stint_wall *wall, const stint_wall_options *options)
 {
@@ -341,7 +387,7 @@ static int await_ready(stint_wall *wall, const stint_wall_options *options)
     int error = sti_wall_receive(wall->control, &message, NULL, NULL, true);
     if (error == 0 && message.kind != STI_WALL_READY)
         error = EPROTO;
-    if (error == EPIPE)
+    if (error == EPIPE || error == ECONNRESET)
         return complain(options, ECHILD, "the template ended before it was ready");
     if (error != 0)
         return complain(options, error, "the template has said nothing that can be understood");
@@ -359,17 +405,17 @@ static int await_ready(stint_wall *wall, const stint_wall_options *options)
 static void end_processes(stint_wall *wall)
 {
     siginfo_t end;
-    close_number(&wall->control);
+    close_listed(&wall->control);
     if (wall->guardian >= 0) {
-        struct pollfd guardian = { .fd = wall->guardian, .events = POLLIN };
-        poll(&guardian, 1, END_PATIENCE_MS);
-        close_number(&wall->lifeline);
+        struct pollfd held = { .fd = wall->lifeline }; /* by the guardian and the template, until they have ended */
+        poll(&held, 1, END_PATIENCE_MS);
+        close_listed(&wall->lifeline);
         syscall(SYS_pidfd_send_signal, wall->guardian, SIGKILL, NULL, 0);
         while (waitid(P_PIDFD, (id_t)wall->guardian, &end, WEXITED) != 0 && errno == EINTR)
             ;
     }
-    close_number(&wall->lifeline);
-    close_number(&wall->guardian);
+    close_listed(&wall->lifeline);
+    close_listed(&wall->guardian);
 }
 
 /* --- Making it. --- */
@@ -430,16 +476,14 @@ static int create(const stint_wall_options *options, stint_wall **wall)
     stint_wall *made = make_wall(options, &error);
     if (made == NULL)
         return error;
+    put_on_list(made);
     error = start(made, options);
     if (error != 0) {
         end_processes(made);
+        take_off_list(made);
         free_wall(made);
         return error;
     }
-    sti_plain_mutex_lock(list_lock);
-    made->next = all;
-    all = made;
-    sti_plain_mutex_unlock(list_lock);
     sti_wall_refill(made);
     *wall = made;
     return 0;
@@ -465,16 +509,25 @@ int stint_wall_create(const stint_wall_options *given, stint_wall **wall)
 
 /* --- Its own pool. --- */
 
+/* All or none: a driver without a ring would sleep through its task's deadline. */
 static int make_drivers(stint_wall *wall, unsigned count)
 {
     struct sti_wall_driver *drivers = sti_process_calloc(count, sizeof *drivers);
+    unsigned made = 0;
     if (drivers == NULL)
         return ENOMEM;
-    for (unsigned i = 0; i < count; i++)
-        drivers[i].ring = (int)syscall(SYS_eventfd2, 0, EFD_CLOEXEC | EFD_NONBLOCK);
+    while (made < count && (drivers[made].ring = (int)syscall(SYS_eventfd2, 0, EFD_CLOEXEC | EFD_NONBLOCK)) >= 0)
+        made++;
+    if (made < count) {
+        int error = errno;
+        while (made > 0)
+            close_number(&drivers[--made].ring);
+        sti_process_free(drivers);
+        return error;
+    }
     wall->drivers = drivers;
     wall->children = count;
-    return drivers[count - 1].ring >= 0 ? 0 : EMFILE;
+    return 0;
 }
 
 static int make_pool(stint_wall *wall, const stint_pool *first, stint_pool **pool)
@@ -509,6 +562,7 @@ int sti_wall_open_pool(stint_wall *wall, const stint_pool *first, stint_pool **p
 
 /* --- Children. --- */
 
+/* The next three under the lock of the list. */
 static struct sti_wall_child *ask(stint_wall *wall)
 {
     struct sti_wall_child *child = sti_wall_child_ask(&wall->config, wall->control);
@@ -519,77 +573,80 @@ static struct sti_wall_child *ask(stint_wall *wall)
 
 static struct sti_wall_child *take_spare(stint_wall *wall)
 {
-    sti_plain_mutex_lock(list_lock);
     struct sti_wall_child *child = wall->spares;
     if (child != NULL) {
         wall->spares = child->next;
         wall->spare_count--;
     }
-    sti_plain_mutex_unlock(list_lock);
     return child;
 }
 
-static void put_spare(stint_wall *wall, struct sti_wall_child *child)
+/* False: there are enough, or there can be none now. */
+static bool add_spare(stint_wall *wall)
 {
-    sti_plain_mutex_lock(list_lock);
+    struct sti_wall_child *child = wall->spare_count < wall->spare_wanted ? ask(wall) : NULL;
     struct sti_wall_child **link = &wall->spares; /* the oldest is taken first: it is the most likely to be there */
+    if (child == NULL)
+        return false;
     while (*link != NULL)
         link = &(*link)->next;
-    child->next = NULL;
     *link = child;
-    sti_plain_mutex_unlock(list_lock);
-}
-
-/* Counted before it is there, or two drivers would both make the last one. */
-static bool count_spare(stint_wall *wall)
-{
-    sti_plain_mutex_lock(list_lock);
-    bool wants = wall->spare_count < wall->spare_wanted;
-    wall->spare_count += wants;
-    sti_plain_mutex_unlock(list_lock);
-    return wants;
-}
-
-static void uncount_spare(stint_wall *wall)
-{
-    sti_plain_mutex_lock(list_lock);
-    wall->spare_count--;
-    sti_plain_mutex_unlock(list_lock);
+    wall->spare_count++;
+    return true;
 }
 
 void sti_wall_refill(stint_wall *wall)
 {
-    while (wall->spare_wanted != 0 && count_spare(wall)) {
-        struct sti_wall_child *child = ask(wall);
-        if (child == NULL) {
-            uncount_spare(wall);
-            return;
-        }
-        put_spare(wall, child);
+    bool is_added = wall->spare_wanted != 0;
+    while (is_added) {
+        sti_plain_mutex_lock(list_lock);
+        is_added = add_spare(wall);
+        sti_plain_mutex_unlock(list_lock);
     }
 }
 
 struct sti_wall_child *sti_wall_take_child(stint_wall *wall, struct sti_wall_driver *driver)
 {
-    if (driver->child == NULL)
-        driver->child = take_spare(wall);
+    if (driver->child != NULL)
+        return driver->child;
+    sti_plain_mutex_lock(list_lock);
+    driver->child = take_spare(wall);
     if (driver->child == NULL)
         driver->child = ask(wall);
+    sti_plain_mutex_unlock(list_lock);
     return driver->child;
+}
+
+static void end_child(struct sti_wall_child **place)
+{
+    if (*place == NULL)
+        return;
+    sti_plain_mutex_lock(list_lock);
+    struct sti_wall_child *child = *place;
+    *place = NULL;
+    sti_wall_child_close(child);
+    sti_plain_mutex_unlock(list_lock);
+    sti_wall_child_end(child);
+}
+
+/* Nobody else uses the wall any more. */
+static void end_spares(stint_wall *wall)
+{
+    while (wall->spares != NULL) {
+        struct sti_wall_child *next = wall->spares->next;
+        end_child(&wall->spares);
+        wall->spares = next;
+    }
 }
 
 void sti_wall_drop_child(struct sti_wall_driver *driver)
 {
-    struct sti_wall_child *child = driver->child;
-    driver->child = NULL;
-    sti_wall_child_end(child);
+    end_child(&driver->child);
 }
 
 void sti_wall_end_used(struct sti_wall_driver *driver)
 {
-    struct sti_wall_child *child = driver->used;
-    driver->used = NULL;
-    sti_wall_child_end(child);
+    end_child(&driver->used);
 }
 
 /* --- Its end. --- */
@@ -615,16 +672,6 @@ void sti_wall_free_left(stint_wall *wall)
     }
 }
 
-static void take_off_list(stint_wall *wall)
-{
-    sti_plain_mutex_lock(list_lock);
-    stint_wall **link = &all;
-    while (*link != wall)
-        link = &(*link)->next;
-    *link = wall->next;
-    sti_plain_mutex_unlock(list_lock);
-}
-
 static void ring_drivers(stint_wall *wall)
 {
     const uint64_t one = 1;
@@ -647,12 +694,11 @@ int stint_wall_destroy(stint_wall *wall)
     if (error != 0)
         return error;
     sti_wall_free_left(wall);
-    take_off_list(wall);
     for (unsigned i = 0; wall->drivers != NULL && i < wall->children; i++)
         sti_wall_drop_child(&wall->drivers[i]);
-    for (struct sti_wall_child *child; (child = take_spare(wall)) != NULL;)
-        sti_wall_child_end(child);
+    end_spares(wall);
     end_processes(wall);
+    take_off_list(wall);
     free_wall(wall);
     return 0;
 }

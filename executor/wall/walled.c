@@ -12,6 +12,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -50,6 +51,10 @@
 #define FIRST_GRANT ((uint64_t)256 << 10)
 #define LARGEST_GRANT ((uint64_t)1 << 47)
 #define DEFAULT_GRACE ((uint64_t)1 << 20)
+
+/* No number of bytes or nanoseconds that a task may really have used is above this, and what the program adds up of
+ * them does not overflow soon. */
+#define POSSIBLE ((uint64_t)1 << 56)
 
 /* What a child's tasks may leave allocated before it is replaced: so what they leak is bounded. */
 #define COMMITTED_MAX ((uint64_t)64 << 20)
@@ -123,6 +128,7 @@ static void write_task(const struct sti_walled *walled, struct sti_wall_message 
     task->on_interrupt = options->on_interrupt;
     task->report = report_level(walled);
     task->sample_rate = options->sample_rate;
+    task->measures_cpu = options->budget.cpu_ns != 0;
     task->wipe = options->wipe;
     task->discard = options->discard;
     task->has_account = options->account != NULL;
@@ -140,18 +146,24 @@ static char *reply_of(const struct sti_wall_child *child)
     return (char *)child->area + child->layout.reply;
 }
 
-/* What the child draws from the account. A liar gets no more than the account has. */
+/* What the child draws from the account. A liar gets no more than the account has, nor so much that its sum would begin
+ * anew. */
+static bool grant(struct sti_walled *walled, unsigned number, uint64_t amount)
+{
+    if (amount > LARGEST_GRANT || walled->drawn[number] > POSSIBLE - amount ||
+        !sti_account_take(walled->task.options.account, number, amount))
+        return false;
+    walled->drawn[number] += amount;
+    return true;
+}
+
 static int answer_draw(struct sti_walled *walled, const struct sti_wall_message *asked)
 {
     struct sti_wall_message answer = { .kind = STI_WALL_GRANT, .draw = { .number = asked->draw.number } };
-    stint_account *account = walled->task.options.account;
-    uint64_t amount = asked->draw.amount;
-    if (account == NULL || asked->draw.number > STI_WALL_MEMORY || amount == 0)
+    if (walled->task.options.account == NULL || asked->draw.number > STI_WALL_MEMORY || asked->draw.amount == 0)
         return EPROTO;
-    if (amount <= LARGEST_GRANT && sti_account_take(account, asked->draw.number, amount)) {
-        walled->drawn[asked->draw.number] += amount;
-        answer.draw.amount = amount;
-    }
+    if (grant(walled, asked->draw.number, asked->draw.amount))
+        answer.draw.amount = asked->draw.amount;
     int error = sti_wall_send(walled->driver->child->socket, &answer, NULL, 0, false);
     return error == 0 || error == EPIPE ? 0 : EPROTO; /* it may have died meanwhile */
 }
@@ -180,18 +192,32 @@ static bool is_childs_reason(const struct sti_walled *walled, const struct sti_w
     }
 }
 
-/* The message is a copy of the program's own; what it says about the area is checked against the area's layout. */
-static bool is_true(const struct sti_walled *walled, struct sti_wall_done *done)
+/* The reply and the payload lie in the same place, so there is one of them. */
+static bool fits_area(const struct sti_walled *walled, const struct sti_wall_done *done)
 {
     const struct sti_wall_layout *layout = &walled->driver->child->layout;
     size_t room = layout->size - layout->reply;
     size_t limit = walled->wall->config.reply_limit < room ? walled->wall->config.reply_limit : room;
-    done->message[sizeof done->message - 1] = '\0';
-    if (!is_childs_reason(walled, done) || done->reply_size > limit || done->payload_size > limit ||
-        done->report_size > layout->report_room)
+    size_t other = done->reason == STINT_REASON_NONE ? done->payload_size : done->reply_size;
+    return other == 0 && done->reply_size <= limit && done->payload_size <= limit &&
+           done->report_size <= layout->report_room;
+}
+
+static bool is_possible(const struct sti_walled *walled, const stint_usage *usage)
+{
+    if (usage->allocated > POSSIBLE || usage->peak > POSSIBLE || usage->committed > POSSIBLE ||
+        usage->cpu_ns > POSSIBLE || usage->samples > POSSIBLE || usage->deferred > POSSIBLE || usage->kept > POSSIBLE)
         return false;
-    return walled->task.options.account == NULL ||
-           done->usage.allocated <= walled->drawn[STI_WALL_ALLOCATED] + walled->task.options.grace + DEFAULT_GRACE;
+    size_t grace = walled->task.options.grace;
+    return walled->task.options.account == NULL || grace > POSSIBLE ||
+           usage->allocated <= walled->drawn[STI_WALL_ALLOCATED] + grace + DEFAULT_GRACE;
+}
+
+/* The message is a copy of the program's own. */
+static bool is_true(const struct sti_walled *walled, struct sti_wall_done *done)
+{
+    done->message[sizeof done->message - 1] = '\0';
+    return is_childs_reason(walled, done) && fits_area(walled, done) && is_possible(walled, &done->usage);
 }
 
 static bool copy_out(const char *from, size_t size, void **copy)
@@ -210,13 +236,13 @@ static void take_report(struct sti_walled *walled, const void *bytes, size_t siz
 }
 
 /* 0; EPROTO; ENOMEM: the program has no room for the reply. */
-static int take_answer(struct sti_walled *walled, const struct sti_wall_message *message)
+static int take_answer(struct sti_walled *walled, struct sti_wall_message *message)
 {
     const struct sti_wall_child *child = walled->driver->child;
     struct sti_wall_done *done = &walled->done;
-    *done = message->done;
-    if (!is_true(walled, done))
+    if (!is_true(walled, &message->done))
         return EPROTO;
+    *done = message->done;
     if (done->reason == STINT_REASON_NONE) {
         if (!copy_out(reply_of(child), done->reply_size, &walled->reply))
             return ENOMEM;
@@ -293,9 +319,16 @@ static struct signs sleep_on(const struct sti_walled *walled, uint64_t ns)
                            .is_dead = sources[2].revents != 0 };
 }
 
+/* Where the template has died before the child has said hello, the kernel is about to kill the child, but may not have
+ * done it. So the task is withdrawn: first, so that what the child has not read then it never begins. And if it has
+ * begun it is killed here. */
 static enum end end_of_dead(const struct sti_walled *walled)
 {
-    return sti_wall_child_has_begun(walled->driver->child) ? DIED : UNBEGUN;
+    struct sti_wall_child *child = walled->driver->child;
+    if (sti_wall_child_withdraw(child) && !sti_wall_child_has_begun(child))
+        return UNBEGUN;
+    sti_wall_child_kill(child);
+    return DIED;
 }
 
 /* A process that lives has no reason to close its socket. */
@@ -364,8 +397,9 @@ static enum end await_child(struct sti_walled *walled, const struct sti_waking *
             return end_of_dead(walled);
         if ((signs.is_rung || has_come) && is_interrupted(walled))
             return INTERRUPTED;
-        if (!is_refilled)
-            sti_wall_refill(walled->wall);
+        if (is_refilled || signs.has_spoken)
+            continue;
+        sti_wall_refill(walled->wall);
         is_refilled = true;
     }
 }
@@ -464,8 +498,8 @@ static void say_how(struct sti_walled *walled, const stint_wall_death *death, st
 /* The report is made when the outcome is known. */
 static void keep_crash(struct sti_walled *walled, const struct sti_crash_record *crash)
 {
-    walled->done.usage.allocated = crash->allocated;
-    walled->done.usage.peak = crash->peak;
+    walled->done.usage.allocated = crash->allocated < POSSIBLE ? crash->allocated : POSSIBLE;
+    walled->done.usage.peak = crash->peak < POSSIBLE ? crash->peak : POSSIBLE;
     if (report_level(walled) != STINT_REPORT_NONE && (walled->crash = sti_process_malloc(sizeof *crash)) != NULL)
         *walled->crash = *crash;
 }
@@ -541,6 +575,16 @@ static int break_off(struct sti_walled *walled, stint_reason reason, int error, 
     return error;
 }
 
+/* No child has begun it, so often. */
+static int give_up(struct sti_walled *walled)
+{
+    char text[STINT_MESSAGE_SIZE] = "no child of the wall lived to begin it";
+    struct sti_wall_ending ending;
+    if (sti_wall_child_await_ending(walled->driver->child, &ending) && ending.code == STI_WALL_NOT_FORKED)
+        snprintf(text, sizeof text, "the template can start no child: %s", strerrordesc_np(ending.status));
+    return break_off(walled, STINT_REASON_KILLED, ECHILD, text);
+}
+
 /* False: try again. Otherwise *error is what the task's function returns. */
 static bool settle(struct sti_walled *walled, enum end end, unsigned *tried, int *error)
 {
@@ -572,11 +616,12 @@ static bool settle(struct sti_walled *walled, enum end end, unsigned *tried, int
         return true;
     case UNBEGUN:
         sti_wall_count(&walled->wall->retried);
+        if (++*tried == TRIES) {
+            *error = give_up(walled);
+            return true;
+        }
         sti_wall_drop_child(walled->driver);
-        if (++*tried < TRIES)
-            return false;
-        *error = break_off(walled, STINT_REASON_KILLED, ECHILD, "no child of the wall lived to begin it");
-        return true;
+        return false;
     case BUSY:
         break;
     }
@@ -751,7 +796,10 @@ static void settle_walled(sti_task *task)
 static void tidy_walled(struct sti_worker *worker, sti_task *task)
 {
     stint_wall *wall = walled_of(task)->wall;
-    sti_wall_end_used(&wall->drivers[worker->index]);
+    struct sti_wall_driver *driver = &wall->drivers[worker->index];
+    if (driver->used != NULL)
+        sched_yield(); /* to who waits, if they have only this processor */
+    sti_wall_end_used(driver);
     sti_wall_refill(wall);
 }
 

@@ -170,6 +170,10 @@ void sti_bill_end(struct sti_worker *worker, const struct sti_stretch *stretch)
 /* How often a waiter looks before it sleeps: some 5 microseconds in all, about what being woken costs. */
 #define WAIT_ROUNDS 20
 
+/* For one that runs elsewhere, and so cannot end as soon: some 50. A sleeper's processor would sleep too, and in a
+ * virtual machine it takes as long to wake that. */
+#define WAIT_ROUNDS_ELSEWHERE 200
+
 /* What has lasted so long may last: only then does it pay to have the sleep ended by an interrupt
  * (alloc/interrupt/hook.h), and to look whether it ever can end (deadlock.h). So this is how late an interrupt may
  * be. */
@@ -258,7 +262,8 @@ static void run_unbegun(struct sti_worker *worker, sti_task *awaited)
 
 static bool rest_until_resolved(const sti_task *task)
 {
-    for (unsigned round = 0; round < WAIT_ROUNDS; round++) {
+    unsigned rounds = sti_task_is_hooked(task) ? WAIT_ROUNDS_ELSEWHERE : WAIT_ROUNDS;
+    for (unsigned round = 0; round < rounds; round++) {
         if (sti_task_is_resolved(task))
             return true;
         sti_rest(round);

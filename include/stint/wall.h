@@ -116,8 +116,8 @@ typedef struct stint_wall_options {
     unsigned children; /* tasks that run at once, each in its child; 0: as many as the first task's pool has workers */
 
     /* How many tasks a child runs before it is replaced; 0: 1, so that each task has a fresh one. STINT_WALL_REUSED:
-     * until a task does not end Ok. Between two tasks the child's descriptors are closed, and its interval timers
-     * (alarm, setitimer) are stopped. What a task has left allocated, or written into static variables, stays for the
+     * until a task does not end Ok. Between two tasks the child's descriptors are closed, and its alarm is stopped.
+     * What a task has left allocated, or written into static variables, stays for the
      * next one, as libraries keep caches there; with stint_options.discard its memory is rolled back. A child whose
      * tasks have left 64 MiB is replaced. Handlers of signals, the environment and other timers stay too. Above 1 only
      * where processes is 0. */

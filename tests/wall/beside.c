@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 
 #include "../walls.h"
@@ -64,6 +65,31 @@ static size_t count_children_of(long pid)
     if (children != NULL)
         fclose(children);
     return count;
+}
+
+/* --- Descriptors that are short. --- */
+
+/* Where the first task found none for the rings of all drivers, it is refused, and the next one is not waited for by a
+ * driver that nobody can wake. */
+TEST(a_wall_that_found_no_descriptors_for_its_drivers_finds_them_later)
+{
+    struct fixture fixture = begin(.children = 8);
+    struct rlimit before, low;
+    stint_future *future;
+    stint_options options = STINT_OPTIONS_INIT;
+    options.budget.run_ns = 20 * MS;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    low = before;
+    low.rlim_cur = count_descriptors() + 2;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &low), 0);
+    int refused = stint_submit_walled(fixture.pool, fixture.wall, spin_for_ever, NULL, 0, &options, &future);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    assert_int_equal(refused, EMFILE);
+    for (int i = 0; i < 16; i++) {
+        stint_outcome outcome = run_walled(fixture.pool, fixture.wall, spin_for_ever, &options);
+        assert_ended(&outcome, STINT_ERROR, STINT_REASON_DEADLINE);
+    }
+    end(fixture);
 }
 
 /* --- fork(2) of the program. --- */

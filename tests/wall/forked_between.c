@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * A fork(2) of the program at the moment at which a driver makes the ends of a new child: the fork has copies of them
- * that nobody closes. What happens to that child is seen all the same. */
+ * A fork of the program at the moment at which a driver makes the ends of a new child. fork(2) waits until they are
+ * where it finds them, and closes them. The system call itself waits for nobody: then there are copies that nobody
+ * closes, and what happens to that child is seen all the same. */
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 
 #include "../walls.h"
@@ -11,7 +13,8 @@
 static atomic_bool is_awaited; /* the driver is to wait at the moment that is meant */
 static atomic_bool is_there;
 static atomic_bool has_forked;
-static atomic_int *deaths; /* children that are to die before they say hello; shared with the template */
+static atomic_bool is_forking; /* by fork(2) */
+static atomic_int *deaths;     /* children that are to die before they say hello; shared with the template */
 
 int __real_sti_wall_area_make(const struct sti_wall_layout *layout);
 int __wrap_sti_wall_area_make(const struct sti_wall_layout *layout);
@@ -21,8 +24,10 @@ int __wrap_sti_wall_area_make(const struct sti_wall_layout *layout)
 {
     if (atomic_exchange(&is_awaited, false)) {
         atomic_store(&is_there, true);
-        while (!atomic_load(&has_forked))
+        while (!atomic_load(&has_forked) && !atomic_load(&is_forking))
             sched_yield();
+        if (atomic_load(&is_forking))
+            usleep(20000);
     }
     return __real_sti_wall_area_make(layout);
 }
@@ -50,7 +55,7 @@ static pid_t fork_between(void)
 {
     while (!atomic_load(&is_there))
         sched_yield();
-    pid_t pid = fork();
+    pid_t pid = (pid_t)syscall(SYS_fork);
     if (pid == 0)
         live_on();
     atomic_store(&has_forked, true);
@@ -108,6 +113,40 @@ TEST(a_child_that_dies_before_it_says_hello_is_missed)
 TEST(a_child_ends_that_nobody_asks_about_any_more)
 {
     run_forked_between(0, MS / 100, STINT_REASON_DEADLINE);
+}
+
+/* How many descriptors a fork(2) has. */
+static size_t count_in_fork(void)
+{
+    int status;
+    pid_t pid = fork();
+    if (pid == 0)
+        _exit((int)count_descriptors());
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFEXITED(status));
+    return (size_t)WEXITSTATUS(status);
+}
+
+TEST(a_fork_has_none_of_a_childs_descriptors)
+{
+    stint_wall *wall = make_wall(.children = 1, .tasks_per_child = STINT_WALL_REUSED);
+    stint_pool *pool = make_pool(.workers = 1);
+    atomic_store(&has_forked, false);
+    atomic_store(&is_there, false);
+    atomic_store(&is_forking, false);
+    atomic_store(&is_awaited, true);
+    stint_future *future = submit_walled(pool, wall, reply_nothing, NULL, 0, NULL);
+    while (!atomic_load(&is_there))
+        sched_yield();
+    atomic_store(&is_forking, true);
+    size_t between = count_in_fork();
+    stint_outcome outcome = take_in_time(future);
+    assert_int_equal(outcome.status, STINT_OK);
+    stint_free(outcome.value);
+    size_t after = count_in_fork();
+    assert_int_equal(between, after);
+    assert_int_equal(stint_pool_destroy(pool), 0);
+    assert_int_equal(stint_wall_destroy(wall), 0);
 }
 
 TEST_MAIN()

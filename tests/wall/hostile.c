@@ -2,16 +2,24 @@
  *
  * A child that means ill: it knows the descriptor of its socket and where its area lies, and says and writes what it
  * likes. Whatever it does, its own task ends, its process is gone, and the next task is none the worse for it. */
+#include <fcntl.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 
 #include "../walls.h"
+#include "alloc/report/report.h"
 #include "executor/wall/area.h"
 
 /* The first of the wall's own descriptors, where none is named. */
 #define SOCKET 3
+
+#define LIMIT ((size_t)1 << 20)
+
+/* What a child is granted at once, and how often before its sum is more than can be. */
+#define LARGEST_GRANT ((uint64_t)1 << 47)
+#define MOST_GRANTS 512
 
 struct fixture {
     stint_wall *wall;
@@ -53,6 +61,32 @@ static size_t count_left(stint_wall *wall)
             usleep(10000);
     }
     return count;
+}
+
+/* A child of the template that is in this state: S, it sleeps; T, it is stopped. */
+static pid_t await_child_in(stint_wall *wall, char wanted)
+{
+    char path[64];
+    for (;;) {
+        int child = 0;
+        char state = 0;
+        long template_pid = read_wall(wall).template_pid;
+        snprintf(path, sizeof path, "/proc/%ld/task/%ld/children", template_pid, template_pid);
+        FILE *children = fopen(path, "r");
+        while (children != NULL && state != wanted && fscanf(children, "%d", &child) == 1) {
+            snprintf(path, sizeof path, "/proc/%d/stat", child);
+            FILE *status = fopen(path, "r");
+            if (status == NULL || fscanf(status, "%*d (stint-child) %c", &state) != 1)
+                state = 0;
+            if (status != NULL)
+                fclose(status);
+        }
+        if (children != NULL)
+            fclose(children);
+        if (state == wanted)
+            return child;
+        usleep(1000);
+    }
 }
 
 static void assert_goes_on(struct fixture fixture)
@@ -161,6 +195,118 @@ static int talk_for_ever(const void *input, size_t size, stint_reply *reply)
     return echo(input, size, reply);
 }
 
+/* A reply and a payload, each as large as one may be: but there is one place for both. */
+static int answer_twice(const void *input, size_t size, stint_reply *reply)
+{
+    struct sti_wall_message message = { .kind = STI_WALL_DONE };
+    message.done.reply_size = message.done.payload_size = LIMIT;
+    say(&message);
+    linger();
+    return echo(input, size, reply);
+}
+
+/* More than anybody has used, in the number at this place. */
+static int say_used(size_t at)
+{
+    struct sti_wall_message message = { .kind = STI_WALL_DONE };
+    const uint64_t much = UINT64_MAX / 2;
+    memcpy((char *)&message.done.usage + at, &much, sizeof much);
+    say(&message);
+    linger();
+    return 0;
+}
+
+static int have_used(const void *input, size_t size, stint_reply *reply)
+{
+    (void)size;
+    (void)reply;
+    return say_used(*(const size_t *)input);
+}
+
+/* All that there is, over and over: the sum would begin anew. The grants are counted. */
+static int draw_all(const void *input, size_t size, stint_reply *reply)
+{
+    struct sti_wall_message message = { .kind = STI_WALL_DRAW };
+    (void)input;
+    (void)size;
+    for (unsigned granted = 0; granted < 2 * MOST_GRANTS; granted++) {
+        message.kind = STI_WALL_DRAW;
+        message.draw.number = STI_WALL_MEMORY;
+        message.draw.amount = LARGEST_GRANT;
+        say(&message);
+        if (sti_wall_receive(SOCKET, &message, NULL, NULL, true) != 0 || message.draw.amount == 0)
+            return stint_reply_write(reply, &granted, sizeof granted);
+    }
+    return ERANGE;
+}
+
+static struct sti_wall_layout layout(void)
+{
+    struct sti_wall_config config = { .input_limit = LIMIT, .reply_limit = LIMIT };
+    return sti_wall_layout(&config);
+}
+
+/* After its answer it goes on to change what it has answered. */
+static int answer_and_change(const void *input, size_t size, stint_reply *reply)
+{
+    struct sti_wall_message message = { .kind = STI_WALL_DONE };
+    volatile unsigned char *bytes = stint_reply_reserve(reply, LIMIT);
+    (void)input;
+    (void)size;
+    message.done.reply_size = LIMIT;
+    say(&message);
+    for (unsigned char number = 1;; number++) {
+        for (size_t i = 0; i < LIMIT; i += 64)
+            bytes[i] = number;
+    }
+    return 0;
+}
+
+/* The same with a report of a task that has failed: it is possible for moments. */
+static int report_and_change(const void *input, size_t size, stint_reply *reply)
+{
+    struct sti_wall_message message = { .kind = STI_WALL_DONE };
+    char *report = (char *)(uintptr_t)input - layout().input + layout().report;
+    (void)size;
+    (void)reply;
+    memset(report, 0, sizeof(struct stint_report));
+    message.done.reason = STINT_REASON_FAILED;
+    message.done.error = 1;
+    message.done.report_size = sizeof(struct stint_report);
+    say(&message);
+    for (;;) {
+        memset(report, 0xff, sizeof(struct stint_report));
+        memset(report, 0, sizeof(struct stint_report));
+    }
+    return 0;
+}
+
+static atomic_uint *begun; /* shared with all processes: how often the next two have been begun */
+
+/* What the state was when the task had not begun. */
+static int unbegin_and_end(const void *input, size_t size, stint_reply *reply)
+{
+    struct sti_wall_area *area = (struct sti_wall_area *)((uintptr_t)input - layout().input);
+    (void)size;
+    (void)reply;
+    atomic_fetch_add(begun, 1);
+    atomic_store(&area->state, STI_WALL_OFFERED);
+    _exit(3);
+}
+
+/* What it is granted stays unread, as its task would if it had not begun. */
+static int draw_and_end(const void *input, size_t size, stint_reply *reply)
+{
+    struct sti_wall_message message = { .kind = STI_WALL_DRAW, .draw = { .number = 0, .amount = 1 } };
+    int waiting = 0;
+    (void)reply;
+    atomic_fetch_add(begun, 1);
+    say(&message);
+    while (ioctl(SOCKET, FIONREAD, &waiting) == 0 && waiting == 0)
+        ;
+    return unbegin_and_end(input, size, reply);
+}
+
 /* --- */
 
 static stint_outcome run_for(struct fixture fixture, stint_wall_fn *fn, uint64_t run_ns, stint_account *account)
@@ -234,6 +380,142 @@ TEST(a_child_that_asks_and_does_not_listen_has_broken_its_word)
     assert_int_equal(usage_of(account).memory, 0);
     assert_goes_on(fixture);
     stint_account_release(account);
+    end(fixture);
+}
+
+TEST(an_answer_that_is_twice_as_large_as_its_place_is_not_wiped)
+{
+    struct fixture fixture = begin(.input_limit = LIMIT, .reply_limit = LIMIT);
+    stint_options options = STINT_OPTIONS_INIT;
+    options.wipe = true;
+    stint_outcome outcome = run_walled(fixture.pool, fixture.wall, answer_twice, &options);
+    assert_ended(&outcome, STINT_ERROR, STINT_REASON_BROKEN);
+    assert_goes_on(fixture);
+    end(fixture);
+}
+
+TEST(numbers_that_cannot_be_spoil_no_sum)
+{
+    static const size_t numbers[] = { offsetof(stint_usage, allocated), offsetof(stint_usage, peak),
+                                      offsetof(stint_usage, samples),   offsetof(stint_usage, deferred),
+                                      offsetof(stint_usage, kept),      offsetof(stint_usage, cpu_ns),
+                                      offsetof(stint_usage, committed) };
+    struct fixture fixture = begin();
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        stint_outcome outcome =
+            take_in_time(submit_walled(fixture.pool, fixture.wall, have_used, &numbers[i], sizeof numbers[i], NULL));
+        assert_ended(&outcome, STINT_ERROR, STINT_REASON_BROKEN);
+        assert_int_equal(outcome.usage.allocated, 0);
+    }
+    assert_goes_on(fixture);
+    end(fixture);
+}
+
+TEST(what_a_child_draws_has_a_sum_that_can_be)
+{
+    struct fixture fixture = begin();
+    stint_account *account = make_account(NULL, .memory = 0);
+    stint_outcome outcome = run_for(fixture, draw_all, 0, account);
+    assert_int_equal(outcome.status, STINT_OK);
+    assert_int_equal(outcome.payload_size, sizeof(unsigned));
+    assert_int_equal(*(unsigned *)outcome.value, MOST_GRANTS - 1);
+    stint_free(outcome.value);
+    assert_int_equal(usage_of(account).memory, 0);
+    assert_goes_on(fixture);
+    stint_account_release(account);
+    end(fixture);
+}
+
+static void assert_begun_once(stint_wall_fn *fn, unsigned times)
+{
+    struct fixture fixture = begin(.input_limit = LIMIT, .reply_limit = LIMIT);
+    stint_account *account = make_account(NULL, .memory = GIB);
+    atomic_store(begun, 0);
+    stint_outcome outcome = run_for(fixture, fn, 0, account);
+    assert_ended(&outcome, STINT_ERROR, STINT_REASON_EXIT);
+    assert_string_equal(outcome.message, "exit status 3");
+    assert_int_equal(atomic_load(begun), times);
+    assert_int_equal(read_wall(fixture.wall).retried, 0);
+    assert_goes_on(fixture);
+    stint_account_release(account);
+    end(fixture);
+}
+
+TEST(a_task_that_says_it_has_not_begun_is_not_begun_again)
+{
+    begun = mmap(NULL, sizeof *begun, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_begun_once(unbegin_and_end, 1);
+    assert_begun_once(draw_and_end, 2); /* the one in the other */
+    munmap(begun, sizeof *begun);
+}
+
+TEST(a_task_that_its_child_has_not_read_is_given_to_another)
+{
+    struct fixture fixture = begin(.spare = 1);
+    for (int round = 0; round < 20; round++) {
+        pid_t spare = await_child_in(fixture.wall, 'S');
+        kill(spare, SIGSTOP);
+        assert_int_equal(await_child_in(fixture.wall, 'T'), spare);
+        stint_future *future = submit_walled(fixture.pool, fixture.wall, echo, "on", 2, NULL);
+        while (read_wall(fixture.wall).tasks == (uint64_t)round)
+            sched_yield();
+        usleep((unsigned)round * 100);
+        kill(spare, SIGKILL);
+        assert_replied(take_in_time(future), "on");
+    }
+    assert_int_not_equal(read_wall(fixture.wall).retried, 0);
+    end(fixture);
+}
+
+static uint64_t sum_of(const unsigned char *bytes, size_t size)
+{
+    uint64_t sum = 0;
+    for (size_t i = 0; i < size; i++)
+        sum = sum * 31 + bytes[i];
+    return sum;
+}
+
+TEST(a_reply_that_changes_while_it_is_read_is_the_programs_own_then)
+{
+    struct fixture fixture = begin(.input_limit = LIMIT, .reply_limit = LIMIT, .tasks_per_child = 2);
+    for (int round = 0; round < 10; round++) {
+        stint_outcome outcome = run_walled(fixture.pool, fixture.wall, answer_and_change, NULL);
+        assert_int_equal(outcome.status, STINT_OK);
+        assert_int_equal(outcome.payload_size, LIMIT);
+        uint64_t sum = sum_of(outcome.value, LIMIT);
+        usleep(2000); /* the child is used again, so it goes on */
+        assert_int_equal(sum_of(outcome.value, LIMIT), sum);
+        stint_free(outcome.value);
+        stint_options options = STINT_OPTIONS_INIT;
+        options.budget.run_ns = MS;
+        outcome = run_walled(fixture.pool, fixture.wall, reply_nothing, &options);
+        assert_ended(&outcome, STINT_ERROR, STINT_REASON_DEADLINE);
+    }
+    end(fixture);
+}
+
+TEST(a_report_that_changes_while_it_is_read_is_possible_or_none)
+{
+    struct fixture fixture = begin(.input_limit = LIMIT, .reply_limit = LIMIT);
+    stint_options options = STINT_OPTIONS_INIT;
+    int nowhere = open("/dev/null", O_WRONLY);
+    options.report = STINT_REPORT_HEAP;
+    for (int round = 0; round < 100; round++) {
+        stint_future *future =
+            submit_walled(fixture.pool, fixture.wall, report_and_change, &round, sizeof round, &options);
+        stint_outcome outcome;
+        assert_int_equal(stint_future_wait_for(future, 60000 * MS, &outcome), 0);
+        assert_ended(&outcome, STINT_ERROR, STINT_REASON_FAILED);
+        stint_report *report = NULL;
+        if (stint_future_report(future, &report) == 0) {
+            for (int kind = STINT_REPORT_TEXT; kind <= STINT_REPORT_JSON; kind++)
+                assert_int_equal(stint_report_write(report, nowhere, (stint_report_kind)kind), 0);
+            stint_report_release(report);
+        }
+        stint_future_release(future);
+    }
+    close(nowhere);
+    assert_goes_on(fixture);
     end(fixture);
 }
 

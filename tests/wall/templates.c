@@ -3,10 +3,13 @@
  * The template: what it takes over of the program and what not, that it is made again whatever it dies of, and that no
  * task is lost meanwhile. */
 #include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <poll.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 
 #include "../walls.h"
@@ -115,10 +118,19 @@ static int exit_in_task(const void *input, size_t size, stint_reply *reply)
     exit(3);
 }
 
+static int quick_exit_in_task(const void *input, size_t size, stint_reply *reply)
+{
+    (void)input;
+    (void)size;
+    (void)reply;
+    quick_exit(3);
+}
+
 static void share_handled(void)
 {
     handled = mmap(NULL, sizeof *handled, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     atexit(note_exit);
+    at_quick_exit(note_exit);
 }
 
 static void unshare_handled(void)
@@ -140,6 +152,8 @@ TEST(what_the_program_has_registered_for_its_end_runs_in_none_of_the_walls_proce
     assert_non_null(strstr(message, "7"));
     struct fixture fixture = begin(.children = 2);
     stint_outcome outcome = run_walled(fixture.pool, fixture.wall, exit_in_task, NULL);
+    assert_ended(&outcome, STINT_ERROR, STINT_REASON_EXIT);
+    outcome = run_walled(fixture.pool, fixture.wall, quick_exit_in_task, NULL);
     assert_ended(&outcome, STINT_ERROR, STINT_REASON_EXIT);
     end(fixture);
     assert_int_equal(atomic_load(handled), 0);
@@ -367,6 +381,112 @@ TEST(a_template_that_runs_out_of_descriptors_loses_no_task)
     assert_in_range(killed, 1, 15); /* those for which there was no child */
     assert_goes_on(fixture);
     end(fixture);
+}
+
+/* --- What it has open. --- */
+
+/* Descriptors that a program which is started would get, beside the standard ones. */
+static int inherited(void)
+{
+    int count = 0;
+    for (int fd = 3; fd < 64; fd++) {
+        int flags = fcntl(fd, F_GETFD);
+        count += flags >= 0 && (flags & FD_CLOEXEC) == 0;
+    }
+    return count;
+}
+
+static int refuse_inherited(void *arg)
+{
+    (void)arg;
+    return inherited();
+}
+
+static int say_inherited(const void *input, size_t size, stint_reply *reply)
+{
+    (void)input;
+    (void)size;
+    (void)reply;
+    return inherited();
+}
+
+TEST(a_program_that_setup_or_a_task_starts_gets_no_descriptor_of_the_wall)
+{
+    struct fixture fixture = begin(.sandbox = STINT_WALL_OPEN, .setup = refuse_inherited);
+    stint_outcome outcome = run_walled(fixture.pool, fixture.wall, say_inherited, NULL);
+    assert_int_equal(outcome.error, 0);
+    stint_free(outcome.value);
+    end(fixture);
+}
+
+/* --- When it can make no child. --- */
+
+static atomic_bool *forks_fail; /* shared with the templates */
+
+static int have_forks_fail(void *arg)
+{
+    struct sock_filter code[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_clone, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOMEM),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    const struct sock_fprog program = { .len = sizeof code / sizeof *code, .filter = code };
+    (void)arg;
+    if (!atomic_load(forks_fail))
+        return 0;
+    return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0
+               ? 0
+               : errno;
+}
+
+TEST(what_keeps_a_template_from_forking_is_told)
+{
+    forks_fail = mmap(NULL, sizeof *forks_fail, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    atomic_store(forks_fail, true);
+    struct fixture fixture = begin(.children = 1, .setup = have_forks_fail);
+    stint_outcome outcome = run_walled(fixture.pool, fixture.wall, reply_nothing, NULL);
+    assert_ended(&outcome, STINT_ERROR, STINT_REASON_KILLED);
+    assert_string_equal(outcome.message, "the template can start no child: Cannot allocate memory");
+    atomic_store(forks_fail, false);
+    pid_t before = (pid_t)read_wall(fixture.wall).template_pid;
+    kill(before, SIGKILL);
+    assert_int_not_equal(await_other_template(fixture.wall, before), 0);
+    assert_goes_on(fixture);
+    end(fixture);
+    munmap(forks_fail, sizeof *forks_fail);
+}
+
+/* --- Its end. --- */
+
+/* So that its end takes a while. */
+static int be_large(void *arg)
+{
+    const size_t size = (size_t)768 << 20;
+    char *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    (void)arg;
+    if (memory == MAP_FAILED)
+        return ENOMEM;
+    memset(memory, 1, size);
+    return 0;
+}
+
+/* The pipe that it alone has open at its other end is closed with it. */
+TEST(a_template_whose_guardian_was_killed_has_ended_when_the_wall_has)
+{
+    int line[2];
+    stint_wall *wall;
+    assert_int_equal(pipe(line), 0);
+    wall = make_wall(.setup = be_large, .fds = &line[1], .fd_count = 1);
+    close(line[1]);
+    pid_t guardian = guardian_of();
+    kill(guardian, SIGKILL);
+    siginfo_t unreaped;
+    assert_int_equal(waitid(P_PID, (id_t)guardian, &unreaped, WEXITED | WNOWAIT), 0);
+    assert_int_equal(stint_wall_destroy(wall), 0);
+    struct pollfd ended = { .fd = line[0] };
+    assert_int_equal(poll(&ended, 1, 10), 1);
+    close(line[0]);
 }
 
 TEST_MAIN()
