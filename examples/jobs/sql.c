@@ -3,19 +3,20 @@
  * SQL, by SQLite, in a fresh database in memory. It is taught to stop: SQLite calls its progress handler every so many
  * steps, the handler asks stint, and a handler that returns nonzero ends the statement. So a statement that allocates
  * nothing ends at its deadline too. A byte limit reaches SQLite as an allocation that fails. */
+#include "closed_sqlite.h"
 #include "library.h"
 
 #include <errno.h>
-#include <sqlite3.h>
 
 /* Steps of SQLite's machine between two looks: well under a millisecond. */
 #define STEPS 1000
 
+/* Of a value, a row and a statement. */
+#define LONGEST (64 << 20)
+
 void sql_ready(void)
 {
-    /* The statistics would make every allocation take one process-wide lock. */
-    sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0);
-    sqlite3_initialize();
+    closed_sqlite_ready(); /* if it fails, so does each document, with SQLite's words */
 }
 
 static int look(void *unused)
@@ -41,22 +42,27 @@ static int run_statements(sqlite3 *database, const char *text, uint64_t *rows)
     return result;
 }
 
+static void explain(parse_document *document, sqlite3 *database, int result, const closed_sqlite_refusal *refusal)
+{
+    if (refusal->any && refusal->what[0])
+        parse_explain(document, "not allowed: %s", refusal->what);
+    else
+        parse_explain(document, "%s", database ? sqlite3_errmsg(database) : sqlite3_errstr(result));
+}
+
 int sql_parse(parse_document *document, const char *text, size_t size)
 {
     (void)size;
+    const closed_sqlite_options options = { .use = CLOSED_SQLITE_SCRIPT, .longest = LONGEST };
+    closed_sqlite_refusal refusal;
     sqlite3 *database = NULL;
-    int result = sqlite3_open(":memory:", &database);
+    int result = closed_sqlite_open(&options, &refusal, &database);
     if (result == SQLITE_OK) {
         sqlite3_progress_handler(database, STEPS, look, NULL);
-        /* Nothing on disk: neither temporary files, nor databases that the text names. */
-        sqlite3_limit(database, SQLITE_LIMIT_ATTACHED, 0);
-        sqlite3_db_config(database, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
-        result = sqlite3_exec(database, "PRAGMA temp_store = MEMORY", NULL, NULL, NULL);
-    }
-    if (result == SQLITE_OK)
         result = run_statements(database, text, &document->items);
+    }
     if (result != SQLITE_OK)
-        parse_explain(document, "%s", database ? sqlite3_errmsg(database) : sqlite3_errstr(result));
+        explain(document, database, result, &refusal);
     sqlite3_close(database);
     if (result == SQLITE_OK)
         return 0;

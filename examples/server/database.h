@@ -4,15 +4,13 @@
 #ifndef SERVER_DATABASE_H
 #define SERVER_DATABASE_H
 
-#include <sqlite3.h>
-#include <stdbool.h>
+#include "closed_sqlite.h"
 
 /* main, once, before any thread: what SQLite has one of in a process. A result code of SQLite's. */
 int database_ready(void);
 
-/* Open it. Any thread; in a task its memory is the task's, and vfs_close_all is what a guard has to call. *refused,
- * which must live as long as it is open, becomes true when something is asked for that is not allowed: SQLite's result
- * code does not always say so. A result code of SQLite's; *database is to be closed in any case. */
-int database_open(const char *path, bool *refused, sqlite3 **database);
+/* Open it. Any thread; in a task its memory is the task's, and vfs_close_all is what a guard has to call. As
+ * closed_sqlite_open. */
+int database_open(const char *path, closed_sqlite_refusal *refusal, sqlite3 **database);
 
 #endif

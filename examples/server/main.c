@@ -42,7 +42,7 @@ struct program {
     struct server server;
     char *sample;    /* its path; NULL: there is none */
     sqlite3 *keeper; /* keeps what SQLite has for a file that is open from being made anew for each query */
-    bool keeper_refused;
+    closed_sqlite_refusal keeper_refusal;
     int listening;
     char key[TENANTS_KEY_MAX + 2];
 };
@@ -65,7 +65,7 @@ static bool complain(const char *format, ...)
 static bool open_keeper(struct program *program)
 {
     const char *path = program->server.database;
-    int result = database_open(path, &program->keeper_refused, &program->keeper);
+    int result = database_open(path, &program->keeper_refusal, &program->keeper);
     if (result == SQLITE_OK)
         result = sqlite3_exec(program->keeper, "SELECT count(*) FROM sqlite_schema", NULL, NULL, NULL);
     return result == SQLITE_OK || complain("%s: %s", path, sqlite3_errmsg(program->keeper));

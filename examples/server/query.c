@@ -84,7 +84,7 @@ static int error_of(int result)
 
 static int fail_by_sqlite(query_record *record, sqlite3 *database, int result)
 {
-    return fail(record, record->refused ? EACCES : error_of(result),
+    return fail(record, record->refusal.any ? EACCES : error_of(result),
                 database ? sqlite3_errmsg(database) : sqlite3_errstr(result));
 }
 
@@ -142,7 +142,7 @@ static int run(query_record *record, const struct sink *sink, sqlite3 *database)
 static int open_and_run(query_record *record, const struct sink *sink, int (*look_now)(void *))
 {
     sqlite3 *database = NULL;
-    int result = database_open(record->path, &record->refused, &database);
+    int result = database_open(record->path, &record->refusal, &database);
     if (result == SQLITE_OK)
         sqlite3_progress_handler(database, LOOK_STEPS, look_now, record);
     int error = result == SQLITE_OK ? run(record, sink, database) : fail_by_sqlite(record, database, result);

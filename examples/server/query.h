@@ -6,6 +6,7 @@
 #define SERVER_QUERY_H
 
 #include "channel.h"
+#include "closed_sqlite.h"
 #include "rows.h"
 #include "turns.h"
 
@@ -17,8 +18,8 @@ typedef struct query_record {
     rows_format format;
     struct channel *channel;
     struct turn turn;
-    bool refused;      /* what it wanted is not allowed */
-    char message[512]; /* what was wrong, where the function returns an error */
+    closed_sqlite_refusal refusal; /* what it wanted and is not allowed */
+    char message[512];             /* what was wrong, where the function returns an error */
 
     /* For those who look on: it has begun; somebody wants to know what it has allocated; and what that was when
      * somebody last wanted to. */

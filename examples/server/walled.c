@@ -87,10 +87,10 @@ static int run_for_csv(const void *input, size_t size, stint_reply *reply)
 static int warm_up(void *unused)
 {
     (void)unused;
-    bool refused;
+    closed_sqlite_refusal refusal;
     sqlite3 *opened = NULL;
     query_give_way(NULL, 0);
-    if (database_open(database, &refused, &opened) == SQLITE_OK)
+    if (database_open(database, &refusal, &opened) == SQLITE_OK)
         sqlite3_exec(opened, "SELECT count(*) FROM sqlite_schema", NULL, NULL, NULL);
     sqlite3_close(opened);
     sqlite3_randomness(0, NULL);

@@ -22,6 +22,15 @@ static inline int sti_wall_first_own_fd(const struct sti_wall_config *config)
     return last + 1;
 }
 
+static inline bool sti_wall_is_named(const struct sti_wall_config *config, int fd)
+{
+    for (size_t i = 0; i < config->fd_count; i++) {
+        if (config->fds[i] == fd)
+            return true;
+    }
+    return false;
+}
+
 /* Close all descriptors but the standard ones, those that were named, and those from first_own up to end. In the
  * guardian, and in a child. */
 void sti_wall_close_others(const struct sti_wall_config *config, int first_own, int end);

@@ -78,21 +78,12 @@ static void reset_signals(void)
     sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
-static bool is_named(const struct sti_wall_config *config, int fd)
-{
-    for (size_t i = 0; i < config->fd_count; i++) {
-        if (config->fds[i] == fd)
-            return true;
-    }
-    return false;
-}
-
 /* What is not named leads nowhere. */
 static void open_standard(const struct sti_wall_config *config)
 {
     int nowhere = open("/dev/null", O_RDWR | O_CLOEXEC);
     for (int fd = 0; fd < 3; fd++) {
-        if (!is_named(config, fd) && nowhere >= 0)
+        if (!sti_wall_is_named(config, fd) && nowhere >= 0)
             dup2(nowhere, fd);
     }
     if (nowhere > 2)
@@ -312,7 +303,7 @@ static int prepare_template(char *text, size_t size)
     const struct sti_wall_config *config = own.config;
     int error = config->setup != NULL ? config->setup(config->setup_arg) : 0;
     if (error != 0) {
-        snprintf(text, size, "setup returned %d", error);
+        snprintf(text, size, "setup returned %d (%s)", error, strerror(error));
         return error;
     }
     unsigned threads = sti_process_threads();

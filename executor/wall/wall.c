@@ -212,7 +212,9 @@ static size_t or_default(size_t value, size_t otherwise)
 
 static int take_paths(struct sti_wall_config *config, const stint_wall_options *options)
 {
-    if (options->path_count > STI_WALL_PATHS_MAX || (options->paths == NULL && options->path_count > 0))
+    if (options->paths == NULL && options->path_count > 0)
+        return complain(options, EINVAL, "paths: NULL, but path_count is %zu", options->path_count);
+    if (options->path_count > STI_WALL_PATHS_MAX)
         return complain(options, EINVAL, "path_count: at most %d paths can be named", STI_WALL_PATHS_MAX);
     for (size_t i = 0; i < options->path_count; i++) {
         const char *path = options->paths[i].path;
@@ -230,7 +232,9 @@ static int take_paths(struct sti_wall_config *config, const stint_wall_options *
 
 static int take_fds(struct sti_wall_config *config, const stint_wall_options *options)
 {
-    if (options->fd_count > STI_WALL_FDS_MAX || (options->fds == NULL && options->fd_count > 0))
+    if (options->fds == NULL && options->fd_count > 0)
+        return complain(options, EINVAL, "fds: NULL, but fd_count is %zu", options->fd_count);
+    if (options->fd_count > STI_WALL_FDS_MAX)
         return complain(options, EINVAL, "fd_count: at most %d descriptors can be named", STI_WALL_FDS_MAX);
     for (size_t i = 0; i < options->fd_count; i++) {
         if (options->fds[i] < 0 || fcntl(options->fds[i], F_GETFD) < 0)
@@ -313,6 +317,21 @@ static void kill_when_alone(int lifeline, pid_t group)
     fcntl(lifeline, F_SETFL, O_ASYNC | O_NONBLOCK);
 }
 
+/* None but those that were named, the standard ones leading nowhere: also before it calls stint_wall_serve. */
+static int leave_out_others(const struct sti_wall_config *config, posix_spawn_file_actions_t *actions)
+{
+    int error = 0;
+    for (int fd = 0; fd < sti_wall_first_own_fd(config) && error == 0; fd++) {
+        if (sti_wall_is_named(config, fd)) /* a copy of itself has no close-on-exec */
+            error = posix_spawn_file_actions_adddup2(actions, fd, fd);
+        else if (fd < 3)
+            error = posix_spawn_file_actions_addopen(actions, fd, "/dev/null", O_RDWR, 0);
+        else
+            error = posix_spawn_file_actions_addclose(actions, fd);
+    }
+    return error;
+}
+
 /* Its descriptors are where stint_wall_serve is told to look for them. */
 static int spawn_program(stint_wall *wall, const stint_wall_options *options, int control, int lifeline)
 {
@@ -334,8 +353,8 @@ static int spawn_program(stint_wall *wall, const stint_wall_options *options, in
     int error = moved < 0 || moved_line < 0 ? errno : posix_spawn_file_actions_adddup2(&actions, moved, first);
     if (error == 0)
         error = posix_spawn_file_actions_adddup2(&actions, moved_line, first + 1);
-    for (size_t i = 0; i < wall->config.fd_count && error == 0; i++) /* a copy of itself has no close-on-exec */
-        error = posix_spawn_file_actions_adddup2(&actions, wall->config.fds[i], wall->config.fds[i]);
+    if (error == 0)
+        error = leave_out_others(&wall->config, &actions);
     if (error == 0)
         error = posix_spawn_file_actions_addclosefrom_np(&actions, first + 2);
     if (error == 0)
@@ -466,7 +485,8 @@ static int start(stint_wall *wall, const stint_wall_options *options)
         return error;
     error = start_processes(wall, options);
     if (error != 0)
-        return complain(options, error, "the wall's processes could not be started: %s", strerror(error));
+        return complain(options, error, "%s could not be started: %s",
+                        options->program != NULL ? options->program : "the wall's processes", strerror(error));
     return await_ready(wall, options);
 }
 

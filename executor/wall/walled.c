@@ -495,6 +495,12 @@ static void say_how(struct sti_walled *walled, const stint_wall_death *death, st
         snprintf(text, size, "SIG%s", sigabbrev_np(death->signal) != NULL ? sigabbrev_np(death->signal) : "?");
 }
 
+static void give_death(struct sti_walled *walled, const stint_wall_death *death)
+{
+    sti_process_free(walled->payload);
+    walled->payload_size = copy_out((const char *)death, sizeof *death, &walled->payload) ? sizeof *death : 0;
+}
+
 /* The report is made when the outcome is known. */
 static void keep_crash(struct sti_walled *walled, const struct sti_crash_record *crash)
 {
@@ -513,8 +519,7 @@ static void tell_death(struct sti_walled *walled)
     stint_reason reason = read_death(walled, &crash, &death);
     say_how(walled, &death, reason);
     keep_crash(walled, &crash);
-    if (copy_out((const char *)&death, sizeof death, &walled->payload))
-        walled->payload_size = sizeof death;
+    give_death(walled, &death);
     sti_wall_count(&walled->wall->crashed);
     sti_interrupt_trip(walled->scope, reason);
 }
@@ -570,8 +575,10 @@ static int break_off(struct sti_walled *walled, stint_reason reason, int error, 
         kill_child(walled);
     sti_wall_drop_child(walled->driver);
     copy_text(walled->done.message, sizeof walled->done.message, text);
-    if (reason != STINT_REASON_NONE)
+    if (reason != STINT_REASON_NONE) {
+        give_death(walled, &(const stint_wall_death){ .known = false });
         sti_interrupt_trip(walled->scope, reason);
+    }
     return error;
 }
 
@@ -798,7 +805,7 @@ static void tidy_walled(struct sti_worker *worker, sti_task *task)
     stint_wall *wall = walled_of(task)->wall;
     struct sti_wall_driver *driver = &wall->drivers[worker->index];
     if (driver->used != NULL)
-        sched_yield(); /* to who waits, if they have only this processor */
+        sched_yield(); /* to the waiter, if there is one processor for both */
     sti_wall_end_used(driver);
     sti_wall_refill(wall);
 }

@@ -50,8 +50,9 @@ typedef struct stint_reply stint_reply;
  * it; futures, tokens and pools of the parent do not. */
 typedef int stint_wall_fn(const void *input, size_t size, stint_reply *reply);
 
-/* Add size bytes to the end of the reply. They are charged to the task: they count for its allocation limit, and not
- * for its memory limit, as they are none of its heap.
+/* Add size bytes to the end of the reply. They are charged to the task: they count for its allocation limit. Each
+ * piece has to fit in what is left of its memory limit; once written it does not count there, as it is none of its
+ * heap. A piece is charged as an allocation is, in multiples of 16 bytes: write larger ones.
  *
  * 0; EMSGSIZE: the reply would be larger than the wall's reply_limit; ENOMEM: the budget does not allow it; EINVAL:
  * reply is NULL, or bytes is with a size above 0. The task's own thread. */
@@ -59,8 +60,8 @@ STINT_API int stint_reply_write(stint_reply *reply, const void *bytes, size_t si
 
 /* The same, but returns where the size bytes lie, for the task to fill in: so a large reply is not copied in the child.
  * What lies there at first is not defined: in a child that is used again it may be an earlier task's, so fill in all of
- * it. It is aligned as far as what was written before has kept it so; the first is to a page. NULL, with errno as
- * stint_reply_write's errors. The task's own thread. */
+ * it. The first piece lies at the beginning of a page, and each behind the one before, without a gap. NULL, with errno
+ * as stint_reply_write's errors. The task's own thread. */
 STINT_API void *stint_reply_reserve(stint_reply *reply, size_t size);
 
 /* The bytes of the reply so far. The task's own thread. */
@@ -115,12 +116,12 @@ typedef struct stint_wall_options {
 
     unsigned children; /* tasks that run at once, each in its child; 0: as many as the first task's pool has workers */
 
-    /* How many tasks a child runs before it is replaced; 0: 1, so that each task has a fresh one. STINT_WALL_REUSED:
+    /* How many tasks a child runs before it is replaced; 0: as 1, each task has a fresh one. STINT_WALL_REUSED:
      * until a task does not end Ok. Between two tasks the child's descriptors are closed, and its alarm is stopped.
      * What a task has left allocated, or written into static variables, stays for the
      * next one, as libraries keep caches there; with stint_options.discard its memory is rolled back. A child whose
-     * tasks have left 64 MiB is replaced. Handlers of signals, the environment and other timers stay too. Above 1 only
-     * where processes is 0. */
+     * tasks have left 64 MiB is replaced. Handlers of signals, the environment and other timers stay too. Above 1 it
+     * needs processes = 0 (EINVAL). */
     unsigned tasks_per_child;
 
     unsigned spare; /* children that are made ahead and wait for a task */
@@ -146,10 +147,12 @@ typedef struct stint_wall_options {
                            * eighth more in use, and 16 MiB. Input and reply come on top */
     unsigned descriptors; /* that it may open, beside those that it is given; 0: 64. About: it bounds their numbers, and
                            * up to two dozen more may fit */
-    unsigned processes;   /* processes and threads that it may start; 0: none. Who is not root needs no control group
-                           * for that; then all that the whole system runs counts as his, so more may be started. Where
+    unsigned processes;   /* processes and threads that it may start; 0: none. For a user other than root RLIMIT_NPROC
+                           * does it, set to what the whole system runs plus this number, so more may be started. Root
+                           * needs a control group (below). Where
                            * the kernel is older than 6.12, they are sent no signals in a wall that is CLOSED */
-    size_t file_size;     /* bytes of a file that it writes, memfds too; 0: none may be written to. SIZE_MAX: no limit.
+    size_t file_size;     /* bytes of a file that it writes, memfds too; 0: no byte can be written to any file,
+                           * not under writable paths either. SIZE_MAX: no limit.
                            * A write beyond it fails with EFBIG */
     size_t stack;         /* bytes of the main thread's stack; 0: 8 MiB */
 
@@ -221,7 +224,8 @@ STINT_API int stint_wall_destroy(stint_wall *wall);
  *
  * Ok: the outcome's value is the reply, a block of outcome.payload_size bytes that is the caller's, to be freed with
  * free(); never NULL. Error: the new reasons are STINT_REASON_CRASH, _EXIT, _KILLED and _BROKEN (task.h), and the
- * outcome's payload is then a stint_wall_death.
+ * outcome's payload is then a stint_wall_death (NULL where there was no memory for it). A reply that nobody frees is
+ * not freed with its future, as no task's value is.
  *
  * As stint_submit. EINVAL: also when wall is NULL, or input is with a size above 0, or fn lies in no module that was
  * loaded when the wall was made, or the wall has a program. EMSGSIZE: size is above the wall's input_limit. EOWNERDEAD:
@@ -260,11 +264,12 @@ STINT_API int stint_submit_walled_call(stint_pool *pool, stint_wall *wall, const
 /* How a child ended that did not answer: the payload of the outcome. It says what the kernel says, but for address,
  * instruction and code, which the child has written itself as it crashed. */
 typedef struct stint_wall_death {
-    int signal;           /* that ended it; 0: it called exit */
-    int code;             /* of a crash: the signal's si_code; 0: not known */
-    int status;           /* of an exit */
-    bool known;           /* false: nothing can be known of its end, as its template was gone too */
-    uint64_t address;     /* of a crash: the si_addr of SIGSEGV, SIGBUS, SIGFPE and SIGILL */
+    int signal;       /* that ended it; 0: it called exit */
+    int code;         /* of a crash: the signal's si_code; 0: not known */
+    int status;       /* of an exit */
+    bool known;       /* false: nothing is known of its end: it was killed as it was broken, or there was no template
+                       * to tell */
+    uint64_t address; /* of a crash: the si_addr of SIGSEGV, SIGBUS, SIGFPE and SIGILL */
     uint64_t instruction; /* of a crash: where it was; 0: not known */
 } stint_wall_death;
 

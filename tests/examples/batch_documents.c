@@ -3,6 +3,11 @@
  * What stint-batch lets documents do, and what it stops them in. */
 #include "batch.h"
 
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
 /* Run one document, and say what came of it: "outcome reason". */
 static const char *result_of(const char *options, const char *path)
 {
@@ -94,6 +99,171 @@ TEST_IN_FOLDER(a_document_cannot_bring_in_another_file)
     assert_string_equal(result_of("", "attach.sql"), "error failed");
     assert_string_equal(result_of("", "into.sql"), "error failed");
     assert_int_equal(access("made.db", F_OK), -1);
+}
+
+/* What came of one document, with its detail: "outcome reason detail". */
+static const char *told_of(const char *options, const char *path)
+{
+    static char text[256];
+    char result[64];
+    strcpy(result, result_of(options, path));
+    json_t *report = read_report("report");
+    snprintf(text, sizeof text, "%s %s", result, word(report, 0, "detail"));
+    json_decref(report);
+    return text;
+}
+
+/* Whoever calls it chooses the address of functions that SQLite will call; or is told where the library lies. */
+TEST_IN_FOLDER(a_statement_cannot_choose_a_pointer)
+{
+    static const char *const options[] = { "", "--unbounded", "--wall" };
+    write_file("registers.sql", "SELECT fts3_tokenizer('e', x'4141414141414141');\n"
+                                "CREATE VIRTUAL TABLE f USING fts3(x, tokenize = e);");
+    write_file("tells.sql", "SELECT fts3_tokenizer('simple');");
+    for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
+        assert_string_equal(told_of(options[i], "registers.sql"), "error failed not allowed: fts3_tokenizer");
+        assert_string_equal(told_of(options[i], "tells.sql"), "error failed not allowed: fts3_tokenizer");
+    }
+}
+
+TEST_IN_FOLDER(what_is_on_no_list_is_refused_to_sql)
+{
+    static const struct {
+        const char *statement, *what;
+    } cases[] = {
+        { "SELECT load_extension('x')", "load_extension" },
+        { "SELECT sqlite_log(1, 'x')", "sqlite_log" },
+        { "CREATE TABLE t (x CHECK (sqlite_source_id() > x))", "sqlite_source_id" },
+        { "CREATE VIRTUAL TABLE t USING fts3(x)", "fts3" },
+        { "CREATE VIRTUAL TABLE t USING fts3tokenize", "fts3tokenize" },
+        { "SELECT * FROM dbstat", "dbstat" },
+        { "SELECT * FROM sqlite_stmt", "sqlite_stmt" },
+        { "ATTACH ':memory:' AS b", ":memory:" },
+        { "PRAGMA writable_schema = 1", "PRAGMA writable_schema" },
+        { "PRAGMA trusted_schema = 1", "PRAGMA trusted_schema" },
+        { "PRAGMA temp_store = FILE", "PRAGMA temp_store" },
+        { "PRAGMA threads = 8", "PRAGMA threads" },
+        { "PRAGMA mmap_size = 100000000", "PRAGMA mmap_size" },
+        { "SELECT * FROM pragma_compile_options", "PRAGMA compile_options" },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char expected[128];
+        snprintf(expected, sizeof expected, "error failed not allowed: %s", cases[i].what);
+        write_file("a.sql", cases[i].statement);
+        assert_string_equal(told_of("", "a.sql"), expected);
+    }
+    write_file("a.sql", "CREATE TABLE t (x); UPDATE sqlite_schema SET sql = 'x';");
+    assert_string_equal(told_of("", "a.sql"), "error failed table sqlite_master may not be modified");
+}
+
+TEST_IN_FOLDER(what_schemas_are_made_of_is_allowed_to_sql)
+{
+    write_file("a.sql",
+               "PRAGMA foreign_keys = OFF; PRAGMA journal_mode = WAL; BEGIN;\n"
+               "CREATE TABLE t (id INTEGER PRIMARY KEY, a TEXT CHECK (length(a) < 9), b REFERENCES t (id));\n"
+               "CREATE VIEW v AS SELECT upper(a) AS a FROM t; CREATE UNIQUE INDEX i ON t (a);\n"
+               "CREATE TRIGGER r AFTER INSERT ON t BEGIN UPDATE t SET b = NULL WHERE id = new.id; END;\n"
+               "INSERT INTO t VALUES (1, 'x', NULL), (2, 'y', 1); COMMIT; SAVEPOINT s; DELETE FROM t; ROLLBACK TO s;\n"
+               "ALTER TABLE t RENAME COLUMN b TO c; ALTER TABLE t RENAME TO u; ALTER TABLE u ADD COLUMN z DEFAULT 3;\n"
+               "ALTER TABLE u DROP COLUMN z; ANALYZE; REINDEX; PRAGMA integrity_check; PRAGMA user_version = 3;\n"
+               "SELECT * FROM v, json_each('[1, 2]'), pragma_table_info('u') ORDER BY 1;\n"
+               "SELECT rank() OVER (ORDER BY a), date('now'), json_object('a', 1) ->> 'a', sin(1) FROM u;\n"
+               "CREATE TEMP TABLE x AS SELECT * FROM u; DROP TABLE x;\n"
+               "CREATE VIRTUAL TABLE f USING fts5(x); INSERT INTO f VALUES ('hello world');\n"
+               "SELECT snippet(f, 0, '', '', '', 3), bm25(f) FROM f('hello') ORDER BY rank; DELETE FROM f;\n"
+               "CREATE VIRTUAL TABLE g USING fts4(x); INSERT INTO g VALUES ('hello world');\n"
+               "SELECT offsets(g) FROM g WHERE g MATCH 'hello'; INSERT INTO g (g) VALUES ('optimize');\n"
+               "CREATE VIRTUAL TABLE h USING rtree(id, x0, x1); INSERT INTO h VALUES (1, 2, 3); DELETE FROM h;\n"
+               "DROP TABLE f; DROP TABLE g; DROP TABLE h; DROP VIEW v; DROP TRIGGER r; DROP TABLE u;\n");
+    assert_string_equal(told_of("", "a.sql"), "ok none ");
+    assert_string_equal(told_of("--wall", "a.sql"), "ok none ");
+}
+
+/* One after the other in one process, on one thread: what the first has set would hold for the second. */
+TEST_IN_FOLDER(nothing_of_one_document_is_seen_by_the_next)
+{
+    static const struct {
+        const char *sets, *asks, *told;
+    } cases[] = {
+        { "PRAGMA temp_store_directory = '.'", "PRAGMA temp_store_directory", "PRAGMA temp_store_directory" },
+        { "PRAGMA hard_heap_limit = 100000000", "SELECT * FROM pragma_hard_heap_limit", "PRAGMA hard_heap_limit" },
+        { "PRAGMA soft_heap_limit = 100000000", "SELECT * FROM pragma_soft_heap_limit", "PRAGMA soft_heap_limit" },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        write_file("a.sql", cases[i].sets);
+        write_file("b.sql", cases[i].asks);
+        assert_int_equal(run("\"$B\" -j1 --json report a.sql b.sql"), 1);
+        json_t *report = read_report("report");
+        char expected[64];
+        snprintf(expected, sizeof expected, "not allowed: %s", cases[i].told);
+        assert_string_equal(word(report, 0, "detail"), expected);
+        assert_string_equal(word(report, 1, "detail"), expected);
+        json_decref(report);
+    }
+}
+
+/* More than a sorter keeps in memory when it has a choice. Whoever writes to a file is ended by the kernel. */
+TEST_IN_FOLDER(what_sql_sorts_is_memory_and_no_file)
+{
+    static const char counter[] = "WITH RECURSIVE c (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c LIMIT 20000)";
+    char sql[512];
+    snprintf(sql, sizeof sql,
+             "PRAGMA cache_size = 5; CREATE TEMP TABLE t AS %s SELECT randomblob(1000) AS x FROM c;"
+             "SELECT x FROM t ORDER BY x; BEGIN; UPDATE t SET x = x || 1; ROLLBACK;",
+             counter);
+    write_file("a.sql", sql);
+    assert_int_equal(run("ulimit -f 0; \"$B\" a.sql > /dev/null 2>&1"), 0);
+    assert_string_equal(result_of("--memory 8M", "a.sql"), "error memory-limit");
+    snprintf(sql, sizeof sql, "PRAGMA temp_store = FILE; %s SELECT randomblob(1000) FROM c ORDER BY 1;", counter);
+    write_file("b.sql", sql);
+    assert_int_equal(run("ulimit -f 0; \"$B\" b.sql > /dev/null 2>&1"), 1);
+    assert_string_equal(told_of("", "b.sql"), "error failed not allowed: PRAGMA temp_store");
+}
+
+/* Nobody is asked over the net either: who listens there gets no connection. */
+TEST_IN_FOLDER(a_document_makes_no_connection)
+{
+    int listening = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    struct sockaddr_in address = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+    socklen_t length = sizeof address;
+    assert_int_equal(bind(listening, (struct sockaddr *)&address, length), 0);
+    assert_int_equal(listen(listening, 8), 0);
+    assert_int_equal(getsockname(listening, (struct sockaddr *)&address, &length), 0);
+    char url[64], text[512];
+    snprintf(url, sizeof url, "http://127.0.0.1:%u/x", ntohs(address.sin_port));
+    snprintf(text, sizeof text,
+             "<!DOCTYPE a SYSTEM \"%s\" [<!ENTITY e SYSTEM \"%s\"><!ENTITY %% p SYSTEM \"%s\"> %%p;]><a>&e;</a>", url,
+             url, url);
+    write_file("a.xml", text);
+    snprintf(text, sizeof text,
+             "<a xmlns:x=\"http://www.w3.org/2001/XInclude\" xmlns:s=\"http://www.w3.org/2001/XMLSchema-instance\" "
+             "s:noNamespaceSchemaLocation=\"%s\"><x:include href=\"%s\"/></a>",
+             url, url);
+    write_file("b.xml", text);
+    assert_string_equal(result_of("", "a.xml"), "ok none");
+    assert_string_equal(result_of("", "b.xml"), "ok none");
+    assert_int_equal(accept(listening, NULL, NULL), -1);
+    assert_int_equal(errno, EAGAIN);
+    close(listening);
+}
+
+TEST_IN_FOLDER(json_has_a_depth)
+{
+    write_many("deep.json", "[", 2000);
+    append_many("deep.json", "]", 2000);
+    write_many("deeper.json", "[", 3000);
+    append_many("deeper.json", "]", 3000);
+    assert_string_equal(result_of("", "deep.json"), "ok none");
+    assert_string_equal(told_of("", "deeper.json"), "error failed line 1: maximum parsing depth reached near '['");
+}
+
+/* Lua calls no hook in them. */
+TEST_IN_FOLDER(what_lua_runs_when_it_clears_up_ends_at_its_deadline_too)
+{
+    write_file("a.lua", "setmetatable({}, { __gc = function() while true do end end })");
+    write_file("b.lua", "local c <close> = setmetatable({}, { __close = function() while true do end end })");
+    assert_string_equal(result_of("--timeout 50ms", "a.lua"), "error deadline");
+    assert_string_equal(result_of("--timeout 50ms", "b.lua"), "error deadline");
 }
 
 TEST_IN_FOLDER(lua_loads_text_but_no_binary_code)

@@ -227,7 +227,10 @@ class Reading(ServerTest):
                "PRAGMA journal_mode = DELETE", "PRAGMA temp_store = FILE", "PRAGMA mmap_size = 100000000",
                "PRAGMA database_list", "PRAGMA hard_heap_limit = 1", "PRAGMA query_only = 0", "PRAGMA writable_schema = 1",
                "SELECT load_extension('/tmp/x.so')", "SELECT fts3_tokenizer('simple')",
-               "CREATE VIRTUAL TABLE x USING fts5(y)", "SELECT * FROM pragma_database_list")
+               "CREATE VIRTUAL TABLE x USING fts5(y)", "SELECT * FROM pragma_database_list",
+               "SELECT fts3_tokenizer('e', x'4141414141414141')", "SELECT sqlite_log(1, 'x')", "SELECT sqlite_source_id()",
+               "SELECT rtreenode(2, x'00')", "SELECT * FROM dbstat", "SELECT * FROM sqlite_stmt",
+               "PRAGMA temp_store_directory = '/tmp'", "PRAGMA soft_heap_limit = 1")
     UNKNOWN = ("UPDATE sqlite_master SET sql = 'x'", "UPDATE sqlite_schema SET sql = 'x'",
                "SELECT readfile('/etc/passwd')", "SELECT writefile('/tmp/x', 1)", "SELECT edit('x')",
                "SELECT * FROM fsdir('/')")

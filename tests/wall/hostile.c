@@ -63,30 +63,41 @@ static size_t count_left(stint_wall *wall)
     return count;
 }
 
-/* A child of the template that is in this state: S, it sleeps; T, it is stopped. */
-static pid_t await_child_in(stint_wall *wall, char wanted)
+/* The state of a child of the template, if it is the only one; its number is in *child. 0: it is not. */
+static char state_of_only_child(long template_pid, int *child)
 {
     char path[64];
-    for (;;) {
-        int child = 0;
-        char state = 0;
-        long template_pid = read_wall(wall).template_pid;
-        snprintf(path, sizeof path, "/proc/%ld/task/%ld/children", template_pid, template_pid);
-        FILE *children = fopen(path, "r");
-        while (children != NULL && state != wanted && fscanf(children, "%d", &child) == 1) {
-            snprintf(path, sizeof path, "/proc/%d/stat", child);
-            FILE *status = fopen(path, "r");
-            if (status == NULL || fscanf(status, "%*d (stint-child) %c", &state) != 1)
-                state = 0;
-            if (status != NULL)
-                fclose(status);
-        }
-        if (children != NULL)
-            fclose(children);
-        if (state == wanted)
-            return child;
-        usleep(1000);
-    }
+    char state = 0;
+    int more;
+    snprintf(path, sizeof path, "/proc/%ld/task/%ld/children", template_pid, template_pid);
+    FILE *children = fopen(path, "r");
+    bool is_only = children != NULL && fscanf(children, "%d", child) == 1 && fscanf(children, "%d", &more) != 1;
+    if (children != NULL)
+        fclose(children);
+    if (!is_only)
+        return 0;
+    snprintf(path, sizeof path, "/proc/%d/stat", *child);
+    FILE *status = fopen(path, "r");
+    if (status != NULL && fscanf(status, "%*d (stint-child) %c", &state) != 1)
+        state = 0;
+    if (status != NULL)
+        fclose(status);
+    return state;
+}
+
+/* The spare child, stopped. The one that has answered before may still be there, and then ends, stopped or not. */
+static pid_t stop_spare_child(stint_wall *wall)
+{
+    long template_pid = read_wall(wall).template_pid;
+    int child = 0;
+    int now = 0;
+    do {
+        while (state_of_only_child(template_pid, &child) != 'S')
+            usleep(1000);
+        kill(child, SIGSTOP);
+        usleep(10000); /* for the other one to end, and for this one to be seen stopped */
+    } while (state_of_only_child(template_pid, &now) != 'T' || now != child);
+    return child;
 }
 
 static void assert_goes_on(struct fixture fixture)
@@ -377,6 +388,7 @@ TEST(a_child_that_asks_and_does_not_listen_has_broken_its_word)
     stint_account *account = make_account(NULL, .memory = GIB);
     stint_outcome outcome = run_for(fixture, talk_for_ever, 0, account);
     assert_ended(&outcome, STINT_ERROR, STINT_REASON_BROKEN);
+    assert_int_equal(outcome.payload_size, sizeof(stint_wall_death));
     assert_int_equal(usage_of(account).memory, 0);
     assert_goes_on(fixture);
     stint_account_release(account);
@@ -453,9 +465,7 @@ TEST(a_task_that_its_child_has_not_read_is_given_to_another)
 {
     struct fixture fixture = begin(.spare = 1);
     for (int round = 0; round < 20; round++) {
-        pid_t spare = await_child_in(fixture.wall, 'S');
-        kill(spare, SIGSTOP);
-        assert_int_equal(await_child_in(fixture.wall, 'T'), spare);
+        pid_t spare = stop_spare_child(fixture.wall);
         stint_future *future = submit_walled(fixture.pool, fixture.wall, echo, "on", 2, NULL);
         while (read_wall(fixture.wall).tasks == (uint64_t)round)
             sched_yield();

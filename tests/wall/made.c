@@ -37,9 +37,9 @@ TEST(options_out_of_range_are_named)
     assert_refused((stint_wall_options){ .spare = 5000 }, EINVAL, "spare");
     assert_refused((stint_wall_options){ .input_limit = (size_t)5 << 30 }, EINVAL, "input_limit");
     assert_refused((stint_wall_options){ .paths = &nowhere, .path_count = 1 }, EINVAL, "paths[0]");
-    assert_refused((stint_wall_options){ .path_count = 1 }, EINVAL, "path");
+    assert_refused((stint_wall_options){ .path_count = 1 }, EINVAL, "paths: NULL");
     assert_refused((stint_wall_options){ .fds = &closed, .fd_count = 1 }, EINVAL, "1000000");
-    assert_refused((stint_wall_options){ .fd_count = 1 }, EINVAL, "fd");
+    assert_refused((stint_wall_options){ .fd_count = 1 }, EINVAL, "fds: NULL");
     assert_refused((stint_wall_options){ .flags = 1U << 20 }, EINVAL, "flags");
     assert_refused((stint_wall_options){ .processes = 2, .tasks_per_child = 5 }, EINVAL, "tasks_per_child");
 }
@@ -80,7 +80,7 @@ TEST(a_setup_that_fails_or_ends_is_told)
 
 TEST(a_program_that_is_not_there_is_told)
 {
-    assert_refused((stint_wall_options){ .program = "/nowhere/at/all" }, ENOENT, "No such file");
+    assert_refused((stint_wall_options){ .program = "/nowhere/at/all" }, ENOENT, "/nowhere/at/all");
     assert_refused((stint_wall_options){ .program = "/bin/true" }, ECHILD, "before it was ready");
 }
 
