@@ -15,7 +15,7 @@ struct framing {
     size_t heads;      /* requests whose headers have come */
 
     /* Its own. */
-    int place;         /* what is to come next */
+    unsigned place;    /* what is to come next */
     bool at_request;   /* no byte of a request has come yet */
     bool trailer;      /* the line is behind a chunked body */
     bool old, chunked; /* HTTP/1.0 */
