@@ -3,6 +3,7 @@
  * A client; see client.h. */
 #include "client.h"
 #include "clock.h"
+#include "incoming.h"
 #include "page.h"
 #include "request.h"
 
@@ -26,6 +27,8 @@ static bool is_loopback(const struct sockaddr *address)
 static void hang_up(struct watch *watch)
 {
     struct client *client = (struct client *)(void *)watch;
+    if (client->framing.fault)
+        return; /* it was the server that has closed this side */
     client->gone = true;
     if (client->request)
         request_cancel(client->request);
@@ -35,14 +38,19 @@ static void hang_up(struct watch *watch)
 
 static void begin(struct server *server, struct MHD_Connection *connection, void **context)
 {
+    int socket = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
     struct client *client = calloc(1, sizeof *client);
+    if (client && !incoming_watch(socket, &client->framing)) {
+        free(client);
+        client = NULL;
+    }
     *context = client;
     if (!client)
         return;
     client->watch.ready = hang_up;
     client->server = server;
     client->connection = connection;
-    client->socket = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
+    client->socket = socket;
     client->loopback =
         is_loopback(MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS)->client_addr);
     client->next = server->clients;
@@ -60,6 +68,7 @@ static void begin(struct server *server, struct MHD_Connection *connection, void
 static void end(struct client *client)
 {
     struct server *server = client->server;
+    incoming_forget(client->socket);
     *client->link = client->next;
     if (client->next)
         client->next->link = client->link;

@@ -6,6 +6,7 @@
 #ifndef SERVER_CLIENT_H
 #define SERVER_CLIENT_H
 
+#include "framing.h"
 #include "server.h"
 
 struct request;
@@ -15,6 +16,7 @@ struct client {
     struct server *server;
     struct client *next, **link;
     struct MHD_Connection *connection;
+    struct framing framing;
     int socket;
     bool loopback;
     bool failed;               /* its request has ended with the connection, which may still be there */

@@ -5,7 +5,6 @@
 #include "accept.h"
 #include "client.h"
 #include "debug.h"
-#include "framing.h"
 #include "page.h"
 #include "reply.h"
 #include "request.h"
@@ -242,14 +241,12 @@ static enum MHD_Result follow(struct server *server, struct MHD_Connection *conn
 }
 
 static enum MHD_Result begin(struct server *server, struct MHD_Connection *connection, const char *path,
-                             const char *method, const char *version, void **context)
+                             const char *method, void **context)
 {
     struct client *client = client_of(connection);
-    if (!client)
+    /* Without memory for the client, or were this not the recv that is called, nobody has looked at what it sent. */
+    if (!client || client->framing.heads == 0)
         return MHD_NO;
-    const char *fault = framing_fault(connection, version);
-    if (fault)
-        return reply_error(connection, MHD_HTTP_BAD_REQUEST, MHD_HTTP_HEADER_CONNECTION, "close", "%s", fault);
     if (strcmp(path, "/query") == 0) {
         return strcmp(method, MHD_HTTP_METHOD_POST) == 0
                    ? begin_query(server, connection, client, context)
@@ -267,8 +264,8 @@ static enum MHD_Result begin(struct server *server, struct MHD_Connection *conne
 enum MHD_Result http_handle(void *server, struct MHD_Connection *connection, const char *path, const char *method,
                             const char *version, const char *bytes, size_t *length, void **context)
 {
-    return *context ? go_on_with_query(*context, bytes, length)
-                    : begin(server, connection, path, method, version, context);
+    (void)version;
+    return *context ? go_on_with_query(*context, bytes, length) : begin(server, connection, path, method, context);
 }
 
 void http_completed(void *server, struct MHD_Connection *connection, void **context,

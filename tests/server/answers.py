@@ -49,11 +49,16 @@ class Outcomes(ServerTest):
         self.assertEqual(self.server.ask("SELECT 1; -- that is all").status, 200)
 
     def test_what_asks_for_too_much_memory_is_stopped(self):
-        for statement in ("SELECT length(randomblob(100000000))", GROWING, "SELECT hex(zeroblob(90000000))"):
+        for statement in ("SELECT length(randomblob(16000000) || 1)", GROWING, "SELECT hex(zeroblob(8000000))"):
             answer = self.verdict(statement, 422, "memory-limit")
             self.assertEqual(answer.json()["limit"], 16 << 20)
             self.assertEqual(answer.json()["unit"], "bytes")
             self.assertIn("used", answer.json())
+
+    def test_one_value_is_not_larger_than_a_value_may_be(self):
+        """What one function makes, it makes before anybody can stop it."""
+        for statement in ("SELECT length(randomblob(100000000))", "SELECT hex(zeroblob(9000000))"):
+            self.assertIn("too big", self.verdict(statement, 400, "failed").json()["message"])
 
     def test_what_allocates_too_much_is_stopped(self):
         answer = self.verdict("SELECT sum(length(hex(zeroblob(100000 + a.rowid)))) FROM language a", 422,
@@ -80,7 +85,7 @@ class Outcomes(ServerTest):
         self.verdict("SELECT " + "(" * 2000 + "1" + ")" * 2000, 400, "failed")
 
     def test_stopped_queries_are_remembered_with_their_post_mortem(self):
-        self.verdict("SELECT hex(zeroblob(70000000)) AS remembered", 422, "memory-limit")
+        self.verdict("SELECT hex(zeroblob(8000000)) AS remembered", 422, "memory-limit")
         stopped = self.server.get("/debug/stopped").json()
         found = [stop for stop in stopped if "remembered" in stop["statement"]][0]
         self.assertEqual((found["tenant"], found["status"], found["reason"]), ("default", 422, "memory-limit"))
@@ -90,7 +95,7 @@ class Outcomes(ServerTest):
 
     def test_every_outcome_is_counted(self):
         before = self.server.metric('sqld_queries_total{outcome="memory"}')
-        self.verdict("SELECT hex(zeroblob(70000000))", 422, "memory-limit")
+        self.verdict("SELECT hex(zeroblob(8000000))", 422, "memory-limit")
         self.assertEqual(self.server.metric('sqld_queries_total{outcome="memory"}'), before + 1)
         self.assertEqual(self.server.ask("SELECT 1").status, 200)
         self.assertGreater(self.server.metric('stint_pool_tasks_total{pool="queries",reason="none"}'), 0)

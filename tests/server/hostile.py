@@ -161,7 +161,7 @@ class Memory(HostileTest):
     OPTIONS = ("--memory", "8M", "--allocation", "32M", "--timeout", "300ms")
 
     def round(self):
-        for statement in ("SELECT hex(randomblob(90000000))", running.GROWING, LONG, "SELECT 1", "SELEC",
+        for statement in ("SELECT hex(randomblob(8000000))", running.GROWING, LONG, "SELECT 1", "SELEC",
                           "SELECT length(group_concat(name)) FROM language"):
             self.server.ask(statement)
         with self.server.connect() as connection:
