@@ -48,6 +48,37 @@ TEST(an_account_s_maximum_holds_its_tasks_back_and_nobody_else_s)
     stint_account_release(small);
 }
 
+static void await_held_back(const stint_pool *pool, size_t wanted)
+{
+    while (read_pool(pool).held_back != wanted)
+        sched_yield();
+}
+
+TEST(the_statistics_count_what_is_held_back)
+{
+    enum { TASKS = 3 };
+    stint_pool *pool = make_pool(.workers = 2);
+    stint_account *small = make_account(NULL, .running = 1);
+    struct gate gate = { 0 };
+    struct crowd crowd = { 0 };
+    stint_future *holder = submit_for(pool, gate_hold, &gate, small);
+    gate_await(&gate, 1);
+    stint_future *held_back[TASKS];
+    for (int i = 0; i < TASKS; i++) {
+        held_back[i] = submit_for(pool, be_inside, &crowd, small);
+        await_held_back(pool, (size_t)i + 1);
+    }
+    stint_future_cancel(held_back[1]);
+    await_held_back(pool, TASKS - 1);
+    gate_open(&gate);
+    for (int i = 0; i < TASKS; i++)
+        assert_int_equal(take(held_back[i]).status, i == 1 ? STINT_CANCELLED : STINT_OK);
+    take(holder);
+    await_held_back(pool, 0);
+    assert_int_equal(stint_pool_destroy(pool), 0);
+    stint_account_release(small);
+}
+
 TEST(the_maximum_of_an_account_above_holds_back_too_in_every_pool)
 {
     enum { POOLS = 2, ACCOUNTS = 4, EACH = 200 };

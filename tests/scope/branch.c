@@ -108,6 +108,32 @@ TEST(a_stolen_subtasks_blocks_outlive_its_thread_and_are_freed_on_another)
     assert_int_equal(take_apart(result.lists[0], 1), CHUNKS);
 }
 
+#define CHECKPOINTS 1000
+
+static int look_often(void *arg, void **value)
+{
+    (void)arg;
+    (void)value;
+    for (int i = 0; i < CHECKPOINTS; i++)
+        stint_checkpoint();
+    return 0;
+}
+
+static int have_one_look_often(void *arg, void **value)
+{
+    struct fork fork;
+    fork_start(&fork, look_often, arg);
+    await_theft(&fork);
+    return fork_join(&fork, value);
+}
+
+TEST_WITH_THIEVES(sample_points_of_stolen_subtasks_are_the_tasks)
+{
+    stint_outcome outcome = run_task(have_one_look_often, NULL, NULL);
+    assert_ok(outcome);
+    assert_true(outcome.usage.samples >= CHECKPOINTS);
+}
+
 #define LEFT_BYTES MIB
 #define ROLLBACKS 200
 

@@ -2,6 +2,7 @@
  *
  * What the branches of a task map and open on other threads is the task's: charged to its limits, gone with its
  * rollback, there after its commit. */
+#include <signal.h>
 #include <sys/mman.h>
 
 #include "patience.h"
@@ -134,6 +135,99 @@ TEST_WITH(what_another_thread_of_the_task_unmaps_does_not_count, start, no_thiev
     assert_ok(outcome);
     end(&work.own);
     end(&work.stolen[1]);
+}
+
+/* --- What a branch does to its thread, and to pages
+ * ---------------------------------------------------------------- */
+
+static int one_thief(void **state)
+{
+    (void)state;
+    start_thieves(1);
+    return 0;
+}
+
+static int block_a_signal(void *arg, void **value)
+{
+    sigset_t signals;
+    (void)arg;
+    (void)value;
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGUSR2);
+    return pthread_sigmask(SIG_BLOCK, &signals, NULL);
+}
+
+static int look_at_the_mask(void *blocked, void **value)
+{
+    sigset_t signals;
+    (void)value;
+    int error = pthread_sigmask(SIG_BLOCK, NULL, &signals);
+    *(bool *)blocked = sigismember(&signals, SIGUSR2) == 1;
+    return error;
+}
+
+static int have_stolen(stint_fn *fn, void *arg)
+{
+    struct fork fork;
+    fork_start(&fork, fn, arg);
+    await_theft(&fork);
+    return fork_join(&fork, NULL);
+}
+
+static int block_then_look(void *blocked, void **value)
+{
+    (void)value;
+    int error = have_stolen(block_a_signal, NULL);
+    return error != 0 ? error : have_stolen(look_at_the_mask, blocked);
+}
+
+TEST_WITH(a_signal_that_a_branch_has_blocked_is_let_through_at_its_end, one_thief, no_thieves)
+{
+    bool blocked = true;
+    assert_ok(run_task(block_then_look, &blocked, NULL));
+    assert_false(blocked);
+}
+
+#define PROTECTED_SIZE ((size_t)64 << 10)
+
+static int protect_pages(void *opposite, void **value)
+{
+    (void)value;
+    char *pages = stint_aligned_alloc(4096, PROTECTED_SIZE);
+    *(uintptr_t *)opposite = ~(uintptr_t)pages; /* no root */
+    return pages != NULL ? mprotect(pages, PROTECTED_SIZE, PROT_READ) : ENOMEM;
+}
+
+static int protect_and_fail(void *opposite, void **value)
+{
+    (void)value;
+    int error = have_stolen(protect_pages, opposite);
+    return error != 0 ? error : EIO;
+}
+
+/* False: they are not mapped any more, or can be written to. */
+static bool is_protected(uintptr_t address)
+{
+    char line[512];
+    bool is = false;
+    FILE *maps = fopen("/proc/self/maps", "r");
+    assert_non_null(maps);
+    while (fgets(line, sizeof line, maps) != NULL) {
+        uintptr_t begin, end;
+        char rights[8];
+        if (sscanf(line, "%lx-%lx %7s", &begin, &end, rights) == 3 && begin <= address && address < end)
+            is = rights[1] != 'w';
+    }
+    fclose(maps);
+    return is;
+}
+
+TEST_WITH(pages_that_a_branch_has_protected_are_not_when_its_task_is_rolled_back, one_thief, NULL)
+{
+    uintptr_t opposite = 0;
+    assert_outcome(run_task(protect_and_fail, &opposite, NULL), STINT_ERROR, STINT_REASON_FAILED, EIO);
+    assert_int_equal(no_thieves(NULL), 0);
+    assert_false(is_protected(~opposite));
 }
 
 TEST_MAIN()
