@@ -303,7 +303,7 @@ static int reduce_from_nothing(void *arg, void **value)
 struct slow {
     atomic_uint calls;
     size_t fails_at;
-    pthread_t first; /* who did the first piece */
+    _Atomic pthread_t first; /* who did the first piece */
     atomic_uint by_others;
 };
 
@@ -311,8 +311,8 @@ static int add_slowly(size_t begin, size_t end, void *accumulator, void *arg)
 {
     struct slow *slow = arg;
     if (begin == 0)
-        slow->first = pthread_self();
-    else if (!pthread_equal(slow->first, pthread_self()))
+        atomic_store(&slow->first, pthread_self());
+    else if (!pthread_equal(atomic_load(&slow->first), pthread_self()))
         atomic_fetch_add(&slow->by_others, 1);
     atomic_fetch_add(&slow->calls, 1);
     nap_ms(1);
