@@ -266,10 +266,10 @@ bool sti_waking_deliver(void)
     if (!sti_waking_is_due())
         return false;
     thread->scope->samples++;
-    if (sti_interrupt_deliver(thread))
+    if (sti_interrupt_deliver(thread, NULL))
         return true;
     /* There may be no better place for long. */
-    sti_interrupt_last_resort(thread);
+    sti_interrupt_last_resort(thread, NULL);
     return false;
 }
 

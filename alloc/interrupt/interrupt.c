@@ -39,8 +39,7 @@
  * (caller.h). The task's code: no lock, no once, no static initialiser, no caught exception (hold.h), none on its way;
  * what else it may hold, it masks or guards. */
 
-#define BETTER_PLACE_CHARGE ((size_t)1 << 10) /* to the grace, for each wait for one: unwind.h; */
-#define FRAMES_A_CHARGE 64                    /* and once more for so many frames that were looked at */
+#define BETTER_PLACE_CHARGE ((size_t)1 << 10) /* to the grace, for each wait for one: unwind.h */
 
 stint_reason sti_interrupt_trip_shared(struct sti_shared_interrupt *shared, stint_reason reason)
 {
@@ -176,14 +175,6 @@ bool sti_interrupt_draw_grace(struct sti_scope *innermost, uint64_t charge)
     return true;
 }
 
-/* What would end the process is often near, the other walk goes all the way: so it comes second. */
-static bool waits_for_better_place(struct sti_scope *scope)
-{
-    size_t frames;
-    return !sti_unwind_is_open(scope, &frames) &&
-           sti_interrupt_draw_grace(scope, BETTER_PLACE_CHARGE * (1 + frames / FRAMES_A_CHARGE));
-}
-
 static bool is_stack_safe(struct sti_scope *scope, const struct sti_stopped *stopped)
 {
     return stopped != NULL
@@ -191,13 +182,19 @@ static bool is_stack_safe(struct sti_scope *scope, const struct sti_stopped *sto
                : sti_caller_stack_is_safe(scope->frame, &scope->met, scope->is_subtask == STI_SUBTASK_THREAD);
 }
 
-static bool is_place_for_it(struct sti_scope *scope, const struct sti_stopped *stopped)
+/* plain_call: unwind.h. The other walk goes all the way, so it comes second. */
+static bool waits_for_better_place(struct sti_scope *scope, const void *plain_call)
+{
+    return !sti_unwind_may_begin(scope, plain_call) && sti_interrupt_draw_grace(scope, BETTER_PLACE_CHARGE);
+}
+
+static bool is_place_for_it(struct sti_scope *scope, const struct sti_stopped *stopped, const void *plain_call)
 {
     if (scope->on_interrupt == STINT_FAIL)
         return true;
     if (stopped == NULL && sti_caller_still_meets(&scope->met))
         return false;
-    if (unwinds(scope, stopped) && waits_for_better_place(scope))
+    if (unwinds(scope, stopped) && waits_for_better_place(scope, plain_call))
         return false;
     return is_stack_safe(scope, stopped);
 }
@@ -214,12 +211,20 @@ static void count_delivery(struct sti_scope *scope)
     scope->refused = true;
 }
 
-/* The frames that hooks lie on go one after the other. */
-_Noreturn static void leave_by_unwind(struct sti_scope *scope)
+void sti_interrupt_note_leaving(struct sti_thread *thread)
 {
-    sti_reporting_delivered(scope->thread, NULL);
-    sti_interrupt_trip(scope, STINT_REASON_OUTER);
-    count_delivery(scope);
+    sti_reporting_delivered(thread, NULL);
+    sti_interrupt_trip(thread->scope, STINT_REASON_OUTER);
+    count_delivery(thread->scope);
+}
+
+/* The frames that hooks lie on go one after the other. */
+_Noreturn static void leave(struct sti_thread *thread, const void *plain_call)
+{
+    struct sti_scope *scope = thread->scope;
+    sti_interrupt_note_leaving(thread);
+    if (!sti_unwind_may_begin(scope, plain_call))
+        sti_interrupt_land(scope);
     sti_hook_drop(scope);
     sti_forks_settle(scope);
     sti_unwind_leave(scope);
@@ -232,7 +237,7 @@ static bool may_leave_at_last(struct sti_scope *scope, const struct sti_stopped 
 }
 
 /* stopped: where a signal has stopped the code; NULL: it has come here by itself. */
-static bool deliver(struct sti_thread *thread, const struct sti_stopped *stopped)
+static bool deliver(struct sti_thread *thread, const struct sti_stopped *stopped, const void *plain_call)
 {
     struct sti_scope *scope = thread->scope;
     /* A signal is sent by the watch, which has called the hooks; and below the handler this thread may hold its
@@ -241,15 +246,15 @@ static bool deliver(struct sti_thread *thread, const struct sti_stopped *stopped
         sti_hook_fire(scope);
         find_runtimes(scope);
     }
-    if (!is_due(scope, scope->on_interrupt == STINT_FAIL) || !is_place_for_it(scope, stopped)) {
+    if (!is_due(scope, scope->on_interrupt == STINT_FAIL) || !is_place_for_it(scope, stopped, plain_call)) {
         sti_deferral_note(thread);
         sti_reporting_deferred(thread, sti_deferral_noted(thread), NULL, stopped);
         return false;
     }
+    if (unwinds(scope, stopped))
+        leave(thread, plain_call);
     sti_reporting_delivered(thread, stopped);
     sti_interrupt_trip(scope, STINT_REASON_OUTER);
-    if (unwinds(scope, stopped))
-        leave_by_unwind(scope);
     count_delivery(scope);
     if (scope->on_interrupt == STINT_FAIL && !may_leave_at_last(scope, stopped))
         return true;
@@ -257,19 +262,17 @@ static bool deliver(struct sti_thread *thread, const struct sti_stopped *stopped
 }
 
 /* No block is refused for a frame that may have gone since it was met. */
-void sti_interrupt_last_resort(struct sti_thread *thread)
+void sti_interrupt_last_resort(struct sti_thread *thread, const void *plain_call)
 {
     struct sti_scope *scope = thread->scope;
     if (scope->met.again) {
         scope->met.left = 0;
-        deliver(thread, NULL);
+        deliver(thread, NULL, plain_call);
     }
-    if (scope->on_interrupt != STINT_UNWIND)
-        return;
-    if (scope->unwind.under_way)
+    if (scope->on_interrupt == STINT_UNWIND && scope->unwind.under_way)
         sti_unwind_give_up(scope);
-    else if (is_due(scope, false) && is_stack_safe(scope, NULL))
-        leave_by_unwind(scope);
+    else if (scope->on_interrupt == STINT_UNWIND && is_due(scope, false) && is_stack_safe(scope, NULL))
+        leave(thread, plain_call);
 }
 
 bool sti_interrupt_may_break_wait(struct sti_thread *thread)
@@ -305,24 +308,9 @@ bool sti_interrupt_may_cut(struct sti_scope *innermost)
     return scope->masks == masks && !sti_rules_hold(&scope->holds) && scope->tripped != STINT_REASON_NONE;
 }
 
-bool sti_interrupt_instead_of_throwing(struct sti_thread *thread)
+bool sti_interrupt_deliver(struct sti_thread *thread, const void *plain_call)
 {
-    struct sti_scope *scope = thread->scope;
-    if (!sti_unwind_throwing_would_end(scope))
-        return false;
-    if (!sti_interrupt_may_cut(scope) || !sti_caller_stack_is_safe_to_cut(scope->frame))
-        return true;
-    sti_reporting_delivered(thread, NULL);
-    sti_interrupt_trip(scope, STINT_REASON_OUTER);
-    count_delivery(scope);
-    sti_hook_drop(scope);
-    sti_forks_settle(scope);
-    sti_unwind_cut(scope);
-}
-
-bool sti_interrupt_deliver(struct sti_thread *thread)
-{
-    return deliver(thread, NULL);
+    return deliver(thread, NULL, plain_call);
 }
 
 void sti_interrupt_preempt(struct sti_thread *thread, const struct sti_stopped *stopped)
@@ -331,7 +319,7 @@ void sti_interrupt_preempt(struct sti_thread *thread, const struct sti_stopped *
     sti_interrupt_look(thread->scope, sti_clock_now());
     thread->stopped = NULL;
     if (sti_interrupt_is_tripped(thread->scope))
-        deliver(thread, stopped);
+        deliver(thread, stopped, NULL);
 }
 
 /* --- Delivery where the stack is spent. In the handler of the fault (signals.c), but for the last. --- */
@@ -394,7 +382,7 @@ void sti_interrupt_point(struct sti_thread *thread)
 {
     sti_interrupt_look_again(thread->scope, 0);
     if (__builtin_expect(sti_interrupt_is_tripped(thread->scope), 0))
-        sti_interrupt_deliver(thread);
+        sti_interrupt_deliver(thread, NULL);
 }
 
 /* In line for the most of scopes: none around it, no limit of time, not interrupted, and nothing has been requested. */

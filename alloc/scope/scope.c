@@ -55,6 +55,8 @@ int sti_options_look(const stint_options *options)
         return EINVAL;
     if (options->sample_rate > 0)
         atomic_fetch_or_explicit(&sti_scopes_observed, STI_OBSERVED_RATE, memory_order_relaxed);
+    if (options->on_interrupt == STINT_UNWIND && !sti_link_unwinds())
+        return ENOTSUP;
     return STI_OVERRIDES || options->threads == STINT_THREADS_FREE ? 0 : ENOTSUP;
 }
 
@@ -117,6 +119,7 @@ inline __attribute__((always_inline)) void sti_scope_init(struct sti_scope *scop
     scope->regions = 0;
     scope->guards = NULL;
     scope->unwind.under_way = false;
+    scope->unwind.throws_past_libc = false;
     scope->mutexes = NULL;
     scope->pushes = 0;
     scope->thread = thread;

@@ -37,7 +37,7 @@ void nothing()
 TEST(a_handler_runs_when_its_task_is_interrupted)
 {
     for (auto mode : modes) {
-        for (auto function : { spend_new, spend_malloc }) {
+        for (auto function : { spend_new, spend_array }) {
             stint_options options = limited();
             options.on_interrupt = mode;
             auto outcome = run(options, [function] { in_block(function); });

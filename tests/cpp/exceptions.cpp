@@ -52,7 +52,7 @@ template <class Exception> void throw_one(Exception exception)
     throw exception;
 }
 
-const stint_on_interrupt modes[] = { STINT_JUMP, STINT_FAIL, STINT_UNWIND };
+const stint_on_interrupt modes[] = { STINT_JUMP, STINT_FAIL, LEAVES_BY };
 
 TEST(one_out_of_a_task_makes_it_an_error_with_its_message)
 {
