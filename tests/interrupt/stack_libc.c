@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Recursions that call libc at each level, or from within it, and whose stack ends there: the task ends with an Error
- * all the same. */
+ * Recursions that call libc at each level, and whose stack ends there: the task ends with an Error all the same. */
 #include "support.h"
 
 #include <fnmatch.h>
@@ -37,7 +36,6 @@ static void print_list(size_t size, const char *format, ...)
     va_end(list);
 }
 
-/* Those that can be left in their midst (stopped.c), one after the other. */
 static void call_qsort(int n)
 {
     numbers[0] = n;
@@ -239,63 +237,6 @@ TEST(and_so_does_one_through_those_that_hold_something)
     assert_int_equal(pthread_mutex_unlock(&mutex), 0);
     assert_true(fprintf(nowhere, "and it can be used") > 0);
     assert_int_equal(fclose(nowhere), 0);
-}
-
-static int compare_for_ever(const void *left, const void *right)
-{
-    return compare(left, right) + recurse(NULL, 0);
-}
-
-static int compare_for_ever_with(const void *left, const void *right, void *unused)
-{
-    (void)unused;
-    return compare_for_ever(left, right);
-}
-
-static void see_for_ever(const void *node, VISIT which, int depth)
-{
-    see_node(node, which, recurse(NULL, depth));
-}
-
-#define CALLED_BACK_BY(name, call)                                                                                     \
-    static int name##_for_ever(void *arg, void **value)                                                                \
-    {                                                                                                                  \
-        size_t count = 3;                                                                                              \
-        (void)arg;                                                                                                     \
-        (void)value;                                                                                                   \
-        sink += (long)count;                                                                                           \
-        call;                                                                                                          \
-        return EIO;                                                                                                    \
-    }
-CALLED_BACK_BY(qsort, qsort(numbers, 4, sizeof *numbers, compare_for_ever))
-CALLED_BACK_BY(qsort_r, qsort_r(numbers, 4, sizeof *numbers, compare_for_ever_with, NULL))
-CALLED_BACK_BY(bsearch, sink += bsearch(keys, numbers, 4, sizeof *numbers, compare_for_ever) != NULL)
-CALLED_BACK_BY(lfind, sink += lfind(keys, numbers, &count, sizeof *numbers, compare_for_ever) != NULL)
-CALLED_BACK_BY(lsearch, sink += lsearch(keys, numbers, &count, sizeof *numbers, compare_for_ever) != NULL)
-CALLED_BACK_BY(tfind, sink += tfind(keys, &tree, compare_for_ever) != NULL)
-CALLED_BACK_BY(twalk, twalk(tree, see_for_ever))
-
-static void *run_called_back(void *unused)
-{
-    static const struct {
-        const char *name;
-        stint_fn *function;
-    } callers[] = {
-        { "qsort", qsort_for_ever }, { "qsort_r", qsort_r_for_ever }, { "bsearch", bsearch_for_ever },
-        { "lfind", lfind_for_ever }, { "lsearch", lsearch_for_ever }, { "tfind", tfind_for_ever },
-        { "twalk", twalk_for_ever },
-    };
-    for (size_t i = 0; i < sizeof callers / sizeof *callers; i++) {
-        stint_outcome outcome = run_task(callers[i].function, NULL, NULL);
-        assert_stack(callers[i].name, &outcome);
-    }
-    return unused;
-}
-
-TEST(and_so_does_one_that_such_a_function_has_called_back)
-{
-    make_tree();
-    run_on_thread(run_called_back);
 }
 
 TEST_MAIN()
