@@ -2,8 +2,9 @@
  *
  * Which modules an interrupt leaves in their midst: those that the program allows; of all others the functions return,
  * and what they see is at worst an allocation that fails. */
-#include "../interrupt/preempting.h"
+#include "support.h"
 
+#include <pthread.h>
 #include <sys/mman.h>
 
 #include "left_lib/library.h"
@@ -195,9 +196,10 @@ static int spin_in(void *library, void **value)
 
 static void run_spinning(struct left_library *library)
 {
-    stint_options options = preemptible;
+    stint_options options = STINT_OPTIONS_INIT;
     stint_outcome outcome;
     pthread_t other;
+    options.preemptible = true;
     options.budget.wall_ns = MS;
     assert_int_equal(pthread_create(&other, NULL, end_it_soon, library), 0);
     assert_int_equal(stint_run(spin_in, library, &options, &outcome), 0);

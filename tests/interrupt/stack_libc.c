@@ -176,37 +176,6 @@ static void *run_simple(void *unused)
     return unused;
 }
 
-/* Those that cannot: they have a lock, or a state that others see, or a cleanup handler. */
-static FILE *nowhere;
-static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-static pthread_rwlock_t rwlock = PTHREAD_RWLOCK_INITIALIZER;
-static wchar_t wide[100];
-static const struct tm noon = { .tm_hour = 12 };
-CALLING(fprintf, fprintf(nowhere, "%d %f\n", n, n / 3.0))
-CALLING(fputs, fputs("text", nowhere))
-CALLING(putc, putc('x', nowhere))
-CALLING(fwrite, sink += (long)fwrite(text, 1, 10, nowhere))
-CALLING(strftime, sink += (long)strftime(text, sizeof text, "%c", &noon))
-CALLING(localtime, time_t now = n; sink += localtime(&now)->tm_min)
-CALLING(mbstowcs, sink += (long)mbstowcs(wide, "text", 10))
-CALLING(mblen, sink += mblen("text", 4))
-CALLING(strerror, sink += *strerror(n))
-CALLING(strerror_r, sink += *strerror_r(n + 1000, text, sizeof text))
-CALLING(swprintf, sink += swprintf(wide, 100, L"%d", n))
-CALLING(sscanf, sink += sscanf(number, "%d", &n))
-CALLING(mutex, pthread_mutex_lock(&mutex); pthread_mutex_unlock(&mutex))
-CALLING(rwlock, pthread_rwlock_wrlock(&rwlock); pthread_rwlock_unlock(&rwlock))
-CALLING(print_locked, pthread_mutex_lock(&mutex); fprintf(nowhere, "%d\n", n); pthread_mutex_unlock(&mutex))
-CALLING(flockfile, flockfile(nowhere); fprintf(nowhere, "%d\n", n); funlockfile(nowhere))
-CALLING(free, free(NULL))
-
-static const struct callee stateful[] = {
-    CALLEE(fprintf),  CALLEE(fputs),  CALLEE(putc),         CALLEE(fwrite),     CALLEE(strftime), CALLEE(localtime),
-    CALLEE(mbstowcs), CALLEE(mblen),  CALLEE(strerror),     CALLEE(strerror_r), CALLEE(swprintf), CALLEE(sscanf),
-    CALLEE(mutex),    CALLEE(rwlock), CALLEE(print_locked), CALLEE(flockfile),  CALLEE(free),
-};
-#define STATEFUL (sizeof stateful / sizeof *stateful)
-
 static int keys[] = { 5, 2, 8 };
 
 static void make_tree(void)
@@ -219,24 +188,6 @@ TEST(a_recursion_through_any_function_that_holds_nothing_ends)
 {
     make_tree();
     run_on_thread(run_simple);
-}
-
-static void *run_stateful(void *unused)
-{
-    run_callees(stateful, STATEFUL);
-    return unused;
-}
-
-/* When these have returned. */
-TEST(and_so_does_one_through_those_that_hold_something)
-{
-    nowhere = fopen("/dev/null", "w");
-    assert_non_null(nowhere);
-    run_on_thread(run_stateful);
-    assert_int_equal(pthread_mutex_trylock(&mutex), 0);
-    assert_int_equal(pthread_mutex_unlock(&mutex), 0);
-    assert_true(fprintf(nowhere, "and it can be used") > 0);
-    assert_int_equal(fclose(nowhere), 0);
 }
 
 TEST_MAIN()
