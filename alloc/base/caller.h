@@ -105,14 +105,15 @@ bool sti_caller_is_openmp(const char *path);
 enum sti_left {
     STI_LEFT_BY_JUMP = 1 << 0,   /* from an allocation or another sample point, */
     STI_LEFT_BY_UNWIND = 1 << 1, /* or by an unwind from there; */
-    STI_LEFT_STOPPED = 1 << 2,   /* by a jump from any instruction, where a signal has stopped it */
-    STI_LEFT_ANYHOW = STI_LEFT_BY_JUMP | STI_LEFT_BY_UNWIND | STI_LEFT_STOPPED,
-    STI_LEFT_AT_END = 1 << 3, /* by a jump where the process would end; this is true of the C++ runtime alone */
+    STI_LEFT_STOPPED = 1 << 2,   /* by a jump from any instruction, where a signal has stopped it; */
+    STI_LEFT_SPENT = 1 << 3,     /* or from one at which its stack has come to its end; */
+    STI_LEFT_AT_END = 1 << 4,    /* by a jump where the process would end: this is said of the C++ runtime alone */
+    STI_LEFT_ANYHOW = STI_LEFT_BY_JUMP | STI_LEFT_BY_UNWIND | STI_LEFT_STOPPED | STI_LEFT_SPENT,
 };
 
-/* May the function that the instruction is in be left in one of these ways? Frames of this library do not count: what it was doing it
- * knows. Code of no module, which has been generated, may not: nothing describes it. Keeps the module that it was in,
- * all bytes 0 at first, as the next frame is often of the same. Safe in signal handlers. */
+/* May the function that the instruction is in be left in one of these ways? Frames of this library do not count: what
+ * it was doing it knows. Code of no module, which has been generated, may not: nothing describes it. Keeps the module
+ * that it was in, all bytes 0 at first, as the next frame is often of the same. Safe in signal handlers. */
 bool sti_module_may_be_left(uintptr_t instruction, unsigned ways, struct sti_caller_module *last);
 
 /* Is it in this library, or a part of it that was loaded later? Safe in signal handlers. */
