@@ -389,8 +389,6 @@ static size_t read_any(void)
     size_t bytes = read_kept();
     if (bytes > 0)
         return bytes;
-    struct sti_thread *counted = sti_thread_counted;
-    sti_thread_counted = NULL; /* what is opened here is no task's */
     if (sti_plain_mutex_trylock(&renewing) != 0) {
         bytes = read_once();
     } else {
@@ -399,7 +397,6 @@ static size_t read_any(void)
         sti_plain_mutex_unlock(&renewing);
         errno = error;
     }
-    sti_thread_counted = counted;
     return bytes;
 }
 
@@ -420,11 +417,6 @@ size_t sti_resident(void)
     }
     errno = saved_errno;
     return bytes;
-}
-
-bool sti_resident_keeps(int descriptor)
-{
-    return descriptor == atomic_load_explicit(&kept, memory_order_acquire) && is_ours(descriptor);
 }
 
 /* At once: it may be about to change the root, and see no /proc any more. */
