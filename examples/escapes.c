@@ -104,7 +104,6 @@ static stint_outcome run(stint_fn *fn, size_t memory)
 {
     stint_options options = STINT_OPTIONS_INIT;
     options.budget = (stint_budget){ .memory = memory, .run_ns = TEN_SECONDS };
-    options.owns_descriptors = true;
     options.threads = STINT_THREADS_CHARGED;
     stint_outcome outcome;
     if (stint_run(fn, NULL, &options, &outcome) != 0)

@@ -19,7 +19,6 @@
 #include "caller.h"
 
 struct sti_callback;
-struct sti_open_fds;
 struct sti_handle;
 struct sti_heap;
 struct sti_mapped;
@@ -204,8 +203,7 @@ struct sti_scope {
     struct sti_specific_undo *specifics;
     struct sti_thread_state *thread_state; /* NULL: it has changed none */
 
-    struct sti_open_fds *descriptors; /* that were open before; NULL: nobody asked */
-    void *payload;                    /* of its error (context.h); NULL: none */
+    void *payload; /* of its error (context.h); NULL: none */
     size_t payload_size;
     size_t sweep_at; /* when it will be next */
 };

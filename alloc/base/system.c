@@ -236,18 +236,14 @@ static size_t read_anew(void)
     return bytes;
 }
 
-/* What is opened here is no task's. */
 static size_t read_resident(void)
 {
-    struct sti_thread *counted = sti_thread_counted;
-    sti_thread_counted = NULL;
     sti_plain_mutex_lock(reading);
     size_t bytes = is_ours(kept) ? read_from(kept) : 0;
     if (bytes == 0)
         bytes = read_anew();
     int error = errno;
     sti_plain_mutex_unlock(reading);
-    sti_thread_counted = counted;
     errno = error;
     return bytes;
 }
@@ -268,14 +264,6 @@ size_t sti_resident(void)
     }
     errno = saved_errno;
     return bytes;
-}
-
-bool sti_resident_keeps(int descriptor)
-{
-    sti_plain_mutex_lock(reading);
-    bool is_kept = descriptor == kept && is_ours(descriptor);
-    sti_plain_mutex_unlock(reading);
-    return is_kept;
 }
 
 /* At once: it may be about to change the root, and see no /proc any more. */

@@ -57,9 +57,6 @@ int sti_resident_begin(void);
 /* Bytes. Where no descriptor can be had, the most that it has ever been (getrusage): never too little. */
 size_t sti_resident(void);
 
-/* Is it the descriptor that is kept? */
-bool sti_resident_keeps(int descriptor);
-
 /* --- Is no thread left but those of this library that nobody ends (the watch, the tracer, the one that writes a
  * profile when it is asked to)? libc ends the process with its last thread, and for them it never would: so each of
  * them looks now and then, and returns. Any thread. */

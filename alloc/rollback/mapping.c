@@ -342,7 +342,7 @@ static struct sti_heap *list_some(const struct sti_mapped *mapped, enum content 
     heap->reach = content == NO_CONTENT ? REACH : 0;
     heap->next = list;
     for (const struct sti_mapping *mapping = mapped->first; mapping != NULL; mapping = mapping->next) {
-        if (mapping->kind >= STI_MAPPING_DESCRIPTOR || content_of(mapping) != content)
+        if (mapping->kind == STI_MAPPING_PROTECTED || content_of(mapping) != content)
             continue;
         heap->singles[heap->count++] =
             (struct sti_single){ .block = (void *)mapping->begin, .size = mapping->end - mapping->begin };
@@ -406,8 +406,7 @@ struct sti_heap *sti_mapped_take(struct sti_mapped **mapped, struct sti_heap *li
     return all_of_it != NULL ? all_of_it : list;
 }
 
-struct sti_mapping *sti_mapped_take_kinds(struct sti_mapped *mapped, enum sti_mapping_kind first,
-                                          enum sti_mapping_kind last)
+struct sti_mapping *sti_mapped_take_kind(struct sti_mapped *mapped, enum sti_mapping_kind kind)
 {
     struct sti_mapping *list = NULL;
     struct sti_mapping *next;
@@ -415,7 +414,7 @@ struct sti_mapping *sti_mapped_take_kinds(struct sti_mapped *mapped, enum sti_ma
         return NULL;
     for (struct sti_mapping *mapping = mapped->first; mapping != NULL; mapping = next) {
         next = mapping->next;
-        if (mapping->kind < first || mapping->kind > last)
+        if (mapping->kind != kind)
             continue;
         sti_mapping_take(mapping);
         mapping->next = list;

@@ -23,9 +23,7 @@ enum sti_mapping_kind {
     STI_MAPPING_RESERVED, /* likewise, and there is nothing in it: whoever uses it knows where it begins */
     STI_MAPPING_CHARGED,  /* counts */
     STI_MAPPING_CLAIMED,  /* free, until the call that is under way has filled it: pages.h */
-    STI_MAPPING_DESCRIPTOR, /* no pages, but a descriptor: descriptor.h. A rollback closes it, */
-    STI_MAPPING_AUDITED,    /* or does not */
-    STI_MAPPING_PROTECTED,  /* no mapping either, but pages of a heap that the task has protected: pages.h */
+    STI_MAPPING_PROTECTED, /* no mapping, but pages of a heap that the task has protected: pages.h */
 };
 
 static inline bool sti_mapping_may_count(enum sti_mapping_kind kind)
@@ -120,9 +118,8 @@ struct sti_heap *sti_mapped_list(const struct sti_mapped *mapped, struct sti_hea
 struct sti_heap *sti_mapped_take(struct sti_mapped **mapped, struct sti_heap *list);
 void sti_mapped_drop_list(struct sti_heap *list, const struct sti_heap *end);
 
-/* Those of these kinds, off the record, as a list by next. */
-struct sti_mapping *sti_mapped_take_kinds(struct sti_mapped *mapped, enum sti_mapping_kind first,
-                                          enum sti_mapping_kind last);
+/* Those of this kind, off the record, as a list by next. */
+struct sti_mapping *sti_mapped_take_kind(struct sti_mapped *mapped, enum sti_mapping_kind kind);
 
 /* It is the outer scope's from now on; NULL: nobody's. */
 void sti_mapped_commit(struct sti_mapped **mapped, struct sti_mapped **outer);

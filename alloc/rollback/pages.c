@@ -226,7 +226,7 @@ void sti_protection_forget(uintptr_t begin, uintptr_t end)
 
 void sti_protections_rollback(struct sti_mapped *mapped)
 {
-    struct sti_mapping *list = sti_mapped_take_kinds(mapped, STI_MAPPING_PROTECTED, STI_MAPPING_PROTECTED);
+    struct sti_mapping *list = sti_mapped_take_kind(mapped, STI_MAPPING_PROTECTED);
     for (const struct sti_mapping *at = list; at != NULL; at = at->next) {
         void *pages = (void *)(at->begin - FIRST);
         if (sti_backend_has_made(pages))

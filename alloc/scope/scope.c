@@ -28,7 +28,6 @@
 #include "alloc/interrupt/signals.h"
 #include "alloc/interrupt/token.h"
 #include "alloc/interrupt/watch.h"
-#include "alloc/rollback/descriptor.h"
 #include "alloc/rollback/free.h"
 #include "alloc/rollback/handle.h"
 #include "alloc/rollback/heap.h"
@@ -136,7 +135,6 @@ inline __attribute__((always_inline)) void sti_scope_init(struct sti_scope *scop
     scope->handles = NULL;
     scope->specifics = NULL;
     scope->thread_state = NULL;
-    scope->descriptors = NULL;
     scope->payload = NULL;
 }
 
@@ -206,8 +204,6 @@ static int open_scope(struct sti_thread *thread, struct sti_scope *scope, const 
             return error;
         }
     }
-    if (options->audit_fds)
-        scope->descriptors = sti_open_fds_list();
     sti_hold_begin(scope);
     thread->scope = scope;
     if (options->wipe)
@@ -299,7 +295,6 @@ static __attribute__((noinline)) bool roll_back_state(struct sti_thread *thread,
     sti_thread_state_rollback(scope);
     bool scanned = sti_handles_rollback(scope, task);
     sti_libc_heap_end(thread, scope, NULL);
-    sti_descriptors_rollback(scope->mapped, scope->descriptors);
     scope->heaps = sti_mapped_take(&scope->mapped, scope->heaps);
     return scanned;
 }
@@ -418,15 +413,12 @@ static void close_scope(struct sti_thread *thread, int code, void *value, const 
         const char *name = request->options->name;
         outcome->usage.kept =
             sti_trace_runs() ? roll_back_traced(thread, scope, name, end) : roll_back(thread, scope, name);
-        outcome->usage.open_fds = sti_open_fds_left(scope->descriptors, request->options->name);
         sti_reporting_end(scope, outcome);
     }
     if (scope->share != NULL)
         outcome->usage.kept += sti_group_end(scope, commits);
     if (request->options->wipe)
         sti_wipe_end();
-    if (scope->descriptors != NULL)
-        sti_open_fds_free(scope->descriptors);
     sti_meter_end(thread);
     if (scope->outer == NULL)
         sti_global_end_task(thread, request->options->name, scope->below != NULL);

@@ -43,7 +43,6 @@
 #include "alloc/interrupt/left_frames.h"
 #include "alloc/interrupt/stack.h"
 #include "alloc/interrupt/watch.h"
-#include "alloc/rollback/descriptor.h"
 #include "alloc/rollback/free.h"
 #include "alloc/rollback/handle.h"
 #include "alloc/rollback/heap.h"
@@ -170,7 +169,6 @@ static void carry_out(struct sti_thread *thread, struct sti_share *share)
         sti_heap_commit(thread, share->heaps);
     } else {
         sti_protections_rollback(share->mapped);
-        sti_descriptors_rollback(share->mapped, NULL);
         share->heaps = sti_mapped_take(&share->mapped, share->heaps);
         sti_heap_rollback(thread, share->heaps, share->task, false);
         if (sti_group_tripped(share->group) == STINT_REASON_GLOBAL_MEMORY_LIMIT)

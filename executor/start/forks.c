@@ -24,7 +24,6 @@
 #include "alloc/profile/memprof.h"
 #include "alloc/profile/profile.h"
 #include "alloc/report/report.h"
-#include "alloc/rollback/descriptor.h"
 #include "alloc/rollback/free.h"
 #include "alloc/rollback/handle.h"
 #include "alloc/rollback/kept.h"
@@ -61,7 +60,6 @@ static const struct row {
     { .what = "Memprof", .child = sti_memprof_in_child },
     { .what = "the profile", .child = sti_profile_in_child },
     { .what = "writing reports", .child = sti_report_in_child },
-    { .what = "the process that owns descriptors", .child = sti_descriptor_note_process },
     { .what = "libc's handles", .child = sti_handles_in_child },
     { .what = "heaps in quarantine", .child = sti_quarantine_in_child },
     { .what = "mappings", .child = sti_mapped_in_child },

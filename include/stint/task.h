@@ -136,12 +136,6 @@ typedef struct stint_options {
     /* A ledger that is charged too (account.h); NULL: none. Retained while the task is unresolved. */
     stint_account *account;
 
-    /* Count and report the descriptors that it leaves open when it is rolled back (fd.h). */
-    bool audit_fds;
-
-    /* Close those that it opened itself and did not close when it is rolled back (fd.h). */
-    bool owns_descriptors;
-
     /* For stint_submit and its like; stint_run ignores it. */
     stint_priority priority;
 
@@ -229,7 +223,6 @@ typedef struct stint_usage {
     uint64_t samples;   /* times the meter left its fast path */
     uint64_t deferred;  /* sample points at which a due interrupt had to wait */
     uint64_t kept;      /* bytes of a rolled-back task that were kept because a root leads to them: roots.h */
-    uint64_t open_fds;  /* descriptors that an audited task left open when it was rolled back: fd.h */
     uint64_t wall_ns;   /* from the start of the function to its end, to a microsecond; 0: STINT_UNTIMED */
     uint64_t queued_ns; /* from the submission to the start; 0 for stint_run, and STINT_UNTIMED */
     uint64_t cpu_ns;    /* processor time, as budget.cpu_ns counts it; 0 unless that is set */
@@ -311,7 +304,7 @@ STINT_API int stint_fail(int error, const void *payload, size_t size);
 /* What the innermost scope of the calling thread has used so far, and what is left to it of its own limits and those of
  * the scopes around it; in a task's function, in what it forks, and in what that calls. Either may be NULL, and is then
  * not measured. Reads the clock, and walks the task's heap for used->peak and left->memory: some microseconds. In
- * *used, kept, open_fds and committed are 0. Of a task that forks, the numbers are what is known on this thread: what
+ * *used, kept and committed are 0. Of a task that forks, the numbers are what is known on this thread: what
  * other threads have charged lately may be missing, and up to a grant of 64 KiB for each may count already.
  *
  * In *left, UINT64_MAX or SIZE_MAX: no such limit. left->wall_ns and left->run_ns are both the time until the earlier
