@@ -34,7 +34,6 @@
 #include "alloc/rollback/kept.h"
 #include "alloc/rollback/mapping.h"
 #include "alloc/rollback/nursery.h"
-#include "alloc/rollback/pages.h"
 #include "alloc/rollback/thread_state.h"
 #include "context.h"
 #include "joined_thread.h"
