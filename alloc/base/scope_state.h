@@ -129,7 +129,7 @@ struct sti_scope {
     const struct sti_scope_request *request;
     struct sti_share *share; /* of its task's group; NULL: this is no outermost scope of one (shared_budget.h) */
     struct sti_shared_interrupt *shared; /* the group's; nothing where share is NULL */
-    bool is_subtask;               /* a stolen one's (scope/subtask.h) */
+    bool is_subtask;                     /* a stolen one's (scope/subtask.h) */
     bool is_inner_subtask;         /* a stolen subtask of the group that the scopes around it belong to (subtask.c) */
     size_t forks;                  /* outstanding on the thread when it opened (left_frames.h), */
     size_t own_forks;              /* and those that only it can run (left_frames.h) */

@@ -359,7 +359,8 @@ int posix_spawn_file_actions_destroy(posix_spawn_file_actions_t *actions)
 
 /* --- Overrides of POSIX semaphores, so that no task is interrupted while it holds one. One that begins above 0 is a
  * lock, or counts things to be had: a waiter posts it again. One that begins at 0 tells of an event, and a waiter for
- * that holds nothing. So those that begin above 0 are marked, in bytes of the structure that libc leaves alone. Any thread; to post one, in signal handlers too. */
+ * that holds nothing. So those that begin above 0 are marked, in bytes of the structure that libc leaves alone. Any
+ * thread; to post one, in signal handlers too. */
 
 STINT_API int sem_init(sem_t *semaphore, int shared, unsigned value);
 STINT_API sem_t *sem_open(const char *name, int flags, ...);

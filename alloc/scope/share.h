@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * The shares of groups (shared_budget.h) that threads keep: the heaps and mappings that stolen subtasks left there until
- * the task's outcome is known. For the groups' scopes (subtask.c) and the ends of threads. Calling thread only, unless a
- * function says otherwise. */
+ * The shares of groups (shared_budget.h) that threads keep: the heaps and mappings that stolen subtasks left there
+ * until the task's outcome is known. For the groups' scopes (subtask.c) and the ends of threads. Calling thread only,
+ * unless a function says otherwise. */
 #ifndef STI_ALLOC_SCOPE_SHARE_H
 #define STI_ALLOC_SCOPE_SHARE_H
 
