@@ -268,8 +268,6 @@ struct walk {
     struct sti_caller_met met;
     const struct link_map *last_module;
     bool passes_cxx;
-    bool of_thread;
-    size_t begins_at; /* a frame of the C++ runtime, so many from here, with which the thread may have begun */
     bool reached;
     bool met_protected;
 };
@@ -309,7 +307,6 @@ bool sti_caller_is_protected_further_out(uintptr_t instruction)
 }
 
 #define FRAMES_A_QUESTION 8
-#define FRAMES_BELOW_THREAD 3         /* of this library, with its landing: scope/joined_thread.c */
 #define FARTHEST ((uintptr_t)1 << 20) /* from one frame to the next, on one stack */
 
 /* What libgcc calls the frame's CFA is its stack pointer: below that lies the address that it was called back to. */
@@ -344,17 +341,6 @@ static void count_frame(struct walk *walk, uintptr_t stack_pointer)
     walk->frames++;
 }
 
-/* Whether it has, the frames further out will tell. */
-static bool may_begin_thread(struct walk *walk, uintptr_t instruction)
-{
-    struct dl_find_object found;
-    if (walk->begins_at != 0 || _dl_find_object((void *)instruction, &found) != 0 ||
-        !is_of_cxx(found.dlfo_link_map->l_name))
-        return false;
-    walk->begins_at = walk->frames;
-    return true;
-}
-
 static STI_CALLER_UNINSTRUMENTED _Unwind_Reason_Code visit_frame(struct _Unwind_Context *context, void *argument)
 {
     struct walk *walk = argument;
@@ -363,16 +349,10 @@ static STI_CALLER_UNINSTRUMENTED _Unwind_Reason_Code visit_frame(struct _Unwind_
         walk->reached = true;
         return _URC_END_OF_STACK;
     }
-    if (walk->begins_at != 0 && walk->frames - walk->begins_at > FRAMES_BELOW_THREAD) {
-        walk->met_protected = true;
-        return _URC_END_OF_STACK;
-    }
     int before_instruction = 0;
     uintptr_t address = _Unwind_GetIPInfo(context, &before_instruction);
     /* A return address may lie behind the last instruction of its function. */
     uintptr_t instruction = address - (before_instruction ? 0 : 1);
-    if (walk->of_thread && may_begin_thread(walk, instruction))
-        return _URC_NO_REASON;
     if (is_protected_address(walk, instruction) || makes_thread_variables(instruction) ||
         !sti_generated_leads_on(instruction)) {
         walk->met_protected = true;
@@ -398,9 +378,9 @@ static bool is_safe(struct walk *walk)
     return walk->reached && !walk->met_protected;
 }
 
-bool sti_caller_stack_is_safe(uintptr_t scope, struct sti_caller_met *met, bool of_thread)
+bool sti_caller_stack_is_safe(uintptr_t scope, struct sti_caller_met *met)
 {
-    struct walk walk = { .scope = scope, .of_thread = of_thread };
+    struct walk walk = { .scope = scope };
     bool safe = is_safe(&walk);
     *met = walk.met;
     return safe;

@@ -122,10 +122,9 @@ struct sti_caller_met {
 bool sti_caller_still_meets(struct sti_caller_met *met);
 
 /* Walk from here to the frame that runs a scope, on this stack. True: no frame of a protected module lies between;
- * otherwise met says where, if that can be said. of_thread: the scope runs a whole thread; the C++ runtime's function
- * that such a thread begins with is none, which has nothing but that thread's own. 2 to 15 microseconds, and 0.4 for
- * each frame of a deep stack. (From a signal handler: stopped.h.) */
-bool sti_caller_stack_is_safe(uintptr_t scope, struct sti_caller_met *met, bool of_thread);
+ * otherwise met says where, if that can be said. 2 to 15 microseconds, and 0.4 for each frame of a deep stack. (From a
+ * signal handler: stopped.h.) */
+bool sti_caller_stack_is_safe(uintptr_t scope, struct sti_caller_met *met);
 
 /* The same, but frames of the C++ runtime do not count: it counts on an exception wherever it allocates. */
 bool sti_caller_stack_is_safe_to_cut(uintptr_t scope);

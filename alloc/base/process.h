@@ -45,7 +45,6 @@ enum sti_quiet_lock {
     STI_QUIET_GLOBAL,      /* global.c: who is told */
     STI_QUIET_HANDLES,     /* handle.c */
     STI_QUIET_HEAPS,       /* heap.c: making one */
-    STI_QUIET_JOINED,      /* joined_thread.c */
     STI_QUIET_KEPT,        /* kept.c */
     STI_QUIET_LABELS,      /* label.c */
     STI_QUIET_MAPPINGS,    /* mapping.c */

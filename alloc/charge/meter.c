@@ -262,8 +262,6 @@ static struct passed measure_exactly(struct sti_thread *thread, size_t wanted)
     if ((share == NULL || !sti_group_is_asked(share)) && (passed = measure(thread, wanted)).scope == NULL)
         return passed;
     passed = measure_collected(thread, wanted);
-    if (passed.scope != NULL && sti_group_measure_left(thread->scope))
-        passed = measure(thread, wanted);
     if (passed.reason == STINT_REASON_MEMORY_LIMIT && passed.scope->share != NULL)
         passed = measure_with_others(thread, wanted, passed);
     return passed;

@@ -186,9 +186,8 @@ static bool waits_for_better_place(struct sti_scope *scope)
 
 static bool is_stack_safe(struct sti_scope *scope, const struct sti_stopped *stopped)
 {
-    return stopped != NULL
-               ? sti_stopped_may_be_left(stopped, false)
-               : sti_caller_stack_is_safe(scope->frame, &scope->met, scope->is_subtask == STI_SUBTASK_THREAD);
+    return stopped != NULL ? sti_stopped_may_be_left(stopped, false)
+                           : sti_caller_stack_is_safe(scope->frame, &scope->met);
 }
 
 static bool is_place_for_it(struct sti_scope *scope, const struct sti_stopped *stopped)
@@ -270,26 +269,6 @@ void sti_interrupt_last_resort(struct sti_thread *thread)
         sti_unwind_give_up(scope);
     else if (is_due(scope, false) && is_stack_safe(scope, NULL))
         leave_by_unwind(scope);
-}
-
-bool sti_interrupt_may_break_wait(struct sti_thread *thread)
-{
-    find_runtimes(thread->scope);
-    return is_due(thread->scope, false) && sti_caller_stack_is_safe_to_cut(thread->scope->frame);
-}
-
-void sti_interrupt_break_wait(struct sti_thread *thread)
-{
-    struct sti_scope *scope = thread->scope;
-    scope->samples++;
-    sti_hook_fire(scope);
-    if (!sti_interrupt_may_break_wait(thread)) {
-        sti_deferral_note(thread);
-        return;
-    }
-    sti_interrupt_trip(scope, STINT_REASON_OUTER);
-    count_delivery(scope);
-    sti_interrupt_land(scope);
 }
 
 bool sti_interrupt_may_cut(struct sti_scope *innermost)

@@ -151,7 +151,7 @@ void sti_unwind_give_up(struct sti_scope *scope)
 {
     sti_hold_settle(scope);
     if (scope->masks == 1 && !sti_hold_any(&scope->holds) && !sti_cxx_catches_any() &&
-        sti_caller_stack_is_safe(scope->frame, &scope->met, scope->is_subtask == STI_SUBTASK_THREAD))
+        sti_caller_stack_is_safe(scope->frame, &scope->met))
         land(scope);
 }
 

@@ -452,17 +452,6 @@ size_t sti_mapped_held(const struct sti_mapped *mapped)
     return mapped != NULL ? atomic_load_explicit(&mapped->held, memory_order_relaxed) : 0;
 }
 
-bool sti_mapped_is_empty(const struct sti_mapped *mapped)
-{
-    if (mapped == NULL)
-        return true;
-    if (!sti_mapping_lock())
-        return false;
-    bool is_empty = mapped->first == NULL;
-    sti_mapping_unlock();
-    return is_empty;
-}
-
 #define REACH ((size_t)1 << 20) /* of a reservation: any number may be an address in one of some TiB */
 
 /* Those with contents of the task's, which could point anywhere; or reservations; or the others. */

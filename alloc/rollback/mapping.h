@@ -141,9 +141,6 @@ struct sti_mapped *sti_mapped_of(struct sti_scope *scope);
 /* Bytes that count. Never too few; what another thread unmaps at this moment may still count. */
 size_t sti_mapped_held(const struct sti_mapped *mapped);
 
-/* It has mapped nothing, or nothing of it is left. */
-bool sti_mapped_is_empty(const struct sti_mapped *mapped);
-
 /* As lists of single blocks, for the scan of roots (heap.h), in front of this list: to look at; or to unmap, as
  * sti_heap_destroy does, and nobody's from now on. Without memory for the lists they are left as they are. */
 struct sti_heap *sti_mapped_list(const struct sti_mapped *mapped, struct sti_heap *list);

@@ -31,7 +31,6 @@
 #include "alloc/base/thread.h"
 #include "alloc/interrupt/hold.h"
 #include "handle.h"
-#include "semaphore.h"
 
 /* --- Overrides of what opens and closes those of libc's handles that are no streams, so that a rollback closes what a
  * task left open (handle.h). Any thread.
@@ -360,12 +359,15 @@ int posix_spawn_file_actions_destroy(posix_spawn_file_actions_t *actions)
 
 /* --- Overrides of POSIX semaphores, so that no task is interrupted while it holds one. One that begins above 0 is a
  * lock, or counts things to be had: a waiter posts it again. One that begins at 0 tells of an event, and a waiter for
- * that holds nothing. So those that begin above 0 are marked, in bytes of the structure that libc leaves alone. (The
- * waits for one are scope/override_wait.c's.) Any thread; to post one, in signal handlers too. */
+ * that holds nothing. So those that begin above 0 are marked, in bytes of the structure that libc leaves alone. Any
+ * thread; to post one, in signal handlers too. */
 
 STINT_API int sem_init(sem_t *semaphore, int shared, unsigned value);
 STINT_API sem_t *sem_open(const char *name, int flags, ...);
 STINT_API int sem_close(sem_t *semaphore);
+STINT_API int sem_wait(sem_t *semaphore);
+STINT_API int sem_timedwait(sem_t *semaphore, const struct timespec *until);
+STINT_API int sem_clockwait(sem_t *semaphore, clockid_t clock, const struct timespec *until);
 STINT_API int sem_trywait(sem_t *semaphore);
 STINT_API int sem_post(sem_t *semaphore);
 
@@ -432,21 +434,27 @@ int sem_close(sem_t *semaphore)
 }
 
 /* Where there is no more room for its name, it is not held: it could not be found again. */
-void sti_semaphore_note_taken(const sem_t *semaphore)
+static void note_taken(const sem_t *semaphore)
 {
     struct sti_thread *thread = sti_thread_metered;
     if (thread != NULL && is_lock(semaphore) && thread->scope->holds.named < STI_HOLD_REMEMBERED)
         sti_scope_take_hold(thread->scope, sti_hold_of_kind(semaphore, STI_HOLD_SEMAPHORE));
 }
 
-int sem_trywait(sem_t *semaphore)
-{
-    STI_LIBC_FUNCTION(sem_trywait)
-    int result = plain(semaphore);
-    if (result == 0)
-        sti_semaphore_note_taken(semaphore);
-    return result;
-}
+#define WAITING(name, parameters, arguments)                                                                           \
+    int name parameters                                                                                                \
+    {                                                                                                                  \
+        STI_LIBC_FUNCTION(name)                                                                                        \
+        int result = plain arguments;                                                                                  \
+        if (result == 0)                                                                                               \
+            note_taken(semaphore);                                                                                     \
+        return result;                                                                                                 \
+    }
+
+WAITING(sem_wait, (sem_t * semaphore), (semaphore))
+WAITING(sem_timedwait, (sem_t * semaphore, const struct timespec *until), (semaphore, until))
+WAITING(sem_clockwait, (sem_t * semaphore, clockid_t clock, const struct timespec *until), (semaphore, clock, until))
+WAITING(sem_trywait, (sem_t * semaphore), (semaphore))
 
 /* It may be gone when it has been posted. */
 int sem_post(sem_t *semaphore)

@@ -28,7 +28,6 @@
 #include "alloc/rollback/handle.h"
 #include "alloc/rollback/kept.h"
 #include "alloc/rollback/retired.h"
-#include "alloc/scope/joined_thread.h"
 #include "alloc/trace/trace.h"
 #include "executor/base/outer_lock.h"
 #include "executor/pool/pools.h"
@@ -62,7 +61,6 @@ static const struct row {
     { .what = "libc's handles", .child = sti_handles_in_child },
     { .what = "heaps in quarantine", .child = sti_quarantine_in_child },
     { .what = "heaps without an owner", .child = sti_retired_in_child },
-    { .what = "threads that tasks have started", .child = sti_joined_in_child },
     { .what = "the trace", .child = sti_trace_in_child },
 #if STI_OVERRIDES
     { .what = "mimalloc's locks", .child = sti_override_lock_in_child },
