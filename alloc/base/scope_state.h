@@ -19,7 +19,6 @@
 #include "caller.h"
 
 struct sti_callback;
-struct sti_open_fds;
 struct sti_handle;
 struct sti_heap;
 struct sti_mapped;
@@ -117,10 +116,6 @@ struct sti_shared_interrupt {
     _Atomic(struct stint_report *) report; /* by the thread that tripped it, if it was not that one */
 };
 
-/* What a scope is that shares another one's task. */
-#define STI_SUBTASK_STOLEN 1
-#define STI_SUBTASK_THREAD 2 /* of a thread that the task has started (scope/joined_thread.h) */
-
 #define STI_SCOPE_FIRST_SWEEP 8 /* heaps from inner scopes */
 
 #define STI_LOOKED_TIMED (UINT64_C(1) << 63)
@@ -134,7 +129,7 @@ struct sti_scope {
     const struct sti_scope_request *request;
     struct sti_share *share; /* of its task's group; NULL: this is no outermost scope of one (shared_budget.h) */
     struct sti_shared_interrupt *shared; /* the group's; nothing where share is NULL */
-    unsigned char is_subtask;            /* a stolen subtask's, or what follows */
+    bool is_subtask;                     /* a stolen one's (scope/subtask.h) */
     bool is_inner_subtask;         /* a stolen subtask of the group that the scopes around it belong to (subtask.c) */
     size_t forks;                  /* outstanding on the thread when it opened (left_frames.h), */
     size_t own_forks;              /* and those that only it can run (left_frames.h) */
@@ -206,8 +201,7 @@ struct sti_scope {
     struct sti_specific_undo *specifics;
     struct sti_thread_state *thread_state; /* NULL: it has changed none */
 
-    struct sti_open_fds *descriptors; /* that were open before; NULL: nobody asked */
-    void *payload;                    /* of its error (context.h); NULL: none */
+    void *payload; /* of its error (context.h); NULL: none */
     size_t payload_size;
     size_t sweep_at; /* when it will be next */
 };

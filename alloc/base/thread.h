@@ -80,8 +80,6 @@ struct sti_thread {
     bool hides_deadlines;           /* and it is not of those below a detached one, whose return looks at them */
     uint64_t deadline_interval;     /* bytes from one look at the clock to the next */
     uint64_t last_tick;             /* what it showed */
-    uint64_t global_check;          /* value of used beyond which what the process holds must be looked at */
-    uint64_t global_times_set;      /* that it has looked at: another limit is looked at at once (global.h) */
     atomic_size_t held;             /* this and the next two for the choice of a victim (global.c): by its scopes */
     _Atomic uint64_t started;       /* when its task began; 0: it runs none */
     atomic_bool sacrificed;         /* it is the victim */

@@ -17,8 +17,8 @@ struct sti_scope;
  * Any thread. */
 int sti_run_taken(stint_fn *fn, void *arg, const stint_options *options, stint_outcome *outcome);
 
-/* --- The landing of a scope: its function is run above it, and its interrupts end there. For a task's own scope, a
- * stolen subtask's and a thread's of the task. Thread of the scope. --- */
+/* --- The landing of a scope: its function is run above it, and its interrupts end there. For a task's own scope and a
+ * stolen subtask's. Thread of the scope. --- */
 
 /* What the function of a scope has come to. */
 struct sti_landed {
