@@ -101,6 +101,7 @@ struct sti_scope_request {
     const stint_token *token;     /* when set: STINT_REASON_TOKEN. May be NULL */
     const stint_token *stop;      /* when set: STINT_REASON_SHUTDOWN. May be NULL */
     struct sti_tally *tally;      /* where its end is counted; NULL: with its thread */
+    struct stint_report **report; /* where its report goes; NULL: to the pool that it is of, or there is none */
     uint64_t submitted_ns;        /* where wall_ns counts from, by sti_clock_now; 0: from the start */
     bool entered;  /* the options' account counts it already (sti_account_try_enter); the scope sees to that from now
                       on */
@@ -160,12 +161,14 @@ struct sti_scope {
     stint_on_interrupt on_interrupt;
     uint64_t looked; /* sti_thread_requests when nothing that it counts was found; with a bit where there is a limit of
                         time: then the clock has to be looked at, too */
-    stint_reason tripped;      /* written once; STINT_REASON_NONE until then */
-    bool finished;             /* stint_finish: nothing trips it any more */
-    bool refused;              /* STINT_FAIL: an interrupt has been delivered */
-    bool has_report;           /* one on its thread's list is its own */
-    bool never_began;          /* its function was not called */
-    struct sti_caller_met met; /* when an interrupt last had to wait for a frame */
+    stint_reason tripped;        /* written once; STINT_REASON_NONE until then */
+    bool finished;               /* stint_finish: nothing trips it any more */
+    bool refused;                /* STINT_FAIL: an interrupt has been delivered */
+    bool is_unheard;             /* nobody is told why it ends: its function was not called, or its caller has gone */
+    struct stint_report *report; /* its own so far; NULL: none (report/report.h) */
+    uint64_t walk_at;  /* a value of the thread's used: after an interrupt had to wait for a frame, an allocation before
+                          this asks no frame again */
+    uint64_t walk_gap; /* so many bytes lay between the last two times */
     unsigned masks;
     unsigned regions;            /* of blocking */
     uint64_t limit_outside_keep; /* its thread's, when the outermost of them began */

@@ -102,11 +102,11 @@ inline __attribute__((always_inline)) void sti_scope_init(struct sti_scope *scop
     scope->tripped = STINT_REASON_NONE;
     scope->finished = false;
     scope->refused = false;
-    scope->has_report = false;
-    scope->never_began = false;
+    scope->report = NULL;
+    scope->is_unheard = false;
     scope->masks = 0;
-    scope->met.left = 0;
-    scope->met.again = false;
+    scope->walk_at = 0;
+    scope->walk_gap = 0;
     sti_cxx_note(&scope->cxx);
     scope->keeps = 0;
     scope->regions = 0;
@@ -231,6 +231,7 @@ void sti_scope_leave(struct sti_scope *scope)
 
 void sti_scope_return(struct sti_thread *thread, struct sti_scope *scope)
 {
+    sti_reporting_ended(scope);
     if (sti_scope_has_limit_of_time(scope) || thread->hides_deadlines)
         sti_next_deadline_renew(thread, scope->below);
     sti_hold_hand_down(scope);
@@ -416,7 +417,7 @@ static void abandon_scope(struct sti_scope *scope)
     stint_account *account = request->options->account;
     stint_context *context = request->options->context;
     stint_outcome unheard;
-    sti_reporting_abandoned(scope);
+    scope->is_unheard = true;
     sti_forks_give_up(scope);
     sti_guard_run_all(scope);
     sti_hook_drop(scope);
@@ -461,7 +462,7 @@ int sti_scope_run(const struct sti_scope_request *request, stint_outcome *outcom
     if (scope.tripped == STINT_REASON_NONE)
         sti_scope_land(&scope, request->fn, request->arg, &landed);
     else
-        scope.never_began = true;
+        scope.is_unheard = true;
     close_scope(thread, landed.code, landed.value, request, outcome);
     if (scope.below == NULL && sti_share_has_mail(thread))
         sti_share_collect(thread);
