@@ -46,7 +46,7 @@ enum sti_quiet_lock {
     STI_QUIET_HANDLES,     /* handle.c */
     STI_QUIET_HEAPS,       /* heap.c: making one */
     STI_QUIET_KEPT,        /* kept.c */
-    STI_QUIET_LABELS,      /* label.c */
+    STI_QUIET_LABELS,      /* account.c: making one */
     STI_QUIET_MAPPINGS,    /* mapping.c */
     STI_QUIET_MODULES,     /* lasting.c: adding one that is kept */
     STI_QUIET_ASSUMPTIONS, /* assumption.c: what is told of them */

@@ -16,7 +16,6 @@
 #include "alloc/charge/account.h"
 #include "alloc/charge/allocate.h"
 #include "alloc/charge/global.h"
-#include "alloc/charge/label.h"
 #include "alloc/charge/meter.h"
 #include "alloc/charge/shared_budget.h"
 #include "alloc/interrupt/cxx.h"
@@ -317,10 +316,9 @@ static __attribute__((noinline, cold)) size_t roll_back_traced(struct sti_thread
 }
 
 /* Where the account's slot is given back, too. */
-static __attribute__((noinline)) void leave_account(struct sti_thread *thread, const struct sti_scope *scope,
-                                                    const stint_outcome *outcome)
+static __attribute__((noinline)) void leave_account(const struct sti_scope *scope, const stint_outcome *outcome)
 {
-    sti_label_count(thread, sti_account_label(scope->account), outcome->reason, outcome->usage.allocated);
+    sti_account_count(scope->account, outcome->reason, outcome->usage.allocated);
     sti_account_leave(scope->account, scope->charged);
 }
 
@@ -407,7 +405,7 @@ static void close_scope(struct sti_thread *thread, int code, void *value, const 
     if (!commits)
         sti_rolled_back(held > mapped ? held - mapped : 0);
     if (scope->account != NULL)
-        leave_account(thread, scope, outcome);
+        leave_account(scope, outcome);
     sti_scope_return(thread, scope);
 }
 
