@@ -230,4 +230,11 @@ void sti_report_start(void);
 /* In the child of a fork(2). */
 void sti_report_in_child(void);
 
+/* --- The writing, between the library and the module that writes profiles: what writes all kinds but PPROF, found
+ * there by this name. Into memory. 0; ENOMEM. One thread at a time. --- */
+
+typedef int sti_report_writer_fn(const struct stint_report *report, sti_demangle_fn *demangle, FILE *stream,
+                                 stint_report_kind kind);
+#define STI_REPORT_WRITER "sti_report_writer"
+
 #endif
