@@ -166,7 +166,9 @@ struct sti_scope {
     bool refused;                /* STINT_FAIL: an interrupt has been delivered */
     bool is_unheard;             /* nobody is told why it ends: its function was not called, or its caller has gone */
     struct stint_report *report; /* its own so far; NULL: none (report/report.h) */
-    struct sti_caller_met met;   /* when an interrupt last had to wait for a frame */
+    uint64_t walk_at;  /* a value of the thread's used: after an interrupt had to wait for a frame, an allocation before
+                          this asks no frame again */
+    uint64_t walk_gap; /* so many bytes lay between the last two times */
     unsigned masks;
     unsigned regions;            /* of blocking */
     uint64_t limit_outside_keep; /* its thread's, when the outermost of them began */

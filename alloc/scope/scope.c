@@ -34,7 +34,6 @@
 #include "alloc/rollback/kept.h"
 #include "alloc/rollback/mapping.h"
 #include "alloc/rollback/nursery.h"
-#include "alloc/rollback/pages.h"
 #include "alloc/rollback/thread_state.h"
 #include "context.h"
 #include "run.h"
@@ -107,8 +106,8 @@ inline __attribute__((always_inline)) void sti_scope_init(struct sti_scope *scop
     scope->report = NULL;
     scope->is_unheard = false;
     scope->masks = 0;
-    scope->met.left = 0;
-    scope->met.again = false;
+    scope->walk_at = 0;
+    scope->walk_gap = 0;
     sti_cxx_note(&scope->cxx);
     scope->keeps = 0;
     scope->regions = 0;

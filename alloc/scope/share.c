@@ -42,7 +42,6 @@
 #include "alloc/rollback/heap.h"
 #include "alloc/rollback/kept.h"
 #include "alloc/rollback/mapping.h"
-#include "alloc/rollback/pages.h"
 #include "alloc/rollback/retired.h"
 #include "alloc/rollback/thread_state.h"
 

@@ -27,7 +27,6 @@
 #include "alloc/rollback/free.h"
 #include "alloc/rollback/handle.h"
 #include "alloc/rollback/kept.h"
-#include "alloc/rollback/mapping.h"
 #include "alloc/rollback/retired.h"
 #include "alloc/trace/trace.h"
 #include "executor/base/outer_lock.h"
@@ -61,7 +60,6 @@ static const struct row {
     { .what = "writing reports", .child = sti_report_in_child },
     { .what = "libc's handles", .child = sti_handles_in_child },
     { .what = "heaps in quarantine", .child = sti_quarantine_in_child },
-    { .what = "mappings", .child = sti_mapped_in_child },
     { .what = "heaps without an owner", .child = sti_retired_in_child },
     { .what = "the trace", .child = sti_trace_in_child },
 #if STI_OVERRIDES
