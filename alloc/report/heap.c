@@ -20,7 +20,6 @@
 #include "alloc/base/process.h"
 #include "alloc/base/scope_state.h"
 #include "alloc/base/thread.h"
-#include "alloc/interrupt/boundary.h"
 #include "alloc/interrupt/stack.h"
 #include "alloc/profile/followed.h"
 #include "alloc/profile/memprof.h"
@@ -636,17 +635,12 @@ static int by_samples(const void *left, const void *right)
     return (a->samples < b->samples) - (a->samples > b->samples);
 }
 
-/* Above it are this library's frames, first of all that of its boundary. */
-static bool is_above_task(const void *frame)
-{
-    return frame == sti_boundary_landing || sti_caller_is_surely_ours(frame);
-}
-
-/* What lies above the task is no part of it. */
+/* What lies above the task is no part of it: this library's frames come first there. */
 static size_t length_in_task(const struct sti_profile_site *site)
 {
     size_t length = 0;
-    while (length < site->length && length < STI_REPORT_HOLDER_DEPTH && !is_above_task(site->callstack[length]))
+    while (length < site->length && length < STI_REPORT_HOLDER_DEPTH &&
+           !sti_caller_is_surely_ours(site->callstack[length]))
         length++;
     if (length == 0)
         length = site->length < STI_REPORT_HOLDER_DEPTH ? site->length : (size_t)STI_REPORT_HOLDER_DEPTH;
