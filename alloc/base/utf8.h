@@ -4,6 +4,7 @@
 #ifndef STI_ALLOC_BASE_UTF8_H
 #define STI_ALLOC_BASE_UTF8_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
 
@@ -33,6 +34,30 @@ static inline size_t sti_utf8_character(const char *text)
         highest = 0xbf;
     }
     return bytes;
+}
+
+/* The next character of a text that is not at its end, as a JSON string has it. The bytes of it, in the room; *text
+ * moves. */
+#define STI_JSON_ROOM 8
+static inline size_t sti_json_character(char *room, const char **text)
+{
+    static const char digits[] = "0123456789abcdef";
+    size_t length = sti_utf8_character(*text);
+    unsigned char first = (unsigned char)**text;
+    const char *character = *text;
+    *text += length > 0 ? length : 1;
+    if (length == 0)
+        return (size_t)(stpcpy(room, "\\ufffd") - room);
+    if (length == 1 && (first < ' ' || first == 0x7f)) {
+        memcpy(room, "\\u00", 4);
+        room[4] = digits[first >> 4];
+        room[5] = digits[first & 15];
+        return 6;
+    }
+    bool is_escaped = first == '"' || first == '\\';
+    room[0] = '\\';
+    memcpy(room + is_escaped, character, length);
+    return length + is_escaped;
 }
 
 /* Copy a text, as far as it fits in whole characters. */
