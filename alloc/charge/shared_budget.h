@@ -24,7 +24,7 @@
 #include "alloc/interrupt/interrupt.h"
 
 struct sti_group;
-struct sti_handle;
+struct sti_undo;
 
 /* Explained in scope/share.c. */
 enum sti_share_state {
@@ -76,7 +76,7 @@ struct sti_group {
 
     atomic_uint references; /* the scope's and one of each share on the list */
     _Atomic(struct sti_share *) shares;
-    struct sti_handle *handles; /* that stolen subtasks which have ended left open */
+    struct sti_undo *undo; /* what stolen subtasks which have ended left to do: rollback/undo.h */
     struct sti_shared_interrupt interrupt;
     atomic_bool has_threads; /* of its own: scope/joined_thread.h, */
     atomic_bool is_over;     /* and nothing else any more; with that room's lock, */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Overrides of what tells libgcc of call frame tables of generated code, so that a rollback takes back what a task left
- * (handle.h): libgcc would read them when the code's mapping is gone. Its record of one is the process's. Any
+ * (undo.h): libgcc would read them when the code's mapping is gone. Its record of one is the process's. Any
  * thread. */
 #include <stdint.h>
 #include <stint/api.h>
@@ -11,7 +11,7 @@
 #include "alloc/base/module.h"
 #include "alloc/base/scope_state.h"
 #include "alloc/base/thread.h"
-#include "handle.h"
+#include "undo.h"
 
 STINT_API void __register_frame(void *table);
 STINT_API void __deregister_frame(void *table);
@@ -24,11 +24,14 @@ static void (*unwinders(const char *name))(void *)
     return function;
 }
 
-static void close_table(void *table, void *unused)
+static void close_table(struct sti_scope *scope, void *table, void *before)
 {
-    (void)unused;
+    (void)scope;
+    (void)before;
     __deregister_frame(table);
 }
+
+static const struct sti_undo_kind of_table = { .rule = STI_RULE_HANDLE, .undo = close_table };
 
 /* A region of blocks for the process, as in interrupt.c; the interrupt has to wait for libgcc's frame anyhow. */
 static void register_kept(struct sti_thread *thread, void (*plain)(void *), void *table)
@@ -45,19 +48,18 @@ static void register_kept(struct sti_thread *thread, void (*plain)(void *), void
 
 void __register_frame(void *table)
 {
-    static const struct sti_handle_kind kind = { .close = close_table };
     void (*plain)(void *) = unwinders("__register_frame");
     struct sti_thread *thread = sti_thread_metered;
     if (plain == NULL)
         return;
     register_kept(thread, plain, table);
-    sti_handle_add(table, &kind, NULL, 0);
+    sti_undo_add(&of_table, table, table);
 }
 
 void __deregister_frame(void *table)
 {
     void (*plain)(void *) = unwinders("__deregister_frame");
-    sti_handle_forget(table);
+    sti_undo_end(&of_table, table, NULL);
     if (plain != NULL)
         plain(table);
 }
