@@ -163,7 +163,8 @@ STI_INLINE char *sti_allocate_copy(const char *string, size_t length, const void
 }
 
 /* A block that libc has made, and hands to the caller to free, becomes the innermost scope's: a copy of so many bytes
- * takes its place. Returns what the caller is to have; NULL for NULL. */
+ * takes its place, 0: of all of it, beyond the scope's limits too. Returns what the caller is to have: libc's block
+ * where the system has no memory for a copy, or there is no scope. */
 void *sti_adopt(void *block, size_t size, const void *caller);
 
 /* --- The library's own records that a task makes: tokens, accounts, futures, and what follows these. They come from

@@ -261,53 +261,24 @@ char *canonicalize_file_name(const char *path)
     return resolve_to_block(path, STI_CALLER());
 }
 
-/* --- Those that make their block deep inside of libc, or among others of its own: a copy takes its place, beyond the
- * task's limits too, as libc's goes in exchange. Where the system has no memory for that the block stays libc's. */
-
-static void *adopt(void *block, size_t size, const void *caller)
-{
-    int saved_errno = errno;
-    void *copy = sti_allocate(size, caller);
-    if (copy == NULL)
-        copy = sti_allocate_unrefused(0, size);
-    errno = saved_errno;
-    if (copy == NULL)
-        return block;
-    memcpy(copy, block, size);
-    sti_free(block);
-    return copy;
-}
-
-static bool is_wanted(const void *block)
-{
-    return block != NULL && sti_thread_metered != NULL && sti_link_has_malloc();
-}
-
-void *sti_adopt(void *block, size_t size, const void *caller)
-{
-    if (!is_wanted(block))
-        return block;
-    stint_mask();
-    block = adopt(block, size, caller);
-    stint_unmask();
-    return block;
-}
+/* --- Those that make their block deep inside of libc, or among others of its own: a copy takes its place.
+ * ------------- */
 
 char *getcwd(char *buffer, size_t size)
 {
     STI_LIBC_FUNCTION(getcwd)
     char *name = plain(buffer, size);
-    return buffer == NULL && name != NULL ? sti_adopt(name, sti_backend_usable_size(name), STI_CALLER()) : name;
+    return buffer == NULL ? sti_adopt(name, 0, STI_CALLER()) : name;
 }
 
 static int adopt_entries(void ***list, int count, const void *caller)
 {
-    if (count < 0 || !is_wanted(*list))
+    if (count < 0)
         return count;
     stint_mask();
     for (int i = 0; i < count; i++)
-        (*list)[i] = adopt((*list)[i], sti_backend_usable_size((*list)[i]), caller);
-    *list = adopt(*list, sti_backend_usable_size(*list), caller);
+        (*list)[i] = sti_adopt((*list)[i], 0, caller);
+    *list = sti_adopt(*list, 0, caller);
     stint_unmask();
     return count;
 }
