@@ -465,13 +465,6 @@ bool stint_malloc_is_overridden(void)
     X(sti_plain_rwlock_rdlock, pthread_rwlock_rdlock, (pthread_rwlock_t * lock), (lock))                               \
     X(sti_plain_rwlock_wrlock, pthread_rwlock_wrlock, (pthread_rwlock_t * lock), (lock))                               \
     X(sti_plain_rwlock_unlock, pthread_rwlock_unlock, (pthread_rwlock_t * lock), (lock))                               \
-    X(sti_plain_cond_wait, pthread_cond_wait, (pthread_cond_t * condition, pthread_mutex_t * mutex),                   \
-      (condition, mutex))                                                                                              \
-    X(sti_plain_cond_timedwait, pthread_cond_timedwait,                                                                \
-      (pthread_cond_t * condition, pthread_mutex_t * mutex, const struct timespec *until), (condition, mutex, until))  \
-    X(sti_plain_cond_clockwait, pthread_cond_clockwait,                                                                \
-      (pthread_cond_t * condition, pthread_mutex_t * mutex, clockid_t clock, const struct timespec *until),            \
-      (condition, mutex, clock, until))                                                                                \
     X(sti_specific_create_plain, pthread_key_create, (pthread_key_t * key, void (*destructor)(void *)),                \
       (key, destructor))                                                                                               \
     X(sti_specific_set_plain, pthread_setspecific, (pthread_key_t key, const void *value), (key, value))

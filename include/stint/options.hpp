@@ -281,11 +281,6 @@ class Options
         options_.preemptible = on;
         return *this;
     }
-    Options &threads(stint_threads threads) noexcept
-    {
-        options_.threads = threads;
-        return *this;
-    }
     Options &priority(stint_priority priority) noexcept
     {
         options_.priority = priority;
