@@ -24,7 +24,7 @@
 #include "alloc/interrupt/interrupt.h"
 
 struct sti_group;
-struct sti_handle;
+struct sti_undo;
 
 /* Explained in scope/share.c. */
 enum sti_share_state {
@@ -71,7 +71,7 @@ struct sti_group {
 
     atomic_uint references; /* the scope's and one of each share on the list */
     _Atomic(struct sti_share *) shares;
-    struct sti_handle *handles; /* that stolen subtasks which have ended left open */
+    struct sti_undo *undo; /* what stolen subtasks which have ended left to do: rollback/undo.h */
     struct sti_shared_interrupt interrupt;
 
     /* What shared_budget.c explains. */
