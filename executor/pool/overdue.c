@@ -4,23 +4,16 @@
  * overdue.h. */
 #include "overdue.h"
 
-#include <errno.h>
 #include <pthread.h>
 #include <stddef.h>
 #include <stint/account.h>
 #include <stint/visit.h>
-#include <string.h>
-#include <time.h>
 
 #include "alloc/base/clock.h"
 #include "alloc/base/module.h"
 #include "alloc/base/process.h"
-#include "alloc/base/thread.h"
 #include "alloc/interrupt/boundary.h"
-#include "alloc/interrupt/interrupt.h"
-#include "alloc/interrupt/signals.h"
 #include "alloc/interrupt/watch.h"
-#include "executor/base/event.h"
 #include "executor/task/continuation.h"
 #include "executor/worker/substitute.h"
 #include "executor/worker/worker.h"
@@ -48,69 +41,31 @@ uint64_t sti_overdue_deadline(const sti_task *task, uint64_t started)
 
 struct report {
     struct sti_line_turn turn; /* of the task, but it does not wait for its end */
-    struct sti_overdue *overdue;
-    struct sti_worker *worker;
-    sti_task *task; /* retained, so that no other can be taken for it */
-    unsigned question;
+    const struct sti_overdue *overdue;
     stint_overdue_report report;
-    stint_task_view view;   /* that the report points to */
-    stint_account *account; /* retained */
-    char name[STINT_NAME_SIZE];
+    struct sti_seen seen;
 };
 
 static void tell(struct sti_line_turn *turn)
 {
     struct report *report = (struct report *)turn;
-    struct sti_ask *ask = &report->worker->ask;
-    struct sti_answer answer;
-    size_t first;
-    bool answered = sti_answer_await(ask, report->question, sti_answer_deadline(), &answer);
-    sti_ask_want_deferral(ask, false);
-    size_t depth = answered ? sti_answer_frames(&answer, report->task, &first) : 0;
-    if (depth > 0) {
-        report->report.frames = report->view.frames = answer.frames + first;
-        report->report.depth = report->view.depth = depth;
-        report->view.deferral = answer.deferral;
-    }
+    report->report.task = sti_seen_view(&report->seen);
     STI_BOUNDARY_CALLBACK("report", report->overdue->function, &report->report, report->overdue->arg, NULL);
-    stint_account_release(report->account);
-    sti_task_release(report->task);
+    stint_account_release(report->seen.account);
     sti_process_free(report);
 }
 
 /* --- The watch ---------------------------------------------------------------------------------------------------- */
 
-static struct report *make_report(struct sti_overdue *overdue, const struct sti_overdue_entry *entry, uint64_t now)
+static struct report *make_report(const struct sti_overdue *overdue, const struct sti_overdue_entry *entry,
+                                  uint64_t now)
 {
-    struct report *report = sti_process_calloc(1, sizeof *report);
+    struct report *report = sti_process_malloc(sizeof *report);
     if (report == NULL)
         return NULL;
-    const stint_options *options = &entry->task->options;
-    const struct sti_thread *thread = atomic_load_explicit(&entry->worker->record, memory_order_acquire);
     report->overdue = overdue;
-    report->worker = entry->worker;
-    report->account = stint_account_retain(options->account);
-    if (options->name != NULL)
-        strncat(report->name, options->name, sizeof report->name - 1);
-    report->report.late_ns = now - entry->deadline;
-    report->report.replaced = entry->replaced;
-    report->report.task = &report->view;
-    report->view = (stint_task_view){
-        .name = options->name != NULL ? report->name : NULL,
-        .account = options->account != NULL ? stint_account_name(options->account) : NULL,
-        .priority = options->priority,
-        .running = true,
-        .worker = entry->worker->index,
-        .age_ns = now - entry->task->submitted_ns,
-        .run_ns = now - entry->started,
-        .memory = thread != NULL ? atomic_load_explicit(&thread->held, memory_order_relaxed) : 0,
-        .limits = options->budget,
-        .overdue = true,
-    };
-    report->task = entry->task;
-    sti_task_retain(entry->task);
-    sti_ask_want_deferral(&entry->worker->ask, true);
-    report->question = sti_ask_send(&entry->worker->ask);
+    report->report = (stint_overdue_report){ .late_ns = now - entry->deadline, .replaced = entry->replaced };
+    sti_seen_take_down(&report->seen, entry->worker->pool, entry->task, entry->worker, entry->started, now);
     return report;
 }
 

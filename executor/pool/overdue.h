@@ -19,10 +19,8 @@
  *
  *   worker   before the task begins: its entry's timer in; after it has ended: out, and its place back if it was
  *            replaced
- *   watch    what has expired goes on the list of those that are due; for each of these: asks the thread for its
- *            callstack (alloc/interrupt/signals.h), has it replaced, and hands a report to the pool's thread
- *            (monitor.h)
- *   that     waits a moment for the answer, calls the application
+ *   watch    what has expired goes on the list of those that are due; for each of these: has its worker replaced, and
+ *            hands a report to the pool's thread (monitor.h), which calls the application
  *
  * An entry lies on its worker's stack, and is in the wheel or on the list only under the lock: so the worker's second
  * step ends everybody's use of it. Pools without overdue_ns pay for a look at it. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * A worker runs a task, with the bill for it; a task waits for a future, and its worker runs others meanwhile;
- * stint_yield does so at once. Any thread may wait; the rest is the worker's own. */
+ * A worker runs a task, with the bill for it; a task waits for a future, and its worker runs others meanwhile. Any
+ * thread may wait; the rest is the worker's own. */
 #include "run.h"
 
 #include <errno.h>
@@ -13,7 +13,6 @@
 #include "alloc/base/instrumentation.h"
 #include "alloc/base/thread.h"
 #include "alloc/base/tracing.h"
-#include "alloc/interrupt/hold.h"
 #include "alloc/interrupt/hook.h"
 #include "deadlock.h"
 #include "executor/base/event.h"
@@ -465,44 +464,4 @@ int sti_wait_until(sti_task *task, uint64_t deadline_ns)
 {
     int error = wait_once(task, deadline_ns, false, false);
     return __builtin_expect(error != EINTR, 1) ? error : hear(task, deadline_ns, false);
-}
-
-/* --- stint_yield: run another task on top of the calling one. By tasks of a pool, on their workers' threads.
- *
- * What is run here is unrelated to what is below, so it must not be able to want what that has: a lock, a half-changed
- * structure. And the one below waits for it: so it is one at a time, and they do not lie on each other without
- * bound. */
-
-#define MAX_YIELDS 8
-
-static bool may_yield(const struct sti_worker *worker)
-{
-    const struct sti_thread *thread = sti_thread_metered;
-    const struct sti_frame *frame = worker != NULL ? sti_worker_frame(worker) : NULL;
-    return frame != NULL && !frame->stolen && thread != NULL && !sti_continuation_is_running() && worker->asleep == 0 &&
-           worker->yields < MAX_YIELDS && sti_deferral_of(thread->scope) == STINT_DEFERRAL_NONE &&
-           sti_worker_has_stack(worker, worker->stack_size / 2);
-}
-
-static bool run_another(struct sti_worker *worker)
-{
-    sti_task *task = sti_worker_claim_other(worker);
-    if (task == NULL)
-        return false;
-    bool covered = sti_waking_cover();
-    worker->yields++;
-    sti_worker_run(worker, task);
-    worker->yields--;
-    if (covered)
-        sti_waking_uncover_scopes();
-    sti_task_release(task);
-    return true;
-}
-
-bool stint_yield(void)
-{
-    struct sti_worker *worker = sti_worker_current();
-    bool ran = may_yield(worker) && run_another(worker);
-    stint_checkpoint();
-    return ran;
 }

@@ -427,25 +427,6 @@ static void take_place_back(void)
         sti_substitute_awake(sti_worker_own, NULL);
 }
 
-/* In a signal's handler. A frame lies in that of the function that runs its task, above all that the task calls. */
-static size_t list_tasks(struct sti_ask_task *tasks, size_t max)
-{
-    size_t count = 0;
-    const struct sti_frame *frame = sti_worker_own != NULL ? sti_worker_frame(sti_worker_own) : NULL;
-    for (; frame != NULL && count < max; frame = frame->below)
-        tasks[count++] = (struct sti_ask_task){ .task = frame->stolen ? NULL : frame->task, .top = (uintptr_t)frame };
-    return count;
-}
-
-static void begin_to_answer(struct sti_worker *worker)
-{
-    struct sti_ask *ask = &worker->ask;
-    ask->stack = (uintptr_t)worker->stack;
-    ask->stack_end = worker->stack != NULL ? ask->stack + worker->stack_size : 0;
-    ask->list = list_tasks;
-    sti_ask_begin(ask);
-}
-
 void sti_worker_begin(struct sti_worker *worker)
 {
     static const struct sti_lender lender = { .falls_asleep = lend_place, .is_awake = take_place_back };
@@ -455,7 +436,6 @@ void sti_worker_begin(struct sti_worker *worker)
     pthread_setname_np(pthread_self(), name);
     find_stack(worker);
     sti_stack_is_workers();
-    begin_to_answer(worker);
     sti_blocking_set_lender(&lender);
     sti_worker_own = worker;
 }

@@ -137,8 +137,8 @@ void sti_idle_ask(struct sti_worker *worker, uint32_t round);
 
 /* --- A thread that becomes a worker's. By that thread. --- */
 
-/* Name it, find its stack, begin to answer for it, have somebody to lend its place to, and make it sti_worker_own.
- * Once, before all else; sti_worker_main takes it back. */
+/* Name it, find its stack, have somebody to lend its place to, and make it sti_worker_own. Once, before all else;
+ * sti_worker_main takes it back. */
 void sti_worker_begin(struct sti_worker *worker);
 
 /* Whether this much of the thread's stack is left; false on any other stack. */

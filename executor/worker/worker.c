@@ -57,7 +57,6 @@ void sti_worker_init(struct sti_worker *worker, stint_pool *pool, unsigned index
     worker->pool = pool;
     atomic_init(&worker->running, NULL);
     atomic_init(&worker->record, NULL);
-    memset(&worker->ask, 0, sizeof worker->ask);
     worker->replaced = 0;
     worker->index = index;
     worker->turn = 0;
@@ -67,7 +66,6 @@ void sti_worker_init(struct sti_worker *worker, stint_pool *pool, unsigned index
     worker->bill.fair_entry = NULL;
     worker->clock = 0;
     worker->inner = 0;
-    worker->yields = 0;
     worker->buried = 0;
     worker->stack = NULL;
     worker->stack_size = 0;
@@ -235,25 +233,6 @@ static __attribute__((noinline)) sti_task *claim_by_priority(struct sti_worker *
     return task;
 }
 
-static sti_task *claim_oldest(struct sti_worker *worker)
-{
-    bool queue_first = ++worker->plain_turn % 2 == 0;
-    sti_task *task = queue_first ? claim_from(worker, from_queue) : claim_from(worker, from_deque_s_other_end);
-    if (task == NULL)
-        task = queue_first ? claim_from(worker, from_deque_s_other_end) : claim_from(worker, from_queue);
-    return task != NULL ? task : claim_from_next_other(worker);
-}
-
-sti_task *sti_worker_claim_other(struct sti_worker *worker)
-{
-    worker->turn++;
-    stint_pool *pool = worker->pool;
-    sti_task *task = sti_fair_queue_are_ready(&pool->fair_queue) ? claim_by_priority(worker) : claim_oldest(worker);
-    if (__builtin_expect(sti_queue_slots_are_wanted(&pool->queue_slots), 0))
-        sti_queue_slots_fill(pool);
-    return task;
-}
-
 static sti_task *claim_near(struct sti_worker *worker)
 {
     worker->turn++;
@@ -377,7 +356,6 @@ void *sti_worker_main(void *argument)
         sti_subtask_collect();
     }
     sti_fork_end_thread();
-    sti_ask_end();
     if (!sti_pool_is_left_behind(pool)) {
         sti_substitute_leave(worker);
         tell_application(worker, pool->worker_ends);
