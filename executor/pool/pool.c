@@ -36,7 +36,7 @@ void sti_pool_free(stint_pool *pool)
     struct sti_worker *worker = sti_worker_current();
     sti_deadlock_forget();
     if (worker != NULL)
-        sti_substitute_fall_asleep(worker, NULL);
+        sti_substitute_fall_asleep(worker);
     pthread_mutex_destroy(&pool->joining);
     sti_overdue_end(&pool->overdue);
     sti_delays_await(&pool->delays);
@@ -45,7 +45,7 @@ void sti_pool_free(stint_pool *pool)
     sti_monitor_end(&pool->monitor);
     sti_farewell_await_all(pool); /* those that are noted on the way out of the entries too */
     if (worker != NULL)
-        sti_substitute_awake(worker, NULL);
+        sti_substitute_awake(worker);
     sti_delays_end(&pool->delays);
     sti_farewells_end(&pool->farewells);
     sti_queue_slots_end(&pool->queue_slots);

@@ -122,10 +122,10 @@ static int wait_for_workers(stint_pool *pool, uint64_t deadline_ns)
     int error = EINTR;
     for (bool deaf = false; error == EINTR; deaf = true) {
         if (worker != NULL)
-            sti_substitute_fall_asleep(worker, NULL);
+            sti_substitute_fall_asleep(worker);
         error = sleep_until_ended(pool, deadline_ns, deaf);
         if (worker != NULL)
-            sti_substitute_awake(worker, NULL);
+            sti_substitute_awake(worker);
         if (error == EINTR && sti_waking_deliver())
             return ECANCELED;
     }

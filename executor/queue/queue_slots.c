@@ -297,9 +297,9 @@ int sti_queue_slots_await(stint_pool *pool, sti_task *task, uint64_t deadline_ns
     if (error != 0)
         return error;
     if (worker != NULL)
-        sti_substitute_fall_asleep(worker, NULL);
+        sti_substitute_fall_asleep(worker);
     error = sleep_until_served(&waiter, deadline_ns, deaf);
     if (worker != NULL)
-        sti_substitute_awake(worker, NULL);
+        sti_substitute_awake(worker);
     return give_up(&pool->queue_slots, &waiter, error);
 }

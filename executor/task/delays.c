@@ -13,6 +13,7 @@
 #include "alloc/scope/scope.h"
 #include "completions.h"
 #include "due.h"
+#include "executor/worker/deadlock.h"
 #include "executor/worker/worker.h"
 #include "submit.h"
 
@@ -128,7 +129,7 @@ static void finish_start(struct sti_delayed *delayed)
     sti_task *task = &delayed->task;
     stint_pool *pool = delayed->home;
     sti_park_notify(pool);
-    sti_substitute_rescue(pool); /* those who sleep may all wait for this one */
+    sti_deadlock_stir(pool); /* those who sleep may all wait for this one */
     /* As in a submission: the workers may have left without seeing it. Its entry stays behind for whoever empties the
      * queue, and notes it. */
     bool taken_back = !sti_pool_is_open(pool) && sti_worker_of(pool) == NULL && task->fair_queue == NULL &&
@@ -252,7 +253,7 @@ static void start_claimed(struct sti_delayed *delayed)
     sti_task_retain(&delayed->task);
     sti_delays_fill(pool);
     if (sti_task_is_due(&delayed->task))
-        sti_substitute_rescue(pool); /* those who sleep may all wait for it, and nobody make a slot */
+        sti_deadlock_stir(pool); /* those who sleep may all wait for it, and nobody make a slot */
     sti_task_release(&delayed->task);
     sti_plain_mutex_lock(&pool->delays.lock);
     pool->delays.starting--;

@@ -83,7 +83,7 @@ void sti_delays_await(struct sti_delays *delays);
 /* Nobody fills slots any more. */
 void sti_delays_end(struct sti_delays *delays);
 
-/* Under the lock of the pool's substitutes or with nothing held: whether it is in line for a slot. */
+/* Whether it is in line for a slot. */
 static inline bool sti_task_is_due(sti_task *task)
 {
     return atomic_load_explicit(&task->state, memory_order_relaxed) == STI_TASK_DUE;

@@ -231,7 +231,7 @@ int sti_admission_put_uncommon(stint_pool *pool, struct sti_worker *worker, sti_
     return task->monitor != NULL ? put_monitored(pool, worker, task) : put_anywhere(pool, worker, task);
 }
 
-static bool claim_awaited(sti_task *task, bool beyond)
+bool sti_admission_claim_awaited(sti_task *task, bool beyond)
 {
     struct sti_fair_queue *fair_queue = task->fair_queue;
     if (fair_queue == NULL)
@@ -240,16 +240,6 @@ static bool claim_awaited(sti_task *task, bool beyond)
     if (taken && sti_queue_slots_are_wanted(&fair_queue->pool->queue_slots))
         sti_queue_slots_fill(fair_queue->pool);
     return taken;
-}
-
-bool sti_admission_claim_awaited(sti_task *task)
-{
-    return claim_awaited(task, false);
-}
-
-bool sti_admission_claim_beyond(sti_task *task)
-{
-    return claim_awaited(task, true);
 }
 
 stint_account *sti_admission_account_of(sti_task *task)

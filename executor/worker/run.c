@@ -163,8 +163,7 @@ void sti_bill_end(struct sti_worker *worker, const struct sti_stretch *stretch)
  * A task that waits for another of its pool's runs it, if nobody else has begun to: on top of its own frames, in a
  * scope of its own. Nothing else is ever run there: what is below has to wait for it, and could be what it waits for.
  * When half the stack is in use, it is left to others: the waiter sleeps, and a substitute takes its place
- * (substitute.h). When no substitute is left either, and every thread sleeps, one of them is assigned a task
- * (deadlock.h). */
+ * (substitute.h). When no substitute is left either, and every thread sleeps, it runs it all the same (deadlock.h). */
 
 /* How often a waiter looks before it sleeps: some 5 microseconds in all, about what being woken costs. */
 #define WAIT_ROUNDS 20
@@ -229,7 +228,7 @@ static void run_here(struct sti_worker *worker, sti_task *task)
 
 static void run_task(struct sti_worker *worker, sti_task *task)
 {
-    if (task->pool == worker->pool && has_much_room(worker) && sti_admission_claim_awaited(task))
+    if (task->pool == worker->pool && has_much_room(worker) && sti_admission_claim_awaited(task, false))
         run_here(worker, task);
 }
 
@@ -277,7 +276,7 @@ static int sleep_until(const struct sti_sleeper *sleeper, const struct sti_wakin
 {
     for (;;) {
         uint32_t value = sti_wake_word(sleeper->task);
-        if (sti_sleeper_is_told(sleeper) || sti_sleeper_is_nudged(sleeper))
+        if (sti_sleeper_is_nudged(sleeper))
             return 0;
         if (waking != NULL && sti_waking_has_come(waking))
             return EINTR;
@@ -288,7 +287,8 @@ static int sleep_until(const struct sti_sleeper *sleeper, const struct sti_wakin
     }
 }
 
-/* The same as a worker, while it is on the list of those who have slept for long. Also EDEADLK. */
+/* The same as a worker, while it is on the list of those who have slept for long. Also EDEADLK, EAGAIN; 0 with
+ * sleeper->found: it is to run that. */
 static int sleep_watchfully(struct sti_sleeper *sleeper, const struct sti_waking *waking, uint64_t deadline_ns)
 {
     int error = 0;
@@ -298,9 +298,9 @@ static int sleep_watchfully(struct sti_sleeper *sleeper, const struct sti_waking
         verdict = sti_deadlock_look(sleeper);
         if (verdict == STI_SLEEP_ON)
             error = sleep_until(sleeper, waking, deadline_ns);
-    } while (verdict == STI_SLEEP_ON && error == 0 && sti_sleeper_is_nudged(sleeper) && !sti_sleeper_is_told(sleeper));
+    } while (verdict == STI_SLEEP_ON && error == 0 && sti_sleeper_is_nudged(sleeper));
     sti_deadlock_leave(sleeper);
-    return verdict == STI_NEVER_ENDS ? EDEADLK : error;
+    return verdict == STI_NEVER_ENDS ? EDEADLK : verdict == STI_GIVE_UP ? EAGAIN : error;
 }
 
 static void ring(void *task)
@@ -324,36 +324,16 @@ static int sleep_long(struct sti_sleeper *sleeper, uint64_t deadline_ns, bool de
     return error;
 }
 
-static int sleep_until_resolved(struct sti_sleeper *sleeper, uint64_t deadline_ns, bool deaf)
+/* at_once: it counts as one that has slept for long from the start. */
+static int sleep_until_resolved(struct sti_sleeper *sleeper, uint64_t deadline_ns, bool deaf, bool at_once)
 {
     uint64_t soon = sti_deadline_after(SHORT_SLEEP_NS);
-    int error = sleep_until(sleeper, NULL, soon < deadline_ns ? soon : deadline_ns);
-    return error == ETIMEDOUT && soon < deadline_ns ? sleep_long(sleeper, deadline_ns, deaf) : error;
-}
-
-/* --- Assigned tasks --- */
-
-void sti_wait_measure_room(struct sti_sleeper *sleeper)
-{
-    sleeper->has_room = has_room(sleeper->worker);
-    sleeper->has_much_room = has_much_room(sleeper->worker);
-}
-
-bool sti_wait_run_assigned(const struct sti_sleeper *sleeper, bool may_run)
-{
-    bool refused = false;
-    if (sleeper->beyond != NULL) {
-        if (may_run && sti_admission_claim_beyond(sleeper->beyond))
-            run_here(sleeper->worker, sleeper->beyond);
-        sti_task_release(sleeper->beyond);
+    if (!at_once) {
+        int error = sleep_until(sleeper, NULL, soon < deadline_ns ? soon : deadline_ns);
+        if (error != ETIMEDOUT || soon >= deadline_ns)
+            return error;
     }
-    if (sleeper->assigned != NULL) {
-        refused = may_run && !sti_admission_claim_awaited(sleeper->assigned);
-        if (may_run && !refused)
-            run_here(sleeper->worker, sleeper->assigned);
-        sti_task_release(sleeper->assigned);
-    }
-    return refused;
+    return sleep_long(sleeper, deadline_ns, deaf);
 }
 
 /* --- Waiting ------------------------------------------------------------------------------------------------------ */
@@ -371,28 +351,29 @@ static bool waits_for_parents(sti_task *task)
     return !sti_task_none_is_left_behind() && sti_look_at(&look, task);
 }
 
-/* A rescue may find nothing but a task whose account lets nobody begin it now. Then the next sleep is not for rescues,
- * but counts as a long one from the start, and is short: nobody may be there to notice when the task may begin. */
+/* False: its account has its maximum, or somebody else has begun it. */
+static bool run_found(struct sti_worker *worker, sti_task *task, bool beyond)
+{
+    bool claimed = sti_admission_claim_awaited(task, beyond);
+    if (claimed)
+        run_here(worker, task);
+    sti_task_release(task);
+    return claimed;
+}
+
+/* refused: what the last sleep found could not be run. Then there is nothing else to be found for a while. */
 static int sleep_as_worker(struct sti_worker *worker, sti_task *task, bool deaf, bool *refused)
 {
     if (waits_for_parents(task))
         return EOWNERDEAD;
-    struct sti_sleeper sleeper = { .worker = worker, .task = task };
-    struct sti_sleeper *for_rescue = *refused ? NULL : &sleeper;
-    sti_wait_measure_room(&sleeper);
-    sti_substitute_fall_asleep(worker, for_rescue);
-    int error = for_rescue != NULL ? sleep_until_resolved(&sleeper, STI_NEVER, deaf)
-                                   : sleep_long(&sleeper, sti_deadline_after(STI_RETRY_NS), deaf);
-    sti_substitute_awake(worker, for_rescue);
-    if (error == ETIMEDOUT)
-        error = 0;
-    bool resolved = sti_task_is_resolved(task);
-    *refused = sti_wait_run_assigned(&sleeper, !resolved && error == 0);
-    if (resolved)
+    struct sti_sleeper sleeper = { .worker = worker, .task = task, .may_run = has_room(worker) };
+    bool is_last = sti_substitute_fall_asleep(worker);
+    int error = sleep_until_resolved(&sleeper, STI_NEVER, deaf, is_last && !*refused);
+    sti_substitute_awake(worker);
+    *refused = sleeper.found != NULL && !run_found(worker, sleeper.found, sleeper.beyond);
+    if (sti_task_is_resolved(task))
         return 0;
-    if (sti_worker_is_left(worker))
-        return sti_task_is_resolved(task) ? 0 : EOWNERDEAD;
-    return error == 0 && sleeper.hopeless ? EAGAIN : error;
+    return sti_worker_is_left(worker) ? EOWNERDEAD : error;
 }
 
 static int wait_in_worker(struct sti_worker *worker, sti_task *task, bool deaf)
@@ -414,14 +395,14 @@ static int sleep_for_a_time(struct sti_worker *worker, sti_task *task, uint64_t 
     struct sti_sleeper sleeper = { .worker = worker, .task = task, .timed = deadline_ns != STI_NEVER };
     int error;
     if (worker != NULL)
-        sti_substitute_fall_asleep(worker, NULL);
+        sti_substitute_fall_asleep(worker);
     do {
         /* Off the list nobody nudges; and what came as the last sleep ended must not end the next at once. */
         atomic_store_explicit(&sleeper.nudged, false, memory_order_relaxed);
-        error = sleep_until_resolved(&sleeper, deadline_ns, deaf);
+        error = sleep_until_resolved(&sleeper, deadline_ns, deaf, false);
     } while (error == 0 && !sti_task_is_resolved(task));
     if (worker != NULL)
-        sti_substitute_awake(worker, NULL);
+        sti_substitute_awake(worker);
     return error;
 }
 

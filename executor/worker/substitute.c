@@ -29,7 +29,6 @@ void sti_substitutes_init(struct sti_substitutes *substitutes, unsigned workers,
     atomic_init(&substitutes->active, workers);
     atomic_init(&substitutes->ending, false);
     substitutes->retired = NULL;
-    substitutes->sleepers = NULL;
     atomic_init(&substitutes->asleep, 0);
     atomic_init(&substitutes->substituting, 0);
     atomic_init(&substitutes->replaced, 0);
@@ -147,30 +146,6 @@ static void take_place(stint_pool *pool)
         retire(substitutes, parked);
 }
 
-static void put_on_list(struct sti_substitutes *substitutes, struct sti_sleeper *sleeper)
-{
-    sleeper->next = substitutes->sleepers;
-    sleeper->link = &substitutes->sleepers;
-    if (sleeper->next != NULL)
-        sleeper->next->link = &sleeper->next;
-    substitutes->sleepers = sleeper;
-}
-
-static void take_off_list(struct sti_sleeper *sleeper)
-{
-    *sleeper->link = sleeper->next;
-    if (sleeper->next != NULL)
-        sleeper->next->link = sleeper->link;
-}
-
-void sti_substitute_rescue(stint_pool *pool)
-{
-    const struct sti_substitutes *substitutes = lock(pool);
-    if (active_in(substitutes) == 0)
-        sti_rescue(pool);
-    unlock(pool);
-}
-
 /* --- Falling asleep, waking up ------------------------------------------------------------------------------------ */
 
 static bool holds_place(const struct sti_worker *worker)
@@ -179,25 +154,25 @@ static bool holds_place(const struct sti_worker *worker)
 }
 
 /* Both do nothing in the child of a fork(2) that a task made which was run in the midst of a sleep. */
-static void fall_asleep(struct sti_worker *worker, unsigned depth, struct sti_sleeper *sleeper)
+static bool fall_asleep(struct sti_worker *worker, unsigned depth)
 {
     stint_pool *pool = worker->pool;
     if (sti_pool_is_left_behind(pool))
-        return;
+        return false;
     sti_fork_share_all(worker);
-    struct sti_substitutes *substitutes = lock(pool);
+    const struct sti_substitutes *substitutes = lock(pool);
     struct sti_worker *substitute = holds_place(worker) ? give_up_place(pool) : NULL;
     worker->asleep += depth;
-    if (sleeper != NULL)
-        put_on_list(substitutes, sleeper);
-    if (active_in(substitutes) == 0)
-        sti_rescue(pool);
+    bool all_sleep = active_in(substitutes) == 0;
     unlock(pool);
     if (substitute != NULL)
         sti_park_place(substitute);
+    if (all_sleep)
+        sti_deadlock_stir(pool);
+    return all_sleep;
 }
 
-static void wake_up(struct sti_worker *worker, unsigned depth, struct sti_sleeper *sleeper)
+static void wake_up(struct sti_worker *worker, unsigned depth)
 {
     stint_pool *pool = worker->pool;
     if (sti_pool_is_left_behind(pool))
@@ -206,29 +181,27 @@ static void wake_up(struct sti_worker *worker, unsigned depth, struct sti_sleepe
     worker->asleep -= depth;
     if (holds_place(worker))
         take_place(pool);
-    if (sleeper != NULL)
-        take_off_list(sleeper);
     unlock(pool);
 }
 
-void sti_substitute_fall_asleep(struct sti_worker *worker, struct sti_sleeper *sleeper)
+bool sti_substitute_fall_asleep(struct sti_worker *worker)
 {
-    fall_asleep(worker, 1, sleeper);
+    return fall_asleep(worker, 1);
 }
 
-void sti_substitute_awake(struct sti_worker *worker, struct sti_sleeper *sleeper)
+void sti_substitute_awake(struct sti_worker *worker)
 {
-    wake_up(worker, 1, sleeper);
+    wake_up(worker, 1);
 }
 
 void sti_substitute_interrupt_sleep(struct sti_worker *worker)
 {
-    wake_up(worker, worker->asleep, NULL);
+    wake_up(worker, worker->asleep);
 }
 
 void sti_substitute_resume_sleep(struct sti_worker *worker, unsigned depth)
 {
-    fall_asleep(worker, depth, NULL);
+    fall_asleep(worker, depth);
 }
 
 void sti_substitute_begin_no_more(stint_pool *pool)
@@ -418,13 +391,13 @@ static void find_stack(struct sti_worker *worker)
 static void lend_place(void)
 {
     if (sti_worker_own != NULL)
-        sti_substitute_fall_asleep(sti_worker_own, NULL);
+        sti_substitute_fall_asleep(sti_worker_own);
 }
 
 static void take_place_back(void)
 {
     if (sti_worker_own != NULL)
-        sti_substitute_awake(sti_worker_own, NULL);
+        sti_substitute_awake(sti_worker_own);
 }
 
 void sti_worker_begin(struct sti_worker *worker)

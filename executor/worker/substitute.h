@@ -34,11 +34,12 @@
  * A thread that comes back does not wait for its place: it may hold a lock that the others need. So for as long as the
  * present task of a substitute lasts, one more may run than there are places; but none is begun meanwhile.
  *
- * active counts the threads that hold a place, those that are parked too. It, the retired substitutes and the sleepers
- * (deadlock.h) are under the lock, but for a substitute's look whether it is one too many, and whether that still
- * matters (relaxed: it looks again under the lock). The lock is held for a few instructions, but for the start of a
- * thread. slots is how many workers and substitutes there have ever been, for all who look through the workers: it
- * grows before the new one can do anything (release), and who passes a fence after that one's first push sees it.
+ * active counts the threads that hold a place, those that are parked too. It and the retired substitutes are under the
+ * lock, but for a substitute's look whether it is one too many, and whether that still matters (relaxed: it looks again
+ * under the lock), and for the look whether all sleep (deadlock.h). The lock is held for a few instructions, but for
+ * the start of a thread. slots is how many workers and substitutes there have ever been, for all who look through the
+ * workers: it grows before the new one can do anything (release), and who passes a fence after that one's first push
+ * sees it.
  *
  * The end. When the first worker leaves, nothing is queued any more, nor will be: all who are retired are woken to
  * leave too, and nobody retires after that.
@@ -49,7 +50,6 @@
 #define STI_SUBSTITUTES_MAX 1024
 
 struct sti_worker;
-struct sti_sleeper;
 
 struct sti_substitutes {
     pthread_mutex_t lock;
@@ -58,7 +58,6 @@ struct sti_substitutes {
     atomic_uint active;
     atomic_bool ending;
     struct sti_worker *retired;
-    struct sti_sleeper *sleepers;
     atomic_uint asleep; /* this and the next three to be read by anybody: workers that have given their place up in
                          * the midst of a task */
     atomic_uint substituting; /* substitutes that are not retired */
@@ -78,19 +77,15 @@ void sti_substitute_return(struct sti_worker *worker);
 /* From now on no thread is started, and when this returns none is being started. */
 void sti_substitute_begin_no_more(stint_pool *pool);
 
-/* Something that all of the pool's threads may be waiting for can be run now: if they do, have one of them run it
- * (deadlock.h). Any thread. */
-void sti_substitute_rescue(stint_pool *pool);
-
 /* If this is a substitute that has retired, have it look around once. Any thread. */
 void sti_substitute_rouse(struct sti_worker *worker);
 
 /* The functions below: by the worker's own thread. */
 
-/* The worker falls asleep in the midst of a task; and it is awake again. The pairs nest; the outermost counts. sleeper
- * (may be NULL) is put on the list with that. */
-void sti_substitute_fall_asleep(struct sti_worker *worker, struct sti_sleeper *sleeper);
-void sti_substitute_awake(struct sti_worker *worker, struct sti_sleeper *sleeper);
+/* The worker falls asleep in the midst of a task; and it is awake again. The pairs nest; the outermost counts. True:
+ * now all of the pool's threads sleep. */
+bool sti_substitute_fall_asleep(struct sti_worker *worker);
+void sti_substitute_awake(struct sti_worker *worker);
 
 /* It runs a task on top of one that sleeps, however deep: awake for that time. */
 void sti_substitute_interrupt_sleep(struct sti_worker *worker);
