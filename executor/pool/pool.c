@@ -38,7 +38,7 @@ void sti_pool_free(stint_pool *pool)
     if (worker != NULL)
         sti_substitute_fall_asleep(worker);
     pthread_mutex_destroy(&pool->joining);
-    sti_overdue_end(&pool->overdue);
+    sti_monitor_stop(&pool->monitor);
     sti_delays_await(&pool->delays);
     sti_shutdown_end_queued(pool); /* what submitters and delayed tasks left when the pool had closed */
     sti_fair_queue_end(&pool->fair_queue);
@@ -82,7 +82,6 @@ static stint_pool *make_pool(unsigned workers, unsigned substitutes, size_t queu
     pool->worker_count = workers;
     sti_queue_slots_init(&pool->queue_slots);
     sti_monitor_init(&pool->monitor);
-    sti_overdue_init(&pool->overdue, &pool->monitor.expired);
     sti_delays_init(&pool->delays);
     sti_farewells_init(&pool->farewells);
     for (unsigned i = 0; i < workers; i++)

@@ -17,11 +17,6 @@
 #include "executor/worker/worker.h"
 #include "submit.h"
 
-static struct sti_delayed *delayed_of(struct sti_timer *alarm)
-{
-    return (struct sti_delayed *)((char *)alarm - offsetof(struct sti_delayed, alarm));
-}
-
 static bool leave_delay(sti_task *task, int state)
 {
     return sti_due_change(task, STI_TASK_DELAYED, state);
@@ -29,13 +24,12 @@ static bool leave_delay(sti_task *task, int state)
 
 /* --- The list ----------------------------------------------------------------------------------------------------- */
 
-static void take_off(struct sti_delays *delays, struct sti_delayed *delayed)
+static void take_off(struct sti_delayed *delayed)
 {
     if (delayed->link_due != NULL) {
         sti_due_leave(delayed);
         sti_due_count(delayed, -1);
     }
-    sti_timers_remove(&delays->timers, &delayed->alarm);
     *delayed->link = delayed->next;
     if (delayed->next != NULL)
         delayed->next->link = delayed->link;
@@ -46,7 +40,7 @@ static void leave_list(struct sti_delayed *delayed)
 {
     struct sti_delays *delays = &delayed->home->delays;
     sti_plain_mutex_lock(&delays->lock);
-    take_off(delays, delayed);
+    take_off(delayed);
     sti_plain_mutex_unlock(&delays->lock);
 }
 
@@ -57,6 +51,8 @@ static void leave_unstarted(struct sti_delayed *delayed, stint_reason reason, in
 {
     sti_task *task = &delayed->task;
     stint_pool *pool = delayed->home;
+    if (delayed->start_ns != 0)
+        sti_monitor_forget(&pool->monitor, &task->timer);
     if (delayed->forget != NULL)
         delayed->forget(delayed);
     sti_outcomes_count(sti_outcomes_of_all(pool), reason);
@@ -266,64 +262,14 @@ void sti_delayed_start(struct sti_delayed *delayed)
         start_claimed(delayed);
 }
 
-/* --- Time --------------------------------------------------------------------------------------------------------- */
-
-/* What follows those that end instead runs elsewhere: this thread has other times to keep. */
-static void start_all(void *claimed)
+bool sti_delayed_claim(sti_task *task)
 {
-    struct sti_expired *expired = &((struct sti_delayed *)claimed)->home->monitor.expired;
-    sti_continuation_hold();
-    for (struct sti_delayed *delayed = claimed; delayed != NULL;) {
-        struct sti_delayed *next = delayed->next_due;
-        start_claimed(delayed);
-        delayed = next;
-    }
-    sti_expired_hand_over(expired, sti_continuation_let_go());
+    return leave_delay(task, STI_TASK_NEW);
 }
 
-/* The oldest first; what expired in one tick comes in any order. */
-static struct sti_delayed *claim_expired(struct sti_timer *expired)
+void sti_delayed_start_claimed(sti_task *task)
 {
-    struct sti_delayed *claimed = NULL;
-    while (expired != NULL) {
-        struct sti_delayed *delayed = delayed_of(expired);
-        expired = expired->next;
-        if (!leave_delay(&delayed->task, STI_TASK_NEW))
-            continue;
-        struct sti_delayed **link = &claimed;
-        while (*link != NULL && (*link)->start_ns <= delayed->start_ns)
-            link = &(*link)->next_due;
-        delayed->next_due = *link;
-        *link = delayed;
-    }
-    return claimed;
-}
-
-static uint64_t look_at_timers(struct sti_watch *watch, uint64_t now)
-{
-    struct sti_delays *delays = (struct sti_delays *)((char *)watch - offsetof(struct sti_delays, watch));
-    sti_plain_mutex_lock(&delays->lock);
-    struct sti_delayed *claimed = claim_expired(sti_timers_expire(&delays->timers, now));
-    uint64_t next = sti_timers_next(&delays->timers);
-    sti_plain_mutex_unlock(&delays->lock);
-    if (claimed == NULL)
-        return next != STI_TIMERS_NONE ? next : STI_WATCH_NEVER;
-    sti_watch_call(watch, start_all, claimed);
-    return STI_WATCH_AGAIN;
-}
-
-/* 0; EAGAIN: no thread. */
-static int have_watch(struct sti_delays *delays)
-{
-    bool watched = false;
-    if (atomic_load_explicit(&delays->watched, memory_order_relaxed) ||
-        !atomic_compare_exchange_strong_explicit(&delays->watched, &watched, true, memory_order_relaxed,
-                                                 memory_order_relaxed))
-        return 0;
-    int error = sti_watch_begin(&delays->watch, 0);
-    if (error != 0)
-        atomic_store_explicit(&delays->watched, false, memory_order_relaxed);
-    return error;
+    start_claimed((struct sti_delayed *)task);
 }
 
 /* --- Making and ending -------------------------------------------------------------------------------------------- */
@@ -355,8 +301,10 @@ int sti_delayed_create(stint_pool *pool, size_t size, stint_fn *fn, void *arg, c
 int sti_delayed_begin(struct sti_delayed *delayed)
 {
     struct sti_delays *delays = &delayed->home->delays;
-    uint64_t look = STI_TIMERS_NONE;
-    int error = delayed->start_ns != 0 ? have_watch(delays) : 0;
+    struct sti_monitor *monitor = &delayed->home->monitor;
+    uint64_t start_ns = delayed->start_ns;
+    int error = start_ns != 0 ? sti_monitor_begin(monitor) : 0;
+    sti_task_retain_unseen(&delayed->task); /* for what is done here */
     if (error == 0) {
         sti_plain_mutex_lock(&delays->lock);
         error = delays->closed ? ESHUTDOWN : 0;
@@ -367,22 +315,21 @@ int sti_delayed_begin(struct sti_delayed *delayed)
                 delayed->next->link = &delayed->next;
             delays->all = delayed;
             atomic_store_explicit(&delayed->task.state, STI_TASK_DELAYED, memory_order_release);
-            if (delayed->start_ns != 0)
-                look = sti_timers_add(&delays->timers, &delayed->alarm, delayed->start_ns);
         }
         sti_plain_mutex_unlock(&delays->lock);
     }
-    if (error != 0)
+    if (error != 0) {
         sti_task_discard(&delayed->task);
-    else if (look != STI_TIMERS_NONE)
-        sti_watch_hasten(look);
-    return error;
+        return error;
+    }
+    if (start_ns != 0)
+        sti_monitor_set(monitor, &delayed->task.timer, STI_TIMER_START, start_ns);
+    sti_task_release(&delayed->task);
+    return 0;
 }
 
 void sti_delays_init(struct sti_delays *delays)
 {
-    delays->watch = (struct sti_watch){ .look = look_at_timers, .only_time = true };
-    atomic_init(&delays->watched, false);
     pthread_mutex_init(&delays->lock, NULL);
     pthread_mutex_init(&delays->filling, NULL);
     delays->closed = false;
@@ -390,7 +337,6 @@ void sti_delays_init(struct sti_delays *delays)
     delays->all = NULL;
     for (int i = 0; i < STI_DUE_LINES; i++)
         delays->lines[i] = (struct sti_due_line){ .end = &delays->lines[i].first };
-    sti_timers_init(&delays->timers, sti_clock_now());
 }
 
 /* Under the lock: those in line, and those that nobody starts meanwhile; chained. */
@@ -430,7 +376,6 @@ void sti_delays_close(stint_pool *pool)
 
 void sti_delays_await(struct sti_delays *delays)
 {
-    sti_watch_end(&delays->watch);
     sti_plain_mutex_lock(&delays->lock);
     while (delays->all != NULL || delays->starting > 0) {
         sti_plain_mutex_unlock(&delays->lock);

@@ -47,7 +47,6 @@ struct sti_delayed {
     struct sti_delayed **link;
     struct sti_delayed *next_due;  /* in line for a slot, or claimed by a thread that has several */
     struct sti_delayed **link_due; /* NULL: it is not in line */
-    struct sti_timer alarm;        /* for its time */
     uint64_t start_ns;             /* its time, by sti_clock_now; 0: it waits for something else */
 };
 
@@ -61,15 +60,12 @@ struct sti_due_line {
 };
 
 struct sti_delays {
-    struct sti_watch watch;
-    atomic_bool watched;
     pthread_mutex_t filling; /* held by the thread that puts those in line; taken before the next one */
     pthread_mutex_t lock;    /* for the rest */
     bool closed;
     size_t starting; /* threads that start a task, and may be filling after it has left the list */
     struct sti_delayed *all;
     struct sti_due_line lines[STI_DUE_LINES];
-    struct sti_timers timers;
 };
 
 void sti_delays_init(struct sti_delays *delays);
@@ -105,6 +101,10 @@ int sti_delayed_begin(struct sti_delayed *delayed);
 
 /* What it waited for has come. Nothing if somebody has ended it, or started it. */
 void sti_delayed_start(struct sti_delayed *delayed);
+
+/* The same in two steps, for whoever has several at once. The first: false: somebody has ended it, or started it. */
+bool sti_delayed_claim(sti_task *task);
+void sti_delayed_start_claimed(sti_task *task);
 
 /* End it unstarted. False: it is not delayed any more. The caller has a reference. */
 bool sti_delayed_end(sti_task *task, stint_reason reason);

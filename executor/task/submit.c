@@ -203,8 +203,9 @@ static __attribute__((noinline)) int put_monitored(stint_pool *pool, struct sti_
 {
     sti_task_retain(task);
     int error = put_anywhere(pool, worker, task);
-    if (error == 0)
-        sti_monitor_await(task);
+    uint64_t deadline;
+    if (error == 0 && !__builtin_add_overflow(task->submitted_ns, task->options.budget.wall_ns, &deadline))
+        sti_monitor_set(&pool->monitor, &task->timer, STI_TIMER_EXPIRY, deadline);
     sti_task_release(task);
     return error;
 }

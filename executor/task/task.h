@@ -104,7 +104,7 @@ struct stint_future {
     sti_task *newer;
     uint64_t charged; /* to its entry as it began; for the claimant */
     union {
-        struct sti_timer timer;    /* the monitor's, until the task has been claimed */
+        struct sti_timer timer;    /* for its time, then for its deadline, until it has been claimed */
         struct sti_line_turn turn; /* its teller's, once it has resolved (continuation.h) */
     };
     unsigned generation; /* of the process, see pools.h */

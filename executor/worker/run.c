@@ -45,9 +45,9 @@ static inline void execute(struct sti_worker *worker, sti_task *task)
 static __attribute__((noinline)) void execute_watched(struct sti_worker *worker, sti_task *task)
 {
     struct sti_overdue_entry entry;
-    sti_overdue_begin_task(&worker->pool->overdue, &entry, worker, task);
+    sti_overdue_begin_task(&entry, worker, task);
     execute(worker, task);
-    sti_overdue_end_task(&worker->pool->overdue, &entry);
+    sti_overdue_end_task(&entry);
 }
 
 static __attribute__((noinline)) void execute_observed(struct sti_worker *worker, sti_task *task)
