@@ -30,9 +30,6 @@
 /* The place of a fork that runs in its join, and was not noted down. */
 #define UNNOTED (SIZE_MAX - 2)
 
-/* Then it counts among those who have slept for long (deadlock.h). */
-#define SHORT_SLEEP_NS UINT64_C(10000000)
-
 /* Of threads that are no workers: every fork and join takes the slow path. */
 STI_TABLE struct stint_forks_ sti_no_forks;
 __thread struct stint_forks_ *stint_thread_forks_ = &sti_no_forks;
@@ -198,7 +195,7 @@ static bool leapfrog(struct sti_worker *worker, const struct sti_offer *awaited)
 static void sleep_in_join(struct sti_worker *worker, const struct sti_offer *offer)
 {
     sti_substitute_fall_asleep(worker);
-    if (!sti_park_await(worker, offer, sti_deadline_after(SHORT_SLEEP_NS))) {
+    if (!sti_park_await(worker, offer, sti_deadline_after(STI_SHORT_SLEEP_NS))) {
         struct sti_sleeper sleeper = { .worker = worker, .offer = offer };
         bool covered = sti_waking_cover();
         sti_deadlock_enter(&sleeper);

@@ -46,7 +46,6 @@ void sti_pool_free(stint_pool *pool)
     sti_farewell_await_all(pool); /* those that are noted on the way out of the entries too */
     if (worker != NULL)
         sti_substitute_awake(worker);
-    sti_delays_end(&pool->delays);
     sti_farewells_end(&pool->farewells);
     sti_queue_slots_end(&pool->queue_slots);
     sti_substitutes_end(&pool->substitutes);

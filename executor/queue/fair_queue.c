@@ -154,16 +154,16 @@ void sti_fair_queue_remove(struct sti_fair_queue *fair_queue, sti_task *task)
     sti_plain_mutex_lock(&fair_queue->lock);
     sti_task_count_unstarted(task, sti_outcomes_of_all(fair_queue->pool));
     take_out(fair_queue, task, &afterwards);
-    bool wanted = sti_queue_slots_are_wanted(&fair_queue->pool->queue_slots);
-    fair_queue->leaving += wanted;
+    struct sti_queue_slots *queue_slots = &fair_queue->pool->queue_slots;
+    bool wanted = sti_queue_slots_are_wanted(queue_slots);
+    if (wanted)
+        sti_queue_slots_keep(queue_slots, 1);
     sti_plain_mutex_unlock(&fair_queue->lock);
     do_afterwards(&afterwards);
-    if (!wanted)
-        return;
-    sti_queue_slots_fill(fair_queue->pool);
-    sti_plain_mutex_lock(&fair_queue->lock);
-    fair_queue->leaving--;
-    sti_plain_mutex_unlock(&fair_queue->lock);
+    if (wanted) {
+        sti_queue_slots_fill(fair_queue->pool);
+        sti_queue_slots_keep(queue_slots, -1);
+    }
 }
 
 static sti_task *claim_oldest(const struct sti_fair_entry *fair_entry)
@@ -452,7 +452,6 @@ bool sti_fair_queue_init(struct sti_fair_queue *fair_queue, stint_pool *pool, si
     atomic_init(&fair_queue->plain_time, 0);
     fair_queue->typical_cost = FIRST_COST;
     fair_queue->capacity = capacity;
-    fair_queue->leaving = 0;
     fair_queue->closed = false;
     if (!sti_fair_entry_tables_init(fair_queue))
         return false;
@@ -469,7 +468,7 @@ bool sti_fair_queue_init(struct sti_fair_queue *fair_queue, stint_pool *pool, si
 void sti_fair_queue_end(struct sti_fair_queue *fair_queue)
 {
     sti_plain_mutex_lock(&fair_queue->lock);
-    while (sti_fair_queue_waiting(fair_queue) > 0 || fair_queue->leaving > 0) {
+    while (sti_fair_queue_waiting(fair_queue) > 0) {
         sti_plain_mutex_unlock(&fair_queue->lock);
         sched_yield();
         sti_plain_mutex_lock(&fair_queue->lock);

@@ -101,7 +101,6 @@ struct sti_fair_queue {
     size_t table_size;
     size_t count;
     size_t capacity;
-    size_t leaving; /* threads that took a task out and are not done with the pool */
     bool closed;
 };
 

@@ -114,6 +114,16 @@ void sti_continuation_now(sti_task *task, struct sti_line_turn *turn, void (*run
     run_lines();
 }
 
+static void resolve(struct sti_line_turn *turn)
+{
+    sti_task_resolve(turn->task);
+}
+
+void sti_task_resolve_in_line(sti_task *task)
+{
+    sti_continuation_now(task, &task->turn, resolve);
+}
+
 /* --- The list ----------------------------------------------------------------------------------------------------- */
 
 /* Of this process: what another one, which this one was forked from, left behind is none. Never 0. */

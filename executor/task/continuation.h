@@ -70,6 +70,10 @@ void sti_continuation_unlock(sti_task *task);
 /* Run this in line. */
 void sti_continuation_now(sti_task *task, struct sti_line_turn *turn, void (*run)(struct sti_line_turn *turn));
 
+/* Resolve it in line: for a thread that may hold the list of the pools (sti_pools_fill), which what follows may
+ * need. */
+void sti_task_resolve_in_line(sti_task *task);
+
 /* Whether the task has resolved, all who followed by then have been told, and so have those who followed what that
  * resolved. */
 bool sti_continuation_is_settled(sti_task *task);

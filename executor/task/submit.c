@@ -97,12 +97,6 @@ static inline __attribute__((always_inline)) int offer_from_outside(stint_pool *
     return error;
 }
 
-/* There is no slot for it now. */
-static bool is_full(int error)
-{
-    return error == EAGAIN || error == EDQUOT;
-}
-
 /* After any error but those of a full slot the task is gone. */
 static inline __attribute__((always_inline)) int put(stint_pool *pool, sti_task *task, stint_future **future)
 {
@@ -111,7 +105,7 @@ static inline __attribute__((always_inline)) int put(stint_pool *pool, sti_task 
                                                                : offer(pool, worker, task, future);
     if (__builtin_expect(error == 0, 1))
         return 0;
-    if (!is_full(error) && error != TAKEN_BACK)
+    if (!sti_admission_is_full(error) && error != TAKEN_BACK)
         sti_task_discard(task);
     return error;
 }
@@ -131,7 +125,7 @@ int stint_submit(stint_pool *pool, stint_fn *fn, void *arg, const stint_options 
     if (error != 0)
         return refuse(error, future);
     error = put(pool, task, future);
-    if (__builtin_expect(is_full(error), 0))
+    if (__builtin_expect(sti_admission_is_full(error), 0))
         sti_task_discard(task);
     return error != TAKEN_BACK ? error : ESHUTDOWN;
 }
@@ -141,7 +135,7 @@ int sti_submit_made(stint_pool *pool, sti_task *task, uint64_t deadline_ns, bool
 {
     int error = put(pool, task, future);
     *settles = error == TAKEN_BACK;
-    if (!is_full(error))
+    if (!sti_admission_is_full(error))
         return error == TAKEN_BACK ? ESHUTDOWN : error;
     if (deadline_ns != 0 && (sti_worker_of(pool) != NULL || sti_continuation_is_running()))
         error = EDEADLK;

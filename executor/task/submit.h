@@ -24,6 +24,12 @@ static inline bool sti_admission_is_plain(const sti_task *task)
     return task->options.account == NULL && task->options.priority == STINT_PRIORITY_NORMAL;
 }
 
+/* Of what sti_admission_put says: there is no slot for it now. */
+static inline bool sti_admission_is_full(int error)
+{
+    return error == EAGAIN || error == EDQUOT;
+}
+
 /* One that has waited for its slot has been submitted before. */
 static inline void sti_admission_trace(sti_task *task)
 {

@@ -172,11 +172,6 @@ void sti_bill_end(struct sti_worker *worker, const struct sti_stretch *stretch)
  * virtual machine it takes as long to wake that. */
 #define WAIT_ROUNDS_ELSEWHERE 200
 
-/* What has lasted so long may last: only then does it pay to have the sleep ended by an interrupt
- * (alloc/interrupt/hook.h), and to look whether it ever can end (deadlock.h). So this is how late an interrupt may
- * be. */
-#define SHORT_SLEEP_NS UINT64_C(10000000)
-
 /* No task is begun with less stack than this, whatever happens. */
 #define MIN_ROOM ((size_t)64 << 10)
 
@@ -327,7 +322,7 @@ static int sleep_long(struct sti_sleeper *sleeper, uint64_t deadline_ns, bool de
 /* at_once: it counts as one that has slept for long from the start. */
 static int sleep_until_resolved(struct sti_sleeper *sleeper, uint64_t deadline_ns, bool deaf, bool at_once)
 {
-    uint64_t soon = sti_deadline_after(SHORT_SLEEP_NS);
+    uint64_t soon = sti_deadline_after(STI_SHORT_SLEEP_NS);
     if (!at_once) {
         int error = sleep_until(sleeper, NULL, soon < deadline_ns ? soon : deadline_ns);
         if (error != ETIMEDOUT || soon >= deadline_ns)

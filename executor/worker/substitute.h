@@ -103,6 +103,18 @@ void sti_substitute_begin(struct sti_worker *worker);
 /* The worker leaves. */
 void sti_substitute_leave(struct sti_worker *worker);
 
+/* --- Sleeping until something has come, wherever a thread may be. --- */
+
+/* What has lasted so long may last: only then does it pay to have the sleep ended by an interrupt
+ * (alloc/interrupt/hook.h), and to look whether it ever can end (deadlock.h). So this is how late an interrupt may
+ * be. */
+#define STI_SHORT_SLEEP_NS UINT64_C(10000000)
+
+/* Sleep until it has come, of which the event is signalled: 0; or until the deadline (STI_NEVER: none): ETIMEDOUT.
+ * EINTR: an interrupt of the calling task has come; to that a deaf one does not listen. A worker gives its place up
+ * meanwhile. Any thread. */
+int sti_sleep(sti_event *event, bool (*has_come)(const void *arg), const void *arg, uint64_t deadline_ns, bool deaf);
+
 /* --- The sleep of a worker that has nothing to do. It ends when the worker is called. When it has lasted for a tenth
  * of a second, and whenever somebody needs memory, the worker gives back what it has and does not use
  * (alloc/charge/global.h); and again every 0.4 s as long as others may free what its tasks have left: only this thread
