@@ -195,8 +195,8 @@ static const struct {
 
 /* --- The watch's thread ------------------------------------------------------------------------------------------- */
 
-/* At once: so that the deadlines of others are kept in between. */
-#define MOST_AT_ONCE 256
+/* As many at a time, so that the deadlines of others are kept in between. */
+#define BATCH 256
 
 static struct sti_timer *claim_next(struct sti_monitor *monitor)
 {
@@ -215,7 +215,7 @@ static void act(void *argument)
     struct sti_monitor *monitor = argument;
     struct sti_timer *timer;
     sti_continuation_hold();
-    for (unsigned i = 0; i < MOST_AT_ONCE && (timer = claim_next(monitor)) != NULL; i++)
+    for (unsigned i = 0; i < BATCH && (timer = claim_next(monitor)) != NULL; i++)
         kinds[timer->kind].act(timer);
     sti_expired_hand_over(&monitor->expired, sti_continuation_let_go());
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Who waits for a slot; see queue_slots.h. */
+ * The lines of those that wait for a slot; see queue_slots.h. */
 #include "queue_slots.h"
 
 #include <errno.h>
