@@ -17,17 +17,17 @@
 #include "alloc/base/module.h"
 #include "alloc/base/process.h"
 #include "alloc/base/scope_state.h"
-#include "alloc/base/stopped.h"
 #include "alloc/base/thread.h"
 #include "interrupt.h"
+#include "safe.h"
 
 /* --- Preemption by signal.
  *
  * The signal is SIGRTMAX - 2, sent with tgkill and only to a thread that is in a preemptible scope. Its handler may
- * find the thread anywhere. So first of all it asks where the interrupted instruction lies: in libc, the loader, the
- * C++ runtime, mimalloc, Concurrency Kit (which runs in the midst of this library's functions), the vDSO or this
- * library it does nothing, because any lock or list of theirs may be half changed; the watch asks again shortly after.
- * Of libc's functions those that only look at memory or copy it are as the code that has called them.
+ * find the thread anywhere. So first of all it asks where the interrupted instruction lies: where that is no code that
+ * may be left, but libc's, another library's, or this one's, it does nothing, because any lock or list of theirs may be
+ * half changed; the watch asks again shortly after. Of libc's functions those that only look at memory or copy it are
+ * as the code that has called them.
  * Elsewhere none of their code is running at the top of the stack, so this library's state is whole, and what remains
  * is what every sample point asks too: masks, holds, and the walk of the stack, which starts at the interrupted frame.
  * The signal is blocked while its handler runs: to a thread that could not take it for a while many come at once, and
@@ -43,14 +43,11 @@ static int preempt_signal(void)
     return SIGRTMAX - 2;
 }
 
-struct sti_stopped sti_signal_stopped_at(const greg_t *registers, const struct sti_scope *scope)
+struct sti_registers sti_signal_stopped_at(const greg_t *registers)
 {
-    uintptr_t stack_pointer = (uintptr_t)registers[REG_RSP];
-    return (struct sti_stopped){
-        .at = { .ip = (uintptr_t)registers[REG_RIP], .sp = stack_pointer, .bp = (uintptr_t)registers[REG_RBP] },
-        .lowest = stack_pointer,
-        .scope = scope->frame,
-    };
+    return (struct sti_registers){ .ip = (uintptr_t)registers[REG_RIP],
+                                   .sp = (uintptr_t)registers[REG_RSP],
+                                   .bp = (uintptr_t)registers[REG_RBP] };
 }
 
 static void on_preemption(int number, siginfo_t *info, void *context)
@@ -65,8 +62,8 @@ static void on_preemption(int number, siginfo_t *info, void *context)
     if (sti_thread_metered == NULL || !thread->scope->preemptible)
         return;
     const greg_t *registers = ((const ucontext_t *)context)->uc_mcontext.gregs;
-    struct sti_stopped stopped = sti_signal_stopped_at(registers, thread->scope);
-    if (!sti_stopped_in_own_code(&stopped))
+    const struct sti_registers stopped = sti_signal_stopped_at(registers);
+    if (!sti_verdict_is_own_code(thread->scope, &stopped))
         return;
     int saved_errno = errno;
     sti_interrupt_preempt(thread, &stopped);
@@ -79,7 +76,7 @@ static void install_preemption(void)
 {
     struct sigaction action = { .sa_sigaction = on_preemption, .sa_flags = SA_SIGINFO };
     sigemptyset(&action.sa_mask);
-    sti_stopped_prepare();
+    sti_verdict_prepare();
     preemption_installed = sigaction(preempt_signal(), &action, NULL) == 0 ? 0 : errno;
 }
 
