@@ -289,26 +289,6 @@ void sti_interrupt_last_resort(struct sti_thread *thread)
         leave_by_unwind(scope);
 }
 
-bool sti_interrupt_may_break_wait(struct sti_thread *thread)
-{
-    find_runtimes(thread->scope);
-    return sti_deferral_of(thread->scope) == STINT_DEFERRAL_NONE && sti_frames_may_be_cut(thread->scope);
-}
-
-void sti_interrupt_break_wait(struct sti_thread *thread)
-{
-    struct sti_scope *scope = thread->scope;
-    scope->samples++;
-    sti_hook_fire(scope);
-    if (!sti_interrupt_may_break_wait(thread)) {
-        sti_deferral_note(thread, waits_for_still(scope));
-        return;
-    }
-    sti_interrupt_trip(scope, STINT_REASON_OUTER);
-    count_delivery(scope);
-    sti_interrupt_land(scope);
-}
-
 bool sti_interrupt_may_cut(struct sti_scope *innermost)
 {
     unsigned masks = innermost->unwind.under_way ? 1 : 0;

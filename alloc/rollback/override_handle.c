@@ -30,7 +30,6 @@
 #include "alloc/base/scope_state.h"
 #include "alloc/base/thread.h"
 #include "alloc/interrupt/hold.h"
-#include "descriptor.h"
 #include "handle.h"
 
 /* --- Overrides of what opens and closes those of libc's handles that are no streams, so that a rollback closes what a
@@ -54,6 +53,7 @@
 
 /* X(name, type, what is returned) */
 #define CLOSING_FUNCTIONS(X)                                                                                           \
+    X(closedir, DIR *, int)                                                                                            \
     X(fts_close, FTS *, int)                                                                                           \
     X(fts64_close, FTS64 *, int)                                                                                       \
     X(iconv_close, iconv_t, int)                                                                                       \
@@ -95,26 +95,6 @@ static bool is_open(const void *handle)
 }
 
 CLOSING_FUNCTIONS(CLOSING)
-
-STINT_API int closedir(DIR *directory);
-
-/* With a descriptor, which libc closes itself. */
-int closedir(DIR *directory)
-{
-    STI_LIBC_FUNCTION(closedir)
-    sti_handle_forget(directory);
-    if (sti_mapping_any())
-        sti_descriptor_forget(dirfd(directory));
-    return plain(directory);
-}
-
-static void close_by_closedir(void *directory, void *unused)
-{
-    (void)unused;
-    closedir(directory);
-}
-
-static const struct sti_handle_kind of_closedir = { .close = close_by_closedir };
 
 OPENING_FUNCTIONS(OPENING)
 

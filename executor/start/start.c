@@ -23,7 +23,6 @@
 #include "alloc/profile/memprof.h"
 #include "alloc/profile/profile.h"
 #include "alloc/report/report.h"
-#include "alloc/rollback/descriptor.h"
 #include "alloc/rollback/free.h"
 #include "alloc/rollback/heap.h"
 #include "alloc/scope/scope.h"
@@ -70,7 +69,6 @@ __attribute__((constructor(101))) static void start(void)
 
     sti_label_start();
     sti_watch_start();
-    sti_descriptor_note_process();
     sti_share_start(); /* its key is to be among the last that a thread's end comes to: behind those above */
 
     sti_cxx_look(); /* runs code of the C++ runtime, which may allocate */
