@@ -79,7 +79,7 @@ struct stint_future {
     atomic_int state;
     atomic_uint references;
     atomic_uint continuations; /* this up to first_continuation, last_continuation and told: continuation.h */
-    atomic_uint wake_word;     /* sleepers sleep on it: changed whenever they have to look again */
+    sti_event woken;           /* signalled when those who wait for it have to look again */
     atomic_uint lock;
     unsigned teller; /* this, the next one, last_continuation and told: under the lock */
     struct sti_continuation *first_continuation;

@@ -238,7 +238,7 @@ static enum sti_verdict look_where_all_sleep(struct sti_sleeper *sleeper)
 static void nudge(struct sti_sleeper *sleeper)
 {
     atomic_store_explicit(&sleeper->nudged, true, memory_order_release);
-    sti_wake_word_change(sleeper->task);
+    sti_event_signal(&sleeper->task->woken);
 }
 
 /* Those that the last look came past. */

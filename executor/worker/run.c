@@ -266,20 +266,16 @@ static bool rest_until_resolved(const sti_task *task)
 
 /* --- Sleeping ----------------------------------------------------------------------------------------------------- */
 
+static bool may_go_on(const void *arg)
+{
+    const struct sti_sleeper *sleeper = arg;
+    return sti_task_is_resolved(sleeper->task) || sti_sleeper_is_nudged(sleeper);
+}
+
 /* Until the task has resolved, or the sleeper has something else to do: 0; ETIMEDOUT; EINTR: an interrupt has come. */
 static int sleep_until(const struct sti_sleeper *sleeper, const struct sti_waking *waking, uint64_t deadline_ns)
 {
-    for (;;) {
-        uint32_t value = sti_wake_word(sleeper->task);
-        if (sti_sleeper_is_nudged(sleeper))
-            return 0;
-        if (waking != NULL && sti_waking_has_come(waking))
-            return EINTR;
-        if (sti_wake_word_sleep(sleeper->task, value, deadline_ns))
-            return 0;
-        if (deadline_ns != STI_NEVER && sti_clock_now() >= deadline_ns)
-            return ETIMEDOUT;
-    }
+    return sti_event_await(&sleeper->task->woken, may_go_on, sleeper, waking, deadline_ns);
 }
 
 /* The same as a worker, while it is on the list of those who have slept for long. Also EDEADLK, EAGAIN; 0 with
@@ -298,18 +294,13 @@ static int sleep_watchfully(struct sti_sleeper *sleeper, const struct sti_waking
     return verdict == STI_NEVER_ENDS ? EDEADLK : verdict == STI_GIVE_UP ? EAGAIN : error;
 }
 
-static void ring(void *task)
-{
-    sti_wake_word_change(task);
-}
-
 static int sleep_long(struct sti_sleeper *sleeper, uint64_t deadline_ns, bool deaf)
 {
     struct sti_waking waking;
     const struct sti_waking *heard = deaf ? NULL : &waking;
     bool covered = deaf && sti_waking_cover();
     if (!deaf)
-        sti_waking_begin(&waking, ring, sleeper->task);
+        sti_waking_begin(&waking, sti_event_ring, &sleeper->task->woken);
     int error = sleeper->worker != NULL ? sleep_watchfully(sleeper, heard, deadline_ns)
                                         : sleep_until(sleeper, heard, deadline_ns);
     if (covered)
@@ -323,12 +314,12 @@ static int sleep_long(struct sti_sleeper *sleeper, uint64_t deadline_ns, bool de
 static int sleep_until_resolved(struct sti_sleeper *sleeper, uint64_t deadline_ns, bool deaf, bool at_once)
 {
     uint64_t soon = sti_deadline_after(STI_SHORT_SLEEP_NS);
-    if (!at_once) {
-        int error = sleep_until(sleeper, NULL, soon < deadline_ns ? soon : deadline_ns);
-        if (error != ETIMEDOUT || soon >= deadline_ns)
-            return error;
-    }
-    return sleep_long(sleeper, deadline_ns, deaf);
+    int error = ETIMEDOUT;
+    if (!sti_continuation_expect_sleeper(sleeper->task))
+        return 0;
+    if (!at_once)
+        error = sleep_until(sleeper, NULL, soon < deadline_ns ? soon : deadline_ns);
+    return error == ETIMEDOUT && soon < deadline_ns ? sleep_long(sleeper, deadline_ns, deaf) : error;
 }
 
 /* --- Waiting ------------------------------------------------------------------------------------------------------ */
@@ -356,49 +347,32 @@ static bool run_found(struct sti_worker *worker, sti_task *task, bool beyond)
     return claimed;
 }
 
-/* refused: what the last sleep found could not be run. Then there is nothing else to be found for a while. */
-static int sleep_as_worker(struct sti_worker *worker, sti_task *task, bool deaf, bool *refused)
+struct wait {
+    struct sti_worker *worker; /* NULL: a thread of the program's */
+    uint64_t deadline_ns;
+    bool may_run; /* what nobody has begun */
+    bool deaf;
+    bool refused; /* what the last sleep found could not be run: then there is nothing else to be found for a while */
+};
+
+/* A worker gives its place up meanwhile. 0: there may be something to run. */
+static int sleep_for(struct wait *wait, sti_task *task)
 {
+    struct sti_worker *worker = wait->worker;
     if (waits_for_parents(task))
         return EOWNERDEAD;
-    struct sti_sleeper sleeper = { .worker = worker, .task = task, .may_run = has_room(worker) };
-    bool is_last = sti_substitute_fall_asleep(worker);
-    int error = sleep_until_resolved(&sleeper, STI_NEVER, deaf, is_last && !*refused);
-    sti_substitute_awake(worker);
-    *refused = sleeper.found != NULL && !run_found(worker, sleeper.found, sleeper.beyond);
-    if (sti_task_is_resolved(task))
-        return 0;
-    return sti_worker_is_left(worker) ? EOWNERDEAD : error;
-}
-
-static int wait_in_worker(struct sti_worker *worker, sti_task *task, bool deaf)
-{
-    for (bool refused = false;;) {
-        run_unbegun(worker, task);
-        if (rest_until_resolved(task))
-            return 0;
-        int error = sleep_as_worker(worker, task, deaf, &refused);
-        if (error != 0)
-            return error;
-    }
-}
-
-static int sleep_for_a_time(struct sti_worker *worker, sti_task *task, uint64_t deadline_ns, bool deaf)
-{
-    if (waits_for_parents(task))
-        return EOWNERDEAD;
-    struct sti_sleeper sleeper = { .worker = worker, .task = task, .timed = deadline_ns != STI_NEVER };
-    int error;
-    if (worker != NULL)
-        sti_substitute_fall_asleep(worker);
-    do {
-        /* Off the list nobody nudges; and what came as the last sleep ended must not end the next at once. */
-        atomic_store_explicit(&sleeper.nudged, false, memory_order_relaxed);
-        error = sleep_until_resolved(&sleeper, deadline_ns, deaf, false);
-    } while (error == 0 && !sti_task_is_resolved(task));
+    struct sti_sleeper sleeper = { .worker = worker,
+                                   .task = task,
+                                   .timed = wait->deadline_ns != STI_NEVER,
+                                   .may_run = wait->may_run && has_room(worker) };
+    bool is_last = worker != NULL && sti_substitute_fall_asleep(worker);
+    int error = sleep_until_resolved(&sleeper, wait->deadline_ns, wait->deaf, is_last && !wait->refused);
     if (worker != NULL)
         sti_substitute_awake(worker);
-    return error;
+    wait->refused = sleeper.found != NULL && !run_found(worker, sleeper.found, sleeper.beyond);
+    if (sti_task_is_resolved(task))
+        return 0;
+    return worker != NULL && sti_worker_is_left(worker) ? EOWNERDEAD : error;
 }
 
 /* 0: it has to be waited for. */
@@ -409,18 +383,18 @@ static int refuse(const struct sti_worker *worker, sti_task *task)
     return sti_continuation_is_running() || (worker != NULL && is_below(worker, task)) ? EDEADLK : 0;
 }
 
-static inline __attribute__((always_inline)) int wait_once(sti_task *task, uint64_t deadline_ns, bool may_run,
-                                                           bool deaf)
+static int wait_once(sti_task *task, uint64_t deadline_ns, bool may_run, bool deaf)
 {
     struct sti_worker *worker = sti_worker_current();
-    if (sti_task_is_resolved(task))
-        return 0;
-    int error = refuse(worker, task);
-    if (error != 0)
-        return error;
-    if (may_run && worker != NULL)
-        return wait_in_worker(worker, task, deaf);
-    return rest_until_resolved(task) ? 0 : sleep_for_a_time(worker, task, deadline_ns, deaf);
+    struct wait wait = { worker, deadline_ns, may_run && worker != NULL, deaf, false };
+    int error = sti_task_is_resolved(task) ? 0 : refuse(worker, task);
+    while (error == 0 && !sti_task_is_resolved(task)) {
+        if (wait.may_run)
+            run_unbegun(worker, task);
+        if (!rest_until_resolved(task))
+            error = sleep_for(&wait, task);
+    }
+    return error;
 }
 
 /* An interrupt that comes meanwhile is delivered here, where nothing of ours is held; where it has to wait, the rest of

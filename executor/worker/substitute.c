@@ -319,25 +319,6 @@ void sti_substitute_leave(struct sti_worker *worker)
 
 /* --- Sleeping until something has come. --- */
 
-static int sleep_until(sti_event *event, bool (*has_come)(const void *arg), const void *arg,
-                       const struct sti_waking *waking, uint64_t deadline_ns)
-{
-    for (;;) {
-        uint32_t value = sti_event_value(event);
-        if (has_come(arg))
-            return 0;
-        if (waking != NULL && sti_waking_has_come(waking))
-            return EINTR;
-        if (!sti_event_wait(event, value, deadline_ns))
-            return has_come(arg) ? 0 : ETIMEDOUT;
-    }
-}
-
-static void ring(void *event)
-{
-    sti_event_signal(event);
-}
-
 int sti_sleep(sti_event *event, bool (*has_come)(const void *arg), const void *arg, uint64_t deadline_ns, bool deaf)
 {
     struct sti_worker *worker = sti_worker_current();
@@ -345,12 +326,12 @@ int sti_sleep(sti_event *event, bool (*has_come)(const void *arg), const void *a
     uint64_t soon = sti_deadline_after(STI_SHORT_SLEEP_NS);
     if (worker != NULL)
         sti_substitute_fall_asleep(worker);
-    int error = sleep_until(event, has_come, arg, NULL, soon < deadline_ns ? soon : deadline_ns);
+    int error = sti_event_await(event, has_come, arg, NULL, soon < deadline_ns ? soon : deadline_ns);
     if (error == ETIMEDOUT && soon < deadline_ns && deaf) {
-        error = sleep_until(event, has_come, arg, NULL, deadline_ns);
+        error = sti_event_await(event, has_come, arg, NULL, deadline_ns);
     } else if (error == ETIMEDOUT && soon < deadline_ns) {
-        sti_waking_begin(&waking, ring, event);
-        error = sleep_until(event, has_come, arg, &waking, deadline_ns);
+        sti_waking_begin(&waking, sti_event_ring, event);
+        error = sti_event_await(event, has_come, arg, &waking, deadline_ns);
         sti_waking_end(&waking);
     }
     if (worker != NULL)
