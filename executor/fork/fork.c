@@ -181,12 +181,9 @@ static bool leapfrog(struct sti_worker *worker, const struct sti_offer *awaited)
         stolen = sti_fork_steal(worker, group);
     if (stolen.offer == NULL)
         return false;
-    unsigned depth = worker->asleep;
-    if (depth > 0)
-        sti_substitute_interrupt_sleep(worker);
+    unsigned depth = sti_substitute_interrupt_sleep(worker);
     sti_fork_run(worker, stolen);
-    if (depth > 0)
-        sti_substitute_resume_sleep(worker, depth);
+    sti_substitute_resume_sleep(worker, depth);
     return true;
 }
 

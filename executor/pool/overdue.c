@@ -38,7 +38,7 @@ uint64_t sti_overdue_deadline(const sti_task *task, uint64_t started)
 
 struct report {
     struct sti_line_turn turn; /* of the task, but it does not wait for its end */
-    const struct sti_overdue *overdue;
+    const stint_pool_options *options; /* of the pool */
     stint_overdue_report report;
     struct sti_seen seen;
 };
@@ -47,20 +47,19 @@ static void tell(struct sti_line_turn *turn)
 {
     struct report *report = (struct report *)turn;
     report->report.task = sti_seen_view(&report->seen);
-    STI_BOUNDARY_CALLBACK("report", report->overdue->function, &report->report, report->overdue->arg, NULL);
+    STI_BOUNDARY_CALLBACK("report", report->options->on_overdue, &report->report, report->options->overdue_arg, NULL);
     stint_account_release(report->seen.account);
     sti_process_free(report);
 }
 
 /* --- The watch ---------------------------------------------------------------------------------------------------- */
 
-static struct report *make_report(const struct sti_overdue *overdue, const struct sti_overdue_entry *entry,
-                                  uint64_t now)
+static struct report *make_report(const struct sti_overdue_entry *entry, uint64_t now)
 {
     struct report *report = sti_process_malloc(sizeof *report);
     if (report == NULL)
         return NULL;
-    report->overdue = overdue;
+    report->options = &entry->worker->pool->options;
     report->report = (stint_overdue_report){ .late_ns = now - entry->deadline, .replaced = entry->replaced };
     sti_seen_take_down(&report->seen, entry->worker->pool, entry->task, entry->worker, entry->started, now);
     return report;
@@ -70,10 +69,10 @@ static struct report *make_report(const struct sti_overdue *overdue, const struc
 bool sti_overdue_deal_with(struct sti_timer *timer)
 {
     struct sti_overdue_entry *entry = (struct sti_overdue_entry *)timer;
-    const struct sti_overdue *overdue = &entry->worker->pool->overdue;
     entry->given_up = true;
     entry->replaced = sti_substitute_replace(entry->worker);
-    struct report *report = overdue->function != NULL ? make_report(overdue, entry, sti_clock_now()) : NULL;
+    bool told = entry->worker->pool->options.on_overdue != NULL;
+    struct report *report = told ? make_report(entry, sti_clock_now()) : NULL;
     if (report != NULL)
         sti_continuation_now(entry->task, &report->turn, tell);
     return false;
@@ -86,7 +85,7 @@ void sti_overdue_begin_task(struct sti_overdue_entry *entry, struct sti_worker *
     stint_pool *pool = worker->pool;
     *entry = (struct sti_overdue_entry){ .worker = worker, .task = task, .started = sti_clock_now() };
     entry->deadline = sti_overdue_deadline(task, entry->started);
-    uint64_t time = after(entry->deadline, pool->overdue.after_ns);
+    uint64_t time = after(entry->deadline, pool->options.overdue_ns);
     if (time != UINT64_MAX)
         sti_monitor_set(&pool->monitor, &entry->timer, STI_TIMER_OVERDUE, time);
 }
@@ -143,7 +142,7 @@ static uint64_t first_answer(const struct sti_worker *taker, uint64_t submitted)
  * another has waited for a slot. */
 static bool could_begin(const stint_pool *pool, const sti_task *task)
 {
-    return task->options.account == NULL && !task->stood_in_line && !pool->holds_near_limit;
+    return task->options.account == NULL && !task->stood_in_line && !pool->options.hold_near_memory_limit;
 }
 
 void sti_neglect_note(struct sti_worker *worker, const sti_task *task)

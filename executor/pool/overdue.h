@@ -34,13 +34,6 @@ struct sti_overdue_entry {
     bool replaced; /* and somebody has it */
 };
 
-/* Set as the pool is made. */
-struct sti_overdue {
-    uint64_t after_ns; /* 0: nobody looks */
-    stint_overdue_fn *function;
-    void *arg;
-};
-
 /* When a task has to end that has started then (0: it has not); UINT64_MAX: never. */
 uint64_t sti_overdue_deadline(const sti_task *task, uint64_t started);
 

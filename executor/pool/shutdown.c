@@ -169,14 +169,9 @@ static void join_once(stint_pool *pool)
     pthread_mutex_unlock(&pool->joining);
 }
 
-static bool is_known(stint_shutdown how)
-{
-    return how == STINT_SHUTDOWN_DRAIN || how == STINT_SHUTDOWN_CANCEL || how == STINT_SHUTDOWN_DRAIN_THEN_CANCEL;
-}
-
 int stint_pool_shutdown(stint_pool *pool, stint_shutdown how, uint64_t timeout_ns)
 {
-    if (pool == NULL || !is_known(how))
+    if (pool == NULL || (unsigned)how > (unsigned)STINT_SHUTDOWN_DRAIN_THEN_CANCEL)
         return EINVAL;
     if (sti_pool_is_left_behind(pool))
         return EOWNERDEAD;
@@ -202,7 +197,6 @@ int stint_pool_shutdown(stint_pool *pool, stint_shutdown how, uint64_t timeout_n
 void sti_farewells_init(struct sti_farewells *farewells)
 {
     pthread_mutex_init(&farewells->lock, NULL);
-    farewells->first = NULL;
 }
 
 void sti_farewells_end(struct sti_farewells *farewells)

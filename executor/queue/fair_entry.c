@@ -359,8 +359,6 @@ void sti_fair_entry_leave_refused(struct sti_fair_queue *fair_queue, struct sti_
 
 bool sti_fair_entry_tables_init(struct sti_fair_queue *fair_queue)
 {
-    fair_queue->count = 0;
-    atomic_init(&fair_queue->contended, false);
     fair_queue->table_size = SMALLEST_TABLE;
     fair_queue->table = sti_process_calloc(SMALLEST_TABLE, sizeof *fair_queue->table);
     fair_queue->refused = sti_process_calloc(SMALLEST_TABLE, sizeof *fair_queue->refused);

@@ -441,18 +441,8 @@ bool sti_fair_queue_grant(struct sti_fair_queue *fair_queue, const stint_account
 bool sti_fair_queue_init(struct sti_fair_queue *fair_queue, stint_pool *pool, size_t capacity)
 {
     fair_queue->pool = pool;
-    for (size_t i = 0; i < STI_PRIORITIES; i++) {
-        fair_queue->rings[i] = (struct sti_fair_entry_ring){ .now = 0 };
-        atomic_init(&fair_queue->rings[i].ready, 0);
-        atomic_init(&fair_queue->rings[i].first, 0);
-    }
-    atomic_init(&fair_queue->ready, 0);
-    atomic_init(&fair_queue->waiting, 0);
-    atomic_init(&fair_queue->held, 0);
-    atomic_init(&fair_queue->plain_time, 0);
     fair_queue->typical_cost = FIRST_COST;
     fair_queue->capacity = capacity;
-    fair_queue->closed = false;
     if (!sti_fair_entry_tables_init(fair_queue))
         return false;
     fair_queue->plain = sti_process_malloc(sizeof *fair_queue->plain);

@@ -104,7 +104,7 @@ struct sti_fair_queue {
     bool closed;
 };
 
-/* False: out of memory. */
+/* All zeros before. False: out of memory. */
 bool sti_fair_queue_init(struct sti_fair_queue *fair_queue, stint_pool *pool, size_t capacity);
 
 /* Nothing can be put in any more. Waits for those who have claimed a task and are about to take it out. */

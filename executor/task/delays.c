@@ -229,8 +229,6 @@ int sti_delayed_begin(struct sti_delayed *delayed)
 void sti_delays_init(struct sti_delays *delays)
 {
     pthread_mutex_init(&delays->lock, NULL);
-    delays->closed = false;
-    delays->all = NULL;
 }
 
 void sti_delays_close(stint_pool *pool)

@@ -56,7 +56,7 @@ static __attribute__((noinline)) void execute_observed(struct sti_worker *worker
     task->submitter = 0; /* its next turn, if it has one, is no submission */
     if (worker->pool->hooks != NULL)
         worker->pool->hooks->run(worker, task);
-    else if (worker->pool->overdue.after_ns == 0)
+    else if (worker->pool->options.overdue_ns == 0)
         execute(worker, task);
     else
         execute_watched(worker, task);
@@ -210,15 +210,12 @@ static bool is_below(const struct sti_worker *worker, sti_task *task)
 /* On top of what is on the stack already. */
 static void run_here(struct sti_worker *worker, sti_task *task)
 {
-    unsigned depth = worker->asleep;
-    if (depth > 0)
-        sti_substitute_interrupt_sleep(worker);
+    unsigned depth = sti_substitute_interrupt_sleep(worker);
     bool covered = sti_waking_cover();
     sti_worker_run_awaited(worker, task);
     if (covered)
         sti_waking_uncover_scopes();
-    if (depth > 0)
-        sti_substitute_resume_sleep(worker, depth);
+    sti_substitute_resume_sleep(worker, depth);
 }
 
 static void run_task(struct sti_worker *worker, sti_task *task)

@@ -28,12 +28,6 @@ void sti_substitutes_init(struct sti_substitutes *substitutes, unsigned workers,
     substitutes->max = max;
     atomic_init(&substitutes->slots, workers);
     atomic_init(&substitutes->active, workers);
-    atomic_init(&substitutes->ending, false);
-    substitutes->retired = NULL;
-    atomic_init(&substitutes->asleep, 0);
-    atomic_init(&substitutes->substituting, 0);
-    atomic_init(&substitutes->replaced, 0);
-    atomic_init(&substitutes->unreplaced, 0);
 }
 
 void sti_substitutes_end(struct sti_substitutes *substitutes)
@@ -195,14 +189,18 @@ void sti_substitute_awake(struct sti_worker *worker)
     wake_up(worker, 1);
 }
 
-void sti_substitute_interrupt_sleep(struct sti_worker *worker)
+unsigned sti_substitute_interrupt_sleep(struct sti_worker *worker)
 {
-    wake_up(worker, worker->asleep);
+    unsigned depth = worker->asleep;
+    if (depth > 0)
+        wake_up(worker, depth);
+    return depth;
 }
 
 void sti_substitute_resume_sleep(struct sti_worker *worker, unsigned depth)
 {
-    fall_asleep(worker, depth);
+    if (depth > 0)
+        fall_asleep(worker, depth);
 }
 
 void sti_substitute_begin_no_more(stint_pool *pool)

@@ -65,6 +65,7 @@ struct sti_substitutes {
     sti_counter unreplaced;   /* how often none could be had, although a place was free */
 };
 
+/* All zeros before. */
 void sti_substitutes_init(struct sti_substitutes *substitutes, unsigned workers, unsigned max);
 void sti_substitutes_end(struct sti_substitutes *substitutes);
 
@@ -87,8 +88,8 @@ void sti_substitute_rouse(struct sti_worker *worker);
 bool sti_substitute_fall_asleep(struct sti_worker *worker);
 void sti_substitute_awake(struct sti_worker *worker);
 
-/* It runs a task on top of one that sleeps, however deep: awake for that time. */
-void sti_substitute_interrupt_sleep(struct sti_worker *worker);
+/* It may run a task on top of one that sleeps: awake for that time, and then as deep asleep as before. */
+unsigned sti_substitute_interrupt_sleep(struct sti_worker *worker);
 void sti_substitute_resume_sleep(struct sti_worker *worker, unsigned depth);
 
 /* A substitute that is one too many. */
