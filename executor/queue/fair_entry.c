@@ -303,6 +303,7 @@ struct sti_fair_entry *sti_fair_entry_find_or_make(struct sti_fair_queue *fair_q
         .cost = fair_queue->typical_cost,
         .own = own,
     };
+    TAILQ_INIT(&fair_entry->tasks);
     struct sti_fair_entry **link = fair_entry_link(fair_queue, account, priority);
     fair_entry->chain = *link;
     *link = fair_entry;

@@ -74,6 +74,7 @@ static inline uint64_t sti_time_later(uint64_t time, uint64_t other)
 
 struct sti_refused;
 struct sti_fair_entry;
+TAILQ_HEAD(sti_fair_tasks, stint_future);
 
 /* Those of one priority. */
 struct sti_fair_entry_ring {

@@ -28,7 +28,7 @@
  * Under the lock nothing is run, and nobody waits for more than that others are woken. */
 
 static pthread_mutex_t *const lock = &sti_outer_locks[STI_OUTER_WAITS].mutex;
-static struct sti_sleeper *sleepers;
+static LIST_HEAD(, sti_sleeper) sleepers = LIST_HEAD_INITIALIZER(sleepers);
 static atomic_uint listed; /* of these; seq_cst by the fences that deadlock.h tells of */
 static uint64_t looks;     /* so far */
 
@@ -151,7 +151,9 @@ static bool may_have_slot(const struct sti_sleeper *sleeper, const stint_account
 /* Whether somebody who may have such a slot waits for the sleeper, and so does not run before that one goes on. */
 static bool slot_waits_for(const struct sti_sleeper *sleeper, const stint_account *account)
 {
-    for (const struct sti_sleeper *other = sleepers; other != NULL; other = other->next) {
+    const struct sti_sleeper *other;
+    LIST_FOREACH(other, &sleepers, link)
+    {
         if (other != sleeper && may_have_slot(other, account) && leads_to(other, sleeper, false))
             return true;
     }
@@ -208,8 +210,10 @@ static bool goes_on(const struct sti_sleeper *sleeper)
  * pool's task. */
 static bool may_be_woken_from_outside(const stint_pool *pool)
 {
+    const struct sti_sleeper *sleeper;
     unsigned known = 0;
-    for (const struct sti_sleeper *sleeper = sleepers; sleeper != NULL; sleeper = sleeper->next) {
+    LIST_FOREACH(sleeper, &sleepers, link)
+    {
         if (sleeper->worker->pool != pool || sleeper->timed)
             continue;
         if (goes_on(sleeper) || (sleeper->task != NULL && waits_outside(pool, sleeper->task)))
@@ -244,7 +248,9 @@ static void nudge(struct sti_sleeper *sleeper)
 /* Those that the last look came past. */
 static void nudge_seen(const struct sti_sleeper *self, bool in_circle)
 {
-    for (struct sti_sleeper *sleeper = sleepers; sleeper != NULL; sleeper = sleeper->next) {
+    struct sti_sleeper *sleeper;
+    LIST_FOREACH(sleeper, &sleepers, link)
+    {
         if (sleeper != self && sleeper->seen == looks && sleeper->task != NULL && !sleeper->timed &&
             (in_circle || waits_for_held(sleeper)))
             nudge(sleeper);
@@ -253,7 +259,9 @@ static void nudge_seen(const struct sti_sleeper *self, bool in_circle)
 
 static void nudge_all_of(const stint_pool *pool, const struct sti_sleeper *self)
 {
-    for (struct sti_sleeper *sleeper = sleepers; sleeper != NULL; sleeper = sleeper->next) {
+    struct sti_sleeper *sleeper;
+    LIST_FOREACH(sleeper, &sleepers, link)
+    {
         if (sleeper != self && sleeper->worker->pool == pool && sleeper->task != NULL && !sleeper->timed)
             nudge(sleeper);
     }
@@ -261,12 +269,10 @@ static void nudge_all_of(const stint_pool *pool, const struct sti_sleeper *self)
 
 static void take_off_list(struct sti_sleeper *sleeper)
 {
-    if (sleeper->link == NULL)
+    if (!sleeper->is_listed)
         return;
-    *sleeper->link = sleeper->next;
-    if (sleeper->next != NULL)
-        sleeper->next->link = sleeper->link;
-    sleeper->link = NULL;
+    LIST_REMOVE(sleeper, link);
+    sleeper->is_listed = false;
     sleeper->worker->slept = NULL;
     atomic_fetch_sub_explicit(&listed, 1, memory_order_relaxed);
 }
@@ -294,11 +300,8 @@ static enum sti_verdict look(struct sti_sleeper *sleeper)
 void sti_deadlock_enter(struct sti_sleeper *sleeper)
 {
     sti_plain_mutex_lock(lock);
-    sleeper->next = sleepers;
-    sleeper->link = &sleepers;
-    if (sleepers != NULL)
-        sleepers->link = &sleeper->next;
-    sleepers = sleeper;
+    LIST_INSERT_HEAD(&sleepers, sleeper, link);
+    sleeper->is_listed = true;
     sleeper->worker->slept = sleeper;
     atomic_fetch_add_explicit(&listed, 1, memory_order_relaxed);
     atomic_thread_fence(memory_order_seq_cst);
@@ -347,8 +350,8 @@ void sti_deadlock_forget(void)
 /* The sleepers are the parent's; in the child the stacks on which they lie are used again. */
 STI_FORK_HANDLER void sti_deadlock_in_child(void)
 {
-    if (sleepers == NULL)
+    if (LIST_EMPTY(&sleepers))
         return;
-    sleepers = NULL;
+    LIST_INIT(&sleepers);
     atomic_store_explicit(&listed, 0, memory_order_relaxed);
 }

@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <stint/pool.h>
+#include <sys/queue.h>
 
 #include "executor/task/task.h"
 
@@ -61,8 +62,8 @@ struct sti_sleeper {
     atomic_bool nudged; /* to look again; release and acquire */
     uint64_t seen;      /* in the look with this number */
     bool leads;         /* to the one that looks: then */
-    struct sti_sleeper *next;
-    struct sti_sleeper **link;
+    bool is_listed;
+    LIST_ENTRY(sti_sleeper) link;
 };
 
 /* By its own thread. */

@@ -71,7 +71,7 @@ def queued_in(pool):
         for entry in linked(fair["table"][i], "chain"):
             entry = entry.cast(known()["fair_entry"].type)
             held = str(entry["state"]) == "STI_FAIR_ENTRY_HELD"
-            for task in linked(entry["oldest"], "newer"):
+            for task in linked(entry["tasks"]["tqh_first"], "fair_link", "tqe_next"):
                 yield task, "the fair queue" + (", held back by its account" if held else "")
 
 
