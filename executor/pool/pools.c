@@ -230,21 +230,9 @@ int stint_pool_read_worker(const stint_pool *pool, unsigned index, stint_worker_
 
 static void take_numbers(const stint_pool *pool, struct sti_pool_numbers *numbers)
 {
-    stint_pool_statistics statistics = STINT_POOL_STATISTICS_INIT;
-    stint_pool_read(pool, &statistics);
-    *numbers = (struct sti_pool_numbers){
-        .workers = pool->worker_count,
-        .waiting = statistics.queued + statistics.waiting,
-        .held_back = statistics.held_back,
-        .running = statistics.running,
-        .asleep = statistics.asleep,
-        .neglected = statistics.neglected,
-        .longest_neglect_ns = statistics.longest_neglect_ns,
-        .substitutes = statistics.substitutes,
-        .substituting = statistics.substituting,
-        .replaced = statistics.replaced,
-        .unreplaced = statistics.unreplaced,
-    };
+    *numbers = (struct sti_pool_numbers){ .workers = pool->worker_count, .statistics = STINT_POOL_STATISTICS_INIT };
+    stint_pool_read(pool, &numbers->statistics);
+    numbers->waiting = numbers->statistics.queued + numbers->statistics.waiting;
     strcpy(numbers->label, pool->label);
     unsigned slots = sti_pool_slots(pool);
     for (unsigned i = 0; i < slots; i++) {

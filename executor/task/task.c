@@ -97,7 +97,7 @@ bool sti_task_mark_ending(sti_task *task, stint_reason reason)
 static void forget_deadline(sti_task *task)
 {
     if (task->monitor != NULL)
-        sti_monitor_forget(task);
+        sti_monitor_forget(task->monitor, &task->timer);
 }
 
 bool sti_task_claim(sti_task *task)

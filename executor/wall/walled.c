@@ -108,7 +108,7 @@ static stint_report_level report_level(const struct sti_walled *walled)
 {
     const stint_pool *home = atomic_load_explicit(&walled->home, memory_order_relaxed);
     stint_report_level level = walled->task.options.report;
-    return level != STINT_REPORT_NONE ? level : home->report_level;
+    return level != STINT_REPORT_NONE ? level : home->options.report;
 }
 
 static void write_task(const struct sti_walled *walled, struct sti_wall_message *message)
