@@ -69,11 +69,6 @@ static inline void put_word(struct sti_trace_file *file, const char *text)
 /* Of names, which are short. */
 static inline void put_string(struct sti_trace_file *file, const char *text)
 {
-<<<<<<< HEAD
-    char clean[STI_TRACE_NAME * 4];
-    sti_utf8_copy_clean(clean, sizeof clean, text);
-=======
->>>>>>> threads
     PUT(file, "\"");
     while (*text != '\0')
         file->length += sti_json_character(file->buffer + file->length, &text);
