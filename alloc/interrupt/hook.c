@@ -51,11 +51,6 @@ static bool is_flagged(const struct sti_scope *innermost, uint64_t now)
     return false;
 }
 
-uint64_t sti_hook_next_look(const struct sti_scope *innermost, uint64_t now)
-{
-    return is_flagged(innermost, now) ? STI_WATCH_AGAIN : earliest_limit(innermost, now);
-}
-
 /* What was pushed is what lies there, or the hook's frame has gone and is used by others. */
 static uintptr_t check_of(const stint_hook *hook)
 {
@@ -266,7 +261,7 @@ bool sti_waking_deliver(void)
     if (!sti_waking_is_due())
         return false;
     thread->scope->samples++;
-    if (sti_interrupt_deliver(thread, NULL))
+    if (sti_interrupt_deliver(thread))
         return true;
     /* There may be no better place for long. */
     sti_interrupt_last_resort(thread, NULL);

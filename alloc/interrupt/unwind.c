@@ -8,7 +8,6 @@
 #include <string.h>
 #include <unwind.h>
 
-#include "alloc/base/caller.h"
 #include "alloc/base/callstack.h"
 #include "alloc/base/module.h"
 #include "alloc/base/scope_state.h"
@@ -17,6 +16,7 @@
 #include "guard.h"
 #include "hold.h"
 #include "interrupt.h"
+#include "safe.h"
 
 /* --- Whose language a frame speaks: its personality, the function that the unwinder asks what the frame does with an
  * exception. The frame's description (FDE) refers to one that it shares with others (CIE); there it stands, among what
@@ -176,8 +176,7 @@ _Noreturn void sti_unwind_leave(struct sti_scope *scope)
 void sti_unwind_give_up(struct sti_scope *scope)
 {
     sti_hold_settle(scope);
-    if (scope->masks == 1 && !sti_hold_any(&scope->holds) && !sti_cxx_catches_any() &&
-        sti_caller_stack_is_safe(scope->frame, &scope->met, scope->is_subtask == STI_SUBTASK_THREAD))
+    if (scope->masks == 1 && !sti_hold_any(&scope->holds) && !sti_cxx_catches_any() && sti_frames_may_be_left(scope))
         land(scope);
 }
 
@@ -226,7 +225,7 @@ bool sti_unwind_may_begin(const struct sti_scope *scope, const void *plain_call)
 
 void sti_unwind_note_throw(struct sti_scope *scope)
 {
-    scope->unwind.throws_past_libc = !sti_caller_stack_is_safe_to_cut(scope->frame);
+    scope->unwind.throws_past_libc = !sti_frames_may_be_cut(scope);
 }
 
 /* clang's frame that calls std::terminate is not described, and hides what is further out. That is what it was when
@@ -238,7 +237,7 @@ static bool may_land(const struct sti_scope *scope, const void *caller)
         return true;
     if (_Unwind_Find_FDE((const char *)caller - 1, &bases) == NULL)
         return !scope->unwind.throws_past_libc;
-    return sti_caller_stack_is_safe_to_cut(scope->frame);
+    return sti_frames_may_be_cut(scope);
 }
 
 void sti_unwind_instead_of_terminating(const void *caller)
