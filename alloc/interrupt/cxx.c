@@ -8,9 +8,9 @@
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdlib.h>
-#include <unwind.h>
 
 #include "alloc/base/caller.h"
+#include "alloc/base/callstack.h"
 #include "alloc/base/module.h"
 #include "alloc/base/process.h"
 #include "alloc/base/scope_state.h"
@@ -61,7 +61,7 @@ static struct sti_module module_of(records_fn *records)
     return sti_module_loaded(sti_module_of(*(void **)&records));
 }
 
-/* Somebody keeps a pointer into it: it stays loaded. */
+/* This library keeps pointers into it. */
 static void keep_loaded(records_fn *records)
 {
     const struct link_map *module = sti_module_of(*(void **)&records);
@@ -125,12 +125,13 @@ bool sti_cxx_allocates_exception(const void *caller)
 {
     if (!atomic_load_explicit(&sti_cxx_has_runtime, memory_order_relaxed))
         return false;
-    const void *function = _Unwind_FindEnclosingFunction((void *)(uintptr_t)caller);
-    for (unsigned i = 0; i < STI_CXX_RUNTIMES; i++) {
-        if (function != NULL && function == atomic_load_explicit(&runtimes[i].allocate_exception, memory_order_relaxed))
-            return true;
-    }
-    return false;
+    uintptr_t begin;
+    uintptr_t end;
+    unsigned i = sti_frame_function((uintptr_t)caller - 1, &begin, &end) ? 0 : STI_CXX_RUNTIMES;
+    while (i < STI_CXX_RUNTIMES &&
+           begin != (uintptr_t)atomic_load_explicit(&runtimes[i].allocate_exception, memory_order_relaxed))
+        i++;
+    return i < STI_CXX_RUNTIMES;
 }
 
 /* --- Personalities ------------------------------------------------------------------------------------------------ */

@@ -18,82 +18,6 @@
 #include "interrupt.h"
 #include "safe.h"
 
-/* --- Whose language a frame speaks: its personality, the function that the unwinder asks what the frame does with an
- * exception. The frame's description (FDE) refers to one that it shares with others (CIE); there it stands, among what
- * each letter of a string announces. --- */
-
-struct description {
-    uint32_t length;
-    int32_t to_common;
-};
-
-struct bases {
-    const void *text;
-    const void *data;
-    const void *function;
-};
-
-/* Of libgcc. */
-extern const struct description *_Unwind_Find_FDE(const void *instruction, struct bases *bases);
-
-/* DWARF's encodings of an address: what it is relative to, and its format. */
-enum {
-    FORMAT = 0x0f,
-    ABSOLUTE = 0x00,
-    UNSIGNED_4 = 0x03,
-    SIGNED_4 = 0x0b,
-    SIGNED_8 = 0x0c,
-    RELATION = 0x70,
-    TO_ITSELF = 0x10,
-    INDIRECT = 0x80,
-};
-
-/* 0: it is encoded as no compiler does on this processor. */
-static uintptr_t read_address(const uint8_t *at, uint8_t encoding)
-{
-    const uint8_t *place = at;
-    uint64_t wide;
-    uint32_t narrow;
-    memcpy(&wide, at, sizeof wide);
-    memcpy(&narrow, at, sizeof narrow);
-    uint8_t format = encoding & FORMAT;
-    uint8_t relation = encoding & RELATION;
-    if ((format != ABSOLUTE && format != UNSIGNED_4 && format != SIGNED_4 && format != SIGNED_8) ||
-        (relation != 0 && relation != TO_ITSELF))
-        return 0;
-    uintptr_t address = format == UNSIGNED_4 ? narrow
-                        : format == SIGNED_4 ? (uintptr_t)(intptr_t)(int32_t)narrow
-                                             : wide;
-    if (relation == TO_ITSELF)
-        address += (uintptr_t)place;
-    return (encoding & INDIRECT) != 0 ? *(const uintptr_t *)address : address;
-}
-
-/* Of the frame with this instruction; 0: it has none, or cannot be read. */
-static uintptr_t personality_of(uintptr_t instruction)
-{
-    struct bases bases;
-    const struct description *frame = _Unwind_Find_FDE((const void *)instruction, &bases);
-    if (frame == NULL)
-        return 0;
-    const uint8_t *at = (const uint8_t *)&frame->to_common - frame->to_common + sizeof *frame;
-    uint8_t version = *at++;
-    const char *letter = (const char *)at;
-    at += strlen(letter) + 1;
-    if (*letter++ != 'z')
-        return 0;
-    sti_leb128_unsigned(&at); /* the unit of code, that of data, the return address's register, what follows */
-    sti_leb128_signed(&at);
-    if (version == 1)
-        at++;
-    else
-        sti_leb128_unsigned(&at);
-    sti_leb128_unsigned(&at);
-    for (; *letter == 'R' || *letter == 'L'; letter++)
-        at++;
-    return *letter == 'P' ? read_address(at + 1, *at) : 0;
-}
-
 /* --- The forced unwind.
  *
  * The unwinder asks stop before it asks a frame's own language what to do with it. Which frames let an exception
@@ -118,7 +42,7 @@ static bool is_passed(struct _Unwind_Context *context)
     int before_instruction = 0;
     uintptr_t address = _Unwind_GetIPInfo(context, &before_instruction);
     return _Unwind_GetLanguageSpecificData(context) == 0 ||
-           sti_cxx_may_be_asked(personality_of(address - (before_instruction ? 0 : 1)));
+           sti_cxx_may_be_asked(sti_frame_personality(address - (before_instruction ? 0 : 1)));
 }
 
 static _Unwind_Reason_Code stop(int version, _Unwind_Action actions, _Unwind_Exception_Class class,
@@ -182,43 +106,30 @@ void sti_unwind_give_up(struct sti_scope *scope)
 
 /* --- Where an unwind may begin. --- */
 
-struct look {
-    uintptr_t call; /* where it returns to */
-    uintptr_t scope;
-    const struct link_map *module; /* that has the call */
-    size_t left;                   /* frames that are looked at, at most */
-    bool is_in_front;              /* among this library's frames */
-    bool may_begin;
-};
-
 #define FRAMES_LOOKED_AT 64
 
-static _Unwind_Reason_Code look_at_frame(struct _Unwind_Context *context, void *argument)
+/* The walk has come to the call. */
+static bool leads_elsewhere(struct sti_walk *walk, const struct link_map *module)
 {
-    struct look *look = argument;
-    uintptr_t address = _Unwind_GetIP(context);
-    look->is_in_front = look->is_in_front && address != look->call;
-    if (look->is_in_front)
-        return _URC_NO_REASON;
-    if (_Unwind_GetCFA(context) > look->scope || sti_module_of((const void *)(address - 1)) != look->module) {
-        look->may_begin = true;
-        return _URC_END_OF_STACK;
+    bool goes_on = true;
+    for (int i = 0; goes_on && i < FRAMES_LOOKED_AT; i++) {
+        uintptr_t instruction = sti_walk_instruction(walk);
+        if (sti_module_of((const void *)instruction) != module)
+            return true;
+        goes_on = sti_frame_personality(instruction) == 0 && sti_walk_out(walk);
     }
-    bool goes_on = _Unwind_GetLanguageSpecificData(context) == 0 && look->left-- > 0;
-    return goes_on ? _URC_NO_REASON : _URC_END_OF_STACK;
+    return walk->past_end;
 }
 
 bool sti_unwind_may_begin(const struct sti_scope *scope, const void *plain_call)
 {
-    struct look look = {
-        .call = (uintptr_t)plain_call, .scope = scope->frame, .left = FRAMES_LOOKED_AT, .is_in_front = true
-    };
+    struct sti_walk walk = sti_walk_begin(sti_registers_here(), scope->frame, NULL);
+    bool goes_on = true;
     if (plain_call == NULL)
         return true;
-    look.module = sti_module_of((const char *)plain_call - 1);
-    if (look.module != NULL)
-        _Unwind_Backtrace(look_at_frame, &look);
-    return look.may_begin;
+    while (goes_on && walk.at.ip != (uintptr_t)plain_call)
+        goes_on = sti_walk_out(&walk);
+    return goes_on && leads_elsewhere(&walk, sti_module_of((const char *)plain_call - 1));
 }
 
 /* --- Where the process would end. --- */
@@ -232,10 +143,9 @@ void sti_unwind_note_throw(struct sti_scope *scope)
  * operator new last threw, unless something else has been thrown since. */
 static bool may_land(const struct sti_scope *scope, const void *caller)
 {
-    struct bases bases;
     if (scope->unwind.under_way)
         return true;
-    if (_Unwind_Find_FDE((const char *)caller - 1, &bases) == NULL)
+    if (sti_frame_rule((uintptr_t)caller - 1).kind == STI_FRAME_LAST)
         return !scope->unwind.throws_past_libc;
     return sti_frames_may_be_cut(scope);
 }
