@@ -270,7 +270,10 @@ static const struct link_map *own_module(void)
 
 bool sti_link_has_terminate(void)
 {
-    return definer("_ZSt9terminatev") == own_module() && definer("_ZSt13set_terminatePFvvE") == own_module();
+    sti_quiet_enter();
+    bool ours = definer("_ZSt9terminatev") == own_module() && definer("_ZSt13set_terminatePFvvE") == own_module();
+    sti_quiet_leave();
+    return ours;
 }
 
 /* Nor is there any where nobody is linked with C++. Found once, as nothing comes in front of it later:
@@ -283,8 +286,9 @@ bool sti_link_unwinds(void)
     int answer = atomic_load_explicit(&known, memory_order_relaxed);
     if (answer == UNKNOWN) {
         sti_quiet_enter();
-        answer = definer("_ZSt9terminatev") == NULL || sti_link_has_terminate() ? YES : NO;
+        bool exists = definer("_ZSt9terminatev") != NULL;
         sti_quiet_leave();
+        answer = !exists || sti_link_has_terminate() ? YES : NO;
         atomic_store_explicit(&known, answer, memory_order_relaxed);
     }
     return answer == YES;

@@ -92,7 +92,7 @@ static void prepare(struct runtime *runtime, records_fn *records)
 }
 
 /* Two threads may find the same one: it is entered once. */
-static bool enter(records_fn *records)
+static void enter(records_fn *records)
 {
     for (unsigned i = 0; i < STI_CXX_RUNTIMES; i++) {
         records_fn *there = NULL;
@@ -100,25 +100,22 @@ static bool enter(records_fn *records)
                                                     memory_order_relaxed)) {
             prepare(&runtimes[i], records);
             atomic_store_explicit(&sti_cxx_has_runtime, true, memory_order_relaxed);
-            return true;
+            return;
         }
         if (there == records)
-            return false;
+            return;
     }
-    return false;
 }
 
-bool sti_cxx_look(void)
+void sti_cxx_look(void)
 {
     struct look look = { .count = 0 };
     sti_quiet_enter();
     dl_iterate_phdr(look_at_module, &look);
     sti_quiet_leave();
-    bool any = false;
     for (unsigned i = 0; i < look.count; i++)
-        any = enter(look.found[i]) || any;
+        enter(look.found[i]);
     atomic_store_explicit(&modules_seen, look.modules, memory_order_relaxed);
-    return any;
 }
 
 bool sti_cxx_allocates_exception(const void *caller)

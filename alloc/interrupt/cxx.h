@@ -19,8 +19,8 @@
  * is linked with this library; one that hides all its symbols is not. */
 
 /* Look for runtimes that came with modules since the last time, also those of a module that was loaded for itself
- * (RTLD_LOCAL). True: there is a new one. Not in signal handlers. A few nanoseconds when nothing has been loaded. */
-bool sti_cxx_look(void);
+ * (RTLD_LOCAL). Not in signal handlers. A few nanoseconds when nothing has been loaded. */
+void sti_cxx_look(void);
 
 extern atomic_bool sti_cxx_has_runtime __attribute__((visibility("hidden")));
 void sti_cxx_note_all(struct sti_cxx_state *state);
