@@ -11,7 +11,6 @@
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stint/api.h>
 #include <stint/roots.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -290,14 +289,15 @@ void sti_readable_no_more(void)
     atomic_store_explicit(&forbidden, true, memory_order_seq_cst);
 }
 
+/* Without overrides nobody is told of what is forbidden. */
 bool sti_readable_all(void)
 {
-    return __builtin_expect(!atomic_load_explicit(&forbidden, memory_order_seq_cst), 1);
+    return STI_OVERRIDES && __builtin_expect(!atomic_load_explicit(&forbidden, memory_order_seq_cst), 1);
 }
 
 bool sti_readable_heaps(void)
 {
-    return __builtin_expect(!atomic_load_explicit(&forbidden_in_heaps, memory_order_seq_cst), 1);
+    return STI_OVERRIDES && __builtin_expect(!atomic_load_explicit(&forbidden_in_heaps, memory_order_seq_cst), 1);
 }
 
 /* Of this thread, as all have the same memory: the main thread has none any more when it has ended. */
@@ -313,14 +313,6 @@ long sti_readable_copy(void *to, uintptr_t from, size_t size)
     return copied;
 }
 
-/* --- Overrides of what forbids pages to be read: a page of a module's data that is must not be scanned for roots. In
- * every build, as it replaces no allocation. Any thread; nothing but a system call, as the first may come before
- * this library's start. What the overrides of mappings have to do with it is registered here
- * (charge/override_mapping.c). */
-
-STINT_API int mprotect(void *address, size_t length, int protection);
-STINT_API int pkey_mprotect(void *address, size_t length, int protection, int key);
-
 /* Before there is a task nobody asks for blocks, and mimalloc may not be ready to. */
 void sti_readable_note(const void *address, int protection)
 {
@@ -332,36 +324,10 @@ void sti_readable_note(const void *address, int protection)
         atomic_store_explicit(&forbidden_in_heaps, true, memory_order_seq_cst); /* before it is, too */
 }
 
-static _Atomic(sti_protect_fn *) protect_by; /* NULL: nobody */
-
-void sti_protect_by(sti_protect_fn *function)
-{
-    atomic_store_explicit(&protect_by, function, memory_order_relaxed);
-}
-
-STI_CALLER_UNINSTRUMENTED int sti_protect_plainly(void *address, size_t length, int protection, int key)
+/* Nothing but a system call, as the first may come before this library's start. */
+int sti_protect_plainly(void *address, size_t length, int protection, int key)
 {
     if (key == STI_NO_KEY)
         return (int)syscall(SYS_mprotect, address, length, protection);
     return (int)syscall(SYS_pkey_mprotect, address, length, protection, key);
-}
-
-static inline STI_CALLER_UNINSTRUMENTED int protect(void *address, size_t length, int protection, int key,
-                                                    const void *caller)
-{
-    sti_protect_fn *function = atomic_load_explicit(&protect_by, memory_order_relaxed);
-    sti_readable_note(address, protection);
-    return function != NULL ? function(address, length, protection, key, caller)
-                            : sti_protect_plainly(address, length, protection, key);
-}
-
-/* A sanitizer's runtime calls it before it is ready itself. */
-STI_CALLER_UNINSTRUMENTED int mprotect(void *address, size_t length, int protection)
-{
-    return protect(address, length, protection, STI_NO_KEY, STI_CALLER());
-}
-
-int pkey_mprotect(void *address, size_t length, int protection, int key)
-{
-    return protect(address, length, protection, key, STI_CALLER());
 }

@@ -52,14 +52,8 @@ long sti_readable_copy(void *to, uintptr_t from, size_t size);
 /* The page there is about to have this protection: note whether one is forbidden. */
 void sti_readable_note(const void *address, int protection);
 
-/* --- mprotect and pkey_mprotect, which are overridden for that: what else is to be done in them. Any thread. --- */
-
-#define STI_NO_KEY (-1) /* mprotect's */
-
-typedef int sti_protect_fn(void *address, size_t length, int protection, int key, const void *caller);
-
-/* At start: it does all that is left, with the next one. */
-void sti_protect_by(sti_protect_fn *function);
+/* The system's own mprotect, with a key or without, whatever this library overrides. */
+#define STI_NO_KEY (-1)
 int sti_protect_plainly(void *address, size_t length, int protection, int key);
 
 /* Is it that of a runtime of OpenMP, or of what stint_module_keep has added? Their blocks are the process's.
