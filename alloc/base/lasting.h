@@ -36,10 +36,7 @@ void sti_keep_openmp(const void *caller);
 /* --- Whether the process's variables and blocks can be read where they lie: a program may forbid it to pages of its
  * own data, a guard page in a static array or a secret. Any thread. */
 
-/* The program has forbidden some page of a module's data to be read (lasting.c). Once is for ever. */
-void sti_readable_no_more(void);
-
-/* Has it not? */
+/* The program has forbidden no page of a module's data to be read. Once is for ever. */
 bool sti_readable_all(void);
 
 /* The same of what mimalloc has made: no guard page, say, has been put below a stack that was allocated. */
