@@ -73,4 +73,20 @@ static inline void sti_utf8_copy(char *copy, size_t size, const char *text)
     copy[length] = '\0';
 }
 
+/* The same, with each byte that is no part of a character as a question mark. */
+static inline void sti_utf8_copy_clean(char *copy, size_t size, const char *text)
+{
+    const char *end = copy + size - 1;
+    while (*text != '\0') {
+        size_t bytes = sti_utf8_character(text);
+        size_t taken = bytes != 0 ? bytes : 1;
+        if (copy + taken > end)
+            break;
+        memcpy(copy, bytes != 0 ? text : "?", taken);
+        copy += taken;
+        text += taken;
+    }
+    *copy = '\0';
+}
+
 #endif

@@ -23,7 +23,6 @@
 #include "alloc/base/system.h"
 #include "alloc/base/thread.h"
 #include "alloc/interrupt/output.h"
-#include "alloc/rollback/thread_state.h"
 #include "memprof.h"
 #include "profile.h"
 #include "sample.h"
