@@ -12,7 +12,6 @@
 
 #include "alloc/base/process.h"
 #include "alloc/base/thread.h"
-#include "alloc/charge/label.h"
 #include "alloc/interrupt/output.h"
 #include "alloc/rollback/kept.h"
 #include "pools.h"
@@ -248,13 +247,15 @@ static void put_accounts(FILE *stream)
     const struct sti_label *label;
     put_head(stream, &outcomes_of_accounts);
     for (unsigned i = 0; (label = sti_label_at(i)) != NULL; i++) {
-        const struct sti_label_sum sum = sti_label_read(label);
-        put_reasons(stream, &outcomes_of_accounts, (struct label){ "account", label->name }, sum.outcomes, false);
+        uint64_t outcomes[STI_REASONS];
+        for (size_t reason = 0; reason < STI_REASONS; reason++)
+            outcomes[reason] = sti_counter_read(&label->outcomes[reason]);
+        put_reasons(stream, &outcomes_of_accounts, (struct label){ "account", label->name }, outcomes, false);
     }
     put_head(stream, &charges_of_accounts);
     for (unsigned i = 0; (label = sti_label_at(i)) != NULL; i++)
         put_sample(stream, &charges_of_accounts, (struct label){ "account", label->name }, none,
-                   sti_label_read(label).charged);
+                   sti_counter_read(&label->charged));
 }
 
 /* --- The process. ------------------------------------------------------------------------------------------------- */

@@ -14,6 +14,7 @@
 #include "alloc/base/module.h"
 #include "alloc/base/process.h"
 #include "alloc/base/sized.h"
+#include "alloc/base/utf8.h"
 #include "alloc/charge/account.h"
 #include "alloc/charge/global.h"
 #include "executor/base/outer_lock.h"
@@ -46,7 +47,7 @@ static bool is_label_taken(const char *label)
 static void choose_label(stint_pool *pool, const char *name)
 {
     char plain[STI_LABEL_SIZE];
-    sti_label_copy_name(plain, sizeof plain, name);
+    sti_utf8_copy_clean(plain, sizeof plain, name);
     strcpy(pool->label, plain);
     for (unsigned number = 2; is_label_taken(pool->label); number++)
         snprintf(pool->label, sizeof pool->label, "%s#%u", plain, number);

@@ -12,7 +12,7 @@
 #include <stint/statistics.h>
 
 #include "alloc/base/tally.h"
-#include "alloc/charge/label.h"
+#include "alloc/charge/account.h"
 
 /* --- The list of the process's pools: for what comes from outside and concerns all of them. That is a slot of an
  * account that is free again, memory that idle workers are to give back, and a fork(2). The child of a fork(2) has none

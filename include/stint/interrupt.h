@@ -15,16 +15,16 @@
  *     stint_module_allow names, and some libraries of which it is known (docs/escapes.md); others not: libc (a
  *     comparator under qsort), the loader (a constructor under dlopen), the C++ runtime, that of OpenMP (a parallel
  *     region), any other library, and code that was generated;
- *   - while the task's code holds a mutex, rwlock or spinlock (pthread's, C11's, C++'s) or a locked FILE that it took in
- *     the scope, is in pthread_once or call_once, between pthread_cleanup_push and pop (in C without -fexceptions;
+ *   - while the task's code holds a mutex, rwlock or spinlock (pthread's, C11's, C++'s) or a locked FILE that it took
+ *     in the scope, is in pthread_once or call_once, between pthread_cleanup_push and pop (in C without -fexceptions;
  *     elsewhere that is a destructor: docs/cpp.md), in a C++ static initialiser, or in a catch block;
  *   - while a C++ exception is on its way to one.
  * There an allocation still succeeds, up to the scope's grace, and then fails with ENOMEM; the interrupt follows at the
  * first safe point. A STINT_FAIL task is not left but refused its allocations, so for it only masks and the allocations
  * of libc and the loader themselves count. What libc allocates for itself is in no heap that is destroyed, so that
- * a rollback leaves libc whole; handles of libc that the task left open (a FILE, a DIR, a regex_t) are closed at a
- * rollback, unless a variable points to them (docs/recovering.md). Locks made by hand, of a semaphore too, and
- * thread_local variables that are being made are not seen: mask them. */
+ * a rollback leaves libc whole; a FILE, a DIR and a regex_t that the task left open are closed at a rollback, unless a
+ * variable points to them (docs/recovering.md). Locks made by hand, of a semaphore too, and thread_local variables that
+ * are being made are not seen: mask them. */
 #ifndef STINT_INTERRUPT_H
 #define STINT_INTERRUPT_H
 
@@ -81,10 +81,10 @@ STINT_API int stint_module_protect(const char *name);
  * unwind, and in a preemptible task at any instruction. "libfoo" means any file called libfoo, libfoo.* or libfoo-*,
  * loaded now or later; "libfoo*" any whose name begins so; and "*" trusts every module but those that are never left:
  * libc, the loader, the C++ runtime, OpenMP's, mimalloc, Concurrency Kit, and what stint_module_protect has named. Name
- * what you have written yourself, or have tried: a function that is left never returns, so whatever its library had half
- * done stays so, but for locks of pthread's and C11's, a once, and static initialisers, for which an interrupt waits.
- * The variable STINT_ALLOW, read at the start, does the same with names between colons. For the whole process, and as
- * long as that lives. name is copied.
+ * what you have written yourself, or have tried: a function that is left never returns, so whatever its library had
+ * half done stays so, but for locks of pthread's and C11's, a once, and static initialisers, for which an interrupt
+ * waits. The variable STINT_ALLOW, read at the start, does the same with names between colons. For the whole process,
+ * and as long as that lives. name is copied.
  *
  * 0; EINVAL: name is NULL, empty, or has a slash, or a '*' that is not its end; EPERM: it is one that is never left;
  * ENOMEM. Any thread. */
