@@ -450,7 +450,8 @@ bool stint_malloc_is_overridden(void)
     return STI_OVERRIDES && sti_link_has_malloc();
 }
 
-/* --- libc's own functions of locks and jumps. Without overrides there is nothing here. Any thread. --- */
+/* --- libc's own functions of locks, specific values and jumps. Without overrides there is nothing here. Any thread.
+ * --- */
 
 #if STI_OVERRIDES
 
@@ -463,7 +464,10 @@ bool stint_malloc_is_overridden(void)
     X(sti_plain_mutex_unlock, pthread_mutex_unlock, (pthread_mutex_t * mutex), (mutex))                                \
     X(sti_plain_rwlock_rdlock, pthread_rwlock_rdlock, (pthread_rwlock_t * lock), (lock))                               \
     X(sti_plain_rwlock_wrlock, pthread_rwlock_wrlock, (pthread_rwlock_t * lock), (lock))                               \
-    X(sti_plain_rwlock_unlock, pthread_rwlock_unlock, (pthread_rwlock_t * lock), (lock))
+    X(sti_plain_rwlock_unlock, pthread_rwlock_unlock, (pthread_rwlock_t * lock), (lock))                               \
+    X(sti_specific_create_plain, pthread_key_create, (pthread_key_t * key, void (*destructor)(void *)),                \
+      (key, destructor))                                                                                               \
+    X(sti_specific_set_plain, pthread_setspecific, (pthread_key_t key, const void *value), (key, value))
 
 /* Until they are found each is one that finds them all: the first call may come from a constructor before ours, but
  * must not come with a lock held, under which the loader's would be taken. relaxed: what the pointers lead to was there

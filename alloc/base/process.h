@@ -43,10 +43,9 @@ enum sti_quiet_lock {
     STI_QUIET_FREE,        /* free.c: which function it is */
     STI_QUIET_FREERS,      /* free.c: the record for threads without one */
     STI_QUIET_GLOBAL,      /* global.c: who is told */
-    STI_QUIET_HANDLES,     /* handle.c */
     STI_QUIET_HEAPS,       /* heap.c: making one */
     STI_QUIET_KEPT,        /* kept.c */
-    STI_QUIET_LABELS,      /* label.c */
+    STI_QUIET_LABELS,      /* account.c: making one */
     STI_QUIET_MAPPINGS,    /* mapping.c */
     STI_QUIET_MODULES,     /* lasting.c: adding one that is kept */
     STI_QUIET_ASSUMPTIONS, /* assumption.c: what is told of them */
@@ -54,6 +53,7 @@ enum sti_quiet_lock {
     STI_QUIET_RESIDENT,    /* system.c: reading it */
     STI_QUIET_RETIRED,     /* retired.c */
     STI_QUIET_ROOTS,       /* roots.c: who is told */
+    STI_QUIET_UNDO,        /* undo.c */
     STI_QUIET_LOCKS,
 };
 

@@ -24,7 +24,7 @@
 #include "alloc/interrupt/interrupt.h"
 
 struct sti_group;
-struct sti_handle;
+struct sti_undo;
 
 /* Explained in scope/share.c. */
 enum sti_share_state {
@@ -46,11 +46,9 @@ struct sti_share {
     uint64_t used;             /* what the group knows that it has charged */
     size_t held;               /* and held when it was measured last, */
     size_t wanted;             /* with a block that may not have been made yet, */
-    size_t estimate;           /* and may hold now */
-    size_t slack;              /* bytes that it may come to hold before it should be measured again */
+    size_t bound;              /* and may hold now at most */
     uint64_t measured_at;      /* the thread's used */
-    unsigned asked;            /* the group's, before it was measured, */
-    atomic_uint answered;      /* and when that has been published */
+    unsigned asked;            /* the group's, before it was measured */
     uint64_t account_reserved; /* for its heaps while nothing runs here */
     bool runs;                 /* a stolen subtask */
     _Atomic int state;
@@ -73,7 +71,7 @@ struct sti_group {
 
     atomic_uint references; /* the scope's and one of each share on the list */
     _Atomic(struct sti_share *) shares;
-    struct sti_handle *handles; /* that stolen subtasks which have ended left open */
+    struct sti_undo *undo; /* what stolen subtasks which have ended left to do: rollback/undo.h */
     struct sti_shared_interrupt interrupt;
 
     /* What shared_budget.c explains. */
@@ -82,10 +80,9 @@ struct sti_group {
 
     /* What shared_budget.c explains. */
     _Alignas(64) atomic_size_t held;
-    atomic_size_t estimate;
+    atomic_size_t bound;
     atomic_size_t peak;
     atomic_uint asked;
-    atomic_uint waiting;
 
     /* Sums of what shares that have ended had. */
     _Atomic uint64_t account_reserved;
@@ -122,7 +119,7 @@ bool sti_group_draw(struct sti_share *share, struct sti_scope *scope, uint64_t a
 
 /* --- The memory limit. Thread of the share. --- */
 
-/* The share is about to be measured, and that has answered, once it is published, what has been asked until now. */
+/* The share is about to be measured, as it has been asked to until now. */
 static inline void sti_group_note_asked(struct sti_share *share)
 {
     share->asked = atomic_load_explicit(&share->group->asked, memory_order_acquire);
@@ -138,12 +135,10 @@ void sti_group_hold_no_more(struct sti_share *share);
 /* In a sample point that would take the thread's used to after: whether what it holds must be measured now. */
 bool sti_group_must_measure(struct sti_share *share, uint64_t after);
 
-/* The limit is about to be called passed, by a share that wants so much more: in between, wait for a moment for the
- * others, which are asked to be measured; then the share is measured again. False: it is passed, or that has been
- * enough. */
-void sti_group_begin_wait(struct sti_share *share);
-bool sti_group_await_others(const struct sti_share *share, unsigned round, size_t wanted);
-void sti_group_end_wait(struct sti_share *share);
+/* The limit is about to be called passed: have the others measured; then let them run for a turn, after which the share
+ * looks again. False: that has been enough. */
+void sti_group_ask_others(struct sti_group *group);
+bool sti_group_let_others_run(struct sti_group *group, unsigned turn);
 
 /* Whether another has asked it to be measured, and it has not been. */
 bool sti_group_is_asked(const struct sti_share *share);

@@ -27,6 +27,7 @@
 #include <unistd.h>
 
 #include "alloc/base/backend.h"
+#include "alloc/base/module.h"
 #include "alloc/base/process.h"
 #include "alloc/base/reporting.h"
 #include "alloc/base/sampling.h"
@@ -38,12 +39,11 @@
 #include "alloc/interrupt/stack.h"
 #include "alloc/interrupt/watch.h"
 #include "alloc/rollback/free.h"
-#include "alloc/rollback/handle.h"
 #include "alloc/rollback/heap.h"
 #include "alloc/rollback/kept.h"
 #include "alloc/rollback/mapping.h"
 #include "alloc/rollback/retired.h"
-#include "alloc/rollback/thread_state.h"
+#include "alloc/rollback/undo.h"
 
 static struct sti_share *make_share(struct sti_group *group, struct sti_thread *thread)
 {
@@ -145,7 +145,7 @@ static void carry_out(struct sti_thread *thread, struct sti_share *share)
     } else {
         sti_protections_rollback(share->mapped);
         share->heaps = sti_mapped_take(&share->mapped, share->heaps);
-        sti_heap_rollback(thread, share->heaps, share->task, false);
+        sti_heap_rollback(thread, share->heaps, share->task);
         if (sti_group_tripped(share->group) == STINT_REASON_GLOBAL_MEMORY_LIMIT)
             sti_process_collect();
         else
@@ -236,7 +236,7 @@ static void end_thread(void *record)
     if (!sti_thread_begin_end(thread))
         return;
     sti_share_end_thread(thread);
-    sti_handles_end_thread(thread);
+    sti_undo_end_thread(thread);
     sti_mapped_end_thread(thread);
     sti_heap_end_thread(thread);
     sti_sampling_end_thread(&thread->sampling);

@@ -17,12 +17,11 @@
 #include "alloc/interrupt/hold.h"
 #include "alloc/interrupt/interrupt.h"
 #include "alloc/interrupt/watch.h"
-#include "alloc/rollback/handle.h"
 #include "alloc/rollback/heap.h"
 #include "alloc/rollback/kept.h"
 #include "alloc/rollback/mapping.h"
 #include "alloc/rollback/nursery.h"
-#include "alloc/rollback/thread_state.h"
+#include "alloc/rollback/undo.h"
 #include "run.h"
 #include "scope.h"
 #include "share.h"
@@ -263,9 +262,7 @@ static void end_inside(struct sti_thread *thread, struct sti_scope *scope)
 static void end_outermost(struct sti_thread *thread, struct sti_scope *scope)
 {
     struct sti_share *share = scope->share;
-    sti_specific_rollback(scope);
-    sti_thread_state_rollback(scope);
-    sti_handles_move(&scope->handles, &share->group->handles, NULL);
+    sti_undo_hand_in(scope, &share->group->undo);
     sti_libc_heap_end(thread, scope, NULL);
     sti_group_add_cpu(share->group, sti_cpu_end(scope));
     sti_nursery_commit(thread, scope);

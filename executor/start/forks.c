@@ -25,9 +25,9 @@
 #include "alloc/profile/profile.h"
 #include "alloc/report/report.h"
 #include "alloc/rollback/free.h"
-#include "alloc/rollback/handle.h"
 #include "alloc/rollback/kept.h"
 #include "alloc/rollback/retired.h"
+#include "alloc/rollback/undo.h"
 #include "alloc/trace/trace.h"
 #include "executor/base/outer_lock.h"
 #include "executor/pool/pools.h"
@@ -58,7 +58,7 @@ static const struct row {
     { .what = "Memprof", .child = sti_memprof_in_child },
     { .what = "the profile", .child = sti_profile_in_child },
     { .what = "writing reports", .child = sti_report_in_child },
-    { .what = "libc's handles", .child = sti_handles_in_child },
+    { .what = "what is to be undone", .child = sti_undo_in_child },
     { .what = "heaps in quarantine", .child = sti_quarantine_in_child },
     { .what = "heaps without an owner", .child = sti_retired_in_child },
     { .what = "the trace", .child = sti_trace_in_child },

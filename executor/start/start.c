@@ -12,7 +12,6 @@
 #include "alloc/base/lasting.h"
 #include "alloc/base/module.h"
 #include "alloc/charge/allocate.h"
-#include "alloc/charge/label.h"
 #include "alloc/charge/override_mapping.h"
 #include "alloc/interrupt/cxx.h"
 #include "alloc/interrupt/hold.h"
@@ -67,7 +66,6 @@ __attribute__((constructor(101))) static void start(void)
     sti_pools_start();
     sti_task_take_reports();
 
-    sti_label_start();
     sti_watch_start();
     sti_share_start(); /* its key is to be among the last that a thread's end comes to: behind those above */
 
