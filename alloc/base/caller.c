@@ -47,6 +47,19 @@ struct sti_caller_module sti_caller_module_at(const struct dl_phdr_info *info)
     return (struct sti_caller_module){ .begin = begin, .size = end > begin ? end - begin : 0 };
 }
 
+static struct sti_caller_module extent_of(const struct dl_find_object *found)
+{
+    uintptr_t begin = (uintptr_t)found->dlfo_map_start;
+    return (struct sti_caller_module){ .begin = begin, .size = (uintptr_t)found->dlfo_map_end - begin };
+}
+
+struct sti_caller_module sti_caller_module_of(const void *address)
+{
+    struct dl_find_object found;
+    return _dl_find_object((void *)(uintptr_t)address, &found) == 0 ? extent_of(&found)
+                                                                    : (struct sti_caller_module){ .size = 0 };
+}
+
 /* A module that is a part of this library; NULL: it has not been loaded. relaxed: only compared. */
 static _Atomic(const void *) part;
 
@@ -214,9 +227,8 @@ static bool is_loader(const void *caller)
 
 static bool is_of_openmp(const void *caller)
 {
-    struct dl_find_object found;
-    return sti_caller_is_kept(caller) && _dl_find_object((void *)(uintptr_t)caller, &found) == 0 &&
-           sti_caller_is_openmp(found.dlfo_link_map->l_name);
+    const struct link_map *module = sti_caller_is_kept(caller) ? sti_module_of(caller) : NULL;
+    return module != NULL && sti_caller_is_openmp(module->l_name);
 }
 
 bool sti_caller_ends_process(const void *caller)
@@ -311,12 +323,6 @@ static unsigned ways_of(const struct link_map *module)
     return known_ways(path);
 }
 
-static struct sti_caller_module extent_of(const struct dl_find_object *found)
-{
-    uintptr_t begin = (uintptr_t)found->dlfo_map_start;
-    return (struct sti_caller_module){ .begin = begin, .size = (uintptr_t)found->dlfo_map_end - begin };
-}
-
 static bool is_ours(const struct sti_caller_module *module)
 {
     return sti_caller_in(module, &sti_caller_system) || is_part(module);
@@ -338,10 +344,7 @@ bool sti_module_may_be_left(uintptr_t instruction, unsigned ways, struct sti_cal
 
 bool sti_caller_is_ours(uintptr_t instruction)
 {
-    struct dl_find_object found;
-    if (_dl_find_object((void *)instruction, &found) != 0)
-        return false;
-    const struct sti_caller_module module = extent_of(&found);
+    const struct sti_caller_module module = sti_caller_module_of((const void *)instruction);
     return is_ours(&module);
 }
 
@@ -356,11 +359,8 @@ bool sti_caller_is_protected(uintptr_t instruction)
 
 bool sti_caller_is_this_module(const void *caller)
 {
-    struct dl_find_object found;
-    if (_dl_find_object((void *)(uintptr_t)&sti_caller_system, &found) != 0)
-        return false;
-    uintptr_t begin = (uintptr_t)found.dlfo_map_start;
-    return (uintptr_t)caller - begin < (uintptr_t)found.dlfo_map_end - begin;
+    const struct sti_caller_module own = sti_caller_module_of(&sti_caller_system);
+    return sti_caller_in(&own, caller);
 }
 
 bool sti_caller_is_surely_ours(const void *caller)

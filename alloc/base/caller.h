@@ -82,6 +82,9 @@ bool sti_caller_ends_process(const void *caller);
  * is this library's, too. Any thread. */
 void sti_caller_note_part(const void *address);
 
+/* Where the module lies that this address is in; of size 0: in none. Safe in signal handlers, as all that asks this. */
+struct sti_caller_module sti_caller_module_of(const void *address);
+
 /* Is it in the module that this library is in? */
 bool sti_caller_is_this_module(const void *caller);
 
