@@ -386,7 +386,7 @@ static void close_scope(struct sti_thread *thread, int code, void *value, const 
         sti_reporting_end(scope, outcome);
     }
     if (scope->share != NULL)
-        outcome->usage.kept += sti_group_end(scope, commits);
+        sti_group_end(scope, commits);
     if (request->options->wipe)
         sti_wipe_end();
     sti_meter_end(thread);
