@@ -217,7 +217,7 @@ static int seek(struct dl_phdr_info *info, size_t size, void *argument)
     struct sought *sought = argument;
     size_t length = strlen(info->dlpi_name);
     (void)size;
-    if (length >= sizeof sought->path || !sti_caller_is_named(info->dlpi_name, sought->name, strlen(sought->name)))
+    if (length >= sizeof sought->path || !sti_caller_is_named(info->dlpi_name, sought->name))
         return 0;
     sought->is_there = true;
     sought->found = sti_caller_module_at(info);
