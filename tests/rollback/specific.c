@@ -107,6 +107,25 @@ TEST_WITH(values_of_an_inner_scope_end_as_both_scopes_do, make_keys, delete_keys
     }
 }
 
+static int keep_one(void *arg, void **value)
+{
+    (void)value;
+    pthread_setspecific(keys[1], &new_values[1]);
+    stint_keep_begin();
+    pthread_setspecific(keys[0], &new_values[0]);
+    stint_keep_end();
+    return *(int *)arg;
+}
+
+/* As a library sets it that makes its thread's state there. */
+TEST_WITH(a_value_that_is_set_for_the_process_stays, make_keys, delete_keys)
+{
+    int code = EIO;
+    assert_int_equal(run_task(keep_one, &code, NULL).error, EIO);
+    assert_ptr_equal(pthread_getspecific(keys[0]), &new_values[0]);
+    assert_null(pthread_getspecific(keys[1]));
+}
+
 static int delete_and_make_again(void *arg, void **value)
 {
     pthread_key_t key;
