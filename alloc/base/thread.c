@@ -82,7 +82,6 @@ static __attribute__((noinline)) struct sti_thread *first_record(void)
     if (thread != NULL) {
         thread->id = gettid();
         thread->processor = (struct sti_processor_clock){ 0 };
-        atomic_store_explicit(&thread->ending, false, memory_order_relaxed);
         own_record = thread;
         if (record_taken != NULL)
             record_taken(thread);

@@ -74,7 +74,6 @@ struct sti_thread {
     struct sti_heap **retired_next; /* from there on they are looked at; NULL: from the first */
     int id;                         /* the kernel's, of the owner */
     atomic_bool owned;              /* by a living thread */
-    atomic_bool ending;             /* libc believes so: an end of it (pthread_exit) has been stopped */
     atomic_bool asked;              /* a preemption signal has been sent and not been taken yet */
     _Atomic uint64_t next_deadline; /* when its scopes have to be looked at: watch.h */
     bool hides_deadlines;           /* and it is not of those below a detached one, whose return looks at them */
@@ -155,13 +154,6 @@ struct sti_thread *sti_thread_self_if_settled(void);
 
 /* The same, but NULL when it has none yet or no more. Safe in signal handlers. */
 struct sti_thread *sti_thread_own(void);
-
-/* The thread goes on, though libc was told that it ends. NULL: it has no record. */
-static inline void sti_thread_note_end(struct sti_thread *thread)
-{
-    if (thread != NULL)
-        atomic_store_explicit(&thread->ending, true, memory_order_relaxed);
-}
 
 /* For the code that ends what a thread leaves. At start: be told, on its thread, of each record that one takes for
  * itself; and of a thread that may take one, with NULL. Then, as it ends: the record is not its own any more (false: it

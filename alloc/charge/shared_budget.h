@@ -80,8 +80,6 @@ struct sti_group {
     struct sti_shared_interrupt interrupt;
     atomic_bool has_threads; /* of its own: scope/joined_thread.h, */
     atomic_bool is_over;     /* and nothing else any more; with that room's lock, */
-    int thrown_error;        /* what one of them threw first; 0: none has */
-    char thrown[STINT_MESSAGE_SIZE];
 
     /* What shared_budget.c explains. */
     _Alignas(64) _Atomic uint64_t used;

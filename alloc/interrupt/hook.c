@@ -175,7 +175,7 @@ void sti_hook_fire(struct sti_scope *innermost)
             sti_watch_unlock();
             if (hook == NULL)
                 break;
-            STI_BOUNDARY_CALLBACK("hook", hook->function_, hook->arg_, NULL, NULL);
+            STI_BOUNDARY_CALLBACK(hook->function_, hook->arg_, NULL, NULL);
         }
     }
     innermost->masks--;

@@ -304,7 +304,7 @@ static int by_samples(const void *left, const void *right)
 /* Above it are this library's frames, first of all that of its boundary. */
 static bool is_above_task(const void *frame)
 {
-    return frame == sti_boundary_landing || sti_caller_is_surely_ours(frame);
+    return sti_boundary_has(frame) || sti_caller_is_surely_ours(frame);
 }
 
 /* What lies above the task is no part of it. */

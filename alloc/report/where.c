@@ -40,7 +40,7 @@ static bool is_on_own_stack(uintptr_t stack_pointer, const struct sti_scope *sco
 static size_t boundary_of(const uintptr_t *frames, size_t length)
 {
     size_t i = length;
-    while (i > 0 && frames[i - 1] != (uintptr_t)sti_boundary_landing)
+    while (i > 0 && !sti_boundary_has((const void *)frames[i - 1]))
         i--;
     return i > 0 ? i - 1 : length;
 }
@@ -49,7 +49,7 @@ static size_t boundary_of(const uintptr_t *frames, size_t length)
  * boundary; where there is none on the scope's stack, they have been left. */
 static size_t length_in_task(const uintptr_t *frames, size_t length, bool may_be_elsewhere)
 {
-    if (is_own((uintptr_t)sti_boundary_landing + 1))
+    if (sti_caller_is_surely_ours(sti_boundary_code_begin))
         return length;
     size_t boundary = boundary_of(frames, length);
     return boundary < length || may_be_elsewhere ? boundary : 0;
@@ -178,7 +178,8 @@ static void publish(const struct sti_scope *scope)
 void sti_report_note_trip(struct sti_scope *scope)
 {
     const struct sti_stopped *stopped = scope->thread->stopped;
-    if (scope->tripped == STINT_REASON_OUTER)
+    /* An exception has left the frames that threw it. */
+    if (scope->tripped == STINT_REASON_OUTER || scope->tripped == STINT_REASON_EXCEPTION)
         return;
     if (scope->is_subtask) {
         if (scope->share != NULL)

@@ -267,7 +267,7 @@ static void close_all(struct sti_handle *handle, const struct groups *groups, bo
         bool stays = none || (groups != NULL && stays_open(groups, i));
         sti_handle_fn *function = stays ? handle->kind->leave : handle->kind->close;
         if (function != NULL)
-            STI_BOUNDARY_CALLBACK("handle", function, handle->key, handle->copy, NULL);
+            STI_BOUNDARY_CALLBACK(function, handle->key, handle->copy, NULL);
         if (!stays || function == NULL)
             sti_handle_drop(handle);
         handle = next;
@@ -439,7 +439,7 @@ static void report(unsigned descriptor, const char *task, bool is_own)
     ssize_t length = readlink(link, target, sizeof target - 1);
     target[length > 0 ? length : 0] = '\0';
     stint_open_fd public = { .fd = (int)descriptor, .target = target, .task = task, .opened_by_task = is_own };
-    STI_BOUNDARY_CALLBACK("report", function, &public, argument, NULL);
+    STI_BOUNDARY_CALLBACK(function, &public, argument, NULL);
 }
 
 uint64_t sti_open_fds_left(const struct sti_open_fds *before, const char *task)

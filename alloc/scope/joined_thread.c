@@ -20,7 +20,6 @@
 #include "alloc/base/thread.h"
 #include "alloc/charge/allocate.h"
 #include "alloc/charge/shared_budget.h"
-#include "alloc/interrupt/boundary.h"
 #include "alloc/interrupt/hold.h"
 #include "alloc/interrupt/watch.h"
 #include "run.h"
@@ -180,24 +179,6 @@ static int call_function(void *argument, void **value)
     return 0;
 }
 
-/* The task fails with it; its message is that of the first. */
-static void note_thrown(struct sti_scope *scope, struct sti_thrown *thrown)
-{
-    struct sti_group *group = scope->share->group;
-    char message[STINT_MESSAGE_SIZE];
-    scope->masks++;
-    int error = sti_exception_describe(thrown->exception, message, sizeof message);
-    sti_boundary_drop(thrown);
-    scope->masks--;
-    take_lock();
-    if (group->thrown_error == 0) {
-        group->thrown_error = error;
-        __builtin_memcpy(group->thrown, message, sizeof message);
-    }
-    give_lock();
-    sti_group_trip(group, STINT_REASON_EXCEPTION);
-}
-
 /* Code that is left by a jump may have been what others wait for; but what only fails goes on. And libgomp counts on
  * all of its threads. */
 static bool is_called(const struct sti_scope *scope)
@@ -226,8 +207,6 @@ static void *run(void *argument)
     struct sti_landed landed = { .returned = false };
     if (is_called(&scope))
         sti_scope_land(&scope, call_function, &joined->start, &landed);
-    if (landed.thrown.exception != NULL)
-        note_thrown(&scope, &landed.thrown);
     sti_subtask_close(thread, &scope);
     change(joined, ENDED);
     return landed.returned ? landed.value : PTHREAD_CANCELED;

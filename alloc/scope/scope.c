@@ -89,7 +89,6 @@ inline __attribute__((always_inline)) void sti_scope_init(struct sti_scope *scop
     scope->is_inner_subtask = false;
     scope->forks = sti_forks_outstanding(thread);
     scope->own_forks = sti_own_forks;
-    scope->callback = sti_callback_innermost;
     scope->peak = 0;
     scope->grace_left = options->grace != 0 ? options->grace : DEFAULT_GRACE;
     scope->samples = 0;
@@ -138,6 +137,7 @@ inline __attribute__((always_inline)) void sti_scope_init(struct sti_scope *scop
     scope->thread_state = NULL;
     scope->descriptors = NULL;
     scope->payload = NULL;
+    scope->message = NULL;
 }
 
 /* The quick clock may be a little off. */
@@ -228,7 +228,6 @@ static int open_scope(struct sti_thread *thread, struct sti_scope *scope, const 
 void sti_scope_leave(struct sti_scope *scope)
 {
     sti_thread_suspend();
-    sti_callback_innermost = scope->callback;
     if (scope->regions > 0)
         sti_blocking_close(scope);
     if (scope->watched)
@@ -343,18 +342,12 @@ static inline void count_end(struct sti_thread *thread, const struct sti_scope_r
 }
 
 /* What other threads of the task have come to is its own. True: there were some that it had started. */
-static __attribute__((noinline)) bool close_group(struct sti_scope *scope, int *code, uint64_t cpu,
-                                                  stint_outcome *outcome)
+static __attribute__((noinline)) bool close_group(struct sti_scope *scope, int code, uint64_t cpu)
 {
-    bool had_threads = sti_joined_await(scope, *code != 0 && scope->tripped == STINT_REASON_NONE);
+    bool had_threads = sti_joined_await(scope, code != 0 && scope->tripped == STINT_REASON_NONE);
     sti_group_close(scope, cpu);
     if (had_threads)
-        sti_joined_reap(scope, *code != 0 || scope->tripped != STINT_REASON_NONE);
-    const struct sti_group *group = scope->share->group;
-    if (scope->tripped == STINT_REASON_EXCEPTION && group->thrown_error != 0 && *code == 0) {
-        *code = group->thrown_error;
-        memcpy(outcome->message, group->thrown, sizeof outcome->message);
-    }
+        sti_joined_reap(scope, code != 0 || scope->tripped != STINT_REASON_NONE);
     return had_threads;
 }
 
@@ -368,7 +361,7 @@ static void close_scope(struct sti_thread *thread, int code, void *value, const 
     uint64_t end = scope->untimed ? start : now_but_not_before(thread, start);
     sti_interrupt_look_again(scope, end);
     uint64_t cpu = scope->cpu.limit != 0 ? sti_cpu_end(scope) : 0;
-    if (scope->share != NULL && close_group(scope, &code, cpu, outcome))
+    if (scope->share != NULL && close_group(scope, code, cpu))
         end = scope->untimed ? start : now_but_not_before(thread, start);
 
     stint_reason reason = scope->tripped;
@@ -486,7 +479,7 @@ int sti_scope_run(const struct sti_scope_request *request, stint_outcome *outcom
     struct sti_landed landed;
     landed.code = 0;
     landed.value = NULL;
-    landed.outcome = outcome;
+    scope.message = outcome->message;
     sti_outcome_clear_message(outcome); /* all of it: a caller may keep a copy where roots are sought */
     look_first(thread, &scope);
     if (__builtin_expect(scope.tripped == STINT_REASON_DEADLINE, 0))

@@ -13,7 +13,6 @@
 struct sti_group;
 struct sti_scope;
 struct sti_thread;
-struct sti_thrown;
 
 /* The group that the calling thread's innermost scope belongs to, made if there is none yet. Call it whenever something
  * is about to be shared, before another thread can see it: it says whether that may be done now. It stays until the
@@ -37,11 +36,8 @@ int sti_group_open_for_thread(struct sti_group **group, bool inside);
  * of the group, or without the watch of a preemptible one, fn is not called and the code is ENOMEM or EAGAIN. *value is
  * NULL at the start, and again when the stolen subtask was interrupted.
  *
- * An exception that it threw is in *thrown, for whoever joins it to throw on (boundary.h): it is the task's memory too.
- *
  * What it leaves allocated is the task's. A code other than 0 is for whoever joins it and rolls nothing back. */
-int sti_subtask_run(struct sti_group *group, stint_fn *fn, void *arg, void **value, bool *interrupted,
-                    struct sti_thrown *thrown);
+int sti_subtask_run(struct sti_group *group, stint_fn *fn, void *arg, void **value, bool *interrupted);
 
 /* The scope of a thread that has joined the group (joined_thread.h) opens, and closes: a stolen subtask's, but for what
  * such a thread takes by itself (so many bytes are held; 0: it is a stolen one), what it leaves in thread-specific

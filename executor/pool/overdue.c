@@ -72,7 +72,7 @@ static void tell(struct sti_line_turn *turn)
         report->report.depth = report->view.depth = depth;
         report->view.deferral = answer.deferral;
     }
-    STI_BOUNDARY_CALLBACK("report", report->overdue->function, &report->report, report->overdue->arg, NULL);
+    STI_BOUNDARY_CALLBACK(report->overdue->function, &report->report, report->overdue->arg, NULL);
     stint_account_release(report->account);
     sti_task_release(report->task);
     sti_process_free(report);

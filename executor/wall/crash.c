@@ -168,7 +168,7 @@ static size_t walk(struct sti_registers at, void **frames)
 static size_t length_in_task(void *const *frames, size_t length)
 {
     size_t end = length;
-    while (end > 0 && frames[end - 1] != (const void *)sti_boundary_landing)
+    while (end > 0 && !sti_boundary_has(frames[end - 1]))
         end--;
     size_t inner = end > 0 ? end - 1 : length;
     while (inner > 1 && sti_caller_is_surely_ours((const char *)frames[inner - 1] - 1))

@@ -9,8 +9,9 @@
  * its end, it has 320 KiB of stack on a worker, and less on small threads of the program's own (docs/escapes.md).
  *
  * A longjmp or setcontext runs the guards of the frames that it leaves, where the library overrides these functions
- * (stint_malloc_is_overridden); pthread_exit and pthread_cancel run those of the scopes that the thread is in. The
- * guards of a frame that is left in any other way are dropped. A task that returns with a guard that it has not popped
+ * (stint_malloc_is_overridden). pthread_exit and pthread_cancel run those that the frame's own end pops: a STINT_GUARD
+ * in code compiled with -fexceptions, a stint::Guard. The guards of a frame that is left in any other way are
+ * dropped. A task that returns with a guard that it has not popped
  * has failed, with EINVAL; that guard is not run, as its frame is gone.
  *
  * In STINT_FAIL the library runs no guard: the task's allocations fail, it returns by itself, and its own code pops its

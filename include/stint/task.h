@@ -205,7 +205,7 @@ typedef enum stint_reason {
     STINT_REASON_TRACKER,             /* a profile's tracker asked for it (memprof.h): STINT_ERROR */
     STINT_REASON_CPU,                 /* budget.cpu_ns: STINT_ERROR */
     STINT_REASON_EXPIRED,             /* budget.wall_ns had passed before its function was called: STINT_ERROR */
-    STINT_REASON_EXCEPTION,           /* the function threw (exception.h): STINT_ERROR */
+    STINT_REASON_EXCEPTION,           /* a C++ function threw (stint.hpp): STINT_ERROR */
     STINT_REASON_STACK,               /* it had used up the stack of its thread (below): STINT_ERROR */
     STINT_REASON_CRASH,               /* walled (wall.h): its process was ended by a fault or an abort: STINT_ERROR */
     STINT_REASON_EXIT,                /* walled: its code ended its process by exit: STINT_ERROR */
@@ -247,8 +247,8 @@ typedef struct stint_outcome {
 
     /* STINT_OK: 0. STINT_CANCELLED: ECANCELED. STINT_ERROR: the function's own code; for the limits of bytes and the
      * stack ENOMEM; for the account and the tracker EDQUOT; for a deadline, before or after the start, and for
-     * processor time ETIMEDOUT; for an exception ENOMEM if it is std::bad_alloc, and -1 if not; of a walled task for a
-     * crash EFAULT, for an exit and a kill ECHILD, for a broken reply EPROTO. */
+     * processor time ETIMEDOUT; for an exception the code of a std::system_error, ENOMEM if it is std::bad_alloc, and
+     * otherwise -1; of a walled task for a crash EFAULT, for an exit and a kill ECHILD, for a broken reply EPROTO. */
     int error;
 
     void *value; /* STINT_OK: the task's value, the caller's from now on; otherwise NULL */
@@ -271,13 +271,14 @@ typedef struct stint_outcome {
  * than what they have left, and its memory is committed into the scope around it. When a scope around it is
  * interrupted, this one ends with it and, in STINT_JUMP, the call does not return. The end is a sample point.
  *
- * The function must leave by returning or, in C++, by an exception, and must have ended what it began (guards, hooks,
- * masks, stint_keep_begin, forks): otherwise it has failed, with EINVAL.
+ * The function must leave by returning (stint.h), and must have ended what it began (guards, hooks, masks,
+ * stint_keep_begin, forks): otherwise it has failed, with EINVAL.
  *
- * When a longjmp or setcontext leaves it, or the thread ends in it (pthread_exit, pthread_cancel), it is rolled back,
- * its guards run, and *outcome is not filled; a longjmp does so only where the library overrides it
- * (stint_malloc_is_overridden). A task of a pool, and a subtask on another worker, cannot be left like that: it fails,
- * with EINVAL, and the worker goes on. But do not jump to a landing on another thread's stack, which cannot be told
+ * When a longjmp or setcontext leaves it, it is rolled back, its guards run, and *outcome is not filled; but only where
+ * the library overrides it (stint_malloc_is_overridden). A task of a pool, and a subtask on another worker, cannot be
+ * left like that: it fails, with EINVAL, and the worker goes on. When the thread ends in it (pthread_exit,
+ * pthread_cancel), it is rolled back as well, but of its guards only those run whose frames are unwound (guard.h). Do
+ * not jump to a landing on another thread's stack, which cannot be told
  * from a switch of stacks (docs/debugging.md).
  *
  * 0: *outcome is filled, whatever the task's status; fn is not called where the token is set already. In the other
@@ -300,9 +301,9 @@ STINT_API int stint_run(stint_fn *fn, void *arg, const stint_options *options, s
  *     return stint_fail(EBADMSG, text, strlen(text) + 1);
  *
  * size bytes from payload are copied into memory of the process's, and are in the outcome if the task ends with
- * STINT_REASON_FAILED; a later call replaces the copy. They are charged to the task, the innermost scope of the calling
- * thread; in a subtask on another thread, and outside a scope, nothing is copied. payload may be NULL when size is 0:
- * then an earlier copy is dropped.
+ * STINT_REASON_FAILED or STINT_REASON_EXCEPTION; a later call replaces the copy. They are charged to the task, the
+ * innermost scope of the calling thread; in a subtask on another thread, and outside a scope, nothing is copied.
+ * payload may be NULL when size is 0: then an earlier copy is dropped.
  *
  * Returns error, whatever becomes of the copy: if there is no memory for it, or the budget does not allow it, the
  * outcome has no payload. Any thread. */

@@ -67,12 +67,6 @@ int wait_in_threads(void *, void **)
     return 0;
 }
 
-int throw_in_thread(void *, void **)
-{
-    std::thread([] { throw std::runtime_error("thrown by a thread"); }).join();
-    return 0;
-}
-
 int compute_in_threads(void *, void **value)
 {
     std::future<std::string> first = std::async(std::launch::async, [] { return std::string(100, 'a'); });
@@ -100,15 +94,6 @@ TEST(one_that_waits_is_left_too)
         for (int i = 0; i < 5; i++)
             assert_int_equal(run_charged(wait_in_threads, mode, 3000000).reason, STINT_REASON_DEADLINE);
     }
-}
-
-TEST(what_one_throws_is_the_tasks_error)
-{
-    stint_outcome outcome = run_charged(throw_in_thread, STINT_JUMP);
-    assert_int_equal(outcome.status, STINT_ERROR);
-    assert_int_equal(outcome.reason, STINT_REASON_EXCEPTION);
-    assert_int_equal(outcome.error, -1);
-    assert_string_equal(outcome.message, "thrown by a thread");
 }
 
 TEST(results_of_async_are_the_tasks)

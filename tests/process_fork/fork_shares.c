@@ -47,10 +47,9 @@ static int end_thread_in_child(struct sti_thread *thread)
 /* The task's thread does that to the share before it tells. */
 static void *help_and_fork_when_it_is_decided(void *group)
 {
-    struct sti_thrown thrown;
     void *value;
     bool is_interrupted = false;
-    if (sti_subtask_run(group, make_blocks, NULL, &value, &is_interrupted, &thrown) != 0 || is_interrupted)
+    if (sti_subtask_run(group, make_blocks, NULL, &value, &is_interrupted) != 0 || is_interrupted)
         return NULL;
     struct sti_thread *thread = sti_thread_own();
     struct sti_share *share = thread->shares;

@@ -328,13 +328,6 @@ static int set_token(void *arg, void **value)
     return 0;
 }
 
-static int end_its_thread(void *arg, void **value)
-{
-    (void)arg;
-    (void)value;
-    pthread_exit(NULL);
-}
-
 static void assert_nowhere(stint_pool *pool, stint_fn *fn, void *arg, const stint_options *options, stint_reason reason,
                            const char *said)
 {
@@ -369,9 +362,6 @@ TEST(a_task_whose_interrupt_is_found_at_its_end_is_nowhere)
     assert_nowhere(pool, set_token, token, &options, STINT_REASON_TOKEN,
                    "where: it had returned when this was found\n");
     stint_token_release(token);
-    options = options_of(STINT_REPORT_HEAP, 0);
-    assert_nowhere(pool, end_its_thread, NULL, &options, STINT_REASON_FAILED,
-                   "where: it had returned when it failed\n");
     assert_int_equal(stint_pool_destroy(pool), 0);
 }
 
