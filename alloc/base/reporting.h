@@ -13,8 +13,8 @@
 #include <stint/interrupt.h>
 #include <stint/task.h>
 
+#include "callstack.h"
 #include "scope_state.h"
-#include "stopped.h"
 #include "thread.h"
 
 struct stint_report;
@@ -28,8 +28,8 @@ struct sti_reporting_hooks {
     void (*begin)(struct sti_scope *scope);
     void (*tripped)(struct sti_scope *scope);
     void (*deferred)(struct sti_thread *thread, stint_deferral rule, const void *culprit,
-                     const struct sti_stopped *stopped);
-    void (*delivered)(struct sti_thread *thread, const struct sti_stopped *stopped);
+                     const struct sti_registers *stopped);
+    void (*delivered)(struct sti_thread *thread, const struct sti_registers *stopped);
     void (*measured)(struct sti_scope *scope, size_t held);
     void (*kept)(struct stint_report *report, const struct sti_root *root, size_t size);
     void (*begin_end)(struct sti_scope *scope);
@@ -76,13 +76,13 @@ static inline void sti_reporting_tripped(struct sti_scope *scope)
  * known); or is delivered. stopped: where a signal has stopped the code, in whose handler this is; NULL: it has come
  * here by itself. */
 static inline void sti_reporting_deferred(struct sti_thread *thread, stint_deferral rule, const void *culprit,
-                                          const struct sti_stopped *stopped)
+                                          const struct sti_registers *stopped)
 {
     if (sti_reporting_is_on_around(thread->scope))
         sti_reporting_hooks->deferred(thread, rule, culprit, stopped);
 }
 
-static inline void sti_reporting_delivered(struct sti_thread *thread, const struct sti_stopped *stopped)
+static inline void sti_reporting_delivered(struct sti_thread *thread, const struct sti_registers *stopped)
 {
     if (sti_reporting_is_on_around(thread->scope))
         sti_reporting_hooks->delivered(thread, stopped);

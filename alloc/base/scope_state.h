@@ -168,7 +168,9 @@ struct sti_scope {
     bool refused;              /* STINT_FAIL: an interrupt has been delivered */
     bool has_report;           /* one on its thread's list is its own */
     bool never_began;          /* its function was not called */
-    struct sti_caller_met met; /* when an interrupt last had to wait for a frame */
+    uint64_t walk_at;  /* a value of the thread's used: after an interrupt had to wait for a frame, an allocation before
+                          this asks no frame again */
+    uint64_t walk_gap; /* so many bytes lay between the last two times */
     unsigned masks;
     unsigned regions;            /* of blocking */
     uint64_t limit_outside_keep; /* its thread's, when the outermost of them began */

@@ -55,7 +55,7 @@ struct sti_nursery;
 struct sti_quarantine;
 struct stint_report;
 struct sti_scope;
-struct sti_stopped;
+struct sti_registers;
 struct sti_trace_ring;
 
 struct sti_thread {
@@ -96,7 +96,7 @@ struct sti_thread {
     struct sti_sampling sampling;
     struct stint_report *reports;      /* of its open scopes that have one; and those that are free for the next */
     struct stint_report *reporting;    /* of the scope that is being rolled back; or NULL */
-    const struct sti_stopped *stopped; /* while a signal's handler looks what has tripped; otherwise NULL */
+    const struct sti_registers *stopped; /* while a signal's handler looks what has tripped; otherwise NULL */
     stint_report_level report_level;   /* of tasks that do not say it themselves: its pool's */
     struct sti_tally tally; /* of what it ran by stint_run; this and the rest is written by it alone, read by anybody */
     sti_counter deferrals[STI_DEFERRALS]; /* of interrupts, by stint_deferral */

@@ -375,10 +375,9 @@ static bool refuse_or_defer(struct sti_thread *thread, uint64_t charge, const vo
 {
     struct sti_scope *scope = thread->scope;
     if (sti_caller_must_wait(caller)) { /* libc's or the loader's own code */
-        scope->met.again = false;
         sti_deferral_count(thread, STINT_DEFERRAL_FRAME);
         sti_reporting_deferred(thread, STINT_DEFERRAL_FRAME, caller, NULL);
-    } else if (sti_interrupt_deliver(thread)) {
+    } else if (sti_interrupt_deliver_allocating(thread)) {
         return false;
     }
     if (!sti_caller_ends_process(caller) && !sti_interrupt_draw_grace(scope, charge)) {

@@ -65,18 +65,22 @@ bool sti_interrupt_is_tripped(const struct sti_scope *innermost);
  * caller refuses its allocation, if it makes one. False: it has to wait. */
 bool sti_interrupt_deliver(struct sti_thread *thread);
 
+/* The same in an allocation. Code that has had to wait for a frame is not walked again before it has allocated more: 1
+ * KiB at first, and twice as much each time, up to 16 KiB. */
+bool sti_interrupt_deliver_allocating(struct sti_thread *thread);
+
 /* The same in a signal handler that found the thread in code of the task's own, and has stopped it there; looks
  * first. */
-struct sti_stopped;
-void sti_interrupt_preempt(struct sti_thread *thread, const struct sti_stopped *stopped);
+struct sti_registers;
+void sti_interrupt_preempt(struct sti_thread *thread, const struct sti_registers *stopped);
 
 /* The same in the handler of a fault of the thread's stack, in three steps, of which the second may be left out. The
  * scope is tripped that has used the stack up: the innermost one that began above its middle, or the outermost. */
 void sti_interrupt_trip_overflowed(struct sti_thread *thread, uintptr_t middle);
 
 /* Whether the innermost scope's code can be left where it was stopped. at_last: if it is not, the process may end; so
- * it is left in STINT_FAIL, too, and in STINT_UNWIND by a jump, and over frames of libc's that hold nothing. */
-bool sti_interrupt_may_leave_stopped(struct sti_thread *thread, const struct sti_stopped *stopped, bool at_last);
+ * it is left in STINT_FAIL, too, and in STINT_UNWIND by a jump. */
+bool sti_interrupt_may_leave_stopped(struct sti_thread *thread, const struct sti_registers *stopped, bool at_last);
 
 /* Leave it. Outside of the handler, on a part of the stack that its frames do not use. */
 _Noreturn void sti_interrupt_leave_stopped(struct sti_thread *thread);

@@ -27,7 +27,7 @@
 struct sti_heap;
 struct sti_root;
 struct sti_scope;
-struct sti_stopped;
+struct sti_registers;
 struct sti_thread;
 
 #define STI_REPORT_DEPTH 64 /* frames of a callstack */

@@ -29,7 +29,6 @@
 #include "alloc/interrupt/hook.h"
 #include "alloc/interrupt/interrupt.h"
 #include "alloc/interrupt/watch.h"
-#include "alloc/rollback/semaphore.h"
 #include "joined_thread.h"
 #include "started_thread.h"
 
@@ -167,7 +166,8 @@ static enum cut deliver(struct sti_thread *thread, pthread_mutex_t *mutex, int *
         *result = error != 0 ? error : *result;
     } else if (cut != NOT_DUE) {
         thread->scope->samples++;
-        sti_deferral_note(thread);
+        stint_deferral deferral = sti_deferral_of(thread->scope);
+        sti_deferral_note(thread, deferral != STINT_DEFERRAL_NONE ? deferral : STINT_DEFERRAL_FRAME);
     }
     return cut;
 }
@@ -312,36 +312,27 @@ static __attribute__((noinline)) int wait_in_parts(struct sti_thread *thread, se
     }
 }
 
-static inline int noted(sem_t *semaphore, int result)
-{
-    if (result == 0)
-        sti_semaphore_note_taken(semaphore);
-    return result;
-}
-
 int sem_wait(sem_t *semaphore)
 {
     STI_LIBC_FUNCTION(sem_wait)
     struct sti_thread *thread = breakable();
-    return noted(semaphore, __builtin_expect(thread == NULL, 1)
-                                ? plain(semaphore)
-                                : wait_in_parts(thread, semaphore, CLOCK_MONOTONIC, NULL));
+    return __builtin_expect(thread == NULL, 1) ? plain(semaphore)
+                                               : wait_in_parts(thread, semaphore, CLOCK_MONOTONIC, NULL);
 }
 
 int sem_timedwait(sem_t *semaphore, const struct timespec *until)
 {
     STI_LIBC_FUNCTION(sem_timedwait)
     struct sti_thread *thread = breakable();
-    return noted(semaphore, __builtin_expect(thread == NULL, 1)
-                                ? plain(semaphore, until)
-                                : wait_in_parts(thread, semaphore, CLOCK_REALTIME, until));
+    return __builtin_expect(thread == NULL, 1) ? plain(semaphore, until)
+                                               : wait_in_parts(thread, semaphore, CLOCK_REALTIME, until);
 }
 
 int sem_clockwait(sem_t *semaphore, clockid_t clock, const struct timespec *until)
 {
     struct sti_thread *thread = breakable();
-    return noted(semaphore, __builtin_expect(thread == NULL, 1) ? plain_semaphore(semaphore, clock, until)
-                                                                : wait_in_parts(thread, semaphore, clock, until));
+    return __builtin_expect(thread == NULL, 1) ? plain_semaphore(semaphore, clock, until)
+                                               : wait_in_parts(thread, semaphore, clock, until);
 }
 
 /* --- Starting. A thread of the program meets mimalloc before its function is called and not at its first block:

@@ -109,8 +109,8 @@ inline __attribute__((always_inline)) void sti_scope_init(struct sti_scope *scop
     scope->has_report = false;
     scope->never_began = false;
     scope->masks = 0;
-    scope->met.left = 0;
-    scope->met.again = false;
+    scope->walk_at = 0;
+    scope->walk_gap = 0;
     sti_cxx_note(&scope->cxx);
     scope->keeps = 0;
     scope->regions = 0;

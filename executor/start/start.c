@@ -17,6 +17,7 @@
 #include "alloc/interrupt/cxx.h"
 #include "alloc/interrupt/hold.h"
 #include "alloc/interrupt/override_lock.h"
+#include "alloc/interrupt/safe.h"
 #include "alloc/interrupt/stack.h"
 #include "alloc/interrupt/watch.h"
 #include "alloc/profile/memprof.h"
@@ -53,6 +54,7 @@ __attribute__((constructor(101))) static void start(void)
     /* Modules: what is loaded, and whose functions the program calls. */
     sti_caller_start();
     sti_lasting_start();
+    sti_verdict_ask_environment();
 #if STI_OVERRIDES
     sti_link_start();
     sti_override_mapping_start();

@@ -216,7 +216,7 @@ typedef enum stint_reason {
 /* The stack. A task that uses up what there is of its thread's stack ends like one that passes a limit of its budget,
  * instead of ending the process: at once where the rules of interrupt.h allow it, as those for a preemptible task do,
  * or else at the next place that they allow, for which there is a reserve. If it uses that up too (masked, or with a
- * lock held, or inside a library that is protected), the program's own handler of SIGSEGV gets the fault; so it does
+ * lock held, or inside a library that may not be left), the program's own handler of SIGSEGV gets the fault; so it does
  * with all other faults. Of nested scopes the innermost one ends that began above the middle of the stack.
  * docs/escapes.md tells all about it; the idea is that of libsigsegv (Haible 2002), and of the yellow and red zones of
  * HotSpot's stacks. */
