@@ -133,8 +133,9 @@ __attribute__((noinline)) void sti_scope_land(struct sti_scope *scope, stint_fn 
     } else {
         landed->value = NULL;
         float_modes_set(&modes);
-        sti_stack_settle();
     }
+    if (__builtin_expect(!landed->returned || scope->tripped != STINT_REASON_NONE, 0))
+        sti_stack_settle();
     if (sti_forks_are_left(scope))
         landed->code = sti_forks_give_up(scope);
 }

@@ -231,7 +231,7 @@ void sti_scope_leave(struct sti_scope *scope)
     if (scope->regions > 0)
         sti_blocking_close(scope);
     if (scope->watched)
-        sti_hook_end_scope(scope);
+        sti_watch_end(&scope->watch);
     if (scope->preemptible)
         sti_preempt_close(scope->signal_was_blocked);
 }
