@@ -163,11 +163,11 @@ struct sti_scope {
     stint_on_interrupt on_interrupt;
     uint64_t looked; /* sti_thread_requests when nothing that it counts was found; with a bit where there is a limit of
                         time: then the clock has to be looked at, too */
-    stint_reason tripped;      /* written once; STINT_REASON_NONE until then */
-    bool finished;             /* stint_finish: nothing trips it any more */
-    bool refused;              /* STINT_FAIL: an interrupt has been delivered */
-    bool has_report;           /* one on its thread's list is its own */
-    bool never_began;          /* its function was not called */
+    stint_reason tripped; /* written once; STINT_REASON_NONE until then */
+    bool finished;        /* stint_finish: nothing trips it any more */
+    bool refused;         /* STINT_FAIL: an interrupt has been delivered */
+    bool has_report;      /* one on its thread's list is its own */
+    bool never_began;     /* its function was not called */
     uint64_t walk_at;  /* a value of the thread's used: after an interrupt had to wait for a frame, an allocation before
                           this asks no frame again */
     uint64_t walk_gap; /* so many bytes lay between the last two times */

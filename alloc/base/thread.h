@@ -84,7 +84,7 @@ struct sti_thread {
     atomic_size_t held;             /* this and the next two for the choice of a victim (global.c): by its scopes */
     _Atomic uint64_t started;       /* when its task began; 0: it runs none */
     atomic_bool sacrificed;         /* it is the victim */
-    atomic_int deferral; /* a stint_deferral: what its task's interrupt had to wait for last (interrupt.h) */
+    atomic_int deferral;            /* a stint_deferral: what its task's interrupt had to wait for last (interrupt.h) */
     struct sti_quick_clock clock;
     struct sti_processor_clock processor;
     struct sti_thread *next;                     /* on the list of all records; set once */
@@ -93,10 +93,10 @@ struct sti_thread {
     _Atomic(struct sti_forks *) forks;           /* the executor's; set by its own thread */
     _Atomic(struct sti_quarantine *) quarantine; /* debug mode's */
     struct sti_sampling sampling;
-    struct stint_report *reports;      /* of its open scopes that have one; and those that are free for the next */
-    struct stint_report *reporting;    /* of the scope that is being rolled back; or NULL */
+    struct stint_report *reports;        /* of its open scopes that have one; and those that are free for the next */
+    struct stint_report *reporting;      /* of the scope that is being rolled back; or NULL */
     const struct sti_registers *stopped; /* while a signal's handler looks what has tripped; otherwise NULL */
-    stint_report_level report_level;   /* of tasks that do not say it themselves: its pool's */
+    stint_report_level report_level;     /* of tasks that do not say it themselves: its pool's */
     struct sti_tally tally; /* of what it ran by stint_run; this and the rest is written by it alone, read by anybody */
     sti_counter deferrals[STI_DEFERRALS]; /* of interrupts, by stint_deferral */
     sti_counter deliveries[STI_WAYS];     /* by stint_on_interrupt */

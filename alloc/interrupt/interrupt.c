@@ -38,13 +38,13 @@
  *
  * Who holds what at the instant of the jump? This library: nothing; a sample point lies before mimalloc is entered, and
  * no list of ours is half changed. libc, the loader, the C++ runtime, and libraries of which it is not known that they
- * may be left: nothing, as no frame of theirs lies between (safe.h). The task's code: no lock, no once, no static initialiser, no caught exception (hold.h), none on its way;
- * what else it may hold, it masks or guards. */
+ * may be left: nothing, as no frame of theirs lies between (safe.h). The task's code: no lock, no once, no static
+ * initialiser, no caught exception (hold.h), none on its way; what else it may hold, it masks or guards. */
 
 #define BETTER_PLACE_CHARGE ((size_t)1 << 10) /* to the grace, for each wait for one: unwind.h; */
 #define FIRST_GAP ((uint64_t)1 << 10)         /* bytes that are allocated until frames are walked again */
 #define LARGEST_GAP ((uint64_t)16 << 10)
-#define FRAMES_A_CHARGE 64                    /* and once more for so many frames that were looked at */
+#define FRAMES_A_CHARGE 64 /* and once more for so many frames that were looked at */
 
 stint_reason sti_interrupt_trip_shared(struct sti_shared_interrupt *shared, stint_reason reason)
 {

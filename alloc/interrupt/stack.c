@@ -93,7 +93,8 @@ static void on_fault(int number, siginfo_t *info, void *interrupted)
     errno = saved_errno;
     if (is_taken)
         return;
-    const struct sigaction *previous = &actions[atomic_load_explicit(&newest_action, memory_order_acquire) % KEPT_ACTIONS];
+    const struct sigaction *previous =
+        &actions[atomic_load_explicit(&newest_action, memory_order_acquire) % KEPT_ACTIONS];
     if ((previous->sa_flags & SA_SIGINFO) != 0)
         previous->sa_sigaction(number, info, context);
     else if (previous->sa_handler == SIG_DFL || previous->sa_handler == SIG_IGN)

@@ -17,8 +17,9 @@
  *
  * The first touch of the yellow zone is a fault, whose handler runs on a stack of its own, the thread's alternate one.
  * It trips the scope and opens the zone. Then the task is left from the handler, if the verdict (safe.h) is that it may
- * be; otherwise it goes on in the zone, and the next sample point finds the scope tripped. A touch of the guard asks for
- * the verdict once more; if the task may not be left then either, the fault is the program's, as every other one is.
+ * be; otherwise it goes on in the zone, and the next sample point finds the scope tripped. A touch of the guard asks
+ * for the verdict once more; if the task may not be left then either, the fault is the program's, as every other one
+ * is.
  *
  * The alternate stack is for all that runs in handlers there: guards, and the handler of the program that was set when
  * the newest pool was made. Other threads have no such zone: where their stacks end is for the system to say. */

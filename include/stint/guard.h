@@ -5,8 +5,8 @@
  * asynchronous interrupts and the resources of memprof-limits. docs/recovering.md shows them at work.
  *
  * Any thread. All of these concern its innermost scope; outside a scope they work too, and nothing interrupts them. A
- * release runs masked, may allocate within the scope's grace, and must return. Where it was the stack that has come to
- * its end, it has 320 KiB of stack on a worker, and less on small threads of the program's own (docs/escapes.md).
+ * release runs masked, may allocate within the scope's grace, and must return. Where it was a signal or the end
+ * of a worker's stack that stopped the task, it has some 50 KiB of stack on a worker (docs/escapes.md).
  *
  * A longjmp or setcontext runs the guards of the frames that it leaves, where the library overrides these functions
  * (stint_malloc_is_overridden). pthread_exit and pthread_cancel run those that the frame's own end pops: a STINT_GUARD

@@ -9,15 +9,15 @@
  * stint_checkpoint, the end of a mask, of an inner stint_run, or of a wait for a future; and when it comes while the
  * task sleeps in a wait for a future, for a slot in another pool's queue, for a stint_mutex or for the end of another
  * pool; in one with threads of its own (stint_threads, task.h) also in a wait for a condition or a semaphore. (A
- * preemptible task, and one that has come to the end of its stack, may be stopped at any instruction where the
+ * preemptible task, and one that has come to the end of its worker's stack, may be stopped at any instruction where the
  * following allows it: task.h.) It is never delivered
  *   - while masked;
  *   - with a frame between here and the scope of code that may not be left in its midst. The program itself may, what
  *     stint_module_allow names, and some libraries of which it is known (docs/escapes.md); others not: libc (a
  *     comparator under qsort), the loader (a constructor under dlopen), the C++ runtime, that of OpenMP (a parallel
  *     region), any other library, and code that was generated;
- *   - while the task's code holds a mutex, rwlock or spinlock (pthread's, C11's, C++'s) or a locked FILE that it took in
- *     the scope, is in pthread_once or call_once, between pthread_cleanup_push and pop (in C without -fexceptions;
+ *   - while the task's code holds a mutex, rwlock or spinlock (pthread's, C11's, C++'s) or a locked FILE that it took
+ *     in the scope, is in pthread_once or call_once, between pthread_cleanup_push and pop (in C without -fexceptions;
  *     elsewhere that is a destructor: docs/cpp.md), in a C++ static initialiser, or in a catch block;
  *   - while a C++ exception is on its way to one.
  * There an allocation still succeeds, up to the scope's grace, and then fails with ENOMEM; the interrupt follows at the
@@ -82,10 +82,10 @@ STINT_API int stint_module_protect(const char *name);
  * unwind, and in a preemptible task at any instruction. "libfoo" means any file called libfoo, libfoo.* or libfoo-*,
  * loaded now or later; "libfoo*" any whose name begins so; and "*" trusts every module but those that are never left:
  * libc, the loader, the C++ runtime, OpenMP's, mimalloc, Concurrency Kit, and what stint_module_protect has named. Name
- * what you have written yourself, or have tried: a function that is left never returns, so whatever its library had half
- * done stays so, but for locks of pthread's and C11's, a once, and static initialisers, for which an interrupt waits.
- * The variable STINT_ALLOW, read at the start, does the same with names between colons. For the whole process, and as
- * long as that lives. name is copied.
+ * what you have written yourself, or have tried: a function that is left never returns, so whatever its library had
+ * half done stays so, but for locks of pthread's and C11's, a once, and static initialisers, for which an interrupt
+ * waits. The variable STINT_ALLOW, read at the start, does the same with names between colons. For the whole process,
+ * and as long as that lives. name is copied.
  *
  * 0; EINVAL: name is NULL, empty, or has a slash, or a '*' that is not its end; EPERM: it is one that is never left;
  * ENOMEM. Any thread. */

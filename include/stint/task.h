@@ -206,20 +206,20 @@ typedef enum stint_reason {
     STINT_REASON_CPU,                 /* budget.cpu_ns: STINT_ERROR */
     STINT_REASON_EXPIRED,             /* budget.wall_ns had passed before its function was called: STINT_ERROR */
     STINT_REASON_EXCEPTION,           /* a C++ function threw (stint.hpp): STINT_ERROR */
-    STINT_REASON_STACK,               /* it had used up the stack of its thread (below): STINT_ERROR */
+    STINT_REASON_STACK,               /* it had used up the stack of its worker (below): STINT_ERROR */
     STINT_REASON_CRASH,               /* walled (wall.h): its process was ended by a fault or an abort: STINT_ERROR */
     STINT_REASON_EXIT,                /* walled: its code ended its process by exit: STINT_ERROR */
     STINT_REASON_KILLED,              /* walled: somebody else, such as the kernel, killed its process: STINT_ERROR */
     STINT_REASON_BROKEN,              /* walled: its process has said what cannot be true: STINT_ERROR */
 } stint_reason;
 
-/* The stack. A task that uses up what there is of its thread's stack ends like one that passes a limit of its budget,
- * instead of ending the process: at once where the rules of interrupt.h allow it, as those for a preemptible task do,
- * or else at the next place that they allow, for which there is a reserve. If it uses that up too (masked, or with a
- * lock held, or inside a library that may not be left), the program's own handler of SIGSEGV gets the fault; so it does
- * with all other faults. Of nested scopes the innermost one ends that began above the middle of the stack.
- * docs/escapes.md tells all about it; the idea is that of libsigsegv (Haible 2002), and of the yellow and red zones of
- * HotSpot's stacks. */
+/* The stack. A task of a pool that uses up what there is of its worker's stack ends like one that passes a limit of its
+ * budget, instead of ending the process: at once where the rules of interrupt.h allow it, as those for a preemptible
+ * task do, or else at the next sample point, for which there are 64 KiB more. If it uses those up too and still may not
+ * be left (masked, or with a lock held, or inside a library that is not left), the fault is the program's, as all other
+ * faults are, and as the end of any other thread's stack is. Of nested scopes the innermost one ends that began above
+ * the middle of the stack. A program's handler of SIGSEGV is to be set before it makes a pool. docs/escapes.md tells
+ * all about it; the idea is that of libsigsegv (Haible 2002), and of the yellow and red zones of HotSpot's stacks. */
 
 /* What was measured. This struct and the next one stay as they are; what is measured later gets a call of its own. */
 typedef struct stint_usage {
@@ -286,7 +286,7 @@ typedef struct stint_outcome {
  * EINVAL: fn or outcome is NULL, or on_interrupt, priority, threads, report or flags is no known value, or sample_rate
  *   is not from 0 to 1, or the options have no size, as they were made without STINT_OPTIONS_INIT.
  * E2BIG: the options set a field that this library is too old to know (stint.h).
- * ENOMEM: there is no memory for this thread's record, or what is left of its stack is too little.
+ * ENOMEM: there is no memory for this thread's record.
  * ENOTSUP: the program is linked so that stint cannot meter it (link.h), and flags do not allow that; or the mimalloc
  *   that the loader found is not one that this library was compiled for (stint_backend_version); or threads is set, and
  *   the library was built without its overrides.

@@ -7,7 +7,8 @@
 
 #include "flight.h"
 
-/* Before the first pool. The seed of the run is printed with each report; after how long one is due, the options say. */
+/* Before the first pool. The seed of the run is printed with each report; after how long one is due, the options
+ * say. */
 int chaos_watch_start(const struct chaos_flight *flights, size_t count, const struct chaos_options *options);
 
 /* Main is getting on: a flight has landed, a lock was found free. */

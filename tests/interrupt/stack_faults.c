@@ -4,7 +4,6 @@
  * first pool, or the process ends. Each in a child process. */
 #include "recursing.h"
 
-
 #define STRAY ((uintptr_t)0x1238)
 
 static stint_pool *pool;
